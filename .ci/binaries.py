@@ -3,7 +3,8 @@ and for Windows around the programs of platform.sh, the Debian packages, and SHA
 has the licences of all that is linked into its programs, and lists it as SPDX, which lies besides
 the archive too. The same sources give the same bytes.
 
-    python3 .ci/binaries.py BUILD [release] [arm64] [windows] [debian]      (all four; BUILD: an ordinary build)
+    python3 .ci/binaries.py BUILD [release] [arm64] [windows] [debian]      (all four; BUILD: an
+                                                                            ordinary build)
 """
 import gzip
 import hashlib
@@ -24,9 +25,11 @@ ROOT = Path(__file__).resolve().parent.parent
 OUT = ROOT / "build" / "binaries"
 SOURCES = ROOT / "build" / "sources"
 DAY = 1767225600     # of every file: the first of 2026
-VERSION = re.search(r"AC_INIT\(\[texcell\], \[(.*?)\]", (ROOT / "configure.ac").read_text()).group(1)
+VERSION = re.search(r"AC_INIT\(\[texcell\], \[(.*?)\]",
+                    (ROOT / "configure.ac").read_text()).group(1)
 NAMES = {"release": "linux-x86_64", "arm64": "linux-arm64", "windows": "windows-x86_64"}
-STRIP = {"release": "strip", "arm64": "aarch64-linux-gnu-strip", "windows": "x86_64-w64-mingw32-strip"}
+STRIP = {"release": "strip", "arm64": "aarch64-linux-gnu-strip",
+         "windows": "x86_64-w64-mingw32-strip"}
 LIBRARIES = {"zlib": "Zlib", "libdeflate": "MIT", "libpng1.6": "libpng-2.0", "jansson": "MIT",
              "libjpeg-turbo": "IJG AND BSD-3-Clause AND Zlib", "tiff": "libtiff", "expat": "MIT"}
 # What compilers link in: packages of Debian's, whose copyright files have the texts; for Linux
@@ -34,7 +37,8 @@ LIBRARIES = {"zlib": "Zlib", "libdeflate": "MIT", "libpng1.6": "libpng-2.0", "ja
 LINUX = {"ziglang": "MIT", "glibc": "LGPL-2.1-or-later"}
 RUNTIMES = {"release": LINUX, "arm64": LINUX,
             "windows": {"mingw-w64-x86-64-dev": "ZPL-2.1 AND MIT AND BSD-3-Clause",
-                        "gcc-mingw-w64-x86-64-posix-runtime": "GPL-3.0-or-later WITH GCC-exception-3.1"}}
+                        "gcc-mingw-w64-x86-64-posix-runtime": "GPL-3.0-or-later WITH "
+                        "GCC-exception-3.1"}}
 
 
 def output_of(*argv):
@@ -45,44 +49,56 @@ def library(name):
     """Version, package URL and licence of a library that libraries.sh built."""
     folder = next(SOURCES.glob(name + "-*/"))
     version = re.match(r"\S+ \((.*?)\)", (folder / "debian" / "changelog").read_text()).group(1)
-    texts = sorted(p for end in ("LICENSE*", "COPYING*", "*/COPYING") for p in folder.glob(end) if "debian" not in p.parts)
-    return version, "deb/debian/%s@%s?arch=source" % (name, quote(version)), texts[0] if texts else folder / "debian" / "copyright"
+    texts = sorted(p for end in ("LICENSE*", "COPYING*", "*/COPYING") for p in folder.glob(end)
+                   if "debian" not in p.parts)
+    return (version, "deb/debian/%s@%s?arch=source" % (name, quote(version)),
+            texts[0] if texts else folder / "debian" / "copyright")
 
 
 def runtime(name):
     zig = ROOT / "build" / "zig"
     if name == "ziglang":
-        version = re.search(r"-(.*)\.dist-info", next(zig.glob("ziglang-*.dist-info")).name).group(1)
+        version = re.search(r"-(.*)\.dist-info",
+                            next(zig.glob("ziglang-*.dist-info")).name).group(1)
         return version, "pypi/ziglang@" + version, zig / "ziglang" / "LICENSE"
     if name == "glibc":
         return "2.17", "generic/glibc@2.17", zig / "ziglang" / "lib" / "libc" / "glibc" / "LICENSES"
     version = output_of("dpkg-query", "-W", "-f", "${Version}", name)
-    return version, "deb/debian/%s@%s" % (name, quote(version)), Path("/usr/share/doc", name, "copyright")
+    return (version, "deb/debian/%s@%s" % (name, quote(version)),
+            Path("/usr/share/doc", name, "copyright"))
 
 
 def linked(platform):
     """[(name, licence, version, package URL, file of the text)] of what is within the programs."""
-    return [(n, lic, *library(n)) for n, lic in LIBRARIES.items()] + [(n, lic, *runtime(n)) for n, lic in RUNTIMES[platform].items()]
+    return [(n, lic, *library(n)) for n, lic in LIBRARIES.items()] + [
+        (n, lic, *runtime(n)) for n, lic in RUNTIMES[platform].items()]
 
 
 def spdx(archive, parts):
     """What the archive's programs are made of, as SPDX 2.3."""
     def package(name, version, licence, **more):
-        return {"SPDXID": "SPDXRef-" + name, "name": name, "versionInfo": version, "licenseConcluded": licence, "licenseDeclared": licence,
-                "downloadLocation": "NOASSERTION", "filesAnalyzed": False, "copyrightText": "NOASSERTION", **more}
+        return {"SPDXID": "SPDXRef-" + name, "name": name, "versionInfo": version,
+                "licenseConcluded": licence, "licenseDeclared": licence,
+                "downloadLocation": "NOASSERTION", "filesAnalyzed": False,
+                "copyrightText": "NOASSERTION", **more}
     packages = [package("texcell", VERSION, "MIT", primaryPackagePurpose="APPLICATION")]
     relations = [("SPDXRef-DOCUMENT", "DESCRIBES", "SPDXRef-texcell")]
     for name, licence, version, url, _ in parts:
         packages.append(package(name, version, licence, externalRefs=[
-            {"referenceCategory": "PACKAGE-MANAGER", "referenceType": "purl", "referenceLocator": "pkg:" + url}]))
+            {"referenceCategory": "PACKAGE-MANAGER", "referenceType": "purl",
+             "referenceLocator": "pkg:" + url}]))
         relations.append(("SPDXRef-texcell", "STATIC_LINK", "SPDXRef-" + name))
     body = json.dumps([packages, relations]).encode()
     return json.dumps({
-        "spdxVersion": "SPDX-2.3", "dataLicense": "CC0-1.0", "SPDXID": "SPDXRef-DOCUMENT", "name": archive,
-        "documentNamespace": "https://texcell.invalid/spdx/%s-%s" % (archive, hashlib.sha256(body).hexdigest()),
-        "creationInfo": {"created": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(DAY)), "creators": ["Tool: texcell-binaries.py"]},
+        "spdxVersion": "SPDX-2.3", "dataLicense": "CC0-1.0", "SPDXID": "SPDXRef-DOCUMENT",
+        "name": archive,
+        "documentNamespace": "https://texcell.invalid/spdx/%s-%s" %
+        (archive, hashlib.sha256(body).hexdigest()),
+        "creationInfo": {"created": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(DAY)),
+                         "creators": ["Tool: texcell-binaries.py"]},
         "packages": packages, "relationships": [
-            {"spdxElementId": a, "relationshipType": how, "relatedSpdxElement": b} for a, how, b in relations]}, indent=1) + "\n"
+            {"spdxElementId": a, "relationshipType": how, "relatedSpdxElement": b}
+            for a, how, b in relations]}, indent=1) + "\n"
 
 
 def texts(build, manuals):
@@ -92,7 +108,8 @@ def texts(build, manuals):
         if p.suffix in (".md", ".png", ".jpg", ".webp", ".ipynb"):
             files[str(p.relative_to(ROOT))] = p
     if manuals:
-        files.update({"man/%s.1" % n: build / "docs" / "man" / (n + ".1") for n in ("texcell", "texcell-wu", "texcell-validate")})
+        files.update({"man/%s.1" % n: build / "docs" / "man" / (n + ".1")
+                      for n in ("texcell", "texcell-wu", "texcell-validate")})
         files["completion/texcell"] = ROOT / "docs" / "completion" / "texcell"
     return files
 
@@ -103,9 +120,12 @@ def write_archive(path, files):
         if path.suffix == ".zip":
             with zipfile.ZipFile(f, "w", zipfile.ZIP_DEFLATED) as z:
                 for name, (data, _) in sorted(files.items()):
-                    z.writestr(zipfile.ZipInfo(name, time.gmtime(DAY)[:6]), data, zipfile.ZIP_DEFLATED)
+                    z.writestr(zipfile.ZipInfo(name, time.gmtime(DAY)[:6]), data,
+                               zipfile.ZIP_DEFLATED)
             return
-        with gzip.GzipFile("", "wb", 9, f, mtime=DAY) as packed, tarfile.open(fileobj=packed, mode="w", format=tarfile.USTAR_FORMAT) as t:
+        with gzip.GzipFile("", "wb", 9, f,
+                           mtime=DAY) as packed, tarfile.open(fileobj=packed, mode="w",
+                                                              format=tarfile.USTAR_FORMAT) as t:
             for name, (data, program) in sorted(files.items()):
                 member = tarfile.TarInfo(name)
                 member.size, member.mtime, member.mode = len(data), DAY, 0o755 if program else 0o644
@@ -120,7 +140,8 @@ def archive(platform, programs, build, parts, out):
     files.update({"licences/%s.txt" % n: (text.read_bytes(), False) for n, _, _, _, text in parts})
     listed = spdx(name, parts)
     files["texcell.spdx.json"] = (listed.encode(), False)
-    write_archive(out / (name + (".zip" if platform == "windows" else ".tar.gz")), {name + "/" + n: f for n, f in files.items()})
+    write_archive(out / (name + (".zip" if platform == "windows" else ".tar.gz")),
+                  {name + "/" + n: f for n, f in files.items()})
     (out / (name + ".spdx.json")).write_text(listed)
 
 
@@ -131,16 +152,20 @@ def build_programs(platform, stage):
     stage.mkdir(parents=True)
     end = ".exe" if platform == "windows" else ""
     for name in ("texcell", "texcell-wu", "texcell-validate"):
-        subprocess.run([STRIP[platform], "-o", stage / (name + end), ROOT / "build" / platform / "texcell" / (name + end)], check=True)
+        subprocess.run([STRIP[platform], "-o", stage / (name + end),
+                        ROOT / "build" / platform / "texcell" / (name + end)], check=True)
 
 
 def debian(build, stage, out):
     """Built from the archive of the sources, as `make dist` has it."""
     folder, log = stage / "texcell", open(stage / "debian.log", "wb")
     alone = {k: v for k, v in os.environ.items() if not k.startswith(("MAKE", "MFLAGS"))}
-    for argv, at in ((["make", "-s", "-C", build, "distdir", "distdir=%s" % folder], ROOT), (["dpkg-buildpackage", "-us", "-uc", "-b"], folder)):
-        if subprocess.run(argv, cwd=at, env=alone, stdout=log, stderr=subprocess.STDOUT, check=False).returncode != 0:
-            sys.exit("binaries.py: error: %s failed:\n%s" % (argv[0], Path(log.name).read_text(errors="replace")[-3000:]))
+    for argv, at in ((["make", "-s", "-C", build, "distdir", "distdir=%s" % folder], ROOT),
+                     (["dpkg-buildpackage", "-us", "-uc", "-b"], folder)):
+        if subprocess.run(argv, cwd=at, env=alone, stdout=log, stderr=subprocess.STDOUT,
+                          check=False).returncode != 0:
+            sys.exit("binaries.py: error: %s failed:\n%s" %
+                     (argv[0], Path(log.name).read_text(errors="replace")[-3000:]))
     for p in stage.glob("*.deb"):
         if "dbgsym" not in p.name:
             shutil.copy(p, out)
@@ -148,7 +173,8 @@ def debian(build, stage, out):
 
 def sums(out):
     files = sorted(p for p in out.iterdir() if p.is_file() and p.name != "SHA256SUMS")
-    (out / "SHA256SUMS").write_text("".join("%s  %s\n" % (hashlib.sha256(p.read_bytes()).hexdigest(), p.name) for p in files))
+    (out / "SHA256SUMS").write_text(
+        "".join("%s  %s\n" % (hashlib.sha256(p.read_bytes()).hexdigest(), p.name) for p in files))
 
 
 def main():

@@ -1,5 +1,6 @@
-"""docs/admin.md's steps 1 to 4, block by block, in a bare root of Debian 12 with its own network: from nothing to the first
-validated unit, timed. Needs root, mmdebstrap, and BOINC, a git repository of its sources. BARE_ROOTS_FOLDER: where the root is kept."""
+"""docs/admin.md's steps 1 to 4, block by block, in a bare root of Debian 12 with its own network:
+from nothing to the first validated unit, timed. Needs root, mmdebstrap, and BOINC, a git repository
+of its sources. BARE_ROOTS_FOLDER: where the root is kept."""
 import os
 import re
 import shlex
@@ -16,33 +17,43 @@ BOINC = os.path.abspath(os.environ["BOINC"]) if os.environ.get("BOINC") else Non
 ROOT = os.path.join(scratch(), "root")
 ARCHIVE = os.path.join(os.environ.get("BARE_ROOTS_FOLDER") or scratch(), "server.tar")
 PROJECT = "/home/boincadm/projects/cells"
-VALUES = {"SECRET": "s3cret", "PROJECT": PROJECT, "https://cells.example.org": "http://cells.example.org", "YOU@EXAMPLE.ORG": "you@example.org",
+VALUES = {"SECRET": "s3cret", "PROJECT": PROJECT,
+          "https://cells.example.org": "http://cells.example.org",
+          "YOU@EXAMPLE.ORG": "you@example.org",
           "PASSWORD YOU": "passw0rd you"}
-CLEAN = ["env", "-i", "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/root", "TERM=dumb", "LC_ALL=C.UTF-8",
+CLEAN = ["env", "-i", "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+         "HOME=/root", "TERM=dumb", "LC_ALL=C.UTF-8",
          "DEBIAN_FRONTEND=noninteractive"]
-# What a system's start does, and what the machine is: alone, and named. Its first process waits for all that lose their parents.
+# What a system's start does, and what the machine is: alone, and named. Its first process waits for
+# all that lose their parents.
 MACHINE = """hostname cells && ip link set lo up && mount -t proc proc $0/proc && mount --rbind /dev $0/dev && mount -t sysfs sys $0/sys
-mount --bind $1 $0/srv/boinc; sleep 7200; exit"""
+mount --bind $1 $0/srv/boinc; sleep 7200; exit"""  # noqa: E501
 
 
 class Machine:
     def __init__(self):
-        self.process = subprocess.Popen(["unshare", "-n", "-m", "-p", "-u", "-i", "-f", "--kill-child", "bash", "-c", MACHINE, ROOT, BOINC])
+        self.process = subprocess.Popen(["unshare", "-n", "-m", "-p", "-u", "-i", "-f",
+                                         "--kill-child", "bash", "-c", MACHINE, ROOT, BOINC])
         time.sleep(2)
         children = "/proc/%d/task/%d/children" % (self.process.pid, self.process.pid)
-        self.enter = ["nsenter", "-t", open(children).read().split()[0], "-n", "-m", "-p", "-u", "-i", "chroot", ROOT, *CLEAN]
+        self.enter = ["nsenter", "-t", open(children).read().split()[0], "-n", "-m", "-p", "-u",
+                      "-i", "chroot", ROOT, *CLEAN]
         self.seconds = 0.0
 
     def do(self, what, text, folder=None, timed=True):
         """As root, or in the folder as the project's owner."""
         for word, value in VALUES.items():
             text = text.replace(word, value)
-        words = ["bash", "-e", "-c", text] if folder is None else ["su", "-", "boincadm", "-c", "cd %s && bash -e -c %s" % (folder, shlex.quote(text))]
+        words = ["bash", "-e", "-c", text] if folder is None else ["su", "-", "boincadm", "-c",
+                                                                   "cd %s && bash -e -c %s" %
+                                                                   (folder, shlex.quote(text))]
         start, before = time.monotonic(), os.times()
-        r = subprocess.run(self.enter + words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=3600)
+        r = subprocess.run(self.enter + words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                           stderr=subprocess.STDOUT, text=True, timeout=3600)
         took, after = time.monotonic() - start, os.times()
         self.seconds += took * timed
-        note("%5.0f s, %4.0f of processors: %s" % (took, after[2] - before[2] + after[3] - before[3], what))
+        note("%5.0f s, %4.0f of processors: %s" %
+             (took, after[2] - before[2] + after[3] - before[3], what))
         return r.stdout if ok(r.returncode == 0, what, r.stdout[-3000:]) else ""
 
 
@@ -50,19 +61,22 @@ def blocks():
     """{heading: its blocks of commands}."""
     with open(os.path.join(SRC, "docs", "admin.md")) as f:
         parts = re.split(r"(?m)^## (.*)$", f.read())
-    return {heading: [b for _w, b in re.findall(r"(?ms)^```sh (\w+)\n(.*?)^```$", text)] for heading, text in zip(parts[1::2], parts[2::2])}
+    return {heading: [b for _w, b in re.findall(r"(?ms)^```sh (\w+)\n(.*?)^```$", text)]
+            for heading, text in zip(parts[1::2], parts[2::2])}
 
 
 def make_root():
     if not os.path.exists(ARCHIVE):
-        r = run(["mmdebstrap", "--format=tar", "--variant=important", "--mode=root", "bookworm", ARCHIVE + ".new"], timeout=1800)
+        r = run(["mmdebstrap", "--format=tar", "--variant=important", "--mode=root", "bookworm",
+                 ARCHIVE + ".new"], timeout=1800)
         if r.returncode != 0:
             skip("the page", "no root can be made: " + r.stderr.strip()[-200:])
             done()
         os.rename(ARCHIVE + ".new", ARCHIVE)
     os.makedirs(ROOT)
     subprocess.run(["tar", "-C", ROOT, "-xf", ARCHIVE], check=True)
-    for name, text in (("hosts", "127.0.0.1 localhost cells cells.example.org\n"), ("hostname", "cells\n")):
+    for name, text in (("hosts", "127.0.0.1 localhost cells cells.example.org\n"),
+                       ("hostname", "cells\n")):
         with open(os.path.join(ROOT, "etc", name), "w") as f:
             f.write(text)
     shutil.copy("/etc/resolv.conf", os.path.join(ROOT, "etc"))
@@ -71,11 +85,14 @@ def make_root():
 
 def fetch_packages(install):
     """The machine itself has no network."""
-    names = re.search(r"(?s)apt-get install (.*?[^\\])\n", install).group(1).replace("\\\n", " ").split() + ["boinc-client"]
+    names = re.search(r"(?s)apt-get install (.*?[^\\])\n",
+                      install).group(1).replace("\\\n", " ").split() + ["boinc-client"]
     start = time.monotonic()
-    r = run(["chroot", ROOT, *CLEAN, "sh", "-c", "apt-get -q update && apt-get -qyd install " + " ".join(names)], timeout=1800)
+    r = run(["chroot", ROOT, *CLEAN, "sh", "-c",
+             "apt-get -q update && apt-get -qyd install " + " ".join(names)], timeout=1800)
     note("%5.0f s: packages are fetched" % (time.monotonic() - start))
-    return ok(r.returncode == 0, "the page's packages are there", r.stderr[-500:]) and time.monotonic() - start
+    return ok(r.returncode == 0, "the page's packages are there",
+              r.stderr[-500:]) and time.monotonic() - start
 
 
 def copy_texcell():
@@ -87,13 +104,17 @@ def copy_texcell():
     folder = os.path.join(ROOT, PROJECT[1:], "pictures")
     os.makedirs(folder)
     for i in range(3):
-        Image.fromarray(np.random.default_rng(i).integers(0, 256, (64, 64)).astype(np.uint8)).save(os.path.join(folder, "p%d.png" % i))
+        Image.fromarray(np.random.default_rng(i).integers(0, 256, (64, 64)).astype(np.uint8)).save(
+            os.path.join(folder, "p%d.png" % i))
 
 
 def main():
-    missing = [tool for tool in ("mmdebstrap", "unshare", "nsenter", "git") if shutil.which(tool) is None]
-    if missing or os.getuid() != 0 or not BOINC or not run(["git", "-C", BOINC, "rev-parse"]).returncode == 0:
-        skip("the page", "no " + (", no ".join(missing) or "right to make a root, or BOINC names no git repository of its sources"))
+    missing = [tool for tool in ("mmdebstrap", "unshare", "nsenter", "git")
+               if shutil.which(tool) is None]
+    if missing or os.getuid() != 0 or not BOINC or not run(["git", "-C", BOINC,
+                                                            "rev-parse"]).returncode == 0:
+        skip("the page", "no " + (", no ".join(missing) or "right to make a root, or BOINC names "
+                                  "no git repository of its sources"))
         done()
     make_root()
     page = blocks()
@@ -103,9 +124,10 @@ def main():
     machine = Machine()
     try:
         do = machine.do
-        do("1: packages", packages.replace("apt-get install", "apt-get -qy install") + "service mariadb start; service apache2 start; service cron start")
-        do("BOINC's sources are there", "git config --system url./srv/boinc.insteadOf https://github.com/BOINC/boinc; "
-           "git config --system safe.directory '*'", timed=False)
+        do("1: packages", packages.replace("apt-get install", "apt-get -qy install") +
+           "service mariadb start; service apache2 start; service cron start")
+        do("BOINC's sources are there", "git config --system url./srv/boinc.insteadOf "
+           "https://github.com/BOINC/boinc; git config --system safe.directory '*'", timed=False)
         do("1: BOINC's server", build, "~")
         do("2: database", grant)
         do("2: project", project, "~/boinc")
@@ -114,15 +136,18 @@ def main():
         do("texcell's sources are there", "chown -R boincadm: /home/boincadm", timed=False)
         do("3: texcell", texcell, "~/texcell")
         do("3: restart", restart, PROJECT)
-        do("3: a client", "apt-get -qy install boinc-client && (service boinc-client start || true)\n"
-           "for i in $(seq 60); do boinccmd --get_cc_status >/dev/null 2>&1 && break; sleep 1; done")
+        do("3: a client",
+           "apt-get -qy install boinc-client && (service boinc-client start || true)\nfor i in "
+           "$(seq 60); do boinccmd --get_cc_status >/dev/null 2>&1 && break; sleep 1; done")
         create, join = attach.splitlines()
         key = re.search(r"account key: (\S+)", do("3: an account", create))
         do("3: attached", join.replace("KEY", key.group(1) if key else "none"))
         do("4: work", submit.replace("--name", "--quorum 1 --name", 1), PROJECT)
-        stored = "until bin/texcell-submit --status drops | tee /dev/stderr | grep -q 'stored  *[1-9]'; do sleep 2; done"
+        stored = ("until bin/texcell-submit --status drops | tee /dev/stderr | grep -q 'stored  "
+                  "*[1-9]'; do sleep 2; done")
         do("4: the first unit is stored", "timeout 900 bash -c %s" % shlex.quote(stored), PROJECT)
-        note("from nothing to the first validated unit: %.1f minutes" % ((machine.seconds + fetched) / 60))
+        note("from nothing to the first validated unit: %.1f minutes" %
+             ((machine.seconds + fetched) / 60))
     finally:
         machine.process.kill()
         machine.process.wait()

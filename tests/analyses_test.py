@@ -29,10 +29,14 @@ def read(*names):
 
 def programs(names):
     r = tap.run([tap.TEXCELL, "selftest", "--device", "cpu"])
-    tap.ok(r.returncode == 0 and r.stdout.splitlines()[:len(names)] == [n + ": the CPU is right" for n in names],
-           "texcell selftest: known answers of every analysis, in the list's order", r.stdout + r.stderr)
-    r = tap.run([tap.TEXCELL_WU, "pack", "--analysis", "nothing", "-o", os.path.join(FOLDER, "n.zip"), FOLDER])
-    tap.ok(r.returncode == 1 and ", ".join(names) in r.stderr, "texcell-wu pack knows all of them", r.stderr)
+    tap.ok(r.returncode == 0 and r.stdout.splitlines()[:len(names)] ==
+           [n + ": the CPU is right" for n in names],
+           "texcell selftest: known answers of every analysis, in the list's order",
+           r.stdout + r.stderr)
+    r = tap.run([tap.TEXCELL_WU, "pack", "--analysis", "nothing", "-o",
+                 os.path.join(FOLDER, "n.zip"), FOLDER])
+    tap.ok(r.returncode == 1 and ", ".join(names) in r.stderr, "texcell-wu pack knows all of them",
+           r.stderr)
 
 
 def tests_of(line, name, text):
@@ -55,16 +59,20 @@ def tests_of(line, name, text):
 def nothing_passed_over(names):
     whole = "\n".join("%s = None" % what for what in analyses.WANTED)
     r = tests_of("ANALYSIS(nova, cpu)\n", "nova", whole)
-    tap.ok(r.returncode == 0 and r.stdout.split() == names + ["nova"], "a new analysis is tested by having its file",
+    tap.ok(r.returncode == 0 and r.stdout.split() == names + ["nova"],
+           "a new analysis is tested by having its file",
            r.stdout + r.stderr)
     for title, line, text, words in (
-            ("without its file", "ANALYSIS(nova, cpu)\n", None, "tests/analyses/nova.py is missing: analyses.def names nova"),
+            ("without its file", "ANALYSIS(nova, cpu)\n", None,
+             "tests/analyses/nova.py is missing: analyses.def names nova"),
             ("with a part missing", "ANALYSIS(nova, opencl)\n", whole.replace("SEEDS", "SEED"),
              "tests/analyses/nova.py has no SEEDS"),
-            ("in a line of its own form", "ANALYSIS(nova,cpu) // mine\n", whole, "a line that is not like")):
+            ("in a line of its own form", "ANALYSIS(nova,cpu) // mine\n", whole,
+             "a line that is not like")):
         r = tests_of(line, "nova", text)
         tap.ok(r.returncode == 99 and r.stdout.startswith("Bail out! ") and words in r.stdout,
-               "an analysis %s ends the tests" % title, "exit %d\n%s%s" % (r.returncode, r.stdout, r.stderr))
+               "an analysis %s ends the tests" % title,
+               "exit %d\n%s%s" % (r.returncode, r.stdout, r.stderr))
 
 
 def own(path, name):
@@ -76,17 +84,20 @@ def own(path, name):
 def names_it(path, name):
     """Whether a file names an analysis: in C and in the page's script as a string, an identifier or
     a path, for names are words of the language as well; elsewhere in any way."""
-    word = r'"%s["/]|\b(an|ocl)_%s\b|/%s[/_.]' if path.endswith((".c", ".h", ".cl", ".js")) else r"\b%s\b"
+    word = r'"%s["/]|\b(an|ocl)_%s\b|/%s[/_.]' if path.endswith((".c", ".h", ".cl",
+                                                                 ".js")) else r"\b%s\b"
     return re.search(word.replace("%s", name), read(path)) is not None
 
 
 def no_other_list(names):
     found = []
-    files = [os.path.relpath(f, tap.SRC) for top in ("app", "opencl", "wrapper", "workunits", "validator")
+    files = [os.path.relpath(f, tap.SRC) for top in ("app", "opencl", "wrapper", "workunits",
+                                                     "validator")
              for f in glob.glob(source(top, "**", "*"), recursive=True) if os.path.isfile(f)]
     # The Python package's stubs and its widgets for napari are a list of all: python_test.py
     # compares them with the program.
-    files = [f for f in files if not f.endswith((".md", ".o", ".pyc")) and not re.match("opencl/kernels/.*[.]c$|workunits/python/", f)]
+    files = [f for f in files if not f.endswith((".md", ".o", ".pyc")) and
+             not re.match("opencl/kernels/.*[.]c$|workunits/python/", f)]
     tests = [os.path.relpath(f, tap.SRC) for f in glob.glob(source("tests", "*.inc"))]
     for f in files + tests + ["configure.ac", "Makefile.am", "bootstrap"]:
         if f in ("app/analysis/analyses.def", "app/analysis/analyses.inc"):
@@ -94,13 +105,15 @@ def no_other_list(names):
         named = [n for n in names if names_it(f, n) and not own(f, n)]
         if len(named) > 1:
             found.append("%s names %s" % (f, ", ".join(named)))
-    tap.ok(len(files) > 150 and not found, "no file of the programs and of the build has another list", "\n".join(found))
+    tap.ok(len(files) > 150 and not found,
+           "no file of the programs and of the build has another list", "\n".join(found))
 
 
 def columns_told(page):
     """{column: units} of the tables of a page; `bbox_y0 x0` are bbox_y0 and bbox_x0."""
     told = {}
-    for cells in re.findall(r"(?m)^\| (`.*?) \| (.*?) \|", page.partition("\n## Columns\n")[2].partition("\n## Accuracy\n")[0]):
+    for cells in re.findall(r"(?m)^\| (`.*?) \| (.*?) \|",
+                            page.partition("\n## Columns\n")[2].partition("\n## Accuracy\n")[0]):
         for first, *others in (code.split() for code in re.findall(r"`([^`]+)`", cells[0])):
             for column in [first] + [re.sub("[a-z0-9]+$", other, first) for other in others]:
                 told.setdefault(column, []).append(cells[1])
@@ -112,7 +125,8 @@ def columns(name, of):
     page = read("docs", "analyses", name + ".md")
     told, missing = columns_told(page), set()
     for parameters, items in of.SEEDS + list(of.DATA_SET.values()):
-        r = tap.run([tap.TEXCELL, "run", workunit.write(os.path.join(FOLDER, "u.zip"), name, parameters, items), "-o",
+        r = tap.run([tap.TEXCELL, "run",
+                     workunit.write(os.path.join(FOLDER, "u.zip"), name, parameters, items), "-o",
                      os.path.join(FOLDER, "r.npz"), "--device", "cpu", "--quiet"])
         if not tap.ok(r.returncode == 0, name + ": a result", r.stderr):
             return
@@ -120,9 +134,11 @@ def columns(name, of):
             arrays = json.loads(z.read("result.json"))["arrays"]
         for array in arrays:
             words = [axis.get("values", [0]) for axis in array.get("axes", [])]
-            if "title" not in array or array["role"] not in ("value", "place", "key") or any(type(w[0]) is int for w in words):
+            if "title" not in array or array["role"] not in ("value", "place", "key") or any(
+                    type(w[0]) is int for w in words):
                 continue
-            for column in ["_".join((array["title"],) + word) for word in itertools.product(*words)]:
+            for column in ["_".join((array["title"],) + word)
+                           for word in itertools.product(*words)]:
                 if column not in told and "`%s`" % column not in page:
                     missing.add(column)
                 elif column in told and array.get("unit", "") not in " ".join(told[column]):
@@ -137,8 +153,10 @@ def main():
     nothing_passed_over(names)
     no_other_list(names)
     for name, of in analyses.each():
-        tap.ok(all(os.path.exists(source("docs", *folder, name + ".md")) for folder in (["analyses"], ["dev", "analyses"])) and
-               "[`%s`](docs/analyses/%s.md)" % (name, name) in read("README.md"), name + ": its two pages, and its line in README.md")
+        tap.ok(all(os.path.exists(source("docs", *folder, name + ".md"))
+                   for folder in (["analyses"], ["dev", "analyses"])) and
+               "[`%s`](docs/analyses/%s.md)" % (name, name) in read("README.md"),
+               name + ": its two pages, and its line in README.md")
         columns(name, of)
     units = [unit for _name, of in analyses.each() for unit in of.DATA_SET]
     tap.ok(len(units) == len(set(units)), "units of the data set have names of their own", units)

@@ -33,7 +33,8 @@ TMP = scratch()
 RNG = np.random.default_rng(20240601)
 FEATURE = re.compile(r"glcm_L(\d+)_d(\d+)_(.+)_([a-z]+)$")
 # name: analysis, parameters, items
-UNITS = {name: (analysis, *unit) for analysis, of in analyses.each() for name, unit in of.DATA_SET.items()}
+UNITS = {name: (analysis, *unit) for analysis, of in analyses.each()
+         for name, unit in of.DATA_SET.items()}
 
 
 def path(*names):
@@ -45,7 +46,8 @@ def make_results():
     names = []
     for name, (analysis, parameters, items) in UNITS.items():
         workunit.write(path(name + ".zip"), analysis, parameters, items)
-        r = run([TEXCELL, "run", path(name + ".zip"), "-o", path(name + ".npz"), "--device", "cpu", "--quiet"])
+        r = run([TEXCELL, "run", path(name + ".zip"), "-o", path(name + ".npz"), "--device", "cpu",
+                 "--quiet"])
         if ok(r.returncode == 0, "the result " + name, r.stderr):
             names.append(name)
     return names
@@ -79,11 +81,14 @@ def dump(db):
     connection = sqlite3.connect("file:%s?mode=ro" % path(db), uri=True)
     connection.row_factory = sqlite3.Row
     unit = {r["id"]: r["name"] for r in connection.execute("SELECT id, name FROM units")}
-    item = {r["id"]: unit[r["unit"]] + "/" + r["name"] for r in connection.execute("SELECT id, unit, name FROM items")}
+    item = {r["id"]: unit[r["unit"]] + "/" + r["name"]
+            for r in connection.execute("SELECT id, unit, name FROM items")}
     out = []
-    for (table,) in connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table' ORDER BY name").fetchall():
+    for (table,) in connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table' "
+                                       "ORDER BY name").fetchall():
         for row in connection.execute('SELECT * FROM "%s"' % table):
-            line = {k: row[k] for k in row.keys() if k not in ("id", "stored") and row[k] is not None}
+            line = {k: row[k] for k in row.keys() if k not in ("id", "stored") and
+                    row[k] is not None}
             if "unit" in line:
                 line["unit"] = unit[line["unit"]]
             if table not in ("items",) and "item" in line:
@@ -138,31 +143,36 @@ def same(got, expected):
 
 
 def item_ids(db, name):
-    return [r[0] for r in query(db, "SELECT items.id FROM items JOIN units ON units.id = items.unit WHERE units.name = ? "
-                                    "ORDER BY number", name)]
+    return [r[0] for r in query(db, "SELECT items.id FROM items JOIN units ON units.id = "
+                                "items.unit WHERE units.name = ? ORDER BY number", name)]
 
 
 def check_unit(db, name, checked):
     about, arrays = result_json(name), load(name)
-    rows = query(db, "SELECT workunit, result, analysis, parameters, n_items, arrays, checked, kept, program, stored, wu_id "
-                     "FROM units WHERE name = ?", name)
+    rows = query(db, "SELECT workunit, result, analysis, parameters, n_items, arrays, checked, "
+                 "kept, program, stored, wu_id FROM units WHERE name = ?", name)
     if not ok(len(rows) == 1, name + ": one unit", rows):
         return
     row = rows[0]
     of = about["workunit"]
-    ok(row[0] == "%s-%d" % (of["crc32"], of["size"]) and row[2] == about["analysis"] and row[4] == len(about["items"])
+    ok(row[0] == "%s-%d" % (of["crc32"], of["size"]) and row[2] == about["analysis"] and
+       row[4] == len(about["items"])
        and json.loads(row[3]) == about["parameters"] and row[6] == checked and row[10] is None
-       and re.match(r"texcell-assimilate \d", row[8]) and re.match(r"20\d\d-\d\d-\d\dT\d\d:\d\d:\d\dZ$", row[9]),
+       and re.match(r"texcell-assimilate \d", row[8]) and
+       re.match(r"20\d\d-\d\d-\d\dT\d\d:\d\d:\d\dZ$", row[9]),
        name + ": where it comes from", row)
     expected = {k: [{"U": "text"}.get(a.dtype.kind, a.dtype.name), list(a.shape),
                     "%08x" % zlib.crc32(np.ascontiguousarray(a).tobytes()),
-                    hashlib.sha256(np.ascontiguousarray(a).tobytes()).hexdigest()] for k, a in arrays.items()}
+                    hashlib.sha256(np.ascontiguousarray(a).tobytes()).hexdigest()]
+                for k, a in arrays.items()}
     ok(json.loads(row[5]) == expected, name + ": its arrays in short", row[5])
-    ok([r[0] for r in query(db, "SELECT items.name FROM items JOIN units ON units.id = unit WHERE units.name = ? "
-                                "ORDER BY number", name)] == about["items"], name + ": its items")
+    ok([r[0] for r in query(db, "SELECT items.name FROM items JOIN units ON units.id = unit WHERE "
+                            "units.name = ? ORDER BY number", name)] == about["items"],
+       name + ": its items")
     pictures = [k for k in arrays if re.match("(map|labels|mask)_|offset_features", k)]
     if pictures:
-        ok(row[7] is not None and digest(path(db + ".files", row[7])) == digest(path(name + ".npz")),
+        ok(row[7] is not None and digest(path(db + ".files", row[7])) ==
+           digest(path(name + ".npz")),
            name + ": the file is kept for its pictures", row[7])
     else:
         ok(row[7] is None, name + ": there is nothing to keep", row[7])
@@ -174,39 +184,46 @@ def check_features(db, name):
     levels = sorted({int(t[0]) for t in titles})
     wrong = []
     for column, (l, d, feature, statistic) in enumerate(titles):
-        got = query(db, 'SELECT "%s_%s" FROM glcm_features WHERE levels = ? AND distance = ? AND item BETWEEN ? AND ? '
-                        'ORDER BY item' % (feature, statistic), int(l), int(d), ids[0], ids[-1])
+        got = query(db, 'SELECT "%s_%s" FROM glcm_features WHERE levels = ? AND distance = ? AND '
+                    'item BETWEEN ? AND ? ORDER BY item' % (feature, statistic), int(l), int(d),
+                    ids[0], ids[-1])
         if not same([r[0] for r in got], arrays["features"][:, column]):
             wrong.append(arrays["feature_names"][column])
     ok(not wrong, name + ": %d features" % len(titles), wrong[:5])
-    long = {r[:-1]: r[-1] for r in query(db, "SELECT item, levels, distance, feature, statistic, value FROM glcm_long "
-                                             "WHERE item BETWEEN ? AND ?", ids[0], ids[-1])}
+    long = {r[:-1]: r[-1] for r in query(db, "SELECT item, levels, distance, feature, statistic, "
+                                         "value FROM glcm_long WHERE item BETWEEN ? AND ?", ids[0],
+                                         ids[-1])}
     keys = [(i, int(l), int(d), f, s) for i in ids for l, d, f, s in titles]
-    ok(len(long) == len(keys) and same([long.get(k, "missing") for k in keys], arrays["features"]), name + ": the long view")
+    ok(len(long) == len(keys) and same([long.get(k, "missing") for k in keys], arrays["features"]),
+       name + ": the long view")
     wide, wrong = {}, []
     for l in levels:
-        for (view,) in query(db, "SELECT name FROM sqlite_schema WHERE type = 'view' AND name GLOB 'glcm_wide_L%d*' "
-                                 "AND name NOT GLOB 'glcm_wide_L%d[0-9]*'" % (l, l)):
+        for (view,) in query(db, "SELECT name FROM sqlite_schema WHERE type = 'view' AND name GLOB "
+                             "'glcm_wide_L%d*' AND name NOT GLOB 'glcm_wide_L%d[0-9]*'" % (l, l)):
             connection = sqlite3.connect(path(db))
-            got = connection.execute('SELECT * FROM "%s" WHERE item BETWEEN ? AND ? ORDER BY item' % view, (ids[0], ids[-1]))
+            got = connection.execute('SELECT * FROM "%s" WHERE item BETWEEN ? AND ? ORDER BY item' %
+                                     view, (ids[0], ids[-1]))
             columns = [c[0] for c in got.description]
             wide.update(zip(columns, zip(*got.fetchall())))
             connection.close()
     for column, title in enumerate(arrays["feature_names"]):
         if not same(wide.get(str(title), []), arrays["features"][:, column]):
             wrong.append(title)
-    ok(not wrong and list(wide["item"]) == ids and list(wide["name"]) == [str(n) for n in arrays["item_names"]],
+    ok(not wrong and list(wide["item"]) == ids and list(wide["name"]) ==
+       [str(n) for n in arrays["item_names"]],
        name + ": the wide views", wrong[:5])
 
 
 def declared(name, table):
     """The arrays of a table, as result.json declares them: {array: entry}."""
-    return {d["array"]: d for d in result_json(name)["arrays"] if d.get("table") == table and "{item}" not in d["array"]}
+    return {d["array"]: d for d in result_json(name)["arrays"] if d.get("table") == table and
+            "{item}" not in d["array"]}
 
 
 def words_of(axis):
     """What its entries add to a title."""
-    return [v if isinstance(v, str) else "%s%0*d" % (axis["prefix"], axis.get("digits", 0), v) for v in axis["values"]]
+    return [v if isinstance(v, str) else "%s%0*d" % (axis["prefix"], axis.get("digits", 0), v)
+            for v in axis["values"]]
 
 
 def check_rows(db, name, table):
@@ -217,13 +234,15 @@ def check_rows(db, name, table):
     n = [int(np.sum(owner[:i + 1] == owner[i])) for i in range(len(owner))]
     columns = {}
     for key, d in of.items():
-        for i, parts in enumerate(itertools.product(*map(words_of, d.get("axes", []))) if d["role"] != "item" else []):
+        for i, parts in enumerate(itertools.product(*map(words_of, d.get("axes", [])))
+                                  if d["role"] != "item" else []):
             title = "_".join(word for word in (d.get("title"), *parts) if word)
             columns[title] = arrays[key][:, i] if parts else arrays[key]
     got = query(db, "SELECT item, n%s FROM %s_%s WHERE item BETWEEN ? AND ? ORDER BY item, n" %
                 ("".join(', "%s"' % c for c in columns), analysis, table), ids[0], ids[-1])
     wrong = [c for i, c in enumerate(columns) if not same([r[2 + i] for r in got], columns[c])]
-    ok(len(got) == len(owner) and [r[0] for r in got] == [ids[i] for i in owner] and [r[1] for r in got] == n and not wrong
+    ok(len(got) == len(owner) and [r[0] for r in got] == [ids[i] for i in owner] and
+       [r[1] for r in got] == n and not wrong
        and columns, name + ": %d %s" % (len(owner), table), wrong)
 
 
@@ -243,12 +262,15 @@ def check_values(db, name):
 def test_micrometres():
     """Where an item says how large its pixels are, and nowhere else."""
     a, ids = load("cells"), item_ids("a.sqlite", "cells")
-    got = np.array(query("a.sqlite", "SELECT area_um2, bbox_y0_um, bbox_x1_um, centroid_y_um, centroid_x_um FROM cellcount_regions "
-                                     "WHERE item BETWEEN ? AND ? ORDER BY item, n", ids[0], ids[-1]), float)
+    got = np.array(query("a.sqlite", "SELECT area_um2, bbox_y0_um, bbox_x1_um, centroid_y_um, "
+                         "centroid_x_um FROM cellcount_regions WHERE item BETWEEN ? AND ? "
+                         "ORDER BY item, n", ids[0], ids[-1]), float)
     y, x = np.where(a["region_item"] < 1, 0.5, np.nan), np.where(a["region_item"] < 1, 0.25, np.nan)
-    want = np.stack([a["region_area"] * y * x, a["region_bbox"][:, 0] * y, a["region_bbox"][:, 3] * x, a["region_centroid"][:, 0] * y,
+    want = np.stack([a["region_area"] * y * x, a["region_bbox"][:, 0] * y,
+                     a["region_bbox"][:, 3] * x, a["region_centroid"][:, 0] * y,
                      a["region_centroid"][:, 1] * x], axis=1)
-    ok(np.isfinite(want).any() and np.isnan(want).any() and np.array_equal(got, want, equal_nan=True), "micrometres", "%s\n%s" % (got, want))
+    ok(np.isfinite(want).any() and np.isnan(want).any() and
+       np.array_equal(got, want, equal_nan=True), "micrometres", "%s\n%s" % (got, want))
 
 
 def check_content(db, name, checked):
@@ -265,7 +287,8 @@ def check_content(db, name, checked):
 def test_content(names):
     for name in names:
         r = add("a.sqlite", name)
-        ok(r.returncode == 0 and r.stdout == name + ": stored\n" and r.stderr == "", name + ": added", r.stderr)
+        ok(r.returncode == 0 and r.stdout == name + ": stored\n" and r.stderr == "",
+           name + ": added", r.stderr)
     for name in names:
         check_content("a.sqlite", name, "workunit")
     if "cells" in names:                # where every analysis has its turn
@@ -276,7 +299,8 @@ def test_content(names):
         check_unit("b.sqlite", name, "result")
     a, b = dump("a.sqlite"), dump("b.sqlite")
     ok([l.replace('"workunit"', "") for l in a if not l.startswith("units{")] ==
-       [l.replace('"workunit"', "") for l in b if not l.startswith("units{")], "in another order: the same data set",
+       [l.replace('"workunit"', "") for l in b if not l.startswith("units{")],
+       "in another order: the same data set",
        "\n".join(sorted(set(a) ^ set(b))[:5]))
 
 
@@ -287,8 +311,10 @@ STORE_TRY = os.path.join(BUILD, "tests", "unit", "store_try")
 
 def write_declared(name, items, arrays):
     """A result of which only the form is right. arrays: (declaration, array)."""
-    about = {"format": "texcell-result", "version": 3, "analysis": "alchemy", "parameters": {}, "items": items,
-             "workunit": {"crc32": "00000000", "size": 1, "sha256": "00" * 32}, "arrays": [d for d, _ in arrays]}
+    about = {"format": "texcell-result", "version": 3, "analysis": "alchemy", "parameters": {},
+             "items": items,
+             "workunit": {"crc32": "00000000", "size": 1, "sha256": "00" * 32},
+             "arrays": [d for d, _ in arrays]}
     with zipfile.ZipFile(path(name), "w") as z:
         z.writestr("result.json", json.dumps(about))
         for key, value in [("item_names", np.array(items))] + [(d["array"], a) for d, a in arrays]:
@@ -306,7 +332,8 @@ def collide(q):
     for name in ("cells_0_r1_0", "cells_0_r2_0"):
         r = q.call(3, q.upload(path("cells.npz"), name))
     rows = query(q.db, "SELECT workunit, sha256, name FROM units ORDER BY id")
-    ok(r.returncode == 0 and len(rows) == 2 and rows[0][0] + "-" + sha256 == rows[1][0] and rows[1][1] == sha256
+    ok(r.returncode == 0 and len(rows) == 2 and rows[0][0] + "-" + sha256 == rows[1][0] and
+       rows[1][1] == sha256
        and query(q.db, "SELECT count(DISTINCT unit) FROM items") == [(2,)],
        "script: two units with the same CRC and size are two units, each once", rows)
 
@@ -321,50 +348,68 @@ def test_unknown_analysis():
         return column("profile", "profiles", "p", axes=[
             {"name": "channel", "prefix": "C", "values": channels},
             {"name": "distance", "prefix": "d", "digits": 2, "values": distances},
-            {"name": "feature", "values": features}, {"name": "statistic", "values": ["mean", "sd"]}])
+            {"name": "feature", "values": features},
+            {"name": "statistic", "values": ["mean", "sd"]}])
 
-    texture = [{"name": "distance", "prefix": "d", "digits": 2, "values": [2]}, {"name": "feature", "values": ["contrast", "energy"]}]
+    texture = [{"name": "distance", "prefix": "d", "digits": 2, "values": [2]},
+               {"name": "feature", "values": ["contrast", "energy"]}]
     features = ["f_%03d" % i for i in range(50)]        # 100 columns: 19 distances in a wide view
     profiles = [RNG.random((2, 2 * 21 * 100)), RNG.random((1, 1 * 2 * 4))]
     glcm, owner = RNG.random((5, 2)), np.array([0, 0, 1, 1, 1])
     one = write_declared("one.npz", ["a", "b"], [
         (column("otsu_threshold", "items", "otsu_threshold"), np.array([7, 9])),
         ({"array": "object_item", "role": "item", "table": "objects"}, owner),
-        ({"array": "object_label", "role": "key", "table": "objects", "title": "label"}, np.array([1, 2, 1, 2, 3])),
+        ({"array": "object_label", "role": "key", "table": "objects", "title": "label"},
+         np.array([1, 2, 1, 2, 3])),
         (column("object_area", "objects", "area", unit="pixel^2"), np.arange(5.0)),
         (column("object_glcm", "objects", "glcm", axes=texture), glcm),
         (wide([1, 3], list(range(1, 22)), features), profiles[0])])
     two = write_declared("two.npz", ["c"], [(wide([3], [2, 40], ["f_000", "new"]), profiles[1])])
     r = run([STORE_TRY, path("x.sqlite"), "alchemy", one, two])
     ok(r.returncode == 0, "an unknown analysis: stored", r.stderr)
-    got = query("x.sqlite", "SELECT item, n, label, area, glcm_d02_contrast, glcm_d02_energy FROM alchemy_objects")
+    got = query("x.sqlite", "SELECT item, n, label, area, glcm_d02_contrast, glcm_d02_energy FROM "
+                "alchemy_objects")
     ok([row[:3] for row in got] == [(1, 1, 1), (1, 2, 2), (2, 1, 1), (2, 2, 2), (2, 3, 3)]
-       and same([row[4] for row in got], glcm[:, 0]) and same([row[5] for row in got], glcm[:, 1]), "its objects", got)
+       and same([row[4] for row in got], glcm[:, 0]) and same([row[5] for row in got], glcm[:, 1]),
+       "its objects", got)
     ok(query("x.sqlite", "SELECT * FROM alchemy_items") == [(1, 7), (2, 9)], "its values of items")
-    expected = {("one", i, c, d, f, s): profiles[0][i].reshape(2, 21, 50, 2)[a, b, e, g] for i in range(2)
-                for a, c in enumerate([1, 3]) for b, d in enumerate(range(1, 22)) for e, f in enumerate(features)
+    expected = {("one", i, c, d, f, s): profiles[0][i].reshape(2, 21, 50, 2)[a, b, e, g]
+                for i in range(2)
+                for a, c in enumerate([1, 3]) for b, d in enumerate(range(1, 22))
+                for e, f in enumerate(features)
                 for g, s in enumerate(["mean", "sd"])}
-    expected.update({("two", 2, 3, d, f, s): profiles[1][0].reshape(2, 2, 2)[b, e, g] for b, d in enumerate([2, 40])
+    expected.update({("two", 2, 3, d, f, s): profiles[1][0].reshape(2, 2, 2)[b, e, g]
+                     for b, d in enumerate([2, 40])
                      for e, f in enumerate(["f_000", "new"]) for g, s in enumerate(["mean", "sd"])})
-    got = {r[:-1]: r[-1] for r in query("x.sqlite", "SELECT item - 1, channel, distance, feature, statistic, value "
-                                                    "FROM alchemy_profiles_long WHERE value IS NOT NULL")}
+    got = {r[:-1]: r[-1]
+           for r in query("x.sqlite", "SELECT item - 1, channel, distance, feature, statistic, "
+                          "value FROM alchemy_profiles_long WHERE value IS NOT NULL")}
     ok(got == {k[1:]: v for k, v in expected.items()}, "its long view", len(got))
-    views = [v for (v,) in query("x.sqlite", "SELECT name FROM sqlite_schema WHERE type = 'view' AND name GLOB '*_wide*' ORDER BY rowid")]
-    ok(views == ["alchemy_profiles_wide_" + v for v in ("C1", "C1_d20", "C3", "C3_d20", "C3_d39")], "its wide views", views)
-    ok(query("x.sqlite", 'SELECT "p_C3_d21_f_049_sd", name FROM alchemy_profiles_wide_C3_d20 WHERE name = \'b\'') ==
+    views = [v for (v,) in query("x.sqlite", "SELECT name FROM sqlite_schema WHERE type = 'view' "
+                                 "AND name GLOB '*_wide*' ORDER BY rowid")]
+    ok(views == ["alchemy_profiles_wide_" + v for v in ("C1", "C1_d20", "C3", "C3_d20", "C3_d39")],
+       "its wide views", views)
+    ok(query("x.sqlite", 'SELECT "p_C3_d21_f_049_sd", name FROM alchemy_profiles_wide_C3_d20 WHERE '
+             'name = \'b\'') ==
        [(expected["one", 1, 3, 21, "f_049", "sd"], "b")], "a number in a wide view")
     r = assimilate("export", "--db", path("x.sqlite"), "-o", path("x_out"))
-    wide_csv, long_csv = read_csv("x_out", "alchemy_profiles_wide"), read_csv("x_out", "alchemy_profiles_long")
+    wide_csv, long_csv = (read_csv("x_out", "alchemy_profiles_wide"),
+                          read_csv("x_out", "alchemy_profiles_long"))
     titles = wide_csv[0][3:]
-    cells = {(r[1], t): c for r in wide_csv[1:] for t, c in zip(titles, r[3:]) if c not in ("", "nan")}
+    cells = {(r[1], t): c for r in wide_csv[1:] for t, c in zip(titles, r[3:])
+             if c not in ("", "nan")}
     ok(r.returncode == 0 and len(titles) == len(set(titles)) == (42 + 1) * 102 and
        {k: float(c) for k, c in cells.items()} ==
-       {("abc"[i], "p_C%d_d%02d_%s_%s" % (c, d, f, s)): v for (_, i, c, d, f, s), v in expected.items()},
+       {("abc"[i], "p_C%d_d%02d_%s_%s" % (c, d, f, s)): v
+        for (_, i, c, d, f, s), v in expected.items()},
        "its wide CSV", "%d titles, %d cells; %s" % (len(titles), len(cells), r.stderr))
-    ok(long_csv[0] == ["workunit", "item", "source", "channel", "distance", "feature", "statistic", "value"] and
-       {("abc".index(r[1]), int(r[3]), int(r[4]), r[5], r[6]): float(r[7]) for r in long_csv[1:] if r[7] != "nan"} ==
+    ok(long_csv[0] == ["workunit", "item", "source", "channel", "distance", "feature", "statistic",
+                       "value"] and
+       {("abc".index(r[1]), int(r[3]), int(r[4]), r[5], r[6]): float(r[7]) for r in long_csv[1:]
+        if r[7] != "nan"} ==
        {k[1:]: v for k, v in expected.items()}, "its long CSV", long_csv[:2])
-    change("x.sqlite", "UPDATE units SET name = '=1+1'; UPDATE alchemy_items SET otsu_threshold = -7")
+    change("x.sqlite",
+           "UPDATE units SET name = '=1+1'; UPDATE alchemy_items SET otsu_threshold = -7")
     assimilate("export", "--db", path("x.sqlite"), "-o", path("x_out"))
     ok([r[1] for r in read_csv("x_out", "units")] == ["name", "'=1+1", "'=1+1"]
        and [r[3] for r in read_csv("x_out", "alchemy_items")] == ["otsu_threshold", "-7", "-7"],
@@ -372,20 +417,26 @@ def test_unknown_analysis():
     os.mkdir(path("victim"))
     before = set(os.listdir(path("x_out")))
     change("x.sqlite", "".join('CREATE TABLE "%s"(item, x); INSERT INTO "%s" VALUES(1, 2);' % (t, t)
-                               for t in ("../victim/payload", "a b", "\u00e4", "x_\u001b[1m", "Con.", "fine_1")))
+                               for t in ("../victim/payload", "a b", "\u00e4", "x_\u001b[1m",
+                                         "Con.", "fine_1")))
     r = assimilate("export", "--db", path("x.sqlite"), "-o", path("x_out"))
-    ok(r.returncode == 0 and os.listdir(path("victim")) == [] and set(os.listdir(path("x_out"))) == before | {"fine_1.csv"},
+    ok(r.returncode == 0 and os.listdir(path("victim")) == [] and set(os.listdir(path("x_out"))) ==
+       before | {"fine_1.csv"},
        "export: no table of a foreign data set names a file elsewhere", r.stderr)
-    change("x.sqlite", 'CREATE TABLE odd_many(item, x, y); CREATE VIEW odd_many_groups AS SELECT 1 AS k; '
-                       "CREATE VIEW odd_many_long AS SELECT %s" % ", ".join("1 AS w%d" % i for i in range(100)))
+    change("x.sqlite",
+           'CREATE TABLE odd_many(item, x, y); CREATE VIEW odd_many_groups AS SELECT 1 AS k; '
+                       "CREATE VIEW odd_many_long AS SELECT %s" %
+           ", ".join("1 AS w%d" % i for i in range(100)))
     r = assimilate("export", "--db", path("x.sqlite"), "-o", path("x_out"))
-    ok(r.returncode == 3 and "the views of odd_many are none of texcell's" in r.stderr, "export: foreign views of any number of columns",
+    ok(r.returncode == 3 and "the views of odd_many are none of texcell's" in r.stderr,
+       "export: foreign views of any number of columns",
        "%d %s" % (r.returncode, r.stderr))
     change("x.sqlite", "DROP TABLE odd_many")
-    change("x.sqlite", "DROP TABLE failed; CREATE VIEW failed AS SELECT name, 1 AS wu_id, 2 AS batch, 3 AS error_mask, "
-                       "4 AS reasons, 5 AS stored FROM pragma_database_list")
+    change("x.sqlite", "DROP TABLE failed; CREATE VIEW failed AS SELECT name, 1 AS wu_id, 2 AS "
+           "batch, 3 AS error_mask, 4 AS reasons, 5 AS stored FROM pragma_database_list")
     r = assimilate("export", "--db", path("x.sqlite"), "-o", path("x_out"))
-    ok(r.returncode == 3 and "failed is no table" in r.stderr, "export: a foreign view does not look about", r.stderr)
+    ok(r.returncode == 3 and "failed is no table" in r.stderr,
+       "export: a foreign view does not look about", r.stderr)
 
 
 def test_views():
@@ -393,8 +444,10 @@ def test_views():
     texcell's own."""
     endless = ("WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c) SELECT x AS wu_id, "
                "'n' AS name, 1 AS batch, 1 AS error_mask, 'r' AS reasons, 's' AS stored FROM c")
-    for change, text in (("DROP TABLE failed; CREATE VIEW failed AS " + endless, "failed is no table"),
-                         ("DROP TABLE aliases; CREATE VIEW Aliases AS " + endless, "liases is no table")):
+    for change, text in (("DROP TABLE failed; CREATE VIEW failed AS " + endless,
+                          "failed is no table"),
+                         ("DROP TABLE aliases; CREATE VIEW Aliases AS " + endless,
+                          "liases is no table")):
         shutil.copy(path("a.sqlite"), path("views.sqlite"))
         with contextlib.closing(sqlite3.connect(path("views.sqlite"))) as db:
             db.executescript(change)
@@ -412,7 +465,8 @@ def test_again(names):
         ok(r.returncode == 0 and "there already" in r.stdout, name + ": again", r.stdout + r.stderr)
     packed = rewrite("plain", "packed.npz", {}, compression=zipfile.ZIP_DEFLATED)
     r = assimilate("--db", path("a.sqlite"), path("plain.zip"), packed)
-    ok(r.returncode == 0 and "there already" in r.stdout, "the same content in other bytes", r.stderr)
+    ok(r.returncode == 0 and "there already" in r.stdout, "the same content in other bytes",
+       r.stderr)
     ok(dump("a.sqlite") == before, "what was there is as it was")
 
 
@@ -427,24 +481,35 @@ def test_forget(names):
     shutil.copy(path("cells.npz"), path("twin.npz"))
     add(db, "twin")
     r = assimilate("forget", "--db", path(db), "--why", "host 7", "twin", *names, "nobody")
-    ok(r.returncode == 4 and sorted(r.stdout.split()) == sorted(["twin", *names]) and "nobody: is not in the data set" in r.stderr
-       and "cells: is not in the data set" in r.stderr and query(db, "SELECT kind, reason, name FROM refused ORDER BY name") ==
-       [("forgotten", "host 7", n) for n in sorted(["twin", *names])], "forget: each name is told and recorded", r.stdout + r.stderr)
-    tables = [t for (t,) in query(db, "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE '%\\_groups' ESCAPE '\\' AND "
-                                  "name != 'refused' AND name != 'failed'")]
+    ok(r.returncode == 4 and sorted(r.stdout.split()) == sorted(["twin", *names]) and
+       "nobody: is not in the data set" in r.stderr
+       and "cells: is not in the data set" in r.stderr and
+       query(db, "SELECT kind, reason, name FROM refused ORDER BY name") ==
+       [("forgotten", "host 7", n) for n in sorted(["twin", *names])],
+       "forget: each name is told and recorded", r.stdout + r.stderr)
+    tables = [t for (t,) in query(db, "SELECT name FROM sqlite_schema WHERE type = 'table' AND "
+                                  "name NOT LIKE '%\\_groups' ESCAPE '\\' AND name != 'refused' "
+                                  "AND name != 'failed'")]
     rows = {t: query(db, 'SELECT count(*) FROM "%s"' % t)[0][0] for t in tables}
-    ok(not any(rows.values()) and not [f for f in os.listdir(path(db + ".files")) if f.endswith(".npz")], "forget: nothing is left of them", rows)
+    ok(not any(rows.values()) and
+       not [f for f in os.listdir(path(db + ".files")) if f.endswith(".npz")],
+       "forget: nothing is left of them", rows)
     for name in names:
         add(db, name)
     change(db, "DELETE FROM refused")
-    ok(dump(db) == before and sorted(os.listdir(path(db + ".files"))) == files, "forget: they come again as they were")
-    ok(assimilate("forget", "--db", path(db)).returncode == 1 and assimilate("forget", "x").returncode == 1, "forget: wants names and a data set")
-    for verb in (["forget", "cells"], ["export", "-o", path("none")], ["report", "-o", path("none.html")]):
+    ok(dump(db) == before and sorted(os.listdir(path(db + ".files"))) == files,
+       "forget: they come again as they were")
+    ok(assimilate("forget", "--db", path(db)).returncode == 1 and
+       assimilate("forget", "x").returncode == 1, "forget: wants names and a data set")
+    for verb in (["forget", "cells"], ["export", "-o", path("none")],
+                 ["report", "-o", path("none.html")]):
         r = assimilate(verb[0], "--db", path("nothing.sqlite"), *verb[1:])
-        ok(r.returncode == 2 and "nothing.sqlite: there is no such data set" in r.stderr and not os.path.exists(path("nothing.sqlite")),
+        ok(r.returncode == 2 and "nothing.sqlite: there is no such data set" in r.stderr and
+           not os.path.exists(path("nothing.sqlite")),
            verb[0] + ": of a data set that is not there", r.stderr)
     r = assimilate("export", "--db", path(db), "-o", path("none"), "--only", "nonesuch")
-    ok(r.returncode == 1 and re.search("there is no table nonesuch; there are units, items, .*cellcount_regions", r.stderr),
+    ok(r.returncode == 1 and re.search("there is no table nonesuch; there are units, items, "
+                                       ".*cellcount_regions", r.stderr),
        "export: of a table that is not there", r.stderr)
 
 
@@ -452,7 +517,8 @@ def test_memory():
     """Rows that are more than they may be, as texcell-validate has it."""
     dots = np.zeros((500, 500), np.uint8)
     dots[::2, ::2] = 200
-    workunit.write(path("dots.zip"), "cellcount", {"polarity": "bright"}, [workunit.item("many", [dots])])
+    workunit.write(path("dots.zip"), "cellcount", {"polarity": "bright"},
+                   [workunit.item("many", [dots])])
     run([TEXCELL, "run", path("dots.zip"), "-o", path("dots.npz"), "--device", "cpu", "--quiet"])
     for files in (["dots.zip", "dots.npz"], ["dots.npz"]):
         codes = []
@@ -460,7 +526,8 @@ def test_memory():
             r = assimilate("--db", path("dots.sqlite"), "--max-memory", mib, *map(path, files))
             codes.append(r.returncode)
             if mib == "4":
-                ok("62500 rows, of" in r.stderr and query("dots.sqlite", "SELECT * FROM units") == [],
+                ok("62500 rows, of" in r.stderr and query("dots.sqlite", "SELECT * FROM units") ==
+                   [],
                    "more rows than may be: nothing is stored", r.stderr)
         ok(codes == [2, 0], "refused, or stored", codes)
         os.remove(path("dots.sqlite"))
@@ -478,8 +545,10 @@ def test_conflict():
     rows = query("a.sqlite", "SELECT kind, name, result, reason, kept FROM refused")
     ok(len(rows) == 1 and rows[0][:3] == ("conflict", "plain", "other.npz")
        and "features" in rows[0][3], "it is recorded, once", rows)
-    ok(rows and digest(path("a.sqlite.files", rows[0][4])) == digest(other), "its file is kept", rows)
-    ok([l for l in dump("a.sqlite") if not l.startswith("refused")] == before, "nothing was overwritten")
+    ok(rows and digest(path("a.sqlite.files", rows[0][4])) == digest(other), "its file is kept",
+       rows)
+    ok([l for l in dump("a.sqlite") if not l.startswith("refused")] == before,
+       "nothing was overwritten")
 
 
 def bad_results():
@@ -502,11 +571,15 @@ def bad_results():
         ("an impossible value", "plain", rewrite("plain", "negative.npz", {"features": negative})),
         ("too few items", "plain", rewrite("plain", "few.npz", {"features": features[:1]})),
         ("an array too many", "plain", rewrite("plain", "more.npz", {"extra": np.zeros(3)})),
-        ("an array of another type", "plain", rewrite("plain", "f4.npz", {"features": features.astype(np.float32)})),
+        ("an array of another type", "plain",
+         rewrite("plain", "f4.npz", {"features": features.astype(np.float32)})),
         ("a missing array", "plain", rewrite("plain", "less.npz", {"feature_names": None})),
-        ("other feature names", "plain", rewrite("plain", "names.npz", {"feature_names": load("plain")["feature_names"][::-1]})),
-        ("another unit's", "plain", rewrite("plain", "crc.npz", {}, {"workunit": dict(of, crc32="0badc0de")})),
-        ("another unit's with the same CRC", "plain", rewrite("plain", "sha.npz", {}, {"workunit": dict(of, sha256="5a" * 32)})),
+        ("other feature names", "plain",
+         rewrite("plain", "names.npz", {"feature_names": load("plain")["feature_names"][::-1]})),
+        ("another unit's", "plain",
+         rewrite("plain", "crc.npz", {}, {"workunit": dict(of, crc32="0badc0de")})),
+        ("another unit's with the same CRC", "plain",
+         rewrite("plain", "sha.npz", {}, {"workunit": dict(of, sha256="5a" * 32)})),
         ("a part of a file", "plain", path("cut.npz")),
         ("a flipped bit", "plain", path("flipped.npz")),
         ("a work unit", "plain", path("plain.zip")),
@@ -519,16 +592,25 @@ def bad_words():
     a work unit says more."""
     plain = result_json("plain")
     of = plain["workunit"]
-    for what, change in (("no analysis", {"analysis": 7}), ("an unknown analysis", {"analysis": "glcn"}),
+    for what, change in (("no analysis", {"analysis": 7}),
+                         ("an unknown analysis", {"analysis": "glcn"}),
                          ("no items", {"items": []}), ("a path as item", {"items": ["../a", "b"]}),
-                         ("an item twice", {"items": ["a", "a"]}), ("a number as item", {"items": [1, "b"]}),
+                         ("an item twice", {"items": ["a", "a"]}),
+                         ("a number as item", {"items": [1, "b"]}),
                          ("incomplete parameters", {"parameters": {"levels": [16]}}),
-                         ("no parameters", {"parameters": []}), ("a wrong parameter", {"parameters": dict(plain["parameters"], levels=[1])}),
-                         ("no work unit", {"workunit": {}}), ("a CRC in capitals", {"workunit": dict(of, crc32="0BADC0DE")}),
-                         ("a negative size", {"workunit": dict(of, size=-1)}), ("a short SHA-256", {"workunit": dict(of, sha256="5a" * 31)}),
-                         ("no SHA-256", {"workunit": {k: v for k, v in of.items() if k != "sha256"}}), ("an earlier version", {"version": 2}),
+                         ("no parameters", {"parameters": []}),
+                         ("a wrong parameter",
+                          {"parameters": dict(plain["parameters"], levels=[1])}),
+                         ("no work unit", {"workunit": {}}),
+                         ("a CRC in capitals", {"workunit": dict(of, crc32="0BADC0DE")}),
+                         ("a negative size", {"workunit": dict(of, size=-1)}),
+                         ("a short SHA-256", {"workunit": dict(of, sha256="5a" * 31)}),
+                         ("no SHA-256",
+                          {"workunit": {k: v for k, v in of.items() if k != "sha256"}}),
+                         ("an earlier version", {"version": 2}),
                          ("one key more", {"more": 1}),
-                         ("a source too few", {"sources": ["x"]}), ("a number as source", {"sources": ["x", 1]}),
+                         ("a source too few", {"sources": ["x"]}),
+                         ("a number as source", {"sources": ["x", 1]}),
                          ("a source that drives a terminal", {"sources": ["x", "\u001b[2J"]}),
                          ("a source of 1,025 bytes", {"sources": ["x" * 1025, ""]})):
         yield what, rewrite("plain", "words.npz", {}, change)
@@ -538,16 +620,21 @@ def test_bad(names):
     before, files = dump("a.sqlite"), sorted(os.listdir(path("a.sqlite.files")))
     for what, unit, file in bad_results():
         r = assimilate("--db", path("a.sqlite"), path(unit + ".zip"), file)
-        ok(r.returncode == 2 and r.stderr.count("\n") == 1 and os.path.basename(file) in r.stderr, "refused: " + what,
+        ok(r.returncode == 2 and r.stderr.count("\n") == 1 and os.path.basename(file) in r.stderr,
+           "refused: " + what,
            "%d %s" % (r.returncode, r.stderr))
     for what, file in bad_words():
         r = assimilate("--db", path("a.sqlite"), file)
-        ok(r.returncode == 2 and r.stderr.count("\n") == 1 and "words.npz" in r.stderr, "refused without a work unit: " + what,
+        ok(r.returncode == 2 and r.stderr.count("\n") == 1 and "words.npz" in r.stderr,
+           "refused without a work unit: " + what,
            "%d %s" % (r.returncode, r.stderr))
-    disorder = rewrite("cells", "disorder.npz", {"region_item": load("cells")["region_item"][::-1].copy()})
+    disorder = rewrite("cells", "disorder.npz",
+                       {"region_item": load("cells")["region_item"][::-1].copy()})
     r = assimilate("--db", path("empty.sqlite"), disorder)
-    ok(r.returncode == 2 and "disorder.npz" in r.stderr and query("empty.sqlite", "SELECT * FROM units") == [] and
-       not os.path.exists(path("empty.sqlite.files", "refused")), "refused: regions of items in disorder",
+    ok(r.returncode == 2 and "disorder.npz" in r.stderr and
+       query("empty.sqlite", "SELECT * FROM units") == [] and
+       not os.path.exists(path("empty.sqlite.files", "refused")),
+       "refused: regions of items in disorder",
        "%d %s" % (r.returncode, r.stderr))
     wrong = []
     for i in range(60):
@@ -561,18 +648,27 @@ def test_bad(names):
         if r.returncode not in (0, 2):
             wrong.append("%s: %d %s" % (name, r.returncode, r.stderr))
     ok(not wrong, "results hurt in 60 ways", "\n".join(wrong[:3]))
-    ok(dump("a.sqlite") == before and sorted(os.listdir(path("a.sqlite.files"))) == files, "none of them left anything")
-    for args in ([], ["--db"], ["--db", ""], ["--db", path("u.sqlite")], ["x.npz"], ["--db", path("u.sqlite"), "a", "b", "c"],
-                 ["--nonsense", "1"], ["--db", path("u.sqlite"), "--only", "x", "y"], ["export", "--db", path("a.sqlite")],
-                 ["export", "-o", path("u")], ["export", "--db", path("a.sqlite"), "-o", path("u"), "x"]):
+    ok(dump("a.sqlite") == before and sorted(os.listdir(path("a.sqlite.files"))) == files,
+       "none of them left anything")
+    for args in ([], ["--db"], ["--db", ""], ["--db", path("u.sqlite")], ["x.npz"],
+                 ["--db", path("u.sqlite"), "a", "b", "c"],
+                 ["--nonsense", "1"], ["--db", path("u.sqlite"), "--only", "x", "y"],
+                 ["export", "--db", path("a.sqlite")],
+                 ["export", "-o", path("u")],
+                 ["export", "--db", path("a.sqlite"), "-o", path("u"), "x"]):
         r = assimilate(*args)
-        ok(r.returncode == 1 and r.stderr.startswith("texcell-assimilate: error: "), "usage: " + " ".join(map(str, args))[:60],
+        ok(r.returncode == 1 and r.stderr.startswith("texcell-assimilate: error: "),
+           "usage: " + " ".join(map(str, args))[:60],
            "%d %s" % (r.returncode, r.stderr))
     r = assimilate("--db", path("u.sqlite"), path("nix.npz"))
-    ok(r.returncode == 2 and "nix.npz: cannot open" in r.stderr and not glob.glob(path("u.sqlite*")), "a wrong command line makes no data set", r.stderr)
-    for words in (["--db", path("plain.zip"), path("plain.npz")], ["create", "--db", path("plain.zip")], ["export", "--db", path("plain.zip"), "-o", path("u")]):
+    ok(r.returncode == 2 and "nix.npz: cannot open" in r.stderr and
+       not glob.glob(path("u.sqlite*")), "a wrong command line makes no data set", r.stderr)
+    for words in (["--db", path("plain.zip"), path("plain.npz")],
+                  ["create", "--db", path("plain.zip")],
+                  ["export", "--db", path("plain.zip"), "-o", path("u")]):
         before, r = digest(path("plain.zip")), assimilate(*words)
-        ok(r.returncode == 2 and "plain.zip: is no data set" in r.stderr and digest(path("plain.zip")) == before, "another file as data set: " + words[0], r.stderr)
+        ok(r.returncode == 2 and "plain.zip: is no data set" in r.stderr and
+           digest(path("plain.zip")) == before, "another file as data set: " + words[0], r.stderr)
 
 
 # --- BOINC's script ---------------------------------------------------------------------------
@@ -615,26 +711,33 @@ def test_changed():
     file, records = q.upload(path("plain.npz"), "plain_0_r1_0"), os.path.join(q.root, "accepted")
 
     def accept():
-        return run([VALIDATE, "script-init", "--accepted", records, file], cwd=os.path.join(q.root, "tmp_host"))
+        return run([VALIDATE, "script-init", "--accepted", records, file],
+                   cwd=os.path.join(q.root, "tmp_host"))
 
     r = accept()
-    ok(r.returncode == 0 and os.listdir(records) == ["plain"], "accepted: recorded", r.stdout + r.stderr)
+    ok(r.returncode == 0 and os.listdir(records) == ["plain"], "accepted: recorded",
+       r.stdout + r.stderr)
     rewrite("plain", "swapped.npz", {"features": load("plain")["features"][::-1].copy()})
     honest = digest(file)
     shutil.copy(path("swapped.npz"), file)
     r = q.call("--accepted", records, 5, file)
     rows = q.refused()
-    ok(r.returncode == 0 and "refused (changed)" in r.stderr and [t[:4] for t in rows] == [("changed", "plain", 5, "plain_0_r1_0")]
-       and digest(path(q.db + ".files", rows[0][4])) == digest(file) and query(q.db, "SELECT * FROM units") == [],
-       "changed after it was accepted: refused, and kept", "%d %s %s" % (r.returncode, r.stderr, rows))
+    ok(r.returncode == 0 and "refused (changed)" in r.stderr and [t[:4] for t in rows] ==
+       [("changed", "plain", 5, "plain_0_r1_0")]
+       and digest(path(q.db + ".files", rows[0][4])) == digest(file) and
+       query(q.db, "SELECT * FROM units") == [],
+       "changed after it was accepted: refused, and kept",
+       "%d %s %s" % (r.returncode, r.stderr, rows))
     q.upload(path("plain.npz"), "plain_0_r1_0")
     ok(accept().returncode == 0 and digest(file) == honest, "accepted again")
     r = q.call("--accepted", records, 5, file)
-    ok(r.returncode == 0 and r.stdout == "plain: stored\n" and r.stderr == "" and os.listdir(records) == [],
+    ok(r.returncode == 0 and r.stdout == "plain: stored\n" and r.stderr == "" and
+       os.listdir(records) == [],
        "what was accepted is stored, and its record goes", r.stdout + r.stderr)
     q.upload(path("plain.npz"), "plain_0_r2_0")
     r = q.call("--accepted", records, 5, os.path.join(q.root, "upload/3f/plain_0_r2_0"))
-    ok(r.returncode == 0 and "note: plain_0_r2_0: there is no record" in r.stderr, "one without a record is stored with a note",
+    ok(r.returncode == 0 and "note: plain_0_r2_0: there is no record" in r.stderr,
+       "one without a record is stored with a note",
        r.stderr)
 
 
@@ -644,7 +747,8 @@ def test_script_good(p, names):
         f.write(b"PK\3\4 damaged")
     for i, name in enumerate(names):
         r = p.call(100 + i, p.upload(path(name + ".npz"), name + "_1_r12345_0"))
-        ok(r.returncode == 0 and r.stdout == name + ": stored\n", "script: " + name, r.stdout + r.stderr)
+        ok(r.returncode == 0 and r.stdout == name + ": stored\n", "script: " + name,
+           r.stdout + r.stderr)
         rows = query(p.db, "SELECT wu_id, result, checked FROM units WHERE name = ?", name)
         ok(rows == [(100 + i, name + "_1_r12345_0", "workunit" if name == "votes" else "result")],
            "script: its names and its check", rows)
@@ -659,27 +763,35 @@ def test_log():
     times = 1000 // len(plain["features"])
     n = times * len(plain["features"])
     for i in range(8):
-        about = {"items": ["l%d_%d" % (i, k) for k in range(n)], "workunit": {"crc32": "%08x" % i, "size": 1000 + i, "sha256": "%064x" % i}}
+        about = {"items": ["l%d_%d" % (i, k) for k in range(n)],
+                 "workunit": {"crc32": "%08x" % i, "size": 1000 + i, "sha256": "%064x" % i}}
         rows = {name: np.concatenate([plain[name]] * times) for name in ("features", "band_sums")}
-        rewrite("plain", "log.npz", {**rows, "item_names": np.array(about["items"]), "item_spacing": None}, about)
+        rewrite("plain", "log.npz",
+                {**rows, "item_names": np.array(about["items"]), "item_spacing": None}, about)
         r = q.call(i + 1, q.upload(path("log.npz"), "l%d_0_r1_0" % i))
         if r.returncode != 0 or "stored" not in r.stdout:
             ok(False, "script: unit %d of many" % i, r.stdout + r.stderr)
             return
         sizes.append(os.path.getsize(path(q.db + "-wal")))
     data = os.path.getsize(path(q.db))
-    ok(max(sizes) < 24 << 20 < data, "script: the write-ahead log stays small", "%s of %d" % (sizes, data))
+    ok(max(sizes) < 24 << 20 < data, "script: the write-ahead log stays small",
+       "%s of %d" % (sizes, data))
 
 
 def test_script_usage(p):
     before = dump(p.db)
     file = p.upload(path("plain.npz"), "plain_0_r1_0")
-    for args in ([], [""], [12], [file], ["x12", file], ["-1", file], ["0", file], ["12", file, file], [file, 12], ["99999999999999999999", file],
-                 ["--error"], ["--error", 3], ["--error", 3, "name", 17], ["--error", "x", "name", 17, 0],
-                 ["--error", 3, "name", 17, 0, 1], ["--error", 3, "name", "", 0], ["--nonsense", 12, file]):
+    for args in ([], [""], [12], [file], ["x12", file], ["-1", file], ["0", file],
+                 ["12", file, file], [file, 12], ["99999999999999999999", file],
+                 ["--error"], ["--error", 3], ["--error", 3, "name", 17],
+                 ["--error", "x", "name", 17, 0],
+                 ["--error", 3, "name", 17, 0, 1], ["--error", 3, "name", "", 0],
+                 ["--nonsense", 12, file]):
         r = p.call(*args)
-        ok(r.returncode == 1 and r.stderr.count("\n") == 1, "script: arguments that are not BOINC's: %s" %
-           " ".join("FILE" if a == file else str(a) for a in args), "%d %s" % (r.returncode, r.stderr))
+        ok(r.returncode == 1 and r.stderr.count("\n") == 1,
+           "script: arguments that are not BOINC's: %s" %
+           " ".join("FILE" if a == file else str(a) for a in args),
+           "%d %s" % (r.returncode, r.stderr))
     ok(dump(p.db) == before, "script: they change nothing")
 
 
@@ -688,38 +800,50 @@ def test_script_bad(p):
     changed = load("plain")["features"].copy()
     changed[1, 0] = np.nextafter(changed[1, 0], 0)
     other = rewrite("plain", "other.npz", {"features": changed})
-    calls = [("invalid", p.upload(bad, "bad_0_r1_0")), ("conflict", p.upload(other, "plain_1_r2_0")),
-             ("invalid", p.upload(path("plain.zip"), "strange")), ("invalid", p.upload("/dev/null", "empty_0_r1_0")),
-             ("missing", os.path.join(p.root, "upload/3f/gone_0_r1_0")), ("invalid", os.path.join(p.root, "upload/3f")),
+    calls = [("invalid", p.upload(bad, "bad_0_r1_0")),
+             ("conflict", p.upload(other, "plain_1_r2_0")),
+             ("invalid", p.upload(path("plain.zip"), "strange")),
+             ("invalid", p.upload("/dev/null", "empty_0_r1_0")),
+             ("missing", os.path.join(p.root, "upload/3f/gone_0_r1_0")),
+             ("invalid", os.path.join(p.root, "upload/3f")),
              ("invalid", p.upload("/dev/null", "n" * 200 + "_0_r%s_0" % ("1" * 40)))]
     before = [l for l in dump(p.db) if not l.startswith("refused")]
     for twice in range(2):
         for i, (kind, file) in enumerate(calls):
             r = p.call(200 + i, file)
-            ok(r.returncode == 0 and "refused (%s)" % kind in r.stderr, "script: %s does not stop the daemon" % kind,
+            ok(r.returncode == 0 and "refused (%s)" % kind in r.stderr,
+               "script: %s does not stop the daemon" % kind,
                "%d %s" % (r.returncode, r.stderr))
     rows = p.refused()
     ok([(r[0], r[1], r[2], r[3]) for r in rows] ==
-       [("invalid", "bad", 200, "bad_0_r1_0"), ("conflict", "plain", 201, "plain_1_r2_0"), ("invalid", "strange", 202, "strange"),
+       [("invalid", "bad", 200, "bad_0_r1_0"), ("conflict", "plain", 201, "plain_1_r2_0"),
+        ("invalid", "strange", 202, "strange"),
         ("invalid", "empty", 203, "empty_0_r1_0"), ("missing", "gone", 204, "gone_0_r1_0"),
-        ("invalid", "3f", 205, "3f"), ("invalid", "n" * 200, 206, "n" * 200 + "_0_r%s_0" % ("1" * 40))], "script: all are recorded, once", rows)
+        ("invalid", "3f", 205, "3f"), ("invalid", "n" * 200, 206, "n" * 200 + "_0_r%s_0" %
+                                       ("1" * 40))], "script: all are recorded, once", rows)
     kept = [path(p.db + ".files", r[4]) if r[4] else None for r in rows]
-    ok([digest(k) for k in kept[:4]] == [digest(c[1]) for c in calls[:4]] and kept[4:6] == [None, None] and digest(kept[6]) == digest("/dev/null"), "script: their files are kept", rows)
-    ok([l for l in dump(p.db) if not l.startswith("refused")] == before, "script: the data set is as it was")
+    ok([digest(k) for k in kept[:4]] == [digest(c[1]) for c in calls[:4]] and kept[4:6] ==
+       [None, None] and digest(kept[6]) == digest("/dev/null"), "script: their files are kept",
+       rows)
+    ok([l for l in dump(p.db) if not l.startswith("refused")] == before,
+       "script: the data set is as it was")
 
 
 def test_script_error(p):
     for mask, words in ((3, "could not be sent, too many errors"), (16, "cancelled"), (0, "")):
         r = p.call("--error", mask, "unit_%d" % mask, 300 + mask, 7)
-        rows = query(p.db, "SELECT wu_id, name, batch, error_mask, reasons FROM failed WHERE name = ?", "unit_%d" % mask)
-        ok(r.returncode == 0 and rows == [(300 + mask, "unit_%d" % mask, 7, mask, words)], "script: --error %d" % mask, rows)
+        rows = query(p.db, "SELECT wu_id, name, batch, error_mask, reasons FROM failed "
+                     "WHERE name = ?", "unit_%d" % mask)
+        ok(r.returncode == 0 and rows == [(300 + mask, "unit_%d" % mask, 7, mask, words)],
+           "script: --error %d" % mask, rows)
     p.call("--error", 18, "unit_16", 316, 7)
     rows = query(p.db, "SELECT error_mask FROM failed WHERE wu_id = 316")
     ok(rows == [(18,)], "script: said again, the last mask counts", rows)
     p.call("--error", 8, "plain", 317, 7)
     r = p.call(317, p.upload(path("plain.npz"), "plain_0_r1_0"))
     rows = query(p.db, "SELECT name FROM failed WHERE wu_id = 317")
-    ok(r.returncode == 0 and rows == [], "script: given up, then computed again and stored: not failed", (rows, r.stderr))
+    ok(r.returncode == 0 and rows == [],
+       "script: given up, then computed again and stored: not failed", (rows, r.stderr))
 
 
 def test_script_server(p):
@@ -727,49 +851,60 @@ def test_script_server(p):
     file = p.upload(path("plain.npz"), "plain_0_r1_0")
     gone = os.path.join(p.root, "upload/77/plain_0_r1_0")
     r = p.call(1, gone)
-    ok(r.returncode == 3 and "cannot be read" in r.stderr, "script: the upload folder is gone", "%d %s" % (r.returncode, r.stderr))
+    ok(r.returncode == 3 and "cannot be read" in r.stderr, "script: the upload folder is gone",
+       "%d %s" % (r.returncode, r.stderr))
     whole = open(path(p.db), "rb").read()
-    for what, body in (("text", b"not a database" * 100), ("a damaged data set", whole[:100] + b"\xff" * (len(whole) - 100))):
+    for what, body in (("text", b"not a database" * 100),
+                       ("a damaged data set", whole[:100] + b"\xff" * (len(whole) - 100))):
         q = Project("p_" + what.replace(" ", "_"))
         with open(path(q.db), "wb") as f:
             f.write(body)
         r = q.call(1, file)
-        ok(r.returncode == 3 and "dataset.sqlite" in r.stderr and open(path(q.db), "rb").read() == body,
+        ok(r.returncode == 3 and "dataset.sqlite" in r.stderr and open(path(q.db), "rb").read() ==
+           body,
            "script: %s as data set" % what, "%d %s" % (r.returncode, r.stderr))
     q = Project("p_gone", made=False)
     for what, state in ((None, "is not there"), (b"", "is empty")):
         if what is not None:
             open(path(q.db), "wb").close()
         calls = [q.call(1, file), q.call("--error", 1, "x", 1, 0)]
-        ok(all(r.returncode == 3 and "dataset.sqlite: the data set %s: mount" % state in r.stderr for r in calls) and
-           [os.path.getsize(f) for f in glob.glob(path(q.db))] == [0] * (what is not None), "script: makes no data set: it " + state, calls)
+        ok(all(r.returncode == 3 and "dataset.sqlite: the data set %s: mount" % state in r.stderr
+               for r in calls) and
+           [os.path.getsize(f) for f in glob.glob(path(q.db))] == [0] * (what is not None),
+           "script: makes no data set: it " + state, calls)
     r = assimilate("forget", "--db", path(q.db), "plain")
     ok(r.returncode == 3 and "is empty" in r.stderr, "forget: an empty file", r.stderr)
     r = assimilate("create", "--db", path(q.db))
-    ok(r.returncode == 0 and q.call(1, file).returncode == 0 and assimilate("create", "--db", path(q.db)).returncode == 0
-       and query(q.db, "SELECT name FROM units") == [("plain",)], "create: makes one, once", r.stderr)
+    ok(r.returncode == 0 and q.call(1, file).returncode == 0 and
+       assimilate("create", "--db", path(q.db)).returncode == 0
+       and query(q.db, "SELECT name FROM units") == [("plain",)], "create: makes one, once",
+       r.stderr)
     q = Project("p_foreign", made=False)
     with sqlite3.connect(path(q.db)) as c:
         c.execute("CREATE TABLE mine(a)")
     c.close()
     r = q.call(1, file)
-    ok(r.returncode == 3 and "not a data set" in r.stderr, "script: another program's database", "%d %s" % (r.returncode, r.stderr))
+    ok(r.returncode == 3 and "not a data set" in r.stderr, "script: another program's database",
+       "%d %s" % (r.returncode, r.stderr))
     q = Project("p_newer")
     q.call("--error", 1, "x", 1, 0)
     with sqlite3.connect(path(q.db)) as c:
         c.execute("PRAGMA user_version = 99")
     c.close()
     r = q.call(1, file)
-    ok(r.returncode == 3 and "another version" in r.stderr, "script: a later version's data set", "%d %s" % (r.returncode, r.stderr))
+    ok(r.returncode == 3 and "another version" in r.stderr, "script: a later version's data set",
+       "%d %s" % (r.returncode, r.stderr))
     q = Project("p_again")
     q.call(1, q.upload(path("cells.npz"), "cells_0_r1_0"))
     r = q.call(2, q.upload(path("cells.npz"), "again_0_r1_0"))
     ok(r.returncode == 0 and query(q.db, "SELECT name FROM units") == [("cells",)] and
-       query(q.db, "SELECT units.name, aliases.name, aliases.wu_id FROM aliases JOIN units ON units.id = unit") == [("cells", "again", 2)],
+       query(q.db, "SELECT units.name, aliases.name, aliases.wu_id FROM aliases JOIN units ON "
+             "units.id = unit") == [("cells", "again", 2)],
        "script: the same work under another name", "%d %s" % (r.returncode, r.stderr))
     for _ in range(2):
         r = q.call(2, q.upload(path("cells.npz"), "again_0_r1_0"))
-    ok(r.returncode == 0 and query(q.db, "SELECT count(*) FROM aliases") == [(1,)], "script: once", r.stderr)
+    ok(r.returncode == 0 and query(q.db, "SELECT count(*) FROM aliases") == [(1,)], "script: once",
+       r.stderr)
     collide(q)
     q = Project("p_folder", made=False)
     os.makedirs(path(q.db))
@@ -780,7 +915,8 @@ def test_script_server(p):
         f.write("in the way")
     for name, kind in (("texture", "with maps"), ("bad", "refused")):
         r = q.call(1, q.upload(path(name + ".npz"), name + "_0_r1_0"))
-        ok(r.returncode == 3 and query(q.db, "SELECT * FROM units") == [] and query(q.db, "SELECT * FROM refused") == [],
+        ok(r.returncode == 3 and query(q.db, "SELECT * FROM units") == [] and
+           query(q.db, "SELECT * FROM refused") == [],
            "script: no room for a file %s" % kind, "%d %s" % (r.returncode, r.stderr))
     r = q.call(1, file)
     ok(r.returncode == 0, "script: which stops no unit without such files", r.stderr)
@@ -806,11 +942,15 @@ def test_full():
         if r.returncode == 0:
             break
         failed += 1
-        ok(r.returncode == 3 and "full.sqlite" in r.stderr and dump("full.sqlite") == before, "full after %d bytes" % size,
+        ok(r.returncode == 3 and "full.sqlite" in r.stderr and dump("full.sqlite") == before,
+           "full after %d bytes" % size,
            "%d %s" % (r.returncode, r.stderr))
-    ok(failed > 2 and r.returncode == 0 and len(dump("full.sqlite")) > len(before), "with room it is stored", failed)
-    r = assimilate("export", "--db", path("full.sqlite"), "-o", path("full"), "--only", "glcm_long", preexec_fn=limited(50000))
-    ok(r.returncode == 3 and "cannot write" in r.stderr and os.listdir(path("full")) == [], "an export that has no room",
+    ok(failed > 2 and r.returncode == 0 and len(dump("full.sqlite")) > len(before),
+       "with room it is stored", failed)
+    r = assimilate("export", "--db", path("full.sqlite"), "-o", path("full"), "--only", "glcm_long",
+                   preexec_fn=limited(50000))
+    ok(r.returncode == 3 and "cannot write" in r.stderr and os.listdir(path("full")) == [],
+       "an export that has no room",
        "%d %s" % (r.returncode, r.stderr))
 
 
@@ -831,7 +971,8 @@ def test_read_only():
         skip("a read-only data set", "no other user can run the program from here")
         return
     r = assimilate("--db", os.path.join(folder, "d.sqlite"), path("plain.npz"), preexec_fn=nobody)
-    ok(r.returncode == 3 and "d.sqlite" in r.stderr, "a read-only data set", "%d %s" % (r.returncode, r.stderr))
+    ok(r.returncode == 3 and "d.sqlite" in r.stderr, "a read-only data set",
+       "%d %s" % (r.returncode, r.stderr))
     os.chmod(folder, 0o755)
 
 
@@ -845,11 +986,14 @@ def kill_library():
 def test_kills(library):
     """Killed at every file operation, into a new data set and into one that has
     units; then the same call again."""
-    for what, first, name, script in (("a new data set", [], "cells", False), ("a data set with units", ["texture", "votes3"], "cells", False),
+    for what, first, name, script in (("a new data set", [], "cells", False),
+                                      ("a data set with units", ["texture", "votes3"], "cells",
+                                       False),
                                       ("a refused one", ["votes"], "kill_bad", True)):
         start, db = path("start.sqlite"), path("kill.sqlite")
         for file in (start, start + ".files"):
-            shutil.rmtree(file, True) if os.path.isdir(file) else os.path.exists(file) and os.remove(file)
+            shutil.rmtree(file,
+                          True) if os.path.isdir(file) else os.path.exists(file) and os.remove(file)
         for unit in first:
             add("start.sqlite", unit)
         if script:
@@ -865,14 +1009,16 @@ def test_kills(library):
                 if os.path.isdir(start + ".files"):
                     shutil.copytree(start + ".files", db + ".files")
 
-        argv = [ASSIMILATE] + (["script"] if script else []) + ["--db", db, "--store", db + ".files"] + (["7"] if script else []) \
+        argv = [ASSIMILATE] + (["script"] if script else []) + [
+            "--db", db, "--store", db + ".files"] + (["7"] if script else []) \
             + [path(name + ".npz")]
         env = dict(os.environ, LD_PRELOAD=library, ASAN_OPTIONS="verify_asan_link_order=0")
         reset()
         empty = dump("kill.sqlite") if first else []
         run(argv)
         after, files = dump("kill.sqlite"), tree(db + ".files")
-        ok(any(l.startswith("refused") for l in after) == script, what + ": undisturbed it is as meant", after)
+        ok(any(l.startswith("refused") for l in after) == script,
+           what + ": undisturbed it is as meant", after)
         wrong, killed = [], 0
         for n in range(1, 200):
             reset()
@@ -887,7 +1033,8 @@ def test_kills(library):
             r = run(argv)
             if r.returncode != 0 or dump("kill.sqlite") != after or tree(db + ".files") != files:
                 wrong.append("call %d: not as if undisturbed: %d %s" % (n, r.returncode, r.stderr))
-        ok(killed > 20 and r.returncode == 0 and not wrong, "%s: killed at each of %d calls" % (what, killed), "\n".join(wrong[:5]))
+        ok(killed > 20 and r.returncode == 0 and not wrong,
+           "%s: killed at each of %d calls" % (what, killed), "\n".join(wrong[:5]))
 
 
 def test_crash(library):
@@ -895,16 +1042,21 @@ def test_crash(library):
     q = Project("p_crash")
     q.call("--error", 1, "x", 1, 0)
     file = q.upload(path("plain.npz"), "plain_0_r1_0")
-    env = dict(os.environ, LD_PRELOAD=library, ASAN_OPTIONS="verify_asan_link_order=0:handle_segv=0", KILL_AT="42")
+    env = dict(os.environ, LD_PRELOAD=library,
+               ASAN_OPTIONS="verify_asan_link_order=0:handle_segv=0", KILL_AT="42")
     r = q.call(5, file, env=dict(env, KILL_SIGNAL=str(int(signal.SIGTERM))))
-    ok(r.returncode == 3 and q.refused() == [], "script: ended by another", "%d %s" % (r.returncode, r.stderr))
+    ok(r.returncode == 3 and q.refused() == [], "script: ended by another",
+       "%d %s" % (r.returncode, r.stderr))
     r = q.call(5, file, env=dict(env, KILL_SIGNAL=str(int(signal.SIGSEGV))))
     rows = q.refused()
-    ok(r.returncode == 0 and "refused (fault)" in r.stderr and [t[:4] for t in rows] == [("fault", "plain", 5, "plain_0_r1_0")]
-       and digest(path(q.db + ".files", rows[0][4])) == digest(file) and query(q.db, "SELECT * FROM units") == [],
+    ok(r.returncode == 0 and "refused (fault)" in r.stderr and [t[:4] for t in rows] ==
+       [("fault", "plain", 5, "plain_0_r1_0")]
+       and digest(path(q.db + ".files", rows[0][4])) == digest(file) and
+       query(q.db, "SELECT * FROM units") == [],
        "script: a crash does not stop the daemon", "%d %s %s" % (r.returncode, r.stderr, rows))
     r = q.call(5, file)
-    ok(r.returncode == 0 and len(query(q.db, "SELECT * FROM units")) == 1, "script: the unit can still be stored", r.stderr)
+    ok(r.returncode == 0 and len(query(q.db, "SELECT * FROM units")) == 1,
+       "script: the unit can still be stored", r.stderr)
 
 
 def tree(folder):
@@ -919,13 +1071,16 @@ def test_two_at_once(names):
         for end in ("", "-wal", "-shm"):
             if os.path.exists(path("many.sqlite" + end)):
                 os.remove(path("many.sqlite" + end))
-        started = [subprocess.Popen([ASSIMILATE, "--db", path("many.sqlite"), path(n + ".npz")], stdout=subprocess.PIPE,
-                                    stderr=subprocess.PIPE, universal_newlines=True) for n in names * 2]
+        started = [subprocess.Popen([ASSIMILATE, "--db", path("many.sqlite"), path(n + ".npz")],
+                                    stdout=subprocess.PIPE,
+                                    stderr=subprocess.PIPE, universal_newlines=True)
+                   for n in names * 2]
         out = [p.communicate() + (p.returncode,) for p in started]
         if any(code != 0 for _, _, code in out):
             break
     ok(all(code == 0 for _, _, code in out), "all of them are done", [o for o in out if o[2] != 0])
-    ok(sum("stored" in o[0] for o in out) == len(names) and sum("already" in o[0] for o in out) == len(names),
+    ok(sum("stored" in o[0] for o in out) == len(names) and sum("already" in o[0] for o in out) ==
+       len(names),
        "every unit was stored once", [o[0] for o in out])
     ok(dump("many.sqlite") == dump("b.sqlite"), "the same data set as from one after another")
     add("reader.sqlite", "count")
@@ -938,7 +1093,8 @@ def test_two_at_once(names):
     reader.close()
     writer = sqlite3.connect(path("reader.sqlite"), isolation_level=None)
     writer.execute("BEGIN IMMEDIATE")
-    waiting = subprocess.Popen([ASSIMILATE, "--db", path("reader.sqlite"), path("votes.npz")], stdout=subprocess.DEVNULL)
+    waiting = subprocess.Popen([ASSIMILATE, "--db", path("reader.sqlite"), path("votes.npz")],
+                               stdout=subprocess.DEVNULL)
     time.sleep(1)
     waits = waiting.poll() is None
     writer.execute("ROLLBACK")
@@ -959,14 +1115,18 @@ def number(text):
 
 def test_export(names):
     r = assimilate("export", "--db", path("a.sqlite"), "-o", path("out"))
-    tables = {t for (t,) in query("a.sqlite", "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT GLOB 'glcm_*'")}
-    ok(r.returncode == 0 and set(os.listdir(path("out"))) == {t + ".csv" for t in tables | {"glcm_wide", "glcm_long"}},
+    tables = {t for (t,) in query("a.sqlite", "SELECT name FROM sqlite_schema WHERE type = 'table' "
+                                  "AND name NOT GLOB 'glcm_*'")}
+    ok(r.returncode == 0 and set(os.listdir(path("out"))) ==
+       {t + ".csv" for t in tables | {"glcm_wide", "glcm_long"}},
        "the tables of an export", r.stderr + str(os.listdir(path("out"))))
     units = {r[0]: r[1] for r in read_csv("out", "units")[1:]}
     ok(sorted(units.values()) == sorted(names), "units.csv", units)
     rows = read_csv("out", "items")
-    ok(rows[0] == ["workunit", "number", "item", "source"] and [(units[r[0]], *r[1:]) for r in rows[1:]] ==
-       [(n, str(i), item["name"], item["source"] or "") for n in sorted(names) for i, item in enumerate(UNITS[n][2])]
+    ok(rows[0] == ["workunit", "number", "item", "source"] and
+       [(units[r[0]], *r[1:]) for r in rows[1:]] ==
+       [(n, str(i), item["name"], item["source"] or "") for n in sorted(names)
+        for i, item in enumerate(UNITS[n][2])]
        and any(r[3] for r in rows[1:]), "items.csv", rows[:3])
     wide, long = read_csv("out", "glcm_wide"), read_csv("out", "glcm_long")
     expected, count = {}, 0
@@ -976,27 +1136,34 @@ def test_export(names):
             expected[n, str(item)] = dict(zip(map(str, a["feature_names"]), a["features"][i]))
             count += a["features"].shape[1]
     ok([(units[r[0]], r[1]) for r in wide[1:]] == list(expected) and sorted(wide[0][3:]) ==
-       sorted({k for e in expected.values() for k in e}), "glcm_wide.csv: its items and titles", wide[0][:5])
+       sorted({k for e in expected.values() for k in e}), "glcm_wide.csv: its items and titles",
+       wide[0][:5])
     wrong = [(r[0], r[1], t, c) for r in wide[1:] for t, c in zip(wide[0][3:], r[3:])
              if (c == "") != (t not in expected[units[r[0]], r[1]])
              or c != "" and not same([number(c)], [expected[units[r[0]], r[1]][t]])]
     ok(not wrong, "glcm_wide.csv: every bit; empty where it was not asked for", wrong[:3])
-    got = {(units[r[0]], r[1], "glcm_L%s_d%02d_%s_%s" % (r[3], int(r[4]), r[5], r[6])): r[7] for r in long[1:]}
-    ok(long[0] == ["workunit", "item", "source", "levels", "distance", "feature", "statistic", "value"] and len(long) == count + 1
-       and all(same([number(c)], [expected[u, i][t]]) for (u, i, t), c in got.items()), "glcm_long.csv: every bit")
+    got = {(units[r[0]], r[1], "glcm_L%s_d%02d_%s_%s" % (r[3], int(r[4]), r[5], r[6])): r[7]
+           for r in long[1:]}
+    ok(long[0] == ["workunit", "item", "source", "levels", "distance", "feature", "statistic",
+                   "value"] and len(long) == count + 1
+       and all(same([number(c)], [expected[u, i][t]]) for (u, i, t), c in got.items()),
+       "glcm_long.csv: every bit")
     rows = read_csv("out", "cellcount_regions")
     centroid, area = rows[0].index("centroid_x"), rows[0].index("area")
     for n in ("cells", "count"):
         a, own = load(n), [r for r in rows[1:] if units[r[0]] == n]
-        ok(same([float(r[centroid]) for r in own], a["region_centroid"][:, 1]) and same([r[area] for r in own], a["region_area"])
+        ok(same([float(r[centroid]) for r in own], a["region_centroid"][:, 1]) and
+           same([r[area] for r in own], a["region_area"])
            and [r[1] for r in own] == [str(a["item_names"][i]) for i in a["region_item"]]
-           and [r[2] for r in own] == [UNITS[n][2][i]["source"] or "" for i in a["region_item"]], "cellcount_regions.csv: " + n)
+           and [r[2] for r in own] == [UNITS[n][2][i]["source"] or "" for i in a["region_item"]],
+           "cellcount_regions.csv: " + n)
     rows = read_csv("out", "voting_points")
     x, z = rows[0].index("x"), rows[0].index("z")
     for n in ("votes", "votes3"):
         a, own = load(n), [r for r in rows[1:] if units[r[0]] == n]
         ok(same([float(r[x]) for r in own], a["point"][:, -1])
-           and ([r[z] for r in own] == [""] * len(own) if n == "votes" else same([float(r[z]) for r in own], a["point"][:, 0])),
+           and ([r[z] for r in own] == [""] * len(own) if n == "votes"
+                else same([float(r[z]) for r in own], a["point"][:, 0])),
            "voting_points.csv: " + n)
     before = tree(path("out"))
     assimilate("export", "--db", path("a.sqlite"), "-o", path("out"))
@@ -1008,14 +1175,17 @@ def test_export(names):
             f.write("sample,mine\n1,2\n")
         r = assimilate("export", "--db", path("a.sqlite"), "-o", path("one"))
         with open(path("one", name + ".csv")) as f:
-            ok(r.returncode == 1 and name + ".csv: is there already, and is no table of an export" in r.stderr and f.read() == "sample,mine\n1,2\n",
+            ok(r.returncode == 1 and name + ".csv: is there already, and is no table "
+               "of an export" in r.stderr and f.read() == "sample,mine\n1,2\n",
                "export: leaves somebody's own %s.csv" % name, r.stderr)
         os.remove(path("one", name + ".csv"))
-    for what, code, args in (("a table that is not there", 1, [path("a.sqlite"), "-o", path("one"), "--only", "x"]),
+    for what, code, args in (("a table that is not there", 1,
+                              [path("a.sqlite"), "-o", path("one"), "--only", "x"]),
                              ("no data set", 2, [path("none.sqlite"), "-o", path("one")]),
                              ("a file as folder", 3, [path("a.sqlite"), "-o", path("plain.zip")])):
         r = assimilate("export", "--db", *args)
-        ok(r.returncode == code and r.stderr.count("\n") == 1, "export: " + what, "%d %s" % (r.returncode, r.stderr))
+        ok(r.returncode == code and r.stderr.count("\n") == 1, "export: " + what,
+           "%d %s" % (r.returncode, r.stderr))
     ok(not os.path.exists(path("none.sqlite")), "export makes no data set")
 
 
@@ -1023,7 +1193,8 @@ def test_page():
     """The queries of docs/dataset.md work, and its Python too."""
     with open(os.path.join(SRC, "docs", "dataset.md")) as f:
         page = f.read()
-    statements = [s for block in re.findall(r"```sql\n(.*?)```", page, re.S) for s in block.split(";") if s.strip()]
+    statements = [s for block in re.findall(r"```sql\n(.*?)```", page, re.S)
+                  for s in block.split(";") if s.strip()]
     wrong = []
     for s in statements:
         try:
@@ -1031,12 +1202,14 @@ def test_page():
                 wrong.append("nothing found: " + s)
         except sqlite3.Error as e:
             wrong.append("%s: %s" % (e, s))
-    ok(len(statements) > 5 and not wrong, "docs/dataset.md: %d queries" % len(statements), "\n".join(wrong))
+    ok(len(statements) > 5 and not wrong, "docs/dataset.md: %d queries" % len(statements),
+       "\n".join(wrong))
     if run(["/usr/bin/python3", "-c", "import pandas"]).returncode != 0:
         skip("docs/dataset.md: pandas", "there is none")
         return
     for code in re.findall(r"```python\n(.*?)```", page, re.S):
-        r = run(["/usr/bin/python3", "-c", code.replace("dataset.sqlite", path("a.sqlite"))], cwd=TMP)
+        r = run(["/usr/bin/python3", "-c", code.replace("dataset.sqlite", path("a.sqlite"))],
+                cwd=TMP)
         ok(r.returncode == 0 and r.stdout.strip() != "", "docs/dataset.md: pandas", r.stderr)
     named = set(re.findall(r"`([a-z_0-9]+)`", page))
     columns = {c for t in ("units", "items", "aliases", "refused", "failed") for (c,) in

@@ -7,9 +7,9 @@ time of one thread, as the machine may be busy; wall time is printed besides. AT
   all        up to 20,000 x 20,000 and 512^3 and 200 moments of each analysis, which takes hours
   quiet      two threads, and by the clock: nothing else runs here
   opencl     on a device; opencl=P:D
-  steps      the clock is made to run, so that each step does the least that it can: what is left between
-             two questions is what no clock divides, and what grows with the picture is told from
-             that
+  steps      the clock is made to run, so that each step does the least that it can: what is left
+             between two questions is what no clock divides, and what grows with the picture is told
+             from that
   side=N cube=N moments=N jobs=I,J,...   these instead; the jobs are those of memory_jobs()
   seconds=N  no more moments after that time, of which each job has its share
   keep=DIR   work units are taken from there, and left there
@@ -33,7 +33,9 @@ ALL, QUIET = "all" in WORDS, "quiet" in WORDS
 STEPS = "steps" in WORDS
 DEVICE = WORDS.get("opencl", "cpu") or "opencl"
 SIDE, CUBE, MOMENTS = (int(WORDS.get(word, usual)) for word, usual in
-                       (("side", 20000 if ALL else 8000 if STEPS else 3000), ("cube", 512 if ALL else 256 if STEPS else 200), ("moments", 200 if ALL else 6)))
+                       (("side", 20000 if ALL else 8000 if STEPS else 3000),
+                        ("cube", 512 if ALL else 256 if STEPS else 200),
+                        ("moments", 200 if ALL else 6)))
 SECONDS = float(WORDS.get("seconds", 1e6))
 USUAL, MOST = 0.2, 0.5
 WORK = tap.scratch()
@@ -54,15 +56,18 @@ def large(pixels):
 def fitting(parameters):
     """A box that is to be as wide as its picture."""
     init = parameters.get("init", {})
-    return dict(parameters, init=dict(init, x1=min(init["x1"], SIDE - 10))) if "x1" in init else parameters
+    return dict(parameters,
+                init=dict(init, x1=min(init["x1"], SIDE - 10))) if "x1" in init else parameters
 
 
 def start(unit, result, gaps, **more):
     """The program, by itself on its processors."""
     open(gaps, "w").close()
     return subprocess.Popen(
-        [tap.TEXCELL_TEST, "run", unit, "-o", result, "--device", DEVICE, "--threads", "2" if QUIET else "1", "--quiet",
-         "--checkpoint-every", "1000000" if STEPS else "5"], stderr=subprocess.DEVNULL, env=dict(os.environ, TEXCELL_TEST_GAPS=gaps, **more))
+        [tap.TEXCELL_TEST, "run", unit, "-o", result, "--device", DEVICE, "--threads",
+         "2" if QUIET else "1", "--quiet",
+         "--checkpoint-every", "1000000" if STEPS else "5"], stderr=subprocess.DEVNULL,
+        env=dict(os.environ, TEXCELL_TEST_GAPS=gaps, **more))
 
 
 def read_gaps(gaps):
@@ -101,11 +106,15 @@ def ask_often(title, unit, patience):
     _, clock, used = zip(*found)
     judged = clock if QUIET else used
     figures = "%.1f s; 95%% within %.0f ms, longest %.0f ms, of processor time %.0f and %.0f" % (
-        total, 1e3 * within(clock, total), 1e3 * max(clock), 1e3 * within(used, total), 1e3 * max(used))
-    tap.ok(p.returncode in (0, -signal.SIGKILL) and within(judged, total) <= USUAL and max(judged) <= MOST,
-           "%s: it asks often (%s%s)" % (title, figures, "" if p.returncode == 0 else "; not to the end"))
+        total, 1e3 * within(clock, total), 1e3 * max(clock), 1e3 * within(used, total),
+        1e3 * max(used))
+    tap.ok(p.returncode in (0, -signal.SIGKILL) and within(judged, total) <= USUAL and
+           max(judged) <= MOST,
+           "%s: it asks often (%s%s)" % (title, figures,
+                                         "" if p.returncode == 0 else "; not to the end"))
     for when, seconds, of_them in sorted(found, key=lambda gap: -gap[1])[:3]:
-        tap.note("at %.1f s: %.0f ms, %.0f of processor time" % (when - begin, 1e3 * seconds, 1e3 * of_them))
+        tap.note("at %.1f s: %.0f ms, %.0f of processor time" % (when - begin, 1e3 * seconds,
+                                                                 1e3 * of_them))
     if p.returncode != 0:
         return None, total
     with open(result, "rb") as f:
@@ -128,7 +137,8 @@ def stop(unit, result, after):
         return None
     except subprocess.TimeoutExpired:
         before, begin = processor_time(p.pid), time.time()
-    os.kill(p.pid, signal.SIGTERM)           # not by Popen, which would take its exit status if it is done by now
+    # not by Popen, which would take its exit status if it is done by now
+    os.kill(p.pid, signal.SIGTERM)
     _, status, usage = os.wait4(p.pid, 0)
     p.returncode = os.waitstatus_to_exitcode(status)
     took = time.time() - begin
@@ -154,14 +164,16 @@ def ask_in_least_steps(title, unit, share, library):
     p.wait()
     found = read_gaps(gaps)[0] or [(0, 0.0, 0.0)]
     longest = max(used for _, _, used in found)
-    tap.ok(p.returncode == 0 and longest <= share * MOST, "%s: no more than %.0f ms of processor time are undivided (%.0f)" %
+    tap.ok(p.returncode == 0 and longest <= share * MOST,
+           "%s: no more than %.0f ms of processor time are undivided (%.0f)" %
            (title, 1e3 * share * MOST, 1e3 * longest))
 
 
 def seconds_to_work(unit):
     """From the start to the first step's end."""
     begin = time.time()
-    start(unit, os.path.join(WORK, "begun.npz"), os.path.join(WORK, "gaps"), TEXCELL_TEST_QUIT_AFTER_STEPS="1").wait()
+    start(unit, os.path.join(WORK, "begun.npz"), os.path.join(WORK, "gaps"),
+          TEXCELL_TEST_QUIT_AFTER_STEPS="1").wait()
     clear("begun.")
     return time.time() - begin
 
@@ -190,7 +202,8 @@ def stops(title, unit, whole, seconds, moments, end):
             found.append(took)
         if os.path.exists(going):
             with open(going, "rb") as f:
-                tap.ok(whole in (None, f.read()), "%s: stopped, it goes on to the same bytes" % title)
+                tap.ok(whole in (None, f.read()),
+                       "%s: stopped, it goes on to the same bytes" % title)
             clear("going.")
     clear("going.")
     judge_stops(title, found)
@@ -203,10 +216,12 @@ def judge_stops(title, found):
         return
     clock, used, syncs = (sorted(of) for of in zip(*found))
     judged, at = clock if QUIET else used, int(0.95 * len(found))
-    figures = ("%d stops: 95%% within %.0f ms, longest %.0f ms, of processor time %.0f and %.0f, and "
-               "fsync %.0f and %.0f") % (
-        (len(found),) + tuple(1e3 * of[i] for of in (clock, used, syncs) for i in (at, -1)))
-    tap.ok(judged[at] <= (USUAL if len(found) > 20 else MOST) and judged[-1] <= MOST, "%s: it stops at once (%s)" % (title, figures))
+    figures = ("%d stops: 95%% within %.0f ms, longest %.0f ms, of processor time %.0f and %.0f, "
+               "and fsync %.0f and %.0f") % (
+                   (len(found),) + tuple(1e3 * of[i] for of in (clock, used, syncs)
+                                         for i in (at, -1)))
+    tap.ok(judged[at] <= (USUAL if len(found) > 20 else MOST) and judged[-1] <= MOST,
+           "%s: it stops at once (%s)" % (title, figures))
 
 
 def main():
@@ -225,13 +240,15 @@ def main():
             unit = os.path.join(KEEP, "%s_%d_%s.zip" % (analysis, i, shape))
             if not os.path.exists(unit):
                 workunit.write(unit, analysis, fitting(parameters),
-                               [item("a", large(pixels), labels=large(labels[0] if labels else None))])
+                               [item("a", large(pixels),
+                                     labels=large(labels[0] if labels else None))])
             end = begin + SECONDS * (done + 1) / len(chosen)
             if STEPS:
                 share = (CUBE / 512) ** 3 if pixels.ndim == 3 else (SIDE / 20000) ** 2
                 ask_in_least_steps(title, unit, share, library)
             else:
-                found += stops(title, unit, *ask_often(title, unit, (end - time.time()) / 2), -(-MOMENTS // len(chosen)), end)
+                found += stops(title, unit, *ask_often(title, unit, (end - time.time()) / 2),
+                               -(-MOMENTS // len(chosen)), end)
             if KEEP == WORK:
                 os.remove(unit)
         if len(chosen) > 1 and not STEPS:

@@ -29,10 +29,12 @@ def png(width=16, height=12, bits=8, colour=0, data=None, head=b"", size=None):
     samples = {0: 1, 2: 3, 3: 1, 4: 2, 6: 4}[colour]
     row = (width * samples * bits + 7) // 8
     if data is None:
-        data = b"".join(b"\0" + bytes((7 * x + 31 * y) % 251 for x in range(row)) for y in range(height))
+        data = b"".join(b"\0" + bytes((7 * x + 31 * y) % 251 for x in range(row))
+                        for y in range(height))
     w, h = size or (width, height)
     palette = chunk(b"PLTE", bytes(range(256)) * 3) if colour == 3 else b""
-    return (b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", w, h, bits, colour, 0, 0, 0)) +
+    return (b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR",
+                                         struct.pack(">IIBBBBB", w, h, bits, colour, 0, 0, 0)) +
             palette + head + chunk(b"IDAT", zlib.compress(data)) + chunk(b"IEND"))
 
 
@@ -40,7 +42,8 @@ def job(**changes):
     """job.json of a work unit that is good but for the changes; a value of
     None takes the key out."""
     whole = {"format": "texcell-workunit", "version": 3, "analysis": "glcm",
-             "parameters": {"levels": [16], "distances": [1], "window": {"shape": "disc", "radius": 2}},
+             "parameters": {"levels": [16], "distances": [1],
+                            "window": {"shape": "disc", "radius": 2}},
              "items": [{"name": "x", "image": "images/x.png"}]}
     whole.update(changes)
     return json.dumps({k: v for k, v in whole.items() if v is not None})
@@ -62,7 +65,8 @@ def unit(json_text=None, more=(), image=None, method=zipfile.ZIP_DEFLATED):
 
 def item(**keys):
     """A work unit whose one item has these keys beside its name."""
-    more = [("s/0.png", png()), ("s/1.png", png()), ("s/wide.png", png(17, 12)), ("s/16.png", png(bits=16)),
+    more = [("s/0.png", png()), ("s/1.png", png()), ("s/wide.png", png(17, 12)),
+            ("s/16.png", png(bits=16)),
             ("s/rgb.png", png(colour=2))]
     used = json.dumps(keys)
     return pack([("job.json", job(items=[dict({"name": "x"}, **keys)])), ("images/x.png", png())] +
@@ -140,7 +144,8 @@ def zip64_bomb():
     data = unit()
     end = data.rindex(b"PK\5\6")
     at = struct.unpack_from("<I", data, end + 16)[0]
-    record = struct.pack("<4sQHHIIQQQQ", b"PK\6\6", 44, 45, 45, 0, 0, 1 << 40, 1 << 40, end - at, at)
+    record = struct.pack("<4sQHHIIQQQQ", b"PK\6\6", 44, 45, 45, 0, 0, 1 << 40, 1 << 40, end - at,
+                         at)
     locator = struct.pack("<4sIQI", b"PK\6\7", 0, end, 1)
     tail = patch(patch(data[end:], 8, "<H", 0xffff), 10, "<H", 0xffff)
     return data[:end] + record + locator + tail
@@ -185,17 +190,21 @@ def bad_archives():
     yield "an empty file", b"", "is empty"
     yield "a text file", b"hello, this is no archive\n", "not a ZIP archive"
     yield "a PNG in place of a work unit", png(), "a picture, not a work unit or result"
-    yield "a result in place of a work unit", pack([("result.json", b"{}")]), "is a result, not a work unit"
+    yield ("a result in place of a work unit", pack([("result.json", b"{}")]),
+           "is a result, not a work unit")
     yield "a RAR archive", b"Rar!\x1a\7\0" + bytes(100), "not a ZIP archive"
     for keep, what in ((4, "4 bytes"), (30, "the first header"), (len(GOOD) // 2, "half"),
-                       (directory(GOOD)[0] + 10, "the list of members"), (len(GOOD) - 22, "the end record"),
+                       (directory(GOOD)[0] + 10, "the list of members"),
+                       (len(GOOD) - 22, "the end record"),
                        (len(GOOD) - 1, "the last byte")):
         yield "truncated at " + what, GOOD[:keep], TRUNCATED
     yield "a front half cut out", GOOD[:40] + GOOD[len(GOOD) // 2:], TRUNCATED
-    yield "an end record that lists too many members", counted(GOOD, 9), "damaged: it should have 9 members, but has 2"
+    yield ("an end record that lists too many members", counted(GOOD, 9),
+           "damaged: it should have 9 members, but has 2")
     yield "an end record that hides a member", counted(unit(more=[("hidden.txt", b"x")]), 2), \
         "damaged: it should have 2 members, but has 3"
-    yield "an end record that counts 65535 members", counted(GOOD, 65535), "damaged: it should have 65535 members, but has 2"
+    yield ("an end record that counts 65535 members", counted(GOOD, 65535),
+           "damaged: it should have 65535 members, but has 2")
     yield "an end record that lists 2^40 members", zip64_bomb(), "more than 1048576 members"
     yield "a list of members that is zeros", GOOD[:directory(GOOD)[0]] + \
         bytes(len(GOOD) - 22 - directory(GOOD)[0]) + GOOD[-22:], "damaged"
@@ -203,21 +212,32 @@ def bad_archives():
     yield "bytes after the end", GOOD + bytes(10), TRUNCATED
     yield "a program in front of the archive", b"\x7fELF" + bytes(60) + GOOD, "not a ZIP archive"
     yield "a comment that is cut short", patch(GOOD, len(GOOD) - 2, "<H", 7), TRUNCATED
-    yield "a flipped byte in a stored picture", damaged(STORED, 1, 60), 'member "images/x.png" is corrupt'
-    yield "a flipped byte in a deflated picture", damaged(GOOD, 1, 20), 'member "images/x.png" is corrupt'
-    yield "a flipped byte in a stored job.json", damaged(STORED, 0, 3), 'member "job.json" is corrupt: its CRC is wrong'
-    yield "a wrong CRC of a picture", entry(GOOD, 1, CRC, "<I", 1), 'member "images/x.png" is corrupt'
+    yield ("a flipped byte in a stored picture", damaged(STORED, 1, 60),
+           'member "images/x.png" is corrupt')
+    yield ("a flipped byte in a deflated picture", damaged(GOOD, 1, 20),
+           'member "images/x.png" is corrupt')
+    yield ("a flipped byte in a stored job.json", damaged(STORED, 0, 3),
+           'member "job.json" is corrupt: its CRC is wrong')
+    yield ("a wrong CRC of a picture", entry(GOOD, 1, CRC, "<I", 1),
+           'member "images/x.png" is corrupt')
     yield "a wrong CRC of job.json", entry(GOOD, 0, CRC, "<I", 1), 'member "job.json" is corrupt'
-    yield "a member without its local header", damaged(GOOD, 1, -30 - 12), 'member "images/x.png" is corrupt: its header'
-    yield "a member that begins beyond the end", entry(GOOD, 1, OFFSET, "<I", 0x7fffffff), 'member "images/x.png" is corrupt'
-    yield "a member that is shorter than it says", resized(GOOD, 1, len(png()) + 10), "its data end after"
-    yield "a member that is longer than it says", resized(GOOD, 1, len(png()) - 10), 'member "images/x.png" is corrupt'
+    yield ("a member without its local header", damaged(GOOD, 1, -30 - 12),
+           'member "images/x.png" is corrupt: its header')
+    yield ("a member that begins beyond the end", entry(GOOD, 1, OFFSET, "<I", 0x7fffffff),
+           'member "images/x.png" is corrupt')
+    yield ("a member that is shorter than it says", resized(GOOD, 1, len(png()) + 10),
+           "its data end after")
+    yield ("a member that is longer than it says", resized(GOOD, 1, len(png()) - 10),
+           'member "images/x.png" is corrupt')
     yield "a stored member of two sizes", entry(STORED, 1, SIZE, "<I", 5000), "its two sizes differ"
-    yield "a ZIP bomb by its header", entry(GOOD, 1, SIZE, "<I", 1 << 31), "claims to decompress to more bytes"
-    yield "a ZIP bomb of 5 GiB", huge_member(), 'member "images/x.png" is refused: it is larger than 4 GiB'
+    yield ("a ZIP bomb by its header", entry(GOOD, 1, SIZE, "<I", 1 << 31),
+           "claims to decompress to more bytes")
+    yield ("a ZIP bomb of 5 GiB", huge_member(),
+           'member "images/x.png" is refused: it is larger than 4 GiB')
     yield "a ZIP bomb of zeros as a picture", image_is(bytes(50 << 20)), "images/x.png: damaged PNG"
     yield "a ZIP bomb of overlapping members", overlapping(), "overlaps another member"
-    yield "an encrypted member", entry(GOOD, 1, FLAGS, "<H", 1), 'member "images/x.png" is refused: it is encrypted'
+    yield ("an encrypted member", entry(GOOD, 1, FLAGS, "<H", 1),
+           'member "images/x.png" is refused: it is encrypted')
     yield "strong encryption", entry(GOOD, 1, FLAGS, "<H", 0x41), "it is encrypted"
     yield "a masked directory", entry(GOOD, 1, FLAGS, "<H", 0x2000), "it is encrypted"
     yield "bzip2 compression", unit(method=zipfile.ZIP_BZIP2), "neither store nor deflate"
@@ -250,108 +270,170 @@ def bad_names():
 def bad_json():
     missing = pack([("images/x.png", png())])
     yield "no job.json", missing, 'no member "job.json"'
-    yield "job.json in a folder", pack([("w/job.json", job()), ("w/images/x.png", png())]), 'no member "job.json"'
-    yield "job.json of 65 MiB", text_job(" " * (65 << 20)), "job.json: 68157440 bytes, more than the limit"
-    yield "job.json of too many values", text_job("[" + "0," * (1 << 21) + "0]"), "more than 2097152 values"
+    yield ("job.json in a folder", pack([("w/job.json", job()), ("w/images/x.png", png())]),
+           'no member "job.json"')
+    yield ("job.json of 65 MiB", text_job(" " * (65 << 20)),
+           "job.json: 68157440 bytes, more than the limit")
+    yield ("job.json of too many values", text_job("[" + "0," * (1 << 21) + "0]"),
+           "more than 2097152 values")
     yield "job.json that is empty", text_job(""), "job.json: line 1, column 0"
-    yield "job.json that is not JSON", text_job('{\n "format": texcell\n}'), "job.json: line 2, column"
+    yield ("job.json that is not JSON", text_job('{\n "format": texcell\n}'),
+           "job.json: line 2, column")
     yield "job.json that is cut short", text_job(job()[:-5]), "job.json: line 1, column"
     yield "job.json that goes on", text_job(job() + "{}"), "job.json: line 1, column"
-    yield "job.json in Latin-1", text_job(job().replace("glcm", "gl\xe9m").encode("latin-1")), "line 1, column"
-    yield "job.json with control characters", text_job('{"a\x01\x1b[31m": 1}'), "job.json: line 1, column"
+    yield ("job.json in Latin-1", text_job(job().replace("glcm", "gl\xe9m").encode("latin-1")),
+           "line 1, column")
+    yield ("job.json with control characters", text_job('{"a\x01\x1b[31m": 1}'),
+           "job.json: line 1, column")
     yield "job.json that is very deep", text_job(deep(100000)), "job.json: line 1, column"
     yield "a number that is too large", text_job(job()[:-1] + ', "a": 1e999}'), "line 1, column"
     yield "a key given twice", text_job(job()[:-1] + ', "version": 1}'), "duplicate object key"
     yield "a list at the top", text_job("[]"), "job.json: must be a JSON object"
     yield "a string at the top", text_job('"x"'), "job.json:"
     yield "no format", text_job(job(format=None)), "job.json: format: missing"
-    yield "another format", text_job(job(format="texcell-result")), 'format: must be "texcell-workunit", not "texcell-result"'
-    yield "a format that is a number", text_job(job(format=1)), "format: must be a string, not an integer"
+    yield ("another format", text_job(job(format="texcell-result")),
+           'format: must be "texcell-workunit", not "texcell-result"')
+    yield ("a format that is a number", text_job(job(format=1)),
+           "format: must be a string, not an integer")
     yield "no version", text_job(job(version=None)), "version: missing"
-    yield "a later version", text_job(job(version=4, colour="red")), "this program reads version 3, not 4"
+    yield ("a later version", text_job(job(version=4, colour="red")),
+           "this program reads version 3, not 4")
     yield "an earlier version", text_job(job(version=2)), "this program reads version 3, not 2"
-    yield "a version that is a string", text_job(job(version="1")), "version: must be an integer, not a string"
-    yield "a version with a fraction", text_job(job(version=1.0)), "version: must be an integer, not a number"
+    yield ("a version that is a string", text_job(job(version="1")),
+           "version: must be an integer, not a string")
+    yield ("a version with a fraction", text_job(job(version=1.0)),
+           "version: must be an integer, not a number")
     yield "an unknown key at the top", text_job(job(colour="red")), 'job.json: unknown key "colour"'
-    yield "an unknown key with control characters", text_job(job(**{"a\n\x1b[31m": 1})), 'unknown key "a??[31m"'
+    yield ("an unknown key with control characters", text_job(job(**{"a\n\x1b[31m": 1})),
+           'unknown key "a??[31m"')
     yield "no analysis", text_job(job(analysis=None)), "analysis: missing"
     yield "an empty analysis", text_job(job(analysis="")), "analysis: must not be empty"
-    yield "an analysis that is a number", text_job(job(analysis=3)), "analysis: must be a string, not an integer"
+    yield ("an analysis that is a number", text_job(job(analysis=3)),
+           "analysis: must be a string, not an integer")
     yield "an analysis that there is not", text_job(job(analysis="tasseography")), "tasseography"
-    yield "parameters that are a list", text_job(job(parameters=[])), "parameters: must be an object, not a list"
+    yield ("parameters that are a list", text_job(job(parameters=[])),
+           "parameters: must be an object, not a list")
     yield "an unknown parameter", text_job(job(parameters={"levelz": [16]})), "levelz"
     yield "a parameter of the wrong type", text_job(job(parameters={"levels": "many"})), "levels"
     yield "no items", text_job(job(items=None)), "items: missing"
-    yield "items that are an object", text_job(job(items={})), "items: must be a list, not an object"
-    yield "an empty list of items", text_job(job(items=[])), "items: must have 1 to 100000 items, not 0"
-    yield "too many items", text_job(job(items=[0] * 100001)), "items: must have 1 to 100000 items, not 100001"
+    yield ("items that are an object", text_job(job(items={})),
+           "items: must be a list, not an object")
+    yield ("an empty list of items", text_job(job(items=[])),
+           "items: must have 1 to 100000 items, not 0")
+    yield ("too many items", text_job(job(items=[0] * 100001)),
+           "items: must have 1 to 100000 items, not 100001")
 
 
 def bad_items():
     x = {"name": "x", "image": "images/x.png"}
-    yield "an item that is a string", text_job(job(items=["images/x.png"])), "items[0]: must be an object, not a string"
-    yield "an unknown key of an item", text_job(job(items=[x, dict(x, name="y", colour=1)])), 'items[1]: unknown key "colour"'
-    yield "an item without a name", text_job(job(items=[{"image": "images/x.png"}])), "items[0].name: missing"
-    yield "a name that is a number", text_job(job(items=[dict(x, name=7)])), "items[0].name: must be a string"
-    yield "an item's empty name", text_job(job(items=[dict(x, name="")])), "items[0].name: must not be empty"
+    yield ("an item that is a string", text_job(job(items=["images/x.png"])),
+           "items[0]: must be an object, not a string")
+    yield ("an unknown key of an item", text_job(job(items=[x, dict(x, name="y", colour=1)])),
+           'items[1]: unknown key "colour"')
+    yield ("an item without a name", text_job(job(items=[{"image": "images/x.png"}])),
+           "items[0].name: missing")
+    yield ("a name that is a number", text_job(job(items=[dict(x, name=7)])),
+           "items[0].name: must be a string")
+    yield ("an item's empty name", text_job(job(items=[dict(x, name="")])),
+           "items[0].name: must not be empty")
     for name in ("a/b", ".hidden", "..", "a b", "h\xe9", "a\nb", LONG):
-        yield "an item named %r" % name[:12], text_job(job(items=[dict(x, name=name)])), "items[0].name: \""
-    yield "two items of one name", text_job(job(items=[x, dict(x, name="y"), x])), 'items: two items are named "x"'
-    for what, source, word in (("a number", 7, "must be a string"), ("empty", "", "must not be empty"),
-                               ("1,025 bytes", "x" * 1025, "must have 1 to 1024 bytes, none of them a control"),
-                               ("DEL", "a\x7f", "must have 1 to 1024 bytes, none of them a control"),
-                               ("ESC", "\x1b[31m", "must have 1 to 1024 bytes, none of them a control")):
-        yield "a source: " + what, text_job(job(items=[dict(x, source=source)])), "items[0].source: " + word
-    yield "sources of 8 MiB", text_job(job(items=[dict(x, name="n%d" % i, source="x" * 1024) for i in range(8193)])), \
+        yield ("an item named %r" % name[:12], text_job(job(items=[dict(x, name=name)])),
+               "items[0].name: \"")
+    yield ("two items of one name", text_job(job(items=[x, dict(x, name="y"), x])),
+           'items: two items are named "x"')
+    for what, source, word in (("a number", 7, "must be a string"),
+                               ("empty", "", "must not be empty"),
+                               ("1,025 bytes", "x" * 1025,
+                                "must have 1 to 1024 bytes, none of them a control"),
+                               ("DEL", "a\x7f",
+                                "must have 1 to 1024 bytes, none of them a control"),
+                               ("ESC", "\x1b[31m",
+                                "must have 1 to 1024 bytes, none of them a control")):
+        yield ("a source: " + what, text_job(job(items=[dict(x, source=source)])),
+               "items[0].source: " + word)
+    yield "sources of 8 MiB", text_job(
+        job(items=[dict(x, name="n%d" % i, source="x" * 1024) for i in range(8193)])), \
         "items[8192].source: the sources of all items"
     # Both features have a map of each item: map_x_sum_variance_L16_1_0 would be there twice.
     maps = [{"feature": f, "levels": 16, "offset": [1, 0]} for f in ("sum_variance", "variance")]
     yield "two items whose maps would have one name", \
-        text_job(job(items=[x, dict(x, name="x_sum")], parameters={"levels": [16], "distances": [1], "maps": maps})), \
+        text_job(job(items=[x, dict(x, name="x_sum")],
+                     parameters={"levels": [16], "distances": [1], "maps": maps})), \
         'items "x" and "x_sum" would both have an array map_x_sum_variance_L16_1_0 in the result'
-    yield "an item with neither image nor stack", item(), 'items[0]: must have either "image" or "stack", not neither'
-    yield "an item with both image and stack", item(image="images/x.png", stack=["s/0.png"]), "not both"
-    yield "an image that is a number", item(image=5), "items[0].image: must be a string or a list of strips, not an integer"
-    yield "an image that is null", item(image=None), "items[0].image: must be a string or a list of strips, not null"
-    yield "an image that is missing", item(image="images/y.png"), 'items[0].image: no member "images/y.png"'
+    yield ("an item with neither image nor stack", item(),
+           'items[0]: must have either "image" or "stack", not neither')
+    yield ("an item with both image and stack", item(image="images/x.png", stack=["s/0.png"]),
+           "not both")
+    yield ("an image that is a number", item(image=5),
+           "items[0].image: must be a string or a list of strips, not an integer")
+    yield ("an image that is null", item(image=None),
+           "items[0].image: must be a string or a list of strips, not null")
+    yield ("an image that is missing", item(image="images/y.png"),
+           'items[0].image: no member "images/y.png"')
     yield "an image outside", item(image="../../etc/passwd"), 'no member "../../etc/passwd"'
-    yield "an image that is job.json", item(image="job.json"), 'items[0].image: "job.json" is not a picture'
-    yield "an image that is a folder", unit(job(items=[dict(x, image="f/")]), [("f/", b"")]), 'no member "f/"'
+    yield ("an image that is job.json", item(image="job.json"),
+           'items[0].image: "job.json" is not a picture')
+    yield ("an image that is a folder", unit(job(items=[dict(x, image="f/")]), [("f/", b"")]),
+           'no member "f/"')
     yield "a stack that is a string", item(stack="s/0.png"), "items[0].stack: must be a list"
-    yield "a stack without slices", item(stack=[]), "items[0].stack: must have 1 to 65535 slices, not 0"
-    yield "a stack of too many slices", item(stack=["images/x.png"] * 65536), "must have 1 to 65535 slices, not 65536"
-    yield "a slice that is a number", item(stack=["s/0.png", 1]), "items[0].stack[1]: must be a string, not an integer"
-    yield "a slice that is missing", item(stack=["s/0.png", "s/9.png"]), 'items[0].stack[1]: no member "s/9.png"'
-    yield "slices of two sizes", item(stack=["s/0.png", "s/wide.png"]), "items[0].stack[1]: 17 x 12 pixels, but the first"
-    yield "slices of two depths", item(stack=["s/0.png", "s/16.png"]), "items[0].stack[1]: 16 bits, but the first"
-    yield "a colour slice", item(stack=["s/0.png", "s/rgb.png"]), "items[0].stack[1]: the slices of a stack must be grey"
-    yield "a colour slice at the front", item(stack=["s/rgb.png"]), "items[0].stack[0]: the slices of a stack must be grey"
+    yield ("a stack without slices", item(stack=[]),
+           "items[0].stack: must have 1 to 65535 slices, not 0")
+    yield ("a stack of too many slices", item(stack=["images/x.png"] * 65536),
+           "must have 1 to 65535 slices, not 65536")
+    yield ("a slice that is a number", item(stack=["s/0.png", 1]),
+           "items[0].stack[1]: must be a string, not an integer")
+    yield ("a slice that is missing", item(stack=["s/0.png", "s/9.png"]),
+           'items[0].stack[1]: no member "s/9.png"')
+    yield ("slices of two sizes", item(stack=["s/0.png", "s/wide.png"]),
+           "items[0].stack[1]: 17 x 12 pixels, but the first")
+    yield ("slices of two depths", item(stack=["s/0.png", "s/16.png"]),
+           "items[0].stack[1]: 16 bits, but the first")
+    yield ("a colour slice", item(stack=["s/0.png", "s/rgb.png"]),
+           "items[0].stack[1]: the slices of a stack must be grey")
+    yield ("a colour slice at the front", item(stack=["s/rgb.png"]),
+           "items[0].stack[0]: the slices of a stack must be grey")
     for spacing in ([1, 1], [1, 1, 1, 1], [1, 0, 1], [1, 1, -0.5], [1, "1", 1], "1,1,1", None):
         yield "a spacing of %s" % json.dumps(spacing), item(stack=["s/0.png"], spacing=spacing), \
             "items[0].spacing: must be three positive numbers"
     yield "a stack's spacing for an image", item(image="images/x.png", spacing=[1, 1, 1]), \
         "items[0].spacing: must be two positive numbers"
-    yield "a string as the mask of a stack", item(stack=["s/0.png"], mask="s/1.png"), "items[0].mask: the mask of a stack"
-    yield "a mask that is null", item(image="images/x.png", mask=None), "items[0].mask: the mask of an image"
-    yield "too few masks", item(stack=["s/0.png", "s/1.png"], mask=["s/0.png"]), "items[0].mask: 1 masks for a stack of 2"
-    yield "a mask that is missing", item(image="images/x.png", mask="m.png"), 'items[0].mask: no member "m.png"'
-    yield "a mask of a stack that is missing", item(stack=["s/0.png", "s/1.png"], mask=["s/0.png", "m.png"]), \
+    yield ("a string as the mask of a stack", item(stack=["s/0.png"], mask="s/1.png"),
+           "items[0].mask: the mask of a stack")
+    yield ("a mask that is null", item(image="images/x.png", mask=None),
+           "items[0].mask: the mask of an image")
+    yield ("too few masks", item(stack=["s/0.png", "s/1.png"], mask=["s/0.png"]),
+           "items[0].mask: 1 masks for a stack of 2")
+    yield ("a mask that is missing", item(image="images/x.png", mask="m.png"),
+           'items[0].mask: no member "m.png"')
+    yield "a mask of a stack that is missing", item(stack=["s/0.png", "s/1.png"],
+                                                    mask=["s/0.png", "m.png"]), \
         'items[0].mask[1]: no member "m.png"'
-    yield "a mask of another size", item(image="images/x.png", mask="s/wide.png"), "items[0].mask: the mask has 17 x 12"
-    yield "a colour mask", item(image="images/x.png", mask="s/rgb.png"), "items[0].mask: a mask must be grey"
+    yield ("a mask of another size", item(image="images/x.png", mask="s/wide.png"),
+           "items[0].mask: the mask has 17 x 12")
+    yield ("a colour mask", item(image="images/x.png", mask="s/rgb.png"),
+           "items[0].mask: a mask must be grey")
 
     def strips(**keys):
-        sizes = {"s/0.png": png(), "s/1.png": png(), "s/wide.png": png(17, 12), "s/16.png": png(bits=16), "s/tall.png": png(1, 65535),
+        sizes = {"s/0.png": png(), "s/1.png": png(), "s/wide.png": png(17, 12),
+                 "s/16.png": png(bits=16), "s/tall.png": png(1, 65535),
                  "s/one.png": png(1, 1)}
         text = job(items=[dict({"name": "x"}, **keys)])
-        return pack([("job.json", text)] + [(name, data) for name, data in sizes.items() if name in text])
-    yield "an image that is an object", strips(image={}), "items[0].image: must be a string or a list of strips, not an object"
-    yield "an image of no strips", strips(image=[]), "items[0].image: must have 1 to 65535 strips, not 0"
-    yield "an image of too many strips", strips(image=["s/0.png"] * 65536), "must have 1 to 65535 strips, not 65536"
-    yield "a strip that is a number", strips(image=["s/0.png", 1]), "items[0].image[1]: must be a string, not an integer"
-    yield "a strip that is missing", strips(image=["s/0.png", "s/9.png"]), 'items[0].image[1]: no member "s/9.png"'
-    yield "strips of two widths", strips(image=["s/0.png", "s/wide.png"]), "items[0].image[1]: 17 pixels wide, but the first strip has 16"
-    yield "strips of two depths", strips(image=["s/0.png", "s/16.png"]), "items[0].image[1]: another depth or colour"
+        return pack([("job.json", text)] +
+                    [(name, data) for name, data in sizes.items() if name in text])
+    yield ("an image that is an object", strips(image={}),
+           "items[0].image: must be a string or a list of strips, not an object")
+    yield ("an image of no strips", strips(image=[]),
+           "items[0].image: must have 1 to 65535 strips, not 0")
+    yield ("an image of too many strips", strips(image=["s/0.png"] * 65536),
+           "must have 1 to 65535 strips, not 65536")
+    yield ("a strip that is a number", strips(image=["s/0.png", 1]),
+           "items[0].image[1]: must be a string, not an integer")
+    yield ("a strip that is missing", strips(image=["s/0.png", "s/9.png"]),
+           'items[0].image[1]: no member "s/9.png"')
+    yield ("strips of two widths", strips(image=["s/0.png", "s/wide.png"]),
+           "items[0].image[1]: 17 pixels wide, but the first strip has 16")
+    yield ("strips of two depths", strips(image=["s/0.png", "s/16.png"]),
+           "items[0].image[1]: another depth or colour")
     yield "strips that are too high", strips(image=["s/tall.png", "s/one.png"]), \
         "items[0].image[1]: 1 x 65536 pixels; a side may have at most 65535"
     yield "a mask of too few strips", strips(image=["s/0.png", "s/1.png"], mask="s/0.png"), \
@@ -361,17 +443,24 @@ def bad_items():
 
     def labelled(**keys):
         text = job(items=[dict(x, **keys)])
-        return unit(text, [(name, png(17, 12) if "wide" in name else png()) for name in ("s/0.png", "s/wide.png") if name in text])
-    yield "labels without objects", labelled(labels="s/0.png"), "items[0].objects: missing: how many different labels"
-    yield "objects without labels", labelled(objects=1), "items[0].objects: only labels have objects"
+        return unit(text, [(name, png(17, 12) if "wide" in name else png())
+                           for name in ("s/0.png", "s/wide.png") if name in text])
+    yield ("labels without objects", labelled(labels="s/0.png"),
+           "items[0].objects: missing: how many different labels")
+    yield ("objects without labels", labelled(objects=1),
+           "items[0].objects: only labels have objects")
     for n in (-1, 1 << 24, 1.5, "1", None, [1]):
-        yield "%s objects" % json.dumps(n), labelled(labels="s/0.png", objects=n), "items[0].objects: must be an integer from 0 to 16777215"
+        yield ("%s objects" % json.dumps(n), labelled(labels="s/0.png", objects=n),
+               "items[0].objects: must be an integer from 0 to 16777215")
     yield "labels that are a number", labelled(labels=7, objects=1), \
         "items[0].labels: the labels of an image must be a string or a list of strips, not an " \
         "integer"
-    yield "labels that are missing", labelled(labels="m.png", objects=1), 'items[0].labels: no member "m.png"'
-    yield "labels of another size", labelled(labels="s/wide.png", objects=1), "items[0].labels: the label picture has 17 x 12"
-    yield "labels for who takes none", labelled(labels="s/0.png", objects=1), "has labels; glcm takes none"
+    yield ("labels that are missing", labelled(labels="m.png", objects=1),
+           'items[0].labels: no member "m.png"')
+    yield ("labels of another size", labelled(labels="s/wide.png", objects=1),
+           "items[0].labels: the label picture has 17 x 12")
+    yield ("labels for who takes none", labelled(labels="s/0.png", objects=1),
+           "has labels; glcm takes none")
 
 
 def bad_pictures():
@@ -379,30 +468,49 @@ def bad_pictures():
     kinds = "must be 8- or 16-bit grey or 8-bit RGB"
     yield "a picture that is text", image_is(b"not a picture at all"), "images/x.png: damaged PNG"
     yield "a picture that is empty", image_is(b""), "images/x.png: damaged PNG: it ends too early"
-    yield "a picture that ends in its header", image_is(whole[:20]), "images/x.png: damaged PNG: it ends too early"
-    yield "a picture with a damaged header", image_is(patch(whole, 19, "B", 99)), "images/x.png: damaged PNG: IHDR: CRC error"
-    yield "a JPEG under a PNG's name", image_is(b"\xff\xd8\xff\xe0" + bytes(100)), "images/x.png: damaged PNG"
-    for bits, colour, what in ((1, 0, "1-bit grey"), (2, 0, "2-bit grey"), (4, 0, "4-bit grey"), (8, 3, "8-bit palette"),
-                               (8, 4, "8-bit grey with alpha"), (16, 2, "16-bit RGB"), (8, 6, "8-bit RGB with alpha")):
-        yield "a picture of %s" % what, image_is(png(bits=bits, colour=colour)), "images/x.png: the PNG is %s, and %s" % (what, kinds)
+    yield ("a picture that ends in its header", image_is(whole[:20]),
+           "images/x.png: damaged PNG: it ends too early")
+    yield ("a picture with a damaged header", image_is(patch(whole, 19, "B", 99)),
+           "images/x.png: damaged PNG: IHDR: CRC error")
+    yield ("a JPEG under a PNG's name", image_is(b"\xff\xd8\xff\xe0" + bytes(100)),
+           "images/x.png: damaged PNG")
+    for bits, colour, what in ((1, 0, "1-bit grey"), (2, 0, "2-bit grey"), (4, 0, "4-bit grey"),
+                               (8, 3, "8-bit palette"),
+                               (8, 4, "8-bit grey with alpha"), (16, 2, "16-bit RGB"),
+                               (8, 6, "8-bit RGB with alpha")):
+        yield ("a picture of %s" % what, image_is(png(bits=bits, colour=colour)),
+               "images/x.png: the PNG is %s, and %s" % (what, kinds))
     yield "a picture of 3 bits", image_is(png(bits=3)), "images/x.png: damaged PNG"
     yield "a picture without pixels", image_is(png(size=(0, 12))), "images/x.png: damaged PNG"
-    yield "a PNG bomb", image_is(png(size=(60000, 60000))), "claims 60000x60000 pixels, more than its"
-    yield "a PNG bomb of 2^31 by 2^31", image_is(png(size=(0x7fffffff, 0x7fffffff))), "pixels, more than its"
+    yield ("a PNG bomb", image_is(png(size=(60000, 60000))),
+           "claims 60000x60000 pixels, more than its")
+    yield ("a PNG bomb of 2^31 by 2^31", image_is(png(size=(0x7fffffff, 0x7fffffff))),
+           "pixels, more than its")
     kinds = "images/x.pnm: must begin as a PGM of 8 or 16 bits or a PPM of 8"
-    for what, body, fault in (("that is a PNG", whole, kinds), ("with a comment", b"P5\n# no\n4 4\n255\n" + bytes(16), kinds),
-                              ("of 12 bits", b"P5\n4 4\n4095\n" + bytes(32), kinds), ("of letters", b"P2\n1 1\n255\n1", kinds),
+    for what, body, fault in (("that is a PNG", whole, kinds),
+                              ("with a comment", b"P5\n# no\n4 4\n255\n" + bytes(16), kinds),
+                              ("of 12 bits", b"P5\n4 4\n4095\n" + bytes(32), kinds),
+                              ("of letters", b"P2\n1 1\n255\n1", kinds),
                               ("that is colour of 16 bits", b"P6\n4 4\n65535\n" + bytes(96), kinds),
-                              ("with a number in two ways", b"P5\n04 4\n255\n" + bytes(16), kinds), ("that is empty", b"", kinds),
-                              ("of no row", b"P5\n4 0\n255\n", kinds), ("with a negative side", b"P5\n-4 -4\n255\n" + bytes(16), kinds),
-                              ("that is short", b"P5\n4 4\n255\n" + bytes(15), "images/x.pnm: is not as long as its header says"),
-                              ("with more behind it", b"P6\n4 4\n255\n" + bytes(49), "images/x.pnm: is not as long as its header says"),
-                              ("of too many pixels", b"P5\n99999 99999\n65535\n", "images/x.pnm: is not as long as its header says")):
-        yield "plain samples " + what, pack([("job.json", job(items=[{"name": "x", "image": "images/x.pnm"}])), ("images/x.pnm", body)]), fault
+                              ("with a number in two ways", b"P5\n04 4\n255\n" + bytes(16), kinds),
+                              ("that is empty", b"", kinds),
+                              ("of no row", b"P5\n4 0\n255\n", kinds),
+                              ("with a negative side", b"P5\n-4 -4\n255\n" + bytes(16), kinds),
+                              ("that is short", b"P5\n4 4\n255\n" + bytes(15),
+                               "images/x.pnm: is not as long as its header says"),
+                              ("with more behind it", b"P6\n4 4\n255\n" + bytes(49),
+                               "images/x.pnm: is not as long as its header says"),
+                              ("of too many pixels", b"P5\n99999 99999\n65535\n",
+                               "images/x.pnm: is not as long as its header says")):
+        yield ("plain samples " + what,
+               pack([("job.json", job(items=[{"name": "x", "image": "images/x.pnm"}])),
+                     ("images/x.pnm", body)]), fault)
     wide = png(70000, 1, data=bytes(70001))
-    yield "a picture that is too wide", image_is(wide), "items[0].image: 70000 x 1 pixels; a side may have at most 65535"
+    yield ("a picture that is too wide", image_is(wide),
+           "items[0].image: 70000 x 1 pixels; a side may have at most 65535")
     big = png(4096, 4096, data=bytes(4097 * 4096))
-    yield "a stack of too many voxels", unit(job(items=[{"name": "x", "stack": ["images/x.png"] * 65}]), image=big), \
+    yield "a stack of too many voxels", unit(
+        job(items=[{"name": "x", "stack": ["images/x.png"] * 65}]), image=big), \
         "items[0].stack: 4096 x 4096 x 65 pixels, more than the limit of 1073741824"
 
 
@@ -411,17 +519,23 @@ def bad_pixels():
     whole = png()
     idat = whole.index(b"IDAT")
     yield "a picture cut off in its data", image_is(whole[:idat + 40]), "images/x.png: damaged PNG"
-    yield "a picture without an end", image_is(whole[:-12]), "images/x.png: damaged PNG: it ends too early"
-    yield "a picture with damaged data", image_is(patch(whole, idat + 20, "B", whole[idat + 20] ^ 1)), \
+    yield ("a picture without an end", image_is(whole[:-12]),
+           "images/x.png: damaged PNG: it ends too early")
+    yield "a picture with damaged data", image_is(patch(whole, idat + 20, "B",
+                                                        whole[idat + 20] ^ 1)), \
         "images/x.png: damaged PNG: IDAT"
-    yield "a picture with a wrong CRC", image_is(patch(whole, len(whole) - 13, "B", whole[-13] ^ 1)), \
+    yield "a picture with a wrong CRC", image_is(patch(whole, len(whole) - 13, "B",
+                                                       whole[-13] ^ 1)), \
         "images/x.png: damaged PNG: IDAT: CRC error"
-    plain = pack([("job.json", job(items=[{"name": "x", "image": "images/x.pnm"}])), ("images/x.pnm", b"P5\n17 12\n255\n" + bytes(204))],
+    plain = pack([("job.json", job(items=[{"name": "x", "image": "images/x.pnm"}])),
+                  ("images/x.pnm", b"P5\n17 12\n255\n" + bytes(204))],
                  zipfile.ZIP_STORED)
     yield "a flipped byte in plain samples", patch(plain, plain.index(b"P5\n") + 99, "B", 1), \
         'member "images/x.pnm" is corrupt: its CRC is wrong'
-    yield "a picture with too few rows", image_is(png(height=12, data=bytes(17 * 11))), "images/x.png: damaged PNG"
-    yield "a picture with a bad row filter", image_is(png(data=b"\x09" + bytes(17 * 12 - 1))), "images/x.png: damaged PNG"
+    yield ("a picture with too few rows", image_is(png(height=12, data=bytes(17 * 11))),
+           "images/x.png: damaged PNG")
+    yield ("a picture with a bad row filter", image_is(png(data=b"\x09" + bytes(17 * 12 - 1))),
+           "images/x.png: damaged PNG")
     yield "a mask with damaged data", unit(
         job(items=[{"name": "x", "image": "images/x.png", "mask": "m.png"}],
             parameters={"levels": [16], "distances": [1], "window": {"shape": "disc", "radius": 2},
@@ -453,17 +567,22 @@ def refused(number, what, data, words, options=()):
     p = tap.run([tap.TEXCELL, "run", "bad.zip", "-o", "out.npz", *options], cwd=folder)
     left = sorted(os.listdir(folder))
     lines = p.stderr.splitlines()
-    good = p.returncode == BAD_INPUT and len(lines) == 1 and lines[0].startswith("texcell: error: bad.zip: ") and \
-        words in lines[0] and not lines[0].endswith(".") and len(lines[0]) < 1100 and left == ["bad.zip"]
-    tap.ok(good, "refused: " + what, "exit code %d (expected %d), left %s, expected words: %s\n%s" % (
-        p.returncode, BAD_INPUT, left, words, p.stderr[-2000:]))
+    good = p.returncode == BAD_INPUT and len(lines) == 1 and lines[0].startswith(
+        "texcell: error: bad.zip: ") and \
+        words in lines[0] and not lines[0].endswith(".") and len(lines[0]) < 1100 and left == [
+            "bad.zip"]
+    tap.ok(good, "refused: " + what, "exit code %d (expected %d), left %s, expected words: %s\n%s" %
+           (
+               p.returncode, BAD_INPUT, left, words, p.stderr[-2000:]))
     os.remove(os.path.join(folder, "bad.zip"))
 
 
 def fails(what, code, words, unit_path, out, absent, prepare=None, wrap=()):
     """Runs a good work unit where something around it is wrong."""
-    p = subprocess.run(list(wrap) + [tap.TEXCELL, "run", unit_path, "-o", out], stdout=subprocess.PIPE,
-                       stderr=subprocess.PIPE, universal_newlines=True, cwd=WORK, preexec_fn=prepare)
+    p = subprocess.run(list(wrap) + [tap.TEXCELL, "run", unit_path, "-o", out],
+                       stdout=subprocess.PIPE,
+                       stderr=subprocess.PIPE, universal_newlines=True, cwd=WORK,
+                       preexec_fn=prepare)
     found = errors(p.stderr)
     left = [path for path in absent if os.path.lexists(path)]
     tap.ok(p.returncode == code and len(found) == 1 and words in found[0] and not left, what,
@@ -482,9 +601,11 @@ def limited(size):
 def check_inputs(good):
     out = os.path.join(WORK, "none.npz")
     absent = [out, out + ".tmp"]
-    fails("a work unit that is not there", BAD_INPUT, "missing.zip: cannot open: No such file", "missing.zip", out, absent)
+    fails("a work unit that is not there", BAD_INPUT, "missing.zip: cannot open: No such file",
+          "missing.zip", out, absent)
     fails("a folder as the work unit", BAD_INPUT, "is a folder", WORK, out, absent)
-    fails("a file as the work unit's folder", BAD_INPUT, "cannot open: Not a directory", good + "/a.zip", out, absent)
+    fails("a file as the work unit's folder", BAD_INPUT, "cannot open: Not a directory",
+          good + "/a.zip", out, absent)
     fifo = os.path.join(WORK, "fifo")
     os.mkfifo(fifo)
     fails("a pipe as the work unit", BAD_INPUT, "not a regular file", fifo, out, absent)
@@ -496,7 +617,8 @@ def check_inputs(good):
         with open(locked, "wb") as f:
             f.write(GOOD)
         os.chmod(locked, 0)
-        fails("a work unit that may not be read", BAD_INPUT, "Permission denied", locked, out, absent)
+        fails("a work unit that may not be read", BAD_INPUT, "Permission denied", locked, out,
+              absent)
 
 
 def check_outputs(good):
@@ -506,10 +628,12 @@ def check_outputs(good):
     fails("a file as the output's folder", OUTPUT_FAILED, ": Not a directory", good, under, [])
     folder = os.path.join(WORK, "folder")
     os.mkdir(folder)
-    fails("a folder as the output", OUTPUT_FAILED, ": Is a directory", good, folder, [folder + ".tmp"])
+    fails("a folder as the output", OUTPUT_FAILED, ": Is a directory", good, folder,
+          [folder + ".tmp"])
     fails("an output in /proc", OUTPUT_FAILED, "/proc/out.npz", good, "/proc/out.npz", [])
     for name in "/dev/null", "-":
-        fails("what is no file as the output: " + name, 1, name + ": is no file", good, name, [name + ".tmp"])
+        fails("what is no file as the output: " + name, 1, name + ": is no file", good, name,
+              [name + ".tmp"])
     tap.ok(stat.S_ISCHR(os.stat("/dev/null").st_mode), "the device is still one")
     sealed = os.path.join(WORK, "sealed")
     os.mkdir(sealed)
@@ -537,7 +661,8 @@ def check_limited_files(good):
     out = os.path.join(WORK, "limited.npz")
     wrong, culprits, size = [], set(), 1
     while size < 1 << 24:
-        p = subprocess.run([tap.TEXCELL, "run", good, "-o", out], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        p = subprocess.run([tap.TEXCELL, "run", good, "-o", out], stdout=subprocess.PIPE,
+                           stderr=subprocess.PIPE,
                            universal_newlines=True, cwd=WORK, preexec_fn=limited(size))
         if p.returncode == 0:
             break
@@ -547,7 +672,8 @@ def check_limited_files(good):
             wrong.append("limit %d: exit code %d\n%s" % (size, p.returncode, p.stderr))
         culprits.add(found[0].split(": ")[2] if found else "")
         size += 1 + size // 8
-    tap.ok(not wrong, "files limited to every size up to %d bytes: one line, exit code 3" % size, "\n".join(wrong[:3]))
+    tap.ok(not wrong, "files limited to every size up to %d bytes: one line, exit code 3" % size,
+           "\n".join(wrong[:3]))
     tap.ok(out in culprits, "the result file was among those that had no room", culprits)
     tap.ok(p.returncode == 0 and read(out) == read(os.path.join(WORK, "good.npz")),
            "with room enough the result is as ever", p.stderr)
@@ -572,8 +698,10 @@ def check_full_disk():
         f.write(unit(job(items=items)))
     p = tap.run(wrap + [tap.TEXCELL, "run", big, "-o", os.path.join(disk, "out.npz")], cwd=WORK)
     found = errors(p.stderr)
-    tap.ok(p.returncode == OUTPUT_FAILED and len(found) == 1 and "No space left on device" in found[0] and
-           "out.npz" not in p.stderr.splitlines(), "a full disk", "exit code %d\n%s" % (p.returncode, p.stderr[-2000:]))
+    tap.ok(p.returncode == OUTPUT_FAILED and len(found) == 1 and
+           "No space left on device" in found[0] and
+           "out.npz" not in p.stderr.splitlines(), "a full disk",
+           "exit code %d\n%s" % (p.returncode, p.stderr[-2000:]))
 
 
 def check_kept(good):
@@ -588,7 +716,8 @@ def check_kept(good):
     kept = read(out) == b"an earlier result"
     tap.ok(kept and not os.path.exists(out + ".tmp"), "an earlier result outlives a run that fails")
     p = tap.run([tap.TEXCELL, "run", good, "-o", out], cwd=WORK)
-    tap.ok(p.returncode == 0 and zipfile.is_zipfile(out), "and is replaced by one that does not", p.stderr)
+    tap.ok(p.returncode == 0 and zipfile.is_zipfile(out), "and is replaced by one that does not",
+           p.stderr)
 
 
 def main():

@@ -1,6 +1,7 @@
-"""The README's commands in bare roots of Debian, which mmdebstrap makes: build and demo, and in check-long the whole check. The
-demo's result has the same bytes everywhere. BARE_ROOTS: the releases, oldest first; of bullseye, which has the oldest libraries
-that are taken, only the build is tried. BARE_ROOTS_FOLDER: where roots are kept for the next time."""
+"""The README's commands in bare roots of Debian, which mmdebstrap makes: build and demo, and in
+check-long the whole check. The demo's result has the same bytes everywhere. BARE_ROOTS: the
+releases, oldest first; of bullseye, which has the oldest libraries that are taken, only the build
+is tried. BARE_ROOTS_FOLDER: where roots are kept for the next time."""
 import os
 import re
 import shutil
@@ -11,10 +12,11 @@ import tap
 ALL = os.environ.get("TEXCELL_PLATFORMS") == "long"
 SUITES = os.environ.get("BARE_ROOTS", "bullseye bookworm trixie").split()
 FOLDER = os.environ.get("BARE_ROOTS_FOLDER") or tap.scratch()
-ENVIRONMENT = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/root", "LC_ALL": "C.UTF-8", "TERM": "dumb"}
+ENVIRONMENT = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/root", "LC_ALL": "C.UTF-8",
+               "TERM": "dumb"}
 # In name spaces of its own, so that what is mounted and started there ends with the command.
-ENTER = ('root=$1; shift; mount -t proc proc "$root/proc"; mount --rbind /dev "$root/dev"; mount --rbind /sys "$root/sys"; '
-         'exec chroot "$root" sh -c "cd /src/texcell && $*"')
+ENTER = ('root=$1; shift; mount -t proc proc "$root/proc"; mount --rbind /dev "$root/dev"; mount '
+         '--rbind /sys "$root/sys"; exec chroot "$root" sh -c "cd /src/texcell && $*"')
 
 
 def make_root(suite):
@@ -22,9 +24,11 @@ def make_root(suite):
     root = os.path.join(FOLDER, suite)
     archive = root + ".tar"
     if not os.path.exists(archive):
-        made = tap.run(["mmdebstrap", "--variant=apt", "--mode=root", "--format=tar", suite, archive + ".new"], timeout=1800)
+        made = tap.run(["mmdebstrap", "--variant=apt", "--mode=root", "--format=tar", suite,
+                        archive + ".new"], timeout=1800)
         if made.returncode != 0:
-            tap.skip(suite, "no root can be made: " + made.stderr.strip()[-150:].replace("\n", "; "))
+            tap.skip(suite,
+                     "no root can be made: " + made.stderr.strip()[-150:].replace("\n", "; "))
             return None
         os.rename(archive + ".new", archive)
     source = os.path.join(root, "src", "texcell")
@@ -32,7 +36,8 @@ def make_root(suite):
     os.makedirs(source)
     subprocess.run(["tar", "-C", root, "-xf", archive], check=True)
     shutil.copy("/etc/resolv.conf", os.path.join(root, "etc"))
-    names = subprocess.run(["git", "-C", tap.SRC, "ls-files", "-co", "--exclude-standard", "-z"], check=True, stdout=subprocess.PIPE).stdout
+    names = subprocess.run(["git", "-C", tap.SRC, "ls-files", "-co", "--exclude-standard", "-z"],
+                           check=True, stdout=subprocess.PIPE).stdout
     for name in os.fsdecode(names).split("\0"):
         if os.path.isfile(os.path.join(tap.SRC, name)):
             os.makedirs(os.path.dirname(os.path.join(source, name)), exist_ok=True)
@@ -41,7 +46,8 @@ def make_root(suite):
 
 
 def bootstrap(root, verb):
-    p = subprocess.run(["unshare", "-mpf", "--kill-child", "sh", "-c", ENTER, "sh", root, "./bootstrap", verb], env=ENVIRONMENT,
+    p = subprocess.run(["unshare", "-mpf", "--kill-child", "sh", "-c", ENTER, "sh", root,
+                        "./bootstrap", verb], env=ENVIRONMENT,
                        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=7200)
     return p.returncode, p.stdout.decode("utf-8", "replace")
 
@@ -53,7 +59,8 @@ def try_suite(suite, verbs):
         return None
     for verb in verbs:
         code, said = bootstrap(root, verb)
-        tap.note("%s, %s: %s" % (suite, verb, "\n".join(re.findall(r"(?m)^(?:Need to get|After this|\d+ passed|  SKIP).*", said))))
+        tap.note("%s, %s: %s" % (suite, verb, "\n".join(
+            re.findall(r"(?m)^(?:Need to get|After this|\d+ passed|  SKIP).*", said))))
         if not tap.ok(code == 0, "%s: ./bootstrap %s" % (suite, verb), said[-3000:]):
             return None
     result = os.path.join(root, "src", "texcell", "build", "demo", "undisturbed.npz")

@@ -23,7 +23,8 @@ ROOT, BUILD = Path(tap.SRC).resolve(), Path(tap.BUILD).resolve()
 WORK = Path(other_system.FOLDER)
 PROGRAMS = ("texcell", "texcell-wu", "texcell-validate")
 VERSION = tap.run([tap.TEXCELL, "--version"]).stdout.split()[1]
-ANALYSE = ["analyse", "--analysis", "cellcount", "--defaults", "--param", "polarity=bright", "--device", "cpu", "-o", "found", "pictures"]
+ANALYSE = ["analyse", "--analysis", "cellcount", "--defaults", "--param", "polarity=bright",
+           "--device", "cpu", "-o", "found", "pictures"]
 
 
 def module():
@@ -46,17 +47,22 @@ def shape(path, listed):
     """What every archive has."""
     name = path.name.removesuffix(".zip").removesuffix(".tar.gz")
     files, end = members(path), ".exe" if path.suffix == ".zip" else ""
-    own = {n[len(name) + 1:]: data for n, (data, _mode) in files.items() if n.startswith(name + "/")}
+    own = {n[len(name) + 1:]: data for n, (data, _mode) in files.items()
+           if n.startswith(name + "/")}
     tap.ok(len(own) == len(files) and {n + end for n in PROGRAMS} <= set(own) and
-           all((mode == 0o755) == (n[len(name) + 1:] in PROGRAMS) for n, (_data, mode) in files.items() if not end),
+           all((mode == 0o755) == (n[len(name) + 1:] in PROGRAMS)
+               for n, (_data, mode) in files.items() if not end),
            name + ": one folder, with the programs", sorted(files))
-    broken = [link for page in ("README.md", "docs/quickstart.md") for link in re.findall(r"\]\(([^)#:]+)[)#]", own[page].decode())
+    broken = [link for page in ("README.md", "docs/quickstart.md")
+              for link in re.findall(r"\]\(([^)#:]+)[)#]", own[page].decode())
               if os.path.normpath(os.path.join(os.path.dirname(page), link)) not in own]
     tap.ok(not broken, name + ": what README and quickstart link to is there", broken)
     sbom = json.loads(own["texcell.spdx.json"])
     within = {p["name"] for p in sbom["packages"]} - {"texcell"}
-    linked = {r["relatedSpdxElement"][len("SPDXRef-"):] for r in sbom["relationships"] if r["relationshipType"] == "STATIC_LINK"}
-    tap.ok(within == linked == set(listed) == {n[9:-4] for n in own if n.startswith("licences/")} and
+    linked = {r["relatedSpdxElement"][len("SPDXRef-"):] for r in sbom["relationships"]
+              if r["relationshipType"] == "STATIC_LINK"}
+    tap.ok(within == linked == set(listed) ==
+           {n[9:-4] for n in own if n.startswith("licences/")} and
            all(own["licences/%s.txt" % n].strip() for n in within) and
            (path.parent / (name + ".spdx.json")).read_bytes() == own["texcell.spdx.json"],
            name + ": what is linked in is listed, with its licences", (within, linked))
@@ -66,7 +72,8 @@ def shape(path, listed):
 def digests(folder):
     r = tap.run(["sha256sum", "--strict", "-c", "SHA256SUMS"], cwd=folder)
     named = {line.split()[1] for line in (folder / "SHA256SUMS").read_text().splitlines()}
-    tap.ok(r.returncode == 0 and named | {"SHA256SUMS"} == set(os.listdir(folder)), "SHA256SUMS has every file", r.stdout + r.stderr)
+    tap.ok(r.returncode == 0 and named | {"SHA256SUMS"} == set(os.listdir(folder)),
+           "SHA256SUMS has every file", r.stdout + r.stderr)
 
 
 def from_ordinary_build(binaries):
@@ -83,12 +90,14 @@ def from_ordinary_build(binaries):
             shutil.rmtree(programs)
         binaries.sums(folder)
         made.append({p.name: p.read_bytes() for p in folder.iterdir()})
-    tap.ok(made[0] == made[1] and len(made[0]) == 5, "made twice, the archives are the same", sorted(made[0]))
+    tap.ok(made[0] == made[1] and len(made[0]) == 5, "made twice, the archives are the same",
+           sorted(made[0]))
     for end in (".tar.gz", ".zip"):
         shape(next((WORK / "first").glob("*" + end)), {"part"})
     digests(WORK / "first")
     subprocess.run(["tar", "-C", WORK, "-xf", next((WORK / "first").glob("*.tar.gz"))], check=True)
-    r = tap.run([next(WORK.glob("texcell-*-linux-x86_64")) / "texcell", "selftest", "--device", "cpu"])
+    r = tap.run([next(WORK.glob("texcell-*-linux-x86_64")) / "texcell", "selftest", "--device",
+                 "cpu"])
     tap.ok(r.returncode == 0, "an unpacked program runs", r.stderr)
 
 
@@ -96,10 +105,12 @@ def from_ordinary_build(binaries):
 
 def halves(start, folder, root, found):
     """analyse without one program that starts another: that takes /proc, and under qemu more."""
-    pack = ["pack", "--analysis", "cellcount", "--param", "polarity=bright", "-o", found + "/workunit.zip", "pictures"]
+    pack = ["pack", "--analysis", "cellcount", "--param", "polarity=bright", "-o",
+            found + "/workunit.zip", "pictures"]
     return [tap.run(start + [folder + "/" + argv[0], *argv[1:]], cwd=root) for argv in (
         ["texcell", "selftest", "--device", "cpu"], ["texcell-wu", *pack],
-        ["texcell", "run", found + "/workunit.zip", "-o", found + "/result.npz", "--device", "cpu", "--quiet"])]
+        ["texcell", "run", found + "/workunit.zip", "-o", found + "/result.npz", "--device", "cpu",
+         "--quiet"])]
 
 
 def pictures():
@@ -107,7 +118,8 @@ def pictures():
     for name in ("pictures", "here"):
         (WORK / name).mkdir()
     Image.fromarray(blobs(200, 150, 1)).save(WORK / "pictures" / "a.tif", compression="tiff_lzw")
-    Image.fromarray(np.dstack([blobs(100, 120, i) for i in range(3)])).save(WORK / "pictures" / "b.jpg", quality=95)
+    Image.fromarray(np.dstack([blobs(100, 120, i) for i in range(3)])).save(
+        WORK / "pictures" / "b.jpg", quality=95)
     r = [other_system.here(tap.TEXCELL_WU, *ANALYSE), *halves([], str(BUILD), WORK, "here")]
     if any(one.returncode != 0 for one in r):
         tap.bail("\n".join(one.stderr for one in r))
@@ -119,8 +131,9 @@ def pictures():
 def analysed(where, found, expected, *runs):
     """Each of the runs ends well, and what they make is what is made here."""
     said = [r.stdout + r.stderr for r in runs if r.returncode != 0]
-    tap.ok(not said and (found / "result.npz").read_bytes() == expected, where + ": knows the known answers, and makes of a TIFF and a "
-           "JPEG what is made here", "\n".join(said))
+    tap.ok(not said and (found / "result.npz").read_bytes() == expected,
+           where + ": knows the known answers, and makes of a TIFF and a JPEG what is made here",
+           "\n".join(said))
 
 
 def on_linux(folder, expected):
@@ -130,7 +143,8 @@ def on_linux(folder, expected):
     shutil.copytree(folder, Path(root) / "texcell")
     shutil.copytree(WORK / "pictures", Path(root) / "pictures")
     (Path(root) / "found").mkdir()
-    analysed("Linux with nothing but " + libc, Path(root) / "found", expected[1], *halves(start, "/texcell", root, "found"))
+    analysed("Linux with nothing but " + libc, Path(root) / "found", expected[1],
+             *halves(start, "/texcell", root, "found"))
 
 
 def on_arm(folder, expected):
@@ -147,9 +161,11 @@ def on_windows(folder, expected):
     if not os.path.exists(wine):
         tap.skip("Windows", "no wine")
         return
-    env = dict(os.environ, WINEPREFIX=str(WORK / "wine"), WINEDEBUG="-all", WINEDLLOVERRIDES="mscoree,mshtml=", DISPLAY="", LC_ALL="C.UTF-8")
+    env = dict(os.environ, WINEPREFIX=str(WORK / "wine"), WINEDEBUG="-all",
+               WINEDLLOVERRIDES="mscoree,mshtml=", DISPLAY="", LC_ALL="C.UTF-8")
     runs = [tap.run([wine, *argv], env=env, cwd=WORK) for argv in (
-        ["wineboot", "-i"], [folder / "texcell.exe", "selftest", "--device", "cpu"], [folder / "texcell-wu.exe", *ANALYSE])]
+        ["wineboot", "-i"], [folder / "texcell.exe", "selftest", "--device", "cpu"],
+        [folder / "texcell-wu.exe", *ANALYSE])]
     tap.run([os.path.join(os.path.dirname(wine), "wineserver64"), "-k"], env=env)
     analysed("Windows", WORK / "found", expected[0], *runs)
 
@@ -157,19 +173,26 @@ def on_windows(folder, expected):
 def on_debian(packages, expected):
     """As apt installs them in a Debian that has nothing else."""
     if shutil.which("mmdebstrap") is None or os.getuid() != 0:
-        tap.skip("Debian packages in a fresh Debian", "no mmdebstrap, or no right to make a root folder")
+        tap.skip("Debian packages in a fresh Debian",
+                 "no mmdebstrap, or no right to make a root folder")
         return
-    suite, root = re.search(r"VERSION_CODENAME=(\w+)", Path("/etc/os-release").read_text()).group(1), WORK / "debian"
+    suite, root = (re.search(r"VERSION_CODENAME=(\w+)",
+                             Path("/etc/os-release").read_text()).group(1), WORK / "debian")
     names = " ".join("/" + p.name for p in packages)
-    r = tap.run(["mmdebstrap", "--variant=apt", "--mode=root", "--customize-hook=copy-in %s /" % " ".join(map(str, packages)),
-                 "--customize-hook=chroot \"$1\" apt-get install -y --no-install-recommends " + names, suite, root], timeout=1800)
+    r = tap.run(["mmdebstrap", "--variant=apt", "--mode=root",
+                 "--customize-hook=copy-in %s /" % " ".join(map(str, packages)),
+                 "--customize-hook=chroot \"$1\" apt-get install -y --no-install-recommends " +
+                 names, suite, root], timeout=1800)
     if r.returncode != 0 and "/texcell" not in r.stderr:
-        tap.skip("Debian packages in a fresh Debian", "no root can be made: " + r.stderr.strip()[-150:].replace("\n", "; "))
+        tap.skip("Debian packages in a fresh Debian",
+                 "no root can be made: " + r.stderr.strip()[-150:].replace("\n", "; "))
         return
-    tap.ok(r.returncode == 0, "apt installs the Debian packages in a fresh Debian", r.stderr[-2000:])
+    tap.ok(r.returncode == 0, "apt installs the Debian packages in a fresh Debian",
+           r.stderr[-2000:])
     shutil.copytree(WORK / "pictures", root / "pictures")
     runs = [tap.run(["chroot", root, *argv]) for argv in (
-        ["texcell", "selftest", "--device", "cpu"], ["texcell-wu", *ANALYSE], ["texcell-validate", "--help"], ["texcell-assimilate", "--help"],
+        ["texcell", "selftest", "--device", "cpu"], ["texcell-wu", *ANALYSE],
+        ["texcell-validate", "--help"], ["texcell-assimilate", "--help"],
         ["texcell-deploy", "--help"])]
     analysed("Debian", root / "found", expected[0], *runs)
 
@@ -178,13 +201,16 @@ def validated(files):
     """By the tool of those who define SPDX, from PyPI, as Debian has it not."""
     folder = BUILD / "python-tools" / "spdx"
     if not folder.exists():
-        tap.run(["/usr/bin/python3", "-m", "pip", "-q", "install", "--target", folder, "spdx-tools==0.8.3"])
+        tap.run(["/usr/bin/python3", "-m", "pip", "-q", "install", "--target", folder,
+                 "spdx-tools==0.8.3"])
     if not (folder / "bin" / "pyspdxtools").exists():
         tap.skip("SPDX", "spdx-tools cannot be installed here")
         return
     for path in files:
-        r = tap.run(["/usr/bin/python3", folder / "bin" / "pyspdxtools", "-i", path], env=dict(os.environ, PYTHONPATH=str(folder)))
-        tap.ok(r.returncode == 0 and not r.stderr.strip(), path.name + " is SPDX", r.stdout + r.stderr)
+        r = tap.run(["/usr/bin/python3", folder / "bin" / "pyspdxtools", "-i", path],
+                    env=dict(os.environ, PYTHONPATH=str(folder)))
+        tap.ok(r.returncode == 0 and not r.stderr.strip(), path.name + " is SPDX",
+               r.stdout + r.stderr)
 
 
 def everything(binaries):
@@ -200,16 +226,19 @@ def everything(binaries):
     digests(out)
     validated(sorted(out.glob("*.spdx.json")))
     for platform, name in binaries.NAMES.items():
-        path = next(p for p in out.glob("texcell-%s-%s.*" % (VERSION, name)) if not p.name.endswith(".json"))
+        path = next(p for p in out.glob("texcell-%s-%s.*" % (VERSION, name))
+                    if not p.name.endswith(".json"))
         sbom, own = shape(path, [*binaries.LIBRARIES, *binaries.RUNTIMES[platform]])
         program = own["texcell-wu" + ".exe" * (platform == "windows")]
-        versions = {p["name"]: re.sub(r"^\d:|\.dfsg|[+-].*", "", p["versionInfo"]) for p in sbom["packages"]}
+        versions = {p["name"]: re.sub(r"^\d:|\.dfsg|[+-].*", "", p["versionInfo"])
+                    for p in sbom["packages"]}
         told = {"zlib": "inflate %s ", "libpng1.6": "libpng version %s", "expat": "expat_%s"}
         missing = [n for n, text in told.items() if (text % versions[n]).encode() not in program]
         tap.ok(not missing, name + ": the programs say the same versions", missing)
         folder = WORK / name
         shutil.unpack_archive(path, folder)
-        {"release": on_linux, "arm64": on_arm, "windows": on_windows}[platform](next(folder.iterdir()), expected)
+        {"release": on_linux, "arm64": on_arm,
+         "windows": on_windows}[platform](next(folder.iterdir()), expected)
     on_debian(sorted(out.glob("*.deb")), expected)
 
 

@@ -1,6 +1,7 @@
-"""A project of BOINC's own server, from make_project to the data set, with made-up hosts: three validators at one database with kills and
-deadlocks, a host that is found out, a restore. Needs BOINC, a folder of its sources in which its server was built, PHP, and
-MariaDB's programs, for a database of its own on a socket. UNITS: how many (default 200; the bar is 1000)."""
+"""A project of BOINC's own server, from make_project to the data set, with made-up hosts: three
+validators at one database with kills and deadlocks, a host that is found out, a restore. Needs
+BOINC, a folder of its sources in which its server was built, PHP, and MariaDB's programs, for a
+database of its own on a socket. UNITS: how many (default 200; the bar is 1000)."""
 import atexit
 import contextlib
 import glob
@@ -26,11 +27,13 @@ from tap import BUILD, SRC, TEXCELL, done, note, ok, run, scratch, side_by_side,
 
 BOINC, UNITS = os.environ.get("BOINC", ""), int(os.environ.get("UNITS", 200))
 TMP = scratch()
-SOCKET, HOME, TOOLS = os.path.join(TMP, "db.sock"), os.path.join(TMP, "home"), os.path.join(TMP, "tools")
+SOCKET, HOME, TOOLS = (os.path.join(TMP, "db.sock"), os.path.join(TMP, "home"),
+                       os.path.join(TMP, "tools"))
 PROJECT = os.path.join(TMP, "projects", "cells")
 HOST = os.uname().nodename.split(".")[0]
 # BOINC's scripts call python, and mean the system's.
-ENV = dict(os.environ, MYSQL_UNIX_PORT=SOCKET, USER="root", HOME=TMP, PATH=TOOLS + ":" + os.environ["PATH"] + ":/usr/sbin")
+ENV = dict(os.environ, MYSQL_UNIX_PORT=SOCKET, USER="root", HOME=TMP,
+           PATH=TOOLS + ":" + os.environ["PATH"] + ":/usr/sbin")
 OVER, SUCCESS, VALID, INVALID, NO_CHECK, INCONCLUSIVE = 5, 1, 1, 2, 3, 4
 chance = random.Random(43)
 
@@ -46,19 +49,24 @@ def start_database():
     for name in ("python", "python3"):
         os.symlink("/usr/bin/python3", os.path.join(TOOLS, name))
     with open(os.path.join(TOOLS, "php"), "w") as f:
-        f.write('#!/bin/sh\nexec %s -d mysqli.default_socket=%s "$@"\n' % (shutil.which("php"), SOCKET))
+        f.write('#!/bin/sh\nexec %s -d mysqli.default_socket=%s "$@"\n' %
+                (shutil.which("php"), SOCKET))
     os.chmod(f.name, 0o755)
     for name in ("mariadb", "mariadb-dump"):
         with open(os.path.join(TOOLS, name), "w") as f:
-            f.write('#!/bin/sh\nexec %s --no-defaults --socket=%s "$@"\n' % (shutil.which(name), SOCKET))
+            f.write('#!/bin/sh\nexec %s --no-defaults --socket=%s "$@"\n' %
+                    (shutil.which(name), SOCKET))
         os.chmod(f.name, 0o755)
     base = os.path.dirname(os.path.dirname(os.path.realpath(program("mariadbd"))))
     common = ["--no-defaults", "--datadir=" + os.path.join(TMP, "db"), "--basedir=" + base]
-    r = run([program("mariadb-install-db"), *common, "--auth-root-authentication-method=normal"] + ["--user=root"] * (os.getuid() == 0), env=ENV)
+    r = run([program("mariadb-install-db"), *common, "--auth-root-authentication-method=normal"] +
+            ["--user=root"] * (os.getuid() == 0), env=ENV)
     if r.returncode != 0:
         return None
-    process = subprocess.Popen([program("mariadbd"), *common, "--socket=" + SOCKET, "--skip-networking", "--innodb-flush-log-at-trx-commit=0"]
-                               + ["--user=root"] * (os.getuid() == 0), stdout=subprocess.DEVNULL, stderr=open(os.path.join(TMP, "db.log"), "w"))
+    process = subprocess.Popen([program("mariadbd"), *common, "--socket=" + SOCKET,
+                                "--skip-networking", "--innodb-flush-log-at-trx-commit=0"]
+                               + ["--user=root"] * (os.getuid() == 0), stdout=subprocess.DEVNULL,
+                               stderr=open(os.path.join(TMP, "db.log"), "w"))
     for _i in range(300):
         if os.path.exists(SOCKET) or process.poll() is not None:
             break
@@ -82,13 +90,17 @@ def sql(text, *values, on=[]):     # noqa: B006  one connection for all
 
 
 def make_project():
-    r = run(["/usr/bin/python3", "tools/make_project", "--no_query", "--url_base", "http://127.0.0.1/", "--project_host", HOST, "--db_name",
-             "cells", "--db_user", "root", "--db_host", "localhost", "--project_root", PROJECT, "cells", "Cells"], cwd=BOINC, env=ENV)
-    return ok(r.returncode == 0 and os.path.exists(os.path.join(PROJECT, "bin", "update_versions")), "make_project", (r.stdout + r.stderr)[-2000:])
+    r = run(["/usr/bin/python3", "tools/make_project", "--no_query", "--url_base",
+             "http://127.0.0.1/", "--project_host", HOST, "--db_name",
+             "cells", "--db_user", "root", "--db_host", "localhost", "--project_root", PROJECT,
+             "cells", "Cells"], cwd=BOINC, env=ENV)
+    return ok(r.returncode == 0 and os.path.exists(os.path.join(PROJECT, "bin", "update_versions")),
+              "make_project", (r.stdout + r.stderr)[-2000:])
 
 
 def deploy(*more, version="1.00"):
-    return run([os.path.join(SRC, "validator", "deploy", "texcell-deploy"), "--build", BUILD, "--version", version, *more, PROJECT], env=ENV)
+    return run([os.path.join(SRC, "validator", "deploy", "texcell-deploy"), "--build", BUILD,
+                "--version", version, *more, PROJECT], env=ENV)
 
 
 class Daemons:
@@ -104,7 +116,8 @@ class Daemons:
         self.thread.start()
 
     def commands(self):
-        found = [e.text.strip() for e in ElementTree.parse(os.path.join(PROJECT, "config.xml")).getroot().iter("cmd")]
+        found = [e.text.strip() for e in ElementTree.parse(
+            os.path.join(PROJECT, "config.xml")).getroot().iter("cmd")]
         return [c for c in found if c.split()[0] in self.only]
 
     def watch(self):
@@ -113,12 +126,19 @@ class Daemons:
                 if command not in self.running or self.running[command].poll() is not None:
                     name = command.split()[0]
                     with open(os.path.join(TMP, name + ".log"), "a") as log:
-                        self.running[command] = subprocess.Popen(["../bin/" + name, *command.split()[1:]], stdout=log, stderr=log, env=dict(
-                            ENV, PATH=os.path.join(PROJECT, "bin") + ":" + ENV["PATH"]), cwd=os.path.join(PROJECT, "tmp_" + HOST))
+                        self.running[command] = subprocess.Popen(["../bin/" + name,
+                                                                  *command.split()[1:]], stdout=log,
+                                                                 stderr=log, env=dict(
+                                                                     ENV, PATH=os.path.join(PROJECT,
+                                                                                            "bin") +
+                                                                     ":" + ENV["PATH"]),
+                                                                 cwd=os.path.join(PROJECT,
+                                                                                  "tmp_" + HOST))
             time.sleep(0.05)
 
     def kill(self, name):
-        found = [p for c, p in list(self.running.items()) if c.split()[0] == name and p.poll() is None]
+        found = [p for c, p in list(self.running.items()) if c.split()[0] == name and
+                 p.poll() is None]
         if found:
             chance.choice(found).send_signal(signal.SIGKILL)
             self.killed += 1
@@ -154,35 +174,42 @@ def until(seconds, true):
 
 def make_users(n):
     """A host each."""
-    columns = {t: [r[0] for r in sql("SHOW COLUMNS FROM " + t) if r[2] == "NO" and r[4] is None and "auto" not in r[5]] for t in ("user", "host")}
+    columns = {t: [r[0] for r in sql("SHOW COLUMNS FROM " + t) if r[2] == "NO" and r[4] is None and
+                   "auto" not in r[5]] for t in ("user", "host")}
     for i in range(1, n + 1):
         for table, more in (("user", {"email_addr": "u%d" % i}), ("host", {"userid": i})):
             row = dict({c: 0 for c in columns[table]}, id=i, expavg_time=time.time(), **more)
-            sql("INSERT INTO %s(%s) VALUES(%s)" % (table, ",".join(row), ",".join(["%s"] * len(row))), *row.values())
+            sql("INSERT INTO %s(%s) VALUES(%s)" % (table, ",".join(row),
+                                                   ",".join(["%s"] * len(row))), *row.values())
 
 
 def spread(folder, name):
-    return os.path.join(PROJECT, folder, "%x" % (int(hashlib.md5(name.encode()).hexdigest()[1:8], 16) % 1024), name)
+    return os.path.join(PROJECT, folder,
+                        "%x" % (int(hashlib.md5(name.encode()).hexdigest()[1:8], 16) % 1024), name)
 
 
 def upload_name(xml):
-    return re.search(r"<(?:file_)?name>([^<]*_r\d+_\d+)</", xml.decode() if isinstance(xml, bytes) else xml).group(1)
+    return re.search(r"<(?:file_)?name>([^<]*_r\d+_\d+)</", xml.decode() if isinstance(xml, bytes)
+                     else xml).group(1)
 
 
 def right_result(unit):
     path = os.path.join(TMP, "results", unit)
     if not os.path.exists(path):
         os.makedirs(os.path.dirname(path), exist_ok=True)
-        r = run([TEXCELL, "run", spread("download", unit + ".zip"), "-o", path, "--device", "cpu", "--quiet"])
+        r = run([TEXCELL, "run", spread("download", unit + ".zip"), "-o", path, "--device", "cpu",
+                 "--quiet"])
         if r.returncode != 0:
             raise SystemExit(r.stderr)
     return path
 
 
 def compute(users, make=right_result, deliver=True, lanes=2):
-    """Each result that waits goes to a host of `users` that has none of its unit, and comes back. How many."""
+    """Each result that waits goes to a host of `users` that has none of its unit, and comes back.
+    How many."""
     version = sql("SELECT min(id) FROM app_version")[0][0]
-    rows = sql("SELECT r.id, w.id, w.name, r.xml_doc_in FROM result r JOIN workunit w ON w.id = r.workunitid WHERE r.server_state = 2 ORDER BY r.id")
+    rows = sql("SELECT r.id, w.id, w.name, r.xml_doc_in FROM result r JOIN workunit w ON w.id = "
+               "r.workunitid WHERE r.server_state = 2 ORDER BY r.id")
     side_by_side(lanes, sorted({r[2] for r in rows}), lambda _lane, unit: make(unit))
     for result, unit, name, xml in rows:
         had = {r[0] for r in sql("SELECT hostid FROM result WHERE workunitid = %s", unit)}
@@ -194,10 +221,13 @@ def compute(users, make=right_result, deliver=True, lanes=2):
             os.makedirs(os.path.dirname(upload), exist_ok=True)
             shutil.copy(make(name), upload)
         user, now = chance.choice(free), int(time.time())
-        sql("INSERT INTO host_app_version SELECT %s, %s, 0,0,0,0,0,0,100,0,0,0,0,0,0 FROM DUAL WHERE NOT EXISTS (SELECT 1 FROM host_app_version "
-            "WHERE host_id = %s AND app_version_id = %s)", user, version, user, version)
-        sql("UPDATE result SET server_state = %s, outcome = %s, hostid = %s, userid = %s, sent_time = %s, received_time = %s, app_version_id = %s, "
-            "cpu_time = 1, elapsed_time = 1, flops_estimate = 1e9 WHERE id = %s", OVER, SUCCESS, user, user, now - 10, now, version, result)
+        sql("INSERT INTO host_app_version SELECT %s, %s, 0,0,0,0,0,0,100,0,0,0,0,0,0 FROM DUAL "
+            "WHERE NOT EXISTS (SELECT 1 FROM host_app_version WHERE host_id = %s AND "
+            "app_version_id = %s)", user, version, user, version)
+        sql("UPDATE result SET server_state = %s, outcome = %s, hostid = %s, userid = %s, "
+            "sent_time = %s, received_time = %s, app_version_id = %s, cpu_time = 1, elapsed_time = "
+            "1, flops_estimate = 1e9 WHERE id = %s", OVER, SUCCESS, user, user, now - 10, now,
+            version, result)
         sql("UPDATE workunit SET transition_time = %s WHERE id = %s", now, unit)
     return len(rows)
 
@@ -206,7 +236,8 @@ def pictures(name, n):
     folder = os.path.join(TMP, name)
     os.makedirs(folder)
     for i in range(n):
-        Image.fromarray(np.random.default_rng([len(name), i]).integers(0, 256, (24, 24)).astype(np.uint8)).save(os.path.join(folder, "p%04d.png" % i))
+        Image.fromarray(np.random.default_rng([len(name), i]).integers(0, 256, (24, 24)).astype(
+            np.uint8)).save(os.path.join(folder, "p%04d.png" % i))
     return folder
 
 
@@ -216,30 +247,38 @@ def tool(name, *arguments):
 
 def submit(name, n, *more):
     split = () if "--for" in more else ("--split", "1")
-    r = tool("texcell-submit", "--name", name, "--analysis", "cellcount", *split, *more, pictures(name, n))
-    return ok(r.returncode == 0, "%s: %d pictures are handed in" % (name, n), r.stdout[-500:] + r.stderr)
+    r = tool("texcell-submit", "--name", name, "--analysis", "cellcount", *split, *more,
+             pictures(name, n))
+    return ok(r.returncode == 0, "%s: %d pictures are handed in" % (name, n),
+              r.stdout[-500:] + r.stderr)
 
 
 def stored(name):
     path = os.path.join(PROJECT, "texcell", "dataset.sqlite")
-    with contextlib.suppress(sqlite3.OperationalError), contextlib.closing(sqlite3.connect("file:%s?mode=ro" % path, uri=True)) as db:
-        return [r[0] for r in db.execute("SELECT name FROM units WHERE name GLOB ? ORDER BY name", (name + "_*",))]
+    with contextlib.suppress(sqlite3.OperationalError), contextlib.closing(
+            sqlite3.connect("file:%s?mode=ro" % path, uri=True)) as db:
+        return [r[0] for r in db.execute("SELECT name FROM units WHERE name GLOB ? ORDER BY name",
+                                         (name + "_*",))]
     return []       # nothing was stored yet
 
 
 def sums():
     """Sums of credit by user: of the results, of the user, of the hosts."""
     of_results = {}
-    for user, credit in sql("SELECT userid, granted_credit FROM result WHERE validate_state = %s", VALID):
+    for user, credit in sql("SELECT userid, granted_credit FROM result WHERE validate_state = %s",
+                            VALID):
         of_results[user] = of_results.get(user, 0) + Fraction(credit)
-    tables = [{row[0]: Fraction(row[1]) for row in sql("SELECT id, total_credit FROM " + t) if row[1]} for t in ("user", "host")]
+    tables = [{row[0]: Fraction(row[1]) for row in sql("SELECT id, total_credit FROM " + t)
+               if row[1]} for t in ("user", "host")]
     return of_results, tables[0], tables[1]
 
 
-# --- the trials ------------------------------------------------------------------------------------
+# --- the trials
+# ------------------------------------------------------------------------------------
 
 class Troublemaker(threading.Thread):
-    """Locks users and then hosts, where a validator locks hosts and then users; and has more to lose, so that the database does not end it."""
+    """Locks users and then hosts, where a validator locks hosts and then users; and has more to
+    lose, so that the database does not end it."""
 
     def __init__(self):
         super().__init__()
@@ -255,7 +294,8 @@ class Troublemaker(threading.Thread):
             cursor = self.connection.cursor()
             try:
                 cursor.execute("UPDATE trouble SET n = n + 1")
-                cursor.execute("UPDATE user SET seti_nresults = seti_nresults + 1 WHERE id IN (1, 2)")
+                cursor.execute("UPDATE user SET seti_nresults = seti_nresults + 1 WHERE "
+                               "id IN (1, 2)")
                 time.sleep(0.005)
                 cursor.execute("UPDATE host SET rpc_time = rpc_time + 1 WHERE id IN (1, 2)")
                 cursor.execute("COMMIT")
@@ -269,14 +309,19 @@ def test_deadlocks():
     if not submit("many", UNITS):
         return
     daemons = Daemons("transitioner")
-    until(300, lambda: sql("SELECT count(*) FROM result WHERE server_state = 2 AND name LIKE 'many%%'")[0][0] == 2 * UNITS)
+    until(300, lambda: sql("SELECT count(*) FROM result WHERE server_state = 2 AND name "
+                           "LIKE 'many%%'")[0][0] == 2 * UNITS)
     daemons.stop()
     compute([1, 2])
-    daemons, trouble = Daemons("transitioner", "texcell_validator", "script_assimilator"), Troublemaker()
+    daemons, trouble = (Daemons("transitioner", "texcell_validator", "script_assimilator"),
+                        Troublemaker())
     start = time.monotonic()
-    while time.monotonic() < start + 600 and sql("SELECT count(*) FROM workunit WHERE canonical_resultid = 0 AND name LIKE 'many%%'")[0][0]:
+    while time.monotonic() < start + 600 and sql("SELECT count(*) FROM workunit WHERE "
+                                                 "canonical_resultid = 0 AND name LIKE 'many%%'")[
+                                                     0][0]:
         time.sleep(chance.uniform(0.1, 0.5))
-        daemons.kill(chance.choice(["texcell_validator", "texcell_validator", "script_assimilator"]))
+        daemons.kill(chance.choice(["texcell_validator", "texcell_validator",
+                                    "script_assimilator"]))
     trouble.live = False
     trouble.join()
     took = time.monotonic() - start
@@ -285,21 +330,30 @@ def test_deadlocks():
     deadlocks = log("texcell_validator").count("Deadlock found")
     note("%d units in %.0f s, %d kills, %d deadlocks" % (UNITS, took, daemons.killed, deadlocks))
     of_results, users, hosts = sums()
-    valid = sql("SELECT count(*), count(DISTINCT workunitid) FROM result WHERE validate_state = %s AND granted_credit > 0", VALID)[0]
+    valid = sql("SELECT count(*), count(DISTINCT workunitid) FROM result WHERE validate_state = %s "
+                "AND granted_credit > 0", VALID)[0]
     ok(deadlocks > 0 and daemons.killed > 0, "three validators met deadlocks and kills", deadlocks)
-    ok(valid == (2 * UNITS, UNITS) and not sql("SELECT id FROM workunit WHERE canonical_credit = 0"), "every result is valid and has credit", valid)
-    ok(of_results == users == hosts and set(users) == {1, 2}, "credit of results, users and hosts is equal to the last digit",
+    ok(valid == (2 * UNITS, UNITS) and
+       not sql("SELECT id FROM workunit WHERE canonical_credit = 0"),
+       "every result is valid and has credit", valid)
+    ok(of_results == users == hosts and set(users) == {1, 2},
+       "credit of results, users and hosts is equal to the last digit",
        {k: [float(d.get(k, 0)) for d in (of_results, users, hosts)] for k in (1, 2)})
-    # All of it within minutes, so that next to nothing of it has decayed: ln 2 of the credit for each half-life of a week, by the day.
-    averages = {t: {i: a / (float(total) * math.log(2) / 7) for i, a, total in sql("SELECT id, expavg_credit, total_credit FROM " + t) if total}
+    # All of it within minutes, so that next to nothing of it has decayed: ln 2 of the credit for
+    # each half-life of a week, by the day.
+    averages = {t: {i: a / (float(total) * math.log(2) / 7) for i, a, total in sql(
+        "SELECT id, expavg_credit, total_credit FROM " + t) if total}
                 for t in ("user", "host")}
-    ok(all(set(a) == {1, 2} and all(0.995 < share <= 1.000001 for share in a.values()) for a in averages.values()),
+    ok(all(set(a) == {1, 2} and all(0.995 < share <= 1.000001 for share in a.values())
+           for a in averages.values()),
        "recent average credit of users and hosts has all of it", averages)
-    ok(len(set(stored("many"))) == UNITS == len(stored("many")), "each unit is in the data set once", len(stored("many")))
+    ok(len(set(stored("many"))) == UNITS == len(stored("many")),
+       "each unit is in the data set once", len(stored("many")))
 
 
 def wrong_result(unit):
-    """The result of another picture that claims to be of this one: what a host sends that computed one picture alone."""
+    """The result of another picture that claims to be of this one: what a host sends that computed
+    one picture alone."""
     path = os.path.join(TMP, "results", unit)
     if not os.path.exists(path):
         right_result(unit)
@@ -307,36 +361,45 @@ def wrong_result(unit):
 
 
 def test_found_out():
-    """Single results of a host that are accepted: all are taken out by one command, and computed again by others."""
+    """Single results of a host that are accepted: all are taken out by one command, and computed
+    again by others."""
     n = min(40, UNITS)
     submit("lonely", n, "--quorum", "1")
     daemons = Daemons("transitioner", "texcell_validator", "script_assimilator", "file_deleter")
-    wait = "SELECT count(*) FROM result r JOIN workunit w ON w.id = r.workunitid WHERE r.server_state = 2 AND w.name LIKE 'lonely%%'"
+    wait = ("SELECT count(*) FROM result r JOIN workunit w ON w.id = r.workunitid WHERE "
+            "r.server_state = 2 AND w.name LIKE 'lonely%%'")
     until(60, lambda: sql(wait)[0][0] == n)
     compute([3])
-    ok(until(120, lambda: len(stored("lonely")) == n and not sql("SELECT id FROM workunit WHERE file_delete_state != 2 AND name LIKE 'lonely%%'")),
+    ok(until(120, lambda: len(stored("lonely")) == n and not sql(
+        "SELECT id FROM workunit WHERE file_delete_state != 2 AND name LIKE 'lonely%%'")),
        "%d single results of a host are stored, their files deleted" % n, len(stored("lonely")))
     before = sums()[1]
     r = tool("texcell-again", "--host", "3", "--dry-run")
-    ok(r.returncode == 0 and r.stdout.splitlines()[1:] == ["lonely_%04d" % (i + 1) for i in range(n)], "--dry-run tells the units", r.stdout + r.stderr)
+    ok(r.returncode == 0 and r.stdout.splitlines()[1:] ==
+       ["lonely_%04d" % (i + 1) for i in range(n)], "--dry-run tells the units",
+       r.stdout + r.stderr)
     start = time.monotonic()
     r = tool("texcell-again", "--host", "3", "--yes", "--why", "found out")
     note("%s (%.1f s)" % (r.stdout.strip(), time.monotonic() - start))
-    ok(r.returncode == 0 and not stored("lonely") and until(60, lambda: sql(wait)[0][0] == n), "one command: none is in the data set, all are queued",
+    ok(r.returncode == 0 and not stored("lonely") and until(60, lambda: sql(wait)[0][0] == n),
+       "one command: none is in the data set, all are queued",
        r.stdout + r.stderr)
     again = tool("texcell-again", "--host", "3", "--yes")
-    ok(again.returncode == 0 and "no unit" in again.stdout, "the same command again finds nothing", again.stdout + again.stderr)
+    ok(again.returncode == 0 and "no unit" in again.stdout, "the same command again finds nothing",
+       again.stdout + again.stderr)
     of_results, users, hosts = sums()
     ok(3 in before and 3 not in users and of_results == users == hosts, "its credit was taken back")
     compute([1])
-    ok(until(120, lambda: len(stored("lonely")) == n), "all are stored again", len(stored("lonely")))
+    ok(until(120, lambda: len(stored("lonely")) == n), "all are stored again",
+       len(stored("lonely")))
     daemons.stop()
     of_results, users, hosts = sums()
     ok(of_results == users == hosts and 3 not in users, "credit is the other host's")
     confirmed = tool("texcell-again", "--host", "1", "--dry-run").stdout
     ok("many_" not in confirmed and "lonely_0001" in confirmed, "what another user confirms stays")
     r = tool("texcell-again", "--yes", "many_0001")
-    ok(r.returncode == 0 and "many_0001" not in stored("many"), "a unit by its name", r.stdout + r.stderr)
+    ok(r.returncode == 0 and "many_0001" not in stored("many"), "a unit by its name",
+       r.stdout + r.stderr)
 
 
 def test_stop_and_start():
@@ -345,13 +408,15 @@ def test_stop_and_start():
         line = next(text for text in f if text.startswith("bin/stop; while"))
 
     def down():
-        return [text for text in tool("texcell-watch", "--unsent", "0").stdout.splitlines() if text.startswith("daemon down")]
+        return [text for text in tool("texcell-watch", "--unsent", "0").stdout.splitlines()
+                if text.startswith("daemon down")]
 
     tool("start")
     ok(until(20, lambda: not down()), "bin/start: all daemons run", down())
     for i in range(3):
         r = run(["bash", "-c", line], cwd=PROJECT, env=ENV, timeout=100)
-        ok(not down(), "stopped and started, %d: all daemons run" % i, r.stdout + r.stderr + "\n".join(down()))
+        ok(not down(), "stopped and started, %d: all daemons run" % i,
+           r.stdout + r.stderr + "\n".join(down()))
     tool("stop")
     ok(until(30, lambda: not re.search(" running ", tool("status", "-v").stdout)), "bin/stop")
 
@@ -369,18 +434,23 @@ REQUEST = """<scheduler_request>
 <time_stats><on_frac>1</on_frac><connected_frac>1</connected_frac><active_frac>1</active_frac></time_stats>
 <disk_usage><d_boinc_used_total>0</d_boinc_used_total></disk_usage>
 </scheduler_request>
-"""
-PLATFORMS = [("windows_x86_64", "build/windows/volunteers/texcell.exe", "Microsoft Windows 11", "Core x64 Edition, (10.00.22631.00)"),
-             ("x86_64-pc-linux-gnu", "build/release/volunteers/texcell", "Linux CentOS", "CentOS Linux 7 (Core) [3.10.0|libc 2.17 (GNU libc)]"),
-             ("aarch64-unknown-linux-gnu", "build/arm64/volunteers/texcell", "Linux Debian", "Debian GNU/Linux 12 (bookworm) [6.1.0|libc 2.36 (GNU libc)]")]
+"""  # noqa: E501
+PLATFORMS = [("windows_x86_64", "build/windows/volunteers/texcell.exe", "Microsoft Windows 11",
+              "Core x64 Edition, (10.00.22631.00)"),
+             ("x86_64-pc-linux-gnu", "build/release/volunteers/texcell", "Linux CentOS",
+              "CentOS Linux 7 (Core) [3.10.0|libc 2.17 (GNU libc)]"),
+             ("aarch64-unknown-linux-gnu", "build/arm64/volunteers/texcell", "Linux Debian",
+              "Debian GNU/Linux 12 (bookworm) [6.1.0|libc 2.36 (GNU libc)]")]
 
 
 def test_platforms():
-    """A Windows host, one of an old Linux and one on ARM ask the scheduler for work: each gets its program, as ./bootstrap windows,
-    release and arm64 make it."""
-    programs = {platform: os.path.join(os.path.abspath(SRC), path) for platform, path, _os, _version in PLATFORMS}
+    """A Windows host, one of an old Linux and one on ARM ask the scheduler for work: each gets its
+    program, as ./bootstrap windows, release and arm64 make it."""
+    programs = {platform: os.path.join(os.path.abspath(SRC), path)
+                for platform, path, _os, _version in PLATFORMS}
     if not all(map(os.path.exists, programs.values())):
-        skip("each platform its version", "BOINC=DIR ./bootstrap windows, release and arm64 make the programs")
+        skip("each platform its version",
+             "BOINC=DIR ./bootstrap windows, release and arm64 make the programs")
         return
     r = deploy(*["--app-version=%s=%s" % pair for pair in programs.items()], version="1.01")
     ok(r.returncode == 0, "texcell-deploy takes all", r.stdout[-500:] + r.stderr)
@@ -395,44 +465,59 @@ def test_platforms():
         found = []
 
         def ask():
-            r = subprocess.run(["./cgi"], cwd=os.path.join(PROJECT, "cgi-bin"), input=request, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-                               timeout=60, env=dict(ENV, REQUEST_METHOD="POST", CONTENT_LENGTH=str(len(request)), CONTENT_TYPE="text/xml"))  # noqa: B023
-            found[:] = [r.stdout + r.stderr]                                                                                            # noqa: B023
+            r = subprocess.run(["./cgi"], cwd=os.path.join(PROJECT, "cgi-bin"), input=request,
+                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                               # noqa: B023
+                               timeout=60,
+                               env=dict(ENV, REQUEST_METHOD="POST",
+                                        CONTENT_LENGTH=str(len(request)), CONTENT_TYPE="text/xml"))
+            found[:] = [r.stdout + r.stderr]  # noqa: B023
             if "<app_version>" not in r.stdout:
                 time.sleep(8)       # it wants seven seconds between two
             return "<app_version>" in r.stdout
 
-        ok(until(60, ask) and "<name>texcell_1.01_%s" % platform in found[0], "%s: the scheduler sends its version" % platform, found[0][-3000:])
+        ok(until(60, ask) and "<name>texcell_1.01_%s" % platform in found[0],
+           "%s: the scheduler sends its version" % platform, found[0][-3000:])
     tool("stop")
     until(30, lambda: not re.search(" running ", tool("status", "-v").stdout))
-    sql("UPDATE workunit SET error_mask = 16, transition_time = %s WHERE name LIKE 'ask%%'", int(time.time()))
+    sql("UPDATE workunit SET error_mask = 16, transition_time = %s WHERE name LIKE 'ask%%'",
+        int(time.time()))
 
 
 def test_gpu():
     """An app of its own for GPUs: made, named, given work, cancelled."""
-    r = tool("texcell-submit", "--name", "early", "--analysis", "cellcount", "--for", "gpu", pictures("early", 2))
-    ok(r.returncode == 2 and "the project has no app texcell_gpu" in r.stderr, "--for gpu without its app says so", r.stdout + r.stderr)
+    r = tool("texcell-submit", "--name", "early", "--analysis", "cellcount", "--for", "gpu",
+             pictures("early", 2))
+    ok(r.returncode == 2 and "the project has no app texcell_gpu" in r.stderr,
+       "--for gpu without its app says so", r.stdout + r.stderr)
     r = deploy("--app", "texcell_gpu", "--classes", "nvidia,amd")
-    ok(r.returncode == 0 and sql("SELECT user_friendly_name FROM app WHERE name = 'texcell_gpu'")[0][0] ==
+    ok(r.returncode == 0 and
+       sql("SELECT user_friendly_name FROM app WHERE name = 'texcell_gpu'")[0][0] ==
        "texcell_gpu: features of crystal and cell images (GPU)", "texcell_gpu has its own name",
        r.stdout[-500:] + r.stderr)
     submit("gpu", 3, "--for", "gpu")
-    units = "SELECT w.error_mask FROM workunit w JOIN app a ON a.id = w.appid WHERE a.name = 'texcell_gpu'"
+    units = ("SELECT w.error_mask FROM workunit w JOIN app a ON a.id = w.appid WHERE a.name = "
+             "'texcell_gpu'")
     before = sql(units)
-    status, r = tool("texcell-submit", "--status", "gpu"), tool("texcell-submit", "--cancel", "gpu", "--yes")
-    ok(status.returncode == 0 and before and {m for m, in before} == {0}, "--status of work for GPUs", status.stdout + status.stderr)
+    status, r = (tool("texcell-submit", "--status", "gpu"),
+                 tool("texcell-submit", "--cancel", "gpu", "--yes"))
+    ok(status.returncode == 0 and before and {m for m, in before} == {0},
+       "--status of work for GPUs", status.stdout + status.stderr)
     daemons = Daemons("transitioner")
-    ok(r.returncode == 0 and until(30, lambda: {m for m, in sql(units)} == {16}), "--cancel of work for GPUs", r.stdout + r.stderr)
+    ok(r.returncode == 0 and until(30, lambda: {m for m, in sql(units)} == {16}),
+       "--cancel of work for GPUs", r.stdout + r.stderr)
     daemons.stop()
     after = tool("texcell-submit", "--status", "gpu")
-    ok(re.search(r"cancelled +%d\n" % len(before), after.stdout), "it is told as cancelled", after.stdout + after.stderr)
+    ok(re.search(r"cancelled +%d\n" % len(before), after.stdout), "it is told as cancelled",
+       after.stdout + after.stderr)
 
 
 OUT = "SELECT r.id FROM result r JOIN workunit w ON w.id = r.workunitid WHERE w.name LIKE 'out%%'"
 
 
 def test_restore():
-    """A backup while units are out and uploads wait; then a new project, in which the uploads and units are not."""
+    """A backup while units are out and uploads wait; then a new project, in which the uploads and
+    units are not."""
     old = PROJECT + ".old"
     submit("out", 60)
     daemons = Daemons("transitioner")
@@ -443,7 +528,8 @@ def test_restore():
     # Ten are valid and not stored, of ten others a result is out, whose upload is there.
     sql("UPDATE workunit SET need_validate = 0 WHERE name > 'out_0010' AND name LIKE 'out%%'")
     daemons = Daemons("texcell_validator")
-    ok(until(60, lambda: len(sql("SELECT id FROM workunit WHERE assimilate_state = 1")) == 10), "ten are valid and not stored")
+    ok(until(60, lambda: len(sql("SELECT id FROM workunit WHERE assimilate_state = 1")) == 10),
+       "ten are valid and not stored")
     daemons.stop()
     out = [r[0] for r in sql(OUT + " AND r.validate_state = 0 LIMIT 10")]
     for result in out:
@@ -459,36 +545,45 @@ def test_restore():
     if not make_project():
         return
     sql("USE cells")
-    r = run([os.path.join(SRC, "validator", "deploy", "texcell-backup"), "--project", PROJECT, "--restore", saved], env=ENV)
-    ok(r.returncode == 0 and os.path.exists(os.path.join(PROJECT, "html", "ops", ".htpasswd")), "it is restored", r.stdout + r.stderr)
+    r = run([os.path.join(SRC, "validator", "deploy", "texcell-backup"), "--project", PROJECT,
+             "--restore", saved], env=ENV)
+    ok(r.returncode == 0 and os.path.exists(os.path.join(PROJECT, "html", "ops", ".htpasswd")),
+       "it is restored", r.stdout + r.stderr)
     r = deploy("--boinc", BOINC, "--validators", "3")
     ok(r.returncode == 0, "texcell-deploy goes on", r.stderr)
     r = tool("texcell-again", "--lost")
-    ok(r.returncode == 0 and re.match("6[01] units that are out are packed again", r.stdout), "what was out is packed again", r.stdout + r.stderr)
+    ok(r.returncode == 0 and re.match("6[01] units that are out are packed again", r.stdout),
+       "what was out is packed again", r.stdout + r.stderr)
     start = time.monotonic()
     daemons = Daemons("transitioner", "texcell_validator", "script_assimilator")
     # Ten of the results that were out are reported now, whose uploads the old server had.
     late = [r[0] for r in sql(OUT + " AND r.server_state = 4")]
-    sql("UPDATE result SET server_state = 5, outcome = 1, received_time = %s WHERE server_state = 4", int(time.time()))
+    sql("UPDATE result SET server_state = 5, outcome = 1, received_time = %s WHERE "
+        "server_state = 4", int(time.time()))
     sql("UPDATE workunit SET transition_time = %s WHERE name LIKE 'out%%'", int(time.time()))
     while time.monotonic() < start + 120 and len(stored("out")) < 60:
         compute([3, 4])
         time.sleep(1)
-    ok(len(stored("out")) == 60, "60 units are stored in %.0f s" % (time.monotonic() - start), len(stored("out")))
+    ok(len(stored("out")) == 60, "60 units are stored in %.0f s" % (time.monotonic() - start),
+       len(stored("out")))
     daemons.stop()
-    ok(late and sql("SELECT count(*) FROM result WHERE validate_state = %s", INVALID)[0][0] == bad, "no host is blamed for what the server lost",
+    ok(late and sql("SELECT count(*) FROM result WHERE validate_state = %s", INVALID)[0][0] == bad,
+       "no host is blamed for what the server lost",
        sql("SELECT outcome, validate_state, count(*) FROM result GROUP BY 1, 2"))
-    ok(all(credit <= now.get(user, 0) for user, credit in credits.items() for now in sums()), "no credit is lost", sums())
+    ok(all(credit <= now.get(user, 0) for user, credit in credits.items() for now in sums()),
+       "no credit is lost", sums())
 
 
 def test_lost_by_script():
-    """BOINC's own script_validator after a restore: a result whose upload the old server had counts for nobody, too."""
+    """BOINC's own script_validator after a restore: a result whose upload the old server had counts
+    for nobody, too."""
     submit("script", 2)
     daemons = Daemons("transitioner")
     of = "FROM result r JOIN workunit w ON w.id = r.workunitid WHERE w.name LIKE 'script%%'"
     until(60, lambda: sql("SELECT count(*) " + of)[0][0] == 4)
     compute([1, 2], deliver=False)
-    until(60, lambda: sql("SELECT count(*) FROM workunit WHERE need_validate = 1 AND name LIKE 'script%%'")[0][0] == 2)
+    until(60, lambda: sql("SELECT count(*) FROM workunit WHERE need_validate = 1 AND name "
+                          "LIKE 'script%%'")[0][0] == 2)
     daemons.stop()
     ids = [r[0] for r in sql("SELECT r.id " + of)]
     sql("UPDATE result SET server_state = 4 WHERE id IN (%s)" % ",".join(map(str, ids)))
@@ -496,19 +591,24 @@ def test_lost_by_script():
         f.write("%d\n" % (time.time() + 1))
     first = tool("texcell-again", "--lost")
     sql("UPDATE result SET server_state = 5 WHERE id IN (%s)" % ",".join(map(str, ids)))
-    r = run(["../bin/script_validator", "--app", "texcell", "--credit_from_wu", "--init_script", "texcell_check", "--compare_script", "texcell_compare",
+    r = run(["../bin/script_validator", "--app", "texcell", "--credit_from_wu", "--init_script",
+             "texcell_check", "--compare_script", "texcell_compare",
              "--one_pass"], env=ENV, cwd=os.path.join(PROJECT, "tmp_" + HOST))
     states = set(sql("SELECT r.outcome, r.validate_state " + of))
-    ok(states == {(SUCCESS, INCONCLUSIVE)}, "script_validator blames nobody for what the server lost", [states, first, r.stdout[-1000:] + r.stderr[-1000:]])
+    ok(states == {(SUCCESS, INCONCLUSIVE)}, "script_validator blames nobody for what the "
+       "server lost", [states, first, r.stdout[-1000:] + r.stderr[-1000:]])
     again = tool("texcell-again", "--lost")
-    ok(again.stdout.startswith("4 results were reported whose uploads the server lost") and set(sql("SELECT r.outcome, r.validate_state " + of)) == {(7, NO_CHECK)},
+    ok(again.stdout.startswith("4 results were reported whose uploads the server lost") and
+       set(sql("SELECT r.outcome, r.validate_state " + of)) == {(7, NO_CHECK)},
        "texcell-again --lost: they count for nobody", again.stdout + again.stderr)
     daemons = Daemons("transitioner", "texcell_validator", "script_assimilator")
-    ok(until(60, lambda: compute([3, 4]) and False or len(stored("script")) == 2), "others compute them")
+    ok(until(60, lambda: compute([3, 4]) and False or len(stored("script")) == 2),
+       "others compute them")
     daemons.stop()
 
 
-# Follows a daemon into the process that reads a result: what that has open, and a query written to each socket of it.
+# Follows a daemon into the process that reads a result: what that has open, and a query written to
+# each socket of it.
 GDB = """set pagination off
 set confirm off
 set breakpoint pending on
@@ -531,44 +631,58 @@ for fd in sorted(map(int, os.listdir(of + "/fd"))):
 end
 kill
 quit
-"""
+"""  # noqa: E501
 
 
 def test_descriptors():
-    """BOINC's daemons, connected to the database: the process that reads an upload has their connection in no way."""
+    """BOINC's daemons, connected to the database: the process that reads an upload has their
+    connection in no way."""
     if not shutil.which("gdb"):
         skip("descriptors of a reader", "there is no gdb")
         return
     with open(os.path.join(TMP, "gdb"), "w") as f:
         f.write(GDB)
-    scripts = ["--app", "texcell", "--credit_from_wu", "--init_script", "texcell_check", "--compare_script", "texcell_compare", "--one_pass"]
+    scripts = ["--app", "texcell", "--credit_from_wu", "--init_script", "texcell_check",
+               "--compare_script", "texcell_compare", "--one_pass"]
     for name, arguments in (("script_validator", scripts), ("texcell_validator", scripts),
-                            ("script_assimilator", ["--app", "texcell", "--script", "texcell_assimilate", "--one_pass"])):
+                            ("script_assimilator",
+                             ["--app", "texcell", "--script", "texcell_assimilate", "--one_pass"])):
         if arguments is scripts:
             unit = "seen%d" % len(name)
             submit(unit, 1, "--quorum", "1")
             daemons = Daemons("transitioner")
-            until(60, lambda: sql("SELECT count(*) FROM result WHERE server_state = 2 AND name LIKE %s", unit + "%")[0][0] == 1)     # noqa: B023
+            # noqa: B023
+            until(60, lambda: sql("SELECT count(*) FROM result WHERE server_state = 2 AND "
+                                  "name LIKE %s", unit + "%")[0][0] == 1)
             compute([1])
-            until(60, lambda: sql("SELECT count(*) FROM workunit WHERE need_validate = 1 AND name LIKE %s", unit + "%")[0][0] == 1)  # noqa: B023
+            # noqa: B023
+            until(60, lambda: sql("SELECT count(*) FROM workunit WHERE need_validate = 1 AND "
+                                  "name LIKE %s", unit + "%")[0][0] == 1)
             daemons.stop()
-        r = run(["gdb", "-q", "-batch", "-x", os.path.join(TMP, "gdb"), "--args", "../bin/" + name, *arguments], env=ENV, timeout=120,
+        r = run(["gdb", "-q", "-batch", "-x", os.path.join(TMP, "gdb"), "--args", "../bin/" + name,
+                 *arguments], env=ENV, timeout=120,
                 cwd=os.path.join(PROJECT, "tmp_" + HOST))
-        reader, there = re.search(r"reader \S*/(\S+) 2\n", r.stdout), re.findall(r"^open (\d+) (.*)", r.stdout, re.MULTILINE)
+        reader, there = (re.search(r"reader \S*/(\S+) 2\n", r.stdout),
+                         re.findall(r"^open (\d+) (.*)", r.stdout, re.MULTILINE))
         note("%s: %s" % (name, ", ".join("%s %s" % pair for pair in there)))
-        ok(reader and {"0", "1", "2"} <= {fd for fd, _ in there} and not any("socket:" in target for _fd, target in there),
+        ok(reader and {"0", "1", "2"} <= {fd for fd, _ in there} and
+           not any("socket:" in target for _fd, target in there),
            "%s: the reader has no socket" % name, r.stdout[-2000:] + r.stderr[-1000:])
         if name == "texcell_validator":       # so that the assimilator has something to do
-            run(["../bin/" + name, *arguments], env=ENV, timeout=120, cwd=os.path.join(PROJECT, "tmp_" + HOST))
+            run(["../bin/" + name, *arguments], env=ENV, timeout=120,
+                cwd=os.path.join(PROJECT, "tmp_" + HOST))
     ok(sql("SELECT total_credit FROM user WHERE id = 4")[0][0] < 1e9, "nobody wrote himself credit")
 
 
 def main():
-    if not os.path.exists(os.path.join(BOINC, "sched", "validator.o")) or not program("mariadbd") or not program("mariadb-install-db") or not program("php"):
-        skip("BOINC's server", "BOINC names no folder of its sources with the server built, or there is no MariaDB, or no PHP")
+    if not os.path.exists(os.path.join(BOINC, "sched", "validator.o")) or not program(
+            "mariadbd") or not program("mariadb-install-db") or not program("php"):
+        skip("BOINC's server", "BOINC names no folder of its sources with the server built, or "
+             "there is no MariaDB, or no PHP")
         done()
     database = start_database()
-    if not ok(database is not None and database.poll() is None, "a database of its own", log("db")[-1000:]):
+    if not ok(database is not None and database.poll() is None, "a database of its own",
+              log("db")[-1000:]):
         done()
     try:
         import MySQLdb
@@ -579,7 +693,8 @@ def main():
             r = deploy("--boinc", BOINC, "--validators", "3")
             if ok(r.returncode == 0, "texcell-deploy", r.stdout[-1000:] + r.stderr):
                 make_users(4)
-                for test in (test_stop_and_start, test_gpu, test_platforms, test_deadlocks, test_found_out, test_restore, test_lost_by_script,
+                for test in (test_stop_and_start, test_gpu, test_platforms, test_deadlocks,
+                             test_found_out, test_restore, test_lost_by_script,
                              test_descriptors):
                     if not sys.argv[1:] or test.__name__ in sys.argv[1:]:
                         test()

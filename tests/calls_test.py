@@ -30,11 +30,16 @@ MOST = os.environ.get("CALLS", "")
 SWEEP = places.Sweep("CALLS", 10)
 ONLY = re.compile(os.environ.get("CALLS_ONLY", ""))
 LANES = 2
-CALLS = {"openat": "EMFILE", "read": "EIO", "pread64": "EIO", "write": "ENOSPC", "pwrite64": "ENOSPC", "fsync": "EIO", "fdatasync": "EIO",
-         "rename": "EIO", "unlink": "EIO", "ftruncate": "EIO", "newfstatat": "EIO", "lseek": "EIO", "mmap": "ENOMEM", "mremap": "ENOMEM",
-         "clone3": "EAGAIN", "clone": "EAGAIN", "vfork": "EAGAIN", "flock": "EINTR", "fcntl": "EIO", "mkdir": "ENOSPC",
-         "rmdir": "EIO", "getdents64": "EIO", "access": "EIO", "readlink": "EIO", "getrandom": "EAGAIN", "wait4": "ECHILD", "close": "EIO",
-         "madvise": "EINVAL", "sched_getaffinity": "EPERM", "prctl": "ENOMEM", "landlock_create_ruleset": "ENOMEM",
+CALLS = {"openat": "EMFILE", "read": "EIO", "pread64": "EIO", "write": "ENOSPC",
+         "pwrite64": "ENOSPC", "fsync": "EIO", "fdatasync": "EIO",
+         "rename": "EIO", "unlink": "EIO", "ftruncate": "EIO", "newfstatat": "EIO", "lseek": "EIO",
+         "mmap": "ENOMEM", "mremap": "ENOMEM",
+         "clone3": "EAGAIN", "clone": "EAGAIN", "vfork": "EAGAIN", "flock": "EINTR", "fcntl": "EIO",
+         "mkdir": "ENOSPC",
+         "rmdir": "EIO", "getdents64": "EIO", "access": "EIO", "readlink": "EIO",
+         "getrandom": "EAGAIN", "wait4": "ECHILD", "close": "EIO",
+         "madvise": "EINVAL", "sched_getaffinity": "EPERM", "prctl": "ENOMEM",
+         "landlock_create_ruleset": "ENOMEM",
          "landlock_add_rule": "ENOMEM", "landlock_restrict_self": "ENOMEM"}
 STRACE = ["strace", "-f", "-qq", "--seccomp-bpf"]
 # Times and seeds of data sets, SQLite's own files, and the list of what is exported so far.
@@ -59,7 +64,8 @@ ASAN = b"libasan.so" in content(tap.TEXCELL)          # of gcc: a library of its
 
 def below(folder):
     """{name: bytes} of a folder, whose own path may be in reports."""
-    return {os.path.relpath(os.path.join(at, n), folder): content(os.path.join(at, n)).replace(folder.encode(), b"OUT")
+    return {os.path.relpath(os.path.join(at, n),
+                            folder): content(os.path.join(at, n)).replace(folder.encode(), b"OUT")
             for at, _, names in os.walk(folder) for n in names}
 
 
@@ -77,11 +83,13 @@ class Case:
             os.makedirs(os.path.join(out, "private"))
             if self.before:
                 self.before(out)
-        env = dict(os.environ, TMPDIR=os.path.join(out, "private"), POCL_CACHE_DIR=path("pocl"), **environment)
+        env = dict(os.environ, TMPDIR=os.path.join(out, "private"), POCL_CACHE_DIR=path("pocl"),
+                   **environment)
         argv = [*prefix, *(str(a).replace("OUT", out) for a in self.argv)]
         try:
             return tap.run(argv, cwd=path("tmp_host"), env=env, timeout=180,
-                           preexec_fn=(lambda: [resource.setrlimit(of, (soft, hard)) for of, soft, hard in limits]) if limits else None)
+                           preexec_fn=(lambda: [resource.setrlimit(of, (soft, hard))
+                                                for of, soft, hard in limits]) if limits else None)
         except subprocess.TimeoutExpired:
             return subprocess.CompletedProcess(argv, 124, "", "it did not end")
 
@@ -97,24 +105,29 @@ class Case:
         folder, found = path("trace"), {}
         shutil.rmtree(folder, True)
         os.mkdir(folder)
-        stacks = ["-k"] if MOST and tap.run(["strace", "-k", "-o", "/dev/null", "true"]).returncode == 0 else []
-        self.run(path("out", self.name), [*STRACE, "-ff", *stacks, "-o", path("trace", "of"), "-e", "trace=munmap,?" + ",?".join(CALLS)])
+        stacks = ["-k"] if MOST and tap.run(["strace", "-k", "-o", "/dev/null",
+                                             "true"]).returncode == 0 else []
+        self.run(path("out", self.name), [*STRACE, "-ff", *stacks, "-o", path("trace", "of"), "-e",
+                                          "trace=munmap,?" + ",?".join(CALLS)])
         traces = sorted(os.listdir(folder), key=lambda n: int(n.split(".")[1]))
         for trace in traces:
             numbers = collections.Counter()
-            for call, callers in re.findall(r"(?m)^(\w+)\(.*\n((?: > .*\n)*)", content(path("trace", trace)).decode(errors="replace")):
+            for call, callers in re.findall(r"(?m)^(\w+)\(.*\n((?: > .*\n)*)",
+                                            content(path("trace", trace)).decode(errors="replace")):
                 numbers[call] += 1
                 if call in CALLS:
                     found.setdefault((call, callers or self.name), set()).add(numbers[call])
         # It gives back its list of libraries when it is done, and crashes where it has no memory.
-        self.of_loader = (b"\n" + content(path("trace", traces[0]))).split(b"\nmunmap(")[0].count(b"\nmmap(")
+        self.of_loader = (b"\n" + content(path("trace", traces[0]))).split(b"\nmunmap(")[0].count(
+            b"\nmmap(")
         return {place: sorted(numbers) for place, numbers in found.items()}
 
     def wrong(self, run, out, call="", again=False):
         """What is wrong with the end of a run, or None."""
         found = below(out)
         if call == "unlink":                       # they could not be removed
-            found = {n: data for n, data in found.items() if not n.endswith((".checkpoint", ".spool"))}
+            found = {n: data for n, data in found.items()
+                     if not n.endswith((".checkpoint", ".spool"))}
         if run.returncode == 127:
             return None                            # the loader's
         if run.returncode != 0 and (again or run.returncode not in self.good):
@@ -122,18 +135,22 @@ class Case:
         if run.returncode != 0 and not run.stderr.strip() and call != "write":
             return "exit %d without a reason" % run.returncode
         # SQLite's log stays where it could not be taken into the base, and is read with it.
-        names, expected = [[n for n in some if not n.endswith((".tmp", ".sqlite-shm", ".sqlite-wal")) and not n.startswith("private/")]
+        names, expected = [[n for n in some if not n.endswith(
+            (".tmp", ".sqlite-shm", ".sqlite-wal")) and not n.startswith("private/")]
                            for some in (found, self.expected)]
-        half = [n for n in names if not CHANGES.search(n) and not n.startswith("accepted/") and found[n] != self.expected.get(n, found[n])]
+        half = [n for n in names if not CHANGES.search(n) and not n.startswith("accepted/") and
+                found[n] != self.expected.get(n, found[n])]
         if half:
             return "exit %d, other bytes in %s: %s" % (run.returncode, half, run.stderr[-300:])
-        if run.returncode == 0 and (sorted(names) != sorted(expected) or not again and run.stdout.replace(out, "OUT") != self.answer):
+        if run.returncode == 0 and (sorted(names) != sorted(expected) or not again and
+                                    run.stdout.replace(out, "OUT") != self.answer):
             return "exit 0, but left %s, said %r" % (sorted(names), run.stdout[:200])
         for base in (n for n in names if n.endswith(".sqlite")):
             with contextlib.closing(sqlite3.connect(os.path.join(out, base))) as db:
                 if db.execute("PRAGMA integrity_check").fetchone()[0] != "ok":
                     return base + " is damaged"
-                if run.returncode == 0 and db.execute("SELECT COUNT(*) FROM units").fetchone()[0] != 1:
+                if run.returncode == 0 and db.execute("SELECT COUNT(*) FROM units").fetchone()[
+                        0] != 1:
                     return "exit 0, but not stored"
         return None
 
@@ -141,9 +158,11 @@ class Case:
         run = self.run(out, STRACE + ["-o", "/dev/null", "-e", "trace=" + call, "-e",
                                       "inject=%s:error=%s:when=%s" % (call, CALLS[call], number)])
         code = run.returncode
-        if code == -signal.SIGABRT and self.device:         # LLVM in PoCL takes the guard's handler, and PoCL aborts in the same call
+        # LLVM in PoCL takes the guard's handler, and PoCL aborts in the same call
+        if code == -signal.SIGABRT and self.device:
             run.returncode = 3
-        of_loader = call == "mmap" and code == -signal.SIGSEGV and int(number.rstrip("+")) <= self.of_loader
+        of_loader = (call == "mmap" and code == -signal.SIGSEGV and int(number.rstrip("+")) <=
+                     self.of_loader)
         bad = None if of_loader else self.wrong(run, out, call)
         if not bad and run.returncode != 0:
             bad = self.wrong(self.run(out, fresh=False), out, again=True)
@@ -172,8 +191,10 @@ def files():
 
 
 # Name: options of pack.
-PICTURES = {"grey.jpg": (), "colour.jpg": ("--channel", "grey"), "strips.tif": (), "lzw.tif": (), "zip.tif": (), "bits.tif": (), "jpeg.tif": (),
-            "pages.tif": (), "colour.png": ("--stain", "hematoxylin", "--stains", "he"), "palette.png": (), "grey.nii": (),
+PICTURES = {"grey.jpg": (), "colour.jpg": ("--channel", "grey"), "strips.tif": (), "lzw.tif": (),
+            "zip.tif": (), "bits.tif": (), "jpeg.tif": (),
+            "pages.tif": (), "colour.png": ("--stain", "hematoxylin", "--stains", "he"),
+            "palette.png": (), "grey.nii": (),
             "grey.nii.gz": ("--scale", "0,255")}
 
 
@@ -183,7 +204,8 @@ def more_pictures(grey):
     colour = Image.merge("RGB", (grey, grey.rotate(180), grey))
     grey.save(path("more", "grey.jpg"))
     colour.save(path("more", "colour.jpg"), progressive=True)
-    for name, compression in (("strips", None), ("lzw", "tiff_lzw"), ("zip", "tiff_adobe_deflate"), ("jpeg", "jpeg")):
+    for name, compression in (("strips", None), ("lzw", "tiff_lzw"), ("zip", "tiff_adobe_deflate"),
+                              ("jpeg", "jpeg")):
         grey.save(path("more", name + ".tif"), compression=compression)
     grey.convert("1").save(path("more", "bits.tif"), compression="group4")
     grey.save(path("more", "pages.tif"), save_all=True, append_images=[grey.rotate(180), grey])
@@ -205,35 +227,44 @@ def more_pictures(grey):
 def cases(made):
     wu, validate, assimilate = tap.TEXCELL_WU, tap.TEXCELL_VALIDATE, tap.TEXCELL_ASSIMILATE
     for name, (unit, result) in made.items():
-        yield Case("run " + name, tap.TEXCELL, "run", unit, "-o", "OUT/r.npz", "--device", "cpu", "--threads", "2", "--quiet",
+        yield Case("run " + name, tap.TEXCELL, "run", unit, "-o", "OUT/r.npz", "--device", "cpu",
+                   "--threads", "2", "--quiet",
                    "--checkpoint-every", "0.001")
-        yield Case("verify " + name, validate, "verify", "--fraction", "1", "--seed", "1", unit, result)
+        yield Case("verify " + name, validate, "verify", "--fraction", "1", "--seed", "1", unit,
+                   result)
     if re.search(r"(?<!not )usable", tap.run([tap.TEXCELL, "devices"]).stdout):
         for name, (of, _) in made.items():
             if analyses.has_opencl(name) and not ASAN:
                 compiled.copy(FOLDER, name)
-                yield Case("opencl " + name, tap.TEXCELL, "run", of, "-o", "OUT/r.npz", "--device", "opencl", "--threads", "1",
+                yield Case("opencl " + name, tap.TEXCELL, "run", of, "-o", "OUT/r.npz", "--device",
+                           "opencl", "--threads", "1",
                            "--quiet", "--checkpoint-every", "0.001", device="opencl")
     if "cellcount" not in made:                    # TEXCELL_ANALYSIS
         return
     unit, result = made["cellcount"]
     pair = [result, result.replace("_0_r1", "_1_r2")]
-    yield Case("analyse", wu, "analyse", "--analysis", "cellcount", "--suggest", "--device", "cpu", "--threads", "1", "-o", "OUT/r",
+    yield Case("analyse", wu, "analyse", "--analysis", "cellcount", "--suggest", "--device", "cpu",
+               "--threads", "1", "-o", "OUT/r",
                path("pictures/a.png"), good=(2, 3))
     for name, options in PICTURES.items():
-        yield Case("pack " + name, wu, "pack", "--analysis", "voting", "--param", "radius=4", "-o", "OUT/w.zip", *options, path("more", name), good=(2, 3))
-    yield Case("pack", wu, "pack", "--analysis", "cellcount", "-o", "OUT/w.zip", path("pictures/a.png"), path("pictures/b.png"),
+        yield Case("pack " + name, wu, "pack", "--analysis", "voting", "--param", "radius=4", "-o",
+                   "OUT/w.zip", *options, path("more", name), good=(2, 3))
+    yield Case("pack", wu, "pack", "--analysis", "cellcount", "-o", "OUT/w.zip",
+               path("pictures/a.png"), path("pictures/b.png"),
                good=(2, 3))                        # a person reads why
     yield Case("show", wu, "show", result)
-    yield Case("export", wu, "export", result, "--tiff", "--geojson", "--images", unit, "-o", "OUT/tables")
+    yield Case("export", wu, "export", result, "--tiff", "--geojson", "--images", unit, "-o",
+               "OUT/tables")
     yield Case("report", wu, "report", result, "--images", unit, "-o", "OUT/r.html")
     yield Case("check", validate, "check", "--seed", "1", unit, result)
     yield Case("compare", validate, "compare", *pair)
-    yield Case("script-init", validate, "script-init", "--workunits", path("download"), "--accepted", "OUT/accepted",
+    yield Case("script-init", validate, "script-init", "--workunits", path("download"),
+               "--accepted", "OUT/accepted",
                "--quarantine", "OUT/quarantine", "--seed", "1", result)
     yield Case("script-compare", validate, "script-compare", *pair)
     if os.path.exists(assimilate):
-        yield Case("assimilate", assimilate, "script", "--db", "OUT/d.sqlite", "--workunits", path("download"), "5", result, before=make_data_set)
+        yield Case("assimilate", assimilate, "script", "--db", "OUT/d.sqlite", "--workunits",
+                   path("download"), "5", result, before=make_data_set)
         yield Case("add", assimilate, "--db", "OUT/d.sqlite", unit, result)
         base = path("base", "d.sqlite")
         tap.run([assimilate, "--db", base, unit, result])
@@ -245,18 +276,23 @@ def sweep(case):
     """Makes calls of a case fail; one test point a case."""
     calls = case.count()
     jobs = SWEEP.trials(case.argv[0], calls)
-    found = tap.side_by_side(LANES, jobs, lambda lane, job: case.fails(path("out", "%s_%d" % (case.name, lane)), job[0][0], job[1]))
+    found = tap.side_by_side(LANES, jobs,
+                             lambda lane, job: case.fails(path("out", "%s_%d" % (case.name, lane)),
+                                                          job[0][0], job[1]))
     SWEEP.tell(case.name, calls, jobs, [code for _job, (code, _wrong) in found],
-               ["%s %s (%s): %s\n%s" % (call, number, CALLS[call], wrong, callers) for ((call, callers), number), (_code, wrong) in found if wrong])
+               ["%s %s (%s): %s\n%s" % (call, number, CALLS[call], wrong, callers)
+                for ((call, callers), number), (_code, wrong) in found if wrong])
 
 
 def main():
-    if shutil.which("strace") is None or tap.run(["strace", "-qq", "-o", "/dev/null", "true"]).returncode != 0 or \
+    if shutil.which("strace") is None or tap.run(["strace", "-qq", "-o", "/dev/null",
+                                                  "true"]).returncode != 0 or \
             tap.sanitized():
         tap.skip("calls that fail", "no strace, or this build has sanitizers")
         tap.done()
     for case in cases(files()):
-        if ONLY.match(case.name) and (case.device is None or MOST or case.name == "opencl cellcount") and case.learn():
+        if ONLY.match(case.name) and (case.device is None or MOST or
+                                      case.name == "opencl cellcount") and case.learn():
             sweep(case)
     SWEEP.done()
 

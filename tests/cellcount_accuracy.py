@@ -31,8 +31,10 @@ CHULA = ("chula_1", "chula_4", "chula_262")
 BCCD = ("bccd_BloodImage_00000", "bccd_BloodImage_00028")
 FILES = {"blobs": "blobs.tif", "coins": "coins.png"}      # grey as they are
 # The middles of the coins as one sees them, in four rows of six.
-COINS = ((45, 55), (100, 55), (155, 50), (215, 50), (275, 50), (335, 45), (45, 125), (100, 125), (155, 125), (205, 125), (270, 120),
-         (335, 125), (45, 195), (100, 195), (155, 195), (210, 195), (275, 195), (345, 185), (45, 260), (115, 265), (175, 260), (245, 265),
+COINS = ((45, 55), (100, 55), (155, 50), (215, 50), (275, 50), (335, 45), (45, 125), (100, 125),
+         (155, 125), (205, 125), (270, 120),
+         (335, 125), (45, 195), (100, 195), (155, 195), (210, 195), (275, 195), (345, 185),
+         (45, 260), (115, 265), (175, 260), (245, 265),
          (300, 265), (360, 270))
 FOLDER = tap.scratch()
 
@@ -58,7 +60,8 @@ def found(names, parameters, read=None):
     items = [item(n, [read(n)]) for n in names]
     unit = workunit.write(os.path.join(FOLDER, "u.zip"), "cellcount", parameters, items)
     result = os.path.join(FOLDER, "r.npz")
-    run = tap.run([tap.TEXCELL, "run", unit, "-o", result, "--device", "cpu", "--threads", "1", "--quiet"])
+    run = tap.run([tap.TEXCELL, "run", unit, "-o", result, "--device", "cpu", "--threads", "1",
+                   "--quiet"])
     if run.returncode != 0:
         tap.note(run.stderr)
         sys.exit(1)
@@ -84,7 +87,8 @@ def marks_of(name):
         return np.array(COINS, float)
     if name == "blobs":
         from skimage import io, measure
-        return np.array([r.centroid[::-1] for r in measure.regionprops(io.imread(tap.data("count/blobs_reference_labels.tif")))])
+        return np.array([r.centroid[::-1] for r in measure.regionprops(
+            io.imread(tap.data("count/blobs_reference_labels.tif")))])
     if name in CHULA:
         return np.loadtxt(tap.data("count/%s.txt" % name))[:, :2]
     boxes = [[int(o.find("bndbox/" + k).text) for k in ("xmin", "ymin", "xmax", "ymax")]
@@ -99,7 +103,8 @@ def score(name, middles, areas, share, marks=None):
     marks = marks_of(name) if marks is None else marks
     distance = np.hypot(*(middles[:, None] - marks[None]).transpose(2, 0, 1))
     gate = share * np.sqrt(np.median(areas) / np.pi)
-    return scores(matches(distance, distance <= gate), len(middles), len(marks)) + (len(middles), len(marks))
+    return scores(matches(distance, distance <= gate), len(middles),
+                  len(marks)) + (len(middles), len(marks))
 
 
 def watershed(name, h):
@@ -116,7 +121,8 @@ def watershed(name, h):
 
 
 def peer(share):
-    return max(np.mean([score(n, *watershed(n, h), share)[2] for n in CHULA]) for h in (0.5, 0.75, 1))
+    return max(np.mean([score(n, *watershed(n, h), share)[2] for n in CHULA])
+               for h in (0.5, 0.75, 1))
 
 
 def in_uneven_light():
@@ -131,15 +137,18 @@ def in_uneven_light():
     for what, names, parameters, least in (
             ("chula, an opening", CHULA, dict(dark, background=ground("opening", 40)), 0.95),
             ("chula, a mean", CHULA, dict(dark, background=ground("mean", 60)), 0.95),
-            ("blobs, a mean", ("blobs",), dict(bright, min_area=10, background=ground("mean", 40)), 0.95),
-            ("coins, a mean", ("coins",), dict(bright, min_area=400, background=ground("mean", 60)), 0.95),
+            ("blobs, a mean", ("blobs",), dict(bright, min_area=10, background=ground("mean", 40)),
+             0.95),
+            ("coins, a mean", ("coins",), dict(bright, min_area=400, background=ground("mean", 60)),
+             0.95),
             ("BCCD, a mean", BCCD, dict(dark, min_area=2000, background=ground("mean", 60)), None),
             ("BCCD, lines", BCCD, dict(dark, min_area=2000, background=ground("lines", 60)), 0.7)):
         f1 = []
         for read in (green, lambda n: uneven(n, 0), lambda n: uneven(n, 1)):
             cells = found(names, parameters, read)
             f1.append(np.mean([score(n, *cells[n], 1.0)[2] for n in names]))
-        text = "%s: F1 %.3f, in light that is up to three times as bright %.3f and %.3f" % ((what,) + tuple(f1))
+        text = "%s: F1 %.3f, in light that is up to three times as bright %.3f and %.3f" % (
+            (what,) + tuple(f1))
         if least is None:
             tap.note(text)
         else:
@@ -163,12 +172,13 @@ def main():
     for n in BCCD:
         show(n, score(n, *split[n], 1.0))
     peer_f1, peer_near = peer(1.0), peer(0.5)
-    tap.note("mean F1 of chula: split %.3f, plain components %.3f, scikit-image %.3f; within radius/2 %.3f, "
-             "scikit-image %.3f" % (f1, without, peer_f1, near, peer_near))
+    tap.note("mean F1 of chula: split %.3f, plain components %.3f, scikit-image %.3f; within "
+             "radius/2 %.3f, scikit-image %.3f" % (f1, without, peer_f1, near, peer_near))
     tap.ok(f1 >= 0.93, "mean F1 of the chula pictures is at least 0.93", "it is %.4f" % f1)
     tap.ok(f1 > without + 0.05, "the split finds more cells than plain components")
     in_uneven_light()
-    tap.ok(f1 >= peer_f1 and near >= peer_near, "as many as scikit-image's watershed, within a radius and within half")
+    tap.ok(f1 >= peer_f1 and near >= peer_near,
+           "as many as scikit-image's watershed, within a radius and within half")
     tap.done()
 
 

@@ -44,25 +44,34 @@ BACKGROUNDS = [dict(method=m, by=b, radius=r) for m, b, r in itertools.product(
 def ways():
     for polarity in ("dark", "bright"):
         for k, background in enumerate(BACKGROUNDS):
-            more = {"background": background, "polarity": polarity, "fill_holes": k % 2 == 0, "labels": True}
+            more = {"background": background, "polarity": polarity, "fill_holes": k % 2 == 0,
+                    "labels": True}
             check("%s, %s" % (polarity, background), more, pictures(), 2, DEVICE)
-        for more in ({"smooth": 0.4}, {"smooth": 3.3, "threshold": 120}, {"threshold": "local", "offset": 3},
-                     {"threshold": "local", "window": 7, "offset": 0, "smooth": 1, "background": {}},
-                     {"split": "intensity", "h": 3, "connectivity": 4}, {"split": "intensity", "smooth": 2, "min_area": 9},
-                     {"split": "intensity", "h": 0, "threshold": 0 if polarity == "bright" else 255},
+        for more in ({"smooth": 0.4}, {"smooth": 3.3, "threshold": 120},
+                     {"threshold": "local", "offset": 3},
+                     {"threshold": "local", "window": 7, "offset": 0, "smooth": 1,
+                      "background": {}},
+                     {"split": "intensity", "h": 3, "connectivity": 4},
+                     {"split": "intensity", "smooth": 2, "min_area": 9},
+                     {"split": "intensity", "h": 0, "threshold": 0 if polarity == "bright"
+                      else 255},
                      {"split": "distance", "threshold": "local", "window": 21, "fill_holes": True}):
-            check("%s, %s" % (polarity, more), dict(more, polarity=polarity, labels=True), pictures(), 3, DEVICE)
+            check("%s, %s" % (polarity, more), dict(more, polarity=polarity, labels=True),
+                  pictures(), 3, DEVICE)
     for more in ({"smooth": 1.5, "background": {"by": "ratio", "radius": 6}},
-                 {"background": {"method": "lines", "radius": 255}}, {"threshold": "local", "offset": 900},
+                 {"background": {"method": "lines", "radius": 255}},
+                 {"threshold": "local", "offset": 900},
                  {"split": "intensity", "smooth": 1, "h": 200}):
         check("16 bits, %s" % more, dict(more, labels=True), pictures(True), 2, DEVICE)
 
 
 def refusals():
     for name, parameters, words in (
-            ("an even window", {"threshold": "local", "window": 50}, "parameters.window: must be odd"),
+            ("an even window", {"threshold": "local", "window": 50},
+             "parameters.window: must be odd"),
             ("a sigma too small", {"smooth": 0.1}, "parameters.smooth: must be 0 or at least 0.3"),
-            ("an offset of half the values", {"threshold": "local", "offset": 128}, "parameters.offset cannot be 128"),
+            ("an offset of half the values", {"threshold": "local", "offset": 128},
+             "parameters.offset cannot be 128"),
             ("a disc too large", {"background": {"radius": 256}}, "background.radius"),
             ("another method", {"background": {"method": "median"}}, "background.method")):
         unit = workunit.write(os.path.join(folder(), "bad.zip"), "cellcount", parameters,

@@ -24,7 +24,8 @@ unit = workunit.write(os.path.join(FOLDER, "u.zip"), "cellcount",
 results = []
 for threads in (1, 2):
     result = os.path.join(FOLDER, "r%d.npz" % threads)
-    run = tap.run([tap.TEXCELL, "run", unit, "-o", result, "--device", "cpu", "--threads", str(threads)], timeout=3000)
+    run = tap.run([tap.TEXCELL, "run", unit, "-o", result, "--device", "cpu", "--threads",
+                   str(threads)], timeout=3000)
     tap.note(run.stderr)
     with open(result, "rb") as f:
         results.append(f.read())
@@ -34,7 +35,8 @@ with np.load(os.path.join(FOLDER, "r1.npz")) as r:
     tap.ok(r["count"].tolist() == [n], "scipy counts as many regions (%d)" % n, r["count"])
     area = np.bincount(labels.ravel(), minlength=n + 1)[1:]
     tap.ok(np.array_equal(r["region_area"], area), "their areas are the same, in the same order")
-    boxes = np.array([(s[0].start, s[1].start, s[0].stop, s[1].stop) for s in ndimage.find_objects(labels)])
+    boxes = np.array([(s[0].start, s[1].start, s[0].stop, s[1].stop)
+                      for s in ndimage.find_objects(labels)])
     tap.ok(np.array_equal(r["region_bbox"], boxes), "and their boxes")
     rows = np.bincount(labels.ravel(), np.repeat(np.arange(N, dtype=np.float64), N), n + 1)[1:]
     tap.ok(np.array_equal(r["region_centroid"][:, 0], rows / area), "and the rows of their middles")

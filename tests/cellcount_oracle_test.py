@@ -73,7 +73,8 @@ def shapes():
     yield "V shapes", np.abs(x % 16 - 8) == y % 9
     yield "all cell", np.ones((33, 65), bool)
     yield "all ground", np.zeros((33, 65), bool)
-    for height, width in ((1, 1), (1, 2), (2, 1), (1, 64), (1, 65), (65, 1), (1, 200), (2, 2), (3, 3), (2, 63)):
+    for height, width in ((1, 1), (1, 2), (2, 1), (1, 64), (1, 65), (65, 1), (1, 200), (2, 2),
+                          (3, 3), (2, 63)):
         rng = np.random.default_rng(height * 1000 + width)
         yield "random %dx%d" % (height, width), rng.random((height, width)) < 0.6
     yield "one cell pixel", np.ones((1, 1), bool)
@@ -102,7 +103,8 @@ def bands():
              item("spiral", [dark(spiral(901))]), item("ground", [dark(~spiral(900))]),
              item("combs", [dark(np.vstack([comb(500, 1501, False), comb(501, 1501)]))]),
              item("chess", [dark((y + x) % 2 == 0)]), item("rings", [dark(nested(1001))]),
-             item("thin", [dark(rng.random((65535, 9)) < 0.5)]), item("long", [dark(rng.random((1, 65535)) < 0.5)])]
+             item("thin", [dark(rng.random((65535, 9)) < 0.5)]),
+             item("long", [dark(rng.random((1, 65535)) < 0.5)])]
     for connectivity, fill in itertools.product((8, 4), (False, True)):
         check("several bands, connectivity %d%s" % (connectivity, ", holes filled" if fill else ""),
               {"threshold": 125, "connectivity": connectivity, "fill_holes": fill, "labels": True},
@@ -142,38 +144,55 @@ def left_to_the_picture():
     rng = np.random.default_rng(31)
     blobs = ndimage.gaussian_filter(rng.random((140, 170)), 3)
     blobs = (blobs - blobs.min()) / (blobs.max() - blobs.min())
-    cells = balls(rng, (150, 190), 25, 8) * 90 + balls(rng, (150, 190), 60, 3) * 60 + rng.integers(0, 40, (150, 190))
-    pictures = {"blobs": (blobs ** 3 * 255).astype(np.uint8), "negative": (255 - blobs ** 3 * 255).astype(np.uint8),
+    cells = balls(rng, (150, 190), 25, 8) * 90 + balls(rng, (150, 190), 60,
+                                                       3) * 60 + rng.integers(0, 40, (150, 190))
+    pictures = {"blobs": (blobs ** 3 * 255).astype(np.uint8),
+                "negative": (255 - blobs ** 3 * 255).astype(np.uint8),
                 "cells": cells.astype(np.uint8), "deep": (cells * 97 + 3000).astype(np.uint16),
-                "wide": (blobs ** 2 * 65535).astype(np.uint16), "two": (blobs > 0.6).astype(np.uint8) * 7,
-                "three": ((blobs > 0.6).astype(np.uint8) + (blobs > 0.8)).astype(np.uint8), "flat": np.full((30, 40), 9, np.uint8),
+                "wide": (blobs ** 2 * 65535).astype(np.uint16),
+                "two": (blobs > 0.6).astype(np.uint8) * 7,
+                "three": ((blobs > 0.6).astype(np.uint8) + (blobs > 0.8)).astype(np.uint8),
+                "flat": np.full((30, 40), 9, np.uint8),
                 "noise": rng.integers(0, 256, (90, 70), np.uint8)}
     items = [item(n, [p]) for n, p in pictures.items()]
     for parameters in (
-            {"polarity": "auto"}, {"classes": 3, "polarity": "bright"}, {"classes": 4}, {"classes": 4, "scale": "sqrt", "polarity": "bright"},
+            {"polarity": "auto"}, {"classes": 3, "polarity": "bright"}, {"classes": 4},
+            {"classes": 4, "scale": "sqrt", "polarity": "bright"},
             {"scale": "sqrt", "polarity": "auto", "fill_holes": True, "split": "distance"},
-            {"threshold": "local", "window": 21, "offset": 900, "offset_percent": 20, "polarity": "auto", "smooth": 1},
+            {"threshold": "local", "window": 21, "offset": 900, "offset_percent": 20,
+             "polarity": "auto", "smooth": 1},
             {"threshold": "local", "window": 21, "offset": 20, "polarity": "auto"},
-            {"threshold": "local", "window": 41, "offset_percent": 250, "polarity": "bright", "background": {"radius": 9}},
-            {"threshold": "local", "window": "auto", "offset_percent": 20, "polarity": "auto", "exclude_border": True, "min_fill": 0.6},
-            {"min_fill": 0.6, "max_aspect": 1.7, "polarity": "auto"}, {"min_fill": 0.5, "polarity": "bright", "split": "distance"},
+            {"threshold": "local", "window": 41, "offset_percent": 250, "polarity": "bright",
+             "background": {"radius": 9}},
+            {"threshold": "local", "window": "auto", "offset_percent": 20, "polarity": "auto",
+             "exclude_border": True, "min_fill": 0.6},
+            {"min_fill": 0.6, "max_aspect": 1.7, "polarity": "auto"},
+            {"min_fill": 0.5, "polarity": "bright", "split": "distance"},
             {"min_contrast": {"full_area": 40, "percent": 50}, "polarity": "bright"},
-            {"min_contrast": {"full_area": 30}, "split": "distance", "fill_holes": True, "smooth": 0.8, "connectivity": 4},
-            {"min_contrast": {"full_area": 60, "percent": 90}, "split": "intensity", "min_area": 5, "polarity": "auto",
+            {"min_contrast": {"full_area": 30}, "split": "distance", "fill_holes": True,
+             "smooth": 0.8, "connectivity": 4},
+            {"min_contrast": {"full_area": 60, "percent": 90}, "split": "intensity", "min_area": 5,
+             "polarity": "auto",
              "background": {"method": "mean", "radius": 20}},
-            {"min_contrast": {"percent": 30}, "threshold": 60, "exclude_border": True, "max_aspect": 2.5}):
-        check("left to the picture: %s" % parameters, dict(parameters, labels=True), items, 2, DEVICE)
+            {"min_contrast": {"percent": 30}, "threshold": 60, "exclude_border": True,
+             "max_aspect": 2.5}):
+        check("left to the picture: %s" % parameters, dict(parameters, labels=True), items, 2,
+              DEVICE)
 
 
 def splits():
     rng = np.random.default_rng(7)
-    items = [item("b%02d" % k, [dark(balls(rng, (90, 121), 25, 4 + k, 0.002 * (k % 3)))]) for k in range(8)]
-    items += [item("n%d" % k, [dark(rng.random((60, 77)) < d)]) for k, d in enumerate((0.3, 0.5, 0.7, 0.95))]
+    items = [item("b%02d" % k, [dark(balls(rng, (90, 121), 25, 4 + k, 0.002 * (k % 3)))])
+             for k in range(8)]
+    items += [item("n%d" % k, [dark(rng.random((60, 77)) < d)])
+              for k, d in enumerate((0.3, 0.5, 0.7, 0.95))]
     for connectivity in (8, 4):
         check("split of balls and noise, connectivity %d" % connectivity,
-              {"threshold": 125, "connectivity": connectivity, "split": "distance", "labels": True}, items, 2, DEVICE)
-    check("split with everything", {"threshold": 125, "split": "distance", "fill_holes": True, "min_area": 20,
-                                    "max_area": 400, "exclude_border": True, "labels": True}, items, 3, DEVICE)
+              {"threshold": 125, "connectivity": connectivity, "split": "distance", "labels": True},
+              items, 2, DEVICE)
+    check("split with everything",
+          {"threshold": 125, "split": "distance", "fill_holes": True, "min_area": 20,
+           "max_area": 400, "exclude_border": True, "labels": True}, items, 3, DEVICE)
 
 
 def parameters():
@@ -183,19 +202,24 @@ def parameters():
     flat = np.full((5, 7), 9, np.uint8)
     items = [item("flat", [flat]), item("black", [flat * 0]), item("white", [flat * 0 + 255]),
              item("noise", [rng.integers(0, 256, (80, 90)).astype(np.uint8)]),
-             item("two", [np.where(rng.random((50, 40)) < 0.3, 3, 250).astype(np.uint8)]), item("deep", [deep]),
+             item("two", [np.where(rng.random((50, 40)) < 0.3, 3, 250).astype(np.uint8)]),
+             item("deep", [deep]),
              item("colour", [colour])]
     for polarity in ("dark", "bright"):
         check("Otsu, %s" % polarity, {"polarity": polarity, "labels": True}, items, 2, DEVICE)
     deep_item = [item("deep", [deep])]
     for threshold in (0, 1, 32000, 32767, 33500, 65535):
         check("16 bits, threshold %d" % threshold,
-              {"threshold": threshold, "polarity": "bright", "connectivity": 4}, deep_item, 1, DEVICE)
+              {"threshold": threshold, "polarity": "bright", "connectivity": 4}, deep_item, 1,
+              DEVICE)
     for threshold in (0, 1, 128, 255):
-        check("8 bits, threshold %d" % threshold, {"threshold": threshold, "labels": True}, items[:5], 1, DEVICE)
+        check("8 bits, threshold %d" % threshold, {"threshold": threshold, "labels": True},
+              items[:5], 1, DEVICE)
     blobs = [item("blobs", [dark(ndimage.gaussian_filter(rng.random((300, 211)), 3) > 0.505)])]
-    for extra in ({"min_area": 40}, {"max_area": 40}, {"min_area": 30, "max_area": 60}, {"exclude_border": True},
-                  {"min_area": 20, "exclude_border": True, "fill_holes": True}, {"min_area": 10 ** 9}):
+    for extra in ({"min_area": 40}, {"max_area": 40}, {"min_area": 30, "max_area": 60},
+                  {"exclude_border": True},
+                  {"min_area": 20, "exclude_border": True, "fill_holes": True},
+                  {"min_area": 10 ** 9}):
         check("filter %s" % extra, dict(extra, threshold=125, labels=True), blobs, 2, DEVICE)
 
 
@@ -213,7 +237,8 @@ def real_pictures():
             items.append(item(name.replace(".", "_"), [np.ascontiguousarray(picture)]))
     for connectivity, polarity in itertools.product((8, 4), ("dark", "bright")):
         check("%d real pictures, connectivity %d, %s" % (len(items), connectivity, polarity),
-              {"connectivity": connectivity, "polarity": polarity, "labels": True}, items, 2, DEVICE)
+              {"connectivity": connectivity, "polarity": polarity, "labels": True}, items, 2,
+              DEVICE)
 
 
 def refusals():
@@ -229,7 +254,8 @@ def refusals():
                     for l in run.stderr.splitlines()))
         tap.ok(good, "refused: " + name, "exit %d\n%s" % (run.returncode, run.stderr))
     refused("unknown key", {"treshold": 3}, one, ["unknown key", "treshold"])
-    refused("threshold beyond 8 bits", {"threshold": 256}, one, ["item \"p\"", "threshold", "8 bits"])
+    refused("threshold beyond 8 bits", {"threshold": 256}, one,
+            ["item \"p\"", "threshold", "8 bits"])
     refused("threshold beyond 16 bits", {"threshold": 65536}, one, ["parameters.threshold"])
     refused("negative threshold", {"threshold": -1}, one, ["parameters.threshold"])
     refused("threshold in words", {"threshold": "high"}, one, ["parameters.threshold"])
@@ -237,12 +263,16 @@ def refusals():
     refused("polarity", {"polarity": "grey"}, one, ["parameters.polarity", "dark"])
     refused("split", {"split": True}, one, ["parameters.split", "distance"])
     refused("min_area 0", {"min_area": 0}, one, ["parameters.min_area"])
-    refused("max_area below min_area", {"min_area": 9, "max_area": 8}, one, ["max_area", "min_area"])
+    refused("max_area below min_area", {"min_area": 9, "max_area": 8}, one,
+            ["max_area", "min_area"])
     refused("fill_holes as a number", {"fill_holes": 1}, one, ["parameters.fill_holes"])
-    refused("classes of a given threshold", {"threshold": 90, "classes": 3}, one, ["parameters.classes", "otsu"])
-    refused("scale of a local threshold", {"threshold": "local", "scale": "sqrt"}, one, ["parameters.scale", "otsu"])
+    refused("classes of a given threshold", {"threshold": 90, "classes": 3}, one,
+            ["parameters.classes", "otsu"])
+    refused("scale of a local threshold", {"threshold": "local", "scale": "sqrt"}, one,
+            ["parameters.scale", "otsu"])
     refused("five classes", {"classes": 5}, one, ["parameters.classes", "4"])
-    refused("percent of Otsu's", {"offset_percent": 20}, one, ["parameters.offset_percent", "local"])
+    refused("percent of Otsu's", {"offset_percent": 20}, one,
+            ["parameters.offset_percent", "local"])
     refused("aspect", {"max_aspect": 0.5}, one, ["parameters.max_aspect"])
     refused("a stack", {}, [item("s", [picture, picture])], ["item \"s\"", "stack"])
     refused("window of a given threshold", {"window": "auto"}, one, ["parameters.window", "local"])
@@ -253,13 +283,17 @@ def masked():
     a threshold."""
     rng = np.random.default_rng(14)
     y, x = np.indices((120, 150))
-    picture = (90 + 60 * (((y // 15 + x // 15) % 2) * rng.random((120, 150)) > 0.3) + rng.integers(0, 9, (120, 150))).astype(np.uint8)
+    picture = (90 + 60 * (((y // 15 + x // 15) % 2) * rng.random((120, 150)) > 0.3) +
+               rng.integers(0, 9, (120, 150))).astype(np.uint8)
     picture[np.hypot(y - 60, x - 75) > 50] += 100
     items = [item("disc", [picture], [(np.hypot(y - 60, x - 75) < 45).astype(np.uint8)]),
-             item("ring", [picture], [((np.hypot(y - 60, x - 75) < 45) & (np.hypot(y - 60, x - 75) > 20)).astype(np.uint8)]),
+             item("ring", [picture], [((np.hypot(y - 60, x - 75) < 45) & (np.hypot(y - 60, x - 75) >
+                                                                          20)).astype(np.uint8)]),
              item("none", [picture], [np.zeros((120, 150), np.uint8)])]
-    for parameters in ({"labels": True}, {"polarity": "auto", "fill_holes": True, "split": "distance", "labels": True},
-                       {"threshold": "local", "window": "auto", "offset_percent": 20, "polarity": "auto", "min_area": "auto", "fill_holes": True},
+    for parameters in ({"labels": True}, {"polarity": "auto", "fill_holes": True,
+                                          "split": "distance", "labels": True},
+                       {"threshold": "local", "window": "auto", "offset_percent": 20,
+                        "polarity": "auto", "min_area": "auto", "fill_holes": True},
                        {"classes": 3, "scale": "sqrt", "smooth": 1}):
         check("masked, %s" % sorted(parameters), parameters, items, 2, DEVICE)
 

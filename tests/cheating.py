@@ -77,11 +77,13 @@ def changes(a, rng):
             yield what, bits_of(a, int(np.nonzero(where)[0][0]), top)
     if np.isnan(flat).any():
         yield "a NaN has a message", bits_of(a, int(np.nonzero(np.isnan(flat))[0][0]), 0x2a)
-        yield "a NaN signals", bits_of(a, int(np.nonzero(np.isnan(flat))[0][0]), 3 << (50 if a.itemsize == 8 else 21))
+        yield ("a NaN signals", bits_of(a, int(np.nonzero(np.isnan(flat))[0][0]),
+                                        3 << (50 if a.itemsize == 8 else 21)))
 
 
 def one_number(analysis, number, unit, result):
-    rng, honest, tried, passed, wrong = np.random.default_rng(number), forge.Result(result), 0, 0, []
+    rng, honest, tried, passed, wrong = (np.random.default_rng(number), forge.Result(result), 0, 0,
+                                         [])
     for name, array in honest.arrays.items():
         for what, changed in changes(array, rng):
             lie = honest.copy()
@@ -92,10 +94,12 @@ def one_number(analysis, number, unit, result):
             if code in (2, 4):
                 continue
             passed += 1
-            codes = [code, validate("verify", "--fraction", "1", unit, file).returncode, validate("compare", result, file).returncode]
+            codes = [code, validate("verify", "--fraction", "1", unit, file).returncode,
+                     validate("compare", result, file).returncode]
             if codes != [0, 4, 4]:
                 wrong.append("%s: %s: %s" % (name, what, codes))
-    tap.ok(tried > 0 and not wrong, "%s, %d: of %d changed numbers check lets %d pass, verify and compare none"
+    tap.ok(tried > 0 and not wrong,
+           "%s, %d: of %d changed numbers check lets %d pass, verify and compare none"
            % (analysis, number, tried, passed), "\n".join(wrong))
 
 
@@ -105,20 +109,25 @@ def around(unit, result):
     honest = forge.Result(result)
     members = honest.members()
     for what, data in (
-            ("result.json in another layout", [forge.Member("result.json", json.dumps(honest.json).encode())] + members[1:]),
+            ("result.json in another layout",
+             [forge.Member("result.json", json.dumps(honest.json).encode())] + members[1:]),
             ("members stored", [forge.Member(m.name, m.data, 0) for m in members]),
             ("members deflated", [forge.Member(m.name, m.data, 8) for m in members])):
         file = save("other.npz", forge.archive(data))
-        codes = [validate("check", unit, file).returncode, validate("compare", result, file).returncode]
+        codes = [validate("check", unit, file).returncode,
+                 validate("compare", result, file).returncode]
         tap.ok(codes == [0, 0], what + ": the same result", codes)
-    zero = next(key for key, value in sorted(honest.json["parameters"].items()) if isinstance(value, float) and value == 0)
+    zero = next(key for key, value in sorted(honest.json["parameters"].items())
+                if isinstance(value, float) and value == 0)
     lie = honest.copy()
     lie.json["parameters"][zero] = -0.0
     file = save("other.npz", lie.bytes())
     codes = [validate("check", unit, file).returncode, validate("compare", result, file).returncode]
     tap.ok(codes == [2, 4], "a zero has a sign: refused, and another result", codes)
-    run = tap.run([tap.TEXCELL_ASSIMILATE, "--db", path("zero.sqlite"), file]) if os.path.exists(tap.TEXCELL_ASSIMILATE) else None
-    tap.ok(run is None or run.returncode == 2, "not stored without its work unit, either", run and run.stderr)
+    run = tap.run([tap.TEXCELL_ASSIMILATE, "--db", path("zero.sqlite"),
+                   file]) if os.path.exists(tap.TEXCELL_ASSIMILATE) else None
+    tap.ok(run is None or run.returncode == 2, "not stored without its work unit, either",
+           run and run.stderr)
     for what, data in (
             ("members in another order", members[:1] + members[:0:-1]),
             ("a member more", members + [forge.Member("notes.npy", forge.npy(np.arange(3)))]),
@@ -133,12 +142,17 @@ def around(unit, result):
 def replay():
     """The upload of another host is a right result of its unit, and of no other."""
     pictures = [[workunit.item("a", [blobs(40, 44, i)])] for i in range(2)]
-    units = [compute("replay%d" % i, "cellcount", {"threshold": 100}, it) for i, it in enumerate(pictures)]
-    again = compute("named", "cellcount", {"threshold": 100}, [workunit.item("b", pictures[0][0]["slices"])])
-    tap.ok(validate("compare", units[0][1], units[0][1]).returncode == 0, "an upload sent again by another host is no other (SECURITY.md)")
-    for what, unit in (("another unit's picture", units[1][0]), ("the same picture under another name", again[0])):
+    units = [compute("replay%d" % i, "cellcount", {"threshold": 100}, it)
+             for i, it in enumerate(pictures)]
+    again = compute("named", "cellcount", {"threshold": 100},
+                    [workunit.item("b", pictures[0][0]["slices"])])
+    tap.ok(validate("compare", units[0][1], units[0][1]).returncode == 0,
+           "an upload sent again by another host is no other (SECURITY.md)")
+    for what, unit in (("another unit's picture", units[1][0]),
+                       ("the same picture under another name", again[0])):
         run = validate("check", unit, units[0][1])
-        tap.ok(run.returncode == 2 and '"' in run.stderr, "replayed for %s: refused" % what, run.stderr)
+        tap.ok(run.returncode == 2 and '"' in run.stderr, "replayed for %s: refused" % what,
+               run.stderr)
 
 
 def alike(n=20):
@@ -151,13 +165,16 @@ def alike(n=20):
     area = lie.arrays["region_area"][row]
     mean[row] = (round(mean[row] * area) - 1) / area        # one grey value of one pixel
     first, second = save("first.npz", lie.bytes()), save("second.npz", lie.bytes())
-    codes = [validate("compare", first, second).returncode, validate("check", "--no-pixels", unit, first).returncode]
+    codes = [validate("compare", first, second).returncode,
+             validate("check", "--no-pixels", unit, first).returncode]
     tap.ok(codes == [0, 0], "two that are forged alike match (SECURITY.md)", codes)
     seeds, share = 200, 0.25
-    caught = sum(validate("verify", "--no-pixels", "--fraction", str(share), "--seed", str(1000 + s), unit, first).returncode == 4
+    caught = sum(validate("verify", "--no-pixels", "--fraction", str(share), "--seed",
+                          str(1000 + s), unit, first).returncode == 4
                  for s in range(seeds))
     sd = math.sqrt(seeds * share * (1 - share))
-    tap.ok(abs(caught - seeds * share) < 4 * sd, "a quarter computed again: %d of %d seeds catch it" % (caught, seeds))
+    tap.ok(abs(caught - seeds * share) < 4 * sd,
+           "a quarter computed again: %d of %d seeds catch it" % (caught, seeds))
     return unit, result
 
 
@@ -165,7 +182,8 @@ def foresight(unit, result):
     """Seeds of one second, of processes with neighbouring numbers: every bit is set as often as
     not."""
     runs = 96
-    seeds = [int(re.search(r"--seed (\d+)", validate("verify", "--no-pixels", "--fraction", "0.01", unit, result).stdout).group(1))
+    seeds = [int(re.search(r"--seed (\d+)", validate("verify", "--no-pixels", "--fraction", "0.01",
+                                                     unit, result).stdout).group(1))
              for _ in range(runs)]
     counts = [sum(s >> b & 1 for s in seeds) for b in range(64)]
     far = [b for b, c in enumerate(counts) if abs(c - runs / 2) > 5 * math.sqrt(runs) / 2]

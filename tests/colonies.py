@@ -1,5 +1,6 @@
-"""Colonies on dishes counted by `texcell-wu analyse --analysis cellcount` and nothing more, and with
-the filters that docs/analyses/cellcount.md gives, against people's counts: the mean of |found - true| / true.
+"""Colonies on dishes counted by `texcell-wu analyse --analysis cellcount` and nothing more, and
+with the filters that docs/analyses/cellcount.md gives, against people's counts: the mean of |found
+- true| / true.
 
   COLONIES_FOLDER=FOLDER colonies.py     FOLDER/N/image.jpg with the count in FOLDER/N/count.csv"""
 import os

@@ -13,7 +13,8 @@ import tap
 from oracle import workunit
 
 FOLDER = tap.scratch()
-PROGRAMS = {"texcell": ["run", "devices", "selftest"], "texcell-wu": ["analyse", "pack", "show", "export", "report", "parameters"],
+PROGRAMS = {"texcell": ["run", "devices", "selftest"],
+            "texcell-wu": ["analyse", "pack", "show", "export", "report", "parameters"],
             "texcell-validate": ["check", "compare", "verify", "script-init", "script-compare"],
             "texcell-assimilate": ["script", "create", "forget", "export"]}
 PROGRAMS = {p: verbs for p, verbs in PROGRAMS.items() if os.path.exists(os.path.join(tap.BUILD, p))}
@@ -30,7 +31,8 @@ def refused(program, args, words, pointer):
     r = call(program, *args)
     tap.ok(r.returncode == 1 and r.stdout == "" and words in r.stderr
            and re.fullmatch(r"%s: error: [^\n]*; see %s --help\n" % (program, pointer), r.stderr),
-           "refused: %s %s" % (program, " ".join(map(str, args)).replace(FOLDER, "")), "%d %s%s" % (r.returncode, r.stdout, r.stderr))
+           "refused: %s %s" % (program, " ".join(map(str, args)).replace(FOLDER, "")),
+           "%d %s%s" % (r.returncode, r.stdout, r.stderr))
 
 
 def content(name):
@@ -43,18 +45,23 @@ def content(name):
 def help_and_version():
     for program, verbs in PROGRAMS.items():
         r = call(program, "--version")
-        tap.ok(r.returncode == 0 and re.fullmatch(program + r" \d+\.\d+\.\d+\nzlib [\d.]+, libpng [\d.]+, jansson [\d.]+(, libjpeg)?(, libtiff)?(, SQLite [\d.]+)?"
-                                                  r"(; [^;]*Landlock[^;]*)?\n", r.stdout) and r.stderr == "",
+        tap.ok(r.returncode == 0 and re.fullmatch(
+            program + r" \d+\.\d+\.\d+\nzlib [\d.]+, libpng [\d.]+, jansson [\d.]+(, libjpeg)?(, "
+            r"libtiff)?(, SQLite [\d.]+)?(; [^;]*Landlock[^;]*)?\n", r.stdout) and r.stderr == "",
                program + " --version", r.stdout + r.stderr)
         for start in [[]] + [[v] for v in verbs]:
             for last in (["--help"], ["-h"], ["--nonsense", "--help"], ["-h", "x", "y"]):
                 r = call(program, *start, *last)
-                good = r.returncode == 0 and r.stdout.startswith("usage: " + program) and r.stderr == ""
-                if not start and len(last) > 1:      # a stray argument of a validator's must not be an answer
+                good = r.returncode == 0 and r.stdout.startswith("usage: " +
+                                                                 program) and r.stderr == ""
+                # a stray argument of a validator's must not be an answer
+                if not start and len(last) > 1:
                     continue
-                tap.ok(good, "%s %s" % (program, " ".join(start + last)), "%d %s" % (r.returncode, r.stderr))
+                tap.ok(good, "%s %s" % (program, " ".join(start + last)),
+                       "%d %s" % (r.returncode, r.stderr))
             text = call(program, *start, "--help").stdout
-            tap.ok(max(map(len, text.splitlines())) <= 80 and text.endswith("\n"), "it fits a terminal: %s %s" % (program, start))
+            tap.ok(max(map(len, text.splitlines())) <= 80 and text.endswith("\n"),
+                   "it fits a terminal: %s %s" % (program, start))
         for alone in ("--help", "-h", "--version"):
             refused(program, [alone, "x"], alone + " stands alone", program)
 
@@ -62,52 +69,71 @@ def help_and_version():
 def options_are_told():
     """What the help says is taken, and what is taken is in the help."""
     for program, source in (("texcell", "app/main.c"), ("texcell-wu", "workunits/tools/*.c"),
-                            ("texcell-validate", "validator/check/main.c"), ("texcell-assimilate", "validator/dataset/main.c")):
+                            ("texcell-validate", "validator/check/main.c"),
+                            ("texcell-assimilate", "validator/dataset/main.c")):
         if program not in PROGRAMS:
             continue
         code = "".join(open(f).read() for f in glob.glob(os.path.join(tap.SRC, source)))
-        taken = set(re.findall(r'\{ "([a-z-]+)", (?:0|\'[a-z]\'), TC_', code)) - {"nthreads"}     # BOINC's own
+        # BOINC's own
+        taken = set(re.findall(r'\{ "([a-z-]+)", (?:0|\'[a-z]\'), TC_', code)) - {"nthreads"}
         told = set()
         for start in [[]] + [[v] for v in PROGRAMS[program]]:
             text = call(program, *start, "--help").stdout
             told |= set(re.findall(r"(?<![\w-])--([a-z][a-z-]*)", text))
-        told -= {"help", "version", "error", "wu"}          # --error is BOINC's, --wu_name is create_work's
-        tap.ok(taken and taken == told, program + ": the help tells of every option", "taken %s\ntold %s" % (taken, told))
+        told -= {"help", "version", "error", "wu"}  # --error is BOINC's, --wu_name is create_work's
+        tap.ok(taken and taken == told, program + ": the help tells of every option",
+               "taken %s\ntold %s" % (taken, told))
 
 
 def unknown():
     for program, verbs in PROGRAMS.items():
         for verb in verbs:
             for wrong in ("--nonsense", "--nonsense=3", "-Q"):
-                refused(program, [verb, wrong], 'unknown option "%s"' % wrong, "%s %s" % (program, verb))
+                refused(program, [verb, wrong], 'unknown option "%s"' % wrong,
+                        "%s %s" % (program, verb))
         if program != "texcell-assimilate":
             refused(program, ["frobnicate"], 'unknown command "frobnicate"', program)
-    for program, args, meant in (("texcell", ["run", "--ntreads=2"], "--nthreads"), ("texcell", ["run", "--devise"], "--device"),
-                                 ("texcell-wu", ["analyse", "--anlysis", "glcm"], "--analysis"), ("texcell-wu", ["pack", "--masks"], "--mask"),
-                                 ("texcell-wu", ["pack", "--" + "spacing" * 20], None), ("texcell-validate", ["compare", "-Q"], None)):
+    for program, args, meant in (("texcell", ["run", "--ntreads=2"], "--nthreads"),
+                                 ("texcell", ["run", "--devise"], "--device"),
+                                 ("texcell-wu", ["analyse", "--anlysis", "glcm"], "--analysis"),
+                                 ("texcell-wu", ["pack", "--masks"], "--mask"),
+                                 ("texcell-wu", ["pack", "--" + "spacing" * 20], None),
+                                 ("texcell-validate", ["compare", "-Q"], None)):
         r = call(program, *args)
-        tap.ok(r.returncode == 1 and ('"%s"?)' % meant in r.stderr if meant else "did you mean" not in r.stderr),
+        tap.ok(r.returncode == 1 and
+               ('"%s"?)' % meant in r.stderr if meant else "did you mean" not in r.stderr),
                "%s: %s is meant" % (args[-1][:20], meant), r.stderr)
-    for args, words in ((["--polarity", "dark"], '"--polarity": is a parameter: write --param polarity=VALUE'),
-                        (["--min-area=20"], "write --param min_area=20"), (["--pixel-size", "0.2"], 'did you mean "--spacing"?'),
-                        (["-param", "x=1"], 'did you mean "--param"?'), (["--param", "min_area", "20"], "must be KEY=VALUE"),
-                        (["--param", "smooth=0,5"], "write 0.5, with a point"), (["--spacing", "0.2um"], "without a unit"),
+    for args, words in ((["--polarity", "dark"],
+                         '"--polarity": is a parameter: write --param polarity=VALUE'),
+                        (["--min-area=20"], "write --param min_area=20"),
+                        (["--pixel-size", "0.2"], 'did you mean "--spacing"?'),
+                        (["-param", "x=1"], 'did you mean "--param"?'),
+                        (["--param", "min_area", "20"], "must be KEY=VALUE"),
+                        (["--param", "smooth=0,5"], "write 0.5, with a point"),
+                        (["--spacing", "0.2um"], "without a unit"),
                         (["--threads", "0"], "--threads 0: is not a whole number from 1")):
-        refused("texcell-wu", ["analyse", "--analysis", "cellcount", "-o", "x", *args, "nowhere.png"], words, "texcell-wu analyse")
+        refused("texcell-wu", ["analyse", "--analysis", "cellcount", "-o", "x", *args,
+                               "nowhere.png"], words, "texcell-wu analyse")
     refused("texcell", [], "no BOINC client has started", "texcell")
     r = call("texcell-wu")
     tap.ok(r.returncode == 1 and r.stdout == "" and r.stderr.startswith("usage: texcell-wu ") and
-           r.stderr.endswith("texcell-wu: error: nothing to do; see texcell-wu --help\n"), "alone: its usage", r.stderr)
-    tap.ok(call("texcell-wu", "analyze", "--help").stdout == call("texcell-wu", "analyse", "--help").stdout, "analyze is analyse")
-    refused("texcell", ["run", UNIT, "-o", RESULT, "--threads"], "--threads needs a value", "texcell run")
+           r.stderr.endswith("texcell-wu: error: nothing to do; see texcell-wu --help\n"),
+           "alone: its usage", r.stderr)
+    tap.ok(call("texcell-wu", "analyze", "--help").stdout ==
+           call("texcell-wu", "analyse", "--help").stdout, "analyze is analyse")
+    refused("texcell", ["run", UNIT, "-o", RESULT, "--threads"], "--threads needs a value",
+            "texcell run")
     refused("texcell", ["run", UNIT, "-o"], "-o needs a value", "texcell run")
     refused("texcell", ["run", UNIT, "--output="], "--output: the value is empty", "texcell run")
-    refused("texcell", ["run", UNIT, "-o", RESULT, "--quiet=yes"], "--quiet=yes: this option takes no value", "texcell run")
+    refused("texcell", ["run", UNIT, "-o", RESULT, "--quiet=yes"],
+            "--quiet=yes: this option takes no value", "texcell run")
     refused("texcell", ["run", "-o", RESULT, ""], "an argument is empty", "texcell run")
     refused("texcell", ["run", "-o", RESULT], "takes one work unit, 0 given", "texcell run")
-    refused("texcell", ["run", UNIT, UNIT, "-o", RESULT], "takes one work unit, 2 given", "texcell run")
+    refused("texcell", ["run", UNIT, UNIT, "-o", RESULT], "takes one work unit, 2 given",
+            "texcell run")
     for option, values in (("threads", ("0", "257", "-1", "1.5", "x", "99999999999999999999")),
-                           ("checkpoint-every", ("0", "-1", "nan", "inf", "1000001", "1s")), ("gpu-slice-ms", ("0", "10001", "Auto")),
+                           ("checkpoint-every", ("0", "-1", "nan", "inf", "1000001", "1s")),
+                           ("gpu-slice-ms", ("0", "10001", "Auto")),
                            ("gpu-percent", ("0", "101", "50%", "auto"))):
         for value in values:
             refused("texcell", ["run", UNIT, "-o", RESULT, "--%s=%s" % (option, value)],
@@ -117,14 +143,17 @@ def unknown():
 def selftest_and_devices():
     for option in ("--threads=2", "--quiet", "--gpu-slice-ms=3", "--checkpoint-every=2", "-o"):
         refused("texcell", ["selftest", option], 'unknown option "%s"' % option, "texcell selftest")
-    refused("texcell-wu", ["analyse", "--analysis", "cellcount", "-o", "x", "--device", "gpu", "nowhere.png"], "--device gpu: is none of auto",
+    refused("texcell-wu", ["analyse", "--analysis", "cellcount", "-o", "x", "--device", "gpu",
+                           "nowhere.png"], "--device gpu: is none of auto",
             "texcell-wu analyse")
     refused("texcell", ["selftest", UNIT], "takes only --device", "texcell selftest")
-    refused("texcell", ["selftest", "--device", "nonsense"], "none of auto, cpu, opencl, P:D", "texcell selftest")
+    refused("texcell", ["selftest", "--device", "nonsense"], "none of auto, cpu, opencl, P:D",
+            "texcell selftest")
     refused("texcell", ["devices", "--all"], "unknown option", "texcell devices")
     refused("texcell", ["devices", "all"], "takes no arguments", "texcell devices")
     r = call("texcell", "selftest", "--device=cpu")
-    tap.ok(r.returncode == 0 and r.stdout.count("the CPU is right\n") >= 5, "selftest --device=cpu", r.stdout + r.stderr)
+    tap.ok(r.returncode == 0 and r.stdout.count("the CPU is right\n") >= 5, "selftest --device=cpu",
+           r.stdout + r.stderr)
 
 
 # --- the same in every way of saying it -------------------------------------------------------
@@ -135,26 +164,35 @@ def ways_of_saying_it():
             ["run", "-ow.npz", "--device=cpu", "--", UNIT])
     for way in ways:
         r = call("texcell", *way)
-        tap.ok(r.returncode == 0 and content("w.npz") == content("u.npz"), "texcell " + " ".join(way).replace(FOLDER, ""), r.stderr)
+        tap.ok(r.returncode == 0 and content("w.npz") == content("u.npz"),
+               "texcell " + " ".join(way).replace(FOLDER, ""), r.stderr)
         os.remove(os.path.join(FOLDER, "w.npz"))
     for way in (["--analysis", "glcm", "--param", "levels=[8]", "-o", "w.zip", PICTURE],
                 [PICTURE, "--output=w.zip", "--param=levels=[8]", "--analysis=glcm"]):
         r = call("texcell-wu", "pack", *way)
-        tap.ok(r.returncode == 0 and content("w.zip") == content("u.zip"), "texcell-wu pack " + " ".join(way).replace(FOLDER, ""), r.stderr)
-    tap.ok(call("texcell-wu", "show", RESULT, "--all").stdout == call("texcell-wu", "show", "--all", RESULT).stdout, "show RESULT --all")
-    for way in (["--fraction", "1", "--seed", "7", UNIT, RESULT], [UNIT, "--fraction=1", RESULT, "--seed=7", "--threads=2"]):
+        tap.ok(r.returncode == 0 and content("w.zip") == content("u.zip"),
+               "texcell-wu pack " + " ".join(way).replace(FOLDER, ""), r.stderr)
+    tap.ok(call("texcell-wu", "show", RESULT, "--all").stdout ==
+           call("texcell-wu", "show", "--all", RESULT).stdout, "show RESULT --all")
+    for way in (["--fraction", "1", "--seed", "7", UNIT, RESULT],
+                [UNIT, "--fraction=1", RESULT, "--seed=7", "--threads=2"]):
         r = call("texcell-validate", "verify", *way)
-        tap.ok(r.returncode == 0 and "valid\n" in r.stdout and "seed 7" in r.stdout.replace("--", ""),
+        tap.ok(r.returncode == 0 and "valid\n" in r.stdout and
+               "seed 7" in r.stdout.replace("--", ""),
                "texcell-validate verify " + " ".join(way).replace(FOLDER, ""), r.stdout + r.stderr)
     if "texcell-assimilate" in PROGRAMS:
         for way in (["--db", "d.sqlite", UNIT, RESULT], [UNIT, RESULT, "--db=d.sqlite"]):
             # Files may come first, though a first word may also be a verb.
             r = call("texcell-assimilate", *way)
-            tap.ok(r.returncode == 0 and r.stdout.startswith("u: "), "texcell-assimilate " + " ".join(way).replace(FOLDER, ""), r.stderr)
-        r = call("texcell-assimilate", "script", "--db=d.sqlite", "--error", "3", "--odd-name", "17", "0")
-        tap.ok(r.returncode == 0 and r.stdout == "--odd-name: recorded as failed\n", "what BOINC adds is no option", r.stderr)
+            tap.ok(r.returncode == 0 and r.stdout.startswith("u: "),
+                   "texcell-assimilate " + " ".join(way).replace(FOLDER, ""), r.stderr)
+        r = call("texcell-assimilate", "script", "--db=d.sqlite", "--error", "3", "--odd-name",
+                 "17", "0")
+        tap.ok(r.returncode == 0 and r.stdout == "--odd-name: recorded as failed\n",
+               "what BOINC adds is no option", r.stderr)
         r = call("texcell-assimilate", "export", "--db=d.sqlite", "--output=tables", "--only=units")
-        tap.ok(r.returncode == 0 and os.listdir(os.path.join(FOLDER, "tables")) == ["units.csv"], "export --output=DIR", r.stderr)
+        tap.ok(r.returncode == 0 and os.listdir(os.path.join(FOLDER, "tables")) == ["units.csv"],
+               "export --output=DIR", r.stderr)
 
 
 def others_are_kept():
@@ -163,18 +201,25 @@ def others_are_kept():
         os.makedirs(os.path.join(FOLDER, folder), exist_ok=True)
         for name in names:
             shutil.copy(PICTURE, os.path.join(FOLDER, folder, name + ".png"))
-    line = ["analyse", "--analysis=glcm", "--param=levels=[8]", "--param=distances=[1]", "--device=cpu", "-o", "analysed"]
+    line = ["analyse", "--analysis=glcm", "--param=levels=[8]", "--param=distances=[1]",
+            "--device=cpu", "-o", "analysed"]
     tap.ok(call("texcell-wu", *line, "one").returncode == 0, "a folder is analysed")
     before = content("analysed/result.npz")
     r = call("texcell-wu", *line, "two")
-    tap.ok(r.returncode == 1 and "holds the result of other pictures, such as one/a.png" in r.stderr and content("analysed/result.npz") == before,
+    tap.ok(r.returncode == 1 and
+           "holds the result of other pictures, such as one/a.png" in r.stderr and
+           content("analysed/result.npz") == before,
            "its result is not replaced by that of another", r.stdout + r.stderr)
     shutil.copy(PICTURE, os.path.join(FOLDER, "one", "b.png"))
     r = call("texcell-wu", *line, "one")
-    tap.ok(r.returncode == 0 and content("analysed/result.npz") != before, "but by its own with one more picture", r.stderr)
-    r = call("texcell-wu", "analyse", "--analysis=levelset", "--param=target=9", "-o", "none", "one")
-    tap.ok(r.returncode == 2 and "parameters" in r.stderr and not os.path.exists(os.path.join(FOLDER, "none")),
-           "analyse says which parameter is missing, also after a look at the pictures", "%d %s" % (r.returncode, r.stderr))
+    tap.ok(r.returncode == 0 and content("analysed/result.npz") != before,
+           "but by its own with one more picture", r.stderr)
+    r = call("texcell-wu", "analyse", "--analysis=levelset", "--param=target=9", "-o", "none",
+             "one")
+    tap.ok(r.returncode == 2 and "parameters" in r.stderr and
+           not os.path.exists(os.path.join(FOLDER, "none")),
+           "analyse says which parameter is missing, also after a look at the pictures",
+           "%d %s" % (r.returncode, r.stderr))
 
 
 def as_a_task():
@@ -182,24 +227,32 @@ def as_a_task():
     slot = os.path.join(FOLDER, "slot")
     os.mkdir(slot)
     os.link(UNIT, os.path.join(slot, "workunit"))
-    for args in ([], ["--nthreads", "2"], ["--nthreads=2"], ["--device", "0"], ["--device", "cpu", "--device", "1"],
+    for args in ([], ["--nthreads", "2"], ["--nthreads=2"], ["--device", "0"],
+                 ["--device", "cpu", "--device", "1"],
                  ["--nthreads", "2", "--device", "0", "--quiet"]):
         r = call("texcell", *args, cwd=slot)
-        tap.ok(r.returncode == 0 and content("slot/result") == content("u.npz"), "a task: texcell " + " ".join(args), r.stderr)
-        tap.ok(("--quiet" in args) == (r.stderr == ""), "a task: what it says of " + " ".join(args), r.stderr)
+        tap.ok(r.returncode == 0 and content("slot/result") == content("u.npz"),
+               "a task: texcell " + " ".join(args), r.stderr)
+        tap.ok(("--quiet" in args) == (r.stderr == ""), "a task: what it says of " + " ".join(args),
+               r.stderr)
         os.remove(os.path.join(slot, "result"))
-    for args, words in ((["--ntreads", "2"], 'unknown option "--ntreads"'), (["--nthreads"], "--nthreads needs a value"),
+    for args, words in ((["--ntreads", "2"], 'unknown option "--ntreads"'),
+                        (["--nthreads"], "--nthreads needs a value"),
                         (["--device", "0", "x"], '"x" is one argument too many')):
         r = call("texcell", *args, cwd=slot)
-        tap.ok(r.returncode == 1 and words in r.stderr and os.listdir(slot) == ["workunit"], "a task: refused: " + " ".join(args), r.stderr)
+        tap.ok(r.returncode == 1 and words in r.stderr and os.listdir(slot) == ["workunit"],
+               "a task: refused: " + " ".join(args), r.stderr)
 
 
 # --- streams, pipes, disks ------------------------------------------------------------------------
 
-EVERY = [("texcell", "run", UNIT, "-o", RESULT, "--device=cpu", "--quiet"), ("texcell", "devices"), ("texcell-wu", "show", UNIT),
-         ("texcell-wu", "pack", "--analysis=glcm", "--param=levels=[8]", "-o", UNIT, PICTURE), ("texcell-wu", "export", RESULT, "-o", "tables"),
+EVERY = [("texcell", "run", UNIT, "-o", RESULT, "--device=cpu", "--quiet"), ("texcell", "devices"),
+         ("texcell-wu", "show", UNIT),
+         ("texcell-wu", "pack", "--analysis=glcm", "--param=levels=[8]", "-o", UNIT, PICTURE),
+         ("texcell-wu", "export", RESULT, "-o", "tables"),
          ("texcell-wu", "report", RESULT, "--images", UNIT, "-o", "page.html"),
-         ("texcell-validate", "compare", RESULT, RESULT), ("texcell-validate", "script-compare", RESULT, RESULT),
+         ("texcell-validate", "compare", RESULT, RESULT),
+         ("texcell-validate", "script-compare", RESULT, RESULT),
          ("texcell-assimilate", "--db", "d.sqlite", UNIT, RESULT)]
 EVERY = [line for line in EVERY if line[0] in PROGRAMS]
 
@@ -209,9 +262,11 @@ def closed_streams():
         name = " ".join(os.path.basename(str(a)) for a in line)
         for closed in ((0,), (1,), (2,), (0, 1, 2)):
             r = subprocess.run([os.path.join(tap.BUILD, line[0]), *line[1:]], env=ENV, cwd=FOLDER,
-                               stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=600,
+                               stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                               stderr=subprocess.DEVNULL, timeout=600,
                                preexec_fn=lambda: [os.close(n) for n in closed])
-            tap.ok(r.returncode == 0, "without stream %s: %s" % (", ".join(map(str, closed)), name), r.returncode)
+            tap.ok(r.returncode == 0, "without stream %s: %s" % (", ".join(map(str, closed)), name),
+                   r.returncode)
 
 
 def closed_pipe():
@@ -221,8 +276,10 @@ def closed_pipe():
             continue                       # prints nothing
         read, write = os.pipe()
         os.close(read)
-        r = subprocess.run([os.path.join(tap.BUILD, line[0]), *line[1:]], env=ENV, cwd=FOLDER, stdout=write,
-                           stderr=subprocess.PIPE, restore_signals=True, universal_newlines=True, timeout=600)
+        r = subprocess.run([os.path.join(tap.BUILD, line[0]), *line[1:]], env=ENV, cwd=FOLDER,
+                           stdout=write,
+                           stderr=subprocess.PIPE, restore_signals=True, universal_newlines=True,
+                           timeout=600)
         os.close(write)
         tap.ok(r.returncode == 3 and r.stderr == "", "a closed pipe: " + " ".join(line[:2]),
                "%d %s" % (r.returncode, r.stderr))
@@ -240,17 +297,21 @@ def small_disk():
             continue
         for n in (100,) if tap.sanitized(by=["tsan"]) else (0, 100):     # its runtime writes a file
             r = call(*line, preexec_fn=limit(n))
-            left = [f for f in sorted(os.listdir(FOLDER)) if f not in before and not f.startswith("none.sqlite")]
-            tap.ok(r.returncode == 3 and r.stderr.count("\n") == 1 and not left, "files of %d bytes at most: %s" % (n, " ".join(line[:2])),
+            left = [f for f in sorted(os.listdir(FOLDER)) if f not in before and
+                    not f.startswith("none.sqlite")]
+            tap.ok(r.returncode == 3 and r.stderr.count("\n") == 1 and not left,
+                   "files of %d bytes at most: %s" % (n, " ".join(line[:2])),
                    "%d %s%s" % (r.returncode, r.stderr, left))
     r = call("texcell-wu", "export", RESULT, "-o", "small", preexec_fn=limit(10))
-    tap.ok(r.returncode == 3 and r.stderr.count("\n") == 1, "files of 10 bytes at most: export", "%d %s" % (r.returncode, r.stderr))
+    tap.ok(r.returncode == 3 and r.stderr.count("\n") == 1, "files of 10 bytes at most: export",
+           "%d %s" % (r.returncode, r.stderr))
 
 
 def main():
     with open(PICTURE, "wb") as f:
         f.write(workunit.png(np.random.default_rng(3).integers(0, 256, (40, 50)).astype(np.uint8)))
-    r = call("texcell-wu", "pack", "--analysis", "glcm", "--param", "levels=[8]", "-o", UNIT, PICTURE)
+    r = call("texcell-wu", "pack", "--analysis", "glcm", "--param", "levels=[8]", "-o", UNIT,
+             PICTURE)
     tap.ok(r.returncode == 0, "a work unit", r.stderr)
     r = call("texcell", "run", UNIT, "-o", RESULT, "--device", "cpu", "--quiet")
     tap.ok(r.returncode == 0, "its result", r.stderr)

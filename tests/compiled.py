@@ -31,7 +31,8 @@ def make(name, folder):
     os.mkdir(part)
     for i, (parameters, items) in enumerate(analyses.load(name).JOBS.values()):
         unit = workunit.write(os.path.join(work, "%d.zip" % i), name, parameters, items)
-        tap.run([tap.TEXCELL, "run", unit, "-o", unit + ".npz", "--device", "opencl", "--quiet"], env=dict(os.environ, POCL_CACHE_DIR=part))
+        tap.run([tap.TEXCELL, "run", unit, "-o", unit + ".npz", "--device", "opencl", "--quiet"],
+                env=dict(os.environ, POCL_CACHE_DIR=part))
     os.rename(part, folder)
 
 

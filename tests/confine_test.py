@@ -28,7 +28,8 @@ def files():
         os.makedirs(path(name))
     y, x = np.indices((40, 50))
     picture = np.where((y % 12 < 5) & (x % 14 < 6), 40, 200).astype(np.uint8)
-    unit = workunit.write(path("download/3f/drops_1.zip"), "cellcount", {"labels": True, "threshold": 128}, [item("a", [picture])])
+    unit = workunit.write(path("download/3f/drops_1.zip"), "cellcount",
+                          {"labels": True, "threshold": 128}, [item("a", [picture])])
     up = [path("upload", n) for n in ("drops_1_0_r1_0", "drops_1_1_r2_0", "drops_1_2_r3_0")]
     run = tap.run([tap.TEXCELL, "run", unit, "-o", up[0], "--device", "cpu", "--quiet"])
     tap.ok(run.returncode == 0, "the result", run.stderr)
@@ -50,7 +51,8 @@ MAKES, LOCKS = 1, 2            # of OS_CALLS_
 def broken(argv, at, calls=None, expect=None):
     """Runs it with somebody inside; its end, what that one did, how much was tried. calls: what it
     is confined for."""
-    env = dict(os.environ, LD_PRELOAD=LIBRARY, BREAK_AT=at, BREAK_VICTIM=path("victim"), BREAK_FOLDER=path("elsewhere"), TMPDIR=path("private"),
+    env = dict(os.environ, LD_PRELOAD=LIBRARY, BREAK_AT=at, BREAK_VICTIM=path("victim"),
+               BREAK_FOLDER=path("elsewhere"), TMPDIR=path("private"),
                BREAK_INHERITED=str(INHERITED))
     env["BREAK_AT"], _, env["BREAK_FROM"] = at.partition("@")
     if calls is not None:
@@ -58,41 +60,52 @@ def broken(argv, at, calls=None, expect=None):
     ends, pair = os.pipe(), socket.socketpair()
     with open(path("log"), "w+") as log:
         given = [ends[1], pair[0].fileno(), log.fileno()]
-        run = subprocess.run(argv, cwd=path("tmp_host"), env=env, stdin=pair[1], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-                             timeout=180, close_fds=False, preexec_fn=lambda: [os.dup2(fd, INHERITED + i) for i, fd in enumerate(given)])
+        run = subprocess.run(argv, cwd=path("tmp_host"), env=env, stdin=pair[1],
+                             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                             timeout=180, close_fds=False, preexec_fn=lambda: [
+                                 os.dup2(fd, INHERITED + i) for i, fd in enumerate(given)])
     for fd in ends:
         os.close(fd)
     for end in pair:
         end.close()
-    return run, re.findall("broke out: (.*)", run.stderr), sum(int(n) for n in re.findall("tried: ([0-9]+)", run.stderr))
+    return (run, re.findall("broke out: (.*)", run.stderr),
+            sum(int(n) for n in re.findall("tried: ([0-9]+)", run.stderr)))
 
 
 def tables():
     """The filter that is written, asked about each call, here and for another processor."""
     for name, compiler, runner in (("this processor", os.environ.get("CC", "cc"), []),
-                                   ("arm64", "aarch64-linux-gnu-gcc", ["qemu-aarch64-static", "-L", "/usr/aarch64-linux-gnu"])):
+                                   ("arm64", "aarch64-linux-gnu-gcc",
+                                    ["qemu-aarch64-static", "-L", "/usr/aarch64-linux-gnu"])):
         if not all(shutil.which(program) for program in [compiler.split()[0], *runner[:1]]):
             tap.skip("the list of calls, " + name, "no compiler")
             continue
         program = path("call_filter")
-        made = tap.run([*compiler.split(), "-std=gnu11", "-D_GNU_SOURCE", "-I", tap.SRC, "-I", tap.BUILD, "-o", program,
+        made = tap.run([*compiler.split(), "-std=gnu11", "-D_GNU_SOURCE", "-I", tap.SRC, "-I",
+                        tap.BUILD, "-o", program,
                         os.path.join(tap.SRC, "tests", "faults", "call_filter.c")])
         run = tap.run([*runner, program]) if made.returncode == 0 else made
         asked = re.search(r"([0-9]+) asked, 0 wrong", run.stdout)
-        tap.ok(run.returncode == 0 and asked and int(asked.group(1)) > 500000, "the list of calls, " + name, run.stdout[-2000:] + run.stderr)
+        tap.ok(run.returncode == 0 and asked and int(asked.group(1)) > 500000,
+               "the list of calls, " + name, run.stdout[-2000:] + run.stderr)
 
 
 def no_landlock(unit, result):
     """A kernel that has none: programs say so, and do their work."""
     program = path("no_landlock")
-    made = tap.run([os.environ.get("CC", "cc"), "-o", program, os.path.join(tap.SRC, "tests", "faults", "no_landlock.c")])
+    made = tap.run([os.environ.get("CC", "cc"), "-o", program,
+                    os.path.join(tap.SRC, "tests", "faults", "no_landlock.c")])
     tap.ok(made.returncode == 0, "no_landlock.c compiles", made.stderr)
     version = tap.run([program, tap.TEXCELL_VALIDATE, "--version"]).stdout
-    tap.ok("not confined when it reads files: no Landlock" in version, "no Landlock: --version says so", version)
-    for argv in ([tap.TEXCELL, "run", unit, "-o", path("no_landlock.npz"), "--device", "cpu", "--quiet"], [tap.TEXCELL_VALIDATE, "check", unit, result],
-                 [tap.TEXCELL_ASSIMILATE, "--db", path("no_landlock.sqlite"), unit, result], [tap.TEXCELL_WU, "show", result]):
+    tap.ok("not confined when it reads files: no Landlock" in version,
+           "no Landlock: --version says so", version)
+    for argv in ([tap.TEXCELL, "run", unit, "-o", path("no_landlock.npz"), "--device", "cpu",
+                  "--quiet"], [tap.TEXCELL_VALIDATE, "check", unit, result],
+                 [tap.TEXCELL_ASSIMILATE, "--db", path("no_landlock.sqlite"), unit, result],
+                 [tap.TEXCELL_WU, "show", result]):
         run = tap.run([program, *argv])
-        tap.ok(run.returncode == 0, "no Landlock: %s" % " ".join(os.path.basename(a) for a in argv[:2]), run.stderr)
+        tap.ok(run.returncode == 0,
+               "no Landlock: %s" % " ".join(os.path.basename(a) for a in argv[:2]), run.stderr)
 
 
 def main():
@@ -101,15 +114,18 @@ def main():
     tap.ok(made.returncode == 0, "break_out.c compiles", made.stderr)
     tables()
     version = tap.run([tap.TEXCELL_VALIDATE, "--version"]).stdout
-    tap.ok(("confined by Landlock" in version) != ("not confined" in version), "--version says whether there is a Landlock", version)
+    tap.ok(("confined by Landlock" in version) != ("not confined" in version),
+           "--version says whether there is a Landlock", version)
     if "not confined" in version or tap.sanitized():
-        tap.skip("who is inside gets nowhere", "no Landlock, or a build that does not confine itself")
+        tap.skip("who is inside gets nowhere",
+                 "no Landlock, or a build that does not confine itself")
         tap.done()
     landlock = int(re.search("Landlock ([0-9]+)", version).group(1))
     unit, up = files()
     no_landlock(unit, up[0])
     victim, elsewhere, private = path("victim"), path("elsewhere"), path("private")
-    run = broken([tap.TEXCELL, "run", unit, "-o", path("r.npz"), "--device", "cpu", "--quiet"], "drops_1.zip")
+    run = broken([tap.TEXCELL, "run", unit, "-o", path("r.npz"), "--device", "cpu", "--quiet"],
+                 "drops_1.zip")
     tap.ok(len(run[1]) > 15, "somebody does harm in a program that is not confined", run[0].stderr)
     for name in os.listdir(elsewhere):
         os.remove(os.path.join(elsewhere, name))
@@ -121,25 +137,36 @@ def main():
     both = MAKES | LOCKS
     cases = [
         ([validate, "check", unit, up[0]], "drops_1_0_r1_0", 0, 0),
-        ([validate, "verify", "--fraction", "1", "--threads", "2", unit, up[0]], "drops_1_0_r1_0", 0, 0),
+        ([validate, "verify", "--fraction", "1", "--threads", "2", unit, up[0]], "drops_1_0_r1_0",
+         0, 0),
         ([validate, "compare", up[0], up[2]], "drops_1_0_r1_0", 0, 0),
-        ([validate, "script-init", "--accepted", path("accepted"), "--quarantine", path("quarantine"), "--alone", path("none"), up[0]],
+        ([validate, "script-init", "--accepted", path("accepted"), "--quarantine",
+          path("quarantine"), "--alone", path("none"), up[0]],
          private, 0, MAKES),
         ([validate, "script-compare", up[0], up[2]], private, 0, MAKES),
-        ([validate, "script-init", "--accepted", path("accepted"), "--quarantine", path("quarantine"), path("upload/x_0_r1_0")],
+        ([validate, "script-init", "--accepted", path("accepted"), "--quarantine",
+          path("quarantine"), path("upload/x_0_r1_0")],
          private, 2, MAKES),
-        ([validate, "script-init", "--accepted", path("accepted"), "--quarantine", path("quarantine"), up[1]], private, 2, MAKES),
-        ([assimilate, "script", "--db", path("db", "d.sqlite"), "--accepted", path("accepted"), "5", up[0]], private, 0, both),
-        ([assimilate, "script", "--db", path("db", "d.sqlite"), "6", path("upload/missing_0_r1_0")], private, 0, both),
+        ([validate, "script-init", "--accepted", path("accepted"), "--quarantine",
+          path("quarantine"), up[1]], private, 2, MAKES),
+        ([assimilate, "script", "--db", path("db", "d.sqlite"), "--accepted", path("accepted"), "5",
+          up[0]], private, 0, both),
+        ([assimilate, "script", "--db", path("db", "d.sqlite"), "6", path("upload/missing_0_r1_0")],
+         private, 0, both),
         ([assimilate, "--db", path("db", "e.sqlite"), unit, up[0]], "drops_1_0_r1_0", 0, both),
         # It is open before the process is confined, and its tables lie behind its schema.
-        ([assimilate, "export", "--db", path("db", "e.sqlite"), "-o", path("tables_of_all")], "e.sqlite@98304", 0, both),
-        ([assimilate, "report", "--db", path("db", "e.sqlite"), "-o", path("pages/all.html")], "e.sqlite@98304", 0, both),
+        ([assimilate, "export", "--db", path("db", "e.sqlite"), "-o", path("tables_of_all")],
+         "e.sqlite@98304", 0, both),
+        ([assimilate, "report", "--db", path("db", "e.sqlite"), "-o", path("pages/all.html")],
+         "e.sqlite@98304", 0, both),
         ([wu, "show", up[0]], "drops_1_0_r1_0", 0, 0),
         ([wu, "show", "--needs", unit], "drops_1.zip", 0, 0),
-        ([wu, "export", up[0], "--images", unit, "--tiff", "--geojson", "-o", path("tables")], "drops_1_0_r1_0", 0, both),
-        ([wu, "report", up[0], "--images", unit, "-o", path("pages/p.html")], "drops_1_0_r1_0", 0, both),
-        ([wu, "pack", "--analysis", "voting", "--param", "radius=4", "-o", path("pages/w.zip"), path("pictures/a.png")], "w.zip", 0, both),
+        ([wu, "export", up[0], "--images", unit, "--tiff", "--geojson", "-o", path("tables")],
+         "drops_1_0_r1_0", 0, both),
+        ([wu, "report", up[0], "--images", unit, "-o", path("pages/p.html")], "drops_1_0_r1_0", 0,
+         both),
+        ([wu, "pack", "--analysis", "voting", "--param", "radius=4", "-o", path("pages/w.zip"),
+          path("pictures/a.png")], "w.zip", 0, both),
     ]
     shutil.copy(unit, path("download/x.zip"))
     with open(path("upload/x_0_r1_0"), "wb") as f:
@@ -149,22 +176,31 @@ def main():
         alone = sorted(os.listdir(elsewhere))
         run, out, n = broken(argv, at, calls)
         # What older ones do not know of.
-        out = [o for o in out if not (landlock < 3 and "O_TRUNC" in o) and not (landlock < 6 and "tgkill" in o)]
+        out = [o for o in out if not (landlock < 3 and "O_TRUNC" in o) and
+               not (landlock < 6 and "tgkill" in o)]
         with open(victim) as f:
             whole = f.read() == "a secret" or landlock < 3
-        tap.ok(not out and whole and sorted(os.listdir(elsewhere)) == alone, "%s: none of %d ways leads out" % (title, n), run.stderr)
-        tap.ok(run.returncode == code and (n > 0 or "missing" in title), "%s: exit %d all the same" % (title, code), "exit %d %s" % (run.returncode, run.stderr))
-    tap.ok(os.listdir(path("private")) == [], "no private copy is left", os.listdir(path("private")))
-    tap.ok(sorted(os.listdir(path("quarantine"))) == ["drops_1_1_r2_0", "x_0_r1_0"], "what was refused is in quarantine",
+        tap.ok(not out and whole and sorted(os.listdir(elsewhere)) == alone,
+               "%s: none of %d ways leads out" % (title, n), run.stderr)
+        tap.ok(run.returncode == code and (n > 0 or "missing" in title), "%s: exit %d "
+               "all the same" % (title, code), "exit %d %s" % (run.returncode, run.stderr))
+    tap.ok(os.listdir(path("private")) == [], "no private copy is left",
+           os.listdir(path("private")))
+    tap.ok(sorted(os.listdir(path("quarantine"))) == ["drops_1_1_r2_0", "x_0_r1_0"],
+           "what was refused is in quarantine",
            os.listdir(path("quarantine")))
-    tap.ok(sorted(os.listdir(path("db"))) == ["d.sqlite", "d.sqlite-shm", "d.sqlite-wal", "d.sqlite.files", "e.sqlite", "e.sqlite-shm", "e.sqlite-wal",
+    tap.ok(sorted(os.listdir(path("db"))) == ["d.sqlite", "d.sqlite-shm", "d.sqlite-wal",
+                                              "d.sqlite.files", "e.sqlite", "e.sqlite-shm",
+                                              "e.sqlite-wal",
                                                "e.sqlite.files"],
            "the data sets and their files", os.listdir(path("db")))
     # A data set that somebody has switched to another kind of log.
     with contextlib.closing(sqlite3.connect(path("db", "d.sqlite"))) as db:
-        tap.ok(db.execute("PRAGMA journal_mode=DELETE").fetchone()[0] == "delete", "no write-ahead log")
+        tap.ok(db.execute("PRAGMA journal_mode=DELETE").fetchone()[0] == "delete",
+               "no write-ahead log")
     shutil.copy(up[0], path("upload/y_0_r1_0"))
-    run = tap.run([assimilate, "script", "--db", path("db", "d.sqlite"), "7", path("upload/y_0_r1_0")], cwd=path("tmp_host"))
+    run = tap.run([assimilate, "script", "--db", path("db", "d.sqlite"), "7",
+                   path("upload/y_0_r1_0")], cwd=path("tmp_host"))
     tap.ok(run.returncode == 0, "it is stored all the same", run.stderr)
     # BOINC's fan-out may be spread over disks by links, uploads too.
     os.makedirs(path("other_disk"))
@@ -172,7 +208,8 @@ def main():
     os.symlink(path("other_disk/3f"), path("download/3f"))
     os.rename(path("upload"), path("other_disk/upload"))
     os.symlink(path("other_disk/upload"), path("upload"))
-    run = tap.run([validate, "script-init", "--accepted", path("accepted"), up[0]], cwd=path("tmp_host"))
+    run = tap.run([validate, "script-init", "--accepted", path("accepted"), up[0]],
+                  cwd=path("tmp_host"))
     tap.ok(run.returncode == 0, "folders that are links", run.stderr)
     tap.done()
 

@@ -28,7 +28,8 @@ ENV = dict(os.environ, POCL_CACHE_DIR=compiled.copy(ROOT), ASAN_OPTIONS="verify_
 
 
 def library(name):
-    made = tap.run([os.environ.get("CC", "cc"), "-shared", "-fPIC", "-O1", "-o", os.path.join(ROOT, name + ".so"),
+    made = tap.run([os.environ.get("CC", "cc"), "-shared", "-fPIC", "-O1", "-o",
+                    os.path.join(ROOT, name + ".so"),
                     os.path.join(tap.SRC, "tests", "resume", name + ".c"), "-ldl"])
     if not tap.ok(made.returncode == 0, name + ".c compiles", made.stderr):
         tap.done()
@@ -45,8 +46,10 @@ class Job:
     least that they can."""
 
     def __init__(self, analysis, title, parameters, items):
-        self.name, self.opencl = "%s_%s" % (analysis, title.replace(" ", "_")), analyses.has_opencl(analysis)
-        self.unit = workunit.write(os.path.join(ROOT, self.name + ".zip"), analysis, parameters, items)
+        self.name, self.opencl = ("%s_%s" % (analysis, title.replace(" ", "_")),
+                                  analyses.has_opencl(analysis))
+        self.unit = workunit.write(os.path.join(ROOT, self.name + ".zip"), analysis, parameters,
+                                   items)
         folder = os.path.join(ROOT, self.name)
         os.mkdir(folder)
         begin = time.monotonic()
@@ -59,9 +62,12 @@ class Job:
         self.expected, self.calls = content(os.path.join(folder, "r.npz")), int(content(count))
 
     def start(self, folder, threads, *libraries, device="cpu", **more):
-        env = dict(ENV, LD_PRELOAD=":".join(libraries + (SHORT_STEPS,)), TEXCELL_TEST_CHECKPOINT_EVERY_CALLS="1", **more)
-        return subprocess.Popen([tap.TEXCELL_TEST, "run", self.unit, "-o", os.path.join(folder, "r.npz"), "--device", device,
-                                 "--threads", str(threads), "--quiet"], env=env, stderr=subprocess.PIPE, errors="replace",
+        env = dict(ENV, LD_PRELOAD=":".join(libraries + (SHORT_STEPS,)),
+                   TEXCELL_TEST_CHECKPOINT_EVERY_CALLS="1", **more)
+        return subprocess.Popen([tap.TEXCELL_TEST, "run", self.unit, "-o",
+                                 os.path.join(folder, "r.npz"), "--device", device,
+                                 "--threads", str(threads), "--quiet"], env=env,
+                                stderr=subprocess.PIPE, errors="replace",
                                 universal_newlines=True)
 
     def finish(self, folder, threads, *libraries, **more):
@@ -77,7 +83,8 @@ class Job:
         for name in left:
             os.remove(os.path.join(folder, name))
         return None if code == 0 and same and left == ["r.npz"] else \
-            "%s: exit %s, bytes %s, files %s\n%s" % (self.name, code, "equal" if same else "differ", left, errors)
+            "%s: exit %s, bytes %s, files %s\n%s" % (self.name, code, "equal" if same else "differ",
+                                                     left, errors)
 
 
 class Lane(threading.Thread):
@@ -85,7 +92,8 @@ class Lane(threading.Thread):
 
     def __init__(self, number, jobs, opencl):
         super().__init__()
-        self.number, self.jobs, self.opencl, self.rng = number, jobs, opencl, random.Random("%d %d" % (SEED, number))
+        self.number, self.jobs, self.opencl, self.rng = (number, jobs, opencl,
+                                                         random.Random("%d %d" % (SEED, number)))
         self.killed, self.ends, self.faults = dict.fromkeys(jobs, 0), 0, []
 
     def start_one(self, job, folder):
@@ -100,7 +108,8 @@ class Lane(threading.Thread):
         try:
             errors = p.communicate(timeout=PATIENCE if by_call else pause)[1]
             if device == "cpu" and p.returncode == 0:
-                job.seconds = min(job.seconds, time.monotonic() - begin)     # other work slows it down at times
+                # other work slows it down at times
+                job.seconds = min(job.seconds, time.monotonic() - begin)
         except subprocess.TimeoutExpired:
             p.send_signal(signal.SIGKILL)
             errors = p.communicate()[1]
@@ -138,7 +147,8 @@ def kills(jobs, opencl):
     for job in jobs:
         tap.note("%s: killed %d times" % (job.name, sum(lane.killed[job] for lane in lanes)))
     tap.ok(not faults, "%d kills, %d results: no other byte, nothing left behind" %
-           (sum(sum(lane.killed.values()) for lane in lanes), sum(lane.ends for lane in lanes)), "\n".join(faults))
+           (sum(sum(lane.killed.values()) for lane in lanes), sum(lane.ends for lane in lanes)),
+           "\n".join(faults))
 
 
 # --- power cuts ----------------------------------------------------------------------------------
@@ -154,14 +164,16 @@ def fill(folder, files):
 def cut(folder, files, events, rng):
     """The disk after a cut at a random event, or at the end."""
     disk = power.Disk(folder, files)
-    for event in events[:rng.choice((len(events), *(rng.randrange(len(events) + 1) for _ in range(7))))]:
+    for event in events[
+            :rng.choice((len(events), *(rng.randrange(len(events) + 1) for _ in range(7))))]:
         disk.do(*event)
     return disk, disk.after_cut(rng)
 
 
 def cuts_of_job(job, n, rng):
     """From the beginning, and from what a cut has left, up to three times."""
-    folder, record = os.path.join(ROOT, job.name + "_power"), os.path.join(ROOT, job.name + ".record")
+    folder, record = (os.path.join(ROOT, job.name + "_power"),
+                      os.path.join(ROOT, job.name + ".record"))
     faults, done, states = [], 0, [{}]
     os.mkdir(folder)
     while done < n:
@@ -176,12 +188,15 @@ def cuts_of_job(job, n, rng):
             disk, files_then = cut(folder, files, events, rng)
             states.append(files_then)
             if files_then.get("r.npz", job.expected if not disk.marks else None) != job.expected:
-                faults.append("cut %d: %s: %s" % (done, job.name, "half a result" if "r.npz" in files_then else "its result is lost"))
+                faults.append("cut %d: %s: %s" % (done, job.name,
+                                                  "half a result" if "r.npz" in files_then
+                                                  else "its result is lost"))
             fill(folder, files_then)
             fault = job.finish(folder, 2)
             done += 1
             if fault:
-                faults.append("cut %d: left %s\n%s" % (done, {k: len(v) for k, v in files_then.items()}, fault))
+                faults.append("cut %d: left %s\n%s" %
+                              (done, {k: len(v) for k, v in files_then.items()}, fault))
     return done, faults
 
 
@@ -191,7 +206,8 @@ def power_cuts(jobs):
     for job in jobs if CUTS >= len(jobs) else rng.sample(jobs, CUTS):
         n, found = cuts_of_job(job, share, rng)
         done, faults = done + n, faults + found
-    tap.ok(not faults, "%d power cuts: no other byte, nothing left behind" % done, "\n".join(faults[:5]))
+    tap.ok(not faults, "%d power cuts: no other byte, nothing left behind" % done,
+           "\n".join(faults[:5]))
 
 
 def data_set(jobs):
@@ -207,9 +223,11 @@ def data_set(jobs):
     db = os.path.join(folder, "d.sqlite")
 
     def store(number, upload, **more):
-        return tap.run([tap.TEXCELL_ASSIMILATE, "script", "--db", db, "--workunits", ROOT, str(number), upload],
+        return tap.run([tap.TEXCELL_ASSIMILATE, "script", "--db", db, "--workunits", ROOT,
+                        str(number), upload],
                        env=dict(ENV, **more), cwd=os.path.join(ROOT, "tmp_host"))
-    tap.run([tap.TEXCELL_ASSIMILATE, "create", "--db", db], env=dict(ENV, LD_PRELOAD=RECORD, RECORD=record))
+    tap.run([tap.TEXCELL_ASSIMILATE, "create", "--db", db],
+            env=dict(ENV, LD_PRELOAD=RECORD, RECORD=record))
     for number, upload in uploads:
         p = store(number, upload, LD_PRELOAD=RECORD, RECORD=record)
         if not tap.ok(p.returncode == 0, "stored: " + os.path.basename(upload), p.stderr):
@@ -230,7 +248,8 @@ def data_set(jobs):
             base.close()
 
     def kept(found):
-        return {n: hashlib.sha256(content(os.path.join(db + ".files", k))).hexdigest() for n, k in found.items() if k}
+        return {n: hashlib.sha256(content(os.path.join(db + ".files", k))).hexdigest()
+                for n, k in found.items() if k}
     whole = kept(rows()[1])
     for i in range(cuts):
         for path, _, names in os.walk(folder):
@@ -244,16 +263,21 @@ def data_set(jobs):
             faults.append("cut %d: %s, lost %s, there %s" % (i, good, wrong, sorted(found)))
     tap.run([tap.TEXCELL_ASSIMILATE, "create", "--db", db])
     again = [store(*u) for u in uploads]
-    tap.ok(all(p.returncode == 0 for p in again) and len(rows()[1]) == len(uploads), "after the last one all is stored again",
+    tap.ok(all(p.returncode == 0 for p in again) and len(rows()[1]) == len(uploads),
+           "after the last one all is stored again",
            "\n".join(p.stderr for p in again))
-    tap.ok(not faults, "%d power cuts of a data set: what was stored is there, with its files" % cuts, "\n".join(faults[:5]))
+    tap.ok(not faults, "%d power cuts of a data set: what was stored is there, with its files" %
+           cuts, "\n".join(faults[:5]))
 
 
 def main():
     tap.note("CRASH_SEED=%d" % SEED)
     opencl = "usable" in tap.run([tap.TEXCELL, "devices"], env=ENV).stdout
-    jobs = [Job(name, title, *job) for name, of in analyses.each() for title, job in of.JOBS.items()]
-    tap.note("%d jobs, %.2f s in the mean, %s" % (len(jobs), sum(j.seconds for j in jobs) / len(jobs), "with OpenCL" if opencl else "no OpenCL"))
+    jobs = [Job(name, title, *job) for name, of in analyses.each()
+            for title, job in of.JOBS.items()]
+    tap.note("%d jobs, %.2f s in the mean, %s" % (len(jobs),
+                                                  sum(j.seconds for j in jobs) / len(jobs),
+                                                  "with OpenCL" if opencl else "no OpenCL"))
     power_cuts(jobs)
     if os.path.exists(tap.TEXCELL_ASSIMILATE):
         data_set(jobs)

@@ -22,11 +22,14 @@ TAKEN = (20, 40)
 
 def scores_of(folder, kind, names, offset, contrast, suggested):
     """F1 of each picture with two constants changed."""
-    given = {"min_contrast": json.dumps({"full_area": suggested["min_contrast"]["full_area"], "percent": contrast})}
+    given = {"min_contrast": json.dumps({"full_area": suggested["min_contrast"]["full_area"],
+                                         "percent": contrast})}
     if "offset_percent" in suggested:
         given["offset_percent"] = str(offset)
-    labels, _ = nuclei.analysed(folder, kind, names, *[w for k, v in given.items() for w in ("--param", "%s=%s" % (k, v))])
-    return [nuclei.f1(labels[n], nuclei.read(os.path.join(folder, kind, n + "_truth.png"))) for n in names]
+    labels, _ = nuclei.analysed(folder, kind, names, *[w for k, v in given.items()
+                                                       for w in ("--param", "%s=%s" % (k, v))])
+    return [nuclei.f1(labels[n], nuclei.read(os.path.join(folder, kind, n + "_truth.png")))
+            for n in names]
 
 
 def parameters(text):
@@ -58,16 +61,21 @@ def main():
     for kind, own in by_kind.items():
         best = np.mean([v for k, v in by_kind.items() if k != kind], axis=0).argmax()
         lost.append(own.max() - own[best])
-        tap.note("%-8s with what is taken, %s: F1 %.3f; with what is best on the others, %s: %.3f; with its own best, %s: %.3f" %
+        tap.note("%-8s with what is taken, %s: F1 %.3f; with what is best on the others, %s: %.3f; "
+                 "with its own best, %s: %.3f" %
                  (kind, TAKEN, own[taken], grid[best], own[best], grid[own.argmax()], own.max()))
     tap.note("one kind held back: %.3f is lost to its own best, on average" % np.mean(lost))
     for here in (0, 1):
         learnt, other = (np.mean([h[k] for h in halves.values()], axis=0) for k in (here, 1 - here))
-        tap.note("half %d says %s: F1 %.3f on the other, of which the best is %.3f, and what is taken %.3f" %
-                 (here + 1, grid[learnt.argmax()], other[learnt.argmax()], other.max(), other[taken]))
+        tap.note("half %d says %s: F1 %.3f on the other, of which the best is %.3f, and what "
+                 "is taken %.3f" %
+                 (here + 1, grid[learnt.argmax()], other[learnt.argmax()], other.max(),
+                  other[taken]))
     mean = np.mean(list(by_kind.values()), axis=0)
-    tap.ok(mean.max() - mean[taken] < 0.02, "what is taken is within 0.02 of what is best on all kinds", "%.3f, %.3f" % (mean[taken], mean.max()))
-    tap.ok(np.mean(lost) < 0.04, "a kind that is held back loses less than 0.04", "%.3f" % np.mean(lost))
+    tap.ok(mean.max() - mean[taken] < 0.02, "what is taken is within 0.02 of what is best "
+           "on all kinds", "%.3f, %.3f" % (mean[taken], mean.max()))
+    tap.ok(np.mean(lost) < 0.04, "a kind that is held back loses less than 0.04",
+           "%.3f" % np.mean(lost))
     tap.done()
 
 

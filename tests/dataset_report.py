@@ -40,50 +40,69 @@ def fill():
     stack[1:5, 5:25, 5:35] = 200
     stack[2:4, 8:20, 8:30] = 20
     for name, analysis, parameters, items in (
-            ("cells", "cellcount", {"labels": True, "threshold": 128, "polarity": "bright"}, [workunit.item("a", [report_test.spots((90, 120), 14)])]),
-            ("walls", "volume", {"membrane": 100, "labels": True}, [workunit.item("s", list(stack), spacing=[])]),
-            ("texture", "glcm", {"levels": [16], "distances": [1, 2], "window": {"radius": 3}}, [workunit.item("g%d" % i, [report_test.spots((40, 50), 3)]) for i in range(9)])):
+            ("cells", "cellcount", {"labels": True, "threshold": 128, "polarity": "bright"},
+             [workunit.item("a", [report_test.spots((90, 120), 14)])]),
+            ("walls", "volume", {"membrane": 100, "labels": True},
+             [workunit.item("s", list(stack), spacing=[])]),
+            ("texture", "glcm", {"levels": [16], "distances": [1, 2], "window": {"radius": 3}},
+             [workunit.item("g%d" % i, [report_test.spots((40, 50), 3)]) for i in range(9)])):
         _, result = report_test.made(analysis, parameters, items, os.path.join(FOLDER, name))
         unit = result[:-4] + ".zip"
         r = assimilate("--db", DB, unit, result)
         tap.ok(r.returncode == 0, name + " is stored", r.stderr)
     assimilate("script", "--db", DB, "--error", "4", EVIL, "77", "0")
     db = sqlite3.connect(DB)
-    db.execute("INSERT INTO refused(kind, reason, name, wu_id, result, stored) VALUES('invalid', ?, 'u_1', 3, 'u_1_r42_0', '2026-01-01T00:00:00Z')",
+    db.execute("INSERT INTO refused(kind, reason, name, wu_id, result, stored) VALUES('invalid', "
+               "?, 'u_1', 3, 'u_1_r42_0', '2026-01-01T00:00:00Z')",
                ("/home/boinc/projects/x/upload/3f/u_1_r42_0: result.json: " + EVIL,))
     db.execute("UPDATE items SET name = ? WHERE name = 'g0'", (EVIL,))
     db.commit()
     columns = {row[1] for row in db.execute("PRAGMA table_info(volume_cells)")}
-    tap.ok("volume_voxels" in columns and "volume" not in columns, "volumes without a spacing are not next to those in micrometres", columns)
+    tap.ok("volume_voxels" in columns and "volume" not in columns,
+           "volumes without a spacing are not next to those in micrometres", columns)
     db.close()
 
 
 def main():
     fill()
     r = assimilate("report", "--db", DB, "-o", PAGE)
-    tap.ok(r.returncode == 0 and r.stdout == PAGE + "\n" and r.stderr == "", "the page, which is named", r.stdout + r.stderr)
+    tap.ok(r.returncode == 0 and r.stdout == PAGE + "\n" and r.stderr == "",
+           "the page, which is named", r.stdout + r.stderr)
     with open(PAGE) as f:
         text = f.read()
     tags = Tags()
     tags.feed(text)
-    tap.ok("img" not in tags.seen and "b" not in tags.seen and tags.words.count(EVIL) == 3, "names bring no elements into the page, and are shown", tags.words.count(EVIL))
-    tap.ok(FOLDER not in text and "/home/boinc" not in text and "u_1_r42_0: result.json" in text, "no folder is told")
+    tap.ok("img" not in tags.seen and "b" not in tags.seen and tags.words.count(EVIL) == 3,
+           "names bring no elements into the page, and are shown", tags.words.count(EVIL))
+    tap.ok(FOLDER not in text and "/home/boinc" not in text and "u_1_r42_0: result.json" in text,
+           "no folder is told")
     counted = re.findall(r"<strong>(\d+)</strong> ([a-z ]+)</span>", text)
-    tap.ok(counted == [("3", "units"), ("11", "items"), ("1", "refused"), ("1", "given up")], "what there is is counted", counted)
-    tap.ok("too many results without agreement" in text or "given up" in text and "invalid" in text, "reasons are told")
-    tap.ok(text.count("class=thumb>") == 2 and text.count("data:image/png") == 2, "pictures of those whose result was kept", text.count("class=thumb>"))
-    tap.ok("<h3>cellcount_regions</h3>" in text and "<h3>glcm_features</h3>" in text and ", levels 16, distance 1" in text
-           and "<figcaption>area</figcaption>" in text and "centroid_x</figcaption>" not in text, "how numbers are spread")
+    tap.ok(counted == [("3", "units"), ("11", "items"), ("1", "refused"), ("1", "given up")],
+           "what there is is counted", counted)
+    tap.ok("too many results without agreement" in text or "given up" in text and "invalid" in text,
+           "reasons are told")
+    tap.ok(text.count("class=thumb>") == 2 and text.count("data:image/png") == 2,
+           "pictures of those whose result was kept", text.count("class=thumb>"))
+    tap.ok("<h3>cellcount_regions</h3>" in text and "<h3>glcm_features</h3>" in text and
+           ", levels 16, distance 1" in text
+           and "<figcaption>area</figcaption>" in text and "centroid_x</figcaption>" not in text,
+           "how numbers are spread")
     for width in (400, 800, 1400):
-        said = report_test.in_browser(PAGE, "return [innerWidth, document.documentElement.scrollWidth, document.title, performance.getEntriesByType('resource')"
-                                      ".filter(e => !e.name.startsWith('data:')).length]", width)
-        tap.ok(said is not None and said[1] <= said[0] and said[3] == 0 and said[2] == "Data set", "%d pixels wide: nothing sticks out, nothing is asked for" % width, said)
-    said = report_test.in_browser(PAGE, "const t = document.querySelector('table'), h = [...t.tHead.rows[0].cells].findIndex(c => c.textContent == 'items'); "
-                                  "t.tHead.rows[0].cells[h].click(); return [...t.tBodies[0].rows].map(r => +r.cells[h].textContent)")
+        said = report_test.in_browser(PAGE, "return [innerWidth, "
+                                      "document.documentElement.scrollWidth, document.title, "
+                                      "performance.getEntriesByType('resource').filter(e => "
+                                      "!e.name.startsWith('data:')).length]", width)
+        tap.ok(said is not None and said[1] <= said[0] and said[3] == 0 and said[2] == "Data set",
+               "%d pixels wide: nothing sticks out, nothing is asked for" % width, said)
+    said = report_test.in_browser(PAGE, "const t = document.querySelector('table'), h = "
+                                  "[...t.tHead.rows[0].cells].findIndex(c => c.textContent == "
+                                  "'items'); t.tHead.rows[0].cells[h].click(); return "
+                                  "[...t.tBodies[0].rows].map(r => +r.cells[h].textContent)")
     tap.ok(said == [1, 1, 9], "its tables sort", said)
     before = text
     r = assimilate("report", "--db", os.path.join(FOLDER, "none.sqlite"), "-o", PAGE)
-    tap.ok(r.returncode != 0 and open(PAGE).read() == before, "a data set that is not there leaves the page", r.stderr)
+    tap.ok(r.returncode != 0 and open(PAGE).read() == before,
+           "a data set that is not there leaves the page", r.stderr)
     r = assimilate("report", "--db", DB, "-o", os.path.join(FOLDER, "nowhere", "page.html"))
     tap.ok(r.returncode == 3 and "cannot write" in r.stderr, "a folder that is not there", r.stderr)
     for args in (["--db", DB], ["-o", PAGE], ["--db", DB, "-o", PAGE, "x"]):
@@ -92,8 +111,10 @@ def main():
         with open(os.path.join(DB + ".files", file), "r+b") as f:
             f.truncate(100)
     r = assimilate("report", "--db", DB, "-o", PAGE)
-    tap.ok(r.returncode == 0 and "class=thumb>" not in open(PAGE).read(), "kept files that are damaged are left out", r.stderr)
-    tap.ok(not [f for f in os.listdir(FOLDER) if f.endswith(".tmp")], "nothing is left behind", os.listdir(FOLDER))
+    tap.ok(r.returncode == 0 and "class=thumb>" not in open(PAGE).read(),
+           "kept files that are damaged are left out", r.stderr)
+    tap.ok(not [f for f in os.listdir(FOLDER) if f.endswith(".tmp")], "nothing is left behind",
+           os.listdir(FOLDER))
     tap.done()
 
 

@@ -102,7 +102,7 @@ class Cursor:
         return self.cursor.fetchall()
     def close(self):
         self.cursor.close()
-"""
+"""  # noqa: E501
 SCHEMA = """
 CREATE TABLE app(id INTEGER PRIMARY KEY, name TEXT UNIQUE, fraction_done_exact INTEGER DEFAULT 0);
 CREATE TABLE workunit(id INTEGER PRIMARY KEY, name TEXT COLLATE NOCASE UNIQUE, canonical_resultid INTEGER DEFAULT 0,
@@ -119,7 +119,7 @@ CREATE TABLE platform(id INTEGER PRIMARY KEY, name TEXT);
 CREATE TABLE app_version(id INTEGER PRIMARY KEY, appid INTEGER, version_num INTEGER, platformid INTEGER, plan_class TEXT, deprecated INTEGER DEFAULT 0);
 CREATE TABLE team(id INTEGER PRIMARY KEY, total_credit REAL);
 CREATE TABLE host_app_version(host_id INTEGER, app_version_id INTEGER, consecutive_valid INTEGER);
-"""
+"""  # noqa: E501
 
 # Each stand-in begins with this; `db` is what it remembers between calls.
 STUB = """#!/usr/bin/python3
@@ -134,7 +134,7 @@ def save():
 def leave(code=0):
     save()
     sys.exit(code)
-"""
+"""  # noqa: E501
 STUBS = {
     "xadd": """
 for name in re.findall(r"<app>\\s*<name>(.*?)</name>", open("project.xml").read()):
@@ -170,7 +170,7 @@ for app in sorted(os.listdir("apps")):
                         "WHERE a.name = ? AND p.name = ?", (round(100 * float(version)), plan_class, app, platform))
             print("    App version added successfully; ID=%d" % len(db["versions"]))
 leave()
-""",
+""",  # noqa: E501
     "create_work": """
 together = "--stdin" in sys.argv
 lines = [line.split() for line in sys.stdin] if together else [sys.argv[1:]]
@@ -200,11 +200,11 @@ killed(1)
 db["work"] += names
 db["calls"].append(sys.argv[1:])
 leave()
-""",
+""",  # noqa: E501
     "cancel_jobs": """
 sql.execute("UPDATE workunit SET error_mask = error_mask | 16 WHERE id BETWEEN ? AND ?", sys.argv[1:])
 leave()
-""",
+""",  # noqa: E501
     "script_validator": "", "script_assimilator": "",
 }
 
@@ -230,7 +230,8 @@ def make_project(name):
     write(os.path.join(folder, "project.xml"), PROJECT_XML)
     for tool, text in STUBS.items():
         write(os.path.join(folder, "bin", tool), STUB + text, 0o755)
-    write(os.path.join(folder, "bin", "sign_executable"), "#!/bin/sh\ngrep -q secret \"$2\" && echo 0a1b && exit\necho \"add: can't read key\"; exit 1\n", 0o755)
+    write(os.path.join(folder, "bin", "sign_executable"), "#!/bin/sh\ngrep -q secret \"$2\" && "
+          "echo 0a1b && exit\necho \"add: can't read key\"; exit 1\n", 0o755)
     with contextlib.closing(sqlite3.connect(os.path.join(folder, "db.sqlite"))) as db:
         db.executescript(SCHEMA)
     return folder
@@ -247,21 +248,26 @@ def tree(folder):
     for base, _folders, files in os.walk(folder):
         for name in files:
             path = os.path.join(base, name)
-            if name.startswith(("db.sqlite", "submissions.sqlite-")) or path.endswith("/texcell/lock"):      # SQLite counts what changes nothing, too
+            # SQLite counts what changes nothing, too
+            if name.startswith(("db.sqlite", "submissions.sqlite-")) or path.endswith(
+                    "/texcell/lock"):
                 continue
-            found[os.path.relpath(path, folder)] = (hashlib.sha256(read(path)).hexdigest(), os.stat(path).st_mode)
+            found[os.path.relpath(path, folder)] = (hashlib.sha256(read(path)).hexdigest(),
+                                                    os.stat(path).st_mode)
     return found
 
 
 def database(folder):
     path = os.path.join(folder, "db.json")
-    return json.loads(read(path)) if os.path.exists(path) else {"work": [], "calls": [], "versions": []}
+    return json.loads(read(path)) if os.path.exists(path) else {"work": [], "calls": [],
+                                                                "versions": []}
 
 
 write(os.path.join(TMP, "python", "MySQLdb.py"), MYSQLDB)
 ENV = dict(os.environ, PYTHONPATH=os.path.join(TMP, "python"))
 # As where Debian's python3-mysqldb is not installed, whatever is installed here.
-write(os.path.join(TMP, "absent", "MySQLdb.py"), "raise ImportError(\"No module named 'MySQLdb'\")\n")
+write(os.path.join(TMP, "absent", "MySQLdb.py"),
+      "raise ImportError(\"No module named 'MySQLdb'\")\n")
 
 
 def at_terminal(argv, answer=""):
@@ -271,14 +277,15 @@ def at_terminal(argv, answer=""):
     os.close(there)
     os.write(here, answer.encode())
     said = b""
-    with contextlib.suppress(OSError), open(here, "rb", 0) as f:       # an error is how the end looks
+    with contextlib.suppress(OSError), open(here, "rb", 0) as f:  # an error is how the end looks
         while part := f.read(4096):
             said += part
     return process.wait(60), said.decode()
 
 
 def deploy(folder, *options, build=BUILD, version="1.00", **kw):
-    return run([sys.executable, DEPLOY, *(["--version", version] if version else []), "--build", build, *options, folder],
+    return run([sys.executable, DEPLOY, *(["--version", version] if version else []), "--build",
+                build, *options, folder],
                env=kw.get("env", ENV))
 
 
@@ -303,7 +310,8 @@ def needed_libraries():
     """SONAMEs that the program asks for, by readelf; without the C and C++ runtime."""
     text = run(["readelf", "-d", TEXCELL]).stdout
     names = re.findall(r"\(NEEDED\).*\[(.*?)\]", text)
-    return {n for n in names if not re.match(r"lib(c|m|stdc\+\+|gcc_s|dl|pthread|rt|asan|ubsan)\.so|ld-linux", n)}
+    return {n for n in names
+            if not re.match(r"lib(c|m|stdc\+\+|gcc_s|dl|pthread|rt|asan|ubsan)\.so|ld-linux", n)}
 
 
 def test_version_folders(folder, version):
@@ -311,11 +319,14 @@ def test_version_folders(folder, version):
     for name in FOLDERS:
         base = os.path.join(folder, "apps", "texcell", version, name)
         root = ElementTree.parse(os.path.join(base, "version.xml")).getroot()
-        files = {f.findtext("physical_name"): f.find("main_program") is not None for f in root.findall("file")}
+        files = {f.findtext("physical_name"): f.find("main_program") is not None
+                 for f in root.findall("file")}
         mains = [n for n, main in files.items() if main]
         ok(mains == [program] and set(files) == set(os.listdir(base)) - {"version.xml"}
-           and needed_libraries() <= set(files) and re.match(r"\d+\.\d+\.\d+$", root.findtext("api_version"))
-           and read(base, program) == read(TEXCELL) and os.access(os.path.join(base, program), os.X_OK),
+           and needed_libraries() <= set(files) and
+           re.match(r"\d+\.\d+\.\d+$", root.findtext("api_version"))
+           and read(base, program) == read(TEXCELL) and os.access(os.path.join(base, program),
+                                                                  os.X_OK),
            "version %s: %s: program, libraries by SONAME, API version" % (version, name), files)
 
 
@@ -324,30 +335,40 @@ def test_install():
     before = tree(folder)
     r = deploy(folder, "--dry-run")
     ok(r.returncode == 0 and tree(folder) == before and "would write config.xml" in r.stdout
-       and "would run bin/xadd" in r.stdout, "a dry run says what it would do, and changes nothing", r.stderr)
+       and "would run bin/xadd" in r.stdout, "a dry run says what it would do, and changes nothing",
+       r.stderr)
     r = deploy(folder)
-    ok(r.returncode == 0 and "one computer may get both results" in r.stdout, "installs", r.stdout + r.stderr)
+    ok(r.returncode == 0 and "one computer may get both results" in r.stdout, "installs",
+       r.stdout + r.stderr)
     test_version_folders(folder, "1.00")
-    ok(sorted(v[2] for v in database(folder)["versions"]) == sorted(FOLDERS), "update_versions took every version")
+    ok(sorted(v[2] for v in database(folder)["versions"]) == sorted(FOLDERS),
+       "update_versions took every version")
     for name, old in (("config.xml", CONFIG % (folder, folder)), ("project.xml", PROJECT_XML)):
         new = read(folder, name).decode()
         ok(is_kept(old, new), "%s: every line that was there still is" % name, new)
-    commands = [d.findtext("cmd") for d in ElementTree.parse(os.path.join(folder, "config.xml")).iter("daemon")]
+    commands = [d.findtext("cmd")
+                for d in ElementTree.parse(os.path.join(folder, "config.xml")).iter("daemon")]
     ok(commands[:2] == ["feeder -d 3 ", 'script_validator --app other --init_script "check files"']
        and [c.split()[0] for c in commands[2:]] == ["script_validator", "script_assimilator"]
-       and all('"' not in c for c in commands[2:]), "daemons: the others stay, ours are new, without quotes", commands)
-    logs = [d.findtext("output") for d in ElementTree.parse(os.path.join(folder, "config.xml")).iter("daemon")][2:]
+       and all('"' not in c for c in commands[2:]),
+       "daemons: the others stay, ours are new, without quotes", commands)
+    logs = [d.findtext("output")
+            for d in ElementTree.parse(os.path.join(folder, "config.xml")).iter("daemon")][2:]
     ok(None not in logs and len(set(logs)) == 2, "our daemons write logs of their own", logs)
-    classes = {c.findtext("name"): c for c in ElementTree.parse(os.path.join(folder, "plan_class_spec.xml")).getroot()}
-    gpus = {n.rsplit("_", 2)[1]: c.findtext("gpu_type") for n, c in classes.items() if "opencl" in n}
+    classes = {c.findtext("name"): c
+               for c in ElementTree.parse(os.path.join(folder, "plan_class_spec.xml")).getroot()}
+    gpus = {n.rsplit("_", 2)[1]: c.findtext("gpu_type") for n, c in classes.items()
+            if "opencl" in n}
     ok(sorted("__" + n for n in classes) == sorted(f[len(PLATFORM):] for f in FOLDERS)
        and {c.findtext("min_libc_version") for c in classes.values()} == {str(LIBC)}
        and gpus == {"nvidia": "nvidia", "amd": "amd", "intel": "intel"}
        and all(c.find("opencl") is not None for n, c in classes.items() if "opencl" in n),
-       "a plan class for each version, which keeps hosts with an older C library away", sorted(classes))
+       "a plan class for each version, which keeps hosts with an older C library away",
+       sorted(classes))
     after = tree(folder)
     r = deploy(folder)
-    ok(r.returncode == 0 and tree(folder) == after and "all files are as they should be" in r.stdout,
+    ok(r.returncode == 0 and tree(folder) == after and
+       "all files are as they should be" in r.stdout,
        "the same again changes nothing", r.stdout + r.stderr)
     return folder
 
@@ -357,42 +378,52 @@ def test_new_versions(folder):
     os.mkdir(build)
     for name in ("texcell", "texcell-wu", "texcell-validate", "texcell-assimilate"):
         shutil.copy(os.path.join(BUILD, name), build)
-    refused("programs of who knows which sources", folder, "the programs are not those of .* as it is now: build it", build=build)
+    refused("programs of who knows which sources", folder,
+            "the programs are not those of .* as it is now: build it", build=build)
     write(os.path.join(build, "sources.sha256"), "0" * 64 + "  -\n")
-    refused("programs of other sources", folder, "the programs are not those of .* as it is now: build it", build=build)
+    refused("programs of other sources", folder,
+            "the programs are not those of .* as it is now: build it", build=build)
     shutil.copy(os.path.join(BUILD, "sources.sha256"), build)
     with open(os.path.join(build, "texcell"), "ab") as f:
         f.write(b"another build")
-    refused("another program as the same version", folder, "versions never change: give a higher --version",
+    refused("another program as the same version", folder,
+            "versions never change: give a higher --version",
             build=build)
     extra = os.path.join(folder, "apps", "texcell", "1.00", FOLDERS[0], "left.over")
     write(extra, "x")
     refused("a stray file in the version's folder", folder, r"left\.over")
     os.unlink(extra)
-    write(os.path.join(folder, "apps", "texcell", "1.00", FOLDERS[0], "libboinc.so.7.sig"), "signed elsewhere")
+    write(os.path.join(folder, "apps", "texcell", "1.00", FOLDERS[0], "libboinc.so.7.sig"),
+          "signed elsewhere")
     ok(deploy(folder).returncode == 0, "signatures beside the files are no strays")
     # The project's library stays what it was when the system's has changed.
     libraries = sorted(needed_libraries())
     for name in libraries:
         write(os.path.join(folder, "download", name), read(folder, "download", name) + b"older")
     r = deploy(folder, build=build, version="1.01")
-    ok(r.returncode == 0 and all(read(folder, "apps", "texcell", "1.01", FOLDERS[0], n) == read(folder, "download", n)
-                                 for n in libraries),
+    ok(r.returncode == 0 and
+       all(read(folder, "apps", "texcell", "1.01", FOLDERS[0], n) == read(folder, "download", n)
+           for n in libraries),
        "a new version takes the libraries that the project hands out already", r.stdout + r.stderr)
     ok(len(database(folder)["versions"]) == 2 * len(FOLDERS), "both versions are known")
     platform = FOLDERS[0].split("__")[0]
     sql(folder, "INSERT INTO platform(name) VALUES('other')")
-    sql(folder, "INSERT INTO app_version(appid, version_num, platformid, plan_class) SELECT a.id, 100, p.id, 'old' FROM app a, platform p "
-        "WHERE a.name = 'texcell' ORDER BY p.id")
+    sql(folder, "INSERT INTO app_version(appid, version_num, platformid, plan_class) SELECT a.id, "
+        "100, p.id, 'old' FROM app a, platform p WHERE a.name = 'texcell' ORDER BY p.id")
     r = deploy(folder, build=build, version="1.01")
-    ok("note: hosts still get 1.00 for %s (old); with --deprecate no more\nnote: hosts still get 1.00 for other (old)\n" % platform in r.stdout,
+    ok("note: hosts still get 1.00 for %s (old); with --deprecate no more\nnote: hosts still get "
+       "1.00 for other (old)\n" % platform in r.stdout,
        "what hosts would still get is told", r.stdout + r.stderr)
     r = deploy(folder, "--deprecate", "--dry-run", build=build, version="1.01")
-    ok(r.returncode == 0 and "would deprecate 1.00 for %s (old)\nnote: hosts still get 1.00 for other (old)\n" % platform in r.stdout
-       and sql(folder, "SELECT sum(deprecated) FROM app_version") == [(0,)], "--deprecate --dry-run names what it would end", r.stdout + r.stderr)
+    ok(r.returncode == 0 and "would deprecate 1.00 for %s (old)\nnote: hosts still get 1.00 for "
+       "other (old)\n" % platform in r.stdout
+       and sql(folder, "SELECT sum(deprecated) FROM app_version") == [(0,)],
+       "--deprecate --dry-run names what it would end", r.stdout + r.stderr)
     r = deploy(folder, "--deprecate", build=build, version="1.01")
-    ok("database: 1.00 for %s (old) is deprecated\nnote: hosts still get 1.00 for other (old)\n" % platform in r.stdout
-       and sql(folder, "SELECT deprecated FROM app_version WHERE plan_class = 'old' ORDER BY id") == [(1,), (0,)], "--deprecate ends what is superseded", r.stdout + r.stderr)
+    ok("database: 1.00 for %s (old) is deprecated\nnote: hosts still get 1.00 for other (old)\n" %
+       platform in r.stdout
+       and sql(folder, "SELECT deprecated FROM app_version WHERE plan_class = 'old' ORDER BY id") ==
+       [(1,), (0,)], "--deprecate ends what is superseded", r.stdout + r.stderr)
 
 
 # --- other systems ------------------------------------------------------------------------
@@ -404,7 +435,8 @@ def elf(name, libraries=(), machine=None):
     """A program that asks for libraries of these names, which are not there."""
     path, flags = os.path.join(TMP, name), []
     for library in libraries:
-        run(["gcc", "-shared", "-Wl,-soname," + library, "-o", os.path.join(TMP, "stub.so"), "-x", "c", "/dev/null"])
+        run(["gcc", "-shared", "-Wl,-soname," + library, "-o", os.path.join(TMP, "stub.so"), "-x",
+             "c", "/dev/null"])
         shutil.move(os.path.join(TMP, "stub.so"), os.path.join(TMP, "stubs-" + library))
         flags.append(os.path.join(TMP, "stubs-" + library))
     write(path + ".c", "int main(void) { return 0; }")
@@ -423,9 +455,13 @@ def pe(name, machine=0x8664, dlls=("KERNEL32.dll",)):
         table += struct.pack("<IIIII", 0, 0, 0, 0x1000 + 20 * (len(dlls) + 1) + len(texts), 0)
         texts += dll.encode() + b"\0"
     content = table + bytes(20) + texts
-    optional = struct.pack("<H", 0x20b) + bytes(110) + struct.pack("<IIII", 0, 0, 0x1000, len(content)) + bytes(112)
-    head = b"MZ" + bytes(58) + struct.pack("<I", 64) + b"PE\0\0" + struct.pack("<HHIIIHH", machine, 1, 0, 0, 0, len(optional), 0)
-    section = b".idata\0\0" + struct.pack("<IIII", len(content), 0x1000, len(content), 0x400) + bytes(16)
+    optional = struct.pack("<H", 0x20b) + bytes(110) + struct.pack("<IIII", 0, 0, 0x1000,
+                                                                   len(content)) + bytes(112)
+    head = b"MZ" + bytes(58) + struct.pack("<I",
+                                           64) + b"PE\0\0" + struct.pack("<HHIIIHH", machine, 1, 0,
+                                                                         0, 0, len(optional), 0)
+    section = b".idata\0\0" + struct.pack("<IIII", len(content), 0x1000, len(content),
+                                          0x400) + bytes(16)
     write(os.path.join(TMP, name), (head + optional + section).ljust(0x400, b"\0") + content + API)
     return os.path.join(TMP, name)
 
@@ -435,7 +471,8 @@ def macho(name, libraries=("/usr/lib/libSystem.B.dylib",)):
     for library in libraries:
         text = library.encode().ljust(len(library) // 8 * 8 + 8, b"\0")
         commands += struct.pack("<IIIIII", 0xc, 24 + len(text), 24, 0, 0, 0) + text
-    write(os.path.join(TMP, name), struct.pack("<IIIIIIII", 0xfeedfacf, 0x100000c, 0, 2, len(libraries), len(commands), 0, 0)
+    write(os.path.join(TMP, name),
+          struct.pack("<IIIIIIII", 0xfeedfacf, 0x100000c, 0, 2, len(libraries), len(commands), 0, 0)
           + commands + API)
     return os.path.join(TMP, name)
 
@@ -443,14 +480,18 @@ def macho(name, libraries=("/usr/lib/libSystem.B.dylib",)):
 def test_platforms():
     """Programs for all systems at once, from this one; what no volunteer could run is refused."""
     folder = make_project("platforms")
-    programs = {"x86_64-pc-linux-gnu": elf("p1", machine=62), "aarch64-unknown-linux-gnu": elf("p2", machine=183),
+    programs = {"x86_64-pc-linux-gnu": elf("p1", machine=62),
+                "aarch64-unknown-linux-gnu": elf("p2", machine=183),
                 "windows_x86_64": pe("p3.exe"), "arm64-apple-darwin": macho("p4")}
-    r = deploy(folder, *[w for p, f in programs.items() for w in ("--app-version", "%s=%s" % (p, f))])
+    r = deploy(folder,
+               *[w for p, f in programs.items() for w in ("--app-version", "%s=%s" % (p, f))])
     ok(r.returncode == 0, "four platforms in one call", r.stdout + r.stderr)
     taken = sorted(v[2].split("__")[0] for v in database(folder)["versions"])
-    ok(taken == sorted(["arm64-apple-darwin"] * 3 + [p for p in programs if "apple" not in p for _ in KINDS]),
+    ok(taken == sorted(["arm64-apple-darwin"] * 3 + [p for p in programs if "apple" not in p
+                                                     for _ in KINDS]),
        "each with the classes that it can have", taken)
-    classes = {c.findtext("name"): c for c in ElementTree.parse(os.path.join(folder, "plan_class_spec.xml")).getroot()}
+    classes = {c.findtext("name"): c
+               for c in ElementTree.parse(os.path.join(folder, "plan_class_spec.xml")).getroot()}
     ok(classes["texcell_cpu_windows"].findtext("min_os_version") == "1001836200"
        and classes["texcell_opencl_apple_macos"].findtext("gpu_type") == "apple_gpu"
        and all(c.find("min_libc_version") is None for n, c in classes.items() if "_libc" not in n),
@@ -461,68 +502,93 @@ def test_platforms():
        "volunteer.md's examples name classes that are made", sorted(named))
     exe = "texcell_1.00_windows_x86_64.exe"
     at = os.path.join(folder, "apps", "texcell", "1.00", "windows_x86_64__texcell_cpu_windows")
-    ok(sorted(os.listdir(at)) == [exe, "version.xml"] and exe in read(at, "version.xml").decode(), "a program for Windows ends in .exe")
+    ok(sorted(os.listdir(at)) == [exe, "version.xml"] and exe in read(at, "version.xml").decode(),
+       "a program for Windows ends in .exe")
     graphics = elf("texcell_graphics", machine=62)
     again = make_project("looked_at")
     r = deploy(again, "--app-version", "auto=" + programs["x86_64-pc-linux-gnu"], "--app-version",
                "auto=" + programs["aarch64-unknown-linux-gnu"])
     seen = {}
     for path in glob.glob(os.path.join(again, "apps", "texcell", "1.00", "*", "version.xml")):
-        files = [f for f in ElementTree.parse(path).getroot() if f.findtext("logical_name") == "graphics_app"]
+        files = [f for f in ElementTree.parse(path).getroot() if f.findtext("logical_name") ==
+                 "graphics_app"]
         seen[os.path.basename(os.path.dirname(path)).split("__")[0]] = [
-            (f.findtext("physical_name"), read(os.path.dirname(path), f.findtext("physical_name")) == read(graphics)) for f in files]
-    ok(r.returncode == 0 and seen == {"x86_64-pc-linux-gnu": [("texcell_graphics_1.00_x86_64-pc-linux-gnu", True)],
-                                      "aarch64-unknown-linux-gnu": []},
-       "graphics go along where they lie beside the program and are for the same platform", (seen, r.stdout + r.stderr))
+            (f.findtext("physical_name"),
+             read(os.path.dirname(path), f.findtext("physical_name")) == read(graphics))
+            for f in files]
+    ok(r.returncode == 0 and
+       seen == {"x86_64-pc-linux-gnu": [("texcell_graphics_1.00_x86_64-pc-linux-gnu", True)],
+                "aarch64-unknown-linux-gnu": []},
+       "graphics go along where they lie beside the program and are for the same platform",
+       (seen, r.stdout + r.stderr))
     os.remove(graphics)
     library = os.path.join(TMP, "beside", "libnowhere.so.3")
     lonely = elf("beside-it", ["libnowhere.so.3"])
-    refused("a Linux program whose library is not there", folder, r"needs libnowhere\.so\.3, which volunteers may lack",
+    refused("a Linux program whose library is not there", folder,
+            r"needs libnowhere\.so\.3, which volunteers may lack",
             "--app-version", "auto=" + lonely, version="1.01")
     os.makedirs(os.path.dirname(library))
     shutil.copy(os.path.join(TMP, "stubs-libnowhere.so.3"), library)
     shutil.copy(lonely, os.path.dirname(library))
-    r = deploy(folder, "--app-version", "auto=" + os.path.join(TMP, "beside", "beside-it"), "--classes", "cpu", version="1.01")
+    r = deploy(folder, "--app-version", "auto=" + os.path.join(TMP, "beside", "beside-it"),
+               "--classes", "cpu", version="1.01")
     ok(r.returncode == 0 and os.path.exists(os.path.join(folder, "download", "libnowhere.so.3")),
        "one that lies beside it is handed out", r.stdout + r.stderr)
     on_arm = os.path.join(TMP, "arm", "on-arm")
     write(os.path.join(TMP, "arm", "libnowhere.so.3"), read(library) + b"another")
     shutil.copy(elf("on-arm", ["libnowhere.so.3"], machine=183), on_arm)
-    refused("two programs with different files of one name", make_project("two"), r"libnowhere\.so\.3: two of these programs need different files",
-            "--app-version", "auto=" + os.path.join(TMP, "beside", "beside-it"), "--app-version", "auto=" + on_arm)
-    for name, path, words in (("a DLL that Windows has not", pe("p5.exe", dlls=["KERNEL32.dll", "libpng16-16.dll"]), r"needs libpng16-16\.dll"),
-                              ("a library that macOS has not", macho("p6", ["/opt/lib/libpng.dylib"]), r"needs /opt/lib/libpng\.dylib"),
+    refused("two programs with different files of one name", make_project("two"),
+            r"libnowhere\.so\.3: two of these programs need different files",
+            "--app-version", "auto=" + os.path.join(TMP, "beside", "beside-it"), "--app-version",
+            "auto=" + on_arm)
+    for name, path, words in (("a DLL that Windows has not",
+                               pe("p5.exe", dlls=["KERNEL32.dll", "libpng16-16.dll"]),
+                               r"needs libpng16-16\.dll"),
+                              ("a library that macOS has not",
+                               macho("p6", ["/opt/lib/libpng.dylib"]),
+                               r"needs /opt/lib/libpng\.dylib"),
                               ("a file that is cut", "cut", "is a damaged program"),
                               ("no program", DEPLOY, "is no 64-bit program"),
-                              ("a machine that BOINC has no name for here", elf("p7", machine=243), "give --app-version NAME=")):
+                              ("a machine that BOINC has no name for here", elf("p7", machine=243),
+                               "give --app-version NAME=")):
         if path == "cut":
             path = os.path.join(TMP, path)
             write(path, read(programs["windows_x86_64"])[:300])
         refused(name, folder, words, "--app-version", "auto=" + path, version="1.02")
-    refused("a program for another system than its name says", folder, "is a program for windows_x86_64, not for",
+    refused("a program for another system than its name says", folder,
+            "is a program for windows_x86_64, not for",
             "--app-version", "x86_64-pc-linux-gnu=" + programs["windows_x86_64"], version="1.02")
-    refused("two programs for one platform", folder, "two programs for the same platform", "--app-version", "auto=" + programs["windows_x86_64"],
+    refused("two programs for one platform", folder, "two programs for the same platform",
+            "--app-version", "auto=" + programs["windows_x86_64"],
             "--app-version", "auto=" + pe("p8.exe"), code=1, version="1.02")
 
 
 def test_settings():
-    """Others' programs make up the version: what changes a setting publishes no program of this machine's."""
+    """Others' programs make up the version: what changes a setting publishes no program of this
+    machine's."""
     folder = make_project("volunteers")
-    refused("no version at all", folder, "has no version of texcell: give --version", code=1, version=None)
+    refused("no version at all", folder, "has no version of texcell: give --version", code=1,
+            version=None)
     program = elf("theirs", machine=62)
-    r = deploy(folder, "--app-version", "x86_64-pc-linux-gnu=" + program, "--app-version", "windows_x86_64=" + pe("theirs.exe"), version="1.01")
+    r = deploy(folder, "--app-version", "x86_64-pc-linux-gnu=" + program, "--app-version",
+               "windows_x86_64=" + pe("theirs.exe"), version="1.01")
     versions, apps = database(folder)["versions"], tree(os.path.join(folder, "apps"))
     ok(r.returncode == 0 and versions, "a version of volunteers' programs", r.stderr)
-    refused("the same version without its programs", folder, "apps/texcell/1.01: has other programs, such as .*leave --version out", "--verify",
+    refused("the same version without its programs", folder,
+            "apps/texcell/1.01: has other programs, such as .*leave --version out", "--verify",
             "0.1", version="1.01")
     for option in (["--deprecate"], ["--classes", "cpu"], ["--app-version", "auto=" + program]):
-        refused("%s without a version" % option[0], folder, "need --version", *option, code=1, version=None)
+        refused("%s without a version" % option[0], folder, "need --version", *option, code=1,
+                version=None)
     classes = read(folder, "plan_class_spec.xml")
     for again in range(2):
         r = deploy(folder, "--verify", "0.1", version=None)
-        ok(r.returncode == 0 and "--fraction-alone 0.1 " in read(folder, "bin", "texcell_check").decode()
-           and database(folder)["versions"] == versions and tree(os.path.join(folder, "apps")) == apps
-           and read(folder, "plan_class_spec.xml") == classes and ("all files are as they should be" in r.stdout) == bool(again),
+        ok(r.returncode == 0 and "--fraction-alone 0.1 " in read(folder, "bin",
+                                                                 "texcell_check").decode()
+           and database(folder)["versions"] == versions and tree(os.path.join(folder, "apps")) ==
+           apps
+           and read(folder, "plan_class_spec.xml") == classes and
+           ("all files are as they should be" in r.stdout) == bool(again),
            "a setting, %d: no program is touched" % again, r.stdout + r.stderr)
 
 
@@ -530,41 +596,58 @@ def test_options_of_scripts():
     """Each setting changes its own option of the scripts, and what was written by hand stays."""
     folder = make_project("options")
     deploy(folder, "--classes", "cpu")
-    check, assimilate = (os.path.join(folder, "bin", "texcell_" + name) for name in ("check", "assimilate"))
+    check, assimilate = (os.path.join(folder, "bin", "texcell_" + name)
+                         for name in ("check", "assimilate"))
 
     def expect(name, options, wanted, memory, words="", absent="differs"):
         r = deploy(folder, *options, version=None)
-        found = [dict(re.findall(r" --(fraction-alone|fraction|chance|max-memory) (\S+)", read(script).decode().splitlines()[-1])) for script in (check, assimilate)]
+        found = [dict(re.findall(r" --(fraction-alone|fraction|chance|max-memory) (\S+)",
+                                 read(script).decode().splitlines()[-1]))
+                 for script in (check, assimilate)]
         memory = {"max-memory": memory} if memory else {}
-        ok(r.returncode == 0 and found == [dict(wanted, **memory), memory] and words in r.stdout and absent not in r.stdout,
+        ok(r.returncode == 0 and found == [dict(wanted, **memory), memory] and words in r.stdout and
+           absent not in r.stdout,
            "settings: " + name, "%s\n%s%s" % (found, r.stdout, r.stderr))
 
     fiftieth, own = {"fraction": "0.001", "chance": "0.02"}, {"fraction": "0.05"}
     expect("none", [], fiftieth, None)
     expect("--verify", ["--verify", "1"], dict(fiftieth, **{"fraction-alone": "1"}), None)
-    expect("--max-memory leaves --verify", ["--max-memory", "1024"], dict(fiftieth, **{"fraction-alone": "1"}), "1024")
-    write(check, "# --max-memory 7\n".join(read(check).decode().partition("# Made")[::2]).replace("--fraction 0.001 --chance 0.02", "--fraction 0.05"), 0o755)
+    expect("--max-memory leaves --verify", ["--max-memory", "1024"],
+           dict(fiftieth, **{"fraction-alone": "1"}), "1024")
+    write(check, "# --max-memory 7\n".join(read(check).decode().partition("# Made")[::2]).replace(
+        "--fraction 0.001 --chance 0.02", "--fraction 0.05"), 0o755)
     by_hand = read(check).replace(b"--fraction-alone 1 ", b"")
     write(check, read(check).replace(b"# --max-memory 7", b"# Made"), 0o755)
-    expect("--verify leaves --max-memory, and --fraction by hand", ["--verify", "0.2"], dict(own, **{"fraction-alone": "0.2"}), "1024")
-    expect("--accept-loss, too", ["--accept-loss", "0.001"], dict(own, **{"fraction-alone": "0.023"}), "1024")
-    expect("both", ["--verify", "0.3", "--max-memory", "2048"], dict(own, **{"fraction-alone": "0.3"}), "2048")
-    expect("--verify 0", ["--verify", "0"], own, "2048", "keeps --fraction 0.05, which was written by hand")
+    expect("--verify leaves --max-memory, and --fraction by hand", ["--verify", "0.2"],
+           dict(own, **{"fraction-alone": "0.2"}), "1024")
+    expect("--accept-loss, too", ["--accept-loss", "0.001"],
+           dict(own, **{"fraction-alone": "0.023"}), "1024")
+    expect("both", ["--verify", "0.3", "--max-memory", "2048"],
+           dict(own, **{"fraction-alone": "0.3"}), "2048")
+    expect("--verify 0", ["--verify", "0"], own, "2048",
+           "keeps --fraction 0.05, which was written by hand")
     write(check, by_hand, 0o755)
-    expect("other --max-memory by hand: one for both", [], own, "1024", "had not the same --max-memory; both have 1024 now", "\n\n")
+    expect("other --max-memory by hand: one for both", [], own, "1024",
+           "had not the same --max-memory; both have 1024 now", "\n\n")
     ok(read(check) == by_hand, "settings: a comment stays", read(check))
     expect("--max-memory default", ["--max-memory", "default"], own, None, absent="\n\n")
     os.unlink(check)
-    expect("a script that was removed", ["--verify", "0.1"], dict(fiftieth, **{"fraction-alone": "0.1"}), None)
+    expect("a script that was removed", ["--verify", "0.1"],
+           dict(fiftieth, **{"fraction-alone": "0.1"}), None)
     expect("--verify 0 after that", ["--verify", "0"], {}, None)
-    expect("--accept-loss of more than there are cheats", ["--accept-loss", "0.05"], fiftieth, None, "note: --accept-loss 0.05: without --verify no more is wrong")
+    expect("--accept-loss of more than there are cheats", ["--accept-loss", "0.05"], fiftieth, None,
+           "note: --accept-loss 0.05: without --verify no more is wrong")
     for memory in ("-5", "0", "63", "16777217", "99999999999", "\u0661\u0662\u0663", "1e3"):
-        refused("--max-memory " + memory, folder, "--max-memory: must be from 64 to 16777216 .MiB., or the word default", "--max-memory=" + memory, code=1)
+        refused("--max-memory " + memory, folder, "--max-memory: must be from 64 to 16777216 "
+                ".MiB., or the word default", "--max-memory=" + memory, code=1)
     write(check, "#!/bin/sh\nexec mine $1\n", 0o755)
-    refused("a script that has no place for it", folder, 'bin/texcell_check: has no "\\$@"', "--verify", "0.1", version=None)
+    refused("a script that has no place for it", folder, 'bin/texcell_check: has no "\\$@"',
+            "--verify", "0.1", version=None)
     r = deploy(folder, "--classes", "cpu", version="0.98")
-    ok(r.returncode == 0 and "note: no host gets 0.98 for %s (%s): there is 1.00" % (PLATFORM, FOLDERS[0].partition("__")[2]) in r.stdout
-       and re.search(r"wrote apps/texcell/0.98/\S+ \(\d+ files, \d+ bytes\)", r.stdout) and r.stdout.splitlines()[-2].startswith("note: bin/texcell_check"),
+    ok(r.returncode == 0 and "note: no host gets 0.98 for %s (%s): there is 1.00" %
+       (PLATFORM, FOLDERS[0].partition("__")[2]) in r.stdout
+       and re.search(r"wrote apps/texcell/0.98/\S+ \(\d+ files, \d+ bytes\)", r.stdout) and
+       r.stdout.splitlines()[-2].startswith("note: bin/texcell_check"),
        "settings: a lower version is told; notes come last", r.stdout + r.stderr)
 
 
@@ -575,37 +658,47 @@ def test_update_versions_refuses():
     r = deploy(folder)
     ok(r.returncode == 2 and re.search(r"did not take texcell/1\.00/.*immutable|differ", r.stderr),
        "update_versions' refusal is seen, whatever it exits with", r.stdout + r.stderr)
-    write(os.path.join(folder, "bin", "xadd"), "#!/bin/sh\necho 'PHP Fatal error: no database'\n", 0o755)
+    write(os.path.join(folder, "bin", "xadd"), "#!/bin/sh\necho 'PHP Fatal error: no database'\n",
+          0o755)
     r = deploy(folder)
-    ok(r.returncode == 2 and "bin/xadd: did not take the app: PHP Fatal error" in r.stderr, "so is that of xadd",
+    ok(r.returncode == 2 and "bin/xadd: did not take the app: PHP Fatal error" in r.stderr,
+       "so is that of xadd",
        r.stderr)
 
 
 def test_failed_versions():
-    """What a call left that failed before update_versions stands in nobody's way, and is not published later by mistake."""
+    """What a call left that failed before update_versions stands in nobody's way, and is not
+    published later by mistake."""
     program = "texcell_1.00_" + PLATFORM
     folder, build = make_project("failed"), os.path.join(TMP, "build")
     xadd = read(folder, "bin", "xadd")
     write(os.path.join(folder, "bin", "xadd"), "#!/bin/sh\nexit 1\n", 0o755)
-    ok(deploy(folder, "--classes", "cpu,mt", build=build).returncode == 2 and not database(folder)["versions"], "a call that fails in xadd")
+    ok(deploy(folder, "--classes", "cpu,mt", build=build).returncode == 2 and
+       not database(folder)["versions"], "a call that fails in xadd")
     write(os.path.join(folder, "bin", "xadd"), xadd, 0o755)
     there = os.path.join(folder, "apps", "texcell", "1.00")
     name = next(n for n in sorted(os.listdir(there)) if "_cpu_" in n)
     for stray in ("left.over", program + ".sig"):
         write(os.path.join(there, name, stray), "x")
-    refused("versions that an earlier call left", folder, r"apps/texcell/1\.00/\S+_cpu_\S+: is in no database, .*remove that folder", version="1.01")
-    refused("classes that an earlier call left", folder, r"apps/texcell/1\.00/\S+_mt_\S+: is in no database", "--classes", "cpu")
+    refused("versions that an earlier call left", folder, r"apps/texcell/1\.00/\S+_cpu_\S+: is in "
+            r"no database, .*remove that folder", version="1.01")
+    refused("classes that an earlier call left", folder,
+            r"apps/texcell/1\.00/\S+_mt_\S+: is in no database", "--classes", "cpu")
     r = deploy(folder, "--classes", "cpu,mt")
-    ok(r.returncode == 0 and read(there, name, program) == read(TEXCELL) == read(folder, "download", program) and len(database(folder)["versions"]) == 2
-       and not {"left.over", program + ".sig"} & set(os.listdir(os.path.join(there, name))), "another program in place of it", r.stdout + r.stderr)
-    refused("another program, once it is published", folder, "versions never change", "--classes", "cpu,mt", build=build)
+    ok(r.returncode == 0 and read(there, name, program) == read(TEXCELL) ==
+       read(folder, "download", program) and len(database(folder)["versions"]) == 2
+       and not {"left.over", program + ".sig"} & set(os.listdir(os.path.join(there, name))),
+       "another program in place of it", r.stdout + r.stderr)
+    refused("another program, once it is published", folder, "versions never change", "--classes",
+            "cpu,mt", build=build)
 
 
 def test_what_is_there():
     folder = make_project("busy")
     write(os.path.join(folder, "plan_class_spec.xml"), OWN_CLASSES)
     write(os.path.join(folder, "apps", "other", "1.0", PLATFORM + "__mt", "other"), "x", 0o755)
-    write(os.path.join(folder, "templates", "texcell_out.xml"), "<output_template>mine</output_template>")
+    write(os.path.join(folder, "templates", "texcell_out.xml"),
+          "<output_template>mine</output_template>")
     own = '<daemon><cmd>sample_bitwise_validator -d 3 -app texcell</cmd></daemon>\n    </daemons>'
     config = (CONFIG % (folder, folder)).replace("</daemons>", own)
     write(os.path.join(folder, "config.xml"), config, 0o640)
@@ -620,63 +713,82 @@ def test_what_is_there():
         acl = None
     r = deploy(folder, "--one-result-per-host")
     new = read(folder, "plan_class_spec.xml").decode()
-    ok(r.returncode == 0 and is_kept(OWN_CLASSES, new) and new.count("<name>texcell_mt_libc%d</name>" % LIBC) == 1
-       and new.count("<plan_class>") == 6 and "texcell_mt_libc%d differs from the kit's" % LIBC in r.stdout,
+    ok(r.returncode == 0 and is_kept(OWN_CLASSES, new) and
+       new.count("<name>texcell_mt_libc%d</name>" % LIBC) == 1
+       and new.count("<plan_class>") == 6 and "texcell_mt_libc%d differs from the kit's" %
+       LIBC in r.stdout,
        "plan classes that were there stay", r.stdout + r.stderr + new)
     new = read(folder, "config.xml").decode()
     commands = [d.findtext("cmd") for d in ElementTree.fromstring(new).iter("daemon")]
     ok(is_kept(config, new) and "another validator of texcell" in r.stdout
-       and [c.split()[0] for c in commands] == ["feeder", "script_validator", "sample_bitwise_validator",
+       and [c.split()[0] for c in commands] == ["feeder", "script_validator",
+                                                "sample_bitwise_validator",
                                                 "script_assimilator"],
        "a validator of the admin's own stays", new)
     ok(ElementTree.fromstring(new).findtext("config/one_result_per_host_per_wu") == "1"
        and os.stat(os.path.join(folder, "config.xml")).st_mode & 0o777 == 0o640
-       and group in (-1, os.stat(os.path.join(folder, "config.xml")).st_gid), "config.xml: the rule, its mode and group")
+       and group in (-1, os.stat(os.path.join(folder, "config.xml")).st_gid),
+       "config.xml: the rule, its mode and group")
     if acl:
-        ok(os.getxattr(os.path.join(folder, "config.xml"), "system.posix_acl_access") == acl, "config.xml: who else may read it")
+        ok(os.getxattr(os.path.join(folder, "config.xml"), "system.posix_acl_access") == acl,
+           "config.xml: who else may read it")
     else:
         skip("config.xml: who else may read it", "this file system has no ACLs")
     ok(read(folder, "templates", "texcell_out.xml") == b"<output_template>mine</output_template>"
        and "texcell_out.xml: differs" in r.stdout, "a template that was changed stays")
     for text, words in (("<boinc><config/><daemons/></boinc>", "one line"),
                         ("<boinc>\n<config/>\n</boinc>", "no daemons"),
-                        ("<boinc>\r\n<config/><daemons a='/>' >\r\n</daemons></boinc>\r\n", "attributes")):
+                        ("<boinc>\r\n<config/><daemons a='/>' >\r\n</daemons></boinc>\r\n",
+                         "attributes")):
         folder = make_project(words)
         write(os.path.join(folder, "config.xml"), text)
         r = deploy(folder, "--classes", "cpu", "--one-result-per-host")
         root = ElementTree.fromstring(read(folder, "config.xml"))
         ok(r.returncode == 0 and len(root.findall("daemons/daemon")) == 2
-           and root.findtext("config/one_result_per_host_per_wu") == "1", "config.xml with %s" % words, r.stderr)
+           and root.findtext("config/one_result_per_host_per_wu") == "1",
+           "config.xml with %s" % words, r.stderr)
     test_rules()
 
 
 def test_rules():
     """What config.xml says of pairs of results and of finished uploads stays; else both are set."""
     def config(folder):
-        return {e.tag: e.text for e in ElementTree.fromstring(read(folder, "config.xml")).find("config") if e.tag != "httpd_user"}
-    host, user, finished = "one_result_per_host_per_wu", "one_result_per_user_per_wu", "fuh_set_completed_permission"
+        return {e.tag: e.text for e in ElementTree.fromstring(read(folder, "config.xml")).find(
+            "config") if e.tag != "httpd_user"}
+    host, user, finished = ("one_result_per_host_per_wu", "one_result_per_user_per_wu",
+                            "fuh_set_completed_permission")
     for name, said, options, expected, words in (
-            ("nothing", {}, [], {user: "1", finished: "0444"}, ("nobody gets two results", "read-only")),
-            ("nothing, a host", {}, ["--one-result-per-host"], {host: "1", finished: "0444"}, ("read-only",)),
+            ("nothing", {}, [], {user: "1", finished: "0444"},
+             ("nobody gets two results", "read-only")),
+            ("nothing, a host", {}, ["--one-result-per-host"], {host: "1", finished: "0444"},
+             ("read-only",)),
             ("host", {host: "1"}, [], {host: "1", finished: "0444"}, ("read-only",)),
-            ("no", {user: "0", finished: "0644"}, [], {user: "0", finished: "0644"}, ("one computer may get both",)),
-            ("make_project's no", {user: "0"}, [], {user: "1", finished: "0444"}, ("nobody gets two results", "read-only"))):
+            ("no", {user: "0", finished: "0644"}, [], {user: "0", finished: "0644"},
+             ("one computer may get both",)),
+            ("make_project's no", {user: "0"}, [], {user: "1", finished: "0444"},
+             ("nobody gets two results", "read-only"))):
         folder = make_project("rules of " + name)
         text = "".join("<%s>%s</%s>" % (k, v, k) for k, v in said.items())
-        other = "<daemons><daemon><cmd>sample_trivial_validator --app other</cmd></daemon></daemons>" if name == "no" else ""
-        write(os.path.join(folder, "config.xml"), "<boinc><config>%s</config>%s</boinc>" % (text, other))
+        other = ("<daemons><daemon><cmd>sample_trivial_validator --app "
+                 "other</cmd></daemon></daemons>" if name == "no" else "")
+        write(os.path.join(folder, "config.xml"),
+              "<boinc><config>%s</config>%s</boinc>" % (text, other))
         r = deploy(folder, "--classes", "cpu", *options)
-        ok(r.returncode == 0 and config(folder) == expected and r.stdout.count("note: config.xml") == len(words)
-           and all(w in r.stdout for w in words), "config.xml says %s: %s" % (name, expected), r.stdout + r.stderr)
+        ok(r.returncode == 0 and config(folder) == expected and
+           r.stdout.count("note: config.xml") == len(words)
+           and all(w in r.stdout for w in words), "config.xml says %s: %s" % (name, expected),
+           r.stdout + r.stderr)
         r = deploy(folder, "--classes", "cpu", *options)
-        ok(r.returncode == 0 and config(folder) == expected and "all files are as they should be" in r.stdout,
+        ok(r.returncode == 0 and config(folder) == expected and
+           "all files are as they should be" in r.stdout,
            "config.xml says %s: the same again" % name, r.stdout + r.stderr)
 
 
 def test_refusals():
     ok(run([sys.executable, DEPLOY]).returncode == 1, "no arguments: bad usage")
     folder = make_project("refuse")
-    refused("a version without two digits", folder, "--version 1.0: must be like 1.00", code=1, version="1.0")
+    refused("a version without two digits", folder, "--version 1.0: must be like 1.00", code=1,
+            version="1.0")
     refused("an unknown class", folder, "--classes gpu", "--classes", "gpu", code=1)
     refused("a name for a shell", folder, "is not a name", "--app", "a;b", code=1)
     refused("a share above 1", folder, "--verify", "--verify", "1.5", code=1)
@@ -684,16 +796,21 @@ def test_refusals():
     sources = os.path.join(TMP, "sources")
     shutil.copytree(KIT, os.path.join(sources, "validator", "deploy"))
     write(os.path.join(sources, "configure.ac"), "")
-    r = run([sys.executable, os.path.join(sources, "validator", "deploy", "texcell-deploy"), "--version", "1.00", folder])
-    ok(r.returncode == 2 and r.stderr.startswith("texcell-deploy: error: %s/build: has no program texcell: build it first" % sources),
+    r = run([sys.executable, os.path.join(sources, "validator", "deploy", "texcell-deploy"),
+             "--version", "1.00", folder])
+    ok(r.returncode == 2 and r.stderr.startswith("texcell-deploy: error: %s/build: has no program "
+                                                 "texcell: build it first" % sources),
        "refused: sources that are not built", r.stderr)
-    for program, *words in (("submit", "--status", "x"), ("again", "x"), ("watch",), ("backup", "x")):
+    for program, *words in (("submit", "--status", "x"), ("again", "x"), ("watch",),
+                            ("backup", "x")):
         r = run([os.path.join(sources, "validator", "deploy", "texcell-" + program), *words])
-        ok(r.returncode == 2 and "is not the folder of a BOINC project: it has no config.xml: give --project" in r.stderr,
+        ok(r.returncode == 2 and "is not the folder of a BOINC project: it has no config.xml: "
+           "give --project" in r.stderr,
            "refused: texcell-%s in the sources without a project" % program, r.stderr)
     empty = os.path.join(TMP, "empty")
     os.mkdir(empty)
-    refused("a folder that is no project", empty, "is not the folder of a BOINC project: it has no config.xml")
+    refused("a folder that is no project", empty,
+            "is not the folder of a BOINC project: it has no config.xml")
     r = deploy(os.path.join(TMP, "no such folder"))
     ok(r.returncode == 2 and "no such folder" in r.stderr, "refused: no folder")
     for tool in ("xadd", "script_assimilator"):
@@ -704,8 +821,10 @@ def test_refusals():
             ("config.xml", "<boinc><config>", "config.xml: "),
             ("config.xml", "<other/>", "has no <config>"),
             ("project.xml", PROJECT_XML.encode("utf-16"), "project.xml: is in UTF-16"),
-            ("project.xml", "<boinc>&</boinc>", "project.xml: is not well-formed XML, and so not touched: .*line 1"),
-            ("plan_class_spec.xml", "<plan_classes>\n<a>1<a>\n</plan_classes>", "not well-formed XML.*line 3")):
+            ("project.xml", "<boinc>&</boinc>",
+             "project.xml: is not well-formed XML, and so not touched: .*line 1"),
+            ("plan_class_spec.xml", "<plan_classes>\n<a>1<a>\n</plan_classes>",
+             "not well-formed XML.*line 3")):
         old = read(folder, name) if os.path.exists(os.path.join(folder, name)) else None
         write(os.path.join(folder, name), text)
         refused("%s: %r" % (name, text[:30]), folder, words)
@@ -714,9 +833,11 @@ def test_refusals():
         else:
             write(os.path.join(folder, name), old)
     write(os.path.join(folder, "apps", "other", "2.0", PLATFORM + "__mt", "other"), "x", 0o755)
-    refused("a new plan_class_spec.xml would hide another app's class", folder, "other/2.0/.*__mt: its plan class")
+    refused("a new plan_class_spec.xml would hide another app's class", folder,
+            "other/2.0/.*__mt: its plan class")
     write(os.path.join(folder, "keys", "code_sign_private"), "")
-    refused("a key that signs nothing", folder, "code_sign_private: signs nothing .add: can't read key.: it is damaged or encrypted")
+    refused("a key that signs nothing", folder,
+            "code_sign_private: signs nothing .add: can't read key.: it is damaged or encrypted")
     write(os.path.join(folder, "texcell", "lock"), "")
     with open(os.path.join(folder, "texcell", "lock")) as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -724,10 +845,12 @@ def test_refusals():
     if os.geteuid() == 0:
         os.chown(folder, 65534, -1)
         refused("another user's project", folder, "belongs to user nobody: run this as that user")
-        for program, *words in (("submit", "--name", "x", "--analysis", "cellcount", folder), ("submit", "--cancel", "x"), ("again", "x"),
+        for program, *words in (("submit", "--name", "x", "--analysis", "cellcount", folder),
+                                ("submit", "--cancel", "x"), ("again", "x"),
                                 ("backup", "--restore", TMP)):
             r = run([os.path.join(KIT, "texcell-" + program), "--project", folder, *words], env=ENV)
-            ok(r.returncode == 2 and "belongs to user nobody" in r.stderr, "refused: another user's project, texcell-%s %s" % (program, words[0]), r.stderr)
+            ok(r.returncode == 2 and "belongs to user nobody" in r.stderr,
+               "refused: another user's project, texcell-%s %s" % (program, words[0]), r.stderr)
     else:
         skip("refused: another user's project", "needs root")
 
@@ -747,25 +870,31 @@ def test_scripts():
     ok(r.returncode == 0, "installs in a folder with an odd name", r.stdout + r.stderr)
     unit = os.path.join(folder, "download", "17b", "wu_7.zip")
     os.makedirs(os.path.dirname(unit), exist_ok=True)
-    run([TEXCELL_WU, "pack", "--analysis", "cellcount", "-o", unit, picture(os.path.join(TMP, "p", "a.png"), 1)])
+    run([TEXCELL_WU, "pack", "--analysis", "cellcount", "-o", unit,
+         picture(os.path.join(TMP, "p", "a.png"), 1)])
     result = os.path.join(TMP, "wu_7_0_r123_0")
     run([TEXCELL, "run", unit, "-o", result, "--quiet"])
     bad = os.path.join(TMP, "wu_7_1_r124_0")
     write(bad, read(result)[:-30])
 
     def script(name, *arguments):
-        return run([os.path.join(folder, "bin", name), *arguments], cwd=os.path.join(folder, "tmp_host"))
+        return run([os.path.join(folder, "bin", name), *arguments],
+                   cwd=os.path.join(folder, "tmp_host"))
 
     ok(script("texcell_check", result).returncode == 0, "texcell_check: a good result")
     ok(script("texcell_check", bad).returncode not in (0, 3), "texcell_check: a damaged one")
     ok(script("texcell_check").returncode not in (0, 3), "texcell_check: no arguments is no yes")
     ok(script("texcell_compare", result, result).returncode == 0, "texcell_compare: equal")
-    ok(os.listdir(os.path.join(folder, "texcell", "quarantine")) == [os.path.basename(bad)] and not os.path.exists(bad),
+    ok(os.listdir(os.path.join(folder, "texcell", "quarantine")) == [os.path.basename(bad)] and
+       not os.path.exists(bad),
        "what is refused is out of BOINC's way")
     bad = shutil.copy(os.path.join(TMP, "wu_7_0_r123_0"), bad)
-    ok(script("texcell_compare", result, bad).returncode == 3, "texcell_compare: one that was not accepted")
-    ok(os.listdir(os.path.join(folder, "texcell", "accepted")) == ["wu_7"], "what was accepted is recorded")
-    ok(script("texcell_compare").returncode not in (0, 3), "texcell_compare: no arguments is no yes")
+    ok(script("texcell_compare", result, bad).returncode == 3,
+       "texcell_compare: one that was not accepted")
+    ok(os.listdir(os.path.join(folder, "texcell", "accepted")) == ["wu_7"],
+       "what was accepted is recorded")
+    ok(script("texcell_compare").returncode not in (0, 3),
+       "texcell_compare: no arguments is no yes")
     r = script("texcell_assimilate", "7", result)
     ok(r.returncode == 0 and os.path.exists(os.path.join(folder, "texcell", "dataset.sqlite")),
        "texcell_assimilate stores in the project's folder", r.stderr)
@@ -796,29 +925,38 @@ def test_verify():
 
     def check():
         shutil.copy(result, os.path.join(folder, "upload", "g_0_r5_0"))
-        return run([os.path.join(folder, "bin", "texcell_check"), os.path.join(folder, "upload", "g_0_r5_0")]).returncode
+        return run([os.path.join(folder, "bin", "texcell_check"),
+                    os.path.join(folder, "upload", "g_0_r5_0")]).returncode
 
     ok(check() == 0, "--verify: an honest result")
     forge(result)
-    write(os.path.join(folder, "bin", "texcell_check"), read(folder, "bin", "texcell_check").replace(b"--fraction 0.001 --chance 0.02", b""), 0o755)
+    write(os.path.join(folder, "bin", "texcell_check"),
+          read(folder, "bin", "texcell_check").replace(b"--fraction 0.001 --chance 0.02", b""),
+          0o755)
     ok(check() == 0, "--verify: with a quorum above one nothing is computed again")
     write(os.path.join(folder, "texcell", "alone", "g"), "")
     ok(check() not in (0, 3), "--verify: one with one bit of one feature forged")
     r = deploy(folder)
-    ok(r.returncode == 0 and "differs" not in r.stdout and check() not in (0, 3), "--verify stays without being said again", r.stdout)
+    ok(r.returncode == 0 and "differs" not in r.stdout and check() not in (0, 3),
+       "--verify stays without being said again", r.stdout)
     r = deploy(folder, "--max-memory", "1024", version=None)
-    ok(r.returncode == 0 and check() not in (0, 3), "--verify stays when --max-memory is given", r.stdout + r.stderr)
+    ok(r.returncode == 0 and check() not in (0, 3), "--verify stays when --max-memory is given",
+       r.stdout + r.stderr)
     r = deploy(folder, "--accept-loss", "0.001")
-    ok(r.returncode == 0 and b"--fraction-alone 0.023" in read(folder, "bin", "texcell_check") and "--accept-loss 0.001: --verify 0.023, if no more" in
+    ok(r.returncode == 0 and b"--fraction-alone 0.023" in read(folder, "bin", "texcell_check") and
+       "--accept-loss 0.001: --verify 0.023, if no more" in
        r.stdout, "--accept-loss: the share that leaves no more wrong", r.stdout + r.stderr)
-    refused("--accept-loss with --verify", folder, "without --verify", "--accept-loss", "0.1", "--verify", "0.1", code=1)
+    refused("--accept-loss with --verify", folder, "without --verify", "--accept-loss", "0.1",
+            "--verify", "0.1", code=1)
     r = deploy(folder, "--verify", "0")
-    ok(r.returncode == 0 and check() == 0, "--verify 0 switches it off: the forged one is well-formed", r.stderr)
+    ok(r.returncode == 0 and check() == 0,
+       "--verify 0 switches it off: the forged one is well-formed", r.stderr)
 
 
 # --- one process for many results -------------------------------------------------------------
 
-# What of BOINC's sources the kit's validator is made of: main() reads results from its standard input.
+# What of BOINC's sources the kit's validator is made of: main() reads results from its standard
+# input.
 HEADERS = {
     "boinc_db.h": """#pragma once
 #include <cstring>
@@ -830,13 +968,13 @@ struct RESULT { unsigned long id; char name[256]; double sent_time; int outcome,
 struct WORKUNIT { unsigned long id; char name[256]; double rsc_fpops_est, canonical_credit; int target_nresults, error_mask;
                   unsigned long canonical_resultid; int transition_time; };
 struct DB_VALIDATOR_ITEM_SET { int update_workunit(WORKUNIT &); int update_result(RESULT &); };
-""",
+""",  # noqa: E501
     "mysql.h": """#pragma once
 typedef struct MYSQL MYSQL;
 typedef unsigned long long my_ulonglong;
 extern "C" { int mysql_query(MYSQL *, const char *); my_ulonglong mysql_affected_rows(MYSQL *); unsigned mysql_errno(MYSQL *);
              const char *mysql_error(MYSQL *); }
-""",
+""",  # noqa: E501
     "error_numbers.h": "",
     "sched_config.h": "struct CONFIG { const char *download_dir; int uldl_dir_fanout; };\n"
                       "extern CONFIG config;",
@@ -913,7 +1051,7 @@ int main(int argc, char **argv)
     std::cerr << "credit " << unit.canonical_credit << std::endl;
     return cleanup_result(one, NULL);
 }
-"""
+"""  # noqa: E501
 # The database fails FAILS times with the number ERROR where it is to write to a user.
 DATABASE = """
 #include <cstdio>
@@ -932,7 +1070,7 @@ extern "C" my_ulonglong mysql_affected_rows(MYSQL *) { return 0; }
 extern "C" unsigned mysql_errno(MYSQL *) { return number; }
 extern "C" const char *mysql_error(MYSQL *) { return "it fails"; }
 int dir_hier_path(const char *name, const char *root, int, char *path) { return sprintf(path, "%s/%s", root, name) < 0; }
-"""
+"""  # noqa: E501
 STATEMENTS = """
 #include "boinc_db.h"
 int DB_VALIDATOR_ITEM_SET::update_result(RESULT &r)
@@ -945,7 +1083,7 @@ int DB_VALIDATOR_ITEM_SET::update_workunit(WORKUNIT &unit)
     return mysql_query(NULL, ("update workunit set target=" + std::to_string(unit.target_nresults) + (unit.transition_time ? ", now" : "") +
                               " where id=1").c_str()) || mysql_affected_rows(NULL) != 1;
 }
-"""
+"""  # noqa: E501
 MAKEFILE = """
 OBJEXT = o
 CXXCOMPILE = c++ -std=c++17 -Wall -Wextra -Werror -I.
@@ -959,9 +1097,11 @@ all:
 def false_boinc(folder):
     for name, text in dict(HEADERS, Makefile=MAKEFILE).items():
         write(os.path.join(folder, "sched", name), text + "\n")
-    for name, text in (("validator", VALIDATOR), ("validate_util", DATABASE), ("validate_util2", STATEMENTS)):
+    for name, text in (("validator", VALIDATOR), ("validate_util", DATABASE),
+                       ("validate_util2", STATEMENTS)):
         write(os.path.join(folder, "sched", name + ".cpp"), text + "\n")
-        subprocess.check_call(["c++", "-std=c++17", "-I.", "-c", name + ".cpp"], cwd=os.path.join(folder, "sched"))
+        subprocess.check_call(["c++", "-std=c++17", "-I.", "-c", name + ".cpp"],
+                              cwd=os.path.join(folder, "sched"))
 
 
 def average_of(statement, average, then):
@@ -969,94 +1109,126 @@ def average_of(statement, average, then):
     with contextlib.closing(sqlite3.connect(":memory:")) as db:
         db.create_function("EXP", 1, math.exp)
         db.create_function("GREATEST", 2, max)
-        db.execute("CREATE TABLE host(id, avg_turnaround, total_credit, expavg_credit, expavg_time)")
+        db.execute("CREATE TABLE host(id, avg_turnaround, total_credit, expavg_credit, "
+                   "expavg_time)")
         db.execute("INSERT INTO host VALUES(3, 0, 10, ?, ?)", (average, then))
         db.execute(statement.replace("IF(", "iif("))
-        return db.execute("SELECT avg_turnaround, total_credit, expavg_credit, expavg_time FROM host").fetchone()
+        return db.execute("SELECT avg_turnaround, total_credit, expavg_credit, "
+                          "expavg_time FROM host").fetchone()
 
 
 def test_validator():
-    """texcell_validator asks the scripts, which are started once, and starts one again that has ended."""
+    """texcell_validator asks the scripts, which are started once, and starts one again that has
+    ended."""
     folder, boinc = make_project("asks"), os.path.join(TMP, "boinc")
     unit = os.path.join(folder, "download", "3", "wu_7.zip")
     os.makedirs(os.path.dirname(unit), exist_ok=True)
-    run([TEXCELL_WU, "pack", "--analysis", "cellcount", "-o", unit, picture(os.path.join(TMP, "p", "a.png"), 1)])
+    run([TEXCELL_WU, "pack", "--analysis", "cellcount", "-o", unit,
+         picture(os.path.join(TMP, "p", "a.png"), 1)])
     one, other, bad = (os.path.join(folder, "upload", "wu_7_%d_r1_0" % i) for i in range(3))
     run([TEXCELL, "run", unit, "-o", one, "--quiet"])
     shutil.copy(one, other)
     write(bad, read(one)[:-30])
-    refused("--boinc: no folder of sources", folder, "is no folder of BOINC's sources", "--boinc", TMP)
+    refused("--boinc: no folder of sources", folder, "is no folder of BOINC's sources", "--boinc",
+            TMP)
     deploy(folder)
     false_boinc(boinc)
     r = deploy(folder, "--boinc", boinc)
-    commands = sorted((e.text for e in ElementTree.fromstring(read(folder, "config.xml")).iter("cmd") if "--app texcell" in e.text), reverse=True)
-    ok(r.returncode == 0 and [c.split()[0] for c in commands] == ["texcell_validator", "script_assimilator"],
+    commands = sorted((e.text for e in ElementTree.fromstring(read(folder, "config.xml")).iter(
+        "cmd") if "--app texcell" in e.text), reverse=True)
+    ok(r.returncode == 0 and [c.split()[0] for c in commands] == ["texcell_validator",
+                                                                  "script_assimilator"],
        "--boinc: its validator takes the place of the other", r.stdout + r.stderr + str(commands))
     after = tree(folder)
     r = deploy(folder)
-    ok(r.returncode == 0 and tree(folder) == after, "--boinc: it stays without being said again", r.stdout)
+    ok(r.returncode == 0 and tree(folder) == after, "--boinc: it stays without being said again",
+       r.stdout)
 
     def validator(*lines, more=(), **env):
-        return subprocess.run([os.path.join(folder, "bin", "texcell_validator"), *commands[0].split()[1:], *more], cwd=os.path.join(folder, "tmp_host"),
-                              input="".join(line + "\n" for line in lines), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=100,
+        return subprocess.run([os.path.join(folder, "bin", "texcell_validator"),
+                               *commands[0].split()[1:], *more],
+                              cwd=os.path.join(folder, "tmp_host"),
+                              input="".join(line + "\n" for line in lines), stdout=subprocess.PIPE,
+                              stderr=subprocess.PIPE, text=True, timeout=100,
                               env=dict(os.environ, **env))
 
     r = validator(one, other, bad, one + " " + other, one + " " + bad)
-    ok(r.returncode == 0 and r.stdout == "0\n0\n-1\n0 match\n0 no match\n", "texcell_validator: valid, invalid, the same, none", r.stdout + r.stderr)
-    credits = [re.findall("credit .*", validator(one, more=more).stderr) for more in ((), ["--other"] * 20)]
-    ok(credits == [["credit 100"], ["credit 7.09961"]], "texcell_validator: credit by the estimate, where the unit has none, in parts that "
-       "add up exactly", credits)
+    ok(r.returncode == 0 and r.stdout == "0\n0\n-1\n0 match\n0 no match\n",
+       "texcell_validator: valid, invalid, the same, none", r.stdout + r.stderr)
+    credits = [re.findall("credit .*", validator(one, more=more).stderr)
+               for more in ((), ["--other"] * 20)]
+    ok(credits == [["credit 100"], ["credit 7.09961"]], "texcell_validator: credit by the "
+       "estimate, where the unit has none, in parts that add up exactly", credits)
 
     def written(*lines, **env):
         return re.findall("(?m)^sql (.*)", validator(*lines, **env).stderr)
 
-    last = ["insert into credit_user set id=1", "update host_app_version set consecutive_valid=LEAST(consecutive_valid+1, 12), n=3 where "
-            "host_id=1 and app_version_id=1", "update user set total=total+1 where id=1", "update user set total=total+1 where id=2",
+    last = ["insert into credit_user set id=1",
+            "update host_app_version set consecutive_valid=LEAST(consecutive_valid+1, 12), n=3 "
+            "where host_id=1 and app_version_id=1", "update user set total=total+1 where id=1",
+            "update user set total=total+1 where id=2",
             "update workunit set target=6 where id=1", "COMMIT"]
-    first, fails = ["update app_version set n=1 where id=1"], ["START TRANSACTION", *last[:3], "ROLLBACK"]
+    first, fails = (["update app_version set n=1 where id=1"],
+                    ["START TRANSACTION", *last[:3], "ROLLBACK"])
     good, repeated, lost = (written(one, other, one + " " + other, "write", **env)
-                            for env in ({}, {"FAILS": "2", "ERROR": "1213"}, {"FAILS": "2", "ERROR": "2013"}))
-    ok(good == [*first, "START TRANSACTION", *last], "texcell_validator: what is written of a unit is one transaction, its rows in order", good)
-    ok(repeated == [*first, *fails, *fails, "START TRANSACTION", *last], "texcell_validator: written again whole after a deadlock", repeated)
-    ok(lost == first + fails, "texcell_validator: nothing of a unit is written without a database", lost)
+                            for env in ({}, {"FAILS": "2", "ERROR": "1213"},
+                                        {"FAILS": "2", "ERROR": "2013"}))
+    ok(good == [*first, "START TRANSACTION", *last],
+       "texcell_validator: what is written of a unit is one transaction, its rows in order", good)
+    ok(repeated == [*first, *fails, *fails, "START TRANSACTION", *last],
+       "texcell_validator: written again whole after a deadlock", repeated)
+    ok(lost == first + fails, "texcell_validator: nothing of a unit is written without a database",
+       lost)
     statement = next(text for text in written(one, "average") if text.startswith("update host "))
     for average, then in ((0, 0), (5, 1e6 - 600), (5, 1e6 + 7), (5, 1e6), (5, 1), (0, 1e6 - 1e-3)):
         days = max(1e6 - then, 0) / 86400
-        rate = 1.5 * math.log(2) / 7 if days == 0 else 1.5 * -math.expm1(-days * math.log(2) / 7) / days
+        rate = 1.5 * math.log(2) / 7 if days == 0 else 1.5 * -math.expm1(
+            -days * math.log(2) / 7) / days
         wanted = (2.5, 11.5, 9 if then == 0 else average * 2 ** (-days / 7) + rate, max(then, 1e6))
         got = average_of(statement, average, then)
-        ok(all(math.isclose(a, b, rel_tol=1e-6) for a, b in zip(got, wanted)), "texcell_validator: adds to the average of %g that is there" % average,
+        ok(all(math.isclose(a, b, rel_tol=1e-6) for a, b in zip(got, wanted)),
+           "texcell_validator: adds to the average of %g that is there" % average,
            (statement, got, wanted))
     os.rename(other, other + "x")
     write(os.path.join(folder, "texcell", "restored"), "100\n")
     r = [written(one, other, "write"), written(one, "write"), validator(other).stdout]
     compared = written(one, other, "write", CANONICAL="1")
-    ok("update result set outcome=7, validate_state=3 where id=1" in compared and "where id=2" not in "".join(w for w in compared if " result " in w),
-       "texcell_validator: of one that is compared with what the server lost nothing is said", compared)
-    ok("update result set outcome=7, validate_state=3 where id=2" in r[0] and r[0][-2:] == ["update workunit set target=5, now where id=1", "COMMIT"]
-       and r[1] == good and r[2] == "3\n", "texcell_validator: an upload that the server lost is no host's fault", r)
+    ok("update result set outcome=7, validate_state=3 where id=1" in compared and
+       "where id=2" not in "".join(w for w in compared if " result " in w),
+       "texcell_validator: of one that is compared with what the server lost nothing is said",
+       compared)
+    ok("update result set outcome=7, validate_state=3 where id=2" in r[0] and
+       r[0][-2:] == ["update workunit set target=5, now where id=1", "COMMIT"]
+       and r[1] == good and r[2] == "3\n",
+       "texcell_validator: an upload that the server lost is no host's fault", r)
     os.unlink(os.path.join(folder, "texcell", "restored"))
     os.rename(other + "x", other)
     os.rename(unit, unit + "x")
     start = time.monotonic()
     r = [validator(one, CANCELLED="1").stdout, validator(one).stdout]
-    ok(r == ["3\n"] * 2 and time.monotonic() - start < 10, "texcell_validator: of a unit that is gone, or was cancelled, nothing is waited for", r)
+    ok(r == ["3\n"] * 2 and time.monotonic() - start < 10,
+       "texcell_validator: of a unit that is gone, or was cancelled, nothing is waited for", r)
     os.rename(unit + "x", unit)
     write(bad, read(one))
     r = validator(one + " " + bad)
-    ok(r.stdout == "3 no match\n", "texcell_validator: one that was not accepted is to be tried later", r.stdout + r.stderr)
+    ok(r.stdout == "3 no match\n",
+       "texcell_validator: one that was not accepted is to be tried later", r.stdout + r.stderr)
     check = read(folder, "bin", "texcell_check")
     started = os.path.join(folder, "started")
-    write(os.path.join(folder, "bin", "texcell_check"), "#!/bin/sh\necho x >> %s\nread line && echo 0\n" % started, 0o755)
+    write(os.path.join(folder, "bin", "texcell_check"),
+          "#!/bin/sh\necho x >> %s\nread line && echo 0\n" % started, 0o755)
     r = validator(one, one, one)
-    ok(r.stdout == "0\n" * 3 and read(started) == b"x\n" * 3, "texcell_validator: a script that ends is started again", r.stdout + r.stderr)
+    ok(r.stdout == "0\n" * 3 and read(started) == b"x\n" * 3,
+       "texcell_validator: a script that ends is started again", r.stdout + r.stderr)
     write(os.path.join(folder, "bin", "texcell_check"), "#!/bin/sh\nexit 0\n", 0o755)
     r = validator(one)
-    ok(r.returncode == 1 and r.stdout == "" and "does not answer" in r.stderr, "texcell_validator: without an answer nothing is decided", r.stdout + r.stderr)
+    ok(r.returncode == 1 and r.stdout == "" and "does not answer" in r.stderr,
+       "texcell_validator: without an answer nothing is decided", r.stdout + r.stderr)
     write(os.path.join(folder, "bin", "texcell_check"), check, 0o755)
     write(os.path.join(boinc, "sched", "Makefile"), "OBJEXT = o\nCXXCOMPILE = false\n")
     os.unlink(os.path.join(folder, "bin", "texcell_validator"))
-    refused("--boinc: sources that it does not fit", folder, "texcell_validator cannot be built of it", "--boinc", boinc)
+    refused("--boinc: sources that it does not fit", folder,
+            "texcell_validator cannot be built of it", "--boinc", boinc)
 
 
 # --- submitting -------------------------------------------------------------------------------
@@ -1073,93 +1245,122 @@ def test_submit(folder):
     pictures = os.path.join(TMP, "pictures of $HOME; 'x'")
     for i in range(5):
         picture(os.path.join(pictures, "cell %d.png" % i), i)
-    request = ["--analysis", "cellcount", "--split", "2", "--param", "labels=true", "--name", "blood", pictures]
+    request = ["--analysis", "cellcount", "--split", "2", "--param", "labels=true", "--name",
+               "blood", pictures]
     before = tree(folder)
     r = submit(folder, *request, "--dry-run")
     ok(r.returncode == 0 and r.stdout.count("rsc_fpops_est") == 3 and tree(folder) == before
-       and re.search(r"\ndry run: nothing was created: 3 work units, about \d+ s of a core\nnote: a unit takes 2 s: put more into each", r.stdout),
+       and re.search(r"\ndry run: nothing was created: 3 work units, about \d+ s of a core\nnote: "
+                     r"a unit takes 2 s: put more into each", r.stdout),
        "submit: a dry run shows the estimates and changes nothing", r.stdout + r.stderr)
     deep = os.path.join(TMP, "deep")
     for i in range(3):
         picture(os.path.join(deep, "class %d" % i, "a.png"), i, (48, 64, 3))
     picture(os.path.join(deep, "class 0", "grey.png"), 7)
-    r = submit(folder, "--analysis", "cellcount", "--name", "deep", "--recursive", "--stain", "dab", "--stains", "hdab", "--skip-bad",
+    r = submit(folder, "--analysis", "cellcount", "--name", "deep", "--recursive", "--stain", "dab",
+               "--stains", "hdab", "--skip-bad",
                "--dry-run", deep)
-    ok(r.returncode == 0 and "3 items" in r.stdout + r.stderr and "is grey, but --stain" in r.stdout + r.stderr and tree(folder) == before,
+    ok(r.returncode == 0 and "3 items" in r.stdout + r.stderr and
+       "is grey, but --stain" in r.stdout + r.stderr and tree(folder) == before,
        "submit: hands over the options of pack", r.stdout + r.stderr)
     for moment in (0, 1):
         write(os.path.join(folder, "kill_at"), str(moment))
         r = submit(folder, *request)
         time.sleep(0.3)             # create_work goes on
-        ok(r.returncode == -signal.SIGKILL, "submit: killed while create_work works, %d" % moment, r.stdout + r.stderr)
+        ok(r.returncode == -signal.SIGKILL, "submit: killed while create_work works, %d" % moment,
+           r.stdout + r.stderr)
         if moment == 0:
             sql(folder, "DELETE FROM workunit")        # as if create_work had been killed, too
             write(os.path.join(folder, "db.json"), json.dumps(dict(database(folder), work=[])))
             write(os.path.join(folder, "no_work"), "")
             r = submit(folder, *request)
-            ok(r.returncode == 3 and "create_work: blood_0001: create_work: error opening database" in r.stderr,
+            ok(r.returncode == 3 and
+               "create_work: blood_0001: create_work: error opening database" in r.stderr,
                "submit: create_work's message is passed on", r.stderr)
             os.unlink(os.path.join(folder, "no_work"))
     r = submit(folder, *request)
-    ok(r.returncode == 0 and "3 in all" in r.stdout and glob.glob(os.path.join(glob.escape(folder), "texcell", "submissions", "blood", "*.zip*")) == []
-       and [row[0] for row in sql(folder, "SELECT name FROM workunit ORDER BY id")] == ["blood_0001", "blood_0002", "blood_0003"],
+    ok(r.returncode == 0 and "3 in all" in r.stdout and
+       glob.glob(os.path.join(glob.escape(folder), "texcell", "submissions", "blood", "*.zip*")) ==
+       []
+       and [row[0] for row in sql(folder, "SELECT name FROM workunit ORDER BY id")] ==
+       ["blood_0001", "blood_0002", "blood_0003"],
        "submit: goes on, every unit once", r.stdout + r.stderr)
     state = tree(folder)
     r = submit(folder, *request)
-    ok(r.returncode == 0 and "0 work units created now" in r.stdout and tree(folder) == state, "submit: again: nothing")
+    ok(r.returncode == 0 and "0 work units created now" in r.stdout and tree(folder) == state,
+       "submit: again: nothing")
     picture(os.path.join(pictures, "new.png"), 9)
     picture(os.path.join(pictures, "cell 1.png"), 9)
     os.rename(os.path.join(pictures, "cell 2.png"), os.path.join(pictures, "cell 2.txt"))
     r = submit(folder, *request)
-    ok(r.returncode == 2 and "0 work units created now" in r.stdout and "1 new, 1 changed, 1 gone; none of that is submitted, such as %s"
-       % os.path.join(pictures, "cell 1.png") in r.stderr, "submit: again: says what was not submitted", r.stdout + r.stderr)
+    ok(r.returncode == 2 and "0 work units created now" in r.stdout and
+       "1 new, 1 changed, 1 gone; none of that is submitted, such as %s"
+       % os.path.join(pictures, "cell 1.png") in r.stderr,
+       "submit: again: says what was not submitted", r.stdout + r.stderr)
     one = os.path.join(pictures, "cell 0.png")
-    r = submit(folder, "--analysis", "cellcount", "--about", "Counts cells.", "--name", "called", one)
-    with zipfile.ZipFile(glob.glob(os.path.join(glob.escape(folder), "download", "*", "called.zip"))[0]) as unit:
-        ok(json.loads(unit.read("job.json"))["about"] == "Counts cells.", "submit: says what the work is for")
+    r = submit(folder, "--analysis", "cellcount", "--about", "Counts cells.", "--name", "called",
+               one)
+    with zipfile.ZipFile(glob.glob(os.path.join(glob.escape(folder), "download", "*",
+                                                "called.zip"))[0]) as unit:
+        ok(json.loads(unit.read("job.json"))["about"] == "Counts cells.",
+           "submit: says what the work is for")
     call = database(folder)["calls"][-1]
     o = options_of(call)
-    ok(call[-1] == "called.zip" and o["wu_name"] == "called" and o["min_quorum"] == o["target_nresults"] == "2"
-       and int(o["max_total_results"]) > 4 and int(o["max_error_results"]) > 2 and o["appname"] == "texcell"
+    ok(call[-1] == "called.zip" and o["wu_name"] == "called" and
+       o["min_quorum"] == o["target_nresults"] == "2"
+       and int(o["max_total_results"]) > 4 and int(o["max_error_results"]) > 2 and
+       o["appname"] == "texcell"
        and o["wu_template"] == "templates/texcell_in.xml", "submit: what create_work is told", call)
-    ok(math.isclose(float(o["credit"]), float(o["rsc_fpops_est"]) * 200 / 86400e9, rel_tol=1e-4) and float(o["credit"]) > 0.02,
+    ok(math.isclose(float(o["credit"]), float(o["rsc_fpops_est"]) * 200 / 86400e9, rel_tol=1e-4) and
+       float(o["credit"]) > 0.02,
        "submit: credit by the operations: 200 for a day of 1 GFLOPS", o)
     # The folders as a real server made them.
     ok(os.path.exists(os.path.join(folder, "download", "3c5", "blood_0001.zip"))
        and os.path.exists(os.path.join(folder, "download", "1d6", "blood_0002.zip")),
        "submit: staged where BOINC looks")
     r = submit(folder, "--analysis", "cellcount", "--name", "Blood", one)
-    ok(r.returncode == 2 and "Blood: BOINC takes it for the same name as blood" in r.stderr and len(sql(folder, "SELECT * FROM workunit")) == 4,
+    ok(r.returncode == 2 and "Blood: BOINC takes it for the same name as blood" in r.stderr and
+       len(sql(folder, "SELECT * FROM workunit")) == 4,
        "submit: names that differ by case", r.stderr)
-    with contextlib.closing(sqlite3.connect(os.path.join(folder, "texcell", "submissions.sqlite"))) as db, db:
+    with contextlib.closing(sqlite3.connect(os.path.join(folder, "texcell",
+                                                         "submissions.sqlite"))) as db, db:
         # As earlier versions let pass.
         db.execute("INSERT INTO submissions VALUES('Blood', '{}', 'now')")
         db.execute("INSERT INTO units VALUES('Blood_0001', 'Blood', 0, 'x', 'packed')")
     r = submit(folder, "--cancel", "Blood", "--yes")
-    ok("Blood: 1 work units cancelled, 0 have" in r.stdout and sql(folder, "SELECT count(*) FROM workunit WHERE error_mask != 0") == [(0,)],
+    ok("Blood: 1 work units cancelled, 0 have" in r.stdout and
+       sql(folder, "SELECT count(*) FROM workunit WHERE error_mask != 0") == [(0,)],
        "submit --cancel: of names that differ by case the own one", r.stdout + r.stderr)
     r = submit(folder, "--analysis", "cellcount", "--name", "small", "--max-pixels", "10", pictures)
-    ok(r.returncode == 2 and re.search(r"none of \d+ inputs can be used \(.*cell.*10", r.stderr), "submit: says why no picture can be used", r.stderr)
+    ok(r.returncode == 2 and re.search(r"none of \d+ inputs can be used \(.*cell.*10", r.stderr),
+       "submit: says why no picture can be used", r.stderr)
     r = submit(folder, "--analysis", "cellcount", "--name", "q1", "--app", "../x", one)
-    ok(r.returncode == 1 and "--app ../x: must be" in r.stderr, "submit: a wrong --app is named", r.stderr)
+    ok(r.returncode == 1 and "--app ../x: must be" in r.stderr, "submit: a wrong --app is named",
+       r.stderr)
     r = submit(folder, *request[:-1], os.path.join(pictures, "cell 1.png"))
-    ok(r.returncode == 2 and "is the name of another submission (" in r.stderr, "submit: a name is used once", r.stderr)
+    ok(r.returncode == 2 and "is the name of another submission (" in r.stderr,
+       "submit: a name is used once", r.stderr)
     program = os.path.join(folder, "bin", "texcell-wu")
     right = read(program)
-    write(program, "#!/bin/sh\n%s \"$@\" | sed 's/\"device_bytes\": [0-9]*, //'\n" % os.path.join(BUILD, "texcell-wu"), 0o755)
+    write(program, "#!/bin/sh\n%s \"$@\" | sed 's/\"device_bytes\": [0-9]*, //'\n" %
+          os.path.join(BUILD, "texcell-wu"), 0o755)
     r = submit(folder, "--analysis", "cellcount", "--name", "older", "--dry-run", one)
-    ok(r.returncode == 2 and "bin/texcell-wu: is of another texcell than this program: build it" in r.stderr, "submit: an older texcell-wu", r.stderr)
+    ok(r.returncode == 2 and
+       "bin/texcell-wu: is of another texcell than this program: build it" in r.stderr,
+       "submit: an older texcell-wu", r.stderr)
     write(program, right, 0o755)
     sql(folder, "INSERT INTO workunit(name) VALUES('taken')")
     r = submit(folder, "--analysis", "cellcount", "--name", "taken", one)
     again = submit(folder, "--analysis", "cellcount", "--name", "taken", one)
-    ok(r.returncode == again.returncode == 2 and "taken: the project has a unit of this name, of which texcell/submissions.sqlite" in r.stderr,
+    ok(r.returncode == again.returncode == 2 and "taken: the project has a unit of this name, of "
+       "which texcell/submissions.sqlite" in r.stderr,
        "submit: a name that the project has is refused, every time", r.stderr)
     digest = hashlib.md5(b"other.zip").hexdigest()
     there = os.path.join(folder, "download", "%x" % (int(digest[1:8], 16) % 1024), "other.zip")
     write(there, "of another app")
     r = submit(folder, "--analysis", "cellcount", "--name", "other", one)
-    ok(r.returncode == 2 and "there is another file of this name" in r.stderr and read(there) == b"of another app",
+    ok(r.returncode == 2 and "there is another file of this name" in r.stderr and
+       read(there) == b"of another app",
        "submit: a staged file of that name is seen", r.stderr)
     out = os.path.join(folder, "templates", "texcell_out.xml")
     write(out, read(out).replace(b"268435456", b"1000"))
@@ -1167,23 +1368,31 @@ def test_submit(folder):
     ok(r.returncode == 2 and "more than <max_nbytes>" in r.stderr,
        "submit: a result that could not be uploaded", r.stderr)
     write(out, read(out).replace(b"1000", b"268435456"))
-    for name, old, new, words in (("texcell_in.xml", b">workunit<", b">work<", "open_name> within <workunit> must be workunit, or every task fails"),
-                                  ("texcell_out.xml", b">result<", b">out<", "open_name> within <result> must be result"),
-                                  ("texcell_in.xml", b"</file_ref>", b"", "texcell_in.xml: is not well-formed XML: mismatched tag")):
+    for name, old, new, words in (("texcell_in.xml", b">workunit<", b">work<",
+                                   "open_name> within <workunit> must be workunit, or "
+                                   "every task fails"),
+                                  ("texcell_out.xml", b">result<", b">out<",
+                                   "open_name> within <result> must be result"),
+                                  ("texcell_in.xml", b"</file_ref>", b"",
+                                   "texcell_in.xml: is not well-formed XML: mismatched tag")):
         path = os.path.join(folder, "templates", name)
         right = read(path)
         write(path, right.replace(old, new))
         r = submit(folder, "--analysis", "cellcount", "--name", "edited", one, "--dry-run")
-        ok(r.returncode == 2 and words in r.stderr and r.stderr.count("\n") == 1, "submit: a template that was changed: " + words, r.stderr)
+        ok(r.returncode == 2 and words in r.stderr and r.stderr.count("\n") == 1,
+           "submit: a template that was changed: " + words, r.stderr)
         write(path, right)
-    for arguments, words in ((["--name", "a/b"], "--name a/b"), (["--name", "ok", "--for", "cpu", "--split", "1"], "exclude"), (["--name", "-x"], "expected one argument"),
+    for arguments, words in ((["--name", "a/b"], "--name a/b"),
+                             (["--name", "ok", "--for", "cpu", "--split", "1"], "exclude"),
+                             (["--name", "-x"], "expected one argument"),
                              (["--name", "ok", "--quorum", "0"], "quorum"),
                              (["--name", "ok", "--quorum", "3", "--targets", "2"], "--targets")):
         r = submit(folder, "--analysis", "cellcount", *arguments, one)
         ok(r.returncode == 1 and words in r.stderr and r.stderr.count("\n") == 1,
            "submit: refused: " + " ".join(arguments), r.stderr)
     r = submit(folder, "--analysis", "nothing", "--name", "ok", one)
-    ok(r.returncode == 1 and r.stderr.startswith('texcell-submit: error: there is no analysis "nothing"'),
+    ok(r.returncode == 1 and
+       r.stderr.startswith('texcell-submit: error: there is no analysis "nothing"'),
        "submit: texcell-wu's refusal is passed on", r.stderr)
 
 
@@ -1191,20 +1400,29 @@ def test_many(folder):
     """A thousand units, most of them alike: few calls of create_work, every unit once."""
     pictures = os.path.join(TMP, "many")
     for i in range(300):
-        picture(os.path.join(pictures, "p%d.png" % i), 1000 + i, (64, 64) if i % 100 else (300, 300))
+        picture(os.path.join(pictures, "p%d.png" % i), 1000 + i,
+                (64, 64) if i % 100 else (300, 300))
     before = len(database(folder)["calls"])
-    r = submit(folder, "--analysis", "glcm", "--preset", "hcc", "--split", "1", "--quorum", "1", "--name", "many", pictures)
+    r = submit(folder, "--analysis", "glcm", "--preset", "hcc", "--split", "1", "--quorum", "1",
+               "--name", "many", pictures)
     calls = database(folder)["calls"][before:]
-    names = [row[0] for row in sql(folder, "SELECT name FROM workunit WHERE name LIKE 'many%' ORDER BY name")]
-    ok(r.returncode == 0 and names == ["many_%04d" % (i + 1) for i in range(300)] and len(calls) <= 4,
+    names = [row[0] for row in sql(folder, "SELECT name FROM workunit WHERE name LIKE 'many%' "
+                                   "ORDER BY name")]
+    ok(r.returncode == 0 and names == ["many_%04d" % (i + 1) for i in range(300)] and
+       len(calls) <= 4,
        "submit: 300 units of two sizes by %d calls" % len(calls), r.stderr)
-    credits = sorted({row[0] for row in sql(folder, "SELECT canonical_credit FROM workunit WHERE name LIKE 'many%'")})
+    credits = sorted({row[0] for row in sql(folder, "SELECT canonical_credit FROM workunit WHERE "
+                                            "name LIKE 'many%'")})
     ok(len(credits) == 2 and credits[0] < credits[1], "submit: each with its own credit", credits)
-    ok("only texcell-deploy --verify sees wrong results" in r.stdout and os.path.exists(os.path.join(folder, "texcell", "alone", "many")),
+    ok("only texcell-deploy --verify sees wrong results" in r.stdout and
+       os.path.exists(os.path.join(folder, "texcell", "alone", "many")),
        "submit: a quorum of one is told to the validator", r.stdout[-300:])
-    staged = os.path.join(folder, "download", "%x" % (int(hashlib.md5(b"many_0007.zip").hexdigest()[1:8], 16) % 1024), "many_0007.zip")
+    staged = os.path.join(folder, "download",
+                          "%x" % (int(hashlib.md5(b"many_0007.zip").hexdigest()[1:8], 16) % 1024),
+                          "many_0007.zip")
     fields = read(staged + ".md5").decode().split()
-    ok(fields[0] == hashlib.md5(read(staged)).hexdigest() and float(fields[1]) == os.path.getsize(staged) and os.stat(staged).st_nlink == 1,
+    ok(fields[0] == hashlib.md5(read(staged)).hexdigest() and
+       float(fields[1]) == os.path.getsize(staged) and os.stat(staged).st_nlink == 1,
        "submit: staged with size and MD5, and nowhere else", fields)
 
 
@@ -1212,7 +1430,8 @@ def test_kill_pack(folder):
     """Killed while it packs, it leaves no process that packs on."""
     words = ["--analysis", "glcm", "--split", "1", "--name", "killed", os.path.join(TMP, "many")]
     place = os.path.join(folder, "texcell", "submissions", "killed")
-    process = subprocess.Popen([os.path.join(folder, "bin", "texcell-submit"), *words], env=ENV, stdout=subprocess.DEVNULL)
+    process = subprocess.Popen([os.path.join(folder, "bin", "texcell-submit"), *words], env=ENV,
+                               stdout=subprocess.DEVNULL)
     while process.poll() is None and not glob.glob(os.path.join(glob.escape(place), "*.zip*")):
         time.sleep(0.001)
     packs = read("/proc/%d/task/%d/children" % (process.pid, process.pid)).split()
@@ -1221,22 +1440,33 @@ def test_kill_pack(folder):
     r = submit(folder, *words)
     # Ended, though perhaps nobody has asked for its status yet.
     ended = len(packs) == 1 and (not os.path.exists(os.path.join("/proc", packs[0].decode()))
-                                 or read("/proc/%s/stat" % packs[0].decode()).rsplit(b")", 1)[1].split()[0] == b"Z")
+                                 or read("/proc/%s/stat" %
+                                         packs[0].decode()).rsplit(b")", 1)[1].split()[0] == b"Z")
     ok(ended and r.returncode == 0 and "300 work units created now" in r.stdout,
-       "submit: killed while texcell-wu packs, which ends, too; the same call begins anew", "%s %s" % (packs, r.stdout[-300:] + r.stderr))
+       "submit: killed while texcell-wu packs, which ends, too; the same call begins anew",
+       "%s %s" % (packs, r.stdout[-300:] + r.stderr))
 
 
 def test_alone(folder):
     deploy(folder, "--verify", "0.1", "--classes", "cpu")
-    r = submit(folder, "--analysis", "cellcount", "--quorum", "1", "--name", "small", os.path.join(TMP, "many", "p1.png"))
-    ok(r.returncode == 0 and "of units with 1 item that is 100% of the work, not the 10% of --verify" in r.stdout,
+    r = submit(folder, "--analysis", "cellcount", "--quorum", "1", "--name", "small",
+               os.path.join(TMP, "many", "p1.png"))
+    ok(r.returncode == 0 and "of units with 1 item that is 100% of the work, not the 10% "
+       "of --verify" in r.stdout,
        "submit: units that are too small to verify a share of", r.stdout)
-    r = submit(folder, "--analysis", "cellcount", "--quorum", "1", "--name", "larger", os.path.join(TMP, "many"))
-    ok(r.returncode == 0 and "note: the server computes" not in r.stdout, "submit: one that is not", r.stdout)
-    r = submit(folder, "--analysis", "cellcount", "--name", "again", "--split", "150", os.path.join(TMP, "many"))
-    ok("are the same as others" not in r.stdout, "submit: other units of the same pictures are no twins", r.stdout)
-    r = submit(folder, "--analysis", "cellcount", "--name", "twin", "--split", "150", os.path.join(TMP, "many"))
-    ok(r.returncode == 0 and "note: 2 of the units are the same as others, such as again_0001" in r.stdout, "submit: twins are told", r.stdout)
+    r = submit(folder, "--analysis", "cellcount", "--quorum", "1", "--name", "larger",
+               os.path.join(TMP, "many"))
+    ok(r.returncode == 0 and "note: the server computes" not in r.stdout, "submit: one that is not",
+       r.stdout)
+    r = submit(folder, "--analysis", "cellcount", "--name", "again", "--split", "150",
+               os.path.join(TMP, "many"))
+    ok("are the same as others" not in r.stdout,
+       "submit: other units of the same pictures are no twins", r.stdout)
+    r = submit(folder, "--analysis", "cellcount", "--name", "twin", "--split", "150",
+               os.path.join(TMP, "many"))
+    ok(r.returncode == 0 and
+       "note: 2 of the units are the same as others, such as again_0001" in r.stdout,
+       "submit: twins are told", r.stdout)
 
 
 def test_quorum(folder):
@@ -1252,24 +1482,35 @@ def test_quorum(folder):
     ok(r.returncode == 3 and os.path.exists(marked), "quorum: a call that is interrupted", r.stderr)
     for other in ("2", "3"):
         r = submit(folder, *words, "--quorum", other)
-        ok(r.returncode == 2 and "one: was submitted with --quorum 1, and all its units have that" in r.stderr and r.stderr.count("\n") == 1
+        ok(r.returncode == 2 and "one: was submitted with --quorum 1, and all its "
+           "units have that" in r.stderr and r.stderr.count("\n") == 1
            and os.path.exists(marked), "quorum: another one is refused: " + other, r.stderr)
     for again in (words, words, [*words, "--quorum", "1"]):
         r = submit(folder, *again)
         calls = [c for c in database(folder)["calls"] if "--min_quorum" in c]
-        ok(r.returncode == 0 and "4 in all" in r.stdout and os.path.exists(marked) and options_of(calls[-1])["min_quorum"] == "1"
-           and options_of(calls[-1])["target_nresults"] == "1", "quorum: stays without being said again", r.stdout + r.stderr)
-    r = submit(folder, "--analysis", "cellcount", "--name", "few", "--quorum", "3", "--targets", "2", pictures)
-    ok(r.returncode == 1 and "--targets: must not be less than --quorum, which is 3" in r.stderr, "quorum: --targets below it", r.stderr)
-    with contextlib.closing(sqlite3.connect(os.path.join(folder, "texcell", "submissions.sqlite"))) as db, db:       # as older releases kept it
-        request = json.loads(db.execute("SELECT request FROM submissions WHERE name = 'one'").fetchone()[0])
-        db.execute("UPDATE submissions SET request = ? WHERE name = 'one'", (json.dumps({k: v for k, v in request.items() if k != "quorum"}),))
+        ok(r.returncode == 0 and "4 in all" in r.stdout and os.path.exists(marked) and
+           options_of(calls[-1])["min_quorum"] == "1"
+           and options_of(calls[-1])["target_nresults"] == "1",
+           "quorum: stays without being said again", r.stdout + r.stderr)
+    r = submit(folder, "--analysis", "cellcount", "--name", "few", "--quorum", "3", "--targets",
+               "2", pictures)
+    ok(r.returncode == 1 and "--targets: must not be less than --quorum, which is 3" in r.stderr,
+       "quorum: --targets below it", r.stderr)
+    # as older releases kept it
+    with contextlib.closing(sqlite3.connect(os.path.join(folder, "texcell",
+                                                         "submissions.sqlite"))) as db, db:
+        request = json.loads(
+            db.execute("SELECT request FROM submissions WHERE name = 'one'").fetchone()[0])
+        db.execute("UPDATE submissions SET request = ? WHERE name = 'one'",
+                   (json.dumps({k: v for k, v in request.items() if k != "quorum"}),))
     r = submit(folder, *words, "--quorum", "2")
-    ok(r.returncode == 2 and submit(folder, *words).returncode == 0 and os.path.exists(marked), "quorum: one that an older release began", r.stderr)
+    ok(r.returncode == 2 and submit(folder, *words).returncode == 0 and os.path.exists(marked),
+       "quorum: one that an older release began", r.stderr)
 
 
 def test_what_fails(folder):
-    """Messages that name the file and the remedy; what is no picture in a folder that --for looks at."""
+    """Messages that name the file and the remedy; what is no picture in a folder that --for looks
+    at."""
     one, inputs = picture(os.path.join(TMP, "p", "fails.png"), 3), os.path.join(TMP, "with README")
     check, words = os.path.join(folder, "bin", "texcell_check"), ["--analysis", "cellcount"]
     for name in ("b.png", "sub/c.png"):
@@ -1277,37 +1518,49 @@ def test_what_fails(folder):
         picture(os.path.join(TMP, "masks of README", name), 5)
     write(os.path.join(inputs, "README.txt"), "text")
     os.symlink("nowhere", os.path.join(inputs, "a link.txt"))
-    for more in ([], ["--recursive"], ["--recursive", "--mask", os.path.join(TMP, "masks of README")], ["--mask", os.path.join(TMP, "masks of README")]):
+    for more in ([], ["--recursive"],
+                 ["--recursive", "--mask", os.path.join(TMP, "masks of README")],
+                 ["--mask", os.path.join(TMP, "masks of README")]):
         r = submit(folder, *words, "--name", "readme", "--for", "cpu", "--dry-run", *more, inputs)
-        ok(r.returncode == 0 and "--for cpu: " in r.stdout and "left out" in r.stdout and "%d item" % (1 + ("--recursive" in more)) in r.stdout,
+        ok(r.returncode == 0 and "--for cpu: " in r.stdout and "left out" in r.stdout and
+           "%d item" % (1 + ("--recursive" in more)) in r.stdout,
            "submit --for: a folder with other files %s" % more[:2], r.stdout + r.stderr)
     os.mkdir(os.path.join(TMP, "no pictures"))
     write(os.path.join(TMP, "no pictures", "a.txt"), "text")
-    r = submit(folder, *words, "--name", "readme", "--for", "cpu", "--dry-run", os.path.join(TMP, "no pictures"))
-    ok(r.returncode == 2 and os.path.join(TMP, "no pictures") + ": no .png" in r.stderr and r.stderr.count("\n") == 1, "submit --for: no picture", r.stderr)
+    r = submit(folder, *words, "--name", "readme", "--for", "cpu", "--dry-run",
+               os.path.join(TMP, "no pictures"))
+    ok(r.returncode == 2 and os.path.join(TMP, "no pictures") + ": no .png" in r.stderr and
+       r.stderr.count("\n") == 1, "submit --for: no picture", r.stderr)
     script = read(check)
     write(check, script.replace(b' "$@"', b' --max-memory 4 "$@"'), 0o755)
     r = submit(folder, *words, "--name", "memory", one)
     write(check, script, 0o755)
-    ok(r.returncode == 2 and re.search(r"memory.zip: to compute an item again takes \d+ MiB, and the server may take 4: raise texcell-deploy --max-memory", r.stderr),
+    ok(r.returncode == 2 and re.search(r"memory.zip: to compute an item again takes \d+ MiB, and "
+                                       r"the server may take 4: raise texcell-deploy --max-memory",
+                                       r.stderr),
        "submit: an item that the server may not compute", r.stderr)
-    ok(submit(folder, *words, "--name", "q", "--split", "1", "--recursive", inputs).returncode == 0, "submit: units q_0001, ...")
+    ok(submit(folder, *words, "--name", "q", "--split", "1", "--recursive", inputs).returncode == 0,
+       "submit: units q_0001, ...")
     r = submit(folder, *words, "--name", "q_0001", one)
     again = submit(folder, *words, "--name", "q_0001", one)
-    ok(r.returncode == 2 and "q_0001: another submission has a work unit of this name already: give another --name" in r.stderr and again.stderr == r.stderr,
+    ok(r.returncode == 2 and "q_0001: another submission has a work unit of this name already: "
+       "give another --name" in r.stderr and again.stderr == r.stderr,
        "submit: a unit that has the name of another submission's", r.stderr)
     r = submit(folder, *words, "--name", "x", "-o", "here", one)
-    ok(r.returncode == 1 and "--output: is for --url" in r.stderr, "submit: --output without --url", r.stderr)
+    ok(r.returncode == 1 and "--output: is for --url" in r.stderr, "submit: --output without --url",
+       r.stderr)
     fresh = make_project("fresh")
     deploy(fresh, "--classes", "cpu")
     shutil.rmtree(os.path.join(fresh, "texcell"))
     r = submit(fresh, "--status", "x")
-    ok(r.returncode == 2 and "nothing was submitted under this name" in r.stderr and not os.path.exists(os.path.join(fresh, "texcell")),
+    ok(r.returncode == 2 and "nothing was submitted under this name" in r.stderr and
+       not os.path.exists(os.path.join(fresh, "texcell")),
        "submit --status: makes no file", r.stderr)
     path = os.path.join(fresh, "texcell", "submissions.sqlite")
     write(path, b"damaged" * 1000)
     r = submit(fresh, "--status", "x")
-    ok(r.returncode == 3 and path + ": file is not a database; docs/admin.md says how" in r.stderr, "submit: which file is damaged", r.stderr)
+    ok(r.returncode == 3 and path + ": file is not a database; docs/admin.md says how" in r.stderr,
+       "submit: which file is damaged", r.stderr)
 
 
 FULL = """mount -t tmpfs -o size=48k tmpfs "$1/texcell" && mount -t tmpfs -o size=48k tmpfs "$1/download" || exit 99
@@ -1316,11 +1569,12 @@ for size in 64k 200k 400k 50m; do
     for name in texcell download; do mount -o remount,size=$size tmpfs "$1/$name"; done
 done
 "$1/bin/texcell-submit" --name full --analysis cellcount --split 1 "$2"; echo "= $?"; exec ls "$1"/download/*/
-"""
+"""  # noqa: E501
 
 
 def test_full_disk():
-    """Room comes back by and by: the same command says what lacks, and in the end has created each unit once."""
+    """Room comes back by and by: the same command says what lacks, and in the end has created each
+    unit once."""
     folder, pictures = make_project("full"), os.path.join(TMP, "of noise")
     deploy(folder, "--classes", "cpu")
     for i in range(20):
@@ -1331,80 +1585,108 @@ def test_full_disk():
         return
     said, codes = r.stderr.splitlines(), re.findall(r"(?m)^= (\d+)$", r.stdout)
     ok(codes[0] != "0" and codes[-1] == "0" and len(said) == len([c for c in codes if c != "0"]) and
-       all(re.match(r"texcell-submit: error: .*(No space left on device|is full)", line) for line in said), "submit: a full disk is told in a line", said + codes)
+       all(re.match(r"texcell-submit: error: .*(No space left on device|is full)", line)
+           for line in said), "submit: a full disk is told in a line", said + codes)
     names = ["full_%04d" % (i + 1) for i in range(20)]
-    ok([row[0] for row in sql(folder, "SELECT name FROM workunit ORDER BY name")] == names and all(n + ".zip\n" in r.stdout for n in names),
+    ok([row[0] for row in sql(folder, "SELECT name FROM workunit ORDER BY name")] == names and
+       all(n + ".zip\n" in r.stdout for n in names),
        "submit: with room again the same command creates each unit once", r.stdout)
 
 
 def test_sizes(folder):
     """As many pictures in a unit as half an hour of a GPU, or an hour of a core, takes."""
     for size, app, flops in (("gpu", "texcell_gpu", 3.6e14), ("cpu", "texcell", 1.8e13)):
-        r = submit(folder, "--analysis", "glcm", "--preset", "hcc", "--for", size, "--name", "for_" + size, "--dry-run",
+        r = submit(folder, "--analysis", "glcm", "--preset", "hcc", "--for", size, "--name",
+                   "for_" + size, "--dry-run",
                    os.path.join(TMP, "many", "p0.png"))
         n = int(re.search(r"--for %s: (\d+) items? a unit" % size, r.stdout).group(1))
         each = float(re.search(r"rsc_fpops_est (\S+),", r.stdout).group(1)) - 1e10
-        ok(r.returncode == 0 and 0.95 < n * each / flops < 1.06, "submit --for %s: %d pictures" % (size, n), r.stdout)
+        ok(r.returncode == 0 and 0.95 < n * each / flops < 1.06,
+           "submit --for %s: %d pictures" % (size, n), r.stdout)
     noise = os.path.join(TMP, "noise.png")
     Image.fromarray(np.random.default_rng(1).integers(0, 255, (1024, 1024), np.uint8)).save(noise)
-    r = submit(folder, "--analysis", "cellcount", "--for", "cpu", "--name", "for_bytes", "--dry-run", noise)
-    ok(r.returncode == 0 and re.search(r"--for cpu: 25\d items a unit, for a download of about 256 MiB", r.stdout), "submit --for: no more than is downloaded at a time", r.stdout)
+    r = submit(folder, "--analysis", "cellcount", "--for", "cpu", "--name", "for_bytes",
+               "--dry-run", noise)
+    ok(r.returncode == 0 and
+       re.search(r"--for cpu: 25\d items a unit, for a download of about 256 MiB", r.stdout),
+       "submit --for: no more than is downloaded at a time", r.stdout)
 
 
 def test_status(folder):
     def status():
         r = submit(folder, "--status", "many")
-        return dict(line.split()[:2] for line in r.stdout.splitlines()) if r.returncode == 0 else r.stderr
-    ids = [row[0] for row in sql(folder, "SELECT id FROM workunit WHERE name LIKE 'many%' ORDER BY id")]
+        return dict(line.split()[:2]
+                    for line in r.stdout.splitlines()) if r.returncode == 0 else r.stderr
+    ids = [row[0]
+           for row in sql(folder, "SELECT id FROM workunit WHERE name LIKE 'many%' ORDER BY id")]
     for i, job in enumerate(ids):
-        sql(folder, "INSERT INTO result(workunitid, server_state, outcome, validate_state) VALUES(?, ?, 1, ?)", job,
+        sql(folder, "INSERT INTO result(workunitid, server_state, outcome, validate_state) "
+            "VALUES(?, ?, 1, ?)", job,
             2 if i < 100 else 4 if i < 250 else 5, 0 if i < 290 else 2 if i < 293 else 1)
         if i >= 293:
             sql(folder, "UPDATE workunit SET canonical_resultid = 1 WHERE id = ?", job)
     s = status()
-    ok(s == {"many": "300", "created": "300", "cancelled": "0", "waiting": "100", "out": "150", "refused": "3", "valid": "7",
+    ok(s == {"many": "300", "created": "300", "cancelled": "0", "waiting": "100", "out": "150",
+             "refused": "3", "valid": "7",
              "stored": "0", "failed": "0"}, "submit --status: how far it is", s)
-    sql(folder, "INSERT INTO host(userid, rpc_time) VALUES(1, ?), (2, ?), (3, 1)", time.time(), time.time())
+    sql(folder, "INSERT INTO host(userid, rpc_time) VALUES(1, ?), (2, ?), (3, 1)", time.time(),
+        time.time())
     config = read(folder, "config.xml")
-    write(os.path.join(folder, "config.xml"), re.sub(b"<one_result_per_user_per_wu>.*?<", b"<one_result_per_user_per_wu>1<", config))
+    write(os.path.join(folder, "config.xml"),
+          re.sub(b"<one_result_per_user_per_wu>.*?<", b"<one_result_per_user_per_wu>1<", config))
     s = status()
-    sql(folder, "INSERT INTO result(workunitid, server_state, outcome, userid) VALUES(?, 5, 1, 1), (?, 5, 1, 2)", ids[0], ids[0])
+    sql(folder, "INSERT INTO result(workunitid, server_state, outcome, userid) VALUES(?, 5, 1, 1), "
+        "(?, 5, 1, 2)", ids[0], ids[0])
     stuck = submit(folder, "--status", "many").stdout
-    ok("stuck" not in s and "stuck      1  wait for another user: 2 came in the last week" in stuck, "submit --status: too few users", stuck)
+    ok("stuck" not in s and "stuck      1  wait for another user: 2 came in the last week" in stuck,
+       "submit --status: too few users", stuck)
     sql(folder, "DELETE FROM result WHERE userid != 0")
     write(os.path.join(folder, "config.xml"), config)
     s = status()
     ok(s["stored"] == "0", "submit --status: an empty data set", s)
     name, result = "many_0299.zip", os.path.join(TMP, "many_0299_0_r1_0")
-    unit = os.path.join(folder, "download", "%x" % (int(hashlib.md5(name.encode()).hexdigest()[1:8], 16) % 1024), name)
+    unit = os.path.join(folder, "download",
+                        "%x" % (int(hashlib.md5(name.encode()).hexdigest()[1:8], 16) % 1024), name)
     run([TEXCELL, "run", unit, "-o", result, "--quiet"])
-    run([os.path.join(folder, "bin", "texcell_assimilate"), str(ids[-2]), result], cwd=os.path.join(folder, "tmp_host"))
-    run([os.path.join(folder, "bin", "texcell_assimilate"), "--error", "2", "many_0001", str(ids[0]), "0"],
+    run([os.path.join(folder, "bin", "texcell_assimilate"), str(ids[-2]), result],
+        cwd=os.path.join(folder, "tmp_host"))
+    run([os.path.join(folder, "bin", "texcell_assimilate"), "--error", "2", "many_0001",
+         str(ids[0]), "0"],
         cwd=os.path.join(folder, "tmp_host"))
     sql(folder, "DELETE FROM workunit WHERE id = ?", ids[-2])                   # as db_purge does
     s = status()
-    ok(s["stored"] == "1" and s["failed"] == "1" and s["valid"] == "6" and int(s["left"]) > 0, "submit --status: and in the data set", s)
+    ok(s["stored"] == "1" and s["failed"] == "1" and s["valid"] == "6" and int(s["left"]) > 0,
+       "submit --status: and in the data set", s)
     other = sql(folder, "SELECT count(*) FROM workunit WHERE error_mask != 0")[0][0]
     before = sql(folder, "SELECT count(*) FROM workunit WHERE error_mask != 0")
     words = [os.path.join(folder, "bin", "texcell-submit"), "--cancel", "many"]
-    r, dry, no = run(words, env=ENV, stdin=subprocess.DEVNULL), submit(folder, "--cancel", "many", "--dry-run"), at_terminal(words, "\n")
+    r, dry, no = (run(words, env=ENV, stdin=subprocess.DEVNULL),
+                  submit(folder, "--cancel", "many", "--dry-run"), at_terminal(words, "\n"))
     ok(r.returncode == 1 and "give --yes" in r.stderr and dry.returncode == 0 and
-       "dry run: many: would cancel 293 work units, of which hosts compute 150 results now; 6 have a result or are over" in dry.stdout
-       and no[0] == 1 and "many: cancel 293 work units" in no[1] and "[y/N]" in no[1] and "nothing was cancelled" in no[1]
+       "dry run: many: would cancel 293 work units, of which hosts compute 150 results now; 6 have "
+       "a result or are over" in dry.stdout
+       and no[0] == 1 and "many: cancel 293 work units" in no[1] and "[y/N]" in no[1] and
+       "nothing was cancelled" in no[1]
        and sql(folder, "SELECT count(*) FROM workunit WHERE error_mask != 0") == before,
-       "submit --cancel: asks; without a terminal it refuses; --dry-run says what", "%s%s%s%s" % (r.stderr, dry.stdout, dry.stderr, no))
+       "submit --cancel: asks; without a terminal it refuses; --dry-run says what",
+       "%s%s%s%s" % (r.stderr, dry.stdout, dry.stderr, no))
     code, said = at_terminal(words, "y\n")
-    mine, = sql(folder, "SELECT count(*) FROM workunit WHERE error_mask = 16 AND name LIKE 'many%'")[0]
-    alien, = sql(folder, "SELECT count(*) FROM workunit WHERE error_mask != 0 AND name NOT LIKE 'many%'")[0]
+    mine, = sql(folder,
+                "SELECT count(*) FROM workunit WHERE error_mask = 16 AND name LIKE 'many%'")[0]
+    alien, = sql(folder,
+                 "SELECT count(*) FROM workunit WHERE error_mask != 0 AND name NOT LIKE 'many%'")[0]
     ok(code == 0 and mine == 293 and alien == other == 0 and "293 work units cancelled" in said,
        "submit --cancel: all that have no result, and no other", said)
     r = submit(folder, "--cancel", "many", "--yes")
-    ok("0 work units cancelled, 6 have a result or are over, 293 were cancelled before" in r.stdout, "submit --cancel: again", r.stdout)
+    ok("0 work units cancelled, 6 have a result or are over, 293 were cancelled before" in r.stdout,
+       "submit --cancel: again", r.stdout)
     s = status()
     ok(s["cancelled"] == "293" and s["created"] == "300", "submit --status: what is cancelled", s)
     r = submit(folder, "--status", "nothing")
-    ok(r.returncode == 2 and "nothing was submitted under this name" in r.stderr, "submit --status: an unknown name")
-    r = run([os.path.join(folder, "bin", "texcell-submit"), "--status", "many"], env=dict(ENV, PYTHONPATH=os.path.join(TMP, "absent")))
+    ok(r.returncode == 2 and "nothing was submitted under this name" in r.stderr,
+       "submit --status: an unknown name")
+    r = run([os.path.join(folder, "bin", "texcell-submit"), "--status", "many"],
+            env=dict(ENV, PYTHONPATH=os.path.join(TMP, "absent")))
     ok(r.returncode == 3 and "MySQLdb" in r.stderr,
        "submit --status: without the database it says so", r.stderr)
     write(os.path.join(folder, "kill_at"), "0")
@@ -1413,8 +1695,10 @@ def test_status(folder):
     time.sleep(0.3)
     r = submit(folder, "--cancel", "ended", "--yes")
     again = submit(folder, "--analysis", "cellcount", "--split", "10", "--name", "ended", pictures)
-    ok(r.returncode == 0 and "30 work units cancelled" in r.stdout and "0 work units created now" in again.stdout and "another --name" in again.stdout,
-       "submit --cancel: what is cancelled is not created by the same command", r.stdout + again.stdout)
+    ok(r.returncode == 0 and "30 work units cancelled" in r.stdout and
+       "0 work units created now" in again.stdout and "another --name" in again.stdout,
+       "submit --cancel: what is cancelled is not created by the same command",
+       r.stdout + again.stdout)
     write(os.path.join(folder, "no_work"), "")
     submit(folder, "--analysis", "cellcount", "--split", "10", "--name", "waits", pictures)
     os.unlink(os.path.join(folder, "no_work"))
@@ -1425,70 +1709,94 @@ def test_status(folder):
 
 
 def test_server_settings():
-    """What BOINC's own tools need: the web server's user, folders for files, the fraction, several validators."""
+    """What BOINC's own tools need: the web server's user, folders for files, the fraction, several
+    validators."""
     folder = make_project("settings")
     for parent in ("upload", "download"):
         os.chmod(os.path.join(folder, parent), 0o2775)
     r = deploy(folder, "--dry-run")
-    ok("would make 2048 folders in download and upload" in r.stdout and os.listdir(os.path.join(folder, "upload")) == [], "a dry run makes none")
-    write(os.path.join(TMP, "away", "MySQLdb.py"), "class Error(Exception):\n    pass\ndef connect(**_how):\n    raise Error('no socket')\n")
+    ok("would make 2048 folders in download and upload" in r.stdout and
+       os.listdir(os.path.join(folder, "upload")) == [], "a dry run makes none")
+    write(os.path.join(TMP, "away", "MySQLdb.py"),
+          "class Error(Exception):\n    pass\ndef connect(**_how):\n    raise Error('no socket')\n")
     before = tree(folder)
     r = deploy(folder, env=dict(ENV, PYTHONPATH=os.path.join(TMP, "away")))
-    ok(r.returncode == 3 and r.stderr.startswith("texcell-deploy: error: database ") and tree(folder) == before,
+    ok(r.returncode == 3 and r.stderr.startswith("texcell-deploy: error: database ") and
+       tree(folder) == before,
        "the database is away: said, and nothing is changed", r.stderr)
     r = deploy(folder)
     for parent in ("upload", "download"):
-        made = [n for n in os.listdir(os.path.join(folder, parent)) if os.path.isdir(os.path.join(folder, parent, n))]
+        made = [n for n in os.listdir(os.path.join(folder, parent))
+                if os.path.isdir(os.path.join(folder, parent, n))]
         ok(sorted(made) == sorted("%x" % i for i in range(1024))
-           and {os.stat(os.path.join(folder, parent, n)).st_mode & 0o7777 for n in made} == {0o2775}, "all folders of %s are there" % parent, r.stdout)
+           and {os.stat(os.path.join(folder, parent, n)).st_mode & 0o7777 for n in made} ==
+           {0o2775}, "all folders of %s are there" % parent, r.stdout)
     user = ElementTree.fromstring(read(folder, "config.xml")).findtext("config/httpd_user")
     users = {u.pw_name for u in pwd.getpwall()}
-    ok(user == next((n for n in ("www-data", "apache", "wwwrun", "http") if n in users and n != "apache"), None),
+    ok(user == next((n for n in ("www-data", "apache", "wwwrun", "http") if n in users and
+                     n != "apache"), None),
        "config.xml: the web server's user", user)
-    ok(sql(folder, "SELECT fraction_done_exact FROM app WHERE name = 'texcell'") == [(1,)], "the database: the fraction is exact", r.stdout)
+    ok(sql(folder, "SELECT fraction_done_exact FROM app WHERE name = 'texcell'") == [(1,)],
+       "the database: the fraction is exact", r.stdout)
     r = deploy(folder, env=dict(ENV, PYTHONPATH=os.path.join(TMP, "absent")))
-    ok(r.returncode == 0 and "UPDATE app SET fraction_done_exact=1 WHERE name='texcell'" in r.stdout, "without the database it says the line", r.stdout)
+    ok(r.returncode == 0 and
+       "UPDATE app SET fraction_done_exact=1 WHERE name='texcell'" in r.stdout,
+       "without the database it says the line", r.stdout)
 
     def daemons():
         return [(d.findtext("cmd"), d.findtext("output"), d.findtext("pid_file"))
-                for d in ElementTree.fromstring(read(folder, "config.xml")).iter("daemon") if "--app texcell" in d.findtext("cmd")]
+                for d in ElementTree.fromstring(read(folder, "config.xml")).iter("daemon")
+                if "--app texcell" in d.findtext("cmd")]
 
     one = daemons()
-    ok(len(one) == 2 and "--credit_from_wu" in one[0][0], "one validator, with credit from the units", one)
+    ok(len(one) == 2 and "--credit_from_wu" in one[0][0],
+       "one validator, with credit from the units", one)
     before = read(folder, "config.xml")
     r = deploy(folder, "--validators", "3")
     three = [d for d in daemons() if "validator" in d[0]]
-    ok(r.returncode == 0 and [re.search(r"--mod .*", d[0]).group() for d in three] == ["--mod 3 0", "--mod 3 1", "--mod 3 2"]
-       and len({d[1] for d in three}) == len({d[2] for d in three}) == 3 and "loses credit; those of --boinc do not" in r.stdout,
-       "three validators, each with its share, log and pid; what several of BOINC's own lose is told", str(three) + r.stdout)
+    ok(r.returncode == 0 and [re.search(r"--mod .*", d[0]).group() for d in three] ==
+       ["--mod 3 0", "--mod 3 1", "--mod 3 2"]
+       and len({d[1] for d in three}) == len({d[2] for d in three}) == 3 and
+       "loses credit; those of --boinc do not" in r.stdout,
+       "three validators, each with its share, log and pid; what several of BOINC's own "
+       "lose is told", str(three) + r.stdout)
     after = read(folder, "config.xml")
     deploy(folder)
     ok(read(folder, "config.xml") == after, "the number stays where none is given")
     r = deploy(folder, "--scale")
     kept = read(folder, "config.xml")
     values = {e.tag: e.text for e in ElementTree.fromstring(kept).find("config")}
-    ok(r.returncode == 0 and values["shmem_work_items"] == "2000" and values["delete_delay_hours"] == "24"
-       and r.stdout.count("docs/scale.md says why") == 6, "--scale: settings for many hosts", r.stdout)
-    write(os.path.join(folder, "config.xml"), kept.replace(b"<shmem_work_items>2000", b"<shmem_work_items>77"))
+    ok(r.returncode == 0 and values["shmem_work_items"] == "2000" and
+       values["delete_delay_hours"] == "24"
+       and r.stdout.count("docs/scale.md says why") == 6, "--scale: settings for many hosts",
+       r.stdout)
+    write(os.path.join(folder, "config.xml"),
+          kept.replace(b"<shmem_work_items>2000", b"<shmem_work_items>77"))
     r = deploy(folder, "--scale")
-    ok(b"<shmem_work_items>77<" in read(folder, "config.xml") and "says why" not in r.stdout, "--scale: what is set stays", r.stdout)
+    ok(b"<shmem_work_items>77<" in read(folder, "config.xml") and "says why" not in r.stdout,
+       "--scale: what is set stays", r.stdout)
     page = open(os.path.join(SRC, "docs", "scale.md")).read()
-    ok({(n, v) for n, v in values.items() if n in page} >= set(re.findall(r"^\| `([a-z_]+)` \| (\d+) \|", page, re.M)),
+    ok({(n, v) for n, v in values.items() if n in page} >=
+       set(re.findall(r"^\| `([a-z_]+)` \| (\d+) \|", page, re.M)),
        "docs/scale.md: the values that are set", values)
     write(os.path.join(folder, "config.xml"), after)
     deploy(folder, "--validators", "1")
-    ok(sorted(daemons()) == sorted(one) and is_kept(CONFIG % (folder, folder), read(folder, "config.xml").decode()),
+    ok(sorted(daemons()) == sorted(one) and
+       is_kept(CONFIG % (folder, folder), read(folder, "config.xml").decode()),
        "one again; every other line as it was", before)
     deploy(folder, "--verify", "0.1")
-    ok(len([d for d in daemons() if "--mod %d " % (1 + os.cpu_count()) in d[0]]) == 1 + os.cpu_count(),
+    ok(len([d for d in daemons() if "--mod %d " % (1 + os.cpu_count()) in d[0]]) == 1 +
+       os.cpu_count(),
        "--verify: one validator more than processors", daemons())
     deploy(folder, "--validators", "2")
     deploy(folder, "--verify", "0.1")
-    ok(len([d for d in daemons() if "--mod 2 " in d[0]]) == 2, "--verify: of several as many as there are", daemons())
+    ok(len([d for d in daemons() if "--mod 2 " in d[0]]) == 2,
+       "--verify: of several as many as there are", daemons())
 
 
 def test_again():
-    """What one host alone has computed is taken out of the data set and queued again; what was deleted is packed as it was."""
+    """What one host alone has computed is taken out of the data set and queued again; what was
+    deleted is packed as it was."""
     folder, pictures = make_project("again"), os.path.join(TMP, "again pictures")
     deploy(folder)
     for i in range(4):
@@ -1497,20 +1805,27 @@ def test_again():
     units = sql(folder, "SELECT id, name FROM workunit ORDER BY id")
     for unit, name in units:
         result = os.path.join(TMP, name + "_0_r1_0")
-        staged = os.path.join(folder, "download", "%x" % (int(hashlib.md5((name + ".zip").encode()).hexdigest()[1:8], 16) % 1024), name + ".zip")
+        staged = os.path.join(folder, "download", "%x" % (
+            int(hashlib.md5((name + ".zip").encode()).hexdigest()[1:8], 16) % 1024), name + ".zip")
         run([TEXCELL, "run", staged, "-o", result, "--quiet"])
-        run([os.path.join(folder, "bin", "texcell_assimilate"), str(unit), result], cwd=os.path.join(folder, "tmp_host"))
-        sql(folder, "INSERT INTO result(id, workunitid, server_state, outcome, validate_state, hostid, userid, granted_credit, app_version_id) "
-            "VALUES(?, ?, 5, 1, 1, 7, 1, 2.5, 3)", unit, unit)
-        sql(folder, "UPDATE workunit SET canonical_resultid = id, assimilate_state = 2 WHERE id = ?", unit)
+        run([os.path.join(folder, "bin", "texcell_assimilate"), str(unit), result],
+            cwd=os.path.join(folder, "tmp_host"))
+        sql(folder, "INSERT INTO result(id, workunitid, server_state, outcome, validate_state, "
+            "hostid, userid, granted_credit, app_version_id) VALUES(?, ?, 5, 1, 1, 7, 1, 2.5, 3)",
+            unit, unit)
+        sql(folder,
+            "UPDATE workunit SET canonical_resultid = id, assimilate_state = 2 WHERE id = ?", unit)
         content = read(staged)
         os.unlink(staged)
-    # The second is confirmed by another user, the third by the user's own other host; the fourth is just being stored.
+    # The second is confirmed by another user, the third by the user's own other host; the fourth is
+    # just being stored.
     for unit, user in ((2, 2), (3, 1)):
-        sql(folder, "INSERT INTO result(workunitid, server_state, outcome, validate_state, hostid, userid, granted_credit, app_version_id) "
-            "VALUES(?, 5, 1, 1, 8, ?, 2.5, 3)", unit, user)
+        sql(folder, "INSERT INTO result(workunitid, server_state, outcome, validate_state, hostid, "
+            "userid, granted_credit, app_version_id) VALUES(?, 5, 1, 1, 8, ?, 2.5, 3)", unit, user)
     sql(folder, "UPDATE workunit SET assimilate_state = 1 WHERE id = 4")
-    for statement in ("host(id, total_credit) VALUES(7, 10), (8, 5)", "user(id, teamid, total_credit) VALUES(1, 4, 12.5), (2, 0, 2.5)", "team VALUES(4, 12.5)",
+    for statement in ("host(id, total_credit) VALUES(7, 10), (8, 5)",
+                      "user(id, teamid, total_credit) VALUES(1, 4, 12.5), (2, 0, 2.5)",
+                      "team VALUES(4, 12.5)",
                       "host_app_version VALUES(7, 3, 12), (9, 3, 12)"):
         sql(folder, "INSERT INTO " + statement)
 
@@ -1518,69 +1833,96 @@ def test_again():
         return run([os.path.join(folder, "bin", "texcell-again"), "--yes", *options], env=ENV)
 
     def kept():
-        with contextlib.closing(sqlite3.connect(os.path.join(folder, "texcell", "dataset.sqlite"))) as db:
+        with contextlib.closing(sqlite3.connect(os.path.join(folder, "texcell",
+                                                             "dataset.sqlite"))) as db:
             return [row[0] for row in db.execute("SELECT name FROM units ORDER BY name")]
 
     r = again("--host", "7", "--dry-run")
-    ok(r.stdout.splitlines()[1:] == ["wrong_0001", "wrong_0003", "wrong_0004"] and len(kept()) == 4, "again: a dry run tells query and units", r.stdout + r.stderr)
+    ok(r.stdout.splitlines()[1:] == ["wrong_0001", "wrong_0003", "wrong_0004"] and len(kept()) == 4,
+       "again: a dry run tells query and units", r.stdout + r.stderr)
     os.rename(pictures, pictures + "x")
     r = again("--host", "7")
-    ok(r.returncode != 0 and len(kept()) == 4, "again: without the pictures nothing is changed", r.stdout + r.stderr)
+    ok(r.returncode != 0 and len(kept()) == 4, "again: without the pictures nothing is changed",
+       r.stdout + r.stderr)
     os.rename(pictures + "x", pictures)
     command = [os.path.join(folder, "bin", "texcell-again"), "--host", "7"]
     for r in run(command, env=ENV), at_terminal(command, "no\n"):
         code, said = (r.returncode, r.stderr) if hasattr(r, "stderr") else r
-        ok((code, "give --yes" in said) in ((1, True), (0, False)) and ("3 units, such as wrong_0001" in said or code) and len(kept()) == 4,
+        ok((code, "give --yes" in said) in ((1, True), (0, False)) and
+           ("3 units, such as wrong_0001" in said or code) and len(kept()) == 4,
            "again: asks before it takes out what it was not told by name", said)
     r = again("--host", "7")
-    ok(r.returncode == 3 and "1 are just being stored, such as wrong_0004" in r.stderr and kept() == ["wrong_0002"] and read(staged) == content,
+    ok(r.returncode == 3 and "1 are just being stored, such as wrong_0004" in r.stderr and
+       kept() == ["wrong_0002"] and read(staged) == content,
        "again: single results are taken out, their files packed as they were", r.stdout + r.stderr)
-    left = sql(folder, "SELECT id, canonical_resultid, assimilate_state FROM workunit WHERE transition_time > 0 ORDER BY id")
-    results = sql(folder, "SELECT workunitid, validate_state, granted_credit FROM result ORDER BY workunitid, id")
-    ok(left == [(1, 0, 0), (3, 0, 0)] and results == [(1, 2, 0), (2, 1, 2.5), (2, 1, 2.5), (3, 2, 0), (3, 2, 0), (4, 1, 2.5)],
+    left = sql(folder, "SELECT id, canonical_resultid, assimilate_state FROM workunit WHERE "
+               "transition_time > 0 ORDER BY id")
+    results = sql(folder, "SELECT workunitid, validate_state, granted_credit FROM result ORDER BY "
+                  "workunitid, id")
+    ok(left == [(1, 0, 0), (3, 0, 0)] and results == [(1, 2, 0), (2, 1, 2.5), (2, 1, 2.5),
+                                                      (3, 2, 0), (3, 2, 0), (4, 1, 2.5)],
        "again: the units are as if nothing had been valid", str(left) + str(results))
-    ok([sql(folder, "SELECT total_credit FROM %s ORDER BY id" % t) for t in ("host", "user", "team")] == [[(5,), (2.5,)], [(5,), (2.5,)], [(5,)]]
-       and sql(folder, "SELECT consecutive_valid FROM host_app_version ORDER BY host_id") == [(0,), (12,)], "again: without credit, and trust")
+    ok([sql(folder, "SELECT total_credit FROM %s ORDER BY id" % t)
+        for t in ("host", "user", "team")] == [[(5,), (2.5,)], [(5,), (2.5,)], [(5,)]]
+       and sql(folder, "SELECT consecutive_valid FROM host_app_version ORDER BY host_id") ==
+       [(0,), (12,)], "again: without credit, and trust")
     sql(folder, "UPDATE workunit SET assimilate_state = 2 WHERE id = 4")
     r = again("--host", "7", "--keep-credit")
-    ok(r.returncode == 0 and sql(folder, "SELECT validate_state, granted_credit FROM result WHERE workunitid = 4") == [(2, 2.5)],
+    ok(r.returncode == 0 and sql(folder, "SELECT validate_state, granted_credit FROM result WHERE "
+                                 "workunitid = 4") == [(2, 2.5)],
        "again: the same command goes on; --keep-credit", r.stdout + r.stderr)
     r = again("wrong_0001", "WRONG_0002")
-    ok(r.returncode == 2 and "0 units are taken out" in r.stdout and "1 are out, and have no result that could be taken out: wrong_0001" in r.stdout
-       and "WRONG_0002: neither" in r.stderr, "again: says what was not done; names are exact", r.stdout + r.stderr)
+    ok(r.returncode == 2 and "0 units are taken out" in r.stdout and
+       "1 are out, and have no result that could be taken out: wrong_0001" in r.stdout
+       and "WRONG_0002: neither" in r.stderr, "again: says what was not done; names are exact",
+       r.stdout + r.stderr)
     r = run([command[0], "wrong_0002"], env=ENV)
-    ok(r.returncode == 1 and "give --yes" in r.stderr and kept() == ["wrong_0002"], "again: asks for what two users agree on", r.stdout + r.stderr)
+    ok(r.returncode == 1 and "give --yes" in r.stderr and kept() == ["wrong_0002"],
+       "again: asks for what two users agree on", r.stdout + r.stderr)
     code, said = at_terminal([command[0], "wrong_0002"], "no\n")
-    ok(code == 0 and "1 units that two users agree on, such as wrong_0002" in said, "again: and says so", said)
+    ok(code == 0 and "1 units that two users agree on, such as wrong_0002" in said,
+       "again: and says so", said)
     sql(folder, "DELETE FROM workunit WHERE id = 2")
     r = again("wrong_0002")
-    ok(r.returncode == 0 and "1 are no longer in BOINC's database" in r.stdout and kept() == [], "again: a unit that was purged", r.stdout + r.stderr)
+    ok(r.returncode == 0 and "1 are no longer in BOINC's database" in r.stdout and kept() == [],
+       "again: a unit that was purged", r.stdout + r.stderr)
     r = again("wrong_0001", "nonesuch", "--dry-run")
-    ok(r.returncode == 2 and r.stdout == "wrong_0001\n" and "nonesuch: not in" in r.stderr, "again: --dry-run tells of names that are none", r.stdout + r.stderr)
+    ok(r.returncode == 2 and r.stdout == "wrong_0001\n" and "nonesuch: not in" in r.stderr,
+       "again: --dry-run tells of names that are none", r.stdout + r.stderr)
     r = again("nonesuch")
-    ok(r.returncode == 2 and "nonesuch: neither BOINC's database nor the data set has a unit of this name" in r.stderr, "again: a name that nothing has", r.stdout + r.stderr)
+    ok(r.returncode == 2 and "nonesuch: neither BOINC's database nor the data set has a unit "
+       "of this name" in r.stderr, "again: a name that nothing has", r.stdout + r.stderr)
     sql(folder, "DELETE FROM result WHERE workunitid = 1")
-    sql(folder, "INSERT INTO result(workunitid, server_state, outcome, validate_state) VALUES(1, 5, 3, 0), (1, 5, 1, 3)")
-    sql(folder, "UPDATE workunit SET error_mask = 2, assimilate_state = 2, transition_time = 0 WHERE id = 1")
+    sql(folder, "INSERT INTO result(workunitid, server_state, outcome, validate_state) VALUES(1, "
+        "5, 3, 0), (1, 5, 1, 3)")
+    sql(folder, "UPDATE workunit SET error_mask = 2, assimilate_state = 2, transition_time = 0 "
+        "WHERE id = 1")
     r = again("wrong_0001")
-    ok(r.returncode == 0 and sql(folder, "SELECT error_mask, assimilate_state, transition_time > 0, max_error_results FROM workunit WHERE id = 1")
-       == [(0, 0, 1, 12 + 1 + 2)] and sql(folder, "SELECT outcome FROM result WHERE workunitid = 1 ORDER BY id") == [(3,), (7,)],
+    ok(r.returncode == 0 and sql(folder, "SELECT error_mask, assimilate_state, transition_time > "
+                                 "0, max_error_results FROM workunit WHERE id = 1")
+       == [(0, 0, 1, 12 + 1 + 2)] and
+       sql(folder, "SELECT outcome FROM result WHERE workunitid = 1 ORDER BY id") == [(3,), (7,)],
        "again: a unit that was given up is computed again", r.stdout + r.stderr)
     for name in sql(folder, "SELECT name FROM workunit"):
         for path in glob.glob(os.path.join(folder, "download", "*", name[0] + ".zip")):
             os.unlink(path)
     sql(folder, "UPDATE workunit SET canonical_resultid = 0, assimilate_state = 0, error_mask = 0")
     write(os.path.join(folder, "texcell", "restored"), "%d\n" % time.time())
-    sql(folder, "INSERT INTO result(workunitid, server_state, name, sent_time) VALUES(1, 4, 'out_0', 5)")
+    sql(folder,
+        "INSERT INTO result(workunitid, server_state, name, sent_time) VALUES(1, 4, 'out_0', 5)")
     honest = read(pictures, "2.png")
     shutil.copy(os.path.join(pictures, "0.png"), os.path.join(pictures, "2.png"))
     r = again("--lost")
-    ok(r.returncode == 2 and "2 units that are out are packed again" in r.stdout and re.search(r"wrong_0003: was packed of .*2\.png.*: put those back", r.stderr)
-       and os.path.exists(staged) and os.listdir(os.path.join(folder, "texcell", "lost")) == ["out_0"],
-       "again --lost: a picture that has changed stops its unit alone, and is named", r.stdout + r.stderr)
+    ok(r.returncode == 2 and "2 units that are out are packed again" in r.stdout and
+       re.search(r"wrong_0003: was packed of .*2\.png.*: put those back", r.stderr)
+       and os.path.exists(staged) and os.listdir(os.path.join(folder, "texcell", "lost")) ==
+       ["out_0"],
+       "again --lost: a picture that has changed stops its unit alone, and is named",
+       r.stdout + r.stderr)
     write(os.path.join(pictures, "2.png"), honest)
     r = again("--lost")
-    ok(r.returncode == 0 and "1 units that are out are packed again" in r.stdout, "again --lost: the same command goes on", r.stdout + r.stderr)
+    ok(r.returncode == 0 and "1 units that are out are packed again" in r.stdout,
+       "again --lost: the same command goes on", r.stdout + r.stderr)
     page = os.path.join(folder, "page.html")
 
     def watch():
@@ -1589,17 +1931,24 @@ def test_again():
 
     sql(folder, "INSERT INTO user(id, name, total_credit) VALUES(77, '<b>me</b> & you', 12345)")
     sql(folder, "INSERT INTO host(userid, rpc_time) VALUES(77, ?)", time.time())
-    sql(folder, "INSERT INTO result(workunitid, userid, received_time, validate_state, granted_credit) VALUES(9, 77, ?, 1, 1234)", time.time())
+    sql(folder, "INSERT INTO result(workunitid, userid, received_time, validate_state, "
+        "granted_credit) VALUES(9, 77, ?, 1, 1234)", time.time())
     blocked = os.path.join(folder, "nowhere", "page.html")
     r = run([os.path.join(folder, "bin", "texcell-watch"), "--page", blocked], env=ENV)
-    ok(r.returncode == 4 and "daemon down: feeder" in r.stdout and r.stdout.endswith("\n%s: No such file or directory\n" % blocked) and not r.stderr,
-       "watch --page: a page that cannot be written costs no warning, and is named", r.stdout + r.stderr)
+    ok(r.returncode == 4 and "daemon down: feeder" in r.stdout and
+       r.stdout.endswith("\n%s: No such file or directory\n" % blocked) and not r.stderr,
+       "watch --page: a page that cannot be written costs no warning, and is named",
+       r.stdout + r.stderr)
     said, text = watch()
-    ok("<td>&lt;b&gt;me&lt;/b&gt; &amp; you</td><td class=n>1,234</td>" in text and "<td>computers in the last week</td><td class=n>1</td>" in text
-       and "<td>credit in all</td><td class=n>12,352</td>" in text and "<h2>Newest items</h2>" in text and "<b>me" not in text and "://" not in
-       re.sub(r"http://www.w3.org/\S*", "", text), "watch --page: units, computers, credit, pictures; names are no markup", said + text[-2000:])
+    ok("<td>&lt;b&gt;me&lt;/b&gt; &amp; you</td><td class=n>1,234</td>" in text and
+       "<td>computers in the last week</td><td class=n>1</td>" in text
+       and "<td>credit in all</td><td class=n>12,352</td>" in text and
+       "<h2>Newest items</h2>" in text and "<b>me" not in text and "://" not in
+       re.sub(r"http://www.w3.org/\S*", "", text),
+       "watch --page: units, computers, credit, pictures; names are no markup", said + text[-2000:])
     r = again("wrong_0002", "--host", "7")
-    ok(r.returncode == 1 and again("--host", "99").stdout == "no unit is in question\n", "again: takes one of them", r.stderr)
+    ok(r.returncode == 1 and again("--host", "99").stdout == "no unit is in question\n",
+       "again: takes one of them", r.stderr)
 
 
 # --- looking after it ---------------------------------------------------------------------------
@@ -1615,93 +1964,135 @@ def test_watch():
         return run([os.path.join(folder, "bin", "texcell-watch"), "--free", "0", *options], env=ENV)
 
     r = watch("--unsent", "0")
-    ok(r.returncode == 4 and r.stdout.count("daemon down: ") == 4 and "daemon down: feeder" in r.stdout, "watch: daemons that are down", r.stdout + r.stderr)
+    ok(r.returncode == 4 and r.stdout.count("daemon down: ") == 4 and
+       "daemon down: feeder" in r.stdout, "watch: daemons that are down", r.stdout + r.stderr)
     for daemon in ElementTree.fromstring(read(folder, "config.xml")).iter("daemon"):
         program = daemon.findtext("cmd").split()[0]
         running.append(subprocess.Popen([program, "300"], executable=shutil.which("sleep")))
-        write(os.path.join(pids, daemon.findtext("pid_file") or program + ".pid"), "%d\n" % running[-1].pid)
+        write(os.path.join(pids, daemon.findtext("pid_file") or program + ".pid"),
+              "%d\n" % running[-1].pid)
     try:
         r = watch("--unsent", "0")
         ok(r.returncode == 0 and r.stdout == "", "watch: all is well", r.stdout + r.stderr)
-        code, said = at_terminal([os.path.join(folder, "bin", "texcell-watch"), "--free", "0", "--unsent", "0"])
-        ok(code == 0 and re.fullmatch(r"all well: 4 daemons run, 0 results wait for a host, 0 came in the last day, the disk has \d+% left\r\n", said),
+        code, said = at_terminal([os.path.join(folder, "bin", "texcell-watch"), "--free", "0",
+                                  "--unsent", "0"])
+        ok(code == 0 and re.fullmatch(r"all well: 4 daemons run, 0 results wait for a host, 0 came "
+                                      r"in the last day, the disk has \d+% left\r\n", said),
            "watch: says that all is well on a terminal", said)
         write(os.path.join(pids, "feeder.pid"), "%d\n" % os.getpid())
         r = watch("--unsent", "0")
-        ok(r.returncode == 4 and r.stdout == "daemon down: feeder -d 3\n", "watch: another program has the number", r.stdout)
+        ok(r.returncode == 4 and r.stdout == "daemon down: feeder -d 3\n",
+           "watch: another program has the number", r.stdout)
         write(os.path.join(pids, "feeder.pid"), "%d\n" % running[0].pid)
         r = watch()
-        ok(r.returncode == 4 and r.stdout == "work runs out: 0 results wait for a host, fewer than 100 (--unsent 0 does not tell)\n", "watch: work runs out", r.stdout)
+        ok(r.returncode == 4 and r.stdout == "work runs out: 0 results wait for a host, fewer than "
+           "100 (--unsent 0 does not tell)\n", "watch: work runs out", r.stdout)
         for host, bad, number in ((1, 3, 30), (2, 4, 30), (3, 15, 19)):
             for i in range(number):
-                sql(folder, "INSERT INTO result(workunitid, server_state, outcome, validate_state, hostid, app_version_id, received_time) "
-                    "VALUES(1, 5, ?, ?, ?, ?, ?)", 6 if i < bad else 1, 2 if i < bad else 1, host, 10 + host, time.time() - 3600)
+                sql(folder, "INSERT INTO result(workunitid, server_state, outcome, validate_state, "
+                    "hostid, app_version_id, received_time) VALUES(1, 5, ?, ?, ?, ?, ?)",
+                    6 if i < bad else 1, 2 if i < bad else 1, host, 10 + host, time.time() - 3600)
         sql(folder, "INSERT INTO platform VALUES(5, 'windows_x86_64')")
         sql(folder, "INSERT INTO app_version VALUES(12, 1, 101, 5, 'texcell_mt_windows', 0)")
         r = watch("--unsent", "0")
-        ok(r.returncode == 4 and r.stdout == "host 2: 4 of 30 results of the last day were not valid\n"
-           "app version 1.01 for windows_x86_64 (texcell_mt_windows; its id is 12): 4 of 30 results of the last day were not valid\n", "watch: results of a host that are not valid", r.stdout)
+        ok(r.returncode == 4 and r.stdout == "host 2: 4 of 30 results of the last day were not "
+           "valid\napp version 1.01 for windows_x86_64 (texcell_mt_windows; its id is 12): 4 of 30 "
+           "results of the last day were not valid\n",
+           "watch: results of a host that are not valid", r.stdout)
         sql(folder, "DELETE FROM result")
         for i in range(60):
-            sql(folder, "INSERT INTO result(server_state, outcome, app_version_id, received_time, exit_status) VALUES(5, 3, ?, ?, ?)",
+            sql(folder, "INSERT INTO result(server_state, outcome, app_version_id, received_time, "
+                "exit_status) VALUES(5, 3, ?, ?, ?)",
                 12 + i % 2, time.time() - 3600, 202 if i % 2 else 195)
         for mask in (2, 16, 18):
-            sql(folder, "INSERT INTO workunit(name, error_mask) VALUES(?, ?)", "mask_%d" % mask, mask)
-        with contextlib.closing(sqlite3.connect(os.path.join(folder, "texcell", "dataset.sqlite"))) as data, data:
-            data.executescript("DROP TABLE units; DROP TABLE aliases; DROP TABLE refused; CREATE TABLE units(name TEXT); CREATE TABLE aliases(name TEXT);"
-                               "CREATE TABLE refused(id INTEGER PRIMARY KEY, kind TEXT, name TEXT, stored TEXT);"
-                               "INSERT INTO units VALUES('later'), ('twice'), ('mended'); INSERT INTO aliases VALUES('twin')")
-            data.executemany("INSERT INTO refused(kind, name, stored) VALUES(?, ?, strftime('%Y-%m-%dT%H:%M:%SZ', 'now', ?))",
+            sql(folder, "INSERT INTO workunit(name, error_mask) VALUES(?, ?)", "mask_%d" % mask,
+                mask)
+        with contextlib.closing(sqlite3.connect(os.path.join(folder, "texcell",
+                                                             "dataset.sqlite"))) as data, data:
+            data.executescript("DROP TABLE units; DROP TABLE aliases; DROP TABLE refused; CREATE "
+                               "TABLE units(name TEXT); CREATE TABLE aliases(name TEXT);CREATE "
+                               "TABLE refused(id INTEGER PRIMARY KEY, kind TEXT, name TEXT, stored "
+                               "TEXT);INSERT INTO units VALUES('later'), ('twice'), ('mended'); "
+                               "INSERT INTO aliases VALUES('twin')")
+            data.executemany("INSERT INTO refused(kind, name, stored) VALUES(?, ?, "
+                             "strftime('%Y-%m-%dT%H:%M:%SZ', 'now', ?))",
                              [("missing", "a", "-1 days"), ("missing", "twin", "-1 days"),
-                              ("missing", "later", "-1 days"), ("missing", "old", "-8 days"), ("changed", "b", "-1 days"),
-                              ("conflict", "twice", "-1 days"), ("conflict", "mended", "-1 days"), ("forgotten", "mended", "-1 days")])
+                              ("missing", "later", "-1 days"), ("missing", "old", "-8 days"),
+                              ("changed", "b", "-1 days"),
+                              ("conflict", "twice", "-1 days"), ("conflict", "mended", "-1 days"),
+                              ("forgotten", "mended", "-1 days")])
         r = watch("--unsent", "0")
         ok(r.returncode == 4 and r.stdout.splitlines() == [
-            "app version 1.01 for windows_x86_64 (texcell_mt_windows; its id is 12): 30 of 30 results of the last day ended in client errors: their pages "
-            "in html/ops/ say why; deprecate a version that fails everywhere in manage_app_versions.php there",
+            "app version 1.01 for windows_x86_64 (texcell_mt_windows; its id is 12): 30 of 30 "
+            "results of the last day ended in client errors: their pages in html/ops/ say why; "
+            "deprecate a version that fails everywhere in manage_app_versions.php there",
             "given up: 1 units, such as mask_2: mend the cause, then bin/texcell-again mask_2",
-            *("not stored (%s): 1 units, such as %s: table refused of the data set says why; bin/texcell-again %s" % (kind, name, name)
+            *("not stored (%s): 1 units, such as %s: table refused of the data set says why; "
+              "bin/texcell-again %s" % (kind, name, name)
               for kind, name in (("changed", "b"), ("conflict", "twice"), ("missing", "a")))],
-           "watch: client errors, units given up, results that are not stored, each with its remedy", r.stdout + r.stderr)
-        os.rename(os.path.join(folder, "texcell", "dataset.sqlite"), os.path.join(folder, "texcell", "aside"))
+           "watch: client errors, units given up, results that are not stored, each "
+           "with its remedy", r.stdout + r.stderr)
+        os.rename(os.path.join(folder, "texcell", "dataset.sqlite"),
+                  os.path.join(folder, "texcell", "aside"))
         r = watch("--unsent", "0")
-        ok(r.returncode == 4 and "\nno data set: " in r.stdout, "watch: a data set that is gone", r.stdout + r.stderr)
+        ok(r.returncode == 4 and "\nno data set: " in r.stdout, "watch: a data set that is gone",
+           r.stdout + r.stderr)
         r = deploy(folder, version=None)
-        ok(r.returncode == 0 and "dataset.sqlite: is not there, or empty, and nothing is stored: mount" in r.stdout
-           and not os.path.exists(os.path.join(folder, "texcell", "dataset.sqlite")), "deploy: makes no second data set", r.stdout + r.stderr)
-        os.rename(os.path.join(folder, "texcell", "aside"), os.path.join(folder, "texcell", "dataset.sqlite"))
-        with contextlib.closing(sqlite3.connect(os.path.join(folder, "texcell", "dataset.sqlite"))) as data, data:
+        ok(r.returncode == 0 and "dataset.sqlite: is not there, or empty, and nothing is "
+           "stored: mount" in r.stdout
+           and not os.path.exists(os.path.join(folder, "texcell", "dataset.sqlite")),
+           "deploy: makes no second data set", r.stdout + r.stderr)
+        os.rename(os.path.join(folder, "texcell", "aside"),
+                  os.path.join(folder, "texcell", "dataset.sqlite"))
+        with contextlib.closing(sqlite3.connect(os.path.join(folder, "texcell",
+                                                             "dataset.sqlite"))) as data, data:
             data.execute("DELETE FROM refused")
         sql(folder, "DELETE FROM workunit")
         sql(folder, "DELETE FROM result")
         for i in range(20):
-            sql(folder, "INSERT INTO result(workunitid, server_state, outcome, validate_state, hostid, app_version_id, received_time) "
-                "VALUES(?, 5, 1, ?, 5, -3, ?)", 100 + i, 2 if i < 5 else 1, time.time() - 3600)
-            sql(folder, "INSERT INTO workunit(id, name, canonical_resultid) VALUES(?, ?, last_insert_rowid())", 100 + i, "w%d" % i)
-        sql(folder, "UPDATE workunit SET canonical_resultid = (SELECT id FROM result WHERE workunitid = workunit.id) WHERE id >= 105")
+            sql(folder, "INSERT INTO result(workunitid, server_state, outcome, validate_state, "
+                "hostid, app_version_id, received_time) VALUES(?, 5, 1, ?, 5, -3, ?)", 100 + i,
+                2 if i < 5 else 1, time.time() - 3600)
+            sql(folder, "INSERT INTO workunit(id, name, canonical_resultid) VALUES(?, ?, "
+                "last_insert_rowid())", 100 + i, "w%d" % i)
+        sql(folder, "UPDATE workunit SET canonical_resultid = (SELECT id FROM result WHERE "
+            "workunitid = workunit.id) WHERE id >= 105")
         sql(folder, "UPDATE workunit SET canonical_resultid = 0 WHERE id < 105")
         r = watch("--unsent", "0")
-        ok(r.stdout == "host 5: 5 of 20 results of the last day were not valid\nhost 5: a result was not valid, and 15 others nobody has confirmed: "
-           "bin/texcell-again --host 5\napp version -3 (the anonymous platform: programs that volunteers built themselves, on NVIDIA): 5 of 20 results "
-           "of the last day were not valid\n", "watch: what else a host gave that was wrong once; the anonymous platform", r.stdout + r.stderr)
-        sql(folder, "UPDATE result SET validate_state = 0, received_time = ? WHERE workunitid < 103", time.time() - 7300)
-        sql(folder, "UPDATE result SET validate_state = 1, received_time = ? WHERE workunitid >= 103", time.time() - 100000)
+        ok(r.stdout == "host 5: 5 of 20 results of the last day were not valid\nhost 5: a result "
+           "was not valid, and 15 others nobody has confirmed: bin/texcell-again --host 5\napp "
+           "version -3 (the anonymous platform: programs that volunteers built themselves, on "
+           "NVIDIA): 5 of 20 results of the last day were not valid\n", "watch: what else a host "
+           "gave that was wrong once; the anonymous platform", r.stdout + r.stderr)
+        sql(folder, "UPDATE result SET validate_state = 0, received_time = ? WHERE "
+            "workunitid < 103", time.time() - 7300)
+        sql(folder, "UPDATE result SET validate_state = 1, received_time = ? WHERE "
+            "workunitid >= 103", time.time() - 100000)
         sql(folder, "UPDATE workunit SET need_validate = 1 WHERE id < 103")
         sql(folder, "UPDATE workunit SET assimilate_state = 1 WHERE id = 110")
         r = watch("--unsent", "0")
-        ok(r.stdout == "results wait: 3 to be validated, the first for 2.0 hours\nresults wait: 1 to be stored, the first for 27.8 hours\n"
-           and watch("--unsent", "0", "--wait", "48").stdout == "", "watch: results that wait long", r.stdout + r.stderr)
-        stamp = [time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(time.time() - s)) for s in (100000, 100)]
-        write(os.path.join(folder, "log_host", "validator.log"), "".join("%s.1 [CRITICAL] x\nDatabase error: Deadlock found when trying\n" % s for s in stamp))
+        ok(r.stdout == "results wait: 3 to be validated, the first for 2.0 hours\nresults wait: 1 "
+           "to be stored, the first for 27.8 hours\n"
+           and watch("--unsent", "0", "--wait", "48").stdout == "", "watch: results that wait long",
+           r.stdout + r.stderr)
+        stamp = [time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(time.time() - s))
+                 for s in (100000, 100)]
+        write(os.path.join(folder, "log_host", "validator.log"),
+              "".join("%s.1 [CRITICAL] x\nDatabase error: Deadlock found when trying\n" % s
+                      for s in stamp))
         sql(folder, "UPDATE result SET sent_time = ? WHERE workunitid = 104", time.time() + 7200)
         r = watch("--unsent", "0", "--wait", "48")
-        ok("\nclock: 1 results were sent or came later than it is now" in r.stdout, "watch: a clock that was wrong", r.stdout + r.stderr)
+        ok("\nclock: 1 results were sent or came later than it is now" in r.stdout,
+           "watch: a clock that was wrong", r.stdout + r.stderr)
         sql(folder, "UPDATE result SET sent_time = 0")
         r = watch("--unsent", "0", "--wait", "48")
-        ok(r.stdout.startswith("deadlocks: log_host/validator.log has 1 of the last day;"), "watch: deadlocks in logs", r.stdout + r.stderr)
+        ok(r.stdout.startswith("deadlocks: log_host/validator.log has 1 of the last day;"),
+           "watch: deadlocks in logs", r.stdout + r.stderr)
         os.unlink(os.path.join(folder, "log_host", "validator.log"))
-        r = run([os.path.join(folder, "bin", "texcell-watch"), "--unsent", "0", "--invalid", "1", "--free", "1"], env=ENV)
-        ok(r.returncode == 4 and "disk fills: %s has" % folder in r.stdout, "watch: a disk fills", r.stdout)
+        r = run([os.path.join(folder, "bin", "texcell-watch"), "--unsent", "0", "--invalid", "1",
+                 "--free", "1"], env=ENV)
+        ok(r.returncode == 4 and "disk fills: %s has" % folder in r.stdout, "watch: a disk fills",
+           r.stdout)
         write(os.path.join(folder, "stop_daemons"), "")
         ok("the project was stopped" in watch().stdout, "watch: a project that was stopped")
         os.rename(os.path.join(folder, "db.sqlite"), os.path.join(folder, "away"))
@@ -1726,11 +2117,12 @@ with sqlite3.connect(sys.argv[-1]) as db:       # as mariadb-dump's file does, i
     for name, in db.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall():
         db.execute("DROP TABLE " + name)
     db.executescript(sys.stdin.read())
-"""
+"""  # noqa: E501
 
 
 def test_backup(folder):
-    """Database, keys, data set and submissions, saved while somebody stores, and put into another project."""
+    """Database, keys, data set and submissions, saved while somebody stores, and put into another
+    project."""
     tools = os.path.join(TMP, "tools")
     write(os.path.join(tools, "mariadb-dump"), DUMP, 0o755)
     write(os.path.join(tools, "mariadb"), LOAD, 0o755)
@@ -1739,56 +2131,72 @@ def test_backup(folder):
     write(os.path.join(folder, "html", "project", "project.inc"), "<?php")
     write(os.path.join(folder, "download", "unit.zip"), "of a project without folders for them")
     write(os.path.join(folder, "download", "unit.zip.md5"), "")
-    handed_out = {n: read(folder, "download", n) for n in os.listdir(os.path.join(folder, "download"))
+    handed_out = {n: read(folder, "download", n)
+                  for n in os.listdir(os.path.join(folder, "download"))
                   if "unit" not in n and os.path.isfile(os.path.join(folder, "download", n))}
     write(os.path.join(folder, "html", "ops", ".htpasswd"), "me:secret")
     write(os.path.join(folder, "bin", "own_validator"), "#!/bin/sh\n", 0o755)
     config = read(folder, "config.xml").replace(b"user_per_wu>0<", b"user_per_wu>1<")
-    config = config.replace(b"</daemons>", b"<daemon><cmd>own_validator --app other &amp; more</cmd><pid_file>own.pid</pid_file></daemon></daemons>")
+    config = config.replace(b"</daemons>", b"<daemon><cmd>own_validator --app other &amp; "
+                            b"more</cmd><pid_file>own.pid</pid_file></daemon></daemons>")
     write(os.path.join(folder, "config.xml"), config)
     os.chmod(os.path.join(folder, "upload"), 0o2771)
     sql(folder, "DELETE FROM workunit WHERE id < 10")
     for unit, stored, state in ((1, 2, 1), (2, 1, 1), (3, 0, 0), (4, 0, 4)):
-        sql(folder, "INSERT INTO workunit(id, name, canonical_resultid, assimilate_state, need_validate, transition_time) VALUES(?, ?, ?, ?, 1, 7)",
+        sql(folder, "INSERT INTO workunit(id, name, canonical_resultid, assimilate_state, "
+            "need_validate, transition_time) VALUES(?, ?, ?, ?, 1, 7)",
             unit, "lost_%d" % unit, unit * (state == 1), stored)
-        sql(folder, "INSERT INTO result(id, workunitid, server_state, outcome, validate_state, granted_credit) VALUES(?, ?, 5, 1, ?, 1)",
+        sql(folder, "INSERT INTO result(id, workunitid, server_state, outcome, validate_state, "
+            "granted_credit) VALUES(?, ?, 5, 1, ?, 1)",
             9000 + unit, unit, state)
     saved = os.path.join(TMP, "saved")
     new = os.path.join(TMP, "restored")
     changed = b"#!/bin/sh\nexec %s/bin/texcell-validate script-init --threads 2 \"$@\"\n"
     write(os.path.join(folder, "bin", "texcell_check"), changed % os.fsencode(new), 0o755)
-    with contextlib.closing(sqlite3.connect(os.path.join(folder, "texcell", "dataset.sqlite"))) as db:
+    with contextlib.closing(sqlite3.connect(os.path.join(folder, "texcell",
+                                                         "dataset.sqlite"))) as db:
         db.execute("PRAGMA journal_mode=WAL")
         db.execute("INSERT INTO failed VALUES(77, 'in the log alone', 0, 1, 'x', 'now')")
         db.commit()
         db.execute("INSERT INTO failed VALUES(78, 'not committed', 0, 1, 'x', 'now')")
         r = run([os.path.join(folder, "bin", "texcell-backup"), saved], env=env)
-    ok(r.returncode == 0 and os.stat(saved).st_mode & 0o777 == 0o700, "backup: made, for its owner alone", r.stderr)
+    ok(r.returncode == 0 and os.stat(saved).st_mode & 0o777 == 0o700,
+       "backup: made, for its owner alone", r.stderr)
     again = run([os.path.join(folder, "bin", "texcell-backup"), saved], env=env)
-    ok(again.returncode == 1 and "is there already" in again.stderr, "backup: each into a new folder", again.stderr)
+    ok(again.returncode == 1 and "is there already" in again.stderr,
+       "backup: each into a new folder", again.stderr)
     os.symlink(os.path.join(folder, "keys"), os.path.join(TMP, "link to keys"))
     os.symlink(TMP, os.path.join(folder, "apps", "all"))
     before = tree(os.path.join(folder, "apps"))
-    for inside in (*(os.path.join(folder, name, "bk") for name in ("apps", "keys", "html/project", "html/user", "templates", "download", "upload/1")),
+    for inside in (*(os.path.join(folder, name, "bk") for name in ("apps", "keys", "html/project",
+                                                                   "html/user", "templates",
+                                                                   "download", "upload/1")),
                    os.path.join(TMP, "link to keys", "bk"), saved + "4"):
         r = run([os.path.join(folder, "bin", "texcell-backup"), inside], env=env)
-        ok(r.returncode == 1 and "which is copied, or which others see: give another folder" in r.stderr and not glob.glob(inside + "*")
-           and tree(os.path.join(folder, "apps")) == before, "backup: never into what is copied, or seen: " + inside[len(TMP):], r.stderr)
+        ok(r.returncode == 1 and
+           "which is copied, or which others see: give another folder" in r.stderr and
+           not glob.glob(inside + "*")
+           and tree(os.path.join(folder, "apps")) == before,
+           "backup: never into what is copied, or seen: " + inside[len(TMP):], r.stderr)
     os.unlink(os.path.join(folder, "apps", "all"))
     write(os.path.join(saved + "3.part", "mine"), "")
     r = run([os.path.join(folder, "bin", "texcell-backup"), saved + "3"], env=env)
-    ok(r.returncode == 1 and "3.part: is there, and not from texcell-backup" in r.stderr and os.listdir(saved + "3.part") == ["mine"],
+    ok(r.returncode == 1 and "3.part: is there, and not from texcell-backup" in r.stderr and
+       os.listdir(saved + "3.part") == ["mine"],
        "backup: deletes no folder of somebody else", r.stderr)
     os.rename(os.path.join(saved + "3.part", "mine"), os.path.join(saved + "3.part", "html"))
     r = run([os.path.join(folder, "bin", "texcell-backup"), saved + "3"], env=env)
-    ok(r.returncode == 1 and os.listdir(saved + "3.part") == ["html"], "backup: nor one with a name that its own have", r.stderr)
+    ok(r.returncode == 1 and os.listdir(saved + "3.part") == ["html"],
+       "backup: nor one with a name that its own have", r.stderr)
     os.unlink(os.path.join(saved + "3.part", "html"))
     with open(os.path.join(saved + "3.part", "lock"), "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         r = run([os.path.join(folder, "bin", "texcell-backup"), saved + "3"], env=env)
-    ok(r.returncode == 3 and "another texcell-backup is at work on it" in r.stderr, "backup: two at once", r.stderr)
+    ok(r.returncode == 3 and "another texcell-backup is at work on it" in r.stderr,
+       "backup: two at once", r.stderr)
     r = run([os.path.join(folder, "bin", "texcell-backup"), saved + "3"], env=env)
-    ok(r.returncode == 0 and tree(saved + "3").keys() == tree(saved).keys(), "backup: after one that was ended", r.stderr)
+    ok(r.returncode == 0 and tree(saved + "3").keys() == tree(saved).keys(),
+       "backup: after one that was ended", r.stderr)
     make_project("restored")
     for name in ("texcell-backup", "texcell_project.py", "texcell_units.py", "xml_insert.py"):
         shutil.copy(os.path.join(folder, "bin", name), os.path.join(new, "bin"))
@@ -1796,105 +2204,144 @@ def test_backup(folder):
         sql(new, "INSERT INTO %s VALUES(5, 5)" % table)
         before = tree(new)
         r = run([os.path.join(new, "bin", "texcell-backup"), "--restore", saved], env=env)
-        ok(r.returncode == 2 and "(rows: 1 %s), which would be lost" % table.split("(")[0] in r.stderr and tree(new) == before
-           and not os.path.exists(os.path.join(new, "texcell")), "restore: never over the work of another project: " + table, r.stderr)
+        ok(r.returncode == 2 and "(rows: 1 %s), which would be lost" %
+           table.split("(")[0] in r.stderr and tree(new) == before
+           and not os.path.exists(os.path.join(new, "texcell")),
+           "restore: never over the work of another project: " + table, r.stderr)
         sql(new, "DELETE FROM " + table.split("(")[0])
-    ok(run(["sha256sum", "-c", "--quiet", "SHA256SUMS"], cwd=saved).returncode == 0, "backup: lists its files as sha256sum reads them")
+    ok(run(["sha256sum", "-c", "--quiet", "SHA256SUMS"], cwd=saved).returncode == 0,
+       "backup: lists its files as sha256sum reads them")
     before = tree(new)
     for name, content, reason in (
-            ("texcell/submissions.sqlite", b"damaged" * 1000, "texcell/submissions.sqlite is damaged"),
+            ("texcell/submissions.sqlite", b"damaged" * 1000,
+             "texcell/submissions.sqlite is damaged"),
             ("database.sql.gz", read(saved, "database.sql.gz")[:-9], "database.sql.gz is damaged"),
             ("keys/code_sign_private", None, "keys/code_sign_private is missing"),
             ("texcell/dataset.sqlite", None, "texcell/dataset.sqlite is missing"),
             ("SHA256SUMS", read(saved, "SHA256SUMS")[:200], "SHA256SUMS: is damaged"),
-            ("SHA256SUMS", None, "is no backup of texcell-backup, or not all of one: it has no file SHA256SUMS")):
+            ("SHA256SUMS", None,
+             "is no backup of texcell-backup, or not all of one: it has no file SHA256SUMS")):
         whole = read(saved, name)
         os.unlink(os.path.join(saved, name))
         if content is not None:
             write(os.path.join(saved, name), content)
         r = run([os.path.join(new, "bin", "texcell-backup"), "--restore", saved], env=env)
-        ok(r.returncode == 2 and reason in r.stderr and "Traceback" not in r.stderr and tree(new) == before,
+        ok(r.returncode == 2 and reason in r.stderr and "Traceback" not in r.stderr and
+           tree(new) == before,
            "restore: changes nothing where a file of the backup is not whole: " + reason, r.stderr)
         write(os.path.join(saved, name), whole)
     for name, put, reason in (
             ("keys/more", lambda path: write(path, "x"), "keys/more is not in SHA256SUMS"),
-            ("html/project/evil.php", lambda path: os.symlink("/etc/passwd", path), "html/project/evil.php is not in SHA256SUMS"),
+            ("html/project/evil.php", lambda path: os.symlink("/etc/passwd", path),
+             "html/project/evil.php is not in SHA256SUMS"),
             ("apps/more", lambda path: os.symlink(TMP, path), "apps/more is not in SHA256SUMS"),
-            ("config.xml", lambda path: os.symlink(os.path.join(folder, "config.xml"), path), "config.xml is a link")):
+            ("config.xml", lambda path: os.symlink(os.path.join(folder, "config.xml"), path),
+             "config.xml is a link")):
         path = os.path.join(saved, name)
         aside = [os.rename(path, path + ".aside")] if os.path.exists(path) else []
         os.makedirs(os.path.dirname(path), exist_ok=True)
         put(path)
         r = run([os.path.join(new, "bin", "texcell-backup"), "--restore", saved], env=env)
-        ok(r.returncode == 2 and reason in r.stderr and tree(new) == before, "restore: changes nothing where " + reason, r.stderr)
+        ok(r.returncode == 2 and reason in r.stderr and tree(new) == before,
+           "restore: changes nothing where " + reason, r.stderr)
         os.unlink(path)
         if aside:
             os.rename(path + ".aside", path)
     os.rename(os.path.join(new, "config.xml"), os.path.join(new, "linked.xml"))
     os.symlink("linked.xml", os.path.join(new, "config.xml"))
     r = run([os.path.join(new, "bin", "texcell-backup"), "--restore", saved], env=env)
-    ok(r.returncode == 0 and sql(new, "SELECT id, name FROM workunit") == sql(folder, "SELECT id, name FROM workunit")
-       and read(new, "keys", "code_sign_private") == b"secret" and str(os.path.join(new, "db.sqlite")) in read(new, "config.xml").decode(),
+    ok(r.returncode == 0 and sql(new, "SELECT id, name FROM workunit") ==
+       sql(folder, "SELECT id, name FROM workunit")
+       and read(new, "keys", "code_sign_private") == b"secret" and
+       str(os.path.join(new, "db.sqlite")) in read(new, "config.xml").decode(),
        "restore: database and keys; config.xml stays the new machine's", r.stdout + r.stderr)
-    ok(os.readlink(os.path.join(new, "config.xml")) == "linked.xml", "restore: a link to config.xml stays one")
-    lost = sql(new, "SELECT outcome, validate_state, granted_credit FROM result WHERE id > 9000 ORDER BY id")
-    units = sql(new, "SELECT canonical_resultid, assimilate_state, need_validate, transition_time > 7 FROM workunit WHERE id < 10 ORDER BY id")
-    ok(lost == [(1, 1, 1), (7, 1, 1), (7, 3, 1), (7, 3, 1)] and units == [(1, 2, 1, 0)] + [(0, 0, 0, 1)] * 3,
-       "restore: results that were not stored are nobody's fault, and their units are out again", str(lost) + str(units))
+    ok(os.readlink(os.path.join(new, "config.xml")) == "linked.xml",
+       "restore: a link to config.xml stays one")
+    lost = sql(new, "SELECT outcome, validate_state, granted_credit FROM result WHERE id > 9000 "
+               "ORDER BY id")
+    units = sql(new, "SELECT canonical_resultid, assimilate_state, need_validate, transition_time "
+                "> 7 FROM workunit WHERE id < 10 ORDER BY id")
+    ok(lost == [(1, 1, 1), (7, 1, 1), (7, 3, 1), (7, 3, 1)] and units == [(1, 2, 1, 0)] +
+       [(0, 0, 0, 1)] * 3,
+       "restore: results that were not stored are nobody's fault, and their units are out again",
+       str(lost) + str(units))
     commands = [e.text for e in ElementTree.fromstring(read(new, "config.xml")).iter("cmd")]
-    ok(commands.count("own_validator --app other & more") == 1 and commands.count("feeder -d 3 ") == 1 and os.access(os.path.join(new, "bin", "own_validator"), os.X_OK)
-       and read(new, "html", "ops", ".htpasswd") == b"me:secret" and os.stat(os.path.join(new, "upload")).st_mode & 0o7777 == 0o2771
+    ok(commands.count("own_validator --app other & more") == 1 and commands.count("feeder -d 3 ") ==
+       1 and os.access(os.path.join(new, "bin", "own_validator"), os.X_OK)
+       and read(new, "html", "ops", ".htpasswd") == b"me:secret" and
+       os.stat(os.path.join(new, "upload")).st_mode & 0o7777 == 0o2771
        and abs(int(read(new, "texcell", "restored")) - time.time()) < 100,
-       "restore: every app's daemons and their programs, who may look after it, rights of upload", commands)
-    ok(b"<one_result_per_user_per_wu>1<" in config and read(new, "config.xml").count(b"<one_result_per_user_per_wu>1</one_result_per_user_per_wu>") == 1,
+       "restore: every app's daemons and their programs, who may look after it, rights of upload",
+       commands)
+    ok(b"<one_result_per_user_per_wu>1<" in config and read(new, "config.xml").count(
+        b"<one_result_per_user_per_wu>1</one_result_per_user_per_wu>") == 1,
        "restore: nobody confirms an own result, where that was so")
-    ok(handed_out and {n: read(new, "download", n) for n in os.listdir(os.path.join(new, "download"))} == handed_out
+    ok(handed_out and {n: read(new, "download", n)
+                       for n in os.listdir(os.path.join(new, "download"))} == handed_out
        and os.path.exists(os.path.join(new, "html", "project", "project.inc")),
-       "restore: what hosts fetch of a version, which update_versions takes to be there; the project's page", handed_out.keys())
+       "restore: what hosts fetch of a version, which update_versions takes to be there; the "
+       "project's page", handed_out.keys())
     ok(read(new, "bin", "texcell_check") == changed % os.fsencode(new)
        and not os.path.exists(os.path.join(new, "bin", "texcell_compare"))
-       and "compare with %s: config.xml, bin/texcell_compare, bin/texcell_assimilate;" % saved in r.stdout,
+       and "compare with %s: config.xml, bin/texcell_compare, bin/texcell_assimilate;" %
+       saved in r.stdout,
        "restore: a script as the admin changed it; one that names another folder is told", r.stdout)
     with contextlib.closing(sqlite3.connect(os.path.join(new, "texcell", "dataset.sqlite"))) as db:
-        failed = [row[0] for row in db.execute("SELECT name FROM failed WHERE wu_id >= 77 ORDER BY wu_id")]
+        failed = [row[0]
+                  for row in db.execute("SELECT name FROM failed WHERE wu_id >= 77 ORDER BY wu_id")]
         units = db.execute("SELECT name FROM units").fetchall()
-    ok(failed == ["in the log alone"] and units == [("many_0299",)], "restore: the data set as it was, with what only its log had", failed)
+    ok(failed == ["in the log alone"] and units == [("many_0299",)],
+       "restore: the data set as it was, with what only its log had", failed)
     r = submit(new, "--status", "many") if deploy(new, version=None).returncode == 0 else None
-    ok(read(new, "bin", "texcell_check") == changed % os.fsencode(new), "restore: deploy keeps that script")
-    ok(r is not None and "300 units" in r.stdout, "restore: deploy goes on, what was submitted is known", r and r.stdout + r.stderr)
+    ok(read(new, "bin", "texcell_check") == changed % os.fsencode(new),
+       "restore: deploy keeps that script")
+    ok(r is not None and "300 units" in r.stdout,
+       "restore: deploy goes on, what was submitted is known", r and r.stdout + r.stderr)
     # One that was out then is reported now; its upload went to the old server.
     name = "lost_4_0_r5_0"
-    upload = os.path.join(new, "upload", "%x" % (int(hashlib.md5(name.encode()).hexdigest()[1:8], 16) % 1024), name)
-    words = [os.path.join(BUILD, "texcell-validate"), "script-init", "--wait", "60", "--workunits", os.path.join(new, "download"),
+    upload = os.path.join(new, "upload", "%x" %
+                          (int(hashlib.md5(name.encode()).hexdigest()[1:8], 16) % 1024), name)
+    words = [os.path.join(BUILD, "texcell-validate"), "script-init", "--wait", "60", "--workunits",
+             os.path.join(new, "download"),
              "--accepted", os.path.join(new, "texcell", "accepted"), upload]
     blamed = run(words)
     sql(new, "UPDATE workunit SET assimilate_state = 2")
     sql(new, "UPDATE result SET name = 'other_' || id")
-    sql(new, "INSERT INTO result(id, workunitid, name, server_state, xml_doc_in) VALUES(9100, 4, 'lost_4_0', 4, '<file_name>%s</file_name>')" % name)
+    sql(new, "INSERT INTO result(id, workunitid, name, server_state, xml_doc_in) VALUES(9100, 4, "
+        "'lost_4_0', 4, '<file_name>%s</file_name>')" % name)
     lost = [os.path.join(new, "bin", "texcell-again"), "--lost"]
     said, later, start = [run(lost, env=ENV)], run(words), time.monotonic()
-    ok(blamed.returncode == 2 and later.returncode == 3 and "the server lost it: bin/texcell-again --lost" in later.stderr and time.monotonic() - start < 5,
-       "again --lost: a lost upload is not the host's fault to script_validator, either, and is not waited for", "%s %s %s" % (blamed, later, said))
+    ok(blamed.returncode == 2 and later.returncode == 3 and "the server lost it: "
+       "bin/texcell-again --lost" in later.stderr and time.monotonic() - start < 5,
+       "again --lost: a lost upload is not the host's fault to script_validator, either, and is "
+       "not waited for", "%s %s %s" % (blamed, later, said))
     sql(new, "UPDATE result SET server_state = 5, outcome = 1, validate_state = 4 WHERE id = 9100")
     sql(new, "UPDATE workunit SET transition_time = 7 WHERE id = 4")
     said += [run(lost, env=ENV), run(lost, env=ENV)]
-    ok(sql(new, "SELECT outcome, validate_state FROM result WHERE id = 9100") == [(7, 3)] and "1 results were reported" in said[1].stdout and
-       sql(new, "SELECT transition_time > 7 FROM workunit WHERE id = 4") == [(1,)] and "reported" not in said[2].stdout and said[2].returncode == 0,
+    ok(sql(new, "SELECT outcome, validate_state FROM result WHERE id = 9100") == [(7, 3)] and
+       "1 results were reported" in said[1].stdout and
+       sql(new, "SELECT transition_time > 7 FROM workunit WHERE id = 4") == [(1,)] and
+       "reported" not in said[2].stdout and said[2].returncode == 0,
        "again --lost: it counts for nobody once it is reported", said)
     write(upload, "there")
-    ok(run(words).returncode != 0 and "the server lost" not in run(words).stderr, "one that is there is looked at")
+    ok(run(words).returncode != 0 and "the server lost" not in run(words).stderr,
+       "one that is there is looked at")
     r = run([os.path.join(new, "bin", "texcell-backup"), "--restore", saved], env=env)
-    ok(r.returncode == 2 and "has a data set or submissions already" in r.stderr, "restore: never over a data set", r.stderr)
+    ok(r.returncode == 2 and "has a data set or submissions already" in r.stderr,
+       "restore: never over a data set", r.stderr)
     write(os.path.join(new, "texcell", "restoring"), "")
     r = run([os.path.join(new, "bin", "texcell-backup"), "--restore", saved], env=env)
-    ok(r.returncode == 2 and "has a data set" in r.stderr, "restore: nor where it is all there, but for its end", r.stderr)
+    ok(r.returncode == 2 and "has a data set" in r.stderr,
+       "restore: nor where it is all there, but for its end", r.stderr)
     os.unlink(os.path.join(new, "texcell", "submissions.sqlite"))
     r = run([os.path.join(new, "bin", "texcell-backup"), "--restore", saved], env=env)
-    ok(r.returncode == 0 and not os.path.exists(os.path.join(new, "texcell", "restoring")) and "300 units" in submit(new, "--status", "many").stdout,
+    ok(r.returncode == 0 and not os.path.exists(os.path.join(new, "texcell", "restoring")) and
+       "300 units" in submit(new, "--status", "many").stdout,
        "restore: ended between two files, the same command continues", r.stdout + r.stderr)
     write(os.path.join(tools, "mariadb-dump"), "#!/bin/sh\nexit 2\n", 0o755)
     r = run([os.path.join(folder, "bin", "texcell-backup"), saved + "2"], env=env)
-    ok(r.returncode == 3 and not glob.glob(saved + "2*"), "backup: without the database there is none", r.stderr)
+    ok(r.returncode == 3 and not glob.glob(saved + "2*"),
+       "backup: without the database there is none", r.stderr)
 
 
 def main():

@@ -1,8 +1,8 @@
 #!/usr/bin/python3
-"""Every command in README, docs and the other pages, verbatim: the blocks fenced as sh are run, page by page, in
-a folder with the files that they name. A word behind `sh` says why a block cannot be; each of
-those is listed. A command in no such block is a fault. A block
-fenced as output is what the one before it prints."""
+"""Every command in README, docs and the other pages, verbatim: the blocks fenced as sh are run,
+page by page, in a folder with the files that they name. A word behind `sh` says why a block cannot
+be; each of those is listed. A command in no such block is a fault. A block fenced as output is what
+the one before it prints."""
 import glob
 import os
 import re
@@ -17,15 +17,20 @@ from oracle import workunit
 
 FOLDER = tap.scratch()
 INPUTS = os.path.join(FOLDER, "inputs")
-PAGES = ["README.md", "CONTRIBUTING.md", "SECURITY.md", "workunits/FORMAT.md", "workunits/templates/README.md",
-         "tests/fuzz/README.md"] + sorted(os.path.relpath(p, tap.SRC) for p in glob.glob(os.path.join(tap.SRC, "docs", "**", "*.md"),
+PAGES = ["README.md", "CONTRIBUTING.md", "SECURITY.md", "workunits/FORMAT.md",
+         "workunits/templates/README.md",
+         "tests/fuzz/README.md"] + sorted(os.path.relpath(p, tap.SRC) for p in glob.glob(
+             os.path.join(tap.SRC, "docs", "**", "*.md"),
                                                                                 recursive=True))
 # What a block needs that a test cannot give it.
-NEEDS = {"build": "builds, or runs all tests", "root": "needs root", "server": "needs a BOINC server", "client": "needs a BOINC client",
+NEEDS = {"build": "builds, or runs all tests", "root": "needs root",
+         "server": "needs a BOINC server", "client": "needs a BOINC client",
          "file": "is the content of a file", "synopsis": "is a form, not a command"}
-COMMAND = re.compile(r"(\$ )?(texcell(-\w+)? |\./\w|validator/deploy/\w|bin/\w|boinccmd|make (-C|\w)|apt-get |autoreconf|sh \S+\.sh)")
+COMMAND = re.compile(r"(\$ )?(texcell(-\w+)? |\./\w|validator/deploy/\w|bin/\w|boinccmd|make "
+                     r"(-C|\w)|apt-get |autoreconf|sh \S+\.sh)")
 # Pages say what is: what was is in NEWS and in commits.
-HISTORY = re.compile(r"(?i)\b(falls? short|formerly|since then|used to (be|take)|earlier versions?|busy (virtual )?machine)\b")
+HISTORY = re.compile(r"(?i)\b(falls? short|formerly|since then|used to (be|take)|earlier "
+                     r"versions?|busy (virtual )?machine)\b")
 RNG = np.random.default_rng(20261122)
 
 
@@ -62,18 +67,23 @@ def make_inputs():
     tiff("nuclei.tif", blobs(120, 140, False))
     for i in range(2):
         save("nuclei/n%d.png" % i, np.roll(blobs(40, 60, False), i, 0))
-        save("nuclei_labels/n%d.png" % i, (np.roll(np.indices((40, 60))[1] // 20 + 1, i, 0)).astype(np.uint8))
+        save("nuclei_labels/n%d.png" % i,
+             (np.roll(np.indices((40, 60))[1] // 20 + 1, i, 0)).astype(np.uint8))
     walls = np.full((12, 30, 30), 30, np.uint8)
     walls[1:11, 2:28, 2:28] = 200
     walls[3:9, 4:14, 4:26] = walls[3:9, 16:26, 4:26] = 30
     tiff("walls.tif", walls)
-    tiff("head.tif", np.where(np.hypot(*(np.indices((60, 60)) - 30)) < 20, 180, 40).astype(np.uint8))
+    tiff("head.tif",
+         np.where(np.hypot(*(np.indices((60, 60)) - 30)) < 20, 180, 40).astype(np.uint8))
     with open(os.path.join(INPUTS, "brain.json"), "w") as f:
-        f.write('{"target": 180, "epsilon": 45, "iterations": 20, "init": {"type": "ball", "cx": 30, "cy": 30, "r": 6}}\n')
+        f.write('{"target": 180, "epsilon": 45, "iterations": 20, "init": {"type": "ball", "cx": '
+                '30, "cy": 30, "r": 6}}\n')
     for name, result in (("drops_0001", "drops_0001"), ("WU", "RESULT")):
-        unit = workunit.write(os.path.join(INPUTS, name + ".zip"), "glcm", {"levels": [16], "distances": [1], "window": {"radius": 3}},
+        unit = workunit.write(os.path.join(INPUTS, name + ".zip"), "glcm",
+                              {"levels": [16], "distances": [1], "window": {"radius": 3}},
                               [workunit.item("d%d" % i, [dark]) for i in range(3)])
-        r = tap.run([tap.TEXCELL, "run", unit, "-o", os.path.join(INPUTS, result + ".npz"), "--device", "cpu", "--quiet"])
+        r = tap.run([tap.TEXCELL, "run", unit, "-o", os.path.join(INPUTS, result + ".npz"),
+                     "--device", "cpu", "--quiet"])
         tap.ok(r.returncode == 0, "the result " + result, r.stderr)
     for name in "AB":
         shutil.copy(os.path.join(INPUTS, "RESULT.npz"), os.path.join(INPUTS, name + ".npz"))
@@ -111,21 +121,27 @@ def run_page(page, blocks):
                PYTHONPATH=os.path.abspath(os.path.join(tap.SRC, "workunits", "python")))
     for line, language, _, text in blocks:
         if language == "output":
-            tap.ok(printed == text, "%s:%d is what the commands before it print" % (page, line), printed)
+            tap.ok(printed == text, "%s:%d is what the commands before it print" % (page, line),
+                   printed)
             continue
-        argv = [sys.executable, "-c", text] if language == "python" else ["bash", "-e", "-u", "-o", "pipefail", "-c", text]
+        argv = [sys.executable, "-c", text] if language == "python" else ["bash", "-e", "-u", "-o",
+                                                                          "pipefail", "-c", text]
         try:
-            r = subprocess.run(argv, cwd=folder, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+            r = subprocess.run(argv, cwd=folder, env=env, stdin=subprocess.DEVNULL,
+                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                                universal_newlines=True, timeout=300)
-            tap.ok(r.returncode == 0, "%s:%d: %s" % (page, line, text.split("\n")[0][:70]), text + r.stdout)
+            tap.ok(r.returncode == 0, "%s:%d: %s" % (page, line, text.split("\n")[0][:70]),
+                   text + r.stdout)
             printed = r.stdout
         except subprocess.TimeoutExpired:
-            tap.ok(False, "%s:%d: %s" % (page, line, text.split("\n")[0][:70]), "lasts longer than 300 s")
+            tap.ok(False, "%s:%d: %s" % (page, line, text.split("\n")[0][:70]),
+                   "lasts longer than 300 s")
 
 
 def headings_of(text):
     """As a forge makes anchors of them."""
-    return {re.sub(r"[^\w\- ]", "", h.lower()).replace(" ", "-") for h in re.findall(r"(?m)^#+ (.*)$", text)}
+    return {re.sub(r"[^\w\- ]", "", h.lower()).replace(" ", "-")
+            for h in re.findall(r"(?m)^#+ (.*)$", text)}
 
 
 def check_links(page):
@@ -139,17 +155,20 @@ def check_links(page):
     for target in re.findall(r"\]\((?!https?:|mailto:)([^)\s]+)\)", read(page)):
         path, _, heading = target.partition("#")
         path = os.path.normpath(os.path.join(os.path.dirname(page), path)) if path else page
-        if not os.path.isfile(os.path.join(tap.SRC, path)) or heading and path.endswith(".md") and heading not in headings_of(read(path)):
+        if not os.path.isfile(os.path.join(tap.SRC, path)) or heading and path.endswith(
+                ".md") and heading not in headings_of(read(path)):
             dead.append(target)
     tap.ok(not dead, page + ": every link leads somewhere", dead)
 
 
 def check_packages(page):
-    """Who builds on a server has no sudo: the page's own list has what ./bootstrap build would install."""
+    """Who builds on a server has no sudo: the page's own list has what ./bootstrap build would
+    install."""
     with open(os.path.join(tap.SRC, "bootstrap")) as f:
         wanted = re.search(r'build_packages="([^"]*)"', f.read()).group(1).split()
     listed = next(text for _l, _s, word, text in blocks_of(page)[0] if word == "root").split()
-    tap.ok(wanted and set(wanted) <= set(listed), page + ": names the packages of ./bootstrap build", set(wanted) - set(listed))
+    tap.ok(wanted and set(wanted) <= set(listed),
+           page + ": names the packages of ./bootstrap build", set(wanted) - set(listed))
 
 
 def check_first_answer():
@@ -159,10 +178,13 @@ def check_first_answer():
     os.makedirs(os.path.join(folder, "pictures"))
     with open(os.path.join(folder, "pictures", "coins.png"), "wb") as f:
         f.write(workunit.png(data.coins()))
-    r = subprocess.run([os.path.abspath(tap.TEXCELL_WU), "analyse", "--analysis", "cellcount", "-o", "found", "pictures/"], cwd=folder,
-                       stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=60, check=False)
+    r = subprocess.run([os.path.abspath(tap.TEXCELL_WU), "analyse", "--analysis", "cellcount", "-o",
+                        "found", "pictures/"], cwd=folder,
+                       stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=60,
+                       check=False)
     shown, printed = (re.sub(r"in [0-9.]+ s$", "in N s", text, flags=re.M)
-                      for text in (next(b[3] for b in blocks_of("README.md")[0] if b[1] == "text"), r.stdout))
+                      for text in (next(b[3] for b in blocks_of("README.md")[0] if b[1] == "text"),
+                                   r.stdout))
     tap.ok(shown == printed, "README.md shows the first answer as it is", printed)
 
 
@@ -176,16 +198,21 @@ def main():
         check_links(page)
         past = ["%d: %s" % (n, l.strip()) for n, l in free if HISTORY.search(l)]
         tap.ok(not past, page + ": says what is, not what was", past)
-        loose = ["%d: %s" % (n, l.strip()) for n, l in free if l.startswith("    ") and COMMAND.match(l.strip())]
-        loose += ["%d: %s" % (n, l.strip()) for n, lang, _, text in blocks if lang not in ("sh", "python") for l in text.splitlines()
+        loose = ["%d: %s" % (n, l.strip()) for n, l in free if l.startswith("    ") and
+                 COMMAND.match(l.strip())]
+        loose += ["%d: %s" % (n, l.strip()) for n, lang, _, text in blocks
+                  if lang not in ("sh", "python") for l in text.splitlines()
                   if COMMAND.match(l.strip())]
         tap.ok(not loose, page + ": every command stands in a block fenced as sh", "\n".join(loose))
         unknown = [b[2] for b in blocks if b[1] == "sh" and b[2] and b[2] not in NEEDS]
         tap.ok(not unknown, page + ": what is not run says why", unknown)
         for line, language, word, text in blocks:
             if language == "sh" and word in NEEDS:
-                tap.note("%s:%d is not run, it %s: %s" % (page, line, NEEDS[word], text.split("\n")[0]))
-        mine = [b for b in blocks if b[1] == "sh" and not b[2] or b[1] == "output" or b[1] == "python" and page != "docs/dataset.md"]   # assimilate_test.py has that
+                tap.note("%s:%d is not run, it %s: %s" % (page, line, NEEDS[word],
+                                                          text.split("\n")[0]))
+        # assimilate_test.py has that
+        mine = [b for b in blocks if b[1] == "sh" and not b[2] or b[1] == "output" or
+                b[1] == "python" and page != "docs/dataset.md"]
         ran += len(mine)
         if mine:
             run_page(page, mine)

@@ -27,8 +27,10 @@ PAGE, SHOWN, THUMB = (1200, 1250), (780, 812), (150, 100)
 
 def analyse(folder, analysis, picture, *options):
     """The folder of what texcell makes of a picture."""
-    subprocess.run([os.path.join(BUILD, "texcell-wu"), "analyse", "--analysis", analysis, "--pictures", "--device", "cpu", "-o", analysis,
-                    *options, picture], check=True, cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    subprocess.run([os.path.join(BUILD, "texcell-wu"), "analyse", "--analysis", analysis,
+                    "--pictures", "--device", "cpu", "-o", analysis,
+                    *options, picture], check=True, cwd=folder, stdout=subprocess.DEVNULL,
+                   stderr=subprocess.DEVNULL)
     return os.path.join(folder, analysis)
 
 
@@ -41,7 +43,8 @@ def thumb(path, name):
     with Image.open(path) as picture:
         w, h = picture.size
         scale = max(THUMB[0] / w, THUMB[1] / h, 0.6)
-        part = picture.convert("RGB").resize((round(w * scale), round(h * scale)), Image.Resampling.LANCZOS)
+        part = picture.convert("RGB").resize((round(w * scale), round(h * scale)),
+                                             Image.Resampling.LANCZOS)
     x, y = (part.width - THUMB[0]) // 2, (part.height - THUMB[1]) // 2
     save(part.crop((x, y, x + THUMB[0], y + THUMB[1])), name + ".png")
 
@@ -66,18 +69,22 @@ def graphics(path):
         pixels = np.array(picture.convert("RGB"))
     with watched.a_display() as env:
         for analysis, times, parameters in (            # times: larger, so that it takes a while
-                ("glcm", 3, {"levels": [32], "distances": [1, 2, 3], "window": {"shape": "disc", "radius": 9},
-                             "maps": [{"feature": "correlation", "levels": 32, "offset": [2, 0]}]}),
-                ("cellcount", 1, {"polarity": "dark", "smooth": 1, "fill_holes": True, "split": "distance", "min_area": 280})):
+                ("glcm", 3,
+                 {"levels": [32], "distances": [1, 2, 3], "window": {"shape": "disc", "radius": 9},
+                  "maps": [{"feature": "correlation", "levels": 32, "offset": [2, 0]}]}),
+                ("cellcount", 1, {"polarity": "dark", "smooth": 1, "fill_holes": True,
+                                  "split": "distance", "min_area": 280})):
             folder = os.path.join(watched.FOLDER, analysis)
             os.mkdir(folder)
-            workunit.write(os.path.join(folder, "workunit"), analysis, parameters, [workunit.item("smear", [pixels.repeat(times, 0).repeat(times, 1)])])
+            workunit.write(os.path.join(folder, "workunit"), analysis, parameters,
+                           [workunit.item("smear", [pixels.repeat(times, 0).repeat(times, 1)])])
             watcher = subprocess.Popen([watched.GRAPHICS], cwd=folder, env=env)
             watched.until(lambda: os.path.exists(os.path.join(folder, "texcell_watched")))
             task = subprocess.Popen([os.path.join(BUILD, "texcell")],
                                     cwd=folder, stderr=subprocess.DEVNULL)
             seen = os.path.join(folder, "texcell_view")
-            watched.until(lambda: task.poll() is not None or os.path.exists(seen) and watched.view_of(folder)[1] > 30000, 60)
+            watched.until(lambda: task.poll() is not None or os.path.exists(seen) and
+                          watched.view_of(folder)[1] > 30000, 60)
             task.send_signal(signal.SIGSTOP)
             time.sleep(2.5)
             windows.append(watched.screen())
@@ -92,12 +99,16 @@ def main():
     os.makedirs(IMAGES, exist_ok=True)
     graphics(os.path.join(os.pardir, "graphics.png"))
     with tempfile.TemporaryDirectory() as folder:
-        coins, brick, stack = os.path.join(DATA, "coins.png"), os.path.join(DATA, "brick.png"), os.path.join(folder, "foam.tif")
+        coins, brick, stack = (os.path.join(DATA, "coins.png"), os.path.join(DATA, "brick.png"),
+                               os.path.join(folder, "foam.tif"))
         counted = analyse(folder, "cellcount", coins)
         page = os.path.join(folder, "page.png")
-        subprocess.run([next(filter(os.path.exists, ("/usr/bin/chromium", "/usr/bin/chromium-browser"))), "--headless",
-                        "--no-sandbox", "--hide-scrollbars", "--window-size=%d,%d" % PAGE, "--screenshot=" + page,
-                        "file://%s/report.html" % counted], check=True, timeout=120, stdout=subprocess.DEVNULL,
+        subprocess.run(
+            [next(filter(os.path.exists, ("/usr/bin/chromium", "/usr/bin/chromium-browser"))),
+             "--headless",
+             "--no-sandbox", "--hide-scrollbars", "--window-size=%d,%d" % PAGE,
+             "--screenshot=" + page,
+             "file://%s/report.html" % counted], check=True, timeout=120, stdout=subprocess.DEVNULL,
                        stderr=subprocess.DEVNULL)
         with Image.open(page) as picture:
             save(picture.convert("RGB").resize(SHOWN, Image.Resampling.LANCZOS), "page.png")
@@ -105,8 +116,10 @@ def main():
         maps = 'maps=[{"feature":"contrast","levels":32,"offset":[1,0]}]'
         labels = os.path.join(counted, "result.npz")
         for analysis, picture, *options in (
-                ("voting", coins), ("levelset", coins), ("volume", stack), ("objects", coins, "--labels", labels),
-                ("glcm", brick, "--defaults", "--param", "levels=[32]", "--param", "distances=[1]", "--param", maps,
+                ("voting", coins), ("levelset", coins), ("volume", stack),
+                ("objects", coins, "--labels", labels),
+                ("glcm", brick, "--defaults", "--param", "levels=[32]", "--param", "distances=[1]",
+                 "--param", maps,
                  "--param", 'window={"shape":"disc","radius":9}')):
             out = analyse(folder, analysis, picture, *options)
             for drawn in sorted(glob.glob(os.path.join(out, "*.png")))[-1:]:

@@ -18,8 +18,10 @@ MINUTE = 60
 
 
 def make_library():
-    made = tap.run([os.environ.get("CC", "cc"), "-std=gnu11", "-O1", "-shared", "-fPIC", "-pthread", "-I", tap.SRC,
-                    "-o", LIBRARY, os.path.join(tap.SRC, "tests", "driver", "false_driver.c"), "-ldl"])
+    made = tap.run([os.environ.get("CC", "cc"), "-std=gnu11", "-O1", "-shared", "-fPIC", "-pthread",
+                    "-I", tap.SRC,
+                    "-o", LIBRARY, os.path.join(tap.SRC, "tests", "driver", "false_driver.c"),
+                    "-ldl"])
     tap.ok(made.returncode == 0, "the false driver builds", made.stderr)
     return made.returncode == 0
 
@@ -31,7 +33,8 @@ def run(unit, name, wish=None, device="opencl", **more):
     if wish:
         environment["FALSE_DRIVER"] = wish
     start = time.monotonic()
-    p = tap.run([tap.TEXCELL, "run", unit, "-o", out, "--device", device, "--threads", "1", "--checkpoint-every", "0.05"],
+    p = tap.run([tap.TEXCELL, "run", unit, "-o", out, "--device", device, "--threads", "1",
+                 "--checkpoint-every", "0.05"],
                 env=environment, timeout=300)
     seconds = time.monotonic() - start
     content = None
@@ -48,14 +51,16 @@ def units():
     compiled.copy(WORK)
     for name, of in analyses.each():
         if analyses.has_opencl(name):
-            made[name] = workunit.write(os.path.join(WORK, name + ".zip"), name, *list(of.JOBS.values())[-1])
+            made[name] = workunit.write(os.path.join(WORK, name + ".zip"), name,
+                                        *list(of.JOBS.values())[-1])
     return made
 
 
 def counts_of(unit, name):
     path = os.path.join(WORK, name + ".counts")
     p, content, _, _ = run(unit, name, FALSE_DRIVER_COUNTS=path)
-    tap.ok(p.returncode == 0 and content is not None, "%s: the false driver passes calls on" % name, p.stderr)
+    tap.ok(p.returncode == 0 and content is not None, "%s: the false driver passes calls on" % name,
+           p.stderr)
     return content, read_counts(path)
 
 
@@ -69,15 +74,18 @@ def survives(unit, name, call, nth, how, expected, limit):
     title = "%s: %s %s at time %d" % (name, call, how, nth)
     run_name = "%s-%s-%d-%s" % (name, call, nth, how)
     path = os.path.join(WORK, run_name + ".counts")
-    p, content, seconds, left = run(unit, run_name, "%s:%d:%s" % (call, nth, how), FALSE_DRIVER_COUNTS=path)
+    p, content, seconds, left = run(unit, run_name, "%s:%d:%s" % (call, nth, how),
+                                    FALSE_DRIVER_COUNTS=path)
     # How often a driver is called depends on the time that slices take: fewer may have done.
     if nth > 1 and os.path.exists(path) and read_counts(path).get(call, nth) < nth:
         return title + ": not reached", p.returncode == 0 and content == expected, p.stderr
     said = "texcell: going on with the CPU: the OpenCL driver failed: " in p.stderr
     # What a driver does when the process ends may go wrong after the work is done.
-    return (title, p.returncode == 0 and content == expected and seconds < limit and not left and (said or call == "unload"),
+    return (title, p.returncode == 0 and content == expected and seconds < limit and not left and
+            (said or call == "unload"),
             "exit %d, %.0f s, left %s, %s result\n%s" % (p.returncode, seconds, left,
-                                                         "the same" if content == expected else "another", p.stderr))
+                                                         "the same" if content == expected
+                                                         else "another", p.stderr))
 
 
 def ends_at_once(unit, name, call, expected):
@@ -91,8 +99,10 @@ def ends_at_once(unit, name, call, expected):
     p.send_signal(signal.SIGTERM)
     said = p.communicate(timeout=MINUTE)[1]
     seconds = time.monotonic() - start
-    tap.ok(p.returncode == 3 and seconds < 1 and "interrupted by signal 15; the same command goes on from here" in said,
-           "%s: %s lasts, and the program ends at once (%.2f s)" % (name, call, seconds), "%d %s" % (p.returncode, said))
+    tap.ok(p.returncode == 3 and seconds < 1 and "interrupted by signal 15; the same command goes "
+           "on from here" in said,
+           "%s: %s lasts, and the program ends at once (%.2f s)" % (name, call, seconds),
+           "%d %s" % (p.returncode, said))
     tap.run(command, env=dict(os.environ, **ENVIRONMENT))
     with open(out, "rb") as f:
         tap.ok(f.read() == expected, "%s: the same command goes on from there" % name)
@@ -101,7 +111,8 @@ def ends_at_once(unit, name, call, expected):
 def main():
     if not make_library():
         tap.done()
-    if "usable" not in tap.run([tap.TEXCELL, "devices"], env=dict(os.environ, **ENVIRONMENT)).stdout:
+    if "usable" not in tap.run([tap.TEXCELL, "devices"],
+                               env=dict(os.environ, **ENVIRONMENT)).stdout:
         tap.skip("faults of a driver", "no OpenCL device")
         tap.done()
     made = units()
@@ -123,7 +134,8 @@ def main():
     # Waiting without a busy processor, pinned memory and compiled programs that are kept are for
     # GPUs, a log is for a build that fails.
     if "TEXCELL_ANALYSIS" not in os.environ:
-        tap.ok(set(never) <= {"clFlush", "clGetEventInfo", "clGetProgramBuildInfo", "clEnqueueMapBuffer", "clEnqueueUnmapMemObject",
+        tap.ok(set(never) <= {"clFlush", "clGetEventInfo", "clGetProgramBuildInfo",
+                              "clEnqueueMapBuffer", "clEnqueueUnmapMemObject",
                               "clCreateProgramWithBinary", "clGetProgramInfo"},
                "the jobs make all other calls", never)
     reached["load"] = reached["unload"] = (1, any_one)
@@ -135,7 +147,8 @@ def main():
                 if call in ("load", "unload") and how in ("exit", "thread"):
                     continue
                 faults.append((made[name], name, call, nth, how, expected[name], MINUTE))
-    hangs = [(made[name], name, call, 1, "hang", expected[name], MINUTE + 30) for call, (_, name) in sorted(reached.items())]
+    hangs = [(made[name], name, call, 1, "hang", expected[name], MINUTE + 30)
+             for call, (_, name) in sorted(reached.items())]
     with ThreadPoolExecutor(len(hangs)) as asleep, ThreadPoolExecutor(2) as pool:
         sleepers = asleep.map(lambda f: survives(*f), hangs)        # all of them together
         for title, good, detail in pool.map(lambda f: survives(*f), faults):
@@ -143,7 +156,8 @@ def main():
         for title, good, detail in sleepers:
             tap.ok(good, title, detail)
     p, content, _, _ = run(made[any_one], any_one + "-term", "clBuildProgram:1:term")
-    tap.ok(p.returncode == 3 and content is None and "it is to end, and the OpenCL driver failed" in p.stderr,
+    tap.ok(p.returncode == 3 and content is None and
+           "it is to end, and the OpenCL driver failed" in p.stderr,
            "a crash after SIGTERM does not begin anew", "%d %s" % (p.returncode, p.stderr))
     for call in ("load", "clBuildProgram", "clWaitForEvents"):
         ends_at_once(made[any_one], any_one, call, expected[any_one])
@@ -154,7 +168,8 @@ def main():
     for verb in ("devices", "selftest"):
         p = tap.run([tap.TEXCELL, verb] + (["--device", "opencl"] if verb == "selftest" else []),
                     env=dict(os.environ, **ENVIRONMENT, FALSE_DRIVER="clGetDeviceInfo:2:segv"))
-        tap.ok(p.returncode == 3 and "texcell: error: the OpenCL driver failed: clGetDeviceInfo crashed (signal 11)"
+        tap.ok(p.returncode == 3 and "texcell: error: the OpenCL driver failed: clGetDeviceInfo "
+               "crashed (signal 11)"
                in p.stderr, "%s says which call crashed" % verb, "%d %s" % (p.returncode, p.stderr))
     tap.done()
 

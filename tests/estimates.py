@@ -26,7 +26,8 @@ def main():
             options += ["--labels", path + "f"]
         r = run([TEXCELL_WU, "pack", "--analysis", analysis, *options, "-o", unit, path])
         needs = json.loads(run([TEXCELL_WU, "show", "--needs", unit]).stdout)
-        p = subprocess.Popen([TEXCELL, "run", unit, "-o", result, "--device", "cpu", "--threads", "1", "--quiet"])
+        p = subprocess.Popen([TEXCELL, "run", unit, "-o", result, "--device", "cpu", "--threads",
+                              "1", "--quiet"])
         _pid, status, usage = os.wait4(p.pid, 0)
         p.returncode = status
         seconds = usage.ru_utime + usage.ru_stime
@@ -42,11 +43,13 @@ def main():
         guess = 0.5 if "under a second on one core" in shown else guess
         # What starting and ending the program costs is no part of it; other tests are at work
         # meanwhile.
-        ok(seconds / 6 - 0.15 <= guess <= 6 * seconds + 0.5, "estimate: %s: time on this machine" % analysis, "%.3f s; %s" % (seconds, shown))
+        ok(seconds / 6 - 0.15 <= guess <= 6 * seconds + 0.5,
+           "estimate: %s: time on this machine" % analysis, "%.3f s; %s" % (seconds, shown))
         note("%s: %.2g operations a second" % (analysis, rate))
         os.unlink(result)
     r = run([TEXCELL_WU, "show", "--needs", path])
-    ok(r.returncode == 2 and r.stdout == "" and "a picture, not a work unit" in r.stderr, "show --needs: not a work unit", r.stderr)
+    ok(r.returncode == 2 and r.stdout == "" and "a picture, not a work unit" in r.stderr,
+       "show --needs: not a work unit", r.stderr)
     done()
 
 

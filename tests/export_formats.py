@@ -47,7 +47,8 @@ def exported(name, analysis, parameters, items):
     workunit.write(unit, analysis, parameters, items)
     r = tap.run([tap.TEXCELL, "run", unit, "-o", result, "--device", "cpu", "--quiet"])
     if r.returncode == 0:
-        r = tap.run([tap.TEXCELL_WU, "export", "--tiff", "--geojson", "--images", unit, result, "-o", out])
+        r = tap.run([tap.TEXCELL_WU, "export", "--tiff", "--geojson", "--images", unit, result,
+                     "-o", out])
     tap.ok(r.returncode == 0, "%s: exported" % name, r.stderr)
     return np.load(result), out
 
@@ -55,18 +56,22 @@ def exported(name, analysis, parameters, items):
 def same_tiff(name, out, array, wanted, spacing):
     with tifffile.TiffFile(os.path.join(out, name + ".tif")) as t:
         read, about, page = t.asarray(), t.imagej_metadata or {}, t.pages[0]
-        size = [page.tags[k].value[1] / page.tags[k].value[0] for k in ("YResolution", "XResolution")] if spacing else None
+        size = [page.tags[k].value[1] / page.tags[k].value[0]
+                for k in ("YResolution", "XResolution")] if spacing else None
         axes = t.series[0].axes
-    tap.ok(read.dtype == wanted and np.array_equal(read, array, equal_nan=read.dtype.kind == "f"), "%s.tif: every value, as %s" % (name, wanted),
+    tap.ok(read.dtype == wanted and np.array_equal(read, array, equal_nan=read.dtype.kind == "f"),
+           "%s.tif: every value, as %s" % (name, wanted),
            (read.dtype, read.shape))
     tap.ok(axes == ("ZYX" if array.ndim == 3 else "YX"), "%s.tif: its axes" % name, axes)
     if spacing:
         tap.ok(about.get("unit") == "micron" and np.allclose(size, spacing[1:], rtol=1e-6)
-               and (array.ndim < 3 or about.get("spacing") == spacing[0]), "%s.tif: its size" % name, (about, size))
+               and (array.ndim < 3 or about.get("spacing") == spacing[0]),
+               "%s.tif: its size" % name, (about, size))
 
 
 def rings_of(geometry):
-    return geometry["coordinates"] if geometry["type"] == "MultiPolygon" else [geometry["coordinates"]]
+    return geometry["coordinates"] if geometry["type"] == "MultiPolygon" else [
+        geometry["coordinates"]]
 
 
 def inside(rings, shape):
@@ -91,14 +96,16 @@ def sound(polygon):
             return False
         areas.append(np.sum(a[:-1, 0] * a[1:, 1] - a[1:, 0] * a[:-1, 1]) / 2)
     return areas[0] > 0 and all(area < 0 for area in areas[1:]) and \
-        all(points_in_poly([np.mean(np.array(hole[:2]), 0) + [0, -0.01]], polygon[0])[0] for hole in polygon[1:])
+        all(points_in_poly([np.mean(np.array(hole[:2]), 0) + [0, -0.01]], polygon[0])[0]
+            for hole in polygon[1:])
 
 
 def holes_of(mask):
     """How many holes the regions have: parts outside a region whose pixels touch side by side, as
     the region's do, without the one that surrounds it."""
     regions, n = ndimage.label(mask)
-    return sum(ndimage.label(np.pad(regions != i, 1, constant_values=True))[1] - 1 for i in range(1, n + 1))
+    return sum(ndimage.label(np.pad(regions != i, 1, constant_values=True))[1] - 1
+               for i in range(1, n + 1))
 
 
 def same_shapes(name, features, labels):
@@ -109,9 +116,11 @@ def same_shapes(name, features, labels):
         plane = labels[feature["geometry"]["plane"]["z"]] if labels.ndim == 3 else labels
         mask = plane == feature["properties"]["label"]
         parts = getattr(shape, "geoms", [shape])
-        if not shape.is_valid or shape.area != mask.sum() or sum(len(p.interiors) for p in parts) != holes_of(mask):
+        if not shape.is_valid or shape.area != mask.sum() or sum(len(p.interiors)
+                                                                 for p in parts) != holes_of(mask):
             bad.append((feature["properties"]["label"], shape.is_valid, shape.area, mask.sum()))
-    tap.ok(not bad, "%s.geojson: %d polygons valid to GEOS, their areas and holes those of the labels" % (name, len(features)), bad[:3])
+    tap.ok(not bad, "%s.geojson: %d polygons valid to GEOS, their areas and holes those "
+           "of the labels" % (name, len(features)), bad[:3])
 
 
 def same_regions(name, out, labels, title):
@@ -123,27 +132,33 @@ def same_regions(name, out, labels, title):
         where = inside([ring for polygon in polygons for ring in polygon], labels.shape[-2:])
         label = feature["properties"]["label"]
         into = painted[feature["geometry"]["plane"]["z"]] if labels.ndim == 3 else painted
-        if not all(sound(p) for p in polygons) or (into[where] != 0).any() or feature["properties"]["name"] != "%s %d" % (title, label):
+        if not all(sound(p) for p in polygons) or (into[where] != 0).any() or feature["properties"][
+                "name"] != "%s %d" % (title, label):
             bad.append((label, polygons))
         into[where] = label
-    tap.ok(not bad, "%s.geojson: %d features with sound rings" % (name, len(collection["features"])), bad[:2])
+    tap.ok(not bad, "%s.geojson: %d features with sound rings" %
+           (name, len(collection["features"])), bad[:2])
     if shapely is not None:
         same_shapes(name, collection["features"], labels)
-    tap.ok(collection["type"] == "FeatureCollection" and np.array_equal(painted, labels), "%s.geojson: its insides are the labels" % name)
+    tap.ok(collection["type"] == "FeatureCollection" and np.array_equal(painted, labels),
+           "%s.geojson: its insides are the labels" % name)
 
 
 def killed(name, signals=(signal.SIGKILL, signal.SIGTERM)):
     """Killed at any call that changes files, an export leaves whole files only; the same command,
     run again, makes the others and removes what was half written."""
     library, count, out = path("kill_at.so"), path("count"), path("killed")
-    made = tap.run([os.environ.get("CC", "cc"), "-shared", "-fPIC", "-O1", "-o", library, os.path.join(tap.SRC, "tests", "resume", "kill_at.c"), "-ldl"])
-    argv = [tap.TEXCELL_WU, "export", "--tiff", "--geojson", "--images", path(name + ".zip"), path(name + ".npz"), "-o", out]
+    made = tap.run([os.environ.get("CC", "cc"), "-shared", "-fPIC", "-O1", "-o", library,
+                    os.path.join(tap.SRC, "tests", "resume", "kill_at.c"), "-ldl"])
+    argv = [tap.TEXCELL_WU, "export", "--tiff", "--geojson", "--images", path(name + ".zip"),
+            path(name + ".npz"), "-o", out]
 
     def export(**env):
         return tap.run(argv, env=dict(os.environ, **env)).returncode
 
     def files():
-        return {n: content(os.path.join(out, n)) for n in os.listdir(out)} if os.path.isdir(out) else {}
+        return {n: content(os.path.join(out, n))
+                for n in os.listdir(out)} if os.path.isdir(out) else {}
 
     whole = export(LD_PRELOAD=library, KILL_COUNT=count) if made.returncode == 0 else None
     if not tap.ok(whole == 0, "%s: exported, its calls counted" % name, made.stderr):
@@ -152,14 +167,17 @@ def killed(name, signals=(signal.SIGKILL, signal.SIGTERM)):
     for n in range(1, calls + 1, max(1, calls // 30)):
         for number in signals:
             shutil.rmtree(out, True)
-            code = export(LD_PRELOAD=library, KILL_AT=str(n), **({"KILL_SIGNAL": str(int(number))} if number != signal.SIGKILL else {}))
+            code = export(LD_PRELOAD=library, KILL_AT=str(n),
+                          **({"KILL_SIGNAL": str(int(number))} if number != signal.SIGKILL else {}))
             left = files()
-            half = [f for f in left if f != "exported.txt" and not f.endswith(".tmp") and left[f] != expected.get(f)]
+            half = [f for f in left if f != "exported.txt" and not f.endswith(".tmp") and
+                    left[f] != expected.get(f)]
             again = export()
             ended += code == -number
             if code != -number or half or again != 0 or files() != expected:
                 bad.append((n, number, code, half, again, sorted(files())))
-    tap.ok(ended > 20 and not bad, "%s: killed %d times at %d calls: no half file, and the same command makes them all" % (name, ended, calls), bad[:3])
+    tap.ok(ended > 20 and not bad, "%s: killed %d times at %d calls: no half file, and the same "
+           "command makes them all" % (name, ended, calls), bad[:3])
 
 
 def rows_of(*parts):
@@ -168,40 +186,53 @@ def rows_of(*parts):
 
 
 def sizes_of_voxels(analysis, table, stack):
-    """Where no stack says how large a voxel is, nothing is in micrometres; where one does, volumes of
-    the others are not known."""
-    labels = list(ndimage.label(stack == 20)[0].astype(np.uint16)) if analysis == "objects" else None
+    """Where no stack says how large a voxel is, nothing is in micrometres; where one does, volumes
+    of the others are not known."""
+    labels = (list(ndimage.label(stack == 20)[0].astype(np.uint16)) if analysis == "objects"
+              else None)
     for name, known in (("unknown", []), ("mixed", ["a"])):
         out = "%s_%s" % (analysis, name)
         exported(out, analysis, {"membrane": 100} if labels is None else {},
-                 [workunit.item(n, list(stack), labels=labels, spacing=[2.0, 0.5, 0.25] if n in known else []) for n in "ab"])
+                 [workunit.item(n, list(stack), labels=labels,
+                                spacing=[2.0, 0.5, 0.25] if n in known else []) for n in "ab"])
         units = {row["column"]: row["unit"] for row in rows_of(out, "columns.csv")}
         title = "volume_voxels" if not known else "volume_um3" if labels else "volume"
         rows = rows_of(out, table + ".csv")
-        wanted = [float(row["voxels"]) * (1 if not known else 0.25 if row["item"] in known else np.nan) for row in rows]
-        tap.ok({row["item"] for row in rows} == {"a", "b"} and np.array_equal([float(row[title]) for row in rows], wanted, equal_nan=True),
+        wanted = [float(row["voxels"]) * (1 if not known else 0.25 if row["item"] in known
+                                          else np.nan) for row in rows]
+        tap.ok({row["item"] for row in rows} == {"a", "b"} and
+               np.array_equal([float(row[title]) for row in rows], wanted, equal_nan=True),
                out + ": volumes", wanted)
         um = [column for column, unit in units.items() if "um" in unit or "_um" in column]
-        tap.ok(bool(um) == bool(known) and units[title] == ("um^3" if known else "voxel") and ("voxel_volume" in units) == bool(known and not labels),
+        tap.ok(bool(um) == bool(known) and units[title] == ("um^3" if known else "voxel") and
+               ("voxel_volume" in units) == bool(known and not labels),
                out + ": units", units)
         columns = texcell.read(path(out + ".npz")).tables[table]
-        tap.ok(list(columns) == list(rows[0]) and np.array_equal(columns[title], wanted, equal_nan=True), out + ": the same in Python", list(columns))
+        tap.ok(list(columns) == list(rows[0]) and
+               np.array_equal(columns[title], wanted, equal_nan=True), out + ": the same in Python",
+               list(columns))
 
 
 def measures_of_pictures():
     """The measure of a picture is in pixels, whatever the size of one is."""
-    wide = [workunit.item(name, [np.full((24, 24), 200, np.uint8)], spacing=spacing) for name, spacing in (("a", [0.5, 0.25]), ("b", []))]
+    wide = [workunit.item(name, [np.full((24, 24), 200, np.uint8)], spacing=spacing)
+            for name, spacing in (("a", [0.5, 0.25]), ("b", []))]
     r, out = exported("pictures", "levelset", {"target": 200, "epsilon": 60, "iterations": 5,
-                                               "init": {"type": "box", "x0": 8, "y0": 6, "x1": 20, "y1": 18}}, wide)
+                                               "init": {"type": "box", "x0": 8, "y0": 6, "x1": 20,
+                                                        "y1": 18}}, wide)
     units = {row["column"]: row["unit"] for row in rows_of("pictures", "columns.csv")}
-    tap.ok([float(row["measure"]) for row in rows_of("pictures", "items.csv")] == r["inside_voxels"].tolist() == texcell.read(path("pictures.npz")).tables["items"]["measure"].tolist()
-           and units["measure"] == "pixel^2", "measures of pictures of which one says how large a pixel is", units)
+    tap.ok([float(row["measure"]) for row in rows_of("pictures", "items.csv")] ==
+           r["inside_voxels"].tolist() ==
+           texcell.read(path("pictures.npz")).tables["items"]["measure"].tolist()
+           and units["measure"] == "pixel^2",
+           "measures of pictures of which one says how large a pixel is", units)
 
 
 def far_away():
     """Points that no program of ours makes."""
     yy, xx = np.mgrid[:24, :48]
-    spots = np.stack([((yy - 11) ** 2 + (xx % 24 - 12) ** 2 + (z - 5) ** 2 <= 16).astype(np.uint8) * 200 for z in range(11)])
+    spots = np.stack([((yy - 11) ** 2 + (xx % 24 - 12) ** 2 + (z - 5) ** 2 <=
+                       16).astype(np.uint8) * 200 for z in range(11)])
     r, _ = exported("stack", "voting", {"radius": 4}, [workunit.item("s", list(spots))])
     places = [-3e231, 3e231, 2.0 ** 63, 65534.6, -0.6, 2.4]
     far = forge.Result(path("stack.npz"))
@@ -215,19 +246,24 @@ def far_away():
     found = []
     if run.returncode == 0:
         with open(path("far", "points_s.geojson"), encoding="utf-8") as f:
-            found = [feature["geometry"].get("plane", {}).get("z") for feature in json.load(f)["features"]]
-    tap.ok(found == [None, None, None, None, None, 2], "points beyond all slices are in none", (found, run.stderr))
+            found = [feature["geometry"].get("plane", {}).get("z")
+                     for feature in json.load(f)["features"]]
+    tap.ok(found == [None, None, None, None, None, 2], "points beyond all slices are in none",
+           (found, run.stderr))
 
 
 def main():
     noise = (RNG.random((60, 70)) < 0.6).astype(np.uint8) * 255
     targets = np.zeros((41, 41), np.uint8)
-    for r, grey in ((20, 255), (16, 0), (12, 255), (8, 0), (4, 255)):      # rings within rings are one region each
+    # rings within rings are one region each
+    for r, grey in ((20, 255), (16, 0), (12, 255), (8, 0), (4, 255)):
         targets[20 - r:21 + r, 20 - r:21 + r] = grey
     items = [workunit.item("noise", [noise]), workunit.item("rings", [targets])]
     for connectivity in (4, 8):
         name = "cells%d" % connectivity
-        r, out = exported(name, "cellcount", {"labels": True, "threshold": 128, "polarity": "bright", "connectivity": connectivity}, items)
+        r, out = exported(name, "cellcount", {"labels": True, "threshold": 128,
+                                              "polarity": "bright", "connectivity": connectivity},
+                          items)
         for item in ("noise", "rings"):
             same_regions("labels_" + item, out, r["labels_" + item], "regions")
             same_tiff("labels_" + item, out, r["labels_" + item], np.uint16, None)
@@ -235,13 +271,15 @@ def main():
     many[::2, ::2] = 255
     if not tap.sanitized():                    # a preloaded library comes before theirs
         killed("cells4")
-    r, out = exported("many", "cellcount", {"labels": True, "threshold": 128, "polarity": "bright"}, [workunit.item("many", [many])])
+    r, out = exported("many", "cellcount", {"labels": True, "threshold": 128, "polarity": "bright"},
+                      [workunit.item("many", [many])])
     same_tiff("labels_many", out, r["labels_many"], np.uint32, None)
 
     stack = np.full((9, 30, 40), 20, np.uint8)
     stack[2:8, 5:25, 6:34] = 200
     stack[4:6, 9:20, 10:18] = stack[4:6, 9:20, 22:30] = 20
-    r, out = exported("deep", "volume", {"membrane": 100, "labels": True}, [workunit.item("s", list(stack), spacing=[2.0, 0.5, 0.25])])
+    r, out = exported("deep", "volume", {"membrane": 100, "labels": True},
+                      [workunit.item("s", list(stack), spacing=[2.0, 0.5, 0.25])])
     same_regions("labels_s", out, r["labels_s"], "cells")
     same_tiff("labels_s", out, r["labels_s"], np.uint16, [2.0, 0.5, 0.25])
     measures_of_pictures()
@@ -249,20 +287,24 @@ def main():
         sizes_of_voxels(analysis, table, stack)
 
     r, out = exported("mask", "levelset", {"target": 200, "epsilon": 60, "iterations": 20,
-                                           "init": {"type": "box", "x0": 8, "y0": 6, "x1": 30, "y1": 22}}, [workunit.item("m", [stack[4]])])
+                                           "init": {"type": "box", "x0": 8, "y0": 6, "x1": 30,
+                                                    "y1": 22}}, [workunit.item("m", [stack[4]])])
     same_regions("mask_m", out, r["mask_m"], "inside")
     same_tiff("mask_m", out, r["mask_m"] * np.uint8(255), np.uint8, None)
     r, out = exported("map", "glcm", {"levels": [16], "distances": [1], "window": {"radius": 3},
-                                      "maps": [{"feature": "contrast", "levels": 16, "offset": [1, 0]}]}, [workunit.item("g", [noise])])
+                                      "maps": [{"feature": "contrast", "levels": 16,
+                                                "offset": [1, 0]}]}, [workunit.item("g", [noise])])
     name = next(n for n in r.files if n.startswith("map_"))
     same_tiff(name, out, r[name], np.float32, None)
 
     yy, xx = np.mgrid[:60, :60]
-    spots = (((yy - 20) ** 2 + (xx - 20) ** 2 <= 64) | ((yy - 40) ** 2 + (xx - 44) ** 2 <= 64)).astype(np.uint8) * 200
+    spots = (((yy - 20) ** 2 + (xx - 20) ** 2 <= 64) |
+             ((yy - 40) ** 2 + (xx - 44) ** 2 <= 64)).astype(np.uint8) * 200
     r, out = exported("points", "voting", {"radius": 8}, [workunit.item("v", [spots])])
     with open(os.path.join(out, "points_v.geojson"), encoding="utf-8") as f:
         found = [f["geometry"]["coordinates"] for f in json.load(f)["features"]]
-    tap.ok(len(found) > 0 and np.array_equal(np.array(found) - 0.5, r["point"][:, ::-1]), "points.geojson: where the table has them", found)
+    tap.ok(len(found) > 0 and np.array_equal(np.array(found) - 0.5, r["point"][:, ::-1]),
+           "points.geojson: where the table has them", found)
 
     far_away()
 
@@ -271,7 +313,8 @@ def main():
         f.write(b"mine")
     r = tap.run([tap.TEXCELL_WU, "export", "--pictures", path("cells8.npz"), "-o", path("cells8")])
     left = sorted(os.listdir(path("cells8")))
-    tap.ok(r.returncode == 0 and left == sorted([n for n in before if not n.endswith((".tif", ".geojson"))] + ["own.tif"]),
+    tap.ok(r.returncode == 0 and left ==
+           sorted([n for n in before if not n.endswith((".tif", ".geojson"))] + ["own.tif"]),
            "the next export removes what this one wrote, and nothing else", (left, r.stderr))
     tap.done()
 

@@ -43,7 +43,8 @@ def copy_of(file):
 
 
 def build():
-    made = tap.run([os.environ.get("CC", "cc"), "-shared", "-fPIC", "-O1", "-fno-omit-frame-pointer", "-o", LIBRARY,
+    made = tap.run([os.environ.get("CC", "cc"), "-shared", "-fPIC", "-O1",
+                    "-fno-omit-frame-pointer", "-o", LIBRARY,
                     os.path.join(tap.SRC, "tests", "faults", "fail_at.c"), "-ldl"])
     return tap.ok(made.returncode == 0, "fail_at.c compiles", made.stderr)
 
@@ -55,7 +56,8 @@ def files():
     for name in ("upload", "download/3f", "tmp_host", "pictures", "out"):
         os.makedirs(path(name))
     unit = path("download/3f/drops_1.zip")
-    workunit.write(unit, "cellcount", {"labels": True, "threshold": 128}, [item("a", [picture]), item("b", [picture.T.copy()])])
+    workunit.write(unit, "cellcount", {"labels": True, "threshold": 128},
+                   [item("a", [picture]), item("b", [picture.T.copy()])])
     up = [path("upload", n) for n in ("drops_1_0_r1_0", "drops_1_1_r2_0")]
     run = tap.run([tap.TEXCELL, "run", unit, "-o", up[0], "--device", "cpu", "--quiet"])
     tap.ok(run.returncode == 0, "the result", run.stderr)
@@ -70,14 +72,16 @@ class Case:
     wrong with the exit code and the effect, or None."""
 
     def __init__(self, name, argv, fresh, wrong, cwd=None, good=(0, 3)):
-        self.name, self.argv, self.fresh, self.wrong, self.cwd, self.good = name, argv, fresh, wrong, cwd, good
+        self.name, self.argv, self.fresh, self.wrong, self.cwd, self.good = (name, argv, fresh,
+                                                                             wrong, cwd, good)
 
     def once(self, out, **environment):
         shutil.rmtree(out, True)
         os.mkdir(out)
         self.fresh(out)
         env = dict(os.environ, LD_PRELOAD=LIBRARY, **PRELOAD, **environment)
-        run = tap.run([a.replace("OUT", out) for a in self.argv], cwd=self.cwd, env=env, timeout=120)
+        run = tap.run([a.replace("OUT", out) for a in self.argv], cwd=self.cwd, env=env,
+                      timeout=120)
         if TOOL in run.stderr:
             return run, None
         if run.returncode not in self.good:
@@ -98,7 +102,8 @@ class Any:
         run = self.case.run(out, LD_PRELOAD=LIBRARY, **PRELOAD, **self.own, **environment)
         if TOOL in run.stderr:
             return run, None
-        if run.returncode == -11 and self.name == "pack jpeg.tif" and not os.path.exists(os.path.join(out, "w.zip")):
+        if run.returncode == -11 and self.name == "pack jpeg.tif" and not os.path.exists(
+                os.path.join(out, "w.zip")):
             return run, None       # libtiff 4.5 goes on with a libjpeg that had no memory
         bad = self.case.wrong(run, out)
         if not bad and run.returncode != 0:
@@ -113,17 +118,21 @@ def fails(case, kind, number):
         os.remove(counts)
     run, bad = case.once(path("out", case.name), FAIL_WHAT=kind, FAIL_COUNT=counts)
     if run.returncode != 0 or bad:
-        tap.ok(False, "%s: undisturbed" % case.name, "exit %d %s %s" % (run.returncode, bad, run.stderr))
+        tap.ok(False, "%s: undisturbed" % case.name,
+               "exit %d %s %s" % (run.returncode, bad, run.stderr))
         return
     calls = places.told(counts)
     jobs = SWEEP.trials((case.argv[0], kind, number), calls)
 
     def trial(lane, job):
-        return case.once(path("out", "%s_%d" % (case.name, lane)), FAIL_WHAT=kind, FAIL_AT="%s:%s" % job, FAIL_ERRNO=str(number))
+        return case.once(path("out", "%s_%d" % (case.name, lane)), FAIL_WHAT=kind,
+                         FAIL_AT="%s:%s" % job, FAIL_ERRNO=str(number))
 
     found = tap.side_by_side(2, jobs, trial)
-    SWEEP.tell("%s (%s, %s)" % (case.name, kind, errno.errorcode[number]), calls, jobs, [run.returncode for _job, (run, _wrong) in found],
-               ["%s:%s: %s: %s" % (*job, wrong, run.stderr[-1500:]) for job, (run, wrong) in found if wrong])
+    SWEEP.tell("%s (%s, %s)" % (case.name, kind, errno.errorcode[number]), calls, jobs,
+               [run.returncode for _job, (run, _wrong) in found],
+               ["%s:%s: %s: %s" % (*job, wrong, run.stderr[-1500:]) for job, (run, wrong) in found
+                if wrong])
 
 
 def main():
@@ -159,14 +168,17 @@ def scripts():
         record = os.path.join(out, "accepted", "drops_1")
         line = "%s %d drops_1_0_r1_0" % (hashlib.sha256(right).hexdigest(), len(right))
         # A call that failed before may have left the beginning of a line: the last one counts.
-        return "exit 0, but a wrong record" if code == 0 and copy_of(record).decode().splitlines()[-1] != line else None
+        return "exit 0, but a wrong record" if code == 0 and copy_of(record).decode().splitlines()[
+            -1] != line else None
 
     yes = (lambda code, out: None)
     cases = [
-        Case("script-init", [tap.TEXCELL_VALIDATE, "script-init", "--accepted", "OUT/accepted", "../upload/drops_1_0_r1_0"],
+        Case("script-init", [tap.TEXCELL_VALIDATE, "script-init", "--accepted", "OUT/accepted",
+                             "../upload/drops_1_0_r1_0"],
              nothing, accepted, tmp),
         Case("script-compare", [tap.TEXCELL_VALIDATE, "script-compare"] + up, nothing, yes, tmp),
-        Case("assimilate", [tap.TEXCELL_ASSIMILATE, "script", "--db", "OUT/d.sqlite", "5", "../upload/drops_1_0_r1_0"],
+        Case("assimilate", [tap.TEXCELL_ASSIMILATE, "script", "--db", "OUT/d.sqlite", "5",
+                            "../upload/drops_1_0_r1_0"],
              calls_test.make_data_set, stored, tmp),
     ]
     for case in cases:

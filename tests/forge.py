@@ -57,19 +57,24 @@ def archive(members, comment=b"", front=b"", behind=b"", count=None, before_list
         method = m.method if m.disk_method is None else m.disk_method
         name = m.name if isinstance(m.name, bytes) else m.name.encode()
         local = m.local_name.encode() if m.local_name is not None else name
-        numbers = (0, 0, 0) if m.descriptor else (crc, len(packed), m.local_size if m.local_size is not None else size)
+        numbers = (0, 0, 0) if m.descriptor else (crc, len(packed), m.local_size
+                                                  if m.local_size is not None else size)
         local_flags = flags if m.local_flags is None else m.local_flags
-        out += struct.pack("<IHHHHHIIIHH", 0x04034b50, m.version, local_flags, method, DOS_TIME, DOS_DATE, *numbers, len(local),
+        out += struct.pack("<IHHHHHIIIHH", 0x04034b50, m.version, local_flags, method, DOS_TIME,
+                           DOS_DATE, *numbers, len(local),
                            len(m.local_extra)) + local + m.local_extra + packed
         if m.descriptor:
             out += struct.pack("<IIII", 0x08074b50, crc, len(packed), size)
-        directory += struct.pack("<IHHHHHHIIIHHHHHII", 0x02014b50, 20, m.version, flags, method, DOS_TIME, DOS_DATE, crc,
-                                 len(packed), size, len(name), len(m.extra), len(m.comment), 0, 0, m.attributes, at)
+        directory += struct.pack("<IHHHHHHIIIHHHHHII", 0x02014b50, 20, m.version, flags, method,
+                                 DOS_TIME, DOS_DATE, crc,
+                                 len(packed), size, len(name), len(m.extra), len(m.comment), 0, 0,
+                                 m.attributes, at)
         directory += name + m.extra + m.comment
     out += before_list
     start = len(out)
     n = len(members) if count is None else count
-    return bytes(out + directory + struct.pack("<IHHHHIIH", 0x06054b50, 0, 0, n, n, len(directory), start,
+    return bytes(out + directory + struct.pack("<IHHHHIIH", 0x06054b50, 0, 0, n, n, len(directory),
+                                               start,
                                                len(comment)) + comment + behind)
 
 
@@ -91,18 +96,21 @@ def two_lists(members, others, place):
     at = 0
     while at < len(directory):     # the second list's members lie behind the first's
         n, x, c = struct.unpack_from("<HHH", directory, at + 28)
-        struct.pack_into("<I", directory, at + 42, struct.unpack_from("<I", directory, at + 42)[0] + len(data))
+        struct.pack_into("<I", directory, at + 42, struct.unpack_from("<I", directory, at + 42)[0] +
+                         len(data))
         at += 46 + n + x + c
     at = listed.rindex(b"PK\1\2")
     packed, = struct.unpack_from("<I", listed, at + 20)
     struct.pack_into("<I", listed, at + 20, packed + len(body))
     begin = len(data) + len(body)
-    record = struct.pack("<IQHHIIQQQQ", 0x06064b50, 44, 45, 45, 0, 0, len(members), len(members), len(listed), begin)
+    record = struct.pack("<IQHHIIQQQQ", 0x06064b50, 44, 45, 45, 0, 0, len(members), len(members),
+                         len(listed), begin)
     locator = struct.pack("<IIQI", 0x07064b50, 0, begin + len(listed), 1)
     if place == "comment":
         struct.pack_into("<H", listed, at + 32, len(record + locator + directory))
     out = data + body + listed + record + locator
-    return bytes(out + directory + struct.pack("<IHHHHIIH", 0x06054b50, 0, 0, len(others), len(others), len(directory),
+    return bytes(out + directory + struct.pack("<IHHHHIIH", 0x06054b50, 0, 0, len(others),
+                                               len(others), len(directory),
                                                len(out), 0))
 
 
@@ -131,7 +139,8 @@ class Result:
         with zipfile.ZipFile(path) as z:
             self.order = [i.filename for i in z.infolist()]
             self.json = json.loads(z.read("result.json"))
-            self.arrays = {n[:-4]: np.load(io.BytesIO(z.read(n))) for n in self.order if n.endswith(".npy")}
+            self.arrays = {n[:-4]: np.load(io.BytesIO(z.read(n))) for n in self.order
+                           if n.endswith(".npy")}
 
     def copy(self):
         other = object.__new__(Result)
@@ -150,7 +159,8 @@ class Result:
 
     def members(self):
         text = json.dumps(self.json, indent=2, sort_keys=True).encode() + b"\n"
-        return [Member("result.json", text)] + [Member(n + ".npy", npy(a)) for n, a in self.arrays.items()]
+        return [Member("result.json", text)] + [Member(n + ".npy", npy(a))
+                                                for n, a in self.arrays.items()]
 
     def bytes(self):
         return archive(self.members())

@@ -1,6 +1,8 @@
-"""Lazy cheats who know the source: results that cost less than the work, consistent in themselves, so that nothing but pixels
-tells. Of every analysis each is refused or computed again, with each of SEEDS seeds (20; check-long takes 100), and the honest
-ones are accepted. Pictures are so large that they are not computed again in any case. What differs in little, or costs most of the work, is found with the odds that docs/validation.md has, counted here.
+"""Lazy cheats who know the source: results that cost less than the work, consistent in themselves,
+so that nothing but pixels tells. Of every analysis each is refused or computed again, with each of
+SEEDS seeds (20; check-long takes 100), and the honest ones are accepted. Pictures are so large that
+they are not computed again in any case. What differs in little, or costs most of the work, is found
+with the odds that docs/validation.md has, counted here.
 
 FORGERS: a regular expression of forgeries; of those with care the names begin with "odds, "."""
 import os
@@ -19,7 +21,8 @@ SEEDS = range(int(os.environ.get("SEEDS", "20")))
 ONLY = re.compile(os.environ.get("FORGERS", ""))
 BRIGHT = {"polarity": "bright"}
 WINDOWS = {"levels": [16, 64], "distances": [1, 3], "window": {"shape": "disc", "radius": 5}}
-LEVEL = {"target": 180, "epsilon": 60, "alpha": 0.02, "iterations": 400, "init": {"type": "ball", "cx": 66, "cy": 65, "r": 12}}
+LEVEL = {"target": 180, "epsilon": 60, "alpha": 0.02, "iterations": 400,
+         "init": {"type": "ball", "cx": 66, "cy": 65, "r": 12}}
 
 
 def path(name):
@@ -52,7 +55,8 @@ def rows_where(arrays, table, keep):
             arrays[name] = arrays[name][keep]
 
 
-# --- cellcount -------------------------------------------------------------------------------------
+# --- cellcount
+# -------------------------------------------------------------------------------------
 
 def relabel(a, keep):
     """Regions that are left out are no region; labels in turn."""
@@ -60,13 +64,15 @@ def relabel(a, keep):
     a["count"][0] = keep.sum()
     a["region_label"] = np.arange(1, keep.sum() + 1)
     if "labels_one" in a:
-        a["labels_one"] = np.concatenate([[0], np.where(keep, np.cumsum(keep), 0)]).astype(np.int32)[a["labels_one"]]
+        a["labels_one"] = np.concatenate([[0], np.where(keep, np.cumsum(keep), 0)]).astype(
+            np.int32)[a["labels_one"]]
 
 
 def giants(a, parameters, picture, n=2):
     """So many regions that are as large as the picture."""
     ny, nx = picture.shape
-    t, bright = int(a["threshold"][0]), a["bright"][0] if "bright" in a else parameters.get("polarity") == "bright"
+    t, bright = (int(a["threshold"][0]),
+                 a["bright"][0] if "bright" in a else parameters.get("polarity") == "bright")
     side = (picture >= t) == bright
     area = max(int(side.sum()) // n, nx + ny)
     a["count"][0] = n
@@ -83,11 +89,14 @@ def giants(a, parameters, picture, n=2):
 
 
 def cellcount():
-    for title, more in (("plain", {}), ("small ones left out", {"min_area": 20}), ("filled", {"fill_holes": True, "min_area": 20}),
+    for title, more in (("plain", {}), ("small ones left out", {"min_area": 20}),
+                        ("filled", {"fill_holes": True, "min_area": 20}),
                         ("split by distance", {"split": "distance", "min_area": 20}),
-                        ("of any polarity", {"polarity": "auto", "split": "distance", "min_area": 20}),
+                        ("of any polarity",
+                         {"polarity": "auto", "split": "distance", "min_area": 20}),
                         ("split by intensity", {"split": "intensity", "min_area": 20}),
-                        ("split and filled", {"split": "distance", "fill_holes": True, "min_area": 20}),
+                        ("split and filled",
+                         {"split": "distance", "fill_holes": True, "min_area": 20}),
                         ("smoothed", {"smooth": 1, "min_area": 20}),
                         ("a local threshold", {"threshold": "local", "window": 31, "min_area": 20}),
                         ("labels", {"labels": True, "min_area": 20})):
@@ -111,7 +120,8 @@ def cellcount():
         yield name, {}, [picture], None, {"two giants": lambda a, im=picture: giants(a, {}, im)}
 
 
-# --- the others ------------------------------------------------------------------------------------
+# --- the others
+# ------------------------------------------------------------------------------------
 
 def no_cells(a, small=False):
     rows_where(a, "cell", np.zeros(len(a["cell_item"]), bool))
@@ -125,15 +135,18 @@ def shells():
     rng = np.random.default_rng(3)
     z, y, x = np.indices((24, 90, 90))
     edges = (np.sin(x / 5.0) * np.sin(y / 5.0) * np.cos(z / 4.0))
-    stack = np.where(np.abs(edges) < 0.25, 180, 40).astype(np.uint8) + rng.integers(0, 20, (24, 90, 90)).astype(np.uint8)
+    stack = np.where(np.abs(edges) < 0.25, 180,
+                     40).astype(np.uint8) + rng.integers(0, 20, (24, 90, 90)).astype(np.uint8)
     return list(np.tile(stack, (1, 3, 3)))
 
 
 def volume():
     yield "3d", {"membrane": 110}, shells(), None, {"no cells": no_cells}
     yield "with labels", {"membrane": 110, "labels": True}, shells(), None, {"no cells": no_cells}
-    yield "repaired", {"membrane": 110, "repair": {"sigma": 1}}, shells(), None, {"no cells": no_cells}
-    yield "slices", {"membrane": 110, "mode": "slices", "min_voxels": 5}, shells(), None, {"no cells": lambda a: no_cells(a, True)}
+    yield ("repaired", {"membrane": 110, "repair": {"sigma": 1}}, shells(), None,
+           {"no cells": no_cells})
+    yield ("slices", {"membrane": 110, "mode": "slices", "min_voxels": 5}, shells(), None,
+           {"no cells": lambda a: no_cells(a, True)})
 
 
 def objects():
@@ -145,7 +158,8 @@ def objects():
     def texture(a, of=0):
         a["object_glcm"][:] = a["object_glcm"][of]
 
-    for title, im, lab in (("many", picture, labels), ("two", np.random.default_rng(5).integers(0, 256, (720, 720)).astype(np.uint8), few)):
+    for title, im, lab in (("many", picture, labels), (
+            "two", np.random.default_rng(5).integers(0, 256, (720, 720)).astype(np.uint8), few)):
         yield title, {}, [im], [lab], {"another's texture": texture}
 
 
@@ -164,8 +178,10 @@ def voting():
 
     more = {"points moved by a pixel": points_moved, "other scores": scores}
     for title, picture in (("many", cells()), ("few", cells(n=3))):
-        yield title, {"radius": 7, "polarity": "bright"}, [picture], None, more | {"no points": none}
-    yield "own radius", {"radius": 9, "own_radius": True, "polarity": "auto", "foreground": "otsu"}, [cells()], None, more
+        yield (title, {"radius": 7, "polarity": "bright"}, [picture], None,
+               more | {"no points": none})
+    yield ("own radius", {"radius": 9, "own_radius": True, "polarity": "auto",
+                          "foreground": "otsu"}, [cells()], None, more)
 
 
 def glcm():
@@ -187,12 +203,14 @@ def sum_of_means(a):
     """Of all windows and offsets, as band_sums have it."""
     windows, offsets = gravel().size, {"01": 4, "03": 8}
     return sum(int(mean * 2.0 ** 32 * windows * offsets[name.split("_d")[1][:2]])
-               for mean, name in zip(a["features"][0], a["feature_names"]) if name.endswith("_mean"))
+               for mean, name in zip(a["features"][0], a["feature_names"])
+               if name.endswith("_mean"))
 
 
 def goes(a, sides):
     """The masks on the way, the last of which is the result's."""
-    a["history_one"] = sum(side.astype(np.int64) << k for k, side in enumerate(sides)).astype(np.int32)
+    a["history_one"] = sum(side.astype(np.int64) << k
+                           for k, side in enumerate(sides)).astype(np.int32)
     a["mask_one"] = sides[-1].astype(np.uint8)
     a["inside_voxels"][0] = a["measure"][0] = a["mask_one"].sum()
 
@@ -219,16 +237,24 @@ def levelset():
 
     for where, band in ("", 0), (" in a band", 6):
         yield "a picture" + where, LEVEL | {"band": band}, [coins()[:160, :160]], None, {
-            "a box": box, "a box after an honest way": box_at_last, "the start": lambda a: ball(a, 12), "the start, half as large again": lambda a: ball(a, 18)}
+            "a box": box, "a box after an honest way": box_at_last,
+            "the start": lambda a: ball(a, 12),
+            "the start, half as large again": lambda a: ball(a, 18)}
         long = LEVEL | {"band": band, "iterations": 1630}
-        for title, more in (("a part of a stretch", {}), ("an early end", {"iterations": 20000, "stop_after": 300}), ("vanishes", {"epsilon": 1}),
-                            ("by Otsu", {"target": "otsu", "init": {"type": "otsu"}}), ("all the picture", {"epsilon": 255, "alpha": 0.2}),
-                            ("an early end of few", {"iterations": 2000, "stop_after": 700, "dt": 0.01}), ("at edges", {"edge_stop": 0.001, "smooth": 1})):
+        for title, more in (("a part of a stretch", {}),
+                            ("an early end", {"iterations": 20000, "stop_after": 300}),
+                            ("vanishes", {"epsilon": 1}),
+                            ("by Otsu", {"target": "otsu", "init": {"type": "otsu"}}),
+                            ("all the picture", {"epsilon": 255, "alpha": 0.2}),
+                            ("an early end of few",
+                             {"iterations": 2000, "stop_after": 700, "dt": 0.01}),
+                            ("at edges", {"edge_stop": 0.001, "smooth": 1})):
             yield title + where, long | more, [coins()[:160, :160]], None, {}
         deep = long | {"iterations": 200, "reinit_every": 20, "init": LEVEL["init"] | {"cz": 8}}
         yield "a stack" + where, deep, [coins()[i:i + 100, i:i + 100] for i in range(16)], None, {}
     yield "without a history", LEVEL | {"reinit_every": 0}, [coins()[:160, :160]], None, {}
-    yield "a narrow one", LEVEL | {"init": {"type": "ball", "cx": 66, "cy": 5, "r": 4}}, [coins()[40:52, :160]], None, {}
+    yield ("a narrow one", LEVEL | {"init": {"type": "ball", "cx": 66, "cy": 5, "r": 4}},
+           [coins()[40:52, :160]], None, {})
 
 
 # --- of every analysis: a step left out, a coarser picture, another one ---------------------------
@@ -238,7 +264,8 @@ def instead(parameters, slices, labels=None):
     def change(a, analysis):
         part = computed(analysis, parameters, slices, labels=labels)
         for name in a:
-            if name in part and part[name].ndim == a[name].ndim and part[name].dtype == a[name].dtype:
+            if name in part and part[name].ndim == a[name].ndim and part[name].dtype == a[
+                    name].dtype:
                 a[name] = part[name]
     return change
 
@@ -248,7 +275,8 @@ def coarse(parameters, slices, by=2):
     def change(a, analysis):
         deep = len(slices) > 1
         part = computed(analysis, parameters, [s[::by, ::by] for s in slices[::by if deep else 1]])
-        times = {"area": by ** 2, "voxels": by ** 3, "volume": by ** 3, "bbox": by, "centroid": by, "point": by}
+        times = {"area": by ** 2, "voxels": by ** 3, "volume": by ** 3, "bbox": by, "centroid": by,
+                 "point": by}
         for name in a:
             if a[name].dtype.kind != "U":
                 a[name] = (part[name] * times.get(name.split("_")[-1], 1)).astype(a[name].dtype)
@@ -265,7 +293,8 @@ def alike(table, columns):
 
 def rolled(names):
     """Of each object what its neighbour has in these columns."""
-    return lambda a, _analysis: a.update({name: np.roll(a[name], 1, 0) for name in a if re.match(names, name)})
+    return lambda a, _analysis: a.update({name: np.roll(a[name], 1, 0)
+                                          for name in a if re.match(names, name)})
 
 
 def every_second(names):
@@ -289,7 +318,8 @@ def without_each(n):
 def left_half(a, _analysis):
     """The left half's regions, and those again as its mirror image."""
     half = np.flatnonzero(a["region_bbox"][:, 3] <= 800)
-    both = {name: np.concatenate([a[name][half], a[name][half]]) for name in a if name.startswith("region_")}
+    both = {name: np.concatenate([a[name][half], a[name][half]])
+            for name in a if name.startswith("region_")}
     box, n = both["region_bbox"], len(half)
     box[n:, [1, 3]] = 1600 - box[n:, [3, 1]]
     both["region_centroid"][n:, 1] = 1599 - both["region_centroid"][n:, 1]
@@ -312,7 +342,8 @@ def every_second_cell(a, _analysis):
 
 def one_cell_of_all(a, _analysis):
     rows_where(a, "cell", np.arange(len(a["cell_item"])) == 0)
-    a["cell_label"][:], a["cells"][0], a["cell_voxels"][0], a["cell_volume"][0] = 1, 1, a["inside_voxels"][0], a["volume"][0]
+    a["cell_label"][:], a["cells"][0], a["cell_voxels"][0], a["cell_volume"][0] = (
+        1, 1, a["inside_voxels"][0], a["volume"][0])
     a["cell_bbox"][0] = [1, 1, 1, 23, 269, 269]
     a["cell_centroid"][0] = 12
 
@@ -321,7 +352,8 @@ def maxima(radius, picture):
     """Where the smoothed picture has a maximum, in place of the points: with their scores."""
     def change(a, _analysis):
         smooth = scipy.ndimage.gaussian_filter(picture.astype(float), 3)
-        at = np.argwhere((smooth == scipy.ndimage.maximum_filter(smooth, 2 * radius + 1)) & (smooth > smooth.mean()))
+        at = np.argwhere((smooth == scipy.ndimage.maximum_filter(smooth, 2 * radius + 1)) & (
+            smooth > smooth.mean()))
         n = min(len(at), len(a["score"]))
         for name in ("point_item", "score"):
             a[name] = a[name][:n]
@@ -376,109 +408,151 @@ def left_out():
     cells_, other = different_cells(), np.rot90(different_cells()).copy()
     labels, others = ([scipy.ndimage.label(p > 110)[0]] for p in (cells_, other))
     step = dict(BRIGHT, min_area=20, threshold=110)
-    rings = np.where(scipy.ndimage.distance_transform_edt(cells_ > 110) > 4, 60, cells_).astype(np.uint8)
-    for key, value in (("split", "distance"), ("smooth", 2), ("fill_holes", True), ("background", {"method": "opening", "radius": 20})):
+    rings = np.where(scipy.ndimage.distance_transform_edt(cells_ > 110) > 4, 60,
+                     cells_).astype(np.uint8)
+    for key, value in (("split", "distance"), ("smooth", 2), ("fill_holes", True),
+                       ("background", {"method": "opening", "radius": 20})):
         whole = dict(step, threshold=40 if key == "background" else 110, **{key: value})
         picture = rings if key == "fill_holes" else cells_
-        yield "cellcount", "without " + key, whole, [picture], None, instead(dict(whole, **{key: None}), [picture])
+        yield ("cellcount", "without " + key, whole, [picture], None,
+               instead(dict(whole, **{key: None}), [picture]))
     soft = scipy.ndimage.gaussian_filter(cells_.astype(float), 1.5).round().astype(np.uint8)
     even = dict(step, threshold=40, background={"method": "opening", "radius": 20})
-    yield "cellcount", "connectivity 4 for 8", step, [soft], None, instead(dict(step, connectivity=4), [soft])
-    yield "cellcount", "connectivity 8 for 4", dict(step, connectivity=4), [soft], None, instead(step, [soft])
-    yield "cellcount", "another window", dict(BRIGHT, threshold="local", window=31, min_area=20), [soft], None, \
+    yield ("cellcount", "connectivity 4 for 8", step, [soft], None,
+           instead(dict(step, connectivity=4), [soft]))
+    yield ("cellcount", "connectivity 8 for 4", dict(step, connectivity=4), [soft], None,
+           instead(step, [soft]))
+    yield "cellcount", "another window", dict(BRIGHT, threshold="local", window=31,
+                                              min_area=20), [soft], None, \
         instead(dict(BRIGHT, threshold="local", window=33, min_area=20), [soft])
     for radius in 15, 30:
         ground = {"method": "opening", "radius": radius}
-        yield "cellcount", "a background of radius %d" % radius, even, [soft], None, instead(dict(even, background=ground), [soft])
-    for name, whole in ("background", even), ("smooth", dict(step, smooth=2)), ("holes", dict(step, fill_holes=True)):
+        yield ("cellcount", "a background of radius %d" % radius, even, [soft], None,
+               instead(dict(even, background=ground), [soft]))
+    for name, whole in ("background", even), ("smooth",
+                                              dict(step, smooth=2)), ("holes",
+                                                                      dict(step, fill_holes=True)):
         yield "cellcount", "every third region, with " + name, whole, [soft], None, without_each(3)
-        yield "cellcount", "all means a little higher, with " + name, whole, [soft], None, higher_means
+        yield ("cellcount", "all means a little higher, with " + name, whole, [soft], None,
+               higher_means)
     faint = dict(step, min_contrast={"full_area": 520, "percent": 40})
-    every = dict(faint, smooth=1, fill_holes=True, split="distance", threshold="local", window=113, offset_percent=20)
-    for name, whole in (("", faint), (" split", dict(faint, split="distance")), (" with all filters", every),
-                        (" of any size", dict(faint, min_contrast={"full_area": "auto", "percent": 40}))):
-        yield "cellcount", "the upper half alone of regions by contrast" + name, whole, [soft], None, top_rows(800)
+    every = dict(faint, smooth=1, fill_holes=True, split="distance", threshold="local", window=113,
+                 offset_percent=20)
+    for name, whole in (("", faint), (" split", dict(faint, split="distance")),
+                        (" with all filters", every),
+                        (" of any size",
+                         dict(faint, min_contrast={"full_area": "auto", "percent": 40}))):
+        yield ("cellcount", "the upper half alone of regions by contrast" + name, whole, [soft],
+               None, top_rows(800))
     own = dict(step, min_area="auto")
     yield "cellcount", "the largest 200 alone", own, [soft], None, largest(200)
-    yield "cellcount", "the largest 700 alone, smoothed", dict(own, smooth=1), [soft], None, largest(700)
+    yield ("cellcount", "the largest 700 alone, smoothed", dict(own, smooth=1), [soft], None,
+           largest(700))
     yield "cellcount", "another picture's", step, [cells_], None, instead(step, [other])
-    yield "cellcount", "of every second pixel", step, [cells_], None, coarse(dict(step, min_area=5), [cells_])
+    yield ("cellcount", "of every second pixel", step, [cells_], None,
+           coarse(dict(step, min_area=5), [cells_]))
     otsu = dict(step, threshold="otsu")
-    yield "cellcount", "another Otsu's threshold", otsu, [cells_], None, another_threshold(otsu, cells_)
+    yield ("cellcount", "another Otsu's threshold", otsu, [cells_], None,
+           another_threshold(otsu, cells_))
     yield "cellcount", "every second region", step, [cells_], None, without_each(2)
     yield "cellcount", "all but each tenth region", step, [cells_], None, without_each(10)
     yield "cellcount", "the left half, twice", step, [cells_], None, left_half
-    yield "cellcount", "all regions with one mean", step, [cells_], None, alike("region", ["area", "mean"])
+    yield ("cellcount", "all regions with one mean", step, [cells_], None,
+           alike("region", ["area", "mean"]))
     stack = shells()
     turned = [np.rot90(s).copy() for s in stack]
     edge = {"membrane": 110}
     yield "volume", "another stack's", edge, stack, None, instead(edge, turned)
     yield "volume", "of every second voxel", edge, stack, None, coarse(edge, stack)
-    yield "volume", "without repair", dict(edge, repair={"sigma": 1}), stack, None, instead(edge, stack)
+    yield ("volume", "without repair", dict(edge, repair={"sigma": 1}), stack, None,
+           instead(edge, stack))
     yield "volume", "every second cell", edge, stack, None, every_second_cell
     yield "volume", "one cell of all", edge, stack, None, one_cell_of_all
     yield "volume", "without smooth", dict(edge, smooth=2), stack, None, instead(edge, stack)
     shed = {"method": "watershed", "smooth": 1, "labels": True}
     for smooth in 0.9, 1.1, 2:
-        yield "volume", "a watershed with smooth %g" % smooth, shed, stack, None, instead(dict(shed, smooth=smooth), stack)
-    yield "volume", "every second slice, twice", edge, stack, None, instead(edge, list(np.repeat(stack[::2], 2, 0)))
+        yield ("volume", "a watershed with smooth %g" % smooth, shed, stack, None,
+               instead(dict(shed, smooth=smooth), stack))
+    yield ("volume", "every second slice, twice", edge, stack, None,
+           instead(edge, list(np.repeat(stack[::2], 2, 0))))
     edges = np.stack(shells())
-    yield "objects", "every second one another's texture", {}, [cells_], labels, every_second("object_glcm")
+    yield ("objects", "every second one another's texture", {}, [cells_], labels,
+           every_second("object_glcm"))
     inner = {"exclude_border": True}
     yield "objects", "no object off the border", inner, [cells_], labels, first_objects(0)
-    yield "objects", "half of the objects off the border", inner, [cells_], labels, first_objects(700)
-    yield "objects", "no object off the border, without shapes", dict(inner, families=["intensity"]), [cells_], labels, first_objects(0)
-    yield "objects", "no object off the border of a stack", inner, list(edges), list(scipy.ndimage.label(edges < 110)[0]), first_objects(0)
-    yield "objects", "every second one another's texture, without shapes", {"families": ["texture"]}, [cells_], labels, \
+    yield ("objects", "half of the objects off the border", inner, [cells_], labels,
+           first_objects(700))
+    yield ("objects", "no object off the border, without shapes",
+           dict(inner, families=["intensity"]), [cells_], labels, first_objects(0))
+    yield ("objects", "no object off the border of a stack", inner, list(edges),
+           list(scipy.ndimage.label(edges < 110)[0]), first_objects(0))
+    yield "objects", "every second one another's texture, without shapes", {
+        "families": ["texture"]}, [cells_], labels, \
         every_second("object_glcm")
     yield "objects", "another picture's", {}, [cells_], labels, instead({}, [other], labels)
-    yield "objects", "of a smoothed picture", {}, [cells_], labels, instead({}, [scipy.ndimage.uniform_filter(cells_, 3)], labels)
+    yield ("objects", "of a smoothed picture", {}, [cells_], labels,
+           instead({}, [scipy.ndimage.uniform_filter(cells_, 3)], labels))
     yield "objects", "another's intensities", {}, [cells_], labels, rolled("object_intensity")
-    yield "objects", "another's shape", {}, [cells_], labels, rolled("object_area|object_bbox|object_centroid$")
+    yield ("objects", "another's shape", {}, [cells_], labels,
+           rolled("object_area|object_bbox|object_centroid$"))
     yield "objects", "other labels", {}, [cells_], labels, instead({}, [cells_], others)
     vote = {"radius": 7, "polarity": "bright"}
     yield "voting", "another picture's", vote, [cells()], None, instead(vote, [cells(seed=2)])
     yield "voting", "maxima of the smoothed picture", vote, [cells()], None, maxima(7, cells())
     yield "voting", "the upper half alone", vote, [cells()], None, upper_half
-    yield "voting", "another radius", vote, [cells()], None, instead(dict(vote, radius=5), [cells()])
-    yield "voting", "of every second pixel", vote, [cells()], None, coarse(dict(vote, radius=3.5), [cells()])
+    yield ("voting", "another radius", vote, [cells()], None,
+           instead(dict(vote, radius=5), [cells()]))
+    yield ("voting", "of every second pixel", vote, [cells()], None,
+           coarse(dict(vote, radius=3.5), [cells()]))
     stone = gravel()
-    yield "glcm", "another picture's", WINDOWS, [stone], None, instead(WINDOWS, [np.rot90(stone).copy()])
+    yield ("glcm", "another picture's", WINDOWS, [stone], None,
+           instead(WINDOWS, [np.rot90(stone).copy()]))
     yield "glcm", "of every second pixel", WINDOWS, [stone], None, coarse(WINDOWS, [stone])
     yield "glcm", "the upper half alone", WINDOWS, [stone], None, instead(WINDOWS, [stone[:256]])
-    yield "glcm", "a smaller window", WINDOWS, [stone], None, instead(dict(WINDOWS, window={"shape": "disc", "radius": 3}), [stone])
-    yield "glcm", "another distance", WINDOWS, [stone], None, instead(dict(WINDOWS, distances=[1, 2]), [stone])
+    yield ("glcm", "a smaller window", WINDOWS, [stone], None,
+           instead(dict(WINDOWS, window={"shape": "disc", "radius": 3}), [stone]))
+    yield ("glcm", "another distance", WINDOWS, [stone], None,
+           instead(dict(WINDOWS, distances=[1, 2]), [stone]))
     whole, large = dict(WINDOWS, window={"shape": "roi"}), np.tile(stone, (3, 3))
-    yield "glcm", "a whole picture, three of four pairs", whole, [large], None, pairs(whole, np.tile(coins()[:256, :256], (6, 6)), 1)
+    yield ("glcm", "a whole picture, three of four pairs", whole, [large], None,
+           pairs(whole, np.tile(coins()[:256, :256], (6, 6)), 1))
     coin = coins()[:160, :160]
-    for where, level in ("", dict(LEVEL, iterations=1600)), (" in a band", dict(LEVEL, iterations=1600, band=6)):
+    for where, level in ("", dict(LEVEL, iterations=1600)), (" in a band",
+                                                             dict(LEVEL, iterations=1600, band=6)):
         def stays(mask):
             return lambda a, _analysis: goes(a, [a["history_one"] & 1] + [mask(a["mask_one"])] * 16)
 
         def stood_still(a, analysis, level=level):
             early = computed(analysis, dict(level, iterations=200), [coin])["history_one"]
-            sides = [early >> k & 1 for k in (0, 2, 4)]      # of every 50 iterations; the other's are of every 100
+            # of every 50 iterations; the other's are of every 100
+            sides = [early >> k & 1 for k in (0, 2, 4)]
             goes(a, [sides[min(k, 2)] for k in range(17)])
 
         def half_as_long(a, analysis, level=level):
             instead(dict(level, iterations=800, reinit_every=25), [coin])(a, analysis)
             a["iterations_run"][0] = 1600
 
-        yield "levelset", "an eighth of the iterations, then it stands still" + where, level, [coin], None, stood_still
+        yield ("levelset", "an eighth of the iterations, then it stands still" + where, level,
+               [coin], None, stood_still)
         def vanished(a, _analysis):
             sides = [a["history_one"] >> k & 1 for k in range(9)]
             goes(a, sides + [sides[0] * 0] * 8)
 
         slow = dict(level, dt=0.02)
-        yield "levelset", "half of the iterations, then it vanishes" + where, slow, [coin], None, vanished
-        yield "levelset", "iterations half as many in each stretch" + where, level, [coin], None, half_as_long
-        yield "levelset", "another picture's" + where, level, [coin], None, instead(level, [coins()[100:260, 100:260]])
-        yield "levelset", "of another target" + where, level, [coin], None, instead(dict(level, target=90), [coin])
+        yield ("levelset", "half of the iterations, then it vanishes" + where, slow, [coin], None,
+               vanished)
+        yield ("levelset", "iterations half as many in each stretch" + where, level, [coin], None,
+               half_as_long)
+        yield ("levelset", "another picture's" + where, level, [coin], None,
+               instead(level, [coins()[100:260, 100:260]]))
+        yield ("levelset", "of another target" + where, level, [coin], None,
+               instead(dict(level, target=90), [coin]))
         yield "levelset", "everything" + where, level, [coin], None, stays(np.ones_like)
         yield "levelset", "mirrored" + where, level, [coin], None, stays(np.fliplr)
         yield "levelset", "Otsu's side" + where, level, [coin], None, stays(lambda _m: coin > 107)
     less = dict(LEVEL, iterations=400, reinit_every=0)
-    yield "levelset", "half of the iterations, without a history", less, [coin], None, instead(dict(less, iterations=200), [coin])
+    yield ("levelset", "half of the iterations, without a history", less, [coin], None,
+           instead(dict(less, iterations=200), [coin]))
 
 
 def emptied(a):
@@ -493,11 +567,13 @@ def emptied(a):
 
 def try_uneven():
     """Of 41 pictures the one that is most of the work."""
-    for analysis, parameters in ("cellcount", dict(BRIGHT, threshold=110, min_area=20)), ("voting", dict(BRIGHT, radius=7)):
+    for analysis, parameters in ("cellcount", dict(BRIGHT, threshold=110, min_area=20)), (
+            "voting", dict(BRIGHT, radius=7)):
         name = "%s, the large one of 41 pictures without anything" % analysis
         if ONLY.search(name):
             small = [workunit.item("s%d" % i, [cells(120, 10, i)]) for i in range(40)]
-            unit, result = make_of(analysis, parameters, [workunit.item("large", [different_cells()])] + small)
+            unit, result = make_of(analysis, parameters,
+                                   [workunit.item("large", [different_cells()])] + small)
             try_forgery(name, unit, result, emptied)
 
 
@@ -522,7 +598,8 @@ def try_forgery(name, unit, result, change):
            "%d of %d accepted\n%s" % (codes.count(0), len(codes), said))
 
 
-# --- with care -------------------------------------------------------------------------------------
+# --- with care
+# -------------------------------------------------------------------------------------
 
 def one_mean(a):
     """A grey value of one pixel of one region."""
@@ -582,11 +659,13 @@ def sampled(a):
     part = computed("glcm", dict(WINDOWS, roi={"type": "mask"}), [picture], [mask])
     a["features"][:] = part["features"]
     a["band_sums"] = part["band_sums"] * 49
-    lo, hi, span = (np.flatnonzero([name.endswith(end) for name in part["feature_names"]]) for end in ("_min", "_max", "_range"))
+    lo, hi, span = (np.flatnonzero([name.endswith(end) for name in part["feature_names"]])
+                    for end in ("_min", "_max", "_range"))
     spread = a["features"][:, hi] - a["features"][:, lo]
     a["features"][:, lo] -= np.minimum(spread, np.abs(a["features"][:, lo])) / 8
     most = a["features"][:, hi]
-    a["features"][:, hi] = np.minimum(most + spread / 8, np.where(most <= 0, 0, np.where(most <= 1, 1, np.inf)))
+    a["features"][:, hi] = np.minimum(most + spread / 8,
+                                      np.where(most <= 0, 0, np.where(most <= 1, 1, np.inf)))
     a["features"][:] = np.round(a["features"] * 2.0 ** 32) / 2.0 ** 32
     a["features"][:, span] = a["features"][:, hi] - a["features"][:, lo]
 
@@ -604,28 +683,38 @@ def computed(analysis, parameters, slices, masks=None, labels=None):
 
 
 def careful():
-    """What differs from the truth in little, or costs most of the work: analysis, what, the item, how it is changed."""
+    """What differs from the truth in little, or costs most of the work: analysis, what, the item,
+    how it is changed."""
     picture = many_cells()
     labels = scipy.ndimage.label(picture > 110)[0]
-    yield "cellcount", "a grey value of one of 1424 regions", dict(BRIGHT, min_area=20), [picture], None, one_mean
-    yield "objects", "another's texture for one of 1456 objects", {}, [picture], [labels], one_texture
-    yield "glcm", "one of two distances as the other", {"levels": [16], "distances": [1, 3], "window": {"shape": "roi"}}, [gravel()], None, \
+    yield ("cellcount", "a grey value of one of 1424 regions", dict(BRIGHT, min_area=20), [picture],
+           None, one_mean)
+    yield ("objects", "another's texture for one of 1456 objects", {}, [picture], [labels],
+           one_texture)
+    yield "glcm", "one of two distances as the other", {
+        "levels": [16], "distances": [1, 3], "window": {"shape": "roi"}}, [gravel()], None, \
         lambda a: a["features"].__setitem__((0, slice(65, None)), a["features"][0, :65])
     yield "glcm", "statistics of one window in 49", WINDOWS, [gravel()], None, sampled
-    yield "glcm", "every second band made up", WINDOWS, [gravel()], None, bands_made_up(slice(None, None, 2))
-    yield "glcm", "the lower half of the bands made up", WINDOWS, [gravel()], None, bands_made_up(slice(gravel().shape[0] // 2, None))
+    yield ("glcm", "every second band made up", WINDOWS, [gravel()], None,
+           bands_made_up(slice(None, None, 2)))
+    yield ("glcm", "the lower half of the bands made up", WINDOWS, [gravel()], None,
+           bands_made_up(slice(gravel().shape[0] // 2, None)))
     refined = {"radius": 7, "polarity": "bright", "refine": True}
     yield "voting", "points that are not refined", refined, [cells()], None, \
         lambda a: instead(dict(refined, refine=False), [cells()])(a, "voting")
-    yield "voting", "every second point left out", {"radius": 7, "polarity": "bright"}, [different_cells()], None, half_of_points
+    yield ("voting", "every second point left out", {"radius": 7, "polarity": "bright"},
+           [different_cells()], None, half_of_points)
     slow = dict(LEVEL, iterations=1600, dt=0.02)     # it moves in each stretch
     for where, level in ("", slow), (" in a band", dict(slow, band=6)):
         for part, word in (2, "half"), (4, "three quarters"), (8, "seven eighths"):
-            yield "levelset", "%s of the stretches made up%s" % (word, where), level, [coins()[:160, :160]], None, \
+            yield "levelset", "%s of the stretches made up%s" % (word, where), level, [
+                coins()[:160, :160]], None, \
                 lambda a, part=part: made_up(a, 16 // part)
-        yield "levelset", "one of 16 stretches made up" + where, level, [coins()[:160, :160]], None, last_moved
+        yield ("levelset", "one of 16 stretches made up" + where, level, [coins()[:160, :160]],
+               None, last_moved)
     yield "volume", "one of 289 cells left out", {"membrane": 110}, shells(), None, one_cell
-    yield "volume", "every third cell left out, smoothed", {"membrane": 110, "smooth": 2}, shells(), None, every_third_cell
+    yield ("volume", "every third cell left out, smoothed", {"membrane": 110, "smooth": 2},
+           shells(), None, every_third_cell)
 
 
 def odds():
@@ -639,11 +728,13 @@ def odds():
             f.write(lie.bytes())
         codes, said = codes_of(unit, path("forged.npz"))
         run = tap.run([tap.TEXCELL_VALIDATE, "verify", "--fraction", "1", unit, path("forged.npz")])
-        tap.ok(set(codes) <= {0, 2, 4} and run.returncode in (2, 4), "%s, with care: %s: found with %d of %d seeds; computed again always" %
+        tap.ok(set(codes) <= {0, 2, 4} and run.returncode in (2, 4),
+               "%s, with care: %s: found with %d of %d seeds; computed again always" %
                (analysis, what, len(codes) - codes.count(0), len(codes)), said + run.stderr)
 
 
-# --- the trial -------------------------------------------------------------------------------------
+# --- the trial
+# -------------------------------------------------------------------------------------
 
 def make(analysis, parameters, slices, labels):
     return make_of(analysis, parameters, [workunit.item("one", slices, labels=labels)])
@@ -663,7 +754,8 @@ def make_of(analysis, parameters, items):
 def codes_of(unit, result, *options):
     runs = tap.side_by_side(2, list(SEEDS), lambda _lane, seed: tap.run(
         [tap.TEXCELL_VALIDATE, "check", *options, "--seed", str(seed), unit, result]))
-    return [run.returncode for _seed, run in runs], "".join(run.stdout + run.stderr for _seed, run in runs[:2])
+    return ([run.returncode for _seed, run in runs],
+            "".join(run.stdout + run.stderr for _seed, run in runs[:2]))
 
 
 def main():
@@ -680,10 +772,13 @@ def main():
                 change(lie.arrays)
                 with open(path("forged.npz"), "wb") as f:
                     f.write(lie.bytes())
-                blind = tap.run([tap.TEXCELL_VALIDATE, "check", "--no-pixels", unit, path("forged.npz")])
+                blind = tap.run([tap.TEXCELL_VALIDATE, "check", "--no-pixels", unit,
+                                 path("forged.npz")])
                 codes, said = codes_of(unit, path("forged.npz"))
-                tap.ok(blind.returncode == 0, "%s, %s: nothing is wrong with it by itself" % (name, what), blind.stderr)
-                tap.ok(set(codes) <= {2, 4}, "%s, %s: refused with each of %d seeds" % (name, what, len(codes)),
+                tap.ok(blind.returncode == 0,
+                       "%s, %s: nothing is wrong with it by itself" % (name, what), blind.stderr)
+                tap.ok(set(codes) <= {2, 4},
+                       "%s, %s: refused with each of %d seeds" % (name, what, len(codes)),
                        "%d of %d accepted\n%s" % (codes.count(0), len(codes), said))
     try_left_out()
     try_uneven()

@@ -60,31 +60,41 @@ def near(found, want, scale):
 def sliding(levels, names, square):
     grey = blobs(13, 15, levels)
     maps = [{"feature": n, "levels": levels, "offset": [1, 0]} for n in names[:20]]
-    r = run({"levels": [levels], "distances": [1], "directions": "four", "window": {"shape": "square" if square else "disc", "radius": 3},
-             "features": names if len(names) < 24 else "ibsi", "maps": maps, "per_offset": True}, [item("a", [grey])])
+    r = run({"levels": [levels], "distances": [1], "directions": "four",
+             "window": {"shape": "square" if square else "disc", "radius": 3},
+             "features": names if len(names) < 24 else "ibsi", "maps": maps, "per_offset": True},
+            [item("a", [grey])])
     if not tap.ok(isinstance(r, dict), "%d levels: computed" % levels, r):
         return
     ordered = [n for n in ALL if n in names]
-    titles = ["glcm_L%d_d01_%s_%s" % (levels, n, s) for n in ordered for s in ("mean", "range", "sd", "min", "max")]
-    tap.ok(list(r["feature_names"]) == titles and r["offset_features"].shape[3] == len(names), "%d levels: its columns" % levels)
+    titles = ["glcm_L%d_d01_%s_%s" % (levels, n, s) for n in ordered
+              for s in ("mean", "range", "sd", "min", "max")]
+    tap.ok(list(r["feature_names"]) == titles and r["offset_features"].shape[3] == len(names),
+           "%d levels: its columns" % levels)
     of = [windows(levels, grey, tuple(o[:2]), 3, square) for o in r["offsets"]]
     wrong = []
     for f, name in enumerate(ordered):
-        scale = {"cluster_shade": (2 * levels) ** 3, "cluster_prominence": (2 * levels) ** 4}.get(name, 1)
+        scale = {"cluster_shade": (2 * levels) ** 3,
+                 "cluster_prominence": (2 * levels) ** 4}.get(name, 1)
         values = [np.array([w[name] for w in o.values()]) for o in of]
         means = [v.mean() for v in values]
-        want = [np.mean(means), max(means) - min(means), np.sqrt(np.mean([v.var() for v in values])), min(v.min() for v in values),
+        want = [np.mean(means), max(means) - min(means),
+                np.sqrt(np.mean([v.var() for v in values])), min(v.min() for v in values),
                 max(v.max() for v in values)]
         for k, statistic in enumerate(want):
             found = r["features"][0, 5 * f + k]
-            if not near(found, statistic, scale) and not (name == "imc2" and abs(found - statistic) < 1e-7):
+            if not near(found, statistic, scale) and not (name == "imc2" and
+                                                          abs(found - statistic) < 1e-7):
                 wrong.append("%s %d: %.17g, not %.17g" % (name, k, found, statistic))
         for m, (y, x) in enumerate(list(of[0])[:40] if name in names[:20] else []):
             first = windows_at(r, name, levels)
-            if first is not None and not abs(first[y, x] - of_first(r, of)[y, x][name]) <= 1e-6 * (1 + abs(first[y, x])):
+            if first is not None and not abs(first[y, x] - of_first(r, of)[y, x][name]) <= 1e-6 * (
+                    1 + abs(first[y, x])):
                 wrong.append("map of %s at %d %d" % (name, y, x))
-    tap.ok(not wrong, "%d levels, %s: features and maps" % (levels, "square" if square else "disc"), "\n".join(wrong[:9]))
-    same_file({"levels": [levels], "distances": [1, 2], "window": {"radius": 3}, "features": names}, [item("a", [grey])], levels)
+    tap.ok(not wrong, "%d levels, %s: features and maps" % (levels, "square" if square else "disc"),
+           "\n".join(wrong[:9]))
+    same_file({"levels": [levels], "distances": [1, 2], "window": {"radius": 3}, "features": names},
+              [item("a", [grey])], levels)
 
 
 def of_first(r, of):
@@ -103,9 +113,11 @@ def same_file(parameters, items, levels):
     made = []
     for device, threads in devices:
         path = os.path.join(FOLDER, "s.npz")
-        r = tap.run([tap.TEXCELL, "run", unit, "-o", path, "--device", device, "--threads", threads, "--quiet"])
+        r = tap.run([tap.TEXCELL, "run", unit, "-o", path, "--device", device, "--threads", threads,
+                     "--quiet"])
         made.append(open(path, "rb").read() if r.returncode == 0 else r.stderr)
-    tap.ok(len(set(made)) == 1 and isinstance(made[0], bytes), "%d levels: the same file from %s" % (levels, devices), made[-1][:200])
+    tap.ok(len(set(made)) == 1 and isinstance(made[0], bytes),
+           "%d levels: the same file from %s" % (levels, devices), made[-1][:200])
     for verb in (["check"], ["verify", "--fraction", "1"]):
         r = tap.run([tap.TEXCELL_VALIDATE, *verb, unit, os.path.join(FOLDER, "s.npz")])
         tap.ok(r.returncode == 0, "%d levels: %s accepts it" % (levels, verb[0]), r.stderr)
@@ -113,7 +125,8 @@ def same_file(parameters, items, levels):
 
 def phantom():
     masks = list(PHANTOM > 0)
-    r = run({"levels": [6], "range": [1, 6], "window": {"shape": "roi"}, "distances": [1], "directions": "four", "features": "ibsi",
+    r = run({"levels": [6], "range": [1, 6], "window": {"shape": "roi"}, "distances": [1],
+             "directions": "four", "features": "ibsi",
              "roi": {"type": "mask"}}, [item("phantom", list(PHANTOM), masks)])
     wrong = []
     for name, values in PUBLISHED.items():
@@ -121,21 +134,27 @@ def phantom():
         half = 0.5 * 10.0 ** -len((values[0].split(".") + [""])[1])
         if not abs(found - float(values[0])) <= half:
             wrong.append("%s: %.9g, not %s" % (name, found, values[0]))
-    tap.ok(not wrong, "IBSI's phantom by slice, averaged: all published digits of 24 features", "\n".join(wrong))
+    tap.ok(not wrong, "IBSI's phantom by slice, averaged: all published digits of 24 features",
+           "\n".join(wrong))
 
 
 def same_thirteen():
     """What is asked for beside them does not change Haralick's features."""
     grey = blobs(30, 33, 4)
     parameters = {"levels": [16, 64], "distances": [1, 3], "window": {"radius": 5}}
-    old, new = run(parameters, [item("a", [grey])]), run(dict(parameters, features="ibsi"), [item("a", [grey])])
+    old, new = (run(parameters, [item("a", [grey])]),
+                run(dict(parameters, features="ibsi"), [item("a", [grey])]))
     columns = [list(new["feature_names"]).index(n) for n in old["feature_names"]]
-    tap.ok(np.array_equal(old["features"], new["features"][:, columns]), "the 13 have the same bits beside the others")
+    tap.ok(np.array_equal(old["features"], new["features"][:, columns]),
+           "the 13 have the same bits beside the others")
     few = run(dict(parameters, features=["idm", "asm"]), [item("a", [grey])])
     columns = [list(old["feature_names"]).index(n) for n in few["feature_names"]]
-    tap.ok(np.array_equal(few["features"], old["features"][:, columns]), "a list gives those alone, in their order")
-    r = run(dict(parameters, features=["asm"], maps=[{"feature": "idm", "levels": 16, "offset": [1, 0]}]), [item("a", [grey])])
-    tap.ok(isinstance(r, str) and "idm is not one of the features" in r, "a map of another feature is refused", r)
+    tap.ok(np.array_equal(few["features"], old["features"][:, columns]),
+           "a list gives those alone, in their order")
+    r = run(dict(parameters, features=["asm"],
+                 maps=[{"feature": "idm", "levels": 16, "offset": [1, 0]}]), [item("a", [grey])])
+    tap.ok(isinstance(r, str) and "idm is not one of the features" in r,
+           "a map of another feature is refused", r)
 
 
 def main():

@@ -30,7 +30,8 @@ def main():
     tap.ok(sum(int(m.sum()) for m in masks) == 74, "74 voxels in the mask")
     answer = glcm_oracle.analyse(slices, PARAMETERS, masks)
     for feature, value in PUBLISHED.items():
-        printed("oracle, " + feature, float(answer.features["glcm_L6_d01_%s_mean" % feature]), value)
+        printed("oracle, " + feature, float(answer.features["glcm_L6_d01_%s_mean" % feature]),
+                value)
 
     folder = tap.scratch()
     unit, result = os.path.join(folder, "ibsi.zip"), os.path.join(folder, "ibsi.npz")

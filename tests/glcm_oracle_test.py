@@ -217,7 +217,8 @@ def levels_and_depth():
               {"levels": levels, "distances": [1, 3], "roi": {"type": "disc", "r": 2},
                "window": {"shape": "disc", "radius": 7}, "per_offset": True},
               [image("gravel", gravel)])
-    deep = (gravel.astype(np.uint16) * 37 + 1000 + RNG.integers(0, 300, gravel.shape)).astype(np.uint16)
+    deep = (gravel.astype(np.uint16) * 37 + 1000 + RNG.integers(0, 300,
+                                                                gravel.shape)).astype(np.uint16)
     wide = RNG.integers(0, 65536, gravel.shape).astype(np.uint16)
     for limits in (None, "image", [2000, 7001], [0, 65535], [5000, 5000], [5000, 5001]):
         parameters = {"levels": [7, 64, 256], "distances": [1], "per_offset": True,
@@ -252,7 +253,8 @@ def independence():
         check("one odd pixel in %d x %d" % (side, side), whole, [image("one", p), image("two", q)])
     noise = RNG.integers(0, 2, (400, 400)).astype(np.uint8)
     check("independent noise", whole, [image("two", noise),
-                                       image("sixteen", RNG.integers(0, 16, (400, 400)).astype(np.uint8))])
+                                       image("sixteen",
+                                             RNG.integers(0, 16, (400, 400)).astype(np.uint8))])
     sliding = {"levels": [16], "distances": [1], "per_offset": True, "directions": "four",
                "window": {"shape": "disc", "radius": 16}, "roi": {"type": "disc", "r": 3}}
     p = np.full((48, 48), 100, np.uint8)

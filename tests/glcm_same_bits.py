@@ -24,12 +24,16 @@ def jobs():
                        "maps": [{"feature": "imc2", "levels": 64, "offset": [-1, 1]}]}, \
         [item("camera", [camera]), item("brick", [brick])]
     yield "deep", {"levels": [7, 256], "range": "image", "distances": [1, 4],
-                   "window": {"shape": "square", "radius": 5}, "per_offset": True, "roi": {"type": "mask"}}, \
+                   "window": {"shape": "square", "radius": 5}, "per_offset": True,
+                   "roi": {"type": "mask"}}, \
         [item("deep", [deep], [rng.random(deep.shape) < 0.5])]
-    yield "region", {"levels": [32], "distances": [1, 2, 3], "window": {"shape": "roi"}, "per_offset": True,
+    yield "region", {"levels": [32], "distances": [1, 2, 3], "window": {"shape": "roi"},
+                     "per_offset": True,
                      "roi": {"type": "mask"}}, \
-        [item("stack", [camera, brick, brick[::-1]], [rng.random(camera.shape) < f for f in (0.9, 0.5, 0.01)])]
-    yield "thin", {"levels": [16], "distances": [1, 2], "per_offset": True, "roi": {"type": "all"}}, \
+        [item("stack", [camera, brick, brick[::-1]],
+              [rng.random(camera.shape) < f for f in (0.9, 0.5, 0.01)])]
+    yield "thin", {"levels": [16], "distances": [1, 2], "per_offset": True,
+                   "roi": {"type": "all"}}, \
         [item("row", [camera[:1]]), item("column", [camera[:, :1]]), item("dot", [camera[:1, :1]])]
 
 

@@ -20,7 +20,8 @@ from pictures import blobs
 FOLDER = tap.scratch()
 GRAPHICS = os.path.join(tap.BUILD, "texcell_graphics")
 SIDE, WINDOW, TEXT = 384, 640, 8 * 24
-HUES = np.array([[255, 96, 64], [255, 200, 48], [96, 220, 96], [64, 200, 255], [128, 128, 255], [255, 112, 200]])
+HUES = np.array([[255, 96, 64], [255, 200, 48], [96, 220, 96], [64, 200, 255], [128, 128, 255],
+                 [255, 112, 200]])
 PICTURE = blobs(700, 700, 5, 160, 16)
 LABELS = (np.indices((700, 700)) // 35 * [[[20]], [[1]]]).sum(0) + 1
 JOBS = {
@@ -28,7 +29,8 @@ JOBS = {
               "maps": [{"feature": "entropy", "levels": 16, "offset": [0, 1]}]}, {}),
     "cellcount": ({"threshold": 128}, {}),
     "volume": ({"membrane": 120}, {}),
-    "levelset": ({"target": 200, "epsilon": 90, "iterations": 60, "init": {"type": "ball", "cx": 300, "cy": 300, "r": 150}}, {}),
+    "levelset": ({"target": 200, "epsilon": 90, "iterations": 60,
+                  "init": {"type": "ball", "cx": 300, "cy": 300, "r": 150}}, {}),
     "voting": ({"radius": 18}, {}),
     "objects": ({}, {"labels": [LABELS.astype(np.uint16)]}),
 }
@@ -56,7 +58,8 @@ def view_of(folder):
     with open(os.path.join(folder, "texcell_view"), "rb") as f:
         data = f.read()
     nx, ny, amounts = struct.unpack_from("<III", data, 12)
-    grey, found = (np.frombuffer(data, np.uint8, nx * ny, len(data) - n * SIDE * SIDE).reshape(ny, nx).astype(int) for n in (2, 1))
+    grey, found = (np.frombuffer(data, np.uint8, nx * ny, len(data) -
+                                 n * SIDE * SIDE).reshape(ny, nx).astype(int) for n in (2, 1))
     part = (found if amounts else 112 * (found > 0))[:, :, None]
     hue = np.broadcast_to(HUES[1], part.shape[:2] + (3,)) if amounts else HUES[found % 6]
     texts = [data[at:at + 64].split(b"\0")[0].decode() for at in (48, 80)]
@@ -70,14 +73,16 @@ def drawn(picture):
     x = (WINDOW - room) // 2
     shown, wanted = screen(), picture[at][:, at]
     # Without a window manager the window's place is a pixel off at times.
-    return any(np.array_equal(shown[16 + d:16 + d + room, x + d:x + d + room], wanted) for d in (-1, 0, 1))
+    return any(np.array_equal(shown[16 + d:16 + d + room, x + d:x + d + room], wanted)
+               for d in (-1, 0, 1))
 
 
 def task_folder(name):
     path = os.path.join(FOLDER, name)
     os.mkdir(path)
     parameters, more = JOBS[name]
-    items = [workunit.item("s", [PICTURE] * 3) if name == "volume" else workunit.item("p", [PICTURE], **more)]
+    items = [workunit.item("s", [PICTURE] * 3) if name == "volume"
+             else workunit.item("p", [PICTURE], **more)]
     workunit.write(os.path.join(path, "workunit"), name, parameters, items)
     return path
 
@@ -94,17 +99,21 @@ def result(folder):
 def each_analysis(env):
     for name in JOBS:
         folder = task_folder(name)
-        tap.ok(task(folder).wait() == 0 and not os.path.exists(os.path.join(folder, "texcell_view")),
+        tap.ok(task(folder).wait() == 0 and
+               not os.path.exists(os.path.join(folder, "texcell_view")),
                name + ": unwatched, it writes nothing")
         alone = result(folder)
         watcher = subprocess.Popen([GRAPHICS], cwd=folder, env=env)
-        tap.ok(until(lambda: os.path.exists(os.path.join(folder, "texcell_watched"))), name + ": the graphics begin")
+        tap.ok(until(lambda: os.path.exists(os.path.join(folder, "texcell_watched"))),
+               name + ": the graphics begin")
         code = task(folder).wait()
         picture, found, texts = view_of(folder)
-        tap.ok(code == 0 and texts == [name, "s" if name == "volume" else "p"] and result(folder) == alone,
+        tap.ok(code == 0 and texts == [name, "s" if name == "volume" else "p"] and
+               result(folder) == alone,
                name + ": the same result, watched", "%d, %s" % (code, texts))
         tap.ok(until(lambda: drawn(picture)), name + ": its picture is shown, %d found" % found)
-        tap.ok(until(lambda: not drawn(picture)) and until(lambda: drawn(picture)), name + ": a band runs over it, and rests")
+        tap.ok(until(lambda: not drawn(picture)) and until(lambda: drawn(picture)),
+               name + ": a band runs over it, and rests")
         tap.ok(screen()[WINDOW - TEXT:, :, :].max(2).sum() > 10000, name + ": so are words")
         if name == "glcm":
             damage(folder, watcher, picture)
@@ -117,12 +126,14 @@ def damage(folder, watcher, picture):
     with open(path, "rb") as f:
         good = f.read()
     rng = np.random.default_rng(1)
-    for what, bad in (("noise", rng.bytes(len(good))), ("half", good[:len(good) // 2]), ("nothing", b""),
+    for what, bad in (("noise", rng.bytes(len(good))), ("half", good[:len(good) // 2]),
+                      ("nothing", b""),
                       ("one bit", good[:5000] + bytes([good[5000] ^ 1]) + good[5001:])):
         with open(path, "wb") as f:
             f.write(bad)
         time.sleep(1.5)
-        tap.ok(watcher.poll() is None and until(lambda: drawn(picture)), "a file of %s changes nothing" % what)
+        tap.ok(watcher.poll() is None and until(lambda: drawn(picture)),
+               "a file of %s changes nothing" % what)
     os.remove(path)
     os.mkdir(path)
     tap.ok(task(folder).wait() == 0, "a task that cannot write its picture goes on")
@@ -141,7 +152,8 @@ class Windows:
     def all(self):
         root, parent, n = ctypes.c_ulong(), ctypes.c_ulong(), ctypes.c_uint()
         children = ctypes.POINTER(ctypes.c_ulong)()
-        self.x.XQueryTree(self.display, ctypes.c_ulong(self.x.XDefaultRootWindow(self.display)), ctypes.byref(root),
+        self.x.XQueryTree(self.display, ctypes.c_ulong(self.x.XDefaultRootWindow(self.display)),
+                          ctypes.byref(root),
                           ctypes.byref(parent), ctypes.byref(children), ctypes.byref(n))
         return [children[i] for i in range(n.value)]
 
@@ -163,7 +175,8 @@ def resized(env):
         time.sleep(1.5)
     smaller = not drawn(picture)
     windows.resize(WINDOW, WINDOW)
-    tap.ok(shown and smaller and until(lambda: drawn(picture)) and watcher.poll() is None, "a window is resized",
+    tap.ok(shown and smaller and until(lambda: drawn(picture)) and watcher.poll() is None,
+           "a window is resized",
            "%s, %s, %s" % (shown, smaller, watcher.poll()))
     watcher.kill()
     watcher.wait()
@@ -177,7 +190,8 @@ def other_windows(env):
         tap.ok(p.poll() is None, "it runs with " + " ".join(options), p.poll())
         p.kill()
         p.wait()
-    nowhere = subprocess.run([GRAPHICS], cwd=folder, env=dict(env, DISPLAY=":9999"), stderr=subprocess.PIPE, timeout=20)
+    nowhere = subprocess.run([GRAPHICS], cwd=folder, env=dict(env, DISPLAY=":9999"),
+                             stderr=subprocess.PIPE, timeout=20)
     tap.ok(nowhere.returncode not in (0, -6, -11), "without a display it says so", nowhere)
 
 
@@ -186,7 +200,8 @@ def a_display():
     """The environment of programs that draw on a screen of their own."""
     os.mkdir(os.path.join(FOLDER, "screen"))
     display = ":%d" % (1000 + os.getpid() % 30000)
-    server = subprocess.Popen(["Xvfb", display, "-screen", "0", "%dx%dx24" % (WINDOW, WINDOW), "-nolisten", "tcp", "-noreset",
+    server = subprocess.Popen(["Xvfb", display, "-screen", "0", "%dx%dx24" % (WINDOW, WINDOW),
+                               "-nolisten", "tcp", "-noreset",
                                "-fbdir", os.path.join(FOLDER, "screen")], stderr=subprocess.DEVNULL)
     try:
         until(lambda: os.path.exists("/tmp/.X11-unix/X" + display[1:]))

@@ -13,12 +13,15 @@ hard = "-fsanitize" not in "".join(flags.values())
 # The libraries that are linked statically may be built otherwise: our own part by itself.
 own = run(["nm", "--undefined-only", os.path.join(BUILD, "libbase.a")]).stdout
 parts = run(["readelf", "--notes", os.path.join(BUILD, "libbase.a")]).stdout
-if hard and "x86-64" in run(["readelf", "--file-header", os.path.join(BUILD, "texcell")]).stdout.lower():
-    ok(parts.count("IBT, SHSTK") >= parts.count("File:"), "jumps and returns can be guarded by processors that do (CET)", parts)
+if hard and "x86-64" in run(["readelf", "--file-header",
+                             os.path.join(BUILD, "texcell")]).stdout.lower():
+    ok(parts.count("IBT, SHSTK") >= parts.count("File:"),
+       "jumps and returns can be guarded by processors that do (CET)", parts)
 else:
     skip("CET", "sanitizers, or another processor")
 for what, call, off in (("guards the stack", "__stack_chk_fail", False),
-                        ("calls that know the room", "__vsnprintf_chk", re.search(r"-O[0g]\b", flags["CFLAGS"]))):
+                        ("calls that know the room", "__vsnprintf_chk",
+                         re.search(r"-O[0g]\b", flags["CFLAGS"]))):
     if hard and not off:
         ok(call in own, what, own)
     else:
@@ -27,8 +30,10 @@ for name in ("texcell", "texcell-wu", "texcell-validate", "texcell-assimilate"):
     program = os.path.join(BUILD, name)
     if hard and os.path.exists(program):
         loaded = run(["readelf", "--program-headers", "--dynamic", "--wide", program]).stdout
-        ok("GNU_RELRO" in loaded and re.search(r"BIND_NOW|\bNOW\b", loaded), name + ": full RELRO", loaded)
-        ok("file type is DYN" in loaded and "TEXTREL" not in loaded and re.search(r"GNU_STACK .* RW +0x", loaded),
+        ok("GNU_RELRO" in loaded and re.search(r"BIND_NOW|\bNOW\b", loaded), name + ": full RELRO",
+           loaded)
+        ok("file type is DYN" in loaded and "TEXTREL" not in loaded and
+           re.search(r"GNU_STACK .* RW +0x", loaded),
            name + ": anywhere in memory, no code on the stack or that can be written to", loaded)
     else:
         skip(name, "sanitizers, or not built")

@@ -32,7 +32,8 @@ def check(unit, file):
         os.execv(tap.TEXCELL_VALIDATE, [tap.TEXCELL_VALIDATE, "check", unit, file])
     _, status, usage = os.wait4(pid, 0)
     with open(path("log")) as f:
-        return os.waitstatus_to_exitcode(status), usage.ru_maxrss / 1024, time.monotonic() - before, f.read()
+        return (os.waitstatus_to_exitcode(status), usage.ru_maxrss / 1024,
+                time.monotonic() - before, f.read())
 
 
 def zeros_member(name, array, rows):
@@ -75,13 +76,17 @@ def many_members(honest, n):
     end = len(out) - 22
     start, = struct.unpack_from("<I", out, end + 16)
     at = start
-    local = struct.pack("<IHHHHHIIIHH", 0x04034b50, 20, 0, 0, 0, 33, zlib.crc32(data), len(data), len(data), 11, 0)
+    local = struct.pack("<IHHHHHIIIHH", 0x04034b50, 20, 0, 0, 0, 33, zlib.crc32(data), len(data),
+                        len(data), 11, 0)
     body = bytes(out[:start]) + local + b"0000000.npy" + data
-    entries = b"".join(struct.pack("<IHHHHHHIIIHHHHHII", 0x02014b50, 20, 20, 0, 0, 0, 33, zlib.crc32(data), len(data),
-                                   len(data), 11, 0, 0, 0, 0, 0, at) + b"%07x.npy" % i for i in range(n))
+    entries = b"".join(struct.pack("<IHHHHHHIIIHHHHHII", 0x02014b50, 20, 20, 0, 0, 0, 33,
+                                   zlib.crc32(data), len(data),
+                                   len(data), 11, 0, 0, 0, 0, 0, at) + b"%07x.npy" % i
+                       for i in range(n))
     listed = bytes(out[start:end]) + entries
     body += bytes(n * len(data))
-    return body + listed + struct.pack("<IHHHHIIH", 0x06054b50, 0, 0, 0xffff, 0xffff, len(listed), len(body), 0)
+    return body + listed + struct.pack("<IHHHHIIH", 0x06054b50, 0, 0, 0xffff, 0xffff, len(listed),
+                                       len(body), 0)
 
 
 def large_unit():
@@ -92,15 +97,18 @@ def large_unit():
                    [item("a", [np.full((side, side), 200, np.uint8)])])
     run = tap.run([tap.TEXCELL, "run", unit, "-o", result, "--device", "cpu", "--quiet"])
     code, mib, seconds, log = check(unit, result)
-    tap.ok(run.returncode == 0 and code == 0, "large: the right result is accepted: %d MiB, %.1f s" % (mib, seconds), log)
+    tap.ok(run.returncode == 0 and code == 0,
+           "large: the right result is accepted: %d MiB, %.1f s" % (mib, seconds), log)
     rows = side * side // 4
     with open(path("hostile.npz"), "wb") as f:
         f.write(many_rows(forge.Result(result), rows))
     code, peak, took, log = check(unit, path("hostile.npz"))
-    tap.ok(code == 2 and re.search("rows, of [0-9]+ that there can be, or that --max-memory lets pass", log) and
+    tap.ok(code == 2 and
+           re.search("rows, of [0-9]+ that there can be, or that --max-memory lets pass", log) and
            peak - mib < MORE_MIB and took - seconds < MORE_SECONDS,
-           "large: %d rows, %d KiB: refused with %d MiB in %.1f s" % (rows, os.path.getsize(path("hostile.npz")) >> 10, peak,
-                                                                      took), "exit %d: %s" % (code, log))
+           "large: %d rows, %d KiB: refused with %d MiB in %.1f s" %
+           (rows, os.path.getsize(path("hostile.npz")) >> 10, peak,
+            took), "exit %d: %s" % (code, log))
 
 
 def main():
@@ -115,17 +123,24 @@ def main():
     code, mib, seconds, log = check(unit, result)
     tap.ok(code == 0, "is accepted: %d MiB, %.1f s" % (mib, seconds), log)
     hostile = (("rows as many as pixels", lambda: many_rows(honest, side * side), "rows, of"),
-               ("rows as many as there can be", lambda: many_rows(honest, side * side // 4), "error"),
-               ("objects of one key", lambda: with_json(honest, b'{"a":[' + b'{"":0},' * ((1 << 20) - 8) + b"0]}"), "more than the limit"),
-               ("empty strings", lambda: with_json(honest, b'{"a":[' + b'"",' * ((1 << 21) - 8) + b'""]}'), "more than the limit"),
-               ("400,000 members", lambda: many_members(honest, 400000), "more than [0-9]+ members"))
+               ("rows as many as there can be", lambda: many_rows(honest, side * side // 4),
+                "error"),
+               ("objects of one key",
+                lambda: with_json(honest, b'{"a":[' + b'{"":0},' * ((1 << 20) - 8) + b"0]}"),
+                "more than the limit"),
+               ("empty strings", lambda: with_json(honest, b'{"a":[' + b'"",' * ((1 << 21) - 8) +
+                                                   b'""]}'), "more than the limit"),
+               ("400,000 members", lambda: many_members(honest, 400000),
+                "more than [0-9]+ members"))
     for name, make, words in hostile:
         with open(path("hostile.npz"), "wb") as f:
             f.write(make())
         code, peak, took, log = check(unit, path("hostile.npz"))
         size = os.path.getsize(path("hostile.npz"))
-        tap.ok(code == 2 and re.search(words, log) and peak - mib < MORE_MIB and took - seconds < MORE_SECONDS,
-               "%s, %d KiB: refused with %d MiB in %.1f s" % (name, size >> 10, peak, took), "exit %d: %s" % (code, log))
+        tap.ok(code == 2 and re.search(words, log) and peak - mib < MORE_MIB and
+               took - seconds < MORE_SECONDS,
+               "%s, %d KiB: refused with %d MiB in %.1f s" % (name, size >> 10, peak, took),
+               "exit %d: %s" % (code, log))
     large_unit()
     tap.done()
 

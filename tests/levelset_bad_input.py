@@ -26,9 +26,11 @@ def refused(name, words, change, image=FLAT, mask=None, code=2):
 def parameters():
     for key in ("target", "epsilon", "init"):
         refused("no " + key, "parameters.%s: is required" % key, {key: Ellipsis})
-    for key, value in (("alpha", -0.1), ("alpha", 1.001), ("alpha", "x"), ("epsilon", 0), ("epsilon", 1e-60),
+    for key, value in (("alpha", -0.1), ("alpha", 1.001), ("alpha", "x"), ("epsilon", 0),
+                       ("epsilon", 1e-60),
                        ("epsilon", -3), ("target", -1), ("target", 70000), ("iterations", -1),
-                       ("iterations", 1.5), ("iterations", 10 ** 9), ("dt", 0), ("dt", -1), ("dt", "fast"),
+                       ("iterations", 1.5), ("iterations", 10 ** 9), ("dt", 0), ("dt", -1),
+                       ("dt", "fast"),
                        ("dt", 1e9), ("reinit_every", -1), ("band", 2), ("band", -6), ("band", 5000),
                        ("smooth", -1), ("smooth", 21), ("edge_stop", -0.5), ("stop_after", -1),
                        ("stop_after", None), ("init", "box"), ("init", {})):

@@ -17,7 +17,8 @@ def solids(shape, seed=3):
     z, y, x = np.ogrid[:shape[0], :shape[1], :shape[2]]
     mask = (z > 0.6 * shape[0]) & (z < 0.64 * shape[0] + 2) & (x + y > 0)
     for c in np.random.default_rng(seed).random((5, 3)) * shape:
-        mask = mask | ((z - c[0]) ** 2 + (y - c[1]) ** 2 + (x - c[2]) ** 2 < (0.17 * min(shape)) ** 2)
+        mask = mask | ((z - c[0]) ** 2 + (y - c[1]) ** 2 + (x - c[2]) ** 2 <
+                       (0.17 * min(shape)) ** 2)
     return mask & ((y - 0.5 * shape[1]) ** 2 + (x - 0.4 * shape[2]) ** 2 > (0.08 * min(shape)) ** 2)
 
 

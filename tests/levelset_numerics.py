@@ -53,7 +53,8 @@ def modified_equation(d, r0, times):
     f, now, radii = r - r0, 0, []
     for t in times:
         half = (t - now) / substeps / 2
-        left = np.array([np.append(0, -half * high[:-1]), 1 - half * mid, np.append(-half * low[1:], 0)])
+        left = np.array([np.append(0, -half * high[:-1]), 1 - half * mid,
+                         np.append(-half * low[1:], 0)])
         for _ in range(substeps):
             right = f + half * mid * f
             right[:-1] += half * high[:-1] * f[1:]
@@ -101,7 +102,8 @@ def shrinking():
         halves[d].append((off / ideal)[2])
         tap.note("%s: %s" % (name, "; ".join("%.2f instead of %.2f" % (g, i ** 0.5)
                                              for g, i in zip(got, ideal))))
-        tap.ok(off[large].max() < tolerance * r0 ** 2, "%s shrinks as r^2 = r0^2 - %st, within %g%% of r0^2 until r = 8"
+        tap.ok(off[large].max() < tolerance * r0 ** 2,
+               "%s shrinks as r^2 = r0^2 - %st, within %g%% of r0^2 until r = 8"
                % (name, "" if d == 2 else "2", 100 * tolerance), off / r0 ** 2)
         if r0 > 30:
             continue                # what began as rough steps of the circle has grown by then
@@ -110,12 +112,14 @@ def shrinking():
         theory = np.empty(len(times))
         theory[order] = modified_equation(d, got[0], times[order])
         share = np.abs(got ** 2 / theory ** 2 - 1)[theory > 6]
-        tap.ok(share.max() < 0.02, "%s shrinks as the modified equation says, within 2%% of r^2" % name, share)
+        tap.ok(share.max() < 0.02, "%s shrinks as the modified equation says, within 2%% of r^2" %
+               name, share)
         tap.note("off by %.2f%% of r^2" % (100 * share.max()))
     for d, share in halves.items():
         tap.ok(all(b < 0.6 * a for a, b in zip(share, share[1:])),
                "%dD: twice the radius, half the error at r0 / 2" % d, share)
-        tap.note("%dD: r^2 at r0 / 2 is short by %s" % (d, ", ".join("%.1f%%" % (100 * s) for s in share)))
+        tap.note("%dD: r^2 at r0 / 2 is short by %s" %
+                 (d, ", ".join("%.1f%%" % (100 * s) for s in share)))
     float64()
 
 
@@ -131,7 +135,8 @@ def float64():
     p = dict(p, target=100, epsilon=50, iterations=counts[0])
     image, inside = np.zeros(shape, np.uint8), oracle.start(shape, p["init"]) & np.ones(shape, bool)
     phi, _, _ = oracle.evolve(image, inside, p)
-    tap.ok(abs(radius(phi) - got[0]) < 1e-4, "float64 shrinks a circle as much", (radius(phi), got[0]))
+    tap.ok(abs(radius(phi) - got[0]) < 1e-4, "float64 shrinks a circle as much",
+           (radius(phi), got[0]))
     upwind, oracle.gradient = oracle.gradient, central_gradient
     phi, _, _ = oracle.evolve(image, inside, p)
     oracle.gradient = upwind
@@ -150,7 +155,8 @@ def orientation():
                          ((26, 31, 38), tuple(turns))):
         image = ls.balls(shape, 3)
         seed = ls.balls(shape, 3) > 150
-        p = {"target": 185, "epsilon": 50, "alpha": 0.02, "iterations": 120, "init": {"type": "mask"},
+        p = {"target": 185, "epsilon": 50, "alpha": 0.02, "iterations": 120,
+             "init": {"type": "mask"},
              "reinit_every": 20, "smooth": 0.7}
         plain = phi_after(image, p, seed) < 0
         for name in which:

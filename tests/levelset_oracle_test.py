@@ -25,8 +25,10 @@ CASES = {
     "2D mask, 16 bit": (FLAT, 16, {"init": {"type": "mask"}, "target": 46000, "epsilon": 15000,
                                    "alpha": 1e-5}),
     "2D otsu": (FLAT, 8, {"init": BALL2, "target": "otsu", "alpha": 0.02}),
-    "2D otsu, dark": (FLAT, 16, {"init": {"type": "otsu"}, "target": "otsu", "polarity": "dark", "alpha": 0.01}),
-    "2D otsu, smooth, bright": (FLAT, 8, {"init": {"type": "otsu"}, "target": "otsu", "polarity": "bright", "smooth": 1, "alpha": 0.05}),
+    "2D otsu, dark": (FLAT, 16, {"init": {"type": "otsu"}, "target": "otsu", "polarity": "dark",
+                                 "alpha": 0.01}),
+    "2D otsu, smooth, bright": (FLAT, 8, {"init": {"type": "otsu"}, "target": "otsu",
+                                          "polarity": "bright", "smooth": 1, "alpha": 0.05}),
     "3D start by Otsu": (DEEP, 8, {"init": {"type": "otsu"}, "alpha": 0.01}),
     "2D smooth": (FLAT, 8, {"init": BALL2, "smooth": 1.3, "alpha": 0.05}),
     "2D edge_stop": (FLAT, 8, {"init": BALL2, "edge_stop": 0.002, "alpha": 0.01}),
@@ -58,7 +60,8 @@ def compare(folder, name, shape, bits, given):
     mask = None
     if p["init"]["type"] == "mask":
         mask = ls.balls(shape, 7) > 120
-    start = oracle.otsu_side(image, p) if p["init"]["type"] == "otsu" else oracle.start(shape, p["init"], mask)
+    start = oracle.otsu_side(image, p) if p["init"]["type"] == "otsu" else oracle.start(
+        shape, p["init"], mask)
     inside = start & np.ones(shape, bool)
     want, rough = {}, {}
     for found, rounded in ((want, False), (rough, True)):
@@ -82,7 +85,8 @@ def compare(folder, name, shape, bits, given):
         left_out[n] = 1 - sure.mean()
         worst[n] = max([worst[n]] + list(difference[~sure & (np.abs(expected) < 1)]))
     tap.ok(max(worst.values()) < 1e-4 and max(left_out.values()) < 0.05, name, (worst, left_out))
-    tap.note(" ".join("%d: %.1e (%.1f%% left out)" % (n, worst[n], 100 * left_out[n]) for n in worst))
+    tap.note(" ".join("%d: %.1e (%.1f%% left out)" % (n, worst[n], 100 * left_out[n])
+                      for n in worst))
 
 
 def results(folder):
@@ -115,12 +119,14 @@ def history(folder, shape, start, given):
     run = tap.run([tap.TEXCELL, "run", unit, "-o", out, "--device", "cpu", "--quiet"])
     inside = oracle.start(shape, start) & np.ones(shape, bool)
     every, sides = p["reinit_every"] * (p["iterations"] // p["reinit_every"] // 32 + 1), [inside]
-    _phi, n, converged = oracle.evolve(image, inside, p, lambda i, phi: sides.append(phi < 0) if i % every == 0 else None)
+    _phi, n, converged = oracle.evolve(image, inside, p, lambda i, phi: sides.append(phi < 0)
+                                       if i % every == 0 else None)
     if converged and n % every == 0:
         sides.pop()
     want = sum(s.astype(np.int64) << k for k, s in enumerate(sides)).astype(np.int32)
     found = np.load(out)["history_it"] if run.returncode == 0 else np.zeros(0)
-    tap.ok(np.array_equal(found, want[0] if shape[0] == 1 else want), "the history of %d masks, %d iterations" % (len(sides), n),
+    tap.ok(np.array_equal(found, want[0] if shape[0] == 1 else want),
+           "the history of %d masks, %d iterations" % (len(sides), n),
            (run.stderr, (found != want).sum() if found.shape == want.shape else found.shape))
     os.path.exists(out) and os.remove(out)
 
@@ -134,7 +140,8 @@ def main():
         history(folder, FLAT, BALL2, {"band": band, "reinit_every": 4, "iterations": 75})
         history(folder, FLAT, BALL2, {"band": band, "reinit_every": 2, "iterations": 140})
         history(folder, FLAT, BALL2, {"band": band, "reinit_every": 1, "iterations": 31})
-        history(folder, FLAT, BALL2, {"band": band, "reinit_every": 5, "iterations": 600, "stop_after": 20})
+        history(folder, FLAT, BALL2,
+                {"band": band, "reinit_every": 5, "iterations": 600, "stop_after": 20})
         history(folder, DEEP, BALL3, {"band": band, "reinit_every": 7, "iterations": 30})
     tap.done()
 

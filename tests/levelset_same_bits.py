@@ -36,8 +36,10 @@ EXTRA = {
     "2D, the region vanishes": ((1, 40, 50), 8, {
         "init": {"type": "ball", "cx": 25, "cy": 20, "r": 6}, "alpha": 0, "dt": 0.3,
         "iterations": 300, "reinit_every": 20}),
-    "2D by Otsu": ((1, 60, 90), 16, {"init": {"type": "otsu"}, "target": "otsu", "polarity": "dark", "alpha": 0.02}),
-    "3D by Otsu, band": ((18, 30, 40), 8, {"init": {"type": "otsu"}, "target": "otsu", "alpha": 0.02, "band": 4, "smooth": 0.8}),
+    "2D by Otsu": ((1, 60, 90), 16, {"init": {"type": "otsu"}, "target": "otsu", "polarity": "dark",
+                                     "alpha": 0.02}),
+    "3D by Otsu, band": ((18, 30, 40), 8, {"init": {"type": "otsu"}, "target": "otsu",
+                                           "alpha": 0.02, "band": 4, "smooth": 0.8}),
     "3D band, the region vanishes": ((20, 40, 50), 8, {
         "init": {"type": "ball", "cx": 25, "cy": 20, "cz": 9, "r": 6}, "alpha": 0, "dt": 0.2,
         "iterations": 200, "reinit_every": 20, "band": 4}),
@@ -54,7 +56,8 @@ def same(folder, name, shape, bits, given, missing):
     if first is None:
         return tap.ok(False, name, why)
     runs = [("%d threads" % n, ("cpu", n, 0), {}) for n in (2, 3, 7)]
-    runs += [(simd, ("cpu", 1, 0), {"TEXCELL_TEST_SIMD": simd}) for simd in ("scalar", "sse2", "avx2")]
+    runs += [(simd, ("cpu", 1, 0), {"TEXCELL_TEST_SIMD": simd})
+             for simd in ("scalar", "sse2", "avx2")]
     runs += [("resumed", ("cpu", 2, 1), {})]
     if missing is None:
         # The first steps of a device take 1, 2, 4 ... units.

@@ -16,7 +16,8 @@ BRAIN = {"target": 97, "epsilon": 35, "alpha": 0.0185, "smooth": 1, "reinit_ever
 FOLDER = tap.scratch()
 
 
-HALF = dict(BRAIN, smooth=0.5, init={"type": "ball", "cx": 45, "cy": 54, "cz": 45, "r": 25}, iterations=600)
+HALF = dict(BRAIN, smooth=0.5, init={"type": "ball", "cx": 45, "cy": 54, "cz": 45, "r": 25},
+            iterations=600)
 
 
 def mask_of(image, parameters):
@@ -93,7 +94,8 @@ def variations(p, step):
         for percent in (-20, -5, 5, 20) if key == "target" else (-20, 20):
             if key in p:
                 value = p[key] * (100 + percent) / 100
-                yield "`%s` %+d%%" % (key, percent), dict(p, **{key: round(value) if key == "reinit_every" else value})
+                yield ("`%s` %+d%%" % (key, percent),
+                       dict(p, **{key: round(value) if key == "reinit_every" else value}))
     for percent in (-20, 20):
         yield "radius of the start %+d%%" % percent, moved(p, "r", p["init"]["r"] * percent / 100)
     for key in ("cx", "cy", "cz"):
@@ -104,7 +106,8 @@ def variations(p, step):
 
 def table():
     for name, data, p, step in (("ventricle", ventricle_data(), VENTRICLE, 3),
-                                ("brain at half size, band 6", brain_data(), dict(HALF, band=6), 5)):
+                                ("brain at half size, band 6", brain_data(), dict(HALF, band=6),
+                                 5)):
         if data is None:
             print("%s: the picture is not here" % name)
             continue

@@ -43,7 +43,8 @@ def cases():
     yield "T1", picture("itk_BrainT1Slice.png"), 91, 52, ball(90, 108, 40)
     yield "head, slice 60", None if colin is None else colin[60][None], 80, 30, ball(90, 108, 40)
     yield "head, slice 90", None if colin is None else colin[90][None], 74, 41, ball(90, 108, 50)
-    yield ("head, every fourth voxel", None if colin is None else np.ascontiguousarray(colin[::4, ::4, ::4]), 80, 35,
+    yield ("head, every fourth voxel",
+           None if colin is None else np.ascontiguousarray(colin[::4, ::4, ::4]), 80, 35,
            ball(22, 27, 12, cz=22))
 
 
@@ -67,7 +68,8 @@ def agree(name, image, p):
     if not tap.ok(data is not None, "%s: texcell runs" % name, why):
         return
     ours = share(exact, ls.phi_of(data, image.shape) < 0)
-    tap.ok(ours < BAR, "%s: texcell differs from float64 in less than %g%%" % (name, 100 * BAR), ours)
+    tap.ok(ours < BAR, "%s: texcell differs from float64 in less than %g%%" % (name, 100 * BAR),
+           ours)
 
 
 def without_the_bound(image, p):
@@ -82,9 +84,11 @@ def note_above():
     """A number above the bound is taken, with a note, when packing is left out too."""
     image = ls.balls((1, 41, 53), 3)
     for dt, said in ((0.3, True), (0.2, False)):
-        p = {"target": 180, "epsilon": 60, "alpha": 0, "dt": dt, "iterations": 1, "init": ball(25, 19, 11)}
+        p = {"target": 180, "epsilon": 60, "alpha": 0, "dt": dt, "iterations": 1,
+             "init": ball(25, 19, 11)}
         unit = ls.write(os.path.join(FOLDER, "n.zip"), image, p)
-        run = tap.run([tap.TEXCELL, "run", unit, "-o", os.path.join(FOLDER, "n.npz"), "--device", "cpu"])
+        run = tap.run([tap.TEXCELL, "run", unit, "-o", os.path.join(FOLDER, "n.npz"), "--device",
+                       "cpu"])
         os.remove(os.path.join(FOLDER, "n.npz"))
         tap.ok(run.returncode == 0 and ("parameters.dt 0.3 is above 0.225" in run.stderr) == said,
                "dt %g: %s" % (dt, "taken, with a note" if said else "no note"), run.stderr)
@@ -96,7 +100,8 @@ def main():
         if image is None:
             tap.skip(name, "the picture is not here")
             continue
-        p = {"target": target, "epsilon": epsilon, "alpha": 1 / epsilon, "init": init, "iterations": ITERATIONS}
+        p = {"target": target, "epsilon": epsilon, "alpha": 1 / epsilon, "init": init,
+             "iterations": ITERATIONS}
         agree(name, image, p)
         if name == "T1":
             without_the_bound(image, p)

@@ -45,7 +45,8 @@ def spread(low, high):
 def side_by_side(title, jobs, trial):
     """trial(lane, job) tells what is wrong, or None."""
     jobs = jobs if WANTED else jobs[len(title) % 11::11]
-    bad = ["%s: %s" % (job, wrong[-700:]) for job, wrong in tap.side_by_side(LANES, jobs, trial) if wrong]
+    bad = ["%s: %s" % (job, wrong[-700:]) for job, wrong in tap.side_by_side(LANES, jobs, trial)
+           if wrong]
     if jobs:
         tap.ok(not bad, "%s: %d" % (title, len(jobs)), "\n".join(bad[:12]))
 
@@ -71,8 +72,10 @@ def limits(case):
     jobs += [("file size", resource.RLIMIT_FSIZE, n) for n in [0] + spread(64, 2 * largest + 128)]
     jobs += [("open files", resource.RLIMIT_NOFILE, n) for n in range(3, 3 + 3 * MOST, 3)]
     # Before its first instruction a process may be killed for want of memory.
-    side_by_side(case.name + ": limits of memory, file size and open files", jobs, lambda lane, job: ends_well(
-        case, lane, (signal.SIGKILL, signal.SIGSEGV) if job[2] < 16 * MIB and job[0] == "memory" else (), limits=[(job[1], job[2], job[2])]))
+    side_by_side(case.name + ": limits of memory, file size and open files", jobs,
+                 lambda lane, job: ends_well(
+                     case, lane, (signal.SIGKILL, signal.SIGSEGV) if job[2] < 16 * MIB and
+                     job[0] == "memory" else (), limits=[(job[1], job[2], job[2])]))
 
 
 def signals(case, kill_at):
@@ -82,9 +85,11 @@ def signals(case, kill_at):
     calls = max(map(int, calls_test.content(count).split()))
     step = max(1, calls // MOST)
     jobs = [(n, sig, times) for n in range(1, calls + 1, step) for sig, times in
-            ((signal.SIGTERM, 1), (signal.SIGTERM, 2), (signal.SIGTERM, 1000), (signal.SIGXCPU, 2), (signal.SIGXFSZ, 1000))]
+            ((signal.SIGTERM, 1), (signal.SIGTERM, 2), (signal.SIGTERM, 1000), (signal.SIGXCPU, 2),
+             (signal.SIGXFSZ, 1000))]
     side_by_side("%s: signals at %d calls" % (case.name, calls), jobs, lambda lane, job: ends_well(
-        case, lane, () if job[1] == signal.SIGXFSZ else STOPS, LD_PRELOAD=kill_at, KILL_AT=str(job[0]),
+        case, lane, () if job[1] == signal.SIGXFSZ else STOPS, LD_PRELOAD=kill_at,
+        KILL_AT=str(job[0]),
         KILL_SIGNAL=str(int(job[1])), KILL_TIMES=str(job[2])))
 
 
@@ -93,8 +98,10 @@ def clocks(case, clock):
     def trial(lane, job):
         out = path("out", "%s_%d" % (case.name, lane))
         run = case.run(out, LD_PRELOAD=clock, **job)
-        return case.wrong(run, out, again=True) or ("exit %d: %s" % (run.returncode, run.stderr) if run.returncode else None)
-    side_by_side(case.name + ": a clock that is set by days", [{}, {"CLOCK_BACK": "1"}] * (1 if WANTED else 6), trial)
+        return case.wrong(run, out, again=True) or ("exit %d: %s" % (run.returncode, run.stderr)
+                                                    if run.returncode else None)
+    side_by_side(case.name + ": a clock that is set by days",
+                 [{}, {"CLOCK_BACK": "1"}] * (1 if WANTED else 6), trial)
 
 
 def processor_time():
@@ -104,11 +111,13 @@ def processor_time():
         parameters, *planes = of.ESTIMATES[-1]
         slices, labels = ([list(a) if a.ndim == 3 else [a] for a in planes] + [None])[:2]
         unit, result = path("long_%s.zip" % name), path("long.npz")
-        argv = [tap.TEXCELL, "run", unit, "-o", result, "--device", "cpu", "--threads", "1", "--quiet"]
+        argv = [tap.TEXCELL, "run", unit, "-o", result, "--device", "cpu", "--threads", "1",
+                "--quiet"]
         count, took = 6, 0
         while took < 2:            # seconds of the processor
             count, before = 2 * count, os.times()
-            items = [calls_test.workunit.item("i%d" % i, slices, labels=labels) for i in range(count)]
+            items = [calls_test.workunit.item("i%d" % i, slices, labels=labels)
+                     for i in range(count)]
             calls_test.workunit.write(unit, name, analyses.parameters_of(parameters), items)
             tap.run(argv)
             took = sum(os.times()[2:4]) - sum(before[2:4])
@@ -119,22 +128,28 @@ def processor_time():
             run = tap.run(argv, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_CPU, (1, 20)))
             codes.append(run.returncode)
             said.add(run.stderr.strip())
-        good = codes[-1] == 0 and set(codes[:-1]) == {3} and said <= {"", "texcell: interrupted by signal 24; the same command goes on from here"}
+        good = codes[-1] == 0 and set(codes[:-1]) == {3} and said <= {
+            "", "texcell: interrupted by signal 24; the same command goes on from here"}
         tap.ok(good and os.path.exists(result) and calls_test.content(result) == expected,
-               "%s: a second of processor time a run: done in %d runs" % (name, len(codes)), "%s %s" % (codes, said))
+               "%s: a second of processor time a run: done in %d runs" % (name, len(codes)),
+               "%s %s" % (codes, said))
         if os.path.exists(result):
             os.remove(result)
 
 
 def process_number():
     """What a process of the same number left when it was killed is in nobody's way."""
-    argv = [tap.TEXCELL_WU, "pack", "--analysis", "cellcount", "-o", "w.zip", path("pictures", "a.png")]
+    argv = [tap.TEXCELL_WU, "pack", "--analysis", "cellcount", "-o", "w.zip",
+            path("pictures", "a.png")]
     folder = path("number")
     os.mkdir(folder)
-    run = tap.run(["sh", "-c", "for more in '' -0; do echo half > w.zip.$$$more.tmp; done; exec \"$@\"", "sh"] + argv, cwd=folder)
-    made = calls_test.content(os.path.join(folder, "w.zip")) if os.path.exists(os.path.join(folder, "w.zip")) else b""
+    run = tap.run(["sh", "-c", "for more in '' -0; do echo half > w.zip.$$$more.tmp; done; "
+                   "exec \"$@\"", "sh"] + argv, cwd=folder)
+    made = calls_test.content(os.path.join(folder, "w.zip")) if os.path.exists(
+        os.path.join(folder, "w.zip")) else b""
     again = tap.run(argv, cwd=folder)
-    tap.ok(run.returncode == 0 and again.returncode == 0 and len(made) > 100, "pack: the number of a process that was killed", run.stderr)
+    tap.ok(run.returncode == 0 and again.returncode == 0 and len(made) > 100,
+           "pack: the number of a process that was killed", run.stderr)
 
 
 def driver_and_clock(unit, clock):
@@ -143,9 +158,11 @@ def driver_and_clock(unit, clock):
     if not driver_faults.make_library():
         return
     for back in ({}, {"CLOCK_BACK": "1"}):
-        env = dict(os.environ, POCL_CACHE_DIR=path("pocl"), TEXCELL_OPENCL_LIBRARY=driver_faults.LIBRARY,
+        env = dict(os.environ, POCL_CACHE_DIR=path("pocl"),
+                   TEXCELL_OPENCL_LIBRARY=driver_faults.LIBRARY,
                    FALSE_DRIVER="clBuildProgram:1:hang", LD_PRELOAD=clock, **back)
-        p = subprocess.Popen([tap.TEXCELL, "run", unit, "-o", path("hang.npz"), "--device", "opencl", "--threads", "1"],
+        p = subprocess.Popen([tap.TEXCELL, "run", unit, "-o", path("hang.npz"), "--device",
+                              "opencl", "--threads", "1"],
                              stderr=subprocess.PIPE, universal_newlines=True, env=env)
         time.sleep(2)
         start = time.monotonic()
@@ -155,15 +172,18 @@ def driver_and_clock(unit, clock):
         except subprocess.TimeoutExpired:
             p.kill()
         said = p.communicate()[1]
-        tap.ok(p.returncode == 3 and "interrupted by signal 15" in said, "a driver hangs, the clock is set %s: it ends %.2f s after SIGTERM" %
-               ("back" if back else "forward", time.monotonic() - start), "%d %s" % (p.returncode, said))
+        tap.ok(p.returncode == 3 and "interrupted by signal 15" in said,
+               "a driver hangs, the clock is set %s: it ends %.2f s after SIGTERM" %
+               ("back" if back else "forward", time.monotonic() - start),
+               "%d %s" % (p.returncode, said))
 
 
 def main():
     if tap.sanitized():
         tap.skip("limits and signals", "this build has sanitizers")
         tap.done()
-    kill_at, clock = library("kill_at", "resume", "kill_at.c"), library("clock", "faults", "clock.c")
+    kill_at, clock = (library("kill_at", "resume", "kill_at.c"),
+                      library("clock", "faults", "clock.c"))
     made = calls_test.files()
     for case in calls_test.cases(made):
         if not ONLY.match(case.name) or (case.device and not WANTED) or not case.learn():
@@ -175,7 +195,8 @@ def main():
     if ONLY.match("process"):
         processor_time()
         process_number()
-        if "cellcount" in made and re.search(r"(?<!not )usable", tap.run([tap.TEXCELL, "devices"]).stdout):
+        if "cellcount" in made and re.search(r"(?<!not )usable",
+                                             tap.run([tap.TEXCELL, "devices"]).stdout):
             driver_and_clock(made["cellcount"][0], clock)
     tap.done()
 

@@ -24,7 +24,8 @@ LAUNCH = ("import resource, subprocess, sys\n"
 
 
 def peak(unit, threads):
-    p = tap.run([sys.executable, "-I", "-S", "-c", LAUNCH, tap.TEXCELL, "run", unit, "-o", unit + ".npz",
+    p = tap.run([sys.executable, "-I", "-S", "-c", LAUNCH, tap.TEXCELL, "run", unit, "-o",
+                 unit + ".npz",
                  "--device", "cpu", "--threads", str(threads)])
     if p.returncode != 0:
         raise RuntimeError(p.stderr)
@@ -37,16 +38,20 @@ def check(analysis, numbers, copies, parameters, pixels, labels=None):
 
     def slices(a):
         return a if a is None else list(a) if a.ndim == 3 else [a]
-    workunit.write(unit, analysis, parameters, [item("i%d" % i, slices(pixels), labels=slices(labels)) for i in range(copies)])
+    workunit.write(unit, analysis, parameters,
+                   [item("i%d" % i, slices(pixels), labels=slices(labels)) for i in range(copies)])
     needs = json.loads(tap.run([tap.TEXCELL_WU, "show", "--needs", unit]).stdout)
     title = "%s %s %s, %d items" % (analysis, pixels.shape, " ".join(sorted(parameters)), copies)
     for threads in numbers:
         used = peak(unit, threads)
         plan = needs["memory_bytes"] + threads * needs["thread_bytes"]
         figures = "planned %.1f MiB, used %.1f MiB" % (plan / MIB, used / MIB)
-        tap.ok(used <= plan + STARTER, "%s, %d threads: no more than planned (%s)" % (title, threads, figures))
-    tap.ok(needs["memory_bytes"] <= needs["most_memory_bytes"], "%s: no more than any picture takes" % title, needs)
-    tap.ok(plan <= 3 * used + UNUSED, "%s: not so much that small computers cannot have it" % title, figures)
+        tap.ok(used <= plan + STARTER,
+               "%s, %d threads: no more than planned (%s)" % (title, threads, figures))
+    tap.ok(needs["memory_bytes"] <= needs["most_memory_bytes"],
+           "%s: no more than any picture takes" % title, needs)
+    tap.ok(plan <= 3 * used + UNUSED, "%s: not so much that small computers cannot have it" % title,
+           figures)
 
 
 def main():
@@ -58,7 +63,8 @@ def main():
             check(analysis, (1, 8) if i == 0 or os.environ.get("MEMORY") else (8,), 1, *job)
             if i == 0:
                 check(analysis, (8,), 3, *job)
-    known = [line.split(":")[0] for line in tap.run([tap.TEXCELL, "selftest", "--device", "cpu"]).stdout.splitlines()]
+    known = [line.split(":")[0]
+             for line in tap.run([tap.TEXCELL, "selftest", "--device", "cpu"]).stdout.splitlines()]
     tap.ok(known == analyses.names(), "every analysis is here", known)
     tap.done()
 

@@ -18,13 +18,15 @@ NAME = "mean"
 LINES = {
     "app/analysis/analyses.def": ("ANALYSIS(volume, opencl)\n", "ANALYSIS(%s, opencl)\n" % NAME),
     "README.md": ("| ![](docs/images/voting.png)",
-                  "| | say how bright a picture is | [`%s`](docs/analyses/%s.md) | 0.1 s |\n" % (NAME, NAME))
+                  "| | say how bright a picture is | [`%s`](docs/analyses/%s.md) | 0.1 s |\n" %
+                  (NAME, NAME))
 }
 PLACE = os.path.join(os.path.abspath(tap.BUILD), "new-analysis")     # stays there for the next time
 TREE, BUILD = os.path.join(PLACE, "tree"), os.path.join(PLACE, "build")
-LEFT_OUT = re.compile(r"(build.*|autom4te.cache|__pycache__|\.git|.*\.o|aclocal.m4|configure|configure~|config.h.in~?"
-                      r"|Makefile.in|analyses.inc|texcell-.*\.tar.*)$")
-TESTS = ["analyses_test", "parameters", "validate_forgeries", "validate_honest", "memory_test", "resume_steps",
+LEFT_OUT = re.compile(r"(build.*|autom4te.cache|__pycache__|\.git|.*\.o|aclocal.m4|configure|"
+                      r"configure~|config.h.in~?|Makefile.in|analyses.inc|texcell-.*\.tar.*)$")
+TESTS = ["analyses_test", "parameters", "validate_forgeries", "validate_honest", "memory_test",
+         "resume_steps",
          "assimilate_test", "estimates", "oracle_test", "quality/includes"]
 
 
@@ -32,7 +34,8 @@ def files_of(root):
     found = []
     for folder, folders, files in os.walk(root):
         folders[:] = [f for f in folders if not LEFT_OUT.match(f)]
-        found += [os.path.relpath(os.path.join(folder, f), root) for f in files if not LEFT_OUT.match(f)]
+        found += [os.path.relpath(os.path.join(folder, f), root) for f in files
+                  if not LEFT_OUT.match(f)]
     return found
 
 
@@ -63,7 +66,8 @@ def copy_tree():
                     f.write(text[:at] + line + text[at:])
                 source = edited
             put(source, os.path.join(TREE, name))
-    changed = [f for f in product if not filecmp.cmp(os.path.join(tap.SRC, f), os.path.join(TREE, f), shallow=False)]
+    changed = [f for f in product if not filecmp.cmp(os.path.join(tap.SRC, f),
+                                                     os.path.join(TREE, f), shallow=False)]
     return changed, [f for f in files_of(TREE) if f not in product]
 
 
@@ -77,16 +81,19 @@ def count_files():
     tap.ok(sorted(changed) == sorted(LINES), "two files of the tree are edited", changed)
     for name in changed:
         before, after = lines_of(tap.SRC, name), lines_of(TREE, name)
-        tap.ok(len(after) == len(before) + 1 and [line for line in after if line != LINES[name][1]] == before,
+        tap.ok(len(after) == len(before) + 1 and
+               [line for line in after if line != LINES[name][1]] == before,
                "%s: by one line" % name)
-    own = re.compile(r"(app/analysis/%s/.*|opencl/%s_cl\.c|opencl/kernels/%s\.cl|docs/(?:dev/)?analyses/%s\.md"
-                     r"|tests/analyses/%s\.py|tests/%s_\w+\.py)$" % ((NAME,) * 6))
+    own = re.compile(r"(app/analysis/%s/.*|opencl/%s_cl\.c|opencl/kernels/%s\.cl|docs/(?:dev/"
+                     r")?analyses/%s\.md|tests/analyses/%s\.py|tests/%s_\w+\.py)$" % ((NAME,) * 6))
     tap.ok(new and all(own.match(f) for f in new), "the %d other files are its own" % len(new), new)
 
 
 def command(what, *argv, cwd=BUILD, **env):
-    clean = {k: v for k, v in os.environ.items() if not k.startswith(("MAKE", "MFLAGS", "TEXCELL_", "CMOCKA", "PYTHONPATH"))}
-    p = subprocess.run(argv, cwd=cwd, env=dict(clean, **env), stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+    clean = {k: v for k, v in os.environ.items()
+             if not k.startswith(("MAKE", "MFLAGS", "TEXCELL_", "CMOCKA", "PYTHONPATH"))}
+    p = subprocess.run(argv, cwd=cwd, env=dict(clean, **env), stdout=subprocess.PIPE,
+                       stderr=subprocess.STDOUT,
                        universal_newlines=True, errors="replace")
     return tap.ok(p.returncode == 0, what, p.stdout[-6000:]), p.stdout
 
@@ -94,12 +101,15 @@ def command(what, *argv, cwd=BUILD, **env):
 def build():
     os.makedirs(BUILD, exist_ok=True)
     if not os.path.exists(os.path.join(BUILD, "Makefile")):
-        if not command("autoreconf -i takes it into the build", "autoreconf", "-i", cwd=TREE)[0] or \
-                not command("it is configured", os.path.join(TREE, "configure"), "--without-boinc", "--enable-werror",
+        if not command("autoreconf -i takes it into the build", "autoreconf", "-i",
+                       cwd=TREE)[0] or \
+                not command("it is configured", os.path.join(TREE, "configure"), "--without-boinc",
+                            "--enable-werror",
                             "CFLAGS=-O1")[0]:
             return False
     return command("it builds without a warning", "make", "-j2", "all")[0] and \
-        command("with what tests need", "make", "-j2", "tests/unit/state_of", "tests/texcell_test")[0]
+        command("with what tests need", "make", "-j2", "tests/unit/state_of",
+                "tests/texcell_test")[0]
 
 
 def program(name, *argv):
@@ -108,7 +118,8 @@ def program(name, *argv):
 
 def from_end_to_end():
     """A unit and a stack: packed by hand, computed, validated, stored, exported."""
-    for name in [f for f in ("d.sqlite", "tables", "out") if os.path.lexists(os.path.join(PLACE, f))]:
+    for name in [f for f in ("d.sqlite", "tables", "out")
+                 if os.path.lexists(os.path.join(PLACE, f))]:
         path = os.path.join(PLACE, name)
         shutil.rmtree(path) if os.path.isdir(path) else os.remove(path)
     device = "usable" in re.sub("not usable", "", program("texcell", "devices").stdout)
@@ -122,21 +133,24 @@ def from_end_to_end():
             results.append(f.read())
         for verb in (["check"], ["verify", "--fraction", "1"]):
             v = program("texcell-validate", *verb, "u.zip", "r.npz")
-            tap.ok(v.returncode == 0 and v.stdout.endswith("valid\n"), "%s: texcell-validate %s" % (where, verb[0]), v.stderr)
+            tap.ok(v.returncode == 0 and v.stdout.endswith("valid\n"),
+                   "%s: texcell-validate %s" % (where, verb[0]), v.stderr)
         os.replace(os.path.join(PLACE, "r.npz"), os.path.join(PLACE, "result.npz"))
     if device:
         tap.ok(results[0] == results[1], "the CPU's file and OpenCL's are the same")
     else:
         tap.skip("the CPU's file and OpenCL's are the same", "no usable device")
     r = program("texcell-wu", "export", "result.npz", "-o", "tables")
-    tap.ok(r.returncode == 0 and {"mean", "pixels_below", "pixels_bright"} <= set(header(os.path.join(PLACE, "tables", "*.csv"))),
+    tap.ok(r.returncode == 0 and {"mean", "pixels_below", "pixels_bright"} <=
+           set(header(os.path.join(PLACE, "tables", "*.csv"))),
            "texcell-wu export: a column for the number and two for the vector of an item", r.stderr)
     if not os.path.exists(os.path.join(BUILD, "texcell-assimilate")):
         tap.skip("it is in the data set", "no SQLite")
         return
     r = program("texcell-assimilate", "--db", "d.sqlite", "u.zip", "result.npz")
     e = program("texcell-assimilate", "export", "--db", "d.sqlite", "-o", "out")
-    tap.ok(r.returncode == 0 and e.returncode == 0 and {"mean", "pixels_below", "pixels_bright"} <= set(header(os.path.join(PLACE, "out", "mean_items.csv"))),
+    tap.ok(r.returncode == 0 and e.returncode == 0 and {"mean", "pixels_below", "pixels_bright"} <=
+           set(header(os.path.join(PLACE, "out", "mean_items.csv"))),
            "it is in the data set, and in its export", r.stderr + e.stderr)
 
 
@@ -155,11 +169,14 @@ def main():
     if build():
         from_end_to_end()
         tests = " ".join("tests/%s.py" % t for t in TESTS)
-        good, said = command("every test over each analysis takes it", "make", "check", "check_PROGRAMS=", "TESTS=" + tests,
+        good, said = command("every test over each analysis takes it", "make", "check",
+                             "check_PROGRAMS=", "TESTS=" + tests,
                              TEXCELL_ANALYSIS=NAME)
         points = [line for line in said.splitlines() if re.match(r"(PASS|FAIL|ERROR|SKIP): ", line)]
-        tap.ok(good and len(points) > 200 and not [p for p in points if p.startswith(("FAIL", "ERROR"))],
-               "%d points" % len(points), "\n".join(p for p in points if p.startswith(("FAIL", "ERROR"))))
+        tap.ok(good and len(points) > 200 and
+               not [p for p in points if p.startswith(("FAIL", "ERROR"))],
+               "%d points" % len(points),
+               "\n".join(p for p in points if p.startswith(("FAIL", "ERROR"))))
     tap.done()
 
 

@@ -31,11 +31,13 @@ LEVEL_SET = {"target": 180, "epsilon": 50, "iterations": 300, "alpha": 0.1,
 
 
 def run(analysis, parameters, image, *options):
-    items = [workunit.item(name, list(image) if image.ndim == 3 else [image]) for name in ("one", "two")]
+    items = [workunit.item(name, list(image) if image.ndim == 3 else [image])
+             for name in ("one", "two")]
     workunit.write(UNIT, analysis, parameters, items)
     if os.path.exists(OUT):
         os.remove(OUT)
-    r = tap.run([tap.TEXCELL, "run", UNIT, "-o", OUT, "--device", "cpu", "--threads", "1", *options])
+    r = tap.run([tap.TEXCELL, "run", UNIT, "-o", OUT, "--device", "cpu", "--threads", "1",
+                 *options])
     tap.ok(r.returncode == 0 and os.path.exists(OUT), "%s runs" % analysis, r.stderr)
     return r.stderr
 
@@ -54,13 +56,17 @@ def told(name, words, analysis, parameters, image):
     said = run(analysis, parameters, image)
     lines = [line for line in said.splitlines() if ": note: " in line]
     tap.ok(len(lines) == 2 and all(word in line for line in lines for word in words)
-           and lines[0].startswith("texcell: one: ") and lines[1].startswith("texcell: two: "), name, said)
+           and lines[0].startswith("texcell: one: ") and lines[1].startswith("texcell: two: "),
+           name, said)
     shown = tap.run([tap.TEXCELL_WU, "show", OUT]).stdout.partition("\nnotes\n")[2].splitlines()
-    tap.ok(shown == ["    " + line[len("texcell: "):].replace(": note: ", ": ") for line in lines], name + ": show says it too", shown)
+    tap.ok(shown == ["    " + line[len("texcell: "):].replace(": note: ", ": ") for line in lines],
+           name + ": show says it too", shown)
     page = report()
     notes = [line.partition(": note: ")[2] for line in lines]
-    tap.ok([page.count(note) for note in notes] == [4, 4] and len(set(notes)) == 1 and page.count("<strong>Note:</strong>") == 2 and
-           page.count("<strong class=wrong>wrong?</strong>") == 2, name + ": so does the page, with each item and before them", page[:3000])
+    tap.ok([page.count(note) for note in notes] == [4, 4] and len(set(notes)) == 1 and
+           page.count("<strong>Note:</strong>") == 2 and
+           page.count("<strong class=wrong>wrong?</strong>") == 2,
+           name + ": so does the page, with each item and before them", page[:3000])
     said = run(analysis, parameters, image, "--quiet")
     tap.ok(said == "", name + ": not with --quiet", said)
 
@@ -69,9 +75,11 @@ def silent(name, analysis, parameters, image):
     said = run(analysis, parameters, image)
     tap.ok(": note: " not in said, name, said)
     shown = tap.run([tap.TEXCELL_WU, "show", OUT])
-    tap.ok(shown.returncode == 0 and "\nnotes" not in shown.stdout, name + ": nor does show", shown.stdout)
+    tap.ok(shown.returncode == 0 and "\nnotes" not in shown.stdout, name + ": nor does show",
+           shown.stdout)
     page = report()
-    tap.ok("Note:" not in page and "Notes" not in page and "<h2>Pictures</h2>" in page, name + ": nor does the page")
+    tap.ok("Note:" not in page and "Notes" not in page and "<h2>Pictures</h2>" in page,
+           name + ": nor does the page")
 
 
 def cells():
@@ -79,30 +87,43 @@ def cells():
     silent("cells are found", "cellcount", count, SPOTS)
     silent("by Otsu's threshold", "cellcount", {}, SPOTS)
     told("no cells", ["no cells", "polarity"], "cellcount", count, FLAT)
-    told("none that are large enough", ["no cells", "min_area"], "cellcount", dict(count, min_area=500), SPOTS)
-    told("everything is a cell", ["whole picture", "polarity=bright"], "cellcount", {"threshold": 220}, SPOTS)
-    told("everything is a cell, with labels", ["whole picture"], "cellcount", {"threshold": 220, "labels": True}, SPOTS)
+    told("none that are large enough", ["no cells", "min_area"], "cellcount",
+         dict(count, min_area=500), SPOTS)
+    told("everything is a cell", ["whole picture", "polarity=bright"], "cellcount",
+         {"threshold": 220}, SPOTS)
+    told("everything is a cell, with labels", ["whole picture"], "cellcount",
+         {"threshold": 220, "labels": True}, SPOTS)
     specks = FLAT.copy()
     specks[2:30:4, 2:40:4] = 40                       # seventy of a pixel
-    told("specks", ["most of the 70 regions have fewer than 9 pixels", "min_area (now 1)", "smooth (now 0)"], "cellcount", count, specks)
+    told("specks", ["most of the 70 regions have fewer than 9 pixels", "min_area (now 1)",
+                    "smooth (now 0)"], "cellcount", count, specks)
     few = np.where(np.arange(40) < 20, specks, FLAT).astype(np.uint8)[:16]
     few[2, 2] = 200
     silent("nineteen specks", "cellcount", count, few)
     tiles = np.kron((np.indices((14, 20)) % 2 == 0).all(axis=0), np.ones((4, 4)))
     tiles = np.where(tiles > 0, 40, 200).astype(np.uint8)                  # squares of 16 pixels
-    told("cells that min_area cuts through", ["have less than twice min_area (now 10)", "a smaller --param min_area"], "cellcount", dict(count, min_area=10), tiles)
+    told("cells that min_area cuts through",
+         ["have less than twice min_area (now 10)", "a smaller --param min_area"], "cellcount",
+         dict(count, min_area=10), tiles)
     silent("cells far above min_area", "cellcount", dict(count, min_area=4), tiles)
-    told("min_area that leaves few cells", ["most of the 4 regions have less than twice min_area"], "cellcount", dict(count, min_area=10), tiles[:16, :16])
+    told("min_area that leaves few cells", ["most of the 4 regions have less than twice min_area"],
+         "cellcount", dict(count, min_area=10), tiles[:16, :16])
     slope = np.tile(np.arange(40, dtype=np.uint8), (30, 1))
-    told("half of the picture", ["one region covers most of the picture"], "cellcount", {"threshold": 19, "labels": True}, slope)
-    told("a quarter of it, from edge to edge", ["reaches across it"], "cellcount", {"threshold": 29, "polarity": "bright", "labels": True}, slope)
-    silent("one large cell", "cellcount", {"threshold": 100}, np.where(np.hypot(*np.mgrid[-15:15, -20:20]) < 12, 40, 200).astype(np.uint8))
+    told("half of the picture", ["one region covers most of the picture"], "cellcount",
+         {"threshold": 19, "labels": True}, slope)
+    told("a quarter of it, from edge to edge", ["reaches across it"], "cellcount",
+         {"threshold": 29, "polarity": "bright", "labels": True}, slope)
+    silent("one large cell", "cellcount", {"threshold": 100},
+           np.where(np.hypot(*np.mgrid[-15:15, -20:20]) < 12, 40, 200).astype(np.uint8))
     specks[0:8] = 200
-    for x in range(0, 40, 4):                         # as many of nine and more, between them a line
-        specks[0:3, x:x + 3] = specks[4:7, x:x + 3] = specks[8:11, x:x + 3] = specks[12:15, x:x + 3] = 40
+    for x in range(0, 40, 4):  # as many of nine and more, between them a line
+        specks[0:3, x:x + 3] = specks[4:7, x:x + 3] = specks[8:11,
+                                                             x:x + 3] = specks[12:15, x:x + 3] = 40
     silent("fewer specks than cells", "cellcount", count, specks)
-    told("a picture but for a pixel", ["one region covers most of the picture", "polarity=bright"], "cellcount",
-         {"threshold": 220, "labels": True}, np.where(np.arange(1200).reshape(30, 40) == 7, 255, FLAT).astype(np.uint8))
+    told("a picture but for a pixel", ["one region covers most of the picture", "polarity=bright"],
+         "cellcount",
+         {"threshold": 220, "labels": True},
+         np.where(np.arange(1200).reshape(30, 40) == 7, 255, FLAT).astype(np.uint8))
 
 
 def votes():
@@ -112,22 +133,30 @@ def votes():
 
 def volumes():
     silent("a cell in a stack", "volume", {"membrane": 200}, HOLLOW)
-    told("no membrane", ["no voxel is membrane", "a smaller --param membrane (now 252)"], "volume", {"membrane": 252}, HOLLOW)
-    told("all is membrane", ["every voxel is membrane", "a larger --param membrane (now 5)"], "volume", {"membrane": 5}, HOLLOW)
-    told("a stack of one grey value", ["no cells: all voxels have the same grey value"], "volume", {}, HOLLOW * 0 + 90)
-    told("all cells left out", ["left out by", "min_voxels"], "volume", {"membrane": 200, "min_voxels": 5000}, HOLLOW)
+    told("no membrane", ["no voxel is membrane", "a smaller --param membrane (now 252)"], "volume",
+         {"membrane": 252}, HOLLOW)
+    told("all is membrane", ["every voxel is membrane", "a larger --param membrane (now 5)"],
+         "volume", {"membrane": 5}, HOLLOW)
+    told("a stack of one grey value", ["no cells: all voxels have the same grey value"], "volume",
+         {}, HOLLOW * 0 + 90)
+    told("all cells left out", ["left out by", "min_voxels"], "volume",
+         {"membrane": 200, "min_voxels": 5000}, HOLLOW)
     noise = np.random.default_rng(3).integers(50, 90, (12, 40, 40)).astype(np.uint8)
-    told("a watershed of noise", ["cells have fewer than 27 voxels", "smooth (now 0)", "min_voxels (now 1)"], "volume", {"method": "watershed"}, noise)
+    told("a watershed of noise", ["cells have fewer than 27 voxels", "smooth (now 0)",
+                                  "min_voxels (now 1)"], "volume", {"method": "watershed"}, noise)
     hole = HOLLOW.copy()
     hole[3, 9, :8] = 10
-    told("a gap in the membrane", ["connected with the outside", "repair", "method=watershed --param smooth=1.5"], "volume", {"membrane": 200}, hole)
+    told("a gap in the membrane",
+         ["connected with the outside", "repair", "method=watershed --param smooth=1.5"], "volume",
+         {"membrane": 200}, hole)
 
 
 def level_sets():
     spot = np.where(SPOTS == 40, 180, 40).astype(np.uint8)
     silent("a level set that finds a spot", "levelset", LEVEL_SET, spot)
     told("one that vanishes", ["vanished", "--param target"], "levelset", LEVEL_SET, FLAT * 0)
-    told("one that fills everything", ["fills everything", "--param epsilon"], "levelset", LEVEL_SET, FLAT)
+    told("one that fills everything", ["fills everything", "--param epsilon"], "levelset",
+         LEVEL_SET, FLAT)
 
 
 def textures():
@@ -141,7 +170,8 @@ def textures():
     halves[:, :19], halves[:, 19:21] = 0, 100
     mask = np.zeros((30, 40), np.uint8)
     mask[:, 3:15] = mask[:, 25:37] = 1
-    workunit.write(UNIT, "glcm", dict(GLCM, roi={"type": "mask"}), [workunit.item("one", [halves], [mask])])
+    workunit.write(UNIT, "glcm", dict(GLCM, roi={"type": "mask"}),
+                   [workunit.item("one", [halves], [mask])])
     r = tap.run([tap.TEXCELL, "run", UNIT, "-o", OUT, "--device", "cpu"])
     tap.ok(r.returncode == 0 and ": note: " not in r.stderr, "flat windows of two levels", r.stderr)
 
@@ -150,18 +180,26 @@ def starts():
     """Refused when packing, where it can be known, and by run as well."""
     picture = save("p.png", SPOTS)
     for name, words, init in (
-            ("a box that is the picture", "fills the whole picture", "{\"type\":\"box\",\"x0\":0,\"y0\":0,\"x1\":40,\"y1\":30}"),
-            ("a ball around the picture", "fills the whole picture", "{\"type\":\"ball\",\"cx\":19.5,\"cy\":14.5,\"r\":24.4}"),
-            ("a ball beside the picture", "no voxel inside", "{\"type\":\"ball\",\"cx\":45,\"cy\":10,\"r\":5.9}"),
-            ("a ball between the voxels", "no voxel inside", "{\"type\":\"ball\",\"cx\":7.5,\"cy\":8.5,\"r\":0.7}"),
-            ("a ball but for the corners", None, "{\"type\":\"ball\",\"cx\":19.5,\"cy\":14.5,\"r\":24.2}"),
-            ("a ball that reaches a voxel", None, "{\"type\":\"ball\",\"cx\":45,\"cy\":10,\"r\":6}")):
+            ("a box that is the picture", "fills the whole picture",
+             "{\"type\":\"box\",\"x0\":0,\"y0\":0,\"x1\":40,\"y1\":30}"),
+            ("a ball around the picture", "fills the whole picture",
+             "{\"type\":\"ball\",\"cx\":19.5,\"cy\":14.5,\"r\":24.4}"),
+            ("a ball beside the picture", "no voxel inside",
+             "{\"type\":\"ball\",\"cx\":45,\"cy\":10,\"r\":5.9}"),
+            ("a ball between the voxels", "no voxel inside",
+             "{\"type\":\"ball\",\"cx\":7.5,\"cy\":8.5,\"r\":0.7}"),
+            ("a ball but for the corners", None,
+             "{\"type\":\"ball\",\"cx\":19.5,\"cy\":14.5,\"r\":24.2}"),
+            ("a ball that reaches a voxel", None,
+             "{\"type\":\"ball\",\"cx\":45,\"cy\":10,\"r\":6}")):
         if os.path.exists(UNIT):
             os.remove(UNIT)
-        r = tap.run([tap.TEXCELL_WU, "pack", "--analysis", "levelset", "--param", "target=180", "--param", "epsilon=50",
+        r = tap.run([tap.TEXCELL_WU, "pack", "--analysis", "levelset", "--param", "target=180",
+                     "--param", "epsilon=50",
                      "--param", "iterations=1", "--param", "init=" + init, "-o", UNIT, picture])
         good = (r.returncode == 0 and os.path.exists(UNIT) if words is None else
-                r.returncode == 2 and "p.png" in r.stderr and words in r.stderr and not os.path.exists(UNIT))
+                r.returncode == 2 and "p.png" in r.stderr and words in r.stderr and
+                not os.path.exists(UNIT))
         tap.ok(good, "packing with " + name, r.stderr)
 
 
@@ -179,36 +217,50 @@ def packed(name, analysis, parameters, image, words, mask=None, bad=False, *opti
     args = [a for k, v in parameters.items() for a in ("--param", "%s=%s" % (k, json.dumps(v)))]
     if mask is not None:
         args += ["--mask", save("m.png", mask)]
-    r = tap.run([tap.TEXCELL_WU, "pack", "--analysis", analysis, *args, *options, "-o", UNIT, picture])
+    r = tap.run([tap.TEXCELL_WU, "pack", "--analysis", analysis, *args, *options, "-o", UNIT,
+                 picture])
     lines = r.stderr.splitlines()
-    good = lines == [] if not words else len(lines) == 1 + ("--skip-bad" in options) and all(w in lines[0] for w in words) and "q.png: " in lines[0]
-    tap.ok(r.returncode == (2 if bad else 0) and good and os.path.exists(UNIT) != bad, name, r.stderr)
+    good = lines == [] if not words else len(lines) == 1 + ("--skip-bad" in options) and all(
+        w in lines[0] for w in words) and "q.png: " in lines[0]
+    tap.ok(r.returncode == (2 if bad else 0) and good and os.path.exists(UNIT) != bad, name,
+           r.stderr)
 
 
 def pixels():
     """What can be known when the pixels are read to be packed."""
-    sliver = ["greys are 0 to 235 of 16 bits", "1 of 64 levels", "--param range=image", "range=[lo,hi]"]
+    sliver = ["greys are 0 to 235 of 16 bits", "1 of 64 levels", "--param range=image",
+              "range=[lo,hi]"]
     packed("packing a sliver of 16 bits", "glcm", GLCM, SLIVER, sliver)
     packed("the same with a range", "glcm", dict(GLCM, range=[0, 235]), SLIVER, [])
     packed("the same with the picture's range", "glcm", dict(GLCM, range="image"), SLIVER, [])
-    packed("12 bits in 16", "glcm", GLCM, (SLIVER * 17).astype(np.uint16), ["0 to 3995", "4 of 64 levels", "range"])
-    packed("13 bits in 16", "glcm", GLCM, np.minimum(SLIVER * 35, 8191).astype(np.uint16), ["8 of 64 levels"])
+    packed("12 bits in 16", "glcm", GLCM, (SLIVER * 17).astype(np.uint16),
+           ["0 to 3995", "4 of 64 levels", "range"])
+    packed("13 bits in 16", "glcm", GLCM, np.minimum(SLIVER * 35, 8191).astype(np.uint16),
+           ["8 of 64 levels"])
     packed("15 bits in 16", "glcm", GLCM, (SLIVER * 139).astype(np.uint16), [])
-    packed("a range much wider than the greys", "glcm", dict(GLCM, range=[100, 2000]), SLIVER, ["0 to 235", "5 of 64 levels"])
+    packed("a range much wider than the greys", "glcm", dict(GLCM, range=[100, 2000]), SLIVER,
+           ["0 to 235", "5 of 64 levels"])
     packed("a flat picture, for which no range helps", "glcm", GLCM, FLAT, [])
-    packed("colours", "glcm", GLCM, np.dstack([SLIVER % 9 + 50, SLIVER % 9 + 90, SLIVER % 9 + 40]).astype(np.uint8), ["60 to 68 of 8 bits", "range"])
+    packed("colours", "glcm", GLCM,
+           np.dstack([SLIVER % 9 + 50, SLIVER % 9 + 90, SLIVER % 9 + 40]).astype(np.uint8),
+           ["60 to 68 of 8 bits", "range"])
     start = dict(target=180, epsilon=50, iterations=1, init={"type": "mask"})
     mask = np.full((30, 40), 255, np.uint8)
     for text, options in (("", []), (", left out", ["--skip-bad"])):
-        packed("a mask that fills the picture" + text, "levelset", start, SPOTS, ["fills the whole picture"], mask, True, *options)
-        packed("a mask with nothing in it" + text, "levelset", start, SPOTS, ["no voxel inside"], mask * 0, True, *options)
+        packed("a mask that fills the picture" + text, "levelset", start, SPOTS,
+               ["fills the whole picture"], mask, True, *options)
+        packed("a mask with nothing in it" + text, "levelset", start, SPOTS, ["no voxel inside"],
+               mask * 0, True, *options)
     mask[29, 39] = 0
     packed("a mask but for a pixel", "levelset", start, SPOTS, [], mask)
-    packed("a mask that fills the picture of a texture", "glcm", dict(GLCM, roi={"type": "mask"}), SPOTS, ["inside everywhere"], mask | 1)
-    workunit.write(os.path.join(FOLDER, "v"), "levelset", start, [workunit.item("one", [SPOTS], [mask | 1])])
+    packed("a mask that fills the picture of a texture", "glcm", dict(GLCM, roi={"type": "mask"}),
+           SPOTS, ["inside everywhere"], mask | 1)
+    workunit.write(os.path.join(FOLDER, "v"), "levelset", start,
+                   [workunit.item("one", [SPOTS], [mask | 1])])
     r = tap.run([tap.TEXCELL, "run", "v", "-o", "v.npz", "--device", "cpu", "--quiet"], cwd=FOLDER)
-    tap.ok(r.returncode == 2 and r.stderr == 'texcell: error: v: item "one": parameters.init: fills the whole picture, there is '
-           'no interface; make it smaller\n', "a short name of a file stands before its message", r.stderr)
+    tap.ok(r.returncode == 2 and r.stderr == 'texcell: error: v: item "one": parameters.init: '
+           'fills the whole picture, there is no interface; make it smaller\n',
+           "a short name of a file stands before its message", r.stderr)
 
 
 def files():
@@ -220,10 +272,12 @@ def files():
     def said(*words):
         return tap.run([tap.TEXCELL_WU, "pack", "-o", UNIT, "--analysis", *words])
     r = said("cellcount", "--spacing", "0.3,0.3", picture)
-    tap.ok(r.returncode == 0 and "cal.tif: says that a pixel is 0.5, 0.5 micrometres (y, x), but --spacing says 0.3, 0.3" in r.stderr,
+    tap.ok(r.returncode == 0 and "cal.tif: says that a pixel is 0.5, 0.5 micrometres (y, x), but "
+           "--spacing says 0.3, 0.3" in r.stderr,
            "a calibration that differs is told", r.stderr)
     shown = tap.run([tap.TEXCELL_WU, "show", UNIT]).stdout
-    tap.ok("pixel 0.3, 0.3 um" in shown and "on one core" in shown, "what was given counts; show says how long", shown)
+    tap.ok("pixel 0.3, 0.3 um" in shown and "on one core" in shown,
+           "what was given counts; show says how long", shown)
     r = said("cellcount", "--spacing", "0.5,0.5", picture)
     tap.ok(r.returncode == 0 and r.stderr == "", "one that does not differ is not", r.stderr)
     r = said("volume", "--stack", "--param", "membrane=100", times)
@@ -234,20 +288,29 @@ def files():
 def few_greys():
     """Said by pack, marked on the page; how many greys there are does not count, but how far apart
     they are."""
-    greys, few = np.digitize(np.arange(1200).reshape(30, 40) % 90, (30, 60)).astype(np.uint16), os.path.join(FOLDER, "few.tif")
+    greys, few = (np.digitize(np.arange(1200).reshape(30, 40) % 90, (30, 60)).astype(np.uint16),
+                  os.path.join(FOLDER, "few.tif"))
     colours = np.dstack([greys.astype(np.uint8)] * 3)
     for title, analysis, picture, words, said in (
-            ("16 bits", "cellcount", greys, [], True), ("8 bits", "voting", greys.astype(np.uint8), ["--param", "radius=4"], True),
-            ("colours", "cellcount", colours, [], True), ("a stack", "volume", np.stack([greys] * 4), ["--spacing", "1,1,1", "--param", "membrane=1"], True),
-            ("spread", "cellcount", greys, ["--scale", "0,2"], False), ("three that are apart", "cellcount", greys * 100, [], False),
-            ("one", "cellcount", greys * 0, [], False), ("enough", "cellcount", greys * 8, [], False)):
+            ("16 bits", "cellcount", greys, [], True),
+            ("8 bits", "voting", greys.astype(np.uint8), ["--param", "radius=4"], True),
+            ("colours", "cellcount", colours, [], True),
+            ("a stack", "volume", np.stack([greys] * 4),
+             ["--spacing", "1,1,1", "--param", "membrane=1"], True),
+            ("spread", "cellcount", greys, ["--scale", "0,2"], False),
+            ("three that are apart", "cellcount", greys * 100, [], False),
+            ("one", "cellcount", greys * 0, [], False),
+            ("enough", "cellcount", greys * 8, [], False)):
         tifffile.imwrite(few, picture, photometric="rgb" if title == "colours" else "minisblack")
-        r = tap.run([tap.TEXCELL_WU, "analyse", "--defaults", "--analysis", analysis, *words, "-o", os.path.join(FOLDER, title), few])
+        r = tap.run([tap.TEXCELL_WU, "analyse", "--defaults", "--analysis", analysis, *words, "-o",
+                     os.path.join(FOLDER, title), few])
         with open(os.path.join(FOLDER, title, "report.html"), encoding="utf-8") as f:
             page = f.read()
-        tap.ok(r.returncode == 0 and ("greys are 0 to 2 alone" in r.stderr) == said and ("--scale 0,2 spreads" in r.stderr) == said,
+        tap.ok(r.returncode == 0 and ("greys are 0 to 2 alone" in r.stderr) == said and
+               ("--scale 0,2 spreads" in r.stderr) == said,
                "few greys: " + title, r.stderr)
-        tap.ok(("<strong class=look>look</strong> <small>its greys are 0 to 2" in page) == (said and "class=wrong" not in page),
+        tap.ok(("<strong class=look>look</strong> <small>its greys are 0 to 2" in page) ==
+               (said and "class=wrong" not in page),
                "and its mark", page[-2000:])
 
 
@@ -257,11 +320,13 @@ def few_levels():
     names = [os.path.join(FOLDER, "texture%d.tif" % i) for i in range(2)]
     for name, picture in zip(names, (greys, greys // 20)):
         tifffile.imwrite(name, picture)
-    r = tap.run([tap.TEXCELL_WU, "analyse", "--analysis", "glcm", "-o", os.path.join(FOLDER, "levels"), *names])
+    r = tap.run([tap.TEXCELL_WU, "analyse", "--analysis", "glcm", "-o",
+                 os.path.join(FOLDER, "levels"), *names])
     with open(os.path.join(FOLDER, "levels", "report.html"), encoding="utf-8") as f:
         page = f.read()
     said = "its greys are 0 to 9 of 8 bits"
-    tap.ok(r.returncode == 0 and said in r.stderr and page.count("<strong class=look>look</strong> <small>" + said) == page.count("class=look>") == 1,
+    tap.ok(r.returncode == 0 and said in r.stderr and page.count(
+        "<strong class=look>look</strong> <small>" + said) == page.count("class=look>") == 1,
            "few levels: said, and marked", r.stderr)
 
 
@@ -277,7 +342,8 @@ def ragged():
     rng = np.random.default_rng(47)
     y, x = np.mgrid[:160, :160]
     pictures = {"discs": ((y % 40 - 20) ** 2 + (x % 40 - 20) ** 2 < 150) * 200.}
-    pictures["crosses"] = ((abs(y % 40 - 20) < 4) ^ (abs(x % 40 - 20) < 4)) * (abs(y % 40 - 20) + abs(x % 40 - 20) < 16) * 200.
+    pictures["crosses"] = ((abs(y % 40 - 20) < 4) ^ (abs(x % 40 - 20) < 4)) * (
+        abs(y % 40 - 20) + abs(x % 40 - 20) < 16) * 200.
     for sigma in (1.5, 2, 3, 4, 5, 6):
         noise = ndimage.gaussian_filter(rng.normal(0, 1, y.shape), sigma)
         pictures["noise%g" % sigma] = (noise > 1.2 * noise.std()) * 200.
@@ -285,20 +351,24 @@ def ragged():
     os.mkdir(folder)
     for name, picture in pictures.items():
         tifffile.imwrite(os.path.join(folder, name + ".tif"), picture.astype(np.uint8))
-    r = tap.run([tap.TEXCELL_WU, "analyse", "--defaults", "--analysis", "cellcount", "--param", "polarity=bright", "--param", "threshold=100",
+    r = tap.run([tap.TEXCELL_WU, "analyse", "--defaults", "--analysis", "cellcount", "--param",
+                 "polarity=bright", "--param", "threshold=100",
                  "--param", "labels=true", "-o", out, folder])
     with open(os.path.join(out, "report.html"), encoding="utf-8") as f:
         rows = re.findall(r"<tr data-image=.*?</tr>", f.read(), re.S)
-    marked = sorted(re.search(r">([a-z0-9.]+)</a>", row).group(1) for row in rows if "outlines are ragged" in row)
+    marked = sorted(re.search(r">([a-z0-9.]+)</a>", row).group(1) for row in rows
+                    if "outlines are ragged" in row)
     expected = []
     with np.load(os.path.join(out, "result.npz")) as npz:
         for name in pictures:
             shares = [share_of_hull(p) for p in measure.regionprops(npz["labels_" + name])]
             if len(shares) >= 8 and 2 * sum(s < .92 for s in shares) > len(shares):
                 expected.append(name)
-    tap.ok(r.returncode == 0 and marked == sorted(expected) and "crosses" in marked and "discs" not in marked and len(marked) < len(pictures) - 1,
+    tap.ok(r.returncode == 0 and marked == sorted(expected) and "crosses" in marked and
+           "discs" not in marked and len(marked) < len(pictures) - 1,
            "ragged outlines are marked, as by their hulls", (marked, expected, r.stderr))
-    tap.ok("note: %d of %d images: most outlines are ragged" % (len(marked), len(pictures)) in r.stderr, "and told in the terminal", r.stderr)
+    tap.ok("note: %d of %d images: most outlines are ragged" %
+           (len(marked), len(pictures)) in r.stderr, "and told in the terminal", r.stderr)
 
 
 def objects():
@@ -308,7 +378,8 @@ def objects():
         picture = rng.integers(0, 200, shape, dtype=np.uint8)
         good, tiles = np.zeros(shape, np.uint8), np.zeros(shape, np.uint8)
         for i in range(24):
-            box = (..., slice(i // 6 * 12 + 2, i // 6 * 12 + 9), slice(i % 6 * 10 + 1, i % 6 * 10 + 8))
+            box = (..., slice(i // 6 * 12 + 2, i // 6 * 12 + 9),
+                   slice(i % 6 * 10 + 1, i % 6 * 10 + 8))
             good[box] = 1 + i
             tiles[..., i // 6 * 12:i // 6 * 12 + 12, i % 6 * 10:i % 6 * 10 + 10] = 1 + i
         good[[0, -1]] *= len(shape) == 2

@@ -6,9 +6,11 @@ plain chain: Gaussian of 1, Otsu's threshold, holes filled, the watershed of the
 h-maxima.
 
   nuclei.py            every seventh picture of each kind: mean F1 of at least 0.7
-  nuclei.py all        all pictures of each kind, and scikit-image; how far counts are off by their marks
+  nuclei.py all        all pictures of each kind, and scikit-image; how far counts are off by their
+                       marks
   nuclei.py all FOLDER of this folder, which has a folder for each kind: ID.png and ID_truth.png
-  nuclei.py voting     [FOLDER] points by voting, each of a nucleus if within the radius of its centre: F1, of all pictures"""
+  nuclei.py voting     [FOLDER] points by voting, each of a nucleus if within the radius of its
+                       centre: F1, of all pictures"""
 import csv
 import os
 import shutil
@@ -18,7 +20,9 @@ import numpy as np
 
 import tap
 
-KINDS = {"fluo256": True, "fluo360": True, "fluo520": True, "tissue": True, "he256": False, "bf1024": False}     # bright?
+# bright?
+KINDS = {"fluo256": True, "fluo360": True, "fluo520": True, "tissue": True, "he256": False,
+         "bf1024": False}
 FOLDER = tap.scratch()
 
 
@@ -28,13 +32,15 @@ def read(path):
 
 
 def pictures(folder, kind):
-    return sorted(f[:-4] for f in os.listdir(os.path.join(folder, kind)) if f.endswith(".png") and "_truth" not in f)
+    return sorted(f[:-4] for f in os.listdir(os.path.join(folder, kind)) if f.endswith(".png") and
+                  "_truth" not in f)
 
 
 def f1(labels, truth):
     """Pairs that overlap by more than half are one to one by themselves."""
     n, m = int(labels.max()), int(truth.max())
-    both = np.bincount(truth.astype(np.int64).ravel() * (n + 1) + labels.ravel(), minlength=(n + 1) * (m + 1)).reshape(m + 1, n + 1)
+    both = np.bincount(truth.astype(np.int64).ravel() * (n + 1) + labels.ravel(),
+                       minlength=(n + 1) * (m + 1)).reshape(m + 1, n + 1)
     of_truth, of_labels = both.sum(axis=1)[1:, None], both.sum(axis=0)[None, 1:]
     inside = both[1:, 1:]
     pairs = int((3 * inside > of_truth + of_labels).sum())
@@ -46,13 +52,16 @@ def analysed(folder, kind, names, *args, analysis="cellcount"):
     out = os.path.join(FOLDER, analysis, kind)
     os.makedirs(os.path.dirname(out), exist_ok=True)
     shutil.rmtree(out, True)
-    r = tap.run([tap.TEXCELL_WU, "analyse", "--analysis", analysis, "--device", "cpu", *args, "-o", out] +
+    r = tap.run([tap.TEXCELL_WU, "analyse", "--analysis", analysis, "--device", "cpu", *args, "-o",
+                 out] +
                 [os.path.join(folder, kind, n + ".png") for n in names])
     if r.returncode != 0:
         raise RuntimeError(r.stderr)
-    suggested = " ".join(s.strip()[8:] for s in r.stderr.splitlines() if s.startswith("    --param "))
+    suggested = " ".join(s.strip()[8:] for s in r.stderr.splitlines()
+                         if s.startswith("    --param "))
     with np.load(os.path.join(out, "result.npz")) as z:
-        return {n: z["labels_" + n] for n in names} if analysis == "cellcount" else dict(z), suggested
+        return ({n: z["labels_" + n] for n in names} if analysis == "cellcount" else dict(z),
+                suggested)
 
 
 def plain(picture, bright):
@@ -63,7 +72,8 @@ def plain(picture, bright):
     mask = smooth > filters.threshold_otsu(smooth)
     mask = ndimage.binary_fill_holes(mask if bright else ~mask)
     distance = ndimage.distance_transform_edt(mask)
-    return segmentation.watershed(-distance, measure.label(morphology.h_maxima(distance, 1)), mask=mask)
+    return segmentation.watershed(-distance, measure.label(morphology.h_maxima(distance, 1)),
+                                  mask=mask)
 
 
 def scores(folder, some, peer=True):
@@ -79,9 +89,11 @@ def scores(folder, some, peer=True):
                 mark = "several cells each" if "several cells each" in row["why"] else row["mark"]
                 marks.setdefault(mark, []).append(abs(int(row["count"]) - true) > 0.15 * true)
         own = np.mean([f1(labels[n], truth[n]) for n in names])
-        other = np.mean([f1(plain(read(os.path.join(folder, kind, n + ".png")), bright), truth[n]) for n in names]) if peer else np.nan
+        other = np.mean([f1(plain(read(os.path.join(folder, kind, n + ".png")), bright), truth[n])
+                         for n in names]) if peer else np.nan
         out[kind] = own, other
-        tap.note("%-8s %2d pictures: F1 %.3f, scikit-image %.3f; %s" % (kind, len(names), own, other, suggested))
+        tap.note("%-8s %2d pictures: F1 %.3f, scikit-image %.3f; %s" % (kind, len(names), own,
+                                                                        other, suggested))
     out["mean"] = tuple(np.mean(list(out.values()), axis=0))
     for mark, off in sorted(marks.items()):
         tap.note("%s: of %d counts %d are off by more than 15 %%" % (mark, len(off), sum(off)))
@@ -106,9 +118,12 @@ def voting(folder):
         names = pictures(folder, kind)
         out, suggested = analysed(folder, kind, names, analysis="voting")
         points = [out["point"][out["point_item"] == k] for k in range(len(names))]
-        means.append(np.mean([f1_of_points(p, read(os.path.join(folder, kind, n + "_truth.png"))) for p, n in zip(points, names)]))
-        tap.note("%-8s %2d pictures: F1 of points %.3f; %s" % (kind, len(names), means[-1], suggested))
-    tap.ok(np.mean(means) >= 0.8, "voting, with no parameter given: mean F1 of points of at least 0.8", "%.3f" % np.mean(means))
+        means.append(np.mean([f1_of_points(p, read(os.path.join(folder, kind, n + "_truth.png")))
+                              for p, n in zip(points, names)]))
+        tap.note("%-8s %2d pictures: F1 of points %.3f; %s" % (kind, len(names), means[-1],
+                                                               suggested))
+    tap.ok(np.mean(means) >= 0.8, "voting, with no parameter given: mean F1 of points of "
+           "at least 0.8", "%.3f" % np.mean(means))
     tap.done()
 
 
@@ -124,7 +139,8 @@ def main():
     if whole:
         for kind, (own, other) in found.items():
             tap.ok(own > other, "%s: F1 %.3f, scikit-image's plain chain %.3f" % (kind, own, other))
-    tap.ok(found["mean"][0] >= 0.7, "nuclei of six kinds, with no parameter given: mean F1 of at least 0.7", found)
+    tap.ok(found["mean"][0] >= 0.7,
+           "nuclei of six kinds, with no parameter given: mean F1 of at least 0.7", found)
     tap.done()
 
 

@@ -16,7 +16,8 @@ import tap
 DOCS = os.path.join(tap.SRC, "docs", "analyses")
 PICTURE = os.path.join(DOCS, "objects_cells.svg")
 NORMAL, OVALOCYTE = 0, 6
-COLOURS = {"round": "#4477aa", "oval": "#ee6677", "several": "#ccbb44", "small": "#aa3377", "border": "#bbbbbb"}
+COLOURS = {"round": "#4477aa", "oval": "#ee6677", "several": "#ccbb44", "small": "#aa3377",
+           "border": "#bbbbbb"}
 FOLDER = tap.scratch()
 
 
@@ -31,7 +32,8 @@ def example(name):
     shutil.copy(os.path.join(tap.DATA, "count", name + ".jpg"), os.path.join(FOLDER, "smear.jpg"))
     env = dict(os.environ, PATH=os.path.abspath(tap.BUILD) + os.pathsep + os.environ["PATH"])
     for script in (["sh", "-ec", commands], [sys.executable, "-c", rule]):
-        said = subprocess.run(script, cwd=FOLDER, env=env, check=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE, universal_newlines=True)
+        said = subprocess.run(script, cwd=FOLDER, env=env, check=True, stdout=subprocess.PIPE,
+                              stderr=subprocess.PIPE, universal_newlines=True)
     with open(os.path.join(FOLDER, "shapes", "objects.csv")) as f:
         rows = list(csv.DictReader(f))
     with np.load(os.path.join(FOLDER, "cells", "result.npz")) as z:
@@ -43,15 +45,19 @@ def example(name):
 
 def drawing(rows, kinds):
     counts = Counter(kinds.values())
-    yield '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 640 510" width="640" height="510">\n<rect width="640" height="510" fill="#fff"/>'
+    yield ('<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 640 510" width="640" '
+           'height="510">\n<rect width="640" height="510" fill="#fff"/>')
     for r in rows:
         c = COLOURS[kinds[r["label"]]]
-        a, b, o, x, y = (float(r[k]) for k in ("axis_major_length", "axis_minor_length", "orientation", "centroid_x", "centroid_y"))
-        yield ('<ellipse cx="0" cy="0" rx="%.1f" ry="%.1f" transform="translate(%.1f %.1f) rotate(%.0f)" fill="%s" fill-opacity="0.6" '
-               'stroke="%s"/>' % (a / 2, b / 2, x, y, 90 - np.degrees(o), c, c))
+        a, b, o, x, y = (float(r[k]) for k in ("axis_major_length", "axis_minor_length",
+                                               "orientation", "centroid_x", "centroid_y"))
+        yield ('<ellipse cx="0" cy="0" rx="%.1f" ry="%.1f" transform="translate(%.1f %.1f) '
+               'rotate(%.0f)" fill="%s" fill-opacity="0.6" stroke="%s"/>' %
+               (a / 2, b / 2, x, y, 90 - np.degrees(o), c, c))
     for i, (kind, c) in enumerate(COLOURS.items()):
-        yield ('<rect x="%d" y="488" width="14" height="14" fill="%s"/><text x="%d" y="500" font-family="sans-serif" font-size="14">'
-               '%s: %d</text>' % (10 + 125 * i, c, 30 + 125 * i, kind, counts[kind]))
+        yield ('<rect x="%d" y="488" width="14" height="14" fill="%s"/><text x="%d" y="500" '
+               'font-family="sans-serif" font-size="14">%s: %d</text>' %
+               (10 + 125 * i, c, 30 + 125 * i, kind, counts[kind]))
     yield "</svg>\n"
 
 
@@ -66,7 +72,8 @@ def main():
             svg = "\n".join(drawing(rows, kinds))
         for x, y, which in np.loadtxt(os.path.join(tap.DATA, "count", name + ".txt"))[:, :3]:
             if which in found:
-                found[which][kinds.get(str(labels[min(int(y), labels.shape[0] - 1), min(int(x), labels.shape[1] - 1)]), "none")] += 1
+                found[which][kinds.get(str(labels[min(int(y), labels.shape[0] - 1),
+                                                  min(int(x), labels.shape[1] - 1)]), "none")] += 1
     if "--svg" in sys.argv:
         with open(PICTURE, "w") as f:
             f.write(svg)
@@ -75,9 +82,12 @@ def main():
     oval, normal = found[OVALOCYTE], found[NORMAL]
     inside = Counter({k: n for k, n in normal.items() if k != "border"})
     text = " ".join(page().split())
-    sentence = ("Of %d cells that experts marked as ovalocytes in three pictures, the rule calls %d oval, %d round and %d several; of %d "
-                "normal cells inside it calls %d round, %d oval, %d several and %d small, and %d were not found" % (
-                    sum(oval.values()), oval["oval"], oval["round"], oval["several"], sum(inside.values()), inside["round"],
+    sentence = ("Of %d cells that experts marked as ovalocytes in three pictures, the rule calls "
+                "%d oval, %d round and %d several; of %d "
+                "normal cells inside it calls %d round, %d oval, %d several and %d small, and %d "
+                "were not found" % (
+                    sum(oval.values()), oval["oval"], oval["round"], oval["several"],
+                    sum(inside.values()), inside["round"],
                     inside["oval"], inside["several"], inside["small"], inside["none"]))
     tap.ok(sentence in text, "the page says: " + sentence)
     tap.done()

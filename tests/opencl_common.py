@@ -68,7 +68,8 @@ def real_device():
         tap.skip("a real device", "no OpenCL device here: " + r.stdout.strip())
         return
     tap.note(r.stdout)
-    tap.ok(r.returncode == 0 and re.search(r"^0:0  \S", r.stdout, re.M), "devices are listed", said(r))
+    tap.ok(r.returncode == 0 and re.search(r"^0:0  \S", r.stdout, re.M), "devices are listed",
+           said(r))
     r = attempt("selftest", "opencl")
     tap.ok(r.returncode == 0, "the integer self-test passes", said(r))
     r = attempt("selftest", "opencl", "floats")
@@ -113,7 +114,8 @@ def every_call_fails():
         # A platform's name is only shown, there is nothing to be done about a wait that fails when
         # the device is closed (the last call), and the first build is tried again without a flag
         # that not all compilers take.
-        tap.ok(len(unharmed) <= (3 if name == "N" else 1), "no failure (%s) goes unnoticed but those without consequence"
+        tap.ok(len(unharmed) <= (3 if name == "N" else 1),
+               "no failure (%s) goes unnoticed but those without consequence"
                % name, unharmed)
         tap.ok(not leaks, "each call failing (%s) leaves no OpenCL object" % name, leaks)
     r = attempt(*args, **tap.opencl_hooks(fail=calls + 1))
@@ -127,8 +129,10 @@ def staged():
         tap.skip("copies through pinned memory", "no device")
         return
     rng = np.random.default_rng(4)
-    picture = (128 + 90 * np.sin(np.arange(2100) / 9.) * np.cos(np.arange(1900)[:, None] / 7.) + rng.normal(0, 5, (1900, 2100)))
-    unit = workunit.write(os.path.join(SCRATCH, "large.zip"), "cellcount", {"labels": True}, [workunit.item("x", [picture.astype(np.uint8)])])
+    picture = (128 + 90 * np.sin(np.arange(2100) / 9.) * np.cos(np.arange(1900)[:, None] / 7.) +
+               rng.normal(0, 5, (1900, 2100)))
+    unit = workunit.write(os.path.join(SCRATCH, "large.zip"), "cellcount", {"labels": True},
+                          [workunit.item("x", [picture.astype(np.uint8)])])
 
     def result(device, **hooks):
         out = os.path.join(SCRATCH, "large.npz")
@@ -144,14 +148,17 @@ def staged():
     r, expected = result("cpu")
     r, got = result("opencl")
     calls, left = counted()
-    tap.ok(expected is not None and got == expected and left == 0, "copies through pinned memory", said(r))
+    tap.ok(expected is not None and got == expected and left == 0, "copies through pinned memory",
+           said(r))
     r, last = result("opencl", fail=calls + 1)
     wrong = []
     for n in range(calls - 96, calls + 1, 12):
         r, got = result("opencl", fail="%d" % n)
-        if (got is None and r.returncode != 3) or (got is not None and got != expected) or counted()[1] != 0:
+        if (got is None and r.returncode != 3) or (got is not None and
+                                                   got != expected) or counted()[1] != 0:
             wrong.append("%d of %d: left %d, %s" % (n, calls, counted()[1], said(r)))
-    tap.ok(last == expected and not wrong, "calls that fail there: the CPU goes on, and no object is left", "\n".join(wrong[:3]))
+    tap.ok(last == expected and not wrong,
+           "calls that fail there: the CPU goes on, and no object is left", "\n".join(wrong[:3]))
 
 
 def embed(files, *extra):

@@ -48,7 +48,8 @@ class Job:
         out, env = path("r%d.npz" % lane), dict(os.environ, POCL_CACHE_DIR=path("pocl"))
         if hooks:
             env.update(tap.opencl_hooks(count=path("count%d" % lane), **hooks))
-        p = tap.run([tap.TEXCELL, "run", self.unit, "-o", out, "--device", device, "--threads", "2", "--checkpoint-every", "0.001"],
+        p = tap.run([tap.TEXCELL, "run", self.unit, "-o", out, "--device", device, "--threads", "2",
+                     "--checkpoint-every", "0.001"],
                     env=env, timeout=300)
         result = content(out) if os.path.exists(out) else None
         if result is not None:
@@ -63,7 +64,8 @@ class Job:
                 break
         made, left = content(path("count0")).split()
         tap.ok(code == 0 and result == self.expected and int(left) == 0 and int(made) > 40,
-               "%s, %s: %d calls, the CPU's bytes, every object released" % (self.name, device, int(made)), "%s left\n%s" % (left, said))
+               "%s, %s: %d calls, the CPU's bytes, every object released" %
+               (self.name, device, int(made)), "%s left\n%s" % (left, said))
         return places.told(path("places"))
 
     def fails(self, lane, device, **hooks):
@@ -77,7 +79,8 @@ class Job:
         if device == "auto" or code != 3 or result is not None or "texcell: error: " not in said:
             return code, "exit %d: %s" % (code, said)
         again, result, said = self.run(lane, device)
-        return code, None if again == 0 and result == self.expected else "the same again: exit %d: %s" % (again, said)
+        return (code, None if again == 0 and result == self.expected
+                else "the same again: exit %d: %s" % (again, said))
 
 
 def sweep(job, device, **hooks):
@@ -86,15 +89,18 @@ def sweep(job, device, **hooks):
 
     def trial(lane, numbered):
         i, where = numbered
-        return job.fails(lane, device, fail_at="%s:%s" % where, error=ERRORS[i // LANES % len(ERRORS)], **hooks)
+        return job.fails(lane, device, fail_at="%s:%s" % where,
+                         error=ERRORS[i // LANES % len(ERRORS)], **hooks)
     found = tap.side_by_side(LANES, list(enumerate(jobs)), trial)
     SWEEP.tell("%s, %s" % (job.name, device), calls, jobs, [code for _job, (code, _wrong) in found],
-               ["%s:%s: %s" % (*where, wrong[-700:]) for (_i, where), (_code, wrong) in found if wrong])
+               ["%s:%s: %s" % (*where, wrong[-700:]) for (_i, where), (_code, wrong) in found
+                if wrong])
 
 
 def main():
     if tap.sanitized():
-        tap.skip("OpenCL calls that fail", "this build has sanitizers, which report what drivers do")
+        tap.skip("OpenCL calls that fail",
+                 "this build has sanitizers, which report what drivers do")
         tap.done()
     if not re.search(r"(?<!not )usable", tap.run([tap.TEXCELL, "devices"]).stdout):
         tap.skip("OpenCL calls that fail", "no OpenCL device")

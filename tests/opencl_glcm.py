@@ -14,7 +14,8 @@ from oracle import workunit
 
 FOLDER = tap.scratch()
 ENV = dict(os.environ, POCL_CACHE_DIR=compiled.copy(FOLDER),
-           LSAN_OPTIONS="print_suppressions=0:suppressions=" + os.path.join(tap.SRC, "tests", "pocl.supp"))
+           LSAN_OPTIONS="print_suppressions=0:suppressions=" +
+           os.path.join(tap.SRC, "tests", "pocl.supp"))
 COUNT = os.path.join(FOLDER, "count")
 RANDOM_JOBS = int(os.environ.get("TEXCELL_OPENCL_JOBS", "12"))
 SEED = int(os.environ.get("TEXCELL_SEED", "20261121"))
@@ -45,7 +46,8 @@ def picture(height, width, seed, dtype=np.uint8):
     rng = np.random.default_rng(seed)
     y, x = np.mgrid[:height, :width]
     top = np.iinfo(dtype).max
-    values = 0.5 + 0.3 * np.sin(x / 5.0) * np.cos(y / 7.0) + 0.2 * (rng.random((height, width)) - 0.5)
+    values = 0.5 + 0.3 * np.sin(x / 5.0) * np.cos(y / 7.0) + 0.2 * (rng.random((height, width)) -
+                                                                    0.5)
     return np.clip(values * top, 0, top).astype(dtype)
 
 
@@ -60,23 +62,30 @@ def jobs():
     yield "borders, maps, offsets", {
         "levels": [16, 64], "distances": [1, 5], "directions": "four", "per_offset": True,
         "window": {"shape": "square", "radius": 9},
-        "maps": [{"feature": f, "levels": 64, "offset": o} for f in ("imc2", "entropy") for o in ([1, 0], [0, 5])],
+        "maps": [{"feature": f, "levels": 64, "offset": o} for f in ("imc2", "entropy")
+                 for o in ([1, 0], [0, 5])],
     }, [workunit.item("a", [grey]), workunit.item("b", [flat])]
     yield "16 bit, histograms too large for local memory", {
-        "levels": [255, 256], "distances": [3], "range": "image", "window": {"shape": "disc", "radius": 6},
+        "levels": [255, 256], "distances": [3], "range": "image",
+        "window": {"shape": "disc", "radius": 6},
     }, [workunit.item("a", [deep])]
     yield "a stack with masks", {
-        "levels": [9], "distances": [1, 2], "roi": {"type": "mask"}, "window": {"shape": "disc", "radius": 4},
+        "levels": [9], "distances": [1, 2], "roi": {"type": "mask"},
+        "window": {"shape": "disc", "radius": 4},
         "maps": [{"feature": "asm", "levels": 9, "offset": [0, 1]}],
     }, [workunit.item("s", stack, mask)]
     yield "whole ROI", {
-        "levels": [2, 64, 256], "distances": [1, 4], "window": {"shape": "roi"}, "roi": {"type": "disc", "r": 17},
+        "levels": [2, 64, 256], "distances": [1, 4], "window": {"shape": "roi"},
+        "roi": {"type": "disc", "r": 17},
     }, [workunit.item("a", [grey]), workunit.item("s", stack)]
     yield "the largest window", {
-        "levels": [64], "distances": [40], "directions": "four", "window": {"shape": "square", "radius": 63},
+        "levels": [64], "distances": [40], "directions": "four",
+        "window": {"shape": "square", "radius": 63},
         "roi": {"type": "disc", "r": 5},
-    }, [workunit.item("a", [picture(150, 140, 5)]), workunit.item("grey", [np.full((150, 140), 9, np.uint8)])]
-    yield "no pair fits", {"levels": [8], "distances": [30], "window": {"shape": "disc", "radius": 3}}, \
+    }, [workunit.item("a", [picture(150, 140, 5)]),
+        workunit.item("grey", [np.full((150, 140), 9, np.uint8)])]
+    yield "no pair fits", {"levels": [8], "distances": [30],
+                           "window": {"shape": "disc", "radius": 3}}, \
         [workunit.item("a", [grey])]
     yield "rows of many segments", {"levels": [32], "distances": [2], "directions": "four",
                                     "window": {"shape": "disc", "radius": 3}}, \
@@ -107,7 +116,8 @@ def compare(name, unit):
 def crossing():
     """Started on one, killed, finished on the other."""
     unit, cpu, mixed = path("long.zip"), path("cpu.npz"), path("mixed.npz")
-    parameters = {"levels": [16, 64], "distances": list(range(1, 11)), "roi": {"type": "disc", "r": 50},
+    parameters = {"levels": [16, 64], "distances": list(range(1, 11)),
+                  "roi": {"type": "disc", "r": 50},
                   "maps": [{"feature": "contrast", "levels": 64, "offset": [2, 0]},
                            {"feature": "imc1", "levels": 16, "offset": [0, 5]}]}
     workunit.write(unit, "glcm", parameters, [workunit.item("a", [picture(130, 120, 9)])])
@@ -115,8 +125,10 @@ def crossing():
     for first, second in (("opencl", "cpu"), ("cpu", "opencl"), ("opencl", "opencl")):
         if os.path.exists(mixed):
             os.remove(mixed)
-        process = subprocess.Popen([tap.TEXCELL, "run", unit, "-o", mixed, "--device", first, "--quiet",
-                                    "--threads", "1", "--gpu-slice-ms", "20", "--checkpoint-every", "0.01"], env=ENV)
+        process = subprocess.Popen([tap.TEXCELL, "run", unit, "-o", mixed, "--device", first,
+                                    "--quiet",
+                                    "--threads", "1", "--gpu-slice-ms", "20", "--checkpoint-every",
+                                    "0.01"], env=ENV)
         waited = time.monotonic()
         while not os.path.exists(mixed + ".checkpoint") and process.poll() is None and \
                 time.monotonic() < waited + 60:
@@ -127,7 +139,8 @@ def crossing():
         r = texcell(unit, mixed, second, quiet=False)
         ok = r.returncode == 0 and content(mixed) == content(cpu)
         tap.ok(ok, "begun on %s, killed, finished on %s" % (first, second), said(r))
-        tap.ok(early and "going on from the checkpoint" in r.stderr, "it went on from a checkpoint", said(r))
+        tap.ok(early and "going on from the checkpoint" in r.stderr, "it went on from a checkpoint",
+               said(r))
 
 
 def faults():
@@ -141,10 +154,12 @@ def faults():
     texcell(unit, good, "cpu")
     r = texcell(unit, out, "opencl", env=dict(ENV, **tap.opencl_hooks(count=COUNT)))
     calls, left = (int(n) for n in content(COUNT).split())
-    tap.ok(r.returncode == 0 and left == 0 and calls > 100, "an undisturbed run leaves no OpenCL object", said(r))
+    tap.ok(r.returncode == 0 and left == 0 and calls > 100,
+           "an undisturbed run leaves no OpenCL object", said(r))
     bad, fell_back, refused = [], 0, 0
     step = max(1, calls // int(os.environ.get("TEXCELL_OPENCL_FAULTS", "30")))
-    for spec in [str(k) for k in range(1, calls + 1, step)] + ["%d+" % k for k in range(1, calls + 1, 7 * step)]:
+    for spec in [str(k) for k in range(1, calls + 1,
+                                       step)] + ["%d+" % k for k in range(1, calls + 1, 7 * step)]:
         env = dict(ENV, **tap.opencl_hooks(fail=spec, count=COUNT))
         r = texcell(unit, out, "opencl", env=env)
         left = int(content(COUNT).split()[1])
@@ -152,14 +167,16 @@ def faults():
         held = left == 0 or spec.endswith("+") or left == 1
         if r.returncode == 0 and content(out) == content(good) and held:
             fell_back += "going on with the CPU" in r.stderr
-        elif r.returncode == 3 and "texcell: error: " in r.stderr and not os.path.exists(out) and held:
+        elif r.returncode == 3 and "texcell: error: " in r.stderr and not os.path.exists(
+                out) and held:
             refused += 1
             for leftover in (out + ".spool", out + ".checkpoint"):
                 if os.path.exists(leftover):
                     os.remove(leftover)
         else:
             bad.append("call %s, %d left: %s" % (spec, left, said(r)))
-    tap.note("%d calls; %d runs fell back to the CPU, %d were refused with a message" % (calls, fell_back, refused))
+    tap.note("%d calls; %d runs fell back to the CPU, %d were refused with a message" %
+             (calls, fell_back, refused))
     tap.ok(not bad, "every OpenCL call failing in turn", "\n".join(bad[:5]))
     tap.ok(fell_back > 0 and refused > 0, "both ways were seen")
 
@@ -169,7 +186,8 @@ def main():
     if "no OpenCL" in r.stderr or "no driver" in r.stderr or "there is no" in r.stderr:
         tap.skip("glcm on OpenCL", "no OpenCL device here: " + r.stderr.strip())
     else:
-        tap.ok(r.returncode == 0 and r.stdout.count(" is right") >= 2, "the self-test passes", said(r))
+        tap.ok(r.returncode == 0 and r.stdout.count(" is right") >= 2, "the self-test passes",
+               said(r))
         same_bits()
         crossing()
         faults()

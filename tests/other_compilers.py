@@ -9,13 +9,15 @@ from oracle import workunit
 from quality import builds
 
 SOME = (("clang", "-O2"),)
-EVERY = SOME + (("gcc", "-O0"), ("gcc", "-O1"), ("gcc", "-Os"), ("gcc", "-O3"), ("gcc", "-O3 -march=native"),
+EVERY = SOME + (("gcc", "-O0"), ("gcc", "-O1"), ("gcc", "-Os"), ("gcc", "-O3"),
+                ("gcc", "-O3 -march=native"),
                 ("clang", "-O0"), ("clang", "-O3 -march=native"))
 
 
 def bytes_of(folder, unit, out):
     """The result's bytes, or None with the reason shown."""
-    r = tap.run([os.path.join(folder, "texcell"), "run", unit, "-o", out, "--device", "cpu", "--threads", "2", "--quiet"])
+    r = tap.run([os.path.join(folder, "texcell"), "run", unit, "-o", out, "--device", "cpu",
+                 "--threads", "2", "--quiet"])
     if r.returncode != 0:
         return tap.note("exit %d: %s" % (r.returncode, r.stderr))
     with open(out, "rb") as f:
@@ -26,19 +28,22 @@ def main():
     folder, wanted = tap.scratch(), []
     out = os.path.join(folder, "r.npz")
     for i, (analysis, parameters, items) in enumerate(opencl_jobs.JOBS):
-        unit = workunit.write(os.path.join(folder, "%02d-%s.zip" % (i, analysis)), analysis, parameters, items())
+        unit = workunit.write(os.path.join(folder, "%02d-%s.zip" % (i, analysis)), analysis,
+                              parameters, items())
         wanted.append((unit, bytes_of(tap.BUILD, unit, out)))
     for compiler, flags in EVERY if os.environ.get("COMPILERS") == "all" else SOME:
         title = "%s %s" % (compiler, flags)
         if shutil.which(compiler) is None:
             tap.skip(title, "%s is not installed" % compiler)
             continue
-        build = builds.make(title, title.replace(" ", ""), "CC=" + compiler, "CFLAGS=" + flags, targets=["texcell"])
+        build = builds.make(title, title.replace(" ", ""), "CC=" + compiler, "CFLAGS=" + flags,
+                            targets=["texcell"])
         if build is None:
             continue
         r = tap.run([os.path.join(build, "texcell"), "selftest", "--device", "cpu"])
         tap.ok(r.returncode == 0, title + ": the known answers of every analysis", r.stderr)
-        wrong = [os.path.basename(unit) for unit, first in wanted if first is None or bytes_of(build, unit, out) != first]
+        wrong = [os.path.basename(unit) for unit, first in wanted if first is None or
+                 bytes_of(build, unit, out) != first]
         tap.ok(not wrong, "%s: this build's bytes for %d jobs" % (title, len(wanted)), wrong)
     tap.done()
 

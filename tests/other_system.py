@@ -33,9 +33,11 @@ class Platform:
         self.folder = os.path.join(os.path.abspath(tap.SRC), "build", name, "texcell")
         made = tap.run(["sh", os.path.join(tap.SRC, ".ci", "platform.sh"), name], timeout=1800)
         if made.returncode == 75:
-            tap.skip(name, "what it is built from cannot be fetched here: " + made.stderr.strip().replace("\n", "; ")[-300:])
+            tap.skip(name, "what it is built from cannot be fetched here: " +
+                     made.stderr.strip().replace("\n", "; ")[-300:])
             tap.done()
-        if not tap.ok(made.returncode == 0, "every program compiles for %s, without a warning" % name,
+        if not tap.ok(made.returncode == 0, "every program compiles for %s, without a warning" %
+                      name,
                       made.stdout + made.stderr):
             tap.done()
 
@@ -43,9 +45,11 @@ class Platform:
         return self.start + [os.path.join(self.folder, program + self.suffix), *args]
 
     def run(self, program, *args, **kw):
-        r = subprocess.run(self.argv(program, *args), stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=FOLDER,
+        r = subprocess.run(self.argv(program, *args), stdout=subprocess.PIPE,
+                           stderr=subprocess.PIPE, cwd=FOLDER,
                            env=self.env, timeout=600, **kw)
-        r.stdout, r.stderr = r.stdout.decode("utf-8", "replace"), r.stderr.decode("utf-8", "replace")
+        r.stdout, r.stderr = (r.stdout.decode("utf-8", "replace"),
+                              r.stderr.decode("utf-8", "replace"))
         return r
 
 
@@ -71,14 +75,18 @@ def stands_alone(p, allowed):
     library's."""
     for program in ("texcell", "texcell-wu", "texcell-validate"):
         exe = os.path.join(p.folder, program)
-        needed = set(re.findall(r"\(NEEDED\)\s+Shared library: \[(\S+)\]", tap.run(["readelf", "-d", "-W", exe]).stdout))
-        versions = re.findall(r"GLIBC_(\d+)\.(\d+)", tap.run(["readelf", "--dyn-syms", "-W", exe]).stdout)
+        needed = set(re.findall(r"\(NEEDED\)\s+Shared library: \[(\S+)\]",
+                                tap.run(["readelf", "-d", "-W", exe]).stdout))
+        versions = re.findall(r"GLIBC_(\d+)\.(\d+)",
+                              tap.run(["readelf", "--dyn-syms", "-W", exe]).stdout)
         newest = max((int(a), int(b)) for a, b in versions)
-        tap.ok(newest <= (2, 17) and "libc.so.6" in needed and needed <= allowed, "%s needs GLIBC_%d.%d and %s" % ((program,) + newest + (
-            " ".join(sorted(needed)),)), sorted(needed - allowed))
+        tap.ok(newest <= (2, 17) and "libc.so.6" in needed and needed <= allowed,
+               "%s needs GLIBC_%d.%d and %s" % ((program,) + newest + (
+                   " ".join(sorted(needed)),)), sorted(needed - allowed))
 
 
-LIBRARIES = {"libc.so.6", "libm.so.6", "libpthread.so.0", "libdl.so.2", "librt.so.1", "ld-linux-x86-64.so.2"}
+LIBRARIES = {"libc.so.6", "libm.so.6", "libpthread.so.0", "libdl.so.2", "librt.so.1",
+             "ld-linux-x86-64.so.2"}
 
 
 def bare_root():
@@ -91,15 +99,18 @@ def bare_root():
         shutil.copytree(libc, root, symlinks=True)
     else:
         tap.note("no older C library: " + r.stderr)
-        for name in ["/lib64/ld-linux-x86-64.so.2"] + ["/lib/x86_64-linux-gnu/" + n for n in LIBRARIES if n.startswith("lib")]:
+        for name in ["/lib64/ld-linux-x86-64.so.2"] + ["/lib/x86_64-linux-gnu/" + n
+                                                       for n in LIBRARIES if n.startswith("lib")]:
             os.makedirs(root + os.path.dirname(name), exist_ok=True)
             shutil.copy(name, root + name)
     os.makedirs(root + "/dev")
-    with open(root + "/dev/urandom", "wb") as f:      # the validator's choice of pixels begins with it
+    with open(root + "/dev/urandom", "wb") as f:  # the validator's choice of pixels begins with it
         f.write(os.urandom(4096))
     start = ["unshare", "-r", "chroot", root]
     try:
-        said = subprocess.run(start + ["/lib64/ld-linux-x86-64.so.2", "/lib/x86_64-linux-gnu/libc.so.6"], stdout=subprocess.PIPE).stdout.decode()
+        said = subprocess.run(start +
+                              ["/lib64/ld-linux-x86-64.so.2", "/lib/x86_64-linux-gnu/libc.so.6"],
+                              stdout=subprocess.PIPE).stdout.decode()
     except OSError:
         said = ""
     if not said:
@@ -114,11 +125,14 @@ def for_volunteers(p):
         tap.note("BOINC names no folder of its sources: volunteers' program is not built")
         return
     program = os.path.join(p.folder, "..", "volunteers", os.path.basename(p.argv("texcell")[-1]))
-    r = subprocess.run(p.start + [program, "selftest", "--device", "cpu"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=p.env, timeout=600)
-    tap.ok(r.returncode == 0, "volunteers' program knows the known answers", r.stdout.decode(errors="replace"))
+    r = subprocess.run(p.start + [program, "selftest", "--device", "cpu"], stdout=subprocess.PIPE,
+                       stderr=subprocess.STDOUT, env=p.env, timeout=600)
+    tap.ok(r.returncode == 0, "volunteers' program knows the known answers",
+           r.stdout.decode(errors="replace"))
     with open(program, "rb") as f:
         data = f.read()
-    tap.ok(b"API_VERSION_" in data and b".symtab" not in data and b".debug_info" not in data, "it has BOINC's API, and is stripped: %d bytes" % len(data))
+    tap.ok(b"API_VERSION_" in data and b".symtab" not in data and b".debug_info" not in data,
+           "it has BOINC's API, and is stripped: %d bytes" % len(data))
 
 
 def known_answers(p):
@@ -145,11 +159,14 @@ def units(first=False):
 def same_bytes(p, every=ALL):
     for title, unit in units(not every):
         expected = compute_here(unit, "here.npz")
-        r = p.run("texcell", "run", unit, "-o", "there.npz", "--device", "cpu", "--threads", "2", "--quiet")
-        tap.ok(r.returncode == 0 and read("there.npz") == expected, title + ": the same bytes as here",
+        r = p.run("texcell", "run", unit, "-o", "there.npz", "--device", "cpu", "--threads", "2",
+                  "--quiet")
+        tap.ok(r.returncode == 0 and read("there.npz") == expected,
+               title + ": the same bytes as here",
                "exit %d\n%s" % (r.returncode, r.stderr))
         checked = p.run("texcell-validate", "check", unit, "here.npz")
-        tap.ok(checked.returncode == 0, title + ": its texcell-validate takes them", checked.stdout + checked.stderr)
+        tap.ok(checked.returncode == 0, title + ": its texcell-validate takes them",
+               checked.stdout + checked.stderr)
 
 
 def stamp(name):
@@ -165,7 +182,8 @@ def kills(p, parameters, items, analysis, times):
     """Killed so often, it goes on each time, and the result is the undisturbed run's."""
     workunit.write(path("long.zip"), analysis, parameters, items)
     expected = compute_here("long.zip", "here.npz")
-    argv = p.argv("texcell", "run", "long.zip", "-o", "there.npz", "--device", "cpu", "--threads", "2",
+    argv = p.argv("texcell", "run", "long.zip", "-o", "there.npz", "--device", "cpu", "--threads",
+                  "2",
                   "--checkpoint-every", "0.02")
     killed = went_on = 0
     others = []
@@ -189,8 +207,10 @@ def kills(p, parameters, items, analysis, times):
             break
         killed += 1
     r = p.run("texcell", "run", "long.zip", "-o", "there.npz", "--device", "cpu", "--quiet")
-    tap.ok(killed == times and went_on == times - 1 and r.returncode == 0 and read("there.npz") == expected,
+    tap.ok(killed == times and went_on == times - 1 and r.returncode == 0 and
+           read("there.npz") == expected,
            "killed %d times, it gives the same bytes" % times,
-           "%d kills, went on %d times, exit %d\n%s\n%s" % (killed, went_on, r.returncode, r.stderr, "\n".join(others)))
+           "%d kills, went on %d times, exit %d\n%s\n%s" % (killed, went_on, r.returncode, r.stderr,
+                                                            "\n".join(others)))
     left = [n for n in os.listdir(FOLDER) if n.startswith("there.npz.")]
     tap.ok(not left, "and leaves nothing beside the result", left)

@@ -16,15 +16,18 @@ def program(*arguments):
 
 def code(text):
     """Markdown: words and names of arrays as code, and no bar that would end a cell."""
-    text = re.sub(r'(("\w+", ){2})("\w+", ){9,}("\w+" or )?("\w+")', r"\1..., \5", text)      # the page has a table of so many
+    # the page has a table of so many
+    text = re.sub(r'(("\w+", ){2})("\w+", ){9,}("\w+" or )?("\w+")', r"\1..., \5", text)
     return re.sub(r'"[^"]*"|\w+_<\w+>', r"`\g<0>`", text).replace("|", "\\|")
 
 
 def rows(keys, outer=""):
     for p in keys:
-        value = code(re.sub(r"\ban? (integer|number) from (\S+) to", r"\1 \2 to", p["value"])) + (" (%s)" % p["unit"] if "unit" in p else "")
+        value = code(re.sub(r"\ban? (integer|number) from (\S+) to", r"\1 \2 to",
+                            p["value"])) + (" (%s)" % p["unit"] if "unit" in p else "")
         for key, choices in p.get("only_with", {}).items():
-            value += "; only with `%s` " % key + " or ".join("`%s`" % json.dumps(c) for c in choices)
+            value += "; only with `%s` " % key + " or ".join("`%s`" % json.dumps(c)
+                                                             for c in choices)
         default = "*required*" if p.get("required") else "none"
         if "default" in p:
             default = "`%s`" % json.dumps(p["default"], separators=(",", ":"))
@@ -63,27 +66,36 @@ def main():
     tap.ok(r.returncode == 0, "parameters --json", r.stderr)
     analyses = json.loads(r.stdout)
     listed = program()
-    tap.ok(listed.returncode == 0 and [line.split()[0] for line in listed.stdout.splitlines()] == list(analyses),
+    tap.ok(listed.returncode == 0 and [line.split()[0] for line in listed.stdout.splitlines()] ==
+           list(analyses),
            "without a name: the analyses", listed.stdout)
     for name, keys in analyses.items():
         page, text = page_of(name)
         found = re.search(TABLE % name, text)
-        tap.ok(found is not None and found.group(1) == table(keys), page.rsplit("/")[-1] + " has the parameters of " + name,
+        tap.ok(found is not None and found.group(1) == table(keys),
+               page.rsplit("/")[-1] + " has the parameters of " + name,
                "tests/parameters.py --write writes them:\n" + table(keys))
         one = program(name, "--json")
-        tap.ok(one.returncode == 0 and json.loads(one.stdout) == {name: keys}, name + ": --json gives it alone", one.stderr)
+        tap.ok(one.returncode == 0 and json.loads(one.stdout) == {name: keys},
+               name + ": --json gives it alone", one.stderr)
         people = program(name)
-        missing = [path for path, p in every_key(keys) if "\n%s\n    %s" % (path, p["value"]) not in people.stdout]
-        tap.ok(people.returncode == 0 and not missing, name + ": every key is there for people", missing)
+        missing = [path for path, p in every_key(keys) if "\n%s\n    %s" %
+                   (path, p["value"]) not in people.stdout]
+        tap.ok(people.returncode == 0 and not missing, name + ": every key is there for people",
+               missing)
         sentences = [part.split("\n", 2)[2] for part in people.stdout.split("\n\n")[1:]]
-        wide = [line for sentence in sentences for line in sentence.splitlines() if len(line) > 80 or line[:4].strip()]
-        tap.ok(not wide and len(sentences) == len(list(every_key(keys))), name + ": sentences fit 80 columns", wide)
+        wide = [line for sentence in sentences for line in sentence.splitlines() if len(line) >
+                80 or line[:4].strip()]
+        tap.ok(not wide and len(sentences) == len(list(every_key(keys))),
+               name + ": sentences fit 80 columns", wide)
         vague = [path for path, p in every_key(keys) if not re.match(r".{8,}\.$", p["help"])]
         tap.ok(not vague, name + ": every key has a sentence", vague)
-    for arguments, said in ((["alchemy"], "there are: glcm, "), (["glcm", "volume"], "one NAME, 2 given"),
+    for arguments, said in ((["alchemy"], "there are: glcm, "),
+                            (["glcm", "volume"], "one NAME, 2 given"),
                             (["--yaml"], "--yaml"), (["--json=yes"], "--json")):
         r = program(*arguments)
-        tap.ok(r.returncode == 1 and said in r.stderr and not r.stdout, "parameters %s" % " ".join(arguments), r.stderr)
+        tap.ok(r.returncode == 1 and said in r.stderr and not r.stdout,
+               "parameters %s" % " ".join(arguments), r.stderr)
     tap.done()
 
 

@@ -20,7 +20,8 @@ def pictures(sizes=((40, 44), (40, 44), (33, 51), (48, 30))):
 
 
 def stacks():
-    return [item("stack_%d" % i, [blobs(24, 28, 10 * i + z, 3) for z in range(9)], spacing=[0.5, 0.25, 0.25])
+    return [item("stack_%d" % i, [blobs(24, 28, 10 * i + z, 3) for z in range(9)],
+                 spacing=[0.5, 0.25, 0.25])
             for i in range(2)]
 
 
@@ -44,7 +45,8 @@ def chequered(h, w):
 
 def _tiny():
     y, x = np.indices((14, 17))
-    return [item("a", [(60 + 9 * y + 90 * ((x % 8 - 3) ** 2 + (y % 7 - 3) ** 2 < 8)).astype(np.uint8)]),
+    return [item("a",
+                 [(60 + 9 * y + 90 * ((x % 8 - 3) ** 2 + (y % 7 - 3) ** 2 < 8)).astype(np.uint8)]),
             item("b", [(40 + 140 * (x % 6 < 3)).astype(np.uint8)])]
 
 
@@ -76,8 +78,9 @@ CELLS = [_dark_cells(60, 70, 9, 4) for _ in range(2)] + [np.full((20, 20), 7, np
 
 def _smooth(*shape):
     y, x = np.mgrid[:shape[-2], :shape[-1]]
-    return (128 + 60 * np.sin(x / 17.0) * np.cos(y / 13.0) + np.random.default_rng(5).normal(0, 9, shape)).clip(
-        0, 255).astype(np.uint8)
+    return (128 + 60 * np.sin(x / 17.0) * np.cos(y / 13.0) +
+            np.random.default_rng(5).normal(0, 9, shape)).clip(
+                0, 255).astype(np.uint8)
 
 
 SMOOTH = _smooth(480, 640)
@@ -122,7 +125,10 @@ def random_picture(rng, height, width, bits):
 def random_items(rng, stack, masks):
     bits = one_of(rng, 8, 8, 16, 8 if stack else 24)
     for i in range(rng.integers(1, 4)):
-        height, width, slices = int(rng.choice(SIDES)), int(rng.choice(SIDES)), int(rng.integers(1, 6)) if stack else 1
+        height, width, slices = (int(rng.choice(SIDES)), int(rng.choice(SIDES)),
+                                 int(rng.integers(1, 6)) if stack else 1)
         yield item("i%d" % i, [random_picture(rng, height, width, bits) for _ in range(slices)],
-                   [rng.random((height, width)) < 0.5 for _ in range(slices)] if masks else None, stack=stack,
-                   spacing=[one_of(rng, 1, 0.5, 1.5), one_of(rng, 1, 0.25), one_of(rng, 1, 0.25, 0.3)] if stack else None)
+                   [rng.random((height, width)) < 0.5 for _ in range(slices)] if masks else None,
+                   stack=stack,
+                   spacing=[one_of(rng, 1, 0.5, 1.5), one_of(rng, 1, 0.25),
+                            one_of(rng, 1, 0.25, 0.3)] if stack else None)

@@ -1,5 +1,6 @@
-"""A folder of pictures that others made: texcell-wu pack takes from each what tifffile, Pillow or nibabel read of it, or says why not.
-PICTURES_FOLDER=FOLDER; without it, nothing. Differences and refusals are listed by kind; VERBOSE=1 names each file."""
+"""A folder of pictures that others made: texcell-wu pack takes from each what tifffile, Pillow or
+nibabel read of it, or says why not. PICTURES_FOLDER=FOLDER; without it, nothing. Differences and
+refusals are listed by kind; VERBOSE=1 names each file."""
 import collections
 import concurrent.futures
 import io
@@ -18,14 +19,22 @@ import tap
 
 FOLDER = os.environ.get("PICTURES_FOLDER", "")
 SCRATCH = tap.scratch()
-ENDS = (".tif", ".tiff", ".btf", ".tf8", ".stk", ".lsm", ".flex", ".svs", ".png", ".jpg", ".jpeg", ".nii", ".nii.gz")
+ENDS = (".tif", ".tiff", ".btf", ".tf8", ".stk", ".lsm", ".flex", ".svs", ".png", ".jpg", ".jpeg",
+        ".nii", ".nii.gz")
 # What an error of pack says, and what kind of refusal that is.
 REFUSALS = (
-    ("a scale is needed", "--scale LO,HI"), ("limits of a work unit", "too many|no pixels"), ("a slide, by name", "is a slide of"),
-    ("codec that is not let in", "compressed by"), ("samples that no work unit holds", "which a work unit cannot hold|CMYK|components|RGB of 16|NIfTI's type|complex"),
-    ("pages of several sizes", "differs from page"), ("several pictures (OME)", "series of OME"), ("planes that are said and not there", "is not there|but it has|fewer planes"),
-    ("other axes", "no channel, time or slice"), ("thumbnails or masks alone", "holds only"), ("a file of several is missing", "in another file|one of \\d+ files"),
-    ("no picture that is read", "is not a PNG|the file is empty|holds no NIfTI|two files"), ("not read, by name", "which is not read|is not known"), ("contradicts itself", "cut short|its palette has|its NIfTI header"), ("damaged", "damaged"),
+    ("a scale is needed", "--scale LO,HI"), ("limits of a work unit", "too many|no pixels"),
+    ("a slide, by name", "is a slide of"),
+    ("codec that is not let in", "compressed by"),
+    ("samples that no work unit holds",
+     "which a work unit cannot hold|CMYK|components|RGB of 16|NIfTI's type|complex"),
+    ("pages of several sizes", "differs from page"), ("several pictures (OME)", "series of OME"),
+    ("planes that are said and not there", "is not there|but it has|fewer planes"),
+    ("other axes", "no channel, time or slice"), ("thumbnails or masks alone", "holds only"),
+    ("a file of several is missing", "in another file|one of \\d+ files"),
+    ("no picture that is read", "is not a PNG|the file is empty|holds no NIfTI|two files"),
+    ("not read, by name", "which is not read|is not known"),
+    ("contradicts itself", "cut short|its palette has|its NIfTI header"), ("damaged", "damaged"),
 )
 
 
@@ -36,7 +45,8 @@ def files_of(folder):
                 yield os.path.join(base, name)
 
 
-# --- what others read ---------------------------------------------------------------------------------
+# --- what others read
+# ---------------------------------------------------------------------------------
 
 def by_tifffile(path):
     """An array of T, C, Z, Y, X, and whether the file's samples are colours."""
@@ -72,7 +82,8 @@ def by_pillow(path):
         frames = []
         for i in range(im.n_frames if im.format == "TIFF" else 1):
             im.seek(i)
-            frame = im.convert("RGBA" if "transparency" in im.info or im.mode == "PA" else "RGB") if im.mode in ("P", "PA") else im
+            frame = im.convert("RGBA" if "transparency" in im.info or im.mode == "PA"
+                               else "RGB") if im.mode in ("P", "PA") else im
             frames.append(np.asarray(frame))
         a = np.stack(frames)
         kind = frame.mode
@@ -91,13 +102,16 @@ def by_nibabel(path):
         return np.moveaxis(a, -1, 0).transpose(0, 3, 2, 1)[None], True
     while a.ndim < 5:
         a = a[..., None]
-    return a[..., 0].transpose(3, 2, 1, 0)[:, None] if a.shape[4] == 1 else a.transpose(3, 4, 2, 1, 0), False
+    return (a[..., 0].transpose(3, 2, 1, 0)[:, None] if a.shape[4] == 1
+            else a.transpose(3, 4, 2, 1, 0), False)
 
 
 def reference(path):
     """Name, array and whether it has colours; of each program that reads it."""
-    readers = (("nibabel", by_nibabel),) if ".nii" in path.lower()[-7:] else (("Pillow", by_pillow),) \
-        if path.lower().endswith((".png", ".jpg", ".jpeg")) else (("tifffile", by_tifffile), ("Pillow", by_pillow))
+    readers = (("nibabel", by_nibabel),) if ".nii" in path.lower()[-7:] else (("Pillow",
+                                                                               by_pillow),) \
+        if path.lower().endswith((".png", ".jpg", ".jpeg")) else (("tifffile", by_tifffile),
+                                                                  ("Pillow", by_pillow))
     for name, read in readers:
         try:
             with warnings.catch_warnings():
@@ -107,23 +121,27 @@ def reference(path):
             continue
 
 
-# --- what pack takes -----------------------------------------------------------------------------------
+# --- what pack takes
+# -----------------------------------------------------------------------------------
 
 def plane_of(unit, names):
     """A picture, which may be in several pieces."""
-    return np.concatenate([np.asarray(Image.open(io.BytesIO(unit.read(n)))) for n in ([names] if isinstance(names, str) else names)])
+    return np.concatenate([np.asarray(Image.open(io.BytesIO(unit.read(n))))
+                           for n in ([names] if isinstance(names, str) else names)])
 
 
 def pack(path, unit, *args):
     if os.path.exists(unit):
         os.remove(unit)
-    r = tap.run([tap.TEXCELL_WU, "pack", "--analysis", "glcm", "--param=distances=[1]", *args, "-o", unit, path])
+    r = tap.run([tap.TEXCELL_WU, "pack", "--analysis", "glcm", "--param=distances=[1]", *args, "-o",
+                 unit, path])
     if r.returncode != 0:
         return None, r.stderr
     with zipfile.ZipFile(unit) as z:
         items = []
         for item in json.loads(z.read("job.json"))["items"]:
-            items.append(np.stack([plane_of(z, n) for n in (item["stack"] if "stack" in item else [item["image"]])]))
+            items.append(np.stack(
+                [plane_of(z, n) for n in (item["stack"] if "stack" in item else [item["image"]])]))
     os.remove(unit)
     return np.stack(items), r.stderr
 
@@ -171,24 +189,27 @@ def same(ours, theirs, colours, scale):
         lo, hi = scale
         with np.errstate(all="ignore"):
             most = 255 if ours.dtype.itemsize == 1 else 65535
-            theirs = np.floor(np.clip(np.nan_to_num((theirs.astype(float) - lo) / (hi - lo) * most, nan=0, posinf=most, neginf=0), 0, most) + 0.5)
+            theirs = np.floor(np.clip(np.nan_to_num((theirs.astype(float) - lo) / (hi - lo) * most,
+                                                    nan=0, posinf=most, neginf=0), 0, most) + 0.5)
     if theirs.shape[1] in (2, 4) and ours.shape[1] == theirs.shape[1] - 1:
         theirs = theirs[:, :-1]                           # alpha
     if theirs.shape[1] == 4 and ours.shape[1] == 1:
-        theirs = theirs[:, :1]                            # grey with alpha, of 16 bits, as Pillow has it
+        theirs = theirs[:, :1]  # grey with alpha, of 16 bits, as Pillow has it
     if colours and theirs.shape[1] == 3 and ours.shape[1] == 1:
         theirs = theirs.astype(np.int64).sum(1, keepdims=True) // 3
     theirs = theirs[:, :8]
-    if ours.shape != theirs.shape and ours.shape[0] == 1 and theirs.shape[2] == 1 and ours.shape[2] == theirs.shape[0]:
+    if ours.shape != theirs.shape and ours.shape[0] == 1 and theirs.shape[2] == 1 and ours.shape[
+            2] == theirs.shape[0]:
         theirs = theirs.swapaxes(0, 2)                    # times of one slice are told as a series
     if ours.shape != theirs.shape:
-        return "axes: %s, by them %s" % ("x".join(map(str, ours.shape)), "x".join(map(str, theirs.shape)))
+        return "axes: %s, by them %s" % ("x".join(map(str, ours.shape)),
+                                         "x".join(map(str, theirs.shape)))
     near = 1 if scale is not None else 0
     a, b = ours.astype(np.int64), theirs.astype(np.int64)
     if (abs(a - b) <= near).all():
         return "equal"
     if ours.dtype.itemsize > 1 and theirs.dtype.itemsize == 1 and (a >> 8 == b).all():
-        return "equal"                                    # Pillow keeps the upper half of RGB of 16 bits
+        return "equal"  # Pillow keeps the upper half of RGB of 16 bits
     for bits in (8, 12, 16):
         if (a == (1 << bits) - 1 - b).all():
             return "inverted"
@@ -223,7 +244,8 @@ def compare(job):
     words = " ".join(notes)
     if result == "inverted" and "0 is white" in words:
         return path, "inverted, as told", "", True
-    reasons = [n.split(": ", 3)[-1] for n in notes if not re.search("--param range|as the file says|changes nothing", n)]
+    reasons = [n.split(": ", 3)[-1] for n in notes
+               if not re.search("--param range|as the file says|changes nothing", n)]
     if reasons:
         return path, "differs, as told: " + reasons[0][:70], results[0][1], True
     return path, "differs, and nothing told", "; ".join("%s: %s" % r[:2] for r in results), True
@@ -243,8 +265,10 @@ def main():
     for kind in sorted(found, key=lambda k: -len(found[k])):
         tap.note("%5d  %s" % (len(found[kind]), kind))
         for name, detail, read in found[kind]:
-            if os.environ.get("VERBOSE") or "nothing told" in kind or (kind == "refused: damaged" and read) or kind == "refused: else":
-                tap.note("           %s: %s%s" % (name, detail, "" if read else " (by none of them)"))
+            if os.environ.get("VERBOSE") or "nothing told" in kind or (
+                    kind == "refused: damaged" and read) or kind == "refused: else":
+                tap.note("           %s: %s%s" % (name, detail,
+                                                  "" if read else " (by none of them)"))
     tap.ok("differs, and nothing told" not in found, "no picture differs without a word")
     tap.ok(sum(map(len, found.values())) > 0, "%d pictures" % sum(map(len, found.values())))
     tap.done()

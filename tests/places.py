@@ -34,7 +34,8 @@ class Sweep:
         self.codes.update(codes)
         if trials:
             tap.ok(not bad, "%s: %d failures, %d calls in %d places: %s" %
-                   (title, len(trials), sum(map(len, places.values())), len(places), dict(collections.Counter(codes))), "\n".join(bad[:12]))
+                   (title, len(trials), sum(map(len, places.values())), len(places),
+                    dict(collections.Counter(codes))), "\n".join(bad[:12]))
 
     def done(self):
         """A failure that nobody meets is none."""

@@ -17,7 +17,8 @@ from oracle import workunit
 
 FOLDER = tap.scratch()
 UNIT, LONG = os.path.join(FOLDER, "u.zip"), "a_name_that_" + "goes_on_and_" * 8 + "ends_here"
-DRAWN = re.compile(r"(?:\[(#*)(\.*)\] )? *(\d+\.\d)%(  \S+)?( \(\d of 2\))?(  (?:\d+:)?\d+:\d\d left)?")
+DRAWN = re.compile(r"(?:\[(#*)(\.*)\] )? *(\d+\.\d)%(  \S+)?( \(\d of 2\))?(  "
+                   r"(?:\d+:)?\d+:\d\d left)?")
 
 
 def set_width(fd, columns):
@@ -29,7 +30,8 @@ def on_terminal(columns, later=None):
     master, slave = pty.openpty()
     set_width(master, columns)
     out = os.path.join(FOLDER, "r%d.npz" % columns)
-    p = subprocess.Popen([tap.TEXCELL, "run", UNIT, "-o", out, "--device", "cpu", "--threads", "1"], stderr=slave, cwd=FOLDER)
+    p = subprocess.Popen([tap.TEXCELL, "run", UNIT, "-o", out, "--device", "cpu", "--threads", "1"],
+                         stderr=slave, cwd=FOLDER)
     os.close(slave)
     timer = threading.Timer(1, set_width, (master, later)) if later else None
     if timer:
@@ -55,7 +57,8 @@ def drawings(text):
     for line in text.replace("\r\n", "\n").split("\n"):
         *drawn, last = line.split("\r")
         pieces = [x for x in drawn + [last] if x]
-        lines += [x.replace("\x1b[K", "") for x in pieces if "%" not in x and x.replace("\x1b[K", "")]
+        lines += [x.replace("\x1b[K", "") for x in pieces if "%" not in x and
+                  x.replace("\x1b[K", "")]
         bars += [x[:-3] for x in pieces if "%" in x and x.endswith("\x1b[K")]
     return bars, lines
 
@@ -63,29 +66,36 @@ def drawings(text):
 def one_width(columns):
     code, text = on_terminal(columns)
     bars, lines = drawings(text)
-    tap.ok(code == 0 and len(bars) > 5, "%d columns: a bar is drawn" % columns, "%d %r" % (code, text[-300:]))
+    tap.ok(code == 0 and len(bars) > 5, "%d columns: a bar is drawn" % columns,
+           "%d %r" % (code, text[-300:]))
     widest = max(map(len, bars))
     tap.ok(widest < columns and not any(DRAWN.fullmatch(b) is None for b in bars if columns >= 25),
-           "%d columns: it fits, with every part whole" % columns, [b for b in bars if len(b) >= columns or not DRAWN.fullmatch(b)][:3])
+           "%d columns: it fits, with every part whole" % columns,
+           [b for b in bars if len(b) >= columns or not DRAWN.fullmatch(b)][:3])
     if columns < 25:
         return
     parts = [DRAWN.fullmatch(b).groups() for b in bars]
     if any(p is None for p in map(DRAWN.fullmatch, bars)):
         return
-    tap.ok(any(p[5] for p in parts[len(parts) // 3:]), "%d columns: the time left" % columns, bars[-3:])
+    tap.ok(any(p[5] for p in parts[len(parts) // 3:]), "%d columns: the time left" % columns,
+           bars[-3:])
     shares = [float(p[2]) for p in parts]
-    tap.ok(shares == sorted(shares) and shares[-1] > 50, "%d columns: it goes forward" % columns, shares)
+    tap.ok(shares == sorted(shares) and shares[-1] > 50, "%d columns: it goes forward" % columns,
+           shares)
     filled = [(len(p[0]), len(p[0]) + len(p[1]), float(p[2])) for p in parts if p[0] is not None]
     tap.ok(all(abs(a - n * s / 100) <= 1 for a, n, s in filled) and (filled or columns < 40),
            "%d columns: the bar is as long as the share says" % columns, filled[:5])
     named = [p[3].strip() for p in parts if p[3]]
     if columns >= 80:
         whole = columns >= 200 and all(n in (LONG, "b") for n in named)
-        tap.ok(named and (whole or any(n.endswith("...") and LONG.startswith(n[:-3]) for n in named)),
+        tap.ok(named and
+               (whole or any(n.endswith("...") and LONG.startswith(n[:-3]) for n in named)),
                "%d columns: the name, as much of it as fits" % columns, named[:3])
         tap.ok(widest > min(columns, 200) * 0.6, "%d columns: the room is used" % columns, widest)
-    tap.ok(len(lines) == 4 and lines[0].endswith("glcm on the CPU") and lines[2].startswith("texcell: " + LONG[:20])
-           and re.fullmatch(r"texcell: (under a second|about \d+ seconds?) on \d+ threads?", lines[1]),
+    tap.ok(len(lines) == 4 and lines[0].endswith("glcm on the CPU") and
+           lines[2].startswith("texcell: " + LONG[:20])
+           and re.fullmatch(r"texcell: (under a second|about \d+ seconds?) on \d+ threads?",
+                            lines[1]),
            "%d columns: the other lines stay" % columns, lines)
 
 
@@ -99,17 +109,22 @@ def devices():
 
     def memory(device, **env):
         """MB at most, of a run."""
-        with subprocess.Popen([tap.TEXCELL, "run", TINY, "-o", out, "--device", device, "--quiet"], env=dict(os.environ, **env)) as process:
+        with subprocess.Popen([tap.TEXCELL, "run", TINY, "-o", out, "--device", device, "--quiet"],
+                              env=dict(os.environ, **env)) as process:
             _pid, process.returncode, usage = os.wait4(process.pid, 0)
         return usage.ru_maxrss / 1024
     nothing = os.path.join(FOLDER, "vendors")
     os.mkdir(nothing)
-    for name, env in (("no driver", {"OCL_ICD_VENDORS": nothing}), ("no loader", {"TEXCELL_OPENCL_LIBRARY": "libNone.so"})):
+    for name, env in (("no driver", {"OCL_ICD_VENDORS": nothing}),
+                      ("no loader", {"TEXCELL_OPENCL_LIBRARY": "libNone.so"})):
         r = run("auto", **env)
-        tap.ok(r.returncode == 0 and r.stderr.splitlines()[0].endswith("1 item, glcm on the CPU"), "auto, %s: not a word" % name, r.stderr)
+        tap.ok(r.returncode == 0 and r.stderr.splitlines()[0].endswith("1 item, glcm on the CPU"),
+               "auto, %s: not a word" % name, r.stderr)
         r = run("opencl", **env)
-        tap.ok(r.returncode == 3 and "OpenCL" in r.stderr, "opencl, %s: the reason" % name, r.stderr)
-    if not any(n.startswith(("dri", "nvidia", "nv", "kfd", "dxg", "mali", "kgsl")) for n in os.listdir("/dev")):
+        tap.ok(r.returncode == 3 and "OpenCL" in r.stderr, "opencl, %s: the reason" % name,
+               r.stderr)
+    if not any(n.startswith(("dri", "nvidia", "nv", "kfd", "dxg", "mali", "kgsl"))
+               for n in os.listdir("/dev")):
         told = memory("auto", TEXCELL_AUTO_SECONDS="0")
         tap.ok(told < 60, "auto: PoCL, which has no GPU, is not loaded: %.0f MB" % told)
     listed = tap.run([tap.TEXCELL, "devices"])
@@ -121,10 +136,12 @@ def devices():
     with open(count) as f:
         calls = int(f.read().split()[0])
     r = run("auto", **tap.opencl_hooks(gpu=1, fail="%d+" % (calls + 6)))
-    tap.ok(r.returncode == 0 and re.search("^texcell: using the CPU: .*CL_", r.stderr, re.M), "auto, a GPU that fails: the reason", r.stderr)
+    tap.ok(r.returncode == 0 and re.search("^texcell: using the CPU: .*CL_", r.stderr, re.M),
+           "auto, a GPU that fails: the reason", r.stderr)
     for seconds, where in (("0", "glcm on [^\n]*(?<!the CPU)$"), ("0.5", "glcm on the CPU$")):
         r = run("auto", **dict(tap.opencl_hooks(gpu=1), TEXCELL_AUTO_SECONDS=seconds))
-        tap.ok(r.returncode == 0 and re.search(where, r.stderr, re.M), "auto, a GPU, and a job of milliseconds, from %s s on" % seconds, r.stderr)
+        tap.ok(r.returncode == 0 and re.search(where, r.stderr, re.M),
+               "auto, a GPU, and a job of milliseconds, from %s s on" % seconds, r.stderr)
     r = run("auto", "--quiet", **tap.opencl_hooks(gpu=1, fail="%d+" % (calls + 6)))
     tap.ok(r.returncode == 0 and r.stderr == "", "unless --quiet", r.stderr)
 
@@ -133,9 +150,11 @@ def many(n):
     """The numbers of the items whose ends are told of n, and the seconds."""
     unit, begin = os.path.join(FOLDER, "many.zip"), time.monotonic()
     picture = np.indices((40, 40), np.uint8).sum(0, np.uint8) * 3
-    workunit.write(unit, "cellcount", {}, [workunit.item("i%d" % i, [np.roll(picture, i)]) for i in range(n)])
+    workunit.write(unit, "cellcount", {},
+                   [workunit.item("i%d" % i, [np.roll(picture, i)]) for i in range(n)])
     p = tap.run([tap.TEXCELL, "run", unit, "-o", unit + ".npz", "--device", "cpu"])
-    return [int(x) for x in re.findall(r"done \((\d+) of %d\)" % n, p.stderr)], time.monotonic() - begin
+    return ([int(x) for x in re.findall(r"done \((\d+) of %d\)" % n, p.stderr)],
+            time.monotonic() - begin)
 
 
 TINY = os.path.join(FOLDER, "t.zip")
@@ -144,19 +163,24 @@ TINY = os.path.join(FOLDER, "t.zip")
 def main():
     rng = np.random.default_rng(5)
     big = [rng.integers(0, 256, (300, 300)).astype(np.uint8) for _ in range(2)]
-    parameters = {"levels": [32], "distances": [1, 2, 3, 4, 5, 6], "window": {"shape": "disc", "radius": 16}}
-    workunit.write(UNIT, "glcm", parameters, [workunit.item(LONG, [big[0]]), workunit.item("b", [big[1]])])
-    workunit.write(TINY, "glcm", {"levels": [8], "distances": [1], "window": {"shape": "disc", "radius": 3}},
+    parameters = {"levels": [32], "distances": [1, 2, 3, 4, 5, 6],
+                  "window": {"shape": "disc", "radius": 16}}
+    workunit.write(UNIT, "glcm", parameters,
+                   [workunit.item(LONG, [big[0]]), workunit.item("b", [big[1]])])
+    workunit.write(TINY, "glcm",
+                   {"levels": [8], "distances": [1], "window": {"shape": "disc", "radius": 3}},
                    [workunit.item("a", [big[0][:40, :40]])])
     for columns in (12, 25, 40, 80, 200):
         one_width(columns)
     code, text = on_terminal(120, later=50)
     bars = drawings(text)[0]
-    tap.ok(code == 0 and len(bars[0]) > 60 and len(bars[-1]) < 50, "a terminal that is made narrower: the bar follows", bars[-1:])
+    tap.ok(code == 0 and len(bars[0]) > 60 and len(bars[-1]) < 50,
+           "a terminal that is made narrower: the bar follows", bars[-1:])
     told = many(100)[0]
     tap.ok(told == list(range(1, 101)), "of a hundred items each has a line", told)
     told, seconds = many(101)
-    tap.ok(told[0] == 1 and told[-1] == 101 and len(told) <= 5 + seconds / 60, "of more each quarter, one a minute, and the last", (told, seconds))
+    tap.ok(told[0] == 1 and told[-1] == 101 and len(told) <= 5 + seconds / 60,
+           "of more each quarter, one a minute, and the last", (told, seconds))
     devices()
     tap.done()
 

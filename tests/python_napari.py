@@ -7,7 +7,8 @@ import shutil
 import tap
 
 NAPARI = "0.6.4"
-TITLES = {"cellcount": "Count cells", "objects": "Measure objects", "voting": "Find cells by voting", "levelset": "Segment by a level set",
+TITLES = {"cellcount": "Count cells", "objects": "Measure objects",
+          "voting": "Find cells by voting", "levelset": "Segment by a level set",
           "glcm": "Haralick texture", "volume": "Measure cells within membranes"}
 
 
@@ -17,7 +18,8 @@ def outside():
     python = os.path.join(folder, "bin", "python")
     if not os.path.exists(os.path.join(folder, "whole")):
         r = tap.run(["/usr/bin/python3", "-m", "venv", folder])
-        r = tap.run([python, "-m", "pip", "-q", "install", "napari==" + NAPARI, "pyqt5", "scikit-image", "pandas", "setuptools", "wheel",
+        r = tap.run([python, "-m", "pip", "-q", "install", "napari==" + NAPARI, "pyqt5",
+                     "scikit-image", "pandas", "setuptools", "wheel",
                      "xarray", "bioio", "bioio-ome-tiff", "bioio-tifffile"],
                     timeout=1800) if r.returncode == 0 else r
         if r.returncode != 0:
@@ -29,10 +31,13 @@ def outside():
         tap.done()
     stage = os.path.join(tap.scratch(), "package")
     shutil.copytree(os.path.join(tap.SRC, "workunits", "python"), stage)
-    r = tap.run([python, "-m", "pip", "-q", "install", "--no-index", "--no-deps", "--no-build-isolation", "--force-reinstall", stage])
+    r = tap.run([python, "-m", "pip", "-q", "install", "--no-index", "--no-deps",
+                 "--no-build-isolation", "--force-reinstall", stage])
     tap.ok(r.returncode == 0, "the package is installed next to napari", r.stderr)
-    env = dict(os.environ, TEXCELL=os.path.abspath(tap.BUILD), LIBGL_ALWAYS_SOFTWARE="1", QT_QPA_PLATFORM="xcb", NAPARI_INSIDE="1")
-    r = tap.run(["xvfb-run", "-a", "-s", "-screen 0 1400x1000x24", python, os.path.abspath(__file__)], env=env, timeout=900)
+    env = dict(os.environ, TEXCELL=os.path.abspath(tap.BUILD), LIBGL_ALWAYS_SOFTWARE="1",
+               QT_QPA_PLATFORM="xcb", NAPARI_INSIDE="1")
+    r = tap.run(["xvfb-run", "-a", "-s", "-screen 0 1400x1000x24", python,
+                 os.path.abspath(__file__)], env=env, timeout=900)
     for line in r.stdout.splitlines():
         if line.startswith(("ok ", "not ok ")):
             tap.ok(line.startswith("ok "), line.partition(" - ")[2], r.stdout + r.stderr)
@@ -67,32 +72,46 @@ def arrays():
     import xarray
     import zarr
     y, x = np.mgrid[:90, :120]
-    spots = (900 + 3000 * ((y % 30 - 15) ** 2 + (x % 30 - 15) ** 2 < 60) + (7 * x + 3 * y) % 50).astype(np.uint16)
+    spots = (900 + 3000 * ((y % 30 - 15) ** 2 + (x % 30 - 15) ** 2 < 60) + (7 * x + 3 * y) %
+             50).astype(np.uint16)
     given = {"progress": False, "device": "cpu", "defaults": True, "polarity": "bright"}
     want = texcell.analyse(spots, **given)
     in_um = {d: (d, np.arange(n) * .65, {"units": "um"}) for d, n in (("y", 90), ("x", 120))}
     cells = xarray.DataArray(spots, dims=("y", "x"), coords=in_um, name="cells")
     with tempfile.TemporaryDirectory() as folder:
-        one, three, colours = (os.path.join(folder, name) for name in ("one.tif", "three.ome.tif", "colours.tif"))
-        tifffile.imwrite(one, spots, imagej=True, resolution=(1 / .65, 1 / .65), metadata={"unit": "um"})
+        one, three, colours = (os.path.join(folder, name)
+                               for name in ("one.tif", "three.ome.tif", "colours.tif"))
+        tifffile.imwrite(one, spots, imagej=True, resolution=(1 / .65, 1 / .65),
+                         metadata={"unit": "um"})
         tifffile.imwrite(three, np.stack([np.stack([spots, spots[::-1]])] * 3)[:, :, None],
-                         metadata={"axes": "TCZYX", "PhysicalSizeX": .5, "PhysicalSizeY": .5, "PhysicalSizeZ": 2.0})
+                         metadata={"axes": "TCZYX", "PhysicalSizeX": .5, "PhysicalSizeY": .5,
+                                   "PhysicalSizeZ": 2.0})
         tifffile.imwrite(colours, np.dstack([spots >> 4] * 3).astype(np.uint8), photometric="rgb")
         for title, image, names, um, more in (
-                ("xarray", cells, ["cells"], .65, {}), ("xarray, transposed", cells.T, ["cells"], .65, {}),
+                ("xarray", cells, ["cells"], .65, {}),
+                ("xarray, transposed", cells.T, ["cells"], .65, {}),
                 ("xarray without names", xarray.DataArray(spots), ["image"], None, {}),
-                ("xarray, a series of times", xarray.DataArray(np.stack([spots] * 2), dims=("time", "y", "x"), name="film"), ["film_t1", "film_t2"], None, {}),
-                ("xarray, a channel", xarray.DataArray(np.stack([spots[::-1], spots]), dims=("channel", "y", "x")), ["image"], None, {"channel": 2}),
-                ("an xarray.Dataset", xarray.Dataset({"a": cells, "b": cells}), ["a", "b"], .65, {}),
+                ("xarray, a series of times",
+                 xarray.DataArray(np.stack([spots] * 2), dims=("time", "y", "x"), name="film"),
+                 ["film_t1", "film_t2"], None, {}),
+                ("xarray, a channel",
+                 xarray.DataArray(np.stack([spots[::-1], spots]), dims=("channel", "y", "x")),
+                 ["image"], None, {"channel": 2}),
+                ("an xarray.Dataset", xarray.Dataset({"a": cells, "b": cells}), ["a", "b"], .65,
+                 {}),
                 ("zarr", zarr.array(spots), ["image"], None, {}),
                 ("bioio, of ImageJ", bioio.BioImage(one), ["image"], .65, {}),
-                ("bioio, an array of dask", bioio.BioImage(one).get_image_dask_data("YX"), ["image"], None, {}),
-                ("bioio, of OME", bioio.BioImage(three), ["image_t1", "image_t2", "image_t3"], .5, {"channel": 1}),
+                ("bioio, an array of dask", bioio.BioImage(one).get_image_dask_data("YX"),
+                 ["image"], None, {}),
+                ("bioio, of OME", bioio.BioImage(three), ["image_t1", "image_t2", "image_t3"], .5,
+                 {"channel": 1}),
                 ("bioio, colours", {"x": bioio.BioImage(colours)}, ["x"], None, {})):
             found = texcell.analyse(image, **given, **more)
             own, at = found["region_item"] == 0, found.spacing(0)
-            tap.ok(found.names == names and np.array_equal(found["region_area"][own], want["region_area"]) and
-                   (at is None if um is None else np.allclose(at, (um, um))), title, (found.names, at))
+            tap.ok(found.names == names and np.array_equal(found["region_area"][own],
+                                                           want["region_area"]) and
+                   (at is None if um is None else np.allclose(at, (um, um))), title,
+                   (found.names, at))
     bar = io.StringIO()
     with contextlib.redirect_stderr(bar):
         texcell.analyse([spots] * 5, **dict(given, progress=True))
@@ -108,7 +127,8 @@ def inside():
     viewer = napari.Viewer()
     viewer.window.resize(1300, 850)
     coins = viewer.add_image(data.coins(), name="coins", scale=(.5, .5), units=("um", "um"))
-    given = {"glcm": {"levels": "[16]", "distances": "[1]", "window": '{"radius":4}', "maps": '[{"feature":"contrast","levels":16,"offset":[1,0]}]'},
+    given = {"glcm": {"levels": "[16]", "distances": "[1]", "window": '{"radius":4}',
+                      "maps": '[{"feature":"contrast","levels":16,"offset":[1,0]}]'},
              "levelset": {"iterations": 50}}
     for name, title in TITLES.items():
         if name == "volume":
@@ -128,12 +148,16 @@ def inside():
         more = wait(widget, "Run")
         again = texcell.analyse(coins, name, progress=False, defaults=True, **widget.given(),
                                 **({"labels": widget.matching.value} if name == "objects" else {}))
-        same = widget.result is not None and all(np.array_equal(again[a], widget.result[a], equal_nan=again[a].dtype.kind == "f") for a in again)
-        tap.ok(more >= 1 and same, "%s: Run adds %d layers, of what texcell.analyse gives" % (title, more), [l.name for l in viewer.layers])
-        tap.ok(all(tuple(l.scale) == tuple(coins.scale) for l in viewer.layers), "%s: they lie over the image" % title,
+        same = widget.result is not None and all(np.array_equal(
+            again[a], widget.result[a], equal_nan=again[a].dtype.kind == "f") for a in again)
+        tap.ok(more >= 1 and same, "%s: Run adds %d layers, of what texcell.analyse gives" %
+               (title, more), [l.name for l in viewer.layers])
+        tap.ok(all(tuple(l.scale) == tuple(coins.scale) for l in viewer.layers),
+               "%s: they lie over the image" % title,
                [tuple(l.scale) for l in viewer.layers])
         if os.environ.get("NAPARI_SHOTS"):
-            viewer.window._qt_window.grab().save(os.path.join(os.environ["NAPARI_SHOTS"], name + ".png"))
+            viewer.window._qt_window.grab().save(os.path.join(os.environ["NAPARI_SHOTS"],
+                                                              name + ".png"))
         viewer.window.remove_dock_widget(dock)
     viewer.close()
 

@@ -56,16 +56,22 @@ for number, cell in enumerate(cells):
         times.append(spent() - start)
     if about:
         measured[about["task"], about["by"]] = lines_of(source), min(times)
-    tap.ok(not cell["outputs"] and cell["execution_count"] is None, "cell %d: %s" % (number, source.splitlines()[0]))
+    tap.ok(not cell["outputs"] and cell["execution_count"] is None,
+           "cell %d: %s" % (number, source.splitlines()[0]))
 tap.ok(len(shown) == 5, "%d figures" % len(shown))
-tap.ok(names["count"] == names["peer_count"] == 24, "24 coins, by both", (names["count"], names["peer_count"]))
-tap.ok(abs(len(names["shapes"]) - len(names["peer_shapes"]["label"])) < 0.25 * len(names["shapes"]), "about as many nuclei",
+tap.ok(names["count"] == names["peer_count"] == 24, "24 coins, by both",
+       (names["count"], names["peer_count"]))
+tap.ok(abs(len(names["shapes"]) - len(names["peer_shapes"]["label"])) < 0.25 * len(names["shapes"]),
+       "about as many nuclei",
        (len(names["shapes"]), len(names["peer_shapes"]["label"])))
-tap.ok(names["accuracy"] > 0.9 and names["accuracy"] > names["peer_accuracy"] - 0.02, "textures are told apart",
+tap.ok(names["accuracy"] > 0.9 and names["accuracy"] > names["peer_accuracy"] - 0.02,
+       "textures are told apart",
        (names["accuracy"], names["peer_accuracy"]))
-tap.ok(len(names["table"]) == len(names["peer_table"]["label"]) > 40, "the same number of cells in the stack",
+tap.ok(len(names["table"]) == len(names["peer_table"]["label"]) > 40,
+       "the same number of cells in the stack",
        (len(names["table"]), len(names["peer_table"]["label"])))
 tap.note("| task | texcell | scikit-image and SciPy |\n|---|---|---|")
 for task in dict.fromkeys(t for t, _ in measured):
-    tap.note("| %s | %s |" % (task, " | ".join("%d lines, %.2f s" % measured[task, by] for by in ("texcell", "scikit-image"))))
+    tap.note("| %s | %s |" % (task, " | ".join("%d lines, %.2f s" % measured[task, by]
+                                               for by in ("texcell", "scikit-image"))))
 tap.done()

@@ -30,7 +30,8 @@ WORK = tap.scratch()
 FULL = os.environ.get("PYTHON_TEST") == "full"
 rng = np.random.default_rng(44)
 Y, X = np.mgrid[:90, :120]
-SPOTS = (900 + 3000 * ((Y % 30 - 15) ** 2 + (X % 30 - 15) ** 2 < 60) + rng.normal(0, 30, Y.shape)).astype(np.uint16)
+SPOTS = (900 + 3000 * ((Y % 30 - 15) ** 2 + (X % 30 - 15) ** 2 < 60) +
+         rng.normal(0, 30, Y.shape)).astype(np.uint16)
 COUNT = {"polarity": "bright", "min_area": 20, "labels": True}
 QUIET = {"progress": False, "device": "cpu", "defaults": True}
 
@@ -48,7 +49,8 @@ def programs(unit, inputs, *options):
     """What the command line makes of them: the bytes of the result."""
     r = tap.run([tap.TEXCELL_WU, "pack", "-o", unit, *options, "--", *inputs])
     r2 = tap.run([tap.TEXCELL, "run", unit, "-o", unit + ".npz", "--device", "cpu", "--quiet"])
-    return read(unit + ".npz") if tap.ok(r.returncode == r2.returncode == 0, "the programs alone", r.stderr + r2.stderr) else b""
+    return read(unit + ".npz") if tap.ok(r.returncode == r2.returncode == 0, "the programs alone",
+                                         r.stderr + r2.stderr) else b""
 
 
 def nifti(name, array, um=(0, 0, 0)):
@@ -69,18 +71,24 @@ def same_bytes():
     walls[3:6, 4:14, 4:26] = walls[3:6, 16:26, 4:26] = 30
     labels = (X // 20 + 1).astype(np.int32) * 70000 % 16000000
     flags = ["--param", "labels=true"]
-    count = ["--analysis", "cellcount", "--param", "polarity=bright", "--param", "min_area=20"] + flags
+    count = ["--analysis", "cellcount", "--param", "polarity=bright", "--param",
+             "min_area=20"] + flags
     for title, analysis, arrays, um, words, given in (
             ("16 bits", "cellcount", [SPOTS], (0, 0, 0), count, COUNT),
             ("8 bits of colour", "cellcount", [colours], (0, 0, 0), count, COUNT),
-            ("micrometres", "cellcount", [SPOTS], (1, .65, .7), count, dict(COUNT, spacing=(1, .65, .7))),
+            ("micrometres", "cellcount", [SPOTS], (1, .65, .7), count,
+             dict(COUNT, spacing=(1, .65, .7))),
             ("signed, big-endian", "cellcount", [SPOTS.astype(">i2")], (0, 0, 0), count, COUNT),
             ("strided", "cellcount", [SPOTS[::2, ::-3]], (0, 0, 0), count, COUNT),
-            ("floats", "cellcount", [SPOTS / 7], (0, 0, 0), count + ["--scale", "0,600.5"], dict(COUNT, scale=(0, 600.5))),
-            ("a stack", "voting", [stack], (2, .5, .5), ["--analysis", "voting", "--param", "radius=5"],
+            ("floats", "cellcount", [SPOTS / 7], (0, 0, 0), count + ["--scale", "0,600.5"],
+             dict(COUNT, scale=(0, 600.5))),
+            ("a stack", "voting", [stack], (2, .5, .5),
+             ["--analysis", "voting", "--param", "radius=5"],
              {"radius": 5, "spacing": (2, .5, .5)}),
-            ("walls", "volume", [walls], (0, 0, 0), ["--analysis", "volume"] + flags, {"labels": True}),
-            ("a circle", "levelset", [SPOTS], (0, 0, 0), ["--analysis", "levelset", "--param", "target=3800", "--param", "epsilon=500",
+            ("walls", "volume", [walls], (0, 0, 0), ["--analysis", "volume"] + flags,
+             {"labels": True}),
+            ("a circle", "levelset", [SPOTS], (0, 0, 0),
+             ["--analysis", "levelset", "--param", "target=3800", "--param", "epsilon=500",
              "--param", "iterations=20", "--param", 'init={"type":"otsu"}'],
              {"target": 3800, "epsilon": 500, "iterations": 20, "init": {"type": "otsu"}})):
         name = title.replace(" ", "_")
@@ -88,7 +96,8 @@ def same_bytes():
         expected = programs(path(name + ".zip"), [path(name, "images", "image.nii")], *words,
                             *(["--spacing", ",".join(map(str, um))] if any(um) else []))
         found = texcell.analyse(arrays[0], analysis, **QUIET, **given)
-        tap.ok(read(found.path) == expected and read(found.unit) == read(path(name + ".zip")), title + ": the same bytes as of nibabel's file")
+        tap.ok(read(found.path) == expected and read(found.unit) == read(path(name + ".zip")),
+               title + ": the same bytes as of nibabel's file")
     names = ["b", "a", "c.1"]
     images = {n: SPOTS if n == "a" else SPOTS[::-1] for n in names}
     nifti(path("many", "images", "image.nii"), np.stack(list(images.values()))[:, None])
@@ -99,15 +108,23 @@ def same_bytes():
         nifti(path("many", "labels", name + ".nii"), labels if name == "a" else labels // 2)
         nifti(path("many", "mask", name + ".nii"), (X > 30).astype(np.uint8))
     inputs, named = [path("many", "images", "image.nii")], ["--names", path("names.txt")]
-    expected = programs(path("many.zip"), inputs, *named, "--analysis", "objects", "--labels", path("many", "labels"))
-    found = texcell.analyse(images, "objects", labels={n: labels if n == "a" else labels // 2 for n in "a b c.1".split()}, **QUIET)
-    tap.ok(read(found.path) == expected and found.names == names, "names and label pictures of 24 bits", found.names)
-    programs(path("apart.zip"), [path("apart", "images", n + ".nii") for n in names], "--analysis", "objects", "--labels", path("many", "labels"))
+    expected = programs(path("many.zip"), inputs, *named, "--analysis", "objects", "--labels",
+                        path("many", "labels"))
+    found = texcell.analyse(images, "objects", labels={n: labels if n == "a" else labels // 2
+                                                       for n in "a b c.1".split()}, **QUIET)
+    tap.ok(read(found.path) == expected and found.names == names,
+           "names and label pictures of 24 bits", found.names)
+    programs(path("apart.zip"), [path("apart", "images", n + ".nii") for n in names], "--analysis",
+             "objects", "--labels", path("many", "labels"))
     apart = texcell.read(path("apart.zip.npz"))
-    tap.ok(all(np.array_equal(apart[a], found[a]) for a in found if a != "item_sources"), "the numbers of files of these names")
-    expected = programs(path("masked.zip"), inputs, *named, "--analysis", "glcm", "--mask", path("many", "mask"), "--param", 'roi={"type":"mask"}',
-                        "--param", "levels=[8]", "--param", "distances=[1]", "--param", 'window={"shape":"roi"}')
-    found = texcell.analyse(list(images.values()), "glcm", names=names, masks=[X > 30] * 3, roi={"type": "mask"}, levels=np.array([8]),
+    tap.ok(all(np.array_equal(apart[a], found[a]) for a in found if a != "item_sources"),
+           "the numbers of files of these names")
+    expected = programs(path("masked.zip"), inputs, *named, "--analysis", "glcm", "--mask",
+                        path("many", "mask"), "--param", 'roi={"type":"mask"}',
+                        "--param", "levels=[8]", "--param", "distances=[1]", "--param",
+                        'window={"shape":"roi"}')
+    found = texcell.analyse(list(images.values()), "glcm", names=names, masks=[X > 30] * 3,
+                            roi={"type": "mask"}, levels=np.array([8]),
                             distances=(1,), window={"shape": "roi"}, **QUIET)
     tap.ok(read(found.path) == expected, "masks of a list")
     os.mkdir(path("pictures"))
@@ -115,31 +132,43 @@ def same_bytes():
         Image.fromarray(np.roll(SPOTS, 5 * i, 0)).save(path("pictures", "p%d.png" % i))
     expected = programs(path("folder.zip"), [path("pictures")], *count)
     found = texcell.analyse(path("pictures"), "cellcount", **QUIET, **COUNT)
-    tap.ok(read(found.path) == expected and read(found.unit) == read(path("folder.zip")), "a folder of pictures")
+    tap.ok(read(found.path) == expected and read(found.unit) == read(path("folder.zip")),
+           "a folder of pictures")
     measured = texcell.analyse(path("pictures", "p0.png"), "objects", labels=found, **QUIET)
-    tap.ok(list(measured.tables["objects"]["area"]) == list(found.tables["regions"].query("item == 'p0'")["area"]),
+    tap.ok(list(measured.tables["objects"]["area"]) ==
+           list(found.tables["regions"].query("item == 'p0'")["area"]),
            "a Result's labels are measured")
     os.mkdir(path("elsewhere"))
     Image.fromarray(SPOTS).save(path("elsewhere", "p0.png"))
-    error = refusal_of(texcell.analyse, path("elsewhere", "p0.png"), "objects", labels=found, **QUIET)
-    tap.ok(isinstance(error, texcell.InputError) and "cannot be distinguished" in str(error), "but not for another folder's file of the name", error)
-    tap.ok(len(texcell.analyse({"p0": SPOTS}, "objects", labels=found, **QUIET).tables["objects"]) == len(measured.tables["objects"]),
+    error = refusal_of(texcell.analyse, path("elsewhere", "p0.png"), "objects", labels=found,
+                       **QUIET)
+    tap.ok(isinstance(error, texcell.InputError) and "cannot be distinguished" in str(error),
+           "but not for another folder's file of the name", error)
+    tap.ok(len(texcell.analyse({"p0": SPOTS}, "objects", labels=found,
+                               **QUIET).tables["objects"]) == len(measured.tables["objects"]),
            "and for an array of the name")
     nifti(path("times", "images", "image.nii"), np.stack([SPOTS, SPOTS[::-1]])[:, None])
     expected = programs(path("times.zip"), [path("times", "images", "image.nii")], *count)
-    tap.ok(read(texcell.analyse([SPOTS, SPOTS[::-1]], **QUIET, **COUNT).path) == expected, "a list of images that are alike")
-    named = texcell.analyse({"first": path("pictures", "p1.png"), "second": SPOTS}, "cellcount", **QUIET, **COUNT)
-    tap.ok(named.names == ["first", "second"] and np.array_equal(named.labels["first"], found.labels["p1"]), "names of files", named.names)
+    tap.ok(read(texcell.analyse([SPOTS, SPOTS[::-1]], **QUIET, **COUNT).path) == expected,
+           "a list of images that are alike")
+    named = texcell.analyse({"first": path("pictures", "p1.png"), "second": SPOTS}, "cellcount",
+                            **QUIET, **COUNT)
+    tap.ok(named.names == ["first", "second"] and
+           np.array_equal(named.labels["first"], found.labels["p1"]), "names of files", named.names)
     tap.ok(texcell.analyse(SPOTS, spacing=.5, **QUIET).spacing(0) == (.5, .5) and
-           texcell.analyse(stack, "voting", radius=5, spacing=.5, **QUIET).spacing(0) == (.5, .5, .5), "one number is a voxel's spacing")
+           texcell.analyse(stack, "voting", radius=5, spacing=.5, **QUIET).spacing(0) ==
+           (.5, .5, .5), "one number is a voxel's spacing")
     np.savez(path("other.npz"), a=SPOTS)
     np.save(path("other.npy"), SPOTS)
-    tap.ok(all(isinstance(refusal_of(texcell.read, path(n)), texcell.InputError) for n in ("other.npz", "other.npy")), "what is no result")
+    tap.ok(all(isinstance(refusal_of(texcell.read, path(n)), texcell.InputError)
+               for n in ("other.npz", "other.npy")), "what is no result")
     found.save(path("saved.npz"))
     again = texcell.read(path("saved.npz"), found.unit)
     again.report(path("page.html"))
-    r = tap.run([tap.TEXCELL_WU, "report", path("saved.npz"), "--images", found.unit, "-o", path("theirs.html")])
-    tap.ok(r.returncode == 0 and read(path("page.html")) == read(path("theirs.html")), "a saved result and its page", r.stderr)
+    r = tap.run([tap.TEXCELL_WU, "report", path("saved.npz"), "--images", found.unit, "-o",
+                 path("theirs.html")])
+    tap.ok(r.returncode == 0 and read(path("page.html")) == read(path("theirs.html")),
+           "a saved result and its page", r.stderr)
     return found
 
 
@@ -147,22 +176,27 @@ def columns_agree(mine, theirs):
     """A DataFrame, and one that pandas read from CSV."""
     if list(mine.columns) != list(theirs.columns) or len(mine) != len(theirs):
         return False
-    return all(list(mine[c].fillna("")) == list(theirs[c].fillna("")) if mine[c].dtype == object else
-               np.array_equal(np.asarray(mine[c], float), np.asarray(theirs[c], float), equal_nan=True) for c in mine)
+    return all(list(mine[c].fillna("")) == list(theirs[c].fillna("")) if mine[c].dtype == object
+               else
+               np.array_equal(np.asarray(mine[c], float), np.asarray(theirs[c], float),
+                              equal_nan=True) for c in mine)
 
 
 def tables():
     for name, module in analyses.each():
         for title, (parameters, items) in list(module.JOBS.items())[:None if FULL else 2]:
-            items = [dict(i, source="f/%s.png" % i["name"], spacing=i.get("spacing") or [.3, .3][:2]) if name != "glcm" else i for i in items]
+            items = [dict(i, source="f/%s.png" % i["name"], spacing=i.get("spacing") or
+                          [.3, .3][:2]) if name != "glcm" else i for i in items]
             unit, folder = path("%s_%s.zip" % (name, title)), path("%s_%s" % (name, title))
             workunit.write(unit, name, parameters, items)
             tap.run([tap.TEXCELL, "run", unit, "-o", unit + ".npz", "--device", "cpu", "--quiet"])
             tap.run([tap.TEXCELL_WU, "export", unit + ".npz", "-o", folder])
             found = texcell.read(unit + ".npz")
-            theirs = {f[:-4]: pandas.read_csv(os.path.join(folder, f), float_precision="round_trip", keep_default_na=False, na_values="nan")
+            theirs = {f[:-4]: pandas.read_csv(os.path.join(folder, f), float_precision="round_trip",
+                                              keep_default_na=False, na_values="nan")
                       for f in os.listdir(folder) if f.endswith(".csv") and f != "columns.csv"}
-            bad = [t for t in {*theirs, *found.tables} if t not in theirs or t not in found.tables or
+            bad = [t for t in {*theirs, *found.tables} if t not in theirs or
+                   t not in found.tables or
                    not columns_agree(found.tables[t], theirs[t])]
             tap.ok(theirs and not bad, "%s, %s: the tables of export" % (name, title),
                    {t: (list(found.tables[t]), list(theirs[t]))
@@ -170,9 +204,13 @@ def tables():
             with np.load(unit + ".npz") as npz:
                 pictures = {a for a in npz.files if a.startswith(("labels_", "mask_", "map_"))}
                 shown = [npz[a] for a in sorted(pictures)]
-                mine = [*found.labels.values(), *found.masks.values(), *(m for maps in found.maps.values() for m in maps.values())]
-                tap.ok(len(shown) == len(mine) and all(any(np.array_equal(a, b, equal_nan=a.dtype.kind == "f") for b in mine) for a in shown)
-                       and sorted(found) == sorted(set(npz.files) - {"result.json"}), "and its arrays and pictures", sorted(pictures))
+                mine = [*found.labels.values(), *found.masks.values(),
+                        *(m for maps in found.maps.values() for m in maps.values())]
+                tap.ok(len(shown) == len(mine) and
+                       all(any(np.array_equal(a, b, equal_nan=a.dtype.kind == "f") for b in mine)
+                           for a in shown)
+                       and sorted(found) == sorted(set(npz.files) - {"result.json"}),
+                       "and its arrays and pictures", sorted(pictures))
 
 
 def refusal(of, **given):
@@ -185,9 +223,12 @@ def refusal(of, **given):
 
 def refusals():
     """Each names what to do, which is then done and taken."""
-    for kind in (bool, np.float16, np.complex64, "u2 colours", "f8 colours", "rgba", np.float32, np.uint32):
-        image = (SPOTS > 2000 if kind is bool else np.dstack([SPOTS] * 3) if kind == "u2 colours" else
-                 np.dstack([SPOTS / 65535] * 3) if kind == "f8 colours" else np.dstack([SPOTS >> 8] * 4).astype(np.uint8) if kind == "rgba"
+    for kind in (bool, np.float16, np.complex64, "u2 colours", "f8 colours", "rgba", np.float32,
+                 np.uint32):
+        image = (SPOTS > 2000 if kind is bool else np.dstack([SPOTS] * 3) if kind == "u2 colours"
+                 else
+                 np.dstack([SPOTS / 65535] * 3) if kind == "f8 colours"
+                 else np.dstack([SPOTS >> 8] * 4).astype(np.uint8) if kind == "rgba"
                  else (SPOTS % 60000).astype(kind))
         error, given, words = refusal(image), {}, ""
         for _ in range(4):
@@ -196,54 +237,82 @@ def refusals():
             words, told = str(error), str(error)
             if "scale=(L" in told.replace(" ", ""):
                 given["scale"] = (0, 65535)
-            expression = next((e for e in ("(image >> 8).astype('uint8')", "(image * 255).astype('uint8')", "image[..., :3]",
-                                           "image.astype('uint8')", "image.astype('float32')", "abs(image)") if
+            expression = next((e for e in ("(image >> 8).astype('uint8')",
+                                           "(image * 255).astype('uint8')", "image[..., :3]",
+                                           "image.astype('uint8')", "image.astype('float32')",
+                                           "abs(image)") if
                                e in told or e.replace(".astype", "; x.astype") in told), "image")
             image = eval(expression, {"image": image, "abs": np.abs})
             error = refusal(image, **given)
-        tap.ok(words and error is None, "%s: refused with the conversion, which works" % (kind,), error or words)
+        tap.ok(words and error is None, "%s: refused with the conversion, which works" % (kind,),
+               error or words)
     with open(path("x.czi"), "wb") as f:
         f.write(b"ZISRAWFILE")
-    for image, words in ((np.zeros((2, 2, 5, 5), np.uint8), "as a list"), (np.zeros(5, np.uint8), "axes"), (np.zeros((0, 5), np.uint8), "empty"),
+    for image, words in ((np.zeros((2, 2, 5, 5), np.uint8), "as a list"),
+                         (np.zeros(5, np.uint8), "axes"), (np.zeros((0, 5), np.uint8), "empty"),
                          (np.zeros((4, 4), "M8[s]"), "type datetime64"), (path("x.czi"), "bioio"),
                          (np.ma.masked_greater(SPOTS, 1000), "masks=~image.mask")):
         error = refusal(image)
-        tap.ok(isinstance(error, texcell.InputError) and words in str(error), "refused: " + words, error)
-    for given, kind, words in (({"analysis": "nothing"}, texcell.UsageError, "no analysis"), ({"min_area": 0}, texcell.InputError, "min_area"),
-                               ({"names": ["a", "b"]}, texcell.InputError, "2 names of 1"), ({"device": "9:9"}, texcell.Error, ""),
-                               ({"analysis": "objects", "labels": [SPOTS, SPOTS]}, texcell.InputError, "1 image needs as many masks or label pictures, 2 given"),
+        tap.ok(isinstance(error, texcell.InputError) and words in str(error), "refused: " + words,
+               error)
+    for given, kind, words in (({"analysis": "nothing"}, texcell.UsageError, "no analysis"),
+                               ({"min_area": 0}, texcell.InputError, "min_area"),
+                               ({"names": ["a", "b"]}, texcell.InputError, "2 names of 1"),
+                               ({"device": "9:9"}, texcell.Error, ""),
+                               ({"analysis": "objects", "labels": [SPOTS, SPOTS]},
+                                texcell.InputError,
+                                "1 image needs as many masks or label pictures, 2 given"),
                                ({"analysis": "voting"}, texcell.InputError, "radius")):
         error = refusal(SPOTS, **given)
-        tap.ok(isinstance(error, kind) and words in str(error) and "/tmp" not in str(error), "refused: %s" % sorted(given), error)
+        tap.ok(isinstance(error, kind) and words in str(error) and "/tmp" not in str(error),
+               "refused: %s" % sorted(given), error)
     labels = ((Y % 30 - 15) ** 2 + (X % 30 - 15) ** 2 < 60) * (Y // 30 * 4 + X // 30 + 1)
     for title, images, given, kind, words in (
-            ("no images", [], {}, texcell.InputError, "no images"), ("names", [SPOTS] * 2, {"names": "ab"}, texcell.InputError, "1 name of 2 images"),
-            ("spacing", SPOTS, {"spacing": "5um"}, texcell.UsageError, "spacing 5um"), ("no spacing", SPOTS, {"spacing": 0}, texcell.UsageError, "positive"),
-            ("labels of others", {"a": SPOTS, "b": SPOTS}, {"analysis": "objects", "labels": {"a": labels}}, texcell.InputError, "its own name: b"),
-            ("names that are one", {"a b": SPOTS, "c": SPOTS}, {"analysis": "objects", "labels": {"a b": labels, "a_b": labels, "c": labels}},
+            ("no images", [], {}, texcell.InputError, "no images"),
+            ("names", [SPOTS] * 2, {"names": "ab"}, texcell.InputError, "1 name of 2 images"),
+            ("spacing", SPOTS, {"spacing": "5um"}, texcell.UsageError, "spacing 5um"),
+            ("no spacing", SPOTS, {"spacing": 0}, texcell.UsageError, "positive"),
+            ("labels of others", {"a": SPOTS, "b": SPOTS},
+             {"analysis": "objects", "labels": {"a": labels}}, texcell.InputError,
+             "its own name: b"),
+            ("names that are one", {"a b": SPOTS, "c": SPOTS},
+             {"analysis": "objects", "labels": {"a b": labels, "a_b": labels, "c": labels}},
              texcell.InputError, "letters and digits"),
-            ("none at all", SPOTS, {"analysis": "objects"}, texcell.InputError, "image: has no labels; objects measures the objects that they mark, labels="),
+            ("none at all", SPOTS, {"analysis": "objects"}, texcell.InputError,
+             "image: has no labels; objects measures the objects that they mark, labels="),
             ("what is no number", SPOTS, {"min_area": 3j}, texcell.InputError, "min_area")):
         error = refusal(images, **given)
         tap.ok(isinstance(error, kind) and words in str(error), "refused: " + title, repr(error))
     whole = texcell.analyse([SPOTS, SPOTS], "objects", labels=[labels, labels], **QUIET)
     some = np.empty(2, object)
     some[:] = [SPOTS, SPOTS]
-    for title, images, given in (("a generator", (SPOTS for _ in range(2)), {}), ("an array of objects", some, {}),
-                                 ("values of a dict", {1: SPOTS, 2: SPOTS}.values(), {}), ("a stack of label pictures", [SPOTS] * 2, {"labels": np.stack([labels] * 2)})):
-        tap.ok(read(texcell.analyse(images, "objects", **{"labels": [labels] * 2, **QUIET, **given}).path) == read(whole.path), title + ": as a list")
+    for title, images, given in (("a generator", (SPOTS for _ in range(2)), {}),
+                                 ("an array of objects", some, {}),
+                                 ("values of a dict", {1: SPOTS, 2: SPOTS}.values(), {}),
+                                 ("a stack of label pictures", [SPOTS] * 2,
+                                  {"labels": np.stack([labels] * 2)})):
+        tap.ok(read(texcell.analyse(images, "objects", **{"labels": [labels] * 2, **QUIET,
+                                                          **given}).path) == read(whole.path),
+               title + ": as a list")
     spaced = path("with a space.png")
     Image.fromarray(SPOTS).save(spaced)
-    tap.ok(len(texcell.analyse([spaced], "objects", labels={"with a space": labels}, **QUIET).tables["objects"]) == 12, "labels by a file's own name")
-    tap.ok(texcell.analyse(SPOTS, names="one", spacing={"x": .5, "y": .6}, **QUIET).spacing(0) == (.6, .5), "a name, and spacing by axes")
+    tap.ok(len(texcell.analyse([spaced], "objects", labels={"with a space": labels},
+                               **QUIET).tables["objects"]) == 12, "labels by a file's own name")
+    tap.ok(texcell.analyse(SPOTS, names="one", spacing={"x": .5, "y": .6}, **QUIET).spacing(0) ==
+           (.6, .5), "a name, and spacing by axes")
     again = pickle.loads(pickle.dumps(whole))
-    tap.ok(again.path != whole.path and read(again.path) == read(whole.path) and read(again.unit) == read(whole.unit), "a Result is pickled with its files")
+    tap.ok(again.path != whole.path and read(again.path) == read(whole.path) and
+           read(again.unit) == read(whole.unit), "a Result is pickled with its files")
     error = refusal(path("nowhere.png"))
-    tap.ok(isinstance(error, texcell.InputError) and error.code == 2 and "nowhere.png" in str(error), "a file that is not there", error)
+    tap.ok(isinstance(error, texcell.InputError) and error.code == 2 and
+           "nowhere.png" in str(error), "a file that is not there", error)
     error = refusal("nowhere")
-    tap.ok(isinstance(error, texcell.InputError) and "nowhere: no such file" in str(error), "a folder that is not there", error)
+    tap.ok(isinstance(error, texcell.InputError) and "nowhere: no such file" in str(error),
+           "a folder that is not there", error)
     none = texcell.analyse(np.stack([SPOTS] * 3), "volume", spacing=1, **QUIET)
-    tap.ok(none["cells"].tolist() == [0] and [len(none.tables["cells"][c]) for c in ("label", "centroid_x_um")] == [0, 0], "a table without a row")
+    tap.ok(none["cells"].tolist() == [0] and
+           [len(none.tables["cells"][c]) for c in ("label", "centroid_x_um")] == [0, 0],
+           "a table without a row")
     with contextlib.suppress(KeyError):
         texcell.read(path("saved.npz")).labels["p9"]
         tap.ok(False, "a name that is not there")
@@ -251,23 +320,28 @@ def refusals():
 
 def exit_codes():
     os.mkdir(path("fakes"))
-    for code, kind in ((1, texcell.UsageError), (2, texcell.InputError), (3, texcell.TryLater), (70, texcell.InternalError), (99, texcell.InternalError),
+    for code, kind in ((1, texcell.UsageError), (2, texcell.InputError), (3, texcell.TryLater),
+                       (70, texcell.InternalError), (99, texcell.InternalError),
                        (-9, texcell.TryLater)):
         with open(path("fakes", "texcell-wu"), "w") as f:
-            f.write("#!/bin/sh\necho 'texcell-wu: error: so it is' >&2\n" + ("kill -9 $$" if code < 0 else "exit %d" % code))
+            f.write("#!/bin/sh\necho 'texcell-wu: error: so it is' >&2\n" +
+                    ("kill -9 $$" if code < 0 else "exit %d" % code))
         os.chmod(f.name, 0o755)
         os.environ["TEXCELL"] = path("fakes")
         error = refusal(SPOTS)
         os.environ["TEXCELL"] = os.path.abspath(tap.BUILD)
-        tap.ok(type(error) is kind and error.code == code and "so it is" in str(error), "exit code %d" % code, repr(error))
+        tap.ok(type(error) is kind and error.code == code and "so it is" in str(error),
+               "exit code %d" % code, repr(error))
     before = dict(os.environ)
-    for named, words in (("", "TEXCELL may name it"), (path("nowhere"), "TEXCELL=%s: no such folder or program" % path("nowhere"))):
+    for named, words in (("", "TEXCELL may name it"), (path("nowhere"), "TEXCELL=%s: no such "
+                                                       "folder or program" % path("nowhere"))):
         try:
             os.environ.update(TEXCELL=named, PATH=WORK)
             texcell.analyse(SPOTS)
             tap.ok(False, "no programs")
         except FileNotFoundError as error:
-            tap.ok(words in str(error), "no programs: the message says where they are looked for", error)
+            tap.ok(words in str(error), "no programs: the message says where they are looked for",
+                   error)
     os.environ.update(before, TEXCELL="", PATH=os.path.abspath(tap.BUILD) + ":" + before["PATH"])
     tap.ok(refusal(SPOTS, progress=False) is None, "PATH has the programs")
     os.environ.update(before, TEXCELL=tap.TEXCELL)
@@ -278,7 +352,8 @@ def exit_codes():
 def interrupted():
     """Ctrl-C as a notebook sends it, to Python alone."""
     image = np.tile(SPOTS, (2, 3))
-    given = dict(QUIET, levels=[64], distances=[1, 2, 3, 5, 8, 13], window={"radius": 12}, threads=1)
+    given = dict(QUIET, levels=[64], distances=[1, 2, 3, 5, 8, 13], window={"radius": 12},
+                 threads=1)
     whole = texcell.analyse([image, image.T], "glcm", **given)
     # When the first image is done, so that there is something to go on from.
     words = types.ModuleType("tqdm.auto")
@@ -296,14 +371,18 @@ def interrupted():
     words.tqdm = Bar
     sys.modules.update({"tqdm": types.ModuleType("tqdm"), "tqdm.auto": words})
     try:
-        texcell.analyse([image, image.T], "glcm", **dict(given, progress=True, resume=path("going_on")))
+        texcell.analyse([image, image.T], "glcm",
+                        **dict(given, progress=True, resume=path("going_on")))
         tap.ok(False, "it was interrupted")
     except KeyboardInterrupt:
         left = sorted(os.listdir(path("going_on")))
-        tap.ok("result.npz.checkpoint" in left and "result.npz" not in left, "Ctrl-C leaves a checkpoint", left)
+        tap.ok("result.npz.checkpoint" in left and "result.npz" not in left,
+               "Ctrl-C leaves a checkpoint", left)
     sys.modules.update({"tqdm": None, "tqdm.auto": None})
-    found = texcell.analyse([image, image.T], "glcm", **dict(given, progress=True, resume=path("going_on")))
-    tap.ok(read(found.path) == read(whole.path) and any("going on" in n or "1 of 2" in n for n in found.notes),
+    found = texcell.analyse([image, image.T], "glcm",
+                            **dict(given, progress=True, resume=path("going_on")))
+    tap.ok(read(found.path) == read(whole.path) and
+           any("going on" in n or "1 of 2" in n for n in found.notes),
            "the same call goes on, to the same bytes", found.notes)
     at = os.stat(found.path).st_mtime_ns
     texcell.analyse([image, image.T], "glcm", **dict(given, resume=path("going_on")))
@@ -317,23 +396,35 @@ def objects_with_data():
 
     class Coordinates(dict):
         pass
-    coords = {d: thing(values=np.arange(n) * s, attrs={"units": "nm"}) for d, n, s in (("y", 90, 650), ("x", 120, 650))}
+    coords = {d: thing(values=np.arange(n) * s, attrs={"units": "nm"})
+              for d, n, s in (("y", 90, 650), ("x", 120, 650))}
     sizes = thing(Z=2.0, Y=.5, X=.5)
-    cases = [("a layer of napari", thing(data=SPOTS, scale=[.65, .65], name="cells 1", rgb=False, multiscale=False, units=("micrometer",) * 2),
+    cases = [("a layer of napari", thing(data=SPOTS, scale=[.65, .65], name="cells 1", rgb=False,
+                                         multiscale=False, units=("micrometer",) * 2),
               "cells_1", [.65, .65]),
-             ("one without units", thing(data=[SPOTS, SPOTS[::2]], scale=[.5, .5], name="", multiscale=True), "image", [.5, .5]),
-             ("one of pixels", thing(data=SPOTS, scale=[1, 1], name="x", units=("pixel",) * 2), "x", None),
-             ("xarray", thing(data=SPOTS[None], dims=("band", "y", "x"), coords=Coordinates(coords), name=None), "image", [.65, .65]),
-             ("xarray, of pixels and without names", thing(data=SPOTS, dims=("dim_0", "dim_1"), coords={}, name=None), "image", None),
-             ("bioio, without a size", thing(data=SPOTS[None], dims=thing(order="ZYX"), physical_pixel_sizes=thing(Z=None, Y=1.0, X=1.0)), "image", None),
-             ("xarray, transposed", thing(data=SPOTS.T, dims=("x", "y"), coords={}, name="t"), "t", None)]
+             ("one without units", thing(data=[SPOTS, SPOTS[::2]], scale=[.5, .5], name="",
+                                         multiscale=True), "image", [.5, .5]),
+             ("one of pixels", thing(data=SPOTS, scale=[1, 1], name="x", units=("pixel",) * 2), "x",
+              None),
+             ("xarray", thing(data=SPOTS[None], dims=("band", "y", "x"), coords=Coordinates(coords),
+                              name=None), "image", [.65, .65]),
+             ("xarray, of pixels and without names",
+              thing(data=SPOTS, dims=("dim_0", "dim_1"), coords={}, name=None), "image", None),
+             ("bioio, without a size", thing(data=SPOTS[None], dims=thing(order="ZYX"),
+                                             physical_pixel_sizes=thing(Z=None, Y=1.0, X=1.0)),
+              "image", None),
+             ("xarray, transposed", thing(data=SPOTS.T, dims=("x", "y"), coords={}, name="t"), "t",
+              None)]
     for title, image, name, spacing in cases:
         found = texcell.analyse(image, "cellcount", **QUIET, **COUNT)
         same = texcell.analyse(SPOTS, "cellcount", **QUIET, **COUNT)
         at = found.spacing(0)
-        tap.ok(found.names == [name] and (at is None if spacing is None else np.allclose(at, spacing)) and
-               all(np.array_equal(found[a], same[a]) for a in ("count", "region_area", "region_mean")), title, (found.names, at))
-    czi = thing(data=np.stack([np.stack([SPOTS, SPOTS[::-1]])] * 3)[:, :, None], dims=thing(order="TCZYX"), physical_pixel_sizes=sizes)
+        tap.ok(found.names == [name] and
+               (at is None if spacing is None else np.allclose(at, spacing)) and
+               all(np.array_equal(found[a], same[a])
+                   for a in ("count", "region_area", "region_mean")), title, (found.names, at))
+    czi = thing(data=np.stack([np.stack([SPOTS, SPOTS[::-1]])] * 3)[:, :, None],
+                dims=thing(order="TCZYX"), physical_pixel_sizes=sizes)
     found = texcell.analyse(czi, "cellcount", channel=2, **QUIET, **COUNT)
     tap.ok(found.names == ["image_t%d" % t for t in (1, 2, 3)] and found.spacing(0) == (.5, .5) and
            found["region_centroid"][0, 0] > 0, "times and channels of bioio", found.names)
@@ -341,54 +432,79 @@ def objects_with_data():
 
     class File:
         def __init__(self, name):
-            self.scenes, self.dims, self.physical_pixel_sizes = ("A1", "B 2")[:1 + name.endswith(".lif")], thing(order="TCZYX"), sizes
+            self.scenes, self.dims, self.physical_pixel_sizes = (
+                ("A1", "B 2")[:1 + name.endswith(".lif")], thing(order="TCZYX"), sizes)
 
         def set_scene(self, scene):
             self.data = (SPOTS if scene == "A1" else SPOTS[::-1])[None, None, None]
     reader.BioImage = File
     sys.modules["bioio"] = reader
     scenes = texcell.analyse(path("two.lif"), "cellcount", **QUIET, **COUNT)
-    tap.ok(scenes.names == ["two_A1", "two_B_2"] and not np.array_equal(*scenes.labels.values()), "all scenes of a file", scenes.names)
-    found = texcell.analyse([path("one.czi"), path("deep", "one.CZI"), SPOTS], "cellcount", **QUIET, **COUNT)
+    tap.ok(scenes.names == ["two_A1", "two_B_2"] and not np.array_equal(*scenes.labels.values()),
+           "all scenes of a file", scenes.names)
+    found = texcell.analyse([path("one.czi"), path("deep", "one.CZI"), SPOTS], "cellcount", **QUIET,
+                            **COUNT)
     named = texcell.analyse({"a b": path("one.czi")}, "cellcount", **QUIET, **COUNT)
     del sys.modules["bioio"]
-    tap.ok(named.names == ["a_b"] and found.names == ["one", "one_2", "image_t3"], "files that bioio reads", found.names)
-    found = texcell.analyse({"A": SPOTS, "a": SPOTS[::-1], "ä b": SPOTS}, "cellcount", **QUIET, **COUNT)
-    tap.ok(found.names == ["A", "a_2", "__b"] and not np.array_equal(found.labels["A"], found.labels["a_2"]),
+    tap.ok(named.names == ["a_b"] and found.names == ["one", "one_2", "image_t3"],
+           "files that bioio reads", found.names)
+    found = texcell.analyse({"A": SPOTS, "a": SPOTS[::-1], "ä b": SPOTS}, "cellcount", **QUIET,
+                            **COUNT)
+    tap.ok(found.names == ["A", "a_2", "__b"] and not np.array_equal(found.labels["A"],
+                                                                     found.labels["a_2"]),
            "names that a file system may take for one", found.names)
 
 
 def told():
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        found = texcell.analyse(SPOTS, "cellcount", polarity="bright", min_area="9um2", spacing=.5, **QUIET)
-        tap.ok(found.parameters["min_area"] == 36 and [w.category for w in caught] == [texcell.Note] and "36 pixels" in str(caught[0].message),
-               "lengths in micrometres; the program's note is a warning", [str(w.message) for w in caught])
+        found = texcell.analyse(SPOTS, "cellcount", polarity="bright", min_area="9um2", spacing=.5,
+                                **QUIET)
+        tap.ok(found.parameters["min_area"] == 36 and [w.category for w in caught] ==
+               [texcell.Note] and "36 pixels" in str(caught[0].message),
+               "lengths in micrometres; the program's note is a warning",
+               [str(w.message) for w in caught])
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        found = texcell.analyse({"empty": np.zeros((50, 50), np.uint8), "black": np.zeros((40, 40), np.uint8), "some": (SPOTS >> 4).astype(np.uint8)},
+        found = texcell.analyse({"empty": np.zeros((50, 50), np.uint8),
+                                 "black": np.zeros((40, 40), np.uint8),
+                                 "some": (SPOTS >> 4).astype(np.uint8)},
                                 polarity="bright", threshold=150, **QUIET)
     said, table = [str(w.message) for w in caught], found.tables["items"]
-    tap.ok(list(table["mark"]) == ["wrong?", "wrong?", "ok"] and all(why.replace("--param ", "") in " ".join(said) and why in " ".join(found.notes) for why in table["why"])
-           and {os.path.abspath(w.filename) for w in caught} == {os.path.abspath(__file__)} and list(table["why"])[2] == "",
-           "marks and their reasons are columns, notes and warnings of the caller's line", (said, found.notes, dict(table)))
+    tap.ok(list(table["mark"]) == ["wrong?", "wrong?", "ok"] and
+           all(why.replace("--param ", "") in " ".join(said) and why in " ".join(found.notes)
+               for why in table["why"])
+           and {os.path.abspath(w.filename) for w in caught} == {os.path.abspath(__file__)} and
+           list(table["why"])[2] == "",
+           "marks and their reasons are columns, notes and warnings of the caller's line",
+           (said, found.notes, dict(table)))
     suggested = texcell.suggest([SPOTS, SPOTS.T], "cellcount", scale="linear")
-    r = tap.run([tap.TEXCELL_WU, "analyse", "--analysis", "cellcount", "--param", "scale=linear", "-o", path("looked"), path("apart", "images", "a.nii")])
+    r = tap.run([tap.TEXCELL_WU, "analyse", "--analysis", "cellcount", "--param", "scale=linear",
+                 "-o", path("looked"), path("apart", "images", "a.nii")])
     with zipfile.ZipFile(path("looked", "workunit.zip")) as z:
         unit = json.loads(z.read("job.json"))["parameters"]
     alone = texcell.suggest({"a": SPOTS}, "cellcount", scale="linear")
-    tap.ok(r.returncode == 0 and alone == {k: v for k, v in unit.items() if k not in ("scale", "labels")} and suggested["polarity"] == "bright",
+    tap.ok(r.returncode == 0 and
+           alone == {k: v for k, v in unit.items() if k not in ("scale", "labels")} and
+           suggested["polarity"] == "bright",
            "suggest: what analyse takes", (alone, unit))
-    tap.ok(isinstance(refusal_of(texcell.suggest, SPOTS * 1.0), texcell.InputError), "and its refusals")
+    tap.ok(isinstance(refusal_of(texcell.suggest, SPOTS * 1.0), texcell.InputError),
+           "and its refusals")
     known = json.loads(tap.run([tap.TEXCELL_WU, "parameters", "--json"]).stdout)
     for name, keys in known.items():
         doc = getattr(texcell, name).__doc__
-        tap.ok(texcell.parameters(name) == keys and all(p["key"] in doc and p["help"] in doc for p in keys), name + ": parameters and docstring")
-    tap.ok(texcell.cellcount(SPOTS, **QUIET, **COUNT)["count"][0] == 12 and set(known) <= set(dir(texcell)) and not hasattr(texcell, "nothing")
-           and isinstance(refusal_of(texcell.parameters, "nothing"), texcell.UsageError), "an analysis by its name")
+        tap.ok(texcell.parameters(name) == keys and
+               all(p["key"] in doc and p["help"] in doc for p in keys),
+               name + ": parameters and docstring")
+    tap.ok(texcell.cellcount(SPOTS, **QUIET, **COUNT)["count"][0] == 12 and
+           set(known) <= set(dir(texcell)) and not hasattr(texcell, "nothing")
+           and isinstance(refusal_of(texcell.parameters, "nothing"), texcell.UsageError),
+           "an analysis by its name")
     stubs = tap.run([sys.executable, os.path.join(tap.SRC, "workunits", "python", "stubs.py")],
-                    env=dict(os.environ, PYTHONPATH=os.path.join(tap.SRC, "workunits", "python"))).stdout
-    tap.ok(stubs == read(os.path.join(tap.SRC, "workunits", "python", "texcell", "__init__.pyi")).decode(),
+                    env=dict(os.environ,
+                             PYTHONPATH=os.path.join(tap.SRC, "workunits", "python"))).stdout
+    tap.ok(stubs ==
+           read(os.path.join(tap.SRC, "workunits", "python", "texcell", "__init__.pyi")).decode(),
            "the stubs are those of the parameters: python3 stubs.py > texcell/__init__.pyi")
 
 
@@ -406,27 +522,36 @@ def looked():
     for title, analysis, images, inputs, given in (
             [("a smear", "cellcount", smear, smear, {})] * (smear is not None) +
             [("a doubt of the look", "voting", dark, dark, {})] * (dark is not None) +
-            [("discs", "cellcount", {"b": SPOTS[::-1]}, file, {}), ("a parameter", "cellcount", {"b": SPOTS[::-1]}, file, {"polarity": "dark"}),
-             ("voting", "voting", {"b": SPOTS[::-1]}, file, {}), ("levelset", "levelset", {"b": SPOTS[::-1]}, file, {}),
-             ("glcm", "glcm", {"b": SPOTS[::-1]}, file, {}), ("volume", "volume", {"walls": walls}, path("walls.nii"), {})]):
+            [("discs", "cellcount", {"b": SPOTS[::-1]}, file, {}),
+             ("a parameter", "cellcount", {"b": SPOTS[::-1]}, file, {"polarity": "dark"}),
+             ("voting", "voting", {"b": SPOTS[::-1]}, file, {}),
+             ("levelset", "levelset", {"b": SPOTS[::-1]}, file, {}),
+             ("glcm", "glcm", {"b": SPOTS[::-1]}, file, {}),
+             ("volume", "volume", {"walls": walls}, path("walls.nii"), {})]):
         params = [w for key, value in given.items() for w in ("--param", "%s=%s" % (key, value))]
         theirs = taken("taken_" + title.replace(" ", "_"), "--analysis", analysis, *params, inputs)
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             mine = texcell.analyse(images, analysis, **dict(QUIET, defaults=False), **given)
-        tap.ok(mine.parameters == theirs.parameters and given.items() <= mine.parameters.items() and sorted(mine) == sorted(theirs)
-               and all(np.array_equal(mine[a], theirs[a], equal_nan=mine[a].dtype.kind == "f") for a in mine if a != "item_sources"),
-               "%s: the parameters and numbers of the command" % title, (mine.parameters, theirs.parameters))
+        tap.ok(mine.parameters == theirs.parameters and given.items() <= mine.parameters.items() and
+               sorted(mine) == sorted(theirs)
+               and all(np.array_equal(mine[a], theirs[a], equal_nan=mine[a].dtype.kind == "f")
+                       for a in mine if a != "item_sources"),
+               "%s: the parameters and numbers of the command" % title,
+               (mine.parameters, theirs.parameters))
         with open(path("taken_" + title.replace(" ", "_"), "items.csv"), newline="") as f:
             marks = [(row["mark"], row["why"]) for row in csv.DictReader(f)]
-        tap.ok(list(zip(mine.marks()["mark"], mine.marks()["why"])) == marks, title + ": and its marks", (mine.marks(), marks))
-        tap.ok(not any("suggests" in str(w.message) for w in caught) and any("suggests" in n for n in mine.notes), "told as a note, no warning",
+        tap.ok(list(zip(mine.marks()["mark"], mine.marks()["why"])) == marks,
+               title + ": and its marks", (mine.marks(), marks))
+        tap.ok(not any("suggests" in str(w.message) for w in caught) and
+               any("suggests" in n for n in mine.notes), "told as a note, no warning",
                [str(w.message) for w in caught])
     for group in "ab":
         for i in range(3):
             nifti(path("groups", group, "%s%d.nii" % (group, i)), SPOTS)
     grouped = texcell.analyse(path("groups"), recursive=True, **QUIET)
-    tap.ok(list(grouped.tables["groups"]["group"]) == ["a", "b"] and list(grouped.tables["groups"]["images"]) == [3, 3],
+    tap.ok(list(grouped.tables["groups"]["group"]) == ["a", "b"] and
+           list(grouped.tables["groups"]["images"]) == [3, 3],
            "groups of a folder's folders", grouped.tables)
     plain = texcell.analyse(SPOTS, **QUIET)
     tap.ok(plain.parameters["polarity"] == "dark", "defaults: no look", plain.parameters)
@@ -444,17 +569,23 @@ def refusal_of(call, *words, **options):
 
 
 def features(counted):
-    images = np.stack([SPOTS, SPOTS.T[:90, :120] if SPOTS.T.shape == SPOTS.shape else SPOTS[::-1], SPOTS[:, ::-1]])
+    images = np.stack([SPOTS, SPOTS.T[:90, :120] if SPOTS.T.shape == SPOTS.shape else SPOTS[::-1],
+                       SPOTS[:, ::-1]])
     x, names = texcell.features(images, device="cpu")
-    found = texcell.analyse(list(images), "glcm", window={"shape": "roi"}, levels=[32], distances=[1, 2, 4], range="image", **QUIET)
-    tap.ok(np.array_equal(x, found["features"]) and names == list(found["feature_names"]), "features, and their names", names[:3])
+    found = texcell.analyse(list(images), "glcm", window={"shape": "roi"}, levels=[32],
+                            distances=[1, 2, 4], range="image", **QUIET)
+    tap.ok(np.array_equal(x, found["features"]) and names == list(found["feature_names"]),
+           "features, and their names", names[:3])
     x, names = texcell.features(list(images), "cellcount", device="cpu", **COUNT)
-    tap.ok(names == ["count", "threshold"] and list(x[:, 0]) == [12, 12, 12], "of another analysis", x)
+    tap.ok(names == ["count", "threshold"] and list(x[:, 0]) == [12, 12, 12], "of another analysis",
+           x)
     sys.modules["pandas"] = None
     columns = texcell.read(counted.path).tables["regions"]
     sys.modules["pandas"] = pandas
-    tap.ok(isinstance(columns, dict) and np.array_equal(columns["area"], counted["region_area"]), "columns without pandas")
-    tap.ok("regions" in repr(counted) and "p0" in repr(counted.labels) and len(counted) == len(list(counted)) and len(counted.tables) == 2,
+    tap.ok(isinstance(columns, dict) and np.array_equal(columns["area"], counted["region_area"]),
+           "columns without pandas")
+    tap.ok("regions" in repr(counted) and "p0" in repr(counted.labels) and
+           len(counted) == len(list(counted)) and len(counted.tables) == 2,
            "what a Result says of itself", repr(counted))
     where = os.path.dirname(texcell.analyse(SPOTS, **QUIET).path)
     gc.collect()

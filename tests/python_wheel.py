@@ -25,32 +25,41 @@ ALL = os.environ.get("PYTHON_WHEELS") == "all"
 
 def made():
     """The files, by their names, with their digests."""
-    r = tap.run(["sh", os.path.join(tap.SRC, ".ci", "wheel.sh"), *(["release", "arm64", "windows"] if ALL else ["release"])], timeout=3000)
+    r = tap.run(["sh", os.path.join(tap.SRC, ".ci", "wheel.sh"),
+                 *(["release", "arm64", "windows"] if ALL else ["release"])], timeout=3000)
     if r.returncode == 75:
-        tap.skip("wheels", "what they are made of cannot be fetched here: " + r.stderr.strip()[-200:])
+        tap.skip("wheels", "what they are made of cannot be fetched here: " +
+                 r.stderr.strip()[-200:])
         tap.done()
     if not tap.ok(r.returncode == 0, "wheels are made", r.stderr):
         tap.done()
-    return {f: hashlib.sha256(open(f, "rb").read()).hexdigest() for f in sorted(glob.glob(WHEELS + "/*.whl") + glob.glob(WHEELS + "/*.gz"))}
+    return {f: hashlib.sha256(open(f, "rb").read()).hexdigest()
+            for f in sorted(glob.glob(WHEELS + "/*.whl") + glob.glob(WHEELS + "/*.gz"))}
 
 
 def tools(files):
     """From PyPI, as Debian has none of them."""
-    for name, version, arguments in (("twine", "6.1.0", ["check", "--strict", *files]), ("check-wheel-contents", "0.6.1", files[:-1]),
-                                     ("auditwheel", "6.2.0", ["show", files[0]]), ("mypy", "1.13.0", None)):
+    for name, version, arguments in (("twine", "6.1.0", ["check", "--strict", *files]),
+                                     ("check-wheel-contents", "0.6.1", files[:-1]),
+                                     ("auditwheel", "6.2.0", ["show", files[0]]),
+                                     ("mypy", "1.13.0", None)):
         folder = os.path.join(os.path.abspath(tap.BUILD), "python-tools", name)
         if not os.path.exists(folder):
-            tap.run(["/usr/bin/python3", "-m", "pip", "-q", "install", "--target", folder, name + "==" + version])
+            tap.run(["/usr/bin/python3", "-m", "pip", "-q", "install", "--target", folder,
+                     name + "==" + version])
         program = os.path.join(folder, "bin", name)
         if not os.path.exists(program):
             tap.skip(name, "cannot be installed here")
             continue
         if arguments is None:
-            arguments = ["--config-file", os.path.join(SOURCES, "pyproject.toml"), "--python-executable", "/usr/bin/python3",
+            arguments = ["--config-file", os.path.join(SOURCES, "pyproject.toml"),
+                         "--python-executable", "/usr/bin/python3",
                          "--cache-dir", WORK, os.path.join(SOURCES, "texcell")]
-        r = tap.run(["/usr/bin/python3", program, *arguments], env=dict(os.environ, PYTHONPATH=folder))
+        r = tap.run(["/usr/bin/python3", program, *arguments],
+                    env=dict(os.environ, PYTHONPATH=folder))
         tap.ok(r.returncode == 0 and "warning" not in r.stdout.lower() and
-               (name != "auditwheel" or '"manylinux_2_17_x86_64"' in r.stdout), name + " finds nothing", r.stdout + r.stderr)
+               (name != "auditwheel" or '"manylinux_2_17_x86_64"' in r.stdout),
+               name + " finds nothing", r.stdout + r.stderr)
 
 
 def installed(package, bare_path):
@@ -59,16 +68,20 @@ def installed(package, bare_path):
     shutil.rmtree(folder, True)
     r = tap.run(["/usr/bin/python3", "-m", "venv", "--system-site-packages", folder])
     if r.returncode != 0:
-        tap.skip(os.path.basename(package) + " in a fresh environment", "no venv here: " + r.stdout[:80])
+        tap.skip(os.path.basename(package) + " in a fresh environment",
+                 "no venv here: " + r.stdout[:80])
         return
     env = {k: v for k, v in os.environ.items() if k not in ("TEXCELL", "PYTHONPATH")}
     env["PATH"] = bare_path
-    r = tap.run([folder + "/bin/python", "-m", "pip", "-q", "install", "--no-index", "--no-deps", "--no-build-isolation", package], env=env)
+    r = tap.run([folder + "/bin/python", "-m", "pip", "-q", "install", "--no-index", "--no-deps",
+                 "--no-build-isolation", package], env=env)
     ran = tap.run([folder + "/bin/python", "-c", SCRIPT, out], env=env, cwd=WORK)
     here = tap.run([sys.executable, "-c", SCRIPT, os.path.join(WORK, "here.npz")],
                    env=dict(os.environ, TEXCELL=os.path.abspath(tap.BUILD), PYTHONPATH=SOURCES))
-    same = ran.returncode == here.returncode == 0 and open(out, "rb").read() == open(os.path.join(WORK, "here.npz"), "rb").read()
-    tap.ok(r.returncode == 0 and same and ran.stdout.startswith(folder), os.path.basename(package) + " in a fresh environment: the same bytes",
+    same = ran.returncode == here.returncode == 0 and open(out, "rb").read() == open(
+        os.path.join(WORK, "here.npz"), "rb").read()
+    tap.ok(r.returncode == 0 and same and ran.stdout.startswith(folder),
+           os.path.basename(package) + " in a fresh environment: the same bytes",
            r.stderr + ran.stderr + here.stderr)
 
 
@@ -77,13 +90,16 @@ def reached():
     env = dict(os.environ, COVERAGE_FILE=os.path.join(WORK, "coverage"))
     coverage = ["/usr/bin/python3", "-m", "coverage"]
     r = tap.run(coverage + ["run", "--source", SOURCES + "/texcell", "--omit", "*/_napari.py",
-                            os.path.join(tap.SRC, "tests", "python_test.py")], env=dict(env, PYTHON_TEST="full"), cwd=WORK)
+                            os.path.join(tap.SRC, "tests", "python_test.py")],
+                env=dict(env, PYTHON_TEST="full"), cwd=WORK)
     if "No module named" in r.stderr:
         tap.skip("lines reached", "no coverage here")
         return
     shown = tap.run(coverage + ["report", "-m", "--fail-under", "95"], env=env, cwd=WORK)
-    tap.ok(r.returncode == shown.returncode == 0, "python_test.py, with every small job, reaches 95% of the package's lines",
-           "\n".join(l for l in r.stdout.splitlines() if not l.startswith("ok")) + r.stderr + shown.stdout)
+    tap.ok(r.returncode == shown.returncode == 0,
+           "python_test.py, with every small job, reaches 95% of the package's lines",
+           "\n".join(l for l in r.stdout.splitlines() if not l.startswith("ok")) + r.stderr +
+           shown.stdout)
     tap.note(shown.stdout.splitlines()[-1])
 
 
@@ -93,10 +109,12 @@ tools(list(files))
 wheel, sdist = [next(f for f in files if f.endswith(end)) for end in ("x86_64.whl", ".tar.gz")]
 with zipfile.ZipFile(wheel) as z, tarfile.open(sdist) as t:
     whole = {os.path.basename(f) for f in glob.glob(SOURCES + "/texcell/*") if os.path.isfile(f)}
-    tap.ok(all(whole <= {os.path.basename(n) for n in names} for names in (z.namelist(), t.getnames())), "each has every file of the module",
+    tap.ok(all(whole <= {os.path.basename(n) for n in names}
+               for names in (z.namelist(), t.getnames())), "each has every file of the module",
            (whole, z.namelist()))
     text = t.extractfile(next(n for n in t.getnames() if n.endswith("/README.md"))).read().decode()
-    tap.ok("TEXCELL" in text and "PATH" in text, "the source distribution says what else is to be built")
+    tap.ok("TEXCELL" in text and "PATH" in text,
+           "the source distribution says what else is to be built")
 installed(wheel, "/usr/bin:/bin")
 installed(sdist, os.path.abspath(tap.BUILD) + ":/usr/bin:/bin")
 reached()

@@ -19,7 +19,8 @@ from pictures import blobs
 FOLDER = tap.scratch()
 POCL = dict(POCL_CACHE_DIR=compiled.copy(FOLDER))
 BALL = {"type": "ball", "cx": 70, "cy": 70, "r": 30}
-PICTURE, LABELS = blobs(220, 220, 5, 40, 8), np.indices((220, 220))[0] // 22 * 10 + np.indices((220, 220))[1] // 22 + 1
+PICTURE, LABELS = (blobs(220, 220, 5, 40, 8),
+                   np.indices((220, 220))[0] // 22 * 10 + np.indices((220, 220))[1] // 22 + 1)
 
 
 def items(n=2, **more):
@@ -33,13 +34,19 @@ JOBS = {
     "levelset": ({"target": 170, "epsilon": 80, "iterations": 8, "init": BALL}, items()),
     "voting": ({"radius": 8}, items()),
     "objects": ({}, items(labels=[LABELS.astype(np.uint16)])),
-    "glcm, chunks of many launches": ({"levels": [8, 16], "window": {"shape": "square", "radius": 1}, "distances": [1],
-                                        "maps": [{"feature": "asm", "levels": 16, "offset": [1, 0]}]},
-                                        [workunit.item("p", [np.tile(PICTURE, (38, 1))[:8192, :16]])]),
-    "glcm, the ROI as window": ({"levels": [8], "window": {"shape": "roi"}, "distances": [1, 2]}, items()),
-    "levelset, a band": ({"target": 170, "epsilon": 80, "iterations": 30, "init": BALL, "band": 4, "smooth": 2}, items()),
+    "glcm, chunks of many launches": ({"levels": [8, 16],
+                                       "window": {"shape": "square", "radius": 1}, "distances": [1],
+                                        "maps": [{"feature": "asm", "levels": 16,
+                                                  "offset": [1, 0]}]},
+                                        [workunit.item("p",
+                                                       [np.tile(PICTURE, (38, 1))[:8192, :16]])]),
+    "glcm, the ROI as window": ({"levels": [8], "window": {"shape": "roi"}, "distances": [1, 2]},
+                                items()),
+    "levelset, a band": ({"target": 170, "epsilon": 80, "iterations": 30, "init": BALL, "band": 4,
+                          "smooth": 2}, items()),
     "cellcount, split by distance": ({"split": "distance", "labels": True}, items()),
-    "cellcount, split by intensity": ({"split": "intensity", "h": 0, "threshold": "local", "background": {"radius": 20}}, items()),
+    "cellcount, split by intensity": ({"split": "intensity", "h": 0, "threshold": "local",
+                                       "background": {"radius": 20}}, items()),
 }
 # Nanoseconds of a work-item: 10 million a second, as no GPU is slow. Where a chunk is to be too
 # much, more.
@@ -70,19 +77,22 @@ def run(name, out, *options, **hooks):
 def times_of(path):
     """Milliseconds at which launches began, and that they took."""
     with open(path) as f:
-        rows = np.array([[int(x) for x in line.split()] for line in f], dtype=np.int64).reshape(-1, 2)
+        rows = np.array([[int(x) for x in line.split()] for line in f],
+                        dtype=np.int64).reshape(-1, 2)
     return (rows[:, 0] - rows[0, 0]) / 1e6, (rows[:, 1] - rows[:, 0]) / 1e6
 
 
 def short_launches(name, cpu):
     """By a clock that gives each work-item the same time."""
     path = os.path.join(FOLDER, name + ".launches")
-    same = run(name, "g.npz", "--device", "opencl", "--gpu-slice-ms", "10", times=path, item_ns=ITEM_NS.get(name, 100)) == cpu
+    same = run(name, "g.npz", "--device", "opencl", "--gpu-slice-ms", "10", times=path,
+               item_ns=ITEM_NS.get(name, 100)) == cpu
     took = times_of(path)[1]
     tap.ok(same and len(took) > 10, name + ": the same bytes in short launches", len(took))
     late = took[len(took) // 2:]
     # One may be: a pace learns of the launch before.
-    tap.ok(np.sum(late > 10) <= max(1, len(late) // 100) and np.max(took) <= 15, name + ": no launch takes longer than it may",
+    tap.ok(np.sum(late > 10) <= max(1, len(late) // 100) and np.max(took) <= 15,
+           name + ": no launch takes longer than it may",
            np.sort(took)[-10:])
     # One after another grows to the double at the most: the first ones are the shortest.
     tap.ok(np.max(took[:8]) <= 5, name + ": first launches are short", took[:20])
@@ -93,15 +103,20 @@ def share(name, cpu):
     same = run(name, "h.npz", "--device", "opencl", "--gpu-percent", "50", times=path) == cpu
     began, took = (x[len(x) // 3:] for x in times_of(path))     # without the self-test
     # After each launch as long as it took, but for a tenth of a second in all.
-    over = np.max([np.sum(took[i:-1]) - 0.5 * (began[-1] - began[i] + 100) for i in range(len(took) - 1)])
+    over = np.max([np.sum(took[i:-1]) - 0.5 * (began[-1] - began[i] + 100)
+                   for i in range(len(took) - 1)])
     busy = np.sum(took[:-1]) / (began[-1] - began[0])
-    tap.ok(same and over < 10 and (busy > 0.44 or not SHARED[name]), name + ": half of the time", "%s, %.1f ms over, busy %.3f" % (same, over, busy))
+    tap.ok(same and over < 10 and (busy > 0.44 or not SHARED[name]), name + ": half of the time",
+           "%s, %.1f ms over, busy %.3f" % (same, over, busy))
 
 
 def stop_when(begun, name, *options, **hooks):
     """SIGTERM as soon as begun() says so: the exit code, and seconds from there to the exit."""
-    command = [tap.TEXCELL, "run", unit_of(name), "-o", os.path.join(FOLDER, "s.npz"), "--device", "opencl", "--quiet"]
-    p = subprocess.Popen(command + list(options), env=dict(os.environ, **POCL, **tap.opencl_hooks(**hooks)), stderr=subprocess.DEVNULL)
+    command = [tap.TEXCELL, "run", unit_of(name), "-o", os.path.join(FOLDER, "s.npz"), "--device",
+               "opencl", "--quiet"]
+    p = subprocess.Popen(command + list(options),
+                         env=dict(os.environ, **POCL, **tap.opencl_hooks(**hooks)),
+                         stderr=subprocess.DEVNULL)
     deadline = time.time() + 120
     while p.poll() is None and time.time() < deadline and not begun():
         time.sleep(0.05)
@@ -113,19 +128,24 @@ def stop_when(begun, name, *options, **hooks):
 def stopped_at_rest():
     """A rest of seconds ends when the program is to stop."""
     path = os.path.join(FOLDER, "s.times")
-    code, seconds = stop_when(lambda: os.path.exists(path) and len(open(path).readlines()) > 10, "levelset",
+    code, seconds = stop_when(lambda: os.path.exists(path) and len(open(path).readlines()) > 10,
+                              "levelset",
                               "--gpu-percent", "1", times=path, item_ns=200)
-    tap.ok(code == 3 and seconds < 2, "a rest ends when it must", "exit %d after %.1f s" % (code, seconds))
-    same = run("levelset", "s.npz", "--device", "opencl", "--gpu-percent", "100") == run("levelset", "c.npz", "--device", "cpu")
+    tap.ok(code == 3 and seconds < 2, "a rest ends when it must",
+           "exit %d after %.1f s" % (code, seconds))
+    same = run("levelset", "s.npz", "--device", "opencl", "--gpu-percent",
+               "100") == run("levelset", "c.npz", "--device", "cpu")
     tap.ok(same, "and the work goes on")
 
 
 def stopped_at_first():
     """Known answers of a driver each of whose calls takes a moment, none of them long."""
     path = os.path.join(FOLDER, "s.count")
-    code, seconds = stop_when(lambda: os.path.exists(path) and int(open(path).read().split()[0]) > 300, "cellcount",
+    code, seconds = stop_when(lambda: os.path.exists(path) and int(open(path).read().split()[0]) >
+                              300, "cellcount",
                               count=path, call_ms=40)
-    tap.ok(code == 3 and seconds < 1, "so do a device's known answers", "exit %d after %.1f s" % (code, seconds))
+    tap.ok(code == 3 and seconds < 1, "so do a device's known answers",
+           "exit %d after %.1f s" % (code, seconds))
 
 
 def kept():
@@ -147,31 +167,37 @@ def kept():
     same, made = once(0)
     tap.ok(same and len(made) > 1, "kernels are kept", made)
     same, taken = once(1)
-    tap.ok(same and all(taken.get(name, (0, 0))[0] == made[name][0] and taken[name][1] > made[name][1] for name in made),
+    tap.ok(same and all(taken.get(name, (0, 0))[0] == made[name][0] and
+                        taken[name][1] > made[name][1] for name in made),
            "and taken", (made, taken))
     for i, name in enumerate(made):
         with open(os.path.join(folder, name), "r+b") as f:
             f.seek(-100 * (i + 1), os.SEEK_END)
             f.write(b"damaged")
     same, again = once(2)
-    tap.ok(same and sorted(again) == sorted(made) and all(b"damaged" not in open(os.path.join(folder, name), "rb").read()
+    tap.ok(same and sorted(again) == sorted(made) and
+           all(b"damaged" not in open(os.path.join(folder, name), "rb").read()
            for name in made), "damaged ones are made anew", (taken, again))
 
 
 def read_ahead():
     """The next item's pixels are read by another thread while the device works on the first."""
-    if shutil.which("strace") is None or tap.run(["strace", "-qq", "-o", "/dev/null", "true"]).returncode != 0:
+    if shutil.which("strace") is None or tap.run(["strace", "-qq", "-o", "/dev/null",
+                                                  "true"]).returncode != 0:
         tap.skip("items read ahead", "no strace")
         return
     big = [workunit.item("p%d" % i, [np.roll(np.tile(PICTURE, (4, 4)), i * 37)]) for i in range(3)]
     workunit.write(os.path.join(FOLDER, "ahead.zip"), "cellcount", {}, big)
     with zipfile.ZipFile(os.path.join(FOLDER, "ahead.zip")) as z:
-        places = {i.header_offset: int(re.search("[0-9]", i.filename).group()) for i in z.infolist() if i.filename.endswith(".png")}
+        places = {i.header_offset: int(re.search("[0-9]", i.filename).group()) for i in z.infolist()
+                  if i.filename.endswith(".png")}
     log, results = os.path.join(FOLDER, "reads"), []
     for device, threads in ("cpu", "1"), ("opencl", "1"), ("opencl", "2"):
         out = os.path.join(FOLDER, "ahead.npz")
-        p = tap.run(["strace", "-f", "-qq", "-o", log, "-e", "trace=pread64", tap.TEXCELL, "run", os.path.join(FOLDER, "ahead.zip"), "-o",
-                     out, "--device", device, "--threads", threads], env=dict(os.environ, **POCL, **tap.opencl_hooks(gpu=1)))
+        p = tap.run(["strace", "-f", "-qq", "-o", log, "-e", "trace=pread64", tap.TEXCELL, "run",
+                     os.path.join(FOLDER, "ahead.zip"), "-o",
+                     out, "--device", device, "--threads", threads],
+                    env=dict(os.environ, **POCL, **tap.opencl_hooks(gpu=1)))
         readers, main = {}, None
         for line in open(log):
             read = re.match(r"([0-9]+) +pread64\([0-9]+, .*, [0-9]+, ([0-9]+)(\)| <unf)", line)
@@ -182,13 +208,15 @@ def read_ahead():
         beside = sorted(i for i in readers if readers[i] - {main})
         with open(out, "rb") as f:
             results.append(f.read())
-        tap.ok(p.returncode == 0 and len(readers) == 3 and beside == ([] if device == "cpu" else [0, 1, 2]),
+        tap.ok(p.returncode == 0 and len(readers) == 3 and
+               beside == ([] if device == "cpu" else [0, 1, 2]),
                "items read ahead on %s with %s" % (device, threads), (p.stderr, readers, main))
     tap.ok(results[0] == results[1] == results[2], "the same bytes")
 
 
 def main():
-    if tap.run([tap.TEXCELL, "selftest", "--device", "opencl"], env=dict(os.environ, **POCL)).returncode != 0:
+    if tap.run([tap.TEXCELL, "selftest", "--device", "opencl"],
+               env=dict(os.environ, **POCL)).returncode != 0:
         tap.skip("launches on a device", "no OpenCL device here")
         tap.done()
     for name in JOBS:

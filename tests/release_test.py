@@ -18,10 +18,13 @@ def nothing_but_libc(p):
     for title, unit in other_system.units(True):
         shutil.copy(other_system.path(unit), root)
         expected = other_system.compute_here(unit, "here.npz")
-        ran = tap.run(start + ["/texcell", "run", unit, "-o", "there.npz", "--device", "cpu", "--quiet"], cwd=root)
+        ran = tap.run(start + ["/texcell", "run", unit, "-o", "there.npz", "--device", "cpu",
+                               "--quiet"], cwd=root)
         checked = tap.run(start + ["/texcell-validate", "check", unit, "there.npz"], cwd=root)
-        tap.ok(ran.returncode == checked.returncode == 0 and other_system.read("root/there.npz") == expected,
-               "%s: the same bytes with nothing but %s" % (title, libc), ran.stderr + checked.stderr)
+        tap.ok(ran.returncode == checked.returncode == 0 and other_system.read("root/there.npz") ==
+               expected,
+               "%s: the same bytes with nothing but %s" % (title, libc),
+               ran.stderr + checked.stderr)
     r = tap.run(start + ["/texcell-wu", "show", unit], cwd=root)
     tap.ok(r.returncode == 0, "texcell-wu starts there, too", r.stderr)
 
@@ -31,7 +34,8 @@ other_system.stands_alone(p, other_system.LIBRARIES)
 other_system.known_answers(p)
 other_system.for_volunteers(p)
 other_system.same_bytes(p, True)
-other_system.kills(p, {"levels": [64], "distances": list(range(1, 9)), "window": {"shape": "disc", "radius": 5}},
+other_system.kills(p, {"levels": [64], "distances": list(range(1, 9)),
+                       "window": {"shape": "disc", "radius": 5}},
                    [item("p%d" % i, [blobs(120, 140, i)]) for i in range(3)], "glcm", 5)
 nothing_but_libc(p)
 tap.done()

@@ -1,6 +1,6 @@
-"""texcell-submit --url against a stand-in for BOINC's remote job submission: submitted, followed, fetched; ended at any
-call and gone on with; what the server refuses, loses or deletes. The module boinc_submit is a stand-in, too, with the
-calls, arguments and answers of BOINC's."""
+"""texcell-submit --url against a stand-in for BOINC's remote job submission: submitted, followed,
+fetched; ended at any call and gone on with; what the server refuses, loses or deletes. The module
+boinc_submit is a stand-in, too, with the calls, arguments and answers of BOINC's."""
 import http.server
 import json
 import os
@@ -64,11 +64,12 @@ class BOINC_SERVER:
         return self.call("abort_batch", batch=batch_id)
     def retire_batch(self, batch_id):
         return self.call("retire_batch", batch=batch_id)
-'''
+'''  # noqa: E501
 
 
 class Server:
-    """What the server knows; answers as BOINC's module makes dictionaries of XML: all text, lists from two on."""
+    """What the server knows; answers as BOINC's module makes dictionaries of XML: all text, lists
+    from two on."""
 
     def __init__(self):
         self.raw = None           # an answer to all
@@ -84,26 +85,30 @@ class Server:
             return {"error": {"error_num": "-1", "error_msg": "bad authenticator"}}
         batch = self.batches[int(ask["batch"]) - 1] if "batch" in ask else None
         if what == "query_batches":
-            return self.listed("batch", [dict(b, state=str(b["state"])) for b in self.batches if b["state"] != 4])
+            return self.listed("batch", [dict(b, state=str(b["state"])) for b in self.batches
+                                         if b["state"] != 4])
         if what == "create_batch":
             self.batches.append({"id": str(len(self.batches) + 1), "name": ask["name"], "state": 0})
             return {"batch_id": self.batches[-1]["id"]}
         if what == "upload_files":
             self.files.update({n: bytes.fromhex(f) for n, f in ask["files"].items()})
         if what == "submit_batch":
-            if batch["state"] != 0 or any(f not in self.files for j in ask["jobs"] for f, _mode in j["files"]):
+            if batch["state"] != 0 or any(f not in self.files for j in ask["jobs"]
+                                          for f, _mode in j["files"]):
                 return {"error": {"error_num": "-1", "error_msg": "batch not in init state"}}
             self.jobs += [dict(j, batch=batch["id"]) for j in ask["jobs"]]
             batch["state"] = 1
         if what == "query_batch":
-            return dict(self.listed("job", [self.job(j["name"]) for j in self.jobs if j["batch"] == batch["id"]]), state=str(batch["state"]))
+            return dict(self.listed("job", [self.job(j["name"]) for j in self.jobs if j["batch"] ==
+                                            batch["id"]]), state=str(batch["state"]))
         if what in ("abort_batch", "retire_batch"):
             batch["state"] = 3 if what == "abort_batch" else 4
         return {"success": None}
 
     def job(self, name):
         status = "error" if name in self.errors else "done" if name in self.results else "queued"
-        return {"name": name, "canonical_instance_id": "7" if status == "done" else "0", "status": status}
+        return {"name": name, "canonical_instance_id": "7" if status == "done" else "0",
+                "status": status}
 
 
 class Handler(http.server.BaseHTTPRequestHandler):
@@ -118,10 +123,13 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.reply(SERVER.raw or json.dumps(SERVER.answer(ask["what"], ask)).encode())
 
     def do_GET(self):
-        query = {k: v[0] for k, v in urllib.parse.parse_qs(urllib.parse.urlparse(self.path).query).items()}
-        good = query["auth_str"] == KEY and query["cmd"] == "workunit_file" and query["file_num"] == "0"
+        query = {k: v[0]
+                 for k, v in urllib.parse.parse_qs(urllib.parse.urlparse(self.path).query).items()}
+        good = query["auth_str"] == KEY and query["cmd"] == "workunit_file" and query[
+            "file_num"] == "0"
         found = SERVER.results.get(query["wu_name"]) if good else None
-        self.reply(found if found else b"ERROR: no such file /x" if good else b"ERROR: bad authenticator")
+        self.reply(found if found else b"ERROR: no such file /x" if good
+                   else b"ERROR: bad authenticator")
 
     def log_message(self, *_words):
         pass
@@ -131,12 +139,14 @@ def pictures():
     for i in range(5):
         path = os.path.join(TMP, "pictures", "p%d.png" % i)
         os.makedirs(os.path.dirname(path), exist_ok=True)
-        Image.fromarray(np.random.default_rng(i).integers(0, 256, (40, 50)).astype(np.uint8)).save(path)
+        Image.fromarray(np.random.default_rng(i).integers(0, 256, (40, 50)).astype(np.uint8)).save(
+            path)
     return os.path.dirname(path)
 
 
 def submit(*words, key=KEY, url=None, **env):
-    return run([sys.executable, SUBMIT, "--url", url or URL, "--key", key, "--boinc", os.path.join(TMP, "boinc"), *words],
+    return run([sys.executable, SUBMIT, "--url", url or URL, "--key", key, "--boinc",
+                os.path.join(TMP, "boinc"), *words],
                env=dict(os.environ, **env), cwd=TMP, timeout=100)
 
 
@@ -159,91 +169,121 @@ def story(folder):
     words = ["--name", "drops", "--analysis", "cellcount", "--split", "1", "--every", "0.1", folder]
     names = ["drops_%04d" % i for i in range(1, 6)]
     r = submit("--dry-run", *words)
-    ok(r.returncode == 0 and "dry run" in r.stdout and not SERVER.batches, "a dry run asks the server nothing", r.stderr)
+    ok(r.returncode == 0 and "dry run" in r.stdout and not SERVER.batches,
+       "a dry run asks the server nothing", r.stderr)
     r = submit("--no-wait", *words)
-    ok(r.returncode == 0 and "5 work units created, batch 1" in r.stdout and "0 of 5 results are here" in r.stdout, "submitted", r.stdout + r.stderr)
+    ok(r.returncode == 0 and "5 work units created, batch 1" in r.stdout and
+       "0 of 5 results are here" in r.stdout, "submitted", r.stdout + r.stderr)
     job = SERVER.jobs[0]
     root = ElementTree.fromstring(job["template"])
     values = {e.tag: e.text for e in root.find("workunit")}
-    ok([j["name"] for j in SERVER.jobs] == names and job["files"] == [["drops_0001.zip", "local_staged"]]
-       and float(values["rsc_fpops_est"]) == job["est"] > 1e10 and values["min_quorum"] == values["target_nresults"] == "2"
-       and values["max_total_results"] == "14" and values["delay_bound"] == "604800" and int(values["rsc_memory_bound"]) > 1 << 26
-       and root.findtext("workunit/file_ref/open_name") == "workunit" and "<OUTFILE_0/>" in job["out"],
+    ok([j["name"] for j in SERVER.jobs] == names and
+       job["files"] == [["drops_0001.zip", "local_staged"]]
+       and float(values["rsc_fpops_est"]) == job["est"] > 1e10 and values["min_quorum"] ==
+       values["target_nresults"] == "2"
+       and values["max_total_results"] == "14" and values["delay_bound"] == "604800" and
+       int(values["rsc_memory_bound"]) > 1 << 26
+       and root.findtext("workunit/file_ref/open_name") == "workunit" and
+       "<OUTFILE_0/>" in job["out"],
        "each job has its estimates, quorum and templates", job)
     r = submit("--no-wait", *words, "--quorum", "3")
-    ok(r.returncode == 2 and "drops: was submitted with --quorum 2, and all its units have that" in r.stderr, "another quorum later", r.stderr)
+    ok(r.returncode == 2 and
+       "drops: was submitted with --quorum 2, and all its units have that" in r.stderr,
+       "another quorum later", r.stderr)
     r = submit("--status", "drops")
-    ok(re.search(r"5 units\nwaiting +5\nout +0\nvalid +0\nfailed +0\n", r.stdout), "--status", r.stdout + r.stderr)
+    ok(re.search(r"5 units\nwaiting +5\nout +0\nvalid +0\nfailed +0\n", r.stdout), "--status",
+       r.stdout + r.stderr)
     compute(names[:2])
     r = submit("--no-wait", *words)
-    ok(r.returncode == 0 and "2 of 5 results are here" in r.stdout and here("drops") == [n + ".npz" for n in names[:2]],
+    ok(r.returncode == 0 and "2 of 5 results are here" in r.stdout and
+       here("drops") == [n + ".npz" for n in names[:2]],
        "results come as they are valid", r.stdout + r.stderr)
     SERVER.results[names[2]] = b"<html>maintenance</html>"
     r = submit("--no-wait", *words)
-    ok(r.returncode == 3 and "drops_0003: is no result" in r.stderr and len(here("drops")) == 2, "what is no result is not kept", r.stderr)
+    ok(r.returncode == 3 and "drops_0003: is no result" in r.stderr and len(here("drops")) == 2,
+       "what is no result is not kept", r.stderr)
     SERVER.results[names[2]] = b""
     r = submit("--no-wait", *words)
-    ok(r.returncode == 2 and "the server has deleted 1 results, such as that of drops_0003" in r.stderr, "a result that was deleted", r.stderr)
+    ok(r.returncode == 2 and
+       "the server has deleted 1 results, such as that of drops_0003" in r.stderr,
+       "a result that was deleted", r.stderr)
     compute(names)
     SERVER.batches[0]["state"] = 2
     r = submit(*words)
-    ok(r.returncode == 0 and "5 of 5 results are here" in r.stdout and SERVER.batches[0]["state"] == 4, "the last ones; the server may forget it", r.stdout + r.stderr)
-    same = [open(os.path.join(TMP, "drops", n + ".npz"), "rb").read() == SERVER.results[n] for n in names]
+    ok(r.returncode == 0 and "5 of 5 results are here" in r.stdout and SERVER.batches[0]["state"] ==
+       4, "the last ones; the server may forget it", r.stdout + r.stderr)
+    same = [open(os.path.join(TMP, "drops", n + ".npz"), "rb").read() == SERVER.results[n]
+            for n in names]
     ok(all(same) and not os.path.exists(os.path.join(TMP, "drops", "units")), "byte by byte", same)
     r = submit("--no-wait", *words, "--polarity", "dark")
     ok(r.returncode == 1, "an option that pack has not", r.stderr)
     r = submit("--no-wait", *words, "--param", "threshold=100")
-    ok(r.returncode == 2 and "has another submission" in r.stderr, "another submission of that name", r.stderr)
+    ok(r.returncode == 2 and "has another submission" in r.stderr,
+       "another submission of that name", r.stderr)
     shutil.copy(os.path.join(folder, "p0.png"), os.path.join(folder, "p9.png"))
     r = submit("--no-wait", *words)
     os.unlink(os.path.join(folder, "p9.png"))
-    ok(r.returncode == 2 and "1 new, 0 changed, 0 gone; none of that is submitted, such as %s" % os.path.join(folder, "p9.png") in r.stderr,
+    ok(r.returncode == 2 and "1 new, 0 changed, 0 gone; none of that is submitted, such as %s" %
+       os.path.join(folder, "p9.png") in r.stderr,
        "a picture that came later", r.stderr)
 
 
 def ended(folder):
     """One batch, each unit once, wherever the first run ends."""
-    for i, end in enumerate(("create_batch before", "create_batch after", "query_batch after", "upload_files after",
+    for i, end in enumerate(("create_batch before", "create_batch after", "query_batch after",
+                             "upload_files after",
                              "submit_batch before", "submit_batch after")):
-        words = ["--name", "e%d" % i, "--analysis", "cellcount", "--split", "2", "--no-wait", folder]
+        words = ["--name", "e%d" % i, "--analysis", "cellcount", "--split", "2", "--no-wait",
+                 folder]
         r, again = submit(*words, END=end), submit(*words)
         batches = [b["id"] for b in SERVER.batches if b["name"] == "e%d" % i]
         jobs = [j["name"] for j in SERVER.jobs if j["batch"] in batches]
-        ok(r.returncode == 9 and again.returncode == 0 and len(batches) == 1 and jobs == ["e%d_%04d" % (i, k) for k in (1, 2, 3)],
+        ok(r.returncode == 9 and again.returncode == 0 and len(batches) == 1 and
+           jobs == ["e%d_%04d" % (i, k) for k in (1, 2, 3)],
            "ended " + end, "%s\n%s\n%s" % (again.stderr, batches, jobs))
     r = submit("--cancel", "e0", "--dry-run")
-    ok(r.returncode == 0 and "e0: would cancel 3 work units" in r.stdout and SERVER.batches[-6]["state"] != 3, "--cancel --dry-run", r.stdout + r.stderr)
+    ok(r.returncode == 0 and "e0: would cancel 3 work units" in r.stdout and
+       SERVER.batches[-6]["state"] != 3, "--cancel --dry-run", r.stdout + r.stderr)
     r = submit("--status", "e0", "--dry-run")
-    ok(r.returncode == 0 and "e0         3 units" in r.stdout, "--status --dry-run", r.stdout + r.stderr)
+    ok(r.returncode == 0 and "e0         3 units" in r.stdout, "--status --dry-run",
+       r.stdout + r.stderr)
     r = submit("--cancel", "e0", "--yes")
     ok(r.returncode == 0 and SERVER.batches[-6]["state"] == 3, "--cancel", r.stderr)
     SERVER.errors.add("e1_0002")
     compute(["e1_0001", "e1_0003"])
     next(b for b in SERVER.batches if b["name"] == "e1")["state"] = 2
     r = submit("--name", "e1", "--analysis", "cellcount", "--split", "2", folder)
-    ok(r.returncode == 2 and "2 of 3 results are here, 1 units failed" in r.stdout, "a unit that failed", r.stdout + r.stderr)
+    ok(r.returncode == 2 and "2 of 3 results are here, 1 units failed" in r.stdout,
+       "a unit that failed", r.stdout + r.stderr)
 
 
 def refused(folder):
     words = ["--name", "no", "--analysis", "cellcount", folder]
     for name, code, text, r in (
-            ("a wrong key", 2, "query_batches: bad authenticator: no account there has this --key", submit(*words, key="wrong")),
+            ("a wrong key", 2, "query_batches: bad authenticator: no account there has this --key",
+             submit(*words, key="wrong")),
             ("no permission", 2, "your account may not submit here", submit(*words, key="guest")),
-            ("nobody there", 3, "query_batches: ", submit(*words, "-o", "nobody", url="http://127.0.0.1:9/")),
+            ("nobody there", 3, "query_batches: ",
+             submit(*words, "-o", "nobody", url="http://127.0.0.1:9/")),
             ("a name that is unknown", 2, "nothing was submitted", submit("--status", "never")),
-            ("a quorum of one", 1, "--quorum 1 the server would compute none", submit(*words, "--quorum", "1")),
-            ("no scheme", 1, "must begin with https:// or http://", submit(*words, url="cells.example.org/cells")),
+            ("a quorum of one", 1, "--quorum 1 the server would compute none",
+             submit(*words, "--quorum", "1")),
+            ("no scheme", 1, "must begin with https:// or http://",
+             submit(*words, url="cells.example.org/cells")),
             ("no BOINC", 2, "boinc_submit.py cannot be used", submit(*words, "--boinc", TMP)),
             ("no key", 1, "needs --key", submit(*words, key="", TEXCELL_KEY=""))):
         ok(r.returncode == code and text in r.stderr and r.stderr.count("\n") == 1, name, r.stderr)
     SERVER.raw = b"\x1b]0;OWNED\x07\x1b[2J error"
     r = submit(*words)
-    ok(r.returncode == 3 and "\x1b" not in r.stdout + r.stderr and "no XML" in r.stderr, "an answer that drives a terminal", ascii(r.stdout + r.stderr))
+    ok(r.returncode == 3 and "\x1b" not in r.stdout + r.stderr and "no XML" in r.stderr,
+       "an answer that drives a terminal", ascii(r.stdout + r.stderr))
     for page in (b'{"head": {"title": "x"}, "body": "y"}', b'{"channel": "x"}', b"[]"):
         SERVER.raw = page
         for what in (words, ["--status", "no"]):
             r = submit(*what)
-            ok(r.returncode == 3 and "is not what a BOINC project answers: --url must be" in r.stderr and r.stderr.count("\n") == 1,
+            ok(r.returncode == 3 and
+               "is not what a BOINC project answers: --url must be" in r.stderr and
+               r.stderr.count("\n") == 1,
                "another page: %s %s" % (page, what[0]), r.stderr)
     SERVER.raw = None
     for text in ('{"request": ', "[]", '{"units": []}', "\xff"):
@@ -251,9 +291,11 @@ def refused(folder):
         with open(os.path.join(TMP, "damaged", "submission.json"), "w", encoding="latin-1") as f:
             f.write(text)
         r = submit(*words, "-o", "damaged")
-        ok(r.returncode == 2 and "damaged/submission.json: is damaged: " in r.stderr and r.stderr.count("\n") == 1, "damaged submission.json: " + ascii(text), r.stderr)
+        ok(r.returncode == 2 and "damaged/submission.json: is damaged: " in r.stderr and
+           r.stderr.count("\n") == 1, "damaged submission.json: " + ascii(text), r.stderr)
     r = submit(*words, "--no-wait", "-o", "plain", url="http://cells.invalid/x/")
-    ok(r.returncode == 3 and "without https anybody on the way can read" in r.stderr, "no https: it says so", r.stderr)
+    ok(r.returncode == 3 and "without https anybody on the way can read" in r.stderr,
+       "no https: it says so", r.stderr)
     shutil.rmtree(os.path.join(TMP, "no"))
     r = submit(*words, "--no-wait", key="", TEXCELL_KEY=KEY)
     ok(r.returncode == 0, "the key from the environment", r.stderr)

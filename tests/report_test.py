@@ -60,19 +60,25 @@ def in_browser(page, script, width=1200):
     probe = page[:-5] + "_probe.html"
     probing = ("addEventListener('load', () => setTimeout(() => {"
                "let said; try { said = (() => {%s})(); } catch (e) { said = 'threw ' + e; }"
-               "const out = document.createElement('pre'); out.id = 'probe'; out.textContent = JSON.stringify(said);"
-               "document.body.append(out); parent.postMessage(out.textContent, '*'); }, 0));" % script)
-    allowed = "script-src 'sha256-%s' " % digest(probing)      # the page's policy names its own script alone
+               "const out = document.createElement('pre'); out.id = 'probe'; out.textContent = "
+               "JSON.stringify(said);document.body.append(out); "
+               "parent.postMessage(out.textContent, '*'); }, 0));" % script)
+    # the page's policy names its own script alone
+    allowed = "script-src 'sha256-%s' " % digest(probing)
     with open(probe, "w", encoding="utf-8") as f:
         f.write(text_of(page).replace("script-src ", allowed, 1) + "<script>%s</script>" % probing)
     more = []
     if width < 500:         # no window is narrower: within one
         inner, probe, more = probe, page[:-5] + "_frame.html", ["--virtual-time-budget=3000"]
         with open(probe, "w", encoding="utf-8") as f:
-            f.write("<iframe width=%d height=900 style='border: 0' src='%s'></iframe><pre id=probe></pre><script>addEventListener('message', "
-                    "e => { document.getElementById('probe').textContent = e.data; });</script>" % (width, os.path.basename(inner)))
-    r = subprocess.run([CHROMIUM, "--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-extensions",
-                        "--user-data-dir=" + path("profile"), "--window-size=%d,900" % width, "--timeout=60000", *more,
+            f.write("<iframe width=%d height=900 style='border: 0' src='%s'></iframe><pre "
+                    "id=probe></pre><script>addEventListener('message', e => { "
+                    "document.getElementById('probe').textContent = e.data; });</script>" %
+                    (width, os.path.basename(inner)))
+    r = subprocess.run([CHROMIUM, "--headless", "--no-sandbox", "--disable-gpu", "--no-first-run",
+                        "--disable-extensions",
+                        "--user-data-dir=" + path("profile"), "--window-size=%d,900" % width,
+                        "--timeout=60000", *more,
                         "--dump-dom", "file://" + probe],
                        stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, timeout=120, check=False)
     found = re.search(r'<pre id="probe">(.+?)</pre>', r.stdout.decode("utf-8", "replace"), re.S)
@@ -96,7 +102,8 @@ def drawn():
     to do; the picture without them is not."""
     rng = np.random.default_rng(12)
     clean = ndimage.gaussian_filter(spots((240, 320), 25, rng).astype(float), 1)
-    clean = np.clip(np.minimum(clean, 160) + rng.normal(0, 2, clean.shape), 4, 200).round().astype(np.uint8)
+    clean = np.clip(np.minimum(clean, 160) + rng.normal(0, 2, clean.shape), 4,
+                    200).round().astype(np.uint8)
     bar, specks, framed = clean.copy(), clean.copy(), np.zeros((280, 360), np.uint8)
     bar[220:225, 230:300] = 255
     ys, xs = np.nonzero(ndimage.binary_erosion(clean > 130, iterations=2))
@@ -106,21 +113,30 @@ def drawn():
     for k in range(12):
         cut[:8, 20 + 24 * k:30 + 24 * k] = 160
         cut[60:70, 20 + 24 * k:30 + 24 * k] = 160 if k < 9 else 40
-    cut = np.clip(ndimage.gaussian_filter(cut, 1) + rng.normal(0, 2, cut.shape), 4, 200).round().astype(np.uint8)
+    cut = np.clip(ndimage.gaussian_filter(cut, 1) + rng.normal(0, 2, cut.shape), 4,
+                  200).round().astype(np.uint8)
     for name, analysis, picture, parameters, mark, words in (
-            ("clean", "cellcount", clean, ["smooth=1"], "ok", ""), ("points", "voting", clean, ["radius=7"], "ok", ""),
-            ("bar", "cellcount", bar, ["smooth=1"], "look", "a single pixel"), ("wide", "voting", clean, ["radius=60"], "look", "--param radius"),
-            ("framed", "voting", framed, ["radius=60"], "wrong?", "crop"), ("taken", "voting", framed, ["radius=7", "polarity=dark"], "look", "--param polarity=bright"),
-            ("print", "cellcount", 255 - bar, ["smooth=1", "polarity=dark"], "look", "a single pixel"), ("specks", "cellcount", specks, ["smooth=1"], "ok", ""),
-            ("cut", "cellcount", cut, ["smooth=1"], "look", "the count holds; for sizes alone try --param exclude_border=true"),
+            ("clean", "cellcount", clean, ["smooth=1"], "ok", ""),
+            ("points", "voting", clean, ["radius=7"], "ok", ""),
+            ("bar", "cellcount", bar, ["smooth=1"], "look", "a single pixel"),
+            ("wide", "voting", clean, ["radius=60"], "look", "--param radius"),
+            ("framed", "voting", framed, ["radius=60"], "wrong?", "crop"),
+            ("taken", "voting", framed, ["radius=7", "polarity=dark"], "look",
+             "--param polarity=bright"),
+            ("print", "cellcount", 255 - bar, ["smooth=1", "polarity=dark"], "look",
+             "a single pixel"), ("specks", "cellcount", specks, ["smooth=1"], "ok", ""),
+            ("cut", "cellcount", cut, ["smooth=1"], "look",
+             "the count holds; for sizes alone try --param exclude_border=true"),
             ("field", "cellcount", framed, ["fill_holes=true"], "wrong?", "crop")):
         Image.fromarray(picture).save(path(name + ".png"))
         given = [word for one in parameters for word in ("--param", one)]
-        r = tap.run([tap.TEXCELL_WU, "analyse", "--analysis", analysis, "--defaults", "--param", "polarity=bright", *given,
+        r = tap.run([tap.TEXCELL_WU, "analyse", "--analysis", analysis, "--defaults", "--param",
+                     "polarity=bright", *given,
                      "-o", path("drawn_" + name), path(name + ".png")])
         with open(os.path.join(path("drawn_" + name), "items.csv"), newline="") as f:
             row = next(csv.DictReader(f))
-        tap.ok(r.returncode == 0 and row["mark"] == mark and words in row["why"], "%s: %s" % (name, mark), row)
+        tap.ok(r.returncode == 0 and row["mark"] == mark and words in row["why"],
+               "%s: %s" % (name, mark), row)
 
 
 def labels():
@@ -128,39 +144,50 @@ def labels():
     rng = np.random.default_rng(13)
     blobs = np.where(spots((240, 320), 25, rng) == 200, 200, 0).astype(np.uint8)
     numbers, n = ndimage.label(blobs)
-    pictures = {"eight": (numbers.astype(np.uint8), "wrong?"), "spread": (numbers.astype(np.uint16) * 97, "wrong?"), "mask": (blobs, ""),
-                "few": (np.where(numbers < 5, numbers, 0).astype(np.uint8), "wrong?"), "smooth": (ndimage.gaussian_filter(blobs.astype(float), 3).astype(np.uint8), ""),
+    pictures = {"eight": (numbers.astype(np.uint8), "wrong?"),
+                "spread": (numbers.astype(np.uint16) * 97, "wrong?"), "mask": (blobs, ""),
+                "few": (np.where(numbers < 5, numbers, 0).astype(np.uint8), "wrong?"),
+                "smooth": (ndimage.gaussian_filter(blobs.astype(float), 3).astype(np.uint8), ""),
                 "one": (ndimage.gaussian_filter(np.pad([[1e6]], 99), 20).astype(np.uint8), "")}
     for name, (picture, mark) in pictures.items():
         Image.fromarray(picture).save(path(name + ".png"))
         for analysis in ("cellcount", "voting"):
-            r = tap.run([tap.TEXCELL_WU, "analyse", "--analysis", analysis, "--param", "min_area=1" if analysis == "cellcount" else "radius=4",
+            r = tap.run([tap.TEXCELL_WU, "analyse", "--analysis", analysis, "--param",
+                         "min_area=1" if analysis == "cellcount" else "radius=4",
                          "-o", path(analysis + name), path(name + ".png")])
             with open(os.path.join(path(analysis + name), "items.csv"), newline="") as f:
                 row = next(csv.DictReader(f))
-            tap.ok(r.returncode == 0 and ("looks like a label picture" in row["why"]) == (mark != "") and row["mark"].startswith(mark),
+            tap.ok(r.returncode == 0 and ("looks like a label picture" in row["why"]) ==
+                   (mark != "") and row["mark"].startswith(mark),
                    "%s, %d labels of %s: %s" % (analysis, n, name, row["mark"]), row)
 
 
 def label_runs():
-    """The page is the same with the runs of labels that analyse has run keep, without them, and with damaged ones."""
-    page, result = made("cellcount", {"threshold": 100, "polarity": "bright", "labels": True}, [workunit.item("p", [spots((300, 500), 40)])], "runs")
+    """The page is the same with the runs of labels that analyse has run keep, without them, and
+    with damaged ones."""
+    page, result = made("cellcount", {"threshold": 100, "polarity": "bright", "labels": True},
+                        [workunit.item("p", [spots((300, 500), 40)])], "runs")
     unit, runs, plain = path("runs.zip"), result + ".labels", text_of(page)
-    r = tap.run([tap.TEXCELL, "run", unit, "-o", result, "--device", "cpu", "--quiet", "--label-runs"])
+    r = tap.run([tap.TEXCELL, "run", unit, "-o", result, "--device", "cpu", "--quiet",
+                 "--label-runs"])
     with open(runs, "rb") as f:
         whole = f.read()
     with np.load(result) as arrays:
         labels = arrays["labels_p"].ravel()
     n, values = np.frombuffer(whole, "<u4", offset=20).reshape(-1, 2).T
-    tap.ok(r.returncode == 0 and np.array_equal(np.repeat(values, n), labels) and np.all(np.diff(values.astype(int))), "the runs are those of the labels")
+    tap.ok(r.returncode == 0 and np.array_equal(np.repeat(values, n), labels) and
+           np.all(np.diff(values.astype(int))), "the runs are those of the labels")
     none = bytes(np.stack([n, 0 * n], 1).astype("<u4"))
     forged = whole[:16] + np.uint32(zlib.crc32(none)).tobytes() + none
-    for name, data, same in (("whole", whole, True), ("cut", whole[:-9], True), ("damaged", whole[:-1] + b"x", True),
-                             ("of another", whole[:4] + b"abcd" + whole[8:], True), ("empty", b"", True), ("other ones", forged, False)):
+    for name, data, same in (("whole", whole, True), ("cut", whole[:-9], True),
+                             ("damaged", whole[:-1] + b"x", True),
+                             ("of another", whole[:4] + b"abcd" + whole[8:], True),
+                             ("empty", b"", True), ("other ones", forged, False)):
         with open(runs, "wb") as f:
             f.write(data)
         r = tap.run([tap.TEXCELL_WU, "report", result, "--images", unit, "-o", page])
-        tap.ok(r.returncode == 0 and (text_of(page) == plain) == same, "runs of labels that are " + name, r.stderr)
+        tap.ok(r.returncode == 0 and (text_of(page) == plain) == same,
+               "runs of labels that are " + name, r.stderr)
 
 
 def merged():
@@ -171,12 +198,15 @@ def merged():
     for i in range(64):
         for shift in (0, 13)[:1 + (i % 8 == 0)]:
             picture[6 + i // 8 * 48:, 6 + i % 8 * 48 + shift:][:19, :19][disc] = 160
-    Image.fromarray(np.clip(picture + rng.normal(0, 2, picture.shape), 0, 255).astype(np.uint8)).save(path("merged.png"))
+    Image.fromarray(np.clip(picture + rng.normal(0, 2, picture.shape), 0,
+                            255).astype(np.uint8)).save(path("merged.png"))
     for split, count, mark in (("none", "64", "look"), ("distance", "72", "ok")):
-        r = tap.run([tap.TEXCELL_WU, "analyse", "--analysis", "cellcount", "--param", "split=" + split, "-o", path("merged_" + split), path("merged.png")])
+        r = tap.run([tap.TEXCELL_WU, "analyse", "--analysis", "cellcount", "--param",
+                     "split=" + split, "-o", path("merged_" + split), path("merged.png")])
         with open(os.path.join(path("merged_" + split), "items.csv"), newline="") as f:
             row = next(csv.DictReader(f))
-        tap.ok(r.returncode == 0 and row["count"] == count and row["mark"] == mark and (mark == "ok" or "8 of 64 regions, large and indented" in row["why"]),
+        tap.ok(r.returncode == 0 and row["count"] == count and row["mark"] == mark and
+               (mark == "ok" or "8 of 64 regions, large and indented" in row["why"]),
                "8 pairs of discs, split=%s: %s" % (split, mark), row)
 
 
@@ -186,7 +216,8 @@ def noise():
     def noisy(clean):
         return np.clip(clean + rng.normal(0, 4, clean.shape), 0, 255).round().astype(np.uint8)
     empty, full = np.full((120, 160), 60.0), spots((120, 160), 12, rng).astype(float)
-    pictures = {"%s/%d" % (group, i): noisy(of) for group, of in (("full", full), ("empty", empty)) for i in range(2)}
+    pictures = {"%s/%d" % (group, i): noisy(of) for group, of in (("full", full), ("empty", empty))
+                for i in range(2)}
     for sigma in (1, 3):
         blurred = ndimage.gaussian_filter(rng.normal(0, 1, empty.shape), sigma) * 40 * sigma + 60
         pictures["empty/blurred%d" % sigma] = blurred.round().astype(np.uint8)
@@ -194,34 +225,45 @@ def noise():
         os.makedirs(path("noise", group), exist_ok=True)
     for name, picture in pictures.items():
         Image.fromarray(picture).save(path("noise", name + ".png"))
-    for analysis, parameters in (("cellcount", ["smooth=1"]), ("voting", ["radius=6", "foreground=otsu"])):
+    for analysis, parameters in (("cellcount", ["smooth=1"]),
+                                 ("voting", ["radius=6", "foreground=otsu"])):
         out = path("noise_" + analysis)
         given = [word for one in parameters for word in ("--param", one)]
-        r = tap.run([tap.TEXCELL_WU, "analyse", "--analysis", analysis, "--defaults", "--param", "polarity=bright", *given,
+        r = tap.run([tap.TEXCELL_WU, "analyse", "--analysis", analysis, "--defaults", "--param",
+                     "polarity=bright", *given,
                      "-o", out, path("noise", "full"), path("noise", "empty")])
         text = text_of(os.path.join(out, "report.html")) if r.returncode == 0 else ""
-        rows = re.findall(r'<tr data-image=\d+ data-group="(\w+)">.*?<strong class=(\w+)>(.*?)</td>', text, re.S)
-        tap.ok(len(rows) == 6 and all((level == "wrong") == (group == "empty") for group, level, _ in rows) and
+        rows = re.findall(r'<tr data-image=\d+ data-group="(\w+)">.*?<strong '
+                          r'class=(\w+)>(.*?)</td>', text, re.S)
+        tap.ok(len(rows) == 6 and
+               all((level == "wrong") == (group == "empty") for group, level, _ in rows) and
                all("no more than noise" in rows[k][2] for k in (4, 5)),
                "%s: noise alone is marked" % analysis, [r.stderr, rows])
-        groups = dict(re.findall(r"<tr><td>(\w+)</td><td class=n>\d</td>.*?<strong class=(\w+)>", text, re.S))
-        tap.ok(groups.get("empty") == "wrong" and groups.get("full") != "wrong", "%s: and its group" % analysis, groups)
-        tap.ok("4 of 6 images: most of what was counted" in r.stderr, "%s: and told" % analysis, r.stderr)
+        groups = dict(re.findall(r"<tr><td>(\w+)</td><td class=n>\d</td>.*?<strong class=(\w+)>",
+                                 text, re.S))
+        tap.ok(groups.get("empty") == "wrong" and groups.get("full") != "wrong",
+               "%s: and its group" % analysis, groups)
+        tap.ok("4 of 6 images: most of what was counted" in r.stderr, "%s: and told" % analysis,
+               r.stderr)
     stack = workunit.item("s", list(noisy(np.full((8, 50, 50), 60.0))))
-    tap.ok("no more than noise" in text_of(made("voting", {"radius": 5}, [stack], "noise_stack")[0]), "a stack of noise")
+    tap.ok("no more than noise" in text_of(made("voting", {"radius": 5}, [stack],
+                                                "noise_stack")[0]), "a stack of noise")
 
 
 def loops(page, section):
     """{label: signed area} of the outlines in an item's section."""
-    part = re.search(r'<section class=item id=%s[ >](.*?)</section>' % section, text_of(page), re.S).group(1)
+    part = re.search(r'<section class=item id=%s[ >](.*?)</section>' % section, text_of(page),
+                     re.S).group(1)
     areas = {}
-    for label, start, steps in re.findall(r'<path class=c\d data-k=(\d+) d="M(-?\d+ -?\d+)([^z]*)z"/>', part):
+    for label, start, steps in re.findall(r'<path class=c\d data-k=(\d+) d="M(-?\d+ '
+                                          r'-?\d+)([^z]*)z"/>', part):
         x, y = map(int, start.split())
         corners = [(x, y)]
         for way, by in re.findall(r"([hv])(-?\d+)", steps):
             x, y = (x + int(by), y) if way == "h" else (x, y + int(by))
             corners.append((x, y))
-        area = sum(a[0] * b[1] - b[0] * a[1] for a, b in zip(corners, corners[1:] + corners[:1])) / 2
+        area = sum(a[0] * b[1] - b[0] * a[1]
+                   for a, b in zip(corners, corners[1:] + corners[:1])) / 2
         areas[int(label)] = areas.get(int(label), 0) + area
     return areas
 
@@ -229,7 +271,8 @@ def loops(page, section):
 def rounded(value):
     """Three digits, or a whole number; halves go up."""
     place = max(0, 2 - math.floor(math.log10(value)))
-    text = format(decimal.Decimal(repr(float(value))).quantize(decimal.Decimal(1).scaleb(-place), decimal.ROUND_HALF_UP), "f")
+    text = format(decimal.Decimal(repr(float(value))).quantize(decimal.Decimal(1).scaleb(-place),
+                                                               decimal.ROUND_HALF_UP), "f")
     return text.rstrip("0").rstrip(".") if "." in text else text
 
 
@@ -237,8 +280,10 @@ def answer(text, result):
     """What was found comes first: all of it, and a row for each image."""
     with np.load(result) as r:
         area, item, border = r["region_area"], r["region_item"], r["region_border"]
-    tap.ok("<strong>%d</strong> cells</span><span><strong>2</strong> images" % len(area) in text, "what was found is counted first")
-    rows = [re.findall(r"<td[^>]*>(.*?)</td>", row) for row in re.findall(r"<tr data-image=.*?</tr>", text)]
+    tap.ok("<strong>%d</strong> cells</span><span><strong>2</strong> images" % len(area) in text,
+           "what was found is counted first")
+    rows = [re.findall(r"<td[^>]*>(.*?)</td>", row)
+            for row in re.findall(r"<tr data-image=.*?</tr>", text)]
     for i, row in enumerate(rows):
         own = area[item == i]
         told = []
@@ -246,28 +291,36 @@ def answer(text, result):
             low, median, high = (rounded(q) for q in np.percentile(values, [25, 50, 75]))
             told.append("%s <small>%s&#8211;%s</small>" % (median, low, high))
         wanted = [str(len(own)), *told, str(int(border[item == i].sum()))]
-        tap.ok(row[1:2] + row[3:6] == wanted, "image %d: count, median diameter and area with quartiles, at the border" % i, (row, wanted))
+        tap.ok(row[1:2] + row[3:6] == wanted, "image %d: count, median diameter and area with "
+               "quartiles, at the border" % i, (row, wanted))
     whole = np.percentile(2 * np.sqrt(area / np.pi), [50, 25, 75])
-    tap.ok("<strong>%.3g</strong> px median diameter (half of them from %.3g to %.3g)" % tuple(whole) in text, "the median diameter of all", whole)
+    tap.ok("<strong>%.3g</strong> px median diameter (half of them from %.3g to %.3g)" %
+           tuple(whole) in text, "the median diameter of all", whole)
     tap.ok(len(rows) == 2 and all("ok" in row[2] for row in rows), "and a mark", rows)
     values = dict(re.findall(r'class=values data-of=1 [^>]*data-title="(\w+)">([^<]*)<', text))
-    tap.ok([float(v) for v in values["area"].split()] == [float("%.4g" % a) for a in area], "the figures have all values")
+    tap.ok([float(v) for v in values["area"].split()] == [float("%.4g" % a) for a in area],
+           "the figures have all values")
 
 
 def outlines():
     images = [spots((90, 120), 14), (RNG.random((40, 50)) < 0.45).astype(np.uint8) * 255]
     items = [workunit.item("a", [images[0]]), workunit.item("noise", [images[1]])]
-    page, result = made("cellcount", {"labels": True, "threshold": 128, "polarity": "bright"}, items, "outlines")
+    page, result = made("cellcount", {"labels": True, "threshold": 128, "polarity": "bright"},
+                        items, "outlines")
     with np.load(result) as r:
         for i, name in enumerate(("a", "noise")):
             labels, found = r["labels_" + name], loops(page, "i%d" % i)
-            wanted = {int(k): int(n) for k, n in zip(*np.unique(labels[labels > 0], return_counts=True))}
-            tap.ok(found == wanted, "%s: the outlines of each region enclose its area, holes left out (%d regions)"
-                   % (name, len(wanted)), [(k, found.get(k), wanted.get(k)) for k in set(found) | set(wanted)
-                                           if found.get(k) != wanted.get(k)])
+            wanted = {int(k): int(n)
+                      for k, n in zip(*np.unique(labels[labels > 0], return_counts=True))}
+            tap.ok(found == wanted,
+                   "%s: the outlines of each region enclose its area, holes left out (%d regions)"
+                   % (name, len(wanted)),
+                   [(k, found.get(k), wanted.get(k)) for k in set(found) | set(wanted)
+                    if found.get(k) != wanted.get(k)])
     text = text_of(page)
     answer(text, result)
-    tap.ok("<tr><td>threshold</td><td>128</td><td>grey values</td>" in text and "its colours" not in text and "colours only tell neighbours apart" in text,
+    tap.ok("<tr><td>threshold</td><td>128</td><td>grey values</td>" in text and
+           "its colours" not in text and "colours only tell neighbours apart" in text,
            "parameters with their units, and a legend")
     return page, result
 
@@ -278,7 +331,8 @@ def no_markup():
     os.mkdir(folder)
     Image.fromarray(spots((30, 30), 3)).save(os.path.join(folder, name))
     out = path("markup")
-    r = tap.run([tap.TEXCELL_WU, "analyse", "--analysis", "cellcount", "--defaults", "--device", "cpu", folder, "-o", out])
+    r = tap.run([tap.TEXCELL_WU, "analyse", "--analysis", "cellcount", "--defaults", "--device",
+                 "cpu", folder, "-o", out])
     page = os.path.join(out, "report.html")
     tap.ok(r.returncode == 0, "files with names that are markup are analysed", r.stderr)
 
@@ -292,18 +346,22 @@ def no_markup():
             self.data.append(data)
     parser = Tags()
     parser.feed(text_of(page))
-    tap.ok("img" not in parser.seen and "b" not in parser.seen, "names bring no elements into the page", parser.seen)
+    tap.ok("img" not in parser.seen and "b" not in parser.seen,
+           "names bring no elements into the page", parser.seen)
     tap.ok(any(name in data for data in parser.data), "and are shown as they are")
     return page
 
 
 def policy(page):
     """No script runs but the page's own, no form is sent, no address is taken for another's."""
-    said = re.search('http-equiv="Content-Security-Policy" content="([^"]*)"', text_of(page)).group(1)
+    said = re.search('http-equiv="Content-Security-Policy" content="([^"]*)"',
+                     text_of(page)).group(1)
     scripts = re.findall("<script>(.*?)</script>", text_of(page), re.S)
     rules = dict(rule.strip().split(" ", 1) for rule in said.split(";"))
-    tap.ok(len(scripts) == 1 and rules["script-src"] == "'sha256-%s'" % digest(scripts[0]) and rules["default-src"] == "'none'" and
-           rules["base-uri"] == "'none'" and rules["form-action"] == "'none'", "the page's policy", said)
+    tap.ok(len(scripts) == 1 and rules["script-src"] == "'sha256-%s'" % digest(scripts[0]) and
+           rules["default-src"] == "'none'" and
+           rules["base-uri"] == "'none'" and rules["form-action"] == "'none'", "the page's policy",
+           said)
 
 
 def asks_nobody(page):
@@ -315,9 +373,11 @@ def asks_nobody(page):
 
 def refusals(result):
     page = path("refused.html")
-    for words, wanted in (([result], "-o PAGE.html is missing"), (["-o", page], "takes one RESULT.npz"),
+    for words, wanted in (([result], "-o PAGE.html is missing"),
+                          (["-o", page], "takes one RESULT.npz"),
                           ([path("none.npz"), "-o", page], "none.npz"),
-                          ([result, "--images", path("o200.zip"), "-o", page], "is not the work unit that"),
+                          ([result, "--images", path("o200.zip"), "-o", page],
+                           "is not the work unit that"),
                           ([result, "-o", path("no", "such", "page.html")], "cannot write")):
         r = tap.run([tap.TEXCELL_WU, "report"] + words)
         tap.ok(r.returncode in (1, 2, 3) and wanted in r.stderr and not os.path.exists(page),
@@ -347,7 +407,7 @@ said.one = title().pop();
 const other = plots.querySelector('.plot select'); other.value = [...other.options].findIndex(o => o.textContent.includes('mean'));
 other.dispatchEvent(new Event('change'));
 said.other = title().includes('mean grey value');
-return said;"""
+return said;"""  # noqa: E501
 
 LAYERS = """
 const said = {};
@@ -357,7 +417,7 @@ for (const [layer, some] of [['outlines', '.outlines'], ['numbers', '.numbers'],
   const off = getComputedStyle(one).display; box.click();
   said[layer] = [before !== 'none', off === 'none', getComputedStyle(one).display === before];
 }
-return said;"""
+return said;"""  # noqa: E501
 
 BELONG = """
 const row = document.querySelector('table[data-t="1"] tr[data-i="0"][data-k="2"]');
@@ -366,7 +426,7 @@ const shapes = [...document.querySelectorAll('.figures .hit')].map(s => [s.close
 const other = document.querySelector('#i1 .outlines [data-k="1"]');
 other.dispatchEvent(new MouseEvent('click', {bubbles: true}));
 const rows = [...document.querySelectorAll('tr.hit')].map(r => [r.dataset.i, r.dataset.k]);
-return [shapes, rows];"""
+return [shapes, rows];"""  # noqa: E501
 
 
 def browser(page, result):
@@ -374,46 +434,59 @@ def browser(page, result):
         areas = r["region_area"].tolist()
     for width in (390, 800, 1400):
         said = in_browser(page, "return [innerWidth, document.documentElement.scrollWidth, "
-                          "Math.max(...[...document.querySelectorAll('.figures svg')].map(s => s.getBoundingClientRect().right)), "
-                          "performance.getEntriesByType('resource').filter(e => !e.name.startsWith('data:')).length, "
-                          "matchMedia('(prefers-color-scheme: dark)').matches]", width)
+                          "Math.max(...[...document.querySelectorAll('.figures svg')].map(s => "
+                          "s.getBoundingClientRect().right)), "
+                          "performance.getEntriesByType('resource').filter(e => "
+                          "!e.name.startsWith('data:')).length, matchMedia('(prefers-color-scheme: "
+                          "dark)').matches]", width)
         tap.ok(said is not None and said[0] == width and said[1] <= width and said[2] <= width,
                "%d pixels wide: nothing sticks out" % width, said)
-        tap.ok(said is not None and said[3] == 0, "%d pixels wide: nothing was asked of anywhere" % width, said)
+        tap.ok(said is not None and said[3] == 0, "%d pixels wide: nothing was asked of anywhere" %
+               width, said)
     said = in_browser(page, SORT)
     tap.ok(said is not None and said["before"] == areas and said["up"] == sorted(areas) and
-           said["down"] == sorted(areas, reverse=True), "a click on a title sorts, another the other way round", said)
+           said["down"] == sorted(areas, reverse=True),
+           "a click on a title sorts, another the other way round", said)
     said = in_browser(page, FIGURES)
     with np.load(result) as r:
         n = [len(areas), int((r["region_item"] == 0).sum())]
-    tap.ok(said is not None and said["titles"] == ["cells: diameter (px)", "cells: area (px\u00b2)", "cells: mean grey value"] and said["bars"] == n[0] and said["boxes"] == 2 and
-           said["all"].startswith("%d cells, median" % n[0]) and said["one"].startswith("%d cells, median" % n[1]) and said["other"],
+    tap.ok(said is not None and said["titles"] == ["cells: diameter (px)", "cells: area (px\u00b2)",
+                                                   "cells: mean grey value"] and
+           said["bars"] == n[0] and said["boxes"] == 2 and
+           said["all"].startswith("%d cells, median" % n[0]) and
+           said["one"].startswith("%d cells, median" % n[1]) and said["other"],
            "histograms and boxes of what is measured, by image, of any column", said)
     said = in_browser(page, LAYERS)
     tap.ok(said is not None and all(all(v) for v in said.values()), "layers go off and on", said)
     said = in_browser(page, BELONG)
-    tap.ok(said is not None and said[0] and all(s == ["i0", "2"] for s in said[0]) and said[1] == [["1", "1"]],
+    tap.ok(said is not None and said[0] and all(s == ["i0", "2"] for s in said[0]) and
+           said[1] == [["1", "1"]],
            "a row shows its outline, an outline its row", said)
 
 
 def two_hundred():
     colour = RNG.integers(0, 256, (200, 300, 3), dtype=np.uint8)
-    items = [workunit.item("p%03d" % i, [np.dstack([spots((200, 300), 30, np.random.default_rng(i))] * 3) // 2
-                                         + colour // 8]) for i in range(200)]
-    page, _ = made("cellcount", {"labels": True, "threshold": 70, "polarity": "bright", "min_area": 20}, items, "o200")
+    items = [workunit.item("p%03d" % i,
+                           [np.dstack([spots((200, 300), 30, np.random.default_rng(i))] * 3) // 2
+                            + colour // 8]) for i in range(200)]
+    page, _ = made("cellcount", {"labels": True, "threshold": 70, "polarity": "bright",
+                                 "min_area": 20}, items, "o200")
     size = os.path.getsize(page)
     tap.ok(size < 20e6, "200 items of 300 x 200 pixels: a page of %.1f MB, below 20" % (size / 1e6))
     best = None
     for _ in range(3):      # a machine that is busy is not the page's fault
-        said = in_browser(page, "return [performance.timing.loadEventStart - performance.timing.navigationStart, "
+        said = in_browser(page, "return [performance.timing.loadEventStart - "
+                          "performance.timing.navigationStart, "
                           "document.querySelectorAll('section.item svg').length]")
         best = said if best is None or said is not None and said[0] < best[0] else best
         if best is not None and best[0] < 3000:
             break
-    tap.ok(best is not None and best[0] < 3000 and best[1] == 200, "it opens in %s s, below 3" % (best and best[0] / 1000), best)
+    tap.ok(best is not None and best[0] < 3000 and best[1] == 200,
+           "it opens in %s s, below 3" % (best and best[0] / 1000), best)
 
 
-# --- other analyses, stacks ------------------------------------------------------------------------
+# --- other analyses, stacks
+# ------------------------------------------------------------------------
 
 
 def others():
@@ -422,51 +495,76 @@ def others():
     stack[5:7, 14:24, 18:30] = 20
     deep = [workunit.item("s", list(stack), spacing=[2.0, 0.5, 0.5])]
     for analysis, parameters, items, wanted in (
-            ("volume", {"membrane": 100, "labels": True}, deep, ["slice 5 of 12", "&#181;m</text>", "<rect class=strip y=\"40\" width=\"50\"", "class=c1 data-k=1", "volume <small>\u00b5m\u00b3</small>"]),
-            ("voting", {"radius": 8}, [workunit.item("v", [spots((60, 60), 3)])], ["<g class=points", 'rx="8.0" ry="8.0"/>']),
+            ("volume", {"membrane": 100, "labels": True}, deep,
+             ["slice 5 of 12", "&#181;m</text>", "<rect class=strip y=\"40\" width=\"50\"",
+              "class=c1 data-k=1", "volume <small>\u00b5m\u00b3</small>"]),
+            ("voting", {"radius": 8}, [workunit.item("v", [spots((60, 60), 3)])],
+             ["<g class=points", 'rx="8.0" ry="8.0"/>']),
             ("voting", {"radius": 8}, deep, ["largest greys of all 12 slices"]),
-            ("levelset", {"target": 200, "epsilon": 60, "iterations": 20, "init": {"type": "box", "x0": 12, "y0": 10, "x1": 40, "y1": 30}},
-             [workunit.item("l", [stack[4] // 4])], ["class=\"outlines one\"", "<td>init.x0</td><td>12</td><td>pixels</td>", "Greys are shown from 5 (black) to 50 (white)", ">no</td>",
-              "class=look>look</strong> <small>the outline still moved", "inside <small>px</small>"]),
-            ("cellcount", {"threshold": 250, "polarity": "bright"}, [workunit.item("c", [stack[4]])], ["class=wrong>wrong?</strong> <small>no cells"]),
-            ("objects", {"families": ["shape"]}, [workunit.item("o", [stack[4]], labels=[(stack[4] > 100) * np.uint8(7)])],
+            ("levelset", {"target": 200, "epsilon": 60, "iterations": 20,
+                          "init": {"type": "box", "x0": 12, "y0": 10, "x1": 40, "y1": 30}},
+             [workunit.item("l", [stack[4] // 4])],
+             ["class=\"outlines one\"", "<td>init.x0</td><td>12</td><td>pixels</td>",
+              "Greys are shown from 5 (black) to 50 (white)", ">no</td>",
+              "class=look>look</strong> <small>the outline still moved",
+              "inside <small>px</small>"]),
+            ("cellcount", {"threshold": 250, "polarity": "bright"},
+             [workunit.item("c", [stack[4]])], ["class=wrong>wrong?</strong> <small>no cells"]),
+            ("objects", {"families": ["shape"]},
+             [workunit.item("o", [stack[4]], labels=[(stack[4] > 100) * np.uint8(7)])],
              ["class=c1 data-k=7 d=\"M12 10", 'data-k="7"']),
-            ("glcm", {"levels": [16], "distances": [1], "window": {"radius": 3}, "maps": [{"feature": "contrast", "levels": 16, "offset": [1, 0]}]},
-             [workunit.item("g", [spots((50, 40), 9)])], ["class=map", "<td>contrast</td>", "how much neighbours differ", "linear-gradient(to right", "Haralick"])):
+            ("glcm", {"levels": [16], "distances": [1], "window": {"radius": 3},
+                      "maps": [{"feature": "contrast", "levels": 16, "offset": [1, 0]}]},
+             [workunit.item("g", [spots((50, 40), 9)])],
+             ["class=map", "<td>contrast</td>", "how much neighbours differ",
+              "linear-gradient(to right", "Haralick"])):
         page, result = made(analysis, parameters, items, "%s_%s" % (analysis, items[0]["name"]))
         text = text_of(page)
         if analysis == "voting" and items is deep and CHROMIUM:
-            said = in_browser(page, "const shown = () => [...document.querySelectorAll('.stack figure')].filter(f => !f.hidden).map(f => "
-                              "f.textContent.trim()), first = shown(), range = document.querySelector('.stack input'); range.value = 5; "
-                              "range.dispatchEvent(new Event('input')); return [first.length, shown().join()]")
-            tap.ok(said is not None and said[0] == 1 and said[1].endswith("slice 5 of 12"), "a slider goes through the slices", said)
-        tap.ok(all(w in text for w in wanted), "%s: %s" % (analysis, ", ".join(wanted)), [w for w in wanted if w not in text])
+            said = in_browser(page, "const shown = () => [...document.querySelectorAll('.stack "
+                              "figure')].filter(f => !f.hidden).map(f => f.textContent.trim()), "
+                              "first = shown(), range = document.querySelector('.stack input'); "
+                              "range.value = 5; range.dispatchEvent(new Event('input')); return "
+                              "[first.length, shown().join()]")
+            tap.ok(said is not None and said[0] == 1 and said[1].endswith("slice 5 of 12"),
+                   "a slider goes through the slices", said)
+        tap.ok(all(w in text for w in wanted), "%s: %s" % (analysis, ", ".join(wanted)),
+               [w for w in wanted if w not in text])
         if CHROMIUM:
             said = in_browser(page, "return [innerWidth, document.documentElement.scrollWidth, "
-                              "performance.getEntriesByType('resource').filter(e => !e.name.startsWith('data:')).length]", 390)
+                              "performance.getEntriesByType('resource').filter(e => "
+                              "!e.name.startsWith('data:')).length]", 390)
             tap.ok(said is not None and said[0] == 390 and said[1] <= 390 and said[2] == 0,
                    analysis + ": 390 pixels wide, nothing sticks out or is asked of anywhere", said)
         bare = path("bare.html")
         r = tap.run([tap.TEXCELL_WU, "report", result, "-o", bare])
-        tap.ok(r.returncode == 0 and "class=own" not in text_of(bare), "%s: a page without pictures" % analysis, r.stderr)
+        tap.ok(r.returncode == 0 and "class=own" not in text_of(bare),
+               "%s: a page without pictures" % analysis, r.stderr)
 
 
 def own_radii():
     """Circles have the radius that their own picture found; a single value is no box."""
     y, x = np.mgrid[:160, :160]
-    sizes = [np.where((y % 40 - 20) ** 2 + (x % 40 - 20) ** 2 <= r * r, 200, 40).astype(np.uint8) for r in (6, 12)]
-    page, result = made("voting", {"radius": 15, "own_radius": True}, [workunit.item("r%d" % i, [one]) for i, one in enumerate(sizes)], "radii")
+    sizes = [np.where((y % 40 - 20) ** 2 + (x % 40 - 20) ** 2 <= r * r, 200, 40).astype(np.uint8)
+             for r in (6, 12)]
+    page, result = made("voting", {"radius": 15, "own_radius": True},
+                        [workunit.item("r%d" % i, [one]) for i, one in enumerate(sizes)], "radii")
     with np.load(result) as z:
         own = z["radius"].tolist()
-    drawn = [set(re.findall(r' rx="([0-9.]+)"', part)) for part in re.findall(r"(?s)<section class=item.*?</section>", text_of(page))]
-    tap.ok(len(set(own)) == 2 and drawn == [{"%.1f" % r} for r in own], "circles have their picture's own radius", (own, drawn))
-    said = CHROMIUM and in_browser(page, "const box = document.querySelector('.boxes'), pick = box.querySelector('select'); "
-                              "pick.selectedIndex = [...pick.options].findIndex(o => o.text.startsWith('images: ')); "
-                              "pick.dispatchEvent(new Event('change')); return box.querySelector('figcaption').textContent")
+    drawn = [set(re.findall(r' rx="([0-9.]+)"', part))
+             for part in re.findall(r"(?s)<section class=item.*?</section>", text_of(page))]
+    tap.ok(len(set(own)) == 2 and drawn == [{"%.1f" % r} for r in own],
+           "circles have their picture's own radius", (own, drawn))
+    said = CHROMIUM and in_browser(page, "const box = document.querySelector('.boxes'), pick = "
+                                   "box.querySelector('select'); pick.selectedIndex = "
+                                   "[...pick.options].findIndex(o => o.text.startsWith('images: "
+                                   "')); pick.dispatchEvent(new Event('change')); return "
+                                   "box.querySelector('figcaption').textContent")
     tap.ok(said == "A mark alone: a single value.", "the caption of single values", said)
 
 
-# --- analyse -----------------------------------------------------------------------------------------
+# --- analyse
+# -----------------------------------------------------------------------------------------
 
 
 def analyse():
@@ -474,10 +572,12 @@ def analyse():
     os.mkdir(folder)
     for i in range(4):
         Image.fromarray(spots((320, 320), 60)).save(os.path.join(folder, "p%d.png" % i))
-    command = [tap.TEXCELL_WU, "analyse", "--analysis", "glcm", "--defaults", "--param", "distances=[1,2,3,4,5]", "--device", "cpu", "--threads", "1",
+    command = [tap.TEXCELL_WU, "analyse", "--analysis", "glcm", "--defaults", "--param",
+               "distances=[1,2,3,4,5]", "--device", "cpu", "--threads", "1",
                folder, "-o", out]
     whole = tap.run(command)
-    tap.ok(whole.returncode == 0 and whole.stdout.splitlines()[-1] == os.path.join(out, "report.html"),
+    tap.ok(whole.returncode == 0 and whole.stdout.splitlines()[-1] ==
+           os.path.join(out, "report.html"),
            "one command from a folder to a page", whole.stderr)
     with open(os.path.join(out, "features.csv"), encoding="utf-8", newline="") as f:
         rows = list(csv.reader(f))
@@ -485,9 +585,11 @@ def analyse():
     with open(os.path.join(out, "result.npz"), "rb") as f:
         first = f.read()
     again = tap.run(command)
-    tap.ok(again.returncode == 0 and "glcm on" not in again.stderr, "what is done is not computed again", again.stderr)
+    tap.ok(again.returncode == 0 and "glcm on" not in again.stderr,
+           "what is done is not computed again", again.stderr)
 
-    # As a run leaves them that is ended between its result and their removal; or one that is at work there.
+    # As a run leaves them that is ended between its result and their removal; or one that is at
+    # work there.
     left = {"result.npz" + end for end in (".checkpoint", ".checkpoint.tmp", ".spool")}
     for name in left:
         with open(os.path.join(out, name), "wb") as f:
@@ -495,15 +597,20 @@ def analyse():
     with open(os.path.join(out, "result.npz.spool"), "rb") as f:
         fcntl.flock(f, fcntl.LOCK_EX)
         r = tap.run(command)
-        tap.ok(r.returncode == 0 and left <= set(os.listdir(out)), "another run's state stays beside its result", r.stderr)
+        tap.ok(r.returncode == 0 and left <= set(os.listdir(out)),
+               "another run's state stays beside its result", r.stderr)
     r = tap.run(command)
-    tap.ok(r.returncode == 0 and not left & set(os.listdir(out)), "what a run has left beside its result is taken away", r.stderr)
+    tap.ok(r.returncode == 0 and not left & set(os.listdir(out)),
+           "what a run has left beside its result is taken away", r.stderr)
 
     os.remove(os.path.join(out, "result.npz"))
-    for number, to in ((signal.SIGTERM, "texcell-wu"), (signal.SIGINT, "both"), (signal.SIGINT, "texcell-wu")):
-        p = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, start_new_session=True)
+    for number, to in ((signal.SIGTERM, "texcell-wu"), (signal.SIGINT, "both"),
+                       (signal.SIGINT, "texcell-wu")):
+        p = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+                             start_new_session=True)
         end = time.monotonic() + 60
-        while not any(f.endswith(".spool") for f in os.listdir(out)) and p.poll() is None and time.monotonic() < end:
+        while not any(f.endswith(".spool")
+                      for f in os.listdir(out)) and p.poll() is None and time.monotonic() < end:
             time.sleep(0.02)
         time.sleep(0.3)
         if to == "both":
@@ -512,17 +619,23 @@ def analyse():
             os.kill(p.pid, number)
         said = p.communicate(timeout=60)[1]
         left = sorted(os.listdir(out))
-        tap.ok(p.returncode == 3 and "goes on" in said.splitlines()[-1] and "result.npz" not in left and
-               any(f.endswith(".checkpoint") for f in left), "stopped by %s of %s: the state is kept" % (number.name, to), (p.returncode, said, left))
+        tap.ok(p.returncode == 3 and "goes on" in said.splitlines()[-1] and
+               "result.npz" not in left and
+               any(f.endswith(".checkpoint") for f in left), "stopped by %s of %s: the "
+               "state is kept" % (number.name, to), (p.returncode, said, left))
     last = tap.run(command)
     with open(os.path.join(out, "result.npz"), "rb") as f:
         same = f.read() == first
-    tap.ok(last.returncode == 0 and same, "the same command goes on, to the same bytes", last.stderr)
+    tap.ok(last.returncode == 0 and same, "the same command goes on, to the same bytes",
+           last.stderr)
     r = tap.run(command[:-1] + [path("no_device"), "--device", "99:0"])
-    tap.ok(r.returncode == 3 and r.stderr.count("error:") == 1, "what texcell has said is said once", r.stderr)
-    for words, wanted in ((["--split", "2"], "--split is for pack"), (["--device", "opencl:x"], "opencl:x: is none of auto, cpu, opencl")):
+    tap.ok(r.returncode == 3 and r.stderr.count("error:") == 1,
+           "what texcell has said is said once", r.stderr)
+    for words, wanted in ((["--split", "2"], "--split is for pack"),
+                          (["--device", "opencl:x"], "opencl:x: is none of auto, cpu, opencl")):
         r = tap.run(command[:-2] + words + ["-o", path("no")])
-        tap.ok(r.returncode == 1 and wanted in r.stderr and not os.path.exists(path("no")), "analyse refuses " + " ".join(words), (r.returncode, r.stderr))
+        tap.ok(r.returncode == 1 and wanted in r.stderr and not os.path.exists(path("no")),
+               "analyse refuses " + " ".join(words), (r.returncode, r.stderr))
 
 
 def into_a_folder():
@@ -532,96 +645,147 @@ def into_a_folder():
     first, again = path("first"), path("again")
 
     def count(out, *words):
-        return tap.run([tap.TEXCELL_WU, "analyse", "--analysis", "cellcount", "--device=cpu", *words, "-o", out, picture])
+        return tap.run([tap.TEXCELL_WU, "analyse", "--analysis", "cellcount", "--device=cpu",
+                        *words, "-o", out, picture])
 
     count(first)
     r = count(again, "--defaults", "--params", os.path.join(first, "parameters.json"))
-    tap.ok(r.returncode == 0 and all(filecmp.cmp(os.path.join(first, n), os.path.join(again, n), False) for n in ("parameters.json", "regions.csv", "items.csv")),
+    tap.ok(r.returncode == 0 and
+           all(filecmp.cmp(os.path.join(first, n), os.path.join(again, n), False)
+               for n in ("parameters.json", "regions.csv", "items.csv")),
            "parameters.json repeats it", r.stderr)
     r = count(first, "--param", "min_area=3")
-    tap.ok(r.returncode == 0 and "replaces the result there, which has other parameters" in r.stderr, "a result that is replaced is told", r.stderr)
-    r = tap.run([tap.TEXCELL_WU, "analyse", "--analysis", "glcm", "--device=cpu", "-o", first, picture])
-    tap.ok(r.returncode == 1 and "holds the result of cellcount" in r.stderr, "another analysis is given another folder", r.stderr)
+    tap.ok(r.returncode == 0 and
+           "replaces the result there, which has other parameters" in r.stderr,
+           "a result that is replaced is told", r.stderr)
+    r = tap.run([tap.TEXCELL_WU, "analyse", "--analysis", "glcm", "--device=cpu", "-o", first,
+                 picture])
+    tap.ok(r.returncode == 1 and "holds the result of cellcount" in r.stderr,
+           "another analysis is given another folder", r.stderr)
     os.remove(os.path.join(first, "result.npz"))
-    with open(os.path.join(first, "result.npz.spool"), "wb") as f, open(os.path.join(first, "workunit.zip"), "rb") as unit:
+    with open(os.path.join(first, "result.npz.spool"),
+              "wb") as f, open(os.path.join(first, "workunit.zip"), "rb") as unit:
         whole = unit.read()
-        r = tap.run([tap.TEXCELL_WU, "analyse", "--analysis", "voting", "--device=cpu", "-o", first, picture])
+        r = tap.run([tap.TEXCELL_WU, "analyse", "--analysis", "voting", "--device=cpu", "-o", first,
+                     picture])
         unit.seek(0)
-        tap.ok(r.returncode == 1 and "holds interrupted work of cellcount" in r.stderr and unit.read() == whole, "nor is interrupted work lost to it", r.stderr)
+        tap.ok(r.returncode == 1 and "holds interrupted work of cellcount" in r.stderr and
+               unit.read() == whole, "nor is interrupted work lost to it", r.stderr)
         fcntl.flock(f, fcntl.LOCK_EX)
         r = count(first, "--param", "min_area=4")
         unit.seek(0)
-        tap.ok(r.returncode == 3 and "another texcell is at work" in r.stderr and unit.read() == whole, "nor the unit of a run that goes on", r.stderr)
+        tap.ok(r.returncode == 3 and "another texcell is at work" in r.stderr and
+               unit.read() == whole, "nor the unit of a run that goes on", r.stderr)
     os.mkdir(path("page"))
     with open(path("page", "report.html"), "w", encoding="utf-8") as f:
         f.write("<!DOCTYPE html>\n<html>")
     r = count(path("page"))
-    tap.ok(r.returncode == 1 and "report.html: is there already" in r.stderr and os.listdir(path("page")) == ["report.html"],
+    tap.ok(r.returncode == 1 and "report.html: is there already" in r.stderr and
+           os.listdir(path("page")) == ["report.html"],
            "another's page: refused at once", r.stderr)
     os.mkdir(path("own"))
     open(path("own", "items.csv"), "w", encoding="utf-8").close()
     r = count(path("own"))
-    tap.ok(r.returncode == 2 and "items.csv: is there" in r.stderr and os.listdir(path("own")) == ["items.csv"], "a file of one's own: refused at once", r.stderr)
+    tap.ok(r.returncode == 2 and "items.csv: is there" in r.stderr and os.listdir(path("own")) ==
+           ["items.csv"], "a file of one's own: refused at once", r.stderr)
     result = os.path.join(again, "result.npz")
     with open(result, "rb") as f:
         whole = f.read()
-    for kind, words in (("page", ["report", result]), ("work unit", ["pack", "--analysis", "cellcount", picture])):
+    for kind, words in (("page", ["report", result]),
+                        ("work unit", ["pack", "--analysis", "cellcount", picture])):
         r = tap.run([tap.TEXCELL_WU, *words, "-o", result])
         with open(result, "rb") as f:
-            tap.ok(r.returncode == 1 and "is there already, and is no " + kind in r.stderr and f.read() == whole, "a result is replaced by no " + kind, r.stderr)
+            tap.ok(r.returncode == 1 and "is there already, and is no " + kind in r.stderr and
+                   f.read() == whole, "a result is replaced by no " + kind, r.stderr)
 
 
 def stained():
     """A page of a stain or channel says that it shows that alone."""
     with open(path("colours.png"), "wb") as f:
         f.write(workunit.png(np.dstack([spots((60, 60), 3)] * 3)))
-    for words, said in ((["--stain", "eosin", "--stains", "he"], "how much eosin there is, by colour deconvolution"), (["--channel", "red"], "the channel red alone")):
-        r = tap.run([tap.TEXCELL_WU, "analyse", "--analysis", "cellcount", "--device=cpu", *words, "-o", path("stained" + words[1]), path("colours.png")])
-        tap.ok(r.returncode == 0 and "The pictures show what was analysed: " + said in text_of(path("stained" + words[1], "report.html")), "the page says: " + said, r.stderr)
+    for words, said in ((["--stain", "eosin", "--stains", "he"], "how much eosin there is, by "
+                         "colour deconvolution"), (["--channel", "red"], "the channel red alone")):
+        r = tap.run([tap.TEXCELL_WU, "analyse", "--analysis", "cellcount", "--device=cpu", *words,
+                     "-o", path("stained" + words[1]), path("colours.png")])
+        tap.ok(r.returncode == 0 and "The pictures show what was analysed: " +
+               said in text_of(path("stained" + words[1], "report.html")), "the page says: " + said,
+               r.stderr)
 
 
 def sweep():
     out, picture = path("sweep"), path("pictures", "p0.png")
-    command = [tap.TEXCELL_WU, "analyse", "--analysis", "cellcount", "--defaults", "--param=polarity=bright", "--device=cpu", "-o", out]
+    command = [tap.TEXCELL_WU, "analyse", "--analysis", "cellcount", "--defaults",
+               "--param=polarity=bright", "--device=cpu", "-o", out]
     r = tap.run(command + ["--sweep", "threshold=100,220", "--sweep", "min_area=1,1000", picture])
-    tap.ok(r.returncode == 0 and r.stdout.splitlines()[-1] == os.path.join(out, "report.html"), "two parameters are swept", r.stderr)
+    tap.ok(r.returncode == 0 and r.stdout.splitlines()[-1] == os.path.join(out, "report.html"),
+           "two parameters are swept", r.stderr)
     variants = sorted(d for d in os.listdir(out) if os.path.isdir(os.path.join(out, d)))
-    tap.ok(variants == ["01_threshold=100_min_area=1", "02_threshold=220_min_area=1", "03_threshold=100_min_area=1000",
-                        "04_threshold=220_min_area=1000"], "a folder for each pair of values", variants)
+    tap.ok(variants == ["01_threshold=100_min_area=1", "02_threshold=220_min_area=1",
+                        "03_threshold=100_min_area=1000",
+                        "04_threshold=220_min_area=1000"], "a folder for each pair of values",
+           variants)
     counts = []
     for v in variants:
         with np.load(os.path.join(out, v, "result.npz")) as z:
             counts += z["count"].tolist()
     text = text_of(os.path.join(out, "report.html"))
-    rows = [re.findall(r"<td[^>]*>(?:<a[^>]*>|<strong[^>]*>)?([^<]*)", row) for row in re.findall(r"<tr data-i=.*?</tr>", text)]
-    tap.ok([row[2] == "wrong?" for row in rows] == [n == 0 for n in counts], "marks what each found", rows)
-    tap.ok(all({"items.csv", "regions.csv"} <= set(os.listdir(os.path.join(out, v))) for v in variants), "each variant has its tables")
-    tap.ok([(row[0], int(row[3])) for row in rows] == [("threshold=%d, min_area=%d" % (t, a), n) for (t, a), n in
-                                                      zip(((100, 1), (220, 1), (100, 1000), (220, 1000)), counts)]
-           and counts[0] > counts[2] and counts[1] == 0, "the page has what each found", (rows, counts))
-    sums = re.findall(r"<tr><td>(threshold=[^<]*)</td><td class=n>(\d+)</td><td class=why data-v=(\d)", text)
-    tap.ok([(name, int(n)) for name, n, _ in sums] == [(row[0], n) for row, n in zip(rows, counts)] and [v == "2" for *_, v in sums] == [n == 0 for n in counts],
+    rows = [re.findall(r"<td[^>]*>(?:<a[^>]*>|<strong[^>]*>)?([^<]*)", row)
+            for row in re.findall(r"<tr data-i=.*?</tr>", text)]
+    tap.ok([row[2] == "wrong?" for row in rows] == [n == 0 for n in counts],
+           "marks what each found", rows)
+    tap.ok(all({"items.csv", "regions.csv"} <= set(os.listdir(os.path.join(out, v)))
+               for v in variants), "each variant has its tables")
+    tap.ok([(row[0], int(row[3])) for row in rows] == [("threshold=%d, min_area=%d" % (t, a), n)
+                                                       for (t, a), n in
+                                                      zip(((100, 1), (220, 1), (100, 1000),
+                                                           (220, 1000)), counts)]
+           and counts[0] > counts[2] and counts[1] == 0, "the page has what each found",
+           (rows, counts))
+    sums = re.findall(r"<tr><td>(threshold=[^<]*)</td><td class=n>(\d+)</td><td class=why "
+                      r"data-v=(\d)", text)
+    tap.ok([(name, int(n)) for name, n, _ in sums] ==
+           [(row[0], n) for row, n in zip(rows, counts)] and [v == "2" for *_, v in sums] ==
+           [n == 0 for n in counts],
            "and begins with their sums", sums)
-    titles = re.findall(r"<th(?: [^>]*)?>([^<]*)", text[text.index("<h2>Images"):text.index("<h2>Pictures")])
-    tap.ok(titles[:4] == ["variant", "image", "mark", "count"] and "threshold" in titles[4] and "left_out" not in titles,
+    titles = re.findall(r"<th(?: [^>]*)?>([^<]*)",
+                        text[text.index("<h2>Images"):text.index("<h2>Pictures")])
+    tap.ok(titles[:4] == ["variant", "image", "mark", "count"] and "threshold" in titles[4] and
+           "left_out" not in titles,
            "of each image, without columns that say nothing", titles)
-    tap.ok(text.count("<h4>") == 4 and text.count("<svg viewBox") == 4, "each picture is there once for each variant")
-    again = tap.run(command + ["--sweep", "threshold=100,220", "--sweep", "min_area=1,1000", picture])
-    tap.ok(again.returncode == 0 and "cellcount on" not in again.stderr, "what is done is not computed again", again.stderr)
-    other = tap.run(command + ["--sweep", "threshold=100,220", "--sweep", "min_area=1,500", picture])
-    told = other.stderr.partition(": holds other results, which are not on the page: ")[2].split("\n")[0]
-    tap.ok("holds other" not in again.stderr and sorted(told.split(", ")) == variants[2:], "folders of another sweep are told", other.stderr)
-    for words, code, wanted in ((["--sweep", "threshold"], 1, "must be KEY=A,B"), (["--sweep", "=1"], 1, "must be KEY=A,B"),
-                                (["--sweep", "a=1,2", "--sweep", "b=1,2", "--sweep", "c=1,2"], 1, "two parameters"),
-                                (["--sweep", "threshold=9"], 1, "has one value"), (["--analysis", "glcm"], 1, "there is --analysis cellcount already"),
-                                (["--sweep", "threshold=" + ",".join("12345678901234567890123456789012345")], 1, "more than 32 values"),
-                                (["--sweep", "threshold=50,x"], 2, "threshold"), (["--sweep", "tresh=1,2"], 2, "unknown key")):
+    tap.ok(text.count("<h4>") == 4 and text.count("<svg viewBox") == 4,
+           "each picture is there once for each variant")
+    again = tap.run(command + ["--sweep", "threshold=100,220", "--sweep", "min_area=1,1000",
+                               picture])
+    tap.ok(again.returncode == 0 and "cellcount on" not in again.stderr,
+           "what is done is not computed again", again.stderr)
+    other = tap.run(command + ["--sweep", "threshold=100,220", "--sweep", "min_area=1,500",
+                               picture])
+    told = other.stderr.partition(": holds other results, which are not on the page: ")[2].split(
+        "\n")[0]
+    tap.ok("holds other" not in again.stderr and sorted(told.split(", ")) == variants[2:],
+           "folders of another sweep are told", other.stderr)
+    for words, code, wanted in ((["--sweep", "threshold"], 1, "must be KEY=A,B"),
+                                (["--sweep", "=1"], 1, "must be KEY=A,B"),
+                                (["--sweep", "a=1,2", "--sweep", "b=1,2", "--sweep", "c=1,2"], 1,
+                                 "two parameters"),
+                                (["--sweep", "threshold=9"], 1, "has one value"),
+                                (["--analysis", "glcm"], 1,
+                                 "there is --analysis cellcount already"),
+                                (["--sweep",
+                                  "threshold=" + ",".join("12345678901234567890123456789012345")],
+                                 1, "more than 32 values"),
+                                (["--sweep", "threshold=50,x"], 2, "threshold"),
+                                (["--sweep", "tresh=1,2"], 2, "unknown key")):
         r = tap.run(command + words + [picture])
-        tap.ok("cellcount on" not in r.stderr, "nothing is computed before all values are known to be good", r.stderr)
-        tap.ok(r.returncode == code and wanted in r.stderr, "refused: " + " ".join(words)[:40], (r.returncode, r.stderr))
-    r = tap.run([tap.TEXCELL_WU, "analyse", "--analysis", "glcm", "--device=cpu", "-o", path("lists"), "--sweep", "distances=[1,2],[3]",
+        tap.ok("cellcount on" not in r.stderr,
+               "nothing is computed before all values are known to be good", r.stderr)
+        tap.ok(r.returncode == code and wanted in r.stderr, "refused: " + " ".join(words)[:40],
+               (r.returncode, r.stderr))
+    r = tap.run([tap.TEXCELL_WU, "analyse", "--analysis", "glcm", "--device=cpu", "-o",
+                 path("lists"), "--sweep", "distances=[1,2],[3]",
                  "--param=levels=[8]", picture])
-    tap.ok(r.returncode == 0 and sorted(os.listdir(path("lists"))) == ["01_distances=_1_2_", "02_distances=_3_", "report.html"],
+    tap.ok(r.returncode == 0 and sorted(os.listdir(path("lists"))) ==
+           ["01_distances=_1_2_", "02_distances=_3_", "report.html"],
            "values may be lists", r.stderr)
 
 
@@ -632,29 +796,40 @@ def groups():
         for i in range(2):
             Image.fromarray(spots((120, 120), n)).save(path("study", group, "%d.png" % i))
     out = path("compared")
-    r = tap.run([tap.TEXCELL_WU, "analyse", "--analysis", "cellcount", "--defaults", "--device", "cpu", "--recursive", path("study"), "-o", out])
+    r = tap.run([tap.TEXCELL_WU, "analyse", "--analysis", "cellcount", "--defaults", "--device",
+                 "cpu", "--recursive", path("study"), "-o", out])
     page = os.path.join(out, "report.html")
-    tap.ok(r.returncode == 0 and re.findall(r'data-group="(\w*)"', text_of(page)) == ["control", "control", "drug", "drug"],
+    tap.ok(r.returncode == 0 and re.findall(r'data-group="(\w*)"', text_of(page)) ==
+           ["control", "control", "drug", "drug"],
            "groups are the folders below the one of all pictures", r.stderr)
-    tap.ok("compared: 3 tables" in r.stdout, "groups.csv is one of the tables that are told", r.stdout)
-    said = CHROMIUM and in_browser(page, "return [...document.querySelectorAll('.boxes svg text')].map(t => t.textContent)")
-    looks = CHROMIUM and in_browser(page, "return [document.querySelector('.headline').textContent, document.querySelectorAll('.images strong.look, "
-                                    ".images strong.wrong').length]")
-    tap.ok(looks and ("%d to look at" % looks[1] in looks[0]) == (looks[1] > 0), "how many are to be looked at", looks)
-    tap.ok(said and any(t.startswith("control: ") for t in said) and any(t.startswith("drug: ") for t in said), "boxes are by group", said)
-    with np.load(os.path.join(out, "result.npz")) as z, open(os.path.join(out, "regions.csv"), encoding="utf-8") as f:
+    tap.ok("compared: 3 tables" in r.stdout, "groups.csv is one of the tables that are told",
+           r.stdout)
+    said = CHROMIUM and in_browser(page, "return [...document.querySelectorAll('.boxes svg "
+                                   "text')].map(t => t.textContent)")
+    looks = CHROMIUM and in_browser(page, "return [document.querySelector('.headline').textContent,"
+                                    " document.querySelectorAll('.images strong.look, .images "
+                                    "strong.wrong').length]")
+    tap.ok(looks and ("%d to look at" % looks[1] in looks[0]) == (looks[1] > 0),
+           "how many are to be looked at", looks)
+    tap.ok(said and any(t.startswith("control: ") for t in said) and
+           any(t.startswith("drug: ") for t in said), "boxes are by group", said)
+    with np.load(os.path.join(out, "result.npz")) as z, open(os.path.join(out, "regions.csv"),
+                                                             encoding="utf-8") as f:
         rows = list(csv.DictReader(f))
         for name, array in (("mean", z["region_mean"]), ("centroid_y", z["region_centroid"][:, 0])):
-            tap.ok([r[name] for r in rows] == [repr(v).removesuffix(".0") for v in array.tolist()], name + ": the fewest digits that read back")
+            tap.ok([r[name] for r in rows] == [repr(v).removesuffix(".0") for v in array.tolist()],
+                   name + ": the fewest digits that read back")
     with open(os.path.join(out, "columns.csv"), encoding="utf-8") as f:
         columns = list(csv.DictReader(f))
     units = {r["column"]: r["unit"] for r in columns if r["file"] == "regions.csv"}
-    tap.ok(set(units) == set(rows[0]) - {"item", "source"} and units["area"] == "pixel^2" and units["mean"] == "grey values", "columns.csv has the units", units)
+    tap.ok(set(units) == set(rows[0]) - {"item", "source"} and units["area"] == "pixel^2" and
+           units["mean"] == "grey values", "columns.csv has the units", units)
     for name, size in (("items", None), ("groups", "median_diameter")):
         with open(os.path.join(out, name + ".csv"), encoding="utf-8") as f:
             titles = set(next(csv.reader(f)))
         units = {r["column"]: r["unit"] for r in columns if r["file"] == name + ".csv"}
-        tap.ok(set(units) == titles - {"item", "source"} and units.get(size) == (size and "pixel"), "and those of %s.csv" % name, (units, titles))
+        tap.ok(set(units) == titles - {"item", "source"} and units.get(size) == (size and "pixel"),
+               "and those of %s.csv" % name, (units, titles))
 
 
 def wrong_ones():
@@ -666,20 +841,29 @@ def wrong_ones():
             image = np.full((150, 200), 40.0)
             for k in range(12 if group == "full" else 0):
                 image[10 + k // 4 * 45:30 + k // 4 * 45, 10 + k % 4 * 48:30 + k % 4 * 48] = 200
-            Image.fromarray(np.clip(image + rng.normal(0, 6, image.shape), 0, 255).astype(np.uint8)).save(path("doubtful", group, "%d.png" % i))
+            Image.fromarray(np.clip(image + rng.normal(0, 6, image.shape), 0, 255).astype(
+                np.uint8)).save(path("doubtful", group, "%d.png" % i))
     for name, words in (("pooled", [path("doubtful", "empty"), path("doubtful", "full")]),
-                        ("flat", [path("doubtful", g, n) for g in ("empty", "full") for n in sorted(os.listdir(path("doubtful", g)))])):
+                        ("flat", [path("doubtful", g, n) for g in ("empty", "full")
+                                  for n in sorted(os.listdir(path("doubtful", g)))])):
         if name == "flat":
             os.makedirs(path("flat_in"))
-            words = [shutil.copy(word, path("flat_in", "%02d.png" % i)) for i, word in enumerate(words)]
-        r = tap.run([tap.TEXCELL_WU, "analyse", "--analysis", "cellcount", "--device=cpu", "-o", path(name), *words,
-                     "--param=polarity=bright", "--param=threshold=local", "--param=window=21", "--param=min_area=2", "--param=smooth=1"])
-        marks = [row["mark"] for row in csv.DictReader(text_of(path(name, "items.csv")).splitlines())]
-        tap.ok(r.returncode == 0 and marks == ["wrong?"] * 6 + ["ok"] * 5 and "--param smooth=2" in text_of(path(name, "items.csv")),
+            words = [shutil.copy(word, path("flat_in", "%02d.png" % i))
+                     for i, word in enumerate(words)]
+        r = tap.run([tap.TEXCELL_WU, "analyse", "--analysis", "cellcount", "--device=cpu", "-o",
+                     path(name), *words,
+                     "--param=polarity=bright", "--param=threshold=local", "--param=window=21",
+                     "--param=min_area=2", "--param=smooth=1"])
+        marks = [row["mark"]
+                 for row in csv.DictReader(text_of(path(name, "items.csv")).splitlines())]
+        tap.ok(r.returncode == 0 and marks == ["wrong?"] * 6 + ["ok"] * 5 and
+               "--param smooth=2" in text_of(path(name, "items.csv")),
                name + ": empty images do not make the others doubtful", (marks, r.stderr))
-        tap.ok(("6 of 11 images are marked wrong?" in r.stderr) == (name == "pooled"), name + ": sums of groups are told of", r.stderr)
+        tap.ok(("6 of 11 images are marked wrong?" in r.stderr) == (name == "pooled"),
+               name + ": sums of groups are told of", r.stderr)
     found = list(csv.DictReader(text_of(path("pooled", "groups.csv")).splitlines()))
-    tap.ok([(g["group"], g["images"], g["marked_wrong"]) for g in found] == [("empty", "6", "6"), ("full", "5", "0")], "groups.csv has how many", found)
+    tap.ok([(g["group"], g["images"], g["marked_wrong"]) for g in found] ==
+           [("empty", "6", "6"), ("full", "5", "0")], "groups.csv has how many", found)
 
 
 def apart():
@@ -705,36 +889,49 @@ def apart():
     tap.ok(reasons == ["1, where the median of its group is 28: compare the pictures", "1 of 6"],
            "an image is compared with its group alone", (r.stderr, reasons))
     table = text_of(page).partition("<table class=groups>")[2].partition("</tbody>")[0]
-    rows = [[html.unescape(re.sub(r"<[^>]*>", "", cell)) for cell in re.findall(r"<td.*?</td>", row)]
+    rows = [[html.unescape(re.sub(r"<[^>]*>", "", cell))
+             for cell in re.findall(r"<td.*?</td>", row)]
             for row in table.split("<tr>")[2:]]
-    wanted, counts = [], {group: [int(row["count"]) for row in csv.DictReader(text_of(os.path.join(out, "items.csv")).splitlines())
+    wanted, counts = [], {group: [int(row["count"]) for row in csv.DictReader(
+        text_of(os.path.join(out, "items.csv")).splitlines())
                                   if row["group"] == group] for group in areas}
     for group, own in areas.items():
         told = []
         for values in (counts[group], 2 * np.sqrt(np.array(own) / np.pi), own):
             low, median, high = (rounded(q) for q in np.percentile(values, [25, 50, 75]))
             told.append("%s %s\u2013%s" % (median, low, high))
-        wanted.append([group, "6", str(len(own)), "look 1 of 6" if group == "small" else "ok", *told, "0"])
+        wanted.append([group, "6", str(len(own)), "look 1 of 6" if group == "small" else "ok",
+                       *told, "0"])
     tap.ok(rows == wanted, "groups have their totals", (rows, wanted))
-    found = {name: list(csv.DictReader(text_of(os.path.join(out, name + ".csv")).splitlines())) for name in ("items", "groups")}
-    tap.ok([(row["group"], row["images"], row["cells"], row["at_border"], float(row["q1_cells_per_image"]),
-             float(row["median_cells_per_image"]), float(row["median_area"])) for row in found["groups"]] ==
-           [(group, "6", str(len(own)), "0", *np.percentile(counts[group], [25, 50]), float(np.median(own))) for group, own in areas.items()], "groups.csv has them too", found["groups"])
-    tap.ok([row["group"] for row in found["items"]] == ["large"] * 6 + ["small"] * 6 and [row["why"] for row in found["items"] if row["mark"] == "look"]
-           == reasons[:1] and all(row["mark"] in ("ok", "look") for row in found["items"]), "items.csv has marks and groups", found["items"])
-    export = [tap.TEXCELL_WU, "export", os.path.join(out, "result.npz"), "-o", path("marks"), "--only-marks"]
+    found = {name: list(csv.DictReader(text_of(os.path.join(out, name + ".csv")).splitlines()))
+             for name in ("items", "groups")}
+    tap.ok([(row["group"], row["images"], row["cells"], row["at_border"],
+             float(row["q1_cells_per_image"]),
+             float(row["median_cells_per_image"]), float(row["median_area"]))
+            for row in found["groups"]] ==
+           [(group, "6", str(len(own)), "0", *np.percentile(counts[group], [25, 50]),
+             float(np.median(own))) for group, own in areas.items()], "groups.csv has them too",
+           found["groups"])
+    tap.ok([row["group"] for row in found["items"]] == ["large"] * 6 + ["small"] * 6 and
+           [row["why"] for row in found["items"] if row["mark"] == "look"]
+           == reasons[:1] and all(row["mark"] in ("ok", "look") for row in found["items"]),
+           "items.csv has marks and groups", found["items"])
+    export = [tap.TEXCELL_WU, "export", os.path.join(out, "result.npz"), "-o", path("marks"),
+              "--only-marks"]
     marks = ["--marks", os.path.join(out, "workunit.zip")]
     refused = [tap.run(export + more).returncode for more in ([], marks + ["--tiff"])]
     r = tap.run(export + marks)
-    tap.ok(refused == [1, 1] and r.returncode == 0 and sorted(os.listdir(path("marks"))) == ["exported.txt", "groups.csv", "items.csv"] and
-           all(text_of(path("marks", name)) == text_of(os.path.join(out, name)) for name in ("groups.csv", "items.csv")),
+    tap.ok(refused == [1, 1] and r.returncode == 0 and sorted(os.listdir(path("marks"))) ==
+           ["exported.txt", "groups.csv", "items.csv"] and
+           all(text_of(path("marks", name)) == text_of(os.path.join(out, name))
+               for name in ("groups.csv", "items.csv")),
            "export --only-marks: those alone, the same", (refused, r.stderr))
     if CHROMIUM:
         within, heights, widths = in_browser(page, """
             const box = one => one.getBoundingClientRect(), all = which => [...document.querySelectorAll(which)];
             return [all('.plot svg').map(svg => [...svg.querySelectorAll('text')].every(
                       t => box(t).left >= box(svg).left && box(t).right <= box(svg).right)),
-                    all('.plot svg text').map(t => box(t).height), all('.figures svg').map(svg => box(svg).width)];""") or [[]] * 3
+                    all('.plot svg text').map(t => box(t).height), all('.figures svg').map(svg => box(svg).width)];""") or [[]] * 3  # noqa: E501
         tap.ok(len(within) > 3 and all(within), "no label is cut", within)
         tap.ok(heights and max(heights) - min(heights) < 0.5, "letters have one size", heights)
         tap.ok(widths == [4 * 200] * 12, "pictures are enlarged 4 times at most", widths)
@@ -744,7 +941,8 @@ def apart():
         name = "walls%d" % fill
         page, _ = made("volume", {"method": "watershed", "h": 5, "fill": fill},
                        [workunit.item(name, list(walls), spacing=[1.0, 1.0, 1.0])], name)
-        tap.ok(("<th class=n>threshold" in text_of(page)) != fill, name + ": a threshold if it is used")
+        tap.ok(("<th class=n>threshold" in text_of(page)) != fill,
+               name + ": a threshold if it is used")
 
 
 def main():

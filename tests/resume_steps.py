@@ -32,7 +32,8 @@ def short_steps():
 
 
 def texcell(unit, threads, env, **more):
-    return tap.run([tap.TEXCELL_TEST, "run", unit, "-o", path("r.npz"), "--device", "cpu", "--threads", str(threads),
+    return tap.run([tap.TEXCELL_TEST, "run", unit, "-o", path("r.npz"), "--device", "cpu",
+                    "--threads", str(threads),
                     "--quiet"], env=dict(env, **more))
 
 
@@ -47,7 +48,8 @@ def position():
     """Where the checkpoint says the job is: items that are done, units of the next."""
     with open(path("r.npz.checkpoint"), "rb") as f:
         data = f.read()
-    return struct.unpack_from("<Q", data, 40) + (struct.unpack_from("<Q", data, 80) if len(data) > 80 else (0,))
+    return struct.unpack_from("<Q", data, 40) + (struct.unpack_from("<Q", data, 80) if len(data) >
+                                                 80 else (0,))
 
 
 def stopped_at_every_step(title, unit, env):
@@ -82,7 +84,8 @@ def handed_to_and_fro(title, unit):
     """The state of the first item, bit for bit, when CPU and device take turns."""
     alone, together = state(unit, "cpu"), state(unit, "cpu,opencl", "1")
     tap.ok(isinstance(alone, bytes) and alone == together,
-           title + ": handed from the CPU to the device and back, the same state", "" if alone == together else together)
+           title + ": handed from the CPU to the device and back, the same state",
+           "" if alone == together else together)
 
 
 def main():
@@ -94,7 +97,8 @@ def main():
         for job, (parameters, items) in of.JOBS.items():
             unit = workunit.write(path("u.zip"), analysis, parameters, items)
             stopped_at_every_step("%s, %s" % (analysis, job), unit, env)
-        for i, (parameters, items) in enumerate(of.SEEDS if device and analyses.has_opencl(analysis) else []):
+        for i, (parameters, items) in enumerate(of.SEEDS if device and analyses.has_opencl(analysis)
+                                                else []):
             unit = workunit.write(path("u.zip"), analysis, parameters, items)
             handed_to_and_fro("%s, tiny job %d" % (analysis, i), unit)
     tap.done()

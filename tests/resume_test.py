@@ -78,7 +78,8 @@ class Job:
             tap.done()
         self.expected = self.bytes()
         os.remove(self.result)
-        tap.note("%s: %.1f s undisturbed, %.1f s of processor time" % (name, self.seconds, self.cpu))
+        tap.note("%s: %.1f s undisturbed, %.1f s of processor time" % (name, self.seconds,
+                                                                       self.cpu))
 
     def start(self, **kw):
         with open(self.errors, "w") as errors:
@@ -201,7 +202,8 @@ def of_each_analysis(root):
         parameters, *planes = of.ESTIMATES[-1]
         slices, labels = ([list(a) if a.ndim == 3 else [a] for a in planes] + [None])[:2]
         yield Job(root, analysis, analyses.parameters_of(parameters),
-                  [item("a", slices, labels=labels), item("b", [s[::-1] for s in slices], labels=labels)],
+                  [item("a", slices, labels=labels),
+                   item("b", [s[::-1] for s in slices], labels=labels)],
                   ["--threads", "2", "--checkpoint-every", "0.01"], analysis)
 
 
@@ -384,18 +386,21 @@ def stopped_while_packing(root):
     """Stopped while an item's labels are packed into the spool, which then has a part of a
     record."""
     noise = np.random.default_rng(8).integers(0, 256, (2400, 2400)).astype(np.uint8)
-    job = Job(root, "packing", {"min_area": 1, "labels": True}, [item("a", [noise])], ["--threads", "1"], "cellcount")
+    job = Job(root, "packing", {"min_area": 1, "labels": True}, [item("a", [noise])],
+              ["--threads", "1"], "cellcount")
     spool = job.result + ".spool"
     stops = 0
     for i in range(6):
         run = job.start()
-        while run.wait(0.002) is None and not (os.path.exists(spool) and os.path.getsize(spool) > 200000 * (i + 1)):
+        while run.wait(0.002) is None and not (os.path.exists(spool) and os.path.getsize(spool) >
+                                               200000 * (i + 1)):
             pass
         if run.process.returncode is None:
             run.signal((signal.SIGTERM, signal.SIGKILL)[i % 2])
             run.wait()
             stops += not os.path.exists(job.result)
-    job.judge("stopped %d times while packing" % stops, 0 if os.path.exists(job.result) else job.start().wait())
+    job.judge("stopped %d times while packing" % stops,
+              0 if os.path.exists(job.result) else job.start().wait())
     tap.ok(stops > 2, "it was stopped while packing", stops)
 
 
@@ -414,7 +419,8 @@ def main():
     for job in (many, long_job):
         polite(job, signal.SIGTERM)
         polite(job, signal.SIGINT)
-    tap.ok(" s since the restart" in long_job.stderr(), "an item begun before: its time is since the restart",
+    tap.ok(" s since the restart" in long_job.stderr(),
+           "an item begun before: its time is since the restart",
            long_job.stderr())
     damaged(many, deep)
     stopped_while_packing(root)

@@ -38,7 +38,8 @@ class Place:
                        [item("i%d" % i, [picture(i, size)]) for i in range(n)])
         self.out = self.path("out.npz")
         p = self.run()
-        if not tap.ok(p.returncode == DONE and self.files() == ["out.npz", "unit.zip"], name + ": undisturbed", p.stderr):
+        if not tap.ok(p.returncode == DONE and self.files() == ["out.npz", "unit.zip"],
+                      name + ": undisturbed", p.stderr):
             tap.done()
         self.expected = self.bytes()
         os.remove(self.out)
@@ -54,13 +55,15 @@ class Place:
             return f.read()
 
     def argv(self, *options):
-        return [tap.TEXCELL, "run", self.unit, "-o", self.out, "--device", "cpu", "--threads", "2", *options]
+        return [tap.TEXCELL, "run", self.unit, "-o", self.out, "--device", "cpu", "--threads", "2",
+                *options]
 
     def run(self, *options, **kw):
         return tap.run(self.argv(*options), **kw)
 
     def interrupted(self, steps, *options):
-        env = dict(os.environ, TEXCELL_TEST_QUIT_AFTER_STEPS=str(steps), TEXCELL_TEST_SHORT_STEPS="1")
+        env = dict(os.environ, TEXCELL_TEST_QUIT_AFTER_STEPS=str(steps),
+                   TEXCELL_TEST_SHORT_STEPS="1")
         return tap.run([tap.TEXCELL_TEST] + self.argv(*options)[1:], env=env)
 
     def right(self, title, p):
@@ -77,7 +80,8 @@ def errors(p):
 
 def refused(title, p, code, words):
     found = errors(p)
-    tap.ok(p.returncode == code and len(found) == 1 and words in found[0] and not found[0].endswith("."), title,
+    tap.ok(p.returncode == code and len(found) == 1 and words in found[0] and
+           not found[0].endswith("."), title,
            "exit %d, not %d; expected words: %s\n%s" % (p.returncode, code, words, p.stderr))
 
 
@@ -87,7 +91,8 @@ class Live:
     def __init__(self, place, *options):
         self.log = os.path.join(WORK, "live.stderr")
         with open(self.log, "w") as f:
-            self.process = subprocess.Popen(place.argv("--checkpoint-every", "0.01", *options), stderr=f)
+            self.process = subprocess.Popen(place.argv("--checkpoint-every", "0.01", *options),
+                                            stderr=f)
         until = time.monotonic() + 60
         while ": done (1 of" not in self.text() and time.monotonic() < until and \
                 self.process.poll() is None:
@@ -114,10 +119,12 @@ def damaged_item(place):
             z.writestr(name, data[:-12] if name == "images/i2_0000.png" else data)
     for again in ("", ", again"):
         p = place.run()
-        refused("a damaged item after good ones" + again, p, BAD_INPUT, "images/i2_0000.png: damaged PNG")
+        refused("a damaged item after good ones" + again, p, BAD_INPUT,
+                "images/i2_0000.png: damaged PNG")
         tap.ok(place.files() == ["out.npz.checkpoint", "out.npz.spool", "unit.zip"],
                "what is done is kept, and there is no result" + again, place.files())
-    tap.ok("with 2 of 4 items done" in p.stderr and "i1: done" not in p.stderr, "and is not done again", p.stderr)
+    tap.ok("with 2 of 4 items done" in p.stderr and "i1: done" not in p.stderr,
+           "and is not done again", p.stderr)
     with open(place.unit, "wb") as f:
         f.write(good)
     p = place.run()
@@ -144,7 +151,8 @@ def changed_unit(place):
     shutil.copy(other.unit, place.unit)
     p = live.wait()
     os.rename(place.path("aside"), place.unit)
-    place.right("another work unit under its name during a run: the result of the one that was checked", p)
+    place.right("another work unit under its name during a run: the result of the one that "
+                "was checked", p)
     live = Live(place)
     with open(place.unit, "r+b") as f:
         f.seek(len(good) // 2)
@@ -155,12 +163,14 @@ def changed_unit(place):
     with open(place.unit, "wb") as f:
         f.write(good)
     p = place.run()
-    tap.ok("going on from the checkpoint" in p.stderr, "with the first bytes back it goes on", p.stderr)
+    tap.ok("going on from the checkpoint" in p.stderr, "with the first bytes back it goes on",
+           p.stderr)
     place.right("and gives its result", p)
 
 
 def keeps_others(place):
-    """By hand, what an interrupted run of another work unit has left, its result and a file of somebody else stay."""
+    """By hand, what an interrupted run of another work unit has left, its result and a file of
+    somebody else stay."""
     env = {key: value for key, value in os.environ.items() if key != "TEXCELL_REPLACE"}
     other = Place("others", 4, (90, 80))
     argv = [tap.TEXCELL, "run", other.unit, "-o", place.out, "--device", "cpu"]
@@ -168,12 +178,15 @@ def keeps_others(place):
     def stays(words):
         before = {name: place.bytes(place.path(name)) for name in place.files()}
         refused("not replaced: " + words, tap.run(argv, env=env), USAGE, words)
-        tap.ok({name: place.bytes(place.path(name)) for name in place.files()} == before, "and stays", place.files())
+        tap.ok({name: place.bytes(place.path(name)) for name in place.files()} == before,
+               "and stays", place.files())
 
     place.interrupted(2)
-    stays("out.npz.checkpoint: is of another work unit than this: finish that first, give another -o, or --replace")
+    stays("out.npz.checkpoint: is of another work unit than this: finish that first, give another "
+          "-o, or --replace")
     place.right("it goes on", place.run(env=env))
-    for content, words in ((place.expected, "is the result of another work unit than " + other.unit), (b"my thesis", "is no result of " + other.unit)):
+    for content, words in ((place.expected, "is the result of another work unit than " +
+                            other.unit), (b"my thesis", "is no result of " + other.unit)):
         with open(place.out, "wb") as f:
             f.write(content)
         stays("out.npz: is there already, and %s: give another -o, or --replace" % words)
@@ -182,7 +195,8 @@ def keeps_others(place):
     for content in (place.expected, b""):
         with open(place.out, "wb") as f:
             f.write(content)
-        place.right("an older result of the same work unit, or an empty file, is replaced", place.run(env=env))
+        place.right("an older result of the same work unit, or an empty file, is replaced",
+                    place.run(env=env))
 
 
 def vanished_folder(place):
@@ -193,10 +207,12 @@ def vanished_folder(place):
     shutil.rmtree(state, True)
     shutil.rmtree(state, True)
     p = live.wait()
-    tap.ok(p.stderr.count("warning: no checkpoint: ") == 1, "a vanished checkpoint folder: one warning", p.stderr)
+    tap.ok(p.stderr.count("warning: no checkpoint: ") == 1,
+           "a vanished checkpoint folder: one warning", p.stderr)
     place.right("and the result all the same", p)
     p = place.run("--checkpoint-dir", state)
-    refused("a checkpoint folder that is not there", p, LATER, "out.npz.spool: cannot write: No such file")
+    refused("a checkpoint folder that is not there", p, LATER,
+            "out.npz.spool: cannot write: No such file")
 
 
 def early_refusals(place):
@@ -223,7 +239,8 @@ def quiet(place):
 
 
 def no_streams(place):
-    p = subprocess.run(["sh", "-c", '"$@" <&- >&- 2>&-', "sh"] + place.argv(), stdout=subprocess.PIPE,
+    p = subprocess.run(["sh", "-c", '"$@" <&- >&- 2>&-', "sh"] + place.argv(),
+                       stdout=subprocess.PIPE,
                        stderr=subprocess.PIPE, universal_newlines=True)
     place.right("without standard streams", p)
 
@@ -234,7 +251,8 @@ def two_runs(place):
     live = Live(place)
     p = place.run()
     tap.ok(live.process.poll() is None, "two runs at the same time", live.text())
-    refused("the second is told", p, LATER, "out.npz.spool: another texcell is at work on this result")
+    refused("the second is told", p, LATER,
+            "out.npz.spool: another texcell is at work on this result")
     place.right("the first is not disturbed", live.wait())
     # checkpoints elsewhere: they meet when the result is written
     state = os.path.join(WORK, "state2")
@@ -242,8 +260,10 @@ def two_runs(place):
     with open(place.out + ".tmp", "w") as held:
         fcntl.flock(held, fcntl.LOCK_EX)
         p = place.run("--checkpoint-dir", state)
-        refused("a result that another is writing", p, LATER, "another texcell is at work on this result")
-    tap.ok(sorted(os.listdir(state)) == ["out.npz.checkpoint", "out.npz.spool"], "the work is kept", os.listdir(state))
+        refused("a result that another is writing", p, LATER,
+                "another texcell is at work on this result")
+    tap.ok(sorted(os.listdir(state)) == ["out.npz.checkpoint", "out.npz.spool"], "the work is kept",
+           os.listdir(state))
     p = place.run("--checkpoint-dir", state)
     tap.ok("with 4 of 4 items done" in p.stderr, "and is not done again", p.stderr)
     place.right("the result comes out", p)
@@ -251,9 +271,11 @@ def two_runs(place):
 
 def many_runs(place):
     """A crowd on one output: each ends well or is told, the result is whole."""
-    procs = [subprocess.Popen(place.argv("--quiet"), stderr=subprocess.PIPE, universal_newlines=True) for _ in range(6)]
+    procs = [subprocess.Popen(place.argv("--quiet"), stderr=subprocess.PIPE,
+                              universal_newlines=True) for _ in range(6)]
     ends = [(q.communicate(timeout=600)[1], q.returncode) for q in procs]
-    wrong = [e for e in ends if e[1] not in (DONE, LATER) or (e[1] == LATER and "another texcell" not in e[0])]
+    wrong = [e for e in ends if e[1] not in (DONE, LATER) or
+             (e[1] == LATER and "another texcell" not in e[0])]
     tap.ok(not wrong and any(code == DONE for _, code in ends), "six runs at the same time", ends)
     place.right("one more", place.run())
 
@@ -276,9 +298,12 @@ def late_signals(place):
     tap.ok(calls >= 8, "there are calls to interrupt", calls)
     wrong = []
     for n in range(max(1, calls - 7), calls + 1):
-        p = place.run("--checkpoint-every", "3600", env=dict(env, KILL_AT=str(n), KILL_SIGNAL=str(int(signal.SIGTERM))))
-        if p.returncode != DONE or place.files() != ["out.npz", "unit.zip"] or place.bytes() != place.expected:
-            wrong.append("call %d of %d: exit %d, %s\n%s" % (n, calls, p.returncode, place.files(), p.stderr))
+        p = place.run("--checkpoint-every", "3600",
+                      env=dict(env, KILL_AT=str(n), KILL_SIGNAL=str(int(signal.SIGTERM))))
+        if p.returncode != DONE or place.files() != ["out.npz",
+                                                     "unit.zip"] or place.bytes() != place.expected:
+            wrong.append("call %d of %d: exit %d, %s\n%s" % (n, calls, p.returncode, place.files(),
+                                                             p.stderr))
         for name in place.files():
             if name != "unit.zip":
                 os.remove(place.path(name))
@@ -292,7 +317,8 @@ def no_memory():
     if tap.sanitized():
         tap.skip("too little memory", "the sanitizers need the address space")
         return
-    place = Place("memory", 1, (200, 300), dict(PARAMETERS, maps=[{"feature": "asm", "levels": 16, "offset": [1, 0]}]))
+    place = Place("memory", 1, (200, 300),
+                  dict(PARAMETERS, maps=[{"feature": "asm", "levels": 16, "offset": [1, 0]}]))
     wrong, reasons, right, mib = [], set(), 0, 6
     while mib < 400:
         size = mib << 20
@@ -306,12 +332,14 @@ def no_memory():
         elif p.returncode != 127 and "loading shared libraries" not in p.stderr and (
                 reasons or p.stderr or p.returncode != -signal.SIGSEGV):
             found = errors(p)
-            if p.returncode != LATER or len(found) != 1 or "out of memory" not in found[0] or os.path.exists(place.out):
+            if p.returncode != LATER or len(found) != 1 or "out of memory" not in found[
+                    0] or os.path.exists(place.out):
                 wrong.append("%d MiB: exit %d\n%s" % (mib, p.returncode, p.stderr))
             reasons.add(found[0] if found else "")
         mib += 1 if mib < 30 else 37
     tap.ok(not wrong, "too little memory: one line, exit code 3", "\n".join(wrong[:3]))
-    tap.ok(reasons and right, "there was too little at times, and enough at times", "%s, %d" % (reasons, right))
+    tap.ok(reasons and right, "there was too little at times, and enough at times",
+           "%s, %d" % (reasons, right))
 
 
 # --- the validator's output ---------------------------------------------------------------------
@@ -323,16 +351,20 @@ def hostile_names():
         path = os.path.join(WORK, "hostile%d.npz" % k)
         with zipfile.ZipFile(path, "w") as z:
             z.writestr("result.json", json.dumps({"format": "texcell-result"}))
-            for name, a in (("item_names", np.array(["\x1b[31mred\n"])), ("features", np.array([[1.0 + k]])),
-                            ("feature_names", np.array(["\x1b]0;title\x07"])), ("text", np.array(["\x1b[%dm" % k]))):
+            for name, a in (("item_names", np.array(["\x1b[31mred\n"])),
+                            ("features", np.array([[1.0 + k]])),
+                            ("feature_names", np.array(["\x1b]0;title\x07"])),
+                            ("text", np.array(["\x1b[%dm" % k]))):
                 one = io.BytesIO()
                 np.save(one, a)
                 z.writestr(name + ".npy", one.getvalue())
         paths.append(path)
     p = tap.run([tap.TEXCELL_VALIDATE, "compare"] + paths)
     tap.ok(p.returncode == 4 and "features[" in p.stdout and "text[" in p.stdout and
-           not any(c < " " and c != "\n" for c in p.stdout), "a difference is shown without control characters", repr(p.stdout))
-    tap.ok(all(line.startswith(("features[", "text[", "no match")) for line in p.stdout.splitlines()),
+           not any(c < " " and c != "\n" for c in p.stdout),
+           "a difference is shown without control characters", repr(p.stdout))
+    tap.ok(all(line.startswith(("features[", "text[", "no match"))
+               for line in p.stdout.splitlines()),
            "and on one line", repr(p.stdout))
 
 
@@ -340,16 +372,22 @@ def validator_arguments(place):
     p = place.run()
     tap.ok(p.returncode == DONE, "a result for the validator", p.stderr)
     for argv in ([], ["check"], ["check", place.unit], ["compare", place.out, place.out, place.out],
-                 ["--help", place.out, place.out], ["--version", place.out, place.out], ["-h", place.out, place.out],
-                 ["", ""], ["check", "", ""], ["compare", "", place.out], ["compare", place.out, place.out, ""]):
+                 ["--help", place.out, place.out], ["--version", place.out, place.out],
+                 ["-h", place.out, place.out],
+                 ["", ""], ["check", "", ""], ["compare", "", place.out],
+                 ["compare", place.out, place.out, ""]):
         p = tap.run([tap.TEXCELL_VALIDATE] + argv)
-        tap.ok(p.returncode in (USAGE, BAD_INPUT) and "match" not in p.stdout and "valid\n" not in p.stdout,
-               "odd arguments are no match: %s" % [os.path.basename(a) for a in argv], "exit %d %s" % (p.returncode, p.stdout))
+        tap.ok(p.returncode in (USAGE, BAD_INPUT) and "match" not in p.stdout and
+               "valid\n" not in p.stdout,
+               "odd arguments are no match: %s" % [os.path.basename(a) for a in argv],
+               "exit %d %s" % (p.returncode, p.stdout))
     p = tap.run([tap.TEXCELL_VALIDATE, "compare", place.out, place.unit])
-    tap.ok(p.returncode == BAD_INPUT and "is a work unit, not a result" in p.stderr, "a work unit in place of a result", p.stderr)
+    tap.ok(p.returncode == BAD_INPUT and "is a work unit, not a result" in p.stderr,
+           "a work unit in place of a result", p.stderr)
     if os.path.exists("/dev/full"):
         with open("/dev/full", "w") as full:
-            code = subprocess.run([tap.TEXCELL_VALIDATE, "compare", place.out, place.out], stdout=full).returncode
+            code = subprocess.run([tap.TEXCELL_VALIDATE, "compare", place.out, place.out],
+                                  stdout=full).returncode
         tap.ok(code == LATER, "an answer that cannot be written: try later", code)
     os.remove(place.out)
 

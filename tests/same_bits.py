@@ -19,7 +19,8 @@ def bytes_of(folder, unit, device, threads, memory=None, checkpoints=True):
     if os.path.exists(result):
         os.remove(result)
     env = dict(os.environ, **(tap.opencl_hooks(memory=memory) if memory else {}))
-    run = tap.run([tap.TEXCELL, "run", unit, "-o", result, "--device", device, "--threads", str(threads),
+    run = tap.run([tap.TEXCELL, "run", unit, "-o", result, "--device", device, "--threads",
+                   str(threads),
                    "--checkpoint-every", "0.05" if checkpoints else "3600", "--quiet"], env=env)
     if run.returncode != 0 or "driver failed" in run.stderr:
         tap.note("exit %d: %s" % (run.returncode, run.stderr))
@@ -38,9 +39,11 @@ def everywhere(folder, analysis, jobs, device, memories):
             tap.ok(first is not None and bytes_of(folder, unit, "cpu", threads) == first,
                    "%s: %d threads and checkpoints give the bytes of one thread" % (name, threads))
         for memory in memories:
-            title = "%s: OpenCL%s gives the same bytes" % (name, " with %d bytes" % memory if memory else "")
+            title = "%s: OpenCL%s gives the same bytes" % (name, " with %d bytes" % memory if memory
+                                                           else "")
             if device:
-                tap.ok(first is not None and bytes_of(folder, unit, "opencl", 2, memory) == first, title)
+                tap.ok(first is not None and bytes_of(folder, unit, "opencl", 2, memory) == first,
+                       title)
             else:
                 tap.skip(title, "no OpenCL device")
 
@@ -50,4 +53,5 @@ def crossing(folder, unit, device, patience, more):
     first = bytes_of(folder, unit, "cpu", 2)
     again, kills = stopped_often(folder, unit, device, patience, more)
     tap.ok(first is not None and again == first and kills > 0,
-           "stopped %d times, %s, it gives the same bytes" % (kills, "on both backends in turn" if device else "on the CPU"))
+           "stopped %d times, %s, it gives the same bytes" %
+           (kills, "on both backends in turn" if device else "on the CPU"))

@@ -18,7 +18,8 @@ from tap import BUILD, SRC, TEXCELL, TEXCELL_WU, done, note, ok, run, scratch, s
 
 KILLS = int(os.environ.get("KILLS", 8))
 TMP = scratch()
-VALIDATE, ASSIMILATE = os.path.join(BUILD, "texcell-validate"), os.path.join(BUILD, "texcell-assimilate")
+VALIDATE, ASSIMILATE = (os.path.join(BUILD, "texcell-validate"),
+                        os.path.join(BUILD, "texcell-assimilate"))
 CREATE = """#!/usr/bin/python3
 import sqlite3, sys
 names = [line.split()[1] for line in sys.stdin] if "--stdin" in sys.argv else [sys.argv[sys.argv.index("--wu_name") + 1]]
@@ -30,7 +31,7 @@ try:
 except sqlite3.IntegrityError:
     print("Duplicate entry")
     sys.exit(1)
-"""
+"""  # noqa: E501
 chance = random.Random(20)
 
 
@@ -44,7 +45,8 @@ class Killer:
     def run(self, argv, wanted, cwd):
         while True:
             start = time.monotonic()
-            process = subprocess.Popen(argv, cwd=cwd, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
+            process = subprocess.Popen(argv, cwd=cwd, stdout=subprocess.DEVNULL,
+                                       stderr=subprocess.DEVNULL, start_new_session=True)
             try:
                 code = process.wait(chance.uniform(0, self.longest) if wanted > 0 else None)
                 self.longest = max(0.003, 0.9 * (time.monotonic() - start))
@@ -61,15 +63,20 @@ class Killer:
 
 
 def make_server():
-    for name in ("bin", "apps", "templates", "download", "upload", "tmp", "texcell/alone", "pictures"):
+    for name in ("bin", "apps", "templates", "download", "upload", "tmp", "texcell/alone",
+                 "pictures"):
         os.makedirs(os.path.join(TMP, name))
     for i in range(30):
-        Image.fromarray(np.random.default_rng(i).integers(0, 256, (60, 80)).astype(np.uint8)).save(os.path.join(TMP, "pictures", "p%02d.png" % i))
+        Image.fromarray(np.random.default_rng(i).integers(0, 256, (60, 80)).astype(np.uint8)).save(
+            os.path.join(TMP, "pictures", "p%02d.png" % i))
     for i in range(6):
         unit = os.path.join(TMP, "download", "u_%d.zip" % i)
-        run([TEXCELL_WU, "pack", "--analysis", "cellcount", "--param", "labels=true", "-o", unit, os.path.join(TMP, "pictures", "p%02d.png" % i)])
-        run([TEXCELL, "run", unit, "-o", os.path.join(TMP, "upload", "u_%d_0_r1_0" % i), "--device", "cpu", "--quiet"])
-        with open(os.path.join(TMP, "upload", "u_%d_0_r1_0" % i), "rb") as f, open(os.path.join(TMP, "upload", "u_%d_1_r1_0" % i), "wb") as g:
+        run([TEXCELL_WU, "pack", "--analysis", "cellcount", "--param", "labels=true", "-o", unit,
+             os.path.join(TMP, "pictures", "p%02d.png" % i)])
+        run([TEXCELL, "run", unit, "-o", os.path.join(TMP, "upload", "u_%d_0_r1_0" % i), "--device",
+             "cpu", "--quiet"])
+        with open(os.path.join(TMP, "upload", "u_%d_0_r1_0" % i),
+                  "rb") as f, open(os.path.join(TMP, "upload", "u_%d_1_r1_0" % i), "wb") as g:
             g.write(f.read()[:-50])
     open(os.path.join(TMP, "texcell", "alone", "u"), "w").close()
 
@@ -79,7 +86,8 @@ def validating(killer, more, what):
     start, answers = killer.kills, []
     while killer.kills < start + KILLS:
         answers = validating_once(killer, more, at)
-    ok(answers == [0, 2] * 6, "%s, killed %d times: the right answers; what is refused is in the quarantine, once" % (what, killer.kills - start),
+    ok(answers == [0, 2] * 6, "%s, killed %d times: the right answers; what is refused is in the "
+       "quarantine, once" % (what, killer.kills - start),
        answers)
 
 
@@ -88,14 +96,21 @@ def validating_once(killer, more, at):
     answers = []
     for i in range(6):
         for k in range(2):
-            argv = [VALIDATE, "script-init", "--workunits", "../download", "--accepted", "../texcell/accepted", "--quarantine",
+            argv = [VALIDATE, "script-init", "--workunits", "../download", "--accepted",
+                    "../texcell/accepted", "--quarantine",
                     "../texcell/quarantine", *more, "../upload/u_%d_%d_r1_0" % (i, k)]
             answers.append(killer.run(argv, -(-KILLS // 12), at))
-    if sorted(os.listdir(os.path.join(TMP, "upload"))) != ["u_%d_0_r1_0" % i for i in range(6)] or sorted(
-            os.listdir(os.path.join(TMP, "texcell", "quarantine"))) != ["u_%d_1_r1_0" % i for i in range(6)]:
+    if sorted(os.listdir(os.path.join(TMP, "upload"))) != ["u_%d_0_r1_0" % i
+                                                           for i in range(6)] or sorted(
+                                                                   os.listdir(os.path.join(
+                                                                       TMP, "texcell",
+                                                                       "quarantine"))) != [
+                                                                           "u_%d_1_r1_0" % i
+                                                                           for i in range(6)]:
         raise SystemExit("the files are not where they should be")
     for name in os.listdir(os.path.join(TMP, "texcell", "quarantine")):
-        os.rename(os.path.join(TMP, "texcell", "quarantine", name), os.path.join(TMP, "upload", name))
+        os.rename(os.path.join(TMP, "texcell", "quarantine", name),
+                  os.path.join(TMP, "upload", name))
     return answers
 
 
@@ -104,19 +119,24 @@ def storing(killer):
     while good and killer.kills < start + KILLS:
         rounds += 1
         good = stored_once(killer, os.path.join(TMP, "texcell", "d%d.sqlite" % rounds))
-    ok(good, "assimilating, killed %d times: each unit and its file once, in each of %d data sets" % (killer.kills - start, rounds))
+    ok(good, "assimilating, killed %d times: each unit and its file once, in each of %d data sets" %
+       (killer.kills - start, rounds))
 
 
 def stored_once(killer, path):
     killer.run([ASSIMILATE, "create", "--db", path], 0, os.path.join(TMP, "tmp"))
-    answers = [killer.run([ASSIMILATE, "script", "--db", path, "--workunits", "../download", "--accepted", "../texcell/accepted",
-                           str(i + 1), "../upload/u_%d_0_r1_0" % i], -(-KILLS // 6), os.path.join(TMP, "tmp")) for i in range(6)]
+    answers = [killer.run([ASSIMILATE, "script", "--db", path, "--workunits", "../download",
+                           "--accepted", "../texcell/accepted",
+                           str(i + 1), "../upload/u_%d_0_r1_0" % i], -(-KILLS // 6),
+                          os.path.join(TMP, "tmp")) for i in range(6)]
     db = sqlite3.connect(path)
     rows = db.execute("SELECT name, wu_id, kept FROM units ORDER BY wu_id").fetchall()
     counted = db.execute("SELECT count(*), count(DISTINCT item) FROM cellcount_items").fetchall()
     kept = sorted(n for n in os.listdir(path + ".files") if n.endswith(".npz"))
-    good = (answers == [0] * 6 and [r[:2] for r in rows] == [("u_%d" % i, i + 1) for i in range(6)] and counted == [(6, 6)]
-            and kept == sorted(r[2] for r in rows) and db.execute("SELECT count(*) FROM refused").fetchall() == [(0,)]
+    good = (answers == [0] * 6 and [r[:2] for r in rows] ==
+            [("u_%d" % i, i + 1) for i in range(6)] and counted == [(6, 6)]
+            and kept == sorted(r[2] for r in rows) and
+            db.execute("SELECT count(*) FROM refused").fetchall() == [(0,)]
             and db.execute("PRAGMA integrity_check").fetchall() == [("ok",)])
     db.close()
     if not good:
@@ -128,11 +148,13 @@ def submitting(killer):
     start = killer.kills
     with open(os.path.join(TMP, "config.xml"), "w") as f:
         f.write("<boinc><config><uldl_dir_fanout>16</uldl_dir_fanout></config></boinc>")
-    for name in ("texcell-submit", "texcell_project.py", "texcell_submissions.py", "texcell_units.py", "texcell_remote.py"):
+    for name in ("texcell-submit", "texcell_project.py", "texcell_submissions.py",
+                 "texcell_units.py", "texcell_remote.py"):
         shutil.copy(os.path.join(SRC, "validator", "deploy", name), os.path.join(TMP, "bin"))
     os.symlink(os.path.abspath(TEXCELL_WU), os.path.join(TMP, "bin", "texcell-wu"))
     for name in ("texcell_in.xml", "texcell_out.xml"):
-        shutil.copy(os.path.join(SRC, "workunits", "templates", name), os.path.join(TMP, "templates"))
+        shutil.copy(os.path.join(SRC, "workunits", "templates", name),
+                    os.path.join(TMP, "templates"))
     with open(os.path.join(TMP, "bin", "create_work"), "w") as f:
         f.write(CREATE)
     os.chmod(f.name, 0o755)
@@ -142,7 +164,8 @@ def submitting(killer):
     n, answers = 0, []
     while killer.kills < start + KILLS:
         n, killer.longest = n + 1, 0.6
-        argv = [sys.executable, os.path.join(TMP, "bin", "texcell-submit"), "--name", "s%03d" % n, "--analysis", "cellcount", "--split", "1",
+        argv = [sys.executable, os.path.join(TMP, "bin", "texcell-submit"), "--name", "s%03d" % n,
+                "--analysis", "cellcount", "--split", "1",
                 os.path.join(TMP, "pictures")]
         code, tries = killer.run(argv, 10, TMP), 0
         while code == 3 and tries < 100:       # a pack whose parent was killed is still at work
@@ -151,9 +174,11 @@ def submitting(killer):
         time.sleep(0.2)                # so may be a create_work
         answers += [code, killer.run(argv, 0, TMP)]
     rows = db.execute("SELECT name, credit FROM jobs ORDER BY name").fetchall()
-    ok(answers == [0] * 2 * n and [r[0] for r in rows] == ["s%03d_%04d" % (k + 1, i + 1) for k in range(n) for i in range(30)]
+    ok(answers == [0] * 2 * n and [r[0] for r in rows] ==
+       ["s%03d_%04d" % (k + 1, i + 1) for k in range(n) for i in range(30)]
        and len({r[1] for r in rows}) == 1,
-       "submitting, killed %d times: every unit once, with its credit" % (killer.kills - start), (answers, len(rows)))
+       "submitting, killed %d times: every unit once, with its credit" % (killer.kills - start),
+       (answers, len(rows)))
     db.close()
 
 

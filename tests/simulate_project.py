@@ -41,7 +41,8 @@ class Host:
     def result(self, world):
         """(what it is, items forged): "right", or a value that only equal lies share."""
         if self.kind == "cheat":
-            return ("lie" if world.collude else world.next_lie()), ITEMS if world.forged == "all" else 1, 0
+            return (("lie" if world.collude else world.next_lie()),
+                    ITEMS if world.forged == "all" else 1, 0)
         wrong = world.random.random() < (BROKEN_ERRORS if self.kind == "broken" else HONEST_ERRORS)
         return (world.next_lie() if wrong else "right"), 1 if wrong else 0, 1
 
@@ -53,7 +54,8 @@ class World:
         self.random = random.Random(seed)
         self.collude, self.forged, self.lies = collude, forged, 0
         n_cheats, n_broken = round(cheats * hosts), round(broken * hosts)
-        kinds = ["cheat"] * n_cheats + ["broken"] * n_broken + ["honest"] * (hosts - n_cheats - n_broken)
+        kinds = ["cheat"] * n_cheats + ["broken"] * n_broken + ["honest"] * (hosts - n_cheats -
+                                                                             n_broken)
         self.hosts = [Host(kind, user) for user, kind in enumerate(kinds)]
         self.spent, self.accepted, self.wrong, self.lost = 0.0, 0, 0, 0
 
@@ -114,7 +116,8 @@ class World:
         return self.pair(used, [(host, value)], share, chance)
 
     def run(self, units, policy, share=0.0, chance=1.0):
-        ways = {"quorum 2": lambda used: self.pair(used, [], share, chance), "adaptive": lambda used: self.adaptive(used, share, chance),
+        ways = {"quorum 2": lambda used: self.pair(used, [], share, chance),
+                "adaptive": lambda used: self.adaptive(used, share, chance),
                 "quorum 1": lambda used: self.single(used, share, chance)}
         for _ in range(units):
             value = ways[policy](set())
@@ -129,37 +132,46 @@ class World:
 
 def wilson(k, n, z=1.96):
     """Bounds of 95% of a share that was seen k times in n."""
-    middle, half = (k + z * z / 2) / (n + z * z), z / (n + z * z) * math.sqrt(k * (n - k) / n + z * z / 4)
+    middle, half = ((k + z * z / 2) / (n + z * z),
+                    z / (n + z * z) * math.sqrt(k * (n - k) / n + z * z / 4))
     return max(0.0, middle - half), min(1.0, middle + half)
 
 
-POLICIES = [("quorum 2", "quorum 2", 0.0, 1.0), ("quorum 2, `--fraction 0.001 --chance 0.02`", "quorum 2", 0.001, 0.02),
-            ("adaptive", "adaptive", 0.0, 1.0), ("adaptive, `--fraction 0.05`", "adaptive", 0.05, 1.0),
-            ("quorum 1", "quorum 1", 0.0, 1.0), ("quorum 1, `--verify 0.05`", "quorum 1", 0.05, 1.0),
+POLICIES = [("quorum 2", "quorum 2", 0.0, 1.0),
+            ("quorum 2, `--fraction 0.001 --chance 0.02`", "quorum 2", 0.001, 0.02),
+            ("adaptive", "adaptive", 0.0, 1.0),
+            ("adaptive, `--fraction 0.05`", "adaptive", 0.05, 1.0),
+            ("quorum 1", "quorum 1", 0.0, 1.0),
+            ("quorum 1, `--verify 0.05`", "quorum 1", 0.05, 1.0),
             ("quorum 1, `--verify 0.2`", "quorum 1", 0.2, 1.0)]
-WORLDS = [("no cheats", {}), ("1% cheat, all items", {"cheats": 0.01}), ("1% cheat, one item", {"cheats": 0.01, "forged": "one"}),
+WORLDS = [("no cheats", {}), ("1% cheat, all items", {"cheats": 0.01}),
+          ("1% cheat, one item", {"cheats": 0.01, "forged": "one"}),
           ("5% cheat alike, all items", {"cheats": 0.05, "collude": True})]
 
 
 def table(units):
-    print("| setting | " + " | ".join(name for name, _ in WORLDS) + " |\n" + "|---" * (len(WORLDS) + 1) + "|")
+    print("| setting | " + " | ".join(name for name, _ in WORLDS) + " |\n" +
+          "|---" * (len(WORLDS) + 1) + "|")
     for name, policy, share, chance in POLICIES:
         cells = []
         for _what, world in WORLDS:
             w = World(1, **world).run(units, policy, share, chance)
             low, high = wilson(w.wrong, w.accepted)
-            cells.append("%.2f; %.3f%% (%.3f to %.3f)" % (w.cost(), 100 * w.wrong / w.accepted, 100 * low, 100 * high))
+            cells.append("%.2f; %.3f%% (%.3f to %.3f)" % (w.cost(), 100 * w.wrong / w.accepted,
+                                                          100 * low, 100 * high))
         print("| %s | %s |" % (name, " | ".join(cells)), flush=True)
 
 
 def test_quorum():
     w = World(2, hosts=300, cheats=0.05, broken=0.02).run(4000, "quorum 2")
-    ok(w.wrong == 0 and w.lost == 0, "quorum 2: of cheats who do not agree none gets in", (w.wrong, w.lost))
+    ok(w.wrong == 0 and w.lost == 0, "quorum 2: of cheats who do not agree none gets in",
+       (w.wrong, w.lost))
     ok(1.99 < w.cost() < 2.1, "quorum 2 costs two results and what goes wrong: %.3f" % w.cost())
     w = World(3, hosts=300, cheats=0.1, broken=0, collude=True).run(6000, "quorum 2")
     low, high = wilson(w.wrong, w.accepted)
     # Two of the first three are cheats who agree before two honest ones do: 3 c^2 - 2 c^3.
-    ok(low <= 3 * 0.1 ** 2 - 2 * 0.1 ** 3 <= high, "quorum 2: colluding cheats get in as often as they meet: %.4f to %.4f" % (low, high))
+    ok(low <= 3 * 0.1 ** 2 - 2 * 0.1 ** 3 <= high,
+       "quorum 2: colluding cheats get in as often as they meet: %.4f to %.4f" % (low, high))
 
 
 def test_verify():
@@ -167,17 +179,21 @@ def test_verify():
         w = World(4, hosts=300, cheats=0.2, broken=0, forged=forged).run(5000, "quorum 1", share)
         low, high = wilson(w.wrong, w.accepted)
         expected = 0.2 * passes / (0.8 + 0.2 * passes)
-        ok(low - 1e-3 <= expected <= high + 1e-3, "quorum 1, verify %g, %s forged: %.4f to %.4f get in, expected %.4f"
+        ok(low - 1e-3 <= expected <= high + 1e-3,
+           "quorum 1, verify %g, %s forged: %.4f to %.4f get in, expected %.4f"
            % (share, forged, low, high, expected))
-    ok(abs(World(5, broken=0).run(3000, "quorum 1", 0.1).cost() - 1.1) < 0.01, "quorum 1: verify costs its share")
+    ok(abs(World(5, broken=0).run(3000, "quorum 1", 0.1).cost() - 1.1) < 0.01,
+       "quorum 1: verify costs its share")
 
 
 def test_adaptive():
     w = World(6, hosts=100, cheats=0.05, broken=0.02).run(10000, "adaptive")
     q = World(6, hosts=100, cheats=0.05, broken=0.02).run(10000, "quorum 2")
-    ok(1.0 < w.cost() < q.cost() - 0.5, "adaptive: %.2f results for each right one, quorum 2 %.2f" % (w.cost(), q.cost()))
+    ok(1.0 < w.cost() < q.cost() - 0.5, "adaptive: %.2f results for each right one, quorum 2 %.2f" %
+       (w.cost(), q.cost()))
     low, high = wilson(w.wrong, w.accepted)
-    ok(high < 0.01, "adaptive: cheats are never trusted; honest hosts' errors get in: %.5f to %.5f" % (low, high))
+    ok(high < 0.01, "adaptive: cheats are never trusted; honest hosts' errors get in: "
+       "%.5f to %.5f" % (low, high))
 
 
 def test_sleepers():
@@ -192,26 +208,31 @@ def test_sleepers():
         counts.append(forged)
     mean = sum(counts) / len(counts)
     # Each request goes to it alone with 1 - 1 / TRUST.
-    ok(abs(mean - REQUEST * (TRUST - 1)) < 10 and min(counts) in (0, REQUEST), "adaptive: who forges once it is trusted gets %.0f results in" % mean, mean)
+    ok(abs(mean - REQUEST * (TRUST - 1)) < 10 and min(counts) in (0, REQUEST),
+       "adaptive: who forges once it is trusted gets %.0f results in" % mean, mean)
 
 
 def test_loss():
     """texcell-deploy --accept-loss, by the formula of its own."""
     for loss in (0.001, 0.003):
         share, left, wrong, accepted = texcell_units.share_for_loss(loss), 0, 0, 0
-        for seed in range(16):      # with four times as many who forge as it takes for granted, to count more
+        # with four times as many who forge as it takes for granted, to count more
+        for seed in range(16):
             w = World(seed, hosts=500, cheats=4 * texcell_units.FORGERS, broken=0, forged="one")
-            w.verified = lambda forged, _share, _chance, w=w, share=share: not (forged and w.random.random() < share)
+            w.verified = lambda forged, _share, _chance, w=w, share=share: not (
+                forged and w.random.random() < share)
             w.run(500 * texcell_units.RESULTS_OF_HOST, "quorum 1", share)
             cheats = [host for host in w.hosts if host.kind == "cheat"]
             left += sum(host.wrong for host in cheats if not host.found) / 4
             wrong, accepted = wrong + sum(host.wrong for host in cheats) / 4, accepted + w.accepted
-        ok(0.5 * loss < left / accepted < 1.5 * loss and wrong / accepted > 2 * loss, "--accept-loss %g: verify %.3f leaves %.5f of the results "
-           "wrong, %.5f without texcell-again" % (loss, share, left / accepted, wrong / accepted))
+        ok(0.5 * loss < left / accepted < 1.5 * loss and wrong / accepted > 2 * loss,
+           "--accept-loss %g: verify %.3f leaves %.5f of the results wrong, %.5f without "
+           "texcell-again" % (loss, share, left / accepted, wrong / accepted))
 
 
 def test_bounds():
-    ok(wilson(0, 100)[0] == 0 and abs(wilson(0, 100)[1] - 0.0370) < 1e-3 and abs(wilson(50, 100)[0] - 0.4038) < 1e-3,
+    ok(wilson(0, 100)[0] == 0 and abs(wilson(0, 100)[1] - 0.0370) < 1e-3 and
+       abs(wilson(50, 100)[0] - 0.4038) < 1e-3,
        "the bounds are Wilson's", (wilson(0, 100), wilson(50, 100)))
     a, b = (World(7, hosts=50, cheats=0.1).run(300, "adaptive") for _ in range(2))
     ok((a.spent, a.wrong) == (b.spent, b.wrong), "the same seed gives the same project")

@@ -19,15 +19,18 @@ import tap
 
 # Learnt on, scored on.
 SPLITS = [(("chula_1", "chula_4"), ("chula_262",)), (("chula_262",), ("chula_1", "chula_4")),
-          (("bccd_BloodImage_00000",), ("bccd_BloodImage_00028",)), (("bccd_BloodImage_00028",), ("bccd_BloodImage_00000",))]
+          (("bccd_BloodImage_00000",), ("bccd_BloodImage_00028",)),
+          (("bccd_BloodImage_00028",), ("bccd_BloodImage_00000",))]
 GROUNDS = 'background=null,{"method":"mean","by":"ratio"},{"method":"opening","by":"ratio"}'
 
 
 # Cells without a box, as one sees them; only those that are clear.
 WITHOUT_BOX = {
-    "bccd_BloodImage_00000": ((96, 25), (20, 60), (123, 120), (15, 222), (10, 287), (232, 290), (484, 45), (519, 76), (570, 15), (612, 156),
+    "bccd_BloodImage_00000": ((96, 25), (20, 60), (123, 120), (15, 222), (10, 287), (232, 290),
+                              (484, 45), (519, 76), (570, 15), (612, 156),
                               (534, 290), (282, 453), (610, 469)),
-    "bccd_BloodImage_00028": ((30, 20), (25, 62), (121, 200), (537, 227), (622, 130), (500, 315), (524, 418), (405, 443)),
+    "bccd_BloodImage_00028": ((30, 20), (25, 62), (121, 200), (537, 227), (622, 130), (500, 315),
+                              (524, 418), (405, 443)),
 }
 
 
@@ -41,7 +44,8 @@ def analyse(names, folder, *args):
 def f1(names, result):
     """Mean over the pictures."""
     with np.load(result) as r:
-        return float(np.mean([marks.score(n, r["region_centroid"][r["region_item"] == k][:, ::-1], r["region_area"][r["region_item"] == k], 1)[2]
+        return float(np.mean([marks.score(n, r["region_centroid"][r["region_item"] == k][:, ::-1],
+                                          r["region_area"][r["region_item"] == k], 1)[2]
                               for k, n in enumerate(names)]))
 
 
@@ -64,19 +68,23 @@ def person(learnt, scored, light=True):
     folder = tempfile.mkdtemp(dir=marks.FOLDER)
     suggested = sweep(learnt, os.path.join(folder, "first"), (), "split=distance,none")
     area = list(suggested.values())[0][2]["min_area"]
-    sizes = sweep(learnt, os.path.join(folder, "sizes"), (), "min_area=%d,%d,%d" % (area // 2, area, 2 * area), "split=distance,none")
+    sizes = sweep(learnt, os.path.join(folder, "sizes"), (),
+                  "min_area=%d,%d,%d" % (area // 2, area, 2 * area), "split=distance,none")
 
     def rest(tried):
         best = max(tried, key=lambda k: tried[k][0])
         _, channel, parameters = tried[best]
         out = os.path.join(folder, "rest")
-        analyse(scored, out, *channel, *[w for k, v in parameters.items() for w in ("--param", "%s=%s" % (k, json.dumps(v)))])
-        return {"best": best, "there": round(tried[best][0], 3), "scored": round(f1(scored, os.path.join(out, "result.npz")), 3)}
+        analyse(scored, out, *channel, *[w for k, v in parameters.items()
+                                         for w in ("--param", "%s=%s" % (k, json.dumps(v)))])
+        return {"best": best, "there": round(tried[best][0], 3),
+                "scored": round(f1(scored, os.path.join(out, "result.npz")), 3)}
 
     out = {"suggested": dict(rest(suggested), min_area=area), "sizes": rest(sizes)}
     if light:
         grounds = sweep(learnt, os.path.join(folder, "grey"), (), GROUNDS)
-        grounds.update(sweep(learnt, os.path.join(folder, "green"), ("--channel", "green"), GROUNDS))
+        grounds.update(sweep(learnt, os.path.join(folder, "green"), ("--channel", "green"),
+                             GROUNDS))
         out["light"] = rest(grounds)
     return out
 
@@ -86,11 +94,14 @@ def ceiling():
     for name, more in WITHOUT_BOX.items():
         boxes = marks.marks_of(name)
         everything = np.concatenate([boxes, more])
-        found = marks.found((name,), dict(marks.PARAMETERS, min_area=2000, background={"method": "mean", "radius": 60, "by": "ratio"}), marks.green)
+        found = marks.found((name,), dict(marks.PARAMETERS, min_area=2000, background={
+            "method": "mean", "radius": 60, "by": "ratio"}), marks.green)
         areas = found[name][1]
-        print("%s: %d boxes, %d cells without; all of them score %.3f against the boxes; found %.3f, against all cells %.3f" % (
-            name, len(boxes), len(more), marks.score(name, everything, areas, 1)[2], marks.score(name, *found[name], 1)[2],
-            marks.score(name, *found[name], 1, everything)[2]))
+        print("%s: %d boxes, %d cells without; all of them score %.3f against the boxes; found "
+              "%.3f, against all cells %.3f" % (
+                  name, len(boxes), len(more), marks.score(name, everything, areas, 1)[2],
+                  marks.score(name, *found[name], 1)[2],
+                  marks.score(name, *found[name], 1, everything)[2]))
 
 
 def main():

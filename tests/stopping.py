@@ -16,7 +16,8 @@ def stopped_often(folder, unit, device, patience, more):
     while not os.path.exists(result) and turns < 40:
         turns += 1
         backend = "opencl" if device and turns % 2 else "cpu"
-        p = subprocess.Popen([tap.TEXCELL, "run", unit, "-o", result, "--device", backend, "--threads", str(turns % 3 + 1),
+        p = subprocess.Popen([tap.TEXCELL, "run", unit, "-o", result, "--device", backend,
+                              "--threads", str(turns % 3 + 1),
                               "--checkpoint-dir", where, "--checkpoint-every", "0.01", "--quiet"],
                              stderr=subprocess.PIPE)
         try:

@@ -31,11 +31,13 @@ def result(unit, *options):
     if r.returncode != 0:
         return r.stderr
     with np.load(out) as z:
-        return {k: (z[k].dtype.str, z[k].shape, z[k].tobytes()) for k in z.files if k != "result.json"}
+        return {k: (z[k].dtype.str, z[k].shape, z[k].tobytes()) for k in z.files
+                if k != "result.json"}
 
 
 def jobs():
-    grey, deep = RNG.integers(0, 256, (101, 67), np.uint8), RNG.integers(0, 65536, (101, 67), np.uint16)
+    grey, deep = (RNG.integers(0, 256, (101, 67), np.uint8),
+                  RNG.integers(0, 65536, (101, 67), np.uint16))
     colour = RNG.integers(0, 256, (101, 67, 3), np.uint8)
     mask = np.zeros((101, 67), bool)
     mask[20:80, 10:60] = True
@@ -45,10 +47,13 @@ def jobs():
     yield "grey", "cellcount", {"labels": True}, item("x", [grey]), (7, None, None)
     yield "16 bits", "cellcount", {"labels": True}, item("x", [deep]), (40, None, None)
     yield "colour", "cellcount", {"labels": True}, item("x", [colour]), (1, None, None)
-    yield "a mask of other strips", "glcm", dict(window, roi={"type": "mask"}), item("x", [colour], masks=[mask]), (30, 11, None)
-    yield "a mask alone in strips", "levelset", start, item("x", [grey], masks=[mask]), (None, 50, None)
+    yield ("a mask of other strips", "glcm", dict(window, roi={"type": "mask"}),
+           item("x", [colour], masks=[mask]), (30, 11, None))
+    yield ("a mask alone in strips", "levelset", start, item("x", [grey], masks=[mask]),
+           (None, 50, None))
     for name, labels in (("8", few), ("16", few * 700), ("24", few * 180001)):
-        yield "labels of %s bits" % name, "objects", {}, item("x", [grey], labels=[labels]), (16, None, 9)
+        yield ("labels of %s bits" % name, "objects", {}, item("x", [grey], labels=[labels]),
+               (16, None, 9))
 
 
 def same_as_whole():
@@ -57,55 +62,71 @@ def same_as_whole():
         workunit.write(path("strips.zip"), analysis, parameters, [it, dict(it, name="y")], strips)
         whole = result(path("whole.zip"), "--threads", "1")
         for threads in ("1", "2", "5"):
-            ok(isinstance(whole, dict) and result(path("strips.zip"), "--threads", threads) == whole,
-               "%s: strips on %s threads give what the whole picture gives" % (name, threads), whole)
+            ok(isinstance(whole, dict) and result(path("strips.zip"), "--threads", threads) ==
+               whole,
+               "%s: strips on %s threads give what the whole picture gives" % (name, threads),
+               whole)
 
 
 def damaged():
     """Of two damaged strips the first is named, whoever comes first."""
-    workunit.write(path("good.zip"), "cellcount", {}, [item("x", [RNG.integers(0, 256, (300, 200), np.uint8)])], (10, None, None))
+    workunit.write(path("good.zip"), "cellcount", {},
+                   [item("x", [RNG.integers(0, 256, (300, 200), np.uint8)])], (10, None, None))
     with zipfile.ZipFile(path("good.zip")) as z, zipfile.ZipFile(path("bad.zip"), "w") as bad:
         for info in z.infolist():
             data = z.read(info)
-            bad.writestr(info, data[:-20] if info.filename in ("images/x_0013.png", "images/x_0014.png", "images/x_0029.png") else data)
+            bad.writestr(info,
+                         data[:-20] if info.filename in ("images/x_0013.png", "images/x_0014.png",
+                                                         "images/x_0029.png") else data)
     said = [result(path("bad.zip"), "--threads", str(n)) for n in (1, 2, 3, 8) for _ in range(3)]
-    ok("images/x_0013.png: damaged PNG" in said[0] and len(set(said)) == 1, "the first damaged strip is named on any number of threads", said)
+    ok("images/x_0013.png: damaged PNG" in said[0] and len(set(said)) == 1,
+       "the first damaged strip is named on any number of threads", said)
 
 
 def packed():
     """Above a million pixels."""
     y, x = np.mgrid[:1300, :900]
-    grey = (120 + 60 * np.sin(x / 9.) * np.cos(y / 11.) + RNG.integers(0, 9, x.shape)).astype(np.uint8)
+    grey = (120 + 60 * np.sin(x / 9.) * np.cos(y / 11.) + RNG.integers(0, 9,
+                                                                       x.shape)).astype(np.uint8)
     labels = (y // 20 * 50 + x // 20) * ((y + x) % 37 > 3)
     Image.fromarray(grey).save(path("grey.png"))
-    Image.fromarray(np.stack([grey, grey.T.reshape(grey.shape), 255 - grey], -1)).save(path("colour.png"))
+    Image.fromarray(np.stack([grey, grey.T.reshape(grey.shape), 255 - grey],
+                             -1)).save(path("colour.png"))
     Image.fromarray(labels.astype(np.uint16)).save(path("labels.png"))
     for f in ("units", "labels"):
         os.makedirs(path(f), exist_ok=True)
     shutil.copy(path("labels.png"), path("labels/grey.png"))
     one, all_ = path("units/one.zip"), path("units/all.zip")
-    argv = [tap.TEXCELL_WU, "pack", "--analysis", "objects", "--param", 'families=["shape"]', "--labels", path("labels"), "-o"]
+    argv = [tap.TEXCELL_WU, "pack", "--analysis", "objects", "--param", 'families=["shape"]',
+            "--labels", path("labels"), "-o"]
     r = run(["taskset", "-c", str(min(os.sched_getaffinity(0))), *argv, one, path("grey.png")])
     run([*argv, all_, path("grey.png")])
-    ok(r.returncode == 0 and open(one, "rb").read() == open(all_, "rb").read(), "one thread and all give the same work unit", r.stderr)
+    ok(r.returncode == 0 and open(one, "rb").read() == open(all_, "rb").read(),
+       "one thread and all give the same work unit", r.stderr)
     with zipfile.ZipFile(all_) as z:
         it = json.loads(z.read("job.json"))["items"][0]
         for key, expected in (("image", grey), ("labels", labels)):
             parts = [np.asarray(Image.open(io.BytesIO(z.read(n)))) for n in it[key]]
-            ok(it[key] == ["%s/grey/%04d.png" % ({"image": "images"}.get(key, key), i) for i in range(3)]
+            ok(it[key] == ["%s/grey/%04d.png" % ({"image": "images"}.get(key, key), i)
+                           for i in range(3)]
                and np.array_equal(np.concatenate(parts), expected), "pack: %s in strips" % key, it)
-    r = run([tap.TEXCELL_WU, "pack", "--analysis", "cellcount", "--param", "labels=true", "-o", path("c.zip"), path("colour.png")])
-    workunit.write(path("w.zip"), "cellcount", {"labels": True}, [item("colour", [np.asarray(Image.open(path("colour.png")))])])
+    r = run([tap.TEXCELL_WU, "pack", "--analysis", "cellcount", "--param", "labels=true", "-o",
+             path("c.zip"), path("colour.png")])
+    workunit.write(path("w.zip"), "cellcount", {"labels": True},
+                   [item("colour", [np.asarray(Image.open(path("colour.png")))])])
     same = result(path("w.zip")), result(path("c.zip"))
-    ok(r.returncode == 0 and isinstance(same[0], dict) and same[0] == same[1], "a packed colour picture", r.stderr)
+    ok(r.returncode == 0 and isinstance(same[0], dict) and same[0] == same[1],
+       "a packed colour picture", r.stderr)
     r = run([tap.TEXCELL_VALIDATE, "check", path("c.zip"), path("out.npz")])
     ok(r.returncode == 0, "validate checks against strips", r.stderr)
-    r = run([tap.TEXCELL_WU, "report", path("out.npz"), "--images", path("c.zip"), "-o", path("r.html")])
+    r = run([tap.TEXCELL_WU, "report", path("out.npz"), "--images", path("c.zip"), "-o",
+             path("r.html")])
     ok(r.returncode == 0 and os.path.getsize(path("r.html")) > 10000, "a page shows them", r.stderr)
     Image.fromarray(grey[:1024, :900]).save(path("small.png"))
     run([tap.TEXCELL_WU, "pack", "--analysis", "cellcount", "-o", path("c.zip"), path("small.png")])
     with zipfile.ZipFile(path("c.zip")) as z:
-        ok(z.namelist() == ["job.json", "images/small.png"], "a smaller one stays whole", z.namelist())
+        ok(z.namelist() == ["job.json", "images/small.png"], "a smaller one stays whole",
+           z.namelist())
 
 
 same_as_whole()

@@ -48,8 +48,10 @@ def voting():
         picture, centres = voting_score.balls((280, 320), radius, 40, 6, radius, dark=dark)
         r = analyse("voting", "discs", "--suggest", save("d.png", picture))
         p = parameters("discs") if r.returncode == 0 else {}
-        tap.ok(p.get("polarity") == ("dark" if dark else "bright") and 0.8 <= p.get("radius", 0) / radius <= 1.4,
-               "%s discs of radius %d" % ("dark" if dark else "bright", radius), "%s %s" % (p, r.stderr))
+        tap.ok(p.get("polarity") == ("dark" if dark else "bright") and
+               0.8 <= p.get("radius", 0) / radius <= 1.4,
+               "%s discs of radius %d" % ("dark" if dark else "bright", radius),
+               "%s %s" % (p, r.stderr))
         with np.load(os.path.join(path("discs"), "result.npz")) as z:
             near = voting_score.matched(z["point"], centres, radius / 2)
         tap.ok(near >= 0.95 * len(centres), "%d of %d are found" % (near, len(centres)))
@@ -57,38 +59,55 @@ def voting():
     pages = [Image.fromarray(s) for s in stack]
     pages[0].save(path("s.tif"), save_all=True, append_images=pages[1:])
     r = analyse("voting", "stack", "--suggest", "--spacing", "0.5,0.5,0.5", path("s.tif"))
-    tap.ok(r.returncode == 0 and 0.7 <= parameters("stack")["radius"] / 3.5 <= 1.4, "balls: the radius in micrometres", r.stderr)
+    tap.ok(r.returncode == 0 and 0.7 <= parameters("stack")["radius"] / 3.5 <= 1.4,
+           "balls: the radius in micrometres", r.stderr)
     tap.ok("cubes" not in r.stderr, "their size is known", r.stderr)
     r = analyse("voting", "cubes", path("s.tif"))
     with open(os.path.join(path("cubes"), "items.csv"), encoding="utf-8") as f:
         marked = f.read()
-    tap.ok(r.returncode == 0 and "cubes" in r.stderr and "look" in marked and "--spacing" in marked, "balls of unknown size: voxels are taken for cubes", r.stderr + marked)
-    for name, options in (("volume", ["--defaults"]), ("objects", ["--labels", path("s_labels.tif")])):
-        Image.fromarray(np.uint8(stack[0] > 255)).save(path("s_labels.tif"), save_all=True, append_images=[
-            Image.fromarray(np.uint8((page > 60) * (1 + (np.arange(140) > 70)))) for page in stack[1:]])
+    tap.ok(r.returncode == 0 and "cubes" in r.stderr and "look" in marked and "--spacing" in marked,
+           "balls of unknown size: voxels are taken for cubes", r.stderr + marked)
+    for name, options in (("volume", ["--defaults"]),
+                          ("objects", ["--labels", path("s_labels.tif")])):
+        Image.fromarray(np.uint8(stack[0] > 255)).save(path("s_labels.tif"), save_all=True,
+                                                       append_images=[
+                                                           Image.fromarray(np.uint8((page > 60) * (
+                                                               1 + (np.arange(140) > 70))))
+                                                           for page in stack[1:]])
         for spacing in ([], ["--spacing", "1,1,1"]):
             r = analyse(name, name + "_cubes", *options, *spacing, path("s.tif"))
             with open(os.path.join(path(name + "_cubes"), "items.csv"), encoding="utf-8") as f:
-                tap.ok(r.returncode == 0 and ("for cubes" in r.stderr) == (not spacing) and ("for cubes" in f.read()) == (not spacing),
+                tap.ok(r.returncode == 0 and ("for cubes" in r.stderr) == (not spacing) and
+                       ("for cubes" in f.read()) == (not spacing),
                        "%s: voxels are taken for cubes" % name, r.stderr)
-    r = analyse("voting", "given", "--suggest", "--param", "radius=9", "--param", "polarity=dark", "--param", "foreground=none", save("d.png", picture))
-    tap.ok(r.returncode == 0 and parameters("given") == {"radius": 9, "polarity": "dark", "foreground": "none"} and "nothing that was not given" in r.stderr,
+    r = analyse("voting", "given", "--suggest", "--param", "radius=9", "--param", "polarity=dark",
+                "--param", "foreground=none", save("d.png", picture))
+    tap.ok(r.returncode == 0 and parameters("given") == {"radius": 9, "polarity": "dark",
+                                                         "foreground": "none"} and
+           "nothing that was not given" in r.stderr,
            "what is given stays", r.stderr)
     r = analyse("voting", "blank", save("blank.png", np.full((60, 60), 9, np.uint8)))
     with np.load(os.path.join(path("blank"), "result.npz")) as z:
-        tap.ok(r.returncode == 0 and len(z["point"]) == 0, "a picture without anything has no points", r.stderr)
-    noise = np.clip(picture + np.random.default_rng(8).normal(0, 25, picture.shape), 0, 255).astype(np.uint8)
-    r = analyse("voting", "noise", "--param", "floor=0", "--param", "threshold=0", save("noise.png", noise))
+        tap.ok(r.returncode == 0 and len(z["point"]) == 0,
+               "a picture without anything has no points", r.stderr)
+    noise = np.clip(picture + np.random.default_rng(8).normal(0, 25, picture.shape), 0,
+                    255).astype(np.uint8)
+    r = analyse("voting", "noise", "--param", "floor=0", "--param", "threshold=0",
+                save("noise.png", noise))
     with np.load(os.path.join(path("noise"), "result.npz")) as z:
         found, near = len(z["point"]), voting_score.matched(z["point"], centres, 21)
-    tap.ok(parameters("noise").get("foreground") == "otsu" and found <= 1.3 * len(centres) and near >= 0.8 * len(centres),
-           "in noise hardly a point is not on a disc", "%d points, %d of %d discs: %s" % (found, near, len(centres), r.stderr))
+    tap.ok(parameters("noise").get("foreground") == "otsu" and found <= 1.3 * len(centres) and
+           near >= 0.8 * len(centres),
+           "in noise hardly a point is not on a disc",
+           "%d points, %d of %d discs: %s" % (found, near, len(centres), r.stderr))
     rng = np.random.default_rng(5)
     y, x = np.mgrid[-9:10, -9:10]
-    ring, rings, places = np.hypot(y, x), np.full((240, 240), 180.0), [(a, b) for a in range(20, 240, 40) for b in range(20, 240, 40)]
+    ring, rings, places = (np.hypot(y, x), np.full((240, 240), 180.0),
+                           [(a, b) for a in range(20, 240, 40) for b in range(20, 240, 40)])
     for a, b in places:
         rings[a - 9:a + 10, b - 9:b + 10] -= np.where(abs(ring - 6) < 2.5, 80, 0)
-    r = analyse("voting", "rings", save("rings.png", np.clip(rings + rng.normal(0, 2, rings.shape), 0, 255).round().astype(np.uint8)))
+    r = analyse("voting", "rings", save("rings.png", np.clip(rings + rng.normal(0, 2, rings.shape),
+                                                             0, 255).round().astype(np.uint8)))
     with np.load(path("rings", "result.npz")) as z:
         found, near = len(z["point"]), voting_score.matched(z["point"], np.array(places), 3)
     tap.ok("foreground" not in parameters("rings") and near >= 34 and found <= 38,
@@ -98,14 +117,17 @@ def voting():
         return
     r = analyse("voting", "nuclei", "--suggest", tap.data("voting/stardist_img2d.tif"))
     truth = voting_score.truth_of("voting/stardist_mask2d_centroids.csv", "yx")
-    tolerance = voting_score.largest_radius(voting_score.io.imread(tap.data("voting/stardist_mask2d.tif"))) / 2
+    tolerance = voting_score.largest_radius(
+        voting_score.io.imread(tap.data("voting/stardist_mask2d.tif"))) / 2
     with np.load(os.path.join(path("nuclei"), "result.npz")) as z:
         f1 = voting_score.f1(z["point"], truth, tolerance)
     tap.note("125 nuclei: radius %g suggested, F1 %.3f" % (parameters("nuclei")["radius"], f1))
-    tap.ok(f1 >= 0.93, "125 nuclei with what is suggested: F1 of at least 0.93", "%s %.3f" % (parameters("nuclei"), f1))
+    tap.ok(f1 >= 0.93, "125 nuclei with what is suggested: F1 of at least 0.93",
+           "%s %.3f" % (parameters("nuclei"), f1))
     with open(os.path.join(path("nuclei"), "report.html")) as f:
         page = f.read()
-    tap.ok("Suggested by the pictures" in page and "Areas of all regions" in page and "class=mark" in page, "the page shows the areas")
+    tap.ok("Suggested by the pictures" in page and "Areas of all regions" in page and
+           "class=mark" in page, "the page shows the areas")
 
 
 def cellcount():
@@ -117,35 +139,49 @@ def cellcount():
         r = analyse("cellcount", "cells", "--suggest", save("c.png", picture))
         p = parameters("cells") if r.returncode == 0 else {}
         area = np.pi * 11 ** 2
-        tap.ok(p.get("polarity") == ("dark" if dark else "bright") and 0.03 * area <= p.get("min_area", 0) <= 0.5 * area
-               and p.get("split") == "distance" and p.get("fill_holes") is True, "%s discs among specks" % p.get("polarity"), "%s %s" % (p, r.stderr))
+        tap.ok(p.get("polarity") == ("dark" if dark else "bright") and
+               0.03 * area <= p.get("min_area", 0) <= 0.5 * area
+               and p.get("split") == "distance" and p.get("fill_holes") is True,
+               "%s discs among specks" % p.get("polarity"), "%s %s" % (p, r.stderr))
         with np.load(os.path.join(path("cells"), "result.npz")) as z:
-            tap.ok(abs(int(z["count"][0]) - len(centres)) <= 1, "%d of %d counted" % (z["count"][0], len(centres)))
+            tap.ok(abs(int(z["count"][0]) - len(centres)) <= 1,
+                   "%d of %d counted" % (z["count"][0], len(centres)))
     with open(os.path.join(path("cells"), "report.html")) as f:
         page = f.read()
-    tap.ok("differ" not in page and "greys, and Otsu's threshold" in page and "Areas of all regions" in page, "the page shows the histogram and the areas")
-    r = analyse("cellcount", "cells", "--suggest", "--param", "min_area=7", "--param", "polarity=dark", path("c.png"))
-    tap.ok(r.returncode == 0 and parameters("cells")["min_area"] == 7 and parameters("cells")["polarity"] == "dark", "what is given stays", r.stderr)
+    tap.ok("differ" not in page and "greys, and Otsu's threshold" in page and
+           "Areas of all regions" in page, "the page shows the histogram and the areas")
+    r = analyse("cellcount", "cells", "--suggest", "--param", "min_area=7", "--param",
+                "polarity=dark", path("c.png"))
+    tap.ok(r.returncode == 0 and parameters("cells")["min_area"] == 7 and
+           parameters("cells")["polarity"] == "dark", "what is given stays", r.stderr)
     small, centres = voting_score.balls((300, 300), 4, 60, 8, 4, dark=dark)
     r = analyse("cellcount", "mixed", "--suggest", path("c.png"), save("small.png", small))
     with np.load(os.path.join(path("mixed"), "result.npz")) as z:
         counts = dict(zip(z["item_names"].tolist(), z["count"].tolist()))
     with open(os.path.join(path("mixed"), "report.html")) as f:
         page = f.read()
-    tap.ok(r.returncode == 0 and "pictures that differ" in r.stderr and "in small" in r.stderr and "pictures that differ" in page and parameters("mixed")["min_area"] == "auto"
-           and abs(counts["small"] - len(centres)) <= 3, "two magnifications: a warning, and the small cells are not lost", "%s %s" % (counts, r.stderr))
-    r = analyse("cellcount", "no_cells", "--suggest", save("blank.png", np.full((60, 60), 9, np.uint8)))
+    tap.ok(r.returncode == 0 and "pictures that differ" in r.stderr and "in small" in r.stderr and
+           "pictures that differ" in page and parameters("mixed")["min_area"] == "auto"
+           and abs(counts["small"] - len(centres)) <= 3, "two magnifications: a warning, and the "
+           "small cells are not lost", "%s %s" % (counts, r.stderr))
+    r = analyse("cellcount", "no_cells", "--suggest",
+                save("blank.png", np.full((60, 60), 9, np.uint8)))
     tap.ok(r.returncode == 0 and "differ" not in r.stderr, "a blank picture", r.stderr)
     r = analyse("cellcount", "defaults", "--defaults", path("c.png"))
-    tap.ok(r.returncode == 0 and "look" not in r.stderr and parameters("defaults") == {"labels": True}, "--defaults: no look", r.stderr)
+    tap.ok(r.returncode == 0 and "look" not in r.stderr and parameters("defaults") ==
+           {"labels": True}, "--defaults: no look", r.stderr)
     r = analyse("cellcount", "both", "--defaults", "--suggest", path("c.png"))
-    tap.ok(r.returncode == 1 and "exclude each other" in r.stderr, "--defaults and --suggest", r.stderr)
+    tap.ok(r.returncode == 1 and "exclude each other" in r.stderr, "--defaults and --suggest",
+           r.stderr)
     r = analyse("cellcount", "window", "--param", "window=31", path("c.png"))
-    tap.ok(r.returncode == 0 and parameters("window")["threshold"] == "local", "who gives a window gets a local threshold", r.stderr)
+    tap.ok(r.returncode == 0 and parameters("window")["threshold"] == "local",
+           "who gives a window gets a local threshold", r.stderr)
     r = analyse("cellcount", "local", "--param", "threshold=local", path("c.png"))
     with np.load(os.path.join(path("local"), "result.npz")) as z:
-        tap.ok(r.returncode == 0 and {"window", "offset_percent"} <= set(parameters("local")) and abs(int(z["count"][0]) - 50) <= 1,
-               "who gives a local threshold gets its window and offset", "%s %s" % (z["count"], r.stderr))
+        tap.ok(r.returncode == 0 and {"window", "offset_percent"} <= set(parameters("local")) and
+               abs(int(z["count"][0]) - 50) <= 1,
+               "who gives a local threshold gets its window and offset",
+               "%s %s" % (z["count"], r.stderr))
     nuclei_in_cytoplasm()
     dishes()
     filters()
@@ -164,16 +200,20 @@ def dishes():
     places = []
     while len(places) < 70:
         at = rng.integers(200, 1200, 2)
-        if np.hypot(*(at - (750, 700))) < 560 and all(np.hypot(*(at - other)) > 30 for other in places):
+        if np.hypot(*(at - (750, 700))) < 560 and all(np.hypot(*(at - other)) > 30
+                                                      for other in places):
             places.append(at)
             picture[np.hypot(y - at[0], x - at[1]) < rng.integers(8, 11)] = 190
     # A filter's width of blur, and noise: a photograph.
-    file = save("dish.png", (ndimage.gaussian_filter(picture, 1.5) + rng.normal(0, 3, picture.shape)).clip(0, 255).astype(np.uint8))
+    file = save("dish.png", (ndimage.gaussian_filter(picture, 1.5) +
+                             rng.normal(0, 3, picture.shape)).clip(0, 255).astype(np.uint8))
     r = analyse("cellcount", "dish", file)
     with np.load(os.path.join(path("dish"), "result.npz")) as z:
         near = voting_score.matched(z["region_centroid"], np.array(places), 5)
-        tap.ok(r.returncode == 0 and "min_fill" in parameters("dish") and near >= 67 and int(z["count"][0]) <= 75,
-               "colonies on a dish, not its rim", "%d of 70 among %d: %s %s" % (near, z["count"][0], parameters("dish"), r.stderr))
+        tap.ok(r.returncode == 0 and "min_fill" in parameters("dish") and near >= 67 and
+               int(z["count"][0]) <= 75,
+               "colonies on a dish, not its rim",
+               "%d of 70 among %d: %s %s" % (near, z["count"][0], parameters("dish"), r.stderr))
 
 
 def mixed():
@@ -183,24 +223,32 @@ def mixed():
     r = analyse("cellcount", "folder", *files)
     with np.load(os.path.join(path("folder"), "result.npz")) as z:
         counts, windows, areas = z["count"].tolist(), z["window"].tolist(), z["min_area"].tolist()
-    tap.ok(r.returncode == 0 and 105 <= counts[0] <= 129 and 112 <= counts[1] <= 138 and parameters("folder")["min_area"] == "auto",
-           "a smear and nuclei in one folder", "%s of 117 and 125, windows %s, min_area %s: %s" % (counts, windows, areas, r.stderr))
+    tap.ok(r.returncode == 0 and 105 <= counts[0] <= 129 and 112 <= counts[1] <= 138 and
+           parameters("folder")["min_area"] == "auto",
+           "a smear and nuclei in one folder", "%s of 117 and 125, windows %s, min_area %s: %s" %
+           (counts, windows, areas, r.stderr))
 
 
 def kinds():
-    """Cells of another kind that min_area leaves out are told, dirt of all sizes is not; nor is volume
-    silent on nuclei."""
+    """Cells of another kind that min_area leaves out are told, dirt of all sizes is not; nor is
+    volume silent on nuclei."""
     rng = np.random.default_rng(9)
-    for name, small, told in (("platelets", rng.uniform(4, 5, 36), True), ("dirt", rng.uniform(0.5, 2.2, 36), False)):
+    for name, small, told in (("platelets", rng.uniform(4, 5, 36), True),
+                              ("dirt", rng.uniform(0.5, 2.2, 36), False)):
         picture = np.full((400, 400), 200.0)
         for k, r in enumerate(np.concatenate([rng.uniform(17, 20, 36), small])):
             y, x = 34 + 60 * (k % 36 // 6) + 30 * (k >= 36), 34 + 60 * (k % 6) + 30 * (k >= 36)
-            picture -= 90 / (1 + np.exp(np.clip(np.hypot(*np.ogrid[-y:400 - y, -x:400 - x]) - r, -30, 30)))
-        r = analyse("cellcount", name, save(name + ".png", np.clip(picture + rng.normal(0, 2, picture.shape), 0, 255).round().astype(np.uint8)))
+            picture -= 90 / (1 + np.exp(np.clip(np.hypot(*np.ogrid[-y:400 - y, -x:400 - x]) - r,
+                                                -30, 30)))
+        r = analyse("cellcount", name,
+                    save(name + ".png", np.clip(picture + rng.normal(0, 2, picture.shape), 0,
+                                                255).round().astype(np.uint8)))
         with open(path(name, "items.csv"), newline="") as f:
             row = next(csv.DictReader(f))
-        tap.ok(int(row["count"]) == 36 and ("are left out" in row["why"]) == (row["mark"] == "look") == told and
-               ("are left out" in r.stderr) == told, "small regions besides cells: " + name, [row, r.stderr])
+        tap.ok(int(row["count"]) == 36 and ("are left out" in row["why"]) ==
+               (row["mark"] == "look") == told and
+               ("are left out" in r.stderr) == told, "small regions besides cells: " + name,
+               [row, r.stderr])
     stack, _ = voting_score.balls((20, 100, 100), 6, 30, 5, 3)
     tifffile.imwrite(path("balls.tif"), stack)
     r = analyse("volume", "balls", "--stack", "--spacing", "1,1,1", path("balls.tif"))
@@ -217,35 +265,45 @@ def groups():
         for folder in ("all", "b" if i % 5 < 2 else "a"):
             os.makedirs(path("groups", folder), exist_ok=True)
             Image.fromarray(picture).save(path("groups", folder, "p%d.png" % i))
-    r = [analyse("cellcount", "whole", path("groups", "all")), analyse("cellcount", "groups_ab", path("groups", "a"), path("groups", "b")),
+    r = [analyse("cellcount", "whole", path("groups", "all")),
+         analyse("cellcount", "groups_ab", path("groups", "a"), path("groups", "b")),
          analyse("cellcount", "groups_ba", path("groups", "b"), path("groups", "a"))]
-    tap.ok(all(x.returncode == 0 for x in r) and parameters("whole") == parameters("groups_ab") == parameters("groups_ba"),
+    tap.ok(all(x.returncode == 0 for x in r) and parameters("whole") == parameters("groups_ab") ==
+           parameters("groups_ba"),
            "sorting pictures into groups does not change what is suggested", [x.stderr for x in r])
 
 
 def glcm():
     """Two pictures of 512 x 512 in seconds; range and levels are NumPy's quantiles of both."""
     rng = np.random.default_rng(7)
-    pictures = [np.clip(rng.normal(mean, 9, (512, 512)), 0, 255).astype(np.uint8) for mean in (60, 90)]
+    pictures = [np.clip(rng.normal(mean, 9, (512, 512)), 0, 255).astype(np.uint8)
+                for mean in (60, 90)]
     files = [save("texture%d.png" % i, p) for i, p in enumerate(pictures)]
     before = os.times()
     r = analyse("glcm", "texture", *files)
     after = os.times()
-    seconds = after.children_user + after.children_system - before.children_user - before.children_system
-    tap.ok(r.returncode == 0 and seconds < 5, "glcm: two pictures of 512 x 512", "%.2f s %s" % (seconds, r.stderr))
+    seconds = (after.children_user + after.children_system - before.children_user -
+               before.children_system)
+    tap.ok(r.returncode == 0 and seconds < 5, "glcm: two pictures of 512 x 512",
+           "%.2f s %s" % (seconds, r.stderr))
     p = parameters("texture")
     ends = np.quantile(np.concatenate(pictures), (0.001, 0.999))
-    tap.ok(np.abs(ends - p.pop("range")).max() <= 1 and p == {"levels": [32], "window": {"shape": "roi"}, "distances": [1, 2, 4], "directions": "four"},
+    tap.ok(np.abs(ends - p.pop("range")).max() <= 1 and p == {
+        "levels": [32], "window": {"shape": "roi"}, "distances": [1, 2, 4], "directions": "four"},
            "glcm: one matrix a distance and direction, of the greys that there are", p)
     with open(os.path.join(path("texture"), "report.html")) as f:
         page = f.read()
-    tap.ok("Suggested by the pictures" in page and "glcm_L32_d01_asm_mean" in page, "glcm: the page has the features and why")
-    r = analyse("glcm", "preset", "--param", "preset=hcc", "--param", "distances=[1]", "--param", "levels=[8]", "--param", 'roi={"type":"disc","r":3}',
+    tap.ok("Suggested by the pictures" in page and "glcm_L32_d01_asm_mean" in page,
+           "glcm: the page has the features and why")
+    r = analyse("glcm", "preset", "--param", "preset=hcc", "--param", "distances=[1]", "--param",
+                "levels=[8]", "--param", 'roi={"type":"disc","r":3}',
                 files[0])
-    tap.ok(r.returncode == 0 and set(parameters("preset")) == {"preset", "distances", "levels", "roi"}, "glcm: a preset is left as it is", r.stderr)
+    tap.ok(r.returncode == 0 and set(parameters("preset")) ==
+           {"preset", "distances", "levels", "roi"}, "glcm: a preset is left as it is", r.stderr)
     few = save("few.png", (rng.integers(0, 2, (64, 64)) * 9 + 40).astype(np.uint8))
     r = analyse("glcm", "few", few)
-    tap.ok(r.returncode == 0 and parameters("few")["levels"] == [10] and parameters("few")["range"] == [40, 49], "glcm: no more levels than greys", r.stderr)
+    tap.ok(r.returncode == 0 and parameters("few")["levels"] == [10] and
+           parameters("few")["range"] == [40, 49], "glcm: no more levels than greys", r.stderr)
     r = analyse("glcm", "flat", save("flat.png", np.full((60, 60), 9, np.uint8)))
     tap.ok(r.returncode == 0 and "one level" in r.stderr, "glcm: a flat picture", r.stderr)
 
@@ -255,7 +313,8 @@ def foam(shape, seeds, contrast, noise, rng):
     places = rng.random((seeds, 3)) * shape
     distance = np.sqrt(((np.indices(shape)[..., None] - places.T[:, None, None, None]) ** 2).sum(0))
     two = np.partition(distance, 1, -1)
-    walls = (two[..., 1] - two[..., 0] < 3) * np.where(ndimage.gaussian_filter(rng.normal(size=shape), 4) > 0.01, 0.3, 1)
+    walls = (two[..., 1] - two[..., 0] <
+             3) * np.where(ndimage.gaussian_filter(rng.normal(size=shape), 4) > 0.01, 0.3, 1)
     grey = 30 + contrast * ndimage.gaussian_filter(walls, 1) + rng.normal(0, noise, shape)
     return np.clip(grey, 0, 255).astype(np.uint8), distance.argmin(-1) + 1
 
@@ -270,32 +329,42 @@ def volume():
         with np.load(os.path.join(path(name), "result.npz")) as z:
             found, n = cells_found(z["labels_foam"], truth)
         p = parameters(name)
-        tap.ok(p["method"] == "watershed" and p["smooth"] == (1.5 if name == "quiet" else 2) and 2 * found / (n + 20) >= 0.8,
-               "volume: %s walls with gaps: F1 of at least 0.8" % name, "%d of %d cells, of 20: %s %s" % (found, n, p, r.stderr))
+        tap.ok(p["method"] == "watershed" and p["smooth"] == (1.5 if name == "quiet" else 2) and
+               2 * found / (n + 20) >= 0.8,
+               "volume: %s walls with gaps: F1 of at least 0.8" % name,
+               "%d of %d cells, of 20: %s %s" % (found, n, p, r.stderr))
     for noise, told in ((6, False), (16, True)):
-        tifffile.imwrite(path("foam.tif"), foam((32, 72, 72), 20, 80, noise, np.random.default_rng(30))[0])
+        tifffile.imwrite(path("foam.tif"),
+                         foam((32, 72, 72), 20, 80, noise, np.random.default_rng(30))[0])
         r = analyse("volume", "told%d" % noise, path("foam.tif"))
-        tap.ok(r.returncode == 0 and ("number of cells depends on h" in r.stderr) == told, "volume: noise of %d: whether the number depends on h" % noise, r.stderr)
+        tap.ok(r.returncode == 0 and ("number of cells depends on h" in r.stderr) == told,
+               "volume: noise of %d: whether the number depends on h" % noise, r.stderr)
     r = analyse("volume", "tight", "--param", "method=threshold", path("foam.tif"))
-    tap.ok(r.returncode == 0 and set(parameters("tight")) == {"method", "labels"}, "volume: a threshold is left as it is", r.stderr)
+    tap.ok(r.returncode == 0 and set(parameters("tight")) == {"method", "labels"},
+           "volume: a threshold is left as it is", r.stderr)
 
 
 def levelset():
     """Of pictures whose exposures differ each one's own grey values count: Dice with the discs."""
     rng = np.random.default_rng(13)
     grid = np.indices((120, 140))
-    truth = np.any([np.hypot(grid[0] - y, grid[1] - x) < 14 for y, x in ((30, 30), (40, 100), (85, 60))], 0)
-    files = [save("exposed%d.png" % i, np.clip(level + truth * contrast + rng.normal(0, contrast / 6, truth.shape), 0, 255).astype(np.uint8))
+    truth = np.any([np.hypot(grid[0] - y, grid[1] - x) < 14
+                    for y, x in ((30, 30), (40, 100), (85, 60))], 0)
+    files = [save("exposed%d.png" % i,
+                  np.clip(level + truth * contrast + rng.normal(0, contrast / 6, truth.shape), 0,
+                          255).astype(np.uint8))
              for i, (level, contrast) in enumerate(((10, 40), (60, 150)))]
     r = analyse("levelset", "exposures", *files)
-    tap.ok(r.returncode == 0 and parameters("exposures")["target"] == "otsu" and parameters("exposures")["init"] == {"type": "otsu"},
+    tap.ok(r.returncode == 0 and parameters("exposures")["target"] == "otsu" and
+           parameters("exposures")["init"] == {"type": "otsu"},
            "levelset: no coordinates, no greys", r.stderr)
     with np.load(os.path.join(path("exposures"), "result.npz")) as z:
         masks = [z["mask_exposed%d" % i] > 0 for i in range(2)]
     dice = [2 * (m & truth).sum() / (m.sum() + truth.sum()) for m in masks]
     tap.ok(min(dice) > 0.97, "levelset: two exposures: a Dice of at least 0.97", dice)
     r = analyse("levelset", "one grey", save("flat.png", np.full((60, 60), 9, np.uint8)))
-    tap.ok(r.returncode == 2 and "one grey value" in r.stderr, "levelset: a picture of one grey value is refused", r.stderr)
+    tap.ok(r.returncode == 2 and "one grey value" in r.stderr,
+           "levelset: a picture of one grey value is refused", r.stderr)
 
 
 def cells_found(labels, truth):
@@ -314,61 +383,85 @@ def nuclei_in_cytoplasm():
     for cy, cx in places:
         picture[(y - cy) ** 2 + (x - cx) ** 2 < 42 ** 2] = rng.integers(150, 185)
         picture[(y - cy) ** 2 + (x - cx) ** 2 < 9 ** 2] = 70
-    r = analyse("cellcount", "inner", save("inner.png", (picture + rng.normal(0, 3, picture.shape)).clip(0, 255).astype(np.uint8)))
+    r = analyse("cellcount", "inner",
+                save("inner.png",
+                     (picture + rng.normal(0, 3, picture.shape)).clip(0, 255).astype(np.uint8)))
     with np.load(os.path.join(path("inner"), "result.npz")) as z:
         count, area = int(z["count"][0]), float(np.median(z["region_area"]))
-    tap.ok(r.returncode == 0 and parameters("inner").get("classes") == 4 and abs(count - len(places)) <= 1 and 200 <= area <= 300
-           and "classes=2" in r.stderr and "threshold=local" in r.stderr, "nuclei in cytoplasm, and how to get the cells", "%d of %d, area %g, %s" % (count, len(places), area, r.stderr))
+    tap.ok(r.returncode == 0 and parameters("inner").get("classes") == 4 and
+           abs(count - len(places)) <= 1 and 200 <= area <= 300
+           and "classes=2" in r.stderr and "threshold=local" in r.stderr,
+           "nuclei in cytoplasm, and how to get the cells",
+           "%d of %d, area %g, %s" % (count, len(places), area, r.stderr))
     dark, centres = voting_score.balls((300, 300), 11, 40, 8, 4, dark=True)
     bright, others = voting_score.balls((300, 300), 11, 45, 8, 4)
     r = analyse("cellcount", "both", save("dark.png", dark), save("bright.png", bright))
     with np.load(os.path.join(path("both"), "result.npz")) as z:
         counts = dict(zip(z["item_names"].tolist(), z["count"].tolist()))
         sides = dict(zip(z["item_names"].tolist(), z["bright"].tolist()))
-    tap.ok(r.returncode == 0 and parameters("both")["polarity"] == "auto" and sides == {"dark": False, "bright": True}
-           and abs(counts["dark"] - len(centres)) <= 2 and abs(counts["bright"] - len(others)) <= 2, "dark cells and bright ones in one folder",
+    tap.ok(r.returncode == 0 and parameters("both")["polarity"] == "auto" and
+           sides == {"dark": False, "bright": True}
+           and abs(counts["dark"] - len(centres)) <= 2 and abs(counts["bright"] - len(others)) <= 2,
+           "dark cells and bright ones in one folder",
            "%s of %d and %d, %s" % (counts, len(centres), len(others), r.stderr))
     frame = np.pad(np.pad(bright, 30, constant_values=255), 20, constant_values=20)
-    r = analyse("cellcount", "frame", "--defaults", "--param", "polarity=bright", "--param", "fill_holes=true", save("frame.png", frame))
+    r = analyse("cellcount", "frame", "--defaults", "--param", "polarity=bright", "--param",
+                "fill_holes=true", save("frame.png", frame))
     with open(os.path.join(path("frame"), "report.html")) as f:
         page = f.read()
-    tap.ok(r.returncode == 0 and "covers most of the picture" in page, "a frame that is filled is said", r.stderr)
+    tap.ok(r.returncode == 0 and "covers most of the picture" in page,
+           "a frame that is filled is said", r.stderr)
 
 
-FILTERS = ("exclude_border=true", "max_area=3000", "min_area=200", "min_fill=0.6", "max_aspect=2", 'min_contrast={"full_area":100,"percent":30}')
+FILTERS = ("exclude_border=true", "max_area=3000", "min_area=200", "min_fill=0.6", "max_aspect=2",
+           'min_contrast={"full_area":100,"percent":30}')
 
 
 def looked(picture, *given, analysis="cellcount"):
     """The options that a look suggests for parameters that are not given."""
     words = [word for param in given for word in ("--param", param)]
-    r = tap.run([tap.TEXCELL_WU, "pack", "--analysis", analysis, "--suggest", "-o", path("looked.zip"), *words, picture])
+    r = tap.run([tap.TEXCELL_WU, "pack", "--analysis", analysis, "--suggest", "-o",
+                 path("looked.zip"), *words, picture])
     if r.returncode != 0:
         return {"failed": r.stderr}
-    return dict(shlex.split(s)[1].split("=", 1) for s in r.stderr.splitlines() if s.startswith("    --param "))
+    return dict(shlex.split(s)[1].split("=", 1) for s in r.stderr.splitlines()
+                if s.startswith("    --param "))
 
 
 def filters():
     """What only leaves regions out leaves the suggestions as they are: the background, which such a
     filter removes, is not what is between the cells."""
-    real = ("count/chula_1.jpg", "count/coins.png", "voting/stardist_img2d.tif", "nuclei/he256/79fe419488.png")
-    pictures = [save("dark.png", voting_score.balls((300, 300), 11, 40, 8, 4, dark=True)[0]), save("bright.png", voting_score.balls((300, 300), 11, 45, 8, 4)[0])]
+    real = ("count/chula_1.jpg", "count/coins.png", "voting/stardist_img2d.tif",
+            "nuclei/he256/79fe419488.png")
+    pictures = [save("dark.png", voting_score.balls((300, 300), 11, 40, 8, 4, dark=True)[0]),
+                save("bright.png", voting_score.balls((300, 300), 11, 45, 8, 4)[0])]
     for picture in pictures + [tap.data(name) for name in real if tap.data(name) is not None]:
         alone = looked(picture)
         others = {f: looked(picture, f) for f in FILTERS}
         others["all"] = looked(picture, *FILTERS)
-        wrong = {f: got for f, got in others.items() if got != {k: v for k, v in alone.items() if k != f.split("=")[0] and (f != "all" or k not in ("min_area", "min_contrast"))}}
-        tap.ok(alone.get("polarity") in ("dark", "bright") and not wrong, "%s: no filter changes a suggestion" % os.path.basename(picture), "%s, not %s" % (wrong, alone))
+        wrong = {f: got for f, got in others.items()
+                 if got != {k: v for k, v in alone.items() if k != f.split("=")[0] and
+                            (f != "all" or k not in ("min_area", "min_contrast"))}}
+        tap.ok(alone.get("polarity") in ("dark", "bright") and not wrong, "%s: no filter changes "
+               "a suggestion" % os.path.basename(picture), "%s, not %s" % (wrong, alone))
     os.makedirs(path("two"), exist_ok=True)
     Image.fromarray(voting_score.balls((300, 300), 5, 60, 8, 4)[0]).save(path("two", "small.png"))
     Image.fromarray(voting_score.balls((300, 300), 15, 20, 8, 4)[0]).save(path("two", "large.png"))
     tifffile.imwrite(path("walls.tif"), foam((20, 50, 50), 12, 150, 6, np.random.default_rng(2))[0])
-    for analysis, picture, given in (("voting", path("two"), "own_radius=true"), ("voting", path("two"), "threshold=0.4"), ("voting", pictures[0], "floor=0"),
-                                     ("volume", path("walls.tif"), "exclude_border=true"), ("volume", path("walls.tif"), "min_voxels=300"),
-                                     ("levelset", pictures[1], "iterations=9"), ("glcm", pictures[1], "distances=[3]")):
+    for analysis, picture, given in (("voting", path("two"), "own_radius=true"),
+                                     ("voting", path("two"), "threshold=0.4"),
+                                     ("voting", pictures[0], "floor=0"),
+                                     ("volume", path("walls.tif"), "exclude_border=true"),
+                                     ("volume", path("walls.tif"), "min_voxels=300"),
+                                     ("levelset", pictures[1], "iterations=9"),
+                                     ("glcm", pictures[1], "distances=[3]")):
         key = given.split("=")[0]
         alone, got = looked(picture, analysis=analysis), looked(picture, given, analysis=analysis)
-        tap.ok(alone.keys() - {"failed", key} and got == {k: v for k, v in alone.items() if k != key}, "%s: %s changes no other suggestion" % (analysis, given), (alone, got))
-    tap.ok(looked(pictures[1], "range=[40,49]", analysis="glcm").get("levels") == "[10]", "levels are of the range that is given")
+        tap.ok(alone.keys() - {"failed", key} and
+               got == {k: v for k, v in alone.items() if k != key},
+               "%s: %s changes no other suggestion" % (analysis, given), (alone, got))
+    tap.ok(looked(pictures[1], "range=[40,49]", analysis="glcm").get("levels") == "[10]",
+           "levels are of the range that is given")
     tiny = looked(pictures[0], "max_area=3")
     tap.ok("failed" not in tiny, "max_area below any cell is no contradiction", tiny)
 
@@ -382,25 +475,34 @@ def copied():
     line = next((s for s in shown.stdout.splitlines() if s.startswith("as options")), "")
     again = analyse("cellcount", "two", "--defaults", *shlex.split(line)[2:], path("c.png"))
     tap.ok(r.returncode == again.returncode == 0 and parameters("one") == parameters("two")
-           and parameters("one")["background"] == json.loads(background), "`show` gives the options that were packed", line)
+           and parameters("one")["background"] == json.loads(background),
+           "`show` gives the options that were packed", line)
     lines = [s.strip() for s in r.stderr.splitlines() if s.startswith("    --param ")]
     with open(os.path.join(path("one"), "report.html")) as f:
         page = html.unescape(f.read())
-    tap.ok(len(lines) >= 4 and all(s in page and s in line for s in lines), "so do the terminal and the page, a line for each", r.stderr)
+    tap.ok(len(lines) >= 4 and all(s in page and s in line for s in lines),
+           "so do the terminal and the page, a line for each", r.stderr)
 
 
 def refused():
     """The message is of what is wrong, whatever the look needed."""
-    floats, texture = path("floats.tif"), save("texture.png", np.random.default_rng(4).integers(0, 256, (64, 64)).astype(np.uint8))
+    floats, texture = (path("floats.tif"), save(
+        "texture.png", np.random.default_rng(4).integers(0, 256, (64, 64)).astype(np.uint8)))
     Image.fromarray(np.linspace(0, 1, 4096, dtype=np.float32).reshape(64, 64)).save(floats)
     with open(path("Notes.docx"), "wb") as f:
         f.write(b"PK\3\4")
-    for analysis, words, args in (("cellcount", "floating-point samples", [floats]), ("cellcount", "Notes.docx: is a ZIP archive", [path("Notes.docx")]),
-                                  ("cellcount", "floating-point samples", ["--param", "min_area=10um2", "--skip-bad", floats]),
-                                  ("glcm", 'not "roughness"', ["--param", 'features=["roughness"]', texture]),
-                                  ("glcm", "maps[0]: must be an object", ["--param", 'maps=["contrast"]', texture])):
+    for analysis, words, args in (("cellcount", "floating-point samples", [floats]),
+                                  ("cellcount", "Notes.docx: is a ZIP archive",
+                                   [path("Notes.docx")]),
+                                  ("cellcount", "floating-point samples",
+                                   ["--param", "min_area=10um2", "--skip-bad", floats]),
+                                  ("glcm", 'not "roughness"',
+                                   ["--param", 'features=["roughness"]', texture]),
+                                  ("glcm", "maps[0]: must be an object",
+                                   ["--param", 'maps=["contrast"]', texture])):
         r = analyse(analysis, "refused", *args)
-        tap.ok(r.returncode == 2 and words in r.stderr and not os.path.exists(path("refused")), "refused: " + words, r.stderr)
+        tap.ok(r.returncode == 2 and words in r.stderr and not os.path.exists(path("refused")),
+               "refused: " + words, r.stderr)
 
 
 def masks():
@@ -408,9 +510,12 @@ def masks():
     y, x = np.indices((64, 64))
     pieces = (((y // 8 + x // 8) % 2 == 0) & (y % 8 < 6) & (x % 8 < 6)).astype(np.uint8)
     half = (y > 31).astype(np.uint8)
-    for title, labels, said in (("255", half * 255, True), ("pieces", pieces, True), ("one object", half, False), ("two objects", half + 1, False)):
-        r = analyse("objects", "mask_" + title[:3], "--labels", save("labels.png", labels), path("texture.png"))
-        tap.ok(r.returncode == 0 and ("as of a mask" in r.stderr) == said, "a mask for labels: " + title, r.stderr)
+    for title, labels, said in (("255", half * 255, True), ("pieces", pieces, True),
+                                ("one object", half, False), ("two objects", half + 1, False)):
+        r = analyse("objects", "mask_" + title[:3], "--labels", save("labels.png", labels),
+                    path("texture.png"))
+        tap.ok(r.returncode == 0 and ("as of a mask" in r.stderr) == said,
+               "a mask for labels: " + title, r.stderr)
 
 
 def main():
@@ -429,7 +534,8 @@ def main():
         mixed()
         one = smears.person(*smears.SPLITS[0], light=False)
         tap.note("smears: %s" % one)
-        tap.ok(one["suggested"]["scored"] >= 0.93 and one["sizes"]["scored"] >= 0.93, "smears: learnt on two, F1 of at least 0.93 on the third", one)
+        tap.ok(one["suggested"]["scored"] >= 0.93 and one["sizes"]["scored"] >= 0.93,
+               "smears: learnt on two, F1 of at least 0.93 on the third", one)
     tap.done()
 
 

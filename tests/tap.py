@@ -13,7 +13,8 @@ SRC = os.environ.get("TEXCELL_SRC", os.path.join(os.path.dirname(__file__), ".."
 BUILD = os.environ.get("TEXCELL_BUILD", os.path.join(SRC, "build"))
 DATA = os.environ.get("TEXCELL_DATA", os.path.join(SRC, "..", "shared", "data"))
 TEXCELL = os.path.join(BUILD, "texcell")
-TEXCELL_TEST = os.path.join(BUILD, "tests", "texcell_test")     # the same with tests/hooks/seam_hooks.c
+# the same with tests/hooks/seam_hooks.c
+TEXCELL_TEST = os.path.join(BUILD, "tests", "texcell_test")
 TEXCELL_WU = os.path.join(BUILD, "texcell-wu")
 TEXCELL_VALIDATE = os.path.join(BUILD, "texcell-validate")
 TEXCELL_ASSIMILATE = os.path.join(BUILD, "texcell-assimilate")
@@ -108,7 +109,8 @@ def opencl_hooks(**hooks):
     """Environment of a program that is to meet tests/hooks/opencl_hooks.c: fail, count,
     memory, call_ms, gpu, rounds, times, item_ns. --device auto takes the GPU for any job."""
     return dict({"TEXCELL_TEST_CL_" + name.upper(): str(value) for name, value in hooks.items()},
-                TEXCELL_AUTO_SECONDS="0", TEXCELL_OPENCL_LIBRARY=os.path.join(BUILD, "tests", "opencl_hooks.so"))
+                TEXCELL_AUTO_SECONDS="0",
+                TEXCELL_OPENCL_LIBRARY=os.path.join(BUILD, "tests", "opencl_hooks.so"))
 
 
 def data(name):

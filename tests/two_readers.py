@@ -17,7 +17,8 @@ from oracle.workunit import item
 N = int(os.environ.get("TWO_READERS", "20000"))
 BATCH = 10000
 PROGRAM = os.path.join(tap.BUILD, "tests", "fuzz", "two_readers")
-FOLDER = tempfile.mkdtemp(prefix="texcell-test-", dir="/dev/shm" if os.path.isdir("/dev/shm") else None)
+FOLDER = tempfile.mkdtemp(prefix="texcell-test-", dir="/dev/shm" if os.path.isdir("/dev/shm")
+                          else None)
 atexit.register(shutil.rmtree, FOLDER, True)
 
 
@@ -32,7 +33,8 @@ def read(file):
         text = z.read("result.json")
     with np.load(file, allow_pickle=False) as arrays:
         content = {n: arrays[n] for n in arrays.files if n != "result.json"}
-        if sorted(arrays.files) != sorted(n[:-4] if n.endswith(".npy") else n for n in names) or bad is not None:
+        if sorted(arrays.files) != sorted(n[:-4] if n.endswith(".npy") else n
+                                          for n in names) or bad is not None:
             raise ValueError("other members: %s %s" % (names, bad))
     return names, json.loads(text), content
 
@@ -48,7 +50,8 @@ def units():
     picture = np.where((y % 6 < 3) & (x % 7 < 3), 40, 200).astype(np.uint8)
     items = [item("a", [picture]), item("b", [picture.T.copy()])]
     yield "cellcount", {"labels": True, "threshold": 128}, items
-    yield "glcm", {"levels": [8], "distances": [1], "window": {"shape": "disc", "radius": 3}, "per_offset": True}, items
+    yield ("glcm", {"levels": [8], "distances": [1], "window": {"shape": "disc", "radius": 3},
+                    "per_offset": True}, items)
 
 
 def main():
@@ -65,7 +68,8 @@ def main():
             folder = path("accepted")
             shutil.rmtree(folder, True)
             os.mkdir(folder)
-            run = tap.run([PROGRAM, unit, result, str(seed + number * N), str(min(BATCH, N // 2 - seed)), folder])
+            run = tap.run([PROGRAM, unit, result, str(seed + number * N),
+                           str(min(BATCH, N // 2 - seed)), folder])
             counts = re.match(r"(\d+) changed, (\d+) accepted$", run.stdout.strip())
             if run.returncode != 0 or not counts:
                 fails.append(run.stderr)
@@ -74,7 +78,8 @@ def main():
             for name in os.listdir(folder):
                 if name.endswith(".copy.npz"):
                     continue
-                file, copy = os.path.join(folder, name), os.path.join(folder, name[:-4] + ".copy.npz")
+                file, copy = (os.path.join(folder, name),
+                              os.path.join(folder, name[:-4] + ".copy.npz"))
                 with open(copy, "rb") as f:
                     as_written = f.read()
                 try:
@@ -86,8 +91,10 @@ def main():
                 if wrong and os.environ.get("TWO_READERS_KEEP"):
                     shutil.copy(file, os.environ["TWO_READERS_KEEP"])
         tap.ok(not fails, analysis + ": every archive is judged", "\n".join(fails))
-        tap.ok(not wrong, analysis + ": what is accepted is the same to zipfile and NumPy", "\n".join(wrong[:10]))
-    tap.ok(accepted >= N // 1000 and changed > N * 9 // 10, "%d changed archives, %d of them accepted" % (changed, accepted))
+        tap.ok(not wrong, analysis + ": what is accepted is the same to zipfile and NumPy",
+               "\n".join(wrong[:10]))
+    tap.ok(accepted >= N // 1000 and changed > N * 9 // 10,
+           "%d changed archives, %d of them accepted" % (changed, accepted))
     tap.done()
 
 

@@ -21,12 +21,16 @@ N = int(os.environ.get("PICTURES", "300"))
 FOLDER = tap.scratch()
 # pack refuses and PIL does not: the message, and why.
 STRICTER = (
-    ("damaged (PNG|JPEG|TIFF)", "a warning of the library is damage: the rest of the picture would be made up"),
-    ("corrupt|CRC|truncated|ends|invalid|damaged|not a PNG", "libpng and libtiff check all, PIL what it needs"),
+    ("damaged (PNG|JPEG|TIFF)",
+     "a warning of the library is damage: the rest of the picture would be made up"),
+    ("corrupt|CRC|truncated|ends|invalid|damaged|not a PNG",
+     "libpng and libtiff check all, PIL what it needs"),
     ("a work unit cannot hold|CMYK|components", "no work unit has such samples"),
     ("--scale|--channel|needs", "samples that need a choice"),
     ("pixels are too many|too many|no pixels", "limits of a work unit"),
-    ("differs from page|holds only|says that it holds|says that planes have|describes|TiffData|well-formed|in another file|is not read|is a slide|holds \\d+", "pages that do not belong together"),
+    ("differs from page|holds only|says that it holds|says that planes "
+     "have|describes|TiffData|well-formed|in another file|is not read|is a slide|holds \\d+",
+     "pages that do not belong together"),
     ("compressed by", "codecs that strangers' pictures may not use"),
     ("is not a PNG, JPEG|is a|is an", "told by the first bytes"),
 )
@@ -53,7 +57,8 @@ def whole(samples):
 
 
 def alike(ours, theirs):
-    return theirs is not None and len(ours) == len(theirs) and all(a.shape == b.shape and (whole(a) == whole(b)).all()
+    return theirs is not None and len(ours) == len(theirs) and all(a.shape == b.shape and
+                                                                   (whole(a) == whole(b)).all()
                                                                    for a, b in zip(ours, theirs))
 
 
@@ -71,7 +76,8 @@ def by_pack(path, unit):
 def main():
     warnings.simplefilter("ignore")
     os.dup2(os.open(os.devnull, os.O_WRONLY), 2)      # PIL's libraries warn of each damage
-    seeds = [s for s in make_seeds.pictures() if s[:4] not in (b"\x5c\1\0\0", b"\0\0\1\x5c") and s[:2] != b"\x1f\x8b"]
+    seeds = [s for s in make_seeds.pictures() if s[:4] not in (b"\x5c\1\0\0", b"\0\0\1\x5c") and
+             s[:2] != b"\x1f\x8b"]
     rng, groups, wrong, unexplained = np.random.default_rng(7), collections.Counter(), [], []
     for k in range(N):
         data = bytearray(seeds[k % len(seeds)])

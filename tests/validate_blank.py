@@ -22,7 +22,8 @@ def path(name):
 
 
 def compute(name, analysis, parameters, slices, labels):
-    unit = workunit.write(path(name + ".zip"), analysis, parameters, [workunit.item("one", slices, labels=labels)])
+    unit = workunit.write(path(name + ".zip"), analysis, parameters,
+                          [workunit.item("one", slices, labels=labels)])
     result = path(name + ".npz")
     if os.path.exists(result):
         os.remove(result)
@@ -31,7 +32,8 @@ def compute(name, analysis, parameters, slices, labels):
 
 
 def check(unit, result, *options):
-    return [tap.run([tap.TEXCELL_VALIDATE, "check", *options, "--seed", str(seed), unit, result]) for seed in SEEDS]
+    return [tap.run([tap.TEXCELL_VALIDATE, "check", *options, "--seed", str(seed), unit, result])
+            for seed in SEEDS]
 
 
 def shown(runs):
@@ -63,33 +65,39 @@ def many_looks(side, least, most):
     for forged in (1, 20):
         lie = forge.Result(honest)
         lie.arrays["features"] = lie.arrays["features"].copy()
-        lie.arrays["features"][:forged] = lie.arrays["features"][[(i + 1) % 20 for i in range(forged)]]
+        lie.arrays["features"][:forged] = lie.arrays["features"][[(i + 1) % 20
+                                                                  for i in range(forged)]]
         with open(path("forged.npz"), "wb") as f:
             f.write(lie.bytes())
-        codes = [tap.run([tap.TEXCELL_VALIDATE, "check", "--seed", str(seed), unit, path("forged.npz")]).returncode
+        codes = [tap.run([tap.TEXCELL_VALIDATE, "check", "--seed", str(seed), unit,
+                          path("forged.npz")]).returncode
                  for seed in range(60)]
         seen = sum(code in (2, 4) for code in codes)
         tap.ok(set(codes) <= {0, 2, 4} and (seen == 60 if forged == 20 else least <= seen <= most),
-               "glcm, roi of %d x %d: %d of 20 items are of another: refused with %d of 60 seeds" % (side, side, forged, seen), codes)
+               "glcm, roi of %d x %d: %d of 20 items are of another: refused with %d of 60 seeds" %
+               (side, side, forged, seen), codes)
 
 
 def lazy():
-    """Hardly any of the work, consistent in itself: one of each kind of those in forgers.py. The pixels alone tell that; the
-    honest ones are not computed again."""
+    """Hardly any of the work, consistent in itself: one of each kind of those in forgers.py. The
+    pixels alone tell that; the honest ones are not computed again."""
     bright = {"polarity": "bright", "threshold": 110, "min_area": 20}
     one = forgers.different_cells()
     labels = scipy.ndimage.label(one > 110)[0]
     for analysis, what, more, items, change in (
             ("objects", "no object off the border", {"exclude_border": True, "families": ["shape"]},
-             [workunit.item("one", [one], labels=[labels])], lambda a: forgers.first_objects(0)(a, "objects")),
+             [workunit.item("one", [one], labels=[labels])],
+             lambda a: forgers.first_objects(0)(a, "objects")),
             ("objects", "other intensities for every second one", {"families": ["intensity"]},
              [workunit.item("one", [one], labels=[labels])], other_intensities),
-            ("cellcount", "the top alone of regions by contrast", dict(bright, min_contrast={"full_area": "auto"}),
+            ("cellcount", "the top alone of regions by contrast",
+             dict(bright, min_contrast={"full_area": "auto"}),
              [workunit.item("one", [one])], lambda a: forgers.top_rows(1200)(a, "cellcount")),
             ("cellcount", "the largest alone", dict(bright, min_area="auto"),
              [workunit.item("one", [one])], lambda a: forgers.largest(200)(a, "cellcount")),
             ("cellcount", "the large one of 41 pictures without anything", bright,
-             [workunit.item("one", [one])] + [workunit.item("s%d" % i, [forgers.cells(60, 4, i)]) for i in range(40)],
+             [workunit.item("one", [one])] + [workunit.item("s%d" % i, [forgers.cells(60, 4, i)])
+                                              for i in range(40)],
              forgers.emptied)):
         if os.environ.get("TEXCELL_ANALYSIS", "") not in ("", analysis):
             continue
@@ -102,7 +110,8 @@ def lazy():
         with open(path("forged.npz"), "wb") as f:
             f.write(lie.bytes())
         runs = check(unit, path("forged.npz"))
-        tap.ok(all(r.returncode in (2, 4) for r in runs), "%s, %s: refused" % (analysis, what), shown(runs))
+        tap.ok(all(r.returncode in (2, 4) for r in runs), "%s, %s: refused" % (analysis, what),
+               shown(runs))
 
 
 def other_intensities(a):
@@ -119,7 +128,8 @@ def main():
             name = "%s, %s" % (analysis, title)
             unit, result = compute("honest", analysis, parameters, slices, labels)
             runs = check(unit, result)
-            tap.ok(all(r.returncode == 0 and r.stdout.endswith("valid\n") for r in runs), name + ": the honest one is accepted",
+            tap.ok(all(r.returncode == 0 and r.stdout.endswith("valid\n") for r in runs),
+                   name + ": the honest one is accepted",
                    shown(runs))
             honest = forge.Result(result)
             for what, instead in lies(slices, others):
@@ -128,10 +138,12 @@ def main():
                 with open(path("forged.npz"), "wb") as f:
                     f.write(lie.bytes())
                 runs = check(unit, path("forged.npz"), "--no-pixels")
-                tap.ok(all(r.returncode == 0 for r in runs), "%s: %s: nothing is wrong with it by itself" % (name, what),
+                tap.ok(all(r.returncode == 0 for r in runs),
+                       "%s: %s: nothing is wrong with it by itself" % (name, what),
                        shown(runs))
                 runs = check(unit, path("forged.npz"))
-                tap.ok(all(r.returncode in (2, 4) for r in runs), "%s: %s: refused" % (name, what), shown(runs))
+                tap.ok(all(r.returncode in (2, 4) for r in runs), "%s: %s: refused" % (name, what),
+                       shown(runs))
     if os.environ.get("TEXCELL_ANALYSIS", "") in ("", "glcm"):
         costly_looks()
     lazy()

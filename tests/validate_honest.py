@@ -25,12 +25,16 @@ def main():
                 os.remove(result)
             run = tap.run([tap.TEXCELL, "run", unit, "-o", result, "--device", "cpu", "--quiet"])
             if run.returncode == 2:
-                continue        # a start without an interface, a spacing too uneven: no result, nothing to accept
-            run = tap.run([tap.TEXCELL_VALIDATE, "verify", "--fraction", "0.3", "--seed", str(k), unit, result])
+                # a start without an interface, a spacing too uneven: no result, nothing to accept
+                continue
+            run = tap.run([tap.TEXCELL_VALIDATE, "verify", "--fraction", "0.3", "--seed", str(k),
+                           unit, result])
             accepted += run.returncode == 0
             if run.returncode != 0:
-                wrong.append("job %d, %s: exit %d\n%s%s" % (k, parameters, run.returncode, run.stdout, run.stderr))
-        tap.ok(accepted > JOBS // 8 and not wrong, "%s: %d honest results are accepted" % (analysis, accepted),
+                wrong.append("job %d, %s: exit %d\n%s%s" % (k, parameters, run.returncode,
+                                                            run.stdout, run.stderr))
+        tap.ok(accepted > JOBS // 8 and not wrong,
+               "%s: %d honest results are accepted" % (analysis, accepted),
                "\n".join(wrong[:5]))
     tap.done()
 

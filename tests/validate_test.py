@@ -34,11 +34,13 @@ def validate(*args, **kw):
 
 def expect(name, code, run, out="", err=""):
     good = run.returncode == code and re.search(out, run.stdout) and re.search(err, run.stderr)
-    return tap.ok(good, name, "exit %d, not %d\n%s%s" % (run.returncode, code, run.stdout, run.stderr))
+    return tap.ok(good, name,
+                  "exit %d, not %d\n%s%s" % (run.returncode, code, run.stdout, run.stderr))
 
 
 def make(name, items, **parameters):
-    unit = workunit.write(path(name + ".zip"), "cellcount", dict(polarity="bright", threshold=100, **parameters), items)
+    unit = workunit.write(path(name + ".zip"), "cellcount",
+                          dict(polarity="bright", threshold=100, **parameters), items)
     result = path(name + ".npz")
     run = tap.run([tap.TEXCELL, "run", unit, "-o", result, "--device", "cpu", "--quiet"])
     tap.ok(run.returncode == 0, name + ": computed", run.stderr)
@@ -62,9 +64,11 @@ def identity():
     unit, result = make("identity", small(2))
     with open(unit, "rb") as f:
         body = f.read()
-    own = {"crc32": "%08x" % zlib.crc32(body), "size": len(body), "sha256": hashlib.sha256(body).hexdigest()}
+    own = {"crc32": "%08x" % zlib.crc32(body), "size": len(body),
+           "sha256": hashlib.sha256(body).hexdigest()}
     honest = forge.Result(result).json
-    tap.ok(honest["version"] == 3 and honest["workunit"] == own, "the work unit's identity in its result", honest["workunit"])
+    tap.ok(honest["version"] == 3 and honest["workunit"] == own,
+           "the work unit's identity in its result", honest["workunit"])
 
 
 # --- the command line --------------------------------------------------------------------
@@ -75,33 +79,49 @@ def command_line(unit, result):
     expect("--version", 0, validate("--version"), "^texcell-validate [0-9]")
     expect("check", 0, validate("check", unit, result), "valid\n$", "^$")
     expect("compare", 0, validate("compare", result, result), "^match\n$", "^$")
-    expect("no command", 1, validate(), "^$", "^usage: (.*\n)*texcell-validate: error: nothing to do; .*\n$")
-    for args in (["chek", unit, result], ["check"], ["check", unit], ["check", unit, result, result],
-                 ["compare", result], ["compare", result, result, result], ["check", "--fraction", "1", unit, result],
+    expect("no command", 1, validate(), "^$",
+           "^usage: (.*\n)*texcell-validate: error: nothing to do; .*\n$")
+    for args in (["chek", unit, result], ["check"], ["check", unit],
+                 ["check", unit, result, result],
+                 ["compare", result], ["compare", result, result, result],
+                 ["check", "--fraction", "1", unit, result],
                  ["verify", unit, result], ["verify", "--fraction", "0", unit, result],
-                 ["verify", "--fraction", "1.5", unit, result], ["verify", "--fraction", "nan", unit, result],
+                 ["verify", "--fraction", "1.5", unit, result],
+                 ["verify", "--fraction", "nan", unit, result],
                  ["verify", "--fraction", "half", unit, result], ["verify", "--fraction"],
-                 ["verify", "--fraction", "1", "--seed", "-1", unit, result], ["verify", "--seed", "1", unit, result],
+                 ["verify", "--fraction", "1", "--seed", "-1", unit, result],
+                 ["verify", "--seed", "1", unit, result],
                  ["verify", "--fraction", "1", "--seed", "99999999999999999999", unit, result],
                  ["verify", "--fraction", "1", "--threads", "0", unit, result],
                  ["verify", "--fraction", "1", "--bogus", "0", unit, result],
                  ["verify", "--workunits", ".", "--fraction", "1", unit, result], ["script-init"],
-                 ["script-init", result, result], ["script-init", "--workunits"], ["script-init", ""],
+                 ["script-init", result, result], ["script-init", "--workunits"],
+                 ["script-init", ""],
                  ["script-init", "--seed", "x", result],
-                 ["script-init", "--chance", "0.5", result], ["script-init", "--chance", "2", "--fraction", "1", result],
-                 ["check", "--chance", "0.5", unit, result], ["script-compare"], ["script-compare", result],
-                 ["script-compare", result, result, result], ["script-compare", "--workunits", ".", result, result]):
-        expect("bad usage: %s" % " ".join(a if "/" not in a else "FILE" for a in args), 1, validate(*args), "^$",
+                 ["script-init", "--chance", "0.5", result],
+                 ["script-init", "--chance", "2", "--fraction", "1", result],
+                 ["check", "--chance", "0.5", unit, result], ["script-compare"],
+                 ["script-compare", result],
+                 ["script-compare", result, result, result],
+                 ["script-compare", "--workunits", ".", result, result]):
+        expect("bad usage: %s" % " ".join(a if "/" not in a else "FILE" for a in args), 1,
+               validate(*args), "^$",
                "^texcell-validate: error: .*\n$")
     # None of these says anything of a result.
     for verb in (["check"], ["verify", "--fraction", "1"]):
-        expect(verb[0] + ": no such work unit", 3, validate(*verb, path("no.zip"), result), "^$", "no.zip: there is no such file")
-        expect(verb[0] + ": no such result", 3, validate(*verb, unit, path("no.npz")), "^$", "no.npz: there is no such file")
-    expect("compare: no such result", 3, validate("compare", result, path("no.npz")), "^$", "no.npz: there is no such file")
+        expect(verb[0] + ": no such work unit", 3, validate(*verb, path("no.zip"), result), "^$",
+               "no.zip: there is no such file")
+        expect(verb[0] + ": no such result", 3, validate(*verb, unit, path("no.npz")), "^$",
+               "no.npz: there is no such file")
+    expect("compare: no such result", 3, validate("compare", result, path("no.npz")), "^$",
+           "no.npz: there is no such file")
     expect("a folder for a result", 3, validate("check", unit, FOLDER), "^$", "is a folder")
-    expect("a result for a work unit", 3, validate("check", result, result), "^$", "is a result, not a work unit")
-    expect("check says what it looked at", 0, validate("check", "--seed", "5", unit, result), "^looked at [1-9] of [1-9] items?, computed [0-9] again .--seed 5.\nvalid\n$", "^$")
-    expect("and nothing where it did not", 0, validate("check", "--no-pixels", unit, result), "^valid\n$", "^$")
+    expect("a result for a work unit", 3, validate("check", result, result), "^$",
+           "is a result, not a work unit")
+    expect("check says what it looked at", 0, validate("check", "--seed", "5", unit, result),
+           "^looked at [1-9] of [1-9] items?, computed [0-9] again .--seed 5.\nvalid\n$", "^$")
+    expect("and nothing where it did not", 0, validate("check", "--no-pixels", unit, result),
+           "^valid\n$", "^$")
     with zipfile.ZipFile(unit) as z:
         member = next(m for m in z.infolist() if m.filename.endswith(".png"))
     with open(unit, "rb") as f:
@@ -109,7 +129,8 @@ def command_line(unit, result):
     body[member.header_offset + 30 + len(member.filename) + 60] ^= 1
     with open(path("damaged.zip"), "wb") as f:
         f.write(body)
-    expect("a damaged work unit", 3, validate("check", "--no-pixels", path("damaged.zip"), result), "^$", "damaged.zip: member .* is corrupt")
+    expect("a damaged work unit", 3, validate("check", "--no-pixels", path("damaged.zip"), result),
+           "^$", "damaged.zip: member .* is corrupt")
     with open("/dev/full", "w") as full:
         run = tap.subprocess.run([tap.TEXCELL_VALIDATE, "check", unit, result], stdout=full)
     tap.ok(run.returncode == 3, "an answer that cannot be written: try later")
@@ -150,7 +171,8 @@ def crashing():
     library = path("crash.so")
     with open(path("crash.c"), "w") as f:
         f.write(CRASH)
-    made = tap.run([os.environ.get("CC", "cc"), "-shared", "-fPIC", "-o", library, path("crash.c"), "-ldl"])
+    made = tap.run([os.environ.get("CC", "cc"), "-shared", "-fPIC", "-o", library, path("crash.c"),
+                    "-ldl"])
     tap.ok(made.returncode == 0, "the library that crashes compiles", made.stderr)
     return dict(os.environ, LD_PRELOAD=library)
 
@@ -163,7 +185,8 @@ def project(unit, result):
     for folder in ("download/3f", "upload/1a", "tmp_host", "copies"):
         os.makedirs(path("project", folder))
     shutil.copy(unit, path("project/download/3f/drops_1.zip"))
-    for name in ("drops_1_0_r123456_0", "drops_1_1_r77_0", "drops_1_12_0", "drops_2_0_r1_0", "nameless"):
+    for name in ("drops_1_0_r123456_0", "drops_1_1_r77_0", "drops_1_12_0", "drops_2_0_r1_0",
+                 "nameless"):
         shutil.copy(result, path("project/upload/1a", name))
     return lambda *args, **kw: validate(*args, cwd=path("project/tmp_host"), **kw)
 
@@ -172,54 +195,73 @@ def scripts(unit, result):
     script = project(unit, result)
     up = path("project/upload/1a/")
     one, other = up + "drops_1_0_r123456_0", up + "drops_1_1_r77_0"
-    expect("script-init finds the work unit in the fan-out", 0, script("script-init", one), "valid\n$", "^$")
-    expect("script-init knows names of old servers", 0, script("script-init", up + "drops_1_12_0"), "valid\n$")
+    expect("script-init finds the work unit in the fan-out", 0, script("script-init", one),
+           "valid\n$", "^$")
+    expect("script-init knows names of old servers", 0, script("script-init", up + "drops_1_12_0"),
+           "valid\n$")
     expect("script-compare: a match", 0, script("script-compare", one, other), "^match\n$", "^$")
     expect("script-init: a folder without fan-out", 0,
            script("script-init", "--workunits", path("project/download/3f"), one), "valid\n$")
     expect("script-init with verification", 0, script("script-init", "--fraction", "0.5", one),
            "^computing [0-9]+ of [0-9]+ items again, chosen by --seed [0-9]+\n(.*\n)*valid\n$")
 
-    runs = [script("script-init", "--fraction", "0.5", "--chance", "0.2", "--seed", str(seed), one) for seed in range(150)]
+    runs = [script("script-init", "--fraction", "0.5", "--chance", "0.2", "--seed", str(seed), one)
+            for seed in range(150)]
     chosen = sum(r.stdout.startswith("computing") for r in runs)
-    tap.ok(all(r.returncode == 0 for r in runs) and abs(chosen - 30) < 4 * math.sqrt(150 * 0.2 * 0.8),
+    tap.ok(all(r.returncode == 0 for r in runs) and
+           abs(chosen - 30) < 4 * math.sqrt(150 * 0.2 * 0.8),
            "script-init --chance 0.2: items of %d of 150 results are computed" % chosen)
 
     later = "^texcell-validate: error: .*\n$"
-    expect("no work unit: try later", 3, script("script-init", up + "drops_2_0_r1_0"), "^$", "drops_2.zip is not there")
-    expect("a name without a work unit: try later", 3, script("script-init", up + "nameless"), "^$", "not the name of")
-    expect("no folder of work units: try later", 3, script("script-init", "--workunits", "none", one), "^$", later)
-    expect("no upload: invalid", 2, script("script-init", up + "drops_1_9_r9_0"), "^$", "there is no such file")
-    expect("no folder of uploads: try later", 3, script("script-init", path("gone/drops_1_9_r9_0")), "^$", later)
-    expect("an upload that cannot be read: try later", 3, script("script-compare", "/proc/self/mem", one), "^$",
+    expect("no work unit: try later", 3, script("script-init", up + "drops_2_0_r1_0"), "^$",
+           "drops_2.zip is not there")
+    expect("a name without a work unit: try later", 3, script("script-init", up + "nameless"), "^$",
+           "not the name of")
+    expect("no folder of work units: try later", 3,
+           script("script-init", "--workunits", "none", one), "^$", later)
+    expect("no upload: invalid", 2, script("script-init", up + "drops_1_9_r9_0"), "^$",
+           "there is no such file")
+    expect("no folder of uploads: try later", 3, script("script-init", path("gone/drops_1_9_r9_0")),
+           "^$", later)
+    expect("an upload that cannot be read: try later", 3,
+           script("script-compare", "/proc/self/mem", one), "^$",
            "mem: cannot be read now")
-    expect("the same as the second", 3, script("script-compare", one, "/proc/self/mem"), "^$", "cannot be read now")
-    expect("no upload to compare: no match", 2, script("script-compare", one, up + "drops_1_9_r9_0"), "^$", later)
+    expect("the same as the second", 3, script("script-compare", one, "/proc/self/mem"), "^$",
+           "cannot be read now")
+    expect("no upload to compare: no match", 2,
+           script("script-compare", one, up + "drops_1_9_r9_0"), "^$", later)
 
     with open(path("project/copies/drops_1.zip"), "wb") as f:
         f.write(b"PK\3\4 damaged")
-    expect("a damaged work unit: try later", 3, script("script-init", "--workunits", path("project/copies"), one), "^$",
+    expect("a damaged work unit: try later", 3,
+           script("script-init", "--workunits", path("project/copies"), one), "^$",
            later)
     r = forge.Result(result)
     r.arrays["region_mean"][0] = 201.5
     with open(other, "wb") as f:
         f.write(r.bytes())
-    expect("script-init: a forged result is invalid", 2, script("script-init", other), "^$", "region_mean: not a mean")
+    expect("script-init: a forged result is invalid", 2, script("script-init", other), "^$",
+           "region_mean: not a mean")
     expect("script-compare: no match", 4, script("script-compare", one, other),
            r"^region_mean\[i000, row 0\]: \S+ and 201.5\nno match: ")
     with open(other, "wb") as f:
         f.write(b"")
-    expect("script-init: an empty upload is invalid", 2, script("script-init", other), "^$", "the file is empty")
-    big_unit, big_result = make("big", [item("big", [np.kron(squares(1), np.ones((250, 250), np.uint8))])], labels=True)
+    expect("script-init: an empty upload is invalid", 2, script("script-init", other), "^$",
+           "the file is empty")
+    big_unit, big_result = make("big",
+                                [item("big", [np.kron(squares(1), np.ones((250, 250), np.uint8))])],
+                                labels=True)
     shutil.copy(big_unit, path("project/download/big.zip"))
     shutil.copy(big_result, up + "big_0_r5_0")
     if tap.sanitized():
         tap.skip("no memory: try later", "this build has sanitizers")
     else:
-        run = tap.run(["prlimit", "--as=%d" % (32 << 20), tap.TEXCELL_VALIDATE, "script-init", up + "big_0_r5_0"],
+        run = tap.run(["prlimit", "--as=%d" % (32 << 20), tap.TEXCELL_VALIDATE, "script-init",
+                       up + "big_0_r5_0"],
                       cwd=path("project/tmp_host"))
         expect("no memory: try later", 3, run, "^$", "out of memory")
-        expect("ended by a signal: try later", 3, script("script-init", up + "big_0_r5_0", env=crashing()), "^$",
+        expect("ended by a signal: try later", 3,
+               script("script-init", up + "big_0_r5_0", env=crashing()), "^$",
                r"big_0_r5_0: ended this program by signal 11 \(Segmentation fault\)\n$")
     expect("with memory it is valid", 0, script("script-init", up + "big_0_r5_0"), "valid\n$")
     return big_unit, big_result
@@ -236,19 +278,24 @@ def accepted(unit, result):
     compare = lambda: script("script-compare", "--accepted", records, one, other)
     up = path("project/upload/1a/")
     one, other = up + "drops_1_0_r123456_0", up + "drops_1_1_r77_0"
-    expect("script-compare: no record: try later", 3, compare(), "^$", "drops_1_0_r123456_0: there is no record")
+    expect("script-compare: no record: try later", 3, compare(), "^$",
+           "drops_1_0_r123456_0: there is no record")
     expect("script-init records what it accepts", 0, init(one), "valid\n$", "^$")
-    expect("script-compare: no record of the other", 3, compare(), "^$", "drops_1_1_r77_0: there is no record")
+    expect("script-compare: no record of the other", 3, compare(), "^$",
+           "drops_1_1_r77_0: there is no record")
     expect("and the other", 0, init(other), "valid\n$", "^$")
-    lines = [f.split() for f in open(os.path.join(records, "drops_1"), encoding="ascii") if f != "\n"]
-    tap.ok(lines == [[hashlib.sha256(open(f, "rb").read()).hexdigest(), str(os.path.getsize(f)), os.path.basename(f)]
+    lines = [f.split() for f in open(os.path.join(records, "drops_1"), encoding="ascii")
+             if f != "\n"]
+    tap.ok(lines == [[hashlib.sha256(open(f, "rb").read()).hexdigest(), str(os.path.getsize(f)),
+                      os.path.basename(f)]
                      for f in (one, other)], "the record has SHA-256, size and name of both", lines)
     expect("script-compare: both are what was accepted", 0, compare(), "^match\n$", "^$")
     shutil.copy(result, other)
     with open(other, "r+b") as f:
         f.seek(-30, 2)
         f.write(b"\1")
-    expect("script-compare: one has changed: try later", 3, compare(), "^$", "drops_1_1_r77_0: has changed since")
+    expect("script-compare: one has changed: try later", 3, compare(), "^$",
+           "drops_1_1_r77_0: has changed since")
     expect("the changed one is looked at again", 2, init(other), "^$", "drops_1_1_r77_0: ")
     shutil.copy(result, other)
     expect("and the right one", 0, init(other), "valid\n$")
@@ -262,7 +309,8 @@ def accepted(unit, result):
     shutil.copy(result, other)
     with open(records + "x", "w", encoding="ascii"):
         pass
-    expect("a folder for records that is none: try later", 3, script("script-init", "--accepted", records + "x", one), "^$")
+    expect("a folder for records that is none: try later", 3,
+           script("script-init", "--accepted", records + "x", one), "^$")
     tap.ok(os.listdir(path("private")) == [], "no private copy is left")
     env["TMPDIR"] = path("none")
     expect("no room for a copy: try later", 3, script("script-init", one), "^$", "cannot be made")
@@ -277,15 +325,18 @@ def refused(unit, result):
     expect("script-init --quarantine: a good one", 0, init(good), "valid\n$")
     tap.ok(os.path.exists(good) and not os.path.exists(kept), "a good one stays where it is")
     expect("undecided", 3, init(up + "drops_2_0_r1_0"))
-    tap.ok(os.path.exists(up + "drops_2_0_r1_0") and not os.path.exists(kept), "what is to be tried later, too")
+    tap.ok(os.path.exists(up + "drops_2_0_r1_0") and not os.path.exists(kept),
+           "what is to be tried later, too")
     content = open(bad, "rb").read()[:-20]
     with open(bad, "wb") as f:
         f.write(content)
     expect("one that is refused", 2, init(bad), "^$", "drops_1_1_r77_0: ")
     tap.ok(not os.path.exists(bad) and os.listdir(kept) == [os.path.basename(bad)]
-           and open(os.path.join(kept, os.path.basename(bad)), "rb").read() == content, "is in the quarantine", os.listdir(kept))
+           and open(os.path.join(kept, os.path.basename(bad)), "rb").read() == content,
+           "is in the quarantine", os.listdir(kept))
     expect("and is refused again", 2, init(bad), "^$", "there is no such file")
-    for name, make_it in (("a pipe", os.mkfifo), ("a link", lambda p: os.symlink("/dev/zero", p)), ("a folder", os.mkdir)):
+    for name, make_it in (("a pipe", os.mkfifo), ("a link", lambda p: os.symlink("/dev/zero", p)),
+                          ("a folder", os.mkdir)):
         os.path.lexists(other) and os.unlink(other)
         make_it(other)
         expect(name + " is refused", 2, init(other), "^$")
@@ -297,7 +348,8 @@ def refused(unit, result):
     with open(bad, "wb") as f:
         f.write(content)
     init(bad)
-    tap.ok(sorted(os.listdir(kept)) == [os.path.basename(bad), "large1", "large2"], "beyond 1 GiB the oldest go", os.listdir(kept))
+    tap.ok(sorted(os.listdir(kept)) == [os.path.basename(bad), "large1", "large2"],
+           "beyond 1 GiB the oldest go", os.listdir(kept))
     for i in range(1005):
         open(os.path.join(kept, "small%d" % i), "wb").close()
         os.utime(os.path.join(kept, "small%d" % i), (10000 + i, 10000 + i))
@@ -305,7 +357,8 @@ def refused(unit, result):
         f.write(content)
     init(bad)
     left = os.listdir(kept)
-    tap.ok(len(left) == 1000 and os.path.basename(bad) in left and "small1004" in left and "large2" not in left,
+    tap.ok(len(left) == 1000 and os.path.basename(bad) in left and "small1004" in left and
+           "large2" not in left,
            "beyond 1,000 files, too", len(left))
 
 
@@ -316,14 +369,18 @@ def waits(unit, result):
     os.rename(wu, wu + ".away")
     again = threading.Timer(0.5, os.rename, (wu + ".away", wu))
     again.start()
-    expect("script-init --wait: the work unit comes back", 0, script("script-init", "--wait", "20", one), "valid\n$", "is not there")
+    expect("script-init --wait: the work unit comes back", 0,
+           script("script-init", "--wait", "20", one), "valid\n$", "is not there")
     again.join()
     begin = time.monotonic()
-    expect("script-init --wait: nothing comes back", 3, script("script-init", "--wait", "1.2", "--workunits", path("none"), one))
-    tap.ok(1 <= time.monotonic() - begin < 15, "that waited as long as it was told", time.monotonic() - begin)
+    expect("script-init --wait: nothing comes back", 3,
+           script("script-init", "--wait", "1.2", "--workunits", path("none"), one))
+    tap.ok(1 <= time.monotonic() - begin < 15, "that waited as long as it was told",
+           time.monotonic() - begin)
     begin = time.monotonic()
     expect("what waiting does not change is not waited for", 3,
-           script("script-init", "--wait", "50", "--fraction", "1", "--max-memory", "1", one), "", "more than it may take")
+           script("script-init", "--wait", "50", "--fraction", "1", "--max-memory", "1", one), "",
+           "more than it may take")
     tap.ok(time.monotonic() - begin < 30, "no time is spent on that", time.monotonic() - begin)
 
 
@@ -337,23 +394,33 @@ def many(unit, result):
     records = path("many")
 
     def ask(verb, *lines):
-        return script(verb, "--accepted", records, "--many", input="".join(line + "\n" for line in lines))
+        return script(verb, "--accepted", records, "--many",
+                      input="".join(line + "\n" for line in lines))
 
     with open(bad, "wb") as f:
         f.write(content)
-    expect("script-init --many: an answer for each line", 0, ask("script-init", one, bad, up + "none_1_0_r1_0", other, one + "\t" + other, "", one),
-           "^0\n2\n2\n0\n1\n1\n0\n$", "(?s)valid\n.*%s.*takes 1 file, 2 given.*takes 1 file, 0 given" % os.path.basename(bad))
-    tap.ok(os.listdir(records) == ["drops_1"], "script-init --many: what was accepted is recorded", os.listdir(records))
-    expect("script-compare --many", 0, ask("script-compare", one + "\t" + other, one + "\t" + bad, one), "^0\n3\n1\n$", "^match\n")
+    expect("script-init --many: an answer for each line", 0,
+           ask("script-init", one, bad, up + "none_1_0_r1_0", other, one + "\t" + other, "", one),
+           "^0\n2\n2\n0\n1\n1\n0\n$",
+           "(?s)valid\n.*%s.*takes 1 file, 2 given.*takes 1 file, 0 given" % os.path.basename(bad))
+    tap.ok(os.listdir(records) == ["drops_1"], "script-init --many: what was accepted is recorded",
+           os.listdir(records))
+    expect("script-compare --many", 0, ask("script-compare", one + "\t" + other, one + "\t" + bad,
+                                           one), "^0\n3\n1\n$", "^match\n")
     with open(path("lines"), "w+") as lines:
         lines.write((one + "\n") * 3)
         lines.seek(0)
-        run = subprocess.run([tap.TEXCELL_VALIDATE, "script-init", "--workunits", path("project/download"), "--many"], stdin=lines,
-                             stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, timeout=60)
-    tap.ok(run.returncode == 0 and run.stdout == "0\n" * 3, "script-init --many: lines of a file", run.stdout)
-    expect("script-init --many: a line that is too long ends it", 1, ask("script-init", one, "x" * 20000, one), "^0\n$",
+        run = subprocess.run([tap.TEXCELL_VALIDATE, "script-init", "--workunits",
+                              path("project/download"), "--many"], stdin=lines,
+                             stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
+                             timeout=60)
+    tap.ok(run.returncode == 0 and run.stdout == "0\n" * 3, "script-init --many: lines of a file",
+           run.stdout)
+    expect("script-init --many: a line that is too long ends it", 1,
+           ask("script-init", one, "x" * 20000, one), "^0\n$",
            "a line of standard input is too long")
-    expect("--many takes no files beside", 1, script("script-init", "--many", one), "^$", "standard input alone")
+    expect("--many takes no files beside", 1, script("script-init", "--many", one), "^$",
+           "standard input alone")
 
 
 def alone(unit, result):
@@ -381,17 +448,20 @@ def stated(n, chosen, forged):
 
 def probabilities():
     """What verify prints, for several numbers of items and shares."""
-    for n, share in ((1, 0.01), (3, 1), (7, 0.3), (20, 0.1), (20, 0.25), (100, 0.07), (101, 0.5), (250, 0.004)):
+    for n, share in ((1, 0.01), (3, 1), (7, 0.3), (20, 0.1), (20, 0.25), (100, 0.07), (101, 0.5),
+                     (250, 0.004)):
         unit, result = make("n%d" % n, small(n))
         run = validate("verify", "--fraction", str(share), unit, result)
         chosen = max(1, math.ceil(fractions.Fraction(str(share)) * n))
-        lines = re.findall(r"^forging (\d+) of (\d+) items is caught with probability ([0-9.]+)$", run.stdout, re.M)
+        lines = re.findall(r"^forging (\d+) of (\d+) items is caught with probability ([0-9.]+)$",
+                           run.stdout, re.M)
         right = [float(p) == float("%.6f" % stated(n, chosen, int(q))) for q, _, p in lines]
         counts = [int(q) for q, _, _ in lines]
         wanted = sorted({1, math.ceil(n / 10), math.ceil(n / 2), n})
         tap.ok(run.returncode == 0 and counts == wanted and all(right) and
                run.stdout.startswith("computing %d of %d item" % (chosen, n)),
-               "%d items, %g of them: %d again, probabilities as stated" % (n, share, chosen), run.stdout + run.stderr)
+               "%d items, %g of them: %d again, probabilities as stated" % (n, share, chosen),
+               run.stdout + run.stderr)
 
 
 def forge_items(honest, result, forged):
@@ -415,20 +485,27 @@ def cheaters():
     for share, forged in ((0.1, 1), (0.1, 2), (0.1, 10), (0.25, 1), (0.25, 4), (0.5, 1)):
         who = sorted(rng.choice(n, forged, replace=False).tolist())
         forge_items(honest, result, who)
-        codes = [validate("verify", "--no-pixels", "--fraction", str(share), "--seed", str(seed), unit, result).returncode
+        codes = [validate("verify", "--no-pixels", "--fraction", str(share), "--seed", str(seed),
+                          unit, result).returncode
                  for seed in range(runs)]
         p = float(stated(n, math.ceil(share * n), forged))
         caught, bound = codes.count(4), 4 * math.sqrt(runs * p * (1 - p))
         tap.ok(set(codes) <= {0, 4} and abs(caught - runs * p) <= bound,
-               "%d of %d forged, %g computed again: caught %d times of %d, stated %.1f" % (forged, n, share, caught, runs,
-                                                                                    runs * p), set(codes))
+               "%d of %d forged, %g computed again: caught %d times of %d, stated %.1f" %
+               (forged, n, share, caught, runs,
+                                                                                    runs * p),
+               set(codes))
     forge_items(honest, result, range(n))
     run = validate("verify", "--no-pixels", "--fraction", "0.01", unit, result)
-    expect("everything forged: caught by one item", 4, run, r"(?m)^region_mean\[i\d+, row 0\]: \S+ and \S+$")
+    expect("everything forged: caught by one item", 4, run,
+           r"(?m)^region_mean\[i\d+, row 0\]: \S+ and \S+$")
     seed = re.search("--seed ([0-9]+)", run.stdout)
-    again = validate("verify", "--no-pixels", "--fraction", "0.01", "--seed", seed.group(1), unit, result)
-    tap.ok(again.stdout == run.stdout and again.returncode == 4, "a rejection can be repeated", again.stdout)
-    seeds = {re.search("--seed ([0-9]+)", validate("verify", "--no-pixels", "--fraction", "0.1", unit, result).stdout).group(1)
+    again = validate("verify", "--no-pixels", "--fraction", "0.01", "--seed", seed.group(1), unit,
+                     result)
+    tap.ok(again.stdout == run.stdout and again.returncode == 4, "a rejection can be repeated",
+           again.stdout)
+    seeds = {re.search("--seed ([0-9]+)", validate("verify", "--no-pixels", "--fraction", "0.1",
+                                                   unit, result).stdout).group(1)
              for _ in range(8)}
     tap.ok(len(seeds) == 8, "every run chooses by another seed", seeds)
     chosen = {i for i in range(n) for seed in range(1) if chosen_item(honest, unit, result, i)}
@@ -438,7 +515,8 @@ def cheaters():
 def chosen_item(honest, unit, result, i):
     """Whether some seed of 120 chooses item i as the only one: (19/20)^120 is 0.002."""
     forge_items(honest, result, [i])
-    return any(validate("verify", "--no-pixels", "--fraction", "0.05", "--seed", str(seed), unit, result).returncode == 4
+    return any(validate("verify", "--no-pixels", "--fraction", "0.05", "--seed", str(seed), unit,
+                        result).returncode == 4
                for seed in range(1000, 1120))
 
 
@@ -449,12 +527,15 @@ def bounds(unit, result):
     expect("more rows than may be", 2, validate("check", "--max-memory", "4", *many), "^$",
            "62500 rows, of [0-9]+ that there can be, or that --max-memory lets pass")
     expect("rows in enough", 0, validate("check", "--max-memory", "8", *many), "valid\n$", "^$")
-    expect("verify in no time: try later", 3, validate("verify", "--fraction", "1", "--max-seconds", "0.001", unit, result),
+    expect("verify in no time: try later", 3,
+           validate("verify", "--fraction", "1", "--max-seconds", "0.001", unit, result),
            "", "the time for it is over")
-    expect("verify in no memory: try later", 3, validate("verify", "--fraction", "1", "--max-memory", "2", unit, result),
+    expect("verify in no memory: try later", 3,
+           validate("verify", "--fraction", "1", "--max-memory", "2", unit, result),
            "", "needs [0-9]+ MiB of memory, more than it may take")
     expect("verify in time and memory, with threads", 0,
-           validate("verify", "--fraction", "1", "--max-memory", "1000", "--max-seconds", "60", "--threads", "2", unit,
+           validate("verify", "--fraction", "1", "--max-memory", "1000", "--max-seconds", "60",
+                    "--threads", "2", unit,
                     result), "valid\n$")
 
 
@@ -469,8 +550,10 @@ def hcc(n):
             {"name": "statistic", "values": ["mean", "range", "sd", "min", "max"]}]
     r.json = {"items": ["drop_%03d" % i for i in range(n)], "analysis": "glcm", "version": 3,
               "arrays": [{"array": "feature_names", "role": "titles", "table": "features"},
-                         {"array": "features", "role": "value", "table": "features", "title": "glcm", "axes": axes}]}
-    names = ["glcm_L%d_d%02d_%s_%s" % (levels, d, f, s) for levels in axes[0]["values"] for d in axes[1]["values"]
+                         {"array": "features", "role": "value", "table": "features",
+                          "title": "glcm", "axes": axes}]}
+    names = ["glcm_L%d_d%02d_%s_%s" % (levels, d, f, s) for levels in axes[0]["values"]
+             for d in axes[1]["values"]
              for f in axes[2]["values"] for s in axes[3]["values"]]
     r.arrays = {"feature_names": np.array(names, "U48"), "item_names": np.array(r.json["items"]),
                 "features": np.random.default_rng(5).random((n, len(names)))}
@@ -488,13 +571,16 @@ def speed():
         run = validate("compare", path("a.npz"), path("b.npz"))
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
         times.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
-    tap.ok(run.returncode == 0 and min(times) < 0.1, "two results of 100 items of hcc: compared in %.0f ms"
+    tap.ok(run.returncode == 0 and min(times) < 0.1,
+           "two results of 100 items of hcc: compared in %.0f ms"
            % (1000 * min(times)), run.stdout + run.stderr)
     r.arrays["features"][7, 1234] += 1e-12
     with open(path("b.npz"), "wb") as f:
         f.write(r.bytes())
-    expect("a difference is named by array, item and feature", 4, validate("compare", path("a.npz"), path("b.npz")),
-           r"^features\[drop_007, %s\]: \S+ and \S+\nno match: " % r.arrays["feature_names"][1234], "^$")
+    expect("a difference is named by array, item and feature", 4,
+           validate("compare", path("a.npz"), path("b.npz")),
+           r"^features\[drop_007, %s\]: \S+ and \S+\nno match: " % r.arrays["feature_names"][1234],
+           "^$")
     r.arrays["features"] += 1
     with open(path("b.npz"), "wb") as f:
         f.write(r.bytes())

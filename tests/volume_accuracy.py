@@ -18,9 +18,11 @@ FOLDER = tap.scratch()
 def cells(stack, smooth, h, **more):
     """texcell's labels."""
     unit, result = os.path.join(FOLDER, "u.zip"), os.path.join(FOLDER, "r.npz")
-    parameters = dict({"method": "watershed", "smooth": smooth, "h": h, "fill": True, "labels": True}, **more)
+    parameters = dict({"method": "watershed", "smooth": smooth, "h": h, "fill": True,
+                       "labels": True}, **more)
     workunit.write(unit, "volume", parameters, [item("s", list(stack))])
-    run = tap.run([tap.TEXCELL, "run", unit, "-o", result, "--device", "cpu", "--threads", "1", "--quiet"])
+    run = tap.run([tap.TEXCELL, "run", unit, "-o", result, "--device", "cpu", "--threads", "1",
+                   "--quiet"])
     if run.returncode != 0:
         tap.bail(run.stderr)
     with np.load(result) as r:
@@ -31,7 +33,8 @@ def score(labels, truth):
     """(found, cells here, F1)"""
     n, wanted = len(np.unique(labels[labels > 0])), len(np.unique(truth[truth > 0]))
     here, there = np.bincount(labels.ravel()), np.bincount(truth.ravel())
-    pairs, shared = np.unique(labels.ravel().astype(np.int64) << 32 | truth.ravel(), return_counts=True)
+    pairs, shared = np.unique(labels.ravel().astype(np.int64) << 32 | truth.ravel(),
+                              return_counts=True)
     a, b = pairs >> 32, pairs & 0xffffffff
     found = int(((a > 0) & (b > 0) & (2 * shared > here[a] + there[b] - shared)).sum())
     return found, n, 2 * found / (n + wanted)
@@ -49,7 +52,8 @@ def stack_and_truth():
         tap.skip("accuracy", "the stack is not here")
         tap.done()
         raise SystemExit
-    raw, truth = (tifffile.imread(os.path.join(folder, "membrane_%s.tif" % n)) for n in ("raw", "label"))
+    raw, truth = (tifffile.imread(os.path.join(folder, "membrane_%s.tif" % n))
+                  for n in ("raw", "label"))
     return raw, truth.astype(np.int64)
 
 

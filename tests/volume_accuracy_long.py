@@ -23,7 +23,8 @@ def grid(raw, truth):
         labels = peer(raw, smooth, h)
         took = time.process_time() - start
         own, other = score(cells(raw, smooth, h), truth), score(labels, truth)
-        tap.note("smooth %-4g h %-4g texcell %d of %d, F1 %.3f; scikit-image %d of %d, F1 %.3f, in %.0f s" %
+        tap.note("smooth %-4g h %-4g texcell %d of %d, F1 %.3f; scikit-image %d of %d, F1 "
+                 "%.3f, in %.0f s" %
                  ((smooth, h) + own + other + (took,)))
         f1.append((own[2], other[2]))
     mean = np.mean(f1, axis=0)
@@ -35,13 +36,16 @@ def halves(raw, truth):
     middle = len(raw) // 2
     parts = [slice(0, middle), slice(middle, None)]
     settings = list(itertools.product((1.5, 2, 2.5), (0.5, 0.7, 1), (1, 1000)))
-    scores = [[score(cells(raw[p], s, h, min_voxels=m), truth[p])[2] for s, h, m in settings] for p in parts]
+    scores = [[score(cells(raw[p], s, h, min_voxels=m), truth[p])[2] for s, h, m in settings]
+              for p in parts]
     chosen = [settings[int(np.argmax(s))] for s in scores]
     unseen = [scores[1 - k][settings.index(c)] for k, c in enumerate(chosen)]
     for k, c in enumerate(chosen):
         s, h, m = c
-        show("smooth %g, h %g, min_voxels %d, of half %d" % (s, h, m, k), score(cells(raw[parts[1 - k]], s, h, min_voxels=m),
-                                                                               truth[parts[1 - k]]))
+        show("smooth %g, h %g, min_voxels %d, of half %d" % (s, h, m, k),
+             score(cells(raw[parts[1 - k]], s, h, min_voxels=m),
+                                                                                    truth[parts[
+                                                                                        1 - k]]))
     tap.ok(min(unseen) > 0.4, "F1 on the half that was not looked at: %.3f, %.3f" % tuple(unseen))
 
 

@@ -64,10 +64,13 @@ def shapes():
     yield "sphere", shell((30, 34, 70), (15, 17, 40), 11, 1.8)
     yield "ellipsoid", shell((30, 40, 60), (15, 20, 30), 1, 0.3, (9, 14, 22))
     yield "torus", torus((21, 70, 70), 22, 6)
-    yield "nested", np.logical_or.reduce([shell((41, 41, 41), (20, 20, 20), r, 1.8) for r in (3, 7, 12, 17)])
-    yield "touching", np.logical_or.reduce([shell((24, 26, 66), (12, 13, 12 + 18 * k), 9, 1.8) for k in range(3)])
-    yield "cut by the border", np.logical_or.reduce([shell((24, 26, 66), (2 + 20 * (k % 2), 13, 5 + 18 * k), 9, 1.8)
-                                                    for k in range(4)])
+    yield ("nested", np.logical_or.reduce([shell((41, 41, 41), (20, 20, 20), r, 1.8)
+                                           for r in (3, 7, 12, 17)]))
+    yield ("touching", np.logical_or.reduce([shell((24, 26, 66), (12, 13, 12 + 18 * k), 9, 1.8)
+                                             for k in range(3)]))
+    yield "cut by the border", np.logical_or.reduce(
+        [shell((24, 26, 66), (2 + 20 * (k % 2), 13, 5 + 18 * k), 9, 1.8)
+                                                        for k in range(4)])
     yield "diagonal walls", diagonal_box(33)
     walls = spiral(45)
     yield "spiral", np.stack([np.ones_like(walls)] + [walls] * 9 + [np.ones_like(walls)])
@@ -75,7 +78,8 @@ def shapes():
     closed = np.ones((5, 45, 45), bool)
     closed[1:4] = walls
     closed[2, 0, 0] = True
-    yield "spiral, closed outside", closed | np.pad(np.zeros((5, 43, 43), bool), ((0, 0), (1, 1), (1, 1)),
+    yield "spiral, closed outside", closed | np.pad(np.zeros((5, 43, 43), bool),
+                                                    ((0, 0), (1, 1), (1, 1)),
                                                     constant_values=True)
     yield "tube", shell((1, 40, 40), (0, 20, 20), 15, 1.5).repeat(12, 0)
     z, y, x = np.indices((17, 33, 65))
@@ -86,16 +90,20 @@ def shapes():
     yield "all membrane", np.ones((9, 8, 33), bool)
     yield "no membrane", np.zeros((9, 17, 40), bool)
     yield "full blocks", np.pad(np.zeros((40, 40, 160), bool), 4, constant_values=True)
-    for k, shape in enumerate(((1, 1, 1), (1, 1, 70), (1, 70, 1), (70, 1, 1), (3, 3, 3), (8, 8, 32), (9, 9, 33))):
+    for k, shape in enumerate(((1, 1, 1), (1, 1, 70), (1, 70, 1), (70, 1, 1), (3, 3, 3), (8, 8, 32),
+                               (9, 9, 33))):
         yield "random %s" % (shape,), np.random.default_rng(k).random(shape) < 0.4
 
 
 def made_to_be_hard():
     items = [stack_item("s%02d" % k, m) for k, (_, m) in enumerate(shapes())]
     for mode in MODES:
-        check("shapes, %s" % mode, {"membrane": 128, "mode": mode, "labels": True}, items, 2, DEVICE)
-        mirrored = [item(it["name"], [s[::-1, ::-1] for s in it["slices"][::-1]], stack=True) for it in items]
-        check("shapes mirrored, %s" % mode, {"membrane": 128, "mode": mode, "labels": True}, mirrored, 3, DEVICE)
+        check("shapes, %s" % mode, {"membrane": 128, "mode": mode, "labels": True}, items, 2,
+              DEVICE)
+        mirrored = [item(it["name"], [s[::-1, ::-1] for s in it["slices"][::-1]], stack=True)
+                    for it in items]
+        check("shapes mirrored, %s" % mode, {"membrane": 128, "mode": mode, "labels": True},
+              mirrored, 3, DEVICE)
 
 
 def known_volumes():
@@ -104,10 +112,13 @@ def known_volumes():
     d = np.sqrt(sum((g - c) ** 2 for g, c in zip(np.indices(shape), centre)))
     inside = int((d < r).sum())
     for spacing in (None, [0.29, 0.065, 0.065]):
-        got = run({"membrane": 128}, [stack_item("ball", shell(shape, centre, r, 1.8), spacing)], 2, DEVICE)
+        got = run({"membrane": 128}, [stack_item("ball", shell(shape, centre, r, 1.8), spacing)], 2,
+                  DEVICE)
         unit = 1.0 if spacing is None else spacing[0] * spacing[1] * spacing[2]
-        good = not isinstance(got, str) and got["inside_voxels"][0] == inside and got["cells"][0] == 1
-        tap.ok(good and got["volume"][0] == inside * unit and abs(inside - 4 / 3 * np.pi * r ** 3) < 0.03 * inside,
+        good = not isinstance(got,
+                              str) and got["inside_voxels"][0] == inside and got["cells"][0] == 1
+        tap.ok(good and got["volume"][0] == inside * unit and abs(inside - 4 / 3 * np.pi * r ** 3) <
+               0.03 * inside,
                "a shell of radius 40 holds its %d voxels, spacing %s" % (inside, spacing), got)
     for name, axes in (("ellipsoid", (12, 20, 31)), ("flat ellipsoid", (5, 40, 40))):
         shape = tuple(2 * a + 9 for a in axes)
@@ -123,10 +134,12 @@ def bands():
     rng = np.random.default_rng(11)
     foam = np.abs(ndimage.gaussian_filter(rng.random((40, 170, 400)), 5) - 0.5) < 0.004
     items = [stack_item("foam", foam), stack_item("noise", rng.random((30, 300, 301)) < 0.45),
-             stack_item("long", rng.random((70, 3, 20000)) < 0.3), stack_item("thin", rng.random((900, 1200, 2)) < 0.4),
+             stack_item("long", rng.random((70, 3, 20000)) < 0.3),
+             stack_item("thin", rng.random((900, 1200, 2)) < 0.4),
              stack_item("shells", np.tile(shell((32, 32, 32), (16, 16, 16), 12, 1.8), (2, 6, 12)))]
     for mode in MODES:
-        check("several bands, %s" % mode, {"membrane": 128, "mode": mode, "labels": True}, items, 3, DEVICE)
+        check("several bands, %s" % mode, {"membrane": 128, "mode": mode, "labels": True}, items, 3,
+              DEVICE)
 
 
 def random_stacks(n):
@@ -137,7 +150,8 @@ def random_stacks(n):
         noise = rng.random(shape)
         if k % 3 == 2:
             noise = ndimage.uniform_filter(noise, 3)
-        items.append(stack_item("r%03d" % k, noise < np.quantile(noise, 0.1 + 0.85 * k / (n - 1)), deep=k % 4 == 1))
+        items.append(stack_item("r%03d" % k, noise < np.quantile(noise, 0.1 + 0.85 * k / (n - 1)),
+                                deep=k % 4 == 1))
     for mode in MODES:
         for deep, threshold in ((False, 128), (True, 128 * 257)):
             some = [it for it in items if (it["slices"][0].dtype == np.uint16) == deep]
@@ -151,16 +165,20 @@ def parameters():
     cells[:, 20:40, 30:60] |= rng.random((20, 20, 30)) < 0.7
     items = [stack_item("a", cells, [0.5, 0.25, 0.125]), stack_item("b", cells[::-1, :, ::-1])]
     for mode in MODES:
-        for extra in ({"min_voxels": 5}, {"max_voxels": 4}, {"min_voxels": 2, "max_voxels": 60}, {"exclude_border": True},
+        for extra in ({"min_voxels": 5}, {"max_voxels": 4}, {"min_voxels": 2, "max_voxels": 60},
+                      {"exclude_border": True},
                       {"min_voxels": 10 ** 9}):
-            check("filter %s, %s" % (extra, mode), dict(extra, membrane=128, mode=mode, labels=True), items, 2, DEVICE)
+            check("filter %s, %s" % (extra, mode),
+                  dict(extra, membrane=128, mode=mode, labels=True), items, 2, DEVICE)
     stack = rng.integers(0, 256, (5, 40, 41)).astype(np.uint8)
     for threshold in (0, 1, 128, 255):
-        check("8 bits, membrane %d" % threshold, {"membrane": threshold, "mode": "slices", "labels": True},
+        check("8 bits, membrane %d" % threshold,
+              {"membrane": threshold, "mode": "slices", "labels": True},
               [item("n", list(stack))], 1, DEVICE)
     deep = rng.integers(0, 65536, (5, 40, 41)).astype(np.uint16)
     for threshold in (0, 1, 40000, 65535):
-        check("16 bits, membrane %d" % threshold, {"membrane": threshold, "mode": "slices"}, [item("n", list(deep))], 1,
+        check("16 bits, membrane %d" % threshold, {"membrane": threshold, "mode": "slices"},
+              [item("n", list(deep))], 1,
               DEVICE)
 
 
@@ -173,18 +191,23 @@ def repairs():
     items.append(stack_item("edge", np.pad(np.zeros((3, 70, 68), bool), 1, constant_values=True)))
     for mode, sigma, threshold in itertools.product(MODES, (0.3, 1.5, 2.2), (40, 97)):
         check("repair with sigma %g, threshold %d, %s" % (sigma, threshold, mode),
-              {"membrane": 128, "mode": mode, "repair": {"sigma": sigma, "threshold": threshold}, "labels": True},
+              {"membrane": 128, "mode": mode, "repair": {"sigma": sigma, "threshold": threshold},
+               "labels": True},
               items, 2, DEVICE)
-    check("repair and filter", {"membrane": 128 * 257, "repair": {"sigma": 1.2, "threshold": 60}, "min_voxels": 9,
-                                "labels": True}, [stack_item("d", m & (rng.random(m.shape) > 0.1), deep=True)], 2, DEVICE)
+    check("repair and filter", {"membrane": 128 * 257, "repair": {"sigma": 1.2, "threshold": 60},
+                                "min_voxels": 9,
+                                "labels": True},
+          [stack_item("d", m & (rng.random(m.shape) > 0.1), deep=True)], 2, DEVICE)
 
 
 def gaps():
     """Slits and holes up to the stated size are closed, and the bias that is reported is that
     which the wall has grown by."""
     repair = {"sigma": 1.5, "threshold": 64}
-    stated = run({"membrane": 128, "repair": repair}, [stack_item("x", np.zeros((3, 3, 3)))], 1, DEVICE)["repair_gap"]
-    tap.ok(stated.shape == (8,) and (np.diff(stated) >= 0).all() and stated[2] >= 2, "gaps that are closed: %s" % stated)
+    stated = run({"membrane": 128, "repair": repair}, [stack_item("x", np.zeros((3, 3, 3)))], 1,
+                 DEVICE)["repair_gap"]
+    tap.ok(stated.shape == (8,) and (np.diff(stated) >= 0).all() and stated[2] >= 2,
+           "gaps that are closed: %s" % stated)
     open_by = []
     for wall, gap in enumerate(stated, 1):
         for width in range(1, int(gap) + 1):
@@ -192,8 +215,9 @@ def gaps():
                 box = np.zeros((24 + 2 * wall,) * 3, bool)
                 box[4:-4, 4:-4, 4:-4] = True
                 box[4 + wall:-4 - wall, 4 + wall:-4 - wall, 4 + wall:-4 - wall] = False
-                box[:12, 10:10 + width] = False        # through one side, as long as the box is wide
-                got = run({"membrane": 128, "repair": repair}, [stack_item("x", np.transpose(box, axes))], 1, DEVICE)
+                box[:12, 10:10 + width] = False  # through one side, as long as the box is wide
+                got = run({"membrane": 128, "repair": repair},
+                          [stack_item("x", np.transpose(box, axes))], 1, DEVICE)
                 if got["cells"][0] != 1:
                     open_by.append((wall, width, axes))
     tap.ok(not open_by, "every slit up to the stated width is closed", open_by)
@@ -216,7 +240,8 @@ def gaps():
             true = int((np.sqrt((from_centre ** 2).sum(axis=0)) < 22).sum())
             ratios.append(got["repair_bias_voxels"][0] / max(true - got["inside_voxels"][0], 1))
         tap.ok(closed == 8, "holes %d voxels wide in shells of %d are closed" % (gap, wall), closed)
-        tap.ok(all(0.85 < r < 1.15 for r in ratios), "the reported bias is that of the volume, within 15%", ratios)
+        tap.ok(all(0.85 < r < 1.15 for r in ratios),
+               "the reported bias is that of the volume, within 15%", ratios)
 
 
 def real_stacks():
@@ -229,7 +254,8 @@ def real_stacks():
         stack = tifffile.imread(os.path.join(folder_, name + ".tif"))
         levels = levels or [int(q) for q in np.quantile(stack, (0.3, 0.6, 0.9))]
         for mode, level in itertools.product(MODES, levels):
-            check("%s at %d, %s" % (name, level, mode), {"membrane": level, "mode": mode, "labels": True},
+            check("%s at %d, %s" % (name, level, mode),
+                  {"membrane": level, "mode": mode, "labels": True},
                   [item("s", list(stack))], 2, DEVICE)
 
 
@@ -239,15 +265,18 @@ def tools():
     from skimage import io
     at = os.path.join(folder(), "tools")
     os.makedirs(os.path.join(at, "walls"))
-    stack = grey(shell((24, 30, 50), (12, 14, 16), 9, 1.8) | shell((24, 30, 50), (12, 15, 36), 8, 1.8))
+    stack = grey(shell((24, 30, 50), (12, 14, 16), 9, 1.8) | shell((24, 30, 50), (12, 15, 36), 8,
+                                                                   1.8))
     tifffile.imwrite(os.path.join(at, "walls.tif"), stack)
     for z, s in enumerate(stack):
         io.imsave(os.path.join(at, "walls", "slice%d.png" % z), s, check_contrast=False)
     tables = []
     for source in ("walls.tif", "walls"):
         unit, result, out = (os.path.join(at, source + e) for e in (".zip", ".npz", ".out"))
-        for argv in ([tap.TEXCELL_WU, "pack", "--analysis", "volume", "--param", "membrane=128", "--param", "labels=true",
-                      "--spacing", "0.5,0.25,0.25", "--stack", "-o", unit, os.path.join(at, source)],
+        for argv in ([tap.TEXCELL_WU, "pack", "--analysis", "volume", "--param", "membrane=128",
+                      "--param", "labels=true",
+                      "--spacing", "0.5,0.25,0.25", "--stack", "-o", unit,
+                      os.path.join(at, source)],
                      [tap.TEXCELL, "run", unit, "-o", result, "--device", "cpu", "--quiet"],
                      [tap.TEXCELL_VALIDATE, "check", unit, result],
                      [tap.TEXCELL_WU, "export", result, "--images", unit, "-o", out]):
@@ -262,10 +291,12 @@ def tools():
         colour = (picture.max(axis=2) != picture.min(axis=2)).sum()
         columns = int(np.ceil(np.sqrt(len(labels))))
         scale = -(-300 // (columns * max(labels.shape[1:])))
-        tap.ok(labels.max() == 2 and colour == (labels > 0).sum() * scale ** 2 and len(tables[-1].splitlines()) == 3,
+        tap.ok(labels.max() == 2 and colour == (labels > 0).sum() * scale ** 2 and
+               len(tables[-1].splitlines()) == 3,
                "%s: packed, run, valid, exported, two cells in colour" % source,
                "%d coloured, %d inside\n%s" % (colour, (labels > 0).sum(), tables[-1]))
-    tap.ok(tables[0].replace("walls.tif", "walls") == tables[1], "a folder of slices is the same stack as a TIFF of several pages", tables)
+    tap.ok(tables[0].replace("walls.tif", "walls") == tables[1],
+           "a folder of slices is the same stack as a TIFF of several pages", tables)
 
 
 def refusals():
@@ -286,15 +317,20 @@ def refusals():
         refused("membrane %r" % (value,), {"membrane": value}, one, ["parameters.membrane"])
     for value in ("2d", 3, None):
         refused("mode %r" % (value,), {"membrane": 3, "mode": value}, one, ["parameters.mode"])
-    for value, word in (({"sigma": 0}, "repair.sigma"), ({"sigma": 9}, "repair.sigma"), ({"threshold": 0}, "repair.threshold"),
-                        ({"threshold": 256}, "repair.threshold"), ({"size": 2}, "unknown key"), (3, "repair")):
+    for value, word in (({"sigma": 0}, "repair.sigma"), ({"sigma": 9}, "repair.sigma"),
+                        ({"threshold": 0}, "repair.threshold"),
+                        ({"threshold": 256}, "repair.threshold"), ({"size": 2}, "unknown key"),
+                        (3, "repair")):
         refused("repair %r" % (value,), {"membrane": 3, "repair": value}, one, [word])
     refused("min_voxels 0", {"membrane": 3, "min_voxels": 0}, one, ["parameters.min_voxels"])
-    refused("max_voxels below min_voxels", {"membrane": 3, "min_voxels": 9, "max_voxels": 8}, one, ["max_voxels", "min_voxels"])
+    refused("max_voxels below min_voxels", {"membrane": 3, "min_voxels": 9, "max_voxels": 8}, one,
+            ["max_voxels", "min_voxels"])
     refused("labels as a number", {"membrane": 3, "labels": 1}, one, ["parameters.labels"])
     refused("a picture", {"membrane": 3}, [item("s", stack[:1])], ["item \"s\"", "picture"])
-    refused("a mask", {"membrane": 3}, [item("m", stack, [s > 3 for s in stack])], ["item \"m\"", "mask"])
-    refused("slices of two sizes", {"membrane": 3}, [item("m", [stack[0], stack[1][:-1]])], ["bad.zip"])
+    refused("a mask", {"membrane": 3}, [item("m", stack, [s > 3 for s in stack])],
+            ["item \"m\"", "mask"])
+    refused("slices of two sizes", {"membrane": 3}, [item("m", [stack[0], stack[1][:-1]])],
+            ["bad.zip"])
 
 
 made_to_be_hard()

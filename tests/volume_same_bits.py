@@ -38,10 +38,12 @@ def stacks():
     return [item("foam", list(foam((45, 90, 131), 1))), item("balls", list(balls(32, (2, 3, 4)))),
             item("noise", list(grey(rng.random((20, 70, 65)) < 0.5))),
             item("sparse", list(grey(rng.random((33, 70, 65)) < 0.1))),
-            item("walls", list(grey(np.pad(np.zeros((30, 46, 94), bool), 1, constant_values=True)))),
+            item("walls",
+                 list(grey(np.pad(np.zeros((30, 46, 94), bool), 1, constant_values=True)))),
             item("row", list(grey(rng.random((1, 1, 65)) < 0.5)), stack=True),
             item("column", list(grey(rng.random((40, 1, 1)) < 0.5))),
-            item("none", list(grey(np.zeros((9, 33, 40), bool)))), item("all", list(grey(np.ones((9, 33, 40), bool))))]
+            item("none", list(grey(np.zeros((9, 33, 40), bool)))),
+            item("all", list(grey(np.ones((9, 33, 40), bool))))]
 
 
 def deep():
@@ -51,20 +53,27 @@ def deep():
 JOBS = {
     "3d": ({"membrane": 128, "labels": True}, stacks),
     "slices": ({"membrane": 128, "mode": "slices", "labels": True}, stacks),
-    "filtered": ({"membrane": 128, "mode": "slices", "min_voxels": 7, "exclude_border": True, "labels": True}, stacks),
-    "repaired": ({"membrane": 128, "repair": {"sigma": 1.2, "threshold": 90}, "max_voxels": 9000, "labels": True}, stacks),
-    "repaired slices": ({"membrane": 128, "mode": "slices", "repair": {"sigma": 1, "threshold": 120}, "labels": True},
+    "filtered": ({"membrane": 128, "mode": "slices", "min_voxels": 7, "exclude_border": True,
+                  "labels": True}, stacks),
+    "repaired": ({"membrane": 128, "repair": {"sigma": 1.2, "threshold": 90}, "max_voxels": 9000,
+                  "labels": True}, stacks),
+    "repaired slices": ({"membrane": 128, "mode": "slices",
+                         "repair": {"sigma": 1, "threshold": 120}, "labels": True},
                         stacks),
-    "watershed": ({"method": "watershed", "smooth": 0.5, "h": 6.5, "min_voxels": 3, "labels": True}, stacks),
-    "watershed slices": ({"method": "watershed", "mode": "slices", "connectivity": 26, "h": 20, "fill": True, "labels": True},
+    "watershed": ({"method": "watershed", "smooth": 0.5, "h": 6.5, "min_voxels": 3, "labels": True},
+                  stacks),
+    "watershed slices": ({"method": "watershed", "mode": "slices", "connectivity": 26, "h": 20,
+                          "fill": True, "labels": True},
                          lambda: stacks()[2:]),
     "watershed, 16 bits": ({"method": "watershed", "smooth": 1, "h": 300, "labels": True}, deep),
     "16 bits": ({"membrane": 128 * 257, "min_voxels": 3, "labels": True}, deep),
     # Without labels a device that the stack fits makes the table.
     "table": ({"membrane": 128}, stacks),
-    "table of what is kept": ({"membrane": 128, "mode": "slices", "min_voxels": 7, "max_voxels": 900,
+    "table of what is kept": ({"membrane": 128, "mode": "slices", "min_voxels": 7,
+                               "max_voxels": 900,
                                "exclude_border": True}, stacks),
-    "table of a watershed": ({"method": "watershed", "smooth": 0.5, "h": 6.5, "exclude_border": True}, stacks),
+    "table of a watershed": ({"method": "watershed", "smooth": 0.5, "h": 6.5,
+                              "exclude_border": True}, stacks),
     "table, 16 bits": ({"membrane": "otsu", "smooth": 1}, deep),
 }
 
@@ -74,7 +83,8 @@ def crossing(device):
     results when the program is stopped again and again."""
     program = os.path.join(tap.BUILD, "tests", "unit", "state_of")
     big = foam((96, 220, 220), 8)
-    parameters = {"membrane": 128, "repair": {"sigma": 1.5, "threshold": 100}, "min_voxels": 4, "labels": True}
+    parameters = {"membrane": 128, "repair": {"sigma": 1.5, "threshold": 100}, "min_voxels": 4,
+                  "labels": True}
     unit = workunit.write(os.path.join(FOLDER, "big.zip"), "volume", parameters,
                           [item("a", list(big)), item("b", list(big[::-1]))])
     devices = "cpu,opencl" if device else "cpu"
@@ -84,7 +94,8 @@ def crossing(device):
         run = tap.run([program, unit, "0", where, "2", out] + steps)
         with open(out, "rb") as f:
             states.append(f.read() if run.returncode == 0 else run.stderr)
-    tap.ok(states[0] == states[1] and len(states[0]) > big.size * 4, "the state is the same on %s" % devices)
+    tap.ok(states[0] == states[1] and len(states[0]) > big.size * 4,
+           "the state is the same on %s" % devices)
     same_bits.crossing(FOLDER, unit, device, 0.25, 0.15)
 
 
@@ -94,13 +105,17 @@ def oracle(device):
     for name, (parameters, items) in JOBS.items():
         if parameters.get("method") == "watershed":
             continue                       # volume_watershed.py has it
-        small = [it for it in items() if it["name"] not in ("noise", "foam")] if "repair" in parameters else items()
-        volume_check.check("the oracle agrees with the device: " + name, parameters, small, 2, "opencl")
+        small = [it for it in items()
+                 if it["name"] not in ("noise", "foam")] if "repair" in parameters else items()
+        volume_check.check("the oracle agrees with the device: " + name, parameters, small, 2,
+                           "opencl")
 
 
 device = same_bits.has_device()
 # The foam has 530,000 voxels: two slabs, many, slabs of fewer slices than a tile.
-same_bits.everywhere(FOLDER, "volume", ((name, parameters, items()) for name, (parameters, items) in JOBS.items()), device,
+same_bits.everywhere(FOLDER, "volume",
+                     ((name, parameters, items()) for name, (parameters, items) in JOBS.items()),
+                     device,
                      (None, 2000000, 700000, 200000))
 oracle(device)
 crossing(device)

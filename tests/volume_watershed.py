@@ -40,15 +40,19 @@ def stacks(rng, n):
 
 def all_stacks(n):
     rng = np.random.default_rng(17)
-    items = [item("s%02d" % k, list(s), stack=True, spacing=[0.5, 0.25, 0.25]) for k, s in enumerate(stacks(rng, n))]
+    items = [item("s%02d" % k, list(s), stack=True, spacing=[0.5, 0.25, 0.25])
+             for k, s in enumerate(stacks(rng, n))]
     deep = [item("d%02d" % k, list((s * np.uint16(257)) ^ np.uint16(k % 2)), stack=True)
             for k, s in enumerate(stacks(rng, 6))]
     for mode, connectivity in (("3d", 6), ("3d", 26), ("slices", 6), ("slices", 26)):
         base = {"method": "watershed", "mode": mode, "connectivity": connectivity, "labels": True}
-        check("%d stacks, %s, %d neighbours" % (len(items), mode, connectivity), dict(base, h=20.5, fill=True), items, 3,
+        check("%d stacks, %s, %d neighbours" % (len(items), mode, connectivity),
+              dict(base, h=20.5, fill=True), items, 3,
               DEVICE)
-        check("smoothed, %s, %d neighbours" % (mode, connectivity), dict(base, smooth=1.2, h=1.5), items[::4], 2, DEVICE)
-        check("16 bits, %s, %d neighbours" % (mode, connectivity), dict(base, smooth=0.7, h=300, fill=True), deep, 2,
+        check("smoothed, %s, %d neighbours" % (mode, connectivity), dict(base, smooth=1.2, h=1.5),
+              items[::4], 2, DEVICE)
+        check("16 bits, %s, %d neighbours" % (mode, connectivity),
+              dict(base, smooth=0.7, h=300, fill=True), deep, 2,
               DEVICE)
     base = {"method": "watershed", "labels": True}
     for more in ({"h": 0, "fill": True}, {"h": 65535}, {"membrane": 100, "min_voxels": 9},
@@ -60,17 +64,22 @@ def thresholds():
     """smooth and Otsu's threshold for the other method."""
     rng = np.random.default_rng(3)
     foam = np.abs(ndimage.gaussian_filter(rng.random((14, 40, 50)), 3) - 0.5) < 0.012
-    stack = np.where(foam, 180, 60).astype(np.uint8) + (rng.random(foam.shape) * 50).astype(np.uint8)
+    stack = np.where(foam, 180,
+                     60).astype(np.uint8) + (rng.random(foam.shape) * 50).astype(np.uint8)
     items = [item("a", list(stack), stack=True), item("b", list(stack[::-1]), stack=True)]
     for mode in ("3d", "slices"):
-        for more in ({}, {"membrane": 130, "smooth": 0.8}, {"smooth": 1.5}, {"repair": {"sigma": 1, "threshold": 80}}):
-            check("threshold, %s, %s" % (mode, more), dict(more, mode=mode, labels=True), items, 2, DEVICE)
+        for more in ({}, {"membrane": 130, "smooth": 0.8}, {"smooth": 1.5},
+                     {"repair": {"sigma": 1, "threshold": 80}}):
+            check("threshold, %s, %s" % (mode, more), dict(more, mode=mode, labels=True), items, 2,
+                  DEVICE)
 
 
 def high():
     """Blurred in narrow parts."""
-    stack = np.round(np.random.default_rng(4).random((4100, 1, 70)) * 3).astype(np.uint8) * np.uint8(60)
-    check("a high stack", {"membrane": 90, "smooth": 2, "labels": True}, [item("h", list(stack))], 2, DEVICE)
+    stack = np.round(np.random.default_rng(4).random((4100, 1, 70)) * 3).astype(
+        np.uint8) * np.uint8(60)
+    check("a high stack", {"membrane": 90, "smooth": 2, "labels": True}, [item("h", list(stack))],
+          2, DEVICE)
 
 
 def one_by_one():
@@ -80,20 +89,26 @@ def one_by_one():
     k = np.arange(700)
     stack[0, 1, 1:1400:2] = 59000 - 10 * k
     stack[0, 1, 2:1401:2] = 59100 + k
-    check("maxima that are joined one by one", {"method": "watershed", "h": 5000, "fill": True, "labels": True},
+    check("maxima that are joined one by one",
+          {"method": "watershed", "h": 5000, "fill": True, "labels": True},
           [item("c", list(stack), stack=True)], 2, DEVICE)
 
 
 def refusals():
     stack = [np.arange(64, dtype=np.uint8).reshape(8, 8)] * 2
     for name, parameters, words in (
-            ("a repair", {"method": "watershed", "repair": {}}, "parameters.repair: is for method threshold"),
-            ("a repair of what is smoothed", {"repair": {}, "smooth": 1}, "parameters.repair: does not go with smooth"),
-            ("fill without a watershed", {"fill": True}, "parameters.fill: is for method watershed"),
-            ("connectivity without one", {"connectivity": 26}, "parameters.connectivity: is for method watershed"),
+            ("a repair", {"method": "watershed", "repair": {}},
+             "parameters.repair: is for method threshold"),
+            ("a repair of what is smoothed", {"repair": {}, "smooth": 1},
+             "parameters.repair: does not go with smooth"),
+            ("fill without a watershed", {"fill": True},
+             "parameters.fill: is for method watershed"),
+            ("connectivity without one", {"connectivity": 26},
+             "parameters.connectivity: is for method watershed"),
             ("a sigma too small", {"smooth": 0.2}, "parameters.smooth: must be 0 or at least 0.3"),
             ("another method", {"method": "flood"}, "parameters.method")):
-        unit = workunit.write(os.path.join(folder(), "bad.zip"), "volume", parameters, [item("p", stack)])
+        unit = workunit.write(os.path.join(folder(), "bad.zip"), "volume", parameters,
+                              [item("p", stack)])
         ended = texcell(unit, os.path.join(folder(), "bad.npz"))
         tap.ok(ended.returncode == 2 and words in ended.stderr, "refused: " + name, ended.stderr)
 

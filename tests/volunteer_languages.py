@@ -33,21 +33,26 @@ def kept(kind, text):
     if kind == "example":
         return text
     # Pages in other languages are other ones.
-    links = [x for x in re.findall(r"\]\(([^)]+)\)", text) if not x.startswith(("volunteer.", "messages."))]
+    links = [x for x in re.findall(r"\]\(([^)]+)\)", text)
+             if not x.startswith(("volunteer.", "messages."))]
     return sorted(re.findall(r"`[^`]+`", text)) + links + [re.findall(r"(?m)\|", text)]
 
 
 def compare(name, headings):
     page = parts(name + ".md")
-    tap.ok(sum(k.startswith("#") for k, _ in page) >= headings, "the English page " + name, len(page))
+    tap.ok(sum(k.startswith("#") for k, _ in page) >= headings, "the English page " + name,
+           len(page))
     for language in LANGUAGES:
         this = "%s.%s.md: " % (name, language)
         other = parts(this[:-2])
-        tap.ok([k for k, _ in page] == [k for k, _ in other], this + "every heading, row and paragraph has its counterpart",
-               next(("%s / %s" % (a, b) for a, b in zip(page, other) if a[0] != b[0]), "%d, %d" % (len(page), len(other))))
+        tap.ok([k for k, _ in page] == [k for k, _ in other],
+               this + "every heading, row and paragraph has its counterpart",
+               next(("%s / %s" % (a, b) for a, b in zip(page, other) if a[0] != b[0]),
+                    "%d, %d" % (len(page), len(other))))
         for (kind, text), (_, there) in zip(page, other):
             if kept(kind, text) != kept(kind, there):
-                tap.ok(False, this + "the same messages, options and addresses", text + "\n" + there)
+                tap.ok(False, this + "the same messages, options and addresses",
+                       text + "\n" + there)
             bare = re.sub(r"`[^`]*`|\([^)]*\)|„[^“]*“|« [^»]* »", "", there)
             if kind != "example" and (ENGLISH.search(bare) or (kind == "##" and text == there)):
                 tap.ok(False, this + "nothing is left in English", there)

@@ -53,16 +53,19 @@ def check(name, volume, parameters, spacing=None, stack=None):
             wrong.append("the weights")
         for i in range(rounds):
             if not np.array_equal(planes[2 + 2 * i][0], expected["votes"][i]):
-                wrong.append("the votes of round %d: %d pixels" % (i, (planes[2 + 2 * i][0] != expected["votes"][i]).sum()))
+                wrong.append("the votes of round %d: %d pixels" %
+                             (i, (planes[2 + 2 * i][0] != expected["votes"][i]).sum()))
     tap.ok(not wrong, name + ": votes of all rounds", "\n".join(wrong))
     out = os.path.join(SCRATCH, "out.npz")
     r = tap.run([tap.TEXCELL, "run", wu, "-o", out, "--device", "cpu", "--threads", "2", "--quiet"])
     if not tap.ok(r.returncode == 0, name + ": runs", r.stderr):
         return
     result = np.load(out)
-    same = (np.array_equal(result["point"], expected["points"]) and np.array_equal(result["score"], expected["scores"])
+    same = (np.array_equal(result["point"], expected["points"]) and
+            np.array_equal(result["score"], expected["scores"])
             and result["count"].tolist() == [len(expected["scores"])]
-            and all(result[k].tolist() == [expected[k]] for k in ("radius", "bright") if k in result.files))
+            and all(result[k].tolist() == [expected[k]] for k in ("radius", "bright")
+                    if k in result.files))
     tap.ok(same, name + ": %d points" % len(expected["scores"]),
            "%s\n%s" % (result["point"][:9], expected["points"][:9]))
     r = tap.run([tap.TEXCELL_VALIDATE, "check", wu, out])
@@ -79,33 +82,44 @@ def pictures():
     check("discs, threshold", disc, {"radius": 6, "threshold": 20000, "refine": False})
     noise = np.clip(disc + RNG.normal(0, 12, disc.shape), 0, 255).astype(np.uint8)
     for radius in (3, 6):
-        check("discs in noise, on the foreground, radius %d" % radius, noise, {"radius": radius, "floor": 0, "threshold": 0, "foreground": "otsu"})
-    check("the same without", noise, {"radius": 3, "floor": 0, "threshold": 0, "foreground": "none"})
-    check("what the picture says", disc, {"radius": 11, "own_radius": True, "polarity": "auto", "foreground": "otsu", "classes": 3})
-    check("dark discs of a quarter of the radius", balls((1, 70, 65), 4, 10, 9, np.uint16, True), {"radius": 20, "own_radius": True, "polarity": "auto"})
+        check("discs in noise, on the foreground, radius %d" % radius, noise,
+              {"radius": radius, "floor": 0, "threshold": 0, "foreground": "otsu"})
+    check("the same without", noise,
+          {"radius": 3, "floor": 0, "threshold": 0, "foreground": "none"})
+    check("what the picture says", disc, {"radius": 11, "own_radius": True, "polarity": "auto",
+                                          "foreground": "otsu", "classes": 3})
+    check("dark discs of a quarter of the radius", balls((1, 70, 65), 4, 10, 9, np.uint16, True),
+          {"radius": 20, "own_radius": True, "polarity": "auto"})
     check("dark discs of 16 bits, on the foreground", balls((1, 50, 41), 5, 8, 9, np.uint16, True),
-          {"radius": 3, "polarity": "dark", "threshold": 0, "floor": 0, "refine": False, "foreground": "otsu"})
+          {"radius": 3, "polarity": "dark", "threshold": 0, "floor": 0, "refine": False,
+           "foreground": "otsu"})
     check("dark discs of 16 bits", balls((1, 50, 41), 5, 8, 9, np.uint16, True),
           {"radius": 5.4, "polarity": "dark", "sigma": 1.3})
     grid = np.indices((1, 60, 70))
-    rings = [np.abs(np.hypot(grid[1] - y, grid[2] - x) - r) < 1 for y, x, r in ((22, 40, 12), (44, 16, 6))]
+    rings = [np.abs(np.hypot(grid[1] - y, grid[2] - x) - r) < 1
+             for y, x, r in ((22, 40, 12), (44, 16, 6))]
     check("rings, whose outsides are no cells", (200 * np.any(rings, 0)).astype(np.uint8),
           {"radius": 9, "polarity": "dark", "sigma": 1})
-    check("a radius larger than the picture", balls((1, 30, 23), 6, 3, 6), {"radius": 40, "floor": 1})
+    check("a radius larger than the picture", balls((1, 30, 23), 6, 3, 6),
+          {"radius": 40, "floor": 1})
     check("several bands", balls((1, 150, 40), 4, 20, 5), {"radius": 4, "sigma": 1})
     for shape in ((1, 1, 1), (1, 1, 40), (1, 40, 1), (1, 2, 2)):
         check("a picture of %d x %d" % shape[1:], RNG.integers(0, 256, shape).astype(np.uint8),
               {"radius": 3, "floor": 0})
     check("a flat picture", np.full((1, 20, 30), 77, np.uint8), {"radius": 5, "floor": 0})
     check("black", np.zeros((1, 20, 30), np.uint16), {"radius": 5})
-    check("extremes", (RNG.integers(0, 2, (1, 40, 40)) * 65535).astype(np.uint16), {"radius": 7, "floor": 0, "sigma": 0})
+    check("extremes", (RNG.integers(0, 2, (1, 40, 40)) * 65535).astype(np.uint16),
+          {"radius": 7, "floor": 0, "sigma": 0})
 
 
 def stacks():
     check("balls", balls((18, 24, 26), 5, 6, 5), {"radius": 5, "sigma": 1})
-    check("balls, on the foreground", balls((18, 24, 26), 5, 6, 9), {"radius": 3, "sigma": 1, "floor": 0, "threshold": 0, "foreground": "otsu"})
-    check("balls, half space", balls((12, 20, 19), 4, 4, 5, np.uint16), {"radius": 4, "cone": 90, "floor": 0})
-    check("balls, anisotropic", balls((12, 26, 28), 5, 6, 5, spacing=(2, 1, 1)), {"radius": 0.5, "sigma": 1.4},
+    check("balls, on the foreground", balls((18, 24, 26), 5, 6, 9),
+          {"radius": 3, "sigma": 1, "floor": 0, "threshold": 0, "foreground": "otsu"})
+    check("balls, half space", balls((12, 20, 19), 4, 4, 5, np.uint16),
+          {"radius": 4, "cone": 90, "floor": 0})
+    check("balls, anisotropic", balls((12, 26, 28), 5, 6, 5, spacing=(2, 1, 1)),
+          {"radius": 0.5, "sigma": 1.4},
           [0.2, 0.1, 0.1])
     check("balls, three spacings", balls((12, 16, 20), 5, 6, 5, np.uint16, True, (1.7, 1.3, 1)),
           {"radius": 4.9, "polarity": "dark"}, [1.7, 1.3, 1.0])
@@ -114,12 +128,14 @@ def stacks():
     check("a shell, whose outside is no cell", (200 * shell).astype(np.uint8),
           {"radius": 5, "polarity": "dark", "sigma": 1})
     check("a stack of one slice", balls((1, 30, 30), 5, 4, 5), {"radius": 5}, [1.0, 1.0, 1.0], True)
-    check("a stack of two slices", balls((2, 30, 30), 5, 4, 5), {"radius": 5}, [1.0, 1.0, 1.0], True)
+    check("a stack of two slices", balls((2, 30, 30), 5, 4, 5), {"radius": 5}, [1.0, 1.0, 1.0],
+          True)
 
 
 def refused(name, parameters, said, volume=None, spacing=None):
     volume = np.zeros((1, 8, 8), np.uint8) if volume is None else volume
-    wu = write(os.path.join(SCRATCH, "bad.zip"), "voting", parameters, [item("a", list(volume), spacing=spacing)])
+    wu = write(os.path.join(SCRATCH, "bad.zip"), "voting", parameters,
+               [item("a", list(volume), spacing=spacing)])
     r = tap.run([tap.TEXCELL, "run", wu, "-o", os.path.join(SCRATCH, "bad.npz"), "--device", "cpu"])
     tap.ok(r.returncode == 2 and said in r.stderr, name, r.stderr)
 
@@ -130,12 +146,16 @@ def limits():
     refused("too large in 2D", {"radius": 128}, "127 are allowed")
     refused("too large in 3D", {"radius": 33}, "32 are allowed", np.zeros((2, 8, 8), np.uint8))
     refused("too small", {"radius": 0.9}, "less than one pixel")
-    refused("too large for the spacing", {"radius": 10}, "32 are allowed", np.zeros((2, 8, 8), np.uint8), [1, 0.1, 0.1])
-    refused("spacings too different", {"radius": 10}, "differ by more", np.zeros((2, 8, 8), np.uint8), [40, 1, 1])
+    refused("too large for the spacing", {"radius": 10}, "32 are allowed",
+            np.zeros((2, 8, 8), np.uint8), [1, 0.1, 0.1])
+    refused("spacings too different", {"radius": 10}, "differ by more",
+            np.zeros((2, 8, 8), np.uint8), [40, 1, 1])
     wu = write(os.path.join(SCRATCH, "mixed.zip"), "voting", {"radius": 3},
-               [item("a", [np.zeros((8, 8), np.uint8)]), item("b", [np.zeros((8, 8), np.uint8)] * 2)])
+               [item("a", [np.zeros((8, 8), np.uint8)]),
+                item("b", [np.zeros((8, 8), np.uint8)] * 2)])
     r = tap.run([tap.TEXCELL, "run", wu, "-o", os.path.join(SCRATCH, "bad.npz"), "--device", "cpu"])
-    tap.ok(r.returncode == 2 and "images or stacks, not both" in r.stderr, "an image and a stack in one job", r.stderr)
+    tap.ok(r.returncode == 2 and "images or stacks, not both" in r.stderr,
+           "an image and a stack in one job", r.stderr)
     refused("unknown key", {"radius": 3, "r": 1}, "unknown key")
     refused("a cone of 30", {"radius": 3, "cone": 30}, "cone: must be")
     refused("a negative threshold", {"radius": 3, "threshold": -1}, "threshold")

@@ -13,7 +13,8 @@ from oracle.workunit import item, write
 
 FOLDER = tap.scratch()
 ENV = dict(os.environ, POCL_CACHE_DIR=compiled.copy(FOLDER, "voting"),
-           LSAN_OPTIONS="print_suppressions=0:suppressions=" + os.path.join(tap.SRC, "tests", "pocl.supp"))
+           LSAN_OPTIONS="print_suppressions=0:suppressions=" +
+           os.path.join(tap.SRC, "tests", "pocl.supp"))
 TRY = os.path.join(tap.BUILD, "tests", "unit", "backend_try")
 RNG = np.random.default_rng(11)
 
@@ -29,7 +30,8 @@ def blobs(shape, radius, count, dtype=np.uint8):
         c = [RNG.uniform(0, n) for n in shape]
         near = tuple(slice(max(0, int(v - radius) - 1), int(v + radius) + 2) for v in c)
         d = np.sqrt(sum((grid[(a, *near)] - c[a]) ** 2 for a in range(len(shape))))
-        image[near] = np.maximum(image[near], 50 + RNG.uniform(60, 150) * np.clip(radius + 0.5 - d, 0, 1))
+        image[near] = np.maximum(image[near],
+                                 50 + RNG.uniform(60, 150) * np.clip(radius + 0.5 - d, 0, 1))
     image = np.clip(image + RNG.normal(0, 5, shape), 0, 255)
     return np.round(image * (257 if dtype == np.uint16 else 1)).astype(dtype)
 
@@ -43,13 +45,16 @@ def jobs():
         [item("a", [blobs((70, 80), 5, 12)])]
     yield "on the foreground", {"radius": 3, "floor": 0, "threshold": 0, "foreground": "otsu"}, \
         [item("a", [blobs((90, 110), 6, 25)]), item("b", [blobs((60, 200), 6, 20, np.uint16)])]
-    yield "left to the picture", {"radius": 15, "own_radius": True, "polarity": "auto", "foreground": "otsu", "classes": 3}, \
-        [item("a", [blobs((90, 110), 6, 25)]), item("b", [255 - blobs((160, 200), 8, 20)]), item("c", [blobs((20, 30), 3, 1, np.uint16)])]
+    yield "left to the picture", {"radius": 15, "own_radius": True, "polarity": "auto",
+                                  "foreground": "otsu", "classes": 3}, \
+        [item("a", [blobs((90, 110), 6, 25)]), item("b", [255 - blobs((160, 200), 8, 20)]),
+         item("c", [blobs((20, 30), 3, 1, np.uint16)])]
     yield "a large radius", {"radius": 90, "cone": 22.5}, [item("a", [blobs((120, 130), 30, 3)])]
     yield "a stack", {"radius": 4, "sigma": 1}, [item("a", list(blobs((17, 30, 35), 4, 9)))]
     yield "an anisotropic stack of 16 bits", {"radius": 1.1, "refine": False, "sigma": 1.5}, \
         [item("a", list(blobs((14, 40, 40), 4, 9, np.uint16)), spacing=[0.6, 0.25, 0.2])]
-    yield "thin", {"radius": 3, "floor": 0}, [item("row", [wide[:1]]), item("column", [wide[:, :1]]),
+    yield "thin", {"radius": 3, "floor": 0}, [item("row", [wide[:1]]),
+                                              item("column", [wide[:, :1]]),
                                              item("dot", [wide[:1, :1]])]
 
 
@@ -70,9 +75,11 @@ def same_bits():
     for name, parameters, items in jobs():
         unit = write(path("unit.zip"), "voting", parameters, items)
         first = bytes_of(unit, "cpu", "--threads", "1")
-        same = [bytes_of(unit, "cpu", "--threads", str(n), "--checkpoint-every", "0.01") == first for n in (1, 2, 3, 7)]
+        same = [bytes_of(unit, "cpu", "--threads", str(n), "--checkpoint-every", "0.01") == first
+                for n in (1, 2, 3, 7)]
         tap.ok(first is not None and all(same), "%s: 1, 2, 3, 7 threads" % name, same)
-        same = [bytes_of(unit, "opencl", "--gpu-slice-ms", ms) == first for ms in ("0.2", "3", "50", "5000")]
+        same = [bytes_of(unit, "opencl", "--gpu-slice-ms", ms) == first
+                for ms in ("0.2", "3", "50", "5000")]
         tap.ok(first is not None and all(same), "%s: OpenCL, launches of any size" % name, same)
 
 
@@ -83,12 +90,15 @@ def crossing():
     whole = bytes_of(unit, "cpu", "--threads", "1")
     devices = {"cpu": ("cpu", ENV), "opencl": ("opencl", ENV),
                "slabs": ("opencl", dict(ENV, **tap.opencl_hooks(memory=3000000)))}
-    for first, second in (("opencl", "cpu"), ("cpu", "opencl"), ("opencl", "slabs"), ("slabs", "cpu")):
+    for first, second in (("opencl", "cpu"), ("cpu", "opencl"), ("opencl", "slabs"),
+                          ("slabs", "cpu")):
         if os.path.exists(mixed):
             os.remove(mixed)
         device, env = devices[first]
-        process = subprocess.Popen([tap.TEXCELL, "run", unit, "-o", mixed, "--device", device, "--quiet", "--threads",
-                                    "1", "--gpu-slice-ms", "3", "--checkpoint-every", "0.01"], env=env)
+        process = subprocess.Popen([tap.TEXCELL, "run", unit, "-o", mixed, "--device", device,
+                                    "--quiet", "--threads",
+                                    "1", "--gpu-slice-ms", "3", "--checkpoint-every", "0.01"],
+                                   env=env)
         waited = time.monotonic()
         while not os.path.exists(mixed + ".checkpoint") and process.poll() is None and \
                 time.monotonic() < waited + 60:
@@ -98,10 +108,13 @@ def crossing():
         process.send_signal(signal.SIGKILL)
         process.wait()
         device, env = devices[second]
-        r = tap.run([tap.TEXCELL, "run", unit, "-o", mixed, "--device", device, "--threads", "2"], env=env)
+        r = tap.run([tap.TEXCELL, "run", unit, "-o", mixed, "--device", device, "--threads", "2"],
+                    env=env)
         with open(mixed, "rb") as file:
-            tap.ok(r.returncode == 0 and file.read() == whole, "begun on %s, finished on %s" % (first, second), r.stderr)
-        tap.ok(early and "going on from the checkpoint" in r.stderr, "it went on from a checkpoint", r.stderr)
+            tap.ok(r.returncode == 0 and file.read() == whole,
+                   "begun on %s, finished on %s" % (first, second), r.stderr)
+        tap.ok(early and "going on from the checkpoint" in r.stderr, "it went on from a checkpoint",
+               r.stderr)
 
 
 def counted(command, **hooks):
@@ -132,7 +145,8 @@ def failing_calls():
             fails = r.returncode == 2 and "CL_" in r.stderr
             if left != 0 or not (fails or (n <= listing and r.stdout == whole.stdout)):
                 wrong.append("call %d: exit %d, %d left, %s" % (n, r.returncode, left, r.stderr))
-        tap.ok(calls > listing + 50 and not wrong, "%s: failing calls are device errors and leave nothing" % name,
+        tap.ok(calls > listing + 50 and not wrong,
+               "%s: failing calls are device errors and leave nothing" % name,
                "\n".join(wrong[:5]))
 
 
@@ -142,11 +156,13 @@ def slabs():
     flat, deep = blobs((800, 400), 6, 300), blobs((40, 33, 50), 4, 40, np.uint16)
     for name, parameters, one, sizes in (
             ("a picture", {"radius": 6}, item("a", [flat]), (4000000, 2900000, 1800000, 1600000)),
-            ("a stack", {"radius": 4, "sigma": 1}, item("a", list(deep)), (2120000, 2040000, 1940000, 1840000))):
+            ("a stack", {"radius": 4, "sigma": 1}, item("a", list(deep)),
+             (2120000, 2040000, 1940000, 1840000))):
         unit, whole = write(path("unit.zip"), "voting", parameters, [one]), None
         expected = bytes_of(unit, "cpu")
         for size in (1 << 30,) + sizes:
-            r, calls, _ = counted([tap.TEXCELL, "run", unit, "-o", path("r.npz"), "--device", "opencl",
+            r, calls, _ = counted([tap.TEXCELL, "run", unit, "-o", path("r.npz"), "--device",
+                                   "opencl",
                                    "--gpu-slice-ms", "5000"], memory=size)
             if r.returncode != 0:
                 tap.ok("no OpenCL" in r.stderr, "%s: there is a device" % name, r.stderr)

@@ -77,7 +77,8 @@ def truth_of(name, axes):
 
 def largest_radius(mask):
     sizes = np.bincount(mask.ravel())[1:]
-    return (sizes.max() / np.pi) ** 0.5 if mask.ndim == 2 else (sizes.max() * 0.75 / np.pi) ** (1 / 3)
+    return (sizes.max() / np.pi) ** 0.5 if mask.ndim == 2 else (sizes.max() * 0.75 / np.pi) ** (
+        1 / 3)
 
 
 def best_log(image, truth, tolerance, sigmas, apart):
@@ -109,9 +110,11 @@ def balls(shape, radius, count, noise, seed, dark=False, spacing=(1, 1, 1)):
     image = np.full(shape, 40.0)
     grid = np.moveaxis(np.indices(shape), 0, -1)
     for c in centres:
-        image = np.maximum(image, 40 + 100 * np.clip(radius + 0.5 - np.linalg.norm((grid - c) * spacing, axis=-1), 0, 1))
+        image = np.maximum(image, 40 + 100 * np.clip(
+            radius + 0.5 - np.linalg.norm((grid - c) * spacing, axis=-1), 0, 1))
     image = image + rng.normal(0, noise, shape)
-    return np.clip(np.round(200 - image if dark else image), 0, 255).astype(np.uint8), np.array(centres)
+    return (np.clip(np.round(200 - image if dark else image), 0, 255).astype(np.uint8),
+            np.array(centres))
 
 
 # --- tests ---------------------------------------------------------------------------------
@@ -126,8 +129,10 @@ def real_2d():
     for radius, bar in ((12, 0.88), (13, 0.92), (15, 0.93), (18, 0.90), (21, 0.86)):
         points, _ = voting(image, radius=radius)
         ranked, _ = voting(image, radius=radius, threshold=0)
-        tap.note("nuclei in 2D, radius %g: %s" % (radius, described(points, truth, tolerance, ranked)))
-        tap.ok(f1(points, truth, tolerance) >= bar, "125 nuclei in 2D, radius %g: F1 of at least %.2f" % (radius, bar))
+        tap.note("nuclei in 2D, radius %g: %s" %
+                 (radius, described(points, truth, tolerance, ranked)))
+        tap.ok(f1(points, truth, tolerance) >= bar,
+               "125 nuclei in 2D, radius %g: F1 of at least %.2f" % (radius, bar))
 
 
 def real_3d():
@@ -140,8 +145,10 @@ def real_3d():
     for radius, bar in ((7, 0.90), (8, 0.93), (9, 0.93)):
         points, _ = voting(image, [2.0, 1.0, 1.0], radius=radius)
         ranked, _ = voting(image, [2.0, 1.0, 1.0], radius=radius, threshold=0)
-        tap.note("nuclei in 3D, radius %g: %s" % (radius, described(points, truth, tolerance, ranked)))
-        tap.ok(f1(points, truth, tolerance) >= bar, "51 nuclei in 3D, radius %g: F1 of at least %.2f" % (radius, bar))
+        tap.note("nuclei in 3D, radius %g: %s" %
+                 (radius, described(points, truth, tolerance, ranked)))
+        tap.ok(f1(points, truth, tolerance) >= bar,
+               "51 nuclei in 3D, radius %g: F1 of at least %.2f" % (radius, bar))
 
 
 def two_circles():
@@ -160,9 +167,11 @@ def two_circles():
     for radius, more in ((15, 0), (18, 1), (21, 2)):
         points, _ = voting(image, radius=radius, polarity="dark")
         everything, _ = voting(image, radius=radius, polarity="dark", refine=False)
-        tap.note("two circles, radius %d: %d points, %d without refine" % (radius, len(points), len(everything)))
+        tap.note("two circles, radius %d: %d points, %d without refine" %
+                 (radius, len(points), len(everything)))
         tap.ok(matched(points, centres, 1) == 2 and len(points) <= 2 + more,
-               "the two circles, radius %d: both within one pixel, and %d more at most" % (radius, more), points)
+               "the two circles, radius %d: both within one pixel, and %d more at most" %
+               (radius, more), points)
 
 
 def geometry():
@@ -176,17 +185,21 @@ def geometry():
         for radius in radii:
             for noise in (0, 5, 10):
                 image, centres = balls(shape, radius, 30, noise, 1, **options)
-                points, _ = voting(image, list(map(float, options["spacing"])) if "spacing" in options else None,
-                                   radius=radius, polarity="dark" if options.get("dark") else "bright")
+                points, _ = voting(image, list(map(float, options["spacing"]))
+                                   if "spacing" in options else None,
+                                   radius=radius, polarity="dark" if options.get("dark")
+                                   else "bright")
                 near = matched(points, centres, 1)
-                tap.ok(near == len(centres) == len(points), "%s of radius %d, noise %d: %d of %d within one pixel"
+                tap.ok(near == len(centres) == len(points),
+                       "%s of radius %d, noise %d: %d of %d within one pixel"
                        % (name, radius, noise, near, len(centres)), "%d points" % len(points))
 
 
 def exported():
     """Crosses where the points are; a table with as many rows."""
     folder = os.path.join(SCRATCH, "export")
-    for name, shape, spacing in (("image", (60, 80), None), ("stack", (9, 40, 50), [1.0, 1.0, 1.0])):
+    for name, shape, spacing in (("image", (60, 80), None),
+                                 ("stack", (9, 40, 50), [1.0, 1.0, 1.0])):
         image, _ = balls(shape, 4, 5, 3, 2)
         points, _ = voting(image, spacing, radius=4)
         r = tap.run([tap.TEXCELL_WU, "export", os.path.join(SCRATCH, "out.npz"), "-o", folder,
@@ -194,16 +207,19 @@ def exported():
         if not tap.ok(r.returncode == 0 and len(points) > 0, "%s: exported" % name, r.stderr):
             continue
         picture = io.imread(os.path.join(folder, "points_a.png"))
-        larger = -(-300 // max(shape[-2:]))         # small pictures are enlarged to 300 pixels and more
+        larger = -(-300 // max(shape[-2:]))  # small pictures are enlarged to 300 pixels and more
         at = np.floor((points[:, -2:] + 0.5) * larger).astype(int)
-        tap.ok(picture.shape[:2] == (larger * shape[-2], larger * shape[-1]) and all(tuple(picture[y, x]) == (255, 70, 40) for y, x in at)
-               and (picture[..., 0] != picture[..., 2]).sum() <= 13 * len(points), "%s: crosses at the points" % name)
+        tap.ok(picture.shape[:2] == (larger * shape[-2], larger * shape[-1]) and
+               all(tuple(picture[y, x]) == (255, 70, 40) for y, x in at)
+               and (picture[..., 0] != picture[..., 2]).sum() <= 13 * len(points),
+               "%s: crosses at the points" % name)
         with open(os.path.join(folder, "points.csv")) as file:
             rows = list(csv.DictReader(file))
         tap.ok([[float(r[c]) for c in "zyx"[-len(shape):]] for r in rows] == points.tolist(),
                "%s: points.csv has the points" % name, rows)
     slices = io.imread(os.path.join(folder, "points_a_slices.png"))
-    tap.ok(slices.shape[:2] == (2 * 3 * 40 + 8, 2 * 3 * 50 + 8), "the slices beside each other", slices.shape)
+    tap.ok(slices.shape[:2] == (2 * 3 * 40 + 8, 2 * 3 * 50 + 8), "the slices beside each other",
+           slices.shape)
 
 
 def table():
@@ -215,14 +231,18 @@ def table():
     tolerance3 = largest_radius(io.imread(tap.data("volume/stardist_mask3d.tif"))) / 2
     radii, radii3 = (12, 13, 13.5, 15, 16.5, 18, 21), (6, 7, 8, 9)
     print("F1, 2D radius:", *radii, "| 3D (spacing 2,1,1) radius:", *radii3)
-    for options in ({}, {"cone": 90, "weight": "gradient", "floor": 0, "refine": False}, {"cone": 90}, {"cone": 22.5},
-                    {"weight": "gradient"}, {"floor": 0}, {"refine": False}, {"sigma": 1.5}, {"sigma": 3}):
+    for options in ({}, {"cone": 90, "weight": "gradient", "floor": 0, "refine": False},
+                    {"cone": 90}, {"cone": 22.5},
+                    {"weight": "gradient"}, {"floor": 0}, {"refine": False}, {"sigma": 1.5},
+                    {"sigma": 3}):
         a = ["%.3f" % f1(voting(image, radius=r, **options)[0], truth, tolerance) for r in radii]
-        b = ["%.3f" % f1(voting(volume, [2.0, 1.0, 1.0], radius=r, **options)[0], truth3, tolerance3) for r in radii3]
+        b = ["%.3f" % f1(voting(volume, [2.0, 1.0, 1.0], radius=r, **options)[0], truth3,
+                         tolerance3) for r in radii3]
         print("  ", *a, "|", *b, options or "defaults", flush=True)
     print("Laplacian of Gaussian, best of its parameters: 2D %.3f (sigma %g, apart %d)"
           % best_log(image, truth, tolerance, (5, 6, 7, 8), (5, 7, 9)))
-    print("  3D %.3f (sigma %g, apart %d)" % best_log(volume, truth3, tolerance3, (2, 2.5, 3, 3.5, 4), (2, 3, 4)))
+    print("  3D %.3f (sigma %g, apart %d)" % best_log(volume, truth3, tolerance3,
+                                                      (2, 2.5, 3, 3.5, 4), (2, 3, 4)))
 
 
 def main():

@@ -10,20 +10,21 @@ forgeries()    yields (title, job, change, reason): change(arrays) forges the re
                expression); reason None: nobody can know without computing it again
 random_job(rng)
                parameters and items by chance, at their limits too
-memory_jobs()  [(parameters, pixels)]: what needs much memory; pixels: a picture or a stack; and labels,
-               where the analysis wants them
+memory_jobs()  [(parameters, pixels)]: what needs much memory; pixels: a picture or a stack; and
+               labels, where the analysis wants them
 SEEDS          [(parameters, items)]: tiny ones, the first inputs of the fuzzers
-ESTIMATES      [(["KEY=VALUE", ...], pixels)], or with labels: jobs of usual size, some tenths of a second,
-               whose time, and size of the result, the plan must estimate
+ESTIMATES      [(["KEY=VALUE", ...], pixels)], or with labels: jobs of usual size, some tenths of a
+               second, whose time, and size of the result, the plan must estimate
 DATA_SET       {name: (parameters, items)}: units of a data set; no other analysis has the name
 and these may be there:
 KNOWN          {title: known_answer() of forge.Result}: the arrays of JOBS, as they have been
                ever since and on every machine; validate_forgeries.py tells those that are missing
 expected(parameters, pixels)
-               {array: value} of an item, computed from its grey values ([y, x] or [z, y, x] of int64) by
-               other means, for oracle_test.py
-BLANK          for an analysis that looks at pixels (check_pixels): {title: (parameters, slices, slices of another picture)}, with label pictures where the
-               analysis wants them: real pictures, whose result must not be taken for that of a blank one
+               {array: value} of an item, computed from its grey values ([y, x] or [z, y, x] of
+               int64) by other means, for oracle_test.py
+BLANK          for an analysis that looks at pixels (check_pixels): {title: (parameters, slices,
+               slices of another picture)}, with label pictures where the analysis wants them: real
+               pictures, whose result must not be taken for that of a blank one
 """
 import importlib
 import json

@@ -4,12 +4,16 @@ import scipy.ndimage
 
 from forge import column_of, swap_rows
 from oracle.workunit import item
-from pictures import DEEP, SMOOTH, SMOOTH_STACK, TINY, coins, gravel, noise, one_of, random_items, some_of
+from pictures import (DEEP, SMOOTH, SMOOTH_STACK, TINY, coins, gravel, noise, one_of, random_items,
+                      some_of)
 
-FEATURES = ["asm", "contrast", "correlation", "variance", "idm", "sum_average", "sum_variance", "sum_entropy", "entropy",
-            "difference_variance", "difference_entropy", "imc1", "imc2", "joint_maximum", "joint_average",
+FEATURES = ["asm", "contrast", "correlation", "variance", "idm", "sum_average", "sum_variance",
+            "sum_entropy", "entropy",
+            "difference_variance", "difference_entropy", "imc1", "imc2", "joint_maximum",
+            "joint_average",
             "difference_average", "inverse_difference", "inverse_difference_normalised",
-            "inverse_difference_moment_normalised", "inverse_variance", "autocorrelation", "cluster_tendency",
+            "inverse_difference_moment_normalised", "inverse_variance", "autocorrelation",
+            "cluster_tendency",
             "cluster_shade", "cluster_prominence"]
 
 
@@ -33,19 +37,23 @@ def texture(seed, *shape):
 
 
 def flat():
-    return [item("flat_%d" % i, [texture(i, 40, 44)], labels=[tiles(i, 12, 40, 44)]) for i in range(3)]
+    return [item("flat_%d" % i, [texture(i, 40, 44)], labels=[tiles(i, 12, 40, 44)])
+            for i in range(3)]
 
 
 def deep():
-    return [item("deep_%d" % i, list(texture(i, 9, 22, 24)), labels=list(tiles(i, 9, 9, 22, 24)), spacing=[0.5, 0.25, 0.3])
+    return [item("deep_%d" % i, list(texture(i, 9, 22, 24)), labels=list(tiles(i, 9, 9, 22, 24)),
+                 spacing=[0.5, 0.25, 0.3])
             for i in range(2)]
 
 
 def sixteen():
     many = np.arange(1, 41 * 38 + 1).reshape(41, 38) * 10007 % 16777213
-    return [item("many", [texture(5, 41, 38).astype(np.uint16) * 211], labels=[many * (many % 3 == 0)]),
+    return [item("many", [texture(5, 41, 38).astype(np.uint16) * 211],
+                 labels=[many * (many % 3 == 0)]),
             item("one", [texture(6, 30, 30) * np.uint16(257)], labels=[np.full((30, 30), 70000)]),
-            item("none", [texture(7, 12, 13).astype(np.uint16) * 200], labels=[np.zeros((12, 13), int)])]
+            item("none", [texture(7, 12, 13).astype(np.uint16) * 200],
+                 labels=[np.zeros((12, 13), int)])]
 
 
 def even():
@@ -57,10 +65,12 @@ def even():
 JOBS = {
     "flat": ({"texture_features": "ibsi", "distances": [1, 3], "levels": 16}, flat()),
     "deep": ({"texture_features": "ibsi", "levels": 8, "range": "image"}, deep()),
-    "merged": ({"aggregate": "merge", "texture_features": ["contrast", "joint_maximum", "imc2"], "range": [80, 160],
+    "merged": ({"aggregate": "merge", "texture_features": ["contrast", "joint_maximum", "imc2"],
+                "range": [80, 160],
                 "exclude_border": True}, flat()),
     "sixteen": ({"families": ["shape", "intensity"]}, sixteen()),
-    "textures": ({"families": ["texture"], "aggregate": "merge", "distances": [2, 1], "range": "type"}, deep()),
+    "textures": ({"families": ["texture"], "aggregate": "merge", "distances": [2, 1],
+                  "range": "type"}, deep()),
     "even": ({"families": ["texture"], "aggregate": "merge", "texture_features": "ibsi"}, even()),
 }
 
@@ -71,13 +81,19 @@ KNOWN = {"flat": "0ce535d4", "deep": "3f9baa12", "merged": "8be6a60c", "sixteen"
 
 def random_job(rng):
     stack = one_of(rng, True, False)
-    items = [dict(it, labels=[rng.integers(0, one_of(rng, 2, 9, 300, 90000), p.shape[:2]) if rng.random() < 0.4
-                              else tiles(int(rng.integers(99)), 9, *p.shape[:2]) for p in it["slices"]])
+    items = [dict(it, labels=[rng.integers(0, one_of(rng, 2, 9, 300, 90000), p.shape[:2])
+                              if rng.random() < 0.4
+                              else tiles(int(rng.integers(99)), 9, *p.shape[:2])
+                              for p in it["slices"]])
              for it in random_items(rng, stack, False)]
-    return {"families": [str(f) for f in rng.choice(["shape", "intensity", "texture"], rng.integers(1, 4), False)],
-            "levels": one_of(rng, 2, 7, 32, 256), "range": one_of(rng, "object", "image", "type", [10, 10], [9, 200]),
-            "distances": some_of(rng, [1, 2, 3, 8, 255], 3), "aggregate": one_of(rng, "average", "merge"),
-            "texture_features": one_of(rng, "haralick", "ibsi", [str(f) for f in rng.choice(FEATURES, 5, False)]),
+    return {"families": [str(f) for f in rng.choice(["shape", "intensity", "texture"],
+                                                    rng.integers(1, 4), False)],
+            "levels": one_of(rng, 2, 7, 32, 256),
+            "range": one_of(rng, "object", "image", "type", [10, 10], [9, 200]),
+            "distances": some_of(rng, [1, 2, 3, 8, 255], 3),
+            "aggregate": one_of(rng, "average", "merge"),
+            "texture_features": one_of(rng, "haralick", "ibsi",
+                                       [str(f) for f in rng.choice(FEATURES, 5, False)]),
             "exclude_border": one_of(rng, True, False)}, items
 
 
@@ -89,7 +105,8 @@ def squares(*shape):
 
 
 def memory_jobs():
-    return [({"levels": 256}, noise(1200, 1600), np.arange(1200 * 1600).reshape(1200, 1600) % 65000),
+    return [({"levels": 256}, noise(1200, 1600),
+             np.arange(1200 * 1600).reshape(1200, 1600) % 65000),
             ({"families": ["shape", "intensity"]}, noise(2000, 2000), squares(2000, 2000)),
             ({"distances": [1, 2]}, noise(60, 400, 400), squares(60, 400, 400))]
 
@@ -104,12 +121,14 @@ SEEDS = [({"levels": 5}, _tiny()),
           [item("s", [t["slices"][0] for t in _tiny()], labels=[t["labels"][0] for t in _tiny()])])]
 
 ESTIMATES = [(["families=[\"shape\",\"intensity\"]"], np.tile(SMOOTH, (2, 2)), squares(960, 1280)),
-             (["distances=[1,2]"], SMOOTH_STACK, np.pad(squares(10, 240, 320), ((3, 3), (0, 0), (0, 0)))),
+             (["distances=[1,2]"], SMOOTH_STACK,
+              np.pad(squares(10, 240, 320), ((3, 3), (0, 0), (0, 0)))),
              (["levels=32"], np.tile(SMOOTH, (3, 3)), squares(1440, 1920))]
 
 DATA_SET = {
     "nuclei": ({"texture_features": "ibsi"}, flat()),
-    "nuclei3": ({"distances": [1, 2]}, [item("s", DEEP, labels=list(tiles(3, 5, 5, 20, 22)), spacing=[1.5, 1, 1])]),
+    "nuclei3": ({"distances": [1, 2]},
+                [item("s", DEEP, labels=list(tiles(3, 5, 5, 20, 22)), spacing=[1.5, 1, 1])]),
 }
 
 COINS = [scipy.ndimage.label(scipy.ndimage.binary_opening(coins() > 110, iterations=3))[0]]
@@ -129,7 +148,8 @@ def forgeries():
     yield column("objects", 0, lambda v: v + 1, "objects: is ")
     yield column("object_label", 0, 0, "object_label: labels must rise")
     yield column("object_label", 1, lambda v: 1 << 24, "object_label: labels must rise")
-    yield ("two labels exchanged", "flat", lambda a: swap_rows(a, ["object_label"], 0, 1), "object_label: labels must rise")
+    yield ("two labels exchanged", "flat", lambda a: swap_rows(a, ["object_label"], 0, 1),
+           "object_label: labels must rise")
     yield column("object_area", big, 0, "object_area: does not go with object_bbox")
     yield column("object_area", big, 44 * 40 + 1, "object_area: does not go with object_bbox")
     yield column("object_area", big, lambda v: v + 1, "object_centroid: not a centre|object_extent")
@@ -142,20 +162,28 @@ def forgeries():
     yield column("object_euler_number", big, -1 << 63, "object_euler_number: does not go")
     yield column("object_centroid", (big, 0), 39.75, "object_centroid: not a centre")
     yield column("object_centroid", (big, 1), nan, "object_centroid: not a centre")
-    yield column("object_centroid", (big, 1), lambda v: np.nextafter(v, 0), "object_centroid: not a centre")
-    yield column("object_border", big, lambda v: not v, "object_border: does not go with object_bbox")
+    yield column("object_centroid", (big, 1), lambda v: np.nextafter(v, 0),
+                 "object_centroid: not a centre")
+    yield column("object_border", big, lambda v: not v,
+                 "object_border: does not go with object_bbox")
     yield column("object_extent", big, lambda v: np.nextafter(v, 0), "object_extent: not the share")
     yield column("object_perimeter", big, -1.0, "object_perimeter: not of so many pixels")
     yield column("object_perimeter", big, nan, "object_perimeter: not of so many pixels")
     yield column("object_perimeter", big, 1e4, "object_perimeter: not of so many pixels")
-    yield column("object_perimeter", big, lambda v: v + 0.3, "object_perimeter: not of so many pixels")
+    yield column("object_perimeter", big, lambda v: v + 0.3,
+                 "object_perimeter: not of so many pixels")
     yield column("object_perimeter", big, lambda v: v + 1, "object_form_factor: does not go")
     yield column("object_form_factor", big, lambda v: 2 * v, "object_form_factor: does not go")
-    yield column("object_equivalent_diameter_area", big, lambda v: v + 1, "object_equivalent_diameter_area: not of")
-    yield column("object_axis_major_length", big, 1e3, "object_axis_major_length, object_axis_minor_length: of no object")
-    yield column("object_axis_minor_length", big, 1e3, "object_axis_major_length, object_axis_minor_length: of no object")
-    yield column("object_axis_minor_length", big, -1.0, "object_axis_major_length, object_axis_minor_length: of no object")
-    yield column("object_axis_major_length", big, lambda v: v * 1.001, "object_eccentricity: does not go")
+    yield column("object_equivalent_diameter_area", big, lambda v: v + 1,
+                 "object_equivalent_diameter_area: not of")
+    yield column("object_axis_major_length", big, 1e3,
+                 "object_axis_major_length, object_axis_minor_length: of no object")
+    yield column("object_axis_minor_length", big, 1e3,
+                 "object_axis_major_length, object_axis_minor_length: of no object")
+    yield column("object_axis_minor_length", big, -1.0,
+                 "object_axis_major_length, object_axis_minor_length: of no object")
+    yield column("object_axis_major_length", big, lambda v: v * 1.001,
+                 "object_eccentricity: does not go")
     yield column("object_eccentricity", big, 1.5, "object_eccentricity: does not go")
     yield column("object_eccentricity", big, lambda v: v * 0.99, "object_eccentricity: does not go")
     yield column("object_orientation", big, 1.6, "object_orientation: not from")
@@ -163,25 +191,36 @@ def forgeries():
     yield column("object_orientation", big, lambda v: v / 2, None)
     yield column("object_area_convex", big, 1, "object_area_convex: not from object_area")
     yield column("object_area_convex", big, 1 << 20, "object_area_convex: not from object_area")
-    yield column("object_solidity", big, lambda v: np.nextafter(v, 0), "object_solidity: not object_area by")
+    yield column("object_solidity", big, lambda v: np.nextafter(v, 0),
+                 "object_solidity: not object_area by")
     yield column("object_holes", big, -1, "object_holes: more than")
     yield column("object_holes", big, 5000, "object_holes: more than")
     yield column("object_euler_number", big, 5000, "object_euler_number: does not go")
     yield column("object_euler_number", big, -5000, "object_euler_number: does not go")
     yield column("object_feret_diameter_max", big, 0.5, "object_feret_diameter_max: of no object")
     yield column("object_feret_diameter_max", big, 500.0, "object_feret_diameter_max: of no object")
-    yield column("object_feret_diameter_max", big, lambda v: np.nextafter(v, 0), "object_feret_diameter_max: of no object")
-    yield column("object_intensity_min", big, -1, "object_intensity_min, object_intensity_max: no two")
-    yield column("object_intensity_max", big, 256, "object_intensity_min, object_intensity_max: no two")
-    yield column("object_intensity_min", big, 250, "object_intensity_min, object_intensity_max: no two")
+    yield column("object_feret_diameter_max", big, lambda v: np.nextafter(v, 0),
+                 "object_feret_diameter_max: of no object")
+    yield column("object_intensity_min", big, -1,
+                 "object_intensity_min, object_intensity_max: no two")
+    yield column("object_intensity_max", big, 256,
+                 "object_intensity_min, object_intensity_max: no two")
+    yield column("object_intensity_min", big, 250,
+                 "object_intensity_min, object_intensity_max: no two")
     yield column("object_intensity_mean", big, 1.0, "object_intensity_mean: not from minimum")
-    yield column("object_intensity_mean", big, lambda v: np.nextafter(v, 0), "object_intensity_integrated: does not go")
-    yield column("object_intensity_integrated", big, lambda v: v + 1, "object_intensity_integrated: does not go")
+    yield column("object_intensity_mean", big, lambda v: np.nextafter(v, 0),
+                 "object_intensity_integrated: does not go")
+    yield column("object_intensity_integrated", big, lambda v: v + 1,
+                 "object_intensity_integrated: does not go")
     yield column("object_intensity_median", big, 300.0, "object_intensity_percentile: not in order")
-    yield column("object_intensity_median", big, lambda v: v + 0.25, "object_intensity_median: neither|percentile: not in order")
-    yield column("object_intensity_percentile", (big, 0), 0.0, "object_intensity_percentile: not in order")
-    yield column("object_intensity_percentile", (big, 5), lambda v: v + 0.0031, "object_intensity_percentile: not ")
-    yield column("object_intensity_percentile", (big, 2), nan, "object_intensity_percentile: not in order")
+    yield column("object_intensity_median", big, lambda v: v + 0.25,
+                 "object_intensity_median: neither|percentile: not in order")
+    yield column("object_intensity_percentile", (big, 0), 0.0,
+                 "object_intensity_percentile: not in order")
+    yield column("object_intensity_percentile", (big, 5), lambda v: v + 0.0031,
+                 "object_intensity_percentile: not ")
+    yield column("object_intensity_percentile", (big, 2), nan,
+                 "object_intensity_percentile: not in order")
     yield column("object_intensity_std", big, 0.0, "object_intensity_std: of no values")
     yield column("object_intensity_std", big, 300.0, "object_intensity_std: of no values")
     yield column("object_intensity_std", big, nan, "object_intensity_std: of no values")
@@ -194,23 +233,34 @@ def forgeries():
     yield column("object_centroid_weighted", (big, 0), 44.0, "object_centroid_weighted: not within")
     yield column("object_centroid_weighted", (big, 1), nan, "object_centroid_weighted: not within")
     for i, name in enumerate(FEATURES):
-        yield column("object_glcm", (big, i), 1e12, "object_glcm: a feature is beyond", what=name + " made 1e12")
+        yield column("object_glcm", (big, i), 1e12, "object_glcm: a feature is beyond",
+                     what=name + " made 1e12")
         if name not in ("cluster_shade", "correlation", "imc1"):
-            yield column("object_glcm", (big, i), -0.5, "object_glcm: a feature is beyond", what=name + " made -0.5")
+            yield column("object_glcm", (big, i), -0.5, "object_glcm: a feature is beyond",
+                         what=name + " made -0.5")
     at = FEATURES.index
     yield column("object_glcm", (big, at("entropy")), nan, "object_glcm: some features are numbers")
-    yield column("object_glcm", (big, at("asm")), lambda v: 0.9, "object_glcm: one feature is greater")
-    yield column("object_glcm", (big, at("entropy")), 1.0, "object_glcm: one feature is greater", what="entropy made 1")
+    yield column("object_glcm", (big, at("asm")), lambda v: 0.9,
+                 "object_glcm: one feature is greater")
+    yield column("object_glcm", (big, at("entropy")), 1.0, "object_glcm: one feature is greater",
+                 what="entropy made 1")
     yield column("object_glcm", (big, at("idm")), 1.0, "object_glcm: one feature is greater")
-    yield column("object_glcm", (big, at("variance")), lambda v: v * 1.001, "object_glcm: variance, sum_variance and")
-    yield column("object_glcm", (big, at("contrast")), lambda v: v * 1.001, "object_glcm: variance, sum_variance and")
-    yield column("object_glcm", (big, at("cluster_tendency")), lambda v: np.nextafter(v, 0), "object_glcm: cluster_tendency is not")
-    yield column("object_glcm", (big, at("joint_average")), lambda v: v + 0.001, "object_glcm: joint_average is not half")
-    yield column("object_glcm", (big, at("difference_variance")), lambda v: v * 1.5, "object_glcm: ")
-    yield column("object_glcm", (big, at("autocorrelation")), 1.0, "object_glcm: autocorrelation is less")
+    yield column("object_glcm", (big, at("variance")), lambda v: v * 1.001,
+                 "object_glcm: variance, sum_variance and")
+    yield column("object_glcm", (big, at("contrast")), lambda v: v * 1.001,
+                 "object_glcm: variance, sum_variance and")
+    yield column("object_glcm", (big, at("cluster_tendency")), lambda v: np.nextafter(v, 0),
+                 "object_glcm: cluster_tendency is not")
+    yield column("object_glcm", (big, at("joint_average")), lambda v: v + 0.001,
+                 "object_glcm: joint_average is not half")
+    yield column("object_glcm", (big, at("difference_variance")), lambda v: v * 1.5,
+                 "object_glcm: ")
+    yield column("object_glcm", (big, at("autocorrelation")), 1.0,
+                 "object_glcm: autocorrelation is less")
     yield column("object_glcm", (big, at("cluster_shade")), lambda v: v + 1, None)
     yield column("object_voxels", 2, 1, "object_voxels: does not go", "deep")
-    yield column("object_volume_um3", 2, lambda v: v * 2, "object_volume_um3: not object_voxels", "deep")
+    yield column("object_volume_um3", 2, lambda v: v * 2, "object_volume_um3: not object_voxels",
+                 "deep")
     yield column("object_bbox", (2, 3), 99, "object_bbox: not a box", "deep")
     yield column("object_axis_length", (2, 0), 0.0, "object_axis_length: of no object", "deep")
     yield column("object_axis_length", (2, 0), 90.0, "object_axis_length: of no object", "deep")
@@ -218,13 +268,19 @@ def forgeries():
     yield column("object_surface", 2, 1e9, "object_surface: not of", "deep")
     yield column("object_surface", 2, lambda v: v * 1.01, "object_sphericity: does not go", "deep")
     yield column("object_mesh_volume", 2, 0.0, "object_mesh_volume: not of so many", "deep")
-    yield column("object_mesh_volume", 2, lambda v: v * 1.01, "object_sphericity: does not go", "deep")
-    yield column("object_sphericity", 2, lambda v: np.nextafter(v, 0), "object_sphericity: does not go", "deep")
+    yield column("object_mesh_volume", 2, lambda v: v * 1.01, "object_sphericity: does not go",
+                 "deep")
+    yield column("object_sphericity", 2, lambda v: np.nextafter(v, 0),
+                 "object_sphericity: does not go", "deep")
     yield column("object_euler_number", 2, 1 << 30, "object_euler_number: not of so many", "deep")
-    yield column("object_intensity_std", 0, 1.0, "object_intensity_std: there is one grey value", "sixteen")
+    yield column("object_intensity_std", 0, 1.0, "object_intensity_std: there is one grey value",
+                 "sixteen")
     yield column("object_border", 0, True, "object_border: does not go", "merged")
-    yield ("an object too few", "flat", lambda a: a["objects"].__setitem__(1, a["objects"][1] - 1), "objects: is ")
+    yield ("an object too few", "flat", lambda a: a["objects"].__setitem__(1, a["objects"][1] - 1),
+           "objects: is ")
     yield ("one object's values in another's row", "sixteen",
-           lambda a: swap_rows(a, ["object_intensity_entropy", "object_intensity_std"], 0, -1), "object_intensity_std")
-    yield ("two objects exchanged", "flat", lambda a: swap_rows(a, [k for k in a if k.startswith("object_") and k not in
-                                                                    ("object_item", "object_label")], 1, 2), None)
+           lambda a: swap_rows(a, ["object_intensity_entropy", "object_intensity_std"], 0, -1),
+           "object_intensity_std")
+    yield ("two objects exchanged", "flat",
+           lambda a: swap_rows(a, [k for k in a if k.startswith("object_") and k not in
+                                   ("object_item", "object_label")], 1, 2), None)

@@ -21,7 +21,8 @@ JOBS = {
     "labels": ({"membrane": 128, "labels": True}, list(shells())),
     "slices": ({"membrane": 128, "mode": "slices", "labels": True}, list(shells())),
     "basins": ({"method": "watershed", "smooth": 1.0, "h": 4, "labels": True}, list(shells())),
-    "filled": ({"method": "watershed", "h": 2, "connectivity": 26, "mode": "slices", "fill": True, "min_voxels": 5,
+    "filled": ({"method": "watershed", "h": 2, "connectivity": 26, "mode": "slices", "fill": True,
+                "min_voxels": 5,
                 "labels": True}, list(shells())),
     "repaired": ({"membrane": 128, "repair": {"sigma": 0.8, "threshold": 90}, "min_voxels": 5,
                   "exclude_border": True}, list(shells())),
@@ -34,11 +35,15 @@ KNOWN = {"labels": "03998abe", "slices": "7cefc61d", "basins": "6a0a1df5", "fill
 
 def random_job(rng):
     if rng.integers(2):
-        return {"method": "watershed", "membrane": one_of(rng, "otsu", 100), "mode": one_of(rng, "slices", "3d"),
-                "smooth": one_of(rng, 0, 0.5, 2.5), "h": float(rng.integers(0, 60)) / 2, "connectivity": one_of(rng, 6, 26),
+        return {"method": "watershed", "membrane": one_of(rng, "otsu", 100),
+                "mode": one_of(rng, "slices", "3d"),
+                "smooth": one_of(rng, 0, 0.5, 2.5), "h": float(rng.integers(0, 60)) / 2,
+                "connectivity": one_of(rng, 6, 26),
                 "fill": one_of(rng, True, False), "min_voxels": one_of(rng, 1, 5),
-                "exclude_border": one_of(rng, True, False), "labels": one_of(rng, True, False)}, random_items(rng, True, False)
-    return {"membrane": int(rng.integers(30, 230)), "mode": one_of(rng, "slices", "3d"), "min_voxels": one_of(rng, 1, 5),
+                "exclude_border": one_of(rng, True, False),
+                "labels": one_of(rng, True, False)}, random_items(rng, True, False)
+    return {"membrane": int(rng.integers(30, 230)), "mode": one_of(rng, "slices", "3d"),
+            "min_voxels": one_of(rng, 1, 5),
             "repair": one_of(rng, None, {"sigma": 1.0, "threshold": int(rng.integers(30, 150))}),
             "max_voxels": one_of(rng, None, 200), "exclude_border": one_of(rng, True, False),
             "labels": one_of(rng, True, False)}, random_items(rng, True, False)
@@ -52,7 +57,8 @@ def memory_jobs():
         ({"method": "watershed", "smooth": 4}, noise(3, 20, 65535)),
         ({"membrane": 128, "repair": {"sigma": 4, "threshold": 64}}, noise(3, 20, 65535)),
         ({"membrane": 128, "repair": {"sigma": 2, "threshold": 64}}, noise(4, 60, 8192)),
-        ({"membrane": 128, "mode": "slices", "repair": {"sigma": 1.5, "threshold": 64}, "min_voxels": 50}, noise(32, 300, 400)),
+        ({"membrane": 128, "mode": "slices", "repair": {"sigma": 1.5, "threshold": 64},
+          "min_voxels": 50}, noise(32, 300, 400)),
     ]
 
 
@@ -74,8 +80,10 @@ DATA_SET = {
 
 BLANK = {
     "3d": ({"membrane": 110}, [coins()] * 9, [gravel()] * 9),
-    "slices": ({"membrane": 110, "mode": "slices", "min_voxels": 5, "labels": True}, [coins()] * 3, [gravel()] * 3),
-    "watershed": ({"method": "watershed", "smooth": 1, "h": 2, "fill": True, "labels": True}, [coins()] * 5,
+    "slices": ({"membrane": 110, "mode": "slices", "min_voxels": 5, "labels": True}, [coins()] * 3,
+               [gravel()] * 3),
+    "watershed": ({"method": "watershed", "smooth": 1, "h": 2, "fill": True, "labels": True},
+                  [coins()] * 5,
                   [gravel()] * 5),
     "repair": ({"membrane": 110, "repair": {"sigma": 1}}, [coins()] * 5, [gravel()] * 5),
 }
@@ -104,7 +112,8 @@ def forgeries():
         n = len(at[0])
         lo, hi = [int(v.min()) for v in at], [int(v.max()) + 1 for v in at]
         return {"cell_voxels": n, "cell_volume": n * (0.3 * 0.2 * 0.2), "cell_bbox": lo + hi,
-                "cell_centroid": [v.sum() / n for v in at], "cell_border": 0 in lo or any(h == s for h, s in zip(hi, labels.shape))}
+                "cell_centroid": [v.sum() / n for v in at],
+                "cell_border": 0 in lo or any(h == s for h, s in zip(hi, labels.shape))}
 
     def drop_last(a):
         labels = a["labels_shell_0"]
@@ -127,20 +136,27 @@ def forgeries():
 
     yield column("cells", 0, lambda v: v + 1, "cells: is")
     yield column("cells", 0, -1, "cells: is")
-    yield column("inside_voxels", 0, lambda v: v + 1, "inside_voxels: row 0: not the sum of cell_voxels")
+    yield column("inside_voxels", 0, lambda v: v + 1,
+                 "inside_voxels: row 0: not the sum of cell_voxels")
     yield column("inside_voxels", 0, -1, "inside_voxels: row 0: ")
-    yield column("membrane_voxels", 0, lambda v: v ^ 1, "the voxels of all kinds are not those of the stack")
-    yield column("external_voxels", 0, lambda v: v - 1, "the voxels of all kinds are not those of the stack")
+    yield column("membrane_voxels", 0, lambda v: v ^ 1,
+                 "the voxels of all kinds are not those of the stack")
+    yield column("external_voxels", 0, lambda v: v - 1,
+                 "the voxels of all kinds are not those of the stack")
     yield column("external_voxels", 0, 1 << 50, "external_voxels: row 0: ")
     yield column("left_out_voxels", 0, 1, "the voxels of all kinds|nothing was to be left out")
     yield column("left_out_voxels", 0, -5, "left_out_voxels: row 0: ")
-    yield ("voxels left out of nothing", "labels", lambda a: (set_at(a["left_out_voxels"], 0, 1), set_at(
-        a["external_voxels"], 0, a["external_voxels"][0] - 1)), "nothing was to be left out")
-    yield column("repair_added_voxels", 0, 1, "repair_added_voxels: row 0: more than can have been added")
+    yield ("voxels left out of nothing", "labels",
+           lambda a: (set_at(a["left_out_voxels"], 0, 1), set_at(
+               a["external_voxels"], 0, a["external_voxels"][0] - 1)), "nothing was to be left out")
+    yield column("repair_added_voxels", 0, 1,
+                 "repair_added_voxels: row 0: more than can have been added")
     yield column("repair_bias_voxels", 0, 1, "repair_bias_voxels: row 0: more than were added")
     yield column("voxel_volume", 0, 1.0, "voxel_volume: row 0: not that of spacing")
-    yield column("voxel_volume", 0, lambda v: np.nextafter(v, 1), "voxel_volume: row 0: not that of spacing")
-    yield column("volume", 0, lambda v: np.nextafter(v, 1e9), "volume: row 0: not that of inside_voxels")
+    yield column("voxel_volume", 0, lambda v: np.nextafter(v, 1),
+                 "voxel_volume: row 0: not that of spacing")
+    yield column("volume", 0, lambda v: np.nextafter(v, 1e9),
+                 "volume: row 0: not that of inside_voxels")
     yield column("volume", 0, float("nan"), "volume: row 0: not that of inside_voxels")
     yield column("cell_item", 0, 1, "cell_item: a row of item|cells: is")
     yield column("cell_item", -1, 0, "cell_item: a row of item 0")
@@ -149,41 +165,51 @@ def forgeries():
     yield column("cell_voxels", 0, 0, "cell 1: cell_voxels: not within")
     yield column("cell_voxels", 0, lambda v: v + 1, "cell 1: cell_")
     yield column("cell_voxels", 0, 1 << 60, "cell 1: cell_voxels: does not go with cell_bbox")
-    yield column("cell_voxels", 0, 2, "cell 1: cell_voxels: not within", "repaired", "a cell below min_voxels")
+    yield column("cell_voxels", 0, 2, "cell 1: cell_voxels: not within", "repaired",
+                 "a cell below min_voxels")
     yield column("cell_bbox", (0, 0), -1, "cell 1: cell_bbox: not a box of the inside")
     yield column("cell_bbox", (0, 4), 27, "cell 1: cell_bbox: not a box of the inside")
     yield column("cell_bbox", (0, 2), 0, "cell 1: cell_bbox: not a box of the inside")
     yield column("cell_bbox", (0, 5), lambda v: v + 1, "cell 1: ")
-    yield column("cell_bbox", (0, 3), lambda v: v + 1, "a cell of mode slices has one slice", "slices")
-    yield column("cell_centroid", (0, 0), lambda v: np.nextafter(v, 99), "cell_centroid: not a centre")
+    yield column("cell_bbox", (0, 3), lambda v: v + 1, "a cell of mode slices has one slice",
+                 "slices")
+    yield column("cell_centroid", (0, 0), lambda v: np.nextafter(v, 99),
+                 "cell_centroid: not a centre")
     yield column("cell_centroid", (0, 2), lambda v: v + 12, "cell_centroid: not a centre")
     yield column("cell_centroid", (0, 1), float("nan"), "cell_centroid: not a centre")
     yield column("cell_volume", 0, lambda v: v * 2, "cell_volume: not that of cell_voxels")
     yield column("cell_volume", 0, lambda v: -v, "cell_volume: not that of cell_voxels")
     yield column("cell_border", 0, lambda v: not v, "cell_border: does not go with cell_bbox")
-    yield ("a bool of 7", "labels", lambda a: set_at(a["cell_border"].view("u1"), 0, 7), "cell_border: 7 is no bool")
+    yield ("a bool of 7", "labels", lambda a: set_at(a["cell_border"].view("u1"), 0, 7),
+           "cell_border: 7 is no bool")
     yield column("labels_shell_0", (0, 0, 0), -1, "label -1")
     yield column("labels_shell_0", (8, 25, 29), 99, "label 99")
-    yield ("an empty label image", "labels", lambda a: a["labels_shell_0"].fill(0), "are not those of labels_shell_0")
+    yield ("an empty label image", "labels", lambda a: a["labels_shell_0"].fill(0),
+           "are not those of labels_shell_0")
     yield ("label images of two items exchanged", "labels", lambda a: a.update(
         labels_shell_0=a["labels_shell_2"], labels_shell_2=a["labels_shell_0"]), "labels_shell_0")
     yield ("a cell cut in two", "labels", cut, "touch")
     yield ("the last cell left out", "labels", drop_last, None)
     yield ("a voxel less", "labels", shrink, None)
-    yield ("membrane for outside", "labels", lambda a: (set_at(a["membrane_voxels"], 0, a["membrane_voxels"][0] + 1), set_at(
-        a["external_voxels"], 0, a["external_voxels"][0] - 1)), None)
+    yield ("membrane for outside", "labels",
+           lambda a: (set_at(a["membrane_voxels"], 0, a["membrane_voxels"][0] + 1), set_at(
+               a["external_voxels"], 0, a["external_voxels"][0] - 1)), None)
     def exchange_parts(a):
         """The last voxel of a cell goes to the cell before it in the raster, everywhere."""
         labels = a["labels_shell_0"]
-        at = tuple(np.argwhere((labels[:, :, 1:] != labels[:, :, :-1]) & (labels[:, :, 1:] > 0) & (labels[:, :, :-1] > 0))[0])
+        at = tuple(np.argwhere((labels[:, :, 1:] != labels[:, :, :-1]) & (labels[:, :, 1:] > 0) & (
+            labels[:, :, :-1] > 0))[0])
         labels[at[0], at[1], at[2] + 1] = labels[at]
         recount(a)
 
     yield column("threshold", 0, 0, "threshold: row 0", "basins")
     yield column("threshold", 0, 256, "threshold: row 0", "basins")
     yield column("threshold", 0, lambda v: v + 1, None, "basins")
-    yield column("external_voxels", 0, 1, "a watershed has no outside|the voxels of all kinds", "basins")
-    yield column("cell_border", 0, lambda v: not v, "cell_border: does not go with cell_bbox", "basins")
+    yield column("external_voxels", 0, 1, "a watershed has no outside|the voxels of all kinds",
+                 "basins")
+    yield column("cell_border", 0, lambda v: not v, "cell_border: does not go with cell_bbox",
+                 "basins")
     yield column("membrane_voxels", 0, 1, "all are of cells|the voxels of all kinds", "filled")
     yield ("a voxel for the neighbour", "filled", exchange_parts, None)
-    yield column("repair_added_voxels", 0, lambda v: v + 1, None, "repaired", "a voxel more repaired")
+    yield column("repair_added_voxels", 0, lambda v: v + 1, None, "repaired",
+                 "a voxel more repaired")

@@ -3,7 +3,8 @@ import numpy as np
 
 from forge import column_of, exchange_items, set_at
 from oracle.workunit import item
-from pictures import CELLS, DEEP, SMOOTH, TINY, TINY_STACK, coins, gravel, noise, one_of, pictures, random_items, stacks
+from pictures import (CELLS, DEEP, SMOOTH, TINY, TINY_STACK, coins, gravel, noise, one_of, pictures,
+                      random_items, stacks)
 
 
 JOBS = {
@@ -17,10 +18,13 @@ KNOWN = {"peaks": "a47ef9e5", "refined": "3cf6ccfe", "stack": "4248f1ce"}
 
 
 def random_job(rng):
-    return {"radius": one_of(rng, 1, 2.5, 4, 7), "sigma": one_of(rng, 0, 1, 2), "polarity": one_of(rng, "dark", "bright"),
-            "threshold": one_of(rng, "auto", 0, int(rng.integers(5000))), "refine": one_of(rng, True, False),
+    return {"radius": one_of(rng, 1, 2.5, 4, 7), "sigma": one_of(rng, 0, 1, 2),
+            "polarity": one_of(rng, "dark", "bright"),
+            "threshold": one_of(rng, "auto", 0, int(rng.integers(5000))),
+            "refine": one_of(rng, True, False),
             "cone": one_of(rng, 90, 45, 22.5), "weight": one_of(rng, "root", "gradient"),
-            "floor": one_of(rng, 0, 3), "foreground": one_of(rng, "none", "otsu")}, random_items(rng, one_of(rng, True, False), False)
+            "floor": one_of(rng, 0, 3), "foreground": one_of(rng, "none", "otsu")}, random_items(
+                rng, one_of(rng, True, False), False)
 
 
 def memory_jobs():
@@ -39,13 +43,15 @@ SEEDS = [({"radius": 3, "refine": False}, TINY), ({"radius": 3}, TINY_STACK)]
 ESTIMATES = [(["radius=12"], SMOOTH)]
 
 DATA_SET = {
-    "votes": ({"radius": 4, "polarity": "dark"}, [item("c%d" % i, [c]) for i, c in enumerate(CELLS)]),
+    "votes": ({"radius": 4, "polarity": "dark"},
+              [item("c%d" % i, [c]) for i, c in enumerate(CELLS)]),
     "votes3": ({"radius": 4}, [item("s", DEEP, spacing=[1.5, 1, 1])]),
 }
 
 BLANK = {
     "picture": ({"radius": 20}, [coins()], [gravel()]),
-    "stack": ({"radius": 6, "polarity": "dark"}, [c[:128, :128] for c in [coins()] * 16], [gravel()] * 16),
+    "stack": ({"radius": 6, "polarity": "dark"}, [c[:128, :128] for c in [coins()] * 16],
+              [gravel()] * 16),
 }
 
 
@@ -88,8 +94,10 @@ def forgeries():
     yield column("point", (0, 0), float("inf"), "point: row 0: inf is no coordinate")
     yield column("point", (0, 0), lambda v: v + 0.5, "is no coordinate")
     yield column("point", (0, 0), lambda v: np.nextafter(v, 99), "is no coordinate")
-    yield column("point", (0, 0), lambda v: np.nextafter(v, 99), "is no coordinate", "refined", "a refined point's bit")
-    yield column("point", (0, 0), lambda v: v + 0.001, "is no coordinate", "refined", "a point between the steps")
+    yield column("point", (0, 0), lambda v: np.nextafter(v, 99), "is no coordinate", "refined",
+                 "a refined point's bit")
+    yield column("point", (0, 0), lambda v: v + 0.001, "is no coordinate", "refined",
+                 "a point between the steps")
     yield column("point", (0, 0), -0.75, "is no coordinate", "refined", "a refined point outside")
     yield column("point", (0, 0), -0.0, "is no coordinate", "refined", "a refined point at -0")
     yield column("point", (0, 0), 9.0, "is no coordinate", "stack", "a point above the stack")
@@ -99,11 +107,15 @@ def forgeries():
     yield column("score", 0, 1 << 32, "score: row 0: 4294967296 is not from")
     yield column("score", 0, 4095 * 81 + 1, "score: row 0: ")
     yield column("score", 0, 1 << 62, "score: row 0: ")
-    yield ("points out of order", "peaks", swap_first, "score: row 1: the points are not in their order")
-    yield ("refined points out of order", "refined", swap_first, "score: row 1: the points are not in their order")
-    yield ("equal scores out of order", "peaks", equal_scores, "score: row 1: the points are not in their order")
+    yield ("points out of order", "peaks", swap_first,
+           "score: row 1: the points are not in their order")
+    yield ("refined points out of order", "refined", swap_first,
+           "score: row 1: the points are not in their order")
+    yield ("equal scores out of order", "peaks", equal_scores,
+           "score: row 1: the points are not in their order")
     yield ("two points of one cell", "peaks", beside, "two points are closer than the radius")
-    yield ("a point twice", "peaks", lambda a: set_at(a["point"], 1, a["point"][0]), "closer than the radius")
+    yield ("a point twice", "peaks", lambda a: set_at(a["point"], 1, a["point"][0]),
+           "closer than the radius")
     yield ("the last point left out", "peaks", drop_last, None)
     yield ("the last refined point left out", "refined", drop_last, None)
     yield ("no point at all", "peaks", lambda a: a.update(

@@ -37,7 +37,8 @@ class Maker:
         rng = np.random.default_rng(1)
         unit, result = os.path.join(folder, "unit.zip"), os.path.join(folder, "unit.npz")
         workunit.write(unit, "glcm", parameters, [
-            workunit.item("i%d" % i, [rng.integers(0, 256, (40 + i, 50)).astype(np.uint8)]) for i in range(10)])
+            workunit.item("i%d" % i, [rng.integers(0, 256, (40 + i, 50)).astype(np.uint8)])
+            for i in range(10)])
         subprocess.check_call([TEXCELL, "run", unit, "-o", result, "--device", "cpu", "--quiet"])
         with zipfile.ZipFile(result) as z:
             self.json = json.loads(z.read("result.json"))
@@ -50,7 +51,8 @@ class Maker:
         Maker.count += 1
         names = ["u%d_%d" % (Maker.count, i) for i in range(items)]
         self.json["items"] = names
-        self.json["workunit"] = {"crc32": "%08x" % (Maker.count * 2654435761 % 2 ** 32), "size": 1000 + Maker.count,
+        self.json["workunit"] = {"crc32": "%08x" % (Maker.count * 2654435761 % 2 ** 32),
+                                 "size": 1000 + Maker.count,
                                  "sha256": "%064x" % Maker.count}
         path = os.path.join(self.folder, "u%d_0_r%d_0" % (Maker.count, Maker.count))
         with zipfile.ZipFile(path, "w") as z:
@@ -96,15 +98,19 @@ def small_units(folder, db, n=100):
     os.makedirs(os.path.join(folder, "pictures"), exist_ok=True)
     rng, prefix = np.random.default_rng(), "s%d" % time.time_ns()
     for i in range(n):
-        Image.fromarray(rng.integers(0, 256, (128, 128)).astype(np.uint8)).save(os.path.join(folder, "pictures", "p%03d.png" % i))
-    subprocess.check_call([TEXCELL_WU, "pack", "--analysis", "cellcount", "--split", "1", "-o", os.path.join(folder, prefix + ".zip"),
+        Image.fromarray(rng.integers(0, 256, (128, 128)).astype(np.uint8)).save(
+            os.path.join(folder, "pictures", "p%03d.png" % i))
+    subprocess.check_call([TEXCELL_WU, "pack", "--analysis", "cellcount", "--split", "1", "-o",
+                           os.path.join(folder, prefix + ".zip"),
                            os.path.join(folder, "pictures")], stdout=subprocess.DEVNULL)
     script, results = os.path.join(folder, "assimilate"), []
     with open(script, "w") as f:
-        f.write("#!/bin/sh\nexec %s script --db %s --workunits %s \"$@\"\n" % (ASSIMILATE, db, folder))
+        f.write("#!/bin/sh\nexec %s script --db %s --workunits %s \"$@\"\n" %
+                (ASSIMILATE, db, folder))
     os.chmod(script, 0o755)
     for i in range(1, n + 1):
-        unit, result = (os.path.join(folder, "%s_%03d%s" % (prefix, i, end)) for end in (".zip", "_0_r1_0"))
+        unit, result = (os.path.join(folder, "%s_%03d%s" % (prefix, i, end))
+                        for end in (".zip", "_0_r1_0"))
         os.rename(os.path.join(folder, "%s_%04d.zip" % (prefix, i)), unit)
         subprocess.check_call([TEXCELL, "run", unit, "-o", result, "--device", "cpu", "--quiet"])
         results.append(result)
@@ -113,7 +119,8 @@ def small_units(folder, db, n=100):
         if os.system("%s %d %s > /dev/null 2>&1" % (script, i + 1, result)) != 0:
             raise SystemExit("%s is not stored" % result)
     after, seconds = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter() - start
-    show("units of one picture", db, n, seconds, 0, after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime)
+    show("units of one picture", db, n, seconds, 0,
+         after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime)
 
 
 def ask(db, sql):
@@ -148,10 +155,13 @@ def main():
             os.remove(path)
         show("hcc units, %d items" % items, db, TIMED, *timed(db, hcc, TIMED))
         small_units(folder, db)
-        for sql in ("SELECT avg(contrast_mean) FROM glcm_features WHERE levels = 64 AND distance = 3",
-                    "SELECT item, contrast_mean FROM glcm_features WHERE levels = 64 AND distance = 3",
+        for sql in ("SELECT avg(contrast_mean) FROM glcm_features WHERE levels = 64 AND "
+                    "distance = 3",
+                    "SELECT item, contrast_mean FROM glcm_features WHERE levels = 64 AND "
+                    "distance = 3",
                     "SELECT name, glcm_L64_d03_contrast_mean FROM glcm_wide_L64",
-                    "SELECT * FROM glcm_wide_L64 WHERE name = 'u7_7'", "SELECT * FROM glcm_features WHERE item = 707",
+                    "SELECT * FROM glcm_wide_L64 WHERE name = 'u7_7'",
+                    "SELECT * FROM glcm_features WHERE item = 707",
                     "SELECT * FROM glcm_long WHERE item = 707"):
             ask(db, sql)
     finally:

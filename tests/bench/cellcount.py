@@ -39,7 +39,8 @@ def measure(bench, raw, mask, threads, repeats, cv2):
     ours, peer = [], []
     if cv2 is not None:
         cv2.setNumThreads(threads)
-    with subprocess.Popen([bench, str(WIDTH), str(HEIGHT), str(threads), raw], stdin=subprocess.PIPE,
+    with subprocess.Popen([bench, str(WIDTH), str(HEIGHT), str(threads), raw],
+                          stdin=subprocess.PIPE,
                           stdout=subprocess.PIPE, universal_newlines=True, bufsize=1) as program:
         for _ in range(repeats):
             program.stdin.write("\n")

@@ -33,13 +33,15 @@ def timed(work):
         work()
         walls.append(time.monotonic() - start)
         after = [resource.getrusage(w) for w in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
-        processor.append(sum(a.ru_utime + a.ru_stime - b.ru_utime - b.ru_stime for a, b in zip(after, before)))
+        processor.append(sum(a.ru_utime + a.ru_stime - b.ru_utime - b.ru_stime
+                             for a, b in zip(after, before)))
     return min(walls), statistics.median(walls), min(processor)
 
 
 def texcell(unit, threads=THREADS):
     out = unit + ".npz"
-    r = tap.run([tap.TEXCELL, "run", unit, "-o", out, "--quiet", "--device", DEVICE, "--threads", str(threads)])
+    r = tap.run([tap.TEXCELL, "run", unit, "-o", out, "--quiet", "--device", DEVICE, "--threads",
+                 str(threads)])
     if r.returncode != 0:
         sys.exit(r.stderr)
 
@@ -84,7 +86,8 @@ def pictures(folder):
                timed(lambda: texcell(unit)))
     try:
         theirs = say("OpenCV: imread, Otsu, components with stats", timed(lambda: opencv(paths)))
-        print("%-44s %7.2f of its best, %7.2f of its processor time" % ("texcell takes", ours[0] / theirs[0], ours[2] / theirs[2]))
+        print("%-44s %7.2f of its best, %7.2f of its processor time" %
+              ("texcell takes", ours[0] / theirs[0], ours[2] / theirs[2]))
     except ImportError:
         print("OpenCV is not here")
 
@@ -93,26 +96,34 @@ def split(folder):
     path, side, processor = os.path.join(folder, "split.png"), 4000, {}
     Image.fromarray(blobs(side, side, 3)).save(path, compress_level=1)
     for by in "none", "distance":
-        unit = pack(folder, by, "--analysis", "cellcount", "--param", "polarity=bright", "--param", "split=" + by, path)
-        processor[by] = say("4000 x 4000, cellcount, split %s, one thread" % by, timed(lambda: texcell(unit, 1)))[2]
-    print("%-44s %7.1f ns of processor a pixel" % ("the split takes", 1e9 * (processor["distance"] - processor["none"]) / side ** 2))
+        unit = pack(folder, by, "--analysis", "cellcount", "--param", "polarity=bright", "--param",
+                    "split=" + by, path)
+        processor[by] = say("4000 x 4000, cellcount, split %s, one thread" % by,
+                            timed(lambda: texcell(unit, 1)))[2]
+    print("%-44s %7.1f ns of processor a pixel" %
+          ("the split takes", 1e9 * (processor["distance"] - processor["none"]) / side ** 2))
 
 
 def large(folder):
-    noise = np.where(np.random.default_rng(4).random((8192, 8192), np.float32) < 0.2, 255, 0).astype(np.uint8)
-    for name, grey, *more in ("blobs", blobs(8192, 8192, 2)), ("8 million regions", noise, "--param", "connectivity=4"):
+    noise = np.where(np.random.default_rng(4).random((8192, 8192), np.float32) < 0.2, 255,
+                     0).astype(np.uint8)
+    for name, grey, *more in ("blobs", blobs(8192, 8192, 2)), ("8 million regions", noise,
+                                                               "--param", "connectivity=4"):
         path = os.path.join(folder, "large.png")
         Image.fromarray(grey).save(path, compress_level=1)
-        unit = pack(folder, "large", "--analysis", "cellcount", "--param", "polarity=bright", *more, path)
+        unit = pack(folder, "large", "--analysis", "cellcount", "--param", "polarity=bright", *more,
+                    path)
         for threads in (1, THREADS):
-            say("8192 x 8192, cellcount, %s, %s, threads %d" % (name, DEVICE, threads), timed(lambda: texcell(unit, threads)))
+            say("8192 x 8192, cellcount, %s, %s, threads %d" % (name, DEVICE, threads),
+                timed(lambda: texcell(unit, threads)))
 
 
 Y, X = np.mgrid[:512, :512].astype(np.float32)
 
 
 def shells(z):
-    return 40 + 160 * (np.abs(np.sqrt((X % 32 - 16) ** 2 + (Y % 32 - 16) ** 2 + (z % 32 - 16) ** 2) - 12) < 1.3)
+    return 40 + 160 * (
+        np.abs(np.sqrt((X % 32 - 16) ** 2 + (Y % 32 - 16) ** 2 + (z % 32 - 16) ** 2) - 12) < 1.3)
 
 
 def balls(z):
@@ -125,9 +136,11 @@ def stack(folder, analysis, parameter, grey):
     os.mkdir(slices)
     for z in range(SLICES):
         noise = np.random.default_rng(z).normal(0, 4, X.shape)
-        Image.fromarray((grey(z) + noise).clip(0, 255).astype(np.uint8)).save(os.path.join(slices, "%03d.png" % z), compress_level=1)
+        Image.fromarray((grey(z) + noise).clip(0, 255).astype(np.uint8)).save(
+            os.path.join(slices, "%03d.png" % z), compress_level=1)
     unit = pack(folder, analysis, "--analysis", analysis, "--param", parameter, "--stack", slices)
-    say("%d x 512 x 512, %s, %s, threads %d" % (SLICES, analysis, DEVICE, THREADS), timed(lambda: texcell(unit)))
+    say("%d x 512 x 512, %s, %s, threads %d" % (SLICES, analysis, DEVICE, THREADS),
+        timed(lambda: texcell(unit)))
 
 
 with tempfile.TemporaryDirectory() as scratch:

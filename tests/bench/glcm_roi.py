@@ -46,7 +46,8 @@ def pack(folder, pictures):
     os.mkdir(inputs)
     for i, picture in enumerate(pictures):
         io.imsave(os.path.join(inputs, "%03d.png" % i), picture, check_contrast=False)
-    subprocess.run([os.path.join(tap.BUILD, "texcell-wu"), "pack", "--analysis", "glcm", "--param", "levels=[32]",
+    subprocess.run([os.path.join(tap.BUILD, "texcell-wu"), "pack", "--analysis", "glcm", "--param",
+                    "levels=[32]",
                     "--param", "distances=%s" % list(DISTANCES), "--param", "directions=four",
                     "--param", 'window={"shape":"roi"}', "--param", 'roi={"type":"all"}',
                     "-o", unit, inputs], check=True, stdout=subprocess.DEVNULL)
@@ -56,7 +57,8 @@ def pack(folder, pictures):
 def of_texcell(unit):
     result = unit + ".npz"
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    subprocess.run([os.path.join(tap.BUILD, "texcell"), "run", unit, "-o", result, "--device", "cpu",
+    subprocess.run([os.path.join(tap.BUILD, "texcell"), "run", unit, "-o", result, "--device",
+                    "cpu",
                     "--threads", "1"], check=True, stderr=subprocess.DEVNULL)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     os.remove(result)

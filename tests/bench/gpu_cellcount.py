@@ -69,7 +69,8 @@ class Context(ctypes.Structure):
     """NppStreamContext of the stream 0."""
     _fields_ = ([("stream", ctypes.c_void_p)]
                 + [(name, ctypes.c_int) for name in ("device", "units", "unit_threads", "threads")]
-                + [("shared", ctypes.c_size_t), ("major", ctypes.c_int), ("minor", ctypes.c_int), ("flags", ctypes.c_uint),
+                + [("shared", ctypes.c_size_t), ("major", ctypes.c_int), ("minor", ctypes.c_int),
+                   ("flags", ctypes.c_uint),
                    ("reserved", ctypes.c_int)])
 
 
@@ -86,10 +87,13 @@ def npp_ms(mask, connectivity):
     pixels, labels = cupy.asarray(mask.astype(np.uint8)), cupy.zeros(mask.shape, cupy.uint32)
     buffer = cupy.zeros(room.value, cupy.uint8)
     d, (major, minor) = device.attributes, divmod(int(device.compute_capability), 10)
-    context = Context(None, 0, d["MultiProcessorCount"], d["MaxThreadsPerMultiProcessor"], d["MaxThreadsPerBlock"],
+    context = Context(None, 0, d["MultiProcessorCount"], d["MaxThreadsPerMultiProcessor"],
+                      d["MaxThreadsPerBlock"],
                       d["MaxSharedMemoryPerBlock"], major, minor, 0, 0)
-    label.argtypes = [ctypes.c_void_p, ctypes.c_int, ctypes.c_void_p, ctypes.c_int, Size, ctypes.c_int, ctypes.c_void_p, Context]
-    args = (pixels.data.ptr, width, labels.data.ptr, 4 * width, size, 0 if connectivity == 8 else 1, buffer.data.ptr, context)
+    label.argtypes = [ctypes.c_void_p, ctypes.c_int, ctypes.c_void_p, ctypes.c_int, Size,
+                      ctypes.c_int, ctypes.c_void_p, Context]
+    args = (pixels.data.ptr, width, labels.data.ptr, 4 * width, size, 0 if connectivity == 8 else 1,
+            buffer.data.ptr, context)
     return best_ms(lambda: label(*args)) if label(*args) == 0 else None
 
 
@@ -99,25 +103,32 @@ def ratio(peer, ours):
 
 def main():
     device = sys.argv[1] if len(sys.argv) > 1 else "auto"
-    sizes = [tuple(int(v) for v in s.split("x")) for s in sys.argv[2:]] or [(8192, 8192), (4000, 2250)]
+    sizes = [tuple(int(v) for v in s.split("x")) for s in sys.argv[2:]] or [(8192, 8192),
+                                                                            (4000, 2250)]
     raw = os.path.join(tap.scratch(), "raw")
     bad = 0
-    print("%-12s %-11s %4s %10s %15s %15s %10s %12s %9s  %s" % ("size", "mask", "conn", "labels ms", "CuPy (ratio)", "NPP (ratio)",
-                                                                "regions ms", "all of it ms", "no labels", "against the CPU"))
+    print("%-12s %-11s %4s %10s %15s %15s %10s %12s %9s  %s" % ("size", "mask", "conn", "labels ms",
+                                                                "CuPy (ratio)", "NPP (ratio)",
+                                                                "regions ms", "all of it ms",
+                                                                "no labels", "against the CPU"))
     for width, height in sizes:
         for name, mask in masks(height, width):
             mask.astype(np.uint8).tofile(raw)
             for connectivity in (4, 8):
-                run = subprocess.run([os.path.join(tap.BUILD, "tests", "bench", "gpu_cellcount"), device, str(width),
-                                      str(height), str(connectivity), "5", raw], stdout=subprocess.PIPE,
+                run = subprocess.run([os.path.join(tap.BUILD, "tests", "bench", "gpu_cellcount"),
+                                      device, str(width),
+                                      str(height), str(connectivity), "5", raw],
+                                     stdout=subprocess.PIPE,
                                      universal_newlines=True)
                 if run.returncode != 0:
                     sys.exit("no device to measure")
                 labels, regions, everything, table, same = run.stdout.split()
                 bad += same != "same"
-                peers = [f(mask, connectivity) if cupy is not None else None for f in (cupy_ms, npp_ms)]
+                peers = [f(mask, connectivity) if cupy is not None else None
+                         for f in (cupy_ms, npp_ms)]
                 print("%-12s %-11s %4d %10s %15s %15s %10s %12s %9s  %s" % (
-                    "%dx%d" % (width, height), name, connectivity, labels, *[ratio(p, labels) for p in peers], regions,
+                    "%dx%d" % (width, height), name, connectivity, labels,
+                    *[ratio(p, labels) for p in peers], regions,
                     everything, table, same))
                 sys.stdout.flush()
     sys.exit(bad > 0)

@@ -26,29 +26,35 @@ def cells(nz, ny, nx, distance):
     """Round cells on a grid, with noise."""
     rng = np.random.default_rng(3)
     z, y, x = np.meshgrid(np.arange(nz), np.arange(ny), np.arange(nx), indexing="ij", sparse=True)
-    square = sum(((a + distance // 2) % distance - distance / 2) ** 2 for a in ((y, x) if nz == 1 else (z, y, x)))
+    square = sum(((a + distance // 2) % distance - distance / 2) ** 2
+                 for a in ((y, x) if nz == 1 else (z, y, x)))
     picture = np.where(square < (0.35 * distance) ** 2, 170, 60) + rng.normal(0, 10, (nz, ny, nx))
     return picture.clip(0, 255).astype(np.uint8)
 
 
 def labels_of(ny, nx, side):
-    return (np.arange(ny)[:, None] // side * (nx // side + 1) + np.arange(nx)[None] // side + 1).astype(np.uint16)
+    return (np.arange(ny)[:, None] // side * (nx // side + 1) + np.arange(nx)[None] // side +
+            1).astype(np.uint16)
 
 
 def jobs(small, device):
     """{analysis: parameters, pictures, items}; larger ones for a device."""
     more = 4 if device and not small else 1
     side = 256 if small else int(2048 * SIZE ** 0.5)
-    flat, deep = cells(1, side, side, 32)[0], cells(*(16, 64, 64) if small else (int(192 * SIZE), 256, 256), 16)
+    flat, deep = (cells(1, side, side, 32)[0],
+                  cells(*(16, 64, 64) if small else (int(192 * SIZE), 256, 256), 16))
     ball = {"type": "ball", "cx": side / 2, "cy": side / 2, "r": side / 3}
     n = 1 if small else 4
     return {
-        "glcm": ({"levels": [16], "window": {"shape": "disc", "radius": 5}, "distances": list(range(1, 1 + more))}, [flat], more),
+        "glcm": ({"levels": [16], "window": {"shape": "disc", "radius": 5},
+                  "distances": list(range(1, 1 + more))}, [flat], more),
         "cellcount": ({"split": "distance"}, [flat], 3 * n),
         "volume": ({"membrane": 120}, list(deep), 3 * n),
-        "levelset": ({"target": 170, "epsilon": 80, "iterations": 20 if small else 150 * more, "init": ball}, [flat], more),
+        "levelset": ({"target": 170, "epsilon": 80, "iterations": 20 if small else 150 * more,
+                      "init": ball}, [flat], more),
         "voting": ({"radius": 11}, [flat], 1 if small else 2 * more),
-        "objects": ({"families": ["shape", "intensity", "texture"], "levels": 32, "distances": [1]}, [flat], 3 * n),
+        "objects": ({"families": ["shape", "intensity", "texture"], "levels": 32, "distances": [1]},
+                    [flat], 3 * n),
     }
 
 
@@ -71,9 +77,11 @@ def unit(name, parameters, slices, n, path):
             with open(os.path.join(folder, "labels", "i%d.png" % i), "wb") as f:
                 f.write(workunit.png(labels_of(*slices[0].shape, 32)))
             more = ["--labels", os.path.join(folder, "labels") + ("" if n > 1 else "/i0.png")]
-    words = [w for key, value in parameters.items() for w in ("--param", "%s=%s" % (key, json.dumps(value)))]
+    words = [w for key, value in parameters.items()
+             for w in ("--param", "%s=%s" % (key, json.dumps(value)))]
     subprocess.run([tap.TEXCELL_WU, "pack", "--analysis", name, "-o", path] + words + more
-                   + (["--stack"] if len(slices) > 1 else []) + inputs, check=True, stdout=subprocess.DEVNULL)
+                   + (["--stack"] if len(slices) > 1 else []) + inputs, check=True,
+                   stdout=subprocess.DEVNULL)
 
 
 def units(small, device=False):
@@ -86,7 +94,8 @@ def units(small, device=False):
 
 
 def command(path, *options):
-    return [tap.TEXCELL, "run", path, "-o", os.path.join(FOLDER, "out.npz"), "--quiet"] + list(options)
+    return [tap.TEXCELL, "run", path, "-o", os.path.join(FOLDER, "out.npz"),
+            "--quiet"] + list(options)
 
 
 def seconds(words, **env):
@@ -102,7 +111,8 @@ def threads():
     for name, path in units(False):
         row, before = [], None
         for n in counts:
-            took = min(seconds(command(path, "--device", "cpu", "--threads", str(n))) for _ in range(2))
+            took = min(seconds(command(path, "--device", "cpu", "--threads", str(n)))
+                       for _ in range(2))
             before = before or took
             row.append("%6.2f %4.0f%%" % (took, 100 * before / took / n))
         print("%-10s " % name + " ".join(row))
@@ -119,7 +129,8 @@ def launches(path, *options):
     rows = np.loadtxt(times, dtype=np.int64).reshape(-1, 2)
     rows = rows[len(rows) // 4:]                     # without the known answers
     took = rows[:, 1] - rows[:, 0]
-    return took[:-1].sum() / max(1, rows[-1, 0] - rows[0, 0]), np.percentile(took, 99) / 1e6, took.max() / 1e6
+    return (took[:-1].sum() / max(1, rows[-1, 0] - rows[0, 0]), np.percentile(took, 99) / 1e6,
+            took.max() / 1e6)
 
 
 def guest(device):
@@ -134,9 +145,11 @@ def guest(device):
         full, late, longest = launches(path, "--device", device, "--gpu-slice-ms", "10")
         beside = subprocess.Popen(command(path, "--device", device, "--gpu-slice-ms", "10"))
         time.sleep(again)
-        waited = subprocess.check_output([lag, device, "2"], text=True).strip() if beside.poll() is None else "over"
+        waited = subprocess.check_output([lag, device, "2"],
+                                         text=True).strip() if beside.poll() is None else "over"
         beside.wait()
-        print(json.dumps({"analysis": name, "first": round(first, 2), "again": round(again, 2), "busy": round(full, 3),
+        print(json.dumps({"analysis": name, "first": round(first, 2), "again": round(again, 2),
+                          "busy": round(full, 3),
                           "busy at 50%": round(half, 3), "99 in 100 launches, ms": round(late, 2),
                           "longest": round(longest, 2), "beside it": waited}))
         sys.stdout.flush()

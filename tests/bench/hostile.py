@@ -23,7 +23,8 @@ def rows(result, n):
     """So many rows of zeros."""
     for name in result.arrays:
         if name.startswith("region_"):
-            result.arrays[name] = np.zeros((n,) + result.arrays[name].shape[1:], result.arrays[name].dtype)
+            result.arrays[name] = np.zeros((n,) + result.arrays[name].shape[1:],
+                                           result.arrays[name].dtype)
     result.arrays["count"][0] = n
     return result.bytes()
 
@@ -44,17 +45,22 @@ def hostile(kind, honest, picture, parameters):
 
 
 def main():
-    picture, parameters = np.tile(forgers.cells(), (5, 5)), dict(forgers.BRIGHT, min_area=16, fill_holes=True, split="distance")
+    picture, parameters = (np.tile(forgers.cells(), (5, 5)),
+                           dict(forgers.BRIGHT, min_area=16, fill_holes=True, split="distance"))
     for name in ("download", "upload", "tmp_x"):
         os.makedirs(os.path.join(FOLDER, name))
-    unit, honest, other = (os.path.join(FOLDER, name) for name in ("u.zip", "honest.npz", "other.npz"))
+    unit, honest, other = (os.path.join(FOLDER, name)
+                           for name in ("u.zip", "honest.npz", "other.npz"))
     for file, one in ((other, picture[::-1]), (honest, picture)):
-        workunit.write(unit, "cellcount", parameters, [workunit.item("one", [np.ascontiguousarray(one)])])
+        workunit.write(unit, "cellcount", parameters,
+                       [workunit.item("one", [np.ascontiguousarray(one)])])
         subprocess.check_call([tap.TEXCELL, "run", unit, "-o", file, "--device", "cpu", "--quiet"])
     kinds = [hostile(k, honest, picture, parameters) for k in range(6)] + [open(other, "rb").read()]
     right, order = open(honest, "rb").read(), np.random.default_rng(1).permutation(2 * N)
-    asked = subprocess.Popen([os.path.abspath(tap.TEXCELL_VALIDATE), "script-init", "--many", "--workunits", "../download", "--accepted", "../accepted"],
-                             cwd=os.path.join(FOLDER, "tmp_x"), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    asked = subprocess.Popen([os.path.abspath(tap.TEXCELL_VALIDATE), "script-init", "--many",
+                              "--workunits", "../download", "--accepted", "../accepted"],
+                             cwd=os.path.join(FOLDER, "tmp_x"), stdin=subprocess.PIPE,
+                             stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
     took, codes = {True: [], False: []}, {True: [], False: []}
     for k in order:
         good = bool(k < N)
@@ -71,7 +77,8 @@ def main():
     asked.wait()
     for good, what in ((True, "honest"), (False, "hostile")):
         print("%d %s: %.2f s in the mean, %.2f s at most; exit codes %s" %
-              (N, what, np.mean(took[good]), max(took[good]), {c: codes[good].count(c) for c in sorted(set(codes[good]))}))
+              (N, what, np.mean(took[good]), max(took[good]),
+               {c: codes[good].count(c) for c in sorted(set(codes[good]))}))
     print("all of them: %.1f s" % sum(took[True] + took[False]))
 
 

@@ -27,7 +27,8 @@ def volume():
     z, y, x = np.ogrid[:SIDE, :SIDE, :SIDE]
     image = 60 + 40.0 * x / SIDE + 0 * y + 0 * z
     for cx, cy, cz, r in ((0.4, 0.45, 0.5, 0.25), (0.62, 0.6, 0.45, 0.18), (0.5, 0.3, 0.6, 0.12)):
-        inside = (x - cx * SIDE) ** 2 + (y - cy * SIDE) ** 2 + (z - cz * SIDE) ** 2 < (r * SIDE) ** 2
+        inside = (x - cx * SIDE) ** 2 + (y - cy * SIDE) ** 2 + (z -
+                                                                cz * SIDE) ** 2 < (r * SIDE) ** 2
         image = np.where(inside, 185.0, image)
     noise = np.random.default_rng(1).normal(0, 8, image.shape)
     return np.clip(image + noise, 0, 255).astype(np.uint8)
@@ -72,7 +73,8 @@ def on(device, threads, image):
     show(title + ": dense, fixed dt", plain, image.size)
     each, _ = an_iteration(image, dict(fixed, dt="cfl"), device, threads)
     show(title + ": dense, cfl", each, image.size)
-    both, _ = an_iteration(image, dict(fixed, reinit_every=1), device, threads, 4 if device == "cpu" else 200)
+    both, _ = an_iteration(image, dict(fixed, reinit_every=1), device, threads,
+                           4 if device == "cpu" else 200)
     show(title + ": re-initialisation (distances)", both - plain, image.size)
     return plain, both - plain
 
@@ -138,7 +140,8 @@ def same_bits(image, device):
     p = {"dt": "cfl", "reinit_every": 20, "init": ball(SIDE)}
     unit = unit_of(image, p, 50)
     states = [timed(unit, d, 2)[1] for d in ("cpu", device)]
-    print("phi on the device %s" % ("is the CPU's, bit for bit" if states[0] == states[1] else "DIFFERS"))
+    print("phi on the device %s" % ("is the CPU's, bit for bit" if states[0] == states[1]
+                                    else "DIFFERS"))
 
 
 def main():

@@ -6,9 +6,10 @@ pictures next to the checkout (skimage's where there are none).
     looks.py units [ANALYSIS]           UNITS (1000) random units of many items, of all analyses in
                                         turn: what check takes, and what of it for pixels, as a
                                         share of the run's processor time, each and together
-    looks.py honest [ANALYSIS]          UNITS (1000) random units of one item, of all analyses in turn: how many are in doubt, and
-                                        what a look takes compared with reading and computing, in
-                                        processor time, each and together
+    looks.py honest [ANALYSIS]          UNITS (1000) random units of one item, of all analyses in
+                                        turn: how many are in doubt, and what a look takes compared
+                                        with reading and computing, in processor time, each and
+                                        together
 
 Environment: TEXCELL_BUILD; SIDE (512): pictures are cut to it; SECONDS (20): that a unit of many
 items takes about; FIRST (0): the number of the first of UNITS."""
@@ -37,25 +38,34 @@ ROI = {"window": {"shape": "roi"}}
 
 def level(**more):
     return lambda shape: dict({"target": 180, "epsilon": 60, "alpha": 0.02, "iterations": 300,
-                               "init": dict({"type": "ball", "cx": shape[2] // 2, "cy": shape[1] // 2, "r": min(shape[1:]) // 6},
-                                            **({"cz": shape[0] // 2} if shape[0] > 1 else {}))}, **more)
+                               "init": dict({"type": "ball", "cx": shape[2] // 2,
+                                             "cy": shape[1] // 2, "r": min(shape[1:]) // 6},
+                                            **({"cz": shape[0] // 2} if shape[0] > 1 else {}))},
+                              **more)
 
 
 # analysis: job: parameters, and whether pictures or stacks are its items
 JOBS = {
-    "cellcount": {"Otsu": ({"min_area": 20}, 2), "a number": ({"threshold": 128, "min_area": 20}, 2),
+    "cellcount": {"Otsu": ({"min_area": 20}, 2),
+                  "a number": ({"threshold": 128, "min_area": 20}, 2),
                   "Otsu, labels": ({"min_area": 20, "labels": True}, 2),
                   "local": ({"threshold": "local", "window": 51, "min_area": 20}, 2),
-                  "background": ({"background": {"method": "opening", "radius": 20}, "smooth": 1, "labels": True}, 2),
+                  "background": ({"background": {"method": "opening", "radius": 20}, "smooth": 1,
+                                  "labels": True}, 2),
                   "split": ({"split": "distance", "fill_holes": True, "min_area": 20}, 2)},
-    "glcm": {"windows": ({"levels": [16, 64], "distances": [1, 3], "window": {"shape": "disc", "radius": 5}}, 2),
-             "one distance": ({"levels": [32], "distances": [1], "window": {"shape": "disc", "radius": 5}}, 2),
-             "roi": (dict(ROI, levels=[32], distances=[1]), 2), "roi, six": (dict(ROI, levels=[16, 64], distances=[1, 2, 5]), 2)},
-    "objects": {"picture": ({}, 2), "stack": ({}, 3), "without shape": ({"families": ["intensity", "texture"]}, 2)},
+    "glcm": {"windows": ({"levels": [16, 64], "distances": [1, 3],
+                          "window": {"shape": "disc", "radius": 5}}, 2),
+             "one distance": ({"levels": [32], "distances": [1],
+                               "window": {"shape": "disc", "radius": 5}}, 2),
+             "roi": (dict(ROI, levels=[32], distances=[1]), 2),
+             "roi, six": (dict(ROI, levels=[16, 64], distances=[1, 2, 5]), 2)},
+    "objects": {"picture": ({}, 2), "stack": ({}, 3),
+                "without shape": ({"families": ["intensity", "texture"]}, 2)},
     "volume": {"threshold": ({}, 3), "repair": ({"repair": {"sigma": 1, "threshold": 120}}, 3),
                "watershed": ({"method": "watershed", "smooth": 1, "labels": True}, 3)},
     "voting": {"picture": ({"radius": 12}, 2), "stack": ({"radius": 6}, 3)},
-    "levelset": {"picture": (level(), 2), "band": (level(band=6), 2), "stack": (level(iterations=150), 3),
+    "levelset": {"picture": (level(), 2), "band": (level(band=6), 2),
+                 "stack": (level(iterations=150), 3),
                  "band, stack": (level(iterations=150, band=6), 3)},
 }
 
@@ -69,7 +79,8 @@ def slices_of(file):
         whole = np.frombuffer(raw, np.uint8, nx * ny * nz, 352).reshape(nz, ny, nx)
         return [np.ascontiguousarray(s) for s in whole[nz // 4:]]
     with Image.open(file) as im:
-        return [np.asarray(p if p.mode in ("L", "I;16", "I;16B") else p.convert("L")) for p in ImageSequence.Iterator(im)]
+        return [np.asarray(p if p.mode in ("L", "I;16", "I;16B") else p.convert("L"))
+                for p in ImageSequence.Iterator(im)]
 
 
 def real():
@@ -77,11 +88,13 @@ def real():
     found = [("coins", [pictures.coins()]), ("gravel", [pictures.gravel()])]
     for folder, _, names in sorted(os.walk(tap.DATA)):
         for name in sorted(names):
-            if re.search(r"\.(png|jpg|tif|nii\.gz)$", name) and not re.search("label|mask|truth|Model|2bet", name):
+            if re.search(r"\.(png|jpg|tif|nii\.gz)$",
+                         name) and not re.search("label|mask|truth|Model|2bet", name):
                 found.append((name.split(".")[0], slices_of(os.path.join(folder, name))))
     for name, slices in found:
         depth = DEPTH if len(slices) > 1 else 1
-        yield name, [np.ascontiguousarray(s[:SIDE, :SIDE] if depth == 1 else s[:200, :200]).astype(s.dtype.newbyteorder("="))
+        yield name, [np.ascontiguousarray(s[:SIDE, :SIDE] if depth == 1
+                                          else s[:200, :200]).astype(s.dtype.newbyteorder("="))
                      for s in slices[:depth]]
 
 
@@ -132,9 +145,12 @@ def random_parameters(analysis, rng, shape, slices):
     z, y, x = at
     around = np.stack(slices)[z, y - r // 2:y + r // 2 + 1, x - r // 2:x + r // 2 + 1]
     full = 257 if around.dtype == np.uint16 else 1
-    return job, dict(parameters(shape), target=int(np.median(around)), epsilon=int(rng.integers(15, 70)) * full,
-                     alpha=float(np.round(rng.uniform(0.01, 0.05), 3)) / full, iterations=int(rng.integers(100, 800)) // (4 if z else 1) + 20,
-                     init=dict({"type": "ball", "cx": x, "cy": y, "r": r}, **({"cz": z} if shape[0] > 1 else {})))
+    return job, dict(parameters(shape), target=int(np.median(around)),
+                     epsilon=int(rng.integers(15, 70)) * full,
+                     alpha=float(np.round(rng.uniform(0.01, 0.05), 3)) / full,
+                     iterations=int(rng.integers(100, 800)) // (4 if z else 1) + 20,
+                     init=dict({"type": "ball", "cx": x, "cy": y, "r": r},
+                               **({"cz": z} if shape[0] > 1 else {})))
 
 
 def random_unit(analysis, k, of):
@@ -142,11 +158,14 @@ def random_unit(analysis, k, of):
     rng = np.random.default_rng([41, k])
     while True:
         name, slices = of[int(rng.integers(len(of)))]
-        ny, nx = (int(np.exp(rng.uniform(np.log(128), np.log(4096)))) if len(slices) == 1 else n for n in slices[0].shape)
+        ny, nx = (int(np.exp(rng.uniform(np.log(128), np.log(4096)))) if len(slices) == 1 else n
+                  for n in slices[0].shape)
         if analysis in SLOW:
             ny, nx = min(ny, slices[0].shape[0]), min(nx, slices[0].shape[1])
         y, x = (int(rng.integers(max(n - m, 0) + 1)) for n, m in zip(slices[0].shape, (ny, nx)))
-        part = [np.pad(s[y:y + ny, x:x + nx], [(0, max(n - m, 0)) for n, m in zip((ny, nx), s.shape)], "symmetric") for s in slices]
+        part = [np.pad(s[y:y + ny, x:x + nx],
+                       [(0, max(n - m, 0)) for n, m in zip((ny, nx), s.shape)], "symmetric")
+                for s in slices]
         job, parameters = random_parameters(analysis, rng, (len(part), ny, nx), part)
         files = compute("honest", analysis, parameters, part) if job is not None else None
         if files is not None:
@@ -161,19 +180,25 @@ def honest(names, of):
             job, name, (file, result) = random_unit(analysis, k, of)
             seed = ["--seed", str(k)]
             blind, _ = seconds(tap.TEXCELL_VALIDATE, "check", "--no-pixels", *seed, file, result)
-            again, _ = seconds(tap.TEXCELL_VALIDATE, "verify", "--no-pixels", "--fraction", "1", *seed, file, result)
+            again, _ = seconds(tap.TEXCELL_VALIDATE, "verify", "--no-pixels", "--fraction", "1",
+                               *seed, file, result)
             look, said = seconds(tap.TEXCELL_VALIDATE, "check", *seed, file, result)
-            small = float(re.search(r"needs +(\S+) operations", seconds(tap.TEXCELL_WU, "show", file)[1])[1]) < FEW
+            small = float(re.search(r"needs +(\S+) operations",
+                                    seconds(tap.TEXCELL_WU, "show", file)[1])[1]) < FEW
             doubt = re.search(r": (.*); computing it again", said)
-            for key in (analysis, ""), (analysis, "small" if small else job), ("all", "small" if small else "large"), ("all", ""):
+            for key in (analysis, ""), (analysis, "small" if small else job), (
+                    "all", "small" if small else "large"), ("all", ""):
                 of_key = sums.setdefault(key, [0, 0, 0.0, 0.0])
                 for i, more in enumerate((1, doubt is not None, look - blind, again - blind)):
                     of_key[i] += more
             if os.environ.get("EACH"):
-                print("%s, %s: %s: %.4f of %.4f s%s%s" % (analysis, job, name, look - blind, again - blind, ", small" if small else "",
-                                                          ": " + doubt[1] if doubt else ""), flush=True)
+                print("%s, %s: %s: %.4f of %.4f s%s%s" % (analysis, job, name, look - blind,
+                                                          again - blind, ", small" if small else "",
+                                                          ": " + doubt[1] if doubt else ""),
+                      flush=True)
     for (analysis, job), (units, doubts, look, again) in sorted(sums.items()):
-        print("%s%s: %d units, %d in doubt, %.1f%% of %.2f s" % (analysis, job and ", " + job, units, doubts, 100 * look / again, again))
+        print("%s%s: %d units, %d in doubt, %.1f%% of %.2f s" %
+              (analysis, job and ", " + job, units, doubts, 100 * look / again, again))
 
 
 def pool_of(analysis, of, flat):
@@ -183,7 +208,8 @@ def pool_of(analysis, of, flat):
         name, slices = of[int(rng.integers(len(of)))]
         n = [int(rng.integers(min(128, m), m + 1)) if flat else m for m in slices[0].shape]
         y, x = (int(rng.integers(m - k + 1)) for m, k in zip(slices[0].shape, n))
-        yield item_of(analysis, name, [np.ascontiguousarray(s[y:y + n[0], x:x + n[1]]) for s in slices])
+        yield item_of(analysis, name,
+                      [np.ascontiguousarray(s[y:y + n[0], x:x + n[1]]) for s in slices])
 
 
 def once(of_picture):
@@ -198,9 +224,11 @@ def once(of_picture):
 
 
 def units(names, of):
-    """Units of the items of a pool, as many of them as take SECONDS by what the units before took."""
+    """Units of the items of a pool, as many of them as take SECONDS by what the units before
+    took."""
     workunit.png, workunit.label_png = once(workunit.png), once(workunit.label_png)
-    pools = {(a, flat): list(pool_of(a, [o for o in of if (len(o[1]) == 1) == flat], flat)) for a in names for flat in (True, False)
+    pools = {(a, flat): list(pool_of(a, [o for o in of if (len(o[1]) == 1) == flat], flat))
+             for a in names for flat in (True, False)
              if any((d == 2) == flat for _, d in JOBS[a].values())}
     first, n = int(os.environ.get("FIRST", "0")), int(os.environ.get("UNITS", "1000"))
     file, result = (os.path.join(FOLDER, name) for name in ("unit.zip", "unit.npz"))
@@ -211,12 +239,15 @@ def units(names, of):
         parameters, dimensions = JOBS[analysis][job]
         pool = pools[analysis, dimensions == 2]
         count = min(int(rate.get((analysis, job), 4)), 20000)
-        items = [dict(pool[j], name="i%d" % i) for i, j in enumerate(rng.integers(len(pool), size=max(count, 1)))]
+        items = [dict(pool[j], name="i%d" % i)
+                 for i, j in enumerate(rng.integers(len(pool), size=max(count, 1)))]
         shape = np.min([(len(it["slices"]),) + it["slices"][0].shape for it in items], 0).tolist()
-        workunit.write(file, analysis, parameters(shape) if callable(parameters) else parameters, items, pictures_as=zipfile.ZIP_STORED)
+        workunit.write(file, analysis, parameters(shape) if callable(parameters) else parameters,
+                       items, pictures_as=zipfile.ZIP_STORED)
         if os.path.exists(result):
             os.remove(result)
-        work, _ = seconds(tap.TEXCELL, "run", file, "-o", result, "--device", "cpu", "--quiet", "--threads", "1")
+        work, _ = seconds(tap.TEXCELL, "run", file, "-o", result, "--device", "cpu", "--quiet",
+                          "--threads", "1")
         rate[analysis, job] = len(items) * float(os.environ.get("SECONDS", "20")) / work
         if rate[analysis, job] > 3 * len(items) and len(items) < 20000:
             continue                 # it was to learn how many
@@ -224,11 +255,13 @@ def units(names, of):
         whole, said = seconds(tap.TEXCELL_VALIDATE, "check", "--seed", str(k), file, result)
         for key in (analysis, job), (analysis, ""), ("all", ""):
             of_key = sums.setdefault(key, [0, 0, 0, 0.0, 0.0, 0.0])
-            for i, more in enumerate((1, len(items), said.count("computing it again"), whole - blind, whole, work)):
+            for i, more in enumerate((1, len(items), said.count("computing it again"),
+                                      whole - blind, whole, work)):
                 of_key[i] += more
     for (analysis, job), (of_kind, of_items, again, look, whole, work) in sorted(sums.items()):
         print("%s%s: %d units of %d items, %d again: pixels %.2f%%, all of check %.2f%% of %.1f s"
-              % (analysis, job and ", " + job, of_kind, of_items // of_kind, again, 100 * look / work, 100 * whole / work, work))
+              % (analysis, job and ", " + job, of_kind, of_items // of_kind, again,
+                 100 * look / work, 100 * whole / work, work))
 
 
 def lies(analysis, job, parameters, of):
@@ -255,12 +288,14 @@ def lies(analysis, job, parameters, of):
                 continue               # not a lie
             with open(os.path.join(FOLDER, "forged.npz"), "wb") as f:
                 f.write(lie.bytes())
-            codes = [check(files[0], os.path.join(FOLDER, "forged.npz"), seed).returncode for seed in range(SEEDS)]
+            codes = [check(files[0], os.path.join(FOLDER, "forged.npz"), seed).returncode
+                     for seed in range(SEEDS)]
             refused[what].append(all(c in (2, 4) for c in codes))
             if not refused[what][-1]:
                 seen.append("%s of %s %s" % (what, name, codes))
-    print("%s, %s: %s; honest ones in doubt: %d of %d %s" % (analysis, job, ", ".join("%s %d of %d" % (w, sum(r), len(r))
-                                                             for w, r in refused.items()), len(doubts), honest, doubts), flush=True)
+    print("%s, %s: %s; honest ones in doubt: %d of %d %s" %
+          (analysis, job, ", ".join("%s %d of %d" % (w, sum(r), len(r))
+           for w, r in refused.items()), len(doubts), honest, doubts), flush=True)
     for line in seen:
         print("    taken: " + line, flush=True)
 

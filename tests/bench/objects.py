@@ -24,11 +24,15 @@ from oracle import workunit        # noqa: E402
 ROUNDS = int(os.environ.get("BENCH_ROUNDS", "5"))
 PART = 200                         # objects that the peers measure
 FOLDER = tap.scratch()
-PROPERTIES = ["area", "bbox", "centroid", "perimeter", "axis_major_length", "axis_minor_length", "eccentricity",
-              "orientation", "equivalent_diameter_area", "area_convex", "solidity", "extent", "euler_number",
-              "feret_diameter_max", "intensity_max", "intensity_mean", "intensity_min", "centroid_weighted"]
+PROPERTIES = ["area", "bbox", "centroid", "perimeter", "axis_major_length", "axis_minor_length",
+              "eccentricity",
+              "orientation", "equivalent_diameter_area", "area_convex", "solidity", "extent",
+              "euler_number",
+              "feret_diameter_max", "intensity_max", "intensity_mean", "intensity_min",
+              "centroid_weighted"]
 TEXTURE, FIVE = "texture, distance 1, 32 levels", "texture, distances 1 to 5"
-UNITS = {"shape and intensity": {"families": ["shape", "intensity"]}, FIVE: {"families": ["texture"], "distances": [1, 2, 3, 4, 5]},
+UNITS = {"shape and intensity": {"families": ["shape", "intensity"]},
+         FIVE: {"families": ["texture"], "distances": [1, 2, 3, 4, 5]},
          TEXTURE: {"families": ["texture"]}, "all three": {}}
 
 
@@ -40,8 +44,10 @@ def picture(height=2250, width=4000, side=36):
         for cx in range(side // 2, width, side):
             n += 1
             r, e, a = rng.uniform(11, 17), rng.uniform(0.7, 1), rng.uniform(0, np.pi)
-            v, u = np.mgrid[max(cy - 18, 0):min(cy + 18, height), max(cx - 18, 0):min(cx + 18, width)]
-            p, q = (v - cy) * np.cos(a) + (u - cx) * np.sin(a), (u - cx) * np.cos(a) - (v - cy) * np.sin(a)
+            v, u = np.mgrid[max(cy - 18, 0):min(cy + 18, height),
+                            max(cx - 18, 0):min(cx + 18, width)]
+            p, q = ((v - cy) * np.cos(a) + (u - cx) * np.sin(a),
+                    (u - cx) * np.cos(a) - (v - cy) * np.sin(a))
             inside = (p * p + (q / e) ** 2 < r * r) & (n <= 4000)
             labels[v[inside], u[inside]] = n
     grey = 128 + 60 * np.sin(x / 17.0) * np.cos(y / 13.0) + rng.normal(0, 9, (height, width))
@@ -76,7 +82,8 @@ def peer_texture(grey, labels):
         lo, hi = part[r.image].min(), part[r.image].max()
         q = np.where(r.image, (part - lo) * 32 // (hi - lo + 1) + 1, 0).clip(0, 32).astype(np.uint8)
         start = time.process_time()
-        c = graycomatrix(q, [1], [0, np.pi / 4, np.pi / 2, 3 * np.pi / 4], levels=33, symmetric=True)[1:, 1:]
+        c = graycomatrix(q, [1], [0, np.pi / 4, np.pi / 2, 3 * np.pi / 4], levels=33,
+                         symmetric=True)[1:, 1:]
         for name in ("contrast", "dissimilarity", "homogeneity", "energy", "correlation", "ASM"):
             graycoprops(c, name)
         total += time.process_time() - start
@@ -103,17 +110,22 @@ def main():
     print("reading the PNGs: %.3f s" % read)
     ours = {}
     for name, parameters in UNITS.items():
-        unit = workunit.write(os.path.join(FOLDER, "unit.zip"), "objects", parameters, [workunit.item("a", [grey], labels=[labels])])
-        ours[name] = seconds([tap.TEXCELL, "run", unit, "-o", os.path.join(FOLDER, "r.npz"), "--device", "cpu", "--threads", "1",
+        unit = workunit.write(os.path.join(FOLDER, "unit.zip"), "objects", parameters,
+                              [workunit.item("a", [grey], labels=[labels])])
+        ours[name] = seconds([tap.TEXCELL, "run", unit, "-o", os.path.join(FOLDER, "r.npz"),
+                              "--device", "cpu", "--threads", "1",
                               "--quiet"])
-        print("%s: %.3f s from work unit to result, %.2f times the reading" % (name, ours[name], ours[name] / read))
+        print("%s: %.3f s from work unit to result, %.2f times the reading" %
+              (name, ours[name], ours[name] / read))
     for name, peer, what in (("shape and intensity", peer_shape(grey, labels), "regionprops_table"),
                              (TEXTURE, peer_texture(grey, labels), "graycomatrix and graycoprops")):
-        print("%s: %.2f s for all, as %d of them take: %.0f times from file to result" % (what, peer, PART, peer / ours[name]))
+        print("%s: %.2f s for all, as %d of them take: %.0f times from file to result" %
+              (what, peer, PART, peer / ours[name]))
     alone = (ours[FIVE] - ours[TEXTURE]) / 4
     print("matrices and features of a distance alone: %.3f s, %.0f times" % (alone, peer / alone))
     for device in sys.argv[1:]:
-        subprocess.run([os.path.join(tap.BUILD, "tests", "bench", "gpu_objects"), device, "16", unit], check=True)
+        subprocess.run([os.path.join(tap.BUILD, "tests", "bench", "gpu_objects"), device, "16",
+                        unit], check=True)
 
 
 if __name__ == "__main__":

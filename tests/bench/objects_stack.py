@@ -23,7 +23,8 @@ ROUNDS = int(os.environ.get("BENCH_ROUNDS", "3"))
 SIDE = int((sys.argv + ["192"])[1])
 CELLS, PART, PITCH = 5000, 100, 27
 FOLDER = tap.scratch()
-SAME = {"autocorrelation": "Autocorrelation", "contrast": "Contrast", "joint_maximum": "MaximumProbability", "asm": "JointEnergy",
+SAME = {"autocorrelation": "Autocorrelation", "contrast": "Contrast",
+        "joint_maximum": "MaximumProbability", "asm": "JointEnergy",
         "cluster_shade": "ClusterShade", "sum_entropy": "SumEntropy"}
 
 PEER = """
@@ -70,7 +71,8 @@ def seconds(unit, result):
     """Of the processor, the best of some."""
     best = np.inf
     for _ in range(ROUNDS):
-        p = subprocess.Popen([tap.TEXCELL, "run", unit, "-o", result, "--device", "cpu", "--threads", "1", "--quiet"])
+        p = subprocess.Popen([tap.TEXCELL, "run", unit, "-o", result, "--device", "cpu",
+                              "--threads", "1", "--quiet"])
         _pid, status, usage = os.wait4(p.pid, 0)
         p.returncode = status
         if status:
@@ -83,12 +85,15 @@ def main():
     pixels, labels = stack()
     it = workunit.item("s", list(pixels), labels=list(labels))
     units = {}
-    for name, parameters in (("texture", {"families": ["texture"], "texture_features": "ibsi"}), ("finding", {"families": ["intensity"]})):
-        units[name] = workunit.write(os.path.join(FOLDER, name + ".zip"), "objects", parameters, [it])
+    for name, parameters in (("texture", {"families": ["texture"], "texture_features": "ibsi"}),
+                             ("finding", {"families": ["intensity"]})):
+        units[name] = workunit.write(os.path.join(FOLDER, name + ".zip"), "objects", parameters,
+                                     [it])
     result = os.path.join(FOLDER, "r.npz")
     finding, whole = seconds(units["finding"], result), seconds(units["texture"], result)
     n = labels.max()
-    print("%d cells of %.0f voxels: %.2f s from work unit to result, of which reading, finding and histograms %.2f"
+    print("%d cells of %.0f voxels: %.2f s from work unit to result, of which reading, finding and "
+          "histograms %.2f"
           % (n, (labels > 0).sum() / n, whole, finding))
     python = os.environ.get("RADIOMICS_PYTHON")
     if not python:
@@ -99,15 +104,19 @@ def main():
         box = tuple(slice(c.min(), c.max() + 1) for c in np.nonzero(inside))
         cut["p%d" % i], cut["m%d" % i] = pixels[box].astype(np.int32), inside[box].astype(np.uint8)
     np.savez(os.path.join(FOLDER, "cut.npz"), **cut)
-    total, peer = json.loads(subprocess.run([python, "-c", PEER, os.path.join(FOLDER, "cut.npz")], check=True, stdout=subprocess.PIPE,
+    total, peer = json.loads(subprocess.run([python, "-c", PEER, os.path.join(FOLDER, "cut.npz")],
+                                            check=True, stdout=subprocess.PIPE,
                                             universal_newlines=True).stdout.splitlines()[-1])
     with np.load(result) as r:
         glcm = r["object_glcm"][:PART]
-    print("pyradiomics: %.2f s for %d cells, %.0f s for all: %.0f times from file to file, %.0f times the texture alone"
-          % (total, PART, total * n / PART, total * n / PART / whole, total * n / PART / (whole - finding)))
+    print("pyradiomics: %.2f s for %d cells, %.0f s for all: %.0f times from file to file, %.0f "
+          "times the texture alone"
+          % (total, PART, total * n / PART, total * n / PART / whole,
+             total * n / PART / (whole - finding)))
     for ours, theirs in SAME.items():
         a, b = glcm[:, FEATURES.index(ours)], np.array([p[theirs] for p in peer])
-        print("  %s: apart by %.1e at most" % (ours, np.max(np.abs(a - b) / np.maximum(np.abs(b), 1))))
+        print("  %s: apart by %.1e at most" %
+              (ours, np.max(np.abs(a - b) / np.maximum(np.abs(b), 1))))
 
 
 if __name__ == "__main__":

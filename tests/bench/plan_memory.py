@@ -31,7 +31,8 @@ def tiled(path, side):
 
 def noise(side):
     out = os.path.join(FOLDER, "noise_%d.png" % side)
-    skimage.io.imsave(out, np.random.default_rng(50).integers(0, 256, (side, side), dtype=np.uint8), check_contrast=False)
+    skimage.io.imsave(out, np.random.default_rng(50).integers(0, 256, (side, side), dtype=np.uint8),
+                      check_contrast=False)
     return out
 
 
@@ -60,13 +61,15 @@ def measure(analysis, title, files, options):
         return None
     needs = json.loads(tap.run([tap.TEXCELL_WU, "show", "--needs", unit]).stdout)
     plan = needs["memory_bytes"] + THREADS * needs["thread_bytes"]
-    code, used = peak_of([tap.TEXCELL, "run", unit, "-o", result, "--device", "cpu", "--threads", str(THREADS)])
+    code, used = peak_of([tap.TEXCELL, "run", unit, "-o", result, "--device", "cpu", "--threads",
+                          str(THREADS)])
     for name in glob.glob(result + "*"):
         os.remove(name)
     if code != 0:
         print("%-10s %-34s ended with %d" % (analysis, title, code))
         return None
-    print("%-10s %-34s planned %8.1f MiB, peak %8.1f MiB: %.2f" % (analysis, title, plan / 2**20, used / 2**20, plan / used))
+    print("%-10s %-34s planned %8.1f MiB, peak %8.1f MiB: %.2f" % (analysis, title, plan / 2**20,
+                                                                   used / 2**20, plan / used))
     sys.stdout.flush()
     return plan / used
 
@@ -75,27 +78,38 @@ def jobs(only):
     """(analysis, title, files, options)"""
     sk = os.path.join(os.path.dirname(skimage.__file__), "data")
     pictures = [os.path.join(sk, n) for n in ("ihc.png", "camera.png")]
-    pictures += [p for p in map(tap.data, ("count/chula_4.jpg", "crystal/vmxi_big_crystals_3.jpg")) if p]
-    large = [tiled(p, side) for p, side in ((pictures[0], 3000), (os.path.join(sk, "coins.png"), 5000), (os.path.join(sk, "cell.png"), 8000))]
-    stacks = [p for p in map(tap.data, ("volume/membrane_raw.tif", "volume/neubias_nuclei.tif", "volume/stardist_img3d.tif")) if p]
+    pictures += [p for p in map(tap.data, ("count/chula_4.jpg", "crystal/vmxi_big_crystals_3.jpg"))
+                 if p]
+    large = [tiled(p, side)
+             for p, side in ((pictures[0], 3000), (os.path.join(sk, "coins.png"), 5000),
+                             (os.path.join(sk, "cell.png"), 8000))]
+    stacks = [p for p in map(tap.data, ("volume/membrane_raw.tif", "volume/neubias_nuclei.tif",
+                                        "volume/stardist_img3d.tif")) if p]
     roi = ("--param", "window={\"shape\":\"roi\"}")
     split = ("--param", "split=distance", "--param", "smooth=1")
     watershed = ("--param", "method=watershed", "--param", "smooth=2")
     for analysis, options, files in (
             ("cellcount", (), pictures + large), ("cellcount", split, pictures + large),
-            ("cellcount", (), [noise(2500)]), ("cellcount", split, [noise(2500)]), ("cellcount", ("--param", "split=intensity"), [noise(2500)]), ("voting", ("--param", "radius=12"), pictures[:2] + large[:2]),
-            ("levelset", ("--param", "iterations=5", "--param", "target=120", "--param", "epsilon=50", "--param", "init={\"type\":\"otsu\"}"), pictures[:2] + large[:2] + stacks), ("glcm", roi, pictures[:2] + large),
-            ("glcm", roi, stacks), ("volume", (), stacks), ("volume", watershed, stacks), ("voting", ("--param", "radius=6"), stacks[:2])):
+            ("cellcount", (), [noise(2500)]), ("cellcount", split, [noise(2500)]),
+            ("cellcount", ("--param", "split=intensity"), [noise(2500)]),
+            ("voting", ("--param", "radius=12"), pictures[:2] + large[:2]),
+            ("levelset", ("--param", "iterations=5", "--param", "target=120",
+                          "--param", "epsilon=50", "--param", "init={\"type\":\"otsu\"}"),
+             pictures[:2] + large[:2] + stacks), ("glcm", roi, pictures[:2] + large),
+            ("glcm", roi, stacks), ("volume", (), stacks), ("volume", watershed, stacks),
+            ("voting", ("--param", "radius=6"), stacks[:2])):
         for name in files:
             if analysis in only:
-                yield analysis, "%s %s" % (os.path.basename(name), options[1][:20] if options else ""), [name], options
+                yield (analysis, "%s %s" % (os.path.basename(name),
+                                            options[1][:20] if options else ""), [name], options)
 
 
 def main():
     only = sys.argv[1:] or ["cellcount", "voting", "levelset", "glcm", "volume"]
     ratios = [r for r in (measure(*job) for job in jobs(only)) if r is not None]
     within = sum(1.0 <= r <= 1.3 for r in ratios)
-    print("%d of %d within 1.0 to 1.3; least %.2f, most %.2f" % (within, len(ratios), min(ratios), max(ratios)))
+    print("%d of %d within 1.0 to 1.3; least %.2f, most %.2f" % (within, len(ratios), min(ratios),
+                                                                 max(ratios)))
 
 
 if __name__ == "__main__":

@@ -25,9 +25,11 @@ import plans
 DEVICE, RUNS = os.environ.get("BENCH_DEVICE", "cpu"), int(os.environ.get("BENCH_ROUNDS", "3"))
 SHARES = (0.1, 0.2, 0.3, 0.5, 0.7, 0.9)
 
-LARGER = {"objects": 3, "volume": 3, "cellcount": 3, "voting": 3}     # than for make bench-plans: sides, so that there are seconds to look at
+# than for make bench-plans: sides, so that there are seconds to look at
+LARGER = {"objects": 3, "volume": 3, "cellcount": 3, "voting": 3}
 
-COUNT = [("count/" + f,) for f in ("bccd_BloodImage_00000.jpg", "blobs.tif", "chula_1.jpg", "coins.png", "chula_262.jpg")]
+COUNT = [("count/" + f,) for f in ("bccd_BloodImage_00000.jpg", "blobs.tif", "chula_1.jpg",
+                                   "coins.png", "chula_262.jpg")]
 CRYSTAL = [("crystal/texture_%s.png" % f,) for f in ("brick", "gravel")]
 BRAIN = [("levelset/itk_BrainProtonDensitySlice.png",), ("levelset/itk_BrainT1Slice.png",)]
 MEMBRANE, NUCLEI = [("volume/membrane_raw.tif",)], [("volume/neubias_nuclei.tif",)]
@@ -35,16 +37,24 @@ FLAT, DEEP = [("voting/stardist_img2d.tif",)], [("voting/cellfinder_crop_ch0.tif
 # Analysis, parameters, pictures (and labels), how many pieces of them, and how often each stands
 # beside itself.
 TASKS = [
-    ("cellcount", ["split=distance"], COUNT, 240, 4), ("cellcount", ["labels=true", "smooth=1"], COUNT, 120, 6),
+    ("cellcount", ["split=distance"], COUNT, 240, 4),
+    ("cellcount", ["labels=true", "smooth=1"], COUNT, 120, 6),
     ("cellcount", ["min_area=20"], COUNT, 400, 6),
-    ("glcm", ["preset=hcc"], CRYSTAL, 6, 1), ("glcm", ["levels=[32]", "distances=[1]", 'features="ibsi"'], CRYSTAL, 24, 1),
-    ("volume", ["membrane=30"], MEMBRANE, 120, 4), ("volume", ["membrane=30", 'repair={"sigma":1}', "labels=true"], MEMBRANE, 80, 2),
-    ("volume", ["method=watershed", "smooth=1.5"], MEMBRANE, 160, 1), ("volume", ["membrane=60"], NUCLEI, 160, 8),
-    ("levelset", ["target=128", "epsilon=40", "iterations=1000", 'init={"type":"ball","cx":50,"cy":50,"r":30}'], BRAIN, 240, 1),
-    ("levelset", ["target=128", "epsilon=40", "iterations=1000", "band=6", 'init={"type":"ball","cx":50,"cy":50,"r":30}'], BRAIN, 240, 2),
+    ("glcm", ["preset=hcc"], CRYSTAL, 6, 1),
+    ("glcm", ["levels=[32]", "distances=[1]", 'features="ibsi"'], CRYSTAL, 24, 1),
+    ("volume", ["membrane=30"], MEMBRANE, 120, 4),
+    ("volume", ["membrane=30", 'repair={"sigma":1}', "labels=true"], MEMBRANE, 80, 2),
+    ("volume", ["method=watershed", "smooth=1.5"], MEMBRANE, 160, 1),
+    ("volume", ["membrane=60"], NUCLEI, 160, 8),
+    ("levelset", ["target=128", "epsilon=40", "iterations=1000",
+                  'init={"type":"ball","cx":50,"cy":50,"r":30}'], BRAIN, 240, 1),
+    ("levelset", ["target=128", "epsilon=40", "iterations=1000", "band=6",
+                  'init={"type":"ball","cx":50,"cy":50,"r":30}'], BRAIN, 240, 2),
     ("voting", ["radius=12"], FLAT, 240, 1), ("voting", ["radius=6"], DEEP, 20, 1),
-    ("objects", ['families=["shape","intensity"]'], [("voting/stardist_img2d.tif", "voting/stardist_mask2d.tif")], 240, 4),
-    ("objects", ["levels=32"], [("voting/stardist_img2d.tif", "voting/stardist_mask2d.tif")], 240, 4),
+    ("objects", ['families=["shape","intensity"]'],
+     [("voting/stardist_img2d.tif", "voting/stardist_mask2d.tif")], 240, 4),
+    ("objects", ["levels=32"], [("voting/stardist_img2d.tif", "voting/stardist_mask2d.tif")], 240,
+     4),
 ]
 
 
@@ -59,7 +69,8 @@ def course(unit, result):
     begin = time.monotonic()
     master, slave = pty.openpty()
     fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 40, 0, 0))
-    p = subprocess.Popen([plans.TEXCELL, "run", unit, "--replace", "-o", result, "--device", DEVICE, "--threads", "1"], stderr=slave)
+    p = subprocess.Popen([plans.TEXCELL, "run", unit, "--replace", "-o", result, "--device", DEVICE,
+                          "--threads", "1"], stderr=slave)
     os.close(slave)
     points, text = [], b""
     try:
@@ -86,7 +97,8 @@ def pieces(rng, files, count, times):
     shown = []
     for f in files:
         path = os.path.join(plans.DATA, f)
-        picture = tifffile.imread(path) if f.endswith(".tif") else np.asarray(Image.open(path).convert("L"))
+        picture = tifffile.imread(path) if f.endswith(".tif") else np.asarray(
+            Image.open(path).convert("L"))
         shown.append(np.tile(picture, (1,) * (picture.ndim - 2) + (times, times)))
     for i in range(count):
         whole = shown[i % len(shown)]
@@ -99,13 +111,15 @@ def task(folder, analysis, parameters, files, count, times):
     """Its work unit."""
     unit, pictures, labels = (os.path.join(folder, n) for n in ("u.zip", "pictures", "labels"))
     words = [w for p in parameters for w in ("--param", p)]
-    for name, of in (("pictures", [f[0] for f in files]), ("labels", [f[1] for f in files if len(f) > 1])):
+    for name, of in (("pictures", [f[0] for f in files]),
+                     ("labels", [f[1] for f in files if len(f) > 1])):
         os.mkdir(os.path.join(folder, name))
         for i, piece in enumerate(pieces(np.random.default_rng(5), of, count, times) if of else ()):
             tifffile.imwrite(os.path.join(folder, name, "%03d.tif" % i), piece)
     if len(files[0]) > 1:
         words += ["--labels", labels]
-    subprocess.check_call([plans.TEXCELL_WU, "pack", "--analysis", analysis, *words, "-o", unit, pictures], stdout=subprocess.DEVNULL)
+    subprocess.check_call([plans.TEXCELL_WU, "pack", "--analysis", analysis, *words, "-o", unit,
+                           pictures], stdout=subprocess.DEVNULL)
     return unit
 
 
@@ -114,7 +128,8 @@ def looks(points, whole):
     for share in SHARES:
         at = [p for p in points if p[0] >= share * whole]
         t, f = at[0] if at else (whole, 0)
-        yield t * (1 - f) / f / (whole - t) - 1 if f > 0 and t < min(share + 0.08, 0.97) * whole else None
+        yield t * (1 - f) / f / (whole - t) - 1 if f > 0 and t < min(share + 0.08,
+                                                                     0.97) * whole else None
 
 
 def tell(analysis, parameters, unit, result):
@@ -124,13 +139,15 @@ def tell(analysis, parameters, unit, result):
     found = [[e for e in errors if e is not None] for errors in zip(*(looks(*run) for run in runs))]
     print("%-10s %-62s %6.2f s  at 10, 20, 30, 50, 70, 90%%: %s" %
           (analysis, " ".join(parameters), np.median([whole for _points, whole in runs]),
-           " ".join("%+4.0f%%" % (100 * np.median(errors)) if errors else "    -" for errors in found)), flush=True)
+           " ".join("%+4.0f%%" % (100 * np.median(errors)) if errors else "    -"
+                    for errors in found)), flush=True)
 
 
 def main():
     only = sys.argv[1:]
     for analysis, *job in TASKS:
-        if (not only or analysis in only) and os.path.exists(os.path.join(plans.DATA, job[1][0][0])):
+        if (not only or analysis in only) and os.path.exists(os.path.join(plans.DATA,
+                                                                          job[1][0][0])):
             with tempfile.TemporaryDirectory(prefix="texcell-bench-") as folder:
                 tell(analysis, job[0], task(folder, analysis, *job), os.path.join(folder, "r.npz"))
     print("Single items", flush=True)
@@ -138,7 +155,8 @@ def main():
     with tempfile.TemporaryDirectory(prefix="texcell-bench-") as folder:
         for analysis, parameters, kind, times in plans.JOBS:
             if not only or analysis in only:
-                unit = plans.pack(folder, shown, analysis, parameters, kind, times * LARGER.get(analysis, 1))
+                unit = plans.pack(folder, shown, analysis, parameters, kind,
+                                  times * LARGER.get(analysis, 1))
                 tell(analysis, parameters, unit, os.path.join(folder, "r.npz"))
 
 

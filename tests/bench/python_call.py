@@ -44,14 +44,17 @@ def commands(folder, words):
     """What the call runs: pack and run; the marks."""
     unit, result = (os.path.join(folder, name) for name in ("workunit.zip", "result.npz"))
     return ([["texcell-wu", "pack", "-o", unit, *words],
-             ["texcell", "run", unit, "-o", result, "--replace", "--device", "cpu", "--threads", "1"]],
-            [["texcell-wu", "export", result, "--marks", unit, "--only-marks", "-o", os.path.join(folder, "marks")]])
+             ["texcell", "run", unit, "-o", result, "--replace", "--device", "cpu", "--threads",
+              "1"]],
+            [["texcell-wu", "export", result, "--marks", unit, "--only-marks", "-o",
+              os.path.join(folder, "marks")]])
 
 
 def run(lines):
     for program, *arguments in lines:
         subprocess.run([os.path.join(tap.BUILD, program), *arguments], check=True,
-                       stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+                       stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                       stderr=subprocess.DEVNULL)
 
 
 def measure(folder, n, size, pairs):
@@ -66,7 +69,8 @@ def measure(folder, n, size, pairs):
     own = statistics.median(t[0] - t[1] - t[2] for t in times)
     more = statistics.median(t[0] - t[1] for t in times)
     print("%5d of %3d x %-3d  %7.1f  %7.1f  %5.1f  %5.1f ms %5.1f%%  %5.1f ms %5.1f%%" % (
-        n, size, size, call, alone, marks, own, 100 * own / (alone + marks), more, 100 * more / alone))
+        n, size, size, call, alone, marks, own, 100 * own / (alone + marks), more,
+        100 * more / alone))
 
 
 if __name__ == "__main__":

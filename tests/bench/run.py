@@ -60,8 +60,10 @@ def large_picture(path):
 
 def memory_row(folder, what, pictures, *options):
     unit, result = os.path.join(folder, "unit.zip"), os.path.join(folder, "result.npz")
-    output_of([os.path.join(BUILD, "texcell-wu"), "pack", "--analysis", "glcm", "-o", unit] + list(options) + pictures)
-    peak = peak_of([os.path.join(BUILD, "texcell"), "run", unit, "--replace", "-o", result, "--device", "cpu",
+    output_of([os.path.join(BUILD, "texcell-wu"), "pack", "--analysis", "glcm", "-o", unit] +
+              list(options) + pictures)
+    peak = peak_of([os.path.join(BUILD, "texcell"), "run", unit, "--replace", "-o", result,
+                    "--device", "cpu",
                     "--threads", "2", "--quiet"])
     print("%-52s %6.1f MiB" % (what, peak))
     sys.stdout.flush()
@@ -74,15 +76,20 @@ def memory(folder):
     large_picture(large[0])
     for copy in large[1:]:
         shutil.copy(large[0], copy)
-    hcc = memory_row(folder, "preset hcc, 1 image (bar: %d MiB)" % MEMORY_BAR, large[:1], "--preset", "hcc",
+    hcc = memory_row(folder, "preset hcc, 1 image (bar: %d MiB)" % MEMORY_BAR, large[:1],
+                     "--preset", "hcc",
                      "--param", "distances=" + DISTANCES)
-    one = memory_row(folder, "the same with distance 1 only, 1 image", large[:1], "--preset", "hcc", "--param",
+    one = memory_row(folder, "the same with distance 1 only, 1 image", large[:1], "--preset", "hcc",
+                     "--param",
                      "distances=[1]")
-    many = memory_row(folder, "the same with distance 1 only, 20 images", large, "--preset", "hcc", "--param",
+    many = memory_row(folder, "the same with distance 1 only, 20 images", large, "--preset", "hcc",
+                      "--param",
                       "distances=[1]")
-    memory_row(folder, "every pixel, distance 1, four directions, 1 level", large[:1], "--param", "distances=[1]",
+    memory_row(folder, "every pixel, distance 1, four directions, 1 level", large[:1], "--param",
+               "distances=[1]",
                "--param", "directions=four", "--param", "levels=[64]")
-    print("within the bar: %s; 20 images take %+.1f MiB" % ("yes" if hcc <= MEMORY_BAR else "NO", many - one))
+    print("within the bar: %s; 20 images take %+.1f MiB" % ("yes" if hcc <= MEMORY_BAR else "NO",
+                                                            many - one))
     return hcc <= MEMORY_BAR
 
 
@@ -90,10 +97,12 @@ def memory(folder):
 
 def instructions(picture, part, roi):
     """Instructions of a run; the tables and the program's start included."""
-    done = subprocess.run(["valgrind", "--tool=cachegrind", "--cache-sim=no", "--cachegrind-out-file=/dev/null",
+    done = subprocess.run(["valgrind", "--tool=cachegrind", "--cache-sim=no",
+                           "--cachegrind-out-file=/dev/null",
                            BENCH, picture, "--once", part, "--distances", FEW, "--roi", str(roi)],
                           stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, check=True)
-    return int(re.search(r"I\s+refs:\s+([\d,]+)", done.stderr).group(1).replace(",", "")), int(done.stdout)
+    return (int(re.search(r"I\s+refs:\s+([\d,]+)", done.stderr).group(1).replace(",", "")),
+            int(done.stdout))
 
 
 def count_instructions(picture):
@@ -106,7 +115,8 @@ def count_instructions(picture):
     for part in "accumulators", "features", "all":
         # The difference of two sizes: what does not grow with the windows drops out.
         total = (instructions(picture, part, 20)[0] - instructions(picture, part, 10)[0]) / matrices
-        name = {"accumulators": "accumulators", "features": "features", "all": "statistics over windows"}[part]
+        name = {"accumulators": "accumulators", "features": "features",
+                "all": "statistics over windows"}[part]
         print("%-44s %8.1f" % (name, total - before))
         sys.stdout.flush()
         before = total
@@ -120,7 +130,8 @@ def main():
     for name in "gravel", "camera":
         title("time: %s.png" % name)
         with tempfile.TemporaryDirectory(dir=BUILD) as folder:
-            subprocess.run([BENCH, os.path.join(PICTURES, name + ".png"), "--rounds", ROUNDS, "--distances", DISTANCES],
+            subprocess.run([BENCH, os.path.join(PICTURES, name + ".png"), "--rounds", ROUNDS,
+                            "--distances", DISTANCES],
                            check=True, cwd=folder)
     count_instructions(picture)
     title("scikit-image")

@@ -35,24 +35,29 @@ def make_project(folder):
         os.makedirs(os.path.join(folder, name))
     with open(os.path.join(folder, "config.xml"), "w") as f:
         f.write(CONFIG)
-    for name in ("texcell-submit", "texcell_project.py", "texcell_submissions.py", "texcell_units.py", "texcell_remote.py"):
+    for name in ("texcell-submit", "texcell_project.py", "texcell_submissions.py",
+                 "texcell_units.py", "texcell_remote.py"):
         shutil.copy(os.path.join(KIT, name), os.path.join(folder, "bin"))
     os.symlink(os.path.abspath(TEXCELL_WU), os.path.join(folder, "bin", "texcell-wu"))
-    shutil.copy(os.path.join(SRC, "workunits", "templates", "texcell_out.xml"), os.path.join(folder, "templates"))
+    shutil.copy(os.path.join(SRC, "workunits", "templates", "texcell_out.xml"),
+                os.path.join(folder, "templates"))
     script(os.path.join(folder, "bin", "create_work"), "#!/bin/sh\nexec cat > /dev/null\n")
 
 
 def show(what, n, start, before):
     seconds, after = time.perf_counter() - start, resource.getrusage(resource.RUSAGE_CHILDREN)
     processor = after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime
-    print("%-30s %5.0f units a second, %.2f ms of processor a unit" % (what, n / seconds, 1000 * processor / n), flush=True)
+    print("%-30s %5.0f units a second, %.2f ms of processor a unit" %
+          (what, n / seconds, 1000 * processor / n), flush=True)
 
 
 def creating(folder):
     rng = np.random.default_rng(1)
     for i in range(UNITS):
-        Image.fromarray(rng.integers(0, 256, (48, 48)).astype(np.uint8)).save(os.path.join(folder, "pictures", "p%06d.png" % i))
-    argv = [os.path.join(folder, "bin", "texcell-submit"), "--name", "many", "--analysis", "cellcount", "--split", "1",
+        Image.fromarray(rng.integers(0, 256, (48, 48)).astype(np.uint8)).save(
+            os.path.join(folder, "pictures", "p%06d.png" % i))
+    argv = [os.path.join(folder, "bin", "texcell-submit"), "--name", "many", "--analysis",
+            "cellcount", "--split", "1",
             os.path.join(folder, "pictures")]
     # The first call packs, and fails at the template; the second goes on from what is packed.
     template = os.path.join(folder, "templates", "texcell_out.xml")
@@ -67,12 +72,16 @@ def creating(folder):
 def validating(folder, n=200):
     unit, result = os.path.join(folder, "u.zip"), os.path.join(folder, "r.npz")
     picture = os.path.join(folder, "a.png")
-    Image.fromarray(np.random.default_rng(1).integers(0, 256, (128, 128)).astype(np.uint8)).save(picture)
-    subprocess.check_call([TEXCELL_WU, "pack", "--analysis", "cellcount", "-o", unit, picture], stdout=subprocess.DEVNULL)
+    Image.fromarray(np.random.default_rng(1).integers(0, 256, (128, 128)).astype(np.uint8)).save(
+        picture)
+    subprocess.check_call([TEXCELL_WU, "pack", "--analysis", "cellcount", "-o", unit, picture],
+                          stdout=subprocess.DEVNULL)
     subprocess.check_call([TEXCELL, "run", unit, "-o", result, "--device", "cpu", "--quiet"])
-    script(os.path.join(folder, "bin", "check"), "#!/bin/sh\nexec %s script-init --wait 60 --workunits ../download --accepted "
-           "../texcell/accepted --quarantine ../texcell/quarantine --fraction 0.001 --chance 0.02 \"$@\"\n" % VALIDATE)
-    script(os.path.join(folder, "bin", "compare"), "#!/bin/sh\nexec %s script-compare --accepted ../texcell/accepted \"$@\"\n"
+    script(os.path.join(folder, "bin", "check"), "#!/bin/sh\nexec %s script-init --wait 60 "
+           "--workunits ../download --accepted ../texcell/accepted --quarantine "
+           "../texcell/quarantine --fraction 0.001 --chance 0.02 \"$@\"\n" % VALIDATE)
+    script(os.path.join(folder, "bin", "compare"),
+           "#!/bin/sh\nexec %s script-compare --accepted ../texcell/accepted \"$@\"\n"
            % VALIDATE)
     for i in range(n):
         shutil.copy(unit, os.path.join(folder, "download", "u_%d.zip" % i))
@@ -85,7 +94,8 @@ def validating(folder, n=200):
 
     questions(n, "validating, script_validator", by_shells)
     shutil.rmtree(os.path.join(folder, "texcell", "accepted"))
-    asked = {name: subprocess.Popen(["../bin/" + name, "--many"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    asked = {name: subprocess.Popen(["../bin/" + name, "--many"], stdin=subprocess.PIPE,
+                                    stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
              for name in ("check", "compare")}
 
     def by_lines(name, *files):

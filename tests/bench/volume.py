@@ -60,8 +60,10 @@ def blocks(n):
 
 
 def ours(path, n, mode, device="cpu", threads=1, rounds=1):
-    run = subprocess.run([os.path.join(tap.BUILD, "tests", "bench", "volume_bench"), device, str(n), str(n), str(n),
-                          mode, str(threads), str(rounds), path], stdout=subprocess.PIPE, universal_newlines=True)
+    run = subprocess.run([os.path.join(tap.BUILD, "tests", "bench", "volume_bench"), device, str(n),
+                          str(n), str(n),
+                          mode, str(threads), str(rounds), path], stdout=subprocess.PIPE,
+                         universal_newlines=True)
     if run.returncode != 0:
         sys.exit("volume_bench: exit %d" % run.returncode)
     labels, everything, table, cells, same = run.stdout.split()
@@ -81,7 +83,8 @@ def on_cpu(name, path, mask, n):
             ndimage.label(empty, structure)
             peer = min(peer, 1e3 * (time.process_time() - start))
         two = min(ours(path, n, mode, threads=2)[0][0] for _ in range(3))
-        print("%-12s %-6s %9.1f %9.1f %9.1f %8.1f %6.2f" % (name, mode, best[0], best[1], two, peer, peer / best[0]))
+        print("%-12s %-6s %9.1f %9.1f %9.1f %8.1f %6.2f" % (name, mode, best[0], best[1], two, peer,
+                                                            peer / best[0]))
         sys.stdout.flush()
 
 
@@ -89,7 +92,8 @@ def cells_in_noise(mask, n):
     """Grey values: foam of the mask's walls, blurred, in noise."""
     rng = np.random.default_rng(2)
     block = mask[:min(n, 256), :min(n, 256), :min(n, 256)]
-    walls = smooth(block.astype(np.float32), 3) * 60 + 40 + rng.normal(0, 6, block.shape).astype(np.float32)
+    walls = smooth(block.astype(np.float32),
+                   3) * 60 + 40 + rng.normal(0, 6, block.shape).astype(np.float32)
     return np.tile(np.clip(walls, 0, 255).astype(np.uint8), (n // len(block),) * 3)
 
 
@@ -100,8 +104,9 @@ def watershed(path, grey, n, device):
     if device is not None:
         one, cells = ours(path, n, "watershed", device, 16, 3)
         cpu = ours(path, n, "watershed", "cpu", 16, 3)[0]
-        print("watershed: kernels %.1f, all of it %.1f, to the table %.1f; 16 CPU threads %.1f, all of it %.1f; %.1f and %.1f times; %d cells, those "
-              "of the CPU" % (one[0], one[1], one[2], cpu[0], cpu[1], cpu[0] / one[0], cpu[1] / one[1], cells))
+        print("watershed: kernels %.1f, all of it %.1f, to the table %.1f; 16 CPU threads %.1f, "
+              "all of it %.1f; %.1f and %.1f times; %d cells, those of the CPU" %
+              (one[0], one[1], one[2], cpu[0], cpu[1], cpu[0] / one[0], cpu[1] / one[1], cells))
         return
     from skimage import filters, measure, morphology, segmentation
     best, cells = min((ours(path, n, "watershed") for _ in range(3)), key=lambda t: t[0][0])
@@ -111,8 +116,9 @@ def watershed(path, grey, n, device):
     found = segmentation.watershed(blurred, measure.label(morphology.h_minima(blurred, 2))).max()
     times.append(time.process_time())
     gauss, flood = 1e3 * np.diff(times)
-    print("watershed: texcell %.0f, scikit-image %.0f (its Gaussian %.0f more): %.1f times; %d and %d cells" % (
-        best[0], flood, gauss, flood / best[0], cells, found))
+    print("watershed: texcell %.0f, scikit-image %.0f (its Gaussian %.0f more): %.1f times; %d "
+          "and %d cells" % (
+              best[0], flood, gauss, flood / best[0], cells, found))
 
 
 def cupy_ms(mask, structure):
@@ -149,9 +155,11 @@ def main():
     path = os.path.join(tap.scratch(), "raw")
     print("%d^3 voxels, milliseconds" % n)
     if device is None:
-        print("%-12s %-6s %9s %9s %9s %8s %6s" % ("stack", "mode", "labels", "and table", "2 threads", "scipy", "ratio"))
+        print("%-12s %-6s %9s %9s %9s %8s %6s" % ("stack", "mode", "labels", "and table",
+                                                  "2 threads", "scipy", "ratio"))
     else:
-        print("%-12s %-6s %9s %9s %9s %8s %6s" % ("stack", "mode", "labels", "all of it", "to table", "CuPy", "ratio"))
+        print("%-12s %-6s %9s %9s %9s %8s %6s" % ("stack", "mode", "labels", "all of it",
+                                                  "to table", "CuPy", "ratio"))
     for name, mask in stacks(n):
         if name == "foam":
             watershed(path, cells_in_noise(mask, n), n, device)

@@ -33,10 +33,12 @@ def program(unit, folder, threads):
     best = (1e9, 1e9)
     for _ in range(3):
         before, start = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
-        subprocess.run([TEXCELL, "run", unit, "--replace", "-o", os.path.join(folder, "r.npz"), "--device", "cpu", "--threads",
+        subprocess.run([TEXCELL, "run", unit, "--replace", "-o", os.path.join(folder, "r.npz"),
+                        "--device", "cpu", "--threads",
                         str(threads), "--quiet"], check=True)
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
-        best = min(best, (time.perf_counter() - start, after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime))
+        best = min(best, (time.perf_counter() - start,
+                          after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime))
     return best
 
 
@@ -44,7 +46,8 @@ with tempfile.TemporaryDirectory() as folder:
     path = os.path.join(folder, "u.zip")
     for shape, radius, count in (((160, 160), 12, 30), ((24, 40, 40), 6, 15)):
         image = balls(shape, radius, count)
-        write(path, "voting", {"radius": radius}, [item("a", [image] if image.ndim == 2 else list(image))])
+        write(path, "voting", {"radius": radius},
+              [item("a", [image] if image.ndim == 2 else list(image))])
         start = time.process_time()
         voting_oracle.run(image, {"radius": radius})
         numpy_time = time.process_time() - start
@@ -53,6 +56,8 @@ with tempfile.TemporaryDirectory() as folder:
               % (shape, radius, numpy_time, ours, numpy_time / ours), flush=True)
     for shape, radius, count in (((2048, 2048), 12, 3000), ((96, 160, 160), 8, 400)):
         image = balls(shape, radius, count)
-        write(path, "voting", {"radius": radius}, [item("a", [image] if image.ndim == 2 else list(image))])
+        write(path, "voting", {"radius": radius},
+              [item("a", [image] if image.ndim == 2 else list(image))])
         one, two = program(path, folder, 1)[0], program(path, folder, 2)[0]
-        print("%s, radius %d: one thread %.2f s, two %.2f s: %.2f times" % (shape, radius, one, two, one / two), flush=True)
+        print("%s, radius %d: one thread %.2f s, two %.2f s: %.2f times" %
+              (shape, radius, one, two, one / two), flush=True)

@@ -62,7 +62,9 @@ class Story:
         tap.ok(self.said(sentence) == times, "%s: stderr says \"%s\"" % (what, sentence),
                self.client.slot_stderr())
         written = os.stat(os.path.join(self.client.slot(), "checkpoint")).st_mtime
-        tick = 0.02                # files have the time of the kernel's last one, and it ticks a hundred times a second or more
+        # files have the time of the kernel's last one, and it ticks a hundred times a second or
+        # more
+        tick = 0.02
         tap.ok(written >= since - tick, "%s: leaves a checkpoint" % what,
                "asked at %.4f, checkpoint of %.4f" % (since, written))
 
@@ -144,9 +146,11 @@ def no_checkpoint(story):
     story.process.signal(signal.SIGTERM)
     until(30, lambda: not story.process.alive(), "SIGTERM ends it")
     story.fraction = story.new_process()
-    tap.ok(story.said("warning: no checkpoint: checkpoint.tmp: cannot be created: Is a directory") == 1,
+    tap.ok(story.said("warning: no checkpoint: checkpoint.tmp: cannot be created: Is "
+                      "a directory") == 1,
            "no checkpoint: stderr says so", story.client.slot_stderr())
-    tap.ok(used > 0.5 and abs(counted() - before) < 0.01, "no checkpoint: the CPU time since the last one is not kept",
+    tap.ok(used > 0.5 and abs(counted() - before) < 0.01,
+           "no checkpoint: the CPU time since the last one is not kept",
            "%.2f s before, %.2f s used, %.2f s counted" % (before, used, counted()))
     os.rmdir(obstacle)
     story.works_on()
@@ -228,7 +232,8 @@ def power_failure(client, server, expected):
     client.quit()              # a new client waits no longer
     client.start()
     until(180, lambda: "wu5_0_0" in server.uploads, "the result is uploaded")
-    tap.ok(server.uploads["wu5_0_0"] == expected, "power failure: the result is the undisturbed one's")
+    tap.ok(server.uploads["wu5_0_0"] == expected,
+           "power failure: the result is the undisturbed one's")
 
 
 def no_workunit(client, server):

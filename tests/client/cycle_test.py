@@ -32,7 +32,9 @@ class Host(Client):
     """A client that is attached to the project under its own key."""
 
     def __init__(self, folder, project, key):
-        super().__init__(os.path.join(folder, key), project, POCL_CACHE_DIR=compiled.copy(os.path.join(folder, "kernels_" + key), "glcm"))
+        super().__init__(os.path.join(folder, key), project,
+                         POCL_CACHE_DIR=compiled.copy(os.path.join(folder, "kernels_" + key),
+                                                      "glcm"))
         self.server, self.key = project, key
         self.preferences(leave_in_memory=1, checkpoint_seconds=1)
         self.start()
@@ -64,7 +66,8 @@ def is_cancelled(host, task):
     report = host.server.wait_for_report(task)
     tap.ok("the client aborted the task" in report["stderr_out"] and report["exit_status"] == "202",
            "cancelled by the server: the task ends and says so", report)
-    tap.ok(not process.alive() and host.server.result(task) is None, "cancelled: nothing is uploaded")
+    tap.ok(not process.alive() and host.server.result(task) is None,
+           "cancelled: nothing is uploaded")
 
 
 def forge(content):
@@ -83,7 +86,8 @@ def forges(host, task):
     project = host.server
     until(90, lambda: "Backing off" in host.log_tail(), "the client puts a refused upload off")
     path = os.path.join(host.project_dir, project.upload_name(task))
-    tap.ok(project.result(task) is None and os.path.exists(path), "a refused upload: the client keeps the file")
+    tap.ok(project.result(task) is None and os.path.exists(path),
+           "a refused upload: the client keeps the file")
     with open(path, "r+b") as f:
         content = forge(f.read())
         f.seek(0)
@@ -97,13 +101,15 @@ def forges(host, task):
 def has_a_hard_life(host, task, upload_server):
     """Three threads; suspended, resumed, power cut, and no server to upload to."""
     process = host.works_on(task)
-    tap.ok(process.threads() == 4, "--nthreads 3: two threads more than a task has", process.threads())
+    tap.ok(process.threads() == 4, "--nthreads 3: two threads more than a task has",
+           process.threads())
     host.tell(task, "suspend")
     until(10, lambda: host.task(task).get("active_task_state") == "SUSPENDED", "it is suspended")
     before = host.fraction(task)
     host.tell(task, "resume")
     until(30, lambda: host.fraction(task) > before, "it works on")
-    until(30, lambda: os.path.exists(os.path.join(host.slot_of(task), "checkpoint")), "there is a checkpoint")
+    until(30, lambda: os.path.exists(os.path.join(host.slot_of(task), "checkpoint")),
+          "there is a checkpoint")
     host.power_cut()
     until(10, lambda: not process.alive(), "the power cut ends the task")
     host.start()
@@ -115,11 +121,14 @@ def has_a_hard_life(host, task, upload_server):
     host.tries_again_to_upload(task)
     host.does(task, "going on from the checkpoint", "after a hard life")
     text = host.server.reports[task]["stderr_out"]
-    tap.ok(re.search(r"texcell \S+, application version 1\.00, BOINC client \d+\.\d+\.\d+, threads: 3\n", text),
+    tap.ok(re.search(r"texcell \S+, application version 1\.00, BOINC client \d+\.\d+\.\d+, "
+                     r"threads: 3\n", text),
            "stderr: what was started, with how many threads", text)
     runs = re.findall(r"texcell: done, (\d+) s since the task was first started", text)
-    last = [float(s) for s in re.findall(r"in (\d+\.\d) s", text.rpartition("going on from the checkpoint")[2])]
-    tap.ok(ran > 0 and last and len(runs) == 1 and int(runs[0]) >= ran + sum(last) - 1 - 0.05 * len(last),
+    last = [float(s) for s in re.findall(r"in (\d+\.\d) s",
+                                         text.rpartition("going on from the checkpoint")[2])]
+    tap.ok(ran > 0 and last and len(runs) == 1 and int(runs[0]) >= ran + sum(last) - 1 -
+           0.05 * len(last),
            "stderr: the task's time since its first start", "%s s before\n%s" % (ran, text))
 
 
@@ -159,13 +168,15 @@ class Daemons:
 
     def run(self, code, what, *argv):
         p = tap.run(argv, cwd=os.path.join(self.folder, "tmp_host"))
-        tap.ok(p.returncode == code, what, "exit %d, not %d: %s" % (p.returncode, code, p.stdout + p.stderr))
+        tap.ok(p.returncode == code, what,
+               "exit %d, not %d: %s" % (p.returncode, code, p.stdout + p.stderr))
 
     def validates(self, form, tasks, code, what):
         self.run(code, what, tap.TEXCELL_VALIDATE, form, *map(self.path, tasks))
 
     def assimilates(self, task, number, what):
-        self.run(0, what, tap.TEXCELL_ASSIMILATE, "script", "--db", "../dataset.sqlite", str(number), self.path(task))
+        self.run(0, what, tap.TEXCELL_ASSIMILATE, "script", "--db", "../dataset.sqlite",
+                 str(number), self.path(task))
 
     def rows(self, query):
         with contextlib.closing(sqlite3.connect(self.db)) as db:
@@ -179,7 +190,8 @@ def judge(daemons, project, equal, forged):
         daemons.validates("script-compare", (a, b), SAME, "%s and %s are equal" % (a, b))
         tap.ok(project.result(a) == project.result(b), "%s and %s: byte for byte" % (a, b))
     for other in equal[0]:
-        daemons.validates("script-compare", (other, forged), DIFFERENT, "%s is not %s" % (forged, other))
+        daemons.validates("script-compare", (other, forged), DIFFERENT,
+                          "%s is not %s" % (forged, other))
 
 
 def collect(daemons, project, canonical, forged):
@@ -192,7 +204,8 @@ def collect(daemons, project, canonical, forged):
         names, want, wanted = list(r["feature_names"]), r["features"], r["item_names"].tolist()
     column = "glcm_L64_d16_contrast_mean"
     got = daemons.rows("SELECT name, %s FROM glcm_wide_L64 ORDER BY item" % column)
-    tap.ok(got == list(zip(wanted, want[:, names.index(column)])), "the data set has its features, once", got)
+    tap.ok(got == list(zip(wanted, want[:, names.index(column)])),
+           "the data set has its features, once", got)
     tap.ok(daemons.rows("SELECT result FROM refused") == [(project.upload_name(forged),)],
            "and has the forged one among those refused", daemons.rows("SELECT * FROM refused"))
 
@@ -234,7 +247,8 @@ def story(folder, project, upload_server):
         collect(daemons, project, cpu, forged)
     except (Timeout, RuntimeError, OSError, subprocess.TimeoutExpired) as e:
         tap.ok(False, "the story goes on", "%s\n%s" % (e, "\n".join(
-            "--- %s\n%s%s" % (key, host.slot_stderr(), host.log_tail()) for key, host in hosts.items())))
+            "--- %s\n%s%s" % (key, host.slot_stderr(), host.log_tail())
+            for key, host in hosts.items())))
     finally:
         for host in hosts.values():
             host.close()

@@ -20,7 +20,8 @@ LIMIT = 480         # seconds after which the whole script gives up
 WORK = tap.scratch()
 LOST = os.path.join(WORK, "lost")
 CRASH = os.path.join(WORK, "crash")
-ENVIRONMENT = {"POCL_CACHE_DIR": compiled.copy(WORK, "glcm", "levelset"), "GPU_SHIM_LOST": LOST, "GPU_SHIM_CRASH": CRASH}
+ENVIRONMENT = {"POCL_CACHE_DIR": compiled.copy(WORK, "glcm", "levelset"), "GPU_SHIM_LOST": LOST,
+               "GPU_SHIM_CRASH": CRASH}
 
 
 def make_gpu():
@@ -68,26 +69,30 @@ def is_suspended(client, task):
     """Whatever the preferences say, a GPU is given back."""
     process = client.task_process(task)
     until(60, lambda: client.fraction(task) > 0.05, "the GPU task is at work")
-    tap.ok("glcm on pthread" in client.stderr_of(task), "the GPU task runs on the device that the client gave",
+    tap.ok("glcm on pthread" in client.stderr_of(task),
+           "the GPU task runs on the device that the client gave",
            client.stderr_of(task))
     slot = client.slot_of(task)
     client.tell(task, "suspend")
     until(20, lambda: not process.alive(), "a suspended GPU task leaves")
     with open(os.path.join(slot, "stderr.txt")) as f:
         said = f.read()
-    tap.ok("texcell: the client asked to quit" in said and os.path.exists(os.path.join(slot, "checkpoint")),
+    tap.ok("texcell: the client asked to quit" in said and
+           os.path.exists(os.path.join(slot, "checkpoint")),
            "suspended: it gives the GPU back, says so, and leaves a checkpoint", said)
     client.tell(task, "resume")
 
 
 def loses_its_gpu(client, task):
     process = client.task_process(task)
-    until(60, lambda: "going on from the checkpoint" in client.stderr_of(task), "it goes on after a suspension")
+    until(60, lambda: "going on from the checkpoint" in client.stderr_of(task),
+          "it goes on after a suspension")
     open(LOST, "w").close()
     until(20, lambda: not process.alive(), "a task that lost its GPU leaves")
     until(20, lambda: "postponed for" in client.log_tail(), "the client is told to wait")
     line = [x for x in client.log_tail().splitlines() if "postponed for" in x][-1]
-    tap.ok(re.search(r"Task %s postponed for 300 seconds: (\S.*): launch of kernel \w+: CL_OUT_OF_RESOURCES" % task, line)
+    tap.ok(re.search(r"Task %s postponed for 300 seconds: (\S.*): launch of kernel \w+: "
+                     r"CL_OUT_OF_RESOURCES" % task, line)
            and line.count("pthread-") == 1, "GPU lost: the client waits, and says why", line)
     os.remove(LOST)
     client.quit()              # a new client waits no longer
@@ -96,9 +101,11 @@ def loses_its_gpu(client, task):
 
 def driver_crashes(client, task):
     """The first time, and the third in a row."""
-    for before, seconds, why in ((0, 300, "the OpenCL driver failed: clEnqueueNDRangeKernel crashed (signal 11)"),
-                                 (2, 86400, "the OpenCL driver fails again and again; update it, or take the device from "
-                                            "BOINC with exclude_gpu: clEnqueueNDRangeKernel crashed (signal 11)")):
+    for before, seconds, why in ((0, 300, "the OpenCL driver failed: clEnqueueNDRangeKernel "
+                                  "crashed (signal 11)"),
+                                 (2, 86400, "the OpenCL driver fails again and again; update it, "
+                                  "or take the device from BOINC with exclude_gpu: "
+                                  "clEnqueueNDRangeKernel crashed (signal 11)")):
         process = client.task_process(task)
         faults = os.path.join(client.slot_of(task), "driver_faults")
         with open(faults, "w") as f:
@@ -106,31 +113,39 @@ def driver_crashes(client, task):
         open(CRASH, "w").close()
         until(30, lambda: not process.alive(), "a task whose driver crashed leaves")
         line = "Task %s postponed for %d seconds: %s" % (task, seconds, why)
-        until(20, lambda: "postponed for %d seconds: the OpenCL" % seconds in client.log_tail(), "the client is told to wait")
+        until(20, lambda: "postponed for %d seconds: the OpenCL" % seconds in client.log_tail(),
+              "the client is told to wait")
         tap.ok(line in client.log_tail() and os.path.getsize(faults) == before + 1,
-               "the driver crashed, %d times before: the task waits %d s" % (before, seconds), client.log_tail())
+               "the driver crashed, %d times before: the task waits %d s" % (before, seconds),
+               client.log_tail())
         os.remove(CRASH)
         client.quit()
         client.start()
-    until(60, lambda: not os.path.exists(faults), "with a checkpoint the driver's faults are forgotten")
+    until(60, lambda: not os.path.exists(faults),
+          "with a checkpoint the driver's faults are forgotten")
 
 
 def does_without(server):
     """A stack that the GPU can never hold is no reason to wait for ever."""
     unit, result = os.path.join(WORK, "large.zip"), os.path.join(WORK, "large.npz")
-    workunit.write(unit, "levelset", {"target": 150, "epsilon": 60, "iterations": 5, "init": {"type": "ball", "r": 9,
-                   "cx": 50, "cy": 50, "cz": 10}}, [workunit.item("a", [np.full((100, 100), 150, np.uint8)] * 20)])
+    workunit.write(unit, "levelset",
+                   {"target": 150, "epsilon": 60, "iterations": 5, "init": {"type": "ball", "r": 9,
+                   "cx": 50, "cy": 50, "cz": 10}},
+                   [workunit.item("a", [np.full((100, 100), 150, np.uint8)] * 20)])
     memory = {"GPU_SHIM_MEMORY": str(4 << 20)}
     if tap.run([tap.TEXCELL, "run", unit, "-o", result, "--device", "cpu"]).returncode != 0:
         raise RuntimeError("texcell run: levelset")
-    with a_client("small", server, [("w2", unit)], gpu="NVIDIA", environment=memory, ncpus=0.1) as client:
+    with a_client("small", server, [("w2", unit)], gpu="NVIDIA", environment=memory,
+                  ncpus=0.1) as client:
         client.start()
         # PoCL compiles for half a minute of processor time first, and others may be at work.
-        said = until(240, lambda: client.result("w2_0").get("stderr_out"), "a task ends without the GPU")
+        said = until(240, lambda: client.result("w2_0").get("stderr_out"),
+                     "a task ends without the GPU")
         until(20, lambda: "w2_0_0" in server.uploads, "its result is uploaded")
         with open(result, "rb") as f:
             tap.ok("the CPU does this item: " in said and server.uploads["w2_0_0"] == f.read(),
-                   "a stack that the GPU can never hold: the task does it on the CPU, and says why", said)
+                   "a stack that the GPU can never hold: the task does it on the CPU, and says why",
+                   said)
 
 
 def gpu_story(server):
@@ -151,27 +166,35 @@ def gpu_story(server):
 
 
 def two_gpus(server):
-    """That the client finds by itself, and of which the volunteer excludes one, or none. Suspended, a task leaves, whether tasks are to stay in memory or not."""
+    """That the client finds by itself, and of which the volunteer excludes one, or none. Suspended,
+    a task leaves, whether tasks are to stay in memory or not."""
     unit = os.path.join(WORK, "endless.zip")
     found = os.path.join(WORK, "found")
     os.mkdir(found)
     os.symlink(ENVIRONMENT["TEXCELL_OPENCL_LIBRARY"], os.path.join(found, "libOpenCL.so"))
     two = {"POCL_DEVICES": "pthread pthread", "GPU_SHIM_NAMES": "1", "LD_LIBRARY_PATH": found}
-    for name, without, gpus in (("second", [0], {"GPU 1"}), ("first", [1], {"GPU 0"}), ("both", [], {"GPU 0", "GPU 1"})):
-        with a_client(name, server, [(name + "1", unit), (name + "2", unit)], gpu="NVIDIA", environment=two, without=without, ncpus=0.1) as client:
+    for name, without, gpus in (("second", [0], {"GPU 1"}), ("first", [1], {"GPU 0"}),
+                                ("both", [], {"GPU 0", "GPU 1"})):
+        with a_client(name, server, [(name + "1", unit), (name + "2", unit)], gpu="NVIDIA",
+                      environment=two, without=without, ncpus=0.1) as client:
             client.preferences(leave_in_memory=0, checkpoint_seconds=1)
             client.start()
-            tasks = until(30, lambda: len(executing(client)) == len(gpus) and [t["name"] for t in executing(client)], "as many tasks run as there are GPUs left")
-            until(60, lambda: all("glcm on" in client.stderr_of(t) for t in tasks), "they say where they run")
+            tasks = until(30, lambda: len(executing(client)) == len(gpus) and
+                          [t["name"] for t in executing(client)],
+                          "as many tasks run as there are GPUs left")
+            until(60, lambda: all("glcm on" in client.stderr_of(t) for t in tasks),
+                  "they say where they run")
             used = [re.search("glcm on (GPU [01])", client.stderr_of(t)) for t in tasks]
-            tap.ok(all(used) and {u[1] for u in used} == gpus, "two GPUs, excluded %s: each task has the one that the client gave" % without,
+            tap.ok(all(used) and {u[1] for u in used} == gpus,
+                   "two GPUs, excluded %s: each task has the one that the client gave" % without,
                    [client.stderr_of(t) for t in tasks])
             process = client.task_process(tasks[0])
             until(60, lambda: client.fraction(tasks[0]) > 0, "it is at work")
             client.tell(tasks[0], "suspend")
             until(20, lambda: not process.alive(), "a suspended GPU task leaves")
             said = client.stderr_of(tasks[0])
-            tap.ok("texcell: the client asked to quit" in said, "not left in memory: it gives the GPU back", said)
+            tap.ok("texcell: the client asked to quit" in said,
+                   "not left in memory: it gives the GPU back", said)
 
 
 # --- the volunteer's app_config.xml ----------------------------------------------------------
@@ -192,11 +215,13 @@ def configured(server, name, words, gpu="", version="", edit=lambda text: text, 
     the version of that name has another here."""
     unit = os.path.join(WORK, "endless.zip")
     plan_class = version.replace("_opencl_", "_gpu_")
-    with a_client(name, server, [(name + "1", unit), (name + "2", unit)], gpu=gpu, plan_class=plan_class,
+    with a_client(name, server, [(name + "1", unit), (name + "2", unit)], gpu=gpu,
+                  plan_class=plan_class,
                   ncpus=ncpus) as client:
         client.app_config(edit(example(words)).replace("_opencl_", "_gpu_"))
         client.start()
-        bad = [x for x in client.log_tail(200).splitlines() if "app_config" in x and "Found" not in x]
+        bad = [x for x in client.log_tail(200).splitlines() if "app_config" in x and
+               "Found" not in x]
         tap.ok(not bad, "%s: the client has no objection to the example" % words, "\n".join(bad))
         yield client
 
@@ -209,30 +234,36 @@ def runs(client):
 def one_at_a_time(server):
     with configured(server, "one", "max_concurrent") as client:
         runs(client)
-        tap.ok(len(executing(client)) == 1, "max_concurrent 1: one task at a time", executing(client))
+        tap.ok(len(executing(client)) == 1, "max_concurrent 1: one task at a time",
+               executing(client))
 
 
 def two_on_a_gpu(server):
     with configured(server, "half", "gpu_usage", gpu="NVIDIA") as client:
         until(30, lambda: len(executing(client)) == 2, "two tasks run")
-        tap.ok("0.5 NVIDIA GPU" in executing(client)[0]["resources"], "gpu_usage 0.5: two tasks on one GPU",
+        tap.ok("0.5 NVIDIA GPU" in executing(client)[0]["resources"],
+               "gpu_usage 0.5: two tasks on one GPU",
                executing(client))
 
 
 def one_thread(server):
-    with configured(server, "threads", "--nthreads", version="texcell_mt_libc217", ncpus=2) as client:
+    with configured(server, "threads", "--nthreads", version="texcell_mt_libc217",
+                    ncpus=2) as client:
         process = client.task_process(runs(client))
         until(30, lambda: process.threads() == 2, "one thread, and BOINC's")
-        tap.ok(len(executing(client)) == 2, "--nthreads 1, avg_ncpus 1: a thread each, and two tasks on two CPUs",
+        tap.ok(len(executing(client)) == 2,
+               "--nthreads 1, avg_ncpus 1: a thread each, and two tasks on two CPUs",
                executing(client))
 
 
 def that_device(server):
-    with configured(server, "device", "--gpu-percent", gpu="NVIDIA", version="texcell_opencl_nvidia_windows",
+    with configured(server, "device", "--gpu-percent", gpu="NVIDIA",
+                    version="texcell_opencl_nvidia_windows",
                     edit=lambda text: text.replace("--gpu-percent 50", "--device 0:0")) as client:
         task = runs(client)
         until(30, lambda: " on " in client.stderr_of(task), "it says where it runs")
-        tap.ok("glcm on pthread" in client.stderr_of(task), "--device 0:0: that device", client.stderr_of(task))
+        tap.ok("glcm on pthread" in client.stderr_of(task), "--device 0:0: that device",
+               client.stderr_of(task))
 
 
 def a_slip(server):
@@ -242,15 +273,18 @@ def a_slip(server):
         task = runs(client)
         until(30, lambda: " on " in client.stderr_of(task), "it says where it runs")
         tap.ok('ignored, in the command line: unknown option "--ntreads"' in client.stderr_of(task),
-               "a slip in app_config.xml: the task says so, and goes on without", client.stderr_of(task))
+               "a slip in app_config.xml: the task says so, and goes on without",
+               client.stderr_of(task))
 
 
 def a_slip_that_matters(server):
     """Who names a device may want to keep the work off another."""
-    with configured(server, "names", "--gpu-percent", gpu="NVIDIA", version="texcell_opencl_nvidia_windows",
+    with configured(server, "names", "--gpu-percent", gpu="NVIDIA",
+                    version="texcell_opencl_nvidia_windows",
                     edit=lambda text: text.replace("--gpu-percent 50", "--device cpus")) as client:
         until(30, lambda: "postponed for" in client.log_tail(), "the client is told to wait")
-        tap.ok("_0 postponed for 300 seconds: --device: \"cpus\" is none of auto, cpu, opencl, P:D" in client.log_tail(),
+        tap.ok("_0 postponed for 300 seconds: --device: \"cpus\" is none of auto, cpu, "
+               "opencl, P:D" in client.log_tail(),
                "a slip in the device: the task waits, and the client says why", client.log_tail())
 
 
@@ -260,9 +294,11 @@ def main():
         with Server() as server:
             try:
                 gpu_story(server)
-                pack(os.path.join(WORK, "endless.zip"), ["camera", "brick", "moon", "gravel", "grass"], 140)
+                pack(os.path.join(WORK, "endless.zip"),
+                     ["camera", "brick", "moon", "gravel", "grass"], 140)
                 together(*[lambda story=story: story(server) for story in
-                           (does_without, two_gpus, one_at_a_time, two_on_a_gpu, one_thread, that_device, a_slip,
+                           (does_without, two_gpus, one_at_a_time, two_on_a_gpu, one_thread,
+                            that_device, a_slip,
                             a_slip_that_matters)])
             except (Timeout, RuntimeError, OSError, subprocess.TimeoutExpired) as e:
                 tap.ok(False, "the story goes on", e)

@@ -254,7 +254,8 @@ class Client:
             xml_lines("app_version", *version, main)))
         self._app = (xml_lines("app", "<name>%s</name>" % name)
                      + xml_lines("file", "<name>%s</name>" % name, "<nbytes>0</nbytes>",
-                                 "<max_nbytes>0</max_nbytes>", "<status>1</status>", "<executable/>")
+                                 "<max_nbytes>0</max_nbytes>", "<status>1</status>",
+                                 "<executable/>")
                      + xml_lines("app_version", *version, "<platform>%s</platform>" % self.PLATFORM,
                                  "<flops>1e9</flops>", main))
 
@@ -285,7 +286,8 @@ class Client:
             "<exit_status>0</exit_status>", "<state>2</state>",
             "<platform>%s</platform>" % self.PLATFORM, "<version_num>100</version_num>",
             "<plan_class>%s</plan_class>" % self._plan_class,
-            "<wu_name>%s</wu_name>" % name, "<report_deadline>%d.0</report_deadline>" % (time.time() + 86400),
+            "<wu_name>%s</wu_name>" % name,
+            "<report_deadline>%d.0</report_deadline>" % (time.time() + 86400),
             "<received_time>%d.0</received_time>" % time.time(),
             *(["<suspended_via_gui/>"] if suspended else []),
             xml_lines("file_ref", "<file_name>%s_0_0</file_name>" % name,
@@ -295,7 +297,8 @@ class Client:
         """Takes effect at the start, or at once in a client that runs."""
         self._write(os.path.join(self.dir, "global_prefs_override.xml"), xml_lines(
             "global_preferences", "<run_on_batteries>1</run_on_batteries>",
-            "<run_if_user_active>1</run_if_user_active>", "<run_gpu_if_user_active>1</run_gpu_if_user_active>",
+            "<run_if_user_active>1</run_if_user_active>",
+            "<run_gpu_if_user_active>1</run_gpu_if_user_active>",
             "<disk_interval>%d</disk_interval>" % checkpoint_seconds,
             "<leave_apps_in_memory>%d</leave_apps_in_memory>" % leave_in_memory,
             "<max_ncpus_pct>%d</max_ncpus_pct>" % cpus, "<cpu_usage_limit>100</cpu_usage_limit>",
@@ -318,7 +321,8 @@ class Client:
                       "<skip_cpu_benchmarks>1</skip_cpu_benchmarks>",
                       "<report_results_immediately>1</report_results_immediately>",
                       "<dont_contact_ref_site>1</dont_contact_ref_site>",
-                      "<no_info_fetch>1</no_info_fetch>", "<no_priority_change>1</no_priority_change>", "<ncpus>%d</ncpus>" % self.CPUS,
+                      "<no_info_fetch>1</no_info_fetch>",
+                      "<no_priority_change>1</no_priority_change>", "<ncpus>%d</ncpus>" % self.CPUS,
                       self._gpu_option())))
         self._write(os.path.join(self.dir, "gui_rpc_auth.cfg"), secrets.token_hex(16))
 
@@ -346,7 +350,8 @@ class Client:
                               "<authenticator>%s</authenticator>" % secrets.token_hex(16)))
         return (xml_lines("project", "<master_url>%s</master_url>" % master,
                           "<project_name>proj</project_name>", "<dont_request_more_work/>",
-                          "<scheduler_url>%s</scheduler_url>" % master.replace("/proj/", "/proj_cgi/cgi"))
+                          "<scheduler_url>%s</scheduler_url>" %
+                          master.replace("/proj/", "/proj_cgi/cgi"))
                 + self._app + self._work + self._results)
 
     def _write_state(self, work):
@@ -355,7 +360,8 @@ class Client:
             "<core_client_major_version>7</core_client_major_version>",
             "<core_client_minor_version>20</core_client_minor_version>",
             "<core_client_release>5</core_client_release>",
-            "<user_run_request>1</user_run_request>", "<user_network_request>1</user_network_request>", work))
+            "<user_run_request>1</user_run_request>",
+            "<user_network_request>1</user_network_request>", work))
 
     @staticmethod
     def _write(path, content):
@@ -375,9 +381,11 @@ class Client:
             self.port = free_port()
             with open(self.log, "ab") as log:
                 self.process = subprocess.Popen(
-                    ["setpriv", "--pdeathsig", "KILL", os.path.join(PROGRAMS, "boinc"), "--dir", self.dir,
+                    ["setpriv", "--pdeathsig", "KILL", os.path.join(PROGRAMS, "boinc"), "--dir",
+                     self.dir,
                      "--allow_multiple_clients", "--gui_rpc_port", str(self.port)],
-                    cwd=self.dir, env=self._environment(), stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+                    cwd=self.dir, env=self._environment(), stdin=subprocess.DEVNULL, stdout=log,
+                    stderr=log,
                     start_new_session=True)
             try:
                 until(20, lambda: self.process.poll() is not None or self._answers(),
@@ -408,7 +416,8 @@ class Client:
 
     def _boinccmd(self, *arguments):
         """boinccmd finds the password in the folder it runs in."""
-        return subprocess.run([os.path.join(PROGRAMS, "boinccmd"), "--host", "127.0.0.1:%d" % self.port] + list(arguments),
+        return subprocess.run([os.path.join(PROGRAMS, "boinccmd"), "--host",
+                               "127.0.0.1:%d" % self.port] + list(arguments),
                               cwd=self.dir, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                               stderr=subprocess.STDOUT, universal_newlines=True, timeout=20)
 

@@ -43,7 +43,8 @@ def hex_lines(data):
 
 def public_key(modulus):
     size = BITS // 8
-    return "%d\n%s" % (BITS, hex_lines(modulus.to_bytes(size, "big") + EXPONENT.to_bytes(size, "big")))
+    return "%d\n%s" % (BITS,
+                       hex_lines(modulus.to_bytes(size, "big") + EXPONENT.to_bytes(size, "big")))
 
 
 def signature(content, modulus, private):
@@ -94,7 +95,8 @@ class Project(Server):
         self._versions[plan_class] = xml_lines(
             "app_version", "<app_name>%s</app_name>" % APP, "<version_num>100</version_num>",
             "<platform>%s</platform>" % Client.PLATFORM, "<plan_class>%s</plan_class>" % plan_class,
-            "<api_version>7.20.5</api_version>", "<avg_ncpus>%g</avg_ncpus>" % ncpus, "<flops>1e9</flops>",
+            "<api_version>7.20.5</api_version>", "<avg_ncpus>%g</avg_ncpus>" % ncpus,
+            "<flops>1e9</flops>",
             "<cmdline>%s</cmdline>" % cmdline, coproc,
             xml_lines("file_ref", "<file_name>%s</file_name>" % name, "<main_program/>"))
 
@@ -160,13 +162,16 @@ class Project(Server):
         key = field(request, "authenticator") or ""
         if key not in self._hosts:
             self._hosts.append(key)
-        parts = ["<scheduler_version>800</scheduler_version>", "<master_url>%s</master_url>" % self.url,
+        parts = ["<scheduler_version>800</scheduler_version>",
+                 "<master_url>%s</master_url>" % self.url,
                  "<request_delay>1</request_delay>", "<project_name>proj</project_name>",
-                 "<user_name>tester</user_name>", "<hostid>%d</hostid>" % (self._hosts.index(key) + 1)]
+                 "<user_name>tester</user_name>",
+                 "<hostid>%d</hostid>" % (self._hosts.index(key) + 1)]
         if "<code_sign_key>" not in request:
             parts.append("<code_sign_key>\n%s\n</code_sign_key>" % public_key(self._key[0]))
         parts += self._take_reports(request)
-        parts += ["<result_abort>\n<name>%s</name>\n</result_abort>" % task for task in sorted(self._abort)
+        parts += ["<result_abort>\n<name>%s</name>\n</result_abort>" % task
+                  for task in sorted(self._abort)
                   if self._tasks[task][0] == key and task not in self.reports]
         if float(field(request, "work_req_seconds") or 0) > 0:
             ready = [t for t in self._waiting if self._tasks[t][0] == key]
@@ -185,16 +190,19 @@ class Project(Server):
 
     def _file_info(self, name):
         content, executable = self._files[name]
-        return xml_lines("file_info", "<name>%s</name>" % name, "<url>%sdownload/%s</url>" % (self.url, name),
+        return xml_lines("file_info", "<name>%s</name>" % name,
+                         "<url>%sdownload/%s</url>" % (self.url, name),
                          "<nbytes>%d</nbytes>" % len(content),
                          "<md5_cksum>%s</md5_cksum>" % hashlib.md5(content).hexdigest(),
-                         *(["<executable/>", "<signature_required/>", "<file_signature>\n%s\n</file_signature>"
+                         *(["<executable/>", "<signature_required/>",
+                            "<file_signature>\n%s\n</file_signature>"
                             % signature(content, *self._key)] if executable else []))
 
     def _work(self, tasks):
         classes = sorted({self._tasks[t][2] for t in tasks})
         units = sorted({self._tasks[t][1] for t in tasks})
-        parts = [xml_lines("app", "<name>%s</name>" % APP, "<user_friendly_name>%s</user_friendly_name>" % APP)]
+        parts = [xml_lines("app", "<name>%s</name>" % APP,
+                           "<user_friendly_name>%s</user_friendly_name>" % APP)]
         for c in classes:
             parts += [self._file_info(self._version_files[c]), self._versions[c]]
         for unit in units:
@@ -207,12 +215,15 @@ class Project(Server):
         for task in tasks:
             _, unit, plan_class = self._tasks[task]
             parts += [xml_lines(
-                "file_info", "<name>%s</name>" % self.upload_name(task), "<generated_locally/>", "<upload_when_present/>",
+                "file_info", "<name>%s</name>" % self.upload_name(task), "<generated_locally/>",
+                "<upload_when_present/>",
                 "<max_nbytes>100000000</max_nbytes>",
-                "<url>http://127.0.0.1:%d/file_upload_handler</url>" % self._upload_servers[task].port), xml_lines(
+                "<url>http://127.0.0.1:%d/file_upload_handler</url>" %
+                self._upload_servers[task].port), xml_lines(
                 "result", "<name>%s</name>" % task, "<wu_name>%s</wu_name>" % unit,
                 "<platform>%s</platform>" % Client.PLATFORM, "<version_num>100</version_num>",
                 "<plan_class>%s</plan_class>" % plan_class,
                 "<report_deadline>%d</report_deadline>" % (time.time() + 86400),
-                xml_lines("file_ref", "<file_name>%s</file_name>" % self.upload_name(task), "<open_name>result</open_name>"))]
+                xml_lines("file_ref", "<file_name>%s</file_name>" % self.upload_name(task),
+                          "<open_name>result</open_name>"))]
         return "".join(parts)

@@ -442,7 +442,8 @@ def odd_file_systems(server, unit, expected):
 
 
 def mount_ntfs(device, folder, client):
-    """In the foreground, so that the process that serves it is known; the tasks' folders are there."""
+    """In the foreground, so that the process that serves it is known; the tasks' folders are
+    there."""
     os.mkdir(folder)
     files = subprocess.Popen(["ntfs-3g", "-o", "no_detach", device, folder],
                              stdout=subprocess.DEVNULL)

@@ -23,7 +23,8 @@ def pack(path, pictures, radius):
 
 
 def run_alone(workunit, result, threads):
-    """Seconds of a run that nothing disturbs: of its processors', since a busy machine takes longer."""
+    """Seconds of a run that nothing disturbs: of its processors', since a busy machine takes
+    longer."""
     before = sum(os.times()[2:4])
     done = tap.run([tap.TEXCELL, "run", workunit, "-o", result, "--device", "cpu",
                     "--threads", str(threads)])

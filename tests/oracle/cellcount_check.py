@@ -29,13 +29,16 @@ def differences(result, items, answers, labels):
     lines = []
 
     def same(what, got, expected):
-        if got.dtype != expected.dtype or got.shape != expected.shape or not np.array_equal(got, expected):
+        if got.dtype != expected.dtype or got.shape != expected.shape or not np.array_equal(
+                got, expected):
             where = ""
             if got.shape == expected.shape:
                 where = ", first at %s: %s, expected %s" % tuple(
-                    [tuple(np.argwhere(got != expected)[0])] + [v[got != expected][0] for v in (got, expected)]
+                    [tuple(np.argwhere(got != expected)[0])] +
+                    [v[got != expected][0] for v in (got, expected)]
                     if (got != expected).any() else ["", got.dtype, expected.dtype])
-            lines.append("%s differs: shape %s, expected %s%s" % (what, got.shape, expected.shape, where))
+            lines.append("%s differs: shape %s, expected %s%s" % (what, got.shape, expected.shape,
+                                                                  where))
     with np.load(result) as r:
         same("count", r["count"], np.array([a.count for a in answers], np.int64))
         same("threshold", r["threshold"], np.array([a.threshold for a in answers], np.int64))
@@ -49,7 +52,8 @@ def differences(result, items, answers, labels):
         same("region_label", r["region_label"],
              np.concatenate([np.arange(1, a.count + 1, dtype=np.int64) for a in answers]))
         for name in ("area", "bbox", "centroid", "mean", "border"):
-            same("region_" + name, r["region_" + name], np.concatenate([getattr(a, name) for a in answers]))
+            same("region_" + name, r["region_" + name],
+                 np.concatenate([getattr(a, name) for a in answers]))
         for it, a in zip(items, answers):
             if labels:
                 same("labels_" + it["name"], r["labels_" + it["name"]], a.labels)
@@ -65,7 +69,8 @@ def check(name, parameters, items, threads=1, device="cpu"):
     run = texcell(unit, result, threads, device)
     if run.returncode != 0 or not os.path.exists(result):
         return tap.ok(False, name, "exit %d\n%s" % (run.returncode, run.stderr))
-    answers = [cellcount_oracle.analyse(it["slices"][0], parameters, *(it["masks"] or [])) for it in items]
+    answers = [cellcount_oracle.analyse(it["slices"][0], parameters, *(it["masks"] or []))
+               for it in items]
     lines = differences(result, items, answers, parameters.get("labels", False))
     return tap.ok(not lines, "%s (%d regions)" % (name, sum(a.count for a in answers)),
                   "parameters %s\n%s" % (parameters, "\n".join(lines[:12])))

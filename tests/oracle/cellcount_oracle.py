@@ -13,8 +13,10 @@ from oracle import watershed_oracle
 from oracle.gauss import integer_weights
 
 DEFAULTS = {"threshold": "otsu", "polarity": "dark", "connectivity": 8, "fill_holes": False,
-            "min_area": 1, "max_area": None, "exclude_border": False, "split": "none", "labels": False,
-            "smooth": 0, "background": None, "window": 51, "offset": 10, "h": 5, "classes": 2, "scale": "linear",
+            "min_area": 1, "max_area": None, "exclude_border": False, "split": "none",
+            "labels": False,
+            "smooth": 0, "background": None, "window": 51, "offset": 10, "h": 5, "classes": 2,
+            "scale": "linear",
             "offset_percent": None, "min_fill": 0, "max_aspect": None, "min_contrast": None}
 CONTRAST = {"full_area": 100, "percent": 40}
 GROUND = {"method": "opening", "radius": 50, "by": "difference"}
@@ -83,11 +85,13 @@ def share_of_contrast(values, percent):
     if not len(above) or not len(below):
         return 1
     difference = Fraction(int(above.sum()), len(above)) - Fraction(int(below.sum()), len(below))
-    return min(max(math.floor(percent * difference / 100 + Fraction(1, 2)), 1), (int(np.iinfo(values.dtype).max) + 1) // 2 - 1)
+    return min(max(math.floor(percent * difference / 100 + Fraction(1, 2)), 1),
+               (int(np.iinfo(values.dtype).max) + 1) // 2 - 1)
 
 
 def smoothed(image, sigma):
-    out = (ndimage.convolve1d(image.astype(np.int64), integer_weights(sigma), 1, mode="nearest") + 128) >> 8
+    out = (ndimage.convolve1d(image.astype(np.int64), integer_weights(sigma), 1, mode="nearest") +
+           128) >> 8
     out = (ndimage.convolve1d(out, integer_weights(sigma), 0, mode="nearest") + 32768) >> 16
     return ((out + 128) >> 8).astype(image.dtype)
 
@@ -95,7 +99,8 @@ def smoothed(image, sigma):
 def mean_around(image, radius):
     """Of squares as far as they are within the picture, to the nearest integer."""
     sums = np.pad(image.astype(np.int64), ((1, 0), (1, 0))).cumsum(axis=0).cumsum(axis=1)
-    (y0, y1), (x0, x1) = ((np.maximum(np.arange(n) - radius, 0), np.minimum(np.arange(n) + radius + 1, n))
+    (y0, y1), (x0, x1) = ((np.maximum(np.arange(n) - radius, 0),
+                           np.minimum(np.arange(n) + radius + 1, n))
                           for n in image.shape)
     total = sums[y1][:, x1] - sums[y0][:, x1] - sums[y1][:, x0] + sums[y0][:, x0]
     n = (y1 - y0)[:, None] * (x1 - x0)
@@ -108,7 +113,8 @@ def risen(values, radius):
     length = len(values)
     at = np.arange(length)
     lo, hi = np.maximum(at - radius, 0), np.minimum(at + radius + 1, length)
-    total, moment = (np.pad((values * k).cumsum(axis=0), ((1, 0), (0, 0))) for k in (1, at[:, None]))
+    total, moment = (np.pad((values * k).cumsum(axis=0), ((1, 0), (0, 0)))
+                     for k in (1, at[:, None]))
     n, u = (hi - lo)[:, None], (2 * at - lo - hi + 1)[:, None]
     total, moment = total[hi] - total[lo], moment[hi] - moment[lo]
     twice, by = 2 * moment - (lo + hi - 1)[:, None] * total, np.maximum(n * n - 1, 1)
@@ -128,7 +134,8 @@ def opened(image, radius, bright):
     r = np.arange(-radius, radius + 1)
     disc = r[:, None] ** 2 + r ** 2 <= radius ** 2
     top = np.iinfo(image.dtype).max
-    first, second = (ndimage.grey_erosion, ndimage.grey_dilation) if bright else (ndimage.grey_dilation, ndimage.grey_erosion)
+    first, second = (ndimage.grey_erosion, ndimage.grey_dilation) if bright else (
+        ndimage.grey_dilation, ndimage.grey_erosion)
     out = first(image, footprint=disc, mode="constant", cval=top if bright else 0)
     return second(out, footprint=disc, mode="constant", cval=0 if bright else top).astype(np.int64)
 
@@ -152,7 +159,8 @@ def prepared(image, p):
             around = mean_around if b["method"] == "mean" else lines_around
             image = levelled(image, around(image, b["radius"]), middle, ratio)
         else:
-            image = levelled(image, opened(image, b["radius"], bright), (middle if ratio else 0) if bright else top, ratio)
+            image = levelled(image, opened(image, b["radius"], bright),
+                             (middle if ratio else 0) if bright else top, ratio)
     if p["threshold"] == "local":
         image = levelled(image, mean_around(image, p["window"] // 2), middle, False)
     return image, middle + p["offset"] if bright else middle - p["offset"]
@@ -223,8 +231,10 @@ def apart(maximum, d2):
 
 
 def by_intensity(values, mask, p):
-    heights = np.where(mask, (values if p["polarity"] == "bright" else values.max() - values) + 1, 0)
-    top = watershed_oracle.hills(heights[None], lambda maximum, saddle: maximum - saddle >= p["h"], p["connectivity"] == 8,
+    heights = np.where(mask, (values if p["polarity"] == "bright" else values.max() - values) + 1,
+                       0)
+    top = watershed_oracle.hills(heights[None], lambda maximum, saddle: maximum - saddle >= p["h"],
+                                 p["connectivity"] == 8,
                                  False)[0] + 1
     values, first = np.unique(top, return_index=True)
     order = values[np.argsort(first)]
@@ -249,13 +259,15 @@ def own_window(image, p):
     finds, until these are as large."""
     y, x = ((n - min(n, 512)) // 2 for n in image.shape)
     middle = image[y:y + 512, x:x + 512]
-    alone = dict(p, min_area=1, max_area=None, exclude_border=False, min_fill=0, max_aspect=None, min_contrast=None, threshold="otsu", window=3, classes=2, scale="linear")
+    alone = dict(p, min_area=1, max_area=None, exclude_border=False, min_fill=0, max_aspect=None,
+                 min_contrast=None, threshold="otsu", window=3, classes=2, scale="linear")
     area = typical_area(analyse(middle, alone).area)
     r = min(int(diameter(area) + 0.5) if area else 4, min(middle.shape) // 4)
     for _ in range(6):
         if r <= 4:
             break
-        area = typical_area(analyse(middle, dict(alone, threshold="local", window=min(2 * r + 1, 511))).area)
+        area = typical_area(analyse(middle, dict(alone, threshold="local",
+                                                 window=min(2 * r + 1, 511))).area)
         if area is None or diameter(area) >= 0.9 * r:
             break
         r = int(diameter(area) + 0.5)
@@ -281,14 +293,16 @@ def analyse(picture, parameters, inside=True):
     bright, scale = p["polarity"] == "bright", root if p["scale"] == "sqrt" else int
     threshold = {"otsu": None, "local": local}.get(p["threshold"], p["threshold"])
     if p["threshold"] == "local" and p["offset_percent"]:
-        middle, offset = (int(np.iinfo(image.dtype).max) + 1) // 2, share_of_contrast(values[inside], p["offset_percent"])
+        middle, offset = ((int(np.iinfo(image.dtype).max) + 1) // 2,
+                          share_of_contrast(values[inside], p["offset_percent"]))
         threshold = middle + offset if bright else middle - offset
     if threshold is None:
         threshold = by_classes(values[inside], p["classes"], bright, scale)
     mask = inside & (values >= threshold if p["polarity"] == "bright" else values < threshold)
     if p["fill_holes"]:
         # The background has the other connectivity.
-        mask = inside & ndimage.binary_fill_holes(mask, structure(4 if p["connectivity"] == 8 else 8))
+        mask = inside & ndimage.binary_fill_holes(mask,
+                                                  structure(4 if p["connectivity"] == 8 else 8))
     if p["split"] == "distance":
         labels = split(mask, p["connectivity"])
     elif p["split"] == "intensity":
@@ -336,7 +350,8 @@ def stands_out(labels, values, threshold, bright, p, n):
         return np.ones(n, bool)
     pixels = sum(area[k] for k in large)
     contrast = Fraction(sign * (sum(total[k] for k in large) - threshold * pixels), pixels)
-    return np.array([area[k] >= p["full_area"] or 100 * sign * (Fraction(total[k], area[k]) - threshold) >= p["percent"] * contrast
+    return np.array([area[k] >= p["full_area"] or 100 * sign * (
+        Fraction(total[k], area[k]) - threshold) >= p["percent"] * contrast
                      for k in range(n)])
 
 
@@ -357,4 +372,5 @@ def by_sums(labels, image, n):
         return np.bincount(labels.ravel(), values.ravel(), n + 1)[1:]
     boxes = [(s[0].start, s[1].start, s[0].stop, s[1].stop) for s in ndimage.find_objects(labels)]
     return {"area": area.astype(np.int64), "bbox": np.array(boxes, np.int64),
-            "centroid": np.stack([sums(y) / area, sums(x) / area], axis=1), "mean": sums(image) / area}
+            "centroid": np.stack([sums(y) / area, sums(x) / area], axis=1),
+            "mean": sums(image) / area}

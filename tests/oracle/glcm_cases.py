@@ -58,7 +58,8 @@ def random_job(rng, matrices=2500):
     levels = sorted(int(v) for v in
                     rng.choice([2, 3, 5, 8, 16, 31, 64, 100, 128, 200, 256],
                                rng.integers(1, 3), replace=False))
-    distances = sorted(int(v) for v in rng.choice(np.arange(1, 11), rng.integers(1, 4), replace=False))
+    distances = sorted(int(v) for v in rng.choice(np.arange(1, 11), rng.integers(1, 4),
+                                                  replace=False))
     directions = "four" if rng.random() < 0.4 else "all"
     how = rng.integers(0, 3)
     if how == 0:

@@ -20,7 +20,8 @@ def folder():
 def texcell(unit, result, threads=1, device="cpu", **env):
     if os.path.exists(result):
         os.remove(result)
-    return tap.run([tap.TEXCELL, "run", unit, "-o", result, "--device", device, "--threads", str(threads), "--quiet"],
+    return tap.run([tap.TEXCELL, "run", unit, "-o", result, "--device", device, "--threads",
+                    str(threads), "--quiet"],
                    env=dict(os.environ, **env))
 
 
@@ -41,9 +42,11 @@ def differences(r, items, answers, labels):
 
     def same(what, expected):
         got = r[what]
-        if got.dtype != expected.dtype or got.shape != expected.shape or not np.array_equal(got, expected):
+        if got.dtype != expected.dtype or got.shape != expected.shape or not np.array_equal(
+                got, expected):
             where = np.argwhere(got != expected)[:3].tolist() if got.shape == expected.shape else ""
-            lines.append("%s differs: %s %s, expected %s %s %s" % (what, got.shape, got.ravel()[:8], expected.shape,
+            lines.append("%s differs: %s %s, expected %s %s %s" % (what, got.shape, got.ravel()[:8],
+                                                                   expected.shape,
                                                                   expected.ravel()[:8], where))
     counts = [len(a.voxels) for a in answers]
     for name, values in (("cells", counts), ("inside_voxels", [a.inside for a in answers]),
@@ -75,10 +78,13 @@ def check(name, parameters, items, threads=1, device="cpu", **env):
     r = run(parameters, items, threads, device, **env)
     if isinstance(r, str):
         return tap.ok(False, name, r)
-    answers = [volume_oracle.analyse(np.stack(it["slices"]), parameters, it["spacing"] or (1.0, 1.0, 1.0))
+    answers = [volume_oracle.analyse(np.stack(it["slices"]), parameters,
+                                     it["spacing"] or (1.0, 1.0, 1.0))
                for it in items]
     lines = differences(r, items, answers, parameters.get("labels", False))
     unsure = sum(a.unsure for a in answers)
-    return tap.ok(not lines and not unsure, "%s (%d cells)" % (name, sum(len(a.voxels) for a in answers)),
+    return tap.ok(not lines and not unsure,
+                  "%s (%d cells)" % (name, sum(len(a.voxels) for a in answers)),
                   "parameters %s, %d voxels where fixed point is off\n%s" % (parameters, unsure,
-                                                                                "\n".join(lines[:12])))
+                                                                                "\n".join(
+                                                                                    lines[:12])))

@@ -9,8 +9,10 @@ from oracle import watershed_oracle
 from oracle.cellcount_oracle import otsu
 from oracle.gauss import gaussian, integer_weights
 
-DEFAULTS = {"method": "threshold", "membrane": "otsu", "smooth": 0, "h": 1, "connectivity": 6, "fill": False,
-            "mode": "3d", "repair": None, "min_voxels": 1, "max_voxels": None, "exclude_border": False,
+DEFAULTS = {"method": "threshold", "membrane": "otsu", "smooth": 0, "h": 1, "connectivity": 6,
+            "fill": False,
+            "mode": "3d", "repair": None, "min_voxels": 1, "max_voxels": None,
+            "exclude_border": False,
             "labels": False}
 IN_SLICES = np.zeros((3, 3, 3), int)
 IN_SLICES[1] = [[0, 1, 0], [1, 1, 1], [0, 1, 0]]
@@ -26,7 +28,8 @@ def blurred(membrane, repair, mode):
 
 def smoothed(stack, sigma, mode):
     """Grey values in 2^-8."""
-    out = (ndimage.convolve1d(stack.astype(np.int64), integer_weights(sigma), 2, mode="nearest") + 128) >> 8
+    out = (ndimage.convolve1d(stack.astype(np.int64), integer_weights(sigma), 2, mode="nearest") +
+           128) >> 8
     for axis in (1, 0) if mode == "3d" else (1,):
         out = (ndimage.convolve1d(out, integer_weights(sigma), axis, mode="nearest") + 32768) >> 16
     return out
@@ -89,7 +92,8 @@ def basins(stack, p, membrane):
     """Labels of a watershed."""
     height = (1 << 24) - smoothed(stack, p["smooth"], p["mode"])
     least = int(p["h"] * 256 + 0.5)
-    top = watershed_oracle.hills(height, lambda maximum, saddle: maximum - saddle >= least, p["connectivity"] == 26,
+    top = watershed_oracle.hills(height, lambda maximum, saddle: maximum - saddle >= least,
+                                 p["connectivity"] == 26,
                                  p["mode"] == "3d") + 1
     return in_order(top if p["fill"] else np.where(membrane, 0, top))
 
@@ -113,21 +117,25 @@ def analyse(stack, parameters, spacing=(1.0, 1.0, 1.0), with_bias=True):
     if p["repair"]:
         fixed = blurred_fixed(before, p["repair"], p["mode"])
         membrane = before | (fixed * 255 >= p["repair"]["threshold"] << 15)
-        a.unsure = int((np.abs(fixed * (255 / 32768) - blurred(before, p["repair"], p["mode"])) > 0.1).sum())
+        a.unsure = int((np.abs(fixed * (255 / 32768) - blurred(before, p["repair"], p["mode"])) >
+                        0.1).sum())
     if p["method"] == "watershed":
         labels, outside = basins(stack, p, before), np.zeros(stack.shape, bool)
         membrane = before & (not p["fill"])
     else:
         labels, outside = interiors(membrane, p["mode"])
     a.added = int((membrane & ~before).sum())
-    a.bias = bias(labels, outside, membrane, before, math.ceil(3 * p["repair"]["sigma"]), p["mode"]) \
+    a.bias = bias(labels, outside, membrane, before, math.ceil(3 * p["repair"]["sigma"]),
+                  p["mode"]) \
         if p["repair"] and with_bias else 0
     n = labels.max()
     sizes = np.bincount(labels.ravel(), minlength=n + 1)[1:]
-    boxes = np.array([[s.start for s in b] + [s.stop for s in b] for b in ndimage.find_objects(labels)],
+    boxes = np.array([[s.start for s in b] + [s.stop for s in b]
+                      for b in ndimage.find_objects(labels)],
                      np.int64).reshape(-1, 6)
     border = (boxes[:, :3] == 0).any(axis=1) | (boxes[:, 3:] == stack.shape).any(axis=1)
-    kept = (sizes >= p["min_voxels"]) & (sizes <= (p["max_voxels"] or 2 ** 62)) & ~(border & p["exclude_border"])
+    kept = (sizes >= p["min_voxels"]) & (sizes <= (p["max_voxels"] or 2 ** 62)) & ~(
+        border & p["exclude_border"])
     table = np.zeros(n + 1, np.int32)
     table[1:][kept] = np.arange(1, kept.sum() + 1)
     a.labels = table[labels]

@@ -136,7 +136,8 @@ def noise_floor(scheme, image):
             else:
                 one *= (k ** 2).sum() / 4096 ** 2
         gain = max(gain, one)
-    return int(scheme.p["floor"] * (median / 4.047) * 2.0 ** shift_of(image) * 1024 * math.sqrt(gain))
+    return int(scheme.p["floor"] * (median / 4.047) * 2.0 ** shift_of(image) * 1024 * math.sqrt(
+        gain))
 
 
 def quantised(vectors, side):
@@ -157,7 +158,8 @@ def covers(scheme, directions, offset, cos2):
     """Which voters' cones hold the pixel at an offset from them."""
     d = np.array(scheme.physical(offset))
     dot = (directions * d).sum(-1)
-    return (dot > 0) & (dot * dot * (1 << 20) >= cos2 * (directions ** 2).sum(-1) * int((d * d).sum()))
+    return (dot > 0) & (dot * dot * (1 << 20) >=
+                        cos2 * (directions ** 2).sum(-1) * int((d * d).sum()))
 
 
 def shifted(shape, offset):
@@ -183,7 +185,8 @@ def turn(scheme, directions, weight, votes, cos2):
     choice = directions.copy()
     for offset in scheme.offsets:                      # in that order
         here, there = shifted(scheme.shape, offset)
-        better = covers(scheme, directions[here], offset, cos2) & (votes[there] > best[here]) & (weight[here] > 0)
+        better = covers(scheme, directions[here], offset,
+                        cos2) & (votes[there] > best[here]) & (weight[here] > 0)
         best[here] = np.where(better, votes[there], best[here])
         aim = quantised(np.array(scheme.physical(offset)), scheme.side)
         choice[here] = np.where(better[..., None], aim, choice[here])
@@ -208,7 +211,8 @@ def peaks(scheme, votes):
         at = np.unravel_index(i, votes.shape)
         if votes[at] == 0:
             break
-        if first[at] and all(sum(((a - b) * s) ** 2 for a, b, s in zip(at, other, scheme.scale)) >= scheme.radius ** 2
+        if first[at] and all(sum(((a - b) * s) ** 2 for a, b, s in zip(at, other, scheme.scale)) >=
+                             scheme.radius ** 2
                              for _, other in kept):
             kept.append((int(votes[at]), tuple(int(a) for a in at)))
     return kept
@@ -241,10 +245,13 @@ def on_foreground(volume, at, polarity, classes):
 def own_radius(image, p):
     """A quarter more than that of a disc as large as the median of cellcount's regions."""
     y, x = ((n - min(n, 512)) // 2 for n in image.shape)
-    cells = {"smooth": 1, "fill_holes": True, "split": "distance", "polarity": p["polarity"], "min_area": "auto", "min_contrast": {"full_area": "auto"}}
-    cells.update({"classes": p["classes"]} if p["classes"] > 2 else {"threshold": "local", "window": "auto", "offset_percent": 20})
+    cells = {"smooth": 1, "fill_holes": True, "split": "distance", "polarity": p["polarity"],
+             "min_area": "auto", "min_contrast": {"full_area": "auto"}}
+    cells.update({"classes": p["classes"]} if p["classes"] > 2
+                 else {"threshold": "local", "window": "auto", "offset_percent": 20})
     areas = np.sort(cellcount_oracle.analyse(image[y:y + 512, x:x + 512], cells).area)
-    found = 1.25 * math.sqrt(areas[len(areas) // 2] / 3.14159265358979323846) if len(areas) else p["radius"]
+    found = 1.25 * math.sqrt(areas[len(areas) // 2] / 3.14159265358979323846) if len(areas) else p[
+        "radius"]
     return min(max(found, p["radius"] / 4 if p["radius"] > 4 else 1), p["radius"])
 
 
@@ -305,11 +312,13 @@ def refined(scheme, g, weight, at):
     def det(q):
         if len(q) == 2:
             return q[0][0] * q[1][1] - q[0][1] * q[1][0]
-        return sum(q[0][i] * (q[1][(i + 1) % 3] * q[2][(i + 2) % 3] - q[1][(i + 2) % 3] * q[2][(i + 1) % 3])
+        return sum(q[0][i] * (q[1][(i + 1) % 3] * q[2][(i + 2) % 3] -
+                              q[1][(i + 2) % 3] * q[2][(i + 1) % 3])
                    for i in range(3))
     move = [0] * (3 - len(v))
     for a in range(len(v)):
-        q = Fraction(det([[v[r] if c == a else m[r][c] for c in range(len(v))] for r in range(len(v))]), det(m))
+        q = Fraction(det([[v[r] if c == a else m[r][c] for c in range(len(v))]
+                          for r in range(len(v))]), det(m))
         size = math.floor(abs(q) + Fraction(1, 2))
         move.append(size if q >= 0 else -size)
     if sum(c * c for c in move) > 4 * scheme.radius ** 2:
@@ -328,7 +337,8 @@ def run(image, parameters, spacing=None):
     p = dict(DEFAULTS, **parameters)
     s = Scheme(p, volume.shape, spacing)
     if p["polarity"] == "auto":
-        p["polarity"] = "bright" if (volume < cellcount_oracle.otsu(volume)).mean() > 0.5 else "dark"
+        p["polarity"] = "bright" if (volume <
+                                     cellcount_oracle.otsu(volume)).mean() > 0.5 else "dark"
     if p["own_radius"]:
         rounds = len(s.cos2)
         p["radius"] = own_radius(image, p)
@@ -354,6 +364,7 @@ def run(image, parameters, spacing=None):
     if parameters.get("foreground", "none") == "otsu":
         on = [on_foreground(volume, at, p["polarity"], p["classes"]) for at in points]
         kept, points = ([v for v, o in zip(values, on) if o] for values in (kept, points))
-    return {"radius": p["radius"], "bright": p["polarity"] == "bright", "blurred": blurred, "weight": weight, "votes": rounds,
+    return {"radius": p["radius"], "bright": p["polarity"] == "bright", "blurred": blurred,
+            "weight": weight, "votes": rounds,
             "points": np.array(points).reshape(-1, 3)[:, 1 if flat else 0:],
             "scores": np.array([k[0] for k in kept], np.int64)}

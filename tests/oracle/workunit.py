@@ -21,7 +21,8 @@ def png(image):
                 struct.pack(">I", zlib.crc32(kind + body)))
     header = struct.pack(">IIBBBBB", width, height, bits, 2 if image.ndim == 3 else 0, 0, 0, 0)
     return (b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) +
-            chunk(b"IDAT", zlib.compress(raw, 6 if len(raw) < 1 << 26 else 1)) + chunk(b"IEND", b""))
+            chunk(b"IDAT", zlib.compress(raw, 6 if len(raw) < 1 << 26 else 1)) +
+            chunk(b"IEND", b""))
 
 
 def mask_png(mask):
@@ -40,7 +41,8 @@ def item(name, slices, masks=None, stack=None, spacing=None, source=None, labels
     """An item from a list of pictures; a stack when there are several (or
     stack=True), whose voxels are cubes of 1 unless spacing says another size, or [] none."""
     return {"name": name, "slices": slices, "masks": masks, "labels": labels,
-            "stack": len(slices) > 1 if stack is None else stack, "spacing": spacing, "source": source}
+            "stack": len(slices) > 1 if stack is None else stack, "spacing": spacing,
+            "source": source}
 
 
 def write(path, analysis, parameters, items, strips=None, pictures_as=zipfile.ZIP_DEFLATED):
@@ -61,7 +63,8 @@ def write(path, analysis, parameters, items, strips=None, pictures_as=zipfile.ZI
         entry = {"name": it["name"]}
         entry["stack" if it["stack"] else "image"] = add("images", it, it["slices"], png, rows[0])
         if it["stack"]:
-            entry.update({} if it["spacing"] == [] else {"spacing": it["spacing"] or [1.0, 1.0, 1.0]})
+            entry.update({} if it["spacing"] == []
+                         else {"spacing": it["spacing"] or [1.0, 1.0, 1.0]})
         elif it["spacing"]:
             entry["spacing"] = it["spacing"]
         if it.get("source"):
@@ -70,7 +73,8 @@ def write(path, analysis, parameters, items, strips=None, pictures_as=zipfile.ZI
             entry["mask"] = add("masks", it, it["masks"], mask_png, rows[1])
         if it["labels"]:
             largest = max(int(np.max(p)) for p in it["labels"])
-            entry["labels"] = add("labels", it, it["labels"], lambda plane: label_png(plane, largest), rows[2])
+            entry["labels"] = add("labels", it, it["labels"],
+                                  lambda plane: label_png(plane, largest), rows[2])
             entry["objects"] = len(np.setdiff1d(np.unique(np.stack(it["labels"])), [0]))
         described.append(entry)
     job = {"format": "texcell-workunit", "version": 3,
@@ -78,5 +82,6 @@ def write(path, analysis, parameters, items, strips=None, pictures_as=zipfile.ZI
     with zipfile.ZipFile(path, "w") as z:
         for name, data in [("job.json", json.dumps(job))] + members:
             # of 1980: the same unit is the same file
-            z.writestr(zipfile.ZipInfo(name), data, pictures_as if name.endswith(".png") else zipfile.ZIP_DEFLATED)
+            z.writestr(zipfile.ZipInfo(name), data, pictures_as if name.endswith(".png")
+                       else zipfile.ZIP_DEFLATED)
     return path

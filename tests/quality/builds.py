@@ -19,12 +19,15 @@ def make(title, name, *configure_options, targets=("all", "tests/texcell_test"))
     os.makedirs(folder, exist_ok=True)
     log = os.path.join(folder, "quality.log")
     # what the make above us hands down would reach this one
-    env = {k: v for k, v in os.environ.items() if k not in ("MAKEFLAGS", "MFLAGS", "MAKELEVEL", "MAKEOVERRIDES")}
+    env = {k: v for k, v in os.environ.items() if k not in ("MAKEFLAGS", "MFLAGS", "MAKELEVEL",
+                                                            "MAKEOVERRIDES")}
     with open(log, "w") as f:
         def command(*argv):
-            return subprocess.call(argv, cwd=folder, stdout=f, stderr=subprocess.STDOUT, env=env) == 0
+            return subprocess.call(argv, cwd=folder, stdout=f, stderr=subprocess.STDOUT,
+                                   env=env) == 0
         good = os.path.exists(os.path.join(folder, "Makefile")) or \
-            command(os.path.join(source, "configure"), "--without-boinc", "--enable-werror", *configure_options)
+            command(os.path.join(source, "configure"), "--without-boinc", "--enable-werror",
+                    *configure_options)
         # One after the other: all is made by a make of its own, and two at once would write the
         # same files.
         good = good and all(command("make", "-j" + jobs, target) for target in targets)
@@ -36,11 +39,16 @@ def make(title, name, *configure_options, targets=("all", "tests/texcell_test"))
 def check(title, folder, tests, prefix=(), **env):
     """make check of some tests there, in all one test point."""
     jobs = os.environ.get("QUALITY_JOBS", "2")
-    clean = {k: v for k, v in os.environ.items() if k not in ("MAKEFLAGS", "MFLAGS", "MAKELEVEL", "MAKEOVERRIDES",
-                                                              "TEXCELL_BUILD", "CMOCKA_MESSAGE_OUTPUT", "COMPILERS")}
-    p = subprocess.run([*prefix, "make", "-j" + jobs, "-k", "check", "TESTS=" + tests], cwd=folder, stdout=subprocess.PIPE,
-                       stderr=subprocess.STDOUT, universal_newlines=True, errors="replace", env=dict(clean, **env))
-    points = [line for line in p.stdout.splitlines() if line.startswith(("PASS:", "FAIL:", "SKIP:", "ERROR:", "XPASS:"))]
+    clean = {k: v for k, v in os.environ.items() if k not in ("MAKEFLAGS", "MFLAGS", "MAKELEVEL",
+                                                              "MAKEOVERRIDES",
+                                                              "TEXCELL_BUILD",
+                                                              "CMOCKA_MESSAGE_OUTPUT", "COMPILERS")}
+    p = subprocess.run([*prefix, "make", "-j" + jobs, "-k", "check", "TESTS=" + tests], cwd=folder,
+                       stdout=subprocess.PIPE,
+                       stderr=subprocess.STDOUT, universal_newlines=True, errors="replace",
+                       env=dict(clean, **env))
+    points = [line for line in p.stdout.splitlines()
+              if line.startswith(("PASS:", "FAIL:", "SKIP:", "ERROR:", "XPASS:"))]
     wrong = [line for line in points if line.startswith(("FAIL:", "ERROR:", "XPASS:"))]
     tap.ok(p.returncode == 0 and not wrong and points, "%s: %d test points" % (title, len(points)),
            "\n".join(wrong[:20]) + "\n" + ("" if wrong else p.stdout[-4000:]))

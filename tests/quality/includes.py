@@ -41,7 +41,8 @@ def folder_of(path):
 
 # What an analysis calls its tables and pictures is known in its own folder and, of kernels,
 # in opencl/NAME_cl.c; all others read declarations.
-ANALYSES = re.findall(r"^ANALYSIS\((\w+),", open(os.path.join(tap.SRC, "app", "analysis", "analyses.def")).read(), re.M)
+ANALYSES = re.findall(r"^ANALYSIS\((\w+),",
+                      open(os.path.join(tap.SRC, "app", "analysis", "analyses.def")).read(), re.M)
 NAMES = re.compile(r'"(%s|region|cell|point|object|labels|mask|map)_' % "|".join(ANALYSES))
 
 
@@ -57,7 +58,8 @@ def allowed(path, included):
 def may_name(path):
     """Whether a file may hold the names of an analysis."""
     folder, file = os.path.split(path)
-    return folder_of(path) == "app/analysis/*" or folder == "opencl" and file in [a + "_cl.c" for a in ANALYSES]
+    return folder_of(path) == "app/analysis/*" or folder == "opencl" and file in [a + "_cl.c"
+                                                                                  for a in ANALYSES]
 
 
 def names_in(text):
@@ -80,8 +82,9 @@ def resolved(path, name):
 
 # Which system it is, is known behind the seam alone.
 SEAM = re.compile(r"app/base/os_\w+\.c|validator/deploy/.*")      # the last: of BOINC's server
-SYSTEM = re.compile(r"^[ \t]*#[ \t]*(?:if|elif)\w*\b.*\b(_WIN32|_WIN64|__MINGW\w*|__linux__|__APPLE__|__unix__)\b"
-                    r"|^[ \t]*#[ \t]*include[ \t]*<(windows|dlfcn|dirent|sys/mman|sys/ioctl|sys/file|sys/wait)\.h>", re.M)
+SYSTEM = re.compile(r"^[ \t]*#[ \t]*(?:if|elif)\w*\b.*\b(_WIN32|_WIN64|__MINGW\w*|__linux__|"
+                    r"__APPLE__|__unix__)\b|^[ \t]*#[ \t]*include[ "
+                    r"\t]*<(windows|dlfcn|dirent|sys/mman|sys/ioctl|sys/file|sys/wait)\.h>", re.M)
 
 
 def circle(graph):
@@ -131,9 +134,11 @@ def modules(graph):
 
 
 def main():
-    files = sorted(os.path.relpath(f, tap.SRC) for top in ("app", "opencl", "wrapper", "workunits", "validator")
+    files = sorted(os.path.relpath(f, tap.SRC) for top in ("app", "opencl", "wrapper", "workunits",
+                                                           "validator")
                    for ending in ("c", "h", "def", "cl", "cpp")
-                   for f in glob.glob(os.path.join(tap.SRC, top, "**", "*." + ending), recursive=True))
+                   for f in glob.glob(os.path.join(tap.SRC, top, "**", "*." + ending),
+                                      recursive=True))
     # A kernel embedded as C, left by a build within the tree.
     files = [f for f in files if not (f.startswith("opencl/kernels/") and f.endswith(".c"))]
     graph = {f: [resolved(f, name) for name in includes(f)] for f in files}
@@ -144,18 +149,21 @@ def main():
     tap.ok(not missing, "every file that is included is there", "\n".join(missing))
     upward = ["%s includes %s" % (f, g) for f in files for g in graph[f] if not allowed(f, g)]
     tap.ok(not upward, "no include points up", "\n".join(upward))
-    scripts = [os.path.relpath(f, tap.SRC) for f in glob.glob(os.path.join(tap.SRC, "validator", "deploy", "*"))]
+    scripts = [os.path.relpath(f, tap.SRC)
+               for f in glob.glob(os.path.join(tap.SRC, "validator", "deploy", "*"))]
     known = []
     for f in files + scripts:
         if not may_name(f) and os.path.isfile(os.path.join(tap.SRC, f)):
             with open(os.path.join(tap.SRC, f), encoding="utf-8") as source:
                 known += ["%s: %s" % (f, name) for name in names_in(source.read())]
-    tap.ok(not known, "names of an analysis's arrays are known in its folder alone", "\n".join(known))
+    tap.ok(not known, "names of an analysis's arrays are known in its folder alone",
+           "\n".join(known))
     systems = []
     for f in files:
         if not SEAM.fullmatch(f):
             with open(os.path.join(tap.SRC, f), encoding="utf-8") as source:
-                systems += ["%s: %s" % (f, found.group(0)) for found in SYSTEM.finditer(source.read())]
+                systems += ["%s: %s" % (f, found.group(0))
+                            for found in SYSTEM.finditer(source.read())]
     tap.ok(not systems, "app/base/os_*.c alone know which system it is", "\n".join(systems))
     round_trip = circle(modules(graph))
     tap.ok(round_trip is None, "no files include each other in a circle", round_trip)
@@ -163,14 +171,20 @@ def main():
     tap.ok(not allowed("workunits/format/job.c", "app/analysis/analysis.h")
            and not allowed("wrapper/bw.c", "workunits/format/npz.h")
            and not allowed("app/analysis/glcm/cpu.c", "app/analysis/voting/voting.h")
-           and allowed("opencl/glcm_cl.c", "app/analysis/glcm/layout.h"), "the rules tell up from down")
-    tap.ok(names_in('begins(name, "labels_") || find("glcm_L16") || "relabels_x"') == ["labels_", "glcm_"]
-           and may_name("app/analysis/glcm/output.c") and may_name("opencl/glcm_cl.c") and not may_name("opencl/worker.c")
-           and not may_name("app/analysis/common/label.c") and not may_name("validator/dataset/tables.c"), "a name is found")
+           and allowed("opencl/glcm_cl.c", "app/analysis/glcm/layout.h"),
+           "the rules tell up from down")
+    tap.ok(names_in('begins(name, "labels_") || find("glcm_L16") || "relabels_x"') ==
+           ["labels_", "glcm_"]
+           and may_name("app/analysis/glcm/output.c") and may_name("opencl/glcm_cl.c") and
+           not may_name("opencl/worker.c")
+           and not may_name("app/analysis/common/label.c") and
+           not may_name("validator/dataset/tables.c"), "a name is found")
     tap.ok(SYSTEM.search("int a;\n#ifdef _WIN32\n") and SYSTEM.search("# if defined(__APPLE__)\n")
-           and SYSTEM.search("#include <dlfcn.h>\n") and not SYSTEM.search("#ifdef __SSE2__\n"), "a system is found")
+           and SYSTEM.search("#include <dlfcn.h>\n") and not SYSTEM.search("#ifdef __SSE2__\n"),
+           "a system is found")
     tap.ok(circle({"a": ["b"], "b": ["c"], "c": ["b"]}) == ["b", "c", "b"], "a circle is found")
-    tap.ok(circle(modules({"a.c": ["b.h"], "b.h": [], "b.c": ["b.h", "in.h"], "in.h": ["a.h"], "a.h": []})) is not None,
+    tap.ok(circle(modules({"a.c": ["b.h"], "b.h": [], "b.c": ["b.h", "in.h"], "in.h": ["a.h"],
+                           "a.h": []})) is not None,
            "and one of modules, by way of a header")
     tap.done()
 

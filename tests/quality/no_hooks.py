@@ -18,11 +18,14 @@ def main():
         tap.ok(HOOK in f.read(), "the test's own program has some: the look finds them")
     product = [f for top in ("app", "opencl", "wrapper", "workunits", "validator")
                for f in glob.glob(os.path.join(tap.SRC, top, "**", "*.*"), recursive=True)]
-    named = [f for f in product if f.endswith((".c", ".h", ".cpp", ".cl", ".inc")) and HOOK in open(f, "rb").read()]
+    named = [f for f in product if f.endswith((".c", ".h", ".cpp", ".cl", ".inc")) and
+             HOOK in open(f, "rb").read()]
     tap.ok(len(product) > 100 and not named, "nor in a source of the product", named)
     tests = glob.glob(os.path.join(tap.SRC, "tests", "**", "*.[ch]"), recursive=True)
-    included = ["%s: %s" % (f, x) for f in tests for x in re.findall(r'#\s*include\s*"(.*\.c)"(?!.*NOLINT)', open(f).read())]
-    tap.ok(len(tests) > 20 and not included, "no .c file is included, but where clang-tidy is told that it is meant", "\n".join(included))
+    included = ["%s: %s" % (f, x) for f in tests
+                for x in re.findall(r'#\s*include\s*"(.*\.c)"(?!.*NOLINT)', open(f).read())]
+    tap.ok(len(tests) > 20 and not included, "no .c file is included, but where clang-tidy is told "
+           "that it is meant", "\n".join(included))
     tap.done()
 
 

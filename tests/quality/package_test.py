@@ -1,6 +1,7 @@
-"""What is handed out: the archive of the sources has every file and nothing else, make install puts everything
-where it works, manual pages and completion are what --help says, the version is one, and files are
-without the faults that shellcheck, ruff, clang-format, codespell and a look at their blanks find."""
+"""What is handed out: the archive of the sources has every file and nothing else, make install puts
+everything where it works, manual pages and completion are what --help says, the version is one, and
+files are without the faults that shellcheck, ruff, clang-format, codespell and a look at their
+blanks find."""
 import os
 import re
 import shutil
@@ -10,7 +11,8 @@ import tap
 
 C_SOURCES = (".c", ".h", ".cpp", ".cl")
 WORK = tap.scratch()
-PROGRAMS = ["texcell", "texcell-wu", "texcell-validate"] + ["texcell-assimilate"] * os.path.exists(tap.TEXCELL_ASSIMILATE)
+PROGRAMS = ["texcell", "texcell-wu",
+            "texcell-validate"] + ["texcell-assimilate"] * os.path.exists(tap.TEXCELL_ASSIMILATE)
 
 
 def lines(*argv, **kw):
@@ -35,10 +37,14 @@ def archive():
         return
     folder = os.path.join(WORK, "dist")
     r = tap.run(["make", "-s", "-C", tap.BUILD, "distdir", "distdir=" + folder])
-    there = {os.path.relpath(os.path.join(at, name), folder) for at, _, names in os.walk(folder) for name in names}
-    made = re.compile(r"configure|aclocal\.m4|config\.h\.in|Makefile\.in|build-aux/.*|app/analysis/analyses\.inc")
-    missing, more = kept - there - {".gitignore"}, {f for f in there - kept if not made.fullmatch(f)}
-    tap.ok(r.returncode == 0 and not missing, "make dist leaves nothing out", "\n".join(sorted(missing)) + r.stderr)
+    there = {os.path.relpath(os.path.join(at, name), folder) for at, _, names in os.walk(folder)
+             for name in names}
+    made = re.compile(r"configure|aclocal\.m4|config\.h\.in|Makefile\.in|build-aux/.*|app/analysis/"
+                      r"analyses\.inc")
+    missing, more = (kept - there - {".gitignore"},
+                     {f for f in there - kept if not made.fullmatch(f)})
+    tap.ok(r.returncode == 0 and not missing, "make dist leaves nothing out",
+           "\n".join(sorted(missing)) + r.stderr)
     tap.ok(not more, "and takes nothing else", "\n".join(sorted(more)))
 
 
@@ -53,7 +59,8 @@ def installed():
         shown = tap.run([program, "--help"], env=dict(env, COLUMNS="100")).stdout
         verbs = set(re.findall(r"(?m)^(?:usage:|      ) %s ([a-z][a-z-]*)" % program, shown))
         of_verbs = {verb: tap.run([program, verb, "--help"], env=env).stdout for verb in verbs}
-        manual(program, shown + "".join(of_verbs.values()), os.path.join(root, "share", "man", "man1", program + ".1"))
+        manual(program, shown + "".join(of_verbs.values()),
+               os.path.join(root, "share", "man", "man1", program + ".1"))
         completion(program, of_verbs, root, env)
     project = os.path.join(WORK, "project")
     os.mkdir(project)
@@ -62,11 +69,16 @@ def installed():
            "the installed texcell-deploy finds its parts", r.stderr)
     kit = os.path.join(root, "share", "texcell", "validator", "deploy")
     pages = os.path.join(root, "share", "man", "man1")
-    for program in [os.path.join(kit, "texcell-" + n) for n in ("submit", "again", "watch", "backup")] + [
-            os.path.join(root, "bin", "texcell_graphics")] * os.path.exists(os.path.join(tap.BUILD, "texcell_graphics")):
+    for program in [os.path.join(kit, "texcell-" + n)
+                    for n in ("submit", "again", "watch", "backup")] + [
+                            os.path.join(root, "bin", "texcell_graphics")] * os.path.exists(
+                                os.path.join(tap.BUILD, "texcell_graphics")):
         shown = tap.run([program, "--help"], env=dict(env, COLUMNS="100")).stdout
-        manual(os.path.basename(program), shown, os.path.join(pages, os.path.basename(program) + ".1"))
-    tap.ok(sorted(os.listdir(kit)) == sorted(os.listdir(os.path.join(tap.SRC, "validator", "deploy"))), "all of the kit is installed",
+        manual(os.path.basename(program), shown,
+               os.path.join(pages, os.path.basename(program) + ".1"))
+    tap.ok(sorted(os.listdir(kit)) ==
+           sorted(os.listdir(os.path.join(tap.SRC, "validator", "deploy"))),
+           "all of the kit is installed",
            os.listdir(kit))
     staged = "DESTDIR=" + os.path.join(WORK, "a stage")
     before = {os.path.relpath(f, root) for f in lines("find", root, "!", "-type", "d")}
@@ -74,10 +86,12 @@ def installed():
         r = tap.run(["make", "-s", "-C", tap.BUILD, verb, "prefix=" + root, staged])
         folder = staged[8:] + root
         there = {os.path.relpath(f, folder) for f in lines("find", folder, "!", "-type", "d")}
-        tap.ok(r.returncode == 0 and there == wanted, "make %s DESTDIR=, with a blank" % verb, r.stderr + repr(there ^ wanted))
+        tap.ok(r.returncode == 0 and there == wanted, "make %s DESTDIR=, with a blank" % verb,
+               r.stderr + repr(there ^ wanted))
     r = tap.run(["make", "-s", "-C", tap.BUILD, "uninstall", "prefix=" + root])
     left = lines("find", root, "!", "-type", "d")
-    tap.ok(r.returncode == 0 and not left, "make uninstall leaves nothing", "\n".join(left) + r.stderr)
+    tap.ok(r.returncode == 0 and not left, "make uninstall leaves nothing",
+           "\n".join(left) + r.stderr)
 
 
 def manual(program, shown, page):
@@ -86,8 +100,10 @@ def manual(program, shown, page):
     plain = re.sub(r"\s+", " ", text.replace("\\-", "-").replace("\\&", "").replace("\n.B ", " "))
     options = set(re.findall(r"--[a-z][a-z-]*", shown))
     missing = sorted(o for o in options if o not in plain)
-    tap.ok(not missing and " 1.0" in text.splitlines()[0] and re.search(r" 20\d\d-\d\d-\d\d ", text.splitlines()[0]),
-           "%s(1) has every option, version and day" % program, "%s\n%s" % (missing, text.splitlines()[0]))
+    tap.ok(not missing and " 1.0" in text.splitlines()[0] and
+           re.search(r" 20\d\d-\d\d-\d\d ", text.splitlines()[0]),
+           "%s(1) has every option, version and day" % program,
+           "%s\n%s" % (missing, text.splitlines()[0]))
     if shutil.which("mandoc") is None:
         tap.skip("%s(1) is well made" % program, "no mandoc")
         return
@@ -98,12 +114,17 @@ def manual(program, shown, page):
 def completion(program, of_verbs, root, env):
     """As bash asks for it."""
     def offered(*words):
-        script = 'source "$0"; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _texcell "$1" "${!#}" "${@:$#-1:1}"; printf "%s\\n" "${COMPREPLY[@]}"'
-        return set(lines("bash", "-c", script, os.path.join(root, "share/bash-completion/completions", program), program, *words, env=env))
-    tap.ok(offered("") == {*of_verbs, "--help", "--version"}, "bash completes the verbs of " + program, offered(""))
+        script = ('source "$0"; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _texcell "$1" "${!#}" '
+                  '"${@:$#-1:1}"; printf "%s\\n" "${COMPREPLY[@]}"')
+        return set(lines("bash", "-c", script,
+                         os.path.join(root, "share/bash-completion/completions", program), program,
+                         *words, env=env))
+    tap.ok(offered("") == {*of_verbs, "--help", "--version"},
+           "bash completes the verbs of " + program, offered(""))
     for verb, shown in list(of_verbs.items())[:1]:
         wanted = set(re.findall(r"--[a-z][a-z-]*", shown))
-        tap.ok(wanted and offered(verb, "--") == wanted, "and the options of " + verb, offered(verb, "--"))
+        tap.ok(wanted and offered(verb, "--") == wanted, "and the options of " + verb,
+               offered(verb, "--"))
 
 
 def one_version():
@@ -112,7 +133,8 @@ def one_version():
     said = {p: text for p, text in said.items() if text.split()[1] != version}
     tap.ok(not said, "the programs say configure.ac's version", said)
     tap.ok(re.search(r"(?m)^## (.*) \(\d{4}-\d\d-\d\d\)$", source("NEWS.md")).group(1) == version
-           and "\nversion: %s\n" % version in source("CITATION.cff") and source("debian/changelog").startswith("texcell (%s) " % version),
+           and "\nversion: %s\n" % version in source("CITATION.cff") and
+           source("debian/changelog").startswith("texcell (%s) " % version),
            "so do NEWS.md, CITATION.cff and debian/changelog")
 
 
@@ -121,7 +143,8 @@ def from_pypi(name, version, program):
     folder = os.path.join(os.path.abspath(tap.BUILD), name)
     program = os.path.join(folder, program)
     if not os.path.exists(program):
-        tap.run(["/usr/bin/python3", "-m", "pip", "-q", "install", "--target", folder, "%s==%s" % (name, version)])
+        tap.run(["/usr/bin/python3", "-m", "pip", "-q", "install", "--target", folder,
+                 "%s==%s" % (name, version)])
     return program
 
 
@@ -135,14 +158,16 @@ def clean(tool, *args):
 
 
 def odd_layout(name, text):
-    """What .editorconfig says, and lines over 100 columns: of C, and of prose that is no table and no command."""
+    """What .editorconfig says, and lines over 100 columns: of C, and of prose that is no table and
+    no command."""
     code = name.endswith((*C_SOURCES, ".py", ".sh"))
     prose = name.endswith(".md")
     for number, line in enumerate(text.splitlines(), 1):
         if line.lstrip().startswith("```"):
             prose = not prose
         too_long = len(line) > 100 and (
-            name.endswith(C_SOURCES) and not line.startswith("//! check:") or prose and not re.match(r" *\||    ", line))
+            name.endswith(C_SOURCES) and not line.startswith("//! check:") or prose and
+            not re.match(r" *\||    ", line))
         table_in_prose = prose and "|--" in line and re.search(r"[^-|: ]", line)
         if table_in_prose or line != line.rstrip() or code and "\t" in line or too_long:
             yield "%s:%d: %s" % (name, number, line[:60])
@@ -151,28 +176,39 @@ def odd_layout(name, text):
 
 
 HISTORY = re.compile(
-    r"\b(before this|used to be|(is|are|was|were) wanted|falls? short|formerly|until now|in the past|nowadays|(was|were|been) tried|"
-    r"so far (has|have|was|were|nobody|none|only)|no longer (has|is|takes|needs)|(better|faster|slower|smaller|less|more) than before|"
-    r"load of (the machine|\d+)|at a load|(other|busy) work besides|(busy|loaded) machine)\b", re.I)
+    r"\b(before this|used to be|(is|are|was|were) wanted|falls? short|formerly|until now|in the "
+    r"past|nowadays|(was|were|been) tried|so far (has|have|was|were|nobody|none|only)|no longer "
+    r"(has|is|takes|needs)|(better|faster|slower|smaller|less|more) than before|load of (the "
+    r"machine|\d+)|at a load|(other|busy) work besides|(busy|loaded) machine)\b", re.I)
 
 
 def timeless(files):
-    """Pages say what is; what was, what was tried, and how busy a machine was is for commits and NEWS.md."""
-    pages = [name for name in files if re.match(r"(README|CONTRIBUTING|SECURITY|docs/.*|workunits/.*|tests/fuzz/.*)\.md", name)]
-    old = ["%s:%d: %s" % (name, number, line[:80]) for name in pages for number, line in enumerate(source(name).splitlines(), 1)
+    """Pages say what is; what was, what was tried, and how busy a machine was is for commits and
+    NEWS.md."""
+    pages = [name for name in files if re.match(r"(README|CONTRIBUTING|SECURITY|docs/.*|workunits/"
+                                                r".*|tests/fuzz/.*)\.md", name)]
+    old = ["%s:%d: %s" % (name, number, line[:80]) for name in pages
+           for number, line in enumerate(source(name).splitlines(), 1)
            if HISTORY.search(line)]
     tap.ok(len(pages) > 20 and not old, "no page tells history", "\n".join(old))
-    tap.ok(all(map(HISTORY.search, ("It used to be 5 s.", "At a load of 6", "Two were tried.", "slower than before")))
-           and not HISTORY.search("what was joined so far; no longer interval; has not been read; load of pixels"), "each of these is seen")
+    tap.ok(all(map(HISTORY.search, ("It used to be 5 s.", "At a load of 6", "Two were tried.",
+                                    "slower than before")))
+           and not HISTORY.search("what was joined so far; no longer interval; has not been read; "
+                                  "load of pixels"), "each of these is seen")
 
 
 def calls_of_kernels(files):
-    """Kernels call none of OpenCL C's functions that expressions can replace: why, TC_MIN in core.h tells."""
-    function = re.compile(r"\b(?:f?min|f?max|clamp|select|fma|mad|mad24|mul24|rotate|mix|step|sign)\s*\(")
-    names = [name for name in files if name.startswith("opencl/kernels/") or re.match(r"app/analysis/.*\.h$", name)]
-    found = ["%s:%d: %s" % (name, number, line.strip()) for name in names for number, line in enumerate(source(name).splitlines(), 1)
+    """Kernels call none of OpenCL C's functions that expressions can replace: why, TC_MIN in core.h
+    tells."""
+    function = re.compile(r"\b(?:f?min|f?max|clamp|select|fma|mad|mad24|mul24|rotate|mix|"
+                          r"step|sign)\s*\(")
+    names = [name for name in files if name.startswith("opencl/kernels/") or
+             re.match(r"app/analysis/.*\.h$", name)]
+    found = ["%s:%d: %s" % (name, number, line.strip()) for name in names
+             for number, line in enumerate(source(name).splitlines(), 1)
              if function.search(re.sub(r"/\*.*|^ \*.*|//.*", "", line))]
-    tap.ok(len(names) > 20 and not found and function.search("x = max(a, b);"), "kernels call no min, max or the like", "\n".join(found))
+    tap.ok(len(names) > 20 and not found and function.search("x = max(a, b);"),
+           "kernels call no min, max or the like", "\n".join(found))
 
 
 def laid_out(files):
@@ -181,12 +217,17 @@ def laid_out(files):
         if not name.endswith((".png", ".npz")):
             odd += odd_layout(name, source(name))
     tap.ok(not odd, "no tabs, trailing blanks, lines without end", "\n".join(odd[:30]))
-    silent = [name for name in files if name.endswith(C_SOURCES) and not source(name).startswith(("/*", "//"))]
+    silent = [name for name in files if name.endswith(C_SOURCES) and
+              not source(name).startswith(("/*", "//"))]
     tap.ok(not silent, "each source says first what it is for", "\n".join(silent))
-    tap.ok(all(list(odd_layout("x.c", bad)) for bad in ("a; \n", "\ta;\n", "a;", "a" * 101 + "\n")) and
-           not list(odd_layout("x.c", "a" * 100 + "\n")) and list(odd_layout("x.md", "a " * 51 + "a\n")) and
-           list(odd_layout("x.md", "| a | |---| | b |\n")) and not list(odd_layout("x.md", "| a |\n|---|\n| b |\n")) and
-           not list(odd_layout("x.md", "```sh\n" + "a " * 51 + "a\n```\n")), "each of these is seen")
+    tap.ok(all(list(odd_layout("x.c", bad))
+               for bad in ("a; \n", "\ta;\n", "a;", "a" * 101 + "\n")) and
+           not list(odd_layout("x.c", "a" * 100 + "\n")) and
+           list(odd_layout("x.md", "a " * 51 + "a\n")) and
+           list(odd_layout("x.md", "| a | |---| | b |\n")) and
+           not list(odd_layout("x.md", "| a |\n|---|\n| b |\n")) and
+           not list(odd_layout("x.md", "```sh\n" + "a " * 51 + "a\n```\n")),
+           "each of these is seen")
 
 
 def main():
@@ -201,7 +242,8 @@ def main():
         clean("shellcheck", "bootstrap", ".ci/run", *[f for f in files if f.endswith(".sh")])
         clean("codespell", *files)
         clean(from_pypi("ruff", "0.8.4", "bin/ruff"), "check", "--no-cache", ".")
-        clean(from_pypi("clang-format", "19.1.7", "clang_format/data/bin/clang-format"), "--dry-run", "-Werror",
+        clean(from_pypi("clang-format", "19.1.7", "clang_format/data/bin/clang-format"),
+              "--dry-run", "-Werror",
               *[f for f in files if f.endswith(C_SOURCES)])
     tap.done()
 

@@ -7,7 +7,8 @@ import tap
 from quality import builds
 
 if __name__ == "__main__":
-    folder = builds.make("readers", "asan-readers", "--enable-sanitizers", "CFLAGS=-g -O1", "CXXFLAGS=-g -O1",
+    folder = builds.make("readers", "asan-readers", "--enable-sanitizers", "CFLAGS=-g -O1",
+                         "CXXFLAGS=-g -O1",
                          targets=["texcell"])
     if folder is not None:
         r = tap.run([sys.executable, os.path.join(tap.SRC, "tests", "bad_files.py")],

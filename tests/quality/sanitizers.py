@@ -3,7 +3,8 @@ the unit tests, files that are refused, allocations that fail, and a small job f
 import tap
 from quality import builds, small_job
 
-ENV = {"ASAN_OPTIONS": "exitcode=99:detect_stack_use_after_return=1", "UBSAN_OPTIONS": "print_stacktrace=1"}
+ENV = {"ASAN_OPTIONS": "exitcode=99:detect_stack_use_after_return=1",
+       "UBSAN_OPTIONS": "print_stacktrace=1"}
 
 
 def watch(title, name, tests, *configure_options):
@@ -16,7 +17,8 @@ def watch(title, name, tests, *configure_options):
 
 if __name__ == "__main__":
     if builds.have("gcc", "g++"):
-        watch("gcc", "asan-gcc", "$(UNIT_TESTS) tests/bad_files.py tests/faults_test.py", "CC=gcc", "CXX=g++")
+        watch("gcc", "asan-gcc", "$(UNIT_TESTS) tests/bad_files.py tests/faults_test.py", "CC=gcc",
+              "CXX=g++")
     else:
         tap.skip("gcc's sanitizers", "no gcc")
     tap.done()

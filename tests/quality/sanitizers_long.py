@@ -14,9 +14,11 @@ OTHERS = ["windows_test", "release_test", "arm64_test", "new_analysis", "estimat
 # Skipped by what they look at themselves: hardened, confine_test, faults_test, calls_test,
 # memory_test, at_once.
 WHOLE = "$(filter-out %s, $(UNIT_TESTS) $(PY_TESTS) $(OWN_TESTS) " \
-    "tests/strips.py tests/wu_tools.py tests/run_faults.py)" % " ".join("tests/%s.py" % name for name in OTHERS)
+    "tests/strips.py tests/wu_tools.py tests/run_faults.py)" % " ".join("tests/%s.py" % name
+                                                                        for name in OTHERS)
 VALGRIND = ["export_formats", "notes_test"]
-MEMCHECK = ["valgrind", "--quiet", "--vgdb=no", "--error-exitcode=99", "--leak-check=full", "--errors-for-leak-kinds=definite,indirect,possible",
+MEMCHECK = ["valgrind", "--quiet", "--vgdb=no", "--error-exitcode=99", "--leak-check=full",
+            "--errors-for-leak-kinds=definite,indirect,possible",
             "--show-leak-kinds=definite,indirect,possible", "--fair-sched=yes"]
 
 
@@ -26,7 +28,8 @@ def no_reports(title, reports):
     for name in found[:1]:
         with open(name, errors="replace") as f:
             first = f.read()[:6000]
-    tap.ok(not found, "%s: no report in all of check" % title, "%d in %s.*\n%s" % (len(found), reports, first))
+    tap.ok(not found, "%s: no report in all of check" % title,
+           "%d in %s.*\n%s" % (len(found), reports, first))
 
 
 def reports_of(folder):
@@ -39,27 +42,32 @@ def reports_of(folder):
 
 def addresses():
     """Leaks are looked for where no driver of OpenCL runs, which leaks itself."""
-    sanitizers.watch("clang", "asan-clang", "$(UNIT_TESTS) tests/bad_files.py tests/run_faults.py tests/wu_tools.py "
-                     "tests/assimilate_test.py tests/objects_oracle_test.py", "--with-boinc=auto", "CC=clang", "CXX=clang++")
+    sanitizers.watch("clang", "asan-clang", "$(UNIT_TESTS) tests/bad_files.py tests/run_faults.py "
+                     "tests/wu_tools.py tests/assimilate_test.py tests/objects_oracle_test.py",
+                     "--with-boinc=auto", "CC=clang", "CXX=clang++")
     folder = os.path.join(os.path.abspath(tap.BUILD), "quality-asan-clang")
     reports = reports_of(folder)
-    builds.check("clang, all of check", folder, WHOLE, ASAN_OPTIONS="exitcode=99:detect_leaks=0:log_path=" + reports,
+    builds.check("clang, all of check", folder, WHOLE,
+                 ASAN_OPTIONS="exitcode=99:detect_leaks=0:log_path=" + reports,
                  UBSAN_OPTIONS="print_stacktrace=1:log_path=" + reports)
     no_reports("clang", reports)
 
 
 def threads():
     """Without ASLR: its runtime does not know every kernel's memory layout."""
-    folder = builds.make("threads", "tsan", "--with-boinc=auto", "CC=clang", "CXX=clang++", "CFLAGS=-g -O1 -fsanitize=thread",
+    folder = builds.make("threads", "tsan", "--with-boinc=auto", "CC=clang", "CXX=clang++",
+                         "CFLAGS=-g -O1 -fsanitize=thread",
                          "CXXFLAGS=-g -O1 -fsanitize=thread", "LDFLAGS=-fsanitize=thread")
     if folder is None:
         return
-    prefix = ["setarch", "-R"] if builds.have("setarch") and tap.run(["setarch", "-R", "true"]).returncode == 0 else []
+    prefix = ["setarch", "-R"] if builds.have("setarch") and tap.run(
+        ["setarch", "-R", "true"]).returncode == 0 else []
     known = "exitcode=99:halt_on_error=0:atexit_sleep_ms=0:ignore_noninstrumented_modules=1:" \
         "suppressions=" + os.path.join(os.path.abspath(tap.SRC), "tests", "tsan.supp")
     small_job.run(small_job.Watched("threads", folder, prefix, {"TSAN_OPTIONS": known}))
     reports = reports_of(folder)
-    builds.check("threads, all of check", folder, WHOLE, prefix, TSAN_OPTIONS=known + ":log_path=" + reports)
+    builds.check("threads, all of check", folder, WHOLE, prefix,
+                 TSAN_OPTIONS=known + ":log_path=" + reports)
     no_reports("threads", reports)
 
 
@@ -76,19 +84,23 @@ def memory():
             os.remove(program)
             with open(program, "w") as f:
                 f.write("#!/bin/sh\nexec %s --log-file=%s.%%p '%s' \"$@\"\n"
-                        % (" ".join(MEMCHECK), reports, os.path.join(os.path.abspath(tap.BUILD), name)))
+                        % (" ".join(MEMCHECK), reports,
+                           os.path.join(os.path.abspath(tap.BUILD), name)))
             os.chmod(program, os.stat(program).st_mode | stat.S_IXUSR)
     for name in VALGRIND:
-        r = tap.run([sys.executable, os.path.join(tap.SRC, "tests", name + ".py")], timeout=7200, env=dict(os.environ, TEXCELL_BUILD=folder))
+        r = tap.run([sys.executable, os.path.join(tap.SRC, "tests", name + ".py")], timeout=7200,
+                    env=dict(os.environ, TEXCELL_BUILD=folder))
         tap.ok(r.returncode == 0 and "\nok " in r.stdout, "valgrind: %s.py" % name,
-               "\n".join(line for line in r.stdout.splitlines() if not line.startswith("ok"))[-3000:] + r.stderr[-2000:])
+               "\n".join(line for line in r.stdout.splitlines()
+                         if not line.startswith("ok"))[-3000:] + r.stderr[-2000:])
     no_reports("valgrind", reports)
 
 
 def allocations():
     folder = builds.make("allocations", "asan-gcc", "--enable-sanitizers", "CC=gcc", "CXX=g++")
     if folder is not None:
-        builds.check("allocations", folder, "tests/run_faults.py tests/faults_test.py", FAULTS="3", **sanitizers.ENV)
+        builds.check("allocations", folder, "tests/run_faults.py tests/faults_test.py", FAULTS="3",
+                     **sanitizers.ENV)
 
 
 if __name__ == "__main__":

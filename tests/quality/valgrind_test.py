@@ -13,6 +13,8 @@ if __name__ == "__main__":
         tap.skip("valgrind", "this build has sanitizers")
         tap.done()
     small_job.run(small_job.Watched("valgrind", tap.BUILD, [
-        "valgrind", "--quiet", "--vgdb=no", "--error-exitcode=99", "--leak-check=full", "--errors-for-leak-kinds=definite,indirect,possible",
-        "--show-leak-kinds=definite,indirect,possible", "--fair-sched=yes"]), None if os.environ.get("VALGRIND") == "all" else 1)
+        "valgrind", "--quiet", "--vgdb=no", "--error-exitcode=99", "--leak-check=full",
+        "--errors-for-leak-kinds=definite,indirect,possible",
+        "--show-leak-kinds=definite,indirect,possible", "--fair-sched=yes"]),
+                  None if os.environ.get("VALGRIND") == "all" else 1)
     tap.done()

@@ -82,7 +82,8 @@ class Disk:
                 self.rename("create", name, self.nodes[node])
         elif word in ("rename", "remove"):
             if self.own(rest[0]) is not None:
-                self.rename(word, self.own(rest[0]), self.own(rest[1]) if word == "rename" else None)
+                self.rename(word, self.own(rest[0]), self.own(rest[1]) if word == "rename"
+                            else None)
         elif word == "sync":
             self.nodes[rest[0]].sync()
         else:
@@ -91,7 +92,8 @@ class Disk:
     def after_cut(self, rng):
         """{name: bytes}, by chance one of those that there may be."""
         names = dict(self.names)
-        for change in self.since[:rng.choice((0, len(self.since), rng.randrange(len(self.since) + 1)))]:
+        for change in self.since[
+                :rng.choice((0, len(self.since), rng.randrange(len(self.since) + 1)))]:
             self.change(names, change)
         return {name: node.after_cut(rng) for name, node in names.items()}
 

@@ -42,11 +42,13 @@ def check_written(test_npz, folder):
         tap.ok(names == list(expected), "NumPy sees the arrays in order", names)
         for name, want in expected.items():
             got = npz[name]
-            same = got.dtype == want.dtype and got.shape == want.shape and got.tobytes() == want.tobytes()
+            same = (got.dtype == want.dtype and got.shape == want.shape and
+                    got.tobytes() == want.tobytes())
             tap.ok(same, "NumPy reads " + name, "%r %r" % (got, want))
     with zipfile.ZipFile(path) as z:
         tap.ok(z.testzip() is None, "every CRC is right")
-        tap.ok({i.date_time for i in z.infolist()} == {(1980, 1, 1, 0, 0, 0)}, "every time stamp is 1980-01-01")
+        tap.ok({i.date_time for i in z.infolist()} == {(1980, 1, 1, 0, 0, 0)},
+               "every time stamp is 1980-01-01")
         for name, want in expected.items():
             member = z.getinfo(name + ".npy")
             npy = io.BytesIO()
@@ -61,7 +63,8 @@ def line_of(name, a):
     """What test_npz --read prints of an array."""
     width = a.dtype.itemsize // 4 if a.dtype.kind == "U" else 0
     kind = 6 if width else DTYPES[a.dtype.str]
-    return " ".join([name, str(kind), str(width)] + [str(n) for n in a.shape] + ["%08x" % zlib.crc32(a.tobytes())])
+    return " ".join([name, str(kind), str(width)] + [str(n) for n in a.shape] +
+                    ["%08x" % zlib.crc32(a.tobytes())])
 
 
 def check_read(test_npz, folder):
@@ -80,9 +83,11 @@ def check_read(test_npz, folder):
             z.writestr("result.json", "{}")
         p = tap.run([test_npz, "--read", path])
         want = [line_of(n, a) for n, a in arrays.items()]
-        tap.ok(p.returncode == 0 and p.stdout.splitlines() == want, "we read what numpy.%s writes" % what,
+        tap.ok(p.returncode == 0 and p.stdout.splitlines() == want,
+               "we read what numpy.%s writes" % what,
                p.stderr + p.stdout + "\n" + "\n".join(want))
-    for what, a in (("big-endian", np.arange(3, dtype=">i4")), ("Fortran-ordered", np.asfortranarray(np.ones((2, 3)))),
+    for what, a in (("big-endian", np.arange(3, dtype=">i4")),
+                    ("Fortran-ordered", np.asfortranarray(np.ones((2, 3)))),
                     ("complex", np.ones(2, "c16")), ("object", np.array([{}, None], object)),
                     ("0-dimensional", np.float64(1)), ("structured", np.zeros(2, "i4,f8"))):
         path = os.path.join(folder, "bad.npz")

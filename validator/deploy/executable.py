@@ -8,12 +8,13 @@ from texcell_project import Problem, read_file
 # BOINC's names of platforms, by format and machine.
 PLATFORMS = {("elf", 62): "x86_64-pc-linux-gnu", ("elf", 183): "aarch64-unknown-linux-gnu",
              ("pe", 0x8664): "windows_x86_64", ("pe", 0xaa64): "windows_arm64",
-             ("macho", 0x1000007): "x86_64-apple-darwin", ("macho", 0x100000c): "arm64-apple-darwin"}
+             ("macho", 0x1000007): "x86_64-apple-darwin",
+             ("macho", 0x100000c): "arm64-apple-darwin"}
 # What every system of the kind has: the C library and the compiler's on Linux.
 OF_SYSTEM = {
     "elf": re.compile(r"(linux-vdso|ld-linux|lib(c|m|dl|rt|pthread|stdc\+\+|gcc_s)\.so)"),
-    "pe": re.compile(r"(kernel32|advapi32|user32|shell32|ole32|psapi|ws2_32|winmm|bcrypt|msvcrt|ucrtbase|ntdll|"
-                     r"api-ms-win-[\w-]+)\.dll\Z", re.I),
+    "pe": re.compile(r"(kernel32|advapi32|user32|shell32|ole32|psapi|ws2_32|winmm|bcrypt|msvcrt|"
+                     r"ucrtbase|ntdll|api-ms-win-[\w-]+)\.dll\Z", re.I),
     "macho": re.compile(r"/(usr/lib|System/Library)/"),
 }
 
@@ -54,7 +55,8 @@ class Executable:
         segments = [self._at("IIQQQQQQ", first + i * size) for i in range(count)]
 
         def place(address):
-            return next(address - s[3] + s[2] for s in segments if s[0] == 1 and s[3] <= address < s[3] + s[5])
+            return next(address - s[3] + s[2] for s in segments if s[0] == 1 and
+                        s[3] <= address < s[3] + s[5])
 
         dynamic = {}
         for kind, _flags, offset, _address, _physical, length, _memory, _align in segments:
@@ -65,7 +67,8 @@ class Executable:
             return self._at("H", 18)[0]
         names = place(dynamic[5][0])
         self.needed = [self._text(names + value) for value in dynamic.get(1, [])]
-        at = place(dynamic[0x6ffffffe][0]) if 0x6ffffffe in dynamic else None      # versions that it needs
+        # versions that it needs
+        at = place(dynamic[0x6ffffffe][0]) if 0x6ffffffe in dynamic else None
         for _ in range(dynamic.get(0x6fffffff, [0])[0]):
             _version, entries, _file, entry, following = self._at("HHIII", at)
             entry += at

@@ -57,7 +57,9 @@ def problem_of(fault):
     if isinstance(fault, shutil.Error):         # of many files: the first will do
         return Problem(fault.args[0][0][2], TRY_LATER)
     if isinstance(fault, OSError):
-        return Problem(": ".join(str(part) for part in (fault.filename2 or fault.filename, fault.strerror or fault) if part), TRY_LATER)
+        return Problem(": ".join(str(part) for part in (fault.filename2 or fault.filename,
+                                                        fault.strerror or fault) if part),
+                       TRY_LATER)
     return Problem("SQLite's files in texcell/: %s" % fault, TRY_LATER)
 
 
@@ -74,7 +76,8 @@ def guarded(program, main):
 def agreed(question, yes):
     """Whether who is at the terminal says so; a script says --yes."""
     if not yes and not sys.stdin.isatty():
-        raise Problem("there is no terminal to ask at: give --yes, or --dry-run to see what would be done", USAGE)
+        raise Problem("there is no terminal to ask at: give --yes, or --dry-run to see what "
+                      "would be done", USAGE)
     try:
         return yes or input(question + " [y/N] ").strip().lower() in ("y", "yes")
     except EOFError:
@@ -90,7 +93,8 @@ def end_with_parent():
 def run(argv, folder=None, reads=subprocess.DEVNULL, ends_with_us=False):
     """Runs a program with nothing to read, or an open file; text of both streams together."""
     try:
-        done = subprocess.run(argv, cwd=folder, stdin=reads, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        done = subprocess.run(argv, cwd=folder, stdin=reads, stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT,
                               preexec_fn=end_with_parent if ends_with_us else None)
     except OSError as error:
         raise Problem("%s: cannot be run: %s" % (argv[0], error.strerror))
@@ -98,7 +102,8 @@ def run(argv, folder=None, reads=subprocess.DEVNULL, ends_with_us=False):
 
 
 def write_file(path, data, mode=0o644, sync=True):
-    """Complete under its name or not there: temporary file, fsync (unless sync is False), rename. A link stays one."""
+    """Complete under its name or not there: temporary file, fsync (unless sync is False), rename. A
+    link stays one."""
     temporary, path = None, os.path.realpath(path)
     try:
         handle, temporary = tempfile.mkstemp(dir=os.path.dirname(path), prefix=".texcell-")
@@ -109,8 +114,10 @@ def write_file(path, data, mode=0o644, sync=True):
                 os.fsync(f.fileno())
         if os.path.exists(path):
             with contextlib.suppress(PermissionError):
-                os.chown(temporary, -1, os.stat(path).st_gid)     # the group that may read it still may
-            with contextlib.suppress(OSError, AttributeError):    # most have none; nor has a system other than Linux
+                # the group that may read it still may
+                os.chown(temporary, -1, os.stat(path).st_gid)
+            # most have none; nor has a system other than Linux
+            with contextlib.suppress(OSError, AttributeError):
                 os.setxattr(temporary, ACL, os.getxattr(path, ACL))
         os.chmod(temporary, mode)
         os.rename(temporary, path)
@@ -133,7 +140,8 @@ def naming(path):
     try:
         yield
     except sqlite3.Error as error:
-        damaged = "; docs/admin.md says how a backup is restored" if "malformed" in str(error) or "not a database" in str(error) else ""
+        damaged = ("; docs/admin.md says how a backup is restored" if "malformed" in str(error) or
+                   "not a database" in str(error) else "")
         raise Problem("%s: %s%s" % (path, error, damaged), TRY_LATER)
 
 
@@ -154,7 +162,8 @@ def locked(folder, program="texcell-submit"):
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
-        raise Problem("%s: another %s is at work on it: try again when that has ended" % (folder, program), TRY_LATER)
+        raise Problem("%s: another %s is at work on it: try again when that has ended" %
+                      (folder, program), TRY_LATER)
     return file
 
 
@@ -166,12 +175,15 @@ class Database:
         try:
             import MySQLdb
         except ImportError:
-            raise Problem("there is no Python module MySQLdb (Debian: python3-mysqldb), which BOINC's tools need, too",
+            raise Problem("there is no Python module MySQLdb (Debian: python3-mysqldb), which "
+                          "BOINC's tools need, too",
                           TRY_LATER)
         self.error = MySQLdb.Error
         try:
-            self.connection = MySQLdb.connect(host=config.get("db_host") or "localhost", user=config.get("db_user", ""),
-                                              passwd=config.get("db_passwd", ""), db=config.get("db_name", ""))
+            self.connection = MySQLdb.connect(host=config.get("db_host") or "localhost",
+                                              user=config.get("db_user", ""),
+                                              passwd=config.get("db_passwd", ""),
+                                              db=config.get("db_name", ""))
             self.connection.autocommit(True)
         except MySQLdb.Error as error:
             raise Problem("database %s: %s" % (config.get("db_name", ""), error), TRY_LATER)
@@ -210,9 +222,12 @@ class Project:
             raise Problem("%s: no such folder" % folder)
         for name in ("config.xml", "bin", "apps", "templates"):
             if not os.path.exists(self.path(name)):
-                hint = ": give --project" if os.path.realpath(folder) == os.path.dirname(HERE) else ""
-                hint += " (or --url)" if hint and os.path.basename(sys.argv[0]) == "texcell-submit" else ""
-                raise Problem("%s: is not the folder of a BOINC project: it has no %s%s" % (folder, name, hint))
+                hint = ": give --project" if os.path.realpath(folder) == os.path.dirname(
+                    HERE) else ""
+                hint += (" (or --url)" if hint and os.path.basename(sys.argv[0]) == "texcell-submit"
+                         else "")
+                raise Problem("%s: is not the folder of a BOINC project: it has no %s%s" %
+                              (folder, name, hint))
         try:
             root = ElementTree.parse(self.path("config.xml")).getroot()
         except ElementTree.ParseError as error:
@@ -226,7 +241,8 @@ class Project:
 
     def daemons_with_pids(self):
         """[(command, its pid file or "")] of those that are to run."""
-        return [(c, (e.findtext("pid_file") or "").strip()) for c, e in zip(self.daemons, self._daemons)
+        return [(c, (e.findtext("pid_file") or "").strip())
+                for c, e in zip(self.daemons, self._daemons)
                 if c and (e.findtext("disabled") or "0").strip() == "0"]
 
     def check_owner(self):
@@ -234,7 +250,8 @@ class Project:
         if owner != os.geteuid():
             with contextlib.suppress(KeyError):
                 owner = pwd.getpwuid(owner).pw_name
-            raise Problem("%s: belongs to user %s: run this as that user, or the daemons cannot use what it makes" % (self.folder, owner))
+            raise Problem("%s: belongs to user %s: run this as that user, or the daemons cannot "
+                          "use what it makes" % (self.folder, owner))
 
     def path(self, *parts):
         return os.path.join(self.folder, *parts)
@@ -245,7 +262,8 @@ class Project:
             path = self.path("bin", name)
             if os.access(path, os.X_OK):
                 return path
-        hint = "texcell-deploy puts it there" if names[0].startswith("texcell") else "build all of BOINC's server, then give its tools/upgrade"
+        hint = ("texcell-deploy puts it there" if names[0].startswith("texcell")
+                else "build all of BOINC's server, then give its tools/upgrade")
         raise Problem("%s: has no program %s: %s" % (self.path("bin"), " or ".join(names), hint))
 
     def download_folder(self):

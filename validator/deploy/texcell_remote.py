@@ -1,6 +1,7 @@
-"""texcell-submit --url: from any computer, by BOINC's remote job submission, for which the admin has given one's
-account permission. BOINC's own lib/boinc_submit.py speaks with the server. The folder of the results has all that
-is known of a submission, so that the same command goes on after an end at any moment."""
+"""texcell-submit --url: from any computer, by BOINC's remote job submission, for which the admin
+has given one's account permission. BOINC's own lib/boinc_submit.py speaks with the server. The
+folder of the results has all that is known of a submission, so that the same command goes on after
+an end at any moment."""
 import contextlib
 import http.client
 import io
@@ -17,7 +18,8 @@ import zipfile
 
 from texcell_project import NAME, Problem, TRY_LATER, agreed, locked, read_file, write_file
 from texcell_submissions import settle_quorum
-from texcell_units import MORE_RESULTS, changed_pictures, checked_numbers, digest_of, note_pictures, pack_all, total_of, unit_of
+from texcell_units import (MORE_RESULTS, changed_pictures, checked_numbers, digest_of,
+                           note_pictures, pack_all, total_of, unit_of)
 
 HERE = os.path.dirname(os.path.realpath(__file__))
 # Of the kit's folder: the project's, the sources', and those of make install.
@@ -28,9 +30,11 @@ MOST_FILES, MOST_BYTES = 20, 7 << 20
 # Seconds after which the server may delete the files of units, whatever became of them.
 KEPT = 365 * 86400
 # What BOINC says of an account, in more words.
-MEANINGS = ((" access", ": your account may not submit here; the project's admin gives that permission (user_submit: docs/admin.md)"),
+MEANINGS = ((" access", ": your account may not submit here; the project's admin gives that "
+             "permission (user_submit: docs/admin.md)"),
             ("bad authenticator", ": no account there has this --key"))
-NO_PROJECT = "is not what a BOINC project answers: --url must be the address of its main page, without a file's name"
+NO_PROJECT = ("is not what a BOINC project answers: --url must be the address of its main page, "
+              "without a file's name")
 # What an answer has; that of query_batches may be empty.
 NEEDED = {"query_batches": "batch", "create_batch": "batch_id", "query_batch": "state"}
 # Of BOINC's batches.
@@ -38,13 +42,15 @@ INIT, COMPLETE = 0, 2
 
 
 def part_of_kit(folders, name):
-    return next((p for p in (os.path.join(HERE, f, name) for f in folders) if os.path.isfile(p)), None)
+    return next((p for p in (os.path.join(HERE, f, name) for f in folders) if os.path.isfile(p)),
+                None)
 
 
 def texcell_wu():
     path = part_of_kit(PROGRAMS, "texcell-wu") or shutil.which("texcell-wu")
     if path is None:
-        raise Problem("there is no program texcell-wu: build texcell on this computer, or install its Debian package")
+        raise Problem("there is no program texcell-wu: build texcell on this computer, or install "
+                      "its Debian package")
     return path
 
 
@@ -57,32 +63,39 @@ class Server:
         try:
             import boinc_submit
         except ImportError as error:
-            package = " (Debian: python3-requests)" if getattr(error, "name", None) == "requests" else ""
+            package = " (Debian: python3-requests)" if getattr(error, "name",
+                                                               None) == "requests" else ""
             raise Problem("%s: boinc_submit.py cannot be used: %s%s" % (folder, error, package))
         self.boinc, self.key = boinc_submit, options.key
         self.url = options.url.rstrip("/") + "/"
         at = urllib.parse.urlsplit(self.url)
         if at.scheme != "https" and at.hostname not in ("localhost", "127.0.0.1", "::1"):
-            print("note: %s: without https anybody on the way can read the key and the pictures, and change results"
+            print("note: %s: without https anybody on the way can read the key and the pictures, "
+                  "and change results"
                   % "".join(c if c.isprintable() else "?" for c in self.url), file=sys.stderr)
         self.server = boinc_submit.BOINC_SERVER(self.url, options.key, rpc_timeout=300)
 
     def ask(self, what, *arguments):
         """Its answer, a dictionary."""
         try:
-            with contextlib.redirect_stdout(io.StringIO()):      # where it prints an answer that it does not understand
+            # where it prints an answer that it does not understand
+            with contextlib.redirect_stdout(io.StringIO()):
                 answer = getattr(self.server, what)(*arguments)
         except ElementTree.ParseError as error:
             raise Problem("%s: %s: %s: %s" % (self.url, what, NO_PROJECT, error), TRY_LATER)
         except (OSError, http.client.HTTPException) as error:
-            raise Problem("%s: %s: %s" % (self.url, what, getattr(error, "reason", error)), TRY_LATER)
+            raise Problem("%s: %s: %s" % (self.url, what, getattr(error, "reason", error)),
+                          TRY_LATER)
         needed = NEEDED.get(what) if answer or what != "query_batches" else None
-        if not isinstance(answer, dict) or needed and needed not in answer and "error" not in answer:
+        if not isinstance(answer,
+                          dict) or needed and needed not in answer and "error" not in answer:
             raise Problem("%s: %s: %s" % (self.url, what, NO_PROJECT), TRY_LATER)
         if "error" in answer:
             error = answer["error"]
             text = str(error.get("error_msg") if isinstance(error, dict) else error)
-            raise Problem("%s: %s: %s%s" % (self.url, what, text, next((more for words, more in MEANINGS if words in text), "")))
+            raise Problem("%s: %s: %s%s" %
+                          (self.url, what, text,
+                           next((more for words, more in MEANINGS if words in text), "")))
         return answer
 
     def batch_of(self, name):
@@ -91,14 +104,17 @@ class Server:
         return int(found[-1]["id"]) if found else None
 
     def fetch(self, unit, path):
-        """The valid result of a unit. False: the server does not have it any more. BOINC's page takes the key in the address alone,
-        which the web server's log has then."""
-        query = urllib.parse.urlencode({"cmd": "workunit_file", "wu_name": unit, "file_num": 0, "auth_str": self.key})
+        """The valid result of a unit. False: the server does not have it any more. BOINC's page
+        takes the key in the address alone, which the web server's log has then."""
+        query = urllib.parse.urlencode({"cmd": "workunit_file", "wu_name": unit, "file_num": 0,
+                                        "auth_str": self.key})
         try:
-            with urllib.request.urlopen("%sget_output.php?%s" % (self.url, query), timeout=300) as reply:
+            with urllib.request.urlopen("%sget_output.php?%s" % (self.url, query),
+                                        timeout=300) as reply:
                 data = reply.read()
         except (OSError, http.client.HTTPException) as error:
-            raise Problem("%s: %s: %s" % (self.url, unit, getattr(error, "reason", error)), TRY_LATER)
+            raise Problem("%s: %s: %s" % (self.url, unit, getattr(error, "reason", error)),
+                          TRY_LATER)
         if data.startswith(b"ERROR: no such file"):
             return False
         write_file(path + ".part", data)
@@ -131,8 +147,10 @@ class Submission:
         if os.path.exists(self.path):
             with contextlib.suppress(ValueError):
                 self.state = json.loads(read_file(self.path))
-            if not isinstance(self.state, dict) or not {"request", "units", "batch", "submitted", "until"} <= set(self.state):
-                raise Problem("%s: is damaged: texcell-submit --status tells what the server has; give another --name and --output to submit anew"
+            if not isinstance(self.state, dict) or not {"request", "units", "batch", "submitted",
+                                                        "until"} <= set(self.state):
+                raise Problem("%s: is damaged: texcell-submit --status tells what the server has; "
+                              "give another --name and --output to submit anew"
                               % self.path)
 
     def note(self, **what):
@@ -147,14 +165,17 @@ class Submission:
 
     def pack(self, options):
         """Once."""
-        request = {"url": options.url, "pack": options.pack, "inputs": [os.path.abspath(i) for i in options.inputs]}
+        request = {"url": options.url, "pack": options.pack,
+                   "inputs": [os.path.abspath(i) for i in options.inputs]}
         settle_quorum(options, self.state and self.state.get("quorum", options.quorum))
         if self.state is None:
             folder = os.path.join(self.folder, "units")
             os.makedirs(folder, exist_ok=True)
             note_pictures(options, self.folder)
             paths, _words = pack_all(texcell_wu(), options, folder)
-            self.note(request=request, quorum=options.quorum, units=[[unit_of(p), digest_of(p)] for p in paths], batch=None, submitted=False,
+            self.note(request=request, quorum=options.quorum,
+                      units=[[unit_of(p), digest_of(p)] for p in paths], batch=None,
+                      submitted=False,
                       until=int(time.time()) + KEPT)
         elif self.state["request"] != request:
             raise Problem("%s: has another submission: give another --output" % self.folder)
@@ -163,8 +184,10 @@ class Submission:
 def input_template(template, numbers, options):
     """The kit's, with what this unit takes."""
     root = ElementTree.fromstring(read_file(template))
-    values = dict(numbers, min_quorum=options.quorum, target_nresults=options.targets, max_error_results=MORE_RESULTS,
-                  max_success_results=options.targets + MORE_RESULTS, max_total_results=options.targets + 2 * MORE_RESULTS)
+    values = dict(numbers, min_quorum=options.quorum, target_nresults=options.targets,
+                  max_error_results=MORE_RESULTS,
+                  max_success_results=options.targets + MORE_RESULTS,
+                  max_total_results=options.targets + 2 * MORE_RESULTS)
     del values["credit"]              # the server's validator takes it from rsc_fpops_est
     for key, value in values.items():
         ElementTree.SubElement(root.find("workunit"), key).text = str(value)
@@ -172,16 +195,18 @@ def input_template(template, numbers, options):
 
 
 def upload(server, submission):
-    """Those that the server does not have. Without the batch, for which there are servers that lack a table, and
-    always until the same time: a later one is an error to some."""
+    """Those that the server does not have. Without the batch, for which there are servers that lack
+    a table, and always until the same time: a later one is an error to some."""
     some, size, until = [], 0, submission.state["until"]
     units = [name for name, _digest in submission.state["units"]]
     for i, name in enumerate(units):
         some.append(name)
         size += os.path.getsize(submission.unit(name))
-        following = os.path.getsize(submission.unit(units[i + 1])) if i + 1 < len(units) else MOST_BYTES
+        following = os.path.getsize(submission.unit(units[i + 1])) if i + 1 < len(
+            units) else MOST_BYTES
         if len(some) == MOST_FILES or size + following > MOST_BYTES:
-            server.ask("upload_files", [submission.unit(n) for n in some], [n + ".zip" for n in some], 0, until)
+            server.ask("upload_files", [submission.unit(n) for n in some],
+                       [n + ".zip" for n in some], 0, until)
             some, size = [], 0
         print_progress("%d of %d work units uploaded" % (i + 1, len(units)))
 
@@ -198,7 +223,8 @@ def submit(server, submission, options):
     if None in templates:
         raise Problem("%s: has no templates next to it" % HERE)
     units = [name for name, _digest in submission.state["units"]]
-    numbers = checked_numbers(templates[1], options, texcell_wu(), [submission.unit(n) for n in units])
+    numbers = checked_numbers(templates[1], options, texcell_wu(),
+                              [submission.unit(n) for n in units])
     batch = submission.state["batch"] or server.batch_of(options.name) or \
         int(server.ask("create_batch", options.app, options.name)["batch_id"])
     submission.note(batch=batch)
@@ -206,9 +232,12 @@ def submit(server, submission, options):
         upload(server, submission)
         boinc = server.boinc
         jobs = [boinc.JOB_DESC(files=[boinc.FILE_DESC(name + ".zip", "local_staged")], name=name,
-                               rsc_fpops_est=float(n["rsc_fpops_est"]), input_template=input_template(templates[0], n, options),
-                               output_template=read_file(templates[1]).decode()) for name, n in zip(units, numbers)]
-        server.ask("submit_batch", boinc.BATCH_DESC(options.app, jobs, batch_id=batch, priority=options.priority))
+                               rsc_fpops_est=float(n["rsc_fpops_est"]),
+                               input_template=input_template(templates[0], n, options),
+                               output_template=read_file(templates[1]).decode())
+                for name, n in zip(units, numbers)]
+        server.ask("submit_batch",
+                   boinc.BATCH_DESC(options.app, jobs, batch_id=batch, priority=options.priority))
     submission.note(submitted=True)
     shutil.rmtree(os.path.join(submission.folder, "units"))
     print("%s: %d work units created, batch %d" % (options.name, len(units), batch))
@@ -246,12 +275,14 @@ def follow(server, submission, options):
             time.sleep(options.every)
             continue
         n = len(submission.state["units"])
-        text = "%s: %d of %d results are here%s" % (options.name, here, n, ", %d units failed" % failed if failed else "")
+        text = "%s: %d of %d results are here%s" % (options.name, here, n,
+                                                    ", %d units failed" % failed if failed else "")
         if text != shown:
             print(text, flush=True)
             shown = text
         if gone:
-            raise Problem("%s: the server has deleted %d results, such as that of %s: ask its admin for the data set"
+            raise Problem("%s: the server has deleted %d results, such as that of %s: ask its "
+                          "admin for the data set"
                           % (options.name, len(gone), gone[0]))
         if int(answer["state"]) >= COMPLETE:
             if here + failed == n:
@@ -273,7 +304,8 @@ def show_status(server, name):
     answer = server.ask("query_batch", batch_named(server, name), False, True)
     jobs = listed(answer, "job")
     print("%-10s %d units" % (name, len(jobs)))
-    for word, status in (("waiting", "queued"), ("out", "in_progress"), ("valid", "done"), ("failed", "error")):
+    for word, status in (("waiting", "queued"), ("out", "in_progress"), ("valid", "done"),
+                         ("failed", "error")):
         print("%-10s %d" % (word, sum(job.get("status") == status for job in jobs)))
 
 

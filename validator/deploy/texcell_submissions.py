@@ -11,12 +11,14 @@ from texcell_units import digest_of
 def settle_quorum(options, stored):
     """The quorum of the first call stays. stored: None where this is that."""
     if stored is not None and options.quorum not in (None, stored):
-        raise Problem("%s: was submitted with --quorum %d, and all its units have that: leave --quorum out, or give another --name"
+        raise Problem("%s: was submitted with --quorum %d, and all its units have that: leave "
+                      "--quorum out, or give another --name"
                       % (options.name, stored))
     options.quorum = stored or options.quorum or 2
     options.targets = options.targets or options.quorum
     if options.targets < options.quorum:
-        raise Problem("--targets: must not be less than --quorum, which is %d" % options.quorum, USAGE)
+        raise Problem("--targets: must not be less than --quorum, which is %d" % options.quorum,
+                      USAGE)
 
 
 class Submissions:
@@ -37,12 +39,14 @@ class Submissions:
     def open(self):
         self.db = sqlite3.connect(self.path, timeout=60, isolation_level=None)
         self.db.execute("PRAGMA synchronous=FULL")
-        self.db.execute("CREATE TABLE IF NOT EXISTS submissions(name TEXT PRIMARY KEY, request TEXT NOT NULL, "
-                        "begun TEXT NOT NULL)")
-        self.db.execute("CREATE TABLE IF NOT EXISTS units(name TEXT PRIMARY KEY, submission TEXT NOT NULL, "
-                        "number INTEGER NOT NULL, sha256 TEXT NOT NULL, state TEXT NOT NULL)")
+        self.db.execute("CREATE TABLE IF NOT EXISTS submissions(name TEXT PRIMARY KEY, request "
+                        "TEXT NOT NULL, begun TEXT NOT NULL)")
+        self.db.execute("CREATE TABLE IF NOT EXISTS units(name TEXT PRIMARY KEY, submission TEXT "
+                        "NOT NULL, number INTEGER NOT NULL, sha256 TEXT NOT NULL, state "
+                        "TEXT NOT NULL)")
         self.db.execute("CREATE INDEX IF NOT EXISTS units_by_content ON units(sha256)")
-        self.db.execute("CREATE INDEX IF NOT EXISTS units_by_submission ON units(submission, number)")
+        self.db.execute("CREATE INDEX IF NOT EXISTS units_by_submission ON "
+                        "units(submission, number)")
 
     def request(self, name):
         row = self.db.execute("SELECT request FROM submissions WHERE name = ?", (name,)).fetchone()
@@ -50,49 +54,58 @@ class Submissions:
 
     def refuse_case(self, name):
         """BOINC's database takes names for equal that differ by case alone."""
-        row = self.db.execute("SELECT name FROM submissions WHERE name = ?1 COLLATE NOCASE AND name != ?1", (name,)).fetchone()
+        row = self.db.execute("SELECT name FROM submissions WHERE name = ?1 COLLATE NOCASE "
+                              "AND name != ?1", (name,)).fetchone()
         if row:
-            raise Problem("%s: BOINC takes it for the same name as %s: give another --name" % (name, row[0]))
+            raise Problem("%s: BOINC takes it for the same name as %s: give another --name" %
+                          (name, row[0]))
 
     def of_unit(self, unit):
         """Its submission and digest."""
-        row = self.db.execute("SELECT submission, sha256 FROM units WHERE name = ?", (unit,)).fetchone()
+        row = self.db.execute("SELECT submission, sha256 FROM units WHERE name = ?",
+                              (unit,)).fetchone()
         if row is None:
             raise Problem("%s: was not submitted by texcell-submit, and its file is deleted" % unit)
         return row
 
     def age(self, name):
         """In seconds."""
-        row = self.db.execute("SELECT strftime('%s', 'now') - strftime('%s', begun) FROM submissions WHERE name = ?", (name,))
+        row = self.db.execute("SELECT strftime('%s', 'now') - strftime('%s', begun) FROM "
+                              "submissions WHERE name = ?", (name,))
         return max(1, int(row.fetchone()[0]))
 
     def add(self, name, request, units):
         """units: [(name, digest)]."""
         self.db.execute("BEGIN IMMEDIATE")
-        self.db.execute("INSERT INTO submissions VALUES(?, ?, datetime('now'))", (name, json.dumps(request)))
+        self.db.execute("INSERT INTO submissions VALUES(?, ?, datetime('now'))",
+                        (name, json.dumps(request)))
         try:
             self.db.executemany("INSERT INTO units VALUES(?, ?, ?, ?, 'packed')",
                                 [(unit, name, i, digest) for i, (unit, digest) in enumerate(units)])
         except sqlite3.IntegrityError:
             self.db.execute("ROLLBACK")
-            raise Problem("%s: another submission has a work unit of this name already: give another --name" % name)
+            raise Problem("%s: another submission has a work unit of this name already: give "
+                          "another --name" % name)
         self.db.execute("COMMIT")
 
     def units(self, name, *states):
         """[(unit, digest, state)] in their order."""
         marks = ",".join("?" * len(states or self.STATES))
-        return self.db.execute("SELECT name, sha256, state FROM units WHERE submission = ? AND state IN (%s) "
-                               "ORDER BY number" % marks, (name,) + (states or self.STATES)).fetchall()
+        return self.db.execute("SELECT name, sha256, state FROM units WHERE submission = ? AND "
+                               "state IN (%s) ORDER BY number" % marks,
+                               (name,) + (states or self.STATES)).fetchall()
 
     def note(self, state, units):
         self.db.execute("BEGIN IMMEDIATE")
-        self.db.executemany("UPDATE units SET state = ? WHERE name = ?", [(state, unit) for unit in units])
+        self.db.executemany("UPDATE units SET state = ? WHERE name = ?",
+                            [(state, unit) for unit in units])
         self.db.execute("COMMIT")
 
     def twins(self, name):
         """How many units have the content of another name's, and one of those."""
-        return self.db.execute("SELECT count(*), min(other.name) FROM units AS own JOIN units AS other USING(sha256) "
-                               "WHERE own.submission = ?1 AND other.rowid < own.rowid AND other.state != 'cancelled'",
+        return self.db.execute("SELECT count(*), min(other.name) FROM units AS own JOIN units AS "
+                               "other USING(sha256) WHERE own.submission = ?1 AND other.rowid < "
+                               "own.rowid AND other.state != 'cancelled'",
                                (name,)).fetchone()
 
 
@@ -110,4 +123,5 @@ def stage(project, unit, digest):
             write_file(target, read_file(unit))
     elif digest_of(target) != digest:
         raise Problem("%s: there is another file of this name already" % target)
-    write_file(target + ".md5", b"%s %.15e\n" % (digest_of(target, hashlib.md5).encode(), os.path.getsize(target)), sync=False)
+    write_file(target + ".md5", b"%s %.15e\n" % (digest_of(target, hashlib.md5).encode(),
+                                                 os.path.getsize(target)), sync=False)

@@ -24,7 +24,8 @@ MOST_THREADS = 4
 SIZES = {"cpu": 3600 * 5e9, "gpu": 1800 * 2e11}
 MOST_ITEMS = 100000     # of pack --split
 UNIT_BYTES = 256 * MIB  # of --for: what a client downloads at a time
-PICTURES = (".png", ".jpg", ".jpeg", ".jpe", ".jfif", ".tif", ".tiff", ".btf", ".tf8", ".lsm", ".stk", ".nii", ".nii.gz")
+PICTURES = (".png", ".jpg", ".jpeg", ".jpe", ".jfif", ".tif", ".tiff", ".btf", ".tf8", ".lsm",
+            ".stk", ".nii", ".nii.gz")
 SHORT = 900             # seconds of a unit that a dry run warns of
 # BOINC's: 200 credits for a day of 1 GFLOPS.
 CREDIT = 200 / (DAY * 1e9)
@@ -46,7 +47,8 @@ def share_for_loss(loss):
 
 # --- what a unit takes ------------------------------------------------------------------
 
-NEEDED = {"items", "operations", "pixels", "row_bytes", "memory_bytes", "thread_bytes", "device_bytes", "state_bytes",
+NEEDED = {"items", "operations", "pixels", "row_bytes", "memory_bytes", "thread_bytes",
+          "device_bytes", "state_bytes",
           "output_bytes", "most_rows_bytes", "taken_rows_bytes"}
 
 
@@ -63,7 +65,8 @@ def estimate(needs, deadline_days):
     of flops, 16 MiB), so that many units have the same numbers and are created together."""
     rows = needs["pixels"] // 16 * needs["row_bytes"]
     fpops = 1.02 ** math.ceil(math.log(1e10 + needs["operations"], 1.02))
-    memory = needs["memory_bytes"] + max(MOST_THREADS * needs["thread_bytes"], needs["device_bytes"]) + 64 * MIB
+    memory = needs["memory_bytes"] + max(MOST_THREADS * needs["thread_bytes"],
+                                         needs["device_bytes"]) + 64 * MIB
     disk = 2 * (needs["state_bytes"] + needs["output_bytes"] + rows) + 100 * MIB
     days = deadline_days if deadline_days is not None else max(7.0, 7 * fpops / 1e9 / DAY)
     return {
@@ -82,24 +85,28 @@ def needs_of(texcell_wu, units):
         raise Problem(text.rpartition("texcell-wu: error: ")[2].strip())
     found = [json.loads(line) for line in text.splitlines()]
     if not all(NEEDED.issubset(needs) for needs in found):
-        raise Problem("%s: is of another texcell than this program: build it, and give texcell-deploy again" % texcell_wu)
+        raise Problem("%s: is of another texcell than this program: build it, and give "
+                      "texcell-deploy again" % texcell_wu)
     return found
 
 
 def read_template(path, element, name):
-    """An admin may have changed it; where it does not name what the program opens, every task fails."""
+    """An admin may have changed it; where it does not name what the program opens, every task
+    fails."""
     try:
         root = ElementTree.parse(path).getroot()
     except ElementTree.ParseError as error:
         raise Problem("%s: is not well-formed XML: %s" % (path, error))
     if (root.findtext(element + "/file_ref/open_name") or "").strip() != name:
-        raise Problem("%s: <open_name> within <%s> must be %s, or every task fails; where the file is removed, texcell-deploy makes it anew"
+        raise Problem("%s: <open_name> within <%s> must be %s, or every task fails; where the file "
+                      "is removed, texcell-deploy makes it anew"
                       % (path, element, name))
     return root
 
 
 def largest_upload(path):
-    """<max_nbytes> of the result template: the client refuses to upload more. The input template is next to it."""
+    """<max_nbytes> of the result template: the client refuses to upload more. The input template is
+    next to it."""
     read_template(os.path.join(os.path.dirname(path), "texcell_in.xml"), "workunit", "workunit")
     try:
         return float(read_template(path, "result", "result").findtext("file_info/max_nbytes"))
@@ -121,21 +128,26 @@ def checked_numbers(template, options, texcell_wu, units):
     found = []
     for unit, needs in zip(units, needs_of(texcell_wu, units)):
         numbers = estimate(needs, options.deadline_days)
-        taken, computing = options.max_memory * MIB or needs["taken_rows_bytes"], needs["memory_bytes"] + needs["thread_bytes"]
+        taken, computing = (options.max_memory * MIB or needs["taken_rows_bytes"],
+                            needs["memory_bytes"] + needs["thread_bytes"])
         if options.max_memory and computing > taken:
-            raise Problem("%s: to compute an item again takes %d MiB, and the server may take %d: raise texcell-deploy --max-memory"
+            raise Problem("%s: to compute an item again takes %d MiB, and the server may take %d: "
+                          "raise texcell-deploy --max-memory"
                           % (os.path.basename(unit), computing // MIB + 1, taken // MIB))
         if needs["most_rows_bytes"] > taken:
-            raise Problem("%s: an item that is all noise would have a table of %d MiB, of which the server reads %d: set min_area or "
-                          "min_voxels to 16 or more, or raise texcell-deploy --max-memory"
+            raise Problem("%s: an item that is all noise would have a table of %d MiB, of which "
+                          "the server reads %d: set min_area or min_voxels to 16 or more, or raise "
+                          "texcell-deploy --max-memory"
                           % (os.path.basename(unit), needs["most_rows_bytes"] // MIB, taken // MIB))
         result = needs["output_bytes"] + needs["pixels"] // 16 * needs["row_bytes"]
         if result > most:
-            raise Problem("%s: its result may have %d bytes, more than <max_nbytes> of templates/texcell_out.xml: "
-                          "raise that, or put fewer items into a unit (--split)" % (os.path.basename(unit), result))
+            raise Problem("%s: its result may have %d bytes, more than <max_nbytes> of "
+                          "templates/texcell_out.xml: raise that, or put fewer items into a "
+                          "unit (--split)" % (os.path.basename(unit), result))
         print("%s: %d item%s, about %s of a core, %s" % (
             os.path.basename(unit), needs["items"], "" if needs["items"] == 1 else "s",
-            duration(float(numbers["rsc_fpops_est"]) / 5e9), ", ".join("%s %s" % pair for pair in numbers.items())))
+            duration(float(numbers["rsc_fpops_est"]) / 5e9),
+            ", ".join("%s %s" % pair for pair in numbers.items())))
         found.append(numbers)
         options.fewest = min(options.fewest, needs["items"])
         options.seconds.append(float(numbers["rsc_fpops_est"]) / 5e9)
@@ -143,11 +155,14 @@ def checked_numbers(template, options, texcell_wu, units):
 
 
 def total_of(options):
-    """How a dry run ends: all of the work, and whether its units are too small for what each costs hosts and server."""
+    """How a dry run ends: all of the work, and whether its units are too small for what each costs
+    hosts and server."""
     n, seconds = len(options.seconds), sum(options.seconds)
-    text = "dry run: nothing was created: %d work units, about %s of a core" % (n, duration(seconds))
+    text = "dry run: nothing was created: %d work units, about %s of a core" % (n,
+                                                                                duration(seconds))
     if n > 1 and seconds / n < SHORT:
-        text += "\nnote: a unit takes %s: put more into each, so that it takes half an hour or longer (--for cpu, or a larger --split)" % duration(seconds / n)
+        text += ("\nnote: a unit takes %s: put more into each, so that it takes half an hour or "
+                 "longer (--for cpu, or a larger --split)" % duration(seconds / n))
     return text
 
 
@@ -157,10 +172,12 @@ def pack(texcell_wu, words, name, inputs, folder, quiet=False):
     """Work units NAME_0001.zip ... in `folder`; a list of paths."""
     for old in glob.glob(os.path.join(glob.escape(folder), "*.zip*")):   # of a run that was ended
         os.unlink(old)
-    code, text = run([texcell_wu, "pack"] + words + ["-o", os.path.join(folder, name + ".zip"), "--"] + inputs, ends_with_us=True)
+    code, text = run([texcell_wu, "pack"] + words + ["-o", os.path.join(folder, name + ".zip"),
+                                                     "--"] + inputs, ends_with_us=True)
     if code != 0:
         *reasons, last = [e.strip() for e in text.split("texcell-wu: error: ")]
-        raise Problem(last + (" (%s)" % reasons[1] if reasons[1:] else ""), code if 0 < code < 64 else TRY_LATER)
+        raise Problem(last + (" (%s)" % reasons[1] if reasons[1:] else ""),
+                      code if 0 < code < 64 else TRY_LATER)
     for line in text.splitlines():
         if ": note: " in line and not quiet:
             print(line)
@@ -181,11 +198,13 @@ def files_of(inputs):
 def pictures_of(options):
     """{file: its size and time} of what is packed."""
     found, recursive = {}, "--recursive" in options.pack
-    for path, inner in files_of(options.inputs + [p for p in (options.params, options.mask, options.labels) if p]):
+    for path, inner in files_of(options.inputs +
+                                [p for p in (options.params, options.mask, options.labels) if p]):
         if inner is None or inner.lower().endswith(PICTURES) and (recursive or os.sep not in inner):
             with contextlib.suppress(OSError):
                 info = os.stat(path)
-                found[os.fsencode(os.path.abspath(path))] = b"%d %d" % (info.st_size, info.st_mtime_ns)
+                found[os.fsencode(os.path.abspath(path))] = b"%d %d" % (info.st_size,
+                                                                        info.st_mtime_ns)
     return found
 
 
@@ -208,7 +227,8 @@ def changed_pictures(options, folder):
     changed = {path for path in now.keys() & then.keys() if now[path] != then[path]}
     if not new and not changed:
         return None
-    return ("%s: files were changed after they were packed: %d new, %d changed, %d gone; none of that is submitted, such as %s: give another --name"
+    return ("%s: files were changed after they were packed: %d new, %d changed, %d gone; none of "
+            "that is submitted, such as %s: give another --name"
             % (options.name, len(new), len(changed), gone, os.fsdecode(min(new | changed))))
 
 
@@ -229,17 +249,23 @@ def items_of_size(texcell_wu, options):
         with tempfile.TemporaryDirectory(prefix="texcell-submit-") as folder:
             alone = path
             try:
-                if inner is not None:       # of a folder: its mask goes by where it lies in it, and what is no picture is left out
+                # of a folder: its mask goes by where it lies in it, and what is no picture is left
+                # out
+                if inner is not None:
                     alone = os.path.join(folder, "input")
                     os.makedirs(os.path.dirname(os.path.join(alone, inner)))
                     link_or_copy(path, os.path.join(alone, inner))
-                unit, = pack(texcell_wu, options.pack, "one", [alone], folder, quiet=inner is not None)
+                unit, = pack(texcell_wu, options.pack, "one", [alone], folder,
+                             quiet=inner is not None)
             except (Problem, OSError) as problem:
                 if inner is None and "--skip-bad" not in options.pack:
                     raise
-                reason = Problem(str(problem).replace(alone, os.path.dirname(path) if inner else path), getattr(problem, "code", TRY_LATER))
+                reason = Problem(str(problem).replace(alone,
+                                                      os.path.dirname(path) if inner else path),
+                                 getattr(problem, "code", TRY_LATER))
                 continue
-            by_time = round(SIZES[options.size] / max(1.0, needs_of(texcell_wu, [unit])[0]["operations"]))
+            by_time = round(SIZES[options.size] / max(1.0, needs_of(texcell_wu,
+                                                                    [unit])[0]["operations"]))
             by_bytes = UNIT_BYTES // os.path.getsize(unit)
             return max(1, min(MOST_ITEMS, by_time, by_bytes)), by_bytes < min(MOST_ITEMS, by_time)
     raise reason
@@ -250,7 +276,9 @@ def pack_all(texcell_wu, options, folder):
     words = list(options.pack)
     if options.size and "--split" not in words:
         n, large = items_of_size(texcell_wu, options)
-        print("--for %s: %d item%s a unit%s" % (options.size, n, "" if n == 1 else "s", ", for a download of about %d MiB" % (UNIT_BYTES // MIB) if large else ""))
+        print("--for %s: %d item%s a unit%s" % (options.size, n, "" if n == 1 else "s",
+                                                ", for a download of about %d MiB" %
+                                                (UNIT_BYTES // MIB) if large else ""))
         words += ["--split", str(n)]
     return pack(texcell_wu, words, options.name, options.inputs, folder), words
 

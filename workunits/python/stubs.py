@@ -4,7 +4,8 @@ import json
 
 import texcell
 
-TYPES = {"boolean": "bool", "integer": "int", "number": "float", "integers": "Sequence[int]", "words": "Sequence[str]",
+TYPES = {"boolean": "bool", "integer": "int", "number": "float", "integers": "Sequence[int]",
+         "words": "Sequence[str]",
          "object": "Mapping[str, Any]", "objects": "Sequence[Mapping[str, Any]]"}
 
 
@@ -25,8 +26,10 @@ def main():
         print("from .%s import %s" % (module, ", ".join("%s as %s" % (n, n) for n in own)))
     print("\n__version__: str")
     for name, keys in texcell._program.all_parameters().items():
-        words = ["%s: %s = ..." % (p["key"], "Any" if p["key"] == "labels" else type_of(p)) for p in keys]
-        print("\ndef %s(\n    images: Any,\n    *,\n%s,\n    **options: Any,\n) -> Result: ..." % (name, ",\n".join("    " + w for w in words)))
+        words = ["%s: %s = ..." % (p["key"], "Any" if p["key"] == "labels" else type_of(p))
+                 for p in keys]
+        print("\ndef %s(\n    images: Any,\n    *,\n%s,\n    **options: Any,\n) -> Result: ..." %
+              (name, ",\n".join("    " + w for w in words)))
 
 
 main()

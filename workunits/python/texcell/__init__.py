@@ -8,11 +8,13 @@ Each analysis is also a function that documents its parameters: help(texcell.cel
 from typing import Any
 
 from ._call import analyse, features, of_analysis, suggest
-from ._program import Error, InputError, InternalError, Note, TryLater, UsageError, all_parameters, parameters
+from ._program import (Error, InputError, InternalError, Note, TryLater, UsageError, all_parameters,
+                       parameters)
 from ._result import Result, read
 
 __version__ = "1.0.0"
-__all__ = ["Error", "InputError", "InternalError", "Note", "Result", "TryLater", "UsageError", "analyse", "features",
+__all__ = ["Error", "InputError", "InternalError", "Note", "Result", "TryLater", "UsageError",
+           "analyse", "features",
            "parameters", "read", "suggest"]
 
 

@@ -1,4 +1,5 @@
-"""From images to a result, by texcell-wu pack and texcell run; parameters and features of images."""
+"""From images to a result, by texcell-wu pack and texcell run; parameters and features of
+images."""
 from __future__ import annotations
 
 import hashlib
@@ -18,66 +19,82 @@ from . import _pictures, _program
 from ._result import MARKED, SUGGESTED, Result
 
 Path = Union[str, "os.PathLike[str]"]
-FEATURES: dict[str, dict[str, Any]] = {"glcm": {"window": {"shape": "roi"}, "levels": [32], "distances": [1, 2, 4], "range": "image"}}
-LABELLED = ("cellcount", "volume")        # of which texcell-wu analyse asks for labels, too: marks need them
+FEATURES: dict[str, dict[str, Any]] = {"glcm": {"window": {"shape": "roi"}, "levels": [32],
+                                                "distances": [1, 2, 4], "range": "image"}}
+# of which texcell-wu analyse asks for labels, too: marks need them
+LABELLED = ("cellcount", "volume")
 LOOKED = "a look at the pictures suggests"
-SAID_BY_US = r"as the file says; --spacing|as the file says; spacing=|is a picture, not a stack: the first"
+SAID_BY_US = (r"as the file says; --spacing|as the file says; spacing=|is a picture, not a "
+              r"stack: the first")
 
 
 @contextmanager
-def _packed(images: Any, analysis: str, *, spacing: Any = None, labels: Any = None, masks: Any = None, names: Any = None,
-            scale: Any = None, channel: Any = None, stain: Any = None, stains: Any = None, recursive: bool = False,
+def _packed(images: Any, analysis: str, *, spacing: Any = None, labels: Any = None,
+            masks: Any = None, names: Any = None,
+            scale: Any = None, channel: Any = None, stain: Any = None, stains: Any = None,
+            recursive: bool = False,
             **parameters: Any) -> Iterator[tuple[list[str], str, list[_pictures.Picture]]]:
     """The arguments that pack and analyse have in common, and the folder of what they name."""
     pictures = _pictures.take(images, names)
-    with tempfile.TemporaryDirectory(prefix="texcell-", dir=_pictures.place_of(pictures)) as private:
+    with tempfile.TemporaryDirectory(prefix="texcell-",
+                                     dir=_pictures.place_of(pictures)) as private:
         if isinstance(labels, bool):
             parameters["labels"], labels = labels, None
         if isinstance(scale, str):
             parameters["scale"], scale = scale, None
         if spacing is not None:
-            spacing = [spacing[axis] for axis in "zyx" if axis in spacing] if isinstance(spacing, Mapping) else np.ravel(spacing).tolist()
+            spacing = [spacing[axis] for axis in "zyx" if axis in spacing] if isinstance(
+                spacing, Mapping) else np.ravel(spacing).tolist()
             spacing = spacing * 3 if len(spacing) == 1 else spacing
             pictures = [p._replace(spacing=None) for p in pictures]
         words = ["--analysis", analysis, *["--recursive"] * recursive]
-        for option, value in (("channel", channel), ("stain", stain), ("stains", stains), ("spacing", spacing), ("scale", scale)):
+        for option, value in (("channel", channel), ("stain", stain), ("stains", stains),
+                              ("spacing", spacing), ("scale", scale)):
             if value is not None:
                 words += ["--" + option, ",".join(map(str, np.atleast_1d(value).tolist()))]
         if parameters:
             with open(os.path.join(private, "parameters.json"), "w", encoding="utf-8") as f:
-                json.dump(parameters, f, default=lambda value: getattr(value, "tolist", value.__str__)())
+                json.dump(parameters, f,
+                          default=lambda value: getattr(value, "tolist", value.__str__)())
             words += ["--params", f.name]
         inputs = _pictures.write_all(pictures, os.path.join(private, "images"))
         for option, given in (("mask", masks), ("labels", labels)):
             if given is not None:
-                words += ["--" + option, _pictures.write_matching(pictures, given, os.path.join(private, option))]
+                words += ["--" + option,
+                          _pictures.write_matching(pictures, given, os.path.join(private, option))]
         yield words + inputs, private, pictures
 
 
-def analyse(images: Any, analysis: str = "cellcount", *, spacing: Any = None, labels: Any = None, masks: Any = None,
-            names: Optional[list[str]] = None, scale: Any = None, channel: Any = None, stain: Optional[str] = None,
-            stains: Optional[str] = None, recursive: bool = False, device: str = "auto", threads: Optional[int] = None, progress: bool = True,
+def analyse(images: Any, analysis: str = "cellcount", *, spacing: Any = None, labels: Any = None,
+            masks: Any = None,
+            names: Optional[list[str]] = None, scale: Any = None, channel: Any = None,
+            stain: Optional[str] = None,
+            stains: Optional[str] = None, recursive: bool = False, device: str = "auto",
+            threads: Optional[int] = None, progress: bool = True,
             resume: Optional[Path] = None, defaults: bool = False, **parameters: Any) -> Result:
     """Computes an analysis of images.
 
-    Parameters that are not given are chosen by a look at the images, as texcell-wu analyse does; those that are given are
-    kept. The result's parameters are what was taken.
+    Parameters that are not given are chosen by a look at the images, as texcell-wu analyse does;
+    those that are given are kept. The result's parameters are what was taken.
 
-    images      an array ([y, x], a stack [z, y, x], colours [y, x, 3]), a path (of a file or a folder), an object that
-                has .data and the size of its pixels (napari's layers, xarray, bioio), or a list, a dict or another
-                iterable of these
-    spacing     size of a voxel in micrometres: z, y, x, of images y, x, one number or a dict; else what the object says
-    labels      which object each pixel is of: an array, a list, a dict, a path or a Result; or whether to return labels:
-                without them (False), marks say less of outlines
+    images      an array ([y, x], a stack [z, y, x], colours [y, x, 3]), a path (of a file or a
+                folder), an object that has .data and the size of its pixels (napari's layers,
+                xarray, bioio), or a list, a dict or another iterable of these
+    spacing     size of a voxel in micrometres: z, y, x, of images y, x, one number or a dict; else
+                what the object says
+    labels      which object each pixel is of: an array, a list, a dict, a path or a Result; or
+                whether to return labels: without them (False), marks say less of outlines
     masks       which pixels count, in the same way
     names       of a list's images; else image_t1, ...
-    scale       (lo, hi): what becomes black and white of floating-point samples and those of 32 bits
+    scale       (lo, hi): what becomes black and white of floating-point samples and those of 32
+                bits
     channel, stain, stains    as texcell-wu pack has them
     recursive   of a folder also the folders in it
     device      "auto", "cpu", "opencl" or "P:D", as texcell devices lists them
     threads     of the CPU
     progress    shows tqdm's bar, if that is there
-    resume      a folder where the work goes on that was interrupted: by the same call. It keeps result and work unit
+    resume      a folder where the work goes on that was interrupted: by the same call. It keeps
+                result and work unit
     defaults    no look: what is not given has its default
     parameters  of the analysis: texcell.parameters(analysis); lengths may be "12um", areas "50um2"
     """
@@ -88,15 +105,20 @@ def analyse(images: Any, analysis: str = "cellcount", *, spacing: Any = None, la
     unit, result = os.path.join(folder, "workunit.zip"), os.path.join(folder, "result.npz")
     try:
         os.makedirs(folder, exist_ok=True)
-        with _packed(images, analysis, spacing=spacing, labels=labels, masks=masks, names=names, scale=scale, channel=channel,
-                     stain=stain, stains=stains, recursive=recursive, **parameters) as (words, private, pictures):
+        with _packed(images, analysis, spacing=spacing, labels=labels, masks=masks, names=names,
+                     scale=scale, channel=channel,
+                     stain=stain, stains=stains, recursive=recursive,
+                     **parameters) as (words, private, pictures):
             known = LOOKED + ("|" + SAID_BY_US if all(p.path is None for p in pictures) else "")
             look = [] if defaults else ["--suggest", "--suggested", os.path.join(folder, SUGGESTED)]
             pathlib.Path(folder, SUGGESTED).unlink(missing_ok=True)
-            notes = _program.run("texcell-wu", "pack", "-o", unit, *look, *words, private=private, unlike=known)
+            notes = _program.run("texcell-wu", "pack", "-o", unit, *look, *words, private=private,
+                                 unlike=known)
         if own is not None or not _is_of(result, unit):
-            notes += _program.run("texcell", "run", unit, "-o", result, "--replace", "--device", device or "auto",
-                                  *([] if threads is None else ["--threads", str(threads)]), private=folder,
+            notes += _program.run("texcell", "run", unit, "-o", result, "--replace", "--device",
+                                  device or "auto",
+                                  *([] if threads is None else ["--threads", str(threads)]),
+                                  private=folder,
                                   watch=_program.bar(len(pictures)) if progress else None)
         found = Result(result, unit, [line for line in notes if ": done (" not in line], own)
         found.notes += found.doubts(found.notes)
@@ -114,14 +136,15 @@ def _is_of(result: str, unit: str) -> bool:
 
 
 def suggest(images: Any, analysis: str = "cellcount", **options: Any) -> dict[str, Any]:
-    """The parameters that analyse chooses by a look at the images, such that several calls can have the same:
-    analyse(others, NAME, defaults=True, **suggest(images, NAME)).
+    """The parameters that analyse chooses by a look at the images, such that several calls can have
+    the same: analyse(others, NAME, defaults=True, **suggest(images, NAME)).
 
     options: as analyse has them. A parameter that is given is kept, and so is not among them.
     """
     with _packed(images, analysis, **options) as (words, private, _):
         suggested = os.path.join(private, SUGGESTED)
-        _program.run("texcell-wu", "pack", "--suggest", "--suggested", suggested, "-o", os.path.join(private, "workunit.zip"), *words,
+        _program.run("texcell-wu", "pack", "--suggest", "--suggested", suggested, "-o",
+                     os.path.join(private, "workunit.zip"), *words,
                      private=private, unlike="")
         if not os.path.exists(suggested):         # of an analysis that looks at no pictures
             return {}
@@ -131,18 +154,20 @@ def suggest(images: Any, analysis: str = "cellcount", **options: Any) -> dict[st
 def features(images: Any, analysis: str = "glcm", **options: Any) -> tuple[NDArray[Any], list[str]]:
     """Numbers of each image: X [images, features] and the features' names.
 
-    options: as analyse has them. There is no look at the images, such that columns mean the same in each call, for the
-    images that are learnt and those that are tested; suggest finds parameters once for all of them. Of glcm without
-    any: 13 Haralick features of 32 levels between each image's least and greatest value, of the whole image, at
-    distances 1, 2 and 4.
+    options: as analyse has them. There is no look at the images, such that columns mean the same in
+    each call, for the images that are learnt and those that are tested; suggest finds parameters
+    once for all of them. Of glcm without any: 13 Haralick features of 32 levels between each
+    image's least and greatest value, of the whole image, at distances 1, 2 and 4.
     """
     if isinstance(images, np.ndarray) and images.ndim > 2:
         images = list(images)
-    found = analyse(images, analysis, **{**FEATURES.get(analysis, {}), "progress": False, "defaults": True, **options})
+    found = analyse(images, analysis, **{**FEATURES.get(analysis, {}), "progress": False,
+                                         "defaults": True, **options})
     for name in found.tables:
         columns = found.tables[name]
         own = [c for c in columns if c not in ("item", "source", *MARKED)]
-        if own and len(columns["item"]) == len(found.names) and list(columns["item"]) == found.names:
+        if own and len(columns["item"]) == len(found.names) and list(
+                columns["item"]) == found.names:
             return np.column_stack([np.asarray(columns[c], float) for c in own]), own
     raise _program.UsageError("%s: no table of its result has a row an image" % analysis)
 

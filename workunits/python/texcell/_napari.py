@@ -6,7 +6,8 @@ import json
 from typing import Any, Optional
 
 import numpy as np
-from magicgui.widgets import CheckBox, ComboBox, Container, LineEdit, PushButton, SpinBox, create_widget
+from magicgui.widgets import (CheckBox, ComboBox, Container, LineEdit, PushButton, SpinBox,
+                              create_widget)
 from napari.qt.threading import thread_worker
 
 from ._call import analyse, suggest
@@ -18,7 +19,8 @@ def field(p: dict[str, Any]) -> Any:
     """A box to tick, a choice or a whole number; all else is typed as JSON or a word, and nothing
     is the default."""
     unit = ", %s" % p["unit"] if "unit" in p else ""
-    common = dict(name="p_" + p["key"], label=p["key"].replace("_", " "), tooltip="%s\n(%s%s)" % (p["help"], p["value"], unit))
+    common = dict(name="p_" + p["key"], label=p["key"].replace("_", " "),
+                  tooltip="%s\n(%s%s)" % (p["help"], p["value"], unit))
     for inner in p.get("keys", []):
         common["tooltip"] += "\n%s: %s" % (inner["key"], inner["help"])
     default = p.get("default")
@@ -27,7 +29,8 @@ def field(p: dict[str, Any]) -> Any:
     if p["type"] == "choice":
         return ComboBox(choices=p["choices"], value=default, nullable="default" not in p, **common)
     if p["type"] == "integer" and "choices" not in p and default is not None:
-        return SpinBox(value=default, min=int(p["minimum"]), max=int(min(p["maximum"], 2**31 - 1)), **common)
+        return SpinBox(value=default, min=int(p["minimum"]), max=int(min(p["maximum"], 2**31 - 1)),
+                       **common)
     return LineEdit(value="" if default is None else json.dumps(default), **common)
 
 
@@ -59,13 +62,15 @@ class Widget(Container):  # type: ignore[type-arg, misc, unused-ignore]
     def given(self) -> dict[str, Any]:
         """What differs from the defaults."""
         values = {p["key"]: value_of(self.fields[p["key"]]) for p in self.known}
-        return {p["key"]: values[p["key"]] for p in self.known if values[p["key"]] not in (None, p.get("default"))}
+        return {p["key"]: values[p["key"]] for p in self.known
+                if values[p["key"]] not in (None, p.get("default"))}
 
     def begin(self, what: Any, then: Any) -> None:
         """In another thread; napari shows what is raised there."""
         if self.image.value is None:
             raise ValueError("no image to look at: open one")
-        given: dict[str, Any] = {} if what is suggest else {**self.given(), "progress": False, "defaults": True}
+        given: dict[str, Any] = {} if what is suggest else {**self.given(), "progress": False,
+                                                            "defaults": True}
         if self.matching.value is not None:
             given["labels" if self.analysis == "objects" else "masks"] = self.matching.value
         image = self.image.value
@@ -76,7 +81,8 @@ class Widget(Container):  # type: ignore[type-arg, misc, unused-ignore]
     def fill(self, found: dict[str, Any], _image: Any) -> None:
         for key, value in found.items():
             box = self.fields[key]
-            box.value = value if not isinstance(box, LineEdit) else value if isinstance(value, str) else json.dumps(value)
+            box.value = (value if not isinstance(box, LineEdit) else value if isinstance(value, str)
+                         else json.dumps(value))
 
     def show_result(self, result: Result, image: Any) -> None:
         self.result = result
@@ -87,11 +93,14 @@ class Widget(Container):  # type: ignore[type-arg, misc, unused-ignore]
             if name in pictures:
                 self.viewer.add_labels(pictures[name], name="%s %s" % (image.name, what), **common)
         for what, picture in result.maps.get(name, {}).items():
-            self.viewer.add_image(picture, name="%s %s" % (image.name, what), colormap="viridis", **common)
+            self.viewer.add_image(picture, name="%s %s" % (image.name, what), colormap="viridis",
+                                  **common)
         for title, table in result.tables.items():
-            places = [c for c in ("z", "y", "x", "centroid_z", "centroid_y", "centroid_x") if c in table]
+            places = [c for c in ("z", "y", "x", "centroid_z", "centroid_y", "centroid_x")
+                      if c in table]
             if len(places) == len(image.scale) and len(table["item"]):
-                self.viewer.add_points(np.column_stack([table[c] for c in places]), name="%s %s: places" % (image.name, title),
+                self.viewer.add_points(np.column_stack([table[c] for c in places]),
+                                       name="%s %s: places" % (image.name, title),
                                        features=dict(table), size=3, face_color="yellow", **common)
 
 

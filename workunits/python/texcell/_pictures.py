@@ -15,9 +15,11 @@ from numpy.typing import NDArray
 
 from ._program import InputError, formats
 
-CODES = {"u1": 2, "i2": 4, "i4": 8, "f4": 16, "f8": 64, "i1": 256, "u2": 512, "u4": 768, "i8": 1024, "u8": 1280}
+CODES = {"u1": 2, "i2": 4, "i4": 8, "f4": 16, "f8": 64, "i1": 256, "u2": 512, "u4": 768, "i8": 1024,
+         "u8": 1280}
 RGB = 128
-IN_UM = {"um": 1.0, "µm": 1.0, "μm": 1.0, "micron": 1.0, "microns": 1.0, "micrometer": 1.0, "micrometre": 1.0,
+IN_UM = {"um": 1.0, "µm": 1.0, "μm": 1.0, "micron": 1.0, "microns": 1.0, "micrometer": 1.0,
+         "micrometre": 1.0,
          "nm": 1e-3, "nanometer": 1e-3, "mm": 1e3, "millimeter": 1e3, "m": 1e6, "meter": 1e6}
 
 
@@ -47,19 +49,24 @@ def spacing_of(image: Any, axes: Optional[str]) -> Optional[tuple[float, ...]]:
     """What the object says of the size of a voxel: bioio's, napari's or xarray's words."""
     sizes = getattr(image, "physical_pixel_sizes", None)
     if sizes is not None and sizes.Y and sizes.X:      # bioio's 1 of a TIFF is not known either
-        return (float(sizes.Z or 1), float(sizes.Y), float(sizes.X)) if (sizes.Y, sizes.X) != (1, 1) else None
+        return (float(sizes.Z or 1), float(sizes.Y),
+                float(sizes.X)) if (sizes.Y, sizes.X) != (1, 1) else None
     found: dict[str, float] = {}
     if axes is not None and hasattr(image, "coords"):
         for dim, axis in zip(image.dims, axes):
             at = image.coords[dim].values if dim in image.coords else []
-            factor = IN_UM.get(str(image.coords[dim].attrs.get("units")).lower()) if len(at) else None
+            factor = IN_UM.get(str(image.coords[dim].attrs.get("units")).lower()) if len(
+                at) else None
             if axis in "zyx" and factor and len(at) > 1:
                 found[axis] = abs(float(at[1] - at[0])) * factor
     elif hasattr(image, "scale"):
         scale = [float(s) for s in image.scale][-3:]
-        factors = [IN_UM.get(str(unit).lower()) for unit in getattr(image, "units", None) or []][-len(scale):]
+        factors = [IN_UM.get(str(unit).lower()) for unit in getattr(image, "units", None) or
+                   []][-len(scale):]
         if any(factors) or any(s != 1 for s in scale):       # napari's 1 of a pixel is not known
-            found = dict(zip("zyx"[-len(scale):], (s * (f or 1.0) for s, f in zip(scale, factors or [1.0] * len(scale)))))
+            found = dict(
+                zip("zyx"[-len(scale):],
+                    (s * (f or 1.0) for s, f in zip(scale, factors or [1.0] * len(scale)))))
     return (found.get("z", 1.0), found["y"], found["x"]) if "y" in found and "x" in found else None
 
 
@@ -79,8 +86,8 @@ def guess_axes(array: NDArray[Any], rgb: Optional[bool], name: str) -> str:
     colour = array.ndim > 2 and array.shape[-1] in (3, 4) if rgb is None else rgb
     flat = array.ndim - colour
     if flat not in (2, 3):
-        raise InputError("%s: has %d axes; an image is [y, x], a stack [z, y, x], of colours [y, x, 3]; give several images "
-                         "as a list" % (name, array.ndim))
+        raise InputError("%s: has %d axes; an image is [y, x], a stack [z, y, x], of colours [y, "
+                         "x, 3]; give several images as a list" % (name, array.ndim))
     return "zyx"[-flat:] + "s" * colour
 
 
@@ -90,38 +97,46 @@ def take_array(image: Any, name: str, rgb: Optional[bool] = None) -> Picture:
     plain = isinstance(image, (np.ndarray, list, tuple)) or not hasattr(image, "data")
     data = image if plain else image.data[0] if getattr(image, "multiscale", False) else image.data
     if isinstance(data, np.ma.MaskedArray) and np.any(data.mask):
-        raise InputError("%s: is a masked array; give image.data, and masks=~image.mask where the analysis takes one" % name)
+        raise InputError("%s: is a masked array; give image.data, and masks=~image.mask where the "
+                         "analysis takes one" % name)
     array = np.asarray(data)
     if axes is None or len(axes) != array.ndim:
         axes = guess_axes(array, rgb if plain else getattr(image, "rgb", rgb), name)
     order, every = order_of(axes)
     if not order:
-        raise InputError("%s: axes %s; of these t, c, z, y, x and the colours' s are known" % (name, ", ".join(axes)))
+        raise InputError("%s: axes %s; of these t, c, z, y, x and the colours' s are known" %
+                         (name, ", ".join(axes)))
     spacing = None if plain else spacing_of(image, axes)
-    return Picture(name, None, check_type(array, axes, name).transpose(order)[every], "s" in axes, spacing)
+    return Picture(name, None, check_type(array, axes, name).transpose(order)[every], "s" in axes,
+                   spacing)
 
 
 @functools.lru_cache(maxsize=None)
 def order_of(axes: str) -> tuple[list[int], tuple[Optional[slice], ...]]:
-    """What makes c, t, z, y, x, s of these axes: how they are transposed (empty: some are not known) and indexed."""
+    """What makes c, t, z, y, x, s of these axes: how they are transposed (empty: some are not
+    known) and indexed."""
     good = {"y", "x"} <= set(axes) <= set("tczyxs") and len(set(axes)) == len(axes)
-    return [axes.index(a) for a in "ctzyxs" if good and a in axes], tuple(slice(None) if a in axes else None for a in "ctzyx")
+    return ([axes.index(a) for a in "ctzyxs" if good and a in axes],
+            tuple(slice(None) if a in axes else None for a in "ctzyx"))
 
 
 def check_type(array: NDArray[Any], axes: str, name: str) -> NDArray[Any]:
     """The array as the program takes it, or the conversion that it needs, by name."""
     if "s" in axes and array.shape[axes.index("s")] != 3:
-        raise InputError("%s: has transparency or %d samples a pixel; image[..., :3] has the colours"
+        raise InputError("%s: has transparency or %d samples a pixel; image[..., :3] has "
+                         "the colours"
                          % (name, array.shape[axes.index("s")]))
     kind = array.dtype.str[1:]
     if "s" in axes and kind != "u1":
         how = "(image >> 8)" if kind == "u2" else "(image * 255)" if kind[0] == "f" else "image"
-        raise InputError("%s: colours of %s; %s.astype('uint8') makes them the 8 bits that are taken" % (name, array.dtype.name, how))
+        raise InputError("%s: colours of %s; %s.astype('uint8') makes them the 8 bits "
+                         "that are taken" % (name, array.dtype.name, how))
     if kind[0] == "b":
         raise InputError("%s: is bool; image.astype('uint8') is 0 and 1" % name)
     if kind not in CODES:
         how = "abs(image)" if kind[0] == "c" else "image.astype('float32') and scale=(LO, HI)"
-        raise InputError("%s: has samples of type %s; %s can be taken" % (name, array.dtype.name, how))
+        raise InputError("%s: has samples of type %s; %s can be taken" % (name, array.dtype.name,
+                                                                          how))
     if array.size == 0:
         raise InputError("%s: is empty, of shape %s" % (name, array.shape))
     return array
@@ -134,7 +149,8 @@ def write_nifti(path: str, pictures: list[Picture]) -> None:
     c, t, z, y, x = array.shape[:5]
     kind = RGB if pictures[0].colour else CODES[array.dtype.str[1:]]
     header = bytearray(544)
-    struct.pack_into("<i8s2h8q", header, 0, 540, b"n+2\0\r\n\x1a\n", kind, 24 if kind == RGB else 8 * array.dtype.itemsize,
+    struct.pack_into("<i8s2h8q", header, 0, 540, b"n+2\0\r\n\x1a\n", kind,
+                     24 if kind == RGB else 8 * array.dtype.itemsize,
                      5, x, y, z, t * len(pictures), c, 1, 1)
     struct.pack_into("<8dq", header, 104, 1, *(reversed(um) if um else (0, 0, 0)), 0, 0, 0, 0, 544)
     struct.pack_into("<i", header, 500, 3 if um else 0)
@@ -147,8 +163,10 @@ def write_nifti(path: str, pictures: list[Picture]) -> None:
 def is_own(path: str) -> bool:
     """Whether texcell-wu reads the file, or a folder of them; what is not there it tells."""
     name = os.path.basename(path.rstrip("/" + os.sep)).lower()
-    return (os.path.isdir(path) and not name.endswith(".zarr") or name.endswith((".png", ".nii", ".nii.gz"))
-            or name.endswith((".tif", ".tiff", ".jpg", ".jpeg")) and name[name.rindex("."):][1] in formats())
+    return (os.path.isdir(path) and not name.endswith(".zarr") or
+            name.endswith((".png", ".nii", ".nii.gz"))
+            or name.endswith((".tif", ".tiff", ".jpg", ".jpeg")) and
+            name[name.rindex("."):][1] in formats())
 
 
 def stem_of(path: str) -> str:
@@ -161,8 +179,9 @@ def read_foreign(path: str, name: str) -> Iterator[tuple[str, Any]]:
     try:
         from bioio import BioImage
     except ImportError:
-        raise InputError(path + (": this texcell does not read it; read it as an array, or pip install bioio and its reader "
-                                 "of the format" if os.path.exists(path) else ": no such file or folder")) from None
+        raise InputError(path + (": this texcell does not read it; read it as an array, or pip "
+                                 "install bioio and its reader of the format"
+                                 if os.path.exists(path) else ": no such file or folder")) from None
     image = BioImage(path)
     for scene in image.scenes:
         image.set_scene(scene)
@@ -173,7 +192,8 @@ def take(images: Any, names: Any = None) -> list[Picture]:
     """All of a call, each with its name."""
     if isinstance(images, Mapping):
         names, images = list(images), list(images.values())
-    elif isinstance(images, (set, Iterator, ValuesView)) or getattr(getattr(images, "dtype", None), "kind", "") == "O":
+    elif isinstance(images, (set, Iterator, ValuesView)) or getattr(getattr(images, "dtype", None),
+                                                                    "kind", "") == "O":
         images = list(images)
     elif not isinstance(images, (list, tuple)):
         images = [images]
@@ -182,21 +202,25 @@ def take(images: Any, names: Any = None) -> list[Picture]:
     if names is not None:
         names = [names] if isinstance(names, str) else [str(name) for name in names]
         if len(names) != len(images):
-            raise InputError("%d name%s of %d image%s" % (len(names), "s"[:len(names) != 1], len(images), "s"[:len(images) != 1]))
+            raise InputError("%d name%s of %d image%s" % (len(names), "s"[:len(names) != 1],
+                                                          len(images), "s"[:len(images) != 1]))
     # As texcell-wu pack names the times of image.nii.
-    default = ["image_t%0*d" % (len(str(len(images))), i + 1) for i in range(len(images))] if len(images) > 1 else ["image"]
+    default = ["image_t%0*d" % (len(str(len(images))), i + 1)
+               for i in range(len(images))] if len(images) > 1 else ["image"]
     taken, out = set[str](), []
     for i, image in enumerate(images):
         if isinstance(image, (str, os.PathLike)):
             path = os.fspath(image)
             name = stem_of(path) if names is None or os.path.isdir(path) else names[i]
             if is_own(path):
-                out.append(Picture(name if name == stem_of(path) else plain_name(name, taken), path))
+                out.append(Picture(name if name == stem_of(path) else plain_name(name, taken),
+                                   path))
                 continue
             scenes = read_foreign(path, name)
         else:
             own = getattr(image, "name", None) or b""                  # a lazy array's is a key
-            name = names[i] if names is not None else own if isinstance(own, str) and hasattr(image, "data") else default[i]
+            name = names[i] if names is not None else own if isinstance(own, str) and hasattr(
+                image, "data") else default[i]
             scenes = iter([(name, image)])
         out += [take_array(image, plain_name(name, taken)) for name, image in scenes]
     return out
@@ -207,7 +231,8 @@ def place_of(pictures: list[Picture]) -> Optional[str]:
     None: as tempfile says."""
     size = sum(p.array.nbytes for p in pictures if p.array is not None)
     memory = "/dev/shm"
-    good = size <= 1 << 26 and "TMPDIR" not in os.environ and os.access(memory, os.W_OK) and shutil.disk_usage(memory).free > 4 * size
+    good = (size <= 1 << 26 and "TMPDIR" not in os.environ and os.access(memory, os.W_OK) and
+            shutil.disk_usage(memory).free > 4 * size)
     return memory if good else None
 
 
@@ -215,10 +240,13 @@ def write_all(pictures: list[Picture], folder: str) -> list[str]:
     """The inputs of pack, and their names if they are in one file: paths as they were given, but
     for files with another name, and the files of arrays."""
     os.mkdir(folder)
-    kinds = {(p.array.shape, p.array.dtype.str, p.colour, p.spacing) if p.array is not None else () for p in pictures}
+    kinds = {(p.array.shape, p.array.dtype.str, p.colour, p.spacing) if p.array is not None else ()
+             for p in pictures}
     first, inputs = pictures[0].array, ["--"]
-    alike = len(kinds) == 1 < len(pictures) and first is not None and first.shape[:2] == (1, 1)    # one file takes less time
-    if all(p.array is not None and p.array.shape[1] == 1 for p in pictures):    # names, not files, are the user's
+    # one file takes less time
+    alike = len(kinds) == 1 < len(pictures) and first is not None and first.shape[:2] == (1, 1)
+    # names, not files, are the user's
+    if all(p.array is not None and p.array.shape[1] == 1 for p in pictures):
         inputs = ["--names", os.path.join(folder, "names.txt"), "--"]
         with open(inputs[1], "w", encoding="ascii") as f:
             f.writelines(p.name + "\n" for p in pictures)
@@ -229,7 +257,8 @@ def write_all(pictures: list[Picture], folder: str) -> list[str]:
         if p.path is not None and p.name == stem_of(p.path):
             inputs.append(p.path)
         elif p.path is not None:
-            inputs.append(os.path.join(folder, p.name + os.path.basename(p.path)[len(stem_of(p.path)):]))
+            inputs.append(os.path.join(folder,
+                                       p.name + os.path.basename(p.path)[len(stem_of(p.path)):]))
             shutil.copyfile(p.path, inputs[-1])
         else:
             inputs.append(os.path.join(folder, p.name + ".nii"))
@@ -247,12 +276,16 @@ def write_matching(pictures: list[Picture], given: Any, folder: str) -> str:
         by_name = {plain_name(str(name), set()): one for name, one in given.items()}
         own = [plain_name(p.name, set()) for p in pictures]
         lacking = [name for name in own if name not in by_name]
-        if lacking or len(by_name) < len(given) or len(set(own)) < len(own):       # else it is not told which is of which image
-            raise InputError("masks or label pictures of %s; each image needs one of its own name%s" % (
-                ", ".join(list(map(str, given))[:9]) or "none", ": " + lacking[0] if lacking else ", letters and digits"))
+        # else it is not told which is of which image
+        if lacking or len(by_name) < len(given) or len(set(own)) < len(own):
+            raise InputError("masks or label pictures of %s; each image needs one of "
+                             "its own name%s" % (
+                                 ", ".join(list(map(str, given))[:9]) or "none",
+                                 ": " + lacking[0] if lacking else ", letters and digits"))
         given = [by_name[name] for name in own]
     elif not isinstance(given, (list, tuple)):
-        given = list(given) if isinstance(given, np.ndarray) and len(given) == len(pictures) > 1 else [given]
+        given = (list(given) if isinstance(given, np.ndarray) and len(given) == len(pictures) > 1
+                 else [given])
     if len(given) != len(pictures):
         raise InputError("%d image%s need%s as many masks or label pictures, %d given" % (
             len(pictures), "s"[:len(pictures) != 1], "s"[:len(pictures) == 1], len(given)))

@@ -56,16 +56,19 @@ def folder() -> str:
             raise FileNotFoundError("TEXCELL=%s: no such folder or program" % named)
         return named if os.path.isdir(named) else os.path.dirname(os.path.abspath(named))
     own = os.path.join(os.path.dirname(os.path.abspath(__file__)), "bin")
-    found = own if os.path.exists(os.path.join(own, "texcell" + SUFFIX)) else shutil.which("texcell")
+    found = own if os.path.exists(os.path.join(own, "texcell" + SUFFIX)) else shutil.which(
+        "texcell")
     if found is None:
-        raise FileNotFoundError("no texcell: neither in this package (a wheel has it) nor in PATH; TEXCELL may name it")
+        raise FileNotFoundError("no texcell: neither in this package (a wheel has it) nor in PATH; "
+                                "TEXCELL may name it")
     return found if found is own else os.path.dirname(found)
 
 
 def spell(words: str, private: str) -> str:
     """The program's words, its options as Python's and without the name of a temporary folder."""
     if private:
-        words = re.sub(re.escape(private + os.sep) + r"(?:images|labels|mask)[/\\]([\w.-]+)\.nii\b", r"\1", words)
+        words = re.sub(re.escape(private + os.sep) + r"(?:images|labels|mask)[/\\]([\w.-]+)\.nii\b",
+                       r"\1", words)
         words = words.replace(private + os.sep, "").replace(private, "")
     words = re.sub(r"--(\w+) ([A-Z]+(?:,[A-Z]+)+)", r"\1=(\2)", words)
     return re.sub(r"--(labels|channel) (N\b)?", lambda m: m[1] + "=" + (m[2] or " "), words)
@@ -82,8 +85,10 @@ def end(running: subprocess.Popen[str]) -> None:
 
 
 def fail(code: int, faults: list[str]) -> Error:
-    kind = {1: UsageError, 2: InputError, 3: TryLater}.get(code, TryLater if code < 0 else InternalError)
-    error = kind("\n".join(faults + ["ended by signal %d" % -code] * (code < 0)).replace("--param ", "") or "ended with exit code %d" % code)
+    kind = {1: UsageError, 2: InputError, 3: TryLater}.get(code,
+                                                           TryLater if code < 0 else InternalError)
+    error = kind("\n".join(faults + ["ended by signal %d" % -code] * (code < 0)).replace(
+        "--param ", "") or "ended with exit code %d" % code)
     error.code = code
     return error
 
@@ -91,7 +96,8 @@ def fail(code: int, faults: list[str]) -> Error:
 def note(words: str) -> None:
     """A warning of the line that called this package."""
     frame, level = sys._getframe(1), 2
-    while frame.f_back is not None and frame.f_globals["__name__"].partition(".")[0] == __name__.partition(".")[0]:
+    while frame.f_back is not None and frame.f_globals["__name__"].partition(".")[
+            0] == __name__.partition(".")[0]:
         frame, level = frame.f_back, level + 1
     warnings.warn(words.replace("--param ", ""), Note, stacklevel=level)
 
@@ -102,7 +108,8 @@ def run(program: str, *arguments: str, private: str = "",
     unlike matches is not passed on."""
     command = [os.path.join(folder(), program + SUFFIX), *arguments]
     said, faults = [], []
-    with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+    with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                          stderr=subprocess.PIPE,
                           encoding="utf-8", errors="replace") as running:
         try:
             assert running.stderr is not None
@@ -128,7 +135,8 @@ def run(program: str, *arguments: str, private: str = "",
 
 @functools.lru_cache(maxsize=None)
 def _told(where: str, *arguments: str) -> str:
-    return subprocess.run([os.path.join(where, "texcell-wu" + SUFFIX), *arguments], check=True, encoding="utf-8",
+    return subprocess.run([os.path.join(where, "texcell-wu" + SUFFIX), *arguments], check=True,
+                          encoding="utf-8",
                           stdin=subprocess.DEVNULL, stdout=subprocess.PIPE).stdout
 
 
@@ -138,7 +146,8 @@ def all_parameters() -> dict[str, Any]:
 
 def formats() -> str:
     """t where the program reads TIFF, j for JPEG."""
-    return "".join(letter for letter, library in (("t", "libtiff"), ("j", "libjpeg")) if library in _told(folder(), "--version"))
+    return "".join(letter for letter, library in (("t", "libtiff"), ("j", "libjpeg"))
+                   if library in _told(folder(), "--version"))
 
 
 def parameters(analysis: str) -> list[dict[str, Any]]:
@@ -161,9 +170,11 @@ def lines_of(keys: list[dict[str, Any]], outer: str = "") -> list[str]:
     """Parameters as lines of a docstring."""
     lines = []
     for p in keys:
-        default = "required" if p.get("required") else "default %s" % json.dumps(p["default"]) if "default" in p else "optional"
+        default = ("required" if p.get("required") else "default %s" % json.dumps(p["default"])
+                   if "default" in p else "optional")
         unit = " (%s)" % p["unit"] if "unit" in p else ""
-        lines += ["%s : %s%s; %s" % (outer + p["key"], p["value"], unit, default), "    " + p["help"]]
+        lines += ["%s : %s%s; %s" % (outer + p["key"], p["value"], unit, default),
+                  "    " + p["help"]]
         lines += lines_of(p.get("keys", []), outer + p["key"] + ".")
     return lines
 

@@ -25,8 +25,9 @@ from . import _program
 Array = NDArray[Any]
 
 
-SUGGESTED = "suggested.json"              # next to the work unit: what pack's look at the pictures chose
-MARKED = ("group", "mark", "why")         # the columns of tables["items"] that texcell-wu analyse adds, too
+SUGGESTED = "suggested.json"  # next to the work unit: what pack's look at the pictures chose
+# the columns of tables["items"] that texcell-wu analyse adds, too
+MARKED = ("group", "mark", "why")
 
 
 class Lazy(Mapping[str, Any]):
@@ -54,16 +55,19 @@ class Lazy(Mapping[str, Any]):
 
 
 def words_of(axis: dict[str, Any]) -> list[str]:
-    return ["%s%0*d" % (axis.get("prefix", ""), axis.get("digits", 0), v) if isinstance(v, int) else v for v in axis["values"]]
+    return ["%s%0*d" % (axis.get("prefix", ""), axis.get("digits", 0), v) if isinstance(v, int)
+            else v for v in axis["values"]]
 
 
 def titles_of(array: dict[str, Any]) -> list[str]:
     """A column's title for each element of a row."""
     axes = [words_of(axis) for axis in array.get("axes", [])]
-    return ["_".join(filter(None, (array.get("title", ""), *words))) for words in itertools.product(*axes)]
+    return ["_".join(filter(None, (array.get("title", ""), *words)))
+            for words in itertools.product(*axes)]
 
 
-def um_column(array: dict[str, Any], title: str, values: Array, spacing: Array) -> Optional[tuple[str, Array]]:
+def um_column(array: dict[str, Any], title: str, values: Array,
+              spacing: Array) -> Optional[tuple[str, Array]]:
     """The same in micrometres. spacing: of each row, z, y, x."""
     unit, axes, (y, x) = array.get("unit"), array.get("axes", []), (spacing[:, 1], spacing[:, 2])
     word = re.search(r"(?:^|_)([zyx])\d*$", title) if len(axes) == 1 else None
@@ -71,16 +75,20 @@ def um_column(array: dict[str, Any], title: str, values: Array, spacing: Array) 
         return title + "_um", values * spacing[:, "zyx".index(word.group(1))]
     if axes or unit not in ("pixel", "pixel^2"):
         return None
-    return (title + "_um2", values * (y * x)) if unit == "pixel^2" else (title + "_um", values * np.where(y == x, y, np.nan))
+    return (title + "_um2", values * (y * x)) if unit == "pixel^2" else (
+        title + "_um", values * np.where(y == x, y, np.nan))
 
 
-def in_voxels(array: dict[str, Any], columns: list[tuple[str, Array]], known: Optional[Array]) -> list[tuple[str, Array]]:
-    """Sizes in micrometres, of the rows whose voxels have a known size; in voxels where none have (None)."""
+def in_voxels(array: dict[str, Any], columns: list[tuple[str, Array]],
+              known: Optional[Array]) -> list[tuple[str, Array]]:
+    """Sizes in micrometres, of the rows whose voxels have a known size; in voxels where none have
+    (None)."""
     if not (array.get("unit", "") in ("um", "um^2", "um^3") or array.get("title") == "measure"):
         return columns
     if known is not None:
         return [(title, np.where(known, values, np.nan)) for title, values in columns]
-    return [(re.sub("_um3$", "", title) + "_voxels", values) for title, values in columns if title != "voxel_volume"]
+    return [(re.sub("_um3$", "", title) + "_voxels", values) for title, values in columns
+            if title != "voxel_volume"]
 
 
 def read_csv(path: str) -> dict[str, list[str]]:
@@ -100,7 +108,8 @@ class Result(Mapping[str, Array]):
     path, unit  the files of the result and, where it is known, of the work unit
     """
 
-    def __init__(self, path: str, unit: Optional[str] = None, notes: Optional[list[str]] = None, own: Optional[str] = None) -> None:
+    def __init__(self, path: str, unit: Optional[str] = None, notes: Optional[list[str]] = None,
+                 own: Optional[str] = None) -> None:
         self.path, self.unit, self.notes = path, unit, notes or []
         try:
             self._npz = np.load(path, allow_pickle=False)
@@ -117,12 +126,15 @@ class Result(Mapping[str, Array]):
         self.sources: list[str] = about.get("sources", [])
         self._declared: list[dict[str, Any]] = about["arrays"]
         self._arrays = [name for name in self._npz.files if name != "result.json"]
-        tables = dict.fromkeys(d["table"] for d in self._declared if "table" in d and d["role"] in ("item", "key", "place", "value"))
+        tables = dict.fromkeys(d["table"] for d in self._declared if "table" in d and
+                               d["role"] in ("item", "key", "place", "value"))
         deep = [d["array"] for d in self._declared if self._is_deep(d)]
         self._marks: Optional[dict[str, Array]] = None
         self._groups: dict[str, Array] = {}
-        self.tables = Lazy([t for t in dict.fromkeys([*tables, *["items"] * (unit is not None)]) if t not in deep] + deep, self._table)
-        self.labels, self.masks = (Lazy(self._with(role), functools.partial(self._picture, role)) for role in ("labels", "mask"))
+        self.tables = Lazy([t for t in dict.fromkeys([*tables, *["items"] * (unit is not None)])
+                            if t not in deep] + deep, self._table)
+        self.labels, self.masks = (Lazy(self._with(role), functools.partial(self._picture, role))
+                                   for role in ("labels", "mask"))
         self.maps = Lazy(self._with("map"), self._maps)
 
     def __getitem__(self, name: str) -> Array:
@@ -135,12 +147,15 @@ class Result(Mapping[str, Array]):
         return len(self._arrays)
 
     def __repr__(self) -> str:
-        return "<texcell.Result: %s of %d image%s; tables: %s>" % (self.analysis, len(self.names), "s" * (len(self.names) != 1),
+        return "<texcell.Result: %s of %d image%s; tables: %s>" % (self.analysis, len(self.names),
+                                                                   "s" * (len(self.names) != 1),
                                                                   ", ".join(self.tables))
 
     def __reduce__(self) -> tuple[Any, ...]:
         """For pickle: with the files' bytes, as they go with their Result."""
-        return unpickle, ([pathlib.Path(path).read_bytes() for path in (self.path, self.unit, self._looked()) if path is not None], self.notes)
+        return unpickle, ([pathlib.Path(path).read_bytes()
+                           for path in (self.path, self.unit, self._looked()) if path is not None],
+                          self.notes)
 
     def save(self, path: Union[str, "os.PathLike[str]"]) -> None:
         """Copies the result, an NPZ file."""
@@ -159,24 +174,29 @@ class Result(Mapping[str, Array]):
     # --- marks
 
     def marks(self) -> dict[str, Array]:
-        """Of each item as on the page: its mark (ok, look, wrong?), why, and its group where there are several."""
+        """Of each item as on the page: its mark (ok, look, wrong?), why, and its group where there
+        are several."""
         if self._marks is None:
             self._mark()
         return dict(self._marks or {})
 
     def _mark(self) -> list[str]:
-        """What the program notes meanwhile. Marks need the pictures: without the work unit there are none."""
+        """What the program notes meanwhile. Marks need the pictures: without the work unit there
+        are none."""
         self._marks = {}
         if self.unit is None:
             return []
         looked = self._looked()
         with tempfile.TemporaryDirectory(prefix="texcell-") as private:
-            notes = _program.run("texcell-wu", "export", self.path, "--marks", self.unit, "--only-marks",
-                                 *(["--suggested", looked] if looked else []), "-o", private, private=private)
+            notes = _program.run("texcell-wu", "export", self.path, "--marks", self.unit,
+                                 "--only-marks",
+                                 *(["--suggested", looked] if looked else []), "-o", private,
+                                 private=private)
             columns = read_csv(os.path.join(private, "items.csv"))
             groups = os.path.join(private, "groups.csv")
             if os.path.exists(groups):
-                self._groups = {title: np.array(values, object if title == "group" else float) for title, values in read_csv(groups).items()}
+                self._groups = {title: np.array(values, object if title == "group" else float)
+                                for title, values in read_csv(groups).items()}
                 self.tables.add("groups")
         self._marks = {c: np.array(columns[c], object) for c in MARKED if c in columns}
         return notes
@@ -186,13 +206,16 @@ class Result(Mapping[str, Array]):
         return path if self.unit is not None and os.path.exists(path) else None
 
     def doubts(self, known: list[str]) -> list[str]:
-        """A line, and a warning, for each reason why images' answers may be wrong, those aside that are known."""
+        """A line, and a warning, for each reason why images' answers may be wrong, those aside that
+        are known."""
         notes, of = self._mark(), dict[tuple[str, str], list[str]]()
-        for name, mark, why in zip(self.names, *(self.marks().get(column, ()) for column in MARKED[1:])):
+        for name, mark, why in zip(self.names,
+                                   *(self.marks().get(column, ()) for column in MARKED[1:])):
             if mark != "ok" and not any(why in line for line in known):
                 of.setdefault((mark, why), []).append(name)
         for (mark, why), names in of.items():
-            notes.append("%s: %s%s: %s" % (mark, ", ".join(names[:3]), ", ..." * (len(names) > 3), why))
+            notes.append("%s: %s%s: %s" % (mark, ", ".join(names[:3]), ", ..." * (len(names) > 3),
+                                           why))
             _program.note(notes[-1])
         return notes
 
@@ -200,13 +223,15 @@ class Result(Mapping[str, Array]):
 
     def _with(self, role: str) -> list[str]:
         kinds, there = [d["array"] for d in self._declared if d["role"] == role], set(self._arrays)
-        return [n for n in self.names if any(kind.replace("{item}", n) in there for kind in kinds)] if kinds else []
+        return [n for n in self.names
+                if any(kind.replace("{item}", n) in there for kind in kinds)] if kinds else []
 
     def _of(self, role: str, item: str) -> Iterator[tuple[str, str]]:
         """(what stands behind the item in the array's name, the name)"""
         for d in self._declared:
             if d["role"] == role:
-                yield d["array"].partition("{item}")[2].lstrip("_"), d["array"].replace("{item}", item)
+                yield (d["array"].partition("{item}")[2].lstrip("_"),
+                       d["array"].replace("{item}", item))
 
     def _picture(self, role: str, item: str) -> Array:
         return self[next(self._of(role, item))[1]]
@@ -218,10 +243,12 @@ class Result(Mapping[str, Array]):
 
     def _is_deep(self, d: dict[str, Any]) -> bool:
         """Of more axes than a row has: a table of its own."""
-        return d["role"] == "value" and "table" in d and d["array"] in self._arrays and self[d["array"]].ndim > 2
+        return d["role"] == "value" and "table" in d and d["array"] in self._arrays and self[
+            d["array"]].ndim > 2
 
     def _table(self, name: str) -> Any:
-        arrays = [d for d in self._declared if d.get("table") == name and d["role"] in ("item", "key", "place", "value")
+        arrays = [d for d in self._declared if d.get("table") == name and
+                  d["role"] in ("item", "key", "place", "value")
                   and not self._is_deep(d)]
         deep = next((d for d in self._declared if d["array"] == name), None)
         columns = self._columns(arrays) if arrays or deep is None else self._deep(deep)
@@ -236,18 +263,23 @@ class Result(Mapping[str, Array]):
         return pandas.DataFrame(columns)
 
     def _columns(self, arrays: list[dict[str, Any]]) -> dict[str, Array]:
-        items = next((self[d["array"]] for d in arrays if d["role"] == "item"), np.arange(len(self.names)))
+        items = next((self[d["array"]] for d in arrays if d["role"] == "item"),
+                     np.arange(len(self.names)))
         columns = self._of_items(items)
         spacing = self["item_spacing"][items] if "item_spacing" in self else None
-        known = None if spacing is None or not (self["item_spacing"][:, 0] > 0).any() else spacing[:, 0] > 0
+        known = None if spacing is None or not (self["item_spacing"][:, 0] >
+                                                0).any() else spacing[:, 0] > 0
         for d in arrays:
             if d["role"] == "item":
                 continue
             values = self[d["array"]]
-            found = list(zip(titles_of(d), values.reshape(len(items), math.prod(values.shape[1:])).T))
-            columns.update(found if d.get("title") == "measure" and self._is_flat() else in_voxels(d, found, known))
+            found = list(zip(titles_of(d),
+                             values.reshape(len(items), math.prod(values.shape[1:])).T))
+            columns.update(found if d.get("title") == "measure" and self._is_flat()
+                           else in_voxels(d, found, known))
             if spacing is not None:
-                columns.update(filter(None, (um_column(d, title, column, spacing) for title, column in found)))
+                columns.update(
+                    filter(None, (um_column(d, title, column, spacing) for title, column in found)))
         return columns
 
     def _is_flat(self) -> bool:
@@ -276,7 +308,8 @@ class Result(Mapping[str, Array]):
 
 def unpickle(files: list[bytes], notes: list[str]) -> Result:
     own = tempfile.mkdtemp(prefix="texcell-")
-    paths = [os.path.join(own, name) for name in ("result.npz", "workunit.zip", SUGGESTED)[:len(files)]]
+    paths = [os.path.join(own, name) for name in ("result.npz", "workunit.zip",
+                                                  SUGGESTED)[:len(files)]]
     for path, data in zip(paths, files):
         pathlib.Path(path).write_bytes(data)
     return Result(paths[0], paths[1] if len(files) > 1 else None, notes, own)
@@ -289,6 +322,7 @@ def dispose(npz: Any, folder: Optional[str]) -> None:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def read(path: Union[str, "os.PathLike[str]"], unit: Union[str, "os.PathLike[str]", None] = None) -> Result:
+def read(path: Union[str, "os.PathLike[str]"],
+         unit: Union[str, "os.PathLike[str]", None] = None) -> Result:
     """A result that texcell run has written. unit: the work unit, whose images report shows."""
     return Result(os.fspath(path), None if unit is None else os.fspath(unit))

@@ -3,7 +3,8 @@ import numpy as np
 
 from forge import column_of, swap_rows
 from oracle.workunit import item
-from pictures import (CELLS, DEEP, GREY, SMOOTH, SMOOTH_STACK, TINY, TINY_STACK, noise, one_of, pictures,
+from pictures import (CELLS, DEEP, GREY, SMOOTH, SMOOTH_STACK, TINY, TINY_STACK, noise, one_of,
+                      pictures,
                       random_items, stacks)
 
 JOBS = {
@@ -11,17 +12,20 @@ JOBS = {
     "all": ({}, pictures()),
     "none": ({"threshold": 256}, pictures()),
     "stack": ({"threshold": 60}, stacks()),
-    "deep": ({"threshold": 30000}, [item("d", [p["slices"][0] * np.uint16(257)]) for p in pictures()[:1]]),
+    "deep": ({"threshold": 30000},
+             [item("d", [p["slices"][0] * np.uint16(257)]) for p in pictures()[:1]]),
 }
 
 
 def expected(parameters, pixels):
     bright = pixels[pixels >= parameters.get("threshold", 0)]
-    return {"pixels": [pixels.size - len(bright), len(bright)], "mean": bright.sum() / len(bright) if len(bright) else np.nan}
+    return {"pixels": [pixels.size - len(bright), len(bright)],
+            "mean": bright.sum() / len(bright) if len(bright) else np.nan}
 
 
 def random_job(rng):
-    return {"threshold": one_of(rng, 0, 1, int(rng.integers(256)), 65535)}, random_items(rng, one_of(rng, True, False), False)
+    return ({"threshold": one_of(rng, 0, 1, int(rng.integers(256)), 65535)},
+            random_items(rng, one_of(rng, True, False), False))
 
 
 def memory_jobs():
@@ -41,10 +45,12 @@ DATA_SET = {
 
 def forgeries():
     column = column_of("bright")
-    other, not_a_mean = "mean: row 0: a number where no pixel counts", "mean: row 0: not a mean of so many pixels"
+    other, not_a_mean = ("mean: row 0: a number where no pixel counts",
+                         "mean: row 0: not a mean of so many pixels")
     yield column("pixels", (0, 1), -1, "pixels: row 0: -1")
     yield column("pixels", (0, 0), 40 * 44 + 1, "pixels: row 0: %d" % (40 * 44 + 1))
-    yield column("pixels", (0, 1), lambda v: v - 1, "pixels: row 0: not as many", "all", "a pixel less of all")
+    yield column("pixels", (0, 1), lambda v: v - 1, "pixels: row 0: not as many", "all",
+                 "a pixel less of all")
     yield column("pixels", 0, lambda v: [v.sum(), 0], other, what="no bright pixel")
     yield column("mean", 0, float("nan"), other)
     yield column("mean", 0, 0.0, other, "none")
