@@ -646,7 +646,10 @@ def check_outputs(good):
     link = os.path.join(WORK, "link.npz")
     os.symlink("/dev/full", link + ".tmp")
     fails("a link in place of the temporary file", OUTPUT_FAILED, "link.npz", good, link, [link])
-    check_limited_files(good)
+    counts = os.path.join(WORK, "counts.zip")
+    with open(counts, "wb") as f:
+        f.write(unit(job(analysis="cellcount", parameters={"threshold": 128})))
+    check_limited_files(counts)
     check_full_disk()
 
 
@@ -657,8 +660,10 @@ def read(path):
 
 def check_limited_files(good):
     """Space for a little more each time, until there is enough. Whatever it is
-    that has no room, nothing is lost: the result comes out in the end."""
-    out = os.path.join(WORK, "limited.npz")
+    that has no room, nothing is lost: the result comes out in the end. The result of `good` is
+    larger than any other file of the run."""
+    out, whole = os.path.join(WORK, "limited.npz"), os.path.join(WORK, "unlimited.npz")
+    tap.run([tap.TEXCELL, "run", good, "-o", whole])
     wrong, culprits, size = [], set(), 1
     while size < 1 << 24:
         p = subprocess.run([tap.TEXCELL, "run", good, "-o", out], stdout=subprocess.PIPE,
@@ -675,7 +680,7 @@ def check_limited_files(good):
     tap.ok(not wrong, "files limited to every size up to %d bytes: one line, exit code 3" % size,
            "\n".join(wrong[:3]))
     tap.ok(out in culprits, "the result file was among those that had no room", culprits)
-    tap.ok(p.returncode == 0 and read(out) == read(os.path.join(WORK, "good.npz")),
+    tap.ok(p.returncode == 0 and read(out) == read(whole),
            "with room enough the result is as ever", p.stderr)
 
 
