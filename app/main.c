@@ -364,7 +364,7 @@ static tc_status run_verb(int argc, char **argv, tc_err *err)
         return tc_fail(err, TC_USAGE, "no result is named: give -o RESULT.npz");
     if (strcmp(c.output, "-") == 0 ||
         (stat(c.output, &info) == 0 && !S_ISREG(info.st_mode) && !S_ISDIR(info.st_mode)))
-        return tc_fail(err, TC_USAGE, "%.600s: is no file: give -o RESULT.npz", c.output);
+        return tc_fail(err, TC_USAGE, "%.600s: not a regular file", c.output);
     c.input = argv[1];
     return run_command(&c, err);
 }

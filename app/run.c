@@ -223,10 +223,12 @@ static tc_status do_job(const run_options *o, const an_unit *unit, job_files *fi
         status = find_device(o, unit, files, p, &device, err);
     if (status == TC_OK) {
         const bool is_cpu = device.open != NULL && device.open->info.type & CL_DEVICE_TYPE_CPU;
-        progress_note(p, "%s: %zu item%s, %s on %s%s", o->input, n_items, n_items == 1 ? "" : "s",
-                      unit->analysis->name,
-                      device.open == NULL ? "the CPU" : device.open->info.name,
-                      is_cpu ? " (the CPU, by OpenCL: no GPU)" : "");
+        char name[sizeof device.open->info.name + 32];
+        snprintf(name, sizeof name, "%s%s",
+                 device.open == NULL ? "the CPU" : device.open->info.name,
+                 is_cpu ? " (the CPU, by OpenCL: no GPU)" : "");
+        progress_note(p, "%s: %zu item%s, %s on %s", o->input, n_items, n_items == 1 ? "" : "s",
+                      unit->analysis->name, name);
         if (unit->job->about != NULL)
             progress_note(p, "about this work: %s", unit->job->about);
         note_items(unit, p);

@@ -39,11 +39,6 @@ static scratch lay_out(const edt_job *job, void *memory)
     return s;
 }
 
-static unsigned passes_of(const edt_job *job)
-{
-    return job->nz > 1 ? 3 : 2;
-}
-
 static size_t rows_of_part(const edt_job *job)
 {
     return ROWS_PIXELS / job->nx + 1;
@@ -51,7 +46,8 @@ static size_t rows_of_part(const edt_job *job)
 
 size_t edt_parts(const edt_job *job, unsigned pass)
 {
-    assert(pass < passes_of(job) && job->nx <= 65535 && job->ny <= 65535 && job->nz <= 65535);
+    assert(pass < (job->nz > 1 ? 3u : 2u) && job->nx <= 65535 && job->ny <= 65535 &&
+           job->nz <= 65535);
     const size_t blocks = ((size_t)job->nx + COLUMNS - 1) / COLUMNS;
     const size_t rows = (size_t)job->ny * job->nz;
 
