@@ -632,8 +632,8 @@ def check_outputs(good):
           [folder + ".tmp"])
     fails("an output in /proc", OUTPUT_FAILED, "/proc/out.npz", good, "/proc/out.npz", [])
     for name in "/dev/null", "-":
-        fails("what is no file as the output: " + name, 1, name + ": not a regular file", good, name,
-              [name + ".tmp"])
+        fails("what is no file as the output: " + name, 1, name + ": not a regular file", good,
+              name, [name + ".tmp"])
     tap.ok(stat.S_ISCHR(os.stat("/dev/null").st_mode), "the device is still one")
     sealed = os.path.join(WORK, "sealed")
     os.mkdir(sealed)

@@ -241,7 +241,7 @@ static void write_note(wu_picture *picture)
 /* Whether all pixels of a page are the same, and not 0. */
 static bool is_one_value(const wu_picture_info *info, const uint8_t *page)
 {
-    const size_t n = wu_picture_page_bytes(info), each = info->channels * (info->bits / 8);
+    const size_t n = wu_picture_page_bytes(info), each = (size_t)info->channels * (info->bits / 8);
     bool empty = true;
     for (size_t i = 0; i < each; i++)
         empty = empty && page[i] == 0;

@@ -664,7 +664,7 @@ static void note_missing(const char *folder, const slice *slices, size_t n)
         const double steps = (slices[i].value - slices[i - 1].value) / step;
         if (fabs(steps - round(steps)) > 1e-3)
             return; /* they are not evenly spaced */
-        for (double k = 1; k < round(steps) && missing + k <= FEW; k++)
+        for (int k = 1; k < round(steps) && missing + k <= FEW; k++)
             snprintf(text + strlen(text), sizeof text - strlen(text), "%s%.9g",
                      text[0] != '\0' ? ", " : "", slices[i - 1].value + k * step);
         missing += round(steps) > 1 ? round(steps) - 1 : 0;

@@ -484,11 +484,11 @@ static tc_status check_corners(const an_work *work, part *q, const table *t, uin
 {
     const cc_params *const p = work->params;
     const size_t diagonal = q->f.px->nx + 1;
-    const uint64_t all = find_corners(q, p, NULL, 0, NULL);
-    const size_t n = all < CORNERS ? (size_t)all : CORNERS;
-    sought s = { .row = q->n_rows, .left = q->f.room };
     uint64_t wanted[CORNERS] = { 0 };
     size_t place[CORNERS] = { 0 };
+    const uint64_t all = find_corners(q, p, wanted, 0, place);
+    const size_t n = all < CORNERS ? (size_t)all : CORNERS;
+    sought s = { .row = q->n_rows, .left = q->f.room };
 
     for (size_t k = 0; k < n; k++)
         wanted[k] = k * all / n + tc_random_below((k + 1) * all / n - k * all / n, random);
