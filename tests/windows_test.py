@@ -167,7 +167,7 @@ def same_tables(p, folder):
         r = p.run("texcell-validate", *args)
         tap.ok(r.returncode == 0, "texcell-validate %s" % args[0], r.stdout + r.stderr)
     r = p.run("texcell-validate", "check", folder + "\\none.zip", "here.npz")
-    tap.ok(r.returncode == 2 and "none.zip" in r.stderr,
+    tap.ok(r.returncode == 3 and "none.zip" in r.stderr,
            "what is not there is an error of its name", r.stderr)
 
 
