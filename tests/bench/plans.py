@@ -122,7 +122,7 @@ def main():
                           " ".join(parameters)))
     middle = math.exp(sum(math.log(r[0]) for r in rates) / len(rates))
     for rate, spent, analysis, parameters in rates:
-        print("%-10s %-62s %6.2f s %8.2e operations a second, %.2f of the mean" %
+        print("%-10s %-62s %6.2f s %8.2e operations a second, %.2f of the geometric mean" %
               (analysis, parameters, spent, rate, rate / middle))
 
 

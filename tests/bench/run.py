@@ -85,11 +85,10 @@ def memory(folder):
     many = memory_row(folder, "the same with distance 1 only, 20 images", large, "--preset", "hcc",
                       "--param",
                       "distances=[1]")
-    memory_row(folder, "every pixel, distance 1, four directions, 1 level", large[:1], "--param",
-               "distances=[1]",
-               "--param", "directions=four", "--param", "levels=[64]")
-    print("within the bar: %s; 20 images take %+.1f MiB" % ("yes" if hcc <= MEMORY_BAR else "NO",
-                                                            many - one))
+    memory_row(folder, "every pixel, distance 1, four directions, 64 grey levels", large[:1],
+               "--param", "distances=[1]", "--param", "directions=four", "--param", "levels=[64]")
+    print("within the bar: %s; 20 images take %+.1f MiB more than 1" %
+          ("yes" if hcc <= MEMORY_BAR else "NO", many - one))
     return hcc <= MEMORY_BAR
 
 

@@ -386,7 +386,8 @@ def postponed(client, before):
 # --- the CPUs -------------------------------------------------------------------------------
 
 def cpus_are_taken_away(server, unit, expected):
-    """And given back; main thread and BOINC's are two more. Suspended, it takes none."""
+    """And given back. The threads are one for each CPU, the main thread among them, and BOINC's.
+    Suspended, it takes none."""
     with a_client("cpus", server, unit, ncpus=2) as client:
         client.start()
         process = client.task_process("cpus_0")

@@ -38,7 +38,7 @@ enum {
     SHARED = 26,        /* bytes that both have: from 4 on in the first, from 6 on in the second */
     END_RECORD = 22,    /* without the comment */
     END64 = 56,
-    LOCATOR = 20, /* in front of it, for many members */
+    LOCATOR = 20, /* between that and END_RECORD, for many members */
     MAX_COMMENT = 0xffff,
     COUNT_UNKNOWN = 0xffff /* this count stands for any larger one */
 };

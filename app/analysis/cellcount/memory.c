@@ -78,10 +78,10 @@ void cc_memory_of(const cc_params *p, const wu_item *item, const cc_contents *c,
     /* The picture's middle, and what finding cells in it takes, by the planes above. */
     const uint64_t looking = p->window_auto ? (uint64_t)an_looked_at(item) * 64 : 0;
 
-    /* A thirty-second more, as pages are large. */
+    /* 1/32 more, for rounding up to pages. */
     out->memory_bytes =
         PLAN_PROGRAM + pixels + tc_larger(working, tc_larger(finishing, looking)) / 32 * 33;
-    /* Each thread has a table, if all of them together are no larger than a plane. */
+    /* Each further thread has a table of its own if two fit into a plane. */
     if (2 * table <= n * sizeof(int32_t))
         out->thread_bytes += table;
 }

@@ -34,17 +34,17 @@ enum {
 };
 static const double TILED = 0.15;
 /* Of rules other than Otsu's: one pixel in SOME_SHARE may lie between the claimed threshold and the
- * one of what is looked at. And so much of the contrast may be left out. */
+ * one found here. The same share of the contrast may be missing from the table. */
 enum { SOME_SHARE = 10 };
-/* On the way to a cell so many pixels may be passed besides a sixteenth of all. */
+/* The search for a cell passes at most this many pixels and a sixteenth of all. */
 enum { LEAST_PIXELS = 4096 };
-/* Regions that are missing for want of contrast may have so much of what would keep them. */
+/* Regions left out for low contrast may have this many times the limit of min_contrast. */
 static const double AS_FAINT = 1.25;
-/* A picture has at most so many times as many pixels on the cells' side as its tiles tell. */
+/* The bound of a picture's pixels of cells, as a multiple of the estimate from its tiles. */
 static const double ROUGHLY = 1.5;
 /* The share of a picture that is prepared once more at most. */
 static const double MOST_TILED = 0.5;
-/* How well the claimed threshold must divide those rows, compared with the best one. */
+/* How well the claimed Otsu threshold must separate the grey values, relative to the best one. */
 static const double AS_GOOD = 0.9;
 
 /* The table as the result has it. */
@@ -561,7 +561,7 @@ static tc_status check_part(const an_work *work, part *q, const table *t, uint64
 
 /* --- Otsu ------------------------------------------------------------------------------------ */
 
-/* How well values below and from t on are divided, and how well the best t does that. */
+/* How well `threshold` separates the grey values; *best: how well the best threshold does. */
 static double separation(const uint64_t *histogram, uint32_t size, uint32_t threshold, double *best)
 {
     double n = 0, s = 0, n0 = 0, s0 = 0, claimed = 0;

@@ -57,7 +57,7 @@ vol_blur vol_blur_of(const vol_params *p, const wu_pixels *pixels)
                                     : (an_gauss){ .weight = { (uint32_t)1 << AN_GAUSS_BITS } } };
 }
 
-static size_t rows_of_bands(const vol_blur *r)
+static size_t bands_of_slice(const vol_blur *r)
 {
     return (r->pixels->ny + VOL_BLUR_ROWS - 1) / VOL_BLUR_ROWS;
 }
@@ -77,7 +77,7 @@ size_t vol_blur_parts(const vol_blur *r, vol_phase phase)
 {
     assert(phase == VOL_BLUR || phase == VOL_BLUR_Z);
     if (phase == VOL_BLUR)
-        return rows_of_bands(r) * r->pixels->nz;
+        return bands_of_slice(r) * r->pixels->nz;
     return along_z(r) ? chunks_of_row(r) * r->pixels->ny : 0;
 }
 
@@ -155,8 +155,8 @@ static uint64_t blur_slice(const vol_blur *r, size_t part, uint32_t *scratch)
 {
     const int64_t ny = r->pixels->ny, h = r->gauss.radius, taps = 2 * h + 1;
     const size_t nx = r->pixels->nx, width = lanes_up(nx);
-    const uint32_t z = (uint32_t)(part / rows_of_bands(r));
-    const int64_t y0 = (int64_t)(part % rows_of_bands(r)) * VOL_BLUR_ROWS;
+    const uint32_t z = (uint32_t)(part / bands_of_slice(r));
+    const int64_t y0 = (int64_t)(part % bands_of_slice(r)) * VOL_BLUR_ROWS;
     const int64_t y1 = ny - y0 < VOL_BLUR_ROWS ? ny : y0 + VOL_BLUR_ROWS;
     uint32_t *const line = scratch, *const ring = line + width + 2 * h + LANES;
     uint32_t *const out = ring + (size_t)taps * width;
@@ -209,7 +209,7 @@ uint64_t vol_blur_part(const vol_blur *r, vol_phase phase, size_t part, uint32_t
     return phase == VOL_BLUR ? blur_slice(r, part, scratch) : blur_z(r, part, scratch);
 }
 
-/* --- what it costs the inside ---------------------------------------------------------------- */
+/* --- voxels that a repair takes from cells ---------------------------------------------------- */
 
 /* Steps along an axis from a voxel to the first that is no membrane, through what the
  * repair added; 0 where there is none. left: voxels on that side. */
