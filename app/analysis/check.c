@@ -4,6 +4,8 @@
 #include <assert.h>
 #include <math.h>
 
+#include "workunits/format/label_runs.h"
+
 tc_status an_check_range(const wu_output *out, const char *name, int64_t lo, int64_t hi,
                          tc_err *err)
 {
@@ -53,28 +55,6 @@ tc_status an_impossible(const char *name, uint64_t row, const char *what, tc_err
 /* --- labels ---------------------------------------------------------------------------------- */
 
 typedef uint64_t lanes __attribute__((vector_size(16), aligned(4), may_alias));
-
-/* Where the run of equal labels that begins at x ends. */
-static inline uint32_t end_of_run(const int32_t *row, uint32_t x, uint32_t end)
-{
-    enum { AT_ONCE = 16 };
-    const int32_t label = row[x];
-    const uint64_t two = (uint32_t)label * UINT64_C(0x100000001);
-
-    for (; end - x >= AT_ONCE; x += AT_ONCE) {
-        const lanes *const v = (const lanes *)(const void *)(row + x);
-        const lanes other = (v[0] ^ two) | (v[1] ^ two) | (v[2] ^ two) | (v[3] ^ two);
-
-        if ((other[0] | other[1]) != 0)
-            break;
-    }
-    while (end - x >= 4 && ((row[x] ^ label) | (row[x + 1] ^ label) | (row[x + 2] ^ label) |
-                            (row[x + 3] ^ label)) == 0)
-        x += 4;
-    while (x < end && row[x] == label)
-        x++;
-    return x;
-}
 
 typedef int32_t labels4 __attribute__((vector_size(16), aligned(4), may_alias));
 
@@ -130,7 +110,7 @@ tc_status an_read_labels(const wu_out_array *labels, const wu_item *item, an_apa
                     return tc_fail(err, TC_BAD_INPUT, "%s: label %ld of %ld comes after %ld", name,
                                    (long)label, (long)n, (long)seen);
                 seen = label > seen ? label : seen;
-                end = end_of_run(row, x, nx);
+                end = (uint32_t)wu_label_run_end((const uint32_t *)row, x, nx);
                 if (label == 0)
                     continue;
                 if (apart != AN_NONE && x > 0)

@@ -83,23 +83,6 @@ static void end_run(wu_run_writer *w)
         write_waiting(w);
 }
 
-/* Where the label of labels[i] ends. */
-static size_t find_end(const uint32_t *labels, size_t i, size_t n)
-{
-    enum { LANES = 4 };
-    typedef uint32_t four __attribute__((vector_size(4 * LANES), aligned(4), may_alias));
-    typedef uint64_t halves __attribute__((vector_size(4 * LANES)));
-    const uint32_t label = labels[i++];
-    for (; n - i >= LANES; i += LANES) {
-        const halves other = (halves)(*(const four *)(const void *)(labels + i) ^ label);
-        if ((other[0] | other[1]) != 0)
-            break;
-    }
-    while (i < n && labels[i] == label)
-        i++;
-    return i;
-}
-
 void wu_run_writer_add(wu_run_writer *w, const uint32_t *labels, size_t n)
 {
     w->good = w->good && n <= MOST_PIXELS - w->head.pixels &&
@@ -108,7 +91,7 @@ void wu_run_writer_add(wu_run_writer *w, const uint32_t *labels, size_t n)
         return;
     w->head.pixels += (uint32_t)n;
     for (size_t i = 0, end; i < n; i = end) {
-        end = find_end(labels, i, n);
+        end = wu_label_run_end(labels, i, n);
         if (labels[i] != w->last.label || w->last.n == 0) {
             end_run(w);
             w->last = (wu_label_run){ .label = labels[i] };

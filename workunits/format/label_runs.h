@@ -18,6 +18,29 @@ typedef struct wu_label_run {
     uint32_t n, label;
 } wu_label_run;
 
+/* Where the run of equal labels that begins at i ends; i < n. */
+static inline size_t wu_label_run_end(const uint32_t *labels, size_t i, size_t n)
+{
+    enum { AT_ONCE = 16 };
+    typedef uint64_t lanes __attribute__((vector_size(16), aligned(4), may_alias));
+    const uint32_t label = labels[i];
+    const uint64_t two = label * UINT64_C(0x100000001);
+
+    for (; n - i >= AT_ONCE; i += AT_ONCE) {
+        const lanes *const v = (const lanes *)(const void *)(labels + i);
+        const lanes other = (v[0] ^ two) | (v[1] ^ two) | (v[2] ^ two) | (v[3] ^ two);
+
+        if ((other[0] | other[1]) != 0)
+            break;
+    }
+    while (n - i >= 4 && ((labels[i] ^ label) | (labels[i + 1] ^ label) | (labels[i + 2] ^ label) |
+                          (labels[i + 3] ^ label)) == 0)
+        i += 4;
+    while (i < n && labels[i] == label)
+        i++;
+    return i;
+}
+
 typedef struct wu_run_writer wu_run_writer;
 
 /* NULL: the file cannot be written, and there is none. */

@@ -58,8 +58,7 @@ static tc_status take_device(void *to, const char *text, tc_err *err)
         (n == 0 || m == 0 || text[n + 1 + m] != '\0'))
         return tc_fail(err, TC_USAGE,
                        "analyse: --device %s: is none of auto, cpu, opencl (the best GPU, else a "
-                       "CPU), and P:D as "
-                       "texcell devices numbers them",
+                       "CPU), and P:D as texcell devices numbers them",
                        text);
     *(const char **)to = text;
     return TC_OK;

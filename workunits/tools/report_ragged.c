@@ -64,23 +64,6 @@ static bool end_row(region *r)
                             add_corner(&r->sides[1], (point){ r->y, r->x1 }, 1));
 }
 
-/* Where the label of row[x] ends. */
-static uint32_t find_end(const uint32_t *row, uint32_t nx, uint32_t x)
-{
-    enum { LANES = 4 };
-    typedef uint32_t labels __attribute__((vector_size(4 * LANES), aligned(4)));
-    typedef uint64_t halves __attribute__((vector_size(4 * LANES)));
-    const uint32_t label = row[x++];
-    for (; nx - x >= LANES; x += LANES) {
-        const halves other = (halves)(*(const labels *)(const void *)(row + x) ^ label);
-        if ((other[0] | other[1]) != 0)
-            break;
-    }
-    while (x < nx && row[x] == label)
-        x++;
-    return x;
-}
-
 /* A run of a row of labels, which ends before `end`. */
 static inline bool add_run(region *regions, size_t n, uint32_t label, int64_t y, uint32_t x,
                            uint32_t end)
@@ -104,7 +87,7 @@ static bool add_row(region *regions, size_t n, const uint32_t *row, uint32_t nx,
 {
     bool good = true;
     for (uint32_t x = 0, end; good && x < nx; x = end) {
-        end = find_end(row, nx, x);
+        end = (uint32_t)wu_label_run_end(row, x, nx);
         good = add_run(regions, n, row[x], y, x, end);
     }
     return good;

@@ -327,8 +327,7 @@ static void note_contrast(const cc_params *p, part *q, const cc_region *r, bool 
     }
 }
 
-/* What is missing stands out less than the large regions. Of
- * these only some may be known. */
+/* What is missing stands out less than the large regions, of which only some may be known. */
 static tc_status judge_contrast(const cc_params *p, const part *q, tc_err *err)
 {
     const double least = q->area > 0 ? AS_FAINT * p->percent / 100 * q->contrast / q->area : 0;
