@@ -34,13 +34,6 @@ void wu_progress(const char *what, size_t done, size_t n)
     (void)n;
 }
 
-/* There is none. */
-tc_status wu_suggest_put(const an_suggestion *s, wu_page *to, tc_err *err)
-{
-    (void)s, (void)to, (void)err;
-    abort();
-}
-
 static void empty_folder(void)
 {
     DIR *const dir = opendir(folder);
