@@ -456,6 +456,46 @@ def test_views():
             ok(r.returncode == 3 and text in r.stderr, "%s: %s" % (command[0], text), r.stderr)
 
 
+def test_computed():
+    """A generated column of a foreign data set is refused: its values have no bound. A name that
+    stands in each row ends the export at a bound, and the reader ends with what started it."""
+    shutil.copy(path("a.sqlite"), path("computed.sqlite"))
+    with contextlib.closing(sqlite3.connect(path("computed.sqlite"))) as db:
+        db.execute("ALTER TABLE items ADD COLUMN long TEXT AS (hex(zeroblob(100000000)))")
+    for command in (["export", "-o", path("computed")], ["report", "-o", path("computed.html")]):
+        r = assimilate(command[0], "--db", path("computed.sqlite"), *command[1:])
+        ok(r.returncode == 3 and "the column long of items is computed" in r.stderr,
+           "%s: a generated column" % command[0], r.stderr)
+    shutil.copy(path("a.sqlite"), path("long.sqlite"))
+    with contextlib.closing(sqlite3.connect(path("long.sqlite"))) as db:
+        db.execute("UPDATE units SET name = hex(zeroblob(100000000))")
+        db.commit()
+    p = subprocess.Popen([ASSIMILATE, "export", "--db", path("long.sqlite"), "-o",
+                          path("long")], stderr=subprocess.PIPE)
+    until = time.time() + 60
+    while not children(p.pid) and p.poll() is None and time.time() < until:
+        time.sleep(0.001)
+    readers = children(p.pid)
+    p.kill()
+    p.wait()
+    while any(map(runs, readers)) and time.time() < until:
+        time.sleep(0.01)
+    ok(readers and not any(map(runs, readers)), "the reader ends with texcell-assimilate", readers)
+
+
+def children(pid):
+    with open("/proc/%d/task/%d/children" % (pid, pid), encoding="ascii") as f:
+        return [int(word) for word in f.read().split()]
+
+
+def runs(pid):
+    try:
+        with open("/proc/%d/stat" % pid, encoding="ascii", errors="replace") as f:
+            return f.read().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
 # --- the same again, another, and what is not valid --------------------------------------------
 
 def test_again(names):
@@ -1227,6 +1267,7 @@ def main():
         done()
     test_unknown_analysis()
     test_views()
+    test_computed()
     test_again(names)
     test_forget(names)
     test_bad(names)

@@ -102,12 +102,16 @@ void os_restart(const char *value);
 /* Calls work(user) in a process of its own, or here where there is no such thing; its exit
  * code. -1: it could not be started, errno; 0 with *ended_by: the signal that ended it. It gets no
  * descriptor of this one: its standard input is empty, and what it writes comes through pipes, no
- * more of it than a log should take for one file, and without control characters. */
+ * more of it than a log should take for one file, and without control characters. On Linux it is
+ * killed when this process ends. */
 int os_run_child(int (*work)(void *user), void *user, int *ended_by);
 /* Runs a program of this one's folder, or else on the search path, until it ends; words: its
  * command line, the program's name first, ended by NULL. What asks this one to stop stops that one.
  * Its exit code and *ended_by as above. */
 int os_run_program(char *const *words, int *ended_by);
+/* From now on no file that this process writes may become longer than `bytes`: writing fails with
+ * EFBIG. Does nothing on Windows. */
+void os_limit_files(uint64_t bytes);
 /* Closes all descriptors but the standard streams: whoever started this process may have left it
  * a connection of its own. */
 void os_close_inherited(void);

@@ -19,6 +19,7 @@
 #include <sys/file.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -26,6 +27,7 @@
 #ifdef __linux__
 #include <linux/falloc.h>
 #include <linux/fs.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 #endif
 
@@ -352,8 +354,19 @@ static void pass_streams(stream *streams)
     }
 }
 
+/* Has the kernel end this process when its parent ends, which may be killed. false: the parent
+ * has ended already. Where the kernel is not Linux, this process runs to its end. */
+static bool ends_with(pid_t parent)
+{
+#ifdef __linux__
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+#endif
+    return getppid() == parent;
+}
+
 int os_run_child(int (*work)(void *user), void *user, int *ended_by)
 {
+    const pid_t parent = getpid();
     stream streams[STREAMS] = { { stdout, { -1, -1 }, STREAM_MOST },
                                 { stderr, { -1, -1 }, STREAM_MOST } };
     pid_t child = -1;
@@ -364,7 +377,7 @@ int os_run_child(int (*work)(void *user), void *user, int *ended_by)
         child = fork();
     error = errno;
     if (child == 0)
-        exit(use_streams(empty[0], streams) ? work(user) : EXIT_FAILURE);
+        exit(ends_with(parent) && use_streams(empty[0], streams) ? work(user) : EXIT_FAILURE);
     close_end(&empty[0]);
     close_end(&empty[1]);
     for (int i = 0; i < STREAMS; i++)
@@ -408,6 +421,18 @@ int os_run_program(char *const *words, int *ended_by)
     error = end_of(child, ended_by);
     os_on_stop(SIG_DFL);
     return error;
+}
+
+void os_limit_files(uint64_t bytes)
+{
+    const rlim_t most = (rlim_t)bytes;
+    struct rlimit limit;
+
+    if (getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur <= most)
+        return;
+    limit.rlim_cur = most;
+    (void)signal(SIGXFSZ, SIG_IGN); /* so that write() fails */
+    setrlimit(RLIMIT_FSIZE, &limit);
 }
 
 const char *os_signal_name(int number)

@@ -231,6 +231,24 @@ static tc_status read_pragma(const val_dataset *ds, const char *name, int64_t *v
     return status;
 }
 
+/* A generated column could be of any length, though the file has no byte of it. */
+static tc_status check_columns(const val_dataset *ds, tc_err *err)
+{
+    TC_AUTO(val_sql_close) sqlite3_stmt *stmt = NULL;
+    tc_status status =
+        val_sql_prepare(ds, &stmt, err,
+                        "SELECT t.name, c.name FROM sqlite_schema t, pragma_table_xinfo(t.name) c "
+                        "WHERE t.type = 'table' AND c.hidden > 1");
+
+    if (val_sql_next(ds, stmt, &status, err))
+        return tc_fail(err, TC_IO,
+                       "%.600s: the column %.64s of %.64s is computed, not stored as in a data set "
+                       "of texcell",
+                       ds->path, (const char *)sqlite3_column_text(stmt, 1),
+                       (const char *)sqlite3_column_text(stmt, 0));
+    return status;
+}
+
 /* A view under a table's name could have rows without end. */
 static tc_status check_tables(const val_dataset *ds, tc_err *err)
 {
@@ -368,7 +386,8 @@ tc_status val_dataset_open(const char *path, val_mode mode, val_dataset *out, tc
     sqlite3_db_config(out->db, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
     sqlite3_db_config(out->db, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, NULL);
     if (mode == VAL_READ) {
-        out->calls = LEAST_CALLS + bytes_of(path) / STEPS * STEPS_A_BYTE;
+        out->bytes = bytes_of(path);
+        out->calls = LEAST_CALLS + out->bytes / STEPS * STEPS_A_BYTE;
         sqlite3_progress_handler(out->db, STEPS, count_down, &out->calls);
     }
     if (mode == VAL_WRITE_ON) {
@@ -385,6 +404,8 @@ tc_status val_dataset_open(const char *path, val_mode mode, val_dataset *out, tc
         return_if_error(val_sql(out, err, "PRAGMA temp_store=MEMORY"));
     return_if_error(val_sql(out, err, "BEGIN"));
     return_if_error(val_end(out, read_format(out, &empty, err), err));
+    if (mode == VAL_READ)
+        return_if_error(check_columns(out, err));
     /* One that was not made to its end, or that somebody has switched, has none. It is opened by
      * what is read. */
     if (!empty && mode != VAL_READ)

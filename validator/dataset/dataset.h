@@ -21,8 +21,10 @@
 typedef struct val_dataset {
     const char *path; /* not owned */
     sqlite3 *db;
-    uint64_t calls; /* of VAL_READ: that are left for reading */
-    int log_pages;  /* of the write-ahead log, after the last commit; VAL_WRITE_ON */
+    uint64_t bytes; /* with VAL_READ: the file's length */
+    uint64_t
+        calls;     /* with VAL_READ: how often count_down may still be called before reading ends */
+    int log_pages; /* of the write-ahead log, after the last commit; VAL_WRITE_ON */
 } val_dataset;
 
 enum { VAL_WAIT_MS = 60000 }; /* for other writers */

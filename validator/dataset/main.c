@@ -505,6 +505,10 @@ static tc_status put_report(const val_dataset *ds, const options *o, tc_err *err
     return TC_OK;
 }
 
+/* The longest table or page that is written of an untrusted data set: a long name may stand in
+ * it once, and in the table in each row. */
+enum { LEAST_OUTPUT = 1 << 30, OUTPUT_A_BYTE = 64 };
+
 /* What a data set that may be another's is read for, in a process of its own. */
 typedef struct reading {
     const options *o;
@@ -536,6 +540,7 @@ static int read_in_child(void *user)
 
     if (status == TC_OK && r->work == export_tables) /* there is no way to it later */
         status = wu_make_folder(r->o->folder, &err);
+    os_limit_files(LEAST_OUTPUT + OUTPUT_A_BYTE * ds.bytes);
     if (status == TC_OK)
         status = confine_reading(r, &err);
     if (status == TC_OK)
