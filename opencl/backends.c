@@ -1,4 +1,4 @@
-/* Finds an analysis' OpenCL backend, and tests a device before it is used. */
+/* Finds an analysis' OpenCL backend, and runs the self-tests on a device before it is used. */
 #include "opencl/backends.h"
 
 #include <string.h>
@@ -27,10 +27,11 @@ const an_backend *ocl_backend(const char *analysis)
     return NULL;
 }
 
-/* Whether a test that failed is to be done again, with less of the device: a kernel may bear
- * smaller groups than the device says, and what is wrong with double precision only concerns what
- * needs it. */
-static bool gives_in(ocl_device *device, const an_selftest *test)
+/* After a failed self-test: restricts what is used of the device, and returns whether the test is
+ * to be repeated. If a kernel was launched in larger work-groups than it supports (which may be
+ * smaller than the device's limit), groups become smaller. If the test needs double precision, that
+ * is no longer used; analyses that do not need it still run. */
+static bool restrict_device(ocl_device *device, const an_selftest *test)
 {
     ocl_info *const info = &device->info;
     const size_t limit = device->group_limit;
@@ -47,7 +48,9 @@ static bool gives_in(ocl_device *device, const an_selftest *test)
     return true;
 }
 
-static tc_status known_answers(const an_analysis *analysis, const an_unit *unit, ocl_device *device,
+/* Runs the common self-test, and those known-answer tests of the analysis that use the work unit's
+ * kernels. */
+static tc_status run_selftests(const an_analysis *analysis, const an_unit *unit, ocl_device *device,
                                const tc_poll *poll, tc_err *err)
 {
     const an_backend *const backend = ocl_backend(analysis->name);
@@ -60,8 +63,9 @@ static tc_status known_answers(const an_analysis *analysis, const an_unit *unit,
             continue;
         do
             status = an_selftest_one(analysis, i, backend, device, 1, poll, err);
-        while (status == TC_DEVICE && gives_in(device, &tests[i]));
-        /* Items like a later one go to the CPU. */
+        while (status == TC_DEVICE && restrict_device(device, &tests[i]));
+        /* The first test must fit the device. Where a later one does not, a job's items that are
+         * like it do not fit either, and are computed on the CPU. */
         if (status == TC_TOO_LARGE && i > 0)
             status = TC_OK;
     }
@@ -72,15 +76,15 @@ tc_status ocl_check_device(const an_analysis *analysis, const an_unit *unit, ocl
                            const tc_poll *poll, tc_err *err)
 {
     const char *const name = device->info.name;
-    tc_status status = known_answers(analysis, unit, device, poll, err);
+    tc_status status = run_selftests(analysis, unit, device, poll, err);
 
     if (status == TC_DEVICE && device->cache_used) {
         ocl_program_cache_clear(device);
-        status = known_answers(analysis, unit, device, poll, err);
+        status = run_selftests(analysis, unit, device, poll, err);
     }
     if (status == TC_TOO_LARGE)
-        status = TC_DEVICE; /* what is too small for the self-tests is of no use */
-    /* A wrong answer is reported without the device, which the analyses do not know. */
+        status = TC_DEVICE; /* a device too small for the first self-test is not used */
+    /* The message about a wrong answer comes from the analysis and lacks the device's name. */
     if (status != TC_OK && err != NULL && strncmp(err->message, name, strlen(name)) != 0) {
         const tc_err why = *err;
 

@@ -1,12 +1,13 @@
 /*
- * The OpenCL backend of cellcount. The device prepares grey values, thresholds, fills holes,
- * labels, measures, and computes distances; joining maxima, which is sequential, and what follows
- * it are left to phases of the CPU backend, whose worker this one contains. So is a split by
- * intensity, from the threshold on, and a table of regions that would be too large.
+ * The OpenCL backend of cellcount. The device prepares grey values, applies the threshold, fills
+ * holes, labels and measures regions, and computes distances. Joining maxima is sequential: the CPU
+ * backend, whose worker this backend's contains, does that and all phases that follow. It also does
+ * all phases from the threshold on if cells are split by intensity, and all that follow the finding
+ * of components if regions are to be left out but their table does not fit the device.
  *
- * A picture that does not fit the device is prepared, thresholded and filled by the
- * host, labelled on the device in strips of rows, and joined along the strips'
- * edges by the host; its split, if any, is the host's altogether.
+ * If the picture does not fit the device, the host prepares it, applies the threshold and fills
+ * holes; the device labels it in strips of rows; the host joins the labels along the edges of
+ * the strips. If such a picture is to be split, the host does everything.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -17,21 +18,23 @@
 
 extern const ocl_source ocl_source_cellcount;
 
-/* The largest disc of an opening for a device that is a processor. */
-enum { MAX_GROUP = 256, MOST_CPU_RADIUS = 8 };
+enum { MAX_GROUP = 256 };
+/* The largest radius of an opening's disc for which an OpenCL device of type CPU is used rather
+ * than the CPU backend. */
+enum { MOST_CPU_RADIUS = 8 };
 
 static const char *const kernel_names[STAGES] = { CC_STAGES(OCL_STAGE_KERNEL) };
 
-/* --- what is done in which order ------------------------------------------------------------- */
+/* --- which stages an item has ---------------------------------------------------------------- */
 
-/* Whether the device goes on from the threshold. */
+/* Whether the device does the stages from the threshold on, or only prepares grey values. */
 static bool goes_on(const cc_cl_worker *w)
 {
     return w->params->split != CC_INTENSITY;
 }
 
-/* Of preparing grey values. */
-static bool has_step(const cc_cl_worker *w, cc_stage s)
+/* Whether the item has stage s, one of those that prepare grey values (up to READ_VALUES). */
+static bool has_preparing_stage(const cc_cl_worker *w, cc_stage s)
 {
     const cc_params *const p = w->params;
 
@@ -49,7 +52,8 @@ static bool has_step(const cc_cl_worker *w, cc_stage s)
     }
 }
 
-/* Whether the device gives the labels; after COUNT it is certain. */
+/* Whether the device computes the final labels. Until the stage COUNT has ended, `true` is
+ * provisional: too_many may still be set. */
 static bool final_labels(const cc_cl_worker *w)
 {
     const cc_params *const p = w->params;
@@ -58,7 +62,8 @@ static bool final_labels(const cc_cl_worker *w)
            !p->min_area_auto;
 }
 
-/* Whether somebody will look at the labels: without them the table is the result. */
+/* Whether the state needs the labels: the result is made without them if it has no label picture
+ * and the state holds the table of regions. */
 static bool wants_labels(const cc_cl_worker *w)
 {
     return w->params->labels || !w->ocl.work->result_only || !w->has_table;
@@ -69,7 +74,7 @@ static bool has_stage(const cc_cl_worker *w, cc_stage s)
     const cc_params *const p = w->params;
 
     if (s <= READ_VALUES)
-        return has_step(w, s);
+        return has_preparing_stage(w, s);
     if (!goes_on(w))
         return false;
     if (s == HISTOGRAM)
@@ -95,7 +100,7 @@ static bool has_stage(const cc_cl_worker *w, cc_stage s)
     return p->split;
 }
 
-/* Before it is known how many regions there are. */
+/* Whether the item may turn out to have stage s; for use before the number of regions is known. */
 static bool may_have_stage(const cc_cl_worker *w, cc_stage s)
 {
     const bool whole = final_labels(w);
@@ -107,7 +112,8 @@ static bool may_have_stage(const cc_cl_worker *w, cc_stage s)
     return has_stage(w, s);
 }
 
-/* Work of a stage, in what its launches take. */
+/* The amount of work of a stage in the current strip. The unit depends on the stage: what its
+ * launches can be divided by. */
 static uint64_t stage_work(const cc_cl_worker *w, cc_stage s)
 {
     switch (s) {
@@ -128,7 +134,8 @@ static uint64_t stage_work(const cc_cl_worker *w, cc_stage s)
 
 /* --- steps ----------------------------------------------------------------------------------- */
 
-/* Rows of int32 from a buffer into a plane of the whole picture. */
+/* Copies rows of int32 of the current strip, `count` from `first` on, from a buffer to their place
+ * in a plane of the whole picture. */
 static tc_status read_rows(cc_cl_worker *w, int from, int32_t *plane, uint64_t first,
                            uint64_t count, tc_err *err)
 {
@@ -137,7 +144,8 @@ static tc_status read_rows(cc_cl_worker *w, int from, int32_t *plane, uint64_t f
     return ocl_get(&w->ocl, from, first * row, plane + (w->y0 + first) * w->nx, count * row, err);
 }
 
-/* Some of a stage: one launch, or a read. Its device time is in ocl.took_ms. */
+/* Does `count` units of the stage's work, from `done` on: one launch, or a copy to the host. Sets
+ * ocl.took_ms to the device time of a launch, to 0 for a copy. */
 static tc_status do_part(cc_cl_worker *w, cc_state *state, uint64_t count, tc_err *err)
 {
     const size_t row = (size_t)w->nx * (w->ocl.work->pixels->bits / 8);
@@ -188,14 +196,15 @@ static tc_status end_histogram(cc_cl_worker *w, cc_state *state, tc_err *err)
     return status;
 }
 
-/* Room for the table of so many regions, if it is wanted: one that goes into the state
- * fits (strip_bytes); a longer one is needed to leave regions out. */
+/* Allocates the device's table of regions, unless the state has no room for the table and no
+ * regions are to be left out, or the table does not fit the device (too_many). A table that the
+ * state has room for always fits: strip_bytes counts it. */
 static tc_status make_table(cc_cl_worker *w, uint32_t regions, tc_err *err)
 {
     const ocl_device *const d = w->ocl.device;
     const uint64_t rows = (uint64_t)regions + 1, bytes = rows * CC_COLUMNS * sizeof(cl_uint);
     const bool filters = cc_filters(w->params);
-    /* Kernels count its elements in 32 bits. */
+    /* Kernels index the table's elements with 32 bits. */
     const bool fits = bytes <= UINT32_MAX && bytes <= d->info.max_alloc_bytes &&
                       bytes + rows * sizeof(cl_int) <= d->memory_limit - d->memory_used;
 
@@ -208,7 +217,7 @@ static tc_status make_table(cc_cl_worker *w, uint32_t regions, tc_err *err)
     return ocl_make_buffers(&w->ocl, needs, 2, err);
 }
 
-/* A row of the device's table. */
+/* Converts a row of the device's table to the state's form. */
 static cc_region region_of(const uint32_t *row)
 {
     const cc_region r = { .sum_y = row[CC_SUM_Y] | (uint64_t)row[CC_SUM_Y + 1] << 32,
@@ -223,7 +232,8 @@ static cc_region region_of(const uint32_t *row)
     return r;
 }
 
-/* Takes the table over into the state, without what is to be left out. */
+/* Copies the regions that are kept from the device's table to the state's, and writes their final
+ * labels to B_NOW. */
 static tc_status end_measure(cc_cl_worker *w, cc_state *state, tc_err *err)
 {
     cc_region *const table = (cc_region *)(void *)((char *)state + cc_table_at(w->nx, w->ny));
@@ -253,7 +263,7 @@ static tc_status end_measure(cc_cl_worker *w, cc_state *state, tc_err *err)
     if (status == TC_OK)
         state->regions = (uint32_t)label;
     w->has_table = status == TC_OK && label < room;
-    /* All or nothing. */
+    /* The state has the whole table or zeros. */
     if (!w->has_table)
         memset(table, 0, (label < room ? label + 1 : room) * sizeof *table);
     free(rows);
@@ -261,7 +271,8 @@ static tc_status end_measure(cc_cl_worker *w, cc_state *state, tc_err *err)
     return status;
 }
 
-/* Counts of the chunks become what is before each. */
+/* Replaces the number of roots in each chunk by the number of roots in all chunks before it. The
+ * total is the number of regions. */
 static tc_status end_count(cc_cl_worker *w, cc_state *state, tc_err *err)
 {
     const size_t n = stage_work(w, COUNT);
@@ -282,7 +293,8 @@ static tc_status end_count(cc_cl_worker *w, cc_state *state, tc_err *err)
     return make_table(w, before, err);
 }
 
-/* The roots of a strip are counted from its first pixel. */
+/* Converts the roots of the strip's pixels, which are indices within the strip, to indices within
+ * the picture. */
 static tc_status end_roots(cc_cl_worker *w, tc_err *err)
 {
     int32_t *const roots = cc_host_roots(w->host) + (size_t)w->y0 * w->nx;
@@ -323,7 +335,7 @@ static tc_status begin_strip(cc_cl_worker *w, uint32_t y0, tc_err *err)
                    w->rows * row, err);
 }
 
-/* The device has nothing more to do. */
+/* After the device's last stage: the item is done, or the host continues. */
 static tc_status finish_device(cc_cl_worker *w, cc_state *state, tc_err *err)
 {
     if (!goes_on(w)) {
@@ -338,7 +350,7 @@ static tc_status finish_device(cc_cl_worker *w, cc_state *state, tc_err *err)
     return_if_error(cc_host_resume(w->host, w->params->split ? CC_SADDLES : CC_PARTS,
                                    cc_finds_threshold(w->params) ? state->threshold : w->threshold,
                                    in_strips(w) ? w->strip_rows : 0, err));
-    /* The plane holds the distances. */
+    /* The plane holds the distances: the position from which an interrupted item can continue. */
     if (w->params->split && !w->params->min_contrast)
         state->head.chunks_done = (uint64_t)CC_KEPT * cc_bands(w->nx, w->ny);
     return TC_OK;
@@ -372,7 +384,7 @@ static tc_status end_stage(cc_cl_worker *w, cc_state *state, tc_err *err)
 
 /* --- the backend ----------------------------------------------------------------------------- */
 
-/* Progress in the plan's chunks: the device's part counts as the first half. */
+/* The progress in chunks of the plan, for display: the device's stages count as its first half. */
 static uint64_t progress_of(const cc_cl_worker *w)
 {
     const double strip = ((double)w->stage + 1) / STAGES;
@@ -380,7 +392,7 @@ static uint64_t progress_of(const cc_cl_worker *w)
     return (uint64_t)((double)w->ocl.work->plan.chunks / 2 * (w->y0 + strip * w->rows) / w->ny);
 }
 
-/* Keeps the device time of what was done last. */
+/* Adds the device time of the last launch to label_ms or measure_ms. */
 static void note_time(cc_cl_worker *w)
 {
     if (w->stage == MASK || (w->stage >= TILES && w->stage <= PAINT))
@@ -460,7 +472,7 @@ static tc_status make_kernels(cc_cl_worker *w, tc_err *err)
                      (int)w->ocl.device->kernels & ~(CC_KERNELS_8 | CC_KERNELS_16));
 }
 
-/* Planes for preparing grey values. */
+/* The number of buffers for grey values, besides B_PIXELS, that preparing them needs. */
 static unsigned prepared_planes(const cc_params *p)
 {
     const int steps =
@@ -469,7 +481,8 @@ static unsigned prepared_planes(const cc_params *p)
     return (unsigned)(steps < 2 ? steps : 2) + cc_has_step(p, CC_EXTREME);
 }
 
-/* Links of a strip; their plane is also for sums, and for parabolas. */
+/* The size of B_LINK for a strip of so many rows: a word for each node, or for each pixel (sums and
+ * parabolas), whichever is more. */
 static uint64_t link_bytes(const cc_cl_worker *w, uint64_t rows)
 {
     const uint64_t nodes = (uint64_t)w->stride * CC_NODES, row = w->nx > nodes ? w->nx : nodes;
@@ -477,7 +490,8 @@ static uint64_t link_bytes(const cc_cl_worker *w, uint64_t rows)
     return rows * row * sizeof(cl_int);
 }
 
-/* Device bytes for a strip of so many rows. */
+/* Bytes of device memory for a strip of so many rows. whole: it is the whole picture, so that the
+ * device needs buffers for all stages. */
 static uint64_t strip_bytes(const cc_cl_worker *w, uint64_t rows, bool whole)
 {
     const uint64_t n = rows * w->nx, table = cc_table_rows(w->nx, (uint32_t)rows) *
@@ -491,6 +505,8 @@ static uint64_t strip_bytes(const cc_cl_worker *w, uint64_t rows, bool whole)
            ((uint64_t)1 << 19) + 8 * (w->nx + rows);
 }
 
+/* Sets strip_rows: ny if the whole picture fits the device; otherwise a power of two times CC_TILE
+ * rows. */
 static void choose_strips(cc_cl_worker *w)
 {
     const ocl_device *const d = w->ocl.device;
@@ -546,15 +562,15 @@ static tc_status make_buffers(cc_cl_worker *w, tc_err *err)
                                    : TC_OK;
 }
 
-/* The first launch of a stage takes some thousands of pixels; what is read has no pace that
- * grows. */
+/* The first launch of a stage takes about 8192 pixels. A copy to the host always takes about 16
+ * million. */
 static void set_paces(cc_cl_worker *w)
 {
     w->rows = w->strip_rows;
     for (int s = 0; s < STAGES; s++) {
         const uint64_t work = stage_work(w, (cc_stage)s), pixels = (uint64_t)w->nx * w->strip_rows;
 
-        /* How long the table is will be seen. */
+        /* The length of the table is not known yet. */
         const uint64_t most = s == TABLE                ? UINT32_MAX
                               : kernel_names[s] != NULL ? work
                                                         : ((uint64_t)1 << 24) / w->nx + 1;
@@ -567,8 +583,8 @@ static void set_paces(cc_cl_worker *w)
     w->rows = 0;
 }
 
-/* What is a work-group's on a GPU takes a processor longer than the host's own way, which goes by
- * vectors. */
+/* Whether the CPU backend, which uses vector instructions, is faster than the device: an OpenCL
+ * device of type CPU is slow with the work-groups of cc_disc. */
 static bool better_on_host(const cc_cl_worker *w)
 {
     return w->ocl.device->info.type == CL_DEVICE_TYPE_CPU && cc_has_step(w->params, CC_EXTREME) &&
@@ -597,7 +613,7 @@ static tc_status open_parts(void *worker, const void *state, tc_err *err)
         return TC_OK;
     return_if_error(make_kernels(w, err));
     return_if_error(make_buffers(w, err));
-    /* Without kernels there is no size of a group to count work in. */
+    /* Needs w->group, which make_kernels has set. */
     set_paces(w);
     return TC_OK;
 }

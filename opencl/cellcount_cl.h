@@ -1,4 +1,5 @@
-/* The parts of cellcount's OpenCL backend: the worker, and its launches. */
+/* cellcount's OpenCL backend: the worker and stages that cellcount_cl.c and cellcount_launch.c
+ * share. */
 #ifndef OCL_CELLCOUNT_CL_H
 #define OCL_CELLCOUNT_CL_H
 
@@ -6,88 +7,88 @@
 #include "app/analysis/cellcount/layout.h"
 #include "opencl/worker.h"
 
-/* Phases of the device, and the kernel of each. */
-#define CC_STAGES(STAGE)                                       \
-    STAGE(SMOOTH_X, "cc_smooth_x")                             \
-    STAGE(SMOOTH_Y, "cc_smooth_y")                             \
-    STAGE(EXTREME, "cc_disc")                                  \
-    STAGE(GROUND, "cc_disc")                                   \
-    STAGE(GROUND_SUMS, "cc_sums")                              \
-    STAGE(GROUND_MEAN, "cc_mean")                              \
-    STAGE(LOCAL_SUMS, "cc_sums")                               \
-    STAGE(LOCAL_MEAN, "cc_mean")                               \
-    STAGE(READ_VALUES, NULL) /* then all else is the host's */ \
-    STAGE(HISTOGRAM, "cc_histogram8")                          \
-    STAGE(MASK, "cc_mask")                                     \
-    STAGE(BACKGROUND_TILES, "cc_tiles")                        \
-    STAGE(BACKGROUND_ROWS, "cc_join_rows")                     \
-    STAGE(BACKGROUND_COLUMNS, "cc_join_columns")               \
-    STAGE(BORDER_ROOTS, "cc_border_roots")                     \
-    STAGE(OUTSIDE, "cc_mark_outside")                          \
-    STAGE(FILL, "cc_fill")                                     \
-    STAGE(TILES, "cc_tiles")                                   \
-    STAGE(JOIN_ROWS, "cc_join_rows")                           \
-    STAGE(JOIN_COLUMNS, "cc_join_columns")                     \
-    STAGE(COUNT, "cc_count")                                   \
-    STAGE(NUMBER, "cc_number")                                 \
-    STAGE(PAINT, "cc_paint")                                   \
-    STAGE(TABLE, "cc_clear_table")                             \
-    STAGE(MEASURE, "cc_measure")                               \
-    STAGE(RELABEL, "cc_relabel")                               \
-    STAGE(READ_LABELS, NULL) /* when the device does it all */ \
-    STAGE(ROOTS, "cc_roots")                                   \
-    STAGE(READ_ROOTS, NULL) /* when the host goes on */        \
-    STAGE(DISTANCE_ROWS, "cc_distance_rows")                   \
-    STAGE(DISTANCE_COLUMNS, "cc_distance_columns")             \
-    STAGE(ASCEND, "cc_ascend")                                 \
-    STAGE(READ_DISTANCES, NULL)                                \
-    STAGE(MAXIMA, "cc_maxima")                                 \
+/* The device's stages in the order in which they run, each with its kernel. A stage without a
+ * kernel copies a buffer to the host. */
+#define CC_STAGES(STAGE)                                \
+    STAGE(SMOOTH_X, "cc_smooth_x")                      \
+    STAGE(SMOOTH_Y, "cc_smooth_y")                      \
+    STAGE(EXTREME, "cc_disc")                           \
+    STAGE(GROUND, "cc_disc")                            \
+    STAGE(GROUND_SUMS, "cc_sums")                       \
+    STAGE(GROUND_MEAN, "cc_mean")                       \
+    STAGE(LOCAL_SUMS, "cc_sums")                        \
+    STAGE(LOCAL_MEAN, "cc_mean")                        \
+    STAGE(READ_VALUES, NULL) /* prepared grey values */ \
+    STAGE(HISTOGRAM, "cc_histogram8")                   \
+    STAGE(MASK, "cc_mask")                              \
+    STAGE(BACKGROUND_TILES, "cc_tiles")                 \
+    STAGE(BACKGROUND_ROWS, "cc_join_rows")              \
+    STAGE(BACKGROUND_COLUMNS, "cc_join_columns")        \
+    STAGE(BORDER_ROOTS, "cc_border_roots")              \
+    STAGE(OUTSIDE, "cc_mark_outside")                   \
+    STAGE(FILL, "cc_fill")                              \
+    STAGE(TILES, "cc_tiles")                            \
+    STAGE(JOIN_ROWS, "cc_join_rows")                    \
+    STAGE(JOIN_COLUMNS, "cc_join_columns")              \
+    STAGE(COUNT, "cc_count")                            \
+    STAGE(NUMBER, "cc_number")                          \
+    STAGE(PAINT, "cc_paint")                            \
+    STAGE(TABLE, "cc_clear_table")                      \
+    STAGE(MEASURE, "cc_measure")                        \
+    STAGE(RELABEL, "cc_relabel")                        \
+    STAGE(READ_LABELS, NULL) /* the item's result */    \
+    STAGE(ROOTS, "cc_roots")                            \
+    STAGE(READ_ROOTS, NULL) /* for the host to label */ \
+    STAGE(DISTANCE_ROWS, "cc_distance_rows")            \
+    STAGE(DISTANCE_COLUMNS, "cc_distance_columns")      \
+    STAGE(ASCEND, "cc_ascend")                          \
+    STAGE(READ_DISTANCES, NULL)                         \
+    STAGE(MAXIMA, "cc_maxima")                          \
     STAGE(READ_MAXIMA, NULL)
 
 typedef enum cc_stage { CC_STAGES(OCL_STAGE_NUMBER) STAGES } cc_stage;
 
-/* B_STEPS: two planes that grey values go to in turn. */
+/* The device's buffers. */
 enum {
     B_PIXELS,
-    B_STEPS,
-    B_EXTREME = B_STEPS + 2,
-    B_WEIGHTS,
-    B_DISC,
-    B_MASK,
-    B_ROOTS,
-    B_RANKS,
-    B_LINK,
-    B_OTHER,
+    B_STEPS,                 /* this and the next: grey values, written in turn while preparing */
+    B_EXTREME = B_STEPS + 2, /* the extreme grey value within each pixel's disc */
+    B_WEIGHTS,               /* of the Gaussian filter */
+    B_DISC,                  /* half widths of the disc's rows */
+    B_MASK,                  /* a bit for each pixel */
+    B_ROOTS,                 /* a bit for each union-find node: it is a root */
+    B_RANKS,                 /* the number of roots before each word of B_ROOTS */
+    B_LINK,                  /* parents of nodes; before, sums of grey values; after, parabolas */
+    B_OTHER,                 /* an int32 for each pixel: roots, labels, or squared distances */
     B_DISTANCE,
     B_HISTOGRAM,
-    B_COUNTS,
-    B_BORDER,
-    B_TABLE,
-    B_NOW
+    B_COUNTS, /* the number of roots in each chunk of B_ROOTS */
+    B_BORDER, /* the roots of the background's border pixels */
+    B_TABLE,  /* the regions' measurements */
+    B_NOW     /* the final label by preliminary label; 0: the region is left out */
 };
 
 typedef struct cc_cl_worker {
-    ocl_worker ocl; /* kernel s is that of stage s */
+    ocl_worker ocl; /* its kernels are numbered by stage */
     const cc_params *params;
-    void *host; /* a worker of cc_cpu */
-    size_t group;
+    void *host;   /* a worker of the CPU backend, cc_cpu */
+    size_t group; /* work-items of a work-group */
     ocl_pace pace[STAGES];
     uint32_t nx, ny;
-    uint32_t stride;     /* words of 32 bits in a row of the mask: as many as the host's */
-    uint32_t strip_rows; /* ny: the whole picture is on the device */
-    uint32_t y0, rows;   /* the strip */
+    uint32_t stride;     /* 32-bit words of a row of the mask; a multiple of 2, as on the host */
+    uint32_t strip_rows; /* of all strips but the last; ny: the whole picture is on the device */
+    uint32_t y0, rows;   /* the current strip: its first row, and how many; 0 rows: none yet */
     uint32_t threshold;
     an_gauss gauss;
-    int values; /* the buffer that grey values are in */
+    int values; /* the buffer that holds the grey values prepared so far */
     cc_stage stage;
-    uint64_t done;     /* work of the stage */
-    size_t table_rows; /* 1 + regions, if the device measures them */
-    bool has_table;    /* the regions stand in the state */
-    bool too_many;     /* regions to measure on the device, and some are to be left out */
-    bool host_only;
-    double label_ms; /* device time from the picture to the labels, Otsu's histogram and holes left
-                        out */
-    double measure_ms; /* and of measuring the regions */
+    uint64_t done;     /* of the stage's work (stage_work) */
+    size_t table_rows; /* 1 + number of regions if the device measures them, else 0 */
+    bool has_table;    /* the state holds the table of regions */
+    bool too_many;     /* regions are to be left out, but their table does not fit the device */
+    bool host_only;    /* the host does what remains */
+    double label_ms;   /* device time of the stages MASK and TILES to PAINT */
+    double measure_ms; /* device time of the stages TABLE and MEASURE */
 } cc_cl_worker;
 
 static inline bool in_strips(const cc_cl_worker *w)
@@ -100,25 +101,27 @@ static inline uint64_t strip_pixels(const cc_cl_worker *w)
     return (uint64_t)w->nx * w->rows;
 }
 
-/* Whether a stage's components are connected by 8: the background's are where cells' are not. */
+/* Whether a stage's components have connectivity 8: those of the background have it if those of the
+ * cells do not. */
 static inline bool eight_connected(const cc_cl_worker *w, cc_stage s)
 {
     return w->params->eight_connected != (s >= BACKGROUND_TILES && s <= FILL);
 }
 
-/* The words of a strip's mask. */
+/* The number of 32-bit words in the mask of the current strip. */
 static inline uint64_t strip_words(const cc_cl_worker *w)
 {
     return (uint64_t)w->rows * w->stride;
 }
 
-/* The buffer that a step of preparing grey values leaves them in. */
+/* The buffer that the next preparing stage writes the grey values to. */
 static inline int next_values(const cc_cl_worker *w)
 {
     return w->values == B_STEPS ? B_STEPS + 1 : B_STEPS;
 }
 
-/* Queues some of the worker's stage, from `first` of its work on (stage_work). */
+/* Queues launches for a part of the work of the worker's stage: `count` units from `first` on, in
+ * the unit of stage_work (cellcount_cl.c). */
 tc_status cc_launch(cc_cl_worker *w, uint64_t first, uint64_t count, tc_err *err);
 
 #endif

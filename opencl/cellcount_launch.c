@@ -1,16 +1,17 @@
-/* What the stages of cellcount are as launches of kernels (cellcount.cl). */
+/* Queues the kernels (cellcount.cl) of cellcount's stages: the size and arguments of each launch.
+ */
 #include "opencl/cellcount_cl.h"
 
-/* `items` along x, `lines` along y. */
+/* Queues the kernel of stage s with `items` work-items along x, `lines` along y. */
 #define LAUNCH(w, s, items, lines, err, ...) \
     OCL_QUEUE(w, (int)(s), ocl_grid_of((w)->group, items, lines, 1), err, __VA_ARGS__)
 
-/* The strip's size, and that of a row of its mask. */
+/* Arguments: the width and height of the current strip, and the words of a row of its mask. */
 #define NX(w) OCL_UINT((w)->nx)
 #define NY(w) OCL_UINT((w)->rows)
 #define STRIDE(w) OCL_UINT((w)->stride)
 
-/* A step of preparing grey values; links are not there yet, and their plane is for sums. */
+/* A stage that prepares grey values. There are no links yet; B_LINK holds sums. */
 static tc_status launch_prepare(cc_cl_worker *w, cc_stage s, uint64_t first, uint64_t count,
                                 tc_err *err)
 {
@@ -52,12 +53,12 @@ static tc_status launch_prepare(cc_cl_worker *w, cc_stage s, uint64_t first, uin
     }
 }
 
-/* Tiles and their edges. */
+/* A stage that finds components: within tiles, or across the edges between tiles. */
 static tc_status launch_components(cc_cl_worker *w, cc_stage s, uint64_t first, uint64_t count,
                                    tc_err *err)
 {
     const int kind = s >= TILES;
-    /* The upper edge of the first row of tiles is the picture's. */
+    /* The first row of tiles has no tiles above it to be joined with. */
     const uint64_t from = first + (s == BACKGROUND_ROWS || s == JOIN_ROWS);
 
     switch (s) {
@@ -79,7 +80,7 @@ static tc_status launch_components(cc_cl_worker *w, cc_stage s, uint64_t first, 
     }
 }
 
-/* What is outside, and what is not. */
+/* A stage that marks the background connected with the border, or fills the rest of it. */
 static tc_status launch_holes(cc_cl_worker *w, cc_stage s, uint64_t first, uint64_t count,
                               tc_err *err)
 {
@@ -95,7 +96,7 @@ static tc_status launch_holes(cc_cl_worker *w, cc_stage s, uint64_t first, uint6
                   NX(w), NY(w), STRIDE(w), OCL_INT(first));
 }
 
-/* Along rows, or along columns: kept parabolas take the place of links. */
+/* The distance transform along rows or columns. B_LINK holds the parabolas. */
 static tc_status launch_distance(cc_cl_worker *w, cc_stage s, uint64_t first, uint64_t count,
                                  tc_err *err)
 {
@@ -108,7 +109,8 @@ static tc_status launch_distance(cc_cl_worker *w, cc_stage s, uint64_t first, ui
                   OCL_UINT(first + count), NX(w), NY(w));
 }
 
-/* first, count: of groups of regions, or of stretches of CC_TILE rows. */
+/* Clears the table of regions (first and count are in work-groups, each of which clears as many
+ * rows of the table as it has work-items), or measures (in stretches of CC_TILE rows of pixels). */
 static tc_status launch_table(cc_cl_worker *w, cc_stage s, uint64_t first, uint64_t count,
                               tc_err *err)
 {
@@ -122,7 +124,7 @@ static tc_status launch_table(cc_cl_worker *w, cc_stage s, uint64_t first, uint6
                   OCL_HELD(w, B_TABLE), NX(w), OCL_INT(first * CC_TILE), NY(w));
 }
 
-/* Stages that take rows of pixels, by numbers (x, y). */
+/* Stages whose kernels address pixels by (x, y). */
 static tc_status launch_rows(cc_cl_worker *w, cc_stage s, uint64_t first, uint64_t count,
                              tc_err *err)
 {
@@ -139,7 +141,7 @@ static tc_status launch_rows(cc_cl_worker *w, cc_stage s, uint64_t first, uint64
                   OCL_HELD(w, B_OTHER), NX(w), NY(w), STRIDE(w), OCL_INT(first));
 }
 
-/* The same, by the index of a pixel. */
+/* Stages whose kernels address pixels by their index y * nx + x. */
 static tc_status launch_pixels(cc_cl_worker *w, cc_stage s, uint64_t first_row, uint64_t count,
                                tc_err *err)
 {
@@ -148,7 +150,8 @@ static tc_status launch_pixels(cc_cl_worker *w, cc_stage s, uint64_t first_row, 
 
     switch (s) {
     case HISTOGRAM:
-        /* A work-item takes many pixels: a group's own histogram pays then. */
+        /* A work-item takes about 64 pixels, so that clearing and adding up the histogram that each
+         * group has in local memory costs little. */
         return LAUNCH(w, s, n / 64 + 1, 1, err, OCL_HELD(w, w->values), OCL_HELD(w, B_HISTOGRAM),
                       OCL_UINT(first), OCL_UINT(end));
     case RELABEL:

@@ -9,11 +9,13 @@
 #include "app/analysis/selftest.h"
 #include "app/base/array.h"
 
-enum { PLATFORMS_MAX = 64, DEVICES_MAX = 256 }; /* of a machine, of a platform */
+/* The most platforms, and the most devices of a platform, that are listed; others are ignored. */
+enum { PLATFORMS_MAX = 64, DEVICES_MAX = 256 };
 
-/* --- what a device says of itself ------------------------------------------------------------ */
+/* --- a device's properties ------------------------------------------------------------------- */
 
-/* Copies text from a driver: printable ASCII, no space at the ends. */
+/* Copies text that a driver returned, without the spaces at its ends; what is not printable ASCII
+ * becomes "?". */
 static void clean_copy(char *out, size_t size, const char *text)
 {
     while (isspace((unsigned char)*text))
@@ -26,6 +28,7 @@ static void clean_copy(char *out, size_t size, const char *text)
     out[n] = '\0';
 }
 
+/* Notes why a device cannot be used. */
 static void refuse_device(ocl_info *info, const char *format, ...)
 {
     va_list args;
@@ -36,8 +39,8 @@ static void refuse_device(ocl_info *info, const char *format, ...)
     va_end(args);
 }
 
-/* One question to the driver. A failure refuses the device and leaves *value
- * zeroed, so that the questions can go on without a check after each. */
+/* Queries a property of the device. A failure refuses the device and zeroes *value, so that the
+ * caller need not check after each query. */
 static void query_info(const ocl_api *api, ocl_info *info, cl_device_info what,
                        const char *what_name, void *value, size_t size)
 {
@@ -62,7 +65,7 @@ static void ask_text(const ocl_api *api, ocl_info *info, cl_device_info what, co
 }
 #define ASK_TEXT(what, out) ask_text(api, info, what, #what, out, sizeof(out))
 
-/* "OpenCL 1.2 ..." with prefix "OpenCL ": whether it is 1.2 or later. */
+/* Whether a version string is `prefix` ("OpenCL ") followed by 1.2 or a later version. */
 static bool is_12(const char *version, const char *prefix)
 {
     unsigned major = 0, minor = 0;
@@ -105,7 +108,8 @@ static void check_switches(const ocl_api *api, ocl_info *info)
 
 static void check_sizes(const ocl_api *api, ocl_info *info)
 {
-    /* Devices have three dimensions at the least; some say more. */
+    /* The most work-items of a work-group along each dimension. Devices have at least three
+     * dimensions; some have more. */
     size_t along[16];
     cl_device_fp_config double_fp = 0;
     ASK(CL_DEVICE_MAX_COMPUTE_UNITS, info->compute_units);
@@ -161,8 +165,7 @@ static tc_status add_entry(listing *list, const ocl_info *entry, tc_err *err)
     return TC_OK;
 }
 
-/* The platform's devices of some types; a platform without such devices has
- * none of them, which is no error. */
+/* Lists the platform's devices of the given types. CL_SUCCESS with *count 0 if there are none. */
 static cl_int get_devices(const ocl_api *api, cl_platform_id platform, cl_device_type types,
                           cl_device_id ids[DEVICES_MAX], cl_uint *count)
 {
@@ -260,7 +263,7 @@ tc_status ocl_request_parse(const char *spec, ocl_request *request, tc_err *err)
         request->kind = OCL_REQUEST_ANY;
     } else if (isdigit((unsigned char)spec[0]) &&
                strspn(spec, "0123456789:") == strlen(spec)
-               /* NOLINTNEXTLINE(cert-err34-c): nor do those of four */
+               /* NOLINTNEXTLINE(cert-err34-c): numbers of four digits do not overflow */
                && sscanf(spec, "%4u:%4u%n", &platform, &device, &length) == 2 &&
                spec[length] == '\0') {
         request->kind = OCL_REQUEST_INDEX;
@@ -277,14 +280,14 @@ const char *ocl_doubles_lack(const ocl_info *info)
     return info->doubles_wrong ? "computes wrongly in" : "has no";
 }
 
-/* Why this device cannot be used, or NULL. */
+/* Why this device cannot be used, or NULL if it can. */
 static const char *refusal_of(const ocl_info *info)
 {
     return info->refusal[0] != '\0' ? info->refusal : NULL;
 }
 
-/* 3 GPU, 2 accelerator, 1 anything else. What says that it is a CPU is one,
- * whatever else it says (simulators say all). */
+/* Ranks a device by type: 3 GPU, 2 accelerator, 1 anything else. A device that has the type CPU
+ * ranks as one even if it has other types as well (simulators have all). */
 static int class_of(const ocl_info *info)
 {
     if (info->type & CL_DEVICE_TYPE_CPU)
@@ -299,7 +302,7 @@ static bool better(const ocl_info *a, const ocl_info *b)
     const int class_a = class_of(a), class_b = class_of(b);
     if (class_a != class_b)
         return class_a > class_b;
-    /* Some drivers do not know their clock. */
+    /* Some drivers report a clock frequency of 0. */
     if (a->clock_mhz == 0 || b->clock_mhz == 0)
         return a->compute_units > b->compute_units;
     return (uint64_t)a->compute_units * a->clock_mhz > (uint64_t)b->compute_units * b->clock_mhz;
@@ -356,7 +359,7 @@ static tc_status choose_index(const ocl_info *list, size_t count, const ocl_requ
                    request->device);
 }
 
-/* Whether text holds a lower-case word, in whatever case. */
+/* Whether text contains `word`, which is in lower case, ignoring the case of text. */
 static bool contains_word(const char *text, const char *word)
 {
     for (; *text != '\0'; text++) {
@@ -369,13 +372,13 @@ static bool contains_word(const char *text, const char *word)
     return false;
 }
 
-/* The BOINC client's type for a vendor name that OpenCL gives; a vendor that
- * it has no type for is its own type. */
+/* The BOINC client's gpu_type for a vendor's name as OpenCL reports it: if the client has no type
+ * for the vendor, the name itself. */
 static const char *client_type(const char *vendor)
 {
     if (contains_word(vendor, "nvidia"))
         return "NVIDIA";
-    /* As written: "ati" in lower case is in "Corporation". */
+    /* Case matters: "Corporation" contains "ati". */
     if (strstr(vendor, "ATI") != NULL || strstr(vendor, "AMD") != NULL ||
         strstr(vendor, "Advanced Micro Devices") != NULL)
         return "ATI";
@@ -386,13 +389,14 @@ static const char *client_type(const char *vendor)
     return vendor;
 }
 
+/* Whether a gpu_type is one of those that the BOINC client defines for a vendor. */
 static bool has_own_type(const char *type)
 {
     return strcmp(type, "NVIDIA") == 0 || strcmp(type, "ATI") == 0 ||
            strcmp(type, "intel_gpu") == 0 || strcmp(type, "apple_gpu") == 0;
 }
 
-/* The names that people write for a type. */
+/* Converts other common names of a vendor to the BOINC client's gpu_type. */
 static const char *canonical_type(const char *type)
 {
     if (strcmp(type, "AMD") == 0)
@@ -402,25 +406,27 @@ static const char *canonical_type(const char *type)
     return strcmp(type, "Apple") == 0 ? "apple_gpu" : type;
 }
 
+/* Chooses the device that the BOINC client assigned; see ocl_choose. */
 static tc_status choose_assigned(const ocl_info *list, size_t count, const ocl_request *request,
                                  size_t *chosen, tc_err *err)
 {
     const char *type = canonical_type(request->vendor);
     const bool by_platform = has_own_type(type);
-    int ordinal = 0;      /* of this device among the vendor's, all platforms */
-    size_t first = count; /* the first candidate */
+    int ordinal = 0;      /* the position of list[i] among the vendor's devices of all platforms */
+    size_t found = count; /* the best candidate so far: the first, or the one numbered
+                             device_number */
     for (size_t i = 0; i < count; i++) {
         if (list[i].gpu_index < 0 || strcmp(client_type(list[i].vendor), type) != 0)
             continue;
         const int index = by_platform ? list[i].gpu_index : ordinal;
         const bool candidate = request->opencl_index >= 0 ? index == request->opencl_index
                                                           : ordinal == request->device_number;
-        if (candidate && (first == count || ordinal == request->device_number))
-            first = i;
+        if (candidate && (found == count || ordinal == request->device_number))
+            found = i;
         ordinal++;
     }
-    if (first < count)
-        return accept_device(list, first, chosen, err);
+    if (found < count)
+        return accept_device(list, found, chosen, err);
     return tc_fail(err, TC_DEVICE,
                    "the GPU that the BOINC client assigned (type \"%s\", OpenCL index %d, number "
                    "%d) is not among the OpenCL devices",

@@ -1,9 +1,9 @@
 /*
- * OpenCL devices: which there are, which one to use, and holding one open.
+ * Lists the OpenCL devices, chooses one, and opens it.
  *
- * Three steps, so that each can be tested by itself: list what there is
- * (ocl_enumerate), choose (ocl_choose, pure), open (ocl_device_open). A caller
- * that wants a device uses ocl_device_find, which does them in turn.
+ * Each of the three steps can be tested by itself: list the devices
+ * (ocl_enumerate), choose one (ocl_choose, a pure function), open it (ocl_device_open).
+ * ocl_device_find does all three.
  *
  * A failure of OpenCL is always TC_DEVICE, with a message that begins with the
  * device's name: the caller may then go on without a device.
@@ -17,16 +17,17 @@
 
 #include "opencl/loader.h"
 
-/* The least local memory that a device must have; kernels may count on it. */
+/* The bytes of local memory that a device must have at least; kernels rely on them. */
 enum { OCL_LOCAL_FLOOR = 16 * 1024 };
-/* The least work-group size that a device must allow, in all and along y. */
+/* The work-items that a device must allow in a work-group at least: in all, and along y. */
 enum { OCL_GROUP_FLOOR = 64, OCL_ROWS_FLOOR = 8 };
 
-/* What a device says of itself. Strings are ASCII, trimmed, cut if too long. */
+/* A device's properties as the driver reports them. Strings are printable ASCII, trimmed, and
+ * truncated if too long. */
 typedef struct ocl_info {
-    unsigned platform_index; /* P of "P:D" */
-    unsigned device_index;   /* D: among all devices of the platform */
-    int gpu_index;           /* among the platform's GPUs and accelerators, -1 if not one */
+    unsigned platform_index; /* P of "P:D", the name of a device on the command line */
+    unsigned device_index;   /* D of "P:D": its position among all devices of the platform */
+    int gpu_index; /* its position among the platform's GPUs and accelerators; -1: it is neither */
     cl_platform_id platform;
     cl_device_id id; /* NULL: the platform's devices cannot be listed */
     char platform_name[64];
@@ -39,10 +40,10 @@ typedef struct ocl_info {
     cl_ulong global_bytes;
     cl_ulong max_alloc_bytes; /* the largest single buffer */
     cl_ulong local_bytes;     /* for one work-group */
-    size_t max_group;         /* work-items of a group: in all, and along x */
+    size_t max_group;         /* the most work-items of a work-group: in all, and along x */
     cl_device_fp_config single_fp;
-    bool doubles;       /* has double precision, which in OpenCL is always IEEE 754's ... */
-    bool doubles_wrong; /* ... but it computes wrongly with it, as a self-test found */
+    bool doubles;       /* it has double precision (IEEE 754's, as OpenCL requires) */
+    bool doubles_wrong; /* its double precision failed a self-test, and doubles was set to false */
     char refusal[160];  /* why it cannot be used; "" if it can */
 } ocl_info;
 
@@ -50,14 +51,14 @@ typedef enum ocl_request_kind {
     OCL_REQUEST_AUTO,    /* the best GPU or accelerator; never a CPU */
     OCL_REQUEST_CPU,     /* no OpenCL */
     OCL_REQUEST_ANY,     /* the best device, an OpenCL CPU if need be */
-    OCL_REQUEST_INDEX,   /* P:D */
-    OCL_REQUEST_ASSIGNED /* the one the BOINC client assigned */
+    OCL_REQUEST_INDEX,   /* device D of platform P */
+    OCL_REQUEST_ASSIGNED /* the one that the BOINC client assigned */
 } ocl_request_kind;
 
 typedef struct ocl_request {
     ocl_request_kind kind;
-    unsigned platform, device; /* OCL_REQUEST_INDEX */
-    /* OCL_REQUEST_ASSIGNED, as in the client's init_data.xml: */
+    unsigned platform, device; /* for OCL_REQUEST_INDEX: P and D */
+    /* For OCL_REQUEST_ASSIGNED, from the client's init_data.xml: */
     char vendor[64];   /* gpu_type */
     int opencl_index;  /* gpu_opencl_dev_index, -1 if not given */
     int device_number; /* gpu_device_num, -1 if not given */
@@ -68,45 +69,45 @@ typedef struct ocl_request {
 tc_status ocl_request_parse(const char *spec, ocl_request *request, tc_err *err);
 
 /*
- * Lists every device of every platform, in the order of OpenCL. Devices that
- * cannot be used are in the list, with the reason. A platform that fails to
- * list its devices has one entry without a device.
- * *list: count entries, the caller frees it; NULL when there are none.
+ * Lists every device of every platform, in the order in which OpenCL lists them. Devices that
+ * cannot be used are in the list, with the reason (refusal). A platform that fails to
+ * list its devices has one entry, whose id is NULL.
+ * *list: count entries, the caller frees it; NULL if there are none.
  * TC_DEVICE: OpenCL has no platform at all, or fails to list them.
  */
 tc_status ocl_enumerate(const ocl_api *api, ocl_info **list, size_t *count, tc_err *err);
 
-/* What to say of a device without doubles: it "has no" or "computes wrongly in" double
- * precision. */
+/* For messages about a device whose doubles is false: "has no" or "computes wrongly in", to be
+ * followed by "double precision". */
 const char *ocl_doubles_lack(const ocl_info *info);
 
 /*
- * Chooses from the list; *chosen becomes an index into it. Pure.
+ * Chooses a device from the list; *chosen becomes its index in the list. A pure function.
  *
- * The client's numbers: gpu_opencl_dev_index is the position among the GPUs
- * and accelerators of one platform, whoever made them; every platform with such
- * a device of the right vendor is a candidate, and gpu_device_num (which counts
- * a vendor's devices through all platforms) decides between several. For
- * vendors that the client has no type of its own for, gpu_type is the vendor's
- * name as OpenCL gives it, and the index counts that vendor's devices through
- * all platforms. Clients before 7.0.12 give gpu_device_num alone.
+ * OCL_REQUEST_ASSIGNED: the client's gpu_opencl_dev_index is the position among the GPUs
+ * and accelerators of one platform, of whatever vendor. The client does not report the platform:
+ * every platform whose device at that position is of the vendor is a candidate. Of several,
+ * gpu_device_num decides, which counts the vendor's devices across all platforms. For a
+ * vendor for which the client has no type, gpu_type is the vendor's name as OpenCL
+ * reports it, and gpu_opencl_dev_index counts that vendor's devices across
+ * all platforms. Clients before 7.0.12 report gpu_device_num alone.
  *
- * TC_DEVICE: nothing suits, or the one asked for is refused; the message says
- * why. TC_INTERNAL for OCL_REQUEST_CPU, which wants no device.
+ * TC_DEVICE: no device suits, or the requested one cannot be used; the message says
+ * why. TC_INTERNAL for OCL_REQUEST_CPU, which requests no device.
  */
 tc_status ocl_choose(const ocl_info *list, size_t count, const ocl_request *request, size_t *chosen,
                      tc_err *err);
 
-/* Paces (work.h) of a worker, in the order in which they are made. */
+/* The most paces (work.h) of a worker whose growth is passed on to the next item. */
 enum { OCL_MOST_PACES = 32 };
 
-/* Where the time on a device went, for benchmarks; milliseconds. */
+/* How long a device was used, for benchmarks; in milliseconds. */
 typedef struct ocl_times {
-    double kernels;   /* batches of launches, by the device's own clock */
-    double longest;   /* of them */
+    double kernels;   /* all batches of launches, by the device's clock */
+    double longest;   /* the longest batch */
     double build;     /* compiling programs */
-    double transfers; /* copies to and from, with what they waited for */
-    uint64_t bytes;   /* that were copied */
+    double transfers; /* copies to and from the device, with the launches that they waited for */
+    uint64_t bytes;   /* copied to and from the device */
 } ocl_times;
 
 /* An open device: a context and one in-order queue with profiling. Belongs to
@@ -116,49 +117,52 @@ typedef struct ocl_device {
     ocl_info info;
     cl_context context;
     cl_command_queue queue;
-    uint64_t memory_used;     /* bytes of the buffers held now */
-    ocl_times times;          /* since it was opened */
-    uint64_t memory_limit;    /* the most they may come to: half of global_bytes */
-    double share;             /* of the time that launches may take; 1, or 0: all of it */
-    const char *cache_folder; /* a folder for compiled programs (program_cache.h), which the caller
-                                 keeps; NULL: none */
-    bool cache_used;          /* a program came from there */
-    int contract_off;         /* whether compilers take that flag: 1 yes, -1 no, 0 not known */
-    uint32_t kernels;         /* of an analysis that are compiled (an_analysis.kernels): those
-                                 that a job and its self-tests take, so that both have the same
-                                 programs */
-    struct ocl_programs *programs; /* that were built: made and freed by program.c */
+    uint64_t memory_used;     /* bytes of the buffers that exist now */
+    ocl_times times;          /* since the device was opened */
+    uint64_t memory_limit;    /* the most that memory_used may become: half of global_bytes */
+    double share;             /* of the elapsed time that launches may take; 1 or 0: all of it */
+    const char *cache_folder; /* for compiled programs (program_cache.h); the caller's string;
+                                 NULL: they are not stored */
+    bool cache_used;          /* a program was loaded from cache_folder */
+    int contract_off;         /* whether the compiler accepts -ffp-contract=off: 1 yes, -1 no,
+                                 0 not known */
+    uint32_t kernels;         /* groups of kernels, as bits (an_analysis.kernels), that programs are
+                                 compiled with: those that the job uses, for its self-tests as well,
+                                 so that these test the same programs */
+    struct ocl_programs *programs; /* built so far; allocated and freed by program.c; may be NULL */
     void (*free_programs)(struct ocl_device *device);
-    size_t group_limit; /* of a kernel that was launched in larger groups; 0: none was */
-    double rested_at;   /* clock, ms: they have had no more than that then */
-    /* What the paces of a job's items have come to, as a multiple of what they began with; 0:
-     * nothing is known. The next item's begin there. */
-    const void *paces_of; /* the job's parameters */
+    size_t group_limit; /* the largest work-group of a kernel, set when a launch in larger groups
+                           failed; else 0 */
+    double rested_at;   /* time of ocl_clock_ms until which to sleep before the next launch, so that
+                           launches take no more than `share` */
+    /* How often the first guess of each pace fits into a launch, as measured with the items of this
+     * job so far (ocl_pace_begin); 0: not known. */
     double grown[OCL_MOST_PACES];
-    struct tc_background *background; /* lifted while this thread sleeps; may be NULL */
-    /* Of the host that copy what goes to and fro; 0: the driver does (staging.h) */
-    unsigned threads;
-    struct ocl_staging *staging; /* made and freed by staging.c */
+    const void *paces_of;             /* the parameters of the job that `grown` is from */
+    struct tc_background *background; /* its threads may run while this one sleeps; may be NULL */
+    unsigned threads; /* of the host that copy to and from pinned memory (staging.h); 0: the driver
+                         copies by itself */
+    struct ocl_staging *staging; /* allocated and freed by staging.c; may be NULL */
     void (*free_staging)(struct ocl_device *device);
 } ocl_device;
 
-/* Opens a device of the list. *device: free with ocl_device_close. */
+/* Opens a device of ocl_enumerate's list. *device: free with ocl_device_close. */
 tc_status ocl_device_open(const ocl_api *api, const ocl_info *info, ocl_device **device,
                           tc_err *err);
 
-/* Loads OpenCL, lists, chooses, opens. For OCL_REQUEST_CPU: TC_OK and *device is
- * NULL. The self-test (selftest.h) is the caller's next step. */
+/* Loads OpenCL, lists the devices, chooses one, and opens it. For OCL_REQUEST_CPU: TC_OK, and
+ * *device is NULL. The caller runs the self-tests (backends.h) next. */
 tc_status ocl_device_find(const ocl_request *request, ocl_device **device, tc_err *err);
 
-/* Waits for what is under way, releases everything; *device becomes NULL. */
+/* Waits for the queue to finish, releases everything; *device becomes NULL. */
 void ocl_device_close(ocl_device **device);
 
 /* TC_DEVICE with the message "DEVICE NAME: CALL: ERROR NAME". */
 tc_status ocl_fail(const ocl_device *device, const char *call, cl_int code, tc_err *err);
 
-/* `texcell devices`: a list for people of every OpenCL device: P:D, name,
- * vendor, driver, memory, usable or why not. A machine without OpenCL gets a
- * sentence that says so and TC_OK. Whether `out` has taken it is for the caller to see. */
+/* `texcell devices`: prints every OpenCL device: P:D, name, vendor, driver, memory, and whether it
+ * is usable or why not. Without OpenCL, prints a sentence that says so, and returns TC_OK. The
+ * caller checks `out` for write errors. */
 tc_status ocl_list_devices(FILE *out, tc_err *err);
 
 #endif

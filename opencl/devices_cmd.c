@@ -3,7 +3,8 @@
 
 #include "opencl/backends.h"
 
-/* Goes by what the device says of itself; the self-test looks at what it computes. */
+/* Prints the analyses that can use the device, judged by the properties that it reports; only a
+ * self-test checks what it computes. */
 static void print_analyses(FILE *out, const ocl_info *info)
 {
     const char *before = "     usable for ", *without = NULL;

@@ -10,15 +10,15 @@
 #include "app/base/guard.h"
 #include "app/base/os.h"
 
-/* The process itself, if something in it offers OpenCL. */
+/* A handle of the process itself if OpenCL is loaded in it already, else NULL. */
 static void *preloaded_library(void)
 {
     void *const self = os_library(NULL);
     return self != NULL && os_library_function(self, "clGetPlatformIDs") != NULL ? self : NULL;
 }
 
-/* Resolves every entry point; answers the name of the first that is missing,
- * or NULL. */
+/* Looks up every function of OCL_CALLS in the library. Returns the name of the first that is
+ * missing, or NULL. */
 static const char *resolve(void *library, ocl_api *api)
 {
     os_function found;
@@ -36,13 +36,15 @@ static const char *resolve(void *library, ocl_api *api)
     return NULL;
 }
 
-/* --- within the guard ------------------------------------------------------------------------ */
+/* --- calls within the guard (guard.h) -------------------------------------------------------- */
 
-/* OpenCL's functions have no argument in which these could be handed the driver's. */
+/* The library's functions, which the guarded_... functions call. Static, because OpenCL's functions
+ * have no parameter by which it could be passed. */
 static ocl_api real;
 
-/* A driver takes signals for itself when it is loaded, or in the first calls that need
- * more of it. seen: how often this call has been made. */
+/* Leaves the guard after a call, and restores its signal handlers after the first calls of each
+ * function: a driver may install its own when it is loaded, or when a function first loads more of
+ * it. *seen: how often the function has been called, up to FIRST_CALLS. */
 static void leave_loading(unsigned *seen)
 {
     enum { FIRST_CALLS = 4 };
@@ -54,7 +56,7 @@ static void leave_loading(unsigned *seen)
     }
 }
 
-/* Calls that wait for launches; others prepare them. */
+/* Whether the function waits for launches, so that the guard lets it finish them. */
 static bool is_work(const char *name)
 {
     return strcmp(name, "clWaitForEvents") == 0 || strcmp(name, "clFinish") == 0;
@@ -75,8 +77,8 @@ static bool is_work(const char *name)
     GUARDED_OBJECT(cl_int, name, parameters, arguments)
 OCL_CALLS(GUARDED_STATUS, GUARDED_STATUS, GUARDED_OBJECT, GUARDED_STATUS)
 
-/* Puts the guard between the program and *api: a driver that crashes or hangs is reported by
- * the name of the call. */
+/* Replaces the functions of *api by guarded ones: a crash or hang of the driver is reported with
+ * the name of the function. */
 static void guard_calls(ocl_api *api)
 {
     real = *api;
@@ -115,15 +117,16 @@ tc_status ocl_load(ocl_api *api, tc_err *err)
     return TC_OK;
 }
 
-/* --- is it worth it -------------------------------------------------------------------------- */
+/* --- whether there can be a GPU -------------------------------------------------------------- */
 
 typedef struct drivers {
-    const char *folder;
-    unsigned n;
+    const char *folder; /* with a file NAME.icd for each driver */
+    unsigned n;         /* drivers seen so far */
 } drivers;
 
-/* 1: of an entry that names a driver which is not known to reach GPUs by devices of the kernel
- * alone, or that cannot be read. */
+/* For os_list: returns 1, which ends the listing, for an .icd file of a driver other than PoCL and
+ * Mesa, or one that cannot be read. Those two use a GPU only through devices that is_of_gpu finds
+ * in /dev. */
 static int is_other_driver(void *user, const char *name, bool may_be_folder)
 {
     drivers *const d = user;
@@ -143,7 +146,8 @@ static int is_other_driver(void *user, const char *name, bool may_be_folder)
                      strstr(text, "libRusticlOpenCL") == NULL);
 }
 
-/* 1: of what a GPU's kernel driver makes in /dev; special builds of PoCL reach them, too. */
+/* For os_list: returns 1 for the name of a file or folder in /dev that a GPU's kernel driver
+ * creates. (Some builds of PoCL can use such GPUs.) */
 static int is_of_gpu(void *user, const char *name, bool may_be_folder)
 {
     static const char *const names[] = { "dri", "nvidia", "nvhost", "nvmap", "nvgpu",

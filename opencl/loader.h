@@ -1,11 +1,11 @@
 /*
- * OpenCL found at run time.
+ * Loads the OpenCL library at run time.
  *
  * The program isn't linked with OpenCL: the library that finds the drivers
- * (libOpenCL.so.1, OpenCL.dll) is opened when it is wanted, so that one
+ * (libOpenCL.so.1, OpenCL.dll) is opened when a device is wanted, so that one
  * executable runs on machines with and without it. Every OpenCL call of the
- * program goes through an ocl_api, which is also how tests put another
- * implementation in its place (that library, or a table of their own).
+ * program goes through an ocl_api. So tests can replace OpenCL by another library or by
+ * functions of their own.
  */
 #ifndef OCL_LOADER_H
 #define OCL_LOADER_H
@@ -20,14 +20,14 @@
 #include "app/base/status.h"
 
 /*
- * Every call that the program may make, once. Four kinds:
- *   STATUS(name, parameters, arguments)        answers a cl_int
- *   ENQUEUE(name, parameters, arguments)       the same, and makes an event where
- *                                              the caller wants one (*event)
- *   OBJECT(type, name, parameters, arguments)  answers an object, or NULL with
- *                                              the error in *status
- *   RELEASE(name, parameters, arguments)       gives something back; nobody can
- *                                              do anything about a failure
+ * Lists every OpenCL function that the program calls, by what it returns:
+ *   STATUS(name, parameters, arguments)        a cl_int, the error code
+ *   ENQUEUE(name, parameters, arguments)       the same; also creates *event if event
+ *                                              is not NULL
+ *   OBJECT(type, name, parameters, arguments)  an object, or NULL with
+ *                                              the error code in *status
+ *   RELEASE(name, parameters, arguments)       a cl_int that callers ignore; releases an
+ *                                              object
  */
 #define OCL_CALLS(STATUS, ENQUEUE, OBJECT, RELEASE)                                               \
     STATUS(clGetPlatformIDs, (cl_uint n, cl_platform_id * ids, cl_uint * count), (n, ids, count)) \
@@ -121,9 +121,9 @@
            (of, what, size, value, length))                                                       \
     RELEASE(clReleaseEvent, (cl_event event), (event))
 
-/* The entry points. Plain data: copy it freely; it stays valid for the life of
- * the process, because the library is never closed (drivers run threads and
- * exit handlers of their own, and closing one under them crashes). */
+/* Pointers to the OpenCL functions. The struct may be copied; the pointers stay valid for the life
+ * of the process, because the library is never closed (drivers run threads and
+ * exit handlers of their own, which would crash). */
 typedef struct ocl_api {
 /* NOLINTBEGIN(bugprone-macro-parentheses): names and types cannot have any */
 #define OCL_FIELD_STATUS(name, parameters, arguments) cl_int(CL_API_CALL *name) parameters;
@@ -135,16 +135,16 @@ typedef struct ocl_api {
 } ocl_api;
 
 /*
- * Fills *api. The library named by the environment variable TEXCELL_OPENCL_LIBRARY comes
- * first, then an OpenCL that is in the process already (one that was preloaded, as
- * Oclgrind does it), then the system's.
- * TC_DEVICE: this machine has no OpenCL, or one older than 1.2; *api is zeroed.
+ * Fills *api from the first of: the library named by the environment variable
+ * TEXCELL_OPENCL_LIBRARY; an OpenCL library that is in the process already (preloaded, as by
+ * Oclgrind); the system's library.
+ * TC_DEVICE: it cannot be opened, or is older than OpenCL 1.2; *api is zeroed.
  */
 tc_status ocl_load(ocl_api *api, tc_err *err);
 
-/* Whether no OpenCL that could be loaded has a GPU: only PoCL and Mesa are installed, which take
- * 70 MB when they are loaded, and the system shows no device that they could reach. False where in
- * doubt. */
+/* Whether it is certain that OpenCL would list no GPU: the only drivers installed are PoCL and
+ * Mesa, and the system has no device that they could use. Saves loading these, which takes 70 MB of
+ * memory. */
 bool ocl_has_no_gpu(void);
 
 /* The name of an OpenCL error code ("CL_OUT_OF_RESOURCES"); never NULL. */

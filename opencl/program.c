@@ -8,9 +8,10 @@
 
 #include "opencl/program_cache.h"
 
+/* Bytes: the largest build log that is read; of it, in a message; the largest build flags. */
 enum { LOG_MAX = 256 * 1024, LOG_SHOWN = 400, FLAGS_MAX = 1024 };
 
-/* The build log, or NULL; the caller frees it. */
+/* The build log, or NULL if it is empty, too long, or cannot be read; the caller frees it. */
 static char *build_log(ocl_device *device, cl_program program)
 {
     size_t length = 0;
@@ -28,7 +29,8 @@ static char *build_log(ocl_device *device, cl_program program)
     return log;
 }
 
-/* Whole log to stderr, its beginning on one line into the message. */
+/* Prints the whole build log to stderr, and returns TC_DEVICE with a message that has the log's
+ * beginning, on one line. */
 static tc_status build_failed(ocl_device *device, const ocl_source *source, cl_program program,
                               cl_int code, tc_err *err)
 {
@@ -61,7 +63,8 @@ static tc_status flags_for(const ocl_device *device, const ocl_source *source, c
     return TC_OK;
 }
 
-/* Lines to one array that the API takes (it wants pointers to non-const). */
+/* A copy of the array of lines, of the type that OpenCL requires (non-const pointers); the caller
+ * frees it. */
 static const char **lines_of(const ocl_source *source)
 {
     size_t bytes;
@@ -73,7 +76,8 @@ static const char **lines_of(const ocl_source *source)
     return lines;
 }
 
-/* Compiles, or takes from the cache. *code: of the build, where status is TC_OK. */
+/* Compiles the program, or loads it from the cache folder. *code: clBuildProgram's error code if
+ * TC_OK is returned. */
 static tc_status build_with(ocl_device *device, const ocl_source *source, const char *flags,
                             cl_program *program, cl_int *code, tc_err *err)
 {
@@ -101,12 +105,13 @@ static tc_status build_with(ocl_device *device, const ocl_source *source, const 
     return TC_OK;
 }
 
-/* --- what was built before ------------------------------------------------------------------- */
+/* --- programs built before ------------------------------------------------------------------- */
 
-/* The last ones; a self-test and the job behind it often take the same. */
+/* The programs built last on the device. Self-tests and the job that follows them often use the
+ * same ones. */
 enum { MOST_PROGRAMS = 12 };
 struct ocl_programs {
-    size_t made; /* in all: the next takes the place made % MOST_PROGRAMS */
+    size_t made; /* programs so far; the next one replaces each[made % MOST_PROGRAMS] */
     struct {
         const ocl_source *source;
         cl_program program; /* NULL: none */
@@ -135,7 +140,8 @@ static cl_program find_program(const ocl_device *device, const ocl_source *sourc
     return NULL;
 }
 
-/* The device has the program from here on, its kernels for as long as they are there. */
+/* Adds a program to the device's, which then owns it, in place of the oldest. Releases it on an
+ * error. (OpenCL keeps a released program as long as it has kernels.) */
 static tc_status hold_program(ocl_device *device, const ocl_source *source, const char *flags,
                               cl_program program, tc_err *err)
 {
@@ -166,7 +172,8 @@ tc_status ocl_program_build(ocl_device *device, const ocl_source *source, const 
     tc_status status;
     bool again;
 
-    /* Compilers that do not take a flag fail at once: then without it. */
+    /* A compiler that does not accept -ffp-contract=off fails at once, and is called again without
+     * it. */
     do {
         *program = NULL;
         status = flags_for(device, source, defines, floats, flags, sizeof flags, err);

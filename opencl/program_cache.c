@@ -10,7 +10,11 @@
 #include "app/base/os.h"
 #include "app/base/sha256.h"
 
+/* PATH_ROOM: the longest path, with its NUL. NAME_DIGITS: how many digits of the key are in a
+ * file's name. HEAD: bytes of a file's head, two SHA-256 as text: the key, and the digest of the
+ * program that follows. */
 enum { PATH_ROOM = 4096, NAME_DIGITS = 32, HEAD = 2 * (TC_SHA256_TEXT - 1) };
+/* The largest file that is stored or loaded. */
 #define MOST_BYTES ((size_t)64 << 20)
 
 static const char prefix[] = "texcell_kernels_";
@@ -20,7 +24,7 @@ static void add_text(tc_sha256 *sum, const char *text)
     tc_sha256_add(sum, text, strlen(text) + 1);
 }
 
-/* What a compiled program depends on. */
+/* The key: SHA-256 of all that a compiled program depends on. */
 static void key_of(const ocl_device *device, const ocl_program_source *of, char key[TC_SHA256_TEXT])
 {
     const ocl_info *const info = &device->info;
@@ -36,7 +40,7 @@ static void key_of(const ocl_device *device, const ocl_program_source *of, char 
     tc_sha256_end(&sum, key);
 }
 
-/* FOLDER/texcell_kernels_KEY.SUFFIX */
+/* Writes FOLDER/texcell_kernels_KEY.SUFFIX to path. False: it is too long. */
 static bool path_of(const ocl_device *device, const char *key, const char *suffix,
                     char path[PATH_ROOM])
 {
@@ -55,10 +59,9 @@ static void digest_of(const unsigned char *data, size_t n, char digest[TC_SHA256
     tc_sha256_end(&sum, digest);
 }
 
-/* --- taking ---------------------------------------------------------------------------------- */
+/* --- loading --------------------------------------------------------------------------------- */
 
-/* The file's bytes, its head having been found right: the key, and the digest of what follows. The
- * caller frees. */
+/* Returns the file's bytes if its head is right, else NULL; the caller frees them. */
 static unsigned char *read_file(const char *path, const char *key, size_t *bytes)
 {
     unsigned char *data = NULL;
@@ -86,6 +89,7 @@ static unsigned char *read_file(const char *path, const char *key, size_t *bytes
     return NULL;
 }
 
+/* Makes a program from its compiled form; NULL: the driver rejects that. */
 static cl_program build_binary(ocl_device *device, const unsigned char *binary, size_t bytes,
                                const char *flags)
 {
@@ -128,17 +132,18 @@ cl_program ocl_program_cache_load(ocl_device *device, const ocl_program_source *
     return program;
 }
 
-/* --- keeping --------------------------------------------------------------------------------- */
+/* --- storing --------------------------------------------------------------------------------- */
 
 typedef struct listing {
     const char *folder;
-    size_t count;
-    char oldest[PATH_ROOM]; /* "": none yet */
-    time_t since;
-    bool remove; /* all of them */
+    size_t count;           /* stored programs seen so far */
+    char oldest[PATH_ROOM]; /* the oldest of them; "": none yet */
+    time_t since;           /* when the oldest was modified */
+    bool remove;            /* delete every stored program that is seen */
 } listing;
 
-static int look_at(void *user, const char *name, bool may_be_folder)
+/* For os_list: counts a file of the folder if its name is that of a stored program. */
+static int visit_file(void *user, const char *name, bool may_be_folder)
 {
     listing *const l = user;
     char path[PATH_ROOM];
@@ -163,10 +168,11 @@ static listing list_cache(const ocl_device *device, bool remove)
 {
     listing l = { .folder = device->cache_folder, .remove = remove };
 
-    os_list(device->cache_folder, look_at, &l);
+    os_list(device->cache_folder, visit_file, &l);
     return l;
 }
 
+/* Deletes the oldest programs until one more is within OCL_CACHE_MOST. */
 static void make_room(const ocl_device *device)
 {
     listing l;
@@ -175,8 +181,8 @@ static void make_room(const ocl_device *device)
         ;
 }
 
-/* The driver's own form of the program behind a head that is the caller's to fill; the caller
- * frees. */
+/* Returns HEAD undefined bytes, for the caller to fill, followed by the program's compiled form;
+ * NULL: the driver has none. *bytes: of both. The caller frees them. */
 static unsigned char *binary_of(ocl_device *device, cl_program program, size_t *bytes)
 {
     size_t size = 0;
@@ -196,31 +202,32 @@ static unsigned char *binary_of(ocl_device *device, cl_program program, size_t *
     return NULL;
 }
 
-/* Under another name first: a file is whole, or not there. */
-static void write_file(const char *path, const char *on_the_way, const unsigned char *data,
+/* Writes the file under a temporary name and renames it, so that it exists only when it is
+ * complete. */
+static void write_file(const char *path, const char *temporary, const unsigned char *data,
                        size_t bytes)
 {
-    unlink(on_the_way);
-    const int fd = os_open(on_the_way, OS_NEW);
+    unlink(temporary);
+    const int fd = os_open(temporary, OS_NEW);
 
     if (fd < 0)
         return;
     const bool written = tc_write_at(fd, 0, data, bytes);
 
-    if (close(fd) != 0 || !written || rename(on_the_way, path) != 0)
-        unlink(on_the_way);
+    if (close(fd) != 0 || !written || rename(temporary, path) != 0)
+        unlink(temporary);
 }
 
 void ocl_program_cache_store(ocl_device *device, const ocl_program_source *of, cl_program program,
                              double build_ms)
 {
-    char key[TC_SHA256_TEXT], digest[TC_SHA256_TEXT], path[PATH_ROOM], on_the_way[PATH_ROOM];
+    char key[TC_SHA256_TEXT], digest[TC_SHA256_TEXT], path[PATH_ROOM], temporary[PATH_ROOM];
     size_t bytes = 0;
 
     if (device->cache_folder == NULL || build_ms < OCL_CACHE_SLOW_MS)
         return;
     key_of(device, of, key);
-    if (!path_of(device, key, "bin", path) || !path_of(device, key, "new", on_the_way))
+    if (!path_of(device, key, "bin", path) || !path_of(device, key, "new", temporary))
         return;
     unsigned char *const data = binary_of(device, program, &bytes);
 
@@ -230,7 +237,7 @@ void ocl_program_cache_store(ocl_device *device, const ocl_program_source *of, c
     memcpy(data, key, HEAD / 2);
     memcpy(data + HEAD / 2, digest, HEAD / 2);
     make_room(device);
-    write_file(path, on_the_way, data, bytes);
+    write_file(path, temporary, data, bytes);
     free(data);
 }
 
@@ -238,7 +245,7 @@ void ocl_program_cache_clear(ocl_device *device)
 {
     if (device->cache_folder != NULL)
         list_cache(device, true);
-    if (device->programs != NULL) /* some may have come from there */
+    if (device->programs != NULL) /* some may have been loaded from the folder */
         device->free_programs(device);
     device->cache_folder = NULL;
     device->cache_used = false;

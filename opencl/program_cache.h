@@ -1,7 +1,7 @@
 /*
- * Compiled programs that outlast the process, for drivers that keep none themselves: a
- * folder has a file of each, named by what it was made from and for. It only saves time:
- * what is wrong with a file, or with writing one, costs a compilation and no more.
+ * Stores compiled OpenCL programs in a folder, and loads them in later runs, for drivers that do
+ * not do so themselves. Each program is a file, named by a hash of its source, flags, device and
+ * driver. If a file is damaged or cannot be written, the program is compiled again.
  */
 #ifndef OCL_PROGRAM_CACHE_H
 #define OCL_PROGRAM_CACHE_H
@@ -16,19 +16,20 @@ typedef struct ocl_program_source {
 } ocl_program_source;
 
 /*
- * The program of this source and these flags, built, from the folder device->cache_folder; NULL:
- * there is none, or the driver does not take it. While the driver has it in hand the file bears
- * another name, so that one over which a driver crashes is not tried again. The caller releases it.
+ * Loads and builds the program of this source and these flags from the folder device->cache_folder.
+ * Returns NULL if there is none, or the driver rejects it. The file is renamed while the
+ * driver reads its content, so that one with which the driver crashes is not loaded again. The
+ * caller releases the program.
  */
 cl_program ocl_program_cache_load(ocl_device *device, const ocl_program_source *of);
 
-/* Keeps a program that took build_ms to build, if that was long: there are OCL_CACHE_MOST files at
- * most, the oldest go. */
+/* Stores a program that took build_ms to build, if that is at least OCL_CACHE_SLOW_MS. The oldest
+ * files are deleted so that there are at most OCL_CACHE_MOST. */
 enum { OCL_CACHE_MOST = 64, OCL_CACHE_SLOW_MS = 100 };
 void ocl_program_cache_store(ocl_device *device, const ocl_program_source *of, cl_program program,
                              double build_ms);
 
-/* Throws away all that the folder has, and uses it no more. */
+/* Deletes the folder's programs, releases those built so far, and uses the folder no more. */
 void ocl_program_cache_clear(ocl_device *device);
 
 #endif

@@ -6,6 +6,7 @@
 
 enum { PIXELS, SUMS, BUFFERS };
 enum { K_ROWS, KERNELS };
+/* Work-items of a work-group, and the most pixels of a launch. */
 enum { GROUP = 64, MOST_PIXELS = 1 << 22 };
 
 static const ocl_rows *rows_of(const ocl_rows_worker *w)

@@ -1,17 +1,17 @@
 /*
- * The OpenCL backend of an analysis whose chunks are rows of grey values (of a stack, counted
- * through all slices) and whose state is a sum of what they give, as on the CPU (chunked.h). Some
- * rows go to the device at a time, so no item is too large for it; their sums are added on the
- * host.
+ * An OpenCL backend for analyses whose chunks are rows of grey values (of all slices of a
+ * stack) and whose state is a sum over the chunks, as on the CPU (chunked.h). Each step copies some
+ * rows to the device, so that no item is too large for it; the host adds the rows' sums to the
+ * state.
  *
- * The kernel NAME_rows takes a row by a work-item:
+ * A work-item of the kernel NAME_rows computes the sum of one row:
  *
  *     __kernel void NAME_rows(__global const PIXEL *in, __global SUM *sums, uint nx,
  *                             uint rows, ...)
  *
- * where in[0] is the first pixel of the first row, SUM the struct that an_chunked adds, and `...`
- * the numbers, a uint each. PIXEL is uchar or ushort. A work-item whose row is not below `rows` has
- * nothing to do.
+ * where in[0] is the first pixel of the first row, sums[i] is for row i, SUM is the struct that
+ * an_chunked's add takes, and `...` are n_numbers arguments of type uint. PIXEL is uchar or ushort.
+ * There are more work-items than rows; a work-item whose number is not below `rows` does nothing.
  */
 #ifndef OCL_ROWS_CL_H
 #define OCL_ROWS_CL_H
@@ -19,29 +19,34 @@
 #include "app/analysis/chunked.h"
 #include "opencl/worker.h"
 
+/* The most numbers that a kernel has, and the most rows of a launch. */
 enum { OCL_ROWS_NUMBERS = 4, OCL_ROWS_MOST = 4096 };
 
+/* The description of such a backend. */
 typedef struct ocl_rows {
-    ocl_launcher launcher; /* first, so that a worker's launcher is this */
+    ocl_launcher launcher; /* first, so that a pointer to it is one to the ocl_rows */
     const ocl_source *source;
     const char *kernel;
     const an_chunked *chunked;
     unsigned n_numbers;
-    void (*numbers)(const an_work *work, cl_uint numbers[OCL_ROWS_NUMBERS]); /* NULL: none */
+    /* Sets the kernel's numbers for the item; NULL if n_numbers is 0. */
+    void (*numbers)(const an_work *work, cl_uint numbers[OCL_ROWS_NUMBERS]);
 } ocl_rows;
 
 typedef struct ocl_rows_worker {
     ocl_worker ocl;
     ocl_pace pace;       /* in rows */
-    unsigned char *sums; /* [OCL_ROWS_MOST] of the chunked sum_bytes */
+    unsigned char *sums; /* the sums of a launch's rows, sum_bytes (an_chunked) each */
     cl_uint numbers[OCL_ROWS_NUMBERS];
 } ocl_rows_worker;
 
+/* open and free of the launcher, and step of the backend. */
 tc_status ocl_rows_prepare(void *worker, const void *state, tc_err *err);
 tc_status ocl_rows_step(void *worker, void *state, uint64_t *chunks_done, tc_err *err);
 void ocl_rows_free(void *worker);
 
-/* Defines ocl_NAME with the kernel of opencl/kernels/NAME.cl. */
+/* Defines the backend ocl_NAME of analysis NAME with the kernel of opencl/kernels/NAME.cl. sums: an
+ * an_chunked; n_numbers and numbers: as in ocl_rows. */
 #define OCL_ROWS_BACKEND(analysis, sums, n_numbers, numbers)                                     \
     extern const ocl_source ocl_source_##analysis;                                               \
     static tc_status analysis##_rows_open(const an_work *work, const void *state, void **worker, \

@@ -1,9 +1,9 @@
 /*
- * The part of the self-test that is common to all analyses: does this device
- * compute at all as OpenCL C says, in what every kernel stands on?
+ * The device self-test that all analyses have in common. It tests the arithmetic
+ * that every kernel depends on against the rules of OpenCL C.
  *
- * It takes a few milliseconds after the build and finds drivers that are broken
- * as a whole. Each analysis has a known-answer item of its own besides.
+ * It takes a few milliseconds after the program is built, and finds drivers that are broken
+ * altogether. Each analysis has known-answer tests besides (app/analysis/selftest.h).
  */
 #ifndef OCL_SELFTEST_H
 #define OCL_SELFTEST_H
@@ -12,10 +12,10 @@
 #include "opencl/program.h"
 
 /*
- * Runs 32 and 64-bit integer arithmetic, the *_core.h helpers, local and global
- * atomics, barriers, and with `floats` fp32 division, square root, denormals and
- * uncontracted a*b+c on the device, and compares every bit with the same source
- * compiled for the CPU. TC_DEVICE: it differs (the message says in what), or
+ * Runs on the device 32-bit and 64-bit integer arithmetic, the functions of common/core.h, local
+ * and global atomics, barriers, and, if floats is set, single-precision (fp32) arithmetic with
+ * denormal numbers and uncontracted a*b+a. Compares every bit with the same operations
+ * on the CPU. TC_DEVICE: a result differs (the message names the operation), or
  * OpenCL failed. poll: may be NULL.
  */
 tc_status ocl_selftest(ocl_device *device, bool floats, const tc_poll *poll, tc_err *err);

@@ -1,4 +1,4 @@
-/* Tests the arithmetic that kernels depend on: integers, atomics, floats and doubles. */
+/* Tests the arithmetic that kernels depend on: integers, atomics, and single precision (fp32). */
 #include "opencl/selftest.h"
 
 #include <math.h>
@@ -10,12 +10,10 @@
 
 extern const ocl_source ocl_source_selftest;
 
-enum {
-    TOTALS = 4, /* after the bins of all groups */
-    ATOMICS = ST_GROUPS * ST_BINS + TOTALS
-};
+/* The buffer of the test of atomics: the bins of all groups, followed by TOTALS values. */
+enum { TOTALS = 4, ATOMICS = ST_GROUPS * ST_BINS + TOTALS };
 
-/* --- what the CPU gets ----------------------------------------------------------------------- */
+/* --- expected results, computed on the CPU --------------------------------------------------- */
 
 static void expect_integers(void *to)
 {
@@ -29,7 +27,7 @@ static void start_atomics(void *to)
 {
     uint32_t *out = to;
     memset(out, 0, ATOMICS * sizeof *out);
-    out[ST_GROUPS * ST_BINS + 1] = UINT32_MAX; /* the minimum so far */
+    out[ST_GROUPS * ST_BINS + 1] = UINT32_MAX; /* where the minimum is computed */
 }
 
 static void expect_atomics(void *to)
@@ -63,6 +61,8 @@ static void expect_floats(void *to)
     }
 }
 
+/* For messages: the operation of each result of expect_floats. The last is wrong if a*b is not
+ * rounded before a is added. */
 static const char *const operations[ST_FLOATS] = {
     "fp32 addition", "fp32 subtraction", "fp32 multiplication",
     "fp32 division", "fp32 square root", "fp32 product and sum, rounded once,"
@@ -72,13 +72,13 @@ static const char *const operations[ST_FLOATS] = {
 
 typedef struct test {
     const char *kernel;
-    const char *subject;      /* for messages */
+    const char *subject;      /* what is tested, for messages */
     size_t word;              /* bytes of one result */
-    size_t count;             /* results */
-    void (*start)(void *to);  /* the buffer before the launch; NULL: zeros */
-    void (*expect)(void *to); /* and after it */
-    size_t local_bytes;       /* local memory handed to the kernel */
-    bool floats;
+    size_t count;             /* number of results */
+    void (*start)(void *to);  /* writes the buffer's content before the launch; NULL: zeros */
+    void (*expect)(void *to); /* writes the expected content after the launch */
+    size_t local_bytes;       /* local memory passed as the kernel's second argument; 0: none */
+    bool floats;              /* it tests floating-point numbers; see ocl_selftest */
 } test;
 
 static const test tests[] = {
@@ -90,7 +90,7 @@ static const test tests[] = {
       expect_floats, 0, true },
 };
 
-/* Runs the kernel once on a buffer that begins as `got` and ends up there. */
+/* Copies `got` to the buffer, launches the kernel once, and copies the buffer back to `got`. */
 static tc_status run_kernel(ocl_device *device, cl_program program, const test *t,
                             ocl_buffer *buffer, void *got, tc_err *err)
 {
@@ -114,8 +114,9 @@ static tc_status run_kernel(ocl_device *device, cl_program program, const test *
     return status;
 }
 
-/* Says what is wrong: of floats, which operation, and with which numbers. */
-static tc_status tell_wrong(const ocl_device *device, const test *t, size_t answer, tc_err *err)
+/* Returns TC_DEVICE with a message about the result of index `answer`, which is wrong. For floats,
+ * it names the operation, and denormal numbers if the operand a is one (st_float_bits). */
+static tc_status report_wrong(const ocl_device *device, const test *t, size_t answer, tc_err *err)
 {
     char what[80];
 
@@ -143,7 +144,7 @@ static tc_status run_test(ocl_device *device, cl_program program, const test *t,
     return_if_error(status);
     for (size_t i = 0; i < t->count; i++)
         if (memcmp(got + i * t->word, expected + i * t->word, t->word) != 0)
-            return tell_wrong(device, t, i, err);
+            return report_wrong(device, t, i, err);
     return TC_OK;
 }
 

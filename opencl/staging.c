@@ -7,12 +7,14 @@
 
 #include "app/base/pool.h"
 
-/* Two halves, in turn: one the device's, one the threads'. Threads beyond a few wait for memory. */
-enum { HALF = 8 << 20, PIECE = 1 << 19, MAX_THREADS = 8 };
+/* Bytes of half the staging buffer, and of the piece of it that a thread copies at a time. */
+enum { HALF = 8 << 20, PIECE = 1 << 19 };
+/* A few threads are enough to use the memory's whole bandwidth. */
+enum { MAX_THREADS = 8 };
 
 struct ocl_staging {
     cl_mem memory;
-    unsigned char *host; /* [2 * HALF], mapped as long as it lives; NULL: there is none */
+    unsigned char *host; /* `memory` as mapped into the host, [2 * HALF]; NULL: allocation failed */
     an_pool *pool;
 };
 
@@ -44,7 +46,7 @@ static void free_staging_buffer(ocl_device *d, ocl_staging *s)
     memset(s, 0, sizeof *s);
 }
 
-/* Before the queue is released. */
+/* ocl_device.free_staging; to be called before the queue is released. */
 static void free_staging(ocl_device *d)
 {
     free_staging_buffer(d, d->staging);
@@ -60,12 +62,12 @@ bool ocl_stages(ocl_device *d, size_t bytes)
         d->staging = calloc(1, sizeof *d->staging);
         d->free_staging = free_staging;
         if (d->staging != NULL && !make_staging(d, d->staging))
-            free_staging_buffer(d, d->staging); /* and no second try */
+            free_staging_buffer(d, d->staging); /* host stays NULL: it is not tried again */
     }
     return d->staging != NULL && d->staging->host != NULL;
 }
 
-/* --- the threads' part ----------------------------------------------------------------------- */
+/* --- copies by threads of the host ----------------------------------------------------------- */
 
 typedef struct copy {
     unsigned char *to;
@@ -89,9 +91,9 @@ static void copy_all(const ocl_staging *s, void *to, const void *from, size_t n)
     an_pool_run(s->pool, copy_piece, &c, (n + PIECE - 1) / PIECE);
 }
 
-/* --- the device's part ----------------------------------------------------------------------- */
+/* --- copies by the device -------------------------------------------------------------------- */
 
-/* Waits for what a half is used for, if it is. */
+/* Waits until the device's transfer of a half is complete; *event is NULL if there is none. */
 static tc_status end_half(const ocl_device *d, cl_event *event, const char *call, tc_err *err)
 {
     cl_int code;
@@ -104,7 +106,8 @@ static tc_status end_half(const ocl_device *d, cl_event *event, const char *call
     return code == CL_SUCCESS ? TC_OK : ocl_fail(d, call, code, err);
 }
 
-/* Of both halves; the first fault, which may have come before, is reported. */
+/* end_half of both halves. Returns `status` if that is an error, else the first error of the
+ * two. */
 static tc_status end_both(const ocl_device *d, cl_event event[2], tc_status status,
                           const char *call, tc_err *err)
 {
@@ -150,7 +153,7 @@ tc_status ocl_staged_read(ocl_device *d, cl_mem buffer, size_t offset, void *to,
     cl_event event[2] = { NULL, NULL };
     tc_status status = TC_OK;
 
-    /* Piece by piece; the next is queued before one is waited for. */
+    /* Half by half. The next transfer is queued before the current one is waited for. */
     for (size_t queued = 0, at = 0; status == TC_OK && at < bytes;) {
         for (; status == TC_OK && queued < bytes && queued < at + 2 * (size_t)HALF;
              queued += HALF) {

@@ -1,7 +1,8 @@
 /*
- * Copies between the host's memory and a device's by way of some that the driver has pinned: while
- * the device transfers one part, several threads copy another to or from its place. A driver by
- * itself does both in turn, with one thread.
+ * Copies between a device and ordinary host memory through a staging buffer: host memory that the
+ * driver has pinned, from and to which devices copy fast. While the device transfers one half of
+ * the staging buffer, several threads copy the other half to or from ordinary memory. A driver by
+ * itself does the two in turn, with one thread.
  */
 #ifndef OCL_STAGING_H
 #define OCL_STAGING_H
@@ -12,14 +13,15 @@
 
 typedef struct ocl_staging ocl_staging;
 
-/* Bytes from which on a copy goes by staging. */
+/* The least bytes of a copy that is made through the staging buffer. */
 #define OCL_STAGING_LEAST ((size_t)1 << 20)
 
-/* Whether copies of so many bytes are to go by staging, which is made at the first of them: not
- * where device and host share their memory (a CPU), and not where the driver has no pinned memory
- * to give. */
+/* Whether a copy of so many bytes is to be made through the staging buffer, which the first such
+ * call allocates. False if device and host share their memory (a device of type CPU), or the driver
+ * has no pinned memory. */
 bool ocl_stages(ocl_device *device, size_t bytes);
-/* Copies, and waits for the end. The range has been checked. */
+/* Copy to or from the device's buffer, from `offset` on, and return when that is done. Only after
+ * ocl_stages has returned true; the caller has checked the range. */
 tc_status ocl_staged_write(ocl_device *device, cl_mem buffer, size_t offset, const void *from,
                            size_t bytes, tc_err *err);
 tc_status ocl_staged_read(ocl_device *device, cl_mem buffer, size_t offset, void *to, size_t bytes,

@@ -1,4 +1,4 @@
-/* Reads the table of volume's cells from a device. */
+/* Makes volume's result from the table of cells that a device has computed. */
 #include "opencl/volume_table.h"
 
 #include <stdlib.h>
@@ -11,7 +11,8 @@ tc_status vol_table_begin(ocl_worker *w, int buffer, uint64_t cells, bool *made,
     const vol_params *const p = work->params;
     const uint64_t row = VOL_COLUMNS * sizeof(cl_uint),
                    voxels = (uint64_t)work->item->nx * work->item->ny * work->item->nz;
-    /* On the host it is there twice, which shall be no more than the labels are. */
+    /* The host holds the table in two forms (vol_table_finish), which are to take no more memory
+     * than the labels would. */
     const bool small = cells * (row + sizeof(vol_cell)) <= voxels * sizeof(int32_t);
     const ocl_need need = { buffer, cells * row, "volume", NULL };
 
@@ -21,11 +22,13 @@ tc_status vol_table_begin(ocl_worker *w, int buffer, uint64_t cells, bool *made,
     return status == TC_TOO_LARGE ? TC_OK : status;
 }
 
+/* A 64-bit number from two words, the low half first. */
 static uint64_t join_halves(const cl_uint *low)
 {
     return low[0] | (uint64_t)low[1] << 32;
 }
 
+/* Converts a row of the device's table. */
 static vol_cell cell_of(const cl_uint *row)
 {
     vol_cell c = { .voxels = row[VOL_VOXELS],

@@ -1,4 +1,4 @@
-/* Buffers, launches and transfers of an open device, with their times. */
+/* Allocates buffers, launches kernels and copies data on an open device, and measures the times. */
 #include "opencl/work.h"
 
 #include <assert.h>
@@ -65,7 +65,7 @@ double ocl_clock_ms(void)
     return tc_seconds() * 1e3;
 }
 
-/* A copy from `from` to the device, or where that is NULL from the device to `to`. */
+/* Copies from `from` to the device, or if that is NULL from the device to `to`. */
 static tc_status copy_bytes(ocl_device *device, const ocl_buffer *buffer, size_t offset,
                             const void *from, void *to, size_t bytes, tc_err *err)
 {
@@ -165,9 +165,9 @@ tc_status ocl_launch(ocl_device *device, const ocl_kernel *kernel, cl_uint dimen
     return TC_OK;
 }
 
-/* Lets the processor rest until the event is about to be complete. Errors are left to the wait
- * proper, and so is what takes much longer than expected: the guard sees a call that does not
- * return, but not many short ones. */
+/* Sleeps until the event is nearly or just complete. Returns early on an error, which the following
+ * clWaitForEvents reports, or if it takes much longer than expected: the guard (guard.h) detects
+ * one call that does not return, but not the many short ones made here. */
 static void sleep_until_done(ocl_device *device, cl_event event, double expected_ms)
 {
     const double poll = 0.2e-3; /* seconds */
@@ -184,7 +184,8 @@ static void sleep_until_done(ocl_device *device, cl_event event, double expected
     tc_background_disallow(device->background);
 }
 
-/* Time between two events; a driver that cannot tell gives a clock's time. */
+/* *ms: the device's time from the start of the batch's first launch to the end of `last`; if the
+ * driver does not report it, the host's time since the first launch was queued. */
 static tc_status batch_time(ocl_device *device, const ocl_batch *batch, cl_event last, double *ms,
                             tc_err *err)
 {
@@ -271,7 +272,7 @@ uint64_t ocl_pace_next(const ocl_pace *pace, uint64_t left)
 
 void ocl_pace_took(ocl_pace *pace, uint64_t work, double ms)
 {
-    /* Aims a little below the target: launches of equal work vary. */
+    /* Aims a little below the target, because the times of launches of equal work vary. */
     const double aim = 0.8 * pace->target_ms;
     const uint64_t before = pace->now;
     pace->last_ms = ms;
@@ -284,7 +285,7 @@ void ocl_pace_took(ocl_pace *pace, uint64_t work, double ms)
     } else if (work >= pace->now && ms < aim) {
         const uint64_t times = pace->bold && ms * 8 <= aim ? 4 : 2;
         const uint64_t limit = pace->now <= pace->most / times ? pace->now * times : pace->most;
-        /* Below half the aim the quotient is more than 2: no need to compute it. */
+        /* At half the aim or below, aim / ms is at least `times`: the limit is reached. */
         const uint64_t fits = ms * 2 <= aim ? limit : (uint64_t)((double)work * (aim / ms));
         pace->now = fits < limit ? (fits > pace->now ? fits : pace->now) : limit;
     }

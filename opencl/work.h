@@ -1,10 +1,10 @@
 /*
- * Work on an open device: buffers under a budget, launches whose time is
- * measured, and a pace that keeps a launch short.
+ * Buffers, kernel launches and copies on an open device: a limit on the memory used, the measured
+ * time of launches, and how much work the next launch is to have (its pace).
  *
- * Everything goes through the device's one in-order queue, so a launch sees
- * what was written before it. Sizes and offsets are bytes unless said
- * otherwise. Failures are TC_DEVICE; the caller then goes back to the last
+ * All commands go through the device's one in-order queue, so a launch sees
+ * what was written before it. Sizes and offsets are in bytes unless stated
+ * otherwise. Failures are TC_DEVICE; the caller then continues from the last
  * state that it has on the host.
  */
 #ifndef OCL_WORK_H
@@ -14,50 +14,50 @@
 
 /* --- buffers --------------------------------------------------------------------------------- */
 
-/* Device memory. Zeroed means none. */
+/* Device memory; zeroed if none is allocated. */
 typedef struct ocl_buffer {
     cl_mem memory;
     size_t bytes;
 } ocl_buffer;
 
 /*
- * Allocates bytes on the device; the content is undefined. `what` says in
- * messages what it is for. *buffer: free with ocl_buffer_free. TC_INTERNAL for no bytes.
- * TC_DEVICE when the device refuses. TC_TOO_LARGE when it always would: a single
- * buffer may not be that large, or the program's share of the device would be
- * exceeded (ocl_device.memory_limit). Many drivers allocate late: the first command that
- * touches the buffer may be the one that fails.
+ * Allocates bytes on the device; the content is undefined. what: the purpose, for
+ * messages. *buffer: free with ocl_buffer_free. TC_INTERNAL for 0 bytes.
+ * TC_DEVICE: the device refuses. TC_TOO_LARGE: trying again cannot help, because a single
+ * buffer may not be that large (ocl_info.max_alloc_bytes), or ocl_device.memory_limit would be
+ * exceeded. Many drivers allocate late, so that the first command that
+ * uses the buffer may fail instead.
  */
 tc_status ocl_buffer_new(ocl_device *device, size_t bytes, const char *what, ocl_buffer *buffer,
                          tc_err *err);
-/* Frees and zeroes; fine for a buffer that is zeroed. */
+/* Frees and zeroes the buffer, which may be zeroed already. */
 void ocl_buffer_free(ocl_device *device, ocl_buffer *buffer);
 
-/* Copies to, from the device; return when it is done. A read waits for the
- * launches before it. TC_INTERNAL if the range is not inside the buffer. */
+/* Copy to or from the device, and return when that is done; so a read waits for the
+ * launches queued before it. TC_INTERNAL if the range is not inside the buffer. */
 tc_status ocl_write(ocl_device *device, const ocl_buffer *buffer, size_t offset, const void *from,
                     size_t bytes, tc_err *err);
 tc_status ocl_read(ocl_device *device, const ocl_buffer *buffer, size_t offset, void *to,
                    size_t bytes, tc_err *err);
-/* Zeroes the whole buffer, from the host: for once an item, not for once a
- * launch (kernels clear their own accumulators). */
+/* Zeroes the whole buffer by copying zeros from the host, which is slow: for use once per item, not
+ * once per launch (kernels clear their own accumulators). */
 tc_status ocl_zero(ocl_device *device, const ocl_buffer *buffer, tc_err *err);
-/* Oclgrind's --uninitialized takes all of a buffer that the host wrote in parts
- * (with an offset, or by clEnqueueFillBuffer) for uninitialized. Whole writes,
- * and buffers that only kernels write, are understood. */
+/* A buffer that the host writes in parts (with an offset, or by clEnqueueFillBuffer) is wrongly
+ * reported as uninitialized by Oclgrind's --uninitialized. It handles whole writes, and buffers
+ * that only kernels write. */
 
 /* --- launches -------------------------------------------------------------------------------- */
 
-/* A kernel with what the device says of it. Made by ocl_kernel_new (program.h). */
+/* A kernel and its limits on the device. Made by ocl_kernel_new (program.h). */
 typedef struct ocl_kernel {
     cl_kernel handle;
     const char *name;     /* not owned */
-    size_t max_group;     /* work-items of a group that this kernel can have */
-    size_t multiple;      /* a group should be a multiple of this (warp, wavefront) */
-    cl_ulong local_bytes; /* local memory that it takes by itself */
+    size_t max_group;     /* the most work-items of a work-group of this kernel */
+    size_t multiple;      /* a work-group's size should be a multiple of this (warp, wavefront) */
+    cl_ulong local_bytes; /* local memory that it uses without that of its arguments */
 } ocl_kernel;
 
-/* An argument: the address and size of a value, or local memory. */
+/* A kernel's argument: the size and address of a value, or NULL and the size of local memory. */
 typedef struct ocl_arg {
     size_t bytes;
     const void *value;
@@ -69,40 +69,40 @@ typedef struct ocl_arg {
 /* Sets one argument. */
 tc_status ocl_set_arg(ocl_device *device, const ocl_kernel *kernel, size_t index,
                       const ocl_arg *arg, tc_err *err);
-/* Sets the first count arguments, in order. */
+/* Sets the first `count` arguments. */
 tc_status ocl_set_args(ocl_device *device, const ocl_kernel *kernel, const ocl_arg *args,
                        size_t count, tc_err *err);
 
-/* Launches that are timed together, from the first's start to the last's end.
- * Only the first has an event, and when the batch is waited for a marker behind
- * the last: an event for each costs some drivers as much as a short kernel.
- * Zeroed means none. */
+/* Launches that are timed together, from the start of the first to the end of the last.
+ * Only the first launch has an event, and while the batch is waited for a marker after
+ * the last: with some drivers an event for each launch takes as long as a short kernel.
+ * A zeroed batch is empty. */
 typedef struct ocl_batch {
     cl_event first, last;
-    double queued_ms; /* clock when the first was queued */
-    bool more;        /* launches followed the first */
+    double queued_ms; /* ocl_clock_ms when the first launch was queued */
+    bool more;        /* there are launches after the first */
 } ocl_batch;
 
 /*
- * Queues a launch in the batch. dimensions 1..3; start may be NULL (0,0,0);
- * local may be NULL (the driver's choice), otherwise each global size is a
- * multiple of it. A launch of no work-items is left out.
+ * Queues a launch and adds it to the batch. dimensions: 1 to 3. start: offset of the global ids,
+ * or NULL (0). local: the size of a work-group, or NULL (the driver chooses); each global size is a
+ * multiple of it. Does nothing if a global size is 0.
  */
 tc_status ocl_launch(ocl_device *device, const ocl_kernel *kernel, cl_uint dimensions,
                      const size_t *start, const size_t *global, const size_t *local,
                      ocl_batch *batch, tc_err *err);
 /*
- * Waits for the batch and empties it, whatever the outcome. *ms is the time that
- * it took on the device (0 if it was empty). expected_ms, about how long it will
- * take (0 if unknown), lets the wait sleep: some drivers spin in their own wait
- * and would hold a processor core all the time.
+ * Waits for the batch and empties it, also on an error. *ms: the time that
+ * it took on the device (0 if it was empty). expected_ms: about how long it will
+ * take, or 0 if unknown. If it is 2 or more, this thread mostly sleeps: in
+ * clWaitForEvents some drivers keep a processor core busy.
  */
 tc_status ocl_batch_wait(ocl_device *device, ocl_batch *batch, double expected_ms, double *ms,
                          tc_err *err);
-/* Empties the batch without a wait; what is queued still runs. */
+/* Empties the batch without waiting; launches that are queued still run. */
 void ocl_batch_drop(ocl_device *device, ocl_batch *batch);
 
-/* Milliseconds of a clock that only goes forward. */
+/* The time of a monotonic clock, in milliseconds. */
 double ocl_clock_ms(void);
 
 /* n rounded up to a multiple of `multiple` (>= 1). */
@@ -111,29 +111,31 @@ size_t ocl_round_up(size_t n, size_t multiple);
 /* --- pace ------------------------------------------------------------------------------------ */
 
 /*
- * How much work goes into the next launch, so that one takes about target_ms:
- * a desktop on the same GPU stays usable and no driver's watchdog fires. Work is
- * counted in whatever the caller's kernels take (rows, offsets, iterations).
- * The results must not depend on it.
+ * Determines how much work the next launch does, so that a launch takes about target_ms:
+ * then a desktop on the same GPU stays usable, and no driver's watchdog ends the launch. The unit
+ * of work is the caller's (rows, offsets, iterations).
+ * The results must not depend on how the work is divided.
  */
 typedef struct ocl_pace {
     double target_ms;
-    uint64_t now;   /* work of the next launch */
-    uint64_t most;  /* never more than this */
-    double last_ms; /* what the last launch took; for ocl_batch_wait */
-    double first;   /* the guess that it began with, which may be less than 1 */
-    double *grown;  /* where now / first is kept; NULL: nowhere */
-    bool bold;      /* all work is about alike, and grows by more: see ocl_pace_took */
+    uint64_t now;   /* the work of the next launch */
+    uint64_t most;  /* the most that `now` may become */
+    double last_ms; /* the time of the last launch, as expected_ms of ocl_batch_wait */
+    double first;   /* the first guess of `now`, which may be less than 1 */
+    double *grown;  /* set to now / first whenever `now` changes; NULL: not kept */
+    bool bold;      /* every unit of work takes about equally long, so that `now` may grow fourfold
+                       (ocl_pace_took) */
 } ocl_pace;
 
-/* Starts with `first`, but at least 1 and at most `most`: a careful guess, since it is launched
- * before anything is known of the device. Two milliseconds on the slowest one that there is. */
+/* Begins with `first`, but at least 1 and at most `most`. It should be the work of about two
+ * milliseconds on the slowest device, since this device's speed is not known yet. */
 void ocl_pace_init(ocl_pace *pace, double target_ms, uint64_t first, uint64_t most);
-/* The work for the next launch when `left` is left: at least 1 unless left is 0. */
+/* The work of the next launch, where `left` is the work that remains: at least 1 unless left is
+ * 0. */
 uint64_t ocl_pace_next(const ocl_pace *pace, uint64_t left);
-/* Learns from a launch of `work` that took ms: shrinks at once; grows at most to twice as much, and
- * only after a launch of as much as it had asked for. A bold one grows to four times as much
- * where that should take half of what is wanted. */
+/* Adjusts `now` after a launch of `work` that took ms. It shrinks at once if the launch took longer
+ * than target_ms. It grows only if the launch did no less than `now`, to at most twice as much; if
+ * bold, to four times as much if that should take at most half of target_ms. */
 void ocl_pace_took(ocl_pace *pace, uint64_t work, double ms);
 
 #endif

@@ -1,4 +1,4 @@
-/* What the device backends share: their buffers, kernels, launches and pace. */
+/* Manages the buffers, kernels, launches and paces of a device backend's worker. */
 #include "opencl/worker.h"
 
 #include <assert.h>
@@ -103,10 +103,11 @@ const void *ocl_pixels_from(const wu_pixels *px, size_t first)
     return px->bits == 16 ? (const void *)(px->u16 + first) : px->u8 + first;
 }
 
-/* Bytes that are copied at once: some 10 ms, also to memory that is touched for the first time. */
+/* The bytes of a piece, copied between two calls of tc_ask. It takes about 10 ms, even to memory
+ * that is used for the first time. */
 #define TRANSFER ((size_t)1 << 25)
 
-/* To the buffer, or with `from` NULL from it to `to`. */
+/* Copies from `from` to the buffer, or if that is NULL from the buffer to `to`. */
 static tc_status transfer_bytes(ocl_worker *w, int buffer, size_t offset, const unsigned char *from,
                                 unsigned char *to, size_t bytes, tc_err *err)
 {
@@ -143,7 +144,7 @@ static size_t bytes_of(const ocl_part *parts, size_t n)
     return bytes;
 }
 
-/* Reads the parts to where they go, or one behind the other to `copy`. */
+/* Reads the parts one after another into `copy`, or if that is NULL to their destinations. */
 static tc_status read_parts(ocl_worker *w, const ocl_part *parts, size_t n, unsigned char *copy,
                             tc_err *err)
 {
@@ -192,8 +193,8 @@ ocl_grid ocl_grid_of(size_t group, size_t x, size_t y, size_t z)
     return (ocl_grid){ { ocl_round_up(x, group), y, z }, { group, 1, 1 }, { 0 } };
 }
 
-/* Notes what an argument is set to; false: it was that already. Local memory has no
- * value, and is set each time. */
+/* Notes the value that an argument is to be set to. Returns false if it has that value already.
+ * Local memory has no value, and is set each time. */
 static bool note_change(ocl_set_value *old, const ocl_arg *arg)
 {
     if (arg->value != NULL && old->bytes == arg->bytes &&
@@ -239,24 +240,24 @@ void ocl_pace_begin(ocl_worker *w, ocl_pace *pace, double first, uint64_t most)
         memset(d->grown, 0, sizeof d->grown);
     d->paces_of = w->work->params;
     const double now = grown != NULL && *grown > 0 ? first * *grown : first;
-    /* Launches of as much work differ by a tenth. */
+    /* The times of launches of equal work differ by a tenth. */
     ocl_pace_init(pace, 0.85 * w->work->launch_ms, now < (double)most ? (uint64_t)now : most, most);
     pace->first = first;
     pace->grown = grown;
 }
 
-/* After launches that took so long: until they have had their share of the time since. What the
- * host took before counts, up to a tenth of a second of it. */
+/* After launches that took took_ms: sleeps until launches have taken no more than their share of
+ * the elapsed time. The host's own work between launches counts as elapsed time, up to 100 ms. */
 static void sleep_between_launches(ocl_worker *w, double took_ms)
 {
     ocl_device *const d = w->device;
-    const double owed_from = ocl_clock_ms() - took_ms - 100;
+    const double earliest = ocl_clock_ms() - took_ms - 100;
     double left;
     tc_err ignored;
 
     if (!(d->share > 0 && d->share < 1))
         return;
-    d->rested_at = (d->rested_at > owed_from ? d->rested_at : owed_from) + took_ms / d->share;
+    d->rested_at = (d->rested_at > earliest ? d->rested_at : earliest) + took_ms / d->share;
     tc_background_allow(d->background);
     while ((left = d->rested_at - ocl_clock_ms()) > 0 && tc_ask(w->work->poll, &ignored) == TC_OK)
         os_sleep((left < 50 ? left : 50) * 1e-3);

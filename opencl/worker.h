@@ -1,9 +1,9 @@
 /*
- * What the launchers (NAME_cl.c) do alike: the worker of a device backend with its
- * buffers, kernels and launches, made and released together.
+ * The part of a device backend's worker that all analyses have: buffers, kernels and launches, and
+ * the functions that make, use and release them.
  *
- * A launcher names its buffers and kernels by enums, and its worker begins with
- * an ocl_worker called ocl:
+ * A backend (NAME_cl.c) numbers its buffers and kernels by enums. Its worker begins with
+ * an ocl_worker named ocl, and its ocl_launcher says how the worker is made:
  *
  *     enum { PIXELS, MASK, BUFFERS };
  *     enum { K_MASK, KERNELS };
@@ -16,18 +16,18 @@
  *     }
  *     const an_backend ocl_NAME = { "opencl", cl_open, cl_step, cl_sync, ocl_worker_close };
  *
- * open_parts builds the kernels (ocl_build), sets the paces (ocl_pace_begin) and makes the buffers,
- * from a table (ocl_make_buffers). A step takes as much work as its pace allows, queues launches
- * (OCL_QUEUE), and ends with ocl_end_launch, which waits, and drops what is queued
- * where that failed:
+ * open_parts builds the kernels (ocl_build), sets the paces (ocl_pace_begin) and allocates the
+ * buffers from a table (ocl_make_buffers). cl_step does as much work as its pace allows: it queues
+ * launches (OCL_QUEUE), and calls ocl_end_launch, which waits for them, or drops the batch if
+ * queuing failed:
  *
  *     const uint64_t n = ocl_pace_next(&w->pace, left);
  *     tc_status status = OCL_QUEUE(w, K_MASK, ocl_grid_of(64, nx, n, 1), err,
  *                              OCL_HELD(w, PIXELS), OCL_HELD(w, MASK), OCL_UINT(first));
  *     status = ocl_end_launch(&w->ocl, status, &w->pace, n, err);
  *
- * A sync reads with ocl_fetch, all or nothing. As everywhere in opencl/, failures are
- * TC_DEVICE or TC_TOO_LARGE, with a message.
+ * cl_sync reads with ocl_fetch, which copies everything or nothing. As everywhere in opencl/,
+ * failures of the device are TC_DEVICE or TC_TOO_LARGE, with a message.
  */
 #ifndef OCL_WORKER_H
 #define OCL_WORKER_H
@@ -37,19 +37,21 @@
 #include "app/base/pool.h"
 #include "opencl/program.h"
 
+/* The most buffers and kernels of a worker, and how many of a kernel's first arguments are
+ * remembered so that they are not set again. */
 enum { OCL_MOST_BUFFERS = 24, OCL_MOST_KERNELS = 40, OCL_REMEMBERED_ARGS = 24 };
 
-/* A launcher: how its worker is made. */
+/* How the worker of a backend is made. */
 typedef struct ocl_launcher {
     const char *name; /* of the analysis, for messages */
     size_t worker_bytes;
-    /* Prepares a zeroed worker, whose ocl has its work and device already. */
+    /* Prepares the worker, which is zeroed except for launcher, work and device of its ocl. */
     tc_status (*open)(void *worker, const void *state, tc_err *err);
-    /* Frees what is not ocl's, also of a worker half made; NULL: nothing. */
+    /* Frees what the worker has besides ocl, also if open failed; NULL: nothing. */
     void (*free)(void *worker);
 } ocl_launcher;
 
-/* What an argument of a kernel was set to last; 0 bytes: not known. */
+/* The value that an argument of a kernel was last set to; bytes is 0 if it is not known. */
 typedef struct ocl_set_value {
     size_t bytes;
     unsigned char value[8];
@@ -59,94 +61,101 @@ typedef struct ocl_worker {
     const ocl_launcher *launcher;
     const an_work *work;
     ocl_device *device;
-    ocl_buffer buffer[OCL_MOST_BUFFERS]; /* by the launcher's enums */
-    ocl_kernel kernel[OCL_MOST_KERNELS];
+    ocl_buffer buffer[OCL_MOST_BUFFERS]; /* numbered by the backend's enum */
+    ocl_kernel kernel[OCL_MOST_KERNELS]; /* numbered by the backend's enum */
     ocl_set_value set[OCL_MOST_KERNELS][OCL_REMEMBERED_ARGS];
     ocl_batch batch; /* launches queued since the last wait */
-    size_t n_paces;
-    bool torn;      /* the work was stopped within a step: what is on the device is no state */
-    double took_ms; /* device time of what ocl_end_launch waited for last */
+    size_t n_paces;  /* calls of ocl_pace_begin */
+    bool torn;       /* a step stopped halfway (ocl_ask): the buffers do not hold a valid state */
+    double took_ms;  /* device time of the launches that ocl_end_launch last waited for */
 } ocl_worker;
 
-/* For an an_backend: open makes the worker, and leaves none behind if it fails;
- * close releases all of it. */
+/* open and close of an an_backend. If opening fails, *worker is NULL. */
 tc_status ocl_worker_open(const ocl_launcher *launcher, const an_work *work, const void *state,
                           void **worker, tc_err *err);
 void ocl_worker_close(void **worker);
 
 /* --- kernels --------------------------------------------------------------------------------- */
 
-/* Of a list STAGE(stage, kernel) ..., each stage of a launcher with the kernel's name or NULL: the
- * enumerators and the names. */
+/* A backend lists its stages by a macro that applies STAGE(stage, kernel) to each, where kernel is
+ * a kernel's name or NULL. As STAGE, these make the enumerators, and the array of names. */
 #define OCL_STAGE_NUMBER(stage, kernel) stage,
 #define OCL_STAGE_KERNEL(stage, kernel) kernel,
 
-/* Work-items of a group: `most`, a power of two, halved until the device has it. */
+/* The number of work-items for a work-group: `most`, a power of two, halved until the device allows
+ * it. */
 size_t ocl_group_size(const ocl_device *device, size_t most);
 
-/* Builds a program and makes its kernels: kernel i is names[i] (strings that outlive
- * the worker), none where that is NULL. floats, and format of the defines: see
- * ocl_program_build. */
+/* Builds a program and makes kernel i of the worker from names[i] (strings that outlive
+ * the worker), or leaves it as it is if that is NULL. format and the arguments that follow make
+ * the defines; for these and floats see ocl_program_build. */
 tc_status ocl_build(ocl_worker *w, const ocl_source *source, bool floats, const char *const *names,
                     size_t n, tc_err *err, const char *format, ...) TC_FORMAT(7, 8);
 
 /* --- buffers --------------------------------------------------------------------------------- */
 
-/* A buffer that a launcher needs. */
+/* A buffer that a backend needs. */
 typedef struct ocl_need {
-    int buffer;       /* which; there is none yet */
-    uint64_t bytes;   /* 0: it is not needed */
-    const char *what; /* it is for, in messages */
-    const void *from; /* its content; NULL: undefined */
+    int buffer;       /* its number; not allocated yet */
+    uint64_t bytes;   /* 0: it is not needed, and not allocated */
+    const char *what; /* its purpose, for messages */
+    const void *from; /* its first content; NULL: undefined */
 } ocl_need;
+/* Allocates the buffers. On an error those that were allocated remain, until the worker is
+ * closed. */
 tc_status ocl_make_buffers(ocl_worker *w, const ocl_need *needs, size_t n, tc_err *err);
 
-/* Bytes of a buffer from `offset` on: ocl_write, ocl_read; 0 bytes are fine, whatever the
- * buffer. */
+/* Copy bytes to (put) or from (get) a buffer, from `offset` on: ocl_write and ocl_read in pieces,
+ * between which work->poll is asked. If bytes is 0, the buffer need not exist. */
 tc_status ocl_put(ocl_worker *w, int buffer, size_t offset, const void *from, size_t bytes,
                   tc_err *err);
 tc_status ocl_get(ocl_worker *w, int buffer, size_t offset, void *to, size_t bytes, tc_err *err);
 
-/* Pixels from `first` on, 8 or 16 bits of each. */
+/* The address of the grey value of pixel `first`, of 8 or 16 bits. */
 const void *ocl_pixels_from(const wu_pixels *px, size_t first);
 
-/* The first bytes of a buffer, and where they go. */
+/* The first bytes of a buffer, and where on the host they are to be copied. */
 typedef struct ocl_part {
     int buffer;
-    size_t bytes; /* 0: nothing */
+    size_t bytes; /* 0: nothing is copied */
     void *to;
 } ocl_part;
-/* Reads the parts, all of them or none: through memory of its own, which is saved
- * where the places are zero as yet, and are so again after a failure. TC_TRY_LATER also
- * where the worker is torn. */
+/* Copies the parts to the host. After an error the destinations are as they were. To this end the
+ * parts are read into temporary memory first; zero: the destinations are zeros, so that the parts
+ * are read to them directly, and they are zeroed on an error. TC_TRY_LATER also if the worker is
+ * torn. */
 tc_status ocl_fetch(ocl_worker *w, const ocl_part *parts, size_t n, bool zero, tc_err *err);
 
 /* --- launches -------------------------------------------------------------------------------- */
 
-/* Work-items in all, and of a group; local[0] == 0: the driver's choice; the number of the
- * first. */
+/* The size of a launch along x, y and z. */
 typedef struct ocl_grid {
-    size_t global[3], local[3], start[3];
+    size_t global[3]; /* work-items in all */
+    size_t local[3];  /* work-items of a work-group; local[0] == 0: the driver chooses */
+    size_t start[3];  /* the first work-item's global id */
 } ocl_grid;
-/* x * y * z work-items in groups of `group` along x, which is rounded up. */
+/* x * y * z work-items in work-groups of `group` work-items along x; x is rounded up to a multiple
+ * of it. */
 ocl_grid ocl_grid_of(size_t group, size_t x, size_t y, size_t z);
 
-/* Units that n take. */
+/* n / unit, rounded up. */
 static inline uint32_t ocl_units(uint64_t n, uint64_t unit)
 {
     return (uint32_t)tc_quotient_up(n, unit);
 }
 
-/* Queues a launch of a kernel. Arguments that are as at the last launch are not
- * set again: that would take longer than a small kernel does. */
+/* Queues a launch of the worker's kernel of that number. Arguments that have the same value as at
+ * its last launch are not set again, since setting all takes longer than a small kernel. */
 tc_status ocl_queue(ocl_worker *w, int kernel, ocl_grid grid, const ocl_arg *args, size_t n,
                     tc_err *err);
-/* The same for a launcher's worker, with the arguments one by one: */
+/* Calls ocl_queue for a backend's worker, with the kernel's arguments as the macro's last ones:
+ * OCL_HELD, OCL_LOCAL, OCL_INT, OCL_UINT, ... */
 #define OCL_QUEUE(w, kernel, grid, err, ...)                             \
     ocl_queue(&(w)->ocl, kernel, grid, (const ocl_arg[]){ __VA_ARGS__ }, \
               sizeof((const ocl_arg[]){ __VA_ARGS__ }) / sizeof(ocl_arg), err)
-/* one of its buffers, local memory (OCL_LOCAL), or a number. */
+/* An argument: the worker's buffer number i. */
 #define OCL_HELD(w, i) OCL_BUFFER((w)->ocl.buffer[i])
+/* Arguments: a number of the kernel's type int, uint, long or float. */
 /* clang-format off */
 #define OCL_INT(v) { sizeof(cl_int), &(const cl_int){ (cl_int)(v) } }
 #define OCL_UINT(v) { sizeof(cl_uint), &(const cl_uint){ (cl_uint)(v) } }
@@ -154,19 +163,19 @@ tc_status ocl_queue(ocl_worker *w, int kernel, ocl_grid grid, const ocl_arg *arg
 #define OCL_FLOAT(v) { sizeof(cl_float), &(const cl_float){ (cl_float)(v) } }
 /* clang-format on */
 
-/* ocl_pace_init for a worker: each of its paces, in the same order for every item, as the next goes
- * on with what the one before has learned of the device: how many times `first` it bears. Less than
- * 1 says that even one is more than a careful guess. */
+/* ocl_pace_init for a pace of the worker. The pace begins with `first` times the factor by which
+ * the same pace grew with the job's items before; so a backend must begin its paces in the same
+ * order for every item. first may be less than 1: a launch of one unit may take too long. */
 void ocl_pace_begin(ocl_worker *w, ocl_pace *pace, double first, uint64_t most);
 
-/* Ends what was queued with `status`: waits for it, and lets the pace learn that `work`
- * took as long; or, where status is a failure, drops it and returns status. Then rests, where
- * launches are to have a share of the time only, and asks work->poll meanwhile, which has the last
- * word elsewhere. */
+/* Ends a batch of launches; status is what queuing them returned. If TC_OK, waits for the batch and
+ * adjusts the pace (ocl_pace_took) to the time that `work` took; otherwise drops the batch and
+ * returns status. Then sleeps if launches may take only a share of the time (ocl_device.share), and
+ * asks work->poll meanwhile; a stop ends the sleep, but is not returned. */
 tc_status ocl_end_launch(ocl_worker *w, tc_status status, ocl_pace *pace, uint64_t work,
                          tc_err *err);
-/* Between launches of a step that changes a state in place: asks work->poll; a stop leaves it
- * torn. */
+/* Asks work->poll between launches of a step that changes the state's buffers in place: if it says
+ * to stop, the worker becomes torn. */
 tc_status ocl_ask(ocl_worker *w, tc_err *err);
 
 #endif
