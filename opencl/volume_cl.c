@@ -1,11 +1,12 @@
 /*
- * The OpenCL backend of volume. The device thresholds and labels, and makes the table where it is
- * all that is wanted; else what a filter leaves out and the table are left to the CPU's backend,
- * whose worker this one contains, as the repair is.
+ * The OpenCL backend of volume; for a watershed it calls volume_watershed_cl.c. The device applies
+ * the threshold and labels components, and makes the table of cells if the result has no labels.
+ * The repair, and otherwise the filters and the table, are left to the CPU backend, whose
+ * worker this backend's contains.
  *
  * A stack that does not fit the device is labelled in slabs of slices, whose cells the
- * host joins where slabs meet. What has more parts than the device's tables have room for
- * is noise, and is the host's altogether.
+ * host joins where slabs meet. If there are more parts (volume.cl) than the device's tables have
+ * room for, as with noise, the host labels the stack.
  */
 #include <stdlib.h>
 
@@ -19,7 +20,8 @@ extern const ocl_source ocl_source_volume;
 
 enum { MAX_GROUP = 256 };
 
-/* Phases of the device, and the kernel of each. */
+/* The device's stages in the order in which they run, each with its kernel. The stages without a
+ * kernel copy from the device: USED the number of parts, READ the labels. */
 #define EACH_STAGE(STAGE)                                      \
     STAGE(MASK, "vol_mask")                                    \
     STAGE(TILES, "vol_tiles")                                  \
@@ -34,33 +36,35 @@ enum { MAX_GROUP = 256 };
     STAGE(GIVE, "vol_give")                                    \
     STAGE(PAINT, "vol_paint")                                  \
     STAGE(CLEAR_TABLE, "vol_clear_table")                      \
-    STAGE(MEASURE, "vol_measure") /* where there is a table */ \
+    STAGE(MEASURE, "vol_measure") /* these two: for a table */ \
     STAGE(READ, NULL)
 
 typedef enum stage { EACH_STAGE(OCL_STAGE_NUMBER) STAGES } stage;
 static const char *const kernel_names[STAGES] = { EACH_STAGE(OCL_STAGE_KERNEL) };
 
+/* The device's buffers, named after the kernels' arguments; B_TABLE is the table of cells. */
 enum { B_PIXELS, B_MASK, B_PLANE, B_USED, B_LINK, B_FIRST, B_ROOT, B_COUNTS, B_TOTALS, B_TABLE };
 
 typedef struct cl_worker {
-    ocl_worker ocl; /* kernel s is that of stage s */
+    ocl_worker ocl; /* its kernels are numbered by stage */
     const vol_params *params;
-    void *host; /* a worker of vol_cpu */
-    size_t group;
+    void *host;   /* a worker of the CPU backend, vol_cpu */
+    size_t group; /* work-items of a work-group */
     ocl_pace pace[STAGES];
-    void *rows; /* of the mask, made by the host after a repair */
+    void *rows; /* room for `piece` rows of the mask, if the host makes that from blurred voxels */
     uint32_t nx, ny, nz;
-    uint32_t stride;      /* of the mask, in words */
-    uint32_t piece;       /* rows that go to the device at a time */
-    uint32_t slab_slices; /* nz: the whole stack is on the device */
-    uint32_t room;        /* parts that the tables can hold */
-    uint32_t z0, slices;  /* the slab; no slices: it has not begun */
-    uint32_t parts;
-    uint32_t membrane, outside, cells; /* of all of the stack */
-    bool has_table;
+    uint32_t stride;      /* 32-bit words of a row of the mask */
+    uint32_t piece;       /* rows of pixels or mask that are copied to the device at a time */
+    uint32_t slab_slices; /* of all slabs but the last; nz: the whole stack is on the device */
+    uint32_t room;        /* parts that the device's tables have room for */
+    uint32_t z0, slices;  /* the current slab: its first slice, and how many; 0 slices: none yet */
+    uint32_t parts;       /* of the current slab */
+    /* Of a whole stack: voxels of membrane, voxels outside, cells. */
+    uint32_t membrane, outside, cells;
+    bool has_table; /* the device makes the table of cells */
     stage stage;
-    uint64_t done; /* work of the stage */
-    bool host_only;
+    uint64_t done;  /* of the stage's work (stage_work) */
+    bool host_only; /* the host does what remains */
 } cl_worker;
 
 static bool in_slabs(const cl_worker *w)
@@ -68,6 +72,7 @@ static bool in_slabs(const cl_worker *w)
     return w->slab_slices < w->nz;
 }
 
+/* The numbers of rows, of voxels, and of the mask's words of the current slab. */
 static uint32_t rows_of(const cl_worker *w)
 {
     return w->slices * w->ny;
@@ -83,8 +88,8 @@ static uint32_t words_of(const cl_worker *w)
     return rows_of(w) * w->stride;
 }
 
-/* Work of a stage, in what its launches take; 0 where it does not
- * apply. */
+/* The amount of work of a stage in the current slab: layers of tiles, slices or rows, or 1 for a
+ * stage that is one launch; 0 if the stage is left out. */
 static uint64_t stage_work(const cl_worker *w, stage s)
 {
     switch (s) {
@@ -104,17 +109,17 @@ static uint64_t stage_work(const cl_worker *w, stage s)
 
 /* --- launches -------------------------------------------------------------------------------- */
 
-/* The worker's stage. */
+/* Queues the kernel of the worker's stage with x * y * z work-items. */
 #define LAUNCH(w, x, y, z, err, ...) \
     OCL_QUEUE(w, (int)(w)->stage, ocl_grid_of((w)->group, x, y, z), err, __VA_ARGS__)
 
-/* The slab's size, and that of a row of its mask. */
+/* Arguments: the width and height of a slice, and the words of a row of the mask. */
 #define NX(w) OCL_INT((w)->nx)
 #define NY(w) OCL_INT((w)->ny)
 #define STRIDE(w) OCL_INT((w)->stride)
 
-/* The bits of `count` rows from the slab's row `first` on; before the first row of a piece its
- * pixels. */
+/* Makes the mask of `count` rows from the slab's row `first` on. If that is the first row of a
+ * piece, copies the piece's pixels to the device before. */
 static tc_status launch_mask(cl_worker *w, uint64_t first, uint64_t count, tc_err *err)
 {
     const wu_pixels *const px = w->ocl.work->pixels;
@@ -129,7 +134,7 @@ static tc_status launch_mask(cl_worker *w, uint64_t first, uint64_t count, tc_er
                   OCL_UINT(vol_host_threshold(w->host)));
 }
 
-/* The same after a repair, from what the host has. */
+/* The same if the host has blurred the voxels: copies the mask that the host makes. */
 static tc_status write_mask(cl_worker *w, const vol_state *state, uint64_t first, uint64_t count,
                             tc_err *err)
 {
@@ -155,7 +160,7 @@ static tc_status launch_join(cl_worker *w, uint64_t first, uint64_t count, tc_er
                   OCL_INT(first), OCL_INT(w->params->through));
 }
 
-/* Stages that take a table at once. */
+/* The stages that are one launch. */
 static tc_status launch_tables(cl_worker *w, tc_err *err)
 {
     const cl_uint words = in_slabs(w) ? 0 : words_of(w), chunks = ocl_units(words_of(w), VOL_CHUNK),
@@ -218,9 +223,10 @@ static tc_status launch_stage(cl_worker *w, uint64_t first, uint64_t count, tc_e
     }
 }
 
-/* --- what is not a launch -------------------------------------------------------------------- */
+/* --- copies ---------------------------------------------------------------------------------- */
 
-/* Rows of the plane into the state, which from here on is no resting place. */
+/* Copies rows of the slab's plane to their place in the state. Until all is done, an interrupted
+ * item cannot continue from that state (begun). */
 static tc_status read_rows(cl_worker *w, vol_state *state, uint64_t first, uint64_t count,
                            tc_err *err)
 {
@@ -232,7 +238,7 @@ static tc_status read_rows(cl_worker *w, vol_state *state, uint64_t first, uint6
                    state->nodes + 1 + ((size_t)w->z0 * w->ny + first) * w->nx, count * row, err);
 }
 
-/* How many parts there are. Too many: all of it is for the host. */
+/* Reads the number of parts. If there are too many for the tables, the host labels the stack. */
 static tc_status read_used(cl_worker *w, vol_state *state, tc_err *err)
 {
     cl_int used = 0;
@@ -246,7 +252,7 @@ static tc_status read_used(cl_worker *w, vol_state *state, tc_err *err)
     return TC_OK;
 }
 
-/* How much of a stage comes next. */
+/* The amount of the stage's work to be done next; MASK does not go beyond the end of a piece. */
 static uint64_t next_part(const cl_worker *w)
 {
     const uint64_t left = stage_work(w, w->stage) - w->done, piece = w->piece - w->done % w->piece;
@@ -254,7 +260,7 @@ static uint64_t next_part(const cl_worker *w)
     return ocl_pace_next(&w->pace[w->stage], w->stage == MASK && piece < left ? piece : left);
 }
 
-/* Some of a stage. */
+/* Does `count` units of the stage's work, from `done` on: one launch, or a copy. */
 static tc_status do_part(cl_worker *w, vol_state *state, uint64_t count, tc_err *err)
 {
     if (w->stage == USED)
@@ -267,7 +273,7 @@ static tc_status do_part(cl_worker *w, vol_state *state, uint64_t count, tc_err 
                           err);
 }
 
-/* Part 0 is the outside, which there always is. */
+/* B_USED, the number of parts, begins with 1, because part 0 is the outside. */
 static tc_status begin_slab(cl_worker *w, uint32_t z0, tc_err *err)
 {
     const cl_int one = 1, none[2] = { 0, 0 };
@@ -280,7 +286,8 @@ static tc_status begin_slab(cl_worker *w, uint32_t z0, tc_err *err)
     return ocl_put(&w->ocl, B_TOTALS, 0, none, sizeof none, err);
 }
 
-/* What the whole stack has of which kind; then room for the table. */
+/* After PAINT of a whole stack: reads the numbers of voxels and cells, and allocates the table of
+ * cells if the device is to make it. */
 static tc_status end_paint(cl_worker *w, tc_err *err)
 {
     cl_uint totals[2] = { 0, 0 }, cells = 0;
@@ -294,6 +301,7 @@ static tc_status end_paint(cl_worker *w, tc_err *err)
     return vol_table_begin(&w->ocl, B_TABLE, cells, &w->has_table, err);
 }
 
+/* Writes the device's counts to the state, or a copy of it. */
 static void put_totals(const cl_worker *w, vol_state *head)
 {
     head->membrane = w->membrane;
@@ -301,7 +309,7 @@ static void put_totals(const cl_worker *w, vol_state *head)
     head->cells = w->cells;
 }
 
-/* The device has nothing more to do. */
+/* After the device's last stage: all is done, or the host continues. */
 static tc_status finish_device(cl_worker *w, vol_state *state, tc_err *err)
 {
     w->host_only = !w->has_table;
@@ -332,7 +340,7 @@ static tc_status end_stage(cl_worker *w, vol_state *state, tc_err *err)
 
 /* --- the backend ----------------------------------------------------------------------------- */
 
-/* Progress in the plan's chunks: the device's part counts as the first half. */
+/* The progress in chunks of the plan, for display: the device's stages count as its first half. */
 static uint64_t progress_of(const cl_worker *w)
 {
     const double slab = ((double)w->stage + 1) / STAGES;
@@ -340,7 +348,7 @@ static uint64_t progress_of(const cl_worker *w)
     return (uint64_t)((double)w->ocl.work->plan.chunks / 2 * (w->z0 + slab * w->slices) / w->nz);
 }
 
-/* Launches and copies for the time of a step. */
+/* Launches and copies for the duration of a step. */
 static tc_status run_stages(cl_worker *w, vol_state *state, tc_err *err)
 {
     tc_status status = w->slices == 0 ? begin_slab(w, 0, err) : TC_OK;
@@ -416,13 +424,14 @@ static tc_status make_kernels(cl_worker *w, tc_err *err)
                      deep ? "ushort8" : "uchar8");
 }
 
-/* Parts that so many voxels may have: the tables take 1.2 bytes a voxel. */
+/* The number of parts for which the tables have room: a tenth of the voxels. The tables take 12
+ * bytes for each part. */
 static uint64_t room_for(uint64_t voxels)
 {
     return voxels / 10 + 64;
 }
 
-/* Device bytes for so many slices: less than 6 a voxel. */
+/* Bytes of device memory for a slab of so many slices: less than 6 for each voxel. */
 static uint64_t slab_bytes(const cl_worker *w, uint64_t slices)
 {
     const uint64_t rows = slices * w->ny, n = rows * w->nx, words = rows * w->stride;
@@ -439,7 +448,8 @@ static bool slab_fits(const cl_worker *w, uint64_t slices)
            slices * w->ny * w->nx * sizeof(cl_int) <= d->info.max_alloc_bytes;
 }
 
-/* All slices, or as many whole layers of tiles as fit; 0: not even one slice. */
+/* Sets slab_slices: nz if the whole stack fits the device, otherwise as many as fit, if possible
+ * whole layers of tiles; 0: not even one slice fits. */
 static void choose_slabs(cl_worker *w)
 {
     uint32_t most = w->nz, fitting = 0;
@@ -478,7 +488,7 @@ static tc_status make_buffers(cl_worker *w, tc_err *err)
     return ocl_make_buffers(&w->ocl, needs, sizeof needs / sizeof needs[0], err);
 }
 
-/* The first launch of a stage takes 2^14 voxels; what is read has no pace that grows. */
+/* The first launch of a stage takes about 2^14 voxels. A copy always takes at most about 2^24. */
 static void set_paces(cl_worker *w)
 {
     w->slices = w->slab_slices;
@@ -505,7 +515,7 @@ static tc_status open_parts(void *worker, const void *state, tc_err *err)
     w->ny = work->item->ny;
     w->nz = work->item->nz;
     w->stride = ocl_units(w->nx, 32);
-    /* An eighth of a byte of staging for each voxel, but a row at least. */
+    /* B_PIXELS takes an eighth of a byte for each voxel of the stack, but at least a row. */
     w->piece = ocl_units((uint64_t)w->ny * w->nz, work->pixels->bits);
     if (w->piece > ((uint32_t)1 << 24) / w->nx + 1)
         w->piece = ((uint32_t)1 << 24) / w->nx + 1;
@@ -522,7 +532,7 @@ static tc_status open_parts(void *worker, const void *state, tc_err *err)
 
 static const ocl_launcher launcher = { "volume", sizeof(cl_worker), open_parts, free_parts };
 
-/* A watershed has a worker of its own. */
+/* Opens the worker of this file, or for a watershed that of volume_watershed_cl.c. */
 static tc_status cl_open(const an_work *work, const void *state, void **worker, tc_err *err)
 {
     const vol_params *const p = work->params;

@@ -1,12 +1,13 @@
 /*
- * volume's watershed on an OpenCL device: the phases of app/analysis/volume/watershed.c, by the
- * kernels of watershed.cl. Where labels are wanted the host does what a filter leaves out and the
- * table, by a worker of the CPU's backend.
+ * volume's watershed on an OpenCL device: launches the kernels of watershed.cl, which do the phases
+ * of app/analysis/volume/watershed.c. If the result has labels, the host applies the filters and
+ * makes the table of cells, by a worker of the CPU backend; otherwise the device makes the table.
  *
- * A stack that does not fit the device is blurred and its ways are found in slabs of slices, with
- * the slices around them that this needs; the host goes on from there. So it does where the saddles
- * do not fit the device's table, as those of noise may not, or maxima are not joined in a few
- * rounds.
+ * A stack that does not fit the device is processed in slabs of slices, together with the slices
+ * around them that the blur and neighbours need: the device blurs, and finds the voxel that each
+ * voxel leads to; the host does the other phases. The host also continues, from the voxels'
+ * maxima on, if the saddles do not fit the device's table, as with noise, or if joining maxima
+ * takes too many rounds.
  */
 #include <stdlib.h>
 
@@ -17,10 +18,13 @@
 
 extern const ocl_source ocl_source_watershed;
 
-/* Rounds of joining: real stacks take some 20. */
+/* MOST_STEPS: half of the 26 neighbours of a voxel. MOST_ROUNDS: of joining; real stacks take about
+ * 20. */
 enum { MAX_GROUP = 256, MOST_STEPS = 13, MOST_ROUNDS = 256 };
 
-/* Phases of the device, and the kernel of each. */
+/* The device's stages in the order in which they run, each with its kernel. A stage without a
+ * kernel copies to or from the device. FIND_BEST to FOLLOW_JOINS, a round of joining, are
+ * repeated. */
 #define EACH_STAGE(STAGE)                                           \
     STAGE(PUT, NULL)                                                \
     STAGE(BLUR_X, "ws_blur_x")                                      \
@@ -28,7 +32,7 @@ enum { MAX_GROUP = 256, MOST_STEPS = 13, MOST_ROUNDS = 256 };
     STAGE(BLUR_Z, "ws_blur_z")                                      \
     STAGE(WAYS, "ws_ways")                                          \
     STAGE(READ_HEIGHTS, NULL)                                       \
-    STAGE(READ_WAYS, NULL) /* in slabs: then the host goes on */    \
+    STAGE(READ_WAYS, NULL) /* these two: only in slabs */           \
     STAGE(EDGES, "ws_edges")                                        \
     STAGE(SETTLE, "ws_settle")                                      \
     STAGE(STEP_IN, "ws_step_in")                                    \
@@ -44,7 +48,7 @@ enum { MAX_GROUP = 256, MOST_STEPS = 13, MOST_ROUNDS = 256 };
     STAGE(FIND_EARLIER, "ws_find_earlier")                          \
     STAGE(FIND_LATER, "ws_find_later")                              \
     STAGE(JOIN_HILLS, "ws_join_hills")                              \
-    STAGE(FOLLOW_JOINS, "ws_follow_joins") /* a round of joining */ \
+    STAGE(FOLLOW_JOINS, "ws_follow_joins")                          \
     STAGE(SET_HILLS, "ws_set_hills")                                \
     STAGE(CLEAR_FIRSTS, "ws_clear_firsts")                          \
     STAGE(FIND_FIRSTS, "ws_find_firsts")                            \
@@ -52,30 +56,32 @@ enum { MAX_GROUP = 256, MOST_STEPS = 13, MOST_ROUNDS = 256 };
     STAGE(NUMBER_CELLS, "ws_number_cells")                          \
     STAGE(LABEL, "ws_label")                                        \
     STAGE(CLEAR_TABLE, "vol_clear_table")                           \
-    STAGE(MEASURE, "vol_measure") /* where there is a table */      \
-    STAGE(READ_LABELS, NULL)      /* where there is none */         \
+    STAGE(MEASURE, "vol_measure") /* if the device makes a table */ \
+    STAGE(READ_LABELS, NULL)      /* if it does not */              \
     STAGE(READ_TOPS_HEIGHTS, NULL)                                  \
-    STAGE(READ_TOPS, NULL) /* where there are too many saddles, or rounds */
+    STAGE(READ_TOPS, NULL) /* these two: after an overflow */
 
 typedef enum stage { EACH_STAGE(OCL_STAGE_NUMBER) STAGES } stage;
 static const char *const kernel_names[STAGES] = { EACH_STAGE(OCL_STAGE_KERNEL) };
 
-/* Planes, tables and lists; then what kernels count, two numbers each: of B_SADDLES the second says
- * that there is no more room. */
+/* The device's buffers; watershed.cl says what the planes and the table of saddles are. */
 enum {
     B_PIXELS,
     B_HEIGHT,
     B_UP,
     B_TOP,
-    B_WEIGHTS,
-    B_STEPS,
-    B_SLOT,
-    B_SADDLE,
-    B_LIST,
+    B_WEIGHTS, /* of the Gaussian filter */
+    B_STEPS,   /* steps_of */
+    B_SLOT,    /* the hash table of saddles: keys, */
+    B_SADDLE,  /* and heights */
+    B_LIST,    /* lists of saddles, in which a round of joining leaves some out */
     B_LIVE,
-    B_MAXIMUM,
-    B_CELLS,
-    B_TABLE,
+    B_MAXIMUM, /* the table of maxima */
+    B_CELLS,   /* the first voxels of the cells */
+    B_TABLE,   /* the table of cells */
+    /* Counters of two words, of which the second is used by B_SADDLES alone: voxels of plateaus
+     * that are listed, maxima, slots taken (and whether there were too few), saddles listed, first
+     * voxels listed, voxels of membrane. */
     B_LISTED,
     B_MAXIMA,
     B_SADDLES,
@@ -86,27 +92,29 @@ enum {
 };
 
 typedef struct ws_worker {
-    ocl_worker ocl; /* kernel s is that of stage s */
+    ocl_worker ocl; /* its kernels are numbered by stage */
     const vol_params *params;
-    void *host; /* a worker of vol_cpu */
-    size_t group;
+    void *host;   /* a worker of the CPU backend, vol_cpu */
+    size_t group; /* work-items of a work-group */
     ocl_pace pace[STAGES];
     an_gauss gauss;
     uint32_t nx, ny, nz;
-    uint32_t slab_slices;     /* nz: the whole stack is on the device */
-    uint32_t z0, slices;      /* the slab; no slices: it has not begun */
-    uint32_t from, to;        /* slices that are on the device for it */
-    uint32_t slots;           /* of the table of saddles, a power of two */
-    uint32_t listed, settled; /* voxels of plateaus, and those of them that are settled */
+    uint32_t slab_slices; /* of all slabs but the last; nz: the whole stack is on the device */
+    uint32_t z0, slices;  /* the current slab: its first slice, and how many; 0 slices: none yet */
+    uint32_t from, to;    /* the slices on the device: the slab's with a margin, [from, to) */
+    uint32_t slots;       /* of the hash table of saddles; a power of two */
+    uint32_t listed;      /* voxels in the list of voxels of plateaus */
+    uint32_t settled;     /* the first so many of them are final */
     uint32_t maxima, cells;
-    uint32_t membrane;        /* voxels */
-    uint32_t saddles, rounds; /* that are listed, and rounds of joining so far */
-    bool swapped;             /* the list is in B_LIVE, and what is kept of it in B_LIST */
+    uint32_t membrane; /* voxels of membrane that belong to no cell */
+    uint32_t saddles;  /* in the list of saddles */
+    uint32_t rounds;   /* of joining so far */
+    bool swapped;      /* the list of saddles is in B_LIVE, and FIND_BEST copies it to B_LIST */
     stage stage;
-    uint64_t done; /* work of the stage */
-    bool overflow; /* of the table of saddles, or of rounds */
-    bool has_table;
-    bool host_only;
+    uint64_t done;  /* of the stage's work (stage_work) */
+    bool overflow;  /* too many saddles for the device, or too many rounds */
+    bool has_table; /* the device makes the table of cells */
+    bool host_only; /* the host does what remains */
 } ws_worker;
 
 static bool in_slabs(const ws_worker *w)
@@ -114,19 +122,20 @@ static bool in_slabs(const ws_worker *w)
     return w->slab_slices < w->nz;
 }
 
+/* Voxels of a slice. */
 static size_t slice_of(const ws_worker *w)
 {
     return (size_t)w->nx * w->ny;
 }
 
-/* Slices besides a voxel's own that its height takes. */
+/* How many slices on either side the blur needs for a voxel's height. */
 static uint32_t margin_of(const ws_worker *w)
 {
     return w->params->through ? (uint32_t)w->gauss.radius : 0;
 }
 
-/* Voxels [*first, *end) of the stack as counted from the first slice on the device: those whose
- * heights (margin 1) or ways (0) are wanted. */
+/* The voxels [*first, *end), counted from the first slice on the device, of the current slab with
+ * `margin` slices on either side: 1 for heights, 0 for the voxels that they lead to. */
 static void slices_with_margin(const ws_worker *w, uint32_t margin, uint32_t *first, uint32_t *end)
 {
     const uint32_t more = w->params->through ? margin : 0;
@@ -142,7 +151,8 @@ static uint32_t voxels_on_device(const ws_worker *w)
     return (uint32_t)((w->to - w->from) * slice_of(w));
 }
 
-/* Later steps of a voxel: half its neighbours. */
+/* The steps from a voxel to its neighbours that come later in raster order (half of all), as
+ * differences of voxel numbers. Returns how many there are. */
 static uint32_t steps_of(const ws_worker *w, int32_t by[MOST_STEPS])
 {
     uint32_t n = 0;
@@ -156,7 +166,8 @@ static uint32_t steps_of(const ws_worker *w, int32_t by[MOST_STEPS])
     return n;
 }
 
-/* Work of a stage: voxels, or entries of a list; 0 where it does not apply. */
+/* The amount of work of a stage in the current slab: voxels, entries of a list, or (MEASURE)
+ * slices; 0 if the stage is left out. */
 static uint64_t stage_work(const ws_worker *w, stage s)
 {
     const bool whole = !in_slabs(w);
@@ -192,16 +203,18 @@ static uint64_t stage_work(const ws_worker *w, stage s)
 
 /* --- launches -------------------------------------------------------------------------------- */
 
+/* The arguments nx, ny, nz, corners, depth of the kernels. */
 #define SHAPE(w)                                                      \
     OCL_INT((w)->nx), OCL_INT((w)->ny), OCL_INT((w)->to - (w)->from), \
         OCL_INT((w)->params->corners), OCL_INT((w)->params->through)
-/* The worker's stage; every kernel ends with the first and the end of its work. */
+/* Queues the kernel of the worker's stage for the work [first, end), which are its last
+ * arguments. */
 #define LAUNCH(w, first, end, err, ...)                                                          \
     OCL_QUEUE(w, (int)(w)->stage, ocl_grid_of((w)->group, (size_t)((end) - (first)), 1, 1), err, \
               __VA_ARGS__, OCL_UINT(first), OCL_UINT(end))
 
-/* Along x from the pixels to `up`, along y to `top`, along z to the heights; the last pass of all
- * goes there. */
+/* A pass of the blur: along x from the pixels to B_UP, along y to B_TOP, along z to B_HEIGHT. If
+ * there is none along z, the pass along y writes to B_HEIGHT. */
 static tc_status launch_blur(ws_worker *w, uint64_t first, uint64_t count, tc_err *err)
 {
     const int radius = w->gauss.radius, last = margin_of(w) == 0;
@@ -220,7 +233,7 @@ static tc_status launch_blur(ws_worker *w, uint64_t first, uint64_t count, tc_er
                   OCL_INT(slice_of(w)), OCL_INT(w->from), OCL_INT(w->nz), OCL_UINT(VOL_TOP));
 }
 
-/* Where voxels lead. */
+/* A stage that finds the voxels that voxels lead to, or the maxima. */
 static tc_status launch_ways(ws_worker *w, uint64_t first, uint64_t end, tc_err *err)
 {
     uint32_t from, to;
@@ -249,6 +262,7 @@ static tc_status launch_ways(ws_worker *w, uint64_t first, uint64_t end, tc_err 
     }
 }
 
+/* A stage that finds and lists saddles, or makes the table of maxima. */
 static tc_status launch_saddles(ws_worker *w, uint64_t first, uint64_t end, tc_err *err)
 {
     int32_t by[MOST_STEPS];
@@ -269,7 +283,7 @@ static tc_status launch_saddles(ws_worker *w, uint64_t first, uint64_t end, tc_e
                   OCL_UINT(vol_least_rise(w->params)));
 }
 
-/* A round of joining. FIND_BEST goes from the list to the other one. */
+/* A stage of a round of joining. FIND_BEST copies from one list of saddles to the other. */
 static tc_status launch_joining(ws_worker *w, uint64_t first, uint64_t end, tc_err *err)
 {
     const int list = w->swapped ? B_LIVE : B_LIST;
@@ -283,7 +297,8 @@ static tc_status launch_joining(ws_worker *w, uint64_t first, uint64_t end, tc_e
     return LAUNCH(w, first, end, err, OCL_HELD(w, B_MAXIMUM), OCL_HELD(w, list));
 }
 
-/* From maxima to labels: the heights give place to first voxels. */
+/* A stage that makes cells of the hills, labels or measures them. B_HEIGHT holds the cells' first
+ * voxels. */
 static tc_status launch_cells(ws_worker *w, uint64_t first, uint64_t end, tc_err *err)
 {
     const uint32_t threshold = vol_host_threshold(w->host);
@@ -330,7 +345,7 @@ static tc_status launch_stage(ws_worker *w, uint64_t first, uint64_t count, tc_e
     return launch_cells(w, first, first + count, err);
 }
 
-/* --- what is not a launch -------------------------------------------------------------------- */
+/* --- copies ---------------------------------------------------------------------------------- */
 
 static tc_status put_pixels(ws_worker *w, uint64_t first, uint64_t count, tc_err *err)
 {
@@ -341,7 +356,8 @@ static tc_status put_pixels(ws_worker *w, uint64_t first, uint64_t count, tc_err
                    ocl_pixels_from(px, w->from * slice_of(w) + first), count * bytes, err);
 }
 
-/* Some of a plane, of the slices that the slab is for, into a plane of the whole stack. */
+/* Copies `count` voxels, from `first` on, of the current slab without its margin from a buffer to
+ * their place in a plane of the whole stack. */
 static tc_status read_plane(ws_worker *w, int buffer, int32_t *to, uint64_t first, uint64_t count,
                             tc_err *err)
 {
@@ -351,7 +367,7 @@ static tc_status read_plane(ws_worker *w, int buffer, int32_t *to, uint64_t firs
                    count * sizeof *to, err);
 }
 
-/* Some of a stage. */
+/* Does `count` units of the stage's work, from `done` on: one launch, or a copy. */
 static tc_status do_part(ws_worker *w, vol_state *state, uint64_t count, tc_err *err)
 {
     switch (w->stage) {
@@ -373,6 +389,7 @@ static tc_status do_part(ws_worker *w, vol_state *state, uint64_t count, tc_err 
     }
 }
 
+/* Reads the two words of a counter. */
 static tc_status read_count(ws_worker *w, int buffer, uint32_t out[2], tc_err *err)
 {
     return ocl_get(&w->ocl, buffer, 0, out, 2 * sizeof *out, err);
@@ -380,7 +397,8 @@ static tc_status read_count(ws_worker *w, int buffer, uint32_t out[2], tc_err *e
 
 /* --- the ends of stages ---------------------------------------------------------------------- */
 
-/* The next step into the plateaus, if there is one. */
+/* After EDGES or STEP_IN: if STEP_IN has listed further voxels of plateaus, SETTLE and STEP_IN are
+ * repeated for these. */
 static tc_status end_step(ws_worker *w, tc_err *err)
 {
     uint32_t count[2] = { 0, 0 };
@@ -389,12 +407,13 @@ static tc_status end_step(ws_worker *w, tc_err *err)
     w->settled = w->listed;
     w->listed = count[0];
     if (status == TC_OK && w->stage == STEP_IN && w->listed > w->settled)
-        w->stage = SETTLE - 1; /* what comes next is SETTLE */
+        w->stage = SETTLE - 1; /* so that the next stage is SETTLE */
     return status;
 }
 
-/* Room for the lists of saddles, and for maxima and cells, which are no more; without it the host
- * goes on, too. */
+/* After SADDLES: allocates the lists of saddles, the table of maxima, and the list of cells, of
+ * which there are no more than maxima. If there is no room for these, or there was none for the
+ * saddles, the host continues (overflow). */
 static tc_status end_saddles(ws_worker *w, tc_err *err)
 {
     uint32_t saddles[2] = { 0, 0 }, maxima[2] = { 0, 0 };
@@ -418,7 +437,7 @@ static tc_status end_saddles(ws_worker *w, tc_err *err)
     return w->overflow ? TC_OK : status;
 }
 
-/* The saddles that LIST or FIND_BEST has listed. */
+/* After LIST or FIND_BEST: reads how many saddles it has listed. */
 static tc_status end_list(ws_worker *w, tc_err *err)
 {
     static const uint32_t none[2] = { 0, 0 };
@@ -437,7 +456,7 @@ static int by_value(const void *va, const void *vb)
     return a < b ? -1 : a > b;
 }
 
-/* The first voxels of the cells, in order. */
+/* After LIST_FIRSTS: sorts the list of the cells' first voxels. */
 static tc_status end_firsts(ws_worker *w, tc_err *err)
 {
     uint32_t count[2] = { 0, 0 };
@@ -469,7 +488,8 @@ static tc_status begin_slab(ws_worker *w, uint32_t z0, tc_err *err)
     return TC_OK;
 }
 
-/* What the stack has of which kind; then room for the table. */
+/* After LABEL: reads the number of voxels of membrane, and allocates the table of cells if the
+ * device is to make it. */
 static tc_status end_labels(ws_worker *w, tc_err *err)
 {
     uint32_t membrane[2] = { 0, 0 };
@@ -480,13 +500,14 @@ static tc_status end_labels(ws_worker *w, tc_err *err)
                            : status;
 }
 
+/* Writes the device's counts to the state, or a copy of it. */
 static void put_totals(const ws_worker *w, vol_state *head)
 {
     head->membrane = w->membrane;
     head->cells = w->cells;
 }
 
-/* The device has nothing more to do. */
+/* After the device's last stage: all is done, or the host continues. */
 static tc_status finish_device(ws_worker *w, vol_state *state, tc_err *err)
 {
     w->host_only = !w->has_table;
@@ -517,7 +538,7 @@ static tc_status end_stage(ws_worker *w, vol_state *state, tc_err *err)
     w->done = 0;
     if (w->stage == FOLLOW_JOINS) {
         w->overflow = ++w->rounds == MOST_ROUNDS;
-        w->stage = LIST; /* what comes next is FIND_BEST */
+        w->stage = LIST; /* so that the next stage is FIND_BEST */
     }
     do
         w->stage = w->overflow && w->stage < READ_TOPS_HEIGHTS ? READ_TOPS_HEIGHTS : w->stage + 1;
@@ -530,7 +551,7 @@ static tc_status end_stage(ws_worker *w, vol_state *state, tc_err *err)
 
 /* --- the backend ----------------------------------------------------------------------------- */
 
-/* Progress in the plan's chunks: the device's part counts as the first half. */
+/* The progress in chunks of the plan, for display: the device's stages count as its first half. */
 static uint64_t progress_of(const ws_worker *w)
 {
     const double slab = ((double)w->stage + 1) / STAGES;
@@ -538,7 +559,7 @@ static uint64_t progress_of(const ws_worker *w)
     return (uint64_t)((double)w->ocl.work->plan.chunks / 2 * (w->z0 + slab * w->slices) / w->nz);
 }
 
-/* Launches and copies for the time of a step. */
+/* Launches and copies for the duration of a step. */
 static tc_status run_stages(ws_worker *w, vol_state *state, tc_err *err)
 {
     tc_status status = w->slices == 0 ? begin_slab(w, 0, err) : TC_OK;
@@ -596,7 +617,8 @@ static void free_parts(void *worker)
         vol_cpu.close(&w->host);
 }
 
-/* Slots for saddles: one for every four voxels is more than all but noise takes. */
+/* The number of slots for saddles. At least one for every four voxels, which is enough for
+ * everything but noise. */
 static uint32_t slots_for(uint64_t voxels)
 {
     uint32_t slots = 1024;
@@ -606,8 +628,8 @@ static uint32_t slots_for(uint64_t voxels)
     return slots;
 }
 
-/* Device bytes for so many slices, with those around them; what is listed of saddles and cells is
- * thought to take as much as their table. */
+/* Bytes of device memory for a slab of so many slices with its margin. whole: for the whole stack,
+ * with the hash table of saddles, and as much again for the lists of saddles and cells. */
 static uint64_t slab_bytes(const ws_worker *w, uint64_t slices, bool whole)
 {
     const uint64_t margin = w->params->through ? 2 * ((uint64_t)margin_of(w) + 1) : 0;
@@ -626,7 +648,8 @@ static bool slab_fits(const ws_worker *w, uint64_t slices, bool whole)
     return bytes <= d->memory_limit - d->memory_used && bytes / 3 <= d->info.max_alloc_bytes;
 }
 
-/* All slices, or as many as fit; 0: not even one. A slot's code has a voxel and a step. */
+/* Sets slab_slices: nz, if the whole stack fits the device and a slot's code (voxel * steps + step)
+ * fits 32 bits; otherwise as many as fit; 0: not even one. */
 static void choose_slabs(ws_worker *w)
 {
     int32_t by[MOST_STEPS];
@@ -674,8 +697,8 @@ static tc_status make_buffers(ws_worker *w, tc_err *err)
     return ocl_make_buffers(&w->ocl, needs, sizeof needs / sizeof needs[0], err);
 }
 
-/* The first launch of a stage takes 2^14 voxels, or entries of a list; what is copied has no pace
- * that grows. */
+/* The first launch of a stage takes 2^14 voxels, or entries of a list. A copy always takes at most
+ * 2^24. */
 static void set_paces(ws_worker *w)
 {
     const double some = 1 << 14;

@@ -1,11 +1,13 @@
 /*
- * A Gaussian filter in fixed point (app/analysis/common/gauss.h), for PIXEL, the type of a grey
- * value, and SUM, one that holds its sums. Beyond a line is what lies at its ends.
+ * A Gaussian filter along one axis in fixed point (app/analysis/common/gauss.h). The includer
+ * defines PIXEL, the type of a grey value, and SUM, a type that holds the weighted sums. Beyond the
+ * ends of a line, the filter takes the value at the end.
  */
 #ifndef OCL_BLUR_H
 #define OCL_BLUR_H
 
-/* weight[|k|]: of the value k further on a line. in[i] is value `at` of n, `step` apart. */
+/* The weighted sum around in[i], which is number `at` of a line of n values that are `step`
+ * elements apart. weight[|k|] is the weight of the value at distance k. */
 static SUM blurred_pixels(__global const PIXEL *in, __constant uint *weight, int radius, int i,
                           int at, int n, int step)
 {
@@ -16,6 +18,7 @@ static SUM blurred_pixels(__global const PIXEL *in, __constant uint *weight, int
     return sum;
 }
 
+/* The same for values that have been filtered along another axis. */
 static SUM blurred(__global const uint *in, __constant uint *weight, int radius, int i, int at,
                    int n, int step)
 {
@@ -26,6 +29,7 @@ static SUM blurred(__global const uint *in, __constant uint *weight, int radius,
     return sum;
 }
 
+/* sum / 2^shift, rounded to the nearest. */
 static uint rounded(SUM sum, uint shift)
 {
     return (uint)((sum + ((SUM)1 << (shift - 1))) >> shift);

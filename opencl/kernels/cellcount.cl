@@ -1,25 +1,27 @@
 /*
- * The device's part of cellcount. A picture is nx x ny, n = nx * ny <= 2^30.
+ * The OpenCL kernels of cellcount, for a picture or a strip of rows of nx x ny pixels, at most
+ * 2^30.
  *
- * The mask has a bit for each pixel: pixel x is bit x % 32 of word x / 32 of its
- * row; rows are `stride` words apart, and the bits beyond nx are 0. The kind of a
- * component is 1 for cells, 0 for the background.
+ * The mask has a bit for each pixel, 1 for cells and 0 for the background: pixel x is bit x % 32 of
+ * word x / 32 of its row; rows are `stride` words apart, and the bits beyond nx are 0. `kind` is 1
+ * in launches that find the components of cells, 0 for those of the background.
  *
- * Components are a union-find over nodes. A node is a run of pixels within a word of the
- * mask: word i of it (rows * stride of them) has the nodes 16 i to 16 i + 15, and a run that begins
- * with bit b is node 16 i + b / 2, as no other begins there. So nodes have the order of the raster
- * in their first pixels.
+ * Components are found by union-find over nodes. A node is a run of pixels of the kind within a
+ * word of the mask. The nodes of word i (words are numbered through all rows) are 16 i to
+ * 16 i + 15: a run that begins at bit b is node 16 i + b / 2, which is unique, since two runs
+ * cannot begin at adjacent bits. So nodes are in the raster order of their first pixels.
  *
- * link[i] is the parent of node i, itself for a root; where no run begins it means nothing.
- * A root is the smallest of its component. The word i of `roots` has bit b, even, if node
- * 16 i + b / 2 is a root. A tile is CC_TILE words one below the other, which a work-group
- * labels in local memory, as many side by side as it has work-items for, one for each word; tiles
- * are then joined along their edges in global memory. While links are changed they are touched by
- * atomic functions only; they are read in launches in which nobody changes them.
+ * link[i] is the parent of node i, or i if node i is a root; it is undefined if there is no run.
+ * The root of a component is its smallest node. Bit b (even) of word i of `roots` is set if node
+ * 16 i + b / 2 is a root.
  *
- * GROUP is the size of a work-group, a multiple of CC_TILE (64 to 256); PIXEL the type of a
- * grey value, PIXEL16 of sixteen, SUM one that holds sums of a window or a filter. KERNELS says
- * which are compiled: CC_KERNELS_PREPARE and so on.
+ * A tile is CC_TILE words of the mask, one below the other. A work-group labels TILES tiles, side
+ * by side, in local memory, with a work-item for each word. Then tiles are joined along their edges
+ * in global memory. In launches that change links, links are accessed by atomic functions only.
+ *
+ * Macros: GROUP, the size of a work-group, a multiple of CC_TILE (64 to 256); PIXEL, the type of a
+ * grey value; PIXEL16, a vector of sixteen; SUM, a type that holds sums of a window or a filter;
+ * KERNELS, the groups of kernels that are compiled (CC_KERNELS_PREPARE, ...).
  */
 //! check: -DGROUP=64 -DPIXEL=uchar -DPIXEL16=uchar16 -DSUM=uint -DKERNELS=60
 //! check: -DGROUP=256 -DPIXEL=ushort -DPIXEL16=ushort16 -DSUM=ulong -DKERNELS=20
@@ -46,20 +48,20 @@
 #include "opencl/kernels/cellcount_prepare.h"
 #endif
 
-/* What is background has distance 0. */
+/* For edt.h: pixels with distance 0 are background, and only the others get distances. */
 #define EDT_SIDE(l, i) ((l)->d2[i] != 0 ? 1u : 0u)
 #define EDT_WANTED(inside) (inside)
 #include "opencl/kernels/edt.h"
 
-#define TILE_LOG 5
-#define NODES_LOG 4
-#define TILES (GROUP / CC_TILE)     /* of a work-group, side by side */
-#define CHUNK (GROUP * CC_PER_ITEM) /* words of a work-group where roots are counted */
+#define TILE_LOG 5                  /* log2(CC_TILE) */
+#define NODES_LOG 4                 /* log2(CC_NODES) */
+#define TILES (GROUP / CC_TILE)     /* tiles of a work-group, side by side */
+#define CHUNK (GROUP * CC_PER_ITEM) /* words of `roots` that a work-group counts or numbers */
 
 #if KERNELS & CC_KERNELS_REGIONS
 /* --- threshold ------------------------------------------------------------------------------- */
 
-/* Adds the grey values of pixels [first, end) to histogram[256 or 65536]. */
+/* Counts the grey values of pixels [first, end), of 8 bits, in histogram[256]. */
 __kernel GROUP_ATTRIBUTE void cc_histogram8(__global const uchar *pixels,
                                             volatile __global uint *histogram, uint first, uint end)
 {
@@ -77,6 +79,7 @@ __kernel GROUP_ATTRIBUTE void cc_histogram8(__global const uchar *pixels,
             atomic_add(&histogram[b], bins[b]);
 }
 
+/* Counts the grey values of pixels [first, end), of 16 bits, in histogram[65536]. */
 __kernel GROUP_ATTRIBUTE void cc_histogram16(__global const ushort *pixels,
                                              volatile __global uint *histogram, uint first,
                                              uint end)
@@ -85,8 +88,8 @@ __kernel GROUP_ATTRIBUTE void cc_histogram16(__global const ushort *pixels,
         atomic_inc(&histogram[pixels[i]]);
 }
 
-/* Half words of the mask of rows from first_row on; along x: half words, along y: rows. (With
- * cc_cells of the whole PoCL 6's compiler aborts.) */
+/* Makes the mask of the rows from first_row on. A work-item makes half a word: along x the
+ * half words of a row, along y rows. (PoCL 6's compiler aborts if this uses cc_cells.) */
 __kernel GROUP_ATTRIBUTE void cc_mask(__global const PIXEL *pixels, __global ushort *mask, int nx,
                                       int stride, int first_row, uint threshold, int bright)
 {
@@ -113,7 +116,7 @@ __kernel GROUP_ATTRIBUTE void cc_mask(__global const PIXEL *pixels, __global ush
 
 /* --- components ------------------------------------------------------------------------------ */
 
-/* The root of a node, or what is < 0 at the end of its way. */
+/* The root of node i; or, if the links from node i lead to a negative one, that. */
 static int root_of(__global const int *link, int i)
 {
     int parent = link[i];
@@ -125,7 +128,7 @@ static int root_of(__global const int *link, int i)
     return parent;
 }
 
-/* A word of the pixels of a kind; 0 outside of the picture. */
+/* A word of row y with the bits of the pixels of the kind; 0 outside of the picture. */
 static uint word_at(__global const uint *mask, int nx, int ny, int stride, int word, int y,
                     int kind)
 {
@@ -138,7 +141,7 @@ static uint word_at(__global const uint *mask, int nx, int ny, int stride, int w
     return n < 32 ? bits & ((1u << n) - 1) : bits;
 }
 
-/* The node of pixel (x, y), which is of the kind. */
+/* The node that contains pixel (x, y), which must be of the kind. */
 static int node_of(__global const uint *mask, int nx, int ny, int stride, int x, int y, int kind)
 {
     const uint word = word_at(mask, nx, ny, stride, x >> 5, y, kind);
@@ -146,7 +149,7 @@ static int node_of(__global const uint *mask, int nx, int ny, int stride, int x,
     return ((y * stride + (x >> 5)) << NODES_LOG) + run_start(word, x & 31) / 2;
 }
 
-/* The pixels x - 1, x and x + 1 of a row, as bits from 0 on. */
+/* Bits 0, 1 and 2: whether pixels x - 1, x and x + 1 of row y are of the kind. */
 static uint three_at(__global const uint *mask, int nx, int ny, int stride, int x, int y, int kind)
 {
     const int word = (x - 1) >> 5, shift = (x - 1) & 31;
@@ -158,10 +161,11 @@ static uint three_at(__global const uint *mask, int nx, int ny, int stride, int 
 }
 
 /*
- * Tiles from row first_tile of tiles on; along x: pixels. link becomes the root within the tile.
+ * Finds the components within each tile, from row first_tile of tiles on; along x: work-groups of
+ * TILES tiles each, along y: rows of tiles. link[i] becomes the root of node i within the tile.
  *
- * Runs of two rows touch at one place: where the stretch begins that they share, or, with
- * connectivity 8, at a corner, beyond which neither goes on.
+ * A run is joined with a run of the row above once: at the first of the pixels that the two have in
+ * common, or, with connectivity 8, where they only touch at a corner.
  */
 __kernel GROUP_ATTRIBUTE void cc_tiles(__global const uint *mask, __global int *link,
                                        __global uint *roots, int nx, int ny, int stride,
@@ -181,29 +185,30 @@ __kernel GROUP_ATTRIBUTE void cc_tiles(__global const uint *mask, __global int *
     const uint starts = starts_of(here);
     uint is_root = 0;
 
-    for (uint left = starts; left != 0; left &= left - 1) {
-        const int i = ly * CC_NODES + lowest(left) / 2;
+    for (uint rest = starts; rest != 0; rest &= rest - 1) {
+        const int i = ly * CC_NODES + lowest(rest) / 2;
 
         node[tile][i] = i;
     }
     barrier(CLK_LOCAL_MEM_FENCE);
     const uint corners = eight_connected ? here & ~above : 0;
 
-    /* First what is shared, and corners to the left; then those to the right. */
+    /* First the pixels in common, and corners with a run above to the left; then corners with a run
+     * above to the right. */
     for (int right = 0; right < 2; right++) {
-        uint left = right ? corners & ~(here >> 1) & above >> 1
+        uint rest = right ? corners & ~(here >> 1) & above >> 1
                           : starts_of(here & above) | (corners & ~(here << 1) & above << 1);
 
-        for (; left != 0; left &= left - 1) {
-            const int x = lowest(left), there = right ? x + 1 : x - !(above >> x & 1);
+        for (; rest != 0; rest &= rest - 1) {
+            const int x = lowest(rest), there = right ? x + 1 : x - !(above >> x & 1);
 
             unite_in_tile(node[tile], ly * CC_NODES + run_start(here, x) / 2,
                           (ly - 1) * CC_NODES + run_start(above, there) / 2);
         }
     }
     barrier(CLK_LOCAL_MEM_FENCE);
-    for (uint left = starts; left != 0; left &= left - 1) {
-        const int b = lowest(left), i = ly * CC_NODES + b / 2;
+    for (uint rest = starts; rest != 0; rest &= rest - 1) {
+        const int b = lowest(rest), i = ly * CC_NODES + b / 2;
 
         if (node[tile][i] == i)
             is_root |= 1u << (b & ~1);
@@ -229,7 +234,8 @@ __kernel GROUP_ATTRIBUTE void cc_tiles(__global const uint *mask, __global int *
     }
 }
 
-/* Joins the components of two nodes; that which is a root no more is none in `roots`. */
+/* Joins the components of two nodes, and clears the bit in `roots` of the node that is no longer a
+ * root. */
 static void join(volatile __global int *link, volatile __global uint *roots, int a, int b)
 {
     const int was = uf_union_shared(link, a, b);
@@ -238,8 +244,9 @@ static void join(volatile __global int *link, volatile __global uint *roots, int
         atomic_and(&roots[was >> NODES_LOG], ~(1u << 2 * (was & (CC_NODES - 1))));
 }
 
-/* Across the upper edges of the rows of tiles from first_tile >= 1 on; along x: pixels. What goes
- * on from the pixel to the left is left to that one. */
+/* Joins components across the upper edges of the rows of tiles from first_tile (>= 1) on; along x:
+ * pixels, along y: rows of tiles. If both rows continue from the pixel to the left, the work-item
+ * of that pixel joins them. */
 __kernel GROUP_ATTRIBUTE void cc_join_rows(__global const uint *mask, volatile __global int *link,
                                            volatile __global uint *roots, int nx, int ny,
                                            int stride, int first_tile, int kind,
@@ -262,9 +269,10 @@ __kernel GROUP_ATTRIBUTE void cc_join_rows(__global const uint *mask, volatile _
                  node_of(mask, nx, ny, stride, x + k - 1, y - 1, kind));
 }
 
-/* Across the left edges of the tiles but the first; along x: edges of words, row by row from
- * first_row on. What two rows have in common that are joined within the tiles needs one union; a
- * corner across cc_join_rows's edges is its. */
+/* Joins components across the edges between tiles that are side by side; along x: the edges of the
+ * rows [first_row, end_row), one row after another. Nothing is done if the row above, in the same
+ * tiles, is joined across the edge as well. Corners across upper edges of tiles are
+ * joined by cc_join_rows. */
 __kernel GROUP_ATTRIBUTE void cc_join_columns(__global const uint *mask,
                                               volatile __global int *link,
                                               volatile __global uint *roots, int nx, int ny,
@@ -290,8 +298,8 @@ __kernel GROUP_ATTRIBUTE void cc_join_columns(__global const uint *mask,
 
 /* --- holes ----------------------------------------------------------------------------------- */
 
-/* The root of each pixel of the background along the border, 2 nx + 2 ny of them
- * (corners twice); -1 where there is a cell. */
+/* border[k]: the root of pixel k of the picture's border, if it is background, else -1. The
+ * 2 nx + 2 ny pixels are the first row, the last row, the first column and the last column. */
 __kernel GROUP_ATTRIBUTE void cc_border_roots(__global const uint *mask, __global const int *link,
                                               __global int *border, int nx, int ny, int stride)
 {
@@ -309,6 +317,7 @@ __kernel GROUP_ATTRIBUTE void cc_border_roots(__global const uint *mask, __globa
                     : root_of(link, node_of(mask, nx, ny, stride, x, y, 0));
 }
 
+/* Marks the roots of the background that is connected with the border: their link becomes -1. */
 __kernel GROUP_ATTRIBUTE void cc_mark_outside(__global const int *border,
                                               volatile __global int *link, int n)
 {
@@ -318,7 +327,7 @@ __kernel GROUP_ATTRIBUTE void cc_mark_outside(__global const int *border,
         atomic_xchg(&link[border[k]], -1);
 }
 
-/* Background that does not lead to a marked root becomes cell. Along x: words, along y: rows from
+/* Fills holes: background whose root is not marked becomes cell. Along x: words, along y: rows from
  * first_row on. */
 __kernel GROUP_ATTRIBUTE void cc_fill(__global const int *link, __global uint *mask, int nx, int ny,
                                       int stride, int first_row)
@@ -340,7 +349,8 @@ __kernel GROUP_ATTRIBUTE void cc_fill(__global const int *link, __global uint *m
 
 /* --- labels ---------------------------------------------------------------------------------- */
 
-/* counts[chunk]: roots in CHUNK words. */
+/* counts[chunk]: the number of roots in the chunk, which is CHUNK words of `roots`. A work-group
+ * counts a chunk. */
 __kernel GROUP_ATTRIBUTE void cc_count(__global const uint *roots, __global uint *counts,
                                        uint first_chunk, uint words)
 {
@@ -362,7 +372,8 @@ __kernel GROUP_ATTRIBUTE void cc_count(__global const uint *roots, __global uint
         counts[chunk] = sum;
 }
 
-/* ranks[word]: how many labels there are before a word; in a chunk after before[chunk]. */
+/* ranks[word]: the number of roots before that word of `roots`. before[chunk]: the number of roots
+ * before the chunk. A work-group numbers a chunk. */
 __kernel GROUP_ATTRIBUTE void cc_number(__global const uint *roots, __global uint *ranks,
                                         __global const uint *before, uint first_chunk, uint words)
 {
@@ -389,9 +400,11 @@ __kernel GROUP_ATTRIBUTE void cc_number(__global const uint *roots, __global uin
     }
 }
 
-/* The label of every pixel, 0 for none, of rows from first_row on. Along x: pairs of
- * pixels, which have one label if both are cell; along y: CC_PAINT_ROWS rows, whose ways to the
- * root a work-item goes side by side. */
+/* Writes the label of every pixel of rows [first_row, end_row), 0 for the background. A component's
+ * label is 1 + the number of roots before its root. A work-item labels two pixels side by side,
+ * which have the same label if both are cell, in each of CC_PAINT_ROWS rows. It follows the links
+ * of all these rows in one loop, so that their reads overlap. Along x: pairs of pixels, along y:
+ * CC_PAINT_ROWS rows. */
 __kernel GROUP_ATTRIBUTE void cc_paint(__global const uint *mask, __global const int *link,
                                        __global const uint *roots, __global const uint *ranks,
                                        __global int *labels, int nx, int stride, int first_row,
@@ -399,7 +412,7 @@ __kernel GROUP_ATTRIBUTE void cc_paint(__global const uint *mask, __global const
 {
     const int x = (int)get_global_id(0) * 2, y0 = (int)get_global_id(1) * CC_PAINT_ROWS + first_row;
     uint pair[CC_PAINT_ROWS];
-    int node[CC_PAINT_ROWS], label[CC_PAINT_ROWS], way = 1;
+    int node[CC_PAINT_ROWS], label[CC_PAINT_ROWS], unfinished = 1;
 
     if (x >= nx)
         return;
@@ -413,8 +426,8 @@ __kernel GROUP_ATTRIBUTE void cc_paint(__global const uint *mask, __global const
                       : -1;
         label[k] = 0;
     }
-    while (way) {
-        way = 0;
+    while (unfinished) {
+        unfinished = 0;
         for (int k = 0; k < CC_PAINT_ROWS; k++) {
             if (node[k] < 0)
                 continue;
@@ -427,7 +440,7 @@ __kernel GROUP_ATTRIBUTE void cc_paint(__global const uint *mask, __global const
                 node[k] = -1;
             } else {
                 node[k] = link[node[k]];
-                way = 1;
+                unfinished = 1;
             }
         }
     }
@@ -440,7 +453,8 @@ __kernel GROUP_ATTRIBUTE void cc_paint(__global const uint *mask, __global const
     }
 }
 
-/* The first pixel of every pixel's component, -1 for none. */
+/* first[i]: the index of the first pixel, in raster order, of the component that contains pixel i;
+ * -1 for the background. */
 __kernel GROUP_ATTRIBUTE void cc_roots(__global const uint *mask, __global const int *link,
                                        __global int *first, int nx, int ny, int stride,
                                        int first_row)
@@ -463,6 +477,7 @@ __kernel GROUP_ATTRIBUTE void cc_roots(__global const uint *mask, __global const
 
 /* --- measuring ------------------------------------------------------------------------------- */
 
+/* Clears the table of regions: `rows` rows of CC_COLUMNS, by label. */
 __kernel GROUP_ATTRIBUTE void cc_clear_table(__global uint *table, uint rows)
 {
     const uint row = (uint)get_global_id(0);
@@ -473,7 +488,7 @@ __kernel GROUP_ATTRIBUTE void cc_clear_table(__global uint *table, uint rows)
         table[row * CC_COLUMNS + k] = k == CC_Y0 || k == CC_X0 ? ~0u : 0;
 }
 
-/* A part of a region, added to its row. */
+/* Adds the measurements of a part of a region to the region's row. */
 static void add_to_table(volatile __global uint *table, uint label, uint area, ulong sum_y,
                          ulong sum_x, uint sum_grey, uint y0, uint x0, uint y1, uint x1)
 {
@@ -489,18 +504,20 @@ static void add_to_table(volatile __global uint *table, uint label, uint area, u
     atomic_max(&row[CC_X1], x1);
 }
 
-/* Regions of the tile of GROUP x CC_TILE pixels that a work-group has, in local memory:
- * sums of coordinates count from its corner, so that all fit 32 bits. A region has
- * the place of its label modulo PLACES; if another has taken it, its pixels go to the table. */
+/* The number of regions that a work-group of cc_measure can sum up in local memory. */
 #define PLACES 64
 
-/* Adds the regions of rows from first_row on to the table; along x: pixels, along y:
- * stretches of CC_TILE rows. A work-item goes down its column, and adds once for every
- * stretch of one region. */
+/* Adds the measurements of the regions in rows [first_row, end_row) to the table; along x: pixels,
+ * along y: CC_TILE rows each. A work-item goes down its column of CC_TILE rows, and adds each run
+ * of pixels with the same label. A work-group sums up its GROUP x CC_TILE pixels in local memory,
+ * where a region's place is its label modulo PLACES; the sums of coordinates are relative to the
+ * first pixel, so that they fit 32 bits. If another region has the place, a run is added to the
+ * table directly. */
 __kernel GROUP_ATTRIBUTE void cc_measure(__global const int *labels, __global const PIXEL *pixels,
                                          volatile __global uint *table, int nx, int first_row,
                                          int end_row)
 {
+    /* owner: the label of the region that has the place, 0: none; part: its measurements */
     volatile __local uint owner[PLACES], part[PLACES][CC_COLUMNS];
     const int me = (int)get_local_id(0), x = (int)get_global_id(0), x0 = x - me;
     const int y0 = first_row + (int)get_global_id(1) * CC_TILE, end = TC_MIN(y0 + CC_TILE, end_row);
@@ -547,7 +564,7 @@ __kernel GROUP_ATTRIBUTE void cc_measure(__global const int *labels, __global co
                          part[p][CC_Y0], part[p][CC_X0], part[p][CC_Y1], part[p][CC_X1]);
 }
 
-/* labels[i] becomes now[labels[i]]; now[0] is 0. */
+/* Replaces the labels of pixels [first, end): now[label] is the new label; now[0] is 0. */
 __kernel GROUP_ATTRIBUTE void cc_relabel(__global const int *now, __global int *labels, uint first,
                                          uint end)
 {
@@ -562,8 +579,8 @@ __kernel GROUP_ATTRIBUTE void cc_relabel(__global const int *now, __global int *
 /* --- split ----------------------------------------------------------------------------------- */
 
 #if KERNELS & CC_KERNELS_SPLIT
-/* The squared distance to the nearest background in the same row; a group for each
- * of the rows from first_row on, whose bits are in local memory. */
+/* d2: the squared distance to the nearest background in the same row, EDT_FAR if there is none. A
+ * work-group processes a row, from first_row on. bits: room for a row of the mask. */
 __kernel GROUP_ATTRIBUTE void cc_distance_rows(__global const uint *mask, __global uint *d2,
                                                uint nx, uint stride, uint first_row,
                                                __local uint *bits)
@@ -586,8 +603,9 @@ __kernel GROUP_ATTRIBUTE void cc_distance_rows(__global const uint *mask, __glob
         d2[y * nx + x] = background ? edt_along_x(bits, x, nx) : EDT_FAR;
 }
 
-/* From those in rows to those in the picture. Along x: columns from first on, along y:
- * stretches; a work-item has the runs that begin in one. */
+/* d2: the squared distance to the nearest background in the picture, from the distances within
+ * rows. Along x: columns [first, end), along y: stretches of CC_STRETCH pixels of a column; a
+ * work-item processes the runs that begin in a stretch. kept: a word for each pixel. */
 __kernel GROUP_ATTRIBUTE void cc_distance_columns(__global const uint *restrict rows,
                                                   __global uint *restrict kept,
                                                   __global uint *restrict d2, uint first, uint end,
@@ -612,6 +630,8 @@ __kernel GROUP_ATTRIBUTE void cc_distance_columns(__global const uint *restrict 
         d2[y * nx + x] = edt_walk_at(&l, &walk, y, EDT_SIDE(&l, y * nx + x));
 }
 
+/* up[i], for pixels [first, end): the highest of pixel i and its neighbours by squared distance (of
+ * equal ones the first in raster order); WS_GROUND on the background. */
 __kernel GROUP_ATTRIBUTE void cc_ascend(__global const uint *d2, __global int *up, uint first,
                                         uint end, int nx, int ny, int neighbours)
 {
@@ -625,7 +645,8 @@ __kernel GROUP_ATTRIBUTE void cc_ascend(__global const uint *d2, __global int *u
     up[i] = d2[i] == 0 ? WS_GROUND : ws_highest(d2, &s, x, y, 0, 0);
 }
 
-/* The regional maximum that each pixel leads up to, -1 on the background. */
+/* maxima[i], for pixels [first, end): the regional maximum that the links `up` lead to from pixel
+ * i; -1 on the background. */
 __kernel GROUP_ATTRIBUTE void cc_maxima(__global const int *up, __global int *maxima, uint first,
                                         uint end)
 {

@@ -1,15 +1,17 @@
 /*
- * What is done to grey values before the threshold (app/analysis/cellcount/prepare.c), from one
- * plane of the picture to another; for cellcount.cl. Between them `sums` has 32 bits for each
- * pixel. A launch has the rows from first_row on, or where work-items take several, up to end_row.
+ * The kernels of cellcount.cl that prepare grey values for the threshold, by the same steps as
+ * app/analysis/cellcount/prepare.c: Gaussian filter, then subtraction of the background. Each step
+ * reads the grey values from one plane and writes them to another; `sums` holds 32-bit
+ * intermediate values, one for each pixel. A launch processes the rows from first_row on; if a
+ * work-item processes several rows, end_row is the end of the last.
  */
 #ifndef OCL_CELLCOUNT_PREPARE_H
 #define OCL_CELLCOUNT_PREPARE_H
 
 #include "opencl/kernels/blur.h"
 
-/* `unroll 1` stands before loops with divisions of 64 bits, copies of which take long to
- * compile. */
+/* `#pragma unroll 1` is used for loops that contain 64-bit divisions, which take long to compile if
+ * the loop is unrolled. */
 
 /* --- smooth ---------------------------------------------------------------------------------- */
 
@@ -37,8 +39,10 @@ __kernel GROUP_ATTRIBUTE void cc_smooth_y(__global const uint *sums, __constant 
 
 /* --- the mean of the surroundings ------------------------------------------------------------ */
 
-/* The sum of what is around as if it had the value that the line through it has at `at`; with the
- * sums of values and of values times where they are. */
+/* For the n values within `radius` of position `at` of a line of `length` values: n times the value
+ * at `at` of the straight line that fits them best. That differs from their sum only if an end of
+ * the line is within the radius. sum: the sum of the values; moment: the sum of value times
+ * position. */
 long cc_risen(int at, int radius, int length, long sum, long moment)
 {
     const int first = TC_MAX(0, at - radius), n = TC_MIN(length, at + radius + 1) - first,
@@ -47,7 +51,8 @@ long cc_risen(int at, int radius, int length, long sum, long moment)
     return u == 0 ? sum : sum + cc_rise(2 * moment - (2 * first + n - 1) * sum, u, n);
 }
 
-/* Sums of 2 radius + 1 rows; a work-item goes down CC_STRETCH rows of a column. */
+/* sums: for each pixel the sum of the values of its column in 2 radius + 1 rows around it; with
+ * `lines` as cc_risen says. A work-item computes CC_STRETCH rows of a column. */
 __kernel GROUP_ATTRIBUTE void cc_sums(__global const PIXEL *in, __global int *sums, int radius,
                                       int lines, int nx, int ny, int first_row, int end_row)
 {
@@ -74,8 +79,8 @@ __kernel GROUP_ATTRIBUTE void cc_sums(__global const PIXEL *in, __global int *su
     }
 }
 
-/* Values without the mean of the sums of 2 radius + 1 columns; a work-item goes along CC_TILE
- * pixels of a row. */
+/* Subtracts (cc_levelled) from each value the mean of the square around it, from the sums that
+ * cc_sums made, in 2 radius + 1 columns. A work-item computes CC_TILE pixels of a row. */
 __kernel GROUP_ATTRIBUTE void cc_mean(__global const PIXEL *in, __global const int *sums,
                                       __global PIXEL *out, int radius, int lines, uint middle,
                                       int ratio, int nx, int ny, int first_row)
@@ -107,14 +112,18 @@ __kernel GROUP_ATTRIBUTE void cc_mean(__global const PIXEL *in, __global const i
 }
 
 #if KERNELS & CC_KERNELS_DISC
-/* --- the greatest within a disc -------------------------------------------------------------- */
+/* --- the greatest or least value within a disc ----------------------------------------------- */
 
 /*
- * The greatest value within the disc around each pixel, as values ^ flip are (all ones: the least);
- * with `level` what that leaves of the values `from`. disc[|dy|]: half the width of the disc's row,
- * and from bit 16 on the greatest power of two that is no wider. A group has GROUP columns and
- * CC_DISC_ROWS rows. It takes the rows that their discs reach one by one: the greatest of 1, 2, 4,
- * ... pixels from each on, in local memory, of which two make a disc's row.
+ * out: the greatest value within the disc around each pixel (flip: 0), or the least (flip: all bits
+ * of a value set; values are combined with it by exclusive or before and after). If `level` is set,
+ * out is instead the value in `from` with that as the background subtracted (cc_levelled).
+ * disc[|dy|]: bits 0 to 15 are half the width of the disc's row dy, the bits above are the exponent
+ * of the greatest power of two that is no wider than the row.
+ *
+ * A work-group computes GROUP columns of CC_DISC_ROWS rows. It reads the picture's rows that their
+ * discs reach one after another. For each it computes in local memory the maximum of the 1, then 2,
+ * 4, ... pixels from each pixel on; two of these that overlap give the maximum of a disc's row.
  */
 __kernel GROUP_ATTRIBUTE void cc_disc(__global const PIXEL *in, __global const PIXEL *from,
                                       __global PIXEL *out, __constant uint *disc, int radius,
@@ -135,7 +144,7 @@ __kernel GROUP_ATTRIBUTE void cc_disc(__global const PIXEL *in, __global const P
         const int widest = (int)(disc[0] >> 16);
         int now = 0;
 
-        /* Values beyond the picture count for nothing. */
+        /* 0 for pixels outside the picture does not change a maximum. */
         for (int c = me; c < width; c += GROUP)
             line[0][c] = left + c >= 0 && left + c < nx ? (PIXEL)(in[y * nx + left + c] ^ flip) : 0;
         barrier(CLK_LOCAL_MEM_FENCE);

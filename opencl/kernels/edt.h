@@ -1,20 +1,21 @@
 /*
- * The exact squared Euclidean distance transform on a device; edt_core.h says what it
- * computes. Along x each row has its sides as bits in local memory; along y and z a
- * work-item has a line, or the runs that begin in a stretch of it, neighbours along x side
- * by side so that they read and write whole lines of memory, and goes along it twice.
+ * The exact squared Euclidean distance transform on a device; edt_core.h has the method. Each
+ * voxel is inside or outside (its side, 1 or 0), and a run is a sequence of voxels of one side.
+ * The pass along x has the sides of a row as bits in local memory. In the passes along y and
+ * z a work-item processes a line, or the runs that begin in a part of it, and reads it twice: to
+ * find the parabolas, then for the distances. Adjacent work-items have lines that are adjacent
+ * along x, so that together they access memory contiguously.
  *
- * The includer has said before: EDT_SIDE(l, i), which side voxel i of the picture is of
- * (l: its line), and EDT_WANTED(inside), whether those of a side are to have distances
- * (others have 0).
+ * The includer defines EDT_SIDE(l, i), the side of voxel i of the picture, on line l, and
+ * EDT_WANTED(inside), whether voxels of that side get distances (otherwise 0).
  */
 #ifndef OCL_EDT_H
 #define OCL_EDT_H
 
 #include "app/analysis/common/edt_core.h"
 
-/* The run of equal bits that bit x of a row is in, [a, b). flip: all ones if bit x is
- * set. */
+/* The first bit, and the end, of the run of equal bits of a row that contains bit x. flip: all ones
+ * if bit x is set, else 0. */
 static inline tc_u32 edt_run_begin(__local const tc_u32 *bits, tc_u32 flip, tc_u32 x)
 {
     tc_u32 w = x / 32, found = (bits[w] ^ flip) & ((1u << x % 32) - 1u);
@@ -31,11 +32,11 @@ static inline tc_u32 edt_run_end(__local const tc_u32 *bits, tc_u32 flip, tc_u32
 
     while (found == 0 && w + 1 < words)
         found = bits[++w] ^ flip;
-    /* The lowest bit; behind the row's end there is nothing. */
+    /* The lowest bit found; the bits beyond nx may be anything. */
     return found != 0 ? TC_MIN(w * 32 + 31u - (tc_u32)clz(found & (0u - found)), nx) : nx;
 }
 
-/* What the pass along x gives a voxel. */
+/* The squared distance of voxel x within its row: the result of the pass along x. */
 static inline tc_u32 edt_along_x(__local const tc_u32 *bits, tc_u32 x, tc_u32 nx)
 {
     const tc_u32 inside = bits[x / 32] >> x % 32 & 1u, flip = inside ? 0xffffffffu : 0u;
@@ -45,26 +46,29 @@ static inline tc_u32 edt_along_x(__local const tc_u32 *bits, tc_u32 x, tc_u32 nx
     return edt_in_run(x, edt_run_begin(bits, flip, x), edt_run_end(bits, flip, x, nx), nx);
 }
 
-/* A line of n voxels, at..., `stride` apart: squared distances so far, sides, and
- * room for the parabolas of its runs. One is kept as site | start << 16; those of a run
- * lie from its first voxel on, ended by EDT_NONE or the next run's. A run of m
- * voxels has at most m that start in it. */
+/* A line of n voxels: the first has index `at`, and they are `stride` apart. The arrays have an
+ * element for each voxel of the picture. `kept` stores the parabolas of the line's runs, as
+ * site | start << 16. Those of a run are stored from the run's first voxel on, and end
+ * with EDT_NONE or where the next run begins; there is room, since at most m parabolas start in a
+ * run of m voxels. */
 struct edt_line {
-    __global const tc_u32 *d2;
-    __global const tc_u8 *side;
+    __global const tc_u32 *d2;  /* squared distances of the passes so far */
+    __global const tc_u8 *side; /* for the includer's EDT_SIDE */
     __global tc_u32 *kept;
     tc_u64 at, stride;
-    tc_u32 n, inside; /* inside: the side of the run under way */
+    tc_u32 n, inside; /* inside: the side of the run that is being processed; 2: none yet */
 };
 #define EDT_NONE 0xffffffffu
 #define EDT_IN_LINE(l, i) ((l)->at + (i) * (l)->stride)
 
+/* Stores parabola number k of the run's envelope. */
 static inline void edt_keep(const edt_line *l, const edt_envelope *e, tc_u32 k, edt_parabola p)
 {
     l->kept[EDT_IN_LINE(l, e->first + k)] = p.site | p.start << 16;
 }
 
-/* Before its first voxel and behind its end a run has apexes of height 0. */
+/* A stored parabola. Its apex has height 0 if the site is not in the run, but next to its first or
+ * last voxel. inside: the run's side. */
 static inline edt_parabola edt_unpack(const edt_line *l, tc_u32 kept, tc_u32 inside)
 {
     edt_parabola p;
@@ -76,20 +80,21 @@ static inline edt_parabola edt_unpack(const edt_line *l, tc_u32 kept, tc_u32 ins
     return p;
 }
 
+/* Parabola number k of the run's envelope. */
 static inline edt_parabola edt_kept(const edt_line *l, const edt_envelope *e, tc_u32 k)
 {
     return edt_unpack(l, l->kept[EDT_IN_LINE(l, e->first + k)], l->inside);
 }
 
-/* No more parabolas of a run. In the next one's first place this is written over, if that
- * has any. */
+/* Marks the end of the run's parabolas. If that falls on the next run's first voxel, that
+ * run's parabolas overwrite the mark. */
 static inline void edt_end_run(const edt_line *l, const edt_envelope *e)
 {
     if (e->first + e->count < l->n)
         l->kept[EDT_IN_LINE(l, e->first + e->count)] = EDT_NONE;
 }
 
-/* Where the first run begins that does so from `from` on; n: none does. */
+/* The first voxel of the first run that begins at `from` or later; n: none does. */
 static inline tc_u32 edt_first(const edt_line *l, tc_u32 from)
 {
     tc_u32 u = from;
@@ -100,9 +105,10 @@ static inline tc_u32 edt_first(const edt_line *l, tc_u32 from)
     return u;
 }
 
-/* The envelopes of the runs from the one at `first` on that begin before `to`. Returns
- * where the last of them ends. That is not known while it is gone along: what begins
- * behind its end is kept in the first place of the next run at most, before that run is. */
+/* Finds and stores the parabolas of the runs that begin at `first` (the begin of a run) or later,
+ * but before `to`. Returns the end of the last of these runs. A run's end is not known before it is
+ * reached, so a parabola may be stored that starts beyond it; that is at most at the first
+ * voxel of the next run, which is processed later. */
 static inline tc_u32 edt_find(edt_line *l, tc_u32 first, tc_u32 to)
 {
     edt_envelope e = edt_begin(l, 0, l->n);
@@ -110,7 +116,7 @@ static inline tc_u32 edt_find(edt_line *l, tc_u32 first, tc_u32 to)
 
     l->inside = 2;
     for (; u < l->n; u++) {
-        /* Both at once: the second would wait for the first. */
+        /* Both are read at once, as a read that depended on `inside` would have to wait. */
         const tc_u32 inside = EDT_SIDE(l, EDT_IN_LINE(l, u)), d2 = l->d2[EDT_IN_LINE(l, u)];
 
         if (inside != l->inside) {
@@ -132,10 +138,13 @@ static inline tc_u32 edt_find(edt_line *l, tc_u32 first, tc_u32 to)
     return u;
 }
 
-/* Goes along the line once more: the squared distance at u, for u = first, first + 1, ... */
+/* The second pass along the line: edt_walk_at returns the squared distance of voxel u; it is called
+ * for the voxels of the runs one after another, from the begin of a run on. */
 typedef struct edt_walk {
-    edt_parabola now;
-    tc_u32 before, next, place;
+    edt_parabola now; /* the lowest one at the current voxel */
+    tc_u32 before;    /* the previous voxel's side; 2: none */
+    tc_u32 next;      /* the next parabola of the run, as stored; EDT_NONE: none */
+    tc_u32 place;     /* the voxel where `next` is stored */
 } edt_walk;
 
 static inline edt_walk edt_walk_begin(void)

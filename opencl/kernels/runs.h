@@ -1,20 +1,20 @@
-/* Runs of ones in a word of a mask. */
+/* Finds runs: sequences of consecutive ones in a 32-bit word of a mask. */
 #ifndef OCL_RUNS_H
 #define OCL_RUNS_H
 
-/* Where the lowest bit is; word > 0. */
+/* The number of the lowest bit that is set; word != 0. */
 static int lowest(uint word)
 {
     return 31 - (int)clz(word & (0 - word));
 }
 
-/* Bits where runs begin. */
+/* The word with only the lowest bit of each run set. */
 static uint starts_of(uint word)
 {
     return word & ~(word << 1);
 }
 
-/* The first bit of the run of ones that bit x of a word is in. */
+/* The number of the lowest bit of the run that contains bit x. */
 static int run_start(uint word, int x)
 {
     const uint gaps = ~word & ((1u << x) - 1);

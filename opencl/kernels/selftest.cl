@@ -1,9 +1,10 @@
-/* The common self-test: see opencl/selftest.h. FLOATS: that of fp32, too. */
+/* Kernels of the self-test that all analyses have in common (opencl/selftest.h). With FLOATS
+ * defined, single precision is tested, too. */
 //! check: -DFLOATS
 #pragma OPENCL FP_CONTRACT OFF
 #include "opencl/kernels/selftest_core.h"
 
-/* out: ST_INTEGERS results per work-item. */
+/* out: the ST_INTEGERS results of each work-item, one work-item after another. */
 __kernel __attribute__((reqd_work_group_size(ST_GROUP, 1, 1))) void selftest_integers(
     __global tc_u64 *out)
 {
@@ -13,9 +14,9 @@ __kernel __attribute__((reqd_work_group_size(ST_GROUP, 1, 1))) void selftest_int
 }
 
 /*
- * bins: ST_BINS counts per group; then totals over all groups: the sum of what
- * the atomics gave back (it telescopes to the same number in any order), the
- * least and the largest hash, their exclusive or.
+ * Counts hashes in a histogram of ST_BINS bins for each work-group. bins: the histograms,
+ * followed by four totals over all work-items: the sum of the values that atomic_inc returned (the
+ * same in any order), the least and the greatest hash, and the exclusive or of all hashes.
  */
 __kernel __attribute__((reqd_work_group_size(ST_GROUP, 1, 1))) void selftest_atomics(
     volatile __global tc_u32 *bins, __local tc_u32 *scratch)
@@ -39,7 +40,7 @@ __kernel __attribute__((reqd_work_group_size(ST_GROUP, 1, 1))) void selftest_ato
 }
 
 #ifdef FLOATS
-/* out: ST_FLOATS results per work-item, as bits. */
+/* out: the bits of the ST_FLOATS results of each work-item. */
 __kernel __attribute__((reqd_work_group_size(ST_GROUP, 1, 1))) void selftest_floats(
     __global tc_u32 *out)
 {

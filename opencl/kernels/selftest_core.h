@@ -1,23 +1,22 @@
 /*
- * What the common self-test computes, written once for C and OpenCL C.
+ * The arithmetic of the self-test that all analyses have in common, for C and OpenCL C.
  */
 #ifndef OCL_SELFTEST_CORE_H
 #define OCL_SELFTEST_CORE_H
 
 #include "app/analysis/common/core.h"
 
-/* 16 groups of 64 work-items. */
+/* The number of work-groups, of work-items in each, and of work-items in all. */
 #define ST_GROUPS 16u
 #define ST_GROUP 64u
 #define ST_ITEMS (ST_GROUPS * ST_GROUP)
-/* Bins of the histogram in local memory. */
+/* The number of bins of a work-group's histogram. */
 #define ST_BINS 32u
-/* Results per work-item. */
+/* The number of integer and of floating-point results of a work-item. */
 #define ST_INTEGERS 8u
 #define ST_FLOATS 6u
 
-/* 64 bits that look random, from a number (the finaliser of Stafford's variant
- * 13 of MurmurHash3's). */
+/* A 64-bit hash of x: the finaliser of MurmurHash3 with the constants of Stafford's variant 13. */
 TC_INLINE tc_u64 st_mix(tc_u64 x)
 {
     x += 0x9e3779b97f4a7c15u;
@@ -50,8 +49,9 @@ TC_INLINE tc_u64 st_integer(tc_u32 i, tc_u32 k)
     }
 }
 
-/* Two fp32 numbers for work-item i, as bits: all magnitudes that keep the
- * results finite, denormals among them. */
+/* The bits of an operand of work-item i in single precision: a (which = 0) or b (which = 1). Their
+ * magnitudes vary as widely as possible with finite results; a is denormal if i is a multiple of
+ * 4. */
 TC_INLINE tc_u32 st_float_bits(tc_u32 i, tc_u32 which)
 {
     const tc_u32 r = (tc_u32)(st_mix(i * 2 + which) >> 32);

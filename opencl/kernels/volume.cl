@@ -1,23 +1,24 @@
 /*
- * The device's part of volume, for a stack or a slab of one: nx * ny * nz voxels,
- * fewer than 2^30, numbered in the raster's order.
+ * The OpenCL kernels that find volume's cells as components surrounded by membrane, for a stack or
+ * a slab (some slices of a stack) of nx * ny * nz voxels, fewer than 2^30, numbered in raster
+ * order.
  *
- * The mask has a bit for each voxel that is no membrane: voxel x is bit x % 32 of word
+ * The mask has a bit for each voxel, 0 for membrane: voxel x is bit x % 32 of word
  * x / 32 of its row; rows are `stride` words apart, and the bits beyond nx are 0.
  *
- * A work-group labels a tile of 32 x 8 x 8 voxels in local memory. Each component
- * of a tile is a part; part 0 is the outside, and the others have numbers in
- * whatever order tiles come. plane[i] is the part of voxel i, -1 for membrane, and is
- * not changed until the end. Parts are then joined where tiles meet; the tables of parts
- * are small compared with the plane:
- *   link[p]   union-find; then the least voxel of the cell, where p is its root
- *   first[p]  the part's first voxel; then what its voxels are given
- *   root[p]
- * The first voxels of cells are marked in the bits of the mask, which is done with:
- * the number of bits before it is a cell's label.
+ * A work-group labels a tile of 32 x 8 x 8 voxels in local memory. A component within a tile is a
+ * part. Part 0 is the outside; the others are numbered in whatever order the work-groups run.
+ * plane[i] is the part of voxel i, -1 for membrane, until it is replaced by the result. Parts are
+ * then joined across the faces of tiles. These arrays have an element for each part p:
+ *   link[p]   the union-find's link; later, if p is a root, the first voxel of its cell
+ *   first[p]  the first voxel of the part; later the value that its voxels get as the result
+ *   root[p]   the root of the part
  *
- * GROUP is the size of a work-group (64 to 256, a power of 2); PIXEL the type of a
- * grey value, PIXEL8 of eight.
+ * Finally the mask is reused to mark the first voxel of each cell: a cell's label is 1 + the number
+ * of marks before its own.
+ *
+ * Macros: GROUP, the size of a work-group (64 to 256, a power of 2); PIXEL, the type of a
+ * grey value; PIXEL8, a vector of eight.
  */
 //! check: -DGROUP=64 -DPIXEL=uchar -DPIXEL8=uchar8
 //! check: -DGROUP=256 -DPIXEL=ushort -DPIXEL8=ushort8
@@ -33,14 +34,14 @@
 #include "opencl/kernels/runs.h"
 #include "opencl/kernels/union_find.h"
 
-#define TX_LOG 5
-#define TY_LOG 3
-#define ROWS (VOL_TY * VOL_TZ) /* of a tile; they are numbered z * VOL_TY + y */
+#define TX_LOG 5               /* log2(VOL_TX) */
+#define TY_LOG 3               /* log2(VOL_TY) */
+#define ROWS (VOL_TY * VOL_TZ) /* rows of a tile, which are numbered z * VOL_TY + y */
 #define GROUP_ATTRIBUTE __attribute__((reqd_work_group_size(GROUP, 1, 1)))
 #include "opencl/kernels/volume_table.h"
 
-/* Eight bits of the mask; along x: bytes of a row, along y: rows, from pixel_row of the pixels and
- * first_row of the mask on. */
+/* Makes the mask. A work-item makes eight bits of it; along x: bytes of a row, along y: rows. Row
+ * pixel_row of `pixels` becomes row first_row of the mask, and so on. */
 __kernel GROUP_ATTRIBUTE void vol_mask(__global const PIXEL *pixels, __global uchar *mask, int nx,
                                        int stride, uint pixel_row, uint first_row, uint threshold)
 {
@@ -68,10 +69,11 @@ __kernel GROUP_ATTRIBUTE void vol_mask(__global const PIXEL *pixels, __global uc
 /* --- parts ----------------------------------------------------------------------------------- */
 
 /*
- * Tiles: along x, y, z, from tile layer first_layer on. used: parts that there are,
- * of at most `room`; those beyond are counted, but not written. z_before, z_all: slices of the
- * stack before this slab, and in all. through: slices are connected. Tiles
- * without or full of membrane are done as a whole.
+ * Labels tiles: along x, y and z work-groups, one for each tile, from tile layer first_layer on.
+ * used: the number of parts so far. link and first have room for `room` parts; further ones are
+ * counted, but not written. z_before, z_all: the number of slices of the
+ * stack before this slab, and in all. through: slices are connected with each other. Tiles
+ * without membrane, or of membrane alone, are treated as a whole.
  */
 __kernel GROUP_ATTRIBUTE void vol_tiles(__global const uint *mask, __global int *plane,
                                         volatile __global int *used, __global int *link,
@@ -81,6 +83,8 @@ __kernel GROUP_ATTRIBUTE void vol_tiles(__global const uint *mask, __global int 
 {
     volatile __local int node[1 + VOL_TX * ROWS];
     __local uint rows[ROWS];
+    /* parts: of the tile, so far; some: whether it has voxels that are not membrane; gaps: whether
+     * it has membrane; base: the number of its first part */
     volatile __local int parts, some, gaps;
     __local int base;
     const int me = (int)get_local_id(0);
@@ -103,8 +107,8 @@ __kernel GROUP_ATTRIBUTE void vol_tiles(__global const uint *mask, __global int 
             atomic_or(&gaps, 1);
     }
     barrier(CLK_LOCAL_MEM_FENCE);
-    /* Node 1 + 32 row + x is the run that starts at x, node 0 the outside. A work-item
-     * has a byte of a row. */
+    /* Node 1 + 32 row + x is the run that starts at x, node 0 is the outside. A work-item
+     * processes the runs that start in a byte of a row. */
     const int plain = !some || (!gaps && through), bytes = plain ? 0 : 4 * ROWS;
 
     for (int k = me; k < bytes; k += GROUP) {
@@ -113,8 +117,8 @@ __kernel GROUP_ATTRIBUTE void vol_tiles(__global const uint *mask, __global int 
         const int edge = vol_is_border_row(y, z, ny, z_all, through);
         const int last = right < VOL_TX && word >> right & 1 ? run_start(word, right) : -1;
 
-        for (uint left = starts_of(word) & (0xffu << 8 * (k & 3)); left != 0; left &= left - 1) {
-            const int x = lowest(left);
+        for (uint rest = starts_of(word) & (0xffu << 8 * (k & 3)); rest != 0; rest &= rest - 1) {
+            const int x = lowest(rest);
 
             node[1 + 32 * row + x] =
                 vol_is_border_run(edge, x0 + x, x == last ? nx : 0, nx) ? 0 : 1 + 32 * row + x;
@@ -128,18 +132,19 @@ __kernel GROUP_ATTRIBUTE void vol_tiles(__global const uint *mask, __global int 
                       ? 0
                       : 1;
     barrier(CLK_LOCAL_MEM_FENCE);
-    /* With the row above and the row before. (Two calls instead of a loop come out wrong
-     * with PoCL 3.1.) Once for each stretch that two rows share. */
+    /* Joins each row's runs with those of the row above in the slice, and of the same row in the
+     * slice before: once for each sequence of voxels that are runs in both rows. (PoCL 3.1 compiles
+     * two calls instead of a loop to wrong code.) */
     for (int k = me; k < bytes; k += GROUP) {
         const int row = k >> 2;
 
         for (int d = 0; d < 2; d++) {
             const int other = d == 0 ? row - 1 : row - VOL_TY;
             const int there = d == 0 ? (row & (VOL_TY - 1)) > 0 : through && row >= VOL_TY;
-            uint left = there ? starts_of(rows[row] & rows[other]) & (0xffu << 8 * (k & 3)) : 0;
+            uint rest = there ? starts_of(rows[row] & rows[other]) & (0xffu << 8 * (k & 3)) : 0;
 
-            for (; left != 0; left &= left - 1) {
-                const int x = lowest(left);
+            for (; rest != 0; rest &= rest - 1) {
+                const int x = lowest(rest);
 
                 unite_in_tile(node, 1 + 32 * row + run_start(rows[row], x),
                               1 + 32 * other + run_start(rows[other], x));
@@ -147,14 +152,14 @@ __kernel GROUP_ATTRIBUTE void vol_tiles(__global const uint *mask, __global int 
         }
     }
     barrier(CLK_LOCAL_MEM_FENCE);
-    /* Roots get numbers, which are < 0 as no link is. (PoCL 6's compiler aborts where the condition
-     * reads what is shared.) */
+    /* Numbers the roots of the tile: node[i] becomes ~number, which is < 0, unlike a link. (`end`,
+     * because PoCL 6's compiler aborts if a loop's condition reads local memory.) */
     const int end = plain ? some : bytes;
 
     for (int k = me; k < end; k += GROUP)
-        for (uint left = starts_of(rows[k >> 2]) & (0xffu << 8 * (k & 3)); left != 0;
-             left &= left - 1) {
-            const int i = 1 + 32 * (k >> 2) + lowest(left);
+        for (uint rest = starts_of(rows[k >> 2]) & (0xffu << 8 * (k & 3)); rest != 0;
+             rest &= rest - 1) {
+            const int i = 1 + 32 * (k >> 2) + lowest(rest);
 
             if (node[i] == i)
                 node[i] = ~atomic_inc(&parts);
@@ -180,7 +185,8 @@ __kernel GROUP_ATTRIBUTE void vol_tiles(__global const uint *mask, __global int 
             while (i > 0 && node[i] >= 0)
                 i = node[i];
             part = i == 0 ? 0 : base + ~node[i];
-            /* The tile's raster is not the stack's, but the order within it is the same. */
+            /* The part's first voxel: in raster order within the tile, the voxels have the same
+             * order as in the stack. */
             if (i == 1 + k && part < room) {
                 link[part] = part;
                 first[part] = (int)at;
@@ -192,17 +198,17 @@ __kernel GROUP_ATTRIBUTE void vol_tiles(__global const uint *mask, __global int 
 
 /* --- where tiles meet ------------------------------------------------------------------------ */
 
-/* A word of the mask's row y in slice z. */
+/* Word number `word` of the mask's row y in slice z. */
 static uint word_of(__global const uint *mask, int ny, int stride, int word, int y, int z)
 {
     return mask[((size_t)z * ny + y) * stride + word];
 }
 
 /*
- * Joins parts across the faces of tiles, those to the left, above and before; along x:
- * words of a row, along y: rows, along z: slices from first_z on. Once for each
- * stretch of voxels that have a neighbour across the face, unless the row above or
- * before in the same tile has the same stretch beginning.
+ * Joins parts across the faces of tiles: each tile with the ones before it along x, y and z. Along
+ * x: the words of all rows of a slice, along y: slices from first_z on. Parts are joined once
+ * for each run of voxels that have a neighbour across the face, unless the row above, or the row in
+ * the slice before, in the same tile has voxels on both sides where the run begins.
  */
 __kernel GROUP_ATTRIBUTE void vol_join(__global const uint *mask, __global const int *plane,
                                        volatile __global int *link, int nx, int ny, int stride,
@@ -214,6 +220,7 @@ __kernel GROUP_ATTRIBUTE void vol_join(__global const uint *mask, __global const
     if (y >= ny)
         return;
     const uint here = word_of(mask, ny, stride, tile, y, z);
+    /* Whether the row above, and the row in the slice before, are in the same tile. */
     const int above = (y & (VOL_TY - 1)) > 0, before = through && (z & (VOL_TZ - 1)) > 0;
 
     for (int d = 0; d < 3; d++) {
@@ -225,7 +232,8 @@ __kernel GROUP_ATTRIBUTE void vol_join(__global const uint *mask, __global const
 
         if (!there)
             continue;
-        /* Voxels with one across the face; then less those whose neighbours join the same. */
+        /* The first voxel of each run with neighbours across the face (d == 0: voxel 0 of the
+         * word), then without those where the row above or before joins the same parts. */
         if (d == 0)
             both = here & word_of(mask, ny, stride, tile - 1, y, z) >> 31;
         else
@@ -253,6 +261,7 @@ __kernel GROUP_ATTRIBUTE void vol_join(__global const uint *mask, __global const
 
 /* --- labels ---------------------------------------------------------------------------------- */
 
+/* root[p] becomes the root of part p. */
 __kernel GROUP_ATTRIBUTE void vol_roots(__global const int *link, __global int *root, int parts)
 {
     const int p = (int)get_global_id(0);
@@ -265,7 +274,7 @@ __kernel GROUP_ATTRIBUTE void vol_roots(__global const int *link, __global int *
     root[p] = i;
 }
 
-/* Clears the links of parts, and words of the mask. */
+/* Prepares `link` for vol_least, and clears the first `words` words of the mask. */
 __kernel GROUP_ATTRIBUTE void vol_clear(__global int *link, __global uint *mask, int parts,
                                         uint words)
 {
@@ -277,6 +286,7 @@ __kernel GROUP_ATTRIBUTE void vol_clear(__global int *link, __global uint *mask,
         mask[i] = 0;
 }
 
+/* least[root] becomes the first voxel of the root's cell, from the first voxels of its parts. */
 __kernel GROUP_ATTRIBUTE void vol_least(volatile __global int *least, __global const int *first,
                                         __global const int *root, int parts)
 {
@@ -286,6 +296,7 @@ __kernel GROUP_ATTRIBUTE void vol_least(volatile __global int *least, __global c
         atomic_min(&least[root[p]], first[p]);
 }
 
+/* Marks the first voxel of each cell in the mask: bit i % 32 of word i / 32 for voxel i. */
 __kernel GROUP_ATTRIBUTE void vol_mark(__global const int *least, __global const int *root,
                                        volatile __global uint *mask, int parts)
 {
@@ -295,7 +306,7 @@ __kernel GROUP_ATTRIBUTE void vol_mark(__global const int *least, __global const
         atomic_or(&mask[least[p] >> 5], 1u << (least[p] & 31));
 }
 
-/* Bits in VOL_CHUNK words, a work-item each. */
+/* counts[chunk]: the number of marks in VOL_CHUNK words of the mask. A work-item counts a chunk. */
 __kernel GROUP_ATTRIBUTE void vol_count(__global const uint *mask, __global int *counts, uint words,
                                         int chunks)
 {
@@ -309,7 +320,8 @@ __kernel GROUP_ATTRIBUTE void vol_count(__global const uint *mask, __global int 
     counts[chunk] = (int)sum;
 }
 
-/* Counts become what is before; counts[chunks] becomes all. One work-group. */
+/* Replaces the count of each chunk by the sum of the counts before it; counts[chunks] becomes the
+ * sum of all. For a launch of one work-group. */
 __kernel GROUP_ATTRIBUTE void vol_scan(__global int *counts, int chunks)
 {
     __local int sums[2][GROUP];
@@ -339,9 +351,10 @@ __kernel GROUP_ATTRIBUTE void vol_scan(__global int *counts, int chunks)
 }
 
 /*
- * given[p] becomes what the voxels of a part get. numbers >= 0: the slab begins
- * after so many voxels of its stack, and they get ~(1 + the cell's least voxel), ~0 for the
- * outside; else they get the cell's label, and `outside` for the outside.
+ * given[p] becomes the value that the voxels of part p get as the result. For a slab, `numbers` is
+ * the number of voxels of the stack before it, and the value is the state's form of a link: ~(1 +
+ * the first voxel of the cell in the stack), or ~0 for the outside. For a whole stack, `numbers` is
+ * negative, and the value is the cell's label, or `outside` for the outside.
  */
 __kernel GROUP_ATTRIBUTE void vol_give(__global const int *least, __global const int *root,
                                        __global const uint *mask, __global const int *counts,
@@ -368,8 +381,9 @@ __kernel GROUP_ATTRIBUTE void vol_give(__global const int *least, __global const
     given[p] = label;
 }
 
-/* Voxels [first, end) are given what their parts are; membrane 0. totals: membrane and
- * outside. */
+/* Replaces the parts of voxels [first, end) by the values of vol_give, membrane by 0. Adds the
+ * numbers of voxels that are membrane, and that get the value `outside`, to totals[0] and
+ * totals[1]. */
 __kernel GROUP_ATTRIBUTE void vol_paint(__global int *plane, __global const int *given,
                                         volatile __global int *totals, uint first, uint end,
                                         int outside)

@@ -1,11 +1,12 @@
-/* The table of volume's cells from their labels, for kernels with GROUP and GROUP_ATTRIBUTE. */
+/* Kernels that make the table of volume's cells from the voxels' labels. The includer defines GROUP
+ * and GROUP_ATTRIBUTE. The row of the cell with label n is row n - 1. */
 #ifndef OCL_VOLUME_TABLE_H
 #define OCL_VOLUME_TABLE_H
 
 #include "app/analysis/volume/layout.h"
 #include "opencl/kernels/wide.h"
 
-/* Of cells [first, end). */
+/* Clears the rows [first, end) of the table. */
 __kernel GROUP_ATTRIBUTE void vol_clear_table(__global uint *table, uint first, uint end)
 {
     const uint cell = first + (uint)get_global_id(0);
@@ -16,12 +17,14 @@ __kernel GROUP_ATTRIBUTE void vol_clear_table(__global uint *table, uint first, 
         table[(size_t)cell * VOL_COLUMNS + k] = k >= VOL_LO && k < VOL_HI ? ~0u : 0;
 }
 
-/* Of a part of a cell in slice z: voxels, sums and bounds of y and x. */
+/* The measurements of a part of a cell that lies within a slice: the number of its voxels, the
+ * half-open bounds of their y and x, and the sums of y and of x. */
 typedef struct vol_part {
     uint voxels, lo_y, lo_x, hi_y, hi_x;
     ulong sum_y, sum_x;
 } vol_part;
 
+/* Adds a part of the cell with that label, in slice z, to the table. */
 static void add_part(volatile __global uint *table, uint label, uint z, vol_part p)
 {
     volatile __global uint *const row = table + (size_t)(label - 1) * VOL_COLUMNS;
@@ -38,17 +41,19 @@ static void add_part(volatile __global uint *table, uint label, uint z, vol_part
     atomic_max(&row[VOL_HI + 2], p.hi_x);
 }
 
-/* Cells of the tile of GROUP x VOL_DOWN voxels of a slice that a work-group has, in local memory: a
- * cell has the place of its label modulo PLACES; if another has taken it, its voxels go to the
- * table. Sums count from the tile's corner. */
+/* The number of cells that a work-group of vol_measure can sum up in local memory. */
 #define PLACES 64
 
-/* Adds the cells (labels > 0) of slices from first_z on to the table; along x: voxels, along y:
- * stretches of VOL_DOWN rows, along z: slices. A work-item goes down its column, and adds once for
- * every stretch of one cell. */
+/* Adds the measurements of the cells (labels > 0) in the slices from first_z on to the table; along
+ * x: voxels, along y: VOL_DOWN rows each, along z: slices. A work-item goes down its column of
+ * VOL_DOWN rows, and adds each run of voxels with the same label. A work-group sums up its
+ * GROUP x VOL_DOWN voxels of a slice in local memory, where a cell's place is its label modulo
+ * PLACES, and sums of coordinates are relative to the first voxel. If another cell has the place, a
+ * run is added to the table directly. */
 __kernel GROUP_ATTRIBUTE void vol_measure(__global const int *labels, volatile __global uint *table,
                                           int nx, int ny, int first_z)
 {
+    /* owner: the label of the cell that has the place, 0: none; then y and x of sums and bounds */
     volatile __local uint owner[PLACES], voxels[PLACES], sum[2][PLACES], lo[2][PLACES],
         hi[2][PLACES];
     const int me = (int)get_local_id(0), x = (int)get_global_id(0), x0 = x - me;

@@ -1,17 +1,21 @@
 /*
- * The device's part of volume's watershed, for a stack or a slab of one: voxels are numbered in the
- * raster's order, fewer than 2^30. A launch has voxels [first, end), or entries of a list.
+ * The OpenCL kernels of volume's watershed, for a stack or a slab (some slices of a stack) of fewer
+ * than 2^30 voxels, numbered in raster order. A launch processes voxels, or entries of a list,
+ * [first, end). Each voxel leads uphill to a neighbour, and so to a maximum of the height. Maxima
+ * separated only by a shallow saddle are joined to hills; each hill is a cell.
  *
  *   height[i]  VOL_TOP less the blurred grey value
- *   up[i]      where voxel i leads (app/analysis/common/watershed_core.h), counted through the
- *              whole stack; at a maximum then ~number, in the end the maximum of the cell
- *   top[i]     the maximum that it leads to; before that a list of voxels of plateaus, then a
- *              union-find of those whose plateau is a maximum
+ *   up[i]      the voxel that voxel i leads to, numbered through the whole stack, or a negative
+ *              value of app/analysis/common/watershed_core.h; later, if voxel i is a maximum,
+ *              ~its number; finally the voxel of the maximum that stands for its hill
+ *   top[i]     the maximum that voxel i leads to; before that a list of voxels of plateaus, then
+ *              the links of a union-find that joins the voxels of each plateau that is a maximum
  *
- * What is listed is listed in any order, and what becomes of it does not depend on that. While
- * links, ways of plateaus, slots and counts are changed they are touched by atomic functions only.
+ * The order of entries in lists varies, but the results do not depend on it. In launches that
+ * change links, the `up` of plateaus, slots or counts, these are accessed by atomic functions only.
  *
- * GROUP is the size of a work-group; PIXEL the type of a grey value, SUM one that holds its sums.
+ * Macros: GROUP, the size of a work-group; PIXEL, the type of a grey value; SUM, a type that holds
+ * weighted sums of grey values.
  */
 //! check: -DGROUP=64 -DPIXEL=uchar -DSUM=uint
 //! check: -DGROUP=256 -DPIXEL=ushort -DSUM=ulong
@@ -31,6 +35,7 @@
 
 #define GROUP_ATTRIBUTE __attribute__((reqd_work_group_size(GROUP, 1, 1)))
 #include "opencl/kernels/volume_table.h"
+/* The voxel or entry that a work-item processes, if less than `end`. */
 #define AT (first + (uint)get_global_id(0))
 
 /* --- blur ------------------------------------------------------------------------------------ */
@@ -46,7 +51,8 @@ __kernel GROUP_ATTRIBUTE void ws_blur_x(__global const PIXEL *pixels, __constant
                          VOL_WEIGHT_BITS - VOL_GREY_BITS);
 }
 
-/* top: what the last blurred value is taken from, which is a height then; else 0. */
+/* The height for a value if this is the last pass of the blur (top: VOL_TOP), else the value (top:
+ * 0). */
 static uint height_of(uint value, uint top)
 {
     return top != 0 ? top - value : value;
@@ -65,7 +71,7 @@ __kernel GROUP_ATTRIBUTE void ws_blur_y(__global const uint *in, __constant uint
                       top);
 }
 
-/* The slab begins with slice z0, of nz of the stack. */
+/* z0: the first slice of the slab in the stack, which has nz slices. slice: voxels of a slice. */
 __kernel GROUP_ATTRIBUTE void ws_blur_z(__global const uint *in, __constant uint *weight,
                                         int radius, __global uint *out, int slice, int z0, int nz,
                                         uint top, uint first, uint end)
@@ -79,9 +85,10 @@ __kernel GROUP_ATTRIBUTE void ws_blur_z(__global const uint *in, __constant uint
             top);
 }
 
-/* --- uphill ---------------------------------------------------------------------------------- */
+/* --- the voxel that each voxel leads to ------------------------------------------------------ */
 
-/* base: the index of the slab's first voxel in the stack. */
+/* up[i]: the highest neighbour of voxel i, WS_UNKNOWN if none is higher than the voxel itself.
+ * base: the number of the slab's first voxel in the stack. */
 __kernel GROUP_ATTRIBUTE void ws_ways(__global const uint *height, __global int *up, int nx, int ny,
                                       int nz, int corners, int depth, int base, uint first,
                                       uint end)
@@ -97,7 +104,8 @@ __kernel GROUP_ATTRIBUTE void ws_ways(__global const uint *height, __global int 
     up[i] = to == (int)i ? WS_UNKNOWN : to + base;
 }
 
-/* For each step (dx, dy, dz) from voxel i of the shape s to a voxel `there`: BODY. */
+/* Executes BODY for each neighbour of voxel i in a stack or slab of shape s, with the neighbour's
+ * number in `there`. */
 #define FOR_NEIGHBOURS(i, s, BODY)                                                             \
     do {                                                                                       \
         const int row_ = (int)(i) / (s).nx, x_ = (int)(i) - row_ * (s).nx, z_ = row_ / (s).ny; \
@@ -115,7 +123,8 @@ __kernel GROUP_ATTRIBUTE void ws_ways(__global const uint *height, __global int 
                 }                                                                              \
     } while (0)
 
-/* Voxels of plateaus next to one whose way is known are listed: list[0..*count). */
+/* Lists the voxels with unknown `up` that have a neighbour of the same height whose `up` is known;
+ * list[0..*count). Their `up` becomes pending. */
 __kernel GROUP_ATTRIBUTE void ws_edges(__global const uint *height, volatile __global int *up,
                                        __global int *list, volatile __global int *count, int nx,
                                        int ny, int nz, int corners, int depth, uint first, uint end)
@@ -136,7 +145,7 @@ __kernel GROUP_ATTRIBUTE void ws_edges(__global const uint *height, volatile __g
     list[atomic_inc(count)] = (int)i;
 }
 
-/* What is listed is pending no more. */
+/* Makes the pending `up` of the listed voxels final. */
 __kernel GROUP_ATTRIBUTE void ws_settle(__global int *up, __global const int *list, uint first,
                                         uint end)
 {
@@ -144,8 +153,8 @@ __kernel GROUP_ATTRIBUTE void ws_settle(__global int *up, __global const int *li
         up[list[AT]] = WS_PENDING(up[list[AT]]);
 }
 
-/* A step further in: from those that are listed to their neighbours, which are listed behind
- * them. */
+/* Goes one step into the plateaus: appends to the list the neighbours of the same height of the
+ * entries [first, end) whose `up` is still unknown or pending, and makes it pending. */
 __kernel GROUP_ATTRIBUTE void ws_step_in(__global const uint *height, volatile __global int *up,
                                          __global int *list, volatile __global int *count, int nx,
                                          int ny, int nz, int corners, int depth, uint first,
@@ -163,7 +172,8 @@ __kernel GROUP_ATTRIBUTE void ws_step_in(__global const uint *height, volatile _
     });
 }
 
-/* What has no way is of a plateau that is a maximum: a tree, -1 for all others. */
+/* Begins the union-find of the plateaus that are maxima: the voxels whose `up` is still unknown.
+ * tree is -1 for all other voxels. */
 __kernel GROUP_ATTRIBUTE void ws_flat(__global const int *up, __global int *tree, uint first,
                                       uint end)
 {
@@ -171,6 +181,7 @@ __kernel GROUP_ATTRIBUTE void ws_flat(__global const int *up, __global int *tree
         tree[AT] = up[AT] == WS_UNKNOWN ? (int)AT : -1;
 }
 
+/* Joins neighbours of the same height in the union-find. */
 __kernel GROUP_ATTRIBUTE void ws_flat_join(__global const uint *height, volatile __global int *tree,
                                            int nx, int ny, int nz, int corners, int depth,
                                            uint first, uint end)
@@ -186,7 +197,8 @@ __kernel GROUP_ATTRIBUTE void ws_flat_join(__global const uint *height, volatile
     });
 }
 
-/* Their voxels lead to the root, which has the maximum's number, as ~number. */
+/* Makes the voxels of such a plateau lead to its root, which is the maximum, and numbers the
+ * maxima: up[root] becomes ~number. *count: the number of maxima. */
 __kernel GROUP_ATTRIBUTE void ws_flat_end(__global int *up, __global const int *tree,
                                           volatile __global int *count, uint first, uint end)
 {
@@ -199,6 +211,7 @@ __kernel GROUP_ATTRIBUTE void ws_flat_end(__global int *up, __global const int *
     up[AT] = i == (int)AT ? ~atomic_inc(count) : i;
 }
 
+/* top[i]: the maximum that voxel i leads to. */
 __kernel GROUP_ATTRIBUTE void ws_tops(__global const int *up, __global int *top, uint first,
                                       uint end)
 {
@@ -214,9 +227,11 @@ __kernel GROUP_ATTRIBUTE void ws_tops(__global const int *up, __global int *top,
 /* --- saddles --------------------------------------------------------------------------------- */
 
 /*
- * A table by hashing: a slot is taken by a voxel and a step to a neighbour, whose two maxima are
- * its key; saddle[slot] is the highest. by: the steps to voxels that come later, in indices; a
- * slot has voxel * steps + step, VOL_FREE if it is free.
+ * A hash table of the highest saddle between each two maxima. The key is the pair of maxima, and
+ * saddle[s] is the height of slot s. slot[s] codes the key by a voxel that leads to one of the
+ * maxima, and a step to a neighbour that leads to the other: voxel * steps + step; VOL_FREE: the
+ * slot is free. by[step], step < steps: the steps to neighbours that come later in raster order, as
+ * differences of voxel numbers.
  */
 __kernel GROUP_ATTRIBUTE void ws_clear_slots(__global uint *slot, __global uint *saddle, uint first,
                                              uint end)
@@ -227,6 +242,7 @@ __kernel GROUP_ATTRIBUTE void ws_clear_slots(__global uint *slot, __global uint 
     }
 }
 
+/* The two maxima of a slot's code, the lower voxel number first. */
 static int2 maxima_of(__global const int *top, __constant int *by, uint steps, uint code)
 {
     const int i = (int)(code / steps), a = top[i], b = top[i + by[code % steps]];
@@ -234,6 +250,8 @@ static int2 maxima_of(__global const int *top, __constant int *by, uint steps, u
     return (int2)(TC_MIN(a, b), TC_MAX(a, b));
 }
 
+/* Enters a saddle in the table, whose number of slots is mask + 1. count[0]: the number of slots
+ * taken; count[1] becomes 1 if no slot is found. */
 static void add_saddle(__global const int *top, __constant int *by, uint steps,
                        volatile __global uint *slot, volatile __global uint *saddle,
                        volatile __global int *count, uint mask, uint code, uint height)
@@ -251,9 +269,11 @@ static void add_saddle(__global const int *top, __constant int *by, uint steps,
         atomic_max(&saddle[at], height);
         return;
     }
-    atomic_xchg(&count[1], 1); /* there is no room */
+    atomic_xchg(&count[1], 1);
 }
 
+/* Enters the saddles between voxels [first, end) and their later neighbours in the table. least:
+ * the rise from a saddle to the lower of its maxima from which these are not joined by it. */
 __kernel GROUP_ATTRIBUTE void ws_saddles(__global const uint *height, __global const int *top,
                                          __constant int *by, volatile __global uint *slot,
                                          volatile __global uint *saddle,
@@ -271,7 +291,7 @@ __kernel GROUP_ATTRIBUTE void ws_saddles(__global const uint *height, __global c
 
         if (there < (int)i || top[there] == top[i])
             continue;
-        /* Maxima that are apart anyway. */
+        /* This saddle cannot join the two maxima. */
         if (TC_MIN(height[top[i]], height[top[there]]) - TC_MIN(height[i], height[there]) >= least)
             continue;
         while (by[k] != there - (int)i)
@@ -281,7 +301,7 @@ __kernel GROUP_ATTRIBUTE void ws_saddles(__global const uint *height, __global c
     });
 }
 
-/* The saddles that there are. */
+/* Copies the *count saddles of the table to `list`, in which maxima are given by number. */
 __kernel GROUP_ATTRIBUTE void ws_list(__global const int *up, __global const int *top,
                                       __constant int *by, __global const uint *slot,
                                       __global const uint *saddle, __global int *list,
@@ -301,24 +321,29 @@ __kernel GROUP_ATTRIBUTE void ws_list(__global const int *up, __global const int
 /* --- joining --------------------------------------------------------------------------------- */
 
 /*
- * In the definition saddles are taken one by one, the highest first. The first that a hill has is
- * met before anything is joined with it; so if it leads to a higher hill, the two are joined,
- * whatever else there is, unless the hill is apart. A round does this for all hills at once: then
- * what is left of a hill's saddles are those of the one that it is joined with, of which all that
- * are higher than theirs are as they were. Saddles within a hill, or between hills that are apart,
- * are left out; the first of all saddles always joins, so rounds come to an end.
+ * By definition, maxima are joined to hills by taking the saddles one after another, the highest
+ * first: a saddle joins its two hills unless the lower one rises above it by `least` or more. The
+ * highest saddle of a hill is taken before the hill is joined with any other; so if it leads to a
+ * higher hill, it joins the two, whatever the other saddles are. A round of the kernels below does
+ * this for all hills at once. Then the joined hill's other saddles, which are lower, are saddles of
+ * the higher hill, whose saddles above that height are the same as before. Each round drops the
+ * saddles within a hill and those that cannot join their hills. The highest saddle that remains
+ * always joins two hills, so the rounds end.
  */
+/* The row of maximum number n in the table of maxima (layout.h). */
 #define MAXIMUM(n) (maxima + (size_t)(n) * VOL_MAXIMUM)
-/* The hill of one of a saddle's two maxima. */
+/* The row of the maximum that stands for the hill of a saddle's maximum 0 or 1 (side). row: the
+ * saddle's. */
 #define HILL(row, side) MAXIMUM(MAXIMUM((row)[side])[VOL_HILL])
 
+/* Forgets the highest saddle of a hill. */
 static void clear_best(__global int *m)
 {
     m[VOL_BEST] = 0;
     m[VOL_EARLIER] = m[VOL_LATER] = 0x7fffffff;
 }
 
-/* The table of maxima. */
+/* Fills the table of maxima from the voxels that are maxima; each is a hill of its own. */
 __kernel GROUP_ATTRIBUTE void ws_maxima(__global const uint *height, __global const int *up,
                                         __global int *maxima, uint first, uint end)
 {
@@ -332,8 +357,8 @@ __kernel GROUP_ATTRIBUTE void ws_maxima(__global const uint *height, __global co
     clear_best(m);
 }
 
-/* Of a list of saddles those between hills that may be joined: live[0..*count); and the greatest
- * height of each hill's. */
+/* Copies those saddles of `list` that can join their two hills to live[0..*count), and finds the
+ * height of each hill's highest one. */
 __kernel GROUP_ATTRIBUTE void ws_find_best(volatile __global int *maxima, __global const int *list,
                                            __global int *live, volatile __global int *count,
                                            uint least, uint first, uint end)
@@ -355,7 +380,8 @@ __kernel GROUP_ATTRIBUTE void ws_find_best(volatile __global int *maxima, __glob
     atomic_max(&b[VOL_BEST], row[2]);
 }
 
-/* Of equal ones the first is that of the earliest voxels: the earlier of the two, */
+/* Of a hill's highest saddles of equal height, the one whose two maxima come first is taken. This
+ * finds the least voxel of their earlier maxima. */
 __kernel GROUP_ATTRIBUTE void ws_find_earlier(volatile __global int *maxima,
                                               __global const int *live, uint first, uint end)
 {
@@ -368,7 +394,7 @@ __kernel GROUP_ATTRIBUTE void ws_find_earlier(volatile __global int *maxima,
             atomic_min(&HILL(row, side)[VOL_EARLIER], MAXIMUM(row[0])[VOL_VOXEL]);
 }
 
-/* then the later. */
+/* Of those with the same earlier maximum, this finds the least voxel of their later maxima. */
 __kernel GROUP_ATTRIBUTE void ws_find_later(volatile __global int *maxima, __global const int *live,
                                             uint first, uint end)
 {
@@ -382,7 +408,8 @@ __kernel GROUP_ATTRIBUTE void ws_find_later(volatile __global int *maxima, __glo
             atomic_min(&HILL(row, side)[VOL_LATER], MAXIMUM(row[1])[VOL_VOXEL]);
 }
 
-/* The lower hill of a saddle is joined with the higher one, if that is the first of its saddles. */
+/* Joins the lower hill of a saddle with the higher hill if the saddle is the lower one's highest.
+ */
 __kernel GROUP_ATTRIBUTE void ws_join_hills(__global int *maxima, __global const int *live,
                                             uint first, uint end)
 {
@@ -399,7 +426,7 @@ __kernel GROUP_ATTRIBUTE void ws_join_hills(__global int *maxima, __global const
         low[VOL_NEXT] = a_higher ? a[VOL_HILL] : b[VOL_HILL];
 }
 
-/* The end of the way that a maximum's hill has been joined. */
+/* Sets each maximum's hill to the one at the end of the chain of joins. */
 __kernel GROUP_ATTRIBUTE void ws_follow_joins(__global int *maxima, uint first, uint end)
 {
     if (AT >= end)
@@ -415,7 +442,7 @@ __kernel GROUP_ATTRIBUTE void ws_follow_joins(__global int *maxima, uint first, 
 
 /* --- cells ----------------------------------------------------------------------------------- */
 
-/* up[maximum] becomes the one that stands for its hill. */
+/* up[maximum] becomes the voxel of the maximum that stands for its hill. */
 __kernel GROUP_ATTRIBUTE void ws_set_hills(__global int *up, __global const int *maxima, uint first,
                                            uint end)
 {
@@ -423,20 +450,22 @@ __kernel GROUP_ATTRIBUTE void ws_set_hills(__global int *up, __global const int 
         up[MAXIMUM(AT)[VOL_VOXEL]] = MAXIMUM(MAXIMUM(AT)[VOL_HILL])[VOL_VOXEL];
 }
 
-/* The maximum of a voxel's cell, -1 for membrane, which is of none unless there is `fill`. */
+/* The maximum that stands for the cell of voxel i; -1 for membrane, which belongs to no cell unless
+ * `fill` is set. */
 static int cell_of(__global const PIXEL *pixels, __global const int *up, __global const int *top,
                    uint i, uint threshold, int fill)
 {
     return fill || !vol_is_membrane(pixels[i], threshold) ? up[top[i]] : -1;
 }
 
+/* Prepares first_voxel for ws_find_firsts. */
 __kernel GROUP_ATTRIBUTE void ws_clear_firsts(__global int *first_voxel, uint first, uint end)
 {
     if (AT < end)
         first_voxel[AT] = 0x7fffffff;
 }
 
-/* first_voxel[maximum]: of its cell. */
+/* first_voxel[maximum]: the first voxel, in raster order, of the maximum's cell. */
 __kernel GROUP_ATTRIBUTE void ws_find_firsts(__global const PIXEL *pixels, __global const int *up,
                                              __global const int *top,
                                              volatile __global int *first_voxel, uint threshold,
@@ -448,12 +477,13 @@ __kernel GROUP_ATTRIBUTE void ws_find_firsts(__global const PIXEL *pixels, __glo
         return;
     const int cell = cell_of(pixels, up, top, i, threshold, fill);
 
-    /* Of a run the first voxel is enough. */
+    /* Only the first voxel of a run along x can be the cell's first. */
     if (cell >= 0 &&
         (i % (uint)nx == 0 || cell_of(pixels, up, top, i - 1, threshold, fill) != cell))
         atomic_min(&first_voxel[cell], (int)i);
 }
 
+/* Lists the first voxels of the cells, in any order: list[0..*count). */
 __kernel GROUP_ATTRIBUTE void ws_list_firsts(__global const PIXEL *pixels, __global const int *up,
                                              __global const int *top,
                                              __global const int *first_voxel, __global int *list,
@@ -470,7 +500,8 @@ __kernel GROUP_ATTRIBUTE void ws_list_firsts(__global const PIXEL *pixels, __glo
         list[atomic_inc(count)] = (int)i;
 }
 
-/* list: the first voxels in order. They give place to ~label. */
+/* Numbers the cells in the order of their first voxels, which `list` has sorted:
+ * first_voxel[maximum] becomes ~label. */
 __kernel GROUP_ATTRIBUTE void ws_number_cells(__global const int *up, __global const int *top,
                                               __global int *first_voxel, __global const int *list,
                                               uint first, uint end)
@@ -479,7 +510,8 @@ __kernel GROUP_ATTRIBUTE void ws_number_cells(__global const int *up, __global c
         first_voxel[up[top[list[AT]]]] = ~((int)AT + 1);
 }
 
-/* top becomes the label, 0 for membrane, which is counted. */
+/* Replaces top[i] by the label of voxel i, 0 for membrane that belongs to no cell. Adds the number
+ * of these to *count. */
 __kernel GROUP_ATTRIBUTE void ws_label(__global const PIXEL *pixels, __global const int *up,
                                        __global int *top, __global const int *first_voxel,
                                        volatile __global int *count, uint threshold, int fill,
