@@ -1,13 +1,13 @@
 /*
- * glcm on an OpenCL device: buffers and launches. The arithmetic is in
- * app/analysis/glcm/core.h, the kernels in opencl/kernels/glcm.cl.
+ * The OpenCL backend of glcm: buffers, and launches of the kernels of opencl/kernels/glcm.cl. The
+ * arithmetic is in app/analysis/glcm/core.h.
  *
- * A step takes a batch of chunks: for each entry of levels one launch of
- * glcm_slide over its chunks of the batch, then one of glcm_statistics over all.
- * Where one chunk is more than a launch should last, a step takes one, in several launches.
- * What comes back is the statistics of each chunk, which the host adds to its
- * own copy of those of the state. Maps stay on the device until a sync, which brings
- * the two together: the caller's state never holds half of what was done.
+ * A step processes a batch of chunks: one launch of glcm_slide for each number of grey levels (the
+ * parameter `levels` lists some), over the batch's chunks with that number, then one of
+ * glcm_statistics over all. If one chunk takes longer than a launch should, a step processes one
+ * chunk, in several launches. The host reads the statistics of each chunk, and adds them to its
+ * own copy of the state's statistics. Maps stay on the device. A sync copies both to the
+ * caller's state, so that this never holds a part of what was done.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -27,15 +27,18 @@ _Static_assert(GLCM_ROWS == 2 * GLCM_MAX_RADIUS + 1, "any lens has room");
 _Static_assert(GLCM_ALL == GLCM_FEATURES + GLCM_MORE, "every feature has its place in glcm_work");
 
 enum {
-    MAX_BATCH = 4096, /* chunks of a step */
-    MAX_GROUP = 64,   /* work-items of a sliding group */
-    MATRIX = GLCM_MAX_LEVELS * GLCM_MAX_LEVELS,
-    FIRST_PIXELS = 1 << 16, /* that are counted in the first launch */
-    FIRST_MOVES =
-        1 << 15, /* windows that slide in it, times the pairs that come or go with a window */
-    ITEM_CELLS = 1 << 18 /* of matrices, that a work-item looks at for features beyond the 13 */
+    MAX_BATCH = 4096, /* the most chunks of a step */
+    MAX_GROUP = 64,   /* the most work-items of a work-group of glcm_slide */
+    MATRIX = GLCM_MAX_LEVELS * GLCM_MAX_LEVELS, /* entries of a matrix of the whole ROI */
+    FIRST_PIXELS = 1 << 16,                     /* pixels of the first launch of glcm_count */
+    /* Of the first launch of glcm_slide: windows, times the moves (glcm_move) from a window to the
+     * next. */
+    FIRST_MOVES = 1 << 15,
+    /* The most cells of matrices that a work-item reads for the features beyond Haralick's 13. */
+    ITEM_CELLS = 1 << 18
 };
 
+/* The device's buffers, named after the kernels' arguments. */
 enum {
     FINE_STEPS,
     STEPS,
@@ -59,12 +62,14 @@ enum {
     MATRICES
 };
 
+/* The kernels; SLIDE_GLOBAL is glcm_slide with histograms in global memory. */
 enum { SLIDE, SLIDE_GLOBAL, STATISTICS, COUNT, MORE_STATISTICS, KERNELS };
+/* The number of kernels if there are no features beyond Haralick's 13. */
 enum { KERNELS_OF_13 = MORE_STATISTICS };
 
-/* A crop of the slice in one orientation: see glcm_layout.h. */
+/* The part of a slice that is on the device, in one orientation (layout.h). */
 typedef struct crop {
-    int64_t x0, y0; /* its first pixel in the view */
+    int64_t x0, y0; /* its first pixel in the glcm_view */
     int64_t columns, rows;
 } crop;
 
@@ -73,33 +78,37 @@ typedef struct cl_worker {
     const glcm_params *params;
     glcm_geometry g;
     glcm_tables tables;
-    crop crop[2];
-    size_t crop_pixels;                     /* of one orientation */
-    bool interior;                          /* the crop lies within the picture */
-    glcm_lens *lenses;                      /* [n_offsets] */
-    int64_t *first_move;                    /* [n_offsets + 1] */
-    size_t group[GLCM_MAX_LEVEL_COUNT];     /* work-items of a sliding group, by level */
-    bool global_bins[GLCM_MAX_LEVEL_COUNT]; /* histograms in global memory */
-    bool any_global, all_global;            /* of these */
-    bool narrow;                            /* cells have 8 bits */
-    bool more;                              /* features beyond the 13 are computed there */
-    size_t words;                           /* of a window */
+    crop crop[2];        /* as it is; transposed */
+    size_t crop_pixels;  /* of one orientation */
+    bool interior;       /* the crop lies within the picture */
+    glcm_lens *lenses;   /* [n_offsets] */
+    int64_t *first_move; /* [n_offsets + 1]: of each offset in the table of moves */
+    /* By entry of params->levels: work-items of a work-group of glcm_slide; whether its histograms
+     * are in global memory. */
+    size_t group[GLCM_MAX_LEVEL_COUNT];
+    bool global_bins[GLCM_MAX_LEVEL_COUNT];
+    bool any_global, all_global; /* whether any, or all, of global_bins are set */
+    bool narrow;                 /* GLCM_NARROW of glcm.cl: the histograms' cells have 8 bits */
+    bool more;                   /* the device computes features beyond Haralick's 13 */
+    size_t words;                /* 64-bit words of a window's sums and further features */
 
-    unsigned char *state;                  /* all but the maps: what steps add to */
-    uint32_t slice;                        /* whose planes are on the device; UINT32_MAX: none */
-    ocl_pace pace;                         /* of chunks; of a whole ROI rows of them */
-    bool apart;                            /* a chunk is more than a launch should be */
-    size_t fit;                            /* chunks in a row that were not */
-    ocl_pace slides[GLCM_MAX_LEVEL_COUNT]; /* of a chunk: groups of rows, times segments */
-    ocl_pace features;                     /* of a chunk: groups of GLCM_GROUP_WINDOWS */
-    uint64_t most;                         /* chunks that the buffers have room for */
-    glcm_work *host_work;                  /* [most] */
-    uint32_t *host_chunks;                 /* [most] by level */
+    unsigned char *state; /* a copy of the state without the maps, to which steps add */
+    uint32_t slice;       /* whose planes are on the device; UINT32_MAX: none */
+    ocl_pace pace;        /* in chunks; of whole-ROI matrices in rows of pixels */
+    bool apart;           /* each chunk is processed by itself, in several launches */
+    size_t fit;           /* how many such chunks in succession would have fitted one launch */
+    ocl_pace slides[GLCM_MAX_LEVEL_COUNT]; /* if apart: in work-groups of glcm_slide, by level */
+    ocl_pace features;                     /* if apart: in work-groups of glcm_statistics */
+    uint64_t most;         /* the most chunks of a batch, for which buffers have room */
+    glcm_work *host_work;  /* [most] */
+    uint32_t *host_chunks; /* [most]: the batch's chunks, sorted by level */
+    /* What is read from the device; host_counts also: whole-ROI matrices. */
     glcm_moments *host_partials, *host_more;
     uint32_t *host_counts;
-    glcm_bands *host_bands; /* [most] */
-    uint32_t groups_per_chunk;
-    uint64_t chunk_windows; /* the most of any chunk, and the most of each alone */
+    glcm_bands *host_bands;    /* [most] */
+    uint32_t groups_per_chunk; /* work-groups of glcm_statistics of the largest chunk */
+    /* The most windows of any chunk; the most rows, and the most columns, of windows. */
+    uint64_t chunk_windows;
     size_t chunk_rows, chunk_columns;
 } cl_worker;
 
@@ -110,6 +119,7 @@ static bool whole_roi(const cl_worker *w)
 
 /* --- moves ----------------------------------------------------------------------------------- */
 
+/* Makes the lens of each offset, and numbers the moves, one for each row of a lens. */
 static tc_status make_lenses(cl_worker *w, tc_err *err)
 {
     const glcm_params *const p = w->params;
@@ -128,7 +138,7 @@ static tc_status make_lenses(cl_worker *w, tc_err *err)
     return TC_OK;
 }
 
-/* The moves of all offsets, one more than there are; the caller frees them. */
+/* The table of moves of all offsets, with room for one more; the caller frees it. */
 static glcm_move *make_moves(const cl_worker *w)
 {
     glcm_move *const moves = calloc((size_t)w->first_move[w->params->n_offsets] + 1, sizeof *moves);
@@ -148,7 +158,7 @@ static glcm_move *make_moves(const cl_worker *w)
 
 /* --- planes ---------------------------------------------------------------------------------- */
 
-/* The ROI's bounding box with the margin that a window in it can reach. */
+/* Makes the crops: the ROI's bounding box with a margin for all pixels that windows in it reach. */
 static void make_crops(cl_worker *w)
 {
     int64_t margin = w->params->radius + 1;
@@ -170,7 +180,7 @@ static void make_crops(cl_worker *w)
                   w->crop[0].y0 >= 0 && w->crop[0].y0 + w->crop[0].rows <= w->g.ny;
 }
 
-/* A slice's planes as the device wants them, made by the pool's threads. */
+/* The planes of a slice in the device's layout, which threads of a pool make. */
 typedef struct loading {
     const cl_worker *w;
     const wu_pixels *px;
@@ -181,8 +191,8 @@ typedef struct loading {
     uint8_t *rows;            /* [threads][nx] */
 } loading;
 
-/* A row of the picture into a crop of greys, or else of the ROI, which stands column by column;
- * turn 1: it is a column there. */
+/* Copies row y of the picture to a crop, which is stored column by column: to `greys`, or if that
+ * is NULL to `roi`. turn: which crop; in crop 1, which is transposed, the row is a column. */
 static void put_row(const cl_worker *w, size_t turn, int64_t y, const uint8_t *row, uint16_t *greys,
                     uint8_t *roi)
 {
@@ -198,9 +208,11 @@ static void put_row(const cl_worker *w, size_t turn, int64_t y, const uint8_t *r
             roi[at + (size_t)i * step] = row[from + i];
 }
 
-/* Rows of the crop: what is outside the picture has been filled in. */
+/* The rows of the picture that a thread copies at a time. */
 enum { LOAD_ROWS = 64 };
 
+/* Copies rows of the picture to both crops. The crops' pixels outside of the picture have been set
+ * before. */
 static void load_rows(void *user, unsigned thread, size_t part)
 {
     const loading *const l = user;
@@ -225,7 +237,7 @@ static void load_rows(void *user, unsigned thread, size_t part)
     }
 }
 
-/* Brings a slice's planes to the device. */
+/* Makes a slice's planes, and copies them to the device. */
 static tc_status load_slice(cl_worker *w, uint32_t slice, tc_err *err)
 {
     const an_work *const work = w->ocl.work;
@@ -246,7 +258,8 @@ static tc_status load_slice(cl_worker *w, uint32_t slice, tc_err *err)
     for (size_t i = 0, end; status == TC_OK && i < words; status = tc_ask(work->poll, err))
         for (end = tc_block_end(i, words); i < end; i++)
             l.grey[i] = GLCM_OUTSIDE;
-    /* A row of the picture goes all over the crops. */
+    /* A row of the picture is written all over a crop, so all memory is touched here, where
+     * work->poll is asked. */
     if (status == TC_OK)
         status = tc_clear(l.roi, 2 * n, work->poll, err);
     if (status == TC_OK)
@@ -268,14 +281,15 @@ static tc_status load_slice(cl_worker *w, uint32_t slice, tc_err *err)
 
 /* --- buffers and kernels --------------------------------------------------------------------- */
 
-/* Whether the work-items of a group run one after another: on a CPU. Oclgrind,
- * which says it is a CPU and a GPU, is to see what a GPU does. */
+/* Whether the device runs the work-items of a group one after another, as a CPU does. Not Oclgrind,
+ * which reports to be a CPU and a GPU, so that it tests the code for GPUs. */
 static bool runs_in_turn(const ocl_device *device)
 {
     return (device->info.type & (CL_DEVICE_TYPE_CPU | CL_DEVICE_TYPE_GPU)) == CL_DEVICE_TYPE_CPU;
 }
 
-/* Whether cells have 8 bits: see glcm.cl. What a CPU has little of is time. */
+/* Whether the histograms' cells are to have 8 bits (GLCM_NARROW of glcm.cl), which saves local
+ * memory but takes time: not on a CPU. */
 static bool are_narrow(const cl_worker *w)
 {
     int most = 0;
@@ -291,7 +305,7 @@ static bool are_narrow(const cl_worker *w)
     return most < 1024 && !runs_in_turn(w->ocl.device);
 }
 
-/* Counts of 16 bits that the histograms of a window take, those of 8 bits by twos. */
+/* The size of a window's histograms in counts of 16 bits; two cells of 8 bits are one. */
 static size_t bins_of(const cl_worker *w, size_t level)
 {
     const size_t levels = w->params->levels[level], cells = levels * (levels + 1) / 2;
@@ -299,13 +313,13 @@ static size_t bins_of(const cl_worker *w, size_t level)
     return 4 * levels + (w->narrow ? (cells + 1) / 2 : cells);
 }
 
-/* How many work-items a sliding group has: as many histograms as fit in local memory, or a small
- * group with histograms in global memory. All levels have these where the job takes no others
- * (GLCM_KERNELS_LOCAL). */
+/* Sets the size of the work-groups of glcm_slide: as many work-items as there is local memory for
+ * their histograms; or, if that is too few, a small group with histograms in global memory. All
+ * levels use global memory if the program has no kernels for local memory (GLCM_KERNELS_LOCAL). */
 static void choose_groups(cl_worker *w)
 {
     const bool cpu = runs_in_turn(w->ocl.device);
-    /* Moves take some of the local memory, and a driver may need some of its own. */
+    /* Without the local memory that moves take, and 256 bytes that a driver may need. */
     const size_t local =
         (size_t)(w->ocl.device->info.local_bytes < (48 << 10) ? w->ocl.device->info.local_bytes
                                                               : 48 << 10) -
@@ -320,7 +334,7 @@ static void choose_groups(cl_worker *w)
             items = 32;
             w->any_global = true;
         }
-        /* A power of two: what is left of the local memory serves other groups. */
+        /* Rounded down to a power of two; other work-groups can use the rest of the memory. */
         while ((items & (items - 1)) != 0)
             items &= items - 1;
         items = items > MAX_GROUP ? MAX_GROUP : items;
@@ -335,7 +349,8 @@ static tc_status make_kernels(cl_worker *w, tc_err *err)
                                : w->narrow                 ? "-DGLCM_NARROW"
                                                            : "";
     const ocl_device *const d = w->ocl.device;
-    /* Also where only another item or self-test of the program takes them. */
+    /* Also if only another item of the job, or a self-test, uses these: they are to have the same
+     * program. */
     const char *const more = w->more || ((d->kernels & GLCM_KERNELS_MORE) != 0 && d->info.doubles)
                                  ? " -DGLCM_MORE_TOO"
                                  : "";
@@ -353,7 +368,7 @@ static tc_status make_kernels(cl_worker *w, tc_err *err)
     return_if_error(ocl_build(&w->ocl, &ocl_source_glcm, false, names,
                               w->more ? KERNELS : KERNELS_OF_13, err, "%s%s%s%s",
                               w->all_global ? "-DGLCM_GLOBAL_BINS " : "", single, more, maps));
-    if (w->any_global && !w->all_global) /* of its own: another program has the rest */
+    if (w->any_global && !w->all_global) /* a second program, of this kernel alone */
         return_if_error(ocl_build(&w->ocl, &ocl_source_glcm, false,
                                   (const char *[KERNELS]){ [SLIDE_GLOBAL] = "glcm_slide" }, KERNELS,
                                   err, "-DGLCM_GLOBAL_BINS -DGLCM_SLIDE_ALONE %s%s", single, more));
@@ -365,8 +380,8 @@ static tc_status make_kernels(cl_worker *w, tc_err *err)
     return TC_OK;
 }
 
-/* Windows that a work-item slides over before it starts anew. Where there are less than some groups
- * for each compute unit it is worth while to start more often. */
+/* The windows of a segment: along a row, a work-item slides over so many. Rows are divided into
+ * more segments if there are fewer than 8 work-groups for each compute unit. */
 static size_t segment_of(const cl_worker *w, size_t level, size_t chunks)
 {
     const size_t groups =
@@ -383,18 +398,19 @@ static size_t segment_of(const cl_worker *w, size_t level, size_t chunks)
     return segment < most ? segment : most;
 }
 
+/* The number of segments of a row. */
 static size_t segments_of(const cl_worker *w, size_t segment)
 {
     return (w->chunk_columns + segment - 1) / segment;
 }
 
-/* Work-items of one chunk's launch with histograms in global memory. */
+/* The number of work-items of a chunk with histograms in global memory. */
 static uint64_t global_bin_items(const cl_worker *w, size_t level)
 {
     return ocl_round_up(w->chunk_rows, w->group[level]) * segments_of(w, segment_of(w, level, 1));
 }
 
-/* Most bytes that a chunk takes in the buffers of a batch. */
+/* The most bytes that a chunk needs in the buffers whose size depends on the batch. */
 static uint64_t chunk_bytes(const cl_worker *w)
 {
     uint64_t bins = 0;
@@ -411,7 +427,7 @@ static uint64_t chunk_bytes(const cl_worker *w)
            sizeof(glcm_bands);
 }
 
-/* Windows of the largest chunk, in either orientation. */
+/* Sets the sizes of the largest chunk, in either orientation. */
 static void measure_chunks(cl_worker *w)
 {
     for (int turn = 0; turn < 2; turn++) {
@@ -431,7 +447,8 @@ static void measure_chunks(cl_worker *w)
         (uint32_t)((w->chunk_windows + GLCM_GROUP_WINDOWS - 1) / GLCM_GROUP_WINDOWS);
 }
 
-/* Chunks of a batch: what there is, what the memory holds, what one buffer may. */
+/* The most chunks of a batch: limited by the chunks of a slice, the device's memory, and the
+ * largest size of a buffer. */
 static uint64_t choose_most(const cl_worker *w)
 {
     const uint64_t each = chunk_bytes(w);
@@ -443,16 +460,16 @@ static uint64_t choose_most(const cl_worker *w)
         w->ocl.device->memory_limit > fixed ? (w->ocl.device->memory_limit - fixed) / 2 : 0;
     uint64_t most = tc_smaller(w->g.chunks / w->g.nz, MAX_BATCH);
 
-    /* More than this serves no device. */
+    /* More than 4 GiB makes no device faster. */
     most = tc_smaller(most, tc_smaller(limit, (uint64_t)4 << 30) / each);
     most = tc_smaller(most, w->ocl.device->info.max_alloc_bytes / each);
-    /* A CPU's caches should hold what one kernel leaves for the next. */
+    /* On a CPU, caches should hold what one kernel writes and the next reads. */
     if (runs_in_turn(w->ocl.device))
         most = tc_smaller(most, (uint64_t)w->params->n_levels * w->ocl.device->info.compute_units);
     return most < 1 ? 1 : most;
 }
 
-/* All buffers; maps: of the state, map_bytes of them. */
+/* Makes all buffers. maps: map_bytes of maps in the state. */
 static tc_status make_buffers(cl_worker *w, const void *maps, uint64_t map_bytes, tc_err *err)
 {
     const glcm_tables *const t = &w->tables;
@@ -523,6 +540,7 @@ static tc_status make_host_memory(cl_worker *w, tc_err *err)
 
 /* --- one batch ------------------------------------------------------------------------------- */
 
+/* Sets work->map: for each feature, the plane of the map that the chunk writes, or -1. */
 static void find_maps(const cl_worker *w, const glcm_chunk *chunk, glcm_work *work)
 {
     for (int f = 0; f < GLCM_ALL; f++)
@@ -535,6 +553,7 @@ static void find_maps(const cl_worker *w, const glcm_chunk *chunk, glcm_work *wo
     }
 }
 
+/* Fills host_work[place] for chunk number `index` of the item, and *chunk. */
 static void describe_chunk(const cl_worker *w, uint64_t index, uint64_t place, glcm_chunk *chunk)
 {
     glcm_work *const work = &w->host_work[place];
@@ -571,7 +590,7 @@ static void describe_chunk(const cl_worker *w, uint64_t index, uint64_t place, g
     find_maps(w, chunk, work);
 }
 
-/* Slides over chunks of a level, from `listed` on in the list. */
+/* Queues glcm_slide for chunks of a level, from place `listed` of host_chunks on. */
 static tc_status queue_slides(cl_worker *w, size_t level, uint32_t listed, size_t segment,
                               ocl_grid grid, tc_err *err)
 {
@@ -586,6 +605,7 @@ static tc_status queue_slides(cl_worker *w, size_t level, uint32_t listed, size_
                      global ? (ocl_arg)OCL_HELD(w, BINS) : (ocl_arg)OCL_LOCAL(bytes));
 }
 
+/* Queues glcm_slide for the n chunks of a batch, a launch for each level. */
 static tc_status launch_slides(cl_worker *w, uint64_t n, tc_err *err)
 {
     size_t rows = 0;
@@ -614,7 +634,8 @@ static tc_status launch_slides(cl_worker *w, uint64_t n, tc_err *err)
     return TC_OK;
 }
 
-/* Of n chunks, `groups` of GLCM_GROUP_WINDOWS from one on. */
+/* Queues the kernels of statistics for n chunks: of each, `groups` work-groups (of
+ * GLCM_GROUP_WINDOWS windows) from number `from` on. */
 static tc_status launch_statistics(cl_worker *w, uint64_t n, size_t from, size_t groups,
                                    tc_err *err)
 {
@@ -648,7 +669,7 @@ static tc_status read_statistics(cl_worker *w, uint64_t n, tc_err *err)
     return ocl_get(&w->ocl, BANDS, 0, w->host_bands, (size_t)n * sizeof *w->host_bands, err);
 }
 
-/* Adds what came back to the state. */
+/* Adds the statistics of n chunks, from number `first` of the item on, to the worker's state. */
 static void add_statistics(const cl_worker *w, uint64_t first, uint64_t n)
 {
     for (uint64_t i = 0; i < n; i++) {
@@ -675,8 +696,8 @@ static void add_statistics(const cl_worker *w, uint64_t first, uint64_t n)
     }
 }
 
-/* Ends a launch of a chunk's part, and asks: what of a chunk is on the device is done again
- * after a stop. */
+/* Ends a launch of a part of a chunk, and asks work->poll. After a stop, the whole chunk is done
+ * again. */
 static tc_status end_part(cl_worker *w, tc_status status, ocl_pace *pace, uint64_t work,
                           double *took, tc_err *err)
 {
@@ -685,8 +706,8 @@ static tc_status end_part(cl_worker *w, tc_status status, ocl_pace *pace, uint64
     return status == TC_OK ? tc_ask(w->ocl.work->poll, err) : status;
 }
 
-/* The chunk at place 0: all segments of some groups of rows in a launch, or some segments of
- * one. */
+/* Slides over the chunk at place 0 of host_work. A launch has all segments of some work-groups'
+ * rows, or some segments of one work-group's. *took: plus the device time in ms. */
 static tc_status slide_parts(cl_worker *w, size_t level, double *took, tc_err *err)
 {
     const size_t items = w->group[level], rows = (size_t)w->host_work[0].rows,
@@ -706,13 +727,15 @@ static tc_status slide_parts(cl_worker *w, size_t level, double *took, tc_err *e
             grid = ocl_grid_of(items, some * items, n, 1);
             grid.start[0] = group * items;
             grid.start[1] = at;
-            /* Whole groups are as many as the pace allows: it may grow. */
+            /* Only whole groups are launched; this counts as all the work that the pace allowed, so
+             * that it can grow. */
             return_if_error(end_part(w, queue_slides(w, level, 0, segment, grid, err), pace,
                                      at == 0 && some == whole ? now : some * n, took, err));
         }
     return TC_OK;
 }
 
+/* Computes the statistics of the chunk at place 0. */
 static tc_status feature_parts(cl_worker *w, double *took, tc_err *err)
 {
     for (size_t at = 0, some; at < w->groups_per_chunk; at += some) {
@@ -723,7 +746,7 @@ static tc_status feature_parts(cl_worker *w, double *took, tc_err *err)
     return TC_OK;
 }
 
-/* The next item begins as this one goes on. */
+/* Sets `apart`, and lets the job's next item begin with the same. */
 static void set_apart(cl_worker *w, bool apart)
 {
     w->apart = apart;
@@ -732,6 +755,7 @@ static void set_apart(cl_worker *w, bool apart)
         *w->pace.grown = apart ? 0 : (double)w->pace.now / w->pace.first;
 }
 
+/* Processes one chunk in several launches. */
 static tc_status slide_apart(cl_worker *w, uint64_t first, tc_err *err)
 {
     double took = 0;
@@ -740,13 +764,15 @@ static tc_status slide_apart(cl_worker *w, uint64_t first, tc_err *err)
     glcm_chunk_at(&w->g, first, &chunk);
     return_if_error(slide_parts(w, chunk.level, &took, err));
     return_if_error(feature_parts(w, &took, err));
-    /* Once one of each level would fit into a launch they are taken whole. */
+    /* If this many chunks in succession, one of each level, would have fitted one launch, chunks
+     * are not divided any more. */
     w->fit = took <= w->pace.target_ms ? w->fit + 1 : 0;
     if (w->fit == w->params->n_levels)
         set_apart(w, false);
     return TC_OK;
 }
 
+/* Processes a batch of n whole chunks. */
 static tc_status slide_whole(cl_worker *w, uint64_t n, tc_err *err)
 {
     tc_status status = launch_slides(w, n, err);
@@ -773,7 +799,8 @@ static tc_status slide_batch(cl_worker *w, uint64_t first, uint64_t n, tc_err *e
 
 /* --- a batch of whole-ROI matrices ----------------------------------------------------------- */
 
-/* Rows of so many matrices: of several a launch takes all. */
+/* Counts the pairs of n matrices, in the rows of pixels of the ROI. If n > 1, all rows are one
+ * launch. */
 static tc_status count_rows(cl_worker *w, uint64_t n, tc_err *err)
 {
     const size_t rows = (size_t)w->host_work[0].rows, columns = (size_t)w->host_work[0].columns;
@@ -783,7 +810,8 @@ static tc_status count_rows(cl_worker *w, uint64_t n, tc_err *err)
         some = n > 1 ? rows : (size_t)ocl_pace_next(&w->pace, rows - row);
         const ocl_grid grid = { .global = { some, columns, (size_t)n }, .start = { row } };
 
-        /* Whole matrices are as many as the pace allows: it may grow. */
+        /* Only whole matrices are counted if there are several; if one more would have exceeded the
+         * pace, this counts as all the work that it allowed, so that it can grow. */
         return_if_error(end_part(
             w,
             OCL_QUEUE(w, COUNT, grid, err, OCL_HELD(w, WORK), OCL_HELD(w, PLANES), OCL_HELD(w, ROI),
@@ -833,8 +861,10 @@ static void free_parts(void *worker)
     glcm_tables_free(&w->tables);
 }
 
-/* Chunks are apart until some were seen to fit. There is one, or of apart ones a group, for each
- * compute unit, as these work side by side and take no longer than one does. */
+/* Begins the paces. `apart` is set if FIRST_MOVES is less than a chunk and the job's items so far
+ * have not shown that chunks fit a launch. The first guesses are at least as many chunks, or
+ * work-groups if apart, as there are compute units, since these run at the same time, and so take
+ * no longer than one. */
 static void begin_paces(cl_worker *w)
 {
     const glcm_params *const p = w->params;

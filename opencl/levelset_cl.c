@@ -1,7 +1,7 @@
 /*
- * levelset on an OpenCL device: buffers and launches. A step queues as many
- * chunks as take about launch_ms and then looks once at what was met; phi stays on
- * the device until sync.
+ * The OpenCL backend of levelset: buffers, and launches of the kernels of levelset.cl. A step
+ * queues as many chunks (iterations or re-initialisations) as take about launch_ms, and then
+ * reads once from the device what happened in them; phi stays on the device until sync.
  */
 #include <string.h>
 
@@ -13,11 +13,11 @@
 
 extern const ocl_source ocl_source_levelset;
 
-/* Voxels of a wide tile along z: as many as leave TILE_X * TILE_Y work-items enough for what some
- * do besides. */
+/* Voxels along z of a wide tile (choose_tile): the most that levelset.cl allows for its 32 * 8
+ * work-items. */
 #define DEEP 6
 
-/* Voxels of the first launch of a large picture, before anything is known of the device. */
+/* Voxels of a kernel's first launch, before the device's speed is known. */
 #define FIRST_VOXELS ((uint64_t)1 << 12)
 
 enum { K_STEP, K_APPLY, K_BAND_APPLY, K_LIST, K_EDT_BEGIN, K_EDT_X, K_EDT_LINES, KERNELS };
@@ -26,7 +26,8 @@ static const char *const kernel_names[KERNELS] = { "levelset_step",       "level
                                                    "levelset_edt_begin",  "levelset_edt_x",
                                                    "levelset_edt_lines" };
 
-/* phi and two fields to work in, which change places. */
+/* The device's buffers. B_PHI and B_OTHER, the next phi or an intermediate field, are swapped;
+ * B_KEPT is for the distance transform. */
 enum { B_PHI, B_OTHER, B_KEPT, B_DATA, B_STOP, B_SIDES, B_CTL, B_NEAR, B_LIST, B_HISTORY };
 
 typedef struct cl_worker {
@@ -34,29 +35,32 @@ typedef struct cl_worker {
     const ls_params *p;
     ls_size size;
     ls_head head;
-    size_t tile[3];        /* voxels that a group of a step does at once; it has [0] * [1] items */
-    cl_uint listed, other; /* words of ctl: blocks in the list, in the next one */
-    cl_uint bit;           /* of the sides that this chunk keeps; LS_KEPT: none */
-    size_t band_groups;    /* that share the list of blocks */
-    size_t n_listed;       /* blocks in the list, when it was looked at last */
-    ocl_pace pace;         /* chunks of a small picture */
-    ocl_pace voxels[KERNELS]; /* of a launch */
-    bool long_chunk;          /* one chunk's launches together took longer than one may */
-    bool one_by_one;          /* launches are waited for */
-    /* scalars as arguments want them */
+    /* Voxels of a tile, which a work-group of tile[0] * tile[1] work-items computes at a time. */
+    size_t tile[3];
+    /* The words of ctl that count the blocks of the list, and of the next list. */
+    cl_uint listed, other;
+    cl_uint bit;              /* of the history that the current chunk sets; LS_KEPT: none */
+    size_t band_groups;       /* work-groups among which the blocks of the list are divided */
+    size_t n_listed;          /* blocks in the list when the host last read that */
+    ocl_pace pace;            /* in chunks, if a chunk is less than a launch should be */
+    ocl_pace voxels[KERNELS]; /* of each kernel, in voxels */
+    bool long_chunk;          /* the launches of one chunk took longer than launch_ms together */
+    bool one_by_one;          /* a step does one chunk, and waits after each launch */
+    /* Parameters, in the types of the kernels' arguments. */
     cl_uint cfl, has_stop, stop_after;
     cl_float beta, dt, band;
 } cl_worker;
 
 /* --- launches -------------------------------------------------------------------------------- */
 
-/* Voxels that a launch of a kernel takes: all, or as many as the pace says. */
+/* The voxels of the next launch of a kernel: all, or fewer if the pace says so. */
 static size_t launch_voxels(const cl_worker *w, int kernel)
 {
     return (size_t)ocl_pace_next(&w->voxels[kernel], w->size.voxels);
 }
 
-/* After a launch of `n` voxels. */
+/* After a launch of n voxels: waits for it and asks work->poll, unless it was of all voxels and
+ * launches need not be waited for. */
 static tc_status end_part(cl_worker *w, int kernel, size_t n, tc_err *err)
 {
     if (n >= w->size.voxels && !w->one_by_one)
@@ -65,7 +69,7 @@ static tc_status end_part(cl_worker *w, int kernel, size_t n, tc_err *err)
     return ocl_ask(&w->ocl, err);
 }
 
-/* phi changes its place. */
+/* Makes the field in B_OTHER the current phi. */
 static void swap_phi(cl_worker *w)
 {
     const ocl_buffer phi = w->ocl.buffer[B_PHI];
@@ -74,11 +78,12 @@ static void swap_phi(cl_worker *w)
     w->ocl.buffer[B_OTHER] = phi;
 }
 
+/* Arguments: the size of the picture in voxels, and in blocks. */
 #define SIZES(w) OCL_UINT((w)->size.nx), OCL_UINT((w)->size.ny), OCL_UINT((w)->size.nz)
 #define BLOCKS(w) OCL_UINT((w)->size.bx), OCL_UINT((w)->size.by), OCL_UINT((w)->size.bz)
 
-/* U, or the next phi, in the tiles from `first` on: `groups` of them, or those of
- * the list up to place `end`. */
+/* Queues levelset_step, which computes U or (move) the next phi: for `groups` tiles from `first`
+ * on; or, if `listed` is a word of ctl, for the tiles at places [first, end) of the list. */
 static tc_status step_tiles(cl_worker *w, size_t first, size_t end, size_t groups, cl_uint listed,
                             cl_uint move, cl_uint done, tc_err *err)
 {
@@ -96,6 +101,7 @@ static tc_status step_tiles(cl_worker *w, size_t first, size_t end, size_t group
                      OCL_UINT(w->stop_after));
 }
 
+/* The first part of an iteration without a band. */
 static tc_status dense_step(cl_worker *w, cl_uint done, tc_err *err)
 {
     const size_t tiles = tc_quotient_up(w->size.nx, w->tile[0]) *
@@ -115,6 +121,7 @@ static tc_status dense_step(cl_worker *w, cl_uint done, tc_err *err)
     return TC_OK;
 }
 
+/* The second part, if the time step depends on the largest |U|: moves phi by U. */
 static tc_status dense_apply(cl_worker *w, cl_uint done, tc_err *err)
 {
     for (size_t at = 0, last; at < w->size.voxels; at = last) {
@@ -131,6 +138,7 @@ static tc_status dense_apply(cl_worker *w, cl_uint done, tc_err *err)
 
 /* --- narrow band ----------------------------------------------------------------------------- */
 
+/* Makes the list of active blocks anew. */
 static tc_status list_blocks(cl_worker *w, tc_err *err)
 {
     const cl_uint listed = w->other;
@@ -147,8 +155,9 @@ static size_t block_voxels(const cl_worker *w)
     return (size_t)LS_BX * LS_BY * (w->size.nz > 1 ? LS_BZ : 1);
 }
 
-/* Where a launch over n blocks that begins at one ends: it takes as many as the pace says. The last
- * takes what has come to the list since the host looked, too. */
+/* The end of a launch over n blocks that begins with block `at`, as the pace says. The last launch
+ * gets the number of all blocks as its end, so that it includes those that were added to the list
+ * since the host read its length. */
 static size_t launch_end(const cl_worker *w, int kernel, size_t at, size_t n)
 {
     const size_t some = launch_voxels(w, kernel) / block_voxels(w) + 1;
@@ -156,7 +165,7 @@ static size_t launch_end(const cl_worker *w, int kernel, size_t at, size_t n)
     return at + some < n ? at + some : w->size.blocks;
 }
 
-/* After a launch of blocks [at, end) of n. */
+/* end_part for a launch of blocks [at, end) of n. */
 static tc_status end_blocks(cl_worker *w, int kernel, size_t at, size_t end, size_t n, tc_err *err)
 {
     if (at == 0 && end == w->size.blocks && !w->one_by_one)
@@ -164,8 +173,8 @@ static tc_status end_blocks(cl_worker *w, int kernel, size_t at, size_t end, siz
     return end_part(w, kernel, (tc_smaller(end, n) - at) * block_voxels(w), err);
 }
 
-/* Moves phi in the listed blocks, and with `renew` makes the list anew; with `all`
- * nothing moves, and all blocks are looked at. */
+/* Moves phi in the listed blocks. renew: makes the list anew after that. all: phi does not
+ * move, and the list is made from all blocks. */
 static tc_status band_apply(cl_worker *w, cl_uint all, cl_uint renew, cl_uint done, tc_err *err)
 {
     const size_t n = all ? w->size.blocks : w->n_listed;
@@ -186,6 +195,7 @@ static tc_status band_apply(cl_worker *w, cl_uint all, cl_uint renew, cl_uint do
     return renew ? list_blocks(w, err) : TC_OK;
 }
 
+/* An iteration in the narrow band. */
 static tc_status band_iteration(cl_worker *w, cl_uint done, tc_err *err)
 {
     for (size_t at = 0, end = 0; end < w->size.blocks; at = end) {
@@ -199,6 +209,7 @@ static tc_status band_iteration(cl_worker *w, cl_uint done, tc_err *err)
 
 /* --- re-initialisation ----------------------------------------------------------------------- */
 
+/* The pass of the distance transform along x, from B_PHI to B_OTHER. */
 static tc_status edt_rows(cl_worker *w, tc_err *err)
 {
     const size_t rows = (size_t)w->size.ny * w->size.nz;
@@ -215,8 +226,9 @@ static tc_status edt_rows(cl_worker *w, tc_err *err)
     return TC_OK;
 }
 
-/* The pass along y (axis 1) or z (2), from distances in one buffer to another; the last
- * one makes phi of them. A launch takes some planes of lines, or some columns of one. */
+/* The pass along y (axis 1) or z (axis 2), from the squared distances in buffer `from` to buffer
+ * `to`; last: `to` gets phi instead. A launch processes some planes of lines, or some lines of
+ * one plane. */
 static tc_status edt_lines(cl_worker *w, cl_uint axis, int from, int to, cl_uint last, cl_uint done,
                            tc_err *err)
 {
@@ -246,7 +258,8 @@ static tc_status edt_lines(cl_worker *w, cl_uint axis, int from, int to, cl_uint
     return TC_OK;
 }
 
-/* The sides are kept apart, so phi's own memory can take distances in between. */
+/* Makes phi the signed distance to its zero level. The voxels' sides are in B_SIDES, so that phi's
+ * own buffer can hold intermediate distances. */
 static tc_status reinit_phi(cl_worker *w, cl_uint done, tc_err *err)
 {
     const bool deep = w->size.nz > 1;
@@ -275,8 +288,9 @@ static tc_status queue_chunk(cl_worker *w, uint64_t chunk, tc_err *err)
 
 /* --- the backend ----------------------------------------------------------------------------- */
 
-/* A group's tile: a block of the band; without one wide along x, as memory is
- * read, and deeper, where the device has groups and local memory (24 KiB) for that. */
+/* With a band a tile is a block. Without one it is wider along x, so that memory is read
+ * contiguously, and deeper, if the device has the work-groups and local memory (24 KiB are used)
+ * for that. */
 static void choose_tile(cl_worker *w)
 {
     const ocl_info *const info = &w->ocl.device->info;
@@ -345,8 +359,9 @@ static tc_status open_parts(void *worker, const void *state, tc_err *err)
     return w->p->band > 0 ? list_blocks(w, err) : TC_OK;
 }
 
-/* What the batch up to `chunks` chunks met: the position it really reached. */
-static tc_status look_at_surface(cl_worker *w, uint64_t chunks, tc_err *err)
+/* After a batch that ends with `chunks` chunks: reads ctl, and sets the position that was reached;
+ * that is earlier if the evolution converged within the batch. */
+static tc_status read_control(cl_worker *w, uint64_t chunks, tc_err *err)
 {
     cl_uint ctl[LS_CTL_WORDS];
 
@@ -362,7 +377,7 @@ static tc_status look_at_surface(cl_worker *w, uint64_t chunks, tc_err *err)
     return TC_OK;
 }
 
-/* Whether a launch of a kernel is a part of an iteration only. */
+/* Whether an iteration needs more than one launch of a kernel. */
 static bool is_in_parts(const cl_worker *w, int kernel)
 {
     return launch_voxels(w, kernel) <
@@ -389,7 +404,7 @@ static tc_status cl_step(void *worker, void *state, uint64_t *chunks_done, tc_er
     status = ocl_end_launch(&w->ocl, status, &w->pace, w->one_by_one ? 0 : n, err);
     w->long_chunk = w->long_chunk || (n == 1 && w->ocl.took_ms > w->ocl.work->launch_ms);
     return_if_error(status);
-    return_if_error(look_at_surface(w, done + n, err));
+    return_if_error(read_control(w, done + n, err));
     *chunks_done = w->head.head.chunks_done;
     return TC_MORE;
 }

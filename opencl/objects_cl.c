@@ -1,7 +1,7 @@
 /*
- * The OpenCL backend of objects. The device takes the texture of all objects but large ones, for
- * whose sums 64 bits are too few; finding and measuring objects is left to the CPU's backend, whose
- * worker this one contains.
+ * The OpenCL backend of objects. The device computes the texture of objects, except of large ones,
+ * whose sums do not fit 64 bits. The CPU backend, whose worker this backend's contains, does that,
+ * and finds and measures all objects.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -13,30 +13,34 @@
 
 extern const ocl_source ocl_source_objects;
 
+/* The device's buffers (named after the kernels' arguments), and its kernels. */
 enum { GREY, LABELS, LEVEL, RUNS, START, ENDS, LOGS, COUNTS, SUMS, FEATURES, AVERAGES, BUFFERS };
 enum { K_QUANTISE, K_MATRICES, K_FEATURES, K_AVERAGE, KERNELS };
 enum {
-    GROUP = 128,
-    LANES = 32,
-    SUMMED_BYTES = 32, /* of local memory that sums of a work-item take */
-    LARGE = 1 << 15,   /* a matrix of all 13 directions has fewer than 2^20 pairs: cooc_core.h */
-    SUM_BYTES = 32 << 20,
-    COUNT_BYTES = 64 << 20
+    GROUP = 128,       /* work-items of a work-group */
+    LANES = 32,        /* as in objects.cl: work-items that process a run together */
+    SUMMED_BYTES = 32, /* local memory for the sums of a work-item */
+    /* An object of so many pixels is large. With fewer, a matrix of all 13 directions has fewer
+     * than 2^20 pairs, as cooc_core.h requires. */
+    LARGE = 1 << 15,
+    SUM_BYTES = 32 << 20,  /* the most bytes of the buffer SUMS, */
+    COUNT_BYTES = 64 << 20 /* and of COUNTS */
 };
 
 typedef struct cl_worker {
     ocl_worker ocl;
     const obj_params *params;
-    void *host; /* a worker of obj_cpu */
-    size_t group;
-    bool global_counts;
-    bool indexed;                  /* runs are on the device */
-    uint32_t directions, matrices; /* of an object: matrices of one distance */
-    size_t words;                  /* of a matrix' sums */
-    uint64_t most;                 /* objects at a time */
-    uint32_t *ends;                /* [most][2] */
-    double *features;              /* [most][n_features] */
-    ocl_pace pace;                 /* in pixels times directions */
+    void *host;          /* a worker of the CPU backend, obj_cpu */
+    size_t group;        /* work-items of a work-group */
+    bool global_counts;  /* the matrices are in global memory */
+    bool indexed;        /* the objects' runs are on the device */
+    uint32_t directions; /* in which pairs of pixels are counted */
+    uint32_t matrices;   /* of an object and a distance: one for each direction, or one if merged */
+    size_t words;        /* of a matrix' sums and histograms */
+    uint64_t most;       /* the most objects of a launch */
+    uint32_t *ends;      /* [most][2]: the range of grey values that is divided into levels */
+    double *features;    /* [most][n_features] */
+    ocl_pace pace;       /* in pixels times directions */
 } cl_worker;
 
 static void free_parts(void *worker)
@@ -49,11 +53,13 @@ static void free_parts(void *worker)
     free(w->features);
 }
 
+/* Local memory for the histograms of a matrix. */
 static uint64_t histogram_bytes(const cl_worker *w)
 {
     return 4 * sizeof(cl_uint) * (uint64_t)w->params->levels;
 }
 
+/* Builds the kernels and makes the buffers. */
 static tc_status open_device(cl_worker *w, tc_err *err)
 {
     const an_work *const work = w->ocl.work;
@@ -111,13 +117,13 @@ static tc_status open_parts(void *worker, const void *state, tc_err *err)
     w->group = ocl_group_size(w->ocl.device, GROUP);
     ocl_pace_begin(&w->ocl, &w->pace, 1 << 15, (uint64_t)1 << 34);
     status = obj_cpu.open(work, state, &w->host, err);
-    /* Without texture there is nothing for the device to do. */
+    /* Without texture the device has nothing to do. */
     return status == TC_OK && obj_chunks(w->params) > 1 && work->item->n_objects > 0
                ? open_device(w, err)
                : status;
 }
 
-/* What is known once the objects are found. */
+/* Copies the index of the objects' runs to the device. The CPU backend has found the objects. */
 static tc_status put_index(cl_worker *w, const obj_index *index, tc_err *err)
 {
     const uint64_t runs = index->start[index->n];
@@ -134,6 +140,7 @@ static tc_status put_index(cl_worker *w, const obj_index *index, tc_err *err)
     return status;
 }
 
+/* Queues the conversion of the pixels of n objects, from `first` on, to grey levels. */
 static tc_status quantise_objects(cl_worker *w, const obj_item *o, void *state, uint64_t first,
                                   uint64_t n, tc_err *err)
 {
@@ -151,6 +158,7 @@ static tc_status quantise_objects(cl_worker *w, const obj_item *o, void *state, 
                      OCL_UINT(first), OCL_UINT(w->params->levels));
 }
 
+/* Queues the computation of the texture of n objects, from `first` on, at one distance. */
 static tc_status queue_distance(cl_worker *w, const obj_item *o, uint64_t first, uint64_t n,
                                 size_t distance, tc_err *err)
 {
@@ -175,15 +183,17 @@ static tc_status queue_distance(cl_worker *w, const obj_item *o, uint64_t first,
                      OCL_UINT(p->n_features), OCL_HELD(w, AVERAGES));
 }
 
+/* Computes the texture of n objects, from `first` on, at all distances, into the state. pace: the
+ * work of a launch. */
 static tc_status measure_textures(cl_worker *w, const obj_item *o, void *state, uint64_t first,
-                                  uint64_t n, uint64_t pace, tc_err *err)
+                                  uint64_t n, uint64_t work, tc_err *err)
 {
     const size_t features = w->params->n_features;
     tc_status status = quantise_objects(w, o, state, first, n, err);
 
     for (size_t d = 0; status == TC_OK && d < w->params->n_distances; d++) {
         status = queue_distance(w, o, first, n, d, err);
-        status = ocl_end_launch(&w->ocl, status, &w->pace, pace, err);
+        status = ocl_end_launch(&w->ocl, status, &w->pace, work, err);
         if (status == TC_OK)
             status =
                 ocl_get(&w->ocl, AVERAGES, 0, w->features, n * features * sizeof *w->features, err);
@@ -215,13 +225,14 @@ static tc_status cl_step(void *worker, void *state, uint64_t *chunks_done, tc_er
         pixels += index->area[first + i];
     obj_host_measure(w->host, state, n);
     pixels *= w->directions;
-    /* Whole objects are as many as the pace allows: it may grow. */
+    /* Only whole objects are launched. If the next one would have exceeded the pace, this counts as
+     * all the work that the pace allowed, so that it can grow. */
     if (pixels < budget && n < w->most && first + n < index->n)
         pixels = budget;
     tc_status status = measure_textures(w, index->o, state, first, n, pixels, err);
     if (status == TC_OK)
         return obj_host_done(w->host, n, chunks_done);
-    /* The state is as it was before the step. */
+    /* Makes the state what it was before the step. */
     memset(obj_row_of(state, index->o->row_bytes, first), 0, n * index->o->row_bytes);
     return status;
 }

@@ -1,12 +1,11 @@
 /*
- * voting on an OpenCL device: buffers and launches. A launch takes as many rows as
- * the pace allows, and a step the launches up to the end of a band.
+ * The OpenCL backend of voting: buffers, and launches of the kernels of voting.cl. A launch
+ * processes as many rows as the pace allows; a step makes launches up to the end of a band of rows.
  *
- * An item that fits the device is there from open to sync. Of a larger one the
- * planes stay in the state, and each phase takes them slab by slab: the rows that
- * it writes, and of the plane that it reads also those that they depend on. In
- * both cases a launch finds what it reads in one plane and leaves what it makes in
- * another, either of them whole or a part of the rows.
+ * If the item fits the device, its planes stay there until sync. Otherwise the planes are in
+ * the state, and each phase copies them to the device slab by slab: the rows that it writes, and of
+ * the plane that it reads also the rows around those. In both cases a launch reads
+ * from one buffer and writes to another, and each of them holds a plane or some of its rows.
  */
 #include "opencl/backends.h"
 
@@ -24,32 +23,34 @@ static const char *const kernel_names[KERNELS] = { "voting_blur_z", "voting_blur
                                                    "voting_vote",   "voting_turn",
                                                    "voting_peaks",  "voting_lines_around" };
 
+/* The device's buffers. */
 enum {
     B_SHAPE,
-    B_COLUMNS,
-    B_LINES, /* a slice of the blur between its passes; in the end peaks, and what is around them */
-    B_CODES,
-    B_OFFSETS,
+    B_COLUMNS, /* slices after the blur along z; at the end a list of peaks */
+    B_LINES,   /* slices after the blur along y; at the end the number of peaks, then their sums */
+    B_CODES,   /* dir_of_code */
+    B_OFFSETS, /* dir_of_offset */
     B_SPANS,
     B_ROWS,
-    B_PIXELS,
+    B_PIXELS, /* this and the next two: the planes of an item that fits the device */
     B_VOTES,
-    B_VOTERS, /* of an item that fits */
-    B_IN,
-    B_OUT /* of a slab */
+    B_VOTERS,
+    B_IN, /* rows of a slab that a phase reads, and writes */
+    B_OUT
 };
 
 enum {
-    BLUR_BYTES = 16 << 20, /* of slices that are blurred by one launch */
-    ALONG = 32,            /* work-items side by side along x: see voting.cl */
-    TURN_GROUP = 256,      /* work-items of a group that turns, at most */
-    SEGMENT = 256
+    BLUR_BYTES = 16 << 20, /* the most bytes of the slices that one launch blurs */
+    ALONG = 32,            /* work-items along x of a work-group of TURN; others are along y */
+    TURN_GROUP = 256,      /* the most work-items of a work-group of TURN */
+    SEGMENT = 256          /* as in voting.cl */
 };
 
-/* The phases, and behind them the peaks, in rows, and what is around them, in peaks. */
+/* Indices of paces: first those of the phases, in rows; then that of finding peaks, in rows, and of
+ * the sums around them, in peaks. */
 enum { FIND = VOTING_REBLUR + 1, AROUND, PACES };
 
-/* Some rows of a plane, counted through all slices. */
+/* Rows of a plane; they are numbered through all slices. */
 typedef struct rows {
     uint64_t first, n;
 } rows;
@@ -59,14 +60,15 @@ typedef struct cl_worker {
     voting_scheme s;
     voting_tables tables;
     an_pool *pool;          /* makes the tables */
-    uint64_t slab_bands;    /* 0: the item fits. Otherwise a slab has as many bands */
-    rows in_rows, out_rows; /* that a slab's buffers hold */
-    uint64_t slab_end;      /* chunks up to the end of the slab; <= done: none is loaded */
-    uint32_t *copy;         /* rows from the device, on their way to the state */
-    int round;              /* of the device's tables; -1: none */
-    size_t group, tile_rows;
-    ocl_pace pace[PACES]; /* by phase, in rows */
-    uint64_t done;
+    uint64_t slab_bands;    /* bands of a slab; 0: the item fits the device */
+    rows in_rows, out_rows; /* the rows that the buffers hold that a phase reads, and writes */
+    uint64_t slab_end;      /* `done` at the end of the slab; <= done: no slab is loaded */
+    uint32_t *copy;         /* room for the rows that are copied from the device to the state */
+    int round;              /* that the device's B_SPANS and B_ROWS are of; -1: none */
+    size_t group;           /* GROUP of voting.cl: work-items of a work-group that votes */
+    size_t tile_rows;       /* TILE_ROWS of voting.cl */
+    ocl_pace pace[PACES];
+    uint64_t done; /* chunks */
 } cl_worker;
 
 /* --- open, close ----------------------------------------------------------------------------- */
@@ -82,7 +84,7 @@ static void free_parts(void *worker)
 
 /* --- what fits the device -------------------------------------------------------------------- */
 
-/* Rows through all slices before a band, or in all. */
+/* The number of rows, through all slices, before a band. */
 static uint64_t rows_before(const voting_scheme *s, uint64_t band)
 {
     return band / s->bands_per_slice * s->ny + band % s->bands_per_slice * s->band_rows;
@@ -93,7 +95,7 @@ static uint64_t all_rows(const voting_scheme *s)
     return (uint64_t)s->nz * s->ny;
 }
 
-/* Rows on either side of those that a phase writes, of which it reads. */
+/* How many rows on either side of those that it writes a phase reads. */
 static uint64_t halo_of(const voting_scheme *s, voting_phase phase)
 {
     switch (phase) {
@@ -104,7 +106,7 @@ static uint64_t halo_of(const voting_scheme *s, voting_phase phase)
     }
 }
 
-/* Rows [first, end) and those around them. */
+/* Rows [first, end) and `halo` rows on either side, as far as they exist. */
 static rows rows_with_halo(const voting_scheme *s, uint64_t first, uint64_t end, uint64_t halo)
 {
     const uint64_t from = first > halo ? first - halo : 0, all = all_rows(s);
@@ -113,17 +115,18 @@ static rows rows_with_halo(const voting_scheme *s, uint64_t first, uint64_t end,
     return (rows){ from, to - from };
 }
 
+/* Whether a phase reads the pixels, rather than votes or voters. */
 static bool reads_pixels(voting_phase phase)
 {
     return phase == VOTING_BLUR || phase == VOTING_REBLUR;
 }
 
-/* Bytes of what a slab of so many bands needs, at the most. */
+/* The most bytes that a slab needs: of B_IN, of B_OUT, and of each of B_COLUMNS and B_LINES. */
 typedef struct slab_bytes {
     uint64_t in, out, blur;
 } slab_bytes;
 
-/* Slices that are blurred by one launch; where memory is short, one. */
+/* The most slices that one launch blurs; one if the item does not fit the device. */
 static uint64_t blur_depth(const voting_scheme *s, bool slabs)
 {
     const uint64_t fit = BLUR_BYTES / ((uint64_t)s->nx * s->ny * sizeof(uint32_t));
@@ -131,7 +134,7 @@ static uint64_t blur_depth(const voting_scheme *s, bool slabs)
     return slabs || fit < 1 ? 1 : fit < s->nz ? fit : s->nz;
 }
 
-/* slab_bands: 0: all, and an item that fits. */
+/* slab_bands: bands of a slab; 0: the whole item. */
 static slab_bytes bytes_of_slab(const cl_worker *w, uint64_t slab_bands)
 {
     const voting_scheme *const s = &w->s;
@@ -152,7 +155,7 @@ static slab_bytes bytes_of_slab(const cl_worker *w, uint64_t slab_bands)
     return b;
 }
 
-/* Whether there is room for an item, or for a slab of it: 0 bands are all. */
+/* Whether the device has room for a slab of so many bands, or (0) for the whole item. */
 static bool bands_fit(const cl_worker *w, uint64_t bands)
 {
     const uint64_t room = w->ocl.device->memory_limit - w->ocl.device->memory_used,
@@ -165,7 +168,8 @@ static bool bands_fit(const cl_worker *w, uint64_t bands)
            b.out <= most && b.blur <= most;
 }
 
-/* The largest that fits; if not even one band does, the buffers will say so. */
+/* Sets slab_bands: 0 if the item fits the device, otherwise as many as fit, but at least 1; if that
+ * does not fit, making the buffers fails. */
 static void choose_slabs(cl_worker *w)
 {
     uint64_t few = 1, many = w->s.bands;
@@ -186,6 +190,7 @@ static void choose_slabs(cl_worker *w)
 
 /* --- buffers --------------------------------------------------------------------------------- */
 
+/* Allocates the buffers of tables, and copies those that are the same in all rounds. */
 static tc_status make_tables(cl_worker *w, tc_err *err)
 {
     const voting_scheme *const s = &w->s;
@@ -202,7 +207,7 @@ static tc_status make_tables(cl_worker *w, tc_err *err)
     return ocl_make_buffers(&w->ocl, needs, sizeof needs / sizeof needs[0], err);
 }
 
-/* The planes of an item that fits, or what holds those of a slab. */
+/* Allocates the buffers of planes: of the whole item, with the state's content, or of slabs. */
 static tc_status make_planes(cl_worker *w, const void *state, tc_err *err)
 {
     const voting_scheme *const s = &w->s;
@@ -230,8 +235,9 @@ static tc_status make_planes(cl_worker *w, const void *state, tc_err *err)
     return ocl_make_buffers(&w->ocl, needs, sizeof needs / sizeof needs[0], err);
 }
 
-/* The first launches are made before anything is known of the device: some thirty
- * thousand times a voter and a row that its cone may cross, or as much else. */
+/* The first launch of each phase, before the device's speed is known, does 2^15 units of work. A
+ * unit is a voter and a row that its cone may cross, or what takes about as long; cost[]: units for
+ * each pixel. */
 static void set_paces(cl_worker *w)
 {
     const double few = 1 << 15;
@@ -269,6 +275,7 @@ static tc_status open_parts(void *worker, const void *state, tc_err *err)
 
 /* --- steps ----------------------------------------------------------------------------------- */
 
+/* Makes the tables of a round's cones, and copies them to the device. */
 static tc_status load_round(cl_worker *w, int round, tc_err *err)
 {
     if (w->round == round)
@@ -282,13 +289,13 @@ static tc_status load_round(cl_worker *w, int round, tc_err *err)
     return TC_OK;
 }
 
-/* A work-item for each pixel of some rows. */
+/* The size of a launch with a work-item for each pixel of n_rows rows. */
 static ocl_grid row_grid(const cl_worker *w, uint64_t n_rows)
 {
     return ocl_grid_of(OCL_GROUP_FLOOR, w->s.nx, (size_t)n_rows, 1);
 }
 
-/* What a phase reads and what it writes, on the device. */
+/* The buffer that a phase reads. */
 static int plane_in(const cl_worker *w, voting_phase phase)
 {
     if (w->slab_bands > 0)
@@ -296,6 +303,7 @@ static int plane_in(const cl_worker *w, voting_phase phase)
     return reads_pixels(phase) ? B_PIXELS : phase == VOTING_VOTE ? B_VOTERS : B_VOTES;
 }
 
+/* The buffer that a phase writes. */
 static int plane_out(const cl_worker *w, voting_phase phase)
 {
     if (w->slab_bands > 0)
@@ -303,7 +311,7 @@ static int plane_out(const cl_worker *w, voting_phase phase)
     return phase == VOTING_BLUR || phase == VOTING_VOTE ? B_VOTES : B_VOTERS;
 }
 
-/* The same in the state. */
+/* The plane of the state that a phase writes. */
 static uint32_t *state_out(const cl_worker *w, voting_phase phase, void *state)
 {
     return voting_votes(state) + (phase == VOTING_BLUR || phase == VOTING_VOTE ? 0 : w->s.n);
@@ -314,6 +322,7 @@ typedef struct box {
     uint64_t z0, z1, y0, y1;
 } box;
 
+/* Queues the three passes of the blur of a box. */
 static tc_status blur_box(cl_worker *w, voting_phase phase, box b, tc_err *err)
 {
     const uint64_t n = b.y1 - b.y0, row = b.z0 * w->s.ny + b.y0 - w->out_rows.first,
@@ -345,8 +354,8 @@ static tc_status vote_box(cl_worker *w, box b, tc_err *err)
                      OCL_UINT(w->out_rows.first));
 }
 
-/* Rows [row, end) through all slices, blurred or voted for: what they have of the first slice,
- * whole slices, what they have of the last. */
+/* Queues blurring or voting of rows [row, end), which are numbered through all slices, in boxes:
+ * the rows of the first slice, whole slices, the rows of the last slice. */
 static tc_status queue_boxes(cl_worker *w, voting_phase phase, uint64_t row, uint64_t end,
                              tc_err *err)
 {
@@ -365,7 +374,8 @@ static tc_status queue_boxes(cl_worker *w, voting_phase phase, uint64_t row, uin
     return TC_OK;
 }
 
-/* A work-item for each pixel, groups of some rows: neighbours look at the same votes. */
+/* Queues turning of the voters of rows [row, end), a work-item for each. A work-group has pixels of
+ * several rows, as voters near to each other read the same votes. */
 static tc_status turn_rows(cl_worker *w, uint64_t row, uint64_t end, tc_err *err)
 {
     const size_t most =
@@ -400,7 +410,8 @@ static tc_status queue_rows(cl_worker *w, voting_phase phase, uint64_t row, uint
 
 /* --- slabs ----------------------------------------------------------------------------------- */
 
-/* The slab that begins with a band, as a phase wants it. */
+/* Copies to the device the slab that begins with a band: the rows that a phase reads, and for
+ * VOTING_TURN, which changes voters in place, those that it writes. */
 static tc_status load_slab(cl_worker *w, voting_phase phase, uint64_t band, void *state,
                            tc_err *err)
 {
@@ -427,7 +438,7 @@ static tc_status load_slab(cl_worker *w, voting_phase phase, uint64_t band, void
     return TC_OK;
 }
 
-/* Rows [row, end) from the slab into the state, all or none of them. */
+/* Copies rows [row, end) from the slab to the state; on an error the state is unchanged. */
 static tc_status store_rows(cl_worker *w, voting_phase phase, uint64_t row, uint64_t end,
                             void *state, tc_err *err)
 {
@@ -442,7 +453,7 @@ static tc_status store_rows(cl_worker *w, voting_phase phase, uint64_t row, uint
 
 /* --- the backend ----------------------------------------------------------------------------- */
 
-/* The end of the band that a row is in; a row where one begins: that row. */
+/* The end of the band that contains a row; if a band begins with the row, the row itself. */
 static uint64_t end_of_band(const voting_scheme *s, uint64_t row)
 {
     const uint64_t y = row % s->ny, past = y % s->band_rows;
@@ -451,8 +462,8 @@ static uint64_t end_of_band(const voting_scheme *s, uint64_t row)
     return row - y + (end < s->ny ? end : s->ny);
 }
 
-/* Launches from a row on, up to the end of a band: as many rows as the pace allows,
- * and what is then left of the band. *row: where that led. */
+/* Makes launches from *row on: as many rows as the pace allows, but at most up to `limit`, then the
+ * rest of the band. *row becomes the row that follows. */
 static tc_status launch_phase(cl_worker *w, voting_phase phase, uint64_t *row, uint64_t limit,
                               tc_err *err)
 {
@@ -502,8 +513,8 @@ static tc_status cl_step(void *worker, void *state, uint64_t *chunks_done, tc_er
     return w->done == s->chunks ? TC_OK : TC_MORE;
 }
 
-/* The planes, as far as they have been written; the rest is that of the start, as
- * all of a state is that has not been synced before. */
+/* Copies the planes to the state as far as they have been written. The rest of the state has its
+ * first content, zeros; all of it has if no chunk has been synced. */
 static tc_status cl_sync(void *worker, void *state, tc_err *err)
 {
     cl_worker *const w = worker;
@@ -517,7 +528,7 @@ static tc_status cl_sync(void *worker, void *state, tc_err *err)
                                { B_VOTERS, voters * sizeof(uint32_t),
                                  voting_votes(state) + w->s.n } };
 
-    if (w->slab_bands > 0) /* the state is never behind */
+    if (w->slab_bands > 0) /* each step copies its rows to the state */
         return TC_OK;
     return_if_error(ocl_fetch(&w->ocl, parts, 2, head->chunks_done == 0, err));
     head->chunks_done = w->done;
@@ -526,12 +537,13 @@ static tc_status cl_sync(void *worker, void *state, tc_err *err)
 
 /* --- points ---------------------------------------------------------------------------------- */
 
-/* A peak as the kernels list it. */
+/* An entry of the list of peaks that voting_peaks makes. */
 typedef struct listed {
     cl_uint score, z, y, x;
 } listed;
 
-/* Peaks that fit where they are listed; 0 where not even one's lines do. */
+/* The number of peaks that the list in B_COLUMNS has room for; 0 also if B_LINES, which is as
+ * large, has no room for the sums of one. */
 static uint64_t room_for_peaks(const cl_worker *w)
 {
     const uint64_t bytes = w->ocl.buffer[B_COLUMNS].bytes;
@@ -539,14 +551,15 @@ static uint64_t room_for_peaks(const cl_worker *w)
     return bytes < VOTING_LINE_SUMS * sizeof(cl_long) ? 0 : bytes / sizeof(listed);
 }
 
-/* Ends a launch of points, and asks. */
+/* Ends a launch about peaks, and asks work->poll. */
 static tc_status end_launch(cl_worker *w, tc_status status, int pace, uint64_t n, tc_err *err)
 {
     return_if_error(ocl_end_launch(&w->ocl, status, &w->pace[pace], n, err));
     return tc_ask(w->ocl.work->poll, err);
 }
 
-/* All peaks, in no order. *n: how many there are; more than fit are not listed. */
+/* Finds all peaks, in any order. *n: how many there are; if that is more than room_for_peaks, none
+ * are in *found. */
 static tc_status find_peaks(cl_worker *w, voting_peaks *found, uint64_t *n, tc_err *err)
 {
     const uint64_t room = room_for_peaks(w);
@@ -579,7 +592,8 @@ static tc_status find_peaks(cl_worker *w, voting_peaks *found, uint64_t *n, tc_e
     return TC_OK;
 }
 
-/* The lines around some peaks: as many as the buffers hold. */
+/* Computes the sums (voting_lines) around n peaks, for which the buffers must have room. list,
+ * sums: room for n. */
 static tc_status some_lines(cl_worker *w, const voting_peak *peaks, uint64_t n, listed *list,
                             cl_long *sums, tc_err *err)
 {
@@ -602,6 +616,7 @@ static tc_status some_lines(cl_worker *w, const voting_peak *peaks, uint64_t n, 
     return ocl_get(&w->ocl, B_LINES, 0, sums, n * VOTING_LINE_SUMS * sizeof *sums, err);
 }
 
+/* Computes lines[i] for each peak i. */
 static tc_status lines_around(cl_worker *w, const voting_peaks *p, voting_lines *lines, tc_err *err)
 {
     const uint64_t most = w->ocl.buffer[B_LINES].bytes / (VOTING_LINE_SUMS * sizeof(cl_long));
@@ -625,7 +640,7 @@ static tc_status lines_around(cl_worker *w, const voting_peaks *p, voting_lines 
     return TC_OK;
 }
 
-/* As voting_finish, from the planes on the device. */
+/* Makes the result from the peaks, as voting_finish does, with the planes on the device. */
 static tc_status output_points(cl_worker *w, voting_peaks *found, size_t item_index, wu_output *out,
                                tc_err *err)
 {
@@ -643,7 +658,8 @@ static tc_status output_points(cl_worker *w, voting_peaks *found, size_t item_in
     return voting_add_points(work, w->s.radius, item_index, found, out, err);
 }
 
-/* Noise may have more peaks than there is room for, and of a slab the planes are in the state. */
+/* TC_MORE, so that the result is made from the state: if there are more peaks than there is room
+ * for, as with noise, or if the item does not fit the device. */
 static tc_status cl_finish(void *worker, void *state, size_t item_index, wu_output *out,
                            tc_err *err)
 {

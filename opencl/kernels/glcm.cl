@@ -1,15 +1,16 @@
 /*
- * glcm: see app/analysis/glcm/core.h for the arithmetic, app/analysis/glcm/layout.h
- * for the buffers, opencl/glcm_cl.c for the launches.
+ * The OpenCL kernels of glcm. The arithmetic is in app/analysis/glcm/core.h, the layout of the
+ * buffers in app/analysis/glcm/layout.h, the launches in opencl/glcm_cl.c.
  *
- * glcm_slide: a work-item slides one window along a row, with histograms of its
- * own, and leaves the sums of every window. glcm_statistics: features from the
- * sums, their statistics and maps. glcm_count: the one matrix of a whole ROI.
+ * In glcm_slide a work-item slides a window along a row, with histograms of its own, and stores the
+ * sums of every window. glcm_statistics computes features from the sums, their statistics and
+ * maps. glcm_count makes the one matrix of a whole ROI.
  *
- * GLCM_COUNT: glcm_count alone. GLCM_GLOBAL_BINS: histograms in global memory. GLCM_SLIDE_ALONE:
- * glcm_slide alone. GLCM_MORE_TOO: features that are not of the 13 as well. These are taken from a
- * window's histograms where it stands, in double precision, and kept behind its sums.
- * GLCM_MAPS_TOO: maps of features.
+ * Macros that may be defined: GLCM_COUNT: only glcm_count is compiled. GLCM_SLIDE_ALONE: only
+ * glcm_slide is. GLCM_GLOBAL_BINS: histograms are in global memory. GLCM_SINGLE: work-groups of
+ * glcm_slide have one work-item (on a CPU). GLCM_NARROW: see below. GLCM_MORE_TOO: features beyond
+ * Haralick's 13, too; glcm_slide computes them from a window's histograms, in double precision, and
+ * stores them after its sums. GLCM_MAPS_TOO: maps of features.
  */
 //! check: -DGLCM_COUNT
 //! check: -DGLCM_GLOBAL_BINS -DGLCM_SLIDE_ALONE
@@ -19,10 +20,8 @@
 //! check: -DGLCM_MORE_TOO -DGLCM_GLOBAL_BINS -DGLCM_SINGLE
 //! check: -DGLCM_MORE_TOO -DGLCM_GLOBAL_BINS -DGLCM_NARROW -DGLCM_MAPS_TOO
 
-/* Histograms in local memory where they fit, else in global memory. Bin i of
- * work-item k of a group is at i * items + k: neighbours use different banks.
- * A CPU has groups of one, and no need of the product; PLACE is where a window's
- * words are, so that what is written next is adjacent. */
+/* The histograms' memory. Bin i of work-item k of a work-group is at i * items + k, so that
+ * adjacent work-items use different banks. */
 #ifdef GLCM_GLOBAL_BINS
 #define GLCM_BINS __global
 #else
@@ -35,8 +34,11 @@
 #endif
 
 #ifndef GLCM_COUNT
-/* AHEAD: moves whose pixels are on their way while those before are counted. The histograms leave
- * room for few windows at once, and from each a pixel takes as long as twenty counts. */
+/* APART: the distance from a bin of a work-item to its next bin. PLACE: the number of window (x, y)
+ * among a chunk's sums, so that windows whose sums are stored at the same time, or one after
+ * another on a CPU, are adjacent. AHEAD: how many moves ahead pixels are read. Histograms take so
+ * much local memory that few work-items run at once, which do not hide that reading a pixel takes
+ * as long as counting twenty. */
 #ifdef GLCM_SINGLE
 #define APART(items) 1
 #define PLACE(u, x, y) ((long)(y) * (u)->columns + (x))
@@ -51,11 +53,12 @@
 #endif
 
 /*
- * The histograms of a window that slides: bins of 16 bits of the marginal (at 0), of |a-b| (at
- * `levels`) and of a+b (at 2 levels), and the cells behind them. Local memory is what the number of
- * windows under way depends on, and most of it is cells. GLCM_NARROW: these have 8 bits, for
- * windows of less than 1024 pairs, of which at most three times 256 are in cells: `full` has those
- * cells, as often as 256 are in them.
+ * The histograms of a window. bins: counts of 16 bits of grey levels (the marginal, from bin 0 on),
+ * of |a-b| (from bin `levels` on) and of a+b (from bin 2 * levels on). cells: counts of pairs a <=
+ * b, the cells of the triangular matrix. Most of the local memory is cells, and it limits the
+ * number of work-items that run at once. GLCM_NARROW: cells have 8 bits, for windows of fewer than
+ * 1024 pairs. A multiple of 256 then occurs at most three times: `full` contains a cell once for
+ * each 256 of its count, and NOWHERE in unused places.
  */
 #ifdef GLCM_NARROW
 typedef uchar cell_count;
@@ -75,6 +78,7 @@ typedef struct histograms {
 #define BIN(h, i) (h)->bins[(i) * APART((h)->items)]
 #define CELL(h, i) (h)->cells[(i) * APART((h)->items)]
 
+/* The count of a cell. */
 static inline uint count_of(const histograms *h, uint cell)
 {
     uint count = CELL(h, cell);
@@ -86,13 +90,14 @@ static inline uint count_of(const histograms *h, uint cell)
     return count;
 }
 
-/* A cell's count becomes `count`, one more or less than it was. */
+/* Sets a cell's count to `count`, which is one more (sign 1) or less (-1) than before. */
 static inline void recount(histograms *h, uint cell, uint count, const int sign)
 {
     CELL(h, cell) = (cell_count)count;
 #ifdef GLCM_NARROW
-    /* Across a multiple of 256: the first place that can be given away or taken. Without branches,
-     * which would keep what follows from beginning. */
+    /* If the count crosses a multiple of 256, the first place of `full` with NOWHERE becomes the
+     * cell, or the first with the cell becomes NOWHERE. Without branches, which would delay the
+     * instructions that follow. */
     const uint old = sign > 0 ? NOWHERE : cell, new = sign > 0 ? cell : NOWHERE;
     const bool crosses = (count & 255) == (sign > 0 ? 0 : 255);
     const bool first = h->full[0] == old, second = h->full[1] == old;
@@ -103,26 +108,29 @@ static inline void recount(histograms *h, uint cell, uint count, const int sign)
 #endif
 }
 
-/* What the sums change by when a bin's count goes from k to k+1, by k: fine (f in 2^-60, below 16),
- * of the marginal and of cells, and other (in 2^-fbits), of a+b and |a-b|. */
+/* Tables, by k, of f(k + 1) - f(k), by which the sums of f change if a bin's count increases from k
+ * to k + 1: `fine` for the marginal and cells, in 2^-60 modulo 16; `other` for a+b and |a-b|, in
+ * 2^-fbits. idm: by |a-b|, what a pair adds to the sum of idm. */
 typedef struct slide_steps {
     __global const ulong *fine, *other, *idm;
 } slide_steps;
 
 /*
- * The sums of a window that slides: the same as in glcm_sums, from less that is read. As logarithms
- * are additive, f(2k) = 2 f(k) + 2k: cells are kept as the sum of f of their counts, to be doubled,
- * and of what a cell on the diagonal has beyond that 2 is left for each pair, counted in the bin of
- * |a-b| = 0. The upper bits of the fine steps are summed apart, each rounded down to 2^-12: within
- * 2^15 of the exact sum, which glcm_join bears.
+ * The sums of a window: those of glcm_sums in a form for which less has to be read. `cell` is the
+ * sum of f over the cells' counts k, from which sums_of makes the sum over the entries of the
+ * symmetric matrix: k twice off the diagonal, 2k on it, where f(2k) = 2 f(k) + 2k as logarithms are
+ * additive. So it is 2 * cell, plus 2 for each pair on the diagonal, which the bin of |a-b| = 0
+ * counts. cell12 and marginal12 sum up the upper bits of the steps, each rounded down to 2^-12;
+ * they are within 2^15 of the exact sums, which is near enough for glcm_join.
  */
 typedef struct slide_sums {
     ulong cell, marginal, fs, fd, idm;
     uint cell12, marginal12, e2, s1, ss, d1, d2, n;
 } slide_sums;
 
-/* A step of f in 2^-12. Those of counts above 24,000, which only the marginal of a wide window has,
- * are 16 and more: they have begun anew at 0, where there is no other but that of the first. */
+/* A step of f, from count k to k + 1, rounded down to 2^-12. From counts of 24,000 on, which only
+ * the marginal of a large window has, steps are 16 or more, and `fine` has them less 16: this is
+ * recognised by their value, since except for k = 0 no other step is below 1. */
 static inline uint coarse(ulong step, uint k)
 {
     uint of = (uint)(step >> (GLCM_F_BITS - GLCM_COARSE_BITS));
@@ -133,8 +141,8 @@ static inline uint coarse(ulong step, uint k)
     return of;
 }
 
-/* The pair of levels p and q enters the window (sign 1) or leaves it (-1). All counts are read
- * before any is written, or each would wait for the one before. */
+/* Adds the pair of levels p and q to the window's histograms and sums (sign 1), or removes it (-1).
+ * All counts are read before any is written, so that no read has to wait for a write. */
 static inline void pair_moves(histograms *h, uint p, uint q, const slide_steps *t, slide_sums *s,
                               const int sign)
 {
@@ -179,7 +187,7 @@ static inline void clear_bins(histograms *h)
 #endif
 }
 
-/* A window's sums as glcm_sums has them. */
+/* Converts a window's sums to glcm_sums. */
 static inline glcm_sums sums_of(const slide_sums *s, const histograms *h)
 {
     const ulong diagonal = BIN(h, h->levels),
@@ -195,6 +203,7 @@ static inline glcm_sums sums_of(const slide_sums *s, const histograms *h)
                                                s->idm | (ulong)s->n << GLCM_N_SHIFT) };
 }
 
+/* Stores a window's sums; `windows`: the windows of the chunk, the distance from word to word. */
 static inline void store_sums(__global ulong *words, long windows, const glcm_sums *s)
 {
     words[0] = s->sum;
@@ -209,7 +218,7 @@ static inline void store_sums(__global ulong *words, long windows, const glcm_su
 }
 
 #ifdef GLCM_MORE_TOO
-/* The largest entry of C: a cell's count, that on the diagonal twice. */
+/* The largest entry of the symmetric matrix: a cell's count, on the diagonal twice that. */
 static uint largest_entry(const histograms *h)
 {
     uint most = 0, cell = 0;
@@ -220,8 +229,8 @@ static uint largest_entry(const histograms *h)
     return most;
 }
 
-/* The features beyond the 13 of a window that has a pair: as cooc_features and glcm_more_features
- * have them. */
+/* Computes and stores the window's features beyond Haralick's 13, as cooc_features and
+ * glcm_more_features do; nothing if it has no pair. */
 static void store_more(__global ulong *words, long windows, const histograms *h, const glcm_sums *s,
                        uint wanted)
 {
@@ -259,8 +268,8 @@ static void store_more(__global ulong *words, long windows, const histograms *h,
 }
 #endif
 
-/* The pixels of AHEAD moves from i on, or of the last again: of each the pair that leaves and the
- * one that enters. */
+/* Reads the pixels of AHEAD moves from i on: of each the pair that leaves and the pair that enters.
+ * Beyond the last move that one is read again. moves: two distances each, from p on. */
 static inline void fetch(__global const ushort *p, const __local int *moves, int n, int partner,
                          int i, uint pixels[4 * AHEAD])
 {
@@ -275,10 +284,11 @@ static inline void fetch(__global const ushort *p, const __local int *moves, int
 }
 
 /*
- * Global size: x: rows of windows, rounded up to the group; y: segments of a
- * row, of both all or some; z: the chunks listed in `chunks`. bins: room for one group (local),
- * or for all groups (global), of `bins` counts of 16 bits a work-item. wanted: the set of features,
- * or 0 where all are of the 13.
+ * Slides windows along rows and stores their sums. Global size: x: rows of windows, rounded up to
+ * the work-group's size; y: segments of a row; z: the chunks listed in `chunks` from first_chunk
+ * on. bins: counts of 16 bits of a work-item. all_bins: room for those of one work-group (local
+ * memory), or of all work-groups (global memory). wanted: the set of features, or 0 if all are of
+ * Haralick's 13.
  */
 __kernel void glcm_slide(__global const glcm_work *all, __global const uint *chunks,
                          uint first_chunk, __global const ushort *planes,
@@ -300,15 +310,16 @@ __kernel void glcm_slide(__global const glcm_work *all, __global const uint *chu
     __global ulong *const words = all_words + u->words;
     const bool idle = y >= u->rows || x0 >= x1;
     int from = idle ? x1 : x0, to = x1;
-    __local int near[2 * GLCM_ROWS]; /* where pairs leave, and enter */
+    __local int near[2 * GLCM_ROWS]; /* of each move: leave, enter */
 
     for (int i = (int)get_local_id(0); i < n_moves; i += (int)items) {
         near[2 * i] = moves[i].leave;
         near[2 * i + 1] = moves[i].enter;
     }
 
-    /* Windows before the first and after the last of the ROI have no pairs. A group's slide in
-     * step, so that neighbours read what lies side by side. */
+    /* [from, to): without the windows before the first and after the last of the ROI, which get no
+     * pairs. It is made the same for the whole work-group, so that adjacent work-items read
+     * adjacent pixels. */
     while (from < to && !roi[(long)from * stride])
         from++;
     while (from < to && !roi[(long)(to - 1) * stride])
@@ -350,8 +361,8 @@ __kernel void glcm_slide(__global const glcm_work *all, __global const uint *chu
 #endif
     histograms h;
     slide_sums s = { 0 };
-    /* Work-items whose counts of 16 bits share a word are half a group apart, so in different warps
-     * where it has two. */
+    /* Two work-items whose counts of 16 bits share a word have numbers half a work-group apart, so
+     * they are in different warps if the group has two. */
     const uint me = (uint)get_local_id(0), slot = items % 2 > 0    ? me
                                                   : 2 * me < items ? 2 * me
                                                                    : 2 * me - items + 1;
@@ -392,8 +403,8 @@ __kernel void glcm_slide(__global const glcm_work *all, __global const uint *chu
         if (x + 1 >= x1)
             break;
         if (u->interior && n_moves > 0) {
-            /* Nothing to ask about a pair. After the last moves of a window come the first of the
-             * next. */
+            /* No pixel is outside the picture, so none is checked. With the last moves of a window,
+             * the pixels of the first moves of the next window are read. */
             const int ahead = x + 2 < x1 ? stride : 0;
 
             if (x == x0)
@@ -431,8 +442,11 @@ __kernel void glcm_slide(__global const glcm_work *all, __global const uint *chu
 #ifndef GLCM_SLIDE_ALONE
 /* --- bands ----------------------------------------------------------------------------------- */
 
-/* Sums of 64 bits, the low half first: a carry is what an atomic addition of the low halves tells,
- * whatever the order. Of / and %, clang makes an instruction that Oclgrind does not know. */
+/* The sums of features over bands of rows (glcm_bands): 64 bits, the low half first. The value that
+ * the atomic addition to the low half returns tells whether there is a carry, in any order. */
+
+/* The row and column of window number w of a chunk. (If both / and % are used, clang makes an
+ * instruction that Oclgrind does not know.) */
 #ifdef GLCM_SINGLE
 #define ROW(u, w) ((int)(w) / (u)->columns)
 #define COLUMN(u, w) ((int)(w) - ROW(u, w) * (u)->columns)
@@ -447,6 +461,7 @@ static inline void clear_bands(__local uint *bands)
         bands[i] = 0;
 }
 
+/* Adds a window's sum of features to its band. */
 static inline void add_to_band(__global const glcm_work *u, long window, ulong sum,
                                volatile __local uint *bands)
 {
@@ -456,8 +471,8 @@ static inline void add_to_band(__global const glcm_work *u, long window, ulong s
     atomic_add(&bands[2 * band + 1], (uint)(sum >> 32) + (old + low < old ? 1 : 0));
 }
 
-/* Those of the group to those of its chunk. */
-static inline void give_bands(const __local uint *bands, volatile __global uint *of_chunk)
+/* Adds the bands of a work-group to those of its chunk. */
+static inline void merge_bands(const __local uint *bands, volatile __global uint *of_chunk)
 {
     for (uint i = (uint)get_local_id(0); i < GLCM_BANDS; i += GLCM_GROUP)
         if ((bands[2 * i] | bands[2 * i + 1]) != 0) {
@@ -470,7 +485,7 @@ static inline void give_bands(const __local uint *bands, volatile __global uint 
 /* --- statistics ------------------------------------------------------------------------------ */
 
 #ifdef GLCM_MAPS_TOO
-/* Where a plane of the maps has a window. */
+/* The index of a window's pixel in a plane of the maps. */
 static inline long pixel_of(__global const glcm_work *u, long window, int map_width)
 {
     const int x = COLUMN(u, window), y = ROW(u, window);
@@ -480,6 +495,7 @@ static inline long pixel_of(__global const glcm_work *u, long window, int map_wi
 }
 #endif
 
+/* Reads a window's sums, as store_sums has stored them, without its number of pairs. */
 static inline void load_sums(__global const ulong *words, long windows, glcm_sums *s)
 {
     s->sum = words[0];
@@ -491,12 +507,13 @@ static inline void load_sums(__global const ulong *words, long windows, glcm_sum
 }
 
 /*
- * Global size: x: groups of GLCM_GROUP for every GLCM_GROUP_WINDOWS windows of
- * the largest chunk, or some of them; y: chunks. Work-items compute the features of a block of
- * windows into local memory; then each takes one feature of a part of the
- * block, whose statistics it keeps.
- * partials: [group][GLCM_FEATURES] of each chunk, and the windows counted. bands: [chunk], of the
- * features in `wanted`; zeroed. maps: [planes][height][map_width], of map_plane pixels each.
+ * Computes the features of each window, and their statistics, bands and maps. Global size: x: a
+ * work-group of GLCM_GROUP for every GLCM_GROUP_WINDOWS windows of the largest chunk; y: chunks.
+ * The work-items compute the features of a block of GLCM_GROUP windows into local memory, then each
+ * adds one feature of a part of the block to its statistics.
+ * partials: [GLCM_FEATURES] for each work-group; counts: its number of windows with pairs.
+ * all_bands: of each chunk, of the features in `wanted`; zeroed before. maps: planes of map_plane
+ * pixels, with rows of map_width.
  */
 __kernel __attribute__((reqd_work_group_size(GLCM_GROUP, 1, 1))) void glcm_statistics(
     __global const glcm_work *all, __global const ulong *all_words,
@@ -566,10 +583,10 @@ __kernel __attribute__((reqd_work_group_size(GLCM_GROUP, 1, 1))) void glcm_stati
     }
     if (my_part < PARTS)
         part[my_part * GLCM_FEATURES + my_feature] = mine;
-    /* The counts of feature 0 are those of all. */
+    /* Each window is counted once for each feature: only those of feature 0 are added up. */
     block[me] = my_part < PARTS && my_feature == 0 ? counted : 0;
     barrier(CLK_LOCAL_MEM_FENCE);
-    give_bands(bands, all_bands + 2 * GLCM_BANDS * get_global_id(1));
+    merge_bands(bands, all_bands + 2 * GLCM_BANDS * get_global_id(1));
     if (first < windows && me < GLCM_FEATURES) {
         const long group = u->partial + (long)group_of_chunk;
 
@@ -590,8 +607,8 @@ __kernel __attribute__((reqd_work_group_size(GLCM_GROUP, 1, 1))) void glcm_stati
 }
 
 #ifdef GLCM_MORE_TOO
-/* The statistics and maps of the features beyond the 13, as glcm_statistics, without what is known
- * from there. */
+/* Like glcm_statistics for the features beyond Haralick's 13, which glcm_slide has stored; it does
+ * not count windows again. */
 __kernel __attribute__((reqd_work_group_size(GLCM_GROUP, 1, 1))) void glcm_more_statistics(
     __global const glcm_work *all, __global const ulong *all_words, __global glcm_moments *partials,
     uint wanted, volatile __global uint *all_bands, __global float *maps, long map_plane,
@@ -629,7 +646,7 @@ __kernel __attribute__((reqd_work_group_size(GLCM_GROUP, 1, 1))) void glcm_more_
     if (my_part < PARTS)
         part[me] = mine;
     barrier(CLK_LOCAL_MEM_FENCE);
-    give_bands(bands, all_bands + 2 * GLCM_BANDS * get_global_id(1));
+    merge_bands(bands, all_bands + 2 * GLCM_BANDS * get_global_id(1));
     if (first < windows && me < GLCM_MORE) {
         for (uint i = 1; i < PARTS; i++) {
             const glcm_moments other = part[i * GLCM_MORE + me];
@@ -648,8 +665,8 @@ __kernel __attribute__((reqd_work_group_size(GLCM_GROUP, 1, 1))) void glcm_more_
 /* --- one matrix of the whole ROI ------------------------------------------------------------- */
 
 /*
- * Global size: x: rows; y: columns; z: chunks. counts: a zeroed matrix for each
- * chunk; entry (a,b) with a <= b counts unordered pairs.
+ * Counts pairs of pixels. Global size: x: rows; y: columns; z: chunks. counts: for each chunk a
+ * matrix, zeroed before, of matrix_size entries; entry (a,b) with a <= b counts unordered pairs.
  */
 __kernel void glcm_count(__global const glcm_work *all, __global const ushort *planes,
                          __global const uchar *roi_planes, volatile __global uint *counts,

@@ -1,14 +1,15 @@
 /*
- * levelset on a device: see app/analysis/levelset/levelset.h. Fields are [nz][ny][nx].
+ * The OpenCL kernels of levelset; app/analysis/levelset/levelset.h has the method. Fields are
+ * [nz][ny][nx].
  *
- * Built with -DTILE_X= -DTILE_Y= -DTILE_Z=, the voxels that a group of a step does at
- * once; with a band a block of it. The TILE_X * TILE_Y work-items of a group must be at least
- * BORDER and (TILE_X + TILE_Y) * TILE_Z: besides its own column each takes at most one of the
- * border and one of the first faces.
+ * Macros: TILE_X, TILE_Y, TILE_Z, the voxels that a work-group computes at a time in a step; with a
+ * narrow band a tile is a block of it. TILE_X * TILE_Y, the work-items of a work-group, must be at
+ * least BORDER and (TILE_X + TILE_Y) * TILE_Z: each processes a column of the tile, and at
+ * most one column of the border and one of the tile's first faces.
  *
- * Nothing goes through the host between the iterations of a batch: the largest
- * |U| and what was met lie in `ctl`. A kernel that follows the end of the
- * evolution leaves phi as it is.
+ * The host reads nothing between the iterations of a batch: `ctl` (layout.h) holds the largest |U|,
+ * and what the host is to know after the batch. Kernels that run after the evolution has ended
+ * leave phi as it is. `done` is the number of iterations before the launch.
  */
 //! check: -DTILE_X=8 -DTILE_Y=8 -DTILE_Z=1
 #pragma OPENCL FP_CONTRACT OFF
@@ -33,13 +34,15 @@
 #define LS_SIGN(a) ((a) > 0.0f ? 1.0f : -1.0f)
 #include "app/analysis/levelset/real.h"
 
+/* The exponent bits of a float; all are set if it is not finite. */
 #define NOT_FINITE 0x7f800000u
 
+/* Parameters: the size of the picture in voxels, and in blocks. */
 #define SIZES const tc_u32 nx, const tc_u32 ny, const tc_u32 nz
 #define BLOCKS const tc_u32 bx, const tc_u32 by, const tc_u32 bz
 
 /* Whether the evolution had ended after `done` iterations. Every work-item
- * calls it; word: local memory. A change that is noted by another group
+ * must call it; word: local memory. A change that is noted by another group
  * meanwhile does not alter the answer. */
 static inline tc_u32 has_ended(volatile __global tc_u32 *ctl, __local tc_u32 *word, tc_u32 first,
                                tc_u32 done, tc_u32 stop_after)
@@ -54,17 +57,19 @@ static inline tc_u32 has_ended(volatile __global tc_u32 *ctl, __local tc_u32 *wo
     return done >= change && done - change >= stop_after ? 1u : 0u;
 }
 
-/* What a work-item met while phi moved: bits for note_motion. */
-#define MET_CHANGE 1u
-#define MET_BAD 2u
-static inline tc_u32 met(float before, float after)
+/* Flags for note_motion, from phi of a voxel before and after an iteration: it changed sides, it is
+ * not finite. */
+#define CHANGED_SIDE 1u
+#define WAS_BAD 2u
+static inline tc_u32 motion_flags(float before, float after)
 {
-    return ((before < 0.0f) != (after < 0.0f) ? MET_CHANGE : 0u) |
-           ((as_uint(after) & NOT_FINITE) == NOT_FINITE ? MET_BAD : 0u);
+    return ((before < 0.0f) != (after < 0.0f) ? CHANGED_SIDE : 0u) |
+           ((as_uint(after) & NOT_FINITE) == NOT_FINITE ? WAS_BAD : 0u);
 }
 
-/* Every work-item calls it, with flags in local memory, zeroed, and a barrier
- * since then. */
+/* Writes the flags of all work-items of a work-group to ctl. Every work-item must call it; mine:
+ * its flags; first: set for one work-item. flags: local memory, which has been zeroed before a
+ * barrier. */
 static inline void note_motion(volatile __global tc_u32 *ctl, volatile __local tc_u32 *flags,
                                tc_u32 mine, tc_u32 first, tc_u32 iteration)
 {
@@ -74,14 +79,15 @@ static inline void note_motion(volatile __global tc_u32 *ctl, volatile __local t
     if (first) {
         const tc_u32 all = *flags;
 
-        if (all & MET_CHANGE)
+        if (all & CHANGED_SIDE)
             atomic_max(&ctl[LS_CTL_CHANGE], iteration);
-        if (all & MET_BAD)
+        if (all & WAS_BAD)
             atomic_min(&ctl[LS_CTL_BAD], iteration);
     }
 }
 
-/* The time step of the iteration after `done`. cfl: dt is its bound. */
+/* The time step of the iteration: dt; or, if cfl is set, one that depends on the largest |U| and is
+ * at most dt. */
 static inline float time_step(__global const tc_u32 *ctl, tc_u32 cfl, float dt, tc_u32 done)
 {
     return cfl ? ls_cfl(as_float(ctl[LS_CTL_MOST + ((done + 1) & 1)]), dt) : dt;
@@ -89,23 +95,26 @@ static inline float time_step(__global const tc_u32 *ctl, tc_u32 cfl, float dt, 
 
 /* --- the step ----------------------------------------------------------------------
  *
- * A group does a tile of TILE_X * TILE_Y * TILE_Z voxels at a time, each work-item a
- * column of it along z. phi of the tile and a border of one voxel lies in local
- * memory, then the faces along x and y; those along z stay with their column. */
+ * A work-group computes a tile of TILE_X * TILE_Y * TILE_Z voxels at a time, each work-item a
+ * column of it along z. Local memory holds phi of the tile with a border of one voxel, and the
+ * values of the faces between voxels along x and y; a work-item computes those along z as it goes
+ * along its column. */
 
-/* Floats of a row and of a plane of phi around a tile. */
+/* Floats of a row and of a plane of phi in local memory, with the border. */
 #define ROW (TILE_X + 2)
 #define PLANE (ROW * (TILE_Y + 2))
-/* Voxels of a plane's border; faces along x and y. */
+/* Voxels of the border in a plane. */
 #define BORDER (2 * (TILE_X + 2) + 2 * TILE_Y)
+/* Faces of a tile between voxels along x, and along y. */
 #define X_FACES ((TILE_X + 1) * TILE_Y * TILE_Z)
 #define Y_FACES (TILE_X * (TILE_Y + 1) * TILE_Z)
 
-/* The corner of a tile. */
+/* The first voxel of a tile. */
 typedef struct place {
     tc_i32 x, y, z;
 } place;
 
+/* The place of tile i; across, down: the number of tiles along x and y. */
 static inline place tile_at(tc_u32 i, tc_u32 across, tc_u32 down)
 {
     place p;
@@ -116,16 +125,16 @@ static inline place tile_at(tc_u32 i, tc_u32 across, tc_u32 down)
     return p;
 }
 
-/* Where the column of phi that passes (x, y) of the tile at c begins; outside the
- * picture its border. */
+/* The index, in plane 0, of the column of phi at (x, y) of the tile at c; for a column outside the
+ * picture, of the nearest one inside. */
 static inline tc_u64 column_at(place c, tc_i32 x, tc_i32 y, tc_u32 nx, tc_u32 ny)
 {
     return (tc_u64)TC_CLAMP(c.y + y, 0, (tc_i32)ny - 1) * nx +
            (tc_u64)TC_CLAMP(c.x + x, 0, (tc_i32)nx - 1);
 }
 
-/* phi in and around the tile at c: each work-item its own column, and some of
- * them one of the border. */
+/* Copies phi of the tile at c and its border to `near`: each work-item its own column, and the
+ * first BORDER work-items a column of the border each. */
 static inline void load_around(__global const float *phi, __local float *near, place c, tc_i32 lx,
                                tc_i32 ly, SIZES)
 {
@@ -145,10 +154,10 @@ static inline void load_around(__global const float *phi, __local float *near, p
     }
 }
 
-/* The face between a voxel and the next one, `up` floats further. b, c: the
- * same for the other two axes, along which central differences count if
- * b_inner, c_inner: on the border of their axis they are 0. On the picture's own
- * border the two voxels are the same, and the face is 0. */
+/* The value of the face (ls_face) between the voxel at `at` and the next one along an axis, `up`
+ * floats further. b, c: the distances in floats to the next voxels along the other two axes.
+ * Central differences along these are 0 unless b_inner, c_inner: the voxel is not on the picture's
+ * border. At the picture's border, where the next voxel is a copy of the voxel, the value is 0. */
 static inline float face(__local const float *at, const tc_i32 up, const tc_i32 b, const tc_i32 c,
                          int b_inner, int c_inner)
 {
@@ -159,37 +168,42 @@ static inline float face(__local const float *at, const tc_i32 up, const tc_i32 
     return ls_face(d, m, n);
 }
 
+/* Whether voxel i of n along an axis is not on the picture's border. */
 static inline int within(tc_i32 i, tc_u32 n)
 {
     return i > 0 && i + 1 < (tc_i32)n;
 }
 
+/* The address in `near` of phi at (x, y, z) of the tile, from -1 on. */
 static inline __local const float *in_tile(__local const float *near, tc_i32 x, tc_i32 y, tc_i32 z)
 {
     return near + (z + 1) * PLANE + (y + 1) * ROW + x + 1;
 }
 
-/* The face above the voxel (x, y, z) of the tile at c, from -1 on, along x; y; z. */
+/* The value of the face between voxel (x, y, z), from -1 on, of the tile at c and the next voxel
+ * along x. */
 static inline float x_face(__local const float *near, place c, tc_i32 x, tc_i32 y, tc_i32 z,
                            tc_u32 ny, tc_u32 nz)
 {
     return face(in_tile(near, x, y, z), 1, ROW, PLANE, within(c.y + y, ny), within(c.z + z, nz));
 }
 
+/* The same along y. */
 static inline float y_face(__local const float *near, place c, tc_i32 x, tc_i32 y, tc_i32 z,
                            tc_u32 nx, tc_u32 nz)
 {
     return face(in_tile(near, x, y, z), ROW, 1, PLANE, within(c.x + x, nx), within(c.z + z, nz));
 }
 
+/* The same along z. */
 static inline float z_face(__local const float *near, place c, tc_i32 x, tc_i32 y, tc_i32 z,
                            tc_u32 nx, tc_u32 ny)
 {
     return face(in_tile(near, x, y, z), PLANE, 1, ROW, within(c.x + x, nx), within(c.y + y, ny));
 }
 
-/* The faces along x and y: above each voxel, and below the first ones, which
- * some work-items take besides. */
+/* Computes the tile's faces along x and y: each work-item those after the voxels of its column, and
+ * some work-items also one before a first voxel. */
 static inline void find_faces(__local const float *near, __local float *fx, __local float *fy,
                               place c, tc_i32 lx, tc_i32 ly, SIZES)
 {
@@ -205,10 +219,10 @@ static inline void find_faces(__local const float *near, __local float *fx, __lo
         fx[k * (TILE_X + 1)] = x_face(near, c, -1, k % TILE_Y, k / TILE_Y, ny, nz);
 }
 
-/* One iteration in tiles: with a list places [first, end) of the list (groups, a fixed number,
- * share them), else group g does tile first + g. `out`: with `move` the next phi;
- * without it U = F |grad phi|, and ctl gets the largest. across, down: tiles
- * along x and y. */
+/* Computes U = F |grad phi| of one iteration. move: writes the next phi, phi + dt U, to `out`;
+ * otherwise writes U to `out`, and the largest |U| to ctl. Work-group g computes tile first + g;
+ * with a list (`listed` is a word of ctl), the tiles at places [first, end) of the list are divided
+ * among the work-groups. across, down: the number of tiles along x and y. */
 __kernel __attribute__((reqd_work_group_size(TILE_X, TILE_Y, 1))) void levelset_step(
     __global const float *phi, __global const float *data, __global const float *stop,
     __global float *out, volatile __global tc_u32 *ctl, __global const tc_u32 *list, SIZES,
@@ -257,7 +271,7 @@ __kernel __attribute__((reqd_work_group_size(TILE_X, TILE_Y, 1))) void levelset_
                 if (move) {
                     const float next = ended ? p : ls_moved(p, dt, u);
 
-                    mine |= met(p, next);
+                    mine |= motion_flags(p, next);
                     out[i] = next;
                 } else {
                     most = TC_MAX(most, as_uint(u) & 0x7fffffffu);
@@ -300,23 +314,23 @@ __kernel __attribute__((reqd_work_group_size(LS_GROUP, 1, 1))) void levelset_app
             const float p = phi[i], next = ls_moved(p, step, u[i]);
 
             phi[i] = next;
-            mine |= met(p, next);
+            mine |= motion_flags(p, next);
         }
     }
     note_motion(ctl, &flags, mine, lid == 0, done + 1);
-    /* For the iteration after this one. */
+    /* Clears the largest |U| for the next iteration. */
     if (first == 0 && get_global_id(0) == 0)
         ctl[LS_CTL_MOST + (done & 1)] = 0;
 }
 
 /* --- narrow band ----------------------------------------------------------------------
  *
- * Its blocks are the tiles of the step. Two words of ctl take turns in counting
- * the blocks of the list: `listed` is the one in use, `other` the next. */
+ * The blocks of the band are the tiles of a step. Two words of ctl alternate in counting
+ * the blocks of the list: word `listed` counts the current list, `other` the next. */
 
-/* phi += dt U in the listed blocks, or with `all` nothing but a look at every
- * block, of which [first, end) are done; with `renew` also the blocks' bits. Groups share the
- * blocks. */
+/* phi += dt U in the blocks at places [first, end) of the list; all: phi does not move, and these
+ * are the numbers of blocks. renew: also writes each block's bits (LS_NEAR_...) to `near`. The
+ * blocks are divided among the work-groups. */
 __kernel __attribute__((reqd_work_group_size(TILE_X, TILE_Y, 1))) void levelset_band_apply(
     __global float *phi, __global const float *u, volatile __global tc_u32 *ctl,
     __global const tc_u32 *list, __global tc_u8 *near, SIZES, BLOCKS, const tc_u32 first,
@@ -353,7 +367,7 @@ __kernel __attribute__((reqd_work_group_size(TILE_X, TILE_Y, 1))) void levelset_
                 const float next =
                     ls_moved(now[z], step, u[at + TC_MIN(z, depth - 1) * ((tc_u64)nx * ny)]);
 
-                mine |= met(now[z], next);
+                mine |= motion_flags(now[z], next);
                 now[z] = next;
             }
             for (tc_u32 z = 0; z < TILE_Z; z++) {
@@ -382,8 +396,8 @@ __kernel __attribute__((reqd_work_group_size(TILE_X, TILE_Y, 1))) void levelset_
         ctl[LS_CTL_MOST + (done & 1)] = 0;
 }
 
-/* The active blocks, in any order: each work-item looks at one. `listed` counts
- * them, from 0. */
+/* Lists the active blocks, in any order; a work-item for each block. Word `listed` of ctl, which is
+ * 0 before, becomes their number. */
 __kernel __attribute__((reqd_work_group_size(LS_GROUP, 1, 1))) void levelset_list(
     __global const tc_u8 *near, __global tc_u32 *list, volatile __global tc_u32 *ctl, BLOCKS,
     const tc_u32 listed)
@@ -409,19 +423,18 @@ __kernel __attribute__((reqd_work_group_size(LS_GROUP, 1, 1))) void levelset_lis
 
 /* --- re-initialisation -------------------------------------------------------------------
  *
- * Squared distances to the other side, as app/analysis/common/edt_core.h has them: along
- * x a group for each row, then along y and along z a work-item for each line,
- * neighbours along x side by side so that they read and write whole lines of
- * memory. */
+ * The squared distance of each voxel to the nearest one of the other side (edt_core.h): a pass
+ * along x, a work-group for each row, then passes along y and z, a work-item for each line. */
 
-/* Before the others: one work-item. */
+/* Runs before the passes, as one work-item. */
 __kernel void levelset_edt_begin(__global tc_u32 *ctl)
 {
     ctl[LS_CTL_SEEN] = 0;
 }
 
-/* Along x: a group for each row (first_row and on), whose sides become bits in
- * local memory; also side[], 1 inside, and which sides there are at all. */
+/* The pass along x: a work-group for each row, from first_row on. Writes the squared distances
+ * within rows to d, the sides (1: inside) to `side`, and which sides there are to ctl. bits: local
+ * memory for the sides of a row. */
 __kernel __attribute__((reqd_work_group_size(LS_GROUP, 1, 1))) void levelset_edt_x(
     __global const float *phi, __global tc_u32 *d, __global tc_u8 *side,
     volatile __global tc_u32 *ctl, const tc_u32 nx, const tc_u64 first_row, __local tc_u32 *bits)
@@ -453,10 +466,11 @@ __kernel __attribute__((reqd_work_group_size(LS_GROUP, 1, 1))) void levelset_edt
         d[row + x] = seen == 3u ? edt_along_x(bits, x, nx) : EDT_FAR;
 }
 
-/* Work-items: (x, other). axis: 1 (y) or 2 (z). last: `out` is the new phi, or
- * phi as it is where there is no interface or the evolution has ended; else it
- * is the next d. It may be phi, not d. With a bit below 32 the voxels' words get which are inside.
- */
+/* The pass along y (axis 1) or z (axis 2): a work-item for each line, numbered along x and, from
+ * `first` on, along the remaining axis. Writes squared distances to `out`; last: writes the new
+ * phi, or phi as it is if all voxels are of one side or the evolution has ended. `out` may be the
+ * buffer of phi, but not of d. bit < 32: that bit of each voxel's word of `history` is set if the
+ * voxel is inside. */
 __kernel __attribute__((reqd_work_group_size(LS_GROUP, 1, 1))) void levelset_edt_lines(
     __global const tc_u32 *restrict d, __global const tc_u8 *restrict side,
     __global tc_u32 *restrict kept, __global const float *phi, __global tc_u32 *out,

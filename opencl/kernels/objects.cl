@@ -1,13 +1,14 @@
 /*
- * The texture of small objects on a device. A work-group takes a matrix: of an object in one
- * direction, or (merged) in all; then a work-item takes its features. An object's pixels are runs:
- * z, y, x0, x1 in 16 bits each, from the upper ones down; start[i] is the first run of object i.
+ * The OpenCL kernels that compute the texture of small objects. A work-group makes a co-occurrence
+ * matrix: of an object in one direction, or (merge) in all; then a work-item computes its features.
+ * An object's pixels are given as runs along x: z, y, x0, x1 (the last pixel) in 16 bits each, from
+ * the highest bits down. The runs of object i are runs[start[i]] to runs[start[i + 1] - 1].
  *
- * GROUP: work-items of a group, LANES of which take a run. Of `levels` levels of grey, as numbers
- * of `bits` bits, there are counts of pairs [2^bits][2^bits] in local memory, or, where they are
- * too many, with GLOBAL_COUNTS in global memory. `wanted`: the set of features that are computed.
- * What differs between work units is an argument, so that a program serves them all: a compiler
- * takes longer than most work units.
+ * Macros: GROUP, the size of a work-group; LANES, how many of its work-items process a run
+ * together. Grey values are converted to `levels` grey levels, which have `bits` bits. The matrix
+ * counts pairs of levels, [2^bits][2^bits], in local memory, or if GLOBAL_COUNTS is defined in
+ * global memory. wanted: the set of features to be computed. Whatever differs between work units is
+ * an argument, so that one program serves them all: compiling takes longer than most work units.
  */
 //! check: -DGROUP=64 -DLANES=16
 //! check: -DGROUP=128 -DLANES=32 -DGLOBAL_COUNTS
@@ -27,6 +28,7 @@
 #define COUNTS_FENCE CLK_LOCAL_MEM_FENCE
 #endif
 #define GROUP_ATTRIBUTE __attribute__((reqd_work_group_size(GROUP, 1, 1)))
+/* Words of a matrix' sums and histograms (OBJ_W_...). */
 #define WORDS(levels) (OBJ_W_MARGINAL + 4 * (levels))
 #define NOT_A_NUMBER as_double(0x7ff8000000000000L) /* C's NAN */
 
@@ -35,7 +37,8 @@
 #define RUN_X0(r) ((tc_i32)((r) >> 16 & 0xffff))
 #define RUN_X1(r) ((tc_i32)((r) & 0xffff))
 
-/* Grey levels of the pixels of object first + its group. ends: lo, hi of each. */
+/* level: the grey levels of the pixels of the objects from `first` on; a work-group for each. ends:
+ * the range lo, hi of each object that is divided into levels. */
 #define QUANTISE(name, PIXEL)                                                                     \
     __kernel GROUP_ATTRIBUTE void name(__global const PIXEL *grey, __global const tc_u64 *runs,   \
                                        __global const tc_u32 *start, __global const tc_u32 *ends, \
@@ -59,7 +62,8 @@
 QUANTISE(obj_quantise8, uchar)
 QUANTISE(obj_quantise16, ushort)
 
-/* Pairs of an object in one direction, whose step is (dx, dy, dz). */
+/* Counts the pairs of pixels of an object, with the runs [begin, end), that are (dx, dy, dz)
+ * apart. */
 static void count_pairs(__global const tc_u32 *labels, __global const tc_u8 *level,
                         __global const tc_u64 *runs, tc_u32 begin, tc_u32 end, COUNTS tc_u32 *count,
                         tc_i32 bits, tc_i32 nx, tc_i32 ny, tc_i32 nz, tc_i32 dx, tc_i32 dy,
@@ -81,20 +85,22 @@ static void count_pairs(__global const tc_u32 *labels, __global const tc_u8 *lev
     }
 }
 
-/* k log2(k), as tc_k_log2_k has it: of the first n_logs from a table. */
+/* k log2(k) in 2^-80, the same as tc_k_log2_k; for k < n_logs from the table `logs`. */
 static tc_u128 k_log2_k(__global const tc_u128 *logs, tc_u32 n_logs, tc_u64 k)
 {
     return k < n_logs ? logs[k] : tc_wide_times(tc_log2_q80(k), k);
 }
 
-/* Sums of a work-item, added up over the group. */
+/* The sums over the matrix' entries that a work-item processes; they are then added up over the
+ * work-group. */
 typedef struct obj_part {
     tc_u64 squares;
     tc_u128 cells;
     tc_u32 pairs, most;
 } obj_part;
 
-/* An entry of the matrix, twice off the diagonal: as cooc_add has it. */
+/* Adds entry (a, b) of the matrix, of k pairs, to the sums, as cooc_add does. The symmetric matrix
+ * has it twice off the diagonal. */
 static void add_cell(obj_part *p, tc_u32 a, tc_u32 b, tc_u32 k, __global const tc_u128 *logs,
                      tc_u32 n_logs)
 {
@@ -107,8 +113,10 @@ static void add_cell(obj_part *p, tc_u32 a, tc_u32 b, tc_u32 k, __global const t
     p->cells = tc_wide_add(p->cells, a == b ? log : tc_wide_add(log, log));
 }
 
-/* logs: k log2 k in 2^-80. counts: of the group, with GLOBAL_COUNTS of each one; histogram: 4
- * levels. out: [groups][WORDS]. */
+/* Makes the matrix of each work-group and sums it up. logs: k log2(k) in 2^-80. counts: room for
+ * the matrix of the work-group (local memory), or of all (GLOBAL_COUNTS). histogram: room for the
+ * counts of a and b (`levels` bins), of a + b (2 * levels), and of b - a (levels).
+ * out: [groups][WORDS]. */
 __kernel GROUP_ATTRIBUTE void obj_matrices(
     __global const tc_u32 *labels, __global const tc_u8 *level, __global const tc_u64 *runs,
     __global const tc_u32 *start, __global const tc_u128 *logs, tc_u32 n_logs,
@@ -181,12 +189,13 @@ __kernel GROUP_ATTRIBUTE void obj_matrices(
     }
 }
 
+/* A 64-bit number from two words, the low half first. */
 static tc_u64 two_words(__global const tc_u32 *words)
 {
     return words[0] | (tc_u64)words[1] << 32;
 }
 
-/* k log2 k over a histogram. */
+/* The sum of k log2(k) over the counts k of a histogram. */
 static tc_u128 add_logs(__global const tc_u32 *histogram, tc_u32 n, __global const tc_u128 *logs,
                         tc_u32 n_logs)
 {
@@ -197,7 +206,8 @@ static tc_u128 add_logs(__global const tc_u32 *histogram, tc_u32 n, __global con
     return sum;
 }
 
-/* What the histograms of a + b, of |a - b| and of single levels tell, as cooc_features has it. */
+/* Adds to *t and *w what the features need of the histograms of a + b and of |a - b|, as
+ * cooc_features does. marginal: the three histograms, as obj_matrices makes them. */
 static void add_histograms(__global const tc_u32 *marginal, tc_u32 levels, tc_u32 wanted,
                            cooc_totals *t, cooc_weights *w)
 {
@@ -220,8 +230,8 @@ static void add_histograms(__global const tc_u32 *marginal, tc_u32 levels, tc_u3
         cooc_sum(w, k, sum[k], mean);
 }
 
-/* A work-item takes a matrix. out: [matrices][features that are wanted]; NaN where it has no
- * pair. */
+/* Computes the features of each matrix; a work-item for each. out: [matrices][number of wanted
+ * features]; the first is NaN if the matrix has no pair. */
 __kernel void obj_features(__global const tc_u32 *sums, __global const tc_u128 *logs, tc_u32 n_logs,
                            tc_u32 matrices, tc_u32 levels, tc_u32 wanted, __global double *out)
 {
@@ -243,7 +253,7 @@ __kernel void obj_features(__global const tc_u32 *sums, __global const tc_u128 *
     t.squares = two_words(words + OBJ_W_SQUARES);
     t.cells = tc_wide(two_words(words + OBJ_W_K_LOG_K + 2), two_words(words + OBJ_W_K_LOG_K));
     add_histograms(words + OBJ_W_MARGINAL, levels, wanted, &t, &w);
-    /* A loop, so that the logarithm is compiled once. */
+    /* In a loop, so that the code of k_log2_k is compiled once. */
     for (tc_u32 which = 0, at = OBJ_W_MARGINAL; which < 3; which++) {
         const tc_u32 bins = which == 1 ? 2 * levels : levels;
         const tc_u128 sum = add_logs(words + at, bins, logs, n_logs);
@@ -264,8 +274,8 @@ __kernel void obj_features(__global const tc_u32 *sums, __global const tc_u128 *
             *out++ = feature[f];
 }
 
-/* Averages over an object's matrices, of those that have a pair. A work-item takes a feature of an
- * object, of which there are n in all. */
+/* Averages features over the object's matrices that have a pair; NaN if none has. A work-item
+ * computes a feature of an object; n: features of all objects. */
 __kernel void obj_average(__global const double *features, tc_u32 matrices, tc_u32 n,
                           tc_u32 per_matrix, __global double *out)
 {

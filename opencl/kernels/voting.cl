@@ -1,7 +1,7 @@
-/* voting on a device: see app/analysis/voting/voting.h. Rows are counted through all
- * slices. A plane may be a part of the item: the first row that it holds is
- * in_first or out_first. GROUP, the size of a work-group, and PIXEL, the type of a
- * pixel, come with the build. */
+/* The OpenCL kernels of voting; app/analysis/voting/voting.h has the method. Rows are numbered
+ * through all slices. A buffer may hold a part of a plane; in_first and out_first are the first
+ * rows that the buffers hold that a kernel reads and writes. Macros: GROUP, the size of a
+ * work-group that votes; PIXEL, the type of a pixel; TILE_ROWS. */
 //! check: -DPIXEL=ushort -DGROUP=128 -DTILE_ROWS=16
 #include "app/analysis/voting/core.h"
 
@@ -12,27 +12,31 @@
 #define PIXEL uchar
 #endif
 #ifndef TILE_ROWS
-#define TILE_ROWS 8 /* of a tile whose votes a group sums; divides GROUP */
+#define TILE_ROWS 8 /* rows of a tile, whose votes a work-group sums; divides GROUP */
 #endif
-#define SEGMENT 256 /* its pixels along x */
-#define LINE (SEGMENT + 1)
-#define ALONG 32 /* work-items that stand side by side along x */
+#define SEGMENT 256        /* pixels of a tile along x */
+#define LINE (SEGMENT + 1) /* words from a row of a tile to the next; odd, to use all banks */
+#define ALONG 32           /* work-items side by side along x while voters are read */
 
+/* Pixel i of n along an axis; for one outside the picture the nearest inside. */
 static inline int clamped(int i, int n)
 {
     return TC_CLAMP(i, 0, n - 1);
 }
 
-/* --- blur: rows first + [0, size of the launch) of slices z + [0, its depth), to
- * out[slices][rows][nx]; three passes. Rows outside the picture are left out by the first and not
- * asked for by the second. --------------------------------------------------------------- */
+/* --- blur ------------------------------------------------------------------------------------ */
 
-/* Rows of the launch before this work-item's. */
+/* Three passes blur the rows from `first` on of the slices from z on; the launch's size along y and
+ * z is the number of rows and of slices. The intermediate results are [slices][rows][nx]. */
+
+/* The number of rows of the launch before the one of this work-item. */
 static inline size_t launch_row(void)
 {
     return get_global_id(2) * get_global_size(1) + get_global_id(1);
 }
 
+/* The pass along z, with as many rows more as the pass along y needs on either side; those outside
+ * the picture are not written, and voting_blur_y does not read them. */
 __kernel void voting_blur_z(__constant voting_shape *s, __global const PIXEL *pixels,
                             __global tc_u32 *out, int z, int first, tc_u32 in_first)
 {
@@ -50,7 +54,7 @@ __kernel void voting_blur_z(__constant voting_shape *s, __global const PIXEL *pi
     out[launch_row() * s->n[2] + x] = VOTING_ROUND_FIRST(sum);
 }
 
-/* in: of each slice rows from first - half on, and as many behind. */
+/* The pass along y. in: of each slice the launch's rows, with taps[1] rows on either side. */
 __kernel void voting_blur_y(__constant voting_shape *s, __global const tc_u32 *in,
                             __global tc_u32 *out, int first)
 {
@@ -67,7 +71,7 @@ __kernel void voting_blur_y(__constant voting_shape *s, __global const tc_u32 *i
     out[launch_row() * s->n[2] + x] = VOTING_ROUND_NEXT(sum);
 }
 
-/* out: a plane; row: where in it the first row goes. */
+/* The pass along x. out: a plane; row: the row of it that the launch's first row becomes. */
 __kernel void voting_blur_x(__constant voting_shape *s, __global const tc_u32 *in,
                             __global tc_u32 *out, tc_u32 row)
 {
@@ -84,6 +88,7 @@ __kernel void voting_blur_x(__constant voting_shape *s, __global const tc_u32 *i
 
 /* --- voters ---------------------------------------------------------------------------------- */
 
+/* Makes the voters of the rows from `first` on from the blurred picture. */
 __kernel void voting_voters(__constant voting_shape *s, __global const tc_u32 *blurred,
                             __global const ushort *dir_of_code, __global tc_u32 *voters,
                             tc_u32 first, tc_u32 in_first, tc_u32 out_first)
@@ -98,9 +103,13 @@ __kernel void voting_voters(__constant voting_shape *s, __global const tc_u32 *b
     voters[(size_t)(row - out_first) * nx + x] = voting_voter(s, g, dir_of_code);
 }
 
-/* --- vote: a group sums a tile: a segment of some rows of a slice ---------------------------- */
+/* --- vote ------------------------------------------------------------------------------------ */
 
-/* Adds a span of a row of the tile. */
+/* A work-group sums the votes of a tile, which is SEGMENT pixels of TILE_ROWS rows of a slice. It
+ * first adds each span of votes to the tile's differences: the weight at its begin, minus the
+ * weight at its end. The sums of the differences along a row are the votes. */
+
+/* Adds a span of votes to a row of the tile; x: of the voter, relative to the tile. */
 static inline void add_span(volatile __local tc_u32 *line, tc_u32 weight, int x, voting_span span)
 {
     const int lo = x + VOTING_LO(span), end = x + VOTING_HI(span) + 1;
@@ -112,8 +121,9 @@ static inline void add_span(volatile __local tc_u32 *line, tc_u32 weight, int x,
         atomic_sub(&line[end], weight);
 }
 
-/* Adds the voters of a row, which lies `above` rows before the tile's first, to the
- * tile, which is dz slices further. rows: of the layer. */
+/* Adds the votes of voters to the tile: of every ALONG-th pixel, [from, to), of a row of voters,
+ * which is `above` rows before the tile's first row, and dz slices before its slice. rows: for each
+ * direction, the rows of the cone in slice dz. start: the tile's first pixel. */
 static inline void add_row(__constant voting_shape *s, __global const tc_u32 *row,
                            __global const voting_span *spans, __global const voting_span *rows,
                            int dz, int above, int n_rows, int from, int to, int start,
@@ -121,7 +131,7 @@ static inline void add_row(__constant voting_shape *s, __global const tc_u32 *ro
 {
     const int ry = s->reach[1];
 
-    tc_u32 next = from < to ? row[from] : 0; /* read ahead */
+    tc_u32 next = from < to ? row[from] : 0; /* read one iteration ahead */
 
     for (int x = from; x < to; x += ALONG) {
         const tc_u32 voter = next, weight = VOTING_WEIGHT(voter);
@@ -152,8 +162,9 @@ static inline void add_row(__constant voting_shape *s, __global const tc_u32 *ro
     }
 }
 
-/* Differences to sums: a work-item has a part of a row, and adds what is before it. Side by side
- * they have different rows, which lie in different banks. */
+/* Replaces differences by sums along each row. A work-item sums up a part of a row, then adds the
+ * sum of the parts before it. Adjacent work-items have different rows, which lie in different
+ * banks of local memory. */
 static inline void to_sums(uint me, __local tc_u32 *sums, __local tc_u32 *parts)
 {
     const int length = SEGMENT / (GROUP / TILE_ROWS), row = (int)(me % TILE_ROWS),
@@ -173,7 +184,8 @@ static inline void to_sums(uint me, __local tc_u32 *sums, __local tc_u32 *parts)
     barrier(CLK_LOCAL_MEM_FENCE);
 }
 
-/* Rows [y_first, y_end) of the slices from z_first on, as many as the launch is deep. */
+/* Sums the votes of rows [y_first, y_end) of the slices from z_first on, as many as the size of the
+ * launch along z. */
 __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void voting_vote(
     __constant voting_shape *s, __global const tc_u32 *voters, __global const voting_span *spans,
     __global const voting_span *rows, __global tc_u32 *votes, int z_first, int y_first, int y_end,
@@ -181,7 +193,7 @@ __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void voting_vote(
 {
     __local tc_u32 sums[TILE_ROWS * LINE];
     __local tc_u32 parts[GROUP];
-    const uint me = (uint)get_local_id(0); /* unsigned: quotients are shifts */
+    const uint me = (uint)get_local_id(0); /* unsigned, so that divisions become shifts */
     const int start = (int)get_group_id(0) * SEGMENT;
     const int z = z_first + (int)get_group_id(2), y0 = y_first + (int)get_group_id(1) * TILE_ROWS;
     const int n_rows = TC_MIN(TILE_ROWS, y_end - y0);
@@ -210,9 +222,9 @@ __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void voting_vote(
     }
 }
 
-/* --- turn: a work-item for each pixel -------------------------------------------------------- */
+/* --- turn ------------------------------------------------------------------------------------ */
 
-/* Rows [first, end). */
+/* Turns the voters of rows [first, end), a work-item for each pixel. */
 __kernel void voting_turn(__constant voting_shape *s, __global const tc_u32 *votes,
                           __global const voting_span *spans, __global const voting_span *rows,
                           __global const ushort *dir_of_offset, __global tc_u32 *voters,
@@ -228,10 +240,10 @@ __kernel void voting_turn(__constant voting_shape *s, __global const tc_u32 *vot
                               spans, rows, dir_of_offset);
 }
 
-/* --- points: of a whole item ----------------------------------------------------------------- */
+/* --- peaks, of a whole item ------------------------------------------------------------------ */
 
-/* Whether the pixel i stands before all its neighbours: a larger sum, or an equal one and
- * earlier. */
+/* Whether pixel i, at (z, y, x), has more votes than each neighbour, or as many and comes first in
+ * raster order. */
 static inline bool is_peak(__constant voting_shape *s, __global const tc_u32 *votes, size_t i,
                            int z, int y, int x)
 {
@@ -253,8 +265,8 @@ static inline bool is_peak(__constant voting_shape *s, __global const tc_u32 *vo
     return true;
 }
 
-/* Rows from `first` on. list: sums and places (z, y, x) of peaks, as far as there is room; count:
- * of all. */
+/* Lists the peaks in the rows from `first` on: votes, z, y, x of each. *count: the number of peaks;
+ * those beyond `room` are not written to the list. */
 __kernel void voting_peaks(__constant voting_shape *s, __global const tc_u32 *votes,
                            __global tc_u32 *list, volatile __global tc_u32 *count, tc_u32 first,
                            tc_u32 room)
@@ -278,8 +290,9 @@ __kernel void voting_peaks(__constant voting_shape *s, __global const tc_u32 *vo
     }
 }
 
-/* The gradients within 5/4 of the radius around each peak of a list of pixels, a group for each:
- * voting_lines. peaks: as above. */
+/* Sums up (voting_lines) the gradients within 5/4 of the radius around each peak, from number
+ * `first` of the list `peaks` of voting_peaks on; a work-group for each. sums: VOTING_LINE_SUMS for
+ * each peak. scale_*: spacings in 1/64 of the smallest; radius64: in the same unit. */
 __kernel __attribute__((reqd_work_group_size(VOTING_LINE_GROUP, 1, 1))) void voting_lines_around(
     __constant voting_shape *s, __global const tc_u32 *blurred, __global const tc_u32 *peaks,
     __global long *sums, tc_u32 first, int scale_z, int scale_y, int scale_x, long radius64)
