@@ -69,6 +69,7 @@ static bool wants_labels(const cc_cl_worker *w)
     return w->params->labels || !w->ocl.work->result_only || !w->has_table;
 }
 
+/* Whether the item has stage s. */
 static bool has_stage(const cc_cl_worker *w, cc_stage s)
 {
     const cc_params *const p = w->params;
@@ -176,6 +177,7 @@ static tc_status do_part(cc_cl_worker *w, cc_state *state, uint64_t count, tc_er
 
 /* --- the ends of stages ---------------------------------------------------------------------- */
 
+/* After HISTOGRAM: finds the threshold. */
 static tc_status end_histogram(cc_cl_worker *w, cc_state *state, tc_err *err)
 {
     const uint32_t size = (uint32_t)1 << w->ocl.work->pixels->bits;
@@ -196,9 +198,9 @@ static tc_status end_histogram(cc_cl_worker *w, cc_state *state, tc_err *err)
     return status;
 }
 
-/* Allocates the device's table of regions, unless the state has no room for the table and no
- * regions are to be left out, or the table does not fit the device (too_many). A table that the
- * state has room for always fits: strip_bytes counts it. */
+/* After COUNT: allocates the device's table of regions, unless the state has no room for the table
+ * and no regions are to be left out, or the table does not fit the device (too_many). A table that
+ * the state has room for always fits: strip_bytes counts it. */
 static tc_status make_table(cc_cl_worker *w, uint32_t regions, tc_err *err)
 {
     const ocl_device *const d = w->ocl.device;
@@ -232,8 +234,8 @@ static cc_region region_of(const uint32_t *row)
     return r;
 }
 
-/* Copies the regions that are kept from the device's table to the state's, and writes their final
- * labels to B_NOW. */
+/* After MEASURE: copies the regions that are kept from the device's table to the state's, and
+ * writes their final labels to B_NOW. */
 static tc_status end_measure(cc_cl_worker *w, cc_state *state, tc_err *err)
 {
     cc_region *const table = (cc_region *)(void *)((char *)state + cc_table_at(w->nx, w->ny));
@@ -271,8 +273,8 @@ static tc_status end_measure(cc_cl_worker *w, cc_state *state, tc_err *err)
     return status;
 }
 
-/* Replaces the number of roots in each chunk by the number of roots in all chunks before it. The
- * total is the number of regions. */
+/* After COUNT: replaces the number of roots in each chunk by the number of roots in all chunks
+ * before it. The total is the number of regions. */
 static tc_status end_count(cc_cl_worker *w, cc_state *state, tc_err *err)
 {
     const size_t n = stage_work(w, COUNT);
@@ -293,8 +295,8 @@ static tc_status end_count(cc_cl_worker *w, cc_state *state, tc_err *err)
     return make_table(w, before, err);
 }
 
-/* Converts the roots of the strip's pixels, which are indices within the strip, to indices within
- * the picture. */
+/* After READ_ROOTS: converts the roots of the strip's pixels, which are indices within the strip,
+ * to indices within the picture. */
 static tc_status end_roots(cc_cl_worker *w, tc_err *err)
 {
     int32_t *const roots = cc_host_roots(w->host) + (size_t)w->y0 * w->nx;
@@ -319,6 +321,8 @@ static tc_status put_pixels(cc_cl_worker *w, tc_err *err)
                    err);
 }
 
+/* Begins with the strip whose first row is y0: copies its pixels, or if there are several strips
+ * its mask, to the device. */
 static tc_status begin_strip(cc_cl_worker *w, uint32_t y0, tc_err *err)
 {
     const size_t row = w->stride * sizeof(cl_uint);
@@ -356,6 +360,7 @@ static tc_status finish_device(cc_cl_worker *w, cc_state *state, tc_err *err)
     return TC_OK;
 }
 
+/* Goes on to the next stage, after what remains to be done at the end of the current one. */
 static tc_status end_stage(cc_cl_worker *w, cc_state *state, tc_err *err)
 {
     tc_status status = TC_OK;

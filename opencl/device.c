@@ -53,6 +53,7 @@ static void query_info(const ocl_api *api, ocl_info *info, cl_device_info what,
 }
 #define ASK(what, value) query_info(api, info, what, #what, &(value), sizeof(value))
 
+/* Queries a property that is text, as query_info does. */
 static void ask_text(const ocl_api *api, ocl_info *info, cl_device_info what, const char *what_name,
                      char *out, size_t out_size)
 {
@@ -297,6 +298,7 @@ static int class_of(const ocl_info *info)
     return info->type & CL_DEVICE_TYPE_ACCELERATOR ? 2 : 1;
 }
 
+/* Whether device a is preferred to b: by type, then by the product of compute units and clock. */
 static bool better(const ocl_info *a, const ocl_info *b)
 {
     const int class_a = class_of(a), class_b = class_of(b);
@@ -316,6 +318,7 @@ static void add_reason(char *text, size_t size, const ocl_info *info, const char
              info->device_index, info->name, why);
 }
 
+/* Chooses the best usable device; a CPU only for OCL_REQUEST_ANY. */
 static tc_status choose_best(const ocl_info *list, size_t count, const ocl_request *request,
                              size_t *chosen, tc_err *err)
 {
@@ -339,6 +342,7 @@ static tc_status choose_best(const ocl_info *list, size_t count, const ocl_reque
                    count > 0 ? reasons : "there is no device");
 }
 
+/* *chosen becomes index; TC_DEVICE if that device cannot be used. */
 static tc_status accept_device(const ocl_info *list, size_t index, size_t *chosen, tc_err *err)
 {
     const char *why = refusal_of(&list[index]);

@@ -38,7 +38,7 @@ enum {
     ITEM_CELLS = 1 << 18
 };
 
-/* The device's buffers, named after the kernels' arguments. */
+/* The device's buffers; layout.h and glcm.cl say what they hold. */
 enum {
     FINE_STEPS,
     STEPS,
@@ -87,7 +87,8 @@ typedef struct cl_worker {
      * are in global memory. */
     size_t group[GLCM_MAX_LEVEL_COUNT];
     bool global_bins[GLCM_MAX_LEVEL_COUNT];
-    bool any_global, all_global; /* whether any, or all, of global_bins are set */
+    bool any_global; /* any of global_bins is set */
+    bool all_global; /* all are set, and the program has no kernel for local memory */
     bool narrow;                 /* GLCM_NARROW of glcm.cl: the histograms' cells have 8 bits */
     bool more;                   /* the device computes features beyond Haralick's 13 */
     size_t words;                /* 64-bit words of a window's sums and further features */
@@ -381,7 +382,7 @@ static tc_status make_kernels(cl_worker *w, tc_err *err)
 }
 
 /* The windows of a segment: along a row, a work-item slides over so many. Rows are divided into
- * more segments if there are fewer than 8 work-groups for each compute unit. */
+ * segments, up to 4 times as many, if there are fewer than 8 work-groups for each compute unit. */
 static size_t segment_of(const cl_worker *w, size_t level, size_t chunks)
 {
     const size_t groups =
@@ -785,6 +786,7 @@ static tc_status slide_whole(cl_worker *w, uint64_t n, tc_err *err)
     return status;
 }
 
+/* Processes n chunks from number `first` of the item on, and adds their statistics to the state. */
 static tc_status slide_batch(cl_worker *w, uint64_t first, uint64_t n, tc_err *err)
 {
     memset(w->host_bands, 0, (size_t)n * sizeof *w->host_bands);
@@ -821,6 +823,8 @@ static tc_status count_rows(cl_worker *w, uint64_t n, tc_err *err)
     return TC_OK;
 }
 
+/* Processes n chunks of whole-ROI matrices from number `first` of the item on. The host computes
+ * the features from the matrices. */
 static tc_status count_batch(cl_worker *w, uint64_t first, uint64_t n, tc_err *err)
 {
     TC_AUTO(tc_log2s_destroy) tc_log2s *logs = tc_log2s_create();

@@ -273,6 +273,7 @@ static tc_status reinit_phi(cl_worker *w, cl_uint done, tc_err *err)
     return w->p->band > 0 ? band_apply(w, 1, 1, done, err) : TC_OK;
 }
 
+/* Queues the launches of a chunk: an iteration or a re-initialisation. */
 static tc_status queue_chunk(cl_worker *w, uint64_t chunk, tc_err *err)
 {
     const cl_uint done = (cl_uint)ls_iterations_at(w->p, chunk);

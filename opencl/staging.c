@@ -20,6 +20,7 @@ struct ocl_staging {
 
 /* --- pinned memory --------------------------------------------------------------------------- */
 
+/* Allocates and maps the buffer, and makes the threads. False: that failed. */
 static bool make_staging(ocl_device *d, ocl_staging *s)
 {
     cl_int code = CL_SUCCESS;
@@ -75,6 +76,7 @@ typedef struct copy {
     size_t n;
 } copy;
 
+/* For an_pool_run: copies piece number `part`. */
 static void copy_piece(void *user, unsigned thread, size_t part)
 {
     const copy *const c = user;
@@ -84,6 +86,7 @@ static void copy_piece(void *user, unsigned thread, size_t part)
     memcpy(c->to + at, c->from + at, left < PIECE ? left : PIECE);
 }
 
+/* Copies n bytes by several threads. */
 static void copy_all(const ocl_staging *s, void *to, const void *from, size_t n)
 {
     copy c = { to, from, n };

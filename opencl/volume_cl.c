@@ -321,6 +321,7 @@ static tc_status finish_device(cl_worker *w, vol_state *state, tc_err *err)
     return vol_host_resume(w->host, state, VOL_BIAS, 0, err);
 }
 
+/* Goes on to the next stage, slab, or the end. */
 static tc_status end_stage(cl_worker *w, vol_state *state, tc_err *err)
 {
     const tc_status status = w->stage == PAINT && !in_slabs(w) ? end_paint(w, err) : TC_OK;

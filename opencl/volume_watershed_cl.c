@@ -472,6 +472,7 @@ static tc_status end_firsts(ws_worker *w, tc_err *err)
     return ocl_put(&w->ocl, B_CELLS, 0, list, w->cells * sizeof *list, err);
 }
 
+/* Begins with the slab whose first slice is z0. */
 static tc_status begin_slab(ws_worker *w, uint32_t z0, tc_err *err)
 {
     static const uint32_t none[2] = { 0, 0 };
@@ -519,6 +520,8 @@ static tc_status finish_device(ws_worker *w, vol_state *state, tc_err *err)
     return vol_host_resume(w->host, state, VOL_SIZES, 0, err);
 }
 
+/* Goes on to the next stage, slab, or the end, after what remains to be done at the end of the
+ * current stage. */
 static tc_status end_stage(ws_worker *w, vol_state *state, tc_err *err)
 {
     tc_status status = TC_OK;

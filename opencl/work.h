@@ -74,8 +74,8 @@ tc_status ocl_set_args(ocl_device *device, const ocl_kernel *kernel, const ocl_a
                        size_t count, tc_err *err);
 
 /* Launches that are timed together, from the start of the first to the end of the last.
- * Only the first launch has an event, and while the batch is waited for a marker after
- * the last: with some drivers an event for each launch takes as long as a short kernel.
+ * Only the first launch has an event; a wait for the batch queues a marker with a second event.
+ * With some drivers an event for each launch would take as long as a short kernel.
  * A zeroed batch is empty. */
 typedef struct ocl_batch {
     cl_event first, last;

@@ -154,6 +154,7 @@ static tc_status read_parts(ocl_worker *w, const ocl_part *parts, size_t n, unsi
     return TC_OK;
 }
 
+/* Copies a part from `from` to its destination, and asks work->poll between pieces. */
 static tc_status copy_part(const ocl_worker *w, const ocl_part *part, const unsigned char *from,
                            tc_err *err)
 {
