@@ -6,8 +6,8 @@
  * of components if regions are to be left out but their table does not fit the device.
  *
  * If the picture does not fit the device, the host prepares it, applies the threshold and fills
- * holes; the device labels it in strips of rows; the host joins the labels along the edges of
- * the strips. If such a picture is to be split, the host does everything.
+ * holes; the device labels it in strips of rows; the host joins the labels along the edges of the
+ * strips. If such a picture is to be split, the host does everything.
  */
 #include <stdlib.h>
 #include <string.h>

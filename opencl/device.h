@@ -1,12 +1,11 @@
 /*
  * Lists the OpenCL devices, chooses one, and opens it.
  *
- * Each of the three steps can be tested by itself: list the devices
- * (ocl_enumerate), choose one (ocl_choose, a pure function), open it (ocl_device_open).
- * ocl_device_find does all three.
+ * Each of the three steps can be tested by itself: list the devices (ocl_enumerate), choose one
+ * (ocl_choose, a pure function), open it (ocl_device_open). ocl_device_find does all three.
  *
- * A failure of OpenCL is always TC_DEVICE, with a message that begins with the
- * device's name: the caller may then go on without a device.
+ * A failure of OpenCL is always TC_DEVICE, with a message that begins with the device's name: the
+ * caller may then go on without a device.
  */
 #ifndef OCL_DEVICE_H
 #define OCL_DEVICE_H
@@ -70,8 +69,8 @@ tc_status ocl_request_parse(const char *spec, ocl_request *request, tc_err *err)
 
 /*
  * Lists every device of every platform, in the order in which OpenCL lists them. Devices that
- * cannot be used are in the list, with the reason (refusal). A platform that fails to
- * list its devices has one entry, whose id is NULL.
+ * cannot be used are in the list, with the reason (refusal). A platform that fails to list its
+ * devices has one entry, whose id is NULL.
  * *list: count entries, the caller frees it; NULL if there are none.
  * TC_DEVICE: OpenCL has no platform at all, or fails to list them.
  */
@@ -84,16 +83,16 @@ const char *ocl_doubles_lack(const ocl_info *info);
 /*
  * Chooses a device from the list; *chosen becomes its index in the list. A pure function.
  *
- * OCL_REQUEST_ASSIGNED: the client's gpu_opencl_dev_index is the position among the GPUs
- * and accelerators of one platform, of whatever vendor. The client does not report the platform:
- * every platform whose device at that position is of the vendor is a candidate. Of several,
- * gpu_device_num decides, which counts the vendor's devices across all platforms. For a
- * vendor for which the client has no type, gpu_type is the vendor's name as OpenCL
- * reports it, and gpu_opencl_dev_index counts that vendor's devices across
- * all platforms. Clients before 7.0.12 report gpu_device_num alone.
+ * OCL_REQUEST_ASSIGNED: the client's gpu_opencl_dev_index is the position among the GPUs and
+ * accelerators of one platform, of whatever vendor. The client does not report the platform: every
+ * platform whose device at that position is of the vendor is a candidate. Of several,
+ * gpu_device_num decides, which counts the vendor's devices across all platforms. For a vendor for
+ * which the client has no type, gpu_type is the vendor's name as OpenCL reports it, and
+ * gpu_opencl_dev_index counts that vendor's devices across all platforms. Clients before 7.0.12
+ * report gpu_device_num alone.
  *
- * TC_DEVICE: no device suits, or the requested one cannot be used; the message says
- * why. TC_INTERNAL for OCL_REQUEST_CPU, which requests no device.
+ * TC_DEVICE: no device suits, or the requested one cannot be used; the message says why.
+ * TC_INTERNAL for OCL_REQUEST_CPU, which requests no device.
  */
 tc_status ocl_choose(const ocl_info *list, size_t count, const ocl_request *request, size_t *chosen,
                      tc_err *err);

@@ -5,9 +5,9 @@
  * A step processes a batch of chunks: one launch of glcm_slide for each number of grey levels (the
  * parameter `levels` lists some), over the batch's chunks with that number, then one of
  * glcm_statistics over all. If one chunk takes longer than a launch should, a step processes one
- * chunk, in several launches. The host reads the statistics of each chunk, and adds them to its
- * own copy of the state's statistics. Maps stay on the device. A sync copies both to the
- * caller's state, so that this never holds a part of what was done.
+ * chunk, in several launches. The host reads the statistics of each chunk, and adds them to its own
+ * copy of the state's statistics. Maps stay on the device. A sync copies both to the caller's
+ * state, so that this never holds a part of what was done.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -89,9 +89,9 @@ typedef struct cl_worker {
     bool global_bins[GLCM_MAX_LEVEL_COUNT];
     bool any_global; /* any of global_bins is set */
     bool all_global; /* all are set, and the program has no kernel for local memory */
-    bool narrow;                 /* GLCM_NARROW of glcm.cl: the histograms' cells have 8 bits */
-    bool more;                   /* the device computes features beyond Haralick's 13 */
-    size_t words;                /* 64-bit words of a window's sums and further features */
+    bool narrow;     /* GLCM_NARROW of glcm.cl: the histograms' cells have 8 bits */
+    bool more;       /* the device computes features beyond Haralick's 13 */
+    size_t words;    /* 64-bit words of a window's sums and further features */
 
     unsigned char *state; /* a copy of the state without the maps, to which steps add */
     uint32_t slice;       /* whose planes are on the device; UINT32_MAX: none */

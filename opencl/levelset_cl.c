@@ -1,7 +1,7 @@
 /*
  * The OpenCL backend of levelset: buffers, and launches of the kernels of levelset.cl. A step
- * queues as many chunks (iterations or re-initialisations) as take about launch_ms, and then
- * reads once from the device what happened in them; phi stays on the device until sync.
+ * queues as many chunks (iterations or re-initialisations) as take about launch_ms, and then reads
+ * once from the device what happened in them; phi stays on the device until sync.
  */
 #include <string.h>
 
@@ -173,8 +173,8 @@ static tc_status end_blocks(cl_worker *w, int kernel, size_t at, size_t end, siz
     return end_part(w, kernel, (tc_smaller(end, n) - at) * block_voxels(w), err);
 }
 
-/* Moves phi in the listed blocks. renew: makes the list anew after that. all: phi does not
- * move, and the list is made from all blocks. */
+/* Moves phi in the listed blocks. renew: makes the list anew after that. all: phi does not move,
+ * and the list is made from all blocks. */
 static tc_status band_apply(cl_worker *w, cl_uint all, cl_uint renew, cl_uint done, tc_err *err)
 {
     const size_t n = all ? w->size.blocks : w->n_listed;
@@ -227,8 +227,8 @@ static tc_status edt_rows(cl_worker *w, tc_err *err)
 }
 
 /* The pass along y (axis 1) or z (axis 2), from the squared distances in buffer `from` to buffer
- * `to`; last: `to` gets phi instead. A launch processes some planes of lines, or some lines of
- * one plane. */
+ * `to`; last: `to` gets phi instead. A launch processes some planes of lines, or some lines of one
+ * plane. */
 static tc_status edt_lines(cl_worker *w, cl_uint axis, int from, int to, cl_uint last, cl_uint done,
                            tc_err *err)
 {

@@ -1,11 +1,10 @@
 /*
  * Loads the OpenCL library at run time.
  *
- * The program isn't linked with OpenCL: the library that finds the drivers
- * (libOpenCL.so.1, OpenCL.dll) is opened when a device is wanted, so that one
- * executable runs on machines with and without it. Every OpenCL call of the
- * program goes through an ocl_api. So tests can replace OpenCL by another library or by
- * functions of their own.
+ * The program isn't linked with OpenCL: the library that finds the drivers (libOpenCL.so.1,
+ * OpenCL.dll) is opened when a device is wanted, so that one executable runs on machines with and
+ * without it. Every OpenCL call of the program goes through an ocl_api. So tests can replace OpenCL
+ * by another library or by functions of their own.
  */
 #ifndef OCL_LOADER_H
 #define OCL_LOADER_H
@@ -122,8 +121,8 @@
     RELEASE(clReleaseEvent, (cl_event event), (event))
 
 /* Pointers to the OpenCL functions. The struct may be copied; the pointers stay valid for the life
- * of the process, because the library is never closed (drivers run threads and
- * exit handlers of their own, which would crash). */
+ * of the process, because the library is never closed (drivers run threads and exit handlers of
+ * their own, which would crash). */
 typedef struct ocl_api {
 /* NOLINTBEGIN(bugprone-macro-parentheses): names and types cannot have any */
 #define OCL_FIELD_STATUS(name, parameters, arguments) cl_int(CL_API_CALL *name) parameters;

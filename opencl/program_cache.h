@@ -17,9 +17,9 @@ typedef struct ocl_program_source {
 
 /*
  * Loads and builds the program of this source and these flags from the folder device->cache_folder.
- * Returns NULL if there is none, or the driver rejects it. The file is renamed while the
- * driver reads its content, so that one with which the driver crashes is not loaded again. The
- * caller releases the program.
+ * Returns NULL if there is none, or the driver rejects it. The file is renamed while the driver
+ * reads its content, so that one with which the driver crashes is not loaded again. The caller
+ * releases the program.
  */
 cl_program ocl_program_cache_load(ocl_device *device, const ocl_program_source *of);
 

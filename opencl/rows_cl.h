@@ -1,8 +1,7 @@
 /*
- * An OpenCL backend for analyses whose chunks are rows of grey values (of all slices of a
- * stack) and whose state is a sum over the chunks, as on the CPU (chunked.h). Each step copies some
- * rows to the device, so that no item is too large for it; the host adds the rows' sums to the
- * state.
+ * An OpenCL backend for analyses whose chunks are rows of grey values (of all slices of a stack)
+ * and whose state is a sum over the chunks, as on the CPU (chunked.h). Each step copies some rows
+ * to the device, so that no item is too large for it; the host adds the rows' sums to the state.
  *
  * A work-item of the kernel NAME_rows computes the sum of one row:
  *

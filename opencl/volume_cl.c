@@ -1,12 +1,12 @@
 /*
  * The OpenCL backend of volume; for a watershed it calls volume_watershed_cl.c. The device applies
  * the threshold and labels components, and makes the table of cells if the result has no labels.
- * The repair, and otherwise the filters and the table, are left to the CPU backend, whose
- * worker this backend's contains.
+ * The repair, and otherwise the filters and the table, are left to the CPU backend, whose worker
+ * this backend's contains.
  *
- * A stack that does not fit the device is labelled in slabs of slices, whose cells the
- * host joins where slabs meet. If there are more parts (volume.cl) than the device's tables have
- * room for, as with noise, the host labels the stack.
+ * A stack that does not fit the device is labelled in slabs of slices, whose cells the host joins
+ * where slabs meet. If there are more parts (volume.cl) than the device's tables have room for, as
+ * with noise, the host labels the stack.
  */
 #include <stdlib.h>
 

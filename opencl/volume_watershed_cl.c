@@ -5,9 +5,9 @@
  *
  * A stack that does not fit the device is processed in slabs of slices, together with the slices
  * around them that the blur and neighbours need: the device blurs, and finds the voxel that each
- * voxel leads to; the host does the other phases. The host also continues, from the voxels'
- * maxima on, if the saddles do not fit the device's table, as with noise, or if joining maxima
- * takes too many rounds.
+ * voxel leads to; the host does the other phases. The host also continues, from the voxels' maxima
+ * on, if the saddles do not fit the device's table, as with noise, or if joining maxima takes too
+ * many rounds.
  */
 #include <stdlib.h>
 

@@ -2,10 +2,10 @@
  * The OpenCL backend of voting: buffers, and launches of the kernels of voting.cl. A launch
  * processes as many rows as the pace allows; a step makes launches up to the end of a band of rows.
  *
- * If the item fits the device, its planes stay there until sync. Otherwise the planes are in
- * the state, and each phase copies them to the device slab by slab: the rows that it writes, and of
- * the plane that it reads also the rows around those. In both cases a launch reads
- * from one buffer and writes to another, and each of them holds a plane or some of its rows.
+ * If the item fits the device, its planes stay there until sync. Otherwise the planes are in the
+ * state, and each phase copies them to the device slab by slab: the rows that it writes, and of the
+ * plane that it reads also the rows around those. In both cases a launch reads from one buffer and
+ * writes to another, and each of them holds a plane or some of its rows.
  */
 #include "opencl/backends.h"
 

@@ -2,10 +2,9 @@
  * Buffers, kernel launches and copies on an open device: a limit on the memory used, the measured
  * time of launches, and how much work the next launch is to have (its pace).
  *
- * All commands go through the device's one in-order queue, so a launch sees
- * what was written before it. Sizes and offsets are in bytes unless stated
- * otherwise. Failures are TC_DEVICE; the caller then continues from the last
- * state that it has on the host.
+ * All commands go through the device's one in-order queue, so a launch sees what was written before
+ * it. Sizes and offsets are in bytes unless stated otherwise. Failures are TC_DEVICE; the caller
+ * then continues from the last state that it has on the host.
  */
 #ifndef OCL_WORK_H
 #define OCL_WORK_H
@@ -21,20 +20,19 @@ typedef struct ocl_buffer {
 } ocl_buffer;
 
 /*
- * Allocates bytes on the device; the content is undefined. what: the purpose, for
- * messages. *buffer: free with ocl_buffer_free. TC_INTERNAL for 0 bytes.
- * TC_DEVICE: the device refuses. TC_TOO_LARGE: trying again cannot help, because a single
- * buffer may not be that large (ocl_info.max_alloc_bytes), or ocl_device.memory_limit would be
- * exceeded. Many drivers allocate late, so that the first command that
- * uses the buffer may fail instead.
+ * Allocates bytes on the device; the content is undefined. what: the purpose, for messages.
+ * *buffer: free with ocl_buffer_free. TC_INTERNAL for 0 bytes.
+ * TC_DEVICE: the device refuses. TC_TOO_LARGE: trying again cannot help, because a single buffer
+ * may not be that large (ocl_info.max_alloc_bytes), or ocl_device.memory_limit would be exceeded.
+ * Many drivers allocate late, so that the first command that uses the buffer may fail instead.
  */
 tc_status ocl_buffer_new(ocl_device *device, size_t bytes, const char *what, ocl_buffer *buffer,
                          tc_err *err);
 /* Frees and zeroes the buffer, which may be zeroed already. */
 void ocl_buffer_free(ocl_device *device, ocl_buffer *buffer);
 
-/* Copy to or from the device, and return when that is done; so a read waits for the
- * launches queued before it. TC_INTERNAL if the range is not inside the buffer. */
+/* Copy to or from the device, and return when that is done; so a read waits for the launches queued
+ * before it. TC_INTERNAL if the range is not inside the buffer. */
 tc_status ocl_write(ocl_device *device, const ocl_buffer *buffer, size_t offset, const void *from,
                     size_t bytes, tc_err *err);
 tc_status ocl_read(ocl_device *device, const ocl_buffer *buffer, size_t offset, void *to,
@@ -73,10 +71,10 @@ tc_status ocl_set_arg(ocl_device *device, const ocl_kernel *kernel, size_t index
 tc_status ocl_set_args(ocl_device *device, const ocl_kernel *kernel, const ocl_arg *args,
                        size_t count, tc_err *err);
 
-/* Launches that are timed together, from the start of the first to the end of the last.
- * Only the first launch has an event; a wait for the batch queues a marker with a second event.
- * With some drivers an event for each launch would take as long as a short kernel.
- * A zeroed batch is empty. */
+/* Launches that are timed together, from the start of the first to the end of the last. Only the
+ * first launch has an event; a wait for the batch queues a marker with a second event. With some
+ * drivers an event for each launch would take as long as a short kernel. A zeroed batch is
+ * empty. */
 typedef struct ocl_batch {
     cl_event first, last;
     double queued_ms; /* ocl_clock_ms when the first launch was queued */
@@ -84,18 +82,17 @@ typedef struct ocl_batch {
 } ocl_batch;
 
 /*
- * Queues a launch and adds it to the batch. dimensions: 1 to 3. start: offset of the global ids,
- * or NULL (0). local: the size of a work-group, or NULL (the driver chooses); each global size is a
+ * Queues a launch and adds it to the batch. dimensions: 1 to 3. start: offset of the global ids, or
+ * NULL (0). local: the size of a work-group, or NULL (the driver chooses); each global size is a
  * multiple of it. Does nothing if a global size is 0.
  */
 tc_status ocl_launch(ocl_device *device, const ocl_kernel *kernel, cl_uint dimensions,
                      const size_t *start, const size_t *global, const size_t *local,
                      ocl_batch *batch, tc_err *err);
 /*
- * Waits for the batch and empties it, also on an error. *ms: the time that
- * it took on the device (0 if it was empty). expected_ms: about how long it will
- * take, or 0 if unknown. If it is 2 or more, this thread mostly sleeps: in
- * clWaitForEvents some drivers keep a processor core busy.
+ * Waits for the batch and empties it, also on an error. *ms: the time that it took on the device (0
+ * if it was empty). expected_ms: about how long it will take, or 0 if unknown. If it is 2 or more,
+ * this thread mostly sleeps: in clWaitForEvents some drivers keep a processor core busy.
  */
 tc_status ocl_batch_wait(ocl_device *device, ocl_batch *batch, double expected_ms, double *ms,
                          tc_err *err);
@@ -111,10 +108,10 @@ size_t ocl_round_up(size_t n, size_t multiple);
 /* --- pace ------------------------------------------------------------------------------------ */
 
 /*
- * Determines how much work the next launch does, so that a launch takes about target_ms:
- * then a desktop on the same GPU stays usable, and no driver's watchdog ends the launch. The unit
- * of work is the caller's (rows, offsets, iterations).
- * The results must not depend on how the work is divided.
+ * Determines how much work the next launch does, so that a launch takes about target_ms: then a
+ * desktop on the same GPU stays usable, and no driver's watchdog ends the launch. The unit of work
+ * is the caller's (rows, offsets, iterations). The results must not depend on how the work is
+ * divided.
  */
 typedef struct ocl_pace {
     double target_ms;

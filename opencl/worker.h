@@ -2,8 +2,8 @@
  * The part of a device backend's worker that all analyses have: buffers, kernels and launches, and
  * the functions that make, use and release them.
  *
- * A backend (NAME_cl.c) numbers its buffers and kernels by enums. Its worker begins with
- * an ocl_worker named ocl, and its ocl_launcher says how the worker is made:
+ * A backend (NAME_cl.c) numbers its buffers and kernels by enums. Its worker begins with an
+ * ocl_worker named ocl, and its ocl_launcher says how the worker is made:
  *
  *     enum { PIXELS, MASK, BUFFERS };
  *     enum { K_MASK, KERNELS };
@@ -86,9 +86,9 @@ void ocl_worker_close(void **worker);
  * it. */
 size_t ocl_group_size(const ocl_device *device, size_t most);
 
-/* Builds a program and makes kernel i of the worker from names[i] (strings that outlive
- * the worker), or leaves it as it is if that is NULL. format and the arguments that follow make
- * the defines; for these and floats see ocl_program_build. */
+/* Builds a program and makes kernel i of the worker from names[i] (strings that outlive the
+ * worker), or leaves it as it is if that is NULL. format and the arguments that follow make the
+ * defines; for these and floats see ocl_program_build. */
 tc_status ocl_build(ocl_worker *w, const ocl_source *source, bool floats, const char *const *names,
                     size_t n, tc_err *err, const char *format, ...) TC_FORMAT(7, 8);
 

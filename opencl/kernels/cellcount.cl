@@ -88,8 +88,8 @@ __kernel GROUP_ATTRIBUTE void cc_histogram16(__global const ushort *pixels,
         atomic_inc(&histogram[pixels[i]]);
 }
 
-/* Makes the mask of the rows from first_row on. A work-item makes half a word: along x the
- * half words of a row, along y rows. (PoCL 6's compiler aborts if this uses cc_cells.) */
+/* Makes the mask of the rows from first_row on. A work-item makes half a word: along x the half
+ * words of a row, along y rows. (PoCL 6's compiler aborts if this uses cc_cells.) */
 __kernel GROUP_ATTRIBUTE void cc_mask(__global const PIXEL *pixels, __global ushort *mask, int nx,
                                       int stride, int first_row, uint threshold, int bright)
 {
@@ -271,8 +271,8 @@ __kernel GROUP_ATTRIBUTE void cc_join_rows(__global const uint *mask, volatile _
 
 /* Joins components across the edges between tiles that are side by side; along x: the edges of the
  * rows [first_row, end_row), one row after another. Nothing is done if the row above, in the same
- * tiles, is joined across the edge as well. Corners across upper edges of tiles are
- * joined by cc_join_rows. */
+ * tiles, is joined across the edge as well. Corners across upper edges of tiles are joined by
+ * cc_join_rows. */
 __kernel GROUP_ATTRIBUTE void cc_join_columns(__global const uint *mask,
                                               volatile __global int *link,
                                               volatile __global uint *roots, int nx, int ny,
@@ -298,8 +298,8 @@ __kernel GROUP_ATTRIBUTE void cc_join_columns(__global const uint *mask,
 
 /* --- holes ----------------------------------------------------------------------------------- */
 
-/* border[k]: the root of pixel k of the picture's border, if it is background, else -1. The
- * 2 nx + 2 ny pixels are the first row, the last row, the first column and the last column. */
+/* border[k]: the root of pixel k of the picture's border, if it is background, else -1. The pixels,
+ * 2 nx + 2 ny, are the first row, the last row, the first column and the last column. */
 __kernel GROUP_ATTRIBUTE void cc_border_roots(__global const uint *mask, __global const int *link,
                                               __global int *border, int nx, int ny, int stride)
 {

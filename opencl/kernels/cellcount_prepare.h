@@ -1,9 +1,9 @@
 /*
  * The kernels of cellcount.cl that prepare grey values for the threshold, by the same steps as
  * app/analysis/cellcount/prepare.c: Gaussian filter, then subtraction of the background. Each step
- * reads the grey values from one plane and writes them to another; `sums` holds 32-bit
- * intermediate values, one for each pixel. A launch processes the rows from first_row on; if a
- * work-item processes several rows, end_row is the end of the last.
+ * reads the grey values from one plane and writes them to another; `sums` holds 32-bit intermediate
+ * values, one for each pixel. A launch processes the rows from first_row on; if a work-item
+ * processes several rows, end_row is the end of the last.
  */
 #ifndef OCL_CELLCOUNT_PREPARE_H
 #define OCL_CELLCOUNT_PREPARE_H

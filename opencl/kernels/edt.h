@@ -1,10 +1,10 @@
 /*
- * The exact squared Euclidean distance transform on a device; edt_core.h has the method. Each
- * voxel is inside or outside (its side, 1 or 0), and a run is a sequence of voxels of one side.
- * The pass along x has the sides of a row as bits in local memory. In the passes along y and
- * z a work-item processes a line, or the runs that begin in a part of it, and reads it twice: to
- * find the parabolas, then for the distances. Adjacent work-items have lines that are adjacent
- * along x, so that together they access memory contiguously.
+ * The exact squared Euclidean distance transform on a device; edt_core.h has the method. Each voxel
+ * is inside or outside (its side, 1 or 0), and a run is a sequence of voxels of one side. The pass
+ * along x has the sides of a row as bits in local memory. In the passes along y and z a work-item
+ * processes a line, or the runs that begin in a part of it, and reads it twice: to find the
+ * parabolas, then for the distances. Adjacent work-items have lines that are adjacent along x, so
+ * that together they access memory contiguously.
  *
  * The includer defines EDT_SIDE(l, i), the side of voxel i of the picture, on line l, and
  * EDT_WANTED(inside), whether voxels of that side get distances (otherwise 0).
@@ -47,10 +47,10 @@ static inline tc_u32 edt_along_x(__local const tc_u32 *bits, tc_u32 x, tc_u32 nx
 }
 
 /* A line of n voxels: the first has index `at`, and they are `stride` apart. The arrays have an
- * element for each voxel of the picture. `kept` stores the parabolas of the line's runs, as
- * site | start << 16. Those of a run are stored from the run's first voxel on, and end
- * with EDT_NONE or where the next run begins; there is room, since at most m parabolas start in a
- * run of m voxels. */
+ * element for each voxel of the picture. `kept` stores the parabolas of the line's runs, each as
+ * site | start << 16. Those of a run are stored from the run's first voxel on, and end with
+ * EDT_NONE or where the next run begins; there is room, since at most m parabolas start in a run of
+ * m voxels. */
 struct edt_line {
     __global const tc_u32 *d2;  /* squared distances of the passes so far */
     __global const tc_u8 *side; /* for the includer's EDT_SIDE */
@@ -86,8 +86,8 @@ static inline edt_parabola edt_kept(const edt_line *l, const edt_envelope *e, tc
     return edt_unpack(l, l->kept[EDT_IN_LINE(l, e->first + k)], l->inside);
 }
 
-/* Marks the end of the run's parabolas. If that falls on the next run's first voxel, that
- * run's parabolas overwrite the mark. */
+/* Marks the end of the run's parabolas. If that falls on the next run's first voxel, that run's
+ * parabolas overwrite the mark. */
 static inline void edt_end_run(const edt_line *l, const edt_envelope *e)
 {
     if (e->first + e->count < l->n)
@@ -107,8 +107,8 @@ static inline tc_u32 edt_first(const edt_line *l, tc_u32 from)
 
 /* Finds and stores the parabolas of the runs that begin at `first` (the begin of a run) or later,
  * but before `to`. Returns the end of the last of these runs. A run's end is not known before it is
- * reached, so a parabola may be stored that starts beyond it; that is at most at the first
- * voxel of the next run, which is processed later. */
+ * reached, so a parabola may be stored that starts beyond it; that is at most at the first voxel of
+ * the next run, which is processed later. */
 static inline tc_u32 edt_find(edt_line *l, tc_u32 first, tc_u32 to)
 {
     edt_envelope e = edt_begin(l, 0, l->n);

@@ -3,8 +3,8 @@
  * buffers in app/analysis/glcm/layout.h, the launches in opencl/glcm_cl.c.
  *
  * In glcm_slide a work-item slides a window along a row, with histograms of its own, and stores the
- * sums of every window. glcm_statistics computes features from the sums, their statistics and
- * maps. glcm_count makes the one matrix of a whole ROI.
+ * sums of every window. glcm_statistics computes features from the sums, their statistics and maps.
+ * glcm_count makes the one matrix of a whole ROI.
  *
  * Macros that may be defined: GLCM_COUNT: only glcm_count is compiled. GLCM_SLIDE_ALONE: only
  * glcm_slide is. GLCM_GLOBAL_BINS: histograms are in global memory. GLCM_SINGLE: work-groups of

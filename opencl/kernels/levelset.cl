@@ -4,8 +4,8 @@
  *
  * Macros: TILE_X, TILE_Y, TILE_Z, the voxels that a work-group computes at a time in a step; with a
  * narrow band a tile is a block of it. TILE_X * TILE_Y, the work-items of a work-group, must be at
- * least BORDER and (TILE_X + TILE_Y) * TILE_Z: each processes a column of the tile, and at
- * most one column of the border and one of the tile's first faces.
+ * least BORDER and (TILE_X + TILE_Y) * TILE_Z: each processes a column of the tile, and at most one
+ * column of the border and one of the tile's first faces.
  *
  * The host reads nothing between the iterations of a batch: `ctl` (layout.h) holds the largest |U|,
  * and what the host is to know after the batch. Kernels that run after the evolution has ended
@@ -41,9 +41,8 @@
 #define SIZES const tc_u32 nx, const tc_u32 ny, const tc_u32 nz
 #define BLOCKS const tc_u32 bx, const tc_u32 by, const tc_u32 bz
 
-/* Whether the evolution had ended after `done` iterations. Every work-item
- * must call it; word: local memory. A change that is noted by another group
- * meanwhile does not alter the answer. */
+/* Whether the evolution had ended after `done` iterations. Every work-item must call it; word:
+ * local memory. A change that is noted by another group meanwhile does not alter the answer. */
 static inline tc_u32 has_ended(volatile __global tc_u32 *ctl, __local tc_u32 *word, tc_u32 first,
                                tc_u32 done, tc_u32 stop_after)
 {

@@ -14,9 +14,9 @@ __kernel __attribute__((reqd_work_group_size(ST_GROUP, 1, 1))) void selftest_int
 }
 
 /*
- * Counts hashes in a histogram of ST_BINS bins for each work-group. bins: the histograms,
- * followed by four totals over all work-items: the sum of the values that atomic_inc returned (the
- * same in any order), the least and the greatest hash, and the exclusive or of all hashes.
+ * Counts hashes in a histogram of ST_BINS bins for each work-group. bins: the histograms, followed
+ * by four totals over all work-items: the sum of the values that atomic_inc returned (the same in
+ * any order), the least and the greatest hash, and the exclusive or of all hashes.
  */
 __kernel __attribute__((reqd_work_group_size(ST_GROUP, 1, 1))) void selftest_atomics(
     volatile __global tc_u32 *bins, __local tc_u32 *scratch)

@@ -49,9 +49,9 @@ TC_INLINE tc_u64 st_integer(tc_u32 i, tc_u32 k)
     }
 }
 
-/* The bits of an operand of work-item i in single precision: a (which = 0) or b (which = 1). Their
- * magnitudes vary as widely as possible with finite results; a is denormal if i is a multiple of
- * 4. */
+/* The bits of an operand of work-item i in single precision: a (which = 0) or b (which = 1).
+ * Their magnitudes vary as widely as possible with finite results; a is denormal if i is a
+ * multiple of 4. */
 TC_INLINE tc_u32 st_float_bits(tc_u32 i, tc_u32 which)
 {
     const tc_u32 r = (tc_u32)(st_mix(i * 2 + which) >> 32);

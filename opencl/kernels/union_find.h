@@ -7,11 +7,11 @@
 
 #include "app/analysis/common/union_find.h"
 
-/* Joins the sets of nodes a and b. In each round the larger node gets the smaller as its
- * parent; if the larger was not a root, its former parent and the smaller node remain to be
- * joined. Each round continues with a smaller node, so the loop ends, however work-items
- * interleave. (PoCL 3.1 compiles atomic reads of local memory, atomic_or(.., 0) and the
- * like, to wrong code; this needs none.) */
+/* Joins the sets of nodes a and b. In each round the larger node gets the smaller as its parent; if
+ * the larger was not a root, its former parent and the smaller node remain to be joined. Each round
+ * continues with a smaller node, so the loop ends, however work-items interleave. (PoCL 3.1
+ * compiles atomic reads of local memory, atomic_or(.., 0) and the like, to wrong code; this needs
+ * none.) */
 static void unite_in_tile(volatile __local int *link, int a, int b)
 {
     while (a != b) {

@@ -3,8 +3,8 @@
  * a slab (some slices of a stack) of nx * ny * nz voxels, fewer than 2^30, numbered in raster
  * order.
  *
- * The mask has a bit for each voxel, 0 for membrane: voxel x is bit x % 32 of word
- * x / 32 of its row; rows are `stride` words apart, and the bits beyond nx are 0.
+ * The mask has a bit for each voxel, 0 for membrane: voxel x is bit x % 32 of word x / 32 of its
+ * row; rows are `stride` words apart, and the bits beyond nx are 0.
  *
  * A work-group labels a tile of 32 x 8 x 8 voxels in local memory. A component within a tile is a
  * part. Part 0 is the outside; the others are numbered in whatever order the work-groups run.
@@ -17,8 +17,8 @@
  * Finally the mask is reused to mark the first voxel of each cell: a cell's label is 1 + the number
  * of marks before its own.
  *
- * Macros: GROUP, the size of a work-group (64 to 256, a power of 2); PIXEL, the type of a
- * grey value; PIXEL8, a vector of eight.
+ * Macros: GROUP, the size of a work-group (64 to 256, a power of 2); PIXEL, the type of a grey
+ * value; PIXEL8, a vector of eight.
  */
 //! check: -DGROUP=64 -DPIXEL=uchar -DPIXEL8=uchar8
 //! check: -DGROUP=256 -DPIXEL=ushort -DPIXEL8=ushort8
@@ -71,9 +71,9 @@ __kernel GROUP_ATTRIBUTE void vol_mask(__global const PIXEL *pixels, __global uc
 /*
  * Labels tiles: along x, y and z work-groups, one for each tile, from tile layer first_layer on.
  * used: the number of parts so far. link and first have room for `room` parts; further ones are
- * counted, but not written. z_before, z_all: the number of slices of the
- * stack before this slab, and in all. through: slices are connected with each other. Tiles
- * without membrane, or of membrane alone, are treated as a whole.
+ * counted, but not written. z_before, z_all: the number of slices of the stack before this slab,
+ * and in all. through: slices are connected with each other. Tiles without membrane, or of membrane
+ * alone, are treated as a whole.
  */
 __kernel GROUP_ATTRIBUTE void vol_tiles(__global const uint *mask, __global int *plane,
                                         volatile __global int *used, __global int *link,
@@ -107,8 +107,8 @@ __kernel GROUP_ATTRIBUTE void vol_tiles(__global const uint *mask, __global int 
             atomic_or(&gaps, 1);
     }
     barrier(CLK_LOCAL_MEM_FENCE);
-    /* Node 1 + 32 row + x is the run that starts at x, node 0 is the outside. A work-item
-     * processes the runs that start in a byte of a row. */
+    /* Node 1 + 32 row + x is the run that starts at x, node 0 is the outside. A work-item processes
+     * the runs that start in a byte of a row. */
     const int plain = !some || (!gaps && through), bytes = plain ? 0 : 4 * ROWS;
 
     for (int k = me; k < bytes; k += GROUP) {
@@ -206,9 +206,9 @@ static uint word_of(__global const uint *mask, int ny, int stride, int word, int
 
 /*
  * Joins parts across the faces of tiles: each tile with the ones before it along x, y and z. Along
- * x: the words of all rows of a slice, along y: slices from first_z on. Parts are joined once
- * for each run of voxels that have a neighbour across the face, unless the row above, or the row in
- * the slice before, in the same tile has voxels on both sides where the run begins.
+ * x: the words of all rows of a slice, along y: slices from first_z on. Parts are joined once for
+ * each run of voxels that have a neighbour across the face, unless the row above, or the row in the
+ * slice before, in the same tile has voxels on both sides where the run begins.
  */
 __kernel GROUP_ATTRIBUTE void vol_join(__global const uint *mask, __global const int *plane,
                                        volatile __global int *link, int nx, int ny, int stride,

@@ -163,8 +163,8 @@ static inline void add_row(__constant voting_shape *s, __global const tc_u32 *ro
 }
 
 /* Replaces differences by sums along each row. A work-item sums up a part of a row, then adds the
- * sum of the parts before it. Adjacent work-items have different rows, which lie in different
- * banks of local memory. */
+ * sum of the parts before it. Adjacent work-items have different rows, which lie in different banks
+ * of local memory. */
 static inline void to_sums(uint me, __local tc_u32 *sums, __local tc_u32 *parts)
 {
     const int length = SEGMENT / (GROUP / TILE_ROWS), row = (int)(me % TILE_ROWS),
