@@ -138,7 +138,7 @@ static tc_status dense_apply(cl_worker *w, cl_uint done, tc_err *err)
 
 /* --- narrow band ----------------------------------------------------------------------------- */
 
-/* Makes the list of active blocks anew. */
+/* Rebuilds the list of active blocks. */
 static tc_status list_blocks(cl_worker *w, tc_err *err)
 {
     const cl_uint listed = w->other;
@@ -173,7 +173,7 @@ static tc_status end_blocks(cl_worker *w, int kernel, size_t at, size_t end, siz
     return end_part(w, kernel, (tc_smaller(end, n) - at) * block_voxels(w), err);
 }
 
-/* Moves phi in the listed blocks. renew: makes the list anew after that. all: phi does not move,
+/* Moves phi in the listed blocks. renew: rebuilds the list after that. all: phi does not move,
  * and the list is made from all blocks. */
 static tc_status band_apply(cl_worker *w, cl_uint all, cl_uint renew, cl_uint done, tc_err *err)
 {

@@ -95,7 +95,7 @@ static uint64_t all_rows(const voting_scheme *s)
     return (uint64_t)s->nz * s->ny;
 }
 
-/* How many rows on either side of those that it writes a phase reads. */
+/* How many more rows a phase reads on either side of the rows that it writes. */
 static uint64_t halo_of(const voting_scheme *s, voting_phase phase)
 {
     switch (phase) {

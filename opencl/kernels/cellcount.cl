@@ -327,8 +327,8 @@ __kernel GROUP_ATTRIBUTE void cc_mark_outside(__global const int *border,
         atomic_xchg(&link[border[k]], -1);
 }
 
-/* Fills holes: background whose root is not marked becomes cell. Along x: words, along y: rows from
- * first_row on. */
+/* Fills holes: sets the mask's bits of background whose root is not marked. Along x: words, along
+ * y: rows from first_row on. */
 __kernel GROUP_ATTRIBUTE void cc_fill(__global const int *link, __global uint *mask, int nx, int ny,
                                       int stride, int first_row)
 {
@@ -402,9 +402,9 @@ __kernel GROUP_ATTRIBUTE void cc_number(__global const uint *roots, __global uin
 
 /* Writes the label of every pixel of rows [first_row, end_row), 0 for the background. A component's
  * label is 1 + the number of roots before its root. A work-item labels two pixels side by side,
- * which have the same label if both are cell, in each of CC_PAINT_ROWS rows. It follows the links
- * of all these rows in one loop, so that their reads overlap. Along x: pairs of pixels, along y:
- * CC_PAINT_ROWS rows. */
+ * which have the same label if both belong to cells, in each of CC_PAINT_ROWS rows. It follows the
+ * links of all these rows in one loop, so that their reads overlap. Along x: pairs of pixels, along
+ * y: CC_PAINT_ROWS rows. */
 __kernel GROUP_ATTRIBUTE void cc_paint(__global const uint *mask, __global const int *link,
                                        __global const uint *roots, __global const uint *ranks,
                                        __global int *labels, int nx, int stride, int first_row,

@@ -105,7 +105,7 @@ static inline tc_u32 edt_first(const edt_line *l, tc_u32 from)
     return u;
 }
 
-/* Finds and stores the parabolas of the runs that begin at `first` (the begin of a run) or later,
+/* Finds and stores the parabolas of the runs that begin at `first` (the start of a run) or later,
  * but before `to`. Returns the end of the last of these runs. A run's end is not known before it is
  * reached, so a parabola may be stored that starts beyond it; that is at most at the first voxel of
  * the next run, which is processed later. */
@@ -139,7 +139,7 @@ static inline tc_u32 edt_find(edt_line *l, tc_u32 first, tc_u32 to)
 }
 
 /* The second pass along the line: edt_walk_at returns the squared distance of voxel u; it is called
- * for the voxels of the runs one after another, from the begin of a run on. */
+ * for the voxels of the runs one after another, from the start of a run on. */
 typedef struct edt_walk {
     edt_parabola now; /* the lowest one at the current voxel */
     tc_u32 before;    /* the previous voxel's side; 2: none */

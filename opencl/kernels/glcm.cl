@@ -445,8 +445,8 @@ __kernel void glcm_slide(__global const glcm_work *all, __global const uint *chu
 /* The sums of features over bands of rows (glcm_bands): 64 bits, the low half first. The value that
  * the atomic addition to the low half returns tells whether there is a carry, in any order. */
 
-/* The row and column of window number w of a chunk. (If both / and % are used, clang makes an
- * instruction that Oclgrind does not know.) */
+/* The row and column of window number w of a chunk. (If both / and % are used, clang generates an
+ * instruction that Oclgrind does not support.) */
 #ifdef GLCM_SINGLE
 #define ROW(u, w) ((int)(w) / (u)->columns)
 #define COLUMN(u, w) ((int)(w) - ROW(u, w) * (u)->columns)

@@ -8,7 +8,7 @@
  * column of the border and one of the tile's first faces.
  *
  * The host reads nothing between the iterations of a batch: `ctl` (layout.h) holds the largest |U|,
- * and what the host is to know after the batch. Kernels that run after the evolution has ended
+ * and what the host reads after the batch. Kernels that run after the evolution has ended
  * leave phi as it is. `done` is the number of iterations before the launch.
  */
 //! check: -DTILE_X=8 -DTILE_Y=8 -DTILE_Z=1

@@ -35,8 +35,8 @@ static inline size_t launch_row(void)
     return get_global_id(2) * get_global_size(1) + get_global_id(1);
 }
 
-/* The pass along z, with as many rows more as the pass along y needs on either side; those outside
- * the picture are not written, and voting_blur_y does not read them. */
+/* The pass along z. The launch includes the rows on either side that the pass along y needs; those
+ * outside the picture are not written, and voting_blur_y does not read them. */
 __kernel void voting_blur_z(__constant voting_shape *s, __global const PIXEL *pixels,
                             __global tc_u32 *out, int z, int first, tc_u32 in_first)
 {
@@ -106,7 +106,7 @@ __kernel void voting_voters(__constant voting_shape *s, __global const tc_u32 *b
 /* --- vote ------------------------------------------------------------------------------------ */
 
 /* A work-group sums the votes of a tile, which is SEGMENT pixels of TILE_ROWS rows of a slice. It
- * first adds each span of votes to the tile's differences: the weight at its begin, minus the
+ * first adds each span of votes to the tile's differences: the weight at its start, minus the
  * weight at its end. The sums of the differences along a row are the votes. */
 
 /* Adds a span of votes to a row of the tile; x: of the voter, relative to the tile. */

@@ -228,7 +228,7 @@ __kernel GROUP_ATTRIBUTE void ws_tops(__global const int *up, __global int *top,
 
 /*
  * A hash table of the highest saddle between each two maxima. The key is the pair of maxima, and
- * saddle[s] is the height of slot s. slot[s] codes the key by a voxel that leads to one of the
+ * saddle[s] is the height of slot s. slot[s] encodes the key as a voxel that leads to one of the
  * maxima, and a step to a neighbour that leads to the other: voxel * steps + step; VOL_FREE: the
  * slot is free. by[step], step < steps: the steps to neighbours that come later in raster order, as
  * differences of voxel numbers.
