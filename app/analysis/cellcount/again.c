@@ -1,7 +1,7 @@
 /*
- * cellcount: a spot check of a result. The regions of a few random tiles of the picture are
- * computed again, each tile with a margin that is wide enough for them to come out as in the whole
- * picture, and compared with those of the result.
+ * cellcount: a spot check of a result. It computes a few random tiles of the picture again, each
+ * with a margin so wide that its regions come out as in the whole picture, and compares these
+ * regions with those of the result.
  */
 #include <math.h>
 #include <string.h>
@@ -10,28 +10,33 @@
 #include "app/analysis/cellcount/cellcount.h"
 #include "app/base/random.h"
 
-/* A tile's side is BOXES times the mean side of a region's box, from LEAST to MOST pixels. The
- * margin on each side of it is AROUND of that, and as much more as prepared grey values depend on.
- */
-enum { BOXES = 5, LEAST = 96, MOST = 512, LEAST_TILES = 4, MOST_TILES = 16 };
+/* A tile's side, without its margin, is BOXES times the mean side of a region's box, from LEAST to
+ * MOST pixels. */
+enum { BOXES = 5, LEAST = 96, MOST = 512 };
+/* The margin around a tile is this share of its side, and in addition the distance from which
+ * prepared grey values depend on others. */
 static const double AROUND = 0.25;
-/* The share of the picture that is computed again. Where even LEAST_TILES are more than MOST_SHARE
- * of it, there is no spot check: the caller computes the whole picture. */
-static const double SHARE = 0.16, MOST_SHARE = 0.24;
-/* Fewer regions that are the same in all tiles tell nothing. */
+/* The bounds of the number of tiles. */
+enum { LEAST_TILES = 4, MOST_TILES = 16 };
+/* The share of the picture, margins included, that the tiles should have together. */
+static const double SHARE = 0.16;
+/* If LEAST_TILES would have more than this share of the picture, there is no spot check
+ * (TC_NO_MATCH): the caller computes the whole picture again. */
+static const double MOST_SHARE = 0.24;
+/* The result passes only if at least this many of its regions were found again in the tiles. */
 enum { LEAST_KNOWN = 4 };
 
 typedef struct tile {
-    uint32_t y, x, ny, nx;  /* with its margin, in the picture */
-    int64_t y0, x0, y1, x1; /* the tile's regions are those whose box is within these */
+    uint32_t y, x, ny, nx;  /* first pixel in the picture and size, with the margin */
+    int64_t y0, x0, y1, x1; /* half-open box: regions whose boxes lie within it are compared */
 } tile;
 
-/* Numbers of regions: in the result, computed again, and in both. */
+/* Numbers of a tile's regions. */
 typedef struct counts {
-    size_t claimed, there, same;
+    size_t claimed, there, same; /* in the result; computed again; in both */
 } counts;
 
-/* A tile's side, from the boxes of the result's regions. */
+/* Returns a tile's side in pixels, from the boxes of the result's regions. */
 static uint32_t choose_side(const wu_output *out)
 {
     const wu_out_array *const boxes = wu_output_find(out, "region_bbox");
@@ -45,8 +50,9 @@ static uint32_t choose_side(const wu_output *out)
     return side < LEAST ? LEAST : side > MOST ? MOST : (uint32_t)side;
 }
 
-/* Places a tile along one axis. *lo and *hi, between which its regions lie, are at the picture's
- * border where the tile reaches it. */
+/* Places a tile at random along one axis. length: of the picture; side: of the tile; around: its
+ * margin. *from, *size: the tile with its margin. [*lo, *hi): where the tile's regions lie: the
+ * tile without its margin, extended to the picture's border if the margin reaches it. */
 static void place_axis(uint32_t length, uint32_t side, uint32_t around, uint64_t *random,
                        uint32_t *from, uint32_t *size, int64_t *lo, int64_t *hi)
 {
@@ -60,7 +66,7 @@ static void place_axis(uint32_t length, uint32_t side, uint32_t around, uint64_t
     *hi = end == length ? length : first + core;
 }
 
-/* Computes the tile's result. */
+/* Analyses the tile as a picture of its own, with the threshold of the result. */
 static tc_status compute_tile(const an_work *work, uint32_t threshold, const tile *t,
                               wu_output *out, tc_err *err)
 {
@@ -85,13 +91,13 @@ static tc_status compute_tile(const an_work *work, uint32_t threshold, const til
     return an_compute(&an_cellcount, &part, 0, 0, out, err);
 }
 
-/* A row of the table, as it lies in the picture. */
+/* A row of the table of regions, in coordinates of the whole picture. */
 typedef struct region {
     int64_t area, box[4];
     double mean, centre[2];
 } region;
 
-/* t: the tile that `out` is of; NULL: the whole picture. */
+/* Row i of the table in `out`, which is the result of tile t; NULL: of the whole picture. */
 static region region_of(const wu_output *out, size_t i, const tile *t)
 {
     const int64_t *const box = (const int64_t *)wu_output_data(out, "region_bbox") + 4 * i;
@@ -104,7 +110,7 @@ static region region_of(const wu_output *out, size_t i, const tile *t)
                      .centre = { centre[0] + y, centre[1] + x } };
 }
 
-/* Whether it is the tile's, and not left out for touching the picture's border. */
+/* Whether a region lies in the tile and is not excluded for touching the picture's border. */
 static bool is_in_tile(const cc_params *p, const wu_item *item, const tile *t, const region *r)
 {
     const int64_t *const b = r->box;
@@ -149,7 +155,7 @@ static counts compare_regions(const an_work *work, const tile *t, const wu_outpu
     return f;
 }
 
-/* Whether a region depends only on what is near it. */
+/* Whether a region depends only on pixels near it. */
 static bool is_local(const cc_params *p)
 {
     return !p->min_contrast && !p->offset_percent && !p->full_area_auto;

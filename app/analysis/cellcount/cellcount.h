@@ -2,10 +2,11 @@
  * cellcount: counts the connected components of a thresholded picture, fills
  * their holes, separates touching cells, and measures them.
  *
- * The state is the head, the number of regions, Otsu's threshold, one plane of int32 [ny][nx], at
- * the end the label of every pixel, 0 for none, and a table of the regions. On the way there is one
- * place where an interrupted item can go on, with the plane holding the squared distances of a
- * split; everything before it takes seconds for the largest picture, and is done again.
+ * The state (cc_state) is the head, the number of regions, the threshold, a plane of int32
+ * [ny][nx], and a table of the regions. When all is done, the plane holds the label of every pixel,
+ * 0 for background. An interrupted item is resumed at one place only, the phase CC_KEPT of a split:
+ * the plane then holds the squared distances to the background, or the heights. If an item is
+ * interrupted elsewhere, it begins anew: that takes seconds for the largest picture.
  */
 #ifndef AN_CELLCOUNT_H
 #define AN_CELLCOUNT_H
@@ -17,112 +18,117 @@
 #include "app/analysis/common/otsu.h"
 #include "app/base/pool.h"
 
-/* A threshold that is no number; the kind of background; how cells are separated; the polarity. */
-enum {
-    CC_OTSU = 1,
-    CC_LOCAL,
-    CC_MEAN = 0,
-    CC_OPENING,
-    CC_LINES,
-    CC_DISTANCE = 1,
-    CC_INTENSITY,
-    CC_DARK = 0,
-    CC_BRIGHT,
-    CC_AUTO
-};
-/* Of the filter before the threshold: the least sigma. */
+/* cc_params.threshold_word: the rule that finds the threshold; 0: it is given as a number. */
+enum { CC_OTSU = 1, CC_LOCAL };
+/* cc_params.ground: how the background is estimated. */
+enum { CC_MEAN = 0, CC_OPENING, CC_LINES };
+/* cc_params.split: by what touching cells are separated; 0: they are not. */
+enum { CC_DISTANCE = 1, CC_INTENSITY };
+/* cc_params.polarity: whether cells are darker or brighter than the background; CC_AUTO: as each
+ * picture suggests. */
+enum { CC_DARK = 0, CC_BRIGHT, CC_AUTO };
+/* The least sigma, in pixels, of the Gaussian filter before the threshold. */
 #define CC_LEAST_SIGMA 0.3
 
 typedef struct cc_params {
     an_params_head head;
-    int32_t threshold;      /* 0..65535, used if: */
-    int32_t threshold_word; /* 0; else CC_OTSU, CC_LOCAL */
-    int32_t classes, scale; /* otsu: 2 to AN_OTSU_CLASSES, an_otsu_scale */
-    int32_t window, offset; /* local: the side of the square, grey values */
-    int32_t window_auto;    /* the side is what the picture's cells say: see cc_resolve */
-    int32_t offset_percent; /* local: of the picture's contrast, in place of offset; 0: none */
-    double smooth;          /* sigma in pixels; 0: none */
-    bool background;        /* is taken off: */
-    int32_t ground;         /* CC_MEAN, CC_OPENING, CC_LINES */
-    bool ratio;             /* by ratio; else by difference */
-    int32_t radius;         /* of the disc; half the square of the mean */
-    int32_t polarity;       /* CC_DARK, CC_BRIGHT, CC_AUTO */
-    bool bright;            /* cells are v >= T; else v < T. Of CC_AUTO: see cc_resolve */
+    int32_t threshold;      /* 0 to 65535, if threshold_word is 0 */
+    int32_t threshold_word; /* 0, CC_OTSU or CC_LOCAL */
+    int32_t classes;        /* CC_OTSU: classes of grey values, 2 to AN_OTSU_CLASSES */
+    int32_t scale;          /* CC_OTSU: an an_otsu_scale */
+    int32_t window;         /* CC_LOCAL: side of the square of the local mean, in pixels; odd */
+    int32_t offset;         /* CC_LOCAL: grey values between the local mean and the threshold */
+    int32_t window_auto;    /* 1: cc_resolve finds the window in the item's pixels */
+    int32_t offset_percent; /* CC_LOCAL: offset as a percentage of the picture's contrast; 0: the
+                               offset is `offset` */
+    double smooth;          /* sigma of the Gaussian filter in pixels; 0: no filter */
+    bool background;        /* the background is taken off before the threshold */
+    int32_t ground;         /* background: CC_MEAN, CC_OPENING or CC_LINES */
+    bool ratio;             /* background: grey values are divided by it; else it is subtracted */
+    int32_t radius;         /* background: of the disc, or half the side of the square, in pixels */
+    int32_t polarity;       /* CC_DARK, CC_BRIGHT or CC_AUTO */
+    bool bright;            /* cells are v >= T; else v < T. With CC_AUTO cc_resolve sets it */
     bool eight_connected;   /* connectivity 8; else 4 */
     bool fill_holes;
     bool exclude_border;
-    double min_fill, max_aspect; /* of a region's box; 0: any */
-    bool min_contrast;           /* for regions of less than: */
-    int64_t full_area;           /* pixels */
-    int32_t full_area_auto;      /* a third of a cell's area */
-    int32_t percent;             /* of the contrast of the larger ones */
-    int32_t split;               /* 0, CC_DISTANCE, CC_INTENSITY */
-    int32_t h;                   /* intensity: the least dynamics of a cell, in grey values */
-    bool labels;
-    int64_t min_area, max_area; /* kept: min_area <= area <= max_area */
-    int32_t min_area_auto;      /* by a cell's area, once the regions are there */
+    double min_fill;   /* least share of its box that a region fills; 0: any */
+    double max_aspect; /* greatest ratio of the sides of a region's box; 0: any */
+    bool min_contrast; /* regions of low contrast that are smaller than full_area are dropped */
+    int64_t full_area; /* min_contrast: pixels */
+    int32_t full_area_auto; /* 1: full_area is a third of the area of the picture's cells */
+    int32_t percent;        /* min_contrast: least contrast of a smaller region, as a percentage of
+                               the mean contrast of the larger ones */
+    int32_t split;          /* 0, CC_DISTANCE or CC_INTENSITY */
+    int32_t h;              /* CC_INTENSITY: least difference, in grey values, between a cell's
+                               maximum and the saddle to a higher one */
+    bool labels;            /* the result contains the label image */
+    int64_t min_area, max_area; /* pixels; regions of min_area <= area <= max_area are kept */
+    int32_t min_area_auto;      /* 1: min_area follows from the areas of the picture's regions */
 } cc_params;
 
-/* The phases of an item, in order; those that do not apply have no parts. */
+/* The phases of an item, in order. A phase that the parameters do not need has no parts. The
+ * picture is worked on in bands of rows; "up" is a plane in which each pixel holds the index of
+ * another one (cpu.h). */
 typedef enum cc_phase {
-    CC_SMOOTH,    /* the Gaussian filter */
-    CC_EXTREME,   /* the least, of dark cells the greatest, within a disc */
-    CC_GROUND,    /* the background is subtracted */
-    CC_LOCALLY,   /* and so is the mean that a local threshold refers to */
-    CC_HISTOGRAM, /* for Otsu */
-    CC_MASK,      /* pixels to bits */
-    CC_HOLES,     /* components of the background, by bands */
-    CC_HOLE_SEAMS,
-    CC_FILL,  /* what is not connected with the border becomes cell */
-    CC_BANDS, /* components of the cells, by bands */
-    CC_SEAMS,
-    CC_BYTES, /* split: bits to bytes, for the distance transform */
-    CC_DISTANCE_X,
-    CC_DISTANCE_Y,
-    CC_HEIGHTS,   /* split by intensity: of grey values, where there are cells */
-    CC_ASCEND,    /* each pixel points to its highest neighbour */
-    CC_EDGES,     /* split by intensity: from the borders of plateaus inwards */
-    CC_FLAT,      /* plateaus that are maxima become trees, */
-    CC_FLAT_JOIN, /* each one */
-    CC_MAXIMA,    /* and then to the regional maximum it leads to */
-    CC_SADDLES,   /* the highest between each two maxima; then maxima are joined */
-    CC_CLEAR,
-    CC_FIRST,  /* the first pixel of each part */
-    CC_ROOTS,  /* points to it from everywhere */
-    CC_PARTS,  /* the parts get ids, as components have them */
-    CC_IDS,    /* and so do their pixels */
-    CC_STRIPS, /* joins what a device labelled strip by strip */
-    CC_COUNT,  /* of components in each band */
-    CC_NUMBER,
-    CC_AREAS, /* only if there is something to leave out */
-    CC_RENUMBER,
-    CC_PAINT,
-    CC_MEASURE, /* if the table has room; else it is done when all is finished */
+    CC_SMOOTH,     /* Gaussian filter */
+    CC_EXTREME,    /* opening: minimum (dark cells: maximum) within the disc around each pixel */
+    CC_GROUND,     /* background: taken off, by difference or ratio */
+    CC_LOCALLY,    /* local threshold: the mean of the window is subtracted */
+    CC_HISTOGRAM,  /* of the grey values so far, if the threshold is found in it */
+    CC_MASK,       /* threshold: a bit for each pixel, 1 for cells */
+    CC_HOLES,      /* fill_holes: components of the background within each band */
+    CC_HOLE_SEAMS, /* fill_holes: joins them across the borders of bands */
+    CC_FILL,       /* fill_holes: background that is not connected with the border becomes cell */
+    CC_BANDS,      /* no split: components of the cells within each band */
+    CC_SEAMS,      /* no split: joins them across the borders of bands */
+    CC_BYTES,      /* split by distance: the mask as bytes, for the distance transform */
+    CC_DISTANCE_X, /* split by distance: the pass along rows */
+    CC_DISTANCE_Y, /* split by distance: the pass along columns */
+    CC_HEIGHTS,    /* split by intensity: heights from grey values; 0 on the background */
+    CC_ASCEND,     /* split: up[i] becomes the highest neighbour of i */
+    CC_EDGES,      /* split by intensity: on plateaus, up leads to the nearest upper border */
+    CC_FLAT,       /* split by intensity: each pixel of a plateau that is a maximum is a tree ... */
+    CC_FLAT_JOIN,  /* ... and the trees of each such plateau are joined */
+    CC_MAXIMA,     /* split: up[i] becomes the regional maximum that i leads to */
+    CC_SADDLES,  /* split: highest saddle between each two maxima; then joins maxima by the rule */
+    CC_CLEAR,    /* split: fills the plane for CC_FIRST */
+    CC_FIRST,    /* split: plane[maximum] becomes the first pixel of the maximum's part */
+    CC_ROOTS,    /* split: up[i] becomes the first pixel of i's part */
+    CC_PARTS,    /* split, or strips of a device: parts get ids, as components have them */
+    CC_IDS,      /* after CC_PARTS: up[i] becomes the id of i's part */
+    CC_STRIPS,   /* joins the components of adjacent strips, which a device labelled separately */
+    CC_COUNT,    /* counts the components of each band */
+    CC_NUMBER,   /* numbers them in the order of the raster */
+    CC_AREAS,    /* if regions may be left out: their areas; then decides which are kept */
+    CC_RENUMBER, /* if regions may be left out: numbers those that are kept */
+    CC_PAINT,    /* writes the labels into the plane */
+    CC_MEASURE,  /* fills the table of regions, if it has room; else cc_finish measures them */
     CC_PHASES
 } cc_phase;
 
-/* Where an interrupted item goes on, besides the start. */
+/* The phase that a saved state of a split continues with. An item that is interrupted earlier, or
+ * after CC_CLEAR has overwritten the plane, begins anew. */
 #define CC_KEPT CC_ASCEND
 
-/* What is known of a region; sums are exact. */
+/* Measurements of a region; sums over its pixels are exact. */
 typedef struct cc_region {
     uint64_t sum_y, sum_x, sum_grey;
-    uint32_t area;
-    uint16_t y0, x0, y1, x1; /* half-open; a side has at most 65535 */
-    uint32_t zero;           /* no undefined bytes in a state */
+    uint32_t area;           /* pixels */
+    uint16_t y0, x0, y1, x1; /* box, half-open; the picture's sides are at most 65535 */
+    uint32_t zero;           /* explicit padding, so that a state has no undefined bytes */
 } cc_region;
 
 typedef struct cc_state {
     an_state_head head;
-    uint32_t regions;   /* when all is done */
-    uint32_t threshold; /* Otsu's, once it is known; 0 for one that was given */
-    uint32_t window;    /* when all is done, of window "auto"; else 0 */
-    uint32_t min_area;  /* likewise */
-    int32_t plane[];
+    uint32_t regions;   /* number of regions, when all is done */
+    uint32_t threshold; /* the threshold found in the histogram, from then on; 0 for a given one */
+    uint32_t window;    /* with window "auto", when all is done: the window's side; else 0 */
+    uint32_t min_area;  /* with min_area "auto", when all is done: the least area; else 0 */
+    int32_t plane[];    /* [ny][nx] */
 } cc_state;
 
 /* After the plane, from byte cc_table_at of the state on, comes the table of regions by label (row
- * 0 is all zeros) if there are fewer than cc_table_rows of them; otherwise zeros. Pictures of cells
+ * 0 is all zeros) if there are fewer than cc_table_rows regions; otherwise zeros. Pictures of cells
  * have far fewer; room for noise would double the state. */
 static inline size_t cc_table_at(uint32_t nx, uint32_t ny)
 {
@@ -134,8 +140,8 @@ static inline size_t cc_table_rows(uint32_t nx, uint32_t ny)
     return (size_t)nx * ny / 64 + 1024;
 }
 
-/* Rows of a band, about a quarter of a million pixels, and the number of bands: of the item
- * alone. */
+/* Rows of a band, which has about 2^18 pixels. It depends on the item alone, never on the number of
+ * threads, so that positions in checkpoints mean the same everywhere. */
 static inline uint32_t cc_band_rows(uint32_t nx)
 {
     return ((uint32_t)1 << 18) / nx + 1;
@@ -152,153 +158,169 @@ tc_status cc_derive_params(void *params, const char *where, tc_err *err);
 
 /* Whether the threshold comes from the histogram of the prepared grey values. */
 bool cc_finds_threshold(const cc_params *p);
-/* The threshold, if it is not from the histogram. A local one is for grey values of that many bits
- * from which the mean has been subtracted, with the middle of the range as zero. */
+/* The threshold for grey values of `bits` bits, if it does not come from the histogram. A local
+ * threshold applies to grey values from which the local mean has been subtracted; the middle of the
+ * range stands for a difference of zero. */
 uint32_t cc_threshold(const cc_params *p, unsigned bits);
-/* The threshold from the histogram. */
+/* The threshold from the histogram, [2^bits], of the prepared grey values. */
 tc_status cc_find_threshold(const cc_params *p, const uint64_t *histogram, unsigned bits,
                             uint32_t *threshold, tc_err *err);
-/* threshold.c: the parameters of an item, in which what is left to the picture before there are
- * regions is known: polarity and window. */
+/* threshold.c */
+/* Copies work->params and sets `bright`, if the polarity is CC_AUTO, from the item's pixels. */
 tc_status cc_resolve_polarity(const an_work *work, cc_params *out, tc_err *err);
+/* The same, and sets `window`, if window_auto is set, from the item's pixels. */
 tc_status cc_resolve(const an_work *work, cc_params *out, tc_err *err);
-/* For a local threshold: a radius that is about the diameter of the cells that are found with it,
- * but no more than the diameter of the cells that Otsu's threshold finds. *smaller: whether it is
- * less. p: its polarity is known. */
+/* For a local threshold: *radius, in pixels, is about the diameter of the cells that are found with
+ * it, but no more than the diameter of the cells that Otsu's threshold finds. *smaller: whether it
+ * is less than that. p->bright must be set. */
 tc_status cc_find_radius(const cc_params *p, const wu_pixels *px, unsigned threads,
                          const tc_poll *poll, int64_t *radius, bool *smaller, tc_err *err);
-/* The side of the window for such a radius, in pixels. */
+/* The side of the window, in pixels, for a radius that cc_find_radius found. */
 int32_t cc_window_of(int64_t radius);
-/* The area a such that regions of up to a pixels have part / of of the pixels of all regions. Sorts
- * the areas. INT64_MAX: there are no regions. */
+/* The least of the n areas such that regions up to it contain part / of of the pixels of all
+ * regions. Sorts the areas. INT64_MAX: there are no regions. */
 int64_t cc_area_quantile(int64_t *area, size_t n, int64_t part, int64_t of);
-/* min_area, from two quantiles (cc_area_quantile): half and a tenth of the regions' pixels. */
+/* The value of min_area "auto". half, tenth: the quantiles (cc_area_quantile) 1/2 and 1/10 of the
+ * regions' areas. */
 int64_t cc_least_area(int64_t half, int64_t tenth, bool bright);
-/* full_area for the same cells. */
+/* The value of full_area "auto", from the quantile 1/2. */
 int64_t cc_full_area(int64_t half);
-/* Of a disc of this area. */
+/* The diameter of a disc of this area. */
 double cc_diameter(int64_t area);
-/* The middle of grey values of so many bits. */
+/* The middle of the range of grey values of `bits` bits. */
 static inline uint32_t cc_middle(unsigned bits)
 {
     return (uint32_t)1 << (bits - 1);
 }
 
-/* again.c: whether the result has the regions of a few random tiles, which are computed again with
- * this margin and more. TC_NO_MATCH, without a message: it has not, or the tiles cannot tell. */
+/* again.c: computes a few random tiles of the picture again, each with at least this margin, and
+ * checks that the result contains the regions found in them. TC_NO_MATCH, without a message: it
+ * does not, or the tiles cannot decide it. */
 tc_status cc_check_again(const an_work *work, const wu_output *out, uint32_t threshold,
                          uint32_t margin, uint64_t *random, tc_err *err);
 
-/* prepare.c: what is done to grey values before the threshold, step by step, from one plane to
- * another. After cc_prepare_begin, each step that there is takes cc_prepare_step and then all
- * pieces of all rows; cc_prepare_end also takes one that is zeroed. */
+/* prepare.c: prepares grey values for the threshold, in the steps CC_SMOOTH to CC_LOCALLY, each
+ * from one plane to another. After cc_prepare_begin, call for each step that applies (cc_has_step)
+ * cc_prepare_step and then process all pieces of all rows. cc_prepare_end also accepts a zeroed
+ * cc_prepare. */
 typedef struct cc_prepare {
     const cc_params *params;
-    const wu_pixels *now; /* the grey values so far: the item's pixels, or one of the planes */
-    wu_pixels planes[3];
-    const wu_pixels *from;
-    an_gauss gauss;
-    cc_phase step;
+    const wu_pixels *now;  /* the result so far: the item's pixels, or one of the planes; during a
+                              step other than CC_EXTREME the plane that it writes */
+    wu_pixels planes[3];   /* [0] and [1] in turn; [2]: of CC_EXTREME */
+    const wu_pixels *from; /* what the step reads */
+    an_gauss gauss;        /* of CC_SMOOTH */
+    cc_phase step;         /* the step that is running */
 } cc_prepare;
-/* Whether there is anything to do, and whether this phase is of it. */
+/* Whether any step applies. */
 bool cc_prepares(const cc_params *p);
+/* Whether this step applies. */
 bool cc_has_step(const cc_params *p, cc_phase step);
-/* Bytes that a thread needs. */
+/* Bytes of scratch memory that a thread needs. */
 size_t cc_prepare_scratch(const cc_params *p, uint32_t nx);
 tc_status cc_prepare_begin(cc_prepare *p, const cc_params *params, const wu_pixels *pixels,
                            tc_err *err);
 void cc_prepare_step(cc_prepare *p, cc_phase step);
-/* Of so many rows: pieces of which none takes long. */
+/* The number of pieces that a step divides this many rows into; none takes long. */
 size_t cc_prepare_pieces(const cc_params *p, cc_phase step, uint32_t nx, uint32_t rows);
-/* Of a disc's row, dy from its middle: half its width, and from bit 16 on the power of the greatest
- * power of two that is no wider than the row. */
+/* The disc's row at distance dy from its middle row. It has 2 w + 1 pixels; bits 0 to 15 are w,
+ * bits 16 on the greatest k with 2^k <= 2 w + 1. */
 uint32_t cc_disc_row(int64_t radius, int64_t dy);
-/* All of it, on one thread. */
+/* Begins and does all steps, on the calling thread; p->now is then the result. cc_prepare_end also
+ * after a failure. */
 tc_status cc_prepare_all(cc_prepare *p, const cc_params *params, const wu_pixels *pixels,
                          tc_err *err);
 void cc_prepare_end(cc_prepare *p);
 
+/* output.c */
 tc_status cc_check_state(const an_work *work, const void *state, tc_err *err);
 tc_status cc_finish(const an_work *work, size_t item_index, const void *state, wu_output *out,
                     tc_err *err);
 bool cc_note_result(const void *params, const wu_item *item, const wu_output *out, char *text,
                     size_t size);
-/* check.c */
 tc_status cc_expect(const void *params, const wu_item *item, wu_output *out, tc_err *err);
+/* check.c */
 tc_status cc_check_result(const void *params, const wu_item *item, const wu_output *out,
                           tc_err *err);
-/* pixels.c */
+/* suggest.c */
 tc_status cc_suggest(const struct an_pictures *pictures, const json_t *given,
                      struct an_suggestion *out, tc_err *err);
+/* pixels.c */
 double cc_pixels_share(const an_work *work);
 tc_status cc_check_pixels(const an_work *work, const wu_output *out, uint64_t *random, tc_err *err);
 
-/* Measuring the regions of a label plane: begin, every band once, end. */
+/* measure.c: measures the regions of a label plane. Call cc_measure_begin, cc_measure_band once for
+ * each band, cc_measure_end. The caller sets the fields before `tables`. */
 typedef struct cc_measure {
-    const int32_t *plane;
-    const wu_pixels *pixels;
+    const int32_t *plane;    /* labels, [ny][nx] */
+    const wu_pixels *pixels; /* the original grey values */
     const tc_poll *poll;
     uint32_t nx, ny;
-    size_t rows;        /* of the table: 1 + regions */
-    cc_region *regions; /* [rows], by label */
-    /* its own */
-    unsigned tables;   /* as many as threads, or 1: then not two bands at a time */
-    cc_region *others; /* [tables - 1][rows] */
-    uint32_t *sums;    /* [tables][nx + 1]: of a row's grey values before each pixel */
+    size_t rows;        /* of the table: 1 + number of regions */
+    cc_region *regions; /* [rows]: the result, by label */
+    unsigned tables;    /* as many as threads, or 1: then only one band may be measured at a time */
+    cc_region *others;  /* [tables - 1][rows]: tables of the other threads */
+    uint32_t *sums;     /* [tables][nx + 1]: sum of a row's grey values before each pixel */
 } cc_measure;
 tc_status cc_measure_begin(cc_measure *m, unsigned threads, tc_err *err);
 void cc_measure_band(const cc_measure *m, unsigned thread, size_t band);
-/* Or, without a plane, every row of it once, run by run. */
+/* Without a plane, instead of cc_measure_band: cc_measure_row once for each row of each band, then
+ * cc_measure_run for each run [a, b) of pixels with the same label, 0 included. */
 typedef struct cc_row {
     uint32_t y;
-    const uint32_t *sums;
+    const uint32_t *sums; /* [nx + 1] */
     cc_region *table;
 } cc_row;
 cc_row cc_measure_row(const cc_measure *m, unsigned thread, uint32_t y);
 void cc_measure_run(const cc_row *row, uint32_t a, uint32_t b, int32_t label);
+/* Adds the tables up into m->regions, clears its row 0, and frees what begin allocated. */
 tc_status cc_measure_end(cc_measure *m, tc_err *err);
-/* Frees what begin took, if there is no end. */
+/* Frees what begin allocated, if cc_measure_end is not called. */
 void cc_measure_drop(cc_measure *m);
 
-/* The regions of a final state, by label: its table, or measured now. *owned: to be
- * freed, NULL for the table. */
+/* output.c: the regions of a final state, by label. *regions: the state's table, or if that has no
+ * room a new one, measured now. *owned: the new table, which the caller frees, or NULL. */
 tc_status cc_regions(const an_work *work, const cc_state *state, const cc_region **regions,
                      cc_region **owned, tc_err *err);
 
-/* Whether a maximum is a cell of its own next to a higher one; a ws_map's rule. */
+/* ws_map.apart of a split by intensity: whether a maximum of height `maximum` is a cell of its own
+ * next to a higher one, with a saddle of height `saddle` between them. */
 bool cc_apart_by_intensity(const void *params, uint32_t maximum, uint32_t saddle);
 
-/* Whether regions are left out; whether more than their area and the border is to be known for
- * that. */
+/* plan.c */
+/* Whether the parameters can leave regions out of the result. */
 bool cc_filters(const cc_params *p);
+/* Whether this takes a region's box or contrast besides its area and whether it is at the border.
+ */
 bool cc_needs_boxes(const cc_params *p);
-/* Of a region with this half-open box: whether it is left in, as far as its contrast does not
- * matter; and whether that does not. */
+/* Whether a region passes all filters but min_contrast. height, width: of its box; border: it
+ * touches the picture's border. */
 bool cc_kept(const cc_params *p, int64_t area, bool border, int64_t height, int64_t width);
+/* Whether it passes all filters whatever its contrast is. */
 bool cc_kept_anyway(const cc_params *p, int64_t area, bool border, int64_t height, int64_t width);
 
 extern const an_backend cc_cpu;
 
 /* --- for a device's backend, which leaves some phases to a worker of cc_cpu ------------------ */
 
-/* The phase that comes next. */
+/* The phase that comes next, of a worker of cc_cpu as all here. */
 cc_phase cc_host_phase(const void *worker);
-/* Works until phase `until` comes next: TC_OK (and where all is done), or TC_MORE. */
+/* Does a step of work. TC_OK: phase `until` comes next, or all is done; TC_MORE: call again. */
 tc_status cc_host_step(void *worker, cc_state *state, cc_phase until, uint64_t *chunks_done,
                        tc_err *err);
-/* The plane for the grey values that the threshold is for, where the device prepares them:
- * CC_HISTOGRAM comes next then. */
+/* Returns the plane into which the caller writes the prepared grey values that the device computed.
+ * The phase that comes next becomes CC_HISTOGRAM, or CC_MASK if no histogram is needed. */
 wu_pixels *cc_host_prepared(void *worker);
 /* The mask after CC_FILL: [ny][lab_stride(nx)]. */
 const uint64_t *cc_host_bits(const void *worker);
-/* The item's parameters, in which all is known that is before there are regions. */
+/* The item's parameters after cc_resolve. */
 const cc_params *cc_host_params(const void *worker);
-/* The plane [ny][nx] for what a device found: the root of every pixel's
- * component in its strip (CC_PARTS comes next) or its maximum (CC_SADDLES), -1 on
- * the background. NULL without memory. */
+/* Returns the plane [ny][nx] into which the caller writes, for each pixel, what the device found:
+ * before CC_PARTS the root of its component within its strip of rows, before CC_SADDLES its
+ * maximum; -1 on the background. NULL: out of memory. */
 int32_t *cc_host_roots(void *worker);
-/* The plane is filled, the threshold known; goes on with `next`, one of these. Strips begin every
- * strip_rows rows. */
+/* Continues with phase `next`, CC_PARTS or CC_SADDLES, once the caller has filled that plane.
+ * strip_rows: each strip but the last has this many rows; 0: there are no strips. */
 tc_status cc_host_resume(void *worker, cc_phase next, uint32_t threshold, uint32_t strip_rows,
                          tc_err *err);
 

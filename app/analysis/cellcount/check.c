@@ -1,4 +1,5 @@
-/* cellcount: whether the arrays of a result can be right. */
+/* cellcount: checks whether the arrays of a result are possible and agree with each other, without
+ * looking at the pixels. */
 #include <stdlib.h>
 
 #include "app/analysis/cellcount/cellcount.h"
@@ -31,6 +32,7 @@ static row row_of(const wu_output *out, size_t i)
                   .border = ((const uint8_t *)wu_output_data(out, "region_border"))[i] != 0 };
 }
 
+/* The functions named ..._fault return what is wrong with a row, or NULL. */
 static const char *bbox_fault(const cc_params *p, const wu_item *item, const row *r)
 {
     int64_t h, w, least;
@@ -40,14 +42,15 @@ static const char *bbox_fault(const cc_params *p, const wu_item *item, const row
         return "region_bbox: not a box within the picture";
     h = r->y1 - r->y0;
     w = r->x1 - r->x0;
-    /* A region is connected: from side to side of its box, by diagonals or not. */
+    /* A region is connected and reaches all sides of its box, so it has at least this many pixels.
+     */
     least = !p->eight_connected ? h + w - 1 : h > w ? h : w;
     if (r->area > h * w || r->area < least)
         return "region_area: does not go with region_bbox";
     return NULL;
 }
 
-/* A sum of `area` integers from lo to hi - 1, divided by their number. */
+/* Whether the centroid is the mean of `area` integers from lo to hi - 1. */
 static bool centroid_fits(double centroid, int64_t area, int64_t lo, int64_t hi)
 {
     int64_t sum;
@@ -65,7 +68,7 @@ static const char *mean_fault(const cc_params *p, const wu_item *item, int64_t t
 
     if (!(r->mean >= 0 && r->mean <= most) || !an_is_quotient(r->mean, r->area, &sum))
         return "region_mean: not a mean of so many grey values";
-    /* The mean is of the picture's own grey values, the threshold for the prepared ones. */
+    /* The mean is one of original grey values; the threshold applies to the prepared ones. */
     outside = p->bright ? r->mean<(double)threshold : r->mean>(double)(threshold - 1);
     if (!p->fill_holes && !cc_prepares(p) && outside)
         return "region_mean: on the wrong side of the threshold";
@@ -148,6 +151,7 @@ static tc_status check_table(const cc_params *p, const wu_item *item, const wu_o
 
 /* --- the label image ------------------------------------------------------------------------- */
 
+/* Whether the voxels of a label have the area, box and centroid of its row. */
 static bool same_region(const an_extent *e, const row *r)
 {
     return e->voxels == r->area && e->lo[1] == r->y0 && e->lo[2] == r->x0 && e->hi[1] == r->y1 &&

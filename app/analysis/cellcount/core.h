@@ -1,17 +1,17 @@
-/* The rules of cellcount, for C and OpenCL C. */
+/* cellcount: the arithmetic of pixels and of maxima, compiled as C and as OpenCL C. */
 #ifndef AN_CELLCOUNT_CORE_H
 #define AN_CELLCOUNT_CORE_H
 
 #include "app/analysis/common/core.h"
 
-/* Of n pixels (1 <= n <= 64), as bits: those that are cells. below: those below the
- * threshold. */
+/* A bit for each of n pixels (1 <= n <= 64), set if the pixel belongs to a cell. below: a bit for
+ * each pixel, set if it is below the threshold. */
 TC_INLINE tc_u64 cc_cells(tc_u64 below, tc_u32 n, int bright)
 {
     return (bright ? ~below : below) & ~(tc_u64)0 >> (64 - n);
 }
 
-/* Whether what the half-open box holds touches the border of the picture. */
+/* Whether a region with this half-open box touches the border of the picture of nx x ny pixels. */
 TC_INLINE int cc_at_border(tc_u32 x0, tc_u32 y0, tc_u32 x1, tc_u32 y1, tc_u32 nx, tc_u32 ny)
 {
     return x0 == 0 || y0 == 0 || x1 == nx || y1 == ny;
@@ -19,7 +19,8 @@ TC_INLINE int cc_at_border(tc_u32 x0, tc_u32 y0, tc_u32 x1, tc_u32 y1, tc_u32 nx
 
 /* --- grey values ----------------------------------------------------------------------------- */
 
-/* What value v becomes on a ground: by difference or ratio, around `middle`, from 0 to `most`. */
+/* Grey value v after the background `ground` has been taken off: middle + v - ground, or with
+ * `ratio` middle * v / ground, rounded; clamped to 0 to `most`. */
 TC_INLINE tc_u32 cc_levelled(tc_u32 v, tc_u32 ground, tc_u32 middle, int ratio, tc_u32 most)
 {
     if (ratio) {
@@ -30,8 +31,9 @@ TC_INLINE tc_u32 cc_levelled(tc_u32 v, tc_u32 ground, tc_u32 middle, int ratio, 
     return v + middle < ground ? 0 : v + middle - ground < most ? v + middle - ground : most;
 }
 
-/* Of the line that fits n values in a row best: n times how far it is above their mean, at u / 2
- * from their middle. moment: the sum of the values times twice how far they are from the middle. */
+/* A line is fitted to n values in a row by least squares. Returns n times the difference between
+ * the line at distance u / 2 from the middle of the row and the mean of the values, rounded.
+ * moment: the sum of each value times twice its distance from the middle. */
 TC_INLINE tc_i64 cc_rise(tc_i64 moment, tc_i64 u, tc_i64 n)
 {
     const tc_i64 by = n > 1 ? n * n - 1 : 1, rise = 3 * u * moment + by / 2;
@@ -39,8 +41,8 @@ TC_INLINE tc_i64 cc_rise(tc_i64 moment, tc_i64 u, tc_i64 n)
     return rise / by - (rise % by < 0);
 }
 
-/* The ground of n pixels that add up to `sum`; by lines that may be less than 0, or more than n
- * times `most`. */
+/* The background at a pixel: sum / n, rounded, clamped to 0 to `most`. sum: of the n values around
+ * it, or n times the value of fitted lines, which may be below 0 or above `most`. */
 TC_INLINE tc_u32 cc_ground(tc_i64 sum, tc_i64 n, tc_u32 most)
 {
     const tc_i64 mean = (sum + n / 2) / n;
@@ -50,10 +52,10 @@ TC_INLINE tc_u32 cc_ground(tc_i64 sum, tc_i64 n, tc_u32 most)
 
 /* --- split ----------------------------------------------------------------------------------- */
 
-/* Whether a maximum of squared height `maximum` is a cell of its own next to a
- * higher one, with a saddle of squared height `saddle` <= maximum between them. Outlines on a grid
- * alone make maxima that rise by less than three quarters of a pixel, and rough outlines of large
- * cells some that rise by less than a twentieth (in squares: a tenth).
+/* Whether a maximum of the distance map is a cell of its own next to a higher one. maximum, saddle:
+ * the squared distances, saddle <= maximum, at the maximum and at the saddle between the two. It
+ * must rise above the saddle by 3/4 pixel, as the pixel grid alone makes smaller maxima, and by a
+ * twentieth (in squares: a tenth), as rough outlines of large cells make smaller ones.
  *     sqrt(maximum) - sqrt(saddle) >= 3/4  <=>  16 (maximum - saddle) - 9 >= 24 sqrt(saddle) */
 TC_INLINE int cc_apart(tc_u32 maximum, tc_u32 saddle)
 {
@@ -61,7 +63,7 @@ TC_INLINE int cc_apart(tc_u32 maximum, tc_u32 saddle)
 
     if (rise == 0 || (tc_u64)saddle * 10 >= (tc_u64)maximum * 9)
         return 0;
-    /* 24 sqrt(saddle) is below 2^21: no need to square more. */
+    /* 24 sqrt(saddle) is below 2^21, so a rise of 2^20 is enough, and squares stay below 2^64. */
     return rise >= 1u << 20 || (16 * rise - 9) * (16 * rise - 9) >= 576 * (tc_u64)saddle;
 }
 

@@ -1,4 +1,4 @@
-/* The CPU backend of cellcount: the worker, and its way through the phases. */
+/* cellcount's CPU backend: creates the worker, and runs it through the phases (cc_phase). */
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
@@ -33,7 +33,7 @@ static const cc_work *const phases[CC_PHASES] = {
     [CC_SADDLES] = &cc_way,
     [CC_CLEAR] = &cc_clear,
     [CC_FIRST] = &cc_first,
-    [CC_ROOTS] = &cc_ids, /* plane[maximum] is the first pixel of its part */
+    [CC_ROOTS] = &cc_ids, /* up[i] = plane[up[i]]: from the maximum to the part's first pixel */
     [CC_PARTS] = &cc_parts,
     [CC_IDS] = &cc_ids,
     [CC_STRIPS] = &cc_strips,
@@ -45,7 +45,7 @@ static const cc_work *const phases[CC_PHASES] = {
     [CC_MEASURE] = &cc_measuring
 };
 
-/* Whether a maximum of the distance is a cell of its own. */
+/* ws_map.apart of a split by distance; heights are squared distances. */
 static bool apart_by_distance(const void *rule, uint32_t maximum, uint32_t saddle)
 {
     (void)rule;
@@ -59,7 +59,7 @@ bool cc_apart_by_intensity(const void *rule, uint32_t maximum, uint32_t saddle)
     return maximum - saddle >= (uint32_t)p->h;
 }
 
-/* Tasks of a phase; 0 where it does not apply. */
+/* The number of parts of a phase; 0 if it does not apply. */
 static size_t phase_parts(const cc_worker *w, cc_phase phase)
 {
     const cc_params *const p = w->params;
@@ -102,7 +102,8 @@ static size_t phase_parts(const cc_worker *w, cc_phase phase)
     }
 }
 
-/* To the next phase that has something to do. */
+/* Ends the current phase and goes to the next one that has parts. Sets the position in the state's
+ * head where a checkpoint is possible. */
 static tc_status go_on(cc_worker *w, cc_state *state, tc_err *err)
 {
     an_state_head *const head = &state->head;
@@ -119,11 +120,11 @@ static tc_status go_on(cc_worker *w, cc_state *state, tc_err *err)
         w->phase++;
         w->done = 0;
     } while (w->phase < CC_PHASES && phase_parts(w, w->phase) == 0);
-    /* A state lacks what a filter by contrast needs. */
+    /* With min_contrast no state is kept: it would lack the prepared grey values. */
     if (w->phase == CC_KEPT && w->params->split && !w->params->min_contrast)
         head->chunks_done = (uint64_t)CC_KEPT * w->bands;
     else if (w->phase == CC_CLEAR)
-        head->chunks_done = 0; /* the distances go */
+        head->chunks_done = 0; /* this phase overwrites the heights in the plane */
     if (w->phase == CC_PHASES) {
         state->regions = (uint32_t)w->regions;
         state->window = w->own.window_auto ? (uint32_t)w->own.window : 0;
@@ -158,7 +159,7 @@ tc_status cc_host_step(void *worker, cc_state *state, cc_phase until, uint64_t *
     w->edt.out = (uint32_t *)w->plane;
     w->map.height = w->edt.out;
     w->map.up = w->up;
-    /* A small picture is done in one step. */
+    /* Several phases in one step, as long as there is time. */
     do {
         parts = phase_parts(w, w->phase);
         left = parts - w->done;
@@ -221,6 +222,7 @@ static void cpu_close(void **worker)
     free(w);
 }
 
+/* Allocates the scratch memory of all threads. False: out of memory. */
 static bool make_scratch(cc_worker *w)
 {
     const size_t grey_values = (size_t)1 << w->work->pixels->bits;
@@ -246,13 +248,14 @@ static bool make_scratch(cc_worker *w)
     return true;
 }
 
+/* Allocates the mask, the ids and the planes. False: out of memory. */
 static bool make_planes(cc_worker *w)
 {
     const bool table_alone = w->work->result_only && !w->params->labels && !w->params->split;
     const size_t n = (size_t)w->nx * w->ny;
 
     w->picture.bits = os_zeroed(w->picture.stride * w->ny * sizeof *w->picture.bits);
-    /* Bands use a part of theirs alone, so that large pages would be wasted. */
+    /* Not os_zeroed, which asks for large pages: each band touches only a part of its ids. */
     w->picture.ids = calloc(lab_ids(w->nx, w->ny), sizeof *w->picture.ids);
     if (!table_alone)
         w->picture.room = w->nx;
@@ -270,8 +273,7 @@ static bool make_planes(cc_worker *w)
            (!w->params->split || (w->bytes != NULL && w->up != NULL));
 }
 
-/* An item that was left after the distance transform: the mask is where the
- * distance is not 0. */
+/* Resumes an item at CC_KEPT: the mask is where the plane's heights are not 0. */
 static tc_status resume_split(cc_worker *w, const int32_t *distances, tc_err *err)
 {
     for (uint32_t y = 0; y < w->ny; y++) {
@@ -332,7 +334,7 @@ static tc_status cpu_open(const an_work *work, const void *state_at, void **work
     return status;
 }
 
-/* --- with a device --------------------------------------------------------------------------- */
+/* --- for a device's backend ------------------------------------------------------------------ */
 
 cc_phase cc_host_phase(const void *worker)
 {

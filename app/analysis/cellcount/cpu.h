@@ -1,7 +1,10 @@
 /*
- * What the files of cellcount's CPU backend share: the worker, and the phases that
- * it goes through (cc_phase), each a number of independent parts, mostly bands of
- * rows, with a little sequential work at the end of some.
+ * Declarations that the files of cellcount's CPU backend share: the worker, and its phases
+ * (cc_phase). A phase has a number of independent parts, mostly bands of rows, and in some cases
+ * sequential work after the last of them.
+ *
+ * The union-find over ids (picture.ids) holds ~parent in a node, a negative number, until CC_NUMBER
+ * writes labels into the roots (common/union_find.h).
  */
 #ifndef AN_CELLCOUNT_CPU_H
 #define AN_CELLCOUNT_CPU_H
@@ -10,61 +13,65 @@
 #include "app/analysis/common/edt.h"
 #include "app/analysis/common/watershed.h"
 
-/* How much more than it should a function may write into a row of labels. */
+/* Values by which put_label (label.c) may write past the end of a run of a row of labels. */
 enum { CC_PAD = 8 };
 
-/* What a thread has for itself. */
+/* Scratch memory of a thread. */
 typedef struct cc_scratch {
-    uint32_t *edges;         /* [nx + 2]: runs of a row */
-    int32_t *row;            /* [nx + CC_PAD]: its labels */
-    unsigned char *label;    /* lab_scratch_bytes */
-    unsigned char *distance; /* edt_scratch_bytes */
-    uint64_t *histogram;
-    void *prepare;  /* cc_prepare_scratch */
-    ws_list *found; /* split: the worker's, of this thread */
+    uint32_t *edges;         /* [nx + 2]: the runs of a row, as lab_runs writes them */
+    int32_t *row;            /* [nx + CC_PAD]: labels of a row */
+    unsigned char *label;    /* [lab_scratch_bytes] */
+    unsigned char *distance; /* [edt_scratch_bytes] */
+    uint64_t *histogram;     /* [2^bits]: of the bands that this thread processed */
+    void *prepare;           /* [cc_prepare_scratch] */
+    ws_list *found;          /* split: this thread's entry of cc_worker.found */
     bool no_memory;
 } cc_scratch;
 
-/* What is known of a region where filters need more than its area. */
+/* A region's grey values and box, for filters that need more than its area (cc_needs_boxes). */
 typedef struct cc_sieve {
-    uint64_t sum;            /* of the prepared grey values */
-    uint32_t y0, x0, y1, x1; /* half-open */
+    uint64_t sum; /* of the prepared grey values, if min_contrast is set */
+    /* The box, half-open. While areas are counted, y0 and x0 are ny and nx less the first row and
+     * column, so that zeros are an empty box. */
+    uint32_t y0, x0, y1, x1;
 } cc_sieve;
 
 typedef struct cc_worker {
     const an_work *work;
-    cc_params own; /* those of the item */
-    const cc_params *params;
+    cc_params own;           /* the item's parameters after cc_resolve */
+    const cc_params *params; /* &own */
     uint32_t nx, ny, bands;
     an_pool *pool;
     cc_scratch *scratch; /* [threads] */
-    lab_picture picture; /* of the cells */
+    lab_picture picture; /* the mask of the cells, its runs and the union-find over ids */
     int32_t
-        *own_starts; /* where no labels will be asked for: its starts; else the state's plane is */
-    int32_t *plane;  /* the state's */
-    uint8_t *bytes;  /* split: the mask */
-    int32_t *up;     /* split: where each pixel leads, -1 on the background; then its id */
-    edt_job edt;
-    ws_map map;     /* split: of the plane, to `up` */
-    ws_list *found; /* split: [threads], what they find */
-    size_t saddles; /* that they have found */
-    uint32_t threshold;
-    int32_t outside; /* root of the background that touches the border; -1: none does */
-    int32_t *end;    /* [bands]: of the ids that each band took */
-    int32_t *first;  /* [bands + 1]: regions before each band */
-    uint32_t *areas; /* [regions]: area, BORDER where it touches the border; then new labels */
-    cc_sieve *sieve; /* [regions]; NULL: areas are enough */
-    uint64_t regions;
-    cc_region *table; /* the state's */
-    cc_measure measure;
-    uint32_t strip_rows; /* of a device; 0: there were no strips */
-    /* where the work is */
-    cc_prepare prepare; /* prepare.now: what the threshold is for */
-    cc_phase phase;
-    size_t done; /* parts of the phase */
+        *own_starts; /* picture.starts if no labels are needed; NULL: the plane serves as them */
+    int32_t *plane;  /* the state's, [ny][nx] */
+    uint8_t *bytes;  /* split by distance: the mask, [ny][nx] */
+    int32_t *up; /* split, or with a device: [ny][nx], the pixel that each one leads to, -1 on the
+                    background; from CC_IDS on the id of its part */
+    edt_job edt; /* split by distance: from `bytes` to the plane */
+    ws_map map;  /* split: watershed of the heights in the plane, into `up` */
+    ws_list *found;     /* split: [threads], saddles and pixels that each thread found */
+    size_t saddles;     /* split: number of saddles found */
+    uint32_t threshold; /* of the prepared grey values */
+    int32_t outside;    /* root of the background that touches the border; -1: there is none */
+    int32_t *end;       /* [bands]: end of the range of ids that each band uses */
+    int32_t *first;     /* [bands + 1]: number of components before each band */
+    uint32_t
+        *areas; /* [components]: the area, and the bit BORDER (label.c) if the component touches
+                   the border; then its label, or 0 if it is left out. NULL: no filters */
+    cc_sieve *sieve;     /* [components]; NULL: the areas suffice for the filters */
+    uint64_t regions;    /* components; from the end of CC_AREAS on those that are kept */
+    cc_region *table;    /* the state's table of regions */
+    cc_measure measure;  /* of CC_MEASURE */
+    uint32_t strip_rows; /* rows of the strips that a device labelled; 0: there are none */
+    cc_prepare prepare;  /* prepare.now: grey values that the threshold applies to */
+    cc_phase phase;      /* the current phase, ... */
+    size_t done;         /* ... and how many of its parts are done */
 } cc_worker;
 
-/* Rows [*y0, *y1) of a band. */
+/* The rows of a band are [*y0, *y1). */
 static inline void cc_band_range(const cc_worker *w, size_t band, uint32_t *y0, uint32_t *y1)
 {
     const uint32_t rows = cc_band_rows(w->nx);
@@ -73,35 +80,40 @@ static inline void cc_band_range(const cc_worker *w, size_t band, uint32_t *y0, 
     *y1 = w->ny - *y0 < rows ? w->ny : *y0 + rows;
 }
 
-/* A phase: its parts, and what comes after the last of them (may be NULL). */
+/* The functions of a phase. */
 typedef struct cc_work {
-    void (*part)(cc_worker *w, size_t part, cc_scratch *s); /* s: w->scratch[thread] */
+    /* Does a part; several threads do so at the same time. s: w->scratch[thread]. */
+    void (*part)(cc_worker *w, size_t part, cc_scratch *s);
+    /* Called once after the last part; NULL: nothing follows. */
     tc_status (*end)(cc_worker *w, tc_err *err);
 } cc_work;
 
-/* memory.c: what a picture has, or can have at most, that memory goes by. */
+/* memory.c: the numbers that the memory for a picture depends on: as counted in it, or the most
+ * that a picture of its size can have. */
 typedef struct cc_contents {
-    uint64_t runs, rows; /* of cells or between them, and rows that have any */
-    uint64_t ids;        /* of components as they are found, band by band */
-    uint64_t components; /* before any are left out */
-    uint64_t regions;
-    uint64_t saddles;  /* split: between maxima, ... */
-    uint64_t plateaus; /* ... and pixels of plateaus, by intensity */
+    uint64_t runs;       /* of cells; with fill_holes of background */
+    uint64_t rows;       /* rows with at least one run */
+    uint64_t ids;        /* that all bands use in the union-find */
+    uint64_t components; /* before filters */
+    uint64_t regions;    /* after filters */
+    uint64_t saddles;    /* split: between maxima */
+    uint64_t plateaus;   /* split by intensity: pixels of plateaus */
 } cc_contents;
 cc_contents cc_most_contents(const cc_params *p, const wu_item *item);
-/* The plan's memory_bytes, and what it adds to thread_bytes. */
+/* Sets out->memory_bytes, and adds the threads' tables to out->thread_bytes. */
 void cc_memory_of(const cc_params *p, const wu_item *item, const cc_contents *c, an_plan *out);
+/* an_plan.thread_bytes without these tables (plan.c). */
 uint64_t cc_thread_bytes(const cc_params *p, const wu_item *item);
 tc_status cc_memory(const an_work *work, an_plan *plan, tc_err *err);
 
-/* prepare.c: from pixels to pixels */
+/* prepare.c: the phases CC_SMOOTH to CC_LOCALLY */
 extern const cc_work cc_preparing;
-/* mask.c: from pixels to bits */
+/* mask.c: from grey values to the mask */
 extern const cc_work cc_histogram, cc_mask, cc_holes, cc_hole_seams, cc_fill;
-/* label.c: from bits, or the parts of a split, to labels */
+/* label.c: from the mask, or the parts of a split, to labels */
 extern const cc_work cc_components, cc_seams, cc_parts, cc_ids, cc_strips, cc_count, cc_number,
     cc_areas, cc_renumber, cc_paint, cc_measuring;
-/* split.c: from bits to parts */
+/* split.c: from the mask to the parts */
 extern const cc_work cc_bytes, cc_distance_x, cc_distance_y, cc_heights, cc_way, cc_clear, cc_first;
 
 #endif

@@ -1,24 +1,31 @@
 /*
- * The greatest within a disc, of values of one type; prepare.c includes this once for each type.
- * Needs DISC_VALUE, the type, and DISC_NAME, which makes a name the type's own; both are undefined
- * again at the end.
+ * cellcount: the greatest value within the disc around each pixel of a tile. prepare.c, which
+ * defines the types used here, includes this file once for each type of grey value. It must define
+ * DISC_VALUE, the type, and DISC_NAME, which appends the type to a function's name; both are
+ * undefined again at the end.
  *
- * Loops over BLOCK values become vectors. They go over the end of what is wanted, into room that
- * tile_stride leaves.
+ * A disc is the union of its rows. A row's maximum is the greater of two maxima of 2^power
+ * consecutive pixels, which are computed once for each pixel of the tile.
+ *
+ * Compilers make vector code of the loops over BLOCK values. These loops may pass the end of a row,
+ * into the padding of tile_stride.
  */
 
+/* The row of t->maxima of row y of the picture: element x is the greatest of 2^power pixels from
+ * column x of the tile, margin included, on. */
 static DISC_VALUE *DISC_NAME(maxima)(const tile *t, int64_t y, int power)
 {
     return (DISC_VALUE *)t->maxima +
            ((size_t)(y - t->at.y0 + t->radius) * (size_t)t->powers + (size_t)power) * t->stride;
 }
 
+/* The pixels from index `at` on. */
 static const DISC_VALUE *DISC_NAME(row)(const wu_pixels *px, size_t at)
 {
     return (const DISC_VALUE *)(px->u8 != NULL ? (const void *)px->u8 : px->u16) + at;
 }
 
-/* Values beyond the picture are 0, and count for nothing. */
+/* Fills the maxima of row y. Pixels beyond the picture are 0, so they are never the greatest. */
 static void DISC_NAME(read_row)(const tile *t, int64_t y)
 {
     const int64_t from = t->at.x0 - t->radius, lo = from > 0 ? from : 0;
@@ -42,7 +49,7 @@ static void DISC_NAME(read_row)(const tile *t, int64_t y)
         DISC_VALUE *const next = DISC_NAME(maxima)(t, y, power);
 
         for (size_t x = 0; x + pixels <= t->columns; x += BLOCK) {
-            DISC_VALUE most[BLOCK]; /* not in place, so that compilers make vectors */
+            DISC_VALUE most[BLOCK]; /* a copy, since compilers do not vectorise it in place */
 
             for (size_t k = 0; k < BLOCK; k++)
                 most[k] = row[x + k] > other[x + k] ? row[x + k] : other[x + k];
@@ -52,7 +59,8 @@ static void DISC_NAME(read_row)(const tile *t, int64_t y)
     }
 }
 
-/* The greatest within the discs of BLOCK pixels of a row, from column x of the tile on. */
+/* most[k]: the greatest value within the disc around pixel x + k of row y, x counted from the
+ * tile's first column. */
 static void DISC_NAME(disc_block)(const tile *t, int64_t y, size_t x, DISC_VALUE most[BLOCK])
 {
     memset(most, 0, BLOCK * sizeof *most);
@@ -69,6 +77,8 @@ static void DISC_NAME(disc_block)(const tile *t, int64_t y, size_t x, DISC_VALUE
     }
 }
 
+/* Writes into `to`, for each pixel of the tile, the greatest value within its disc; if `from` is
+ * not NULL, the value of `from` there after this background has been taken off. */
 static void DISC_NAME(tile)(const cc_prepare *p, const tile *t, const wu_pixels *from,
                             const wu_pixels *to)
 {

@@ -1,11 +1,13 @@
-/* cellcount on the CPU: components, and their labels. */
+/* cellcount on the CPU: finds the connected components of the mask, drops those that the filters
+ * leave out, and writes the labels and the table of regions. */
 #include <string.h>
 
 #include "app/analysis/cellcount/core.h"
 #include "app/analysis/cellcount/cpu.h"
 #include "app/base/os.h"
 
-/* In an area, which is at most 2^30. */
+/* Bit of an element of cc_worker.areas: the component touches the picture's border. Areas are at
+ * most 2^30. */
 #define BORDER ((uint32_t)1 << 31)
 
 /* --- components ------------------------------------------------------------------------------ */
@@ -29,20 +31,20 @@ static void label_seam(cc_worker *w, size_t band, cc_scratch *s)
 /* --- from ids to labels ---------------------------------------------------------------------- */
 
 /*
- * A segment is a stretch of a row that has one id: a run of the mask, whose id
- * picture.starts has, or with a split a part of a run, all
- * of whose pixels have it in `up`. Segments of a row are visited by
- *     for (seg s = first_segment(...); s.a < s.b; next_segment(w, &s))
+ * A segment is a sequence of pixels of a row that have the same id. Without w->up it is a run of
+ * the mask, and its id is in picture.starts. With w->up (a split, or strips of a device) it is a
+ * run or a piece of one, and each of its pixels has the same value in w->up. This visits the
+ * segments of a row: for (seg s = first_segment(...); s.a < s.b; next_segment(w, &s))
  */
 typedef struct seg {
-    const uint32_t *edges;
-    size_t runs, k;
-    size_t base;          /* index of the row's first pixel */
-    const int32_t *start; /* ids of its runs */
-    uint32_t a, b;        /* [a, b); empty: there are no more */
+    const uint32_t *edges; /* the runs of the row (lab_runs) */
+    size_t runs, k;        /* number of runs; the run that the segment is in */
+    size_t base;           /* index of the row's first pixel */
+    const int32_t *start;  /* ids of the row's runs */
+    uint32_t a, b;         /* columns [a, b) of the segment; empty: there are no more */
 } seg;
 
-/* With a split: the end of the part that begins at a. */
+/* Sets the end of the segment that begins at s->a. */
 static inline void end_segment(const cc_worker *w, seg *s)
 {
     s->b = s->edges[2 * s->k + 1];
@@ -83,8 +85,8 @@ static inline void next_segment(const cc_worker *w, seg *s)
     end_segment(w, s);
 }
 
-/* The parts whose first pixel is in the band get ids, which are written there
- * in the plane. */
+/* Gives ids to the parts whose first pixel is in the band. The id is written into the plane at that
+ * pixel. */
 static void parts_band(cc_worker *w, size_t band, cc_scratch *s)
 {
     uint32_t y0, y1;
@@ -105,6 +107,7 @@ static void parts_band(cc_worker *w, size_t band, cc_scratch *s)
     w->end[band] = id;
 }
 
+/* Replaces the value i of each pixel in `up` by plane[i]. */
 static void ids_band(cc_worker *w, size_t band, cc_scratch *s)
 {
     uint32_t y0, y1;
@@ -116,7 +119,7 @@ static void ids_band(cc_worker *w, size_t band, cc_scratch *s)
             w->up[i] = w->plane[w->up[i]];
 }
 
-/* Joins the components of a strip with those of the strip before. */
+/* Joins the components of strip + 1 with those of `strip`. */
 static void strip_seam(cc_worker *w, size_t strip, cc_scratch *s)
 {
     const uint32_t y = ((uint32_t)strip + 1) * w->strip_rows;
@@ -130,7 +133,7 @@ static void strip_seam(cc_worker *w, size_t strip, cc_scratch *s)
                 uf_union_shared(w->picture.ids, here[x], above[at]);
 }
 
-/* Flattens the ids of the band, and counts its roots. */
+/* Makes every id of the band link to its root directly, and counts the roots among them. */
 static void count_band(cc_worker *w, size_t band, cc_scratch *s)
 {
     int32_t roots = 0;
@@ -147,6 +150,7 @@ static void count_band(cc_worker *w, size_t band, cc_scratch *s)
     w->first[band + 1] = roots;
 }
 
+/* Turns the counts into numbers of components before each band, and allocates what filters need. */
 static tc_status end_count(cc_worker *w, tc_err *err)
 {
     for (uint32_t i = 0; i < w->bands; i++)
@@ -162,8 +166,8 @@ static tc_status end_count(cc_worker *w, tc_err *err)
                : TC_OK;
 }
 
-/* The roots get their numbers, which are >= 0 as no link is, in the order of
- * the raster. */
+/* Replaces each root's link by its number, from 1, in the order of the raster. Numbers are >= 0,
+ * links negative. */
 static void number_band(cc_worker *w, size_t band, cc_scratch *s)
 {
     int32_t *const ids = w->picture.ids;
@@ -182,10 +186,11 @@ static inline int32_t label_of(const cc_worker *w, const seg *g)
     const int32_t id = w->up != NULL ? w->up[g->base + g->a] : g->start[g->k];
     const int32_t v = w->picture.ids[id];
 
-    /* A number, or where the root has it; no branch, since it can't be foreseen. */
+    /* v is the label, or ~root, where the label is. No branch, since it would be unpredictable. */
     return w->picture.ids[v >= 0 ? id : ~v];
 }
 
+/* Atomic maximum: *at becomes `value` if that is greater. */
 static void raise_to(uint32_t *at, uint32_t value)
 {
     uint32_t was = __atomic_load_n(at, __ATOMIC_RELAXED);
@@ -195,7 +200,8 @@ static void raise_to(uint32_t *at, uint32_t value)
         ;
 }
 
-/* Zeros are no box yet: its first corner is counted from the picture's last one. */
+/* Adds pixels [a, b) of row y to a component's box (y0 and x0 as cc_sieve says) and, for
+ * min_contrast, to its sum. */
 static void add_to_sieve(const cc_worker *w, cc_sieve *s, uint32_t y, uint32_t a, uint32_t b)
 {
     const wu_pixels *const px = w->prepare.now;
@@ -228,7 +234,8 @@ static void areas_band(cc_worker *w, size_t band, cc_scratch *s)
         }
 }
 
-/* How far the sum of a region's grey values is on the cells' side of the threshold. */
+/* Contrast times area of component i: the sum over its pixels of how far their grey values are from
+ * the threshold, positive on the cells' side. */
 static __int128 contrast_of(const cc_worker *w, size_t i)
 {
     const __int128 sum = w->sieve[i].sum, even = (__int128)w->threshold * (w->areas[i] & ~BORDER);
@@ -236,7 +243,8 @@ static __int128 contrast_of(const cc_worker *w, size_t i)
     return w->params->bright ? sum - even : even - sum;
 }
 
-/* Regions that stand out less than the large ones get no area. */
+/* min_contrast: sets the area of regions smaller than full_area to 0 if their mean contrast is
+ * below `percent` of that of the larger regions. */
 static tc_status drop_faint(cc_worker *w, tc_err *err)
 {
     const size_t n = (size_t)w->first[w->bands];
@@ -252,7 +260,7 @@ static tc_status drop_faint(cc_worker *w, tc_err *err)
             }
         return_if_error(tc_ask(w->work->poll, err));
     }
-    /* Below 2^31 pixels, 2^47 of contrast, 1000 percent: products below 2^89. */
+    /* pixels < 2^31, contrasts < 2^47, percent <= 1000: the products are below 2^89. */
     for (size_t i = 0, end; i < n;) {
         for (end = tc_block_end(i, n); i < end; i++) {
             const uint32_t area = w->areas[i] & ~BORDER;
@@ -266,7 +274,7 @@ static tc_status drop_faint(cc_worker *w, tc_err *err)
     return TC_OK;
 }
 
-/* Whether a region is left in, as far as its contrast does not matter. */
+/* Whether component i passes all filters but min_contrast. */
 static bool is_kept(const cc_worker *w, size_t i)
 {
     const cc_sieve none = { .y1 = 1, .x1 = 1 }, *const s = w->sieve != NULL ? &w->sieve[i] : &none;
@@ -276,8 +284,8 @@ static bool is_kept(const cc_worker *w, size_t i)
                    (int64_t)s->x1 + s->x0 - (w->sieve != NULL ? w->nx : 0));
 }
 
-/* The least area such that regions up to it have 1/parts of the pixels of all that
- * are left in; 1: there are none. */
+/* *area: the least area such that components up to it have at least 1/parts of the pixels of all
+ * components that pass the filters; 1: there are none. */
 static tc_status find_area(const cc_worker *w, uint64_t parts, int64_t *area, tc_err *err)
 {
     const size_t n = (size_t)w->first[w->bands];
@@ -304,7 +312,7 @@ static tc_status find_area(const cc_worker *w, uint64_t parts, int64_t *area, tc
     return status;
 }
 
-/* What the regions say of the least area. */
+/* Sets min_area and full_area of w->own where they are "auto". */
 static tc_status resolve_areas(cc_worker *w, tc_err *err)
 {
     int64_t half = 1, tenth = 1;
@@ -321,7 +329,7 @@ static tc_status resolve_areas(cc_worker *w, tc_err *err)
     return status;
 }
 
-/* Areas become new labels, 0 for what is left out. */
+/* Replaces each component's area by its final label, or 0 if it is left out. */
 static tc_status end_areas(cc_worker *w, tc_err *err)
 {
     const size_t n = (size_t)w->first[w->bands];
@@ -340,6 +348,7 @@ static tc_status end_areas(cc_worker *w, tc_err *err)
     return status;
 }
 
+/* Replaces the numbers of the roots by their final labels. */
 static void renumber_band(cc_worker *w, size_t band, cc_scratch *s)
 {
     int32_t *const ids = w->picture.ids;
@@ -352,8 +361,9 @@ static void renumber_band(cc_worker *w, size_t band, cc_scratch *s)
             ids[id] = (int32_t)w->areas[ids[id] - 1];
 }
 
-/* Writes [a, b), and up to PAD - 1 pixels more, which are written later. Most
- * stretches are short, and their ends can't be foreseen. */
+/* Writes a label into [a, b) of a row, and up to CC_PAD - 1 values more, which the caller
+ * overwrites later. This avoids a branch that would be unpredictable, as most segments are short.
+ */
 static inline void put_label(int32_t *row, uint32_t a, uint32_t b, int32_t label)
 {
     do {
@@ -363,7 +373,7 @@ static inline void put_label(int32_t *row, uint32_t a, uint32_t b, int32_t label
     } while (a < b);
 }
 
-/* Whether the table of regions is all that will be asked for. */
+/* Whether the table of regions suffices, so that no labels have to be written into the plane. */
 static bool needs_table_alone(const cc_worker *w)
 {
     return w->own_starts != NULL && w->up == NULL &&
@@ -380,7 +390,7 @@ static void paint_band(cc_worker *w, size_t band, cc_scratch *s)
     for (uint32_t y = y0; y < y1; y++) {
         uint32_t end = 0;
 
-        /* Not in the plane itself: ids are there. */
+        /* Into a row of scratch memory, as the plane may still hold the ids of the row's runs. */
         for (seg g = first_segment(w, y, s->edges); g.a < g.b; next_segment(w, &g)) {
             if (g.a > end)
                 put_label(s->row, end, g.a, 0);
@@ -393,6 +403,7 @@ static void paint_band(cc_worker *w, size_t band, cc_scratch *s)
     }
 }
 
+/* Begins to measure, if the state's table has room for the regions. */
 static tc_status end_painting(cc_worker *w, tc_err *err)
 {
     const size_t rows = (size_t)w->regions + 1;

@@ -1,37 +1,41 @@
 /*
- * What the host and the kernels of cellcount agree on.
+ * cellcount: constants that the host code and the OpenCL kernels share.
  */
 #ifndef AN_CELLCOUNT_LAYOUT_H
 #define AN_CELLCOUNT_LAYOUT_H
 
-/* Pixels of a tile's side: a word of the mask. */
+/* Side, in pixels, of the tiles that components are labelled in; also bits of a word of the mask.
+ */
 #define CC_TILE 32
-/* Runs that can begin in a word. */
+/* Runs of pixels that can begin in a word of the mask. */
 #define CC_NODES (CC_TILE / 2)
-/* Pixels of a column that a work-item takes in the distance transform. */
+/* Pixels of a column that a work-item computes where it goes down a column (distance transform,
+ * sums of rows). */
 #define CC_STRETCH 128
-/* Words that a work-item takes where roots are counted and numbered. */
+/* Words of the mask that a work-item processes when the roots of components are counted and
+ * numbered. */
 #define CC_PER_ITEM 4
-/* Rows that a work-item takes where labels are written. */
+/* Rows that a work-item processes when labels are written. */
 #define CC_PAINT_ROWS 4
-/* The greatest radius of a background; rows that a work-group takes in an opening by a disc. */
+/* The greatest radius, in pixels, of a background's disc or square and of a window. */
 #define CC_MOST_RADIUS 255
+/* Rows that a work-group computes in an opening by a disc. */
 #define CC_DISC_ROWS 16
-/* Of the Gaussian filter: bits of the sum of all weights (AN_GAUSS_BITS), and bits of a grey value
- * behind the binary point. */
+/* Gaussian filter: the sum of all weights is 2^CC_WEIGHT_BITS (as AN_GAUSS_BITS). */
 #define CC_WEIGHT_BITS 16
+/* Gaussian filter: fraction bits of a grey value between the two passes. */
 #define CC_GREY_BITS 8
 
-/* Groups of kernels (an_analysis.kernels): for 8 bits; for 16 bits; those that prepare grey values,
- * without discs; with discs; those that find regions; those that split them by distance. */
-#define CC_KERNELS_8 1
-#define CC_KERNELS_16 2
-#define CC_KERNELS_PREPARE 4
-#define CC_KERNELS_DISC 8
-#define CC_KERNELS_REGIONS 16
-#define CC_KERNELS_SPLIT 32
+/* Groups of kernels, as bits of an_analysis.kernels. */
+#define CC_KERNELS_8 1        /* for pictures of 8 bits */
+#define CC_KERNELS_16 2       /* for pictures of 16 bits */
+#define CC_KERNELS_PREPARE 4  /* prepare grey values, but for discs */
+#define CC_KERNELS_DISC 8     /* minima and maxima within a disc */
+#define CC_KERNELS_REGIONS 16 /* find regions */
+#define CC_KERNELS_SPLIT 32   /* split regions by distance */
 
-/* A row of the table of regions; sums are 64 bits, the low half first. */
+/* Indices of the 32-bit columns of a row of the table of regions. A sum takes two of them, the low
+ * half first. */
 enum {
     CC_SUM_Y = 0,
     CC_SUM_X = 2,

@@ -1,4 +1,4 @@
-/* cellcount on the CPU: thresholding, and filling holes. */
+/* cellcount on the CPU: finds the threshold, makes the mask of the cells, and fills holes in it. */
 #include <string.h>
 
 #include "app/analysis/common/bits.h"
@@ -28,7 +28,7 @@ static tc_status end_histogram(cc_worker *w, tc_err *err)
     return cc_find_threshold(w->params, sum, w->work->pixels->bits, &w->threshold, err);
 }
 
-/* What is outside the item's mask, if it has one, is no cell. */
+/* Clears the bits of row y that are outside the item's mask, if it has one. */
 static void clear_outside(const cc_worker *w, uint32_t y)
 {
     const uint8_t *const mask = w->work->pixels->mask;
@@ -61,7 +61,8 @@ static void mask_band(cc_worker *w, size_t band, cc_scratch *s)
 
 /* --- holes ----------------------------------------------------------------------------------- */
 
-/* The background has the other connectivity: 4 where cells have 8, and the reverse. */
+/* The mask as a picture of which lab_band and others find the components of the background. Their
+ * connectivity is 4 if that of cells is 8, and the reverse. */
 static lab_picture background_picture(const cc_worker *w)
 {
     lab_picture p = w->picture;
@@ -89,7 +90,7 @@ static void holes_seam(cc_worker *w, size_t band, cc_scratch *s)
     lab_seam(&p, y0, s->label);
 }
 
-/* Makes one component of all background at the border. */
+/* Joins all background at the picture's border to one component, w->outside. */
 static tc_status end_hole_seams(cc_worker *w, tc_err *err)
 {
     const lab_picture p = background_picture(w);
@@ -130,6 +131,7 @@ static void set_bits(uint64_t *words, uint32_t a, uint32_t b)
     }
 }
 
+/* Sets the bits of all background that is not connected with the border. */
 static void fill_band(cc_worker *w, size_t band, cc_scratch *s)
 {
     const lab_picture p = background_picture(w);

@@ -1,4 +1,5 @@
-/* Areas, places and grey values of the regions of a label plane. */
+/* cellcount: measures areas, boxes, sums of coordinates and of grey values of the regions of a
+ * label plane. */
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,7 +8,7 @@
 #include "app/analysis/cellcount/cellcount.h"
 #include "app/base/os.h"
 
-/* Adds the pixels [a, b) of row y to a region; grey: their sum. */
+/* Adds the pixels [a, b) of row y to a region. grey: the sum of their grey values. */
 static inline void add_run(cc_region *r, uint32_t y, uint32_t a, uint32_t b, uint32_t grey)
 {
     const uint32_t length = b - a;
@@ -22,7 +23,8 @@ static inline void add_run(cc_region *r, uint32_t y, uint32_t a, uint32_t b, uin
     r->y1 = (uint16_t)(y + 1 > r->y1 ? y + 1 : r->y1);
 }
 
-/* sums[x]: of the first x of n grey values, which are below 2^16. */
+/* sums[x]: the sum of the first x of the n grey values from index `at` on. They are below 2^16, and
+ * n is at most 65535, so sums fit 32 bits. */
 static void sum_row(const wu_pixels *px, size_t at, uint32_t n, uint32_t *sums)
 {
     uint32_t sum = 0;
@@ -36,15 +38,16 @@ static void sum_row(const wu_pixels *px, size_t at, uint32_t n, uint32_t *sums)
             sums[i + 1] = sum += px->u16[at + i];
 }
 
-/* Adds the run [a, x). Returns x, where the next one begins. */
+/* Adds the run [a, x) of a row of labels to its region. Returns x, where the next run begins. */
 static inline uint32_t end_run(const int32_t *row, uint32_t y, uint32_t a, uint32_t x,
                                const uint32_t *sums, cc_region *table)
 {
-    /* Runs of the background are added too, to table[0]: that costs less than a test for them. */
+    /* Runs of the background are added to table[0]: that takes less time than testing for them. */
     add_run(&table[row[a]], y, a, x, sums[x] - sums[a]);
     return x;
 }
 
+/* Adds the runs of row y of the plane to their regions. */
 static void measure_row(const cc_measure *m, uint32_t y, uint32_t *sums, cc_region *table)
 {
     const int32_t *const row = m->plane + (size_t)y * m->nx;
@@ -60,11 +63,13 @@ static void measure_row(const cc_measure *m, uint32_t y, uint32_t *sums, cc_regi
     end_run(row, y, a, m->nx, sums, table);
 }
 
+/* The regions of table number `thread`. */
 static cc_region *table_of(const cc_measure *m, unsigned thread)
 {
     return thread == 0 ? m->regions : m->others + (thread - 1) * m->rows;
 }
 
+/* The number of the table that a thread adds to. */
 static unsigned table_number(const cc_measure *m, unsigned thread)
 {
     return thread < m->tables ? thread : 0;
@@ -96,6 +101,7 @@ void cc_measure_run(const cc_row *row, uint32_t a, uint32_t b, int32_t label)
     add_run(&row->table[label], row->y, a, b, row->sums[b] - row->sums[a]);
 }
 
+/* Adds the measurements of `o` to those of `r`. */
 static void merge_regions(cc_region *r, const cc_region *o)
 {
     r->area += o->area;

@@ -1,12 +1,13 @@
-/* cellcount: the memory that a picture takes at the peak, by what is in it. */
+/* cellcount: the memory that analysing a picture takes at the peak, depending on its contents. */
 #include "app/analysis/cellcount/cpu.h"
 #include "app/analysis/suggest.h"
 #include "app/base/numbers.h"
 
+/* Bytes of a page of memory, and of the large pages that os_zeroed asks for. */
 enum { PAGE = 4096, LARGE_PAGE = 2 << 20 };
 
-/* The most regions that a result can have: isolated pixels, or as many as fit of the least area. A
- * split keeps to it: no two of its markers touch. */
+/* The most regions that a result can have: isolated pixels, or as many as fit if each has min_area
+ * pixels. It holds for a split, too, since no two of its maxima touch. */
 static uint64_t most_regions(const cc_params *p, const wu_item *item)
 {
     const uint64_t nx = item->nx, ny = item->ny;
@@ -31,20 +32,23 @@ cc_contents cc_most_contents(const cc_params *p, const wu_item *item)
                           .plateaus = by_grey ? n : 0 };
 }
 
-/* Lists of each row begin in a page of their own. */
+/* Bytes of lab_picture.starts that are touched: the list of each row may begin in a page of its
+ * own. */
 static uint64_t starts_bytes(const wu_item *item, const cc_contents *c)
 {
     return tc_smaller(lab_ids(item->nx, item->ny), c->runs + c->rows * (PAGE / sizeof(int32_t))) *
            sizeof(int32_t);
 }
 
+/* Bytes of the union-find over ids that are touched: each band's part may begin in a page of its
+ * own. */
 static uint64_t ids_bytes(const wu_item *item, uint64_t ids)
 {
     return tc_smaller(lab_ids(item->nx, item->ny) * sizeof(int32_t),
                       ids * sizeof(int32_t) + cc_bands(item->nx, item->ny) * (uint64_t)PAGE);
 }
 
-/* What separating cells takes besides planes: saddles, twice while they are sorted; or before that
+/* Bytes that a split takes besides planes: the saddles, twice while they are sorted; or, earlier,
  * the borders of plateaus. */
 static uint64_t split_bytes(const cc_contents *c)
 {
@@ -53,7 +57,7 @@ static uint64_t split_bytes(const cc_contents *c)
 
 void cc_memory_of(const cc_params *p, const wu_item *item, const cc_contents *c, an_plan *out)
 {
-    /* of the result: item, label, area; box; centroid; mean; border */
+    /* Of the result's table: item, label, area; box; centroid; mean; border. */
     enum { ROW_BYTES = 3 * 8 + 4 * 8 + 2 * 8 + 8 + 1 };
     const uint64_t n = (uint64_t)item->nx * item->ny, sample = item->bits / 8;
     const uint64_t table = (c->regions + 1) * sizeof(cc_region);
@@ -75,13 +79,13 @@ void cc_memory_of(const cc_params *p, const wu_item *item, const cc_contents *c,
     const uint64_t working = kept + bits + prepared + labelling +
                              tc_larger(p->split ? split_bytes(c) : 0, areas + sieve);
     const uint64_t finishing = kept + (in_state ? 0 : table) + c->regions * ROW_BYTES;
-    /* The picture's middle, and what finding cells in it takes, by the planes above. */
+    /* window "auto" analyses the picture's middle: at most 64 bytes a pixel, planes as above. */
     const uint64_t looking = p->window_auto ? (uint64_t)an_looked_at(item) * 64 : 0;
 
-    /* 1/32 more, for rounding up to pages. */
+    /* 1/32 is added, as each allocation is rounded up to pages. */
     out->memory_bytes =
         PLAN_PROGRAM + pixels + tc_larger(working, tc_larger(finishing, looking)) / 32 * 33;
-    /* Each further thread has a table of its own if two fit into a plane. */
+    /* If two tables fit into a plane, each thread has one of its own (cc_measure_begin). */
     if (2 * table <= n * sizeof(int32_t))
         out->thread_bytes += table;
 }
@@ -102,7 +106,7 @@ static void count_runs(const cc_worker *w, cc_contents *c)
 {
     c->runs = c->rows = 0;
     for (uint32_t y = 0; y < w->ny; y++) {
-        /* Holes are found by the runs of background, of which a row has one more. */
+        /* fill_holes counts runs of background, of which a row has at most one more. */
         const uint64_t runs = lab_runs(&w->picture, y, w->scratch[0].edges) + w->params->fill_holes;
 
         c->runs += runs;
@@ -110,7 +114,7 @@ static void count_runs(const cc_worker *w, cc_contents *c)
     }
 }
 
-/* Does as much of the work as the contents depend on. */
+/* For an_look: does the phases that the contents depend on, and counts them. */
 static tc_status look(void *worker, void *state, void *contents, tc_err *err)
 {
     const cc_worker *const w = worker;
@@ -128,7 +132,7 @@ static tc_status look(void *worker, void *state, void *contents, tc_err *err)
     }
     if (status == TC_OK)
         status = step_until(worker, state, CC_PAINT, err);
-    /* How many ids the holes took is not known any more: no more than there are runs. */
+    /* With fill_holes the ids that the background used are gone; they were at most one a run. */
     c->ids = w->params->fill_holes ? c->runs : 0;
     for (uint32_t band = 0; !w->params->fill_holes && status == TC_OK && band < w->bands; band++)
         c->ids += (uint64_t)w->end[band] - lab_ids(w->nx, (size_t)band * cc_band_rows(w->nx));

@@ -1,4 +1,5 @@
-/* cellcount: which arrays a result has, and from labels to them. Both backends share it. */
+/* cellcount: declares the arrays of a result, fills them from the final state, checks states from
+ * checkpoints, and writes notes about results. Used with both backends. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -87,7 +88,7 @@ static tc_status refuse_state(tc_err *err)
     return tc_fail(err, TC_BAD_INPUT, "the labels are damaged");
 }
 
-/* Whether the plane holds 0 to `most`. */
+/* TC_BAD_INPUT unless all values of the plane are from 0 to `most`. */
 static tc_status are_at_most(const an_work *work, const cc_state *state, uint64_t most, tc_err *err)
 {
     const size_t n = (size_t)work->item->nx * work->item->ny;
@@ -109,7 +110,8 @@ tc_status cc_check_state(const an_work *work, const void *state_at, tc_err *err)
     const cc_state *const state = state_at;
     const uint32_t nx = work->item->nx, ny = work->item->ny;
     const uint64_t done = state->head.chunks_done;
-    /* The threshold of a picture of one grey value is 1. */
+    /* Whether the threshold is possible. One found in a histogram is at least 1, even if all pixels
+     * are equal. */
     const bool known = cc_finds_threshold(p)
                            ? state->threshold >= 1 && state->threshold < (uint32_t)1
                                                                              << work->item->bits
@@ -125,7 +127,7 @@ tc_status cc_check_state(const an_work *work, const void *state_at, tc_err *err)
     if (known && window_fits && area_fits && done == work->plan.chunks &&
         state->regions <= (uint64_t)nx * ny)
         return are_at_most(work, state, state->regions, err);
-    /* Squared distances to the background, or heights, which the split goes on from. */
+    /* At CC_KEPT the plane holds heights, or squared distances to the background. */
     if (known && p->split && !p->min_contrast && done == (uint64_t)CC_KEPT * cc_bands(nx, ny))
         return are_at_most(work, state,
                            p->split == CC_INTENSITY ? (uint64_t)1 << work->item->bits
@@ -157,7 +159,8 @@ tc_status cc_expect(const void *params, const wu_item *item, wu_output *out, tc_
         { "labels_{item}", WU_I32, WU_LABELS, "regions", .title = "regions" },
     };
     const cc_params *const p = params;
-    /* A local one is of how far greys are from the mean around them: no grey of the picture. */
+    /* A local threshold applies to differences from the local mean; it is no grey value of the
+     * picture, so it is returned for validators only. */
     static const wu_declared local = { "threshold", WU_I64, WU_PROOF, .table = NULL };
     enum { DECLARED = sizeof arrays / sizeof arrays[0], THRESHOLD = 1, BRIGHT, WINDOW, MIN_AREA };
     wu_declared declared[DECLARED];
@@ -178,7 +181,7 @@ tc_status cc_finish(const an_work *work, size_t item_index, const void *state_at
     const size_t n = (size_t)state->regions;
     const cc_region *regions = NULL;
     TC_AUTOFREE cc_region *owned = NULL;
-    cc_params own; /* with the polarity of the picture */
+    cc_params own; /* with `bright` as found for this picture */
     return_if_error(cc_regions(work, state, &regions, &owned, err));
 
     return_if_error(cc_resolve_polarity(work, &own, err));
@@ -199,8 +202,8 @@ tc_status cc_finish(const an_work *work, size_t item_index, const void *state_at
     return fill_table(work, item_index, regions, n, out, err);
 }
 
-/* Whether a region has half of the picture or more, where its size is known, or the only one a
- * fifth and reaches from edge to edge. */
+/* Whether a region covers half of the picture or more, or the only region covers a fifth and
+ * reaches from one edge to the opposite one. False if the picture's size is not known (0). */
 static bool covers_most(const wu_item *item, const wu_output *out, uint64_t n)
 {
     const int64_t *const area = wu_output_data(out, "region_area");
@@ -217,7 +220,7 @@ static bool covers_most(const wu_item *item, const wu_output *out, uint64_t n)
 bool cc_note_result(const void *params, const wu_item *item, const wu_output *out, char *text,
                     size_t size)
 {
-    enum { SPECK = 9 /* pixels: 3 by 3 */, FEW = 4 };
+    enum { SPECK = 9 /* area in pixels: 3 by 3 */, FEW = 4 /* least number of regions */ };
     const cc_params *const p = params;
     const int64_t *const area = wu_output_data(out, "region_area");
     const int64_t *const bbox = wu_output_data(out, "region_bbox");
@@ -228,7 +231,8 @@ bool cc_note_result(const void *params, const wu_item *item, const wu_output *ou
                               : p->polarity == CC_BRIGHT ? "dark"
                                                          : "bright";
 
-    /* Untrusted numbers: their products may be no int64. */
+    /* The numbers are untrusted: products of box sides are computed as double, as they may overflow
+     * int64. */
     if (n == 0)
         snprintf(text, size,
                  "no cells: %stry another --param polarity or threshold, a smaller min_area, or no "

@@ -1,4 +1,4 @@
-/* cellcount: its parameters. */
+/* cellcount: the table of its parameters, and how they depend on each other. */
 #include "app/analysis/cellcount/cellcount.h"
 
 #define FIELD(field) AN_FIELD(cc_params, field)

@@ -1,4 +1,4 @@
-/* cellcount: the regions that a single component is split into, for spot checks. */
+/* cellcount: computes the regions that a single component is split into, for spot checks. */
 #include <stdlib.h>
 
 #include "app/analysis/cellcount/core.h"
@@ -7,17 +7,17 @@
 #include "app/analysis/cellcount/parts.h"
 #include "app/analysis/common/watershed.h"
 
-/* A component's box, and what the watershed takes. */
+/* A component, and the arrays, [ny][nx] of its box, of a watershed in it. */
 typedef struct patch {
     const an_follow *f;
     const an_component *c;
-    uint32_t nx, ny;
-    uint32_t *height; /* once parts are measured, a maximum has the index of its part here */
-    int32_t *up, *first;
+    uint32_t nx, ny;     /* size of the box */
+    uint32_t *height;    /* measure_parts replaces that of a maximum by the index of its part */
+    int32_t *up, *first; /* ws_map.up; the first pixel of each maximum's part (ws_first) */
     ws_list found;
 } patch;
 
-/* Where the component's k-th pixel is in the box. */
+/* The index, in the box, of the component's k-th pixel. */
 static size_t place_of(const patch *a, size_t k)
 {
     const size_t i = a->f->queue[k], nx = a->f->px->nx;
@@ -51,6 +51,7 @@ static tc_status run_watershed(patch *a, const cc_params *p, const tc_poll *poll
     return TC_OK;
 }
 
+/* Adds a pixel to a region. */
 static void extend_region(cc_region *r, uint16_t y, uint16_t x, uint32_t grey)
 {
     r->y0 = r->area == 0 || y < r->y0 ? y : r->y0;
@@ -63,6 +64,7 @@ static void extend_region(cc_region *r, uint16_t y, uint16_t x, uint32_t grey)
     r->area++;
 }
 
+/* Measures the parts that the watershed has found, in coordinates of the picture. */
 static tc_status measure_parts(patch *a, cc_region **parts, size_t *n, tc_err *err)
 {
     const size_t nx = a->f->px->nx;
@@ -108,10 +110,10 @@ static tc_status split_by_intensity(const cc_params *p, const an_follow *f, cons
     return status;
 }
 
-/* --- otherwise the component is analysed as a picture of its own ------------------------------ */
+/* --- with other parameters the component is analysed as a picture of its own ------------------ */
 
-/* The component's box and a pixel around it, [ny][nx], without the other cells in it. *others:
- * there were some. */
+/* Fills px, [ny][nx], with the component's box and one pixel around it. Pixels of other components
+ * become background. *others: there were some. */
 static tc_status cut_out(const an_follow *f, const an_component *c, wu_pixels *px, bool *others,
                          tc_err *err)
 {
@@ -143,6 +145,7 @@ static tc_status cut_out(const an_follow *f, const an_component *c, wu_pixels *p
     return TC_OK;
 }
 
+/* *parts: the regions of a final state of the cut-out, moved to the picture's coordinates. */
 static tc_status take_regions(const an_work *work, const cc_state *state, const an_component *c,
                               cc_region **parts, size_t *n, tc_err *err)
 {
@@ -170,6 +173,7 @@ static tc_status take_regions(const an_work *work, const cc_state *state, const 
     return status;
 }
 
+/* Analyses the cut-out component. *n stays 0 if other components could lie in its holes. */
 static tc_status analyse_alone(const cc_params *p, const an_follow *f, const an_component *c,
                                const tc_poll *poll, cc_region **parts, size_t *n, tc_err *err)
 {
@@ -195,7 +199,8 @@ static tc_status analyse_alone(const cc_params *p, const an_follow *f, const an_
     alone.min_area = 1;
     alone.max_area = INT64_MAX;
     return_if_error(status);
-    /* Heights of such a split depend on how many bits the picture has; the cut-out has 16. */
+    /* Heights of a split by intensity depend on the picture's bits; the cut-out always has 16. So
+     * this component is given up, as with fill_holes if others lie in its box. */
     if (p->split == CC_INTENSITY)
         others = true;
     if (!(others && p->fill_holes))

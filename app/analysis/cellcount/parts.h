@@ -1,5 +1,5 @@
 /*
- * The regions that one component is split into, for spot checks.
+ * cellcount: computes the regions that a single component is split into, for spot checks.
  */
 #ifndef AN_CELLCOUNT_PARTS_H
 #define AN_CELLCOUNT_PARTS_H
@@ -7,9 +7,9 @@
 #include "app/analysis/cellcount/cellcount.h"
 #include "app/analysis/common/follow.h"
 
-/* c: the component that f has just followed; its pixels are the first in the queue. *parts, which
- * the caller frees: sums and boxes of the *n regions. *n is 0 where the pixels around the component
- * would have to be known, too. */
+/* c: the component that f has just followed; its pixels are the first in f->queue. *parts, which
+ * the caller frees: sums and boxes of the *n regions, in the coordinates of f->px. *n is 0 if the
+ * regions depend on pixels around the component. */
 tc_status cc_parts_of(const cc_params *p, const an_follow *f, const an_component *c,
                       const tc_poll *poll, cc_region **parts, size_t *n, tc_err *err);
 

@@ -1,8 +1,10 @@
 /*
- * cellcount: whether an item's pixels can have given these arrays: by the number of pixels on
- * the cells' side of the threshold, and by some regions, chosen at random. Where grey values are
- * prepared before the threshold, which may be nearly all of the work, the same is done on some
- * tiles, with as much around them as their values depend on.
+ * cellcount: checks whether an item's pixels can have given the arrays of a result: by the number
+ * of pixels on the cells' side of the threshold, and by some regions and pixels chosen at random.
+ * If grey values are prepared before the threshold, which may be nearly all of the work, only some
+ * tiles are prepared and checked, each with a margin as wide as prepared values depend on.
+ *
+ * To know a component means that all of it was followed and its regions were computed.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -16,43 +18,52 @@
 #include "app/analysis/common/watershed_core.h"
 #include "app/base/random.h"
 
-enum { LOOKS = 160, LABELS = 256, CORNERS = 16 };
-/* LEAST_KNOWN of the looks must tell something, in tiles LEAST_IN_TILES. Components are followed
- * for LEAST_ROOM pixels and one pixel in ROOM_SHARE, of a tile one in ROOM_IN_TILE. */
-enum { LEAST_KNOWN = 2, LEAST_IN_TILES = 4, ROOM_SHARE = 128, ROOM_IN_TILE = 16, LEAST_ROOM = 256 };
-/* Tiles: the bounds of their side, which is the largest for which MANY_TILES are no more than
- * TILED of the picture; the largest box of a region that one is made for, which is drawn at most
- * TRIES times; the bounds of how many there are. */
-enum {
-    LEAST_TILE = 48,
-    MOST_TILE = 128,
-    MOST_BOX = 128,
-    TRIES = 16,
-    LEAST_TILES = 6,
-    MANY_TILES = 8,
-    MOST_TILES = 24
-};
+/* Random choices of a region, and of a component, in each part of the picture that is checked. */
+enum { LOOKS = 160 };
+/* Random choices of a pixel where labels, or the boxes of regions, are compared with the pixels. */
+enum { LABELS = 256 };
+/* Places where pixels touch only by a corner, of which the components are checked. */
+enum { CORNERS = 16 };
+/* The least number of components that must be known for a result to pass: of the whole picture, and
+ * of all tiles together. */
+enum { LEAST_KNOWN = 2, LEAST_IN_TILES = 4 };
+/* A component is followed for at most LEAST_ROOM pixels and 1 / ROOM_SHARE of the pixels of the
+ * picture, or 1 / ROOM_IN_TILE of those of a tile. */
+enum { ROOM_SHARE = 128, ROOM_IN_TILE = 16, LEAST_ROOM = 256 };
+/* The bounds of a tile's side, in pixels. It is the largest one for which MANY_TILES tiles, with
+ * their margins, are at most TILED of the picture. */
+enum { LEAST_TILE = 48, MOST_TILE = 128, MANY_TILES = 8 };
 static const double TILED = 0.15;
-/* Of rules other than Otsu's: one pixel in SOME_SHARE may lie between the claimed threshold and the
- * one found here. The same share of the contrast may be missing from the table. */
+/* The bounds of the number of tiles. */
+enum { LEAST_TILES = 6, MOST_TILES = 24 };
+/* Some tiles are placed around a region whose box has sides of at most MOST_BOX pixels; at most
+ * TRIES regions are drawn to find one. */
+enum { MOST_BOX = 128, TRIES = 16 };
+/* With rules other than Otsu's own, 1 / SOME_SHARE of the pixels may lie between the claimed
+ * threshold and the one found in the tiles. The same share of the contrast of all cells may be
+ * missing from the table. */
 enum { SOME_SHARE = 10 };
-/* The search for a cell passes at most this many pixels and a sixteenth of all. */
+/* The search for a pixel of a cell passes at most this many pixels and a sixteenth of all. */
 enum { LEAST_PIXELS = 4096 };
-/* Regions left out for low contrast may have this many times the limit of min_contrast. */
+/* The contrast of regions that are left out may be this many times the limit that min_contrast
+ * sets. */
 static const double AS_FAINT = 1.25;
-/* The bound of a picture's pixels of cells, as a multiple of the estimate from its tiles. */
+/* The upper bound of the number of pixels of cells in a picture, as a multiple of the estimate from
+ * its tiles. */
 static const double ROUGHLY = 1.5;
-/* The share of a picture that is prepared once more at most. */
+/* If the tiles with their margins would have more than this share of the picture's pixels, they are
+ * not checked (TC_NO_MATCH). */
 static const double MOST_TILED = 0.5;
-/* How well the claimed Otsu threshold must separate the grey values, relative to the best one. */
+/* The least between-class variance of the claimed Otsu threshold, relative to that of the best
+ * threshold for the tiles. */
 static const double AS_GOOD = 0.9;
 
-/* The table as the result has it. */
+/* The result's table of regions. */
 typedef struct table {
-    size_t n;
-    const int64_t *area, *bbox;
-    const double *mean, *centroid;
-    const int32_t *labels; /* of the whole picture; NULL: the result has none */
+    size_t n;                      /* rows */
+    const int64_t *area, *bbox;    /* [n], [n][4]: y0, x0, y1, x1 */
+    const double *mean, *centroid; /* [n], [n][2]: y, x */
+    const int32_t *labels; /* the label image of the whole picture; NULL: the result has none */
 } table;
 
 static table table_of(const cc_params *p, const wu_output *out)
@@ -65,20 +76,23 @@ static table table_of(const cc_params *p, const wu_output *out)
                     .labels = p->labels ? out->arrays[out->n - 1].data : NULL };
 }
 
-/* A part of the picture: f's pixels are those from (y, x) on, and `core` is what is known of it for
- * sure. Of the table are the rows whose boxes lie in the core. */
+/* A part of the picture: a tile with its margin, or the whole picture. Its core is the part without
+ * the margin, where prepared grey values are those of the whole picture. */
 typedef struct part {
-    an_follow f;
-    uint32_t y, x, nx;       /* nx: of the whole picture */
-    uint32_t y0, x0, y1, x1; /* the core, within the part */
-    size_t *rows, n_rows;    /* owned; of a part that is all, NULL */
-    size_t looks, known;     /* at components: how many, and of how many all is known */
-    /* Of regions in the table that are large: their contrast and area; and the greatest contrast of
-     * a pixel, in the mean, of those that are missing for want of it. */
-    double contrast, area, missing;
+    an_follow f;             /* f.px: the part's prepared pixels */
+    uint32_t y, x;           /* where the part begins in the picture */
+    uint32_t nx;             /* of the whole picture */
+    uint32_t y0, x0, y1, x1; /* the core, half-open, in coordinates of the part */
+    size_t *rows, n_rows;    /* rows of the table whose boxes lie in the core; NULL, for the whole
+                                picture: all rows. The caller frees them. */
+    size_t looks, known;     /* components looked at, and how many of them are known */
+    double contrast, area;   /* min_contrast: contrast times area, and area, summed over regions of
+                                at least full_area that are in the table */
+    double missing;          /* min_contrast: greatest mean contrast of a region that is not in the
+                                table though it passes the other filters */
 } part;
 
-/* A pixel of the core chosen at random. */
+/* A pixel of the core chosen at random, as an index in the part. */
 static size_t pixel_of(const part *q, uint64_t *random)
 {
     const size_t y = q->y0 + (size_t)tc_random_below(q->y1 - q->y0, random);
@@ -86,7 +100,7 @@ static size_t pixel_of(const part *q, uint64_t *random)
     return y * q->f.px->nx + q->x0 + (size_t)tc_random_below(q->x1 - q->x0, random);
 }
 
-/* Where a pixel of the part is in the picture. */
+/* The index, in the whole picture, of pixel i of the part. */
 static size_t in_picture(const part *q, size_t i)
 {
     return (q->y + i / q->f.px->nx) * q->nx + q->x + i % q->f.px->nx;
@@ -94,7 +108,7 @@ static size_t in_picture(const part *q, size_t i)
 
 /* --- the threshold --------------------------------------------------------------------------- */
 
-/* How many pixels are on the cells' side. */
+/* The number of pixels on the cells' side of the threshold. */
 static uint64_t count_cells(const cc_params *p, const wu_pixels *px, uint32_t threshold)
 {
     const size_t n = (size_t)px->nx * px->ny;
@@ -106,7 +120,8 @@ static uint64_t count_cells(const cc_params *p, const wu_pixels *px, uint32_t th
     return p->bright ? n - below : below;
 }
 
-/* Regions are what is cell, and with fill_holes more; without what was left out. */
+/* The regions' areas add up to the pixels of cells: to more only with fill_holes, to fewer only if
+ * filters leave regions out. */
 static tc_status check_totals(const cc_params *p, uint64_t cells, const table *t, tc_err *err)
 {
     uint64_t pixels = 0;
@@ -124,7 +139,8 @@ static tc_status check_totals(const cc_params *p, uint64_t cells, const table *t
 
 /* --- labels ---------------------------------------------------------------------------------- */
 
-/* Some pixels, chosen at random: what has a label is cell, and what is cell has one. */
+/* Checks pixels chosen at random: those with a label are cell, unless holes are filled, and those
+ * that are cell have a label, unless filters leave regions out. */
 static tc_status check_labels(const cc_params *p, const part *q, const table *t, uint64_t *random,
                               tc_err *err)
 {
@@ -141,8 +157,8 @@ static tc_status check_labels(const cc_params *p, const part *q, const table *t,
     return TC_OK;
 }
 
-/* Where a pixel of a cell leads, of a split by intensity, if it has a higher neighbour; else
- * itself. */
+/* Split by intensity: the neighbour that pixel i leads to, its highest one (the darkest or
+ * brightest); i itself if no neighbour is higher. */
 static size_t highest_neighbour(const an_follow *f, size_t i)
 {
     const wu_pixels *const px = f->px;
@@ -167,8 +183,8 @@ static size_t highest_neighbour(const an_follow *f, size_t i)
     return best;
 }
 
-/* Some pixels, every other one where labels change: a pixel is of the region of the one that it
- * leads to. */
+/* Split by intensity: checks pixels chosen at random, every other one just before the label changes
+ * along its row: a pixel of a cell has the label of the pixel that it leads to. */
 static tc_status check_ways(const part *q, const table *t, uint64_t *random, tc_err *err)
 {
     const size_t nx = q->f.px->nx, inner = q->x1 - q->x0;
@@ -177,7 +193,8 @@ static tc_status check_ways(const part *q, const table *t, uint64_t *random, tc_
         size_t i = pixel_of(q, random);
         int32_t label = t->labels[in_picture(q, i)];
 
-        /* Along the row, round and round. */
+        /* Along the core's row to the last pixel with this label; the row's end is followed by its
+         * beginning. */
         for (size_t left = k % 2 == 0 ? 0 : inner; left > 0; left--) {
             const size_t next = i - i % nx + q->x0 + (i % nx - q->x0 + 1) % inner;
             const int32_t other = t->labels[in_picture(q, next)];
@@ -197,13 +214,13 @@ static tc_status check_ways(const part *q, const table *t, uint64_t *random, tc_
 
 /* --- regions --------------------------------------------------------------------------------- */
 
-/* A row of the table: its box, half-open. */
+/* A row of the table, and its box, half-open, in coordinates of a part. */
 typedef struct region {
     size_t row;
     uint32_t y0, x0, y1, x1;
 } region;
 
-/* A row of those of the part, as it lies there. */
+/* The region in row number `index` of those whose boxes lie in the part's core. */
 static region region_of(const part *q, const table *t, size_t index)
 {
     const size_t row = q->rows != NULL ? q->rows[index] : index;
@@ -213,9 +230,10 @@ static region region_of(const part *q, const table *t, size_t index)
                      (uint32_t)b[3] - q->x };
 }
 
-/* Whether the outline crosses a side of a box: of n pixels along a row (step 1) or a column
- * (step nx) one is a cell's, and not the next one outside, if there is one (out; else 0). */
-static bool is_other_side(const an_follow *f, size_t at, size_t step, uint32_t n, ptrdiff_t out)
+/* Whether the outline of a cell touches a side of a box: of the n pixels from `at` on, along a row
+ * (step 1) or a column (step nx), at least one is cell while the pixel next to it outside the box,
+ * at distance `out`, is not. out is 0 at the picture's border: then one that is cell is enough. */
+static bool has_outline(const an_follow *f, size_t at, size_t step, uint32_t n, ptrdiff_t out)
 {
     for (uint32_t i = 0; i < n; i++, at += step)
         if (an_follow_takes(f, at) &&
@@ -224,20 +242,21 @@ static bool is_other_side(const an_follow *f, size_t at, size_t step, uint32_t n
     return false;
 }
 
-/* A region reaches all sides of its box, and what was filled lies within. */
+/* Whether an outline touches all four sides of a region's box. This holds for filled regions, too,
+ * as filled pixels lie within the outline. */
 static bool reaches_sides(const an_follow *f, const region *r)
 {
     const size_t nx = f->px->nx, ny = f->px->ny, first = r->y0 * nx + r->x0;
     const size_t bottom = (r->y1 - 1) * nx + r->x0, right = r->y0 * nx + r->x1 - 1;
 
-    return is_other_side(f, first, 1, r->x1 - r->x0, r->y0 > 0 ? -(ptrdiff_t)nx : 0) &&
-           is_other_side(f, bottom, 1, r->x1 - r->x0, r->y1 < ny ? (ptrdiff_t)nx : 0) &&
-           is_other_side(f, first, nx, r->y1 - r->y0, r->x0 > 0 ? -1 : 0) &&
-           is_other_side(f, right, nx, r->y1 - r->y0, r->x1 < nx ? 1 : 0);
+    return has_outline(f, first, 1, r->x1 - r->x0, r->y0 > 0 ? -(ptrdiff_t)nx : 0) &&
+           has_outline(f, bottom, 1, r->x1 - r->x0, r->y1 < ny ? (ptrdiff_t)nx : 0) &&
+           has_outline(f, first, nx, r->y1 - r->y0, r->x0 > 0 ? -1 : 0) &&
+           has_outline(f, right, nx, r->y1 - r->y0, r->x1 < nx ? 1 : 0);
 }
 
-/* Some regions, chosen at random. Where a split cuts components, boxes have sides without an
- * outline, but not many. */
+/* Checks the boxes of regions chosen at random. Where a split cuts a component, the side of a box
+ * may have no outline; with a split by distance at least half of the boxes must have four. */
 static tc_status check_regions(const cc_params *p, const part *q, const table *t, uint64_t *random,
                                tc_err *err)
 {
@@ -259,8 +278,8 @@ static tc_status check_regions(const cc_params *p, const part *q, const table *t
 
 /* --- components ------------------------------------------------------------------------------ */
 
-/* The sum of the picture's grey values of the component that was just followed, in a part where
- * these are prepared. */
+/* The sum of the original grey values, from px, of the component that was just followed in the
+ * part's prepared ones. */
 static uint64_t sum_greys(const part *q, const wu_pixels *px, const an_component *c)
 {
     uint64_t sum = 0;
@@ -270,14 +289,15 @@ static uint64_t sum_greys(const part *q, const wu_pixels *px, const an_component
     return sum;
 }
 
-/* The row of the table that a component's part is, the mean aside if that is not known; n_rows:
- * there is none. */
+/* Finds the row of the table with the measurements of region c, which was computed here. mean: its
+ * mean is compared, too. Returns the row's number among those of the part; n_rows: there is none.
+ */
 static size_t row_of_part(const part *q, const table *t, const cc_region *c, bool mean)
 {
     const double n = c->area;
     size_t first = 0, end = q->n_rows;
 
-    /* Rows are in the order of their first lines. */
+    /* Rows are sorted by y0. */
     while (first < end) {
         const size_t middle = first + (end - first) / 2;
 
@@ -300,20 +320,23 @@ static size_t row_of_part(const part *q, const table *t, const cc_region *c, boo
     return q->n_rows;
 }
 
-/* A row of the part that is looked for in components, and pixels that may be followed yet. */
+/* The state of a search for a row of the table among components. */
 typedef struct sought {
-    size_t row, left;
-    bool found, unknown; /* unknown: a component reaches out of the core, or is too large */
-    bool told;           /* a part of it is in the table */
+    size_t row;   /* number of the row among those of the part; n_rows: none in particular */
+    size_t left;  /* pixels that may still be followed */
+    bool found;   /* the row is a region of one of the components */
+    bool unknown; /* a component is not known: it reaches out of the core, or is too large */
+    bool told;    /* at least one region of the components is in the table */
 } sought;
 
-/* How far a mean is on the cells' side. */
+/* The distance of a mean grey value from the threshold, positive on the cells' side. */
 static double contrast_of(const cc_params *p, double mean, uint32_t threshold)
 {
     return p->bright ? mean - (double)threshold : (double)threshold - mean;
 }
 
-/* A region of the core, in the table or not: where contrast decides. */
+/* Records the contrast of region r in q: among the large regions if it is in the table (there), as
+ * missing if it is not, though it passes the filters other than min_contrast. */
 static void note_contrast(const cc_params *p, part *q, const cc_region *r, bool there, bool border)
 {
     const double area = r->area,
@@ -327,7 +350,8 @@ static void note_contrast(const cc_params *p, part *q, const cc_region *r, bool 
     }
 }
 
-/* What is missing stands out less than the large regions, of which only some may be known. */
+/* Checks that no missing region has more contrast than min_contrast, with the tolerance AS_FAINT,
+ * allows: the mean contrast of the large regions may be an estimate from some of them. */
 static tc_status judge_contrast(const cc_params *p, const part *q, tc_err *err)
 {
     const double least = q->area > 0 ? AS_FAINT * p->percent / 100 * q->contrast / q->area : 0;
@@ -338,7 +362,8 @@ static tc_status judge_contrast(const cc_params *p, const part *q, tc_err *err)
                          q->missing);
 }
 
-/* The component of pixel i, if that is known and small: its parts are in the table. */
+/* Follows the component of pixel i. If it is known, checks that its regions are in the table.
+ * Updates s. */
 static tc_status check_component(const an_work *work, part *q, const table *t, size_t i, sought *s,
                                  tc_err *err)
 {
@@ -371,7 +396,7 @@ static tc_status check_component(const an_work *work, part *q, const table *t, s
 
         s->told = s->told || found < q->n_rows;
         s->found = s->found || (found < q->n_rows && found == s->row);
-        /* What is filled may be within what is filled. */
+        /* With fill_holes the component may lie in the hole of another one, and so be no region. */
         if (found == q->n_rows && cc_kept_anyway(p, r->area, border, r->y1 - r->y0, r->x1 - r->x0))
             return tc_fail(err, p->fill_holes || p->full_area_auto ? TC_NO_MATCH : TC_BAD_INPUT,
                            "regions: one of those around pixel %zu is missing", in_picture(q, i));
@@ -383,12 +408,13 @@ static tc_status check_component(const an_work *work, part *q, const table *t, s
     return TC_OK;
 }
 
-/* A row of the table is of a component that has a pixel in the first row of its box. */
+/* Checks that row s->row of the table is a region of a component that has a pixel in the top row of
+ * the region's box. */
 static tc_status check_row(const an_work *work, part *q, const table *t, sought *s, tc_err *err)
 {
     const region r = region_of(q, t, s->row);
     const size_t at = (size_t)r.y0 * q->f.px->nx;
-    /* What a split makes of what was filled may have no pixel of a cell there. */
+    /* With a split, a region of filled pixels may have no pixel on the cells' side in that row. */
     const bool fills = ((const cc_params *)work->params)->fill_holes;
 
     for (uint32_t x = r.x0; !s->unknown && !s->found && x < r.x1; x++)
@@ -400,8 +426,8 @@ static tc_status check_row(const an_work *work, part *q, const table *t, sought 
     return TC_OK;
 }
 
-/* A pixel of the core on the cells' side: one chosen at random, or the next one, if that is not
- * far. */
+/* Finds a pixel of the core on the cells' side: the first one from a pixel chosen at random on.
+ * False: none within the limit of the search. */
 static bool find_cell(const part *q, uint64_t *random, size_t *i)
 {
     const size_t nx = q->f.px->nx;
@@ -415,8 +441,8 @@ static bool find_cell(const part *q, uint64_t *random, size_t *i)
     return left > 0;
 }
 
-/* Some components, of pixels and of rows that are chosen at random: their parts are in the
- * table. */
+/* Checks components of pixels, and of rows of the table, that are chosen at random: their regions
+ * are in the table. */
 static tc_status check_parts(const an_work *work, part *q, const table *t, uint64_t *random,
                              tc_err *err)
 {
@@ -435,14 +461,14 @@ static tc_status check_parts(const an_work *work, part *q, const table *t, uint6
         else
             status = check_component(work, q, t, i, &s, err);
         left = s.left;
-        q->looks += s.unknown || s.told; /* what is left out of the table tells nothing */
+        q->looks += s.unknown || s.told; /* components without a region in the table do not count */
         q->known += s.told;
     }
     return status;
 }
 
-/* Of up to 64 pixels of the core from i on, and those below, where two of cells touch by a corner
- * alone: the first of the four. */
+/* A bit for each of n <= 64 pixels of a row from i on, set if the square of 2 x 2 pixels that
+ * begins there has two pixels of cells which touch by a corner only. */
 static uint64_t corners_at(const part *q, const cc_params *p, size_t i, unsigned n)
 {
     const uint64_t dark = an_bits_below(q->f.px, i, n, q->f.threshold),
@@ -452,7 +478,8 @@ static uint64_t corners_at(const part *q, const cc_params *p, size_t i, unsigned
     return ~(a ^ b >> 1) & ~(a >> 1 ^ b) & (a ^ b) & ~(UINT64_MAX << (n - 1));
 }
 
-/* How many of these places there are; and where those of `most` numbers are, which rise. */
+/* Returns the number of such squares in the core. place[k], k < most: the first pixel of square
+ * number wanted[k], in the order of the raster; wanted is ascending. */
 static uint64_t find_corners(const part *q, const cc_params *p, const uint64_t *wanted, size_t most,
                              size_t *place)
 {
@@ -477,7 +504,8 @@ static uint64_t find_corners(const part *q, const cc_params *p, const uint64_t *
     return n;
 }
 
-/* Some of these places, chosen at random: what is connected there is in the table. */
+/* Checks the components of the pixels at some of these places, chosen at random: there 4- and
+ * 8-connectivity differ. */
 static tc_status check_corners(const an_work *work, part *q, const table *t, uint64_t *random,
                                tc_err *err)
 {
@@ -504,8 +532,8 @@ static tc_status check_corners(const an_work *work, part *q, const table *t, uin
     return TC_OK;
 }
 
-/* Whether cells are more frequent in the boxes than in the picture: at some pixels of each of
- * some regions. */
+/* Checks, at pixels chosen at random in boxes of regions, that pixels of cells are more frequent in
+ * the boxes than in the whole picture. */
 static tc_status check_boxes(const part *q, uint64_t cells, const table *t, uint64_t *random,
                              tc_err *err)
 {
@@ -525,7 +553,8 @@ static tc_status check_boxes(const part *q, uint64_t cells, const table *t, uint
     return TC_OK;
 }
 
-/* Whoever claims what nobody looked at is not believed. looks: at components. */
+/* TC_NO_MATCH unless at least `least` components are known, and at least half of those looked at.
+ */
 static tc_status judge_known(uint64_t cells, size_t looks, size_t known, size_t least, tc_err *err)
 {
     return cells == 0 || (known >= least && 2 * known >= looks)
@@ -533,12 +562,13 @@ static tc_status judge_known(uint64_t cells, size_t looks, size_t known, size_t 
                : tc_fail(err, TC_NO_MATCH, "only %zu of %zu components are known", known, looks);
 }
 
+/* Whether the threshold makes every pixel cell. */
 static bool is_all_cell(const cc_params *p, const an_follow *f)
 {
     return p->bright ? f->threshold == 0 : f->threshold >> f->px->bits != 0;
 }
 
-/* What is looked at of a part, whichever it is. */
+/* Does the checks of a part, which may be a tile or the whole picture. */
 static tc_status check_part(const an_work *work, part *q, const table *t, uint64_t *random,
                             tc_err *err)
 {
@@ -560,7 +590,8 @@ static tc_status check_part(const an_work *work, part *q, const table *t, uint64
 
 /* --- Otsu ------------------------------------------------------------------------------------ */
 
-/* How well `threshold` separates the grey values; *best: how well the best threshold does. */
+/* A number proportional to the between-class variance of the histogram at `threshold`; *best: its
+ * maximum over all thresholds. */
 static double separation(const uint64_t *histogram, uint32_t size, uint32_t threshold, double *best)
 {
     double n = 0, s = 0, n0 = 0, s0 = 0, claimed = 0;
@@ -596,8 +627,8 @@ static tc_status judge_otsu(const uint64_t *histogram, uint32_t size, uint32_t c
                          (unsigned long)claimed, here / best);
 }
 
-/* By other rules than Otsu's own: between the claimed threshold and that of what is looked at lie
- * few of its pixels. */
+/* Judges the claimed threshold by the tiles' histogram. With Otsu's own rule: by its variance; with
+ * other rules: few pixels lie between it and the threshold found in the tiles. */
 static tc_status judge_found(const cc_params *p, const uint64_t *histogram, unsigned bits,
                              uint32_t claimed, tc_err *err)
 {
@@ -619,6 +650,7 @@ static tc_status judge_found(const cc_params *p, const uint64_t *histogram, unsi
                          (unsigned long)claimed, (unsigned long)here);
 }
 
+/* Checks that the claimed threshold is that of all pixels. */
 static tc_status check_threshold(const cc_params *p, const wu_pixels *px, uint32_t claimed,
                                  tc_err *err)
 {
@@ -632,8 +664,10 @@ static tc_status check_threshold(const cc_params *p, const wu_pixels *px, uint32
                                       (unsigned long)claimed, (unsigned long)right);
 }
 
-/* What is not in the table, `pixels` with the contrast `rest`, if that is much of all, has a mean
- * as of regions that are left out. q: with that of the large regions. */
+/* min_contrast: judges the pixels of cells that are in no region. all: contrast summed over all
+ * pixels of cells; rest: over the `pixels` that are in no region. If rest is much of all, the mean
+ * contrast of these pixels must be as low as that of regions that are left out. q: has the contrast
+ * of the large regions. */
 static tc_status judge_rest(const cc_params *p, const part *q, double all, double rest,
                             double pixels, tc_err *err)
 {
@@ -644,6 +678,7 @@ static tc_status judge_rest(const cc_params *p, const part *q, double all, doubl
                : tc_fail(err, TC_NO_MATCH, "regions of %.0f pixels are missing", pixels);
 }
 
+/* min_contrast, the whole picture: judge_rest by the histogram and the table. */
 static tc_status check_rest(const cc_params *p, const part *q, const table *t, tc_err *err)
 {
     TC_AUTOFREE uint64_t *histogram = NULL;
@@ -671,6 +706,8 @@ static void end_part(part *q)
     an_follow_end(&q->f);
 }
 
+/* Checks the whole picture, if grey values are not prepared. *of_regions: a failure is one of
+ * regions, which cc_check_again can decide. *side: number of pixels on the cells' side. */
 static tc_status check_whole(const an_work *work, const table *t, uint32_t threshold,
                              uint64_t *random, bool *of_regions, double *side, tc_err *err)
 {
@@ -694,7 +731,7 @@ static tc_status check_whole(const an_work *work, const table *t, uint32_t thres
     return_if_error(check_totals(p, cells, t, err));
     *of_regions = true;
     return_if_error(check_part(work, &q, t, random, err));
-    q.contrast = q.area = 0; /* all of it is known here */
+    q.contrast = q.area = 0; /* exact sums over the table replace those of the looks */
     for (size_t i = 0; p->min_contrast && i < t->n; i++)
         if (t->area[i] >= p->full_area) {
             q.contrast += contrast_of(p, t->mean[i], threshold) * (double)t->area[i];
@@ -710,7 +747,7 @@ static tc_status check_whole(const an_work *work, const table *t, uint32_t thres
 
 /* --- tiles ----------------------------------------------------------------------------------- */
 
-/* How far around a pixel what it becomes depends on, and the side of a tile without that. */
+/* The greatest distance, in pixels, of a pixel that a prepared grey value depends on, and one. */
 static uint32_t margin_of(const cc_params *p)
 {
     const int smooth = p->smooth > 0 ? an_gauss_make(p->smooth).radius : 0;
@@ -719,7 +756,7 @@ static uint32_t margin_of(const cc_params *p)
     return (uint32_t)(smooth + ground + (p->threshold_word == CC_LOCAL ? p->window / 2 : 0)) + 1;
 }
 
-/* How much of the picture is prepared for a tile of such a side. */
+/* The share of the picture that is prepared for a tile of this side, margin included. */
 static double share_of_tile(const cc_params *p, const wu_item *item, uint32_t side)
 {
     const double whole = side + 2.0 * margin_of(p);
@@ -727,6 +764,7 @@ static double share_of_tile(const cc_params *p, const wu_item *item, uint32_t si
     return whole * whole / ((double)item->nx * item->ny);
 }
 
+/* The side of a tile without its margin. */
 static uint32_t side_of(const cc_params *p, const wu_item *item)
 {
     const uint32_t margin = margin_of(p), least = margin > LEAST_TILE ? margin : LEAST_TILE;
@@ -744,39 +782,46 @@ static size_t count_tiles(const cc_params *p, const wu_item *item)
     return wanted < LEAST_TILES ? LEAST_TILES : wanted > MOST_TILES ? MOST_TILES : (size_t)wanted;
 }
 
+/* The share of the picture that is prepared for all tiles. */
 static double share_of_tiles(const cc_params *p, const wu_item *item)
 {
     return (double)count_tiles(p, item) * share_of_tile(p, item, side_of(p, item));
 }
 
-/* What was found in all tiles. */
+/* Sums over the cores of all tiles. */
 typedef struct found {
-    uint64_t pixels, cells, claimed, both; /* claimed: with a label, or without labels in a box */
-    size_t looks, known;
-    double contrast, rest; /* of all pixels of cells, and of those that are not claimed */
-    part contrasts;        /* of all parts */
-    uint64_t *histogram;   /* Otsu's; else NULL */
+    uint64_t pixels;       /* all pixels */
+    uint64_t cells;        /* pixels of cells */
+    uint64_t claimed;      /* pixels with a label, or, without labels, in a box of the table */
+    uint64_t both;         /* pixels of cells that are claimed */
+    size_t looks, known;   /* as in `part`, of the tiles that are not placed around a region */
+    double contrast, rest; /* of all pixels of cells; of those that are not claimed */
+    part contrasts;        /* only contrast, area and missing, as in `part` */
+    uint64_t *histogram;   /* if the threshold is found in one; else NULL */
 } found;
 
-/* A stretch of an axis of `length`: the core, half-open, and how far it is known. */
-typedef struct stretch {
-    uint32_t first, end, from, to;
-} stretch;
+/* The extent of a tile along an axis. */
+typedef struct extent {
+    uint32_t first, end; /* the core, half-open */
+    uint32_t from, to;   /* with the margin */
+} extent;
 
-/* Of n pixels around lo to hi, or of more for all of these. */
-static stretch stretch_of(uint32_t length, uint32_t n, uint32_t lo, uint32_t hi, uint32_t margin)
+/* A core of n pixels around the middle of [lo, hi), or of hi - lo if that is more, moved so that it
+ * lies within the axis, which has `length` pixels. */
+static extent extent_of(uint32_t length, uint32_t n, uint32_t lo, uint32_t hi, uint32_t margin)
 {
     const uint32_t wanted = hi - lo > n ? hi - lo : n, core = wanted < length ? wanted : length,
                    middle = lo + (hi - lo) / 2;
     const uint32_t least = middle > core / 2 ? middle - core / 2 : 0,
                    first = least < length - core ? least : length - core;
 
-    return (stretch){ first, first + core, first > margin ? first - margin : 0,
-                      length - first - core > margin ? first + core + margin : length };
+    return (extent){ first, first + core, first > margin ? first - margin : 0,
+                     length - first - core > margin ? first + core + margin : length };
 }
 
-/* Where tile k of n is to be: a region of the table, if one that is not large is found, or a pixel
- * of that part of the rows. */
+/* place: the box y0, x0, y1, x1 that tile k of n is placed around. With of_region it is that of a
+ * region drawn from the table, if one that is not too large is found; else it is a random pixel in
+ * the k-th of n bands of rows. */
 static void choose_place(const wu_pixels *px, const table *t, size_t k, size_t n, bool of_region,
                          uint64_t *random, uint32_t place[4])
 {
@@ -797,7 +842,7 @@ static void choose_place(const wu_pixels *px, const table *t, size_t k, size_t n
     }
 }
 
-/* Which rows of the table lie in the core. */
+/* Sets q->rows and q->n_rows. */
 static tc_status take_rows(part *q, const table *t, tc_err *err)
 {
     q->rows = malloc((t->n + 1) * sizeof *q->rows);
@@ -813,7 +858,7 @@ static tc_status take_rows(part *q, const table *t, tc_err *err)
     return TC_OK;
 }
 
-/* Marks what is in a box, [ny][nx] of the part. */
+/* Sets marks, [ny][nx] of the part, to 1 for the core's pixels that lie in a box of the table. */
 static void mark_boxes(const part *q, const table *t, uint8_t *marks)
 {
     for (size_t row = 0; row < t->n; row++) {
@@ -828,6 +873,7 @@ static void mark_boxes(const part *q, const table *t, uint8_t *marks)
     }
 }
 
+/* Adds the pixels of the core to the sums in `all`. */
 static tc_status count_core(const cc_params *p, const part *q, const table *t, found *all,
                             tc_err *err)
 {
@@ -861,7 +907,7 @@ static tc_status count_core(const cc_params *p, const part *q, const table *t, f
     return TC_OK;
 }
 
-/* Tile k of n: around a region, or anywhere. */
+/* Prepares and checks tile k of n. Every fourth one is placed around a region of the table. */
 static tc_status check_tile(const an_work *work, const table *t, uint32_t threshold, size_t k,
                             size_t n, uint64_t *random, found *all, tc_err *err)
 {
@@ -870,7 +916,7 @@ static tc_status check_tile(const an_work *work, const table *t, uint32_t thresh
     const wu_pixels *const px = work->pixels;
     const uint32_t margin = margin_of(p), side = side_of(p, work->item);
     uint32_t place[4];
-    stretch y, x;
+    extent y, x;
     cc_prepare prepare = { .now = NULL };
     wu_pixels tile = { .nx = 0 };
     part q = { .f = { .threshold = threshold, .above = p->bright, .corners = p->eight_connected },
@@ -878,8 +924,8 @@ static tc_status check_tile(const an_work *work, const table *t, uint32_t thresh
     tc_status status;
 
     choose_place(px, t, k, n, of_region, random, place);
-    y = stretch_of(px->ny, side, place[0], place[2], margin);
-    x = stretch_of(px->nx, side, place[1], place[3], margin);
+    y = extent_of(px->ny, side, place[0], place[2], margin);
+    x = extent_of(px->nx, side, place[1], place[3], margin);
     q.y = y.from, q.y0 = y.first - y.from, q.y1 = y.end - y.from;
     q.x = x.from, q.x0 = x.first - x.from, q.x1 = x.end - x.from;
     {
@@ -897,7 +943,7 @@ static tc_status check_tile(const an_work *work, const table *t, uint32_t thresh
         status = check_part(work, &q, t, random, err);
     if (status == TC_OK)
         status = count_core(p, &q, t, all, err);
-    if (!of_region) { /* where the table chooses, it may be right there alone */
+    if (!of_region) { /* a table might be right only where it has regions */
         all->looks += q.looks;
         all->known += q.known;
     }
@@ -911,7 +957,9 @@ static tc_status check_tile(const an_work *work, const table *t, uint32_t thresh
     return status;
 }
 
-/* What is claimed to be cells, and what is: of boxes, more within than without. */
+/* Compares the pixels that the result claims to be cells with those that are: at least half of the
+ * cells must be claimed; with labels, at least half of the claimed pixels must be cells; with
+ * boxes, cells must be more frequent in them than outside. */
 static tc_status judge_tiles(const found *all, bool boxes, tc_err *err)
 {
     const uint64_t other = all->pixels - all->claimed;
@@ -928,6 +976,8 @@ static tc_status judge_tiles(const found *all, bool boxes, tc_err *err)
                          (unsigned long long)all->claimed, (unsigned long long)all->pixels);
 }
 
+/* Checks tiles, if grey values are prepared. *of_regions: as in check_whole; *side: an upper bound
+ * of the picture's pixels of cells. */
 static tc_status check_tiles(const an_work *work, const table *t, uint32_t threshold,
                              uint64_t *random, bool *of_regions, double *side, tc_err *err)
 {
@@ -958,9 +1008,10 @@ static tc_status check_tiles(const an_work *work, const table *t, uint32_t thres
     return judge_known(all.cells, all.looks, all.known, LEAST_IN_TILES, err);
 }
 
-/* --- what the areas say ---------------------------------------------------------------------- */
+/* --- parameters that follow from the areas --------------------------------------------------- */
 
-/* full_area "auto", at least, since only small regions are missing. */
+/* The value of full_area "auto", from the regions in the table. It may be too large, but not too
+ * small, since only small regions are missing from the table. */
 static tc_status find_full_area(const table *t, int64_t *full, tc_err *err)
 {
     TC_AUTOFREE int64_t *const area = malloc((t->n + 1) * sizeof *area);
@@ -972,8 +1023,9 @@ static tc_status find_full_area(const table *t, int64_t *full, tc_err *err)
     return TC_OK;
 }
 
-/* The area such that regions of up to it have 1 / of of the pixels, with `rest` of those in regions
- * that are smaller than all n by rising area; `small`: of these. */
+/* The area such that regions of up to it contain 1 / of of all pixels of regions. area: of the n
+ * regions in the table, ascending; rest: number of pixels in smaller regions that are not in the
+ * table, which are taken to have the area `small`. */
 static int64_t quantile(const int64_t *area, size_t n, double of, double rest, int64_t small)
 {
     double all = rest, sum = rest;
@@ -988,8 +1040,8 @@ static int64_t quantile(const int64_t *area, size_t n, double of, double rest, i
     return area[k];
 }
 
-/* Whether the least area goes with those of the table, and of what is not there. side: how many
- * pixels of cells there are at most. */
+/* min_area "auto": checks that it lies within the bounds that follow from the regions in the table
+ * and the pixels of cells in no region. side: upper bound of the picture's pixels of cells. */
 static tc_status check_least(const cc_params *p, const table *t, double side, tc_err *err)
 {
     TC_AUTOFREE int64_t *const area = malloc((t->n + 1) * sizeof *area);
@@ -1008,7 +1060,7 @@ static tc_status check_least(const cc_params *p, const table *t, double side, tc
     lo = cc_least_area(quantile(area, t->n, 2, left, 1), quantile(area, t->n, 10, left, 1),
                        p->bright);
     if (cc_filters(&rest) || p->fill_holes || cc_prepares(p))
-        left = 0; /* or more: as much as is left out for another reason, or not known */
+        left = 0; /* pixels may be in no region for other reasons: the upper bound assumes none */
     hi = t->n == 0 ? 1
                    : cc_least_area(quantile(area, t->n, 2, left, p->min_area),
                                    quantile(area, t->n, 10, left, p->min_area), p->bright);
@@ -1018,14 +1070,14 @@ static tc_status check_least(const cc_params *p, const table *t, double side, tc
                          (long long)p->min_area, (long long)lo, (long long)hi);
 }
 
-/* --- all of it ------------------------------------------------------------------------------- */
+/* --- the check ------------------------------------------------------------------------------- */
 
 tc_status cc_check_pixels(const an_work *of, const wu_output *out, uint64_t *random, tc_err *err)
 {
     cc_params own;
     const cc_params *const p = &own;
     an_work resolved = *of, *const work = &resolved;
-    bool of_regions = false; /* what is in doubt, if anything */
+    bool of_regions = false; /* if anything is in doubt, it is regions, not the threshold */
 
     if (of->item->n_masks > 0)
         return tc_fail(err, TC_NO_MATCH, "the item has a mask");
@@ -1034,7 +1086,7 @@ tc_status cc_check_pixels(const an_work *of, const wu_output *out, uint64_t *ran
     if (p->polarity == CC_AUTO &&
         (*(const uint8_t *)wu_output_data(out, "bright") != 0) != p->bright)
         return tc_fail(err, TC_BAD_INPUT, "bright: is not as the picture has it");
-    own.polarity = p->bright ? CC_BRIGHT : CC_DARK; /* of parts of the picture, too */
+    own.polarity = p->bright ? CC_BRIGHT : CC_DARK; /* tiles must have the whole picture's */
     if (p->window_auto && *(const int64_t *)wu_output_data(out, "window") != p->window)
         return tc_fail(err, TC_BAD_INPUT, "window: is not as the picture has it");
     if (p->min_area_auto)
@@ -1063,8 +1115,9 @@ tc_status cc_check_pixels(const an_work *of, const wu_output *out, uint64_t *ran
 double cc_pixels_share(const an_work *work)
 {
     const cc_params *const p = work->params;
-    if (work->item->n_masks > 0) /* it is computed again */
+    if (work->item->n_masks > 0) /* such items are computed again */
         return 1;
+    /* The average cost of computing doubtful items again, as measured, and that of the check. */
     const double doubts = p->split || p->fill_holes || cc_prepares(p) ? 0.8 : 0.45;
     const double tiles = cc_prepares(p) ? share_of_tiles(p, work->item) : 0.03;
 

@@ -1,4 +1,5 @@
-/* cellcount: which pictures, and how the work is cut. */
+/* cellcount: which items it accepts, how the work is divided into chunks, what it costs, the
+ * filters' rules, self-tests, and the analysis' table of functions. */
 #include "app/analysis/cellcount/cpu.h"
 
 #include "app/analysis/common/phases.h"
@@ -33,7 +34,7 @@ static tc_status check_item(const void *params, const wu_item *item, const char 
     return TC_OK;
 }
 
-/* Operations a pixel of the phases before the threshold. */
+/* Sets the operations per pixel of the phases before the threshold. */
 static void preparing_costs(const cc_params *p, double *costs)
 {
     const double rows = 2.0 * p->radius + 1, mean = 40;
@@ -44,8 +45,8 @@ static void preparing_costs(const cc_params *p, double *costs)
     costs[CC_LOCALLY] = p->threshold_word == CC_LOCAL ? mean : 0;
 }
 
-/* Operations a pixel of the phases of a split. Grey values have plateaus, and more maxima than
- * distances. */
+/* Sets the operations per pixel of the phases of a split. By intensity some take longer, as grey
+ * values have plateaus and more maxima than distances. */
 static void split_costs(const cc_params *p, double *costs)
 {
     const bool grey = p->split == CC_INTENSITY;
@@ -67,7 +68,7 @@ static void split_costs(const cc_params *p, double *costs)
     costs[CC_IDS] = 5;
 }
 
-/* Operations a pixel of each phase, as measured on pictures of all kinds (make bench-progress). */
+/* Operations per pixel of each phase, measured on pictures of all kinds (make bench-progress). */
 static void costs_of(const cc_params *p, double costs[CC_PHASES])
 {
     for (size_t i = 0; i < CC_PHASES; i++)
@@ -105,7 +106,7 @@ static void plan_flops(const cc_params *p, const wu_item *item, an_plan *out)
 
     costs_of(p, costs);
     out->load_flops = an_reading_flops(item) + (p->polarity == CC_AUTO ? n * 2 : 0);
-    if (p->window_auto) /* "auto" tries about five windows */
+    if (p->window_auto) /* analyses the picture's middle with about five windows */
         out->load_flops += 5 * an_looked_at(item) * an_phases_sum(costs, CC_PHASES);
     out->finish_flops = n * (2 + (p->labels ? 18 : 0));
     out->compress_flops = n * (p->labels ? 82 : 0);
@@ -134,7 +135,8 @@ static tc_status plan(const void *params, const wu_item *item, an_plan *out, tc_
         cc_table_at(item->nx, item->ny) + cc_table_rows(item->nx, item->ny) * sizeof(cc_region);
     out->thread_bytes = cc_thread_bytes(p, item);
     cc_memory_of(p, item, &most, out);
-    /* The plane, and where there is no split another one. */
+    /* Without a split: the state's plane, which the CPU may not touch, and that of cc_host_roots.
+     * With a split memory_bytes contains both. */
     out->device_bytes = (uint64_t)item->nx * item->ny * sizeof(int32_t) * (p->split ? 0 : 2);
     out->most_rows = most.regions;
     plan_flops(p, item, out);
@@ -169,6 +171,7 @@ bool cc_kept_anyway(const cc_params *p, int64_t area, bool border, int64_t heigh
 
 /* --- the analysis ---------------------------------------------------------------------------- */
 
+/* The groups of kernels that an item uses on a device (layout.h). */
 static uint32_t kernels_of(const void *params, const wu_item *item)
 {
     const cc_params *const p = params;
@@ -242,6 +245,7 @@ static const an_selftest selftests[] = {
     { .parameters = NULL }
 };
 
+/* A colour number, 1 to 255, from the label; 0 for background. */
 static uint8_t found(const an_work *work, const void *state, size_t voxel)
 {
     const int32_t label = ((const cc_state *)state)->plane[voxel];

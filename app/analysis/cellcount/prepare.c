@@ -1,8 +1,9 @@
 /*
- * cellcount on the CPU: what is done to grey values before the threshold. A Gaussian filter;
- * then the background is taken off: a mean of the surroundings, lines through them, or an opening
- * (of dark cells a closing) by a disc; then the mean that a local threshold refers to. All of it in
- * integers, from one plane of the picture's depth to another.
+ * cellcount on the CPU: prepares grey values for the threshold. The steps are a Gaussian filter;
+ * then the background is taken off, which is estimated as the mean of the pixels around, by lines
+ * fitted to them, or by an opening (for dark cells a closing) with a disc; then the local mean of a
+ * local threshold is subtracted. All steps compute in integers, from one plane of the picture's
+ * number of bits to another.
  */
 #include <assert.h>
 #include <stdlib.h>
@@ -12,10 +13,11 @@
 #include "app/analysis/cellcount/cpu.h"
 #include "app/base/os.h"
 
-/* Pieces that are filtered at a time: of a Gaussian filter and of discs at most TILE_COLUMNS wide,
- * of discs at most TILE_ROWS high. */
-enum { TILE_ROWS = 64, TILE_COLUMNS = 512 };
-/* Values that a loop of the disc takes at a time. */
+/* Greatest width, in pixels, of the pieces of a Gaussian filter and of discs. */
+enum { TILE_COLUMNS = 512 };
+/* Greatest height, in pixels, of the pieces of discs. */
+enum { TILE_ROWS = 64 };
+/* Values that a vectorised loop of disc_body.h processes at a time. */
 enum { BLOCK = 64 };
 
 /* Columns [x0, x1) of rows [y0, y1). */
@@ -25,6 +27,7 @@ typedef struct piece {
 
 /* --- rows ------------------------------------------------------------------------------------ */
 
+/* out[i]: the grey value of pixel at + i, for i < n. */
 static void read_values(const wu_pixels *px, size_t at, size_t n, uint16_t *out)
 {
     if (px->u8 != NULL)
@@ -43,6 +46,7 @@ static void write_values(const wu_pixels *px, size_t at, size_t n, const uint16_
         memcpy(px->u16 + at, values, n * sizeof *values);
 }
 
+/* The greatest value that a pixel can have. */
 static uint32_t greatest_pixel(const wu_pixels *px)
 {
     return px->bits == 8 ? UINT8_MAX : UINT16_MAX;
@@ -50,13 +54,14 @@ static uint32_t greatest_pixel(const wu_pixels *px)
 
 /* --- smooth ---------------------------------------------------------------------------------- */
 
+/* The width of a piece. */
 static size_t piece_columns(size_t nx)
 {
     return nx < TILE_COLUMNS ? nx : TILE_COLUMNS;
 }
 
-/* uint32_t of scratch memory: a row of a piece with its margins, twice, the rows of a blur, and
- * sums. */
+/* Elements of scratch memory, of type uint32_t: a row of a piece with its margins, twice; the
+ * 2 radius + 1 filtered rows of a ring; and a row of results. */
 static size_t smooth_scratch(uint32_t nx, int radius)
 {
     const size_t taps = 2 * (size_t)radius + 1, n = piece_columns(nx);
@@ -64,7 +69,8 @@ static size_t smooth_scratch(uint32_t nx, int radius)
     return 2 * (n + taps) + (taps + 1) * n;
 }
 
-/* Row y of the piece along x into `out`, in 2^-8. line: with its margins. */
+/* Filters row y of the piece along x. out: the result in units of 2^-CC_GREY_BITS. values, line:
+ * scratch memory for the row with its margins. */
 static void smooth_x(const cc_prepare *p, const wu_pixels *in, const piece *at, int64_t y,
                      uint32_t *line, uint16_t *values, uint32_t *out)
 {
@@ -82,6 +88,7 @@ static void smooth_x(const cc_prepare *p, const wu_pixels *in, const piece *at, 
                   AN_GAUSS_BITS - CC_GREY_BITS, in->bits == 16, out);
 }
 
+/* Filters a piece along x and then along y; rows filtered along x are kept in a ring. */
 static void smooth_piece(const cc_prepare *p, const wu_pixels *in, const wu_pixels *to,
                          const piece *at, void *scratch)
 {
@@ -112,11 +119,11 @@ static void smooth_piece(const cc_prepare *p, const wu_pixels *in, const wu_pixe
 
 /* --- the mean of the surroundings ------------------------------------------------------------ */
 
-/* The pixels around one of a row or a column: 2 radius + 1 of them, as far as they are within the
- * picture. */
+/* The pixels around a pixel of a row or column: up to `radius` to either side, as far as they are
+ * within the picture. */
 typedef struct around {
-    int64_t first, n;
-    int64_t u; /* twice how far the pixel is from their middle */
+    int64_t first, n; /* index of the first one, and their number */
+    int64_t u;        /* twice the distance of the pixel from their middle */
 } around;
 
 static around around_of(int64_t at, int64_t radius, int64_t length)
@@ -127,20 +134,22 @@ static around around_of(int64_t at, int64_t radius, int64_t length)
     return (around){ first, end - first, 2 * at - first - end + 1 };
 }
 
-/* The sum that the values around would have if each were the fitted line's at the pixel. sum: of
- * the values; moment: of each times its place. */
+/* A line is fitted to the values around a pixel. Returns their number times the line's value at the
+ * pixel. sum: of the values; moment: sum of each value times its index. */
 static int64_t fitted_value(const around *a, int64_t sum, int64_t moment)
 {
     return a->u == 0 ? sum
                      : sum + cc_rise(2 * moment - (2 * a->first + a->n - 1) * sum, a->u, a->n);
 }
 
-/* What a thread has for each column. */
+/* A thread's sums over the rows around the current one, [nx] each, in its scratch memory. */
 typedef struct column_sums {
-    int64_t *moments; /* sums of values times their row; of lines alone */
-    int32_t *sums, *fitted;
-    uint16_t *values, *other;
-    bool lines;
+    int64_t *moments; /* `lines` only: sum of a column's values times their row */
+    int32_t *sums;    /* sum of a column's values */
+    int32_t *fitted;  /* what columns_at returns */
+    uint16_t *values; /* grey values of the current row */
+    uint16_t *other;  /* grey values of the row that is added or subtracted */
+    bool lines;       /* the background is lines, not a mean */
 } column_sums;
 
 static column_sums columns_of(void *scratch, size_t nx, bool lines)
@@ -158,7 +167,7 @@ static size_t columns_scratch(size_t nx)
     return nx * (sizeof(int64_t) + 2 * sizeof(int32_t) + 2 * sizeof(uint16_t));
 }
 
-/* Adds a row to the sums of columns (sign 1), or takes it off (-1). */
+/* Adds row y, if there is one, to the sums of columns (sign 1), or subtracts it (-1). */
 static void add_row(const column_sums *c, const wu_pixels *in, int64_t y, int32_t sign)
 {
     if (y < 0 || y >= in->ny)
@@ -170,7 +179,8 @@ static void add_row(const column_sums *c, const wu_pixels *in, int64_t y, int32_
         c->moments[x] += sign * y * c->other[x];
 }
 
-/* The columns' sums for a row, as if they had the value that their lines have there. */
+/* [nx]: the columns' sums; with `lines`, for each column the number of values times the value that
+ * the line fitted to them has at the current row. */
 static const int32_t *columns_at(const column_sums *c, const around *rows, size_t nx)
 {
     if (!c->lines || rows->u == 0)
@@ -180,8 +190,9 @@ static const int32_t *columns_at(const column_sums *c, const around *rows, size_
     return c->fitted;
 }
 
-/* Takes the mean off a row of values, from the sums of columns of `rows` rows. Most means are of as
- * many pixels as the one before, so that no division is necessary. */
+/* Takes the mean off a row of values. column: sums of columns of `rows` rows. Most means are taken
+ * over as many pixels as the one before, so the reciprocal is kept instead of dividing each time.
+ */
 static void level_row(const int32_t *column, int64_t nx, int64_t radius, int64_t rows,
                       uint32_t middle, bool ratio, uint32_t most, uint16_t *values)
 {
@@ -200,14 +211,14 @@ static void level_row(const int32_t *column, int64_t nx, int64_t radius, int64_t
         }
         sum += x + radius < nx ? (uint64_t)column[x + radius] : 0;
         rounded = sum + n / 2;
-        mean = tc_mulhi(rounded, inverse); /* or one less */
+        mean = tc_mulhi(rounded, inverse); /* floor(rounded / n), or one less */
         mean += rounded - mean * n >= n;
         values[x] = (uint16_t)cc_levelled(values[x], (uint32_t)mean, middle, ratio, most);
         sum -= x >= radius ? (uint64_t)column[x - radius] : 0;
     }
 }
 
-/* Takes off the fitted lines instead. */
+/* The same with fitted lines in place of the mean; column: of columns_at. */
 static void level_by_lines(const int32_t *column, int64_t nx, int64_t radius, int64_t rows,
                            uint32_t middle, bool ratio, uint32_t most, uint16_t *values)
 {
@@ -232,8 +243,9 @@ static void level_by_lines(const int32_t *column, int64_t nx, int64_t radius, in
     }
 }
 
-/* Takes off rows the mean, or the fitted lines, of the square of 2 radius + 1 pixels around each
- * pixel, as far as that is within the picture. */
+/* Takes the background off rows [y0, y1): the mean of the square of side 2 radius + 1 around each
+ * pixel, as far as it is within the picture; with `lines` the value of lines fitted in this square,
+ * first along each column, then along the row. */
 static void mean_rows(const wu_pixels *in, const wu_pixels *to, int64_t radius, bool lines,
                       uint32_t middle, bool ratio, int64_t y0, int64_t y1, void *scratch)
 {
@@ -260,7 +272,7 @@ static void mean_rows(const wu_pixels *in, const wu_pixels *to, int64_t radius, 
 
 /* --- the greatest within a disc -------------------------------------------------------------- */
 
-/* Half the width of a disc's row. */
+/* The disc's row at distance dy from the middle row has 2 w + 1 pixels; returns w. */
 static int64_t half_width(int64_t radius, int64_t dy)
 {
     int64_t w = 0;
@@ -270,8 +282,8 @@ static int64_t half_width(int64_t radius, int64_t dy)
     return w;
 }
 
-/* Of how many pixels a row's maxima are kept: 1, 2, 4, ... up to the disc's width. */
-static int largest_power(int64_t radius)
+/* The number of powers of two up to 2 radius + 1: maxima are kept of 1, 2, 4, ... pixels. */
+static int count_powers(int64_t radius)
 {
     int n = 1;
 
@@ -285,41 +297,45 @@ uint32_t cc_disc_row(int64_t radius, int64_t dy)
     assert(dy >= -radius && dy <= radius);
     const int64_t w = half_width(radius, dy);
 
-    return (uint32_t)w | (uint32_t)(largest_power(w) - 1) << 16;
+    return (uint32_t)w | (uint32_t)(count_powers(w) - 1) << 16;
 }
 
-/* Values that a tile's row has room for: its own, the margins, and the rest of the last block. */
+/* The length of a tile's row in memory: its columns, the margins, and padding for the last block.
+ */
 static size_t tile_stride(size_t columns, int64_t radius)
 {
     return (columns + 2 * (size_t)radius + 2 * (size_t)BLOCK - 1) / BLOCK * BLOCK;
 }
 
-/* Behind the last row, what the loops read of the one behind it. */
+/* Bytes of scratch memory for tile.maxima, with padding after the last row, as loops over blocks
+ * read past its end. */
 static size_t disc_scratch(uint32_t nx, int64_t radius)
 {
-    const size_t rows = (TILE_ROWS + 2 * (size_t)radius) * (size_t)largest_power(radius);
+    const size_t rows = (TILE_ROWS + 2 * (size_t)radius) * (size_t)count_powers(radius);
 
     return ((rows + 1) * tile_stride(piece_columns(nx), radius) + 2 * (size_t)radius) *
            sizeof(uint16_t);
 }
 
-/* A row of the disc: its greatest value is that of the 2^power pixels from `first` on and of those
- * that begin `second` further on. */
+/* A row of the disc. Its greatest value is that of two overlapping runs of 2^power pixels: one
+ * begins at offset `first` in a tile's row with its margin, the other one `second` pixels later. */
 typedef struct disc_line {
     int power;
     int64_t first, second;
 } disc_line;
 
-/* A piece, and what lies around it, as far as the disc reaches. */
+/* A piece, and the maxima of the pixels in and around it, as far as the disc reaches. */
 typedef struct tile {
     const wu_pixels *in;
     piece at;
     int64_t radius;
-    int powers;
-    size_t columns, stride; /* of it and the margins; with room */
-    uint16_t flip;          /* least instead of greatest: values are flipped */
-    void *maxima; /* [rows][powers][stride] of the picture's type: of 2^power pixels from each on */
-    disc_line lines[CC_MOST_RADIUS + 1];
+    int powers;     /* count_powers(radius) */
+    size_t columns; /* of the piece and its margins */
+    size_t stride;  /* tile_stride of the piece */
+    uint16_t flip;  /* values are exclusive-ored with this: 0, or all ones to find minima */
+    void *maxima;   /* [rows][powers][stride] of the picture's type: the greatest of the 2^power
+                       pixels that begin at this one */
+    disc_line lines[CC_MOST_RADIUS + 1]; /* rows of the disc, by distance from the middle one */
 } tile;
 
 #define DISC_VALUE uint8_t
@@ -330,8 +346,9 @@ typedef struct tile {
 #define DISC_NAME(name) name##_u16
 #include "app/analysis/cellcount/disc_body.h"
 
-/* Each value becomes the greatest (dark cells: least) around it; with `from` what is left of those
- * there. */
+/* Writes the greatest value (`least`: the least) within the disc around each pixel of a piece into
+ * `to`; if `from` is not NULL, the grey values of `from` after this background has been taken off.
+ */
 static void disc_piece(const cc_prepare *p, const wu_pixels *in, const wu_pixels *from,
                        const wu_pixels *to, bool least, const piece *at, void *scratch)
 {
@@ -339,7 +356,7 @@ static void disc_piece(const cc_prepare *p, const wu_pixels *in, const wu_pixels
     tile t = { .in = in,
                .at = *at,
                .radius = radius,
-               .powers = largest_power(radius),
+               .powers = count_powers(radius),
                .columns = (size_t)(at->x1 - at->x0) + 2 * (size_t)radius,
                .stride = tile_stride((size_t)(at->x1 - at->x0), radius),
                .flip = least ? (uint16_t)greatest_pixel(in) : 0,
@@ -347,7 +364,7 @@ static void disc_piece(const cc_prepare *p, const wu_pixels *in, const wu_pixels
 
     for (int64_t dy = 0; dy <= radius; dy++) {
         const int64_t w = half_width(radius, dy);
-        const int power = largest_power(w) - 1;
+        const int power = count_powers(w) - 1;
 
         t.lines[dy] = (disc_line){ power, radius - w, 2 * w + 1 - ((int64_t)1 << power) };
     }
@@ -384,7 +401,8 @@ size_t cc_prepare_scratch(const cc_params *p, uint32_t nx)
     return smooth > mean ? smooth > disc ? smooth : disc : mean > disc ? mean : disc;
 }
 
-/* A step's source and where it goes: planes 0 and 1 in turn, an extreme to the third. */
+/* Chooses the planes that a step reads and writes. It writes planes 0 and 1 in turn; CC_EXTREME
+ * writes plane 2. */
 void cc_prepare_step(cc_prepare *p, cc_phase step)
 {
     assert(cc_has_step(p->params, step));
@@ -397,7 +415,7 @@ void cc_prepare_step(cc_prepare *p, cc_phase step)
     p->now = now == &p->planes[0] ? &p->planes[1] : &p->planes[0];
 }
 
-/* Of so many rows: as many as the step wants. */
+/* The size of a step's pieces, as x1 and y1, when `rows` rows are divided into them. */
 static piece piece_size(const cc_params *p, cc_phase step, uint32_t nx, uint32_t rows)
 {
     const bool disc = step == CC_EXTREME || (step == CC_GROUND && p->ground == CC_OPENING);
@@ -413,6 +431,7 @@ size_t cc_prepare_pieces(const cc_params *p, cc_phase step, uint32_t nx, uint32_
     return (size_t)((nx + size.x1 - 1) / size.x1 * ((rows + size.y1 - 1) / size.y1));
 }
 
+/* Does piece `number` of rows [y0, y0 + rows) in the current step. */
 static void prepare_piece(const cc_prepare *p, uint32_t y0, uint32_t rows, size_t number,
                           void *scratch)
 {
@@ -443,6 +462,7 @@ static void prepare_piece(const cc_prepare *p, uint32_t y0, uint32_t rows, size_
     }
 }
 
+/* Allocates a plane of the size and type of `like`. False: out of memory. */
 static bool make_plane(const wu_pixels *like, wu_pixels *out)
 {
     const size_t n = (size_t)like->nx * like->ny;

@@ -1,7 +1,8 @@
 /*
- * cellcount on the CPU: separating cells that touch. Every pixel leads up, on the distance map or
- * the grey values, to a regional maximum; the saddles between maxima say which of them are cells
- * (app/analysis/common/watershed.h).
+ * cellcount on the CPU: separates touching cells by a watershed (app/analysis/common/watershed.h).
+ * Heights are squared distances to the background, or grey values. From every pixel of a cell a
+ * path leads uphill to a regional maximum; the height of the saddles between maxima decides which
+ * maxima are cells of their own.
  */
 #include <string.h>
 
@@ -9,6 +10,7 @@
 
 /* --- the phases ------------------------------------------------------------------------------ */
 
+/* Expands the bits of the mask to bytes, 1 for cells. */
 static void bytes_band(cc_worker *w, size_t band, cc_scratch *s)
 {
     uint32_t y0, y1;
@@ -34,7 +36,8 @@ static void distance_y(cc_worker *w, size_t part, cc_scratch *s)
     edt_part(&w->edt, 1, part, s->distance);
 }
 
-/* The darker, or the brighter, the higher; 0 where there is no cell. */
+/* Heights from grey values: 1 to 2^bits, greatest for the darkest (bright cells: brightest) value;
+ * 0 on the background. */
 static void heights_band(cc_worker *w, size_t band, cc_scratch *s)
 {
     const wu_pixels *const px = w->prepare.now;
@@ -55,6 +58,7 @@ static void heights_band(cc_worker *w, size_t band, cc_scratch *s)
     }
 }
 
+/* The watershed's part that is done in the current phase, CC_ASCEND to CC_SADDLES. */
 static ws_part part_of(const cc_worker *w)
 {
     return (ws_part)(w->phase - CC_ASCEND + WS_ASCEND);
@@ -86,7 +90,7 @@ static void clear_band(cc_worker *w, size_t band, cc_scratch *s)
         w->plane[i] = INT32_MAX;
 }
 
-/* plane[maximum] becomes the first of the pixels that lead there. */
+/* plane[maximum] becomes the first, in the raster, of the pixels that lead to this maximum. */
 static void first_band(cc_worker *w, size_t band, cc_scratch *s)
 {
     uint32_t y0, y1;

@@ -1,16 +1,18 @@
 /*
- * cellcount: what pictures of cells suggest. The typical area of a cell is the one such that half
- * of all pixels of cells are in larger regions: many specks hardly change it.
+ * cellcount: suggests parameters from sample pictures, by trying some on them. The typical area is
+ * the area such that half of all pixels of regions are in larger regions; many specks hardly change
+ * it.
  *
- * Polarity: whichever makes this area smaller, as cells are apart, and what is between them is
- * connected. Where pictures differ in polarity, and in each the smaller of the two classes says the
- * same, it becomes "auto". Threshold: a local one, in a window of twice the diameter of the cells
- * that it finds itself, for fluorescence and wherever it finds smaller cells than Otsu's does.
- * Where the darkest of four classes is far smaller, as frequent and has sharper outlines, cells are
- * in larger ones, as nuclei in cytoplasm: four classes. min_area and min_contrast: from the areas
- * that all pictures have with that. Where a cell's area differs much from picture to picture, they
- * are not of one kind: then the smallest counts, so that no picture loses its cells, and a doubt is
- * reported.
+ * Polarity: the one with the smaller typical area, as cells are separate from each other while the
+ * background between them is connected. It becomes "auto" if pictures differ in polarity and, in
+ * each of them, the smaller one of Otsu's two classes confirms it. Threshold: for bright cells, and
+ * wherever it finds smaller cells than Otsu's threshold does, a local one, with a window of 2.4
+ * times the diameter of the cells that it finds itself. Classes: four, if regions of the darkest of
+ * four classes are far smaller than those of Otsu's threshold, at least as many, and have sharper
+ * outlines: they are probably nuclei in grey cytoplasm. min_area and min_contrast: from the areas
+ * of all pictures' regions with these parameters. If the typical area differs much between
+ * pictures, these are not of one kind: then window, min_area and full_area become "auto", and a
+ * doubt is reported.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -20,8 +22,14 @@
 #include "app/analysis/analyses.h"
 #include "app/analysis/suggest.h"
 
-enum { BINS = 64, MOST_RATIO = 4, OFFSET_PERCENT = 20, CLASSES = 4, CONTRAST_PERCENT = 40 };
+/* Bars of a histogram in the report. */
+enum { BINS = 64 };
+/* Typical areas whose ratio is greater than this are those of different things. */
+enum { MOST_RATIO = 4 };
+/* Suggested values of offset_percent, classes and min_contrast.percent. */
+enum { OFFSET_PERCENT = 20, CLASSES = 4, CONTRAST_PERCENT = 40 };
 
+/* Adds the histogram of picture i's grey values, with Otsu's threshold, to the report's curves. */
 static tc_status add_greys(an_suggestion *out, const an_pictures *pictures, size_t i,
                            int64_t threshold, tc_err *err)
 {
@@ -48,7 +56,7 @@ static tc_status add_greys(an_suggestion *out, const an_pictures *pictures, size
     return TC_OK;
 }
 
-/* Two digits, as people say such numbers. */
+/* Rounds to two significant digits. */
 static int64_t round_off(int64_t value)
 {
     int64_t ten = 1;
@@ -57,17 +65,19 @@ static int64_t round_off(int64_t value)
     return (value + ten / 2) / ten * ten;
 }
 
-/* Regions of all pictures with the same parameters. */
+/* What an analysis of all pictures with the same parameters gives. The arrays without a size have
+ * one element for each picture. */
 typedef struct trial {
-    int64_t *area; /* ascending; owned */
+    int64_t *area; /* [n]: areas of the regions of all pictures, ascending; the caller frees it */
     size_t n;
-    int64_t typical;                     /* area; INT64_MAX: there are no regions */
-    int64_t of_picture[AN_MAX_PICTURES]; /* likewise */
-    size_t cells[AN_MAX_PICTURES];       /* regions that are no specks */
+    int64_t typical;                     /* typical area; INT64_MAX: there are no regions */
+    int64_t of_picture[AN_MAX_PICTURES]; /* typical area of each picture, likewise */
+    size_t cells[AN_MAX_PICTURES];       /* regions of at least 1/12 of the typical area */
     int64_t threshold[AN_MAX_PICTURES];
-    bool bright[AN_MAX_PICTURES]; /* of polarity "auto" */
+    bool bright[AN_MAX_PICTURES]; /* polarity "auto": whether cells are bright */
 } trial;
 
+/* Appends the areas of a result's regions to those of t. */
 static tc_status append_areas(const wu_output *found, trial *t, tc_err *err)
 {
     const size_t more = (size_t)wu_output_find(found, "region_area")->info.shape[0];
@@ -81,6 +91,7 @@ static tc_status append_areas(const wu_output *found, trial *t, tc_err *err)
     return TC_OK;
 }
 
+/* Analyses picture i and adds the result to t. */
 static tc_status try_picture(const an_pictures *pictures, size_t i, const json_t *parameters,
                              trial *t, tc_err *err)
 {
@@ -100,7 +111,8 @@ static tc_status try_picture(const an_pictures *pictures, size_t i, const json_t
     return TC_OK;
 }
 
-/* parameters: the caller's; it is given key and value first, if there is a key. */
+/* Analyses all pictures, after adding key and value to the parameters, unless key is NULL. Takes
+ * over the reference to value. */
 static tc_status try_all(const an_pictures *pictures, json_t *parameters, const char *key,
                          json_t *value, trial *t, tc_err *err)
 {
@@ -113,7 +125,8 @@ static tc_status try_all(const an_pictures *pictures, json_t *parameters, const 
     return TC_OK;
 }
 
-/* Whether pictures are not of one kind, which is said. */
+/* Returns whether the typical areas of pictures differ too much to be of one kind of cell, and then
+ * reports this as a doubt. */
 static bool report_differences(an_suggestion *out, const an_pictures *pictures, const trial *t)
 {
     size_t least = 0, most = 0;
@@ -136,7 +149,8 @@ static bool report_differences(an_suggestion *out, const an_pictures *pictures, 
 
 /* --- polarity -------------------------------------------------------------------------------- */
 
-/* *best: the index of what is taken, "dark", "bright" or "auto"; trials: with each of these. */
+/* Chooses the polarity and sets it in the parameters. trials: with "dark", "bright" and "auto" (or
+ * only with the one that the parameters already have); *best: the index of the chosen one. */
 static tc_status choose_polarity(const an_pictures *pictures, json_t *parameters, trial trials[3],
                                  size_t *best, tc_err *err)
 {
@@ -174,7 +188,7 @@ static tc_status choose_polarity(const an_pictures *pictures, json_t *parameters
                : tc_no_memory(err, "a suggestion");
 }
 
-/* Why it was taken, for people. */
+/* Writes a sentence, for the report, about why the polarity was chosen. */
 static void explain_polarity(const trial trials[3], size_t best, char *why, size_t size)
 {
     static const char *const words[] = { "dark", "bright" };
@@ -197,7 +211,8 @@ static void explain_polarity(const trial trials[3], size_t best, char *why, size
 
 /* --- threshold ------------------------------------------------------------------------------- */
 
-/* How sharp an outline is: the mean difference of neighbours on both sides of a threshold. */
+/* The sharpness of outlines: the mean difference of horizontal neighbours of which one is below the
+ * threshold and the other is not. */
 static double sharpness(const wu_pixels *px, int64_t threshold)
 {
     double sum = 0, n = 0;
@@ -212,7 +227,8 @@ static double sharpness(const wu_pixels *px, int64_t threshold)
     return n > 0 ? sum / n : 0;
 }
 
-/* Whether the darkest of four classes lies within larger, paler regions, in most pictures. */
+/* *inner: whether, in most pictures, the darkest of four classes consists of cells within larger,
+ * paler regions, such as nuclei in cytoplasm. otsu: the trial with two classes. */
 static tc_status find_inner(const an_pictures *pictures, const json_t *parameters,
                             const trial *otsu, bool *inner, tc_err *err)
 {
@@ -234,8 +250,8 @@ static tc_status find_inner(const an_pictures *pictures, const json_t *parameter
     return status;
 }
 
-/* The median of all pictures; *smaller: one of them has smaller cells than Otsu's threshold
- * finds. */
+/* *window: for a local threshold, the median of the windows that suit the pictures. *smaller: in at
+ * least one picture it finds smaller cells than Otsu's threshold does. */
 static tc_status find_window(const an_pictures *pictures, const json_t *parameters,
                              const trial *otsu, int32_t *window, bool *smaller, tc_err *err)
 {
@@ -266,6 +282,7 @@ static tc_status find_window(const an_pictures *pictures, const json_t *paramete
     return TC_OK;
 }
 
+/* Whether `given` has one of these keys; the list ends with NULL. */
 static bool is_given(const json_t *given, const char *const *keys)
 {
     while (*keys != NULL && json_object_get(given, *keys) == NULL)
@@ -273,14 +290,16 @@ static bool is_given(const json_t *given, const char *const *keys)
     return *keys != NULL;
 }
 
+/* Whether the threshold is "local". */
 static bool is_local(const json_t *parameters)
 {
     const char *const word = json_string_value(json_object_get(parameters, "threshold"));
     return word != NULL && strcmp(word, "local") == 0;
 }
 
-/* polarity: of the trial `otsu`; local: the threshold is one already. why: of `size` bytes, for
- * people. */
+/* Suggests `classes`, or a local threshold with its window and offset, or neither. polarity: of the
+ * trial `otsu`; local: the user has asked for a local threshold. why, of `size` bytes: a sentence
+ * for the report. */
 static tc_status choose_threshold(an_suggestion *out, const an_pictures *pictures,
                                   const json_t *given, const json_t *parameters, size_t polarity,
                                   bool local, const trial *otsu, char *why, size_t size,
@@ -324,28 +343,31 @@ static tc_status choose_threshold(an_suggestion *out, const an_pictures *picture
 
 /* --- areas ----------------------------------------------------------------------------------- */
 
+/* The min_area to suggest. */
 static int64_t least_area(trial *t, bool bright)
 {
     return round_off(cc_least_area(t->typical, cc_area_quantile(t->area, t->n, 1, 10), bright));
 }
 
-/* Regions below this area, but for specks. *from: the first of them. */
+/* The number of regions smaller than `least`, without specks. *from: index of the first of them in
+ * t->area. */
 static size_t count_small(const trial *t, int64_t least, size_t *from)
 {
-    enum { SPECK = 12 };
+    enum { SPECK = 12 /* pixels; smaller regions are specks */ };
     size_t to = 0;
     for (*from = 0; to < t->n && t->area[to] < least; to++)
         *from += t->area[to] < SPECK;
     return to - *from;
 }
 
-/* Says if min_area leaves out what may be cells of another kind: many of like size, which stand out
- * as large ones do. parameters: of the trial. */
+/* Reports a doubt if min_area (least) would leave out what may be smaller cells: regions that are
+ * numerous, of similar size, and of enough contrast to pass min_contrast. parameters: of trial t.
+ */
 static tc_status report_small_kind(an_suggestion *out, const an_pictures *pictures,
                                    const json_t *parameters, const trial *t, int64_t least,
                                    tc_err *err)
 {
-    enum { FEW = 10, SHARE = 4 };
+    enum { FEW = 10, SHARE = 4 }; /* numerous: at least FEW, and 1 / SHARE of the larger ones */
     json_auto_t *own = json_deep_copy(parameters);
     json_t *const contrast =
         json_pack("{s:I, s:i}", "full_area", (json_int_t)cc_full_area(t->typical), "percent",
@@ -370,6 +392,8 @@ static tc_status report_small_kind(an_suggestion *out, const an_pictures *pictur
     return status;
 }
 
+/* Suggests min_area and min_contrast, explains the suggestion in out->why, and adds the histogram
+ * of areas. differ: pictures differ, so values become "auto"; why: sentences that precede. */
 static tc_status add_area(an_suggestion *out, const an_pictures *pictures, const json_t *given,
                           const json_t *parameters, trial *t, bool dark, bool differ,
                           const char *why, tc_err *err)
@@ -419,9 +443,10 @@ static tc_status add_area(an_suggestion *out, const an_pictures *pictures, const
                       err);
 }
 
-/* --- dishes ---------------------------------------------------------------------------------- */
+/* --- colonies on dishes ---------------------------------------------------------------------- */
 
-/* Whether a disc fills much of the picture, on either side of Otsu's threshold. */
+/* *dish: whether, on either side of Otsu's threshold, a region that fills at least 0.3 of the
+ * picture is a disc. */
 static tc_status is_dish(const an_pictures *whole, size_t i, bool *dish, tc_err *err)
 {
     static const char *const words[] = { "dark", "bright" };
@@ -452,7 +477,8 @@ static tc_status is_dish(const an_pictures *whole, size_t i, bool *dish, tc_err 
     return status;
 }
 
-/* Whether most pictures are of dishes, and their colonies much smaller than these. */
+/* *dishes: whether most pictures show a dish, and the typical area is below a hundredth of the
+ * picture, as of colonies. */
 static tc_status find_dishes(const an_pictures *pictures, int64_t typical, bool *dishes,
                              tc_err *err)
 {
@@ -467,7 +493,7 @@ static tc_status find_dishes(const an_pictures *pictures, int64_t typical, bool 
     return status;
 }
 
-/* How far the greys of a picture are apart, at most. */
+/* The greatest difference between two grey values of the same picture. */
 static int64_t find_contrast(const an_pictures *pictures)
 {
     int64_t most = 0;
@@ -484,13 +510,14 @@ static int64_t find_contrast(const an_pictures *pictures)
     return most;
 }
 
+/* The min_area to suggest for colonies. */
 static int64_t dish_least(int64_t typical)
 {
     return round_off(typical / 4 + 1);
 }
 
-/* Colonies are round and stand out far more than what else there is: a rim, print, reflections.
- * Where they touch they stand out less. */
+/* Suggests parameters for colonies on a dish. Colonies are round and have far more contrast than
+ * the dish's rim, print and reflections; where they touch they have less. */
 static tc_status suggest_dish(an_suggestion *out, const an_pictures *pictures, const json_t *given,
                               int64_t typical, tc_err *err)
 {
@@ -532,7 +559,8 @@ static tc_status suggest_dish(an_suggestion *out, const an_pictures *pictures, c
     return status;
 }
 
-/* Where min_area would be more than max_area, the regions that this leaves in are to say it. */
+/* If the suggested min_area (least) would be greater than the given max_area, removes the regions
+ * larger than max_area from the trial, so that min_area follows from the others. */
 static void keep_to_max_area(trial *t, int64_t least, const json_t *given)
 {
     const json_t *const most = json_object_get(given, "max_area");
@@ -543,9 +571,10 @@ static void keep_to_max_area(trial *t, int64_t least, const json_t *given)
     t->typical = cc_area_quantile(t->area, t->n, 1, 2);
 }
 
-/* What suits nearly all pictures, and the start of what trials take: without what only leaves
- * regions out, as the background would be left out, and what is between cells taken for cells.
- * local: whether the threshold is a local one already. *parameters: the caller's. */
+/* Suggests what suits nearly all pictures. *parameters, which the caller frees: the given and the
+ * suggested ones, for trials. These have no filters: with the wrong polarity a filter would drop
+ * the connected background, and small spaces between cells would pass for cells. *local: the user
+ * has asked for a local threshold. */
 static tc_status begin(const json_t *given, an_suggestion *out, bool *local, json_t **parameters,
                        tc_err *err)
 {
@@ -565,7 +594,7 @@ static tc_status begin(const json_t *given, an_suggestion *out, bool *local, jso
         return tc_no_memory(err, "a suggestion");
     for (size_t k = 0; k < sizeof filters / sizeof *filters; k++)
         json_object_del(*parameters, filters[k]);
-    /* What is dark or bright Otsu's threshold says. */
+    /* The polarity is found with Otsu's threshold; cc_suggest adds these keys again later. */
     if (*local) {
         json_object_del(*parameters, "threshold");
         for (size_t k = 0; keys[k] != NULL; k++)
@@ -606,7 +635,7 @@ tc_status cc_suggest(const an_pictures *pictures, const json_t *given, an_sugges
         status = tc_no_memory(err, "a suggestion");
     if (status == TC_OK)
         status = try_all(pictures, parameters, NULL, NULL, &last, err);
-    /* A blank picture is above no mean. */
+    /* If no regions are found, pictures may be blank: a local threshold is not suggested. */
     for (size_t k = 0; status == TC_OK && last.n == 0 && k < 4; k++)
         json_object_del(out->parameters, local_keys[k]);
     if (status == TC_OK && last.n > 0)

@@ -1,8 +1,8 @@
 /*
- * cellcount: parameters that are found in the picture. The threshold comes from the histogram of
- * the prepared grey values, on the host whatever computes the rest; the polarity from that of the
- * picture as it came; the window of a local threshold from the regions that are found in the
- * picture's middle.
+ * cellcount: finds parameters in the picture. The threshold comes from the histogram of the
+ * prepared grey values (it is computed on the host, even if a device does the rest), the polarity
+ * from the histogram of the original grey values, the window of a local threshold from the sizes of
+ * the regions in the picture's middle.
  */
 #include <assert.h>
 #include <math.h>
@@ -19,8 +19,8 @@ bool cc_finds_threshold(const cc_params *p)
     return p->threshold_word == CC_OTSU || (p->threshold_word == CC_LOCAL && p->offset_percent > 0);
 }
 
-/* offset_percent of the difference of the means of Otsu's two classes, to the nearest integer, at
- * least 1. */
+/* The offset of a local threshold: `percent` of the difference between the means of Otsu's two
+ * classes, to the nearest integer, from 1 to size / 2 - 1. */
 static uint32_t find_offset(const uint64_t *histogram, uint32_t size, int32_t percent)
 {
     const uint32_t otsu = an_otsu(histogram, size);
@@ -63,7 +63,7 @@ tc_status cc_resolve_polarity(const an_work *work, cc_params *out, tc_err *err)
 
 int64_t cc_least_area(int64_t half, int64_t tenth, bool bright)
 {
-    /* Cells in bright field are much of one size, and what is smaller is dirt or platelets. */
+    /* Dark cells in bright field have similar sizes; much smaller regions are dirt or platelets. */
     const int64_t share = half / 25, few = bright ? 0 : tenth / 3;
 
     return share > few && share > 1 ? share : few > 1 ? few : 1;
@@ -95,7 +95,8 @@ int64_t cc_area_quantile(int64_t *area, size_t n, int64_t part, int64_t of)
     return area[k];
 }
 
-/* INT64_MAX: there are no regions. */
+/* Analyses the pixels and returns the area such that half of all pixels of regions are in regions
+ * of up to that area; INT64_MAX: there are no regions. */
 static tc_status find_typical_area(const an_work *work, int64_t *area, tc_err *err)
 {
     an_work own = *work;
@@ -144,7 +145,7 @@ tc_status cc_find_radius(const cc_params *p, const wu_pixels *px, unsigned threa
     own.scale = AN_OTSU_LINEAR;
     own.window_auto = own.min_area_auto = 0;
     own.labels = false;
-    /* What only leaves regions out does not change how large cells are. */
+    /* Without filters: they only leave regions out, and would distort the typical area. */
     own.min_contrast = own.exclude_border = false;
     own.min_fill = own.max_aspect = 0;
     own.min_area = 1;
