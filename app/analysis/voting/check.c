@@ -1,4 +1,4 @@
-/* voting: whether the arrays of a result can be right. */
+/* voting: checks whether the arrays of a result are possible, without looking at the pixels. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -7,8 +7,9 @@
 
 /* --- points ---------------------------------------------------------------------------------- */
 
-/* A coordinate as voting_finish gives one, in 1/(4 scale) pixels: a pixel's, or
- * refined and still on a pixel of the picture. */
+/* Whether v is a coordinate that voting_finish can return: a multiple of 1/(4 scale) pixel, on a
+ * pixel of the picture; without `refine` an integer. *pixel: the pixel that it is on. length: of
+ * the axis. */
 static bool coordinate_fits(const voting_params *p, double v, int64_t scale, int64_t length,
                             uint32_t *pixel)
 {
@@ -24,6 +25,7 @@ static bool coordinate_fits(const voting_params *p, double v, int64_t scale, int
     return p->refine || k == (int64_t)*pixel * den;
 }
 
+/* Reads the result's points into peaks->list, with their pixels. */
 static tc_status read_points(const voting_params *p, const voting_scheme *s, const wu_output *out,
                              voting_peaks *peaks, tc_err *err)
 {
@@ -50,7 +52,8 @@ static tc_status read_points(const voting_params *p, const voting_scheme *s, con
     return TC_OK;
 }
 
-/* Best first. Of equal ones the first in the picture; refined points have moved. */
+/* Checks that points have descending scores, and, unless refinement has moved them, that of equal
+ * ones the first in the picture comes first. */
 static tc_status check_order(const voting_params *p, const voting_peaks *peaks, tc_err *err)
 {
     for (size_t i = 1; i < peaks->n; i++) {
@@ -62,7 +65,8 @@ static tc_status check_order(const voting_params *p, const voting_peaks *peaks, 
     return TC_OK;
 }
 
-/* A sum of weights (less than 2^12) of voters in the box around the ball. */
+/* Checks the range of scores: at most the greatest weight, 4095, times the pixels of the box around
+ * the ball. */
 static tc_status check_scores(const voting_params *p, const voting_scheme *s, const wu_output *out,
                               tc_err *err)
 {
@@ -102,7 +106,7 @@ tc_status voting_check_result(const void *params, const wu_item *item, const wu_
     return_if_error(check_scores(p, &s, out, err));
     return_if_error(read_points(p, &s, out, &peaks, err));
     return_if_error(check_order(p, &peaks, err));
-    if (p->refine) /* refined points may have come closer */
+    if (p->refine) /* refined points may be closer to each other than the radius */
         return TC_OK;
     return_if_error(voting_suppress(&s, &peaks, NULL, err));
     return peaks.n == n

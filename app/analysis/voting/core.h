@@ -1,5 +1,6 @@
 /*
- * The arithmetic of voting that both backends share.
+ * voting: the arithmetic of pixels and voters, compiled as C and as OpenCL C. Axes are in the order
+ * z, y, x.
  */
 #ifndef VOTING_CORE_H
 #define VOTING_CORE_H
@@ -9,20 +10,22 @@
 #ifdef __OPENCL_VERSION__
 #define VOTING_QUOTIENT(a, b) ((a) / (b))
 #else
-/* a / b rounded down, a < 2^52 and b < 2^52, several times as fast as that of integers: a
- * quotient that is not whole is at least 1/b below the next whole number, too much for
- * the rounding of a double to bridge if a < 2^52. Processors convert signed integers at once. */
+/* a / b rounded down, for a < 2^52 and b < 2^52, in double precision: several times as fast as a
+ * division of integers. It is exact, since a quotient that is not an integer is at least 1/b below
+ * the next integer, which is more than the rounding error if a < 2^52. The casts are to signed
+ * integers, as processors convert these with one instruction. */
 #define VOTING_QUOTIENT(a, b) ((tc_u64)(tc_i64)((double)(tc_i64)(a) / (double)(tc_i64)(b)))
 #endif
 
-/* The blur's sums: 16-bit pixels times weights of 2^12 in all are less than
- * 2^28 and leave 20 bits (4 of fraction); the next sums are less than 2^32. */
+/* Rounding of the blur's sums. Along the first axis, 16-bit pixels times weights of 2^12 in all
+ * give sums below 2^28, which are rounded to 20 bits, 4 of them fraction. Along the next axes the
+ * sums are below 2^32, and are rounded to 20 bits again. */
 #define VOTING_ROUND_FIRST(sum) (((sum) + 128u) >> 8)
 #define VOTING_NEXT_BITS 12
 #define VOTING_ROUND_NEXT(sum) (((sum) + (1u << (VOTING_NEXT_BITS - 1))) >> VOTING_NEXT_BITS)
 
-/* The gradient of the blurred picture at the pixel `here`, along one axis: `i` of n pixels
- * along it, `stride` from one to the next. */
+/* The gradient of the blurred picture at the pixel `here` along one axis. The pixel's coordinate on
+ * this axis is i, of n; stride: distance in memory of two neighbours along it. */
 TC_INLINE tc_i64 voting_slope(TC_GLOBAL const tc_u32 *here, tc_i32 i, tc_i32 n, tc_index stride,
                               tc_i32 inverse)
 {
@@ -31,6 +34,7 @@ TC_INLINE tc_i64 voting_slope(TC_GLOBAL const tc_u32 *here, tc_i32 i, tc_i32 n, 
     return inverse * (up - down);
 }
 
+/* g: the gradient of the blurred picture at the pixel `here`, which is (z, y, x). */
 TC_INLINE void voting_gradient(TC_CONSTANT const voting_shape *s, TC_GLOBAL const tc_u32 *here,
                                tc_i32 z, tc_i32 y, tc_i32 x, tc_i64 g[3])
 {
@@ -41,21 +45,21 @@ TC_INLINE void voting_gradient(TC_CONSTANT const voting_shape *s, TC_GLOBAL cons
     g[2] = voting_slope(here, x, s->n[2], 1, s->inverse[2]);
 }
 
-/* Length of a gradient in 2^-6 of the blurred picture's steps. Components are
- * differences (less than 2^21) times at most 2^6: the square fits 2^56. */
+/* The length of a gradient. Components are differences (below 2^21) times at most 2^6, so the
+ * square fits 2^56. */
 TC_INLINE tc_u64 voting_length(tc_i64 gz, tc_i64 gy, tc_i64 gx)
 {
     return tc_sqrt_round((tc_u64)(gz * gz + gy * gy + gx * gx));
 }
 
-/* Weight from that length (less than 2^28): its root, at most 2^12 - 1; or the
- * length itself, coarser. */
+/* A voter's weight from its gradient's length, which is below 2^28: root: the square root of
+ * length / 16, else length / 2^15. At most 2^12 - 1. */
 TC_INLINE tc_u32 voting_weight(tc_u64 length, int root)
 {
     return (tc_u32)(root ? tc_sqrt_round(length >> 4) : length >> 15);
 }
 
-/* One component of a direction: side * a / most, rounded, 0 <= a <= most. */
+/* A component of a direction: side * a / most, rounded; |a| <= most. */
 TC_INLINE tc_i32 voting_component(tc_i64 a, tc_u64 most, int side)
 {
     const tc_u64 size = TC_ABS(a);
@@ -64,6 +68,7 @@ TC_INLINE tc_i32 voting_component(tc_i64 a, tc_u64 most, int side)
     return a < 0 ? -c : c;
 }
 
+/* The largest absolute value of three components. */
 TC_INLINE tc_u64 voting_most(tc_i64 z, tc_i64 y, tc_i64 x)
 {
     const tc_u64 sz = TC_ABS(z), sy = TC_ABS(y), sx = TC_ABS(x);
@@ -72,8 +77,8 @@ TC_INLINE tc_u64 voting_most(tc_i64 z, tc_i64 y, tc_i64 x)
     return TC_MAX(zy, sx);
 }
 
-/* Where a vector's direction stands in the table of codes; most =
- * voting_most(z, y, x) > 0. flat: the picture has no z. */
+/* The code of a vector's direction: its index in voting_tables.dir_of_code. most: voting_most(z, y,
+ * x), which must be > 0. flat: the item is an image. */
 TC_INLINE tc_u32 voting_code(tc_i64 z, tc_i64 y, tc_i64 x, tc_u64 most, int side, int flat)
 {
     const tc_i32 cz = flat ? 0 : voting_component(z, most, side) + side;
@@ -83,7 +88,7 @@ TC_INLINE tc_u32 voting_code(tc_i64 z, tc_i64 y, tc_i64 x, tc_u64 most, int side
     return (tc_u32)((cz * (2 * side + 1) + cy) * (2 * side + 1) + cx);
 }
 
-/* The voter that a gradient makes; 0: none. */
+/* The voter of a pixel with this gradient; 0: it does not vote. */
 TC_INLINE tc_u32 voting_voter(TC_CONSTANT const voting_shape *s, const tc_i64 g[3],
                               TC_GLOBAL const tc_u16 *dir_of_code)
 {
@@ -101,20 +106,22 @@ TC_INLINE tc_u32 voting_voter(TC_CONSTANT const voting_shape *s, const tc_i64 g[
 
 /* --- points ---------------------------------------------------------------------------------- */
 
-/* Sums of weight * (|u|^2 I - u u^T) / |u|^2 over the gradients around a peak, coordinates relative
- * to it in 1/256 of the finest pixel. Of m the lower half is kept. */
+/* Sums over the gradients around a peak, for the point nearest, in least squares, to the lines
+ * along them. With P = 2^12 weight * (|u|^2 I - u u^T) / |u|^2, where u is a gradient's direction
+ * and d the position of its pixel: m is the sum of P, v that of P d. Positions are relative to the
+ * peak, in 1/256 of the finest pixel. Only the lower triangle of m is set. */
 typedef struct voting_lines {
     tc_i64 m[3][3], v[3];
 } voting_lines;
 
-/* A gradient g at d (from the peak). It counts if it is a voter's and looks to the peak,
- * within 22.5 degrees; u is its direction in a cube of half side 64. |d| < 2^16 and |u|^2 < 2^14:
- * dot^2 * 2^10 < 2^57. A term of the sums is less than 2^12 * 2^12 * 2^16, and there are less than
- * 2^20 of them. */
+/* Adds the gradient g of the pixel at d, relative to the peak, to the sums, if the pixel is a voter
+ * and its gradient points towards the peak within 22.5 degrees. u is the direction on the surface
+ * of a cube of half side 64. |d| < 2^16 and |u|^2 < 2^14, so dot^2 * 2^10 < 2^57. A term of the
+ * sums is less than 2^12 * 2^12 * 2^16, and there are less than 2^20 terms. */
 TC_INLINE void voting_add_line(TC_CONSTANT const voting_shape *s, const tc_i64 d[3],
                                const tc_i64 g[3], voting_lines *l)
 {
-    const tc_i64 cos2 = 874;
+    const tc_i64 cos2 = 874; /* cos(22.5 degrees)^2 in 1/1024 */
     const tc_u64 most = voting_most(g[0], g[1], g[2]);
     tc_i64 u[3];
 
@@ -143,31 +150,32 @@ TC_INLINE void voting_add_line(TC_CONSTANT const voting_shape *s, const tc_i64 d
 
 /* --- cones ----------------------------------------------------------------------------------- */
 
-/* Where the rows of a direction's cone in a layer (slice dz around the voter) stand in
- * [2 reach_z + 1][n_dirs]. */
+/* A layer is the slice at distance dz from the voter's. The index, in voting_tables.rows, of the
+ * rows in which the cone of a direction has spans in a layer. */
 TC_INLINE size_t voting_rows_at(TC_CONSTANT const voting_shape *s, tc_u32 dir, tc_i32 dz)
 {
     return (size_t)(dz + s->reach[0]) * (size_t)s->dirs + dir;
 }
 
-/* Spans are in [n_dirs][2 reach_z + 1][2 reach_y + 1], with some to spare behind the rows of each
- * layer: four are read at once. */
+/* The number of elements of a layer in voting_tables.spans, which is [n_dirs][2 reach_z + 1][this]:
+ * a span for each of 2 reach_y + 1 rows, and padding, as four are read at once. */
 TC_INLINE size_t voting_spans_of_layer(tc_i32 reach_y)
 {
     return ((size_t)(2 * reach_y + 1) + 3) & ~(size_t)3;
 }
 
-/* Where the span of a layer's first row stands, dy = -reach_y. */
+/* The index, in voting_tables.spans, of the span of a layer's first row, dy = -reach_y. */
 TC_INLINE size_t voting_spans_at(TC_CONSTANT const voting_shape *s, tc_u32 dir, tc_i32 dz)
 {
     return ((size_t)dir * (size_t)(2 * s->reach[0] + 1) + (size_t)(dz + s->reach[0])) *
            voting_spans_of_layer(s->reach[1]);
 }
 
-/* What of a span around `at` is within [0, n). */
+/* A span cut off at the border of the picture. */
 typedef struct voting_part {
     tc_i32 lo, hi;
 } voting_part;
+/* The part of a span, relative to position `at`, that is within [0, n). */
 TC_INLINE voting_part voting_within(voting_span span, tc_i32 at, tc_i32 n)
 {
     voting_part p;
@@ -180,15 +188,16 @@ TC_INLINE voting_part voting_within(voting_span span, tc_i32 at, tc_i32 n)
 /* --- turning --------------------------------------------------------------------------------- */
 
 #ifdef __NV_CL_C_VERSION
-/* NVIDIA's driver 580.159 unrolls loops over a few pixels, which takes longer, and once found other
- * votes than there are: the PTX that it makes is right, and gives the right votes when the driver
- * translates it without optimising, wrong ones at its levels 1 to 4. */
+/* Keeps NVIDIA's driver 580.159 from unrolling loops over a few pixels. The unrolled loops take
+ * longer, and in one case gave wrong votes: the driver's PTX was right, but its translation at
+ * optimisation levels 1 to 4 was not. */
 #define VOTING_ONE_BY_ONE _Pragma("unroll 1")
 #else
 #define VOTING_ONE_BY_ONE
 #endif
 
-/* The largest sum of a row's pixels [lo, hi]: compilers make vectors of it. */
+/* The largest of the sums of a row's pixels [lo, hi]. A loop of its own, so that compilers
+ * vectorise it. */
 TC_INLINE tc_u32 voting_most_votes(TC_GLOBAL const tc_u32 *row, voting_part p)
 {
     tc_u32 most = 0;
@@ -199,8 +208,9 @@ TC_INLINE tc_u32 voting_most_votes(TC_GLOBAL const tc_u32 *row, voting_part p)
     return most;
 }
 
-/* The voter at (z, y, x) turned to the first of the largest sums in its cone; votes: of
- * its own pixel. */
+/* Returns the voter of pixel (z, y, x) after it has turned towards the pixel with the largest sum
+ * in its cone, of several the first. votes: points to the sum of its own pixel; spans, rows,
+ * dir_of_offset: of voting_tables. */
 TC_INLINE tc_u32 voting_turned(TC_CONSTANT const voting_shape *s, tc_u32 voter, tc_i32 z, tc_i32 y,
                                tc_i32 x, TC_GLOBAL const tc_u32 *votes,
                                TC_GLOBAL const voting_span *spans,

@@ -1,5 +1,6 @@
 /*
- * voting on the CPU: bands of rows, each done by one thread.
+ * voting's CPU backend: threads process bands of rows, or strips of them, phase by phase. A strip
+ * is a range of columns of a band.
  */
 #include "app/analysis/voting/voting.h"
 
@@ -12,17 +13,19 @@ typedef struct cpu_worker {
     voting_scheme s;
     voting_tables tables;
     an_pool *pool;
-    uint32_t **scratch;       /* [threads] */
-    uint32_t *votes, *voters; /* of the state */
-    /* the current step */
+    uint32_t **scratch;       /* [threads][voting_thread_bytes] */
+    uint32_t *votes, *voters; /* the planes of the state */
+    /* of the current step: */
     voting_phase phase;
-    uint64_t first;  /* band of part 0 */
-    uint32_t strips; /* that a band is cut into, in its phase: one where it is quickly done */
-    uint32_t
-        *turned; /* [bands of the step][band_rows][nx]: a band is turned as a whole or not at all */
-    size_t turned_size;
-    struct turn_reads *reads; /* [n_dirs][2 reach_y + 1] of an image, of the spans of reads_round */
-    int reads_round, levels;
+    uint64_t first;  /* its first band */
+    uint32_t strips; /* number of strips of each band; 1 if a band does not take long */
+    /* TURN: [bands of the step][band_rows][nx], the turned voters. They are copied to the state
+     * when all these bands are done, so a step that is stopped leaves the state as it was. */
+    uint32_t *turned;
+    size_t turned_size;       /* its elements */
+    struct turn_reads *reads; /* of an image: [n_dirs][2 reach_y + 1], see make_reads; else NULL */
+    int reads_round;          /* the round that `reads` is made for; -1: none yet */
+    int levels;               /* of an image: levels of the table of maxima that `reads` uses */
 } cpu_worker;
 
 /* --- voters ---------------------------------------------------------------------------------- */
@@ -43,17 +46,18 @@ static void do_voters(const cpu_worker *w, uint32_t z, uint32_t y0, uint32_t y1)
 
 /* --- vote ------------------------------------------------------------------------------------ */
 
-/* A band's sums as differences along x, with room for cones that reach beyond
- * the picture. */
+/* The sums of a band's columns [x0, x1), as differences along x, with margins for cones that reach
+ * beyond the picture. */
 typedef struct band {
-    uint32_t *sums; /* of (row 0, x = 0) */
-    size_t stride;
+    uint32_t *sums; /* points to column 0 of the band's first row */
+    size_t stride;  /* elements from one row to the next */
     int rows;
-    uint32_t x0, x1;   /* the columns that are wanted */
-    uint32_t from, to; /* those of voters that reach them */
+    uint32_t x0, x1;   /* half-open */
+    uint32_t from, to; /* columns of the voters that can reach them, half-open */
 } band;
 
-/* Adds one voter, dz slices away and in row y of the band's own count. */
+/* Adds the votes of one voter to the band. The voter is in column x, in row y counted from the
+ * band's first row, which may be outside it, and the band is dz slices away. */
 static void add_voter(const cpu_worker *w, const band *b, uint32_t voter, int dz, int y, uint32_t x)
 {
     const voting_shape *const s = &w->s.shape;
@@ -70,7 +74,7 @@ static void add_voter(const cpu_worker *w, const band *b, uint32_t voter, int dz
     }
 }
 
-/* Differences to sums, into the picture. */
+/* Adds up the differences of the band, and writes the sums to the votes. */
 static void store_band(const cpu_worker *w, const band *b, uint32_t z, uint32_t y0)
 {
     const voting_scheme *const s = &w->s;
@@ -89,13 +93,13 @@ static void store_band(const cpu_worker *w, const band *b, uint32_t z, uint32_t 
     }
 }
 
-/* Room for the sums of a row, with the reach to either side. */
+/* The stride of a band of all columns: they and the reach to either side. */
 static size_t band_stride(const voting_scheme *s)
 {
     return s->nx + 2 * (size_t)s->shape.reach[2] + 2;
 }
 
-/* Columns [x0, x1) of a band. */
+/* Computes the votes of rows [y0, y1), columns [x0, x1) of slice z. */
 static void do_vote(const cpu_worker *w, uint32_t *scratch, uint32_t z, uint32_t y0, uint32_t y1,
                     uint32_t x0, uint32_t x1)
 {
@@ -129,7 +133,7 @@ static void do_vote(const cpu_worker *w, uint32_t *scratch, uint32_t z, uint32_t
 
 /* --- turn ------------------------------------------------------------------------------------ */
 
-/* Columns [x0, x1) of a band of a stack, into a band of its own. */
+/* Stacks: turns the voters of rows [y0, y1), columns [x0, x1) of slice z. turned: [y1 - y0][nx]. */
 static void do_turn(const cpu_worker *w, uint32_t *turned, uint32_t z, uint32_t y0, uint32_t y1,
                     uint32_t x0, uint32_t x1)
 {
@@ -149,34 +153,41 @@ static void do_turn(const cpu_worker *w, uint32_t *turned, uint32_t z, uint32_t 
     }
 }
 
-/* Of an image some columns are turned at a time. Level k of a table has the largest of 2^k sums
- * from each pixel on, so that the largest of any span is that of two entries, which may overlap.
- * Around the picture are zeros, which are never the largest. */
-enum { TURN_COLUMNS = 256, TURN_LEVELS = 8 }; /* a span has 2 * VOTING_MAX_RADIUS_2D + 1 pixels */
+/* Images: voters are turned with a table of maxima. Its level k has, for each pixel, the largest of
+ * the 2^k sums that begin there, so the largest sum of a span is that of two entries, whose pixels
+ * may overlap. Around the picture it has zeros, which are never the largest. */
 
+/* Columns that are turned at a time. */
+enum { TURN_COLUMNS = 256 };
+/* Greatest number of levels: a span has at most 2 * VOTING_MAX_RADIUS_2D + 1 = 255 pixels. */
+enum { TURN_LEVELS = 8 };
+
+/* Elements of a row of the table. */
 static size_t turn_stride(const voting_scheme *s)
 {
     return TURN_COLUMNS + 2 * (size_t)s->shape.reach[2];
 }
 
+/* Elements of a level of the table. */
 static size_t turn_level(const voting_scheme *s)
 {
     return turn_stride(s) * (s->band_rows + 2 * (size_t)s->shape.reach[1]);
 }
 
-/* The level of a span of n pixels. */
+/* The level to read for a span of n > 0 pixels. */
 static int level_of(int n)
 {
     return 31 - __builtin_clz((unsigned)n);
 }
 
-/* Which two entries have a row's largest sum, from the voter's own in level 0. */
+/* The two entries of the table among which the largest sum of a span is, as indices relative to the
+ * voter's own entry in level 0. */
 typedef struct turn_reads {
     int32_t first, last;
 } turn_reads;
 
-/* Rows of all directions as their spans are. A row without a span within a cone reads as the one
- * before does, which changes nothing. */
+/* Fills w->reads from the spans of the current round, and sets w->levels. A row without a span
+ * reads the same entries as the row before it, which does not change the maximum. */
 static void make_reads(cpu_worker *w)
 {
     const voting_scheme *const s = &w->s;
@@ -202,9 +213,10 @@ static void make_reads(cpu_worker *w)
     w->reads_round = w->tables.round;
 }
 
-/* Sums of an image are below 2^31: VOTING_WEIGHT_LIMIT. */
+/* Four sums, compared as signed numbers: sums of an image are below 2^31 (VOTING_WEIGHT_LIMIT). */
 typedef int32_t sums4 __attribute__((vector_size(16), aligned(4), may_alias));
 
+/* out[i]: the larger of a[i] and b[i]. */
 static void take_larger(const uint32_t *a, const uint32_t *b, size_t n, uint32_t *out)
 {
     size_t i = 0;
@@ -219,7 +231,7 @@ static void take_larger(const uint32_t *a, const uint32_t *b, size_t n, uint32_t
         out[i] = a[i] > b[i] ? a[i] : b[i];
 }
 
-/* The table for columns [x0, x1) of rows [y0, y1). */
+/* Fills the table of maxima for voters in columns [x0, x1) of rows [y0, y1). */
 static void make_levels(const cpu_worker *w, uint32_t *table, uint32_t y0, uint32_t y1, uint32_t x0,
                         uint32_t x1)
 {
@@ -243,7 +255,7 @@ static void make_levels(const cpu_worker *w, uint32_t *table, uint32_t y0, uint3
     }
 }
 
-/* `at`: the voter's own entry in level 0. */
+/* Returns the voter after it has turned. `at`: its own entry in level 0 of the table. */
 static uint32_t turn_voter(const cpu_worker *w, uint32_t voter, const uint32_t *at)
 {
     const voting_shape *const s = &w->s.shape;
@@ -271,7 +283,8 @@ static uint32_t turn_voter(const cpu_worker *w, uint32_t voter, const uint32_t *
                         w->tables.dir_of_offset[(best_y + ry) * (2 * rx + 1) + dx + rx]);
 }
 
-/* Columns [x0, x1) of a band of an image, into a band of its own. */
+/* Images: turns the voters of rows [y0, y1), columns [x0, x1). table: scratch memory; turned:
+ * [y1 - y0][nx]. */
 static void do_turn_image(const cpu_worker *w, uint32_t *table, uint32_t *turned, uint32_t y0,
                           uint32_t y1, uint32_t x0, uint32_t x1)
 {
@@ -294,7 +307,7 @@ static void do_turn_image(const cpu_worker *w, uint32_t *table, uint32_t *turned
     }
 }
 
-/* Takes over the bands of the step. */
+/* Copies the n turned bands of the step to the state. */
 static void take_turned(const cpu_worker *w, uint64_t n)
 {
     const size_t nx = w->s.nx;
@@ -310,6 +323,7 @@ static void take_turned(const cpu_worker *w, uint64_t n)
 
 /* --- the backend ----------------------------------------------------------------------------- */
 
+/* For the pool: does a part of the step, which is a band or a strip of one. */
 static void run_band(void *user, unsigned thread, size_t part)
 {
     const cpu_worker *const w = user;
@@ -356,7 +370,7 @@ static void cpu_close(void **worker)
     free(w);
 }
 
-/* Bands of a step, in which voters are turned: enough for many threads. */
+/* The most bands of a step of TURN: enough for many threads. */
 static uint64_t most_turned(const voting_scheme *s)
 {
     const uint64_t voters = 1 << 20, bands = voters / ((uint64_t)s->band_rows * s->nx) + 16;
@@ -390,6 +404,7 @@ static tc_status make_scratch(cpu_worker *w, tc_err *err)
     return w->scratch == NULL ? tc_no_memory(err, "voting") : TC_OK;
 }
 
+/* Creates a worker with a given scheme. */
 static tc_status make_worker(const an_work *work, const voting_scheme *s, void **worker,
                              tc_err *err)
 {
@@ -428,8 +443,8 @@ static tc_status cpu_open(const an_work *work, const void *state, void **worker,
     return make_worker(work, &s, worker, err);
 }
 
-/* Strips of a band: what a voter does at most, in additions or look-ups, says how long one
- * takes. */
+/* The number of strips of a band, so that none takes long. cost: additions (VOTE) or look-ups
+ * (TURN) of a column, at most; `most`: the bound for a strip. */
 static uint32_t strips_of(const voting_scheme *s, voting_phase phase)
 {
     const double most = 1 << 27, rows = s->band_rows, cells = (double)voting_offset_rows(s);
@@ -442,9 +457,9 @@ static uint32_t strips_of(const voting_scheme *s, voting_phase phase)
     return strips < s->nx ? (uint32_t)strips : s->nx;
 }
 
-/* At most *n bands, and how many they were. The voters' phases can take long: they ask, and where
- * they are to stop the step counts for nothing. Votes are made anew then; voters are turned once
- * only. */
+/* Does a step of VOTE or TURN of at most *n bands; *n becomes the number of bands done. Strips can
+ * take long in all, so work->poll is asked between them; if it says to stop, the step does not
+ * count. Votes are then computed anew; voters are not copied to the state, so none turns twice. */
 static tc_status do_round(cpu_worker *w, int round, uint64_t *n, tc_err *err)
 {
     const size_t size = w->phase == VOTING_TURN ? (size_t)*n * w->s.band_rows * w->s.nx : 0;
@@ -508,7 +523,7 @@ tc_status voting_cpu_run(const an_work *work, const voting_scheme *s, void *stat
     return status;
 }
 
-/* The state is always up to date. */
+/* Without sync: the state always has everything done so far. */
 const an_backend voting_cpu = {
     .name = "cpu", .open = cpu_open, .step = cpu_step, .close = cpu_close
 };

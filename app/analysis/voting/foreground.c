@@ -1,15 +1,17 @@
 /*
- * voting: which points are on what Otsu's threshold takes for cells. Gradients meet between cells,
- * too, where these are dense, and in the background where there is nothing but noise.
+ * voting: leaves out the points that are not on the foreground, the pixels on the cells' side of
+ * Otsu's threshold. There may be such points because gradients also meet between dense cells, and
+ * anywhere in a background of noise.
  */
 
 #include "app/analysis/common/otsu.h"
 #include "app/analysis/voting/voting.h"
 
 enum {
-    REACH = 2 /* pixels around a point whose mean counts, along rows and columns */
+    REACH = 2 /* the mean is taken of up to this many rows and columns to each side of a point */
 };
 
+/* Otsu's threshold of the item's pixels. dark: cells are dark. */
 static tc_status find_threshold(const an_work *work, bool dark, uint32_t *threshold, tc_err *err)
 {
     const wu_pixels *const px = work->pixels;
@@ -33,7 +35,8 @@ tc_status voting_find_dark(const an_work *work, bool *dark, tc_err *err)
     return status;
 }
 
-/* Whether the mean of the pixels around a place is a cell's. */
+/* Whether the mean of the pixels around pixel (z, y, x), in its slice, is on the cells' side of the
+ * threshold. */
 static bool is_cell(const wu_pixels *px, uint32_t z, uint32_t y, uint32_t x, uint32_t threshold,
                     bool dark)
 {

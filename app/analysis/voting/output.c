@@ -1,5 +1,6 @@
 /*
- * voting: which arrays a result has, and from the last round's sums to points.
+ * voting: finds the points in the sums of the last round, declares the arrays of a result and fills
+ * them.
  */
 #include "app/analysis/voting/voting.h"
 
@@ -13,14 +14,14 @@
 
 /* --- peaks ----------------------------------------------------------------------------------- */
 
-/* Whether a sum stands before another in the order: larger, or equal and
- * earlier. */
+/* Whether pixel a comes before pixel b in the order of peaks: its sum is larger, or equal and a is
+ * earlier in the picture. */
 static bool ranks_before(const uint32_t *votes, size_t a, size_t b)
 {
     return votes[a] > votes[b] || (votes[a] == votes[b] && a < b);
 }
 
-/* Whether (z, y, x) stands before all its neighbours. */
+/* Whether pixel (z, y, x) comes before all its neighbours. */
 static bool is_peak(const voting_scheme *s, const uint32_t *votes, uint32_t z, uint32_t y,
                     uint32_t x)
 {
@@ -37,9 +38,9 @@ static bool is_peak(const voting_scheme *s, const uint32_t *votes, uint32_t z, u
     return true;
 }
 
-/* There are many more peaks than points: few bytes of each. */
+/* A peak in fewer bytes than a voting_peak, as there are many more peaks than points. */
 typedef struct candidate {
-    uint32_t score, index;
+    uint32_t score, index; /* index: of the pixel */
 } candidate;
 
 typedef struct candidates {
@@ -58,7 +59,7 @@ static tc_status add_candidate(candidates *c, candidate found, tc_err *err)
     return TC_OK;
 }
 
-/* The peaks of some rows of a slice. */
+/* Appends the peaks in rows [y0, y1) of slice z to c. */
 static tc_status find_in_rows(const voting_scheme *s, const uint32_t *votes, uint32_t z,
                               uint32_t y0, uint32_t y1, candidates *c, tc_err *err)
 {
@@ -66,7 +67,7 @@ static tc_status find_in_rows(const voting_scheme *s, const uint32_t *votes, uin
 
     for (uint32_t y = y0; y < y1; y++)
         for (uint32_t x = 0; x < s->nx; x++, i++) {
-            /* Most pixels are decided by four of their neighbours. */
+            /* Comparing four neighbours first rules out most pixels. */
             if (votes[i] == 0 || (x > 0 && votes[i - 1] >= votes[i]) ||
                 (x + 1 < s->nx && votes[i + 1] > votes[i]) ||
                 (y > 0 && votes[i - s->nx] >= votes[i]) ||
@@ -78,12 +79,12 @@ static tc_status find_in_rows(const voting_scheme *s, const uint32_t *votes, uin
     return TC_OK;
 }
 
-/* What the threads find, each in its bands. */
+/* The search for peaks by several threads. */
 typedef struct search {
     const voting_scheme *s;
     const uint32_t *votes;
     struct found {
-        candidates peaks;
+        candidates peaks; /* in the thread's bands */
         tc_status status;
         tc_err err;
     } *found; /* [threads] */
@@ -100,7 +101,7 @@ static void search_band(void *user, unsigned thread, size_t band)
         f->status = find_in_rows(all->s, all->votes, z, y0, y1, &f->peaks, &f->err);
 }
 
-/* In no order. */
+/* Finds all peaks, in no particular order. c->list: the caller frees it, also after a failure. */
 static tc_status find_peaks(const an_work *work, const voting_scheme *s, const uint32_t *votes,
                             an_pool *pool, candidates *c, tc_err *err)
 {
@@ -111,7 +112,7 @@ static tc_status find_peaks(const an_work *work, const voting_scheme *s, const u
 
     if (status == TC_OK)
         status = an_pool_run_polled(pool, search_band, &all, s->bands, work->poll, err);
-    /* The longest list takes the others. */
+    /* The others are appended to the longest list. */
     for (unsigned i = 1; all.found != NULL && i < threads; i++)
         longest = all.found[i].peaks.n > all.found[longest].peaks.n ? i : longest;
     if (all.found != NULL) {
@@ -134,6 +135,7 @@ static tc_status find_peaks(const an_work *work, const voting_scheme *s, const u
     return status;
 }
 
+/* The order of voting_by_order, for candidates. */
 static int compare_candidates(const void *a_at, const void *b_at)
 {
     const candidate *const a = a_at, *const b = b_at;
@@ -158,12 +160,13 @@ int voting_by_order(const void *a_at, const void *b_at)
 
 /* --- suppression ----------------------------------------------------------------------------- */
 
-/* Kept peaks in boxes no smaller than the reach: those near a place are in its
- * box or one next to it. */
+/* The kept peaks, sorted into boxes. A box is larger than the radius, so all peaks nearer than the
+ * radius to a pixel are in its box or an adjacent one. Axes are z, y, x. */
 typedef struct grid {
-    size_t box[3], n[3];
-    int64_t *head; /* of each box: index of a kept peak, -1: none */
-    int64_t *next; /* of each kept peak */
+    size_t box[3]; /* size of a box in pixels */
+    size_t n[3];   /* number of boxes along each axis */
+    int64_t *head; /* [n[0]][n[1]][n[2]]: index of a kept peak in the box; -1: there is none */
+    int64_t *next; /* for each kept peak: index of the next one in its box; -1: it is the last */
 } grid;
 
 static tc_status grid_init(const voting_scheme *s, size_t n_peaks, grid *g, tc_err *err)
@@ -191,6 +194,7 @@ static void free_grid(grid *g)
     free(g->next);
 }
 
+/* Whether two peaks are nearer to each other than the radius. */
 static bool close_by(const voting_scheme *s, const voting_peak *a, const voting_peak *b)
 {
     const int64_t dz = ((int64_t)a->z - b->z) * s->scale[0],
@@ -200,6 +204,7 @@ static bool close_by(const voting_scheme *s, const voting_peak *a, const voting_
     return dz * dz + dy * dy + dx * dx < s->radius64 * s->radius64;
 }
 
+/* Whether p is nearer than the radius to a kept peak. */
 static bool is_suppressed(const voting_scheme *s, const grid *g, const voting_peak *list,
                           const voting_peak *p)
 {
@@ -214,6 +219,7 @@ static bool is_suppressed(const voting_scheme *s, const grid *g, const voting_pe
     return false;
 }
 
+/* Appends a peak to the kept ones, unless it is suppressed. */
 static tc_status keep_if_apart(const voting_scheme *s, grid *g, const voting_peak *one,
                                voting_peaks *kept, tc_err *err)
 {
@@ -239,7 +245,7 @@ tc_status voting_suppress(const voting_scheme *s, voting_peaks *p, const tc_poll
     return_if_error(tc_sort(p->list, n, sizeof *p->list, voting_by_order, poll, err));
 
     return_if_error(grid_init(s, n, &g, err));
-    p->n = 0; /* those that are kept come to where they fit */
+    p->n = 0; /* kept peaks are written to the front of the same list */
     p->room = n;
     for (size_t i = 0; i < n; i++) {
         const voting_peak one = p->list[i];
@@ -250,7 +256,7 @@ tc_status voting_suppress(const voting_scheme *s, voting_peaks *p, const tc_poll
     return TC_OK;
 }
 
-/* What voting_suppress makes of peaks that take fewer bytes. */
+/* As voting_suppress, from candidates to peaks; p is empty before. */
 static tc_status choose_candidates(const voting_scheme *s, candidates *c, voting_peaks *p,
                                    const tc_poll *poll, tc_err *err)
 {
@@ -271,9 +277,9 @@ static tc_status choose_candidates(const voting_scheme *s, candidates *c, voting
 
 /* --- threshold ------------------------------------------------------------------------------- */
 
-/* "auto": at least 3/10 of the score at which the best peaks make up half of
- * the sum of all scores. Many weak peaks, noise, hardly move it, and it does not
- * matter how many cells there are. */
+/* The threshold "auto" is 3/10 of the score of the last of those peaks, best first, that make up
+ * half of the sum of all scores. Many weak peaks, which are noise, hardly change it, and it does
+ * not depend on the number of cells. */
 void voting_apply_threshold(const voting_params *params, voting_peaks *p)
 {
     uint64_t sum = 0, part = 0;

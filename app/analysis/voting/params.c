@@ -1,4 +1,4 @@
-/* voting: its parameters. */
+/* voting: the table of its parameters, and how they depend on each other. */
 #include "app/analysis/common/otsu.h"
 #include "app/analysis/voting/voting.h"
 
@@ -6,7 +6,7 @@
 
 static const char *const polarities[] = { "bright", "dark", "auto", NULL };
 static const char *const automatic[] = { "auto", NULL };
-/* Each is half the one before, which make_rounds relies on. */
+/* Each is half of the one before: make_rounds (plan.c) relies on that. */
 static const char *const cones[] = { "90.0", "45.0", "22.5", NULL };
 static const char *const foregrounds[] = { "none", "otsu", NULL };
 static const char *const weights[] = { "gradient", "root", NULL };

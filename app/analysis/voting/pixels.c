@@ -1,7 +1,7 @@
 /*
- * voting: whether an item's pixels can have given these points. In some tiles, chosen at random,
- * they are computed again, with so much around these that hardly a vote in them differs from the
- * whole item's.
+ * voting: checks whether an item's pixels can have given the points of a result. It computes the
+ * points in some tiles again, which are chosen partly at random, each with a margin so wide that
+ * hardly a vote in the tile differs from that in the whole item.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -11,29 +11,42 @@
 #include "app/analysis/voting/voting.h"
 #include "app/base/random.h"
 
-/* In quarters of the radius: the side of a tile, and what is computed around it. */
-enum { LEAST_SIDE = 8, MOST_SIDE = 20, MARGIN = 10, MOST_TILES = 12 };
-/* Of the first tile, which has the point of an edge that it is around; random places for it; and
- * how far they are from points, in radii: at least, and so far that more is no better. Random
- * points for the second. */
-enum { EDGE_SIDE = 14, EDGES = 256, CROWDS = 16 };
+/* The bounds of a tile's side, and the margin around it, in quarters of the radius. */
+enum { LEAST_SIDE = 8, MOST_SIDE = 20, MARGIN = 10 };
+/* The most tiles, besides those that check_tiles adds until one has a point of the result. */
+enum { MOST_TILES = 12 };
+/* The least side, in quarters of the radius, of the first tile. It is placed around an edge, and is
+ * so large that it contains the point of the cell with that edge. */
+enum { EDGE_SIDE = 14 };
+/* Random places that the first tile is chosen from. */
+enum { EDGES = 256 };
+/* Random points that the second tile is chosen from. */
+enum { CROWDS = 16 };
+/* The place of the first tile is at least AWAY radii from all points of the result; more than FAR
+ * radii are no better than FAR. */
 static const double AWAY = 1.5, FAR = 6;
-/* Of the item so much is computed again, if the least tile is not more. */
-static const double SHARE = 0.025, MOST_SHARE = 0.5;
-/* Tiles around edges and points take so much longer than others (tests/bench/looks.py units). */
+/* The share of the item, margins included, that is computed again, if one tile of the least side is
+ * not more. */
+static const double SHARE = 0.025;
+/* If one tile of the least side, with its margin, is more than this share of the item, there are no
+ * tiles (TC_NO_MATCH). */
+static const double MOST_SHARE = 0.5;
+/* Tiles at edges and around points take this many times as long as others
+ * (tests/bench/looks.py units). */
 static const double CROWDED = 1.8;
-/* The same points, digits of a double aside, are so near. */
+/* Coordinates of the same point differ by less than this, in pixels, from rounding. */
 static const double NEAR = 1e-6;
 
 /* --- tiles ----------------------------------------------------------------------------------- */
 
-/* A part of the item; z, y, x. */
+/* A tile of the item; axes are z, y, x. */
 typedef struct tile {
-    uint32_t from[3], size[3];
-    double lo[3], hi[3]; /* points from lo to less than hi are those of the tile */
+    uint32_t from[3], size[3]; /* with the margin */
+    double lo[3],
+        hi[3]; /* the tile's points are those from lo to less than hi; without the margin */
 } tile;
 
-/* Pixels of an axis for so many quarters of the radius. */
+/* Pixels along an axis for this many quarters of the radius. */
 static uint32_t length_of(const voting_scheme *s, int axis, uint32_t quarters)
 {
     return (uint32_t)(s->shape.reach[axis] + 1) * quarters / 4;
@@ -44,7 +57,7 @@ static uint32_t smaller(uint32_t a, uint32_t b)
     return a < b ? a : b;
 }
 
-/* Of the item, on average. side: of the tile, in quarters of the radius. */
+/* The share of the item that a tile has, margin included. side: in quarters of the radius. */
 static double share_of_tile(const voting_scheme *s, uint32_t side)
 {
     const uint32_t length[3] = { s->nz, s->ny, s->nx };
@@ -55,7 +68,8 @@ static double share_of_tile(const voting_scheme *s, uint32_t side)
     return share;
 }
 
-/* The largest that is no larger than what is looked at, or the least. */
+/* The largest side, in quarters of the radius, of which one tile is at most SHARE of the item, or
+ * the least side. */
 static uint32_t choose_side(const voting_scheme *s)
 {
     uint32_t side = MOST_SIDE;
@@ -65,6 +79,7 @@ static uint32_t choose_side(const voting_scheme *s)
     return side;
 }
 
+/* The number of tiles of this side that are SHARE of the item. */
 static size_t count_tiles(const voting_scheme *s)
 {
     const double wanted = SHARE / share_of_tile(s, choose_side(s));
@@ -72,7 +87,8 @@ static size_t count_tiles(const voting_scheme *s)
     return wanted < 1 ? 1 : wanted > MOST_TILES ? MOST_TILES : (size_t)wanted;
 }
 
-/* The tile of such a side around a place. At a border of the item there is nothing around it. */
+/* The tile around a place; quarters: its side, in quarters of the radius. If its margin reaches the
+ * item's border, the tile does, too. */
 static tile tile_at(const voting_scheme *s, uint32_t quarters, const uint32_t place[3])
 {
     const uint32_t length[3] = { s->nz, s->ny, s->nx };
@@ -93,6 +109,7 @@ static tile tile_at(const voting_scheme *s, uint32_t quarters, const uint32_t pl
     return t;
 }
 
+/* Whether a point is one of the tile's. */
 static bool is_in(const tile *t, const double at[3])
 {
     for (int k = 0; k < 3; k++)
@@ -101,7 +118,8 @@ static bool is_in(const tile *t, const double at[3])
     return true;
 }
 
-/* The points of a tile and what is around it, with scores of `least` and more. s: the item's. */
+/* Finds the points with scores of at least `least` in a tile and its margin. s: the scheme of the
+ * item. Coordinates are those of the item. */
 static tc_status compute(const an_work *work, const voting_scheme *s, const tile *t, double least,
                          voting_peaks *found, tc_err *err)
 {
@@ -138,7 +156,7 @@ static tc_status compute(const an_work *work, const voting_scheme *s, const tile
 
 /* --- points ---------------------------------------------------------------------------------- */
 
-/* The points of the result. */
+/* Reads the points of the result. */
 static tc_status claimed_points(const wu_output *out, voting_peaks *peaks, tc_err *err)
 {
     const wu_out_array *const point = wu_output_find(out, "point");
@@ -156,8 +174,9 @@ static tc_status claimed_points(const wu_output *out, voting_peaks *peaks, tc_er
     return TC_OK;
 }
 
-/* A threshold, "auto", is not above this. Of all peaks, best first, those that make up half of the
- * sum of scores are not more than of the points alone. */
+/* An upper bound of the threshold. For "auto" it follows from the points, although the threshold
+ * depends on all peaks: among all peaks it takes at least as many, best first, to make up half of
+ * the sum of scores as among the points alone. */
 static double greatest_threshold(const voting_params *p, const voting_peaks *points)
 {
     uint64_t sum = 0, part = 0;
@@ -172,9 +191,9 @@ static double greatest_threshold(const voting_params *p, const voting_peaks *poi
     return fmin(ceil(0.3 * points->list[middle].score), points->list[points->n - 1].score);
 }
 
-/* Points of the tiles: of the result, of these the same ones, and those that were found. */
+/* Numbers of points in all tiles. */
 typedef struct evidence {
-    size_t claimed, found, same;
+    size_t claimed, found, same; /* of the result; computed again; both with the same score */
 } evidence;
 
 static bool is_same(const voting_peak *a, const voting_peak *b)
@@ -183,6 +202,7 @@ static bool is_same(const voting_peak *a, const voting_peak *b)
            fabs(a->at[1] - b->at[1]) < NEAR && fabs(a->at[2] - b->at[2]) < NEAR;
 }
 
+/* Compares the points of the result in a tile with those computed again, and adds to e. */
 static void compare(const tile *t, const voting_peaks *claimed, const voting_peaks *found,
                     evidence *e)
 {
@@ -200,7 +220,7 @@ static void compare(const tile *t, const voting_peaks *claimed, const voting_pea
         e->found += is_in(t, found->list[k].at);
 }
 
-/* How far a place is from the nearest point, in radii. */
+/* The distance of a place from the nearest point, in radii. */
 static double distance_to_points(const voting_scheme *s, const voting_peaks *points,
                                  const uint32_t place[3])
 {
@@ -219,7 +239,8 @@ static double distance_to_points(const voting_scheme *s, const voting_peaks *poi
     return sqrt(least);
 }
 
-/* How far grey values reach within a quarter of the radius. */
+/* The difference between the greatest and the least grey value within a quarter of the radius of a
+ * place. */
 static uint32_t contrast_at(const wu_pixels *px, const voting_scheme *s, const uint32_t place[3])
 {
     const uint32_t length[3] = { px->nz, px->ny, px->nx };
@@ -242,7 +263,7 @@ static uint32_t contrast_at(const wu_pixels *px, const voting_scheme *s, const u
     return most - least;
 }
 
-/* Any place, or that of a point. */
+/* place: a random pixel (any), or that of a random point. */
 static void choose_place(const voting_scheme *s, const voting_peaks *points, bool any,
                          uint64_t *random, uint32_t place[3])
 {
@@ -254,8 +275,8 @@ static void choose_place(const voting_scheme *s, const voting_peaks *points, boo
                        : smaller((uint32_t)(at[k] + 0.5), length[k] - 1);
 }
 
-/* Of some places that with the greatest contrast, and far from all points: whoever has not looked
- * there has no point for its edge. */
+/* Chooses, of random places, the one with the greatest contrast that is far from all points. If the
+ * result was not computed from the pixels, the cell with that edge has probably no point in it. */
 static void choose_edge(const an_work *work, const voting_scheme *s, const voting_peaks *points,
                         uint64_t *random, uint32_t place[3])
 {
@@ -276,7 +297,7 @@ static void choose_edge(const an_work *work, const voting_scheme *s, const votin
     }
 }
 
-/* Of some points that with the most others in a tile around it. */
+/* Chooses, of random points, the one with the most others in a tile around it. */
 static void choose_crowd(const voting_scheme *s, const voting_peaks *points, uint32_t side,
                          uint64_t *random, uint32_t place[3])
 {
@@ -298,8 +319,9 @@ static void choose_crowd(const voting_scheme *s, const voting_peaks *points, uin
     }
 }
 
-/* The first at an edge without a point, the second, and more until there is a point in one, around
- * points, the others at any place, where points that are left out show. */
+/* Computes tiles again and compares their points. The first tile is at an edge far from all points;
+ * the second one is around many points; the others are at random places, where missing points may
+ * be found. If no tile has a point of the result, tiles around points are added until one has. */
 static tc_status check_tiles(const an_work *work, const voting_scheme *s,
                              const voting_peaks *points, uint64_t *random, tc_err *err)
 {
@@ -333,7 +355,7 @@ static tc_status check_tiles(const an_work *work, const voting_scheme *s,
     return status;
 }
 
-/* In such a picture nobody votes. */
+/* Whether all pixels are equal, so that there are no voters. */
 static bool is_flat(const wu_pixels *px)
 {
     const size_t n = (size_t)px->nx * px->ny * px->nz;
@@ -344,7 +366,7 @@ static bool is_flat(const wu_pixels *px)
     return i == n;
 }
 
-/* Whether all points are on the foreground, if they have to be. */
+/* Checks that all points are on the foreground, if the parameters ask for it. */
 static tc_status check_foreground(const an_work *work, const voting_peaks *points, tc_err *err)
 {
     voting_peaks kept = { .n = points->n, .list = malloc((points->n + 1) * sizeof *kept.list) };
@@ -361,9 +383,10 @@ static tc_status check_foreground(const an_work *work, const voting_peaks *point
     return status;
 }
 
-/* --- all of it ------------------------------------------------------------------------------- */
+/* --- the check ------------------------------------------------------------------------------- */
 
-/* The scheme of the item, and that the result's polarity and radius are the picture's. */
+/* *s: the scheme of the item. Checks that the result's polarity and radius are those of the pixels.
+ */
 static tc_status check_scheme(const an_work *work, const wu_output *out, voting_scheme *s,
                               tc_err *err)
 {

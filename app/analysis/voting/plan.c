@@ -1,6 +1,6 @@
 /*
- * voting: what follows from the parameters, the item's shape and, for the noise
- * floor, from its pixels.
+ * voting: derives the scheme from the parameters, the item's shape and its pixels (noise floor),
+ * blurs, plans the work, and has the self-tests and the analysis' table of functions.
  */
 #include "app/analysis/voting/voting.h"
 
@@ -16,21 +16,21 @@
 #include "app/base/numbers.h"
 
 enum {
-    KERNEL_SUM = 4096,
-    SIDE_2D = 64,
-    SIDE_3D = 16,
-    BAND_PIXELS = 1 << 17,
-    NOISE_SAMPLES = 1 << 20
+    KERNEL_SUM = 4096,      /* sum of the weights of a blur along an axis */
+    SIDE_2D = 64,           /* voting_shape.side of images */
+    SIDE_3D = 16,           /* voting_shape.side of stacks */
+    BAND_PIXELS = 1 << 17,  /* wanted pixels of a band */
+    NOISE_SAMPLES = 1 << 20 /* of larger items about this many pixels are looked at for the noise */
 };
 
-/* floor(value + 1/2) for a small value >= 0. */
+/* floor(value + 1/2) for a value >= 0. */
 static int64_t rounded(double value)
 {
     return (int64_t)(value + 0.5);
 }
 
-/* exp(-t) for 0 <= t < 32 by its series, without libm: t/64 is small, and six
- * squarings undo the division. */
+/* exp(-t) for 0 <= t < 32: the series for exp(-t/64), squared six times. Not by libm, whose results
+ * differ between systems. */
 static double exp_minus(double t)
 {
     const double x = -t / 64;
@@ -45,7 +45,8 @@ static double exp_minus(double t)
     return sum;
 }
 
-/* sigma in 1/256 pixels along this axis. Below 1/4 pixel nothing is blurred. */
+/* Sets the weights of the blur along an axis of `length` pixels. sigma256: sigma in 1/256 pixel of
+ * this axis; below 1/4 pixel there is no blur. */
 static void make_kernel(voting_scheme *s, int axis, uint32_t length, int64_t sigma256)
 {
     double g[VOTING_MAX_HALF + 1], sum = 1;
@@ -65,8 +66,8 @@ static void make_kernel(voting_scheme *s, int axis, uint32_t length, int64_t sig
     s->shape.blur[axis][0] = rest;
 }
 
-/* The half-angle halves until the cone is narrower than a pixel at its end:
- * radius * tan < 1. cos(a/2)^2 = (1 + cos a) / 2. */
+/* Sets the rounds. The half-angle halves from round to round, until the cone is narrower than a
+ * pixel at its end: radius * tan < 1. cos(a/2)^2 = (1 + cos a) / 2. */
 static void make_rounds(const voting_params *p, voting_scheme *s)
 {
     static const uint32_t one = 1 << 20;
@@ -84,6 +85,8 @@ static void make_rounds(const voting_params *p, voting_scheme *s)
     } while (s->rounds < VOTING_MAX_ROUNDS);
 }
 
+/* Sets what depends on the radius and the spacings: radius64, scale, shape.inverse and shape.reach.
+ */
 static tc_status make_scale(const voting_params *p, const wu_item *item, const char *where,
                             voting_scheme *s, tc_err *err)
 {
@@ -203,7 +206,8 @@ void voting_band_rows(const voting_scheme *s, uint64_t band, uint32_t *z, uint32
 
 /* --- grey levels ----------------------------------------------------------------------------- */
 
-/* The highest bit of the largest pixel is the highest that any has. Eight bytes at a time. */
+/* Sets shape.shift. The highest bit of the largest pixel is that of the bitwise OR of all pixels,
+ * which is computed eight bytes at a time. */
 static tc_status find_shift(const an_work *work, voting_scheme *s, tc_err *err)
 {
     const wu_pixels *const px = work->pixels;
@@ -233,8 +237,8 @@ static int pixel_at(const wu_pixels *px, size_t i)
     return (int)wu_grey(px, i);
 }
 
-/* | 1 -2 1; -2 4 -2; 1 -2 1 | at a pixel: noise passes, edges and slopes do
- * not (J. Immerkaer, Fast noise variance estimation, 1996). */
+/* The absolute value of the filter 1 -2 1; -2 4 -2; 1 -2 1 at a pixel: it responds to noise, but
+ * not to edges and slopes (J. Immerkaer, Fast noise variance estimation, 1996). */
 static uint32_t roughness_at(const wu_pixels *px, size_t i, size_t nx)
 {
     const int corners = pixel_at(px, i - nx - 1) + pixel_at(px, i - nx + 1) +
@@ -246,8 +250,8 @@ static uint32_t roughness_at(const wu_pixels *px, size_t i, size_t nx)
     return (uint32_t)(value < 0 ? -value : value);
 }
 
-/* The lower median of the roughness of all inner pixels, or of every k-th row
- * of a large item. Less than 8 * 65,536. */
+/* *median: the lower median of the roughness of all inner pixels, or in a large item of every k-th
+ * row of them. It is below 8 * 65,536. */
 static tc_status median_roughness(const voting_scheme *s, const wu_pixels *px, uint32_t *median,
                                   tc_err *err)
 {
@@ -276,10 +280,9 @@ static tc_status median_roughness(const voting_scheme *s, const wu_pixels *px, u
     return TC_OK;
 }
 
-/* Variance, along the axis of the largest, that white noise of variance 1 in
- * the pixels gives to the gradient (in pixels' steps per pixel of the finest
- * axis, times 2). The sums are integers, so the result is exact but for two
- * roundings. */
+/* The variance of a component of the gradient that comes from white noise of variance 1 in the
+ * pixels: the greatest of all axes. The gradient is in grey values per pixel of the finest axis,
+ * times 2. */
 static double gradient_gain(const voting_scheme *s)
 {
     double square[3], slope[3], most = 0;
@@ -308,11 +311,10 @@ static double gradient_gain(const voting_scheme *s)
     return most;
 }
 
-/* For Gaussian noise the median of the roughness is 0.6745 * 6 standard
- * deviations. */
 tc_status voting_levels_init(const an_work *work, voting_scheme *s, tc_err *err)
 {
     const voting_params *const p = work->params;
+    /* The median roughness of Gaussian noise in its standard deviations: 0.6745 * 6. */
     const double deviations = 4.047;
     uint32_t median;
     double radius;
@@ -345,11 +347,13 @@ size_t voting_blur_scratch(const voting_scheme *s, uint32_t rows)
            2 * (size_t)s->shape.taps[2];
 }
 
+/* i, or the nearest number from 0 to n - 1. */
 static uint32_t clamped(int64_t i, uint32_t n)
 {
     return i < 0 ? 0 : i >= (int64_t)n ? n - 1 : (uint32_t)i;
 }
 
+/* sum[x] += weight * pixel from + x, for x < n. */
 static void add_pixels(const wu_pixels *px, size_t from, size_t n, uint32_t weight, uint32_t *sum)
 {
     if (px->bits == 8)
@@ -360,7 +364,7 @@ static void add_pixels(const wu_pixels *px, size_t from, size_t n, uint32_t weig
             sum[x] += weight * px->u16[from + x];
 }
 
-/* One row blurred along z, from the pixels. */
+/* out: row y of slice z, blurred along z. */
 static void blur_z(const voting_scheme *s, const wu_pixels *px, uint32_t z, uint32_t y,
                    uint32_t *out)
 {
@@ -374,7 +378,7 @@ static void blur_z(const voting_scheme *s, const wu_pixels *px, uint32_t z, uint
         out[x] = VOTING_ROUND_FIRST(out[x]);
 }
 
-/* row: nx pixels with taps[2] on either side to be filled in. */
+/* Blurs a row along x. row: nx pixels with margins of taps[2] on either side, which this fills. */
 static void blur_x(const voting_scheme *s, uint32_t *row, uint32_t *out)
 {
     const uint32_t *lines[2 * VOTING_MAX_HALF + 1];
@@ -424,7 +428,7 @@ static tc_status check_item(const void *params, const wu_item *item, const char 
     return voting_scheme_init(params, item, where, &s, err);
 }
 
-/* A block of two pixels along each axis has one peak at most. */
+/* The most peaks that an item can have: one in each block of two pixels along each axis. */
 static uint64_t most_peaks(const voting_scheme *s)
 {
     uint64_t n = 1;
@@ -434,8 +438,9 @@ static uint64_t most_peaks(const voting_scheme *s)
     return n;
 }
 
-/* The most points that suppression leaves: of a block in which no two pixels are a radius apart,
- * as where each axis has no more than a share of it, one. */
+/* The most points that suppression can leave: one in each block whose pixels are all nearer to each
+ * other than the radius. A block's side is the radius / sqrt(number of axes), so its diagonal is
+ * shorter than the radius. */
 static uint64_t most_points(const voting_params *p, const voting_scheme *s)
 {
     const uint64_t axes = s->nz > 1 ? 3 : 2;
@@ -454,8 +459,9 @@ static uint64_t most_points(const voting_params *p, const voting_scheme *s)
     return tc_smaller(peaks, n);
 }
 
-/* How many rows the cone of a round has, and pixels, on the average over all directions: of a
- * convex body 1/pi of its outline, in a stack 1/4 of its surface (Cauchy). */
+/* The average number, over all directions, of rows and pixels of a cone with this half-angle. The
+ * average extent of a convex body, by Cauchy's formula, is 1/pi of its outline; in a stack its
+ * average projected area is 1/4 of its surface. */
 static void cone_of(const voting_scheme *s, double angle, double *rows, double *pixels)
 {
     const double pi = 3.14159265358979, y = s->shape.reach[1], x = s->shape.reach[2],
@@ -472,8 +478,8 @@ static void cone_of(const voting_scheme *s, double angle, double *rows, double *
     }
 }
 
-/* Operations a pixel of the phases, as measured on pictures of all kinds (make bench-progress);
- * nearly all pixels are voters. Returns how many phases there are. */
+/* Operations per pixel of each phase, measured on pictures of all kinds (make bench-progress), if
+ * nearly all pixels are voters. Returns the number of phases. */
 static size_t costs_of(const voting_params *p, const voting_scheme *s,
                        double costs[2 * VOTING_MAX_ROUNDS + 2])
 {
@@ -519,7 +525,7 @@ static void plan_flops(const voting_params *p, const voting_scheme *s, const wu_
     const size_t phases = costs_of(p, s, costs);
 
     out->load_flops = an_reading_flops(item) + 10.0 * (double)s->n;
-    if (p->own_radius) /* about eight times cellcount */
+    if (p->own_radius) /* about eight cellcount analyses of the picture's middle */
         out->load_flops += 8 * 250 * an_looked_at(item);
     out->finish_flops =
         (s->nz == 1 ? 60.0 : 50.0) * (double)s->n + (p->refine ? 85.0 : 0.0) * (double)s->n;
@@ -535,8 +541,9 @@ static tc_status plan(const void *params, const wu_item *item, an_plan *out, tc_
     out->chunks = s.chunks;
     out->most_rows = most_points(params, &s);
     out->state_bytes = sizeof(an_state_head) + 2 * s.n * sizeof(uint32_t);
-    /* Tables and bands of turned voters; or, when all is done, the peaks, and half of them again
-     * as they are sorted; or the points, and their rows. */
+    /* The peak of memory is one of these: `working`, the tables and bands of turned voters; when
+     * all chunks are done, the peaks and a buffer of half their size for sorting; or the points,
+     * with the peaks or with the rows of the result. */
     enum { PEAK_BYTES = 8, ROW_BYTES = 8 + 3 * 8 + 8 };
     const uint64_t working = voting_tables_bytes(&s) + voting_turned_bytes(&s),
                    peaks = PEAK_BYTES * most_peaks(&s),
@@ -550,6 +557,7 @@ static tc_status plan(const void *params, const wu_item *item, an_plan *out, tc_
     return TC_OK;
 }
 
+/* The groups of kernels (an_analysis.kernels): for 8 and for 16 bits. */
 enum { BITS_8 = 1, BITS_16 = 2 };
 
 static uint32_t kernels_of(const void *params, const wu_item *item)
@@ -558,7 +566,7 @@ static uint32_t kernels_of(const void *params, const wu_item *item)
     return item->bits == 16 ? BITS_16 : BITS_8;
 }
 
-/* Both polarities, 8 and 16 bit, a stack, cones of every width. */
+/* They cover both polarities, 8 and 16 bits, stacks, and cones of every width. */
 static const an_selftest selftests[] = {
     { "{\"radius\":6}", 61, 47, 1, 8, false, 0x8a177fe2, AN_BALLS, false },
     { "{\"radius\":5.3,\"sigma\":1.2,\"polarity\":\"dark\","
@@ -580,7 +588,7 @@ static uint8_t found(const an_work *work, const void *state, size_t voxel)
     uint8_t found = 0;
 
     (void)work;
-    /* Eight steps for each power of two. */
+    /* A logarithm of the votes, with eight values for each power of two. */
     for (; votes > 15; votes >>= 1)
         found = (uint8_t)(found + 8);
     return (uint8_t)(found + (votes > 8 ? votes - 8 : 0));

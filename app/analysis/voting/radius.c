@@ -1,6 +1,7 @@
 /*
- * voting: how large the cells of a picture are, by the regions that cellcount finds in its middle.
- * They are about as large as cells even where some touch.
+ * voting: finds the radius of the cells of a picture (own_radius) from the areas of the regions
+ * that cellcount finds in its middle. The median region is about as large as a cell, even if some
+ * cells touch.
  */
 #include <math.h>
 #include <stdlib.h>

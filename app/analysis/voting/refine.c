@@ -1,8 +1,9 @@
 /*
- * voting: points moved from the peaks to where the gradients around them meet: the
- * point nearest to the lines along the gradients of the voters around a
- * peak, in the sense of least squares (R. Parthasarathy, Rapid, accurate
- * particle tracking by calculation of radial symmetry centers, 2012).
+ * voting: refines points. Each peak is moved to where the gradients around it meet: the point
+ * nearest, in least squares, to the lines along the gradients of the voters around the peak (R.
+ * Parthasarathy, Rapid, accurate particle tracking by calculation of radial symmetry centers,
+ * 2012). Axes are in the order z, y, x; distances are in 1/256 of the finest pixel, if nothing else
+ * is said.
  */
 #include "app/analysis/voting/voting.h"
 
@@ -12,11 +13,11 @@
 typedef struct refiner {
     const voting_scheme *s;
     const uint32_t *blurred;
-    const voting_lines *lines; /* of each peak; NULL: none are known */
-    voting_peaks *found;
+    const voting_lines *lines; /* for each peak; NULL: to be computed from `blurred` */
+    voting_peaks *found;       /* the peaks to refine */
 } refiner;
 
-/* Four pixels of a row at a time. */
+/* Vectors for four pixels of a row. */
 typedef uint32_t u4 __attribute__((vector_size(16)));
 typedef int32_t i4 __attribute__((vector_size(16)));
 typedef float f4 __attribute__((vector_size(16)));
@@ -30,19 +31,20 @@ static u4 load4(const uint32_t *from)
     return v;
 }
 
-/* A row of the blurred picture around a peak, and what its pixels' distances and gradients have in
- * common. */
+/* A row of the blurred picture near a peak. */
 typedef struct row_around {
     int32_t z, y;
-    int64_t dz, dy;                  /* from the peak, in 1/256 */
-    const uint32_t *here;            /* the row */
-    const uint32_t *up[2], *down[2]; /* its neighbours along z and y, or itself at the end */
+    int64_t dz, dy;                  /* distance from the peak */
+    const uint32_t *here;            /* the row's first pixel */
+    const uint32_t *up[2], *down[2]; /* the next and previous row along z [0] and y [1]; at the
+                                        picture's border the row itself */
 } row_around;
 
-/* Which of pixels x to x + 3 may have gradients that meet the peak, dx from it, as bits of lanes:
- * not those that look past it by more than 30 degrees. Most do, and need no root and no division:
- * the direction in whole numbers, below, is less than one degree off, and must be within 22.5;
- * single precision is exact to far less. */
+/* Which of pixels x to x + 3 may have gradients that point towards the peak: lanes of *facing are
+ * all ones for gradients within 30 degrees of it, else 0. Returns whether any is. dx: distance of
+ * pixel x from the peak. This rules out most pixels without a root or division. It cannot rule out
+ * one that voting_add_line accepts: that one's direction, in integers, has an error of less than
+ * one degree and must be within 22.5 degrees, and errors of single precision are far smaller. */
 static bool may_face4(const refiner *r, const row_around *row, int32_t x, int64_t dx, i4 *facing)
 {
     const voting_shape *const s = &r->s->shape;
@@ -68,12 +70,13 @@ static bool may_face4(const refiner *r, const row_around *row, int32_t x, int64_
 
 typedef __int128 i128;
 
-/* a/b rounded, b > 0. */
+/* a / b rounded to the nearest integer, b > 0. */
 static int64_t rounded_quotient(i128 a, i128 b)
 {
     return (int64_t)(a < 0 ? -((-a + b / 2) / b) : (a + b / 2) / b);
 }
 
+/* The determinant of m. */
 static i128 det3(const int64_t m[3][3])
 {
     return m[0][0] * ((i128)m[1][1] * m[2][2] - (i128)m[1][2] * m[2][1]) -
@@ -81,8 +84,9 @@ static i128 det3(const int64_t m[3][3])
            m[0][2] * ((i128)m[1][0] * m[2][1] - (i128)m[1][1] * m[2][0]);
 }
 
-/* Makes entries of m less than 2^34 and of v (at most 2^17 times those) less
- * than 2^52. In an image z has a line of its own, which keeps the point in it. */
+/* Scales the sums down so that entries of m are below 2^34, and those of v, which are at most 2^17
+ * times as large, below 2^52. flat: in an image, the equation of z is replaced by one with the
+ * solution z = 0. */
 static void shorten_lines(voting_lines *l, bool flat)
 {
     int shift = 0;
@@ -102,12 +106,12 @@ static void shorten_lines(voting_lines *l, bool flat)
     }
 }
 
-/* Whether the lines cross, rather than run side by side. With N the sum of
- * weight * u u^T / |u|^2, m is tr(N) I - N. N's largest eigenvalue must be less than
- * 19/20 of tr(N) (47/48 in a stack, where a cell that the border cuts may show but a
- * cap), so m's smallest more than 1/40 (1/96) of tr(m) = 2 tr(N): then 40 m - tr(m) I
- * is positive definite, which its leading minors tell. Lines from around a place
- * cross; those from one side, outside a bent edge, hardly do. Entries < 2^41. */
+/* Whether the lines cross rather than run nearly parallel. Lines from all around a cell's centre
+ * cross; lines from one side, along a slightly bent edge, are nearly parallel. With N the sum of
+ * weight * u u^T / |u|^2, m is tr(N) I - N. N's largest eigenvalue must be less than 19/20 of tr(N)
+ * (47/48 in a stack, where of a cell at the border only a cap may be visible), so m's smallest one
+ * must be more than 1/40 (1/96) of tr(m) = 2 tr(N). That is so if 40 m - tr(m) I (96 m - tr(m) I)
+ * is positive definite, that is, its leading minors are positive. Its entries are below 2^41. */
 static bool lines_cross(const voting_lines *l, bool flat)
 {
     const int64_t trace = l->m[0][0] + l->m[1][1] + l->m[2][2];
@@ -119,8 +123,8 @@ static bool lines_cross(const voting_lines *l, bool flat)
     return b[0][0] > 0 && (i128)b[0][0] * b[1][1] > (i128)b[0][1] * b[0][1] && det3(b) > 0;
 }
 
-/* Solves m c = v by Cramer's rule; no product passes 2^123. det > 0, since the
- * lines cross. False if the point is far outside. */
+/* Solves m c = v by Cramer's rule. c: the point relative to the peak. No product exceeds 2^123; the
+ * determinant is positive, as the lines cross. False: the point is farther than 2^20 away. */
 static bool solve_lines(const voting_lines *l, int64_t c[3])
 {
     const i128 det = det3(l->m);
@@ -139,7 +143,7 @@ static bool solve_lines(const voting_lines *l, int64_t c[3])
     return true;
 }
 
-/* What is at a pixel of a row, dx from the peak. */
+/* Adds the gradient of pixel x of a row to the sums. dx: distance from the peak. */
 static void add_pixel(const refiner *r, const row_around *row, int32_t x, int64_t dx,
                       voting_lines *l)
 {
@@ -150,7 +154,7 @@ static void add_pixel(const refiner *r, const row_around *row, int32_t x, int64_
     voting_add_line(&r->s->shape, d, g, l);
 }
 
-/* Pixels [x, to] of a row. */
+/* Adds the gradients of pixels [x, to] of a row to the sums. */
 static void add_row(const refiner *r, const row_around *row, int32_t peak_x, int32_t x, int32_t to,
                     voting_lines *l)
 {
@@ -174,6 +178,7 @@ static void add_row(const refiner *r, const row_around *row, int32_t peak_x, int
     }
 }
 
+/* Row y of slice z, near peak p. */
 static row_around row_at(const refiner *r, const voting_peak *p, int64_t z, int64_t y)
 {
     const voting_scheme *const s = r->s;
@@ -190,7 +195,7 @@ static row_around row_at(const refiner *r, const voting_peak *p, int64_t z, int6
                          .down = { z > 0 ? here - plane : here, y > 0 ? here - s->nx : here } };
 }
 
-/* All within 5/4 of the radius. */
+/* The sums over all pixels within 5/4 of the radius of peak p. */
 static voting_lines lines_around(const refiner *r, const voting_peak *p)
 {
     const voting_scheme *const s = r->s;
@@ -219,8 +224,8 @@ static voting_lines lines_around(const refiner *r, const voting_peak *p)
     return l;
 }
 
-/* Moves a peak by c; not farther than half the radius, nor out of the picture (a
- * cell that the border cuts). */
+/* Moves a peak by c, unless that is farther than half the radius or out of the picture, as can
+ * happen with a cell that the border cuts. */
 static void move_peak(const voting_scheme *s, const int64_t c[3], voting_peak *p)
 {
     const int64_t at[3] = { p->z, p->y, p->x }, length[3] = { s->nz, s->ny, s->nx };
@@ -237,7 +242,8 @@ static void move_peak(const voting_scheme *s, const int64_t c[3], voting_peak *p
         p->at[a] = (double)(4 * at[a] * s->scale[a] + c[a]) / (double)(4 * s->scale[a]);
 }
 
-/* A peak where lines do not cross gets the score 0: it is no cell. */
+/* Refines a peak. If the lines do not cross, it is no cell, and its score becomes 0. lines: its
+ * sums, or NULL. */
 static void refine_peak(const refiner *r, const voting_lines *lines, voting_peak *p)
 {
     const bool flat = r->s->nz == 1;
@@ -254,9 +260,10 @@ static void refine_peak(const refiner *r, const voting_lines *lines, voting_peak
         move_peak(r->s, c, p);
 }
 
-/* So many peaks are a part: long against the pool's lock. */
+/* Peaks of a part of the work: enough that taking the pool's lock for each part costs little. */
 enum { PEAKS_OF_PART = 4 };
 
+/* For the pool: refines the peaks of a part. */
 static void refine_some(void *user, unsigned thread, size_t part)
 {
     const refiner *const r = user;

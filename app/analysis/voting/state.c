@@ -1,7 +1,7 @@
-/* voting: whether a state from a checkpoint can have come about. */
+/* voting: checks whether a state from a checkpoint is a possible one. */
 #include "app/analysis/voting/voting.h"
 
-/* Blurred pixels have 16 bits and 4 of fraction. */
+/* Whether the value can be a blurred pixel, which has 16 bits and 4 bits of fraction. */
 static bool is_blurred(uint32_t value)
 {
     return value < 1u << 20;
@@ -12,7 +12,8 @@ static bool is_voter(const voting_scheme *s, uint32_t value)
     return VOTING_WEIGHT(value) < VOTING_WEIGHT_LIMIT && VOTING_DIR(value) < s->n_dirs;
 }
 
-/* What the planes hold at a position: see voting_phase. */
+/* Checks that all elements of the two planes are possible ones after `done` chunks (see
+ * voting_phase). */
 static tc_status check_planes(const an_work *work, const voting_scheme *s, uint64_t done,
                               const uint32_t *votes, const uint32_t *voters, tc_err *err)
 {

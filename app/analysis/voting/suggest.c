@@ -1,9 +1,12 @@
 /*
- * voting: the radius that cellcount's regions have, since these are about as large as cells even
- * where some touch: the radius of a disc as large as the median of them, and a quarter more, as the
- * radius is to be that of the larger cells and 0.8 to 1.4 times it does as well. Bright or dark is
- * what cellcount takes. In pictures, points must be on the foreground, unless cells are pale in the
- * middle: where cells are dense gradients also meet between them, and noise has centres anywhere.
+ * voting: suggests parameters from sample pictures, with the help of cellcount's suggestion and of
+ * the regions that cellcount finds.
+ *
+ * radius: that of a disc with the median area of the regions, and a quarter more, as it should be
+ * the radius of the larger cells, and 0.8 to 1.4 times their radius does as well. The median region
+ * is about as large as a cell even if some cells touch. polarity: as cellcount suggests.
+ * foreground, only for images: "otsu", unless cells are pale in the middle. It removes points
+ * between dense cells and in noise, where gradients also meet.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -12,7 +15,8 @@
 #include "app/analysis/suggest.h"
 #include "app/analysis/voting/voting.h"
 
-/* Pixels, as people say such numbers. */
+/* The radius to suggest for regions of this area, times `by`, in pixels: rounded to an integer,
+ * below 10 to a half, and limited by the item's size. */
 static double radius_of(const an_pictures *pictures, int64_t area, double by)
 {
     double most = pictures->of_stacks ? VOTING_MAX_RADIUS_3D : VOTING_MAX_RADIUS_2D;
@@ -22,8 +26,9 @@ static double radius_of(const an_pictures *pictures, int64_t area, double by)
     return radius < 10 ? fmax(round(2 * radius) / 2, 1) : round(radius);
 }
 
-/* Of pictures whose cells differ in size the third quarter's: too large a radius does less harm
- * than one that is too small. */
+/* Suggests the radius, by the upper quartile of the pictures' median areas, since too large a
+ * radius does less harm than one that is too small. If the medians differ much, it suggests
+ * own_radius, with the largest one. cells: parameters for cellcount. */
 static tc_status add_radius(an_suggestion *out, const an_pictures *pictures, const json_t *given,
                             const json_t *cells, tc_err *err)
 {
@@ -76,8 +81,9 @@ static tc_status add_radius(an_suggestion *out, const an_pictures *pictures, con
                : status;
 }
 
-/* How many of the regions that cellcount finds, with their holes filled, have their centre on the
- * foreground. */
+/* Counts the regions that cellcount, with parameters `cells`, finds in picture i. *on: plus the
+ * number of those whose centroid is on the foreground; *all: plus their number. params: of voting.
+ */
 static tc_status count_centres(const an_pictures *pictures, size_t i, const json_t *cells,
                                const void *params, size_t *on, size_t *all, tc_err *err)
 {
@@ -103,8 +109,9 @@ static tc_status count_centres(const an_pictures *pictures, size_t i, const json
     return status;
 }
 
-/* Whether points are to be on Otsu's foreground: not where cells are pale in the middle, or rings.
- * parameters: what is given and suggested. */
+/* *suits: whether foreground "otsu" is to be suggested: at least three quarters of the regions have
+ * their centroid on the foreground, which cells with a pale middle, or rings, have not. parameters:
+ * the given and the suggested ones. */
 static tc_status find_foreground(const an_pictures *pictures, const json_t *parameters,
                                  const json_t *cells, bool *suits, tc_err *err)
 {
@@ -121,13 +128,14 @@ static tc_status find_foreground(const an_pictures *pictures, const json_t *para
     return status;
 }
 
+/* Whether the given parameters allow foreground "otsu". */
 static bool is_otsu(const json_t *given)
 {
     const char *const foreground = json_string_value(json_object_get(given, "foreground"));
     return foreground == NULL || strcmp(foreground, "otsu") == 0;
 }
 
-/* What cellcount takes, with its curves. */
+/* known: what cellcount suggests; its curves and doubts are shown if the radius is suggested. */
 tc_status voting_suggest(const an_pictures *pictures, const json_t *given, an_suggestion *out,
                          tc_err *err)
 {

@@ -1,5 +1,6 @@
 /*
- * voting: the directions, and the table of what a cone covers.
+ * voting: makes the tables of directions, and of the spans that the cone of each direction has in
+ * the rows around a voter.
  */
 #include "app/analysis/voting/voting.h"
 
@@ -12,7 +13,7 @@ size_t voting_offset_rows(const voting_scheme *s)
     return (2 * (size_t)s->shape.reach[0] + 1) * (2 * (size_t)s->shape.reach[1] + 1);
 }
 
-/* Spans of a direction. */
+/* Elements of voting_tables.spans of a direction. */
 static size_t cone_spans(const voting_scheme *s)
 {
     return (2 * (size_t)s->shape.reach[0] + 1) * voting_spans_of_layer(s->shape.reach[1]);
@@ -39,7 +40,8 @@ size_t voting_tables_bytes(const voting_scheme *s)
            rows + (voting_codes(s) + rows * (2 * (size_t)s->shape.reach[2] + 1)) * sizeof(uint16_t);
 }
 
-/* Every point on the surface of the cube, in the order of the codes. */
+/* Fills dirs and dir_of_code: the directions are all points on the surface of the cube, in the
+ * order of their codes. */
 static void make_dirs(const voting_scheme *s, voting_tables *t)
 {
     const int side = s->shape.side, depth = s->nz > 1 ? side : 0;
@@ -58,6 +60,7 @@ static void make_dirs(const voting_scheme *s, voting_tables *t)
             }
 }
 
+/* Fills dir_of_offset. */
 static void make_offsets(const voting_scheme *s, voting_tables *t)
 {
     uint16_t *out = t->dir_of_offset;
@@ -76,6 +79,7 @@ static void make_offsets(const voting_scheme *s, voting_tables *t)
             }
 }
 
+/* Fills ends. */
 static void make_ends(const voting_scheme *s, voting_tables *t)
 {
     const int64_t radius2 = s->radius64 * s->radius64;
@@ -127,16 +131,19 @@ void voting_tables_free(voting_tables *t)
     memset(t, 0, sizeof *t);
 }
 
-/* A row at (z, y) (in 1/64 of the smallest spacing) seen along a direction. */
+/* A row of pixels around a voter and a direction u, to test which pixels the cone covers. Distances
+ * are in 1/64 of the smallest spacing. */
 typedef struct row_test {
-    int64_t zy_dot, zy_square; /* the row's part of the dot product and of the length */
+    int64_t zy_dot;    /* uz dz + uy dy, which is the same for all pixels of the row */
+    int64_t zy_square; /* dz^2 + dy^2, likewise */
     int64_t ux, scale_x;
-    int end;        /* of the ball, either way */
-    uint64_t limit; /* cos^2 * |u|^2 in 2^-20 */
+    int end;        /* the ball covers pixels -end to end of the row */
+    uint64_t limit; /* cos^2 of the half-angle * |u|^2, in units of 2^-20 */
 } row_test;
 
-/* In the ball, dot > 0 and dot^2 >= cos^2 |u|^2 |d|^2. With |u| <= 91 (2D,
- * side 64) and |d| <= 64 * 127 + 63, dot < 2^20: all products fit 64 bits. */
+/* Whether the cone covers pixel x of the row, relative to the voter: it is in the ball, and for its
+ * offset d, dot = u.d > 0 and dot^2 >= cos^2 |u|^2 |d|^2. With |u| <= 91 (2D, side 64) and
+ * |d| <= 64 * 127 + 63, dot < 2^20: all products fit 64 bits. */
 static bool is_covered(const row_test *r, int x)
 {
     const int64_t dx = x * r->scale_x, dot = r->zy_dot + r->ux * dx;
@@ -146,10 +153,10 @@ static bool is_covered(const row_test *r, int x)
            ((uint64_t)(dot * dot) << 20) >= r->limit * (uint64_t)square;
 }
 
-/* A pixel such that it or the next is covered if any in the row is: where the
- * angle to the direction is smallest. With a = zy_dot, q = zy_square and u = ux,
- * (a + u x) / sqrt(q + x^2) rises up to x = u q / a if a > 0; otherwise, where it
- * is positive, it rises away from 0. */
+/* The pixel where the angle to the direction is smallest, rounded down: it or the next one is
+ * covered if any pixel of the row is. With a = zy_dot, q = zy_square and u = ux, the cosine (a + u
+ * x) / sqrt(q + x^2) increases up to x = u q / a if a > 0; otherwise, where it is positive, it
+ * increases with the distance from 0. */
 static int nearest_offset(const row_test *r)
 {
     int64_t x = r->ux > 0 ? r->end : -r->end;
@@ -162,6 +169,7 @@ static int nearest_offset(const row_test *r)
     return (int)(x < -r->end ? -r->end : x > r->end ? r->end : x);
 }
 
+/* The pixels of the row that the cone covers; they are an interval, as the cone is convex. */
 static voting_span span_of(const row_test *r)
 {
     int lo = nearest_offset(r), hi;
@@ -177,6 +185,7 @@ static voting_span span_of(const row_test *r)
     return (voting_span){ (signed char)lo, (signed char)hi };
 }
 
+/* Fills out with the spans of direction u, in all rows. */
 static void make_spans(const voting_scheme *s, const voting_tables *t, const int8_t u[3],
                        uint32_t cos2, voting_span *out)
 {
@@ -198,8 +207,8 @@ static void make_spans(const voting_scheme *s, const voting_tables *t, const int
         }
 }
 
-/* The spans of a direction from those of its mirror image in the octant of
- * directions without a negative component. */
+/* Fills out with the spans of direction u. from: the spans of the direction with the absolute
+ * values of its components, of which u is a mirror image. */
 static void mirror_spans(const voting_scheme *s, const int8_t u[3], const voting_span *from,
                          voting_span *out)
 {
@@ -217,7 +226,8 @@ static void mirror_spans(const voting_scheme *s, const int8_t u[3], const voting
         }
 }
 
-/* rows: of the first layer. */
+/* Sets the first and last row with a span in each layer. spans: of one direction; rows: its element
+ * in the first layer of voting_tables.rows. */
 static void make_rows(const voting_scheme *s, const voting_span *spans, voting_span *rows)
 {
     const int ry = s->shape.reach[1];
@@ -235,16 +245,17 @@ static void make_rows(const voting_scheme *s, const voting_span *spans, voting_s
     }
 }
 
-/* Directions of a part. */
+/* Directions of a part of the work. */
 enum { DIRS_OF_PART = 64 };
 
 typedef struct maker {
     const voting_scheme *s;
     voting_tables *t;
     int round;
-    bool mirrored; /* those with a negative component, from the others */
+    bool mirrored; /* second pass: directions with a negative component, from the others */
 } maker;
 
+/* Makes the spans and rows of direction number i, if it belongs to this pass. */
 static void make_direction(const maker *m, size_t i)
 {
     const voting_scheme *const s = m->s;
@@ -267,6 +278,7 @@ static void make_direction(const maker *m, size_t i)
     make_rows(s, spans, t->rows + i);
 }
 
+/* For the pool: makes the directions of a part. */
 static void make_some(void *user, unsigned thread, size_t part)
 {
     const maker *const m = user;

@@ -1,20 +1,23 @@
 /*
- * voting: finds cells by iterative voting (Saadatifard et al. 2018), in
- * integers throughout, so that no order of summation can change a bit.
+ * voting: finds cells by iterative voting (Saadatifard et al. 2018). All sums are of integers, so
+ * their order cannot change the result.
  *
- *   blur -> gradient -> every pixel above the noise floor is a voter: a
- *   direction and a weight -> rounds of: vote (every pixel sums the weights of
- *   the voters whose cone it lies in) and turn (every voter turns to the
- *   largest sum in its cone); the cone narrows from round to round
- *   -> the last round's sums are the scores; their peaks are the cells.
+ * The picture is blurred. Every pixel whose gradient is above the noise floor becomes a voter, with
+ * a direction and a weight. Then there are rounds of two phases. Vote: the sum of every pixel
+ * becomes the sum of the weights of the voters in whose cone it lies; the cone of a voter is the
+ * part of the ball around it within an angle of its direction. Turn: every voter turns towards the
+ * pixel with the largest sum in its cone. The angle decreases from round to round. The sums of the
+ * last round are scores; their peaks are the cells.
  *
- * docs/dev/analyses/voting.md has the definitions; tests/oracle/voting_oracle.py
- * follows them by other means.
+ * docs/dev/analyses/voting.md has the definitions; tests/oracle/voting_oracle.py is an independent
+ * implementation of them.
  *
- * A cone cut by a ball is convex, so its part in any one row of pixels is an
- * interval. A table gives it for each direction and each row around the voter:
- * a vote is then two additions to differences along the row, and no pixel of
- * the row is touched otherwise.
+ * A cone cut by a ball is convex, so it meets each row of pixels in an interval, called a span
+ * here. A table has the spans for each direction and each row around a voter. A vote then only adds
+ * the weight at the beginning of a span and subtracts it behind its end, and running sums along the
+ * rows give the votes.
+ *
+ * A scheme is what follows from the parameters and the item's shape. Axes are in the order z, y, x.
  */
 #ifndef VOTING_H
 #define VOTING_H
@@ -24,37 +27,37 @@
 #include "app/analysis/voting/core.h"
 
 enum {
-    VOTING_MAX_RADIUS_2D = 127, /* pixels along any axis */
-    VOTING_MAX_RADIUS_3D = 32,
-    VOTING_MAX_SIGMA = 16, /* pixels */
-    VOTING_MAX_RATIO = 32, /* of the spacings of a stack */
+    VOTING_MAX_RADIUS_2D = 127, /* of an image: greatest radius, in pixels along any axis */
+    VOTING_MAX_RADIUS_3D = 32,  /* of a stack: likewise */
+    VOTING_MAX_SIGMA = 16,      /* pixels of the finest axis */
+    VOTING_MAX_RATIO = 32,      /* greatest ratio of a stack's spacings */
     VOTING_MAX_ROUNDS = 12
 };
 
+/* Whether cells are brighter or darker than the background; VOTING_AUTO: as the item suggests. */
 enum { VOTING_BRIGHT, VOTING_DARK, VOTING_AUTO };
 
 typedef struct voting_params {
     an_params_head head;
-    double radius;    /* pixels, or the unit of the spacing */
-    bool own_radius;  /* of each image, up to that */
-    double sigma;     /* pixels (of the finest axis) */
-    int32_t polarity; /* VOTING_BRIGHT, VOTING_DARK, VOTING_AUTO */
-    bool automatic;   /* threshold "auto" */
-    double threshold; /* otherwise: least score */
-    int cone;         /* first half-angle: 0: 90 degrees, 1: 45, 2: 22.5 */
-    bool root;        /* weight by the root of the gradient, not by itself */
-    double floor;     /* noise floor, standard deviations */
-    bool refine;
-    bool foreground; /* "otsu": points elsewhere are left out */
-    int32_t classes; /* of it: 2 to AN_OTSU_CLASSES */
+    double radius;    /* in pixels; of stacks in the unit of the spacing */
+    bool own_radius;  /* each image finds its own radius, which is at most `radius` */
+    double sigma;     /* of the blur, in pixels of the finest axis */
+    int32_t polarity; /* VOTING_BRIGHT, VOTING_DARK or VOTING_AUTO */
+    bool automatic;   /* the threshold is "auto" */
+    double threshold; /* otherwise: the least score of a point */
+    int cone;         /* half-angle of the first round's cone: 0: 90 degrees, 1: 45, 2: 22.5 */
+    bool root;        /* a voter's weight is the square root of its gradient; else the gradient */
+    double floor;     /* noise floor, in standard deviations of the noise */
+    bool refine;      /* points are moved to where the gradients around them meet */
+    bool foreground;  /* points that are not on Otsu's foreground are left out */
+    int32_t classes;  /* foreground: classes of grey values, 2 to AN_OTSU_CLASSES */
 } voting_params;
 
-/* The state: an_state_head, u32 votes[n], u32 voters[n]. The phases use these
- * planes like this (rows in order, so both backends agree at every chunk):
- *   BLUR    pixels -> votes (blurred picture)
- *   VOTERS  votes -> voters
- *   VOTE    voters -> votes        TURN    votes, voters -> voters
- *   REBLUR  pixels -> voters (blurred picture, for the refinement of points) */
+/* The phases. The state consists of an an_state_head, uint32_t votes[n] and uint32_t voters[n], n
+ * being the number of pixels. Each phase processes bands of rows in order, so both backends have
+ * the same state after every chunk. It reads and writes: BLUR    pixels -> votes (the blurred
+ * picture) VOTERS  votes -> voters VOTE    voters -> votes TURN    votes, voters -> voters REBLUR
+ * pixels -> voters (the blurred picture again, for the refinement of points) */
 typedef enum voting_phase {
     VOTING_BLUR,
     VOTING_VOTERS,
@@ -63,6 +66,7 @@ typedef enum voting_phase {
     VOTING_REBLUR
 } voting_phase;
 
+/* The votes of a state; the voters are n elements further on. */
 static inline uint32_t *voting_votes(void *state)
 {
     return (uint32_t *)(void *)((unsigned char *)state + sizeof(an_state_head));
@@ -72,87 +76,97 @@ static inline const uint32_t *voting_votes_const(const void *state)
     return (const uint32_t *)(const void *)((const unsigned char *)state + sizeof(an_state_head));
 }
 
-/* What follows from parameters and the item's shape. */
 typedef struct voting_scheme {
     uint32_t nx, ny, nz;
-    size_t n;         /* pixels */
-    int scale[3];     /* z, y, x: spacing in 1/64 of the smallest; 64 is the smallest */
-    int64_t radius64; /* in 1/64 of the smallest spacing */
+    size_t n;         /* number of pixels */
+    int scale[3];     /* spacing of each axis in 1/64 of the smallest spacing; at least 64 */
+    int64_t radius64; /* the radius in 1/64 of the smallest spacing */
     voting_shape shape;
-    size_t n_dirs;
+    size_t n_dirs; /* number of directions */
     int rounds;
-    uint32_t cos2[VOTING_MAX_ROUNDS]; /* square of the cosine of the half-angle, 2^-20 */
-    double radius;                    /* as a parameter is */
-    /* chunks of the work: bands of rows of one slice, phase by phase */
-    uint32_t band_rows;
-    uint64_t bands_per_slice, bands;
-    int phases;
-    uint64_t chunks;
+    uint32_t cos2[VOTING_MAX_ROUNDS]; /* of each round: squared cosine of the cone's half-angle, in
+                                         units of 2^-20 */
+    double radius;                    /* the radius in the unit of voting_params.radius */
+    uint32_t band_rows;               /* rows of a band, which lies within a slice */
+    uint64_t bands_per_slice, bands;  /* bands: of all slices */
+    int phases;                       /* number of phases of all rounds together */
+    uint64_t chunks;                  /* bands of all phases: each is a chunk of the work */
 } voting_scheme;
 
-/* TC_BAD_INPUT where the radius or the spacing does not do; where: of messages. */
+/* TC_BAD_INPUT if the item's spacing does not allow the radius; where: begins messages. */
 tc_status voting_scheme_init(const voting_params *p, const wu_item *item, const char *where,
                              voting_scheme *s, tc_err *err);
-/* What a chunk does: the phase, its round, and the band within the item. */
+/* Returns what a chunk of the work is: the phase, its round, and the band within the item. */
 void voting_chunk_at(const voting_scheme *s, uint64_t chunk, voting_phase *phase, int *round,
                      uint64_t *band);
-/* Slice and rows [y0, y1) of a band. */
+/* Returns the slice of a band and its rows [*y0, *y1). */
 void voting_band_rows(const voting_scheme *s, uint64_t band, uint32_t *z, uint32_t *y0,
                       uint32_t *y1);
 
-/* Whether cells are dark, by the picture where that is left to it. */
+/* foreground.c: *dark: whether cells are dark; with VOTING_AUTO as the item's pixels suggest. */
 tc_status voting_find_dark(const an_work *work, bool *dark, tc_err *err);
-/* radius.c: of a picture whose own radius counts. */
+/* radius.c */
+/* For own_radius: the radius that suits the item's pixels. */
 tc_status voting_own_radius(const an_work *work, double *radius, tc_err *err);
+/* The least radius that own_radius can give. */
 double voting_least_radius(const voting_params *p);
-/* The radius for a median area of regions. */
+/* The radius, in pixels, for regions of this median area, in pixels. */
 double voting_radius_of(int64_t area);
-/* The quartiles of the areas of cellcount's regions in a picture; 0: there are none. *n: plus their
- * number. */
+/* Runs cellcount with these parameters on picture i. area: the three quartiles of its regions'
+ * areas; 0 if there are no regions. Adds their number to *n. */
 tc_status voting_find_area(const struct an_pictures *pictures, size_t i, const json_t *parameters,
                            int64_t area[3], size_t *n, tc_err *err);
-/* With own_radius the scheme is that of the greatest until this: rounds that a smaller one does not
- * have are its last one again. */
+/* plan.c */
+/* For own_radius: changes the scheme, which is that of p->radius, to that of a smaller radius. It
+ * keeps the number of rounds, by repeating the last one, so that chunks mean the same as before. */
 tc_status voting_take_radius(const voting_params *p, const wu_item *item, double radius,
                              voting_scheme *s, tc_err *err);
-/* What follows from the pixels besides, shape.floor and shift, and the gradient's sign where it is
- * left to the picture: see docs. */
+/* Sets what depends on the item's pixels: shape.floor, shape.shift, with VOTING_AUTO the sign of
+ * shape.inverse, and with own_radius the radius. */
 tc_status voting_levels_init(const an_work *work, voting_scheme *s, tc_err *err);
 
-/* A band of the blurred picture: rows [y0, y1) of slice z to out[rows][nx].
- * scratch: voting_blur_scratch(s, rows) words. */
+/* Elements of type uint32_t of the scratch memory that voting_blur needs for this many rows. */
 size_t voting_blur_scratch(const voting_scheme *s, uint32_t rows);
+/* Writes rows [y0, y1) of slice z of the blurred picture into out, [y1 - y0][nx]. */
 void voting_blur(const voting_scheme *s, const wu_pixels *px, uint32_t z, uint32_t y0, uint32_t y1,
                  uint32_t *scratch, uint32_t *out);
 
-/* --- tables ---------------------------------------------------------------------------------- */
+/* --- tables.c -------------------------------------------------------------------------------- */
 
-/* Directions, and what a voter's cone covers in one round. */
+/* Directions, and the spans of their cones in one round. reach_z and reach_y are shape.reach[0] and
+ * [1]. */
 typedef struct voting_tables {
-    int8_t (*dirs)[3];       /* [n_dirs] z, y, x */
-    uint16_t *dir_of_code;   /* [(2 side + 1)^d]: index of a direction, by voting_code */
-    uint16_t *dir_of_offset; /* [2 reach+1]^3: the direction of an offset; 0 for none */
-    int8_t *ends; /* [2 reach_z + 1][2 reach_y + 1]: last pixel of the row in the ball; -1: none */
-    voting_span *spans; /* [n_dirs]: see voting_spans_at */
+    int8_t (*dirs)[3];       /* [n_dirs]: components z, y, x of a direction */
+    uint16_t *dir_of_code;   /* [voting_codes]: index of a direction by its voting_code */
+    uint16_t *dir_of_offset; /* [2 reach_z + 1][2 reach_y + 1][2 reach_x + 1]: index of the
+                                direction of an offset in pixels; 0 for the offset 0 */
+    int8_t *ends;       /* [2 reach_z + 1][2 reach_y + 1]: the row's pixels -end to end, relative to
+                           the voter, are within the ball; -1: none are */
+    voting_span *spans; /* of the cones in each row: see voting_spans_at */
     voting_span *rows;  /* [2 reach_z + 1][n_dirs]: first and last row with a span */
-    int round;          /* of the spans and rows; -1: none yet */
+    int round;          /* the round that spans and rows are made for; -1: none yet */
 } voting_tables;
 
 tc_status voting_tables_init(const voting_scheme *s, voting_tables *t, tc_err *err);
+/* Makes the spans and rows of a round, unless they are there. */
 tc_status voting_tables_round(const an_work *work, const voting_scheme *s, voting_tables *t,
                               int round, an_pool *pool, tc_err *err);
 void voting_tables_free(voting_tables *t);
+/* Bytes of all tables. */
 size_t voting_tables_bytes(const voting_scheme *s);
-size_t voting_codes(const voting_scheme *s);       /* points of the cube that directions are of */
-size_t voting_spans(const voting_scheme *s);       /* of all directions */
-size_t voting_offset_rows(const voting_scheme *s); /* rows around a voter, in all slices */
+/* Number of codes: points of the cube on whose surface the directions are. */
+size_t voting_codes(const voting_scheme *s);
+/* Number of spans of all directions. */
+size_t voting_spans(const voting_scheme *s);
+/* Number of rows around a voter, of all slices. */
+size_t voting_offset_rows(const voting_scheme *s);
 
 /* --- points ---------------------------------------------------------------------------------- */
 
 typedef struct voting_peak {
     uint32_t score;
-    uint32_t z, y, x;
-    double at[3]; /* z, y, x: the peak, or refined */
+    uint32_t z, y, x; /* the pixel of the peak */
+    double at[3];     /* the point: z, y, x of the peak, or as refined */
 } voting_peak;
 
 typedef struct voting_peaks {
@@ -160,24 +174,29 @@ typedef struct voting_peaks {
     voting_peak *list;
 } voting_peaks;
 
-/* The order of two voting_peak, for qsort: best first, then first in the picture. */
+/* output.c */
+/* Compares two voting_peak, for qsort: the higher score first, of equal ones the first in the
+ * picture. */
 int voting_by_order(const void *a, const void *b);
-/* Best first; a peak nearer than the radius to a kept one goes. */
+/* Sorts peaks by voting_by_order, and removes each one that is nearer than the radius to one kept
+ * before it. */
 tc_status voting_suppress(const voting_scheme *s, voting_peaks *p, const tc_poll *poll,
                           tc_err *err);
-/* Leaves out the peaks, best first, below the threshold. */
+/* Removes the peaks, which are sorted, below the threshold. */
 void voting_apply_threshold(const voting_params *params, voting_peaks *p);
-/* refine.c. blurred: the picture, as in the state after REBLUR; or the lines around each
- * peak, made from it elsewhere, where these are not NULL. Leaves out the peaks at which the
- * gradients do not meet. */
+/* refine.c: moves peaks to where the gradients around them meet, and removes those where they do
+ * not. blurred: the blurred picture, as in the state after REBLUR; or NULL, and lines: the sums of
+ * voting_add_line around each peak. */
 tc_status voting_refine(const voting_scheme *s, const uint32_t *blurred, const voting_lines *lines,
                         an_pool *pool, voting_peaks *p, const tc_poll *poll, tc_err *err);
-/* foreground.c. Leaves out the peaks that are not on the foreground, if that is wanted. */
+/* foreground.c: removes the peaks that are not on the foreground, if the parameters ask for it. */
 tc_status voting_keep_foreground(const an_work *work, voting_peaks *p, tc_err *err);
-/* The points of a final state, but for those. *found: empty; its list is the caller's. */
+/* output.c */
+/* Finds the points of a final state, before voting_keep_foreground. *found: empty before; the
+ * caller frees its list. */
 tc_status voting_find_points(const an_work *work, const voting_scheme *s, const void *state,
                              voting_peaks *found, tc_err *err);
-/* The peaks as the item's result, but for those. */
+/* Does voting_keep_foreground and makes the item's result of the peaks that are left. */
 tc_status voting_add_points(const an_work *work, double radius, size_t item_index, voting_peaks *p,
                             wu_output *out, tc_err *err);
 
@@ -185,27 +204,33 @@ tc_status voting_add_points(const an_work *work, double radius, size_t item_inde
 extern const an_param voting_parameters[];
 tc_status voting_derive_params(void *params, const char *where, tc_err *err);
 
+/* state.c */
 tc_status voting_check_state(const an_work *work, const void *state, tc_err *err);
+/* output.c */
 tc_status voting_finish(const an_work *work, size_t item_index, const void *state, wu_output *out,
                         tc_err *err);
 bool voting_note_result(const void *params, const wu_item *item, const wu_output *out, char *text,
                         size_t size);
-/* check.c */
 tc_status voting_expect(const void *params, const wu_item *item, wu_output *out, tc_err *err);
+/* check.c */
 tc_status voting_check_result(const void *params, const wu_item *item, const wu_output *out,
                               tc_err *err);
-/* pixels.c */
+/* suggest.c */
 tc_status voting_suggest(const struct an_pictures *pictures, const json_t *given,
                          struct an_suggestion *out, tc_err *err);
+/* pixels.c */
 double voting_pixels_share(const an_work *work);
 tc_status voting_check_pixels(const an_work *work, const wu_output *out, uint64_t *random,
                               tc_err *err);
 
+/* cpu.c */
 extern const an_backend voting_cpu;
-/* All phases, by a scheme whose levels are known: of a part of an item those of the whole. */
+/* Does all phases with a given scheme, which has the results of voting_levels_init. For a part of
+ * an item these are those of the whole item. */
 tc_status voting_cpu_run(const an_work *work, const voting_scheme *s, void *state, tc_err *err);
-/* What voting_cpu has of bands of turned voters, and for each thread. */
+/* Bytes that voting_cpu allocates for bands of turned voters. */
 uint64_t voting_turned_bytes(const voting_scheme *s);
+/* Bytes of scratch memory that voting_cpu allocates for each thread. */
 uint64_t voting_thread_bytes(const voting_scheme *s);
 
 #endif
