@@ -1,36 +1,37 @@
 /*
- * Haralick's features of one grey-level co-occurrence matrix, from exact
- * integer sums over its pairs, in fixed point with 32 fractional bits. The
- * same source serves the CPU (C) and the devices (OpenCL C).
+ * glcm: Haralick's features of one grey-level co-occurrence matrix, in fixed point with 32 fraction
+ * bits, from exact integer sums over its pairs. Compiled as C and as OpenCL C.
  *
  * Formulas: R. M. Haralick, K. Shanmugam, I. Dinstein, "Textural features for
  * image classification", IEEE Trans. SMC-3 (1973) 610-621, in the form of the
  * Image Biomarker Standardisation Initiative (symmetric matrix, logarithms to
  * base 2, levels numbered from 1).
  *
- * A window has n unordered pairs (a,b) of grey levels (numbered from 0 here).
- * C is the symmetric matrix of 2n ordered pairs, p = C/(2n). With
+ * A window has n unordered pairs (a,b) of grey levels, which are numbered from 0 here.
+ * C is the symmetric matrix of 2n ordered pairs, p = C/(2n). With these sums over the n pairs,
  *
  *   s1 = sum(a+b)   ss = sum((a+b)^2)   d1 = sum|a-b|   d2 = sum((a-b)^2)
  *
  * and f(k) = k*log2(k), every feature is one of the quotients in
- * glcm_features; for a symmetric matrix HXY1 = HXY2 = 2 HX. Each is rounded to
- * the nearest multiple of 2^-32 from the exact quotient of the sums, so the
+ * glcm_features; for a symmetric matrix HXY1 = HXY2 = 2 HX. Each is the exact
+ * quotient of the sums, rounded to the nearest multiple of 2^-32, so the
  * value does not depend on how the division is done.
  *
  * f is a table in fixed point, built from logarithms that are exactly additive
- * (log(ab) = log(a) + log(b), to the last bit): the mutual information of a
- * matrix that is a product of its marginals comes out as exactly 0. Near 0 its
- * square root, imc2, asks for more precision than 64 bits have for the sums it
- * is the difference of. So those two sums are kept in 2^-60 modulo 2^64, where
- * a small difference is exact, and coarsely in 2^-12, which tells the multiple
- * of 2^64.
+ * (log(ab) = log(a) + log(b), to the last bit). So the mutual information of a
+ * matrix that is the product of its marginals is exactly 0. Near 0 the feature
+ * imc2 is proportional to the square root of the mutual information, and so needs
+ * it more precisely than 64 bits allow for the two sums that it is the difference
+ * of. Therefore these sums are kept twice: in units of 2^-60 modulo 2^64, where a
+ * small difference is exact, and coarsely in units of 2^-12, from which the lost
+ * multiple of 2^64 follows.
  */
 #ifndef GLCM_CORE_H
 #define GLCM_CORE_H
 
 #include "app/analysis/common/core.h"
 
+/* The features. */
 enum {
     GLCM_ASM,
     GLCM_CONTRAST,
@@ -59,65 +60,69 @@ typedef tc_u64 glcm_pair64 __attribute__((vector_size(16)));
 #define GLCM_SECOND(v) ((v)[1])
 #endif
 
-/* The sums of one window as they are accumulated. Compressed so that one addition
- * moves several; the bounds hold for n < 2^14 (a square
- * window of radius 63 has at most 127*126 pairs) and 256 levels. */
+/* The sums of one window. Several share a word, so that one addition changes them all; they fit for
+ * n < 2^14 (a square window of radius 63 has at most 127*126 pairs) and 256 levels. */
 typedef struct glcm_sums {
-    tc_u64 sum; /* s1 (24 bits), ss above */
-    /* fxy: sum of f over the cells of C, in 2^-60 modulo 2^64;
-     * e2: sum of C^2, halved (30 bits), fxy in 2^-12 above */
+    tc_u64 sum; /* s1 in the low 24 bits, ss above */
+    /* First: fxy, the sum of f over the cells of C, in units of 2^-60 modulo 2^64.
+     * Second: e2, half of the sum of C^2, in the low 30 bits, and fxy in units of 2^-12 above. */
     glcm_pair64 cell;
-    tc_u64 fs; /* sum of f over the histogram of a+b, in 2^-fbits */
-    /* fx: sum of f over the marginal (2n values), in 2^-60 modulo 2^64;
-     * fx12: and in 2^-12 */
+    tc_u64 fs; /* sum of f over the histogram of a+b, in units of 2^-fbits */
+    /* First: fx, the sum of f over the marginal (which adds up to 2n), in units of 2^-60 modulo
+     * 2^64. Second: fx12, the same in units of 2^-12. */
     glcm_pair64 marginal;
-    tc_u64 fd; /* sum of f over the histogram of |a-b|, in 2^-fbits */
-    /* dif: d1 (24 bits), d2 above; idm: sum of 1/(1+(a-b)^2) in 2^-36 */
+    tc_u64 fd; /* sum of f over the histogram of |a-b|, in units of 2^-fbits */
+    /* First: dif, d1 in the low 24 bits, d2 above. Second: idm, the sum of 1/(1+(a-b)^2) in units
+     * of 2^-GLCM_IDM_BITS. */
     glcm_pair64 difference;
 } glcm_sums;
 
-#define GLCM_E2_BITS 30
+#define GLCM_E2_BITS 30 /* bits of e2 */
 #define GLCM_E2_MASK (((tc_u64)1 << GLCM_E2_BITS) - 1)
-#define GLCM_F_BITS 60
-#define GLCM_COARSE_BITS 12
+#define GLCM_F_BITS 60      /* fraction bits of fxy and fx */
+#define GLCM_COARSE_BITS 12 /* fraction bits of the same sums kept coarsely */
 
-#define GLCM_PACK_SHIFT 24
+#define GLCM_PACK_SHIFT 24 /* bits of s1 and of d1 */
 #define GLCM_PACK_MASK (((tc_u64)1 << GLCM_PACK_SHIFT) - 1)
-#define GLCM_IDM_BITS 36
-/* What a pair with this a+b adds to `sum`, and with this |a-b| to dif. */
+#define GLCM_IDM_BITS 36 /* fraction bits of idm */
+/* What a pair adds to `sum`, for k = a+b, and to dif, for k = |a-b|. */
 #define GLCM_PACK(k) ((tc_u64)(k) | (tc_u64)((tc_u32)(k) * (tc_u32)(k)) << GLCM_PACK_SHIFT)
 
 /* --- a window that slides -------------------------------------------------------------------- */
 
-/* Its histograms on a CPU, whose counts are below 2^15; devices have theirs in
- * opencl/kernels/glcm.cl. They are changed one by one, and those that stand for entries of 16 bytes
- * kept doubled: a CPU multiplies an index by 8 while it adds the address of the table. */
+/* The histograms of a window on a CPU; devices have theirs in opencl/kernels/glcm.cl. Counts are
+ * below 2^15. The counts of the marginal and of cells are kept doubled, as they are indices into
+ * tables of 16-byte entries: the address of an entry is then the table plus 8 times the count,
+ * which a CPU computes within one instruction. */
 #ifndef __OPENCL_VERSION__
-#define GLCM_DOUBLED 2 /* a pair, in the counts of the marginal and of cells */
+#define GLCM_DOUBLED 2 /* what a pair adds to a doubled count */
 typedef struct glcm_bins {
     tc_u16 marginal[256], difference[256], sum[512], cell[256 * 257 / 2];
-    /* what a pair has of the others: tables next to the bins take no address of their own */
+    /* What a pair adds to glcm_sums.difference, by |a-b|, and to glcm_sums.sum, by a+b. In this
+     * struct, since tables next to the bins need no register for their address. */
     glcm_pair64 of_difference[256];
     tc_u64 of_sum[512];
 } glcm_bins;
 
-/* What the sums change by when a bin's count goes from k to k+1, by k. */
+/* Tables, by k, of the change of the sums when a bin's count goes from k to k+1 (glcm_tables). */
 typedef struct glcm_steps {
-    const glcm_pair64 *cell, *marginal;
-    const tc_u64 *other; /* fs, fd */
+    const glcm_pair64 *cell, *marginal; /* of glcm_sums.cell and .marginal */
+    const tc_u64 *other;                /* of glcm_sums.fs and .fd */
 } glcm_steps;
 
+/* Adds `by` to `of`, or subtracts it, depending on the variable `sign`. */
 #define GLCM_STEP(of, by) of = sign > 0 ? (of) + (by) : (of) - (by)
-/* The entry for a doubled count. */
+/* The entry of a table for a doubled count. */
 TC_INLINE glcm_pair64 glcm_entry(const glcm_pair64 *table, tc_index doubled)
 {
     return *(const glcm_pair64 *)(const void *)((const tc_u64 *)(const void *)table + doubled);
 }
 
-/* Changes the count of a bin; lower: of what it was and is. After the empty assembly, which costs
- * nothing, a compiler does not know the bin for the one it has read: it then changes it in memory
- * by one instruction, and spends none on its address. (A function that is given the bins has their
- * address made.) */
+/* Adds `unit` to the count of bin `at`, or subtracts it, depending on the variable `sign`. lower:
+ * becomes the lesser of the old and the new count. The empty assembly costs nothing, but hides from
+ * the compiler that the bin is the one it has just read: it then changes the count in memory by one
+ * instruction, without computing the address. (A macro, since a function would get the bins'
+ * address as an argument, which would have to be computed.) */
 #define GLCM_CHANGE(bins, at, unit, lower)                                           \
     do {                                                                             \
         (lower) = sign > 0 ? (bins)[at] : (tc_index)(bins)[at] - (unit);             \
@@ -125,9 +130,9 @@ TC_INLINE glcm_pair64 glcm_entry(const glcm_pair64 *table, tc_index doubled)
         (bins)[at] = (tc_u16)(sign > 0 ? (bins)[at] + (unit) : (bins)[at] - (unit)); \
     } while (0)
 
-/* A pair of levels a <= b, in this cell, enters the window (sign 1) or leaves it (-1).
- * of_b: what b changes of s->marginal, for the caller to add; two sums take an instruction each,
- * and one of both three. */
+/* A pair of levels a <= b enters the window (sign 1) or leaves it (-1). cell: its index in h->cell.
+ * of_b: what b adds to s->marginal; the caller adds it later. Two separate sums take one
+ * instruction each, one sum of both would take three. */
 TC_INLINE void glcm_pair_moves(glcm_bins *h, tc_index a, tc_index b, tc_index cell,
                                const glcm_steps *t, glcm_sums *s, glcm_pair64 *of_b, const int sign)
 {
@@ -152,18 +157,19 @@ TC_INLINE void glcm_pair_moves(glcm_bins *h, tc_index a, tc_index b, tc_index ce
 
 /* --- features -------------------------------------------------------------------------------- */
 
-/* Divisors that depend on n alone. */
+/* The divisors of the features of a window with n pairs. */
 typedef struct glcm_divisors {
     tc_divisor n, n2, n4; /* n, n^2, 4 n^2 */
 } glcm_divisors;
 
+/* Entries of the parts of the table of exponentials: exp(-i/2^4); exp(-j/2^12) and exp(-k/2^20). */
 #define GLCM_EXP_A 257
 #define GLCM_EXP_B 256
 #define GLCM_EXP_SIZE (GLCM_EXP_A + 2 * GLCM_EXP_B)
 
-/* exp(-t) in 2^-63 for t in 2^-58, 0 <= t <= 16: the product of exp(-i/2^4),
- * exp(-j/2^12), exp(-k/2^20) from `table` (in 2^-63, in this order) and the
- * first terms of the series for what is left, below 2^-20. */
+/* exp(-t) in units of 2^-63; t is in units of 2^-58, 0 <= t <= 16. It is the product of
+ * exp(-i/2^4), exp(-j/2^12), exp(-k/2^20), which `table` has in this order in units of 2^-63, and
+ * the first terms of the series for the rest of t, which is below 2^-20. */
 TC_INLINE tc_u64 glcm_exp_neg(tc_u64 t, TC_GLOBAL const tc_u64 *table)
 {
     const tc_u64 a = table[t >> 54];
@@ -179,9 +185,9 @@ TC_INLINE tc_u64 glcm_exp_neg(tc_u64 t, TC_GLOBAL const tc_u64 *table)
     return tc_mulhi(product, rest) << 1;
 }
 
-/* A sum in 2^-fbits from what is kept of it: modulo 2^64 in 2^-60, and in 2^-12
- * within 2^15 of those (tables are rounded: on a CPU for each of less than 2^14 cells, on a device
- * for each of less than 2^15 ordered pairs). */
+/* A sum in units of 2^-fbits, from its two forms: fine, in units of 2^-60 modulo 2^64, and coarse,
+ * in units of 2^-12. coarse has an error of less than 2^15, as table entries are rounded: it is a
+ * sum of them over less than 2^14 cells on a CPU, over less than 2^15 ordered pairs on a device. */
 TC_INLINE tc_u64 glcm_join(tc_u64 fine, tc_u64 coarse, int fbits)
 {
     const tc_u64 multiple = (coarse - (fine >> (GLCM_F_BITS - GLCM_COARSE_BITS)) + (1 << 15)) >> 16;
@@ -189,15 +195,16 @@ TC_INLINE tc_u64 glcm_join(tc_u64 fine, tc_u64 coarse, int fbits)
     return (multiple << (64 - GLCM_F_BITS + fbits)) + (fine >> (GLCM_F_BITS - fbits));
 }
 
-/* Of the features that need sums over pairs alone, those that are in the set; the others are not
- * touched. Inlined: the set of glcm_features is a constant. */
+/* Computes those features of the set (bit i: feature i) that need only sums over pairs, without
+ * histograms; the others are left as they are. Always inlined, as glcm_features calls it with a
+ * constant set. */
 TC_ALWAYS_INLINE void glcm_linear_features(const glcm_sums *w, tc_u32 n, glcm_divisors d,
                                            tc_u32 set, tc_i64 *feature)
 {
     const tc_u64 dif = GLCM_FIRST(w->difference), idm = GLCM_SECOND(w->difference);
     const tc_u64 s1 = w->sum & GLCM_PACK_MASK, ss = w->sum >> GLCM_PACK_SHIFT;
     const tc_u64 d1 = dif & GLCM_PACK_MASK, d2 = dif >> GLCM_PACK_SHIFT;
-    /* 4 n^2 times the variance of the marginal; var - cov: 4 n^2 covariance */
+    /* var: 4 n^2 times the variance of the marginal; var - cov: 4 n^2 times the covariance. */
     const tc_u64 var = n * (ss + d2) - s1 * s1, cov = 2 * (tc_u64)n * d2;
 
     if (set >> GLCM_CONTRAST & 1)
@@ -220,23 +227,23 @@ TC_ALWAYS_INLINE void glcm_linear_features(const glcm_sums *w, tc_u32 n, glcm_di
         feature[GLCM_DIFFERENCE_VARIANCE] = (tc_i64)tc_div_q32(n * d2 - d1 * d1, d.n2);
 }
 
-/* The 13 features, each in 2^-32, from the sums of a window with n > 0.
- * f: table of k*log2(k) in 2^-fbits (32 < fbits <= 58) for k up to 2n, f60: in
- * 2^-60 modulo 2^64; d: the divisors of this n; exp_table: see glcm_exp_neg. */
+/* Computes the 13 features, in units of 2^-32, from the sums of a window with n > 0 pairs. d: the
+ * divisors of this n; f, f60: tables of k*log2(k) for k up to 2n, in units of 2^-fbits
+ * (32 < fbits <= 58), and of 2^-60 modulo 2^64; exp_table: see glcm_exp_neg. */
 TC_INLINE void glcm_features(const glcm_sums *w, tc_u32 n, glcm_divisors d,
                              TC_GLOBAL const tc_u64 *f, TC_GLOBAL const tc_u64 *f60, int fbits,
                              TC_GLOBAL const tc_u64 *exp_table, tc_i64 *feature)
 {
     const tc_u64 fxy60 = GLCM_FIRST(w->cell), e2 = GLCM_SECOND(w->cell);
     const tc_u64 fx60 = GLCM_FIRST(w->marginal), fx12 = GLCM_SECOND(w->marginal);
-    const int k = fbits - 32; /* to round 2^-fbits to 2^-32 */
+    const int k = fbits - 32; /* bits to drop from units of 2^-fbits to units of 2^-32 */
     const tc_u64 fn = f[n], f2n = f[2 * (tc_u64)n];
     const tc_u64 rounding = (tc_u64)n << (k - 1);
     const tc_u64 fxy = glcm_join(fxy60, e2 >> GLCM_E2_BITS, fbits);
     const tc_u64 fx = glcm_join(fx60, fx12, fbits);
     const tc_u64 y = f2n - fx;               /* 2n HX */
     tc_i64 x = (tc_i64)(f2n - 2 * fx + fxy); /* 2n (2 HX - HXY) */
-    tc_u64 t;                                /* 2 (HXY2 - HXY) in 2^-58 */
+    tc_u64 t;                                /* 2 (HXY2 - HXY) in units of 2^-58 */
 
     if (x >= (tc_i64)4 << fbits) {
         t = tc_div_round((tc_u64)x, d.n) << (58 - fbits);
@@ -253,12 +260,12 @@ TC_INLINE void glcm_features(const glcm_sums *w, tc_u32 n, glcm_divisors d,
     feature[GLCM_ENTROPY] = (tc_i64)tc_div((f2n - fxy + 2 * rounding) >> (k + 1), d.n);
     feature[GLCM_DIFFERENCE_ENTROPY] = (tc_i64)tc_div((fn - w->fd + rounding) >> k, d.n);
     feature[GLCM_IMC1] = y == 0 ? 0 : -(tc_i64)tc_ratio_q32((tc_u64)x, y);
-    /* 1 - exp(-t) in 2^-64, and its root in 2^-32 */
+    /* 1 - exp(-t) in units of 2^-64, and its square root in units of 2^-32 */
     feature[GLCM_IMC2] =
         (tc_i64)tc_sqrt_round((((tc_u64)1 << 63) - glcm_exp_neg(t, exp_table)) << 1);
 }
 
-/* A feature as maps hold it. */
+/* The value of a map's pixel, from a feature in units of 2^-32. */
 TC_INLINE float glcm_as_float(tc_i64 feature)
 {
     return (float)feature * (1.0f / 4294967296.0f);
@@ -266,12 +273,13 @@ TC_INLINE float glcm_as_float(tc_i64 feature)
 
 /* --- statistics ------------------------------------------------------------------------------ */
 
-/* Bands of lines, from the first of `lines` on, whose features are summed up. */
+/* Number of the bands (glcm_bands) that the lines of a view are divided into, and the band of line
+ * number `line` of `lines`. */
 #define GLCM_BANDS 512
 #define GLCM_BAND(line, lines) ((line) * GLCM_BANDS / (lines))
 
-/* Exact statistics of one feature (in 2^-32) over windows; 128-bit sums as two
- * little-endian halves, two's complement. */
+/* Exact statistics of one feature over windows: minimum, maximum, sum and sum of squares. The
+ * feature is in fixed point; a sum has 128 bits in two's complement, in two halves. */
 typedef struct glcm_moments {
     tc_i64 min, max;
     tc_u64 sum_lo, sum_hi;
@@ -280,6 +288,7 @@ typedef struct glcm_moments {
 
 #define GLCM_NO_MOMENTS { 0x7fffffffffffffff, -0x7fffffffffffffff - 1, 0, 0, 0, 0 }
 
+/* m += other */
 TC_INLINE void glcm_moments_merge(glcm_moments *m, const glcm_moments *other)
 {
     m->min = TC_MIN(m->min, other->min);
@@ -290,6 +299,7 @@ TC_INLINE void glcm_moments_merge(glcm_moments *m, const glcm_moments *other)
     m->square_hi += other->square_hi + (m->square_lo < other->square_lo ? 1 : 0);
 }
 
+/* Adds one window's feature. */
 TC_INLINE void glcm_moments_add(glcm_moments *m, tc_i64 v)
 {
     const tc_u64 size = TC_ABS(v);

@@ -1,8 +1,8 @@
 /*
- * glcm on the CPU. A window slides along a row; the pairs that leave and the
- * pairs that enter change histograms, and with each change of a count k the
- * sums that the features need change by a table entry that depends on k alone.
- * Nothing is rebuilt while a window can slide.
+ * glcm's CPU backend. A window slides along a row. The pairs that leave and the pairs that enter
+ * change histograms; with each change of a count k, the sums that the features follow from change
+ * by a table entry that depends only on k. A window is counted anew only if that takes less time
+ * than sliding to it.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -11,31 +11,33 @@
 #include "app/base/os.h"
 #include "app/base/pool.h"
 
-/* Pixels of a ROI that a thread counts by itself, and of a band of a larger one; chunks of a
- * step. */
-enum { LARGE_ROI = 1 << 20, MOST_CHUNKS = 1024 };
+/* GLCM_WHOLE_ROI: a picture of more than this many pixels is counted by all threads together, in
+ * bands of about this many pixels. */
+enum { LARGE_ROI = 1 << 20 };
+/* The most chunks of a step. */
+enum { MOST_CHUNKS = 1024 };
 
 /* --- histograms of one window ---------------------------------------------------
  *
- * A count of the 2-D histogram starts at 0 off the diagonal and at `diagonal` on
- * it, so that one table indexed by the count serves both. A pair that is missing
- * (an end outside the picture) counts as one of level 0 with level 0, which
- * without_missing puts right. */
+ * The count of a cell of the matrix starts at 0 off the diagonal and at `diagonal` (glcm_tables) on
+ * it, so that one table indexed by the count serves both. A pair with a pixel outside the picture
+ * is called missing. It is counted as a pair of two levels 0; without_missing corrects the sums. */
 enum { MAX_L = GLCM_MAX_LEVELS };
 
-/* A pair of levels a <= b, kept for its base pixel. */
+/* The levels a <= b of a pair, stored at its first pixel, and its index in glcm_bins.cell. */
 typedef struct pair_code {
     uint16_t cell;
     uint8_t a, b;
 } pair_code;
 
+/* A window: its histograms and sums. */
 typedef struct sliding {
     glcm_bins bins;
     glcm_sums s;
-    unsigned char padding[64]; /* no line of the cache is shared with the next thread's */
+    unsigned char padding[64]; /* keeps windows of two threads out of the same cache line */
 } sliding;
 
-/* The sums of pairs that some features need alone (LINEAR). */
+/* The parts of glcm_sums that the features of the set LINEAR need. */
 typedef struct linear {
     glcm_pair64 difference;
     uint64_t sum;
@@ -43,15 +45,18 @@ typedef struct linear {
 
 /* --- the worker ------------------------------------------------------------------------------ */
 
+/* Memory of a thread. With GLCM_WHOLE_ROI only counts and logs are used, otherwise only the others.
+ */
 typedef struct scratch {
     sliding *window;
-    pair_code *pairs; /* pair codes of the band */
+    pair_code *pairs; /* [pairs_size]: chunk_work.plane.codes */
     size_t pairs_size;
-    linear *columns; /* of the band */
+    linear *columns; /* [columns_size]: chunk_work.columns */
     size_t columns_size;
-    uint32_t *counts; /* [tables][L][L]: pairs of the whole ROI, first level, second level */
+    uint32_t *counts; /* [count_tables][levels][levels]: pairs of the ROI, by the level of the first
+                         pixel and that of the second */
     tc_log2s *logs;
-    tc_status status;
+    tc_status status; /* of the thread's chunks in this step */
 } scratch;
 
 typedef struct cpu_worker {
@@ -61,26 +66,26 @@ typedef struct cpu_worker {
     glcm_tables tables;
     an_pool *pool;
     scratch *scratch; /* [threads] */
-    /* planes of the current slice, in both orientations */
-    uint32_t slice;     /* UINT32_MAX: none yet */
-    uint8_t *grey[2];   /* [n_levels][pixels] */
-    uint8_t *roi[2];    /* [pixels] */
-    uint8_t *quantiser; /* grey values to levels */
+    /* planes of the current slice, as it is [0] and transposed [1]: */
+    uint32_t slice;     /* which slice that is; UINT32_MAX: none yet */
+    uint8_t *grey[2];   /* [n_levels][pixels]: levels */
+    uint8_t *roi[2];    /* [pixels]: 1 for pixels that have a window */
+    uint8_t *quantiser; /* of glcm_quantiser */
     uint32_t loading;   /* the slice whose planes are being made */
-    /* the current step */
-    uint64_t first;
-    glcm_chunk whole;   /* of a large ROI */
-    glcm_stat *results; /* [MOST_CHUNKS], or fewer */
-    glcm_bands *bands;  /* the same */
-    glcm_more *more;    /* the same, with more features */
-    size_t results_size;
-    unsigned char *maps; /* planes in the state */
+    /* of the current step: */
+    uint64_t first;      /* its first chunk */
+    glcm_chunk whole;    /* the chunk of a large ROI */
+    glcm_stat *results;  /* [results_size]: statistics of each chunk */
+    glcm_bands *bands;   /* likewise */
+    glcm_more *more;     /* likewise; NULL: there are no features beyond the 13 */
+    size_t results_size; /* at most MOST_CHUNKS */
+    unsigned char *maps; /* the state's planes */
 } cpu_worker;
 
 /* --- sliding --------------------------------------------------------------------------------- */
 
-/* One move of the window by a pixel: `n` pairs leave, `n` enter, at these
- * distances (in codes) from the code of the window's centre before the move. */
+/* A move of the window by one pixel: n pairs leave and n enter. leave, enter: distances, in
+ * elements of code_plane.codes, of their first pixels from the window's centre before the move. */
 typedef struct move {
     int n;
     int32_t leave[2 * GLCM_MAX_RADIUS + 1];
@@ -92,6 +97,7 @@ static inline glcm_steps steps_of(const glcm_tables *t)
     return (glcm_steps){ t->cell_step, t->marginal_step, t->step };
 }
 
+/* Moves the window. centre: the code of its centre before the move. */
 static void slide_window(sliding *w, const glcm_tables *t, const pair_code *centre, const move *m)
 {
     const glcm_steps steps = steps_of(t);
@@ -110,6 +116,7 @@ static void slide_window(sliding *w, const glcm_tables *t, const pair_code *cent
     w->s = s;
 }
 
+/* Fills the tables of_sum and of_difference of a window. */
 static void make_steps(const glcm_tables *t, unsigned levels, sliding *w)
 {
     for (uint64_t k = 0; k <= 2 * (uint64_t)levels - 2; k++)
@@ -120,13 +127,14 @@ static void make_steps(const glcm_tables *t, unsigned levels, sliding *w)
 
 /* --- without histograms ----------------------------------------------------------------------
  *
- * What these features need are sums over pairs alone, whatever else there is in the window. */
+ * The features of the set LINEAR follow from sums to which each pair adds the same, whatever other
+ * pairs there are. */
 enum {
     LINEAR = 1 << GLCM_CONTRAST | 1 << GLCM_CORRELATION | 1 << GLCM_VARIANCE | 1 << GLCM_IDM |
              1 << GLCM_SUM_AVERAGE | 1 << GLCM_SUM_VARIANCE | 1 << GLCM_DIFFERENCE_VARIANCE
 };
 
-/* Whether the result needs no others, not even as maps. */
+/* Whether all features of the result, maps included, are in LINEAR. */
 static bool is_linear(const cpu_worker *w)
 {
     return w->work->result_only && (w->params->features & ~(uint32_t)LINEAR) == 0;
@@ -138,12 +146,13 @@ static inline void add_linear(linear *s, const linear *other)
     s->difference += other->difference;
 }
 
-static inline void take_linear(linear *s, const linear *other)
+static inline void subtract_linear(linear *s, const linear *other)
 {
     s->sum -= other->sum;
     s->difference -= other->difference;
 }
 
+/* What a pair adds to the sums. */
 static inline linear linear_of(const glcm_bins *bins, const pair_code *p)
 {
     return (linear){ bins->of_difference[p->b - p->a], bins->of_sum[p->a + p->b] };
@@ -160,6 +169,7 @@ static void put_linear(glcm_sums *s, const linear *l)
     s->sum = l->sum;
 }
 
+/* As slide_window, of the linear sums alone. */
 static void slide_linear(sliding *w, const pair_code *centre, const move *m)
 {
     linear s = linear_sums(&w->s);
@@ -168,12 +178,13 @@ static void slide_linear(sliding *w, const pair_code *centre, const move *m)
         const linear leaves = linear_of(&w->bins, &centre[m->leave[i]]),
                      enters = linear_of(&w->bins, &centre[m->enter[i]]);
 
-        take_linear(&s, &leaves);
+        subtract_linear(&s, &leaves);
         add_linear(&s, &enters);
     }
     put_linear(&w->s, &s);
 }
 
+/* As start_window, of the linear sums alone. */
 static void start_linear(sliding *w, const pair_code *centre, const glcm_lens *lens,
                          ptrdiff_t stride)
 {
@@ -188,7 +199,8 @@ static void start_linear(sliding *w, const pair_code *centre, const glcm_lens *l
     put_linear(&w->s, &s);
 }
 
-/* Empties the histograms and puts the whole window in. */
+/* Clears the histograms and counts all pairs of the window. centre: the code of its centre; stride:
+ * of the codes. */
 static void start_window(sliding *w, const glcm_tables *t, unsigned levels, const pair_code *centre,
                          const glcm_lens *lens, ptrdiff_t stride)
 {
@@ -215,6 +227,7 @@ static void start_window(sliding *w, const glcm_tables *t, unsigned levels, cons
     w->s = s;
 }
 
+/* The moves to the next and to the previous pixel of a row. */
 static void moves_of(const glcm_lens *lens, ptrdiff_t stride, move *right, move *left)
 {
     right->n = left->n = lens->rows;
@@ -228,8 +241,8 @@ static void moves_of(const glcm_lens *lens, ptrdiff_t stride, move *right, move 
     }
 }
 
-/* Down by a row: in each column of the lens, which is convex, the top pair
- * leaves and one below the bottom enters. */
+/* The move to the next row: in each column of the lens, which is convex, the top pair leaves and
+ * the one below the bottom enters. */
 static void move_down(const glcm_lens *lens, ptrdiff_t stride, move *down)
 {
     enum { R = GLCM_MAX_RADIUS };
@@ -257,14 +270,15 @@ static void move_down(const glcm_lens *lens, ptrdiff_t stride, move *down)
 
 /* --- pair codes of a band -------------------------------------------------------------------- */
 
-/* A rectangle of base pixels and their pair codes. */
+/* The codes of the pairs whose first pixels are in a rectangle of the view. */
 typedef struct code_plane {
     pair_code *codes;
-    int64_t x0, y0, x1, y1;
-    ptrdiff_t stride;
-    glcm_tile there; /* base pixels with both ends in the picture */
+    int64_t x0, y0, x1, y1; /* the rectangle, half-open; it may be partly outside the picture */
+    ptrdiff_t stride;       /* elements of a row */
+    glcm_tile there;        /* first pixels of the pairs that are not missing */
 } code_plane;
 
+/* Fills the codes. grey: levels of the view, nx in a row. */
 static void fill_codes(const code_plane *c, int64_t nx, const glcm_lens *lens, const uint8_t *grey)
 {
     const pair_code missing = { 0, 0, 0 };
@@ -294,8 +308,9 @@ static void fill_codes(const code_plane *c, int64_t nx, const glcm_lens *lens, c
 
 /* --- statistics over windows -------------------------------------------------------------
  *
- * Features of some windows are kept, and then each is gone through by itself: its sums stay in
- * registers. A feature is below 2^49, so the sum of as many fits 64 bits. */
+ * The features of up to KEPT_WINDOWS windows are kept before they are added to the statistics,
+ * feature by feature, so that the sums of a feature stay in registers. A feature is below 2^49, so
+ * the sum of this many fits 64 bits. */
 enum { KEPT_WINDOWS = 64 };
 
 typedef struct kept {
@@ -303,7 +318,8 @@ typedef struct kept {
     int64_t feature[KEPT_WINDOWS][GLCM_FEATURES];
 } kept;
 
-/* Adds up what is kept of some features, bits of a set; the sum of those that are returned. */
+/* Adds the kept features to *stat and empties k. features: the set of those that were computed.
+ * Returns the sum, modulo 2^64, of the features of the set `returned`. */
 static uint64_t flush_kept(kept *k, uint32_t features, uint32_t returned, glcm_stat *stat)
 {
     glcm_stat s = { .windows = k->windows };
@@ -342,31 +358,35 @@ static uint64_t flush_kept(kept *k, uint32_t features, uint32_t returned, glcm_s
 
 /* --- one chunk ----------------------------------------------------------------------------- */
 
+/* The state of the work on a chunk. */
 typedef struct chunk_work {
     const cpu_worker *worker;
     unsigned levels;
     const glcm_view *view;
-    const uint8_t *roi;
+    const uint8_t *roi; /* in the view's orientation */
     glcm_lens lens;
-    glcm_tile tile;
-    glcm_tile inside; /* windows that miss no pair */
+    glcm_tile tile;   /* windows to compute: lines of the chunk's tile */
+    glcm_tile inside; /* windows without missing pairs */
     code_plane plane;
     move right, left, down;
     sliding *window;
-    bool linear, started;
-    linear *columns;         /* [plane.stride]: sums of the window's rows, if it is a rectangle */
-    uint32_t computed;       /* features, bits of a set */
-    int64_t x, y;            /* where the window is */
-    const pair_code *centre; /* and its code */
-    kept kept;               /* not yet in stat */
+    bool linear;             /* only sums of the type `linear` are computed, no histograms */
+    bool started;            /* the window has been counted at (x, y) */
+    linear *columns;         /* `linear`, and the lens is a rectangle: [plane.stride], sums of the
+                                columns of codes over the lens's rows; else NULL */
+    uint32_t computed;       /* set of the features that are computed */
+    int64_t x, y;            /* centre of the window */
+    const pair_code *centre; /* its code */
+    kept kept;               /* features that are not yet added to stat */
     glcm_stat *stat;
-    glcm_more *more; /* NULL: none are wanted */
-    uint64_t sum;    /* of the features that are returned, of the row's windows so far */
+    glcm_more *more; /* NULL: no features beyond the 13 */
+    uint64_t sum;    /* of the returned features of the windows of the current row so far */
     glcm_bands *bands;
     bool has_maps;
-    float *maps[COOC_FEATURES]; /* by feature, or NULL */
+    float *maps[COOC_FEATURES]; /* for each feature its plane, or NULL */
 } chunk_work;
 
+/* Moves the window; codes: distance of its new centre's code from the old one's. */
 static void move_by(chunk_work *u, const move *m, ptrdiff_t codes)
 {
     if (u->linear)
@@ -376,7 +396,8 @@ static void move_by(chunk_work *u, const move *m, ptrdiff_t codes)
     u->centre += codes;
 }
 
-/* Adds a row of pairs to the columns, and takes another off, unless that is NULL. */
+/* Adds the pairs of row `enters` of the codes to the columns, and subtracts those of row *leaves,
+ * unless that is NULL. */
 static void change_columns(chunk_work *u, int64_t enters, const int64_t *leaves)
 {
     const code_plane *const p = &u->plane;
@@ -393,11 +414,11 @@ static void change_columns(chunk_work *u, int64_t enters, const int64_t *leaves)
 
         add_linear(&u->columns[x], &more);
         if (leaves != NULL)
-            take_linear(&u->columns[x], &less);
+            subtract_linear(&u->columns[x], &less);
     }
 }
 
-/* Brings a window that is a rectangle to (x, y), which is not above where it is. */
+/* As go_to, with the sums of columns. y must not be less than u->y. */
 static void go_by_columns(chunk_work *u, int64_t x, int64_t y)
 {
     const glcm_lens *const l = &u->lens;
@@ -424,16 +445,16 @@ static void go_by_columns(chunk_work *u, int64_t x, int64_t y)
             add_linear(&s, &column[k]);
     } else if (x > u->x) {
         add_linear(&s, &column[l->hi[0]]);
-        take_linear(&s, &column[l->lo[0] - 1]);
+        subtract_linear(&s, &column[l->lo[0] - 1]);
     } else if (x < u->x) {
         add_linear(&s, &column[l->lo[0]]);
-        take_linear(&s, &column[l->hi[0] + 1]);
+        subtract_linear(&s, &column[l->hi[0] + 1]);
     }
     u->x = x;
     put_linear(&u->window->s, &s);
 }
 
-/* Brings the window to (x, y) by sliding, or anew where that is cheaper. */
+/* Brings the window to (x, y): by sliding, or by counting all its pairs if that takes less time. */
 static void go_to(chunk_work *u, int64_t x, int64_t y)
 {
     const code_plane *const p = &u->plane;
@@ -464,7 +485,7 @@ static void go_to(chunk_work *u, int64_t x, int64_t y)
         move_by(u, &u->left, -1);
 }
 
-/* Pairs of the window that are not there. */
+/* The number of missing pairs of the window. */
 static uint32_t missing_pairs(const chunk_work *u)
 {
     const glcm_lens *const l = &u->lens;
@@ -480,12 +501,14 @@ static uint32_t missing_pairs(const chunk_work *u)
     return l->pairs - there;
 }
 
-/* Takes the missing pairs, which counted as (0,0), out of the sums. */
+/* Subtracts from the sums what the missing pairs, counted as levels (0,0), have added. */
 static void without_missing(const chunk_work *u, uint32_t missing, glcm_sums *s)
 {
     const glcm_bins *const h = &u->window->bins;
     const glcm_tables *const t = &u->worker->tables;
     const uint64_t *const f = t->f;
+    /* zeros: entry 0 of the marginal; entry: element (0,0) of C; rest: that without missing pairs
+     */
     const uint32_t zeros = h->marginal[0] / GLCM_DOUBLED,
                    entry = 2 * (h->cell[0] / GLCM_DOUBLED - t->diagonal);
     const uint32_t rest = entry - 2 * missing;
@@ -500,6 +523,7 @@ static void without_missing(const chunk_work *u, uint32_t missing, glcm_sums *s)
     s->difference -= (glcm_pair64){ 0, missing * t->idm[0] };
 }
 
+/* Writes a feature of the current window into its map. */
 static void put_map(const chunk_work *u, unsigned feature, float value)
 {
     const int64_t x = u->lens.transposed ? u->y : u->x, y = u->lens.transposed ? u->x : u->y;
@@ -507,7 +531,7 @@ static void put_map(const chunk_work *u, unsigned feature, float value)
     u->maps[feature][y * u->worker->g.nx + x] = value;
 }
 
-/* The largest entry of the matrix, which nothing keeps while the window slides. */
+/* The largest element of C. It is searched for, since no sum keeps it while the window slides. */
 static uint64_t largest_entry(const chunk_work *u, uint32_t missing)
 {
     const uint16_t *cell = u->window->bins.cell;
@@ -524,7 +548,8 @@ static uint64_t largest_entry(const chunk_work *u, uint32_t missing)
     return most;
 }
 
-/* The features beyond the 13, of a window with n pairs. */
+/* Computes the features beyond the 13 of the current window, which has n pairs, and adds them to
+ * the statistics, the band's sum and the maps. */
 static void take_more(chunk_work *u, uint32_t n, uint32_t missing)
 {
     const unsigned levels = u->levels;
@@ -552,7 +577,7 @@ static void take_more(chunk_work *u, uint32_t n, uint32_t missing)
             put_map(u, GLCM_FEATURES + i, glcm_more_float(feature[i], GLCM_FEATURES + i, levels));
 }
 
-/* The features of the window where it stands. */
+/* Computes the features of the current window, and adds them to the statistics and maps. */
 static void take_features(chunk_work *u)
 {
     const glcm_tables *const t = &u->worker->tables;
@@ -587,7 +612,8 @@ static void take_features(chunk_work *u)
         take_more(u, n, missing);
 }
 
-/* All windows of row y, from the end that is nearer to where the window is. */
+/* Does the windows of row y from x0 to x1 - 1, beginning at the end that is nearer to the current
+ * window. */
 static void do_row(chunk_work *u, int64_t y, int64_t x0, int64_t x1)
 {
     const uint8_t *const roi = u->roi + y * u->view->nx;
@@ -611,7 +637,7 @@ static void do_row(chunk_work *u, int64_t y, int64_t x0, int64_t x1)
     u->sum = 0;
 }
 
-/* Whether windows of a line are computed. */
+/* Whether the windows of a line are to be computed (glcm_params.bands). */
 static bool is_wanted(const chunk_work *u, int64_t line)
 {
     const bool *const bands = u->worker->params->bands;
@@ -619,7 +645,7 @@ static bool is_wanted(const chunk_work *u, int64_t line)
     return bands == NULL || bands[glcm_band_of(u->view, line)];
 }
 
-/* Cuts the tile down to the first of its lines that are wanted, up to `end`; false: there are no
+/* Reduces the tile to its next wanted lines, from tile.y0 on and before `end`. False: there are no
  * more. */
 static bool take_lines(chunk_work *u, int64_t end)
 {
@@ -633,7 +659,8 @@ static bool take_lines(chunk_work *u, int64_t end)
     return t->y0 < t->y1;
 }
 
-/* Room for the pair codes of all windows, and where pairs are missing. */
+/* Sets u->plane and u->inside and allocates the codes of all windows of the tile. False: out of
+ * memory. */
 static bool make_plane(chunk_work *u, scratch *s)
 {
     const glcm_lens *const l = &u->lens;
@@ -674,6 +701,7 @@ static bool is_rectangle(const glcm_lens *l)
     return is;
 }
 
+/* Allocates u->columns, if they are to be used. False: out of memory. */
 static bool make_columns(chunk_work *u, scratch *s)
 {
     const size_t size = (size_t)u->plane.stride;
@@ -689,6 +717,7 @@ static bool make_columns(chunk_work *u, scratch *s)
     return s->columns != NULL;
 }
 
+/* Sets u->maps to the maps of this chunk's offset and levels. */
 static void find_maps(chunk_work *u, const glcm_chunk *chunk)
 {
     const cpu_worker *const w = u->worker;
@@ -704,7 +733,7 @@ static void find_maps(chunk_work *u, const glcm_chunk *chunk)
     }
 }
 
-/* All windows of the tile. */
+/* Does all windows of the tile. */
 static tc_status slide_tile(chunk_work *u, const glcm_chunk *chunk, scratch *s)
 {
     const cpu_worker *const w = u->worker;
@@ -723,7 +752,7 @@ static tc_status slide_tile(chunk_work *u, const glcm_chunk *chunk, scratch *s)
     return TC_OK;
 }
 
-/* Windows of one (offset, levels, slice, tile) into *stat. */
+/* Does the windows of a chunk, into *stat, *more and *bands. */
 static tc_status slide_chunk(const cpu_worker *w, const glcm_chunk *chunk, scratch *s,
                              glcm_stat *stat, glcm_more *more, glcm_bands *bands)
 {
@@ -751,17 +780,19 @@ static tc_status slide_chunk(const cpu_worker *w, const glcm_chunk *chunk, scrat
     return status;
 }
 
-/* Tables that a ROI's pairs are counted in. With one alone, a pair that is like the one before
- * would wait until that one's count is stored; large ones would not stay in the cache, and have few
- * such pairs. */
+/* The pairs of a ROI are counted in MOST_TABLES tables in turn if there are at most TABLES_LEVELS
+ * levels. With one table, counting a pair that equals the one before has to wait until that one's
+ * count is stored. With more levels there are fewer such pairs, and several tables would not stay
+ * in the cache. */
 enum { MOST_TABLES = 4, TABLES_LEVELS = 64 };
 
+/* The number of tables. */
 static unsigned count_tables(unsigned levels)
 {
     return levels <= TABLES_LEVELS ? MOST_TABLES : 1;
 }
 
-/* Adds n pairs of neighbouring pixels. */
+/* Counts the n pairs (p[i], q[i]). */
 static void count_run(const uint8_t *p, const uint8_t *q, size_t n, size_t levels, uint32_t *counts)
 {
     const size_t table = count_tables((unsigned)levels) > 1 ? levels * levels : 0;
@@ -779,7 +810,7 @@ static void count_run(const uint8_t *p, const uint8_t *q, size_t n, size_t level
         counts[p[i] * levels + q[i]]++;
 }
 
-/* Adds pairs whose first ends are in rows [y0, y1) to the matrix of the ROI. */
+/* Counts the pairs of the ROI whose first pixels are in rows [y0, y1). */
 static void count_rows(const cpu_worker *w, const glcm_chunk *chunk, int64_t y0, int64_t y1,
                        uint32_t *counts)
 {
@@ -803,6 +834,7 @@ static void count_rows(const cpu_worker *w, const glcm_chunk *chunk, int64_t y0,
     }
 }
 
+/* Elements of all tables. */
 static size_t counts_size(unsigned levels)
 {
     return (size_t)count_tables(levels) * levels * levels;
@@ -813,7 +845,7 @@ static void clear_counts(const cpu_worker *w, const glcm_chunk *chunk, scratch *
     memset(s->counts, 0, counts_size(w->params->levels[chunk->level]) * sizeof *s->counts);
 }
 
-/* The tables' sums, of both orders of a pair, where a <= b in the first. */
+/* Adds up the tables, and both orders of a pair, into the first table's elements with a <= b. */
 static void fold_counts(uint32_t *counts, size_t levels)
 {
     const size_t table = levels * levels, end = counts_size((unsigned)levels);
@@ -826,6 +858,7 @@ static void fold_counts(uint32_t *counts, size_t levels)
             counts[a * levels + b] += counts[b * levels + a];
 }
 
+/* Adds the features of the counted matrix to *stat and *more. */
 static void take_matrix(const cpu_worker *w, const glcm_chunk *chunk, scratch *s, glcm_stat *stat,
                         glcm_more *more)
 {
@@ -835,7 +868,7 @@ static void take_matrix(const cpu_worker *w, const glcm_chunk *chunk, scratch *s
     glcm_matrix_take(s->counts, levels, &w->tables, s->logs, stat, more);
 }
 
-/* The one matrix of the ROI. */
+/* GLCM_WHOLE_ROI: does a chunk, which is one matrix of all pairs of the ROI. */
 static tc_status whole_chunk(const cpu_worker *w, const glcm_chunk *chunk, scratch *s,
                              glcm_stat *stat, glcm_more *more)
 {
@@ -850,6 +883,7 @@ static bool is_large_roi(const cpu_worker *w)
     return w->params->window == GLCM_WHOLE_ROI && (size_t)w->g.nx * w->g.ny > LARGE_ROI;
 }
 
+/* For the pool: counts the pairs of a band of a large ROI. */
 static void count_band(void *user, unsigned thread, size_t band)
 {
     const cpu_worker *const w = user;
@@ -859,7 +893,7 @@ static void count_band(void *user, unsigned thread, size_t band)
                w->scratch[thread].counts);
 }
 
-/* That of a large ROI, by all threads together, each with a matrix of its own. */
+/* The same for a large ROI, by all threads together, each with tables of its own. */
 static tc_status large_chunk(cpu_worker *w, glcm_stat *stat, tc_err *err)
 {
     const unsigned levels = w->params->levels[w->whole.level];
@@ -880,6 +914,7 @@ static tc_status large_chunk(cpu_worker *w, glcm_stat *stat, tc_err *err)
     return status;
 }
 
+/* For the pool: does a chunk of the step. */
 static void run_chunk(void *user, unsigned thread, size_t part)
 {
     cpu_worker *const w = user;
@@ -892,7 +927,7 @@ static void run_chunk(void *user, unsigned thread, size_t part)
     glcm_stat_clear(&w->results[part]);
     if (more != NULL)
         glcm_more_clear(more);
-    if (w->params->window != GLCM_WHOLE_ROI) /* else they take no memory */
+    if (w->params->window != GLCM_WHOLE_ROI) /* else not touched, so that no memory is taken */
         w->bands[part] = (glcm_bands){ { 0 } };
     status = w->params->window == GLCM_WHOLE_ROI
                  ? whole_chunk(w, &chunk, s, &w->results[part], more)
@@ -903,9 +938,11 @@ static void run_chunk(void *user, unsigned thread, size_t part)
 
 /* --- planes of a slice ----------------------------------------------------------------------- */
 
+/* Side, in pixels, of the squares that planes are transposed in; also rows of a part of the work.
+ */
 enum { TILE = 64 };
 
-/* TILE rows of a plane into the columns of the transposed one. */
+/* Writes TILE rows of a plane, from y0 on, into the transposed plane. */
 static void transpose_rows(const uint8_t *in, size_t nx, size_t ny, size_t y0, uint8_t *out)
 {
     for (size_t x0 = 0; x0 < nx; x0 += TILE)
@@ -914,6 +951,7 @@ static void transpose_rows(const uint8_t *in, size_t nx, size_t ny, size_t y0, u
                 out[x * ny + y] = in[y * nx + x];
 }
 
+/* For the pool: makes TILE rows of the planes of slice w->loading. */
 static void load_rows(void *user, unsigned thread, size_t part)
 {
     const cpu_worker *const w = user;
@@ -936,6 +974,7 @@ static void load_rows(void *user, unsigned thread, size_t part)
         transpose_rows(w->roi[0], nx, ny, y0, w->roi[1]);
 }
 
+/* Makes the planes of a slice, unless they are there. */
 static tc_status load_slice(cpu_worker *w, uint32_t slice, tc_err *err)
 {
     if (w->slice == slice)
@@ -996,7 +1035,8 @@ static tc_status make_planes(cpu_worker *w, tc_err *err)
     }
     if (turns == 1)
         return TC_OK;
-    /* A few rows of a picture go all over the transposed ones. */
+    /* Touches the pages of the transposed planes under work->poll, since the first rows that are
+     * transposed would touch them all at once. */
     return_if_error(tc_clear(w->grey[1], plane * w->params->n_levels, w->work->poll, err));
     return tc_clear(w->roi[1], plane, w->work->poll, err);
 }
@@ -1048,7 +1088,7 @@ static tc_status cpu_open(const an_work *work, const void *state, void **worker,
     return status;
 }
 
-/* Most chunks of one step: within a slice. */
+/* The most chunks of a step after `done` chunks: only of one slice. */
 static uint64_t step_chunks(const cpu_worker *w, uint64_t done)
 {
     const uint64_t per_slice = w->g.chunks / w->g.nz;
@@ -1115,7 +1155,7 @@ static tc_status cpu_step(void *worker, void *state, uint64_t *chunks_done, tc_e
     return head->chunks_done == w->g.chunks ? TC_OK : TC_MORE;
 }
 
-/* The state is always up to date. */
+/* Without sync: the state always has everything done so far. */
 const an_backend glcm_cpu = {
     .name = "cpu", .open = cpu_open, .step = cpu_step, .close = cpu_close
 };

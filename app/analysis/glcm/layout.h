@@ -1,9 +1,9 @@
 /*
- * What the host and the kernels of glcm agree on: compiled as C and as
- * OpenCL C. Planes of grey levels and of the ROI (1 where a window is centred)
- * hold the ROI's bounding box with a margin, column by column: the row index
- * runs fastest, so that work-items on neighbouring rows read neighbouring
- * pixels. The margin is as wide as anything a window in the box can reach.
+ * glcm: constants and buffer layouts that the host code and the OpenCL kernels share.
+ *
+ * Planes of grey levels, and of the ROI (1 for pixels that have a window), hold the ROI's bounding
+ * box with a margin as wide as a window in the box reaches. They are stored column by column: the
+ * row index varies fastest, so that work-items on neighbouring rows read neighbouring pixels.
  */
 #ifndef GLCM_LAYOUT_H
 #define GLCM_LAYOUT_H
@@ -11,57 +11,62 @@
 #include "app/analysis/common/core.h"
 #include "app/analysis/glcm/core.h"
 
-/* Features that there are: the 13, and those of more_core.h, which stands on double precision. */
+/* Number of all features: the 13 of core.h, and those of more_core.h, which need double precision.
+ */
 #define GLCM_ALL 24
 
-/* Groups of an_analysis.kernels: histograms in local memory, and in global memory; features beyond
- * the 13; the matrix of a whole picture; windows of few pairs, and of many; maps. */
-#define GLCM_KERNELS_LOCAL 1
-#define GLCM_KERNELS_GLOBAL 2
-#define GLCM_KERNELS_MORE 4
-#define GLCM_KERNELS_WHOLE 8
-#define GLCM_KERNELS_NARROW 16
-#define GLCM_KERNELS_WIDE 32
-#define GLCM_KERNELS_MAPS 64
+/* Groups of kernels, as bits of an_analysis.kernels. */
+#define GLCM_KERNELS_LOCAL 1   /* histograms in local memory */
+#define GLCM_KERNELS_GLOBAL 2  /* histograms in global memory */
+#define GLCM_KERNELS_MORE 4    /* features beyond the 13 */
+#define GLCM_KERNELS_WHOLE 8   /* one matrix of the whole ROI */
+#define GLCM_KERNELS_NARROW 16 /* windows of fewer than 1024 pairs */
+#define GLCM_KERNELS_WIDE 32   /* windows of at least 1024 pairs */
+#define GLCM_KERNELS_MAPS 64   /* maps */
 
-/* A pixel outside the picture, in a plane of grey levels. */
+/* Value of a pixel outside the picture in a plane of grey levels. */
 #define GLCM_OUTSIDE 0x8000
 
-/* Words of 64 bits kept for each window: the glcm_sums, n in the top 14 bits of
- * idm; with more features these behind them. Plane w of a chunk begins at word + w * windows. */
+/* 64-bit words stored for each window: the glcm_sums, with the number n of pairs in the bits from
+ * GLCM_N_SHIFT on of the word of idm. If there are features beyond the 13, these follow. Word w of
+ * a chunk's windows begins at element glcm_work.words + w * number of windows. */
 #define GLCM_WORDS 9
 #define GLCM_N_SHIFT 50
 
-/* Windows that one work-item slides over before it starts anew, at the most. */
+/* The most windows that a work-item slides over before it counts a whole window again. */
 #define GLCM_SEGMENT 256
 
-/* Rows of a lens of pairs, at the most. */
+/* The most rows of a lens (glcm_lens). */
 #define GLCM_ROWS 127
 
-/* Work-items of a group of the feature kernel, and windows a group takes. */
+/* Work-items of a work-group of the kernel that computes features. */
 #define GLCM_GROUP 64
+/* Windows that such a work-group processes. */
 #define GLCM_GROUP_WINDOWS 2048
 
-/* One chunk of a batch: one (offset, levels) over one band of one slice. */
+/* A chunk of a batch: the windows of a tile of a slice, with one offset and one number of levels.
+ * Its windows are numbered (x, y) from (0, 0). */
 typedef struct glcm_work {
-    tc_i64 plane;             /* of the pixel of window (0,0) in the grey planes */
-    tc_i64 roi;               /* of window (0,0) in the ROI planes */
-    tc_i64 words;             /* where its words begin */
-    tc_i32 stride;            /* from a column to the next, in both */
-    tc_i32 partner;           /* from a base pixel to the other end of its pair */
-    tc_i32 columns, rows;     /* of windows */
-    tc_i32 first_move, moves; /* in the table of moves */
+    tc_i64 plane;         /* index in the grey planes of the pixel of window (0,0) */
+    tc_i64 roi;           /* index in the ROI planes of this pixel */
+    tc_i64 words;         /* index of the first word of its windows */
+    tc_i32 stride;        /* elements from a column to the next, in both planes */
+    tc_i32 partner;       /* elements from the first pixel of a pair to the second */
+    tc_i32 columns, rows; /* number of windows */
+    tc_i32 first_move;    /* index of the offset's first glcm_move */
+    tc_i32 moves;         /* number of them */
     tc_u32 levels;
-    tc_i32 partial;        /* its first group's statistics */
-    tc_i32 transposed;     /* maps: window (x,y) is pixel (y,x) */
-    tc_i32 interior;       /* no pair of any window has an end outside the picture */
+    tc_i32 partial;        /* index of the statistics of its first work-group */
+    tc_i32 transposed;     /* maps: window (x,y) is that of pixel (y,x) */
+    tc_i32 interior;       /* all pixels of pairs of all windows are within the picture */
     tc_i32 map_x0, map_y0; /* maps: pixel of window (0,0) */
-    tc_i32 line0, lines;   /* of row 0 among those of the view; bands */
-    tc_i32 map[GLCM_ALL];  /* maps: plane of each feature, or -1 */
+    tc_i32 line0, lines;   /* for GLCM_BAND: number of row 0 among the view's lines, and of lines */
+    tc_i32 map[GLCM_ALL];  /* maps: for each feature, the index of its plane, or -1 */
 } glcm_work;
 
-/* A row of the lens of pairs, as distances in a plane from the centre: the pair
- * that leaves when the window moves on, the one that enters, pairs between. */
+/* A row of an offset's lens. leave, enter: distances, in elements of a plane, from the window's
+ * centre to the first pixel of the pair that leaves, and of the one that enters, when the window
+ * moves to the next column. count: number of pairs in the row. */
 typedef struct glcm_move {
     tc_i32 leave, enter, count, reserved;
 } glcm_move;

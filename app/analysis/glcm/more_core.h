@@ -1,15 +1,17 @@
-/* Features beyond the 13, in fixed point: compiled as C and as OpenCL C, where the device has
- * double precision. */
+/* glcm: fixed-point numbers for the features of cooc_core.h beyond Haralick's 13. Compiled as C,
+ * and as OpenCL C for devices with double precision. */
 #ifndef GLCM_MORE_CORE_H
 #define GLCM_MORE_CORE_H
 
 #include "app/analysis/common/cooc_core.h"
 #include "app/analysis/glcm/core.h"
 
+/* Number of these features. */
 enum { GLCM_MORE = COOC_FEATURES - GLCM_FEATURES };
 
-/* Bits behind the point: 32, or fewer where a value of so many levels would have more than 48 bits.
- * Third and fourth central moments of a sum of two levels grow with these powers of its span. */
+/* The number of fraction bits of a feature: 32, or fewer if its greatest value, with this number of
+ * levels, would need more than 48 bits in all. Cluster shade and prominence are third and fourth
+ * central moments of a sum of two levels, so they grow with these powers of the sum's range. */
 TC_INLINE int glcm_fraction_bits(tc_u32 feature, tc_u32 levels)
 {
     const double span = 2 * ((double)levels - 1), cube = span * span * span;
@@ -23,7 +25,7 @@ TC_INLINE int glcm_fraction_bits(tc_u32 feature, tc_u32 levels)
     return TC_MIN(bits, 32);
 }
 
-/* From a window's features, of which those beyond the 13 are looked at. */
+/* Rounds to fixed point. feature: all features of a window, by number; out: those beyond the 13. */
 TC_INLINE void glcm_more_fixed(const double *feature, tc_u32 levels, tc_i64 *out)
 {
     for (tc_u32 i = 0; i < GLCM_MORE; i++) {
@@ -34,7 +36,7 @@ TC_INLINE void glcm_more_fixed(const double *feature, tc_u32 levels, tc_i64 *out
     }
 }
 
-/* One of these as maps hold it. */
+/* The value of a map's pixel, from a feature in fixed point. */
 TC_INLINE float glcm_more_float(tc_i64 value, tc_u32 feature, tc_u32 levels)
 {
     return (float)((double)value / (double)((tc_i64)1 << glcm_fraction_bits(feature, levels)));

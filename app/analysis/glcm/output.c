@@ -1,5 +1,6 @@
-/* glcm: which arrays a result has, and how statistics follow from the sums of windows: what both
- * backends share. */
+/* glcm: declares the arrays of a result and fills them, computes statistics from the sums over
+ * windows, writes notes, and computes the features of one matrix of a whole ROI. Used with both
+ * backends. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -18,7 +19,7 @@ static u128 join_halves(uint64_t lo, uint64_t hi)
     return (u128)hi << 64 | lo;
 }
 
-/* Adds one window's features. */
+/* Adds the features of one window. */
 static void add_window(glcm_stat *stat, const int64_t feature[GLCM_FEATURES])
 {
     stat->windows++;
@@ -82,9 +83,9 @@ void glcm_matrix_take(const uint32_t *pairs, unsigned levels, const glcm_tables 
 
 /* --- statistics ------------------------------------------------------------------------------ */
 
-/* Mean and population variance of n > 0 values in 2^-32. The variance is taken
- * about an integer near the mean, where nothing cancels: with e = sum - n c,
- * sum (v-c)^2 = squares - 2 c sum + n c^2 and n var = that - e^2/n. */
+/* The mean and population variance of n > 0 values v, which are in units of 2^-32 in *m. The
+ * variance is computed about an integer c near the mean, so that nothing cancels: with e = sum - n
+ * c, sum (v-c)^2 = squares - 2 c sum + n c^2 and n variance = that - e^2/n. */
 static void mean_and_variance(const glcm_moments *m, uint64_t n, double *mean, double *variance)
 {
     const i128 sum = (i128)join_halves(m->sum_lo, m->sum_hi);
@@ -101,11 +102,11 @@ static void mean_and_variance(const glcm_moments *m, uint64_t n, double *mean, d
         *variance = 0;
 }
 
-/* All statistics of a state: entry i is of levels i / n_offsets, offset i % n_offsets. */
+/* All statistics of a state. Entry i is that of level i / n_offsets and offset i % n_offsets. */
 typedef struct statistics {
     const glcm_params *p;
     const glcm_stat *stats;
-    const glcm_more *more; /* NULL: there are none */
+    const glcm_more *more; /* NULL: there are no features beyond the 13 */
 } statistics;
 
 static statistics statistics_of(const glcm_params *p, const void *state)
@@ -115,7 +116,7 @@ static statistics statistics_of(const glcm_params *p, const void *state)
     return (statistics){ p, glcm_state_stats_const(state), p->more ? more : NULL };
 }
 
-/* Mean, variance, minimum and maximum over the windows of one offset. */
+/* out: mean, variance, minimum and maximum of a feature over the windows of an entry. */
 static void over_windows(const statistics *s, size_t entry, unsigned feature,
                          double out[GLCM_MOMENTS])
 {
@@ -124,7 +125,7 @@ static void over_windows(const statistics *s, size_t entry, unsigned feature,
         own ? &s->stats[entry].feature[feature] : &s->more[entry].feature[feature - GLCM_FEATURES];
     const int less =
         own ? 0 : 32 - glcm_fraction_bits(feature, s->p->levels[entry / s->p->n_offsets]);
-    const double unit = (double)((int64_t)1 << less); /* of 2^-32 */
+    const double unit = (double)((int64_t)1 << less); /* the feature's unit in units of 2^-32 */
 
     for (int i = 0; i < GLCM_MOMENTS; i++)
         out[i] = NAN;
@@ -163,7 +164,7 @@ void glcm_summary_end(const glcm_summary *s, double out[GLCM_STATISTICS])
     out[GLCM_MAX] = s->max;
 }
 
-/* The five statistics of one (levels, distance, feature) over its offsets. */
+/* out: the statistics of a feature, with one number of levels, over the offsets of a distance. */
 static void over_offsets(const statistics *s, size_t level, unsigned distance, unsigned feature,
                          double out[GLCM_STATISTICS])
 {
@@ -196,7 +197,8 @@ static void fill_offset_features(const statistics *s, double *row)
             over_windows(s, i, s->p->feature[f], row);
 }
 
-/* A column for each levels, distance, feature and statistic: glcm_L64_d03_contrast_mean. */
+/* Declares the array features, which has a column for each number of levels, distance, feature and
+ * statistic, named for example glcm_L64_d03_contrast_mean. */
 static wu_declared features_of(const glcm_params *p)
 {
     return (wu_declared){ "features",
@@ -228,6 +230,7 @@ static wu_declared offset_features_of(const glcm_params *p)
                                     { .n = GLCM_MOMENTS, .words = moment_names } } };
 }
 
+/* The numbers 0 to GLCM_BANDS - 1, which name the columns of band_sums. */
 #define EIGHT(i) (i), (i) + 1, (i) + 2, (i) + 3, (i) + 4, (i) + 5, (i) + 6, (i) + 7
 #define SIXTY_FOUR(i)                                                                             \
     EIGHT(i), EIGHT((i) + 8), EIGHT((i) + 16), EIGHT((i) + 24), EIGHT((i) + 32), EIGHT((i) + 40), \
@@ -293,7 +296,7 @@ tc_status glcm_finish(const an_work *work, size_t item_index, const void *state,
     return TC_OK;
 }
 
-/* The level of a grey value, as glcm_quantiser has it. */
+/* The level of a grey value, as in glcm_quantiser. */
 static uint32_t level_of(uint32_t grey, uint32_t lo, uint32_t hi, uint32_t levels)
 {
     const uint32_t within = grey < lo ? lo : grey > hi ? hi : grey;
@@ -301,7 +304,8 @@ static uint32_t level_of(uint32_t grey, uint32_t lo, uint32_t hi, uint32_t level
     return (uint32_t)((uint64_t)(within - lo) * levels / ((uint64_t)hi - lo + 1));
 }
 
-/* Greys that give a quarter of the levels or fewer: there is little texture left in these. */
+/* Notes that the item's grey values use a quarter of the levels or fewer, which leaves little
+ * texture. */
 bool glcm_note_survey(const void *params, const wu_item *item, const an_survey *survey, char *text,
                       size_t size)
 {
@@ -327,8 +331,8 @@ bool glcm_note_survey(const void *params, const wu_item *item, const an_survey *
     return true;
 }
 
-/* Whether every matrix has one entry alone, the same in all windows: all pixels are of one
- * level, whatever the number of levels. */
+/* Notes that all pixels have the same level: every matrix has one element that is not 0, and it is
+ * the same one in all windows. */
 bool glcm_note_result(const void *params, const wu_item *item, const wu_output *out, char *text,
                       size_t size)
 {
@@ -362,12 +366,12 @@ tc_status glcm_constants(const void *params, wu_output *out, tc_err *err)
 {
     static const char *const columns[] = { "dx", "dy", "distance" };
     const glcm_params *const p = params;
-    const uint32_t width = p->more ? 64 : 48; /* of the longest name there may be */
+    const uint32_t width = p->more ? 64 : 48; /* characters of the longest possible name */
     const wu_declared features = features_of(p);
     const uint64_t n = wu_declared_elements(&features);
     const wu_declared arrays[] = {
         { "feature_names", WU_STR, WU_TITLES, "features", .width = width, .rows = n },
-        /* What axis 2 of offset_features is. */
+        /* The offsets along axis 2 of offset_features. */
         { "offsets", WU_I32, WU_KEYS, "offset_features", .rows = p->n_offsets, .n_axes = 1,
           .axes = { { .n = 3, .words = columns } } },
     };
@@ -390,9 +394,9 @@ tc_status glcm_constants(const void *params, wu_output *out, tc_err *err)
     return TC_OK;
 }
 
-/* --- one matrix of many pairs ---------------------------------------------------------------- */
+/* --- one matrix of a whole ROI --------------------------------------------------------------- */
 
-/* Rounds a*2^32/b to the nearest. a*2^32 must fit. */
+/* a * 2^32 / b, rounded to the nearest integer. a * 2^32 must fit 127 bits. */
 static int64_t rounded_quotient(i128 a, i128 b)
 {
     const i128 scaled = (a < 0 ? -a : a) * ((i128)1 << 32);
@@ -401,8 +405,8 @@ static int64_t rounded_quotient(i128 a, i128 b)
     return (int64_t)(a < 0 ? -q : q);
 }
 
-/* sum over entries h[i] of h*(log2(total) - log2(h)), in 2^-80: total times the
- * entropy. */
+/* `total` times the entropy of a histogram of n bins, in units of 2^-80: the sum over its bins of
+ * h[i] * (log2(total) - log2(h[i])). */
 static i128 entropy_sum(const uint64_t *h, size_t n, uint64_t total, tc_log2s *logs)
 {
     const u128 log_total = tc_log2s_of(logs, total);
@@ -414,22 +418,24 @@ static i128 entropy_sum(const uint64_t *h, size_t n, uint64_t total, tc_log2s *l
     return sum;
 }
 
-/* From entropy_sum to the entropy in 2^-32. */
+/* The entropy in units of 2^-32, from the result of entropy_sum. */
 static int64_t rounded_entropy(i128 sum, i128 total)
 {
     return (int64_t)((sum / total + ((i128)1 << 47)) >> 48);
 }
 
-/* Sums over the entries of the symmetric matrix C. */
+/* Sums over the elements of the symmetric matrix C. */
 typedef struct matrix_sums {
-    uint64_t total, squares; /* of the entries: twice the pairs; of their squares */
-    uint64_t marginal[GLCM_MAX_LEVELS];
-    uint64_t sum[2 * GLCM_MAX_LEVELS], difference[GLCM_MAX_LEVELS];
-    /* in 2^-80: total times the entropy, and times the mutual information of a pair's ends */
-    i128 entropy, information;
+    uint64_t total;                       /* of the elements: twice the number of pairs */
+    uint64_t squares;                     /* of their squares */
+    uint64_t marginal[GLCM_MAX_LEVELS];   /* by the level of the row */
+    uint64_t sum[2 * GLCM_MAX_LEVELS];    /* by a + b */
+    uint64_t difference[GLCM_MAX_LEVELS]; /* by |a - b| */
+    i128 entropy;                         /* total times the entropy, in units of 2^-80 */
+    i128 information; /* total times the mutual information of a pair's levels, likewise */
 } matrix_sums;
 
-/* n pairs of levels a <= b: two entries of n, or one of 2n. */
+/* Adds n pairs of levels a <= b, which are two elements n of C, or one of 2n on the diagonal. */
 static void add_cell(matrix_sums *m, unsigned a, unsigned b, uint64_t n)
 {
     m->total += 2 * n;
@@ -440,8 +446,8 @@ static void add_cell(matrix_sums *m, unsigned a, unsigned b, uint64_t n)
     m->difference[b - a] += 2 * n;
 }
 
-/* What takes logarithms. A cell that is exactly the product of its marginals adds exactly nothing
- * to the information. */
+/* Adds the sums that need logarithms. An element that is exactly the product of its marginals adds
+ * exactly 0 to the information. */
 static void add_logs(matrix_sums *m, const uint32_t *pairs, unsigned levels, tc_log2s *logs)
 {
     const i128 log_total = (i128)tc_log2s_of(logs, m->total);
@@ -470,7 +476,8 @@ bool glcm_matrix_features(const uint32_t *pairs, unsigned levels, const glcm_tab
                           tc_log2s *logs, int64_t feature[GLCM_FEATURES])
 {
     matrix_sums m;
-    i128 n2, variance, hx, s1 = 0, s2 = 0, d1 = 0, d2 = 0, idm = 0; /* s2 of a^2+b^2 */
+    /* Sums over ordered pairs: s1 of a + b, s2 of a^2 + b^2, d1 of |a - b|, d2 of its square. */
+    i128 n2, variance, hx, s1 = 0, s2 = 0, d1 = 0, d2 = 0, idm = 0;
     uint64_t t58;
 
     memset(&m, 0, sizeof m);
@@ -488,9 +495,9 @@ bool glcm_matrix_features(const uint32_t *pairs, unsigned levels, const glcm_tab
         d2 += (i128)(m.difference[k] * k * k);
         idm += (i128)m.difference[k] * t->idm[k];
     }
-    n2 = m.total; /* N = 2n */
-    /* sums over ordered pairs are twice those over pairs: N s2/2 - (s1/2)^2
-     * over N^2 is the variance of the marginal; times 4 to stay in integers. */
+    n2 = m.total; /* N, number of ordered pairs */
+    /* The variance of the marginal is (N s2/2 - (s1/2)^2) / N^2; this is 4 N^2 times that, an
+     * integer. */
     variance = 2 * n2 * s2 - s1 * s1;
     hx = entropy_sum(m.marginal, levels, m.total, logs);
     feature[GLCM_ASM] = rounded_quotient(m.squares, n2 * n2);
@@ -508,7 +515,7 @@ bool glcm_matrix_features(const uint32_t *pairs, unsigned levels, const glcm_tab
     feature[GLCM_DIFFERENCE_ENTROPY] =
         rounded_entropy(entropy_sum(m.difference, levels, m.total, logs), n2);
     feature[GLCM_IMC1] = hx == 0 ? 0 : -rounded_quotient(m.information >> 32, hx >> 32);
-    t58 = (uint64_t)((2 * m.information / n2) >> 22); /* 2 (HXY2 - HXY), for the table */
+    t58 = (uint64_t)((2 * m.information / n2) >> 22); /* 2 (HXY2 - HXY) in units of 2^-58 */
     feature[GLCM_IMC2] =
         (int64_t)tc_sqrt_round((((uint64_t)1 << 63) - glcm_exp_neg(t58, t->exp_table)) << 1);
     return true;

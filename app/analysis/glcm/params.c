@@ -1,4 +1,4 @@
-/* glcm: its parameters. */
+/* glcm: the table of its parameters, and what is derived from them (offsets, maps). */
 #include "app/analysis/glcm/glcm.h"
 
 #include <stdlib.h>
@@ -91,8 +91,9 @@ const an_param glcm_parameters[] = {
 
 /* --- offsets --------------------------------------------------------------------------------- */
 
-/* Adds the offsets of one distance, ordered by (dy, dx). All directions: every
- * integer offset in the half plane whose length rounds to d. */
+/* Writes the offsets of distance number `index`, sorted by dy and dx, into out, unless that is
+ * NULL. Returns their number. With all directions they are all integer offsets whose length rounds
+ * to the distance, one of each two opposite ones. */
 static size_t offsets_of(const glcm_params *p, unsigned index, glcm_offset *out)
 {
     const int d = (int)p->distances[index];
@@ -139,6 +140,7 @@ static tc_status make_offsets(glcm_params *p, const char *where, tc_err *err)
 
 /* --- what follows from the parameters -------------------------------------------------------- */
 
+/* Finds the level and offset of map number `index`. */
 static tc_status find_map(glcm_params *p, size_t index, const char *where, tc_err *err)
 {
     glcm_map *const map = &p->maps[index];

@@ -1,4 +1,5 @@
-/* Geometry of glcm: which windows, which pairs, how the work is cut. */
+/* glcm: the geometry (which windows and pairs there are, how the work is divided), the plan of the
+ * work, the self-tests, and the analysis' table of functions. */
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,12 +9,14 @@
 #include "app/analysis/selftest.h"
 #include "app/base/numbers.h"
 
-/* The most windows of a chunk, and its most operations: one thread does about 5 in a nanosecond.
- * The fewest rows of a band: preparing one takes as long as about 33 of its rows. */
+/* The most windows of a chunk. */
 #define CHUNK_WINDOWS ((int64_t)1 << 17)
+/* The most operations of a chunk; a thread does about 5 in a nanosecond. */
 #define CHUNK_FLOPS ((double)(1 << 28))
+/* The fewest rows of a band. Preparing a band takes as long as about 33 of its rows. */
 #define BAND_ROWS 16
 
+/* Whether the pixel (x, y), relative to the window's centre, is in the window. */
 static bool in_window(const glcm_params *p, int x, int y)
 {
     const int r = p->radius;
@@ -23,7 +26,7 @@ static bool in_window(const glcm_params *p, int x, int y)
     return x * x + y * y <= r * r;
 }
 
-/* The lens in the orientation in which (dx, dy) is given. */
+/* Sets the lens in the orientation in which (dx, dy) is given; not lens->transposed. */
 static void lens_rows(const glcm_params *p, int dx, int dy, glcm_lens *lens)
 {
     const int r = p->radius;
@@ -74,8 +77,8 @@ static glcm_view transposed(const glcm_view *v)
         glcm_view){ .nx = v->ny, .ny = v->nx, .x0 = v->y0, .y0 = v->x0, .x1 = v->y1, .y1 = v->x1 };
 }
 
-/* Operations a window: pairs enter and leave from one window to the next. Some of the features
- * beyond the 13 go over all cells. */
+/* Operations per window with this number of levels. The terms of the radius r are those of the
+ * pairs that enter and leave; some features beyond the 13 take all cells of the matrix. */
 static double window_flops(const glcm_params *p, double levels)
 {
     const double r = p->radius;
@@ -83,8 +86,8 @@ static double window_flops(const glcm_params *p, double levels)
     return 380 + 80 * r + 0.54 * r * r + (p->more ? 660 + 38 * levels + 1.5 * levels * levels : 0);
 }
 
-/* Windows of a chunk: those of the level that takes longest are not to take longer than a step
- * may. */
+/* The most windows of a chunk, such that with none of the numbers of levels a chunk takes more than
+ * CHUNK_FLOPS operations. */
 static int64_t chunk_windows(const glcm_params *p)
 {
     int64_t windows = CHUNK_WINDOWS;
@@ -97,7 +100,8 @@ static int64_t chunk_windows(const glcm_params *p)
     return windows;
 }
 
-/* What needs no pixels: all but the mask and the grey range. */
+/* Sets the part of the geometry that needs no pixels: all but the mask and the range of grey
+ * values. */
 static tc_status plan_geometry(const glcm_params *p, const wu_item *item, glcm_geometry *g,
                                tc_err *err)
 {
@@ -138,16 +142,16 @@ static tc_status plan_geometry(const glcm_params *p, const wu_item *item, glcm_g
     g->chunks = (uint64_t)g->nz * p->n_offsets * g->bands * g->strips * p->n_levels;
     if (p->window != GLCM_WHOLE_ROI)
         window = (uint64_t)(2 * p->radius + 1) * (uint64_t)(2 * p->radius + 1);
-    /* An offset is at least one pixel long: fewer pairs than pixels. */
+    /* An offset is at least one pixel long, so a window has fewer pairs than pixels. */
     g->max_pairs = (uint32_t)window;
-    /* 2n log2(2n) is to stay below 2^62. */
+    /* So many fraction bits that 2n log2(2n) in units of 2^-fbits is below 2^62. */
     g->fbits = 62 - (int)bit_length(2 * window * bit_length(2 * window));
     if (g->fbits > 58)
         g->fbits = 58;
     return TC_OK;
 }
 
-/* Smallest and largest value of all pixels of the item. */
+/* The least and greatest grey value of all pixels of the item. */
 static tc_status value_range(const an_work *work, unsigned *lo, unsigned *hi, tc_err *err)
 {
     const wu_pixels *const px = work->pixels;
@@ -295,8 +299,9 @@ size_t glcm_state_maps_at(const glcm_params *p)
     return glcm_state_bands_at(p) + sizeof(glcm_bands);
 }
 
-/* A matrix, or four of up to 64 levels, and logarithms; or the pairs' codes of a tile with the
- * reach of a window (glcm/cpu.c), sums of its columns, and its histograms. */
+/* an_plan.thread_bytes. GLCM_WHOLE_ROI: one matrix, or four of up to 64 levels, and logarithms.
+ * Otherwise: the codes of the pairs of a tile with its margin, sums of its columns, and a window's
+ * histograms (cpu.c). */
 static uint64_t thread_bytes(const glcm_params *p, const glcm_geometry *g)
 {
     const uint64_t margin = 2 * (uint64_t)p->radius + 4;
@@ -318,8 +323,9 @@ static uint64_t thread_bytes(const glcm_params *p, const glcm_geometry *g)
     return most * 4 + ((uint64_t)128 << 10) + PLAN_THREAD;
 }
 
-/* Operations for a whole picture: by its pixels, and by the matrix's cells that are not 0. Of real
- * pictures these are nearly all where there are few levels, and a fifth of 256 x 256. */
+/* Operations of one matrix of a whole picture. They depend on the number of pixels, and on that of
+ * the matrix's cells that are not 0: in real pictures nearly all cells of few levels, and a fifth
+ * of 256 x 256. */
 static double picture_flops(double pixels, double levels)
 {
     const double cells = levels * levels / (1 + levels * levels / (128 * 128));
@@ -342,7 +348,7 @@ static tc_status plan(const void *params, const wu_item *item, an_plan *out, tc_
     windows = (double)(g.view[0].x1 - g.view[0].x0) * (double)(g.view[0].y1 - g.view[0].y0);
     out->chunks = g.chunks;
     out->state_bytes = glcm_state_maps_at(p) + p->n_maps * voxels * sizeof(float);
-    /* Levels of a slice and the region of interest; where windows slide, transposed besides. */
+    /* The planes are the levels and the ROI of a slice, and if windows slide, both transposed. */
     out->memory_bytes =
         PLAN_PROGRAM + voxels * (item->bits / 8 + (item->n_masks > 0)) + out->state_bytes +
         plane * (p->n_levels + 1) * (whole ? 1 : 2) +
@@ -399,10 +405,12 @@ static tc_status init(const an_work *work, void *state, tc_err *err)
     return TC_OK;
 }
 
-/* Windows of all levels and offsets that are not worth a second program: compiling one takes longer
- * than these do with histograms in global memory. */
+/* If some windows need histograms in global memory, a program with histograms in local memory is
+ * compiled as well only if there are more windows than this, of all levels and offsets. For fewer,
+ * compiling takes longer than it saves. */
 enum { FEW_WINDOWS = 1 << 20 };
 
+/* The groups of kernels that an item uses on a device (layout.h). */
 static uint32_t kernels_of(const void *params, const wu_item *item)
 {
     const glcm_params *const p = params;
@@ -413,8 +421,9 @@ static uint32_t kernels_of(const void *params, const wu_item *item)
 
     if (p->window == GLCM_WHOLE_ROI)
         return GLCM_KERNELS_WHOLE;
-    /* A window is narrow if it has fewer than 1024 pairs. How many a disc has, or a distance
-     * leaves, is not looked at: between the two bounds a window may be either. */
+    /* A window is narrow if it has fewer than 1024 pairs. The exact number, which depends on the
+     * shape and the distance, is not computed: between the two bounds a window may be narrow or
+     * wide. */
     if (side * side < 1600)
         groups |= GLCM_KERNELS_NARROW;
     if (side * side >= 1024)
@@ -427,9 +436,9 @@ static uint32_t kernels_of(const void *params, const wu_item *item)
     return groups;
 }
 
-/* Borders, every window shape, 8 and 16 bit, several slices, maps; levels whose
- * histograms fit local memory and levels whose do not; features that ask for double precision. A
- * work unit without maps, or of few levels, has tests of its own, which take no other kernels. */
+/* They cover borders, every window shape, 8 and 16 bits, several slices, maps, histograms in local
+ * and in global memory, and features that need double precision. Work units without maps, or with
+ * few levels, have tests of their own, which use no other kernels. */
 static const an_selftest selftests[] = {
     { "{\"levels\":[16,64],\"window\":{\"shape\":\"disc\",\"radius\":5},\"distances\":[1,4],"
       "\"maps\":[{\"feature\":\"imc2\",\"levels\":64,\"offset\":[1,0]}]}",
@@ -459,7 +468,8 @@ static const an_selftest selftests[] = {
     { .parameters = NULL }
 };
 
-/* The first map, if there is one: v / (1 + v) of what is never negative. */
+/* The value v of the first map as v / (1 + v), scaled to 1 to 255; 0 if it is not positive, or if
+ * there are no maps. */
 static uint8_t found(const an_work *work, const void *state, size_t voxel)
 {
     const glcm_params *const p = work->params;

@@ -1,7 +1,8 @@
 /*
- * glcm: what answers in seconds: one matrix a distance and direction over the whole picture, of
- * the greys that the pictures have. The range is that of all but a thousandth of their pixels at
- * either end, the same for all pictures, so that what is brighter in one has other features.
+ * glcm: suggests parameters from sample pictures with which the analysis takes only seconds: one
+ * matrix for each distance and direction over the whole picture. The range contains the grey values
+ * of all but a thousandth of the pixels at either end. It is the same for all pictures, so that a
+ * difference in brightness between pictures is a difference in features.
  */
 #include <stdlib.h>
 
@@ -9,13 +10,13 @@
 #include "app/analysis/suggest.h"
 
 enum {
-    BINS = 64,
-    LEVELS = 32,
-    GREYS = 65536,
-    CUT_OFF = 1000 /* at either end, of so many pixels one */
+    BINS = 64,     /* bars of the report's histogram, at most */
+    LEVELS = 32,   /* suggested number of levels, if there are as many grey values */
+    GREYS = 65536, /* possible grey values */
+    CUT_OFF = 1000 /* 1 / CUT_OFF of the pixels at either end are out of the range */
 };
 
-/* The least grey value such that more than `skipped` pixels are not above it. */
+/* The least grey value such that more than `skipped` pixels have it or a smaller one. */
 static uint32_t grey_after(const uint64_t *histogram, uint64_t skipped)
 {
     uint32_t v = 0;
@@ -24,6 +25,7 @@ static uint32_t grey_after(const uint64_t *histogram, uint64_t skipped)
     return v;
 }
 
+/* Adds the histogram of grey values lo to hi to the report's curves. */
 static tc_status add_greys(an_suggestion *out, const uint64_t *histogram, uint32_t lo, uint32_t hi,
                            tc_err *err)
 {
@@ -43,7 +45,8 @@ static tc_status add_greys(an_suggestion *out, const uint64_t *histogram, uint32
     return TC_OK;
 }
 
-/* A range that was given: levels are of its greys. */
+/* If `given` is a range [lo,hi], takes it in place of *lo and *hi, and sets *own to a note for the
+ * report. */
 static void take_range(const json_t *given, uint32_t *lo, uint32_t *hi, const char **own)
 {
     const json_t *const from = json_array_get(given, 0), *const to = json_array_get(given, 1);
@@ -94,7 +97,8 @@ static tc_status suggest_range(const an_pictures *pictures, const json_t *given,
 tc_status glcm_suggest(const an_pictures *pictures, const json_t *given, an_suggestion *out,
                        tc_err *err)
 {
-    /* A preset, and maps with their windows and offsets, are what somebody wants as they are. */
+    /* With a preset nothing is suggested, and with maps, which need windows and offsets of their
+     * own, only the range. */
     if (json_object_get(given, "preset") != NULL)
         return TC_OK;
     tc_status status = suggest_range(pictures, given, out, err);

@@ -1,6 +1,6 @@
 /*
- * The tables that stand in for logarithm, exponential and division. Made with
- * integers only: they are the same on every machine.
+ * glcm: makes the tables that replace logarithms, exponentials and divisions. Only integers are
+ * used, so they are the same on every machine.
  */
 #include <assert.h>
 #include <stdlib.h>
@@ -11,8 +11,8 @@
 
 typedef unsigned __int128 u128;
 
-/* log2 of 1..n in 2^-60, exactly additive: rounded for primes, summed for
- * products. */
+/* lg[k]: log2(k) in units of 2^-60, for k up to n. The logarithms are exactly additive: those of
+ * primes are rounded, those of products are sums. */
 static tc_status additive_logs(uint32_t n, uint64_t *lg, tc_err *err)
 {
     uint32_t *const factor = calloc((size_t)n + 1, sizeof *factor); /* smallest prime factor */
@@ -34,7 +34,7 @@ static tc_status additive_logs(uint32_t n, uint64_t *lg, tc_err *err)
     return TC_OK;
 }
 
-/* exp(-1/m) in 2^-127, by its series; m >= 2. */
+/* exp(-1/m) in units of 2^-127, by its series; m >= 2. */
 static u128 exp_minus_reciprocal(uint64_t m)
 {
     u128 term = (u128)1 << 127, sum = term;
@@ -46,7 +46,7 @@ static u128 exp_minus_reciprocal(uint64_t m)
     return sum;
 }
 
-/* exp(-i/m) in 2^-63 for i = 0..n-1. */
+/* out[i]: exp(-i/m) in units of 2^-63, for i from 0 to n - 1. */
 static void exp_table(uint64_t m, size_t n, uint64_t *out)
 {
     const u128 base = exp_minus_reciprocal(m);
@@ -58,6 +58,7 @@ static void exp_table(uint64_t m, size_t n, uint64_t *out)
     }
 }
 
+/* Makes cell_step, marginal_step and step. */
 static tc_status make_steps(glcm_tables *t, tc_err *err)
 {
     const uint32_t n = t->max_pairs;
@@ -74,8 +75,8 @@ static tc_status make_steps(glcm_tables *t, tc_err *err)
         t->marginal_step[k] = (glcm_pair64){ t->f60[k + 1] - t->f60[k], t->f12[k + 1] - t->f12[k] };
     }
     for (size_t k = 0; k < n; k++) {
-        /* Off the diagonal two cells hold k: e2 = sum C^2/2 changes by 2k+1.
-         * On it one cell holds 2k: by 4k+2. */
+        /* The sum e2 of C^2 / 2: off the diagonal two cells of C hold k, so that it changes by
+         * 2k+1; on the diagonal one cell holds 2k, so that it changes by 4k+2. */
         t->cell_step[k] =
             (glcm_pair64){ 2 * (t->f60[k + 1] - t->f60[k]),
                            (2 * k + 1) | 2 * (t->f12[k + 1] - t->f12[k]) << GLCM_E2_BITS };
