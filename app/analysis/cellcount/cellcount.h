@@ -290,8 +290,7 @@ bool cc_apart_by_intensity(const void *params, uint32_t maximum, uint32_t saddle
 /* plan.c */
 /* Whether the parameters can leave regions out of the result. */
 bool cc_filters(const cc_params *p);
-/* Whether this takes a region's box or contrast besides its area and whether it is at the border.
- */
+/* Whether this takes a region's box or contrast, besides its area and contact with the border. */
 bool cc_needs_boxes(const cc_params *p);
 /* Whether a region passes all filters but min_contrast. height, width: of its box; border: it
  * touches the picture's border. */

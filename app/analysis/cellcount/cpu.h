@@ -44,10 +44,9 @@ typedef struct cc_worker {
     an_pool *pool;
     cc_scratch *scratch; /* [threads] */
     lab_picture picture; /* the mask of the cells, its runs and the union-find over ids */
-    int32_t
-        *own_starts; /* picture.starts if no labels are needed; NULL: the plane serves as them */
-    int32_t *plane;  /* the state's, [ny][nx] */
-    uint8_t *bytes;  /* split by distance: the mask, [ny][nx] */
+    int32_t *own_starts; /* picture.starts if no labels are needed; else NULL: it is the plane */
+    int32_t *plane;      /* the state's, [ny][nx] */
+    uint8_t *bytes;      /* split by distance: the mask, [ny][nx] */
     int32_t *up; /* split, or with a device: [ny][nx], the pixel that each one leads to, -1 on the
                     background; from CC_IDS on the id of its part */
     edt_job edt; /* split by distance: from `bytes` to the plane */
@@ -58,9 +57,9 @@ typedef struct cc_worker {
     int32_t outside;    /* root of the background that touches the border; -1: there is none */
     int32_t *end;       /* [bands]: end of the range of ids that each band uses */
     int32_t *first;     /* [bands + 1]: number of components before each band */
-    uint32_t
-        *areas; /* [components]: the area, and the bit BORDER (label.c) if the component touches
-                   the border; then its label, or 0 if it is left out. NULL: no filters */
+    /* [components]: the area, and the bit BORDER (label.c) if the component touches the border;
+     * from the end of CC_AREAS on its label, or 0 if it is left out. NULL: there are no filters. */
+    uint32_t *areas;
     cc_sieve *sieve;     /* [components]; NULL: the areas suffice for the filters */
     uint64_t regions;    /* components; from the end of CC_AREAS on those that are kept */
     cc_region *table;    /* the state's table of regions */

@@ -33,8 +33,9 @@ static void label_seam(cc_worker *w, size_t band, cc_scratch *s)
 /*
  * A segment is a sequence of pixels of a row that have the same id. Without w->up it is a run of
  * the mask, and its id is in picture.starts. With w->up (a split, or strips of a device) it is a
- * run or a piece of one, and each of its pixels has the same value in w->up. This visits the
- * segments of a row: for (seg s = first_segment(...); s.a < s.b; next_segment(w, &s))
+ * run or a piece of one, and each of its pixels has the same value in w->up. A loop over the
+ * segments of a row:
+ *     for (seg s = first_segment(...); s.a < s.b; next_segment(w, &s))
  */
 typedef struct seg {
     const uint32_t *edges; /* the runs of the row (lab_runs) */
@@ -362,8 +363,7 @@ static void renumber_band(cc_worker *w, size_t band, cc_scratch *s)
 }
 
 /* Writes a label into [a, b) of a row, and up to CC_PAD - 1 values more, which the caller
- * overwrites later. This avoids a branch that would be unpredictable, as most segments are short.
- */
+ * overwrites later. This avoids a branch that would be unpredictable, as segments are short. */
 static inline void put_label(int32_t *row, uint32_t a, uint32_t b, int32_t label)
 {
     do {

@@ -4,8 +4,7 @@
 #ifndef AN_CELLCOUNT_LAYOUT_H
 #define AN_CELLCOUNT_LAYOUT_H
 
-/* Side, in pixels, of the tiles that components are labelled in; also bits of a word of the mask.
- */
+/* Side, in pixels, of the tiles that components are labelled in, and bits of a word of the mask. */
 #define CC_TILE 32
 /* Runs of pixels that can begin in a word of the mask. */
 #define CC_NODES (CC_TILE / 2)

@@ -85,7 +85,8 @@ typedef struct part {
     uint32_t y0, x0, y1, x1; /* the core, half-open, in coordinates of the part */
     size_t *rows, n_rows;    /* rows of the table whose boxes lie in the core; NULL, for the whole
                                 picture: all rows. The caller frees them. */
-    size_t looks, known;     /* components looked at, and how many of them are known */
+    size_t looks;            /* components that are not known, or have a region in the table */
+    size_t known;            /* those of them that have a region in the table */
     double contrast, area;   /* min_contrast: contrast times area, and area, summed over regions of
                                 at least full_area that are in the table */
     double missing;          /* min_contrast: greatest mean contrast of a region that is not in the
@@ -290,8 +291,8 @@ static uint64_t sum_greys(const part *q, const wu_pixels *px, const an_component
 }
 
 /* Finds the row of the table with the measurements of region c, which was computed here. mean: its
- * mean is compared, too. Returns the row's number among those of the part; n_rows: there is none.
- */
+ * mean is compared, too. Returns the row's number among those of the part, or n_rows if there is
+ * none. */
 static size_t row_of_part(const part *q, const table *t, const cc_region *c, bool mean)
 {
     const double n = c->area;
@@ -553,8 +554,7 @@ static tc_status check_boxes(const part *q, uint64_t cells, const table *t, uint
     return TC_OK;
 }
 
-/* TC_NO_MATCH unless at least `least` components are known, and at least half of those looked at.
- */
+/* TC_NO_MATCH unless at least `least` components are known, and half of those looked at. */
 static tc_status judge_known(uint64_t cells, size_t looks, size_t known, size_t least, tc_err *err)
 {
     return cells == 0 || (known >= least && 2 * known >= looks)

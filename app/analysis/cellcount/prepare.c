@@ -191,8 +191,8 @@ static const int32_t *columns_at(const column_sums *c, const around *rows, size_
 }
 
 /* Takes the mean off a row of values. column: sums of columns of `rows` rows. Most means are taken
- * over as many pixels as the one before, so the reciprocal is kept instead of dividing each time.
- */
+ * over as many pixels as the one before, so its reciprocal is kept in place of a division each
+ * time. */
 static void level_row(const int32_t *column, int64_t nx, int64_t radius, int64_t rows,
                       uint32_t middle, bool ratio, uint32_t most, uint16_t *values)
 {
@@ -300,8 +300,7 @@ uint32_t cc_disc_row(int64_t radius, int64_t dy)
     return (uint32_t)w | (uint32_t)(count_powers(w) - 1) << 16;
 }
 
-/* The length of a tile's row in memory: its columns, the margins, and padding for the last block.
- */
+/* The length of a tile's row in memory: columns, margins, and padding for the last block. */
 static size_t tile_stride(size_t columns, int64_t radius)
 {
     return (columns + 2 * (size_t)radius + 2 * (size_t)BLOCK - 1) / BLOCK * BLOCK;
@@ -347,8 +346,7 @@ typedef struct tile {
 #include "app/analysis/cellcount/disc_body.h"
 
 /* Writes the greatest value (`least`: the least) within the disc around each pixel of a piece into
- * `to`; if `from` is not NULL, the grey values of `from` after this background has been taken off.
- */
+ * `to`; if `from` is not NULL, the grey values of `from` less this background. */
 static void disc_piece(const cc_prepare *p, const wu_pixels *in, const wu_pixels *from,
                        const wu_pixels *to, bool least, const piece *at, void *scratch)
 {

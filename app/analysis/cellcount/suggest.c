@@ -3,16 +3,20 @@
  * the area such that half of all pixels of regions are in larger regions; many specks hardly change
  * it.
  *
- * Polarity: the one with the smaller typical area, as cells are separate from each other while the
+ * polarity: the one with the smaller typical area, as cells are separate from each other while the
  * background between them is connected. It becomes "auto" if pictures differ in polarity and, in
- * each of them, the smaller one of Otsu's two classes confirms it. Threshold: for bright cells, and
- * wherever it finds smaller cells than Otsu's threshold does, a local one, with a window of 2.4
- * times the diameter of the cells that it finds itself. Classes: four, if regions of the darkest of
- * four classes are far smaller than those of Otsu's threshold, at least as many, and have sharper
- * outlines: they are probably nuclei in grey cytoplasm. min_area and min_contrast: from the areas
- * of all pictures' regions with these parameters. If the typical area differs much between
- * pictures, these are not of one kind: then window, min_area and full_area become "auto", and a
- * doubt is reported.
+ * each of them, the smaller one of Otsu's two classes confirms it.
+ *
+ * threshold: for bright cells, and wherever it finds smaller cells than Otsu's threshold does, a
+ * local one, with a window of 2.4 times the diameter of the cells that it finds itself.
+ *
+ * classes: four, if regions of the darkest of four classes are far smaller than those of Otsu's
+ * threshold, at least as many, and have sharper outlines: they are probably nuclei in grey
+ * cytoplasm.
+ *
+ * min_area and min_contrast: from the areas of all pictures' regions with these parameters. If the
+ * typical area differs much between pictures, they are not of one kind: then window, min_area and
+ * full_area become "auto", and a doubt is reported.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -361,8 +365,7 @@ static size_t count_small(const trial *t, int64_t least, size_t *from)
 }
 
 /* Reports a doubt if min_area (least) would leave out what may be smaller cells: regions that are
- * numerous, of similar size, and of enough contrast to pass min_contrast. parameters: of trial t.
- */
+ * numerous, of similar size, and of enough contrast for min_contrast. parameters: of trial t. */
 static tc_status report_small_kind(an_suggestion *out, const an_pictures *pictures,
                                    const json_t *parameters, const trial *t, int64_t least,
                                    tc_err *err)

@@ -45,8 +45,7 @@ typedef struct linear {
 
 /* --- the worker ------------------------------------------------------------------------------ */
 
-/* Memory of a thread. With GLCM_WHOLE_ROI only counts and logs are used, otherwise only the others.
- */
+/* Memory of a thread. GLCM_WHOLE_ROI uses only counts and logs; other windows only the others. */
 typedef struct scratch {
     sliding *window;
     pair_code *pairs; /* [pairs_size]: chunk_work.plane.codes */
@@ -507,8 +506,7 @@ static void without_missing(const chunk_work *u, uint32_t missing, glcm_sums *s)
     const glcm_bins *const h = &u->window->bins;
     const glcm_tables *const t = &u->worker->tables;
     const uint64_t *const f = t->f;
-    /* zeros: entry 0 of the marginal; entry: element (0,0) of C; rest: that without missing pairs
-     */
+    /* zeros: entry 0 of the marginal; entry: element (0,0) of C; rest: without missing pairs */
     const uint32_t zeros = h->marginal[0] / GLCM_DOUBLED,
                    entry = 2 * (h->cell[0] / GLCM_DOUBLED - t->diagonal);
     const uint32_t rest = entry - 2 * missing;
@@ -938,8 +936,7 @@ static void run_chunk(void *user, unsigned thread, size_t part)
 
 /* --- planes of a slice ----------------------------------------------------------------------- */
 
-/* Side, in pixels, of the squares that planes are transposed in; also rows of a part of the work.
- */
+/* Side, in pixels, of the squares that planes are transposed in, and rows of a part of the work. */
 enum { TILE = 64 };
 
 /* Writes TILE rows of a plane, from y0 on, into the transposed plane. */

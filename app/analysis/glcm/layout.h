@@ -11,8 +11,7 @@
 #include "app/analysis/common/core.h"
 #include "app/analysis/glcm/core.h"
 
-/* Number of all features: the 13 of core.h, and those of more_core.h, which need double precision.
- */
+/* Number of all features: the 13 of core.h, and those of more_core.h in double precision. */
 #define GLCM_ALL 24
 
 /* Groups of kernels, as bits of an_analysis.kernels. */

@@ -84,8 +84,8 @@ void glcm_matrix_take(const uint32_t *pairs, unsigned levels, const glcm_tables 
 /* --- statistics ------------------------------------------------------------------------------ */
 
 /* The mean and population variance of n > 0 values v, which are in units of 2^-32 in *m. The
- * variance is computed about an integer c near the mean, so that nothing cancels: with e = sum - n
- * c, sum (v-c)^2 = squares - 2 c sum + n c^2 and n variance = that - e^2/n. */
+ * variance is computed about an integer c near the mean, so that nothing cancels: with
+ * e = sum - n c, sum (v-c)^2 = squares - 2 c sum + n c^2 and n variance = that - e^2/n. */
 static void mean_and_variance(const glcm_moments *m, uint64_t n, double *mean, double *variance)
 {
     const i128 sum = (i128)join_halves(m->sum_lo, m->sum_hi);

@@ -52,8 +52,8 @@ TC_INLINE tc_u64 voting_length(tc_i64 gz, tc_i64 gy, tc_i64 gx)
     return tc_sqrt_round((tc_u64)(gz * gz + gy * gy + gx * gx));
 }
 
-/* A voter's weight from its gradient's length, which is below 2^28: root: the square root of
- * length / 16, else length / 2^15. At most 2^12 - 1. */
+/* A voter's weight, at most 2^12 - 1, from the length of its gradient, which is below 2^28. With
+ * `root` it is the square root of length / 16, else length / 2^15. */
 TC_INLINE tc_u32 voting_weight(tc_u64 length, int root)
 {
     return (tc_u32)(root ? tc_sqrt_round(length >> 4) : length >> 15);

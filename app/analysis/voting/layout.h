@@ -32,8 +32,7 @@ typedef struct voting_span {
 #define VOTING_HI(span) ((tc_i32)(span).hi)
 #endif
 
-/* 64-bit sums that a device returns for each peak: of voting_lines the lower triangle of m, and v.
- */
+/* 64-bit sums that a device returns for each peak: the lower triangle of voting_lines.m, and v. */
 #define VOTING_LINE_SUMS 9
 /* Work-items of the work-group that computes the sums of a peak. */
 #define VOTING_LINE_GROUP 32

@@ -42,8 +42,7 @@ static const double NEAR = 1e-6;
 /* A tile of the item; axes are z, y, x. */
 typedef struct tile {
     uint32_t from[3], size[3]; /* with the margin */
-    double lo[3],
-        hi[3]; /* the tile's points are those from lo to less than hi; without the margin */
+    double lo[3], hi[3];       /* the tile's points, without the margin: lo <= point < hi */
 } tile;
 
 /* Pixels along an axis for this many quarters of the radius. */
@@ -385,8 +384,7 @@ static tc_status check_foreground(const an_work *work, const voting_peaks *point
 
 /* --- the check ------------------------------------------------------------------------------- */
 
-/* *s: the scheme of the item. Checks that the result's polarity and radius are those of the pixels.
- */
+/* *s: the scheme of the item. Checks that the result has the polarity and radius of the pixels. */
 static tc_status check_scheme(const an_work *work, const wu_output *out, voting_scheme *s,
                               tc_err *err)
 {

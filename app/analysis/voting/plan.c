@@ -85,8 +85,7 @@ static void make_rounds(const voting_params *p, voting_scheme *s)
     } while (s->rounds < VOTING_MAX_ROUNDS);
 }
 
-/* Sets what depends on the radius and the spacings: radius64, scale, shape.inverse and shape.reach.
- */
+/* Sets what depends on the radius and spacings: radius64, scale, shape.inverse and shape.reach. */
 static tc_status make_scale(const voting_params *p, const wu_item *item, const char *where,
                             voting_scheme *s, tc_err *err)
 {

@@ -4,7 +4,10 @@
  *
  * radius: that of a disc with the median area of the regions, and a quarter more, as it should be
  * the radius of the larger cells, and 0.8 to 1.4 times their radius does as well. The median region
- * is about as large as a cell even if some cells touch. polarity: as cellcount suggests.
+ * is about as large as a cell even if some cells touch.
+ *
+ * polarity: as cellcount suggests.
+ *
  * foreground, only for images: "otsu", unless cells are pale in the middle. It removes points
  * between dense cells and in noise, where gradients also meet.
  */
@@ -81,9 +84,8 @@ static tc_status add_radius(an_suggestion *out, const an_pictures *pictures, con
                : status;
 }
 
-/* Counts the regions that cellcount, with parameters `cells`, finds in picture i. *on: plus the
- * number of those whose centroid is on the foreground; *all: plus their number. params: of voting.
- */
+/* Counts the regions that cellcount, with parameters `cells`, finds in picture i: adds their number
+ * to *all, and that of those whose centroid is on the foreground to *on. params: voting_params. */
 static tc_status count_centres(const an_pictures *pictures, size_t i, const json_t *cells,
                                const void *params, size_t *on, size_t *all, tc_err *err)
 {

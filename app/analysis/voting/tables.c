@@ -154,9 +154,9 @@ static bool is_covered(const row_test *r, int x)
 }
 
 /* The pixel where the angle to the direction is smallest, rounded down: it or the next one is
- * covered if any pixel of the row is. With a = zy_dot, q = zy_square and u = ux, the cosine (a + u
- * x) / sqrt(q + x^2) increases up to x = u q / a if a > 0; otherwise, where it is positive, it
- * increases with the distance from 0. */
+ * covered if any pixel of the row is. With a = zy_dot, q = zy_square and u = ux, the cosine
+ * (a + u x) / sqrt(q + x^2) increases up to x = u q / a if a > 0; otherwise, where it is positive,
+ * it increases with the distance from 0. */
 static int nearest_offset(const row_test *r)
 {
     int64_t x = r->ux > 0 ? r->end : -r->end;

@@ -55,9 +55,12 @@ typedef struct voting_params {
 
 /* The phases. The state consists of an an_state_head, uint32_t votes[n] and uint32_t voters[n], n
  * being the number of pixels. Each phase processes bands of rows in order, so both backends have
- * the same state after every chunk. It reads and writes: BLUR    pixels -> votes (the blurred
- * picture) VOTERS  votes -> voters VOTE    voters -> votes TURN    votes, voters -> voters REBLUR
- * pixels -> voters (the blurred picture again, for the refinement of points) */
+ * the same state after every chunk. It reads and writes:
+ *   BLUR    pixels -> votes (the blurred picture)
+ *   VOTERS  votes -> voters
+ *   VOTE    voters -> votes
+ *   TURN    votes, voters -> voters
+ *   REBLUR  pixels -> voters (the blurred picture again, for the refinement of points) */
 typedef enum voting_phase {
     VOTING_BLUR,
     VOTING_VOTERS,
