@@ -21,9 +21,9 @@ __attribute__((target("pclmul"))) static inline __m128i fold(__m128i a, __m128i 
         _mm_xor_si128(_mm_clmulepi64_si128(a, by, 0x00), _mm_clmulepi64_si128(a, by, 0x11)), b);
 }
 
-static inline const __m128i *lane_of(const unsigned char *at, int i)
+static inline __m128i load(const unsigned char *at, size_t lane)
 {
-    return (const __m128i *)(const void *)(at + (size_t)LANE * (size_t)i);
+    return _mm_loadu_si128((const __m128i *)(const void *)(at + LANE * lane));
 }
 
 /* Adds all whole strides of n bytes, at least one, to the CRC; *done is their number of bytes. As
@@ -36,17 +36,18 @@ __attribute__((target("pclmul"))) static uint32_t add_by_products(uint32_t crc,
     const __m128i by_stride = _mm_set_epi64x(0x1c6e41596, 0x154442bd4),
                   by_lane = _mm_set_epi64x(0x0ccaa009e, 0x1751997d0);
     unsigned char rest[LANE];
-    __m128i v[LANES];
+    /* No array: compilers keep that in memory. */
+    __m128i a = load(at, 0), b = load(at, 1), c = load(at, 2), d = load(at, 3);
 
-    for (int i = 0; i < LANES; i++)
-        v[i] = _mm_loadu_si128(lane_of(at, i));
-    v[0] = _mm_xor_si128(v[0], _mm_cvtsi32_si128((int)~crc));
-    for (*done = STRIDE; n - *done >= STRIDE; *done += STRIDE)
-        for (int i = 0; i < LANES; i++)
-            v[i] = fold(v[i], by_stride, _mm_loadu_si128(lane_of(at + *done, i)));
-    for (int i = 1; i < LANES; i++)
-        v[0] = fold(v[0], by_lane, v[i]);
-    _mm_storeu_si128((__m128i *)(void *)rest, v[0]);
+    a = _mm_xor_si128(a, _mm_cvtsi32_si128((int)~crc));
+    for (*done = STRIDE; n - *done >= STRIDE; *done += STRIDE) {
+        a = fold(a, by_stride, load(at + *done, 0));
+        b = fold(b, by_stride, load(at + *done, 1));
+        c = fold(c, by_stride, load(at + *done, 2));
+        d = fold(d, by_stride, load(at + *done, 3));
+    }
+    a = fold(fold(fold(a, by_lane, b), by_lane, c), by_lane, d);
+    _mm_storeu_si128((__m128i *)(void *)rest, a);
     return (uint32_t)crc32_z(UINT32_MAX, rest, sizeof rest);
 }
 
