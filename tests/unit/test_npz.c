@@ -468,9 +468,9 @@ static void deflates_rows(void **state)
     (void)state;
     assert_true(data != NULL && out != NULL && d != NULL);
     for (unsigned i = 0; i < 1500; i++) {
-        const size_t words[] = { 1, 2, 4, 8 };
-        wu_row_layout layout = { .word = words[next_random(&seed) % 4] };
-        layout.row = layout.word * (1 + next_random(&seed) % (i % 2 ? 300 : 9000));
+        const size_t words[] = { 1, 2, 3, 4, 8 };
+        wu_row_layout layout = { .word = words[next_random(&seed) % 5] };
+        layout.row = layout.word * (1 + next_random(&seed) % (i % 2 ? 300 : 9000)) + i % 4 / 3;
         const size_t n = i % 50 == 0 ? i / 50 : 1 + next_random(&seed) % ROOM;
         const size_t before = i % 3 == 0 ? 0 : i % 3 == 1 ? WINDOW : next_random(&seed) % WINDOW;
         const bool last = i % 2 == 0;

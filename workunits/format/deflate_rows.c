@@ -31,6 +31,7 @@ enum {
     MAX_SEQUENCES = 1 << 13, /* of a block */
     MAX_LITERALS = 1 << 15,
     STEP = 4, /* bytes that are the same for a match to be seen, and from one look to the next */
+    EIGHT = 8,
     HASH_BITS = 15,
 };
 
@@ -187,43 +188,62 @@ static match find_match(const size_t *backs, size_t n_backs, const unsigned char
     return best;
 }
 
-static uint32_t hash_of(const unsigned char *p)
+/* Eight bytes, the first lowest. */
+static inline uint64_t load_eight(const unsigned char *p)
 {
-    const uint32_t four = p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
-    return four * 0x9e3779b1 >> (32 - HASH_BITS);
+    return p[0] | (uint64_t)p[1] << 8 | (uint64_t)p[2] << 16 | (uint64_t)p[3] << 24 |
+           (uint64_t)p[4] << 32 | (uint64_t)p[5] << 40 | (uint64_t)p[6] << 48 |
+           (uint64_t)p[7] << 56;
 }
 
-/* How far back bytes of the same hash as those at data[at] stood last; 0: not within the window.
- * Whether it is they, the bytes tell. */
-static size_t find_back(wu_row_deflater *d, const unsigned char *data, size_t at, size_t before)
+static inline uint16_t *place_of(wu_row_deflater *d, uint64_t bytes)
 {
-    uint16_t *const place = &d->places[hash_of(data + at)];
-    const uint16_t here = (uint16_t)(d->begin + at);
-    const size_t back = (uint16_t)(here - *place);
-    *place = here;
-    return back <= WINDOW && back <= before + at ? back : 0;
+    return &d->places[bytes * UINT64_C(0x9e3779b97f4a7c15) >> (64 - HASH_BITS)];
 }
 
-/* As find_sequences, with matches anywhere. */
-static size_t find_anywhere(wu_row_deflater *d, const unsigned char *data, size_t at, size_t n,
-                            size_t before)
+/* As find_sequences, with matches anywhere, of whole words within a row: where one byte of a word
+ * repeats, all of it mostly does. What does not fill the last word of a row stands in front of its
+ * first one, as PNG's filters do. */
+static size_t find_anywhere(wu_row_deflater *d, wu_row_layout layout, const unsigned char *data,
+                            size_t at, size_t n, size_t before)
 {
-    size_t from = at; /* literals */
-    while (at + STEP <= n && d->n < MAX_SEQUENCES && d->n_literals + (at - from) < MAX_LITERALS) {
-        const size_t back = find_back(d, data, at, before);
-        if (back == 0 || !is_same(data + at, back)) {
-            at++;
+    const size_t word = layout.word, least = word == 3 ? 6 : 4, lead = layout.row % word,
+                 in_row = at % layout.row;
+    const uint64_t mask = (UINT64_C(1) << 8 * least) - 1;
+    size_t from = at /* literals */, row_end = at - in_row + layout.row;
+    at += in_row < lead ? lead - in_row : (layout.row - in_row) % word;
+    while (at + EIGHT <= n && d->n < MAX_SEQUENCES && d->n_literals + (at - from) < MAX_LITERALS) {
+        if (at + least > row_end) {
+            at = row_end + lead;
+            row_end += layout.row;
             continue;
         }
-        const size_t length = STEP + count_same(data + at + STEP, back, n - at - STEP);
+        const uint64_t bytes = load_eight(data + at);
+        const uint16_t here = (uint16_t)(d->begin + at);
+        uint16_t *const place = place_of(d, bytes & mask);
+        const size_t back = (uint16_t)(here - *place);
+        *place = here;
+        const bool there = back > 0 && back <= WINDOW && back <= before + at;
+        const uint64_t others = there ? load_eight(data + at - back) ^ bytes : mask;
+        if ((others & mask) != 0) {
+            at += word;
+            continue;
+        }
+        const size_t end = row_end < n ? row_end : n, left = end - at,
+                     same = others != 0 ? (size_t)__builtin_ctzll(others) / 8
+                            : left > EIGHT
+                                ? EIGHT + count_same(data + at + EIGHT, back, left - EIGHT)
+                                : EIGHT,
+                     most = same < left ? same : left,
+                     length = most < least + word ? least : most - most % word;
         add_literals(d, data + from, at - from);
         add_match(d, length, back);
         from = at + length;
-        for (at++; at < from && at + STEP <= n; at++)
-            d->places[hash_of(data + at)] = (uint16_t)(d->begin + at);
+        for (at += word; at < from && at + EIGHT <= n; at += word)
+            *place_of(d, load_eight(data + at) & mask) = (uint16_t)(d->begin + at);
         at = from;
     }
-    const size_t end = at + STEP > n ? n : at;
+    const size_t end = at + EIGHT > n ? n : at;
     if (end > from && d->n < MAX_SEQUENCES) {
         add_literals(d, data + from, end - from);
         from = end;
@@ -254,7 +274,7 @@ static size_t find_sequences(wu_row_deflater *d, wu_row_layout layout, const uns
     memset(d->bytes, 0, sizeof d->bytes);
     d->literals[END] = 1;
     if (layout.anywhere)
-        at = find_anywhere(d, data, at, n, before);
+        at = find_anywhere(d, layout, data, at, n, before);
     while (!layout.anywhere && at < n && d->n < MAX_SEQUENCES && d->n_literals < MAX_LITERALS) {
         const size_t room = MAX_LITERALS - d->n_literals, to = n - at < room ? n : at + room;
         match m = { .length = 0 };
@@ -280,19 +300,25 @@ typedef struct code {
     uint16_t bits[LITERALS]; /* the first to be written lowest */
 } code;
 
-/* The symbols that come, the rarest first. */
+/* The symbols that come, the rarest first. By Shell's sort, of numbers that differ. */
 static size_t sort_symbols(const uint32_t *counts, size_t n, uint16_t *sorted)
 {
+    static const size_t steps[] = { 57, 23, 10, 4, 1 };
+    uint64_t keys[LITERALS];
     size_t used = 0;
-    for (size_t i = 0; i < n; i++) {
-        size_t at = used;
-        if (counts[i] == 0)
-            continue;
-        for (; at > 0 && counts[sorted[at - 1]] > counts[i]; at--)
-            sorted[at] = sorted[at - 1];
-        sorted[at] = (uint16_t)i;
-        used++;
-    }
+    for (size_t i = 0; i < n; i++)
+        if (counts[i] > 0)
+            keys[used++] = (uint64_t)counts[i] << 16 | i;
+    for (size_t k = 0; k < sizeof steps / sizeof *steps; k++)
+        for (size_t i = steps[k]; i < used; i++) {
+            const uint64_t key = keys[i];
+            size_t at = i;
+            for (; at >= steps[k] && keys[at - steps[k]] > key; at -= steps[k])
+                keys[at] = keys[at - steps[k]];
+            keys[at] = key;
+        }
+    for (size_t i = 0; i < used; i++)
+        sorted[i] = (uint16_t)keys[i];
     return used;
 }
 
@@ -339,15 +365,19 @@ static uint16_t reverse_bits(unsigned value, unsigned n)
 static void make_code(const uint32_t *counts, size_t n, unsigned limit, code *c)
 {
     uint32_t evened[LITERALS];
-    unsigned next = 0;
+    unsigned of_length[CODE_BITS + 1] = { 0 }, next[CODE_BITS + 1] = { 0 };
+    assert(limit <= CODE_BITS);
     memcpy(evened, counts, n * sizeof *counts);
     while (find_lengths(evened, n, c->lengths) > limit)
         for (size_t i = 0; i < n; i++)
             evened[i] = (evened[i] + 1) / 2;
-    for (unsigned length = 1; length <= limit; length++, next *= 2)
-        for (size_t i = 0; i < n; i++)
-            if (c->lengths[i] == length)
-                c->bits[i] = reverse_bits(next++, length);
+    for (size_t i = 0; i < n; i++)
+        of_length[c->lengths[i]]++;
+    for (unsigned length = 2; length <= limit; length++)
+        next[length] = 2 * (next[length - 1] + of_length[length - 1]);
+    for (size_t i = 0; i < n; i++)
+        if (c->lengths[i] > 0)
+            c->bits[i] = reverse_bits(next[c->lengths[i]]++, c->lengths[i]);
 }
 
 /* --- writing --------------------------------------------------------------------------------- */
@@ -359,7 +389,8 @@ typedef struct bit_writer {
     unsigned n_waiting;
 } bit_writer;
 
-/* Whole bytes that wait: where there is room all eight, which the next ones are written over. */
+/* Whole bytes that wait, fewer than eight: where there is room all eight, which the next ones are
+ * written over. */
 static inline void flush_bits(bit_writer *w)
 {
     const unsigned n = w->n_waiting / 8;
@@ -373,7 +404,7 @@ static inline void flush_bits(bit_writer *w)
     else if (w->n + n <= w->room)
         memcpy(w->to + w->n, eight, n);
     w->n += n;
-    w->waiting = n < 8 ? v >> 8 * n : 0;
+    w->waiting = v >> 8 * n;
     w->n_waiting -= 8 * n;
 }
 
@@ -438,49 +469,80 @@ static void put_codes(bit_writer *w, const code *literals, const code *distances
     }
 }
 
-static void put_match(bit_writer *w, const code *literals, const code *distances, size_t length,
-                      symbol back)
+/* Bits, and from NUMBER on how many they are: of each byte, and of each length with what follows
+ * its symbol. */
+enum { NUMBER = 24 };
+
+typedef struct tables {
+    uint32_t bytes[256], lengths[LONGEST + 1], distances[DISTANCES];
+} tables;
+
+static uint32_t entry_of(const code *c, symbol s)
 {
-    const symbol s = length_symbol(length);
-    add_bits(w, literals->bits[s.code], literals->lengths[s.code]);
-    add_bits(w, s.extra, s.bits);
-    add_bits(w, distances->bits[back.code], distances->lengths[back.code]);
-    add_bits(w, back.extra, back.bits);
-    flush_bits(w);
+    const unsigned n = c->lengths[s.code];
+    return c->bits[s.code] | (uint32_t)s.extra << n | (uint32_t)(n + s.bits) << NUMBER;
+}
+
+static void make_tables(const code *literals, const code *distances, tables *t)
+{
+    for (unsigned i = 0; i < 256; i++)
+        t->bytes[i] = entry_of(literals, (symbol){ i, 0, 0 });
+    for (size_t n = SHORTEST; n <= LONGEST; n++)
+        t->lengths[n] = entry_of(literals, length_symbol(n));
+    for (unsigned i = 0; i < DISTANCES; i++)
+        t->distances[i] = entry_of(distances, (symbol){ i, 0, 0 });
+}
+
+static inline void add_entry(bit_writer *w, uint32_t entry)
+{
+    add_bits(w, entry & ((1u << NUMBER) - 1), entry >> NUMBER);
 }
 
 /* Four literals and what a flush leaves are no more bits than can wait. */
-static void put_literals(bit_writer *w, const code *c, const unsigned char *data, size_t n)
+static inline void put_literals(bit_writer *w, const tables *t, const unsigned char *data, size_t n)
 {
     size_t i = 0;
     for (; i + 4 <= n; i += 4) {
         for (size_t k = 0; k < 4; k++)
-            add_bits(w, c->bits[data[i + k]], c->lengths[data[i + k]]);
+            add_entry(w, t->bytes[data[i + k]]);
         flush_bits(w);
     }
     for (; i < n; i++)
-        put_code(w, c, data[i]);
+        add_entry(w, t->bytes[data[i]]);
+    flush_bits(w);
 }
 
-static void put_block(bit_writer *w, const wu_row_deflater *d, const unsigned char *data)
+static inline void put_match(bit_writer *w, const tables *t, size_t length, symbol back)
+{
+    add_entry(w, t->lengths[length]);
+    add_entry(w, t->distances[back.code]);
+    add_bits(w, back.extra, back.bits);
+    flush_bits(w);
+}
+
+static void put_block(bit_writer *writer, const wu_row_deflater *d, const unsigned char *data)
 {
     code literals, distances;
+    tables t;
     make_code(d->literals, LITERALS, CODE_BITS, &literals);
     make_code(d->distances, DISTANCES, CODE_BITS, &distances);
-    put_codes(w, &literals, &distances);
-    for (size_t i = 0; i < d->n && w->n <= w->room; i++) {
+    put_codes(writer, &literals, &distances);
+    make_tables(&literals, &distances, &t);
+    bit_writer w = *writer; /* nothing else points to it: it stays in registers */
+    for (size_t i = 0; i < d->n && w.n <= w.room; i++) {
         const sequence *const s = &d->sequences[i];
-        put_literals(w, &literals, data, s->literals);
+        put_literals(&w, &t, data, s->literals);
         data += s->literals + s->length;
         if (s->length == 0)
             continue;
         const symbol back = find_symbol(s->back - 1, 1);
         for (size_t left = s->length, part; left > 0; left -= part) {
             part = first_part(left);
-            put_match(w, &literals, &distances, part, back);
+            put_match(&w, &t, part, back);
         }
     }
-    put_code(w, &literals, END);
+    *writer = w;
+    put_code(writer, &literals, END);
 }
 
 size_t wu_deflate_rows(wu_row_deflater *d, wu_row_layout layout, const unsigned char *data,

@@ -7,7 +7,8 @@
 #include <stddef.h>
 
 /* How the bytes are arranged: in words and in rows, of so many bytes each. anywhere: what repeats
- * is looked for elsewhere, too, in what the deflater was given since `before` was 0. */
+ * is looked for elsewhere, too, in what the deflater was given since `before` was 0; the data begin
+ * with a row then, or they take more bytes. */
 typedef struct wu_row_layout {
     size_t word, row;
     bool anywhere;

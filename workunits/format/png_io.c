@@ -683,13 +683,22 @@ static void filter_row(png_writer *w, const unsigned char *samples)
 
 /* --- deflating ------------------------------------------------------------------------------- */
 
+static uLong add_to_sum(uLong sum, const unsigned char *data, size_t n)
+{
+#ifdef HAVE_LIBDEFLATE
+    return libdeflate_adler32((uint32_t)sum, data, n);
+#else
+    return adler32_z(sum, data, n);
+#endif
+}
+
 /* What waits, as a chunk; last: the stream ends with it. */
 static tc_status put_filtered(png_writer *w, bool first, bool last)
 {
     unsigned char *const at = w->filtered + WINDOW, *const to = w->deflated;
     const wu_row_layout layout = { w->pixel, w->row + 1, w->effort.anywhere };
     size_t n = 0;
-    w->sum = adler32_z(w->sum, at, w->n);
+    w->sum = add_to_sum(w->sum, at, w->n);
     if (first) { /* a window of 32 KiB, no dictionary */
         to[n++] = 0x78;
         to[n++] = 0x01;
