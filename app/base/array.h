@@ -1,5 +1,5 @@
 /*
- * Lists that grow.
+ * Arrays that grow on demand.
  */
 #ifndef TC_ARRAY_H
 #define TC_ARRAY_H
@@ -9,8 +9,9 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-/* Room for one element more of `size` bytes in a list of n with *room: as it is, or moved,
- * with twice the room. NULL without memory: the list is as it was. */
+/* Makes room for element n of a list whose memory holds *room elements of `size` bytes each.
+ * Returns the list: unchanged if n < *room, otherwise reallocated with twice the room, and *room is
+ * updated. Returns NULL if there is no memory; the list and *room are then unchanged. */
 static inline void *tc_array_grow(void *list, size_t n, size_t *room, size_t size)
 {
     assert(size > 0 && n <= *room);

@@ -1,4 +1,4 @@
-/* What pauses background threads: see background.h. */
+/* Pauses background threads by a condition variable: see background.h. */
 #include "app/base/background.h"
 
 #include <assert.h>
@@ -21,6 +21,8 @@ static bool may_run(const tc_background *background)
     return background->allowed > 0 && background->pauses == 0;
 }
 
+/* Adds `allowed` and `pauses` (each 1, 0 or -1) to the two counters, and wakes the waiting threads
+ * if they may run now. background: NULL does nothing. */
 static void add_counts(tc_background *background, int allowed, int pauses)
 {
     if (background == NULL)

@@ -1,6 +1,7 @@
 /*
- * Pauses threads that work in the background, in parallel with the main thread: they call
- * tc_background_ask as the main thread asks its tc_poll, and wait there while they may not run.
+ * Lets background threads, which work in parallel with the main thread, run only while they may. A
+ * background thread calls tc_background_ask regularly, as the main thread calls tc_ask; the call
+ * blocks while background threads may not run.
  */
 #ifndef TC_BACKGROUND_H
 #define TC_BACKGROUND_H
@@ -13,27 +14,32 @@
 typedef struct tc_background {
     pthread_mutex_t lock;
     pthread_cond_t changed;
-    unsigned allowed, pauses; /* they run if allowed > 0 and pauses == 0 */
-    bool stopped;
+    unsigned allowed, pauses; /* threads may run if allowed > 0 and pauses == 0 */
+    bool stopped;             /* tc_background_stop was called */
 } tc_background;
 
-/* allowed: whether they may run from the start, or only once they are allowed to. */
+/* allowed: whether background threads may run from the start; otherwise they wait for the first
+ * tc_background_allow. */
 void tc_background_init(tc_background *background, bool allowed);
-/* No thread may ask any more. */
+/* Must not be called while a thread may still call tc_background_ask. */
 void tc_background_destroy(tc_background *background);
 
-/* In pairs, by any thread; NULL is no background. They may run between these two: the main thread
- * sleeps, and its processor is free ... */
+/* Between tc_background_allow and tc_background_disallow background threads may run: the caller
+ * does nothing meanwhile, so its processor is free. Any thread may call these two, always in pairs;
+ * pairs may overlap. NULL is ignored. */
 void tc_background_allow(tc_background *background);
 void tc_background_disallow(tc_background *background);
-/* ... but not between these: the program may be suspended. */
+/* Between tc_background_pause and tc_background_resume background threads must not run, even if
+ * they are allowed: the program may be suspended. Called in pairs, by any thread. NULL is ignored.
+ */
 void tc_background_pause(tc_background *background);
 void tc_background_resume(tc_background *background);
 
-/* From now on whoever asks is to stop. */
+/* From now on tc_background_ask returns TC_TRY_LATER, so that background threads end. */
 void tc_background_stop(tc_background *background);
-/* The `ask` of a tc_poll whose `user` is a tc_background; any threads may ask at a time.
- * TC_TRY_LATER, without a message, which nobody would read: stop. */
+/* The `ask` function of a tc_poll whose `user` is a tc_background. Returns TC_OK as soon as
+ * background threads may run, or TC_TRY_LATER after tc_background_stop. It leaves err unchanged, as
+ * nobody reads that message. Several threads may call it at the same time. */
 tc_status tc_background_ask(void *background, tc_err *err);
 
 #endif

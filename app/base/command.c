@@ -1,4 +1,4 @@
-/* Reads a command line by a program's table of verbs and options. */
+/* Parses a command line according to a program's table of verbs and options. */
 #include "app/base/command.h"
 
 #include <assert.h>
@@ -14,9 +14,12 @@
 
 /* --- options --------------------------------------------------------------------------------- */
 
-enum { OPTIONS_MAX = 32, FIRST_ANSWER = 256 };
+/* getopt_long returns FIRST_CODE + i for the long name of options[i], and the letter itself for a
+ * letter. */
+enum { OPTIONS_MAX = 32, FIRST_CODE = 256 };
 
-static tc_status take_value(const tc_option *o, const char *value, tc_err *err)
+/* Converts an option's value and stores it in *o->to, or hands it to o->take. */
+static tc_status store_value(const tc_option *o, const char *value, tc_err *err)
 {
     const unsigned long long least = o->least, most = o->most;
     char *end = NULL;
@@ -58,20 +61,23 @@ static tc_status take_value(const tc_option *o, const char *value, tc_err *err)
     return o->take(o->to, value, err);
 }
 
-/* The option that getopt_long refused with `answer`, by its name. */
-static tc_status refuse_option(int answer, char **argv, const tc_option *options, tc_err *err)
+/* Fails with a message that names the option that getopt_long rejected. code: ':' if its value is
+ * missing, '?' if the option is unknown or takes no value. An unknown long option is compared with
+ * the known names, and the message suggests a similar one. */
+static tc_status refuse_option(int code, char **argv, const tc_option *options, tc_err *err)
 {
     const char *what = argv[optind - 1], *meant = NULL;
-    const char *const group = argv[optind]; /* if its first letter was refused */
+    const char *const group =
+        argv[optind]; /* if the first letter of a group was rejected: the argument with the group */
     const char letter[] = { '-', (char)optopt, '\0' };
     char name[32];
     size_t least = TC_UNLIKE;
 
-    if (strncmp(what, "--", 2) != 0 && optopt > ' ' && optopt < FIRST_ANSWER)
-        what = letter; /* it may stand in a group of letters */
-    if (answer == ':')
+    if (strncmp(what, "--", 2) != 0 && optopt > ' ' && optopt < FIRST_CODE)
+        what = letter; /* argv[optind - 1] may be a group of letters, or another argument */
+    if (code == ':')
         return tc_fail(err, TC_USAGE, "%.64s needs a value", what);
-    if (optopt >= FIRST_ANSWER)
+    if (optopt >= FIRST_CODE)
         return tc_fail(err, TC_USAGE, "%.64s: this option takes no value", what);
     if (what == letter && group != NULL && group[0] == '-' && group[1] == optopt &&
         strlen(group) > 3)
@@ -86,7 +92,9 @@ static tc_status refuse_option(int answer, char **argv, const tc_option *options
                    meant != NULL ? "\"?)" : "");
 }
 
-static tc_status judge_fault(const tc_option *end_of_table, tc_status status, tc_err *err)
+/* The status of a table's own fault handler, which is the `take` of the entry that ends the table,
+ * for the message of a usage error; without a handler, or without such an error, `status`. */
+static tc_status handle_fault(const tc_option *end_of_table, tc_status status, tc_err *err)
 {
     return status == TC_USAGE && end_of_table->take != NULL
                ? end_of_table->take(end_of_table->to, err->message, err)
@@ -97,12 +105,12 @@ tc_status tc_read_options(int argc, char **argv, const tc_option *options, int *
                           tc_err *err)
 {
     struct option table[OPTIONS_MAX + 1] = { { NULL, 0, NULL, 0 } };
-    char letters[2 + 2 * OPTIONS_MAX + 1] = "-:",
-                                       *end =
-                                           letters + 2; /* words in their order; ':' for no value */
+    /* "-": arguments that are no options come, in their order, with the code 1. ":": an option
+     * whose value is missing gives the code ':'. The letters follow. */
+    char letters[2 + 2 * OPTIONS_MAX + 1] = "-:", *end = letters + 2;
     tc_status status = TC_OK;
     const tc_option *end_of_table = options;
-    int answer;
+    int code;
 
     for (int i = 0; options[i].name != NULL; i++, end_of_table++) {
         const bool has_value = options[i].kind != TC_FLAG;
@@ -111,7 +119,7 @@ tc_status tc_read_options(int argc, char **argv, const tc_option *options, int *
         if (i == OPTIONS_MAX)
             return tc_fail(err, TC_INTERNAL, "too many options");
         table[i] = (struct option){ options[i].name, has_value ? required_argument : no_argument,
-                                    NULL, FIRST_ANSWER + i };
+                                    NULL, FIRST_CODE + i };
         if (options[i].letter != 0) {
             *end++ = options[i].letter;
             *end = has_value ? ':' : '\0';
@@ -121,30 +129,31 @@ tc_status tc_read_options(int argc, char **argv, const tc_option *options, int *
     *n_words = 0;
     optind = 1;
     opterr = 0;
-    while (status == TC_OK && (answer = getopt_long(argc, argv, letters, table, NULL)) != -1) {
-        int i = answer - FIRST_ANSWER;
+    while (status == TC_OK && (code = getopt_long(argc, argv, letters, table, NULL)) != -1) {
+        int i = code - FIRST_CODE;
 
-        if (answer == 1) {
+        if (code == 1) {
             argv[++*n_words] = optarg;
             continue;
         }
-        if (answer == ':' || answer == '?') {
-            status = refuse_option(answer, argv, options, err);
+        if (code == ':' || code == '?') {
+            status = refuse_option(code, argv, options, err);
         } else {
             if (i < 0)
-                for (i = 0; options[i].letter != answer; i++)
+                for (i = 0; options[i].letter != code; i++)
                     ;
-            status = take_value(&options[i], optarg, err);
+            status = store_value(&options[i], optarg, err);
             if (options[i].given != NULL)
                 *options[i].given = true;
         }
-        status = judge_fault(end_of_table, status, err);
+        status = handle_fault(end_of_table, status, err);
     }
     while (optind < argc)
         argv[++*n_words] = argv[optind++];
     for (int i = 1; status == TC_OK && i <= *n_words; i++)
         if (argv[i][0] == '\0')
-            status = judge_fault(end_of_table, tc_fail(err, TC_USAGE, "an argument is empty"), err);
+            status =
+                handle_fault(end_of_table, tc_fail(err, TC_USAGE, "an argument is empty"), err);
     return status;
 }
 
@@ -155,7 +164,8 @@ static bool is_help(const char *arg)
     return strcmp(arg, "--help") == 0 || strcmp(arg, "-h") == 0;
 }
 
-/* Help wins over whatever else is wrong with the line, unless it stands behind "--". */
+/* Whether the line has --help or -h before any "--". Help is then printed, whatever else is wrong
+ * with the line. */
 static bool asks_for_help(int argc, char **argv)
 {
     for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++)
@@ -164,10 +174,11 @@ static bool asks_for_help(int argc, char **argv)
     return false;
 }
 
+/* Prints help or the version, or runs the verb. Appends to a usage error which help to read. */
 static tc_status run_verb(const tc_program *p, int argc, char **argv, tc_err *err)
 {
     const char *const first = argc > 1 ? argv[1] : "";
-    const bool of_program = is_help(first) || strcmp(first, "--version") == 0;
+    const bool is_program_option = is_help(first) || strcmp(first, "--version") == 0;
     const tc_verb *verb = p->verbs;
     tc_status status;
 
@@ -175,10 +186,10 @@ static tc_status run_verb(const tc_program *p, int argc, char **argv, tc_err *er
         return p->without_verb(argc, argv, err);
     while (verb->name != NULL && strcmp(verb->name, first) != 0)
         verb++;
-    if (of_program && argc > 2)
+    if (is_program_option && argc > 2)
         return tc_fail(err, TC_USAGE, "%s stands alone, or behind a command; see %s --help", first,
                        p->name);
-    if (of_program && !is_help(first)) {
+    if (is_program_option && !is_help(first)) {
         char libraries[256] = "";
 
         printf("%s %s\n", p->name, VERSION);
@@ -189,7 +200,7 @@ static tc_status run_verb(const tc_program *p, int argc, char **argv, tc_err *er
         return TC_OK;
     }
     if (asks_for_help(argc, argv) &&
-        (of_program || verb->name != NULL || p->without_verb != NULL)) {
+        (is_program_option || verb->name != NULL || p->without_verb != NULL)) {
         fputs(verb->help != NULL ? verb->help : p->help, stdout);
         return TC_OK;
     }
@@ -214,13 +225,14 @@ static tc_status run_verb(const tc_program *p, int argc, char **argv, tc_err *er
 
 int tc_report(const char *program, tc_status status, tc_err *err)
 {
-    /* A reader that has seen enough needs no message. */
+    /* EPIPE: the reader has closed the pipe (as `head` does), which needs no message. */
     if ((fflush(stdout) != 0 || ferror(stdout)) && (status == TC_OK || err->message[0] == '\0')) {
         status = tc_fail(err, TC_IO, "standard output: cannot be written: %s", strerror(errno));
         if (errno == EPIPE)
             return tc_exit_code(status);
     }
-    /* Whatever a file's name or content brought into the message. */
+    /* tc_plain: the message may quote a file's name or content, which may contain control
+     * characters. */
     if (status != TC_OK && err->message[0] != '\0')
         fprintf(stderr, "%s: error: %s\n", program, tc_plain(err->message));
     return tc_exit_code(status);

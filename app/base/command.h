@@ -1,7 +1,7 @@
 /*
- * A program's command line, alike in all of them: PROGRAM VERB [OPTION]... [FILE]...,
- * --opt=value as well as --opt value, options before or after files, "--" before a file
- * that begins with a dash, -h and --help for the program and for every verb, --version.
+ * The command line that all programs have in common: PROGRAM VERB [OPTION]... [FILE]...,
+ * with --opt=value or --opt value, options before or after files, "--" before a file
+ * whose name begins with a dash, -h and --help for the program and for every verb, --version.
  */
 #ifndef TC_COMMAND_H
 #define TC_COMMAND_H
@@ -13,58 +13,63 @@
 
 typedef enum tc_option_kind {
     TC_FLAG,   /* bool: no value */
-    TC_TEXT,   /* const char *: anything but nothing */
-    TC_NUMBER, /* double: above `least`, up to `most`; or `word` */
-    TC_COUNT,  /* uint64_t: a whole number, from `least` to `most` */
-    TC_TAKE    /* what `take` makes of it */
+    TC_TEXT,   /* const char *: any text that is not empty */
+    TC_NUMBER, /* double: greater than `least`, at most `most`; or the text `word` */
+    TC_COUNT,  /* uint64_t: a whole number from `least` to `most` */
+    TC_TAKE    /* any type: `take` converts the text and stores it in *to */
 } tc_option_kind;
 
+/* An option. The last entry of a table has the name NULL. If that entry has a `take` function, this
+ * is the table's fault handler: it gets the message of every usage error, and its status replaces
+ * TC_USAGE. */
 typedef struct tc_option {
-    const char *name; /* without the dashes; a table ends where it is NULL, and `take` there, if
- it is given, takes the message of each fault: what it answers counts */
+    const char *name; /* without the dashes */
     char letter;      /* 'o' for -o; 0: none */
     tc_option_kind kind;
-    void *to; /* where the value goes, of the kind's type; left alone if not given */
+    void *to; /* where the value is stored, of the type that `kind` has; unchanged if the option is
+                 not given */
     uint64_t least, most;
-    const char *word; /* stands for the number 0; NULL: none does */
-    bool *given;      /* becomes true; NULL: nobody asks */
+    const char *word; /* a text that means the number 0 (TC_NUMBER); NULL: none */
+    bool *given;      /* set to true if the option is given; may be NULL */
     tc_status (*take)(void *to, const char *value, tc_err *err);
 } tc_option;
 
-/* Reads argv[1] to argv[argc - 1]. What is no option lies, in its order, in argv[1] to
- * argv[*n_words] afterwards. TC_USAGE names the option that is wrong. */
+/* Parses argv[1] to argv[argc - 1]. The arguments that are no options are moved, in their order, to
+ * argv[1] to argv[*n_words]. TC_USAGE: the message names the option that is wrong. */
 tc_status tc_read_options(int argc, char **argv, const tc_option *options, int *n_words,
                           tc_err *err);
 
 typedef struct tc_verb {
-    const char *name; /* a table ends where it is NULL */
-    /* argv[0] is the verb. TC_USAGE: the message gets a pointer to the help. */
+    const char *name; /* NULL ends a table */
+    /* argv[0] is the verb. To the message of TC_USAGE tc_main appends which help to read. */
     tc_status (*run)(int argc, char **argv, tc_err *err);
-    const char *help; /* NULL: the program's */
+    const char *help; /* NULL: the program's help is printed */
 } tc_verb;
 
 typedef struct tc_program {
     const char *name;
     const char *help;
     const tc_verb *verbs;
-    /* The libraries in it and their versions, for --version; NULL: none. */
+    /* Writes the names and versions of the libraries that the program uses, for --version; NULL:
+     * none. */
     void (*libraries)(char *text, size_t size);
-    /* For a command line that does not begin with a verb; NULL: that is an error. argv[0]
-     * is the program. */
+    /* Runs a command line that does not begin with a verb; NULL: that is an error. argv[0] is the
+     * program. */
     tc_status (*without_verb)(int argc, char **argv, tc_err *err);
-    /* Nobody is there to read help: a command line that begins with an option is without_verb's,
-     * whatever it asks for. */
+    /* Nobody would read help: a command line that begins with an option, even --help, is passed to
+     * without_verb. */
     bool is_task;
 } tc_program;
 
-/* The main function of a program; the exit code. Sees to it that what is opened is not
- * taken for a standard stream, and that writes report a full disk or a closed pipe
- * instead of ending the process. */
+/* The main function of a program. Returns the exit code. It opens closed standard streams, so that
+ * no file gets the number of one, and ignores the signals of a full disk and of a closed pipe, so
+ * that writes report them instead of ending the process. */
 int tc_main(const tc_program *program, int argc, char **argv);
 
-/* Says on stderr, in one printable line, what went wrong, and where nothing did whether
- * standard output could be written; the exit code. An empty message: the answer was given
- * on standard output. tc_main does this for what a verb returns. */
+/* Prints on stderr, in one printable line, the message of a failed status, and returns the exit
+ * code. It also fails if standard output could not be written and there is no other message. An
+ * empty message with a failed status: the answer was printed on standard output. tc_main calls this
+ * with what a verb returns. */
 int tc_report(const char *program, tc_status status, tc_err *err);
 
 #endif

@@ -1,11 +1,11 @@
-/* Letters and the marks behind them as one character. */
+/* Unicode composition: replaces a letter and the combining marks after it by one character. */
 #include "app/base/compose.h"
 
 #include <string.h>
 
 #include "app/base/text.h"
 
-/* Of each mark the letters that it composes with, each followed by what they are together. */
+/* For each combining mark: pairs of the letter that it follows and of the composed character. */
 static const struct {
     uint32_t mark;
     const char *pairs;
@@ -85,13 +85,16 @@ static const struct {
     { 0x11930, "\U00011935\U00011938" },
 };
 
+/* Decodes the character at `text` into *out. Returns where the next one begins, or NULL at the end.
+ */
 static const char *decode_next(const char *text, uint32_t *out)
 {
     const size_t n = text[0] == '\0' ? 0 : tc_decode_utf8(text, out);
     return n > 0 ? text + n : NULL;
 }
 
-/* Korean syllables, by their numbers. */
+/* Composes Korean (Hangul) letters into syllables, whose code points follow from those of their
+ * letters. Returns 0 if a and b do not compose. */
 static uint32_t compose_hangul(uint32_t a, uint32_t b)
 {
     enum { LEAD = 0x1100, VOWEL = 0x1161, TAIL = 0x11a7, SYLLABLE = 0xac00 };
@@ -103,7 +106,7 @@ static uint32_t compose_hangul(uint32_t a, uint32_t b)
     return 0;
 }
 
-/* Both as one character; 0: there is none. */
+/* The character that letter a and mark b compose to; 0: there is none. */
 static uint32_t compose(uint32_t a, uint32_t b)
 {
     for (size_t i = 0; i < sizeof compositions / sizeof *compositions; i++) {
@@ -117,6 +120,7 @@ static uint32_t compose(uint32_t a, uint32_t b)
     return compose_hangul(a, b);
 }
 
+/* Writes the code point c as UTF-8, without a NUL; returns the number of bytes, 1 to 4. */
 static size_t encode_utf8(uint32_t c, char *out)
 {
     const size_t n = c < 0x80 ? 1 : c < 0x800 ? 2 : c < 0x10000 ? 3 : 4;
@@ -129,7 +133,8 @@ static size_t encode_utf8(uint32_t c, char *out)
 void tc_compose(char *text)
 {
     uint32_t last = 0, c = 0;
-    char *end = text, *begin_of_last = text; /* of what is written */
+    /* The text so far is written up to `end`; its last character begins at begin_of_last. */
+    char *end = text, *begin_of_last = text;
     for (const char *at = text; *at != '\0';) {
         const size_t n = tc_decode_utf8(at, &c);
         const uint32_t both = n > 1 && end > begin_of_last ? compose(last, c) : 0;

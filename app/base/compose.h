@@ -1,11 +1,13 @@
 /*
- * Names of files that systems write in different ways: macOS has a letter and its marks apart.
+ * Makes file names comparable between systems: macOS stores a letter and its accents as separate
+ * characters, other systems as one.
  */
 #ifndef TC_COMPOSE_H
 #define TC_COMPOSE_H
 
-/* A letter with the marks behind it, in Unicode's order, becomes one character where there is one
- * (as in its form NFC), in place. What is not UTF-8 stays. */
+/* Replaces, in place, each letter and the combining marks after it by one character, where Unicode
+ * has one (as the normal form NFC does; the marks must be in Unicode's canonical order). Bytes that
+ * are not UTF-8 remain unchanged. */
 void tc_compose(char *text);
 
 #endif

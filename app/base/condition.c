@@ -1,12 +1,12 @@
-/* A condition variable whose timeout goes by a monotonic clock. */
+/* A condition variable whose timeout is measured by a monotonic clock. */
 #include "app/base/condition.h"
 
 #include <assert.h>
 #include <stdbool.h>
 #include <time.h>
 
-/* Somebody may set the clock of the day, by hours: only where there is no other one is it waited by
- * that. */
+/* Uses the monotonic clock where the system can: the wall clock may be set forward or back by
+ * hours. */
 void tc_condition_init(tc_condition *condition)
 {
     pthread_condattr_t by;

@@ -1,6 +1,6 @@
 /*
- * A condition of pthreads that is waited for no longer than for a while, by a clock that nobody
- * sets.
+ * A condition variable of pthreads with a timeout that does not depend on changes of the wall
+ * clock.
  */
 #ifndef TC_CONDITION_H
 #define TC_CONDITION_H
@@ -14,8 +14,8 @@ typedef struct tc_condition {
 
 void tc_condition_init(tc_condition *condition);
 void tc_condition_destroy(tc_condition *condition);
-/* Until it is changed, for so many seconds (0 to 1000), or for less: whoever waits looks again.
- * lock: as of pthread_cond_wait. */
+/* Waits until the condition is signalled, for `seconds` (0 to 1000) at most. It may also return
+ * earlier, so the caller checks what it waits for. lock: as for pthread_cond_wait. */
 void tc_condition_wait(tc_condition *condition, pthread_mutex_t *lock, double seconds);
 void tc_condition_signal(tc_condition *condition);
 

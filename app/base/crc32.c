@@ -1,4 +1,4 @@
-/* CRC-32: zlib's, and for long data carry-less products on processors that have them. */
+/* CRC-32: by zlib, and for long data by carry-less multiplication on processors that have it. */
 #include "app/base/crc32.h"
 
 #if defined __x86_64__
@@ -11,9 +11,10 @@
 
 #if defined __x86_64__
 
+/* LANE: bytes of a 128-bit register. STRIDE: bytes that the LANES registers take at once. */
 enum { LANES = 4, LANE = 16, STRIDE = LANES * LANE };
 
-/* a times x^distance, modulo the CRC's polynomial, plus b. by: x^(distance + 32) and
+/* Returns a times x^distance, modulo the CRC's polynomial, plus b. by: x^(distance + 32) and
  * x^(distance - 32), each modulo the polynomial and with its bits reversed. */
 __attribute__((target("pclmul"))) static inline __m128i fold(__m128i a, __m128i by, __m128i b)
 {
@@ -26,9 +27,9 @@ static inline __m128i load(const unsigned char *at, size_t lane)
     return _mm_loadu_si128((const __m128i *)(const void *)(at + LANE * lane));
 }
 
-/* Adds all whole strides of n bytes, at least one, to the CRC; *done is their number of bytes. As
- * in Gopal et al., Fast CRC Computation for Generic Polynomials Using PCLMULQDQ Instruction, Intel
- * 2009, folds them into 16 bytes that have the same CRC; zlib computes that. */
+/* Adds the whole strides of n bytes (n >= STRIDE) to the CRC and sets *done to their number of
+ * bytes. Folds them into 16 bytes that have the same CRC, which zlib then computes (Gopal et al.,
+ * Fast CRC Computation for Generic Polynomials Using PCLMULQDQ Instruction, Intel 2009). */
 __attribute__((target("pclmul"))) static uint32_t add_by_products(uint32_t crc,
                                                                   const unsigned char *at, size_t n,
                                                                   size_t *done)
@@ -51,8 +52,8 @@ __attribute__((target("pclmul"))) static uint32_t add_by_products(uint32_t crc,
     return (uint32_t)crc32_z(UINT32_MAX, rest, sizeof rest);
 }
 
-/* Leaf 1 of cpuid says whether there is PCLMULQDQ. The answer is kept: virtual machines take 10 us
- * to give it. */
+/* Whether the processor has PCLMULQDQ (leaf 1 of cpuid). The answer is cached, as cpuid takes 10 us
+ * in a virtual machine. */
 static bool has_products(void)
 {
     static _Atomic int known; /* 1: no, 2: yes */

@@ -11,7 +11,7 @@
 
 tc_status tc_open_locked(const char *path, const char *shown, int *fd, tc_err *err)
 {
-    enum { TRIES = 1000 }; /* more are a file system that does not say what is there */
+    enum { TRIES = 1000 }; /* after so many the file system itself must be inconsistent */
 
     for (int i = 0; i < TRIES; i++) {
         *fd = os_open(path, OS_KEEP);
@@ -24,7 +24,8 @@ tc_status tc_open_locked(const char *path, const char *shown, int *fd, tc_err *e
             return tc_fail(err, TC_TRY_LATER, "%s: another texcell is at work on this result",
                            shown);
         }
-        /* The one that had it may have removed or renamed it meanwhile. */
+        /* The process that held the lock may have removed or renamed the file before we locked it.
+         */
         if (os_still_named(path, *fd))
             return TC_OK;
         close(*fd);
@@ -106,7 +107,7 @@ bool tc_read_all_at(int fd, uint64_t at, void *data, size_t n)
     return tc_read_at(fd, "", at, data, n, &got, NULL) == TC_OK && got == n;
 }
 
-static bool writes_out;
+static bool writes_out; /* set by tc_write_out_at_once */
 
 void tc_write_out_at_once(void)
 {
@@ -148,7 +149,7 @@ char *tc_folder_of(const char *path)
 {
     size_t n = (size_t)(os_last_part(path) - path);
 
-    /* Without the separator, unless that is what names the root. */
+    /* Drops the separator at the end, except that of the root ("/" or "C:\"). */
     if (n > 1 && path[n - 2] != ':')
         n--;
     return n == 0 ? strdup(".") : tc_text_of(path, n);

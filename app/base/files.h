@@ -1,5 +1,6 @@
 /*
- * What files that must survive need: one writer at a time, and names that last.
+ * Functions for files that must survive crashes: locks, so that one process at a time writes, and
+ * complete reads and writes.
  */
 #ifndef TC_FILES_H
 #define TC_FILES_H
@@ -14,49 +15,49 @@
 extern "C" {
 #endif
 
-/* Opens PATH for reading and writing, made if need be and otherwise as it is,
- * and locks it until *fd is closed. To replace or remove the file without a
- * gap for another process, do so before closing. shown: the file that messages
- * name. TC_TRY_LATER: another process has it locked. TC_IO, TC_DISK: it cannot
- * be opened; a link is refused. Where the file system has no locks it does
- * without. */
+/* Opens `path` for reading and writing, creates it if it does not exist, keeps its content, and
+ * locks it until *fd is closed. Rename or remove the file before closing *fd, so that no other
+ * process can lock it in between. shown: the file that messages name. TC_TRY_LATER: another process
+ * has locked it. TC_IO, TC_DISK: it cannot be opened; a symbolic link is refused. On a file system
+ * without locks the file stays unlocked. */
 tc_status tc_open_locked(const char *path, const char *shown, int *fd, tc_err *err);
 
-/* What an errno of opening a file is: TC_BAD_INPUT where the name itself is to blame. All
- * else (no descriptors, no memory, a disk that does not answer) may be mended in a minute:
- * TC_TRY_LATER. */
+/* The status for an errno of opening a file for reading. TC_BAD_INPUT: the name itself is wrong.
+ * TC_TRY_LATER: all else (no descriptors, no memory, a disk that does not answer), which may be
+ * over in a minute. */
 tc_status tc_open_fault(int error);
 
-/* What an errno of writing is. TC_DISK: full, over a quota, mounted read-only, or failing, which
- * may pass without anything being done to the file. TC_IO: all else. */
+/* The status for an errno of writing a file. TC_DISK: the disk is full, over a quota, mounted
+ * read-only, or failing, which may end without a change to the file. TC_IO: all else. */
 tc_status tc_write_fault(int error);
 
-/* Opens a regular file for reading; anything else could block or have no end.
- * TC_BAD_INPUT: there is none of this name. TC_TRY_LATER: it is no fault of the
- * name or of the file that it cannot be opened now. */
+/* Opens a regular file for reading; *size: its bytes. Other kinds of files are refused, as they
+ * could block or have no end. TC_BAD_INPUT: there is no regular file of this name. TC_TRY_LATER: it
+ * cannot be opened now, but neither the name nor the file is wrong. */
 tc_status tc_open_regular(const char *path, int *fd, uint64_t *size, tc_err *err);
 
-/* Reads from offset `at` on; *got is less than n only where the file ends.
- * TC_TRY_LATER, naming `shown`: the system cannot read it now. */
+/* Reads n bytes from offset `at`; *got is less than n only if the file ends before. TC_TRY_LATER:
+ * the system cannot read the file now; the message names `shown`. */
 tc_status tc_read_at(int fd, const char *shown, uint64_t at, void *data, size_t n, size_t *got,
                      tc_err *err);
 
-/* Whether all n bytes from offset `at` on are there, and could be read. */
+/* Reads n bytes from offset `at`. Returns false if the file ends before or cannot be read. */
 bool tc_read_all_at(int fd, uint64_t at, void *data, size_t n);
 
-/* Writes all n bytes from offset `at` on, however many calls it takes; errno
- * says why not. */
+/* Writes n bytes to offset `at`, in as many calls as necessary. Returns false, with errno, if not
+ * all could be written. */
 bool tc_write_at(int fd, uint64_t at, const void *data, size_t n);
 
-/* From now on tc_write_at waits for a slow disk, piece by piece, not one fsync for all of them: who
- * writes asks between the pieces whether to go on. */
+/* From now on tc_write_at also waits until earlier pieces of the file are on the disk. On a slow
+ * disk each piece then takes a short time, and its writer can poll between pieces; otherwise the
+ * final fsync would take all of that time at once. */
 void tc_write_out_at_once(void);
 
-/* Counts by a file of as many bytes: puts one more there, and answers how many there are, or 1
- * where that fails. Safe in a signal handler. */
+/* Increments a counter that is stored as the size of a file in bytes: appends one byte and returns
+ * the new size, or 1 if that fails. Safe in a signal handler. */
 uint64_t tc_count_in_file(const char *path);
 
-/* The folder that a path lies in, "." where it names none; the caller frees. NULL: no memory. */
+/* The folder of a path, "." if it names none; the caller frees it. NULL: no memory. */
 char *tc_folder_of(const char *path);
 
 #if defined(__cplusplus)

@@ -1,4 +1,5 @@
-/* Watches calls into a foreign library: catches its faults, and ends it when it hangs. */
+/* Watches the calls into a foreign library (an OpenCL driver) for crashes, exits and hangs: see
+ * guard.h. */
 #include "app/base/guard.h"
 
 #include <assert.h>
@@ -13,26 +14,26 @@
 #include "app/base/os.h"
 
 static struct {
-    tc_guard_act *_Atomic act; /* NULL: the guard is down */
-    const char *_Atomic call;  /* the call that is under way, or NULL */
-    _Atomic bool is_work;      /* that call */
-    _Atomic uint64_t calls;    /* that have begun or ended */
-    _Atomic pthread_t caller;
-    tc_guard_ask *_Atomic ask;         /* or NULL */
+    tc_guard_act *_Atomic act; /* NULL: the guard is not active */
+    const char *_Atomic call;  /* the name of the library function being called; NULL: none */
+    _Atomic bool is_work;      /* that call waits for a launch */
+    _Atomic uint64_t calls;    /* how often tc_guard_enter and tc_guard_leave were called */
+    _Atomic pthread_t caller;  /* the thread that makes the call */
+    tc_guard_ask *_Atomic ask; /* or NULL */
     tc_background *_Atomic background; /* or NULL */
-    _Atomic double patience_ms;        /* with calls that are work */
-    _Atomic uint64_t heard;            /* questions that the program asked by itself */
-    atomic_flag tripped;
-    _Atomic pthread_t acting; /* the thread that set it */
-    pthread_t watcher;
+    _Atomic double patience_ms;        /* how long a call that waits for a launch is left alone */
+    _Atomic uint64_t heard;            /* how often tc_guard_heard was called */
+    atomic_flag tripped;               /* a fault is being handled */
+    _Atomic pthread_t acting;          /* the thread that handles it */
+    pthread_t watcher;                 /* runs watch_main_thread, if `watching` */
     bool watching;
     pthread_mutex_t lock;
-    tc_condition over;
-    bool stop;       /* the watcher's work; under lock */
-    bool registered; /* on_exit_call */
-    bool leaving;    /* tc_guard_exit, with this code */
-    int exit_code;
-    char how[160];
+    tc_condition over; /* signalled when `stop` is set */
+    bool stop;         /* the watcher is to end; protected by lock */
+    bool registered;   /* on_exit_call is an exit handler */
+    bool leaving;      /* tc_guard_exit was called */
+    int exit_code;     /* its argument */
+    char how[160];     /* the sentence for act */
 } guard = { .tripped = ATOMIC_FLAG_INIT, .lock = PTHREAD_MUTEX_INITIALIZER };
 
 /* Appends text to guard.how; safe in a signal handler. */
@@ -45,8 +46,10 @@ static void write_text(const char *text)
     guard.how[n] = '\0';
 }
 
-/* The first fault acts. Others meanwhile wait for the end: threads of the library lose
- * their footing. */
+/* Handles a fault: composes the sentence from the call's name, `what` and the signal's number (0:
+ * no signal), and calls act with it. Only the first fault does so. Threads with later faults wait
+ * here for the end of the process: after one fault other threads of the library often crash too.
+ * Returns if the guard is not active. */
 static void end_stuck_process(const char *what, int number)
 {
     tc_guard_act *const act = guard.act;
@@ -71,26 +74,27 @@ static void end_stuck_process(const char *what, int number)
         write_text(")");
     }
     act(guard.how);
-    os_exit_now(TC_GUARD_SECONDS); /* not reached: act does not return */
+    os_exit_now(TC_GUARD_SECONDS); /* not reached, as act does not return */
 }
 
-/* Where the guard is down it is as if it had never been up. */
+/* If the guard is not active this returns, and os_catch_faults lets the signal end the process. */
 static void on_fatal(int number)
 {
     end_stuck_process(" crashed", number);
 }
 
-/* Reached by a driver's exit(), and on our own way out. */
+/* An exit handler: runs when a driver calls exit(), and when the program itself ends. */
 static void on_exit_call(void)
 {
     if (!guard.leaving)
         end_stuck_process(" ended the program", 0);
 }
 
-/* Whether the program is to sleep while a call lasts; ends it where it is to end. lasts: the call
- * is that of the tick before, and has lasted for so many ms. unasked_ms: since the program asked by
- * itself, which many short calls keep it from. */
-static bool is_to_sleep(bool lasts, unsigned ms, unsigned unasked_ms)
+/* Whether the program is to be suspended while it is in a library call; `ask` ends the process if
+ * it is to end. lasts: the call is the same as one tick ago; ms: how long it has lasted.
+ * unasked_ms: the time since the main thread last asked by itself, which is long while it makes
+ * many short calls. */
+static bool is_to_suspend(bool lasts, unsigned ms, unsigned unasked_ms)
 {
     enum { LONGEST_UNASKED_MS = 3 * TC_GUARD_TICK_MS };
     tc_guard_ask *const ask = guard.ask;
@@ -102,7 +106,8 @@ static bool is_to_sleep(bool lasts, unsigned ms, unsigned unasked_ms)
            ask();
 }
 
-/* Pauses those threads instead of *held; NULL: none. */
+/* Resumes the threads of *held, pauses those of `background`, and sets *held to it. Either may be
+ * NULL: no threads. */
 static void pause_background(tc_background **held, tc_background *background)
 {
     if (*held == background)
@@ -112,8 +117,8 @@ static void pause_background(tc_background **held, tc_background *background)
     *held = background;
 }
 
-/* Counts the time of one call that it had, not the time on a clock: a process that was stopped
- * meanwhile, or a computer that slept, is not at fault. */
+/* The watcher. It measures a call's duration by counting its own ticks, not by a clock: a process
+ * that was stopped meanwhile, or a computer that slept, is not a fault of the driver. */
 static void *watch_main_thread(void *unused)
 {
     uint64_t last = 0, last_heard = 0;
@@ -128,9 +133,9 @@ static void *watch_main_thread(void *unused)
         const bool lasts = guard.call != NULL && now == last;
         ms = lasts ? ms : 0;
         unasked_ms = heard == last_heard ? unasked_ms + TC_GUARD_TICK_MS : 0;
-        const bool sleeps = is_to_sleep(lasts, ms, unasked_ms);
-        pause_background(&held, sleeps ? guard.background : NULL);
-        if (sleeps)
+        const bool suspended = is_to_suspend(lasts, ms, unasked_ms);
+        pause_background(&held, suspended ? guard.background : NULL);
+        if (suspended)
             os_rest(guard.caller, 0.9e-3 * TC_GUARD_TICK_MS);
         else if (lasts)
             ms += TC_GUARD_TICK_MS;
@@ -213,6 +218,7 @@ void tc_guard_leave(void)
     fesetenv(FE_DFL_ENV);
 }
 
+/* The `act` of the guard during tc_guard_exit. */
 static void leave_quietly(const char *how)
 {
     (void)how;

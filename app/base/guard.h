@@ -1,12 +1,12 @@
 /*
- * Protects against a foreign library that may crash, hang or end the process: an OpenCL
- * driver. Calls into it are marked with tc_guard_enter and tc_guard_leave. While the
- * guard is up, what would end the process (a fatal signal in any thread, an exit()
- * that is not ours) and a call that does not return end in the function that tc_guard_up
- * was given. It cannot save the process; it decides how the process ends: with a message,
- * in the program anew, or with a word to the client.
+ * Protects the program against a foreign library, an OpenCL driver, that may crash, hang or end the
+ * process. Every call into the library is enclosed by tc_guard_enter and tc_guard_leave. While the
+ * guard is active (from tc_guard_up to tc_guard_down), three kinds of faults call the function that
+ * was passed to tc_guard_up: a fatal signal in any thread, an exit() by the library, and a call
+ * that does not return. That function cannot keep the process alive, but it decides how it ends:
+ * with a message, by restarting the program, or with a message to the BOINC client.
  *
- * One guard a process, used by the main thread.
+ * There is one guard per process. All functions are for the main thread.
  */
 #ifndef TC_GUARD_H
 #define TC_GUARD_H
@@ -15,41 +15,48 @@
 
 #include "app/base/background.h"
 
-/* How long a call may take. Translating a kernel on a slow processor takes some seconds. */
+/* TC_GUARD_SECONDS: how long one call may take; translating a kernel on a slow processor takes some
+ * seconds. TC_GUARD_TICK_MS: how often a second thread looks at the call. */
 enum { TC_GUARD_SECONDS = 50, TC_GUARD_TICK_MS = 50 };
 
-/* What to do about a fault; must not return. how: one sentence ("clFinish crashed
- * (signal 11)"), which is there until the process ends. Called in a signal handler, in an
- * exit handler or in another thread, with the library in any state: only functions
- * that are safe in a signal handler. */
+/* Handles a fault; must not return. how: a sentence such as "clFinish crashed (signal 11)", valid
+ * until the process ends. It is called in a signal handler, in an exit handler or in another
+ * thread, while the library may be in any state, so it may use only functions that are safe in a
+ * signal handler. */
 typedef void tc_guard_act(const char *how);
 
-/* From now on a fault calls act. TC_NO_MEMORY: no thread. */
+/* Activates the guard: from now on a fault calls act. TC_NO_MEMORY: the second thread or the exit
+ * handler could not be created. */
 tc_status tc_guard_up(tc_guard_act *act, tc_err *err);
-/* If the guard is up: puts back its handlers, which the library may have taken for itself. */
+/* Installs the guard's signal handlers again, as the library may have replaced them. Does nothing
+ * unless the guard is active. */
 void tc_guard_again(void);
-/* Called in another thread, about every TC_GUARD_TICK_MS of a call that lasts longer than that, or
- * of shorter ones between which the program has not asked by itself (tc_guard_heard) for some time:
- * ends the process if that is wanted. true: the program is to sleep; then the calling thread gets a
- * tenth of its time, rather than none, as it may have locked what others wait for. */
+/* Asks, in place of the main thread, whether the program is to be suspended or to end; ends the
+ * process in the second case. Called in another thread about every TC_GUARD_TICK_MS while one call
+ * lasts longer than that, or while many short calls keep the main thread from asking by itself
+ * (tc_guard_heard). Returns true if the program is to be suspended: then the main thread is stopped
+ * for nine tenths of the time, not for all of it, as it may hold a lock that other threads wait
+ * for. */
 typedef bool tc_guard_ask(void);
-/* If the guard is up, and until it is down. background: paused while the program is to sleep; may
- * be NULL. launch_ms: calls that are a part of the work are left alone for twice as long, since
- * what they do would be lost. */
+/* From now on `ask` is called as described above, until tc_guard_down. Does nothing unless the
+ * guard is active. background: is paused while the program is suspended; may be NULL. launch_ms:
+ * the usual duration of a launch. A call that waits for a launch (is_work) is left alone for twice
+ * this time, since ending the process would lose the launch's work. */
 void tc_guard_listen(tc_guard_ask *ask, tc_background *background, double launch_ms);
-/* The program has asked by itself what the other thread would. */
+/* Records that the main thread has just asked by itself whether it is to be suspended. */
 void tc_guard_heard(void);
-/* From now on a fault is a fault again. */
+/* Deactivates the guard: from now on a fault ends the process as it would without a guard. */
 void tc_guard_down(void);
 
-/* Around every call into the library. call: its name, a constant. is_work: it waits for a launch, a
- * part of the work. Leaving also sets this thread's floating-point environment back to the default
- * one: a driver that was linked for speed changes it. */
+/* Enclose every call into the library. call: its name, a string constant. is_work: the call waits
+ * for a launch, so it does a part of the job's work. tc_guard_leave also resets this thread's
+ * floating-point environment to the default: a driver that was linked with -ffast-math changes it.
+ */
 void tc_guard_enter(const char *call, bool is_work);
 void tc_guard_leave(void);
 
-/* Ends the process as exit(code) does, but whatever the library's own exit handlers do: they
- * may crash or hang, and the code is the same. */
+/* Ends the process like exit(code), and with this exit code even if the library's own exit handlers
+ * crash or hang. */
 void tc_guard_exit(int code) __attribute__((noreturn));
 
 #endif

@@ -1,11 +1,11 @@
-/* Tells which notes are of one kind. */
+/* Decides which notes are printed: see notes.h. */
 #include "app/base/notes.h"
 
 #include <assert.h>
 #include <ctype.h>
 #include <string.h>
 
-/* out: the text with "N" for each number. */
+/* Copies the text to `out` with "N" in place of each number. */
 static void replace_numbers(const char *text, char out[TC_ERR_MAX])
 {
     size_t n = 0;

@@ -1,9 +1,9 @@
 /*
- * The seam to the operating system: what C11 and the part of POSIX that every system has
- * (descriptors, stat, unlink, clock_gettime, threads) leave open. os_posix.c and os_windows.c
- * are behind it, and they alone know which system it is.
+ * The interface to the operating system, for what C11 and the POSIX functions that all systems have
+ * (descriptors, stat, unlink, clock_gettime, threads) do not offer. It is implemented by os_*.c,
+ * the only files that depend on the system.
  *
- * Paths and names are UTF-8. What fails says why in errno, on every system.
+ * Paths and names are UTF-8. A function that fails sets errno, on every system.
  */
 #ifndef OS_H
 #define OS_H
@@ -19,44 +19,46 @@ extern "C" {
 
 /* --- files ----------------------------------------------------------------------------------- */
 
+/* How os_open opens a file. All but OS_READ and OS_NEW refuse a symbolic link. */
 typedef enum os_access {
-    OS_READ,    /* what is there; does not wait for the other end of a pipe */
-    OS_NEW,     /* for writing; EEXIST where it is there */
-    OS_OVER,    /* for writing, made if need be, emptied; a link is refused, as by the next three */
-    OS_PRIVATE, /* the same, and made for nobody but this user */
-    OS_KEEP,    /* for reading and writing, made if need be */
-    OS_APPEND   /* for writing at the end, made if need be */
+    OS_READ,    /* an existing file for reading; does not wait for the writer of a pipe */
+    OS_NEW,     /* a new file for writing; EEXIST if the name exists */
+    OS_OVER,    /* for writing; created, or emptied if it exists */
+    OS_PRIVATE, /* as OS_OVER, and a created file is accessible only to this user */
+    OS_KEEP,    /* for reading and writing; created if missing, its content kept */
+    OS_APPEND   /* for writing at the end; created if missing */
 } os_access;
 
-/* A descriptor, for close(); -1: errno. Programs started from this one do not get it, bytes go
- * through as they are, and while it is open the file can be renamed and removed. */
+/* Returns a descriptor, to be closed with close(), or -1 (errno). Child processes do not inherit
+ * it, line ends are not converted, and the file can be renamed and removed while it is open. */
 int os_open(const char *path, os_access access);
-/* As pread and pwrite. */
+/* Like pread and pwrite: return the number of bytes, or -1 (errno). */
 ptrdiff_t os_read_at(int fd, void *data, size_t n, uint64_t at);
 ptrdiff_t os_write_at(int fd, const void *data, size_t n, uint64_t at);
-/* Whether the file's bytes are on the disk now. */
+/* Waits until the file's content is on the disk. false: errno. */
 bool os_sync(int fd);
-/* After a write from `from` to `to`, the next after what was written before: waits where much is
- * not on the disk yet, so that no os_sync takes long. false: some could not be put there. */
+/* Called after each of several consecutive writes, with the offsets where it began and ended. Waits
+ * if much of the file is not on the disk yet, so that the final os_sync takes little time. false:
+ * some of it could not be written to the disk. */
 bool os_write_out(int fd, uint64_t from, uint64_t to);
-/* Sets room on the disk aside for the file up to this size, without making it longer. false: the
- * file system cannot, or has none. */
+/* Reserves disk space so that the file can grow to `size` bytes; its length stays as it is. false:
+ * the file system cannot do so, or is full. */
 bool os_reserve(int fd, uint64_t size);
-/* Locks the file until it is closed. false: another process has it locked. true also where
- * the file system has no locks. */
+/* Locks the file until it is closed. false: another process has locked it. Returns true also if the
+ * file system has no locks. */
 bool os_lock(int fd);
-/* Gives the file FROM the name TO, which it takes from another file in one step, and makes
- * that last, where the file system can. */
+/* Renames `from` to `to`, replacing an existing file atomically, and makes the new name durable
+ * where the file system can. false: errno. */
 bool os_replace(const char *from, const char *to);
-/* Whether both names lead to one file, which is there. */
+/* Whether both names refer to the same existing file. */
 bool os_same_file(const char *a, const char *b);
-/* Whether the name leads to the file that was opened, and not by way of a link. */
+/* Whether the name still refers to the opened file, and is not a symbolic link to it. */
 bool os_still_named(const char *path, int fd);
 
 typedef enum os_kind { OS_NOTHING, OS_FILE, OS_FOLDER, OS_OTHER } os_kind;
-/* What is there under this name; a folder's may end in a separator. */
+/* The kind of a file; a symbolic link is followed. A folder's name may end in a separator. */
 os_kind os_kind_of(const char *path);
-/* The same where a link is a thing of its own. */
+/* The same without following symbolic links; a link is OS_OTHER. */
 os_kind os_kind_of_link(const char *path);
 
 /* --- names and folders ----------------------------------------------------------------------- */
@@ -64,128 +66,135 @@ os_kind os_kind_of_link(const char *path);
 /* The last part of a path; "" where it ends in a separator. */
 const char *os_last_part(const char *path);
 bool os_is_separator(char c);
-/* The path from the root on; the caller frees. NULL: errno. */
+/* The absolute path; the caller frees it. NULL: errno. */
 char *os_full_path(const char *path);
 bool os_make_folder(const char *path);
-/* The same, for nobody but this user. */
+/* Makes a folder that only this user can access. */
 bool os_make_private_folder(const char *path);
-/* Whether files may be made in the folder. */
+/* Whether this user may create files in the folder, as far as the system can say beforehand. */
 bool os_folder_takes_files(const char *path);
 
-/* An entry of a folder, but for "." and "..". may_be_folder: false where it is known that it
- * is none. What is not 0 ends the list. */
+/* Called for an entry of a folder, except "." and "..". may_be_folder: false if the entry is known
+ * not to be a folder. A result other than 0 ends the list. */
 typedef int os_entry(void *user, const char *name, bool may_be_folder);
-/* Each entry, in no order; the last answer of `each` (NULL: the folder is only opened), or -1:
- * errno says why the folder could not be read. */
+/* Calls `each` for every entry, in no particular order. Returns its last result, or -1 (errno) if
+ * the folder could not be read. each: NULL only checks that the folder can be opened. */
 int os_list(const char *folder, os_entry *each, void *user);
 
 /* --- the process ----------------------------------------------------------------------------- */
 
-/* First of all: standard streams that are there and take bytes as they are; a full disk and a
- * closed pipe are errors of a write, not the end of the process. */
+/* To be called first in main. Opens missing standard streams, makes them binary, and lets writes to
+ * a full disk or a closed pipe fail instead of ending the process. */
 void os_begin(void);
-/* Ends the process at once: no exit handlers, neither ours nor a library's, nothing flushed.
- * Safe in a signal handler. */
+/* Ends the process immediately: runs no exit handlers, neither ours nor a library's, and flushes
+ * nothing. Safe in a signal handler. */
 void os_exit_now(int code) __attribute__((noreturn));
-/* stop(number) is called when a person, or the system that goes down, wants the program to
- * end; after it has set signal(number, SIG_DFL) the next time ends it. */
+/* From now on calls stop(number), in a signal handler, when a person or the system's shutdown wants
+ * the program to end. number: the signal's. After stop has called signal(number, SIG_DFL) the next
+ * such signal ends the process. */
 void os_on_stop(void (*stop)(int number));
-/* Ends the process as that would have ended it, where whoever started it can tell this from an
- * error; else returns. */
+/* Ends the process by the signal `number`, where the parent process can tell this from an error;
+ * otherwise returns. */
 void os_end_as_stopped(int number);
-/* Keeps what os_restart needs, which is to be called in any state of the process: argv is
- * main's. false: no memory. */
+/* Stores a copy of argv (main's) and of the environment for os_restart, which cannot allocate
+ * memory. variable: the name of the environment variable that os_restart sets. false: no memory. */
 bool os_keep_start(char **argv, const char *variable);
-/* Runs the program anew in place of this process, with the command line that it had and
- * `value` as the environment's variable. Returns where that fails. Safe in a signal handler. */
+/* Replaces this process by the same program with the same command line; the environment variable of
+ * os_keep_start is set to `value`. Returns only if that fails. Safe in a signal handler. */
 void os_restart(const char *value);
-/* Calls work(user) in a process of its own, or here where there is no such thing; its exit
- * code. -1: it could not be started, errno; 0 with *ended_by: the signal that ended it. It gets no
- * descriptor of this one: its standard input is empty, and what it writes comes through pipes, no
- * more of it than a log should take for one file, and without control characters. On Linux it is
- * killed when this process ends. */
+/* Calls work(user) in a child process (in this process where the system has no fork) and waits for
+ * it. Returns its exit code and sets *ended_by to 0; if a signal ended it, returns 0 and sets
+ * *ended_by to the signal; -1: it could not be started (errno). The child inherits no descriptors.
+ * Its standard input is empty. Its output and error messages are passed on without control
+ * characters and up to a fixed number of bytes, so that one input file cannot fill a log.
+ * On Linux the child is killed when this process ends. */
 int os_run_child(int (*work)(void *user), void *user, int *ended_by);
-/* Runs a program of this one's folder, or else on the search path, until it ends; words: its
- * command line, the program's name first, ended by NULL. What asks this one to stop stops that one.
- * Its exit code and *ended_by as above. */
+/* Runs another program and waits for it. words: its command line, ended by NULL; words[0] is the
+ * program's name, which is looked for in this program's folder, then on the search path. A signal
+ * that asks this process to stop is passed on. Returns the exit code and sets *ended_by as
+ * os_run_child does. */
 int os_run_program(char *const *words, int *ended_by);
 /* From now on no file that this process writes may become longer than `bytes`: writing fails with
  * EFBIG. Does nothing on Windows. */
 void os_limit_files(uint64_t bytes);
-/* Closes all descriptors but the standard streams: whoever started this process may have left it
- * a connection of its own. */
+/* Closes all descriptors except the standard streams: the parent process may have left some open,
+ * such as a network connection. */
 void os_close_inherited(void);
 /* What a confined process may do with a file, or with a folder and all that is below it. */
 typedef enum os_may {
-    OS_MAY_NOTHING, /* ends a list of places */
-    OS_MAY_LIST,    /* read names in the folder */
+    OS_MAY_NOTHING, /* marks the end of a list of places */
+    OS_MAY_LIST,    /* list the folder's entries */
     OS_MAY_READ,
-    OS_MAY_WRITE /* read, write, make and remove */
+    OS_MAY_WRITE /* read, write, create and remove */
 } os_may;
 typedef struct os_place {
-    const char *path; /* NULL, or a name that leads nowhere, allows nothing */
+    const char *path; /* NULL, or a name that does not exist, allows nothing */
     os_may may;
 } os_place;
-/* What a confined process does besides reading files, computing in threads, and writing to standard
- * output and standard error: bits. */
+/* Bits for what a confined process may do besides reading files, computing in threads, and writing
+ * to standard output and standard error. */
 enum {
-    OS_CALLS_MAKE = 1, /* writes, makes, renames and removes files */
-    OS_CALLS_LOCK = 2  /* locks them */
+    OS_CALLS_MAKE = 1, /* write, create, rename and remove files */
+    OS_CALLS_LOCK = 2  /* lock files */
 };
-/* From now on this process, which has one thread, and its later threads open nothing but these
- * places and what they have open, and make no system calls but those on a list for `calls`: they
- * start no program and no process, make no socket, touch no other process, and write at the end of
- * standard output and standard error alone. Standard input is empty. There is no way back. true
- * also where the system cannot, or not all of it: see os_confines. false: errno, and it is unknown
- * how far it went. */
+/* Confines this process, which must have a single thread, and its later threads, for good. It can
+ * open only files in these places, besides what it has open, and make only the system calls that
+ * `calls` allows: it cannot start programs or processes, create sockets or affect other processes,
+ * and it can write to standard output and standard error only at their end. Standard input becomes
+ * empty. Returns true also where the system supports only a part of this, or nothing: see
+ * os_confines. false: errno, and the process may be confined in part. */
 bool os_confine(const os_place *places, unsigned calls);
-/* The version of the means by which files are closed off; 0: os_confine does not close them off. */
+/* The version of the kernel's Landlock interface, by which os_confine restricts files; 0: it does
+ * not restrict files. */
 unsigned os_confines(void);
-/* In words; never NULL. */
+/* A signal's name for messages; never NULL. */
 const char *os_signal_name(int number);
 
-/* From now on caught(number) is called, in the thread where it happens, on what would end the
- * process for a fault: a bad address, an illegal instruction, abort(). Where it returns, the
- * process ends as it would have. Called again it takes handlers back that somebody has put in
- * between. */
+/* From now on calls caught(number), in the thread with the fault, for the signals of faults: a bad
+ * address, an illegal instruction, abort(). If it returns, the process ends as it would have
+ * without it. Another call installs the handlers again, if a library has replaced them. */
 void os_catch_faults(void (*caught)(int number));
-/* From now on a fault of this thread can be caught, whatever os_thread has made of it. */
+/* Unblocks the signals of this thread, which os_thread has blocked, so that a fault in it is
+ * caught. */
 void os_let_faults_in(void);
 
-/* Makes another thread rest for less than a second, whatever it is doing. What it has locked stays
- * locked meanwhile. */
+/* Stops another thread for `seconds` (less than 1), whatever it is doing. Its locks remain locked
+ * meanwhile. */
 void os_rest(pthread_t thread, double seconds);
-/* A thread that no signal reaches, so that those for the program find its main thread.
- * false: there is none. */
+/* Creates a thread in which all signals are blocked, so that the main thread receives those for the
+ * process. false: it could not be created. */
 bool os_thread(pthread_t *thread, void *(*work)(void *user), void *user);
 
 /* --- the machine ----------------------------------------------------------------------------- */
 
-/* Rests for so long, to a fraction of a millisecond, or less where a signal comes. */
+/* Sleeps for `seconds`, exact to a fraction of a millisecond; a signal ends it earlier. */
 void os_sleep(double seconds);
-/* That this process may use. */
+/* How many processors this process may use; at least 1. */
 unsigned os_processors(void);
+/* Fills `out` with n random bytes of the system. false: it has none. */
 bool os_random(void *out, size_t n);
-/* Of the terminal that standard error is; 0: unknown, or none. */
+/* The width in columns of the terminal on standard error; 0: unknown, or not a terminal. */
 size_t os_terminal_columns(void);
 
-/* Zeroed memory for something large that is written to nearly everywhere: in huge pages
- * where there are any, as a page at a time takes the kernel long. NULL; free. */
+/* Allocates zeroed memory for a large array that is written almost everywhere: uses huge pages if
+ * possible, as the kernel takes long to provide many small ones. Freed with free(). NULL: no
+ * memory. */
 void *os_zeroed(size_t bytes);
-/* Gives back what was freed and is kept for later. */
+/* Returns to the system the freed memory that the C library keeps for later. */
 void os_trim_memory(void);
-/* Zeroed memory at a multiple of 64 bytes, for os_aligned_free. NULL. */
+/* Allocates zeroed memory at an address that is a multiple of 64, to be freed with os_aligned_free.
+ * NULL: no memory. */
 void *os_aligned(size_t bytes);
 void os_aligned_free(void *memory);
 
 /* --- libraries ------------------------------------------------------------------------------- */
 
-/* The library that finds OpenCL's drivers. */
+/* The file name of the OpenCL library, which loads the drivers. */
 extern const char os_opencl[];
-/* A library by its name, from where the system keeps its own, or by its path; NULL names the
- * program itself. NULL: it cannot be opened. */
+/* Opens a shared library by its name, from the system's own folders, or by its path. name: NULL
+ * opens the program itself. NULL: it cannot be opened. */
 void *os_library(const char *name);
-/* A function of it, or NULL. */
+/* The address of a function of a library; NULL: there is none of this name. */
 typedef void (*os_function)(void);
 os_function os_library_function(void *library, const char *name);
 

@@ -1,6 +1,7 @@
 /*
- * What a process gives up before it reads an untrusted file: inherited descriptors everywhere, on
- * Linux also files (Landlock) and system calls (seccomp).
+ * Confines a process before it reads an untrusted file: closes inherited descriptors on all
+ * systems, and on Linux restricts access to files (Landlock) and the allowed system calls
+ * (seccomp).
  */
 #include "config.h"
 
@@ -23,9 +24,9 @@ void os_close_inherited(void)
 void os_close_inherited(void)
 {
     enum {
-        CLOSE_RANGE = 436, /* on all processors */
+        CLOSE_RANGE = 436, /* the number of the system call, on all processors */
         FIRST = STDERR_FILENO + 1,
-        MOST = 1 << 20
+        MOST = 1 << 20 /* descriptors that are closed one by one at most */
     };
     const long limit = sysconf(_SC_OPEN_MAX);
 
@@ -53,12 +54,15 @@ void os_close_inherited(void)
 
 /* --- files: Landlock -------------------------------------------------------------------------
  *
- * Its numbers are the same on all processors. Headers of the system that the program is built on
- * may not have them yet. */
+ * Landlock's constants are repeated here, as the headers of the build system may lack them. They
+ * are the same on all processors. */
 
+/* System calls. */
 enum { CREATE_RULESET = 444, ADD_RULE = 445, RESTRICT_SELF = 446 };
+/* A flag of CREATE_RULESET, and the kind of a rule for a folder and everything in it. */
 enum { ASK_VERSION = 1, BELOW_A_PATH = 1 };
 
+/* Access rights. OF_FILES: those that exist for files, not only for folders. */
 enum {
     EXECUTE = 1,
     WRITE_FILE = 1 << 1,
@@ -71,10 +75,12 @@ enum {
     OF_FILES = EXECUTE | WRITE_FILE | READ_FILE | TRUNCATE
 };
 
+/* struct landlock_ruleset_attr. */
 typedef struct ruleset {
-    uint64_t files, net, scope; /* what is refused unless a rule allows it */
+    uint64_t files, net, scope; /* bits of rights that are denied unless a rule allows them */
 } ruleset;
 
+/* struct landlock_path_beneath_attr: allows rights for the opened file or folder `fd`. */
 typedef struct __attribute__((packed)) rule {
     uint64_t allowed;
     int32_t fd;
@@ -87,8 +93,8 @@ unsigned os_confines(void)
     return version > 0 ? (unsigned)version : 0;
 }
 
-/* All that a version knows: of files, of TCP, of signals and sockets without a name in the file
- * system. */
+/* All rights that a version of Landlock can deny: for files, for TCP, and for signals and abstract
+ * sockets of other processes. last: each version's highest bit of the rights for files. */
 static ruleset all_rights(unsigned version)
 {
     const int last[] = { 0, 12, 13, 14, 14, 15 };
@@ -98,13 +104,14 @@ static ruleset all_rights(unsigned version)
                       version >= 6 ? 3 : 0 };
 }
 
-/* A name that leads nowhere needs no rule. */
+/* Whether opening a path failed since nothing accessible is there: such a path needs no rule. */
 static bool leads_nowhere(int error)
 {
     return error == ENOENT || error == ENOTDIR || error == EACCES || error == ELOOP ||
            error == ENAMETOOLONG;
 }
 
+/* Adds a rule to the ruleset `set`. known: the rights that this version of Landlock has. */
 static bool allow_path(int set, uint64_t known, const char *path, os_may may)
 {
     static const uint64_t rights[] = { [OS_MAY_LIST] = READ_DIR,
@@ -126,6 +133,7 @@ static bool allow_path(int set, uint64_t known, const char *path, os_may may)
     return good;
 }
 
+/* Denies all access to files except in `places`, and to /dev/urandom. */
 static bool confine_files(const os_place *places)
 {
     const unsigned version = os_confines();
@@ -153,29 +161,33 @@ enum { PROCESSOR = AUDIT_ARCH_X86_64, RSEQ = 334 };
 enum { PROCESSOR = (int)AUDIT_ARCH_AARCH64, RSEQ = 293 };
 #endif
 
-/* Which arguments are allowed. */
+/* With which arguments a system call is allowed. */
 typedef enum check {
-    ANY,
-    OWN_PROCESS,    /* a signal to this process: abort() */
-    OWN_LIMITS,     /* of this process, which are read */
-    A_THREAD,       /* clone: nothing else */
-    NOT_YET,        /* the C library then does without: clone3, whose flags lie in memory */
-    OF_TERMINAL,    /* ioctl: whether it is one, and how wide */
+    ANY,         /* with all arguments */
+    OWN_PROCESS, /* kill, tgkill: signals to this process, as abort() sends one */
+    OWN_LIMITS,  /* prlimit64: reads the limits of this process */
+    A_THREAD,    /* clone: creates a thread */
+    UNKNOWN, /* clone3: never, as its flags are in memory; with ENOSYS the C library uses clone */
+    OF_TERMINAL,    /* ioctl: asks whether a descriptor is a terminal, and for its size */
     OF_DESCRIPTOR,  /* fcntl: flags, and with OS_CALLS_LOCK locks */
-    OPENED_BY_NAME, /* open: for reading; with OS_CALLS_MAKE all but set-user-ID and the like */
-    OPENED_IN,      /* the same of openat */
-    NO_STREAM, /* the first argument is no standard stream: these are as pipes, a log stays whole */
-    MAPPED,    /* mmap: the same of its descriptor */
-    ADVICE,    /* madvise: not the kernel's tests of broken memory */
-    FIRST_IS_ZERO /* of this process */
+    OPENED_BY_NAME, /* open: for reading; with OS_CALLS_MAKE all but new files with set-user-ID,
+                       set-group-ID or sticky bit */
+    OPENED_IN,      /* openat: as open */
+    NO_STREAM, /* the first argument is no standard stream: with ESPIPE those look like pipes, and
+                  the log file behind one cannot be overwritten */
+    MAPPED,    /* mmap: without a descriptor, or with one that is no standard stream */
+    ADVICE,    /* madvise: all but the advice that makes memory fail on purpose */
+    FIRST_IS_ZERO /* sched_getaffinity: of this process (0) */
 } check;
 
+/* A system call that is allowed if all bits of `calls` (OS_CALLS_MAKE, OS_CALLS_LOCK) are given to
+ * os_confine. */
 typedef struct call {
-    unsigned number, check, calls; /* calls: an os_calls, or 0 for all */
+    unsigned number, check, calls;
 } call;
 
 static const call allowed[] = {
-    /* files that are open, in the order in which they are used */
+    /* reading files, and memory: the most frequent calls first */
     { SYS_read, ANY, 0 },
     { SYS_pread64, ANY, 0 },
     { SYS_write, ANY, 0 },
@@ -200,7 +212,7 @@ static const call allowed[] = {
     { 439 /* faccessat2 */, ANY, 0 },
     { SYS_readlinkat, ANY, 0 },
     { SYS_getcwd, ANY, 0 },
-    /* files that are made */
+    /* creating and changing files */
     { SYS_pwrite64, NO_STREAM, OS_CALLS_MAKE },
     { SYS_ftruncate, NO_STREAM, OS_CALLS_MAKE },
     { SYS_fsync, ANY, OS_CALLS_MAKE },
@@ -212,7 +224,7 @@ static const call allowed[] = {
     { SYS_flock, ANY, OS_CALLS_LOCK },
     /* threads, time, signals, this process */
     { SYS_clone, A_THREAD, 0 },
-    { 435 /* clone3 */, NOT_YET, 0 },
+    { 435 /* clone3 */, UNKNOWN, 0 },
     { SYS_set_robust_list, ANY, 0 },
     { RSEQ, ANY, 0 },
     { SYS_sched_yield, ANY, 0 },
@@ -252,16 +264,19 @@ static const call allowed[] = {
 #endif
 };
 
+/* The most instructions of a filter. */
 enum { MOST_FILTER = 512 };
 
-/* A filter as it is written: each call is compared, and what follows ends in an answer. */
+/* A seccomp filter while it is composed, of n instructions so far. For each allowed system call it
+ * compares the number; the instructions after the comparison check the arguments and return `allow`
+ * or `deny`. */
 typedef struct filter {
     struct sock_filter code[MOST_FILTER];
     unsigned short n;
 } filter;
 
-static const struct sock_filter yes = BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
-                                no = BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM);
+static const struct sock_filter allow = BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+                                deny = BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM);
 
 static void add_op(filter *f, struct sock_filter instruction)
 {
@@ -269,7 +284,8 @@ static void add_op(filter *f, struct sock_filter instruction)
         f->code[f->n++] = instruction;
 }
 
-/* The argument's lower half, which is all that the kernel takes of an int, or its upper one. */
+/* Loads the lower half of an argument, the only part of an int that the kernel uses, or the upper
+ * half. */
 static void put_load(filter *f, unsigned argument, bool upper)
 {
     const size_t at = offsetof(struct seccomp_data, args) + (size_t)8 * argument + (upper ? 4 : 0);
@@ -277,13 +293,15 @@ static void put_load(filter *f, unsigned argument, bool upper)
     add_op(f, (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, (unsigned)at));
 }
 
-/* What was loaded is compared, and where that is so it is the answer. */
+/* Compares the loaded value with `with`, and returns `answer` if the comparison is true. */
 static void put_if(filter *f, unsigned short comparison, unsigned with, struct sock_filter answer)
 {
     add_op(f, (struct sock_filter)BPF_JUMP(BPF_JMP | comparison | BPF_K, with, 0, 1));
     add_op(f, answer);
 }
 
+/* Checks open or openat. flags: the index of the argument with the flags; the next one is the mode.
+ */
 static void put_open(filter *f, unsigned flags, unsigned calls)
 {
     enum { TMPFILE = 020000000, SPECIAL = 07000 };
@@ -291,13 +309,13 @@ static void put_open(filter *f, unsigned flags, unsigned calls)
     if (calls & OS_CALLS_MAKE) {
         add_op(f,
                (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, O_CREAT | TMPFILE, 1, 0));
-        add_op(f, yes);
+        add_op(f, allow);
         put_load(f, flags + 1, false);
-        put_if(f, BPF_JSET, SPECIAL, no);
+        put_if(f, BPF_JSET, SPECIAL, deny);
     } else {
-        put_if(f, BPF_JSET, O_WRONLY | O_RDWR | O_CREAT | O_TRUNC | TMPFILE, no);
+        put_if(f, BPF_JSET, O_WRONLY | O_RDWR | O_CREAT | O_TRUNC | TMPFILE, deny);
     }
-    add_op(f, yes);
+    add_op(f, allow);
 }
 
 static void put_fcntl(filter *f, unsigned calls)
@@ -307,10 +325,10 @@ static void put_fcntl(filter *f, unsigned calls)
 
     put_load(f, 1, false);
     for (size_t i = 0; i < 3; i++)
-        put_if(f, BPF_JEQ, flags[i], yes);
+        put_if(f, BPF_JEQ, flags[i], allow);
     for (size_t i = 0; (calls & OS_CALLS_LOCK) && i < 3; i++)
-        put_if(f, BPF_JEQ, locks[i], yes);
-    add_op(f, no);
+        put_if(f, BPF_JEQ, locks[i], allow);
+    add_op(f, deny);
 }
 
 static void put_check(filter *f, check what, unsigned calls)
@@ -318,76 +336,76 @@ static void put_check(filter *f, check what, unsigned calls)
     enum {
         THREAD = CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD | CLONE_SYSVSEM |
                  CLONE_SETTLS | CLONE_PARENT_SETTID | CLONE_CHILD_CLEARTID | CLONE_DETACHED,
-        BROKEN_MEMORY = 100, /* MADV_HWPOISON and what follows */
+        BROKEN_MEMORY = 100, /* MADV_HWPOISON, and above it MADV_SOFT_OFFLINE */
         TCGETS2_ = (int)0x802c542a
     };
 
     switch (what) {
-    case ANY: add_op(f, yes); break;
+    case ANY: add_op(f, allow); break;
     case OWN_PROCESS:
         put_load(f, 0, false);
-        put_if(f, BPF_JEQ, (unsigned)getpid(), yes);
-        add_op(f, no);
+        put_if(f, BPF_JEQ, (unsigned)getpid(), allow);
+        add_op(f, deny);
         break;
     case OWN_LIMITS:
         put_load(f, 0, false);
         add_op(f, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, 0, 1, 0));
-        add_op(f, no);
+        add_op(f, deny);
         put_load(f, 2, true);
         add_op(f, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, 0, 1, 0));
-        add_op(f, no);
+        add_op(f, deny);
         put_load(f, 2, false);
-        put_if(f, BPF_JEQ, 0, yes);
-        add_op(f, no);
+        put_if(f, BPF_JEQ, 0, allow);
+        add_op(f, deny);
         break;
     case A_THREAD:
         put_load(f, 0, false);
-        put_if(f, BPF_JSET, ~(unsigned)THREAD, no);
-        put_if(f, BPF_JSET, CLONE_THREAD, yes);
-        add_op(f, no);
+        put_if(f, BPF_JSET, ~(unsigned)THREAD, deny);
+        put_if(f, BPF_JSET, CLONE_THREAD, allow);
+        add_op(f, deny);
         break;
-    case NOT_YET:
+    case UNKNOWN:
         add_op(f, (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ENOSYS));
         break;
     case OF_TERMINAL:
         put_load(f, 1, false);
-        put_if(f, BPF_JEQ, TCGETS, yes);
-        put_if(f, BPF_JEQ, (unsigned)TCGETS2_, yes);
-        put_if(f, BPF_JEQ, TIOCGWINSZ, yes);
-        add_op(f, no);
+        put_if(f, BPF_JEQ, TCGETS, allow);
+        put_if(f, BPF_JEQ, (unsigned)TCGETS2_, allow);
+        put_if(f, BPF_JEQ, TIOCGWINSZ, allow);
+        add_op(f, deny);
         break;
     case OF_DESCRIPTOR: put_fcntl(f, calls); break;
     case OPENED_BY_NAME: put_open(f, 1, calls); break;
     case OPENED_IN: put_open(f, 2, calls); break;
     case NO_STREAM:
         put_load(f, 0, false);
-        put_if(f, BPF_JGT, STDERR_FILENO, yes);
+        put_if(f, BPF_JGT, STDERR_FILENO, allow);
         add_op(f, (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ESPIPE));
         break;
     case MAPPED:
         put_load(f, 3, false);
-        put_if(f, BPF_JSET, MAP_ANONYMOUS, yes);
+        put_if(f, BPF_JSET, MAP_ANONYMOUS, allow);
         put_load(f, 4, false);
-        put_if(f, BPF_JGT, STDERR_FILENO, yes);
-        add_op(f, no);
+        put_if(f, BPF_JGT, STDERR_FILENO, allow);
+        add_op(f, deny);
         break;
     case ADVICE:
         put_load(f, 2, false);
-        put_if(f, BPF_JGE, BROKEN_MEMORY, no);
-        add_op(f, yes);
+        put_if(f, BPF_JGE, BROKEN_MEMORY, deny);
+        add_op(f, allow);
         break;
     case FIRST_IS_ZERO:
         put_load(f, 0, false);
-        put_if(f, BPF_JEQ, 0, yes);
-        add_op(f, no);
+        put_if(f, BPF_JEQ, 0, allow);
+        add_op(f, deny);
         break;
     }
 }
 
 static void write_filter(filter *f, unsigned calls)
 {
-    enum { X32 = 0x40000000 };
-    /* Older kernels end the thread for what they do not know. */
+    enum { X32 = 0x40000000 }; /* a bit of all system calls of the x32 ABI */
+    /* Kernels that do not know KILL_PROCESS kill the thread. */
     const struct sock_filter end = BPF_STMT(BPF_RET | BPF_K, 0x80000000U /* KILL_PROCESS */);
 
     f->n = 0;
@@ -397,8 +415,8 @@ static void write_filter(filter *f, unsigned calls)
     add_op(f, end);
     add_op(f, (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS,
                                            offsetof(struct seccomp_data, nr)));
-    /* No call: what a debugger puts in the place of one that is not to be made. */
-    put_if(f, BPF_JEQ, UINT32_MAX, yes);
+    /* -1 is no system call: a debugger sets this number to skip one. */
+    put_if(f, BPF_JEQ, UINT32_MAX, allow);
     put_if(f, BPF_JGE, X32, end);
     for (size_t i = 0; i < sizeof allowed / sizeof *allowed; i++) {
         const call *const c = &allowed[i];
@@ -411,7 +429,7 @@ static void write_filter(filter *f, unsigned calls)
         put_check(f, (check)c->check, calls);
         f->code[jump].jf = (unsigned char)(f->n - jump - 1);
     }
-    add_op(f, no);
+    add_op(f, deny);
 }
 
 static bool confine_calls(unsigned calls)
@@ -421,16 +439,16 @@ static bool confine_calls(unsigned calls)
 
     write_filter(&f, calls);
     program.len = f.n;
-    if (f.n == MOST_FILTER) { /* it may lack its end */
+    if (f.n == MOST_FILTER) { /* the filter may be cut off */
         errno = E2BIG;
         return false;
     }
-    /* A kernel without it says EINVAL. */
+    /* EINVAL: the kernel has no seccomp filters. */
     return prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0 || errno == EINVAL;
 }
 
-/* Standard input may be anything: a terminal, a daemon's connection. An empty pipe takes its place,
- * which needs no file: a root may have no /dev. */
+/* Replaces standard input, which may be a terminal or a daemon's connection, by an empty pipe.
+ * /dev/null is not used, as it may be missing (in a chroot). */
 static bool close_input(void)
 {
     int ends[2];

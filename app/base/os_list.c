@@ -1,11 +1,11 @@
-/* What both sides of the seam share: folders are read by the same functions. */
+/* Lists a folder, with functions that POSIX systems and MinGW-w64 both have. */
 #include <dirent.h>
 #include <errno.h>
 #include <string.h>
 
 #include "app/base/os.h"
 
-/* Some systems' entries do not say what they are. */
+/* The type may be unknown (DT_UNKNOWN), or missing in struct dirent. */
 static bool may_be_folder(const struct dirent *entry)
 {
 #ifdef DT_REG

@@ -1,4 +1,4 @@
-/* Linux, macOS and their like. */
+/* Implements os.h for Linux, macOS and other POSIX systems. */
 #include "app/base/os.h"
 
 #include <assert.h>
@@ -68,7 +68,7 @@ bool os_write_out(int fd, uint64_t from, uint64_t to)
 {
     assert(from <= to);
 #if defined SYS_sync_file_range && __SIZEOF_LONG__ == 8
-    /* Those that the write has completed are begun, those before them waited for. */
+    /* Starts to write the blocks that this write has completed, and waits for the earlier ones. */
     const uint64_t piece = 1 << 17, begin = from / piece * piece, end = to / piece * piece;
 
     return begin == end ||
@@ -84,7 +84,7 @@ bool os_write_out(int fd, uint64_t from, uint64_t to)
 
 bool os_reserve(int fd, uint64_t size)
 {
-#ifdef SYS_fallocate /* the C library has it under names that POSIX lacks */
+#ifdef SYS_fallocate /* called directly, as the C library declares it only beyond POSIX */
     return syscall(SYS_fallocate, fd, FALLOC_FL_KEEP_SIZE, (off_t)0, (off_t)size) == 0;
 #else
     (void)fd;
@@ -108,7 +108,7 @@ bool os_replace(const char *from, const char *to)
     folder = tc_folder_of(to);
     fd = folder == NULL ? -1 : open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd >= 0) {
-        (void)fsync(fd); /* some cannot: no reason to lose a file */
+        (void)fsync(fd); /* some file systems cannot do this to a folder: not an error */
         close(fd);
     }
     free(folder);
@@ -199,8 +199,8 @@ void os_begin(void)
 {
     int fd;
 
-    /* Started without one of the standard streams, the next file that is opened
-     * would take its number, and our messages would go into that file. */
+    /* If a standard stream is closed, the next file that is opened would get its number, and our
+     * messages would go into that file. Opening /dev/null fills these numbers. */
     do {
         fd = open("/dev/null", O_RDWR);
     } while (fd >= 0 && fd <= STDERR_FILENO);
@@ -209,8 +209,8 @@ void os_begin(void)
     signal(SIGXFSZ, SIG_IGN);
     signal(SIGPIPE, SIG_IGN);
 #ifdef __GLIBC__
-    /* glibc keeps ever larger blocks for later, which it has to clear then and os_zeroed does not.
-     */
+    /* By default glibc keeps ever larger freed blocks for later, and calloc (os_zeroed) has to
+     * clear these; memory that is new from the kernel is already zero. */
     mallopt(M_MMAP_THRESHOLD, 4 << 20);
     mallopt(M_TRIM_THRESHOLD, 8 << 20);
     mallopt(M_ARENA_MAX, 1);
@@ -228,7 +228,7 @@ void os_on_stop(void (*stop)(int number))
 
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
         if (signal(numbers[i], stop) == SIG_IGN)
-            signal(numbers[i], SIG_IGN); /* nohup stays in force */
+            signal(numbers[i], SIG_IGN); /* it was ignored, as by nohup: keep that */
 }
 
 void os_end_as_stopped(int number)
@@ -238,7 +238,7 @@ void os_end_as_stopped(int number)
 }
 
 static struct {
-    char **argv, **envp; /* of the program anew; the last but one entry of envp is note */
+    char **argv, **envp; /* for os_restart; the last entry of envp before its NULL is `note` */
     char note[512];      /* VARIABLE=VALUE */
 } start;
 
@@ -251,7 +251,8 @@ bool os_keep_start(char **argv, const char *variable)
         words++;
     while (environ[n] != NULL)
         n++;
-    start.argv = calloc(words + 1, sizeof *start.argv); /* reading options rearranges them */
+    start.argv =
+        calloc(words + 1, sizeof *start.argv); /* a copy, as tc_read_options reorders argv */
     start.envp = calloc(n + 2, sizeof *start.envp);
     if (start.argv == NULL || start.envp == NULL)
         return false;
@@ -273,15 +274,17 @@ void os_restart(const char *value)
     while (*value != '\0' && n + 1 < sizeof start.note)
         start.note[n++] = *value++;
     start.note[n] = '\0';
-    /* A library's files. Closed at once they would trip threads of its that still run. */
+    /* Lets execve close a library's files. Closing them here would break threads of the library
+     * that still run. */
     for (int fd = STDERR_FILENO + 1; fd < DESCRIPTORS; fd++)
         fcntl(fd, F_SETFD, FD_CLOEXEC);
     execve("/proc/self/exe", start.argv, start.envp);
     execve(start.argv[0], start.argv, start.envp);
 }
 
-/* Waits for it; how it ended, as os_run_child says. child < 0: there is none. */
-static int end_of(pid_t child, int *ended_by)
+/* Waits until the child process ends; returns its exit code and sets *ended_by as os_run_child
+ * does. child < 0: it was not started. */
+static int wait_for_child(pid_t child, int *ended_by)
 {
     int status = 0;
     pid_t got;
@@ -298,12 +301,12 @@ static int end_of(pid_t child, int *ended_by)
 
 /* Standard output or standard error of a child process. */
 typedef struct stream {
-    FILE *to;
-    int ends[2]; /* of its pipe: for reading, for writing; -1: closed */
-    size_t left; /* bytes that are passed on */
+    FILE *to;    /* this process's stream that the bytes are passed on to */
+    int ends[2]; /* of the pipe from the child: for reading, for writing; -1: closed */
+    size_t left; /* how many more bytes are passed on at most */
 } stream;
 
-enum { STREAMS = 2, STREAM_MOST = 1 << 18 };
+enum { STREAMS = 2, STREAM_MOST = 1 << 18 }; /* STREAM_MOST: bytes of one stream */
 
 static void close_end(int *end)
 {
@@ -312,7 +315,7 @@ static void close_end(int *end)
     *end = -1;
 }
 
-/* Takes the place of the standard streams, and leaves nothing else open. */
+/* Called in the child: makes the pipes its standard streams, and closes all other descriptors. */
 static bool use_streams(int empty, const stream *streams)
 {
     bool good = dup2(empty, STDIN_FILENO) >= 0;
@@ -323,7 +326,8 @@ static bool use_streams(int empty, const stream *streams)
     return good;
 }
 
-/* Passes on what has come; at the end the pipe is closed. */
+/* Passes on what the child has written, with '?' for control characters; closes the pipe at its
+ * end. */
 static void pass_bytes(stream *s)
 {
     char bytes[4096];
@@ -336,9 +340,10 @@ static void pass_bytes(stream *s)
         if (iscntrl((unsigned char)bytes[i]) && bytes[i] != '\n' && bytes[i] != '\t')
             bytes[i] = '?';
     s->left -= passed;
-    (void)fwrite(bytes, 1, passed, s->to); /* its errors are looked at in the end */
+    (void)fwrite(bytes, 1, passed, s->to); /* tc_report checks for errors */
 }
 
+/* Passes on what the child writes to both streams until it has closed them. */
 static void pass_streams(stream *streams)
 {
     while (streams[0].ends[0] >= 0 || streams[1].ends[0] >= 0) {
@@ -370,7 +375,7 @@ int os_run_child(int (*work)(void *user), void *user, int *ended_by)
     stream streams[STREAMS] = { { stdout, { -1, -1 }, STREAM_MOST },
                                 { stderr, { -1, -1 }, STREAM_MOST } };
     pid_t child = -1;
-    int empty[2] = { -1, -1 }, error; /* a pipe that nobody writes into */
+    int empty[2] = { -1, -1 }, error; /* the child's standard input: a pipe without a writer */
 
     fflush(stdout);
     if (pipe(empty) == 0 && pipe(streams[0].ends) == 0 && pipe(streams[1].ends) == 0)
@@ -387,12 +392,13 @@ int os_run_child(int (*work)(void *user), void *user, int *ended_by)
     for (int i = 0; i < STREAMS; i++)
         close_end(&streams[i].ends[0]);
     errno = error;
-    return end_of(child, ended_by);
+    return wait_for_child(child, ended_by);
 }
 
-static volatile sig_atomic_t running;
+static volatile sig_atomic_t running; /* the child of os_run_program */
 
-/* A terminal sends Ctrl-C to both, and a second one would end the other at once. */
+/* A signal handler that passes a stop signal on to the child. On Ctrl-C the terminal sends SIGINT
+ * to both processes, and a second SIGINT would end the child at once, so it gets SIGTERM. */
 static void pass_on(int number)
 {
     kill(running, number == SIGINT ? SIGTERM : number);
@@ -418,7 +424,7 @@ int os_run_program(char *const *words, int *ended_by)
     }
     running = child;
     os_on_stop(pass_on);
-    error = end_of(child, ended_by);
+    error = wait_for_child(child, ended_by);
     os_on_stop(SIG_DFL);
     return error;
 }
@@ -442,6 +448,7 @@ const char *os_signal_name(int number)
 
 static void (*on_fault)(int number);
 
+/* A signal handler that calls on_fault, and if that returns ends the process by the signal. */
 static void handle_fault(int number)
 {
     on_fault(number);
@@ -452,7 +459,7 @@ static void handle_fault(int number)
 void os_catch_faults(void (*caught)(int number))
 {
     static const int fatal[] = { SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT, SIGSYS };
-    static char own[64 * 1024]; /* the thread's stack may be what is used up */
+    static char own[64 * 1024]; /* the handler's stack, as the thread's own may have overflowed */
     const stack_t stack = { .ss_sp = own, .ss_size = sizeof own };
     const struct sigaction action = { .sa_handler = handle_fault,
                                       .sa_flags = SA_ONSTACK | SA_NODEFER };
@@ -471,9 +478,9 @@ void os_let_faults_in(void)
     pthread_sigmask(SIG_SETMASK, &none, NULL);
 }
 
-static volatile long rest_ns;
+static volatile long rest_ns; /* how long sleep_in_handler sleeps */
 
-static void ignore_signal(int unused)
+static void sleep_in_handler(int unused)
 {
     const struct timespec time = { 0, rest_ns };
     const int before = errno;
@@ -483,11 +490,12 @@ static void ignore_signal(int unused)
     errno = before;
 }
 
-/* SIGURG: nobody means anything by it, and unhandled it does nothing. */
+/* Sends the thread SIGURG, whose handler sleeps. This signal is rarely used, and by default it is
+ * ignored. */
 void os_rest(pthread_t thread, double seconds)
 {
     assert(seconds >= 0 && seconds < 1);
-    const struct sigaction action = { .sa_handler = ignore_signal, .sa_flags = SA_RESTART };
+    const struct sigaction action = { .sa_handler = sleep_in_handler, .sa_flags = SA_RESTART };
 
     rest_ns = (long)(seconds * 1e9);
     if (sigaction(SIGURG, &action, NULL) == 0)
@@ -496,8 +504,9 @@ void os_rest(pthread_t thread, double seconds)
 
 bool os_thread(pthread_t *thread, void *(*work)(void *user), void *user)
 {
-    /* Analyses use up to 24 KiB of it. Less than the 2 MiB of a huge page, so that none begins
-     * with that much memory where the system gives huge pages unasked. */
+    /* Analyses use up to 24 KiB of the stack. It is smaller than a huge page (2 MiB): where the
+     * system uses huge pages automatically, a larger stack would take a whole one from the start.
+     */
     const size_t stack = (size_t)1 << 20;
     pthread_attr_t how;
     sigset_t all, before;
@@ -528,7 +537,7 @@ void os_sleep(double seconds)
 unsigned os_processors(void)
 {
 #ifdef CPU_COUNT
-    cpu_set_t set; /* those that this process may use */
+    cpu_set_t set; /* the processors that this process may use */
 
     if (sched_getaffinity(0, sizeof set, &set) == 0 && CPU_COUNT(&set) > 0)
         return (unsigned)CPU_COUNT(&set);
@@ -561,7 +570,7 @@ void *os_zeroed(size_t bytes)
 #ifdef MADV_HUGEPAGE
     const size_t least = (size_t)4 << 20, page = 4096, skip = page - (uintptr_t)memory % page;
 
-    /* Advice: whether it is taken does not matter. */
+    /* This is only advice, so failure does not matter. */
     if (memory != NULL && bytes >= least)
         (void)madvise(memory + skip, bytes - skip, MADV_HUGEPAGE);
 #endif
@@ -603,8 +612,8 @@ void *os_library(const char *name)
 
 os_function os_library_function(void *library, const char *name)
 {
-    /* POSIX wants dlsym's answer to be usable as a function; going through
-     * memcpy says so without a cast that ISO C leaves undefined. */
+    /* POSIX requires that dlsym's result can be used as a function pointer. memcpy avoids a cast
+     * from an object pointer to a function pointer, which ISO C leaves undefined. */
     void *const object = dlsym(library, name);
     os_function function = NULL;
 

@@ -1,6 +1,7 @@
 /*
- * Windows 10 and later, by MinGW-w64. The programs' manifest (windows.rc) makes UTF-8 the code page
- * of all functions for char, those of the C library too.
+ * Implements os.h for Windows 10 and later, compiled with MinGW-w64. The programs' manifest
+ * (windows.rc) makes UTF-8 the code page of all functions that take char strings, including those
+ * of the C library.
  */
 #include "app/base/os.h"
 
@@ -16,14 +17,15 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* ntsecapi.h needs the first. */
+/* ntsecapi.h needs windows.h before it. */
 #include <windows.h>
 
 #include <ntsecapi.h>
 
 /* --- errors ---------------------------------------------------------------------------------- */
 
-/* errno for what Windows says; its answer is handed through. */
+/* Sets errno for an error code of Windows. Always returns false, so that a caller can return its
+ * result. */
 static bool fail_with(DWORD error)
 {
     static const struct {
@@ -61,7 +63,7 @@ static HANDLE handle_of(int fd)
 
 /* --- files ----------------------------------------------------------------------------------- */
 
-/* Everybody may read, write, rename and remove it meanwhile. */
+/* Other processes may read, write, rename and remove an open file. */
 enum { SHARE_ALL = FILE_SHARE_READ | FILE_SHARE_WRITE | FILE_SHARE_DELETE };
 
 int os_open(const char *path, os_access access)
@@ -99,7 +101,7 @@ static OVERLAPPED overlapped_at(uint64_t at)
     return (OVERLAPPED){ .Offset = (DWORD)at, .OffsetHigh = (DWORD)(at >> 32) };
 }
 
-/* One call's worth. */
+/* How many of n bytes one call of ReadFile or WriteFile transfers. */
 static DWORD at_most(size_t n)
 {
     return n < 1 << 30 ? (DWORD)n : 1 << 30;
@@ -141,14 +143,15 @@ bool os_write_out(int fd, uint64_t from, uint64_t to)
 
 bool os_reserve(int fd, uint64_t size)
 {
-    (void)fd; /* it would end when the file is closed */
+    (void)fd; /* not done: Windows releases reserved space when the file is closed */
     (void)size;
     return false;
 }
 
 bool os_lock(int fd)
 {
-    /* Who reads meanwhile is stopped by a lock of the bytes that are there. */
+    /* Locks a byte far beyond the file's end: a lock of existing bytes would keep others from
+     * reading them. */
     OVERLAPPED where = overlapped_at((uint64_t)1 << 62);
 
     return LockFileEx(handle_of(fd), LOCKFILE_EXCLUSIVE_LOCK | LOCKFILE_FAIL_IMMEDIATELY, 0, 1, 0,
@@ -156,8 +159,8 @@ bool os_lock(int fd)
            (GetLastError() != ERROR_LOCK_VIOLATION && GetLastError() != ERROR_IO_PENDING);
 }
 
-/* FILE_RENAME_INFO as of Windows 10 1607, for FileRenameInfoEx: takes the name from a file that
- * somebody has open, as rename does elsewhere. The headers have neither. */
+/* FILE_RENAME_INFO of Windows 10 1607 for FileRenameInfoEx, which the headers lack. It can replace
+ * a file that another process has open, as rename does on other systems. */
 typedef struct rename_info {
     DWORD flags;
     HANDLE root;
@@ -166,6 +169,7 @@ typedef struct rename_info {
 } rename_info;
 enum { RENAME_INFO_EX = 22, RENAME_REPLACE = 1, RENAME_POSIX = 2 };
 
+/* Renames `from` to `to` even if another process has `to` open. */
 static bool replace_open_file(const char *from, const char *to)
 {
     rename_info *const info = calloc(1, sizeof *info);
@@ -190,8 +194,8 @@ static bool replace_open_file(const char *from, const char *to)
     return done;
 }
 
-/* Virus scanners and indexers open what is new for a moment, and not all of them let others
- * rename it: tries again for five seconds. */
+/* Tries for five seconds: virus scanners and indexers open new files for a moment, and not all of
+ * them let others rename the file meanwhile. */
 bool os_replace(const char *from, const char *to)
 {
     for (unsigned tries = 0;; tries++) {
@@ -210,7 +214,7 @@ bool os_replace(const char *from, const char *to)
     }
 }
 
-/* What tells a file from all others; false: it is not there. */
+/* Reads the numbers that identify a file. false: they cannot be read, or `file` is invalid. */
 static bool identify(HANDLE file, BY_HANDLE_FILE_INFORMATION *info)
 {
     return file != INVALID_HANDLE_VALUE && GetFileInformationByHandle(file, info);
@@ -297,7 +301,7 @@ bool os_make_folder(const char *path)
     return _mkdir(path) == 0;
 }
 
-/* A user's temporary folder is that user's alone. */
+/* Callers make such folders in the user's temporary folder, which only that user can access. */
 bool os_make_private_folder(const char *path)
 {
     return os_make_folder(path);
@@ -309,7 +313,7 @@ bool os_folder_takes_files(const char *path)
 
     if (!good)
         errno = ENOENT;
-    return good; /* access lists are not asked: opening the first file tells */
+    return good; /* permissions are not checked: creating the first file does so */
 }
 
 /* --- the process ----------------------------------------------------------------------------- */
@@ -324,7 +328,7 @@ void os_begin(void)
             (void)_open("NUL", fd == 0 ? _O_RDONLY : _O_WRONLY);
         (void)_setmode(fd, _O_BINARY);
     }
-    /* No box that waits for a person when a driver crashes or a disk is not there. */
+    /* No message box that waits for a person when a driver crashes or a disk is missing. */
     SetErrorMode(SEM_FAILCRITICALERRORS | SEM_NOGPFAULTERRORBOX | SEM_NOOPENFILEERRORBOX);
     if (GetConsoleMode(errors, &mode)) {
         SetConsoleOutputCP(CP_UTF8);
@@ -334,7 +338,7 @@ void os_begin(void)
 
 void os_exit_now(int code)
 {
-    /* ExitProcess would call the libraries, and a driver's may hang. */
+    /* ExitProcess would call the libraries' exit functions, and that of a driver may hang. */
     TerminateProcess(GetCurrentProcess(), (UINT)code);
     for (;;)
         Sleep(INFINITE);
@@ -342,11 +346,12 @@ void os_exit_now(int code)
 
 static void (*on_stop)(int number);
 
-/* In a thread of its own. The system kills the process when this returns from what is not the
- * keyboard's, and after some seconds in any case. */
+/* Windows calls this in a new thread. For other events than Ctrl-C and Ctrl-Break (a closed
+ * console, logging off, shutting down) Windows kills the process when this returns, or after some
+ * seconds; so it waits instead of returning. */
 static BOOL WINAPI handle_stop(DWORD event)
 {
-    static LONG times;
+    static LONG times; /* events so far; the second one ends the process */
 
     if (InterlockedIncrement(&times) > 1)
         return FALSE;
@@ -362,7 +367,8 @@ void os_on_stop(void (*stop)(int number))
     SetConsoleCtrlHandler(handle_stop, TRUE);
 }
 
-/* To a BOINC client any exit code but 0 is an error of the task. */
+/* Does nothing: there are no signals, and to a BOINC client any exit code but 0 is an error of the
+ * task. */
 void os_end_as_stopped(int number)
 {
     (void)number;
@@ -377,7 +383,8 @@ bool os_keep_start(char **argv, const char *variable)
     return true;
 }
 
-/* There is no exec: this process waits for the new one and ends as it does. */
+/* Windows has no exec: this process starts the new one, waits for it and ends with its exit code.
+ */
 void os_restart(const char *value)
 {
     enum { DESCRIPTORS = 512 };
@@ -387,14 +394,14 @@ void os_restart(const char *value)
     DWORD code = 0;
 
     SetEnvironmentVariableA(restart_variable, value);
-    /* Our files, for their locks. */
+    /* Closes our files, as their locks would keep the new process from opening them. */
     for (int fd = 3; fd < DESCRIPTORS; fd++)
         if (_get_osfhandle(fd) >= 0)
             CloseHandle(handle_of(fd));
     if (GetModuleFileNameA(NULL, program, sizeof program) == 0 ||
         !CreateProcessA(program, GetCommandLineA(), NULL, NULL, TRUE, 0, NULL, NULL, &start, &made))
         return;
-    SetConsoleCtrlHandler(NULL, TRUE); /* Ctrl-C is for the new one */
+    SetConsoleCtrlHandler(NULL, TRUE); /* Ctrl-C is handled by the new process */
     WaitForSingleObject(made.hProcess, INFINITE);
     GetExitCodeProcess(made.hProcess, &code);
     os_exit_now((int)code);
@@ -411,8 +418,9 @@ void os_limit_files(uint64_t bytes)
     (void)bytes;
 }
 
-/* Appends a word to a command line, as the C library's start takes it apart again: quoted, and
- * backslashes doubled before a quote. */
+/* Appends a word to a command line, quoted so that the new program's C library splits the line into
+ * the same words: a backslash is put before each quote and before each backslash that precedes a
+ * quote. */
 static void add_word(char *line, size_t size, const char *word)
 {
     size_t n = strlen(line);
@@ -460,7 +468,7 @@ int os_run_program(char *const *words, int *ended_by)
     free(path);
     if (!good)
         return -1;
-    SetConsoleCtrlHandler(NULL, TRUE); /* Ctrl-C is for that one */
+    SetConsoleCtrlHandler(NULL, TRUE); /* Ctrl-C is handled by the child */
     WaitForSingleObject(made.hProcess, INFINITE);
     GetExitCodeProcess(made.hProcess, &code);
     SetConsoleCtrlHandler(NULL, FALSE);
@@ -477,7 +485,8 @@ const char *os_signal_name(int number)
 
 static void (*on_fault)(int number);
 
-/* What nobody has handled; what a driver throws and catches itself does not come here. */
+/* Called for exceptions that nothing has handled; not for those that a driver throws and catches
+ * itself. */
 static LONG WINAPI handle_fault(EXCEPTION_POINTERS *what)
 {
     switch (what->ExceptionRecord->ExceptionCode) {
@@ -486,7 +495,7 @@ static LONG WINAPI handle_fault(EXCEPTION_POINTERS *what)
     case EXCEPTION_INT_DIVIDE_BY_ZERO: on_fault(SIGFPE); break;
     default: on_fault(SIGSEGV); break;
     }
-    return EXCEPTION_EXECUTE_HANDLER; /* the end, without a box */
+    return EXCEPTION_EXECUTE_HANDLER; /* ends the process without a message box */
 }
 
 static void handle_abort(int number)
@@ -505,7 +514,7 @@ void os_let_faults_in(void)
 {
 }
 
-/* Nothing is called here that might want what the thread has locked. */
+/* While the thread is suspended this calls no function that could need a lock of that thread. */
 void os_rest(pthread_t thread, double seconds)
 {
     assert(seconds >= 0 && seconds < 1);
@@ -524,10 +533,10 @@ bool os_thread(pthread_t *thread, void *(*work)(void *user), void *user)
 
 /* --- the machine ----------------------------------------------------------------------------- */
 
-/* Sleep() has a grain of 15.6 ms. */
+/* Sleep() is exact only to 15.6 ms, so a high-resolution timer is used if there is one. */
 void os_sleep(double seconds)
 {
-    enum { HIGH_RESOLUTION = 2 }; /* of Windows 10 1803; not in the headers */
+    enum { HIGH_RESOLUTION = 2 }; /* since Windows 10 1803; the headers lack it */
     const LARGE_INTEGER time = { .QuadPart = -(LONGLONG)(seconds * 1e7) };
     HANDLE timer;
 
@@ -588,8 +597,8 @@ void os_aligned_free(void *memory)
 
 const char os_opencl[] = "OpenCL.dll";
 
-/* By its name alone a library is not looked for in the program's folder or in the folder that the
- * program runs in: anybody may have put one there. */
+/* A library that is given by its name alone is loaded from the system's folder, not from the
+ * program's folder or the current folder, where anybody may have put one. */
 void *os_library(const char *name)
 {
     if (name == NULL)

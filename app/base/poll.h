@@ -1,6 +1,7 @@
 /*
- * "May I go on?": what lasts longer than a moment asks whoever it works for. So reading,
- * preparing and finishing are suspended and stopped as the work itself is.
+ * Polling: work that lasts longer than a moment calls tc_ask regularly, which returns once the work
+ * may continue, or says that it is to stop. So reading, preparing and finishing can be suspended
+ * and stopped just as the analysis itself.
  */
 #ifndef TC_POLL_H
 #define TC_POLL_H
@@ -11,32 +12,34 @@
 #include "app/base/status.h"
 
 typedef struct tc_poll {
-    tc_status (*ask)(void *user, tc_err *err);
+    tc_status (*ask)(void *user, tc_err *err); /* may be NULL; as tc_ask */
     void *user;
 } tc_poll;
 
-/* Pixels, rows of a table, or bytes of a file, between two questions: a few milliseconds, also
- * where their memory is touched for the first time. */
+/* How many pixels, table rows or bytes of a file are processed between two calls of tc_ask: this
+ * takes a few milliseconds, even where their memory is used for the first time. */
 enum { TC_BLOCK = 1 << 18 };
 
-/* For the main thread, about every 50 ms, while no launch is under way and no other thread
- * works but those that are paused meanwhile (app/base/background.h). It returns when the work
- * may go on, later where it is suspended: TC_OK. TC_TRY_LATER: it is to stop; what was not finished
- * is done again another time. Without a poll, or with one that is zeroed, the work may always
- * go on. */
+/* Called by the main thread, about every 50 ms, while no launch is running on a device and all
+ * other threads are idle or paused by app/base/background.h. Returns TC_OK when the work may
+ * continue: if the program is suspended, only after that. TC_TRY_LATER: the work is to stop;
+ * unfinished work is repeated in a later run. poll: NULL or zeroed means that the work may always
+ * continue. */
 static inline tc_status tc_ask(const tc_poll *poll, tc_err *err)
 {
     return poll != NULL && poll->ask != NULL ? poll->ask(poll->user, err) : TC_OK;
 }
 
-/* Many pixels are gone through block by block: the end of the one that begins at i, of n. */
+/* The end of the block that begins at element i, of n elements that are processed in blocks of
+ * TC_BLOCK. */
 static inline size_t tc_block_end(size_t i, size_t n)
 {
     assert(i <= n);
     return n - i < TC_BLOCK ? n : i + TC_BLOCK;
 }
 
-/* Zeros, and room for each page of them: for what is then written here and there. */
+/* Sets n bytes to zero, polling between blocks. This also makes the kernel provide all pages of new
+ * memory, which would otherwise interrupt later writes to scattered addresses. */
 static inline tc_status tc_clear(void *memory, size_t n, const tc_poll *poll, tc_err *err)
 {
     for (size_t at = 0; at < n; at = tc_block_end(at, n)) {

@@ -11,26 +11,27 @@
 
 typedef struct worker {
     an_pool *pool;
-    unsigned index;
+    unsigned index; /* from 1; the caller of an_pool_run is 0 */
     pthread_t id;
 } worker;
 
 struct an_pool {
     pthread_mutex_t lock;
-    pthread_cond_t start, end;
-    unsigned n_workers; /* besides the caller */
+    pthread_cond_t start, end; /* of a run, which is a call of an_pool_run_until */
+    unsigned n_workers;        /* besides the caller */
     worker *workers;
     /* the current run */
     an_pool_fn fn;
     void *user;
-    size_t n_parts, next;
-    double until;
-    unsigned busy;     /* workers that have not ended this run */
-    unsigned long run; /* counts runs */
-    bool stop;
+    size_t n_parts, next; /* next: the part that is begun next */
+    double until;         /* the time, of tc_seconds, from which on no part is begun */
+    unsigned busy;        /* workers that have not finished this run */
+    unsigned long run;    /* the number of runs so far */
+    bool stop;            /* the workers are to end */
 };
 
-/* Takes parts until none is left, or time is up. Parts are long against a lock and a clock. */
+/* Does parts, one after the other, until all are begun or the time is up. A part takes so long that
+ * a lock and a look at the clock cost little. thread: the number of the calling thread. */
 static void take_parts(an_pool *pool, unsigned thread)
 {
     pthread_mutex_lock(&pool->lock);
@@ -125,7 +126,7 @@ void an_pool_run(an_pool *pool, an_pool_fn fn, void *user, size_t n_parts)
     an_pool_run_until(pool, fn, user, n_parts, INFINITY);
 }
 
-/* A run's parts from one on. */
+/* The parts from number `first` on, numbered from 0 again. */
 typedef struct later_parts {
     an_pool_fn fn;
     void *user;

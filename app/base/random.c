@@ -1,4 +1,4 @@
-/* A seeded pseudo-random generator. */
+/* SplitMix64, a pseudo-random number generator: see random.h. */
 #include "app/base/random.h"
 
 #include <assert.h>
@@ -12,7 +12,7 @@ uint64_t tc_random(uint64_t *state)
     return z ^ z >> 31;
 }
 
-/* The incomplete last round of the 2^64 numbers is thrown away. */
+/* Rejects the last 2^64 mod n of the 2^64 numbers, so that all remainders are equally likely. */
 uint64_t tc_random_below(uint64_t n, uint64_t *state)
 {
     assert(n > 0);

@@ -1,5 +1,5 @@
 /*
- * Random numbers that are the same again for the same seed: SplitMix64 (G. L. Steele, D. Lea,
+ * Pseudo-random numbers, reproducible by their seed: SplitMix64 (G. L. Steele, D. Lea,
  * C. H. Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014).
  */
 #ifndef TC_RANDOM_H
@@ -7,9 +7,9 @@
 
 #include <stdint.h>
 
-/* The next of 2^64 numbers; *state is the seed at first. */
+/* Returns the next number, 0 to 2^64 - 1. *state is the seed before the first call. */
 uint64_t tc_random(uint64_t *state);
-/* 0 to n - 1, each as likely as any other; n > 0. */
+/* Returns a number from 0 to n - 1, all equally likely; n > 0. */
 uint64_t tc_random_below(uint64_t n, uint64_t *state);
 
 #endif

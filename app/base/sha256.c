@@ -1,4 +1,4 @@
-/* SHA-256 (FIPS 180-4). */
+/* SHA-256 (FIPS 180-4), in portable C and by the SHA instructions of x86-64. */
 #include "app/base/sha256.h"
 
 #if defined __x86_64__
@@ -27,8 +27,8 @@ static uint32_t rotate_right(uint32_t v, unsigned n)
     return v >> n | v << (32 - n);
 }
 
-/* One of the 64 rounds: of the eight words two change, and the next round calls each by the next
- * name. */
+/* One of the 64 rounds. It computes new values for d and h only; the next round is called with the
+ * eight words rotated by one name. word: constant plus message word. */
 static inline void do_round(uint32_t a, uint32_t b, uint32_t c, uint32_t *d, uint32_t e, uint32_t f,
                             uint32_t g, uint32_t *h, uint32_t word)
 {
@@ -73,8 +73,8 @@ void tc_sha256_portable(uint32_t state[8], const unsigned char *blocks, size_t n
 
 #if defined __x86_64__
 
-/* Four rounds with the words w[0], and of the 16 words in w[0] to w[3] the four that follow, in
- * place of w[0]. */
+/* Rounds `from` to from + 3, with the message words in w0. w0 to w3 hold 16 consecutive message
+ * words; if goes_on, w0 then gets the four that follow them. */
 #define FOUR(from, w0, w1, w2, w3, goes_on)                                                   \
     do {                                                                                      \
         const __m128i k = _mm_add_epi32(                                                      \
@@ -86,8 +86,8 @@ void tc_sha256_portable(uint32_t state[8], const unsigned char *blocks, size_t n
                 _mm_add_epi32(_mm_sha256msg1_epu32(w0, w1), _mm_alignr_epi8(w3, w2, 4)), w3); \
     } while (0)
 
-/* By the instructions for it: Intel's manual, volume 2, has SHA256RNDS2, SHA256MSG1 and
- * SHA256MSG2. */
+/* A tc_sha256_blocks that uses SHA256RNDS2, SHA256MSG1 and SHA256MSG2 (Intel's manual, volume 2).
+ * The instructions hold the words a, b, e, f and c, d, g, h of the state in one register each. */
 __attribute__((target("sha,sse4.1"))) static void add_by_instructions(uint32_t state[8],
                                                                       const unsigned char *blocks,
                                                                       size_t n)
@@ -123,7 +123,8 @@ __attribute__((target("sha,sse4.1"))) static void add_by_instructions(uint32_t s
     }
 }
 
-/* Leaf 1 tells SSSE3 and SSE4.1, leaf 7 SHA; the registers are those that every x86-64 has. */
+/* Whether the processor has these instructions: leaf 1 of cpuid has the bits of SSSE3 and SSE4.1,
+ * leaf 7 that of SHA. They use the SSE registers that every x86-64 processor has. */
 static bool has_instructions(void)
 {
     const unsigned sse = 1u << 9 | 1u << 19, sha = 1u << 29;
@@ -133,7 +134,7 @@ static bool has_instructions(void)
            __get_cpuid_count(7, 0, &a, &b, &c, &d) && (b & sha) != 0;
 }
 
-/* Virtual machines take 10 us for what has_instructions asks. */
+/* The result is cached, as cpuid takes 10 us in a virtual machine. */
 static tc_sha256_blocks *fastest_blocks(void)
 {
     static tc_sha256_blocks *_Atomic best;
@@ -154,7 +155,7 @@ static tc_sha256_blocks *fastest_blocks(void)
 
 void tc_sha256_begin(tc_sha256 *s)
 {
-    /* Those of the square roots of the first 8 primes. */
+    /* The first 32 bits of the fractional parts of the square roots of the first 8 primes. */
     *s = (tc_sha256){ .add = fastest_blocks(),
                       .state = { 0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a, 0x510e527f,
                                  0x9b05688c, 0x1f83d9ab, 0x5be0cd19 } };
@@ -182,7 +183,8 @@ void tc_sha256_add(tc_sha256 *s, const void *data, size_t n)
     }
 }
 
-/* A one, zeros, and the number of bits in the last 8 bytes of a block. */
+/* The message is padded by a one bit, zeros, and its length in bits as the last 8 bytes of a block.
+ */
 void tc_sha256_end(tc_sha256 *s, char text[TC_SHA256_TEXT])
 {
     assert(s->add != NULL);

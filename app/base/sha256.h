@@ -1,6 +1,6 @@
 /*
- * SHA-256 (FIPS 180-4): whether two contents are the same, where somebody would like them
- * to look so.
+ * SHA-256 (FIPS 180-4), for comparing data of people who may try to make different data look
+ * the same.
  */
 #ifndef TC_SHA256_H
 #define TC_SHA256_H
@@ -8,20 +8,20 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Adds n blocks of 64 bytes. */
+/* Updates the hash state with n blocks of 64 bytes. */
 typedef void tc_sha256_blocks(uint32_t state[8], const unsigned char *blocks, size_t n);
 
 typedef struct tc_sha256 {
-    tc_sha256_blocks *add;
+    tc_sha256_blocks *add; /* the implementation for this processor */
     uint32_t state[8];
-    uint64_t bytes; /* so far */
-    unsigned char block[64];
+    uint64_t bytes;          /* added so far */
+    unsigned char block[64]; /* its first bytes % 64 bytes wait for the rest of a block */
 } tc_sha256;
 
-/* The digest in hexadecimal, with its NUL. */
+/* The size of a digest as hexadecimal text, with its NUL. */
 enum { TC_SHA256_TEXT = 65 };
 
-/* What every processor does. */
+/* The implementation in portable C, for processors without SHA instructions. */
 tc_sha256_blocks tc_sha256_portable;
 
 void tc_sha256_begin(tc_sha256 *s);

@@ -1,4 +1,4 @@
-/* A merge sort that can be stopped. */
+/* A merge sort and a radix sort that poll, so that they can be suspended and stopped. */
 #include "app/base/sort.h"
 
 #include <assert.h>
@@ -8,7 +8,7 @@
 
 #include "app/base/os.h"
 
-/* Elements that are sorted, or merged, between two questions. */
+/* How many elements are sorted or merged between two polls. */
 enum { RUN = 1 << 15 };
 
 typedef struct sorter {
@@ -28,7 +28,7 @@ static tc_status copy_bytes(unsigned char *to, const unsigned char *from, size_t
     return TC_OK;
 }
 
-/* n elements, with room for half of them. */
+/* Sorts n elements. room: memory for half of them. */
 static tc_status sort_part(const sorter *s, unsigned char *at, size_t n, unsigned char *room)
 {
     const size_t half = n / 2, size = s->size;
@@ -64,9 +64,11 @@ tc_status tc_sort(void *list, size_t n, size_t size, int (*compare)(const void *
 
 /* --- by keys --------------------------------------------------------------------------------- */
 
-enum { DIGIT = 11, DIGITS = 3 }; /* bits of a digit, and digits of a key */
+/* A key of 32 bits has DIGITS digits of DIGIT bits each. */
+enum { DIGIT = 11, DIGITS = 3 };
 
-/* Elements of `from` by one digit of their keys into `to`, each as early as it was. */
+/* One pass of a radix sort: copies the elements from `from` to `to` in the order of one digit of
+ * their keys (0: the lowest). Elements with equal digits stay in their order. */
 static tc_status distribute_elements(const sorter *s, const unsigned char *from, unsigned char *to,
                                      int digit, uint32_t (*key)(const void *element))
 {

@@ -1,4 +1,4 @@
-/* Error messages, exit codes and the clock. */
+/* Error messages, exit codes, checked size products and the monotonic clock. */
 #include "app/base/status.h"
 
 #include <assert.h>

@@ -1,4 +1,5 @@
-/* Makes untrusted text safe to print. */
+/* Text for people: decodes UTF-8, makes untrusted text safe to print, writes durations, and finds
+ * similar words. */
 #include "app/base/text.h"
 
 #include <assert.h>
@@ -45,15 +46,16 @@ char *tc_text_of(const char *text, size_t n)
     return copy;
 }
 
-/* Unicode's Bidi_Control, its separators of lines and paragraphs, and controls. U+009B alone
- * begins a command of xterm's and VTE's. */
+/* Whether a code point can control a terminal: control characters (U+009B alone begins a command in
+ * xterm and VTE), Unicode's Bidi_Control, and separators of lines and paragraphs. */
 static bool drives_terminal(uint32_t c)
 {
     return c < 0x20 || (c >= 0x7f && c < 0xa0) || c == 0x061c || c == 0x200e || c == 0x200f ||
            (c >= 0x2028 && c <= 0x202e) || (c >= 0x2066 && c <= 0x2069);
 }
 
-/* The bytes of the character at text, and whether it may be shown. */
+/* The number of bytes of the character at `text`, 1 if it is not UTF-8. *plain: whether it may be
+ * printed. */
 static size_t character_length(const char *text, bool *plain)
 {
     uint32_t c = 0;
@@ -84,7 +86,8 @@ void tc_put_plain(const char *text, FILE *to)
     }
 }
 
-/* In steps that grow with the number: 1 to 10, then fives, tens and so on. */
+/* Rounds to a multiple of a step that grows with the value: 1 below 10, then 5, 10, 50, 100 and so
+ * on. */
 static unsigned long round_number(double value)
 {
     unsigned long step = 1;
@@ -96,7 +99,8 @@ static unsigned long round_number(double value)
 void tc_duration(double seconds, char out[TC_DURATION])
 {
     static const struct {
-        double seconds, upto; /* of the unit */
+        double seconds, upto; /* seconds: of one unit; upto: the number of units from which on the
+                                 next unit is used */
         const char *name;
     } units[] = {
         { 1, 55, "second" },   { 60, 55, "minute" },      { 3600, 36, "hour" },
@@ -114,7 +118,8 @@ void tc_duration(double seconds, char out[TC_DURATION])
     snprintf(out, TC_DURATION, "about %lu %s%s", n, units[i].name, n == 1 ? "" : "s");
 }
 
-/* The letters to insert, leave out or change until a is b (Wagner and Fischer). b: up to 31. */
+/* The number of letters to insert, delete or change to turn a into b (Wagner and Fischer's
+ * algorithm). b has up to 31 letters. */
 static size_t edit_distance(const char *a, const char *b)
 {
     assert(strlen(b) < 32);

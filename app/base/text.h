@@ -1,5 +1,6 @@
 /*
- * Untrusted text (names, titles, parameters, words) on its way to a person's terminal.
+ * Text for people: untrusted text (names, titles, parameters) made safe to print, durations, and
+ * suggestions for misspelled words.
  */
 #ifndef TC_TEXT_H
 #define TC_TEXT_H
@@ -9,31 +10,33 @@
 #include <stdint.h>
 #include <stdio.h>
 
-/* The code point at text, which is not empty; the bytes used, or 0 for what is not UTF-8
- * (overlong forms and surrogates are not). */
+/* Decodes the code point at `text`, which must not be empty, into *out. Returns its number of
+ * bytes, or 0 if it is not valid UTF-8 (overlong forms and surrogates are invalid). */
 size_t tc_decode_utf8(const char *text, uint32_t *out);
 
-/* The first n bytes of text, or all where there are fewer; the caller frees. NULL: no memory. */
+/* A copy of the first n bytes of text, or of all if it is shorter; the caller frees it. NULL: no
+ * memory. */
 char *tc_text_of(const char *text, size_t n);
 
-/* Makes text harmless for a terminal, in place: '?' for every byte of what controls it (C0,
- * DEL, C1), of what changes the direction or the line of text, and of what is not UTF-8.
- * Returns text. */
+/* Makes text safe to print on a terminal, in place: writes '?' for every byte of a control
+ * character (C0, DEL, C1), of a character that changes the direction or the line of text, and of
+ * what is not UTF-8. Returns text. */
 char *tc_plain(char *text);
-/* Writes it so; text itself stays. */
+/* Prints the text as tc_plain would change it; the text itself remains unchanged. */
 void tc_put_plain(const char *text, FILE *to);
 
 enum {
-    TC_DURATION = 40 /* bytes */
+    TC_DURATION = 40 /* bytes of tc_duration's text */
 };
-/* "about 40 minutes", as people say what they know to a factor of two; "under a second". */
+/* Writes a duration that is known to a factor of two: "about 40 minutes", "under a second". */
 void tc_duration(double seconds, char out[TC_DURATION]);
 
 enum {
-    TC_UNLIKE = 3 /* letters */
+    TC_UNLIKE = 3 /* a distance in letters from which on words are not similar */
 };
-/* Whether text is likely meant to be the word, of up to 31 bytes, by fewer than *least letters that
- * differ, which becomes their number; begin with TC_UNLIKE. */
+/* Whether text is probably a misspelled `word` (of up to 31 bytes), and closer to it than *least,
+ * which is then set to the distance, in letters. For the most similar of several words, set *least
+ * to TC_UNLIKE first. */
 bool tc_is_like(const char *text, const char *word, size_t *least);
 
 #endif
