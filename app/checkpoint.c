@@ -13,7 +13,7 @@
 #include "app/base/files.h"
 #include "app/base/os.h"
 
-/* The header as it lies in the file: little-endian, no padding. The state follows. */
+/* The file's header: little-endian, without padding. The state follows it. */
 typedef struct header {
     char magic[8];
     uint32_t version;
@@ -26,15 +26,16 @@ typedef struct header {
     uint32_t spool_crc;
     uint32_t state_crc;
     uint32_t reserved;
-    uint32_t header_crc; /* of all bytes before it */
+    uint32_t header_crc; /* of the header's bytes before this field */
 } header;
 
 _Static_assert(sizeof(header) == 80, "the header of a checkpoint has 80 bytes");
 
 static const char magic[8] = "TEXCKPT";
 
-/* Where a checkpoint is written before it is renamed; caller frees. */
-static char *temporary_of(const char *path)
+/* The name of the file that a checkpoint is written to before it is renamed; the caller frees it.
+ */
+static char *temporary_path(const char *path)
 {
     const size_t size = strlen(path) + sizeof ".tmp";
     char *const temporary = malloc(size);
@@ -49,7 +50,7 @@ static tc_status cannot_write(const char *path, tc_err *err)
     return tc_fail(err, TC_IO, "%s: cannot be written: %s", path, strerror(errno));
 }
 
-/* The state, behind the room for the header. */
+/* Writes the state after the place of the header. *crc becomes its CRC. */
 static tc_status write_state(int fd, const char *path, const unsigned char *state, size_t size,
                              uint32_t *crc, const tc_poll *poll, tc_err *err)
 {
@@ -68,7 +69,7 @@ tc_status checkpoint_write(const char *path, const checkpoint *c, const void *st
                            const tc_poll *poll, tc_err *err)
 {
     assert(c->state_size == 0 || state != NULL);
-    char *const temporary = temporary_of(path);
+    char *const temporary = temporary_path(path);
     header h = { .version = CHECKPOINT_VERSION,
                  .job_crc = c->job_crc,
                  .job_size = c->job_size,
@@ -83,7 +84,8 @@ tc_status checkpoint_write(const char *path, const checkpoint *c, const void *st
         return tc_no_memory(err, "a file name");
     memcpy(h.magic, magic, sizeof h.magic);
     memcpy(h.analysis, c->analysis, sizeof h.analysis);
-    fd = os_open(temporary, OS_KEEP); /* not emptied: room may be set aside for it */
+    fd = os_open(temporary,
+                 OS_KEEP); /* not truncated, as checkpoint_reserve may have reserved space for it */
     if (fd < 0) {
         status = tc_fail(err, TC_IO, "%s: cannot be created: %s", temporary, strerror(errno));
         goto end;
@@ -106,7 +108,7 @@ end:
 
 void checkpoint_reserve(const char *path, uint64_t state_size)
 {
-    char *const temporary = temporary_of(path);
+    char *const temporary = temporary_path(path);
     const int fd = temporary == NULL ? -1 : os_open(temporary, OS_KEEP);
 
     if (fd >= 0) {
@@ -118,7 +120,7 @@ void checkpoint_reserve(const char *path, uint64_t state_size)
 
 void checkpoint_remove(const char *path)
 {
-    char *const temporary = temporary_of(path);
+    char *const temporary = temporary_path(path);
 
     unlink(path);
     if (temporary != NULL)
@@ -128,7 +130,7 @@ void checkpoint_remove(const char *path)
 
 static const char of_another[] = "is of another work unit";
 
-/* Why this header will not do, or NULL. */
+/* Why the checkpoint with this header cannot be used; NULL: it can. */
 static const char *fault_of(const header *h, const checkpoint *whose, uint64_t file_size)
 {
     if (memcmp(h->magic, magic, sizeof magic) != 0)
@@ -145,6 +147,8 @@ static const char *fault_of(const header *h, const checkpoint *whose, uint64_t f
     return NULL;
 }
 
+/* Reads the state that follows the header and checks its CRC. *state: freed by the caller, also
+ * after a failure. */
 static tc_status read_state(int fd, const char *path, const header *h, void **state,
                             const tc_poll *poll, tc_err *err)
 {
@@ -187,7 +191,7 @@ tc_status checkpoint_read(const char *path, const checkpoint *whose, checkpoint 
         if (why == ENOENT)
             return TC_MORE;
         status = tc_fail(err, TC_BAD_INPUT, "%s: cannot be opened: %s", path, strerror(why));
-        /* These may pass, and are no reason to begin anew. */
+        /* These are temporary, so they are no reason to discard the checkpoint. */
         return why == ENOMEM || why == EMFILE || why == ENFILE ? TC_TRY_LATER : status;
     }
     if (fstat(fd, &info) != 0 || !tc_read_all_at(fd, 0, &h, sizeof h)) {

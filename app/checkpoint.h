@@ -1,7 +1,7 @@
 /*
- * The checkpoint: one file that says how far a job is; checkpoint.c has its bytes.
- * A checkpoint is whole or it does not count: written to a
- * temporary file, fsynced, renamed; header and state carry CRCs.
+ * The checkpoint file: the position of a job and the state of its current item, from which a later
+ * run continues. checkpoint.c defines its bytes. A checkpoint is complete or invalid: it is written
+ * to a temporary file, fsynced and renamed, and header and state have CRCs.
  */
 #ifndef APP_CHECKPOINT_H
 #define APP_CHECKPOINT_H
@@ -11,37 +11,39 @@
 
 #include "app/base/poll.h"
 
-/* Raise it whenever the meaning of any state or of the spool changes. */
+/* To be raised whenever the meaning of any analysis' state or of the spool changes. */
 #define CHECKPOINT_VERSION 7
 
-/* Where a job is. The first group says whose checkpoint it is. */
+/* The position of a job. The first three fields identify the job. */
 typedef struct checkpoint {
-    uint32_t job_crc; /* CRC-32 and size of the work unit */
+    uint32_t job_crc; /* CRC-32 of the work unit's file; job_size: its bytes */
     uint64_t job_size;
     char analysis[16];
 
-    uint64_t item;       /* index of the item being worked on */
-    uint64_t spool_size; /* of the items before it, all done */
+    uint64_t item;       /* index of the current item */
+    uint64_t spool_size; /* bytes of the spool with the outputs of the items before it */
     uint32_t spool_crc;  /* CRC-32 of those bytes */
-    uint64_t state_size; /* 0: the item has not begun */
+    uint64_t state_size; /* bytes; 0: the item has not been started */
 } checkpoint;
 
-/* Sets room on the disk aside for the next one with a state of so many bytes, where the file system
- * can. */
+/* Reserves disk space for the next checkpoint with a state of state_size bytes, where the file
+ * system can. */
 void checkpoint_reserve(const char *path, uint64_t state_size);
-/* Writes PATH, asking on the way. state has c->state_size bytes. TC_IO when it cannot; an older
- * checkpoint at PATH then still stands. */
+/* Writes the checkpoint to `path`, polling meanwhile. state: c->state_size bytes. After a failure
+ * an older checkpoint at `path` remains valid. TC_IO: it cannot be written; TC_TRY_LATER: from the
+ * poll. */
 tc_status checkpoint_write(const char *path, const checkpoint *c, const void *state,
                            const tc_poll *poll, tc_err *err);
 
-/* Reads PATH. whose: the first group filled in, what the checkpoint has to
- * match. On TC_OK *state is the caller's (NULL when c->state_size is 0).
- * TC_MORE: there is none. TC_BAD_INPUT: there is one, and err says why it is
- * of no use (torn, corrupt, of another version). TC_NO_MATCH: it is of another work unit. */
+/* Reads the checkpoint at `path`. whose: the job that it must belong to (the first three fields).
+ * On TC_OK the caller owns *state, which is NULL if c->state_size is 0. TC_MORE: there is no
+ * checkpoint. TC_BAD_INPUT: it cannot be used, and err says why (cut off, corrupt, of another
+ * version). TC_NO_MATCH: it belongs to another work unit. TC_TRY_LATER, TC_NO_MEMORY: it could not
+ * be read now. */
 tc_status checkpoint_read(const char *path, const checkpoint *whose, checkpoint *c, void **state,
                           const tc_poll *poll, tc_err *err);
 
-/* Removes PATH, and what a write that was cut short may have left in its folder. */
+/* Removes the checkpoint, and the temporary file that an interrupted write may have left. */
 void checkpoint_remove(const char *path);
 
 #endif

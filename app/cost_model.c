@@ -1,4 +1,4 @@
-/* The cost of a job's parts, for the fraction done. */
+/* The cost of each part of a job, for the fraction done: see cost_model.h. */
 #include "app/cost_model.h"
 
 #include <assert.h>

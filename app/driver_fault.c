@@ -1,4 +1,4 @@
-/* Starts the program anew after a fault of the OpenCL driver. */
+/* Ends or restarts the program after a fault of the OpenCL driver: see driver_fault.h. */
 #include "app/driver_fault.h"
 
 #include <stdlib.h>
@@ -9,17 +9,19 @@
 #include "app/base/os.h"
 #include "wrapper/bw.h"
 
+/* The environment variable by which a restarted command learns of the fault. */
 static const char variable[] = "TEXCELL_DRIVER_FAULT";
 
-/* A byte for each fault in a row, in the slot folder. */
+/* A file in the slot folder with one byte for each consecutive fault. */
 static const char fault_file[] = "driver_faults";
 
+/* After IN_A_ROW consecutive faults a task waits LONG_WAIT seconds, before that SHORT_WAIT. */
 enum { IN_A_ROW = 3, SHORT_WAIT = 300, LONG_WAIT = 86400, TEXT = 512 };
 
-static bool forgotten; /* fault_file is not there */
+static bool forgotten; /* fault_file has been removed */
 
-/* Appends text to the string at out, of TEXT bytes; safe in a signal handler, as snprintf is
- * not. */
+/* Appends text to the string `out`, a buffer of TEXT bytes. Safe in a signal handler, unlike
+ * snprintf. */
 static void append_text(char out[TEXT], const char *text)
 {
     size_t n = strnlen(out, TEXT - 1);
@@ -36,6 +38,7 @@ static void write_out(const char *text)
     (void)done;
 }
 
+/* Prints "WHAT HOW" as a line on stderr, in place of a progress bar. Safe in a signal handler. */
 static void say_fault(const char *what, const char *how)
 {
     char line[TEXT] = "";

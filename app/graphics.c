@@ -1,8 +1,7 @@
 /*
- * texcell_graphics: shows what texcell is doing, in a window or, with --fullscreen, as a
- * screensaver. The BOINC client's Manager starts it in the slot of the task. It reads the file that
- * texcell writes there while it is watched (view.h), and touches nothing else: whatever becomes of
- * it, the task goes on.
+ * texcell_graphics: shows the work of texcell in a window or, with --fullscreen, as a screensaver.
+ * BOINC's Manager starts it in the task's slot folder. It reads the file that texcell writes there
+ * while it runs (view.h), and changes nothing else, so the task continues whatever happens to it.
  */
 #include <GL/freeglut.h>
 #include <stddef.h>
@@ -16,38 +15,43 @@
 #include "app/base/os.h"
 #include "app/view.h"
 
-/* A texture's side is a power of two: old drivers want that. */
+/* TEXTURE_SIDE: pixels; a power of two, which old drivers require. READ_MS: how often the file is
+ * read. LINE, MARGIN: height of a line of text, and the empty border, in pixels. */
 enum { TEXTURE_SIDE = 512, READ_MS = 1000, LINE = 24, MARGIN = 16, TEXT_LINES = 8 };
-/* A bright band moves down the picture to where the work is; then there is none for a while. */
+/* A bright band of BAND pixels sweeps down the picture to the row that the work has reached, in
+ * SWEEP_FRAMES frames of FRAME_MS, and is then invisible for REST_FRAMES. */
 enum { FRAME_MS = 100, SWEEP_FRAMES = 20, REST_FRAMES = 40, BAND = 24 };
-/* Seconds that must be watched before the time that is left can be told. */
+/* How many seconds the progress must be observed before the time left is shown. */
 #define LEAST_SEEN 5.0
 
-/* GLUT's functions have no argument of ours. */
+/* The program's state. It is global, as GLUT passes no user data to its callbacks. */
 static struct {
-    view_file file; /* the last whole one */
+    view_file file; /* the last valid file */
     bool has_file;
-    unsigned places;    /* where something is found in it: how many */
-    double share;       /* and how much of the picture they cover */
-    double since, from; /* when the first file of this task was seen, and its fraction */
-    unsigned frame;
+    unsigned places;    /* number of connected regions in which something is found */
+    double share;       /* of the picture that they cover, 0 to 1 */
+    double since, from; /* when the first file of this task was read, and its fraction */
+    unsigned frame;     /* of the moving band */
     GLuint texture;
-    int width, height; /* of the window */
+    int width, height; /* of the window, in pixels */
     bool fullscreen;
-    int mouse_x, mouse_y; /* where the mouse was first seen; -1: nowhere yet */
+    int mouse_x, mouse_y; /* the mouse's first position; -1: not known yet */
 } show = { .mouse_x = -1 };
 
+/* The RGB colours of what is found. */
 enum { HUES = 6 };
 static const unsigned char hues[HUES][3] = {
     { 255, 96, 64 },  { 255, 200, 48 },  { 96, 220, 96 },
     { 64, 200, 255 }, { 128, 128, 255 }, { 255, 112, 200 }
 };
 
-/* What is found, in colours far from each other, over the grey of the picture. */
+/* The colour of a pixel: its grey value, mixed with a colour if something is found there.
+ * is_amount: `found` is an amount, which shifts the colour from grey to orange; otherwise it
+ * selects one of the hues. */
 static void colour_of(unsigned grey, unsigned found, bool is_amount, unsigned char rgb[3])
 {
     for (int i = 0; i < 3; i++) {
-        /* An amount goes from the picture's grey to orange. */
+        /* The part of the colour, 0 to 255. */
         const unsigned part = is_amount ? found : found > 0 ? 112 : 0;
         const unsigned hue = is_amount ? hues[1][i] : hues[found % HUES][i];
 
@@ -55,6 +59,7 @@ static void colour_of(unsigned grey, unsigned found, bool is_amount, unsigned ch
     }
 }
 
+/* Copies the picture into the texture. */
 static void fill_texture(void)
 {
     static unsigned char pixels[VIEW_SIDE * VIEW_SIDE][3];
@@ -69,12 +74,13 @@ static void fill_texture(void)
 
 /* --- the file -------------------------------------------------------------------------------- */
 
+/* Whether the text ends with a NUL within `size` bytes. */
 static bool is_text(const char *text, size_t size)
 {
     return memchr(text, '\0', size) != NULL;
 }
 
-/* Whether it is a whole file of texcell's: it may be half written, or come from anybody. */
+/* Whether the file is complete and valid: it may be half written, or not be texcell's. */
 static bool is_whole(const view_file *f)
 {
     const size_t from = offsetof(view_file, nx);
@@ -90,8 +96,8 @@ static bool is_whole(const view_file *f)
            is_text(v->project, sizeof v->project);
 }
 
-/* Clears the connected pixels in which something is found, from one of them on. */
-static void clear_place(uint8_t *found, uint32_t nx, uint32_t ny, uint32_t at)
+/* Sets the connected region of nonzero pixels that contains the pixel `at` to zero. */
+static void clear_region(uint8_t *found, uint32_t nx, uint32_t ny, uint32_t at)
 {
     static uint32_t stack[VIEW_SIDE * VIEW_SIDE];
     size_t n = 0;
@@ -111,8 +117,8 @@ static void clear_place(uint8_t *found, uint32_t nx, uint32_t ny, uint32_t at)
     }
 }
 
-/* Counts connected places, not their numbers: which of them belong together is known only at the
- * end. */
+/* Computes show.places and show.share. Counts connected regions, not different values of `found`:
+ * while the analysis runs, several values may belong to one object. */
 static void count_found(void)
 {
     static uint8_t found[VIEW_SIDE * VIEW_SIDE];
@@ -126,12 +132,12 @@ static void count_found(void)
     show.places = 0;
     for (uint32_t i = 0; i < nx * ny && show.file.amounts == 0; i++)
         if (found[i] > 0) {
-            clear_place(found, nx, ny, i);
+            clear_region(found, nx, ny, i);
             show.places++;
         }
 }
 
-/* Takes the file, if there is a new one. */
+/* Reads the file, and shows it if it is valid. */
 static void read_view(void)
 {
     static view_file next; /* too large for some stacks */
@@ -152,7 +158,7 @@ static void read_view(void)
     fill_texture();
 }
 
-/* Touches the file that tells texcell that somebody is watching. */
+/* Writes the file by which texcell sees that it is being watched. */
 static void touch_watched(void)
 {
     const int fd = os_open(VIEW_WATCHED, OS_OVER);
@@ -165,7 +171,8 @@ static void touch_watched(void)
 
 /* --- drawing --------------------------------------------------------------------------------- */
 
-/* How much of this item is done, if all items take equally long. */
+/* The share of the current item that is done, 0 to 1, on the assumption that all items take equally
+ * long. */
 static double share_of_item(const view_file *f)
 {
     const double done = f->fraction * (double)f->n_items - (double)f->item;
@@ -173,6 +180,7 @@ static double share_of_item(const view_file *f)
     return done < 0 ? 0 : done > 1 ? 1 : done;
 }
 
+/* Draws the moving band over the picture, which is at x, y with size w, h. */
 static void draw_band(double x, double y, double w, double h)
 {
     const double to = h * share_of_item(&show.file), at = to * (show.frame + 1) / SWEEP_FRAMES,
@@ -192,7 +200,7 @@ static void draw_band(double x, double y, double w, double h)
     glDisable(GL_BLEND);
 }
 
-/* As large as the space above the text lets it be, in its own proportions. */
+/* Draws the picture as large as fits above the text, with its aspect ratio kept. */
 static void draw_picture(void)
 {
     const view_file *const f = &show.file;
@@ -221,6 +229,7 @@ static void draw_picture(void)
     draw_band(x, y, w, h);
 }
 
+/* Draws the progress bar at height y. */
 static void draw_bar(double y)
 {
     const double x0 = MARGIN, x1 = show.width - MARGIN;
@@ -232,7 +241,7 @@ static void draw_bar(double y)
     }
 }
 
-/* UTF-8 as the fonts have it, in ISO 8859-1; '?' for what is not in that. */
+/* Converts UTF-8 in place to ISO 8859-1, which GLUT's fonts use; '?' for other characters. */
 static void to_latin(unsigned char *text)
 {
     unsigned char *to = text;
@@ -249,7 +258,7 @@ static void to_latin(unsigned char *text)
     *to = '\0';
 }
 
-/* A line of text, as much of it as fits; its width. */
+/* Draws a line of text, cut off if it does not fit; returns its width. */
 static int draw_text_at(double x, double y, const char *text)
 {
     unsigned char line[700];
@@ -271,6 +280,7 @@ static void draw_text(double y, const char *text)
     draw_text_at(MARGIN, y, text);
 }
 
+/* Draws a small square of a colour for the legend; returns the x where text may follow. */
 static double draw_swatch(double x, double y, const unsigned char rgb[3])
 {
     enum { SIDE = 12 };
@@ -282,7 +292,7 @@ static double draw_swatch(double x, double y, const unsigned char rgb[3])
     return x + SIDE + 4;
 }
 
-/* What the colours mean. */
+/* Draws the legend, which explains the colours. */
 static void draw_legend(double y)
 {
     const bool amounts = show.file.amounts != 0;
@@ -299,7 +309,8 @@ static void draw_legend(double y)
     draw_text_at(x + 4, y, "how far this picture is");
 }
 
-/* ", 1:05:00 left" at the rate that was seen so far; "" where it is too early to tell. */
+/* Writes the estimated time left, such as ", about 1:05:00 left", from the progress seen so far; ""
+ * if it is too early to tell. */
 static void describe_time_left(char *out, size_t size)
 {
     const double seen = tc_seconds() - show.since, done = show.file.fraction - show.from,
@@ -324,6 +335,7 @@ static void describe_found(char *out, size_t size)
                  show.places == 1 ? "" : "s", 100 * show.share);
 }
 
+/* Draws the progress bar and the lines of text below the picture. */
 static void draw_texts(void)
 {
     const view_file *const f = &show.file;
@@ -365,7 +377,7 @@ static void draw(void)
     glutSwapBuffers();
 }
 
-/* --- what happens ---------------------------------------------------------------------------- */
+/* --- events ---------------------------------------------------------------------------------- */
 
 static void resize(int width, int height)
 {
@@ -379,6 +391,7 @@ static void resize(int width, int height)
     glLoadIdentity();
 }
 
+/* Called every READ_MS. */
 static void on_timer(int unused)
 {
     (void)unused;
@@ -388,6 +401,7 @@ static void on_timer(int unused)
     glutTimerFunc(READ_MS, on_timer, 0);
 }
 
+/* Called every FRAME_MS: moves the band. */
 static void on_frame(int unused)
 {
     (void)unused;
@@ -397,7 +411,7 @@ static void on_frame(int unused)
     glutTimerFunc(FRAME_MS, on_frame, 0);
 }
 
-/* A screensaver goes away at any key, a window at Escape or q. */
+/* A screensaver ends at any key, a window at Escape or q. */
 static void on_key(unsigned char code, int x, int y)
 {
     (void)x;
@@ -416,7 +430,8 @@ static void click(int button, int state, int x, int y)
         glutLeaveMainLoop();
 }
 
-/* A screensaver's window may come up under a mouse that rests. */
+/* A screensaver ends when the mouse moves. The first position only serves for comparison, as the
+ * window may appear under a mouse that does not move. */
 static void on_motion(int x, int y)
 {
     const bool far = abs(x - show.mouse_x) > 8 || abs(y - show.mouse_y) > 8;
@@ -456,7 +471,8 @@ int main(int argc, char **argv)
         fputs(help, stdout);
         return 0;
     }
-    /* It takes its own options out. Without a display it says so and ends the program. */
+    /* glutInit removes its own options from argv. Without a display it prints an error and ends the
+     * program. */
     glutInit(&argc, argv);
     for (int i = 1; i < argc; i++)
         show.fullscreen = show.fullscreen || strcmp(argv[i], "--fullscreen") == 0;

@@ -1,4 +1,5 @@
-/* Works on one item: opens a backend, takes steps, saves, and falls back to the CPU. */
+/* Does one item of a job: opens a backend, takes steps, writes checkpoints, and falls back to the
+ * CPU. */
 #include "app/item.h"
 
 #include <assert.h>
@@ -10,18 +11,18 @@
 #include "workunits/format/title.h"
 #include "wrapper/bw.h"
 
-/* The item as it is being worked on. */
+/* The item while it is being done. */
 typedef struct item_run {
     an_work work;
     wu_pixels pixels;
     void *state;
-    const an_backend *backend;
-    void *worker;
+    const an_backend *backend; /* for the CPU or the device */
+    void *worker;              /* of the backend; NULL: it is closed */
     const item_work *how;
-    wu_output output; /* of an item that the backend finished */
-    double opened;    /* when the chunks' part began: seconds_worked() */
-    bool finished;
-    bool saved_last; /* the final state, which is on disk only where finishing it takes long */
+    wu_output output; /* the item's arrays, once it is finished */
+    double opened;    /* seconds_worked() before the first chunk */
+    bool finished;    /* the backend has made `output`, without the final state */
+    bool saved_last;  /* a checkpoint with the final state was written */
 } item_run;
 
 void job_device_release(job_device *d)
@@ -33,15 +34,16 @@ void job_device_release(job_device *d)
 
 /* --- device or CPU --------------------------------------------------------------------------- */
 
-/* Whether the CPU does what a device did not: always what the device can never
- * hold; else not in a client's GPU task, which leaves it to the client to try again. */
+/* Whether the CPU takes over after a device failed with `status`: always if the item cannot fit the
+ * device; otherwise only if the client did not assign the device, as a GPU task is left to the
+ * client to try again. */
 static bool cpu_takes_over(const job_device *d, tc_status status)
 {
     return status == TC_TOO_LARGE || (status == TC_DEVICE && !d->gpu_task);
 }
 
-/* Opens the CPU's backend in place of the device's, which failed with `status`: for
- * this item, or where the device itself failed for all that are left. */
+/* Opens the CPU's backend in place of the device's, which failed with `status`: for this item if it
+ * does not fit the device, otherwise for all remaining items. */
 static tc_status go_to_cpu(const item_work *w, item_run *it, tc_status status, tc_err *err)
 {
     if (status == TC_TOO_LARGE) {
@@ -55,7 +57,7 @@ static tc_status go_to_cpu(const item_work *w, item_run *it, tc_status status, t
     return it->backend->open(&it->work, it->state, &it->worker, err);
 }
 
-/* Opens the device's backend, if there is one. */
+/* Opens the device's backend if a device is used, otherwise or if that fails the CPU's. */
 static tc_status open_backend(const item_work *w, item_run *it, tc_err *err)
 {
     tc_status status;
@@ -68,7 +70,8 @@ static tc_status open_backend(const item_work *w, item_run *it, tc_err *err)
                : status;
 }
 
-/* After an error of the device: back to the state as of the last sync, on the CPU. */
+/* After an error of the device: continues on the CPU from the state of the last sync. Returns
+ * `status` if the CPU does not take over. */
 static tc_status fall_back(const item_work *w, item_run *it, tc_status status, tc_err *err)
 {
     if (it->work.device == NULL || !cpu_takes_over(w->device, status))
@@ -79,7 +82,8 @@ static tc_status fall_back(const item_work *w, item_run *it, tc_status status, t
 
 /* --- steps and checkpoints ------------------------------------------------------------------- */
 
-/* Whether the state, or with NULL that there is none yet, is on disk now. */
+/* Writes a checkpoint with this state; NULL: the item has not been started. Returns whether that
+ * succeeded. */
 static bool save_state(const item_work *w, const void *state, size_t bytes)
 {
     if (!job_files_save(w->files, state, bytes, w->progress))
@@ -90,7 +94,7 @@ static bool save_state(const item_work *w, const void *state, size_t bytes)
     return true;
 }
 
-/* The item's, which is in sync with the device. */
+/* Writes a checkpoint with the item's state, which must be in sync with the device. */
 static bool save(const item_work *w, const item_run *it)
 {
     return save_state(w, it->state, it->work.plan.state_bytes);
@@ -105,13 +109,14 @@ void item_save_between(const item_work *w)
         bw_checkpoint_failed();
 }
 
-/* With a checkpoint, unless the work is not wanted any more. */
+/* Stops as the client or a signal requested, after writing a checkpoint unless the task was
+ * aborted. */
 static tc_status stop_as_asked(const item_work *w, item_run *it, tc_err *err)
 {
     tc_err ignored;
 
     job_files_leave(w->files);
-    /* Without a worker the state is the final one. */
+    /* Without a worker the state is final and needs no sync. */
     if (bw_poll() == BW_QUIT &&
         (it->worker == NULL || an_sync(it->backend, it->worker, it->state, &ignored) == TC_OK))
         save(w, it);
@@ -119,7 +124,7 @@ static tc_status stop_as_asked(const item_work *w, item_run *it, tc_err *err)
     return tc_fail(err, TC_TRY_LATER, "%s", bw_why());
 }
 
-/* A checkpoint, where one is due. */
+/* Writes a checkpoint if one is due. */
 static tc_status maybe_save(const item_work *w, item_run *it, tc_err *err)
 {
     tc_status status;
@@ -132,7 +137,7 @@ static tc_status maybe_save(const item_work *w, item_run *it, tc_err *err)
     return status;
 }
 
-/* The job's, when that share of the item is done. */
+/* The fraction of the job that is done when this share (0 to 1) of the item is done. */
 static double fraction_at(const item_work *w, double share)
 {
     return w->from + (w->to - w->from) * share;
@@ -145,6 +150,7 @@ static wu_item_title title_of(const item_work *w)
     return wu_item_title_of(item->name, item->source);
 }
 
+/* Reports the progress when this share of the item is done. */
 static void show(const item_work *w, double share)
 {
     const double fraction = fraction_at(w, share);
@@ -153,25 +159,27 @@ static void show(const item_work *w, double share)
     progress_show(w->progress, fraction, title_of(w).text, w->index);
 }
 
+/* The share of the item's work that is done after chunks_done chunks. */
 static double share_spent(const item_run *it, uint64_t chunks_done)
 {
     return an_spent(it->how->unit->analysis, &it->work, chunks_done);
 }
 
-/* A picture of it, for who watches. */
+/* Writes the picture for texcell_graphics, if one is due. */
 static void draw(const item_work *w, item_run *it, uint64_t chunks_done)
 {
     tc_err ignored;
 
     if (w->view == NULL || !view_wanted(w->view))
         return;
-    /* What comes of a sync that fails, the next step sees. */
+    /* If the sync fails, the next step reports the error. */
     if (an_sync(it->backend, it->worker, it->state, &ignored) == TC_OK)
         view_write(w->view, w->unit->analysis, &it->work, it->state,
                    fraction_at(w, share_spent(it, chunks_done)), w->index, w->unit->job);
 }
 
-/* All chunks are done: the result, or a state that it can be made from. */
+/* Called when all chunks are done: lets the backend make the item's output, or else brings the
+ * final state back from it. */
 static tc_status complete(const item_work *w, item_run *it, tc_err *err)
 {
     const tc_status status =
@@ -187,6 +195,7 @@ static tc_status complete(const item_work *w, item_run *it, tc_err *err)
     return status;
 }
 
+/* The number of threads that the options and the volunteer's current limit allow. */
 static unsigned most_threads(const item_work *w)
 {
     const unsigned limit = (unsigned)bw_cpu_limit();
@@ -194,8 +203,8 @@ static unsigned most_threads(const item_work *w)
     return limit > 0 && limit < w->threads ? limit : w->threads;
 }
 
-/* Of a small item decoding is most of the work, which is one thread's: what others save is less
- * than what waking them takes. */
+/* How many threads to use for an item: one, and one more per 10^7 operations. For a small item
+ * waking more threads would take longer than they save. */
 static unsigned threads_for(const item_work *w, const an_plan *plan)
 {
     const double flops_a_thread = 1e7;
@@ -205,8 +214,9 @@ static unsigned threads_for(const item_work *w, const an_plan *plan)
     return n < most && !w->all_threads ? (unsigned)n : most;
 }
 
-/* Whether the next item, which is likely as large, is decoded while the CPU computes this one:
- * where one thread does, others are idle, and decoding takes longer than to begin one. */
+/* Whether to decode the next item while the CPU computes this one: if only one of several allowed
+ * threads is used, and if the item is large enough that decoding takes longer than starting a
+ * thread. The next item is assumed to be as large as this one. */
 static bool decodes_ahead(const item_work *w, const item_run *it)
 {
     const double least = 1e6;
@@ -215,7 +225,8 @@ static bool decodes_ahead(const item_work *w, const item_run *it)
            it->work.plan.flops >= least;
 }
 
-/* As many threads as the volunteer allows now; between two steps the state is all there is. */
+/* Adapts the number of threads to the volunteer's current limit: closes the worker between two
+ * steps, when the state is complete, and opens one with the new number. */
 static tc_status follow_cpu_limit(const item_work *w, item_run *it, tc_err *err)
 {
     const unsigned threads = threads_for(w, &it->work.plan);
@@ -229,6 +240,7 @@ static tc_status follow_cpu_limit(const item_work *w, item_run *it, tc_err *err)
     return status == TC_OK ? it->backend->open(&it->work, it->state, &it->worker, err) : status;
 }
 
+/* Takes steps until all chunks are done, with checkpoints, polling and the fallback to the CPU. */
 static tc_status do_steps(const item_work *w, item_run *it, tc_err *err)
 {
     tc_status status = TC_MORE;
@@ -261,8 +273,8 @@ static tc_status do_steps(const item_work *w, item_run *it, tc_err *err)
 
 /* --- beginning and end ----------------------------------------------------------------------- */
 
-/* Whether the work can go on from the state of the checkpoint, which is not believed blindly:
- * TC_OK, TC_BAD_INPUT, or what keeps from knowing. */
+/* Whether the item can continue from the checkpoint's state, which may be corrupt in spite of its
+ * CRC. TC_BAD_INPUT: it cannot; other errors: it could not be checked. */
 static tc_status check_state(const item_work *w, const item_run *it, tc_err *err)
 {
     const an_state_head *const head = w->files->state;
@@ -274,7 +286,7 @@ static tc_status check_state(const item_work *w, const item_run *it, tc_err *err
     return analysis->check_state != NULL ? analysis->check_state(&it->work, head, err) : TC_OK;
 }
 
-/* The state of the checkpoint, if it has one, or a new one. */
+/* Sets it->state to the checkpoint's state if there is a valid one, otherwise to a new one. */
 static tc_status take_state(const item_work *w, item_run *it, tc_err *err)
 {
     const tc_status status = w->files->state != NULL ? check_state(w, it, err) : TC_MORE;
@@ -292,12 +304,13 @@ static tc_status take_state(const item_work *w, item_run *it, tc_err *err)
                              : an_init(w->unit->analysis, &it->work, it->state, err);
 }
 
-/* Seconds of a clock that stands while the task is suspended. */
+/* The time in seconds without the time in which the task was suspended. */
 static double seconds_worked(void)
 {
     return tc_seconds() - bw_asleep();
 }
 
+/* Loads the pixels, makes the plan and the state, and opens a backend. */
 static tc_status begin_item(const item_work *w, item_run *it, tc_err *err)
 {
     const an_unit *const unit = w->unit;
@@ -325,7 +338,8 @@ static tc_status begin_item(const item_work *w, item_run *it, tc_err *err)
     return TC_OK;
 }
 
-/* Where finishing takes as long as a checkpoint's interval, the final state is saved. */
+/* The `ask` of a tc_poll while the item is finished. If that takes so long that a checkpoint
+ * becomes due, it writes one with the final state, once. */
 static tc_status ask_while_finishing(void *user, tc_err *err)
 {
     item_run *const it = user;
@@ -339,6 +353,7 @@ static tc_status ask_while_finishing(void *user, tc_err *err)
     return status;
 }
 
+/* Reports the progress when this share of the item's arrays is compressed. */
 static void show_compressed(void *user, double share)
 {
     const item_run *const it = user;
@@ -346,6 +361,7 @@ static void show_compressed(void *user, double share)
     show(it->how, an_spent_packing(&it->work, share));
 }
 
+/* Makes the item's output, unless the backend did, and appends it to the spool. */
 static tc_status end_item(const item_work *w, item_run *it, tc_err *err)
 {
     const an_analysis *const analysis = w->unit->analysis;
@@ -356,7 +372,7 @@ static tc_status end_item(const item_work *w, item_run *it, tc_err *err)
 
     it->work.poll = &poll;
     if (!it->finished) {
-        /* The state is all that is needed. */
+        /* The analysis needs only the state. */
         it->backend->close(&it->worker);
         status = analysis->finish(&it->work, w->index, it->state, &it->output, err);
     }
@@ -372,7 +388,7 @@ static tc_status end_item(const item_work *w, item_run *it, tc_err *err)
     return status;
 }
 
-/* "FILE: ..." */
+/* Whether the message has the form "PATH: ...". */
 static bool begins_with_file(const char *message, const char *path)
 {
     const size_t n = strlen(path);

@@ -1,6 +1,6 @@
 /*
- * One item of a job, from its pixels to its record in the spool: steps, checkpoints,
- * suspending, and the CPU in place of a device that fails.
+ * Does one item of a job, from its pixels to its record in the spool: takes steps, writes
+ * checkpoints, polls, and lets the CPU take over from a device that fails.
  */
 #ifndef APP_ITEM_H
 #define APP_ITEM_H
@@ -12,39 +12,40 @@
 #include "app/cost_model.h"
 #include "opencl/device.h"
 
-/* The device that works for the job, as long as it does. */
+/* The device that is used for the job. */
 typedef struct job_device {
-    const an_backend *backend; /* the analysis' on devices; NULL: it has none */
-    ocl_device *open;          /* NULL: the CPU works */
-    bool gpu_task;             /* the client gave it: should it fail, leave and try later */
+    const an_backend *backend; /* the analysis' OpenCL backend; NULL: it has none */
+    ocl_device *open;          /* NULL: the CPU is used */
+    bool
+        gpu_task; /* the client assigned it: if it fails, the task exits and is tried again later */
 } job_device;
 
-/* Gives the device back; the CPU works from now on. */
+/* Closes the device; from now on the CPU is used. */
 void job_device_release(job_device *d);
 
-/* What an item is to be done with, and what it changes. */
+/* The arguments of item_do: which item, and the objects of the job that it uses and changes. */
 typedef struct item_work {
     const an_unit *unit;
-    size_t index;
-    double from, to;   /* share of the job's work before and after the item */
-    double speed;      /* of a device, in those of a core: cost_model.h */
-    item_times *times; /* set where the device did all of the item's chunks */
-    unsigned threads;
-    bool all_threads; /* for any item; else fewer for one that is too small for them */
-    double launch_ms; /* longest launch on a device */
+    size_t index;      /* of the item */
+    double from, to;   /* the fraction of the job that is done before and after the item */
+    double speed;      /* how many times as fast as a core the device is: cost_model.h */
+    item_times *times; /* set if the device did all of the item's chunks */
+    unsigned threads;  /* the most threads of the CPU */
+    bool all_threads;  /* use them for every item; otherwise fewer for small items */
+    double launch_ms;  /* longest launch on a device */
     job_device *device;
-    prefetch *prefetch; /* has the item, perhaps, and begins with the next */
+    prefetch *prefetch; /* may have decoded the item, and is to decode the next one */
     job_files *files;
     progress *progress;
-    view *view; /* NULL: nobody can watch */
+    view *view; /* for texcell_graphics; NULL: none */
 } item_work;
 
-/* Goes on with the item from files->state, or begins it. TC_OK: it is in the spool.
- * TC_TRY_LATER: asked to stop, with a checkpoint if one could be written. */
+/* Does the item, from files->state if that is not NULL, else from its start. TC_OK: its output is
+ * in the spool. TC_TRY_LATER: the program is to stop; a checkpoint was written if possible. */
 tc_status item_do(const item_work *w, tc_err *err);
 
-/* After an item that is not the last: a checkpoint, where one is due. An item that is a single step
- * asks for none. */
+/* Called after each item but the last: writes a checkpoint if one is due, which an item of a single
+ * step does not do by itself. */
 void item_save_between(const item_work *w);
 
 #endif

@@ -9,8 +9,8 @@
 #include "app/base/os.h"
 #include "wrapper/bw.h"
 
-/* A larger state hardly gets onto a disk in the time that there is when leaving, in seconds: it is
- * not begun. */
+/* While stopping, a state larger than LEAVE_WITH bytes is not written, as a slow disk would hardly
+ * take it in LEAVE_WITHIN seconds. */
 enum { LEAVE_WITH = 32 << 20, LEAVE_WITHIN = 4 };
 
 tc_status job_files_open(job_files *f, const char *checkpoint_path, const char *spool_path,
@@ -114,7 +114,8 @@ bool job_files_save(job_files *f, const void *state, size_t state_size, const pr
     if (status == TC_OK)
         f->item_saved = state_size > 0;
     if (f->reserved > 0)
-        checkpoint_reserve(f->checkpoint_path, f->reserved); /* what was set aside has been used */
+        checkpoint_reserve(f->checkpoint_path,
+                           f->reserved); /* this checkpoint has used the reserved space */
     if (status != TC_OK && status != TC_TRY_LATER && !f->warned) {
         f->warned = true;
         progress_say(p, "warning: no checkpoint", err.message);
@@ -122,7 +123,8 @@ bool job_files_save(job_files *f, const void *state, size_t state_size, const pr
     return status == TC_OK;
 }
 
-/* Nobody reads why there is no checkpoint: the reason to leave is printed. */
+/* The `ask` of the tc_poll after job_files_leave. It writes no message, as the reason for stopping
+ * is printed instead. */
 static tc_status ask_while_leaving(void *user, tc_err *err)
 {
     const job_files *const f = user;

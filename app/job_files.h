@@ -1,6 +1,6 @@
 /*
- * What is on disk of a job under way: the checkpoint, which says how far it is, and the
- * spool, which holds what its finished items gave.
+ * The two files of an unfinished job: the checkpoint, which has the job's position, and the spool,
+ * which has the outputs of the finished items.
  */
 #ifndef APP_JOB_FILES_H
 #define APP_JOB_FILES_H
@@ -14,47 +14,52 @@
 #include "app/spool.h"
 
 typedef struct job_files {
-    tc_poll poll;              /* asked by whatever the job does, wherever something lasts */
-    tc_background *background; /* pauses the background threads; NULL: there are none */
-    double leave_by; /* when leaving: in tc_seconds, until when there is time for a checkpoint */
+    tc_poll poll;              /* what all functions of the job poll */
+    tc_background *background; /* the job's background threads; NULL: none */
+    double leave_by; /* after job_files_leave: the time of tc_seconds at which writing is given up;
+                        else 0 */
     const char *checkpoint_path, *spool_path;
     spool *spool;
-    checkpoint mark;   /* whose checkpoint, and where the job is */
-    void *state;       /* of the item mark.item, as the checkpoint has it: taken by who
-                          goes on with it; NULL: the item has not begun */
-    bool item_saved;   /* the checkpoint holds a state of the item that is worked on */
-    uint64_t reserved; /* bytes of a state that room is set aside for */
-    double pause;      /* seconds from one question whether the disk takes files to the next */
-    bool warned;       /* of a checkpoint that could not be written */
-    bool keeps_others; /* another work unit's checkpoint is a TC_USAGE, and stays */
+    checkpoint mark; /* identifies the job, and has its position */
+    void *state; /* the state of item mark.item from the checkpoint, until it is taken by the code
+                    that continues the item; NULL: the item has not been started */
+    bool item_saved;   /* the checkpoint on disk has a state of the current item */
+    uint64_t reserved; /* bytes of the state for which disk space is reserved */
+    double pause;      /* seconds between two tries to write to a full disk; 0: it is not full */
+    bool warned;       /* a warning about a failed checkpoint was printed */
+    bool keeps_others; /* keep a checkpoint of another work unit and fail with TC_USAGE; otherwise
+                          start over */
 } job_files;
 
-/* Opens the spool; fails where another process has it. f is zeroed but for its poll and
- * keeps_others. The paths must last. */
+/* Opens the spool. Before, only f->poll and f->keeps_others may be set, the rest must be zero. The
+ * paths must remain valid. TC_TRY_LATER: another process has the spool open. */
 tc_status job_files_open(job_files *f, const char *checkpoint_path, const char *spool_path,
                          const an_unit *unit, tc_err *err);
-/* keep: for another try; otherwise both files are removed. */
+/* Closes the spool. keep: the files stay, for another run; otherwise both are removed. */
 void job_files_close(job_files *f, bool keep);
 
-/* Finds where the job stands, mark and state: from a checkpoint that fits, or at its start. */
+/* Sets f->mark and f->state to the position in the checkpoint, if it is valid, otherwise to the
+ * start of the job. */
 tc_status job_files_find_start(job_files *f, size_t n_items, const progress *p, tc_err *err);
 
-/* Writes a checkpoint. Whether there is one now: a failure is a warning, since
- * the work itself can go on. state_size 0: the item has not begun. */
+/* Writes a checkpoint and returns whether that succeeded. A failure only prints a warning, as the
+ * job can continue. state_size: 0 if the item has not been started. */
 bool job_files_save(job_files *f, const void *state, size_t state_size, const progress *p);
 
-/* For a client's task, which it would cost to end while the disk is full: room is set aside for a
- * checkpoint with a state of so many bytes, as far as there is time for one when leaving. */
+/* In a client's task: reserves disk space for a checkpoint with a state of state_size bytes, so
+ * that the task can still be stopped without loss when the disk is full. Does nothing for states
+ * that are too large to be written when the task is stopped. */
 void job_files_reserve(job_files *f, size_t state_size);
 
-/* After each try of something that writes, with what it gave: whether it is to be tried again, as
- * the disk took nothing (TC_DISK) and a while has passed since, a longer one each time. False where
- * the job was asked to stop meanwhile (*status says so), and where no client started it. */
+/* Called after each try of an operation that writes, with its status. Returns whether to try again:
+ * if the disk was full (TC_DISK), after a pause that grows with each try. Returns false if no
+ * client started the program, and if the job was told to stop meanwhile (*status is then
+ * TC_TRY_LATER). */
 bool job_files_try_again(job_files *f, tc_status *status, const progress *p, tc_err *err);
 
-/* The job is to be left at once: all that asks has a tenth of a second from now, and a checkpoint
- * as long as a slow disk may take. One that takes longer is not written, and the last one counts.
- */
+/* Called when the program is to stop at once: from now on all polls fail after a tenth of a second,
+ * except that writing a checkpoint may take some seconds more. If it takes longer, it is given up,
+ * and the previous checkpoint remains. */
 void job_files_leave(job_files *f);
 
 #endif

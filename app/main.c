@@ -1,7 +1,7 @@
 /*
- * texcell: options and wiring. Started by the BOINC client it takes the work
- * unit "workunit" of its slot and leaves "result"; "texcell run" does the same
- * for named files at a command line.
+ * The main program texcell: its command line, and the life of a BOINC task. A BOINC client starts
+ * it in a slot folder, where it reads the work unit "workunit" and writes "result"; "texcell run"
+ * does the same for files that are named at a command line.
  */
 #include <fenv.h>
 #include <stdio.h>
@@ -28,13 +28,13 @@ enum { MAX_THREADS = 256 };
 
 typedef struct command {
     const char *input, *output, *checkpoint_dir, *kernel_cache;
-    const char *device; /* NULL: not given */
-    double checkpoint_every;
-    double launch_ms; /* 0: as suits who is there */
-    uint64_t threads; /* 0: not given */
+    const char *device;      /* NULL: not given */
+    double checkpoint_every; /* seconds */
+    double launch_ms;        /* 0: automatic */
+    uint64_t threads;        /* 0: not given */
     uint64_t gpu_percent;
     bool quiet, replace, label_runs;
-    bool is_task; /* no verb: the client has started it */
+    bool is_task; /* started without a verb, by a BOINC client */
 } command;
 
 static const command defaults = { .checkpoint_every = 60, .gpu_percent = 100 };
@@ -72,7 +72,8 @@ static const char usage[] =
 
 /* --- command line ---------------------------------------------------------------------------- */
 
-/* The client gives a GPU task its number; init_data.xml says more. */
+/* Stores the value of --device, except a number alone in a client's task: the client passes the
+ * GPU's number so, but init_data.xml has it too, and more. */
 static tc_status take_device(void *to, const char *value, tc_err *err)
 {
     command *const c = to;
@@ -83,9 +84,10 @@ static tc_status take_device(void *to, const char *value, tc_err *err)
     return TC_OK;
 }
 
-/* A slip of a volunteer's in app_config.xml costs no work. One in --device waits to be mended: who
- * names a device may want to keep the work off another. The result depends on no option. */
-static tc_status ignore_slip(void *unused, const char *message, tc_err *err)
+/* Handles a mistake in the command line of a client's task, which the volunteer may have set in
+ * app_config.xml: warns and ignores it, as results do not depend on options. A mistake in --device
+ * is an error until it is corrected: the volunteer may want to keep the work off a device. */
+static tc_status ignore_mistake(void *unused, const char *message, tc_err *err)
 {
     (void)unused;
     (void)err;
@@ -97,14 +99,14 @@ static tc_status ignore_slip(void *unused, const char *message, tc_err *err)
     return TC_OK;
 }
 
-/* argv[1] to argv[*n_words] are what is no option. */
+/* Parses the options; argv[1] to argv[*n_words] become the other arguments. */
 static tc_status read_command(int argc, char **argv, command *c, int *n_words, tc_err *err)
 {
     const tc_option options[] = {
         { "output", 'o', TC_TEXT, .to = &c->output },
         { "device", 0, TC_TAKE, .to = c, .take = take_device },
         { "threads", 0, TC_COUNT, .to = &c->threads, .least = 1, .most = MAX_THREADS },
-        /* BOINC gives a multi-thread app version this one. */
+        /* BOINC passes this one to multi-threaded applications. */
         { "nthreads", 0, TC_COUNT, .to = &c->threads, .least = 1, .most = MAX_THREADS },
         { "checkpoint-dir", 0, TC_TEXT, .to = &c->checkpoint_dir },
         { "checkpoint-every", 0, TC_NUMBER, .to = &c->checkpoint_every, .most = 1000000 },
@@ -114,7 +116,7 @@ static tc_status read_command(int argc, char **argv, command *c, int *n_words, t
         { "replace", 0, TC_FLAG, .to = &c->replace },
         { "label-runs", 0, TC_FLAG, .to = &c->label_runs },
         { "quiet", 0, TC_FLAG, .to = &c->quiet },
-        { .name = NULL, .take = c->is_task && bw_has_client() ? ignore_slip : NULL }
+        { .name = NULL, .take = c->is_task && bw_has_client() ? ignore_mistake : NULL }
     };
 
     return tc_read_options(argc, argv, options, n_words, err);
@@ -122,8 +124,8 @@ static tc_status read_command(int argc, char **argv, command *c, int *n_words, t
 
 /* --- running --------------------------------------------------------------------------------- */
 
-/* The longest launch, where none was given: of a computer that somebody may be using now, so that
- * the desktop does not stutter, and of another. */
+/* The longest launch in milliseconds, unless given: shorter if somebody may be using the computer,
+ * so that the desktop remains smooth. */
 static double launch_ms(const command *c, bool may_be_used)
 {
     return c->launch_ms > 0 ? c->launch_ms : may_be_used ? 10 : 50;
@@ -136,7 +138,8 @@ static unsigned processors(void)
     return n > MAX_THREADS ? MAX_THREADS : n;
 }
 
-/* FOLDER/NAME.SUFFIX, for the name of the output; caller frees. */
+/* The path of the output with ".SUFFIX" appended, in the checkpoint folder if that is given; the
+ * caller frees it. NULL: no memory. */
 static char *path_with_suffix(const command *c, const char *suffix)
 {
     const char *const name = c->checkpoint_dir != NULL ? os_last_part(c->output) : c->output;
@@ -162,7 +165,7 @@ static tc_status check_names(const run_options *o, tc_err *err)
     return TC_OK;
 }
 
-/* "texcell run": TC_OK leaves exit 0. Does not return when asked to stop. */
+/* Runs the job of "texcell run". Does not return if the program is told to stop. */
 static tc_status run_command(const command *c, tc_err *err)
 {
     const bw_options seam = { .checkpoint_every = c->checkpoint_every, .standalone_command = true };
@@ -205,8 +208,8 @@ static tc_status run_command(const command *c, tc_err *err)
     return status;
 }
 
-/* What the client assigned, unless the application version or the volunteer's
- * app_config.xml names a device. */
+/* Chooses the device of a client's task: the one that the client assigned, unless the application
+ * version or the volunteer's app_config.xml names another. */
 static tc_status choose_for_task(const command *c, run_options *o, tc_err *err)
 {
     ocl_request *const request = &o->request;
@@ -225,7 +228,7 @@ static tc_status choose_for_task(const command *c, run_options *o, tc_err *err)
     return TC_OK;
 }
 
-/* The command line counts, then the client. */
+/* The number of threads of a client's task: from the command line, else from the client, else 1. */
 static unsigned threads_of_task(const command *c)
 {
     const int ncpus = bw_ncpus();
@@ -235,6 +238,7 @@ static unsigned threads_of_task(const command *c)
                                                : 1;
 }
 
+/* Runs the job of a client's task. */
 static tc_status do_task(const command *c, const bw_task *task, tc_err *err)
 {
     run_options o = { .checkpoint = "checkpoint",
@@ -258,8 +262,8 @@ static tc_status do_task(const command *c, const bw_task *task, tc_err *err)
     return wu_json_verdict(run_job(&o, err), err);
 }
 
-/* A task of the client, with the command line as it was found: status, err. Does
- * not return. What is wrong with the command line waits to be mended. */
+/* Runs a client's task and ends the process. status, err: of parsing the command line; after an
+ * error there the task exits temporarily, until the volunteer corrects it. */
 static void run_task(const command *c, tc_status status, tc_err *err)
 {
     const double start = tc_seconds();
@@ -291,7 +295,8 @@ static void run_task(const command *c, tc_status status, tc_err *err)
     bw_finish(tc_exit_code(status), line);
 }
 
-/* The known answers of an analysis on the device that is wanted, and what came out. */
+/* Runs the self-tests of an analysis on the requested device, and prints the outcome. TC_DEVICE:
+ * the device computes wrongly or cannot be used. */
 static tc_status selftest_device(const an_analysis *a, const ocl_request *request, tc_err *err)
 {
     ocl_device *device = NULL;
@@ -316,8 +321,8 @@ static tc_status selftest_device(const an_analysis *a, const ocl_request *reques
     return status;
 }
 
-/* The known answers of every analysis on the CPU and, if one is wanted, a
- * device, each of them whatever the others gave. Without OpenCL "auto" tests the CPU alone. */
+/* Runs the self-tests of all analyses on the CPU and, if requested, on a device. A device that
+ * fails does not end the tests. "auto" without OpenCL tests only the CPU. */
 static tc_status selftest(const char *spec, tc_err *err)
 {
     ocl_request request;
@@ -393,7 +398,8 @@ static tc_status selftest_verb(int argc, char **argv, tc_err *err)
     return selftest(device, err);
 }
 
-/* Returns only where there is no client, and then with an error. */
+/* Runs a command line without a verb: a client's task. Returns only without a client, and then with
+ * an error. */
 static tc_status run_client_task(int argc, char **argv, tc_err *err)
 {
     command c = defaults;
@@ -408,7 +414,7 @@ static tc_status run_client_task(int argc, char **argv, tc_err *err)
     for (int i = 1; status == TC_OK && i <= n_words; i++) {
         status = tc_fail(err, TC_USAGE, "\"%.64s\" is one argument too many", argv[i]);
         if (bw_has_client())
-            status = ignore_slip(NULL, err->message, err);
+            status = ignore_mistake(NULL, err->message, err);
     }
     if (status == TC_OK && !bw_has_client() && access("workunit", R_OK) != 0)
         status =
@@ -430,9 +436,8 @@ int main(int argc, char **argv)
                                  wu_libraries, run_client_task, bw_in_slot() };
     tc_err err = { "" };
 
-    /* A shared library that was linked for speed rather than exactness (Debian's
-     * BOINC library) makes the processor flush denormals to zero. Threads inherit
-     * this. */
+    /* A shared library that was linked with -ffast-math (Debian's BOINC library) makes the
+     * processor flush denormals to zero. This resets that, before threads inherit it. */
     fesetenv(FE_DFL_ENV);
     if (driver_fault_init(argv, &err) != TC_OK)
         return tc_report(program.name, TC_NO_MEMORY, &err);

@@ -1,4 +1,4 @@
-/* Decodes the next item's pixels in a background thread. */
+/* Decodes the next item's pixels in a background thread: see prefetch.h. */
 #include "app/prefetch.h"
 
 #include <assert.h>
@@ -15,6 +15,7 @@ void prefetch_init(prefetch *a, const wu_job *job)
     tc_condition_init(&a->end);
 }
 
+/* The background thread. */
 static void *decode(void *user)
 {
     prefetch *const a = user;
@@ -56,6 +57,7 @@ bool prefetch_has_ended(prefetch *a, double seconds)
     return has_ended;
 }
 
+/* Waits until the item is decoded, polling meanwhile. */
 static tc_status wait(prefetch *a, const tc_poll *poll, tc_err *err)
 {
     tc_status status = TC_OK;
@@ -77,7 +79,8 @@ tc_status prefetch_take(prefetch *a, size_t item, const tc_poll *poll, wu_pixels
     join_thread(a);
     *out = a->pixels;
     a->pixels = (wu_pixels){ .nx = 0 };
-    /* Whatever it was: here it is reported, or was temporary. */
+    /* After an error the item is loaded again, so that the error is either reported here or was
+     * temporary. */
     return a->status == TC_OK ? TC_OK : wu_item_load(a->job, item, out, err);
 }
 

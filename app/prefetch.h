@@ -1,10 +1,10 @@
 /*
- * The pixels of the next item, decoded while a device works on this one, or the main thread
- * finishes it, and those of the first one while a device is made ready.
+ * Decodes the pixels of the next item in the background: while a device computes the current item,
+ * or the main thread finishes it; and those of the first item while a device is prepared.
  *
- * As many threads do that as there are, besides the main one. Where that is the only one it is done
- * only while that sleeps, as it does during a device's launches that last. While the task is
- * suspended nothing is decoded.
+ * Decoding uses the job's threads besides the main one. If the job has only one thread, it runs
+ * only while the main thread sleeps, as during long launches of a device. It pauses while the task
+ * is suspended.
  */
 #ifndef APP_PREFETCH_H
 #define APP_PREFETCH_H
@@ -15,29 +15,30 @@
 
 typedef struct prefetch {
     const wu_job *job;
-    tc_background
-        background; /* for the main thread: held while it asks the client, lifted while it sleeps */
-    tc_poll poll;   /* at the background */
-    bool is_under_way; /* in the thread: of item `item`, into pixels and status until has_ended */
+    tc_background background; /* the main thread pauses and allows the thread by it */
+    tc_poll poll;             /* polls `background` */
+    bool is_under_way;        /* the thread exists and decodes `item` */
     pthread_t thread;
     size_t item;
-    wu_pixels pixels;
+    wu_pixels pixels; /* the thread's results, valid when it has ended */
     tc_status status;
     pthread_mutex_t lock;
-    tc_condition end;
-    bool has_ended; /* under lock */
+    tc_condition end; /* signalled when has_ended is set */
+    bool has_ended;   /* protected by lock */
 } prefetch;
 
-/* Nothing is under way. The job, which must outlast it, has got its threads. */
+/* Initializes *a without starting to decode. The job must outlast it, and job->threads must be set.
+ */
 void prefetch_init(prefetch *a, const wu_job *job);
-/* Stops what is under way. */
+/* Stops the thread and frees its results. */
 void prefetch_end(prefetch *a);
-/* Begins with that item, if there is one and none is under way. What fails then fails where it is
- * taken. */
+/* Starts to decode an item, unless there is no such item or another is being decoded. If it cannot
+ * be decoded, prefetch_take reports the error. */
 void prefetch_begin(prefetch *a, size_t item);
-/* Whether it is done, which is waited for so long. */
+/* Whether the item is decoded; waits for it up to `seconds`. */
 bool prefetch_has_ended(prefetch *a, double seconds);
-/* wu_item_load, of what was decoded ahead if it is that item, which is waited for. */
+/* Like wu_item_load, but takes the pixels that were decoded in the background if they are of this
+ * item, waiting for them if necessary. */
 tc_status prefetch_take(prefetch *a, size_t item, const tc_poll *poll, wu_pixels *out, tc_err *err);
 
 #endif

@@ -10,6 +10,8 @@
 #include "app/base/os.h"
 #include "app/base/text.h"
 
+/* Columns: of a line at most; if the terminal's width is unknown; of the bar at most and at least;
+ * of an abbreviated name at least. */
 enum { COLUMNS_MAX = 200, COLUMNS_UNKNOWN = 80, BAR_MAX = 30, BAR_LEAST = 5, NAME_LEAST = 5 };
 
 progress progress_begin(bool quiet, bool by_client)
@@ -18,7 +20,8 @@ progress progress_begin(bool quiet, bool by_client)
                        .terminal = !quiet && !by_client && isatty(STDERR_FILENO) == 1 };
 }
 
-/* Columns that a line may have. Not the last one: some terminals go on to the next line there. */
+/* How many columns a line may have: not the last one, after which some terminals begin a new line.
+ */
 static size_t room_of_terminal(void)
 {
     size_t columns = os_terminal_columns();
@@ -28,7 +31,8 @@ static size_t room_of_terminal(void)
     return (columns < COLUMNS_MAX ? columns : COLUMNS_MAX) - 1;
 }
 
-/* "1:05 left", as the work since the first drawing lets expect; "" where it is too early. */
+/* Writes the estimated time left, such as "  1:05 left", from the progress since the bar was first
+ * drawn; "" if it is too early to tell. */
 static void time_left(const progress *p, double fraction, char *out, size_t size)
 {
     const double done = fraction - p->from, seconds = p->shown - p->start;
@@ -45,8 +49,8 @@ static void time_left(const progress *p, double fraction, char *out, size_t size
         snprintf(out, size, "  %lu:%02lu left", s / 60, s % 60);
 }
 
-/* Puts "  NAME (2 of 5)" into n columns: the name as much of it as fits, or the numbers
- * alone, or nothing. */
+/* Writes "  NAME (2 of 5)" in at most n columns: with the name abbreviated if necessary, or the
+ * numbers alone, or nothing. */
 static void describe(const progress *p, const char *name, size_t item, size_t n, char *out,
                      size_t size)
 {
@@ -59,7 +63,7 @@ static void describe(const progress *p, const char *name, size_t item, size_t n,
         snprintf(out, size, "  %s%s", name, numbers);
     else if (room >= NAME_LEAST) {
         size_t cut = room - 3;
-        while (cut > 0 && (name[cut] & 0xc0) == 0x80) /* between characters */
+        while (cut > 0 && (name[cut] & 0xc0) == 0x80) /* not within a UTF-8 character */
             cut--;
         snprintf(out, size, "  %.*s...%s", (int)cut, name, numbers);
     } else
@@ -86,7 +90,7 @@ void progress_show(progress *p, double fraction, const char *name, size_t item)
     p->shown = time;
     time_left(p, fraction, left, sizeof left);
     fixed = strlen("100.0%") + (left[0] != '\0' ? strlen(left) : strlen("  0:00 left"));
-    /* Half of what is left is the bar's, up to its full length. */
+    /* The bar gets half of the remaining columns, up to its full length. */
     bar = room > fixed ? (room - fixed) / 2 : 0;
     bar = bar > BAR_MAX + 3 ? BAR_MAX : bar < BAR_LEAST + 3 ? 0 : bar - 3;
     fixed += bar > 0 ? bar + 3 : 0;
@@ -145,6 +149,7 @@ void progress_note_item(progress *p, const char *name, const char *text)
         progress_note(p, "%s: note: %s", name, text);
 }
 
+/* Prints how many more notes of a kind there were; for tc_notes_end. */
 static void tell_more(void *user, size_t more, bool differ, const char *text)
 {
     const char *const plural = more == 1 ? "" : "s";

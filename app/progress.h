@@ -1,5 +1,5 @@
 /*
- * What a person sees of a job under way: a bar on a terminal, lines in a file.
+ * Shows the progress of a job on stderr: a progress bar on a terminal, and log lines.
  */
 #ifndef APP_PROGRESS_H
 #define APP_PROGRESS_H
@@ -11,36 +11,37 @@
 #include "app/base/status.h"
 
 typedef struct progress {
-    bool quiet;    /* only warnings and errors */
-    bool terminal; /* stderr is one: draw the bar */
+    bool quiet;    /* print only warnings and errors */
+    bool terminal; /* stderr is a terminal: draw the bar */
     size_t n_items;
-    double shown;       /* time of the last drawing; 0: none */
-    double start, from; /* time and share of the work at the first */
-    double reported_at; /* time of the last line on an item; 0: none */
-    tc_notes notes;     /* of items */
+    double shown;       /* when the bar was last drawn (tc_seconds); 0: never */
+    double start, from; /* when it was first drawn, and the fraction at that time */
+    double reported_at; /* when progress_tells last returned true; 0: never */
+    tc_notes notes;     /* notes about items */
 } progress;
 
-/* by_client: a client has started the job and shows how far it is. */
+/* by_client: a BOINC client has started the job and shows its progress, so no bar is drawn. */
 progress progress_begin(bool quiet, bool by_client);
 
-/* Draws the bar, ten times a second at most. fraction: of the whole job, in [0, 1]; item: the
- * index of the one that is worked on, name: its name. */
+/* Draws the bar, at most ten times a second. fraction: of the whole job, in [0, 1]; item, name:
+ * index and name of the current item. */
 void progress_show(progress *p, double fraction, const char *name, size_t item);
 
-/* Whether a line is to tell that this item is done: of a hundred items each; of more one a quarter
- * of them and one a minute, the first and the last. */
+/* Whether to print a line when this item is done. Of up to 100 items: for each. Of more: for the
+ * first and the last one, at each quarter of them, and if the last line was printed a minute ago.
+ */
 bool progress_tells(progress *p, size_t item);
 
-/* A line, in place of the bar: "texcell: WHAT: DETAIL". */
+/* Prints the line "texcell: WHAT: DETAIL" in place of the bar, even if quiet. */
 void progress_say(const progress *p, const char *what, const char *detail);
-/* The same where not even the bar was wanted, unless quiet. printf style. */
+/* Prints the line "texcell: TEXT" in place of the bar, unless quiet. printf style. */
 TC_FORMAT(2, 3)
 void progress_note(const progress *p, const char *format, ...);
-/* "NAME: note: TEXT", of each kind of note a few; progress_end_notes tells how many others there
- * were. */
+/* Prints "NAME: note: TEXT" about an item, for the first notes of each kind; progress_end_notes
+ * prints how many others there were (app/base/notes.h). */
 void progress_note_item(progress *p, const char *name, const char *text);
 void progress_end_notes(progress *p);
-/* Takes the bar away. */
+/* Removes the bar. */
 void progress_clear(const progress *p);
 
 #endif

@@ -16,15 +16,16 @@
 #include "workunits/format/title.h"
 #include "wrapper/bw.h"
 
-/* What has been reported of the work goes up to that share, if it is more, and never back: there
- * may be more to write than was guessed. */
+/* Raises *reported, the fraction that was shown last, to `share` if that is more, and returns it:
+ * the fraction must not go back when the result turns out larger than estimated. */
 static double never_less(double *reported, double share)
 {
     *reported = share > *reported ? share : *reported;
     return *reported;
 }
 
-/* Seconds that the CPU takes for what is left, by the plans, to a factor of two. */
+/* How many seconds the CPU will take for the remaining items according to their plans, accurate to
+ * a factor of two. */
 static double cpu_seconds(const run_options *o, const job_files *files, const cost_model *w)
 {
     const size_t done = (size_t)files->mark.item;
@@ -33,8 +34,9 @@ static double cpu_seconds(const run_options *o, const job_files *files, const co
            (AN_CORE_SPEED * o->threads);
 }
 
-/* From how many of them on "auto" takes a device: what starting one costs whose driver has
- * compiled the kernels before. TEXCELL_AUTO_SECONDS: another number, for tests. */
+/* How many such seconds a job must take for "auto" to choose a device: as long as starting a device
+ * takes if its driver has compiled the kernels before. TEXCELL_AUTO_SECONDS replaces the number,
+ * for tests. */
 static double seconds_for_device(void)
 {
     const char *const given = getenv("TEXCELL_AUTO_SECONDS");
@@ -42,6 +44,7 @@ static double seconds_for_device(void)
     return given != NULL ? strtod(given, NULL) : 0.6;
 }
 
+/* *by_cpu: whether "auto" chooses the CPU because the job is short. */
 static tc_status decide_for_cpu(const run_options *o, const an_unit *unit, const job_files *files,
                                 bool *by_cpu, tc_err *err)
 {
@@ -53,8 +56,8 @@ static tc_status decide_for_cpu(const run_options *o, const an_unit *unit, const
     return status;
 }
 
-/* The device that is wanted and there. "auto" makes do with the CPU: without a word where
- * there is no device for it, but not where one is there and fails. */
+/* Opens the requested device and checks it by self-tests. If "auto" finds none, the CPU is used
+ * without a note; if one is found and fails, with a note. */
 static tc_status find_device(const run_options *o, const an_unit *unit, const job_files *files,
                              const progress *p, job_device *d, tc_err *err)
 {
@@ -88,8 +91,8 @@ static tc_status find_device(const run_options *o, const an_unit *unit, const jo
     return status == TC_DEVICE && may_do_without ? TC_OK : status;
 }
 
-/* What the CPU will take: on a terminal, and in a log where it is long. What a device takes nobody
- * knows before. */
+/* Prints how long the CPU will take: on a terminal always, otherwise if that is long. Not called
+ * for a device, as its speed is unknown at the start. */
 static void note_time(const an_unit *unit, double seconds, unsigned threads, progress *p)
 {
     const bool is_long = seconds >= 60;
@@ -103,7 +106,7 @@ static void note_time(const an_unit *unit, double seconds, unsigned threads, pro
                   is_long && unit->analysis->shorter != NULL ? unit->analysis->shorter : "");
 }
 
-/* Every item that is not done yet. *done: how much of the work that is. */
+/* Does all items that are not done yet. *done: the fraction of the job that was reported last. */
 static tc_status do_items(const run_options *o, const an_unit *unit, job_device *device,
                           prefetch *next, job_files *files, progress *p, double *done, tc_err *err)
 {
@@ -141,7 +144,7 @@ static tc_status do_items(const run_options *o, const an_unit *unit, job_device 
             cost_on_cpu(&w);
         else if (status == TC_OK && times.chunks > 0)
             cost_learn(&w, i, &times);
-        free(files->state); /* one that was not of this item */
+        free(files->state); /* a checkpoint's state that was not used */
         files->state = NULL;
         if (status == TC_OK && i + 1 < n)
             item_save_between(&work);
@@ -153,23 +156,24 @@ static tc_status do_items(const run_options *o, const an_unit *unit, job_device 
     return status;
 }
 
-/* A result that is being written. */
+/* For reporting the progress while the result is written. */
 typedef struct writing {
     progress *p;
     const wu_job *job;
-    double before; /* share of the job's work */
+    double before; /* fraction of the job that is done before */
 } writing;
 
 static void show_written(void *user, double share)
 {
     const writing *const w = user;
-    const double on_disk = 0.99; /* the rest is the last fsync's */
+    const double on_disk = 0.99; /* the rest is the time of the final fsync */
     const double fraction = w->before + (1 - w->before) * on_disk * share;
 
     bw_fraction_done(fraction);
     progress_show(w->p, fraction, w->job->items[w->job->n_items - 1].name, w->job->n_items - 1);
 }
 
+/* Writes the result file from the spool. */
 static tc_status write_result(const char *path, const an_unit *unit, spool *s, writing *w,
                               tc_err *err)
 {
@@ -188,7 +192,7 @@ static tc_status write_result(const char *path, const an_unit *unit, spool *s, w
     return wu_result_write(path, unit->job, parameters, &once, &declared, &source, &written, err);
 }
 
-/* What the scientist should know of the items, the same sentence once. */
+/* Prints the analysis' notes about the items; a note that repeats the one before is left out. */
 static void note_items(const an_unit *unit, progress *p)
 {
     char last[TC_ERR_MAX] = "", text[TC_ERR_MAX];
@@ -203,6 +207,8 @@ static void note_items(const an_unit *unit, progress *p)
     }
 }
 
+/* Does a job whose files are open: finds the position, chooses the device, does the items and
+ * writes the result. */
 static tc_status do_job(const run_options *o, const an_unit *unit, job_files *files, progress *p,
                         tc_err *err)
 {
@@ -239,8 +245,8 @@ static tc_status do_job(const run_options *o, const an_unit *unit, job_files *fi
     files->background = NULL;
     prefetch_end(&next);
     if (status != TC_OK) {
-        /* The items before it are not done again; of this one the checkpoint
-         * may know more than that it has begun. */
+        /* Keeps the finished items, unless the checkpoint on disk has more: a state of the current
+         * item. */
         if (files->mark.item > 0 && !files->item_saved)
             job_files_save(files, NULL, 0, p);
         return status;
@@ -257,7 +263,7 @@ static tc_status do_job(const run_options *o, const an_unit *unit, job_files *fi
     return status;
 }
 
-/* Whether the result could be put where it is wanted, before hours are spent. */
+/* Checks before the work begins that the result can be written to its place. */
 static tc_status check_output(const run_options *o, tc_err *err)
 {
     struct stat info;
@@ -275,8 +281,8 @@ static tc_status check_output(const run_options *o, tc_err *err)
     return TC_OK;
 }
 
-/* Whether what lies at the output's place may go: an older result of the same work unit, or
- * nothing. */
+/* Checks that a file at the result's place may be replaced: an empty one, or a result of the same
+ * work unit. */
 static tc_status check_replaced(const run_options *o, const wu_job *job, tc_err *err)
 {
     wu_npz_reader *npz = NULL;
@@ -313,7 +319,7 @@ static tc_status open_outputs(const run_options *o, const an_unit *unit, job_fil
     return status == TC_OK ? job_files_open(files, o->checkpoint, o->spool, unit, err) : status;
 }
 
-/* A tc_poll. Suspended, the program sleeps in bw_poll. */
+/* The `ask` of the job's tc_poll. While the task is suspended the program sleeps in bw_poll. */
 static tc_status ask_client(void *user, tc_err *err)
 {
     job_files *const files = user;
@@ -344,8 +350,8 @@ tc_status run_job(const run_options *options, tc_err *err)
         p.n_items = unit.job->n_items;
         status = do_job(options, &unit, &files, &p, err);
     }
-    /* A client empties the slot itself: gigabytes take long to remove, and nothing can be asked
-     * meanwhile. */
+    /* A client's task does not remove its files, as the client empties the slot: removing gigabytes
+     * takes long, and the task cannot be stopped meanwhile. */
     job_files_close(&files, status == TC_OK ? bw_has_client()
                                             : status != TC_BAD_INPUT || files.mark.item > 0 ||
                                                   files.item_saved);

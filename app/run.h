@@ -1,6 +1,6 @@
 /*
- * The loop of a job: items, steps, progress, checkpoints, fallback from a
- * device to the CPU. The only place where they meet.
+ * Runs a job, from its work unit to its result file: chooses a device, and loops over the items,
+ * with progress, checkpoints and the fallback from a device to the CPU.
  */
 #ifndef APP_RUN_H
 #define APP_RUN_H
@@ -12,31 +12,31 @@
 #include "opencl/device.h"
 
 typedef struct run_options {
-    const char *input;      /* the work unit */
-    const char *output;     /* the result; appears when it is complete */
-    const char *checkpoint; /* the two files of a job under way */
+    const char *input;      /* path of the work unit */
+    const char *output;     /* path of the result, which is created when it is complete */
+    const char *checkpoint; /* paths of the two files of an unfinished job */
     const char *spool;
-    const char *runs; /* where the runs of labels are kept; NULL: nowhere */
-    unsigned threads; /* >= 1; the most, or as tests want it, for any item exactly so many: */
-    bool all_threads;
-    ocl_request request;        /* which device */
-    tc_guard_act *driver_fault; /* what becomes of a driver's crash (driver_fault.h) */
-    bool gpu_task;       /* the client gave a GPU: without one that works, leave and try later */
+    const char *runs;           /* where runs of labels are stored (label_runs.h); NULL: nowhere */
+    unsigned threads;           /* >= 1; the most threads of the CPU */
+    bool all_threads;           /* use them even for small items, for tests */
+    ocl_request request;        /* which device to use */
+    tc_guard_act *driver_fault; /* handles a crash of the driver: driver_fault.h */
+    bool gpu_task;       /* the client assigned a GPU; if it fails, exit and try again later */
     double launch_ms;    /* longest launch on a device */
-    double gpu_share;    /* of the time that launches may take, in (0, 1] */
-    const char *kernels; /* a folder for compiled programs (opencl/program_cache.h), or NULL */
-    bool watched;        /* a graphics program may look: what it reads lies in the current folder */
-    bool quiet;          /* no progress on stderr */
-    bool keeps_others;   /* TC_USAGE where the result would replace anything but one of this work
-                            unit, or the checkpoint is of another one */
+    double gpu_share;    /* the fraction of time that launches may take, in (0, 1] */
+    const char *kernels; /* a folder for compiled kernels (opencl/program_cache.h); NULL: none */
+    bool watched;      /* write the file for texcell_graphics, in the current folder, if it runs */
+    bool quiet;        /* print no progress on stderr */
+    bool keeps_others; /* fail with TC_USAGE if the result would replace anything but a result of
+                          this work unit, or if the checkpoint is of another work unit */
 } run_options;
 
-/* Does the job from where it stands: begins it, or goes on from the checkpoint.
- * TC_OK: the result is at output, checkpoint and spool are gone.
- * TC_TRY_LATER: asked to stop; checkpoint and spool are kept (err says why).
- * Else nothing stands at output that was not there before, and what was done
- * is kept for another try; a job of which nothing was done leaves no file when
- * its input is bad. */
+/* Runs the job from its start or from the checkpoint.
+ * TC_OK: the result is at `output`, and checkpoint and spool are removed; a client's task leaves
+ * them to the client.
+ * TC_TRY_LATER: the program is to stop (err says why); checkpoint and spool are kept.
+ * Other errors: the file at `output` is unchanged, and finished items are kept for another run. If
+ * the input is bad and no item was done, no file is left. */
 tc_status run_job(const run_options *options, tc_err *err);
 
 #endif

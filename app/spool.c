@@ -1,4 +1,4 @@
-/* Appends finished items to the spool, and reads them back for the result. */
+/* Appends outputs of items to the spool, and reads them back for the result: see spool.h. */
 #include "app/spool.h"
 
 #include <assert.h>
@@ -13,9 +13,9 @@
 #include "app/base/os.h"
 #include "workunits/format/label_runs.h"
 
-enum { WINDOW = 1 << 16 };
+enum { WINDOW = 1 << 16 }; /* bytes */
 
-/* What of the file was read last: records are read piece by piece, over and over. */
+/* A cache of n bytes of the file from offset `at`: records are read in many small pieces. */
 typedef struct window {
     uint64_t at;
     size_t n;
@@ -26,37 +26,38 @@ struct spool {
     char *path;
     window *read;
     const tc_poll *poll;
-    wu_run_writer *runs; /* NULL: they are not kept */
+    wu_run_writer *runs; /* NULL: runs of labels are not stored */
     int fd;
-    uint64_t size; /* of the records that count */
-    uint32_t crc;  /* of those bytes */
-    double to_write;
-    size_t items, capacity;
-    uint64_t *at; /* [items] where each record's tail begins */
+    uint64_t size;          /* bytes of all records */
+    uint32_t crc;           /* of those bytes */
+    double to_write;        /* see spool_to_write */
+    size_t items, capacity; /* used and allocated elements of `at` */
+    uint64_t *at;           /* [items] the offset of each record's tail */
 };
 
-/* A record, little-endian, nothing padded: the data of n_arrays; as many times { array_head, name,
- * shape, a u64 an axis }; this tail. */
+/* A record consists of the data of n_arrays arrays, then for each array an array_head, its name and
+ * its shape (a u64 per axis), then this tail. All is little-endian and without padding. */
 typedef struct record_tail {
     char magic[4];
     uint32_t n_arrays;
-    uint64_t bytes;      /* of the data */
-    uint32_t head_bytes; /* of what stands between the data and the tail */
-    uint32_t crc;        /* of these */
+    uint64_t bytes;      /* of the arrays' data */
+    uint32_t head_bytes; /* bytes between the data and the tail */
+    uint32_t crc;        /* of those bytes */
 } record_tail;
 
 typedef struct array_head {
     uint8_t kind, dtype, ndim; /* wu_array_kind, wu_dtype, axes */
-    uint8_t compressed;        /* 0: the data are as they are; else these */
-    uint32_t width;            /* characters of a text element, else 0 */
+    uint8_t compressed;        /* 0: the data are not compressed; otherwise bits, see below */
+    uint32_t width;            /* characters of an element of a text array; otherwise 0 */
     uint32_t name_length;
-    uint32_t crc;         /* of the data as they stand in the record */
-    uint64_t bytes;       /* of these */
-    uint64_t plain_bytes; /* that were compressed, and their CRC; else 0 */
+    uint32_t crc;         /* of the data in the record */
+    uint64_t bytes;       /* of the data in the record */
+    uint64_t plain_bytes; /* of the data before compression, with plain_crc; not compressed: 0 */
     uint32_t plain_crc;
     uint32_t reserved;
 } array_head;
 
+/* Bits of array_head.compressed; the last two are `deflated` and `text` of wu_compressed. */
 enum { COMPRESSED = 1, COMPRESSED_DEFLATED = 2, COMPRESSED_TEXT = 4 };
 
 static const char magic[4] = "TXSP";
@@ -106,6 +107,7 @@ void spool_keep_runs(spool *s, const char *path)
     s->runs = wu_run_writer_open(path);
 }
 
+/* Reads n bytes from offset `at`, small pieces through the window. false: they cannot be read. */
 static bool read_at(const spool *s, uint64_t at, void *data, size_t n)
 {
     window *const w = s->read;
@@ -128,13 +130,13 @@ static bool read_at(const spool *s, uint64_t at, void *data, size_t n)
     return true;
 }
 
-/* What was read is not what the file holds any more. */
-static void forget_read(const spool *s)
+/* Empties the window, as the file is about to change or has changed. */
+static void empty_window(const spool *s)
 {
     s->read->n = 0;
 }
 
-/* Whether the first `size` bytes are there and have this CRC. */
+/* Checks that the file has `size` bytes whose CRC is `crc`. */
 static tc_status check_crc(const spool *s, uint64_t size, uint32_t crc, tc_err *err)
 {
     enum { BLOCK = 1 << 16 };
@@ -158,18 +160,19 @@ static tc_status check_crc(const spool *s, uint64_t size, uint32_t crc, tc_err *
 
 /* --- reading records ------------------------------------------------------------------------- */
 
-/* The heads of a record, taken in order. */
+/* A record while it is read: its tail, the heads of its arrays, and the current array, which
+ * next_array sets. */
 typedef struct heads {
     record_tail tail;
-    unsigned char *bytes; /* [tail.head_bytes], which free_heads frees */
-    size_t used;
-    uint64_t at, left; /* where the next array's data begin; bytes of data from there on */
-    /* the array at hand */
+    unsigned char *bytes; /* [tail.head_bytes] the heads, freed by free_heads */
+    size_t used;          /* bytes of the heads that have been read */
+    uint64_t at, left;    /* offset of the next array's data, and bytes of data from there on */
+    /* The current array. */
     array_head head;
     char name[4 * WU_MAX_NAME];
-    wu_array_info info; /* its name is the one above */
-    uint64_t plain;     /* bytes of its data */
-    uint64_t data;      /* where they begin, as they are here */
+    wu_array_info info; /* info.name points to `name` */
+    uint64_t plain;     /* bytes of its data without compression */
+    uint64_t data;      /* offset of its data */
 } heads;
 
 static void free_heads(heads *h)
@@ -177,8 +180,8 @@ static void free_heads(heads *h)
     free(h->bytes);
 }
 
-/* Of the record whose tail begins at `at`; free_heads also after a failure. TC_BAD_INPUT: that is
- * none. */
+/* Reads the heads of the record whose tail is at offset `at`. To be freed by free_heads, also after
+ * a failure. TC_BAD_INPUT: there is no valid record. */
 static tc_status read_heads(const spool *s, uint64_t at, heads *h, tc_err *err)
 {
     record_tail *const t = &h->tail;
@@ -198,6 +201,7 @@ static tc_status read_heads(const spool *s, uint64_t at, heads *h, tc_err *err)
     return tc_fail(err, TC_BAD_INPUT, "%s: is corrupt", s->path);
 }
 
+/* Copies the next n bytes of the heads; false: fewer are left. */
 static bool take_bytes(heads *h, void *out, size_t n)
 {
     if (n > h->tail.head_bytes - h->used)
@@ -207,6 +211,7 @@ static bool take_bytes(heads *h, void *out, size_t n)
     return true;
 }
 
+/* Makes the next array the current one. false: its head is invalid, or there is none. */
 static bool next_array(heads *h)
 {
     array_head *const a = &h->head;
@@ -227,13 +232,15 @@ static bool next_array(heads *h)
     h->data = h->at;
     h->at += a->bytes;
     h->left -= a->bytes;
-    /* Nothing is allocated that the record cannot fill. */
+    /* An array that is not compressed has all its bytes in the record, so a corrupt head cannot
+     * make the program allocate more than that. */
     return ok && wu_dtype_size(info->dtype, info->width) > 0 &&
            (a->compressed != 0) == (a->kind == WU_OWN) &&
            (a->compressed != 0 || a->bytes == h->plain);
 }
 
-static wu_compressed member_of(const array_head *a)
+/* The description of a compressed array. */
+static wu_compressed compressed_of(const array_head *a)
 {
     return (wu_compressed){ .size = a->plain_bytes,
                             .compressed = a->bytes,
@@ -247,8 +254,8 @@ static tc_status cannot_be_read(const spool *s, tc_err *err)
     return tc_fail(err, TC_IO, "%s: cannot be read back", s->path);
 }
 
-/* Hands the data of the array at hand to `give`, piece by piece. TC_IO: they are not what was
- * written. */
+/* Passes the data of the current array to `give`, piece by piece. TC_IO: they cannot be read, or
+ * their CRC is wrong. */
 static tc_status read_data(const spool *s, const heads *h, wu_take give, void *user, tc_err *err)
 {
     TC_AUTOFREE unsigned char *const block = malloc(TC_BLOCK);
@@ -268,6 +275,7 @@ static tc_status read_data(const spool *s, const heads *h, wu_take give, void *u
     return crc == h->head.crc ? TC_OK : cannot_be_read(s, err);
 }
 
+/* A wu_take that copies the data to *user, and advances that pointer. */
 static tc_status copy_to(void *user, const void *data, size_t n, tc_err *err)
 {
     unsigned char **const to = user;
@@ -278,10 +286,10 @@ static tc_status copy_to(void *user, const void *data, size_t n, tc_err *err)
     return TC_OK;
 }
 
-/* Adds the array at hand, with its data unless they are compressed. */
+/* Adds the current array to the output, with its data unless it is compressed. */
 static tc_status add_array(const spool *s, const heads *h, wu_output *output, tc_err *err)
 {
-    const wu_compressed compressed = member_of(&h->head);
+    const wu_compressed compressed = compressed_of(&h->head);
     void *data;
     tc_status status;
 
@@ -292,7 +300,7 @@ static tc_status add_array(const spool *s, const heads *h, wu_output *output, tc
     return status == TC_OK && data != NULL ? read_data(s, h, copy_to, &data, err) : status;
 }
 
-/* The heads of item `index`. */
+/* Reads the heads of the record of item `index`. */
 static tc_status open_record(const spool *s, size_t index, heads *h, tc_err *err)
 {
     const tc_status status = index < s->items ? read_heads(s, s->at[index], h, err) : TC_BAD_INPUT;
@@ -336,7 +344,7 @@ tc_status spool_copy(void *user, size_t index, const char *array, wu_take give, 
 
 /* --- which records count --------------------------------------------------------------------- */
 
-/* The record whose tail begins at `at` comes after those that are known. */
+/* Appends a record, whose tail is at offset `at`, to the list of records. */
 static tc_status add_record(spool *s, uint64_t at, tc_err *err)
 {
     uint64_t *const grown = tc_array_grow(s->at, s->items, &s->capacity, sizeof *grown);
@@ -348,13 +356,14 @@ static tc_status add_record(spool *s, uint64_t at, tc_err *err)
     return TC_OK;
 }
 
-/* How much of writing the result an array is. */
+/* What an array adds to spool_to_write. */
 static double to_write(const array_head *a)
 {
     return (double)a->bytes / (a->compressed != 0 ? WU_COPIED : 1);
 }
 
-/* Finds the records in the first `size` bytes, from the last one on. */
+/* Finds the records in the first `size` bytes, beginning with the last one, as each record's tail
+ * says where it begins. */
 static tc_status index_records(spool *s, uint64_t size, uint64_t items, tc_err *err)
 {
     for (uint64_t end = size; end > 0;) {
@@ -394,10 +403,10 @@ tc_status spool_keep(spool *s, uint64_t size, uint32_t crc, uint64_t items, tc_e
     if (status != TC_OK)
         forget_records(s);
     if (status != TC_OK && status != TC_BAD_INPUT)
-        return status; /* all is kept for the next time */
+        return status; /* the file remains unchanged, for the next run */
     s->size = status == TC_OK ? size : 0;
     s->crc = status == TC_OK ? crc : 0;
-    forget_read(s);
+    empty_window(s);
     if (ftruncate(s->fd, (off_t)s->size) != 0)
         return tc_fail(err, tc_write_fault(errno), "%s: cannot be written: %s", s->path,
                        strerror(errno));
@@ -411,17 +420,17 @@ double spool_to_write(const spool *s)
 
 /* --- writing a record ------------------------------------------------------------------------ */
 
-/* A record as it is being written. */
+/* A record while it is written. */
 typedef struct record {
     const spool *s;
     const tc_poll *poll;
     const wu_written *written;
     wu_compressor *packer;
-    double done, all;               /* bytes of data */
-    uint64_t at;                    /* where the next piece goes */
-    uint32_t crc;                   /* of the file up to there */
-    uint32_t data_crc;              /* of the array at hand */
-    unsigned char waiting[1 << 14]; /* the last n_waiting bytes, which are not written yet */
+    double done, all;               /* bytes of the arrays' data that are written, and of all */
+    uint64_t at;                    /* offset of the next byte */
+    uint32_t crc;                   /* of the file up to that offset */
+    uint32_t data_crc;              /* of the current array's data */
+    unsigned char waiting[1 << 14]; /* a buffer: the last n_waiting bytes, not yet written */
     size_t n_waiting;
 } record;
 
@@ -432,7 +441,7 @@ static void end_record(record *r)
 
 static tc_status write_now(const record *r, uint64_t at, const void *data, size_t n, tc_err *err)
 {
-    forget_read(r->s);
+    empty_window(r->s);
     return tc_write_at(r->s->fd, at, data, n)
                ? TC_OK
                : tc_fail(err, tc_write_fault(errno), "%s: cannot be written: %s", r->s->path,
@@ -447,7 +456,7 @@ static tc_status write_waiting(record *r, tc_err *err)
     return write_now(r, r->at - n, r->waiting, n, err);
 }
 
-/* Small ones wait for others. */
+/* A wu_take that appends bytes to the record. Small pieces are collected in r->waiting. */
 static tc_status write_piece(void *user, const void *data, size_t n, tc_err *err)
 {
     record *const r = user;
@@ -465,6 +474,7 @@ static tc_status write_piece(void *user, const void *data, size_t n, tc_err *err
     return status;
 }
 
+/* The bytes of an array without compression. */
 static size_t data_bytes(const wu_array_info *info)
 {
     int ok;
@@ -473,13 +483,13 @@ static size_t data_bytes(const wu_array_info *info)
     return ok ? (size_t)bytes : 0;
 }
 
-/* Whether its runs are kept. */
+/* Whether the array is a label picture whose runs are to be stored. */
 static bool is_picture_of_labels(const spool *s, const wu_out_array *a)
 {
     return s->runs != NULL && a->kind == WU_OWN && a->info.dtype == WU_I32 && a->info.ndim == 2;
 }
 
-/* Piece by piece, none of them large. */
+/* Writes the array's data, compressed if it is a WU_OWN array, in blocks, polling after each. */
 static tc_status write_data(record *r, const wu_out_array *a, tc_err *err)
 {
     const unsigned char *const data = a->data;
@@ -501,7 +511,7 @@ static tc_status write_data(record *r, const wu_out_array *a, tc_err *err)
     return TC_OK;
 }
 
-/* What a record says of an array whose data have been written from `begin` on. */
+/* The head of an array whose data were written from offset `begin`. */
 static array_head head_of(const record *r, const wu_out_array *a, uint64_t begin,
                           const wu_compressed *compressed)
 {
@@ -522,6 +532,7 @@ static array_head head_of(const record *r, const wu_out_array *a, uint64_t begin
     return head;
 }
 
+/* Writes the array's data, and fills its head, which write_heads writes later. */
 static tc_status write_array(record *r, const wu_out_array *a, array_head *head, tc_err *err)
 {
     const uint64_t begin = r->at;
@@ -541,7 +552,7 @@ static tc_status write_array(record *r, const wu_out_array *a, array_head *head,
     return TC_OK;
 }
 
-/* Heads and tail: r->data_crc becomes that of the heads. */
+/* Writes all heads and the tail. r->data_crc becomes the CRC of the heads. */
 static tc_status write_heads(record *r, const wu_output *output, const array_head *all,
                              uint64_t bytes, tc_err *err)
 {

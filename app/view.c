@@ -1,4 +1,4 @@
-/* Writes the small picture that texcell_graphics shows. */
+/* Writes the small picture that texcell_graphics shows: see view.h. */
 #include "app/view.h"
 
 #include <assert.h>
@@ -14,9 +14,10 @@
 #include "app/base/files.h"
 #include "app/base/os.h"
 
-/* Between pictures; and since the last sign of a graphics program, until nobody watches. */
+/* VIEW_PAUSE_SECONDS: between two pictures at least. VIEW_WATCHED_SECONDS: how long after the last
+ * change of VIEW_WATCHED texcell_graphics is taken to be running. */
 enum { VIEW_PAUSE_SECONDS = 2, VIEW_WATCHED_SECONDS = 5 };
-/* The share of the time that pictures may take: one in so many. */
+/* Pictures may take one VIEW_SHARE-th of the time. */
 #define VIEW_SHARE 200
 
 bool view_wanted(view *v)
@@ -32,8 +33,8 @@ bool view_wanted(view *v)
            difftime(time(NULL), info.st_mtime) <= VIEW_WATCHED_SECONDS;
 }
 
-/* The item's middle slice, every so many pixels, from black to white, and what has been found
- * there. */
+/* Draws the image, or the stack's middle slice: every n-th pixel in x and y, stretched to 0 to 255,
+ * and what has been found there. */
 static void draw(view_file *f, const an_analysis *analysis, const an_work *work, const void *state)
 {
     const wu_pixels *const px = work->pixels;
@@ -61,7 +62,7 @@ static void draw(view_file *f, const an_analysis *analysis, const an_work *work,
             }
 }
 
-/* As much as there is room for. */
+/* Copies a text, cut off to size - 1 bytes; NULL: "". */
 static void put_text(char *to, size_t size, const char *from)
 {
     snprintf(to, size, "%s", from != NULL ? from : "");
@@ -77,7 +78,7 @@ static void write_file(view_file *f)
     memcpy(f->magic, VIEW_MAGIC, sizeof f->magic);
     f->crc =
         (uint32_t)crc32_z(crc32_z(0, NULL, 0), (const unsigned char *)f + from, sizeof *f - from);
-    /* One that is cut off is no picture, as its CRC says. */
+    /* If the file is cut off, its reader sees that by the CRC. */
     (void)tc_write_at(fd, 0, f, sizeof *f);
     close(fd);
 }

@@ -1,4 +1,5 @@
-/* Chooses the side (bw_side.h), forwards to it, and catches signals for both. */
+/* Chooses the implementation (bw_side.h) and forwards calls to it; catches signals and polls for
+ * both implementations. */
 #include "wrapper/bw.h"
 
 #include <assert.h>
@@ -11,17 +12,17 @@
 
 enum { WHY_MAX = 64 };
 
-/* One job a process, as in BOINC: this is the seam's only state besides what
- * the sides keep. */
+/* The state that both implementations share; there is one job per process. */
 static const bw_side *side = &bw_null_side;
-static bw_request answer = BW_GO_ON;
+static bw_request answer = BW_GO_ON; /* of the last bw_poll */
 static char why_buffer[WHY_MAX];
-static const char *why = "";
-static double asleep;             /* seconds */
-static _Atomic int signal_number; /* free of locks; the guard's thread reads it too */
+static const char *why = ""; /* the reason of `answer` */
+static double asleep;        /* how long bw_poll has slept in total, in seconds */
+static _Atomic int
+    signal_number; /* lock-free; a signal handler writes it, and other threads read it */
 
-/* The second signal of a kind meets the default action and ends the process:
- * a person who presses Ctrl-C twice means it. */
+/* Records a signal. The next one of the same number ends the process by its default action: a
+ * person who presses Ctrl-C twice wants that. */
 static void on_signal(int number)
 {
     signal_number = number;
@@ -35,9 +36,9 @@ int bw_signal_caught(void)
 
 void bw_init(const bw_options *options)
 {
-    /* A client's task gets these too: Ctrl-C in the terminal of a client and the
-     * shutdown of a system reach every process of the group, and a checkpoint is
-     * worth the moment it takes. */
+    /* A client's task receives signals, too: Ctrl-C in the client's terminal and the system's
+     * shutdown reach all processes of the group. They are caught so that a checkpoint can be
+     * written. */
     os_on_stop(on_signal);
 #ifdef BW_WITH_BOINC
     if (!options->standalone_command) {
@@ -114,7 +115,8 @@ void bw_checkpoint_failed(void)
     side->checkpoint_failed();
 }
 
-/* What the client, or a signal, wants; text: room for a reason. */
+/* Returns what the client or a signal requests. *reason: set with BW_QUIT and BW_ABORT; it may
+ * point to `text`. *suspended: set with BW_GO_ON. */
 static bw_request read_request(const char **reason, char text[WHY_MAX], bool *suspended)
 {
     const bw_request request = side->asked(reason, suspended);
@@ -156,7 +158,7 @@ bool bw_listen(void)
 
     if (request == BW_GO_ON)
         return suspended;
-    fputs(os_terminal_columns() > 0 ? "\r\033[K" : "", stderr); /* a bar may be there */
+    fputs(os_terminal_columns() > 0 ? "\r\033[K" : "", stderr); /* clears a progress bar */
     fprintf(stderr,
             side->has_client ? "texcell: %s\n"
                              : "texcell: %s; the same command goes on from here\n",

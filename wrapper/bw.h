@@ -1,28 +1,26 @@
 /*
- * The seam between texcell and BOINC. Everything the program wants of BOINC
- * goes through these functions; app/main.c, run.c and item.c are the callers.
+ * The interface between texcell and BOINC. All communication with BOINC goes through these
+ * functions; app/main.c, run.c and item.c call them.
  *
- * Behind it stand two sides: bw_boinc.cpp speaks with a client through the
- * BOINC API, bw_null.c is for a program by itself (signals and the clock
- * instead of a client). bw_init chooses once: the BOINC side when the program
- * was built with it, was not given a command of its own ("texcell run") and
- * was started in a slot folder; the other side in every other case.
+ * There are two implementations: bw_boinc.cpp communicates with a BOINC client through the BOINC
+ * API; bw_null.c is for a program without a client (signals and the clock take the client's place).
+ * bw_init chooses one: bw_boinc.cpp if the program was built with it, was not started as a command
+ * ("texcell run"), and was started in a slot folder; otherwise bw_null.c.
  *
- * There is one job a process, as in BOINC itself, so the functions take no
- * handle. They belong to the main thread: no other thread may call them, but for bw_listen.
+ * There is one job per process, as in BOINC itself, so the functions take no handle. Only the main
+ * thread may call them, except for bw_listen, bw_leave_now and bw_signal_caught.
  *
- * The rules of the loop:
+ * Rules for the job's loop:
  *  - Nothing interrupts the program between two calls of bw_poll: BOINC's
- *    runtime is made to record the client's requests and to act on none. So
- *    bw_poll must be called often, about every 50 ms whatever is being done, and with
- *    all worker threads idle or paused, and no launch on a device under way. It costs
- *    a tenth of a microsecond.
- *  - When bw_poll answers BW_QUIT: sync, write a checkpoint, call
- *    bw_checkpoint_completed if that went well, then bw_exit_on_request. The
+ *    runtime library only records the client's requests and does not act on them. So bw_poll must
+ *    be called about every 50 ms, whatever the program does, while all worker threads are idle or
+ *    paused and no launch is running on a device. It takes a tenth of a microsecond.
+ *  - When bw_poll returns BW_QUIT: sync the device, write a checkpoint, call
+ *    bw_checkpoint_completed if that succeeded, then bw_exit_on_request. The
  *    client kills a task that needs longer than 60 seconds for this.
- *  - When it answers BW_ABORT: bw_exit_on_request at once.
+ *  - When it returns BW_ABORT: call bw_exit_on_request at once.
  *  - After BW_QUIT or BW_ABORT never call bw_finish: the client would take
- *    the job for done.
+ *    the job as finished.
  */
 #ifndef BW_H
 #define BW_H
@@ -43,114 +41,117 @@ extern "C" {
 #endif
 
 typedef struct bw_options {
-    double checkpoint_every; /* seconds between checkpoints without a client; <= 0: 60 */
-    bool standalone_command; /* "texcell run": no client even in a BOINC build */
+    double checkpoint_every; /* seconds between checkpoints if there is no client; <= 0: 60 */
+    bool standalone_command; /* started as "texcell run": do not look for a client */
 } bw_options;
 
-/* What the client assigned to the task. */
+/* The GPU that the client assigned to the task. */
 typedef struct bw_gpu {
-    bool assigned;     /* the client runs this task as a GPU task */
-    char vendor[64];   /* the client's gpu_type: "NVIDIA", "ATI", "intel_gpu",
-                          "apple_gpu", else the vendor as OpenCL names it */
-    int opencl_index;  /* index among that vendor's OpenCL devices; -1 unknown */
-    int device_number; /* the client's device number; -1 unknown */
-    bool while_used;   /* the client lets GPU tasks work while somebody uses the computer, and does
-                          not say when that is; else nobody is there while one works */
+    bool assigned;     /* the client runs this task on a GPU; false: the fields below have their
+                          defaults */
+    char vendor[64];   /* the client's gpu_type: "NVIDIA", "ATI", "intel_gpu", "apple_gpu", or else
+                          the vendor's name in OpenCL */
+    int opencl_index;  /* index among that vendor's OpenCL devices; -1: unknown */
+    int device_number; /* the client's device number; -1: unknown */
+    bool while_used;   /* the client runs GPU tasks also while somebody uses the computer, and does
+                          not report when that is; false: nobody uses it while the task runs */
 } bw_gpu;
 
-/* Whose task it is. */
+/* What the client says about the task. */
 typedef struct bw_task {
-    char version[16]; /* of the application in the project, "1.01"; "" without a client */
-    char client[24];  /* the client's, "7.20.5" */
-    /* That the task has run before this start, as the client counts; 0: none */
+    char version[16]; /* of the application version in the project, such as "1.01"; "" without a
+                         client */
+    char client[24];  /* the client's version, such as "7.20.5"; "" without a client */
+    /* How long the task has run before this start, as the client counts; 0: not at all. */
     double seconds_before;
-    char folder[256]; /* the project's, for what is to outlast the task; "" without a client */
+    char folder[256]; /* the project's folder, for files that are kept after the task; "" without a
+                         client */
 } bw_task;
 
-/* Whose work it is, for those who watch it; "" and 0 where nobody says. */
+/* The volunteer whose computer does the work, for texcell_graphics; "" and 0 where unknown. */
 typedef struct bw_volunteer {
     char user[256], team[256], project[256];
-    double host_credit; /* of this computer, in all */
+    double host_credit; /* total credit of this computer */
 } bw_volunteer;
 
 typedef enum bw_request {
     BW_GO_ON = 0,
-    BW_QUIT, /* leave now; state is on disk or goes there first */
-    BW_ABORT /* the work is not wanted any more */
+    BW_QUIT, /* exit now, after writing a checkpoint */
+    BW_ABORT /* exit now; the work is not needed any more */
 } bw_request;
 
-/* Starts the conversation with the client, or without one catches SIGINT,
- * SIGTERM and SIGHUP and starts the checkpoint clock. Call it once, before any
- * thread is made and any file read. With a client, stderr is the task's and
- * stdout leads nowhere, as the client set them. Under a client whose runtime does not start, it
- * ends the process for a while instead of returning. */
+/* Starts the communication with the client, or without a client installs handlers for SIGINT,
+ * SIGTERM and SIGHUP and starts the checkpoint clock. To be called once, before any thread is
+ * created and any file is read. With a client, stderr is the task's log and stdout is discarded. If
+ * BOINC's runtime library does not start, the process exits temporarily. */
 void bw_init(const bw_options *options);
-/* Whether bw_init finds a client, if the command line is not a command's. */
+/* Whether bw_init will find a client, unless standalone_command is set. */
 bool bw_in_slot(void);
-/* True when this process is a task of a BOINC client. */
+/* Whether this process is a task of a BOINC client. */
 bool bw_has_client(void);
-/* Resolves a logical file name to a physical one; the caller frees *path.
- * Without a client a name stands for itself. */
+/* Resolves a logical file name to a physical one; the caller frees *path. Without a client the two
+ * are equal. */
 tc_status bw_resolve(const char *logical, char **path, tc_err *err);
-/* CPUs the client allots to the task (>= 1); 0 when unknown. */
+/* The number of CPUs that the client assigns to the task (>= 1); 0: unknown. */
 int bw_ncpus(void);
-/* CPUs that the volunteer lets all tasks have now ("use at most N% of the CPUs"), which may change
- * at any time; 0: there is no such limit, or it is unknown. */
+/* The number of CPUs that the volunteer currently allows for all tasks together ("use at most N% of
+ * the CPUs"), which may change at any time; 0: no limit, or unknown. */
 int bw_cpu_limit(void);
-/* The assigned GPU; without one: not assigned, "", -1, -1. */
+/* Fills *gpu; if none is assigned with false, "", -1, -1, false. */
 void bw_get_gpu(bw_gpu *gpu);
 
-/* The task; without a client "", "", 0, "". */
+/* Fills *task; without a client with "", "", 0, "". */
 void bw_get_task(bw_task *task);
 
 void bw_get_volunteer(bw_volunteer *volunteer);
 
-/* fraction in [0,1], to rounding, of the whole job. The client shows it about once a second. */
+/* Reports the fraction of the job that is done, in [0, 1] except for rounding errors. The client
+ * shows it about once a second. */
 void bw_fraction_done(double fraction);
-/* True when a checkpoint should be written now. After true the caller MUST
- * call bw_checkpoint_completed or bw_checkpoint_failed. */
+/* Whether a checkpoint is due. If true is returned, the caller must then call
+ * bw_checkpoint_completed or bw_checkpoint_failed. */
 bool bw_time_to_checkpoint(void);
-/* A checkpoint is on disk: the client takes the CPU time until now for kept.
- * Also right after one that nobody asked for, such as the one before
- * bw_exit_on_request. */
+/* Reports that a checkpoint is on disk; the client counts the CPU time until now as kept. Also to
+ * be called after a checkpoint that was not due, such as the one before bw_exit_on_request. */
 void bw_checkpoint_completed(void);
-/* There is none, the disk being full perhaps. It is time again in a while. */
+/* Reports that a checkpoint could not be written, for example because the disk is full. It becomes
+ * due again after a while. */
 void bw_checkpoint_failed(void);
-/* What the client, or a signal, wants now. While the client has suspended the
- * task this call does not return until it goes on or ends. Once it has
- * answered BW_QUIT or BW_ABORT it goes on doing so. */
+/* Returns what the client or a signal requests. While the client has suspended the task, this does
+ * not return until the task is resumed or ended. After BW_QUIT or BW_ABORT it always returns the
+ * same. */
 bw_request bw_poll(void);
-/* Seconds that bw_poll has slept in all, the task being suspended. */
+/* How many seconds bw_poll has slept in total because the task was suspended. */
 double bw_asleep(void);
-/* The number of the signal that wants the program to end, 0 before one. Safe in a signal
- * handler. */
+/* The number of the signal that asked the program to end; 0: none so far. Safe in a signal handler.
+ */
 int bw_signal_caught(void);
-/* For another thread, while the main thread is in a library's call that lasts, such as translating
- * a kernel: ends the process, if it is to end, as bw_exit_on_request does after a line on stderr;
- * what is on disk stays as it is. Else whether the task is suspended. */
+/* A replacement for bw_poll, to be called by another thread while the main thread is in a long
+ * library call, such as compiling a kernel. If the process is to end, prints a line on stderr and
+ * ends it as bw_exit_on_request does, without writing a checkpoint. Otherwise returns whether the
+ * task is suspended. */
 bool bw_listen(void);
-/* Why bw_poll answered BW_QUIT or BW_ABORT, in plain words ("the client asked
- * to quit", "the client is gone", "interrupted by signal 2"); "" before. */
+/* Why bw_poll returned BW_QUIT or BW_ABORT: "the client asked to quit", "the client is gone",
+ * "interrupted by signal 2" and the like; "" before that. */
 const char *bw_why(void);
 
-/* Ends the process after BW_QUIT or BW_ABORT in the way that its cause wants:
- * the client starts a task that quit again, and drops one that it aborted;
- * without a client the exit code is that of TC_TRY_LATER. Flushes the streams
- * and runs no exit handlers. */
+/* Ends the process after BW_QUIT or BW_ABORT: the client later restarts a task that quit, and
+ * discards one that was aborted; without a client the exit code is that of TC_TRY_LATER. Flushes
+ * the streams and runs no exit handlers. */
 void bw_exit_on_request(void) BW_NORETURN;
-/* Ends the process so that the client starts it again after a while: five minutes at first, then an
- * hour, after a day of these a day, until there is a checkpoint. reason: a non-empty sentence shown
- * to the volunteer; the second time in a row among the client's notices. Without a client: exits
- * with the code of TC_TRY_LATER. */
+/* Ends the process so that the client starts it again later: after five minutes, the next times
+ * after an hour, after a day of these once a day, until a checkpoint is completed. reason: a
+ * non-empty sentence for the volunteer, which the client's log shows, and at the second exit in a
+ * row also the client's notices. Without a client: exits with the code of TC_TRY_LATER. */
 void bw_temporary_exit(const char *reason) BW_NORETURN;
-/* The same after delay seconds (0..86400), at once (a minute later where the disk takes no word to
- * the client), safe in a signal handler: nothing is flushed or given back, reason is at most a line
- * of 250 characters. alert: the volunteer is to see it among the client's notices. */
+/* Ends the process at once so that the client starts it again after `delay` seconds, 0 to 86400 (or
+ * a minute later without delay, if the file for the client cannot be written). Safe in a signal
+ * handler; flushes and frees nothing. reason: a line of up to 250 characters. alert: show it in the
+ * client's notices. */
 void bw_leave_now(int delay, const char *reason, bool alert) BW_NORETURN;
-/* Ends the process with an exit code, for good: with a client the job counts
- * as done (0) or failed. message (may be NULL) goes to the client's log, for
- * the volunteer. Give GPU and files back first. Takes two seconds with a
- * client: the last status messages go out. */
+/* Ends the process with an exit code; with a client the job then counts as done (0) or failed.
+ * message (may be NULL): written to the client's log, for the volunteer. Close devices and files
+ * before. With a client this takes two seconds, until the last status messages are sent. */
 void bw_finish(int code, const char *message) BW_NORETURN;
 
 #ifdef __cplusplus

@@ -1,10 +1,10 @@
-// The side with a client, over the BOINC API. The project's only C++ file: a
-// part of that API has C++ linkage.
+// Implements bw_side.h for a task of a BOINC client, by the BOINC API. It is C++,
+// as a part of that API has C++ linkage.
 //
-// The runtime gets direct_process_action = 0: its timer thread reads the
-// client's messages, sends ours and sets flags, but never stops or ends this
-// process. We act on the flags in boinc_poll, where no other thread works and
-// no launch is under way. docs/dev/BOINC.md says what follows from that.
+// BOINC's runtime library ("the runtime") is started with direct_process_action = 0: its timer
+// thread reads the client's messages, sends ours and sets flags, but never suspends or ends this
+// process. The program acts on the flags in bw_poll, when no other thread works and
+// no launch is running on a device. docs/dev/BOINC.md describes the consequences.
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -28,10 +28,11 @@ extern "C" {
 #include "app/base/os.h"
 #include "wrapper/bw_side.h"
 
-// The runtime's timer thread sleeps by this. The library's own waits for a time of the clock of
-// the day: for an hour, without a word with the client, where that clock is set back by an hour. A
-// shared library takes a program's function in place of its own; for a static one, whose own wins
-// over a weak one, the linker puts in the one that is wrapped around it (configure.ac).
+// Replaces boinc_sleep, by which the runtime's timer thread sleeps. The library's function waits
+// until a time of the wall clock: if that is set back by an hour, the thread does not communicate
+// with the client for an hour. A shared library calls the program's boinc_sleep, defined below,
+// instead of its own. A static library would prefer its own to this weak one, so the linker's
+// --wrap redirects its calls to __wrap__Z11boinc_sleepd (configure.ac).
 extern "C" void __wrap__Z11boinc_sleepd(double seconds);
 void __wrap__Z11boinc_sleepd(double seconds)
 {
@@ -40,7 +41,7 @@ void __wrap__Z11boinc_sleepd(double seconds)
         os_sleep(left);
 }
 
-#ifdef BW_OWN_SLEEP // not on Windows, where the library's sleeps as long as it is asked to
+#ifdef BW_OWN_SLEEP // not on Windows, where the library's function is correct
 __attribute__((weak)) void boinc_sleep(double seconds)
 {
     __wrap__Z11boinc_sleepd(seconds);
@@ -51,15 +52,15 @@ namespace
 {
 
 // Ends the process without exit handlers: an OpenCL driver's may hang or
-// crash. The slot's lock is a lock of the system's and ends with the process.
+// crash. The operating system releases the lock of the slot folder.
 void leave(int code)
 {
     fflush(nullptr);
     os_exit_now(code);
 }
 
-// The files that carry a message to the client hold one line of it, which the
-// client reads into 256 bytes. An empty reason would hide the whole file.
+// Makes one line of up to 250 characters of the text, as the client reads a message from a file
+// as one line, into 256 bytes. The client would ignore a file with an empty message.
 std::string one_line(const char *text)
 {
     std::string line(text ? text : "");
@@ -71,11 +72,12 @@ std::string one_line(const char *text)
     return line.find_first_not_of(" \t") == std::string::npos ? "no reason given" : line;
 }
 
-// CPU time of the task, all its runs together, as of its last checkpoint.
+// CPU time in seconds of all runs of the task until its last checkpoint.
 double kept_cpu_time;
-double retry_at; // of tc_seconds, after a checkpoint that failed; 0: none did
+double retry_at; // after a failed checkpoint: when to try again (tc_seconds); else 0
 
-// A file that a stop needs, written at the start, when there is room for it.
+// A file that is written at the start and becomes a message to the client when the task exits,
+// so that exiting works even if the disk is full by then.
 const char spare_file[] = "exit_spare";
 enum { SPARE_ROOM = 512 };
 
@@ -85,15 +87,15 @@ void make_spare(void)
     const int fd = os_open(spare_file, OS_OVER);
     memset(room, '\n', sizeof room);
     if (fd >= 0) {
-        // Without it a stop has to find room itself.
+        // Without this file exiting needs free space on the disk.
         const ssize_t written = write(fd, room, sizeof room);
         (void)written;
         close(fd);
     }
 }
 
-// Makes a file of these texts, each of 250 characters at most, out of the spare one. Safe in a
-// signal handler.
+// Writes the n texts, each of up to 250 characters, into the spare file and renames it to `name`.
+// Safe in a signal handler.
 bool leave_file(const char *name, const char *const *texts, int n)
 {
     const int fd = os_open(spare_file, OS_KEEP);
@@ -107,12 +109,12 @@ bool leave_file(const char *name, const char *const *texts, int n)
     whole = whole && ftruncate(fd, size) == 0;
     if (fd >= 0 && close(fd) != 0)
         whole = false;
-    unlink(name); // Windows renames onto nothing
+    unlink(name); // Windows cannot rename onto an existing file
     return whole && rename(spare_file, name) == 0;
 }
 
-// What boinc_temporary_exit writes, which does not look whether the disk has taken it: without
-// the file an exit counts as a failure, and the client starts the task again without delay.
+// Writes the file of boinc_temporary_exit, which does not check whether it could be written:
+// without the file the exit counts as a failure, and the client restarts the task without delay.
 // Safe in a signal handler.
 bool leave_exit_file(int delay, const char *reason, bool alert)
 {
@@ -125,6 +127,7 @@ bool leave_exit_file(int delay, const char *reason, bool alert)
     return leave_file(TEMPORARY_EXIT_FILE, texts, 5);
 }
 
+// Writes the file by which the client recognizes that the task has finished.
 bool leave_finish_file(void)
 {
     const char *const texts[] = { "0\n" };
@@ -134,7 +137,7 @@ bool leave_finish_file(void)
 bw_request boinc_side_asked(const char **why, bool *suspended);
 void boinc_side_exit_on_request(bw_request request);
 
-// Rests for a second; leaves where the client wants that meanwhile.
+// Sleeps for a second, or ends the process if the client requests that.
 void rest(void)
 {
     const char *why;
@@ -145,8 +148,8 @@ void rest(void)
     os_sleep(1);
 }
 
-// How often in a row, and for how many seconds then. A client gives up a task that has left a
-// hundred times without a checkpoint.
+// A file that counts consecutive temporary exits (tc_count_in_file). The more there are, the longer
+// the task waits, as a client gives up a task after a hundred exits without a checkpoint.
 const char waits_file[] = "waits";
 const int hour = 3600;
 
@@ -160,15 +163,16 @@ void boinc_side_temporary_exit(const char *reason)
     leave(0);
 }
 
-// Where the text's first line ends.
+// The number of bytes of the text's first line, with its newline.
 size_t line_end(const char *text, size_t n)
 {
     const void *const newline = memchr(text, '\n', n);
     return newline ? static_cast<size_t>(static_cast<const char *>(newline) - text) + 1 : n;
 }
 
-// A task that is started again every minute says the same every minute. The client reports the last
-// 63 KiB; of those that were the first lines tell most. In place, as the disk may be full.
+// Shortens a long stderr log, since a task that is restarted every minute prints the same every
+// minute. The client reports the log's last 63 KiB. Keeps the first and the last lines, as the
+// first ones are the most useful. Works in place, as the disk may be full.
 void shorten_log(void)
 {
     enum { MOST = 48 << 10, KEPT = 16 << 10 };
@@ -185,14 +189,16 @@ void shorten_log(void)
         const bool shortened = tc_write_at(fd, keep, mark, n) &&
                                tc_write_at(fd, keep + n, last + skip, left) &&
                                ftruncate(fd, static_cast<off_t>(keep + n + left)) == 0;
-        (void)shortened; // else it stays as long as it was
+        (void)shortened; // otherwise the log keeps its length
     }
     close(fd);
 }
 
-// A client does not wait until its files in the slot, which name the task's own, are on the disk.
-// The runtime would take an empty one for the task's own file. From 8.2 on a client makes what is
-// missing again only where the third file is missing too.
+// Handles link files that a power failure has emptied. The client writes into the slot a file for
+// each of the task's files, which names it ("soft link"), and does not sync it; the runtime would
+// take an empty one for the task's file itself. Removes empty ones and exits temporarily, so that
+// the client makes them again; from version 8.2 on it does so only if boinc_setup_complete is
+// missing, too.
 void refuse_empty_links(void)
 {
     bool any = false;
@@ -214,14 +220,14 @@ void boinc_side_init(const bw_options *)
     memset(&o, 0, sizeof o);
     boinc_options_defaults(o);
     o.direct_process_action = 0;
-    // On Windows: our worker threads have this priority within the low class
-    // that the client gives the process; the main thread must not lag behind.
+    // On Windows: the main thread gets the same priority as the worker threads, within the low
+    // priority class of the process; otherwise it would be slower than these.
     o.normal_thread_priority = 1;
-    // A failure that came back would end in an exit code, hence a failed job.
+    // Returning an error would end in an exit code and so in a failed job.
     if (boinc_init_options(&o) != 0)
         boinc_side_temporary_exit("the BOINC runtime does not start");
-    // Without the memory that it shares with the client it would go on alone, and neither
-    // suspend nor show progress.
+    // Without the memory that is shared with the client the runtime works in standalone mode: the
+    // task could not be suspended and would report no progress.
     if (boinc_is_standalone())
         boinc_side_temporary_exit("the client's shared memory cannot be opened");
     make_spare();
@@ -254,8 +260,9 @@ int boinc_side_ncpus(void)
     return data.ncpus < 1 ? 1 : static_cast<int>(data.ncpus);
 }
 
-// The client writes init_data.xml anew when its user changes a preference. The runtime's reader
-// would count the CPU time of the earlier runs anew.
+// Reads init_data.xml again, at most once a second, as the client rewrites it when the volunteer
+// changes a preference. The runtime's own function for this would also reset the CPU time of
+// earlier runs.
 int boinc_side_cpu_limit(void)
 {
     static double asked_at = -2;
@@ -265,7 +272,8 @@ int boinc_side_cpu_limit(void)
     if (tc_seconds() - asked_at < 1)
         return limit;
     asked_at = tc_seconds();
-    // Within its second it may be written once more.
+    // A file that was changed within the last two seconds is read again, as it may change once
+    // more with the same time stamp.
     if (stat(INIT_DATA_FILE, &now) != 0 || (now.st_mtime == last && time(nullptr) > last + 2))
         return limit;
     FILE *const file = boinc_fopen(INIT_DATA_FILE, "r");
@@ -308,7 +316,7 @@ void boinc_side_get_task(bw_task *task)
     snprintf(task->client, sizeof task->client, "%d.%d.%d", data.major_version, data.minor_version,
              data.release);
     task->seconds_before = data.starting_elapsed_time;
-    // A path that does not fit is none.
+    // A path that is too long is left out.
     if (strlen(data.project_dir) < sizeof task->folder)
         snprintf(task->folder, sizeof task->folder, "%s", data.project_dir);
 }
@@ -320,7 +328,7 @@ void boinc_side_get_volunteer(bw_volunteer *volunteer)
     memset(volunteer, 0, sizeof *volunteer);
     snprintf(volunteer->user, sizeof volunteer->user, "%s", data.user_name);
     snprintf(volunteer->team, sizeof volunteer->team, "%s", data.team_name);
-    // The project's folder has the name of its address.
+    // The name of the project's folder is made from the project's address.
     snprintf(volunteer->project, sizeof volunteer->project, "%s", os_last_part(data.project_dir));
     volunteer->host_credit = data.host_total_credit;
 }
@@ -345,8 +353,8 @@ void boinc_side_checkpoint_completed(void)
     boinc_wu_cpu_time(kept_cpu_time);
 }
 
-// The runtime has no word for this. Out of the critical section that it has
-// begun; until a checkpoint is completed it finds that it is time for one.
+// The runtime has no function for this. boinc_time_to_checkpoint has begun a critical section,
+// which must end. Until a checkpoint is completed, that function continues to return true.
 void boinc_side_checkpoint_failed(void)
 {
     retry_at = tc_seconds() + 60;
@@ -378,14 +386,14 @@ void boinc_side_exit_on_request(bw_request request)
 {
     if (request == BW_ABORT)
         leave(EXIT_ABORTED_BY_CLIENT);
-    // The timer thread would send the CPU time as of the checkpoint just
-    // written only at its next full second.
+    // Reports the CPU time of the checkpoint that was just written, as the timer thread would do so
+    // only at its next full second.
     double cpu_time = 0;
     boinc_wu_cpu_time(cpu_time);
-    const double fraction = boinc_get_fraction_done(); // -1 before the first
+    const double fraction = boinc_get_fraction_done(); // -1: none reported yet
     boinc_report_app_status(cpu_time, kept_cpu_time, fraction > 0 ? fraction : 0);
-    // The client starts a task that a signal ended again without counting it
-    // among those that keep exiting for no reason.
+    // The client restarts a task that was ended by a signal, without counting this as an exit for
+    // no reason.
     const int number = bw_signal_caught();
     if (number) {
         fflush(nullptr);
@@ -398,13 +406,13 @@ void boinc_side_leave_now(int delay, const char *reason, bool alert)
 {
     if (!leave_exit_file(delay, reason, alert)) {
         os_sleep(60);
-        os_end_as_stopped(SIGTERM); // which the client does not count
+        os_end_as_stopped(SIGTERM); // the client does not count this as an exit for no reason
     }
     os_exit_now(0);
 }
 
-// Runs before a driver's exit handlers, which were registered earlier: the client takes a task that
-// is still there five minutes after its finish file for one that failed.
+// An exit handler that ends the process before a driver's exit handlers run, which were registered
+// earlier: the client takes a task as failed that still runs five minutes after its finish file.
 int finish_code;
 void leave_at_exit(void)
 {
@@ -413,7 +421,7 @@ void leave_at_exit(void)
 
 void boinc_side_finish(int code, const char *message)
 {
-    // A failure needs no file, the exit code tells of it.
+    // After a failure no file is needed, as the client sees the exit code.
     while (code == 0 && !leave_finish_file())
         rest();
     finish_code = code;
@@ -447,8 +455,8 @@ const bw_side boinc_side = {
 
 } // namespace
 
-// The runtime itself would go on without this file, but only after it had
-// left a lock file and a stderr.txt in a folder that is no slot.
+// A slot folder contains init_data.xml. Without it the runtime would work in standalone mode, but
+// would create a lock file and stderr.txt in this folder.
 extern "C" const bw_side *bw_boinc_side(void)
 {
     return boinc_file_exists(INIT_DATA_FILE) ? &boinc_side : nullptr;

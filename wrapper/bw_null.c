@@ -1,4 +1,4 @@
-/* The side without a client: the clock tells when to checkpoint. */
+/* Implements bw_side.h for a program without a client: checkpoints are due by the clock. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -74,7 +74,7 @@ static bw_request null_asked(const char **why, bool *suspended)
 {
     (void)why;
     *suspended = false;
-    return BW_GO_ON; /* bw.c looks at the signals */
+    return BW_GO_ON; /* bw.c checks for signals */
 }
 
 static void end_process(int code)

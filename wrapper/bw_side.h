@@ -1,6 +1,6 @@
 /*
- * What stands behind the seam: one table of functions for each side. Private
- * to this folder. The functions are those of bw.h; see there.
+ * The table of functions that each implementation of bw.h provides (here called a side). Private
+ * to this folder. Except for `asked`, the functions are those of bw.h with the same names.
  */
 #ifndef BW_SIDE_H
 #define BW_SIDE_H
@@ -24,8 +24,8 @@ typedef struct bw_side {
     bool (*time_to_checkpoint)(void);
     void (*checkpoint_completed)(void);
     void (*checkpoint_failed)(void);
-    /* What is wanted now; from any thread. *why: a string that lasts, set with BW_QUIT and
-     * BW_ABORT; *suspended is set with BW_GO_ON. */
+    /* Returns what the client requests now, without waiting. Called by any thread. *why: set to a
+     * string constant with BW_QUIT and BW_ABORT; *suspended: set with BW_GO_ON. */
     bw_request (*asked)(const char **why, bool *suspended);
     void (*exit_on_request)(bw_request request);
     void (*temporary_exit)(const char *reason);
@@ -34,8 +34,8 @@ typedef struct bw_side {
 } bw_side;
 
 extern const bw_side bw_null_side;
-/* Only in a build with BOINC: its side if this process was started in a slot
- * folder, else NULL. */
+/* Only in a build with BOINC. Returns its implementation if this process was started in a slot
+ * folder, otherwise NULL. */
 const bw_side *bw_boinc_side(void);
 
 #ifdef __cplusplus
