@@ -1,4 +1,4 @@
-/* The analyses by their names, an_NAME, as analyses.def lists them. */
+/* Declares the struct an_NAME of each analysis in analyses.def. */
 #ifndef AN_ANALYSES_H
 #define AN_ANALYSES_H
 

@@ -1,16 +1,16 @@
 /*
- * The interface that every analysis implements, and the table of them.
+ * The interface that every analysis implements, and the functions that are the same for all.
  *
- * An analysis is a const struct of functions. run.c drives it:
+ * An analysis is a const struct of functions. app/item.c does an item of a job with it:
  *
  *   an_parse -> check_item -> plan -> init (or a checkpoint) ->
  *   backend open -> step, step, ... (sync where a checkpoint is due) -> close
  *   -> finish
  *
- * The state is one flat block, pointer-free and little-endian, of
- * plan.state_bytes bytes, and canonical: the same work gives the same bytes
- * whichever backend did it. It begins with an an_state_head, in which the
- * analysis keeps its position; the rest is its own.
+ * An item's work is divided into chunks, of which a step does some. The state, from which the work
+ * can be continued, is one block of plan.state_bytes bytes, little-endian and without pointers. It
+ * is canonical: after the same chunks it has the same bytes, whichever backend did them. It begins
+ * with an an_state_head; the rest is up to the analysis.
  */
 #ifndef AN_ANALYSIS_H
 #define AN_ANALYSIS_H
@@ -25,275 +25,295 @@
 #include "workunits/format/result.h"
 
 typedef struct an_state_head {
-    uint64_t chunks_done; /* of plan.chunks */
+    uint64_t chunks_done; /* of the plan.chunks chunks */
 } an_state_head;
 
-/* PLAN_THREAD: bytes of a thread's stack and the allocator's for it; PLAN_PROGRAM: of the program
- * itself. */
+/* PLAN_PIXELS_A_ROW: pixels for which one row of a table is expected: an_rows_bytes. PLAN_THREAD:
+ * bytes of a thread's stack and of what the allocator keeps for it. PLAN_PROGRAM: bytes of the
+ * program itself. */
 enum { PLAN_PIXELS_A_ROW = 16, PLAN_THREAD = 256 << 10, PLAN_PROGRAM = 6 << 20 };
 
-/* What an item will take. Pure: a function of parameters and item only, never
- * of the device or the number of threads. */
+/* The size of an item's work. Depends only on the parameters and the item, never on the device or
+ * the number of threads. Operations ("flops") are those of the BOINC client's Whetstone benchmark.
+ */
 typedef struct an_plan {
-    uint64_t chunks; /* of the work: each about equally long, or as `spent` says */
+    uint64_t chunks; /* the number of chunks; each takes about as long, unless the analysis has
+                        `spent` */
     size_t state_bytes;
-    uint64_t memory_bytes; /* at the peak on the CPU, program, pixels and state included, whatever
-                              the pixels are, ... */
-    uint64_t thread_bytes; /* ... for each thread besides ... */
-    uint64_t device_bytes; /* ... and with a device what it needs more in the host's memory */
-    uint64_t most_rows;    /* that the item's table can have, if it has one; 0: as many as pixels */
-    /* For rsc_fpops_est, in flops of the client's Whetstone; the sum of the parts that follow and
-     * of the chunks. */
+    /* Peak memory on the CPU with one thread, including program, pixels and state, for any values
+     * of the pixels. */
+    uint64_t memory_bytes;
+    uint64_t thread_bytes; /* additional memory for each further thread */
+    uint64_t device_bytes; /* additional memory of the host if a device is used */
+    uint64_t most_rows;    /* rows of the item's table at most; 0: as many as it has pixels */
+    /* All operations, for BOINC's rsc_fpops_est: the sum of those of the chunks and of open_flops
+     * to write_flops. */
     double flops;
-    double open_flops;     /* its part in opening the unit, before any item */
-    double load_flops;     /* before the first chunk: reading the pixels */
-    double finish_flops;   /* after the last: the item's arrays */
-    double compress_flops; /* compressing those of them that are pictures, into the spool */
-    double identify_flops; /* its part in the unit's SHA-256, when all items are done */
-    double write_flops;    /* writing the result: a guess, since once the arrays are known ... */
-    double byte_flops;     /* ... each byte of those compressed then takes so many: WU_COPIED */
+    double open_flops;     /* reading the item's part of the work unit, before all items */
+    double load_flops;     /* before the first chunk: decoding the pixels */
+    double finish_flops;   /* after the last chunk: making the item's arrays */
+    double compress_flops; /* compressing its WU_OWN arrays into the spool */
+    double identify_flops; /* its part in the work unit's SHA-256, after all items */
+    double write_flops;    /* writing the item's arrays to the result: an estimate */
+    /* Writing a byte of the result, once the arrays are known; a byte that was compressed before
+     * counts less (WU_COPIED). */
+    double byte_flops;
 } an_plan;
 
-/* How many rows the item's table can have, and how many bytes they may take in memory: a row
- * for PLAN_PIXELS_A_ROW pixels, and so much in any case. A server refuses results with more. */
-#define AN_ROWS_BYTES ((uint64_t)512 << 20)
+/* How many rows the item's table can have. */
 uint64_t an_most_rows(const an_plan *plan, const wu_item *item);
+/* How many bytes the rows of the item's table may have in memory, if each has row_bytes: a server
+ * rejects results with more. One row is allowed for every PLAN_PIXELS_A_ROW pixels, but in any case
+ * AN_ROWS_BYTES. */
+#define AN_ROWS_BYTES ((uint64_t)512 << 20)
 uint64_t an_rows_bytes(const wu_item *item, uint64_t row_bytes);
-/* Of arrays as `expect` declares them those of a row of the table; 0: there is none. */
+/* The bytes of one row of the table, from the arrays as `expect` declares them; 0: no table. */
 uint64_t an_row_bytes(const wu_output *expected);
 
-/* One item being worked on: everything a backend may read. */
+/* An item while it is done: everything that a backend may read. */
 typedef struct an_work {
     const void *params;
     const wu_item *item;
     const wu_pixels *pixels;
     an_plan plan;
     unsigned threads;          /* >= 1 */
-    const tc_poll *poll;       /* tc_ask(poll), wherever something lasts; NULL: none */
+    const tc_poll *poll;       /* to be asked by tc_ask about every 50 ms; NULL: none */
     struct ocl_device *device; /* NULL for the CPU backend */
-    double launch_ms;          /* longest launch wanted on a device */
-    double speed; /* of the device's chunks over a core's: for an_spent; 0: AN_DEVICE_SPEED */
-    /* Once all chunks are done, a device's state may lack what the result is made without. */
+    double launch_ms;          /* longest launch on a device, in milliseconds */
+    /* How many times as fast as a core the device does chunks, for an_spent; 0: AN_DEVICE_SPEED. */
+    double speed;
+    /* After the last chunk a device need not bring back those parts of the state that `finish`
+     * does not use. */
     bool result_only;
 } an_work;
 
-/* How the chunks get done: on the CPU, or on an OpenCL device. */
+/* Functions that do the chunks: on the CPU, or on an OpenCL device. All except close poll
+ * work->poll if they take longer than 50 ms, and return TC_TRY_LATER if that does. A worker is the
+ * backend's data for one item. */
 typedef struct an_backend {
     const char *name; /* "cpu", "opencl" */
-    /* All functions but close ask work->poll where they last longer than 50 ms, and give up with
-     * TC_TRY_LATER if that says so. */
-    /* Prepares the worker from the state as it stands (new or resumed). */
+    /* Creates the worker from the current state (new or from a checkpoint). */
+
     tc_status (*open)(const an_work *work, const void *state, void **worker, tc_err *err);
-    /* Does some chunks. On the CPU a step takes at most about 0.2 s of work per thread, on a
-     * device at most about launch_ms. *chunks_done is the position reached.
-     * TC_MORE: call again; TC_OK: all chunks are done and in the state. TC_TRY_LATER: the
-     * step counts for nothing, and what was done before it can be synced.
-     * A device backend may keep its work on the device until sync. */
+    /* Does some chunks. On the CPU a step does at most about 0.2 s of work per thread, on a
+     * device at most about launch_ms. *chunks_done: how many chunks are done now.
+     * TC_MORE: others are left. TC_OK: all chunks are done and in the state. TC_TRY_LATER: this
+     * step has no effect; what was done before can still be synced.
+     * A device's backend may keep the work on the device until sync. */
     tc_status (*step)(void *worker, void *state, uint64_t *chunks_done, tc_err *err);
-    /* Makes the state hold everything done so far. On an error the state is
-     * what it was; after TC_TRY_LATER it counts once a further call has succeeded. Ask an_sync.
-     * NULL: the backend works in the state itself. */
+    /* Brings the state up to date with everything done so far. After an error the state is
+     * unchanged; after TC_TRY_LATER it is valid only once another call has succeeded. Called by
+     * an_sync. NULL: the backend works in the state itself. */
     tc_status (*sync)(void *worker, void *state, tc_err *err);
-    /* Frees the worker; *worker becomes NULL. */
+    /* Frees the worker and sets *worker to NULL. */
     void (*close)(void **worker);
-    /* Makes the result from what the worker has once all chunks are done, as the analysis' finish
-     * from the state, which needs no sync then and stays what it was. TC_MORE, or NULL: it cannot;
-     * after a sync the analysis can. */
+    /* Makes the item's arrays from the worker when all chunks are done, as an_analysis.finish makes
+     * them from the state, but without a sync; the state is unchanged. TC_MORE, or NULL: the
+     * backend cannot do so; use sync and an_analysis.finish. */
     tc_status (*finish)(void *worker, void *state, size_t item_index, wu_output *out, tc_err *err);
 } an_backend;
 
-/* What whoever packs an item knows of its pixels afterwards. */
+/* What texcell-wu pack knows of an item's pixels. */
 typedef struct an_survey {
-    uint32_t lo, hi; /* least and greatest grey value */
-    uint64_t inside; /* pixels within the mask, if it has one */
-    uint64_t rgb[3]; /* sums of its colours, before they become grey */
+    uint32_t lo, hi; /* smallest and largest grey value */
+    uint64_t inside; /* number of pixels in the mask, if there is one */
+    uint64_t rgb[3]; /* sums of the colours before the conversion to grey */
 } an_survey;
 
 typedef struct an_selftest an_selftest;
 struct an_pictures;
 struct an_suggestion;
 
-/* Whether an analysis computes in double precision on a device. */
+/* Whether an analysis uses double precision on a device. */
 typedef enum an_doubles {
     AN_NO_DOUBLES,
-    AN_SOME_DOUBLES, /* some of what can be asked for does; of the rest nothing */
+    AN_SOME_DOUBLES, /* for some parameters or features, but not for the others */
     AN_ALL_DOUBLES
 } an_doubles;
 
 typedef struct an_analysis {
     const char *name;
-    const char *summary; /* one line for people */
-    const char *cite;    /* whose method it is; NULL: none to name */
-    const char
-        *shorter; /* what makes a long job shorter: for people; NULL: smaller pictures alone */
-    size_t params_bytes; /* of its struct of parameters, which begins with an an_params_head */
-    const an_param *parameters; /* ended by one without a key */
-    /* What no table can say: how keys depend on each other, and what follows from them. The struct
-     * is filled. `where` begins messages ("FILE: job.json: parameters"). NULL: nothing. */
+    const char *summary; /* a description in one line */
+    const char *cite;    /* the publication of the method; NULL: none */
+    const char *shorter; /* how a long job can be made shorter, for people; NULL: only by smaller
+                            pictures */
+    size_t params_bytes; /* of the struct of parameters, which begins with an_params_head */
+    const an_param *parameters; /* the table of parameters, ended by an entry without a key */
+    /* Checks what the table cannot express (keys that depend on each other), and computes further
+     * fields of the struct from those that are filled. where: the beginning of messages ("FILE:
+     * job.json: parameters"). NULL: nothing to do. */
     tc_status (*derive_params)(void *params, const char *where, tc_err *err);
-    /* Frees what the struct owns; NULL: nothing. */
+    /* Frees what the struct owns, but not the struct; NULL: it owns nothing. */
     void (*clear_params)(void *params);
-    /* Whether this item suits the parameters (size, mask present, ...): ask an_check_item. NULL:
-     * all do. */
+    /* Whether the parameters can be used for this item (its size, a mask, ...). Called by
+     * an_check_item. NULL: for every item. */
     tc_status (*check_item)(const void *params, const wu_item *item, const char *where,
                             tc_err *err);
-    /* What a scientist should know of an item that does suit: a sentence with a
-     * remedy. False: nothing. NULL: there never is anything. */
+    /* Writes a note about an item that passed check_item, for the scientist: a sentence about a
+     * possible problem, with a remedy. Returns false if there is none. NULL: there never is one. */
     bool (*note)(const void *params, const wu_item *item, char *text, size_t size);
-    /* The same of its pixels, for pack. NULL: nothing. */
+    /* Writes a note about the item's pixels, as `note` does, for texcell-wu pack. NULL: there never
+     * is one. */
     bool (*note_survey)(const void *params, const wu_item *item, const an_survey *survey,
                         char *text, size_t size);
-    /* Whether pixels such as these suit, as check_item. NULL: all do. */
+    /* Whether pixels with this survey can be used, as check_item. NULL: all can. */
     tc_status (*check_survey)(const void *params, const wu_item *item, const an_survey *survey,
                               const char *where, tc_err *err);
-    /* The same as note of what came out, as finish gave it: a result that says nothing. show has
-     * the arrays with rows alone, any numbers in them, and the item's size only (else 0) where
-     * there is a picture of it. */
+    /* Writes a note about an item's arrays, as made by finish, as `note` does: for a result without
+     * meaning. texcell-wu show passes only the arrays with rows, with arbitrary values in them, and
+     * an item of which only the size is known, if there is a picture of it (otherwise 0). NULL:
+     * there never is a note. */
     bool (*note_result)(const void *params, const wu_item *item, const wu_output *out, char *text,
                         size_t size);
+    /* Computes the plan of an item. */
     tc_status (*plan)(const void *params, const wu_item *item, an_plan *plan, tc_err *err);
-    /* Where memory goes by what is in the pixels: the plan's becomes that of these. Does a part of
-     * the work for it. NULL: it does not. */
+    /* For an analysis whose memory depends on the values of the pixels: replaces the plan's memory
+     * by that for these pixels, which takes a part of the work. NULL: it does not depend on them.
+     */
     tc_status (*memory)(const an_work *work, an_plan *plan, tc_err *err);
-    /* Which share of what all chunks take has been spent when so many are done: 0 to 1, never
-     * less for more. By parameters, item and plan alone: a task that goes on from a checkpoint
-     * tells no less than before. NULL: they are equally long. */
+    /* The share of the chunks' total time that chunks_done chunks take: 0 to 1, never decreasing.
+     * Depends only on parameters, item and plan, so that a job that continues from a checkpoint
+     * shows no less progress than before. NULL: all chunks take equally long. */
     double (*spent)(const an_work *work, uint64_t chunks_done);
-    /* Fills the zeroed state for a new item: ask an_init. Asks work->poll. NULL: it stays zero. */
+    /* Fills the zeroed state of a new item, polling work->poll. Called by an_init. NULL: the state
+     * remains zero. */
     tc_status (*init)(const an_work *work, void *state, tc_err *err);
-    /* Whether a state that comes from a checkpoint can have come about: positions that
-     * there are, indices within their tables, numbers that are some. A state that passes
-     * harms nobody, whatever else it holds. chunks_done is at most plan.chunks. TC_BAD_INPUT
-     * says what is wrong; NULL: all bytes do. */
+    /* Checks a state from a checkpoint: positions and indices must be in range, numbers valid, so
+     * that no state that passes can make the program fail. chunks_done has been checked to be at
+     * most plan.chunks. TC_BAD_INPUT: with what is wrong. NULL: all bytes are valid. */
     tc_status (*check_state)(const an_work *work, const void *state, tc_err *err);
-    /* From the final state, which arrays may be lent (wu_output_lend), to the item's arrays. Shared
-     * by both backends; it asks work->poll. */
+    /* Makes the item's arrays from the final state, which they may refer to (wu_output_lend). Used
+     * for both backends; polls work->poll. */
     tc_status (*finish)(const an_work *work, size_t item_index, const void *state, wu_output *out,
                         tc_err *err);
-    /* What is found so far at a pixel or voxel of the item, for those who watch: 0 nothing, 1 to
-     * 255 what is to be distinguished, or with found_amounts how much. Any state will do. NULL:
-     * there is nothing to see. */
+    /* What has been found so far at a pixel or voxel, for texcell_graphics. 0: nothing; 1 to 255: a
+     * number that distinguishes objects, or with found_amounts an amount. Must accept any state.
+     * NULL: nothing is shown. */
     uint8_t (*found)(const an_work *work, const void *state, size_t voxel);
-    /* The WU_ONCE arrays, declared and filled; NULL: there are none. */
+    /* Adds the WU_ONCE arrays with their values; NULL: there are none. */
     tc_status (*constants)(const void *params, wu_output *out, tc_err *err);
-    /* Declares the arrays that finish gives for an item, in its order: all that is
-     * known of them elsewhere. One table may have any number of rows an item. */
+    /* Declares the arrays that finish makes for an item, in the same order; other code knows the
+     * arrays only from here. One table may have any number of rows per item. */
     tc_status (*expect)(const void *params, const wu_item *item, wu_output *out, tc_err *err);
-    /* Whether this item can have given these arrays, shaped as expect says:
-     * values within their bounds, sums that agree, all that can be found without
-     * computing it again. TC_BAD_INPUT with the first fault (check.h). */
+    /* Checks whether these arrays, which have the shapes that expect declares, are possible for
+     * this item: bounds of values, sums that must agree, everything that can be checked without
+     * computing the item again. TC_BAD_INPUT: with the first fault (check.h). */
     tc_status (*check_result)(const void *params, const wu_item *item, const wu_output *out,
                               tc_err *err);
-    /* Whether the item's pixels can have given these arrays, which check_result has passed: as
-     * much as a small part of the work tells. What is looked at is chosen by *random
-     * (app/base/random.h), so that nobody knows it beforehand. TC_BAD_INPUT: they cannot;
-     * TC_NO_MATCH: they hardly can, which only computing the item again can tell. NULL:
-     * nothing is looked at. */
+    /* Checks whether these arrays, which have passed check_result, are possible for the item's
+     * pixels, by a small part of the work. *random (app/base/random.h) chooses which part, so that
+     * nobody can know it beforehand. TC_BAD_INPUT: they are not possible. TC_NO_MATCH: they are
+     * improbable, which only computing the item again can decide. NULL: nothing is checked. */
     tc_status (*check_pixels)(const an_work *work, const wu_output *out, uint64_t *random,
                               tc_err *err);
-    /* Parameters that pictures suggest, besides those that are given (suggest.h). `out` is empty,
-     * with an object of parameters; an_suggestion_free also after a failure. NULL: none. */
+    /* Suggests parameters for the pictures, besides those that are given (suggest.h). `out` is
+     * empty, except for an empty object of parameters; it is freed by an_suggestion_free, also
+     * after a failure. NULL: no suggestions. */
     tc_status (*suggest)(const struct an_pictures *pictures, const json_t *given,
                          struct an_suggestion *out, tc_err *err);
-    /* What check_pixels costs on average, besides reading the pixels, as a share of the plan's
-     * operations, as measured (docs/validation.md), and what is in doubt though it is right and so
-     * computed again: so many items of a result are looked at that it comes to a fiftieth, and at
-     * least one. work: without pixels. */
+    /* The average cost of check_pixels for an item, as a share of its plan's operations: measured
+     * (docs/validation.md), without reading the pixels, but with computing again correct items that
+     * it finds improbable. The validator checks so many items of a result that this takes a
+     * fiftieth of the result's operations, and at least one. work: without pixels. */
     double (*pixels_share)(const an_work *work);
-    const an_backend *cpu; /* the OpenCL backend: ocl_backend() */
-    bool found_amounts;
-    bool takes_labels; /* its items have label pictures; those of others have none */
-    bool takes_mask;   /* its items may have a mask; check_item says when */
-    bool one_kind;     /* a job has images or stacks, not both: rows differ in length */
-    bool takes_cubes;  /* what it measures in stacks of unknown spacing takes voxels for cubes */
-    bool uses_floats;  /* fp32 in a result path: the device must round as IEEE says */
+    const an_backend *cpu; /* the CPU backend; ocl_backend() returns the OpenCL backend */
+    bool found_amounts;    /* `found` returns amounts */
+    bool takes_labels;     /* items must have label pictures; for other analyses they must not */
+    bool takes_mask;       /* items may have a mask; check_item says when */
+    bool one_kind;    /* a job has either images or stacks, as their rows have different lengths */
+    bool takes_cubes; /* if a stack's spacing is unknown, its voxels are assumed to be cubes */
+    bool uses_floats; /* results depend on single precision: the device must round as IEEE 754 */
     an_doubles doubles;
-    /* A bit for each group of kernels, and each form that they are compiled in, that an item may
-     * take on a device: a self-test that takes no others tells what a job's items will meet. NULL:
-     * every test does. */
+    /* Which kernels an item may use on a device: a bit for each group of kernels and for each
+     * variant that they are compiled in. A job needs only those self-tests whose kernels are all
+     * used by its items. NULL: a job needs all self-tests. */
     uint32_t (*kernels)(const void *params, const wu_item *item);
-    const an_selftest *selftests; /* ended by an entry without parameters (selftest.h) */
+    const an_selftest *selftests; /* [] ended by an entry whose parameters are NULL (selftest.h) */
 } an_analysis;
 
-/* All analyses, in the order of analyses.def, ended by NULL. */
+/* All analyses in the order of analyses.def, ended by NULL. */
 extern const an_analysis *const an_table[];
-/* By name, or NULL. */
+/* The analysis of this name; NULL: there is none. */
 const an_analysis *an_find(const char *name);
 
-/* The parameters that the JSON says, for the functions above: defaults filled in, everything
- * checked, unknown keys errors. *params: an_params_free. */
+/* Reads and checks the parameters in `json` (an_params_read, derive_params). *params is the
+ * analysis' struct, to be passed to its functions and freed by an_params_free. where: the beginning
+ * of messages. */
 tc_status an_parse(const an_analysis *analysis, const json_t *json, const char *where,
                    void **params, tc_err *err);
 void an_params_free(const an_analysis *analysis, void **params);
-/* As JSON, complete, defaults included, presets resolved. The caller's. */
+/* The complete parameters as JSON, with defaults, and presets replaced by their values. The caller
+ * owns the reference. */
 json_t *an_params_as_run(const void *params);
 
-/* Whether the analysis takes an item. `where` begins messages. */
+/* Whether the analysis can do this item. where: the beginning of messages. */
 tc_status an_check_item(const an_analysis *analysis, const void *params, const wu_item *item,
                         const char *where, tc_err *err);
 
-/* A work unit and what its analysis says of it. */
+/* A work unit with its analysis and parameters. */
 typedef struct an_unit {
     wu_job *job;
     const an_analysis *analysis;
     void *params;
 } an_unit;
 
-/* Reads a work unit, its parameters with it, and checks that the analysis
- * takes its items. *out: an_unit_free. */
+/* Reads a work unit and its parameters, and checks that the analysis can do its items. *out: freed
+ * by an_unit_free. */
 tc_status an_unit_read(const char *path, an_unit *out, tc_err *err);
-/* The same under a poll: wu_job_read_polled. */
+/* The same, polling meanwhile (wu_job_read_polled). */
 tc_status an_unit_read_polled(const char *path, const tc_poll *poll, an_unit *out, tc_err *err);
-/* As wu_job_read_heads does. */
+/* The same, reading the work unit by wu_job_read_heads. */
 tc_status an_unit_read_heads(const char *path, an_unit *out, tc_err *err);
 void an_unit_free(an_unit *unit);
 
-/* What all chunks take, of plan.flops. */
+/* The operations of all chunks. */
 static inline double an_chunks_flops(const an_plan *plan)
 {
     return plan->flops - plan->open_flops - plan->load_flops - plan->finish_flops -
            plan->compress_flops - plan->identify_flops - plan->write_flops;
 }
 
-/* The sum of all, of a plan that has the item's own of before, after and of the result. */
+/* Completes a plan: computes open_flops, identify_flops and flops; the other parts must be set.
+ * chunks: the operations of all chunks. */
 void an_plan_flops(an_plan *plan, const wu_item *item, double chunks);
 
-/* For load_flops: what reading an item takes, by the bytes that it is decompressed to and by those
- * in the file. */
+/* The operations of reading an item's pixels, for load_flops, from their bytes in memory and in the
+ * file. */
 double an_reading_flops(const wu_item *item);
 
-/* How many times as fast as a core a device does chunks, about, before anything is known of
- * it. */
+/* How many times as fast as a core a device is assumed to do chunks, until that is measured. */
 #define AN_DEVICE_SPEED 50
-/* Operations of a plan that a core does in a second, within a factor of two or three. */
+/* Operations of a plan that a core does in a second, accurate to a factor of two or three. */
 #define AN_CORE_SPEED 5e9
-/* What an item counts compared with others, all but its part in writing the result. Chunks count
- * less on a device, which is `speed` times as fast: reading and finishing are the host's there,
- * too. */
+/* The cost of an item's own work, from decoding its pixels to compressing its arrays, in operations
+ * of a core. speed: how many times as fast as a core the chunks are done (1: on the CPU); the rest
+ * is always done by the host. */
 double an_weight(const an_plan *plan, double speed);
-/* Which share of it has been spent when so many chunks are done, reading included: 0 to 1. */
+/* The share of that cost, 0 to 1, that is spent when chunks_done chunks are done. */
 double an_spent(const an_analysis *analysis, const an_work *work, uint64_t chunks_done);
-/* The same when that share of its arrays, 0 to 1, is compressed. */
+/* The share of that cost, 0 to 1, that is spent when the given share of the item's arrays is
+ * compressed. */
 double an_spent_packing(const an_work *work, double share);
 
-/* Does the work from start to end with nothing in between, in a zeroed state of
- * plan.state_bytes. deadline: in tc_seconds, 0 for none; TC_TRY_LATER after it. */
+/* Does all chunks of an item, without checkpoints, in a zeroed state of plan.state_bytes. deadline:
+ * a time of tc_seconds, after which it returns TC_TRY_LATER; 0: none. */
 tc_status an_work_run(const an_analysis *analysis, const an_backend *backend, const an_work *work,
                       void *state, double deadline, tc_err *err);
-/* The same on the CPU, by the plan of `work`, to the item's arrays: wu_output_free. */
+/* Does an item on the CPU, from work->plan to the arrays in *out (freed by wu_output_free). index:
+ * of the item; deadline: as above. */
 tc_status an_compute(const an_analysis *analysis, const an_work *work, size_t index,
                      double deadline, wu_output *out, tc_err *err);
-/* Opens a worker on a new state for `look`, which does a part of the work and notes what it found
- * there. */
+/* Opens a worker on a zeroed state and calls `look` with it, which does a part of the work and
+ * writes what it needs to `found`. */
 tc_status an_look(const an_backend *backend, const an_work *work,
                   tc_status (*look)(void *worker, void *state, void *found, tc_err *err),
                   void *found, tc_err *err);
-/* A box of an item's pixels as pixels of their own, wu_pixels_free also after a failure; from and
- * size: z, y, x. */
+/* Copies a box of an item's pixels to *out, which is freed by wu_pixels_free, also after a failure.
+ * from, size: z, y, x. */
 tc_status an_copy_box(const wu_pixels *px, const uint32_t from[3], const uint32_t size[3],
                       wu_pixels *out, tc_err *err);
 
-/* The analysis' init and the backend's sync, or what their absence stands for. */
+/* Call the analysis' init and the backend's sync, and do nothing if these are NULL. */
 tc_status an_init(const an_analysis *analysis, const an_work *work, void *state, tc_err *err);
 tc_status an_sync(const an_backend *backend, void *worker, void *state, tc_err *err);
 

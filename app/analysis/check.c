@@ -1,4 +1,4 @@
-/* Helpers for the checks of a result: values that no picture can give. */
+/* Helpers for checking the arrays of a result: see check.h. */
 #include "app/analysis/check.h"
 
 #include <assert.h>
@@ -54,11 +54,13 @@ tc_status an_impossible(const char *name, uint64_t row, const char *what, tc_err
 
 /* --- labels ---------------------------------------------------------------------------------- */
 
+/* 16 bytes at any address that is a multiple of 4, as two or as four integers. */
 typedef uint64_t lanes __attribute__((vector_size(16), aligned(4), may_alias));
 
 typedef int32_t labels4 __attribute__((vector_size(16), aligned(4), may_alias));
 
-/* The first label from `first` to `end` that is neither 0 nor this one; or 0. */
+/* The first element of row[first] to row[end - 1] that is neither 0 nor `label`; 0: there is none.
+ */
 static int32_t find_other(const int32_t *row, uint32_t first, uint32_t end, int32_t label)
 {
     uint32_t x = first;
@@ -76,7 +78,7 @@ static int32_t find_other(const int32_t *row, uint32_t first, uint32_t end, int3
     return 0;
 }
 
-/* A run in the row at z and y. */
+/* Adds the voxels from x to end - 1 of the row at z and y. */
 static void add_run(an_extent *e, int64_t z, int64_t y, int64_t x, int64_t end)
 {
     const int64_t lo[3] = { z, y, x }, hi[3] = { z + 1, y + 1, end }, n = end - x;

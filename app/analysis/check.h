@@ -1,42 +1,45 @@
 /*
- * What the analyses' check.c share: they look through an item's arrays, as a result has them, for
- * values that no picture can give, and for what deserves a note. Messages name array, row and
- * value; the caller puts file and item in front.
+ * Helpers for the check.c of each analysis, which searches an item's arrays in a result for
+ * values that no picture can give. Messages name array, row and value; the caller puts file and
+ * item in front.
  */
 #ifndef AN_CHECK_H
 #define AN_CHECK_H
 
 #include "app/analysis/analysis.h"
 
-/* Every one of the integers (WU_I64) of an array is in [lo, hi]. */
+/* Checks that all integers of an array (WU_I64) are in [lo, hi]. */
 tc_status an_check_range(const wu_output *out, const char *name, int64_t lo, int64_t hi,
                          tc_err *err);
 
-/* Whether value is the double nearest to an integer from 0 to 2^51 divided by
- * den; *sum is that integer. */
+/* Whether value is the double nearest to S / den for an integer S from 0 to 2^51; *sum becomes S.
+ */
 bool an_is_quotient(double value, int64_t den, int64_t *sum);
 
-enum { AN_MANY = 20 }; /* cells, as noise has */
+enum { AN_MANY = 20 }; /* so many small cells suggest that noise was segmented */
 
-/* Whether an array has `fewest` integers (WU_I64) or more, and more than half of them are below
- * `bound`. */
+/* Whether an array (WU_I64) has at least `fewest` elements, and more than half of them are less
+ * than `bound`. */
 bool an_mostly_below(const wu_output *out, const char *name, int64_t bound, uint64_t fewest);
 
-/* What the voxels of a label are together: axes z, y, x; boxes are half-open. */
+/* The number of voxels with a label, the sums of their coordinates, and their bounding box (hi is
+ * exclusive). Axes: z, y, x. */
 typedef struct an_extent {
     int64_t voxels, sum[3], lo[3], hi[3];
 } an_extent;
 
-/* Which voxels of two labels must not be neighbours. */
+/* Where voxels of two different labels must not touch: nowhere; along x and y by sides
+ * (AN_IN_ROWS); along x and y by sides and corners (AN_CORNERS); along x, y and z by sides
+ * (AN_THROUGH). */
 typedef enum an_apart { AN_NONE, AN_IN_ROWS, AN_CORNERS, AN_THROUGH } an_apart;
 
-/* Fills extents, [n + 1], zeroed, from an item's labels. These are 0 to n, each appears for the
- * first time after the one before it, and two that must not touch do not: in a slice by sides
- * (AN_IN_ROWS) or by corners too (AN_CORNERS), or by sides in three dimensions (AN_THROUGH). */
+/* Checks a label picture and fills extents, [n + 1], zeroed by the caller. TC_BAD_INPUT: a label is
+ * not from 0 to n, its first voxel does not come after that of the label before it, or two labels
+ * touch where `apart` says that they must not. */
 tc_status an_read_labels(const wu_out_array *labels, const wu_item *item, an_apart apart, int32_t n,
                          an_extent *extents, tc_err *err);
 
-/* "NAME: row ROW: WHAT", TC_BAD_INPUT. */
+/* Fails with TC_BAD_INPUT and the message "NAME: row ROW: WHAT". */
 tc_status an_impossible(const char *name, uint64_t row, const char *what, tc_err *err);
 
 #endif

@@ -1,4 +1,4 @@
-/* The CPU backend of an analysis whose state is a sum over independent chunks. */
+/* The CPU backend for analyses whose state is a sum over independent chunks: see chunked.h. */
 #include "app/analysis/chunked.h"
 
 #include <assert.h>
@@ -7,15 +7,15 @@
 
 #include "app/base/pool.h"
 
-enum { LINE = 64 }; /* bytes of a cache line, which two threads do not share */
+enum { LINE = 64 }; /* bytes of a cache line; sums of different threads must not share one */
 
 typedef struct chunked_worker {
     const an_chunked *chunked;
     const an_work *work;
     an_pool *pool;
-    size_t stride;
-    unsigned char *sums; /* [threads] of `stride` bytes */
-    uint64_t first;      /* chunk of the step */
+    size_t stride;       /* bytes from one thread's sum to the next */
+    unsigned char *sums; /* [threads][stride] */
+    uint64_t first;      /* the first chunk of this step */
 } chunked_worker;
 
 void an_chunked_close(void **worker)
@@ -51,6 +51,7 @@ tc_status an_chunked_open(const an_chunked *chunked, const an_work *work, void *
     return status;
 }
 
+/* Computes a chunk of the step, in one of the threads. */
 static void run_chunk(void *user, unsigned thread, size_t chunk)
 {
     const chunked_worker *const w = user;

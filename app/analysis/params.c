@@ -1,4 +1,4 @@
-/* Reads, checks and writes declared parameters. */
+/* Reads and checks the parameters of an analysis, as its table declares them: see params.h. */
 #include "app/analysis/params.h"
 
 #include <assert.h>
@@ -25,7 +25,7 @@ static void add_text(an_text *t, const char *format, ...)
     va_end(args);
 }
 
-/* Whether a choice is a word, as other than null and numbers. *number: NaN for null. */
+/* Whether a choice is a word rather than null or a number. *number: the number; NaN for null. */
 static bool is_word(const char *choice, double *number)
 {
     const bool null = strcmp(choice, "null") == 0;
@@ -37,7 +37,8 @@ static bool is_word(const char *choice, double *number)
     return *end != '\0' && !null;
 }
 
-/* Those whose bit is set, as "a", "b" or "c"; last: what stands before the last one. */
+/* Appends the choices whose bits are set, as "a", "b" or "c". last: the text before the last one.
+ */
 static void add_choices(an_text *t, const char *const *choices, unsigned bits, const char *last)
 {
     double number;
@@ -96,7 +97,7 @@ an_text an_condition_in_words(const an_param *p, const an_param *keys)
     return t;
 }
 
-/* A value as it was found, short and printable. */
+/* A value in a form that is short and printable, for messages. */
 static an_text describe_value(const json_t *value)
 {
     an_text t = { "" };
@@ -107,7 +108,7 @@ static an_text describe_value(const json_t *value)
         add_text(&t, "a list of %zu", json_array_size(value));
     else if (json_is_object(value))
         add_text(&t, "an object");
-    else /* at most 32 bytes */
+    else /* at most 32 bytes: a number, true, false or null */
         (void)json_dumpb(value, t.text, sizeof t.text - 1,
                          JSON_ENCODE_ANY | JSON_REAL_PRECISION(15));
     return t;
@@ -147,8 +148,8 @@ json_t *an_json_of(const char *text)
     return word ? json_string(text) : wu_json_load(text, strlen(text), JSON_DECODE_ANY, NULL);
 }
 
-/* A whole number is one in JSON, too; 45.0 may also be written 45. */
-static bool says_choice(const json_t *value, const char *choice)
+/* Whether a value is a choice. An integer choice matches only an integer; 45.0 also matches 45. */
+static bool matches_choice(const json_t *value, const char *choice)
 {
     double number;
 
@@ -163,7 +164,7 @@ static bool says_choice(const json_t *value, const char *choice)
 static int index_of(const char *const *choices, const json_t *value)
 {
     for (int i = 0; choices != NULL && choices[i] != NULL; i++)
-        if (says_choice(value, choices[i]))
+        if (matches_choice(value, choices[i]))
             return i;
     return -1;
 }
@@ -178,6 +179,7 @@ static bool is_integer_size(size_t size)
     return size == sizeof(int32_t) || size == sizeof(int64_t);
 }
 
+/* What is wrong with an entry of a table; NULL: nothing. */
 static const char *param_fault(const an_param *p)
 {
     const size_t size = p->field.size;
@@ -234,6 +236,7 @@ static bool in_bounds(const an_param *p, const json_t *value)
     return number >= p->min && number <= p->max && (!p->above_min || (float)number > (float)p->min);
 }
 
+/* Stores an integer in a field of its size; a field of size 0 is left out. */
 static void store_value(an_field field, void *base, int64_t value)
 {
     void *const at = (char *)base + field.at;
@@ -317,7 +320,7 @@ static tc_status read_objects(const an_param *p, const json_t *list, void *base,
     return status;
 }
 
-/* A zero has no sign: as run it is one. */
+/* The number of a JSON value, with 0 for -0, so that both give the same result. */
 static double number_of(const json_t *value)
 {
     const double number = json_number_value(value);
@@ -325,7 +328,8 @@ static double number_of(const json_t *value)
     return number == 0 ? 0 : number;
 }
 
-/* out: a new object or list, for those that have keys. */
+/* Reads the value of a key into the struct at `base`. out: of an object or list the new, empty JSON
+ * object or list for the parameters in results. at: the key, for messages. */
 static tc_status read_value(const an_param *p, const json_t *value, void *base, json_t *out,
                             const char *at, tc_err *err)
 {
@@ -363,8 +367,8 @@ static tc_status read_value(const an_param *p, const json_t *value, void *base, 
     return good ? TC_OK : refuse_value(p, value, at, err);
 }
 
-/* The value as run: of what has keys only the frame. A number is one, whether it was given as
- * 45 or as 45.0. */
+/* A value for the parameters in results: of an object or a list of objects an empty one, which
+ * read_value fills; a real number also if it was given as an integer, such as 45 for 45.0. */
 static json_t *kept_of(const an_param *p, json_t *value)
 {
     const bool real =
@@ -400,7 +404,7 @@ static tc_status read_key(const an_param *p, const json_t *object, void *base, j
     return status;
 }
 
-/* Fills base from the object, and out with what is in base. */
+/* Reads an object into the struct at `base`, and its complete parameters into `out`. */
 static tc_status read_object(const an_param *keys, const json_t *object, void *base, json_t *out,
                              const char *where, tc_err *err)
 {

@@ -1,8 +1,9 @@
 /*
- * Declared parameters. A table for each analysis says what each key may be and which
- * field of the analysis' struct it fills. Reading, checking, messages, the parameters as
- * run, `texcell-wu parameters` and the tables of docs/analyses all come from it. What no
- * table can say (how keys depend on each other, what follows from them) is in derive_params.
+ * Parameters of analyses, declared in tables. A table has an entry for each key: which values are
+ * allowed and which field of the analysis' struct gets the value. Reading, checking, messages, the
+ * parameters in results, `texcell-wu parameters` and the tables of docs/analyses are made from it.
+ * What a table cannot express (keys that depend on each other, values that are derived from others)
+ * is done by an_analysis.derive_params.
  */
 #ifndef AN_PARAMS_H
 #define AN_PARAMS_H
@@ -13,86 +14,98 @@
 
 #include "app/base/status.h"
 
+/* The type of a value. The comments begin with the C type of the field that stores it. */
 typedef enum an_type {
-    AN_BOOL,    /* bool */
-    AN_INT,     /* int32_t or int64_t */
-    AN_NUMBER,  /* double */
-    AN_CHOICE,  /* enum, int or bool: the index */
-    AN_INTS,    /* int32_t[]: with a count, a list of different ones, up to as many as fit; else as
-                   many as fit */
-    AN_WORDS,   /* uint32_t: a list of different ones of `words`, bit i for word i */
-    AN_OBJECT,  /* bool, or none: that there is one. Its keys' fields are in the same struct */
-    AN_OBJECTS, /* a list of structs, up to as many as fit */
-    AN_PRESET   /* none: a choice of other defaults. The first key, if there is one */
+    AN_BOOL,   /* bool */
+    AN_INT,    /* int32_t or int64_t */
+    AN_NUMBER, /* double */
+    AN_CHOICE, /* enum, int or bool: the index of the choice */
+    AN_INTS,   /* int32_t[]: a list of 1 to as many different integers as fit, if `count` is given;
+                  otherwise of exactly as many as fit */
+    AN_WORDS,  /* uint32_t: a list of different words of `words`; word i sets bit i */
+    AN_OBJECT, /* bool, or none: whether the object is given. The fields of its keys are in the same
+                  struct */
+    AN_OBJECTS, /* array of structs: a list of up to as many objects as fit */
+    AN_PRESET   /* none: selects a set of defaults. Only the first key of a table may be one */
 } an_type;
 
-/* What a number of pixels measures, such that it can be given in micrometres where the size of a
- * pixel is known (texcell-wu pack). */
+/* What a parameter in pixels measures, so that texcell-wu pack can accept it in micrometres if the
+ * size of a pixel is known. */
 typedef enum an_measure {
-    AN_NO_MEASURE,
-    AN_LENGTH,        /* in pixels, which must be as long along all axes */
-    AN_LENGTH_FINEST, /* in pixels of the finest axis */
-    AN_LENGTH_SPACED, /* of stacks in the unit of spacing, of pictures in pixels */
+    AN_NO_MEASURE,    /* cannot be given in micrometres */
+    AN_LENGTH,        /* in pixels, which must have the same size along all axes */
+    AN_LENGTH_FINEST, /* in pixels along the axis where they are smallest */
+    AN_LENGTH_SPACED, /* for stacks in the unit of `spacing`, for pictures in pixels */
     AN_AREA,
     AN_VOLUME
 } an_measure;
 
 typedef struct an_field {
-    size_t at, size; /* in bytes, within the struct */
+    size_t at, size; /* offset in the struct and size, in bytes */
 } an_field;
 
 #define AN_FIELD(type, field) { offsetof(type, field), sizeof(((type *)0)->field) }
 
+/* A key of a table. A table ends with an entry without a key. */
 typedef struct an_param {
-    const char *key; /* at most 31 bytes: an_params_fault */
+    const char *key; /* at most 31 bytes (checked by an_params_fault) */
     an_type type;
     an_field field;
-    double min, max; /* of a number, or of each in a list */
-    bool above_min;  /* more than min, also in single precision */
-    const char
-        *initial; /* the default: JSON, or a word. NULL: the key is needed; "": it may be absent */
-    const char *const *choices; /* words, numbers, null; ended by NULL. With other types than a
-                                   choice: what else the */
-    an_field word;              /*   value may be. Here then is 1 + its index; the field stays 0 */
-    const char *const *words;   /* of AN_WORDS: at most 32, ended by NULL */
-    const char *const *presets; /* for each choice of a preset an object in JSON */
-    const struct an_param
-        *keys;        /* of objects, ended by one without a key. The first may be a choice */
-    unsigned when;    /* bit i: goes with choice i of the first of these keys; 0: with all */
-    an_field count;   /* size_t: of a list */
-    size_t stride;    /* of AN_OBJECTS: bytes of a struct */
-    const char *unit; /* NULL: none */
-    an_measure measure;
-    bool later;    /* left out of the parameters as run where it is not given: results of work units
-                    * that are older than the key keep their bytes */
-    bool pictured; /* true makes the result one that can be looked at */
+    double min, max; /* bounds of a number, or of each number in a list */
+    bool above_min;  /* the number must be greater than min, even when both are rounded to single
+                        precision */
+    /* The default, as JSON or a word. NULL: the key is required; "": it may be missing. */
+    const char *initial;
+    /* Words, numbers or null, ended by NULL: the values of AN_CHOICE and AN_PRESET; for other types
+     * further allowed values. If one of these is given, the field `word` becomes 1 + its index, and
+     * `field` stays 0. */
+    const char *const *choices;
+    an_field word;
+    const char *const *words;    /* of AN_WORDS: at most 32, ended by NULL */
+    const char *const *presets;  /* of AN_PRESET: for each choice the defaults, an object in JSON */
+    const struct an_param *keys; /* of AN_OBJECT and AN_OBJECTS: the table of the object's keys */
+    /* Bit i: the key is allowed if the first key of its table, an AN_CHOICE, has choice i; 0:
+     * always. */
+    unsigned when;
+    an_field count;     /* a size_t that becomes the number of elements of a list */
+    size_t stride;      /* of AN_OBJECTS: bytes of a struct */
+    const char *unit;   /* the unit's name for people; NULL: none */
+    an_measure measure; /* what a number in pixels measures */
+    /* Leave the key out of the parameters in results if it is not given, so that results of work
+     * units that are older than the key keep their bytes. */
+    bool later;
+    bool pictured;    /* if the value is true, results contain a picture that can be shown */
     const char *help; /* a sentence for people */
 } an_param;
 
-/* The struct of an analysis begins with this. */
+/* The first member of each analysis' struct of parameters. */
 typedef struct an_params_head {
-    json_t *as_run; /* the parameters complete, defaults included, presets resolved */
+    json_t
+        *as_run; /* the complete parameters, with defaults, and presets replaced by their values */
 } an_params_head;
 
-/* Fills the zeroed struct that begins with *params: defaults, everything checked; unknown keys are
- * errors. `where` begins messages ("FILE: job.json: parameters"). as_run is the caller's even
- * then. */
+/* Reads and checks the parameters in `json`: fills the zeroed struct that begins with *params, with
+ * defaults for missing keys. Unknown keys are errors. where: the beginning of messages ("FILE:
+ * job.json: parameters"). The caller owns params->as_run, also after a failure. */
 tc_status an_params_read(const an_param *table, const json_t *json, an_params_head *params,
                          const char *where, tc_err *err);
 
-/* What is wrong with a table of parameters, naming the key: that each field has the size of its
- * type, and choices, words and keys are there where the type needs them. NULL: nothing. */
+/* Checks a table: that each field has the size of its type, and that entries have the choices,
+ * words and keys that their types require. Returns NULL, or `text` (of `size` bytes) with the first
+ * fault. */
 const char *an_params_fault(const an_param *table, char *text, size_t size);
 
 typedef struct an_text {
     char text[768];
 } an_text;
 
-/* What a value must be, in words: "an integer from 1 to 63". */
+/* What values a parameter allows, in words: "an integer from 1 to 63". */
 an_text an_value_in_words(const an_param *param);
-/* What the first of the keys must be for this one: `"disc" or "square"`. */
+/* For which values of the table's first key this parameter is allowed, in words: `"disc" or
+ * "square"`. keys: the table. */
 an_text an_condition_in_words(const an_param *param, const an_param *keys);
-/* The JSON that a text of a table says; a word is a string. The caller's; NULL: no memory. */
+/* Parses a default or a preset of a table; a word becomes a string. The caller owns the result.
+ * NULL: no memory. */
 json_t *an_json_of(const char *text);
 
 #endif

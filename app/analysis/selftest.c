@@ -1,4 +1,5 @@
-/* Known-answer tests: computes the built-in items and compares the CRC of their states. */
+/* Self-tests: does the built-in items and compares the CRC of their final states: see selftest.h.
+ */
 #include "app/analysis/selftest.h"
 
 #include <assert.h>
@@ -8,16 +9,17 @@
 #include "app/base/crc32.h"
 #include "workunits/format/json_text.h"
 
-/* Longest launch on a device of which nothing is known yet. */
+/* The longest launch, in milliseconds, on a device whose speed is not known yet. */
 enum { FIRST_MS = 5 };
 
+/* A linear congruential generator: a number below 2^16. */
 static uint32_t next_random(uint32_t *state)
 {
     *state = *state * 1664525u + 1013904223u;
     return *state >> 16;
 }
 
-/* Brightness 0..255 of a pixel. */
+/* The brightness of a pixel of the test's scene, 0 to 255. */
 static uint32_t brightness(const an_selftest *t, uint32_t x, uint32_t y, uint32_t z,
                            uint32_t *random)
 {
@@ -36,7 +38,8 @@ static uint32_t brightness(const an_selftest *t, uint32_t x, uint32_t y, uint32_
            next_random(random) % 24;
 }
 
-/* The balls' labels, some of which several have. */
+/* The label of a pixel: 1 to 29 where it is bright, as in balls, else 0. Several balls may have the
+ * same one. */
 static uint32_t label_of(uint32_t x, uint32_t y, uint32_t z, uint32_t brightness)
 {
     const uint32_t cell = 14;
@@ -44,7 +47,7 @@ static uint32_t label_of(uint32_t x, uint32_t y, uint32_t z, uint32_t brightness
     return brightness > 150 ? 1 + (x / cell * 7 + y / cell * 3 + z / cell * 5) % 29 : 0;
 }
 
-/* How many different ones of these there are. */
+/* The number of different labels, which are at most 31. */
 static uint32_t count_labels(const uint32_t *labels, size_t n)
 {
     uint32_t seen = 0, count = 0;
@@ -109,6 +112,7 @@ wu_item an_selftest_item(const an_selftest *t, const wu_pixels *pixels)
                       .channels = 1 };
 }
 
+/* Whether two items have the same arrays. */
 static bool same_output(const wu_output *a, const wu_output *b)
 {
     bool same = a->n == b->n;
@@ -124,26 +128,27 @@ static bool same_output(const wu_output *a, const wu_output *b)
     return same;
 }
 
-/* A test's item, and its work. */
-typedef struct made_up {
+/* A test's item, and the work on it. */
+typedef struct test_item {
     const an_analysis *analysis;
     wu_item item;
     wu_pixels pixels;
     void *params;
     an_work work;
-} made_up;
+} test_item;
 
-static tc_status make_up(const an_analysis *a, const an_selftest *t, struct ocl_device *device,
-                         unsigned threads, const tc_poll *poll, made_up *m, tc_err *err)
+/* Makes a test's item. To be freed by free_item, also after a failure. */
+static tc_status make_item(const an_analysis *a, const an_selftest *t, struct ocl_device *device,
+                           unsigned threads, const tc_poll *poll, test_item *m, tc_err *err)
 {
     json_auto_t *json = wu_json_load(t->parameters, strlen(t->parameters), 0, NULL);
 
-    *m = (made_up){ .work = { .item = &m->item,
-                              .pixels = &m->pixels,
-                              .threads = threads,
-                              .device = device,
-                              .poll = poll,
-                              .launch_ms = FIRST_MS } };
+    *m = (test_item){ .work = { .item = &m->item,
+                                .pixels = &m->pixels,
+                                .threads = threads,
+                                .device = device,
+                                .poll = poll,
+                                .launch_ms = FIRST_MS } };
     m->analysis = a;
     return_if_error(json == NULL
                         ? tc_fail(err, TC_INTERNAL, "%s: self-test: bad parameters", a->name)
@@ -154,7 +159,7 @@ static tc_status make_up(const an_analysis *a, const an_selftest *t, struct ocl_
     return a->plan(m->params, &m->item, &m->work.plan, err);
 }
 
-static void free_item(made_up *m)
+static void free_item(test_item *m)
 {
     wu_pixels_free(&m->pixels);
     an_params_free(m->analysis, &m->params);
@@ -164,9 +169,9 @@ tc_status an_selftest_crc(const an_analysis *a, const an_selftest *t, const an_b
                           struct ocl_device *device, unsigned threads, const tc_poll *poll,
                           uint32_t *crc, tc_err *err)
 {
-    TC_AUTO(free_item) made_up m;
+    TC_AUTO(free_item) test_item m;
     TC_AUTOFREE void *state = NULL;
-    return_if_error(make_up(a, t, device, threads, poll, &m, err));
+    return_if_error(make_item(a, t, device, threads, poll, &m, err));
 
     state = calloc(1, m.work.plan.state_bytes);
     return_if_error(state == NULL ? tc_no_memory(err, "the self-test")
@@ -175,7 +180,7 @@ tc_status an_selftest_crc(const an_analysis *a, const an_selftest *t, const an_b
     return TC_OK;
 }
 
-/* The result by the CPU, from the state that it makes. */
+/* Makes the item's arrays on the CPU. */
 static tc_status result_by_cpu(const an_analysis *a, an_work work, void *state, wu_output *out,
                                tc_err *err)
 {
@@ -185,7 +190,7 @@ static tc_status result_by_cpu(const an_analysis *a, an_work work, void *state, 
     return status == TC_OK ? a->finish(&work, 0, state, out, err) : status;
 }
 
-/* The result by a backend; TC_MORE: it cannot make it. */
+/* Makes the item's arrays by a backend's `finish`. TC_MORE: it cannot make them. */
 static tc_status result_by_backend(const an_analysis *a, const an_backend *backend,
                                    const an_work *work, void *state, wu_output *out, tc_err *err)
 {
@@ -212,10 +217,10 @@ tc_status an_selftest_result(const an_analysis *a, const an_selftest *t, const a
 {
     TC_AUTO(wu_output_free) wu_output theirs = { .n = 0 };
     TC_AUTO(wu_output_free) wu_output ours = { .n = 0 };
-    TC_AUTO(free_item) made_up m;
+    TC_AUTO(free_item) test_item m;
     TC_AUTOFREE void *of_backend = NULL;
     TC_AUTOFREE void *of_cpu = NULL;
-    return_if_error(make_up(a, t, device, threads, poll, &m, err));
+    return_if_error(make_item(a, t, device, threads, poll, &m, err));
 
     m.work.result_only = true;
     of_backend = calloc(1, m.work.plan.state_bytes);

@@ -1,64 +1,66 @@
 /*
- * Known-answer tests. Every analysis brings a few small built-in items, with
- * the CRC-32 of the final state compiled in; a backend whose state differs
- * computes something else and is not used. The CPU must pass them too.
+ * Self-tests with known answers. Every analysis has a few small built-in items, with
+ * the CRC-32 of their final states compiled in. A device whose state differs computes wrongly and
+ * is not used. The CPU must pass the tests, too.
  */
 #ifndef AN_SELFTEST_H
 #define AN_SELFTEST_H
 
 #include "app/analysis/analysis.h"
 
-/* What is in a made-up picture: balls that touch, on a slope, with noise; noise of all grey values,
- * in which every branch of a kernel is gone; noise of four, full of ties; terraces: blocks that are
- * flat, in which the least change of a height is a peak. */
+/* What a synthetic picture shows. AN_BALLS: touching balls on an uneven background, with noise.
+ * AN_NOISE: noise of all grey values, which reaches every branch of a kernel. AN_TIES: noise of
+ * four grey values, so that many pixels are equal. AN_TERRACES: flat blocks, in which the smallest
+ * change of a height is a peak. */
 typedef enum an_scene { AN_BALLS, AN_NOISE, AN_TIES, AN_TERRACES } an_scene;
 
-/* An item of nx*ny*nz made-up pixels (an_selftest_pixels) and its answer. An
- * analysis' list ends with an entry whose parameters are NULL. */
+/* A synthetic item of nx * ny * nz pixels (an_selftest_pixels) and its answer. An analysis' list of
+ * tests ends with an entry whose parameters are NULL. */
 struct an_selftest {
     const char *parameters; /* JSON */
     uint32_t nx, ny, nz;
-    unsigned bits; /* 8 or 16 */
-    bool mask;
+    unsigned bits;      /* 8 or 16 */
+    bool mask;          /* the item has a mask */
     uint32_t state_crc; /* CRC-32 of the final state */
     an_scene scene;
-    bool doubles; /* a device without double precision cannot do it */
+    bool doubles; /* the test needs a device with double precision */
 };
 
-/* Blobs on an uneven background with noise, from integers only. *out: the caller's,
- * wu_pixels_free. labels: whether there are some, as analyses that take them want. */
+/* Makes a test's pixels, by integer arithmetic only. labels: also make labels, for analyses that
+ * need them. *out: freed by wu_pixels_free. */
 tc_status an_selftest_pixels(const an_selftest *test, bool labels, wu_pixels *out, tc_err *err);
 
-/* The item that has these pixels. */
+/* The description of a test's item with these pixels. */
 wu_item an_selftest_item(const an_selftest *test, const wu_pixels *pixels);
 
-/* Runs one test on a backend; *crc is what came out. TC_OK also if it is not
- * what it should be: the caller compares. poll: may be NULL. */
+/* Runs one test on a backend; *crc: CRC-32 of its final state. The caller compares it: TC_OK says
+ * only that the test ran. device: NULL for the CPU. poll: may be NULL. */
 tc_status an_selftest_crc(const an_analysis *analysis, const an_selftest *test,
                           const an_backend *backend, struct ocl_device *device, unsigned threads,
                           const tc_poll *poll, uint32_t *crc, tc_err *err);
 
-/* Whether a backend with `finish`, from the start without a sync, makes of a test's item the result
- * that the CPU makes. Fine where it cannot make one. */
+/* For a backend that has `finish`: does a test's item with it, without a sync, and compares the
+ * arrays with those that the CPU makes. TC_DEVICE: they differ. TC_OK also if `finish` cannot make
+ * them (TC_MORE). */
 tc_status an_selftest_result(const an_analysis *analysis, const an_selftest *test,
                              const an_backend *backend, struct ocl_device *device, unsigned threads,
                              const tc_poll *poll, tc_err *err);
 
-/* The kernels that the work unit's items take on a device: bits of an_analysis.kernels.
- * unit: NULL: all of them. */
+/* The kernels that the work unit's items use on a device: bits as of an_analysis.kernels. unit:
+ * NULL means all kernels. */
 enum { AN_ALL_KERNELS = 0x7fffffff };
 uint32_t an_unit_kernels(const an_analysis *analysis, const an_unit *unit);
 
-/* Whether one of the analysis' tests takes no other kernels than these. */
+/* Whether an analysis' test uses only these kernels. which: its index in a list of tests. */
 bool an_selftest_concerns(const an_analysis *analysis, size_t which, uint32_t kernels);
 
-/* One of the analysis' tests on the backend. TC_DEVICE (TC_INTERNAL on the CPU) where it gives
- * another answer. */
+/* Runs an analysis' test on a backend and checks its answer. Another answer: TC_DEVICE on a device,
+ * TC_INTERNAL on the CPU. */
 tc_status an_selftest_one(const an_analysis *analysis, size_t which, const an_backend *backend,
                           struct ocl_device *device, unsigned threads, const tc_poll *poll,
                           tc_err *err);
 
-/* All of them on the CPU, up to the first that gives another answer. */
+/* Runs all tests of an analysis on the CPU, up to the first that fails. */
 tc_status an_selftest_cpu(const an_analysis *analysis, unsigned threads, tc_err *err);
 
 #endif

@@ -1,4 +1,4 @@
-/* Shows an analysis the pictures and collects the parameters that it suggests. */
+/* Helpers for the `suggest` functions of analyses: see suggest.h. */
 #include "app/analysis/suggest.h"
 
 #include <assert.h>

@@ -1,7 +1,7 @@
 /*
- * Parameters that pictures suggest: an analysis that can tell some of its own from what it is to
- * see has the function `suggest` (analysis.h). It tells what it went by as curves, so that a person
- * can judge it.
+ * Suggests parameters from pictures: an analysis that can do so has the function `suggest`
+ * (analysis.h). A suggestion contains curves that show what it is based on, so that a person can
+ * judge it.
  */
 #ifndef AN_SUGGEST_H
 #define AN_SUGGEST_H
@@ -9,36 +9,39 @@
 #include "app/analysis/analysis.h"
 
 enum { AN_MAX_PICTURES = 16, AN_MAX_CURVES = 12 };
-/* What of a picture is looked at: its middle, at most so many pixels along a side. */
+/* Only the middle of a picture is used, of up to so many pixels along a side. */
 enum { AN_LOOKED_AT = 512 };
 
-/* Pictures to go by: grey, without masks; a slice of each stack, a part of large ones. */
+/* The pictures that a suggestion is made from: grey, without masks, one slice of each stack, and
+ * only a part of large ones. */
 typedef struct an_pictures {
     size_t n;
-    wu_item items[AN_MAX_PICTURES]; /* name, nx, ny and bits; one slice */
+    wu_item items[AN_MAX_PICTURES]; /* only name, nx, ny and bits are set; nz is 1 */
     wu_pixels pixels[AN_MAX_PICTURES];
-    const struct an_pictures *whole; /* the same, whole but of fewer pixels; NULL: as above */
-    bool of_stacks;
-    double unit; /* what a pixel is long in the unit of a stack's spacing; 1 of pictures */
+    const struct an_pictures
+        *whole; /* the same pictures, whole but reduced in size; NULL: the ones above are whole */
+    bool of_stacks; /* they are slices of stacks */
+    double unit;    /* the length of a pixel in the unit of the stack's spacing; 1 for images */
     unsigned threads;
     const tc_poll *poll; /* NULL: none */
 } an_pictures;
 
-/* What a suggestion is seen from: bars, or a line through points, and the value that was taken. */
+/* A curve that shows what a suggestion is based on: bars or a line through points, and a mark at
+ * the suggested value. */
 typedef struct an_curve {
     char title[200];
     const char *x_name, *y_name;
-    bool bars;
-    size_t n;
+    bool bars;     /* draw bars, not a line */
+    size_t n;      /* points */
     double *x, *y; /* owned */
     double mark;   /* on the x axis */
 } an_curve;
 
 typedef struct an_suggestion {
-    json_t *parameters; /* that were not given; owned */
-    char why[800];      /* for people */
-    char doubt[300];    /* for people: why it may not suit all pictures; "": no doubt */
-    const char *each;   /* such a doubt of each picture, or NULL */
+    json_t *parameters; /* the suggested ones, without those that were given; owned */
+    char why[800];      /* how they were found, for people */
+    char doubt[300];    /* why they may not suit all pictures, for people; "": no doubt */
+    const char *each;   /* a doubt about each single picture; NULL: none */
     size_t n_curves;
     an_curve curves[AN_MAX_CURVES];
 } an_suggestion;
@@ -47,22 +50,23 @@ void an_suggestion_free(an_suggestion *s);
 
 /* --- for the functions of analyses ----------------------------------------------------------- */
 
-/* Takes a value for a key unless it is in `given`. value: taken over, also after a failure. */
+/* Suggests a value for a key, unless the key is in `given`. Takes over the reference to value, also
+ * after a failure. */
 tc_status an_suggest(an_suggestion *s, const json_t *given, const char *key, json_t *value,
                      tc_err *err);
-/* Room for a curve of n points at 0. NULL: no memory, or no room for more curves. */
+/* Adds a curve of n points, all 0. NULL: no memory, or there are AN_MAX_CURVES already. */
 an_curve *an_add_curve(an_suggestion *s, const char *x_name, const char *y_name, size_t n);
-/* Does the analysis on picture i with the parameters that JSON says. *out: wu_output_free. */
+/* Runs the analysis on picture i with these parameters. *out: freed by wu_output_free. */
 tc_status an_try(const an_analysis *analysis, const an_pictures *pictures, size_t i,
                  const json_t *parameters, wu_output *out, tc_err *err);
 
-/* A picture's middle, AN_LOOKED_AT pixels along a side at most, as a picture of its own. *out:
+/* Copies a picture's middle, of up to AN_LOOKED_AT pixels along a side. *out: freed by
  * wu_pixels_free. */
 tc_status an_copy_middle(const wu_pixels *px, wu_pixels *out, tc_err *err);
-/* How many pixels that has. */
+/* The number of pixels that an_copy_middle copies of an item's image. */
 double an_looked_at(const wu_item *item);
 
-/* For qsort of areas (int64_t), ascending. */
+/* Compares two areas (int64_t) for qsort, ascending. */
 int an_compare_areas(const void *a, const void *b);
 
 #endif

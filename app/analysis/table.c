@@ -1,4 +1,4 @@
-/* The table of all analyses, and the defaults of their functions. */
+/* The table of all analyses, and the calls of their optional functions. */
 #include <string.h>
 
 #include "app/analysis/analyses.h"

@@ -1,4 +1,5 @@
-/* A work unit with its analysis: parameters read, items checked, estimates added up. */
+/* Reads a work unit with its parameters and checks its items; estimates costs; does an item without
+ * checkpoints. */
 #include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,7 +22,7 @@ tc_status an_check_item(const an_analysis *analysis, const void *params, const w
     return analysis->check_item != NULL ? analysis->check_item(params, item, where, err) : TC_OK;
 }
 
-/* Whether the analysis takes every item, one by one and together. */
+/* Checks that the analysis can do every item, and all of them in one work unit. */
 static tc_status check_items(const an_unit *u, tc_err *err)
 {
     const wu_job *const job = u->job;
@@ -41,7 +42,8 @@ static tc_status check_items(const an_unit *u, tc_err *err)
 
 /* --- names of arrays ------------------------------------------------------------------------- */
 
-/* Adds the names of an item's own arrays to `seen`, which has the item of each. */
+/* Adds the names of an item's WU_OWN arrays to `seen`, a map from names to the items that have
+ * them. Fails if a name is in it already. */
 static tc_status add_names(const wu_job *job, size_t item, const wu_output *out, json_t *seen,
                            tc_err *err)
 {
@@ -64,9 +66,9 @@ static tc_status add_names(const wu_job *job, size_t item, const wu_output *out,
     return TC_OK;
 }
 
-/* Names of arrays are put together from those of items and of what is in them,
- * so two items can come to the same one: "a" with a map of sum_variance, and
- * "a_sum" with one of variance. */
+/* Checks that no two items have arrays of the same name. Names of arrays are made from the item's
+ * name and that of its content, so two items can result in the same one: "a" with a map of
+ * sum_variance, and "a_sum" with a map of variance. */
 static tc_status check_names(const an_unit *u, tc_err *err)
 {
     const wu_job *const job = u->job;
@@ -123,7 +125,8 @@ tc_status an_unit_read(const char *path, an_unit *out, tc_err *err)
     return an_unit_read_polled(path, NULL, out, err);
 }
 
-/* What belongs to the job; an_unit_free also after a failure. */
+/* Fills the unit, whose job has been read: finds the analysis, reads the parameters and checks the
+ * items. To be freed by an_unit_free, also after a failure. */
 static tc_status read_unit(const char *path, an_unit *out, tc_err *err)
 {
     char where[TC_ERR_MAX];
@@ -139,7 +142,7 @@ static tc_status read_unit(const char *path, an_unit *out, tc_err *err)
     return check_names(out, err);
 }
 
-/* status: of reading the job. */
+/* Fills the unit after its job has been read. status: of reading the job. */
 static tc_status complete_unit(tc_status status, const char *path, an_unit *out, tc_err *err)
 {
     if (status == TC_OK)
@@ -167,8 +170,8 @@ void an_unit_free(an_unit *unit)
     wu_job_destroy(&unit->job);
 }
 
-/* Bytes that deflate finds no match for are what takes its time, until there is hardly anything but
- * these. */
+/* The constants are measured: deflate's time is mostly that of bytes without a match, whose share
+ * grows with the compressed size until there is hardly anything else. */
 double an_reading_flops(const wu_item *item)
 {
     const unsigned each =
@@ -209,7 +212,8 @@ uint64_t an_row_bytes(const wu_output *expected)
     return bytes;
 }
 
-/* Opening reads all bytes of the file, and takes its sums of them; so does identifying. */
+/* Opening reads all bytes of the file and computes their CRC; identifying computes their SHA-256.
+ */
 void an_plan_flops(an_plan *plan, const wu_item *item, double chunks)
 {
     plan->open_flops = 10 * (double)item->compressed_bytes;
@@ -225,13 +229,13 @@ double an_weight(const an_plan *plan, double speed)
            plan->compress_flops;
 }
 
-/* Compared with a core's. */
+/* How many times as fast as a core the chunks are done. */
 static double speed_of(const an_work *work)
 {
     return work->device == NULL ? 1 : work->speed > 0 ? work->speed : AN_DEVICE_SPEED;
 }
 
-/* Of the chunks. */
+/* The share of the chunks' time, 0 to 1, that is spent when chunks_done are done. */
 static double chunks_spent(const an_analysis *analysis, const an_work *work, uint64_t chunks_done)
 {
     return analysis->spent != NULL ? analysis->spent(work, chunks_done)
