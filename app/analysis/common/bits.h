@@ -1,5 +1,5 @@
 /*
- * Pixels to bits, 64 at a time, in a way that compilers make vectors of.
+ * Converts comparisons of 64 pixels to the bits of a word, in a form that compilers vectorize.
  */
 #ifndef AN_BITS_H
 #define AN_BITS_H
@@ -12,7 +12,7 @@
 
 #include "workunits/format/job.h"
 
-/* 64 bytes of 0 or 1 to as many bits: each multiplication gathers eight. */
+/* Packs 64 bytes, each 0 or 1, into the bits of a word; each multiplication packs eight. */
 static inline uint64_t an_bits_gather(const uint8_t *flags)
 {
     uint64_t word = 0;
@@ -27,7 +27,7 @@ static inline uint64_t an_bits_gather(const uint8_t *flags)
 }
 
 #ifdef __SSE2__
-/* Bit i: pixel i of 16 is at most `most`. */
+/* 16 bits: bit i is set if pixels[i] <= most. */
 static inline uint64_t an_bits_at_most16(const uint8_t *pixels, __m128i most)
 {
     const __m128i v = _mm_loadu_si128((const __m128i *)(const void *)pixels);
@@ -36,7 +36,7 @@ static inline uint64_t an_bits_at_most16(const uint8_t *pixels, __m128i most)
 }
 #endif
 
-/* 64 pixels below a threshold of 1..255. */
+/* Bit i is set if pixels[i] < threshold, for 64 pixels. 1 <= threshold <= 255. */
 static inline uint64_t an_bits_below64(const uint8_t *pixels, uint32_t threshold)
 {
     assert(threshold >= 1 && threshold <= 255);
@@ -55,7 +55,7 @@ static inline uint64_t an_bits_below64(const uint8_t *pixels, uint32_t threshold
 #endif
 }
 
-/* And of 16 bits, below one of 1..65535. */
+/* The same for pixels of 16 bits. 1 <= threshold <= 65535. */
 static inline uint64_t an_bits_below64_u16(const uint16_t *pixels, uint32_t threshold)
 {
     assert(threshold >= 1 && threshold <= 65535);
@@ -81,7 +81,7 @@ static inline uint64_t an_bits_below64_u16(const uint16_t *pixels, uint32_t thre
 #endif
 }
 
-/* Pixels below the threshold, 1 <= n <= 64 of them from pixel `at` on. */
+/* Bit i is set if pixel at + i of the picture is below the threshold, for i < n, 1 <= n <= 64. */
 static inline uint64_t an_bits_below(const wu_pixels *px, size_t at, unsigned n, uint32_t threshold)
 {
     assert(n >= 1 && n <= 64);
@@ -102,8 +102,7 @@ static inline uint64_t an_bits_below(const wu_pixels *px, size_t at, unsigned n,
     return an_bits_gather(flags);
 }
 
-/* Where labels change from one pixel to the next: bit i for row[i] != row[i + 1],
- * of 64. */
+/* Bit i is set if row[i] != row[i + 1], for 64 labels and the one after them. */
 static inline uint64_t an_bits_changes(const int32_t *row)
 {
     uint8_t flags[64];

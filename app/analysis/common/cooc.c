@@ -1,4 +1,4 @@
-/* Texture features of one grey-level co-occurrence matrix. */
+/* Texture features of a grey-level co-occurrence matrix: see cooc.h. */
 #include "app/analysis/common/cooc.h"
 
 #include <assert.h>
@@ -18,6 +18,7 @@ void cooc_clear(cooc_sums *m, unsigned levels)
     memset(m->difference, 0, levels * sizeof *m->difference);
 }
 
+/* The sum of k log2 k over the bins of a histogram, in units of 2^-80. */
 static tc_u128 logs_of(const tc_logs *logs, const uint32_t *h, unsigned bins)
 {
     tc_u128 sum = 0;
@@ -27,6 +28,7 @@ static tc_u128 logs_of(const tc_logs *logs, const uint32_t *h, unsigned bins)
     return sum;
 }
 
+/* Computes the sums over the histograms for the wanted features. */
 static void weigh_histograms(const cooc_sums *m, const cooc_totals *t, unsigned levels,
                              uint32_t wanted, cooc_weights *w)
 {

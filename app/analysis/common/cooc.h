@@ -1,10 +1,10 @@
 /*
- * Texture features of one grey-level co-occurrence matrix, in double precision from exact
- * counts: all of the Image Biomarker Standardisation Initiative's family, of which the
+ * Texture features of a grey-level co-occurrence matrix, in double precision from exact
+ * counts: all features of the Image Biomarker Standardisation Initiative's family, of which the
  * first 13 are Haralick's. docs/dev/analyses/objects.md has the formulas.
  *
- * The matrix C is that of ordered pairs, symmetric: n unordered pairs make 2n. Levels are
- * numbered from 0 here and from 1 in the formulas.
+ * The matrix C counts ordered pairs of grey levels, so it is symmetric: n unordered pairs give 2n
+ * entries in total. Levels are numbered from 0 here and from 1 in the formulas.
  */
 #ifndef AN_COOC_H
 #define AN_COOC_H
@@ -12,25 +12,28 @@
 #include "app/analysis/common/cooc_core.h"
 #include "app/analysis/common/real.h"
 
-extern const char *const cooc_names[COOC_FEATURES + 1]; /* ended by NULL */
+/* The features' names, in the order of COOC_EACH, ended by NULL. */
+extern const char *const cooc_names[COOC_FEATURES + 1];
 
 enum { COOC_MAX_LEVELS = 256 };
 
-/* What is known of a matrix. Counts are of unordered pairs, fewer than 2^30. */
+/* The sums over a matrix from which its features are computed. Pairs are unordered, and fewer than
+ * 2^30. */
 typedef struct cooc_sums {
-    uint64_t pairs;                       /* n */
-    uint64_t most;                        /* the largest entry of C */
-    uint64_t squares;                     /* the sum of C^2 */
-    tc_u128 k_log_k;                      /* the sum of C log2 C, in 2^-80 */
-    uint32_t marginal[COOC_MAX_LEVELS];   /* ends of pairs by level: adds up to 2n */
-    uint32_t sum[2 * COOC_MAX_LEVELS];    /* pairs by a + b */
-    uint32_t difference[COOC_MAX_LEVELS]; /* by |a - b| */
+    uint64_t pairs;   /* n, the number of pairs */
+    uint64_t most;    /* the greatest entry of C */
+    uint64_t squares; /* the sum of the squares of the entries of C */
+    tc_u128 k_log_k;  /* the sum of c log2 c over the entries c of C, in units of 2^-80 */
+    uint32_t marginal[COOC_MAX_LEVELS]; /* histogram of the levels of all pairs' two pixels: adds up
+                                           to 2n */
+    uint32_t sum[2 * COOC_MAX_LEVELS];  /* histogram of a + b over all pairs of levels (a, b) */
+    uint32_t difference[COOC_MAX_LEVELS]; /* histogram of |a - b| */
 } cooc_sums;
 
-/* Clears the sums, of the first `levels` levels. */
+/* Sets the sums to zero, the histograms for the first `levels` levels. */
 void cooc_clear(cooc_sums *m, unsigned levels);
 
-/* n entries of C have this value. logs NULL: without k_log_k. */
+/* Adds n entries of C that have the value `entry`. logs: NULL leaves k_log_k unchanged. */
 static inline void cooc_entries(cooc_sums *m, const tc_logs *logs, uint64_t entry, uint64_t n)
 {
     m->most = entry > m->most ? entry : m->most;
@@ -39,8 +42,7 @@ static inline void cooc_entries(cooc_sums *m, const tc_logs *logs, uint64_t entr
         m->k_log_k += n * tc_k_log2_k(logs, entry);
 }
 
-/* Adds k pairs of levels a <= b: all there are of these two. Off the diagonal two entries of C hold
- * k, on it one holds 2k. */
+/* Adds all k pairs of the levels a <= b. They are two entries of k in C, or if a = b one of 2k. */
 static inline void cooc_add(cooc_sums *m, const tc_logs *logs, uint32_t a, uint32_t b, uint32_t k)
 {
     cooc_entries(m, logs, (uint64_t)k << (a == b), a == b ? 1 : 2);
@@ -51,8 +53,9 @@ static inline void cooc_add(cooc_sums *m, const tc_logs *logs, uint32_t a, uint3
     m->difference[b - a] += k;
 }
 
-/* Computes the features of the set `wanted`; the others in `out` are undefined. There must be a
- * pair. logs NULL: without those that need logarithms. */
+/* Computes the features of the set `wanted` (bit i: feature i); other elements of `out` are
+ * undefined. There must be at least one pair. logs: NULL leaves out the features with logarithms.
+ */
 void cooc_features(const cooc_sums *m, const tc_logs *logs, unsigned levels, uint32_t wanted,
                    double out[COOC_FEATURES]);
 

@@ -1,13 +1,13 @@
 /*
- * From what is known of a co-occurrence matrix to its features: compiled as C and as OpenCL C.
- * cooc.h says what they are.
+ * Computes the features of a co-occurrence matrix from sums over it; compiled as C and as OpenCL C.
+ * cooc.h describes the features.
  */
 #ifndef AN_COOC_CORE_H
 #define AN_COOC_CORE_H
 
 #include "app/analysis/common/real_core.h"
 
-/* The features, and their names: the first COOC_HARALICK are Haralick's. */
+/* The features with their names; the first COOC_HARALICK are Haralick's. */
 #define COOC_EACH(FEATURE)                                                                     \
     FEATURE(COOC_ASM, "asm")                                                                   \
     FEATURE(COOC_CONTRAST, "contrast")                                                         \
@@ -38,36 +38,38 @@
 enum { COOC_EACH(COOC_NUMBER) COOC_FEATURES, COOC_HARALICK = COOC_JOINT_MAXIMUM };
 #undef COOC_NUMBER
 
-/* Whether a set of features has one of them. */
+/* Whether a set of features (bit i: feature i) contains a feature. */
 #define COOC_HAS(set, feature) (((set) >> (feature) & 1) != 0)
 
-/* Products of sums: n s2 is below 2^78, and on devices, where n is below 2^20, below 2^59. */
+/* An integer for products of sums: n s2 is below 2^78, and on devices, where n is below 2^20, below
+ * 2^59. */
 #ifdef __OPENCL_VERSION__
 typedef tc_i64 cooc_wide;
 #else
 typedef __int128 cooc_wide;
 #endif
 
-/* Exact sums over the pairs (a, b) of a matrix C, whose 2n entries are those of n unordered
- * pairs. */
+/* Exact sums over the n unordered pairs (a, b) of levels of a matrix C, whose entries add up to 2n.
+ */
 typedef struct cooc_totals {
     tc_u64 pairs;          /* n */
-    tc_u64 most;           /* the largest entry of C */
-    tc_u64 squares;        /* the sum of C^2 */
-    tc_u64 s1, s2, d1, d2; /* of a + b and its square, of |a - b| and its square */
-    /* Of k log2 k, in 2^-80, over the entries of C, its marginal, and the histograms of a + b and
-     * |a - b|. */
+    tc_u64 most;           /* the greatest entry of C */
+    tc_u64 squares;        /* the sum of the squares of the entries of C */
+    tc_u64 s1, s2, d1, d2; /* sums over all pairs of a + b, (a + b)^2, |a - b| and (a - b)^2 */
+    /* The sums of k log2 k, in units of 2^-80, over the entries of C, its marginal distribution,
+     * and the histograms of a + b and |a - b|. */
     tc_u128 cells, marginal, sums, differences;
 } cooc_totals;
 
-/* Sums over histograms, which divided by n are features. They are in double precision, so bins are
- * added in order; empty ones add nothing. */
+/* Sums over the histograms of |a - b| and a + b; divided by n they are features. As they are in
+ * double precision, bins must be added in ascending order; empty bins add nothing. */
 typedef struct cooc_weights {
-    double id, idn, idm, idmn, iv; /* over |a - b| */
-    double shade, prominence;      /* over a + b */
+    double id, idn, idm, idmn,
+        iv; /* over |a - b|, for the features with `inverse` in their names and idm */
+    double shade, prominence; /* over a + b, for cluster_shade and cluster_prominence */
 } cooc_weights;
 
-/* What a bin of the histogram of |a - b| adds, to those of the features that are wanted. */
+/* Adds a bin of the histogram of |a - b| to the sums of the wanted features. */
 TC_INLINE void cooc_difference(cooc_weights *w, tc_u32 bin, double count, tc_u32 levels,
                                tc_u32 wanted)
 {
@@ -85,7 +87,7 @@ TC_INLINE void cooc_difference(cooc_weights *w, tc_u32 bin, double count, tc_u32
         w->iv += count / (d * d);
 }
 
-/* What a bin of the histogram of a + b adds; mean: of that histogram. */
+/* Adds a bin of the histogram of a + b to the sums. mean: of that histogram. */
 TC_INLINE void cooc_sum(cooc_weights *w, tc_u32 bin, double count, double mean)
 {
     const double from = bin - mean, cube = count * (from * from * from);
@@ -100,12 +102,13 @@ TC_INLINE double cooc_mean(const cooc_totals *t)
     return ((double)t->s1 / (double)t->pairs + 2) - 2;
 }
 
-/* Features without logarithms; n > 0. */
+/* Computes the features without logarithms; n must be > 0. */
 TC_INLINE void cooc_plain_features(const cooc_totals *t, const cooc_weights *w, double *out)
 {
     const cooc_wide n = (cooc_wide)t->pairs, s1 = (cooc_wide)t->s1, s2 = (cooc_wide)t->s2,
                     d1 = (cooc_wide)t->d1, d2 = (cooc_wide)t->d2,
-                    variance = n * (s2 + d2) - s1 * s1; /* 4 n^2 times that of the marginal */
+                    variance = n * (s2 + d2) -
+                               s1 * s1; /* 4 n^2 times the variance of the marginal distribution */
     const double pairs = (double)t->pairs, squared = pairs * pairs;
 
     out[COOC_ASM] = (double)t->squares / (4 * squared);
@@ -128,7 +131,8 @@ TC_INLINE void cooc_plain_features(const cooc_totals *t, const cooc_weights *w, 
     out[COOC_CLUSTER_PROMINENCE] = w->prominence / pairs;
 }
 
-/* Those with logarithms. log_2n, log_n: k log2 k of 2n and of n. */
+/* Computes the features with logarithms. log_2n, log_n: k log2 k for k = 2n and k = n, in units of
+ * 2^-80. In comments HX and HXY are the entropies of the marginal distribution and of C. */
 TC_INLINE void cooc_entropies(const cooc_totals *t, tc_u128 log_2n, tc_u128 log_n, double *out)
 {
     const double pairs = (double)t->pairs, total = (double)(2 * t->pairs);
@@ -136,7 +140,7 @@ TC_INLINE void cooc_entropies(const cooc_totals *t, tc_u128 log_2n, tc_u128 log_
     tc_u128 x = tc_wide_sub(tc_wide_sub(tc_wide_add(log_2n, t->cells), t->marginal),
                             t->marginal); /* 2n (2 HX - HXY) */
 
-    /* Where x is no more than the rounding of logarithms there is no information. */
+    /* If x is not greater than the rounding errors of logarithms, the mutual information is 0. */
     if (TC_HIGH(x) >> 63 != 0 || (TC_HIGH(x) == 0 && TC_LOW(x) < (2 * t->pairs) << 10))
         x = tc_wide(0, 0);
     out[COOC_ENTROPY] = tc_wide_double(tc_wide_sub(log_2n, t->cells)) * 0x1p-80 / total;

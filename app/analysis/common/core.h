@@ -1,6 +1,6 @@
 /*
  * Integer types, address spaces and arithmetic under the same names in C and in OpenCL C, so that
- * what both compute (all *core.h) is written once.
+ * code for both (all files *core.h) is written once.
  */
 #ifndef AN_CORE_H
 #define AN_CORE_H
@@ -20,7 +20,8 @@ typedef uint tc_index;
 #define TC_ALWAYS_INLINE static inline
 #define tc_mulhi(a, b) mul_hi((tc_u64)(a), (tc_u64)(b))
 #define tc_clz64(a) ((int)clz((tc_u64)(a)))
-/* Of an int64. Oclgrind does not know the intrinsic that compilers make of the usual expression. */
+/* The absolute value of a tc_i64, as a tc_u64. Oclgrind lacks the intrinsic that compilers make of
+ * the usual expression. */
 #define TC_ABS(a) abs((tc_i64)(a))
 
 #else
@@ -34,32 +35,32 @@ typedef uint32_t tc_u32;
 typedef uint64_t tc_u64;
 typedef int32_t tc_i32;
 typedef int64_t tc_i64;
-typedef size_t tc_index; /* of an array: as wide as is fastest */
+typedef size_t tc_index; /* an index of an array, of the fastest width */
 #define TC_GLOBAL
 #define TC_CONSTANT
 #define TC_INLINE static inline
 #define TC_ALWAYS_INLINE static inline __attribute__((always_inline))
-/* Upper half of the 128-bit product. */
+/* The upper half of the 128-bit product a * b. */
 TC_INLINE tc_u64 tc_mulhi(tc_u64 a, tc_u64 b)
 {
     return (tc_u64)(((unsigned __int128)a * b) >> 64);
 }
-/* Leading zeros of a nonzero value. */
+/* The number of leading zero bits of a nonzero value. */
 #define tc_clz64(a) __builtin_clzll(a)
 #define TC_ABS(a) ((tc_u64)((a) < 0 ? -(a) : (a)))
 #endif
 
-/* The arguments have one type, and are evaluated more than once. OpenCL C's min and max are not
- * used: in a branch that only some work-items take, Intel's runtimes of 2021 to 2023 skip a call
- * whose arguments are the same for all work-items if the first of eight or sixteen is not in the
- * branch. The other built-in functions (abs, clz, mul_hi, popcount) have the same fault: kernels
- * call them outside such branches, or with arguments that differ. */
+/* The arguments must have the same type; they are evaluated more than once. OpenCL C's min and max
+ * are not used: in a branch that only some work-items take, Intel's runtimes of 2021 to 2023 skip a
+ * call whose arguments are the same for all work-items if the first of eight or sixteen is not in
+ * the branch. The other built-in functions (abs, clz, mul_hi, popcount) have the same fault:
+ * kernels call them outside such branches, or with arguments that differ. */
 #define TC_MIN(a, b) ((a) < (b) ? (a) : (b))
 #define TC_MAX(a, b) ((a) > (b) ? (a) : (b))
 #define TC_CLAMP(a, lo, hi) TC_MIN(TC_MAX(a, lo), hi)
 
-/* A divisor, and its reciprocal with 63 + shift bits of fraction, rounded up;
- * 2^(shift-1) < den <= 2^shift. */
+/* A divisor `den` for tc_div, with its reciprocal as a fixed-point number: rec = 2^(63 + shift) /
+ * den, rounded up, where 2^(shift-1) < den <= 2^shift. */
 typedef struct tc_divisor {
     tc_u64 rec;
     tc_u32 den, shift;
@@ -75,21 +76,21 @@ TC_INLINE tc_divisor tc_divisor_of(tc_u32 den)
 }
 #endif
 
-/* floor(num/den), exactly, for num < 2^63: the reciprocal is too large by less than 2^-(63+shift),
- * so that the product is by less than 2^-shift, which is at most 1/den. */
+/* floor(num / den), exactly, for num < 2^63. The error of the reciprocal is less than
+ * 2^-(63+shift), so that of the product is less than 2^-shift, which is at most 1/den. */
 TC_INLINE tc_u64 tc_div(tc_u64 num, tc_divisor d)
 {
     return tc_mulhi(num << 1, d.rec) >> d.shift;
 }
 
-/* num/den to the nearest integer, halves up; num + den/2 < 2^63. */
+/* num / den rounded to the nearest integer, halves up; num + den/2 < 2^63. */
 TC_INLINE tc_u64 tc_div_round(tc_u64 num, tc_divisor d)
 {
     return tc_div(num + (d.den >> 1), d);
 }
 
-/* num * 2^32 / den to the nearest integer, halves up. num < 2^63, den < 2^31, and the result must
- * fit 64 bits. */
+/* num * 2^32 / den rounded to the nearest integer, halves up. num < 2^63, den < 2^31, and the
+ * result must fit 64 bits. */
 TC_INLINE tc_u64 tc_div_q32(tc_u64 num, tc_divisor d)
 {
     tc_u64 whole = 0;
@@ -101,18 +102,18 @@ TC_INLINE tc_u64 tc_div_q32(tc_u64 num, tc_divisor d)
     return (whole << 32) + tc_div_round(num << 32, d);
 }
 
-/* num * 2^32 / den to the nearest integer, halves up, for any two numbers with
- * num <= den, 0 < den < 2^62. */
+/* num * 2^32 / den rounded to the nearest integer, halves up, for any two numbers with num <= den,
+ * 0 < den < 2^62. */
 TC_INLINE tc_u64 tc_ratio_q32(tc_u64 num, tc_u64 den)
 {
     const int shift = tc_clz64(den);
-    /* A divisor not smaller than the upper half of den: the quotient is short
-     * by a few at the most. The remainder is exact modulo 2^64. */
+    /* Dividing by the upper half of den plus 1 gives a quotient that is too small by a few at most.
+     * The remainder is exact modulo 2^64. */
     const tc_u64 upper = ((den << shift) >> 32) + 1;
     tc_u64 q = (num << shift) / upper;
     tc_u64 r = (num << 32) - q * den;
 
-    /* At most three times; the loop is bounded for devices that divide wrongly. */
+    /* This needs at most three iterations; the loop is bounded for devices that divide wrongly. */
     for (int i = 0; i < 4 && r >= den; i++) {
         q++;
         r -= den;
@@ -120,14 +121,14 @@ TC_INLINE tc_u64 tc_ratio_q32(tc_u64 num, tc_u64 den)
     return q + (2 * r >= den ? 1 : 0);
 }
 
-/* Square root of a, rounded down: exact, however the estimate is rounded. */
+/* The square root of a, rounded down; exact, however the estimate is rounded. */
 TC_INLINE tc_u64 tc_sqrt_floor(tc_u64 a)
 {
 #ifdef __OPENCL_VERSION__
     tc_u64 root = (tc_u64)sqrt((float)a);
 
-    /* Not every device has double: a step of Newton's takes the error from
-     * 2^-23 to below 2 units. */
+    /* Not every device has double precision: a step of Newton's method reduces the relative error
+     * of 2^-23 to an absolute error below 2. */
     if (root > 0)
         root = (root + a / root) >> 1;
 #else
@@ -136,8 +137,8 @@ TC_INLINE tc_u64 tc_sqrt_floor(tc_u64 a)
 
     if (root > 0xffffffff)
         root = 0xffffffff;
-    /* Each at most twice; on a device that needs more a conversion is wrong, which the self-test
-     * finds. */
+    /* Each loop needs at most two iterations; if a device needs more, it converts numbers wrongly,
+     * which the self-tests find. */
     for (int i = 0; i < 4 && root * root > a; i++)
         root--;
     for (int i = 0; i < 4 && a - root * root > 2 * root && root < 0xffffffff; i++)
@@ -145,12 +146,12 @@ TC_INLINE tc_u64 tc_sqrt_floor(tc_u64 a)
     return root;
 }
 
-/* Square root of a, rounded to the nearest integer. */
+/* The square root of a, rounded to the nearest integer. */
 TC_INLINE tc_u64 tc_sqrt_round(tc_u64 a)
 {
     const tc_u64 root = tc_sqrt_floor(a);
 
-    /* a - root^2, and (root + 1/2)^2 = root^2 + root + 1/4 */
+    /* (root + 1/2)^2 = root^2 + root + 1/4, so rounding up needs a - root^2 > root. */
     return root + (a - root * root > root ? 1 : 0);
 }
 

@@ -1,21 +1,24 @@
-/* The exact squared Euclidean distance transform, one axis after the other. */
+/* The exact squared Euclidean distance transform, one axis after the other: see edt.h. */
 #include "app/analysis/common/edt.h"
 
 #include <assert.h>
 #include <string.h>
 
-/* Columns are taken this many at a time, so that whole cache lines are read. */
+/* Passes along y and z do this many adjacent lines at a time, so that whole cache lines are read.
+ */
 enum { COLUMNS = 16 };
-/* Pixels of a part of the first pass, at least. */
+/* The number of pixels of a part of the first pass at least. */
 enum { ROWS_PIXELS = 1 << 16 };
 
-/* What a part has for itself: COLUMNS lines turned upright, and an envelope. */
+/* The scratch memory of a part: COLUMNS lines, copied so that each is contiguous, and an envelope.
+ */
 typedef struct scratch {
     uint32_t *line;     /* [COLUMNS][length] */
     uint8_t *side;      /* [COLUMNS][length] */
     edt_parabola *kept; /* [length + 2] */
 } scratch;
 
+/* The length of the longest line along y or z. */
 static size_t longest_side(const edt_job *job)
 {
     return job->nz > job->ny ? job->nz : job->ny;
@@ -84,13 +87,13 @@ static void first_pass(const edt_job *job, size_t part)
 
 /* --- along y and z --------------------------------------------------------------------------- */
 
-/* The run [a,b) of a line of n pixels, in place. */
+/* Transforms the run [a,b) of a line of n pixels, in place. */
 static void later_pass_run(uint32_t *d2, uint32_t a, uint32_t b, uint32_t n, const edt_line *line)
 {
     edt_envelope e;
 
     if (b - a == 1 && (a > 0 || b < n)) {
-        /* A neighbour is of the other side, and nothing is nearer than 1. */
+        /* A neighbour in this line is of the other side, and no distance is less than 1. */
         d2[a] = 1;
         return;
     }
@@ -117,8 +120,8 @@ static void later_pass_line(uint32_t *d2, const uint8_t *side, uint32_t n, edt_s
     }
 }
 
-/* Up to COLUMNS lines of `n` pixels beginning at `at`, whose pixels lie
- * `stride` apart. */
+/* Transforms `width` (at most COLUMNS) adjacent lines of n pixels. The first one begins at index
+ * `at`; `stride` is the distance between two pixels of a line. */
 static void later_pass_block(const edt_job *job, size_t at, size_t width, size_t stride, uint32_t n,
                              const scratch *s)
 {

@@ -1,12 +1,12 @@
 /*
  * The exact squared Euclidean distance transform of a picture or a stack, on
- * the CPU: for every pixel the squared distance, in pixels, to the nearest
- * pixel of the other side of a mask. Integers throughout. The border of the
- * picture is no side: pixels outside do not count.
+ * the CPU, in integers. A mask divides the pixels into two sides (mask and background); for each
+ * pixel the transform gives the squared distance, in pixels, to the nearest pixel of the other
+ * side. Pixels outside the picture belong to no side.
  *
- * The work is three passes (x, y, z; a picture has two) of independent parts,
- * so that a caller can stop between any two of them. Each pass must be complete
- * before the next begins.
+ * The work is done in passes along x, y and z (a picture has only the first two), each of
+ * independent parts, so that a caller can stop after any part. All parts of a pass must be
+ * complete before the next pass begins.
  */
 #ifndef AN_EDT_H
 #define AN_EDT_H
@@ -14,22 +14,24 @@
 #include "app/analysis/common/edt_core.h"
 
 typedef enum edt_sides {
-    EDT_INSIDE, /* pixels of the mask: distance to the nearest pixel not of it; others 0 */
-    EDT_BOTH    /* every pixel: distance to the nearest pixel of the other side */
+    EDT_INSIDE, /* for pixels of the mask the distance to the background; for others 0 */
+    EDT_BOTH    /* for every pixel the distance to the other side */
 } edt_sides;
 
-/* One transform. Each side is at most 65535; x is fastest, then y, then z. */
+/* One transform. nx, ny and nz are at most 65535; in arrays x varies fastest, then y, then z. */
 typedef struct edt_job {
     uint32_t nx, ny, nz;
-    const uint8_t *mask; /* [nz][ny][nx], zero or not */
+    const uint8_t *mask; /* [nz][ny][nx], nonzero: in the mask */
     edt_sides sides;
-    uint32_t *out; /* [nz][ny][nx]: min(d^2, EDT_FAR) */
+    uint32_t *out; /* [nz][ny][nx] the squared distances, at most EDT_FAR */
 } edt_job;
 
-/* Parts of a pass: 0 and 1, and of stacks 2. */
+/* The number of parts of a pass: 0 (x), 1 (y), and for stacks 2 (z). */
 size_t edt_parts(const edt_job *job, unsigned pass);
-/* Bytes of scratch memory that a part needs for itself. */
+/* The bytes of scratch memory for one part. Parts that run at the same time need memory of their
+ * own. */
 size_t edt_scratch_bytes(const edt_job *job);
+/* Does one part of a pass. */
 void edt_part(const edt_job *job, unsigned pass, size_t part, void *scratch);
 
 #endif

@@ -1,34 +1,36 @@
 /*
- * The exact squared Euclidean distance transform along one line, written once
- * for C and OpenCL C.
+ * The exact squared Euclidean distance transform along one line, for C and OpenCL C.
  *
- * The transform is separable: after a pass along x every pixel knows the
- * squared distance to the nearest pixel of the other side in its own line; a
- * pass along another axis combines lines by
+ * A mask divides the pixels into two sides. The transform is separable: a pass along x gives for
+ * every pixel the squared distance to the nearest pixel of the other side in its own line; a pass
+ * along another axis then combines lines by
  *   out(u) = min over i of g(i) + (u - i)^2,
  * the lower envelope of parabolas (A. Meijster, J. Roerdink, W. Hesselink, "A
  * general algorithm for computing distance transforms in linear time", 2000).
- * All of it is in integers, so every way to compute it gives the same bits.
+ * All arithmetic is in integers, so every implementation gives the same bits.
  *
- * Two sides at once: the pixels of a line form runs of one side. What lies
- * beyond the first pixel of the other side is never nearer than that pixel, so
- * each run is transformed by itself, with a parabola of height 0 at either end.
+ * Both sides are transformed at once: a line consists of runs of pixels of one side. For a pixel
+ * of a run, no pixel beyond the run is nearer than those next to its two ends, which are of the
+ * other side. So each run is transformed by itself, with a parabola of height 0 at either end.
  */
 #ifndef AN_EDT_CORE_H
 #define AN_EDT_CORE_H
 
 #include "app/analysis/common/core.h"
 
-/* No pixel of the other side, or none whose squared distance is below this. */
+/* The transform's value if there is no pixel of the other side, or if its squared distance is not
+ * below this. */
 #define EDT_FAR 0xffffffffu
 
-/* A parabola of the lower envelope: apex at (site, height), lowest from start on. */
+/* A parabola of the lower envelope: its apex is at (site, height), and from `start` on it is the
+ * lowest one. */
 typedef struct edt_parabola {
     tc_u32 site, height, start;
 } edt_parabola;
 
-/* The envelope over [first, end) of a line: `count` parabolas, the last of them here
- * as well as with the others, which the two programs keep in their own ways. */
+/* The lower envelope over [first, end) of a line: `count` parabolas. They are stored by edt_keep
+ * and read by edt_kept, which C and OpenCL C implement differently; `last` is a copy of the last
+ * one. */
 typedef struct edt_envelope {
     tc_u32 first, end, count;
     edt_parabola last;
@@ -45,7 +47,7 @@ typedef struct edt_line {
 #define edt_kept(line, e, k) ((line)->kept[k])
 #endif
 
-/* min(height + (u - site)^2, EDT_FAR) */
+/* The parabola's value at u, at most EDT_FAR. */
 TC_INLINE tc_u32 edt_value(tc_u32 height, tc_u32 site, tc_u32 u)
 {
     const tc_u64 d = u > site ? u - site : site - u;
@@ -54,8 +56,8 @@ TC_INLINE tc_u32 edt_value(tc_u32 height, tc_u32 site, tc_u32 u)
     return v < EDT_FAR ? (tc_u32)v : EDT_FAR;
 }
 
-/* Whether the parabola of a later site u hides one of the envelope: where that
- * starts it is lower already. */
+/* Whether the parabola of a later site u hides parabola p of the envelope: it is lower already
+ * where p starts. */
 TC_INLINE tc_u32 edt_hides(tc_u32 u, tc_u32 height, edt_parabola p)
 {
     const tc_u64 a = p.start > p.site ? p.start - p.site : p.site - p.start;
@@ -64,21 +66,20 @@ TC_INLINE tc_u32 edt_hides(tc_u32 u, tc_u32 height, edt_parabola p)
     return p.height + a * a > height + b * b ? 1u : 0u;
 }
 
-/* First place where the parabola of a later site u is below the last one that it
- * does not hide: where (x-u)^2 + height < (x-i)^2 + g, i and g that one's. The
- * numerator is not negative. */
+/* The first place x where the parabola of a later site u is below p, the last parabola that it does
+ * not hide: (x - u)^2 + height < (x - p.site)^2 + p.height. The numerator is not negative. */
 TC_INLINE tc_u64 edt_cross(edt_parabola p, tc_u32 u, tc_u32 height)
 {
     const tc_u32 apart = u - p.site, twice = 2 * apart;
     const tc_u64 top = (tc_u64)apart * ((tc_u64)u + p.site) + height - p.height;
 
-    /* The short division is several times faster on a GPU. */
+    /* A 32-bit division is several times faster on a GPU. */
     if (top >> 32 == 0)
         return (tc_u64)((tc_u32)top / twice) + 1;
     return top / twice + 1;
 }
 
-/* Adds the parabola of site u to the envelope; sites come in ascending order. */
+/* Adds the parabola of site u to the envelope. Sites must be added in ascending order. */
 TC_INLINE void edt_push(const edt_line *line, edt_envelope *e, tc_u32 u, tc_u32 height)
 {
     tc_u64 start = e->first;
@@ -99,8 +100,8 @@ TC_INLINE void edt_push(const edt_line *line, edt_envelope *e, tc_u32 u, tc_u32 
     }
 }
 
-/* Begins the envelope of the run that begins at `first`. What is before it is of the
- * other side: a parabola of height 0. */
+/* Begins the envelope of the run [first, end). The pixel before the run is of the other side, so it
+ * adds a parabola of height 0. */
 TC_INLINE edt_envelope edt_begin(const edt_line *line, tc_u32 first, tc_u32 end)
 {
     edt_envelope e = { first, end, 0, { 0, 0, 0 } };
@@ -110,14 +111,15 @@ TC_INLINE edt_envelope edt_begin(const edt_line *line, tc_u32 first, tc_u32 end)
     return e;
 }
 
-/* Adds a pixel of the run, with the squared distance that it has so far. */
+/* Adds pixel u of the run. d2: its squared distance after the earlier passes. */
 TC_INLINE void edt_add(const edt_line *line, edt_envelope *e, tc_u32 u, tc_u32 d2)
 {
     if (d2 != EDT_FAR)
         edt_push(line, e, u, d2);
 }
 
-/* And what is behind the run, if it ends before a line of n pixels does. */
+/* Ends the envelope of the run, which ends before pixel u. If the line of n pixels does not end
+ * there, pixel u is of the other side and adds a parabola of height 0. */
 TC_INLINE void edt_end(const edt_line *line, edt_envelope *e, tc_u32 u, tc_u32 n)
 {
     e->end = u;
@@ -125,14 +127,14 @@ TC_INLINE void edt_end(const edt_line *line, edt_envelope *e, tc_u32 u, tc_u32 n
         edt_push(line, e, u, 0);
 }
 
-/* The squared distance to the nearer end of the run [a,b) of a line of n
- * pixels: what the first pass gives. */
+/* The result of the first pass for pixel x of the run [a,b) in a line of n pixels: the squared
+ * distance to the nearer of the two pixels next to the run. */
 TC_INLINE tc_u32 edt_in_run(tc_u32 x, tc_u32 a, tc_u32 b, tc_u32 n)
 {
     const tc_u32 left = a > 0 ? x - a + 1 : EDT_FAR, right = b < n ? b - x : EDT_FAR;
     const tc_u32 d = left < right ? left : right;
 
-    /* A side is at most 65535, so d * d fits. */
+    /* A line has at most 65535 pixels, so d * d fits. */
     return d == EDT_FAR ? EDT_FAR : d * d;
 }
 

@@ -1,4 +1,4 @@
-/* Follows single components of a threshold by a flood fill. */
+/* Finds single components by a flood fill: see follow.h. */
 #include "app/analysis/common/follow.h"
 
 #include <assert.h>
@@ -58,7 +58,8 @@ static void extend_component(an_component *c, const uint32_t at[3], uint32_t gre
     c->pixels++;
 }
 
-/* Puts the neighbour of the pixel at `at` into the queue if it is new; false: there is no room. */
+/* Adds the neighbour (dz, dy, dx) of the pixel `at` to the queue if it belongs to the component and
+ * is new. false: the queue is full. */
 static bool visit_neighbour(an_follow *f, const uint32_t at[3], int dz, int dy, int dx, size_t *end)
 {
     const int64_t z = (int64_t)at[0] + dz, y = (int64_t)at[1] + dy, x = (int64_t)at[2] + dx;

@@ -1,6 +1,7 @@
 /*
- * Components of a threshold, followed one by one from a pixel of each: for a look at some of
- * them, where labelling all would cost as much as the analysis.
+ * Finds single connected components of the pixels below (or not below) a threshold, each by a flood
+ * fill from one of its pixels: for checking a few of them, where labelling all would cost as much
+ * as the analysis.
  */
 #ifndef AN_FOLLOW_H
 #define AN_FOLLOW_H
@@ -8,33 +9,33 @@
 #include "workunits/format/job.h"
 
 typedef struct an_component {
-    uint64_t pixels, grey; /* sum of greys */
-    uint64_t sum[3];       /* of coordinates: z, y, x */
-    uint32_t lo[3], hi[3]; /* half-open */
-    bool whole;            /* it was followed to its end */
+    uint64_t pixels, grey; /* number of pixels, sum of their grey values */
+    uint64_t sum[3];       /* sums of their coordinates: z, y, x */
+    uint32_t lo[3], hi[3]; /* bounding box; hi is exclusive */
+    bool whole;            /* all pixels were found; false: there was no room for them */
 } an_component;
 
 typedef struct an_follow {
     const wu_pixels *px;
-    uint32_t threshold; /* what belongs together is below it ... */
-    bool above;         /* ... or not below it */
+    uint32_t threshold; /* components consist of pixels below the threshold ... */
+    bool above;         /* ... or, if set, of those not below it */
     bool corners;       /* pixels of a slice that share only a corner are neighbours */
-    bool through;       /* and voxels of two slices that share a side */
-    /* its own, from an_follow_begin to an_follow_end */
+    bool through;       /* voxels of adjacent slices that share a side are neighbours, too */
+    /* Set by an_follow_begin: [room] the found pixels, and their greatest number. */
     size_t *queue, room;
-    uint8_t *seen; /* a bit for each pixel */
+    uint8_t *seen; /* a bit for each pixel: it is in the queue */
 } an_follow;
 
-/* Memory: 8 bytes for each of the `room` pixels that a component is followed for, and a bit
- * for each pixel. an_follow_end also after a failure. */
+/* Allocates 8 bytes for each of the `room` pixels that a component may have, and a bit for each
+ * pixel of the picture. To be freed by an_follow_end, also after a failure. */
 tc_status an_follow_begin(an_follow *f, size_t room, tc_err *err);
 void an_follow_end(an_follow *f);
-/* Whether a pixel is on the side that is followed. */
+/* Whether a pixel is on the side of the threshold that components consist of. */
 bool an_follow_takes(const an_follow *f, size_t pixel);
-/* A pixel chosen at random that is on this side, or the first one behind it within `most`
- * pixels (the last is followed by the first). False: there is none. */
+/* Finds a pixel on that side: a randomly chosen one, or the next one after it among `most` pixels
+ * (after the last pixel follows the first). false: there is none. */
 bool an_follow_find(const an_follow *f, size_t most, uint64_t *random, size_t *pixel);
-/* The component of a pixel on this side; its pixels are then the first of the queue. */
+/* Finds the component of a pixel on that side. f->queue then begins with its pixels. */
 void an_follow_component(an_follow *f, size_t pixel, an_component *out);
 
 #endif

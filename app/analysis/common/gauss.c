@@ -1,11 +1,11 @@
-/* The weights of a Gaussian in fixed point. */
+/* The weights and the filter of a Gaussian in fixed point: see gauss.h. */
 #include "app/analysis/common/gauss.h"
 
 #include <assert.h>
 #include <math.h>
 
-/* e^-t for t >= 0, from sums and products in double precision: libm's exp is
- * not the same everywhere. */
+/* e^-t for t >= 0, by sums and products in double precision, as the results of libm's exp differ
+ * between systems. */
 static double exp_minus(double t)
 {
     const int halvings = 10;
@@ -42,10 +42,10 @@ an_gauss an_gauss_make(double sigma)
     return g;
 }
 
-/* Values of a block, for which compilers make vectors. */
+/* The number of values of a block; compilers vectorize loops over it. */
 enum { LANES = 64 };
 
-/* Values of a line from `at` on. */
+/* The values of a line from index `at`; for NULL zeros. */
 static inline const uint32_t *values_at(const uint32_t *line, size_t at)
 {
     static const uint32_t zeros[LANES];
@@ -53,7 +53,7 @@ static inline const uint32_t *values_at(const uint32_t *line, size_t at)
     return line != NULL ? line + at : zeros;
 }
 
-/* Sums of `m` values from `at` on, in a type that holds them. */
+/* Filters the values at to at + m - 1, with sums of the given type. */
 #define SUM_BLOCK(type)                                                       \
     do {                                                                      \
         const uint32_t *const middle = values_at(lines[radius], at);          \
@@ -72,7 +72,8 @@ static inline const uint32_t *values_at(const uint32_t *line, size_t at)
             out[at + i] = (uint32_t)(sums[i] >> shift);                       \
     } while (0)
 
-/* Inlined for `m` to be a constant: GCC then makes vectors at -O2, too. */
+/* Filters m values from index `at`. Inlined, so that m is a constant: GCC then vectorizes at -O2,
+ * too. */
 static inline __attribute__((always_inline)) void blur_block(const uint32_t *weight, int radius,
                                                              const uint32_t *const *lines,
                                                              size_t at, size_t m, unsigned shift,

@@ -1,4 +1,4 @@
-/* Labels connected components of a bit picture by its runs. */
+/* Labels connected components of a binary picture by its runs: see label.h. */
 #include "app/analysis/common/label.h"
 
 #include <assert.h>
@@ -8,7 +8,7 @@ size_t lab_edges(const uint64_t *words, uint32_t nx, bool zeros, uint32_t *edges
 {
     const uint64_t flip = zeros ? ~(uint64_t)0 : 0;
     const size_t stride = lab_stride(nx);
-    uint64_t before = 0; /* the last pixel of the word before */
+    uint64_t before = 0; /* the last pixel of the previous word */
     size_t n = 0;
 
     for (size_t i = 0; i < stride; i++) {
@@ -33,7 +33,8 @@ size_t lab_runs(const lab_picture *p, size_t row, uint32_t *edges)
     return lab_edges(p->bits + row * p->stride, p->nx, p->zeros, edges);
 }
 
-/* The runs of a row, with the root that each had when its row was done. */
+/* The runs of a row: edges as of lab_edges, and for each run the root of its id at the time when
+ * its row was labelled. */
 typedef struct line {
     uint32_t *edges;
     int32_t *id;
@@ -42,7 +43,7 @@ typedef struct line {
 
 enum { LINES = 2 };
 
-/* Each line has room for a row. */
+/* Two lines, each with room for the runs of a row. */
 size_t lab_scratch_bytes(const lab_picture *p)
 {
     return LINES * ((size_t)p->nx + 2) * (sizeof(uint32_t) + sizeof(int32_t));
@@ -58,9 +59,8 @@ static void lay_out(const lab_picture *p, void *scratch, line lines[LINES])
         lines[i] = (line){ .edges = edges + (size_t)i * room, .id = ids + (size_t)i * room };
 }
 
-/* Gives ids to the runs of a row, which are in `now`: those of the runs they
- * touch above, else new ones, from `next` on. Returns the next free id. reach: 1 where
- * corners count. */
+/* Labels the runs of a row, which are in `now`. `next` is the first unused id. Returns the first
+ * unused id afterwards. reach: 1 if pixels that touch at a corner are connected, otherwise 0. */
 static int32_t join_above(const lab_picture *p, size_t row, line *now, const line *above,
                           uint32_t reach, int32_t next)
 {
@@ -75,7 +75,7 @@ static int32_t join_above(const lab_picture *p, size_t row, line *now, const lin
             j++;
         if (j < above->runs && above->edges[2 * j] < b + reach) {
             root = uf_find(ids, above->id[j]);
-            /* The last run that touches this one may touch the next as well. */
+            /* The last run above that touches this one may also touch the next one. */
             while (above->edges[2 * j + 1] < b && j + 1 < above->runs &&
                    above->edges[2 * j + 2] < b + reach) {
                 const int32_t other = uf_find(ids, above->id[++j]);

@@ -1,12 +1,12 @@
 /*
- * Connected components of a bit picture by runs of equal pixels.
- * Every run gets the number of the tree it belongs to, an id, which is written
- * for it, in the order of the row; a union-find over the
- * ids says which trees are one. Ids rise with the raster, so the smallest id of
- * a component is that of its first pixel.
+ * Labels the connected components of a binary picture by its runs (of equal pixels in a row).
+ * Every run gets a number, its id: that of a touching run in the row above, otherwise a new one. A
+ * union-find over the ids records which of them belong to one component. Ids ascend in
+ * raster order, so the smallest id of a component is that of its first pixel.
  *
- * A band of rows is labelled by one thread and takes its ids from a range of its
- * own; bands are then joined along their seams, by any number of threads.
+ * The picture is divided into bands of rows. One thread labels a band, with ids from a range of
+ * the band's own; then bands are joined along their common borders (seams), by any number of
+ * threads.
  */
 #ifndef AN_LABEL_H
 #define AN_LABEL_H
@@ -19,16 +19,17 @@
 
 typedef struct lab_picture {
     uint32_t nx, ny;
-    size_t stride;        /* 64-bit words of a row: lab_stride(nx) */
-    uint64_t *bits;       /* [ny][stride], pixel x is bit x % 64 of word x / 64; the rest 0 */
-    bool zeros;           /* the components of the zeros, not of the ones */
+    size_t stride;        /* 64-bit words per row: lab_stride(nx) */
+    uint64_t *bits;       /* [ny][stride] pixel x is bit x % 64 of word x / 64; unused bits are 0 */
+    bool zeros;           /* label the zeros, not the ones */
     bool eight_connected; /* pixels that touch at a corner are connected */
-    size_t room;          /* for runs of a row: lab_room(nx), or more */
-    int32_t *starts; /* [ny][room]: ids of the runs; those behind a row's last are not touched */
-    int32_t *ids;    /* the union-find; room for lab_ids(nx, ny) */
+    size_t room;          /* elements of `starts` per row: at least lab_room(nx) */
+    int32_t *starts; /* [ny][room] the ids of each row's runs; elements after a row's last run are
+                        unused */
+    int32_t *ids;    /* [lab_ids(nx, ny)] the union-find: nodes of union_find.h */
 } lab_picture;
 
-/* Sides are at most 65535. */
+/* The stride of the widest pictures, of 65535 pixels. */
 enum { LAB_MAX_STRIDE = 1024 };
 
 static inline size_t lab_stride(uint32_t nx)
@@ -36,32 +37,32 @@ static inline size_t lab_stride(uint32_t nx)
     return ((size_t)nx + 63) / 64;
 }
 
+/* The most runs that a row of nx pixels can have. */
 static inline size_t lab_room(uint32_t nx)
 {
     return ((size_t)nx + 1) / 2;
 }
 
-/* The most ids that so many rows can take. A band beginning at row0 has those
- * from lab_ids(nx, row0) on. */
+/* The most ids that this many rows can need. The ids of a band that begins at row0 are from
+ * lab_ids(nx, row0) on. */
 static inline size_t lab_ids(uint32_t nx, size_t rows)
 {
     return rows * lab_room(nx);
 }
 
-/* The runs of ones (zeros: of zeros) in nx bits: run k is [edges[2k], edges[2k+1]).
- * edges has room for nx + 2. Returns the number of runs. */
+/* Finds the runs of ones, or if `zeros` of zeros, in nx bits: run k is [edges[2k], edges[2k+1]).
+ * edges must have room for nx + 2 elements. Returns the number of runs. */
 size_t lab_edges(const uint64_t *words, uint32_t nx, bool zeros, uint32_t *edges);
-/* The runs of a row of the picture: of ones, or of zeros where it says so. */
+/* Finds the runs of a row of the picture: those of p->zeros or of ones. */
 size_t lab_runs(const lab_picture *p, size_t row, uint32_t *edges);
 
-/* What lab_band and lab_seam need for themselves. */
+/* The bytes of scratch memory for lab_band and lab_seam; each thread needs its own. */
 size_t lab_scratch_bytes(const lab_picture *p);
 
-/* Gives ids to the runs of rows [row0, row1) and joins them among themselves.
- * Returns the end of the ids that were taken. */
+/* Labels the band of rows [row0, row1). Returns the end of the range of ids that were used. */
 int32_t lab_band(const lab_picture *p, size_t row0, size_t row1, void *scratch);
-/* Joins the first row of a band with the row before it, if there is one. Several threads may do so
- * at a time. */
+/* Joins a band, whose first row is `row`, with the row before it, if there is one. Several threads
+ * may join bands at the same time. */
 void lab_seam(const lab_picture *p, size_t row, void *scratch);
 
 #endif

@@ -1,4 +1,4 @@
-/* Otsu's threshold, of two classes exactly, of more by groups of grey values. */
+/* Otsu's thresholds: for two classes exactly, for more by groups of grey values: see otsu.h. */
 #include "app/analysis/common/otsu.h"
 
 #include <assert.h>
@@ -7,12 +7,12 @@
 
 typedef unsigned __int128 u128;
 
-/* 256-bit products, as four words, least first. */
+/* An integer of 256 bits, as four words, the least significant first. */
 typedef struct wide {
     uint64_t word[4];
 } wide;
 
-/* a^2 * b, a < 2^80, b < 2^64: below 2^224. */
+/* a^2 * b, for a < 2^80 and b < 2^64: less than 2^224. */
 static wide square_times(u128 a, uint64_t b)
 {
     const uint64_t lo = (uint64_t)a, hi = (uint64_t)(a >> 64);
@@ -44,7 +44,7 @@ static bool is_greater(const wide *a, const wide *b)
     return false;
 }
 
-/* The value, or its square root with 8 bits behind the binary point: below 2^16. */
+/* The scaled grey value: less than 2^16. The square root has 8 fractional bits. */
 static uint32_t scaled_value(uint32_t v, an_otsu_scale scale)
 {
     const uint64_t square = (uint64_t)v << 16;
@@ -60,10 +60,10 @@ static uint32_t scaled_value(uint32_t v, an_otsu_scale scale)
     return (uint32_t)root;
 }
 
-/* With n0, n1 pixels of sums s0, s1 below and above, the between-class variance
- * is (s0 n1 - s1 n0)^2 / (n0 n1), but for a constant. Two of these fractions
- * are compared by cross-multiplication: n < 2^31, s < 2^47, so the difference
- * is below 2^78 and its square times n0 n1 below 2^218. */
+/* Otsu's threshold for two classes. If there are n0 and n1 pixels with the sums s0 and s1 below and
+ * above a threshold, the between-class variance is (s0 n1 - s1 n0)^2 / (n0 n1), except for a
+ * constant factor. Two of these fractions are compared by cross-multiplication: n < 2^31, s < 2^47,
+ * so the difference is below 2^78 and its square times n0 n1 below 2^218. */
 static uint32_t find_threshold(const uint64_t *histogram, uint32_t size, an_otsu_scale scale)
 {
     assert(size >= 2);
@@ -106,14 +106,16 @@ uint32_t an_otsu(const uint64_t *histogram, uint32_t size)
 
 /* --- more than two classes ------------------------------------------------------------------ */
 
-enum { GROUPS = 256 };
+enum { GROUPS = 256 }; /* the most groups */
 
-/* Groups of neighbouring grey values, of those that occur. */
+/* Groups of consecutive grey values; a group is the values with the same v >> shift. Groups without
+ * pixels are left out. */
 typedef struct groups {
     unsigned n, shift;
-    uint32_t first[GROUPS]; /* grey value */
-    double count[GROUPS + 1],
-        sum[GROUPS + 1]; /* of the groups before this one; exact, below 2^53 */
+    uint32_t first[GROUPS]; /* the first grey value of each group */
+    /* The number of pixels, and the sum of their scaled values, of all groups before this one;
+     * exact, as below 2^53. */
+    double count[GROUPS + 1], sum[GROUPS + 1];
 } groups;
 
 static groups group_values(const uint64_t *histogram, uint32_t size, an_otsu_scale scale)
@@ -145,7 +147,8 @@ static groups group_values(const uint64_t *histogram, uint32_t size, an_otsu_sca
     return g;
 }
 
-/* What a class of groups [i, j) is worth: the sum of its values times their mean. */
+/* The contribution of a class that consists of groups [i, j) to the between-class variance: the sum
+ * of its values times their mean. */
 static double class_worth(const groups *g, unsigned i, unsigned j)
 {
     const double sum = g->sum[j] - g->sum[i];
@@ -153,8 +156,9 @@ static double class_worth(const groups *g, unsigned i, unsigned j)
     return sum * sum / (g->count[j] - g->count[i]);
 }
 
-/* The best classes of the first j groups, for every j, one class after another: worth[j], and where
- * the last of them begins. */
+/* A step of dynamic programming over the number of classes. worth[j] becomes the greatest sum of
+ * class_worth for dividing the first j groups into `classes` classes, and begins[j] the first group
+ * of the last class. before: `worth` for one class less. */
 static void add_class(const groups *g, unsigned classes, const double *before, double *worth,
                       uint16_t *begins)
 {

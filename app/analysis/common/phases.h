@@ -1,6 +1,6 @@
 /*
- * How long the work of an analysis takes that goes through phases, each of the same number of
- * chunks.
+ * Shares of the work for analyses that consist of phases with the same number of chunks but
+ * different costs.
  */
 #ifndef AN_PHASES_H
 #define AN_PHASES_H
@@ -8,6 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* The sum of the phases' costs. */
 static inline double an_phases_sum(const double *costs, size_t phases)
 {
     double all = 0;
@@ -17,8 +18,8 @@ static inline double an_phases_sum(const double *costs, size_t phases)
     return all;
 }
 
-/* The share of the phases' costs that has been spent when chunks_done chunks are done; a phase has
- * per_phase of them. */
+/* The share of the costs, 0 to 1, that is spent when chunks_done chunks are done. per_phase: the
+ * number of chunks of each phase. */
 static inline double an_phases_spent(const double *costs, size_t phases, uint64_t per_phase,
                                      uint64_t chunks_done)
 {

@@ -1,4 +1,4 @@
-/* exp, log and their like from IEEE operations alone. */
+/* Elementary functions that use only IEEE 754 operations: see real.h. */
 #include "app/analysis/common/real.h"
 
 #include <assert.h>
@@ -6,8 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The arc tangent of 0 <= x <= 1: halved three times by atan(x) = 2 atan(x / (1 + sqrt(1 + x^2))),
- * then its series, of which x < 0.1 leaves less than 2^-55 behind x^15. */
+/* The arc tangent of 0 <= x <= 1. The argument is reduced three times by atan(x) = 2 atan(x / (1 +
+ * sqrt(1 + x^2))); then the series is used, whose remainder after the last term is less than 2^-55
+ * for x < 0.1. */
 static double arc_tangent(double x)
 {
     double square, sum = 0;
@@ -33,8 +34,8 @@ double tc_atan2(double y, double x)
     return y < 0 ? -angle : angle;
 }
 
-/* Newton's method, from a third of the exponent: the first guess is within 6%, and the error is
- * squared in each step. */
+/* Newton's method. Dividing the exponent by three gives a first estimate within 6%, and each step
+ * about squares the error. */
 double tc_cbrt(double x)
 {
     assert(x >= 0);
@@ -44,7 +45,8 @@ double tc_cbrt(double x)
     if (x == 0)
         return 0;
     memcpy(&bits, &x, sizeof bits);
-    bits = bits / 3 + 0x2a9f7893782da1ceu; /* 2/3 of the exponent's bias, centred */
+    bits = bits / 3 +
+           0x2a9f7893782da1ceu; /* 2/3 of the exponent's bias, adjusted to centre the error */
     memcpy(&root, &bits, sizeof root);
     for (int i = 0; i < 5; i++)
         root = (2 * root + x / (root * root)) / 3;
@@ -53,8 +55,8 @@ double tc_cbrt(double x)
 
 /* --- logarithms of counts -------------------------------------------------------------------- */
 
-/* Logarithms are computed for primes and summed for products, of which the smallest factor is kept
- * in the table. */
+/* Computes logarithms of primes and adds them for products. While the table is made, an element
+ * that is not computed yet holds the smallest prime factor of its index. */
 tc_status tc_logs_init(tc_logs *logs, uint64_t most, tc_err *err)
 {
     const size_t n = most < TC_LOGS ? (size_t)most + 1 : TC_LOGS;
@@ -86,11 +88,12 @@ void tc_logs_free(tc_logs *logs)
     *logs = (tc_logs){ .k_log2_k = NULL };
 }
 
-/* log2(1 + r) in 2^-120, within 2^-116, of r = above / below < 2^-7: 2 / ln 2 times the series of
- * the area tangent of z = r / (2 + r), which leaves less than 2^-120 behind z^13. */
+/* log2(1 + r) in units of 2^-120, with an error below 2^-116, for r = above / below < 2^-7: 2 / ln
+ * 2 times the series of artanh(z), z = r / (2 + r), whose remainder after z^13 is less than 2^-120.
+ */
 static tc_u128 log2_of_ratio(uint64_t above, uint64_t below)
 {
-    static const tc_u128 two_by_ln2 = /* in 2^-125 */
+    static const tc_u128 two_by_ln2 = /* in units of 2^-125 */
         (tc_u128)0x5c551d94ae0bf85du << 64 | 0xdf43ff68348e9f44u;
     const uint64_t sum = 2 * below + above;
     const tc_u128 wide = (tc_u128)above << 64, z = wide / sum << 63 | (wide % sum << 63) / sum;
@@ -120,14 +123,14 @@ void tc_log2s_destroy(tc_log2s **logs)
     *logs = NULL;
 }
 
-/* From the table by the first eight binary digits, and what is left. Where the value is so near to
- * a multiple of 2^-80 that its error could tell what it is rounded down to, as it is to an integer,
- * bit by bit. */
+/* Adds the logarithm of the first eight binary digits, from the table, and that of the remaining
+ * factor. The result is rounded down to a multiple of 2^-80; if the value is so near to one that
+ * its error could change the result, tc_log2_q80 is used. */
 tc_u128 tc_log2s_compute(const tc_log2s *logs, uint64_t k)
 {
     assert(k > 0 && k >> 32 == 0);
     enum {
-        UNSURE = 1 << 16 /* in 2^-120 */
+        UNSURE = 1 << 16 /* greater than the error, in units of 2^-120 */
     };
     const int shift = 56 - tc_clz64(k);
     const uint64_t scaled = shift > 0 ? k : k << -shift,

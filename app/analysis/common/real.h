@@ -1,8 +1,8 @@
 /*
- * Elementary functions of +, -, *, / and sqrt alone, in double precision, which IEEE 754
- * defines to the bit: the same on every machine, where libm's differ from release to
- * release. Each is within some units of the last place. real_core.h has those that devices
- * compute, too.
+ * Elementary functions that use only +, -, *, / and sqrt in double precision. IEEE 754 defines
+ * these to the bit, so results are the same on every machine, while those of libm differ between
+ * releases. Each result is within some units in the last place. real_core.h has the functions that
+ * devices compute, too.
  */
 #ifndef AN_REAL_H
 #define AN_REAL_H
@@ -12,46 +12,47 @@
 
 #define TC_PI 3.14159265358979323846
 
-/* The angle of (x, y), -pi < angle <= pi; 0 for (0, 0). */
+/* The angle of the point (x, y), -pi < angle <= pi; 0 for (0, 0). */
 double tc_atan2(double y, double x);
-/* Cube root of x >= 0. */
+/* The cube root of x >= 0. */
 double tc_cbrt(double x);
 
 /* --- logarithms of counts -------------------------------------------------------------------- */
 
-/* k log2(k) in 2^-80, within k 2^-75, of small k from a table. Below TC_LOGS the logarithm of a
- * product is the sum of its factors' logarithms, above it is not: so a table ends there, or behind
- * the largest count that is needed. */
+/* A table of k log2(k), in units of 2^-80, with an error of less than k 2^-75, for k < n. For k <
+ * TC_LOGS the logarithm of a product is computed as the sum of its factors' logarithms, for others
+ * it is not. */
 enum { TC_LOGS = 65536 };
 typedef struct tc_logs {
     tc_u128 *k_log2_k; /* [n] */
     size_t n;
 } tc_logs;
 
-/* most: the largest count that will be asked for. */
+/* Makes a table for counts up to `most`, but for at most TC_LOGS counts. */
 tc_status tc_logs_init(tc_logs *logs, uint64_t most, tc_err *err);
 void tc_logs_free(tc_logs *logs);
 
-/* 0 for 0; k < 2^32. */
+/* k log2(k) in units of 2^-80, for k < 2^32; 0 for k = 0. Beyond the table the logarithm is
+ * computed. */
 static inline tc_u128 tc_k_log2_k(const tc_logs *logs, uint64_t k)
 {
     return k < logs->n ? logs->k_log2_k[k] : tc_wide_times(tc_log2_q80(k), k);
 }
 
-/* tc_log2_q80 for one thread, several times faster where counts repeat: the logarithms of small
- * counts are kept. */
+/* A cache of tc_log2_q80 for one thread, several times as fast if counts repeat. */
 enum { TC_LOG2S = 4096 };
 typedef struct tc_log2s {
-    tc_u128 octave[129];    /* log2(128 + i) in 2^-120 */
-    tc_u128 kept[TC_LOG2S]; /* tc_log2_q80(k); 0: not yet known */
+    tc_u128 octave[129];    /* log2(128 + i) in units of 2^-120 */
+    tc_u128 kept[TC_LOG2S]; /* tc_log2_q80(k); 0: not yet computed */
 } tc_log2s;
 
-/* NULL: no memory. */
+/* Makes an empty cache; NULL: no memory. */
 tc_log2s *tc_log2s_create(void);
 void tc_log2s_destroy(tc_log2s **logs);
-/* log2(k) to the bits of tc_log2_q80, 0 < k < 2^32. */
+/* Computes the same bits as tc_log2_q80(k), faster and without the cache; 0 < k < 2^32. */
 tc_u128 tc_log2s_compute(const tc_log2s *logs, uint64_t k);
 
+/* tc_log2_q80(k) by the cache; 0 < k < 2^32. */
 static inline tc_u128 tc_log2s_of(tc_log2s *logs, uint64_t k)
 {
     if (k >= TC_LOG2S)

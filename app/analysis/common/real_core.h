@@ -1,7 +1,7 @@
 /*
- * Integers of 128 bits, logarithms in fixed point and an exponential: compiled as C and as OpenCL
- * C, where the device has double precision. Contraction is off in both, so that each operation is
- * IEEE 754's.
+ * Integers of 128 bits, logarithms in fixed point and an exponential; compiled as C and as OpenCL
+ * C, for devices with double precision. Both are compiled without contraction of floating-point
+ * operations (fused multiply-add), so that each operation is rounded as IEEE 754 says.
  */
 #ifndef AN_REAL_CORE_H
 #define AN_REAL_CORE_H
@@ -10,6 +10,7 @@
 
 #ifdef __OPENCL_VERSION__
 
+/* An unsigned integer of 128 bits; in sums and differences modulo 2^128. */
 typedef struct tc_u128 {
     tc_u64 lo, hi;
 } tc_u128;
@@ -39,14 +40,14 @@ TC_INLINE tc_u128 tc_wide_sub(tc_u128 a, tc_u128 b)
     return tc_wide(a.hi - b.hi - (a.lo < b.lo ? 1 : 0), a.lo - b.lo);
 }
 
-/* The double nearest to a number in two's complement, ties to even. Below the upper 64 bits it
- * matters only whether a bit is set, which decides a tie. */
+/* The double nearest to a signed number (two's complement), ties to even. Of the bits below the
+ * upper 64 it matters only whether one is set, which decides a tie. */
 TC_INLINE double tc_wide_double(tc_u128 a)
 {
     const bool negative = (a.hi >> 63) != 0;
     const tc_u128 size = negative ? tc_wide_sub(tc_wide(0, 0), a) : a;
-    const tc_u32 shift =
-        size.hi != 0 ? tc_clz64(size.hi) : 64 + tc_clz64(size.lo); /* 128: it is 0 */
+    const tc_u32 shift = size.hi != 0 ? tc_clz64(size.hi)
+                                      : 64 + tc_clz64(size.lo); /* leading zeros; 128: size is 0 */
     tc_u64 upper = size.hi, rest = size.lo;
     double value;
 
@@ -94,6 +95,7 @@ TC_INLINE double tc_wide_double(tc_u128 a)
 
 #endif
 
+/* a b modulo 2^128. */
 TC_INLINE tc_u128 tc_wide_times(tc_u128 a, tc_u64 b)
 {
     return tc_wide(TC_HIGH(a) * b + tc_mulhi(TC_LOW(a), b), TC_LOW(a) * b);
@@ -112,8 +114,9 @@ TC_INLINE tc_u128 tc_mul_q127(tc_u128 a, tc_u128 b)
     return tc_wide(TC_HIGH(high) << 1 | TC_LOW(high) >> 63, TC_LOW(high) << 1 | TC_LOW(low) >> 63);
 }
 
-/* log2(k) in units of 2^-80, k > 0, within 2^-79. Bit by bit: squaring the mantissa doubles its
- * logarithm. A rounding error of 2^-127 in step i enters with weight 2^-i. */
+/* log2(k) in units of 2^-80, for k > 0, with an error below 2^-79. Computed bit by bit: squaring
+ * the mantissa doubles its logarithm. A rounding error of 2^-127 in step i contributes 2^-i times
+ * as much. */
 TC_INLINE tc_u128 tc_log2_q80(tc_u64 k)
 {
     const int shift = tc_clz64(k);
@@ -121,7 +124,7 @@ TC_INLINE tc_u128 tc_log2_q80(tc_u64 k)
     tc_u128 result = tc_wide(0, 63 - (tc_u64)shift);
 
     for (int i = 0; i < 80; i++) {
-        /* m^2 is in [1, 4): halve the factor first, so that it fits. */
+        /* m^2 is in [1, 4): one factor is halved first, so that the product fits. */
         const tc_u128 square =
             tc_mul_q127(m, tc_wide(TC_HIGH(m) >> 1, TC_HIGH(m) << 63 | TC_LOW(m) >> 1));
         const tc_u64 bit = TC_HIGH(square) >> 63;
@@ -133,8 +136,8 @@ TC_INLINE tc_u128 tc_log2_q80(tc_u64 k)
     return result;
 }
 
-/* 1 - exp(-x) for 0 <= x <= 64: x is halved until the series serves (up to 1/16); then, as often as
- * it was halved, u = 1 - exp(-s) becomes 1 - exp(-2s) = u (2 - u). */
+/* 1 - exp(-x) for 0 <= x <= 64. x is halved until it is at most 1/16, where a series is used; then
+ * u = 1 - exp(-s) is replaced by 1 - exp(-2s) = u (2 - u) as many times as x was halved. */
 TC_INLINE double tc_one_minus_exp(double x)
 {
     double sum = 0;

@@ -1,15 +1,15 @@
 /*
  * Union-find over numbers from 0, for C and OpenCL C. The root of a set is its smallest
- * number, so whatever the order of the unions, and whoever does them, the sets and their
- * roots are the same.
+ * number, so the sets and their roots do not depend on the order of the unions or on the threads
+ * that do them.
  *
- * A node holds its link; a root's is to itself. In C a link is ~parent, a negative
- * number: values >= 0 are the caller's, to put something where a root was. On a device
- * it is the parent.
+ * Each number has a node, an integer, which holds its link to the parent; a root is its own parent.
+ * In C a link is ~parent, which is negative; values >= 0 are free for the caller's use in place of
+ * a root's link. On a device the link is the parent itself.
  *
- * The plain functions are for one thread at a time; the shared ones may run on
- * several threads at once, among themselves. A union only ever links a root to
- * a smaller number, so a retry is always nearer to the end.
+ * Functions with `shared` in their names may run in several threads at once, but only with each
+ * other; the others are for one thread at a time. A union only ever links a root to
+ * a smaller number, so repeated tries come to an end.
  */
 #ifndef AN_UNION_FIND_H
 #define AN_UNION_FIND_H
@@ -21,9 +21,9 @@
 #define UF_LINK(parent) (parent)
 typedef volatile __global tc_i32 *uf_nodes;
 
-/* A link that others may change. Where all work-items read the same root an atomic function makes a
- * queue of them; with NVIDIA's compiler (which defines this) a volatile read is an atomic one,
- * relaxed, as the memory model of PTX says. */
+/* Reads a link that other work-items may change. An atomic function would make all work-items that
+ * read the same root wait for each other. NVIDIA's compiler (which defines this macro) makes a
+ * relaxed atomic read of a volatile read, as PTX's memory model says. */
 TC_INLINE tc_i32 uf_load(uf_nodes at)
 {
 #ifdef __NV_CL_C_VERSION
@@ -33,9 +33,10 @@ TC_INLINE tc_i32 uf_load(uf_nodes at)
 #endif
 }
 
-/* Links a root to `now`, which is smaller. Returns what was there: `root`, or else the
- * parent that it has got meanwhile, which is then to be joined with `now`. (atomic_min:
- * where many do so a compare-and-exchange takes up to 8% longer on a GPU.) */
+/* Changes the link of `root` to `now`, which is smaller. Returns the link before: `root`, or if
+ * another work-item has linked it meanwhile that parent, which the caller then has to join with
+ * `now`. (Uses atomic_min: if many do so, a compare-and-exchange takes up to 8% longer on a GPU.)
+ */
 TC_INLINE tc_i32 uf_lower(uf_nodes at, tc_i32 root, tc_i32 now)
 {
     (void)root;
@@ -47,6 +48,7 @@ TC_INLINE tc_i32 uf_lower(uf_nodes at, tc_i32 root, tc_i32 now)
 #define UF_LINK(parent) (~(parent))
 typedef int32_t *uf_nodes;
 
+/* The root of i's set. */
 TC_INLINE int32_t uf_find(int32_t *nodes, int32_t i)
 {
     int32_t parent = ~nodes[i];
@@ -61,7 +63,7 @@ TC_INLINE int32_t uf_find(int32_t *nodes, int32_t i)
     return i;
 }
 
-/* a and b are roots. Returns the root of the union. */
+/* Joins the sets of the different roots a and b; returns the root of the union. */
 TC_INLINE int32_t uf_link(int32_t *nodes, int32_t a, int32_t b)
 {
     if (a < b) {
@@ -82,6 +84,8 @@ TC_INLINE void uf_store(int32_t *at, int32_t value)
     __atomic_store_n(at, value, __ATOMIC_RELAXED);
 }
 
+/* Changes a link from `root` to `now`, unless another thread has changed it; returns the link
+ * before. */
 TC_INLINE int32_t uf_lower(int32_t *at, int32_t root, int32_t now)
 {
     __atomic_compare_exchange_n(at, &root, now, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
@@ -90,6 +94,7 @@ TC_INLINE int32_t uf_lower(int32_t *at, int32_t root, int32_t now)
 
 #endif
 
+/* The root of i's set. */
 TC_INLINE tc_i32 uf_find_shared(uf_nodes nodes, tc_i32 i)
 {
     tc_i32 parent = UF_LINK(uf_load(&nodes[i]));
@@ -101,11 +106,11 @@ TC_INLINE tc_i32 uf_find_shared(uf_nodes nodes, tc_i32 i)
     return i;
 }
 
-/* Joins the sets of a and b. Over a whole picture trees must stay low, so a root
- * gets a root as its parent. Only the larger node climbs: two that have the same root
- * meet there and don't read it, as all work-items would. Each round goes on with a
- * smaller node, so it ends, however threads take turns. Returns the number that is no longer
- * a root; 0, which always is one, if nothing was joined. */
+/* Joins the sets of a and b. Returns the number that is no longer a root; 0, which always is a
+ * root, if they were one set already. So that trees stay low, a root gets a root as its parent.
+ * Only the larger node goes up to its parent: two nodes with the same root meet there without
+ * reading the root's node, which all threads would otherwise read at once. Each round continues
+ * with a smaller node, so the loop ends in whatever order threads run. */
 TC_INLINE tc_i32 uf_union_shared(uf_nodes nodes, tc_i32 a, tc_i32 b)
 {
     while (a != b) {
@@ -124,7 +129,7 @@ TC_INLINE tc_i32 uf_union_shared(uf_nodes nodes, tc_i32 a, tc_i32 b)
     return 0;
 }
 
-/* uf_union_shared for numbers many of which have the same parent already. */
+/* uf_union_shared for numbers that often have the same parent already. */
 TC_INLINE tc_i32 uf_join_shared(uf_nodes nodes, tc_i32 a, tc_i32 b)
 {
     return a != b && uf_load(&nodes[a]) != uf_load(&nodes[b]) ? uf_union_shared(nodes, a, b) : 0;

@@ -1,4 +1,4 @@
-/* The watershed on the CPU: ascents, plateaus, saddles, joining. */
+/* The watershed transform on the CPU: see watershed.h. */
 #include "app/analysis/common/watershed.h"
 
 #include <assert.h>
@@ -10,6 +10,7 @@
 #include "app/base/os.h"
 #include "app/base/sort.h"
 
+/* MOST_STEPS: the most neighbours of a pixel. RECENT_BITS: bits of the hash of ws_list.recent. */
 enum { MOST_STEPS = 26, RECENT_BITS = 12 };
 
 void ws_list_drop(ws_list *list)
@@ -22,11 +23,11 @@ void ws_list_drop(ws_list *list)
 
 /* --- neighbours ------------------------------------------------------------------------------ */
 
-/* The ways to a pixel's neighbours, in the order of the raster. */
+/* The steps from a pixel to its neighbours, in raster order. */
 typedef struct steps {
-    int n, before; /* before: how many lead back in the raster */
+    int n, before; /* before: how many of them lead to earlier pixels */
     int8_t dx[MOST_STEPS], dy[MOST_STEPS], dz[MOST_STEPS];
-    ptrdiff_t by[MOST_STEPS]; /* in indices */
+    ptrdiff_t by[MOST_STEPS]; /* the difference of the pixels' indices */
 } steps;
 
 static steps steps_of(const ws_shape *s)
@@ -46,7 +47,7 @@ static steps steps_of(const ws_shape *s)
     return w;
 }
 
-/* A pixel's place. */
+/* A pixel's coordinates. */
 typedef struct place {
     int32_t x, y, z;
 } place;
@@ -59,14 +60,14 @@ static place place_of(const ws_shape *s, size_t i)
                     (int32_t)(row / (size_t)s->ny) };
 }
 
-/* Whether step k from there leads to a pixel, and not out of the picture. */
+/* Whether step k from a pixel leads to a pixel of the picture. */
 static inline bool step_is_within(const ws_shape *s, const steps *w, place at, int k)
 {
     return ws_is_within(s, at.x + w->dx[k], at.y + w->dy[k], at.z + w->dz[k]);
 }
 
-/* Whether all steps from the pixels of this row stay within the picture, but for its first and last
- * pixel. */
+/* Whether all neighbours of the pixels of a row are in the picture, except for those of its first
+ * and last pixel. */
 static bool is_inner_row(const ws_shape *s, place at)
 {
     return at.y > 0 && at.y + 1 < s->ny && (!s->depth || (at.z > 0 && at.z + 1 < s->nz));
@@ -74,7 +75,7 @@ static bool is_inner_row(const ws_shape *s, place at)
 
 /* --- uphill ---------------------------------------------------------------------------------- */
 
-/* Where a pixel all of whose neighbours are there leads: ws_highest. */
+/* Like ws_highest, for a pixel whose neighbours are all in the picture. */
 static inline size_t highest_around(const uint32_t *height, size_t i, const steps *w, bool plateaus)
 {
     uint32_t most = height[i];
@@ -96,6 +97,7 @@ static inline size_t highest_around(const uint32_t *height, size_t i, const step
     return (size_t)((ptrdiff_t)i + best);
 }
 
+/* WS_ASCEND */
 static void ascend_rows(const ws_map *m, size_t row0, size_t row1)
 {
     const ws_shape *const s = &m->shape;
@@ -137,6 +139,7 @@ static void add_pixel(ws_list *list, size_t i)
     list->pixels[list->n_pixels++] = (int32_t)i;
 }
 
+/* WS_EDGES: pixels of plateaus with a neighbour of equal height whose direction is known. */
 static void edge_rows(const ws_map *m, size_t row0, size_t row1, ws_list *list)
 {
     const ws_shape *const s = &m->shape;
@@ -152,7 +155,8 @@ static void edge_rows(const ws_map *m, size_t row0, size_t row1, ws_list *list)
         for (int k = 0; k < w.n; k++) {
             const size_t there = (size_t)((ptrdiff_t)i + w.by[k]);
 
-            /* Others become pending meanwhile, which are negative as well. */
+            /* Other threads may set values to WS_PENDING meanwhile, which are negative like
+             * WS_UNKNOWN. */
             if (step_is_within(s, &w, at, k) && m->height[there] == m->height[i] &&
                 uf_load(&m->up[there]) >= 0) {
                 uf_store(&m->up[i], WS_PENDING((int32_t)there));
@@ -163,7 +167,8 @@ static void edge_rows(const ws_map *m, size_t row0, size_t row1, ws_list *list)
     }
 }
 
-/* One step further in: from the pixels of `from`, whose way is known, to those of `to`. */
+/* Goes one step further into plateaus: from the pixels of `from`, whose direction is known, to
+ * their neighbours, which are added to `to`. */
 static tc_status step_in(const ws_map *m, const steps *w, const ws_list *from, ws_list *to,
                          const tc_poll *poll, tc_err *err)
 {
@@ -189,7 +194,7 @@ static tc_status step_in(const ws_map *m, const steps *w, const ws_list *from, w
     return TC_OK;
 }
 
-/* What was pending is known now: makes it final. */
+/* Makes the preliminary values of these pixels final. */
 static tc_status settle_pixels(const ws_map *m, const ws_list *list, const tc_poll *poll,
                                tc_err *err)
 {
@@ -204,6 +209,7 @@ static tc_status settle_pixels(const ws_map *m, const ws_list *list, const tc_po
     return TC_OK;
 }
 
+/* The end of WS_EDGES: goes from the pixels that were collected into the plateaus, step by step. */
 static tc_status walk_plateaus(const ws_map *m, ws_list *lists, size_t n_lists, const tc_poll *poll,
                                tc_err *err)
 {
@@ -236,6 +242,7 @@ static tc_status walk_plateaus(const ws_map *m, ws_list *lists, size_t n_lists, 
     return status;
 }
 
+/* WS_FLAT */
 static void flat_rows(const ws_map *m, size_t row0, size_t row1)
 {
     const size_t nx = (size_t)m->shape.nx;
@@ -245,8 +252,9 @@ static void flat_rows(const ws_map *m, size_t row0, size_t row1)
             m->up[i] = UF_LINK((int32_t)i);
 }
 
-/* All neighbours of that height are of the same plateau, and so unknown as well. Node 0 may be
- * linked as WS_GROUND is. */
+/* WS_FLAT_JOIN. All neighbours of equal height belong to the same plateau, so they are nodes, too.
+ * The link to node 0 has the value of WS_GROUND, so the height decides whether a pixel is ground.
+ */
 static void flat_join_rows(const ws_map *m, size_t row0, size_t row1)
 {
     const ws_shape *const s = &m->shape;
@@ -269,7 +277,7 @@ static void flat_join_rows(const ws_map *m, size_t row0, size_t row1)
 
 /* --- maxima ---------------------------------------------------------------------------------- */
 
-/* Where a pixel leads: a link of a plateau's tree is negative. */
+/* The pixel that a pixel leads to; the links of a plateau's union-find are negative. */
 static inline int32_t next_of(int32_t *up, int32_t i)
 {
     const int32_t next = uf_load(&up[i]);
@@ -277,8 +285,8 @@ static inline int32_t next_of(int32_t *up, int32_t i)
     return next < 0 ? UF_LINK(next) : next;
 }
 
-/* Follows the way from i to its end, and points all of it there. Others may do
- * the same: whatever they write leads to the same end. */
+/* Follows the path from pixel i to its end, and lets all pixels of the path lead there. Other
+ * threads may do the same: whatever they write leads to the same end. */
 static int32_t follow_up(int32_t *up, int32_t i)
 {
     int32_t end = i, next;
@@ -293,6 +301,7 @@ static int32_t follow_up(int32_t *up, int32_t i)
     return end;
 }
 
+/* WS_TOPS */
 static void top_rows(const ws_map *m, size_t row0, size_t row1)
 {
     const size_t nx = (size_t)m->shape.nx;
@@ -304,8 +313,8 @@ static void top_rows(const ws_map *m, size_t row0, size_t row1)
 
 /* --- saddles --------------------------------------------------------------------------------- */
 
-/* Adds a saddle between the maxima a and b, or raises the one that there is, if a short look finds
- * it. */
+/* Adds a saddle between the maxima a and b; or if list->recent finds a saddle of the two, raises
+ * it. So a pair may be in the list several times. */
 static void add_saddle(ws_list *list, int32_t a, int32_t b, uint32_t height)
 {
     const int32_t lo = a < b ? a : b, hi = a < b ? b : a;
@@ -329,6 +338,7 @@ static void add_saddle(ws_list *list, int32_t a, int32_t b, uint32_t height)
     list->saddles[list->n++] = (ws_saddle){ lo, hi, height };
 }
 
+/* Compares two saddles for sorting: by their maxima, then the higher one first. */
 static int by_pair(const void *va, const void *vb)
 {
     const ws_saddle *const a = va, *const b = vb;
@@ -340,13 +350,14 @@ static int by_pair(const void *va, const void *vb)
     return a->height != b->height ? (a->height > b->height ? -1 : 1) : 0;
 }
 
-/* A saddle's key, in whose order the highest come first. */
+/* A key for sorting saddles: the highest ones come first. */
 static uint32_t depth_of(const void *saddle)
 {
     return ~((const ws_saddle *)saddle)->height;
 }
 
-/* Of the saddles from `from` on, which are sorted, keeps the highest of each pair. */
+/* Of the saddles from index `from`, which are sorted by by_pair, keeps the highest one of each
+ * pair. */
 static void keep_highest(ws_list *p, size_t from)
 {
     size_t kept = from;
@@ -358,13 +369,14 @@ static void keep_highest(ws_list *p, size_t from)
     p->n = kept;
 }
 
-/* Whether a saddle cannot join maxima a and b: what they are joined with before is higher still. */
+/* Whether this saddle cannot join the maxima a and b, not even if they are joined with others
+ * before, as those are higher still. */
 static bool is_separate(const ws_map *m, int32_t a, int32_t b, uint32_t saddle)
 {
     return m->apart(m->rule, m->height[a] < m->height[b] ? m->height[a] : m->height[b], saddle);
 }
 
-/* Saddles to the neighbours that come later in the raster. */
+/* Finds the saddles between the pixels of a row and their neighbours later in the raster. */
 static void saddles_of_row(const ws_map *m, const steps *w, size_t row, ws_list *list)
 {
     const ws_shape *const s = &m->shape;
@@ -395,6 +407,7 @@ static void saddles_of_row(const ws_map *m, const steps *w, size_t row, ws_list 
     }
 }
 
+/* WS_SADDLES */
 static void saddle_rows(const ws_map *m, size_t row0, size_t row1, ws_list *list)
 {
     const size_t before = list->n;
@@ -408,13 +421,13 @@ static void saddle_rows(const ws_map *m, size_t row0, size_t row1, ws_list *list
     }
     for (size_t row = row0; row < row1; row++)
         saddles_of_row(m, &w, row, list);
-    /* Some were found more than once. */
+    /* Keeps one saddle for each pair. */
     if (list->n > before)
         qsort(list->saddles + before, list->n - before, sizeof *list->saddles, by_pair);
     keep_highest(list, before);
 }
 
-/* The saddles of all lists, which are emptied. */
+/* Moves the saddles of all lists to one. */
 static tc_status gather_saddles(ws_list *lists, size_t n_lists, ws_list *all, const tc_poll *poll,
                                 tc_err *err)
 {
@@ -439,6 +452,7 @@ static tc_status gather_saddles(ws_list *lists, size_t n_lists, ws_list *all, co
     return status;
 }
 
+/* The maximum that maximum i is joined with in the end; shortens the path to it. */
 static int32_t maximum_of(int32_t *up, int32_t i)
 {
     while (up[i] != i) {
@@ -448,7 +462,7 @@ static int32_t maximum_of(int32_t *up, int32_t i)
     return i;
 }
 
-/* all: sorted by height. */
+/* Joins maxima at saddles where they are not apart. all: sorted, the highest saddles first. */
 static tc_status join_maxima(const ws_map *m, const ws_list *all, const tc_poll *poll, tc_err *err)
 {
     const uint32_t *const height = m->height;
@@ -466,13 +480,15 @@ static tc_status join_maxima(const ws_map *m, const ws_list *all, const tc_poll 
     return TC_OK;
 }
 
+/* The end of WS_SADDLES. */
 static tc_status join_hills(const ws_map *m, ws_list *lists, size_t n_lists, const tc_poll *poll,
                             tc_err *err)
 {
     TC_AUTO(ws_list_drop) ws_list all = { .n = 0 };
     return_if_error(gather_saddles(lists, n_lists, &all, poll, err));
 
-    /* Lower saddles of a pair that is there more than once do nothing: what was apart stays so. */
+    /* If a pair of maxima has several saddles, the lower ones have no effect: a pair that is apart
+     * at the highest one is so at a lower one. */
     return_if_error(
         tc_sort_by_key(all.saddles, all.n, sizeof *all.saddles, depth_of, by_pair, poll, err));
     return join_maxima(m, &all, poll, err);

@@ -1,14 +1,15 @@
 /*
- * A watershed, upside down: every pixel leads uphill, step by step, to a regional maximum, and
- * the saddles between maxima say which of them stand for one hill. Nothing depends on the order
- * in which pixels are visited: a pixel leads to its highest neighbour, of equal ones to the first
- * in the raster; on a plateau to where its upper border is nearest, by steps; and the pixels of
- * a plateau that is a maximum are one set of a union-find. docs/dev/analyses/volume.md has the
- * definition.
+ * A watershed transform that assigns pixels to hills: from every pixel a path leads uphill, step by
+ * step, to a regional maximum; the saddles between maxima decide which maxima belong to one hill.
+ * The result does not depend on the order in which pixels are visited: a path goes from a pixel to
+ * its highest neighbour, of equally high ones to the first in raster order; on a plateau (a
+ * connected set of pixels of equal height) to the nearest pixel of its upper border, which is a
+ * pixel with a higher neighbour, counted in steps; and the pixels of a plateau that is a maximum
+ * are one set of a union-find. docs/dev/analyses/volume.md has the definition.
  *
- * What is done, each for bands of rows (which count through all slices) by any number of
- * threads: ws_rows and ws_end for each ws_part in its order, WS_EDGES only with `plateaus`; then
- * ws_first.
+ * The transform is computed by parts, in the order of ws_part: ws_rows does a part for a band of
+ * rows (numbered through all slices), in any number of threads; when all rows are done, ws_end
+ * completes the part. WS_EDGES is needed only with `plateaus`. Then follows ws_first.
  */
 #ifndef AN_WATERSHED_H
 #define AN_WATERSHED_H
@@ -19,59 +20,64 @@
 #include "app/analysis/common/watershed_core.h"
 #include "app/base/poll.h"
 
-/* The saddle between two maxima: their indices, a < b, and its height. */
+/* The saddle between two maxima: their indices, a < b, and the saddle's height. */
 typedef struct ws_saddle {
     int32_t a, b;
     uint32_t height;
 } ws_saddle;
 
-/* What a thread finds; zeroed at first. ws_list_drop frees it. */
+/* What one thread finds. Must be zeroed before the first use; freed by ws_list_drop. */
 typedef struct ws_list {
-    ws_saddle *saddles;
-    int32_t *pixels;  /* of plateaus */
-    uint32_t *recent; /* where in the list of saddles a pair may be found, by its hash */
-    size_t n, room, n_pixels, pixel_room;
-    bool no_memory;
+    ws_saddle *saddles; /* [n] */
+    int32_t *pixels;    /* [n_pixels] pixels of plateaus */
+    uint32_t *recent;   /* for the hash of a pair of maxima: where in `saddles` it was last found */
+    size_t n, room, n_pixels, pixel_room; /* used and allocated elements of the two lists */
+    bool no_memory;                       /* an element could not be added */
 } ws_list;
 
 typedef struct ws_map {
     ws_shape shape;
-    /* Plateaus are walked by steps; else pixels lead to the first of their neighbours there */
+    /* On plateaus paths lead to the upper border; if not set, to the first neighbour in raster
+     * order. */
     bool plateaus;
-    const uint32_t *height; /* [nz][ny][nx]; 0: ground, which is of no hill */
-    int32_t *up; /* [nz][ny][nx]: where each leads; WS_GROUND. In the end: to the hill's maximum */
-    /* Whether a maximum is a hill of its own next to a higher one, by its height and the saddle's:
-     * if it is, a higher one is with a lower saddle, too. */
+    const uint32_t *height; /* [nz][ny][nx]; pixels of height 0 belong to no hill */
+    int32_t *up; /* [nz][ny][nx] the pixel that each pixel leads to; WS_GROUND: none. After WS_TOPS
+                    a maximum's own index, or that of the maximum it is joined with */
+    /* Whether a maximum remains a hill of its own next to a higher maximum, given its height and
+     * the saddle's height. Must be monotonic: if true, it must also be true for a higher maximum
+     * and for a lower saddle. rule: user data. */
     bool (*apart)(const void *rule, uint32_t maximum, uint32_t saddle);
     const void *rule;
 } ws_map;
 
+/* Frees the list's memory and zeroes it. */
 void ws_list_drop(ws_list *list);
 
-/* The way to the hills, part by part; each is done for all rows, in bands side by side, before the
- * next. */
+/* The parts of the computation. Each must be done for all rows before the next one begins. */
 typedef enum ws_part {
-    WS_ASCEND, /* up: each pixel's highest neighbour, if that is higher */
-    WS_EDGES,  /* pixels of plateaus that are one step from the upper border, into the list; in the
-                * end plateaus are walked from there, step by step */
-    WS_FLAT,
-    WS_FLAT_JOIN, /* the plateaus that are left have no upper border: the pixels of each become a
-                     tree */
-    WS_TOPS,      /* up becomes the maximum that each pixel leads to */
-    WS_SADDLES /* the saddles of these rows, and from the last of them to the next, into the list;
-                * not those of maxima that are apart anyway. In the end, from the highest saddle
-                * down, maxima that are not apart are joined: up[maximum] becomes the one that it is
-                * joined with */
+    WS_ASCEND, /* sets `up` to each pixel's highest neighbour, if that is higher */
+    WS_EDGES,  /* collects the pixels of plateaus next to a pixel whose direction is known; ws_end
+                  then continues from these into the plateaus, step by step */
+    /* The remaining plateaus have no upper border, so they are maxima: */
+    WS_FLAT,      /* makes each of their pixels a node of a union-find */
+    WS_FLAT_JOIN, /* joins the pixels of each plateau */
+    WS_TOPS,      /* sets `up` to the maximum that each pixel leads to */
+    WS_SADDLES /* collects the saddles within these rows and between the last of them and the next
+                  row, except between maxima that remain apart anyway; ws_end then joins maxima,
+                  from the highest saddle down, unless they are apart: up[maximum] becomes the
+                  maximum that it is joined with */
 } ws_part;
 
-/* Rows [row0, row1) of a part. Out of memory is kept in the list, which is one
- * thread's. */
+/* Does a part for rows [row0, row1). list: the thread's own; it records if memory runs out, and
+ * ws_end reports that. */
 void ws_rows(const ws_map *m, ws_part part, size_t row0, size_t row1, ws_list *list);
-/* What comes after a part's rows; empties what the part has put into the lists. */
+/* Completes a part after ws_rows has done all rows, and empties the lists. TC_NO_MEMORY;
+ * TC_TRY_LATER: from the poll. */
 tc_status ws_end(const ws_map *m, ws_part part, ws_list *lists, size_t n_lists, const tc_poll *poll,
                  tc_err *err);
-/* up becomes the hill's maximum, and first[maximum], INT32_MAX to begin with, the first pixel of
- * the hill that `counts` says yes to (NULL: of all). */
+/* For rows [row0, row1): sets `up` to the maximum of the pixel's hill, and first[maximum], which
+ * must be INT32_MAX at first, to the index of the hill's first pixel for which `counts` returns
+ * true (NULL: of its first pixel). */
 void ws_first(const ws_map *m, size_t row0, size_t row1, int32_t *first,
               bool (*counts)(const void *user, size_t i), const void *user);
 

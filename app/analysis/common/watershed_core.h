@@ -1,24 +1,28 @@
-/* The rules of a watershed, for C and OpenCL C: which pixel each pixel leads to. */
+/* The rules of the watershed of watershed.h, for C and OpenCL C: to which neighbour a path goes
+ * uphill from each pixel. */
 #ifndef AN_WATERSHED_CORE_H
 #define AN_WATERSHED_CORE_H
 
 #include "app/analysis/common/core.h"
 
-/* In place of the pixel that one leads to: it is ground, or on a plateau and not yet known. */
+/* Values of `up` (watershed.h) instead of the index of the pixel that a pixel leads to. WS_GROUND:
+ * the pixel belongs to no hill. WS_UNKNOWN: it is on a plateau, and its direction is not known yet.
+ */
 #define WS_GROUND (-1)
 #define WS_UNKNOWN (-2147483647 - 1)
-/* Not final: a pixel of a plateau leads to pixel i, or to an earlier one yet to be found.
- * Of two the greater is the earlier pixel. */
+/* A preliminary value for a pixel of a plateau: it leads to pixel i, or to one earlier in the
+ * raster that is found later. Of two such values the greater one is that of the earlier pixel. */
 #define WS_PENDING(i) (-2 - (i))
 
-/* Of nx x ny x nz pixels. A neighbour differs by 1 along one axis, or with `corners` along
- * one or more; along z only with `depth`. */
+/* The size of the picture, nx * ny * nz pixels, and which pixels are neighbours: those that differ
+ * by 1 along one axis, or with `corners` along one or more axes; along z only with `depth` (0 or
+ * 1). */
 typedef struct ws_shape {
     tc_i32 nx, ny, nz;
     tc_i32 corners, depth;
 } ws_shape;
 
-/* Whether (dx, dy, dz), each -1 to 1, leads from a pixel to a neighbour. */
+/* Whether the step (dx, dy, dz), each -1 to 1, leads to a neighbour. */
 TC_INLINE int ws_is_step(int dx, int dy, int dz, int corners)
 {
     const int axes = (dx != 0) + (dy != 0) + (dz != 0);
@@ -32,9 +36,9 @@ TC_INLINE int ws_is_within(const ws_shape *s, tc_i32 x, tc_i32 y, tc_i32 z)
     return x >= 0 && x < s->nx && y >= 0 && y < s->ny && z >= 0 && z < s->nz;
 }
 
-/* The highest of a pixel and its neighbours; of equal ones the first in the raster, or
- * with `plateaus` the pixel itself, and else the first. `height` may begin with a later slice
- * than the first, z counting from there. */
+/* Returns the index of the highest of a pixel and its neighbours. Of equally high ones it is the
+ * first in raster order, but with `plateaus` the pixel itself if it is one of them. `height` may
+ * begin at a later slice than the first; z counts from there. */
 TC_INLINE tc_i32 ws_highest(TC_GLOBAL const tc_u32 *height, const ws_shape *s, tc_i32 x, tc_i32 y,
                             tc_i32 z, int plateaus)
 {
