@@ -20,8 +20,9 @@ typedef struct cost_model {
     double *writing; /* [n + 1]: estimated operations of writing the outputs of items i to n - 1 */
     double opening,
         identifying; /* operations of reading the work unit, and of its SHA-256 at the end */
-    double byte;     /* operations of writing a byte of the result, see WU_COPIED */
-    double speed;    /* how many times as fast as a core the chunks are done; 1: by the CPU */
+    double byte; /* operations of writing a byte of the result that is compressed then; one that was
+                    compressed before costs 1 / WU_COPIED of it */
+    double speed; /* how many times as fast as a core the chunks are done; 1: by the CPU */
     double known_host, known_chunks; /* operations of the items that the device has done */
     item_times known;                /* the sum of their times */
     size_t n_known;                  /* their number */

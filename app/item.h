@@ -32,7 +32,7 @@ typedef struct item_work {
     item_times *times; /* set if the device did all of the item's chunks */
     unsigned threads;  /* the most threads of the CPU */
     bool all_threads;  /* use them for every item; otherwise fewer for small items */
-    double launch_ms;  /* longest launch on a device */
+    double launch_ms;  /* longest launch on a device, in milliseconds */
     job_device *device;
     prefetch *prefetch; /* may have decoded the item, and is to decode the next one */
     job_files *files;

@@ -53,7 +53,7 @@ void job_files_reserve(job_files *f, size_t state_size);
 
 /* Called after each try of an operation that writes, with its status. Returns whether to try again:
  * if the disk was full (TC_DISK), after a pause that grows with each try. Returns false if no
- * client started the program, and if the job was told to stop meanwhile (*status is then
+ * client started the program, or if the job was told to stop meanwhile (*status is then
  * TC_TRY_LATER). */
 bool job_files_try_again(job_files *f, tc_status *status, const progress *p, tc_err *err);
 

@@ -34,7 +34,7 @@ typedef struct command {
     uint64_t threads;        /* 0: not given */
     uint64_t gpu_percent;
     bool quiet, replace, label_runs;
-    bool is_task; /* started without a verb, by a BOINC client */
+    bool is_task; /* started without a verb, as a BOINC client starts it */
 } command;
 
 static const command defaults = { .checkpoint_every = 60, .gpu_percent = 100 };

@@ -22,7 +22,7 @@ typedef struct run_options {
     ocl_request request;        /* which device to use */
     tc_guard_act *driver_fault; /* handles a crash of the driver: driver_fault.h */
     bool gpu_task;       /* the client assigned a GPU; if it fails, exit and try again later */
-    double launch_ms;    /* longest launch on a device */
+    double launch_ms;    /* longest launch on a device, in milliseconds */
     double gpu_share;    /* the fraction of time that launches may take, in (0, 1] */
     const char *kernels; /* a folder for compiled kernels (opencl/program_cache.h); NULL: none */
     bool watched;      /* write the file for texcell_graphics, in the current folder, if it runs */

@@ -25,8 +25,8 @@ tc_status spool_append(spool *s, const wu_output *output, unsigned threads, cons
 /* From now on spool_append also writes the runs of label pictures to the file at `path`, if that is
  * possible. */
 void spool_keep_runs(spool *s, const char *path);
-/* How much writing the result from all records will take: in bytes that would take as long to
- * compress (WU_COPIED). */
+/* An estimate of the time for writing the result from all records, in units of the time that
+ * compressing one byte takes (WU_COPIED). */
 double spool_to_write(const spool *s);
 /* Makes all records durable; *size and *crc, of their bytes, are for the checkpoint. */
 tc_status spool_sync(spool *s, uint64_t *size, uint32_t *crc, tc_err *err);

@@ -53,8 +53,8 @@ typedef struct bw_gpu {
                           the vendor's name in OpenCL */
     int opencl_index;  /* index among that vendor's OpenCL devices; -1: unknown */
     int device_number; /* the client's device number; -1: unknown */
-    bool while_used;   /* the client runs GPU tasks also while somebody uses the computer, and does
-                          not report when that is; false: nobody uses it while the task runs */
+    bool while_used;   /* the client runs GPU tasks also while the computer is in use, and does not
+                          report when that is; false: GPU tasks run only while it is not in use */
 } bw_gpu;
 
 /* What the client says about the task. */
@@ -141,8 +141,8 @@ const char *bw_why(void);
 void bw_exit_on_request(void) BW_NORETURN;
 /* Ends the process so that the client starts it again later: after five minutes, the next times
  * after an hour, after a day of these once a day, until a checkpoint is completed. reason: a
- * non-empty sentence for the volunteer, which the client's log shows, and at the second exit in a
- * row also the client's notices. Without a client: exits with the code of TC_TRY_LATER. */
+ * non-empty sentence that is shown to the volunteer, at the second exit in a row also among the
+ * client's notices. Without a client: exits with the code of TC_TRY_LATER. */
 void bw_temporary_exit(const char *reason) BW_NORETURN;
 /* Ends the process at once so that the client starts it again after `delay` seconds, 0 to 86400 (or
  * a minute later without delay, if the file for the client cannot be written). Safe in a signal

@@ -55,8 +55,8 @@ typedef struct an_plan {
     double compress_flops; /* compressing its WU_OWN arrays into the spool */
     double identify_flops; /* its part in the work unit's SHA-256, after all items */
     double write_flops;    /* writing the item's arrays to the result: an estimate */
-    /* Writing a byte of the result, once the arrays are known; a byte that was compressed before
-     * counts less (WU_COPIED). */
+    /* Writing a byte of the result that is compressed then, once the arrays are known; one that was
+     * compressed before costs 1 / WU_COPIED of it. */
     double byte_flops;
 } an_plan;
 
@@ -159,10 +159,10 @@ typedef struct an_analysis {
     /* Whether pixels with this survey can be used, as check_item. NULL: all can. */
     tc_status (*check_survey)(const void *params, const wu_item *item, const an_survey *survey,
                               const char *where, tc_err *err);
-    /* Writes a note about an item's arrays, as made by finish, as `note` does: for a result without
-     * meaning. texcell-wu show passes only the arrays with rows, with arbitrary values in them, and
-     * an item of which only the size is known, if there is a picture of it (otherwise 0). NULL:
-     * there never is a note. */
+    /* Writes a note about an item's arrays as made by finish, as `note` does: if they are
+     * meaningless for this item. texcell-wu show passes only the arrays with rows, with arbitrary
+     * values in them, and an item of which only the size is set, if there is a picture of it
+     * (otherwise 0). NULL: there never is a note. */
     bool (*note_result)(const void *params, const wu_item *item, const wu_output *out, char *text,
                         size_t size);
     /* Computes the plan of an item. */
@@ -213,8 +213,8 @@ typedef struct an_analysis {
                          struct an_suggestion *out, tc_err *err);
     /* The average cost of check_pixels for an item, as a share of its plan's operations: measured
      * (docs/validation.md), without reading the pixels, but with computing again correct items that
-     * it finds improbable. The validator checks so many items of a result that this takes a
-     * fiftieth of the result's operations, and at least one. work: without pixels. */
+     * it finds improbable. The validator checks as many items of a result as take a fiftieth of the
+     * result's operations, but at least one. work: without pixels. */
     double (*pixels_share)(const an_work *work);
     const an_backend *cpu; /* the CPU backend; ocl_backend() returns the OpenCL backend */
     bool found_amounts;    /* `found` returns amounts */

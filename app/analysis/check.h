@@ -16,7 +16,10 @@ tc_status an_check_range(const wu_output *out, const char *name, int64_t lo, int
  */
 bool an_is_quotient(double value, int64_t den, int64_t *sum);
 
-enum { AN_MANY = 20 }; /* so many small cells suggest that noise was segmented */
+enum {
+    AN_MANY = 20
+}; /* cells: if there are at least this many, and most of them are tiny, noise was probably
+      segmented */
 
 /* Whether an array (WU_I64) has at least `fewest` elements, and more than half of them are less
  * than `bound`. */

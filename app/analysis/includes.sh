@@ -1,6 +1,6 @@
 #!/bin/sh
-# Makes analyses.inc from analyses.def: the Makefile.inc of each analysis, for automake.
-# Run by autoreconf (configure.ac), and by make when the list has changed.
+# Makes analyses.inc, which includes the Makefile.inc of each analysis in analyses.def, for automake.
+# Run by autoreconf (configure.ac), and by make when analyses.def has changed.
 set -eu
 cd "$(dirname "$0")"
 {

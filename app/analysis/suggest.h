@@ -9,7 +9,7 @@
 #include "app/analysis/analysis.h"
 
 enum { AN_MAX_PICTURES = 16, AN_MAX_CURVES = 12 };
-/* Only the middle of a picture is used, of up to so many pixels along a side. */
+/* A suggestion uses only the middle of each picture: at most this many pixels along a side. */
 enum { AN_LOOKED_AT = 512 };
 
 /* The pictures that a suggestion is made from: grey, without masks, one slice of each stack, and

@@ -81,7 +81,8 @@ static tc_status refuse_option(int code, char **argv, const tc_option *options, 
         return tc_fail(err, TC_USAGE, "%.64s: this option takes no value", what);
     if (what == letter && group != NULL && group[0] == '-' && group[1] == optopt &&
         strlen(group) > 3)
-        snprintf(name, sizeof name, "-%.*s", (int)strcspn(group, "="), group); /* -param x=1 */
+        snprintf(name, sizeof name, "-%.*s", (int)strcspn(group, "="),
+                 group); /* one dash is missing: -param x=1 */
     else
         snprintf(name, sizeof name, "%.*s", (int)strcspn(what, "="), what);
     for (; options->name != NULL && strncmp(name, "--", 2) == 0; options++)
@@ -92,8 +93,9 @@ static tc_status refuse_option(int code, char **argv, const tc_option *options, 
                    meant != NULL ? "\"?)" : "");
 }
 
-/* The status of a table's own fault handler, which is the `take` of the entry that ends the table,
- * for the message of a usage error; without a handler, or without such an error, `status`. */
+/* Passes the message of a usage error to the table's fault handler, which is the `take` of the
+ * entry that ends the table, and returns the handler's status. Without such an error, or without a
+ * handler, returns `status`. */
 static tc_status handle_fault(const tc_option *end_of_table, tc_status status, tc_err *err)
 {
     return status == TC_USAGE && end_of_table->take != NULL
@@ -105,8 +107,9 @@ tc_status tc_read_options(int argc, char **argv, const tc_option *options, int *
                           tc_err *err)
 {
     struct option table[OPTIONS_MAX + 1] = { { NULL, 0, NULL, 0 } };
-    /* "-": arguments that are no options come, in their order, with the code 1. ":": an option
-     * whose value is missing gives the code ':'. The letters follow. */
+    /* "-": getopt_long returns the arguments that are no options in their order, with the code 1.
+     * ":": it returns ':' for an option whose value is missing. The letters of the options follow.
+     */
     char letters[2 + 2 * OPTIONS_MAX + 1] = "-:", *end = letters + 2;
     tc_status status = TC_OK;
     const tc_option *end_of_table = options;

@@ -11,7 +11,7 @@
 
 #if defined __x86_64__
 
-/* LANE: bytes of a 128-bit register. STRIDE: bytes that the LANES registers take at once. */
+/* LANE: bytes of a 128-bit register. STRIDE: bytes that the LANES registers hold together. */
 enum { LANES = 4, LANE = 16, STRIDE = LANES * LANE };
 
 /* Returns a times x^distance, modulo the CRC's polynomial, plus b. by: x^(distance + 32) and

@@ -1,4 +1,4 @@
-/* Locks, durable renames and removals of files. */
+/* Opens, locks, reads and writes files: see files.h. */
 #include "app/base/files.h"
 
 #include <errno.h>
@@ -11,7 +11,9 @@
 
 tc_status tc_open_locked(const char *path, const char *shown, int *fd, tc_err *err)
 {
-    enum { TRIES = 1000 }; /* after so many the file system itself must be inconsistent */
+    enum {
+        TRIES = 1000
+    }; /* the file was removed or renamed each time: its file system must be faulty */
 
     for (int i = 0; i < TRIES; i++) {
         *fd = os_open(path, OS_KEEP);

@@ -59,7 +59,7 @@ static void end_stuck_process(const char *what, int number)
         return;
     while (atomic_flag_test_and_set(&guard.tripped))
         if (pthread_equal(guard.acting, pthread_self()))
-            os_exit_now(128 + number); /* a fault in act */
+            os_exit_now(128 + number); /* act itself had a fault */
         else
             os_sleep(1);
     guard.acting = pthread_self();

@@ -104,7 +104,8 @@ static ruleset all_rights(unsigned version)
                       version >= 6 ? 3 : 0 };
 }
 
-/* Whether opening a path failed since nothing accessible is there: such a path needs no rule. */
+/* Whether opening a path failed because nothing accessible exists there; such a path needs no rule.
+ */
 static bool leads_nowhere(int error)
 {
     return error == ENOENT || error == ENOTDIR || error == EACCES || error == ELOOP ||

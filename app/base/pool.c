@@ -1,4 +1,4 @@
-/* A pool of worker threads. */
+/* A pool of worker threads: see pool.h. */
 #include "app/base/pool.h"
 
 #include <assert.h>
@@ -18,9 +18,9 @@ typedef struct worker {
 struct an_pool {
     pthread_mutex_t lock;
     pthread_cond_t start, end; /* of a run, which is a call of an_pool_run_until */
-    unsigned n_workers;        /* besides the caller */
+    unsigned n_workers;        /* threads besides the caller */
     worker *workers;
-    /* the current run */
+    /* The current run. */
     an_pool_fn fn;
     void *user;
     size_t n_parts, next; /* next: the part that is begun next */

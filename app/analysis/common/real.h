@@ -28,7 +28,7 @@ typedef struct tc_logs {
     size_t n;
 } tc_logs;
 
-/* Makes a table for counts up to `most`, but for at most TC_LOGS counts. */
+/* Makes a table of at most TC_LOGS elements, for counts up to `most`. */
 tc_status tc_logs_init(tc_logs *logs, uint64_t most, tc_err *err);
 void tc_logs_free(tc_logs *logs);
 

@@ -95,13 +95,13 @@ TC_INLINE double tc_wide_double(tc_u128 a)
 
 #endif
 
-/* a b modulo 2^128. */
+/* a * b modulo 2^128. */
 TC_INLINE tc_u128 tc_wide_times(tc_u128 a, tc_u64 b)
 {
     return tc_wide(TC_HIGH(a) * b + tc_mulhi(TC_LOW(a), b), TC_LOW(a) * b);
 }
 
-/* a b / 2^127, rounded down. */
+/* a * b / 2^127, rounded down. */
 TC_INLINE tc_u128 tc_mul_q127(tc_u128 a, tc_u128 b)
 {
     const tc_u64 a1 = TC_HIGH(a), a0 = TC_LOW(a), b1 = TC_HIGH(b), b0 = TC_LOW(b);
