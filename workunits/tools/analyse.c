@@ -1,4 +1,5 @@
-/* texcell-wu analyse: from pictures to a page, by pack, texcell run, export and report. */
+/* texcell-wu analyse: makes tables and a page from pictures, by pack, texcell run, export and
+ * report. */
 #include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -45,11 +46,12 @@ const char wu_analyse_help[] =
     "Interrupted, the same command continues. A folder that holds the result of\n"
     "other pictures or another analysis is refused; other parameters replace it.\n";
 
+/* Options that are passed on to texcell run; NULL: not given. */
 typedef struct run_words {
     const char *device, *threads;
 } run_words;
 
-/* Refuses, before pictures are read, what texcell run would refuse after that. */
+/* Reads --device. Checks it as texcell run would, but before the pictures are read. */
 static tc_status take_device(void *to, const char *text, tc_err *err)
 {
     static const char digits[] = "0123456789";
@@ -73,7 +75,7 @@ static tc_status take_threads(void *to, const char *text, tc_err *err)
                          text);
 }
 
-/* Whether the result of this very work unit is there. */
+/* Whether the file `result` exists and is the result of this work unit. */
 static bool is_done(const char *unit, const char *result)
 {
     wu_result_file file = { 0 };
@@ -86,8 +88,8 @@ static bool is_done(const char *unit, const char *result)
     return done;
 }
 
-/* Removes what a run left that was ended right after its result was written; files of one that
- * still runs stay. */
+/* Removes the checkpoint and spool of a run that ended right after its result was written. A run
+ * that is still at work has locked the spool: its files stay. */
 static tc_status remove_spool(const char *place, tc_err *err)
 {
     static const char *const ends[] = { ".npz.checkpoint", ".npz.checkpoint.tmp", ".npz.spool" };
@@ -110,7 +112,7 @@ static tc_status remove_spool(const char *place, tc_err *err)
     return good ? TC_OK : tc_no_memory(err, place);
 }
 
-/* texcell run; its own messages say what is the matter. */
+/* Runs texcell run. It prints its own error messages: err is empty then. */
 static tc_status run(const run_words *o, const char *unit, const char *result, tc_err *err)
 {
     const char *words[12] = { "texcell", "run", unit, "-o", result, "--replace", "--label-runs" };
@@ -133,13 +135,14 @@ static tc_status run(const run_words *o, const char *unit, const char *result, t
         return tc_fail(err, TC_TRY_LATER, "texcell run: ended by %s; the same command goes on",
                        os_signal_name(signal));
     err->message[0] = '\0';
-    if (code >= 1 && code <= 3) /* it has said why */
+    if (code >= 1 && code <= 3) /* it has printed the reason */
         return code == 1 ? TC_USAGE : code == 2 ? TC_BAD_INPUT : TC_TRY_LATER;
     return code == 0 ? TC_OK
                      : tc_fail(err, TC_INTERNAL, "texcell run: ended with exit code %d", code);
 }
 
-/* From a work unit to its result, next to it. *result: free. */
+/* Computes the result of a work unit into result.npz next to it, unless it is there already.
+ * *result: its path; free. */
 static tc_status compute(const run_words *o, const wu_pack_into *into, char **result, tc_err *err)
 {
     *result = wu_path_in(into->place, "result", ".npz");
@@ -163,7 +166,8 @@ static void free_into(wu_pack_into *into)
     wu_seen_free(into->seen, into->n_seen);
 }
 
-/* The files besides the page. */
+/* Arguments and outcome of export_files, which writes tables and pictures (all but the page) and
+ * may run in a thread of its own. */
 typedef struct exporting {
     const char *result, *unit, *folder;
     wu_export_also also;
@@ -179,7 +183,8 @@ static void *export_files(void *user)
     return NULL;
 }
 
-/* Tables alone are written in parallel with the page: pictures take memory as the page does. */
+/* Writes the page and the other files: at the same time if these are only tables; one after the
+ * other if there are pictures, which take as much memory as the page. v: the only variant. */
 static tc_status write_files(const char *folder, const wu_variant *v, const char *page,
                              wu_export_also also, wu_seen *seen, const char *colour,
                              const an_suggestion *suggestion, tc_err *err)
@@ -203,7 +208,8 @@ static tc_status write_files(const char *folder, const wu_variant *v, const char
     return status == TC_OK ? wu_report_marks_csv(&report, folder, true, err) : status;
 }
 
-/* What the page has been made from besides the result. */
+/* Removes the files with the runs of labels (texcell run --label-runs), which only the page needs.
+ */
 static void remove_runs(const wu_variant *variants, size_t n)
 {
     for (size_t k = 0; k < n; k++) {
@@ -213,13 +219,15 @@ static void remove_runs(const wu_variant *variants, size_t n)
     }
 }
 
-/* Results in a folder that the page is not of. */
+/* Names of the results in a folder that the page does not show, left there by earlier commands. */
 typedef struct others {
-    const wu_variant *variants;
+    const wu_variant *variants; /* [n], which the page shows */
     size_t n;
-    char names[200];
+    char names[200]; /* "01_radius=5, result.npz" */
 } others;
 
+/* For os_list: adds an entry of the folder to o->names if it is another result, or the folder of a
+ * variant ("01_KEY=VALUE"). */
 static int add_other(void *user, const char *name, bool may_be_folder)
 {
     others *const o = user;
@@ -234,7 +242,8 @@ static int add_other(void *user, const char *name, bool may_be_folder)
     return 0;
 }
 
-/* seen, suggestion: NULL: there is none. */
+/* Writes report.html of one result or of a sweep, and for one result the other files, too. seen,
+ * suggestion: NULL if there is none. */
 static tc_status write_page(const char *folder, const wu_variant *variants, size_t n,
                             wu_export_also also, wu_seen *seen, const char *colour,
                             const an_suggestion *suggestion, tc_err *err)
@@ -256,24 +265,26 @@ static tc_status write_page(const char *folder, const wu_variant *variants, size
 
 /* --- a sweep --------------------------------------------------------------------------------- */
 
+/* MAX_VARIANTS: combinations of values. */
 enum { MAX_SWEEPS = 2, MAX_VALUES = 32, MAX_VARIANTS = 64 };
 #define OPTION "--param="
 
+/* --sweep KEY=A,B,... */
 typedef struct sweep {
-    char *text; /* owned: "KEY", then the values, each ended by a zero */
+    char *text; /* KEY; the text of the values follows it. Owned */
     size_t n;
-    char *values[MAX_VALUES];
+    char *values[MAX_VALUES]; /* [n] within text */
 } sweep;
 
 typedef struct analyse_options {
     run_words run;
     wu_export_also also;
-    bool keep_unit, defaults, suggest; /* suggest: said, which is what is done anyway */
+    bool keep_unit, defaults, suggest; /* suggest is the default: it has no effect */
     size_t n_sweeps;
     sweep sweeps[MAX_SWEEPS];
 } analyse_options;
 
-/* Commas within brackets or quotes are the value's own. */
+/* Reads --sweep. Commas within brackets or quotes belong to a value. */
 static tc_status take_sweep(void *to, const char *text, tc_err *err)
 {
     analyse_options *const o = to;
@@ -311,7 +322,8 @@ static tc_status take_sweep(void *to, const char *text, tc_err *err)
     return TC_OK;
 }
 
-/* "--param=radius=6", of the k-th variant. */
+/* The option that sets the parameter of sweep i in variant k: "--param=radius=6". Owned by the
+ * caller; NULL: no memory. */
 static char *param_of(const analyse_options *o, size_t i, size_t k)
 {
     const sweep *const s = &o->sweeps[i];
@@ -323,7 +335,8 @@ static char *param_of(const analyse_options *o, size_t i, size_t k)
     return param;
 }
 
-/* "radius=6" or "radius=6, floor=2", for people. params: of the variant. */
+/* The name of a variant on the page: "radius=6" or "radius=6, floor=2". params: [n] its options
+ * from param_of. Owned by the caller; NULL: no memory. */
 static char *name_of(char *const *params, size_t n)
 {
     const char *const first = params[0] + strlen(OPTION), *const second =
@@ -336,7 +349,8 @@ static char *name_of(char *const *params, size_t n)
     return name;
 }
 
-/* A folder's name: its number, and of the name what any file system takes. */
+/* The name of variant k's folder: its number, counted from 1, and its name, with '_' for characters
+ * that some file systems do not allow. */
 static void folder_of(size_t k, const char *name, char out[64])
 {
     static const char good[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789=.-";
@@ -349,7 +363,8 @@ static void folder_of(size_t k, const char *name, char out[64])
     out[n] = '\0';
 }
 
-/* The command line with the variant's parameters behind it. */
+/* Packs variant k: runs pack with its parameters added to the command line. The first variant sets
+ * *folder to the folder that -o names; free. */
 static tc_status pack_variant(const analyse_options *o, const tc_option *options, int argc,
                               char **argv, size_t k, char **folder, wu_variant *v, char colour[160],
                               tc_err *err)
@@ -418,7 +433,7 @@ static tc_status analyse_variants(const analyse_options *o, const tc_option *opt
     if (n > MAX_VARIANTS)
         status = tc_fail(err, TC_USAGE, "analyse: --sweep: %zu variants, of at most %d", n,
                          MAX_VARIANTS);
-    /* All values are checked before anything is computed. */
+    /* All variants are packed, which checks their parameters, before any is computed. */
     for (size_t k = 0; status == TC_OK && k < n; k++)
         status = pack_variant(o, options, argc, argv, k, &folder, &variants[k], colour, err);
     for (size_t k = 0; status == TC_OK && k < n; k++)
@@ -471,7 +486,7 @@ tc_status wu_analyse(int argc, char **argv, tc_err *err)
                             { "geojson", 0, TC_FLAG, .to = &o.also.geojson },
                             { .name = NULL } };
     char **const words =
-        calloc((size_t)argc + 1, sizeof *words); /* reading puts them into another order */
+        calloc((size_t)argc + 1, sizeof *words); /* a copy: reading options reorders the words */
     if (words == NULL)
         return tc_no_memory(err, "the command line");
     memcpy(words, argv, (size_t)argc * sizeof *words);
@@ -480,7 +495,7 @@ tc_status wu_analyse(int argc, char **argv, tc_err *err)
     free(words);
     if (status == TC_OK && o.defaults && o.suggest)
         status = tc_fail(err, TC_USAGE, "analyse: --defaults and --suggest exclude each other");
-    /* Known now: the command line is read once more for each variant. */
+    /* The sweeps are known now; they are ignored when wu_pack_folder reads the options again. */
     options[2] = (tc_option){ "sweep", 0, TC_TEXT, .to = &swept };
     if (status == TC_OK)
         status = o.n_sweeps > 0 ? analyse_variants(&o, options, argc, argv, err)

@@ -1,9 +1,10 @@
 /*
- * Stains are separated as A. C. Ruifrok and D. A. Johnston do ("Quantification of histochemical
- * staining by color deconvolution", Analytical and Quantitative Cytology and Histology 23 (2001),
- * 291): the optical density of a pixel is the sum of those of its stains. In integers but for the
- * inverse of the matrix, which is made of sums, products and quotients, so that every
- * computer packs the same bytes.
+ * Converts colours to grey: a channel, or the amount of a stain. Stains are separated by the method
+ * of A. C. Ruifrok and D. A. Johnston ("Quantification of histochemical staining by color
+ * deconvolution", Analytical and Quantitative Cytology and Histology 23 (2001), 291): the optical
+ * density of a pixel is the sum of those of its stains. Pixels are computed in integers; only the
+ * inverse of the matrix of stains is floating point, from sums, products and quotients alone. So
+ * every computer packs the same bytes.
  */
 #include "workunits/tools/colour.h"
 
@@ -18,12 +19,14 @@
 
 enum { STAINS = 3 };
 
-/* Rows: densities of red, green and blue. A third stain of zeros is not there. */
+/* Two or three stains: row i has the optical densities of red, green and blue of stain i. name[2]
+ * is NULL if there are two. */
 typedef struct stain_set {
     const char *name[STAINS];
     double row[STAINS][3];
 } stain_set;
 
+/* Optical densities of red, green and blue, from the article. */
 static const double hematoxylin[3] = { 0.650, 0.704, 0.286 }, eosin[3] = { 0.072, 0.990, 0.105 },
                     dab[3] = { 0.268, 0.570, 0.776 };
 
@@ -33,7 +36,7 @@ static void set_stain(stain_set *set, size_t i, const char *name, const double r
     memcpy(set->row[i], row, sizeof set->row[i]);
 }
 
-/* json: keeps the names. */
+/* Reads a file of stains. *json owns the names in *out; json_decref, also after a failure. */
 static tc_status read_stains(const char *path, json_t **json, stain_set *out, tc_err *err)
 {
     json_error_t where;
@@ -63,8 +66,9 @@ static tc_status read_stains(const char *path, json_t **json, stain_set *out, tc
                          path);
 }
 
-/* The column of the inverse that gives stain k: by Cramer's rule. A third stain that is not
- * there is what is left, at right angles to both. */
+/* Sets `out` to the column of the inverse matrix that gives the amount of stain k from the
+ * densities of red, green and blue, by Cramer's rule. If there are two stains, the third row is the
+ * cross product of both: what neither explains. False: the matrix is (nearly) singular. */
 static bool invert(const stain_set *set, size_t k, double out[3])
 {
     double m[3][3];
@@ -82,20 +86,22 @@ static bool invert(const stain_set *set, size_t k, double out[3])
     return fabs(det) > 1e-3;
 }
 
+/* density[v] = -log10(v / 255) times 2^16, computed from integer logarithms to base 2. */
 static void make_densities(int32_t density[256])
 {
-    static const uint64_t log10_of_2 = 1292913986; /* in 2^-32 */
+    static const uint64_t log10_of_2 = 1292913986; /* log10(2) times 2^32 */
     density[0] = 6 << 16;
     for (uint64_t v = 1; v < 256; v++) {
-        const uint64_t log2 = (uint64_t)((tc_log2_q80(255) - tc_log2_q80(v)) >> 52); /* in 2^-28 */
+        const uint64_t log2 =
+            (uint64_t)((tc_log2_q80(255) - tc_log2_q80(v)) >> 52); /* times 2^28 */
         density[v] = (int32_t)(((log2 * log10_of_2 >> 32) + (1 << 11)) >> 12);
     }
 }
 
 static tc_status choose_stain(const char *stain, const char *stains, wu_colour *out, tc_err *err)
 {
-    /* A density of 1.5, which lets a thirtieth of the light through, is 255: few pixels have more,
-     * and nuclei, which have 0.2 to 0.5, are still distinguished. */
+    /* The grey value 255 is a density of 1.5, at which a thirtieth of the light gets through. Few
+     * pixels have a higher density; nuclei, which have 0.2 to 0.5, get distinct grey values. */
     static const double grey_per_density = 170;
     stain_set set = { .name = { NULL } };
     json_t *json = NULL;
@@ -158,9 +164,10 @@ tc_status wu_colour_choose(const char *channel, const char *stain, const char *s
                          channel);
 }
 
+/* The grey value of a pixel. */
 static uint8_t grey_of(const wu_colour *colour, const uint8_t *rgb)
 {
-    int64_t sum = (int64_t)1 << 31;
+    int64_t sum = (int64_t)1 << 31; /* 0.5 in units of 2^-32, for rounding */
     if (!colour->is_stain)
         return (uint8_t)((rgb[0] + rgb[1] + rgb[2]) / 3);
     for (size_t c = 0; c < 3; c++)

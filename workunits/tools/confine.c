@@ -1,6 +1,6 @@
 /*
- * texcell-wu reads untrusted pictures, work units and results with the rights of whoever started
- * it: it gives up all but those to its inputs and to the folder of its output.
+ * Gives up the rights of texcell-wu to all files but its inputs and the folder of its output, since
+ * it reads untrusted pictures, work units and results.
  */
 #include "workunits/tools/confine.h"
 
@@ -14,14 +14,15 @@
 #include "app/base/os.h"
 #include "workunits/format/csv.h"
 
-/* Places; the paths are owned. */
+/* The places for os_confine. */
 typedef struct list {
-    const char *folder; /* is being listed */
-    os_place *places;
+    const char *folder; /* the folder whose entries add_entry adds */
+    os_place *places;   /* [n], with room for `room`; the paths are owned */
     size_t n, room;
-    bool full; /* no memory */
+    bool failed; /* no memory */
 } list;
 
+/* Adds a place; path is owned by the list from then on (NULL: no memory). */
 static void add(list *l, char *path, os_may may)
 {
     os_place *const grown =
@@ -29,7 +30,7 @@ static void add(list *l, char *path, os_may may)
 
     if (grown == NULL) {
         free(path);
-        l->full = true;
+        l->failed = true;
         return;
     }
     l->places = grown;
@@ -46,11 +47,11 @@ static int add_entry(void *user, const char *name, bool may_be_folder)
         add(l, path, OS_MAY_READ);
     else
         free(path);
-    return l->full;
+    return l->failed;
 }
 
-/* A folder with all that is below it; of a picture's folder the files that are not hidden: it may
- * name companions. */
+/* Adds a folder with all that is below it; or a file, with the files of its folder that are not
+ * hidden, since a picture file may name others that belong to it. */
 static void add_input(list *l, const char *input)
 {
     char *const folder = tc_folder_of(input);
@@ -58,7 +59,7 @@ static void add_input(list *l, const char *input)
 
     add(l, strdup(input), OS_MAY_READ);
     if (folder == NULL || os_kind_of(input) != OS_FILE) {
-        l->full = l->full || folder == NULL;
+        l->failed = l->failed || folder == NULL;
         free(folder);
         return;
     }
@@ -66,8 +67,8 @@ static void add_input(list *l, const char *input)
         again = l->places[i].may == OS_MAY_LIST && strcmp(l->places[i].path, folder) == 0;
     add(l, folder, OS_MAY_LIST);
     l->folder = folder;
-    if (!again && !l->full)
-        (void)os_list(folder, add_entry, l); /* what cannot be listed has no companions */
+    if (!again && !l->failed)
+        (void)os_list(folder, add_entry, l); /* a folder that cannot be listed adds nothing */
 }
 
 tc_status wu_confine(char *const *inputs, size_t n, const char *output, tc_err *err)
@@ -83,7 +84,7 @@ tc_status wu_confine(char *const *inputs, size_t n, const char *output, tc_err *
         add(&l, os_kind_of(output) == OS_FOLDER ? strdup(output) : tc_folder_of(output),
             OS_MAY_WRITE);
     add(&l, strdup(""), OS_MAY_NOTHING);
-    if (l.full)
+    if (l.failed)
         status = tc_no_memory(err, "the names of inputs");
     else if (!os_confine(l.places, output != NULL ? OS_CALLS_MAKE | OS_CALLS_LOCK : 0))
         status =

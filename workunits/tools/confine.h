@@ -1,5 +1,5 @@
 /*
- * Giving up rights before untrusted files are read.
+ * Gives up the process's rights to other files before untrusted files are read.
  */
 #ifndef WU_CONFINE_H
 #define WU_CONFINE_H
@@ -8,9 +8,11 @@
 
 #include <stddef.h>
 
-/* From now on this process reads the n inputs (NULL: there is none), folders with all that is below
- * them and the files of a file's folder, and writes into the output's folder, or into the
- * folder that it is (NULL: nowhere): see os_confine. TC_TRY_LATER: that could not be done. */
+/* From now on this process can only read the n inputs (NULL entries are ignored) and write to the
+ * output; see os_confine. A folder among the inputs can be read with all that is below it; with a
+ * file, the other files of its folder can be read. output: a folder, or a file in whose folder
+ * files can be written; NULL: nothing can be written. TC_TRY_LATER: the operating system refused.
+ */
 tc_status wu_confine(char *const *inputs, size_t n, const char *output, tc_err *err);
 
 #endif

@@ -1,4 +1,5 @@
-/* Reads label pictures, counts their objects, and renumbers them. */
+/* Finds and reads the label pictures of items, in picture files or in a result, and counts their
+ * objects. */
 #include "workunits/tools/labels.h"
 
 #include <assert.h>
@@ -8,10 +9,10 @@
 #include "workunits/format/job.h"
 #include "workunits/format/result_file.h"
 
-/* --- of a result ----------------------------------------------------------------------------- */
+/* --- label pictures of a result -------------------------------------------------------------- */
 
-/* Whether a result's picture can be this one, as far as its source tells. last: the name of the
- * file counts too, not its folders alone. */
+/* Whether `path` ends with `source`, which is the end of the path of the picture that a result's
+ * item was made of. last: the whole paths are compared; else only their folders. */
 static bool is_source_of(const char *source, const char *path, bool last)
 {
     const char *const slash = strrchr(source, '/'), *const end = strrchr(path, '/');
@@ -26,24 +27,27 @@ static bool is_source_of(const char *source, const char *path, bool last)
            (n == 0 || n == m || cut || path[m - n - 1] == '/');
 }
 
-/* A picture of a result for an item, and how many others would do as well. */
+/* The item of a result that matches an item being packed. */
 typedef struct match {
-    size_t index, n;
+    size_t index; /* of the last one found */
+    size_t n;     /* how many match equally well; 0: none */
 } match;
 
-/* What the picture is called, and the same without links. */
+/* The absolute path of an item's picture: as given, and with symbolic links resolved. */
 typedef struct item_paths {
     char *given, *full;
 } item_paths;
 
+/* Whether the source of item k of the result agrees with either path; last: see is_source_of. */
 static bool fits(const wu_result_file *file, size_t k, const item_paths *paths, bool last)
 {
     const char *const source = file->item_sources == NULL ? "" : file->item_sources[k];
     return is_source_of(source, paths->given, last) || is_source_of(source, paths->full, last);
 }
 
-/* The same file comes first, of a series the time of the same name; then the same name, if the
- * folders do not tell that the picture is another. named: names are given, and tell all. */
+/* Finds the result's item for an item called `name`. An item made of the same file is preferred (of
+ * several, as from a time series, the one of the same name); else one of the same name whose
+ * folders agree. named: --names was given, and names alone are compared. */
 static match match_picture(const wu_result_file *file, const char *name, bool named,
                            const item_paths *paths)
 {
@@ -62,8 +66,8 @@ static match match_picture(const wu_result_file *file, const char *name, bool na
     return same.n > 0 ? same : called;
 }
 
-/* The item's label picture: its index among the arrays. taken: by which item each picture of the
- * result was. */
+/* Sets *index to the index of the array with the item's labels. taken[k]: the item that uses the
+ * labels of the result's item k already, or NULL. */
 static tc_status find_in_result(const wu_result_file *file, const wu_source *item, bool named,
                                 const wu_source **taken, size_t *index, tc_err *err)
 {
@@ -101,6 +105,7 @@ static tc_status find_in_result(const wu_result_file *file, const wu_source *ite
                          file->path, item->name);
 }
 
+/* Makes the result's labels those of the item, if the shapes agree. */
 static tc_status take_from_result(const wu_result_file *file, wu_source *item, bool named,
                                   const wu_source **taken, tc_err *err)
 {
@@ -137,7 +142,7 @@ static tc_status add_from_result(wu_sources *sources, const char *path, tc_err *
     return status;
 }
 
-/* A result is a ZIP, and no picture is. */
+/* Whether the file is a ZIP archive, as a result is and no picture. */
 static bool is_result(const char *path)
 {
     char magic[4] = "";
@@ -176,7 +181,7 @@ static tc_status next_of_pictures(wu_label_reader *r, uint32_t *labels, size_t n
     wu_picture_info info;
     r->pages.item = r->item;
     r->pages.kind = WU_KIND_LABELS;
-    /* Labels of 32 bits, which are grey, need no other room. */
+    /* Pages of 32 bits are decoded straight into `labels`, others into r->page. */
     wu_page_buffer own = { labels, n * sizeof *labels };
     return_if_error(
         wu_page_next(&r->pages, r->item->labels.info.bits == 32 ? &own : &r->page, &info, err));
@@ -220,7 +225,7 @@ void wu_labels_close(wu_label_reader *r)
 
 /* --- counting -------------------------------------------------------------------------------- */
 
-/* seen: a bit for each label. */
+/* Counts the labels of a slice that were not met before. seen: a bit for each label. */
 static void count_slice(wu_source *item, const uint32_t *labels, size_t n, uint64_t *seen)
 {
     for (size_t i = 0; i < n; i++) {
@@ -234,7 +239,8 @@ static void count_slice(wu_source *item, const uint32_t *labels, size_t n, uint6
     }
 }
 
-/* kept: of a single slice, until it is written. */
+/* Counts the objects of an item. kept: its only slice is kept in item->kept_labels until the item
+ * is written. */
 static tc_status count_labels(wu_source *item, bool kept, tc_err *err)
 {
     const size_t n = (size_t)item->pages.info.nx * item->pages.info.ny;

@@ -1,28 +1,30 @@
 /*
- * Labels of objects, as they come: pictures that go with those of the items, or the label
- * pictures of a result. pack counts them, and writes them as a work unit has them.
+ * Reads the labels of objects that --labels gives to pack: a label picture for each item, or the
+ * label pictures of a result (RESULT.npz). A label is the number of the object that a pixel belongs
+ * to, 0 for none.
  */
 #ifndef WU_LABELS_H
 #define WU_LABELS_H
 
 #include "workunits/tools/pages.h"
 
-/* Gives the items the labels that `path` has: a file or folder of pictures, found as masks
- * are, or a result, which has labels_<item> for each: of the same file, or else of the same name
- * where the folders that both tell agree, or names are given. They have been read and counted
- * afterwards; what is wrong with one item's is its fault. */
+/* Finds the labels of each item in `path`, and counts their objects. path: a file or folder of
+ * pictures, which are found by their names like masks; or a result, whose array labels_<item> is
+ * used if its item was made of the same file or, where no item was, has the item's name and comes
+ * from folders of the same names; with --names the name alone decides. What is wrong with the
+ * labels of one item becomes that item's fault. */
 tc_status wu_labels_add(wu_sources *sources, const char *path, bool recursive, tc_err *err);
 
 /* Reads an item's labels slice by slice. A new reader is all zeros but for the item. */
 typedef struct wu_label_reader {
     wu_source *item;
-    wu_page_reader pages;
-    wu_page_buffer page;
-    struct wu_result_file *result; /* open, or NULL */
-    struct wu_npz_stream *stream;
+    wu_page_reader pages;          /* of label pictures */
+    wu_page_buffer page;           /* the page read last, if it is not of 32 bits */
+    struct wu_result_file *result; /* the open result, or NULL */
+    struct wu_npz_stream *stream;  /* its array of the item's labels */
 } wu_label_reader;
 
-/* The next slice, nx * ny of 0 to WU_MAX_LABEL. */
+/* Reads the next slice into labels[ny][nx]; each is 0 to WU_MAX_LABEL, else TC_BAD_INPUT. */
 tc_status wu_labels_next(wu_label_reader *reader, uint32_t *labels, tc_err *err);
 void wu_labels_close(wu_label_reader *reader);
 

@@ -1,5 +1,5 @@
-/* texcell-wu: packs pictures into work units, shows work units and results,
- * exports results. */
+/* The main program of texcell-wu (packs pictures into work units, shows and exports results), and
+ * its notes and progress on stderr. */
 #include "config.h"
 
 #include <pthread.h>
@@ -36,10 +36,10 @@ static const char help[] =
     "Exit codes: 0 done, 1 bad usage, 2 bad input, 3 try again later, 70 a fault\n"
     "of this program.\n";
 
-/* Of what is printed, and what was told. */
+/* Held while notes or progress are printed, and for the variables below. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static tc_notes notes;
-static bool drawn; /* there is a line of progress */
+static tc_notes notes; /* the notes of wu_note_of so far */
+static bool drawn;     /* a line of progress is on the terminal */
 
 static void clear_progress(void)
 {
@@ -80,6 +80,7 @@ void wu_note_of(const char *path, const char *format, ...)
     pthread_mutex_unlock(&lock);
 }
 
+/* Prints how many more files the note `text` is about; for tc_notes_end. */
 static void tell_more(void *user, size_t more, bool differ, const char *text)
 {
     char whole[2 * TC_ERR_MAX];

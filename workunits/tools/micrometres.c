@@ -11,11 +11,11 @@
 /* --- what is given --------------------------------------------------------------------------- */
 
 typedef struct measured {
-    double um; /* micrometres, squared or cubed */
-    int power; /* 1, 2 or 3 */
+    double um; /* in micrometres to the power of `power` */
+    int power; /* 1: a length, 2: an area, 3: a volume */
 } measured;
 
-/* "12um", "50 um2", "0.1mm^2" */
+/* Reads a measure: "12um", "50 um2", "0.1mm^2". False: the text is none. */
 static bool read_measured(const char *text, measured *out)
 {
     static const struct {
@@ -47,6 +47,7 @@ static bool read_measured(const char *text, measured *out)
     return false;
 }
 
+/* Whether the parameter's value is a measure in micrometres; *out is set then. */
 static bool is_measured(const an_param *param, const json_t *value, measured *out)
 {
     return param->measure != AN_NO_MEASURE && json_is_string(value) &&
@@ -72,7 +73,8 @@ static bool about_equal(double a, double b)
     return fabs(a - b) <= 0.01 * b;
 }
 
-/* The size of a pixel that all items have: um z, y, x; z 0 of pictures. */
+/* Checks that pixels have the same size in all items. *of: an item to get it from. given: the
+ * parameter, for messages. */
 static tc_status find_size(const wu_sources *sources, const char *given, const wu_source **of,
                            tc_err *err)
 {
@@ -102,6 +104,7 @@ static tc_status find_size(const wu_sources *sources, const char *given, const w
                          : tc_fail(err, TC_BAD_INPUT, "pack: no input is left that can be used");
 }
 
+/* *pixel: the length, area or volume in micrometres that is 1 in the unit of the parameter p. */
 static tc_status pixel_of(const an_param *p, const wu_source *item, double *pixel, tc_err *err)
 {
     const double z = item->is_stack ? item->um[0] : item->um[2], y = item->um[1], x = item->um[2];
@@ -120,7 +123,7 @@ static tc_status pixel_of(const an_param *p, const wu_source *item, double *pixe
     return TC_OK;
 }
 
-/* With as many digits as such numbers are known to. */
+/* Rounds to six significant digits: a measure is not known more exactly. */
 static double round_to_digits(double value)
 {
     char text[32];
@@ -128,6 +131,7 @@ static double round_to_digits(double value)
     return strtod(text, NULL);
 }
 
+/* Replaces the value of parameter p, the measure m, by a number of pixels. */
 static tc_status replace_one(const an_param *p, json_t *parameters, const measured *m,
                              const wu_sources *sources, tc_err *err)
 {

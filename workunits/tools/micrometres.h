@@ -1,17 +1,19 @@
 /*
- * Parameters that a person gives in micrometres ("12um", "50um2"): the work unit gets pixels.
+ * Converts parameters that are given in micrometres ("12um", "50um2") to pixels, the unit in which
+ * a work unit has them.
  */
 #ifndef WU_MICROMETRES_H
 #define WU_MICROMETRES_H
 
 #include "workunits/tools/sources.h"
 
-/* Whether a parameter that has a measure is given so. */
+/* Whether any parameter that is a length, an area or a volume is given in micrometres (or nm, mm).
+ */
 bool wu_um_given(const an_param *table, const json_t *parameters);
 
-/* Puts pixels in their place, and tells so; of integers the nearest. TC_BAD_INPUT where the size of
- * a pixel is not known, not the same in all items, or not along all axes where a length wants
- * that. */
+/* Replaces these parameters by their values in pixels, and prints a note about each. Integers are
+ * rounded. TC_BAD_INPUT if the size of a pixel is not known, is not the same in all items or, for a
+ * length that needs that, is not the same along all axes. */
 tc_status wu_um_replace(const an_param *table, json_t *parameters, const wu_sources *sources,
                         tc_err *err);
 

@@ -1,4 +1,4 @@
-/* What a work unit will take: the plans of its items, summed up. */
+/* Estimates what a work unit needs, from the analysis' plans of its items. */
 #include "app/base/numbers.h"
 #include "workunits/tools/needs.h"
 
@@ -8,13 +8,13 @@
 #include "app/base/os.h"
 #include "workunits/format/archive.h"
 
-/* A sum too large becomes the largest number, instead of wrapping around. */
+/* a + b; UINT64_MAX if that is too large. */
 static uint64_t plus(uint64_t a, uint64_t b)
 {
     return a > UINT64_MAX - b ? UINT64_MAX : a + b;
 }
 
-/* The arrays of an item's result. */
+/* Adds the bytes of the arrays of an item's result. */
 static tc_status add_outputs(const an_analysis *analysis, const void *params, const wu_item *item,
                              const an_plan *plan, wu_needs *out, tc_err *err)
 {
@@ -42,7 +42,7 @@ static uint64_t voxels_of(const wu_item *item)
     return (uint64_t)item->nx * item->ny * item->nz;
 }
 
-/* Bytes that a decoded item has in memory. */
+/* Bytes of a decoded item's pixels, masks and labels in memory. */
 static uint64_t pixel_bytes(const wu_item *item)
 {
     const uint64_t sample = (uint64_t)item->bits / 8 * item->channels;
@@ -50,7 +50,7 @@ static uint64_t pixel_bytes(const wu_item *item)
            (sample + (item->n_masks > 0) + (item->n_labels > 0 ? sizeof(uint32_t) : 0));
 }
 
-/* Lowers the plan's memory, which is enough for any pixels, to what these take. */
+/* Lowers the plan's memory, which is enough for any pixels, to what the item's own pixels take. */
 static tc_status look_at_pixels(const wu_job *job, size_t index, const an_analysis *analysis,
                                 const void *params, an_plan *plan, tc_err *err)
 {

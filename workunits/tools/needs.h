@@ -1,6 +1,6 @@
 /*
- * What a work unit will take on a volunteer's computer, for those who create
- * the job: a function of the work unit alone.
+ * Estimates the operations, memory and disk space that a work unit needs on a volunteer's computer,
+ * for the server that creates the job. They depend on the work unit alone.
  */
 #ifndef WU_NEEDS_H
 #define WU_NEEDS_H
@@ -11,22 +11,23 @@
 #include "workunits/format/job.h"
 
 typedef struct wu_needs {
-    double operations;     /* all items; one takes as long as a flop of the Whetstone benchmark */
-    uint64_t memory_bytes; /* at the peak, that of the largest item and the next one's pixels,
-                              without threads */
-    uint64_t thread_bytes; /* and for each thread */
-    uint64_t device_bytes; /* or more of the host's where a device does the work */
-    uint64_t most_memory_bytes; /* that any pixels of these sizes take */
-    uint64_t state_bytes;       /* a checkpoint, that of the largest item */
-    uint64_t pixels;            /* or voxels, all items */
-    uint64_t output_bytes;      /* the result's arrays whose shapes are known before */
-    uint64_t row_bytes;         /* a row of each array whose length is not: a region, a point */
-    uint64_t most_rows_bytes;   /* all rows that an item can have, of the one with most ... */
-    uint64_t taken_rows_bytes;  /* ... and what a server takes of it unless it is set */
+    double operations;     /* of all items, in flops of the Whetstone benchmark */
+    uint64_t memory_bytes; /* peak: the largest item's, with the pixels of an item that is loaded
+                              ahead; without what threads take */
+    uint64_t thread_bytes; /* more memory for each thread */
+    uint64_t device_bytes; /* more memory of the host if an OpenCL device is used */
+    uint64_t most_memory_bytes; /* memory_bytes for the least favourable pixels of these sizes */
+    uint64_t state_bytes;       /* of a checkpoint: the largest item's */
+    uint64_t pixels;            /* pixels or voxels of all items */
+    uint64_t output_bytes;      /* of the result's arrays whose shapes are known beforehand */
+    uint64_t row_bytes;       /* of one row (a region, a point) of the arrays whose length is not */
+    uint64_t most_rows_bytes; /* of all rows that an item can have: the largest of all items */
+    uint64_t taken_rows_bytes; /* of that item's rows, as many as a server accepts by default
+                                  (an_rows_bytes) */
 } wu_needs;
 
-/* Asks the analysis. TC_BAD_INPUT where it is not known here, or where the job
- * does not suit it: the message says why. */
+/* Computes the needs from the analysis' plan of each item. TC_BAD_INPUT if this program has no such
+ * analysis, or if the job does not suit it: the message says why. */
 tc_status wu_needs_find(const wu_job *job, wu_needs *out, tc_err *err);
 
 #endif

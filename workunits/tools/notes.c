@@ -1,21 +1,22 @@
-/* What run said of items whose results say nothing. */
+/* Finds the notes about the items of a result, by the analysis' function note_result. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "workunits/tools/notes.h"
 
-/* The arrays with rows of all items, read item by item. */
+/* State of reading the arrays that have rows of all items, item by item. */
 typedef struct reading {
     const wu_result_file *file;
     const an_analysis *analysis;
     void *params;
-    bool stacks;
-    uint64_t *rows; /* of each item, in the table that has any number of them */
+    bool stacks;    /* the items are stacks */
+    uint64_t *rows; /* [file->n_items] rows of each item in the table with a row for each object */
     size_t n;
-    wu_npz_stream **streams; /* [n]; NULL: an array of one item, which no note needs */
+    wu_npz_stream **streams; /* [n] of the arrays that the analysis declares; NULL: an array of one
+                                item alone, which no note needs */
 } reading;
 
-/* How large items were is known where there is a picture of them, and else 0. */
+/* The item as note_result gets it. Its size is known if the result has a picture of it, else 0. */
 static wu_item item_of(const reading *r, size_t index)
 {
     wu_item item = { .name = r->file->item_names[index],
@@ -33,6 +34,7 @@ static wu_item item_of(const reading *r, size_t index)
     return item;
 }
 
+/* Counts the rows of each item by the array that has the index of the item of each row. */
 static tc_status count_rows(reading *r, size_t index, tc_err *err)
 {
     const uint64_t n = wu_npz_info(r->file->npz, index)->shape[0];
@@ -47,8 +49,8 @@ static tc_status count_rows(reading *r, size_t index, tc_err *err)
     return status;
 }
 
-/* The streams of the arrays that the analysis declares; TC_BAD_INPUT where the file's are
- * others. */
+/* Opens a stream for each array that the analysis declares. TC_BAD_INPUT: the file's arrays differ
+ * from these. */
 static tc_status open_streams(reading *r, const wu_output *arrays, tc_err *err)
 {
     r->streams = calloc(arrays->n + 1, sizeof(wu_npz_stream *));
@@ -73,7 +75,7 @@ static tc_status open_streams(reading *r, const wu_output *arrays, tc_err *err)
     return TC_OK;
 }
 
-/* The item's rows of every array; out: wu_output_free. */
+/* Reads the item's rows of every array. out: wu_output_free. */
 static tc_status read_item(const reading *r, size_t index, const wu_item *item, wu_output *out,
                            tc_err *err)
 {

@@ -1,6 +1,6 @@
 /*
- * The notes of a result: run says them of items whose results say nothing, show and pages say them
- * again.
+ * Notes about items whose results mean little: texcell run prints them when it has computed an
+ * item; here they are found again in a result, for texcell-wu show and report.
  */
 #ifndef WU_NOTES_H
 #define WU_NOTES_H
@@ -8,9 +8,10 @@
 #include "app/analysis/analysis.h"
 #include "workunits/format/result_file.h"
 
-/* *out: [file->n_items], NULL where there is nothing to say; wu_notes_free, also after a failure.
- * All NULL where the file's arrays are not those of its analysis; up to where they are not sound,
- * as what else is shown of it says that. TC_NO_MEMORY, or what reading fails with. */
+/* *out: [file->n_items] the note of each item, or NULL; wu_notes_free, also after a failure. All
+ * are NULL if the file's arrays are not those that its analysis declares; if the data of an array
+ * is faulty, those from that item on are NULL, and no error is returned: the caller finds such
+ * faults itself. TC_NO_MEMORY, or the error of reading the file. */
 tc_status wu_notes_read(const wu_result_file *file, char ***out, tc_err *err);
 void wu_notes_free(char **notes, size_t n);
 

@@ -4,6 +4,7 @@
 #include <assert.h>
 #include <stddef.h>
 
+/* The label of a pixel; 0 outside the picture. */
 static uint32_t label_of(const wu_label_grid *g, int64_t x, int64_t y)
 {
     return x < 0 || y < 0 || x >= g->nx || y >= g->ny ? 0 : g->label[(size_t)y * g->nx + (size_t)x];
@@ -15,7 +16,9 @@ bool wu_outline_begins(const wu_label_grid *g, int64_t x, int64_t y)
     return own != 0 && !g->seen[(size_t)y * g->nx + (size_t)x] && label_of(g, x, y - 1) != own;
 }
 
-/* Sides: 0 the upper, on which the way goes right; 1 the right, down; 2 the lower; 3 the left. */
+/* `side` is the side of pixel (x, y) that the path follows: 0 the upper side, to the right; 1 the
+ * right side, down; 2 the lower side, to the left; 3 the left side, up. (cx, cy) is the path's end.
+ */
 void wu_outline_follow(const wu_label_grid *g, int64_t x, int64_t y, wu_corner *corner, void *user)
 {
     assert(wu_outline_begins(g, x, y));

@@ -1,4 +1,4 @@
-/* texcell-wu pack: pictures to a work unit. */
+/* texcell-wu pack: packs pictures into a work unit. */
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
@@ -108,21 +108,22 @@ const char wu_pack_help[] =
     "\n"
     "The same input gives the same bytes, on every computer.\n";
 
-/* Beyond that an uncompressed work unit takes too much of a disk, and could be too large to read.
- */
+/* A work unit with more bytes of samples is always compressed: else it would take too much disk
+ * space, and could be too large to read. */
 #define MOST_STORED ((uint64_t)1 << 30)
 
 typedef struct pack_options {
     const char *analysis, *about;
     json_t *parameters; /* owned */
     const char *params_file;
-    double spacing[3]; /* z, y, x; x 0: not given, z 0: not of z, -1: one number */
-    double scale[2];   /* what becomes black and white; equal: not given */
+    double spacing[3]; /* z, y, x in micrometres; x 0: not given; z 0: only y and x; z -1: one
+                          number for both y and x */
+    double scale[2];   /* samples that become black and white; equal: not given */
     const char *channel, *stain, *stains;
     const char *mask, *labels, *names, *suggested;
     bool stacks, recursive, skip_bad, defaults, suggest;
-    uint64_t split;      /* 0: one work unit */
-    uint64_t max_pixels; /* of an item; 0: as many as a work unit takes */
+    uint64_t split;      /* items per work unit; 0: all in one work unit */
+    uint64_t max_pixels; /* an item's limit; 0: none but that of work units */
     const char *output;
     char **inputs;
     size_t n_inputs;
@@ -159,7 +160,8 @@ static tc_status take_params(void *to, const char *path, tc_err *err)
     return status;
 }
 
-/* A word: letters, digits, '_', '-', '.'; or a measure ("50 um^2"). */
+/* Whether a parameter's value can be taken as a string without quotes: it has only letters, digits,
+ * '_', '-', '.' and the characters of a measure ("50 um^2"). */
 static bool is_word(const char *text)
 {
     static const char all[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-. "
@@ -280,7 +282,8 @@ static bool is_parameter(const char *key)
     return false;
 }
 
-/* The name of a parameter, or of what another program calls --spacing, is no option. */
+/* Improves the message about an unknown option: if it is the name of a parameter, or what another
+ * program calls --spacing, says what to write instead. */
 static tc_status explain_slip(void *to, const char *message, tc_err *err)
 {
     static const char begins[] = "unknown option \"--";
@@ -364,9 +367,9 @@ static tc_status parse_options(int argc, char **argv, const wu_pack_into *into, 
     return TC_OK;
 }
 
-/* --- the analysis has its say ---------------------------------------------------------------- */
+/* --- checks by the analysis ------------------------------------------------------------------ */
 
-/* The item as a reader of the work unit will see it, members aside. */
+/* The item as a reader of the work unit will see it, without the names of its members. */
 static wu_item describe_item(const wu_source *source)
 {
     const wu_picture_info *info = &source->pages.info;
@@ -390,7 +393,7 @@ static wu_item describe_item(const wu_source *source)
     return item;
 }
 
-/* All items get the same colour; one that has none cannot. */
+/* Applies --channel or --stain to all items. An item that has no such colours gets a fault. */
 static tc_status use_colour(wu_sources *sources, const wu_colour *colour, tc_err *err)
 {
     for (size_t i = 0; colour->shown != NULL && i < sources->n; i++) {
@@ -410,18 +413,21 @@ static tc_status use_colour(wu_sources *sources, const wu_colour *colour, tc_err
     return TC_OK;
 }
 
+/* Whether the item's labels are the item's own picture file. */
 static bool is_own_labels(const wu_source *item)
 {
     return item->labels.n_files > 0 && os_same_file(item->labels.files[0], item->pages.files[0]);
 }
 
-/* A picture of cells is no label picture; one that is is measured in its own numbers. */
+/* Refuses items whose own picture was given as their labels, as it is when --labels names the
+ * folder of the pictures; but not if shapes alone are measured, for which a label picture is
+ * enough. */
 static tc_status refuse_own_labels(wu_sources *sources, const json_t *parameters, tc_err *err)
 {
     const json_t *const families = json_object_get(parameters, "families");
     const bool shapes = json_array_size(families) == 1 &&
                         strcmp(json_string_value(json_array_get(families, 0)), "shape") == 0;
-    bool others = false; /* a folder of pictures, some with labels next to them */
+    bool others = false; /* other items have labels of their own next to the picture */
     for (size_t i = 0; !others && i < sources->n; i++)
         others = sources->items[i].labels.n_files > 0 && !is_own_labels(&sources->items[i]);
     for (size_t i = 0; !shapes && i < sources->n; i++) {
@@ -452,6 +458,7 @@ static bool note_cubes(const an_analysis *analysis, const wu_item *item, char *t
     return true;
 }
 
+/* Lets the analysis check the items by their headers, and prints its notes. */
 static tc_status check_items(const an_analysis *analysis, const void *params, wu_sources *sources,
                              tc_err *err)
 {
@@ -483,17 +490,18 @@ static tc_status check_items(const an_analysis *analysis, const void *params, wu
     return status;
 }
 
+/* What check_pixels gets. */
 typedef struct pixel_check {
     const an_analysis *analysis;
     const void *params;
-    char last[TC_ERR_MAX]; /* note */
+    char last[TC_ERR_MAX]; /* the last note printed */
 } pixel_check;
 
-/* What can be said of an item once its pixels were read. */
+/* Checks an item's pixels by their survey, and prints notes about them: a wu_item_check. */
 static tc_status check_pixels(void *user, wu_source *source, tc_err *err)
 {
     pixel_check *const c = user;
-    if (c->params == NULL) /* they are at fault themselves: only the files are looked at */
+    if (c->params == NULL) /* the parameters have a fault: only the files are checked */
         return TC_OK;
     const wu_item item = describe_item(source);
     const char *const path = source->pages.files[0];
@@ -515,7 +523,7 @@ static tc_status check_pixels(void *user, wu_source *source, tc_err *err)
     return TC_OK;
 }
 
-/* NULL: no analysis is chosen yet. */
+/* The check to call for each item; NULL if the analysis is not known yet. */
 static wu_item_check *check_of(const pixel_check *c)
 {
     return c->analysis != NULL ? check_pixels : NULL;
@@ -529,9 +537,9 @@ static size_t count_bad(const wu_sources *sources)
     return bad;
 }
 
-/* Tells of all inputs with a fault: they are left out, or nothing is compressed. Of the times of a
- * file the same note is printed once. */
-static tc_status settle_names(const pack_options *o, wu_sources *sources, tc_err *err)
+/* Prints the faults of all inputs, the same one only once (as of the times of a file). With
+ * --skip-bad these inputs are left out, else it fails. */
+static tc_status settle_faults(const pack_options *o, wu_sources *sources, tc_err *err)
 {
     const size_t n = sources->n, bad = count_bad(sources);
     const char *last = "";
@@ -561,13 +569,16 @@ static tc_status settle_names(const pack_options *o, wu_sources *sources, tc_err
 
 /* --- output ---------------------------------------------------------------------------------- */
 
+/* The work units to be written. */
 typedef struct outputs {
-    size_t n, per_unit; /* files, items in each */
-    char **paths;
-    char **temporaries; /* written so far; NULL once renamed */
+    size_t n;           /* work units */
+    size_t per_unit;    /* items in each, except the last */
+    char **paths;       /* [n] owned */
+    char **temporaries; /* [n] owned: the file written under a temporary name; NULL before it is
+                           written and after it was renamed */
 } outputs;
 
-/* "WU.zip" and 3 to "WU_0003.zip". */
+/* "WU.zip" with the number 3 becomes "WU_0003.zip". Owned by the caller; NULL: no memory. */
 static char *numbered_path(const char *path, size_t number)
 {
     const size_t n = strlen(path);
@@ -595,7 +606,7 @@ static tc_status name_outputs(const pack_options *o, size_t n_items, outputs *ou
     return TC_OK;
 }
 
-/* Removes what was not finished. */
+/* Also removes the temporary files that were not renamed. */
 static void free_outputs(outputs *out)
 {
     for (size_t i = 0; i < out->n; i++) {
@@ -626,7 +637,7 @@ static bool is_input(const char *file, const pack_options *o, const wu_sources *
     return is;
 }
 
-/* An output may replace an older work unit, nothing else. */
+/* Checks that the outputs do not exist or are older work units: nothing else may be replaced. */
 static tc_status check_outputs(const outputs *out, const pack_options *o, const wu_sources *sources,
                                tc_err *err)
 {
@@ -638,13 +649,14 @@ static tc_status check_outputs(const outputs *out, const pack_options *o, const 
             return tc_fail(err, TC_USAGE, "pack: -o %s: is there and is not a file", out->paths[i]);
         if (is_input(out->paths[i], o, sources))
             return tc_fail(err, TC_USAGE, "pack: -o %s: is one of the inputs", out->paths[i]);
-        /* The name of its first member. */
+        /* "job.json", the name of a work unit's first member, is at byte 30 of the file. */
         return_if_error(wu_new_file_replaces(out->paths[i], "job.json", 30, "work unit", err));
     }
     return TC_OK;
 }
 
-/* Reads the file back: what was written must be what a volunteer can read. */
+/* Reads the file back as a volunteer's computer will, and compares it with what was to be written.
+ */
 static tc_status check_written(const char *path, const char *temporary, const wu_unit *unit,
                                tc_err *err)
 {
@@ -670,6 +682,7 @@ static tc_status check_written(const char *path, const char *temporary, const wu
     return status;
 }
 
+/* Writes a work unit under a temporary name. */
 static tc_status write_unit(outputs *out, size_t index, const wu_unit *unit, tc_err *err)
 {
     const size_t size = strlen(out->paths[index]) + 48;
@@ -677,18 +690,18 @@ static tc_status write_unit(outputs *out, size_t index, const wu_unit *unit, tc_
     unsigned k = 0;
     if (temporary == NULL)
         return tc_no_memory(err, "the name of a work unit");
-    do /* a process of the same number may have been killed before, or be on another computer */
+    do /* a process with the same id may have left a file, or run on another computer */
         snprintf(temporary, size, "%s.%ld-%u.tmp", out->paths[index], (long)getpid(), k++);
     while (access(temporary, F_OK) == 0);
     out->temporaries[index] = temporary;
     const tc_status status = wu_unit_write(temporary, unit, err);
-    return status == TC_OK && !unit->stored /* which is read at once */
+    return status == TC_OK && !unit->stored /* texcell reads a stored one right away */
                ? check_written(out->paths[index], temporary, unit, err)
                : status;
 }
 
-/* All work units are complete under their temporary names before the first of
- * them gets its own. */
+/* Renames the work units to their own names, and prints these. Called when all are complete under
+ * their temporary names. */
 static tc_status rename_outputs(outputs *out, size_t n_items, tc_err *err)
 {
     for (size_t i = 0; i < out->n; i++) {
@@ -706,7 +719,7 @@ static tc_status rename_outputs(outputs *out, size_t n_items, tc_err *err)
     return TC_OK;
 }
 
-/* What the samples of all items take, as a work unit has them. */
+/* The bytes of all items' samples, masks and labels without compression. */
 static uint64_t count_bytes(const wu_sources *sources)
 {
     uint64_t bytes = 0;
@@ -720,7 +733,8 @@ static uint64_t count_bytes(const wu_sources *sources)
     return bytes;
 }
 
-/* into: a work unit that stays here need not be small, unless it is to be kept. */
+/* Writes all work units. For analyse (into), whose work unit stays on this computer, it is not
+ * compressed unless it is to be kept. */
 static tc_status write_all(const pack_options *o, const wu_sources *sources, wu_pack_into *into,
                            pixel_check *check, tc_err *err)
 {
@@ -756,7 +770,9 @@ static tc_status write_all(const pack_options *o, const wu_sources *sources, wu_
     return rename_outputs(&out, sources->n, err);
 }
 
-/* The folder that -o names, and the work unit in it, to be looked at. */
+/* Sets the paths in `into` from the folder that -o names, makes the work unit in it the output, and
+ * turns on the parameters that give the pictures of the result (labels, maps), unless they were
+ * given. */
 static tc_status go_into(wu_pack_into *into, const an_analysis *analysis, pack_options *o,
                          tc_err *err)
 {
@@ -772,9 +788,9 @@ static tc_status go_into(wu_pack_into *into, const an_analysis *analysis, pack_o
     return into->unit == NULL ? tc_no_memory(err, into->folder) : TC_OK;
 }
 
-/* What was found in other pictures, of which none is among these, or by another analysis is not
- * written over, finished or interrupted, nor somebody's own file, nor the unit of a texcell run
- * that is still at work. */
+/* Refuses (TC_USAGE) to write over a result, or the files of an interrupted run, that is of another
+ * analysis or of pictures of which none is among `sources`; fails, too, if a texcell run is still
+ * at work in the folder, or if a file of the user's own has the name of a file to be written. */
 static tc_status keep_others(const wu_pack_into *into, const char *analysis,
                              const wu_sources *sources, tc_err *err)
 {
@@ -823,7 +839,8 @@ static tc_status read_parameters(const an_analysis *analysis, const pack_options
                          analysis->suggest != NULL ? ", and analyse finds some" : "");
 }
 
-/* analyse starts texcell, and gives up nothing. */
+/* Gives up the rights to all files but the inputs and the output's folder. Not for analyse, which
+ * starts texcell later. */
 static tc_status confine(const pack_options *o, tc_err *err)
 {
     const size_t n = o->n_inputs + 3;
@@ -839,6 +856,7 @@ static tc_status confine(const pack_options *o, tc_err *err)
     return status;
 }
 
+/* Does everything for pack (into NULL), and the packing for analyse. */
 static tc_status pack(int argc, char **argv, wu_pack_into *into, tc_err *err)
 {
     pack_options o = { .parameters = json_object() };
@@ -897,14 +915,14 @@ static tc_status pack(int argc, char **argv, wu_pack_into *into, tc_err *err)
         status = refuse_own_labels(&sources, o.parameters, err);
     if (status == TC_OK)
         status = wu_use_about(&sources, o.spacing, err);
-    if (status == TC_OK && count_bad(&sources) == sources.n) /* nothing to look at */
-        status = settle_names(&o, &sources, err);
+    if (status == TC_OK && count_bad(&sources) == sources.n) /* no item can be used */
+        status = settle_faults(&o, &sources, err);
     if (status == TC_OK && measured)
         status = wu_um_replace(analysis->parameters, o.parameters, &sources, err);
     if (status == TC_OK)
         status = use_colour(&sources, &colour, err);
-    if (status == TC_OK && count_bad(&sources) == sources.n) /* none has that colour */
-        status = settle_names(&o, &sources, err);
+    if (status == TC_OK && count_bad(&sources) == sources.n) /* no item has that colour */
+        status = settle_faults(&o, &sources, err);
     if (status == TC_OK && suggested)
         status = wu_suggest(analysis, &sources, o.parameters, suggestion, err);
     if (status == TC_OK && (measured || suggested))
@@ -919,18 +937,18 @@ static tc_status pack(int argc, char **argv, wu_pack_into *into, tc_err *err)
     if (status == TC_OK && (o.skip_bad || count_bad(&sources) > 0))
         status = wu_sources_decode(&sources, check_of(&check), &check, err);
     if (status == TC_OK)
-        status = settle_names(&o, &sources, err);
+        status = settle_faults(&o, &sources, err);
     if (status == TC_OK && into != NULL)
         status = wu_make_folder(into->folder, err);
     if (status == TC_OK && into != NULL)
         status = wu_make_folder(into->place, err);
     if (status == TC_OK)
         status = write_all(&o, &sources, into, &check, err);
-    /* One file is damaged: which others are? */
+    /* A damaged file was found while writing: finds all others, too, to report them together. */
     if (status == TC_BAD_INPUT && params != NULL && !o.skip_bad && count_bad(&sources) == 0 &&
         wu_sources_decode(&sources, check_of(&check), &check, &other) == TC_OK &&
         count_bad(&sources) > 0)
-        status = settle_names(&o, &sources, err);
+        status = settle_faults(&o, &sources, err);
     wu_notes_end();
     wu_sources_free(&sources);
     an_params_free(analysis, &params);
@@ -951,7 +969,7 @@ tc_status wu_pack_folder(int argc, char **argv, wu_pack_into *into, tc_err *err)
     wu_json_watch();
     const tc_status status = wu_json_verdict(pack(argc, argv, into, err), err);
     const tc_err said = *err;
-    /* The same words, by the verb that was given. */
+    /* Messages begin with the verb that the user gave. */
     if (status != TC_OK && strncmp(said.message, own, strlen(own)) == 0)
         tc_fail(err, status, "analyse: %s", said.message + strlen(own));
     return status;

@@ -1,4 +1,4 @@
-/* texcell-wu pack: what the files say besides their samples: used, or noted. */
+/* texcell-wu pack: uses or notes what picture files record besides their samples. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -6,7 +6,7 @@
 #include "workunits/tools/pack_about.h"
 #include "workunits/tools/tools.h"
 
-/* Files of which the same note is due: once, with the first of them. */
+/* The items that one note is about. It is printed once, with the first of them and their number. */
 typedef struct tally {
     const wu_source *first;
     size_t n;
@@ -26,12 +26,12 @@ static void print_note(const tally *t, const char *text)
         wu_note("%s%s: %s", t->first->pages.files[0], more, text);
 }
 
-/* "0.5, 0.2, 0.2 micrometres (z, y, x)"; without z where it is 0. */
+/* "0.5, 0.2, 0.2 micrometres (z, y, x)"; without z if that is 0. */
 typedef struct size_text {
     char text[120];
 } size_text;
 
-static size_text say_size(const double um[3])
+static size_text size_in_words(const double um[3])
 {
     size_text s;
     if (um[0] > 0)
@@ -42,7 +42,8 @@ static size_text say_size(const double um[3])
     return s;
 }
 
-/* Whether they differ by more than 1% along an axis that both say something of. */
+/* Whether two sizes (z, y, x) differ by more than 1% along an axis for which both are known (> 0).
+ */
 static bool is_different(const double a[3], const double b[3])
 {
     bool found = false;
@@ -51,7 +52,7 @@ static bool is_different(const double a[3], const double b[3])
     return found;
 }
 
-/* What is given counts, and where nothing is, what the file says. */
+/* Sets item->um to the size given or, if none is, to the file's. */
 static tc_status choose_size(wu_source *item, const double given[3], tc_err *err)
 {
     const double *const file = item->pages.about.um;
@@ -74,8 +75,9 @@ static tc_status choose_size(wu_source *item, const double given[3], tc_err *err
     return TC_OK;
 }
 
-/* What is to be noted of the files that are taken, of their masks and labels too. */
-static void tell_remarks(const wu_sources *sources)
+/* Prints each remark (wu_remark) of the files of items without a fault, and of their masks and
+ * labels, once. */
+static void print_remarks(const wu_sources *sources)
 {
     for (size_t k = 0; k < WU_REMARKS; k++) {
         const char *first = NULL;
@@ -113,7 +115,7 @@ tc_status wu_use_about(wu_sources *sources, const double given[3], tc_err *err)
             count(&notes[TURNED], item);
         if (given[0] > 0 && !item->is_stack)
             count(&notes[FLAT], item);
-        if (!item->is_stack && item->um[1] != item->um[2]) /* exactly, as tables have it */
+        if (!item->is_stack && item->um[1] != item->um[2]) /* exact, as the tables compare them */
             count(&notes[OBLONG], item);
         if (given[2] > 0 && is_different(about->um, item->um))
             count(&notes[OTHER_SIZE], item);
@@ -132,19 +134,19 @@ tc_status wu_use_about(wu_sources *sources, const double given[3], tc_err *err)
     if (notes[OTHER_SIZE].n > 0)
         snprintf(text, sizeof text, "says that a %s is %s, but --spacing says %s, which counts",
                  notes[OTHER_SIZE].first->is_stack ? "voxel" : "pixel",
-                 say_size(notes[OTHER_SIZE].first->pages.about.um).text,
-                 say_size(notes[OTHER_SIZE].first->um).text);
+                 size_in_words(notes[OTHER_SIZE].first->pages.about.um).text,
+                 size_in_words(notes[OTHER_SIZE].first->um).text);
     print_note(&notes[OTHER_SIZE], text);
     if (notes[NO_Z].n > 0)
         snprintf(text, sizeof text,
                  "says that a pixel is %s, but not how far slices are apart: sizes are in "
                  "voxels; give --spacing Z,Y,X",
-                 say_size(notes[NO_Z].first->pages.about.um).text);
+                 size_in_words(notes[NO_Z].first->pages.about.um).text);
     print_note(&notes[NO_Z], text);
     if (notes[OWN_SIZE].n > 0)
         snprintf(text, sizeof text,
                  "a voxel is %s, as the file says; --spacing Z,Y,X would say otherwise",
-                 say_size(notes[OWN_SIZE].first->um).text);
+                 size_in_words(notes[OWN_SIZE].first->um).text);
     print_note(&notes[OWN_SIZE], text);
     print_note(&notes[FLAT],
                "is a picture, not a stack: the first number of --spacing Z,Y,X counts for nothing");
@@ -156,6 +158,6 @@ tc_status wu_use_about(wu_sources *sources, const double given[3], tc_err *err)
                  given[2] > 0 ? "--spacing Y,X says (one number, with a decimal point, is of both)"
                               : "the file says");
     print_note(&notes[OBLONG], text);
-    tell_remarks(sources);
+    print_remarks(sources);
     return TC_OK;
 }

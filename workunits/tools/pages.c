@@ -17,7 +17,8 @@ static void make_grey(uint8_t *data, wu_picture_info *info)
     info->channels = 1;
 }
 
-/* Whatever is not 0, in any channel, is inside: 255. In place. */
+/* Converts a page of a mask in place to one byte a pixel: 255 where any channel is not 0, else 0.
+ */
 static void make_mask(uint8_t *data, wu_picture_info *info)
 {
     const size_t step = (size_t)info->channels * (info->bits / 8);
@@ -32,6 +33,7 @@ static void make_mask(uint8_t *data, wu_picture_info *info)
     info->bits = 8;
 }
 
+/* Counts the pixels inside the mask. */
 static void survey_mask(const uint8_t *data, const wu_picture_info *info, an_survey *out)
 {
     const size_t n = (size_t)info->nx * info->ny;
@@ -52,10 +54,10 @@ void wu_survey_greys(const void *data, const wu_picture_info *info, an_survey *o
             hi = deep[i] > hi ? deep[i] : hi;
         }
     } else {
-        enum { SOME = 4096 };
-        uint8_t greys[SOME], least = UINT8_MAX, most = 0;
+        enum { BLOCK = 4096 };
+        uint8_t greys[BLOCK], least = UINT8_MAX, most = 0;
         for (size_t i = 0, some; i < n; i += some) {
-            some = n - i < SOME ? n - i : SOME;
+            some = n - i < BLOCK ? n - i : BLOCK;
             if (info->channels == 3)
                 wu_make_grey(bytes + 3 * i, some, greys);
             wu_widen_range(info->channels == 3 ? greys : bytes + i, some, &least, &most);
@@ -67,9 +69,13 @@ void wu_survey_greys(const void *data, const wu_picture_info *info, an_survey *o
     out->hi = hi > out->hi ? hi : out->hi;
 }
 
+/* Adds the sums of red, green and blue of an RGB page to the survey. */
 static void survey_colours(const uint8_t *data, const wu_picture_info *info, an_survey *out)
 {
-    enum { LANES = 48, MOST = 257 }; /* whole pixels; so many bytes' sum 16 bits hold */
+    enum {
+        LANES = 48, /* samples summed side by side: 16 pixels */
+        MOST = 257  /* the sum of 257 bytes still fits into 16 bits */
+    };
     const size_t n = 3 * (size_t)info->nx * info->ny;
     size_t i = 0;
     while (n - i >= LANES) {
@@ -86,7 +92,7 @@ static void survey_colours(const uint8_t *data, const wu_picture_info *info, an_
 
 bool wu_one_colour(const an_survey *survey, char *text, size_t size)
 {
-    enum { MUCH = 8 }; /* times as much as of the others: compression and a scale bar leave some */
+    enum { MUCH = 8 }; /* times the sum of the other two: JPEG and a scale bar leave traces there */
     static const char *const names[3] = { "red", "green", "blue" };
     const uint64_t all = survey->rgb[0] + survey->rgb[1] + survey->rgb[2];
     for (size_t c = 0; c < 3; c++)
@@ -113,6 +119,7 @@ bool wu_few_greys(const an_survey *survey, char *text, size_t size)
 
 /* --- reading --------------------------------------------------------------------------------- */
 
+/* The files that the reader reads: those of the item, its mask or its labels. */
 static const wu_pages *pages_of(const wu_page_reader *reader)
 {
     return wu_pages_of(reader->item, reader->kind);
@@ -152,6 +159,8 @@ tc_status wu_page_room(wu_page_buffer *buffer, size_t bytes, const char *what, t
     return buffer->data == NULL ? tc_no_memory(err, what) : TC_OK;
 }
 
+/* Decodes the next page as it is in its file; prints or keeps the file's note after its last page.
+ */
 static tc_status decode(wu_page_reader *reader, wu_page_buffer *buffer, wu_picture_info *info,
                         tc_err *err)
 {
@@ -215,8 +224,9 @@ void wu_page_reader_close(wu_page_reader *reader)
         wu_note_of(pages_of(reader)->files[0], "colour slices became grey, (R+G+B)/3");
 }
 
-/* --- all of them ----------------------------------------------------------------------------- */
+/* --- all items ------------------------------------------------------------------------------- */
 
+/* Decodes all pages of an item, its mask or its labels, and drops them. */
 static tc_status decode_pages(wu_source *item, wu_kind kind, bool surveyed, wu_page_buffer *buffer,
                               tc_err *err)
 {

@@ -1,59 +1,66 @@
 /*
- * The pages of an item as a work unit holds them, read one after the other.
+ * Reads the pages (slices) of an item, or of its mask or labels, one after the other, in the form
+ * in which a work unit stores them.
  */
 #ifndef WU_PAGES_H
 #define WU_PAGES_H
 
 #include "workunits/tools/sources.h"
 
-/* Reads the pages of an item, of its mask or its labels, whatever files they are in. */
+/* The pages may be in one file, or in one file each. A new reader is all zeros but for the fields
+ * up to as_it_is that its user sets. */
 typedef struct wu_page_reader {
     wu_source *item;
     wu_kind kind;
-    bool quiet;             /* no notes */
-    bool aside;             /* on a thread of its own: a note waits until it is closed */
-    char *note;             /* that waits; owned */
-    bool surveyed;          /* the item's survey is asked for, */
-    bool grey_later;        /* but of colours that become grey without their greys */
-    bool as_it_is;          /* pages of which `encoded` is of use */
-    unsigned char *encoded; /* the page as a PNG of a work unit, if it is that and want.as_it_is;
-                               owned until it is taken */
-    size_t n_encoded, next_file;
-    wu_picture *picture; /* open file, or NULL */
-    uint32_t left;       /* pages not yet read of it */
-    bool became_grey;    /* a colour slice */
+    bool quiet;      /* prints no notes */
+    bool aside;      /* used in a thread of its own: notes are printed when it is closed */
+    bool surveyed;   /* adds the pixels to item->survey */
+    bool grey_later; /* surveyed: the user converts RGB pages to grey and then surveys them */
+    bool as_it_is;   /* asks for `encoded` */
+    char *note;      /* the note to be printed when the reader is closed; owned */
+    unsigned char *encoded; /* the page just read as a PNG file that a work unit can hold, if its
+                               file is one; else NULL. Owned; a user who takes it sets it to NULL */
+    size_t n_encoded;       /* bytes of `encoded` */
+    size_t next_file;       /* index of the file to be opened next */
+    wu_picture *picture;    /* the open file, or NULL */
+    uint32_t left;          /* pages of `picture` that were not read yet */
+    bool became_grey;       /* an RGB slice of a stack was converted to grey */
 } wu_page_reader;
 
 typedef struct wu_page_buffer {
-    void *data; /* grown as needed; free() */
-    size_t size;
+    void *data;  /* grown as needed; free() */
+    size_t size; /* bytes */
 } wu_page_buffer;
 
-/* Room for so many bytes; what was in it is gone where it had less. `what` stands in a message. */
+/* Makes the buffer hold at least `bytes` bytes. Its old content is lost if it has to grow. `what`
+ * names the data in the message of TC_NO_MEMORY. */
 tc_status wu_page_room(wu_page_buffer *buffer, size_t bytes, const char *what, tc_err *err);
 
-/* Decodes the next page into the buffer and makes it what a work unit holds: colours become
- * what the item's colour says, else colour slices grey, masks 0 and 255; labels are as they are in
- * the file (labels.h). *info tells what it is (nz is 1). Adds it to the item's survey, if asked
- * for. Notes about a file go to stderr after its last page. */
+/* Decodes the next page into the buffer and converts it to what a work unit holds: colours are
+ * converted as item->colour says or, if that is NULL, to grey in stacks; masks become 0 and 255;
+ * labels stay as they are in the file (labels.h reads them). Sets *info to the size and type of the
+ * page (nz is 1). Adds the page to the item's survey if reader->surveyed. Notes about a file are
+ * printed to stderr after its last page. */
 tc_status wu_page_next(wu_page_reader *reader, wu_page_buffer *buffer, wu_picture_info *info,
                        tc_err *err);
-/* Closes what is open, and tells of colour slices. */
+/* Closes the open file and prints the notes that are left. */
 void wu_page_reader_close(wu_page_reader *reader);
 
-/* Adds the greys of a page to a survey. */
+/* Widens the range of grey values of a survey by those of a page of 8 or 16 bits. */
 void wu_survey_greys(const void *data, const wu_picture_info *info, an_survey *out);
-/* What is to be said of an item for which its analysis has no such rule of its own: its greys are
- * so few that what is found depends on them. False: nothing. */
+/* Whether an item's grey values span so few levels that the results depend on single ones; `text`
+ * is then the note to print. For analyses that have no note_survey of their own. */
 bool wu_few_greys(const an_survey *survey, char *text, size_t size);
-/* Of colours of which only one is there, which are a third of it as grey: says so. */
+/* Whether nearly all of a colour picture is in one of red, green and blue, so that the grey value
+ * (R+G+B)/3 is a third of it; `text` is then the note to print. */
 bool wu_one_colour(const an_survey *survey, char *text, size_t size);
 
-/* Whether an item's pixels suit by their survey, once all of its pages were read; TC_BAD_INPUT is
- * its fault. NULL: nobody asks. */
+/* Called when all pages of an item were read: checks its survey. TC_BAD_INPUT becomes the fault of
+ * the item. A NULL pointer to it: no check. */
 typedef tc_status wu_item_check(void *user, wu_source *item, tc_err *err);
 
-/* Decodes all files of the items without a fault, for faults that no header shows. */
+/* Decodes the files of all items that have no fault yet, to find the faults that headers do not
+ * show; they become the items' faults. */
 tc_status wu_sources_decode(wu_sources *sources, wu_item_check *check, void *user, tc_err *err);
 
 #endif

@@ -16,7 +16,7 @@ const char wu_parameters_help[] =
 
 /* --- for people ------------------------------------------------------------------------------ */
 
-/* Words, four columns in, in lines of up to 80. */
+/* Prints the text indented by four columns, in lines of up to 80 characters. */
 static void print_wrapped(const char *text)
 {
     size_t column = 0;
@@ -36,6 +36,7 @@ static void print_wrapped(const char *text)
     putchar('\n');
 }
 
+/* Prints the parameters of a table. outer: the key of the object that they are in, or "". */
 static void print_keys(const an_param *keys, const char *outer)
 {
     for (const an_param *p = keys; p->key != NULL; p++) {
@@ -61,7 +62,7 @@ static void print_keys(const an_param *keys, const char *outer)
 
 /* --- for programs ---------------------------------------------------------------------------- */
 
-/* Sets the key if it has a value. Takes the value; false without memory. */
+/* Sets the key of the object if `has`. The value is taken over in any case. False: no memory. */
 static bool set_value(json_t *object, const char *key, bool has, json_t *value)
 {
     if (has)
@@ -72,6 +73,7 @@ static bool set_value(json_t *object, const char *key, bool has, json_t *value)
 
 static json_t *describe_keys(const an_param *keys);
 
+/* A list of the choices i for which bit i is set. NULL: no memory. */
 static json_t *describe_choices(const char *const *choices, unsigned bits)
 {
     json_t *list = json_array();
@@ -84,7 +86,7 @@ static json_t *describe_choices(const char *const *choices, unsigned bits)
     return list;
 }
 
-/* keys: those of the same object. */
+/* Describes a parameter as JSON. keys: all parameters of the same object. NULL: no memory. */
 static json_t *describe_parameter(const an_param *p, const an_param *keys)
 {
     static const char *const types[] = { "boolean", "integer", "number",  "choice", "integers",
@@ -128,7 +130,7 @@ static json_t *describe_keys(const an_param *keys)
     return list;
 }
 
-/* only: NULL for all. */
+/* Prints the parameters of one analysis as JSON; only NULL: of all. */
 static tc_status print_json(const an_analysis *only, tc_err *err)
 {
     json_t *const all = json_object();

@@ -1,4 +1,4 @@
-/* Makes pictures smaller for a page. */
+/* Scales pictures down for the report's HTML page, by the mean of squares of pixels. */
 #include "workunits/tools/shrink.h"
 
 #include <assert.h>
@@ -6,17 +6,17 @@
 #include <stdlib.h>
 
 enum {
-    LEAST_SIDE = 160,
-    MOST_SIDE = 1200, /* pixels of a picture on the page */
-    COLUMNS = 16,     /* at once */
-    MOST_ROWS = 257   /* of 8 bits, whose sums 16 bits hold */
+    LEAST_SIDE = 160, /* pixels of the longer side of a picture on the page, at least */
+    MOST_SIDE = 1200, /* and at most */
+    COLUMNS = 16,     /* samples that a vector holds */
+    MOST_ROWS = 257   /* the sum of 257 samples of 8 bits still fits into 16 bits */
 };
 
 typedef uint8_t column_bytes __attribute__((vector_size(COLUMNS), aligned(1)));
 typedef uint16_t column_words __attribute__((vector_size(2 * COLUMNS)));
 typedef uint32_t column_sums __attribute__((vector_size(4 * COLUMNS), aligned(4), may_alias));
 
-/* As large as all pictures together leave room for. */
+/* The smallest step with which n such pictures fit into WU_REPORT_BYTES. */
 uint32_t wu_shrink_step(const wu_picture_info *info, size_t n)
 {
     assert(n > 0);
@@ -25,7 +25,8 @@ uint32_t wu_shrink_step(const wu_picture_info *info, size_t n)
     return (uint32_t)ceil((info->nx > info->ny ? info->nx : info->ny) / side);
 }
 
-/* Sums of n columns of some rows; deep: 16 bits. */
+/* sums[i]: the sum of column i of n_rows rows of n samples each, of 16 bits if `deep`, else of 8.
+ */
 static void add_rows(const uint8_t *rows, size_t n, uint32_t n_rows, bool deep, uint32_t *sums)
 {
     const uint16_t *const words = (const void *)rows;
@@ -44,12 +45,13 @@ static void add_rows(const uint8_t *rows, size_t n, uint32_t n_rows, bool deep, 
     }
 }
 
-/* The means of `columns` pixels each, the last of fewer. */
+/* Computes a row of means: of `step` pixels each along x, the last of those that are left. sums:
+ * the column sums of `rows` rows. */
 static void take_means(const uint32_t *sums, uint32_t nx, unsigned channels, uint32_t step,
                        uint32_t rows, uint16_t *out)
 {
-    /* 1 / n in 2^-40, rounded up: with sum * n below 2^40 the excess of the product is less than
-     * 1 / n, and cannot reach the next whole number. */
+    /* 1 / n as a fixed-point number in units of 2^-40, rounded up, with n = step * rows. If
+     * sum * n < 2^40, the product is too large by less than 1 / n, so its whole part is exact. */
     const uint64_t per_pixel = ((uint64_t)1 << 40) / ((uint64_t)step * rows) + 1;
     for (uint32_t x = 0; x < nx; x += step) {
         const uint32_t columns = nx - x < step ? nx - x : step, n = columns * rows;
@@ -72,7 +74,7 @@ tc_status wu_shrink(const wu_picture_info *info, uint32_t step, const void *samp
     const size_t wide = (size_t)info->nx * info->channels, size = info->bits / 8,
                  row = (size_t)((info->nx + step - 1) / step) * info->channels;
     const uint32_t sy = (info->ny + step - 1) / step;
-    uint32_t *const sums = malloc(wide * sizeof *sums); /* of at most 65,535 rows */
+    uint32_t *const sums = malloc(wide * sizeof *sums); /* no overflow: at most 65,535 rows */
     *out = malloc(row * sy * sizeof **out);
     for (uint32_t y = 0; sums != NULL && *out != NULL && y < sy; y++) {
         const uint32_t from = y * step, left = info->ny - from, rows = left < step ? left : step;

@@ -1,5 +1,6 @@
 /*
- * Pictures made smaller for a page, and what packing keeps of an item for it.
+ * Scales pictures down for the report's HTML page, and the small copies of them that pack keeps for
+ * that page.
  */
 #ifndef WU_SHRINK_H
 #define WU_SHRINK_H
@@ -8,24 +9,27 @@
 #include "workunits/tools/picture.h"
 
 enum {
-    WU_REPORT_ITEMS = 200,     /* that are shown, unless it is set */
-    WU_REPORT_BYTES = 12 << 20 /* that their pictures take before they are compressed, about; */
-}; /*   their outlines half as much */
+    WU_REPORT_ITEMS = 200, /* items whose pictures a page shows, unless --items says otherwise */
+    WU_REPORT_BYTES = 12 << 20 /* about the bytes of all pictures of a page before compression; the
+                                  outlines drawn over them may take half as much */
+};
 
-/* How many pixels of a picture, along x and y, become one of a page with `n` such pictures. */
+/* The side of the squares of pixels that become one pixel on a page with `n` such pictures. */
 uint32_t wu_shrink_step(const wu_picture_info *info, size_t n);
 
-/* The mean of each step x step pixels of a page: [sy][sx][channels]. *out: free(). */
+/* Computes the mean of each square of step x step pixels of a page: [sy][sx][channels], sx and sy
+ * being nx / step and ny / step, rounded up. shown: the file that messages name. *out: free(). */
 tc_status wu_shrink(const wu_picture_info *info, uint32_t step, const void *samples,
                     const char *shown, uint16_t **out, tc_err *err);
 
-/* An image as its file has it. */
+/* What pack keeps of an image for the page: its colours, even where the work unit has only grey. */
 typedef struct wu_seen {
-    unsigned channels; /* 0: nothing is kept */
+    unsigned channels; /* of `small`: 1 or 3. 0: nothing is kept, as of stacks */
     an_survey survey;
-    uint16_t *small; /* owned: by the step for all items that the page shows */
+    uint16_t *small; /* from wu_shrink, by the step for the number of items on the page; owned */
 } wu_seen;
 
+/* Frees the array and its pictures; seen may be NULL. */
 void wu_seen_free(wu_seen *seen, size_t n);
 
 #endif

@@ -66,8 +66,8 @@ static bool is_picture_name(const char *name)
     return false;
 }
 
-/* Where the extension of a file's name begins: behind its last part's first character at the
- * earliest, and its end if it has none. */
+/* Where the extension of the file name in path[begin, end) begins, ".nii.gz" being one; `end` if it
+ * has none. A dot as the first character begins no extension. */
 static size_t extension_of(const char *path, size_t begin, size_t end)
 {
     static const char compressed[] = ".nii.gz";
@@ -80,7 +80,8 @@ static size_t extension_of(const char *path, size_t begin, size_t end)
     return dot > begin ? dot : end;
 }
 
-/* The last part of a path, of a file without its extension. Owned by the caller. */
+/* The last part of a path, without the extension if it is a file's. Owned by the caller; NULL: no
+ * memory. */
 static char *base_name(const char *path, bool is_folder)
 {
     size_t end = strlen(path);
@@ -102,8 +103,8 @@ static char *join_path(const char *folder, const char *name)
     return path;
 }
 
-/* The name that a file's gives: what wu_name_ok refuses becomes '_', and what is too long is cut.
- * Whether it is the file's own. */
+/* Makes an item's name of a file's: characters that wu_name_ok refuses become '_', and a name that
+ * is too long is cut. Returns whether nothing had to be changed. */
 static bool clean_name(const char *base, char name[WU_MAX_NAME + 1])
 {
     size_t n = 0;
@@ -120,8 +121,9 @@ static bool clean_name(const char *base, char name[WU_MAX_NAME + 1])
     return strcmp(base, name) == 0;
 }
 
-/* The name or, if `taken` has it already, the name with _2, _3, ... `taken` maps names to
- * the last number tried with them. Owned by the caller; NULL: no memory. */
+/* Returns the name or, if `taken` has it already, the name with _2, _3, ... appended, and adds it
+ * to `taken`, which maps each name in use to the last number tried with it. Owned by the caller;
+ * NULL: no memory. */
 static char *make_name(const char *name, json_t *taken)
 {
     const size_t n = strlen(name);
@@ -145,10 +147,10 @@ static char *make_name(const char *name, json_t *taken)
     return strdup(unique);
 }
 
-enum { SOME_NAMES = 3 }; /* named one by one */
+enum { SOME_NAMES = 3 }; /* so many changed names are printed; of further ones, the count */
 
-/* Names the items whose files' names can be theirs; with `others` those that are left, and
- * tells of them. */
+/* Sets the names of the items whose file names can be used unchanged; with `others` those of all
+ * items without a name, and prints notes about them. */
 static tc_status name_some(wu_sources *all, json_t *taken, bool others, tc_err *err)
 {
     size_t changed = 0;
@@ -178,8 +180,8 @@ static tc_status name_some(wu_sources *all, json_t *taken, bool others, tc_err *
     return TC_OK;
 }
 
-/* A file that is called as an item can be keeps its name, whatever comes before it: "p 2.png"
- * does not take that of "p_2.png". */
+/* Names all items. File names that can be used unchanged go first, so that "p 2.png" (p_2) does not
+ * take the name of "p_2.png", which comes after it. */
 static tc_status name_items(wu_sources *all, tc_err *err)
 {
     json_auto_t *taken = json_object();
@@ -188,7 +190,7 @@ static tc_status name_items(wu_sources *all, tc_err *err)
     return name_some(all, taken, true, err);
 }
 
-/* The items are called as the lines of the file say, in their order. */
+/* Reads the file given to --names: line i becomes the `called` and `base` of item i. */
 static tc_status use_names(wu_sources *all, tc_err *err)
 {
     char line[1024];
@@ -217,8 +219,8 @@ static tc_status use_names(wu_sources *all, tc_err *err)
                          all->names, n, all->n);
 }
 
-/* The path without empty parts, "." and "..", with what that leads out of, and fit to be read; the
- * caller's. */
+/* The path without empty parts and ".", and without ".." and the folder before it; separators are
+ * '/', and tc_plain replaces what cannot be printed. Owned by the caller; NULL: no memory. */
 static char *plain_path(const char *path)
 {
     char *const out = malloc(strlen(path) + 1);
@@ -259,8 +261,8 @@ char *wu_plain_full_path(const char *path, bool follow)
     return plain;
 }
 
-/* The source of each item is its path from the last folder on that all of them are in: what is
- * before that shows others where they lie on this computer. */
+/* Sets the source of each item: its path from the last folder on that all items are in. The part
+ * before it, which would tell others about this computer, is left out. */
 static tc_status name_sources(wu_sources *all, tc_err *err)
 {
     size_t common = 0, rooted = 0;
@@ -269,7 +271,7 @@ static tc_status name_sources(wu_sources *all, tc_err *err)
         rooted += os_is_separator(all->items[i].path[0]);
         up = up || strncmp(all->items[i].path, "..", 2) == 0;
     }
-    /* What they have in common is known from the root on. */
+    /* Absolute and relative paths, or paths with "..", can be compared only as absolute ones. */
     const bool full = up || (rooted > 0 && rooted < all->n);
     for (size_t i = 0; i < all->n; i++) {
         const char *const given = all->items[i].path;
@@ -285,7 +287,7 @@ static tc_status name_sources(wu_sources *all, tc_err *err)
             for (common--; common > 0 && first[common - 1] != '/'; common--)
                 ;
     }
-    if (common > 0) /* that folder's own name stays */
+    if (common > 0) /* the name of the common folder itself stays */
         for (common--; common > 0 && all->items[0].source[common - 1] != '/'; common--)
             ;
     for (size_t i = 0; i < all->n; i++) {
@@ -293,7 +295,7 @@ static tc_status name_sources(wu_sources *all, tc_err *err)
         const size_t n = strlen(path),
                      from = n - common > WU_MAX_SOURCE ? n - WU_MAX_SOURCE : common;
         memmove(path, path + from, n - from + 1);
-        tc_plain(path); /* what is too long may be cut within a character */
+        tc_plain(path); /* a path that is too long may have been cut within a UTF-8 character */
     }
     return TC_OK;
 }
@@ -316,7 +318,7 @@ static void free_pages(wu_pages *pages)
 /* Appends a path, which is owned by the list from then on, even on failure. */
 static tc_status add_file(wu_pages *pages, char *path, tc_err *err)
 {
-    /* Room doubles at each power of two. */
+    /* The room doubles whenever n is a power of two. */
     const size_t n = pages->n_files;
     if (path != NULL && (n & (n - 1)) == 0) {
         char **bigger = realloc(pages->files, (n == 0 ? 1 : 2 * n) * sizeof *bigger);
@@ -345,14 +347,14 @@ tc_status wu_pages_add(wu_pages *pages, const char *path, tc_err *err)
     return add_file(pages, strdup(path), err);
 }
 
-/* 1 a folder, 0 something else, -1 not there. */
+/* 1: a folder, 0: something else, -1: does not exist. */
 static int is_folder(const char *path)
 {
     const os_kind kind = os_kind_of(path);
     return kind == OS_NOTHING ? -1 : kind == OS_FOLDER;
 }
 
-/* What is in a folder, hidden files aside, each in natural order. */
+/* The paths of the entries of a folder, except hidden ones, each list in natural order. */
 typedef struct listing {
     wu_pages pictures, folders, others;
 } listing;
@@ -364,7 +366,7 @@ static void free_listing(listing *in)
     free_pages(&in->others);
 }
 
-/* One that is being made. */
+/* State of list_entries, which fills a listing. */
 typedef struct lister {
     const char *folder;
     listing *out;
@@ -382,20 +384,21 @@ static int list_entry(void *user, const char *name, bool may_be_folder)
     if (is_picture_name(name))
         list = &l->out->pictures;
     else if (may_be_folder && path != NULL &&
-             os_kind_of_link(path) == OS_FOLDER) /* links may lead around */
+             os_kind_of_link(path) == OS_FOLDER) /* no links: they may form cycles */
         list = &l->out->folders;
     l->status = add_file(list, path, l->err);
     return l->status != TC_OK;
 }
 
-/* The lines of a file, as a set; NULL: no memory. The caller's. */
+/* The lines of a file as a set: an object with them as keys. NULL: no memory. Owned by the caller.
+ */
 static json_t *read_lines(FILE *file)
 {
-    char line[1024]; /* a name has 255 bytes */
+    char line[1024]; /* a line is the name of a file: at most 255 bytes */
     json_t *lines = json_object();
     while (lines != NULL && fgets(line, sizeof line, file) != NULL) {
         line[strcspn(line, "\r\n")] = '\0';
-        /* Names of files need not be UTF-8, so nothing checks for that here. */
+        /* _nocheck: file names need not be UTF-8 */
         if (json_object_set_new_nocheck(lines, line, json_true()) != 0) {
             json_decref(lines);
             lines = NULL;
@@ -404,8 +407,9 @@ static json_t *read_lines(FILE *file)
     return lines;
 }
 
-/* Pictures that texcell-wu export wrote into the folder are no input, unless it was named and has
- * no others. */
+/* Moves the pictures that texcell-wu export wrote into the folder (WU_EXPORT_LIST names them) from
+ * in->pictures to in->others; but not if the folder was named on the command line (`named`) and has
+ * no other pictures. */
 static tc_status leave_out_exported(const char *folder, bool named, listing *in, tc_err *err)
 {
     wu_pages *const all = &in->pictures;
@@ -437,8 +441,9 @@ static tc_status leave_out_exported(const char *folder, bool named, listing *in,
     return status;
 }
 
-/* The length of a word for masks or label pictures that the name ends with, or 0; drawn: also of
- * what shows them. whole: nothing is in front of it. */
+/* The length of the word, such as "mask", that a name of n bytes ends with if it is that of a mask
+ * or label picture, else 0. drawn: also words for pictures that only show labels, such as
+ * "overlay". whole: the name must be the word alone; else the word must follow one of "_-. ". */
 static size_t mask_word(const char *name, size_t n, bool drawn, bool whole)
 {
     static const char *const words[] = { "masks",         "mask",         "labels",   "label",
@@ -446,7 +451,7 @@ static size_t mask_word(const char *name, size_t n, bool drawn, bool whole)
                                          "segmentations", "segmentation", "seg",      "flows",
                                          "outlines",      "outline",      "overlays", "overlay",
                                          "cp_output" };
-    enum { MASKS = 11 }; /* the others are no masks */
+    enum { MASKS = 11 }; /* the words from here on are for pictures that show masks or labels */
     for (size_t i = 0; i < (drawn ? sizeof words / sizeof words[0] : MASKS); i++) {
         const size_t m = strlen(words[i]);
         if (n >= m && (n == m) == whole && strncasecmp(name + n - m, words[i], m) == 0 &&
@@ -456,8 +461,8 @@ static size_t mask_word(const char *name, size_t n, bool drawn, bool whole)
     return 0;
 }
 
-/* How much of a base name is its picture's if it is that of a mask or label picture, or else 0;
- * drawn: also of what Cellpose and others draw besides. */
+/* For the base name of a mask or label picture ("a_mask", "a_cp_masks"): the length of its
+ * picture's base name ("a"), else 0. drawn: also for overlays and the like, as mask_word. */
 static size_t masked_part(const char *base, bool drawn)
 {
     static const char cellpose[] = "_cp";
@@ -468,8 +473,8 @@ static size_t masked_part(const char *base, bool drawn)
     return left > c && strncmp(base + left - c, cellpose, c) == 0 ? left - c : left;
 }
 
-/* X_mask.png next to X.png is no picture of its own: counted as well, it would double what was
- * found. */
+/* Takes files named like the mask or label picture of another one (X_mask.png next to X.png) out of
+ * in->pictures: as pictures of their own they would double the counts. */
 static tc_status leave_out_masks(const char *folder, listing *in, wu_sources *out, tc_err *err)
 {
     wu_pages *const all = &in->pictures;
@@ -507,8 +512,8 @@ static tc_status leave_out_masks(const char *folder, listing *in, wu_sources *ou
     return status;
 }
 
-/* Folders within one that a search goes into: not "masks" next to "images" or pictures, and not
- * "a_masks" next to "a". */
+/* Takes folders of masks out of in->folders: "masks" next to pictures or to a folder like "images",
+ * and "a_masks" next to "a". */
 static tc_status leave_out_mask_folders(listing *in, tc_err *err)
 {
     static const char *const images[] = { "im", "pic", "photo", "raw" };
@@ -539,7 +544,7 @@ static tc_status leave_out_mask_folders(listing *in, tc_err *err)
     return status;
 }
 
-/* *out: free_listing, also after a failure. */
+/* Lists a folder's entries. *out: free_listing, also after a failure. */
 static tc_status list_entries(const char *folder, listing *out, tc_err *err)
 {
     lister l = { .folder = folder, .out = out, .err = err, .status = TC_OK };
@@ -555,7 +560,7 @@ static tc_status list_entries(const char *folder, listing *out, tc_err *err)
     return TC_OK;
 }
 
-/* Names what is in a folder and does not become an item. */
+/* Prints a note with the entries of a folder that do not become items. */
 static void note_left_out(const char *folder, const listing *in, bool recursive)
 {
     const size_t n_folders = recursive ? 0 : in->folders.n_files,
@@ -582,9 +587,10 @@ static void note_left_out(const char *folder, const listing *in, bool recursive)
 
 /* --- the order of slices --------------------------------------------------------------------- */
 
-/* The number in a slice's name that counts slices: the one behind a z of its own ("a_z01_c2"), with
- * decimals ("z1.5") and, if it is_signed, a sign, else the last. n 0: there is none. Whether it is
- * one behind a z. */
+/* Finds the number in a file name that counts slices: the one after a z that begins a word
+ * ("a_z01_c2"), with decimals ("z1.5") and, if is_signed, a minus sign; else the last number of the
+ * name. The number is name[*at, *at + *n); *n is 0 if there is none. Returns whether it follows a
+ * z. */
 static bool find_number(const char *name, size_t length, bool is_signed, size_t *at, size_t *n)
 {
     static const char digits[] = "0123456789";
@@ -606,12 +612,13 @@ static bool find_number(const char *name, size_t length, bool is_signed, size_t 
     return false;
 }
 
-/* A slice by the last part of its path. */
+/* The file of a slice, and the number in its name. */
 typedef struct slice {
-    char *path;
-    const char *name;
-    size_t length, at, n; /* of the name without its extension, and of the number in it */
-    double value;
+    char *path;       /* not owned */
+    const char *name; /* the last part of path */
+    size_t length;    /* of the name, without its extension */
+    size_t at, n;     /* place and length of the number in the name (find_number) */
+    double value;     /* of the number */
     bool behind_z;
 } slice;
 
@@ -631,7 +638,8 @@ static slice read_slice(char *path, bool is_signed)
     return s;
 }
 
-/* Whether what is before numbers behind a z are signs: some have none. */
+/* Whether a '-' between a z and its number is a minus sign: it is if other names have none there.
+ */
 static bool are_signed(const wu_pages *pictures)
 {
     bool with = false, without = false;
@@ -650,7 +658,7 @@ static int compare_slices(const void *a, const void *b)
                                 : wu_natural_compare(s->path, t->path);
 }
 
-/* Tells of numbers that are left out between those of the slices, which rise. */
+/* Prints a note if numbers are missing between those of the slices, which are sorted by them. */
 static void note_missing(const char *folder, const slice *slices, size_t n)
 {
     enum { FEW = 3 };
@@ -677,9 +685,9 @@ static void note_missing(const char *folder, const slice *slices, size_t n)
                    missing > 1 ? "slices are" : "a slice is", text);
 }
 
-/* In the order of their numbers, where names differ in these alone. told: folder of what is noted;
- * NULL: nothing. */
-static tc_status order_slices(wu_pages *pictures, const char *told, tc_err *err)
+/* Sorts the slices by their numbers, if the names differ in these alone. noted: the folder to name
+ * in a note about missing numbers; NULL: no note. */
+static tc_status order_slices(wu_pages *pictures, const char *noted, tc_err *err)
 {
     const size_t n = pictures->n_files;
     const bool is_signed = are_signed(pictures);
@@ -699,12 +707,13 @@ static tc_status order_slices(wu_pages *pictures, const char *told, tc_err *err)
     qsort(slices, n, sizeof *slices, compare_slices);
     for (size_t i = 0; i < n; i++)
         pictures->files[i] = slices[i].path;
-    if (told != NULL)
-        note_missing(told, slices, n);
+    if (noted != NULL)
+        note_missing(noted, slices, n);
     return TC_OK;
 }
 
-/* The pictures in a folder, in which there must be one, as pages->files; slices in order. */
+/* Sets pages->files to the pictures in a folder, as slices in their order. TC_BAD_INPUT if it has
+ * none. */
 static tc_status list_folder(const char *folder, wu_pages *pages, tc_err *err)
 {
     TC_AUTO(free_listing) listing in;
@@ -725,8 +734,8 @@ static const char *word_for(wu_kind kind)
     return kind == WU_KIND_LABELS ? "label picture" : "mask";
 }
 
-/* The other files that the picture is made of are no pictures of their own. parts: NULL, or a set
- * of paths. */
+/* Adds the paths of the other files that the picture's pages are in to the set `parts` (NULL: does
+ * nothing): they are no pictures of their own. */
 static tc_status add_parts(json_t *parts, const wu_picture *picture, tc_err *err)
 {
     char *const *paths;
@@ -737,8 +746,9 @@ static tc_status add_parts(json_t *parts, const wu_picture *picture, tc_err *err
     return TC_OK;
 }
 
-/* Reads the header of each file and checks that they make one item. slices:
- * each file must have a single page; exact: a JPEG will not do. */
+/* Reads the header of each file and checks that together they can be one item; sets pages->info and
+ * pages->about. slices: each file must have a single page. exact: JPEG files are refused, as their
+ * values are not exact. parts: see add_parts. */
 static tc_status inspect(wu_pages *pages, bool slices, bool exact, json_t *parts, tc_err *err)
 {
     pages->want.alone = slices;
@@ -800,7 +810,8 @@ tc_status wu_source_keep_fault(wu_source *item, tc_status status, tc_err *err)
     return item->fault == NULL ? tc_no_memory(err, "a message") : TC_OK;
 }
 
-/* inspect, for an item: it also has no more pixels than are wanted. Its faults are kept. */
+/* Calls inspect for the item's pictures, and checks max_pixels. TC_BAD_INPUT becomes the item's
+ * fault. */
 static tc_status inspect_item(const wu_sources *all, wu_source *item, bool slices, json_t *parts,
                               tc_err *err)
 {
@@ -814,17 +825,18 @@ static tc_status inspect_item(const wu_sources *all, wu_source *item, bool slice
     return wu_source_keep_fault(item, status, err);
 }
 
+/* State of wu_sources_find. */
 typedef struct finder {
     wu_sources *out;
     bool stacks, recursive;
-    json_t *parts;  /* paths of files that are a part of another's picture */
-    size_t n_parts; /* of them that were met */
-    json_t *met;    /* full paths of pictures, and of folders that became stacks */
-    size_t n_again; /* of them that were met again */
+    json_t *parts; /* set of the paths of files whose pages belong to the picture of another file */
+    size_t n_parts; /* how many of them were left out */
+    json_t *met;    /* set of the full paths of pictures, and of folders that became stacks */
+    size_t n_again; /* how many of them were given more than once */
 } finder;
 
-/* *again: the picture or stack is an item already, by this or another path; whoever names each item
- * means both. */
+/* Adds the path of a picture or stack to f->met. *again: it is an item already, by this or another
+ * path; always false with --names, which names each item that is given. */
 static tc_status meet(finder *f, const char *path, bool *again, tc_err *err)
 {
     TC_AUTOFREE char *const full = os_full_path(path);
@@ -837,7 +849,8 @@ static tc_status meet(finder *f, const char *path, bool *again, tc_err *err)
                : tc_no_memory(err, "a list of files");
 }
 
-/* A new item, made of the file or folder `path`. key: its name within the input; taken over. */
+/* Appends a new item, made of the file or folder `path`. key becomes item->base and is owned by it,
+ * also after a failure, when it is freed. */
 static tc_status add_item(finder *f, const char *path, char *key, bool folder, wu_source **item,
                           tc_err *err)
 {
@@ -868,7 +881,7 @@ static tc_status add_item(finder *f, const char *path, char *key, bool folder, w
     return TC_OK;
 }
 
-/* "NAME_t03", of 10 to 99. NULL: no memory. */
+/* "NAME_t03" for time 3 of 10 to 99 times. Owned by the caller; NULL: no memory. */
 static char *name_time(const char *name, unsigned long time, unsigned long of)
 {
     const size_t room = strlen(name) + 32;
@@ -878,7 +891,7 @@ static char *name_time(const char *name, unsigned long time, unsigned long of)
     return out;
 }
 
-/* Makes the item that of a time of its file's series. key: the file's. */
+/* Makes the item one time of its file, counted from 1. key: the base of the file (make_key). */
 static tc_status use_time(wu_source *item, const char *key, unsigned long time, tc_err *err)
 {
     char *const name = base_name(item->path, false);
@@ -891,7 +904,7 @@ static tc_status use_time(wu_source *item, const char *key, unsigned long time, 
     return item->base == NULL || item->called == NULL ? tc_no_memory(err, "an item") : TC_OK;
 }
 
-/* An item for each time of the series that the last item is. */
+/* Replaces the last item, a file of several times, by one item for each time. */
 static tc_status split_times(finder *f, tc_err *err)
 {
     const size_t first = f->out->n - 1;
@@ -919,7 +932,8 @@ static tc_status split_times(finder *f, tc_err *err)
     return status;
 }
 
-/* key: taken over. */
+/* Adds the items of a picture file. key: its base; owned by this function. from_folder: the file
+ * was found in a folder that was given. */
 static tc_status add_picture(finder *f, const char *path, char *key, bool from_folder, tc_err *err)
 {
     wu_source *item = NULL;
@@ -952,7 +966,8 @@ static tc_status add_picture(finder *f, const char *path, char *key, bool from_f
     return TC_OK;
 }
 
-/* A name for the folders "." and "..", which have none of their own. */
+/* The folder's path; of "." and "..", which are no names, the absolute path. Owned by the caller;
+ * NULL: no memory. */
 static char *named_folder(const char *path)
 {
     char *base = base_name(path, true);
@@ -961,6 +976,7 @@ static char *named_folder(const char *path)
     return dots ? os_full_path(path) : strdup(path);
 }
 
+/* Appends a new item for a folder of slices. key: as for add_item. */
 static tc_status add_stack_item(finder *f, const char *folder, char *key, wu_source **item,
                                 tc_err *err)
 {
@@ -974,7 +990,7 @@ static tc_status add_stack_item(finder *f, const char *folder, char *key, wu_sou
     return status;
 }
 
-/* The pictures become the slices of a new item. */
+/* Makes the pictures the slices of a new item; the list is emptied. */
 static tc_status add_stack(finder *f, const char *folder, char *key, wu_pages *pictures,
                            tc_err *err)
 {
@@ -987,8 +1003,8 @@ static tc_status add_stack(finder *f, const char *folder, char *key, wu_pages *p
     return inspect_item(f->out, item, true, NULL, err);
 }
 
-/* What an item is called within its input: the path from there on, a file's without its
- * extension; of the input itself its name. NULL: no memory. */
+/* The base of an item: its path within the folder `input`, without the extension if it is a file;
+ * if path is the input itself, its name. Owned by the caller; NULL: no memory. */
 static char *make_key(const char *input, const char *path, bool folder)
 {
     const size_t n = strlen(path);
@@ -1004,7 +1020,8 @@ static char *make_key(const char *input, const char *path, bool folder)
 
 /* --- slices of several stacks in a folder ---------------------------------------------------- */
 
-/* The name of a slice with a star for its number, and without its extension. NULL: no memory. */
+/* The name of a slice's series: the file name without its extension, the slice's number being
+ * replaced by '*'. Owned by the caller; NULL: no memory. */
 static char *series_of(const char *path, bool is_signed)
 {
     char *const name = base_name(path, false);
@@ -1019,7 +1036,7 @@ static char *series_of(const char *path, bool is_signed)
     return name;
 }
 
-/* "a_z*_c2" to "a_c2"; nothing but the number: "stack". In place. */
+/* Makes an item's name of a series' name, in place: "a_z*_c2" becomes "a_c2". */
 static void name_series(char *series)
 {
     char *const star = strchr(series, '*');
@@ -1033,7 +1050,8 @@ static void name_series(char *series)
         memmove(series + keep, star + 1, strlen(star + 1) + 1);
 }
 
-/* The pictures of a folder, each with its series: name to list of indices. NULL: no memory. */
+/* Sorts the pictures of a folder into series: an object of series' names and lists of the indices
+ * of their pictures. Owned by the caller; NULL: no memory. */
 static json_t *sort_series(const wu_pages *pictures)
 {
     json_t *const all = json_object();
@@ -1053,7 +1071,8 @@ static json_t *sort_series(const wu_pages *pictures)
     return all;
 }
 
-/* Whether the pictures are of several stacks: each series has slices. */
+/* Whether the pictures are of several stacks: there are several series, each with several slices.
+ */
 static bool are_several(json_t *all)
 {
     const char *name;
@@ -1064,6 +1083,7 @@ static bool are_several(json_t *all)
     return several;
 }
 
+/* Adds one series of a folder as an item. name: of the series; list: indices of its pictures. */
 static tc_status add_series(finder *f, const char *input, const char *folder, const char *name,
                             const json_t *list, wu_pages *pictures, tc_err *err)
 {
@@ -1098,7 +1118,7 @@ static tc_status add_series(finder *f, const char *input, const char *folder, co
     return status;
 }
 
-/* A stack of the pictures of a folder, or one of each series. */
+/* Adds the pictures of a folder as one stack, or as one for each series. */
 static tc_status add_stacks(finder *f, const char *input, const char *folder, wu_pages *pictures,
                             tc_err *err)
 {
@@ -1119,7 +1139,8 @@ static tc_status add_stacks(finder *f, const char *input, const char *folder, wu
                : add_stack(f, folder, make_key(input, folder, true), pictures, err);
 }
 
-/* The pictures of a folder within the input, and of the folders in it; or a stack of each. */
+/* Adds the pictures of a folder within the input, or with f->stacks its stacks; with f->recursive
+ * also those of the folders in it. */
 static tc_status add_folder(finder *f, const char *input, const char *folder, tc_err *err)
 {
     TC_AUTO(free_listing) listing in;
@@ -1157,7 +1178,8 @@ static tc_status add_input(finder *f, const char *input, tc_err *err)
                     input, f->recursive ? " and those in it" : "");
     if (status != TC_BAD_INPUT || !f->stacks)
         return status;
-    /* One stack of several: the fault is the item's. */
+    /* With stacks, a folder that cannot be used becomes an item with a fault, and other inputs are
+     * still checked. */
     wu_source *item = NULL;
     tc_err other;
     const tc_status added = add_stack_item(f, input, base_name(input, true), &item, &other);
@@ -1166,15 +1188,17 @@ static tc_status add_input(finder *f, const char *input, tc_err *err)
 
 /* --- masks and labels ------------------------------------------------------------------------ */
 
+/* The folder that --mask or --labels names. */
 typedef struct mask_folder {
     const char *path;
     wu_kind kind;
     wu_pages files; /* the pictures in it; may be none */
-    json_t *by_key; /* the make_key of a picture to indexes into files: X of X.png, X_mask.png */
+    json_t *by_key; /* maps base names to lists of indices into files: "X" to those of X.png and
+                       X_mask.png */
 } mask_folder;
 
-/* The next file is found by this key. Names of files need not be UTF-8, so nothing checks for that
- * here. */
+/* Adds the index of the next file to be appended to masks->files to the list of the key. _nocheck:
+ * file names need not be UTF-8. */
 static tc_status index_mask(mask_folder *masks, const char *key, tc_err *err)
 {
     json_t *list = json_object_get(masks->by_key, key);
@@ -1185,7 +1209,7 @@ static tc_status index_mask(mask_folder *masks, const char *key, tc_err *err)
                : tc_no_memory(err, "the list of masks");
 }
 
-/* Adds the pictures of a folder within that of the masks. */
+/* Adds the pictures of `folder`, which is masks->path or a folder in it. */
 static tc_status add_mask_files(mask_folder *masks, const char *folder, bool recursive, tc_err *err)
 {
     listing in;
@@ -1208,8 +1232,8 @@ static tc_status add_mask_files(mask_folder *masks, const char *folder, bool rec
     return status;
 }
 
-/* The file that the item's key finds; the item's own picture only if there is no other. NULL: none.
- * *other: a second one, or NULL. */
+/* The file that item->base finds; NULL: none. If there are several, the item's own picture is
+ * ignored. *other: a second file that is found, or NULL. */
 static const char *look_up(const mask_folder *masks, const wu_source *item, const char **other)
 {
     const json_t *const list = json_object_get(masks->by_key, item->base), *index;
@@ -1228,7 +1252,8 @@ static const char *look_up(const mask_folder *masks, const wu_source *item, cons
     return found != NULL ? found : own;
 }
 
-/* Says what was looked for, and of what is there the file that begins like the item first. */
+/* TC_BAD_INPUT: no mask was found. The message names what was looked for and one file of the
+ * folder, if possible one whose name begins with the item's base. */
 static tc_status refuse_missing(const mask_folder *masks, const wu_source *item, tc_err *err)
 {
     const char *const word = word_for(masks->kind), *const base = os_last_part(item->base),
@@ -1251,8 +1276,8 @@ static tc_status refuse_missing(const mask_folder *masks, const wu_source *item,
                    n > 1 && like == n ? ", ..." : "", rename);
 }
 
-/* The files of one item's mask. *slices tells whether they are one file for
- * each slice. */
+/* Finds the files of an item's mask or labels. *slices: each slice is a file. only_item: there is
+ * no other item, so the folder itself may hold the slices. */
 static tc_status find_mask(const mask_folder *masks, wu_source *item, bool only_item, bool *slices,
                            tc_err *err)
 {
@@ -1275,6 +1300,7 @@ static tc_status find_mask(const mask_folder *masks, wu_source *item, bool only_
     return *slices ? list_folder(masks->path, pages, err) : refuse_missing(masks, item, err);
 }
 
+/* Checks that the headers of the item's mask or labels agree with those of its pictures. */
 static tc_status check_matching(wu_source *item, wu_kind kind, bool slices, tc_err *err)
 {
     wu_pages *const pages = wu_pages_of(item, kind);
@@ -1289,7 +1315,7 @@ static tc_status check_matching(wu_source *item, wu_kind kind, bool slices, tc_e
     return TC_OK;
 }
 
-/* Masks and labels are found by base names, so those must differ. */
+/* Checks that no two items have the same base: masks and labels are found by it. */
 static tc_status check_bases(const wu_sources *all, wu_kind kind, tc_err *err)
 {
     json_auto_t *seen = json_object();

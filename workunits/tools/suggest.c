@@ -1,5 +1,5 @@
-/* Parameters from a look at the pictures: which are looked at, and how what they suggest is
- * told. */
+/* Chooses pictures from which an analysis suggests parameters; prints, saves and shows what it
+ * suggests. */
 #include "workunits/tools/suggest.h"
 
 #include <assert.h>
@@ -14,7 +14,7 @@
 
 /* --- pictures to look at --------------------------------------------------------------------- */
 
-enum { MOST_SIDE = AN_LOOKED_AT };
+enum { MOST_SIDE = AN_LOOKED_AT }; /* pixels of a side of a picture that is looked at, at most */
 
 /* Pixel (x, y) of a page as grey. */
 static uint32_t grey_of(const void *page, const wu_picture_info *info, size_t x, size_t y)
@@ -28,6 +28,7 @@ static uint32_t grey_of(const void *page, const wu_picture_info *info, size_t x,
                : bytes[at];
 }
 
+/* Allocates a grey picture of nx x ny pixels and describes it as an item. out: wu_pixels_free. */
 static tc_status make_picture(uint32_t nx, uint32_t ny, const wu_picture_info *info, wu_item *item,
                               wu_pixels *out, tc_err *err)
 {
@@ -56,7 +57,7 @@ static void put_grey(wu_pixels *px, size_t i, uint32_t grey)
         px->u8[i] = (uint8_t)grey;
 }
 
-/* The middle of a page as greys. */
+/* Copies the middle of a page, at most MOST_SIDE pixels a side, as grey. */
 static tc_status take_middle(const void *page, const wu_picture_info *info, wu_item *item,
                              wu_pixels *out, tc_err *err)
 {
@@ -69,8 +70,8 @@ static tc_status take_middle(const void *page, const wu_picture_info *info, wu_i
     return status;
 }
 
-/* The whole page as greys, of which each is the mean of k x k; what is left at the end is not
- * seen. */
+/* Copies the whole page as grey, each pixel being the mean of k x k pixels, so that it has at most
+ * MOST_SIDE a side. Rows and columns at the end that do not fill a k x k square are left out. */
 static tc_status take_whole(const void *page, const wu_picture_info *info, wu_item *item,
                             wu_pixels *out, tc_err *err)
 {
@@ -88,7 +89,8 @@ static tc_status take_whole(const void *page, const wu_picture_info *info, wu_it
     return status;
 }
 
-/* The item's only page, or the middle one, as the i-th picture. */
+/* Reads the item's middle page (or its only one) and makes it picture i of both sets: its middle in
+ * `out`, all of it, with fewer pixels, in `whole`. */
 static tc_status look_at(wu_source *source, an_pictures *out, an_pictures *whole, size_t i,
                          tc_err *err)
 {
@@ -108,13 +110,14 @@ static tc_status look_at(wu_source *source, an_pictures *out, an_pictures *whole
     return status;
 }
 
+/* The last part of the item's path. */
 static const char *file_of(const wu_source *source)
 {
     const char *const slash = strrchr(source->path, '/');
     return slash != NULL ? slash + 1 : source->path;
 }
 
-/* For qsort of wu_source *: by their files' names, then as they lie. */
+/* For qsort of wu_source *: by the names of their files, then by their order in memory. */
 static int compare_files(const void *a, const void *b)
 {
     const wu_source *const x = *(wu_source *const *)a, *const y = *(wu_source *const *)b;
@@ -122,8 +125,8 @@ static int compare_files(const void *a, const void *b)
     return names != 0 ? names : (x > y) - (x < y);
 }
 
-/* Evenly by the names of files, whatever their folders: whoever sorts pictures into groups gets the
- * same parameters. */
+/* Chooses the items to look at, evenly among the file names in natural order. Folders do not count,
+ * so that sorting the pictures into folders does not change the parameters. */
 static tc_status choose_pictures(wu_sources *sources, an_pictures *out, an_pictures *whole,
                                  tc_err *err)
 {
@@ -153,9 +156,9 @@ static tc_status choose_pictures(wu_sources *sources, an_pictures *out, an_pictu
     return status;
 }
 
-/* --- what they suggest ----------------------------------------------------------------------- */
+/* --- the suggestion -------------------------------------------------------------------------- */
 
-/* Whether a shell takes the text for one word, and for nothing else. */
+/* Whether the text needs no quotes in a shell. */
 static bool is_plain(const char *text)
 {
     static const char good[] =
@@ -216,7 +219,8 @@ tc_status wu_suggest_load(const char *path, an_suggestion *out, tc_err *err)
     json_error_t fault;
     json_t *const json = wu_json_load_file(path, 0, &fault);
     const char *const doubt = json_string_value(json_object_get(json, "doubt"));
-    *out = (an_suggestion){ .parameters = json }; /* owns the text of each */
+    *out =
+        (an_suggestion){ .parameters = json }; /* the whole file: it owns the text of out->each */
     if (doubt == NULL)
         return tc_fail(err, TC_BAD_INPUT, "%s: is not what pack --suggested writes", path);
     snprintf(out->doubt, sizeof out->doubt, "%s", doubt);
@@ -246,7 +250,7 @@ tc_status wu_suggest(const an_analysis *analysis, wu_sources *sources, json_t *p
 
 /* --- on the page ----------------------------------------------------------------------------- */
 
-enum { WIDTH = 320, HEIGHT = 120 };
+enum { WIDTH = 320, HEIGHT = 120 }; /* of a curve's SVG picture, in its own units */
 
 static void put_curve(wu_page *page, const an_curve *c)
 {

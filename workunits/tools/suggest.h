@@ -1,5 +1,6 @@
 /*
- * texcell-wu analyse: parameters from a look at the pictures, and how they are told.
+ * Chooses parameters from a look at the pictures (texcell-wu analyse, pack --suggest), and prints
+ * and saves them.
  */
 #ifndef WU_SUGGEST_H
 #define WU_SUGGEST_H
@@ -8,22 +9,27 @@
 #include "workunits/format/page.h"
 #include "workunits/tools/sources.h"
 
-/* Looks at up to AN_MAX_PICTURES of the items, evenly chosen, and adds what they suggest to the
- * parameters. *out: an_suggestion_free, also after a failure. */
+/* Looks at up to AN_MAX_PICTURES of the items, evenly chosen, and adds the parameters that the
+ * analysis suggests for them to `parameters`, unless they are in it. *out: an_suggestion_free, also
+ * after a failure. */
 tc_status wu_suggest(const an_analysis *analysis, wu_sources *sources, json_t *parameters,
                      an_suggestion *out, tc_err *err);
-/* Tells so, a line for each, such that it can be copied. otherwise: how to do without, told after
- * it, or "". */
+/* Prints the suggested parameters to stderr, one "--param KEY=VALUE" a line, ready to be copied.
+ * otherwise: text appended to the first line that says how to switch the suggestion off, or "". */
 tc_status wu_suggest_tell(const an_suggestion *s, const char *otherwise, tc_err *err);
 
-/* What marks need of it (wu_suggest_load), and the parameters, as JSON in a file. */
+/* Writes the suggestion to a JSON file: its parameters and its doubts. */
 tc_status wu_suggest_save(const an_suggestion *s, const char *path, tc_err *err);
+/* Reads the doubts of such a file, which the marks of a report use. *out: an_suggestion_free, also
+ * after a failure. */
 tc_status wu_suggest_load(const char *path, an_suggestion *out, tc_err *err);
 
-/* "--param radius=15", as a shell takes it, quoted where necessary. free(). NULL: no memory. */
+/* "--param radius=15" as it is written in a shell, quoted where necessary. free(). NULL: no
+ * memory. */
 char *wu_param_text(const char *key, const json_t *value);
 
-/* What was gone by, as a section of a page. */
+/* Writes the section of a page that shows the suggested parameters and the reasons for them: text,
+ * and curves measured in the pictures. */
 tc_status wu_suggest_put(const an_suggestion *s, wu_page *page, tc_err *err);
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * texcell-wu: what main.c and the verbs share.
+ * Declarations that main.c of texcell-wu and the sources of its verbs (pack, show, ...) share.
  */
 #ifndef WU_TOOLS_H
 #define WU_TOOLS_H
@@ -8,7 +8,7 @@
 #include "app/base/command.h"
 #include "app/base/status.h"
 
-/* The verbs, as tc_verb has them. */
+/* One function per verb; argv[0] is the verb (see tc_verb in command.h). */
 tc_status wu_pack(int argc, char **argv, tc_err *err);
 tc_status wu_show(int argc, char **argv, tc_err *err);
 tc_status wu_export(int argc, char **argv, tc_err *err);
@@ -16,10 +16,13 @@ tc_status wu_report_verb(int argc, char **argv, tc_err *err);
 tc_status wu_analyse(int argc, char **argv, tc_err *err);
 tc_status wu_parameters(int argc, char **argv, tc_err *err);
 
-/* items.csv and groups.csv of an export with marks, as the page has them; columns: columns.csv. */
+/* Writes items.csv and groups.csv with the marks (ok, look, wrong?) that the report's page shows of
+ * each image into `folder`; columns: columns.csv is written, too. unit: the work unit's file;
+ * suggested: a file of wu_suggest_save, or NULL. */
 tc_status wu_write_marks(const char *result, const char *unit, const char *suggested,
                          const char *folder, bool columns, tc_err *err);
 
+/* The text that --help prints for each verb. */
 extern const char wu_pack_help[];
 extern const char wu_show_help[];
 extern const char wu_export_help[];
@@ -27,38 +30,41 @@ extern const char wu_report_help[];
 extern const char wu_analyse_help[];
 extern const char wu_parameters_help[];
 
-/* "texcell-wu: note: ..." on stderr. */
+/* Prints "texcell-wu: note: ..." to stderr. */
 TC_FORMAT(1, 2)
 void wu_note(const char *format, ...);
-/* "texcell-wu: note: FILE: ..." of one file among many: of each kind of note a few; wu_notes_end
- * tells how many others there were. */
+/* Prints "texcell-wu: note: FILE: ..." about one file among many. Of notes that differ only in
+ * their numbers the first few are printed; wu_notes_end prints how many more there were. */
 TC_FORMAT(2, 3)
 void wu_note_of(const char *path, const char *format, ...);
 void wu_notes_end(void);
-/* On a terminal, in the last line: "WHAT: 12 of 300", ten times a second at most; nothing when done
- * is n. For loops over many files. */
+/* For loops over many files: shows "WHAT: 12 of 300" in the last line of a terminal, updated at
+ * most ten times a second. Clears that line when done is n. */
 void wu_progress(const char *what, size_t done, size_t n);
 
-/* For a verb that packs, and goes on with the work unit. */
+/* Input and output of wu_pack_folder. Fields marked "out" are set by it. */
 typedef struct wu_pack_into {
-    const tc_option *options; /* besides pack's own */
-    bool only_read;           /* the command line, and nothing is done */
-    bool keep_unit;           /* it is compressed, as one that goes elsewhere */
-    bool grey;                /* else nobody will look at its colours, and it may do without */
-    bool for_page;            /* what a page shows of the pictures is kept: */
-    struct wu_seen *seen;     /* set: [n_seen], or NULL; wu_seen_free */
-    size_t n_seen;
-    const char *within; /* a folder in what -o names; NULL: that itself */
-    const char *folder; /* set: what -o named, which is there now */
-    char *place;        /* set: where the work unit is: folder, or the one within; free */
-    char *unit;         /* set: the work unit, such that its result can be looked at; free */
-    char colour[160];   /* set: what of colours is analysed, in words, or "" */
-    struct an_suggestion
-        *suggestion; /* NULL: none is wanted. Set: an_suggestion_free, also after a failure */
+    const tc_option *options; /* options that are accepted besides those of pack */
+    bool only_read;           /* only checks the command line; packs nothing */
+    bool keep_unit;           /* compresses the work unit, as for one that is sent elsewhere */
+    bool grey;                /* colours may be stored as grey, if the unit is not compressed */
+    bool for_page;            /* sets `seen` */
+    struct wu_seen *seen;     /* out: [n_seen] pictures for the report's page, or NULL;
+                                 wu_seen_free */
+    size_t n_seen;            /* out */
+    const char *within; /* subfolder of the folder -o to pack into; NULL: that folder itself */
+    const char *folder; /* out: the folder that -o names; it exists after success */
+    char *place;        /* out: the folder of the work unit: folder, or folder/within; free */
+    char *unit;         /* out: path of the work unit; free */
+    char colour[160];   /* out: which channel or stain is analysed, in words, or "" */
+    struct an_suggestion *suggestion; /* NULL: the parameters are not chosen from the pictures. Else
+                                         out: an_suggestion_free, also after a failure */
 } wu_pack_into;
+/* Runs pack for a verb that goes on to use the work unit (analyse): writes workunit.zip into the
+ * folder that -o names. The analysis is asked for the arrays that a page needs, such as labels. */
 tc_status wu_pack_folder(int argc, char **argv, wu_pack_into *into, tc_err *err);
 
-/* The analysis of a name; TC_USAGE with the list of them if there is none. */
+/* Finds the analysis of this name. TC_USAGE if there is none: the message lists the names. */
 tc_status wu_find_analysis(const char *name, const an_analysis **out, tc_err *err);
 
 #endif

@@ -1,4 +1,4 @@
-/* Writes a work unit. */
+/* Writes a work unit: job.json and the items' pictures, which several threads compress. */
 #include "workunits/tools/unit.h"
 
 #include <assert.h>
@@ -21,15 +21,15 @@
 #include "workunits/tools/tools.h"
 
 enum {
-    MAX_MEMBER = 256,  /* bytes of a member's name; an item's has up to 128 */
+    MAX_MEMBER = 256, /* bytes of the name of a file in the archive; an item's name has up to 128 */
     DEFLATE_LEVEL = 9, /* of job.json */
     MAX_THREADS = 16,
-    PAGES_A_THREAD = 4 /* and strips, that wait */
+    PAGES_A_THREAD = 4 /* pages per thread that are collected before they are compressed */
 };
 
-/* --- members --------------------------------------------------------------------------------- */
+/* --- members: the files in the archive ------------------------------------------------------- */
 
-/* How many rows of a page go into a member: all, or of a large picture a strip. */
+/* How many rows of a page go into a member: all, or those of a strip if the image is large. */
 static uint32_t rows_of_member(const wu_source *item)
 {
     const wu_picture_info *const info = &item->pages.info;
@@ -40,15 +40,16 @@ static uint32_t rows_of_member(const wu_source *item)
     return (uint32_t)((info->ny + strips - 1) / strips);
 }
 
-/* Of an item's images, its masks or its labels. */
+/* The number of members of an item's images; its masks or labels have as many. */
 static uint32_t count_members(const wu_source *item)
 {
     const uint32_t rows = rows_of_member(item);
     return item->is_stack ? item->pages.info.nz : (item->pages.info.ny + rows - 1) / rows;
 }
 
-/* Member i of the item; its number has four digits or, with more than 10,000, five, so that any
- * order of names is that of z or of the strips. */
+/* Sets `out` to the name of member i of the item. Numbers in names have four digits, or five if
+ * there are more than 10,000, so that names sorted as text are in the order of z or of the strips.
+ */
 static void member_name(char out[MAX_MEMBER], const wu_unit *unit, const wu_source *item,
                         wu_kind kind, uint32_t i)
 {
@@ -66,7 +67,7 @@ static void member_name(char out[MAX_MEMBER], const wu_unit *unit, const wu_sour
 
 /* --- job.json -------------------------------------------------------------------------------- */
 
-/* A member's name, or of slices or strips the list of all of them. NULL: no memory. */
+/* The item's member as a string, or its slices or strips as a list of strings. NULL: no memory. */
 static json_t *members_json(const wu_unit *unit, const wu_source *item, wu_kind kind)
 {
     const uint32_t n = count_members(item);
@@ -86,7 +87,7 @@ static json_t *members_json(const wu_unit *unit, const wu_source *item, wu_kind 
     return list;
 }
 
-/* [z, y, x], of a picture [y, x] */
+/* The size of a voxel in micrometres: [z, y, x], or [y, x] if the item is no stack. */
 static json_t *spacing_json(const wu_source *item)
 {
     return item->is_stack ? json_pack("[f,f,f]", item->um[0], item->um[1], item->um[2])
@@ -126,8 +127,8 @@ static json_t *job_json(const wu_unit *unit)
                      "parameters", unit->parameters, "items", items);
 }
 
-/* The fewest digits that give every number of the job back exactly: 0.29 is
- * to be read as 0.29. */
+/* The fewest significant digits with which every number in job.json is read back exactly, so that
+ * 0.29 is written as 0.29. */
 static size_t real_precision(const wu_unit *unit)
 {
     json_t *numbers = json_pack("[O]", unit->parameters);
@@ -147,24 +148,25 @@ static size_t real_precision(const wu_unit *unit)
 
 /* --- pages ----------------------------------------------------------------------------------- */
 
-/* A member to be: some rows of a page that waits. */
+/* A member to be written: some or all rows of a page in unit_writer.pages. */
 typedef struct strip {
     char name[MAX_MEMBER];
     wu_png_info png;
-    unsigned char *pixels;
-    unsigned char *copy; /* that PNG as it came, n_copy bytes; NULL: there is none; owned */
+    unsigned char *pixels; /* the first of its rows in the page (not owned) */
+    unsigned char *copy; /* the page's own PNG file, n_copy bytes, if that can be the member; owned;
+                            or NULL */
     size_t n_copy;
 } strip;
 
-/* The PNG that a thread has made of one. */
+/* The PNG that a thread has made of a strip. */
 typedef struct encoded {
-    unsigned char *bytes;
+    unsigned char *bytes; /* n bytes, with room for `room` */
     size_t n, room;
     tc_status status;
     tc_err err;
 } encoded;
 
-/* A picture that a thread has read. */
+/* A picture that a thread has read, see write_ahead. */
 typedef struct ahead {
     wu_page_reader reader;
     wu_picture_info info;
@@ -177,17 +179,18 @@ typedef struct unit_writer {
     wu_zip_writer *zip;
     an_pool *pool;
     unsigned threads;
-    ahead ahead[PAGES_A_THREAD * MAX_THREADS]; /* items from first_ahead on */
+    ahead ahead[PAGES_A_THREAD * MAX_THREADS]; /* of items first_ahead, first_ahead + 1, ... */
     size_t first_ahead;
-    wu_page_buffer *pages; /* [most_pages], of which n_pages wait, with so many bytes */
-    size_t most_pages, n_pages, bytes;
-    strip *strips; /* of these pages, in the order in which they are written */
+    wu_page_buffer *pages;             /* [most_pages]; the first n_pages wait to be written */
+    size_t most_pages, n_pages, bytes; /* bytes: of the pages that wait */
+    strip *strips; /* [n_strips] of the pages that wait, in the order in which they are written */
     size_t n_strips, room;
-    encoded *encoded; /* [most_encoded] of strips from `at` on */
+    encoded *encoded; /* [most_encoded], of strips `at`, at + 1, ... */
     size_t most_encoded, at;
     tc_err *err;
 } unit_writer;
 
+/* Appends bytes of a PNG to an `encoded`; -1: no memory. For wu_png_write. */
 static int keep_bytes(void *user, const void *data, size_t n)
 {
     encoded *const e = user;
@@ -204,7 +207,7 @@ static int keep_bytes(void *user, const void *data, size_t n)
     return 0;
 }
 
-/* A part of the pool's. */
+/* Makes the PNG of strip w->at + part; for an_pool_run. */
 static void encode(void *user, unsigned thread, size_t part)
 {
     const unit_writer *const w = user;
@@ -231,7 +234,8 @@ static tc_status write_encoded(unit_writer *w, const strip *s, const encoded *e)
     return wu_zip_end(w->zip, w->err);
 }
 
-/* Samples of 16 bits are swapped in place: nobody reads them any more. */
+/* Writes a strip as PNM. The bytes of samples of 16 bits are swapped in place: this is the last use
+ * of them. */
 static tc_status write_plain(unit_writer *w, const strip *s)
 {
     char head[WU_PLAIN_HEAD];
@@ -253,7 +257,8 @@ static void free_copies(unit_writer *w)
     }
 }
 
-/* Compresses the pages that wait, side by side, and writes them in their order. */
+/* Compresses the strips that wait in all threads, and writes them in their order. Frees page
+ * buffers beyond WU_BATCH_BYTES. */
 static tc_status write_batch(unit_writer *w)
 {
     tc_status status = TC_OK;
@@ -281,8 +286,8 @@ static tc_status write_batch(unit_writer *w)
     return status;
 }
 
-/* Takes the page that was read into pages[n_pages]: page z, with these samples. reader: has it as
- * a PNG, or NULL. */
+/* Adds the page that was read into pages[n_pages], page z of the item, to those that wait; writes
+ * them if they are enough. reader: may have the page as a PNG (reader->encoded), or NULL. */
 static tc_status add_page(unit_writer *w, const wu_source *item, wu_kind kind, uint32_t z,
                           const wu_picture_info *info, wu_page_reader *reader)
 {
@@ -312,7 +317,7 @@ static tc_status add_page(unit_writer *w, const wu_source *item, wu_kind kind, u
     return w->n_pages == w->most_pages || w->bytes >= WU_BATCH_BYTES ? write_batch(w) : TC_OK;
 }
 
-/* Keeps of an image's page what its page of the report takes. */
+/* Keeps the scaled-down picture of an image for the report's page. */
 static tc_status keep_seen(const unit_writer *w, const wu_source *item, const wu_picture_info *info,
                            const void *page, tc_err *err)
 {
@@ -325,7 +330,7 @@ static tc_status keep_seen(const unit_writer *w, const wu_source *item, const wu
                      &seen->small, err);
 }
 
-/* Reads the next page as the work unit gets it. */
+/* Reads the next page and converts it to what this work unit holds. */
 static tc_status read_page(const unit_writer *w, wu_page_reader *reader, wu_page_buffer *buffer,
                            wu_picture_info *info, tc_err *err)
 {
@@ -365,7 +370,7 @@ static tc_status write_pages(unit_writer *w, wu_source *item, wu_kind kind)
     return status;
 }
 
-/* What can be said of an item whose pixels were read. */
+/* Keeps the item's survey and calls the check when all pages of item i were read. */
 static tc_status end_item(const unit_writer *w, size_t i)
 {
     wu_source *const item = &w->unit->items[i];
@@ -376,7 +381,7 @@ static tc_status end_item(const unit_writer *w, size_t i)
 
 /* --- several pictures at a time -------------------------------------------------------------- */
 
-/* A part of the pool's: a picture into its place among the pages that wait. */
+/* Reads the picture of item first_ahead + part into pages[n_pages + part]; for an_pool_run. */
 static void read_ahead(void *user, unsigned thread, size_t part)
 {
     unit_writer *const w = user;
@@ -387,8 +392,8 @@ static void read_ahead(void *user, unsigned thread, size_t part)
     a->status = read_page(w, &a->reader, &w->pages[w->n_pages + part], &a->info, &a->err);
 }
 
-/* How many items from the i-th on are pictures of one page, without mask and labels, for which
- * there is room. Small ones are not worth a thread. */
+/* How many items from the i-th on can be read at the same time: images without mask and labels, for
+ * which there is room. 1 if together they are too small to be worth starting threads. */
 static size_t count_ahead(const unit_writer *w, size_t i)
 {
     const size_t worth_a_thread = 1 << 20;
@@ -402,7 +407,8 @@ static size_t count_ahead(const unit_writer *w, size_t i)
     return w->threads > 1 && bytes - w->bytes > worth_a_thread ? n : 1;
 }
 
-/* Writes n items from the i-th on, of which count_ahead spoke. */
+/* Reads n items from the i-th on at the same time, and adds their pages in order. n: from
+ * count_ahead. */
 static tc_status write_ahead(unit_writer *w, size_t i, size_t n)
 {
     tc_status status = TC_OK;
@@ -421,7 +427,8 @@ static tc_status write_ahead(unit_writer *w, size_t i, size_t n)
     return status;
 }
 
-/* n labels of as few bytes as the item's largest wants, in place: 1, 2 or (RGB) 3. */
+/* Narrows n labels in place to as few bytes as the item's largest label needs: grey of 8 or 16
+ * bits, or RGB for three bytes, the lowest byte in red. Returns the type of the page. */
 static wu_picture_info narrow_labels(const wu_source *item, uint32_t *labels, size_t n)
 {
     const unsigned size = item->largest_label > 65535 ? 3 : item->largest_label > 255 ? 2 : 1;
@@ -511,13 +518,15 @@ static tc_status write_members(unit_writer *w)
     return status == TC_OK ? write_batch(w) : status;
 }
 
+/* Starts the threads and allocates what is kept per page. */
 static tc_status make_threads(unit_writer *w)
 {
     const unsigned processors = os_processors(),
                    threads = processors < MAX_THREADS ? processors : MAX_THREADS;
     w->most_encoded = (size_t)PAGES_A_THREAD * threads;
     w->threads = threads;
-    w->most_pages = w->unit->stored ? threads : w->most_encoded; /* its room is used again */
+    w->most_pages =
+        w->unit->stored ? threads : w->most_encoded; /* stored: just what is read at once */
     w->pages = calloc(w->most_pages, sizeof *w->pages);
     w->encoded = calloc(w->most_encoded, sizeof *w->encoded);
     return w->pages == NULL || w->encoded == NULL ? tc_no_memory(w->err, w->unit->shown)

@@ -1,5 +1,5 @@
 /*
- * Writing a work unit. workunits/FORMAT.md specifies the file; job.h reads it.
+ * Writes a work unit, a ZIP archive that workunits/FORMAT.md specifies; job.h reads it.
  */
 #ifndef WU_UNIT_H
 #define WU_UNIT_H
@@ -9,32 +9,33 @@
 #include "workunits/tools/pages.h"
 #include "workunits/tools/shrink.h"
 
+/* What is to be written. */
 typedef struct wu_unit {
     const char *shown; /* the path in messages */
     const char *analysis;
-    const char *about;  /* NULL: nothing is said */
+    const char *about;  /* for volunteers: what the work is for; NULL: no text */
     json_t *parameters; /* an object, as given (not owned) */
-    wu_source *items;   /* n of them (not owned) */
+    wu_source *items;   /* [n] (not owned) */
     size_t n;
-    bool stored;   /* pictures are samples as they are, and nothing waits for the disk */
-    bool grey;     /* colours become what analyses see of them */
-    wu_seen *seen; /* [n_seen] set, of images among the first items, or NULL (not owned) */
+    bool stored;   /* pictures are PNM files, not compressed, and the archive is not fsynced */
+    bool grey;     /* RGB is converted to (R+G+B)/3, the only value that analyses use */
+    wu_seen *seen; /* [n_seen], or NULL (not owned): filled for images among the first items */
     size_t n_seen;
     wu_item_check *check; /* called with `user` when an item was written, or NULL */
     void *user;
 } wu_unit;
 
-/* A picture of more pixels is cut into strips of about half as many. */
+/* An image of more pixels is cut into strips of about half as many pixels, a file each. */
 #define WU_WHOLE_PIXELS ((uint64_t)1 << 20)
+/* Pages are collected up to this size, then compressed side by side. */
 #define WU_BATCH_BYTES ((size_t)64 << 20)
 
-/* Writes the archive: job.json first (deflated), then for each item its images
- * and its masks and labels (PNG, or samples as they are; stored). The same input gives the same
- * bytes. Colour slices of a stack become grey; masks become 0 and 255. Creates `path`, which must
- * not exist, and leaves it to the caller to remove it after an error. The file is on the disk
- * (fsync) when TC_OK is returned. Pages, and strips of large pictures, are compressed in all
- * threads; memory: pages of WU_BATCH_BYTES, but one at least. A stored one is not on the disk yet.
- */
+/* Writes the archive: first job.json (deflated), then for each item its images, masks and labels
+ * (as PNG, or PNM if unit->stored; the archive does not compress them). The same input gives the
+ * same bytes. Colour slices of a stack become grey; masks become 0 and 255. Creates `path`, which
+ * must not exist; after an error the caller removes it. When TC_OK is returned, the file is on the
+ * disk (fsync) unless unit->stored. Pages, and strips of large pictures, are compressed in all
+ * threads. The memory used is that of pages of WU_BATCH_BYTES, or of one page if that is larger. */
 tc_status wu_unit_write(const char *path, const wu_unit *unit, tc_err *err);
 
 #endif
