@@ -1,4 +1,4 @@
-/* Draws rectangles, text and colour maps into an RGB picture. */
+/* Draws rectangles and text into an RGB picture, and computes colours for values and labels. */
 #include "workunits/tools/canvas.h"
 
 #include <assert.h>
@@ -82,7 +82,7 @@ tc_status wu_canvas_write(const wu_canvas *canvas, const char *path, tc_err *err
 
 /* --- text ------------------------------------------------------------------------------------ */
 
-/* Seven rows of five dots each, the leftmost dot in bit 4. */
+/* The picture of a character: seven rows of five dots each, the leftmost dot in bit 4. */
 typedef struct glyph {
     char character;
     uint8_t rows[WU_CHAR_NY];
@@ -137,6 +137,7 @@ static const glyph font[] = {
     { '_', { 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x1f } },
 };
 
+/* The picture of a character, or NULL. */
 static const glyph *find_glyph(char c)
 {
     const char wanted = (char)toupper((unsigned char)c);
@@ -161,6 +162,7 @@ void wu_canvas_text(wu_canvas *canvas, uint64_t x, uint64_t y, uint64_t scale, c
 
 /* --- colours --------------------------------------------------------------------------------- */
 
+/* 0..1 to 0..255. */
 static uint8_t to_byte(double value)
 {
     return value <= 0 ? 0 : value >= 1 ? 255 : (uint8_t)lround(value * 255);
@@ -169,9 +171,9 @@ static uint8_t to_byte(double value)
 wu_rgb wu_colour_map(double value)
 {
     assert(value >= 0 && value <= 1);
-    /* The helix starts at `start` (1 red, 2 green, 3 blue) and winds `rotations`
-     * times around the grey diagonal; the darkest and brightest parts are left
-     * out, where colours cannot be distinguished from black and white. */
+    /* The helix starts at the hue `start` (1 red, 2 green, 3 blue) and winds `rotations` times
+     * around the grey diagonal. The darkest and brightest parts, which look black and white, are
+     * left out. */
     const double start = 0.5, rotations = -0.75, hue = 1.5, darkest = 0.14, brightest = 0.92;
     const double grey = darkest + (brightest - darkest) * value;
     const double angle = 2 * PI * (start / 3 + 1 + rotations * grey);
@@ -184,7 +186,7 @@ wu_rgb wu_colour_map(double value)
 
 wu_rgb wu_label_colour(uint32_t label)
 {
-    /* Steps of the golden ratio around the circle of hues, fully bright. */
+    /* Hues in steps of the golden ratio around the colour circle, at full brightness. */
     const double turn = 0.61803398874989485 * label;
     const double hue = (turn - floor(turn)) * 6;
     const double rise = hue - floor(hue), low = 0.3;

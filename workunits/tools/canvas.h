@@ -1,6 +1,6 @@
 /*
- * A picture being drawn: RGB, 8 bits, with rectangles, a small font, and a
- * colour map.
+ * Draws into an RGB picture of 8 bits: pixels, rectangles, text in a small font; and colours for
+ * values and labels.
  */
 #ifndef WU_CANVAS_H
 #define WU_CANVAS_H
@@ -18,47 +18,48 @@ typedef struct wu_canvas {
     uint8_t *data; /* [ny][nx][3], owned */
 } wu_canvas;
 
-/* All of one colour. TC_BAD_INPUT for sizes beyond a work unit's limits; `what`
- * names the picture in messages. wu_canvas_free also after a failure. */
+/* Makes a canvas of one colour. TC_BAD_INPUT for sizes beyond a work unit's limits; `what` names
+ * the picture in messages. wu_canvas_free also after a failure. */
 tc_status wu_canvas_init(wu_canvas *canvas, uint64_t nx, uint64_t ny, wu_rgb colour,
                          const char *what, tc_err *err);
 void wu_canvas_free(wu_canvas *canvas);
 
-/* Drawing outside the canvas is left out. */
+/* Set a pixel, or a rectangle of nx x ny pixels. Parts outside the canvas are ignored. */
 void wu_canvas_set(wu_canvas *canvas, uint64_t x, uint64_t y, wu_rgb colour);
 void wu_canvas_fill(wu_canvas *canvas, uint64_t x, uint64_t y, uint64_t nx, uint64_t ny,
                     wu_rgb colour);
 
-/* Text with its upper left corner at (x, y): digits, letters (small ones are
- * drawn as capitals) and . - + ( ) , = : / _ ; anything else is a gap. A
- * character takes WU_CHAR_NX x WU_CHAR_NY pixels of `scale` x `scale`. */
+/* Draws text with its upper left corner at (x, y): digits, letters (lower-case ones as capitals)
+ * and . - + ( ) , = : / _ ; any other character is a gap. A character takes WU_CHAR_NX x WU_CHAR_NY
+ * dots of scale x scale pixels. */
 enum { WU_CHAR_NX = 6, WU_CHAR_NY = 7 };
 void wu_canvas_text(wu_canvas *canvas, uint64_t x, uint64_t y, uint64_t scale, const char *text,
                     wu_rgb colour);
 
-/* White on a shadow, so that it is seen on any ground; scale 1. */
+/* Draws white text with a black shadow, legible on any background; scale 1. */
 void wu_canvas_shadowed(wu_canvas *canvas, uint64_t x, uint64_t y, const char *text);
-/* A slice's number in the upper left corner of its nx x ny pixels at (x, y), if it fits. */
+/* Draws a slice's number in the upper left corner of its rectangle of nx x ny pixels at (x, y), if
+ * it fits. */
 void wu_canvas_number(wu_canvas *canvas, uint64_t x, uint64_t y, uint64_t nx, uint64_t ny,
                       uint32_t number);
 
-/* Pictures that are smaller are drawn larger, in whole steps, so that what is on them is seen. */
+/* Pictures whose longer side has fewer pixels are enlarged by a whole factor. */
 enum { WU_SMALL_SIDE = 300 };
-/* By how much, for the longer side of one that is to have at least so many pixels. */
+/* The smallest whole factor by which a side has at least `least` pixels; 1 if side is 0. */
 uint64_t wu_enlarged(uint64_t side, uint64_t least);
 
+/* Writes the canvas as a PNG file. */
 tc_status wu_canvas_write(const wu_canvas *canvas, const char *path, tc_err *err);
 
-/* The colour of a value in [0, 1], from dark violet through blue and green to
- * pale yellow, with brightness that grows evenly: a cubehelix (D. A. Green,
- * "A colour scheme for the display of astronomical intensity images", Bulletin
- * of the Astronomical Society of India 39 (2011), 289). */
+/* The colour of a value in [0, 1], from dark violet through blue and green to pale yellow, with
+ * evenly increasing brightness: a cubehelix (D. A. Green, "A colour scheme for the display of
+ * astronomical intensity images", Bulletin of the Astronomical Society of India 39 (2011), 289). */
 wu_rgb wu_colour_map(double value);
 
-/* A colour for a label: neighbours in number are far apart in hue. */
+/* A colour for a label: consecutive numbers get very different hues. */
 wu_rgb wu_label_colour(uint32_t label);
 
-/* (1-share) a + share b */
+/* The mixture (1 - share) * a + share * b. */
 wu_rgb wu_blend(wu_rgb a, wu_rgb b, double share);
 
 #endif

@@ -1,4 +1,5 @@
-/* texcell-wu export: a result as CSV tables and PNG pictures. */
+/* texcell-wu export: writes a result as CSV tables and pictures, and keeps the list of the files
+ * that an export wrote. */
 #include "workunits/tools/confine.h"
 #include "workunits/tools/export.h"
 
@@ -91,6 +92,7 @@ static tc_status parse_options(int argc, char **argv, export_options *o, tc_err 
 
 /* --- the files of an export ------------------------------------------------------------------ */
 
+/* The first line of WU_EXPORT_LIST. */
 static const char list_title[] = "# written by texcell-wu export, which removes these files at the "
                                  "next export into this folder\n";
 
@@ -100,7 +102,7 @@ static tc_status fail_list(const char *folder, tc_err *err)
                    strerror(errno));
 }
 
-/* mode: "wb" to begin the list anew, "ab" to go on. */
+/* Writes line and end to the list. mode: of fopen, "wb" to begin a new list, "ab" to append. */
 static tc_status write_list(const char *folder, const char *mode, const char *line, const char *end,
                             tc_err *err)
 {
@@ -135,7 +137,8 @@ wu_file_name wu_name_file(const wu_result_file *file, const wu_declared *d, size
     return out;
 }
 
-static tc_status refuse_there(const char *path, const char *folder, tc_err *err)
+/* TC_BAD_INPUT: a file that no export wrote has the name of one to be written. */
+static tc_status refuse_existing(const char *path, const char *folder, tc_err *err)
 {
     return tc_fail(err, TC_BAD_INPUT,
                    "%s: is there, and %s/" WU_EXPORT_LIST " does not list it; remove it, or give "
@@ -152,14 +155,15 @@ tc_status wu_export_begin(const char *folder, const char *name, const char *end,
     if (path == NULL)
         return tc_no_memory(err, name);
     if (os_kind_of_link(path) != OS_NOTHING)
-        status = refuse_there(path, folder, err);
+        status = refuse_existing(path, folder, err);
     else
         status = write_list(folder, "ab", file, "\n", err);
     free(path);
     return status;
 }
 
-/* Whether it is what an export can have written. */
+/* Whether a file name of n characters is one that an export can have written: no path, not hidden,
+ * with one of our extensions. */
 static bool is_ours(const char *name, size_t n)
 {
     static const char *const ends[] = { ".csv", ".json", ".png", ".tif", ".geojson" };
@@ -171,11 +175,12 @@ static bool is_ours(const char *name, size_t n)
     return false;
 }
 
+/* Whether the list in the folder has the name. */
 static bool is_listed(const char *folder, const char *name)
 {
     TC_AUTOFREE char *const path = wu_path_in(folder, WU_EXPORT_LIST, "");
     FILE *const list = path == NULL ? NULL : fopen(path, "rb");
-    char line[1024]; /* a name has 255 bytes */
+    char line[1024]; /* a file name has at most 255 bytes */
     bool found = false;
     while (list != NULL && !found && fgets(line, sizeof line, list) != NULL) {
         line[strcspn(line, "\n")] = '\0';
@@ -194,7 +199,7 @@ tc_status wu_export_check(const char *folder, tc_err *err)
         if (path == NULL)
             return tc_no_memory(err, names[i]);
         if (os_kind_of_link(path) != OS_NOTHING && !is_listed(folder, names[i]))
-            return refuse_there(path, folder, err);
+            return refuse_existing(path, folder, err);
     }
     return TC_OK;
 }
@@ -209,8 +214,8 @@ static tc_status remove_file(const char *folder, const char *name, const char *e
     return TC_OK;
 }
 
-/* Removes the file that a line of the list names, if it is one of ours, or what somebody who was
- * killed left of it. */
+/* Removes the file that a line of the list names, if an export can have written it, and the
+ * temporary file that an export which was killed may have left of it. */
 static tc_status remove_listed(const char *folder, char *line, tc_err *err)
 {
     const size_t n = strlen(line);
@@ -221,7 +226,8 @@ static tc_status remove_listed(const char *folder, char *line, tc_err *err)
     return status == TC_OK ? remove_file(folder, line, ".tmp", err) : status;
 }
 
-/* The title, or as much of it as a full disk took: there are no more lines then. */
+/* Whether the list begins with the title; or, as after writing to a full disk, has only the
+ * beginning of the title, or nothing. line: buffer of `size` bytes. */
 static bool begins_list(char *line, size_t size, FILE *list)
 {
     if (fgets(line, (int)size, list) == NULL)
@@ -234,7 +240,7 @@ static bool begins_list(char *line, size_t size, FILE *list)
 static tc_status clear_folder(const char *folder, tc_err *err)
 {
     char *const path = wu_path_in(folder, WU_EXPORT_LIST, "");
-    char line[1024]; /* a name has 255 bytes */
+    char line[1024]; /* a file name has at most 255 bytes */
     tc_status status = TC_OK;
     if (path == NULL)
         return tc_no_memory(err, WU_EXPORT_LIST);
@@ -254,7 +260,8 @@ static tc_status clear_folder(const char *folder, tc_err *err)
     return status == TC_OK ? write_list(folder, "wb", list_title, "", err) : status;
 }
 
-/* Whether the identity that a result has is the job's, as far as that is known. */
+/* Whether a result's record of its work unit fits the job: CRC-32, size and, if it was computed,
+ * SHA-256. */
 static bool is_of(const json_t *identity, const wu_job *job)
 {
     char crc[9];
@@ -282,7 +289,8 @@ tc_status wu_open_images(const wu_result_file *file, const char *path, bool by_c
     return TC_OK;
 }
 
-/* Nothing is left out silently; pictures that nobody asked for are one note. */
+/* Prints a note about pictures that were not asked for, and one about each array that no file has.
+ * used: [number of arrays]; those that need no such note are set. */
 static void note_unused(const wu_result_file *file, wu_export_also also, bool *used)
 {
     bool drawable = false;
@@ -307,7 +315,7 @@ static void note_unused(const wu_result_file *file, wu_export_also also, bool *u
     }
 }
 
-/* The parameters as run, for pack --params. */
+/* Writes parameters.json: the parameters as run, for pack --params. */
 static tc_status write_parameters(const wu_result_file *file, const char *folder, tc_err *err)
 {
     TC_AUTOFREE char *const text =
@@ -371,7 +379,7 @@ tc_status wu_export(int argc, char **argv, tc_err *err)
     export_options o = { 0 };
     return_if_error(parse_options(argc, argv, &o, err));
     if (os_kind_of(o.result) == OS_FILE)
-        return_if_error(wu_make_folder(o.folder, err)); /* there is no way to it later */
+        return_if_error(wu_make_folder(o.folder, err)); /* it cannot be made after wu_confine */
     return_if_error(
         wu_confine((char *[]){ (char *)(uintptr_t)o.result, (char *)(uintptr_t)o.images,
                                (char *)(uintptr_t)o.marks, (char *)(uintptr_t)o.suggested },

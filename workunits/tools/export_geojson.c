@@ -1,5 +1,5 @@
-/* Regions and points as GeoJSON (RFC 7946), as QuPath and others read them: a file for each item,
- * places in pixels from the picture's upper left corner. */
+/* Writes the regions and points of a result as GeoJSON (RFC 7946) that QuPath and others read: a
+ * file for each item, with coordinates in pixels from the picture's upper left corner. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -15,32 +15,35 @@ typedef struct corner {
     int64_t x, y;
 } corner;
 
-/* A way around a region or around a hole in it, that meets no corner twice. */
+/* A closed path around a region, or around a hole in it, that visits no corner twice. */
 typedef struct ring {
     uint32_t label;
-    size_t first, n; /* corners, the first again at the end */
-    int64_t area;    /* that it encloses, in pixels; of a hole: less than 0 */
-    corner at; /* a pixel below one of its sides, inside the region: above it is a hole's inside */
-    size_t outer; /* of a hole: the ring that it is in */
+    size_t first, n; /* its corners in rings.corners; the last is the first again */
+    int64_t area;    /* enclosed area in pixels; of a hole, negative */
+    corner at;       /* a pixel of the region below a side of the ring: of a hole's ring, the pixel
+                        above it is in the hole */
+    size_t outer;    /* of a hole: index of the ring that it is in */
 } ring;
 
+/* All rings of a slice. */
 typedef struct rings {
     size_t n, room, n_corners, corner_room, n_walk, walk_room;
-    ring *list;
-    corner *corners;
-    corner *walk;    /* as it was followed: it may meet a corner twice */
-    uint32_t *place; /* [ny + 1][nx + 1]: of a corner in the walk, from 1; 0: it is not there */
+    ring *list;      /* [n] */
+    corner *corners; /* [n_corners] of all rings */
+    corner *walk;    /* [n_walk] the outline being traced, which may visit a corner twice */
+    uint32_t *place; /* [ny + 1][nx + 1] of each corner: its index in walk + 1; 0: not in it */
     bool no_memory;
 } rings;
 
+/* The file being written. */
 typedef struct geojson {
     wu_new_file out;
-    size_t features;
+    size_t features; /* written so far */
 } geojson;
 
 /* --- rings ----------------------------------------------------------------------------------- */
 
-/* Twice the area that the corners enclose is the sum of their cross products. */
+/* The signed area that the corners enclose: half the sum of their cross products. */
 static int64_t area_of(const corner *c, size_t n)
 {
     int64_t sum = 0;
@@ -49,6 +52,7 @@ static int64_t area_of(const corner *c, size_t n)
     return sum / 2;
 }
 
+/* Appends a corner to the walk: a wu_corner for wu_outline_follow. */
 static void add_corner(void *user, int64_t x, int64_t y)
 {
     rings *const r = user;
@@ -61,7 +65,8 @@ static void add_corner(void *user, int64_t x, int64_t y)
     r->walk[r->n_walk++] = (corner){ x, y };
 }
 
-/* Corners [from, to) of the walk, back to the first, as a ring. */
+/* Adds the corners [from, to) of the walk as a ring, closed by the first of them. False: no memory.
+ */
 static bool add_ring(rings *r, uint32_t label, size_t from, size_t to)
 {
     ring *const list = tc_array_grow(r->list, r->n, &r->room, sizeof *list);
@@ -84,8 +89,9 @@ static bool add_ring(rings *r, uint32_t label, size_t from, size_t to)
     return true;
 }
 
-/* Where a walk comes to a corner for the second time, what lies between is a ring of its own: a
- * hole that touches the outside, or another hole. nx: of the picture. */
+/* Splits the walk into rings: where it comes to a corner for the second time, the part since the
+ * first time is a ring of its own (a hole that touches the outside or another hole). nx: of the
+ * picture. False: no memory. */
 static bool split_walk(rings *r, uint32_t label, uint32_t nx)
 {
     size_t n = 0;
@@ -118,8 +124,8 @@ static int by_label(const void *left, const void *right)
     return a->first < b->first ? -1 : a->first > b->first;
 }
 
-/* Whether the ring goes around the middle of a pixel: a line from there to the left crosses it
- * an odd number of times. */
+/* Whether the centre of a pixel is inside the ring: a line from it to the left crosses the ring an
+ * odd number of times. */
 static bool is_around(const rings *r, const ring *outer, corner pixel)
 {
     bool inside = false;
@@ -131,7 +137,8 @@ static bool is_around(const rings *r, const ring *outer, corner pixel)
     return inside;
 }
 
-/* Each hole is in the smallest ring of its region that is around it. */
+/* Sets `outer` of each hole: the smallest ring of its region that is around it. The rings are
+ * sorted by label. */
 static void place_holes(rings *r)
 {
     for (size_t i = 0; i < r->n; i++) {
@@ -151,6 +158,7 @@ static void place_holes(rings *r)
     }
 }
 
+/* Finds all rings of a slice, sorted by label. what: names the array in messages. */
 static tc_status find_rings(const wu_label_grid *grid, rings *r, const char *what, tc_err *err)
 {
     r->n = r->n_corners = 0;
@@ -180,7 +188,7 @@ static void put_ring(geojson *g, const rings *r, const ring *one)
     fputc(']', g->out.file);
 }
 
-/* The outer ring and the holes in it. [from, to): the region's rings. */
+/* Writes a polygon: an outer ring and the holes in it. [from, to): the region's rings. */
 static void put_polygon(geojson *g, const rings *r, size_t outer, size_t from, size_t to)
 {
     fputc('[', g->out.file);
@@ -199,7 +207,8 @@ static void begin_feature(geojson *g, const char *kind)
             g->features++ > 0 ? "," : "", kind);
 }
 
-/* QuPath's plane tells the slice. titles are of a-z, 0-9 and _. */
+/* Ends a feature. z: its slice, written as QuPath's "plane"; negative: none. title: needs no
+ * escaping, as titles consist of a-z, 0-9 and '_'. */
 static void end_feature(geojson *g, const char *title, uint64_t number, int64_t z)
 {
     if (z >= 0)
@@ -210,6 +219,7 @@ static void end_feature(geojson *g, const char *title, uint64_t number, int64_t 
             title, number, number);
 }
 
+/* Writes each region as a feature. */
 static void put_regions(geojson *g, const rings *r, const char *title, int64_t z)
 {
     for (size_t from = 0, to; from < r->n; from = to) {
@@ -263,7 +273,7 @@ static void free_rings(rings *r)
     free(r->place);
 }
 
-/* An item's labels, or its mask, slice by slice. */
+/* Writes the file of an item's labels or mask, slice by slice. */
 static tc_status write_regions(const wu_result_file *file, const wu_declared *d, size_t item,
                                size_t index, const char *folder, size_t *written, tc_err *err)
 {
@@ -296,14 +306,15 @@ static tc_status write_regions(const wu_result_file *file, const wu_declared *d,
     return end_file(&g, status, written, err);
 }
 
-/* The slice that a place is in; -1: none that a stack can have. */
+/* The slice nearest to z; -1 if no stack can have it. */
 static int64_t slice_at(double z)
 {
     const double nearest = floor(z + 0.5);
     return nearest >= 0 && nearest < WU_MAX_SIDE ? (int64_t)nearest : -1;
 }
 
-/* The points of an item: a place is the middle of its pixel. */
+/* Writes the file of an item's points. 0.5 is added to x and y: an integer position is the centre
+ * of a pixel, whose upper left corner GeoJSON counts from. */
 static tc_status write_points(const wu_result_file *file, const wu_table *table, const wu_points *p,
                               size_t item, const char *folder, size_t *written, tc_err *err)
 {

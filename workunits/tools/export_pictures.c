@@ -1,4 +1,4 @@
-/* The maps, labels and masks of a result as PNG pictures. */
+/* Draws the maps, labels and masks of a result as PNG pictures. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -11,16 +11,17 @@
 #include "workunits/tools/tools.h"
 
 enum {
-    MAX_SLICES = 36,    /* of a stack, drawn side by side */
-    SMALL_MAP = 400,    /* maps smaller than this are enlarged, and so are */
-    MOST_PLANES = 8192, /* pixels of a side, whatever the spacing */
-    MOST_RATIO = 100    /* of a voxel's sides: a few voxels make no huge picture */
+    MAX_SLICES = 36,    /* slices of a stack that are drawn side by side, at most */
+    SMALL_MAP = 400,    /* maps whose longer side has fewer pixels are enlarged */
+    MOST_PLANES = 8192, /* pixels of a side of the picture of a stack's middle planes, at most */
+    MOST_RATIO = 100    /* of a voxel's longest to its shortest side that is drawn, at most */
 };
 
+/* ink: of text; nothing: pixels without a value. */
 static const wu_rgb white = { 255, 255, 255 }, black = { 0, 0, 0 }, ink = { 40, 40, 40 },
                     nothing = { 214, 214, 214 }, mask_colour = { 255, 150, 0 };
 
-/* An array of pixels, and the item's picture that it belongs to. */
+/* An array of the result that is a picture of an item, and the item's own picture. */
 typedef struct drawing {
     const wu_result_file *file;
     const wu_array_info *info;
@@ -28,8 +29,8 @@ typedef struct drawing {
     const wu_declared *declared;
     size_t item;
     uint32_t nx, ny, nz;
-    wu_pixels pixels; /* the picture; nx 0: none */
-    unsigned lo, hi;  /* its grey range */
+    wu_pixels pixels; /* the item's picture; nx 0: none */
+    unsigned lo, hi;  /* grey values of it that are shown as black and white */
     size_t written;   /* files */
 } drawing;
 
@@ -50,8 +51,8 @@ static tc_status load_array(const wu_result_file *file, const wu_declared *d, si
     return wu_npz_load(file->npz, index, &out->data, err);
 }
 
-/* The picture under the array. 8 bits are shown as they are, 16 bits from the
- * least to the largest value. */
+/* Loads the item's picture, over which the array is drawn. With 8 bits it is shown as it is, with
+ * 16 bits from the least to the largest value. */
 static tc_status load_picture(const wu_job *images, drawing *d, tc_err *err)
 {
     const wu_item *const item = &images->items[d->item];
@@ -92,16 +93,18 @@ static wu_rgb background_colour(const drawing *d, size_t at, wu_rgb plain)
 
 /* --- slices side by side --------------------------------------------------------------------- */
 
+/* The layout of slices on a canvas. */
 typedef struct montage {
-    uint32_t slices, columns; /* shown */
+    uint32_t slices, columns; /* slices that are shown, and how many side by side */
     uint32_t x0, y0, nx, ny;  /* part of each slice that is shown */
     uint64_t scale;           /* pixels of the canvas per pixel */
     bool numbered;            /* slices have their number in a corner */
-    uint64_t gap;
-    uint64_t width, height; /* on the canvas */
+    uint64_t gap;             /* between slices, in pixels of the canvas */
+    uint64_t width, height;   /* of all slices, in pixels of the canvas */
 } montage;
 
-/* least: a smaller one is enlarged; 0: as it is, with nothing written on it. */
+/* Lays out the part (x0, y0), nx x ny of the slices. least: the picture is enlarged if its longer
+ * side has fewer pixels; 0: it is not, and slices have no numbers. */
 static montage lay_out(const drawing *d, uint32_t x0, uint32_t y0, uint32_t nx, uint32_t ny,
                        uint64_t least)
 {
@@ -119,12 +122,13 @@ static montage lay_out(const drawing *d, uint32_t x0, uint32_t y0, uint32_t nx, 
     return m;
 }
 
-/* Which slice of the array is shown in place i. */
+/* The z of the i-th slice that is shown. */
 static uint32_t slice_at(const drawing *d, const montage *m, uint32_t i)
 {
     return m->slices == d->nz ? i : (uint32_t)((uint64_t)i * (d->nz - 1) / (m->slices - 1));
 }
 
+/* The colour of a voxel; user: as given to draw_montage. */
 typedef wu_rgb (*colour_fn)(const drawing *d, const void *user, uint32_t x, uint32_t y, uint32_t z);
 
 /* Draws all slices with their upper left corner at (left, top). */
@@ -149,7 +153,7 @@ static size_t voxel_index(const drawing *d, uint32_t x, uint32_t y, uint32_t z)
     return ((size_t)z * d->ny + y) * d->nx + x;
 }
 
-/* end: of the file's name, ".png" or more. */
+/* Writes the canvas as a file named after the array. end: of the name, ".png" or "+WORD.png". */
 static tc_status write_canvas(const wu_canvas *canvas, drawing *d, const char *folder,
                               const char *end, tc_err *err)
 {
@@ -210,6 +214,7 @@ static wu_rgb map_colour(const drawing *d, const void *user, uint32_t x, uint32_
     return wu_colour_map(v->max > v->min ? (value - v->min) / (v->max - v->min) : 0.5);
 }
 
+/* The picture without the map. */
 static wu_rgb ground_colour(const drawing *d, const void *user, uint32_t x, uint32_t y, uint32_t z)
 {
     (void)user;
@@ -243,7 +248,7 @@ static bar_text bar_numbers(const map_view *v)
 
 enum { BAR_NX = 10, BAR_GAP = 3 }; /* in units of the text's scale */
 
-/* The bar next to a map: largest value at the top, least at the bottom. */
+/* Draws the colour bar next to a map, with the largest value at the top. */
 static void draw_bar(wu_canvas *canvas, uint64_t left, uint64_t top, uint64_t height,
                      uint64_t scale, const bar_text *b)
 {
@@ -259,7 +264,7 @@ static void draw_bar(wu_canvas *canvas, uint64_t left, uint64_t top, uint64_t he
 
 enum { LINE_MAX_CHARS = 300 };
 
-/* At most `room` pixels of text, cut if need be. */
+/* Draws a line of text, cut to at most `room` pixels, with blanks for '_'. */
 static void draw_line(wu_canvas *canvas, uint64_t x, uint64_t y, uint64_t scale, const char *text,
                       uint64_t room)
 {
@@ -274,8 +279,8 @@ static void draw_line(wu_canvas *canvas, uint64_t x, uint64_t y, uint64_t scale,
     wu_canvas_text(canvas, x, y, scale, cut, ink);
 }
 
-/* Title; with the picture: the picture, and the map laid over it; the map and
- * the bar. */
+/* Draws a map: the title; below it, if there is a picture, the picture and the map laid over it;
+ * then the map and the colour bar. */
 static tc_status draw_map(drawing *d, const char *folder, tc_err *err)
 {
     const map_view v = look_at_map(d);
@@ -311,8 +316,9 @@ static tc_status draw_map(drawing *d, const char *folder, tc_err *err)
     return write_canvas(&canvas, d, folder, ".png", err);
 }
 
-/* --- labels and masks ------------------------------------------------------------------------- */
+/* --- labels and masks ------------------------------------------------------------------------ */
 
+/* The label of a voxel; of a mask 0 or 1. */
 static uint32_t label_at(const drawing *d, uint32_t x, uint32_t y, uint32_t z)
 {
     const size_t at = voxel_index(d, x, y, z);
@@ -321,8 +327,8 @@ static uint32_t label_at(const drawing *d, uint32_t x, uint32_t y, uint32_t z)
     return ((const uint8_t *)d->data)[at] != 0;
 }
 
-/* Whether a labelled voxel touches another label, or none, in the plane across
- * an axis (0 x, 1 y, 2 z). */
+/* Whether a voxel has a neighbour of another label (or 0) in the plane perpendicular to the axis
+ * `across` (0 x, 1 y, 2 z). */
 static bool on_outline(const drawing *d, unsigned across, uint32_t x, uint32_t y, uint32_t z)
 {
     const uint32_t own = label_at(d, x, y, z);
@@ -336,6 +342,8 @@ static bool on_outline(const drawing *d, unsigned across, uint32_t x, uint32_t y
                            (z + 1 < d->nz && label_at(d, x, y, z + 1) != own));
 }
 
+/* The colour of a voxel of labels or a mask, drawn in the plane perpendicular to the axis `across`.
+ */
 static wu_rgb colour_across(const drawing *d, unsigned across, uint32_t x, uint32_t y, uint32_t z)
 {
     const uint32_t label = label_at(d, x, y, z);
@@ -352,13 +360,13 @@ static wu_rgb colour_across(const drawing *d, unsigned across, uint32_t x, uint3
     return outline ? own : wu_blend(below, own, is_mask ? 0.2 : 0.35);
 }
 
-/* Where a label lies in a picture. */
+/* Sums over the pixels of a label, for its centroid. */
 typedef struct place {
     uint64_t sum_x, sum_y, area;
 } place;
 
-/* Writes each label of a 2D picture in the middle of its region, where it is
- * large enough to hold the number. scale: of the canvas. */
+/* Draws each label's number at the centroid of its region in a 2D picture, if the region is large
+ * enough to hold it. scale: pixels of the canvas per pixel. */
 static tc_status draw_numbers(wu_canvas *canvas, const drawing *d, uint64_t scale, tc_err *err)
 {
     const size_t n = (size_t)d->nx * d->ny;
@@ -367,7 +375,7 @@ static tc_status draw_numbers(wu_canvas *canvas, const drawing *d, uint64_t scal
         const uint32_t label = label_at(d, (uint32_t)(i % d->nx), (uint32_t)(i / d->nx), 0);
         most = label > most && label <= INT32_MAX ? label : most;
     }
-    /* Labels of a sound result count regions: there are no more than pixels. */
+    /* Labels of a valid result number the regions from 1, so there are no more than pixels. */
     if (most > n)
         return TC_OK;
     place *places = calloc((size_t)most + 1, sizeof *places);
@@ -410,7 +418,7 @@ static wu_rgb plain_colour(const drawing *d, const void *user, uint32_t x, uint3
     return label_at(d, x, y, z) != 0 ? white : black;
 }
 
-/* Without frame or title. least: as of lay_out. */
+/* Draws the slices without a frame or title. least: see lay_out; end: see write_canvas. */
 static tc_status draw_slices(drawing *d, const char *folder, colour_fn colour, uint64_t least,
                              const char *end, tc_err *err)
 {
@@ -428,7 +436,8 @@ static tc_status draw_labels(drawing *d, const char *folder, tc_err *err)
     return draw_slices(d, folder, label_colour, WU_SMALL_SIDE, ".png", err);
 }
 
-/* One of the planes: across an axis, at the middle of that, with x or y to the right. */
+/* Draws the middle plane perpendicular to the axis `across` into width x height pixels at x = left.
+ * Its horizontal axis is x, or y if across is 0. */
 static void draw_plane(wu_canvas *canvas, const drawing *d, unsigned across, uint64_t left,
                        uint64_t width, uint64_t height)
 {
@@ -445,8 +454,8 @@ static void draw_plane(wu_canvas *canvas, const drawing *d, unsigned across, uin
         }
 }
 
-/* The middle planes of a stack side by side: across z (x to the right, y
- * down), across y (x, z), across x (y, z). Voxels are as long as the spacing says. */
+/* Draws the middle planes of a stack side by side, perpendicular to z (x to the right, y down), to
+ * y (x, z) and to x (y, z), with the proportions of its voxels. */
 static tc_status draw_planes(drawing *d, const char *folder, tc_err *err)
 {
     const double *const um =
@@ -471,8 +480,8 @@ static tc_status draw_planes(drawing *d, const char *folder, tc_err *err)
     return write_canvas(&canvas, d, folder, "+planes.png", err);
 }
 
-/* The mask over the picture; by itself, pixel by pixel; and a stack's middle planes. No item's
- * name has a plus sign. */
+/* Draws a mask: over the picture, if there is one; by itself, not enlarged; and the middle planes
+ * of a stack. The names cannot collide with other items' files: no item's name has a plus sign. */
 static tc_status draw_mask(drawing *d, const char *folder, tc_err *err)
 {
     return_if_error(d->pixels.nx > 0 ? draw_labels(d, folder, err)
@@ -482,7 +491,7 @@ static tc_status draw_mask(drawing *d, const char *folder, tc_err *err)
     return d->nz > 1 ? draw_planes(d, folder, err) : TC_OK;
 }
 
-/* --- all of them ------------------------------------------------------------------------------ */
+/* --- all pictures ---------------------------------------------------------------------------- */
 
 static tc_status draw(drawing *d, const char *folder, tc_err *err)
 {

@@ -1,4 +1,4 @@
-/* The points of a result, drawn over the pictures of its work unit. */
+/* Draws the points of a result over the pictures of its work unit. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,7 +8,11 @@
 #include "workunits/format/csv.h"
 #include "workunits/tools/export.h"
 
-enum { MAX_SLICES = 36, ARM = 3, GAP = 4 };
+enum {
+    MAX_SLICES = 36, /* slices of a stack that are drawn side by side, at most */
+    ARM = 3,         /* pixels from the middle of a cross to each end */
+    GAP = 4          /* pixels between slices */
+};
 
 static const wu_rgb point_colour = { 255, 70, 40 }, around = { 214, 214, 214 };
 
@@ -42,7 +46,7 @@ void wu_points_free(wu_points *points)
     *points = (wu_points){ .n = 0 };
 }
 
-/* The largest grey of the slices [z0, z1) at a place. */
+/* The largest grey value of the slices [z0, z1) at (x, y). */
 static unsigned projected(const wu_pixels *px, uint32_t x, uint32_t y, uint32_t z0, uint32_t z1)
 {
     unsigned most = 0;
@@ -53,14 +57,13 @@ static unsigned projected(const wu_pixels *px, uint32_t x, uint32_t y, uint32_t 
     return most;
 }
 
-/* The slices [z0, z1) in one, with the points whose nearest slice is among
- * [first, last). Greys from lo to hi. */
+/* One picture on the canvas: a slice, or the projection of several, with points. */
 typedef struct view {
-    uint32_t z0, z1;
-    double first, last;
-    unsigned lo, hi;
-    uint64_t left, top, scale; /* on the canvas */
-    bool numbered;             /* one slice of several */
+    uint32_t z0, z1;           /* the maximum of the slices [z0, z1) is shown */
+    double first, last;        /* with the points whose z is in [first, last) */
+    unsigned lo, hi;           /* grey values that are shown as black and white */
+    uint64_t left, top, scale; /* place on the canvas, and pixels of it per pixel */
+    bool numbered;             /* the slice's number is drawn: it is one of several */
 } view;
 
 static void draw_cross(wu_canvas *canvas, const view *v, const wu_pixels *px, double y, double x)
@@ -94,7 +97,7 @@ static void draw_view(wu_canvas *canvas, const view *v, const wu_pixels *px, con
     for (uint64_t i = 0; i < p->n; i++) {
         const double *const at = p->at + i * p->dims;
         const double z = p->dims == 3 ? at[0] : 0;
-        /* Negated, so that a NaN in a damaged result is left out. */
+        /* The comparisons are negated so that NaN, in a damaged result, is left out. */
         if (p->item[i] != (int64_t)item || !(z >= v->first && z < v->last) ||
             !(at[p->dims - 2] >= -1 && at[p->dims - 2] <= px->ny) ||
             !(at[p->dims - 1] >= -1 && at[p->dims - 1] <= px->nx))
@@ -103,6 +106,7 @@ static void draw_view(wu_canvas *canvas, const view *v, const wu_pixels *px, con
     }
 }
 
+/* Draws n views in `columns` columns and writes them as NAME.png. */
 static tc_status write_views(const view *views, size_t n, size_t columns, const wu_pixels *px,
                              const wu_points *p, size_t item, const char *folder, const char *name,
                              tc_err *err)
@@ -128,6 +132,7 @@ static tc_status write_views(const view *views, size_t n, size_t columns, const 
     return wu_canvas_write(&canvas, path, err);
 }
 
+/* The least and the largest grey value. */
 static void grey_range(const wu_pixels *px, unsigned *lo, unsigned *hi)
 {
     const size_t n = (size_t)px->nx * px->ny * px->nz;
@@ -140,8 +145,8 @@ static void grey_range(const wu_pixels *px, unsigned *lo, unsigned *hi)
     }
 }
 
-/* points_<item>: the picture, or a stack's largest greys through all slices;
- * points_<item>_slices: slices, each with the points nearest to it. */
+/* Writes points_<item>.png, with the picture or the maximum projection of a stack; and, of a stack,
+ * points_<item>_slices.png, with slices, each with the points nearest to it. */
 static tc_status draw_item(const wu_job *images, const char *table, const wu_points *p, size_t item,
                            const char *folder, size_t *written, tc_err *err)
 {

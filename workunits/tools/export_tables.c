@@ -1,4 +1,4 @@
-/* The tables of a result as CSV. */
+/* Writes the tables of a result as CSV files. */
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
@@ -101,22 +101,24 @@ static tc_status write_table(const wu_result_file *file, const wu_table *table, 
     return wu_csv_close(&out, status, err);
 }
 
-/* --- arrays of more axes as long rows -------------------------------------------------------- */
+/* --- arrays of more axes than a table -------------------------------------------------------- */
 
-/* An array of more axes than two has a row for each item and each entry of all other axes but
- * the last, whose entries are the columns. */
+/* An array [item][axis 0]...[last axis] as a table in long format: a row for each item and each
+ * combination of entries of the axes but the last, whose entries are the columns. */
 typedef struct long_table {
     const wu_result_file *file;
     const wu_declared *declared;
     const wu_array_info *info;
-    size_t index;
+    size_t index; /* of the array in the file */
     struct keys {
         const wu_declared
-            *declared; /* what they are; NULL: the axis has its own words or numbers */
-        int32_t *rows; /* [n][n of declared->axes[0]] (owned) */
-    } keys[WU_MAX_AXES];
+            *declared;   /* the array of keys (such as dy, dx) that describes the entries
+                            of the axis; NULL: the axis has words or numbers itself */
+        int32_t *rows;   /* [entries][declared->axes[0].n]; owned */
+    } keys[WU_MAX_AXES]; /* of each axis */
 } long_table;
 
+/* Loads the keys of an axis, if it has any. */
 static tc_status load_keys(long_table *t, unsigned axis, tc_err *err)
 {
     const char *const name = t->declared->axes[axis].array;
@@ -138,6 +140,7 @@ static tc_status load_keys(long_table *t, unsigned axis, tc_err *err)
     return status;
 }
 
+/* Checks the array and loads its keys; close_long also after a failure. */
 static tc_status open_long(const wu_result_file *file, const wu_declared *d, size_t index,
                            long_table *out, tc_err *err)
 {
@@ -160,7 +163,8 @@ static void close_long(long_table *t)
         free(t->keys[i].rows);
 }
 
-/* The titles of an axis, or what its entry says: a cell, or one for each key. */
+/* Writes the cells of axis i: one, or one for each of its keys. entry: the index on the axis whose
+ * values are written; NULL: the titles. */
 static void put_axis(const long_table *t, unsigned i, const uint64_t *entry, wu_csv *out)
 {
     const wu_axis *const axis = &t->declared->axes[i];
@@ -185,7 +189,7 @@ static void put_axis(const long_table *t, unsigned i, const uint64_t *entry, wu_
     }
 }
 
-/* The cells before the numbers of line `row`. */
+/* Writes the cells before the numbers of line `row`: the item and the entries of the axes. */
 static void put_place(const long_table *t, uint64_t row, wu_csv *out)
 {
     uint64_t entry[WU_MAX_AXES] = { 0 };

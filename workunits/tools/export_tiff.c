@@ -1,4 +1,5 @@
-/* Labels, masks and maps as TIFF, with the pixel's size as ImageJ and napari read it. */
+/* Writes the labels, masks and maps of a result as TIFF files, with the size of a pixel as ImageJ
+ * and napari read it. */
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,23 +14,26 @@
 #include "workunits/tools/tiff_open.h"
 
 enum {
-    BIG = 1 << 30, /* bytes from which on the file is a BigTIFF */
-    STRIP = 1 << 18,
+    BIG = 1 << 30,   /* files with more bytes of samples are written as BigTIFF */
+    STRIP = 1 << 18, /* bytes of a strip before compression, about */
 };
 
+/* A file being written. */
 typedef struct tiff_file {
     TIFF *tiff;
     const wu_array_info *info;
     uint32_t nx, ny, nz;
-    unsigned bits;
+    unsigned bits; /* of a sample in the file */
     bool is_float;
-    double um[3]; /* of a voxel: z, y, x; 0: not known */
+    double um[3]; /* z, y, x: size of a voxel in micrometres; 0: not known */
     size_t row_bytes;
-    uint32_t rows;                              /* of a strip */
-    unsigned char *values, *strip, *compressed; /* of a strip: as they are, of the file */
+    uint32_t rows;             /* of a strip */
+    unsigned char *values;     /* of a strip, as the array has them */
+    unsigned char *strip;      /* the same as samples of the file */
+    unsigned char *compressed; /* the strip, compressed */
     wu_row_deflater *deflater;
     wu_npz_stream *stream;
-    char message[300]; /* libtiff's */
+    char message[300]; /* the first error of libtiff, or "" */
 } tiff_file;
 
 static void keep_message(void *user, const char *format, va_list args)
@@ -39,7 +43,8 @@ static void keep_message(void *user, const char *format, va_list args)
         vsnprintf(f->message, sizeof f->message, format, args);
 }
 
-/* ImageJ's own way of saying what a TIFF is; its unit has to be ASCII. */
+/* Sets the tags of page z. The first page has the description that ImageJ writes; its unit must be
+ * ASCII ("micron"). */
 static void set_tags(tiff_file *f, uint32_t z)
 {
     char about[200];
@@ -68,7 +73,8 @@ static void set_tags(tiff_file *f, uint32_t z)
         TIFFSetField(f->tiff, TIFFTAG_IMAGEDESCRIPTION, about);
 }
 
-/* Labels of 16 bits, which ImageJ opens; masks 0 and 255. False: a label needs 32. */
+/* Converts n values to samples of the file: labels to 16 bits, which ImageJ opens, masks to 0 and
+ * 255. False: a label needs 32 bits. */
 static bool put_values(const tiff_file *f, size_t n)
 {
     const int32_t *const labels = (const void *)f->values;
@@ -85,7 +91,9 @@ static bool put_values(const tiff_file *f, size_t n)
     return most <= UINT16_MAX;
 }
 
-/* As zlib wraps it; 0: what is not worth it is left to libtiff. */
+/* Compresses a strip of n bytes into f->compressed as a zlib stream: 2 bytes of header, deflated
+ * data, 4 bytes of checksum. Returns its size, or 0 if the strip hardly shrinks this way: libtiff
+ * compresses it then. */
 static size_t deflate_strip(const tiff_file *f, size_t n)
 {
     const size_t worth = n / WU_ROWS_WORTH < STRIP ? n / WU_ROWS_WORTH : STRIP;
@@ -107,7 +115,7 @@ static tc_status fail_writing(const tiff_file *f, const char *path, tc_err *err)
     return tc_fail(err, TC_IO, "%s: cannot be written: %s", path, f->message);
 }
 
-/* TC_MORE: labels need 32 bits. */
+/* Reads the next `rows` rows and writes them as a strip. TC_MORE: a label needs 32 bits. */
 static tc_status write_strip(tiff_file *f, const char *path, uint32_t strip, uint32_t rows,
                              tc_err *err)
 {
@@ -136,6 +144,8 @@ static tc_status write_pages(tiff_file *f, const char *path, tc_err *err)
     return wu_npz_stream_end(f->stream, err);
 }
 
+/* Sets the sizes and types from the array's shape, and the size of a voxel from the item (or NULL).
+ */
 static void find_layout(tiff_file *f, const wu_item *item)
 {
     const size_t ndim = f->info->ndim;
@@ -173,14 +183,14 @@ static tc_status write_tiff(tiff_file *f, const char *path, const char *temporar
     if (status == TC_OK && TIFFFlush(f->tiff) != 1)
         status = fail_writing(f, path, err);
     if (f->tiff != NULL) {
-        /* Nothing more is written of what is half set. */
+        /* After an error the incomplete page must not be written when the file is closed. */
         TIFFSetMode(f->tiff, status == TC_OK ? O_RDWR : O_RDONLY);
         wu_tiff_close(&listener);
     }
     return status == TC_OK && f->message[0] != '\0' ? fail_writing(f, path, err) : status;
 }
 
-/* TC_MORE: labels need 32 bits. */
+/* Writes the array `index` as the file `path`. TC_MORE: a label needs 32 bits. */
 static tc_status write_file(tiff_file *f, const wu_result_file *file, size_t index,
                             const char *path, tc_err *err)
 {

@@ -1,4 +1,4 @@
-/* texcell-wu report: a result as one page to look at. */
+/* texcell-wu report: writes a result as one HTML page. */
 #include "config.h"
 
 #include "workunits/tools/confine.h"
@@ -51,12 +51,14 @@ static tc_status parse_options(int argc, char **argv, report_options *o, tc_err 
 
 /* --- the parts of a page --------------------------------------------------------------------- */
 
+/* A text in the result's metadata, or "". */
 static const char *text_of(const wu_report *r, const char *key)
 {
     const char *const text = json_string_value(json_object_get(wu_npz_json(r->file->npz), key));
     return text != NULL ? text : "";
 }
 
+/* Writes the checkboxes that show and hide the layers over the pictures. */
 static void put_switches(wu_page *page)
 {
     static const char *const layers[][2] = { { "outlines", "outlines" },
@@ -73,7 +75,7 @@ static void put_switches(wu_page *page)
                       "value=0></label></nav>\n");
 }
 
-/* What lies over the pictures. */
+/* Explains what is drawn over the pictures. */
 static void put_legend(const wu_report *r)
 {
     bool labels = r->images != NULL && r->images->n_items > 0 && r->images->items[0].n_labels > 0,
@@ -83,7 +85,7 @@ static void put_legend(const wu_report *r)
         mask = mask || r->file->declared[i].role == WU_MASK;
         points = points || r->file->declared[i].role == WU_PLACE;
     }
-    points = points && !labels && !mask; /* else they are not drawn */
+    points = points && !labels && !mask; /* with outlines, only these are explained */
     if (r->colour[0] != '\0') {
         wu_page_put(r->page, "<p class=note>The pictures show what was analysed: ");
         wu_page_text(r->page, r->colour);
@@ -101,7 +103,7 @@ static void put_legend(const wu_report *r)
                          : "");
 }
 
-/* Of a single image the answer above has it. */
+/* Writes the item's note; but not that of a single image, which its mark in the summary has. */
 static void put_note(const wu_report *r, size_t item)
 {
     if (r->notes[item] == NULL || (r->file->n_items == 1 && r->n_variants == 1))
@@ -111,7 +113,8 @@ static void put_note(const wu_report *r, size_t item)
     wu_page_put(r->page, "</p>\n");
 }
 
-/* Small pictures, which are enlarged 4 times, stand next to each other. */
+/* Begins the section of an item: its name and size. Small pictures, which are enlarged 4 times, get
+ * narrow sections that stand next to each other. */
 static void put_item_head(wu_report *r, size_t item)
 {
     enum { SMALL = 544, LEAST_TILE = 240 }; /* pixels of the screen */
@@ -163,7 +166,8 @@ static tc_status put_items(wu_report *r, tc_err *err)
     return TC_OK;
 }
 
-/* A row for each parameter that was run, those within an object too. where: "init.", or "". */
+/* Writes a row for each parameter in `values`, also for those of an object within it. where: the
+ * key of the object that they are in, with a dot ("init."), or "". */
 static tc_status put_rows(wu_page *page, const an_param *table, const json_t *values,
                           const char *where, tc_err *err)
 {
@@ -226,7 +230,8 @@ static tc_status put_parameters(wu_report *r, const an_analysis *analysis, tc_er
     return TC_OK;
 }
 
-/* What was found in the images, and what of the images themselves has no room in the answer. */
+/* Writes the tables of objects, and that of the images if it has too many columns to be shown whole
+ * in the summary; and the values for the figures. */
 static tc_status put_tables(wu_report *r, tc_err *err)
 {
     enum { IN_ANSWER = 6 };
@@ -256,7 +261,7 @@ static tc_status put_page(wu_report *r, tc_err *err)
     }
     wu_page_put(page, "</p>\n");
     wu_page_put(page, "</header>\n<main>\n");
-    enum { FEW = 4 }; /* images, which are looked at before how their values are spread */
+    enum { FEW = 4 }; /* up to so many images, their pictures come before the plots of values */
     const char *const plots = "<section id=plots hidden></section>\n";
     return_if_error(wu_report_find_marks(r, err));
     return_if_error(wu_report_summary(r, err));
@@ -274,9 +279,9 @@ static tc_status put_page(wu_report *r, tc_err *err)
     return TC_OK;
 }
 
-/* --- all of it ------------------------------------------------------------------------------- */
+/* --- the whole report ------------------------------------------------------------------------ */
 
-/* Points, and the radii by which they were looked for, if each item found its own. */
+/* Loads the points of each table and, if the analysis found a radius for each item, the radii. */
 static tc_status load_points(wu_report *r, tc_err *err)
 {
     r->points = calloc(r->tables->n + 1, sizeof *r->points);
@@ -366,7 +371,7 @@ tc_status wu_report_write(const char *result, const char *images, const char *ou
     return wu_report_write_page(&r, output, "", NULL, err);
 }
 
-/* --- several of them ------------------------------------------------------------------------- */
+/* --- the page of a sweep --------------------------------------------------------------------- */
 
 static tc_status put_sweep(const wu_variant *variants, wu_report *reports, size_t n, tc_err *err)
 {

@@ -1,5 +1,7 @@
 /*
- * The parts of texcell-wu report.
+ * Makes the HTML page of a result (texcell-wu report, analyse): a summary with a mark for each
+ * image, pictures with what was found on them, and tables. Also finds the marks for the tables of
+ * an export.
  */
 #ifndef WU_REPORT_H
 #define WU_REPORT_H
@@ -12,164 +14,185 @@
 #include "workunits/tools/shrink.h"
 #include "workunits/tools/suggest.h"
 
-/* Whether the answer of an image can be believed. */
+/* Whether the numbers of an image can be trusted. */
 typedef struct wu_mark {
     int level;            /* 0: ok, 1: look, 2: wrong? */
-    char why[TC_ERR_MAX]; /* "": ok */
+    char why[TC_ERR_MAX]; /* the reason; "" if ok */
 } wu_mark;
 
-/* A picture of labels or of a mask, of step x step pixels the one in the middle. */
+/* A picture of labels or of a mask with fewer pixels: of each square of step x step pixels, the one
+ * in the middle. */
 typedef struct wu_sampled {
-    uint32_t nx, ny, step, sx, sy;
-    uint32_t *grid; /* [sy][sx] */
+    uint32_t nx, ny, step, sx, sy; /* nx x ny: the whole picture; sx x sy: the grid */
+    uint32_t *grid;                /* [sy][sx] */
 } wu_sampled;
 
-/* What is found in the labels of an image that is shown. */
+/* What is found in the labels of an image that the page shows. */
 typedef struct wu_outlined {
-    bool ragged;       /* most outlines are */
-    size_t merged, n;  /* regions that look like several cells, where these are many, of n */
-    wu_sampled labels; /* its figure takes the grid, which is owned; NULL: it is not kept */
+    bool ragged;       /* most outlines are ragged */
+    size_t merged;     /* regions that look like several cells each; 0 if they are only a few */
+    size_t n;          /* all regions */
+    wu_sampled labels; /* labels.grid: kept for the image's figure, which takes it over, or NULL */
 } wu_outlined;
 
-/* What a page is made from. */
+/* An open result, and what the parts of its page need. */
 typedef struct wu_report {
     wu_page *page;
     wu_result_file *file;
-    wu_run_reader *runs; /* of its labels, or NULL */
+    wu_run_reader *runs; /* the runs of the result's labels, from a file next to it, or NULL */
     wu_tables *tables;
-    wu_job *images;                  /* the work unit, or NULL */
-    wu_seen *seen;                   /* [n_items] what packing kept of it, or NULL; not owned */
-    size_t n_items;                  /* that are shown */
-    size_t n_variants;               /* reports on the page, whose pictures share the room */
-    wu_points *points;               /* [tables->n] */
-    double *radii;                   /* [file->n_items] of points, where each item has its own */
-    char **notes;                    /* of each item, as wu_notes_read has them */
-    wu_outlined *outlined;           /* [n_items], once wu_report_find_marks was called */
-    struct wu_summary *summary;      /* once wu_report_find_marks was called */
-    wu_mark *marks;                  /* of each item, once wu_report_find_marks was called */
-    const char *colour;              /* what of colours is analysed, in words, or "" */
-    const an_suggestion *suggestion; /* that the parameters came from, or NULL; not owned */
+    wu_job *images;             /* the work unit, or NULL */
+    wu_seen *seen;              /* [n_items] pictures that pack kept, or NULL; not owned */
+    size_t n_items;             /* items whose pictures are shown: the first ones of the file */
+    size_t n_variants;          /* reports on the page, whose pictures share its space */
+    wu_points *points;          /* [tables->n] */
+    double *radii;              /* [file->n_items] the radius of points that the analysis found for
+                                   each item itself, or NULL */
+    char **notes;               /* [file->n_items], as wu_notes_read returns them */
+    wu_outlined *outlined;      /* [n_items], set by wu_report_find_marks */
+    struct wu_summary *summary; /* set by wu_report_find_marks */
+    wu_mark *marks;             /* [file->n_items], set by wu_report_find_marks */
+    const char *colour;         /* which channel or stain is analysed, in words, or "" */
+    const an_suggestion *suggestion; /* which the parameters were taken from, or NULL; not owned */
 } wu_report;
 
-/* An item's pictures with what was found on them: for an image one figure, for a stack its
- * largest greys along z where there are points, and slices; and one for each map and slice.
- * Nothing where nothing is known of its looks. */
+/* Writes an item's pictures with what was found on them: one figure for an image; for a stack,
+ * slices and, if there are points, a maximum projection along z; and one figure for each slice of
+ * each map. Writes nothing if neither the work unit nor a picture in the result shows the item. */
 tc_status wu_report_figures(wu_report *r, size_t item, tc_err *err);
 
-/* Opens a result, and its work unit unless that is NULL; wu_report_close also after a failure.
- * seen: of the work unit that was run just now, whose items' pictures it gives up; or NULL. */
+/* Opens a result, and its work unit `images` unless that is NULL; wu_report_close also after a
+ * failure. items: the most items whose pictures are shown. seen: what pack kept of the same work
+ * unit, or NULL; figures take the pictures out of it. */
 tc_status wu_report_open(wu_report *r, const char *result, const char *images, wu_seen *seen,
                          uint64_t items, tc_err *err);
 void wu_report_close(wu_report *r);
 
-/* Writes the page of an open report, and finds the marks. colour: what of colours is analysed, or
- * ""; suggestion: or NULL. */
+/* Finds the marks of an open report and writes its page to the file `output`. colour, suggestion:
+ * as in wu_report; suggestion may be NULL. */
 tc_status wu_report_write_page(wu_report *r, const char *output, const char *colour,
                                const an_suggestion *suggestion, tc_err *err);
-/* Both, of a result by itself or with its work unit (images: its file, or NULL): pictures of up to
- * `items` items. */
+/* Opens a result, writes its page, and closes it. images: the file of its work unit, or NULL. */
 tc_status wu_report_write(const char *result, const char *images, const char *output,
                           uint64_t items, tc_err *err);
-/* What was kept of an item's picture; NULL: nothing. */
+/* What pack kept of an item's picture, or NULL. */
 wu_seen *wu_seen_by(const wu_report *r, size_t item);
 
-/* Sets r->outlined, of images that have so many regions each. */
+/* Sets r->outlined. counts: [n_items] the number of regions of each image. */
 tc_status wu_report_find_ragged(wu_report *r, const size_t *counts, tc_err *err);
-/* How an image's figure takes a picture of the result, the grid aside; sx 0: there is none. */
+/* The sizes with which an image's figure samples labels and masks of the result; grid is NULL. sx
+ * 0: the item is a stack, or no picture shows it. */
 wu_sampled wu_report_sampling(const wu_report *r, size_t item);
-/* Whether anything is taken of row y. */
+/* Whether row y of the picture has pixels for the grid. */
 bool wu_samples_row(const wu_sampled *to, uint32_t y);
-/* Takes what there is of row y: labels, or a mask. */
+/* Copies the pixels of row y that are sampled, if any, into the grid. row: uint32_t labels, or
+ * uint8_t samples of a mask. */
 void wu_sample_row(const wu_sampled *to, uint32_t y, const void *row, bool labels);
 
-/* What the pixels of an image say of what was counted in it. */
+/* What the pixels of an image make doubtful in what was counted in it. */
 typedef struct wu_seen_doubt {
-    bool noise;        /* most of it stands out no more than noise does */
-    const char *frame; /* "dark" or "bright": one of one grey value surrounds the field; or NULL */
-    bool drawn;        /* some of it has edges of a pixel, as letters have */
-    bool wide;         /* points of cells of a quarter of the image were looked for */
-    bool labels;       /* its values are labels */
-    bool cubes;        /* of unknown size, its voxels were taken for cubes */
-    bool surveyed;
-    an_survey survey; /* its greys, if all of them were seen */
+    bool noise;        /* most of what was counted stands out no more than noise does */
+    const char *frame; /* "dark" or "bright": a frame of this grey value surrounds the field; or
+                          NULL */
+    bool drawn;        /* some of what was counted has edges one pixel wide, as letters have */
+    bool wide;         /* the radius searched for is that of cells a quarter of the image wide */
+    bool labels;       /* the image looks like a label picture */
+    bool cubes;        /* its voxels, whose size is unknown, were taken to be cubes */
+    bool surveyed;     /* `survey` is set */
+    an_survey survey;  /* the range of grey values of the whole image */
 } wu_seen_doubt;
-/* Of each image, where the work unit is known: noise and the like where cellcount and voting
- * count. */
+/* Fills doubts[file->n_items] for the images of the work unit, if there is one. All but `cubes` are
+ * found only for results with regions (cellcount) or points (voting). */
 tc_status wu_report_find_noise(const wu_report *r, wu_seen_doubt *doubts, tc_err *err);
-/* The least and the greatest grey value, and the median. */
+/* The least, the greatest and the median grey value of an image. */
 typedef struct wu_range {
     uint32_t lo, hi, median;
 } wu_range;
+/* *labels: the picture looks like a label picture: few different values in compact patches. */
 tc_status wu_find_labels(const wu_pixels *px, const wu_range *range, bool *labels, tc_err *err);
-/* "dark" or "bright"; NULL: it has none. */
+/* "dark" or "bright" if a frame of the least or greatest grey value surrounds the field, else NULL.
+ */
 const char *wu_find_frame(const wu_pixels *px, const wu_range *range);
+/* Whether what lies around `at` (y, x) in slice z was drawn by a program, such as a letter or a
+ * scale bar. bright: it is brighter than its surroundings. */
 bool wu_is_drawn(const wu_pixels *px, size_t z, const double at[2], double radius, bool bright,
                  const wu_range *range);
 
-/* Sums up what was found, and the mark of each image, which the summary and the tables of variants
- * show. Once a report. */
+/* Computes the summary (counts, sizes, groups) and the mark of each image. To be called once per
+ * report, before the functions that write them. */
 tc_status wu_report_find_marks(wu_report *r, tc_err *err);
 void wu_report_free_summary(wu_report *r);
-void wu_report_mark(wu_page *page, const wu_mark *mark); /* a cell */
-/* Once the marks are found: items.csv, with each image's group and mark behind its own columns, and
- * groups.csv where images are compared by their folders; columns: columns.csv, too. After
- * wu_export_write with also.marks. */
+/* Writes a mark as a cell of a table. */
+void wu_report_mark(wu_page *page, const wu_mark *mark);
+/* Writes items.csv, with each image's group and mark after its own columns; groups.csv if images
+ * are compared by their folders; and columns.csv if `columns`. Needs wu_report_find_marks, and
+ * wu_export_write with also.marks before it. */
 tc_status wu_report_marks_csv(wu_report *r, const char *folder, bool columns, tc_err *err);
-/* How many were found, and a row for each image: counts, sizes, and whether to believe them. */
+/* Writes the head of the page: how many objects were found, and a row for each image with counts,
+ * sizes and the mark. */
 tc_status wu_report_summary(wu_report *r, tc_err *err);
 
-/* Whether the table is one of features of textures. */
+/* Whether the table has texture features as columns. */
 bool wu_report_has_features(const wu_table *table);
-/* What the column of one is called; false: it is none. */
+/* Writes the title of a column of such a table. False, and nothing is written: the table is none.
+ */
 bool wu_report_feature_title(wu_page *page, const wu_table *table, size_t column);
-/* A row for each of them, with what it says, and a column for each image. */
+/* Writes such a table with a row for each feature, which explains it, and a column for each image.
+ */
 tc_status wu_report_features(wu_report *r, const wu_table *table, tc_err *err);
 
-/* The first rows of a table. */
+/* Writes the first rows of a table. */
 tc_status wu_report_table(wu_report *r, const wu_table *table, tc_err *err);
-/* A table's values, for the figures. */
+/* Writes a table's values as hidden elements, from which page.js draws figures. */
 tc_status wu_report_values(wu_report *r, const wu_table *table, tc_err *err);
 
-/* --- what these share ------------------------------------------------------------------------- */
+/* --- shared by the parts ---------------------------------------------------------------------- */
 
-/* The columns with numbers that are not the same in all rows, those first that people look at.
- * *out: free(), also after a failure. */
+/* Lists the columns with numbers that are not the same in all rows, the most important first.
+ * *out: [n] indices; free(), also after a failure. */
 tc_status wu_report_columns(const wu_report *r, const wu_table *table, size_t **out, size_t *n,
                             tc_err *err);
 /* The column with this title; -1: the table has none. */
 long wu_report_find_column(const wu_table *table, const char *title);
+/* Whether the first item of the result is a stack. */
 bool wu_report_has_stacks(const wu_report *r);
-/* Whether walls belong to the cells at their sides, so that no threshold tells them. */
+/* Whether the parameter "fill" (of volume) is set: walls belong to the cells on their sides, and no
+ * threshold separates wall from cell. */
 bool wu_report_fills(const wu_report *r);
-/* What the rows of a table are: "cells". */
+/* The word for the rows of a table: "cells" for regions and points, else the table's name. */
 const char *wu_report_word(const wu_table *table);
-/* A column's title without its unit, which is returned, or NULL. */
+/* Sets `title` to a column's title without its unit. Returns the unit, or NULL if it has none or
+ * the title says it. */
 const char *wu_report_unit(const wu_report *r, const wu_table *table, size_t column,
                            char title[WU_TITLE_MAX]);
 /* A unit as people write it: "px" with a raised 2 for "pixel^2". */
 void wu_report_unit_text(const char *unit, char *out, size_t size);
+/* Writes a column's title and unit. */
 void wu_report_title(const wu_report *r, const wu_table *table, size_t column);
-/* A number with the digits that mean something. */
+/* Writes a number with at most four significant digits, or all of a whole number. */
 void wu_report_number(wu_page *page, double value);
+/* Writes a value of a column as a cell of a table, for people; the attribute data-v has all digits,
+ * for sorting. info, data: the value as wu_cursor_value returns it. */
 void wu_report_cell(const wu_report *r, const wu_table *table, size_t column,
                     const wu_array_info *info, const void *data);
 
-/* One of several results of the same pictures. */
+/* One of several results of the same pictures, with other parameters. */
 typedef struct wu_variant {
     char *name;          /* "radius=6" */
-    char *unit, *result; /* files */
-    char *place;         /* the folder of its tables */
+    char *unit, *result; /* paths of its work unit and result */
+    char *place;         /* the folder that its tables are written into */
 } wu_variant;
 
-/* A row for each variant, of all images together: counts, sizes, the worst mark and how many have
- * it; nothing where nothing is found in images. Once the marks of each report are found. */
+/* Writes a row for each variant with the counts and sizes of all images together, the worst mark,
+ * and how many images have it. Writes nothing if the results have no table of objects. Needs
+ * wu_report_find_marks for each report. */
 void wu_report_variant_sums(wu_report *reports, const wu_variant *variants, size_t n);
-/* Table t of each variant in one. */
+/* Writes table t of all variants as one table. */
 tc_status wu_report_variants(wu_report *reports, const wu_variant *variants, size_t n_variants,
                              size_t t, tc_err *err);
 
-/* The page of a sweep: the tables of items, and each picture with what each variant found, side by
- * side. */
+/* Writes the page of a sweep, which shows the tables of items, and each picture with what each
+ * variant found side by side; and each variant's tables with marks into its folder. */
 tc_status wu_report_sweep(const wu_variant *variants, size_t n, const char *output,
                           const char *colour, tc_err *err);
 

@@ -1,12 +1,14 @@
-/* Whether programs drew into an image: a frame around its field, letters, a scale bar, labels. */
+/* Finds out whether an image has parts that a program drew: a frame around the field, letters or a
+ * scale bar, or the values of a label picture. */
 #include <math.h>
 #include <stdlib.h>
 
 #include "workunits/tools/report.h"
 
-enum { MOST_ROWS = 1000 /* that a frame is looked for in, evenly chosen */ };
+enum { MOST_ROWS = 1000 /* rows in which a frame is searched, evenly chosen */ };
 
-/* Values this near to the least or the greatest one, as a part of the range, are taken for it. */
+/* Values whose distance from the least or greatest one is at most this part of the range count as
+ * equal to it. */
 static const double near_part = 1.0 / 32;
 
 static bool is_near(uint32_t value, uint32_t extreme, const wu_range *range)
@@ -14,8 +16,8 @@ static bool is_near(uint32_t value, uint32_t extreme, const wu_range *range)
     return fabs((double)value - extreme) <= near_part * (range->hi - range->lo);
 }
 
-/* A frame of this value: it has the corners, lies on both sides of what it surrounds in each row,
- * and hardly within. */
+/* Whether a frame of the value `extreme` surrounds the image's field: the corners and both ends of
+ * rows have this value, and hardly any pixel between them. */
 static bool has_frame_of(const wu_pixels *px, uint32_t extreme, const wu_range *range)
 {
     const size_t nx = px->nx, ny = px->ny, corners[] = { 0, nx - 1, (ny - 1) * nx, ny * nx - 1 };
@@ -50,9 +52,10 @@ const char *wu_find_frame(const wu_pixels *px, const wu_range *range)
                                                 : NULL;
 }
 
-/* Of pairs of neighbours of which one is extreme, in the disc, how many differ by more than half
- * of what it stands out by: the least or greatest value is drawn where nearly all do, as no lens
- * makes such edges. bright: than what is around it, as what is drawn there is. */
+/* Looks at the pairs of neighbours around `at` of which one pixel has the extreme value (the
+ * greatest one if bright, else the least) and the other has not. If nearly all differ by more than
+ * half of the distance of this value from the median, the edges are one pixel wide: no lens makes
+ * such edges, so they were drawn. */
 bool wu_is_drawn(const wu_pixels *px, size_t z, const double at[2], double radius, bool bright,
                  const wu_range *range)
 {
@@ -79,7 +82,7 @@ bool wu_is_drawn(const wu_pixels *px, size_t z, const double at[2], double radiu
     return all >= 8 && hard > 0.8 * all;
 }
 
-/* Whether one of the pixels from x0 to x1 of the row at `row` has this value. */
+/* Whether one of the pixels [x0, x1) of the row has this value. row: counted over all slices. */
 static bool has_value(const wu_pixels *px, size_t row, size_t x0, size_t x1, uint32_t value)
 {
     for (size_t x = x0; x < x1; x++)
@@ -88,9 +91,10 @@ static bool has_value(const wu_pixels *px, size_t row, size_t x0, size_t x1, uin
     return false;
 }
 
-/* Labels are values, of few without large gaps, nearly each in one patch, with 0 between. A patch
- * is counted where a run of its pixels has none above it: convex ones once. What is no label
- * picture is left after a few rows. */
+/* A label picture has 0 between patches of other values; nearly each value is in one patch, and if
+ * there are only a few values, there are no large gaps between them. A patch is counted where a run
+ * of its pixels has no pixel of that value above it, so a convex patch is counted once. Pictures
+ * with too many patches are given up after a few rows. */
 tc_status wu_find_labels(const wu_pixels *px, const wu_range *range, bool *labels, tc_err *err)
 {
     enum { FEWEST = 3, MANY = 16, LEAST_AREA = 10, ZEROS = 50, GAPS = 4, TOPS = 3, SLACK = 64 };

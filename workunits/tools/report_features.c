@@ -1,13 +1,14 @@
-/* The features of textures in a report: hundreds of columns are read better as rows, with what each
- * says. */
+/* Writes the texture features of a report's page as a table with a row for each feature, which
+ * explains it, since there may be hundreds of them. */
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "workunits/tools/report.h"
 
-enum { MOST_IMAGES = 12 }; /* columns; the CSV file has all */
+enum { MOST_IMAGES = 12 }; /* columns of the table; the CSV file has all images */
 
+/* Names of features, and what each means. */
 static const char *const meanings[][2] = {
     { "asm", "order: 1 for one grey alone, small for many different pairs (its root is energy)" },
     { "contrast", "how much neighbours differ, large differences counting most; 0: nothing does" },
@@ -43,7 +44,8 @@ static const char *meaning_of(const char *feature)
     return "";
 }
 
-/* The array whose axes end with features and their statistics, the mean first; or NULL. */
+/* The table's only array, if its last two axes are the features and their statistics, of which the
+ * mean is the first; else NULL. */
 static const wu_declared *features_of(const wu_table *table)
 {
     const wu_declared *const d = table->n_arrays == 1 ? table->arrays[0].declared : NULL;
@@ -57,7 +59,8 @@ static const wu_declared *features_of(const wu_table *table)
                : NULL;
 }
 
-/* "8 levels, distance 1": the other axes' entries of an element. */
+/* Writes a cell for each of the other axes (such as grey levels and distance) with the entry on it
+ * that the element belongs to. */
 static void put_place(wu_page *page, const wu_declared *d, uint64_t element)
 {
     uint64_t at[WU_MAX_AXES];
@@ -74,6 +77,7 @@ static void put_place(wu_page *page, const wu_declared *d, uint64_t element)
     }
 }
 
+/* Writes the titles; images: how many columns. */
 static void put_head(const wu_report *r, const wu_declared *d, size_t images)
 {
     wu_page *const page = r->page;
@@ -91,6 +95,7 @@ static void put_head(const wu_report *r, const wu_declared *d, size_t images)
     wu_page_put(page, "</tr></thead>\n<tbody>\n");
 }
 
+/* Writes the table's head and rows. */
 static tc_status put_features(const wu_report *r, const wu_table *table, const wu_declared *d,
                               tc_err *err)
 {
@@ -125,7 +130,7 @@ static tc_status put_features(const wu_report *r, const wu_table *table, const w
     return status;
 }
 
-/* "contrast", and small "L32 d01 mean", of glcm_L32_d01_contrast_mean. */
+/* Of the column glcm_L32_d01_contrast_mean: "contrast", and "L32 d01 mean" in small type. */
 bool wu_report_feature_title(wu_page *page, const wu_table *table, size_t column)
 {
     const wu_declared *const d = features_of(table);

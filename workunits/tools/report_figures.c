@@ -1,5 +1,5 @@
-/* The pictures of a report: the item's own as PNG, and over it, as SVG that stays sharp and can
- * be switched off, the outlines, points and numbers of what was found. */
+/* Writes the pictures of a report's page: each item's own picture as PNG and, over it as SVG, the
+ * outlines, points and numbers of what was found, which can be switched off. */
 #include <assert.h>
 #include <inttypes.h>
 #include <math.h>
@@ -13,36 +13,37 @@
 #include "workunits/tools/report.h"
 
 enum {
-    MAX_PANELS = 32,   /* slices of a stack, */
-    SOME_PANELS = 9,   /* where there are many stacks, */
-    ALL_PANELS = 64,   /* and of all of them together, about */
-    MAX_NUMBERS = 400, /* of regions in a figure; where there are more nobody reads them */
-    COLOURS = 6,       /* of outlines: classes of page.css */
-    COLOUR_STOPS = 9   /* of a colour bar */
+    MAX_PANELS = 32,   /* slices of a stack that are shown, at most */
+    SOME_PANELS = 9,   /* the same if there are many stacks */
+    ALL_PANELS = 64,   /* slices of all stacks that are shown, about */
+    MAX_NUMBERS = 400, /* a figure with more regions shows no numbers: they would be illegible */
+    COLOURS = 6,       /* colours of outlines: the classes c0 to c5 of page.css */
+    COLOUR_STOPS = 9   /* colours that a colour bar is interpolated from */
 };
 
-/* A figure: a slice, or what is largest along z (a projection). */
+/* A figure: a slice, or the maximum projection along z. */
 typedef struct panel {
     uint32_t z;
     bool projected;
-    uint16_t *samples; /* [sy][sx][channels] of the shrunken picture, owned; NULL: there is none */
+    uint16_t *samples; /* [sy][sx][channels] of the scaled-down picture, owned; NULL: no picture */
 } panel;
 
-/* An item, shrunken: pixel (x, y) of the page is `step` x `step` of its own. */
+/* An item as the page shows it: each pixel of the page is a square of step x step pixels. */
 typedef struct shown {
     const wu_report *r;
     size_t item;
-    const wu_item *head;  /* in the work unit, or NULL */
-    wu_picture_info info; /* a slice as it is shown */
-    uint32_t nx, ny, nz, step, sx, sy;
+    const wu_item *head;   /* the item in the work unit, or NULL */
+    wu_picture_info info;  /* size and type of a slice before it is scaled down */
+    uint32_t nx, ny, nz;   /* of the item; nz 0: no picture shows it */
+    uint32_t step, sx, sy; /* sx x sy: pixels of the page */
     unsigned channels;
-    unsigned lo, hi; /* what becomes black and white */
-    uint8_t *bytes;  /* [sy][sx][3]: room for a picture that is written */
+    unsigned lo, hi; /* the samples that are shown as black and white */
+    uint8_t *bytes;  /* [sy][sx][3]: buffer for the picture being written */
     size_t n_panels;
     panel panels[MAX_PANELS + 1];
 } shown;
 
-/* --- what there is to show ------------------------------------------------------------------- */
+/* --- the item and its panels ----------------------------------------------------------------- */
 
 static bool has_points(const wu_report *r)
 {
@@ -52,7 +53,8 @@ static bool has_points(const wu_report *r)
     return false;
 }
 
-/* An image has one figure, a stack slices, evenly chosen, and with points a projection. */
+/* Chooses the panels: one for an image; for a stack, evenly spaced slices and, if there are points,
+ * a projection. */
 static void choose_panels(shown *s)
 {
     const size_t room = ALL_PANELS / (s->r->n_items * s->r->n_variants);
@@ -74,7 +76,7 @@ static void choose_step(shown *s)
     s->sy = (s->ny + s->step - 1) / s->step;
 }
 
-/* nz 0: nothing is known of the item's looks. */
+/* The item's size and type, from the work unit or from a picture in the result; nz 0: neither. */
 static shown shown_of(const wu_report *r, size_t item)
 {
     const wu_array_info *const info = wu_first_picture(r->file, item);
@@ -111,7 +113,8 @@ static tc_status load_item(wu_report *r, size_t item, shown *s, tc_err *err)
     return s->bytes == NULL ? tc_no_memory(err, r->page->path) : TC_OK;
 }
 
-/* The array of a picture of the result, which has the item's size. */
+/* *index: the item's array of the declared pictures `d` (labels, mask or map), whose size is
+ * checked. */
 static tc_status find_picture(const shown *s, const wu_declared *d, size_t *index, tc_err *err)
 {
     const wu_result_file *const file = s->r->file;
@@ -131,7 +134,8 @@ static void unload_item(shown *s)
     free(s->bytes);
 }
 
-/* The voxel that stands for a pixel of the page where values cannot be averaged: the middle one. */
+/* The index of the voxel that represents pixel `at` of the page where values cannot be averaged:
+ * the one in the middle of its square. */
 static size_t voxel_of(const shown *s, size_t at, uint32_t z)
 {
     const uint32_t x = (uint32_t)(at % s->sx) * s->step + s->step / 2,
@@ -151,7 +155,8 @@ static tc_status shrink_picture(const shown *s, const void *samples, panel *p, t
     return wu_shrink(&s->info, s->step, samples, s->r->page->path, &p->samples, err);
 }
 
-/* Reads the slices that are wanted, one at a time. */
+/* Sets the samples of all panels: takes the picture that pack kept, or reads the work unit slice by
+ * slice. */
 static tc_status load_panels(shown *s, tc_err *err)
 {
     const size_t n = (size_t)s->nx * s->ny, bytes = n * s->channels * (s->head->bits / 8);
@@ -185,8 +190,9 @@ static tc_status load_panels(shown *s, tc_err *err)
     return projected != NULL ? shrink_picture(s, most, projected, err) : TC_OK;
 }
 
-/* Greys of 16 bits are shown from the least to what one in 200 is above, and so are those of 8 bits
- * in a picture that is dark; it is noted. */
+/* Chooses the samples that are shown as black and white. With 16 bits, or a dark picture of 8 bits,
+ * these are the least one and the one that 1 in 200 samples exceeds, which a note on the page says;
+ * else 0 and 255. */
 static tc_status choose_greys(shown *s, tc_err *err)
 {
     const size_t n = (size_t)s->sx * s->sy * s->channels;
@@ -211,6 +217,7 @@ static tc_status choose_greys(shown *s, tc_err *err)
     return TC_OK;
 }
 
+/* The brightness, 0 to 255, with which a sample is shown. */
 static uint8_t byte_of(const shown *s, unsigned sample)
 {
     const unsigned range = s->hi > s->lo ? s->hi - s->lo : 1,
@@ -219,7 +226,7 @@ static uint8_t byte_of(const shown *s, unsigned sample)
     return (uint8_t)(above < 255 ? above : 255);
 }
 
-/* The grey of a pixel of the page; without a picture a light one. */
+/* The brightness of pixel `at` of the page; without a picture, a light grey. */
 static uint8_t grey_of(const shown *s, const panel *p, size_t at)
 {
     unsigned sum = 0;
@@ -230,7 +237,7 @@ static uint8_t grey_of(const shown *s, const panel *p, size_t at)
     return byte_of(s, sum / s->channels);
 }
 
-/* `bytes` as a layer of this class. */
+/* Writes s->bytes as an image of the class `layer`. */
 static tc_status put_image(shown *s, const char *layer, unsigned channels, tc_err *err)
 {
     wu_page *const page = s->r->page;
@@ -251,18 +258,19 @@ static tc_status put_picture(shown *s, const panel *p, tc_err *err)
 
 /* --- outlines -------------------------------------------------------------------------------- */
 
-/* An outline on its way to the page. */
+/* State of writing an outline as an SVG path. */
 typedef struct pen {
     const shown *s;
-    int64_t x, y; /* where it is, in the item's pixels; x < 0: nowhere yet */
+    int64_t x, y; /* the path's end, in the item's pixels; x < 0: nothing was written yet */
 } pen;
 
-/* In the item's pixels. */
+/* A coordinate of the page in the item's pixels. n: the item's size on this axis. */
 static int64_t place_of(int64_t at, uint32_t step, uint32_t n)
 {
     return at * step < n ? at * step : n;
 }
 
+/* Continues the path to a corner: a wu_corner for wu_outline_follow. */
 static void draw_to(void *user, int64_t x, int64_t y)
 {
     pen *const p = user;
@@ -288,10 +296,10 @@ static void put_outline(const shown *s, const wu_label_grid *g, size_t at)
     wu_page_put(s->r->page, "z\"/>");
 }
 
-/* Each region's number in its middle. */
+/* Writes each region's number at its centroid, unless there are too many regions. */
 static tc_status put_numbers(const shown *s, const wu_label_grid *g, tc_err *err)
 {
-    enum { ROOM = 4 * MAX_NUMBERS }; /* an open hash table of them */
+    enum { ROOM = 4 * MAX_NUMBERS }; /* slots of the hash table of regions (open addressing) */
     struct {
         uint32_t label;
         uint64_t x, y, n;
@@ -321,6 +329,7 @@ static tc_status put_numbers(const shown *s, const wu_label_grid *g, tc_err *err
     return TC_OK;
 }
 
+/* The index of the table with this name; r->tables->n: none. */
 static size_t table_named(const wu_report *r, const char *name)
 {
     size_t t = 0;
@@ -329,14 +338,16 @@ static size_t table_named(const wu_report *r, const char *name)
     return t;
 }
 
-/* A picture that outlines come from. */
+/* A label picture or a mask that is shown as outlines. */
 typedef struct layer {
-    bool labels; /* their numbers are rows of the table; else 0 and 1: a mask */
-    size_t table;
-    uint32_t *grid; /* [n_panels][sy][sx], owned: the pixel that stands for one of the page */
+    bool labels;    /* a label picture; else a mask of 0 and 1 */
+    size_t table;   /* index of the table whose rows the labels number; r->tables->n: none */
+    uint32_t *grid; /* [n_panels][sy][sx], owned: for each pixel of the page, the one in the middle
+                       of its square */
 } layer;
 
-/* The outlines of a panel's regions, or of its mask, as many as there is room for. */
+/* Writes the outlines of panel k, from the top, until its share of WU_REPORT_BYTES / 2 is used up.
+ */
 static tc_status put_outlines(shown *s, const layer *l, size_t k, tc_err *err)
 {
     const size_t n = (size_t)s->sx * s->sy;
@@ -353,8 +364,8 @@ static tc_status put_outlines(shown *s, const layer *l, size_t k, tc_err *err)
     for (bool full = false; i < n && !full; i++)
         if (wu_outline_begins(&g, (int64_t)(i % s->sx), (int64_t)(i / s->sx))) {
             put_outline(s, &g, i);
-            full =
-                ++drawn % 64 == 0 && ftell(page->file) - start >= room; /* which asks the system */
+            /* not for each outline: ftell is a system call */
+            full = ++drawn % 64 == 0 && ftell(page->file) - start >= room;
         }
     wu_page_put(page, "</g>");
     if (l->labels)
@@ -367,14 +378,15 @@ static tc_status put_outlines(shown *s, const layer *l, size_t k, tc_err *err)
 
 /* --- points, scale --------------------------------------------------------------------------- */
 
-/* A figure's width on the screen at most. */
+/* The greatest width of a figure in pixels of the screen. */
 static double widest(const shown *s)
 {
     enum { ENLARGED = 4, LEAST = 160 };
     return fmax((double)ENLARGED * s->nx, LEAST);
 }
 
-/* The radius by which the points were looked for, in pixels along (z,) y, x; 0: of none. */
+/* Sets `radii` to the radius with which points were searched for, in pixels along z, y and x; 0:
+ * the analysis has none. */
 static void find_radii(const shown *s, double radii[3])
 {
     const double radius =
@@ -386,8 +398,8 @@ static void find_radii(const shown *s, double radii[3])
         radii[i] = s->head != NULL && s->head->has_spacing ? radius / s->head->spacing[i] : radius;
 }
 
-/* Points of the item as circles of that radius, in a slice as a ball there is cut by it; where
- * there is no radius those that are nearest to the slice. */
+/* Writes the item's points as circles of that radius; in a slice, as the sections of balls with it.
+ * Without a radius: as dots, those of points nearest to the slice. */
 static void put_points(const shown *s, const panel *p)
 {
     const wu_report *const r = s->r;
@@ -419,7 +431,7 @@ static void put_points(const shown *s, const panel *p)
     }
 }
 
-/* Of the letters in a figure, in pixels of the picture. */
+/* The font size of a figure's texts, in pixels of the picture. */
 static double font_size(const shown *s)
 {
     enum { LEAST = 20 }; /* pixels of the screen */
@@ -427,14 +439,16 @@ static double font_size(const shown *s)
     return fmax(longer / 32.0, LEAST * s->nx / widest(s));
 }
 
-/* How high the strip below the picture is that the scale has for itself. */
+/* The height, in pixels of the picture, of the strip below it for the scale bar; 0: the size of a
+ * pixel is not known. */
 static double scale_height(const shown *s)
 {
     const bool known = s->head != NULL && (s->head->has_spacing || s->head->has_pixel);
     return known ? font_size(s) : 0;
 }
 
-/* A bar of 1, 2 or 5 times a power of ten micrometres, up to a quarter of the width. */
+/* Writes a scale bar. Its length is the largest of 1, 2 or 5 times a power of ten micrometres that
+ * is at most a quarter of the width. */
 static void put_scale(const shown *s)
 {
     const double high = scale_height(s);
@@ -453,7 +467,7 @@ static void put_scale(const shown *s)
 
 /* --- figures --------------------------------------------------------------------------------- */
 
-/* Figures that a slider goes through. */
+/* Begins a group of figures that show one at a time, chosen with a slider. */
 static void begin_stack(const shown *s)
 {
     if (s->nz > 1)
@@ -490,14 +504,13 @@ static void end_figure(const shown *s, const panel *p, const char *title)
     wu_page_put(s->r->page, "</figure>\n");
 }
 
-/* The layers of the item that are outlines: those of the result, and the labels that the work unit
- * has. */
+/* The layers of the item: the labels and masks of the result, and the labels of the work unit. */
 typedef struct layers {
     size_t n;
     layer *all;
 } layers;
 
-/* The table whose rows have numbers as the labels have. */
+/* The index of the table that has labels as keys; r->tables->n: none. */
 static size_t table_of_keys(const wu_report *r)
 {
     for (size_t t = 0; t < r->tables->n; t++)
@@ -514,6 +527,7 @@ static tc_status add_layer(const shown *s, layers *l, bool labels, size_t table,
     return to->grid == NULL ? tc_no_memory(err, s->r->page->path) : TC_OK;
 }
 
+/* Adds the labels of the work unit as a layer, if it has any. */
 static tc_status load_own_labels(const shown *s, layers *l, tc_err *err)
 {
     const size_t n = (size_t)s->sx * s->sy;
@@ -564,7 +578,7 @@ wu_sampled wu_report_sampling(const wu_report *r, size_t item)
     return sampling_of(&s, NULL);
 }
 
-/* Reads a picture of the result, some rows at a time. */
+/* Samples the array `index` of the result into the layer's grid, reading some rows at a time. */
 static tc_status load_rows(const shown *s, const layer *l, size_t index, tc_err *err)
 {
     const size_t bytes = (size_t)s->nx * (l->labels ? sizeof(uint32_t) : 1);
@@ -591,7 +605,8 @@ static tc_status load_rows(const shown *s, const layer *l, size_t index, tc_err 
 static tc_status load_layers(const shown *s, layers *l, tc_err *err)
 {
     const wu_result_file *const file = s->r->file;
-    *l = (layers){ 0, calloc(file->n_declared + 1, sizeof *l->all) }; /* the work unit's own, too */
+    *l =
+        (layers){ 0, calloc(file->n_declared + 1, sizeof *l->all) }; /* 1: the work unit's labels */
     if (l->all == NULL)
         return tc_no_memory(err, s->r->page->path);
     for (size_t i = 0; i < file->n_declared; i++) {
@@ -620,7 +635,8 @@ static void free_layers(layers *l)
     free(l->all);
 }
 
-/* The work unit's picture, and what the result has of it, are decoded in parallel. */
+/* State of load_parts, which decodes the work unit's picture (part 0) and the result's layers (part
+ * 1) at the same time. */
 typedef struct loading {
     shown *s;
     layers *l;
@@ -628,7 +644,7 @@ typedef struct loading {
     tc_err err[2];
 } loading;
 
-/* A part of the pool's. */
+/* Loads one part; for an_pool_run. */
 static void load_part(void *user, unsigned thread, size_t part)
 {
     loading *const d = user;
@@ -675,6 +691,7 @@ static tc_status put_panels(shown *s, const layers *l, tc_err *err)
 
 /* --- maps ------------------------------------------------------------------------------------ */
 
+/* Writes the colour bar of a map, from its least to its greatest value. */
 static void put_bar(wu_page *page, double least, double most)
 {
     wu_page_put(page,
@@ -687,7 +704,8 @@ static void put_bar(wu_page *page, double least, double most)
     wu_page_put(page, ")\"></i><span>%.4g</span></div>\n", most);
 }
 
-/* The map's colours where it has values, else the picture's greys. */
+/* Fills s->bytes with the map's colours where it has finite values, else with the picture's greys.
+ */
 static void colour_panel(shown *s, const panel *p, const float *values, double least, double most)
 {
     for (size_t i = 0; i < (size_t)s->sx * s->sy; i++) {
@@ -702,6 +720,7 @@ static void colour_panel(shown *s, const panel *p, const float *values, double l
     }
 }
 
+/* Writes a figure for each slice of a map. */
 static tc_status put_map(shown *s, const wu_declared *d, tc_err *err)
 {
     double least = INFINITY, most = -INFINITY;

@@ -1,4 +1,5 @@
-/* Whether what was counted in an image stands out from its surroundings more than noise does. */
+/* Checks whether the objects counted in an image stand out from their surroundings more than noise
+ * does: the mean grey value of a disc at each object is compared with that of a ring around it. */
 #include <assert.h>
 #include <math.h>
 #include <stdlib.h>
@@ -8,18 +9,18 @@
 #include "workunits/tools/report.h"
 
 enum {
-    LAG = 3,                /* pixels, by which the greys differ that tell the noise */
-    MOST_PLACES = 400,      /* that are looked at, evenly chosen */
-    MOST_SAMPLES = 1 << 20, /* differences */
-    MOST_RADIUS = 20,       /* pixels that are taken along one; of larger ones fewer are */
-    MOST_IN_TARGET = 5000,  /* pixels: 1.6 of these to each side, squared */
-    LEAST_COMPARED = 60,    /* places all over an image, that their distribution says something */
-    MOST_COMPARED = 1000
+    LAG = 3,                /* noise is estimated from differences of pixels so far apart along x */
+    MOST_PLACES = 400,      /* objects of an image that are looked at, evenly chosen */
+    MOST_SAMPLES = 1 << 20, /* differences for the noise, about */
+    MOST_RADIUS = 20,       /* pixels sampled along a radius: of larger discs not all are used */
+    MOST_IN_TARGET = 5000,  /* pixels of a disc and its ring: more than (2 * 1.6 * MOST_RADIUS)^2 */
+    LEAST_COMPARED = 60,    /* places on a grid that are enough to compare distributions */
+    MOST_COMPARED = 1000    /* the same, at most, about */
 };
 
-/* In units of the noise of a disc's mean: of noise alone up to 5, of cells 15 and more; where
- * neighbours are alike, as in a blurred picture, noise has more, but not as much as sure_contrast.
- */
+/* The contrast of an object is the difference of the means of disc and ring in units of the
+ * standard deviation that noise gives it. Noise alone has up to 5, cells 15 and more. In blurred
+ * pictures, where neighbours are alike, noise has more than 5 but less than sure_contrast. */
 static const double least_contrast = 8, sure_contrast = 100, pi = 3.14159265358979323846;
 
 static int compare(const void *a, const void *b)
@@ -28,9 +29,9 @@ static int compare(const void *a, const void *b)
     return m < n ? -1 : m > n;
 }
 
-/* The standard deviation of the greys' noise, by the differences of neighbours below which a
- * quarter of them lie, as few are across edges; flat pictures have that of rounding. *noise stays
- * where no rows are wide enough. */
+/* *noise: the standard deviation of the grey values' noise, from the first quartile of the absolute
+ * differences of pixels LAG apart; edges have little influence on it. It is at least that of
+ * rounding. Pictures of at most LAG columns leave *noise unchanged. */
 static tc_status find_noise(const wu_pixels *px, double *noise, tc_err *err)
 {
     const uint64_t rows = (uint64_t)px->ny * px->nz;
@@ -51,24 +52,28 @@ static tc_status find_noise(const wu_pixels *px, double *noise, tc_err *err)
     uint32_t v = 0;
     for (; (double)(below + histogram[v]) <= quarter; v++)
         below += histogram[v];
-    /* Differences that round to 0 lie within half a grey value, others within one. */
+    /* Interpolates within the bin v of the histogram: differences from v - 0.5 to v + 0.5, or up to
+     * 0.5 for v = 0. */
     const double part = (quarter - (double)below) / (double)histogram[v],
                  at = v == 0 ? 0.5 * part : v - 0.5 + part;
+    /* 0.3186: first quartile of the absolute value of a standard normal variable; 0.29: 1 /
+     * sqrt(12) */
     *noise = fmax(at / (0.3186 * sqrt(2)), 0.29);
     free(histogram);
     return TC_OK;
 }
 
-/* A disc and a ring around it: places of pixels by the disc's centre, of the disc at the beginning,
- * of the ring at the end. */
+/* The pixels of a disc and of a ring around it, relative to the centre. Those of the disc are at
+ * the beginning of `at`, those of the ring at its end. */
 typedef struct target {
-    int64_t reach;
-    size_t n[2]; /* in the disc, the ring */
+    int64_t reach; /* pixels from the centre to each side that the ring may take */
+    size_t n[2];   /* pixels of the disc, of the ring */
     struct {
         int32_t y, x;
     } at[MOST_IN_TARGET];
 } target;
 
+/* For an object of this radius r: a disc up to 0.8 r, and a ring from 1.2 r to 1.6 r. */
 static void make_target(double radius, target *out)
 {
     const double r = fmax(radius, 1.5), inner = 0.8 * r, from = 1.2 * r,
@@ -89,8 +94,8 @@ static void make_target(double radius, target *out)
         }
 }
 
-/* How far the mean grey of a disc is from that of a ring around it, in units of the noise of this
- * difference; NaN: there is no ring. */
+/* The contrast of what lies around `at` (y, x) in slice z: see least_contrast. NaN: no pixel of the
+ * disc or of the ring is in the image. */
 static double contrast_of(const wu_pixels *px, int64_t z, const double at[2], const target *t,
                           double noise)
 {
@@ -114,7 +119,7 @@ static double contrast_of(const wu_pixels *px, int64_t z, const double at[2], co
     return n[0] > 0 && n[1] > 0 ? (mean[0] - mean[1]) / (noise * sqrt(1 / n[0] + 1 / n[1])) : NAN;
 }
 
-/* The radius in pixels of each point of an image, or 0: by those of its regions. */
+/* The radius of cells in pixels for which points were searched in an image; 0: there is none. */
 static double radius_of(const wu_report *r, size_t item)
 {
     const json_t *const parameters = json_object_get(wu_npz_json(r->file->npz), "parameters");
@@ -122,19 +127,19 @@ static double radius_of(const wu_report *r, size_t item)
     const double radius = r->radii != NULL
                               ? r->radii[item]
                               : json_number_value(json_object_get(parameters, "radius"));
-    /* A quarter more than that of cells is what voting looks by. */
+    /* The parameter "radius" of voting is 1.25 times that of the cells. */
     return 0.8 * (head->has_spacing ? radius / head->spacing[2] : radius);
 }
 
-/* Whether discs all over the image differ from their rings as sums of noise do: by a normal
- * distribution, in which what was counted is not even an exception. Cells make it lopsided, or give
- * it long tails. typical: the median contrast of what was counted. */
+/* Whether the contrasts of discs on a grid all over the image have a normal distribution, as noise
+ * gives them, and `typical`, the median contrast of what was counted, is no outlier of it. Cells
+ * make the distribution skewed, or its tails heavy. */
 static bool is_normal(const wu_pixels *px, double radius, double noise, double typical)
 {
     const uint64_t rows = (uint64_t)px->ny * px->nz;
     const double r = fmax(radius, 1.5), reach = ceil(fmax(1.6 * r, 1.2 * r + 1)),
                  area = ((double)px->ny - 2 * reach) * ((double)px->nx - 2 * reach) * px->nz;
-    double sum[5] = { 0 };
+    double sum[5] = { 0 }; /* of the powers 0 to 4 of the contrasts */
     target disc;
     if (px->nx <= 2 * reach || px->ny <= 2 * reach)
         return false;
@@ -163,7 +168,7 @@ static bool is_normal(const wu_pixels *px, double radius, double noise, double t
            typical < 2.5 * sqrt(var);
 }
 
-/* Of rows that are evenly chosen; *all: these are all rows. */
+/* Finds the range of grey values in evenly chosen rows; *all: these are all rows. */
 static tc_status find_range(const wu_pixels *px, wu_range *out, bool *all, tc_err *err)
 {
     const uint64_t rows = (uint64_t)px->ny * px->nz,
@@ -186,6 +191,8 @@ static tc_status find_range(const wu_pixels *px, wu_range *out, bool *all, tc_er
     return TC_OK;
 }
 
+/* Sets the doubts about an image. points: the objects of all images, [points->n]; areas: theirs in
+ * pixels, or NULL: the radius is that of radius_of. */
 static tc_status measure(const wu_report *r, const wu_points *points, const int64_t *areas,
                          size_t item, wu_seen_doubt *doubt, tc_err *err)
 {
@@ -235,7 +242,8 @@ static tc_status measure(const wu_report *r, const wu_points *points, const int6
     return TC_OK;
 }
 
-/* Regions as points, and their areas; none where the table does not have these. */
+/* Loads the centroids of regions as points, and their areas; out->n is 0 if the table lacks them.
+ * out: wu_points_free, *areas: free(), both also after a failure. */
 static tc_status load_regions(const wu_report *r, const wu_table *table, wu_points *out,
                               int64_t **areas, tc_err *err)
 {

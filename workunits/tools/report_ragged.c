@@ -1,6 +1,6 @@
-/* Whether most of an image's regions have ragged outlines, as what is cut from its surroundings
- * at a wrong place has: half of them fill less of their convex hulls than cells do. Where some of
- * the larger ones do, they are cells that touch. */
+/* Finds images whose regions have ragged outlines, as a wrong threshold gives them: more than half
+ * of the regions fill less of their convex hulls than cells do. Larger regions that do so are
+ * counted as merged: they are likely several cells that touch. */
 #include <assert.h>
 #include <stdlib.h>
 
@@ -9,34 +9,37 @@
 #include "workunits/tools/report.h"
 
 enum {
-    LEAST_REGIONS = 8,
-    MERGED = 20,          /* one of so many regions, and more, is many */
-    LEAST_PERCENT = 92,   /* of the hull, which round and oval cells fill to 95 and more */
-    MOST_PIXELS = 1 << 24 /* that are read: of a larger picture the first rows */
+    LEAST_REGIONS = 8,    /* images with fewer regions are not judged */
+    MERGED = 20,          /* merged regions are reported if they are more than 1 of so many */
+    LEAST_PERCENT = 92,   /* of its hull that a region must fill; round and oval cells fill 95 % */
+    MOST_PIXELS = 1 << 24 /* of a picture that are read: of a larger one, the first rows */
 };
 
 typedef struct point {
     int64_t y, x;
 } point;
 
-/* A side of a convex hull. */
+/* The left or right half of a convex hull. */
 typedef struct side {
     size_t n, room;
-    point *corner; /* owned */
+    point *corner; /* [n] with ascending y; owned */
 } side;
 
+/* A region, of which rows were read from the top on. */
 typedef struct region {
-    int64_t area, y, x0, x1; /* y, x0, x1: the last row of it, which is in no side yet */
-    side sides[2];           /* left, right, of its pixels' middles */
+    int64_t area;      /* pixels so far */
+    int64_t y, x0, x1; /* its last row, from x0 to x1, which is not in `sides` yet */
+    side sides[2];     /* left, right; of the hull of the centres of its pixels */
 } region;
 
+/* Of the vectors from a to b and from a to c. */
 static int64_t cross_product(point a, point b, point c)
 {
     return (b.x - a.x) * (c.y - a.y) - (b.y - a.y) * (c.x - a.x);
 }
 
-/* By Andrew's monotone chain: p is not above the last one. sign: -1 of the left side, 1 of the
- * right one. */
+/* Adds a point to a side by Andrew's monotone chain algorithm. p is not above the point before it.
+ * sign: -1 for the left side, 1 for the right. False: no memory. */
 static bool add_corner(side *s, point p, int sign)
 {
     if (s->n == s->room) {
@@ -58,13 +61,15 @@ static bool add_corner(side *s, point p, int sign)
     return true;
 }
 
+/* Adds the region's last row to its sides. False: no memory. */
 static bool end_row(region *r)
 {
     return r->area == 0 || (add_corner(&r->sides[0], (point){ r->y, r->x0 }, -1) &&
                             add_corner(&r->sides[1], (point){ r->y, r->x1 }, 1));
 }
 
-/* A run of a row of labels, which ends before `end`. */
+/* Adds pixels [x, end) of row y to the region of their label, 1 to n; other labels are ignored.
+ * False: no memory. */
 static inline bool add_run(region *regions, size_t n, uint32_t label, int64_t y, uint32_t x,
                            uint32_t end)
 {
@@ -82,7 +87,7 @@ static inline bool add_run(region *regions, size_t n, uint32_t label, int64_t y,
     return true;
 }
 
-/* The runs of a row of labels. */
+/* Adds a row of labels. */
 static bool add_row(region *regions, size_t n, const uint32_t *row, uint32_t nx, int64_t y)
 {
     bool good = true;
@@ -93,7 +98,8 @@ static bool add_row(region *regions, size_t n, const uint32_t *row, uint32_t nx,
     return good;
 }
 
-/* All rows, by runs that are known. row: room for one. */
+/* Adds all rows of a picture that is given as runs of equal labels, and samples them into `out`.
+ * row: buffer for nx labels. */
 static bool add_runs(region *regions, size_t n, const wu_label_run *runs, size_t n_runs,
                      const wu_sampled *out, uint32_t nx, uint32_t *row)
 {
@@ -117,8 +123,9 @@ static bool add_runs(region *regions, size_t n, const wu_label_run *runs, size_t
     return good;
 }
 
-/* Eight times the area in pixels of the hull of the middles of the pixels' sides: of corners of the
- * hull of their middles, a half pixel away. False: no memory. */
+/* *area: eight times the area, in pixels, of the convex hull of the midpoints of the pixels' sides,
+ * which are half a pixel from the pixels' centres. Only corners of the hull of these centres
+ * matter. False: no memory. */
 static bool hull_area(const region *r, int64_t *area)
 {
     side s = { .n = 0 };
@@ -142,7 +149,8 @@ static bool hull_area(const region *r, int64_t *area)
     return good;
 }
 
-/* *out: takes its rows, if all are read. */
+/* Reads the label picture in array `index` into the n regions, and samples it into `out` if
+ * out->grid is not NULL. Uses the runs of labels next to the result, if there are any. */
 static tc_status read_labels(const wu_report *r, size_t index, region *regions, size_t n,
                              const wu_sampled *out, tc_err *err)
 {
@@ -182,11 +190,11 @@ static int compare_areas(const void *a, const void *b)
     return (x->area > y->area) - (x->area < y->area);
 }
 
-/* Of an image with `count` regions. */
+/* Sets *out for an image with `count` regions. */
 static tc_status find_ragged(const wu_report *r, const wu_declared *labels, size_t item,
                              size_t count, wu_outlined *out, tc_err *err)
 {
-    enum { MOST_KEPT = 1 << 22 }; /* pixels of the page, of all images */
+    enum { MOST_KEPT = 1 << 22 }; /* pixels of the sampled labels that are kept, of all images */
     const wu_result_file *const file = r->file;
     size_t index, first = 0, few = 0, large = 0;
     if (count < LEAST_REGIONS)
@@ -237,13 +245,13 @@ typedef struct finder {
     const wu_declared *labels;
     const size_t *counts;
     struct fault {
-        size_t item; /* the first of a thread's that failed */
+        size_t item; /* the first item for which the thread failed */
         tc_status status;
         tc_err err;
-    } faults[MAX_THREADS];
+    } faults[MAX_THREADS]; /* of each thread */
 } finder;
 
-/* A part of the pool's. */
+/* Does one image; for an_pool_run. */
 static void find_in_image(void *user, unsigned thread, size_t item)
 {
     finder *const f = user;

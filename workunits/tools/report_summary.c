@@ -1,4 +1,5 @@
-/* The answer of a report, which comes first: how many were found, and a row for each image. */
+/* The head of a report's page: how many objects were found, and a row for each image with its
+ * counts, sizes and mark; and the same as CSV files. Finds the marks. */
 #include <assert.h>
 #include <inttypes.h>
 #include <math.h>
@@ -11,38 +12,41 @@
 #include "workunits/tools/report.h"
 #include "workunits/tools/tools.h"
 
-enum { MOST_MEASURED = 6 }; /* columns of images' own numbers in the table */
+enum { MOST_MEASURED = 6 }; /* columns from the table of images, at most */
 
-/* What is told of an image's rows of a table. */
+/* Statistics of the objects (rows of summary.table) of an image, a group, or all images. */
 typedef struct found {
-    uint64_t rows, at_border, measured;
-    double quartile[3], diameter[3];
-    double count;     /* as the analysis counted, else the rows */
-    double counts[3]; /* of a group: quartiles of its images' */
+    uint64_t rows, at_border; /* objects, and those cut by the border */
+    uint64_t measured;        /* objects whose size is a number */
+    double quartile[3];       /* of their sizes */
+    double diameter[3];       /* the diameters of circles or balls of these sizes */
+    double count;     /* of objects as the analysis counted them; without such a count, rows */
+    double counts[3]; /* of a group: quartiles of its images' counts */
 } found;
 
-/* Images of one folder, which are compared with each other. */
+/* The images of one folder. Groups are compared with each other, and images with their group. */
 typedef struct group {
-    size_t first, images, wrong;
-    double usual_count,
-        usual_size; /* medians over its images that are not wrong, NaN: too few to say */
+    size_t first;         /* an image of the group */
+    size_t images, wrong; /* all, and those whose mark is "wrong?" */
+    double usual_count;   /* median of the images that are not wrong; NaN: too few */
+    double usual_size;    /* of these, the median of the median sizes; NaN: too few */
 } group;
 
 typedef struct wu_summary {
     const wu_report *r;
-    const wu_table *table; /* of what was found in the images, or NULL */
-    const wu_table *own;   /* of the images themselves, or NULL */
-    long size, border;     /* columns of table, or -1 */
-    unsigned power;        /* of a length that the size is: 2, 3, or 0 where no diameter is told */
-    char length[16];       /* its unit */
-    found *of;             /* [n_items] */
-    found all;             /* of all images together */
-    size_t n_groups;       /* 1: nothing to compare, or each image has its own */
-    group *groups;         /* [n_items], those that there are */
-    found *of_groups;      /* [n_groups] */
-    size_t *in;            /* [n_items]: the group */
-    size_t shared; /* characters that the sources of all images begin with: their common folder */
-    bool grouped;
+    const wu_table *table; /* with a row for each object in the images, or NULL */
+    const wu_table *own;   /* with a row for each image, or NULL */
+    long size, border;     /* columns of `table`, or -1 */
+    unsigned power;        /* 2: sizes are areas, 3: volumes, 0: no diameter is shown */
+    char length[16];       /* the unit of diameters */
+    found *of;             /* [file->n_items] */
+    found all;             /* of all images together; count and at_border are not set */
+    size_t n_groups;       /* 1: there are no groups to compare, or each image has its own */
+    group *groups;         /* [file->n_items]; n_groups are used */
+    found *of_groups;      /* [file->n_items]; n_groups are used */
+    size_t *in;            /* [file->n_items]: index of the image's group */
+    size_t shared;         /* length of the common folder with which all images' sources begin */
+    bool grouped;          /* an image lies in a folder below that one: a column has the folders */
 } summary;
 
 /* --- words ----------------------------------------------------------------------------------- */
@@ -65,7 +69,7 @@ bool wu_report_has_stacks(const wu_report *r)
     return r->images != NULL ? r->images->items[0].is_stack : first != NULL && first->ndim == 3;
 }
 
-/* "voxel" of an image that is no stack is "pixel", and the reverse. */
+/* The units "voxel" and "pixel" are replaced by the one that suits the items. */
 const char *wu_report_unit(const wu_report *r, const wu_table *table, size_t column,
                            char title[WU_TITLE_MAX])
 {
@@ -76,27 +80,27 @@ const char *wu_report_unit(const wu_report *r, const wu_table *table, size_t col
     wu_title(d, c->element, 0, title);
     if (unit != NULL && (strcmp(unit, "voxel") == 0 || strcmp(unit, "pixel") == 0))
         unit = wu_report_has_stacks(r) ? "voxel" : "pixel";
-    /* Its first word alone does not say of what. */
+    /* Of "mean grey value", the first word alone would not say the mean of what. */
     if (unit != NULL && strcmp(unit, "grey values") == 0 &&
         strncmp(title, grey, strlen(title)) == 0 && strcspn(grey, " ") == strlen(title)) {
         snprintf(title, WU_TITLE_MAX, "%s", grey);
         return NULL;
     }
-    /* "voxels" says it itself. */
+    /* The title "voxels" is its unit, too. */
     if (unit != NULL && strcmp(title, "voxels") == 0)
         return NULL;
-    /* A volume in micrometres, too. */
+    /* "volume_um3" and its unit: neither is said twice. */
     const size_t whole = strlen(title);
     if (unit != NULL && whole > 4 && strcmp(title + whole - 4, "_um3") == 0)
         title[whole - 4] = '\0';
-    /* "inside_voxels" with the unit behind it would say it twice. */
+    /* The same for "inside_voxels". */
     const size_t n = strlen(title), end = strlen("_voxels");
     if (unit != NULL && n > end && strcmp(title + n - end, "_voxels") == 0)
         title[n - end] = '\0';
     return unit;
 }
 
-/* "pixel^2" and "um^3" as people write them; a unit is of a file that anyone may have made. */
+/* Units that are not known are copied: a file may have any. */
 void wu_report_unit_text(const char *unit, char *out, size_t size)
 {
     static const char *const words[][2] = {
@@ -127,7 +131,7 @@ void wu_report_title(const wu_report *r, const wu_table *table, size_t column)
     }
 }
 
-/* How much of the sources is a folder that all of them lie in. */
+/* The length of the folder, with its '/', with which the sources of all items begin; 0: none. */
 static size_t shared_folder(const wu_result_file *file)
 {
     size_t shared = 0;
@@ -141,7 +145,8 @@ static size_t shared_folder(const wu_result_file *file)
     return shared;
 }
 
-/* The folder of an image below that, for comparing groups. */
+/* Sets `out` to the name of the image's group: the first folder of its source below the common one,
+ * or "". */
 static void group_of(const summary *s, size_t item, char *out, size_t size)
 {
     const wu_result_file *const file = s->r->file;
@@ -151,9 +156,11 @@ static void group_of(const summary *s, size_t item, char *out, size_t size)
     snprintf(out, size, "%.*s", below[n] == '/' ? (int)n : 0, below);
 }
 
+/* Sorts the images into groups by their folders. If each image has its own, or if there are more
+ * than MOST, all are in one group. */
 static tc_status find_groups(summary *s, tc_err *err)
 {
-    enum { MOST = 100 }; /* of more no one compares any */
+    enum { MOST = 100 };
     const size_t n = s->r->file->n_items;
     s->groups = calloc(n + 1, sizeof *s->groups);
     s->of_groups = calloc(n + 1, sizeof *s->of_groups);
@@ -190,6 +197,7 @@ static bool has_groups(const summary *s)
 
 /* --- numbers --------------------------------------------------------------------------------- */
 
+/* The size of an object. */
 typedef struct measure {
     uint32_t item, group;
     double value;
@@ -206,14 +214,15 @@ static int by_measure(const void *a, const void *b)
     return by_value(&((const measure *)a)->value, &((const measure *)b)->value);
 }
 
-/* Of the circle or ball of this size; power 0: the size itself. */
+/* The diameter of the circle (power 2) or ball (power 3) of this size; power 0: the size itself. */
 static double diameter_of(double size, unsigned power)
 {
     static const double pi = 3.14159265358979323846;
     return power == 0 ? size : power == 2 ? 2 * sqrt(size / pi) : cbrt(6 * size / pi);
 }
 
-/* Between the two that are nearest, of the sizes' diameters. */
+/* The q-quantile of the diameters of n sorted sizes, interpolated linearly between the two nearest.
+ * stride: bytes from one size to the next. */
 static double quantile(const double *sorted, size_t n, size_t stride, double q, unsigned power)
 {
     const double at = q * (double)(n - 1);
@@ -235,7 +244,7 @@ long wu_report_find_column(const wu_table *table, const char *name)
     return -1;
 }
 
-/* The first of these that the table has. */
+/* The column with the size of objects, in the best unit that the table has, or -1. */
 static long size_column(const wu_table *table)
 {
     static const char *const names[] = { "area_um2", "area", "volume", "voxels" };
@@ -245,7 +254,8 @@ static long size_column(const wu_table *table)
     return at;
 }
 
-/* Counts the rows of each image, and keeps what is told of their sizes. */
+/* Counts the objects of each image and those at its border, and collects their sizes. measures:
+ * room for all rows. */
 static tc_status read_rows(const summary *s, measure *measures, size_t *n, tc_err *err)
 {
     TC_AUTO(wu_cursor_close) wu_cursor cursor;
@@ -262,7 +272,7 @@ static tc_status read_rows(const summary *s, measure *measures, size_t *n, tc_er
     return status;
 }
 
-/* Of measures that are sorted by their values. */
+/* Sets the quartiles of n > 0 measures, which are sorted by their values. */
 static void find_quartiles(const summary *s, const measure *sorted, size_t n, found *f)
 {
     f->measured = n;
@@ -282,7 +292,8 @@ static uint32_t group_of_measure(const void *m)
     return ((const measure *)m)->group;
 }
 
-/* of[key]: of the measures that have this key; they are sorted by their values. */
+/* Sets the quartiles in of[k] of the measures whose key is k. The measures must be sorted by their
+ * values; they are sorted by the keys, stably. */
 static tc_status find_each(const summary *s, measure *measures, size_t n,
                            uint32_t (*key)(const void *m), found *of, tc_err *err)
 {
@@ -295,6 +306,7 @@ static tc_status find_each(const summary *s, measure *measures, size_t n,
     return TC_OK;
 }
 
+/* Sets the quartiles of sizes of each image, each group and all images. */
 static tc_status find_sizes(summary *s, tc_err *err)
 {
     TC_AUTOFREE measure *const measures =
@@ -304,8 +316,7 @@ static tc_status find_sizes(summary *s, tc_err *err)
     size_t n = 0;
     return_if_error(measures == NULL ? tc_no_memory(err, s->table->name)
                                      : read_rows(s, measures, &n, err));
-    /* Once by their values: what sorts by groups, and then by items of one each, keeps that order.
-     */
+    /* Sorting by groups, and then by items, is stable: one sort by values is enough. */
     return_if_error(tc_sort(measures, n, sizeof *measures, by_measure, NULL, err));
     if (n > 0)
         find_quartiles(s, measures, n, &s->all);
@@ -313,7 +324,7 @@ static tc_status find_sizes(summary *s, tc_err *err)
     return find_each(s, measures, n, item_of, s->of, err);
 }
 
-/* The analysis' own count where it has one. */
+/* Sets the count of each image: from the analysis' own column, or else the number of rows. */
 static tc_status find_counts(const summary *s, tc_err *err)
 {
     long column = wu_report_find_column(s->own, "count");
@@ -329,6 +340,7 @@ static tc_status find_counts(const summary *s, tc_err *err)
     return status;
 }
 
+/* The median, or NaN if there are fewer than LEAST values. Sorts the values. */
 static double median_of(double *values, size_t n)
 {
     enum { LEAST = 5 };
@@ -336,15 +348,15 @@ static double median_of(double *values, size_t n)
     return n >= LEAST ? quantile(values, n, sizeof *values, 0.5, 0) : NAN;
 }
 
-/* Whether what was found in an image is most likely wrong. */
+/* Whether what was found in an image is most likely wrong, for the mark "wrong?". */
 static bool is_wrong(const summary *s, size_t item, const wu_seen_doubt *seen)
 {
     return seen->labels || seen->noise || s->r->notes[item] != NULL ||
            (seen->frame != NULL && seen->wide);
 }
 
-/* Quartiles of the counts of each group's images; and medians over those that are not wrong, by
- * which one that differs is told. */
+/* Sums up each group: the quartiles of its images' counts, and the medians over the images that are
+ * not wrong, with which each image is compared later. */
 static tc_status find_usual(const summary *s, const wu_seen_doubt *seen, tc_err *err)
 {
     const size_t n = s->r->file->n_items;
@@ -379,7 +391,8 @@ static tc_status find_usual(const summary *s, const wu_seen_doubt *seen, tc_err 
     return TC_OK;
 }
 
-/* Of areas and volumes a diameter is told, too; voxels have sides that may differ. */
+/* Sets s->power and s->length if sizes are areas or volumes, so that diameters are shown; not if
+ * they are counts of voxels, whose sides may differ. */
 static void find_length(summary *s)
 {
     char title[WU_TITLE_MAX], length[16];
@@ -392,6 +405,7 @@ static void find_length(summary *s)
     wu_report_unit_text(length, s->length, sizeof s->length);
 }
 
+/* Finds the tables, the groups, and the counts and sizes. */
 static tc_status open_summary(wu_report *r, summary *s, tc_err *err)
 {
     *s = (summary){ .r = r, .size = -1, .border = -1 };
@@ -433,7 +447,8 @@ void wu_report_free_summary(wu_report *r)
 
 static const char same_grey[] = "all pixels have the same grey";
 
-/* Whether something is to be said of an item's greys; params NULL: its analysis has no rule. */
+/* Whether there is a note about the few grey values of an item; `text` is the note. params NULL:
+ * the analysis has no note_survey of its own. */
 static bool are_few(const an_analysis *analysis, const void *params, const wu_item *item,
                     const an_survey *survey, char *text, size_t size)
 {
@@ -441,8 +456,9 @@ static bool are_few(const an_analysis *analysis, const void *params, const wu_it
                           : wu_few_greys(survey, text, size);
 }
 
-/* What pack notes of an image's greys, or "". known: these, or NULL: as many rows are looked at as
- * can be of few: more of them give no fewer greys. */
+/* Sets `text` to what pack notes about an image's grey values, or "". known: their survey; NULL:
+ * the pixels are read, row by row, until there are too many grey values for a note, since more rows
+ * cannot make them fewer. */
 static tc_status read_greys(const wu_report *r, size_t index, const an_survey *known, char *text,
                             size_t size, tc_err *err)
 {
@@ -486,7 +502,7 @@ static tc_status read_greys(const wu_report *r, size_t index, const an_survey *k
     return status == TC_BAD_INPUT ? TC_OK : status;
 }
 
-static const char *const mark_words[] = { "ok", "look", "wrong?" };
+static const char *const mark_words[] = { "ok", "look", "wrong?" }; /* by wu_mark.level */
 
 void wu_report_mark(wu_page *page, const wu_mark *mark)
 {
@@ -502,13 +518,13 @@ void wu_report_mark(wu_page *page, const wu_mark *mark)
     wu_page_put(page, "</td>");
 }
 
-/* Whether the look at the pictures had one. */
+/* Whether the parameters were suggested from the pictures, with a doubt. */
 static bool has_doubt(const summary *s)
 {
     return s->r->suggestion != NULL && s->r->suggestion->doubt[0] != '\0';
 }
 
-/* Whether the frame around the field is what was taken for cells. */
+/* Whether the frame around the field was taken for a cell: it is as bright or dark as cells are. */
 static bool is_frame_taken(const summary *s, const wu_seen_doubt *seen)
 {
     const json_t *const parameters = json_object_get(wu_npz_json(s->r->file->npz), "parameters");
@@ -516,7 +532,7 @@ static bool is_frame_taken(const summary *s, const wu_seen_doubt *seen)
     return seen->frame != NULL && polarity != NULL && strcmp(polarity, seen->frame) == 0;
 }
 
-/* Whether pictures were smoothed by 2 or more, or cannot be. */
+/* Whether the parameter "smooth" is 2 or more, or does not exist. */
 static bool is_smooth(const summary *s)
 {
     const json_t *const smooth =
@@ -524,19 +540,22 @@ static bool is_smooth(const summary *s)
     return smooth == NULL || json_number_value(smooth) >= 2;
 }
 
-/* Whether the answer of an image can be believed. Its notes say what is most likely wrong; what
- * only differs from the others is to be looked at. */
+/* Sets the mark of an image, with the first of these reasons that holds. stopped: the analysis ran
+ * out of iterations before it converged. doubt: from find_doubt, or "". */
 static void find_mark(const summary *s, size_t item, bool stopped, const wu_seen_doubt *seen,
                       const char *doubt, wu_mark *mark)
 {
-    enum { ENOUGH = 8 /* whole ones, to go on with */, MANY = 20 };
+    enum {
+        ENOUGH = 8, /* objects not cut by the border that are enough for statistics of sizes */
+        MANY = 20   /* objects from which on noise is a better reason than the result's note */
+    };
     char *const why = mark->why;
     const size_t size = sizeof mark->why;
     const found *const f = &s->of[item];
     const group *const others = &s->groups[s->in[item]];
     const char *const which = s->n_groups > 1 ? "its group" : "all images";
     why[0] = '\0';
-    /* A note on few says more. */
+    /* With few objects, the result's note says more. */
     const bool noise_alone = seen->noise && (s->r->notes[item] == NULL || f->rows >= MANY);
     if (strcmp(doubt, same_grey) == 0)
         snprintf(why, size, "%s", same_grey);
@@ -610,7 +629,7 @@ static void find_mark(const summary *s, size_t item, bool stopped, const wu_seen
 
 /* --- the page -------------------------------------------------------------------------------- */
 
-/* A value with so many digits; halves go away from zero, as in page.js. */
+/* Rounds to `digits` significant digits; halves are rounded away from zero, as page.js does. */
 static double round_to(double value, int digits)
 {
     assert(digits >= 0);
@@ -631,6 +650,7 @@ void wu_report_number(wu_page *page, double value)
         wu_page_put(page, "%.4g", round_to(value, 4));
 }
 
+/* Writes the line with the number of objects, the number of images and the median diameter. */
 static void put_headline(const summary *s)
 {
     wu_page *const page = s->r->page;
@@ -651,7 +671,7 @@ static void put_headline(const summary *s)
     wu_page_put(page, "<span><strong>%zu</strong> %s%s</span>", n, kind, n == 1 ? "" : "s");
     if (s->power > 0 && s->all.measured > 0) {
         char of[32] = "";
-        if (s->all.measured < s->table->rows) /* of the others no pixel size is known */
+        if (s->all.measured < s->table->rows) /* for the others, the size of a pixel is not known */
             snprintf(of, sizeof of, " of %" PRIu64, s->all.measured);
         wu_page_put(page,
                     "<span><strong>%.3g</strong> %s median diameter%s (half of them from %.3g to "
@@ -662,6 +682,7 @@ static void put_headline(const summary *s)
     wu_page_put(page, "</p>\n");
 }
 
+/* Writes the titles of the cells that put_found writes. */
 static void put_found_head(const summary *s)
 {
     wu_page *const page = s->r->page;
@@ -679,6 +700,7 @@ static void put_found_head(const summary *s)
         wu_page_put(page, "<th class=n>at the border</th>");
 }
 
+/* Writes the title of the column of counts. */
 static void put_word_head(const summary *s)
 {
     wu_page_put(s->r->page, "<th class=n>");
@@ -704,7 +726,7 @@ static void put_head(const summary *s, const size_t *columns, size_t n)
     wu_page_put(page, "</tr></thead>\n<tbody>\n");
 }
 
-/* Three digits of a size mean something, and what is counted is whole. */
+/* Writes a size or a count with three significant digits, or as a whole number from 100 on. */
 static void put_size(wu_page *page, double value)
 {
     if (value >= 100)
@@ -713,7 +735,8 @@ static void put_size(wu_page *page, double value)
         wu_page_put(page, "%.3g", round_to(value, 3));
 }
 
-/* The median, and what half of them lie between. */
+/* Writes a cell with the median, and the other quartiles in small type; or with a dash unless
+ * known. */
 static void put_quartiles(wu_page *page, const double quartile[3], bool known)
 {
     if (!known) {
@@ -729,6 +752,7 @@ static void put_quartiles(wu_page *page, const double quartile[3], bool known)
     wu_page_put(page, "</small></td>");
 }
 
+/* Writes the cells of diameters, sizes, and objects at the border. */
 static void put_found(const summary *s, const found *f)
 {
     wu_page *const page = s->r->page;
@@ -740,7 +764,8 @@ static void put_found(const summary *s, const found *f)
         wu_page_put(page, "<td class=n>%" PRIu64 "</td>", f->at_border);
 }
 
-/* cursor: at the image's row of its own table, if there is one. */
+/* Writes the row of an image. cursor: at its row of s->own, if there is such a table. columns: [n]
+ * of s->own. */
 static void put_row(const summary *s, size_t item, wu_cursor *cursor, const size_t *columns,
                     size_t n)
 {
@@ -770,7 +795,8 @@ static void put_row(const summary *s, size_t item, wu_cursor *cursor, const size
     wu_page_put(page, "</tr>\n");
 }
 
-/* What the picture of an image, or of its regions, makes doubtful, or "". */
+/* Sets `text` to a doubt about an image's grey values or about the outlines of its regions, or "".
+ * *n_ragged counts images with ragged outlines. */
 static tc_status find_doubt(const summary *s, size_t item, const wu_seen_doubt *doubt,
                             size_t *n_ragged, char *text, size_t size, tc_err *err)
 {
@@ -786,6 +812,8 @@ static tc_status find_doubt(const summary *s, size_t item, const wu_seen_doubt *
     return TC_OK;
 }
 
+/* Sets the marks of all images, and prints notes with the number of images that have some doubts.
+ */
 static tc_status find_marks(const summary *s, wu_mark *marks, size_t *n_ragged, tc_err *err)
 {
     const long converged = wu_report_find_column(s->own, "converged");
@@ -856,7 +884,7 @@ static tc_status put_rows(const summary *s, const size_t *columns, size_t n, tc_
     return status;
 }
 
-/* The worst of the marks of a group's images, or of all. */
+/* The worst of the marks of a group's images, or of all images; its reason is how many have it. */
 static wu_mark worst_mark(const summary *s, size_t g, bool all)
 {
     wu_mark mark = { .level = 0 };
@@ -872,7 +900,7 @@ static wu_mark worst_mark(const summary *s, size_t g, bool all)
     return mark;
 }
 
-/* A row for each group, to compare them. */
+/* Writes a table with a row for each group, if there are groups. */
 static void put_groups(const summary *s)
 {
     wu_page *const page = s->r->page;
@@ -905,7 +933,7 @@ static void put_groups(const summary *s)
     wu_page_put(page, "</tbody></table></div>\n");
 }
 
-/* A row for each variant. */
+/* Writes the row of a variant; before the first one, the head of the table. */
 static void put_variant(const summary *s, const char *name, bool first)
 {
     wu_page *const page = s->r->page;
@@ -942,8 +970,8 @@ void wu_report_variant_sums(wu_report *reports, const wu_variant *variants, size
         wu_page_put(reports[0].page, "</tbody></table></div>\n");
 }
 
-/* The images' own columns that the table has: not their count again, and not what is the same in
- * all of them. */
+/* Chooses the columns of s->own for the summary: not the count, which has a column, and none that
+ * is the same for all images. columns: [MOST_MEASURED]. */
 static tc_status choose_columns(const summary *s, size_t *columns, size_t *n, tc_err *err)
 {
     char title[WU_TITLE_MAX];
@@ -980,9 +1008,9 @@ tc_status wu_report_summary(wu_report *r, tc_err *err)
     return TC_OK;
 }
 
-/* --- as tables ------------------------------------------------------------------------------- */
+/* --- as CSV files ---------------------------------------------------------------------------- */
 
-/* own: the table that items.csv is of, or NULL: it has the marks alone. */
+/* Writes the lines of items.csv. own: the table whose columns come before the mark, or NULL. */
 static tc_status write_item_rows(const summary *s, const wu_table *own, wu_csv *out, tc_err *err)
 {
     TC_AUTO(wu_cursor_close) wu_cursor cursor = { 0 };
@@ -1025,7 +1053,8 @@ static tc_status write_items(const summary *s, const char *folder, tc_err *err)
     return wu_csv_close(&out, status, err);
 }
 
-/* The next column of groups.csv: columns NULL: its title, else a line of columns.csv. */
+/* Writes the title of a column of groups.csv to `out`, or, if columns is not NULL, its line of
+ * columns.csv. */
 static tc_status put_title(wu_csv *out, wu_csv *columns, const char *title, const char *unit,
                            tc_err *err)
 {
@@ -1035,6 +1064,7 @@ static tc_status put_title(wu_csv *out, wu_csv *columns, const char *title, cons
     return TC_OK;
 }
 
+/* Writes the titles of groups.csv to `out`, or their lines of columns.csv to `columns`. */
 static tc_status put_group_titles(const summary *s, wu_csv *out, wu_csv *columns, tc_err *err)
 {
     static const char *const words[] = { "q1", "median", "q3" };
@@ -1079,7 +1109,7 @@ bool wu_has_groups(wu_result_file *file, const wu_tables *tables)
     return has;
 }
 
-/* The median and what half of them lie between. */
+/* Writes three quartiles, or nan unless known. */
 static void put_three(wu_csv *out, const double quartile[3], bool known)
 {
     static const wu_array_info f64 = { .dtype = WU_F64 };
@@ -1088,6 +1118,7 @@ static void put_three(wu_csv *out, const double quartile[3], bool known)
         wu_csv_put_value(out, &f64, known ? &quartile[q] : &none);
 }
 
+/* Writes the cells of a line of groups.csv. */
 static void put_group(const summary *s, const char *name, const group *g, const found *f,
                       wu_csv *out)
 {
@@ -1105,7 +1136,8 @@ static void put_group(const summary *s, const char *name, const group *g, const 
         put_three(out, f->quartile, f->measured > 0);
 }
 
-/* Units of all tables, and of what only these two have. */
+/* Writes columns.csv: the units of the columns of all tables, and of those that only items.csv and
+ * groups.csv have. */
 static tc_status write_columns(const summary *s, const char *folder, tc_err *err)
 {
     static const char *const own[] = { "group", "mark", "why" };

@@ -1,4 +1,4 @@
-/* The tables of a report: rows to look at, and the values that its figures are drawn from. */
+/* Writes the tables of a report's page, and the values that its figures are drawn from. */
 #include <assert.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -7,20 +7,21 @@
 #include "workunits/tools/report.h"
 
 enum {
-    MAX_ROWS = 1000,
-    MAX_COLUMNS = 40,    /* on the page; the CSV files have all */
-    MAX_DRAWN = 100,     /* columns to choose a figure's from */
-    MAX_VALUES = 500000, /* for the figures of a table; of more rows evenly chosen ones */
-    LEAST_ROWS = 2,
-    RANKS = 4 /* of columns: row_rank_of */
+    MAX_ROWS = 1000,     /* of a table on the page; the CSV files have all */
+    MAX_COLUMNS = 40,    /* of a table on the page */
+    MAX_DRAWN = 100,     /* columns whose values are written for figures */
+    MAX_VALUES = 500000, /* of a table, written for figures; of more, evenly chosen rows */
+    LEAST_ROWS = 2,      /* with fewer rows, there is nothing to compare */
+    RANKS = 4            /* values of row_rank_of */
 };
 
+/* The array that the column belongs to, as the result declares it. */
 static const wu_declared *declared_of(const wu_table *table, size_t column)
 {
     return table->arrays[table->columns[column].array].declared;
 }
 
-/* Where something lies in its picture: how that is spread says little. */
+/* Whether the column is a coordinate in the picture, whose distribution says little. */
 static bool is_coordinate(const wu_declared *d, size_t element)
 {
     static const char *const words[] = { "z", "y", "x", "z0", "y0", "x0", "z1", "y1", "x1" };
@@ -32,7 +33,7 @@ static bool is_coordinate(const wu_declared *d, size_t element)
     return false;
 }
 
-/* The same value in micrometres has a column of its own. */
+/* Whether another column has the same value in micrometres. */
 static bool has_um(const wu_table *table, const wu_column *column)
 {
     for (size_t c = 0; c < table->n_columns; c++)
@@ -44,7 +45,7 @@ static bool has_um(const wu_table *table, const wu_column *column)
 
 /* --- columns --------------------------------------------------------------------------------- */
 
-/* What all rows of each column have in common: spreads[column]. */
+/* Adds the values of all rows to the spread (least, greatest, number) of each of the n columns. */
 static tc_status look_through(const wu_report *r, const wu_table *table, size_t n,
                               wu_spread *spreads, tc_err *err)
 {
@@ -56,8 +57,8 @@ static tc_status look_through(const wu_report *r, const wu_table *table, size_t 
     return status;
 }
 
-/* Nothing, or the same in all of several rows, or no number anywhere; or a second time what another
- * says. */
+/* Whether a column can be left out: it has no number, or the same one in all of several rows, or 0
+ * in a single row; or it is known not to be used. */
 static bool says_nothing(const wu_report *r, const wu_table *table, uint64_t rows, size_t column,
                          const wu_spread *s)
 {
@@ -68,7 +69,7 @@ static bool says_nothing(const wu_report *r, const wu_table *table, uint64_t row
         return false;
     if (title != NULL && strcmp(title, "measure") == 0 && !wu_report_has_stacks(r))
         return true;
-    /* Where walls belong to the cells at their sides none is told by a threshold. */
+    /* With "fill", volume does not use the threshold. */
     if (title != NULL && strcmp(title, "threshold") == 0 && wu_report_fills(r))
         return true;
     return s->n == 0 ||
@@ -76,7 +77,8 @@ static bool says_nothing(const wu_report *r, const wu_table *table, uint64_t row
             (rows >= LEAST_ROWS || (s->most == 0 && wu_column_dtype(table, column) != WU_BOOL)));
 }
 
-/* Settings, which the picture decided; how sure; voxels, whose volume is told, too. */
+/* Whether the values are less important than measurements: settings that were found from the
+ * picture, the score of a point, or voxels, as the volume has a column, too. */
 static bool is_second(const wu_declared *d)
 {
     static const char *const titles[] = { "threshold", "window",       "min_area",
@@ -88,8 +90,9 @@ static bool is_second(const wu_declared *d)
     return false;
 }
 
-/* What people look at first: 0: what was measured, of a texture the means; 1: its other
- * statistics, pixels where there are micrometres, settings; 2: where things lie. */
+/* The rank by which columns are sorted. 0: measurements (of texture features, the means); 1: other
+ * statistics of features, values in pixels if there are micrometres, settings; 2: positions and all
+ * that is no value. */
 static int rank_of(const wu_table *table, size_t column)
 {
     const wu_column *const c = &table->columns[column];
@@ -124,7 +127,8 @@ tc_status wu_report_columns(const wu_report *r, const wu_table *table, size_t **
     return TC_OK;
 }
 
-/* Of a row on the page: what it is called first, then as above. */
+/* The rank of a column in a table on the page: 0 for texts and keys, which name the row, then those
+ * of rank_of. */
 static int row_rank_of(const wu_table *table, size_t column)
 {
     return wu_column_dtype(table, column) == WU_STR || declared_of(table, column)->role == WU_KEY
@@ -132,8 +136,9 @@ static int row_rank_of(const wu_table *table, size_t column)
                : 1 + rank_of(table, column);
 }
 
-/* Those of the rows on the page, in their order; of variants as in the table, with the first one,
- * which is what was found. */
+/* Chooses the columns of table t for the page. For one result they are sorted by row_rank_of; for
+ * variants they stay in the table's order, and the first column is always among them. *out: free(),
+ * also after a failure. */
 static tc_status choose_columns(const wu_report *reports, size_t n_variants, size_t t, size_t **out,
                                 size_t *n, tc_err *err)
 {
@@ -163,9 +168,9 @@ static tc_status choose_columns(const wu_report *reports, size_t n_variants, siz
     return TC_OK;
 }
 
-/* --- values for the figures, which page.js draws ---------------------------------------------- */
+/* --- values for the figures, which page.js draws --------------------------------------------- */
 
-/* A column's values, a word each, with digits enough for a figure. */
+/* Writes a column's values as a hidden element. values: n of them, `stride` apart. */
 static void put_values(wu_report *r, const wu_table *table, size_t column, const double *values,
                        size_t n, size_t stride)
 {
@@ -185,7 +190,8 @@ static void put_values(wu_report *r, const wu_table *table, size_t column, const
     wu_page_put(page, "</div>\n");
 }
 
-/* Reads every step-th row: values[row][column]. *kept: how many. */
+/* Reads every step-th row: values[row][column], and items[row], the item that the row belongs to.
+ * *kept: how many rows. */
 static tc_status read_values(const wu_report *r, const wu_table *table, const size_t *columns,
                              size_t n, uint64_t step, double *values, size_t *items, size_t *kept,
                              tc_err *err)
@@ -202,6 +208,7 @@ static tc_status read_values(const wu_report *r, const wu_table *table, const si
     return status;
 }
 
+/* Writes the items of the rows, and the values of the n columns. */
 static tc_status put_all_values(wu_report *r, const wu_table *table, const size_t *columns,
                                 size_t n, tc_err *err)
 {
@@ -239,13 +246,13 @@ tc_status wu_report_values(wu_report *r, const wu_table *table, tc_err *err)
 
 /* --- rows ------------------------------------------------------------------------------------ */
 
-/* Of a single image its section says it. */
+/* Whether the tables name each image's source; that of a single image is in its section. */
 static bool has_sources(const wu_report *r)
 {
     return r->file->item_sources != NULL && r->file->n_items > 1;
 }
 
-/* columns: those that are shown. */
+/* Writes the titles. columns: [n] those that are shown. */
 static void put_head(wu_report *r, const wu_table *table, bool variants, const size_t *columns,
                      size_t n)
 {
@@ -264,7 +271,6 @@ static void put_head(wu_report *r, const wu_table *table, bool variants, const s
     wu_page_put(r->page, "</tr></thead>\n");
 }
 
-/* A number as people read it; data-v has it whole, for who sorts. */
 void wu_report_cell(const wu_report *r, const wu_table *table, size_t column,
                     const wu_array_info *info, const void *data)
 {
@@ -288,7 +294,8 @@ void wu_report_cell(const wu_report *r, const wu_table *table, size_t column,
     wu_page_put(page, "</td>");
 }
 
-/* The row's number in pictures: its key, or which row of the table it is. */
+/* Begins a row. Its attribute data-k is the number that the object has in pictures: the key (label)
+ * or, without one, the number of the row. */
 static void put_row_start(wu_page *page, wu_cursor *cursor)
 {
     char key[WU_CELL_MAX];
@@ -301,6 +308,7 @@ static void put_row_start(wu_page *page, wu_cursor *cursor)
     wu_page_put(page, "\">");
 }
 
+/* variant: the name of the variant for a first cell, or NULL. */
 static void put_row(wu_report *r, wu_cursor *cursor, const char *variant, const size_t *columns,
                     size_t n)
 {

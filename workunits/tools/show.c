@@ -1,4 +1,4 @@
-/* texcell-wu show: a work unit or a result in readable form. */
+/* texcell-wu show: prints a work unit or a result in readable form. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -32,8 +32,13 @@ const char wu_show_help[] =
     "           checkpoint; pixels; bytes of the result's arrays, and of a row (a\n"
     "           region, a point) where the number of rows depends on the picture\n";
 
-/* Lines and columns of a list that --all would show whole. */
-enum { SOME_ITEMS = 20, SOME_ROWS = 12, SOME_COLUMNS = 4, NAME_WIDTH = 24, NUMBER_WIDTH = 12 };
+enum {
+    SOME_ITEMS = 20,  /* lines of a list that are printed without --all */
+    SOME_ROWS = 12,   /* the same of a table */
+    SOME_COLUMNS = 4, /* rows of a table that are printed as columns, side by side */
+    NAME_WIDTH = 24,  /* characters of a column of names */
+    NUMBER_WIDTH = 12 /* characters of a column of numbers, at least */
+};
 
 /* --- parameters ------------------------------------------------------------------------------ */
 
@@ -58,7 +63,7 @@ static tc_status print_parameters(const json_t *parameters, tc_err *err)
     return TC_OK;
 }
 
-/* The same as pack and analyse take them, in one line that can be copied. */
+/* Prints the parameters as options of pack and analyse, in one line that can be copied. */
 static tc_status print_options(json_t *parameters, tc_err *err)
 {
     const char *key;
@@ -76,7 +81,7 @@ static tc_status print_options(json_t *parameters, tc_err *err)
     return TC_OK;
 }
 
-/* What it is for; NULL: not said. */
+/* Prints what the work unit is for; NULL: it has no such text. */
 static void print_about(const char *about)
 {
     if (about == NULL)
@@ -112,7 +117,8 @@ static void print_item(const wu_item *item, int width)
     putchar('\n');
 }
 
-/* What pack said of the items' sizes and parameters, each sentence once. */
+/* Prints the notes about the items' sizes and parameters that pack printed, too. Of equal ones in a
+ * row, the first is printed. */
 static void print_notes(const wu_job *job)
 {
     const an_analysis *const analysis = an_find(job->analysis);
@@ -133,7 +139,7 @@ static void print_notes(const wu_job *job)
     an_params_free(analysis, &params);
 }
 
-/* What one core takes, and what would be shorter where that is long. */
+/* Prints the time on one core and, if it is long, what would make it shorter. */
 static void print_time(const wu_job *job, double seconds)
 {
     const an_analysis *const analysis = an_find(job->analysis);
@@ -144,7 +150,7 @@ static void print_time(const wu_job *job, double seconds)
         printf("           shorter: %s\n", analysis->shorter);
 }
 
-/* What create_work is to be told; nothing where the analysis cannot say. */
+/* Prints the values for BOINC's create_work, or why they cannot be computed. */
 static void print_needs(const wu_job *job)
 {
     wu_needs needs;
@@ -161,7 +167,7 @@ static void print_needs(const wu_job *job)
     }
 }
 
-/* The same for a program: one line of JSON. */
+/* Prints the needs of a work unit for programs, as one line of JSON. */
 static tc_status show_needs(const char *path, tc_err *err)
 {
     wu_needs needs;
@@ -247,7 +253,8 @@ static void print_arrays(const wu_result_file *file, bool all)
         printf("    ... and %zu more (--all)\n", n_arrays - n);
 }
 
-/* The cell as people read it: six digits, unless all is wanted. Column 0 is the item's name. */
+/* The text of a cell: floating-point numbers with six digits, unless `all`. Column 0 is the item's
+ * name, so column c + 1 is column c of the table. */
 static void cell_text(wu_cursor *cursor, size_t column, bool all, char out[WU_CELL_MAX])
 {
     const wu_array_info *info;
@@ -261,6 +268,7 @@ static void cell_text(wu_cursor *cursor, size_t column, bool all, char out[WU_CE
         snprintf(out, WU_CELL_MAX, "%.6g", strtod(out, NULL));
 }
 
+/* The title of a column, counted as by cell_text. */
 static void title_text(const wu_table *table, size_t column, char out[WU_TITLE_MAX])
 {
     if (column == 0)
@@ -276,7 +284,7 @@ static void print_padded(const char *text, size_t width)
         putchar(' ');
 }
 
-/* A line of the table: its titles where there is no cursor. The first column is wide. */
+/* Prints a row of the table, or its titles if cursor is NULL. */
 static void print_line(const wu_table *table, wu_cursor *cursor, bool all)
 {
     char title[WU_TITLE_MAX], text[WU_CELL_MAX];
@@ -293,7 +301,7 @@ static void print_line(const wu_table *table, wu_cursor *cursor, bool all)
     putchar('\n');
 }
 
-/* A row for each row of the table. */
+/* Prints the table with its titles in the first line. */
 static tc_status print_rows(const wu_result_file *file, const wu_table *table, bool all,
                             tc_err *err)
 {
@@ -308,6 +316,7 @@ static tc_status print_rows(const wu_result_file *file, const wu_table *table, b
     return status;
 }
 
+/* The characters of the longest of the first n_columns titles. */
 static size_t title_width(const wu_table *table, size_t n_columns)
 {
     char title[WU_TITLE_MAX];
@@ -319,7 +328,8 @@ static size_t title_width(const wu_table *table, size_t n_columns)
     return width;
 }
 
-/* Wide tables lie on their side: a line for each column, with as many items as fit. */
+/* Prints a table of many columns transposed: a line for each column, with the values of the first
+ * rows side by side. */
 static tc_status print_columns(const wu_result_file *file, const wu_table *table, bool all,
                                tc_err *err)
 {
@@ -370,7 +380,7 @@ static tc_status print_tables(const wu_result_file *file, bool all, tc_err *err)
     return TC_OK;
 }
 
-/* Which file each item was made of, where that is known. */
+/* Prints which file each item was made of, if the result records it. */
 static void print_sources(const wu_result_file *file, bool all)
 {
     const size_t n = all || file->n_items <= SOME_ITEMS ? file->n_items : SOME_ITEMS;
@@ -386,6 +396,7 @@ static void print_sources(const wu_result_file *file, bool all)
         printf("    ... and %zu more (--all)\n", file->n_items - n);
 }
 
+/* Prints the notes about items whose results mean little, at most `most` of them. */
 static tc_status print_result_notes(const wu_result_file *file, size_t most, tc_err *err)
 {
     char **notes = NULL;
