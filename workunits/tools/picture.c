@@ -1,4 +1,4 @@
-/* Opens a picture file by the format that its first bytes tell. */
+/* Opens picture files, whose format their first bytes show, and reads their pages. */
 #include "workunits/tools/picture.h"
 
 #include <assert.h>
@@ -27,9 +27,9 @@ static const wu_picture_decoder *find_decoder(const unsigned char *magic, size_t
         { { 'M', 'M', 0, 42 }, 4, &wu_picture_tiff },
         { { 'I', 'I', 43, 0 }, 4, &wu_picture_tiff }, /* BigTIFF */
         { { 'M', 'M', 0, 43 }, 4, &wu_picture_tiff },
-        { { 0x5c, 1, 0, 0 }, 4, &wu_picture_nifti }, /* 348, the bytes of its header */
+        { { 0x5c, 1, 0, 0 }, 4, &wu_picture_nifti }, /* NIfTI-1: 348, the size of its header */
         { { 0, 0, 1, 0x5c }, 4, &wu_picture_nifti },
-        { { 0x1c, 2, 0, 0 }, 4, &wu_picture_nifti }, /* 540: NIfTI-2 */
+        { { 0x1c, 2, 0, 0 }, 4, &wu_picture_nifti }, /* NIfTI-2: 540 */
         { { 0, 0, 2, 0x1c }, 4, &wu_picture_nifti },
         { { 0x1f, 0x8b, 8 }, 3, &wu_picture_nifti }, /* gzip */
     };
@@ -39,7 +39,8 @@ static const wu_picture_decoder *find_decoder(const unsigned char *magic, size_t
     return NULL;
 }
 
-/* What other files are that people have: recognised by their first bytes, with what helps. */
+/* TC_BAD_INPUT: the file has no format that can be read. For common formats, recognised by their
+ * first bytes, the message says which it is and what to do. */
 static tc_status refuse_kind(const wu_picture *picture, const unsigned char *magic, size_t n,
                              tc_err *err)
 {
@@ -75,7 +76,7 @@ static tc_status refuse_kind(const wu_picture *picture, const unsigned char *mag
                    picture->path);
 }
 
-/* Looks before it opens: opening a pipe would wait for a writer. */
+/* Opens picture->file. Its kind is checked first, since opening a pipe would wait for a writer. */
 static tc_status open_file(wu_picture *picture, tc_err *err)
 {
     struct stat info;
@@ -188,12 +189,13 @@ size_t wu_picture_page_bytes(const wu_picture_info *info)
     return (size_t)info->nx * info->ny * info->channels * (info->bits / 8);
 }
 
+/* Decodes the next page and converts it to the wanted type. */
 static tc_status decode(wu_picture *picture, void *pixels, tc_err *err)
 {
     const uint32_t page = picture->pages_read;
     if (wu_picture_is_plain(picture))
         return wu_picture_decode(picture, page, pixels, err);
-    /* Labels of as many bytes are converted one by one, where they are. */
+    /* Labels whose size does not change are converted in place. */
     const size_t bytes = wu_picture_raw_bytes(picture);
     const bool in_place =
         picture->want.kind == WU_KIND_LABELS && bytes == wu_picture_page_bytes(&picture->info);
@@ -206,6 +208,7 @@ static tc_status decode(wu_picture *picture, void *pixels, tc_err *err)
     return status == TC_OK ? wu_picture_convert(picture, raw, pixels, err) : status;
 }
 
+/* Sets picture->note from what was found in the pages read so far. */
 static void write_note(wu_picture *picture)
 {
     const double beyond =

@@ -1,5 +1,5 @@
-/* What picture files say besides their samples, as far as texts and tags are alike in several
- * formats. */
+/* Reads what several formats of picture files record alike besides their samples: units and the
+ * size of pixels, orientation (Exif), palettes. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,7 +8,7 @@
 
 #include "workunits/tools/picture_format.h"
 
-/* A length in micrometres that may be the size of a voxel. */
+/* Whether a length in micrometres can be the size of a voxel. */
 static bool is_length(double um)
 {
     return isfinite(um) && um > 1e-9 && um < 1e9;
@@ -27,23 +27,23 @@ double wu_micrometres(const char *unit, size_t n)
         { "micrometre", 1 },
         { "micrometres", 1 },
         { "um", 1 },
-        { "\xc2\xb5m", 1 }, /* the micro sign, in UTF-8 */
-        { "\xce\xbcm", 1 }, /* the Greek letter */
-        { "\xb5m", 1 },     /* in Latin-1 */
+        { "\xc2\xb5m", 1 }, /* micro sign, UTF-8 */
+        { "\xce\xbcm", 1 }, /* Greek letter mu, UTF-8 */
+        { "\xb5m", 1 },     /* micro sign, Latin-1 */
         { "\\u00B5m", 1 },
         { "\\u00b5m", 1 },
         { "\\u03BCm", 1 },
         { "\\u03bcm", 1 },
         { "&#181;m", 1 },
-        { "\xc3\x82\xc2\xb5m", 1 }, /* UTF-8 that was taken for Latin-1 */
+        { "\xc3\x82\xc2\xb5m", 1 }, /* UTF-8 that was taken for Latin-1 and encoded again */
         { "\xc3\x8e\xc2\xbcm", 1 },
         { "nm", 1e-3 },
         { "nanometer", 1e-3 },
         { "nanometers", 1e-3 },
         { "pm", 1e-6 },
-        { "\xc3\x85", 1e-4 },     /* angstrom */
-        { "\xe2\x84\xab", 1e-4 }, /* its own sign */
-        { "\xc5", 1e-4 },
+        { "\xc3\x85", 1e-4 },     /* angstrom: A with a ring, UTF-8 */
+        { "\xe2\x84\xab", 1e-4 }, /* angstrom sign, UTF-8 */
+        { "\xc5", 1e-4 },         /* A with a ring, Latin-1 */
         { "\\u00C5", 1e-4 },
         { "\\u00c5", 1e-4 },
         { "angstrom", 1e-4 },
@@ -81,8 +81,8 @@ bool wu_is_no_length(const char *unit, size_t n)
 
 void wu_about_resolution(wu_picture *picture, double x, double y, double unit_um)
 {
-    /* Screens, printers and most scanners have larger pixels than what is seen through a
-     * microscope. */
+    /* Pixels of screens, print and most scanners are larger than this, those of microscopes
+     * smaller. */
     static const double largest_um = 10;
     double *const um = picture->about.um;
     const wu_said *const said = &picture->said;
@@ -97,7 +97,7 @@ void wu_about_resolution(wu_picture *picture, double x, double y, double unit_um
     um[2] = unit_um / x;
 }
 
-/* With as many digits as such numbers are known to: 0.065, not 0.06499999761581421. */
+/* Rounds to six significant digits: 0.065, not 0.06499999761581421. */
 static double round_micrometres(double um)
 {
     char text[32];
@@ -117,6 +117,7 @@ void wu_about_check(wu_picture_about *out)
 
 /* --- Exif ------------------------------------------------------------------------------------ */
 
+/* An unsigned integer of up to 4 bytes; big: big-endian. */
 static unsigned number_at(const uint8_t *data, size_t bytes, bool big)
 {
     unsigned value = 0;
@@ -125,7 +126,8 @@ static unsigned number_at(const uint8_t *data, size_t bytes, bool big)
     return value;
 }
 
-/* A TIFF file in short: a header, and at the offset that it tells entries of 12 bytes. */
+/* Exif data are laid out like a TIFF file: a header with the offset of a directory, whose entries
+ * have 12 bytes each. */
 void wu_about_exif(const uint8_t *data, size_t n, wu_picture_about *out)
 {
     enum { HEAD = 8, ENTRY = 12, ORIENTATION = 0x112, SHORT = 3 };
@@ -152,7 +154,14 @@ void wu_about_orientation(unsigned value, wu_picture_about *out)
 
 bool wu_is_ramp(const uint8_t (*colour)[3], size_t n)
 {
-    enum { COLOURS = 256, DISTINCT = 64, NEAR = 3, DARK = 8, BRIGHT = 128, OF_A_HUE = 32 };
+    enum {
+        COLOURS = 256,
+        DISTINCT = 64, /* different values, at least */
+        NEAR = 3,      /* deviation from the hue of the brightest colour, at most */
+        DARK = 8,      /* the darkest colour, at most */
+        BRIGHT = 128,  /* the brightest colour, at least */
+        OF_A_HUE = 32  /* difference of its largest and smallest component, at least: not grey */
+    };
     if (n != COLOURS)
         return false;
     const bool down = colour[0][0] + colour[0][1] + colour[0][2] >

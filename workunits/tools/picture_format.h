@@ -1,5 +1,6 @@
 /*
- * Between picture.c and the decoders: what a decoder is, and what it has to say of its file.
+ * The interface between picture.c and the decoders of file formats, and the functions that decoders
+ * share.
  */
 #ifndef WU_PICTURE_FORMAT_H
 #define WU_PICTURE_FORMAT_H
@@ -9,55 +10,58 @@
 
 #include "workunits/tools/picture.h"
 
-/* Samples as a decoder gives them, in the order of the host's bytes. */
 typedef enum wu_sample_type {
     WU_SAMPLE_UNSIGNED,
     WU_SAMPLE_SIGNED,
     WU_SAMPLE_FLOAT
 } wu_sample_type;
 
+/* The type of the samples that a decoder returns, in the host's byte order. */
 typedef struct wu_samples {
     wu_sample_type type;
     unsigned bits;        /* 8, 16, 32 or 64 */
-    unsigned channels;    /* of a pixel, interleaved, without alpha */
-    bool rgb;             /* three of them are colours */
+    unsigned channels;    /* samples per pixel, interleaved, without alpha */
+    bool rgb;             /* if channels is 3, they are red, green and blue */
     double slope, offset; /* a value is slope * sample + offset; slope 0: it is the sample */
 } wu_samples;
 
-/* Where a plane is: in this file (0) or in another one, from 1. */
+/* Where a plane is stored: file 0 is the picture's own, file i > 0 is wu_said.files[i - 1]; page
+ * counts from 0. */
 typedef struct wu_plane {
     uint32_t file, page;
 } wu_plane;
-#define WU_NO_PAGE UINT32_MAX
+#define WU_NO_PAGE UINT32_MAX /* as wu_plane.page: the plane is missing */
 
-/* What a file says its pages are. Decoders and the readers of texts fill it and refuse nothing that
- * they understand; wu_picture_choose_pages decides. Set by open, counts being 1 before. */
+/* What a file's metadata say of its pages. Decoders and the readers of texts and tags fill it; only
+ * wu_picture_choose_pages decides whether it is accepted. Before the decoder's open, all counts are
+ * 1. */
 typedef struct wu_said {
-    const char *by; /* who says it: "its OME-XML". NULL: nobody */
-    uint64_t channels, frames, slices;
-    uint64_t others;      /* along axes that are none of these, multiplied */
-    char other[24];       /* what such an axis is called */
-    uint64_t images;      /* planes, counted apart from the axes; 0: they are not */
-    uint64_t series;      /* pictures */
-    uint64_t nx, ny;      /* of a plane; 0: nothing is said */
-    char order[4];        /* of planes: c, t and z, the one that changes first in front */
-    double unit_um;       /* of the resolution, where a text says it; 0: none does */
-    double unit_y_um;     /* of that along y, where it is another */
-    bool inches;          /* that text says so */
-    double slope, offset; /* of the samples; slope 0: they are the values */
-    bool indices;         /* a PNG's palette colours */
-    bool cut;             /* a page more than there are, somewhere beyond the end of the file */
+    const char *by; /* the metadata, for messages: "its OME-XML". NULL: there are none */
+    uint64_t channels, frames, slices; /* frames: times */
+    uint64_t others;                   /* product of the lengths of all other axes */
+    char other[24];                    /* the name of such an axis */
+    uint64_t images;      /* number of planes, if recorded apart from the axes; else 0 */
+    uint64_t series;      /* number of pictures that the file holds or is a part of */
+    uint64_t nx, ny;      /* of a plane; 0: not recorded */
+    char order[4];        /* of planes: c, t and z, the fastest-changing axis first */
+    double unit_um;       /* unit of the resolution in micrometres, from a text; 0: none has it */
+    double unit_y_um;     /* the same along y, if it differs; else 0 */
+    bool inches;          /* that unit is the inch */
+    double slope, offset; /* as in wu_samples, from a text */
+    bool indices;         /* the indices of a PNG's palette are the samples */
+    bool cut;             /* the file says that another page follows, beyond its end */
     wu_plane
-        *planes; /* of c + channels * (z + slices * t); NULL: the pages in their order; owned */
+        *planes; /* [c + channels * (z + slices * t)], owned; NULL: pages in the order `order` */
     size_t n_planes;
-    char **files; /* the paths of others; owned */
+    char **files; /* [n_files] paths of other files with planes of the picture; owned */
     size_t n_files;
-    char refusal[300]; /* why it cannot be taken, with the remedy */
+    char refusal[300]; /* why the file cannot be read, and the remedy; "": it can */
 } wu_said;
 
+/* An open picture. "Set by open" means by the decoder's function open. */
 struct wu_picture {
     char *path; /* owned */
-    FILE *file; /* at its beginning */
+    FILE *file; /* at its beginning when open is called */
     const struct wu_picture_decoder *decoder;
     void *state; /* the decoder's own */
     wu_picture_want want;
@@ -65,31 +69,33 @@ struct wu_picture {
     wu_samples samples;     /* set by open */
     wu_picture_about about; /* set by open */
     wu_said said;           /* set by open */
-    uint64_t n_pages;       /* set by open: of the file, whatever they are of */
-    bool bare;              /* it is one of several files: what it says does not count */
-    wu_picture *other;      /* the one of said.files that is open, or NULL; owned */
-    uint32_t other_file;    /* its number */
+    uint64_t n_pages;       /* set by open: all pages of the file, whatever they are */
+    bool bare;         /* the file is read as a part of another picture: its metadata are ignored */
+    wu_picture *other; /* the file of said.files that is open, or NULL; owned */
+    uint32_t other_file; /* the number of that file, as in wu_plane */
     uint32_t pages_read;
-    unsigned char *encoded; /* the PNG that was decoded, if it is one of a work unit; owned */
+    unsigned char *encoded; /* the file as a PNG that a work unit can hold, or NULL; owned */
     size_t n_encoded;
-    void *raw;          /* a page as decoded, where it is not one as wanted; owned */
-    bool not_numbers;   /* there were NaN */
-    uint64_t taken;     /* samples that --scale was for */
-    uint64_t beyond;    /* of them those out of it */
-    bool alpha_dropped; /* alpha that was not opaque */
-    bool multiplied;    /* colours by that alpha */
-    bool fourth;        /* nobody says that it is alpha */
-    bool no_end;        /* the file ends without saying so */
-    bool pages_skipped; /* thumbnails, masks */
+    void *raw;          /* buffer for a decoded page that has to be converted; owned */
+    bool not_numbers;   /* samples were NaN */
+    uint64_t taken;     /* samples that were scaled (want.scaled) */
+    uint64_t beyond;    /* how many of them were outside [lo, hi] */
+    bool alpha_dropped; /* alpha that was not opaque was dropped */
+    bool multiplied;    /* the colours are multiplied by that alpha */
+    bool fourth; /* that alpha is a fourth sample of which the file does not say what it is */
+    bool no_end; /* the file lacks its end marker */
+    bool pages_skipped; /* thumbnails or masks were left out */
     char note[400];
 };
 
+/* A file format. */
 typedef struct wu_picture_decoder {
     const char *name;
-    /* Sets state and what is said above. On failure `close` is called all the same. */
+    /* Sets the fields of the picture that are marked above. `close` is also called after a failure.
+     */
     tc_status (*open)(wu_picture *picture, tc_err *err);
-    /* Decodes page `page` of the file into nx * ny pixels of samples; where planes are NULL each is
-     * after the one before. */
+    /* Decodes page `page` of the file into nx * ny pixels of samples. Pages are asked for in
+     * ascending order, unless said.planes gives another one. */
     tc_status (*next)(wu_picture *picture, uint64_t page, void *samples, tc_err *err);
     /* Frees state, which may be NULL. */
     void (*close)(wu_picture *picture);
@@ -100,76 +106,84 @@ extern const wu_picture_decoder wu_picture_jpeg;
 extern const wu_picture_decoder wu_picture_tiff;
 extern const wu_picture_decoder wu_picture_nifti;
 
-/* Fills info.nx and info.ny after a check against the limits. */
+/* Sets info.nx and info.ny. TC_BAD_INPUT: 0, or beyond the limits. */
 tc_status wu_picture_set_size(wu_picture *picture, uint64_t width, uint64_t height, tc_err *err);
 
-/* Opens a picture without deciding anything. */
+/* Opens a file as a part of another picture: its metadata are ignored. */
 tc_status wu_picture_open_bare(const char *path, const wu_picture_want *want, wu_picture **out,
                                tc_err *err);
 
 /* --- which pages are wanted (picture_pages.c) ------------------------------------------------ */
 
-/* The one decision on what a file says of its pages: sets info.nz, or refuses with the remedy. */
+/* Decides from said, want and n_pages which pages are read: sets info.nz, or refuses the file with
+ * the remedy. */
 tc_status wu_picture_choose_pages(wu_picture *picture, tc_err *err);
-/* Whether pages of which nothing is said are channels: one was asked for by its number, and there
- * is none within a pixel. */
+/* Whether pages that no metadata describe are taken as channels: a channel was asked for by its
+ * number, and a pixel has only one sample. */
 bool wu_wants_silent_channel(const wu_picture *picture, unsigned samples);
-/* A colour was asked for by name, and these channels are others. TC_BAD_INPUT. */
+/* TC_BAD_INPUT: a colour was asked for by its name, but the channels are not red, green and blue.
+ */
 tc_status wu_picture_refuse_colour(const wu_picture *picture, uint64_t channels, tc_err *err);
-/* How one of several channels is had. */
+/* For messages: how to choose one of several channels. */
 const char *wu_one_channel(const wu_picture *picture);
-/* Decodes number k of the wanted pages, whatever file it is in. */
+/* Decodes the k-th of the info.nz wanted pages, from this file or another one. */
 tc_status wu_picture_decode(wu_picture *picture, uint32_t k, void *samples, tc_err *err);
 
-/* --- from what is there to what is wanted (picture_wanted.c) --------------------------------- */
+/* --- conversion to the wanted samples (picture_wanted.c) ------------------------------------- */
 
-/* After open: the pages, channel and type of sample that are wanted. */
+/* Called after the decoder's open: chooses pages and channel, and sets info. */
 tc_status wu_picture_settle(wu_picture *picture, tc_err *err);
-/* Whether samples are as wanted. If not: bytes of the page as decoded, and what makes it one as
- * wanted. */
+/* Whether decoded pages need no conversion. */
 bool wu_picture_is_plain(const wu_picture *picture);
+/* Bytes of a page as the decoder returns it. */
 size_t wu_picture_raw_bytes(const wu_picture *picture);
+/* Converts a decoded page into one of the type of info. */
 tc_status wu_picture_convert(wu_picture *picture, const void *raw, void *pixels, tc_err *err);
-/* Reads the pages, for the error that their samples need a scale: it tells their range. */
+/* TC_BAD_INPUT: the samples need a scale. Reads all pages, for the range of values in the message.
+ */
 tc_status wu_picture_refuse_unscaled(wu_picture *picture, tc_err *err);
 
-/* --- what files say besides their samples (picture_about.c) ---------------------------------- */
+/* --- size of pixels, orientation, palettes (picture_about.c) --------------------------------- */
 
-/* Micrometres of a unit of n bytes; 0: no length, or not known. */
+/* The length in micrometres of a unit, given by its name of n bytes; 0: unknown, or no length. */
 double wu_micrometres(const char *unit, size_t n);
-/* Whether sizes in this unit say nothing of lengths. */
+/* Whether the name is that of a unit which is no length, such as "pixel". */
 bool wu_is_no_length(const char *unit, size_t n);
-/* Pixels per `unit_um` micrometres along x and y, unless a text said the unit or the size. What is
- * usual for screens, print and scanners says nothing of what is in the picture. */
+/* Sets the size of a pixel from a resolution of x and y pixels per `unit_um` micrometres; a unit
+ * from a text (said.unit_um) replaces unit_um. Does nothing if the size is set already, or if it is
+ * that of screens, print or scanners, which is unrelated to what the picture shows. */
 void wu_about_resolution(wu_picture *picture, double x, double y, double unit_um);
-/* n bytes of Exif data: the orientation. */
+/* Reads the orientation from n bytes of Exif data. */
 void wu_about_exif(const uint8_t *data, size_t n, wu_picture_about *out);
+/* Sets the orientation, if value is one. */
 void wu_about_orientation(unsigned value, wu_picture_about *out);
-/* When all is read: sizes that can be none become 0. */
+/* Called when all is read: rounds the size of a voxel, and sets impossible sizes to 0. */
 void wu_about_check(wu_picture_about *out);
-/* Whether 256 colours are a ramp of one hue: such a palette colours, and its indices are data. */
+/* Whether a palette of 256 colours is a ramp of one hue: it only colours the picture, and its
+ * indices are the samples. */
 bool wu_is_ramp(const uint8_t (*colour)[3], size_t n);
 
 /* --- texts (picture_texts.c, picture_ome.c) -------------------------------------------------- */
 
-/* What the reader of a text learns of a file's pages. */
+/* The pages of a TIFF file, for the readers of texts. */
 typedef struct wu_pages_there {
     uint64_t n;
-    const uint32_t *number; /* of each in the file, pages that are left out counted */
-    unsigned samples;       /* of a pixel, alpha aside */
-    unsigned stored;        /* with it */
+    const uint32_t *number; /* [n] index of each page in the file, where pages that are left out
+                               count, too */
+    unsigned samples;       /* samples per pixel, without alpha */
+    unsigned stored;        /* samples per pixel, with alpha */
 } wu_pages_there;
 
-/* Whether the text is of a program whose palettes colour. */
+/* Whether the text is from a program whose palettes only colour the picture (lookup tables). */
 bool wu_text_paints(const char *text);
-/* Fills picture->said from a description: ImageJ's, SCIFIO's, tifffile's, OME-XML; of other texts
- * nothing. TC_OK but without memory. */
+/* Fills picture->said from a description by ImageJ, SCIFIO or tifffile, or in OME-XML; other texts
+ * are ignored. Faults of the text go to said.refusal; fails only with TC_NO_MEMORY. */
 tc_status wu_say_description(wu_picture *picture, const char *text, const wu_pages_there *there,
                              tc_err *err);
-/* The same for XML. */
+/* Does the same for a description in XML. */
 tc_status wu_say_xml(wu_picture *picture, const char *text, const wu_pages_there *there,
                      tc_err *err);
-/* "%s" and more, as the refusal; the first counts. */
+/* Sets said->refusal, unless it is set already. */
 TC_FORMAT(2, 3)
 void wu_say_refusal(wu_said *said, const char *format, ...);
 

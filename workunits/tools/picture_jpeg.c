@@ -1,4 +1,4 @@
-/* JPEG through libjpeg. */
+/* The decoder for JPEG files, by libjpeg. */
 #include <setjmp.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -10,13 +10,14 @@
 
 #include "workunits/tools/picture_format.h"
 
-/* A progressive file may hold any number of scans, each of which costs a pass
- * over the whole picture; real ones have about ten. */
-enum { MAX_SCANS = 200, EXIF_HEAD = 6, NAME = 12 };
-
-/* Bytes of the file that are read at once: libjpeg decodes fast what it has whole, and its own
- * source has little more than it wants for that. */
-enum { SOURCE = 1 << 16 };
+enum {
+    MAX_SCANS = 200, /* of a progressive file: each costs a pass over the whole picture, and real
+                        files have about ten */
+    EXIF_HEAD = 6,   /* bytes before the Exif data in their marker */
+    NAME = 12,       /* bytes of the name of a marker with an ICC profile, with the 0 at its end */
+    SOURCE = 1 << 16 /* bytes of the file that are read at once: libjpeg decodes faster with more
+                        bytes than its own source manager gives it */
+};
 
 typedef struct jpeg_state {
     struct jpeg_decompress_struct jpeg;
@@ -24,16 +25,18 @@ typedef struct jpeg_state {
     struct jpeg_progress_mgr progress;
     struct jpeg_source_mgr source;
     FILE *file;
-    bool begun; /* bytes of the file have come */
+    bool begun; /* bytes of the file were read */
     JOCTET bytes[SOURCE];
     jmp_buf jump;
-    bool no_memory; /* is why */
-    bool decoding, several_scans;
-    bool odd; /* there was a warning of what changes no sample */
+    bool no_memory; /* the error is that memory ran out */
+    bool decoding;  /* the header was read */
+    bool several_scans;
+    bool odd; /* there was a warning about something that changes no sample */
     char message[JMSG_LENGTH_MAX];
-    bool created;
+    bool created; /* jpeg must be destroyed */
 } jpeg_state;
 
+/* Keeps libjpeg's error message and returns to the setjmp. */
 static void on_error(j_common_ptr common)
 {
     jpeg_state *state = common->client_data;
@@ -42,8 +45,8 @@ static void on_error(j_common_ptr common)
     longjmp(state->jump, 1);
 }
 
-/* What is odd and changes no sample: bytes between the segments in front of the samples, what a
- * segment says that nobody reads, and a file that ends without saying so. */
+/* Whether a warning changes no sample: extra bytes between the segments before the samples, a
+ * segment that is not used, or a missing end marker. */
 static bool is_odd(j_common_ptr common)
 {
     const jpeg_state *const state = common->client_data;
@@ -51,14 +54,15 @@ static bool is_odd(j_common_ptr common)
     case JWRN_EXTRANEOUS_DATA: return !state->decoding;
     case JWRN_JFIF_MAJOR:
     case JWRN_ADOBE_XFORM: return true;
-    /* Of several scans one may be missing; made-up bits of the only one are reported as such. */
+    /* With several scans, one may be missing; with one, missing bits give a warning of their own.
+     */
     case JWRN_JPEG_EOF: return state->decoding && !state->several_scans;
     default: return false;
     }
 }
 
-/* Level -1 is corrupt data that libjpeg would paper over: with a made-up rest
- * of the picture, features would be wrong and nobody would know. */
+/* Makes a warning (level -1) an error, unless it is odd alone: libjpeg would make up the samples
+ * that are missing in corrupt data, and results would be wrong without notice. */
 static void on_message(j_common_ptr common, int level)
 {
     jpeg_state *const state = common->client_data;
@@ -67,6 +71,7 @@ static void on_message(j_common_ptr common, int level)
     state->odd = state->odd || level < 0;
 }
 
+/* Called by libjpeg while it decodes: stops after too many scans. */
 static void on_progress(j_common_ptr common)
 {
     jpeg_state *state = common->client_data;
@@ -83,7 +88,7 @@ static void begin_source(j_decompress_ptr jpeg)
     (void)jpeg;
 }
 
-/* A file that ends too early gets the marker of its end, and a warning. */
+/* Reads more of the file. If it has ended, warns and supplies an end marker. */
 static boolean fill_source(j_decompress_ptr jpeg)
 {
     jpeg_state *const state = jpeg->client_data;

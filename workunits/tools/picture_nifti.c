@@ -1,8 +1,8 @@
 /*
- * NIfTI-1 and -2 in one file, .nii or .nii.gz, by zlib alone: the format of medical images, a
- * header and the samples (https://nifti.nimh.nih.gov/nifti-1, nifti-2). x changes fastest, then y,
- * z, time and channel. Which way the axes point is not looked at: rows and slices come as they are
- * stored.
+ * The decoder for NIfTI-1 and NIfTI-2 files (https://nifti.nimh.nih.gov/nifti-1, nifti-2), a format
+ * of medical images: a header and the samples, in one file, .nii or .nii.gz. x changes fastest,
+ * then y, z, time and channel. The orientation of the axes is ignored: rows and slices come in the
+ * order in which they are stored.
  */
 #include <errno.h>
 #include <math.h>
@@ -16,21 +16,24 @@
 #include "workunits/tools/picture_format.h"
 
 enum {
-    HEADER = 540, /* the larger one */
-    DIMS = 8,
+    HEADER = 540, /* bytes of NIfTI-2's header, the larger one */
+    DIMS = 8,     /* numbers in the field dim: the count of axes, and seven lengths */
     GZIP_BUFFER = 1 << 17,
     MOST_PAGES = 1 << 24,
-    MOST_DEFLATED = 1032 /* bytes, of one */
+    MOST_DEFLATED = 1032 /* bytes that one byte of a gzip file can hold, at most */
 };
 
-/* Where a version has what, and in how many bytes. */
+/* The layout of the header of a version. */
 typedef struct nifti_version {
-    size_t size;
-    uint8_t name; /* the third character of its magic */
-    size_t magic, dim, type, pixdim, place, slope, units, units_size;
-    size_t whole, real; /* bytes of a length and of a size */
+    size_t size;  /* bytes of the header */
+    uint8_t name; /* the third character of the field magic */
+    size_t magic, dim, type, pixdim, place, slope, units; /* offsets of fields; place: vox_offset,
+                                                             units: xyzt_units */
+    size_t units_size;                                    /* bytes of the field units */
+    size_t whole, real; /* bytes of an integer in dim, of a number in pixdim and slope */
 } nifti_version;
 
+/* NIfTI-1 and NIfTI-2. */
 static const nifti_version versions[] = {
     { 348, '1', 344, 40, 70, 76, 108, 112, 123, 1, 2, 4 },
     { 540, '2', 4, 16, 12, 104, 168, 176, 500, 4, 8, 8 },
@@ -39,12 +42,12 @@ static const nifti_version versions[] = {
 typedef struct nifti_state {
     const nifti_version *of;
     uint8_t header[HEADER];
-    gzFile stream;    /* of compressed ones, else NULL */
-    uint64_t at;      /* where the stream is */
-    uint64_t samples; /* where the first sample is */
+    gzFile stream;    /* of a compressed file, else NULL */
+    uint64_t at;      /* position in the decompressed stream */
+    uint64_t samples; /* offset of the first sample */
     uint64_t page_bytes, n_pages;
-    bool must_fit; /* the header is in doubt: the samples must end where the file does */
-    bool swapped;  /* numbers have the other order of bytes than here */
+    bool must_fit; /* the header is doubtful: the samples must end at the end of the file */
+    bool swapped;  /* the file's byte order is not the host's */
 } nifti_state;
 
 static tc_status refuse_damaged(const wu_picture *picture, const char *what, tc_err *err)
@@ -59,8 +62,8 @@ static tc_status refuse_header(const wu_picture *picture, const char *what, tc_e
                    picture->path, what);
 }
 
-/* What zlib says of a fault. */
-static tc_status decompressed(const wu_picture *picture, tc_err *err)
+/* Fails with zlib's error. */
+static tc_status fail_stream(const wu_picture *picture, tc_err *err)
 {
     const nifti_state *const s = picture->state;
     int fault = Z_OK;
@@ -81,7 +84,7 @@ static tc_status read_bytes(wu_picture *picture, void *out, uint64_t n, tc_err *
         const unsigned part = n < 1u << 30 ? (unsigned)n : 1u << 30;
         const int got = gzread(s->stream, to, part);
         if (got <= 0)
-            return got < 0 ? decompressed(picture, err)
+            return got < 0 ? fail_stream(picture, err)
                            : refuse_damaged(picture, "ends too early", err);
         to += got;
         n -= (unsigned)got;
@@ -92,7 +95,8 @@ static tc_status read_bytes(wu_picture *picture, void *out, uint64_t n, tc_err *
     return TC_OK;
 }
 
-/* Goes to a place that is not before the one it is at. */
+/* Moves to the offset `place` of the (decompressed) file, which must not be before the current one.
+ */
 static tc_status go_to(wu_picture *picture, uint64_t place, tc_err *err)
 {
     nifti_state *const s = picture->state;
@@ -108,7 +112,7 @@ static tc_status go_to(wu_picture *picture, uint64_t place, tc_err *err)
     return TC_OK;
 }
 
-/* Where the header is in doubt, the file ends where the samples do. */
+/* For doubtful headers: checks that the file ends at the offset `end`, where the samples do. */
 static tc_status check_fit(wu_picture *picture, uint64_t end, tc_err *err)
 {
     nifti_state *const s = picture->state;
@@ -121,10 +125,10 @@ static tc_status check_fit(wu_picture *picture, uint64_t end, tc_err *err)
                              "and the size of the file does not tell either",
                              err);
     s->at = 0;
-    return s->stream == NULL || gzrewind(s->stream) == 0 ? TC_OK : decompressed(picture, err);
+    return s->stream == NULL || gzrewind(s->stream) == 0 ? TC_OK : fail_stream(picture, err);
 }
 
-/* At least this many bytes must be there, or may be compressed in what is there. */
+/* Checks that the file has so many bytes or, if it is compressed, that so many can be in it. */
 static tc_status check_size(const wu_picture *picture, uint64_t bytes, tc_err *err)
 {
     const nifti_state *const s = picture->state;
@@ -136,6 +140,7 @@ static tc_status check_size(const wu_picture *picture, uint64_t bytes, tc_err *e
                : refuse_damaged(picture, "ends too early", err);
 }
 
+/* Opens s->stream if the file is compressed. */
 static tc_status open_stream(wu_picture *picture, tc_err *err)
 {
     nifti_state *const s = picture->state;
@@ -159,7 +164,7 @@ static tc_status open_stream(wu_picture *picture, tc_err *err)
 
 /* --- the header ------------------------------------------------------------------------------ */
 
-/* n bytes, of a number in the file's order, to that of the host. */
+/* Converts a number of n bytes from the file's byte order to the host's. */
 static void swap_bytes(const nifti_state *s, uint8_t *bytes, size_t n)
 {
     for (size_t i = 0; s->swapped && i < n / 2; i++) {
@@ -169,7 +174,7 @@ static void swap_bytes(const nifti_state *s, uint8_t *bytes, size_t n)
     }
 }
 
-/* A whole number of n bytes, with its sign. */
+/* An integer of n bytes at the offset `at` of the header; signed, unless n is 1. */
 static int64_t number_at(const nifti_state *s, size_t at, size_t n)
 {
     uint8_t bytes[8] = { 0 };
@@ -184,7 +189,7 @@ static int64_t number_at(const nifti_state *s, size_t at, size_t n)
     return n == 1 ? bytes[0] : n == 2 ? two : n == 4 ? four : eight;
 }
 
-/* A floating-point number of 4 or 8 bytes. */
+/* A floating-point number of n bytes, 4 or 8, at the offset `at` of the header. */
 static double real_at(const nifti_state *s, size_t at, size_t n)
 {
     uint8_t bytes[8] = { 0 };
@@ -197,7 +202,8 @@ static double real_at(const nifti_state *s, size_t at, size_t n)
     return n == 4 ? (double)single : value;
 }
 
-/* The size of the header, in either order of bytes: which version it is. */
+/* Reads the header. Its first number, the size of the header, shows the version and the byte order.
+ */
 static tc_status read_head(wu_picture *picture, tc_err *err)
 {
     nifti_state *const s = picture->state;
@@ -225,6 +231,7 @@ static tc_status read_head(wu_picture *picture, tc_err *err)
                          picture->path);
 }
 
+/* Reads the type of samples, and slope and intercept. */
 static tc_status read_type(wu_picture *picture, tc_err *err)
 {
     static const struct {
@@ -258,7 +265,7 @@ static tc_status read_type(wu_picture *picture, tc_err *err)
     picture->samples = types[i].samples;
     s->must_fit = bits != (int64_t)picture->samples.bits * picture->samples.channels;
     picture->about.remarks |= s->must_fit ? WU_OTHER_BITS : 0;
-    /* A slope of 0 is none, and so is, as some programs write it, NaN. */
+    /* A slope of 0 means none, and so does NaN, which some programs write. */
     if (isinf(slope))
         picture->about.remarks |= WU_NO_SLOPE;
     if (!isfinite(slope) || slope == 0 || picture->samples.rgb)
@@ -272,6 +279,7 @@ static tc_status read_type(wu_picture *picture, tc_err *err)
     return TC_OK;
 }
 
+/* Reads the lengths of the axes. */
 static tc_status read_axes(wu_picture *picture, tc_err *err)
 {
     nifti_state *const s = picture->state;
@@ -305,11 +313,11 @@ static tc_status read_axes(wu_picture *picture, tc_err *err)
     return wu_picture_set_size(picture, dim[1], dim[2], err);
 }
 
+/* Reads the size of a voxel. */
 static void read_size(wu_picture *picture)
 {
-    static const double um[] = {
-        0, 1e6, 1e3, 1, 0, 0, 0, 0
-    }; /* of metres, millimetres, micrometres */
+    /* micrometres of the units unknown, metre, millimetre, micrometre */
+    static const double um[] = { 0, 1e6, 1e3, 1, 0, 0, 0, 0 };
     const nifti_state *const s = picture->state;
     const int64_t unit = number_at(s, s->of->units, s->of->units_size);
     for (size_t i = 0; i < 3; i++)
@@ -344,7 +352,7 @@ static tc_status open_nifti(wu_picture *picture, tc_err *err)
     return s->must_fit ? check_fit(picture, end, err) : TC_OK;
 }
 
-/* What zlib checks at the end of its data it checks when asked for more. */
+/* Asks for one more byte at the end of the samples: only then zlib verifies the checksum. */
 static tc_status check_end(const wu_picture *picture, tc_err *err)
 {
     const nifti_state *const s = picture->state;
@@ -352,7 +360,7 @@ static tc_status check_end(const wu_picture *picture, tc_err *err)
     int fault = Z_OK;
     gzread(s->stream, &more, 1);
     gzerror(s->stream, &fault);
-    return fault == Z_OK || fault == Z_STREAM_END ? TC_OK : decompressed(picture, err);
+    return fault == Z_OK || fault == Z_STREAM_END ? TC_OK : fail_stream(picture, err);
 }
 
 static tc_status next_nifti(wu_picture *picture, uint64_t page, void *samples, tc_err *err)

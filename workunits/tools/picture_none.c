@@ -1,4 +1,5 @@
-/* In place of the formats that this build has no library for. */
+/* Stands in for the decoders of formats for which this build has no library (libjpeg, libtiff):
+ * refuses such files. */
 #include "config.h"
 #include "workunits/tools/export.h"
 #include "workunits/tools/picture_format.h"

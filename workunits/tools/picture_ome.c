@@ -1,6 +1,6 @@
-/* OME-XML by expat: which planes a picture has, in which order, and in which files; sizes of
- * pixels. Names of elements count without their prefix. DTDs are refused, and with them entities of
- * a file's own. */
+/* Reads OME-XML with expat: which planes a picture has, in which order and in which files, and the
+ * size of pixels. Also reads the latter from MetaMorph's XML. Namespace prefixes of elements are
+ * ignored. DTDs are refused, and so no entities can be defined. */
 #include <expat.h>
 #include <jansson.h>
 #include <math.h>
@@ -13,55 +13,70 @@
 #include "app/base/text.h"
 #include "workunits/tools/picture_tags.h"
 
-#define MOST UINT64_C(0x1fffff)
-enum { DESCRIPTION = 270 };
-enum { MOST_PLANES = 1 << 20, MOST_COMPANION = 1 << 26, MOST_NAME = 512, NOBODY = -1, OWN = -2 };
+#define MOST UINT64_C(0x1fffff) /* counts are limited to this: products of three fit into 64 bits \
+                                 */
+enum { DESCRIPTION = 270 };     /* the TIFF tag ImageDescription */
+enum {
+    MOST_PLANES = 1 << 20,
+    MOST_COMPANION = 1 << 26, /* bytes of a companion file */
+    MOST_NAME = 512,          /* bytes of a file name or UUID */
+    NOBODY = -1,              /* as ome_data.file: the element names no file */
+    OWN = -2                  /* as ome_data.file: the element names the file being read */
+};
 
-/* A Pixels element. */
+/* A Pixels element: a picture. */
 typedef struct ome_pixels {
-    uint64_t nx, ny, c, t, z;
-    char order[4];
-    double um[3];
-    bool sized;   /* it says a size of pixels, in what is a length */
-    size_t n_own; /* TiffData elements that name this file */
+    uint64_t nx, ny, c, t, z; /* lengths of the axes */
+    char order[4];            /* of planes, as in wu_said */
+    double um[3];             /* z, y, x: size of a voxel in micrometres; 0: not recorded */
+    bool sized;               /* it has a size of pixels, in a unit that may be a length */
+    size_t n_own;             /* its TiffData elements that name the file being read, or none */
 } ome_pixels;
 
-/* A TiffData element. */
+/* A TiffData element: some planes of a picture, and the file and pages they are in. */
 typedef struct ome_data {
-    size_t pixels;
-    uint64_t first[3];  /* c, t, z */
-    int64_t ifd, count; /* -1: not said */
-    long file;          /* of ome_text.files, OWN, or NOBODY: it names none */
+    size_t pixels;      /* index of its Pixels element */
+    uint64_t first[3];  /* c, t, z of its first plane */
+    int64_t ifd, count; /* the first page, and the number of planes; -1: not given */
+    long file;          /* index in ome_text.files, OWN or NOBODY */
 } ome_data;
 
+/* State of parsing, and what was read. */
 typedef struct ome_text {
     XML_Parser parser;
-    bool is_ome, no_memory, has_dtd, in_data, in_uuid, is_root;
+    bool is_ome;  /* the root element is OME */
+    bool is_root; /* the root element was read */
+    bool no_memory, has_dtd;
+    bool in_data, in_uuid; /* within a TiffData element, within its UUID element */
     size_t n_pixels, pixels_room, n_data, data_room, n_files, files_room;
     ome_pixels *pixels;
     ome_data *data;
-    char **files;    /* names as they stand there */
-    json_t *by_name; /* a file's name to its number */
-    char uuid[MOST_NAME], companion[MOST_NAME], named[MOST_NAME], text[MOST_NAME];
+    char **files;              /* [n_files] file names (or UUIDs) as the text has them; owned */
+    json_t *by_name;           /* maps these to their indices */
+    char uuid[MOST_NAME];      /* of the OME element, or "" */
+    char companion[MOST_NAME]; /* the name of the file that has the metadata instead, or "" */
+    char named[MOST_NAME];     /* the file name in the current UUID element */
+    char text[MOST_NAME];      /* its text, text_length bytes */
     size_t text_length;
-    const char *own_name,
-        *own_uuid;   /* of the file that is read; not owned. uuid NULL: the text's own */
-    bool calibrated; /* MetaMorph's */
-    double prop_um[2], prop_unit;
-    bool in_modulo; /* one axis holds two: the length and the name of the one inside */
-    uint64_t modulo;
-    char modulo_type[24];
+    const char *own_name; /* name of the file being read; not owned */
+    const char *own_uuid; /* its UUID, if the text is another file's; NULL: `uuid`; not owned */
+    bool calibrated;      /* MetaMorph: the size of pixels is known */
+    double prop_um[2], prop_unit; /* MetaMorph: that size (y, x), and its unit in micrometres */
+    bool in_modulo;       /* within a ModuloAlong element: an axis that holds another one within */
+    uint64_t modulo;      /* the length of the inner axis */
+    char modulo_type[24]; /* its name */
 } ome_text;
 
 /* --- elements -------------------------------------------------------------------------------- */
 
+/* The name without its namespace prefix. */
 static const char *local(const char *name)
 {
     const char *const colon = strrchr(name, ':');
     return colon == NULL ? name : colon + 1;
 }
 
-/* NULL: it has no such attribute. */
+/* The value of an attribute. all: names and values in turn. NULL: there is no such attribute. */
 static const char *attribute(const XML_Char **all, const char *name)
 {
     for (; *all != NULL; all += 2)
@@ -70,6 +85,7 @@ static const char *attribute(const XML_Char **all, const char *name)
     return NULL;
 }
 
+/* An attribute as a count; 1 if it is missing, 0 if it is no number. */
 static uint64_t count_in(const XML_Char **all, const char *name)
 {
     const char *const text = attribute(all, name);
@@ -77,7 +93,7 @@ static uint64_t count_in(const XML_Char **all, const char *name)
     return text == NULL ? 1 : n < MOST ? n : MOST;
 }
 
-/* -1: it is not said. */
+/* An attribute as an index; -1 if it is missing or no number. */
 static int64_t index_in(const XML_Char **all, const char *name)
 {
     const char *const text = attribute(all, name);
@@ -88,7 +104,8 @@ static int64_t index_in(const XML_Char **all, const char *name)
                                                                     : (int64_t)MOST;
 }
 
-/* DimensionOrder has all five axes; x and y come first. */
+/* Reads the order of planes from DimensionOrder, such as "XYCZT". If it is invalid, order is "czt".
+ */
 static void read_order(const char *text, char order[4])
 {
     static const char axes[] = "CTZ";
@@ -101,6 +118,7 @@ static void read_order(const char *text, char order[4])
         memcpy(order, "czt", 4);
 }
 
+/* A size in micrometres (the default unit) from the attributes with its number and its unit. */
 static double size_in(const XML_Char **all, const char *size, const char *unit)
 {
     const char *const number = attribute(all, size), *const of = attribute(all, unit);
@@ -108,7 +126,7 @@ static double size_in(const XML_Char **all, const char *size, const char *unit)
     return number == NULL ? 0 : strtod(number, NULL) * um;
 }
 
-/* Whether the size of a pixel is said, and not in pixels. */
+/* Whether the size of a pixel is given, in a unit that may be a length. */
 static bool is_sized(const XML_Char **all)
 {
     static const char *const units[] = { "PhysicalSizeXUnit", "PhysicalSizeYUnit" };
@@ -171,7 +189,7 @@ static void copy_text(char out[MOST_NAME], const char *text)
     snprintf(out, MOST_NAME, "%s", text == NULL ? "" : text);
 }
 
-/* An element of MetaMorph's XML, which says only how large a pixel is. */
+/* Reads a "prop" element of MetaMorph's XML, of which only the size of a pixel is used. */
 static void read_prop(ome_text *o, const XML_Char **all)
 {
     const char *const id = attribute(all, "id"), *const value = attribute(all, "value");
@@ -187,7 +205,8 @@ static void read_prop(ome_text *o, const XML_Char **all)
         o->prop_unit = wu_micrometres(value, strlen(value));
 }
 
-/* Its values are a range, or labels, an element each. */
+/* Begins a ModuloAlong element. The values of its axis are a range here, or a Label element each.
+ */
 static void begin_modulo(ome_text *o, const XML_Char **all)
 {
     const char *const start = attribute(all, "Start"), *const end = attribute(all, "End"),
@@ -242,7 +261,7 @@ static void XMLCALL add_text(void *user, const XML_Char *text, int n)
             o->text[o->text_length++] = text[i];
 }
 
-/* The number of a file of this name. */
+/* The index of this file name in o->files, to which it is added if necessary. NOBODY: no memory. */
 static long find_file(ome_text *o, const char *name)
 {
     const json_t *const known = json_object_get(o->by_name, name);
@@ -264,7 +283,8 @@ static long find_file(ome_text *o, const char *name)
     return (long)o->n_files++;
 }
 
-/* Which file the TiffData element named: by the file's number, or else by its name. */
+/* Sets the file of the last TiffData element: the file being read, by its UUID or else by its name,
+ * or another one. */
 static void end_uuid(ome_text *o)
 {
     const char *const own = o->own_uuid != NULL ? o->own_uuid : o->uuid;
@@ -318,7 +338,8 @@ static void free_text(ome_text *o)
     *o = (ome_text){ .parser = NULL };
 }
 
-/* *good: it is well-formed, or more follows it. encoding: NULL is the text's own. */
+/* Parses the text. *good: it is well-formed, or only followed by other text. encoding: NULL: the
+ * one that the text declares. */
 static tc_status parse_as(ome_text *o, const char *encoding, const char *text, bool *good,
                           tc_err *err)
 {
@@ -342,7 +363,8 @@ static tc_status parse_as(ome_text *o, const char *encoding, const char *text, b
     return o->no_memory || error == XML_ERROR_NO_MEMORY ? tc_no_memory(err, own_name) : TC_OK;
 }
 
-/* Many a program writes UTF-8 and calls it UTF-16, or Latin-1 and calls it UTF-8. */
+/* Parses the text, trying other encodings if necessary: some programs write UTF-8 and declare
+ * UTF-16, or write Latin-1 and declare UTF-8. */
 static tc_status parse(ome_text *o, const char *text, bool *good, tc_err *err)
 {
     static const char *const encodings[] = { NULL, "UTF-8", "ISO-8859-1" };
@@ -353,9 +375,10 @@ static tc_status parse(ome_text *o, const char *text, bool *good, tc_err *err)
     return status;
 }
 
-/* --- files that belong together -------------------------------------------------------------- */
+/* --- other files of the picture -------------------------------------------------------------- */
 
-/* The path of a file in the folder of this one. *out NULL: the name leads elsewhere. */
+/* *out: the path of a file in the folder of the picture's file; free(). NULL: the name is hidden or
+ * has a folder in it. */
 static tc_status path_of(const wu_picture *picture, const char *name, char **out, tc_err *err)
 {
     const size_t n = (size_t)(os_last_part(picture->path) - picture->path), m = strlen(name);
@@ -370,8 +393,8 @@ static tc_status path_of(const wu_picture *picture, const char *name, char **out
     return TC_OK;
 }
 
-/* The text of a file: all of it, or of a TIFF the description of its first page. NULL: it cannot be
- * read. */
+/* The text of a companion file: the description of its first page if it is a TIFF, else all of it.
+ * free(). NULL: it cannot be read. */
 static char *load(const char *path)
 {
     struct stat info;
@@ -392,7 +415,8 @@ static char *load(const char *path)
     return text;
 }
 
-/* The text is in a file of its own. *good: it was there. */
+/* Reads the OME-XML from the companion file that the text names. *good: it was read; else the
+ * refusal is set. */
 static tc_status read_companion(wu_picture *picture, ome_text *o, bool *good, tc_err *err)
 {
     char name[MOST_NAME], uuid[MOST_NAME], *path = NULL;
@@ -420,7 +444,7 @@ static tc_status read_companion(wu_picture *picture, ome_text *o, bool *good, tc
     return status;
 }
 
-/* The Pixels element that this file has planes of. False: there is none, or more than one. */
+/* *chosen: the Pixels element with planes in this file. False: there is none, or more than one. */
 static bool choose_pixels(ome_text *o, wu_said *said, size_t *chosen)
 {
     size_t n = 0;
@@ -431,7 +455,7 @@ static bool choose_pixels(ome_text *o, wu_said *said, size_t *chosen)
             *chosen = n == 0 ? i : *chosen;
             n++;
         }
-    /* It was given another name, or is the only one. */
+    /* All planes are in a single file of another name: this file, which was renamed. */
     if (n == 0 && o->n_files == 1) {
         for (size_t i = 0; i < o->n_data; i++)
             o->data[i].file = OWN;
@@ -449,7 +473,7 @@ static bool choose_pixels(ome_text *o, wu_said *said, size_t *chosen)
 
 /* --- planes ---------------------------------------------------------------------------------- */
 
-/* The page that has this number in the file. */
+/* The index in there->number of the page with this index in the file; WU_NO_PAGE: none. */
 static uint32_t page_of(const wu_pages_there *there, uint64_t number)
 {
     uint64_t lo = 0, hi = there->n;
@@ -463,7 +487,8 @@ static uint32_t page_of(const wu_pages_there *there, uint64_t number)
     return lo < there->n && there->number[lo] == number ? (uint32_t)lo : WU_NO_PAGE;
 }
 
-/* Where planes of an element begin, counted in the order of the file; SIZE_MAX: nowhere. */
+/* The index of the first plane of a TiffData element, counted in the order said->order; SIZE_MAX:
+ * no such plane. samples: per pixel. */
 static uint64_t first_of(const ome_data *d, const wu_said *said, unsigned samples)
 {
     uint64_t at = 0, stride = 1;
@@ -473,7 +498,7 @@ static uint64_t first_of(const ome_data *d, const wu_said *said, unsigned sample
                                           : said->slices;
         uint64_t first = d->first[*axis == 'c' ? 0 : *axis == 't' ? 1 : 2];
         if (*axis == 'c' && first >= n && first % samples == 0)
-            first /= samples; /* counted in samples */
+            first /= samples; /* FirstC counts the samples of a pixel, too */
         if (first >= n)
             return SIZE_MAX;
         at += stride * first;
@@ -482,7 +507,7 @@ static uint64_t first_of(const ome_data *d, const wu_said *said, unsigned sample
     return at;
 }
 
-/* From the order of the file to that of wu_said.planes. */
+/* Converts the index of a plane in the order said->order to that in said->planes. */
 static size_t index_of(const wu_said *said, uint64_t at)
 {
     uint64_t c = 0, t = 0, z = 0;
@@ -504,7 +529,7 @@ static void refuse_data(wu_said *said, const char *what)
                    what);
 }
 
-/* The planes of one element. */
+/* Sets the planes of a TiffData element in said->planes. */
 static void set_planes(const ome_data *d, wu_said *said, const wu_pages_there *there)
 {
     const uint64_t n = said->n_planes, from = first_of(d, said, there->samples);
@@ -530,7 +555,8 @@ static void set_planes(const ome_data *d, wu_said *said, const wu_pages_there *t
     }
 }
 
-/* The paths of the files that have planes of the picture, in place of their names. */
+/* Sets said->files to the paths of the other files with planes of the picture, and renumbers the
+ * files in said->planes. */
 static tc_status name_files(wu_picture *picture, ome_text *o, tc_err *err)
 {
     wu_said *const said = &picture->said;
@@ -561,7 +587,7 @@ static tc_status name_files(wu_picture *picture, ome_text *o, tc_err *err)
     return status;
 }
 
-/* Each of the file's pages is one plane. */
+/* Checks that no page of this file is two planes; a remark is set if a page is none. */
 static tc_status check_own(wu_picture *picture, uint64_t n_pages, tc_err *err)
 {
     wu_said *const said = &picture->said;
@@ -584,6 +610,7 @@ static tc_status check_own(wu_picture *picture, uint64_t n_pages, tc_err *err)
     return TC_OK;
 }
 
+/* Fills said->planes from the TiffData elements, if there are any. */
 static tc_status say_planes(wu_picture *picture, ome_text *o, size_t chosen,
                             const wu_pages_there *there, tc_err *err)
 {
@@ -608,6 +635,7 @@ static tc_status say_planes(wu_picture *picture, ome_text *o, size_t chosen,
     return status == TC_OK ? name_files(picture, o, err) : status;
 }
 
+/* Fills picture->said from OME-XML that was parsed. */
 static tc_status say_ome(wu_picture *picture, ome_text *o, const wu_pages_there *there, tc_err *err)
 {
     wu_said *const said = &picture->said;
@@ -615,7 +643,7 @@ static tc_status say_ome(wu_picture *picture, ome_text *o, const wu_pages_there 
     if (o->n_pixels == 0 || !choose_pixels(o, said, &chosen))
         return TC_OK;
     const ome_pixels *const p = &o->pixels[chosen];
-    /* Alpha counts as a channel, where the channels are a multiple then. */
+    /* SizeC counts all samples of a pixel, alpha, too, if it is a multiple of them. */
     const unsigned samples = p->c % there->stored == 0 ? there->stored : there->samples;
     const wu_pages_there pages = { there->n, there->number, samples, there->stored };
     said->by = "its OME-XML";
@@ -639,7 +667,7 @@ static tc_status say_ome(wu_picture *picture, ome_text *o, const wu_pages_there 
     return say_planes(picture, o, chosen, &pages, err);
 }
 
-/* What other programs' XML says. */
+/* Sets the size of a pixel from MetaMorph's XML. */
 static void say_other(wu_picture *picture, const ome_text *o)
 {
     if (o->calibrated && o->prop_unit > 0) {

@@ -1,5 +1,6 @@
-/* The one decision on what a file says its pages are: they are taken, taken with a remark, or
- * refused with the reason and the remedy. */
+/* Decides, from what the metadata of a file say of its pages and from the pages that there are,
+ * which pages are read: with or without a remark; or refuses the file with the reason and the
+ * remedy. */
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,6 +9,7 @@
 #include "workunits/format/job.h"
 #include "workunits/tools/picture_format.h"
 
+/* The texts of the bits of wu_remark, in their order. */
 const char *const wu_remarks[WU_REMARKS] = {
     "its lookup table (palette) colours for the eye; the samples are taken",
     "its palette is a picture's; the colours that it shows are taken",
@@ -34,19 +36,21 @@ const char *const wu_remarks[WU_REMARKS] = {
     "does not say what its pages are: they are taken as channels",
 };
 
-/* --- what is said and what is there ---------------------------------------------------------- */
+/* --- metadata and pages ---------------------------------------------------------------------- */
 
+/* The number of planes that the metadata describe. */
 static uint64_t planes_said(const wu_said *said)
 {
     return said->channels * said->frames * said->slices;
 }
 
+/* Whether the metadata describe a single plane. */
 static bool says_one(const wu_said *said)
 {
     return said->channels == 1 && said->frames == 1 && said->slices == 1;
 }
 
-/* "2 channels of 5 slices": what there is more of than one. */
+/* "2 channels of 5 slices": the axes that are longer than 1, for messages. */
 typedef struct axes_text {
     char text[120];
 } axes_text;
@@ -76,6 +80,7 @@ static axes_text say_pages(const wu_picture *picture)
     return s;
 }
 
+/* TC_BAD_INPUT: the file has other pages than its metadata describe. */
 static tc_status refuse_count(const wu_picture *picture, tc_err *err)
 {
     return tc_fail(
@@ -86,8 +91,8 @@ static tc_status refuse_count(const wu_picture *picture, tc_err *err)
         picture->path, picture->said.by, say_axes(&picture->said).text, say_pages(picture).text);
 }
 
-/* What the text says was true of another picture. */
-static void disbelieve(wu_picture *picture)
+/* Discards the metadata, which describe another picture. */
+static void discard_metadata(wu_picture *picture)
 {
     wu_said *const said = &picture->said;
     said->by = NULL;
@@ -100,17 +105,18 @@ static void disbelieve(wu_picture *picture)
     memset(picture->about.um, 0, sizeof picture->about.um);
 }
 
-/* Its own pages, one after the other. */
+/* Takes the file's own pages as slices, though its metadata say that other files belong to it. */
 static void take_alone(wu_picture *picture)
 {
     double um[3];
     memcpy(um, picture->about.um, sizeof um);
-    disbelieve(picture);
+    discard_metadata(picture);
     memcpy(picture->about.um, um, sizeof um);
     picture->said.slices = picture->n_pages;
     picture->about.remarks |= WU_ALONE;
 }
 
+/* Whether the axis after time in the order of planes has length 1, or time is the last axis. */
 static bool times_are_last(const wu_said *said)
 {
     const char *const at = strchr(said->order, 't');
@@ -119,7 +125,7 @@ static bool times_are_last(const wu_said *said)
                           (at[1] == 'c' && said->channels == 1 && at[2] == '\0'));
 }
 
-/* Times that are said and of which no plane is there: a recording that was stopped. */
+/* Drops the last times if none of their planes exist: the recording was stopped. */
 static void drop_times(wu_picture *picture)
 {
     wu_said *const said = &picture->said;
@@ -141,7 +147,8 @@ bool wu_wants_silent_channel(const wu_picture *picture, unsigned samples)
     return picture->want.channel > 0 && !picture->want.colour && samples == 1;
 }
 
-/* Makes the axes agree with the pages, where that is no guess. */
+/* Checks that the axes agree with the number of pages, and corrects them where only one correction
+ * is possible; else TC_BAD_INPUT. */
 static tc_status check_counts(wu_picture *picture, tc_err *err)
 {
     wu_said *const said = &picture->said;
@@ -187,6 +194,7 @@ static tc_status check_counts(wu_picture *picture, tc_err *err)
     return TC_OK;
 }
 
+/* Checks the metadata. */
 static tc_status check_said(wu_picture *picture, tc_err *err)
 {
     wu_said *const said = &picture->said;
@@ -208,11 +216,11 @@ static tc_status check_said(wu_picture *picture, tc_err *err)
                 "save it again with the program that made it, or with Fiji",
                 picture->path, said->by, (unsigned long long)said->nx, (unsigned long long)said->ny,
                 picture->info.nx, picture->info.ny);
-        disbelieve(picture);
+        discard_metadata(picture);
         picture->about.remarks |= WU_OTHER_TEXT;
     }
-    if (said->series > 1 && picture->n_pages == 1) { /* of several files, which it does not name */
-        disbelieve(picture);
+    if (said->series > 1 && picture->n_pages == 1) { /* the other pictures are in files not named */
+        discard_metadata(picture);
         picture->about.remarks |= WU_ALONE;
     }
     if (said->series > 1)
@@ -230,7 +238,7 @@ static tc_status check_said(wu_picture *picture, tc_err *err)
 
 /* --- the planes that are wanted -------------------------------------------------------------- */
 
-/* How many pages lie between one and the next along an axis: 'c', 't' or 'z'. */
+/* The number of pages from one plane to the next along an axis: 'c', 't' or 'z'. */
 static uint64_t stride_of(const wu_said *said, char axis)
 {
     uint64_t stride = 1;
@@ -239,12 +247,14 @@ static uint64_t stride_of(const wu_said *said, char axis)
     return stride;
 }
 
+/* Whether the wanted pages are the times of a series of single pages, not the slices of one time.
+ */
 static bool are_times(const wu_picture *picture)
 {
     return picture->want.time == 0 && picture->said.slices <= 1;
 }
 
-/* Where number k of the wanted planes is. */
+/* Where the k-th of the wanted planes is. */
 static wu_plane plane_of(const wu_picture *picture, uint64_t k)
 {
     const wu_said *const said = &picture->said;
@@ -258,6 +268,7 @@ static wu_plane plane_of(const wu_picture *picture, uint64_t k)
     return (wu_plane){ 0, (uint32_t)page };
 }
 
+/* Checks that all wanted planes, and the files that they are in, exist. */
 static tc_status check_planes(const wu_picture *picture, tc_err *err)
 {
     const wu_said *const said = &picture->said;
@@ -339,7 +350,7 @@ size_t wu_picture_others(const wu_picture *picture, char *const **paths)
 
 /* --- decoding -------------------------------------------------------------------------------- */
 
-/* The file of several that has the plane. */
+/* Opens said.files[file - 1] as picture->other, unless it is open, and checks its size and type. */
 static tc_status open_other(wu_picture *picture, uint32_t file, tc_err *err)
 {
     const char *const path = picture->said.files[file - 1];

@@ -1,4 +1,4 @@
-/* PNG, by the one reader there is of it (workunits/format/png_io.h). */
+/* The decoder for PNG files. Pixels are read by workunits/format/png_io.h, as in work units. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,12 +17,13 @@ static uint32_t number_at(const uint8_t *p)
     return (uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 | (uint32_t)p[2] << 8 | p[3];
 }
 
-/* A palette that colours: its indices are data. */
+/* Finds out whether a palette (n bytes, three per colour) only colours the picture, so that its
+ * indices are the samples, and sets the remark. */
 static void read_palette(wu_picture *picture, const uint8_t *body, size_t n)
 {
     uint8_t colour[256][3];
     const bool image = picture->want.kind == WU_KIND_IMAGE;
-    bool grey = true;
+    bool grey = true; /* the palette is the evenly spaced greys in their order */
     memcpy(colour, body, n < sizeof colour ? n : sizeof colour);
     for (size_t i = 0; i + 3 <= n && i < sizeof colour; i += 3)
         grey = grey && body[i] == body[i + 1] && body[i] == body[i + 2] &&
@@ -35,8 +36,8 @@ static void read_palette(wu_picture *picture, const uint8_t *body, size_t n)
                                      : WU_PALETTE;
 }
 
-/* The chunks in front of the picture's data, and Exif data behind it, as far as the file goes:
- * damage is found later. */
+/* Reads the chunks before the picture's data, and Exif data after it. Stops where the file is
+ * damaged: decoding finds that. */
 static void read_about(wu_picture *picture)
 {
     enum { SIGNATURE = 8, HEAD = 8, CRC = 4, PHYS = 9, KIND = 9, PALETTE = 3, MOST = 4096 };
@@ -66,6 +67,8 @@ static void read_about(wu_picture *picture)
     clearerr(picture->file);
 }
 
+/* Whether samples are numbers, not brightness: grey is not scaled, and a palette's indices are
+ * read. */
 static bool is_of_numbers(const wu_picture *picture)
 {
     return picture->want.kind != WU_KIND_IMAGE || picture->said.indices;
@@ -84,7 +87,7 @@ static tc_status open_png(wu_picture *picture, tc_err *err)
     return status;
 }
 
-/* Bytes that are read, and what was read of them. */
+/* A file in memory, and how much of it read_bytes has read. */
 typedef struct png_bytes {
     const unsigned char *data;
     size_t n, at;
@@ -99,8 +102,8 @@ static long read_bytes(void *user, void *buf, size_t n)
     return (long)part;
 }
 
-/* The file as it is, if it is no larger than what is to be taken of it. NULL: it is not, or cannot
- * be had: then it is read as any other. */
+/* The whole file in memory, *n bytes; free(). NULL if it is not wanted (want.as_it_is), is larger
+ * than the decoded page, or cannot be read: then it is decoded from the file. */
 static unsigned char *read_whole(wu_picture *picture, size_t *n)
 {
     const size_t most = wu_picture_page_bytes(&picture->info);

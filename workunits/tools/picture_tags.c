@@ -1,5 +1,6 @@
-/* What private tags of TIFF say of a file's pages: Zeiss' LSM, MetaMorph's STK, Olympus' FluoView,
- * MicroManager; and whose slide it is. Read from the file itself: libtiff knows none of them. */
+/* Reads what private tags of TIFF say of a file's pages (Zeiss' LSM, MetaMorph's STK, NIH Image,
+ * Olympus' FluoView, MicroManager), and recognises whole-slide images. Reads the file directly, as
+ * libtiff does not know these tags. */
 #include <assert.h>
 #include <jansson.h>
 #include <math.h>
@@ -8,6 +9,7 @@
 
 #include "workunits/tools/picture_tags.h"
 
+/* Counts are limited to this, so that products of three fit into 64 bits. */
 #define MOST UINT64_C(0x1fffff)
 
 /* --- numbers --------------------------------------------------------------------------------- */
@@ -19,6 +21,7 @@ bool wu_tags_read(const wu_tags *tags, uint64_t at, void *bytes, size_t n)
            fread(bytes, 1, n, tags->file) == n;
 }
 
+/* An unsigned integer of n <= 8 bytes in the file's byte order. */
 static uint64_t number_in(const wu_tags *tags, const uint8_t *bytes, size_t n)
 {
     uint64_t value = 0;
@@ -50,7 +53,7 @@ bool wu_tags_open(FILE *file, wu_tags *out)
            wu_tags_number(out, out->big ? 8 : 4, out->big ? 8 : 4, &out->directory);
 }
 
-/* 0 where it is not there. */
+/* A count of 4 bytes at the offset `at`, at most MOST; 0 if it is negative or cannot be read. */
 static uint64_t count_at(const wu_tags *tags, uint64_t at)
 {
     uint64_t value = 0;
@@ -59,6 +62,7 @@ static uint64_t count_at(const wu_tags *tags, uint64_t at)
     return value < MOST ? value : MOST;
 }
 
+/* A double at the offset `at`; 0 if it is not finite or cannot be read. */
 static double double_at(const wu_tags *tags, uint64_t at)
 {
     uint64_t bits;
@@ -68,6 +72,7 @@ static double double_at(const wu_tags *tags, uint64_t at)
     return isfinite(value) ? value : 0;
 }
 
+/* A fraction of two integers of 4 bytes; 0 if it cannot be read. */
 static double ratio_at(const wu_tags *tags, uint64_t at)
 {
     uint64_t a, b;
@@ -76,7 +81,8 @@ static double ratio_at(const wu_tags *tags, uint64_t at)
                : 0;
 }
 
-/* The entry that begins at `at`. */
+/* Reads the directory's entry at the offset `at`. *number: of the tag; *bytes: of its values; 0:
+ * they are in the entry itself. */
 static bool read_entry(const wu_tags *tags, uint64_t at, unsigned *number, wu_tag *out,
                        size_t *bytes)
 {
@@ -95,7 +101,7 @@ static bool read_entry(const wu_tags *tags, uint64_t at, unsigned *number, wu_ta
     return true;
 }
 
-/* Where the entries begin, and how many there are. */
+/* *at: the offset of the directory's first entry. Returns the number of entries. */
 static uint64_t begin_entries(const wu_tags *tags, uint64_t *at)
 {
     const size_t bytes = tags->big ? 8 : 2;
@@ -104,7 +110,7 @@ static uint64_t begin_entries(const wu_tags *tags, uint64_t *at)
     return wu_tags_number(tags, tags->directory, bytes, &n) && n <= 65535 ? n : 0;
 }
 
-/* The first entry whose number is one of n. */
+/* Finds the first entry whose number is one of wanted[n_wanted]. */
 static bool find_any(const wu_tags *tags, const unsigned *wanted, size_t n_wanted, wu_tag *out)
 {
     uint64_t at;
@@ -140,21 +146,22 @@ bool wu_tags_are_outside(const wu_tags *tags, uint64_t from, uint64_t to)
 
 /* --- Zeiss LSM ------------------------------------------------------------------------------- */
 
+/* Reads the header in the tag CZ_LSMINFO. */
 static void read_lsm(wu_picture *picture, const wu_tags *tags, const wu_tag *tag)
 {
-    enum {
-        MAGIC_1 = 0x0300494c,
-        MAGIC_2 = 0x0400494c,
-        X = 8,
-        Y = 12,
-        Z = 16,
-        C = 20,
-        T = 24,
-        VOXEL = 40,
-        SCAN = 88,
-        P = 264,
-        M = 268,
-        LONG = 272
+    enum { /* offsets of the header's fields */
+           MAGIC_1 = 0x0300494c,
+           MAGIC_2 = 0x0400494c,
+           X = 8,
+           Y = 12,
+           Z = 16,
+           C = 20,
+           T = 24,
+           VOXEL = 40,
+           SCAN = 88,
+           P = 264,
+           M = 268,
+           LONG = 272
     };
     wu_said *const said = &picture->said;
     uint64_t magic, size, scan = 0;
@@ -180,7 +187,7 @@ static void read_lsm(wu_picture *picture, const wu_tags *tags, const wu_tag *tag
             said->others *= count_at(tags, tag->at + at);
             snprintf(said->other, sizeof said->other, "places");
         }
-    /* x with y, over z or time: in other kinds of scan the axes are others. */
+    /* Scans 0, 3 and 6 are of x and y, over z or time; others have other axes. */
     if (scan != 0 && scan != 3 && scan != 6)
         wu_say_refusal(said,
                        "is an LSM file of a scan that is not of x and y (kind %u), which is not "
@@ -194,7 +201,7 @@ static void read_lsm(wu_picture *picture, const wu_tags *tags, const wu_tag *tag
 
 /* --- MetaMorph STK --------------------------------------------------------------------------- */
 
-/* The size of pixels, in pairs of a number and a value, or the place of one. */
+/* Reads the size of pixels from the tag UIC1: pairs of an id, and a value or its offset. */
 static void read_uic1(wu_picture *picture, const wu_tags *tags, const wu_tag *tag)
 {
     enum { X = 4, Y = 5, UNITS = 6, MOST_PAIRS = 200 };
@@ -215,6 +222,8 @@ static void read_uic1(wu_picture *picture, const wu_tags *tags, const wu_tag *ta
     picture->about.um[2] = size[1] * um;
 }
 
+/* Reads the tag UIC2, whose count is the number of planes, with 24 bytes for each: the first 8 are
+ * its distance in z from the one before. */
 static void read_stk(wu_picture *picture, const wu_tags *tags, const wu_tag *uic2)
 {
     enum { UIC1 = 33628, UIC3 = 33630, RATIONAL = 5, EACH = 24 };
@@ -223,13 +232,13 @@ static void read_stk(wu_picture *picture, const wu_tags *tags, const wu_tag *uic
     wu_tag tag;
     uint64_t last;
     if (uic2->type != RATIONAL || n == 0 || n > MOST || picture->n_pages != 1)
-        return; /* Prairie's tags have the same numbers */
+        return; /* not STK: files of Prairie have tags with the same numbers */
     if (n > 1 && !wu_tags_number(tags, uic2->at + EACH * n - 4, 4, &last)) {
         wu_say_refusal(said, "is an STK file whose list of planes is cut short; save it again with "
                              "MetaMorph, or as OME-TIFF with Fiji");
         return;
     }
-    /* One plane alone lies in the entry itself. */
+    /* The z distance of the first plane. */
     const double z = ratio_at(tags, uic2->at);
     said->by = "its STK header";
     said->slices = n;
@@ -262,7 +271,8 @@ static void read_stk(wu_picture *picture, const wu_tags *tags, const wu_tag *uic
 
 /* --- NIH Image ------------------------------------------------------------------------------- */
 
-/* Its stacks have one directory, and ImageJ reads them. */
+/* Reads the number of slices of a stack of NIH Image, which has a directory only for the first one.
+ */
 static void read_nih(wu_picture *picture, const wu_tags *tags, const wu_tag *tag)
 {
     enum { SHORTS = 256, SLICES = 260 };
@@ -276,7 +286,7 @@ static void read_nih(wu_picture *picture, const wu_tags *tags, const wu_tag *tag
 
 /* --- Olympus FluoView ------------------------------------------------------------------------ */
 
-/* 'c', 't' or 'z'; 0: another. */
+/* The axis of a name in the header: 'c', 't' or 'z'; 0: another one. */
 static char axis_of(const char *name)
 {
     static const struct {
@@ -316,7 +326,7 @@ static void read_fluoview(wu_picture *picture, const wu_tags *tags, const wu_tag
         const char axis = axis_of(name);
         if (n == 0 || name[0] == '\0')
             continue;
-        if (i == 0 || i == 1) { /* x and y, whatever they are called */
+        if (i == 0 || i == 1) { /* x and y, whatever their names */
             *(i == 0 ? &said->nx : &said->ny) = n;
             picture->about.um[2 - i] = size;
         } else if (axis != '\0' && strchr(said->order, axis) == NULL) {
@@ -336,13 +346,14 @@ static void read_fluoview(wu_picture *picture, const wu_tags *tags, const wu_tag
 
 /* --- MicroManager ---------------------------------------------------------------------------- */
 
+/* A count in the summary; 1 if it is missing. */
 static uint64_t member_of(const json_t *json, const char *key)
 {
     const json_int_t n = json_integer_value(json_object_get(json, key));
     return n < 1 ? 1 : n < (json_int_t)MOST ? (uint64_t)n : MOST;
 }
 
-/* The summary, which stands in front of the first page. */
+/* Reads the summary metadata, a JSON text before the first page. */
 static tc_status read_summary(wu_picture *picture, const wu_tags *tags, tc_err *err)
 {
     enum { AT = 32, MAGIC = 2355492, MOST_JSON = 1 << 24 };
@@ -379,6 +390,7 @@ static tc_status read_summary(wu_picture *picture, const wu_tags *tags, tc_err *
     return TC_OK;
 }
 
+/* The offset of a page's directory. */
 typedef struct offset_of {
     uint64_t offset;
     uint32_t page;
@@ -390,7 +402,7 @@ static int by_offset(const void *left, const void *right)
     return a->offset < b->offset ? -1 : a->offset > b->offset;
 }
 
-/* The list of planes: where the directory of each is. */
+/* Reads the index map: channel, slice, time, position and offset of the directory of each plane. */
 static tc_status read_index(wu_picture *picture, const wu_tags *tags, const uint64_t *offsets,
                             tc_err *err)
 {
@@ -431,7 +443,7 @@ static tc_status read_index(wu_picture *picture, const wu_tags *tags, const uint
     return TC_OK;
 }
 
-/* Without that list the order is not known. */
+/* Refuses a file of several axes without an index map: the order of its planes is not known. */
 static void check_index(wu_said *said)
 {
     const int axes = (said->channels > 1) + (said->frames > 1) + (said->slices > 1);
@@ -440,11 +452,11 @@ static void check_index(wu_said *said)
                              "(File > Import > Bio-Formats) and save it as OME-TIFF");
 }
 
-/* --- all of them ----------------------------------------------------------------------------- */
+/* --- any file -------------------------------------------------------------------------------- */
 
 bool wu_tags_paint(const wu_tags *tags)
 {
-    static const unsigned all[] = { 34412, 33629, 34361, 51123 };
+    static const unsigned all[] = { 34412, 33629, 34361, 51123 }; /* as in wu_say_tags */
     wu_tag tag;
     return find_any(tags, all, sizeof all / sizeof all[0], &tag);
 }

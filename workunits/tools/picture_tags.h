@@ -1,39 +1,44 @@
 /*
- * A TIFF's directory read by hand, for the tags of microscopes.
+ * Reads directories of TIFF files without libtiff, for the private tags of microscopes' software.
  */
 #ifndef WU_PICTURE_TAGS_H
 #define WU_PICTURE_TAGS_H
 
 #include "workunits/tools/picture_format.h"
 
-/* A directory of a file. */
+/* A directory (the tags of a page) of a file. */
 typedef struct wu_tags {
     FILE *file;
-    bool big_endian, big; /* BigTIFF */
-    uint64_t directory;   /* where it is */
+    bool big_endian;
+    bool big;           /* BigTIFF */
+    uint64_t directory; /* its offset in the file */
 } wu_tags;
 
+/* A tag of a directory. */
 typedef struct wu_tag {
     unsigned type;
-    uint64_t count, at; /* where the values are */
+    uint64_t count; /* of values */
+    uint64_t at;    /* offset of the values in the file */
 } wu_tag;
 
-/* The first directory of a file; false: it is no TIFF. */
+/* Finds the first directory of a file. False: it is no TIFF. */
 bool wu_tags_open(FILE *file, wu_tags *out);
+/* Finds a tag by its number. False: the directory lacks it, or it has no values. */
 bool wu_tags_find(const wu_tags *tags, unsigned tag, wu_tag *out);
-/* Whether the directory and its values are not within [from, to). */
+/* Whether the directory begins outside of the bytes [from, to), and no values are within them. */
 bool wu_tags_are_outside(const wu_tags *tags, uint64_t from, uint64_t to);
+/* Reads n bytes at the offset `at`. False: the file has fewer. */
 bool wu_tags_read(const wu_tags *tags, uint64_t at, void *bytes, size_t n);
-/* n bytes, 8 at most, as a number. */
+/* Reads an unsigned integer of n <= 8 bytes at the offset `at`, in the file's byte order. */
 bool wu_tags_number(const wu_tags *tags, uint64_t at, size_t n, uint64_t *value);
 
-/* Refuses a slide, which may be too large or too odd to be looked at page by page. text: its
- * description, or NULL. */
+/* Sets said->refusal for a whole-slide image, before its pages are read, which may be very large.
+ * text: its description, or NULL. */
 void wu_say_slide(wu_said *said, const char *text, const wu_tags *tags);
-/* Whether the file is of a microscope, whose palettes colour. */
+/* Whether the file is from a microscope's software whose palettes only colour the picture. */
 bool wu_tags_paint(const wu_tags *tags);
-/* Fills picture->said from the tags of the first directory, where no text has; offsets: where the
- * directory of each page is. */
+/* Fills picture->said from the private tags of the first directory, unless a text has filled it
+ * (LSM's tags replace a text). offsets: [n_pages] the offset of each page's directory. */
 tc_status wu_say_tags(wu_picture *picture, const wu_tags *tags, const uint64_t *offsets,
                       tc_err *err);
 

@@ -1,5 +1,5 @@
-/* What descriptions say of a file's pages: those of ImageJ, SCIFIO and tifffile, in which each
- * line or member has a key. */
+/* Reads what the descriptions (TIFF's ImageDescription) that ImageJ, SCIFIO and tifffile write say
+ * of a file's pages. */
 #include <jansson.h>
 #include <math.h>
 #include <stdarg.h>
@@ -10,7 +10,8 @@
 #include "app/base/text.h"
 #include "workunits/tools/picture_format.h"
 
-/* More than any file has of anything: products of counts stay within 64 bits. */
+/* Counts are limited to this, more than any file has, so that products of three fit into 64 bits.
+ */
 #define MOST UINT64_C(0x1fffff)
 
 void wu_say_refusal(wu_said *said, const char *format, ...)
@@ -26,7 +27,7 @@ void wu_say_refusal(wu_said *said, const char *format, ...)
 
 /* --- lines of key=value ---------------------------------------------------------------------- */
 
-/* What stands behind "key=" at the beginning of a line, and how long it is; NULL: no such line. */
+/* The value of the line "key=value", and its length *n; NULL: there is no such line. */
 static const char *value_of(const char *text, const char *key, size_t *n)
 {
     const size_t m = strlen(key);
@@ -42,6 +43,7 @@ static const char *value_of(const char *text, const char *key, size_t *n)
     return NULL;
 }
 
+/* The value of a key as a count from 1 to MOST; fallback: if there is none. */
 static uint64_t count_of(const char *text, const char *key, uint64_t fallback)
 {
     size_t n;
@@ -50,6 +52,7 @@ static uint64_t count_of(const char *text, const char *key, uint64_t fallback)
     return count == 0 ? fallback : count < MOST ? count : MOST;
 }
 
+/* The value of a key as a number; fallback: if there is none. */
 static double number_of(const char *text, const char *key, double fallback)
 {
     size_t n;
@@ -59,6 +62,8 @@ static double number_of(const char *text, const char *key, double fallback)
     return at == NULL || end == at || !isfinite(value) ? fallback : value;
 }
 
+/* The unit that is the value of a key, in micrometres (0: unknown); fallback: there is no such key.
+ */
 static double unit_of(const char *text, const char *key, double fallback)
 {
     size_t n;
@@ -66,7 +71,8 @@ static double unit_of(const char *text, const char *key, double fallback)
     return at == NULL ? fallback : wu_micrometres(at, n);
 }
 
-/* ImageJ's function of calibration: 0 is a straight line, c0 + c1 * sample; 20 is none. */
+/* Reads the calibration of samples in ImageJ's text: the function cf, of which 0 is the straight
+ * line c0 + c1 * sample, and 20 is none. */
 static void read_calibration(wu_picture *picture, const char *text)
 {
     wu_said *const said = &picture->said;
@@ -86,7 +92,8 @@ static void read_calibration(wu_picture *picture, const char *text)
     }
 }
 
-/* The resolution tags count pixels per unit. */
+/* Reads ImageJ's text. The unit is for the resolution tags of the TIFF file, which have pixels per
+ * unit. */
 static void read_imagej(wu_picture *picture, const char *text)
 {
     wu_said *const said = &picture->said;
@@ -110,7 +117,7 @@ static void read_imagej(wu_picture *picture, const char *text)
 
 /* --- SCIFIO ---------------------------------------------------------------------------------- */
 
-/* Number i of a list with commas, of `length` bytes; NULL: it has fewer. */
+/* Entry i of a comma-separated list of `length` bytes, and its length *n; NULL: there are fewer. */
 static const char *part_of(const char *list, size_t length, unsigned i, size_t *n)
 {
     const char *at = list;
@@ -123,7 +130,7 @@ static const char *part_of(const char *list, size_t length, unsigned i, size_t *
     return at;
 }
 
-/* The size along an axis of space. */
+/* Sets the size of a voxel along an axis (0 z, 1 y, 2 x), if the unit (of n bytes) is a length. */
 static void set_scale(wu_picture *picture, size_t axis, const char *scale, const char *unit,
                       size_t n)
 {
@@ -132,6 +139,8 @@ static void set_scale(wu_picture *picture, size_t axis, const char *scale, const
         picture->about.um[axis] = strtod(scale, NULL) * um;
 }
 
+/* Adds an axis of planes, slower than those before: 'c', 't' or 'z', or 0 for any other one. name:
+ * of n bytes. */
 static void add_axis(wu_said *said, char axis, const char *name, size_t n, uint64_t length)
 {
     uint64_t *const count = axis == 'c'   ? &said->channels
@@ -148,7 +157,7 @@ static void add_axis(wu_said *said, char axis, const char *name, size_t n, uint6
     }
 }
 
-/* Axes that are not named come last. */
+/* Appends the axes that are not in said->order. */
 static void complete_order(wu_said *said)
 {
     for (const char *axis = "czt"; *axis != '\0'; axis++)
@@ -156,7 +165,7 @@ static void complete_order(wu_said *said)
             said->order[strlen(said->order)] = *axis;
 }
 
-/* 'c', 't' or 'z'; 0: another. */
+/* The axis of a name in SCIFIO's text: 'c', 't' or 'z'; 0: another one. */
 static char scifio_axis(const char *name, size_t n)
 {
     if (n == 7 && memcmp(name, "Channel", n) == 0)
@@ -166,7 +175,8 @@ static char scifio_axis(const char *name, size_t n)
     return n == 1 && *name == 'Z' ? 'z' : '\0';
 }
 
-/* "axes=X,Y,Channel,Z", "lengths=8,8,2,3": the one that changes first in front. */
+/* Reads SCIFIO's text: "axes=X,Y,Channel,Z" and "lengths=8,8,2,3", the fastest-changing axis first.
+ */
 static void read_scifio(wu_picture *picture, const char *text)
 {
     wu_said *const said = &picture->said;
@@ -210,7 +220,8 @@ static void read_scifio(wu_picture *picture, const char *text)
 
 /* --- tifffile -------------------------------------------------------------------------------- */
 
-/* 'c', 't' or 'z'; 0: another. */
+/* The axis of a letter of tifffile: 'c', 't' or 'z'; 0: another one. slices: letters that are no
+ * other axis are taken as 'z'. */
 static char tifffile_axis(bool slices, char letter)
 {
     if (letter == 'T')
@@ -220,8 +231,10 @@ static char tifffile_axis(bool slices, char letter)
     return letter == 'C' || letter == 'S' ? 'c' : '\0';
 }
 
-/* The axes in front of those that a page has, the last of which changes first. Letters that say
- * nothing (Q, I) are slices where there is one such axis, or channels if one is asked for. */
+/* Reads the shape of tifffile's array, [n], the slowest-changing axis first, and the letters of its
+ * axes (NULL: not recorded). The axes before those within a page are axes of planes. A letter
+ * without a meaning (Q, I) is taken as slices if there is one such axis, or as channels if the user
+ * chose one. */
 static void read_shape(wu_picture *picture, const uint64_t *shape, size_t n, const char *axes,
                        const wu_pages_there *there)
 {
@@ -230,7 +243,7 @@ static void read_shape(wu_picture *picture, const uint64_t *shape, size_t n, con
     said->by = "tifffile's text";
     const size_t named = axes == NULL ? 0 : strlen(axes);
     const bool known = named == n;
-    /* The pixel's samples are the last axis, or in front of the planes' two, or are channels. */
+    /* The samples of a pixel are the last axis, or (planar) the one before y and x. */
     const uint64_t s = there->stored;
     const uint64_t nx = picture->info.nx, ny = picture->info.ny;
     const uint64_t last = shape[n - 1], second = n >= 2 ? shape[n - 2] : 1,
@@ -269,7 +282,7 @@ static void read_shape(wu_picture *picture, const uint64_t *shape, size_t n, con
     complete_order(said);
 }
 
-/* {"shape": [3, 2, 8, 8], "axes": "ZCYX"} */
+/* Reads tifffile's text in JSON: {"shape": [3, 2, 8, 8], "axes": "ZCYX"} */
 static tc_status read_json(wu_picture *picture, const char *text, const wu_pages_there *there,
                            tc_err *err)
 {
@@ -294,7 +307,7 @@ static tc_status read_json(wu_picture *picture, const char *text, const wu_pages
     return TC_OK;
 }
 
-/* "shape=(5, 8, 8)", of its first versions. */
+/* Reads the text of tifffile's first versions: "shape=(5, 8, 8)". */
 static void read_old_shape(wu_picture *picture, const char *text, const wu_pages_there *there)
 {
     enum { AXES = 16 };
@@ -312,14 +325,14 @@ static void read_old_shape(wu_picture *picture, const char *text, const wu_pages
         read_shape(picture, shape, n, NULL, there);
 }
 
-/* --- all of them ----------------------------------------------------------------------------- */
+/* --- any text -------------------------------------------------------------------------------- */
 
 static bool begins(const char *text, const char *with)
 {
     return strncmp(text, with, strlen(with)) == 0;
 }
 
-/* Whether an element OME begins in it, with a prefix or without. */
+/* Whether the text has the start tag of an element OME, with a namespace prefix or without. */
 static bool has_ome(const char *text)
 {
     const char *at = text;
@@ -334,7 +347,8 @@ bool wu_text_paints(const char *text)
     return begins(text, "ImageJ=") || begins(text, "SCIFIO=") || (*text != '\0' && has_ome(text));
 }
 
-/* ScanImage's frames alternate between the channels that were saved, which it lists. */
+/* Refuses ScanImage's files of several channels: their pages alternate between the channels that
+ * are listed in the text. */
 static void read_scanimage(wu_said *said, const char *text)
 {
     const char *const five = strstr(text, "channelSave = ["), *const four = strstr(

@@ -1,4 +1,4 @@
-/* TIFF through libtiff. */
+/* The decoder for TIFF files, by libtiff. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdlib.h>
@@ -10,54 +10,57 @@
 #include "workunits/tools/picture_tags.h"
 #include "workunits/tools/tiff_open.h"
 
-/* The most that libtiff may allocate at once, and the largest tile. */
+/* Bytes that libtiff may allocate at once, and of a tile, at most. */
 #define MAX_BLOCK ((tmsize_t)1 << 30)
 enum { MAX_PAGES = 1 << 20 };
-/* Tiles may be longer and wider than the picture up to here: beyond it a few bytes could ask for
- * minutes of decoding. */
+/* A tile that is larger than the picture may have sides of so many pixels: with larger ones, a file
+ * of a few bytes could cause minutes of decoding. */
 enum { MAX_TILE_SIDE = 4096 };
 
-/* How the samples of one page lie in the file. */
+/* How the samples of a page are stored. */
 typedef struct tiff_layout {
     uint32_t nx, ny;
-    wu_samples out;   /* as they are decoded */
-    unsigned bits;    /* 1, 2, 4, 8 to 16, 32 or 64 in the file */
+    wu_samples out;   /* the type of the samples after decoding */
+    unsigned bits;    /* per sample in the file: 1, 2, 4, 8 to 16, 32 or 64 */
     unsigned samples; /* per pixel, alpha included */
-    bool planar;      /* one plane after the other */
-    bool inverted;    /* min is white */
+    bool planar;      /* each sample of the pixels has a plane of its own */
+    bool inverted;    /* 0 is white: values are inverted */
     bool has_alpha;   /* the sample after the colours is alpha */
-    bool multiplied;  /* and the colours are multiplied by it */
-    bool differences; /* from the sample before, which libtiff leaves as they are */
-    bool palette;
+    bool multiplied;  /* the colours are multiplied by alpha */
+    bool differences; /* samples are stored as differences (predictor) that libtiff does not undo */
+    bool palette;     /* samples are indices of `colour`, and are replaced by its entries */
     unsigned n_colours;
     uint8_t colour[256][3];
 } tiff_layout;
 
 typedef struct tiff_state {
-    TIFF *tiff; /* the listener's */
+    TIFF *tiff; /* the same as listener.tiff */
     wu_tiff_listener listener;
-    tiff_layout layout; /* of the page the file stands at */
-    uint64_t wanted;    /* the page to be decoded into pixels */
+    tiff_layout layout; /* of libtiff's current page */
+    uint64_t wanted;    /* the page to be decoded into `pixels` */
     void *pixels;
-    uint64_t *offsets; /* of each page's directory; owned */
-    uint32_t *numbers; /* and which it is in the file; owned */
+    uint64_t *offsets; /* [n_pages] of the pages' directories; owned */
+    uint32_t *numbers; /* [n_pages] indices of the pages among all directories of the file; owned */
     size_t n_pages, offsets_room, numbers_room;
-    char *text;  /* the description, libtiff's until it goes on */
-    bool paints; /* palettes colour, and samples are data */
-    bool behind; /* all planes but the first have no directory: they follow its samples */
-    uint64_t samples_at, plane_bytes;
-    unsigned index; /* beyond the palette, of a pixel; 0: there is none */
-    bool decoding;  /* warnings are damage from here on */
-    bool damaged;
-    bool no_memory; /* is why */
-    bool guarded;   /* then, and at damage while it decodes, libtiff is left at once */
+    char *text;  /* the description, owned by libtiff; valid until it reads another directory */
+    bool paints; /* palettes only colour the picture: samples are not replaced by colours */
+    bool behind; /* only the first plane has a directory: the samples of the others follow its
+                    samples */
+    uint64_t samples_at,
+        plane_bytes; /* with `behind`: offset of the samples, and bytes of a plane */
+    unsigned index;  /* an index, used by a pixel, that the palette lacks; 0: there is none */
+    bool decoding;   /* pixels are being decoded: warnings are errors */
+    bool damaged;    /* there was an error */
+    bool no_memory;  /* the error is that memory ran out */
+    bool guarded;    /* on_error may jump to `out` */
     jmp_buf out;
     uint8_t *block; /* a row or tile as it is decoded */
     char message[300];
 } tiff_state;
 
-/* The first message counts: later ones are its consequences. Where it has no memory libtiff 4.5 may
- * go on without, and after damage it goes on with every row that is left. */
+/* Keeps the first message: later ones are consequences of it. Leaves libtiff by longjmp if memory
+ * ran out, as libtiff 4.5 may go on without it, and after damage in pixels, as it would go on with
+ * every row that is left. */
 static void on_error(void *user, const char *format, va_list args)
 {
     tiff_state *const state = user;
@@ -70,8 +73,8 @@ static void on_error(void *user, const char *format, va_list args)
         longjmp(state->out, 1);
 }
 
-/* Warnings about tags are common and harmless; warnings while pixels are
- * decoded mean that a part of them is made up, but for the one that names a codec's first form. */
+/* Warnings about tags are common and harmless. Warnings while pixels are decoded mean that a part
+ * of them is made up, except for the one about the first version of LZW. */
 static void on_warning(void *user, const char *format, va_list args)
 {
     const tiff_state *const state = user;
@@ -88,6 +91,7 @@ static tc_status fail_tiff(const wu_picture *picture, tc_err *err)
                    state->damaged ? state->message : "a page cannot be read");
 }
 
+/* The value of a tag of the current page; fallback: it has none, nor a default. */
 static uint16_t tag16(TIFF *tiff, uint32_t tag, uint16_t fallback)
 {
     uint16_t value = fallback;
@@ -96,7 +100,8 @@ static uint16_t tag16(TIFF *tiff, uint32_t tag, uint16_t fallback)
     return value;
 }
 
-/* What libtiff did not take for a failure was a tag that it left out. */
+/* Whether libtiff has read a directory; status: what its function returned. If that is success,
+ * errors were about a tag that it ignored: they are forgotten. */
 static bool was_read(tiff_state *state, int status)
 {
     if (status == 1 && !state->no_memory)
@@ -114,7 +119,7 @@ static tc_status refuse_tiff(const wu_picture *picture, const char *what, tc_err
                    picture->path, what);
 }
 
-/* The directory that the file stands at. */
+/* The directory of libtiff's current page. */
 static wu_tags tags_of(const wu_picture *picture)
 {
     const tiff_state *state = picture->state;
@@ -122,7 +127,8 @@ static wu_tags tags_of(const wu_picture *picture)
                       TIFFCurrentDirOffset(state->tiff) };
 }
 
-/* What the directory itself says: some of it is hidden from libtiff, or by it. */
+/* The value of a tag as the current page's directory has it: tiff_open.c hides some from libtiff,
+ * and libtiff changes some. */
 static uint64_t stored_tag(const wu_picture *picture, unsigned number, uint64_t fallback)
 {
     const wu_tags tags = tags_of(picture);
@@ -134,7 +140,8 @@ static uint64_t stored_tag(const wu_picture *picture, unsigned number, uint64_t 
                : fallback;
 }
 
-/* libtiff takes a palette of 2^bits colours, or none. *n: as many as there are, and no more. */
+/* Reads a palette that has not the 2^bits colours which libtiff requires. *n: the number of its
+ * colours, at most 2^bits. */
 static bool read_other_palette(const wu_picture *picture, unsigned bits, uint16_t entries[3][256],
                                unsigned *n)
 {
@@ -155,7 +162,8 @@ static bool read_other_palette(const wu_picture *picture, unsigned bits, uint16_
     return true;
 }
 
-/* A palette is a picture's, or one that colours samples: of 16 bits it is read as that alone. */
+/* Reads the palette, and decides whether its colours are the picture, or only colour it so that the
+ * indices are the samples. With indices of more than 8 bits only the latter is accepted. */
 static tc_status read_palette(wu_picture *picture, tiff_layout *layout, tc_err *err)
 {
     const tiff_state *state = picture->state;
@@ -175,14 +183,15 @@ static tc_status read_palette(wu_picture *picture, tiff_layout *layout, tc_err *
     if (layout->out.channels > 1)
         return refuse_tiff(picture, "with a palette and several samples a pixel", err);
     layout->n_colours = n;
-    /* Entries have 16 bits, but some programs fill them with 8-bit values. */
+    /* Entries have 16 bits, but some programs write values of 8 bits. */
     unsigned largest = 0;
     for (unsigned i = 0; i < n; i++) {
         const unsigned all = red[i] | green[i] | blue[i];
         largest |= all;
     }
     const unsigned shift = largest > 255 ? 8 : 0;
-    bool grey = true, same = layout->bits <= 8;
+    bool grey = true,
+         same = layout->bits <= 8; /* same: evenly spaced greys, which change nothing */
     for (unsigned i = 0; i < n; i++) {
         uint8_t *c = layout->colour[i];
         c[0] = (uint8_t)(red[i] >> shift);
@@ -208,6 +217,7 @@ static tc_status read_palette(wu_picture *picture, tiff_layout *layout, tc_err *
     return TC_OK;
 }
 
+/* For pictures in which 0 is white: decides whether values are inverted, and sets the remark. */
 static void read_inversion(wu_picture *picture, tiff_layout *layout)
 {
     const tiff_state *state = picture->state;
@@ -219,7 +229,7 @@ static void read_inversion(wu_picture *picture, tiff_layout *layout)
                                                  : WU_NOT_INVERTED;
 }
 
-/* Colours, and whether one more sample is alpha. */
+/* Reads the kind of colours, and whether one more sample is alpha. */
 static tc_status read_colours(wu_picture *picture, tiff_layout *layout, tc_err *err)
 {
     const tiff_state *state = picture->state;
@@ -250,7 +260,9 @@ static tc_status read_colours(wu_picture *picture, tiff_layout *layout, tc_err *
     case PHOTOMETRIC_CFA: return refuse_tiff(picture, "of a camera's raw samples", err);
     default: return refuse_tiff(picture, "with colours other than grey, RGB or a palette", err);
     }
-    /* Next to colours it may be alpha or data, where nothing is said: only who asks gets it. */
+    /* A fourth sample that the file does not describe may be alpha or data: it is taken for alpha
+     * unless
+     * --channel 4 asks for it. */
     const bool unsaid = n_extra == 1 && extra[0] == EXTRASAMPLE_UNSPECIFIED;
     layout->has_alpha =
         layout->samples == file_channels + 1 && n_extra == 1 &&
@@ -263,7 +275,8 @@ static tc_status read_colours(wu_picture *picture, tiff_layout *layout, tc_err *
                : TC_OK;
 }
 
-/* libtiff has many more codecs, some little used and less tested; pictures may be untrusted. */
+/* Accepts only common codecs: libtiff has others that are little tested, and pictures may be
+ * untrusted. */
 static tc_status check_codec(const wu_picture *picture, tc_err *err)
 {
     const tiff_state *state = picture->state;
@@ -288,7 +301,7 @@ static tc_status check_codec(const wu_picture *picture, tc_err *err)
                    picture->path, known != NULL ? known->name : "something unknown", codec);
 }
 
-/* Samples of up to 16 bits become 8 or 16; the others are taken as they are. */
+/* Reads the type of samples. Those of up to 16 bits become 8 or 16 bits. */
 static tc_status read_type(const wu_picture *picture, tiff_layout *layout, tc_err *err)
 {
     const tiff_state *state = picture->state;
@@ -314,7 +327,8 @@ static tc_status read_type(const wu_picture *picture, tiff_layout *layout, tc_er
     }
 }
 
-/* libtiff undoes the predictor of LZW and deflate, and of others says nothing. */
+/* Reads the predictor of files without compression or with PackBits, for which libtiff ignores it
+ * (with LZW and deflate, it undoes it). Only differences with PackBits are accepted. */
 static tc_status read_predictor(const wu_picture *picture, tiff_layout *layout, tc_err *err)
 {
     const tiff_state *state = picture->state;
@@ -333,6 +347,7 @@ static tc_status read_predictor(const wu_picture *picture, tiff_layout *layout, 
                    picture->path, (unsigned long long)predictor);
 }
 
+/* Reads the layout of the current page. */
 static tc_status read_layout(wu_picture *picture, tiff_layout *layout, tc_err *err)
 {
     const tiff_state *state = picture->state;
@@ -361,6 +376,7 @@ static tc_status read_layout(wu_picture *picture, tiff_layout *layout, tc_err *e
 
 /* --- pages ----------------------------------------------------------------------------------- */
 
+/* Whether the current page is a thumbnail, a smaller copy or a mask. */
 static bool is_secondary(TIFF *tiff)
 {
     uint32_t type = 0;
@@ -368,7 +384,7 @@ static bool is_secondary(TIFF *tiff)
     return (type & (FILETYPE_REDUCEDIMAGE | FILETYPE_MASK)) != 0;
 }
 
-/* Where the directory that begins at `at` says that the next one is. */
+/* *pointer: the offset of the next directory, according to the one at the offset `at`. */
 static bool read_next_pointer(const wu_tags *tags, uint64_t at, uint64_t *pointer)
 {
     const bool big = tags->big;
@@ -378,8 +394,8 @@ static bool read_next_pointer(const wu_tags *tags, uint64_t at, uint64_t *pointe
                           pointer);
 }
 
-/* Where a file is cut short within the pointer to the next page, libtiff says
- * that there is none: a stack would silently lose slices. */
+/* Checks that the pointer to the next directory exists. If the file is cut short within it, libtiff
+ * reports the last page, and a stack would silently lose slices. */
 static tc_status check_next_pointer(const wu_picture *picture, tc_err *err)
 {
     const wu_tags tags = tags_of(picture);
@@ -390,8 +406,9 @@ static tc_status check_next_pointer(const wu_picture *picture, tc_err *err)
                          picture->path);
 }
 
-/* Whether `from`, the last directory that libtiff could read, is the last one there is: the next
- * one would begin behind the end of the file, is empty, or is one of those before it. */
+/* Whether the directory at `from`, the last one that libtiff could read, is the last one of the
+ * file: its pointer leads beyond the end of the file, to an empty directory, or back to an earlier
+ * one. */
 static bool ends_here(wu_picture *picture, uint64_t from)
 {
     const tiff_state *const state = picture->state;
@@ -409,7 +426,8 @@ static bool ends_here(wu_picture *picture, uint64_t from)
     return said->cut || circle;
 }
 
-/* Moves on to the next page that is no thumbnail, counting all; *found tells whether. */
+/* Moves libtiff on to the next page that is not secondary; *found: there is one. *number: index of
+ * the current directory among all. */
 static tc_status next_directory(wu_picture *picture, uint32_t *number, bool *found, tc_err *err)
 {
     tiff_state *state = picture->state;
@@ -438,7 +456,7 @@ static bool is_alike(const tiff_layout *a, const tiff_layout *b)
            a->out.bits == b->out.bits && a->out.channels == b->out.channels;
 }
 
-/* A half, a quarter and so on of the first. */
+/* Whether the page is as large as a copy of the first one that was reduced to 1/2, 1/4, 1/8, ... */
 static bool is_copy(const tiff_layout *first, const tiff_layout *page)
 {
     for (uint32_t by = 2; by <= 1024; by *= 2)
@@ -448,7 +466,7 @@ static bool is_copy(const tiff_layout *first, const tiff_layout *page)
     return false;
 }
 
-/* Whether one of the page's SubIFDs is larger than it; that there are some is noted. */
+/* Whether one of the page's SubIFDs is wider than the page. A remark is set if there are any. */
 static bool has_larger(wu_picture *picture)
 {
     const tiff_state *const state = picture->state;
@@ -491,7 +509,7 @@ static tc_status add_page(wu_picture *picture, uint32_t number, tc_err *err)
                          MAX_PAGES);
 }
 
-/* Looks at every page, and counts them. */
+/* Reads the directories of all pages and checks that they are alike. */
 static tc_status scan_pages(wu_picture *picture, tc_err *err)
 {
     tiff_state *state = picture->state;
@@ -531,6 +549,7 @@ static tc_status scan_pages(wu_picture *picture, tc_err *err)
     return status;
 }
 
+/* Makes a page libtiff's current one, and reads its layout. */
 static tc_status go_to(wu_picture *picture, uint64_t page, tc_err *err)
 {
     tiff_state *state = picture->state;
@@ -539,7 +558,7 @@ static tc_status go_to(wu_picture *picture, uint64_t page, tc_err *err)
     return read_layout(picture, &state->layout, err);
 }
 
-/* --- what texts and tags say ----------------------------------------------------------------- */
+/* --- texts and tags -------------------------------------------------------------------------- */
 
 static char *description(TIFF *tiff)
 {
@@ -547,14 +566,15 @@ static char *description(TIFF *tiff)
     return TIFFGetField(tiff, TIFFTAG_IMAGEDESCRIPTION, &text) == 1 ? text : NULL;
 }
 
-/* Resolution, orientation and so on, of the page the file stands at. */
+/* Reads resolution, orientation and colour profile of the current page. */
 static void read_about(wu_picture *picture)
 {
     const tiff_state *state = picture->state;
     float x = 0, y = 0;
     uint32_t n = 0;
     const void *data = NULL;
-    /* The last two are tifffile's; libtiff takes what it does not know for the default. */
+    /* The last two (4, 5) are written by tifffile; libtiff replaces values that it does not know by
+     * the default. */
     static const double units[] = { [RESUNIT_INCH] = 25400, [RESUNIT_CENTIMETER] = 1e4, 1e3, 1 };
     enum { UNITS = sizeof units / sizeof units[0] };
     const uint64_t unit = stored_tag(picture, TIFFTAG_RESOLUTIONUNIT, RESUNIT_INCH);
@@ -570,8 +590,9 @@ static void read_about(wu_picture *picture)
         picture->about.remarks |= WU_PROFILE;
 }
 
-/* Where the samples of the only page are one piece, whole and uncompressed, and as many planes
- * as are said lie there, these are the pages. */
+/* Sets state->behind if the file has one page, whose samples are contiguous and not compressed, and
+ * is long enough for all planes that its metadata describe to follow there: ImageJ and MetaMorph
+ * write such files. */
 static void find_behind(wu_picture *picture)
 {
     tiff_state *state = picture->state;
@@ -606,7 +627,8 @@ static void find_behind(wu_picture *picture)
     picture->n_pages = n;
 }
 
-/* Of the first page; outside of calls that libtiff may leave. */
+/* Reads what the text and the tags of the first page say. Not called by call_guarded: a longjmp
+ * would leak memory. */
 static tc_status read_said(wu_picture *picture, tc_err *err)
 {
     tiff_state *state = picture->state;
@@ -618,7 +640,8 @@ static tc_status read_said(wu_picture *picture, tc_err *err)
         state->text == NULL ? TC_OK : wu_say_description(picture, state->text, &there, err);
     if (status == TC_OK)
         status = wu_say_tags(picture, &tags, state->offsets, err);
-    /* Where that makes it agree with the pages, the samples of a pixel were counted as channels. */
+    /* If the metadata have too many channels by the number of samples per pixel, these were counted
+     * as channels. */
     const uint64_t samples = state->layout.out.channels,
                    planes = said->channels * said->frames * said->slices;
     if (said->planes == NULL && samples > 1 && said->channels % samples == 0 &&
@@ -626,7 +649,8 @@ static tc_status read_said(wu_picture *picture, tc_err *err)
         said->channels /= samples;
         said->images /= said->images == planes ? samples : 1;
     }
-    /* Numbers of objects are not what a calibration is for, but for the shift of signed samples. */
+    /* A calibration is not applied to masks and labels, unless it only shifts the values, as for
+     * signed samples. */
     const wu_samples *const s = &picture->samples;
     const bool shift = said->slope >= 1 && said->slope <= 1;
     if (s->type == WU_SAMPLE_UNSIGNED && s->bits <= 16 && s->channels == 1 &&
@@ -637,7 +661,7 @@ static tc_status read_said(wu_picture *picture, tc_err *err)
     return status;
 }
 
-/* body, which is left where libtiff has no memory. */
+/* Calls body, which on_error may leave by longjmp. */
 static tc_status call_guarded(wu_picture *picture, tc_status (*body)(wu_picture *, tc_err *),
                               tc_err *err)
 {
@@ -654,7 +678,7 @@ static tc_status call_guarded(wu_picture *picture, tc_status (*body)(wu_picture 
     return status;
 }
 
-/* What may be too large or too odd to be looked at page by page is refused by its name. */
+/* Reads all directories; but not those of a slide, which is refused first. */
 static tc_status begin_pages(wu_picture *picture, tc_err *err)
 {
     tiff_state *state = picture->state;
@@ -667,6 +691,7 @@ static tc_status begin_pages(wu_picture *picture, tc_err *err)
     return picture->said.refusal[0] == '\0' ? scan_pages(picture, err) : TC_OK;
 }
 
+/* Returns to the first page and gets its description. */
 static tc_status begin_said(wu_picture *picture, tc_err *err)
 {
     tiff_state *state = picture->state;
@@ -712,7 +737,7 @@ static tc_status open_tiff(wu_picture *picture, tc_err *err)
 
 /* --- samples --------------------------------------------------------------------------------- */
 
-/* Sample number i of a row as the file packs it: of up to 16 bits. */
+/* Sample i of a row, of up to 16 bits each, as the file packs them. */
 static unsigned get_sample(const uint8_t *row, unsigned bits, size_t i)
 {
     if (bits == 8)
@@ -728,7 +753,8 @@ static unsigned get_sample(const uint8_t *row, unsigned bits, size_t i)
     return value;
 }
 
-/* One sample of up to 16 bits into the page; `pixel` counts from the page's first pixel. */
+/* Puts a sample of up to 16 bits into the page. pixel: index in the page; sample: index within the
+ * pixel. */
 static void put_sample(wu_picture *picture, void *page, size_t pixel, unsigned sample,
                        unsigned value)
 {
@@ -754,7 +780,7 @@ static void put_sample(wu_picture *picture, void *page, size_t pixel, unsigned s
     }
 }
 
-/* One of 32 or 64 bits; what is no colour is left out. */
+/* Puts sample i of the row, of 32 or 64 bits, into the page; alpha is left out. */
 static void put_wide(const wu_picture *picture, void *page, size_t pixel, unsigned sample,
                      const uint8_t *row, size_t i)
 {
@@ -765,12 +791,12 @@ static void put_wide(const wu_picture *picture, void *page, size_t pixel, unsign
                row + i * bytes, bytes);
 }
 
-/* Undoes the predictor. */
+/* Undoes the horizontal predictor of a row of n samples: adds to each the one `step` before it. */
 static void add_up(uint8_t *row, size_t n, unsigned step, unsigned bits)
 {
     for (size_t i = step; i < n; i++) {
         const size_t bytes = bits / 8;
-        uint64_t a = 0, b = 0; /* in the host's order, at their low end or their high one */
+        uint64_t a = 0, b = 0; /* samples in the first bytes: the sum is right in any byte order */
         memcpy(&a, row + (i - step) * bytes, bytes);
         memcpy(&b, row + i * bytes, bytes);
         a += b;
@@ -778,8 +804,8 @@ static void add_up(uint8_t *row, size_t n, unsigned step, unsigned bits)
     }
 }
 
-/* n pixels of a decoded row, which holds all samples of a pixel, or of planar
- * files the one `sample`. */
+/* Puts n pixels of a decoded row into the page. The row has all samples of each pixel or, if the
+ * file is planar, only sample number `sample`. */
 static void put_row(wu_picture *picture, void *page, size_t pixel, uint8_t *row, size_t n,
                     unsigned sample)
 {
@@ -817,7 +843,7 @@ static tc_status read_strips(wu_picture *picture, unsigned plane, void *page, ui
     return TC_OK;
 }
 
-/* The part of one tile that lies in the picture. */
+/* Puts the part of a tile that is within the picture into the page. */
 static void put_tile(wu_picture *picture, void *page, uint8_t *tile, uint32_t x0, uint32_t y0,
                      uint32_t tile_nx, uint32_t tile_ny, unsigned plane)
 {
@@ -846,8 +872,8 @@ static tc_status read_tiles(wu_picture *picture, unsigned plane, void *page, uin
     return TC_OK;
 }
 
-/* Whether a plane of a planar file is to be read: not where another channel is wanted. What is no
- * channel is alpha. */
+/* Whether a plane of a planar file must be read: it is not the plane of a channel that is not
+ * wanted. Planes after the channels are alpha. */
 static bool is_wanted(const wu_picture *picture, unsigned plane)
 {
     const tiff_state *state = picture->state;
@@ -856,8 +882,8 @@ static bool is_wanted(const wu_picture *picture, unsigned plane)
            plane >= channels || plane == picture->want.channel - 1;
 }
 
-/* Decodes the page the file stands at. What libtiff calls the size of a row
- * or tile must be at least what the loops above will read of it. */
+/* Decodes the current page. Checks that libtiff's sizes of rows and tiles are at least what the
+ * functions above read of them. */
 static tc_status read_page(wu_picture *picture, tc_err *err)
 {
     tiff_state *state = picture->state;
@@ -901,7 +927,7 @@ static tc_status read_page(wu_picture *picture, tc_err *err)
     return TC_OK;
 }
 
-/* A plane that has no directory. */
+/* Reads a plane that has no directory (state->behind). */
 static tc_status read_behind(wu_picture *picture, tc_err *err)
 {
     tiff_state *state = picture->state;
@@ -928,7 +954,8 @@ static tc_status read_behind(wu_picture *picture, tc_err *err)
     return TC_OK;
 }
 
-static tc_status go_to_page(wu_picture *picture, tc_err *err)
+/* Decodes the page state->wanted into state->pixels. */
+static tc_status decode_wanted(wu_picture *picture, tc_err *err)
 {
     tiff_state *state = picture->state;
     const tiff_layout seen = { .nx = picture->info.nx,
@@ -937,7 +964,7 @@ static tc_status go_to_page(wu_picture *picture, tc_err *err)
     if (state->behind && state->wanted > 0)
         return read_behind(picture, err);
     return_if_error(go_to(picture, state->wanted, err));
-    /* scan_pages saw the same, unless the file was changed meanwhile. */
+    /* scan_pages read the same layout, unless the file was changed meanwhile. */
     if (!is_alike(&seen, &state->layout))
         return tc_fail(err, TC_BAD_INPUT, "%s: changed while it was read", picture->path);
     state->decoding = true;
@@ -949,7 +976,7 @@ static tc_status next_tiff(wu_picture *picture, uint64_t page, void *samples, tc
     tiff_state *state = picture->state;
     state->wanted = page;
     state->pixels = samples;
-    return call_guarded(picture, go_to_page, err);
+    return call_guarded(picture, decode_wanted, err);
 }
 
 static void close_tiff(wu_picture *picture)

@@ -1,4 +1,4 @@
-/* From the pages, channels and samples that a file has to those that are wanted of it. */
+/* Converts the channels and samples that a file has to those that are wanted of it. */
 #include <float.h>
 #include <math.h>
 #include <stdlib.h>
@@ -9,18 +9,20 @@
 
 /* --- samples --------------------------------------------------------------------------------- */
 
+/* Whether the picture is RGB of more than 8 bits. */
 static bool is_deep_colour(const wu_picture *picture)
 {
     return picture->info.channels == 3 && picture->samples.bits > 8;
 }
 
-/* A slope that only shifts whole numbers leaves them whole. */
+/* Whether slope and offset only shift the samples by a whole number. */
 static bool is_shift(const wu_samples *s)
 {
     return s->slope >= 1 && s->slope <= 1 && s->offset == floor(s->offset);
 }
 
-/* Whether a sample of 8 or 16 bits without a sign can hold the values, those beyond it aside. */
+/* Whether the values are of a type that can be stored as unsigned 8 or 16 bits without scaling;
+ * whether each value is in that range is checked when pages are converted. */
 static bool sample_fits(const wu_picture *picture)
 {
     const wu_samples *const s = &picture->samples;
@@ -28,6 +30,7 @@ static bool sample_fits(const wu_picture *picture)
            !is_deep_colour(picture);
 }
 
+/* Sets info.bits. TC_BAD_INPUT if the samples cannot be converted, or need a scale. */
 static tc_status choose_bits(wu_picture *picture, tc_err *err)
 {
     const wu_samples *const s = &picture->samples;
@@ -91,7 +94,7 @@ size_t wu_picture_raw_bytes(const wu_picture *picture)
            (picture->samples.bits / 8);
 }
 
-/* Number i of the samples as it lies in memory. */
+/* Sample i of a page as the decoder returns it. */
 static double sample_at(const wu_samples *s, const void *raw, size_t i)
 {
     const uint8_t *const at = (const uint8_t *)raw + i * (s->bits / 8);
@@ -115,13 +118,14 @@ static double sample_at(const wu_samples *s, const void *raw, size_t i)
     return s->bits == 8 ? v.u8 : s->bits == 16 ? v.u16 : s->bits == 32 ? v.u32 : (double)v.u64;
 }
 
-/* How many samples of a page are wanted: those of all channels, or of one. */
+/* The number of samples of a converted page. */
 static size_t wanted_samples(const wu_picture *picture)
 {
     return (size_t)picture->info.nx * picture->info.ny * picture->info.channels;
 }
 
-/* The value of number i of them. */
+/* The value of sample i of the converted page, from the page `raw` as decoded, by slope and offset.
+ */
 static double value_at(const wu_picture *picture, const void *raw, size_t i)
 {
     const wu_samples *const s = &picture->samples;
@@ -131,7 +135,8 @@ static double value_at(const wu_picture *picture, const void *raw, size_t i)
     return s->slope != 0 ? s->slope * sample + s->offset : sample;
 }
 
-/* What the value is in a page as wanted; what is no label is more than any. */
+/* Converts a value to a sample of the converted page; a value that is no label becomes UINT32_MAX.
+ */
 static uint32_t scale_value(wu_picture *picture, double value)
 {
     const wu_picture_want *const want = &picture->want;
@@ -153,7 +158,7 @@ static uint32_t scale_value(wu_picture *picture, double value)
     return scaled <= 0 ? 0 : scaled >= most ? (uint32_t)most : (uint32_t)(scaled + 0.5);
 }
 
-/* Widens lo and hi to the finite values that are wanted of the page `raw`. */
+/* Widens the range [lo, hi] by the finite values of the wanted samples of the page `raw`. */
 static void widen_range(const wu_picture *picture, const void *raw, double *lo, double *hi)
 {
     const size_t n = wanted_samples(picture);
@@ -164,6 +169,7 @@ static void widen_range(const wu_picture *picture, const void *raw, double *lo, 
     }
 }
 
+/* TC_BAD_INPUT: a value of the page is outside 0..65535. */
 static tc_status refuse_range(const wu_picture *picture, const void *raw, tc_err *err)
 {
     double lo = DBL_MAX, hi = -DBL_MAX;
@@ -174,7 +180,8 @@ static tc_status refuse_range(const wu_picture *picture, const void *raw, tc_err
                    picture->path, lo, hi, picture->info.nz > 1 ? " in a slice" : "");
 }
 
-/* Whole numbers of 32 bits: one below 0 is, without its sign, more than any label. */
+/* Whether samples are labels of 32 bits that need only a check against WU_MAX_LABEL: read without a
+ * sign, a negative one is larger than that. */
 static bool are_whole_labels(const wu_picture *picture)
 {
     const wu_samples *const s = &picture->samples;
@@ -207,9 +214,9 @@ tc_status wu_picture_convert(wu_picture *picture, const void *raw, void *pixels,
     return TC_OK;
 }
 
-/* --- the error that helps -------------------------------------------------------------------- */
+/* --- the error for samples that need a scale ------------------------------------------------- */
 
-/* "floating-point samples" */
+/* The type of the samples, for the message: "floating-point samples". */
 static const char *say_samples(const wu_samples *s)
 {
     return s->slope != 0                ? "samples with a slope"

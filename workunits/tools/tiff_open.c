@@ -1,4 +1,5 @@
-/* Opening a TIFF: by the options of libtiff 4.5, and before it by the handlers of the program. */
+/* Opens TIFF files: with the open options of libtiff 4.5, or for older versions with libtiff's
+ * global handlers, which find the file's listener. */
 #include "config.h"
 #include "workunits/tools/tiff_open.h"
 
@@ -8,8 +9,9 @@
 
 /* --- a file that is read --------------------------------------------------------------------- */
 
-/* Whether the entry is to be hidden: it has no values, or 0 where its default is meant, or says
- * that there is a palette, of which libtiff takes one length alone. */
+/* Whether an entry of a directory (of `size` bytes: 20 in a BigTIFF, else 12) must be hidden from
+ * libtiff: it has no values; or is 0 where the default is meant; or says that there is a palette,
+ * which libtiff only accepts in one length. */
 static bool is_hidden(const uint8_t *entry, size_t size, bool big_endian)
 {
     static const uint8_t none[8];
@@ -28,8 +30,8 @@ static bool is_hidden(const uint8_t *entry, size_t size, bool big_endian)
     }
 }
 
-/* libtiff calls a file damaged where some tags have no values. A hidden entry becomes a repetition
- * of one that has values, which libtiff passes over. */
+/* Hides entries, for which libtiff would call the file damaged: overwrites each with a copy of an
+ * entry that is not hidden, since libtiff ignores repeated tags. */
 static void hide_entries(uint8_t *entries, size_t n, size_t size, bool big_endian)
 {
     const uint8_t *filled = entries, *const end = entries + n * size;
@@ -40,6 +42,8 @@ static void hide_entries(uint8_t *entries, size_t n, size_t size, bool big_endia
             memcpy(entry, filled, size);
 }
 
+/* libtiff's read function: reads n bytes at l->at and, if these are the entries of a directory,
+ * hides some of them. */
 static tmsize_t read_file(thandle_t handle, void *data, tmsize_t n)
 {
     wu_tiff_listener *const l = handle;
@@ -138,10 +142,12 @@ void wu_tiff_close(wu_tiff_listener *listener)
 
 #else
 
-/* Of this thread's open files; one that is being opened stands first and has no TIFF yet. */
+/* The list of this thread's open files. One that is being opened is the first and has no TIFF yet.
+ */
 static _Thread_local wu_tiff_listener *listeners;
 
-/* The handlers are given what the file's own functions are: its descriptor, or the listener. */
+/* The listener of the file that a global handler was called for. file: the handle that libtiff also
+ * passes to the file's functions: the listener itself, or a file descriptor. */
 static const wu_tiff_listener *find_listener(thandle_t file)
 {
     const wu_tiff_listener *l = listeners;

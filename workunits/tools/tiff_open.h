@@ -1,4 +1,5 @@
-/* Opening a TIFF so that what libtiff says of this file comes to its reader or writer. */
+/* Opens TIFF files with libtiff so that its messages about a file go to that file's reader or
+ * writer, not to handlers of the whole program. */
 #ifndef TEXCELL_WORKUNITS_TOOLS_TIFF_OPEN_H
 #define TEXCELL_WORKUNITS_TOOLS_TIFF_OPEN_H
 
@@ -9,24 +10,26 @@
 
 #include <tiffio.h>
 
-/* Who is told of libtiff's errors and warnings; `warning` may be NULL. */
+/* An open file and the functions called with libtiff's errors and warnings about it. The caller
+ * sets error, warning (which may be NULL) and user; the other fields must be 0. */
 typedef struct wu_tiff_listener {
     void (*error)(void *user, const char *format, va_list args);
     void (*warning)(void *user, const char *format, va_list args);
     void *user;
     TIFF *tiff;
-    FILE *file;  /* that is read */
-    uint64_t at; /* where in it libtiff is */
-    bool big;    /* it is a BigTIFF */
-    struct wu_tiff_listener *next;
+    FILE *file;                    /* the file being read; NULL: it is being written */
+    uint64_t at;                   /* libtiff's position in it */
+    bool big;                      /* the file is a BigTIFF */
+    struct wu_tiff_listener *next; /* list of the thread's open files, for libtiff before 4.5 */
 } wu_tiff_listener;
 
-/* Both give NULL after an error that `listener` heard of, or without memory; else wu_tiff_close, in
- * the same thread. */
+/* Creates a file. mode: of TIFFOpen. This function and wu_tiff_read return NULL after an error that
+ * was passed to `listener`, or without memory. Else call wu_tiff_close in the same thread. */
 TIFF *wu_tiff_create(wu_tiff_listener *listener, const char *path, const char *mode);
-/* Reads the header of `file`, which stays the caller's. Tags without values are not
- * there, nor some that are 0, nor a photometric that is a palette. most: bytes that libtiff may
- * allocate at once, which libtiff before 4.5 has no bound for. */
+/* Reads the header of `file`, which stays the caller's. Tags for which libtiff would refuse the
+ * file are hidden from it: those without values, some that are 0, and the photometric value
+ * "palette". most: the bytes that libtiff may allocate at once; libtiff before 4.5 has no such
+ * limit. */
 TIFF *wu_tiff_read(wu_tiff_listener *listener, const char *path, FILE *file, tmsize_t most);
 void wu_tiff_close(wu_tiff_listener *listener);
 
