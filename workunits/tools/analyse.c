@@ -208,7 +208,7 @@ static tc_status write_files(const char *folder, const wu_variant *v, const char
     return status == TC_OK ? wu_report_marks_csv(&report, folder, true, err) : status;
 }
 
-/* Removes the files with the runs of labels (texcell run --label-runs), which only the page needs.
+/* Removes the files with the runs of labels (texcell run --label-runs): only the page needs them.
  */
 static void remove_runs(const wu_variant *variants, size_t n)
 {

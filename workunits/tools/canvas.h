@@ -24,8 +24,9 @@ tc_status wu_canvas_init(wu_canvas *canvas, uint64_t nx, uint64_t ny, wu_rgb col
                          const char *what, tc_err *err);
 void wu_canvas_free(wu_canvas *canvas);
 
-/* Set a pixel, or a rectangle of nx x ny pixels. Parts outside the canvas are ignored. */
+/* Sets a pixel; does nothing outside the canvas. */
 void wu_canvas_set(wu_canvas *canvas, uint64_t x, uint64_t y, wu_rgb colour);
+/* Fills the part of a rectangle of nx x ny pixels at (x, y) that is on the canvas. */
 void wu_canvas_fill(wu_canvas *canvas, uint64_t x, uint64_t y, uint64_t nx, uint64_t ny,
                     wu_rgb colour);
 

@@ -92,8 +92,8 @@ static void make_densities(int32_t density[256])
     static const uint64_t log10_of_2 = 1292913986; /* log10(2) times 2^32 */
     density[0] = 6 << 16;
     for (uint64_t v = 1; v < 256; v++) {
-        const uint64_t log2 =
-            (uint64_t)((tc_log2_q80(255) - tc_log2_q80(v)) >> 52); /* times 2^28 */
+        /* log2(255 / v) times 2^28 */
+        const uint64_t log2 = (uint64_t)((tc_log2_q80(255) - tc_log2_q80(v)) >> 52);
         density[v] = (int32_t)(((log2 * log10_of_2 >> 32) + (1 << 11)) >> 12);
     }
 }

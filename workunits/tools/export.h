@@ -20,7 +20,7 @@ typedef struct wu_export_also {
     bool pictures, tiff, geojson;
     bool shown;      /* a report's page shows the pictures; parameters.json is written for it */
     bool marks;      /* items.csv and columns.csv are left to wu_report_marks_csv */
-    bool only_marks; /* only clears the folder of an earlier export's files */
+    bool only_marks; /* nothing is written; an earlier export's files are removed */
 } wu_export_also;
 
 /* Exports a result into a folder, which is made if necessary. unit: its work unit, or NULL. */
@@ -61,8 +61,7 @@ tc_status wu_export_csv(const char *folder, const char *name, wu_csv *out, tc_er
  * number of files. */
 tc_status wu_export_tables(const wu_result_file *file, wu_tables *tables, const char *folder,
                            bool marks, size_t *written, tc_err *err);
-/* Opens columns.csv and writes the units of the tables' columns. wu_csv_close also after a failure.
- */
+/* Opens columns.csv and writes the units of all columns. wu_csv_close also after a failure. */
 tc_status wu_export_columns(const wu_tables *tables, const char *folder, wu_csv *out, tc_err *err);
 /* Writes a line of columns.csv. unit: NULL: none. */
 tc_status wu_export_column(wu_csv *columns, const char *table, const char *title, const char *unit,

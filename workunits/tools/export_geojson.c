@@ -65,8 +65,7 @@ static void add_corner(void *user, int64_t x, int64_t y)
     r->walk[r->n_walk++] = (corner){ x, y };
 }
 
-/* Adds the corners [from, to) of the walk as a ring, closed by the first of them. False: no memory.
- */
+/* Adds the corners [from, to) of the walk as a closed ring. False: no memory. */
 static bool add_ring(rings *r, uint32_t label, size_t from, size_t to)
 {
     ring *const list = tc_array_grow(r->list, r->n, &r->room, sizeof *list);

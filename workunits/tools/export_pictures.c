@@ -342,8 +342,7 @@ static bool on_outline(const drawing *d, unsigned across, uint32_t x, uint32_t y
                            (z + 1 < d->nz && label_at(d, x, y, z + 1) != own));
 }
 
-/* The colour of a voxel of labels or a mask, drawn in the plane perpendicular to the axis `across`.
- */
+/* The colour of a voxel of labels or a mask in the plane perpendicular to the axis `across`. */
 static wu_rgb colour_across(const drawing *d, unsigned across, uint32_t x, uint32_t y, uint32_t z)
 {
     const uint32_t label = label_at(d, x, y, z);

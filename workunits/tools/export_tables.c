@@ -111,11 +111,10 @@ typedef struct long_table {
     const wu_array_info *info;
     size_t index; /* of the array in the file */
     struct keys {
-        const wu_declared
-            *declared;   /* the array of keys (such as dy, dx) that describes the entries
-                            of the axis; NULL: the axis has words or numbers itself */
-        int32_t *rows;   /* [entries][declared->axes[0].n]; owned */
-    } keys[WU_MAX_AXES]; /* of each axis */
+        const wu_declared *declared; /* the array that describes the entries of the axis by numbers,
+                                        such as dy, dx; NULL: the axis has words or numbers */
+        int32_t *rows;               /* [entries][declared->axes[0].n]; owned */
+    } keys[WU_MAX_AXES];             /* of each axis */
 } long_table;
 
 /* Loads the keys of an axis, if it has any. */

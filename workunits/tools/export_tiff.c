@@ -144,8 +144,7 @@ static tc_status write_pages(tiff_file *f, const char *path, tc_err *err)
     return wu_npz_stream_end(f->stream, err);
 }
 
-/* Sets the sizes and types from the array's shape, and the size of a voxel from the item (or NULL).
- */
+/* Sets sizes and types from the array, and the size of a voxel from the item (or NULL). */
 static void find_layout(tiff_file *f, const wu_item *item)
 {
     const size_t ndim = f->info->ndim;

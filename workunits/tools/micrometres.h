@@ -7,8 +7,7 @@
 
 #include "workunits/tools/sources.h"
 
-/* Whether any parameter that is a length, an area or a volume is given in micrometres (or nm, mm).
- */
+/* Whether any parameter (a length, area or volume) is given in micrometres (or nm, mm). */
 bool wu_um_given(const an_param *table, const json_t *parameters);
 
 /* Replaces these parameters by their values in pixels, and prints a note about each. Integers are

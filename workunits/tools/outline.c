@@ -17,7 +17,7 @@ bool wu_outline_begins(const wu_label_grid *g, int64_t x, int64_t y)
 }
 
 /* `side` is the side of pixel (x, y) that the path follows: 0 the upper side, to the right; 1 the
- * right side, down; 2 the lower side, to the left; 3 the left side, up. (cx, cy) is the path's end.
+ * right side, down; 2 the lower side, to the left; 3 the left side, up. (cx, cy): the path's end.
  */
 void wu_outline_follow(const wu_label_grid *g, int64_t x, int64_t y, wu_corner *corner, void *user)
 {

@@ -537,8 +537,8 @@ static size_t count_bad(const wu_sources *sources)
     return bad;
 }
 
-/* Prints the faults of all inputs, the same one only once (as of the times of a file). With
- * --skip-bad these inputs are left out, else it fails. */
+/* Prints the faults of all inputs; equal ones in a row, as of the times of a file, only once. With
+ * --skip-bad these inputs are left out; without it, fails if there are any. */
 static tc_status settle_faults(const pack_options *o, wu_sources *sources, tc_err *err)
 {
     const size_t n = sources->n, bad = count_bad(sources);
@@ -655,8 +655,7 @@ static tc_status check_outputs(const outputs *out, const pack_options *o, const 
     return TC_OK;
 }
 
-/* Reads the file back as a volunteer's computer will, and compares it with what was to be written.
- */
+/* Reads the file back as a volunteer's computer will, and compares it with `unit`. */
 static tc_status check_written(const char *path, const char *temporary, const wu_unit *unit,
                                tc_err *err)
 {

@@ -42,8 +42,7 @@ static size_text size_in_words(const double um[3])
     return s;
 }
 
-/* Whether two sizes (z, y, x) differ by more than 1% along an axis for which both are known (> 0).
- */
+/* Whether two sizes (z, y, x) differ by more than 1% along an axis where both are known (> 0). */
 static bool is_different(const double a[3], const double b[3])
 {
     bool found = false;

@@ -17,8 +17,7 @@ static void make_grey(uint8_t *data, wu_picture_info *info)
     info->channels = 1;
 }
 
-/* Converts a page of a mask in place to one byte a pixel: 255 where any channel is not 0, else 0.
- */
+/* Converts a page of a mask in place to bytes: 255 where any channel is not 0, else 0. */
 static void make_mask(uint8_t *data, wu_picture_info *info)
 {
     const size_t step = (size_t)info->channels * (info->bits / 8);
@@ -159,8 +158,7 @@ tc_status wu_page_room(wu_page_buffer *buffer, size_t bytes, const char *what, t
     return buffer->data == NULL ? tc_no_memory(err, what) : TC_OK;
 }
 
-/* Decodes the next page as it is in its file; prints or keeps the file's note after its last page.
- */
+/* Decodes the next page as it is in its file. Prints or keeps the note after a file's last page. */
 static tc_status decode(wu_page_reader *reader, wu_page_buffer *buffer, wu_picture_info *info,
                         tc_err *err)
 {

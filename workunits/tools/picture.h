@@ -5,16 +5,17 @@
  *
  * What the pages of each format become:
  *
- *   PNG   Grey of 1, 2 or 4 bits is scaled to 0..255; 8 and 16 bits stay as they are. A palette of
- *         grey entries becomes grey. A palette that is a ramp of one hue only colours the picture:
- *         its indices are the samples. Any other palette becomes RGB.
- *   JPEG  Grey, or RGB from YCbCr. CMYK is refused, and so is a damaged file, of which libjpeg
- * would make up samples. TIFF  Grey as for PNG (min-is-white is inverted; 9 to 16 bits stay as they
- * are), RGB, palettes of up to 8 bits; strips or tiles; the usual compressions. In files of ImageJ
- * and of microscopes, the samples count, whatever lookup table (palette) they are shown with.
- * Several pages are a stack and must agree in size and type; smaller copies, thumbnails and
- * transparency masks are left out. NIfTI (.nii, .nii.gz) Slices along z, rows along y as they are
- * stored; RGB of 8 bits.
+ *   PNG    Grey of 1, 2 or 4 bits is scaled to 0..255; 8 and 16 bits stay as they are. A palette
+ *          of grey entries becomes grey. A palette that is a ramp of one hue only colours the
+ *          picture: its indices are the samples. Any other palette becomes RGB.
+ *   JPEG   Grey, or RGB from YCbCr. CMYK is refused, and so is a damaged file, of which libjpeg
+ *          would make up samples.
+ *   TIFF   Grey as for PNG (min-is-white is inverted; 9 to 16 bits stay as they are), RGB,
+ *          palettes of up to 8 bits; strips or tiles; the usual compressions. In files of ImageJ
+ *          and of microscopes, the samples count, whatever lookup table (palette) they are shown
+ *          with. Several pages are a stack and must agree in size and type; smaller copies,
+ *          thumbnails and transparency masks are left out.
+ *   NIfTI  (.nii, .nii.gz) Slices along z, rows along y as they are stored; RGB of 8 bits.
  *
  * Metadata in the file describe what its pages are (channels, times, slices; in which order, in
  * which files): OME-XML; the texts of ImageJ, SCIFIO and tifffile; the tags of Zeiss' LSM,
@@ -49,8 +50,8 @@ typedef enum wu_kind { WU_KIND_IMAGE, WU_KIND_MASK, WU_KIND_LABELS } wu_kind;
 /* How a file is to be read. */
 typedef struct wu_picture_want {
     wu_kind kind;
-    unsigned channel; /* counted from 1: only this one, if the file has several; 0: none chosen */
-    bool colour;      /* the channel was given as red, green or blue: other channels do not count */
+    unsigned channel;   /* counted from 1: only this one, if the file has several; 0: none chosen */
+    bool colour;        /* the channel was given as red, green or blue: others will not do */
     unsigned long time; /* counted from 1: only the pages of this time of a series. 0: those of the
                            first time, or of all times if each has one page */
     bool alone;         /* only pages in this file, even if it names others that belong to it */
@@ -68,8 +69,7 @@ typedef struct wu_picture_info {
     bool chosen;       /* the pages are the wanted channel of several */
 } wu_picture_info;
 
-/* What a person should know of how a file was read: bits. wu_remarks has the texts, by bit number.
- */
+/* Notes for the user about how a file was read: bits. wu_remarks has the texts, by bit number. */
 typedef enum wu_remark {
     WU_PAINTED = 1 << 0,
     WU_PALETTE = 1 << 1,
@@ -100,8 +100,7 @@ extern const char *const wu_remarks[WU_REMARKS];
 
 /* What the file records of its picture besides the samples. */
 typedef struct wu_picture_about {
-    double
-        um[3]; /* z, y, x: size of a voxel in micrometres; x 0: not recorded; z 0: only x and y */
+    double um[3]; /* z, y, x: size of a voxel in micrometres; x 0: not recorded; z 0: only y, x */
     unsigned long channels, frames, slices; /* frames: times. 1 if not recorded */
     unsigned orientation; /* as in Exif: 1 as stored, 2 to 8 to be shown turned or mirrored */
     unsigned remarks;     /* bits of wu_remark */

@@ -50,8 +50,7 @@ typedef struct wu_said {
     double slope, offset; /* as in wu_samples, from a text */
     bool indices;         /* the indices of a PNG's palette are the samples */
     bool cut;             /* the file says that another page follows, beyond its end */
-    wu_plane
-        *planes; /* [c + channels * (z + slices * t)], owned; NULL: pages in the order `order` */
+    wu_plane *planes;     /* [c + channels * (z + slices * t)], owned; NULL: in the order `order` */
     size_t n_planes;
     char **files; /* [n_files] paths of other files with planes of the picture; owned */
     size_t n_files;
@@ -91,8 +90,7 @@ struct wu_picture {
 /* A file format. */
 typedef struct wu_picture_decoder {
     const char *name;
-    /* Sets the fields of the picture that are marked above. `close` is also called after a failure.
-     */
+    /* Sets the fields that are marked above. `close` is also called after a failure. */
     tc_status (*open)(wu_picture *picture, tc_err *err);
     /* Decodes page `page` of the file into nx * ny pixels of samples. Pages are asked for in
      * ascending order, unless said.planes gives another one. */
@@ -121,8 +119,7 @@ tc_status wu_picture_choose_pages(wu_picture *picture, tc_err *err);
 /* Whether pages that no metadata describe are taken as channels: a channel was asked for by its
  * number, and a pixel has only one sample. */
 bool wu_wants_silent_channel(const wu_picture *picture, unsigned samples);
-/* TC_BAD_INPUT: a colour was asked for by its name, but the channels are not red, green and blue.
- */
+/* TC_BAD_INPUT: a colour was asked for by name, but the channels are not red, green and blue. */
 tc_status wu_picture_refuse_colour(const wu_picture *picture, uint64_t channels, tc_err *err);
 /* For messages: how to choose one of several channels. */
 const char *wu_one_channel(const wu_picture *picture);
@@ -139,8 +136,7 @@ bool wu_picture_is_plain(const wu_picture *picture);
 size_t wu_picture_raw_bytes(const wu_picture *picture);
 /* Converts a decoded page into one of the type of info. */
 tc_status wu_picture_convert(wu_picture *picture, const void *raw, void *pixels, tc_err *err);
-/* TC_BAD_INPUT: the samples need a scale. Reads all pages, for the range of values in the message.
- */
+/* TC_BAD_INPUT: the samples need a scale. Reads all pages to find their range for the message. */
 tc_status wu_picture_refuse_unscaled(wu_picture *picture, tc_err *err);
 
 /* --- size of pixels, orientation, palettes (picture_about.c) --------------------------------- */

@@ -54,8 +54,7 @@ static bool is_odd(j_common_ptr common)
     case JWRN_EXTRANEOUS_DATA: return !state->decoding;
     case JWRN_JFIF_MAJOR:
     case JWRN_ADOBE_XFORM: return true;
-    /* With several scans, one may be missing; with one, missing bits give a warning of their own.
-     */
+    /* Of several scans, one may be missing; missing bits of a single one have their own warning. */
     case JWRN_JPEG_EOF: return state->decoding && !state->several_scans;
     default: return false;
     }

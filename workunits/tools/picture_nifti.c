@@ -95,8 +95,7 @@ static tc_status read_bytes(wu_picture *picture, void *out, uint64_t n, tc_err *
     return TC_OK;
 }
 
-/* Moves to the offset `place` of the (decompressed) file, which must not be before the current one.
- */
+/* Moves to an offset of the (decompressed) file that is not before the current one. */
 static tc_status go_to(wu_picture *picture, uint64_t place, tc_err *err)
 {
     nifti_state *const s = picture->state;
@@ -202,8 +201,7 @@ static double real_at(const nifti_state *s, size_t at, size_t n)
     return n == 4 ? (double)single : value;
 }
 
-/* Reads the header. Its first number, the size of the header, shows the version and the byte order.
- */
+/* Reads the header. Its first number, its size, shows the version and the byte order. */
 static tc_status read_head(wu_picture *picture, tc_err *err)
 {
     nifti_state *const s = picture->state;

@@ -13,9 +13,9 @@
 #include "app/base/text.h"
 #include "workunits/tools/picture_tags.h"
 
-#define MOST UINT64_C(0x1fffff) /* counts are limited to this: products of three fit into 64 bits \
-                                 */
-enum { DESCRIPTION = 270 };     /* the TIFF tag ImageDescription */
+/* Counts are limited to this, so that products of three fit into 64 bits. */
+#define MOST UINT64_C(0x1fffff)
+enum { DESCRIPTION = 270 }; /* the TIFF tag ImageDescription */
 enum {
     MOST_PLANES = 1 << 20,
     MOST_COMPANION = 1 << 26, /* bytes of a companion file */
@@ -104,8 +104,7 @@ static int64_t index_in(const XML_Char **all, const char *name)
                                                                     : (int64_t)MOST;
 }
 
-/* Reads the order of planes from DimensionOrder, such as "XYCZT". If it is invalid, order is "czt".
- */
+/* Reads the order of planes from DimensionOrder ("XYCZT"). If that is invalid, order is "czt". */
 static void read_order(const char *text, char order[4])
 {
     static const char axes[] = "CTZ";
@@ -205,8 +204,7 @@ static void read_prop(ome_text *o, const XML_Char **all)
         o->prop_unit = wu_micrometres(value, strlen(value));
 }
 
-/* Begins a ModuloAlong element. The values of its axis are a range here, or a Label element each.
- */
+/* Begins a ModuloAlong element. The values of its axis are a range, or a Label element each. */
 static void begin_modulo(ome_text *o, const XML_Char **all)
 {
     const char *const start = attribute(all, "Start"), *const end = attribute(all, "End"),

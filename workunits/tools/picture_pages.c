@@ -247,8 +247,7 @@ static uint64_t stride_of(const wu_said *said, char axis)
     return stride;
 }
 
-/* Whether the wanted pages are the times of a series of single pages, not the slices of one time.
- */
+/* Whether the wanted pages are times with one page each, not the slices of one time. */
 static bool are_times(const wu_picture *picture)
 {
     return picture->want.time == 0 && picture->said.slices <= 1;

@@ -149,19 +149,21 @@ bool wu_tags_are_outside(const wu_tags *tags, uint64_t from, uint64_t to)
 /* Reads the header in the tag CZ_LSMINFO. */
 static void read_lsm(wu_picture *picture, const wu_tags *tags, const wu_tag *tag)
 {
-    enum { /* offsets of the header's fields */
-           MAGIC_1 = 0x0300494c,
-           MAGIC_2 = 0x0400494c,
-           X = 8,
-           Y = 12,
-           Z = 16,
-           C = 20,
-           T = 24,
-           VOXEL = 40,
-           SCAN = 88,
-           P = 264,
-           M = 268,
-           LONG = 272
+    /* The first field is one of the MAGIC numbers; LONG: bytes of a header that has P and M; the
+     * others: offsets of fields. */
+    enum {
+        MAGIC_1 = 0x0300494c,
+        MAGIC_2 = 0x0400494c,
+        X = 8,
+        Y = 12,
+        Z = 16,
+        C = 20,
+        T = 24,
+        VOXEL = 40,
+        SCAN = 88,
+        P = 264,
+        M = 268,
+        LONG = 272
     };
     wu_said *const said = &picture->said;
     uint64_t magic, size, scan = 0;
@@ -271,8 +273,7 @@ static void read_stk(wu_picture *picture, const wu_tags *tags, const wu_tag *uic
 
 /* --- NIH Image ------------------------------------------------------------------------------- */
 
-/* Reads the number of slices of a stack of NIH Image, which has a directory only for the first one.
- */
+/* Reads the number of slices of a stack of NIH Image, of which only the first has a directory. */
 static void read_nih(wu_picture *picture, const wu_tags *tags, const wu_tag *tag)
 {
     enum { SHORTS = 256, SLICES = 260 };

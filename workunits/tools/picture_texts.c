@@ -10,8 +10,7 @@
 #include "app/base/text.h"
 #include "workunits/tools/picture_format.h"
 
-/* Counts are limited to this, more than any file has, so that products of three fit into 64 bits.
- */
+/* Counts are limited to this, so that products of three fit into 64 bits. */
 #define MOST UINT64_C(0x1fffff)
 
 void wu_say_refusal(wu_said *said, const char *format, ...)
@@ -62,8 +61,7 @@ static double number_of(const char *text, const char *key, double fallback)
     return at == NULL || end == at || !isfinite(value) ? fallback : value;
 }
 
-/* The unit that is the value of a key, in micrometres (0: unknown); fallback: there is no such key.
- */
+/* The value of a key as a unit, in micrometres (0: unknown); fallback: there is no such key. */
 static double unit_of(const char *text, const char *key, double fallback)
 {
     size_t n;
@@ -175,8 +173,7 @@ static char scifio_axis(const char *name, size_t n)
     return n == 1 && *name == 'Z' ? 'z' : '\0';
 }
 
-/* Reads SCIFIO's text: "axes=X,Y,Channel,Z" and "lengths=8,8,2,3", the fastest-changing axis first.
- */
+/* Reads SCIFIO's text: "axes=X,Y,Channel,Z", "lengths=8,8,2,3", the fastest-changing axis first. */
 static void read_scifio(wu_picture *picture, const char *text)
 {
     wu_said *const said = &picture->said;

@@ -44,15 +44,14 @@ typedef struct tiff_state {
     size_t n_pages, offsets_room, numbers_room;
     char *text;  /* the description, owned by libtiff; valid until it reads another directory */
     bool paints; /* palettes only colour the picture: samples are not replaced by colours */
-    bool behind; /* only the first plane has a directory: the samples of the others follow its
-                    samples */
-    uint64_t samples_at,
-        plane_bytes; /* with `behind`: offset of the samples, and bytes of a plane */
-    unsigned index;  /* an index, used by a pixel, that the palette lacks; 0: there is none */
-    bool decoding;   /* pixels are being decoded: warnings are errors */
-    bool damaged;    /* there was an error */
-    bool no_memory;  /* the error is that memory ran out */
-    bool guarded;    /* on_error may jump to `out` */
+    bool behind; /* only the first plane has a directory: the other planes' samples follow it */
+    uint64_t samples_at;  /* with `behind`: offset of the first sample */
+    uint64_t plane_bytes; /* with `behind`: bytes of a plane */
+    unsigned index;       /* an index, used by a pixel, that the palette lacks; 0: there is none */
+    bool decoding;        /* pixels are being decoded: warnings are errors */
+    bool damaged;         /* there was an error */
+    bool no_memory;       /* the error is that memory ran out */
+    bool guarded;         /* on_error may jump to `out` */
     jmp_buf out;
     uint8_t *block; /* a row or tile as it is decoded */
     char message[300];
@@ -190,8 +189,8 @@ static tc_status read_palette(wu_picture *picture, tiff_layout *layout, tc_err *
         largest |= all;
     }
     const unsigned shift = largest > 255 ? 8 : 0;
-    bool grey = true,
-         same = layout->bits <= 8; /* same: evenly spaced greys, which change nothing */
+    bool grey = true;
+    bool same = layout->bits <= 8; /* the palette is evenly spaced greys, which change nothing */
     for (unsigned i = 0; i < n; i++) {
         uint8_t *c = layout->colour[i];
         c[0] = (uint8_t)(red[i] >> shift);
@@ -260,9 +259,8 @@ static tc_status read_colours(wu_picture *picture, tiff_layout *layout, tc_err *
     case PHOTOMETRIC_CFA: return refuse_tiff(picture, "of a camera's raw samples", err);
     default: return refuse_tiff(picture, "with colours other than grey, RGB or a palette", err);
     }
-    /* A fourth sample that the file does not describe may be alpha or data: it is taken for alpha
-     * unless
-     * --channel 4 asks for it. */
+    /* A fourth sample that the file does not describe may be alpha or data: it is taken for alpha,
+     * unless the user chose channel 4. */
     const bool unsaid = n_extra == 1 && extra[0] == EXTRASAMPLE_UNSPECIFIED;
     layout->has_alpha =
         layout->samples == file_channels + 1 && n_extra == 1 &&

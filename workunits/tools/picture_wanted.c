@@ -124,8 +124,7 @@ static size_t wanted_samples(const wu_picture *picture)
     return (size_t)picture->info.nx * picture->info.ny * picture->info.channels;
 }
 
-/* The value of sample i of the converted page, from the page `raw` as decoded, by slope and offset.
- */
+/* The value, with slope and offset, of sample i of the converted page. raw: the page as decoded. */
 static double value_at(const wu_picture *picture, const void *raw, size_t i)
 {
     const wu_samples *const s = &picture->samples;
@@ -135,8 +134,7 @@ static double value_at(const wu_picture *picture, const void *raw, size_t i)
     return s->slope != 0 ? s->slope * sample + s->offset : sample;
 }
 
-/* Converts a value to a sample of the converted page; a value that is no label becomes UINT32_MAX.
- */
+/* Converts a value to a sample of the converted page; a label that is invalid to UINT32_MAX. */
 static uint32_t scale_value(wu_picture *picture, double value)
 {
     const wu_picture_want *const want = &picture->want;

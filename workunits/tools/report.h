@@ -110,8 +110,7 @@ typedef struct wu_range {
 } wu_range;
 /* *labels: the picture looks like a label picture: few different values in compact patches. */
 tc_status wu_find_labels(const wu_pixels *px, const wu_range *range, bool *labels, tc_err *err);
-/* "dark" or "bright" if a frame of the least or greatest grey value surrounds the field, else NULL.
- */
+/* "dark" or "bright": a frame of the least or greatest grey value surrounds the field; or NULL. */
 const char *wu_find_frame(const wu_pixels *px, const wu_range *range);
 /* Whether what lies around `at` (y, x) in slice z was drawn by a program, such as a letter or a
  * scale bar. bright: it is brighter than its surroundings. */
@@ -134,11 +133,9 @@ tc_status wu_report_summary(wu_report *r, tc_err *err);
 
 /* Whether the table has texture features as columns. */
 bool wu_report_has_features(const wu_table *table);
-/* Writes the title of a column of such a table. False, and nothing is written: the table is none.
- */
+/* Writes the title of a column of such a table. False: the table is none; nothing is written. */
 bool wu_report_feature_title(wu_page *page, const wu_table *table, size_t column);
-/* Writes such a table with a row for each feature, which explains it, and a column for each image.
- */
+/* Writes such a table with a row for each feature, explained, and a column for each image. */
 tc_status wu_report_features(wu_report *r, const wu_table *table, tc_err *err);
 
 /* Writes the first rows of a table. */

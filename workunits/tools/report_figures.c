@@ -346,8 +346,7 @@ typedef struct layer {
                        of its square */
 } layer;
 
-/* Writes the outlines of panel k, from the top, until its share of WU_REPORT_BYTES / 2 is used up.
- */
+/* Writes the outlines of panel k from the top, as many as its share of the page allows. */
 static tc_status put_outlines(shown *s, const layer *l, size_t k, tc_err *err)
 {
     const size_t n = (size_t)s->sx * s->sy;
@@ -467,7 +466,7 @@ static void put_scale(const shown *s)
 
 /* --- figures --------------------------------------------------------------------------------- */
 
-/* Begins a group of figures that show one at a time, chosen with a slider. */
+/* Begins a group of figures of which the page shows one at a time, chosen with a slider. */
 static void begin_stack(const shown *s)
 {
     if (s->nz > 1)
@@ -605,8 +604,8 @@ static tc_status load_rows(const shown *s, const layer *l, size_t index, tc_err 
 static tc_status load_layers(const shown *s, layers *l, tc_err *err)
 {
     const wu_result_file *const file = s->r->file;
-    *l =
-        (layers){ 0, calloc(file->n_declared + 1, sizeof *l->all) }; /* 1: the work unit's labels */
+    /* One more for the labels of the work unit. */
+    *l = (layers){ 0, calloc(file->n_declared + 1, sizeof *l->all) };
     if (l->all == NULL)
         return tc_no_memory(err, s->r->page->path);
     for (size_t i = 0; i < file->n_declared; i++) {
@@ -704,8 +703,7 @@ static void put_bar(wu_page *page, double least, double most)
     wu_page_put(page, ")\"></i><span>%.4g</span></div>\n", most);
 }
 
-/* Fills s->bytes with the map's colours where it has finite values, else with the picture's greys.
- */
+/* Fills s->bytes with the map's colours where it is finite, else with the picture's greys. */
 static void colour_panel(shown *s, const panel *p, const float *values, double least, double most)
 {
     for (size_t i = 0; i < (size_t)s->sx * s->sy; i++) {

@@ -56,8 +56,7 @@ static tc_status find_noise(const wu_pixels *px, double *noise, tc_err *err)
      * 0.5 for v = 0. */
     const double part = (quarter - (double)below) / (double)histogram[v],
                  at = v == 0 ? 0.5 * part : v - 0.5 + part;
-    /* 0.3186: first quartile of the absolute value of a standard normal variable; 0.29: 1 /
-     * sqrt(12) */
+    /* 0.3186: the first quartile of |x| for a standard normal x; 0.29: 1 / sqrt(12). */
     *noise = fmax(at / (0.3186 * sqrt(2)), 0.29);
     free(histogram);
     return TC_OK;

@@ -32,7 +32,7 @@ typedef struct region {
     side sides[2];     /* left, right; of the hull of the centres of its pixels */
 } region;
 
-/* Of the vectors from a to b and from a to c. */
+/* The cross product of the vectors from a to b and from a to c. */
 static int64_t cross_product(point a, point b, point c)
 {
     return (b.x - a.x) * (c.y - a.y) - (b.y - a.y) * (c.x - a.x);

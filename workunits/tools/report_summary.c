@@ -812,8 +812,7 @@ static tc_status find_doubt(const summary *s, size_t item, const wu_seen_doubt *
     return TC_OK;
 }
 
-/* Sets the marks of all images, and prints notes with the number of images that have some doubts.
- */
+/* Sets the marks of all images, and prints notes with the numbers of doubtful ones. */
 static tc_status find_marks(const summary *s, wu_mark *marks, size_t *n_ragged, tc_err *err)
 {
     const long converged = wu_report_find_column(s->own, "converged");

@@ -7,7 +7,7 @@
 
 enum {
     LEAST_SIDE = 160, /* pixels of the longer side of a picture on the page, at least */
-    MOST_SIDE = 1200, /* and at most */
+    MOST_SIDE = 1200, /* the same, at most */
     COLUMNS = 16,     /* samples that a vector holds */
     MOST_ROWS = 257   /* the sum of 257 samples of 8 bits still fits into 16 bits */
 };
@@ -16,7 +16,8 @@ typedef uint8_t column_bytes __attribute__((vector_size(COLUMNS), aligned(1)));
 typedef uint16_t column_words __attribute__((vector_size(2 * COLUMNS)));
 typedef uint32_t column_sums __attribute__((vector_size(4 * COLUMNS), aligned(4), may_alias));
 
-/* The smallest step with which n such pictures fit into WU_REPORT_BYTES. */
+/* The smallest step with which n such pictures fit into WU_REPORT_BYTES, as far as LEAST_SIDE and
+ * MOST_SIDE allow. */
 uint32_t wu_shrink_step(const wu_picture_info *info, size_t n)
 {
     assert(n > 0);
@@ -25,8 +26,7 @@ uint32_t wu_shrink_step(const wu_picture_info *info, size_t n)
     return (uint32_t)ceil((info->nx > info->ny ? info->nx : info->ny) / side);
 }
 
-/* sums[i]: the sum of column i of n_rows rows of n samples each, of 16 bits if `deep`, else of 8.
- */
+/* sums[i]: the sum of column i of n_rows rows of n samples, of 16 bits if `deep`, else of 8. */
 static void add_rows(const uint8_t *rows, size_t n, uint32_t n_rows, bool deep, uint32_t *sums)
 {
     const uint16_t *const words = (const void *)rows;

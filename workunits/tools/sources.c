@@ -390,8 +390,7 @@ static int list_entry(void *user, const char *name, bool may_be_folder)
     return l->status != TC_OK;
 }
 
-/* The lines of a file as a set: an object with them as keys. NULL: no memory. Owned by the caller.
- */
+/* The lines of a file as the keys of an object. Owned by the caller; NULL: no memory. */
 static json_t *read_lines(FILE *file)
 {
     char line[1024]; /* a line is the name of a file: at most 255 bytes */
@@ -451,7 +450,7 @@ static size_t mask_word(const char *name, size_t n, bool drawn, bool whole)
                                          "segmentations", "segmentation", "seg",      "flows",
                                          "outlines",      "outline",      "overlays", "overlay",
                                          "cp_output" };
-    enum { MASKS = 11 }; /* the words from here on are for pictures that show masks or labels */
+    enum { MASKS = 11 }; /* words of masks and labels; the others are of pictures that show them */
     for (size_t i = 0; i < (drawn ? sizeof words / sizeof words[0] : MASKS); i++) {
         const size_t m = strlen(words[i]);
         if (n >= m && (n == m) == whole && strncasecmp(name + n - m, words[i], m) == 0 &&
@@ -638,8 +637,7 @@ static slice read_slice(char *path, bool is_signed)
     return s;
 }
 
-/* Whether a '-' between a z and its number is a minus sign: it is if other names have none there.
- */
+/* Whether a '-' between a z and its number is a minus sign: if only some names have it. */
 static bool are_signed(const wu_pages *pictures)
 {
     bool with = false, without = false;
@@ -1071,8 +1069,7 @@ static json_t *sort_series(const wu_pages *pictures)
     return all;
 }
 
-/* Whether the pictures are of several stacks: there are several series, each with several slices.
- */
+/* Whether the pictures are of several stacks: several series, each with several slices. */
 static bool are_several(json_t *all)
 {
     const char *name;

@@ -219,8 +219,7 @@ tc_status wu_suggest_load(const char *path, an_suggestion *out, tc_err *err)
     json_error_t fault;
     json_t *const json = wu_json_load_file(path, 0, &fault);
     const char *const doubt = json_string_value(json_object_get(json, "doubt"));
-    *out =
-        (an_suggestion){ .parameters = json }; /* the whole file: it owns the text of out->each */
+    *out = (an_suggestion){ .parameters = json }; /* all of the file, as it owns out->each */
     if (doubt == NULL)
         return tc_fail(err, TC_BAD_INPUT, "%s: is not what pack --suggested writes", path);
     snprintf(out->doubt, sizeof out->doubt, "%s", doubt);

@@ -142,8 +142,7 @@ void wu_tiff_close(wu_tiff_listener *listener)
 
 #else
 
-/* The list of this thread's open files. One that is being opened is the first and has no TIFF yet.
- */
+/* The list of this thread's open files. One that is being opened is first and has no TIFF yet. */
 static _Thread_local wu_tiff_listener *listeners;
 
 /* The listener of the file that a global handler was called for. file: the handle that libtiff also

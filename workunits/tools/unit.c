@@ -48,8 +48,7 @@ static uint32_t count_members(const wu_source *item)
 }
 
 /* Sets `out` to the name of member i of the item. Numbers in names have four digits, or five if
- * there are more than 10,000, so that names sorted as text are in the order of z or of the strips.
- */
+ * there are more than 10,000, so that sorting the names as text sorts slices and strips. */
 static void member_name(char out[MAX_MEMBER], const wu_unit *unit, const wu_source *item,
                         wu_kind kind, uint32_t i)
 {
@@ -525,8 +524,8 @@ static tc_status make_threads(unit_writer *w)
                    threads = processors < MAX_THREADS ? processors : MAX_THREADS;
     w->most_encoded = (size_t)PAGES_A_THREAD * threads;
     w->threads = threads;
-    w->most_pages =
-        w->unit->stored ? threads : w->most_encoded; /* stored: just what is read at once */
+    /* A stored unit needs only the pages that are read at the same time. */
+    w->most_pages = w->unit->stored ? threads : w->most_encoded;
     w->pages = calloc(w->most_pages, sizeof *w->pages);
     w->encoded = calloc(w->most_encoded, sizeof *w->encoded);
     return w->pages == NULL || w->encoded == NULL ? tc_no_memory(w->err, w->unit->shown)
