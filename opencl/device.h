@@ -132,8 +132,8 @@ typedef struct ocl_device {
     void (*free_programs)(struct ocl_device *device);
     size_t group_limit; /* the largest work-group of a kernel, set when a launch in larger groups
                            failed; else 0 */
-    double rested_at;   /* time of ocl_clock_ms until which to sleep before the next launch, so that
-                           launches take no more than `share` */
+    double rested_at;   /* ocl_clock_ms at which the next launch may begin, so that launches take no
+                           more than `share` of the time */
     /* How often the first guess of each pace fits into a launch, as measured with the items of this
      * job so far (ocl_pace_begin); 0: not known. */
     double grown[OCL_MOST_PACES];

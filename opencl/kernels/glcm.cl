@@ -57,8 +57,8 @@
  * of |a-b| (from bin `levels` on) and of a+b (from bin 2 * levels on). cells: counts of pairs a <=
  * b, the cells of the triangular matrix. Most of the local memory is cells, and it limits the
  * number of work-items that run at once. GLCM_NARROW: cells have 8 bits, for windows of fewer than
- * 1024 pairs. A multiple of 256 then occurs at most three times: `full` contains a cell once for
- * each 256 of its count, and NOWHERE in unused places.
+ * 1024 pairs. `full` then contains a cell once for each whole 256 of its count, which are at most
+ * three in all cells, and NOWHERE in unused places.
  */
 #ifdef GLCM_NARROW
 typedef uchar cell_count;
@@ -108,9 +108,9 @@ static inline void recount(histograms *h, uint cell, uint count, const int sign)
 #endif
 }
 
-/* Tables, by k, of f(k + 1) - f(k), by which the sums of f change if a bin's count increases from k
- * to k + 1: `fine` for the marginal and cells, in 2^-60 modulo 16; `other` for a+b and |a-b|, in
- * 2^-fbits. idm: by |a-b|, what a pair adds to the sum of idm. */
+/* Tables, by k, of f(k + 1) - f(k) with f(k) = k log2(k), by which the sums of f change if a bin's
+ * count increases from k to k + 1: `fine` for the marginal and cells, in 2^-60 modulo 16; `other`
+ * for a+b and |a-b|, in 2^-fbits. idm: by |a-b|, what a pair adds to the sum of idm. */
 typedef struct slide_steps {
     __global const ulong *fine, *other, *idm;
 } slide_steps;
@@ -121,7 +121,9 @@ typedef struct slide_steps {
  * symmetric matrix: k twice off the diagonal, 2k on it, where f(2k) = 2 f(k) + 2k as logarithms are
  * additive. So it is 2 * cell, plus 2 for each pair on the diagonal, which the bin of |a-b| = 0
  * counts. cell12 and marginal12 sum up the upper bits of the steps, each rounded down to 2^-12;
- * they are within 2^15 of the exact sums, which is near enough for glcm_join.
+ * they are within 2^15 of the exact sums, which is near enough for glcm_join. fs, fd: the sums of f
+ * over the histograms of a+b and |a-b|; e2: half the sum of the squared entries; s1, ss, d1, d2:
+ * the sums of a+b, (a+b)^2, |a-b|, (a-b)^2; n: the number of pairs.
  */
 typedef struct slide_sums {
     ulong cell, marginal, fs, fd, idm;
@@ -149,6 +151,8 @@ static inline void pair_moves(histograms *h, uint p, uint q, const slide_steps *
 #define STEP(of, by) of = sign > 0 ? (of) + (by) : (of) - (by)
     const uint a = TC_MIN(p, q), b = TC_MAX(p, q), cell = b * (b + 1) / 2 + a, lower = sign < 0,
                sum = a + b, gap = b - a;
+    /* Of each bin that changes, the smaller of its counts before and after: of the cell, a+b,
+     * |a-b|, a and b. */
     const uint kc = count_of(h, cell) - lower, ks = BIN(h, 2 * h->levels + sum) - lower;
     const uint kd = BIN(h, h->levels + gap) - lower, ka = BIN(h, a) - lower;
     const uint kb = a == b ? ka + sign : BIN(h, b) - lower;
