@@ -145,8 +145,8 @@ static void grey_range(const wu_pixels *px, unsigned *lo, unsigned *hi)
     }
 }
 
-/* Writes points_<item>.png, with the picture or the maximum projection of a stack; and, of a stack,
- * points_<item>_slices.png, with slices, each with the points nearest to it. */
+/* Writes TABLE_<item>.png, with the picture or the maximum projection of a stack; and, of a stack,
+ * TABLE_<item>_slices.png, with slices, each with the points nearest to it. */
 static tc_status draw_item(const wu_job *images, const char *table, const wu_points *p, size_t item,
                            const char *folder, size_t *written, tc_err *err)
 {

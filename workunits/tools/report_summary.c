@@ -89,11 +89,11 @@ const char *wu_report_unit(const wu_report *r, const wu_table *table, size_t col
     /* The title "voxels" is its unit, too. */
     if (unit != NULL && strcmp(title, "voxels") == 0)
         return NULL;
-    /* "volume_um3" and its unit: neither is said twice. */
+    /* A title that ends with "_um3" loses that: the unit says it. */
     const size_t whole = strlen(title);
     if (unit != NULL && whole > 4 && strcmp(title + whole - 4, "_um3") == 0)
         title[whole - 4] = '\0';
-    /* The same for "inside_voxels". */
+    /* The same for one that ends with "_voxels". */
     const size_t n = strlen(title), end = strlen("_voxels");
     if (unit != NULL && n > end && strcmp(title + n - end, "_voxels") == 0)
         title[n - end] = '\0';
