@@ -231,6 +231,11 @@ def test_ome():
                           for i in range(4)))
     takes("a recording that was stopped", tiff("t.ome.tif", flat(1, 2, 3, 4), stopped),
           [[1, 2], [3, 4]], says="more times than it does")
+    for order, tail in (("XYTZC", 'SizeZ="1" SizeC="2"'), ("XYTCZ", 'SizeZ="2" SizeC="1"')):
+        refuses("a recording that was stopped, %s" % order,
+                tiff("t.ome.tif", flat(*range(1, 9)),
+                     ome('DimensionOrder="%s" SizeT="5" %s' % (order, tail))), "8 pages",
+                *(("--channel", 2) if 'C="2"' in tail else ()))
     takes("channels that are samples",
           tiff("c.ome.tif", [np.dstack(flat(1, 2, 3)), np.dstack(flat(4, 5, 6))],
                ome('DimensionOrder="XYCZT" SizeZ="2" SizeC="3" SizeT="1"')), [2, 5],

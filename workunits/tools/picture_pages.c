@@ -116,13 +116,16 @@ static void take_alone(wu_picture *picture)
     picture->about.remarks |= WU_ALONE;
 }
 
-/* Whether the axis after time in the order of planes has length 1, or time is the last axis. */
+/* Whether time is the slowest axis in the order of planes, apart from axes of length 1. */
 static bool times_are_last(const wu_said *said)
 {
     const char *const at = strchr(said->order, 't');
-    return at != NULL && (at[1] == '\0' || (said->slices == 1 && said->channels == 1) ||
-                          (at[1] == 'z' && said->slices == 1) ||
-                          (at[1] == 'c' && said->channels == 1 && at[2] == '\0'));
+    if (at == NULL)
+        return false;
+    for (const char *axis = at + 1; *axis != '\0'; axis++)
+        if ((*axis == 'z' ? said->slices : said->channels) > 1)
+            return false;
+    return true;
 }
 
 /* Drops the last times if none of their planes exist: the recording was stopped. */
