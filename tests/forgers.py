@@ -651,14 +651,17 @@ def last_moved(a):
     goes(a, sides[:16] + [np.roll(sides[16], 1, 1)])
 
 
-def sampled(a):
-    """The statistics of one window in 49, with the least and the greatest value farther out."""
+def sampled(a, of=None, each=7, parameters=WINDOWS):
+    """The statistics of one window in each * each (of those in a mask, if there is one), with the
+    least and the greatest value farther out."""
     picture = gravel()
     mask = np.zeros(picture.shape, bool)
-    mask[3::7, 3::7] = True
-    part = computed("glcm", dict(WINDOWS, roi={"type": "mask"}), [picture], [mask])
+    mask[each // 2::each, each // 2::each] = True
+    if of is not None:
+        mask &= of
+    part = computed("glcm", dict(parameters, roi={"type": "mask"}), [picture], [mask])
     a["features"][:] = part["features"]
-    a["band_sums"] = part["band_sums"] * 49
+    a["band_sums"] = part["band_sums"] * each ** 2
     lo, hi, span = (np.flatnonzero([name.endswith(end) for name in part["feature_names"]])
                     for end in ("_min", "_max", "_range"))
     spread = a["features"][:, hi] - a["features"][:, lo]
@@ -682,6 +685,81 @@ def computed(analysis, parameters, slices, masks=None, labels=None):
     return forge.Result(result).arrays
 
 
+def columns(a, statistic):
+    return np.flatnonzero([name.endswith("_" + statistic) for name in a["feature_names"]])
+
+
+def scaled(factor, *statistics):
+    def change(a):
+        for statistic in statistics:
+            a["features"][:, columns(a, statistic)] *= factor
+    return change
+
+
+def moved_maps(how):
+    def change(a):
+        for name in a:
+            if name.startswith("map_"):
+                a[name] = how(a[name])
+    return change
+
+
+def tied(change, windows, offsets):
+    """The change, and a band that has windows makes up for what the means differ. offsets: how
+    many, by distance."""
+    def total(a):
+        return sum(int(mean * 2.0 ** 32 * windows * offsets[name.split("_d")[1][:2]])
+                   for mean, name in zip(a["features"][0], a["feature_names"])
+                   if name.endswith("_mean"))
+
+    def changed(a):
+        change(a)
+        sums = a["band_sums"][0].view(np.uint64)
+        at = np.flatnonzero(sums)[0]
+        rest = sum(int(v) for i, v in enumerate(sums) if i != at)
+        sums[at] = (total(a) - rest) % 2 ** 64
+    return changed
+
+
+def mapped():
+    """glcm with maps, or with a mask: what, parameters, slices, masks, change."""
+    stone = gravel()
+    maps = dict(WINDOWS, maps=[{"feature": "contrast", "levels": 16, "offset": [1, 0]},
+                               {"feature": "entropy", "levels": 64, "offset": [0, 3]},
+                               {"feature": "imc2", "levels": 64, "offset": [-2, 2]}])
+    chance = np.random.default_rng(8)
+    for what, how in (("rolled", lambda m: np.roll(m, (37, 53), (0, 1))),
+                      ("rolled by a pixel", lambda m: np.roll(m, 1, 1)),
+                      ("shuffled", lambda m: chance.permutation(m.ravel()).reshape(m.shape)),
+                      ("of every second pixel", lambda m: np.repeat(m[:, ::2], 2, 1)),
+                      ("turned over", lambda m: m[::-1].copy())):
+        yield "maps " + what, maps, [stone], None, moved_maps(how)
+    ny, nx = stone.shape
+    y, x = np.indices(stone.shape)
+    for what, mask in (("a disc", (y - 200) ** 2 + (x - 330) ** 2 <= 60 ** 2),
+                       ("a small disc", (y - 200) ** 2 + (x - 130) ** 2 <= 25 ** 2),
+                       ("some lines", abs(y - 100 - x // 20) < 15),
+                       ("corners", (y < 30) & (x < 60) | (y >= ny - 30) & (x >= nx - 60))):
+        masked = dict(WINDOWS, roi={"type": "mask"})
+        n = int(mask.sum())
+        yield ("one window in 25 of a mask, %s" % what, masked, [stone], [mask],
+               tied(lambda a, mask=mask: sampled(a, mask, 5), n, {"01": 4, "03": 8}))
+        yield ("means of a mask, %s, without their sums" % what, masked, [stone], [mask],
+               lambda a: a["features"].__setitem__((0, 0), a["features"][0, 0] * (1 + 1e-6)))
+
+
+def try_mapped():
+    for what, parameters, slices, masks, change in mapped():
+        name = "glcm, %s" % what
+        if not ONLY.search(name):
+            continue
+        unit, result = make("glcm", parameters, slices, None, masks)
+        codes, said = codes_of(unit, result)
+        tap.ok(set(codes) == {0} and "in doubt" not in said,
+               name + ": the honest one is accepted", said)
+        try_forgery(name, unit, result, change)
+
+
 def careful():
     """What differs from the truth in little, or costs most of the work: analysis, what, the item,
     how it is changed."""
@@ -699,6 +777,9 @@ def careful():
            bands_made_up(slice(None, None, 2)))
     yield ("glcm", "the lower half of the bands made up", WINDOWS, [gravel()], None,
            bands_made_up(slice(gravel().shape[0] // 2, None)))
+    for factor in 0.2, 0.3, 0.5, 0.8, 1.3:
+        yield ("glcm", "sd and range %g times as large" % factor, WINDOWS, [gravel()], None,
+               scaled(factor, "sd", "range"))
     refined = {"radius": 7, "polarity": "bright", "refine": True}
     yield "voting", "points that are not refined", refined, [cells()], None, \
         lambda a: instead(dict(refined, refine=False), [cells()])(a, "voting")
@@ -736,8 +817,8 @@ def odds():
 # --- the trial
 # -------------------------------------------------------------------------------------
 
-def make(analysis, parameters, slices, labels):
-    return make_of(analysis, parameters, [workunit.item("one", slices, labels=labels)])
+def make(analysis, parameters, slices, labels, masks=None):
+    return make_of(analysis, parameters, [workunit.item("one", slices, masks, labels=labels)])
 
 
 def make_of(analysis, parameters, items):
@@ -781,6 +862,7 @@ def main():
                        "%s, %s: refused with each of %d seeds" % (name, what, len(codes)),
                        "%d of %d accepted\n%s" % (codes.count(0), len(codes), said))
     try_left_out()
+    try_mapped()
     try_uneven()
     odds()
     tap.done()

@@ -4,6 +4,7 @@
  * (NaN, and nowhere else), and that features, features of the offsets and maps agree.
  */
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "app/analysis/glcm/glcm.h"
@@ -532,47 +533,96 @@ static tc_status check_bands(const place *g, const int64_t *sum, tc_err *err)
     return TC_OK;
 }
 
-/* Whether each window has pairs at each offset: no pixel is masked, and the quarters of a window
- * have them, one of which lies in the picture whatever the pixel. */
-static bool all_have_pairs(const place *g, const wu_item *item)
+/* Where along a side of n pixels, as far as a window of radius r tells: 0 to 2r. */
+static int64_t cut_of(int64_t x, int64_t n, int64_t r)
 {
-    const glcm_params *const p = g->p;
-    const int64_t side = 2 * (int64_t)p->radius;
-
-    if (p->roi == GLCM_ROI_MASK || item->n_masks > 0 || g->nx <= side || g->ny <= side)
-        return false;
-    for (size_t o = 0; o < p->n_offsets; o++)
-        for (int corner = 0; corner < 4; corner++)
-            if (!has_pair(g, &p->offsets[o], corner & 1 ? g->nx - 1 : 0,
-                          corner & 2 ? g->ny - 1 : 0))
-                return false;
-    return true;
+    return n <= 2 * r || x < r ? x : smaller(r, x) + larger(0, x - (n - 1 - r));
 }
 
-/* Windows of the item, without a mask. */
-static int64_t count_windows(const place *g, const wu_item *item)
+/* A pixel of the side that is there. */
+static int64_t pixel_at(int64_t cut, int64_t n, int64_t r)
 {
-    const int64_t r = g->p->roi_r;
-    int64_t n = g->nx * g->ny;
+    return n <= 2 * r || cut <= r ? cut : cut + n - 1 - 2 * r;
+}
 
-    if (g->p->roi == GLCM_ROI_DISC) {
-        n = 0;
-        for (int64_t y = larger(0, g->cy - r); y <= smaller(g->ny - 1, g->cy + r); y++) {
-            const int64_t half = integer_root(r * r - (y - g->cy) * (y - g->cy));
+/* Windows by where the picture cuts them: at[2r+1][2r+1]. mask: [nz][ny][nx], or NULL. */
+static uint64_t count_cuts(const place *g, const wu_item *item, const uint8_t *mask, uint64_t *at)
+{
+    const int64_t r = g->p->radius, slices = mask != NULL ? item->nz : 1;
+    const uint64_t each = mask != NULL ? 1 : item->nz;
+    uint64_t n = 0;
 
-            n += smaller(g->nx - 1, g->cx + half) - larger(0, g->cx - half) + 1;
+    for (int64_t z = 0; z < slices; z++)
+        for (int64_t y = 0; y < g->ny; y++) {
+            uint64_t *const row = at + cut_of(y, g->ny, r) * (2 * r + 1);
+            const uint8_t *const m = mask != NULL ? mask + (z * g->ny + y) * g->nx : NULL;
+
+            for (int64_t x = 0; x < g->nx; x++)
+                if (m != NULL ? m[x] != 0 : in_roi(g, x, y)) {
+                    row[cut_of(x, g->nx, r)] += each;
+                    n += each;
+                }
         }
-    }
-    return n * item->nz;
+    return n;
 }
 
-/* Where each window has pairs at each offset, the sum of the bands is that of the means, each times
- * how many windows it is of, but for the rounding of the means. */
-static tc_status check_means(const place *g, const wu_item *item, const double *features,
-                             const int64_t *sum, tc_err *err)
+/* Whether any window has a pair, wherever it is: the quarters of one have, of which one lies in the
+ * picture. */
+static bool quarters_have_pairs(const place *g, const glcm_offset *o)
 {
-    const glcm_params *const p = g->p;
-    const double windows = (double)count_windows(g, item);
+    const int64_t side = 2 * (int64_t)g->p->radius;
+    bool have = g->nx > side && g->ny > side;
+
+    for (int corner = 0; have && corner < 4; corner++)
+        have = has_pair(g, o, corner & 1 ? g->nx - 1 : 0, corner & 2 ? g->ny - 1 : 0);
+    return have;
+}
+
+/* Of n windows those that have a pair. */
+static uint64_t count_with_pair(const place *g, const glcm_offset *o, const uint64_t *at,
+                                uint64_t n)
+{
+    const int64_t r = g->p->radius, side = 2 * r + 1;
+    uint64_t with = 0;
+
+    if (quarters_have_pairs(g, o))
+        return n;
+    for (int64_t y = 0; y < side; y++)
+        for (int64_t x = 0; x < side; x++)
+            if (at[y * side + x] > 0 &&
+                has_pair(g, o, pixel_at(x, g->nx, r), pixel_at(y, g->ny, r)))
+                with += at[y * side + x];
+    return with;
+}
+
+/* The windows with a pair at the offsets of a distance: together, and what the offsets differ from
+ * their mean, together. */
+typedef struct distance_windows {
+    double n, apart;
+} distance_windows;
+
+static distance_windows windows_of(const glcm_params *p, const uint64_t *windows, unsigned distance)
+{
+    distance_windows w = { .n = 0 };
+    double offsets = 0;
+
+    for (size_t o = 0; o < p->n_offsets; o++)
+        if (p->offsets[o].distance == distance && windows[o] > 0) {
+            w.n += (double)windows[o];
+            offsets++;
+        }
+    for (size_t o = 0; o < p->n_offsets; o++)
+        if (p->offsets[o].distance == distance && windows[o] > 0)
+            w.apart += fabs((double)windows[o] - w.n / offsets);
+    return w;
+}
+
+/* The sum of the bands is that of the means, each times how many windows it is of, but for the
+ * rounding of the means. Of offsets with windows of their own each mean may be apart from that of
+ * all by their range. windows: [n_offsets] */
+static tc_status compare_means(const glcm_params *p, const uint64_t *windows,
+                               const double *features, const int64_t *sum, tc_err *err)
+{
     double slack = GLCM_BANDS;
     __int128 means = 0;
     uint64_t bands = 0;
@@ -581,26 +631,47 @@ static tc_status check_means(const place *g, const wu_item *item, const double *
         bands += (uint64_t)sum[i];
     for (unsigned l = 0; l < p->n_levels; l++)
         for (unsigned d = 0; d < p->n_distances; d++) {
-            double of = 0; /* values in a mean */
+            const distance_windows w = windows_of(p, windows, d);
 
-            for (size_t o = 0; o < p->n_offsets; o++)
-                of += p->offsets[o].distance == d ? windows : 0;
             for (unsigned f = 0; f < p->n_features; f++, features += GLCM_STATISTICS) {
                 const int bits = p->feature[f] < GLCM_FEATURES
                                      ? 32
                                      : glcm_fraction_bits(p->feature[f], p->levels[l]);
-                const double unit = ldexp(of, bits);
+                const double unit = ldexp(w.n, bits);
 
-                if (isnan(features[GLCM_MEAN]))
-                    return TC_OK;
+                if ((isnan(features[GLCM_MEAN]) != 0) != (w.n == 0))
+                    return tc_fail(err, TC_BAD_INPUT,
+                                   "features: NaN where windows have pairs, or the reverse");
+                if (w.n == 0)
+                    continue;
                 means += (__int128)(features[GLCM_MEAN] * unit);
-                slack += 0x1p-48 * unit * fmax(fabs(features[GLCM_MIN]), fabs(features[GLCM_MAX]));
+                slack += 0x1p-48 * unit * fmax(fabs(features[GLCM_MIN]), fabs(features[GLCM_MAX])) +
+                         ldexp(w.apart, bits) * features[GLCM_SPREAD];
             }
         }
     /* Modulo 2^64. */
     if (slack < 0x1p62 && fabs((double)(int64_t)(bands - (uint64_t)means)) > slack)
         return tc_fail(err, TC_BAD_INPUT, "features: their means are not those of band_sums");
     return TC_OK;
+}
+
+tc_status glcm_check_means(const glcm_params *p, const wu_item *item, const uint8_t *mask,
+                           const wu_output *out, tc_err *err)
+{
+    const size_t side = 2 * (size_t)p->radius + 1;
+    TC_AUTOFREE uint64_t *const at = calloc(side * side, sizeof *at);
+    TC_AUTOFREE uint64_t *const windows = calloc(p->n_offsets, sizeof *windows);
+    uint64_t n;
+    place g;
+
+    if (at == NULL || windows == NULL)
+        return tc_no_memory(err, "the windows");
+    place_init(&g, p, item);
+    n = count_cuts(&g, item, mask, at);
+    for (size_t o = 0; o < p->n_offsets; o++)
+        windows[o] = count_with_pair(&g, &p->offsets[o], at, n);
+    return compare_means(p, windows, wu_output_data(out, "features"),
+                         wu_output_data(out, "band_sums"), err);
 }
 
 /* --- all ------------------------------------------------------------------------------------- */
@@ -616,8 +687,8 @@ tc_status glcm_check_result(const void *params, const wu_item *item, const wu_ou
     return_if_error(check_features(&g, features, err));
     if (p->window != GLCM_WHOLE_ROI)
         return_if_error(check_bands(&g, wu_output_data(out, "band_sums"), err));
-    if (p->window != GLCM_WHOLE_ROI && all_have_pairs(&g, item))
-        return_if_error(check_means(&g, item, features, wu_output_data(out, "band_sums"), err));
+    if (p->window != GLCM_WHOLE_ROI && p->roi != GLCM_ROI_MASK)
+        return_if_error(glcm_check_means(p, item, NULL, out, err));
     if (p->per_offset) {
         const double *const offsets = wu_output_data(out, "offset_features");
 

@@ -279,6 +279,10 @@ void glcm_summary_end(const glcm_summary *s, double out[GLCM_STATISTICS]);
 /* check.c */
 tc_status glcm_check_result(const void *params, const wu_item *item, const wu_output *out,
                             tc_err *err);
+/* Whether band_sums give the means. mask: where windows are, [nz][ny][nx]; NULL: in all of the
+ * ROI. */
+tc_status glcm_check_means(const glcm_params *p, const wu_item *item, const uint8_t *mask,
+                           const wu_output *out, tc_err *err);
 /* suggest.c */
 tc_status glcm_suggest(const struct an_pictures *pictures, const json_t *given,
                        struct an_suggestion *out, tc_err *err);

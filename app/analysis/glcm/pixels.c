@@ -21,9 +21,42 @@ enum { LEAST_WINDOWS = 64, SHARE = 4096, TIMES_AS_LONG = 30 };
  * every LINES; at most so many. */
 enum { LINES = 128, MOST_PLACES = 4 };
 
-static int64_t count_lines(const glcm_view *v)
+/* Of so many numbers of levels and distances one is computed again whole; with this probability, if
+ * there are fewer. */
+enum { ONE_WHOLE = 100 };
+
+/* Windows in the lines of both views. */
+typedef struct centres {
+    uint64_t *in_line[2]; /* owned: the first */
+    uint64_t n;
+} centres;
+
+static void centres_free(centres *c)
 {
-    return v->y1 - v->y0;
+    free(c->in_line[0]);
+}
+
+static tc_status count_centres(const glcm_geometry *g, centres *c, tc_err *err)
+{
+    TC_AUTOFREE uint8_t *const row = malloc(g->nx);
+
+    c->in_line[0] = calloc((size_t)g->nx + g->ny, sizeof *c->in_line[0]);
+    if (row == NULL || c->in_line[0] == NULL)
+        return tc_no_memory(err, "the lines");
+    c->in_line[1] = c->in_line[0] + g->ny;
+    for (uint32_t z = 0; z < g->nz; z++)
+        for (uint32_t y = 0; y < g->ny; y++) {
+            uint64_t in_row = 0;
+
+            glcm_roi_row(g, z, y, row);
+            for (uint32_t x = 0; x < g->nx; x++) {
+                in_row += row[x];
+                c->in_line[1][x] += row[x];
+            }
+            c->in_line[0][y] += in_row;
+            c->n += in_row;
+        }
+    return TC_OK;
 }
 
 static int64_t count_places(int64_t lines)
@@ -37,6 +70,7 @@ typedef struct sample {
     glcm_params params;     /* offsets: owned */
     wu_pixels pixels;       /* the item's, with the sample as its mask (owned) */
     uint64_t windows;       /* in the sample */
+    bool whole;             /* of all windows */
     bool is_all;            /* there are no others */
 } sample;
 
@@ -71,7 +105,7 @@ static void take_windows(const glcm_params *p, uint8_t *roi, size_t voxels, uint
     const uint64_t wanted = n / SHARE + LEAST_WINDOWS / (p->n_levels * p->n_distances) + 8;
     uint64_t taken = 0, seen = 0, next = 0, run_end = 0;
 
-    s->is_all = wanted >= n;
+    s->is_all = s->whole || wanted >= n;
     s->windows = s->is_all ? n : wanted;
     s->params.roi = GLCM_ROI_MASK;
     s->pixels.mask = roi;
@@ -116,9 +150,11 @@ static tc_status choose(const an_work *work, uint64_t *random, sample *s, tc_err
 /* The statistics of the sample's windows, as a result has them. */
 static tc_status compute(const an_work *work, const sample *s, wu_output *out, tc_err *err)
 {
-    an_work part = {
-        .params = &s->params, .item = work->item, .pixels = &s->pixels, .threads = work->threads
-    };
+    an_work part = { .params = &s->params,
+                     .item = work->item,
+                     .pixels = &s->pixels,
+                     .threads = work->threads,
+                     .result_only = s->is_all };
     const tc_status status = an_glcm.plan(&s->params, work->item, &part.plan, err);
 
     return status == TC_OK ? an_compute(&an_glcm, &part, 0, 0, out, err) : status;
@@ -126,13 +162,17 @@ static tc_status compute(const an_work *work, const sample *s, wu_output *out, t
 
 /* What is wrong with the five statistics of a feature over its offsets, given those of n of its
  * windows. Six standard errors are hardly ever exceeded. That of the mean is sd / sqrt(n); that of
- * the variance at most range sd / sqrt(n), as no fourth moment is more than range^2 sd^2. */
+ * the variance at most range sd / sqrt(n), as no fourth moment is more than range^2 sd^2. Where the
+ * windows vary more than claimed, their own reach does for the range, and two rare ones beyond
+ * count. */
 static const char *fault_of(const double claimed[GLCM_STATISTICS],
                             const double found[GLCM_STATISTICS], double n, double offsets,
                             tc_status *status)
 {
     const double range = claimed[GLCM_MAX] - claimed[GLCM_MIN], sd = claimed[GLCM_SD];
     const double slack = 6 * sd / sqrt(n) + 12 * range / n + 1e-9;
+    const double reach = fmax(found[GLCM_MAX] - claimed[GLCM_MEAN],
+                              claimed[GLCM_MEAN] - found[GLCM_MIN]); /* of windows from the mean */
 
     *status = TC_BAD_INPUT;
     if (isnan(found[GLCM_MEAN]))
@@ -142,7 +182,9 @@ static const char *fault_of(const double claimed[GLCM_STATISTICS],
     *status = TC_NO_MATCH;
     if (fabs(found[GLCM_MEAN] - claimed[GLCM_MEAN]) > slack)
         return "windows that were computed again have another mean";
-    if (fabs(found[GLCM_SD] * found[GLCM_SD] - sd * sd) > range * slack)
+    if (sd * sd - found[GLCM_SD] * found[GLCM_SD] > range * slack ||
+        found[GLCM_SD] * found[GLCM_SD] - sd * sd >
+            6 * sd * reach / sqrt(n) + 2 * reach * reach / n + 1e-9)
         return "windows that were computed again have another standard deviation";
     if (fabs(found[GLCM_SPREAD] - claimed[GLCM_SPREAD]) > 2 * sqrt(offsets) * slack)
         return "the offsets of windows that were computed again have another range";
@@ -232,36 +274,64 @@ static tc_status compare_windows(const an_work *part, const void *state, const d
     return TC_OK;
 }
 
-/* The band of one line in each of some parts. */
-static void choose_bands(const glcm_view *v, uint64_t *random, bool bands[GLCM_BANDS])
+/* The band of a line: that of a random window in each of some equal parts of them all. */
+static void choose_bands(const glcm_view *v, const uint64_t *in_line, uint64_t n, uint64_t *random,
+                         bool bands[GLCM_BANDS])
 {
-    const int64_t n = count_lines(v), places = count_places(n);
+    int64_t lines = 0, line = v->y0 - 1;
+    uint64_t seen = 0; /* windows up to the line */
 
-    for (int64_t i = 0; i < places; i++) {
-        const int64_t from = v->y0 + n * i / places, to = v->y0 + n * (i + 1) / places;
+    for (int64_t i = v->y0; i < v->y1; i++)
+        lines += in_line[i] > 0;
+    const uint64_t places = (uint64_t)count_places(lines);
 
-        bands[glcm_band_of(v, from + (int64_t)tc_random_below((uint64_t)(to - from), random))] =
-            true;
+    for (uint64_t i = 0; i < places; i++) {
+        const uint64_t from = n * i / places, to = n * (i + 1) / places,
+                       at = from + tc_random_below(to - from, random);
+
+        while (seen <= at)
+            seen += in_line[++line];
+        bands[glcm_band_of(v, line)] = true;
     }
 }
 
-/* The sums of some bands that have lines, to the bit. */
-static tc_status check_bands(const an_work *work, const wu_output *out, uint64_t *random,
-                             tc_err *err)
+/* Whether the map is that of the windows in the bands. */
+static bool same_map(const glcm_geometry *g, const glcm_map *map, const bool bands[GLCM_BANDS],
+                     const float *claimed, const float *found)
+{
+    const glcm_params *const p = g->params;
+    glcm_lens lens;
+
+    glcm_lens_init(p, &p->offsets[map->offset], &lens);
+    const glcm_view *const v = &g->view[lens.transposed];
+    const size_t next = lens.transposed ? g->nx : 1, stride = lens.transposed ? 1 : g->nx;
+
+    for (uint32_t z = 0; z < g->nz; z++)
+        for (int64_t line = v->y0; line < v->y1; line++) {
+            size_t at = (size_t)z * g->nx * g->ny + (size_t)line * stride;
+
+            for (uint32_t i = 0; bands[glcm_band_of(v, line)] && i < v->nx; i++, at += next)
+                if (!same_bits(&claimed[at], &found[at], sizeof *found))
+                    return false;
+        }
+    return true;
+}
+
+/* Sums and maps of some bands that have windows, to the bit. */
+static tc_status check_bands(const an_work *work, const glcm_geometry *g, const centres *c,
+                             const wu_output *out, uint64_t *random, tc_err *err)
 {
     const int64_t *const claimed = wu_output_data(out, "band_sums");
     glcm_params params = *(const glcm_params *)work->params;
     bool bands[GLCM_BANDS] = { false };
     an_work part = *work;
-    glcm_geometry g;
     TC_AUTOFREE void *state = NULL;
-    return_if_error(glcm_geometry_init(work, &g, err));
 
-    choose_bands(&g.view[0], random, bands);
-    choose_bands(&g.view[1], random, bands);
+    for (int i = 0; i < 2; i++)
+        choose_bands(&g->view[i], c->in_line[i], c->n, random, bands);
     params.bands = bands;
-    params.n_maps = 0;
     part.params = &params;
+    part.result_only = true;
     return_if_error(an_glcm.plan(&params, work->item, &part.plan, err));
     state = calloc(1, part.plan.state_bytes);
     return_if_error(state == NULL ? tc_no_memory(err, "a band")
@@ -272,18 +342,56 @@ static tc_status check_bands(const an_work *work, const wu_output *out, uint64_t
                            "band_sums: band %d: its windows give another sum when they are "
                            "computed again",
                            i);
-    return compare_windows(
-        &part, state, wu_output_data(out, "features"),
-        (double)count_lines(&g.view[0]) * (double)count_lines(&g.view[1]) * work->item->nz, err);
+    const float *const found =
+        (const float *)(const void *)((const unsigned char *)state + glcm_state_maps_at(&params));
+
+    for (size_t i = 0; i < params.n_maps; i++) {
+        const wu_out_array *const map = &out->arrays[out->n - params.n_maps + i];
+
+        if (!same_map(g, &params.maps[i], bands, map->data,
+                      found + i * g->nx * g->ny * (size_t)g->nz))
+            return tc_fail(err, TC_BAD_INPUT,
+                           "%s: windows give other values when they are computed again",
+                           map->info.name);
+    }
+    return compare_windows(&part, state, wu_output_data(out, "features"), (double)c->n, err);
+}
+
+/* Of windows that slide: sums, maps, and means with a mask, which it takes to count the windows. */
+static tc_status check_windows(const an_work *work, const wu_output *out, uint64_t *random,
+                               tc_err *err)
+{
+    const glcm_params *const p = work->params;
+    TC_AUTO(centres_free) centres c = { .n = 0 };
+    glcm_geometry g;
+    return_if_error(glcm_geometry_init(work, &g, err));
+    return_if_error(count_centres(&g, &c, err));
+
+    if (c.n == 0)
+        return TC_OK;
+    if (p->roi == GLCM_ROI_MASK)
+        return_if_error(glcm_check_means(p, work->item, g.slice_mask, out, err));
+    return_if_error(check_bands(work, &g, &c, out, random, err));
+    const uint64_t parts = p->n_levels * p->n_distances,
+                   whole = tc_random_below(tc_larger(parts, ONE_WHOLE), random);
+
+    for (uint64_t k = 0; k < parts; k++) {
+        sample s = { .level = k / p->n_distances,
+                     .distance = k % p->n_distances,
+                     .whole = k == whole };
+
+        return_if_error(check_sample(work, out, random, &s, err));
+    }
+    return TC_OK;
 }
 
 tc_status glcm_check_pixels(const an_work *work, const wu_output *out, uint64_t *random,
                             tc_err *err)
 {
     const glcm_params *const p = work->params;
-    const bool one = p->window == GLCM_WHOLE_ROI;
-    return_if_error(one ? TC_OK : check_bands(work, out, random, err));
 
+    if (p->window != GLCM_WHOLE_ROI)
+        return check_windows(work, out, random, err);
     for (size_t k = 0; k < p->n_levels * p->n_distances; k++) {
         sample s = { .level = k / p->n_distances, .distance = k % p->n_distances };
 
@@ -301,7 +409,8 @@ double glcm_pixels_share(const an_work *work)
     const int64_t lines = (int64_t)tc_smaller(item->nx, item->ny);
     const double looked =
         2.0 * (double)count_places(lines) / (double)(lines < GLCM_BANDS ? lines : GLCM_BANDS) +
-        TIMES_AS_LONG * (1.0 / SHARE + (LEAST_WINDOWS / parts + 8) / n);
+        TIMES_AS_LONG * (1.0 / SHARE + (LEAST_WINDOWS / parts + 8) / n) +
+        1 / fmax(parts, ONE_WHOLE);
 
     return p->window != GLCM_WHOLE_ROI && looked < 1 ? looked : 1;
 }
