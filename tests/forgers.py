@@ -385,6 +385,16 @@ def pairs(parameters, picture, first):
     return change
 
 
+def beyond(parameters, picture):
+    """The 13 as they are, the others of every second pixel."""
+    def change(a, analysis):
+        part = computed(analysis, parameters, [picture[::2, ::2]])["features"]
+        made_up = np.arange(len(a["feature_names"])) % (24 * 5) >= 13 * 5
+        a["features"][0, made_up] = part[0, made_up]
+        a["band_sums"] += a["band_sums"] != 0
+    return change
+
+
 def top_rows(end):
     return lambda a, _analysis: relabel(a, a["region_bbox"][:, 2] < end)
 
@@ -513,6 +523,26 @@ def left_out():
            instead(dict(WINDOWS, window={"shape": "disc", "radius": 3}), [stone]))
     yield ("glcm", "another distance", WINDOWS, [stone], None,
            instead(dict(WINDOWS, distances=[1, 2]), [stone]))
+    for what, other in (("fewer levels", {"levels": [8, 64]}),
+                        ("a range of its own", {"range": "image"}),
+                        ("a square window", {"window": {"shape": "square", "radius": 5}}),
+                        ("a disc of the picture", {"roi": {"type": "disc", "r": 60}})):
+        yield "glcm", what, WINDOWS, [stone], None, instead(dict(WINDOWS, **other), [stone])
+    yield ("glcm", "four of the directions", dict(WINDOWS, distances=[1, 3, 5]), [stone], None,
+           instead(dict(WINDOWS, distances=[1, 3, 5], directions="four"), [stone]))
+    chance = np.random.default_rng(6)
+    colour = np.stack([stone, stone, 255 - stone], -1)
+    yield "glcm", "one colour", WINDOWS, [colour], None, instead(WINDOWS, [stone])
+    yield "glcm", "coarser greys", WINDOWS, [stone], None, instead(WINDOWS, [stone // 8 * 8])
+    yield ("glcm", "a smoothed picture", WINDOWS, [stone], None,
+           instead(WINDOWS, [scipy.ndimage.uniform_filter(stone, 3)]))
+    deep = [np.roll(stone, 40 * i, 0) + chance.integers(0, 9, stone.shape, np.uint8) // 2
+            for i in range(4)]
+    yield ("glcm", "every second slice, twice", WINDOWS, deep, None,
+           instead(WINDOWS, list(np.repeat(deep[::2], 2, 0))))
+    every = dict(WINDOWS, features="ibsi")
+    yield ("glcm", "features beyond the 13 of every second pixel", every, [stone], None,
+           beyond(every, stone))
     whole, large = dict(WINDOWS, window={"shape": "roi"}), np.tile(stone, (3, 3))
     yield ("glcm", "a whole picture, three of four pairs", whole, [large], None,
            pairs(whole, np.tile(coins()[:256, :256], (6, 6)), 1))
@@ -721,6 +751,10 @@ def tied(change, windows, offsets):
     return changed
 
 
+def exchange_offsets(a):
+    a["offset_features"][0, :, [0, 1]] = a["offset_features"][0, :, [1, 0]]
+
+
 def mapped():
     """glcm with maps, or with a mask: what, parameters, slices, masks, change."""
     stone = gravel()
@@ -734,6 +768,12 @@ def mapped():
                       ("of every second pixel", lambda m: np.repeat(m[:, ::2], 2, 1)),
                       ("turned over", lambda m: m[::-1].copy())):
         yield "maps " + what, maps, [stone], None, moved_maps(how)
+    for shape in "disc", "square":
+        plain = {"levels": [16], "distances": [1], "window": {"shape": shape, "radius": 5},
+                 "features": ["contrast", "idm"],
+                 "maps": [{"feature": "idm", "levels": 16, "offset": [0, 1]}]}
+        yield ("maps of sums over pairs moved by a line, windows a %s" % shape, plain,
+               [np.tile(stone, (2, 2))], None, moved_maps(lambda m: np.roll(m, 1, 0)))
     ny, nx = stone.shape
     y, x = np.indices(stone.shape)
     for what, mask in (("a disc", (y - 200) ** 2 + (x - 330) ** 2 <= 60 ** 2),
@@ -761,8 +801,8 @@ def try_mapped():
 
 
 def careful():
-    """What differs from the truth in little, or costs most of the work: analysis, what, the item,
-    how it is changed."""
+    """What differs from the truth in little, or costs most of the work: analysis, what, parameters,
+    slices, labels or, of glcm, masks, how it is changed."""
     picture = many_cells()
     labels = scipy.ndimage.label(picture > 110)[0]
     yield ("cellcount", "a grey value of one of 1424 regions", dict(BRIGHT, min_area=20), [picture],
@@ -777,6 +817,16 @@ def careful():
            bands_made_up(slice(None, None, 2)))
     yield ("glcm", "the lower half of the bands made up", WINDOWS, [gravel()], None,
            bands_made_up(slice(gravel().shape[0] // 2, None)))
+    each = dict(WINDOWS, per_offset=True)
+    yield "glcm", "two offsets exchanged", each, [gravel()], None, exchange_offsets
+    maps = dict(WINDOWS, maps=[{"feature": "contrast", "levels": 16, "offset": [1, 0]}])
+    yield ("glcm", "a half of a map as the other", maps, [gravel()], None,
+           moved_maps(lambda m: np.concatenate([m[:len(m) // 2]] * 2)))
+    masked = dict(WINDOWS, roi={"type": "mask"})
+    for r in 25, 60, 110:
+        y, x = np.indices(gravel().shape)
+        yield ("glcm", "every second band of a mask of radius %d made up" % r, masked, [gravel()],
+               [(y - 150) ** 2 + (x - 150) ** 2 <= r * r], bands_made_up(slice(None, None, 2)))
     for factor in 0.2, 0.3, 0.5, 0.8, 1.3:
         yield ("glcm", "sd and range %g times as large" % factor, WINDOWS, [gravel()], None,
                scaled(factor, "sd", "range"))
@@ -799,10 +849,11 @@ def careful():
 
 
 def odds():
-    for analysis, what, parameters, slices, labels, change in careful():
+    for analysis, what, parameters, slices, given, change in careful():
         if not ONLY.search("odds, %s, %s" % (analysis, what)):
             continue
-        unit, result = make(analysis, parameters, slices, labels)
+        labels, masks = (None, given) if analysis == "glcm" else (given, None)
+        unit, result = make(analysis, parameters, slices, labels, masks)
         lie = forge.Result(result)
         change(lie.arrays)
         with open(path("forged.npz"), "wb") as f:

@@ -363,19 +363,13 @@ static tc_status check_features(const place *g, const double *row, tc_err *err)
     return TC_OK;
 }
 
-/* A row of offset_features as the five statistics of a single offset. */
-static void as_statistics(const glcm_params *p, const double *moments, double *five)
+void glcm_as_statistics(const double m[GLCM_MOMENTS], double v[GLCM_STATISTICS])
 {
-    for (unsigned f = 0; f < p->n_features; f++) {
-        const double *const m = moments + (size_t)f * GLCM_MOMENTS;
-        double *const v = five + (size_t)f * GLCM_STATISTICS;
-
-        v[GLCM_MEAN] = m[0];
-        v[GLCM_SPREAD] = 0;
-        v[GLCM_SD] = sqrt(m[1]);
-        v[GLCM_MIN] = m[2];
-        v[GLCM_MAX] = m[3];
-    }
+    v[GLCM_MEAN] = m[0];
+    v[GLCM_SPREAD] = 0;
+    v[GLCM_SD] = sqrt(m[1]);
+    v[GLCM_MIN] = m[2];
+    v[GLCM_MAX] = m[3];
 }
 
 static tc_status check_offsets(const place *g, const double *row, tc_err *err)
@@ -392,7 +386,8 @@ static tc_status check_offsets(const place *g, const double *row, tc_err *err)
             const char *fault = NULL;
             int f = -1;
 
-            as_statistics(p, row, five);
+            for (size_t i = 0; i < p->n_features; i++)
+                glcm_as_statistics(row + i * GLCM_MOMENTS, five + i * GLCM_STATISTICS);
             if (nans != !fits)
                 fault =
                     fits ? "NaN, where windows have pairs" : "not NaN, where no window has a pair";

@@ -277,6 +277,9 @@ void glcm_summary_add(glcm_summary *s, const double offset[GLCM_MOMENTS]);
 void glcm_summary_end(const glcm_summary *s, double out[GLCM_STATISTICS]);
 
 /* check.c */
+/* The five statistics over the offsets of a feature that has one offset: of NaN they are NaN, but
+ * the range is 0. */
+void glcm_as_statistics(const double moments[GLCM_MOMENTS], double five[GLCM_STATISTICS]);
 tc_status glcm_check_result(const void *params, const wu_item *item, const wu_output *out,
                             tc_err *err);
 /* Whether band_sums give the means. mask: where windows are, [nz][ny][nx]; NULL: in all of the

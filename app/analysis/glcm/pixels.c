@@ -86,7 +86,6 @@ static tc_status take_levels_and_distance(const glcm_params *p, const glcm_geome
     s->params.range = GLCM_RANGE_FIXED;
     s->params.range_ends[0] = g->lo;
     s->params.range_ends[1] = g->hi;
-    s->params.per_offset = false;
     s->params.n_maps = s->params.n_offsets = 0;
     s->params.offsets = offsets;
     if (offsets == NULL)
@@ -196,6 +195,19 @@ static bool same_bits(const void *a, const void *b, size_t bytes)
     return memcmp(a, b, bytes) == 0;
 }
 
+/* What is wrong with five statistics over so many offsets. */
+static const char *sample_fault(const sample *s, const double claimed[GLCM_STATISTICS],
+                                const double found[GLCM_STATISTICS], double offsets,
+                                tc_status *status)
+{
+    *status = TC_BAD_INPUT;
+    if (!s->is_all)
+        return fault_of(claimed, found, (double)s->windows, offsets, status);
+    return same_bits(claimed, found, GLCM_STATISTICS * sizeof *found)
+               ? NULL
+               : "not what the windows give when they are computed again";
+}
+
 static tc_status compare(const glcm_params *p, const sample *s, const double *claimed,
                          const double *found, tc_err *err)
 {
@@ -203,15 +215,11 @@ static tc_status compare(const glcm_params *p, const sample *s, const double *cl
 
     for (size_t f = 0; f < p->n_features;
          f++, claimed += GLCM_STATISTICS, found += GLCM_STATISTICS) {
-        tc_status status = TC_BAD_INPUT;
-        const char *fault = NULL;
+        tc_status status;
+        const char *const fault =
+            sample_fault(s, claimed, found, (double)s->params.n_offsets, &status);
 
-        known += s->is_all || !isnan(found[GLCM_MEAN]);
-        if (!s->is_all)
-            fault =
-                fault_of(claimed, found, (double)s->windows, (double)s->params.n_offsets, &status);
-        else if (!same_bits(claimed, found, GLCM_STATISTICS * sizeof *found))
-            fault = "not what the windows give when they are computed again";
+        known += s->is_all || !isnan(found[GLCM_MEAN]) || isnan(claimed[GLCM_MEAN]);
         if (fault != NULL)
             return tc_fail(err, status, "features: glcm_L%u_d%02u_%s: %s", p->levels[s->level],
                            p->distances[s->distance], p->feature_names[f], fault);
@@ -219,6 +227,31 @@ static tc_status compare(const glcm_params *p, const sample *s, const double *cl
     return known > 0 ? TC_OK
                      : tc_fail(err, TC_NO_MATCH,
                                "features: the windows that were computed again have none");
+}
+
+/* claimed: of all numbers of levels and offsets; found: of those of the sample. */
+static tc_status compare_offsets(const glcm_params *p, const sample *s, const double *claimed,
+                                 const double *found, tc_err *err)
+{
+    claimed += s->level * p->n_offsets * p->n_features * GLCM_MOMENTS;
+    for (size_t o = 0; o < p->n_offsets; o++)
+        for (size_t f = 0; f < p->n_features; f++, claimed += GLCM_MOMENTS) {
+            double five[2][GLCM_STATISTICS];
+            tc_status status;
+            const char *fault;
+
+            if (p->offsets[o].distance != s->distance)
+                continue;
+            glcm_as_statistics(claimed, five[0]);
+            glcm_as_statistics(found, five[1]);
+            fault = sample_fault(s, five[0], five[1], 1, &status);
+            if (fault != NULL)
+                return tc_fail(err, status, "offset_features: L%u offset (%d,%d) %s: %s",
+                               p->levels[s->level], p->offsets[o].dx, p->offsets[o].dy,
+                               p->feature_names[f], fault);
+            found += GLCM_MOMENTS;
+        }
+    return TC_OK;
 }
 
 /* s->level and s->distance are set. */
@@ -237,6 +270,9 @@ static tc_status check_sample(const an_work *work, const wu_output *out, uint64_
                     (const double *)wu_output_data(out, "features") +
                         (s->level * p->n_distances + s->distance) * p->n_features * GLCM_STATISTICS,
                     wu_output_data(&found, "features"), err);
+    if (status == TC_OK && p->per_offset)
+        status = compare_offsets(p, s, wu_output_data(out, "offset_features"),
+                                 wu_output_data(&found, "offset_features"), err);
     wu_output_free(&found);
     if (s->pixels.mask != work->pixels->mask)
         free(s->pixels.mask);
