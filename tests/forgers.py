@@ -751,6 +751,15 @@ def tied(change, windows, offsets):
     return changed
 
 
+def higher_by(a, part):
+    """Means of entropies: relations with others hold."""
+    names = a["feature_names"]
+    at = [i for i in columns(a, "mean") if names[i].endswith("_entropy_mean")]
+    for i in at:
+        row = a["features"][0]
+        row[i] = min(row[i] + part * row[i + 2], row[i + 4])
+
+
 def exchange_offsets(a):
     a["offset_features"][0, :, [0, 1]] = a["offset_features"][0, :, [1, 0]]
 
@@ -817,6 +826,10 @@ def careful():
            bands_made_up(slice(None, None, 2)))
     yield ("glcm", "the lower half of the bands made up", WINDOWS, [gravel()], None,
            bands_made_up(slice(gravel().shape[0] // 2, None)))
+    for part in 0.3, 0.6, 1, 2:
+        yield ("glcm", "means %g standard deviations nearer to the maximum" % part, WINDOWS,
+               [gravel()], None,
+               tied(lambda a, part=part: higher_by(a, part), gravel().size, {"01": 4, "03": 8}))
     each = dict(WINDOWS, per_offset=True)
     yield "glcm", "two offsets exchanged", each, [gravel()], None, exchange_offsets
     maps = dict(WINDOWS, maps=[{"feature": "contrast", "levels": 16, "offset": [1, 0]}])

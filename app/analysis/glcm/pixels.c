@@ -160,18 +160,19 @@ static tc_status compute(const an_work *work, const sample *s, wu_output *out, t
 }
 
 /* What is wrong with the five statistics of a feature over its offsets, given those of n of its
- * windows. Six standard errors are hardly ever exceeded. That of the mean is sd / sqrt(n); that of
- * the variance at most range sd / sqrt(n), as no fourth moment is more than range^2 sd^2. Where the
- * windows vary more than claimed, their own reach does for the range, and two rare ones beyond
- * count. */
+ * windows. Six standard errors are hardly ever exceeded: of the mean sd / sqrt(n), of the variance
+ * at most reach sd / sqrt(n), as no fourth moment is more than reach^2 sd^2. Where windows that are
+ * rare make up the sd, their number in the sample varies more than that: two beyond do not count.
+ * Only those of the sample can be beyond: their reach does. */
 static const char *fault_of(const double claimed[GLCM_STATISTICS],
-                            const double found[GLCM_STATISTICS], double n, double offsets,
-                            tc_status *status)
+                            const double found[GLCM_STATISTICS], double n, tc_status *status)
 {
-    const double range = claimed[GLCM_MAX] - claimed[GLCM_MIN], sd = claimed[GLCM_SD];
-    const double slack = 6 * sd / sqrt(n) + 12 * range / n + 1e-9;
-    const double reach = fmax(found[GLCM_MAX] - claimed[GLCM_MEAN],
-                              claimed[GLCM_MEAN] - found[GLCM_MIN]); /* of windows from the mean */
+    const double sd = claimed[GLCM_SD], mean = claimed[GLCM_MEAN];
+    const double error = 6 * sd / sqrt(n),
+                 reach = fmax(claimed[GLCM_MAX] - mean, mean - claimed[GLCM_MIN]),
+                 found_reach = fmax(found[GLCM_MAX] - mean, mean - found[GLCM_MIN]);
+    const double slack = error + 2 * found_reach / n + 1e-9;
+    const double more = found[GLCM_SD] * found[GLCM_SD] - sd * sd;
 
     *status = TC_BAD_INPUT;
     if (isnan(found[GLCM_MEAN]))
@@ -179,13 +180,11 @@ static const char *fault_of(const double claimed[GLCM_STATISTICS],
     if (!(found[GLCM_MIN] >= claimed[GLCM_MIN] && found[GLCM_MAX] <= claimed[GLCM_MAX]))
         return "a window that was computed again is outside minimum and maximum";
     *status = TC_NO_MATCH;
-    if (fabs(found[GLCM_MEAN] - claimed[GLCM_MEAN]) > slack)
+    if (fabs(found[GLCM_MEAN] - mean) > slack)
         return "windows that were computed again have another mean";
-    if (sd * sd - found[GLCM_SD] * found[GLCM_SD] > range * slack ||
-        found[GLCM_SD] * found[GLCM_SD] - sd * sd >
-            6 * sd * reach / sqrt(n) + 2 * reach * reach / n + 1e-9)
+    if (more > found_reach * slack || -more > reach * (error + 1e-9) + slack * slack)
         return "windows that were computed again have another standard deviation";
-    if (fabs(found[GLCM_SPREAD] - claimed[GLCM_SPREAD]) > 2 * sqrt(offsets) * slack)
+    if (fabs(found[GLCM_SPREAD] - claimed[GLCM_SPREAD]) > 2 * slack)
         return "the offsets of windows that were computed again have another range";
     return NULL;
 }
@@ -195,14 +194,13 @@ static bool same_bits(const void *a, const void *b, size_t bytes)
     return memcmp(a, b, bytes) == 0;
 }
 
-/* What is wrong with five statistics over so many offsets. */
+/* What is wrong with five statistics. */
 static const char *sample_fault(const sample *s, const double claimed[GLCM_STATISTICS],
-                                const double found[GLCM_STATISTICS], double offsets,
-                                tc_status *status)
+                                const double found[GLCM_STATISTICS], tc_status *status)
 {
     *status = TC_BAD_INPUT;
     if (!s->is_all)
-        return fault_of(claimed, found, (double)s->windows, offsets, status);
+        return fault_of(claimed, found, (double)s->windows, status);
     return same_bits(claimed, found, GLCM_STATISTICS * sizeof *found)
                ? NULL
                : "not what the windows give when they are computed again";
@@ -216,8 +214,7 @@ static tc_status compare(const glcm_params *p, const sample *s, const double *cl
     for (size_t f = 0; f < p->n_features;
          f++, claimed += GLCM_STATISTICS, found += GLCM_STATISTICS) {
         tc_status status;
-        const char *const fault =
-            sample_fault(s, claimed, found, (double)s->params.n_offsets, &status);
+        const char *const fault = sample_fault(s, claimed, found, &status);
 
         known += s->is_all || !isnan(found[GLCM_MEAN]) || isnan(claimed[GLCM_MEAN]);
         if (fault != NULL)
@@ -244,7 +241,7 @@ static tc_status compare_offsets(const glcm_params *p, const sample *s, const do
                 continue;
             glcm_as_statistics(claimed, five[0]);
             glcm_as_statistics(found, five[1]);
-            fault = sample_fault(s, five[0], five[1], 1, &status);
+            fault = sample_fault(s, five[0], five[1], &status);
             if (fault != NULL)
                 return tc_fail(err, status, "offset_features: L%u offset (%d,%d) %s: %s",
                                p->levels[s->level], p->offsets[o].dx, p->offsets[o].dy,
