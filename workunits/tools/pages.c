@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "app/base/os.h"
 #include "workunits/format/grey.h"
 #include "workunits/tools/tools.h"
 
@@ -153,7 +154,7 @@ tc_status wu_page_room(wu_page_buffer *buffer, size_t bytes, const char *what, t
     if (bytes <= buffer->size)
         return TC_OK;
     free(buffer->data);
-    buffer->data = malloc(bytes);
+    buffer->data = os_zeroed(bytes);
     buffer->size = buffer->data == NULL ? 0 : bytes;
     return buffer->data == NULL ? tc_no_memory(err, what) : TC_OK;
 }

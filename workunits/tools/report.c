@@ -330,7 +330,7 @@ void wu_report_close(wu_report *r)
     wu_report_free_summary(r);
     free(r->marks);
     for (size_t i = 0; r->outlined != NULL && i < r->n_items; i++)
-        free(r->outlined[i].labels.grid);
+        free(r->outlined[i].runs);
     free(r->outlined);
     wu_run_reader_close(&r->runs);
     if (r->file != NULL)

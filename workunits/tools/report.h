@@ -29,10 +29,12 @@ typedef struct wu_sampled {
 
 /* What is found in the labels of an image that the page shows. */
 typedef struct wu_outlined {
-    bool ragged;       /* most outlines are ragged */
-    size_t merged;     /* regions that look like several cells each; 0 if they are only a few */
-    size_t n;          /* all regions */
-    wu_sampled labels; /* labels.grid: kept for the image's figure, which takes it over, or NULL */
+    bool ragged;   /* most outlines are ragged */
+    size_t merged; /* regions that look like several cells each; 0 if they are only a few */
+    size_t n;      /* all regions */
+    wu_label_run
+        *runs; /* [n_runs]: the labels that the image's figure shows; owned; NULL: not kept */
+    size_t n_runs;
 } wu_outlined;
 
 /* An open result, and what the parts of its page need. */

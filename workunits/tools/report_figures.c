@@ -601,6 +601,16 @@ static tc_status load_rows(const shown *s, const layer *l, size_t index, tc_err 
     return wu_npz_stream_end(stream, err);
 }
 
+/* What was kept when the labels were read. */
+static void take_kept(wu_outlined *kept, uint32_t *grid)
+{
+    for (size_t i = 0; i < kept->n_runs; i++)
+        for (uint32_t k = 0; k < kept->runs[i].n; k++)
+            *grid++ = kept->runs[i].label;
+    free(kept->runs);
+    kept->runs = NULL;
+}
+
 static tc_status load_layers(const shown *s, layers *l, tc_err *err)
 {
     const wu_result_file *const file = s->r->file;
@@ -615,14 +625,11 @@ static tc_status load_layers(const shown *s, layers *l, tc_err *err)
         size_t index;
         return_if_error(find_picture(s, d, &index, err));
         return_if_error(add_layer(s, l, d->role == WU_LABELS, table_named(s->r, d->table), err));
-        wu_sampled *const kept = &s->r->outlined[s->item].labels;
-        if (d->role == WU_LABELS && kept->grid != NULL) {
-            free(l->all[l->n - 1].grid);
-            l->all[l->n - 1].grid = kept->grid;
-            kept->grid = NULL;
-        } else {
+        wu_outlined *const kept = &s->r->outlined[s->item];
+        if (d->role == WU_LABELS && kept->runs != NULL)
+            take_kept(kept, l->all[l->n - 1].grid);
+        else
             return_if_error(load_rows(s, &l->all[l->n - 1], index, err));
-        }
     }
     return load_own_labels(s, l, err);
 }

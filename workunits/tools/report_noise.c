@@ -45,8 +45,8 @@ static tc_status find_noise(const wu_pixels *px, double *noise, tc_err *err)
     for (uint64_t row = 0; row < rows; row += step)
         for (uint32_t x = LAG; x < px->nx; x++, n++) {
             const uint64_t at = row * px->nx + x;
-            const uint32_t a = wu_grey(px, at), b = wu_grey(px, at - LAG);
-            histogram[a > b ? a - b : b - a]++;
+            const int32_t a = (int32_t)wu_grey(px, at), b = (int32_t)wu_grey(px, at - LAG);
+            histogram[abs(a - b)]++;
         }
     const double quarter = (double)n / 4;
     uint32_t v = 0;

@@ -123,30 +123,24 @@ static bool add_runs(region *regions, size_t n, const wu_label_run *runs, size_t
     return good;
 }
 
-/* *area: eight times the area, in pixels, of the convex hull of the midpoints of the pixels' sides,
- * which are half a pixel from the pixels' centres. Only corners of the hull of these centres
- * matter. False: no memory. */
-static bool hull_area(const region *r, int64_t *area)
+/* Eight times the area, in pixels, of the convex hull of the midpoints of the pixels' sides. This
+ * hull is that of the pixels' centres, widened by a square of half a pixel that stands on its
+ * corner; along an edge the widening adds half the longer of the edge's extents in x and y. */
+static int64_t hull_area(const region *r)
 {
-    side s = { .n = 0 };
-    bool good = true;
-    *area = 0;
-    for (int k = 0; k < 2 && good; k++) {
-        const int sign = k == 0 ? -1 : 1;
-        s.n = 0;
-        for (size_t i = 0; i < 3 * r->sides[k].n && good; i++) {
-            const point middle = r->sides[k].corner[i / 3];
-            const int64_t dy = (int64_t)(i % 3) - 1;
-            good = add_corner(&s, (point){ 2 * middle.y + dy, 2 * middle.x + (dy == 0 ? sign : 0) },
-                              sign);
+    const side *const left = &r->sides[0], *const right = &r->sides[1];
+    int64_t twice = 0, wide = 0;
+    assert(left->n > 0 && right->n > 0);
+    for (int k = 0; k < 2; k++)
+        for (size_t i = 0; i + 1 < r->sides[k].n; i++) {
+            const point p = r->sides[k].corner[i], q = r->sides[k].corner[i + 1];
+            const int64_t dx = llabs(q.x - p.x), dy = q.y - p.y;
+            twice += (k == 0 ? -1 : 1) * (p.x + q.x) * dy;
+            wide += dx > dy ? dx : dy;
         }
-        for (size_t i = 0; i + 1 < s.n; i++) {
-            const point p = s.corner[i], q = s.corner[i + 1];
-            *area += sign * (p.x + q.x) * (q.y - p.y);
-        }
-    }
-    free(s.corner);
-    return good;
+    wide += right->corner[0].x - left->corner[0].x; /* the first row and the last one */
+    wide += right->corner[right->n - 1].x - left->corner[left->n - 1].x;
+    return 4 * twice + 4 * wide + 4;
 }
 
 /* Reads the label picture in array `index` into the n regions, and samples it into `out` if
@@ -190,11 +184,30 @@ static int compare_areas(const void *a, const void *b)
     return (x->area > y->area) - (x->area < y->area);
 }
 
+/* Makes the runs of equal labels among n labels. NULL: they would take as many bytes as the labels,
+ * or there is no memory. free(). */
+static wu_label_run *runs_of(const uint32_t *labels, size_t n, size_t *n_runs)
+{
+    wu_label_run *runs = NULL;
+    *n_runs = 0;
+    for (size_t i = 0; i < n; i = wu_label_run_end(labels, i, n))
+        ++*n_runs;
+    if (*n_runs * sizeof *runs < n * sizeof *labels)
+        runs = malloc(*n_runs * sizeof *runs);
+    for (size_t i = 0, end, k = 0; runs != NULL && i < n; i = end) {
+        end = wu_label_run_end(labels, i, n);
+        runs[k++] = (wu_label_run){ .label = labels[i], .n = (uint32_t)(end - i) };
+    }
+    return runs;
+}
+
 /* Sets *out for an image with `count` regions. */
 static tc_status find_ragged(const wu_report *r, const wu_declared *labels, size_t item,
                              size_t count, wu_outlined *out, tc_err *err)
 {
-    enum { MOST_KEPT = 1 << 22 }; /* pixels of the sampled labels that are kept, of all images */
+    enum {
+        MOST_KEPT = 1 << 22
+    }; /* pixels of the sampled labels, of all images, whose runs are kept */
     const wu_result_file *const file = r->file;
     size_t index, first = 0, few = 0, large = 0;
     if (count < LEAST_REGIONS)
@@ -203,25 +216,24 @@ static tc_status find_ragged(const wu_report *r, const wu_declared *labels, size
     const wu_array_info *const info = status == TC_OK ? wu_npz_info(file->npz, index) : NULL;
     if (status != TC_OK || info->ndim != 2 || info->shape[1] == 0 || info->shape[1] > MOST_PIXELS)
         return status;
-    wu_sampled *const kept = &out->labels;
+    wu_sampled kept = wu_report_sampling(r, item);
     region *const regions = calloc(count, sizeof *regions);
-    *kept = wu_report_sampling(r, item);
-    if (kept->nx == info->shape[1] && kept->ny == info->shape[0] &&
-        (uint64_t)kept->nx * kept->ny <= MOST_PIXELS &&
-        (uint64_t)kept->sx * kept->sy * r->n_items <= MOST_KEPT)
-        kept->grid = calloc((size_t)kept->sx * kept->sy, sizeof *kept->grid);
+    if (kept.nx == info->shape[1] && kept.ny == info->shape[0] &&
+        (uint64_t)kept.nx * kept.ny <= MOST_PIXELS &&
+        (uint64_t)kept.sx * kept.sy * r->n_items <= MOST_KEPT)
+        kept.grid = calloc((size_t)kept.sx * kept.sy, sizeof *kept.grid);
     status = regions == NULL ? tc_no_memory(err, r->page->path)
-                             : read_labels(r, index, regions, count, kept, err);
+                             : read_labels(r, index, regions, count, &kept, err);
+    if (status == TC_OK && kept.grid != NULL)
+        out->runs = runs_of(kept.grid, (size_t)kept.sx * kept.sy, &out->n_runs);
+    free(kept.grid);
     if (regions != NULL)
         qsort(regions, count, sizeof *regions, compare_areas);
     while (status == TC_OK && first < count && regions[first].area == 0)
         first++;
     const size_t n = count - first;
     for (size_t i = first; status == TC_OK && i < count; i++) {
-        int64_t hull = 0;
-        if (!hull_area(&regions[i], &hull))
-            status = tc_no_memory(err, r->page->path);
-        const bool indented = 800 * regions[i].area < LEAST_PERCENT * hull;
+        const bool indented = 800 * regions[i].area < LEAST_PERCENT * hull_area(&regions[i]);
         few += indented;
         large += indented && regions[i].area > regions[first + n / 2].area;
     }
