@@ -11,6 +11,11 @@
 #include "app/base/files.h"
 #include "app/base/os.h"
 
+/* Bytes that are written at once: a page is of many megabytes, and libraries' own buffers hold 4
+ * KiB.
+ */
+enum { BUFFER = 1 << 16 };
+
 static tc_status cannot_write(const wu_new_file *f, tc_err *err)
 {
     return tc_fail(err, tc_write_fault(errno), "%s: cannot write: %s", f->path, strerror(errno));
@@ -59,7 +64,11 @@ tc_status wu_new_file_open(const char *path, wu_new_file *out, tc_err *err)
         status = cannot_write(out, err);
         unlink(out->temporary);
         close(fd);
+        return status;
     }
+    out->buffer = malloc(BUFFER);
+    if (out->buffer != NULL)
+        (void)setvbuf(out->file, out->buffer, _IOFBF, BUFFER);
     return status;
 }
 
@@ -76,6 +85,7 @@ tc_status wu_new_file_close(wu_new_file *out, tc_status status, tc_err *err)
             unlink(out->temporary);
         fclose(out->file);
     }
+    free(out->buffer);
     free(out->path);
     free(out->temporary);
     *out = (wu_new_file){ .file = NULL };

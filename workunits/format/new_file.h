@@ -12,6 +12,7 @@
 typedef struct wu_new_file {
     char *path, *temporary; /* owned */
     FILE *file;             /* NULL: none is open */
+    char *buffer;           /* of the file; owned */
     bool synced;            /* all of it is on the disk already */
 } wu_new_file;
 

@@ -25,7 +25,8 @@ enum {
 typedef struct panel {
     uint32_t z;
     bool projected;
-    uint16_t *samples; /* [sy][sx][channels] of the scaled-down picture, owned; NULL: no picture */
+    void *samples; /* [sy][sx][channels] of the scaled-down picture, of 8 or 16 bits as the picture
+                      has; owned; NULL: no picture */
 } panel;
 
 /* An item as the page shows it: each pixel of the page is a square of step x step pixels. */
@@ -202,7 +203,7 @@ static tc_status choose_greys(shown *s, tc_err *err)
         return tc_no_memory(err, s->r->page->path);
     for (size_t k = 0; k < s->n_panels; k++)
         for (size_t i = 0; i < n; i++)
-            histogram[s->panels[k].samples[i]]++;
+            histogram[sample_at(s, s->panels[k].samples, i)]++;
     while (lo < 65535 && histogram[lo] == 0)
         lo++;
     while (hi > lo && (above += histogram[hi]) * 200 <= n * s->n_panels)
@@ -233,7 +234,7 @@ static uint8_t grey_of(const shown *s, const panel *p, size_t at)
     if (p->samples == NULL)
         return 214;
     for (unsigned c = 0; c < s->channels; c++)
-        sum += p->samples[at * s->channels + c];
+        sum += sample_at(s, p->samples, at * s->channels + c);
     return byte_of(s, sum / s->channels);
 }
 
@@ -252,7 +253,7 @@ static tc_status put_image(shown *s, const char *layer, unsigned channels, tc_er
 static tc_status put_picture(shown *s, const panel *p, tc_err *err)
 {
     for (size_t i = 0; p->samples != NULL && i < (size_t)s->sx * s->sy * s->channels; i++)
-        s->bytes[i] = byte_of(s, p->samples[i]);
+        s->bytes[i] = byte_of(s, sample_at(s, p->samples, i));
     return p->samples != NULL ? put_image(s, "own", s->channels, err) : TC_OK;
 }
 

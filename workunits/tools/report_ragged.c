@@ -16,7 +16,7 @@ enum {
 };
 
 typedef struct point {
-    int64_t y, x;
+    int32_t y, x; /* below MOST_PIXELS */
 } point;
 
 /* The left or right half of a convex hull. */
@@ -28,14 +28,14 @@ typedef struct side {
 /* A region, of which rows were read from the top on. */
 typedef struct region {
     int64_t area;      /* pixels so far */
-    int64_t y, x0, x1; /* its last row, from x0 to x1, which is not in `sides` yet */
+    int32_t y, x0, x1; /* its last row, from x0 to x1, which is not in `sides` yet */
     side sides[2];     /* left, right; of the hull of the centres of its pixels */
 } region;
 
 /* The cross product of the vectors from a to b and from a to c. */
 static int64_t cross_product(point a, point b, point c)
 {
-    return (b.x - a.x) * (c.y - a.y) - (b.y - a.y) * (c.x - a.x);
+    return (int64_t)(b.x - a.x) * (c.y - a.y) - (int64_t)(b.y - a.y) * (c.x - a.x);
 }
 
 /* Adds a point to a side by Andrew's monotone chain algorithm. p is not above the point before it.
@@ -70,8 +70,8 @@ static bool end_row(region *r)
 
 /* Adds pixels [x, end) of row y to the region of their label, 1 to n; other labels are ignored.
  * False: no memory. */
-static inline bool add_run(region *regions, size_t n, uint32_t label, int64_t y, uint32_t x,
-                           uint32_t end)
+static inline bool add_run(region *regions, size_t n, uint32_t label, int32_t y, int32_t x,
+                           int32_t end)
 {
     if (label == 0 || label > n)
         return true;
@@ -88,12 +88,12 @@ static inline bool add_run(region *regions, size_t n, uint32_t label, int64_t y,
 }
 
 /* Adds a row of labels. */
-static bool add_row(region *regions, size_t n, const uint32_t *row, uint32_t nx, int64_t y)
+static bool add_row(region *regions, size_t n, const uint32_t *row, uint32_t nx, int32_t y)
 {
     bool good = true;
     for (uint32_t x = 0, end; good && x < nx; x = end) {
         end = (uint32_t)wu_label_run_end(row, x, nx);
-        good = add_run(regions, n, row[x], y, x, end);
+        good = add_run(regions, n, row[x], y, (int32_t)x, (int32_t)end);
     }
     return good;
 }
@@ -108,7 +108,7 @@ static bool add_runs(region *regions, size_t n, const wu_label_run *runs, size_t
     for (size_t i = 0; good && i < n_runs; i++)
         for (uint32_t left = runs[i].n, part; good && left > 0; left -= part) {
             part = left < nx - x ? left : nx - x;
-            good = add_run(regions, n, runs[i].label, y, x, x + part);
+            good = add_run(regions, n, runs[i].label, (int32_t)y, (int32_t)x, (int32_t)(x + part));
             if (out->grid != NULL && wu_samples_row(out, y))
                 for (uint32_t k = x; k < x + part; k++)
                     row[k] = runs[i].label;
@@ -134,8 +134,8 @@ static int64_t hull_area(const region *r)
     for (int k = 0; k < 2; k++)
         for (size_t i = 0; i + 1 < r->sides[k].n; i++) {
             const point p = r->sides[k].corner[i], q = r->sides[k].corner[i + 1];
-            const int64_t dx = llabs(q.x - p.x), dy = q.y - p.y;
-            twice += (k == 0 ? -1 : 1) * (p.x + q.x) * dy;
+            const int64_t dx = abs(q.x - p.x), dy = q.y - p.y;
+            twice += (k == 0 ? -1 : 1) * dy * (p.x + q.x);
             wide += dx > dy ? dx : dy;
         }
     wide += right->corner[0].x - left->corner[0].x; /* the first row and the last one */
@@ -163,7 +163,7 @@ static tc_status read_labels(const wu_report *r, size_t index, region *regions, 
     for (uint32_t y = 0;
          status == TC_OK && runs == NULL && y < ny && (uint64_t)y * nx < MOST_PIXELS; y++) {
         status = wu_npz_stream_read(stream, row, (size_t)nx * sizeof *row, err);
-        good = good && status == TC_OK && add_row(regions, n, row, nx, y);
+        good = good && status == TC_OK && add_row(regions, n, row, nx, (int32_t)y);
         if (status == TC_OK && out->grid != NULL)
             wu_sample_row(out, y, row, true);
     }
@@ -205,9 +205,7 @@ static wu_label_run *runs_of(const uint32_t *labels, size_t n, size_t *n_runs)
 static tc_status find_ragged(const wu_report *r, const wu_declared *labels, size_t item,
                              size_t count, wu_outlined *out, tc_err *err)
 {
-    enum {
-        MOST_KEPT = 1 << 22
-    }; /* pixels of the sampled labels, of all images, whose runs are kept */
+    enum { MOST_KEPT = 1 << 22 }; /* sampled labels, of all images, whose runs are kept */
     const wu_result_file *const file = r->file;
     size_t index, first = 0, few = 0, large = 0;
     if (count < LEAST_REGIONS)

@@ -45,10 +45,11 @@ static void add_rows(const uint8_t *rows, size_t n, uint32_t n_rows, bool deep, 
     }
 }
 
-/* Computes a row of means: of `step` pixels each along x, the last of those that are left. sums:
- * the column sums of `rows` rows. */
+/* Computes a row of means, from out[at] on: of `step` pixels each along x, the last of those that
+ * are left. sums: the column sums of `rows` rows. deep: the samples of `out` have 16 bits, not 8.
+ */
 static void take_means(const uint32_t *sums, uint32_t nx, unsigned channels, uint32_t step,
-                       uint32_t rows, uint16_t *out)
+                       uint32_t rows, bool deep, void *out, size_t at)
 {
     /* 1 / n as a fixed-point number in units of 2^-40, rounded up, with n = step * rows. If
      * sum * n < 2^40, the product is too large by less than 1 / n, so its whole part is exact. */
@@ -60,26 +61,29 @@ static void take_means(const uint32_t *sums, uint32_t nx, unsigned channels, uin
             uint64_t sum = 0;
             for (uint32_t k = 0; k < columns; k++)
                 sum += from[(size_t)k * channels];
-            *out++ =
-                (uint16_t)(columns == step && sum * n < (uint64_t)1 << 40 ? sum * per_pixel >> 40
-                                                                          : sum / n);
+            const uint64_t mean =
+                columns == step && sum * n < (uint64_t)1 << 40 ? sum * per_pixel >> 40 : sum / n;
+            if (deep)
+                ((uint16_t *)out)[at++] = (uint16_t)mean;
+            else
+                ((uint8_t *)out)[at++] = (uint8_t)mean;
         }
     }
 }
 
 tc_status wu_shrink(const wu_picture_info *info, uint32_t step, const void *samples,
-                    const char *shown, uint16_t **out, tc_err *err)
+                    const char *shown, void **out, tc_err *err)
 {
     assert(step >= 1 && (info->bits == 8 || info->bits == 16));
     const size_t wide = (size_t)info->nx * info->channels, size = info->bits / 8,
                  row = (size_t)((info->nx + step - 1) / step) * info->channels;
     const uint32_t sy = (info->ny + step - 1) / step;
     uint32_t *const sums = malloc(wide * sizeof *sums); /* no overflow: at most 65,535 rows */
-    *out = malloc(row * sy * sizeof **out);
+    *out = malloc(row * sy * size);
     for (uint32_t y = 0; sums != NULL && *out != NULL && y < sy; y++) {
         const uint32_t from = y * step, left = info->ny - from, rows = left < step ? left : step;
         add_rows((const uint8_t *)samples + from * wide * size, wide, rows, size == 2, sums);
-        take_means(sums, info->nx, info->channels, step, rows, *out + y * row);
+        take_means(sums, info->nx, info->channels, step, rows, size == 2, *out, y * row);
     }
     free(sums);
     return sums != NULL && *out != NULL ? TC_OK : tc_no_memory(err, shown);

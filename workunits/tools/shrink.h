@@ -18,15 +18,16 @@ enum {
 uint32_t wu_shrink_step(const wu_picture_info *info, size_t n);
 
 /* Computes the mean of each square of step x step pixels of a page: [sy][sx][channels], sx and sy
- * being nx / step and ny / step, rounded up. shown: the file that messages name. *out: free(). */
+ * being nx / step and ny / step, rounded up, with as many bits a sample as the picture has. shown:
+ * the file that messages name. *out: free(). */
 tc_status wu_shrink(const wu_picture_info *info, uint32_t step, const void *samples,
-                    const char *shown, uint16_t **out, tc_err *err);
+                    const char *shown, void **out, tc_err *err);
 
 /* What pack keeps of an image for the page: its colours, even where the work unit has only grey. */
 typedef struct wu_seen {
     unsigned channels; /* of `small`: 1 or 3. 0: nothing is kept, as of stacks */
     an_survey survey;
-    uint16_t *small; /* from wu_shrink, by the step for the number of items on the page; owned */
+    void *small; /* from wu_shrink, by the step for the number of items on the page; owned */
 } wu_seen;
 
 /* Frees the array and its pictures; seen may be NULL. */
