@@ -135,9 +135,9 @@ void wu_page_put(wu_page *page, const char *format, ...)
     va_end(args);
 }
 
-void wu_page_number(wu_page *page, char before, int64_t value)
+size_t wu_number_text(char before, int64_t value, char out[WU_NUMBER_TEXT])
 {
-    char text[24], *at = text + sizeof text;
+    char text[WU_NUMBER_TEXT], *at = text + sizeof text;
     uint64_t left = value < 0 ? -(uint64_t)value : (uint64_t)value;
     do
         *--at = (char)('0' + left % 10);
@@ -145,7 +145,16 @@ void wu_page_number(wu_page *page, char before, int64_t value)
     if (value < 0)
         *--at = '-';
     *--at = before;
-    (void)fwrite(at, 1, (size_t)(text + sizeof text - at), page->file);
+    const size_t n = (size_t)(text + sizeof text - at);
+    memcpy(out, at, n);
+    return n;
+}
+
+void wu_page_number(wu_page *page, char before, int64_t value)
+{
+    char text[WU_NUMBER_TEXT];
+    const size_t n = wu_number_text(before, value, text);
+    (void)fwrite(text, 1, n, page->file);
 }
 
 void wu_page_value(wu_page *page, double value)

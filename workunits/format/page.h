@@ -23,8 +23,10 @@ tc_status wu_page_close(wu_page *page, tc_status status, tc_err *err);
 /* Markup as it stands (printf style): of this program's own words and numbers alone. */
 TC_FORMAT(2, 3)
 void wu_page_put(wu_page *page, const char *format, ...);
-/* A character and a number, of which a page has many. */
+/* A character and a number, of which a page has many; or into `out`, not ended: how many bytes. */
+enum { WU_NUMBER_TEXT = 24 };
 void wu_page_number(wu_page *page, char before, int64_t value);
+size_t wu_number_text(char before, int64_t value, char out[WU_NUMBER_TEXT]);
 void wu_page_value(wu_page *page, double value); /* " %.4g" */
 /* Anybody's text: what HTML would take for markup is written as characters, and what is not
  * UTF-8 or controls text as '?'. Good between tags and between double quotes. */

@@ -262,8 +262,27 @@ static tc_status put_picture(shown *s, const panel *p, tc_err *err)
 /* State of writing an outline as an SVG path. */
 typedef struct pen {
     const shown *s;
-    int64_t x, y; /* the path's end, in the item's pixels; x < 0: nothing was written yet */
+    int64_t x, y;   /* the path's end, in the item's pixels; x < 0: nothing was written yet */
+    char text[512]; /* n bytes that are not written yet */
+    size_t n;
 } pen;
+
+static void flush_pen(pen *p)
+{
+    (void)fwrite(p->text, 1, p->n, p->s->r->page->file);
+    p->n = 0;
+}
+
+/* Appends `text` and then the number; wu_number_text writes the text's last character with it. */
+static void put_by_pen(pen *p, const char *text, int64_t number)
+{
+    const size_t n = strlen(text) - 1;
+    if (sizeof p->text - p->n < n + WU_NUMBER_TEXT)
+        flush_pen(p);
+    memcpy(p->text + p->n, text, n);
+    p->n += n;
+    p->n += wu_number_text(text[n], number, p->text + p->n);
+}
 
 /* A coordinate of the page in the item's pixels. n: the item's size on this axis. */
 static int64_t place_of(int64_t at, uint32_t step, uint32_t n)
@@ -275,14 +294,13 @@ static int64_t place_of(int64_t at, uint32_t step, uint32_t n)
 static void draw_to(void *user, int64_t x, int64_t y)
 {
     pen *const p = user;
-    wu_page *const page = p->s->r->page;
     x = place_of(x, p->s->step, p->s->nx);
     y = place_of(y, p->s->step, p->s->ny);
     if (p->x >= 0) {
-        wu_page_number(page, y == p->y ? 'h' : 'v', y == p->y ? x - p->x : y - p->y);
+        put_by_pen(p, y == p->y ? "h" : "v", y == p->y ? x - p->x : y - p->y);
     } else {
-        wu_page_number(page, 'M', x);
-        wu_page_number(page, ' ', y);
+        put_by_pen(p, " d=\"M", x);
+        put_by_pen(p, " ", y);
     }
     p->x = x;
     p->y = y;
@@ -290,11 +308,13 @@ static void draw_to(void *user, int64_t x, int64_t y)
 
 static void put_outline(const shown *s, const wu_label_grid *g, size_t at)
 {
-    pen p = { s, -1, -1 };
+    pen p = { .s = s, .x = -1, .y = -1 };
     const uint32_t own = g->label[at];
-    wu_page_put(s->r->page, "<path class=c%u data-k=%" PRIu32 " d=\"", own % COLOURS, own);
+    put_by_pen(&p, "<path class=c", own % COLOURS);
+    put_by_pen(&p, " data-k=", own);
     wu_outline_follow(g, (int64_t)(at % s->sx), (int64_t)(at / s->sx), draw_to, &p);
-    wu_page_put(s->r->page, "z\"/>");
+    flush_pen(&p);
+    fputs("z\"/>", s->r->page->file);
 }
 
 /* Writes each region's number at its centroid, unless there are too many regions. */
