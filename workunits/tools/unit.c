@@ -524,8 +524,9 @@ static tc_status make_threads(unit_writer *w)
                    threads = processors < MAX_THREADS ? processors : MAX_THREADS;
     w->most_encoded = (size_t)PAGES_A_THREAD * threads;
     w->threads = threads;
-    /* A stored unit needs only the pages that are read at the same time. */
-    w->most_pages = w->unit->stored ? threads : w->most_encoded;
+    /* A stored unit needs only the pages that are read at the same time; with one thread each page
+     * is written before the next is read. */
+    w->most_pages = w->unit->stored || threads == 1 ? threads : w->most_encoded;
     w->pages = calloc(w->most_pages, sizeof *w->pages);
     w->encoded = calloc(w->most_encoded, sizeof *w->encoded);
     return w->pages == NULL || w->encoded == NULL ? tc_no_memory(w->err, w->unit->shown)
