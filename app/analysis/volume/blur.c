@@ -188,16 +188,17 @@ static uint64_t blur_z(const vol_blur *r, size_t part, uint32_t *scratch)
                  slice = (size_t)r->pixels->ny * r->pixels->nx;
     const size_t at = part / chunks_of_row(r) * r->pixels->nx + x0;
     const size_t n = r->pixels->nx - x0 < chunk ? r->pixels->nx - x0 : chunk;
-    uint32_t *const ring = scratch, *const out = ring + (size_t)taps * chunk;
+    const size_t width = lanes_up(n);
+    uint32_t *const ring = scratch, *const out = ring + (size_t)taps * width;
     uint64_t added = 0;
 
     for (int64_t z = -h; z < nz; z++) {
         if (z + h < nz)
-            memcpy(ring + (size_t)((z + h) % taps) * chunk, r->plane + (size_t)(z + h) * slice + at,
+            memcpy(ring + (size_t)((z + h) % taps) * width, r->plane + (size_t)(z + h) * slice + at,
                    n * sizeof *ring);
         if (z < 0)
             continue;
-        blur_across(r, ring, chunk, z, nz, out);
+        blur_across(r, ring, width, z, nz, out);
         added += decide_voxels(r, (size_t)z * slice + at, n, out);
     }
     return added;
