@@ -18,8 +18,9 @@ enum { MOST_TILES = 12 };
 /* The least side, in quarters of the radius, of the first tile. It is placed around an edge, and is
  * so large that it contains the point of the cell with that edge. */
 enum { EDGE_SIDE = 14 };
-/* Random places that the first tile is chosen from. */
-enum { EDGES = 256 };
+/* How many random places the first tile is chosen from: one for ONE_EDGE_IN pixels of the item, with
+ * these bounds. */
+enum { ONE_EDGE_IN = 64, LEAST_EDGES = 256, MOST_EDGES = 4096 };
 /* Random points that the second tile is chosen from. */
 enum { CROWDS = 16 };
 /* The place of the first tile is at least AWAY radii from all points of the result; more than FAR
@@ -279,18 +280,24 @@ static void choose_place(const voting_scheme *s, const voting_peaks *points, boo
 static void choose_edge(const an_work *work, const voting_scheme *s, const voting_peaks *points,
                         uint64_t *random, uint32_t place[3])
 {
+    const size_t share = (size_t)s->nz * s->ny * s->nx / ONE_EDGE_IN,
+                 n = share < LEAST_EDGES  ? LEAST_EDGES
+                     : share > MOST_EDGES ? MOST_EDGES
+                                          : share;
     double most = 0;
 
     choose_place(s, points, true, random, place);
-    for (int i = 0; i < EDGES; i++) {
-        uint32_t at[3];
-        double far, weight;
+    for (size_t i = 0; i < n; i++) {
+        uint32_t at[3], contrast;
+        double far;
 
         choose_place(s, points, true, random, at);
+        contrast = contrast_at(work->pixels, s, at);
+        if (FAR * contrast <= most) /* wherever the points are */
+            continue;
         far = distance_to_points(s, points, at);
-        weight = far < AWAY ? 0 : fmin(far, FAR) * contrast_at(work->pixels, s, at);
-        if (weight > most) {
-            most = weight;
+        if (far >= AWAY && fmin(far, FAR) * contrast > most) {
+            most = fmin(far, FAR) * contrast;
             memcpy(place, at, sizeof at);
         }
     }
