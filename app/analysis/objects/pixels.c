@@ -12,10 +12,10 @@
 #include "app/base/random.h"
 
 /* One object in ONE_IN is measured, within these bounds. */
-enum { ONE_IN = 16, LEAST = 6, MOST = 48, LOOKS = 512, FEW_LOOKS = 64 };
+enum { ONE_IN = 10, LEAST = 6, MOST = 64, LOOKS = 512, FEW_LOOKS = 64 };
 
 /* Of stacks measuring takes so much more than its share (tests/bench/looks.py units). */
-static const double STACKS = 4;
+static const double STACKS = 8;
 
 /* --- objects --------------------------------------------------------------------------------- */
 
@@ -177,8 +177,8 @@ static void find_boxes(const wu_pixels *px, const uint32_t *label, size_t n, box
         }
 }
 
-/* Some objects, one of these by its pixels, as long as their boxes are no more than the item. In
- * the order of the table. */
+/* Some objects, one of these by its pixels, as long as their boxes are no more than the item; where
+ * the result's would be more, their boxes are the pixels'. In the order of the table. */
 static tc_status choose(const an_work *work, const wu_output *out, uint64_t *random, sample *s,
                         tc_err *err)
 {
@@ -186,7 +186,7 @@ static tc_status choose(const an_work *work, const wu_output *out, uint64_t *ran
     const size_t wanted = count_measured(n);
     const bool has_boxes = (((const obj_params *)work->params)->families & OBJ_SHAPE) != 0;
     const int64_t *const label = wu_output_data(out, "object_label");
-    uint64_t left = (uint64_t)work->item->nx * work->item->ny * work->item->nz;
+    uint64_t left = (uint64_t)work->item->nx * work->item->ny * work->item->nz, claimed = 0;
     size_t rows[MOST] = { 0 };
     uint32_t labels[MOST] = { 0 };
     box boxes[MOST];
@@ -200,15 +200,19 @@ static tc_status choose(const an_work *work, const wu_output *out, uint64_t *ran
     qsort(rows, wanted, sizeof *rows, by_row);
     for (size_t k = 0; k < wanted; k++)
         labels[k] = (uint32_t)label[rows[k]];
-    if (!has_boxes)
+    for (size_t k = 0; has_boxes && k < wanted; k++) {
+        boxes[k] = box_of(work, out, rows[k]);
+        claimed += pixels_of(&boxes[k]);
+    }
+    if (!has_boxes || claimed > left)
         find_boxes(work->pixels, labels, wanted, boxes);
     for (size_t k = 0; k < wanted; k++) {
-        const box b = has_boxes ? box_of(work, out, rows[k]) : boxes[k];
+        const box *const b = &boxes[k];
 
-        if (s->n >= LEAST && pixels_of(&b) > left)
+        if (s->n >= LEAST && pixels_of(b) > left)
             break;
-        left -= pixels_of(&b) < left ? pixels_of(&b) : left;
-        return_if_error(add_object(work, &b, rows[k], labels[k], s, err));
+        left -= pixels_of(b) < left ? pixels_of(b) : left;
+        return_if_error(add_object(work, b, rows[k], labels[k], s, err));
     }
     return TC_OK;
 }
