@@ -10,7 +10,7 @@
 #include "app/base/random.h"
 
 /* So many stretches run again, of those that nothing makes suspicious. */
-enum { STRETCHES = 4 };
+enum { STRETCHES = 6 };
 /* What one in a band takes by itself, compared with its part in a run. */
 static const double ALONE = 1.7;
 /* So few operations are done again at once: some hundredths of a second. */
