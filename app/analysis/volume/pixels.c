@@ -19,11 +19,16 @@
  * looked at, and the largest radius of a blur for which that is little work. */
 enum { CELLS = 64, FOLLOWED = 256, FOLLOWED_IN_ALL = 8, LOOKS = 256, WAYS = 64, MOST_RADIUS = 9 };
 
-/* Boxes, and how many until one has a cell that is known; each has so much of the stack. The least
- * side between their margins, how often a place without a cell is looked for, and how often one is
- * tried in the smoothed stack. */
-enum { BOXES = 6, MOST_BOXES = 9, LEAST_SIDE = 12, PLACES = 1024, SMOOTHED = 8 };
+/* Boxes are computed again until they are BOXES times BOX of the stack or MOST_PARTS, and beyond
+ * that until MOST_BOXES and MOST_PARTS_IN_ALL while no cell in them is known. The least side
+ * between their margins. */
+enum { BOXES = 18, MOST_BOXES = 22, MOST_PARTS = 40, MOST_PARTS_IN_ALL = 48, LEAST_SIDE = 12 };
 static const double BOX = 0.03, MOST_BOX = 0.2;
+/* To find what may be a cell that the table lacks: places that are drawn, and how many of those
+ * that may be one are compared. Components of COMPONENT cells of mean size and of one voxel in
+ * COMPARED are followed there. A box around one has WIDER voxels more on each side than its margin,
+ * and a side of at least BOX_SIDE: a blur takes as long for fewer voxels in a row. */
+enum { PLACES = 1024, CANDIDATES = 16, COMPONENT = 4, COMPARED = 32, WIDER = 2, BOX_SIDE = 64 };
 /* The side is so many times as long as cells are. */
 static const double ROOMY = 1.25;
 
@@ -201,6 +206,15 @@ static double length_of_cells(const wu_output *out)
     return sum / (double)n;
 }
 
+/* How many voxels a component may have that is followed. */
+static size_t most_followed(const wu_item *item, const wu_output *out)
+{
+    const size_t cell = (size_t)vol_read_integer(out, "inside_voxels") / count_cells(out),
+                 share = (size_t)item->nx * item->ny * item->nz / COMPARED;
+
+    return 64 + (COMPONENT * cell < share ? COMPONENT * cell : share);
+}
+
 static bool is_in_cell_box(const wu_output *out, const uint32_t at[3])
 {
     const int64_t *b = wu_output_data(out, "cell_bbox");
@@ -212,6 +226,12 @@ static bool is_in_cell_box(const wu_output *out, const uint32_t at[3])
             in = in && at[k] >= b[k] && at[k] < b[3 + k];
     }
     return in;
+}
+
+/* What is membrane depends on so much around it, and two voxels more. */
+static uint32_t margin_of(const heights *h)
+{
+    return (uint32_t)h->gauss.radius + 2;
 }
 
 /* Whether a voxel is membrane, before or after smoothing. */
@@ -252,28 +272,6 @@ static bool move_to_centre(const heights *h, bool smoothed, double most, uint32_
            (!h->params->through || move_to_middle(h, smoothed, 0, most, at));
 }
 
-/* Any place; or the middle of what may be a cell, as large as others, that is not in the table. */
-static void choose_place(const heights *h, const wu_output *out, bool without_cell,
-                         uint64_t *random, uint32_t place[3])
-{
-    const uint32_t length[3] = { h->px->nz, h->px->ny, h->px->nx };
-    const bool smooths =
-        !h->params->watershed && h->params->smooth > 0 && h->gauss.radius <= MOST_RADIUS;
-    const double most = 2 * length_of_cells(out) + 1;
-    int smoothed = 0;
-
-    for (int tries = 0; tries < (without_cell ? PLACES : 1) && smoothed < SMOOTHED; tries++) {
-        for (int k = 0; k < 3; k++)
-            place[k] = (uint32_t)tc_random_below(length[k], random);
-        if (is_in_cell_box(out, place) || !move_to_centre(h, false, most, place) ||
-            is_in_cell_box(out, place))
-            continue;
-        smoothed += smooths;
-        if (!smooths || (move_to_centre(h, true, most, place) && !is_in_cell_box(out, place)))
-            break;
-    }
-}
-
 /* A part of the stack; z, y, x. Cells between lo and hi are there what they are in the stack. */
 typedef struct part {
     uint32_t from[3], size[3], lo[3], hi[3];
@@ -312,6 +310,81 @@ static part part_at(const wu_item *item, const uint32_t side[3], uint32_t margin
         b.hi[k] = b.from[k] == to ? length[k] : b.from[k] + side[k] - less;
     }
     return b;
+}
+
+/* The parts that have been computed again. */
+typedef struct parts {
+    part list[MOST_PARTS_IN_ALL];
+    int n;
+    double share; /* of the stack */
+} parts;
+
+static bool is_seen(const parts *seen, const uint32_t at[3])
+{
+    for (int i = 0; i < seen->n; i++) {
+        const part *const b = &seen->list[i];
+        bool in = true;
+
+        for (int k = 0; k < 3; k++)
+            in = in && at[k] >= b->lo[k] && at[k] < b->hi[k];
+        if (in)
+            return true;
+    }
+    return false;
+}
+
+/* The component of a voxel, if membrane surrounds it and it is small enough to be followed: its
+ * middle, and the sides of a part that it lies in. */
+static bool find_component(const wu_item *item, const heights *h, an_follow *f, uint32_t at[3],
+                           uint32_t side[3])
+{
+    const uint32_t length[3] = { item->nz, item->ny, item->nx };
+    an_component c;
+
+    an_follow_component(f, ((size_t)at[0] * item->ny + at[1]) * item->nx + at[2], &c);
+    for (int k = f->through ? 0 : 1; k < 3; k++)
+        c.whole = c.whole && c.lo[k] > 0 && c.hi[k] < length[k];
+    for (int k = 0; c.whole && k < 3; k++) {
+        const uint32_t around = k > 0 || f->through ? margin_of(h) + WIDER : 0,
+                       least = k > 0 ? BOX_SIDE : 1, exact = c.hi[k] - c.lo[k] + 2 * around,
+                       wanted = exact > least ? exact : least;
+
+        at[k] = c.lo[k] + (c.hi[k] - c.lo[k]) / 2;
+        side[k] = wanted < length[k] ? wanted : length[k];
+    }
+    return c.whole;
+}
+
+/* Moves the place to the middle of what may be a cell, as large as others, that neither the table
+ * nor a part has, if such a one is soon found. With f, which a watershed has not, rather one that
+ * membrane surrounds before it is smoothed: then the part has its size. */
+static void choose_place(const an_work *work, const heights *h, an_follow *f, const parts *seen,
+                         const wu_output *out, uint64_t *random, uint32_t place[3],
+                         uint32_t side[3])
+{
+    const uint32_t length[3] = { h->px->nz, h->px->ny, h->px->nx };
+    const bool smooths = f != NULL && h->params->smooth > 0 && h->gauss.radius <= MOST_RADIUS;
+    const double most = 2 * length_of_cells(out) + 1;
+    int looks = 0;
+
+    for (int tries = 0; tries < PLACES && looks < CANDIDATES; tries++) {
+        uint32_t at[3];
+
+        for (int k = 0; k < 3; k++)
+            at[k] = (uint32_t)tc_random_below(length[k], random);
+        if (is_in_cell_box(out, at) || !move_to_centre(h, false, most, at) || is_seen(seen, at) ||
+            is_in_cell_box(out, at))
+            continue;
+        looks++;
+        if (f != NULL && find_component(work->item, h, f, at, side)) {
+            memcpy(place, at, sizeof at);
+            break;
+        }
+        if (!smooths || (move_to_centre(h, true, most, at) && !is_in_cell_box(out, at)))
+            memcpy(place, at, sizeof at);
+        if (f == NULL)
+            break;
+    }
 }
 
 /* All cells of the part, however small. */
@@ -375,35 +448,55 @@ static tc_status compare_cells(const an_work *work, const part *b, const wu_outp
                : tc_fail(err, TC_NO_MATCH, "of %zu cells in a box %zu are there", claimed, told);
 }
 
+/* One part: its cells are those of the table. */
+static tc_status check_box(const an_work *work, uint32_t threshold, const wu_output *out,
+                           const part *b, size_t *known, tc_err *err)
+{
+    TC_AUTO(wu_output_free) wu_output found = { .n = 0 };
+    return_if_error(compute_part(work, threshold, b, &found, err));
+    return compare_cells(work, b, out, &found, known, err);
+}
+
 static tc_status check_boxes(const an_work *work, uint32_t threshold, const wu_output *out,
                              uint64_t *random, tc_err *err)
 {
     const vol_params *const p = work->params;
     const wu_item *const item = work->item;
     const heights h = { p, work->pixels, NULL, threshold, vol_blur_of(p, NULL).gauss };
-    const uint32_t margin = (uint32_t)h.gauss.radius + 2;
-    uint32_t side[3];
+    const uint32_t length[3] = { item->nz, item->ny, item->nx };
+    const double voxels = (double)item->nz * item->ny * item->nx;
+    TC_AUTO(an_follow_end)
+    an_follow f = { .px = work->pixels, .threshold = threshold, .through = p->through };
+    parts seen = { .n = 0 };
+    uint32_t usual[3];
     size_t known = 0;
-    tc_status status = TC_OK;
 
     if (count_cells(out) == 0)
         return tc_fail(err, TC_NO_MATCH, "no cells");
-    choose_sides(item, 2 * margin + (uint32_t)fmax(LEAST_SIDE, ROOMY * length_of_cells(out)), side);
-    if ((double)side[0] * side[1] * side[2] > MOST_BOX * item->nz * item->ny * item->nx)
+    choose_sides(item, 2 * margin_of(&h) + (uint32_t)fmax(LEAST_SIDE, ROOMY * length_of_cells(out)),
+                 usual);
+    if ((double)usual[0] * usual[1] * usual[2] > MOST_BOX * voxels)
         return tc_fail(err, TC_NO_MATCH, "is too small for a look at a part of it");
-    for (int k = 0; status == TC_OK && k < (known > 0 ? BOXES : MOST_BOXES); k++) {
-        uint32_t place[3];
-        wu_output found = { .n = 0 };
-        choose_place(&h, out, k > 0 && k < BOXES, random, place);
-        const part b = part_at(item, side, margin, p->through, place);
+    if (!p->watershed)
+        return_if_error(an_follow_begin(&f, most_followed(item, out), err));
+    /* One anywhere, those around what may be missing, and more anywhere until a cell is known. */
+    for (bool enough = false;
+         !enough || (known == 0 && seen.share < MOST_BOXES * BOX && seen.n < MOST_PARTS_IN_ALL);) {
+        uint32_t place[3], side[3] = { usual[0], usual[1], usual[2] };
+        part *const b = &seen.list[seen.n];
 
-        status = compute_part(work, threshold, &b, &found, err);
-        if (status == TC_OK)
-            status = compare_cells(work, &b, out, &found, &known, err);
-        wu_output_free(&found);
+        for (int k = 0; k < 3; k++)
+            place[k] = (uint32_t)tc_random_below(length[k], random);
+        if (seen.n > 0 && !enough)
+            choose_place(work, &h, p->watershed ? NULL : &f, &seen, out, random, place, side);
+        *b = part_at(item, side, margin_of(&h), p->through, place);
+        return_if_error(check_box(work, threshold, out, b, &known, err));
+        seen.share += (double)side[0] * side[1] * side[2] / voxels;
+        seen.n++;
+        enough = seen.share >= BOXES * BOX || seen.n >= MOST_PARTS;
     }
-    return status != TC_OK || known > 0
-               ? status
+    return known > 0
+               ? TC_OK
                : tc_fail(err, TC_NO_MATCH, "in the boxes that were looked at no cell is known");
 }
 
@@ -524,7 +617,7 @@ double vol_pixels_share(const an_work *work)
     const vol_params *const p = work->params;
 
     return is_in_doubt(p) ? 1
-           : p->watershed ? DOUBTS_WATERSHED + 0.04 + 1.3 * BOXES * BOX
-           : vol_blurs(p) ? DOUBTS_BOXES + 1.3 * BOXES * BOX
+           : p->watershed ? fmin(DOUBTS_WATERSHED + 0.04 + BOXES * BOX, 1)
+           : vol_blurs(p) ? fmin(DOUBTS_BOXES + BOXES * BOX, 1)
                           : DOUBTS + 0.08;
 }
