@@ -54,6 +54,9 @@ static const double ROUGHLY = 1.5;
 /* If the tiles with their margins would have more than this share of the picture's pixels, they are
  * not checked (TC_NO_MATCH). */
 static const double MOST_TILED = 0.5;
+/* The share of honest results that are in doubt, and so computed again, as measured with
+ * tests/bench/looks.py units. */
+static const double DOUBTS = 0.8;
 /* The least between-class variance of the claimed Otsu threshold, relative to that of the best
  * threshold for the tiles. */
 static const double AS_GOOD = 0.9;
@@ -1117,9 +1120,7 @@ double cc_pixels_share(const an_work *work)
     const cc_params *const p = work->params;
     if (work->item->n_masks > 0) /* such items are computed again */
         return 1;
-    /* The average cost of computing doubtful items again, as measured, and that of the check. */
-    const double doubts = p->split || p->fill_holes || cc_prepares(p) ? 0.8 : 0.45;
     const double tiles = cc_prepares(p) ? share_of_tiles(p, work->item) : 0.03;
 
-    return tiles > MOST_TILED ? 1 : doubts + tiles;
+    return tiles > MOST_TILED ? 1 : fmin(DOUBTS + tiles, 1);
 }
