@@ -22,17 +22,34 @@ typedef struct row {
     bool border;
 } row;
 
-static row row_of(const wu_output *out, size_t i)
-{
-    const int64_t *const bbox = (const int64_t *)wu_output_data(out, "cell_bbox") + 6 * i;
+/* The columns of the table. */
+typedef struct table {
+    size_t n;
+    const int64_t *label, *voxels, *bbox;
+    const double *centroid, *volume;
+    const uint8_t *border;
+} table;
 
-    return (row){ .label = ((const int64_t *)wu_output_data(out, "cell_label"))[i],
-                  .voxels = ((const int64_t *)wu_output_data(out, "cell_voxels"))[i],
-                  .lo = bbox,
-                  .hi = bbox + 3,
-                  .centroid = (const double *)wu_output_data(out, "cell_centroid") + 3 * i,
-                  .volume = ((const double *)wu_output_data(out, "cell_volume"))[i],
-                  .border = ((const uint8_t *)wu_output_data(out, "cell_border"))[i] != 0 };
+static table table_of(const wu_output *out)
+{
+    return (table){ .n = (size_t)wu_output_find(out, "cell_item")->info.shape[0],
+                    .label = wu_output_data(out, "cell_label"),
+                    .voxels = wu_output_data(out, "cell_voxels"),
+                    .bbox = wu_output_data(out, "cell_bbox"),
+                    .centroid = wu_output_data(out, "cell_centroid"),
+                    .volume = wu_output_data(out, "cell_volume"),
+                    .border = wu_output_data(out, "cell_border") };
+}
+
+static row row_of(const table *t, size_t i)
+{
+    return (row){ .label = t->label[i],
+                  .voxels = t->voxels[i],
+                  .lo = t->bbox + 6 * i,
+                  .hi = t->bbox + 6 * i + 3,
+                  .centroid = t->centroid + 3 * i,
+                  .volume = t->volume[i],
+                  .border = t->border[i] != 0 };
 }
 
 /* The fewest voxels that reach all sides of a box: a cell is connected by faces, or by corners too,
@@ -107,15 +124,15 @@ static const char *row_fault(const vol_params *p, const wu_item *item, size_t i,
 static tc_status check_table(const vol_params *p, const wu_item *item, const wu_output *out,
                              int64_t *voxels, tc_err *err)
 {
-    const size_t n = (size_t)wu_output_find(out, "cell_item")->info.shape[0];
+    const table t = table_of(out);
     int64_t z0 = 0;
 
     *voxels = 0;
-    if (vol_read_integer(out, "cells") != (int64_t)n)
+    if (vol_read_integer(out, "cells") != (int64_t)t.n)
         return tc_fail(err, TC_BAD_INPUT, "cells: is %lld, but there are %zu cells",
-                       (long long)vol_read_integer(out, "cells"), n);
-    for (size_t i = 0; i < n; i++) {
-        const row r = row_of(out, i);
+                       (long long)vol_read_integer(out, "cells"), t.n);
+    for (size_t i = 0; i < t.n; i++) {
+        const row r = row_of(&t, i);
         const char *fault = row_fault(p, item, i, &r);
 
         /* Cells are numbered by their first voxels, slice by slice. */
@@ -192,14 +209,14 @@ static tc_status check_labels(const vol_params *p, const wu_item *item, const wu
 {
     const wu_out_array *const labels = &out->arrays[out->n - 1];
     const an_apart apart = p->watershed ? AN_NONE : p->through ? AN_THROUGH : AN_IN_ROWS;
-    const size_t n = (size_t)wu_output_find(out, "cell_item")->info.shape[0];
-    TC_AUTOFREE an_extent *const extents = calloc(n + 1, sizeof *extents);
+    const table t = table_of(out);
+    TC_AUTOFREE an_extent *const extents = calloc(t.n + 1, sizeof *extents);
     return_if_error(extents == NULL
                         ? tc_no_memory(err, "the cells")
-                        : an_read_labels(labels, item, apart, (int32_t)n, extents, err));
+                        : an_read_labels(labels, item, apart, (int32_t)t.n, extents, err));
 
-    for (size_t i = 0; i < n; i++) {
-        const row r = row_of(out, i);
+    for (size_t i = 0; i < t.n; i++) {
+        const row r = row_of(&t, i);
 
         if (!same_cell(&extents[i + 1], &r))
             return tc_fail(err, TC_BAD_INPUT,
