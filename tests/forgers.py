@@ -20,6 +20,8 @@ FOLDER = tap.scratch()
 SEEDS = range(int(os.environ.get("SEEDS", "20")))
 ONLY = re.compile(os.environ.get("FORGERS", ""))
 BRIGHT = {"polarity": "bright"}
+EVERY = dict(BRIGHT, min_area=20, min_contrast={"full_area": 520, "percent": 40}, smooth=1,
+             fill_holes=True, split="distance", threshold="local", window=113, offset_percent=20)
 WINDOWS = {"levels": [16, 64], "distances": [1, 3], "window": {"shape": "disc", "radius": 5}}
 LEVEL = {"target": 180, "epsilon": 60, "alpha": 0.02, "iterations": 400,
          "init": {"type": "ball", "cx": 66, "cy": 65, "r": 12}}
@@ -230,7 +232,7 @@ def levelset():
         stays(a, mask)
 
     def box_at_last(a):
-        sides = [a["history_one"] >> k & 1 for k in range(int(a["history_one"].max()).bit_length())]
+        sides = sides_of(a)
         sides[-1] = np.zeros_like(a["mask_one"])
         sides[-1][48:85, 48:85] = 1
         goes(a, sides)
@@ -255,6 +257,41 @@ def levelset():
     yield "without a history", LEVEL | {"reinit_every": 0}, [coins()[:160, :160]], None, {}
     yield ("a narrow one", LEVEL | {"init": {"type": "ball", "cx": 66, "cy": 5, "r": 4}},
            [coins()[40:52, :160]], None, {})
+
+
+def sides_of(a):
+    return [a["history_one"] >> k & 1 for k in range(int(a["history_one"].max()).bit_length())]
+
+
+def disc(like, pixels):
+    """Of so many pixels, around the same middle."""
+    y, x = np.indices(like.shape)
+    cy, cx = (like * y).sum() / like.sum(), (like * x).sum() / like.sum()
+    distance = (y - cy) ** 2 + (x - cx) ** 2
+    return (distance <= np.sort(distance.ravel())[pixels - 1]).astype(like.dtype)
+
+
+def discs(a, _analysis):
+    """In place of each mask on the way."""
+    sides = sides_of(a)
+    goes(a, sides[:1] + [disc(side, side.sum()) for side in sides[1:]])
+
+
+def grows(a, _analysis):
+    sides = sides_of(a)
+    first, last = int(sides[0].sum()), int(sides[-1].sum())
+    goes(a, sides[:1] + [disc(sides[-1], first + (last - first) * k // 16) for k in range(1, 17)])
+
+
+def enlarged(parameters, picture):
+    """The masks of every second pixel, each pixel as four."""
+    def change(a, analysis):
+        init = {key: v // 2 if key in ("cx", "cy", "r") else v
+                for key, v in parameters["init"].items()}
+        part = computed(analysis, dict(parameters, init=init), [picture[::2, ::2]])
+        first = sides_of(a)[:1]
+        goes(a, first + [np.kron(side, np.ones((2, 2), side.dtype)) for side in sides_of(part)][1:])
+    return change
 
 
 # --- of every analysis: a step left out, a coarser picture, another one ---------------------------
@@ -336,6 +373,10 @@ def keep_cells(a, keep):
         a[name][0] += sign * gone
 
 
+def without_each_cell(n):
+    return lambda a, _analysis: keep_cells(a, np.arange(len(a["cell_item"])) % n != n - 1)
+
+
 def every_second_cell(a, _analysis):
     keep_cells(a, np.arange(len(a["cell_item"])) % 2 == 0)
 
@@ -361,8 +402,11 @@ def maxima(radius, picture):
     return change
 
 
-def upper_half(a, _analysis):
-    keep = a["point"][:, -2] < 200
+def upper_part(end):
+    return lambda a, _analysis: keep_points(a, a["point"][:, -2] < end)
+
+
+def keep_points(a, keep):
     for name in ("point_item", "point", "score"):
         a[name] = a[name][keep]
     a["count"][0] = keep.sum()
@@ -406,6 +450,20 @@ def largest(n):
     return change
 
 
+def wide_boxes(n):
+    """Each nth object has another's texture, and a shape that reaches from corner to corner."""
+    def change(a, _analysis):
+        of = np.arange(len(a["object_item"])) % n == n - 1
+        a["object_glcm"][of] = np.roll(a["object_glcm"], 1, 0)[of]
+        shape = {"bbox": [0, 0, 1020, 1020], "border": True, "eccentricity": 0,
+                 "extent": a["object_area"][of] / 1020 ** 2, "feret_diameter_max": 1100}
+        for axis in "major", "minor":
+            shape["axis_%s_length" % axis] = 3000 / np.sqrt(a["object_area"][of])
+        for key, value in shape.items():
+            a["object_" + key][of] = value
+    return change
+
+
 def first_objects(n):
     def change(a, _analysis):
         rows_where(a, "object", np.arange(len(a["object_item"])) < n)
@@ -446,10 +504,8 @@ def left_out():
         yield ("cellcount", "all means a little higher, with " + name, whole, [soft], None,
                higher_means)
     faint = dict(step, min_contrast={"full_area": 520, "percent": 40})
-    every = dict(faint, smooth=1, fill_holes=True, split="distance", threshold="local", window=113,
-                 offset_percent=20)
     for name, whole in (("", faint), (" split", dict(faint, split="distance")),
-                        (" with all filters", every),
+                        (" with all filters", EVERY),
                         (" of any size",
                          dict(faint, min_contrast={"full_area": "auto", "percent": 40}))):
         yield ("cellcount", "the upper half alone of regions by contrast" + name, whole, [soft],
@@ -483,6 +539,8 @@ def left_out():
     for smooth in 0.9, 1.1, 2:
         yield ("volume", "a watershed with smooth %g" % smooth, shed, stack, None,
                instead(dict(shed, smooth=smooth), stack))
+    yield ("volume", "all but each tenth cell, smoothed", dict(edge, smooth=2), stack, None,
+           without_each_cell(10))
     yield ("volume", "every second slice, twice", edge, stack, None,
            instead(edge, list(np.repeat(stack[::2], 2, 0))))
     edges = np.stack(shells())
@@ -499,6 +557,9 @@ def left_out():
     yield "objects", "every second one another's texture, without shapes", {
         "families": ["texture"]}, [cells_], labels, \
         every_second("object_glcm")
+    some = slice(0, 1020), slice(0, 1020)
+    yield ("objects", "a tenth of the textures, in wide boxes", {}, [cells_[some].copy()],
+           [scipy.ndimage.label(cells_[some] > 110)[0]], wide_boxes(10))
     yield "objects", "another picture's", {}, [cells_], labels, instead({}, [other], labels)
     yield ("objects", "of a smoothed picture", {}, [cells_], labels,
            instead({}, [scipy.ndimage.uniform_filter(cells_, 3)], labels))
@@ -508,8 +569,21 @@ def left_out():
     yield "objects", "other labels", {}, [cells_], labels, instead({}, [cells_], others)
     vote = {"radius": 7, "polarity": "bright"}
     yield "voting", "another picture's", vote, [cells()], None, instead(vote, [cells(seed=2)])
+    sparse = cells(side=1600, n=60)
+    apart = np.random.default_rng(6).normal(60, 4, (1600, 1600)).clip(0, 255).astype(np.uint8)
+    apart[1000:1400, 600:1000] = cells()
+    yield "voting", "sparse cells, the upper three quarters alone", vote, [sparse], None, \
+        upper_part(1200)
+    yield ("voting", "cells in a sixteenth of the picture, the upper three quarters alone", vote,
+           [apart], None, upper_part(1200))
+    yield ("voting", "cells in a sixteenth of the picture, the upper three quarters of them", vote,
+           [apart], None, upper_part(1300))
+    yield ("voting", "cells of a rolled picture", vote, [apart], None,
+           instead(vote, [np.roll(apart, 100, 1)]))
+    yield ("voting", "sparse cells of a rolled picture", vote, [sparse], None,
+           instead(vote, [np.roll(sparse, 100, 0)]))
     yield "voting", "maxima of the smoothed picture", vote, [cells()], None, maxima(7, cells())
-    yield "voting", "the upper half alone", vote, [cells()], None, upper_half
+    yield "voting", "the upper half alone", vote, [cells()], None, upper_part(200)
     yield ("voting", "another radius", vote, [cells()], None,
            instead(dict(vote, radius=5), [cells()]))
     yield ("voting", "of every second pixel", vote, [cells()], None,
@@ -577,6 +651,20 @@ def left_out():
                instead(level, [coins()[100:260, 100:260]]))
         yield ("levelset", "of another target" + where, level, [coin], None,
                instead(dict(level, target=90), [coin]))
+        for what, other in (("another step", {"dt": 0.2}), ("alpha a twentieth less",
+                                                            {"alpha": 0.019}),
+                            ("another epsilon", {"epsilon": 58}), ("a band", {"band": 3})):
+            yield ("levelset", "with %s%s" % (what, where), level, [coin], None,
+                   instead(dict(level, **other), [coin]))
+        half = np.where(np.arange(160) < 80, coin, 0).astype(np.uint8)
+        yield ("levelset", "the left half alone" + where, level, [coin], None,
+               instead(level, [half]))
+        yield ("levelset", "of every second pixel" + where, level, [coin], None,
+               enlarged(level, coin))
+        yield ("levelset", "without smooth" + where, dict(level, smooth=1), [coin], None,
+               instead(level, [coin]))
+        yield "levelset", "discs of the right areas" + where, level, [coin], None, discs
+        yield "levelset", "a disc that grows evenly" + where, level, [coin], None, grows
         yield "levelset", "everything" + where, level, [coin], None, stays(np.ones_like)
         yield "levelset", "mirrored" + where, level, [coin], None, stays(np.fliplr)
         yield "levelset", "Otsu's side" + where, level, [coin], None, stays(lambda _m: coin > 107)
@@ -637,15 +725,18 @@ def one_mean(a):
     a["region_mean"][7] = (round(a["region_mean"][7] * area) + 1) / area
 
 
+def other_means(a):
+    """Of one region in 100."""
+    area = a["region_area"]
+    a["region_mean"][::100] = ((np.round(a["region_mean"] * area) + area // 20 + 1) / area)[::100]
+
+
 def one_texture(a):
     a["object_glcm"][5] = a["object_glcm"][4]
 
 
 def half_of_points(a):
-    keep = np.arange(len(a["point_item"])) % 2 == 0
-    for name in ("point_item", "point", "score"):
-        a[name] = a[name][keep]
-    a["count"][0] = keep.sum()
+    keep_points(a, np.arange(len(a["point_item"])) % 2 == 0)
 
 
 def one_cell(a):
@@ -816,6 +907,9 @@ def careful():
     labels = scipy.ndimage.label(picture > 110)[0]
     yield ("cellcount", "a grey value of one of 1424 regions", dict(BRIGHT, min_area=20), [picture],
            None, one_mean)
+    soft = scipy.ndimage.gaussian_filter(different_cells().astype(float), 1.5)
+    yield ("cellcount", "one region in 100 with another mean, with all filters", EVERY,
+           [soft.round().astype(np.uint8)], None, other_means)
     yield ("objects", "another's texture for one of 1456 objects", {}, [picture], [labels],
            one_texture)
     yield "glcm", "one of two distances as the other", {
