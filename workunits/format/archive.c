@@ -26,6 +26,7 @@
 
 enum {
     CHUNK = 1 << 16,
+    LIST_CHUNK = 1 << 14,
     AT_ONCE = 4 << 20,     /* bytes of the largest member that is decompressed at once */
     BEFORE_REST = 1 << 10, /* bytes that may have been read of it before */
     FLAG_ENCRYPTED = 0x0001,
@@ -98,8 +99,11 @@ tc_status wu_archive_crc_of_read(const wu_archive *a, uint32_t *crc, tc_err *err
     for (size_t i = 0; status == TC_OK && i < a->n; i++) {
         const wu_member *const m = &a->members[i];
         if (m->is_folder || m->is_deflated || m->compressed > INT32_MAX || m->data < at)
-            continue; /* read as what stands between the others */
-        status = crc_more(a, at, m->data, crc, NULL, err);
+            continue;                  /* read as what stands between the others */
+        if (m->data - at == m->header) /* nothing else is in front of the data */
+            *crc = (uint32_t)crc32_combine(*crc, m->header_crc, (z_off_t)m->header);
+        else
+            status = crc_more(a, at, m->data, crc, NULL, err);
         *crc = (uint32_t)crc32_combine(*crc, m->crc, (z_off_t)m->compressed);
         at = m->data + m->compressed;
     }
@@ -302,6 +306,9 @@ typedef struct listing {
     uint64_t at;         /* of the next entry */
     uint64_t compressed; /* the sum of the compressed sizes so far */
     uint64_t next;       /* where the next member begins, if all is plain */
+    uint64_t read_at;    /* where in the file `read` is from */
+    size_t n_read;
+    unsigned char read[LIST_CHUNK]; /* a part of the list */
 } listing;
 
 static tc_status bad_list(const wu_archive *a, tc_err *err)
@@ -314,8 +321,14 @@ static tc_status bad_list(const wu_archive *a, tc_err *err)
 static tc_status next_entry(listing *l, entry *e, tc_err *err)
 {
     const uint64_t left = l->d.end - l->at, most = sizeof e->bytes - 1;
+    const size_t n = (size_t)(left < most ? left : most);
+    if (l->at + n > l->read_at + l->n_read) {
+        l->read_at = l->at;
+        l->n_read = left < LIST_CHUNK ? (size_t)left : LIST_CHUNK;
+        return_if_error(read_at(l->a, l->at, l->read, l->n_read, err));
+    }
     memset(e->bytes, 0, sizeof e->bytes);
-    return_if_error(read_at(l->a, l->at, e->bytes, (size_t)(left < most ? left : most), err));
+    memcpy(e->bytes, l->read + (l->at - l->read_at), n);
     parse_entry(e);
     if (left < ENTRY || memcmp(e->bytes, "PK\1\2", 4) != 0 ||
         e->name + e->extra + e->comment > left - ENTRY)
@@ -334,7 +347,7 @@ static bool same_number(const entry *e, const unsigned char *local, uint64_t lis
 
 /* Reads the header in front of a member's data, and finds these. Tools differ in
  * what they write here; *is_plain: as texcell does, without a difference to the list. */
-static tc_status read_local(const listing *l, const entry *e, uint64_t *data, bool *is_plain,
+static tc_status read_local(const listing *l, const entry *e, wu_member *m, bool *is_plain,
                             tc_err *err)
 {
     unsigned char local[LOCAL_HEADER + WU_MAX_MEMBER_NAME];
@@ -344,7 +357,9 @@ static tc_status read_local(const listing *l, const entry *e, uint64_t *data, bo
     if (good) {
         return_if_error(read_at(l->a, e->offset, local, LOCAL_HEADER + (size_t)e->name, err));
         extra = little_endian(local + 28, 2);
-        *data = e->offset + LOCAL_HEADER + e->name + extra;
+        m->data = e->offset + LOCAL_HEADER + e->name + extra;
+        m->header = extra == 0 ? LOCAL_HEADER + (uint32_t)e->name : 0;
+        m->header_crc = tc_crc32(0, local, m->header);
         /* Sizes in a ZIP64 field are not looked at: those of the list count. */
         const bool elsewhere = little_endian(local + 18, 4) == UINT32_MAX &&
                                little_endian(local + 22, 4) == UINT32_MAX;
@@ -360,7 +375,7 @@ static tc_status read_local(const listing *l, const entry *e, uint64_t *data, bo
         return tc_fail(err, TC_BAD_INPUT,
                        "%s: member \"%s\" is corrupt: its header and the list of members disagree",
                        l->a->path, wu_quote(name).text);
-    if (*data > l->d.begin || e->compressed > l->d.begin - *data)
+    if (m->data > l->d.begin || e->compressed > l->d.begin - m->data)
         return tc_fail(err, TC_BAD_INPUT,
                        "%s: member \"%s\" is corrupt: it does not end before the list of members",
                        l->a->path, wu_quote(name).text);
@@ -394,7 +409,7 @@ static tc_status add_member(listing *l, tc_err *err)
 {
     wu_archive *const a = l->a;
     entry e;
-    uint64_t data = 0;
+    wu_member found = { .data = 0 };
     bool is_plain = false;
     return_if_error(next_entry(l, &e, err));
     const char *const name = (const char *)e.bytes + ENTRY;
@@ -406,7 +421,7 @@ static tc_status add_member(listing *l, tc_err *err)
     if (fault != NULL)
         return tc_fail(err, TC_BAD_INPUT, "%s: member \"%s\" is refused: %s", a->path,
                        wu_quote(name).text, fault);
-    return_if_error(read_local(l, &e, &data, &is_plain, err));
+    return_if_error(read_local(l, &e, &found, &is_plain, err));
     return_if_error(reserve_member(l, err));
     wu_member *const m = &a->members[a->n];
     *m = (wu_member){ .name = strdup(name),
@@ -415,12 +430,14 @@ static tc_status add_member(listing *l, tc_err *err)
                       .size = e.size,
                       .crc = e.crc,
                       .compressed = e.compressed,
-                      .data = data };
+                      .data = found.data,
+                      .header = found.header,
+                      .header_crc = found.header_crc };
     if (m->name == NULL)
         return tc_no_memory(err, "the list of members");
     a->n++;
     l->compressed += e.compressed;
-    l->next = data + e.compressed;
+    l->next = found.data + e.compressed;
     a->is_plain = a->is_plain && is_plain;
     a->has_plain_fields = a->has_plain_fields && has_plain_fields(&e);
     return TC_OK;

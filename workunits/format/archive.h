@@ -42,6 +42,8 @@ typedef struct wu_member {
     bool is_deflated;    /* or stored */
     uint64_t compressed; /* bytes in the file ... */
     uint64_t data;       /* ... and where they begin */
+    uint32_t header;     /* bytes of the header in front of them; 0: it has an extra field */
+    uint32_t header_crc; /* of the header; of none 0 */
 } wu_member;
 
 typedef struct wu_member_name {
