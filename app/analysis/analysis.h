@@ -31,7 +31,7 @@ typedef struct an_state_head {
 /* PLAN_PIXELS_A_ROW: pixels for which one row of a table is expected: an_rows_bytes. PLAN_THREAD:
  * bytes of a thread's stack and of what the allocator keeps for it. PLAN_PROGRAM: bytes of the
  * program itself. */
-enum { PLAN_PIXELS_A_ROW = 16, PLAN_THREAD = 256 << 10, PLAN_PROGRAM = 6 << 20 };
+enum { PLAN_PIXELS_A_ROW = 16, PLAN_THREAD = 64 << 10, PLAN_PROGRAM = 13 << 19 };
 
 /* The size of an item's work. Depends only on the parameters and the item, never on the device or
  * the number of threads. Operations ("flops") are those of the BOINC client's Whetstone benchmark.

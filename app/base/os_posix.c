@@ -564,17 +564,35 @@ size_t os_terminal_columns(void)
     return ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 ? size.ws_col : 0;
 }
 
+#ifdef MADV_HUGEPAGE
+/* Allocates zeroed memory that begins at the start of a huge page. Elsewhere in a huge page the
+ * number of huge pages that it takes would depend on the address, and so would the peak memory. */
+static void *zeroed_huge_pages(size_t bytes)
+{
+    const size_t huge = (size_t)2 << 20, page = (size_t)sysconf(_SC_PAGESIZE),
+                 pages = bytes / page * page;
+    char *const memory = aligned_alloc(huge, (bytes + huge - 1) / huge * huge);
+
+    if (memory == NULL)
+        return NULL;
+    if (madvise(memory, pages, MADV_DONTNEED) != 0)
+        memset(memory, 0, pages);
+    memset(memory + pages, 0, bytes - pages);
+    /* This is only advice, so failure does not matter. */
+    (void)madvise(memory, pages, MADV_HUGEPAGE);
+    return memory;
+}
+#endif
+
 void *os_zeroed(size_t bytes)
 {
-    char *const memory = calloc(1, bytes);
 #ifdef MADV_HUGEPAGE
-    const size_t least = (size_t)4 << 20, page = 4096, skip = page - (uintptr_t)memory % page;
+    const size_t least = (size_t)4 << 20, most = SIZE_MAX / 2;
 
-    /* This is only advice, so failure does not matter. */
-    if (memory != NULL && bytes >= least)
-        (void)madvise(memory + skip, bytes - skip, MADV_HUGEPAGE);
+    if (bytes >= least && bytes <= most)
+        return zeroed_huge_pages(bytes);
 #endif
-    return memory;
+    return calloc(1, bytes);
 }
 
 void os_trim_memory(void)

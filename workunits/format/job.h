@@ -122,6 +122,9 @@ tc_status wu_item_load(const wu_job *job, size_t index, wu_pixels *out, tc_err *
 tc_status wu_item_load_in_background(const wu_job *job, size_t index, const tc_poll *poll,
                                      wu_pixels *out, tc_err *err);
 void wu_pixels_free(wu_pixels *pixels);
+/* Bytes that decoding an item takes in memory at the peak, its pixels included, and *thread_bytes
+ * more for each thread after the first; no more threads decode it than it has members. */
+uint64_t wu_item_loading_bytes(const wu_item *item, uint64_t *thread_bytes);
 
 /* Decodes one slice of an item (0: an image) as it is stored: ny * nx * channels
  * samples of item's bits, for which the caller has room. */

@@ -33,10 +33,10 @@ size_t wu_plain_head(const wu_png_info *info, char out[WU_PLAIN_HEAD])
                             info->bits == 16 ? "65535" : "255");
 }
 
-static bool is_plain(const wu_member *m)
+bool wu_plain_name(const char *name)
 {
-    const size_t n = strlen(m->name);
-    return n > 4 && strcmp(m->name + n - 4, ".pnm") == 0;
+    const size_t n = strlen(name);
+    return n > 4 && strcmp(name + n - 4, ".pnm") == 0;
 }
 
 /* Three lines, exactly as they are written. Returns how many bytes they have; 0: it is none. */
@@ -111,10 +111,10 @@ static tc_status read_member(wu_unzip *zip, size_t member, wu_png_info *head, vo
     snprintf(what, sizeof what, "%s: %s", a->path, m->name);
     wu_unzip_begin(zip, member);
     const tc_status png =
-        is_plain(m)       ? read_plain(&s, m->size, what, head, samples, &png_err)
-        : samples == NULL ? wu_png_read_info(read_from_zip, &s, m->size, what, head, &png_err)
+        wu_plain_name(m->name) ? read_plain(&s, m->size, what, head, samples, &png_err)
+        : samples == NULL      ? wu_png_read_info(read_from_zip, &s, m->size, what, head, &png_err)
                           : wu_png_read(read_from_zip, &s, m->size, what, head, samples, &png_err);
-    if (png == TC_OK && samples == NULL && is_plain(m))
+    if (png == TC_OK && samples == NULL && wu_plain_name(m->name))
         return TC_OK; /* the CRC, when they are read: nothing is decoded in vain until then */
     if (s.status != TC_OK)
         return tc_fail(err, s.status, "%s", s.err.message);

@@ -10,6 +10,8 @@
 
 enum { WU_PLAIN_HEAD = 32 };
 
+/* Whether a member of that name has samples as they are. */
+bool wu_plain_name(const char *name);
 /* What a .pnm of this kind begins with, and how many bytes that are. */
 size_t wu_plain_head(const wu_png_info *info, char out[WU_PLAIN_HEAD]);
 /* n bytes, an even number, of samples of 16 bits: from those of a .pnm (big-endian) to those in

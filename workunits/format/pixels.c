@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "app/base/array.h"
+#include "app/base/numbers.h"
 #include "app/base/os.h"
 #include "app/base/pool.h"
 #include "workunits/format/grey.h"
@@ -259,6 +260,30 @@ static tc_status count_labels(const loader *l, size_t n, tc_err *err)
     return TC_OK;
 }
 
+/* What decoding one of its n members takes besides its samples, of `sample` bytes a pixel. */
+static uint64_t decoding_bytes(const wu_item *item, char *const *members, size_t n, uint64_t sample)
+{
+    if (n == 0 || wu_plain_name(members[0]))
+        return 0;
+    const uint64_t rows = item->is_stack ? item->ny : (item->ny + n - 1) / n;
+    return wu_png_reading_bytes(rows * item->nx * sample, rows, item->compressed_bytes);
+}
+
+uint64_t wu_item_loading_bytes(const wu_item *item, uint64_t *thread_bytes)
+{
+    const loader l = { .item = item, .out = &(wu_pixels){ .nx = 0 } };
+    const uint64_t n = (uint64_t)item->nx * item->ny * item->nz,
+                   sample = (uint64_t)item->channels * (item->bits / 8);
+    const bool apart = is_greyed_apart(&l);
+    *thread_bytes = decoding_bytes(item, item->images, item->n_images, sample) +
+                    (apart ? (n + item->n_images - 1) / item->n_images * sample : 0);
+    *thread_bytes = tc_larger(*thread_bytes, decoding_bytes(item, item->masks, item->n_masks, 1));
+    *thread_bytes = tc_larger(*thread_bytes, decoding_bytes(item, item->labels, item->n_labels, 3));
+    return n * ((apart ? 1 : sample) + (item->n_masks > 0) +
+                (item->n_labels > 0 ? sizeof(uint32_t) : 0)) +
+           *thread_bytes;
+}
+
 /* Room for n pixels of all kinds. The sizes were held against WU_MAX_SIDE and WU_MAX_VOXELS on
  * reading, so the products fit. */
 static tc_status make_room(loader *l, size_t n, tc_err *err)
@@ -314,12 +339,10 @@ static tc_status load_item(const wu_job *job, size_t index, const tc_poll *poll,
     out->ny = item->ny;
     out->nz = item->nz;
     out->bits = item->bits;
-    const size_t large = (size_t)4 << 20; /* bytes, of which some are free now */
     const tc_status status = load(&l, err);
     free(l.image);
     free(l.pieces);
-    if ((uint64_t)item->nx * item->ny * item->nz * (item->bits / 8) >= large)
-        os_trim_memory();
+    os_trim_memory();
     if (status != TC_OK)
         wu_pixels_free(out);
     return status;

@@ -16,6 +16,7 @@
 #endif
 
 #include "app/base/crc32.h"
+#include "app/base/numbers.h"
 #include "workunits/format/deflate_rows.h"
 #include "workunits/format/new_file.h"
 
@@ -473,6 +474,12 @@ static bool read_at_once(png_ctx *c, uint64_t most, png_bytes *png)
     c->read = read_bytes;
     c->user = png;
     return false;
+}
+
+uint64_t wu_png_reading_bytes(uint64_t samples, uint64_t rows, uint64_t encoded_bytes)
+{
+    const uint64_t filtered = samples + rows;
+    return filtered > MOST_AT_ONCE ? 0 : filtered + tc_smaller(filtered, encoded_bytes);
 }
 
 static tc_status read_with(png_ctx *c, void (*body)(png_ctx *))

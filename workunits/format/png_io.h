@@ -34,6 +34,10 @@ enum { WU_PNG_HEAD = 33 };
 bool wu_png_plain_head(const unsigned char begin[WU_PNG_HEAD], uint64_t encoded_bytes,
                        wu_png_info *out);
 
+/* Bytes that reading `rows` rows takes in memory besides their `samples` bytes, of a PNG of so many
+ * bytes. */
+uint64_t wu_png_reading_bytes(uint64_t samples, uint64_t rows, uint64_t encoded_bytes);
+
 /* Reads header and pixels, through to the end of the PNG (CRCs checked).
  * `pixels` receives width*height*channels samples of uint8_t or uint16_t (host
  * order), and must have been sized by the caller from an earlier

@@ -42,12 +42,15 @@ static uint64_t voxels_of(const wu_item *item)
     return (uint64_t)item->nx * item->ny * item->nz;
 }
 
-/* Bytes of a decoded item's pixels, masks and labels in memory. */
-static uint64_t pixel_bytes(const wu_item *item)
+/* Raises the plan's memory to what decoding the item takes, before its state is there. */
+static void count_loading(const wu_item *item, an_plan *plan)
 {
-    const uint64_t sample = (uint64_t)item->bits / 8 * item->channels;
-    return voxels_of(item) *
-           (sample + (item->n_masks > 0) + (item->n_labels > 0 ? sizeof(uint32_t) : 0));
+    uint64_t each = 0;
+    const uint64_t loading = PLAN_PROGRAM + wu_item_loading_bytes(item, &each),
+                   members = item->n_images + item->n_masks + item->n_labels;
+    plan->memory_bytes = tc_larger(plan->memory_bytes, loading);
+    if (loading + members * each > plan->memory_bytes)
+        plan->thread_bytes = tc_larger(plan->thread_bytes, members > 1 ? each + PLAN_THREAD : 0);
 }
 
 /* Lowers the plan's memory, which is enough for any pixels, to what the item's own pixels take. */
@@ -76,8 +79,10 @@ static tc_status add_item(const wu_job *job, size_t index, const an_analysis *an
     return_if_error(an_check_item(analysis, params, item, item->name, err));
     return_if_error(analysis->plan(params, item, &plan, err));
     out->operations += plan.flops;
+    count_loading(item, &plan);
     out->most_memory_bytes = tc_larger(out->most_memory_bytes, plan.memory_bytes);
     return_if_error(look_at_pixels(job, index, analysis, params, &plan, err));
+    count_loading(item, &plan);
     out->memory_bytes = tc_larger(out->memory_bytes, plan.memory_bytes);
     out->thread_bytes = tc_larger(out->thread_bytes, plan.thread_bytes);
     out->device_bytes = tc_larger(out->device_bytes, plan.state_bytes + plan.device_bytes);
@@ -90,7 +95,7 @@ tc_status wu_needs_find(const wu_job *job, wu_needs *out, tc_err *err)
 {
     const an_analysis *analysis = an_find(job->analysis);
     void *params = NULL;
-    uint64_t ahead = 0;
+    uint64_t ahead = 0, each;
     memset(out, 0, sizeof *out);
     if (analysis == NULL || analysis->plan == NULL)
         return tc_fail(err, TC_BAD_INPUT, "this program has no analysis %s",
@@ -98,7 +103,7 @@ tc_status wu_needs_find(const wu_job *job, wu_needs *out, tc_err *err)
     tc_status status = an_parse(analysis, job->parameters, "parameters", &params, err);
     for (size_t i = 0; i < job->n_items && status == TC_OK; i++) {
         status = add_item(job, i, analysis, params, out, err);
-        ahead = tc_larger(ahead, pixel_bytes(&job->items[i]));
+        ahead = tc_larger(ahead, wu_item_loading_bytes(&job->items[i], &each));
     }
     if (job->n_items > 1) {
         out->thread_bytes += PLAN_THREAD;

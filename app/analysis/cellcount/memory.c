@@ -65,7 +65,9 @@ void cc_memory_of(const cc_params *p, const wu_item *item, const cc_contents *c,
     const bool plane = p->labels || p->split || !in_state;
     const uint64_t pixels = n * (sample + (item->n_masks > 0));
     const uint64_t head = out->state_bytes < 2 * (uint64_t)LARGE_PAGE ? PAGE : LARGE_PAGE;
-    const uint64_t kept = (plane ? n * sizeof(int32_t) : head) + (in_state ? table : 0);
+    /* The table begins anywhere in a page. */
+    const uint64_t kept =
+        (plane ? n * sizeof(int32_t) : head) + (in_state ? table + (plane ? 0 : head) : 0);
     const uint64_t bits = lab_stride(item->nx) * item->ny * sizeof(uint64_t);
     const int steps =
         cc_has_step(p, CC_SMOOTH) + cc_has_step(p, CC_GROUND) + cc_has_step(p, CC_LOCALLY);

@@ -310,7 +310,7 @@ static uint64_t thread_bytes(const glcm_params *p, const glcm_geometry *g)
     if (p->window == GLCM_WHOLE_ROI) {
         for (size_t i = 0; i < p->n_levels; i++)
             most = tc_larger(most, (uint64_t)p->levels[i]);
-        return tc_larger(most * most * sizeof(uint32_t), 1 << 16) + sizeof(tc_log2s) + PLAN_THREAD;
+        return tc_larger(most * most * sizeof(uint32_t), 3 << 16) + sizeof(tc_log2s) + PLAN_THREAD;
     }
     for (int turn = 0; turn < 2; turn++) {
         const glcm_view *const v = &g->view[turn];

@@ -55,22 +55,24 @@ static tc_status step_until(void *worker, vol_state *state, vol_phase until, tc_
     return status;
 }
 
-/* Bytes of the pages that labels are written to; pages are large where the state is. */
+/* Bytes of the pages that labels are written to; a large state has large pages and begins with one
+ * (os_zeroed). */
 static uint64_t written(const vol_worker *w, const vol_state *state)
 {
-    const size_t all = w->n + 1,
-                 page = (all < (size_t)1 << 20 ? 4096 : (size_t)2 << 20) / sizeof(int32_t);
+    enum { WORD = sizeof(int32_t), HEAD = offsetof(vol_state, nodes) / WORD };
+    const size_t all = HEAD + w->n + 1,
+                 page = (all * WORD < (size_t)4 << 20 ? 4096 : (size_t)2 << 20) / WORD;
     uint64_t pages = 1;
 
-    for (size_t at = 0; at < all; at += page) {
+    for (size_t at = page; at < all; at += page) {
         const size_t end = all - at < page ? all : at + page;
         bool any = false;
 
         for (size_t i = at; !any && i < end; i++)
-            any = state->nodes[i] != 0;
+            any = state->nodes[i - HEAD] != 0;
         pages += any;
     }
-    return tc_smaller(pages * page, all) * sizeof(int32_t) + sizeof *state;
+    return tc_smaller(pages * page, all) * WORD;
 }
 
 /* Does as much of the work as the contents depend on. */
