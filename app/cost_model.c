@@ -54,6 +54,7 @@ double cost_total(const cost_model *w, size_t done, double bytes)
 void cost_learn(cost_model *w, size_t i, const item_times *times)
 {
     assert(i < w->n);
+    /* The second item: forgets the first one, whose time may include compiling kernels. */
     if (w->n_known == 1)
         w->known_host = w->known_chunks = w->known.host = w->known.chunks = 0;
     w->n_known++;

@@ -1,10 +1,11 @@
 /*
- * Decodes the pixels of the next item in the background: while a device computes the current item,
- * or the main thread finishes it; and those of the first item while a device is prepared.
+ * Decodes the pixels of the next item in a background thread, while a device computes the current
+ * item or the main thread finishes it. The pixels of the first item are decoded while the device is
+ * prepared.
  *
- * Decoding uses the job's threads besides the main one. If the job has only one thread, it runs
- * only while the main thread sleeps, as during long launches of a device. It pauses while the task
- * is suspended.
+ * Decoding uses the job's threads besides the main one. If the job has only one thread, decoding
+ * runs only while the main thread sleeps, as during long launches of a device. Decoding pauses
+ * while the task is suspended.
  */
 #ifndef APP_PREFETCH_H
 #define APP_PREFETCH_H
@@ -15,7 +16,7 @@
 
 typedef struct prefetch {
     const wu_job *job;
-    tc_background background; /* the main thread pauses and allows the thread by it */
+    tc_background background; /* by which the main thread lets the background thread run or wait */
     tc_poll poll;             /* polls `background` */
     bool is_under_way;        /* the thread exists and decodes `item` */
     pthread_t thread;
@@ -27,18 +28,18 @@ typedef struct prefetch {
     bool has_ended;   /* protected by lock */
 } prefetch;
 
-/* Initializes *a without starting to decode. The job must outlast it, and job->threads must be set.
+/* Initializes *a without starting to decode. The job must outlast *a, and job->threads must be set.
  */
 void prefetch_init(prefetch *a, const wu_job *job);
 /* Stops the thread and frees its results. */
 void prefetch_end(prefetch *a);
-/* Starts to decode an item, unless there is no such item or another is being decoded. If it cannot
- * be decoded, prefetch_take reports the error. */
+/* Starts to decode an item. Does nothing if there is no item of that index, or while an item is
+ * being decoded or waits for prefetch_take. Errors are reported by prefetch_take. */
 void prefetch_begin(prefetch *a, size_t item);
 /* Whether the item is decoded; waits for it up to `seconds`. */
 bool prefetch_has_ended(prefetch *a, double seconds);
-/* Like wu_item_load, but takes the pixels that were decoded in the background if they are of this
- * item, waiting for them if necessary. */
+/* Like wu_item_load, but if this item was begun in the background, waits for its pixels and takes
+ * them. */
 tc_status prefetch_take(prefetch *a, size_t item, const tc_poll *poll, wu_pixels *out, tc_err *err);
 
 #endif

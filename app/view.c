@@ -14,11 +14,12 @@
 #include "app/base/files.h"
 #include "app/base/os.h"
 
-/* VIEW_PAUSE_SECONDS: between two pictures at least. VIEW_WATCHED_SECONDS: how long after the last
- * change of VIEW_WATCHED texcell_graphics is taken to be running. */
-enum { VIEW_PAUSE_SECONDS = 2, VIEW_WATCHED_SECONDS = 5 };
-/* Pictures may take one VIEW_SHARE-th of the time. */
-#define VIEW_SHARE 200
+enum {
+    VIEW_PAUSE_SECONDS = 2,   /* the shortest time between two pictures */
+    VIEW_WATCHED_SECONDS = 5, /* texcell_graphics is regarded as running for so long after it last
+                                 wrote the file VIEW_WATCHED */
+    VIEW_SHARE = 200          /* at most 1 / VIEW_SHARE of the run time goes into pictures */
+};
 
 bool view_wanted(view *v)
 {
@@ -33,8 +34,8 @@ bool view_wanted(view *v)
            difftime(time(NULL), info.st_mtime) <= VIEW_WATCHED_SECONDS;
 }
 
-/* Draws the image, or the stack's middle slice: every n-th pixel in x and y, stretched to 0 to 255,
- * and what has been found there. */
+/* Draws the image, or the stack's middle slice: the grey values of every n-th pixel in x and y,
+ * scaled to 0 to 255 (the first pass finds the range), and what was found at these pixels. */
 static void draw(view_file *f, const an_analysis *analysis, const an_work *work, const void *state)
 {
     const wu_pixels *const px = work->pixels;
@@ -62,7 +63,7 @@ static void draw(view_file *f, const an_analysis *analysis, const an_work *work,
             }
 }
 
-/* Copies a text, cut off to size - 1 bytes; NULL: "". */
+/* Copies at most size - 1 bytes of a text and a NUL. from: NULL is copied as "". */
 static void put_text(char *to, size_t size, const char *from)
 {
     snprintf(to, size, "%s", from != NULL ? from : "");
@@ -78,7 +79,7 @@ static void write_file(view_file *f)
     memcpy(f->magic, VIEW_MAGIC, sizeof f->magic);
     f->crc =
         (uint32_t)crc32_z(crc32_z(0, NULL, 0), (const unsigned char *)f + from, sizeof *f - from);
-    /* If the file is cut off, its reader sees that by the CRC. */
+    /* After an error the CRC in the file is wrong, so the reader ignores the file. */
     (void)tc_write_at(fd, 0, f, sizeof *f);
     close(fd);
 }

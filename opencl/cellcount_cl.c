@@ -161,14 +161,14 @@ static tc_status do_part(cc_cl_worker *w, cc_state *state, uint64_t count, tc_er
                        (char *)(values->u8 != NULL ? (void *)values->u8 : values->u16) +
                            w->done * row,
                        count * row, err);
-    case READ_LABELS: return read_rows(w, B_OTHER, state->plane, w->done, count, err);
+    case READ_LABELS: return read_rows(w, B_LABELS, state->plane, w->done, count, err);
     case READ_DISTANCES: return read_rows(w, B_DISTANCE, state->plane, w->done, count, err);
     case READ_ROOTS:
     case READ_MAXIMA:
         roots = cc_host_roots(w->host);
         if (roots == NULL)
             return tc_no_memory(err, "cellcount");
-        return read_rows(w, w->stage == READ_ROOTS ? B_OTHER : B_LINK, roots, w->done, count, err);
+        return read_rows(w, w->stage == READ_ROOTS ? B_LABELS : B_LINK, roots, w->done, count, err);
     default:
         return ocl_end_launch(&w->ocl, cc_launch(w, w->done, count, err), &w->pace[w->stage], count,
                               err);
@@ -215,7 +215,8 @@ static tc_status make_table(cc_cl_worker *w, uint32_t regions, tc_err *err)
         return TC_OK;
     w->table_rows = (size_t)rows;
     const ocl_need needs[] = { { B_TABLE, bytes, "cellcount", NULL },
-                               { B_NOW, filters ? rows * sizeof(cl_int) : 0, "cellcount", NULL } };
+                               { B_FINAL, filters ? rows * sizeof(cl_int) : 0, "cellcount",
+                                 NULL } };
     return ocl_make_buffers(&w->ocl, needs, 2, err);
 }
 
@@ -235,7 +236,7 @@ static cc_region region_of(const uint32_t *row)
 }
 
 /* After MEASURE: copies the regions that are kept from the device's table to the state's, and
- * writes their final labels to B_NOW. */
+ * writes their final labels to B_FINAL. */
 static tc_status end_measure(cc_cl_worker *w, cc_state *state, tc_err *err)
 {
     cc_region *const table = (cc_region *)(void *)((char *)state + cc_table_at(w->nx, w->ny));
@@ -261,7 +262,7 @@ static tc_status end_measure(cc_cl_worker *w, cc_state *state, tc_err *err)
                 table[label] = r;
         }
     if (status == TC_OK && cc_filters(w->params))
-        status = ocl_put(&w->ocl, B_NOW, 0, now, w->table_rows * sizeof *now, err);
+        status = ocl_put(&w->ocl, B_FINAL, 0, now, w->table_rows * sizeof *now, err);
     if (status == TC_OK)
         state->regions = (uint32_t)label;
     w->has_table = status == TC_OK && label < room;
@@ -553,7 +554,7 @@ static tc_status make_buffers(cc_cl_worker *w, tc_err *err)
         { B_ROOTS, bits, "cellcount", NULL },
         { B_RANKS, has_stage(w, COUNT) ? bits : 0, "cellcount", NULL },
         { B_LINK, link_bytes(w, w->strip_rows), "cellcount", NULL },
-        { B_OTHER, n * word, "cellcount", NULL },
+        { B_LABELS, n * word, "cellcount", NULL },
         { B_DISTANCE, split * n * word, "cellcount", NULL },
         { B_HISTOGRAM, has_stage(w, HISTOGRAM) ? grey_values * word : 0, "cellcount", NULL },
         { B_COUNTS, has_stage(w, COUNT) ? ocl_units(n, w->group * CC_PER_ITEM) * word : 0,

@@ -50,22 +50,25 @@ typedef enum cc_stage { CC_STAGES(OCL_STAGE_NUMBER) STAGES } cc_stage;
 
 /* The device's buffers. */
 enum {
-    B_PIXELS,
-    B_STEPS,                 /* this and the next: grey values, written in turn while preparing */
+    B_PIXELS,                /* the item's grey values */
+    B_STEPS,                 /* buffers B_STEPS and B_STEPS + 1: prepared grey values; each stage
+                                that prepares them reads one and writes the other */
     B_EXTREME = B_STEPS + 2, /* the extreme grey value within each pixel's disc */
     B_WEIGHTS,               /* of the Gaussian filter */
     B_DISC,                  /* half widths of the disc's rows */
-    B_MASK,                  /* a bit for each pixel */
-    B_ROOTS,                 /* a bit for each union-find node: it is a root */
+    B_MASK,                  /* a bit for each pixel: 1 in a cell */
+    B_ROOTS,                 /* a bit for each union-find node: 1 if it is a root */
     B_RANKS,                 /* the number of roots before each word of B_ROOTS */
-    B_LINK,                  /* parents of nodes; before, sums of grey values; after, parabolas */
-    B_OTHER,                 /* an int32 for each pixel: roots, labels, or squared distances */
-    B_DISTANCE,
+    B_LINK,     /* parents of the union-find nodes; before MASK, sums of grey values; from
+                   DISTANCE_COLUMNS on, parabolas, then what cc_maxima writes */
+    B_LABELS,   /* an int32 for each pixel: its label; or what cc_roots, cc_distance_rows, then
+                   cc_ascend write */
+    B_DISTANCE, /* for each pixel: the squared distance from the background */
     B_HISTOGRAM,
     B_COUNTS, /* the number of roots in each chunk of B_ROOTS */
     B_BORDER, /* the roots of the background's border pixels */
     B_TABLE,  /* the regions' measurements */
-    B_NOW     /* the final label by preliminary label; 0: the region is left out */
+    B_FINAL   /* for each preliminary label: the final label, 0 if the region is left out */
 };
 
 typedef struct cc_cl_worker {
@@ -76,8 +79,10 @@ typedef struct cc_cl_worker {
     ocl_pace pace[STAGES];
     uint32_t nx, ny;
     uint32_t stride;     /* 32-bit words of a row of the mask; a multiple of 2, as on the host */
-    uint32_t strip_rows; /* of all strips but the last; ny: the whole picture is on the device */
-    uint32_t y0, rows;   /* the current strip: its first row, and how many; 0 rows: none yet */
+    uint32_t strip_rows; /* rows of each strip, but the last may have fewer; ny if the device has
+                            room for the whole picture */
+    uint32_t y0, rows;   /* first row and number of rows of the current strip; rows is 0 before the
+                            first strip */
     uint32_t threshold;
     an_gauss gauss;
     int values; /* the buffer that holds the grey values prepared so far */
@@ -101,8 +106,8 @@ static inline uint64_t strip_pixels(const cc_cl_worker *w)
     return (uint64_t)w->nx * w->rows;
 }
 
-/* Whether a stage's components have connectivity 8: those of the background have it if those of the
- * cells do not. */
+/* Whether a stage's components have connectivity 8. If cells have connectivity 8, the background
+ * has 4, and vice versa. */
 static inline bool eight_connected(const cc_cl_worker *w, cc_stage s)
 {
     return w->params->eight_connected != (s >= BACKGROUND_TILES && s <= FILL);

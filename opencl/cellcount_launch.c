@@ -101,10 +101,10 @@ static tc_status launch_distance(cc_cl_worker *w, cc_stage s, uint64_t first, ui
                                  tc_err *err)
 {
     if (s == DISTANCE_ROWS)
-        return LAUNCH(w, s, w->group, count, err, OCL_HELD(w, B_MASK), OCL_HELD(w, B_OTHER), NX(w),
+        return LAUNCH(w, s, w->group, count, err, OCL_HELD(w, B_MASK), OCL_HELD(w, B_LABELS), NX(w),
                       STRIDE(w), OCL_UINT(first),
                       OCL_LOCAL(ocl_units(w->nx, 32) * sizeof(cl_uint)));
-    return LAUNCH(w, s, count, ocl_units(w->rows, CC_STRETCH), err, OCL_HELD(w, B_OTHER),
+    return LAUNCH(w, s, count, ocl_units(w->rows, CC_STRETCH), err, OCL_HELD(w, B_LABELS),
                   OCL_HELD(w, B_LINK), OCL_HELD(w, B_DISTANCE), OCL_UINT(first),
                   OCL_UINT(first + count), NX(w), NY(w));
 }
@@ -120,7 +120,7 @@ static tc_status launch_table(cc_cl_worker *w, cc_stage s, uint64_t first, uint6
         grid.start[0] = first * w->group;
         return OCL_QUEUE(w, TABLE, grid, err, OCL_HELD(w, B_TABLE), OCL_UINT(w->table_rows));
     }
-    return LAUNCH(w, s, w->nx, count, err, OCL_HELD(w, B_OTHER), OCL_HELD(w, B_PIXELS),
+    return LAUNCH(w, s, w->nx, count, err, OCL_HELD(w, B_LABELS), OCL_HELD(w, B_PIXELS),
                   OCL_HELD(w, B_TABLE), NX(w), OCL_INT(first * CC_TILE), NY(w));
 }
 
@@ -135,10 +135,10 @@ static tc_status launch_rows(cc_cl_worker *w, cc_stage s, uint64_t first, uint64
     if (s == PAINT)
         return LAUNCH(w, s, ocl_units(w->nx, 2), ocl_units(count, CC_PAINT_ROWS), err,
                       OCL_HELD(w, B_MASK), OCL_HELD(w, B_LINK), OCL_HELD(w, B_ROOTS),
-                      OCL_HELD(w, B_RANKS), OCL_HELD(w, B_OTHER), NX(w), STRIDE(w), OCL_INT(first),
+                      OCL_HELD(w, B_RANKS), OCL_HELD(w, B_LABELS), NX(w), STRIDE(w), OCL_INT(first),
                       OCL_INT(first + count));
     return LAUNCH(w, s, w->nx, count, err, OCL_HELD(w, B_MASK), OCL_HELD(w, B_LINK),
-                  OCL_HELD(w, B_OTHER), NX(w), NY(w), STRIDE(w), OCL_INT(first));
+                  OCL_HELD(w, B_LABELS), NX(w), NY(w), STRIDE(w), OCL_INT(first));
 }
 
 /* Stages whose kernels address pixels by their index y * nx + x. */
@@ -155,13 +155,13 @@ static tc_status launch_pixels(cc_cl_worker *w, cc_stage s, uint64_t first_row, 
         return LAUNCH(w, s, n / 64 + 1, 1, err, OCL_HELD(w, w->values), OCL_HELD(w, B_HISTOGRAM),
                       OCL_UINT(first), OCL_UINT(end));
     case RELABEL:
-        return LAUNCH(w, s, n, 1, err, OCL_HELD(w, B_NOW), OCL_HELD(w, B_OTHER), OCL_UINT(first),
+        return LAUNCH(w, s, n, 1, err, OCL_HELD(w, B_FINAL), OCL_HELD(w, B_LABELS), OCL_UINT(first),
                       OCL_UINT(end));
     case MAXIMA:
-        return LAUNCH(w, s, n, 1, err, OCL_HELD(w, B_OTHER), OCL_HELD(w, B_LINK), OCL_UINT(first),
+        return LAUNCH(w, s, n, 1, err, OCL_HELD(w, B_LABELS), OCL_HELD(w, B_LINK), OCL_UINT(first),
                       OCL_UINT(end));
     default:
-        return LAUNCH(w, s, n, 1, err, OCL_HELD(w, B_DISTANCE), OCL_HELD(w, B_OTHER),
+        return LAUNCH(w, s, n, 1, err, OCL_HELD(w, B_DISTANCE), OCL_HELD(w, B_LABELS),
                       OCL_UINT(first), OCL_UINT(end), NX(w), NY(w),
                       OCL_INT(w->params->eight_connected ? 8 : 4));
     }

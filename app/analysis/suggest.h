@@ -18,9 +18,9 @@ typedef struct an_pictures {
     size_t n;
     wu_item items[AN_MAX_PICTURES]; /* only name, nx, ny and bits are set; nz is 1 */
     wu_pixels pixels[AN_MAX_PICTURES];
-    const struct an_pictures
-        *whole; /* the same pictures, whole but reduced in size; NULL: the ones above are whole */
-    bool of_stacks; /* they are slices of stacks */
+    /* The same pictures, complete but reduced in size; NULL if none of `pixels` is only a part. */
+    const struct an_pictures *whole;
+    bool of_stacks; /* the pictures are slices of stacks */
     double unit;    /* the length of a pixel in the unit of the stack's spacing; 1 for images */
     unsigned threads;
     const tc_poll *poll; /* NULL: none */
@@ -39,9 +39,9 @@ typedef struct an_curve {
 
 typedef struct an_suggestion {
     json_t *parameters; /* the suggested ones, without those that were given; owned */
-    char why[800];      /* how they were found, for people */
-    char doubt[300];    /* why they may not suit all pictures, for people; "": no doubt */
-    const char *each;   /* a doubt about each single picture; NULL: none */
+    char why[800];      /* text for people: how the parameters were found */
+    char doubt[300];    /* text for people: why the parameters may not suit all pictures; or "" */
+    const char *each;   /* text for people: a doubt that concerns each picture alone; or NULL */
     size_t n_curves;
     an_curve curves[AN_MAX_CURVES];
 } an_suggestion;

@@ -5,7 +5,7 @@
 #include <ctype.h>
 #include <string.h>
 
-/* Copies the text to `out` with "N" in place of each number. */
+/* Copies the text to `out` with "N" in place of each run of digits. */
 static void replace_numbers(const char *text, char out[TC_ERR_MAX])
 {
     size_t n = 0;

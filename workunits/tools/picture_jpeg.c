@@ -13,10 +13,10 @@
 enum {
     MAX_SCANS = 200, /* of a progressive file: each costs a pass over the whole picture, and real
                         files have about ten */
-    EXIF_HEAD = 6,   /* bytes before the Exif data in their marker */
-    NAME = 12,       /* bytes of the name of a marker with an ICC profile, with the 0 at its end */
-    SOURCE = 1 << 16 /* bytes of the file that are read at once: libjpeg decodes faster with more
-                        bytes than its own source manager gives it */
+    EXIF_HEAD = 6,   /* length of "Exif\0\0", which precedes the Exif data in an APP1 marker */
+    ICC_HEAD = 12,   /* length of "ICC_PROFILE\0", with which an APP2 marker of a profile begins */
+    SOURCE = 1 << 16 /* bytes of the file that are read at once; libjpeg's own source manager reads
+                        fewer, and decoding is slower with it */
 };
 
 typedef struct jpeg_state {
@@ -31,7 +31,7 @@ typedef struct jpeg_state {
     bool no_memory; /* the error is that memory ran out */
     bool decoding;  /* the header was read */
     bool several_scans;
-    bool odd; /* there was a warning about something that changes no sample */
+    bool harmless_warning; /* libjpeg gave a warning that is_harmless accepts */
     char message[JMSG_LENGTH_MAX];
     bool created; /* jpeg must be destroyed */
 } jpeg_state;
@@ -45,29 +45,30 @@ static void on_error(j_common_ptr common)
     longjmp(state->jump, 1);
 }
 
-/* Whether a warning changes no sample: extra bytes between the segments before the samples, a
- * segment that is not used, or a missing end marker. */
-static bool is_odd(j_common_ptr common)
+/* Whether libjpeg's current warning is about something that changes no sample: extra bytes between
+ * the segments of the header, a segment that is not used, or a missing end marker. */
+static bool is_harmless(j_common_ptr common)
 {
     const jpeg_state *const state = common->client_data;
     switch (common->err->msg_code) {
     case JWRN_EXTRANEOUS_DATA: return !state->decoding;
     case JWRN_JFIF_MAJOR:
     case JWRN_ADOBE_XFORM: return true;
-    /* Of several scans, one may be missing; missing bits of a single one have their own warning. */
+    /* The file ends early. If it has a single scan, only the end marker is missing, as missing
+     * samples have a warning of their own; otherwise whole scans may be missing. */
     case JWRN_JPEG_EOF: return state->decoding && !state->several_scans;
     default: return false;
     }
 }
 
-/* Makes a warning (level -1) an error, unless it is odd alone: libjpeg would make up the samples
- * that are missing in corrupt data, and results would be wrong without notice. */
+/* Turns a warning (level -1) into an error, unless it is harmless: libjpeg would make up the
+ * samples that are missing in corrupt data, and results would be wrong without notice. */
 static void on_message(j_common_ptr common, int level)
 {
     jpeg_state *const state = common->client_data;
-    if (level < 0 && !is_odd(common))
+    if (level < 0 && !is_harmless(common))
         on_error(common);
-    state->odd = state->odd || level < 0;
+    state->harmless_warning = state->harmless_warning || level < 0;
 }
 
 /* Called by libjpeg while it decodes: stops after too many scans. */
@@ -82,7 +83,8 @@ static void on_progress(j_common_ptr common)
 
 /* --- the file -------------------------------------------------------------------------------- */
 
-static void begin_source(j_decompress_ptr jpeg)
+/* libjpeg requires functions that begin and end a source; there is nothing to do. */
+static void do_nothing(j_decompress_ptr jpeg)
 {
     (void)jpeg;
 }
@@ -119,11 +121,11 @@ static void skip_source(j_decompress_ptr jpeg, long n)
 static void open_source(jpeg_state *state, FILE *file)
 {
     state->file = file;
-    state->source = (struct jpeg_source_mgr){ .init_source = begin_source,
+    state->source = (struct jpeg_source_mgr){ .init_source = do_nothing,
                                               .fill_input_buffer = fill_source,
                                               .skip_input_data = skip_source,
                                               .resync_to_restart = jpeg_resync_to_restart,
-                                              .term_source = begin_source };
+                                              .term_source = do_nothing };
     state->jpeg.src = &state->source;
 }
 
@@ -177,7 +179,7 @@ static tc_status open_jpeg(wu_picture *picture, tc_err *err)
     state->created = true;
     state->jpeg.progress = &state->progress;
     jpeg_save_markers(&state->jpeg, JPEG_APP0 + 1, 0xffff);
-    jpeg_save_markers(&state->jpeg, JPEG_APP0 + 2, NAME);
+    jpeg_save_markers(&state->jpeg, JPEG_APP0 + 2, ICC_HEAD);
     open_source(state, picture->file);
     jpeg_read_header(&state->jpeg, TRUE);
     return_if_error(
@@ -185,14 +187,16 @@ static tc_status open_jpeg(wu_picture *picture, tc_err *err)
     for (jpeg_saved_marker_ptr m = state->jpeg.marker_list; m != NULL; m = m->next) {
         if (m->data_length > EXIF_HEAD && memcmp(m->data, "Exif\0\0", EXIF_HEAD) == 0)
             wu_about_exif(m->data + EXIF_HEAD, m->data_length - EXIF_HEAD, &picture->about);
-        if (m->data_length >= NAME && memcmp(m->data, "ICC_PROFILE", NAME) == 0)
+        if (m->data_length >= ICC_HEAD && memcmp(m->data, "ICC_PROFILE", ICC_HEAD) == 0)
             picture->about.remarks |= WU_PROFILE;
+        /* Multi-Picture Format: further pictures follow in the file; only the first is read. */
         if (m->data_length >= 4 && memcmp(m->data, "MPF", 4) == 0)
             picture->about.remarks |= WU_ONE_OF_MORE;
     }
-    picture->about.remarks |= state->odd ? WU_ODD_BYTES : 0;
-    state->odd = false;
-    if (state->jpeg.saw_JFIF_marker && state->jpeg.density_unit > 0) /* an inch, or a centimetre */
+    picture->about.remarks |= state->harmless_warning ? WU_ODD_BYTES : 0;
+    state->harmless_warning = false; /* from now on only a missing end marker sets it */
+    /* The density is in pixels per inch (unit 1) or centimetre (unit 2). */
+    if (state->jpeg.saw_JFIF_marker && state->jpeg.density_unit > 0)
         wu_about_resolution(picture, state->jpeg.X_density, state->jpeg.Y_density,
                             state->jpeg.density_unit == 1 ? 25400 : 1e4);
     state->several_scans = jpeg_has_multiple_scans(&state->jpeg) != 0;
@@ -213,7 +217,7 @@ static tc_status next_jpeg(wu_picture *picture, uint64_t page, void *samples, tc
         jpeg_read_scanlines(&state->jpeg, &row, 1);
     }
     jpeg_finish_decompress(&state->jpeg);
-    picture->no_end = state->odd;
+    picture->no_end = state->harmless_warning;
     return TC_OK;
 }
 

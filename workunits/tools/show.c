@@ -34,9 +34,9 @@ const char wu_show_help[] =
 
 enum {
     SOME_ITEMS = 20,  /* lines of a list that are printed without --all */
-    SOME_ROWS = 12,   /* the same of a table */
-    SOME_COLUMNS = 4, /* rows of a table that are printed as columns, side by side */
-    NAME_WIDTH = 24,  /* characters of a column of names */
+    SOME_ROWS = 12,   /* lines of a table that are printed without --all */
+    SOME_COLUMNS = 4, /* rows that print_columns prints, side by side */
+    NAME_WIDTH = 24,  /* characters of a column of names, at least */
     NUMBER_WIDTH = 12 /* characters of a column of numbers, at least */
 };
 
@@ -117,8 +117,8 @@ static void print_item(const wu_item *item, int width)
     putchar('\n');
 }
 
-/* Prints the notes about the items' sizes and parameters that pack printed, too. Of equal ones in a
- * row, the first is printed. */
+/* Prints the notes about the items' sizes and parameters, which `texcell-wu pack` printed as well.
+ * A note that equals the one printed before it is left out. */
 static void print_notes(const wu_job *job)
 {
     const an_analysis *const analysis = an_find(job->analysis);
@@ -167,7 +167,7 @@ static void print_needs(const wu_job *job)
     }
 }
 
-/* Prints the needs of a work unit for programs, as one line of JSON. */
+/* For --needs: prints what a work unit needs as one line of JSON, for other programs to read. */
 static tc_status show_needs(const char *path, tc_err *err)
 {
     wu_needs needs;
@@ -316,7 +316,7 @@ static tc_status print_rows(const wu_result_file *file, const wu_table *table, b
     return status;
 }
 
-/* The characters of the longest of the first n_columns titles. */
+/* The number of characters of the longest title among the first n_columns. */
 static size_t title_width(const wu_table *table, size_t n_columns)
 {
     char title[WU_TITLE_MAX];
@@ -396,7 +396,7 @@ static void print_sources(const wu_result_file *file, bool all)
         printf("    ... and %zu more (--all)\n", file->n_items - n);
 }
 
-/* Prints the notes about items whose results mean little, at most `most` of them. */
+/* Prints the notes about items whose results are of little use, at most `most` of them. */
 static tc_status print_result_notes(const wu_result_file *file, size_t most, tc_err *err)
 {
     char **notes = NULL;
@@ -439,7 +439,7 @@ static tc_status show_result(const char *path, bool all, tc_err *err)
     return print_result_notes(&file, all ? SIZE_MAX : SOME_ITEMS, err);
 }
 
-/* --- the verb -------------------------------------------------------------------------------- */
+/* --- the command ----------------------------------------------------------------------------- */
 
 tc_status wu_show(int argc, char **argv, tc_err *err)
 {

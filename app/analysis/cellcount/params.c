@@ -7,32 +7,32 @@ static const char *const thresholds[] = { "otsu", "local", NULL };
 static const char *const polarities[] = { "dark", "bright", "auto", NULL };
 static const char *const neighbours[] = { "4", "8", NULL };
 static const char *const splits[] = { "none", "distance", "intensity", NULL };
-static const char *const grounds[] = { "mean", "opening", "lines", NULL };
-static const char *const ways[] = { "difference", "ratio", NULL };
+static const char *const background_methods[] = { "mean", "opening", "lines", NULL };
+static const char *const corrections[] = { "difference", "ratio", NULL };
 static const char *const scales[] = { "linear", "sqrt", NULL };
-static const char *const no_limit[] = { "null", NULL };
-static const char *const by_picture[] = { "auto", NULL };
+static const char *const word_null[] = { "null", NULL };
+static const char *const word_auto[] = { "auto", NULL };
 
 static const an_param background[] = {
-    { "method", AN_CHOICE, FIELD(ground), .choices = grounds, .initial = "opening",
+    { "method", AN_CHOICE, FIELD(ground), .choices = background_methods, .initial = "opening",
       .help = "How the light is estimated. mean: mean of the pixels around; lines: the same, but "
-              "right near the border as well; opening: by a disc, of dark cells a closing." },
+              "right near the border as well; opening: by a disc; for dark cells, a closing." },
     { "radius", AN_INT, FIELD(radius), .min = 1, .max = CC_MOST_RADIUS, .initial = "50",
       .unit = "pixels", .measure = AN_LENGTH,
       .help = "Radius of the disc, or half the side of the square: larger than a cell." },
-    { "by", AN_CHOICE, FIELD(ratio), .choices = ways, .initial = "difference",
+    { "by", AN_CHOICE, FIELD(ratio), .choices = corrections, .initial = "difference",
       .help = "difference: for light that adds to the picture; ratio: for light that passes "
               "through the sample or falls on it." },
     { .key = NULL }
 };
 
 static const an_param contrast[] = {
-    { "full_area", AN_INT, FIELD(full_area), .min = 1, .max = WU_MAX_VOXELS, .choices = by_picture,
+    { "full_area", AN_INT, FIELD(full_area), .min = 1, .max = WU_MAX_VOXELS, .choices = word_auto,
       .word = FIELD(full_area_auto), .initial = "100", .unit = "pixels", .measure = AN_AREA,
       .help = "Regions of at least this area stay, and give the contrast that smaller ones are "
               "compared with; auto: a third of a cell's area." },
     { "percent", AN_INT, FIELD(percent), .min = 0, .max = 1000, .initial = "40",
-      .help = "Contrast that a smaller region must have, as a percentage of theirs." },
+      .help = "Least contrast of smaller regions, as a percentage of the larger ones'." },
     { .key = NULL }
 };
 
@@ -40,8 +40,8 @@ const an_param cc_parameters[] = {
     { "smooth", AN_NUMBER, FIELD(smooth), .min = 0, .max = AN_GAUSS_MAX_SIGMA, .initial = "0.0",
       .unit = "pixels", .measure = AN_LENGTH,
       .help = "Sigma of a Gaussian filter before the threshold, at least 0.3; 0: none." },
-    { "background", AN_OBJECT, FIELD(background), .keys = background, .choices = no_limit,
-      .initial = "null", .help = "Evens out the light before the threshold; null: not." },
+    { "background", AN_OBJECT, FIELD(background), .keys = background, .choices = word_null,
+      .initial = "null", .help = "Evens out the light before the threshold; null: off." },
     { "threshold", AN_INT, FIELD(threshold), .min = 0, .max = 65535, .choices = thresholds,
       .word = FIELD(threshold_word), .initial = "otsu", .unit = "grey values",
       .help = "T. otsu: the one that separates the classes best; local: the mean around each "
@@ -53,39 +53,40 @@ const an_param cc_parameters[] = {
     { "scale", AN_CHOICE, FIELD(scale), .choices = scales, .initial = "linear", .later = true,
       .help = "otsu: sqrt takes the square root of grey values first, which suits fluorescence." },
     { "window", AN_INT, FIELD(window), .min = 3, .max = 2 * CC_MOST_RADIUS + 1,
-      .choices = by_picture, .word = FIELD(window_auto), .initial = "51", .unit = "pixels",
+      .choices = word_auto, .word = FIELD(window_auto), .initial = "51", .unit = "pixels",
       .measure = AN_LENGTH,
       .help = "local: side of the square that the mean is taken of, an odd number; auto: 2.4 times "
               "the diameter of the picture's cells." },
     { "offset", AN_INT, FIELD(offset), .min = 0, .max = 32767, .initial = "10",
       .unit = "grey values",
-      .help = "local: by how much cells are darker or brighter than the mean; less than half of "
-              "all values." },
-    { "offset_percent", AN_INT, FIELD(offset_percent), .min = 1, .max = 1000, .choices = no_limit,
+      .help = "local: by how much cells are darker or brighter than the mean; less than half the "
+              "grey range." },
+    { "offset_percent", AN_INT, FIELD(offset_percent), .min = 1, .max = 1000, .choices = word_null,
       .initial = "null", .later = true,
-      .help = "local: the offset as a percentage of the picture's contrast; null: offset counts." },
+      .help =
+          "local: the offset as a percentage of the picture's contrast; null: offset applies." },
     { "polarity", AN_CHOICE, FIELD(polarity), .choices = polarities, .initial = "dark",
-      .help = "dark: cells are where value < T; bright: where value >= T; auto: of each picture "
-              "the one with fewer pixels." },
+      .help = "dark: cells are where value < T; bright: where value >= T; auto: whichever has "
+              "fewer pixels in each picture." },
     { "connectivity", AN_CHOICE, FIELD(eight_connected), .choices = neighbours, .initial = "8",
       .help = "Which cell pixels are connected: 4 by sides, 8 by corners, too." },
     { "fill_holes", AN_BOOL, FIELD(fill_holes), .initial = "false",
-      .help = "Whether background that is not connected with the border becomes cell; it is "
-              "connected by 4 if cells are by 8, and the reverse." },
-    { "min_area", AN_INT, FIELD(min_area), .min = 1, .max = WU_MAX_VOXELS, .choices = by_picture,
+      .help = "Whether background that is not connected with the border becomes cell; its "
+              "connectivity is 4 if the cells' is 8, and vice versa." },
+    { "min_area", AN_INT, FIELD(min_area), .min = 1, .max = WU_MAX_VOXELS, .choices = word_auto,
       .word = FIELD(min_area_auto), .initial = "1", .unit = "pixels", .measure = AN_AREA,
       .help = "Smaller regions are left out; auto: by the area of the picture's cells." },
-    { "max_area", AN_INT, FIELD(max_area), .min = 1, .max = WU_MAX_VOXELS, .choices = no_limit,
+    { "max_area", AN_INT, FIELD(max_area), .min = 1, .max = WU_MAX_VOXELS, .choices = word_null,
       .initial = "null", .unit = "pixels", .measure = AN_AREA,
       .help = "Larger regions are left out; null: none." },
     { "exclude_border", AN_BOOL, FIELD(exclude_border), .initial = "false",
       .help = "Whether regions that touch the picture's border are left out." },
     { "min_fill", AN_NUMBER, FIELD(min_fill), .min = 0, .max = 1, .initial = "0.0", .later = true,
       .help = "Regions that fill a smaller part of their box are left out; a disc fills 0.79." },
-    { "max_aspect", AN_NUMBER, FIELD(max_aspect), .min = 1, .max = WU_MAX_SIDE, .choices = no_limit,
-      .initial = "null", .later = true,
+    { "max_aspect", AN_NUMBER, FIELD(max_aspect), .min = 1, .max = WU_MAX_SIDE,
+      .choices = word_null, .initial = "null", .later = true,
       .help = "Regions whose box is longer than this times its width are left out; null: none." },
-    { "min_contrast", AN_OBJECT, FIELD(min_contrast), .keys = contrast, .choices = no_limit,
+    { "min_contrast", AN_OBJECT, FIELD(min_contrast), .keys = contrast, .choices = word_null,
       .initial = "null", .later = true,
       .help = "Leaves out small regions with less contrast than large ones have; null: none." },
     { "split", AN_CHOICE, FIELD(split), .choices = splits, .initial = "none",

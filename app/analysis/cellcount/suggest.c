@@ -1,22 +1,23 @@
 /*
- * cellcount: suggests parameters from sample pictures, by trying some on them. The typical area is
- * the area such that half of all pixels of regions are in larger regions; many specks hardly change
- * it.
+ * cellcount: suggests parameters from sample pictures, by analysing the pictures with several
+ * values. The typical area is the area such that half of all pixels of regions are in larger
+ * regions; many specks hardly change it.
  *
- * polarity: the one with the smaller typical area, as cells are separate from each other while the
- * background between them is connected. It becomes "auto" if pictures differ in polarity and, in
- * each of them, the smaller one of Otsu's two classes confirms it.
+ * polarity: "dark" or "bright", whichever gives the smaller typical area, as cells are separate
+ * from each other while the background between them is connected. "auto" if the pictures differ in
+ * polarity and "auto" gives each of them the polarity that its typical area suggests.
  *
- * threshold: for bright cells, and wherever it finds smaller cells than Otsu's threshold does, a
- * local one, with a window of 2.4 times the diameter of the cells that it finds itself.
+ * threshold: "local" if any picture has bright cells, or if in any picture a local threshold finds
+ * smaller cells than Otsu's threshold does. Its window is 2.4 times the diameter of the cells that
+ * it finds.
  *
- * classes: four, if regions of the darkest of four classes are far smaller than those of Otsu's
- * threshold, at least as many, and have sharper outlines: they are probably nuclei in grey
+ * classes: four, if the regions of the darkest of four classes are far smaller than those of Otsu's
+ * threshold, at least as numerous, and have sharper outlines: then they are probably nuclei in grey
  * cytoplasm.
  *
  * min_area and min_contrast: from the areas of all pictures' regions with these parameters. If the
- * typical area differs much between pictures, they are not of one kind: then window, min_area and
- * full_area become "auto", and a doubt is reported.
+ * typical area differs much between pictures, the pictures show different kinds of cells: then
+ * window, min_area and full_area become "auto", and a doubt is reported.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -28,7 +29,7 @@
 
 /* Bars of a histogram in the report. */
 enum { BINS = 64 };
-/* Typical areas whose ratio is greater than this are those of different things. */
+/* Typical areas whose ratio is greater than this are those of different kinds of objects. */
 enum { MOST_RATIO = 4 };
 /* Suggested values of offset_percent, classes and min_contrast.percent. */
 enum { OFFSET_PERCENT = 20, CLASSES = 4, CONTRAST_PERCENT = 40 };
@@ -75,7 +76,7 @@ typedef struct trial {
     int64_t *area; /* [n]: areas of the regions of all pictures, ascending; the caller frees it */
     size_t n;
     int64_t typical;                     /* typical area; INT64_MAX: there are no regions */
-    int64_t of_picture[AN_MAX_PICTURES]; /* typical area of each picture, likewise */
+    int64_t of_picture[AN_MAX_PICTURES]; /* typical area of each picture; INT64_MAX: no regions */
     size_t cells[AN_MAX_PICTURES];       /* regions of at least 1/12 of the typical area */
     int64_t threshold[AN_MAX_PICTURES];
     bool bright[AN_MAX_PICTURES]; /* polarity "auto": whether cells are bright */
@@ -115,8 +116,8 @@ static tc_status try_picture(const an_pictures *pictures, size_t i, const json_t
     return TC_OK;
 }
 
-/* Analyses all pictures, after adding key and value to the parameters, unless key is NULL. Takes
- * over the reference to value. */
+/* Analyses all pictures and fills *t. If key is not NULL, first sets it to value in the parameters,
+ * which takes over the reference to value. */
 static tc_status try_all(const an_pictures *pictures, json_t *parameters, const char *key,
                          json_t *value, trial *t, tc_err *err)
 {
@@ -129,8 +130,8 @@ static tc_status try_all(const an_pictures *pictures, json_t *parameters, const 
     return TC_OK;
 }
 
-/* Returns whether the typical areas of pictures differ too much to be of one kind of cell, and then
- * reports this as a doubt. */
+/* Returns whether the typical areas of pictures differ too much to be of one kind of cell; if so,
+ * sets out->doubt. */
 static bool report_differences(an_suggestion *out, const an_pictures *pictures, const trial *t)
 {
     size_t least = 0, most = 0;
@@ -160,7 +161,7 @@ static tc_status choose_polarity(const an_pictures *pictures, json_t *parameters
 {
     static const char *const words[] = { "dark", "bright", "auto" };
     const char *const only = json_string_value(json_object_get(parameters, "polarity"));
-    size_t bright = 0, smaller_bright = 0, agree = 0;
+    size_t bright = 0, auto_bright = 0, agree = 0; /* numbers of pictures */
     tc_status status = TC_OK;
     for (size_t k = 0; k < 3; k++)
         trials[k].typical = INT64_MAX;
@@ -173,18 +174,18 @@ static tc_status choose_polarity(const an_pictures *pictures, json_t *parameters
     if (status != TC_OK || only != NULL)
         return status;
     for (size_t i = 0; i < pictures->n; i++) {
-        const bool area = trials[CC_BRIGHT].of_picture[i] < trials[CC_DARK].of_picture[i],
-                   class = trials[CC_AUTO].bright[i];
-        bright += area;
-        smaller_bright += class;
-        agree += area == class;
+        const bool by_area = trials[CC_BRIGHT].of_picture[i] < trials[CC_DARK].of_picture[i],
+                   by_auto = trials[CC_AUTO].bright[i];
+        bright += by_area;
+        auto_bright += by_auto;
+        agree += by_area == by_auto;
     }
     if (bright == 0 || bright == pictures->n)
         *best = bright > 0 ? CC_BRIGHT : CC_DARK;
     else if (agree == pictures->n)
         *best = CC_AUTO;
-    else if (smaller_bright == 0 || smaller_bright == pictures->n)
-        *best = smaller_bright > 0 ? CC_BRIGHT : CC_DARK;
+    else if (auto_bright == 0 || auto_bright == pictures->n)
+        *best = auto_bright > 0 ? CC_BRIGHT : CC_DARK;
     else
         *best = trials[CC_BRIGHT].typical < trials[CC_DARK].typical ? CC_BRIGHT : CC_DARK;
     return json_object_set_new(parameters, "polarity", json_string(words[*best])) == 0
@@ -231,43 +232,45 @@ static double sharpness(const wu_pixels *px, int64_t threshold)
     return n > 0 ? sum / n : 0;
 }
 
-/* *inner: whether, in most pictures, the darkest of four classes consists of cells within larger,
- * paler regions, such as nuclei in cytoplasm. otsu: the trial with two classes. */
+/* Sets *inner: whether, in most pictures, the darkest of four classes seems to consist of small
+ * objects within larger, paler regions, such as nuclei in cytoplasm. otsu: the trial with two
+ * classes. */
 static tc_status find_inner(const an_pictures *pictures, const json_t *parameters,
                             const trial *otsu, bool *inner, tc_err *err)
 {
-    json_t *const own = json_deep_copy(parameters);
+    json_t *const copy = json_deep_copy(parameters);
     trial four;
     size_t votes = 0;
-    tc_status status = own == NULL
+    tc_status status = copy == NULL
                            ? tc_no_memory(err, "a suggestion")
-                           : try_all(pictures, own, "classes", json_integer(CLASSES), &four, err);
+                           : try_all(pictures, copy, "classes", json_integer(CLASSES), &four, err);
     for (size_t i = 0; status == TC_OK && i < pictures->n; i++)
         votes += four.of_picture[i] <= otsu->of_picture[i] / MOST_RATIO &&
                  four.cells[i] >= otsu->cells[i] &&
                  sharpness(&pictures->pixels[i], four.threshold[i]) >
                      1.3 * sharpness(&pictures->pixels[i], otsu->threshold[i]);
     *inner = status == TC_OK && 2 * votes > pictures->n;
-    if (own != NULL)
+    if (copy != NULL)
         free(four.area);
-    json_decref(own);
+    json_decref(copy);
     return status;
 }
 
-/* *window: for a local threshold, the median of the windows that suit the pictures. *smaller: in at
- * least one picture it finds smaller cells than Otsu's threshold does. */
+/* Sets *window: for a local threshold, the median of the windows that suit the pictures; and
+ * *smaller: whether in at least one picture a local threshold finds smaller cells than Otsu's does.
+ */
 static tc_status find_window(const an_pictures *pictures, const json_t *parameters,
                              const trial *otsu, int32_t *window, bool *smaller, tc_err *err)
 {
-    json_t *const own = json_deep_copy(parameters);
+    json_t *const copy = json_deep_copy(parameters);
     void *params = NULL;
     int64_t radius[AN_MAX_PICTURES];
     tc_status status =
-        own == NULL || json_object_set_new(own, "threshold", json_string("local")) != 0 ||
-                (json_object_get(own, "offset") == NULL &&
-                 json_object_set_new(own, "offset_percent", json_integer(OFFSET_PERCENT)) != 0)
+        copy == NULL || json_object_set_new(copy, "threshold", json_string("local")) != 0 ||
+                (json_object_get(copy, "offset") == NULL &&
+                 json_object_set_new(copy, "offset_percent", json_integer(OFFSET_PERCENT)) != 0)
             ? tc_no_memory(err, "a suggestion")
-            : an_parse(&an_cellcount, own, "parameters", &params, err);
+            : an_parse(&an_cellcount, copy, "parameters", &params, err);
     *smaller = false;
     for (size_t i = 0; status == TC_OK && i < pictures->n; i++) {
         cc_params p = *(const cc_params *)params;
@@ -278,7 +281,7 @@ static tc_status find_window(const an_pictures *pictures, const json_t *paramete
         *smaller = *smaller || here;
     }
     an_params_free(&an_cellcount, &params);
-    json_decref(own);
+    json_decref(copy);
     if (status != TC_OK)
         return status;
     qsort(radius, pictures->n, sizeof *radius, an_compare_areas);
@@ -301,9 +304,9 @@ static bool is_local(const json_t *parameters)
     return word != NULL && strcmp(word, "local") == 0;
 }
 
-/* Suggests `classes`, or a local threshold with its window and offset, or neither. polarity: of the
- * trial `otsu`; local: the user has asked for a local threshold. why, of `size` bytes: a sentence
- * for the report. */
+/* Suggests `classes`, or a local threshold with its window and offset, or neither. otsu: the trial
+ * with Otsu's threshold, and polarity: its polarity; local: the user has asked for a local
+ * threshold. Writes a sentence for the report to why, which has `size` bytes. */
 static tc_status choose_threshold(an_suggestion *out, const an_pictures *pictures,
                                   const json_t *given, const json_t *parameters, size_t polarity,
                                   bool local, const trial *otsu, char *why, size_t size,
@@ -364,25 +367,27 @@ static size_t count_small(const trial *t, int64_t least, size_t *from)
     return to - *from;
 }
 
-/* Reports a doubt if min_area (least) would leave out what may be smaller cells: regions that are
- * numerous, of similar size, and of enough contrast for min_contrast. parameters: of trial t. */
+/* Sets out->doubt if min_area (least) would leave out regions that may be cells, too: they are
+ * numerous, of similar size, and have enough contrast for min_contrast. parameters: those with
+ * which trial t was made. */
 static tc_status report_small_kind(an_suggestion *out, const an_pictures *pictures,
                                    const json_t *parameters, const trial *t, int64_t least,
                                    tc_err *err)
 {
-    enum { FEW = 10, SHARE = 4 }; /* numerous: at least FEW, and 1 / SHARE of the larger ones */
-    json_auto_t *own = json_deep_copy(parameters);
+    /* Regions are numerous if there are at least FEW, and at least one for SHARE larger ones. */
+    enum { FEW = 10, SHARE = 4 };
+    json_auto_t *copy = json_deep_copy(parameters);
     json_t *const contrast =
         json_pack("{s:I, s:i}", "full_area", (json_int_t)cc_full_area(t->typical), "percent",
                   (int)CONTRAST_PERCENT);
     trial small = { .n = 0 };
     size_t from, n = count_small(t, least, &from);
     const size_t larger = t->n - from - n;
-    if (own == NULL || json_object_set_new(own, "min_contrast", contrast) != 0)
+    if (copy == NULL || json_object_set_new(copy, "min_contrast", contrast) != 0)
         return tc_no_memory(err, "a suggestion");
     if (n < FEW || SHARE * n < larger)
         return TC_OK;
-    const tc_status status = try_all(pictures, own, NULL, NULL, &small, err);
+    const tc_status status = try_all(pictures, copy, NULL, NULL, &small, err);
     n = status == TC_OK ? count_small(&small, least, &from) : 0;
     const int64_t *const area = small.area + from;
     if (n >= FEW && SHARE * n >= larger && area[3 * n / 4] < 2 * area[n / 4])
@@ -395,16 +400,18 @@ static tc_status report_small_kind(an_suggestion *out, const an_pictures *pictur
     return status;
 }
 
-/* Suggests min_area and min_contrast, explains the suggestion in out->why, and adds the histogram
- * of areas. differ: pictures differ, so values become "auto"; why: sentences that precede. */
+/* Suggests min_area and min_contrast, explains the whole suggestion in out->why, and adds the
+ * histogram of areas to the report's curves. t: the trial with the suggested parameters; differ:
+ * pictures show different kinds of cells, so "auto" is suggested; why: sentences about the other
+ * parameters, which come first in out->why. */
 static tc_status add_area(an_suggestion *out, const an_pictures *pictures, const json_t *given,
                           const json_t *parameters, trial *t, bool dark, bool differ,
                           const char *why, tc_err *err)
 {
     const json_t *const min_area = json_object_get(given, "min_area");
-    const bool own = json_is_integer(min_area),
+    const bool min_given = json_is_integer(min_area),
                contrast = json_object_get(given, "min_contrast") == NULL;
-    const int64_t least = own ? json_integer_value(min_area) : least_area(t, !dark),
+    const int64_t least = min_given ? json_integer_value(min_area) : least_area(t, !dark),
                   full = round_off(cc_full_area(t->typical));
     char below[60] = "";
     an_curve *const curve = an_add_curve(out, "area, pixels", "regions", BINS);
@@ -419,7 +426,7 @@ static tc_status add_area(an_suggestion *out, const an_pictures *pictures, const
     curve->mark = (double)least;
     snprintf(curve->title, sizeof curve->title,
              "Areas of all regions (the last bar: and larger), and min_area %lld%s",
-             (long long)least, own ? ", as given" : "");
+             (long long)least, min_given ? ", as given" : "");
     if (contrast)
         snprintf(below, sizeof below, ", min_contrast below %lld", (long long)full);
     if (differ)
@@ -432,8 +439,8 @@ static tc_status add_area(an_suggestion *out, const an_pictures *pictures, const
             out->why, sizeof out->why,
             "%sTypical cell: %lld pixels (half of all cell area lies in larger ones). min_area "
             "%lld%s%s.",
-            why, (long long)t->typical, (long long)least, own ? ", as given" : "", below);
-    if (!own && !differ && out->doubt[0] == '\0')
+            why, (long long)t->typical, (long long)least, min_given ? ", as given" : "", below);
+    if (!min_given && !differ && out->doubt[0] == '\0')
         return_if_error(report_small_kind(out, pictures, parameters, t, least, err));
     if (differ && json_object_get(out->parameters, "window") != NULL)
         return_if_error(an_suggest(out, given, "window", json_string("auto"), err));
@@ -448,20 +455,20 @@ static tc_status add_area(an_suggestion *out, const an_pictures *pictures, const
 
 /* --- colonies on dishes ---------------------------------------------------------------------- */
 
-/* *dish: whether, on either side of Otsu's threshold, a region that fills at least 0.3 of the
- * picture is a disc. */
+/* Sets *dish: whether picture i shows a dish, which is a disc that covers at least 0.3 of the
+ * picture and is darker or brighter than Otsu's threshold. */
 static tc_status is_dish(const an_pictures *whole, size_t i, bool *dish, tc_err *err)
 {
     static const char *const words[] = { "dark", "bright" };
-    const double all = (double)whole->items[i].nx * whole->items[i].ny;
+    const double pixels = (double)whole->items[i].nx * whole->items[i].ny;
     tc_status status = TC_OK;
     *dish = false;
     for (size_t k = 0; status == TC_OK && !*dish && k < 2; k++) {
-        json_t *const own = json_pack("{s:s, s:b, s:i}", "polarity", words[k], "fill_holes", 1,
-                                      "min_area", (int)(0.3 * all + 1));
+        json_t *const parameters = json_pack("{s:s, s:b, s:i}", "polarity", words[k], "fill_holes",
+                                             1, "min_area", (int)(0.3 * pixels + 1));
         wu_output found = { .n = 0 };
-        status = own == NULL ? tc_no_memory(err, "a suggestion")
-                             : an_try(&an_cellcount, whole, i, own, &found, err);
+        status = parameters == NULL ? tc_no_memory(err, "a suggestion")
+                                    : an_try(&an_cellcount, whole, i, parameters, &found, err);
         if (status == TC_OK) {
             const wu_out_array *const areas = wu_output_find(&found, "region_area");
             const int64_t *const area = areas->data, *const b =
@@ -475,13 +482,13 @@ static tc_status is_dish(const an_pictures *whole, size_t i, bool *dish, tc_err 
             }
         }
         wu_output_free(&found);
-        json_decref(own);
+        json_decref(parameters);
     }
     return status;
 }
 
-/* *dishes: whether most pictures show a dish, and the typical area is below a hundredth of the
- * picture, as of colonies. */
+/* Sets *dishes: whether most pictures show a dish, with a typical area, as of colonies, that is
+ * below a hundredth of the picture. */
 static tc_status find_dishes(const an_pictures *pictures, int64_t typical, bool *dishes,
                              tc_err *err)
 {
@@ -520,7 +527,7 @@ static int64_t dish_least(int64_t typical)
 }
 
 /* Suggests parameters for colonies on a dish. Colonies are round and have far more contrast than
- * the dish's rim, print and reflections; where they touch they have less. */
+ * the dish's rim, print and reflections; where two colonies touch, there is less contrast. */
 static tc_status suggest_dish(an_suggestion *out, const an_pictures *pictures, const json_t *given,
                               int64_t typical, tc_err *err)
 {
@@ -562,8 +569,8 @@ static tc_status suggest_dish(an_suggestion *out, const an_pictures *pictures, c
     return status;
 }
 
-/* If the suggested min_area (least) would be greater than the given max_area, removes the regions
- * larger than max_area from the trial, so that min_area follows from the others. */
+/* If the min_area that would be suggested (least) is greater than the given max_area, removes the
+ * regions larger than max_area from the trial, so that min_area is computed from the others. */
 static void keep_to_max_area(trial *t, int64_t least, const json_t *given)
 {
     const json_t *const most = json_object_get(given, "max_area");
@@ -574,12 +581,13 @@ static void keep_to_max_area(trial *t, int64_t least, const json_t *given)
     t->typical = cc_area_quantile(t->area, t->n, 1, 2);
 }
 
-/* Suggests what suits nearly all pictures. *parameters, which the caller frees: the given and the
- * suggested ones, for trials. These have no filters: with the wrong polarity a filter would drop
- * the connected background, and small spaces between cells would pass for cells. *local: the user
- * has asked for a local threshold. */
-static tc_status begin(const json_t *given, an_suggestion *out, bool *local, json_t **parameters,
-                       tc_err *err)
+/* Suggests the parameters that suit nearly all pictures: smooth, fill_holes and split. Sets *local:
+ * whether the user has asked for a local threshold; and *parameters, which the caller frees: the
+ * parameters for trials, which are the given and the suggested ones without those that leave out
+ * regions. With the wrong polarity these would leave out the connected background, and the small
+ * spaces between cells would be taken for cells. */
+static tc_status suggest_usual(const json_t *given, an_suggestion *out, bool *local,
+                               json_t **parameters, tc_err *err)
 {
     static const char *const keys[] = { "window", "offset", "offset_percent", NULL };
     static const char *const filters[] = { "min_area", "max_area",   "exclude_border",
@@ -615,7 +623,7 @@ tc_status cc_suggest(const an_pictures *pictures, const json_t *given, an_sugges
     size_t best = CC_DARK;
     bool local = false, dishes = false;
     char why[400] = "";
-    tc_status status = begin(given, out, &local, &parameters, err);
+    tc_status status = suggest_usual(given, out, &local, &parameters, err);
     if (status == TC_OK)
         status = choose_polarity(pictures, parameters, trials, &best, err);
     if (status == TC_OK)

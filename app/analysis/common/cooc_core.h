@@ -41,8 +41,8 @@ enum { COOC_EACH(COOC_NUMBER) COOC_FEATURES, COOC_HARALICK = COOC_JOINT_MAXIMUM 
 /* Whether a set of features (bit i: feature i) contains a feature. */
 #define COOC_HAS(set, feature) (((set) >> (feature) & 1) != 0)
 
-/* An integer for products of sums: n s2 is below 2^78, and on devices, where n is below 2^20, below
- * 2^59. */
+/* An integer for products of the sums in cooc_totals. The largest product, n s2, is below 2^78; on
+ * devices n is below 2^20, so that n s2 is below 2^59. */
 #ifdef __OPENCL_VERSION__
 typedef tc_i64 cooc_wide;
 #else
@@ -61,12 +61,13 @@ typedef struct cooc_totals {
     tc_u128 cells, marginal, sums, differences;
 } cooc_totals;
 
-/* Sums over the histograms of |a - b| and a + b; divided by n they are features. As they are in
- * double precision, bins must be added in ascending order; empty bins add nothing. */
+/* Weighted sums over the histograms of |a - b| and a + b; divided by n, they are features. As the
+ * sums are in double precision, bins must be added in ascending order; empty bins add nothing. */
 typedef struct cooc_weights {
-    double id, idn, idm, idmn,
-        iv; /* over |a - b|, for the features with `inverse` in their names and idm */
-    double shade, prominence; /* over a + b, for cluster_shade and cluster_prominence */
+    /* Over the histogram of |a - b|: inverse_difference, inverse_difference_normalised, idm,
+     * inverse_difference_moment_normalised and inverse_variance. */
+    double id, idn, idm, idmn, iv;
+    double shade, prominence; /* over the histogram of a + b: cluster_shade, cluster_prominence */
 } cooc_weights;
 
 /* Adds a bin of the histogram of |a - b| to the sums of the wanted features. */

@@ -1,8 +1,8 @@
 /*
- * glcm: suggests parameters from sample pictures with which the analysis takes only seconds: one
- * matrix for each distance and direction over the whole picture. The range contains the grey values
- * of all but a thousandth of the pixels at either end. It is the same for all pictures, so that a
- * difference in brightness between pictures is a difference in features.
+ * glcm: suggests parameters from sample pictures. With them the analysis takes only seconds: it
+ * computes one matrix for each distance and direction over the whole picture. The suggested range
+ * leaves out the darkest and the brightest thousandth of all pixels. It is the same for all
+ * pictures, so that a difference in brightness between pictures is a difference in features.
  */
 #include <stdlib.h>
 
@@ -13,7 +13,7 @@ enum {
     BINS = 64,     /* bars of the report's histogram, at most */
     LEVELS = 32,   /* suggested number of levels, if there are as many grey values */
     GREYS = 65536, /* possible grey values */
-    CUT_OFF = 1000 /* 1 / CUT_OFF of the pixels at either end are out of the range */
+    CUT_OFF = 1000 /* 1 / CUT_OFF of the pixels are below the range, and as many above it */
 };
 
 /* The least grey value such that more than `skipped` pixels have it or a smaller one. */
@@ -45,9 +45,9 @@ static tc_status add_greys(an_suggestion *out, const uint64_t *histogram, uint32
     return TC_OK;
 }
 
-/* If `given` is a range [lo,hi], takes it in place of *lo and *hi, and sets *own to a note for the
- * report. */
-static void take_range(const json_t *given, uint32_t *lo, uint32_t *hi, const char **own)
+/* If `given` is a valid range [lo,hi], sets *lo and *hi to it, and *reason to the report's words
+ * for why this range is suggested. */
+static void take_range(const json_t *given, uint32_t *lo, uint32_t *hi, const char **reason)
 {
     const json_t *const from = json_array_get(given, 0), *const to = json_array_get(given, 1);
     if (!json_is_integer(from) || !json_is_integer(to) || json_integer_value(from) < 0 ||
@@ -55,7 +55,7 @@ static void take_range(const json_t *given, uint32_t *lo, uint32_t *hi, const ch
         return;
     *lo = (uint32_t)json_integer_value(from);
     *hi = (uint32_t)json_integer_value(to);
-    *own = "as given";
+    *reason = "as given";
 }
 
 static tc_status suggest_range(const an_pictures *pictures, const json_t *given, an_suggestion *out,
@@ -72,8 +72,8 @@ static tc_status suggest_range(const an_pictures *pictures, const json_t *given,
     }
     uint32_t lo = grey_after(histogram, pixels / CUT_OFF),
              hi = grey_after(histogram, pixels - 1 - pixels / CUT_OFF);
-    const char *own = "";
-    take_range(json_object_get(given, "range"), &lo, &hi, &own);
+    const char *reason = "the greys of all but a thousandth of the pixels at either end";
+    take_range(json_object_get(given, "range"), &lo, &hi, &reason);
     tc_status status = add_greys(out, histogram, lo, hi, err);
     free(histogram);
     return_if_error(status);
@@ -88,17 +88,15 @@ static tc_status suggest_range(const an_pictures *pictures, const json_t *given,
              "range [%u,%u]: %s. One matrix for each distance and direction over the whole "
              "picture takes seconds; "
              "a window that slides, and preset hcc, take hundreds of times as long.",
-             lo, hi,
-             own[0] != '\0' ? own
-                            : "the greys of all but a thousandth of the pixels at either end");
+             lo, hi, reason);
     return TC_OK;
 }
 
 tc_status glcm_suggest(const an_pictures *pictures, const json_t *given, an_suggestion *out,
                        tc_err *err)
 {
-    /* With a preset nothing is suggested, and with maps, which need windows and offsets of their
-     * own, only the range. */
+    /* With a preset nothing is suggested; with maps only the range is, as maps have windows and
+     * offsets of their own. */
     if (json_object_get(given, "preset") != NULL)
         return TC_OK;
     tc_status status = suggest_range(pictures, given, out, err);

@@ -7,9 +7,9 @@
 
 /* --- points ---------------------------------------------------------------------------------- */
 
-/* Whether v is a coordinate that voting_finish can return: a multiple of 1/(4 scale) pixel, on a
- * pixel of the picture; without `refine` an integer. *pixel: the pixel that it is on. length: of
- * the axis. */
+/* Whether v is a coordinate that voting_finish can return, on an axis of `length` pixels: a
+ * multiple of 1/(4 scale) pixel within the picture, and without `refine` an integer. If so, sets
+ * *pixel to the pixel that v is in. */
 static bool coordinate_fits(const voting_params *p, double v, int64_t scale, int64_t length,
                             uint32_t *pixel)
 {
@@ -52,8 +52,8 @@ static tc_status read_points(const voting_params *p, const voting_scheme *s, con
     return TC_OK;
 }
 
-/* Checks that points have descending scores, and, unless refinement has moved them, that of equal
- * ones the first in the picture comes first. */
+/* Checks that points have descending scores and that, unless refinement has moved them, points with
+ * equal scores are in the order of their pixels in the picture. */
 static tc_status check_order(const voting_params *p, const voting_peaks *peaks, tc_err *err)
 {
     for (size_t i = 1; i < peaks->n; i++) {

@@ -13,7 +13,7 @@ size_t voting_offset_rows(const voting_scheme *s)
     return (2 * (size_t)s->shape.reach[0] + 1) * (2 * (size_t)s->shape.reach[1] + 1);
 }
 
-/* Elements of voting_tables.spans of a direction. */
+/* The number of elements of voting_tables.spans that belong to one direction. */
 static size_t cone_spans(const voting_scheme *s)
 {
     return (2 * (size_t)s->shape.reach[0] + 1) * voting_spans_of_layer(s->shape.reach[1]);
@@ -40,8 +40,8 @@ size_t voting_tables_bytes(const voting_scheme *s)
            rows + (voting_codes(s) + rows * (2 * (size_t)s->shape.reach[2] + 1)) * sizeof(uint16_t);
 }
 
-/* Fills dirs and dir_of_code: the directions are all points on the surface of the cube, in the
- * order of their codes. */
+/* Fills dirs and dir_of_code. The directions are all integer points on the surface of a cube, with
+ * coordinates from -side to side (of images: of a square), in the order of their codes. */
 static void make_dirs(const voting_scheme *s, voting_tables *t)
 {
     const int side = s->shape.side, depth = s->nz > 1 ? side : 0;
@@ -131,11 +131,11 @@ void voting_tables_free(voting_tables *t)
     memset(t, 0, sizeof *t);
 }
 
-/* A row of pixels around a voter and a direction u, to test which pixels the cone covers. Distances
- * are in 1/64 of the smallest spacing. */
+/* A row of pixels near a voter: what is_covered needs to test which of them the cone of direction u
+ * covers. (dz, dy, dx) is the offset of a pixel from the voter, in 1/64 of the smallest spacing. */
 typedef struct row_test {
     int64_t zy_dot;    /* uz dz + uy dy, which is the same for all pixels of the row */
-    int64_t zy_square; /* dz^2 + dy^2, likewise */
+    int64_t zy_square; /* dz^2 + dy^2, which is the same for all pixels of the row */
     int64_t ux, scale_x;
     int end;        /* the ball covers pixels -end to end of the row */
     uint64_t limit; /* cos^2 of the half-angle * |u|^2, in units of 2^-20 */
@@ -153,10 +153,11 @@ static bool is_covered(const row_test *r, int x)
            ((uint64_t)(dot * dot) << 20) >= r->limit * (uint64_t)square;
 }
 
-/* The pixel where the angle to the direction is smallest, rounded down: it or the next one is
- * covered if any pixel of the row is. With a = zy_dot, q = zy_square and u = ux, the cosine
- * (a + u x) / sqrt(q + x^2) increases up to x = u q / a if a > 0; otherwise, where it is positive,
- * it increases with the distance from 0. */
+/* The pixel, rounded down, whose offset has the smallest angle to the direction: if any pixel of
+ * the row is covered, this one or the next is. With a = zy_dot, q = zy_square and u = ux, the
+ * cosine of the angle is (a + u dx) / sqrt(q + dx^2), up to the factor 1 / |u|. If a > 0, it is
+ * greatest at dx = u q / a. Otherwise it is positive only on one side of dx = 0, where it increases
+ * with |dx|. */
 static int nearest_offset(const row_test *r)
 {
     int64_t x = r->ux > 0 ? r->end : -r->end;
@@ -207,18 +208,18 @@ static void make_spans(const voting_scheme *s, const voting_tables *t, const int
         }
 }
 
-/* Fills out with the spans of direction u. from: the spans of the direction with the absolute
- * values of its components, of which u is a mirror image. */
+/* Fills out with the spans of direction u, which has negative components, by mirroring. from: the
+ * spans of the direction whose components are the absolute values of u's. */
 static void mirror_spans(const voting_scheme *s, const int8_t u[3], const voting_span *from,
                          voting_span *out)
 {
     const int rz = s->shape.reach[0], ry = s->shape.reach[1],
-              apart = (int)voting_spans_of_layer(ry);
+              stride = (int)voting_spans_of_layer(ry);
 
-    for (int z = -rz; z <= rz; z++, out += apart)
+    for (int z = -rz; z <= rz; z++, out += stride)
         for (int y = -ry; y <= ry; y++) {
             const int fz = u[0] < 0 ? -z : z, fy = u[1] < 0 ? -y : y;
-            const voting_span f = from[(fz + rz) * apart + fy + ry];
+            const voting_span f = from[(fz + rz) * stride + fy + ry];
 
             out[y + ry] = u[2] >= 0 || f.lo > f.hi
                               ? f
@@ -226,8 +227,8 @@ static void mirror_spans(const voting_scheme *s, const int8_t u[3], const voting
         }
 }
 
-/* Sets the first and last row with a span in each layer. spans: of one direction; rows: its element
- * in the first layer of voting_tables.rows. */
+/* Sets the first and last row with a span in each layer, for one direction. spans: the direction's
+ * spans; rows: the direction's element in the first layer of voting_tables.rows. */
 static void make_rows(const voting_scheme *s, const voting_span *spans, voting_span *rows)
 {
     const int ry = s->shape.reach[1];
@@ -245,18 +246,20 @@ static void make_rows(const voting_scheme *s, const voting_span *spans, voting_s
     }
 }
 
-/* Directions of a part of the work. */
-enum { DIRS_OF_PART = 64 };
+/* The pool's threads take the directions in parts of this many. */
+enum { DIRS_PER_PART = 64 };
 
-typedef struct maker {
+/* A pass of voting_tables_round over all directions. */
+typedef struct table_pass {
     const voting_scheme *s;
     voting_tables *t;
     int round;
-    bool mirrored; /* second pass: directions with a negative component, from the others */
-} maker;
+    bool mirrored; /* the second pass: makes the directions with negative components, by mirroring
+                      those that the first pass has made */
+} table_pass;
 
-/* Makes the spans and rows of direction number i, if it belongs to this pass. */
-static void make_direction(const maker *m, size_t i)
+/* Makes the spans and rows of direction number i, if the direction belongs to this pass. */
+static void make_direction(const table_pass *m, size_t i)
 {
     const voting_scheme *const s = m->s;
     const voting_tables *const t = m->t;
@@ -278,14 +281,14 @@ static void make_direction(const maker *m, size_t i)
     make_rows(s, spans, t->rows + i);
 }
 
-/* For the pool: makes the directions of a part. */
-static void make_some(void *user, unsigned thread, size_t part)
+/* Called by the pool's threads: makes the directions of one part. */
+static void make_part(void *user, unsigned thread, size_t part)
 {
-    const maker *const m = user;
-    const size_t end = (part + 1) * DIRS_OF_PART;
+    const table_pass *const m = user;
+    const size_t end = (part + 1) * DIRS_PER_PART;
 
     (void)thread;
-    for (size_t i = part * DIRS_OF_PART; i < end && i < m->s->n_dirs; i++)
+    for (size_t i = part * DIRS_PER_PART; i < end && i < m->s->n_dirs; i++)
         make_direction(m, i);
 }
 
@@ -293,16 +296,16 @@ tc_status voting_tables_round(const an_work *work, const voting_scheme *s, votin
                               int round, an_pool *pool, tc_err *err)
 {
     assert(round >= 0 && round < s->rounds);
-    const size_t parts = s->n_dirs / DIRS_OF_PART + 1;
-    maker m = { s, t, round, false };
+    const size_t parts = s->n_dirs / DIRS_PER_PART + 1;
+    table_pass m = { s, t, round, false };
     tc_status status;
 
     if (t->round == round)
         return TC_OK;
-    status = an_pool_run_polled(pool, make_some, &m, parts, work->poll, err);
+    status = an_pool_run_polled(pool, make_part, &m, parts, work->poll, err);
     m.mirrored = true;
     if (status == TC_OK)
-        status = an_pool_run_polled(pool, make_some, &m, parts, work->poll, err);
+        status = an_pool_run_polled(pool, make_part, &m, parts, work->poll, err);
     t->round = status == TC_OK ? round : -1;
     return status;
 }
