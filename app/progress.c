@@ -10,9 +10,14 @@
 #include "app/base/os.h"
 #include "app/base/text.h"
 
-/* Columns: of a line at most; if the terminal's width is unknown; of the bar at most and at least;
- * of an abbreviated name at least. */
-enum { COLUMNS_MAX = 200, COLUMNS_UNKNOWN = 80, BAR_MAX = 30, BAR_LEAST = 5, NAME_LEAST = 5 };
+/* Widths in columns. */
+enum {
+    COLUMNS_MAX = 200,    /* the longest line */
+    COLUMNS_UNKNOWN = 80, /* taken as the terminal's width if that is unknown */
+    BAR_MAX = 30,         /* the longest bar */
+    BAR_LEAST = 5,        /* the shortest bar; with less space there is none */
+    NAME_LEAST = 5        /* the shortest abbreviated name; with less space it is left out */
+};
 
 progress progress_begin(bool quiet, bool by_client)
 {
@@ -20,8 +25,8 @@ progress progress_begin(bool quiet, bool by_client)
                        .terminal = !quiet && !by_client && isatty(STDERR_FILENO) == 1 };
 }
 
-/* How many columns a line may have: not the last one, after which some terminals begin a new line.
- */
+/* How many columns a line may have. The terminal's last column is not used, as some terminals begin
+ * a new line after it. */
 static size_t room_of_terminal(void)
 {
     size_t columns = os_terminal_columns();
@@ -90,7 +95,7 @@ void progress_show(progress *p, double fraction, const char *name, size_t item)
     p->shown = time;
     time_left(p, fraction, left, sizeof left);
     fixed = strlen("100.0%") + (left[0] != '\0' ? strlen(left) : strlen("  0:00 left"));
-    /* The bar gets half of the remaining columns, up to its full length. */
+    /* The bar, with "[" and "] " around it, gets up to half of the remaining columns. */
     bar = room > fixed ? (room - fixed) / 2 : 0;
     bar = bar > BAR_MAX + 3 ? BAR_MAX : bar < BAR_LEAST + 3 ? 0 : bar - 3;
     fixed += bar > 0 ? bar + 3 : 0;
@@ -111,6 +116,8 @@ void progress_clear(const progress *p)
 bool progress_tells(progress *p, size_t item)
 {
     assert(item < p->n_items);
+    /* Of up to `few` items each is reported; of more, the first, the last, those at which another
+     * quarter is done, and otherwise one a minute. */
     const size_t few = 100;
     const double time = tc_seconds();
     const bool tells = p->n_items <= few || item + 1 == p->n_items || p->reported_at == 0 ||

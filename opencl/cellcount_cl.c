@@ -1,9 +1,10 @@
 /*
  * The OpenCL backend of cellcount. The device prepares grey values, applies the threshold, fills
  * holes, labels and measures regions, and computes distances. Joining maxima is sequential: the CPU
- * backend, whose worker this backend's contains, does that and all phases that follow. It also does
- * all phases from the threshold on if cells are split by intensity, and all that follow the finding
- * of components if regions are to be left out but their table does not fit the device.
+ * backend does that and all phases that follow (the worker has a worker of the CPU backend). The
+ * CPU backend also does all phases from the threshold on if cells are split by intensity, and all
+ * phases after components are found if regions are to be left out but their table does not fit the
+ * device.
  *
  * If the picture does not fit the device, the host prepares it, applies the threshold and fills
  * holes; the device labels it in strips of rows; the host joins the labels along the edges of the
@@ -27,8 +28,9 @@ static const char *const kernel_names[STAGES] = { CC_STAGES(OCL_STAGE_KERNEL) };
 
 /* --- which stages an item has ---------------------------------------------------------------- */
 
-/* Whether the device does the stages from the threshold on, or only prepares grey values. */
-static bool goes_on(const cc_cl_worker *w)
+/* Whether the device also does the stages from the threshold on; otherwise it only prepares grey
+ * values. */
+static bool finds_regions(const cc_cl_worker *w)
 {
     return w->params->split != CC_INTENSITY;
 }
@@ -47,13 +49,14 @@ static bool has_preparing_stage(const cc_cl_worker *w, cc_stage s)
     case GROUND: return cc_has_step(p, CC_EXTREME);
     case GROUND_SUMS:
     case GROUND_MEAN: return cc_has_step(p, CC_GROUND) && !cc_has_step(p, CC_EXTREME);
-    case READ_VALUES: return !goes_on(w) || (w->params->min_contrast && cc_prepares(w->params));
+    case READ_VALUES:
+        return !finds_regions(w) || (w->params->min_contrast && cc_prepares(w->params));
     default: return cc_has_step(p, CC_LOCALLY);
     }
 }
 
-/* Whether the device computes the final labels. Until the stage COUNT has ended, `true` is
- * provisional: too_many may still be set. */
+/* Whether the device computes the final labels. Until the stage COUNT has ended, the answer `true`
+ * may still change, as COUNT may set too_many. */
 static bool final_labels(const cc_cl_worker *w)
 {
     const cc_params *const p = w->params;
@@ -76,7 +79,7 @@ static bool has_stage(const cc_cl_worker *w, cc_stage s)
 
     if (s <= READ_VALUES)
         return has_preparing_stage(w, s);
-    if (!goes_on(w))
+    if (!finds_regions(w))
         return false;
     if (s == HISTOGRAM)
         return !in_strips(w) && cc_finds_threshold(p);
@@ -113,8 +116,8 @@ static bool may_have_stage(const cc_cl_worker *w, cc_stage s)
     return has_stage(w, s);
 }
 
-/* The amount of work of a stage in the current strip. The unit depends on the stage: what its
- * launches can be divided by. */
+/* The amount of work of a stage in the current strip. Its unit depends on the stage: the smallest
+ * part of the stage that a launch can do. */
 static uint64_t stage_work(const cc_cl_worker *w, cc_stage s)
 {
     switch (s) {
@@ -198,9 +201,9 @@ static tc_status end_histogram(cc_cl_worker *w, cc_state *state, tc_err *err)
     return status;
 }
 
-/* After COUNT: allocates the device's table of regions, unless the state has no room for the table
- * and no regions are to be left out, or the table does not fit the device (too_many). A table that
- * the state has room for always fits: strip_bytes counts it. */
+/* After COUNT: allocates the device's table of regions. If regions are to be left out, the table is
+ * needed; if it does not fit the device, too_many is set. Otherwise it is allocated only if the
+ * state has room for it; such a table always fits, as strip_bytes counts it. */
 static tc_status make_table(cc_cl_worker *w, uint32_t regions, tc_err *err)
 {
     const ocl_device *const d = w->ocl.device;
@@ -242,10 +245,10 @@ static tc_status end_measure(cc_cl_worker *w, cc_state *state, tc_err *err)
     cc_region *const table = (cc_region *)(void *)((char *)state + cc_table_at(w->nx, w->ny));
     const size_t room = cc_table_rows(w->nx, w->ny);
     uint32_t *const rows = malloc(w->table_rows * CC_COLUMNS * sizeof *rows);
-    int32_t *const now = calloc(w->table_rows, sizeof *now);
+    int32_t *const final_label = calloc(w->table_rows, sizeof *final_label);
     size_t label = 0;
     tc_status status =
-        rows == NULL || now == NULL
+        rows == NULL || final_label == NULL
             ? tc_no_memory(err, "the regions")
             : ocl_get(&w->ocl, B_TABLE, 0, rows, w->table_rows * CC_COLUMNS * sizeof *rows, err);
 
@@ -257,20 +260,21 @@ static tc_status end_measure(cc_cl_worker *w, cc_state *state, tc_err *err)
             if (!cc_kept(w->params, r.area, cc_at_border(r.x0, r.y0, r.x1, r.y1, w->nx, w->ny) != 0,
                          r.y1 - r.y0, r.x1 - r.x0))
                 continue;
-            now[i] = (int32_t)++label;
+            final_label[i] = (int32_t)++label;
             if (label < room)
                 table[label] = r;
         }
     if (status == TC_OK && cc_filters(w->params))
-        status = ocl_put(&w->ocl, B_FINAL, 0, now, w->table_rows * sizeof *now, err);
+        status =
+            ocl_put(&w->ocl, B_FINAL, 0, final_label, w->table_rows * sizeof *final_label, err);
     if (status == TC_OK)
         state->regions = (uint32_t)label;
     w->has_table = status == TC_OK && label < room;
-    /* The state has the whole table or zeros. */
+    /* The state must contain either the whole table or zeros. */
     if (!w->has_table)
         memset(table, 0, (label < room ? label + 1 : room) * sizeof *table);
     free(rows);
-    free(now);
+    free(final_label);
     return status;
 }
 
@@ -322,8 +326,8 @@ static tc_status put_pixels(cc_cl_worker *w, tc_err *err)
                    err);
 }
 
-/* Begins with the strip whose first row is y0: copies its pixels, or if there are several strips
- * its mask, to the device. */
+/* Begins the strip whose first row is y0: copies the strip's mask to the device or, if the whole
+ * picture is one strip, its pixels. */
 static tc_status begin_strip(cc_cl_worker *w, uint32_t y0, tc_err *err)
 {
     const size_t row = w->stride * sizeof(cl_uint);
@@ -343,7 +347,7 @@ static tc_status begin_strip(cc_cl_worker *w, uint32_t y0, tc_err *err)
 /* After the device's last stage: the item is done, or the host continues. */
 static tc_status finish_device(cc_cl_worker *w, cc_state *state, tc_err *err)
 {
-    if (!goes_on(w)) {
+    if (!finds_regions(w)) {
         w->host_only = true;
         return TC_OK;
     }
@@ -361,7 +365,7 @@ static tc_status finish_device(cc_cl_worker *w, cc_state *state, tc_err *err)
     return TC_OK;
 }
 
-/* Goes on to the next stage, after what remains to be done at the end of the current one. */
+/* Does what the current stage needs at its end, and goes on to the next stage. */
 static tc_status end_stage(cc_cl_worker *w, cc_state *state, tc_err *err)
 {
     tc_status status = TC_OK;
@@ -487,7 +491,7 @@ static unsigned prepared_planes(const cc_params *p)
     return (unsigned)(steps < 2 ? steps : 2) + cc_has_step(p, CC_EXTREME);
 }
 
-/* The size of B_LINK for a strip of so many rows: a word for each node, or for each pixel (sums and
+/* The size of B_LINK for a strip of `rows` rows: a word for each node, or for each pixel (sums and
  * parabolas), whichever is more. */
 static uint64_t link_bytes(const cc_cl_worker *w, uint64_t rows)
 {
@@ -496,7 +500,7 @@ static uint64_t link_bytes(const cc_cl_worker *w, uint64_t rows)
     return rows * row * sizeof(cl_int);
 }
 
-/* Bytes of device memory for a strip of so many rows. whole: it is the whole picture, so that the
+/* Bytes of device memory for a strip of `rows` rows. whole: the strip is the whole picture, so the
  * device needs buffers for all stages. */
 static uint64_t strip_bytes(const cc_cl_worker *w, uint64_t rows, bool whole)
 {
@@ -568,8 +572,8 @@ static tc_status make_buffers(cc_cl_worker *w, tc_err *err)
                                    : TC_OK;
 }
 
-/* The first launch of a stage takes about 8192 pixels. A copy to the host always takes about 16
- * million. */
+/* Sets how much work the first launch of each stage does: about 8192 pixels; for a stage that
+ * copies to the host, about 16 million, which never changes. */
 static void set_paces(cc_cl_worker *w)
 {
     w->rows = w->strip_rows;
@@ -613,8 +617,8 @@ static tc_status open_parts(void *worker, const void *state, tc_err *err)
         w->gauss = an_gauss_make(w->params->smooth);
     choose_strips(w);
     w->host_only = work->pixels->mask != NULL || cc_host_phase(w->host) >= CC_KEPT ||
-                   (w->params->split && in_strips(w)) || !(goes_on(w) || cc_prepares(w->params)) ||
-                   better_on_host(w);
+                   (w->params->split && in_strips(w)) ||
+                   !(finds_regions(w) || cc_prepares(w->params)) || better_on_host(w);
     if (w->host_only)
         return TC_OK;
     return_if_error(make_kernels(w, err));

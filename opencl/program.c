@@ -8,8 +8,12 @@
 
 #include "opencl/program_cache.h"
 
-/* Bytes: the largest build log that is read; of it, in a message; the largest build flags. */
-enum { LOG_MAX = 256 * 1024, LOG_SHOWN = 400, FLAGS_MAX = 1024 };
+/* Sizes in bytes. */
+enum {
+    LOG_MAX = 256 * 1024, /* the largest build log that is read */
+    LOG_SHOWN = 400,      /* the part of a build log that a message contains */
+    FLAGS_MAX = 1024      /* the longest build flags */
+};
 
 /* The build log, or NULL if it is empty, too long, or cannot be read; the caller frees it. */
 static char *build_log(ocl_device *device, cl_program program)
@@ -49,6 +53,8 @@ static tc_status build_failed(ocl_device *device, const ocl_source *source, cl_p
                    ocl_error_name(code), shown[0] != '\0' ? ": " : "", shown);
 }
 
+/* Writes the build flags to out. defines: further flags, or NULL; floats: the kernels divide or
+ * take square roots of floats, which must be rounded correctly if the device can do so. */
 static tc_status flags_for(const ocl_device *device, const ocl_source *source, const char *defines,
                            bool floats, char *out, size_t size, tc_err *err)
 {
@@ -63,8 +69,8 @@ static tc_status flags_for(const ocl_device *device, const ocl_source *source, c
     return TC_OK;
 }
 
-/* A copy of the array of lines, of the type that OpenCL requires (non-const pointers); the caller
- * frees it. */
+/* A copy of the array of pointers to the source's lines, as OpenCL requires an array that is not
+ * const. The caller frees it. */
 static const char **lines_of(const ocl_source *source)
 {
     size_t bytes;
@@ -81,10 +87,10 @@ static const char **lines_of(const ocl_source *source)
 static tc_status build_with(ocl_device *device, const ocl_source *source, const char *flags,
                             cl_program *program, cl_int *code, tc_err *err)
 {
-    const ocl_program_source of = { source->lines, source->count, flags };
+    const ocl_program_source cached = { source->lines, source->count, flags };
 
     *code = CL_SUCCESS;
-    *program = ocl_program_cache_load(device, &of);
+    *program = ocl_program_cache_load(device, &cached);
     if (*program != NULL)
         return TC_OK;
     const char **lines = lines_of(source);
@@ -101,7 +107,7 @@ static tc_status build_with(ocl_device *device, const ocl_source *source, const 
     const double took = ocl_clock_ms() - start;
     device->times.build += took;
     if (*code == CL_SUCCESS)
-        ocl_program_cache_store(device, &of, *program, took);
+        ocl_program_cache_store(device, &cached, *program, took);
     return TC_OK;
 }
 
@@ -140,8 +146,9 @@ static cl_program find_program(const ocl_device *device, const ocl_source *sourc
     return NULL;
 }
 
-/* Adds a program to the device's, which then owns it, in place of the oldest. Releases it on an
- * error. (OpenCL keeps a released program as long as it has kernels.) */
+/* Adds a program to device->programs, which then owns the program, in place of the oldest one
+ * there. On an error releases the program. (OpenCL keeps a released program as long as it has
+ * kernels.) */
 static tc_status hold_program(ocl_device *device, const ocl_source *source, const char *flags,
                               cl_program program, tc_err *err)
 {
@@ -172,8 +179,8 @@ tc_status ocl_program_build(ocl_device *device, const ocl_source *source, const 
     tc_status status;
     bool again;
 
-    /* A compiler that does not accept -ffp-contract=off fails at once, and is called again without
-     * it. */
+    /* If it is not known yet whether the compiler accepts -ffp-contract=off (contract_off is 0),
+     * and the build fails, the program is built again without this flag. */
     do {
         *program = NULL;
         status = flags_for(device, source, defines, floats, flags, sizeof flags, err);

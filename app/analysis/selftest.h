@@ -39,9 +39,9 @@ tc_status an_selftest_crc(const an_analysis *analysis, const an_selftest *test,
                           const an_backend *backend, struct ocl_device *device, unsigned threads,
                           const tc_poll *poll, uint32_t *crc, tc_err *err);
 
-/* For a backend that has `finish`: does a test's item with it, without a sync, and compares the
- * arrays with those that the CPU makes. TC_DEVICE: they differ. TC_OK also if `finish` cannot make
- * them (TC_MORE). */
+/* For a backend that has the function `finish`: computes the result of a test's item by `finish`,
+ * without calling `sync`, and compares its arrays with those that the CPU computes. Returns
+ * TC_DEVICE if they differ, but TC_OK if `finish` cannot make them (it returned TC_MORE). */
 tc_status an_selftest_result(const an_analysis *analysis, const an_selftest *test,
                              const an_backend *backend, struct ocl_device *device, unsigned threads,
                              const tc_poll *poll, tc_err *err);
@@ -54,8 +54,8 @@ uint32_t an_unit_kernels(const an_analysis *analysis, const an_unit *unit);
 /* Whether an analysis' test uses only these kernels. which: its index in a list of tests. */
 bool an_selftest_concerns(const an_analysis *analysis, size_t which, uint32_t kernels);
 
-/* Runs an analysis' test on a backend and checks its answer. Another answer: TC_DEVICE on a device,
- * TC_INTERNAL on the CPU. */
+/* Runs an analysis' test on a backend and checks the answer. Returns, if the answer is wrong,
+ * TC_DEVICE on a device, and TC_INTERNAL on the CPU. */
 tc_status an_selftest_one(const an_analysis *analysis, size_t which, const an_backend *backend,
                           struct ocl_device *device, unsigned threads, const tc_poll *poll,
                           tc_err *err);

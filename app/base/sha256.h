@@ -1,5 +1,5 @@
 /*
- * SHA-256 (FIPS 180-4), for comparing data of people who may try to make different data look
+ * SHA-256 (FIPS 180-4), for comparing data where someone may have tried to make different data look
  * the same.
  */
 #ifndef TC_SHA256_H
@@ -15,7 +15,7 @@ typedef struct tc_sha256 {
     tc_sha256_blocks *add; /* the implementation for this processor */
     uint32_t state[8];
     uint64_t bytes;          /* added so far */
-    unsigned char block[64]; /* its first bytes % 64 bytes wait for the rest of a block */
+    unsigned char block[64]; /* the last bytes % 64 bytes added, which do not fill a block yet */
 } tc_sha256;
 
 /* The size of a digest as hexadecimal text, with its NUL. */

@@ -19,7 +19,7 @@ typedef struct wu_canvas {
 } wu_canvas;
 
 /* Makes a canvas of one colour. TC_BAD_INPUT for sizes beyond a work unit's limits; `what` names
- * the picture in messages. wu_canvas_free also after a failure. */
+ * the picture in messages. wu_canvas_free must be called also after a failure. */
 tc_status wu_canvas_init(wu_canvas *canvas, uint64_t nx, uint64_t ny, wu_rgb colour,
                          const char *what, tc_err *err);
 void wu_canvas_free(wu_canvas *canvas);
@@ -44,9 +44,10 @@ void wu_canvas_shadowed(wu_canvas *canvas, uint64_t x, uint64_t y, const char *t
 void wu_canvas_number(wu_canvas *canvas, uint64_t x, uint64_t y, uint64_t nx, uint64_t ny,
                       uint32_t number);
 
-/* Pictures whose longer side has fewer pixels are enlarged by a whole factor. */
+/* Pictures whose longer side has fewer pixels than this are enlarged by a whole factor. */
 enum { WU_SMALL_SIDE = 300 };
-/* The smallest whole factor by which a side has at least `least` pixels; 1 if side is 0. */
+/* The smallest whole factor that makes a side of `side` pixels at least `least` pixels long; 1 if
+ * side is 0. */
 uint64_t wu_enlarged(uint64_t side, uint64_t least);
 
 /* Writes the canvas as a PNG file. */

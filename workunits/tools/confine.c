@@ -50,12 +50,12 @@ static int add_entry(void *user, const char *name, bool may_be_folder)
     return l->failed;
 }
 
-/* Adds a folder with all that is below it; or a file, with the files of its folder that are not
- * hidden, since a picture file may name others that belong to it. */
+/* Adds an input: a folder, with all that is below it, or a file. With a file also adds all files in
+ * its folder that are not hidden, since a picture file may name others that belong to it. */
 static void add_input(list *l, const char *input)
 {
     char *const folder = tc_folder_of(input);
-    bool again = false;
+    bool listed = false;
 
     add(l, strdup(input), OS_MAY_READ);
     if (folder == NULL || os_kind_of(input) != OS_FILE) {
@@ -63,11 +63,11 @@ static void add_input(list *l, const char *input)
         free(folder);
         return;
     }
-    for (size_t i = 0; !again && i < l->n; i++)
-        again = l->places[i].may == OS_MAY_LIST && strcmp(l->places[i].path, folder) == 0;
+    for (size_t i = 0; !listed && i < l->n; i++)
+        listed = l->places[i].may == OS_MAY_LIST && strcmp(l->places[i].path, folder) == 0;
     add(l, folder, OS_MAY_LIST);
     l->folder = folder;
-    if (!again && !l->failed)
+    if (!listed && !l->failed)
         (void)os_list(folder, add_entry, l); /* a folder that cannot be listed adds nothing */
 }
 

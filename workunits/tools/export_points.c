@@ -14,22 +14,22 @@ enum {
     GAP = 4          /* pixels between slices */
 };
 
-static const wu_rgb point_colour = { 255, 70, 40 }, around = { 214, 214, 214 };
+static const wu_rgb point_colour = { 255, 70, 40 }, background = { 214, 214, 214 };
 
 tc_status wu_points_load(const wu_result_file *file, const wu_table *table, wu_points *p,
                          tc_err *err)
 {
-    const wu_table_array *place = NULL;
+    const wu_table_array *coordinates = NULL;
     void *data = NULL;
     *p = (wu_points){ .n = 0 };
     for (size_t i = 0; i < table->n_arrays; i++)
-        place = table->arrays[i].declared->role == WU_PLACE ? &table->arrays[i] : place;
-    if (place == NULL || !table->has_item)
+        coordinates = table->arrays[i].declared->role == WU_PLACE ? &table->arrays[i] : coordinates;
+    if (coordinates == NULL || !table->has_item)
         return TC_OK;
-    p->dims = place->info->shape[1];
+    p->dims = coordinates->info->shape[1];
     if (table->rows == 0)
         return TC_OK;
-    tc_status status = wu_npz_load(file->npz, place->index, &data, err);
+    tc_status status = wu_npz_load(file->npz, coordinates->index, &data, err);
     p->at = data;
     data = NULL;
     if (status == TC_OK)
@@ -62,7 +62,7 @@ typedef struct view {
     uint32_t z0, z1;           /* the maximum of the slices [z0, z1) is shown */
     double first, last;        /* with the points whose z is in [first, last) */
     unsigned lo, hi;           /* grey values that are shown as black and white */
-    uint64_t left, top, scale; /* place on the canvas, and pixels of it per pixel */
+    uint64_t left, top, scale; /* position on the canvas, and canvas pixels per pixel */
     bool numbered;             /* the slice's number is drawn: it is one of several */
 } view;
 
@@ -117,9 +117,10 @@ static tc_status write_views(const view *views, size_t n, size_t columns, const 
     const uint64_t nx = px->nx * scale, ny = px->ny * scale;
     TC_AUTOFREE char *const path = wu_path_in(folder, name, ".png");
     TC_AUTO(wu_canvas_free) wu_canvas canvas = { 0 };
-    return_if_error(path == NULL ? tc_no_memory(err, name)
-                                 : wu_canvas_init(&canvas, columns * nx + (columns - 1) * GAP,
-                                                  rows * ny + (rows - 1) * GAP, around, name, err));
+    return_if_error(path == NULL
+                        ? tc_no_memory(err, name)
+                        : wu_canvas_init(&canvas, columns * nx + (columns - 1) * GAP,
+                                         rows * ny + (rows - 1) * GAP, background, name, err));
     for (size_t i = 0; i < n; i++) {
         view v = views[i];
         v.scale = scale;
@@ -145,8 +146,8 @@ static void grey_range(const wu_pixels *px, unsigned *lo, unsigned *hi)
     }
 }
 
-/* Writes TABLE_<item>.png, with the picture or the maximum projection of a stack; and, of a stack,
- * TABLE_<item>_slices.png, with slices, each with the points nearest to it. */
+/* Writes TABLE_<item>.png with all points: the image, or the maximum projection of a stack. For a
+ * stack also writes TABLE_<item>_slices.png: slices, each with the points nearest to it. */
 static tc_status draw_item(const wu_job *images, const char *table, const wu_points *p, size_t item,
                            const char *folder, size_t *written, tc_err *err)
 {

@@ -1,5 +1,5 @@
-/* Writes the labels, masks and maps of a result as TIFF files, with the size of a pixel as ImageJ
- * and napari read it. */
+/* Writes the labels, masks and maps of a result as TIFF files, which contain the size of a pixel in
+ * the form that ImageJ and napari read. */
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,8 +28,8 @@ typedef struct tiff_file {
     double um[3]; /* z, y, x: size of a voxel in micrometres; 0: not known */
     size_t row_bytes;
     uint32_t rows;             /* of a strip */
-    unsigned char *values;     /* of a strip, as the array has them */
-    unsigned char *strip;      /* the same as samples of the file */
+    unsigned char *values;     /* the values of a strip in the type of the array */
+    unsigned char *strip;      /* these values, converted to samples of the file */
     unsigned char *compressed; /* the strip, compressed */
     wu_row_deflater *deflater;
     wu_npz_stream *stream;
@@ -43,8 +43,8 @@ static void keep_message(void *user, const char *format, va_list args)
         vsnprintf(f->message, sizeof f->message, format, args);
 }
 
-/* Sets the tags of page z. The first page has the description that ImageJ writes; its unit must be
- * ASCII ("micron"). */
+/* Sets the tags of page z. The first page gets a description in ImageJ's format, in which the unit
+ * must be ASCII (so "micron"). */
 static void set_tags(tiff_file *f, uint32_t z)
 {
     char about[200];
@@ -92,15 +92,15 @@ static bool put_values(const tiff_file *f, size_t n)
 }
 
 /* Compresses a strip of n bytes into f->compressed as a zlib stream: 2 bytes of header, deflated
- * data, 4 bytes of checksum. Returns its size, or 0 if the strip hardly shrinks this way: libtiff
- * compresses it then. */
+ * data, 4 bytes of checksum. Returns the stream's size, or 0 if the strip hardly shrinks this way;
+ * then the caller lets libtiff compress it. */
 static size_t deflate_strip(const tiff_file *f, size_t n)
 {
-    const size_t worth = n / WU_ROWS_WORTH < STRIP ? n / WU_ROWS_WORTH : STRIP;
+    const size_t limit = n / WU_ROWS_WORTH < STRIP ? n / WU_ROWS_WORTH : STRIP;
     const wu_row_layout layout = { .word = f->bits / 8, .row = f->row_bytes };
     const size_t deflated = f->is_float ? 0
                                         : wu_deflate_rows(f->deflater, layout, f->strip, n, 0, true,
-                                                          f->compressed + 2, worth);
+                                                          f->compressed + 2, limit);
     const unsigned long sum = adler32_z(1, f->strip, n);
     unsigned char *const end = f->compressed + 2 + deflated;
     f->compressed[0] = 0x78;

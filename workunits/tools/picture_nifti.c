@@ -19,18 +19,20 @@ enum {
     HEADER = 540, /* bytes of NIfTI-2's header, the larger one */
     DIMS = 8,     /* numbers in the field dim: the count of axes, and seven lengths */
     GZIP_BUFFER = 1 << 17,
-    MOST_PAGES = 1 << 24,
-    MOST_DEFLATED = 1032 /* bytes that one byte of a gzip file can hold, at most */
+    MOST_PAGES = 1 << 24, /* slices of all times and channels; files with more are refused */
+    MOST_DEFLATED = 1032  /* the most bytes that one byte of a gzip file can decompress to */
 };
 
-/* The layout of the header of a version. */
+/* The layout of the header in one version of the format. */
 typedef struct nifti_version {
     size_t size;  /* bytes of the header */
     uint8_t name; /* the third character of the field magic */
-    size_t magic, dim, type, pixdim, place, slope, units; /* offsets of fields; place: vox_offset,
-                                                             units: xyzt_units */
-    size_t units_size;                                    /* bytes of the field units */
-    size_t whole, real; /* bytes of an integer in dim, of a number in pixdim and slope */
+    /* Offsets of fields in the header, by the names of the specification; type: datatype, slope:
+     * scl_slope. */
+    size_t magic, dim, type, pixdim, vox_offset, slope, xyzt_units;
+    size_t units_size; /* bytes of the field xyzt_units */
+    size_t int_bytes;  /* bytes of each integer in dim */
+    size_t real_bytes; /* bytes of each floating-point number in pixdim and slope */
 } nifti_version;
 
 /* NIfTI-1 and NIfTI-2. */
@@ -40,7 +42,7 @@ static const nifti_version versions[] = {
 };
 
 typedef struct nifti_state {
-    const nifti_version *of;
+    const nifti_version *version;
     uint8_t header[HEADER];
     gzFile stream;    /* of a compressed file, else NULL */
     uint64_t at;      /* position in the decompressed stream */
@@ -127,7 +129,8 @@ static tc_status check_fit(wu_picture *picture, uint64_t end, tc_err *err)
     return s->stream == NULL || gzrewind(s->stream) == 0 ? TC_OK : fail_stream(picture, err);
 }
 
-/* Checks that the file has so many bytes or, if it is compressed, that so many can be in it. */
+/* Checks that the file has at least this many bytes or, if it is compressed, that it is large
+ * enough to decompress to this many. */
 static tc_status check_size(const wu_picture *picture, uint64_t bytes, tc_err *err)
 {
     const nifti_state *const s = picture->state;
@@ -201,27 +204,28 @@ static double real_at(const nifti_state *s, size_t at, size_t n)
     return n == 4 ? (double)single : value;
 }
 
-/* Reads the header. Its first number, its size, shows the version and the byte order. */
+/* Reads the header. The header's first number is the header's size, which shows the version and the
+ * byte order. */
 static tc_status read_head(wu_picture *picture, tc_err *err)
 {
     nifti_state *const s = picture->state;
     return_if_error(read_bytes(picture, s->header, 4, err));
-    for (int swapped = 0; swapped < 2 && s->of == NULL; swapped++) {
+    for (int swapped = 0; swapped < 2 && s->version == NULL; swapped++) {
         s->swapped = swapped != 0;
         for (size_t i = 0; i < sizeof versions / sizeof versions[0]; i++)
             if (number_at(s, 0, 4) == (int64_t)versions[i].size)
-                s->of = &versions[i];
+                s->version = &versions[i];
     }
-    if (s->of == NULL)
+    if (s->version == NULL)
         return tc_fail(err, TC_BAD_INPUT, "%s: is compressed by gzip, but holds no NIfTI picture",
                        picture->path);
-    return_if_error(read_bytes(picture, s->header + 4, s->of->size - 4, err));
-    const uint8_t *const magic = s->header + s->of->magic;
-    if (magic[0] == 'n' && magic[1] == 'i' && magic[2] == s->of->name)
+    return_if_error(read_bytes(picture, s->header + 4, s->version->size - 4, err));
+    const uint8_t *const magic = s->header + s->version->magic;
+    if (magic[0] == 'n' && magic[1] == 'i' && magic[2] == s->version->name)
         return tc_fail(err, TC_BAD_INPUT,
                        "%s: is the header of a NIfTI picture in two files; save it as one .nii",
                        picture->path);
-    return magic[0] == 'n' && magic[1] == '+' && magic[2] == s->of->name
+    return magic[0] == 'n' && magic[1] == '+' && magic[2] == s->version->name
                ? TC_OK
                : tc_fail(err, TC_BAD_INPUT,
                          "%s: its header does not say NIfTI (that of an Analyze picture?); "
@@ -233,7 +237,7 @@ static tc_status read_head(wu_picture *picture, tc_err *err)
 static tc_status read_type(wu_picture *picture, tc_err *err)
 {
     static const struct {
-        int code;
+        int code; /* the value of NIfTI's field datatype */
         wu_samples samples;
     } types[] = {
         { 2, { WU_SAMPLE_UNSIGNED, 8, 1, false, 0, 0 } },
@@ -249,9 +253,11 @@ static tc_status read_type(wu_picture *picture, tc_err *err)
         { 128, { WU_SAMPLE_UNSIGNED, 8, 3, true, 0, 0 } },
     };
     nifti_state *const s = picture->state;
-    const int64_t code = number_at(s, s->of->type, 2), bits = number_at(s, s->of->type + 2, 2);
-    const double slope = real_at(s, s->of->slope, s->of->real),
-                 offset = real_at(s, s->of->slope + s->of->real, s->of->real);
+    const int64_t code = number_at(s, s->version->type, 2),
+                  bits = number_at(s, s->version->type + 2, 2);
+    const double slope = real_at(s, s->version->slope, s->version->real_bytes),
+                 offset =
+                     real_at(s, s->version->slope + s->version->real_bytes, s->version->real_bytes);
     size_t i = 0;
     while (i < sizeof types / sizeof types[0] && types[i].code != code)
         i++;
@@ -283,11 +289,12 @@ static tc_status read_axes(wu_picture *picture, tc_err *err)
     nifti_state *const s = picture->state;
     wu_said *const said = &picture->said;
     uint64_t dim[DIMS] = { 0, 1, 1, 1, 1, 1, 1, 1 };
-    const int64_t n = number_at(s, s->of->dim, s->of->whole);
+    const int64_t n = number_at(s, s->version->dim, s->version->int_bytes);
     if (n < 1 || n >= DIMS)
         return refuse_header(picture, "counts less than one axis, or more than seven", err);
     for (int64_t i = 1; i <= n; i++) {
-        const int64_t size = number_at(s, s->of->dim + s->of->whole * (size_t)i, s->of->whole);
+        const int64_t size = number_at(s, s->version->dim + s->version->int_bytes * (size_t)i,
+                                       s->version->int_bytes);
         if (size < 1)
             return refuse_header(picture, "says that an axis has no length", err);
         dim[i] = (uint64_t)size;
@@ -314,13 +321,14 @@ static tc_status read_axes(wu_picture *picture, tc_err *err)
 /* Reads the size of a voxel. */
 static void read_size(wu_picture *picture)
 {
-    /* micrometres of the units unknown, metre, millimetre, micrometre */
+    /* Micrometres per unit, by the unit's code: unknown, metre, millimetre, micrometre, unused. */
     static const double um[] = { 0, 1e6, 1e3, 1, 0, 0, 0, 0 };
     const nifti_state *const s = picture->state;
-    const int64_t unit = number_at(s, s->of->units, s->of->units_size);
+    const int64_t unit = number_at(s, s->version->xyzt_units, s->version->units_size);
     for (size_t i = 0; i < 3; i++)
-        picture->about.um[2 - i] =
-            real_at(s, s->of->pixdim + s->of->real * (i + 1), s->of->real) * um[unit & 7];
+        picture->about.um[2 - i] = real_at(s, s->version->pixdim + s->version->real_bytes * (i + 1),
+                                           s->version->real_bytes) *
+                                   um[unit & 7];
 }
 
 static tc_status open_nifti(wu_picture *picture, tc_err *err)
@@ -334,15 +342,16 @@ static tc_status open_nifti(wu_picture *picture, tc_err *err)
     return_if_error(read_axes(picture, err));
     return_if_error(read_type(picture, err));
     read_size(picture);
-    const double place =
-        s->of->whole == 8 ? (double)number_at(s, s->of->place, 8) : real_at(s, s->of->place, 4);
+    const double place = s->version->int_bytes == 8
+                             ? (double)number_at(s, s->version->vox_offset, 8)
+                             : real_at(s, s->version->vox_offset, 4);
     const bool no_place = fpclassify(place) == FP_ZERO;
     if (!no_place &&
-        (!(place >= (double)s->of->size + 4 && place <= 1 << 30) || place != floor(place)))
+        (!(place >= (double)s->version->size + 4 && place <= 1 << 30) || place != floor(place)))
         return refuse_header(picture, "says that its samples begin where they cannot", err);
     picture->about.remarks |= no_place ? WU_NO_PLACE : 0;
     s->must_fit = s->must_fit || no_place;
-    s->samples = no_place ? s->of->size + 4 : (uint64_t)place;
+    s->samples = no_place ? s->version->size + 4 : (uint64_t)place;
     s->page_bytes = (uint64_t)picture->info.nx * picture->info.ny * picture->samples.channels *
                     (picture->samples.bits / 8);
     const uint64_t end = s->samples + s->n_pages * s->page_bytes;

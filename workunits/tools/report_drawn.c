@@ -1,5 +1,5 @@
-/* Finds out whether an image has parts that a program drew: a frame around the field, letters or a
- * scale bar, or the values of a label picture. */
+/* Finds out whether a program drew parts of an image (a frame around the field, letters, a scale
+ * bar), or whether the whole image is a label picture. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -52,18 +52,18 @@ const char *wu_find_frame(const wu_pixels *px, const wu_range *range)
                                                 : NULL;
 }
 
-/* Looks at the pairs of neighbours around `at` of which one pixel has the extreme value (the
- * greatest one if bright, else the least) and the other has not. If nearly all differ by more than
- * half of the distance of this value from the median, the edges are one pixel wide: no lens makes
- * such edges, so they were drawn. */
+/* The extreme value is the greatest grey value if bright, else the least. This function looks at
+ * the pairs of neighbouring pixels around `at` of which exactly one has the extreme value. If in
+ * nearly all pairs the two differ by more than half of the distance of the extreme value from the
+ * median, the edges are one pixel wide: no lens makes such edges, so they were drawn. */
 bool wu_is_drawn(const wu_pixels *px, size_t z, const double at[2], double radius, bool bright,
                  const wu_range *range)
 {
     const int64_t cy = llround(at[0]), cx = llround(at[1]), reach = (int64_t)fmin(radius, 20) + 2;
     const uint32_t extreme = bright ? range->hi : range->lo;
-    const double out = fabs((double)extreme - range->median);
+    const double from_median = fabs((double)extreme - range->median);
     uint32_t hard = 0, all = 0;
-    if (out <= 0.2 * (range->hi - range->lo))
+    if (from_median <= 0.2 * (range->hi - range->lo))
         return false;
     for (int64_t y = cy - reach; y <= cy + reach; y++)
         for (int64_t x = cx - reach; x <= cx + reach; x++) {
@@ -76,13 +76,14 @@ bool wu_is_drawn(const wu_pixels *px, size_t z, const double at[2], double radiu
                 const int64_t other = (int64_t)i + step[d][0] * px->nx + step[d][1];
                 const uint32_t w = wu_grey(px, (size_t)other);
                 all += !is_near(w, extreme, range);
-                hard += !is_near(w, extreme, range) && 2 * fabs((double)v - w) > out;
+                hard += !is_near(w, extreme, range) && 2 * fabs((double)v - w) > from_median;
             }
         }
     return all >= 8 && hard > 0.8 * all;
 }
 
-/* Whether one of the pixels [x0, x1) of the row has this value. row: counted over all slices. */
+/* Whether one of the pixels [x0, x1) of a row has this value. row: its number among the rows of all
+ * slices, z * ny + y. */
 static bool has_value(const wu_pixels *px, size_t row, size_t x0, size_t x1, uint32_t value)
 {
     for (size_t x = x0; x < x1; x++)
@@ -91,21 +92,29 @@ static bool has_value(const wu_pixels *px, size_t row, size_t x0, size_t x1, uin
     return false;
 }
 
-/* A label picture has 0 between patches of other values; nearly each value is in one patch, and if
- * there are only a few values, there are no large gaps between them. A patch is counted where a run
- * of its pixels has no pixel of that value above it, so a convex patch is counted once. Pictures
- * with too many patches are given up after a few rows. */
+/* A label picture has 0 between patches of other values; nearly every value occurs in one patch
+ * only, and if there are only a few values, there are no large gaps between them. A patch is
+ * counted where a run of its pixels has no pixel of the same value above it, so that a convex patch
+ * is counted once. In a picture with too many patches the search ends after a few rows. */
 tc_status wu_find_labels(const wu_pixels *px, const wu_range *range, bool *labels, tc_err *err)
 {
-    enum { FEWEST = 3, MANY = 16, LEAST_AREA = 10, ZEROS = 50, GAPS = 4, TOPS = 3, SLACK = 64 };
+    enum {
+        FEWEST = 3,      /* a label picture has at least this many values besides 0, */
+        TOPS = 3,        /* at most TOPS counted patches for each value, */
+        LEAST_AREA = 10, /* on average at least this many pixels for each value, */
+        ZEROS = 50,      /* at least one 0 among ZEROS pixels, */
+        MANY = 16,       /* and if it has fewer than MANY values, */
+        GAPS = 4,        /* they span less than GAPS times their number */
+        SLACK = 64       /* patches beyond TOPS for each value at which the search ends */
+    };
     const size_t rows = (size_t)px->ny * px->nz, nx = px->nx;
     uint64_t patches = 0, inside = 0, values = 0;
     uint32_t least = range->hi;
     *labels = false;
     if (range->lo > 0)
         return TC_OK;
-    TC_AUTOFREE bool *const there = calloc((size_t)range->hi + 1, sizeof *there);
-    if (there == NULL)
+    TC_AUTOFREE bool *const seen = calloc((size_t)range->hi + 1, sizeof *seen);
+    if (seen == NULL)
         return tc_no_memory(err, "labels");
     for (size_t row = 0; row < rows && patches <= TOPS * values + SLACK; row++)
         for (size_t x = 0, end; x < nx; x = end) {
@@ -115,8 +124,8 @@ tc_status wu_find_labels(const wu_pixels *px, const wu_range *range, bool *label
             if (value == 0)
                 continue;
             inside += end - x;
-            values += !there[value];
-            there[value] = true;
+            values += !seen[value];
+            seen[value] = true;
             least = value < least ? value : least;
             patches += !(row % px->ny > 0 && has_value(px, row - 1, x, end, value)) &&
                        !(row >= px->ny && has_value(px, row - px->ny, x, end, value));

@@ -45,7 +45,7 @@ static const cc_work *const phases[CC_PHASES] = {
     [CC_MEASURE] = &cc_measuring
 };
 
-/* ws_map.apart of a split by distance; heights are squared distances. */
+/* The function ws_map.apart for a split by distance. Heights are squared distances. */
 static bool apart_by_distance(const void *rule, uint32_t maximum, uint32_t saddle)
 {
     (void)rule;
@@ -59,7 +59,7 @@ bool cc_apart_by_intensity(const void *rule, uint32_t maximum, uint32_t saddle)
     return maximum - saddle >= (uint32_t)p->h;
 }
 
-/* The number of parts of a phase; 0 if it does not apply. */
+/* The number of parts that a phase is divided into; 0 if these parameters do not need the phase. */
 static size_t phase_parts(const cc_worker *w, cc_phase phase)
 {
     const cc_params *const p = w->params;
@@ -102,9 +102,9 @@ static size_t phase_parts(const cc_worker *w, cc_phase phase)
     }
 }
 
-/* Ends the current phase and goes to the next one that has parts. Sets the position in the state's
- * head where a checkpoint is possible. */
-static tc_status go_on(cc_worker *w, cc_state *state, tc_err *err)
+/* Ends the current phase and goes to the next one that has parts. If the state can be resumed from
+ * there, sets chunks_done in its head to that position. */
+static tc_status next_phase(cc_worker *w, cc_state *state, tc_err *err)
 {
     an_state_head *const head = &state->head;
 
@@ -120,7 +120,7 @@ static tc_status go_on(cc_worker *w, cc_state *state, tc_err *err)
         w->phase++;
         w->done = 0;
     } while (w->phase < CC_PHASES && phase_parts(w, w->phase) == 0);
-    /* With min_contrast no state is kept: it would lack the prepared grey values. */
+    /* With min_contrast no item can be resumed here: the state lacks the prepared grey values. */
     if (w->phase == CC_KEPT && w->params->split && !w->params->min_contrast)
         head->chunks_done = (uint64_t)CC_KEPT * w->bands;
     else if (w->phase == CC_CLEAR)
@@ -159,7 +159,7 @@ tc_status cc_host_step(void *worker, cc_state *state, cc_phase until, uint64_t *
     w->edt.out = (uint32_t *)w->plane;
     w->map.height = w->edt.out;
     w->map.up = w->up;
-    /* Several phases in one step, as long as there is time. */
+    /* Runs phases until the time of a step is over. */
     do {
         parts = phase_parts(w, w->phase);
         left = parts - w->done;
@@ -173,7 +173,7 @@ tc_status cc_host_step(void *worker, cc_state *state, cc_phase until, uint64_t *
                 return tc_no_memory(err, "the cells");
         *chunks_done = ((uint64_t)w->phase * parts + w->done) * w->bands / parts;
         if (w->done == parts)
-            status = go_on(w, state, err);
+            status = next_phase(w, state, err);
     } while (status == TC_OK && w->phase < until && tc_seconds() < end);
     if (status == TC_OK && w->phase < until)
         return TC_MORE;
@@ -273,8 +273,9 @@ static bool make_planes(cc_worker *w)
            (!w->params->split || (w->bytes != NULL && w->up != NULL));
 }
 
-/* Resumes an item at CC_KEPT: the mask is where the plane's heights are not 0. */
-static tc_status resume_split(cc_worker *w, const int32_t *distances, tc_err *err)
+/* Resumes an item at the phase CC_KEPT. The mask is not in the state; it is set to the pixels whose
+ * heights, which are in the state's plane, are not 0. */
+static tc_status resume_split(cc_worker *w, const int32_t *heights, tc_err *err)
 {
     for (uint32_t y = 0; y < w->ny; y++) {
         const tc_status status = tc_ask(w->work->poll, err);
@@ -284,7 +285,7 @@ static tc_status resume_split(cc_worker *w, const int32_t *distances, tc_err *er
             return status;
         memset(words, 0, w->picture.stride * sizeof *words);
         for (uint32_t x = 0; x < w->nx; x++)
-            if (distances[(size_t)y * w->nx + x] != 0)
+            if (heights[(size_t)y * w->nx + x] != 0)
                 words[x / 64] |= (uint64_t)1 << x % 64;
     }
     w->phase = CC_KEPT;
@@ -334,7 +335,7 @@ static tc_status cpu_open(const an_work *work, const void *state_at, void **work
     return status;
 }
 
-/* --- for a device's backend ------------------------------------------------------------------ */
+/* --- for the OpenCL backend, which uses a worker of this one (cpu.h) ------------------------- */
 
 cc_phase cc_host_phase(const void *worker)
 {

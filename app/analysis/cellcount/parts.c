@@ -7,13 +7,16 @@
 #include "app/analysis/cellcount/parts.h"
 #include "app/analysis/common/watershed.h"
 
-/* A component, and the arrays, [ny][nx] of its box, of a watershed in it. */
+/* A component, and the arrays of a watershed in it. The arrays are [ny][nx] and cover the box of
+ * the component. */
 typedef struct patch {
     const an_follow *f;
     const an_component *c;
-    uint32_t nx, ny;     /* size of the box */
-    uint32_t *height;    /* measure_parts replaces that of a maximum by the index of its part */
-    int32_t *up, *first; /* ws_map.up; the first pixel of each maximum's part (ws_first) */
+    uint32_t nx, ny;  /* size of the box */
+    uint32_t *height; /* 0 outside the component. After the watershed, measure_parts sets the
+                         element of each maximum to the index of the maximum's part */
+    int32_t *up;      /* ws_map.up */
+    int32_t *first;   /* the first pixel of each maximum's part (ws_first) */
     ws_list found;
 } patch;
 
@@ -64,7 +67,7 @@ static void extend_region(cc_region *r, uint16_t y, uint16_t x, uint32_t grey)
     r->area++;
 }
 
-/* Measures the parts that the watershed has found, in coordinates of the picture. */
+/* Measures the parts that the watershed has found. Results are in coordinates of the picture. */
 static tc_status measure_parts(patch *a, cc_region **parts, size_t *n, tc_err *err)
 {
     const size_t nx = a->f->px->nx;
@@ -110,22 +113,22 @@ static tc_status split_by_intensity(const cc_params *p, const an_follow *f, cons
     return status;
 }
 
-/* --- with other parameters the component is analysed as a picture of its own ------------------ */
+/* --- for fill_holes or a split by distance: analyses the component as a picture --------------- */
 
 /* Fills px, [ny][nx], with the component's box and one pixel around it. Pixels of other components
- * become background. *others: there were some. */
+ * become background. *others: whether the box has pixels of other components. */
 static tc_status cut_out(const an_follow *f, const an_component *c, wu_pixels *px, bool *others,
                          tc_err *err)
 {
     const size_t nx = f->px->nx, n = (size_t)px->nx * px->ny;
-    const uint32_t none = f->above ? f->threshold - 1 : f->threshold;
+    const uint32_t background = f->above ? f->threshold - 1 : f->threshold;
     uint64_t cells = 0;
 
     px->u16 = malloc(n * sizeof *px->u16);
     if (px->u16 == NULL)
         return tc_no_memory(err, "a region");
     for (size_t i = 0; i < n; i++)
-        px->u16[i] = (uint16_t)none;
+        px->u16[i] = (uint16_t)background;
     for (uint32_t y = c->lo[1]; y < c->hi[1]; y++)
         for (uint32_t x = c->lo[2]; x < c->hi[2]; x++) {
             const bool cell = an_follow_takes(f, y * nx + x);
@@ -145,7 +148,7 @@ static tc_status cut_out(const an_follow *f, const an_component *c, wu_pixels *p
     return TC_OK;
 }
 
-/* *parts: the regions of a final state of the cut-out, moved to the picture's coordinates. */
+/* Sets *parts to the regions in the final state of the cut-out, in coordinates of the picture. */
 static tc_status take_regions(const an_work *work, const cc_state *state, const an_component *c,
                               cc_region **parts, size_t *n, tc_err *err)
 {
@@ -199,8 +202,9 @@ static tc_status analyse_alone(const cc_params *p, const an_follow *f, const an_
     alone.min_area = 1;
     alone.max_area = INT64_MAX;
     return_if_error(status);
-    /* Heights of a split by intensity depend on the picture's bits; the cut-out always has 16. So
-     * this component is given up, as with fill_holes if others lie in its box. */
+    /* The regions are not computed if holes are to be filled and other components lie in the box;
+     * nor for a split by intensity, as its heights depend on the number of bits of the picture, and
+     * the cut-out always has 16. */
     if (p->split == CC_INTENSITY)
         others = true;
     if (!(others && p->fill_holes))

@@ -1,8 +1,8 @@
 /*
- * cellcount: finds parameters in the picture. The threshold comes from the histogram of the
- * prepared grey values (it is computed on the host, even if a device does the rest), the polarity
- * from the histogram of the original grey values, the window of a local threshold from the sizes of
- * the regions in the picture's middle.
+ * cellcount: finds the values of parameters that depend on the picture. The threshold is computed
+ * from the histogram of the prepared grey values (always on the host, even if a device does the
+ * rest of the analysis), the polarity from the histogram of the original grey values, and the
+ * window of a local threshold from the sizes of the regions in the picture's middle.
  */
 #include <assert.h>
 #include <math.h>
@@ -25,7 +25,7 @@ static uint32_t find_offset(const uint64_t *histogram, uint32_t size, int32_t pe
 {
     const uint32_t otsu = an_otsu(histogram, size);
     uint64_t n[2] = { 0, 0 }, sum[2] = { 0, 0 };
-    u128 share, by, offset;
+    u128 num, den, offset; /* offset = num / den, rounded */
 
     for (uint32_t v = 0; v < size; v++) {
         n[v >= otsu] += histogram[v];
@@ -33,9 +33,9 @@ static uint32_t find_offset(const uint64_t *histogram, uint32_t size, int32_t pe
     }
     if (n[0] == 0 || n[1] == 0)
         return 1;
-    share = (u128)(uint32_t)percent * ((u128)sum[1] * n[0] - (u128)sum[0] * n[1]);
-    by = (u128)100 * n[0] * n[1];
-    offset = (2 * share + by) / (2 * by);
+    num = (u128)(uint32_t)percent * ((u128)sum[1] * n[0] - (u128)sum[0] * n[1]);
+    den = (u128)100 * n[0] * n[1];
+    offset = (2 * num + den) / (2 * den);
     return offset < 1 ? 1 : offset < size / 2 ? (uint32_t)offset : size / 2 - 1;
 }
 
@@ -59,7 +59,7 @@ tc_status cc_resolve_polarity(const an_work *work, cc_params *out, tc_err *err)
                                     : TC_OK;
 }
 
-/* --- how large cells are --------------------------------------------------------------------- */
+/* --- the size of cells ----------------------------------------------------------------------- */
 
 int64_t cc_least_area(int64_t half, int64_t tenth, bool bright)
 {
@@ -99,17 +99,17 @@ int64_t cc_area_quantile(int64_t *area, size_t n, int64_t part, int64_t of)
  * of up to that area; INT64_MAX: there are no regions. */
 static tc_status find_typical_area(const an_work *work, int64_t *area, tc_err *err)
 {
-    an_work own = *work;
+    an_work planned = *work;
     const cc_region *regions = NULL;
     TC_AUTOFREE cc_region *owned = NULL;
     *area = INT64_MAX;
-    return_if_error(an_cellcount.plan(work->params, work->item, &own.plan, err));
+    return_if_error(an_cellcount.plan(work->params, work->item, &planned.plan, err));
 
-    TC_AUTOFREE void *const state = calloc(1, own.plan.state_bytes);
+    TC_AUTOFREE void *const state = calloc(1, planned.plan.state_bytes);
     if (state == NULL)
         return tc_no_memory(err, "the areas of cells");
-    return_if_error(an_work_run(&an_cellcount, &cc_cpu, &own, state, 0, err));
-    return_if_error(cc_regions(&own, state, &regions, &owned, err));
+    return_if_error(an_work_run(&an_cellcount, &cc_cpu, &planned, state, 0, err));
+    return_if_error(cc_regions(&planned, state, &regions, &owned, err));
 
     const size_t n = ((const cc_state *)state)->regions;
     TC_AUTOFREE int64_t *const areas = calloc(n + 1, sizeof *areas);
@@ -145,12 +145,13 @@ tc_status cc_find_radius(const cc_params *p, const wu_pixels *px, unsigned threa
     own.scale = AN_OTSU_LINEAR;
     own.window_auto = own.min_area_auto = 0;
     own.labels = false;
-    /* Without filters: they only leave regions out, and would distort the typical area. */
+    /* Parameters that leave out regions are off, as they would distort the typical area. */
     own.min_contrast = own.exclude_border = false;
     own.min_fill = own.max_aspect = 0;
     own.min_area = 1;
     own.max_area = INT64_MAX;
     tc_status status = find_typical_area(&work, &area, err);
+    /* The radius of the window is the diameter of the cells that were found. */
     int64_t r =
         status == TC_OK && area != INT64_MAX ? (int64_t)(cc_diameter(area) + 0.5) : LEAST_RADIUS;
 

@@ -20,8 +20,8 @@ typedef uint tc_index;
 #define TC_ALWAYS_INLINE static inline
 #define tc_mulhi(a, b) mul_hi((tc_u64)(a), (tc_u64)(b))
 #define tc_clz64(a) ((int)clz((tc_u64)(a)))
-/* The absolute value of a tc_i64, as a tc_u64. Oclgrind lacks the intrinsic that compilers make of
- * the usual expression. */
+/* The absolute value of a tc_i64, as a tc_u64. This is abs, since compilers turn the expression
+ * below (for C) into an intrinsic that Oclgrind lacks. */
 #define TC_ABS(a) abs((tc_i64)(a))
 
 #else
@@ -51,10 +51,11 @@ TC_INLINE tc_u64 tc_mulhi(tc_u64 a, tc_u64 b)
 #endif
 
 /* The arguments must have the same type; they are evaluated more than once. OpenCL C's min and max
- * are not used: in a branch that only some work-items take, Intel's runtimes of 2021 to 2023 skip a
- * call whose arguments are the same for all work-items if the first of eight or sixteen is not in
- * the branch. The other built-in functions (abs, clz, mul_hi, popcount) have the same fault:
- * kernels call them outside such branches, or with arguments that differ. */
+ * are not used, because of a fault of Intel's runtimes of 2021 to 2023. These run eight or sixteen
+ * work-items together. If only some of them take a branch, and a call in the branch has the same
+ * arguments for all work-items, the call is skipped unless the first work-item takes the branch. As
+ * the other built-in functions (abs, clz, mul_hi, popcount) have the same fault, kernels call them
+ * outside such branches, or with arguments that differ. */
 #define TC_MIN(a, b) ((a) < (b) ? (a) : (b))
 #define TC_MAX(a, b) ((a) > (b) ? (a) : (b))
 #define TC_CLAMP(a, lo, hi) TC_MIN(TC_MAX(a, lo), hi)

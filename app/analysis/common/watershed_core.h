@@ -1,17 +1,18 @@
-/* The rules of the watershed of watershed.h, for C and OpenCL C: to which neighbour a path goes
- * uphill from each pixel. */
+/* The rules of the watershed in watershed.h, compiled as C and as OpenCL C: which neighbour the
+ * path uphill goes to from each pixel. */
 #ifndef AN_WATERSHED_CORE_H
 #define AN_WATERSHED_CORE_H
 
 #include "app/analysis/common/core.h"
 
-/* Values of `up` (watershed.h) instead of the index of the pixel that a pixel leads to. WS_GROUND:
- * the pixel belongs to no hill. WS_UNKNOWN: it is on a plateau, and its direction is not known yet.
- */
+/* Special values of up[i] (watershed.h), which otherwise is the index of the pixel that the path
+ * from pixel i goes to. WS_GROUND: the pixel belongs to no hill. WS_UNKNOWN: the pixel is on a
+ * plateau, and it is not known yet where its path goes. */
 #define WS_GROUND (-1)
 #define WS_UNKNOWN (-2147483647 - 1)
-/* A preliminary value for a pixel of a plateau: it leads to pixel i, or to one earlier in the
- * raster that is found later. Of two such values the greater one is that of the earlier pixel. */
+/* A preliminary value of `up` for a pixel of a plateau: its path goes to pixel i, unless a pixel is
+ * found that comes before i in raster order. Of two such values the greater one is that of the
+ * pixel that comes first. */
 #define WS_PENDING(i) (-2 - (i))
 
 /* The size of the picture, nx * ny * nz pixels, and which pixels are neighbours: those that differ
@@ -36,9 +37,9 @@ TC_INLINE int ws_is_within(const ws_shape *s, tc_i32 x, tc_i32 y, tc_i32 z)
     return x >= 0 && x < s->nx && y >= 0 && y < s->ny && z >= 0 && z < s->nz;
 }
 
-/* Returns the index of the highest of a pixel and its neighbours. Of equally high ones it is the
- * first in raster order, but with `plateaus` the pixel itself if it is one of them. `height` may
- * begin at a later slice than the first; z counts from there. */
+/* Returns the index of the highest among a pixel and its neighbours. If several are equally high,
+ * that is the first in raster order; but with `plateaus` it is the pixel itself, if none is higher.
+ * `height` may begin at a later slice than the first; z counts from there. */
 TC_INLINE tc_i32 ws_highest(TC_GLOBAL const tc_u32 *height, const ws_shape *s, tc_i32 x, tc_i32 y,
                             tc_i32 z, int plateaus)
 {

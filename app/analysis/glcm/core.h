@@ -20,9 +20,9 @@
  * f is a table in fixed point, built from logarithms that are exactly additive
  * (log(ab) = log(a) + log(b), to the last bit). So the mutual information of a
  * matrix that is the product of its marginals is exactly 0. Near 0 the feature
- * imc2 is proportional to the square root of the mutual information, and so needs
- * it more precisely than 64 bits allow for the two sums that it is the difference
- * of. Therefore these sums are kept twice: in units of 2^-60 modulo 2^64, where a
+ * imc2 is proportional to the square root of the mutual information, which is the
+ * difference of two sums. For imc2 these sums must be more precise than 64 bits
+ * allow. Therefore they are kept twice: in units of 2^-60 modulo 2^64, where a
  * small difference is exact, and coarsely in units of 2^-12, from which the lost
  * multiple of 2^64 follows.
  */
@@ -80,7 +80,7 @@ typedef struct glcm_sums {
 #define GLCM_E2_BITS 30 /* bits of e2 */
 #define GLCM_E2_MASK (((tc_u64)1 << GLCM_E2_BITS) - 1)
 #define GLCM_F_BITS 60      /* fraction bits of fxy and fx */
-#define GLCM_COARSE_BITS 12 /* fraction bits of the same sums kept coarsely */
+#define GLCM_COARSE_BITS 12 /* fraction bits of the coarse copies of fxy and fx */
 
 #define GLCM_PACK_SHIFT 24 /* bits of s1 and of d1 */
 #define GLCM_PACK_MASK (((tc_u64)1 << GLCM_PACK_SHIFT) - 1)
@@ -98,8 +98,8 @@ typedef struct glcm_sums {
 #define GLCM_DOUBLED 2 /* what a pair adds to a doubled count */
 typedef struct glcm_bins {
     tc_u16 marginal[256], difference[256], sum[512], cell[256 * 257 / 2];
-    /* What a pair adds to glcm_sums.difference, by |a-b|, and to glcm_sums.sum, by a+b. In this
-     * struct, since tables next to the bins need no register for their address. */
+    /* Tables of what a pair adds to glcm_sums.difference, by |a-b|, and to glcm_sums.sum, by a+b.
+     * They are in this struct as tables next to the bins need no register for their address. */
     glcm_pair64 of_difference[256];
     tc_u64 of_sum[512];
 } glcm_bins;
@@ -110,7 +110,7 @@ typedef struct glcm_steps {
     const tc_u64 *other;                /* of glcm_sums.fs and .fd */
 } glcm_steps;
 
-/* Adds `by` to `of`, or subtracts it, depending on the variable `sign`. */
+/* Adds `by` to the sum `of`, or subtracts it, depending on the variable `sign`. */
 #define GLCM_STEP(of, by) of = sign > 0 ? (of) + (by) : (of) - (by)
 /* The entry of a table for a doubled count. */
 TC_INLINE glcm_pair64 glcm_entry(const glcm_pair64 *table, tc_index doubled)
@@ -130,9 +130,9 @@ TC_INLINE glcm_pair64 glcm_entry(const glcm_pair64 *table, tc_index doubled)
         (bins)[at] = (tc_u16)(sign > 0 ? (bins)[at] + (unit) : (bins)[at] - (unit)); \
     } while (0)
 
-/* A pair of levels a <= b enters the window (sign 1) or leaves it (-1). cell: its index in h->cell.
- * of_b: what b adds to s->marginal; the caller adds it later. Two separate sums take one
- * instruction each, one sum of both would take three. */
+/* A pair of levels a <= b enters the window (sign 1) or leaves it (-1). cell: the pair's index in
+ * h->cell. of_b: a second sum, which the caller adds to s->marginal later; b is added to it, since
+ * adding to two separate sums takes one instruction each, adding both to the same sum three. */
 TC_INLINE void glcm_pair_moves(glcm_bins *h, tc_index a, tc_index b, tc_index cell,
                                const glcm_steps *t, glcm_sums *s, glcm_pair64 *of_b, const int sign)
 {
@@ -162,7 +162,8 @@ typedef struct glcm_divisors {
     tc_divisor n, n2, n4; /* n, n^2, 4 n^2 */
 } glcm_divisors;
 
-/* Entries of the parts of the table of exponentials: exp(-i/2^4); exp(-j/2^12) and exp(-k/2^20). */
+/* The table of exponentials has three parts: GLCM_EXP_A entries exp(-i/2^4), GLCM_EXP_B entries
+ * exp(-j/2^12), and as many exp(-k/2^20). */
 #define GLCM_EXP_A 257
 #define GLCM_EXP_B 256
 #define GLCM_EXP_SIZE (GLCM_EXP_A + 2 * GLCM_EXP_B)
@@ -273,8 +274,8 @@ TC_INLINE float glcm_as_float(tc_i64 feature)
 
 /* --- statistics ------------------------------------------------------------------------------ */
 
-/* Number of the bands (glcm_bands) that the lines of a view are divided into, and the band of line
- * number `line` of `lines`. */
+/* The lines of a picture, or of its transpose (glcm_view), are divided into GLCM_BANDS bands
+ * (glcm_bands). GLCM_BAND is the band of line number `line` of `lines`. */
 #define GLCM_BANDS 512
 #define GLCM_BAND(line, lines) ((line) * GLCM_BANDS / (lines))
 

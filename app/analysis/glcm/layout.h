@@ -2,8 +2,9 @@
  * glcm: constants and buffer layouts that the host code and the OpenCL kernels share.
  *
  * Planes of grey levels, and of the ROI (1 for pixels that have a window), hold the ROI's bounding
- * box with a margin as wide as a window in the box reaches. They are stored column by column: the
- * row index varies fastest, so that work-items on neighbouring rows read neighbouring pixels.
+ * box and a margin around it, which is as wide as a window extends beyond its centre. The planes
+ * are stored column by column: the row index varies fastest, so that work-items on neighbouring
+ * rows read neighbouring pixels.
  */
 #ifndef GLCM_LAYOUT_H
 #define GLCM_LAYOUT_H
@@ -26,16 +27,17 @@
 /* Value of a pixel outside the picture in a plane of grey levels. */
 #define GLCM_OUTSIDE 0x8000
 
-/* 64-bit words stored for each window: the glcm_sums, with the number n of pairs in the bits from
- * GLCM_N_SHIFT on of the word of idm. If there are features beyond the 13, these follow. Word w of
- * a chunk's windows begins at element glcm_work.words + w * number of windows. */
+/* The number of 64-bit words that are stored for each window: its glcm_sums; the word of idm also
+ * has the number n of pairs, in its bits from GLCM_N_SHIFT on. Features beyond the 13, if there are
+ * any, follow as further words. Word w of all windows of a chunk is stored from element
+ * glcm_work.words + w * (number of windows) on. */
 #define GLCM_WORDS 9
 #define GLCM_N_SHIFT 50
 
 /* The most windows that a work-item slides over before it counts a whole window again. */
 #define GLCM_SEGMENT 256
 
-/* The most rows of a lens (glcm_lens). */
+/* The most rows of a lens: the pairs of one offset in a window (glcm_lens). */
 #define GLCM_ROWS 127
 
 /* Work-items of a work-group of the kernel that computes features. */
@@ -59,13 +61,13 @@ typedef struct glcm_work {
     tc_i32 transposed;     /* maps: window (x,y) is that of pixel (y,x) */
     tc_i32 interior;       /* all pixels of pairs of all windows are within the picture */
     tc_i32 map_x0, map_y0; /* maps: pixel of window (0,0) */
-    tc_i32 line0, lines;   /* for GLCM_BAND: number of row 0 among the view's lines, and of lines */
-    tc_i32 map[GLCM_ALL];  /* maps: for each feature, the index of its plane, or -1 */
+    tc_i32 line0, lines; /* for GLCM_BAND: index of row 0 among the view's lines; number of these */
+    tc_i32 map[GLCM_ALL]; /* maps: for each feature, the index of its plane, or -1 */
 } glcm_work;
 
-/* A row of an offset's lens. leave, enter: distances, in elements of a plane, from the window's
- * centre to the first pixel of the pair that leaves, and of the one that enters, when the window
- * moves to the next column. count: number of pairs in the row. */
+/* A row of an offset's lens. When the window moves to the next column, one pair of the row leaves
+ * the window and one enters it. leave, enter: distances, in elements of a plane, from the window's
+ * centre to the first pixel of these pairs. count: number of pairs in the row. */
 typedef struct glcm_move {
     tc_i32 leave, enter, count, reserved;
 } glcm_move;

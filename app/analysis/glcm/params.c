@@ -36,10 +36,10 @@ static const an_param roi_keys[] = {
       .unit = "pixels", .measure = AN_LENGTH, .help = "Radius of the disc." },
     { "cx", AN_INT, FIELD(roi_cx), .min = 0, .max = WU_MAX_SIDE, .initial = "",
       .when = 1u << GLCM_ROI_DISC, .unit = "pixels",
-      .help = "Column of the disc's centre; without: width/2, rounded down." },
+      .help = "Column of the disc's centre; if absent: width/2, rounded down." },
     { "cy", AN_INT, FIELD(roi_cy), .min = 0, .max = WU_MAX_SIDE, .initial = "",
       .when = 1u << GLCM_ROI_DISC, .unit = "pixels",
-      .help = "Row of the disc's centre; without: height/2, rounded down." },
+      .help = "Row of the disc's centre; if absent: height/2, rounded down." },
     { .key = NULL }
 };
 
@@ -65,7 +65,7 @@ const an_param glcm_parameters[] = {
           "Grey values that are spread over the levels, [lo,hi]; type, null: all of the item's "
           "depth; image: from the item's least to its greatest, in all slices, whatever the ROI." },
     { "window", AN_OBJECT, .keys = window_keys, .initial = "{}",
-      .help = "What a matrix is made of." },
+      .help = "The pixels that one matrix counts." },
     { "distances", AN_INTS, FIELD(distances), .count = FIELD(n_distances), .min = 1,
       .max = GLCM_MAX_DISTANCE,
       .initial = "[1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20,21,22,23,24,25]",
@@ -81,7 +81,7 @@ const an_param glcm_parameters[] = {
       .help = "Whether offset_features is returned." },
     { "features", AN_WORDS, FIELD(features), .words = cooc_names, .choices = feature_sets,
       .word = FIELD(feature_set), .initial = "haralick",
-      .help = "haralick: the first 13; ibsi: all. Those beyond the 13 take the CPU, or a device "
+      .help = "haralick: the first 13; ibsi: all. Those beyond the 13 need the CPU, or a device "
               "with double precision." },
     { "maps", AN_OBJECTS, FIELD(maps), .count = FIELD(n_maps), .stride = sizeof(glcm_map),
       .keys = map_keys, .initial = "[]",
@@ -91,13 +91,14 @@ const an_param glcm_parameters[] = {
 
 /* --- offsets --------------------------------------------------------------------------------- */
 
-/* Writes the offsets of distance number `index`, sorted by dy and dx, into out, unless that is
- * NULL. Returns their number. With all directions they are all integer offsets whose length rounds
- * to the distance, one of each two opposite ones. */
+/* Writes the offsets of distance number `index`, sorted by dy and dx, into out, unless out is NULL.
+ * Returns their number. With all directions these are all integer offsets whose length rounds to
+ * the distance, but of two opposite offsets only the one with dy > 0, or dy = 0 and dx > 0. */
 static size_t offsets_of(const glcm_params *p, unsigned index, glcm_offset *out)
 {
     const int d = (int)p->distances[index];
     const int four[4][2] = { { d, 0 }, { -d, d }, { 0, d }, { d, d } };
+    /* 4 (d - 1/2)^2 and 4 (d + 1/2)^2 */
     const long lo = (long)(2 * d - 1) * (2 * d - 1), hi = (long)(2 * d + 1) * (2 * d + 1);
     size_t n = 0;
 
@@ -109,9 +110,9 @@ static size_t offsets_of(const glcm_params *p, unsigned index, glcm_offset *out)
     }
     for (int dy = 0; dy <= d; dy++) {
         for (int dx = dy > 0 ? -d : 1; dx <= d; dx++) {
-            const long length = 4L * (dx * dx + dy * dy);
+            const long square = 4L * (dx * dx + dy * dy);
 
-            if (length < lo || length >= hi)
+            if (square < lo || square >= hi)
                 continue;
             if (out != NULL)
                 out[n] = (glcm_offset){ dx, dy, index };

@@ -17,15 +17,15 @@
 #define VOTING_QUOTIENT(a, b) ((tc_u64)(tc_i64)((double)(tc_i64)(a) / (double)(tc_i64)(b)))
 #endif
 
-/* Rounding of the blur's sums. Along the first axis, 16-bit pixels times weights of 2^12 in all
- * give sums below 2^28, which are rounded to 20 bits, 4 of them fraction. Along the next axes the
- * sums are below 2^32, and are rounded to 20 bits again. */
+/* Rounding of the blur's sums. The weights along an axis add up to 2^12. Along the first axis, sums
+ * of 16-bit pixels are below 2^28; they are rounded to 20 bits, of which 4 are fraction bits. Along
+ * the next axes, sums of these are below 2^32, and are rounded to 20 bits again. */
 #define VOTING_ROUND_FIRST(sum) (((sum) + 128u) >> 8)
 #define VOTING_NEXT_BITS 12
 #define VOTING_ROUND_NEXT(sum) (((sum) + (1u << (VOTING_NEXT_BITS - 1))) >> VOTING_NEXT_BITS)
 
-/* The gradient of the blurred picture at the pixel `here` along one axis. The pixel's coordinate on
- * this axis is i, of n; stride: distance in memory of two neighbours along it. */
+/* The gradient of the blurred picture at the pixel `here` along one axis. i: the pixel's coordinate
+ * on this axis, from 0 to n - 1; stride: elements from a pixel to the next one along the axis. */
 TC_INLINE tc_i64 voting_slope(TC_GLOBAL const tc_u32 *here, tc_i32 i, tc_i32 n, tc_index stride,
                               tc_i32 inverse)
 {
@@ -34,7 +34,7 @@ TC_INLINE tc_i64 voting_slope(TC_GLOBAL const tc_u32 *here, tc_i32 i, tc_i32 n, 
     return inverse * (up - down);
 }
 
-/* g: the gradient of the blurred picture at the pixel `here`, which is (z, y, x). */
+/* Sets g to the gradient of the blurred picture at the pixel (z, y, x), to which `here` points. */
 TC_INLINE void voting_gradient(TC_CONSTANT const voting_shape *s, TC_GLOBAL const tc_u32 *here,
                                tc_i32 z, tc_i32 y, tc_i32 x, tc_i64 g[3])
 {
@@ -88,7 +88,8 @@ TC_INLINE tc_u32 voting_code(tc_i64 z, tc_i64 y, tc_i64 x, tc_u64 most, int side
     return (tc_u32)((cz * (2 * side + 1) + cy) * (2 * side + 1) + cx);
 }
 
-/* The voter of a pixel with this gradient; 0: it does not vote. */
+/* The voter (VOTING_VOTER: weight and direction) of a pixel with the gradient g; 0 if the pixel
+ * does not vote. */
 TC_INLINE tc_u32 voting_voter(TC_CONSTANT const voting_shape *s, const tc_i64 g[3],
                               TC_GLOBAL const tc_u16 *dir_of_code)
 {
@@ -106,10 +107,11 @@ TC_INLINE tc_u32 voting_voter(TC_CONSTANT const voting_shape *s, const tc_i64 g[
 
 /* --- points ---------------------------------------------------------------------------------- */
 
-/* Sums over the gradients around a peak, for the point nearest, in least squares, to the lines
- * along them. With P = 2^12 weight * (|u|^2 I - u u^T) / |u|^2, where u is a gradient's direction
- * and d the position of its pixel: m is the sum of P, v that of P d. Positions are relative to the
- * peak, in 1/256 of the finest pixel. Only the lower triangle of m is set. */
+/* Sums over the pixels around a peak. From them follows the point that is nearest, in least
+ * squares, to all the lines through these pixels along their gradients. For a pixel at d, whose
+ * gradient has the direction u, let P = 2^12 weight * (|u|^2 I - u u^T) / |u|^2. Then m is the sum
+ * of P and v is the sum of P d. Positions d are relative to the peak, in 1/256 of the finest pixel.
+ * Only the lower triangle of m is set. */
 typedef struct voting_lines {
     tc_i64 m[3][3], v[3];
 } voting_lines;
@@ -150,21 +152,22 @@ TC_INLINE void voting_add_line(TC_CONSTANT const voting_shape *s, const tc_i64 d
 
 /* --- cones ----------------------------------------------------------------------------------- */
 
-/* A layer is the slice at distance dz from the voter's. The index, in voting_tables.rows, of the
- * rows in which the cone of a direction has spans in a layer. */
+/* The index, in voting_tables.rows, of the rows in which the cone of direction `dir` has spans in
+ * layer dz. Layer dz is the slice dz slices after that of the voter. */
 TC_INLINE size_t voting_rows_at(TC_CONSTANT const voting_shape *s, tc_u32 dir, tc_i32 dz)
 {
     return (size_t)(dz + s->reach[0]) * (size_t)s->dirs + dir;
 }
 
-/* The number of elements of a layer in voting_tables.spans, which is [n_dirs][2 reach_z + 1][this]:
- * a span for each of 2 reach_y + 1 rows, and padding, as four are read at once. */
+/* The number of elements of voting_tables.spans that a layer takes: a span for each row, dy being
+ * -reach_y to reach_y, and padding, as four spans are read at once. The shape of the array is
+ * [n_dirs][2 reach_z + 1][voting_spans_of_layer]. */
 TC_INLINE size_t voting_spans_of_layer(tc_i32 reach_y)
 {
     return ((size_t)(2 * reach_y + 1) + 3) & ~(size_t)3;
 }
 
-/* The index, in voting_tables.spans, of the span of a layer's first row, dy = -reach_y. */
+/* The index, in voting_tables.spans, of the span in the first row, dy = -reach_y, of layer dz. */
 TC_INLINE size_t voting_spans_at(TC_CONSTANT const voting_shape *s, tc_u32 dir, tc_i32 dz)
 {
     return ((size_t)dir * (size_t)(2 * s->reach[0] + 1) + (size_t)(dz + s->reach[0])) *
@@ -196,8 +199,8 @@ TC_INLINE voting_part voting_within(voting_span span, tc_i32 at, tc_i32 n)
 #define VOTING_ONE_BY_ONE
 #endif
 
-/* The largest of the sums of a row's pixels [lo, hi]. A loop of its own, so that compilers
- * vectorise it. */
+/* The largest of the sums of a row's pixels [lo, hi]. This does not find the pixel that has it, so
+ * that compilers vectorise the loop. */
 TC_INLINE tc_u32 voting_most_votes(TC_GLOBAL const tc_u32 *row, voting_part p)
 {
     tc_u32 most = 0;
@@ -209,8 +212,8 @@ TC_INLINE tc_u32 voting_most_votes(TC_GLOBAL const tc_u32 *row, voting_part p)
 }
 
 /* Returns the voter of pixel (z, y, x) after it has turned towards the pixel with the largest sum
- * in its cone, of several the first. votes: points to the sum of its own pixel; spans, rows,
- * dir_of_offset: of voting_tables. */
+ * in its cone; if several pixels have that sum, towards the first. votes: points to the sum of
+ * pixel (z, y, x); spans, rows, dir_of_offset: of voting_tables. */
 TC_INLINE tc_u32 voting_turned(TC_CONSTANT const voting_shape *s, tc_u32 voter, tc_i32 z, tc_i32 y,
                                tc_i32 x, TC_GLOBAL const tc_u32 *votes,
                                TC_GLOBAL const voting_span *spans,
