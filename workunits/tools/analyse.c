@@ -451,7 +451,7 @@ static tc_status analyse_variants(const analyse_options *o, const tc_option *opt
     return status;
 }
 
-/* --- the verb -------------------------------------------------------------------------------- */
+/* --- the command ----------------------------------------------------------------------------- */
 
 static tc_status analyse_once(const analyse_options *o, const tc_option *options, int argc,
                               char **argv, tc_err *err)

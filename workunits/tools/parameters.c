@@ -145,7 +145,7 @@ static tc_status print_json(const an_analysis *only, tc_err *err)
     return good ? TC_OK : tc_no_memory(err, "the list of parameters");
 }
 
-/* --- the verb -------------------------------------------------------------------------------- */
+/* --- the command ----------------------------------------------------------------------------- */
 
 tc_status wu_find_analysis(const char *name, const an_analysis **out, tc_err *err)
 {
