@@ -1,18 +1,22 @@
 /*
- * volume's Gaussian filter, in slices or in the stack. A repair blurs the membrane as 0 and 255:
- * what then reaches the threshold becomes membrane as well; nothing outside the stack is
- * membrane. `smooth` blurs the grey values, for the threshold or a watershed; outside the stack
- * are those of its border.
+ * volume: the Gaussian filter of a stack, or of each of its slices. With `repair` it filters the
+ * membrane, as 0 and 255, and voxels whose filtered value reaches the repair's threshold become
+ * membrane, too; outside the stack there is no membrane. With `smooth` it filters the grey values,
+ * before the membrane's threshold or a watershed; outside the stack the values of its border are
+ * repeated.
  *
- * Fixed point: the blurred membrane is a fraction in 2^-15, so sums of at most 1
- * times weights of 2^16 in all fit 32 bits. Grey values have 8 bits behind the point; those of
- * 8 bits fit as well, those of 16 take 64.
+ * Values are in fixed point. Filtered membrane has ONE_BITS = 15 fractional bits and is at most 1,
+ * and the weights, of 16 fractional bits, have the sum 1, so that sums fit 32 bits. Filtered grey
+ * values have VOL_GREY_BITS = 8 fractional bits: sums of 8-bit values fit 32 bits, those of 16-bit
+ * values need 64.
  */
 #include <assert.h>
 #include <string.h>
 
 #include "app/analysis/volume/volume.h"
 
+/* ONE_BITS: fractional bits of filtered membrane. LANES: lines in scratch memory are a multiple of
+ * this many values, for vector instructions. */
 enum { ONE_BITS = 15, LANES = 64 };
 
 static size_t lanes_up(size_t n)
@@ -25,7 +29,7 @@ static bool is_membrane(const vol_blur *r, size_t at)
     return vol_is_membrane(wu_grey(r->pixels, at), r->threshold);
 }
 
-/* Whether there is a pass along z; else the last one is that along y. */
+/* Whether the last pass of the filter is along z; otherwise it is along y. */
 static bool along_z(const vol_blur *r)
 {
     return r->params->through && r->gauss.radius > 0;
@@ -36,7 +40,7 @@ static bool needs_64_bits(const vol_blur *r)
     return r->what != VOL_REPAIR && r->pixels->bits == 16;
 }
 
-/* blurred: 2^-15. */
+/* Whether a voxel of this filtered membrane, in 2^-ONE_BITS, becomes membrane by the repair. */
 static bool reaches_threshold(const vol_blur *r, uint32_t blurred)
 {
     return blurred * VOL_WHITE >= (uint32_t)r->params->threshold << ONE_BITS;
@@ -62,7 +66,8 @@ static size_t bands_of_slice(const vol_blur *r)
     return (r->pixels->ny + VOL_BLUR_ROWS - 1) / VOL_BLUR_ROWS;
 }
 
-/* Voxels along x of a part along z: fewer of a high stack, for no part to last long. */
+/* The voxels along x that a part of VOL_BLUR_Z filters: fewer in a stack of many slices, so that a
+ * part does not take too long. */
 static size_t chunk_of(const vol_blur *r)
 {
     return r->pixels->nz > VOL_HIGH ? LANES : VOL_BLUR_CHUNK;
@@ -81,7 +86,8 @@ size_t vol_blur_parts(const vol_blur *r, vol_phase phase)
     return along_z(r) ? chunks_of_row(r) * r->pixels->ny : 0;
 }
 
-/* A row with its margins; the rows (or slices) of a blur; sums. */
+/* Scratch memory holds a row with its margins, the `taps` lines that one filtered line depends on,
+ * and the filtered line. */
 size_t vol_blur_scratch(const vol_blur *r)
 {
     const size_t taps = 2 * (size_t)r->gauss.radius + 1, width = lanes_up(r->pixels->nx);
@@ -90,8 +96,8 @@ size_t vol_blur_scratch(const vol_blur *r)
     return width + taps + LANES + (taps + 1) * chunk;
 }
 
-/* Row y of slice z blurred along x. line: the row between margins of `radius`, zeros to
- * begin with. */
+/* Filters row y of slice z along x: `width` values, of which nx are used. line: the memory for the
+ * row between margins of `radius` values each; its margins must be zeros at first. */
 static void blur_x(const vol_blur *r, uint32_t z, uint32_t y, uint32_t *line, size_t width,
                    uint32_t *out)
 {
@@ -112,8 +118,9 @@ static void blur_x(const vol_blur *r, uint32_t z, uint32_t y, uint32_t *line, si
                   AN_GAUSS_BITS - (grey ? VOL_GREY_BITS : ONE_BITS), needs_64_bits(r), out);
 }
 
-/* Line i of `n` lines blurred across them. ring: of 2 radius + 1 lines, line j in place
- * j % (2 radius + 1). */
+/* Makes the filtered line i of `n` lines (rows of a slice, or pieces of a row in all slices),
+ * filtering across lines. ring: has 2 radius + 1 of the lines, line j in place j % (2 radius + 1).
+ */
 static void blur_across(const vol_blur *r, const uint32_t *ring, size_t width, int64_t i, int64_t n,
                         uint32_t *out)
 {
@@ -129,7 +136,8 @@ static void blur_across(const vol_blur *r, const uint32_t *ring, size_t width, i
                   out);
 }
 
-/* Voxels [at, at + n), blurred along all axes. Returns how many are new membrane. */
+/* Sets the plane of voxels [at, at + n), as vol_blurred says, from their values filtered along all
+ * axes. Returns how many of them a repair makes membrane. */
 static uint64_t decide_voxels(const vol_blur *r, size_t at, size_t n, const uint32_t *blurred)
 {
     uint64_t added = 0;
@@ -150,7 +158,7 @@ static uint64_t decide_voxels(const vol_blur *r, size_t at, size_t n, const uint
     return added;
 }
 
-/* VOL_BLUR_ROWS rows of a slice. */
+/* A part of VOL_BLUR: filters VOL_BLUR_ROWS rows of a slice along x and y. */
 static uint64_t blur_slice(const vol_blur *r, size_t part, uint32_t *scratch)
 {
     const int64_t ny = r->pixels->ny, h = r->gauss.radius, taps = 2 * h + 1;
@@ -179,8 +187,8 @@ static uint64_t blur_slice(const vol_blur *r, size_t part, uint32_t *scratch)
     return added;
 }
 
-/* A piece of one row, in all slices: the ring has the values that are written
- * over. */
+/* A part of VOL_BLUR_Z: filters a piece of a row along z, in all slices. The ring keeps values that
+ * are still needed after the plane is overwritten. */
 static uint64_t blur_z(const vol_blur *r, size_t part, uint32_t *scratch)
 {
     const int64_t nz = r->pixels->nz, h = r->gauss.radius, taps = 2 * h + 1;
@@ -212,8 +220,10 @@ uint64_t vol_blur_part(const vol_blur *r, vol_phase phase, size_t part, uint32_t
 
 /* --- voxels that a repair takes from cells ---------------------------------------------------- */
 
-/* Steps along an axis from a voxel to the first that is no membrane, through what the
- * repair added; 0 where there is none. left: voxels on that side. */
+/* Returns the number of steps from voxel `at` to the first voxel that is no membrane, of at most
+ * `most` steps and only through voxels that the repair added; 0: there is none. *inside: set to
+ * whether that voxel is in a cell. step: from a voxel to the next one on the way. left: the number
+ * of voxels on this way to the border. */
 static size_t way_out(const vol_blur *r, size_t at, ptrdiff_t step, size_t left, size_t most,
                       bool *inside)
 {
@@ -229,8 +239,8 @@ static size_t way_out(const vol_blur *r, size_t at, ptrdiff_t step, size_t left,
     return 0;
 }
 
-/* Whether the nearest voxel along the axes that is no membrane is inside a cell,
- * and none as near is outside. */
+/* Whether, of the non-membrane voxels that way_out finds from (x, y, z) along the axes, all of the
+ * nearest are in cells. */
 static bool taken_from_inside(const vol_blur *r, size_t x, size_t y, size_t z)
 {
     const wu_pixels *const px = r->pixels;
@@ -248,14 +258,14 @@ static bool taken_from_inside(const vol_blur *r, size_t x, size_t y, size_t z)
     bool inside = false;
 
     for (int i = 0; i < (r->params->through ? 6 : 4); i++) {
-        bool there = false;
-        const size_t steps = way_out(r, at, ways[i].step, ways[i].left, nearest, &there);
+        bool in_cell = false;
+        const size_t steps = way_out(r, at, ways[i].step, ways[i].left, nearest, &in_cell);
 
         if (steps > 0 && steps < nearest) {
             nearest = steps;
-            inside = there;
+            inside = in_cell;
         } else if (steps == nearest && steps > 0) {
-            inside &= there;
+            inside &= in_cell;
         }
     }
     return inside;
@@ -274,10 +284,10 @@ uint64_t vol_repair_bias(const vol_blur *r, size_t row0, size_t row1)
     return taken;
 }
 
-/* --- what it closes -------------------------------------------------------------------------- */
+/* --- the gaps that a repair closes ----------------------------------------------------------- */
 
-/* The part of the weights that n voxels in a row have, seen from one of them:
- * 2^-16. from: voxels before that one. */
+/* The sum of the weights of n adjacent voxels for the filtered value of one of them, in
+ * 2^-AN_GAUSS_BITS. from: the number of the n voxels before that one. */
 static uint32_t edge_weight(const an_gauss *g, int n, int from)
 {
     uint32_t sum = 0;
@@ -288,10 +298,11 @@ static uint32_t edge_weight(const an_gauss *g, int n, int from)
     return sum;
 }
 
-/* The blur is a product: along the wall's normal it keeps the share of the
- * wall's voxels, across the slit it loses that of the slit's. A layer of the wall that is
- * closed closes the slit; the middle one keeps the most. Each of the passes may round
- * down, by 2^-15 at the most. */
+/* A voxel in a slit of a flat wall has a filtered value that is the product of two sums of weights:
+ * along the wall's normal of the wall's voxels (`kept`), and across the slit of the voxels outside
+ * it (`left`). The slit is closed if the voxels of one layer of the wall become membrane; in the
+ * middle layer `kept` is largest. 3 is subtracted, as each of the three passes may round down by up
+ * to 2^-ONE_BITS. */
 void vol_repair_gaps(const vol_params *p, int64_t *gaps)
 {
     const an_gauss g = an_gauss_make(p->sigma);
@@ -301,7 +312,7 @@ void vol_repair_gaps(const vol_params *p, int64_t *gaps)
         int gap = 0;
 
         for (;;) {
-            /* The slit's middle loses most. */
+            /* A slit one voxel wider, at its middle, where the filtered value is smallest. */
             const uint64_t left =
                 ((uint32_t)1 << AN_GAUSS_BITS) - edge_weight(&g, gap + 1, (gap + 1) / 2);
             const uint64_t blurred = kept * left >> (2 * AN_GAUSS_BITS - ONE_BITS);

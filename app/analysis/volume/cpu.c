@@ -1,6 +1,7 @@
 /*
- * The CPU backend of volume: phases of independent parts (bands of rows), with
- * a little sequential work at the end of some.
+ * volume: its CPU backend. A step does parts (mostly bands of rows) of the current phase in several
+ * threads, and after the phase's last part its sequential end. This file has the phases of method
+ * threshold and those of both methods; watershed.c has those of a watershed.
  */
 #include <assert.h>
 #include <stdlib.h>
@@ -11,11 +12,12 @@
 #include "app/analysis/volume/cpu.h"
 #include "app/base/os.h"
 
-/* In a size, which is at most 2^30. */
+/* A bit in vol_worker.sizes: the cell touches the border. The number of voxels there is smaller. */
 #define BORDER ((uint32_t)1 << 31)
 
-/* --- where there is no membrane -------------------------------------------------------------- */
+/* --- the bits of non-membrane voxels --------------------------------------------------------- */
 
+/* vol_stack.row, from the grey values. */
 static void row_of_pixels(const void *source, size_t row, uint64_t *words)
 {
     const vol_worker *const w = source;
@@ -25,7 +27,8 @@ static void row_of_pixels(const void *source, size_t row, uint64_t *words)
                                       w->nx - x < 64 ? (unsigned)(w->nx - x) : 64, w->threshold);
 }
 
-/* When it was blurred, and after a device: membrane is 0. */
+/* vol_stack.row, from the nodes, in which membrane is 0: after the filter, and after a device has
+ * joined runs. */
 static void row_of_plane(const void *source, size_t row, uint64_t *words)
 {
     const vol_worker *const w = source;
@@ -50,8 +53,8 @@ static void label_band(vol_worker *w, size_t band, vol_scratch *s)
     vol_label_band(&w->stack, r.from, r.to, s->label);
 }
 
-/* Joins a band with what is before it; after a device, the first slice of a slab
- * with the slab before. */
+/* Joins a band with the rows before it. After a device has labelled slabs: joins the first slice of
+ * a slab with the slab before it. */
 static void label_seam(vol_worker *w, size_t part, vol_scratch *s)
 {
     const size_t slice = w->stack.ny;
@@ -64,7 +67,7 @@ static void label_seam(vol_worker *w, size_t part, vol_scratch *s)
     vol_label_seam(&w->stack, r.from, r.to, s->label);
 }
 
-/* After a device the roots are not known yet. */
+/* Sets the row's bits in `roots`, which a device does not make. */
 static void find_roots(vol_worker *w, size_t row, const vol_scratch *s)
 {
     const size_t runs = vol_runs(&w->stack, row, s->edges);
@@ -79,6 +82,7 @@ static void find_roots(vol_worker *w, size_t row, const vol_scratch *s)
     }
 }
 
+/* Counts the roots of a band. */
 static void count_band(vol_worker *w, size_t band, vol_scratch *s)
 {
     const vol_range r = vol_band(w, band);
@@ -101,7 +105,8 @@ static tc_status end_count(vol_worker *w, vol_state *state, tc_err *err)
     return TC_OK;
 }
 
-/* Roots get their labels, which are >= 0 as no link is, in the raster's order. */
+/* Replaces the links of a band's roots by their labels, in raster order. A label is > 0, and a link
+ * < 0. */
 static void number_band(vol_worker *w, size_t band, vol_scratch *s)
 {
     int32_t label = w->first[band];
@@ -125,9 +130,10 @@ tc_status vol_clear_first_node(vol_worker *w, vol_state *state, tc_err *err)
 
 /* --- labels ---------------------------------------------------------------------------------- */
 
-/* Nodes that are painted have their label, as roots have, or ~0; others a parent, which mostly is
- * painted already. Others paint at the same time. (Which nodes are roots cannot be predicted: no
- * branch.) */
+/* The label of a node's component; 0: of the outside. A root and a node that is already painted
+ * hold their label, ~0 for the outside after a repair; another node holds the link to its parent,
+ * which mostly is painted. Other threads paint other nodes at the same time. The first step has no
+ * branch on whether the node is a root, since the processor could not predict it. */
 static int32_t label_of(const vol_worker *w, int32_t node)
 {
     const int32_t link = uf_load(&w->stack.nodes[node]), at = -(link < 0) & (~link ^ node);
@@ -138,9 +144,11 @@ static int32_t label_of(const vol_worker *w, int32_t node)
     return v;
 }
 
+/* Sets the nodes [a, b) of a row to a label. */
 static void fill_run(int32_t *row, size_t a, size_t b, int32_t label)
 {
-    /* Where lengths cannot be predicted they are mostly below 5. */
+    /* Up to 4 voxels without a branch: where the processor cannot predict the lengths of runs, as
+     * in noise, most are not longer. */
     uf_store(&row[a], label);
     uf_store(&row[a + 1 < b ? a + 1 : a], label);
     uf_store(&row[a + 2 < b ? a + 2 : a], label);
@@ -162,7 +170,8 @@ static void fill_run(int32_t *row, size_t a, size_t b, int32_t label)
         row[a] = label;
 }
 
-/* Membrane is 0 already, and so is the outside but for nodes. */
+/* Replaces links by labels in a band's nodes. Membrane is 0 already; so is the outside if w->zeros,
+ * except for the nodes of runs. */
 static void paint_band(vol_worker *w, size_t band, vol_scratch *s)
 {
     const vol_range r = vol_band(w, band);
@@ -225,6 +234,7 @@ static bool leaves_out(const vol_params *p)
     return p->min_voxels > 1 || p->max_voxels != INT64_MAX || p->exclude_border;
 }
 
+/* Adds the band's voxels to the sizes of the cells, and marks those that touch the border. */
 static void sizes_band(vol_worker *w, size_t band, vol_scratch *s)
 {
     const vol_range r = vol_band(w, band);
@@ -248,7 +258,7 @@ static void sizes_band(vol_worker *w, size_t band, vol_scratch *s)
     }
 }
 
-/* Sizes become new labels, 0 for what is left out. */
+/* Replaces the cells' sizes by their new labels, 0 for cells that are left out. */
 static tc_status end_sizes(vol_worker *w, vol_state *state, tc_err *err)
 {
     const vol_params *const p = w->params;
@@ -266,6 +276,7 @@ static tc_status end_sizes(vol_worker *w, vol_state *state, tc_err *err)
     return status;
 }
 
+/* Gives voxels their cells' new labels, and sets the -1 of the outside to 0. */
 static void last_band(vol_worker *w, size_t band, vol_scratch *s)
 {
     const vol_range r = vol_band(w, band);
@@ -329,11 +340,12 @@ static const vol_work labelling[VOL_PHASES] = { [VOL_HISTOGRAM] = { histogram_ba
                                                 [VOL_SIZES] = { sizes_band, end_sizes },
                                                 [VOL_LAST] = { last_band, NULL } };
 
+/* The phases from VOL_ASCEND to VOL_COPY. */
 static const vol_work *const hills[] = { &vol_way,    &vol_way,  &vol_way,   &vol_way,
                                          &vol_way,    &vol_way,  &vol_clear, &vol_first,
                                          &vol_firsts, &vol_name, &vol_label, &vol_copy };
 
-/* Whether a phase is of a watershed alone. */
+/* Whether only a watershed has this phase. */
 static bool is_of_watershed(vol_phase phase)
 {
     return phase >= VOL_ASCEND && phase <= VOL_COPY;
@@ -344,7 +356,7 @@ static const vol_work *work_of(vol_phase phase)
     return is_of_watershed(phase) ? hills[phase - VOL_ASCEND] : &labelling[phase];
 }
 
-/* Tasks of a phase; 0 where it does not apply. */
+/* The number of parts of a phase; 0: the parameters do not need it. */
 static size_t phase_parts(const vol_worker *w, vol_phase phase)
 {
     const vol_params *const p = w->params;
@@ -364,7 +376,7 @@ static size_t phase_parts(const vol_worker *w, vol_phase phase)
     }
 }
 
-/* What a phase needs before it begins. */
+/* Prepares the state and the worker for a phase. */
 static tc_status begin_phase(vol_worker *w, vol_state *state, tc_err *err)
 {
     if (w->phase == VOL_BANDS)
@@ -378,7 +390,8 @@ static tc_status begin_phase(vol_worker *w, vol_state *state, tc_err *err)
     return TC_OK;
 }
 
-/* To `next`, or the first phase after it that has something to do. */
+/* Makes phase `next`, or if it has no parts the first one after it that has, the current phase.
+ * Updates chunks_done where an interrupted item can continue. */
 static void go_to(vol_worker *w, vol_state *state, vol_phase next)
 {
     const bool kept = w->phase < VOL_KEPT && vol_blurs(w->params);
@@ -402,8 +415,8 @@ static void run_part(void *user, unsigned thread, size_t part)
     work_of(w->phase)->part(w, w->done + part, &w->scratch[thread]);
 }
 
-/* The nodes are zeros at first, as the phases expect; a state that was left on its
- * way to a resting place is cleared. */
+/* Attaches the worker to the state. The first phase needs nodes that are zeros: the nodes of an
+ * item that was interrupted before chunks_done became nonzero are cleared. */
 static tc_status take_nodes(vol_worker *w, vol_state *state, tc_err *err)
 {
     const size_t bytes = w->work->plan.state_bytes;
@@ -431,7 +444,7 @@ tc_status vol_host_step(void *worker, vol_state *state, vol_phase until, uint64_
     if (state->head.chunks_done == w->work->plan.chunks || w->phase >= until)
         return TC_OK;
     return_if_error(take_nodes(w, state, err));
-    /* A small stack is done in one step. */
+    /* Goes on through several phases if there is time, so that a small stack takes one step. */
     do {
         const size_t parts = phase_parts(w, w->phase);
 
@@ -440,7 +453,7 @@ tc_status vol_host_step(void *worker, vol_state *state, vol_phase until, uint64_
         if (status != TC_OK)
             return status;
         if (w->phase == VOL_BANDS || w->phase == VOL_CLEAR)
-            state->head.chunks_done = 0; /* what was blurred goes */
+            state->head.chunks_done = 0; /* this phase overwrites the filtered values */
         w->done += an_pool_run_until(w->pool, run_part, w, parts - w->done, end);
         for (unsigned t = 0; t < w->work->threads; t++)
             if (w->found[t].no_memory)
@@ -515,6 +528,7 @@ static tc_status make_memory(vol_worker *w, tc_err *err)
     return good ? TC_OK : tc_no_memory(err, "volume");
 }
 
+/* Fills the worker from the item, without allocating memory. */
 static void describe(vol_worker *w, const an_work *work)
 {
     const wu_item *const item = work->item;
@@ -567,7 +581,7 @@ static tc_status cpu_open(const an_work *work, const void *state_at, void **work
     return TC_OK;
 }
 
-/* --- with a device --------------------------------------------------------------------------- */
+/* --- for an OpenCL backend ------------------------------------------------------------------- */
 
 vol_phase vol_host_phase(const void *worker)
 {
@@ -604,7 +618,7 @@ tc_status vol_host_resume(void *worker, vol_state *state, vol_phase next, size_t
     vol_worker *const w = worker;
     tc_status status;
 
-    /* What is left of an interrupted run is cleared, unless it is what is wanted. */
+    /* take_nodes must not clear the nodes that the device, or the filter, has made. */
     if (next != VOL_BANDS || vol_blurs(w->params))
         w->started = true;
     w->zeros = false;

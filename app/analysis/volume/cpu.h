@@ -1,7 +1,7 @@
 /*
- * What the files of volume's CPU backend share: the worker, and the phases that it goes through
- * (vol_phase), each a number of independent parts, mostly bands of rows, with a little sequential
- * work at the end of some.
+ * volume: the declarations that the files of its CPU backend share. A worker goes through the
+ * phases of vol_phase. A phase consists of independent parts, mostly bands of rows, which several
+ * threads do; some phases end with a little sequential work.
  */
 #ifndef AN_VOLUME_CPU_H
 #define AN_VOLUME_CPU_H
@@ -9,40 +9,48 @@
 #include "app/analysis/volume/volume.h"
 #include "app/base/pool.h"
 
+/* What each thread has for itself. */
 typedef struct vol_scratch {
-    uint32_t *edges;                      /* [nx + 2]: runs of a row */
-    uint64_t *label;                      /* vol_label_scratch */
-    uint32_t *blur;                       /* vol_blur_scratch */
-    uint64_t *histogram;                  /* for Otsu */
-    ws_list *found;                       /* watershed: the worker's, of this thread */
-    uint64_t empty, outside, added, bias; /* sums over a phase */
+    uint32_t *edges;     /* [nx + 2]: the runs of a row, as of lab_edges */
+    uint64_t *label;     /* of vol_label_scratch bytes */
+    uint32_t *blur;      /* [vol_blur_scratch] */
+    uint64_t *histogram; /* [2^bits]: of the grey values, for Otsu's threshold */
+    ws_list *found;      /* watershed: this thread's list in the worker's `found` */
+    /* Numbers of voxels that this thread met in a phase: */
+    uint64_t empty;   /* that are no membrane; of a watershed, that belong to cells */
+    uint64_t outside; /* that are connected with the outside */
+    uint64_t added;   /* that a repair made membrane */
+    uint64_t bias;    /* that a repair took from the inside (vol_repair_bias) */
 } vol_scratch;
 
 typedef struct vol_worker {
     const an_work *work;
     const vol_params *params;
-    size_t nx, rows, n, band_rows, bands;
+    size_t nx, rows, n;      /* voxels of a row; rows and voxels of the stack */
+    size_t band_rows, bands; /* rows of a band, and number of bands */
     an_pool *pool;
     vol_scratch *scratch; /* [threads] */
     vol_stack stack;
     vol_blur blur;
-    uint32_t threshold; /* of membrane */
-    ws_map map;         /* watershed: of the plane; `up` is the worker's */
-    ws_list *found;     /* watershed: [threads], what they find */
-    size_t saddles;     /* that they have found */
-    int32_t *first;     /* [bands + 1]: cells before each band */
-    uint32_t *sizes;    /* [cells]: voxels, BORDER; then new labels */
+    uint32_t threshold; /* grey values >= this are membrane */
+    ws_map map;      /* watershed: its `height` is in the state; its `up` belongs to the worker */
+    ws_list *found;  /* watershed: [threads]: what each thread finds */
+    size_t saddles;  /* watershed: the number of saddles found so far */
+    int32_t *first;  /* [bands + 1]: the number of cells before each band */
+    uint32_t *sizes; /* [cells]: the cell's voxels, and a bit if it is at the border; after
+                        VOL_SIZES its new label, 0: left out. NULL without that phase */
     int32_t cells;
-    size_t slab_rows; /* of a device; 0: there were no slabs */
+    size_t slab_rows; /* rows of a slab that a device labelled; 0: it labelled none */
     vol_phase phase;
-    size_t done; /* parts of the phase */
-    bool started;
-    bool zeros; /* membrane and what is outside is 0 to begin with */
+    size_t done;  /* parts of the phase that are done */
+    bool started; /* this worker has prepared the state's nodes */
+    bool zeros;   /* nodes of membrane and outside voxels are 0 before they are painted, except for
+                     the nodes of runs */
 } vol_worker;
 
-/* Rows of a band. */
+/* The rows [from, to) of a band. */
 typedef struct vol_range {
-    size_t from, to; /* rows */
+    size_t from, to;
 } vol_range;
 
 static inline vol_range vol_band(const vol_worker *w, size_t band)
@@ -52,27 +60,34 @@ static inline vol_range vol_band(const vol_worker *w, size_t band)
     return (vol_range){ from, w->rows - from < w->band_rows ? w->rows : from + w->band_rows };
 }
 
-/* A phase: its parts, and what comes after the last of them (may be NULL). */
+/* The functions of a phase: `part` does one part; `end`, if not NULL, is called after the last
+ * part. */
 typedef struct vol_work {
     void (*part)(vol_worker *w, size_t part, vol_scratch *s); /* s: w->scratch[thread] */
     tc_status (*end)(vol_worker *w, vol_state *state, tc_err *err);
 } vol_work;
 
-/* memory.c: what a stack has, or can have at most, that memory goes by. */
+/* memory.c: the numbers of things in a stack that its memory depends on; or upper bounds of them.
+ */
 typedef struct vol_contents {
-    uint64_t components, cells; /* before and after some are left out */
-    uint64_t saddles, plateaus; /* watershed: between maxima, and voxels of plateaus */
-    uint64_t written;           /* bytes of the state in pages that are */
+    uint64_t components, cells; /* components; and those that are not left out */
+    uint64_t saddles, plateaus; /* watershed: saddles in the list, and voxels of plateaus */
+    uint64_t written;           /* bytes of the state in pages that are written to */
 } vol_contents;
+/* Upper bounds for any stack of this size. */
 vol_contents vol_most_contents(const vol_params *p, const wu_item *item);
-/* The plan's memory_bytes, and what it adds to thread_bytes. */
+/* Sets the plan's memory_bytes, and adds to its thread_bytes. */
 void vol_memory_of(const vol_params *p, const wu_item *item, const vol_contents *c, an_plan *out);
+/* The memory of each thread, without the tables that vol_memory_of adds. */
 uint64_t vol_thread_bytes(const vol_params *p, const wu_item *item);
+/* an_analysis.memory */
 tc_status vol_memory(const an_work *work, an_plan *plan, tc_err *err);
 
-/* Label 0 for the outside: from here on node 0 is none of the nodes. */
+/* Ends the phase after which node 0 is no longer a node of the union-find: gives it, as the
+ * outside, the label 0. */
 tc_status vol_clear_first_node(vol_worker *w, vol_state *state, tc_err *err);
-/* watershed.c */
+/* watershed.c: the phases of a watershed. vol_way is VOL_ASCEND to VOL_SADDLES; the others are
+ * named as their phases. */
 extern const vol_work vol_way, vol_clear, vol_first, vol_firsts, vol_name, vol_label, vol_copy;
 
 #endif

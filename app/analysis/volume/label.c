@@ -1,22 +1,26 @@
 /*
- * volume: components by rows of bits, 64 voxels at a time. Rows are numbered through
- * all slices; a run of a row is named by its node. Runs overlap in segments, which
- * are found for whole words; what is done one by one is the unions.
+ * volume: joins the runs of non-membrane voxels into connected components. A row is an array of
+ * bits, in words of 64 voxels. A run (of ones of a row) has a node of the union-find, that of its
+ * first voxel. Two runs of neighbouring rows overlap in a segment of voxels; the segments of whole
+ * words are found by bit operations, and then one union is done for each. Rows are numbered through
+ * all slices.
  */
 #include <assert.h>
 #include <string.h>
 
 #include "app/analysis/volume/volume.h"
 
+/* A row that is joined with others. */
 typedef struct line {
     uint64_t *words; /* [stride] */
     size_t row;
     size_t nodes; /* the node of its voxel 0 */
-    size_t last;  /* where the run begins that ends at the border; nx: there is none */
-    bool border;  /* all of its runs are at the border */
+    size_t last;  /* the first voxel of the run that contains voxel nx - 1; nx: there is none */
+    bool border;  /* vol_border_row */
 } line;
 
-/* NOW and ABOVE are in a slice, ACROSS and CORNER in the one before it. */
+/* The lines that are in use at a time: NOW, row y of slice z; ABOVE, row y - 1 of slice z; ACROSS,
+ * row y of slice z - 1; CORNER, row y - 1 of slice z - 1. */
 enum { NOW, ABOVE, ACROSS, CORNER, LINES };
 
 size_t vol_label_scratch(const vol_stack *s)
@@ -24,7 +28,7 @@ size_t vol_label_scratch(const vol_stack *s)
     return LINES * s->stride * sizeof(uint64_t);
 }
 
-/* Lines without a voxel. */
+/* Makes empty lines in the scratch memory. */
 static void lay_out(const vol_stack *s, uint64_t *scratch, line lines[LINES])
 {
     memset(scratch, 0, vol_label_scratch(s));
@@ -40,8 +44,9 @@ static void swap_lines(line *a, line *b)
     *b = t;
 }
 
-/* Where the run begins that has the voxel above the bits `below` of word i; open: where
- * the one begins that has the voxel before the word. */
+/* Returns the first voxel of the run that reaches the voxel after the bits `below` of word i;
+ * `below` is a mask of the word's lowest bits. open: the first voxel of the run that reaches the
+ * word's voxel 0. If no run reaches a voxel, it is the voxel itself. */
 static inline size_t start_of(uint64_t word, uint64_t below, size_t i, size_t open)
 {
     const uint64_t gaps = ~word & below;
@@ -55,6 +60,7 @@ bool vol_border_row(const vol_stack *s, size_t row)
                              s->through) != 0;
 }
 
+/* Reads a row into a line. */
 static void read_line(const vol_stack *s, size_t row, line *l)
 {
     const size_t x = s->nx - 1;
@@ -73,6 +79,7 @@ static void read_line(const vol_stack *s, size_t row, line *l)
     l->last = start_of(l->words[x / 64], bit - 1, x / 64, open);
 }
 
+/* The node of the line's run that begins at voxel `start`. */
 static inline int32_t node_of(const line *l, size_t start)
 {
     return l->border || start == 0 || start == l->last ? 0 : (int32_t)(l->nodes + start);
@@ -80,8 +87,8 @@ static inline int32_t node_of(const line *l, size_t start)
 
 /* --- runs of a word -------------------------------------------------------------------------- */
 
-/* Of a word of NOW: its runs' first voxels, and the runs that have all of their voxels in it and
- * none at the border. */
+/* The runs of a word of NOW. starts: the first voxels of runs that begin in it and are not at the
+ * border. whole: all voxels of the runs that lie within the word and are not at the border. */
 typedef struct runs {
     uint64_t starts, whole;
 } runs;
@@ -107,8 +114,8 @@ static runs runs_of(const vol_stack *s, const line *now, size_t i)
     return r;
 }
 
-/* The first voxel of each of the runs that is in `other`, too: one is added to a run's beginning,
- * and carries to it. */
+/* Returns, for each whole run, the first of its voxels that is also in `other`: adding a one at the
+ * run's first voxel carries through its voxels outside `other` to that one. */
 static uint64_t first_in(const runs *r, uint64_t other)
 {
     const uint64_t both = r->whole & other, rest = r->whole & ~other, begin = r->starts & r->whole;
@@ -118,12 +125,13 @@ static uint64_t first_in(const runs *r, uint64_t other)
 
 /* --- trees ----------------------------------------------------------------------------------- */
 
-/* Joins two trees. Returns the root that is no longer one; 0: they were one tree before. */
+/* Joins the trees of nodes a and b. Returns the node that is no longer a root; 0: they were one
+ * tree already. */
 static inline int32_t join_roots(int32_t *nodes, int32_t a, int32_t b)
 {
     int32_t of_a, of_b, kept;
 
-    /* Most have the same root already. */
+    /* Most pairs have parents with the same link, so are one tree already. */
     if (nodes[~nodes[a]] == nodes[~nodes[b]])
         return 0;
     of_a = uf_find(nodes, a);
@@ -131,7 +139,8 @@ static inline int32_t join_roots(int32_t *nodes, int32_t a, int32_t b)
     if (of_a == of_b)
         return 0;
     kept = uf_link(nodes, of_a, of_b);
-    /* The outside, which all threads join with, is a root for ever and stays as it is. */
+    /* Node 0, the outside, which all threads join nodes with, always is a root and must not be
+     * written to. */
     if (a != 0)
         nodes[a] = ~kept;
     if (b != 0)
@@ -139,7 +148,8 @@ static inline int32_t join_roots(int32_t *nodes, int32_t a, int32_t b)
     return kept == of_a ? of_b : of_a;
 }
 
-/* Of a node that is no longer a root; 0: of none. */
+/* Clears the bit in `roots` of a node that is no longer a root; node 0 has none. shared: other
+ * threads may change the same word. */
 static inline void unmark_root(const vol_stack *s, int32_t node, bool shared)
 {
     const uint32_t voxel = (uint32_t)node - 1, row = voxel / s->nx, x = voxel % s->nx;
@@ -153,13 +163,14 @@ static inline void unmark_root(const vol_stack *s, int32_t node, bool shared)
         s->roots[row * s->stride + x / 64] &= ~((uint64_t)1 << x % 64);
 }
 
-/* NOW and another line, at one of their words: where the runs begin that have the voxel before
- * it. */
+/* Word i of NOW and of another line. open_now, open_other: the first voxels of the runs that reach
+ * this word's voxel 0 (start_of). */
 typedef struct pair {
     const line *now, *other;
     size_t i, open_now, open_other;
 } pair;
 
+/* The node of the run at the voxel after the bits `below` of word i. */
 static inline int32_t node_at(const line *l, size_t i, size_t open, uint64_t below)
 {
     return node_of(l, start_of(l->words[i], below, i, open));
@@ -172,8 +183,8 @@ static inline void next_word(pair *p)
     p->i++;
 }
 
-/* A tree for each run. */
-static void mark_root(const vol_stack *s, const line *now, size_t i, uint64_t starts)
+/* Makes the runs that begin in word i at the voxels `starts` roots. */
+static void make_roots(const vol_stack *s, const line *now, size_t i, uint64_t starts)
 {
     for (; starts != 0; starts &= starts - 1) {
         const size_t node = now->nodes + 64 * i + (size_t)__builtin_ctzll(starts);
@@ -182,8 +193,9 @@ static void mark_root(const vol_stack *s, const line *now, size_t i, uint64_t st
     }
 }
 
-/* Trees of one run get what the other line's runs at the voxels `at` belong to. Returns the first
- * voxels of these trees. */
+/* Gives the runs of NOW at the voxels `at` the parents of the other line's runs there. The runs of
+ * NOW must be trees of one run, with one voxel of `at` each. Returns the first voxels of these
+ * runs. */
 static uint64_t join_pair(const vol_stack *s, const pair *p, uint64_t at)
 {
     uint64_t starts = 0;
@@ -199,7 +211,8 @@ static uint64_t join_pair(const vol_stack *s, const pair *p, uint64_t at)
     return starts;
 }
 
-/* Joins runs of the two lines that have the voxels `at`. */
+/* Joins the runs of the two lines at each of the voxels `at`. shared: other threads join at the
+ * same time. */
 static void join_at(const vol_stack *s, const pair *p, uint64_t at, bool shared)
 {
     for (; at != 0; at &= at - 1) {
@@ -212,8 +225,9 @@ static void join_at(const vol_stack *s, const pair *p, uint64_t at, bool shared)
     }
 }
 
-/* The last voxels of the segments of a word that have none of `done`: adding that voxel carries to
- * the end of its segment. */
+/* Returns the last voxel of each segment (run of ones in `segments`) that has no voxel of `done`:
+ * adding the voxels of `done` carries to the ends of the other segments. A segment that reaches bit
+ * 63 is returned if its sum has not carried out of the word. */
 static uint64_t ends_without(uint64_t segments, uint64_t done)
 {
     const uint64_t sum = segments + (segments & done);
@@ -222,11 +236,12 @@ static uint64_t ends_without(uint64_t segments, uint64_t done)
     return (segments << 1 & ~segments & ~sum) >> 1 | open_end;
 }
 
-/* Joins the runs of NOW with those of ABOVE (above: else they are joined already) and ACROSS.
- * fresh: makes their nodes first, and puts most into the tree of the first run that they touch; few
- * become trees of their own, whose joining takes most of the time in noise. Not fresh: other
- * threads may join other lines at the same time. Where ABOVE and CORNER have a voxel next to a
- * segment of NOW and ACROSS, the way through those is a connection already. */
+/* Joins the runs of NOW with those of ACROSS, and if `above` with those of ABOVE; otherwise these
+ * are joined already. fresh: NOW has no nodes yet; makes them, and gives most runs the parent of
+ * the first run that they touch, since joining trees takes most of the time in noise. If not fresh,
+ * other threads may join other lines at the same time. A segment that NOW and ACROSS share needs no
+ * union if ABOVE and CORNER both have a voxel next to it, as the runs are then connected through
+ * these. */
 static void join_line(const vol_stack *s, const line lines[LINES], bool fresh, bool above)
 {
     const line *const now = &lines[NOW];
@@ -242,7 +257,7 @@ static void join_line(const vol_stack *s, const line lines[LINES], bool fresh, b
             const runs r = runs_of(s, now, i);
 
             first = first_in(&r, both | through);
-            mark_root(s, now, i, r.starts);
+            make_roots(s, now, i, r.starts);
             s->roots[now->row * s->stride + i] =
                 r.starts & ~(join_pair(s, &up, first & both) | join_pair(s, &back, first & ~both));
         }

@@ -1,22 +1,24 @@
 /*
- * The sizes and tables that the host and the kernels of volume agree on.
+ * volume: the sizes, constants and table columns that the host and the OpenCL kernels share.
  */
 #ifndef AN_VOLUME_LAYOUT_H
 #define AN_VOLUME_LAYOUT_H
 
-/* Voxels of a tile along each axis. Along x they are the bits of one word of the mask. */
+/* The size of a tile in voxels. A tile's voxels along x are the bits of one word of the mask, which
+ * has a one for each voxel that is no membrane. */
 #define VOL_TX 32
 #define VOL_TY 8
 #define VOL_TZ 8
-/* Words of the mask whose bits one work-item counts. */
+/* The number of words of a mask whose bits one work-item counts. */
 #define VOL_CHUNK 128
-/* Voxels to which one work-item gives their labels. */
+/* The number of voxels that one work-item labels. */
 #define VOL_PER_ITEM 16
 
-/* Rows of a slice that one work-item measures. */
+/* The number of rows of a slice that one work-item measures. */
 #define VOL_DOWN 32
-/* Columns of the table of cells that a device makes. Each sum of coordinates has two words, the
- * lower one first; the bounds are half-open. */
+/* Columns, of 32-bit words, of the table of cells that a device makes. VOL_SUM_Z to VOL_SUM_X: sums
+ * of the voxels' coordinates, of two words each, the lower one first. VOL_LO and VOL_HI: the
+ * bounding box, of three words each (z, y, x); VOL_HI is exclusive. */
 #define VOL_SUM_Z 0
 #define VOL_SUM_Y 2
 #define VOL_SUM_X 4
@@ -25,22 +27,24 @@
 #define VOL_HI 10
 #define VOL_COLUMNS 13
 
-/* Of the Gaussian filter: its weights' sum is 2^VOL_WEIGHT_BITS (AN_GAUSS_BITS); a filtered grey
- * value has VOL_GREY_BITS bits of fraction. A voxel's height is VOL_TOP less that. */
+/* The weights of the Gaussian filter have the sum 2^VOL_WEIGHT_BITS (AN_GAUSS_BITS). A filtered
+ * grey value has VOL_GREY_BITS fractional bits. A voxel's height is VOL_TOP minus its filtered grey
+ * value. */
 #define VOL_WEIGHT_BITS 16
 #define VOL_GREY_BITS 8
 #define VOL_TOP (1 << 24)
-/* The watershed's hash table of saddles: what a free slot contains, and how many slots are tried.
- */
+/* The watershed's hash table of saddles: VOL_FREE marks a free slot; VOL_PROBES is the number of
+ * slots that are tried for an entry. */
 #define VOL_FREE 0xffffffffu
 #define VOL_PROBES 64
-/* Columns of the list of saddles: the numbers of the two maxima, first the one whose voxel comes
- * first, and the height. */
+/* The number of columns of the list of saddles: the numbers of the two maxima, first that of the
+ * one whose voxel comes first in raster order, and the saddle's height. */
 #define VOL_SADDLE 3
-/* Columns of the table of maxima. A hill is a set of maxima that have been joined, and one of them
- * stands for it (VOL_HILL). Of that one, BEST, EARLIER and LATER tell the hill's highest saddle, by
- * its height and the voxels of its two maxima, and NEXT the maximum that it is joined with there.
- */
+/* Columns of the table of maxima. A hill is a set of maxima that have been joined; one of them,
+ * whose number is VOL_HILL in the rows of all, represents it. The row of this one describes the
+ * hill's highest saddle: VOL_BEST is its height, VOL_EARLIER and VOL_LATER are the voxels of its
+ * two maxima, and VOL_NEXT is the number of the maximum that the hill is joined with there.
+ * VOL_MAXIMUM is the number of columns. */
 #define VOL_VOXEL 0
 #define VOL_HEIGHT 1
 #define VOL_HILL 2

@@ -1,4 +1,5 @@
-/* volume: the memory that a stack takes at the peak, by what is in it. */
+/* volume: computes the peak memory of a stack from what it contains: how many cells, saddles of
+ * maxima, and so on. */
 #include "app/analysis/volume/cpu.h"
 #include "app/base/numbers.h"
 
@@ -9,11 +10,12 @@ static uint64_t voxels_of(const wu_item *item)
 
 vol_contents vol_most_contents(const vol_params *p, const wu_item *item)
 {
-    /* Cells have membrane between them in every row, and no fewer voxels than is asked for. */
+    /* In a row at most every other voxel begins a component, and a cell has at least min_voxels. */
     const uint64_t n = voxels_of(item),
                    apart = (uint64_t)item->ny * item->nz * ((item->nx + (uint64_t)1) / 2);
 
-    /* Of each two maxima that meet a saddle, of which there is a plane or two at most. */
+    /* Each two maxima that touch have a saddle: allow 10 (with corners 20) for each possible
+     * maximum, but not more than 2 for each voxel. */
     return (vol_contents){ .components = apart,
                            .cells = tc_smaller(
                                apart, n / (uint64_t)(p->min_voxels > 2 ? p->min_voxels : 1)),
@@ -24,11 +26,12 @@ vol_contents vol_most_contents(const vol_params *p, const wu_item *item)
 
 void vol_memory_of(const vol_params *p, const wu_item *item, const vol_contents *c, an_plan *out)
 {
-    /* of the result: item, label, voxels; volume; box; centroid; border */
+    /* The bytes of a row of the result: item, label, voxels; volume; bbox; centroid; border. */
     enum { ROW_BYTES = 3 * 8 + 8 + 6 * 8 + 3 * 8 + 1 };
     const uint64_t n = voxels_of(item);
     const uint64_t kept = n * (item->bits / 8) + c->written;
-    /* Saddles, twice while they are sorted; or before that the borders of plateaus. */
+    /* The larger of two lists that do not exist at the same time: the saddles, which take twice
+     * their size while they are sorted, and the border voxels of plateaus. */
     const uint64_t lists =
         p->watershed ? tc_larger(c->saddles * 2 * sizeof(ws_saddle), c->plateaus * 6) : 0;
     const uint64_t working =
@@ -38,13 +41,15 @@ void vol_memory_of(const vol_params *p, const wu_item *item, const vol_contents 
     const uint64_t finishing = c->cells * (sizeof(vol_cell) + ROW_BYTES);
 
     out->memory_bytes = PLAN_PROGRAM + kept + tc_larger(working, finishing);
-    /* Each thread has a table, if all of them together are no more than a byte a voxel. */
+    /* Cells are measured with a table for each thread only if all tables together take at most a
+     * byte for each voxel. */
     if (2 * c->cells * sizeof(vol_cell) <= n)
         out->thread_bytes += c->cells * sizeof(vol_cell);
 }
 
-/* --- what is in a stack ---------------------------------------------------------------------- */
+/* --- the contents of a stack ----------------------------------------------------------------- */
 
+/* Does the item's work until phase `until` comes next. */
 static tc_status step_until(void *worker, vol_state *state, vol_phase until, tc_err *err)
 {
     uint64_t chunks = 0;
@@ -55,8 +60,9 @@ static tc_status step_until(void *worker, vol_state *state, vol_phase until, tc_
     return status;
 }
 
-/* Bytes of the pages that labels are written to; a large state has large pages and begins with one
- * (os_zeroed). */
+/* The bytes of the state in pages of memory that contain a label other than 0; the other pages are
+ * assumed to take no memory. A large state has pages of 2 MiB and begins with one (os_zeroed); a
+ * small one has pages of 4 KiB. */
 static uint64_t written(const vol_worker *w, const vol_state *state)
 {
     enum { WORD = sizeof(int32_t), HEAD = offsetof(vol_state, nodes) / WORD };
@@ -75,7 +81,7 @@ static uint64_t written(const vol_worker *w, const vol_state *state)
     return tc_smaller(pages * page, all) * WORD;
 }
 
-/* Does as much of the work as the contents depend on. */
+/* Counts the contents, by doing the part of the work that they depend on. */
 static tc_status look(void *worker, void *state_at, void *contents, tc_err *err)
 {
     const vol_worker *const w = worker;

@@ -1,4 +1,4 @@
-/* volume: which arrays a result has, and from labels to them. */
+/* volume: declares the arrays of a result, and makes them from the labels of the voxels. */
 #include <assert.h>
 #include <stdio.h>
 #include <string.h>
@@ -11,14 +11,15 @@
 
 /* --- measuring ------------------------------------------------------------------------------- */
 
+/* What the threads need to measure the cells of a stack. */
 typedef struct measure {
-    const int32_t *plane;
+    const int32_t *plane; /* [rows][nx]: labels */
     uint32_t nx, ny;
-    size_t rows, n;
+    size_t rows, n;   /* rows of the stack; cells */
     vol_cell *tables; /* [threads][n] */
 } measure;
 
-/* The run [a, x) of a row. Returns x. */
+/* Adds the run [a, x) of equal labels of a row to its cell. Returns x. */
 static uint32_t end_run(const measure *m, unsigned thread, size_t row, uint32_t a, uint32_t x)
 {
     const int32_t label = m->plane[row * m->nx + a];
@@ -75,6 +76,7 @@ static void merge_cells(vol_cell *c, const vol_cell *o)
     }
 }
 
+/* Measures all bands, and merges the threads' tables into the first. */
 static tc_status measure_bands(measure *m, unsigned threads, const tc_poll *poll, tc_err *err)
 {
     an_pool *pool = NULL;
@@ -92,13 +94,14 @@ static tc_status measure_bands(measure *m, unsigned threads, const tc_poll *poll
     return status;
 }
 
-/* *out: the cells, the caller's. */
+/* Measures the cells of a final state. *out: [state->cells], to be freed by the caller, also after
+ * a failure. */
 static tc_status measure_cells(const an_work *work, const vol_state *state, vol_cell **out,
                                tc_err *err)
 {
     const wu_item *const item = work->item;
     const size_t rows = (size_t)item->ny * item->nz, n = (size_t)state->cells;
-    /* A table for each thread, unless they would be large compared with the plane. */
+    /* Each thread gets a table, unless all tables together would exceed a byte a voxel. */
     const unsigned threads =
         work->threads * n * sizeof(vol_cell) > rows * item->nx ? 1 : work->threads;
     measure m = { .plane = state->nodes + 1, .nx = item->nx, .ny = item->ny, .rows = rows, .n = n };
@@ -119,7 +122,8 @@ static tc_status refuse_state(tc_err *err)
     return tc_fail(err, TC_BAD_INPUT, "the labels are damaged");
 }
 
-/* Whether voxels are `least` to `most`; seen, if there is one, tells which values are. */
+/* Checks that all nodes but node 0 are from `least` to `most`. seen: if not NULL, seen[v] is set to
+ * 1 for each value v that occurs. */
 static tc_status are_between(const an_work *work, const vol_state *state, uint64_t least,
                              uint64_t most, uint8_t *seen, tc_err *err)
 {
@@ -141,8 +145,8 @@ static tc_status are_between(const an_work *work, const vol_state *state, uint64
     return status;
 }
 
-/* Whether the voxels of a final state are labelled 1 to cells, with a voxel at least for
- * each. */
+/* Checks that the labels of a final state are from 0 to state->cells, and that each from 1 on
+ * occurs. */
 static tc_status are_labels(const an_work *work, const vol_state *state, tc_err *err)
 {
     const uint64_t voxels = (uint64_t)work->item->nx * work->item->ny * work->item->nz;
@@ -166,22 +170,22 @@ tc_status vol_check_state(const an_work *work, const void *state_at, tc_err *err
                  bands = (rows + band_rows - 1) / band_rows;
     const uint64_t done = state->head.chunks_done;
     const uint64_t kept = (uint64_t)VOL_KEPT * bands;
-    /* Of a stack of one grey value Otsu's threshold is 1. */
-    const bool known = p->otsu ? state->threshold >= 1 && state->threshold < (uint32_t)1
+    /* Otsu's threshold is at least 1, also if all grey values are equal. */
+    const bool valid = p->otsu ? state->threshold >= 1 && state->threshold < (uint32_t)1
                                                                                  << work->item->bits
                                : state->threshold == 0;
 
-    if (done != 0 && !known)
+    if (done != 0 && !valid)
         return refuse_state(err);
     if (done == work->plan.chunks)
         return are_labels(work, state, err);
-    /* Nodes that have been begun are cleared; blurred membrane is 0, the rest 1; or there are
-     * heights. */
+    /* Nodes of an unfinished phase (begun) may hold anything, as they will be cleared. After the
+     * filter they are 0 (membrane) and 1, or heights. */
     if (done == 0)
         return state->begun != 0 ? TC_OK : are_between(work, state, 0, 0, NULL, err);
     if (!vol_blurs(p) || done != kept)
         return refuse_state(err);
-    /* No voxel is as low as the ground of a watershed. */
+    /* Heights are never 0, which would stand for a voxel of no hill. */
     return !p->watershed
                ? are_between(work, state, 0, 1, NULL, err)
                : are_between(work, state,
@@ -291,14 +295,15 @@ tc_status vol_expect(const void *params, const wu_item *item, wu_output *out, tc
     };
     const vol_params *const p = params;
     const size_t n = sizeof arrays / sizeof arrays[0] - !p->labels,
-                 given = 9; /* before Otsu's threshold */
+                 given = 9; /* arrays before `threshold`, which exists only with otsu */
     tc_status status = wu_output_declare(out, arrays, given + p->otsu, item, err);
 
     return status != TC_OK ? status
                            : wu_output_declare(out, arrays + given + 1, n - given - 1, item, err);
 }
 
-/* The labels are lent: another plane would double the memory. */
+/* Makes the item's arrays. The array of labels refers to `labels` (wu_output_lend), as a copy would
+ * double the memory. */
 static tc_status fill(const an_work *work, size_t item_index, const vol_state *state,
                       const int32_t *labels, const vol_cell *cells, wu_output *out, tc_err *err)
 {
@@ -348,11 +353,12 @@ int64_t vol_read_integer(const wu_output *out, const char *name)
     return *(const int64_t *)wu_output_data(out, name);
 }
 
-/* With a threshold a cell cannot be everything: what is at the border is outside. */
+/* With method threshold a single cell cannot fill the stack, as voxels at the border are outside.
+ */
 bool vol_note_result(const void *params, const wu_item *item, const wu_output *out, char *text,
                      size_t size)
 {
-    enum { SPECK = 27 }; /* voxels: 3 by 3 by 3 */
+    enum { SPECK = 27 }; /* cells of fewer voxels, 3 by 3 by 3, may be noise */
     const vol_params *const p = params;
     const int64_t membrane = vol_read_integer(out, "membrane_voxels"),
                   cells = vol_read_integer(out, "cells");

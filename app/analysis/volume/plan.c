@@ -1,4 +1,5 @@
-/* volume: which stacks, and how the work is cut. */
+/* volume: which stacks it accepts, the plan of an item's work, and the analysis' table of
+ * functions. */
 #include "app/analysis/volume/cpu.h"
 
 #include "app/analysis/common/phases.h"
@@ -27,8 +28,8 @@ static tc_status check_item(const void *params, const wu_item *item, const char 
     return TC_OK;
 }
 
-/* Operations a voxel of the phases of a watershed. Where nothing is smoothed each bit of noise is a
- * hill. */
+/* Sets the costs of the phases of a watershed, in operations a voxel. Unsmoothed noise costs more,
+ * as each of its peaks is a hill. */
 static void watershed_costs(const vol_params *p, double *costs)
 {
     const double neighbours = p->through ? 1 : 0.5;
@@ -48,7 +49,8 @@ static void watershed_costs(const vol_params *p, double *costs)
     costs[VOL_COPY] = 1.5;
 }
 
-/* The same of all phases, as measured on pictures of all kinds (make bench-progress). */
+/* The costs of all phases, in operations a voxel, as measured on pictures of many kinds (make
+ * bench-progress). */
 static void costs_of(const vol_params *p, double costs[VOL_PHASES])
 {
     const double sigma = p->repair ? p->sigma : p->smooth;
@@ -76,6 +78,7 @@ static void costs_of(const vol_params *p, double costs[VOL_PHASES])
     costs[VOL_LAST] = p->repair || leaves_out ? 4 : 0;
 }
 
+/* an_analysis.spent */
 static double spent(const an_work *work, uint64_t chunks_done)
 {
     double costs[VOL_PHASES];
@@ -127,6 +130,7 @@ static tc_status plan(const void *params, const wu_item *item, an_plan *out, tc_
 
 /* --- the analysis ---------------------------------------------------------------------------- */
 
+/* Bits of kernels_of: groups and variants of kernels. */
 enum { BITS_8 = 1, BITS_16 = 2, WATERSHED = 4, COMPONENTS = 8, REPAIR = 16 };
 
 static uint32_t kernels_of(const void *params, const wu_item *item)
@@ -161,6 +165,7 @@ static const an_selftest selftests[] = {
     { .parameters = NULL }
 };
 
+/* an_analysis.found: a number from 1 to 255 for a cell's label, 0 elsewhere. */
 static uint8_t found(const an_work *work, const void *state, size_t voxel)
 {
     const int32_t node = ((const vol_state *)state)->nodes[1 + voxel];

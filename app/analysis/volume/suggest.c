@@ -1,8 +1,9 @@
 /*
- * volume: a watershed, since real walls are dim and have gaps, which let the outside in. h is a
- * tenth of what walls are brighter than cells: the greys of the ninth tenth and of the first
- * quarter. The stack is smoothed as much as its noise takes: the noise is what is left of a slice
- * by a filter that no smooth picture passes (J. Immerkaer, Fast noise variance estimation, 1996).
+ * volume: suggests parameters. The method is a watershed, since real walls are dim and have gaps,
+ * which let the outside in. h is a tenth of the contrast between walls and cells, which is the
+ * difference between the 90% and the 25% quantiles of the grey values. `smooth` depends on the
+ * noise, which is estimated from the output of a filter that removes smooth structures (J.
+ * Immerkaer, Fast noise variance estimation, 1996).
  */
 #include <math.h>
 #include <stdlib.h>
@@ -13,11 +14,14 @@
 #include "app/analysis/suggest.h"
 #include "app/analysis/volume/volume.h"
 
+/* The size of a histogram. */
 enum { GREYS = 65536 };
+/* h is h_share of the contrast. Sigma, in voxels, is smooth_noisy if the noise is at least `noisy`
+ * times the contrast, otherwise smooth_quiet. */
 static const double h_share = 0.1, noisy = 0.15, smooth_quiet = 1.5, smooth_noisy = 2;
 
-/* Mean size of the filter's output over the first slice, from which the deviation of Gaussian noise
- * follows. */
+/* Estimates the standard deviation of Gaussian noise, in grey values, from the mean absolute output
+ * of the filter over the first slice. */
 static double noise_of(const wu_pixels *p)
 {
     double sum = 0;
@@ -35,7 +39,8 @@ static double noise_of(const wu_pixels *p)
     return sqrt(TC_PI / 2) / 6 * sum / ((double)(p->nx - 2) * (double)(p->ny - 2));
 }
 
-/* The grey value that this share of the first slice's voxels is below. */
+/* The quantile of the first slice's grey values: this share of the voxels, 0 to 1, is at or below
+ * it. */
 static uint32_t quantile(const wu_pixels *p, const uint64_t *histogram, double share)
 {
     const double wanted = share * p->nx * p->ny;
@@ -45,7 +50,7 @@ static uint32_t quantile(const wu_pixels *p, const uint64_t *histogram, double s
     return v;
 }
 
-/* By how much walls are brighter than cells. */
+/* Adds to *contrast by how many grey values walls are brighter than cells. */
 static tc_status measure_contrast(const wu_pixels *p, double *contrast, tc_err *err)
 {
     uint64_t *const histogram = calloc(GREYS, sizeof *histogram);
@@ -57,7 +62,7 @@ static tc_status measure_contrast(const wu_pixels *p, double *contrast, tc_err *
     return TC_OK;
 }
 
-/* Two digits. */
+/* Rounds to two significant digits, and below 10 to tenths. */
 static double round_off(double value)
 {
     double unit = 1;
@@ -66,7 +71,8 @@ static double round_off(double value)
     return value >= 10 ? round(value / unit) * unit : round(value * 10) / 10;
 }
 
-/* Says if what is bright lies apart in the slices, as nuclei do, rather than around dark cells. */
+/* Sets the suggestion's doubt if bright things lie apart in the slices, as nuclei do, rather than
+ * surround dark cells: if the suggestion of cellcount has polarity bright. */
 static tc_status report_nuclei(const an_pictures *pictures, an_suggestion *out, tc_err *err)
 {
     TC_AUTO(an_suggestion_free) an_suggestion cells = { .parameters = json_object() };
@@ -83,7 +89,8 @@ static tc_status report_nuclei(const an_pictures *pictures, an_suggestion *out, 
     return TC_OK;
 }
 
-/* How many cells a slice has with h times `factor`. parameters: of the watershed. */
+/* Adds to *n the number of cells of a slice with the suggested parameters, but `factor` times their
+ * h. */
 static tc_status count_cells(const an_pictures *slices, size_t i, const json_t *parameters,
                              double factor, size_t *n, tc_err *err)
 {
@@ -97,7 +104,8 @@ static tc_status count_cells(const an_pictures *slices, size_t i, const json_t *
     return TC_OK;
 }
 
-/* Says if half of h and twice h give numbers that differ by more than a third of what h gives. */
+/* Sets the suggestion's doubt if the number of cells with half of h exceeds that with twice h by
+ * more than a third of the number with h. */
 static tc_status report_instability(const an_pictures *pictures, const json_t *given,
                                     an_suggestion *out, tc_err *err)
 {

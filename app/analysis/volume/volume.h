@@ -1,19 +1,21 @@
 /*
- * volume: the inside of membranes in a stack. Voxels that are no membrane and
- * are not connected with the outside, which surrounds the stack, are inside;
- * their components are cells.
+ * volume: finds and measures the cells that membranes enclose in a stack. With method threshold,
+ * cells are the connected components of the voxels that are no membrane and are not connected with
+ * the outside, which surrounds the stack.
  *
- * Union-find works in the state itself. Node 0 is the outside, node 1 + i is
- * voxel i, in the raster's order. While components are joined, the first voxel of a
- * run of voxels along x holds ~parent; a run at the border belongs to node 0. In
- * the end every voxel has its cell's label, 0 for none. So the state is the only
- * plane there is: with the pixels, 5 or 6 bytes a voxel.
+ * The nodes of the union-find that finds the components are part of the state: node 0 is the
+ * outside, node 1 + i is voxel i in raster order. While components are joined, the node of the
+ * first voxel of a run (of non-membrane voxels along x) holds ~parent; a run at the border belongs
+ * to node 0. In the end every voxel's node holds the label of its cell, or 0. So the nodes are the
+ * only plane (array with an element for each voxel) besides the pixels: together they take 5 or 6
+ * bytes a voxel.
  *
- * A watershed takes the voxels' heights, the higher the darker they are, and finds the hills
- * among them (app/analysis/common/watershed.h); its ways uphill are another plane.
+ * With method watershed, a voxel is the higher the darker it is, and cells are the hills of these
+ * heights (app/analysis/common/watershed.h). The directions uphill are a second plane of 4 bytes a
+ * voxel.
  *
- * There is one place besides the start where an interrupted item can go on: when voxels have been
- * blurred, and the plane has 0 (membrane) or 1, or heights.
+ * An interrupted item continues either from the start or from the end of the filter, when the nodes
+ * hold 0 (membrane) and 1 (other voxels), or the heights of a watershed.
  */
 #ifndef AN_VOLUME_H
 #define AN_VOLUME_H
@@ -25,73 +27,79 @@
 #include "app/analysis/volume/core.h"
 #include "app/analysis/volume/layout.h"
 
-/* Membrane before a repair's blur, which a repair's threshold refers to. */
+/* VOL_WHITE: the value of membrane, before a repair blurs it, in the unit of the repair's
+ * threshold. VOL_MAX_SIGMA: the largest sigma of a repair, in voxels. VOL_WALLS: the walls that
+ * vol_repair_gaps describes are 1 to VOL_WALLS voxels thick. */
 enum { VOL_WHITE = 255, VOL_MAX_SIGMA = 8, VOL_WALLS = 8 };
+/* The smallest sigma of a filter, in voxels. */
 #define VOL_MIN_SIGMA 0.3
 
 typedef struct vol_params {
     an_params_head head;
-    int32_t membrane; /* v >= membrane, 0..65535, unless: */
-    bool otsu;        /* each item's own */
-    bool watershed;   /* else what membrane surrounds */
-    bool through;     /* mode 3d; else each slice by itself */
-    double smooth;    /* sigma in voxels; 0: none */
-    bool corners;     /* watershed: voxels that touch there are neighbours */
-    double h;         /* watershed: the least dynamics of a cell, in grey values */
-    bool fill;        /* watershed: membrane belongs to cells */
-    bool repair;
-    double sigma;                   /* voxels */
-    int64_t threshold;              /* 1..VOL_WHITE */
-    int64_t min_voxels, max_voxels; /* kept: min_voxels <= voxels <= max_voxels */
-    bool exclude_border;
-    bool labels;
+    int32_t membrane; /* voxels with grey value >= membrane are membrane; 0 to 65535 */
+    bool otsu;        /* Otsu's threshold of each item is used in place of `membrane` */
+    bool watershed;   /* method watershed; otherwise threshold */
+    bool through;     /* mode 3d; otherwise each slice is analysed by itself */
+    double smooth;    /* sigma of the Gaussian filter in voxels; 0: no filter */
+    bool corners;     /* watershed: voxels that touch at corners are neighbours */
+    double h;  /* watershed: a cell's walls are at least this much brighter than its darkest voxel,
+                  in grey values */
+    bool fill; /* watershed: membrane belongs to the cells, too */
+    bool repair;       /* gaps in the membrane are closed by a blur of the membrane with: */
+    double sigma;      /* in voxels */
+    int64_t threshold; /* 1..VOL_WHITE: voxels whose blurred value is not lower become membrane */
+    int64_t min_voxels, max_voxels; /* cells with fewer or more voxels are left out */
+    bool exclude_border;            /* cells that touch the border are left out */
+    bool labels;                    /* the result has the labels of all voxels */
 } vol_params;
 
-/* The phases of an item, in order; those that do not apply have no parts. */
+/* The phases of an item, in order. A phase that the parameters do not need has no parts. VOL_ASCEND
+ * to VOL_COPY are those of a watershed, VOL_BANDS to VOL_PAINT those of method threshold. */
 typedef enum vol_phase {
-    VOL_HISTOGRAM, /* for Otsu */
-    VOL_BLUR,      /* repair, smooth, and the heights of a watershed: along x and y */
-    VOL_BLUR_Z,
-    VOL_ASCEND,    /* watershed: each voxel leads to its highest neighbour */
-    VOL_EDGES,     /* from the borders of plateaus inwards */
-    VOL_FLAT,      /* plateaus that are maxima become trees, */
-    VOL_FLAT_JOIN, /* each one */
-    VOL_TOPS,      /* each voxel leads to the regional maximum that it belongs to */
-    VOL_SADDLES,   /* the highest between each two maxima; then maxima are joined */
-    VOL_CLEAR,
-    VOL_FIRST,  /* the first voxel of each cell */
-    VOL_FIRSTS, /* how many there are */
-    VOL_NAME,   /* and their labels */
-    VOL_LABEL,  /* those of all voxels */
-    VOL_COPY,
-    VOL_BANDS, /* components, by bands of rows */
-    VOL_SEAMS,
-    VOL_COUNT, /* of roots */
-    VOL_NUMBER,
-    VOL_PAINT,
-    VOL_BIAS,  /* what a repair took from the inside */
-    VOL_SIZES, /* only if something may be left out */
-    VOL_LAST,  /* leaves it out, and the traces of a repair */
+    VOL_HISTOGRAM, /* makes the histogram for Otsu's threshold */
+    VOL_BLUR,      /* filters along x and y, for repair, smooth and a watershed's heights */
+    VOL_BLUR_Z,    /* filters along z */
+    /* Parts of the watershed, as in ws_part: */
+    VOL_ASCEND,    /* finds each voxel's highest neighbour */
+    VOL_EDGES,     /* finds the ways out of plateaus */
+    VOL_FLAT,      /* makes nodes of the voxels of plateaus that are maxima, */
+    VOL_FLAT_JOIN, /* and joins those of each plateau */
+    VOL_TOPS,      /* finds the regional maximum that each voxel leads to */
+    VOL_SADDLES,   /* finds the highest saddle of each two maxima; then joins maxima */
+    VOL_CLEAR,     /* clears the plane of the heights, which are no longer needed */
+    VOL_FIRST,     /* finds the first voxel of each cell */
+    VOL_FIRSTS,    /* counts these in each band */
+    VOL_NAME,      /* numbers the cells */
+    VOL_LABEL,     /* makes the labels of all voxels, in the plane of directions */
+    VOL_COPY,      /* copies them to the state */
+    VOL_BANDS,     /* finds the components within each band of rows */
+    VOL_SEAMS,     /* joins them across the bands' borders */
+    VOL_COUNT,     /* counts the roots, which are one for each cell, in each band */
+    VOL_NUMBER,    /* numbers the cells */
+    VOL_PAINT,     /* labels all voxels */
+    VOL_BIAS,      /* counts the voxels that a repair took from the inside */
+    VOL_SIZES,     /* measures cells; only if some may have to be left out */
+    VOL_LAST,      /* leaves them out, and removes the -1 that a repair leaves outside */
     VOL_PHASES
 } vol_phase;
 
-/* Where an interrupted item goes on, besides the start: the first phase of those that make
- * cells. */
+/* An interrupted item continues with the first phase or with this one, the first after the filter.
+ */
 #define VOL_KEPT VOL_ASCEND
 
 typedef struct vol_state {
     an_state_head head;
-    uint64_t cells;
-    uint64_t membrane, outside; /* voxels */
-    uint64_t repair_added;      /* voxels that the repair made membrane */
-    uint64_t repair_bias;       /* and those of them taken from the inside */
-    uint32_t begun;             /* nodes have been written to, and are not done */
-    uint32_t threshold;         /* Otsu's, once it is known; 0 for one that was given */
-    int32_t nodes[];            /* [1 + nz*ny*nx] */
+    uint64_t cells;             /* so far: components; in the end without those left out */
+    uint64_t membrane, outside; /* numbers of voxels */
+    uint64_t repair_added;      /* number of voxels that the repair made membrane */
+    uint64_t
+        repair_bias; /* number of those of them that would otherwise be inside (vol_repair_bias) */
+    uint32_t begun;  /* 1: nodes have been written to, and the item is not finished */
+    uint32_t threshold; /* Otsu's threshold, once it is computed; 0 without otsu */
+    int32_t nodes[];    /* [1 + nz*ny*nx] */
 } vol_state;
 
-/* Rows are numbered through all slices. A band has about a million
- * voxels. */
+/* The rows of a band, of about a million voxels. Rows are numbered through all slices. */
 static inline size_t vol_band_rows(uint32_t nx)
 {
     return ((size_t)1 << 20) / nx + 1;
@@ -99,68 +107,78 @@ static inline size_t vol_band_rows(uint32_t nx)
 
 /* --- blur ------------------------------------------------------------------------------------ */
 
-/* Rows of a slice that are blurred by a part, and voxels along x of one, up to so many slices. */
+/* VOL_BLUR_ROWS: the rows of a slice that a part of VOL_BLUR filters. VOL_BLUR_CHUNK: the voxels
+ * along x that a part of VOL_BLUR_Z filters, in stacks of at most VOL_HIGH slices. */
 enum { VOL_BLUR_ROWS = 64, VOL_BLUR_CHUNK = 1024, VOL_HIGH = 4096 };
 
-/* What is blurred, and what becomes of it in the plane. */
+/* What is filtered, and what the plane then holds. */
 typedef enum vol_blurred {
-    VOL_REPAIR, /* membrane: 0 where it is or becomes membrane, else 1 */
-    VOL_SMOOTH, /* grey values: the same */
-    VOL_HEIGHTS /* grey values: VOL_TOP less the value in 2^-VOL_GREY_BITS */
+    VOL_REPAIR, /* the membrane is filtered; then 0: is or becomes membrane; 1: does not */
+    VOL_SMOOTH, /* the grey values are filtered; then 0: membrane, 1: other voxels */
+    VOL_HEIGHTS /* the grey values are filtered; then heights: VOL_TOP minus the filtered value in
+                   2^-VOL_GREY_BITS */
 } vol_blurred;
 
 typedef struct vol_blur {
     const vol_params *params;
     const wu_pixels *pixels;
     vol_blurred what;
-    uint32_t threshold; /* of membrane */
+    uint32_t threshold; /* grey values >= this are membrane */
     an_gauss gauss;
-    int32_t *plane; /* [nz][ny][nx]: blurred in x and y; then as `what` says */
+    int32_t
+        *plane; /* [nz][ny][nx]: values filtered along x and y; in the end as vol_blurred says */
 } vol_blur;
 
-/* Whether an item is blurred, if only to make heights of its grey values, and how. */
+/* Whether an item has the phases VOL_BLUR and VOL_BLUR_Z. A watershed always has them, as they make
+ * the heights. */
 static inline bool vol_blurs(const vol_params *p)
 {
     return p->repair || p->watershed || p->smooth > 0;
 }
+/* The filter of an item, except for its plane and Otsu's threshold, which the caller sets. */
 vol_blur vol_blur_of(const vol_params *p, const wu_pixels *pixels);
+/* The number of parts of phase VOL_BLUR or VOL_BLUR_Z. */
 size_t vol_blur_parts(const vol_blur *r, vol_phase phase);
-/* uint32_t of scratch memory that a thread needs. */
+/* The number of uint32_t of scratch memory that a thread needs. */
 size_t vol_blur_scratch(const vol_blur *r);
-/* Does a part. Returns the number of voxels that became membrane. */
+/* Does a part of phase VOL_BLUR or VOL_BLUR_Z. Returns the number of voxels that a repair made
+ * membrane. */
 uint64_t vol_blur_part(const vol_blur *r, vol_phase phase, size_t part, uint32_t *scratch);
-/* Voxels of rows [row0, row1) that the repair took from the inside. In the
- * plane: labels, 0 for membrane, -1 for the outside. */
+/* The number of voxels in rows [row0, row1) that the repair took from the inside: of the voxels it
+ * made membrane, those that have cells nearest (docs/dev/analyses/volume.md). The plane must hold
+ * labels, 0 for membrane, -1 for the outside. */
 uint64_t vol_repair_bias(const vol_blur *r, size_t row0, size_t row1);
-/* gaps[w - 1]: the widest slit in a flat wall of w voxels, 1 <= w <= VOL_WALLS,
- * that the repair closes. */
+/* Computes gaps[w - 1], the width in voxels of the widest slit that the repair closes in a flat
+ * wall w voxels thick, for w = 1 to VOL_WALLS. */
 void vol_repair_gaps(const vol_params *p, int64_t *gaps);
 
 /* --- components ------------------------------------------------------------------------------ */
 
+/* The stack whose components are found. */
 typedef struct vol_stack {
     uint32_t nx, ny, nz;
     size_t stride; /* 64-bit words of a row: lab_stride(nx) */
-    bool through;
+    bool through;  /* as in vol_params */
     /* Makes the words of a row, with a one for each voxel that is no membrane: voxel x is
-     * bit x % 64 of word x / 64. */
+     * bit x % 64 of word x / 64. source: the member below. */
     void (*row)(const void *source, size_t row, uint64_t *words);
     const void *source;
-    int32_t *nodes;  /* the state's */
-    uint64_t *roots; /* [nz*ny][stride]: the first voxels of runs that are roots */
+    int32_t *nodes;  /* those of the state */
+    uint64_t *roots; /* [nz*ny][stride]: a one at the first voxel of each run that is a root */
 } vol_stack;
 
-/* Bytes. */
+/* The bytes of scratch memory for vol_label_band and vol_label_seam. */
 size_t vol_label_scratch(const vol_stack *s);
-/* Makes nodes of the runs of rows [row0, row1) and joins them among themselves. */
+/* Makes a node of each run of rows [row0, row1), and joins the runs within these rows. */
 void vol_label_band(const vol_stack *s, size_t row0, size_t row1, uint64_t *scratch);
-/* Joins these rows with those before row0. Several threads may do so at a time. */
+/* Joins the runs of rows [row0, row1) with those of the rows before row0. Several threads may do so
+ * at the same time. */
 void vol_label_seam(const vol_stack *s, size_t row0, size_t row1, uint64_t *scratch);
-/* The runs of a row, as lab_edges gives them. */
+/* Finds the runs of a row: edges and returned number as of lab_edges. */
 size_t vol_runs(const vol_stack *s, size_t row, uint32_t *edges);
-/* Whether all runs of a row are at the border of the stack (of the slice). */
+/* Whether all runs of a row are at the border (vol_is_border_row). */
 bool vol_border_row(const vol_stack *s, size_t row);
-/* The node of the run [a, b) of a row; border: vol_border_row. */
+/* The node of the run [a, b) of a row. border: vol_border_row of the row. */
 static inline int32_t vol_node(const vol_stack *s, size_t row, bool border, uint32_t a, uint32_t b)
 {
     return vol_is_border_run(border, a, b, s->nx) ? 0 : (int32_t)(row * s->nx + a + 1);
@@ -168,13 +186,13 @@ static inline int32_t vol_node(const vol_stack *s, size_t row, bool border, uint
 
 /* --- tables ---------------------------------------------------------------------------------- */
 
-/* What is known of a cell. */
+/* The measurements of a cell: coordinates are in the order z, y, x. */
 typedef struct vol_cell {
-    uint64_t voxels, sum[3]; /* z, y, x */
-    uint32_t lo[3], hi[3];   /* half-open */
+    uint64_t voxels, sum[3]; /* number of voxels; sums of their coordinates */
+    uint32_t lo[3], hi[3];   /* bounding box; hi is exclusive */
 } vol_cell;
 
-/* Whether a cell is not to be left out. */
+/* Whether a cell with these voxels is kept, not left out. border: it touches the border. */
 static inline bool vol_keeps(const vol_params *p, int64_t voxels, bool border)
 {
     return voxels >= p->min_voxels && voxels <= p->max_voxels && !(p->exclude_border && border);
@@ -184,14 +202,15 @@ static inline bool vol_keeps(const vol_params *p, int64_t voxels, bool border)
 extern const an_param vol_parameters[];
 tc_status vol_derive_params(void *params, const char *where, tc_err *err);
 
+/* output.c */
 tc_status vol_check_state(const an_work *work, const void *state, tc_err *err);
 tc_status vol_finish(const an_work *work, size_t item_index, const void *state, wu_output *out,
                      tc_err *err);
-/* The same without labels: from a copy of the state's head, which is changed, and all cells, before
- * any is left out. */
+/* Makes the same arrays, except labels, from all cells, of which some may yet have to be left out.
+ * head: a copy of the state without its nodes. Changes head and cells. */
 tc_status vol_finish_cells(const an_work *work, size_t item_index, vol_state *head, vol_cell *cells,
                            wu_output *out, tc_err *err);
-/* The only element of an array of integers. */
+/* Returns the only element of an array of WU_I64. */
 int64_t vol_read_integer(const wu_output *out, const char *name);
 bool vol_note_result(const void *params, const wu_item *item, const wu_output *out, char *text,
                      size_t size);
@@ -200,40 +219,44 @@ tc_status vol_expect(const void *params, const wu_item *item, wu_output *out, tc
 /* suggest.c */
 tc_status vol_suggest(const struct an_pictures *pictures, const json_t *given,
                       struct an_suggestion *out, tc_err *err);
+/* check.c */
 tc_status vol_check_result(const void *params, const wu_item *item, const wu_output *out,
                            tc_err *err);
 /* pixels.c */
 double vol_pixels_share(const an_work *work);
 tc_status vol_check_pixels(const an_work *work, const wu_output *out, uint64_t *random,
                            tc_err *err);
-/* In the unit of the item's spacing, cubed. */
+/* output.c: the volume of this many voxels, in the cube of the unit of the item's spacing. */
 double vol_volume(const wu_item *item, int64_t voxels);
 
 extern const an_backend vol_cpu;
 
-/* --- for a device's backend, which leaves some phases to a worker of vol_cpu ----------------- */
+/* --- for an OpenCL backend, which leaves some phases to a worker of vol_cpu ------------------ */
 
-/* The phase that comes next. */
+/* The phase that the worker does next. */
 vol_phase vol_host_phase(const void *worker);
-/* Works until phase `until` comes next: TC_OK (and where all is done), or TC_MORE. */
+/* Does a step of the work. TC_OK: phase `until` comes next, or all is done. TC_MORE: call it again.
+ * *chunks_done: how many chunks are done now. */
 tc_status vol_host_step(void *worker, vol_state *state, vol_phase until, uint64_t *chunks_done,
                         tc_err *err);
-/* From which grey value on voxels are membrane; Otsu's when VOL_HISTOGRAM is done. */
+/* The lowest grey value of membrane: if it is Otsu's threshold, valid after VOL_HISTOGRAM. */
 uint32_t vol_host_threshold(const void *worker);
-/* Words of 32 bits, as a device's kernels want them, for `count` rows from `row` on of
- * what the repair has made. */
+/* Makes the mask for the kernels, in words of 32 bits, of `count` rows from `row` on: a one for
+ * each voxel whose node is not 0, which after the filter means no membrane. */
 void vol_host_mask(const vol_state *state, size_t nx, size_t row, size_t count, uint32_t *words);
-/* The least dynamics of a cell, in 2^-VOL_GREY_BITS. */
+/* The parameter h of a watershed, in 2^-VOL_GREY_BITS grey values. */
 uint32_t vol_least_rise(const vol_params *p);
-/* The rules of a watershed; without planes. */
+/* The ws_map of an item for a watershed, except for its planes `height` and `up`. */
 ws_map vol_map_of(const vol_params *p, const wu_item *item);
-/* Of a watershed: the plane for the ways that a device finds. */
+/* The worker's plane of directions of a watershed (ws_map.up), for those that a device finds. */
 int32_t *vol_host_ways(void *worker);
-/* Goes on with `next`. Of a watershed, with the heights in the state, VOL_EDGES: their ways are
- * those of WS_ASCEND; VOL_SADDLES: of WS_TOPS; VOL_SIZES: the state has labels. VOL_BANDS: a device
- * has given up. VOL_SEAMS: it has filled the nodes with ~root within the slab, 0 for membrane;
- * slabs begin every slab_rows rows. VOL_BIAS: with labels, 0 for membrane, and for the outside 0
- * or, after a repair, -1. */
+/* Makes the worker continue with phase `next`, after a device has done the phases before it:
+ * VOL_EDGES, of a watershed: the state has the heights, vol_host_ways what WS_ASCEND makes;
+ * VOL_SADDLES, of a watershed: the state has the heights, vol_host_ways what WS_TOPS makes;
+ * VOL_BANDS: the device gave up, and nothing of its work is used;
+ * VOL_SEAMS: the nodes are ~root, the root being within the same slab, and 0 for membrane; a slab
+ * has slab_rows rows, which is 0 for other phases; VOL_BIAS: the state has labels, 0 for membrane,
+ * and for the outside 0 or, after a repair, -1; VOL_SIZES, of a watershed: the state has labels. */
 tc_status vol_host_resume(void *worker, vol_state *state, vol_phase next, size_t slab_rows,
                           tc_err *err);
 

@@ -1,6 +1,6 @@
 /*
- * volume's watershed on the CPU: from the heights of voxels to labels. Cells are the hills of the
- * heights, so the dark places between bright membranes.
+ * volume: the phases of method watershed on the CPU, which make labels from the heights of the
+ * voxels. Cells are the hills of the heights: the dark regions between bright membranes.
  */
 #include "app/analysis/common/union_find.h"
 #include "app/analysis/volume/cpu.h"
@@ -10,6 +10,7 @@ uint32_t vol_least_rise(const vol_params *p)
     return (uint32_t)(p->h * (1 << VOL_GREY_BITS) + 0.5);
 }
 
+/* ws_map.apart: whether the maximum is at least h higher than the saddle. rule: the vol_params. */
 static bool apart_by_height(const void *rule, uint32_t maximum, uint32_t saddle)
 {
     return maximum - saddle >= vol_least_rise(rule);
@@ -24,6 +25,7 @@ ws_map vol_map_of(const vol_params *p, const wu_item *item)
                      .rule = p };
 }
 
+/* The part of the watershed that is the current phase. */
 static ws_part part_of(const vol_worker *w)
 {
     return (ws_part)(w->phase - VOL_ASCEND + WS_ASCEND);
@@ -46,8 +48,8 @@ static tc_status end_way(vol_worker *w, vol_state *state, tc_err *err)
 
 /* --- labels ---------------------------------------------------------------------------------- */
 
-/* The plane, without the heights from here on: at a cell's maximum stands its first voxel, then
- * ~label. */
+/* The nodes of all voxels. From VOL_CLEAR on they no longer hold heights: the node of each cell's
+ * maximum holds the index of the cell's first voxel, and from VOL_NAME on ~label. */
 static int32_t *plane_of(const vol_worker *w)
 {
     return w->stack.nodes + 1;
@@ -62,7 +64,7 @@ static void clear_band(vol_worker *w, size_t band, vol_scratch *s)
         plane_of(w)[i] = INT32_MAX;
 }
 
-/* Whether a voxel is of a cell, and not of the membrane. */
+/* Whether voxel i belongs to a cell, not to the membrane; for ws_first. */
 static bool is_of_cell(const void *user, size_t i)
 {
     const vol_worker *const w = user;
@@ -78,6 +80,7 @@ static void first_band(vol_worker *w, size_t band, vol_scratch *s)
     ws_first(&w->map, r.from, r.to, plane_of(w), is_of_cell, w);
 }
 
+/* Counts the first voxels of cells in a band. */
 static void firsts_band(vol_worker *w, size_t band, vol_scratch *s)
 {
     const vol_range r = vol_band(w, band);
@@ -100,7 +103,7 @@ static tc_status end_firsts(vol_worker *w, vol_state *state, tc_err *err)
     return TC_OK;
 }
 
-/* Cells get their labels in the raster's order. */
+/* Numbers the cells that begin in a band, in raster order of their first voxels. */
 static void name_band(vol_worker *w, size_t band, vol_scratch *s)
 {
     const vol_range r = vol_band(w, band);
@@ -112,6 +115,7 @@ static void name_band(vol_worker *w, size_t band, vol_scratch *s)
             uf_store(&plane_of(w)[w->map.up[i]], ~++label);
 }
 
+/* Replaces the band's directions in map.up by the labels of the voxels. */
 static void label_band(vol_worker *w, size_t band, vol_scratch *s)
 {
     const vol_range r = vol_band(w, band);
@@ -133,6 +137,7 @@ static tc_status end_label(vol_worker *w, vol_state *state, tc_err *err)
     return TC_OK;
 }
 
+/* Copies the band's labels from map.up to the state. */
 static void copy_band(vol_worker *w, size_t band, vol_scratch *s)
 {
     const vol_range r = vol_band(w, band);
