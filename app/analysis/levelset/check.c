@@ -1,10 +1,11 @@
-/* levelset: whether the arrays of a result can be right. */
+/* levelset: checks whether the arrays of a result are possible, without computing the item again.
+ */
 #include <math.h>
 
 #include "app/analysis/check.h"
 #include "app/analysis/levelset/levelset.h"
 
-/* A mask of 0 and 1 with `inside` ones. */
+/* Checks that the mask consists of zeros and `inside` ones. */
 static tc_status check_mask(const wu_out_array *mask, int64_t inside, tc_err *err)
 {
     const uint8_t *const v = mask->data;
@@ -24,8 +25,8 @@ static tc_status check_mask(const wu_out_array *mask, int64_t inside, tc_err *er
     return TC_OK;
 }
 
-/* The words of the sides that are kept: no bit more than those; where the last was kept at the end,
- * it is the mask. */
+/* Checks the words of kept sides: they have no more bits than re-initialisations were kept, and if
+ * the last one was kept after the last iteration, its bit is the mask. */
 static tc_status check_history(const ls_params *p, const wu_output *out, int64_t iterations,
                                bool converged, tc_err *err)
 {
@@ -56,7 +57,7 @@ tc_status ls_check_result(const void *params, const wu_item *item, const wu_outp
     const int64_t iterations = *(const int64_t *)wu_output_data(out, "iterations_run");
     const bool converged = *(const uint8_t *)wu_output_data(out, "converged") != 0;
     return_if_error(check_mask(&out->arrays[LS_OUT_MASK], inside, err));
-    /* Not ==: it would take -0 for 0, and other programs print them differently. */
+    /* -0 is equal to 0 but a different value in the file, so the sign is checked, too. */
     if (measure != ls_measure(item, inside) || signbit(measure))
         return tc_fail(err, TC_BAD_INPUT, "measure: is %.17g, but that of inside_voxels is %.17g",
                        measure, ls_measure(item, inside));

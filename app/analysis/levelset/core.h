@@ -1,21 +1,23 @@
 /*
- * What both backends of levelset compute, as C and as OpenCL C.
+ * levelset: arithmetic that the CPU and the OpenCL backend share, compiled as C and as OpenCL C.
  */
 #ifndef LEVELSET_CORE_H
 #define LEVELSET_CORE_H
 
 #include "app/analysis/common/core.h"
 
-/* Added under the root of a normal's length: 2^-23. */
+/* 2^-23, added to the squared length of a gradient, by whose root it is divided, so that this is
+ * not 0. */
 #define LS_EPS 1.1920928955078125e-7f
 
 /* --- narrow band ------------------------------------------------------------------
  *
- * Blocks of LS_BX * LS_BY * LS_BZ voxels. near[block] has LS_NEAR_ANY if a voxel
- * of the block has |phi| < band, and LS_NEAR_... if one in that face's layer of
- * voxels has. A block is worked on if a voxel of its own is near, or one of a
- * neighbour's layer that touches it. The list is made anew every LS_REFLAG
- * iterations and after each re-initialisation; what is not on it keeps phi. */
+ * With a narrow band an iteration changes phi only in active blocks of LS_BX * LS_BY * LS_BZ
+ * voxels. A voxel is near the interface if |phi| < band. near[block] has the bit LS_NEAR_ANY if a
+ * voxel of the block is near, and the bit of a face (L: lower, U: upper, along x, y or z) if a
+ * voxel in the layer at that face is near. A block is active if a voxel of its own is near, or a
+ * voxel of an adjacent block in the layer that touches it. The list of active blocks is made again
+ * every LS_REFLAG iterations and after each re-initialisation. */
 #define LS_BX 8u
 #define LS_BY 8u
 #define LS_BZ 4u
@@ -28,7 +30,7 @@
 #define LS_NEAR_ZL 32u
 #define LS_NEAR_ZU 64u
 
-/* Whether block (x, y, z) of bx*by*bz is worked on. */
+/* Whether block (x, y, z) of bx * by * bz blocks is active: 1 or 0. */
 TC_INLINE tc_u32 ls_active(TC_GLOBAL const tc_u8 *near, tc_u32 x, tc_u32 y, tc_u32 z, tc_u32 bx,
                            tc_u32 by, tc_u32 bz)
 {
@@ -51,8 +53,8 @@ TC_INLINE tc_u32 ls_active(TC_GLOBAL const tc_u8 *near, tc_u32 x, tc_u32 y, tc_u
     return any != 0 ? 1u : 0u;
 }
 
-/* The bits of a voxel that is near, at (x, y, z) of its block, whose last voxel
- * inside the picture is (lx, ly, lz). */
+/* The bits that a near voxel at (x, y, z) of its block sets in near[block]. (lx, ly, lz): the
+ * block's last voxel that is inside the picture. */
 TC_INLINE tc_u32 ls_near_bits(tc_u32 x, tc_u32 y, tc_u32 z, tc_u32 lx, tc_u32 ly, tc_u32 lz)
 {
     return LS_NEAR_ANY | (x == 0 ? LS_NEAR_XL : 0u) | (x == lx ? LS_NEAR_XU : 0u) |
@@ -62,8 +64,8 @@ TC_INLINE tc_u32 ls_near_bits(tc_u32 x, tc_u32 y, tc_u32 z, tc_u32 lx, tc_u32 ly
 
 /* --- time ------------------------------------------------------------------------------------ */
 
-/* The time step that moves nothing by more than half a pixel and is not above the
- * bound; 0 where hardly anything moves. most: the largest |F |grad phi||. */
+/* The largest time step that changes phi by at most half a pixel and is not above `bound`; 0 if
+ * hardly anything moves. most: the largest |F |grad phi|| of all voxels. */
 TC_INLINE float ls_cfl(float most, float bound)
 {
     const float wanted = 0.5f / most;
@@ -73,12 +75,13 @@ TC_INLINE float ls_cfl(float most, float bound)
     return wanted < bound ? wanted : bound;
 }
 
-/* phi from the squared distance to the nearest voxel of the other side. */
 #ifdef __OPENCL_VERSION__
 #define ls_root(a) sqrt(a)
 #else
 #define ls_root(a) __builtin_sqrtf(a)
 #endif
+/* phi of a voxel, as a signed distance: d2 is the squared distance to the nearest voxel on the
+ * other side of the interface, which lies half a pixel before that. */
 TC_INLINE float ls_signed_distance(tc_u32 d2, tc_u32 inside)
 {
     const float d = ls_root((float)d2);

@@ -1,8 +1,8 @@
 /*
- * levelset on the CPU. A chunk (an iteration, or a re-initialisation) is a row of
- * phases, a phase a number of parts for the pool. A step runs parts for about a
- * tenth of a second and may end within a chunk; phi is then as the last whole
- * chunk left it, or, in a phase that changes it in place, sync finishes the chunk.
+ * levelset: the CPU backend. A chunk (an iteration or a re-initialisation) is a sequence of phases;
+ * a phase consists of parts, which the threads of a pool do. A step does parts for about a tenth of
+ * a second and may end within a chunk. phi is then as after the last completed chunk, except in a
+ * phase that changes phi in place: in this case sync first completes the chunk.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -14,28 +14,32 @@
 #include "app/base/os.h"
 
 enum {
-    STRIP_ROWS = 32, /* of a part's box, where there are slices */
-    PART_VOXELS = 1 << 18,
-    MOST_RUNS = 64 /* runs of blocks in a part */
+    STRIP_ROWS = 32,       /* rows of the box of a part, in stacks */
+    PART_VOXELS = 1 << 18, /* voxels of a part, about */
+    MOST_RUNS = 64         /* runs of active blocks in a part, at most */
 };
 
 typedef enum phase {
     PHASE_NONE, /* between chunks */
-    PHASE_SIDES,
-    PHASE_EDT_X,
+    /* A re-initialisation: */
+    PHASE_SIDES, /* finds each voxel's side */
+    PHASE_EDT_X, /* the passes of a Euclidean distance transform */
     PHASE_EDT_Y,
     PHASE_EDT_Z,
-    PHASE_DISTANCE,
-    PHASE_STEP,
-    PHASE_APPLY,
-    PHASE_NEAR
+    PHASE_DISTANCE, /* sets phi from the distances */
+    /* An iteration: */
+    PHASE_STEP,  /* makes the next phi, or U */
+    PHASE_APPLY, /* adds dt U to phi; only with cfl or a band */
+    /* At the end of some chunks, with a band: */
+    PHASE_NEAR /* makes near[block] (core.h) */
 } phase;
 
+/* What each thread has for itself. */
 typedef struct scratch {
-    float *rows; /* of ls_simd.step */
-    void *edt;
-    ls_found found;
-    unsigned seen; /* sides: 1 outside, 2 inside */
+    float *rows;    /* scratch memory of ls_simd.step */
+    void *edt;      /* scratch memory of edt_part */
+    ls_found found; /* this thread's, in the current phase */
+    unsigned seen;  /* sides that voxels are on: bit 0: outside, bit 1: inside */
 } scratch;
 
 typedef struct cpu_worker {
@@ -47,23 +51,24 @@ typedef struct cpu_worker {
     ls_force force;
     unsigned char *state;
     ls_head head;
-    float *phi;     /* where phi is now: in the state, or `other` */
-    float *other;   /* the memory that phi is not in: next phi, U, squared distances */
-    float *own;     /* what the worker owns of the two */
-    uint8_t *sides; /* mask of a re-initialisation */
+    float *phi;     /* where phi is now: in the state, or in `own` */
+    float *other;   /* the other one of these two, for the next phi, U, or squared distances */
+    float *own;     /* allocated by the worker */
+    uint8_t *sides; /* of a re-initialisation: 1: inside */
     edt_job edt;
     phase phase;
-    size_t next, parts; /* of the phase */
+    size_t next, parts; /* of the phase: the next part, and their number */
     float dt;
-    ls_found found; /* of the phase, all threads */
-    ls_box *runs;   /* band: active blocks, joined along x, in voxels */
+    ls_found found; /* of the phase, of all threads */
+    ls_box *runs;   /* with a band: each is a run of active blocks adjacent along x */
     size_t n_runs;
-    size_t part_runs; /* in a part: fewer where they can be long */
+    size_t part_runs; /* runs in a part: fewer in wide pictures, where runs can be long */
     scratch *scratch; /* [threads] */
 } cpu_worker;
 
 /* --- boxes ----------------------------------------------------------------------------------- */
 
+/* Without a band a part is a box of whole rows: strip_rows rows of slab_slices slices. */
 static uint32_t strip_rows(const ls_size *s)
 {
     const uint32_t rows = s->nz > 1 ? STRIP_ROWS : (PART_VOXELS / 8) / s->nx + STRIP_ROWS;
@@ -95,7 +100,7 @@ static ls_box dense_box(const ls_size *s, size_t part)
     return b;
 }
 
-/* Blocks x0 <= x < x1 of a row of blocks. */
+/* The voxels of blocks x0 <= x < x1 in row y of slice z of blocks. */
 static ls_box run_of_blocks(const ls_size *s, uint32_t x0, uint32_t x1, uint32_t y, uint32_t z)
 {
     return (ls_box){ .x0 = x0 * LS_BX,
@@ -106,7 +111,7 @@ static ls_box run_of_blocks(const ls_size *s, uint32_t x0, uint32_t x1, uint32_t
                      .z1 = (uint32_t)tc_smaller((size_t)(z + 1) * LS_BZ, s->nz) };
 }
 
-/* The list of active blocks, from their bits. */
+/* Makes the list of runs of active blocks, from near[block]. */
 static void list_runs(cpu_worker *w)
 {
     const ls_size *const s = &w->size;
@@ -123,6 +128,7 @@ static void list_runs(cpu_worker *w)
             }
 }
 
+/* near[block] of a block. */
 static uint8_t near_of_block(const cpu_worker *w, uint32_t bx, uint32_t by, uint32_t bz)
 {
     const ls_size *const s = &w->size;
@@ -207,7 +213,7 @@ static void run_sides(cpu_worker *w, scratch *s, size_t part)
         inside |= w->sides[i];
         outside |= !w->sides[i];
     }
-    /* Who begins this phase again, after a checkpoint within it, sets the same bits. */
+    /* If this phase is done again, after a checkpoint within it, it sets the same bits. */
     for (size_t i = part * PART_VOXELS; bit < LS_KEPT && i < end; i++)
         history[i] |= (uint32_t)w->sides[i] << bit;
     s->seen |= outside | inside << 1;
@@ -299,7 +305,8 @@ static void end_chunk(cpu_worker *w)
     w->phase = PHASE_NONE;
 }
 
-/* After the last phase that changes phi: the list of blocks, if it is due. */
+/* To be called when a chunk's phi is complete. blocks: the list of active blocks must be made
+ * again. */
 static void phi_is_done(cpu_worker *w, bool blocks)
 {
     if (blocks && w->p->band > 0)
@@ -329,7 +336,7 @@ static tc_status end_iteration(cpu_worker *w, tc_err *err)
     return TC_OK;
 }
 
-/* All parts of the phase are done. */
+/* Completes a phase whose parts are all done, and enters the next one. */
 static tc_status end_phase(cpu_worker *w, tc_err *err)
 {
     float *const phi = w->phi;
@@ -343,7 +350,7 @@ static tc_status end_phase(cpu_worker *w, tc_err *err)
     }
     switch (w->phase) {
     case PHASE_SIDES:
-        /* Without an interface there is no distance to it: phi stays. */
+        /* Without an interface there is no distance to it: phi remains unchanged. */
         if (sides_seen(w) == 3)
             enter_phase(w, PHASE_EDT_X);
         else
@@ -373,7 +380,7 @@ static tc_status end_phase(cpu_worker *w, tc_err *err)
     return TC_OK;
 }
 
-/* A step's parts; ends the phase with its last one. */
+/* Does parts of the phase for about AN_STEP_SECONDS, and ends the phase after the last one. */
 static tc_status advance_phase(cpu_worker *w, tc_err *err)
 {
     const size_t left = w->parts - w->next;
@@ -408,7 +415,7 @@ static void cpu_close(void **worker)
     free(w);
 }
 
-/* Of ls_simd.step. */
+/* The bytes of scratch memory for ls_simd.step. */
 static size_t scratch_bytes(const ls_size *s)
 {
     return ls_scratch_floats(s->nx, s->ny < STRIP_ROWS ? s->ny : strip_rows(s)) * sizeof(float);
@@ -443,7 +450,7 @@ static bool make_fields(cpu_worker *w)
 
     w->own = os_zeroed(n * sizeof(float) + LS_PAD_BYTES);
     w->sides = os_zeroed(n);
-    /* Two neighbouring runs have a block between them. */
+    /* Runs in a row are at least a block apart. */
     w->runs = malloc((w->size.blocks / 2 + (size_t)w->size.by * w->size.bz + 1) * sizeof *w->runs);
     return w->own != NULL && w->sides != NULL && w->runs != NULL;
 }
@@ -479,7 +486,7 @@ static tc_status cpu_open(const an_work *work, const void *state, void **worker,
     return status;
 }
 
-/* The state's memory is known from the first step on. */
+/* Points the worker to the state's memory, which is passed only from the first step on. */
 static void attach_state(cpu_worker *w, void *state)
 {
     if (w->state != NULL)
@@ -512,6 +519,7 @@ static tc_status cpu_step(void *worker, void *state, uint64_t *chunks_done, tc_e
     return status == TC_OK ? TC_MORE : status;
 }
 
+/* Whether phi in the state may be between two chunks during this phase. */
 static bool changes_phi(phase p)
 {
     return p == PHASE_APPLY || p == PHASE_DISTANCE || p == PHASE_NEAR;
@@ -536,7 +544,8 @@ static tc_status cpu_sync(void *worker, void *state, tc_err *err)
         return_if_error(tc_ask(w->work->poll, err));
     }
     if (w->phi == w->own) {
-        /* A step under way writes to the state's memory: begin it again. */
+        /* A phase that is not complete writes to the state's memory, to which phi is copied now: it
+         * will begin again. */
         w->phase = PHASE_NONE;
         return_if_error(copy_phi(w, ls_phi(state), err));
     }

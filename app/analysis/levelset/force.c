@@ -1,29 +1,32 @@
 /*
- * levelset: the fields that phi moves in, from the pixels: smoothing in fixed
- * point, the data term and the factor that stops at edges. Both backends use
- * what this makes, so it needs to be the same bits on every CPU only.
+ * levelset: computes the terms of F (levelset.h) that depend on the pixels: the grey values are
+ * smoothed in fixed point, and from them come the data term and the factor that slows the interface
+ * at edges. This is done on the CPU for both backends.
  */
 #include <stdlib.h>
 
 #include "app/analysis/levelset/levelset.h"
 #include "app/base/os.h"
 
-/* Grey values are kept in 2^-8. */
+/* The fixed-point representation of the grey value 1: 8 fractional bits. */
 #define GREY_ONE 256u
+/* The voxels of a part, about. */
 enum { ROW_VOXELS = 1 << 16 };
 
+/* A computation that is done row by row, in several threads. */
 typedef struct field_rows {
     const ls_params *p;
     const wu_pixels *px;
     const tc_poll *poll;
     an_pool *pool;
     an_gauss blur;
-    unsigned axis; /* of the blur */
-    uint32_t *from, *to;
+    unsigned axis;       /* of the blur: 0 x, 1 y, 2 z */
+    uint32_t *from, *to; /* [nz][ny][nx]: grey values in fixed point that `row` reads, and writes */
     ls_force *force;
     size_t rows_per_part;
-    uint32_t *lines; /* [threads][line_room]: a row with margins of a radius */
+    uint32_t *lines; /* [threads][line_room]: a row with a margin of blur.radius on both sides */
     size_t line_room;
+    /* Computes row y of slice z. */
     void (*row)(const struct field_rows *w, uint32_t y, uint32_t z, unsigned thread);
 } field_rows;
 
@@ -41,13 +44,14 @@ static void load_row(const field_rows *w, uint32_t y, uint32_t z, unsigned threa
         w->to[at + x] = GREY_ONE * wu_grey(w->px, at + x);
 }
 
-/* v clamped to the picture: its border is repeated outside. */
+/* The index v, or outside the picture the nearest one inside: the filter repeats the border. */
 static size_t clamp_index(int64_t v, uint32_t n)
 {
     return v < 0 ? 0 : v >= n ? n - 1 : (size_t)v;
 }
 
-/* Along x in a copy with margins, across rows and slices where they are. */
+/* Filters a row along w->axis: along x it uses a copy of the row with margins, along y and z the
+ * rows themselves. */
 static void blur_row(const field_rows *w, uint32_t y, uint32_t z, unsigned thread)
 {
     const wu_pixels *const px = w->px;
@@ -67,12 +71,14 @@ static void blur_row(const field_rows *w, uint32_t y, uint32_t z, unsigned threa
                   w->to + row_at(w, y, z));
 }
 
+/* The grey value of a voxel in w->from. */
 static float grey_at(const field_rows *w, uint32_t x, uint32_t y, uint32_t z)
 {
     return (float)w->from[row_at(w, y, z) + x] * (1.0f / GREY_ONE);
 }
 
-/* Half of next minus previous; 0 on the border. */
+/* The central difference of the grey values along an axis: half of the next minus the previous
+ * voxel; 0 on the border. */
 static float slope_along(const field_rows *w, uint32_t x, uint32_t y, uint32_t z, unsigned axis)
 {
     const uint32_t n[3] = { w->px->nx, w->px->ny, w->px->nz }, at[3] = { x, y, z };
@@ -83,6 +89,7 @@ static float slope_along(const field_rows *w, uint32_t x, uint32_t y, uint32_t z
     return (grey_at(w, x + dx, y + dy, z + dz) - grey_at(w, x - dx, y - dy, z - dz)) * 0.5f;
 }
 
+/* Makes the row's data term, and its `stop` if there is one, from w->from. */
 static void force_row(const field_rows *w, uint32_t y, uint32_t z, unsigned thread)
 {
     const float target = (float)w->p->target, epsilon = (float)w->p->epsilon,
@@ -123,8 +130,7 @@ static tc_status all_rows(field_rows *w, tc_err *err)
                               (rows + w->rows_per_part - 1) / w->rows_per_part, w->poll, err);
 }
 
-/* From one field to the other and back, axis by axis; w->to has it then, w->from is
- * free. */
+/* Filters along each axis in turn, swapping w->from and w->to. The result is in w->to. */
 static tc_status smooth_field(field_rows *w, tc_err *err)
 {
     w->row = blur_row;

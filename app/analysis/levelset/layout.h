@@ -1,21 +1,23 @@
 /*
- * What the host and the kernels of levelset agree on.
+ * levelset: the constants that the host and the OpenCL kernels share.
  */
 #ifndef LEVELSET_LAYOUT_H
 #define LEVELSET_LAYOUT_H
 
-/* Words of ctl, which tells the host what a batch of iterations met. */
-#define LS_CTL_MOST 0u   /* two: bits of the largest |U|, by the iteration's parity */
-#define LS_CTL_CHANGE 2u /* last iteration with a change of side */
-#define LS_CTL_BAD 3u    /* first iteration after which phi was not finite; LS_NEVER */
-#define LS_CTL_SEEN 4u   /* sides seen: 1 outside, 2 inside */
-#define LS_CTL_LISTED 5u /* two: blocks in the list */
+/* Indices of the words of ctl, in which the kernels report to the host about a batch of iterations.
+ * U is F |grad phi|. */
+#define LS_CTL_MOST 0u   /* two words: the bits of the largest |U|, of even and of odd iterations */
+#define LS_CTL_CHANGE 2u /* last iteration in which a voxel changed sides */
+#define LS_CTL_BAD 3u    /* first iteration after which phi was not finite; LS_NEVER: none */
+#define LS_CTL_SEEN 4u   /* sides that voxels are on: bit 0: outside, bit 1: inside */
+#define LS_CTL_LISTED 5u /* two words: the number of blocks in the list */
 #define LS_CTL_WORDS 8u
 
 #define LS_NEVER 0xffffffffu
-/* In place of a word of ctl: the step takes all tiles, not those of the list. */
+/* Passed in place of the index of a word of ctl: the step is done for all tiles, not only for those
+ * in the list. */
 #define LS_NOT_LISTED 0xffffffffu
-/* Work-items of a group, where a tile does not say. */
+/* Work-items of a work-group, for kernels whose groups are not tiles. */
 #define LS_GROUP 64u
 
 #endif

@@ -1,10 +1,12 @@
 /*
- * levelset: segmentation by an evolving interface, in 2D and 3D. Parameters,
- * state and preparation, shared by both backends. docs/dev/analyses/levelset.md
- * has the definition.
+ * levelset: segmentation by an interface that moves through a picture or stack: the set of points
+ * where the function phi is 0. phi is negative inside and positive outside. This header declares
+ * the parameters, the state and the preparation, which both backends share.
+ * docs/dev/analyses/levelset.md has the definition.
  *
- * phi < 0 inside. Iteration: F = (-alpha D + (1-alpha) kappa) * stop,
- * U = F |grad phi| (upwind), phi += dt U. real.h has the arithmetic.
+ * An iteration computes F = (-alpha D + (1 - alpha) kappa) * stop and U = F |grad phi| (upwind),
+ * and adds dt U to phi. D is the data term, from the grey values; kappa is the curvature; stop is a
+ * factor below 1 at edges. real.h has the arithmetic.
  */
 #ifndef LEVELSET_H
 #define LEVELSET_H
@@ -16,7 +18,7 @@
 
 enum {
     LS_MAX_ITERATIONS = 10000000,
-    LS_MIN_BAND = 3, /* the list of blocks is renewed often enough for that */
+    LS_MIN_BAND = 3, /* pixels; for narrower bands LS_REFLAG would have to be smaller */
     LS_MAX_BAND = 1000,
     LS_MAX_SMOOTH = AN_GAUSS_MAX_SIGMA
 };
@@ -27,73 +29,76 @@ typedef struct ls_params {
     an_params_head head;
     double target, epsilon, alpha;
     int64_t iterations;
-    bool cfl;
-    double dt;            /* unless cfl: then ls_bound */
-    int64_t reinit_every; /* 0: never */
-    int64_t band;         /* 0: dense */
-    double smooth;        /* 0: off */
-    double edge_stop;     /* 0: off */
-    int64_t stop_after;   /* 0: never */
+    bool cfl;             /* the time step is that of ls_cfl */
+    double dt;            /* the time step, unless cfl */
+    int64_t reinit_every; /* iterations from one re-initialisation to the next; 0: never */
+    int64_t band;       /* half the width of the narrow band, in pixels; 0: no band, all voxels are
+                           computed */
+    double smooth;      /* sigma of a Gaussian filter of the grey values, in pixels; 0: none */
+    double edge_stop;   /* weight of the squared gradient in `stop`; 0: there is no `stop` */
+    int64_t stop_after; /* iterations without a change of sides after which it ends; 0: never */
     ls_init_kind init;
-    bool init_has_z;     /* box: z0, z1; ball: cz */
+    bool init_has_z;     /* z0 and z1 of the box, or cz of the ball, are given */
     int64_t box[6];      /* x0 x1 y0 y1 z0 z1 */
-    double centre[3], r; /* x y z */
-    bool otsu;           /* target: from the picture */
-    bool dark;           /* what is sought by Otsu's threshold is below it */
-    /* What follows from the picture (ls_resolve): */
-    bool resolved;
-    bool stretch; /* a validator's: iterations end where phi would be made a distance, and is not */
-    uint32_t threshold; /* Otsu's */
-    double gain;        /* otsu: the data term is that of target and epsilon, times this */
+    double centre[3], r; /* of the ball: x y z; radius */
+    bool otsu;           /* the target is taken from the picture, by Otsu's threshold */
+    bool dark;           /* with Otsu's threshold: pixels below it are sought, not those above */
+    /* Set by ls_resolve, from the picture: */
+    bool resolved; /* these are set */
+    bool stretch; /* for a validator, which computes a part of the iterations: the re-initialisation
+                     after the last iteration is left out */
+    uint32_t threshold; /* Otsu's threshold: the lowest grey value of the bright class */
+    double gain;        /* with otsu: a factor of the data term */
 } ls_params;
 
-/* The parameters of an item: with Otsu's threshold target, epsilon, gain and threshold are the
- * picture's. TC_BAD_INPUT where it has one grey value. */
+/* Copies the parameters, and if they depend on Otsu's threshold sets target, epsilon, gain and
+ * threshold for the item's pixels. TC_BAD_INPUT: all pixels have the same grey value. */
 tc_status ls_resolve(const an_work *work, ls_params *out, tc_err *err);
-/* The message for one that has. */
+/* The message in this case. */
 extern const char ls_flat[];
 
 /* --- chunks ---------------------------------------------------------------------
  *
- * Chunk 0 makes phi a distance; then each iteration is a chunk, and each
- * re-initialisation one more, after every reinit_every-th iteration. */
-/* Iterations done when `chunks` chunks are. */
+ * A re-initialisation makes phi the signed distance to the interface. Chunk 0 is one; then each
+ * iteration is a chunk, and so is the re-initialisation after every reinit_every-th iteration. */
+/* The number of iterations that are done when `chunks` chunks are done. */
 uint64_t ls_iterations_at(const ls_params *p, uint64_t chunks);
-/* Chunks done right after an iteration (1..). */
+/* The number of chunks that are done right after an iteration. iteration: from 1 on. */
 uint64_t ls_chunks_after(const ls_params *p, uint64_t iteration);
 /* Whether a chunk is a re-initialisation. */
 bool ls_is_reinit(const ls_params *p, uint64_t chunk);
 
 /* --- stretches ------------------------------------------------------------------
  *
- * Right after a re-initialisation phi follows from the sides alone. So with at least
- * LS_LEAST_STRETCHES of them the result keeps the sides of all voxels at up to LS_KEPT
- * re-initialisations, a bit of a word each, and a validator can repeat the stretch from one of them
- * to the next. */
+ * Right after a re-initialisation phi depends only on which side of the interface each voxel is on.
+ * So the result of a job with at least LS_LEAST_STRETCHES re-initialisations contains the sides of
+ * all voxels at up to LS_KEPT of these (the kept ones), one bit each in a word per voxel. A
+ * validator can repeat a stretch: the iterations from one kept re-initialisation to the next. */
 enum { LS_KEPT = 32, LS_LEAST_STRETCHES = 4 };
-/* Re-initialisations from one that is kept to the next; 0: none is. */
+/* Every how many re-initialisations one is kept; 0: none is kept. */
 uint64_t ls_kept_every(const ls_params *p);
-/* The bit of a chunk; LS_KEPT: it is not kept. */
+/* The bit for the sides at this chunk; LS_KEPT: they are not kept. */
 uint32_t ls_kept_bit(const ls_params *p, uint64_t chunk);
-/* How many are kept after so many iterations, one at least if they have converged. */
+/* How many re-initialisations are kept if the evolution ended after this many iterations.
+ * converged: it ended because of stop_after. 0: ls_kept_every is 0. */
 uint32_t ls_kept_count(const ls_params *p, int64_t iterations, bool converged);
 
 /* --- state ---------------------------------------------------------------------
  *
- * ls_head; phi [nz][ny][nx] from LS_PHI_AT on; LS_PAD_BYTES zeros (which may be
- * read together with phi); the bits of all blocks (with a band), and if sides are kept, from the
- * next multiple of four bytes on, a word of them for each voxel. */
+ * The state consists of: ls_head; phi [nz][ny][nx], from byte LS_PHI_AT on; LS_PAD_BYTES zeros,
+ * which vector code may read with phi; near[block] (core.h) of all blocks; and if sides are kept,
+ * from the next multiple of four bytes on, a word of kept sides for each voxel. */
 typedef struct ls_head {
     an_state_head head;
     uint64_t last_change; /* last iteration in which a voxel changed sides */
 } ls_head;
 enum { LS_PHI_AT = 64, LS_PAD_BYTES = 128 };
 
-/* Sizes of an item. */
+/* The size of an item. */
 typedef struct ls_size {
     uint32_t nx, ny, nz;
     size_t voxels;
-    uint32_t bx, by, bz; /* blocks */
+    uint32_t bx, by, bz; /* numbers of blocks */
     size_t blocks;
 } ls_size;
 ls_size ls_size_of(const wu_item *item);
@@ -114,65 +119,68 @@ static inline const uint8_t *ls_near_const(const void *state, const ls_size *siz
     return (const uint8_t *)state + LS_PHI_AT + size->voxels * sizeof(float) + LS_PAD_BYTES;
 }
 
+/* Where the words of kept sides begin in the state. */
 static inline size_t ls_history_at(const ls_size *size)
 {
     return LS_PHI_AT + size->voxels * sizeof(float) + LS_PAD_BYTES + (size->blocks + 3) / 4 * 4;
 }
 size_t ls_state_bytes(const ls_params *p, const ls_size *size);
 
-/* Whether the evolution has ended: all iterations, or stop_after of them
- * without a change. */
+/* Whether the evolution has ended: all iterations are done, or it has converged. */
 bool ls_has_ended(const ls_params *p, const ls_head *head);
+/* Whether no voxel has changed sides in the last stop_after iterations. */
 bool ls_has_converged(const ls_params *p, const ls_head *head);
-/* Above this time step curvature makes phi rougher instead of smoother; infinite without
- * curvature. d axes are longer than one voxel: a checkerboard of height a has the
- * curvature d and the upwind gradient sqrt(8d) a, so it grows from
- * 1 / (d sqrt(2d) (1 - alpha)) on. A tenth is left to spare. */
+/* The largest time step at which the curvature term certainly makes phi smoother, not rougher;
+ * infinite if alpha is 1. With d axes longer than one voxel, a checkerboard of amplitude a has the
+ * curvature d and the upwind gradient sqrt(8d) a, so it grows if the time step is above 1 / (d
+ * sqrt(2d) (1 - alpha)); the bound is nine tenths of that. */
 float ls_bound(const ls_params *p, const ls_size *size);
-/* Whether the start holds a voxel. px: for a mask, and for a start by a threshold, whose parameters
- * are an item's. */
+/* Whether a voxel is inside at the start. px: used for starts by a mask or by Otsu's threshold; for
+ * the latter p must come from ls_resolve. */
 bool ls_starts_inside(const ls_params *p, const wu_pixels *px, uint32_t x, uint32_t y, uint32_t z);
 /* suggest.c */
 tc_status ls_suggest(const struct an_pictures *pictures, const json_t *given,
                      struct an_suggestion *out, tc_err *err);
-/* The error for a phi that is not finite after an iteration. */
+/* Returns the error that phi is not finite after an iteration. */
 tc_status ls_not_finite(uint64_t iteration, tc_err *err);
 
 /* --- preparation ----------------------------------------------------------------------------- */
 
-/* The fields that phi moves in, [nz][ny][nx] and LS_PAD_BYTES more. */
+/* The terms of F that come from the pixels: [nz][ny][nx], and LS_PAD_BYTES more. */
 typedef struct ls_force {
     float *data; /* -alpha D */
-    float *stop; /* factor of F at edges; NULL without edge_stop */
+    float *stop; /* the factor of F that is below 1 at edges; NULL without edge_stop */
 } ls_force;
-/* From the pixels. *force: ls_force_free. */
+/* Computes them from the pixels. *force: freed by ls_force_free; empty after a failure. */
 tc_status ls_force_make(const an_work *work, ls_force *force, tc_err *err);
 void ls_force_free(ls_force *force);
 
-/* output.c: where the mask and, if sides are kept, their words are among an item's arrays. */
+/* output.c: the indices of the mask and of the words of kept sides among an item's arrays. */
 enum { LS_OUT_MASK = 4, LS_OUT_HISTORY };
 
 /* params.c */
 extern const an_param ls_parameters[];
 tc_status ls_derive_params(void *params, const char *where, tc_err *err);
 
+/* output.c */
 tc_status ls_check_state(const an_work *work, const void *state, tc_err *err);
 tc_status ls_finish(const an_work *work, size_t item_index, const void *state, wu_output *out,
                     tc_err *err);
 bool ls_note_result(const void *params, const wu_item *item, const wu_output *out, char *text,
                     size_t size);
-/* check.c */
 tc_status ls_expect(const void *params, const wu_item *item, wu_output *out, tc_err *err);
+/* check.c */
 tc_status ls_check_result(const void *params, const wu_item *item, const wu_output *out,
                           tc_err *err);
 /* pixels.c */
 double ls_pixels_share(const an_work *work);
 tc_status ls_check_pixels(const an_work *work, const wu_output *out, uint64_t *random, tc_err *err);
-/* Of so many pixels or voxels inside: cubic micrometres, or pixels for a picture. */
+/* output.c: the volume of this many voxels, in the cube of the unit of the item's spacing; for a
+ * picture their number. */
 double ls_measure(const wu_item *item, int64_t inside);
 
 extern const an_backend ls_cpu;
-/* What ls_cpu has for each thread. */
+/* The bytes of memory that ls_cpu allocates for each thread. */
 uint64_t ls_thread_bytes(const ls_size *size);
 
 #endif

@@ -1,4 +1,4 @@
-/* levelset: which arrays a result has, and from the final phi to them. */
+/* levelset: declares the arrays of a result, and makes them from the final phi. */
 #include "app/analysis/levelset/levelset.h"
 
 #include <stdio.h>
@@ -14,7 +14,7 @@ tc_status ls_expect(const void *params, const wu_item *item, wu_output *out, tc_
     static const wu_declared arrays[] = {
         { "inside_voxels", WU_I64, WU_VALUE, "items", "inside_voxels", .unit = "voxel" },
         { "measure", WU_F64, WU_VALUE, "items",
-          .title = "measure" }, /* voxels, or um^3 of a stack */
+          .title = "measure" }, /* the number of pixels; for a stack um^3 */
         { "iterations_run", WU_I64, WU_VALUE, "items", .title = "iterations_run" },
         { "converged", WU_BOOL, WU_VALUE, "items", .title = "converged" },
         [LS_OUT_MASK] = { "mask_{item}", WU_U8, WU_MASK, .title = "inside" },

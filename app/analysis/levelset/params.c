@@ -1,4 +1,4 @@
-/* levelset: its parameters. */
+/* levelset: the table of its parameters, and checks of those that depend on each other. */
 #include "app/analysis/levelset/levelset.h"
 
 #define FIELD(field) AN_FIELD(ls_params, field)
@@ -9,7 +9,8 @@ static const char *const starts[] = { "box", "ball", "mask", "otsu", NULL };
 static const char *const otsu[] = { "otsu", NULL };
 static const char *const polarities[] = { "bright", "dark", NULL };
 
-/* A side of a box, and a coordinate of a ball's centre. A picture has no z. */
+/* Entries of the table for a bound of the box, and for a coordinate of the ball's centre. For
+ * pictures those of z are not given. */
 #define SIDE(name, i, default, text) \
     { name,                          \
       AN_INT,                        \

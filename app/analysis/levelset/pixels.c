@@ -1,7 +1,8 @@
 /*
- * levelset: whether an item's pixels can have given these arrays. Where an interface went can
- * only be found by letting it run again. A result keeps sides on the way, and from some of these it
- * runs to the next.
+ * levelset: checks, for a validator, whether a result's arrays can come from the item's pixels. The
+ * result contains the side of the interface that each voxel was on at some re-initialisations
+ * (levelset.h, "stretches"). The check computes some of the stretches between these again, and
+ * compares the sides at their ends.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -9,34 +10,40 @@
 #include "app/analysis/levelset/levelset.h"
 #include "app/base/random.h"
 
-/* So many stretches run again, of those that nothing makes suspicious. */
+/* The number of random stretches that are repeated, besides those that are always repeated. */
 enum { STRETCHES = 6 };
-/* What one in a band takes by itself, compared with its part in a run. */
+/* With a narrow band: the time to repeat a stretch, divided by its share of the time of the whole
+ * item. */
 static const double ALONE = 1.7;
-/* So few operations are done again at once: some hundredths of a second. */
+/* An item of fewer operations is computed again as a whole: that takes some hundredths of a second.
+ */
 static const double FEW = 6e7;
 
-/* A result's way from the start to its mask. Stretch i goes from the sides that are kept as i to
- * the next, or the last of them to the mask. */
-typedef struct way {
+/* The kept sides of a result. Stretch i leads from kept sides i to i + 1; the last one leads to the
+ * mask. */
+typedef struct evolution {
     const an_work *work;
-    const ls_params *p; /* of the item */
-    const uint32_t *history;
+    const ls_params *p;      /* of the item (ls_resolve) */
+    const uint32_t *history; /* [voxels]: bit i: the voxel is inside in kept sides i */
     const uint8_t *mask;
-    int64_t every, run; /* iterations of a stretch, and all */
+    int64_t every, run; /* iterations of a stretch, and of the whole evolution */
     bool converged;
-    uint32_t kept;
-    uint32_t moves, inside, outside; /* bits: sides that differ from the next ones; that a voxel is
-                                        on */
-} way;
+    uint32_t kept; /* how many sides are kept */
+    /* Bit i is set if, in kept sides i, some voxel: */
+    uint32_t moves;   /* is on the other side than in the next kept sides, or in the mask */
+    uint32_t inside;  /* is inside */
+    uint32_t outside; /* is outside */
+} evolution;
 
-static bool is_inside(const way *w, uint32_t kept, size_t voxel)
+/* Whether a voxel is inside in kept sides `kept`, or if kept is w->kept in the mask. */
+static bool is_inside(const evolution *w, uint32_t kept, size_t voxel)
 {
     return kept < w->kept ? w->history[voxel] >> kept & 1 : w->mask[voxel];
 }
 
-/* Bits of all the sides, and whether the first are the start's. */
-static tc_status gather_sides(way *w, tc_err *err)
+/* Sets the bits of moves, inside and outside, and checks that the first kept sides are those of the
+ * start. */
+static tc_status gather_sides(evolution *w, tc_err *err)
 {
     const wu_pixels *const px = w->work->pixels;
     const uint32_t last = w->kept - 1;
@@ -57,8 +64,8 @@ static tc_status gather_sides(way *w, tc_err *err)
     return TC_OK;
 }
 
-/* The state at the beginning of stretch `from`. */
-static void begin_stretch(const way *w, uint32_t from, void *state)
+/* Makes the state at the beginning of stretch `from`, right before its re-initialisation. */
+static void begin_stretch(const evolution *w, uint32_t from, void *state)
 {
     ls_head *const head = state;
     const size_t voxels = ls_size_of(w->work->item).voxels;
@@ -70,8 +77,9 @@ static void begin_stretch(const way *w, uint32_t from, void *state)
         ls_phi(state)[i] = is_inside(w, from, i) ? -1.0f : 1.0f;
 }
 
-/* Whether what goes on from the sides that are kept as `from` is at those kept as `to` then. */
-static tc_status repeat_stretch(const way *w, uint32_t from, uint32_t to, tc_err *err)
+/* Repeats the stretches from kept sides `from` to `to` (w->kept: to the mask, and to the end of the
+ * evolution). TC_BAD_INPUT: they lead to other sides, or end otherwise. */
+static tc_status repeat_stretch(const evolution *w, uint32_t from, uint32_t to, tc_err *err)
 {
     const bool to_end = to == w->kept;
     const ls_size size = ls_size_of(w->work->item);
@@ -118,9 +126,10 @@ static tc_status repeat_stretch(const way *w, uint32_t from, uint32_t to, tc_err
                : status;
 }
 
-/* The last stretch, to the end. What has converged has not moved for stop_after iterations, and is
- * followed from before these. */
-static uint32_t find_tail(const way *w, uint32_t moving)
+/* The kept sides from which the end of the evolution must be repeated: the last ones, or if it has
+ * converged, the last ones from before the final stop_after iterations, in which no voxel may have
+ * changed sides. moving: if converged, not later than this. */
+static uint32_t find_tail(const evolution *w, uint32_t moving)
 {
     const int64_t moved = w->run - w->p->stop_after;
     uint32_t from = w->kept - 1;
@@ -130,10 +139,12 @@ static uint32_t find_tail(const way *w, uint32_t moving)
     return from;
 }
 
-/* From when on the sides stay as they are, for the same sides go the same way, or are all the same
- * one, phi is not followed: the stretch that says so is repeated, or else the one that ends at the
- * mask, and those before it by `random`. */
-static tc_status check_way(way *w, uint64_t *random, tc_err *err)
+/* Repeats the stretches that decide. From the first kept sides on that a stretch does not change,
+ * or that are all the same side, no sides can change any more, as phi depends on them alone: so of
+ * the stretches from there on only the one that shows this is repeated. If there is none, the one
+ * that ends at the mask is repeated, if any. The end of the evolution is repeated, too, and up to
+ * STRETCHES of the stretches before, chosen by `random`. TC_NO_MATCH: sides do change later. */
+static tc_status check_stretches(evolution *w, uint64_t *random, tc_err *err)
 {
     const uint32_t full = w->kept - 1, both = w->inside & w->outside;
     const bool tail = full * w->every < w->run;
@@ -141,8 +152,8 @@ static tc_status check_way(way *w, uint64_t *random, tc_err *err)
 
     while (n < full && (w->moves & both) >> n & 1)
         n++;
-    const bool rests = both >> n & 1;         /* else it has vanished, or fills everything */
-    const uint32_t first = rests ? n : n - 1; /* there is something on both sides of the start */
+    const bool rests = both >> n & 1;         /* false: all voxels are on one side */
+    const uint32_t first = rests ? n : n - 1; /* n > 0 then: the start has voxels on both sides */
     const bool later = full > n && (w->moves & ~(UINT32_MAX << full)) >> n != 0;
 
     if (later || (!rests && tail && w->moves >> full & 1))
@@ -166,7 +177,7 @@ static tc_status check_way(way *w, uint64_t *random, tc_err *err)
 tc_status ls_check_pixels(const an_work *work, const wu_output *out, uint64_t *random, tc_err *err)
 {
     ls_params p;
-    way w = { .work = work, .p = &p, .mask = out->arrays[LS_OUT_MASK].data };
+    evolution w = { .work = work, .p = &p, .mask = out->arrays[LS_OUT_MASK].data };
 
     if (work->plan.flops < FEW)
         return tc_fail(err, TC_NO_MATCH, "takes hardly any time");
@@ -179,7 +190,7 @@ tc_status ls_check_pixels(const an_work *work, const wu_output *out, uint64_t *r
     w.converged = *(const uint8_t *)wu_output_data(out, "converged") != 0;
     w.kept = ls_kept_count(&p, w.run, w.converged);
     return_if_error(gather_sides(&w, err));
-    return check_way(&w, random, err);
+    return check_stretches(&w, random, err);
 }
 
 double ls_pixels_share(const an_work *work)

@@ -1,4 +1,5 @@
-/* levelset: which items are taken, how the work is divided into chunks, and the first state. */
+/* levelset: which items it accepts, how the work is divided into chunks, the first state, and the
+ * analysis' table of functions. */
 #include "app/analysis/levelset/levelset.h"
 
 #include <math.h>
@@ -22,7 +23,7 @@ bool ls_starts_inside(const ls_params *p, const wu_pixels *px, uint32_t x, uint3
     }
 }
 
-/* What is wrong with a start that has `inside` of all voxels, or NULL. */
+/* Returns what is wrong with a start that has `inside` of `voxels` voxels inside; NULL: nothing. */
 static const char *start_fault(uint64_t inside, uint64_t voxels)
 {
     return inside == 0 ? "parameters.init: there is no voxel inside to start from"
@@ -31,8 +32,9 @@ static const char *start_fault(uint64_t inside, uint64_t voxels)
                : NULL;
 }
 
-/* Refuses a box or ball that holds all voxels or none. It is convex, so that it holds all if it has
- * the corners, and none if it lacks the voxel nearest to its middle. */
+/* Rejects a box or ball that contains all voxels or none. Both shapes are convex, so they contain
+ * all voxels if they contain the picture's corners. A ball contains none if it does not contain the
+ * voxel nearest to its centre; a box within the picture always contains some. */
 static tc_status check_start(const ls_params *p, const wu_item *item, const char *where,
                              tc_err *err)
 {
@@ -136,7 +138,7 @@ uint32_t ls_kept_count(const ls_params *p, int64_t iterations, bool converged)
 {
     const uint64_t every = ls_kept_every(p) * (uint64_t)p->reinit_every;
 
-    /* Once it has converged there is no further re-initialisation. */
+    /* There is no re-initialisation after the last iteration of an evolution that has converged. */
     return every == 0 ? 0 : (uint32_t)((uint64_t)(iterations - converged) / every) + 1;
 }
 
@@ -151,7 +153,6 @@ bool ls_has_ended(const ls_params *p, const ls_head *head)
     return head->head.chunks_done >= count_chunks(p) || ls_has_converged(p, head);
 }
 
-/* In double precision, then rounded: the same everywhere. */
 float ls_bound(const ls_params *p, const ls_size *size)
 {
     const double d = (size->nx > 1) + (size->ny > 1) + (size->nz > 1);
@@ -160,6 +161,7 @@ float ls_bound(const ls_params *p, const ls_size *size)
     return grows > 0 ? (float)(0.9 / grows) : INFINITY;
 }
 
+/* an_analysis.note: a time step that is too large for the curvature. */
 static bool note(const void *params, const wu_item *item, char *text, size_t size)
 {
     const ls_params *const p = params;
@@ -209,7 +211,8 @@ static tc_status plan(const void *params, const wu_item *item, an_plan *out, tc_
     (void)err;
     out->chunks = count_chunks(p);
     out->state_bytes = ls_state_bytes(p, &s);
-    /* Pixels, mask; state; force, the plane that is worked in, and the side of each voxel. */
+    /* Pixels and mask; state; ls_force and the worker's second phi; the side of each voxel; list of
+     * blocks. */
     out->memory_bytes = PLAN_PROGRAM + voxels * (item->bits / 8 + (item->n_masks > 0)) +
                         out->state_bytes + voxels * sizeof(float) * (p->edge_stop > 0 ? 3 : 2) +
                         voxels + s.blocks * 32;
@@ -256,6 +259,7 @@ static tc_status init(const an_work *work, void *state, tc_err *err)
     return fault == NULL ? TC_OK : tc_fail(err, TC_BAD_INPUT, "%s", fault);
 }
 
+/* Bits of kernels_of: variants of kernels. */
 enum { PLANE = 1, STACK = 2, BAND = 4, DENSE = 8 };
 
 static uint32_t kernels_of(const void *params, const wu_item *item)
@@ -265,8 +269,8 @@ static uint32_t kernels_of(const void *params, const wu_item *item)
     return (item->nz == 1 ? PLANE : STACK) | (p->band > 0 ? BAND : DENSE);
 }
 
-/* 2D and 3D, cfl and fixed steps, dense and band, edges, smoothing, both depths of pixels; no side
- * is a multiple of a block's. */
+/* They cover 2D and 3D, cfl and fixed time steps, dense and narrow band, edge_stop, smoothing, and
+ * pixels of 8 and 16 bits. No side is a multiple of a block's. */
 static const an_selftest selftests[] = {
     { "{\"target\":180,\"epsilon\":60,\"alpha\":0.02,\"iterations\":40,\"reinit_every\":4,"
       "\"init\":{\"type\":\"box\",\"x0\":10,\"y0\":8,\"x1\":30,\"y1\":29}}",
@@ -284,6 +288,7 @@ static const an_selftest selftests[] = {
     { .parameters = NULL }
 };
 
+/* an_analysis.found: 1 inside, 0 outside. */
 static uint8_t found(const an_work *work, const void *state, size_t voxel)
 {
     (void)work;

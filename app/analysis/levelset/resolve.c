@@ -1,7 +1,8 @@
 /*
- * levelset: what is left to the picture. With target "otsu" the interface grows where the grey
- * value is on the cells' side of Otsu's threshold, as strongly as `epsilon` says in the middle of
- * their class, whatever the exposure; with a start of type "otsu" it begins there.
+ * levelset: computes the parameters that depend on the picture's Otsu threshold. With target "otsu"
+ * the interface grows where the grey value is on the side of the threshold that `polarity` says; at
+ * the mean of this class it grows as strongly as `epsilon` says, whatever the picture's exposure.
+ * With a start of type "otsu" these pixels are inside at first.
  */
 #include <stdlib.h>
 
@@ -25,8 +26,9 @@ static tc_status make_histogram(const an_work *work, uint64_t *histogram, tc_err
     return status;
 }
 
-/* The mean of the class on this side of the threshold, and how far it is from what is between the
- * classes. There are pixels in both. */
+/* Sets target to the mean of the class that is sought, epsilon to the mean's distance from the
+ * middle between the grey values next to the threshold, and gain so that the data term at the mean
+ * is that of the given epsilon. There must be pixels in both classes. */
 static void resolve_target(const uint64_t *histogram, uint32_t size, ls_params *p)
 {
     uint64_t n = 0, sum = 0;

@@ -1,4 +1,7 @@
-/* Chooses the widest vector code that the processor has, and holds the plain one. */
+/*
+ * levelset: compiles rows_body.h for vectors of each width and for single voxels, and chooses the
+ * widest vectors that the processor has.
+ */
 #include "app/analysis/levelset/rows.h"
 
 #include <assert.h>
@@ -12,11 +15,12 @@
 
 /* --- rows and scratch memory ----------------------------------------------------------------- */
 
-/* A row and its neighbours, from the first voxel of a box on. A neighbour
- * outside the picture is the row itself, so that one-sided differences are 0
- * there; for central differences both are, on either border. */
+/* A row of a box and its neighbours (u: the next, l: the previous one along y or z), each from the
+ * box's first column on. A neighbour outside the picture is replaced by the row itself, so that
+ * one-sided differences across the border are 0. For central differences (c...) both neighbours are
+ * replaced in rows at the border. */
 typedef struct rows {
-    const float *p;
+    const float *p; /* phi of the row itself */
     const float *yu, *yl, *zu, *zl;
     const float *cyu, *cyl, *czu, *czl;
     const float *data, *stop;
@@ -48,15 +52,17 @@ static inline rows rows_at(const ls_fields *f, uint32_t x, uint32_t y, uint32_t 
                    .out = f->out + at };
 }
 
+/* Scratch memory of a step. A "face" is ls_face (real.h) between two voxels. All have rows of
+ * scratch_pitch floats. */
 typedef struct buffers {
-    float *fx, *dx; /* faces of a row along x, and their differences */
-    float *yl, *yu; /* faces below and above a row along y */
-    float *zl,
-        *zu; /* [rows] faces below and above a plane along z; a picture has one row for all */
-    size_t z_pitch;
-    float *cx[2]; /* [rows + 2] differences along x, of a plane and the next */
+    float *fx, *dx; /* the faces of a row along x, and the differences of phi there */
+    float *yl, *yu; /* the faces of a row along y: at its lower and upper side */
+    float *zl, *zu; /* [rows] the faces of a plane along z; a picture has one row for all */
+    size_t z_pitch; /* from one row of zl to the next; 0: there is one row */
+    float *cx[2];   /* [rows + 2] central differences along x, of a plane and the next one */
 } buffers;
 
+/* The floats from one row to the next in scratch memory, for a box w voxels wide. */
 static inline size_t scratch_pitch(uint32_t w)
 {
     return ((size_t)w + 1 + LS_PAD + 15) / 16 * 16;
@@ -117,7 +123,7 @@ static const ls_simd scalar = { "scalar", 1, NULL, scalar_step_box, scalar_apply
 
 #if defined __x86_64__
 
-/* 4 lanes: every x86-64 has them. */
+/* 4 lanes: SSE2, which every x86-64 processor has. */
 typedef int32_t int4 __attribute__((vector_size(16)));
 #define LS_TARGET
 #define LANES 4u
@@ -137,7 +143,7 @@ typedef int32_t int4 __attribute__((vector_size(16)));
 #define LS_LANE(v, i) ((v)[i])
 #include "app/analysis/levelset/rows_body.h"
 
-/* 8 lanes. Not "fma": nothing may be contracted. */
+/* 8 lanes: AVX2. Without "fma", as no multiplication and addition may be fused. */
 typedef int32_t int8 __attribute__((vector_size(32)));
 #define LS_TARGET __attribute__((target("avx2")))
 #define LANES 8u
@@ -158,7 +164,7 @@ typedef int32_t int8 __attribute__((vector_size(32)));
 #define LS_LANE(v, i) ((v)[i])
 #include "app/analysis/levelset/rows_body.h"
 
-/* 16 lanes. clang 18 alone wants the width named besides. */
+/* 16 lanes: AVX-512F. Only clang 18 needs "evex512" besides. */
 typedef int32_t int16 __attribute__((vector_size(64)));
 #if defined __clang__ && __clang_major__ == 18
 #define LS_TARGET __attribute__((target("avx512f,evex512")))
@@ -188,8 +194,8 @@ static const ls_simd sse2 = { "sse2", 4, &scalar, sse2_step_box, sse2_apply };
 static const ls_simd avx2 = { "avx2", 8, &sse2, avx2_step_box, avx2_apply };
 static const ls_simd avx512 = { "avx512", 16, &avx2, avx512_step_box, avx512_apply };
 
-/* The processor's registers that the system keeps for a thread (XCR0). GCC's and clang's own
- * __builtin_cpu_supports needs a library that not every compiler brings. */
+/* Returns XCR0, whose bits say which registers the operating system saves for a thread; 0: unknown.
+ * (__builtin_cpu_supports of GCC and clang needs a library that not every compiler has.) */
 static uint32_t kept_registers(void)
 {
     const unsigned osxsave = 1u << 27;
@@ -201,7 +207,7 @@ static uint32_t kept_registers(void)
     return a;
 }
 
-/* Intel's manual, volume 1, chapters 14.3 and 15.2, has the bits. */
+/* The bits are described in Intel's manual, volume 1, chapters 14.3 and 15.2. */
 const ls_simd *ls_simd_best(void)
 {
     const uint32_t kept = kept_registers(), ymm = 0x06, zmm = 0xe6;

@@ -1,6 +1,6 @@
 /*
- * The step of a level set over boxes of voxels, in vectors as wide as the
- * processor has. All widths give the same bits.
+ * levelset: an iteration for boxes of voxels, in the widest vectors that the processor has. All
+ * widths give the same bits.
  */
 #ifndef LEVELSET_ROWS_H
 #define LEVELSET_ROWS_H
@@ -9,48 +9,51 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Floats that may be read beyond the last of phi and of scratch memory. */
+/* The number of floats beyond the end of phi, and of a row in scratch memory, that vector code may
+ * access. */
 enum { LS_PAD = 32 };
 
-/* Half-open. */
+/* A box of voxels: x0 <= x < x1, and so on. */
 typedef struct ls_box {
     uint32_t x0, x1, y0, y1, z0, z1;
 } ls_box;
 
-/* What a step reads and writes: fields [nz][ny][nx]. */
+/* What a step reads and writes. The fields are [nz][ny][nx]. */
 typedef struct ls_fields {
     uint32_t nx, ny, nz;
-    const float *phi;  /* and LS_PAD more */
+    const float *phi;  /* with LS_PAD more floats that may be read */
     const float *data; /* -alpha D */
-    const float *stop; /* factor of F, or NULL */
+    const float *stop; /* a factor of F; NULL: 1 */
     float beta;        /* 1 - alpha */
-    bool move;         /* out = phi + dt U; else out = U, U = F |grad phi| */
+    bool move;         /* out = phi + dt U; otherwise out = U, where U = F |grad phi| */
     float dt;
     float *out;
 } ls_fields;
 
-/* What was met on the way; starts as zeros. Merging is order-free. */
+/* What a step finds out besides `out`; to be zeroed before. Results can be merged in any order. */
 typedef struct ls_found {
-    float most;   /* of |U|, numbers only (without `move`) */
-    bool bad;     /* a phi that is not finite (with move) */
-    bool changed; /* a phi that changed sides (with move) */
+    float most;   /* the largest |U| that is not NaN (without `move`) */
+    bool bad;     /* a new phi is not finite (with `move`, or of `apply`) */
+    bool changed; /* a voxel has changed sides (with `move`, or of `apply`) */
 } ls_found;
 
+/* The functions for one width of vectors. */
 typedef struct ls_simd {
     const char *name;
-    uint32_t lanes;
-    const struct ls_simd *narrower;
-    /* One box; scratch: ls_scratch_floats(box), aligned to 64 bytes. */
+    uint32_t lanes;                 /* floats in a vector */
+    const struct ls_simd *narrower; /* NULL: none */
+    /* Does one box. scratch: ls_scratch_floats floats, aligned to 64 bytes. */
     void (*step)(const ls_fields *f, const ls_box *box, float *scratch, ls_found *found);
-    /* phi[i] += dt * u[i], i < n */
+    /* Adds dt * u[i] to phi[i], for i < n. */
     void (*apply)(float *phi, const float *u, size_t n, float dt, ls_found *found);
 } ls_simd;
 
-size_t ls_scratch_floats(uint32_t nx, uint32_t ny); /* of a box of nx * ny * any */
+/* The floats of scratch memory for a box of nx columns and ny rows, of any number of slices. */
+size_t ls_scratch_floats(uint32_t nx, uint32_t ny);
 
-/* The widest that this processor has; narrower ones depend on it. */
+/* The widest vectors that this processor has. */
 const ls_simd *ls_simd_best(void);
-/* The widest, from `best` down, whose vectors fit into rows of w voxels. */
+/* Of `best` and narrower ones, the widest vectors that are not longer than w floats. */
 const ls_simd *ls_simd_fit(const ls_simd *best, uint32_t w);
 
 #endif

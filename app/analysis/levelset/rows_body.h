@@ -1,14 +1,17 @@
 /*
- * The step in vectors of one width; rows.c includes this once for each.
- * Needs, besides the names of real.h: LANES, LS_INT (a vector of
- * int32_t), LS_LOAD, LS_STORE, LS_LANE(v, i), LS_BELOW0(a) (all bits where a < 0),
- * LS_ABS, LS_MAX, LS_TARGET. All but LS_INLINE are undefined again at the end.
+ * levelset: an iteration of a box of voxels in vectors of one width. rows.c includes this file once
+ * for each width, after defining, besides the macros of real.h: LANES (floats in a vector), LS_INT
+ * (a vector of int32_t), LS_LOAD(p), LS_STORE(p, v), LS_LANE(v, i), LS_BELOW0(a) (an LS_INT with
+ * all bits set where a < 0), LS_ABS(a), LS_MAX(m, a) (m where a is NaN), LS_TARGET (the attribute
+ * of functions that use such vectors). All except LS_INLINE are undefined again at the end.
  *
- * Loops over faces run over the end of a row by less than a vector: into
- * scratch memory with room for it, from fields with LS_PAD floats to spare.
+ * Loops over faces may access up to LANES - 1 floats beyond the end of a row: fields and scratch
+ * memory have LS_PAD floats more.
  */
 #include "app/analysis/levelset/real.h"
 
+/* Adds what the lanes of a row's vectors found to *found. bad: 0 in lanes whose values all were
+ * finite, otherwise NaN. changed: nonzero in lanes that changed sides. */
 static LS_TARGET void LS_NAME(gather)(LS_REAL most, LS_REAL bad, LS_INT changed, ls_found *found)
 {
     for (unsigned i = 0; i < LANES; i++) {
@@ -18,7 +21,8 @@ static LS_TARGET void LS_NAME(gather)(LS_REAL most, LS_REAL bad, LS_INT changed,
     }
 }
 
-/* cx[i] = next minus previous voxel along x, of w voxels of a row from x0 on. */
+/* Sets cx[i], for w voxels of a row from column x0 on, to the next minus the previous voxel along
+ * x, and to 0 at the picture's border. */
 static LS_TARGET void LS_NAME(central_row)(const float *row, uint32_t x0, uint32_t w, uint32_t nx,
                                            float *cx)
 {
@@ -32,8 +36,8 @@ static LS_TARGET void LS_NAME(central_row)(const float *row, uint32_t x0, uint32
         cx[w - 1] = 0;
 }
 
-/* The faces above a row along x; fx[i] and dx[i] (the difference) are those
- * below voxel x0 + i, i = 0..w. */
+/* Computes the faces of a row along x: for i = 0 to w, fx[i] is the face between voxels x0 + i - 1
+ * and x0 + i, and dx[i] the difference of their phi. */
 static LS_TARGET void LS_NAME(x_faces)(const rows *r, uint32_t x0, uint32_t w, uint32_t nx,
                                        float *fx, float *dx)
 {
@@ -57,8 +61,9 @@ static LS_TARGET void LS_NAME(x_faces)(const rows *r, uint32_t x0, uint32_t w, u
         fx[w] = dx[w] = 0;
 }
 
-/* The faces between two rows a (lower) and b along y or z. ca, cb: their
- * differences along x; au - al and bu - bl: along the third axis. */
+/* Computes the faces between the rows a (the lower one) and b, which are adjacent along y or z. ca,
+ * cb: their central differences along x. au, al, bu, bl: the next and previous rows of a and b
+ * along the third axis. */
 static LS_TARGET void LS_NAME(row_faces)(const float *a, const float *b, const float *ca,
                                          const float *cb, const float *au, const float *al,
                                          const float *bu, const float *bl, uint32_t w, float *out)
@@ -70,7 +75,8 @@ static LS_TARGET void LS_NAME(row_faces)(const float *a, const float *b, const f
                                                               LS_LOAD(bu + i), LS_LOAD(bl + i))));
 }
 
-/* cx of the rows y0-1 .. y1 of a plane, as far as the picture has them. */
+/* Computes cx (central_row) for rows y0 - 1 to y1 of the plane z, except those outside the picture.
+ */
 static LS_TARGET void LS_NAME(central_plane)(const ls_fields *f, const ls_box *b, int64_t z,
                                              float *cx)
 {
@@ -84,8 +90,8 @@ static LS_TARGET void LS_NAME(central_plane)(const ls_fields *f, const ls_box *b
                                  f->nx, cx + (size_t)(y - b->y0 + 1) * scratch_pitch(w));
 }
 
-/* The speed from the faces, and the motion: voxels [i, w) of the row. Returns
- * where it stopped. */
+/* Computes F and U, or the next phi, of voxels [i, w) of the row from its faces. Returns the first
+ * voxel that is not done because less than a vector is left. */
 static LS_TARGET uint32_t LS_NAME(move_row)(const ls_fields *f, const rows *r, const float *fx,
                                             const float *dx, const float *yl, const float *yu,
                                             const float *zl, const float *zu, uint32_t i,
@@ -117,21 +123,21 @@ static LS_TARGET uint32_t LS_NAME(move_row)(const ls_fields *f, const rows *r, c
             most = LS_MAX(most, LS_ABS(u));
             LS_STORE(r->out + i, u);
         }
-        /* The last vector of a row overlaps the one before. */
+        /* The last vector of a row overlaps the one before it. */
         i = i + LANES < w && i + 2 * LANES > w && w >= LANES ? w - LANES : i + LANES;
     }
     LS_NAME(gather)(most, bad, changed, found);
     return i;
 }
 
-/* Everything of one plane of the box but the faces along z. */
+/* Does one plane of the box, whose faces along z are computed already. */
 static LS_TARGET void LS_NAME(plane)(const ls_fields *f, const ls_box *b, uint32_t z, buffers *m,
                                      ls_found *found)
 {
     const uint32_t w = b->x1 - b->x0;
     const size_t pitch = scratch_pitch(w);
 
-    /* From the row below the box: its upper faces are the box's lower ones. */
+    /* Begins with the row before the box, whose upper faces are the lower ones of the first row. */
     for (int64_t y = (int64_t)b->y0 - 1; y < b->y1; y++) {
         const size_t at = (size_t)(y - b->y0 + 1) * pitch;
 
@@ -159,6 +165,7 @@ static LS_TARGET void LS_NAME(plane)(const ls_fields *f, const ls_box *b, uint32
     }
 }
 
+/* ls_simd.step */
 static LS_TARGET void LS_NAME(step_box)(const ls_fields *f, const ls_box *b, float *scratch,
                                         ls_found *found)
 {
@@ -166,7 +173,8 @@ static LS_TARGET void LS_NAME(step_box)(const ls_fields *f, const ls_box *b, flo
     const size_t pitch = scratch_pitch(w);
     buffers m = cut_scratch(scratch, w, h, f->nz == 1);
 
-    /* From one plane below the box: its upper faces are the box's lower ones. */
+    /* Begins with the plane before the box, whose upper faces are the lower ones of the first
+     * plane. */
     LS_NAME(central_plane)(f, b, (int64_t)b->z0 - 1, m.cx[0]);
     for (int64_t z = (int64_t)b->z0 - 1; z < b->z1; z++) {
         LS_NAME(central_plane)(f, b, z + 1, m.cx[1]);
@@ -190,6 +198,7 @@ static LS_TARGET void LS_NAME(step_box)(const ls_fields *f, const ls_box *b, flo
     }
 }
 
+/* ls_simd.apply */
 static LS_TARGET void LS_NAME(apply)(float *phi, const float *u, size_t n, float dt,
                                      ls_found *found)
 {

@@ -1,12 +1,15 @@
 /*
- * levelset: what needs neither coordinates nor grey values: it starts at Otsu's threshold of each
- * picture and seeks what is on one side of it, the side with fewer pixels in most of the pictures.
- * What is left to it is to smooth the outline and to close gaps.
+ * levelset: suggests parameters that contain neither coordinates nor grey values. The outline
+ * starts at Otsu's threshold of each picture, and what is sought is the side of the threshold that
+ * has fewer pixels in most of the pictures. So the iterations only smooth the outline and close
+ * gaps.
  */
 #include "app/analysis/levelset/levelset.h"
 #include "app/analysis/common/otsu.h"
 #include "app/analysis/suggest.h"
 
+/* Adds 1 to *bright if at most half of the picture's pixels reach its Otsu threshold, so that the
+ * bright ones are sought; otherwise -1. */
 static tc_status count_bright(const wu_pixels *p, int *bright, tc_err *err)
 {
     const size_t n = (size_t)p->nx * p->ny;
@@ -24,7 +27,7 @@ tc_status ls_suggest(const an_pictures *pictures, const json_t *given, an_sugges
 {
     const char *const polarity = json_string_value(json_object_get(given, "polarity"));
     int bright = 0;
-    /* A target of one's own has a start of one's own. */
+    /* Whoever gives a target must give a start, too. */
     if (json_is_number(json_object_get(given, "target")))
         return TC_OK;
     for (size_t i = 0; i < pictures->n; i++)
