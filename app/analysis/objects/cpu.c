@@ -1,7 +1,7 @@
 /*
- * objects on the CPU. Small objects are taken by one thread each, from their pixels to their
- * row; the pixels of large ones, and of one that was begun before, are spread over all
- * threads. A step ends in both after about a tenth of a second.
+ * objects: the CPU backend. One thread does a small object completely, up to its row in the state.
+ * A large object, or one that was begun before a checkpoint, is done by all threads together, each
+ * with some of its runs. In both cases a step takes about a tenth of a second.
  */
 #include <assert.h>
 #include <stdlib.h>
@@ -12,29 +12,30 @@
 #include "app/base/pool.h"
 
 enum {
-    LARGE = 1 << 18,      /* pixels of an object that all threads share */
-    MOST_SMALL = 1 << 16, /* objects of a step */
-    PART_PIXELS = 1 << 16,
-    PART_RUNS = 64
+    LARGE = 1 << 18,       /* an object with at least this many pixels is large */
+    MOST_SMALL = 1 << 16,  /* small objects of a step, at most */
+    PART_PIXELS = 1 << 16, /* pixels of a large object's part, about */
+    PART_RUNS = 64         /* runs of a large object's part, at most */
 };
 
 /* What a thread has for itself. */
 typedef struct scratch {
-    uint8_t *rows;
+    uint8_t *rows; /* scratch memory of obj_sums_add */
     obj_sums sums;
     obj_grey_sums grey;
     obj_pairs pairs;
 } scratch;
 
-/* What a large object goes through: its parts in parallel, then what joins them. */
+/* The passes over the runs of a large object, each done in parts. end_pass then merges what the
+ * threads found. PAIRS is done for each distance and direction. */
 typedef enum large_pass { MEASURE, OUTLINE, QUANTISE, PAIRS } large_pass;
 
 typedef struct large_object {
     bool begun;
     large_pass pass;
-    size_t direction;
-    uint64_t run; /* the pass is done up to here */
-    obj_texture texture;
+    size_t direction;    /* of PAIRS */
+    uint64_t run;        /* the pass is done for the runs before this one */
+    obj_texture texture; /* of the current distance */
 } large_object;
 
 typedef struct cpu_worker {
@@ -42,15 +43,15 @@ typedef struct cpu_worker {
     const obj_params *params;
     obj_item o;
     obj_index index;
-    bool indexed;
+    bool indexed; /* the index is complete */
     an_pool *pool;
     scratch *scratch;      /* [threads] */
-    obj_outline *outlines; /* [threads]: of pictures, with shape */
+    obj_outline *outlines; /* [threads]: for pictures with OBJ_SHAPE, otherwise NULL */
     void *state;
-    uint64_t object; /* of a step's small ones: the first */
-    uint64_t chunk;  /* of the object at hand that is next */
-    large_object large;
-    uint64_t first_run, run_step; /* of the parts at hand */
+    uint64_t object;              /* the next object; during a step the first one of the step */
+    uint64_t chunk;               /* the next chunk of this object */
+    large_object large;           /* the object, if it is large or chunk > 0 */
+    uint64_t first_run, run_step; /* first run of the large object's part 0, and runs of a part */
 } cpu_worker;
 
 static bool has_outline(const cpu_worker *w)
@@ -63,6 +64,7 @@ static obj_row *row_at(const cpu_worker *w, uint64_t object)
     return obj_row_of(w->state, w->o.row_bytes, object);
 }
 
+/* An object's runs; *n: their number. */
 static const obj_run *runs_of(const cpu_worker *w, uint64_t object, size_t *n)
 {
     *n = w->index.start[object + 1] - w->index.start[object];
@@ -71,7 +73,7 @@ static const obj_run *runs_of(const cpu_worker *w, uint64_t object, size_t *n)
 
 /* --- an object's columns --------------------------------------------------------------------- */
 
-/* All but the texture, from what was summed, which is cleared. */
+/* Writes the object's row, except for the texture, from the sums in s, which it clears. */
 static void put_measures(const cpu_worker *w, uint64_t object, scratch *s, obj_outline *outline)
 {
     obj_row *const row = row_at(w, object);
@@ -96,7 +98,9 @@ static obj_step step_of(const cpu_worker *w, size_t distance, size_t direction)
     return (obj_step){ d * s[0], d * s[1], d * s[2] };
 }
 
-/* A direction's pairs are complete; with "merge" those of all directions are features once. */
+/* To be called after the pairs of each direction are counted: adds the features of the matrix to
+ * *texture. With `merge` it does so only after the last direction, for the matrix of all of them.
+ */
 static void end_direction(const cpu_worker *w, size_t direction, obj_pairs *pairs,
                           obj_texture *texture)
 {
@@ -108,7 +112,7 @@ static void end_direction(const cpu_worker *w, size_t direction, obj_pairs *pair
     obj_texture_add(&w->o, texture, &sums);
 }
 
-/* An object's row but for its texture. */
+/* Measures an object, and writes its row except for the texture. */
 static void measure_object(void *user, unsigned thread, size_t part)
 {
     cpu_worker *const w = user;
@@ -127,6 +131,7 @@ static void measure_object(void *user, unsigned thread, size_t part)
     put_measures(w, object, s, outline);
 }
 
+/* Does a small object completely. */
 static void small_object(void *user, unsigned thread, size_t part)
 {
     cpu_worker *const w = user;
@@ -164,6 +169,7 @@ static void small_object(void *user, unsigned thread, size_t part)
 
 /* --- a large object -------------------------------------------------------------------------- */
 
+/* Does a part of the current pass of a large object. */
 static void large_part(void *user, unsigned thread, size_t part)
 {
     cpu_worker *const w = user;
@@ -188,7 +194,8 @@ static void large_part(void *user, unsigned thread, size_t part)
     }
 }
 
-/* The pass is complete. Whether a chunk is. */
+/* Completes a pass after its last part, and begins the next one. Returns whether a chunk is
+ * complete. */
 static bool end_pass(cpu_worker *w)
 {
     large_object *const g = &w->large;
@@ -231,7 +238,7 @@ static bool end_pass(cpu_worker *w)
     return true;
 }
 
-/* A step of it. Whether all its chunks are done. */
+/* Does a step of a large object. Returns whether all its chunks are done. */
 static bool large_step(cpu_worker *w)
 {
     large_object *const g = &w->large;
@@ -243,14 +250,15 @@ static bool large_step(cpu_worker *w)
     runs_of(w, w->object, &n);
     if (!g->begun)
         *g = (large_object){ .begun = true, .pass = w->chunk == 0 ? MEASURE : QUANTISE };
-    /* Of as many pixels as the average run has, but no more runs than the longest may be. */
+    /* A part has about PART_PIXELS pixels if runs are of average length, but not more than
+     * PART_RUNS runs, as some may be much longer. */
     w->run_step = (uint64_t)PART_PIXELS * n / area;
     w->run_step = w->run_step < 1 ? 1 : w->run_step > PART_RUNS ? PART_RUNS : w->run_step;
     w->first_run = g->run;
     left = (n - g->run + w->run_step - 1) / w->run_step;
     if (g->pass != OUTLINE)
         parts = an_pool_run_until(w->pool, large_part, w, left, end);
-    else /* in order */
+    else /* in raster order, by this thread */
         do
             large_part(w, 0, parts++);
         while (parts < left && tc_seconds() < end);
@@ -346,7 +354,8 @@ static tc_status cpu_open(const an_work *work, const void *state, void **worker,
     return status;
 }
 
-/* Objects from the next one on, none of which has been begun, up to one of `large` pixels. */
+/* The number of objects from the next one on before the first one of at least `large` pixels, and
+ * at most `most`. 0 if the next object has been begun, or objects are not found yet. */
 static uint64_t count_small(const cpu_worker *w, uint32_t large, uint64_t most)
 {
     uint64_t n = 0;
@@ -368,7 +377,7 @@ static tc_status report_progress(cpu_worker *w, uint64_t *chunks_done)
     return w->indexed && w->object == w->index.n ? TC_OK : TC_MORE;
 }
 
-/* Of pixels, pairs or entries of a matrix. */
+/* The largest count whose logarithm may be used: of pixels, pairs or entries of a matrix. */
 static uint64_t largest_count(const cpu_worker *w)
 {
     const uint64_t pixels = w->index.largest;
@@ -404,7 +413,9 @@ static tc_status cpu_step(void *worker, void *state, uint64_t *chunks_done, tc_e
 tc_status obj_host_give_index(void *worker, size_t n, const uint32_t *label, const uint32_t *area,
                               const uint32_t *start, const obj_run *runs, tc_err *err)
 {
-    enum { LOGS = 256 }; /* most counts of small objects are below it */
+    enum {
+        LOGS = 256
+    }; /* the size of the table of logarithms; most counts of small objects are smaller */
     cpu_worker *const w = worker;
     assert(!w->indexed && n <= UINT32_MAX);
     const tc_status status = tc_logs_init(&w->o.logs, LOGS, err);
@@ -414,7 +425,7 @@ tc_status obj_host_give_index(void *worker, size_t n, const uint32_t *label, con
                            : status;
 }
 
-/* --- for a device's backend ------------------------------------------------------------------- */
+/* --- for the OpenCL backend ------------------------------------------------------------------- */
 
 uint64_t obj_host_small(const void *worker, uint32_t large, uint64_t most, uint64_t pixels)
 {

@@ -1,8 +1,9 @@
 /*
- * objects: which objects there are, and the runs of each. One pass over the labels counts
- * runs and pixels of each label; a second puts the runs where they belong, or, where runs are long,
- * one over a list of them. Threads look for runs, each in a part of the rows; what they find is
- * taken in the order of the parts.
+ * objects: finds the objects of a label picture or stack, and the runs of each. A first pass over
+ * the labels counts the runs and pixels of each label. A second pass puts the runs into an array,
+ * sorted by label; if there are few runs, they are kept from the first pass, so that they need not
+ * be found again. Several threads find the runs, each in a part of the rows; these are then
+ * processed by one thread, in the order of the parts.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -11,16 +12,18 @@
 #include "app/base/pool.h"
 
 enum {
-    PARTS = 1,             /* for each thread */
-    PART_PIXELS = 1 << 16, /* of a part; no row has more */
-    LABELS = 1 << 21,      /* in a step */
-    LONG = 16
-}; /* pixels that a run has at least, on an average, in a picture whose runs are kept */
+    PARTS = 1,             /* parts for each thread */
+    PART_PIXELS = 1 << 16, /* pixels of a part at most; no row has more */
+    LABELS = 1 << 21,      /* labels that a step of place_all_runs goes through */
+    LONG = 16              /* runs are kept if their average length is at least this many pixels */
+};
+/* A step ends after this time, in seconds. */
 static const double STEP_SECONDS = 0.05;
 
+/* The rows that a step searches for runs. */
 typedef struct index_step {
     obj_index *ix;
-    uint64_t first, n; /* rows of all slices */
+    uint64_t first, n; /* first row, numbered through all slices, and number of rows */
 } index_step;
 
 uint64_t obj_index_thread_bytes(void)
@@ -28,8 +31,8 @@ uint64_t obj_index_thread_bytes(void)
     return PARTS * (PART_PIXELS * sizeof(obj_run) + sizeof(uint32_t)) + 2 * sizeof(uint32_t);
 }
 
-/* The runs of a row, and how many. Of most pictures most is background: two pixels are looked at at
- * once. */
+/* Finds the runs of a row and returns their number. Background, which most pixels are, is skipped
+ * by comparing four labels at a time with 0. */
 static uint32_t find_runs(const uint32_t *labels, uint32_t nx, uint64_t z, uint64_t y,
                           obj_run *found)
 {
@@ -54,6 +57,8 @@ static uint32_t find_runs(const uint32_t *labels, uint32_t nx, uint64_t z, uint6
     return n;
 }
 
+/* Widens ends[0] to ends[1], the least and greatest grey value, by the row that begins at pixel
+ * `at`. */
 static void grey_ends(const wu_pixels *px, size_t at, uint32_t *ends)
 {
     for (size_t x = 0; x < px->nx; x++) {
@@ -64,6 +69,7 @@ static void grey_ends(const wu_pixels *px, size_t at, uint32_t *ends)
     }
 }
 
+/* Finds the runs of a part, and with OBJ_RANGE_IMAGE its least and greatest grey value. */
 static void index_part(void *user, unsigned thread, size_t part)
 {
     const index_step *const s = user;
@@ -82,7 +88,8 @@ static void index_part(void *user, unsigned thread, size_t part)
     ix->n_found[part] = n;
 }
 
-/* In the order of the raster: it is that of each object's runs. */
+/* Puts n runs into ix->runs. Must be called in raster order, since each object's runs are in this
+ * order. */
 static void place_runs(obj_index *ix, const obj_run *runs, size_t n)
 {
     const wu_pixels *const px = ix->o->pixels;
@@ -92,6 +99,7 @@ static void place_runs(obj_index *ix, const obj_run *runs, size_t n)
                                      OBJ_RUN_Y(runs[i]))[OBJ_RUN_X0(runs[i])]]++] = runs[i];
 }
 
+/* Counts n runs and their pixels for their labels, and keeps the runs as long as all fit. */
 static void count_runs(obj_index *ix, const obj_run *runs, size_t n)
 {
     const wu_pixels *const px = ix->o->pixels;
@@ -136,8 +144,8 @@ static tc_status begin_index(obj_index *ix, obj_item *o, unsigned threads, tc_er
     return TC_OK;
 }
 
-/* All is counted: objects in the order of their labels, and where their runs go. Some labels;
- * TC_MORE: call again. */
+/* After all runs are counted: lists the objects by ascending label, and computes where the runs of
+ * each begin. Goes through up to LABELS labels; TC_MORE: call it again. */
 static tc_status place_all_runs(obj_index *ix, obj_item *o, unsigned threads, tc_err *err)
 {
     const uint32_t last = o->pixels->largest_label,
@@ -183,7 +191,7 @@ static void free_scratch(obj_index *ix)
     ix->found = ix->kept = NULL;
 }
 
-/* As many rows as there are parts for. */
+/* Finds the runs in as many rows as the parts have room for, and counts or places them. */
 static void index_rows(obj_index *ix, uint64_t rows, an_pool *pool, unsigned threads)
 {
     index_step s = { .ix = ix, .first = ix->rows_done, .n = (uint64_t)PARTS * threads * ix->rows };

@@ -1,4 +1,4 @@
-/* objects: the grey values of an object, from its histogram. */
+/* objects: statistics of an object's grey values, from its histogram. */
 #include <assert.h>
 #include <math.h>
 #include <stdlib.h>
@@ -25,8 +25,8 @@ void obj_grey_free(obj_grey_sums *g)
     *g = (obj_grey_sums){ .fine = NULL };
 }
 
-/* Where only the least and the greatest value will be asked for, those of a run are all that it has
- * to count. */
+/* Counts only the least and the greatest value of each run: sufficient if only the object's least
+ * and greatest value will be used. */
 static void add_ends(const obj_item *o, const obj_run *runs, size_t n, obj_grey_sums *g)
 {
     const wu_pixels *const px = o->pixels;
@@ -51,8 +51,8 @@ static void add_ends(const obj_item *o, const obj_run *runs, size_t n, obj_grey_
     }
 }
 
-/* Values of 8 bits have their upper byte 0: their coarse bins would say nothing, and are
- * counted with the fine ones' sum. */
+/* 8-bit values all have the upper byte 0, so coarse[0] is increased once for a run, not for each
+ * pixel. */
 void obj_grey_add(const obj_item *o, const obj_run *runs, size_t n, obj_grey_sums *g)
 {
     const wu_pixels *const px = o->pixels;
@@ -123,7 +123,7 @@ void obj_grey_ends(const obj_grey_sums *g, uint16_t *lo, uint16_t *hi)
     *hi = (uint16_t)most;
 }
 
-/* The value that has `rank` smaller ones before it in order. */
+/* The value with index `rank`, from 0 on, in the sorted list of all values. */
 static uint32_t value_of_rank(const obj_grey_sums *g, uint64_t rank)
 {
     uint32_t c = 0, v;
@@ -135,7 +135,8 @@ static uint32_t value_of_rank(const obj_grey_sums *g, uint64_t rank)
     return v;
 }
 
-/* As numpy.percentile has it: linear between the two values next to rank (n - 1) percent / 100. */
+/* The percentile as numpy.percentile defines it: linear interpolation between the two values next
+ * to the rank (n - 1) percent / 100. */
 static double percentile(const obj_grey_sums *g, uint64_t n, unsigned percent)
 {
     const uint64_t rank = (n - 1) * percent, below = rank / 100, rest = rank % 100;
@@ -144,11 +145,11 @@ static double percentile(const obj_grey_sums *g, uint64_t n, unsigned percent)
     return rest == 0 ? v : v + (double)(value_of_rank(g, below + 1) - v) * (double)rest / 100.0;
 }
 
-/* Powers of the values less c, and the entropy, over a histogram. */
+/* Sums over all pixels, for a constant c; v is the grey value. */
 typedef struct grey_powers {
-    int64_t first; /* sum of v - c */
-    i128 power[3]; /* of its square, cube, fourth power */
-    u128 k_log_k;
+    int64_t first; /* of v - c */
+    i128 power[3]; /* of (v - c) to the powers 2, 3, 4 */
+    u128 k_log_k;  /* of k log2 k over the counts k of the histogram, in 2^-80 */
 } grey_powers;
 
 static grey_powers powers_of(const obj_item *o, const obj_grey_sums *g, int64_t c)
@@ -170,6 +171,7 @@ static grey_powers powers_of(const obj_item *o, const obj_grey_sums *g, int64_t 
     return p;
 }
 
+/* The sum of all grey values. */
 static uint64_t sum_of(const obj_grey_sums *g)
 {
     uint64_t sum = 0;
@@ -185,8 +187,9 @@ uint64_t *obj_put_intensity(const obj_item *o, const obj_grey_sums *g, uint64_t 
     assert(area > 0);
     const double n = (double)area;
     const uint64_t sum = sum_of(g);
-    /* Moments about the integer next to the mean are exact, and lie close to those about the mean:
-     * nothing is lost when these are taken from them. e: the mean less c. */
+    /* Sums of powers about the integer c nearest to the mean are exact. The moments about the mean
+     * (m2, m3, m4) differ little from those about c (a2, a3, a4), so that computing them from these
+     * loses no precision. e: the mean minus c. */
     const uint64_t c = (2 * sum + area) / (2 * area);
     const grey_powers p = powers_of(o, g, (int64_t)c);
     const double e = (double)p.first / n, a2 = (double)p.power[0] / n, a3 = (double)p.power[1] / n,

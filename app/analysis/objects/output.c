@@ -1,8 +1,10 @@
-/* objects: which arrays a result has, and from the final state to them. */
+/* objects: declares the arrays of a result, makes them from the final state, and writes notes about
+ * them. */
 #include <stdio.h>
 
 #include "app/analysis/objects/objects.h"
 
+/* Axes of arrays (wu_axis). */
 #define PLACE2 { .n = 2, .words = (const char *const[]){ "y", "x" } }
 #define PLACE3 { .n = 3, .words = (const char *const[]){ "z", "y", "x" } }
 #define BOX2 { .n = 4, .words = (const char *const[]){ "y0", "x0", "y1", "x1" } }
@@ -11,6 +13,7 @@
 #define PERCENTS \
     { "percentile", OBJ_PERCENTILES, .numbers = obj_percentiles, .prefix = "p", .digits = 2 }
 
+/* Declarations of columns: of any type; of doubles; of integers; with several values in a row. */
 #define COLUMN(title_, type_, unit_) \
     { "object_" title_, type_, WU_VALUE, "objects", title_, .unit = (unit_) }
 #define REAL(title_, unit_) COLUMN(title_, WU_F64, unit_)
@@ -24,7 +27,7 @@
     }
 #define LENGTH(list) (sizeof(list) / sizeof(list)[0])
 
-/* The columns of the families, in the order in which their words are put. */
+/* The columns of each family, in the order of their words in obj_row. */
 static const wu_declared shape2[] = { INTEGER("area", "pixel^2"),
                                       SEVERAL("bbox", WU_I64, "pixel", BOX2),
                                       SEVERAL("centroid", WU_F64, "pixel", PLACE2),
@@ -66,6 +69,7 @@ static const wu_declared shape2[] = { INTEGER("area", "pixel^2"),
                          weighted2[] = { SEVERAL("centroid_weighted", WU_F64, "pixel", PLACE2) },
                          weighted3[] = { SEVERAL("centroid_weighted", WU_F64, "voxel", PLACE3) };
 
+/* The words that n columns have in a row. */
 static size_t words_of(const wu_declared *columns, size_t n)
 {
     uint64_t words = 0;
@@ -131,11 +135,12 @@ tc_status obj_expect(const void *params, const wu_item *item, wu_output *out, tc
     return (p->families & OBJ_TEXTURE) != 0 ? declare_texture(p, item, out, err) : TC_OK;
 }
 
-/* Rows are taken in blocks, all columns of each: they lie far apart in the state. */
+/* Rows that are copied at a time, column by column, so that they are still in the cache for the
+ * next column. */
 enum { BLOCK = 4096 };
 
-/* One array's columns of the rows from `first` up to `end` that are kept, from its row `at` on.
- * word: of a row, the array's first. */
+/* Copies one array's words from objects first to end - 1, of which only those that are kept have a
+ * row, to the array from row `at` on. word: the index of the array's first word in an obj_row. */
 static void fill(const an_work *work, const void *state, const wu_out_array *array, size_t word,
                  size_t first, size_t end, size_t at)
 {
@@ -145,7 +150,7 @@ static void fill(const an_work *work, const void *state, const wu_out_array *arr
     uint64_t *to = array->data;
     uint8_t *flag = array->data;
 
-    if (array->data == NULL) /* no row is kept */
+    if (array->data == NULL) /* the array has no rows */
         return;
     to += array->info.dtype == WU_BOOL ? 0 : at * n;
     flag += at;
@@ -162,6 +167,7 @@ static void fill(const an_work *work, const void *state, const wu_out_array *arr
     }
 }
 
+/* The number of objects from first to end - 1 that are kept. */
 static uint64_t count_kept(const an_work *work, const void *state, size_t first, size_t end)
 {
     const size_t row_bytes = obj_row_bytes(work->params, work->item);
@@ -172,7 +178,8 @@ static uint64_t count_kept(const an_work *work, const void *state, size_t first,
     return n;
 }
 
-/* All columns of a block, from row `at` on; how many rows there are then. */
+/* Copies all columns of objects first to end - 1 to the arrays from row `at` on. Returns the row
+ * after the last one. */
 static size_t fill_block(const an_work *work, size_t item_index, const void *state,
                          const wu_output *out, size_t first, size_t end, size_t at)
 {
@@ -217,7 +224,8 @@ tc_status obj_finish(const an_work *work, size_t item_index, const void *state, 
     return TC_OK;
 }
 
-/* Rows that are reached have labels, in order; what else they hold harms nobody. */
+/* Objects that are measured have labels, in ascending order, and valid grey values; other words of
+ * a row may hold anything. */
 tc_status obj_check_state(const an_work *work, const void *state, tc_err *err)
 {
     const obj_params *const p = work->params;
@@ -240,8 +248,8 @@ tc_status obj_check_state(const an_work *work, const void *state, tc_err *err)
     return TC_OK;
 }
 
-/* Whether the only object is what a mask has: a value that no one numbers from, or, as the shapes
- * of pictures tell, several pieces. */
+/* Whether the only object probably comes from a mask: its label is 255 or 65535, or (known only of
+ * pictures with shapes) it consists of several pieces. */
 static bool is_mask(const wu_output *out)
 {
     const int64_t label = *(const int64_t *)wu_output_data(out, "object_label");
@@ -255,7 +263,7 @@ static bool is_mask(const wu_output *out)
                1;
 }
 
-/* Whether each object has but one grey value, which is its label. */
+/* Whether each object has only one grey value, which is its label. */
 static bool are_greys(const wu_output *out, uint64_t n)
 {
     const wu_out_array *const lo = wu_output_find(out, "object_intensity_min"),
@@ -269,14 +277,15 @@ static bool are_greys(const wu_output *out, uint64_t n)
     return same;
 }
 
-/* Boxes of objects, and how many pixels each has. */
+/* The bounding boxes and sizes of the n objects of a result. */
 typedef struct boxes {
     uint64_t n, dims;
-    const int64_t *size, *box; /* [n], [n][2 dims] */
-    int64_t end[3];            /* of all together, from 0 */
-    double all;                /* pixels up to there */
+    const int64_t *size, *box; /* [n] pixels; [n][2 dims]: lower bounds, upper bounds */
+    int64_t end[3];            /* [dims] the largest upper bounds: taken for the picture's size */
+    double all;                /* pixels of a picture of this size */
 } boxes;
 
+/* Fills *b from the result; false: it has no shapes. */
 static bool find_boxes(const wu_output *out, uint64_t n, boxes *b)
 {
     const wu_out_array *const area = wu_output_find(out, "object_area"),
@@ -295,8 +304,9 @@ static bool find_boxes(const wu_output *out, uint64_t n, boxes *b)
     return true;
 }
 
-/* The object that reaches all sides, and is more than half of the picture, or the largest of those
- * that leave nothing over; b->n: there is none. */
+/* Returns the index of an object that probably is the background: the largest one, if it reaches
+ * all sides of the picture, and either it is more than half of the picture, or all objects together
+ * are more than 99% of it. b->n: there is none. */
 static uint64_t find_background(const boxes *b)
 {
     double sum = 0;
@@ -314,7 +324,9 @@ static uint64_t find_background(const boxes *b)
     return found ? largest : b->n;
 }
 
-/* Whether most objects are scattered: in many pieces, or, of stacks, in boxes of most of it. */
+/* Whether most objects are scattered: in a picture, if they have at least PIECES pieces; in a stack
+ * of at least FEW objects, if their boxes are more than half of the stack, and less than half
+ * filled. */
 static bool are_scattered(const wu_output *out, const boxes *b)
 {
     enum { PIECES = 5, FEW = 4 };
@@ -335,7 +347,8 @@ static bool are_scattered(const wu_output *out, const boxes *b)
     return 2 * scattered > b->n && (holes != NULL || b->n >= FEW);
 }
 
-/* What several objects are if they are none. */
+/* Writes a note if the objects probably are not objects: if the labels are grey values, classes of
+ * pixels, or include the background. Returns whether it did. */
 static bool note_several(const wu_output *out, uint64_t n, char *text, size_t size)
 {
     const int64_t *const label = wu_output_data(out, "object_label");

@@ -1,4 +1,4 @@
-/* objects: its parameters. */
+/* objects: the table of its parameters, and what is derived from them. */
 #include "app/analysis/objects/objects.h"
 
 #define FIELD(field) AN_FIELD(obj_params, field)

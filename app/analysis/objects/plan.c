@@ -1,4 +1,5 @@
-/* objects: which items, and how the work is cut. */
+/* objects: which items it accepts, the plan of an item's work, and the analysis' table of
+ * functions. */
 #include "app/analysis/objects/objects.h"
 
 #include "app/analysis/selftest.h"
@@ -17,7 +18,8 @@ static tc_status check_item(const void *params, const wu_item *item, const char 
     return TC_OK;
 }
 
-/* The first chunk finds the objects' runs in all pixels; the others are an object's each. */
+/* an_analysis.spent. The first chunk, which finds the objects in all pixels, is as long as its
+ * operations are of all chunks'; the others share the rest equally. */
 static double spent(const an_work *work, uint64_t chunks_done)
 {
     const an_plan *const plan = &work->plan;
@@ -30,21 +32,24 @@ static double spent(const an_work *work, uint64_t chunks_done)
                : finding + (1 - finding) * (double)(chunks_done - 1) / (double)(plan->chunks - 1);
 }
 
-/* Of so many runs of pixels, with labels up to that one. */
+/* Sets the plan's memory_bytes for an item with this many runs, whose largest label is `largest`.
+ */
 static void set_memory(const obj_params *p, const wu_item *item, uint64_t runs, uint64_t largest,
                        an_plan *out)
 {
     const uint64_t pixels = (uint64_t)item->nx * item->ny * item->nz;
     const bool texture = (p->families & OBJ_TEXTURE) != 0;
 
-    /* Pixels as they are read, labels, grey levels; runs, and those of a sixteenth that are kept
-     * from the first look; the state, and the arrays; of each label two counts. */
+    /* Pixels, labels, grey levels; obj_index.runs and .kept, which has at most a run for every 16
+     * pixels; the state, and as much for the arrays; obj_index' label, area and start; its next and
+     * pixels. */
     out->memory_bytes = PLAN_PROGRAM + pixels * (item->bits / 8 * item->channels + 4 + texture) +
                         (runs < pixels / 16 ? 2 * runs : runs + pixels / 16) * sizeof(obj_run) +
                         2 * (uint64_t)out->state_bytes + 12 * (uint64_t)item->n_objects +
                         (largest + 1) * 2 * sizeof(uint32_t);
 }
 
+/* an_analysis.memory */
 static tc_status memory(const an_work *work, an_plan *plan, tc_err *err)
 {
     const wu_pixels *const px = work->pixels;
@@ -71,9 +76,9 @@ static tc_status plan(const void *params, const wu_item *item, an_plan *out, tc_
             ? 0
             : (double)p->n_distances * (item->is_stack ? OBJ_DIRECTIONS_3D : OBJ_DIRECTIONS_2D);
     const double matrices = p->merge ? (double)p->n_distances : directions;
-    /* Of a thread: flags of rows, histogram, outline (at most 32 bytes for each of 16,384 corners),
-     * runs that are found, matrix and the list of its cells, the box with what is taken from it,
-     * and its own. */
+    /* The memory of a thread: flags of rows (shape.c), histogram, outline (32 bytes for each of
+     * 16,384 corners), runs that it finds, matrix and list of its cells, box, and the thread's
+     * stack. */
     const uint64_t outline =
         !item->is_stack && (p->families & OBJ_SHAPE) != 0 ? (uint64_t)1 << 19 : 0;
     const uint64_t thread =
@@ -98,10 +103,11 @@ static tc_status plan(const void *params, const wu_item *item, an_plan *out, tc_
     return TC_OK;
 }
 
+/* Bits of kernels_of: variants of kernels. */
 enum { LOCAL_COUNTS = 1, GLOBAL_COUNTS = 2 };
 
-/* Counts of pairs are in local memory, or in global memory; of so many levels that this depends on
- * the device, in either. */
+/* an_analysis.kernels: a matrix is counted in local or in global memory; for numbers of levels at
+ * which this depends on the device, both variants are listed. */
 static uint32_t kernels_of(const void *params, const wu_item *item)
 {
     const uint64_t bytes = obj_count_bytes(params);
@@ -125,6 +131,7 @@ static const an_selftest selftests[] = {
     { .parameters = NULL }
 };
 
+/* an_analysis.found: a number from 1 to 255 for a label, 0 elsewhere. */
 static uint8_t found(const an_work *work, const void *state, size_t voxel)
 {
     const uint32_t label = work->pixels->labels[voxel];

@@ -1,4 +1,4 @@
-/* objects: the shape of an object, from integer sums over its runs. */
+/* objects: computes the shape of an object from integer sums over its runs. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,6 +14,7 @@ void obj_sums_clear(obj_sums *s)
     *s = (obj_sums){ .lo = { UINT32_MAX, UINT32_MAX, UINT32_MAX } };
 }
 
+/* Extends the bounding box along an axis to [lo, hi). */
 static void widen_box(obj_sums *s, int axis, uint32_t lo, uint32_t hi)
 {
     s->lo[axis] = lo < s->lo[axis] ? lo : s->lo[axis];
@@ -34,12 +35,13 @@ void obj_sums_merge(obj_sums *s, const obj_sums *other)
         s->windows[i] += other->windows[i];
 }
 
-/* The sum of k^2 for k < n; n up to 65535. */
+/* The sum of k^2 for k < n; n is at most 65535. */
 static uint64_t squares_below(uint64_t n)
 {
     return n == 0 ? 0 : (n - 1) * n * (2 * n - 1) / 6;
 }
 
+/* Adds a run to all sums but windows and steps. */
 static void add_moments(obj_sums *s, uint64_t z, uint64_t y, uint64_t x0, uint64_t x1)
 {
     const uint64_t n = x1 - x0 + 1, x = n * (x0 + x1) / 2;
@@ -66,7 +68,7 @@ size_t obj_rows_bytes(const wu_item *item)
     return 9 * ((size_t)item->nx + 2);
 }
 
-/* Which of the pixels x0 - 1 to x1 + 1 of a row have the label. */
+/* Sets the flags of pixels x0 - 1 to x1 + 1 of a row: 1 if the pixel has the label. */
 static void row_flags(const obj_item *o, int64_t z, int64_t y, uint32_t label, uint32_t x0,
                       uint32_t x1, uint8_t *flags)
 {
@@ -83,8 +85,9 @@ static void row_flags(const obj_item *o, int64_t z, int64_t y, uint32_t label, u
     flags[n - 1] = x1 + 1 < o->pixels->nx && labels[x1 + 1] == label;
 }
 
-/* Windows are counted once, from the first of their rows that has a part of the object. rows: the
- * window's, in the order of the raster, 2 or 4; ours: which of them the run is in. */
+/* Counts the windows at a run. rows: the n flags of each of the windows' 2 or 4 rows, in raster
+ * order. ours: the index of the run's own row. A window is counted only from the first of its rows
+ * that has a pixel of the object; one that lies in the object is not counted. */
 static void count_windows(const uint8_t *const *rows, int n_rows, int ours, uint32_t n,
                           uint64_t *windows)
 {
@@ -104,13 +107,14 @@ static void count_windows(const uint8_t *const *rows, int n_rows, int ours, uint
     }
 }
 
+/* Whether a pixel has the label; false outside the picture. */
 static int is_inside(const obj_item *o, int64_t y, int64_t x, uint32_t label)
 {
     return y >= 0 && x >= 0 && y < o->pixels->ny && x < o->pixels->nx &&
            o->pixels->labels[(size_t)y * o->pixels->nx + (size_t)x] == label;
 }
 
-/* Whether a pixel is inside, and one that shares a side with it is not. */
+/* Whether a pixel has the label, and one that shares a side with it has not. */
 static int is_border(const obj_item *o, int64_t y, int64_t x, uint32_t label)
 {
     return is_inside(o, y, x, label) &&
@@ -118,11 +122,13 @@ static int is_border(const obj_item *o, int64_t y, int64_t x, uint32_t label)
              is_inside(o, y, x - 1, label) && is_inside(o, y, x + 1, label));
 }
 
-/* What a border pixel adds to the perimeter, by the numbers of its neighbours by a side and by a
- * corner that are border pixels, too: the weights of Benkrid and Crookes. */
+/* Counts a border pixel in `steps`, by what it adds to the perimeter: this depends on how many of
+ * the neighbours that share a side, and of those that share a corner, are border pixels, too. The
+ * weights are those of Benkrid and Crookes, "Design and FPGA implementation of a perimeter
+ * estimator". */
 static void count_step(const obj_item *o, int64_t y, int64_t x, uint32_t label, uint64_t *steps)
 {
-    /* [sides][corners]: 1 + index into steps; 0: nothing. */
+    /* [sides][corners]: 1 + the index in steps; 0: it adds nothing. */
     static const uint8_t weights[5][5] = { { 0, 0, 2, 0, 0 },
                                            { 0, 3, 3, 2, 0 },
                                            { 1, 1, 1, 0, 0 },
@@ -137,7 +143,8 @@ static void count_step(const obj_item *o, int64_t y, int64_t x, uint32_t label, 
         steps[weights[sides][corners] - 1]++;
 }
 
-/* rows: above, the run's own, below. */
+/* Counts the border pixels of a run. rows: the flags of the row above, of the run's own and of the
+ * one below. */
 static void count_steps(const obj_item *o, uint32_t y, uint32_t x0, uint32_t n, uint32_t label,
                         const uint8_t *const *rows, uint64_t *steps)
 {
@@ -146,22 +153,23 @@ static void count_steps(const obj_item *o, uint32_t y, uint32_t x0, uint32_t n, 
             count_step(o, y, (int64_t)x0 + i - 1, label, steps);
 }
 
+/* Adds a run to windows and steps. */
 static void add_outline(const obj_item *o, uint32_t z, uint32_t y, uint32_t x0, uint32_t x1,
                         uint8_t *scratch, obj_sums *s)
 {
     const uint32_t n = x1 - x0 + 3, label = obj_labels(o->pixels, z, y)[x0];
     const int slices = o->dims == 3 ? 3 : 1;
-    enum { AHEAD = 6 }; /* rows */
+    enum { AHEAD = 6 }; /* rows from this one to the one that is prefetched */
     const uint8_t *rows[9];
 
-    /* Objects are taken one by one, down many rows, which caches do not foresee. */
+    /* The hardware does not prefetch well for the access to labels, which goes down many rows. */
     if ((uint64_t)y + AHEAD < o->pixels->ny) {
         const uint32_t *const ahead = obj_labels(o->pixels, z, y + AHEAD);
 
         __builtin_prefetch(ahead + x0);
         __builtin_prefetch(ahead + x1);
     }
-    /* Of the slice before, this one and the next: the rows above, here and below. */
+    /* The rows above, at and below the run, in a stack also of the slices before and after. */
     for (int k = 0; k < 3 * slices; k++) {
         uint8_t *const flags = scratch + k * ((size_t)o->pixels->nx + 2);
 
@@ -193,18 +201,19 @@ void obj_sums_add(const obj_item *o, const obj_run *runs, size_t n, uint8_t *row
     }
 }
 
-/* Vertices - edges + faces - voxels of the union of closed pixels or voxels: a window is around a
- * vertex; it has a half of each edge there, a quarter of each face and an eighth of each voxel. */
+/* The Euler number: vertices - edges + faces (- voxels in 3D) of the union of the closed pixels or
+ * voxels. Each window is around a vertex, and contributes this vertex, a half of each edge that
+ * ends there, a quarter of each face and an eighth of each voxel. */
 static int64_t euler_number(const uint64_t *windows, int dims)
 {
     static const uint8_t sides[6] = {
         0x55, 0xaa, 0x33, 0xcc, 0x0f, 0xf0
-    }; /* voxels on a side of the vertex */
+    }; /* the window's voxels on each side of the vertex, as bits */
     const int n = 1 << dims;
     int64_t sum = 0;
 
     for (int w = 1; w < 1 << n; w++) {
-        int chi = n; /* in 1/n */
+        int chi = n; /* the window's contribution, times n */
 
         for (int a = 0; a < 2 * dims; a++)
             chi -= (w & sides[a]) != 0 ? n / 2 : 0;
@@ -220,12 +229,13 @@ static int64_t euler_number(const uint64_t *windows, int dims)
 /* --- surface --------------------------------------------------------------------------------- */
 
 /*
- * Marching cubes (Lorensen and Cline 1987), voxels inside joined across faces where that is
- * ambiguous. A window of 2 x 2 x 2 voxel centres has 12 edges, at whose middles the surface passes:
- * a to d run along x (at y, z = 00, 10, 01, 11), e to h along y (x, z), i to l along z (x, y); m is
- * the middle of all. Each entry is a window of its kind (bit x + 2y + 4z: which are inside), the
- * 48ths of it that the surface encloses, and the surface as fans of triangles around their first
- * letter. All others follow by symmetry.
+ * Marching cubes (Lorensen and Cline 1987). Where a face of a window is ambiguous, its voxels that
+ * are in the object are joined. A window of 2 x 2 x 2 voxel centres has 12 edges, at whose middles
+ * the surface passes: letters a to d are those along x (at y, z = 0 0, 1 0, 0 1, 1 1), e to h those
+ * along y (at x, z), i to l those along z (at x, y); m is the centre of the window. Each entry has
+ * a window (bit x + 2y + 4z: the voxel is in the object), the volume that the surface encloses in
+ * it, in 48ths of the window, and the surface as fans of triangles: the triangles of a fan share
+ * the point of its first letter. All other windows follow by symmetry.
  */
 static const struct {
     uint8_t window, volume;
@@ -251,12 +261,14 @@ static const struct {
                  { 126, 46, "aie dhl" },
                  { 127, 47, "dhl" } };
 
-/* One of the 48 symmetries of the cube: axis i comes from axis `from[i]`, turned round or not. */
+/* One of the 48 symmetries of the cube. It maps axis from[i] to axis i, and reverses it if bit i of
+ * `reversed` is set. */
 typedef struct symmetry {
     int from[3];
-    unsigned turned; /* bit i: axis i */
+    unsigned reversed;
 } symmetry;
 
+/* Symmetry i of the 48. */
 static symmetry symmetry_of(int i)
 {
     static const uint8_t orders[6][3] = { { 0, 1, 2 }, { 0, 2, 1 }, { 1, 0, 2 },
@@ -265,7 +277,8 @@ static symmetry symmetry_of(int i)
     return (symmetry){ { orders[i / 8][0], orders[i / 8][1], orders[i / 8][2] }, (unsigned)i % 8 };
 }
 
-static unsigned turned_window(unsigned window, const symmetry *s)
+/* The window that the symmetry maps this one to. */
+static unsigned map_window(unsigned window, const symmetry *s)
 {
     unsigned out = 0;
 
@@ -273,13 +286,14 @@ static unsigned turned_window(unsigned window, const symmetry *s)
         unsigned to = 0;
 
         for (int i = 0; i < 3; i++)
-            to |= ((b >> s->from[i] & 1) ^ (s->turned >> i & 1)) << i;
+            to |= ((b >> s->from[i] & 1) ^ (s->reversed >> i & 1)) << i;
         out |= (window >> b & 1) << to;
     }
     return out;
 }
 
-/* Where a letter is, in half voxels from the window's first, turned, and in micrometres. */
+/* Computes the position of a letter's point, mapped by the symmetry, in micrometres from the centre
+ * of the window's first voxel. out: x, y, z. spacing: z, y, x. */
 static void point_of(char letter, const symmetry *s, const double spacing[3], double out[3])
 {
     const int edge = letter - 'a', along = edge / 4;
@@ -289,9 +303,9 @@ static void point_of(char letter, const symmetry *s, const double spacing[3], do
         if (i != along)
             at[i] = 2 * (edge >> bit++ & 1);
     for (int i = 0; i < 3; i++) {
-        const int turned = at[s->from[i]];
+        const int halves = at[s->from[i]]; /* half voxels */
 
-        out[i] = ((s->turned >> i & 1) != 0 ? 2 - turned : turned) * spacing[2 - i] / 2;
+        out[i] = ((s->reversed >> i & 1) != 0 ? 2 - halves : halves) * spacing[2 - i] / 2;
     }
 }
 
@@ -305,6 +319,7 @@ static double triangle_area(const double a[3], const double b[3], const double c
     return sqrt(x * x + y * y + z * z) / 2;
 }
 
+/* The area of the fans of triangles, in square micrometres. */
 static double area_of(const char *fans, const symmetry *s, const double spacing[3])
 {
     double area = 0, hub[3], last[3], next[3];
@@ -329,7 +344,7 @@ void obj_mesh_init(const double spacing[3], obj_mesh *mesh)
     for (size_t k = 0; k < sizeof surfaces / sizeof surfaces[0]; k++)
         for (int i = 0; i < 48; i++) {
             const symmetry s = symmetry_of(i);
-            const unsigned window = turned_window(surfaces[k].window, &s);
+            const unsigned window = map_window(surfaces[k].window, &s);
 
             if (known[window])
                 continue;
@@ -340,9 +355,11 @@ void obj_mesh_init(const double spacing[3], obj_mesh *mesh)
         }
 }
 
-/* --- hull and pieces, of pictures ------------------------------------------------------------- */
+/* --- hull and pieces, for pictures ------------------------------------------------------------ */
 
-enum { HULL_ROOM = 16384 }; /* a convex outline within 131,072 half pixels has far fewer corners */
+/* The room for corners of a side of the hull: a convex outline in a picture of 131,072 half pixels
+ * in width and height has far fewer. */
+enum { HULL_ROOM = 16384 };
 
 tc_status obj_outline_init(const wu_item *item, obj_outline *h, tc_err *err)
 {
@@ -381,14 +398,15 @@ void obj_outline_clear(obj_outline *h)
     h->n_left = h->n_right = h->pieces = h->n_row[0] = h->n_row[1] = 0;
 }
 
-/* (b - a) x (c - a) */
+/* The cross product (b - a) x (c - a). */
 static int64_t cross_product(obj_point a, obj_point b, obj_point c)
 {
     return (int64_t)(b.x - a.x) * (c.y - a.y) - (int64_t)(b.y - a.y) * (c.x - a.x);
 }
 
-/* Adds a point below all others to a side of the hull (Andrew's monotone chain). side: -1 left,
- * 1 right. Of points in a row the outermost stays. */
+/* Adds a point, whose y is not less than that of the others, to a side of the hull of n corners
+ * (Andrew's monotone chain); returns the new number of corners. side: -1 left, 1 right. Of points
+ * with the same y only the outermost one remains. */
 static size_t add_point(obj_point *chain, size_t n, obj_point p, int side)
 {
     if (n > 0 && chain[n - 1].y == p.y) {
@@ -402,7 +420,8 @@ static size_t add_point(obj_point *chain, size_t n, obj_point p, int side)
     return n + 1;
 }
 
-/* The middles of a pixel's sides, of the first and the last pixel of a row. */
+/* Adds to the hull the midpoints of the sides of pixels x0 and x1, the object's first and last
+ * pixel in row y. */
 static void add_row(obj_outline *h, int32_t y, int32_t x0, int32_t x1)
 {
     for (int32_t dy = -1; dy <= 1; dy++) {
@@ -413,6 +432,7 @@ static void add_row(obj_outline *h, int32_t y, int32_t x0, int32_t x1)
     }
 }
 
+/* The root of i's set in the union-find. */
 static uint32_t root_of(uint32_t *parent, uint32_t i)
 {
     while (parent[i] != i)
@@ -420,8 +440,9 @@ static uint32_t root_of(uint32_t *parent, uint32_t i)
     return i;
 }
 
-/* A row is complete: its runs belong to the pieces of those that they touch in the row above.
- * Pieces are known by the runs of one row alone: a piece that has none there has ended. */
+/* Assigns the runs of the current row, which is complete, to the pieces of the runs that they touch
+ * in the row above, and updates the number of pieces. Only the pieces that have a run in the row
+ * above are represented; others can get no further runs. */
 static void end_row(obj_outline *h)
 {
     const obj_run *const above = h->row[0], *const here = h->row[1];
@@ -429,7 +450,8 @@ static void end_row(obj_outline *h)
     const bool next = n > 0 && n_above > 0 && OBJ_RUN_Y(here[0]) == OBJ_RUN_Y(above[0]) + 1;
     size_t a = 0;
 
-    /* Nodes: pieces of the row above by number, then this row's runs. */
+    /* Nodes of the union-find: first the pieces of the row above by their number, then this row's
+     * runs. */
     for (size_t i = 0; i < n_above + n; i++)
         h->parent[i] = (uint32_t)i;
     h->pieces += n;
@@ -448,8 +470,9 @@ static void end_row(obj_outline *h)
         h->piece[1][i] = root_of(h->parent, (uint32_t)(n_above + i));
 }
 
-/* This row becomes the one above; its pieces are numbered by their first runs in it. */
-static void turn_row(obj_outline *h)
+/* Makes the current row the row above. The number of a piece becomes the index of its first run in
+ * this row. */
+static void advance_row(obj_outline *h)
 {
     obj_run *const row = h->row[0];
     uint32_t *const piece = h->piece[0];
@@ -471,6 +494,7 @@ static void turn_row(obj_outline *h)
     h->n_row[1] = 0;
 }
 
+/* Completes the current row, if it has runs. */
 static void finish_row(obj_outline *h)
 {
     const size_t n = h->n_row[1];
@@ -480,7 +504,7 @@ static void finish_row(obj_outline *h)
     add_row(h, (int32_t)OBJ_RUN_Y(h->row[1][0]), (int32_t)OBJ_RUN_X0(h->row[1][0]),
             (int32_t)OBJ_RUN_X1(h->row[1][n - 1]));
     end_row(h);
-    turn_row(h);
+    advance_row(h);
 }
 
 void obj_outline_add(obj_outline *h, const obj_run *runs, size_t n)
@@ -492,8 +516,8 @@ void obj_outline_add(obj_outline *h, const obj_run *runs, size_t n)
     }
 }
 
-/* Where a side of the hull is at y, in half pixels: numerator and denominator (> 0). *k: the corner
- * to begin at, which only rises. */
+/* Computes x of a side of the hull at y, in half pixels, as *num / *den, with *den > 0. *k: the
+ * corner to begin the search at; updated. y must not decrease from call to call. */
 static void side_at(const obj_point *chain, size_t n, int32_t y, size_t *k, int64_t *num,
                     int64_t *den)
 {
@@ -508,13 +532,14 @@ static void side_at(const obj_point *chain, size_t n, int32_t y, size_t *k, int6
     *num = chain[*k].x * *den + (int64_t)(y - chain[*k].y) * (chain[*k + 1].x - chain[*k].x);
 }
 
+/* a / b, rounded down, for b > 0. */
 static int64_t floor_div(int64_t a, int64_t b)
 {
     return a / b - (a % b < 0);
 }
 
-/* Pixels whose centres are within the hull, its outline included, and the greatest distance of two
- * middles of their sides, squared, in half pixels. The hull's sides are used up. */
+/* *area: the number of pixels whose centres are in the hull or on its outline. *feret: the square
+ * of the greatest distance of two midpoints of sides of these pixels, in half pixels. */
 static void measure_hull(obj_outline *h, uint64_t *area, uint64_t *feret)
 {
     const int32_t y0 = h->left[0].y / 2 + (h->left[0].y > 0), y1 = h->left[h->n_left - 1].y / 2;
@@ -556,7 +581,7 @@ static void measure_hull(obj_outline *h, uint64_t *area, uint64_t *feret)
 
 /* --- columns ---------------------------------------------------------------------------------- */
 
-/* area^2 times the covariance of two axes (0 z, 1 y, 2 x), exactly. */
+/* area^2 times the covariance of the coordinates of two axes i <= k (0 z, 1 y, 2 x), exactly. */
 static i128 covariance(const obj_sums *s, int i, int k)
 {
     const uint64_t products = i == k ? s->square[i] : s->product[i + k - 1];
@@ -564,6 +589,7 @@ static i128 covariance(const obj_sums *s, int i, int k)
     return (i128)s->area * products - (i128)s->sum[i] * s->sum[k];
 }
 
+/* Writes the words of bbox and centroid. */
 static uint64_t *put_box(const obj_item *o, const obj_sums *s, uint64_t *at)
 {
     for (int i = 3 - o->dims; i < 3; i++)
@@ -575,6 +601,7 @@ static uint64_t *put_box(const obj_item *o, const obj_sums *s, uint64_t *at)
     return at;
 }
 
+/* The pixels of the bounding box. */
 static double box_size(const obj_sums *s)
 {
     double size = 1;
@@ -584,7 +611,8 @@ static double box_size(const obj_sums *s)
     return size;
 }
 
-/* The ellipse of the same second moments. */
+/* Writes the words of axis_major_length, axis_minor_length, eccentricity and orientation: of the
+ * ellipse with the same second moments. */
 static uint64_t *put_ellipse(const obj_sums *s, uint64_t *at)
 {
     const double n = (double)s->area;
@@ -594,7 +622,8 @@ static uint64_t *put_ellipse(const obj_sums *s, uint64_t *at)
     const double apart = sqrt(4 * c * c + (a - b) * (a - b)), major = (a + b + apart) / 2;
     double minor = (a + b - apart) / 2;
 
-    /* The lesser eigenvalue is the determinant by the greater one: exact where it is small. */
+    /* Computes the lesser eigenvalue as the determinant divided by the greater one: precise even if
+     * it is small. */
     if (major > 0 && yy < limit && xx < limit)
         minor = (double)(yy * xx - yx * yx) / (n * n) / (n * n) / major;
     minor = minor > 0 ? minor < major ? minor : major : 0;
@@ -631,7 +660,8 @@ static uint64_t *put_shape_2d(const obj_item *o, const obj_sums *s, obj_outline 
                         perimeter > 0 ? 4 * TC_PI * area / (perimeter * perimeter) : (double)NAN);
 }
 
-/* Eigenvalues of a symmetric matrix, by Jacobi's rotations; five sweeps leave nothing. */
+/* Computes the eigenvalues of a symmetric matrix, the greatest first, negative ones as 0, by
+ * Jacobi's rotations. After five sweeps the other elements are negligible. Changes m. */
 static void eigenvalues(double m[3][3], double out[3])
 {
     for (int turn = 0; turn < 15; turn++) {
@@ -654,7 +684,7 @@ static void eigenvalues(double m[3][3], double out[3])
     }
     for (int i = 0; i < 3; i++)
         out[i] = m[i][i] > 0 ? m[i][i] : 0;
-    for (int i = 0; i < 3; i++) /* the greatest first */
+    for (int i = 0; i < 3; i++)
         for (int k = i + 1; k < 3; k++)
             if (out[k] > out[i]) {
                 const double swap = out[i];
@@ -664,10 +694,12 @@ static void eigenvalues(double m[3][3], double out[3])
             }
 }
 
-/* Eigenvalues that are small compared with the others are lost in their rounding: the determinant
- * and the sum of its minors, which are exact for all but huge objects, tell them. An object that
- * lies in a plane has exactly no height. */
-static void mend_small(const i128 c[3][3], const double scale[3], double out[3])
+/* Corrects eigenvalues (`out`) that are small compared with the greatest one, whose rounding errors
+ * exceed them: computes them from the determinant and the sum of the principal minors, which are
+ * exact except for huge objects. The smallest eigenvalue of an object that lies in a plane becomes
+ * exactly 0. c: the covariances times area^2; c[i][k] times the root of scale[i] scale[k] is the
+ * matrix. */
+static void correct_small(const i128 c[3][3], const double scale[3], double out[3])
 {
     const i128 limit = (i128)1 << 40;
     double minors = 0, product;
@@ -681,7 +713,8 @@ static void mend_small(const i128 c[3][3], const double scale[3], double out[3])
         minors += (double)(c[i][i] * c[k][k] - c[i][k] * c[i][k]) * (scale[i] * scale[k]);
         det += c[0][i] * (c[1][k] * c[2][l] - c[1][l] * c[2][k]);
     }
-    product = (double)det * (scale[0] * scale[1] * scale[2]) / out[0]; /* of the lesser two */
+    product =
+        (double)det * (scale[0] * scale[1] * scale[2]) / out[0]; /* of the two lesser eigenvalues */
     if (out[1] < 1e-3 * out[0]) {
         const double sum = (minors - product) / out[0];
 
@@ -709,7 +742,7 @@ static uint64_t *put_shape_3d(const obj_item *o, const obj_sums *s, bool border,
     for (int i = 0; i < 3; i++)
         scale[i] = spacing[i] * spacing[i] / (n * n);
     eigenvalues(m, axes);
-    mend_small(c, scale, axes);
+    correct_small(c, scale, axes);
     for (int w = 0; w < 256; w++) {
         surface += (double)s->windows[w] * o->mesh.area[w];
         volume += (int64_t)s->windows[w] * o->mesh.volume[w];

@@ -1,4 +1,7 @@
-/* objects: grey levels and pairs of an object, and from its matrices to the columns. */
+/*
+ * objects: the texture of an object: computes the grey levels of its pixels, counts the pairs of
+ * levels in a co-occurrence matrix, and computes the columns from the matrices.
+ */
 #include <assert.h>
 #include <math.h>
 #include <stdlib.h>
@@ -7,7 +10,8 @@
 #include "app/analysis/objects/core.h"
 #include "app/analysis/objects/objects.h"
 
-/* So many pairs, or cells, are taken at once. */
+/* PAIRS: pairs whose cells are computed at a time. COLUMNS: cells of a matrix that are read at a
+ * time. */
 enum { PAIRS = 16, COLUMNS = 4 };
 typedef uint8_t pair_levels __attribute__((vector_size(PAIRS)));
 typedef uint16_t pair_cells __attribute__((vector_size(2 * PAIRS)));
@@ -16,7 +20,8 @@ typedef uint32_t columns __attribute__((vector_size(4 * COLUMNS)));
 tc_status obj_pairs_init(const obj_params *p, obj_pairs *pairs, tc_err *err)
 {
     const uint32_t levels = (uint32_t)p->levels;
-    /* A column is for pairs with an end outside; 256 levels and that are no u8. */
+    /* At least one more column, for pairs with a pixel outside. With 256 levels there is none, as
+     * the level that means outside would not fit a uint8_t. */
     const uint32_t stride =
         levels == COOC_MAX_LEVELS ? levels : levels / COLUMNS * COLUMNS + COLUMNS;
     const size_t cells = (size_t)levels * stride;
@@ -70,7 +75,9 @@ void obj_quantise(const obj_item *o, const obj_run *runs, size_t n, uint32_t lo,
 {
     const wu_pixels *const px = o->pixels;
     uint32_t from = lo, to = hi;
-    uint8_t level[256] = { 0 }; /* a checkpoint may say lo and hi that are none of the pixels' */
+    uint8_t level[256] = {
+        0
+    }; /* initialised, as lo and hi of a damaged checkpoint may exclude values of the pixels */
     obj_spread spread;
 
     obj_range_of(o, &from, &to);
@@ -97,7 +104,7 @@ void obj_quantise(const obj_item *o, const obj_run *runs, size_t n, uint32_t lo,
     }
 }
 
-/* Cells of pairs of levels a[i], b[i]: of two, the lower one's row. */
+/* Computes the cells of the PAIRS pairs of levels a[i], b[i]: the row is the lower level. */
 static void find_cells(const uint8_t *a, const uint8_t *b, uint32_t stride, uint16_t cell[PAIRS])
 {
     pair_levels first, second, lower;
@@ -112,7 +119,7 @@ static void find_cells(const uint8_t *a, const uint8_t *b, uint32_t stride, uint
     memcpy(cell, &cells, sizeof cells);
 }
 
-/* 1 to PAIRS cells. */
+/* Adds 1 to the counts of n cells, n being 1 to PAIRS. */
 static inline void count_cells(const uint16_t *cell, size_t n, obj_pairs *pairs)
 {
     uint32_t *const count = pairs->count;
@@ -126,14 +133,15 @@ static inline void count_cells(const uint16_t *cell, size_t n, obj_pairs *pairs)
         return;
     }
     for (size_t i = 0; i < n; i++) {
-        /* One more is written than is kept: no branch. */
+        /* Without a branch: the cell is always written to the list, but kept only if it is new. */
         touched[used] = cell[i];
         used += count[cell[i]]++ == 0;
     }
     pairs->n = used;
 }
 
-/* Pairs of levels a[i], b[i]. What is behind them may be another thread's. */
+/* Counts the n pairs of levels a[i], b[i]. Does not read beyond these, where another thread may be
+ * writing. */
 static void add_pairs(const uint8_t *a, const uint8_t *b, size_t n, obj_pairs *pairs)
 {
     uint16_t cell[PAIRS];
@@ -151,8 +159,9 @@ static void add_pairs(const uint8_t *a, const uint8_t *b, size_t n, obj_pairs *p
     }
 }
 
-/* Places in the raster as numbers that rise along it, with so much room between rows and slices
- * that a step leads to no place in another one. */
+/* place_of numbers the places (z, y, x) in raster order. There are more numbers than pixels between
+ * rows, and between slices, so that adding the number of a step never leads from one row into
+ * another one. */
 enum { PLACE_BITS = 20 };
 static int64_t place_of(int64_t z, int64_t y, int64_t x)
 {
@@ -169,7 +178,7 @@ static int64_t last_place(obj_run r)
     return place_of(OBJ_RUN_Z(r), OBJ_RUN_Y(r), OBJ_RUN_X1(r));
 }
 
-/* The first run that does not end before a place. */
+/* The index of the first run that does not end before a place; n: there is none. */
 static size_t run_at(const obj_run *runs, size_t n, int64_t place)
 {
     size_t lo = 0;
@@ -191,7 +200,7 @@ void obj_pairs_add(const obj_levels *levels, const obj_run *runs, size_t n, size
     assert(first + few <= n);
     const int64_t apart = place_of(step.dz, step.dy, step.dx);
     const ptrdiff_t pixels = obj_pixels_of(levels, step);
-    /* Where the other ends may be rises from run to run. */
+    /* The first run that can contain second pixels of pairs: its index never decreases. */
     size_t there = first == 0 ? 0 : run_at(runs, n, first_place(runs[first]) + apart);
 
     for (size_t i = first; i < first + few; i++) {
@@ -210,7 +219,8 @@ void obj_pairs_add(const obj_levels *levels, const obj_run *runs, size_t n, size
     }
 }
 
-/* The levels of the runs' pixels, moved by so many, one behind the other. */
+/* Copies to `out`, one after the other, the levels that are `moved` elements after those of the
+ * runs' pixels. Up to OBJ_OVER - 1 bytes more are read and written. */
 static void put_levels(const obj_levels *levels, const obj_run *runs, size_t n, ptrdiff_t moved,
                        uint8_t *out)
 {
@@ -224,7 +234,7 @@ static void put_levels(const obj_levels *levels, const obj_run *runs, size_t n, 
     }
 }
 
-/* From the runs to the box that holds them, without room for more. */
+/* Computes the bounding box of the runs. */
 static void find_box(const obj_run *runs, size_t n, obj_box *box)
 {
     uint32_t y0 = UINT32_MAX, y1 = 0, x0 = UINT32_MAX, x1 = 0;
@@ -240,9 +250,10 @@ static void find_box(const obj_run *runs, size_t n, obj_box *box)
                             (int)(OBJ_RUN_Z(runs[n - 1]) - OBJ_RUN_Z(runs[0]) + 1) };
 }
 
-/* There is room for what is outside behind each row, the rows of each slice, and all slices. It is
- * before the next ones, too; and no step leads before the first. A step as long as the object has
- * no pair. */
+/* The array has elements that are outside after each row, after the rows of each slice, and after
+ * the last slice: as many as the longest step, but not more than the object has along this axis, as
+ * longer steps have no pair. They also precede the next row and slice; no step leads before the
+ * first element. */
 bool obj_box_fill(const obj_item *o, const obj_run *runs, size_t n, uint64_t area, uint32_t lo,
                   uint32_t hi, obj_pairs *pairs)
 {
@@ -311,9 +322,10 @@ static void add_columns(uint32_t *to, columns c)
     memcpy(to, &sum, sizeof sum);
 }
 
-/* n entries of C, or twice as many, are e. */
-static void note_entries(const obj_item *o, obj_pairs *pairs, uint32_t e, uint32_t n,
-                         cooc_sums *sums)
+/* Adds n entries of value e of the symmetric matrix to the sums; small values are counted in
+ * pairs->entries first. */
+static void add_entries(const obj_item *o, obj_pairs *pairs, uint32_t e, uint32_t n,
+                        cooc_sums *sums)
 {
     if (e < OBJ_ENTRIES)
         pairs->entries[e] += n;
@@ -321,8 +333,8 @@ static void note_entries(const obj_item *o, obj_pairs *pairs, uint32_t e, uint32
         cooc_entries(sums, &o->logs, e, n);
 }
 
-/* Row a of the matrix, which is 0 then. Pairs by b - a, from difference[COLUMNS] on. The bits of
- * all counts. */
+/* Adds row a of the matrix to the sums, and clears the row. difference: pairs by b - a, from
+ * element COLUMNS on. Returns the OR of all counts, in the columns of a vector. */
 static columns take_row(const obj_item *o, obj_pairs *pairs, uint32_t a, cooc_sums *sums,
                         uint32_t *difference)
 {
@@ -331,11 +343,12 @@ static columns take_row(const obj_item *o, obj_pairs *pairs, uint32_t a, cooc_su
 
     if (pairs->levels < pairs->stride)
         row[pairs->levels] = 0;
-    /* Off the diagonal two entries hold the count, on it one twice that. */
-    note_entries(o, pairs, 2 * row[a], 1, sums);
+    /* In the symmetric matrix a count off the diagonal is two entries, one on the diagonal is one
+     * entry of twice the count. */
+    add_entries(o, pairs, 2 * row[a], 1, sums);
     for (uint32_t b = a + 1; b < pairs->levels; b++)
-        note_entries(o, pairs, row[b], 2, sums);
-    /* Cells before the diagonal have no pairs. */
+        add_entries(o, pairs, row[b], 2, sums);
+    /* Columns before the diagonal have no pairs. */
     for (uint32_t b = a / COLUMNS * COLUMNS; b < pairs->stride; b += COLUMNS) {
         const columns c = columns_at(row + b);
 
@@ -351,6 +364,7 @@ static columns take_row(const obj_item *o, obj_pairs *pairs, uint32_t a, cooc_su
     return bits;
 }
 
+/* Adds all rows to the sums, and clears the matrix. */
 static void take_all(const obj_item *o, obj_pairs *pairs, cooc_sums *sums)
 {
     uint32_t difference[COLUMNS + COOC_MAX_LEVELS] = { 0 };
@@ -361,7 +375,7 @@ static void take_all(const obj_item *o, obj_pairs *pairs, cooc_sums *sums)
         bits |= take_row(o, pairs, a, sums, difference);
     for (uint32_t k = 0; k < pairs->levels; k++)
         sums->difference[k] += difference[COLUMNS + k];
-    /* No entry is twice as large as all counts' bits at once. */
+    /* An upper bound of all entries: twice the OR of all counts. */
     most = 2 * (bits[0] | bits[1] | bits[2] | bits[3]);
     for (uint32_t e = 0; e <= most && e < OBJ_ENTRIES; e++)
         if (pairs->entries[e] > 0) {
