@@ -20,28 +20,29 @@
 #include "app/base/crc32.h"
 #include "app/base/files.h"
 
-/* deflate's best case is 258 bytes out of two bits; FORMAT.md and png_io.c
- * use the same bound. */
+/* The most bytes that deflate can make of a compressed byte: at best two bits become 258 bytes.
+ * FORMAT.md and png_io.c use the same bound. */
 #define MAX_DEFLATE_RATIO 1032u
 
 enum {
-    CHUNK = 1 << 16,
-    LIST_CHUNK = 1 << 14,
-    AT_ONCE = 4 << 20,     /* bytes of the largest member that is decompressed at once */
-    BEFORE_REST = 1 << 10, /* bytes that may have been read of it before */
+    CHUNK = 1 << 16,       /* bytes that are read from the file at a time */
+    LIST_CHUNK = 1 << 14,  /* the same for the list of members */
+    AT_ONCE = 4 << 20,     /* inflate_rest: the largest member, in bytes, */
+    BEFORE_REST = 1 << 10, /* and how many of its bytes may have been read before */
+    /* Bits of a member's flags: */
     FLAG_ENCRYPTED = 0x0001,
     FLAG_DESCRIPTOR = 0x0008,
     FLAG_STRONG_ENCRYPTION = 0x0040,
     FLAG_MASKED_DIRECTORY = 0x2000,
-    PLAIN_VERSION = 20, /* needed to decompress what texcell writes */
+    PLAIN_VERSION = 20, /* the version of ZIP that texcell's members need */
     LOCAL_HEADER = 30,  /* bytes before a member's data, without name and extra field */
     ENTRY = 46,         /* bytes of an entry in the list, without name, extra field and comment */
-    SHARED = 26,        /* bytes that both have: from 4 on in the first, from 6 on in the second */
-    END_RECORD = 22,    /* without the comment */
-    END64 = 56,
-    LOCATOR = 20, /* between that and END_RECORD, for many members */
+    SHARED = 26, /* bytes that both contain: from 4 on in a local header, from 6 on in an entry */
+    END_RECORD = 22, /* bytes, without the comment */
+    END64 = 56,      /* bytes of the ZIP64 end record, which archives of many members have */
+    LOCATOR = 20,    /* bytes of the ZIP64 locator between it and the end record */
     MAX_COMMENT = 0xffff,
-    COUNT_UNKNOWN = 0xffff /* this count stands for any larger one */
+    COUNT_UNKNOWN = 0xffff /* in the end record: this number of members or more */
 };
 
 struct wu_unzip {
@@ -50,10 +51,10 @@ struct wu_unzip {
     z_stream z;
     bool in_member;
     size_t index;   /* of the member being read */
-    uint64_t done;  /* bytes of it decompressed so far */
-    uint64_t taken; /* of its compressed bytes read so far */
-    bool ended;     /* the deflate stream has */
-    uint32_t crc;   /* of the bytes decompressed so far; of a stored member, of those read */
+    uint64_t done;  /* its bytes that have been returned */
+    uint64_t taken; /* its compressed bytes that have been read from the file */
+    bool ended;     /* its deflate stream has ended */
+    uint32_t crc;   /* of the bytes returned so far; of a stored member, of those read so far */
     unsigned char compressed[CHUNK];
 };
 
@@ -64,7 +65,7 @@ static tc_status refuse_changed(const wu_archive *a, tc_err *err)
     return tc_fail(err, TC_BAD_INPUT, "%s: the file has changed since it was checked", a->path);
 }
 
-/* Exactly n bytes, which the file had when it was opened. */
+/* Reads exactly n bytes. TC_BAD_INPUT: the file has become shorter since it was opened. */
 static tc_status read_at(const wu_archive *a, uint64_t at, void *buf, size_t n, tc_err *err)
 {
     size_t got;
@@ -72,7 +73,7 @@ static tc_status read_at(const wu_archive *a, uint64_t at, void *buf, size_t n, 
     return status == TC_OK && got < n ? refuse_changed(a, err) : status;
 }
 
-/* Adds bytes [from, to) of the file to *crc and to sha256, of which one may be NULL. */
+/* Adds bytes [from, to) of the file to *crc and to sha256; either may be NULL. */
 static tc_status crc_more(const wu_archive *a, uint64_t from, uint64_t to, uint32_t *crc,
                           tc_sha256 *sha256, tc_err *err)
 {
@@ -99,8 +100,8 @@ tc_status wu_archive_crc_of_read(const wu_archive *a, uint32_t *crc, tc_err *err
     for (size_t i = 0; status == TC_OK && i < a->n; i++) {
         const wu_member *const m = &a->members[i];
         if (m->is_folder || m->is_deflated || m->compressed > INT32_MAX || m->data < at)
-            continue;                  /* read as what stands between the others */
-        if (m->data - at == m->header) /* nothing else is in front of the data */
+            continue;                  /* will be read with the bytes between stored members */
+        if (m->data - at == m->header) /* there is only the local header before the data */
             *crc = (uint32_t)crc32_combine(*crc, m->header_crc, (z_off_t)m->header);
         else
             status = crc_more(a, at, m->data, crc, NULL, err);
@@ -122,6 +123,7 @@ tc_status wu_archive_digest(const wu_archive *a, uint32_t *crc, char sha256[TC_S
     return status;
 }
 
+/* Rejects files that do not begin as a ZIP with members. */
 static tc_status check_head(const wu_archive *a, tc_err *err)
 {
     unsigned char head[4];
@@ -143,6 +145,7 @@ static tc_status check_head(const wu_archive *a, tc_err *err)
     return TC_OK;
 }
 
+/* The number of n bytes at p. */
 static uint64_t little_endian(const unsigned char *p, unsigned n)
 {
     uint64_t value = 0;
@@ -151,17 +154,18 @@ static uint64_t little_endian(const unsigned char *p, unsigned n)
     return value;
 }
 
-/* Where the list of members stands, by the records at the end of the file. */
+/* The position of the list of members, from the records at the end of the file. */
 typedef struct directory {
     uint64_t begin, end; /* in the file */
-    uint64_t count;
-    bool is_plain; /* as texcell writes them, if the count is `count` */
-    bool has_zip64;
+    uint64_t count;      /* members */
+    bool is_plain;       /* there is no comment */
+    bool has_zip64;      /* there is a ZIP64 end record */
 } directory;
 
-/* The ZIP64 end record and its locator, directly in front of an end record at
- * `at`. Some readers look for them by the locator, some by their place, some only if a
- * number did not fit: so all of them must agree. */
+/* Reads the ZIP64 end record and its locator, which must be directly before the end record at `at`.
+ * Programs find them by the locator or by their position, and some use them only if a number does
+ * not fit the end record: so all of these must agree. tail: as in read_end. Returns false if they
+ * do not. */
 static bool read_zip64(const unsigned char *tail, uint64_t at, directory *d)
 {
     const unsigned char *const record = tail, *const locator = tail + END64,
@@ -184,8 +188,9 @@ static bool read_zip64(const unsigned char *tail, uint64_t at, directory *d)
     return true;
 }
 
-/* tail: bytes END64 + LOCATOR before the end record, which is at `at`; `comment`
- * bytes follow it. Where there is less in front of it, there are zeros. */
+/* Reads the end record at `at` in the file, which is followed by a comment of `comment` bytes.
+ * tail: the bytes from END64 + LOCATOR before the end record on, zeros before the beginning of the
+ * file. Returns false if something is inconsistent. */
 static bool read_end(const unsigned char *tail, uint64_t at, uint64_t comment, directory *d)
 {
     const unsigned char *const end = tail + END64 + LOCATOR;
@@ -199,8 +204,8 @@ static bool read_end(const unsigned char *tail, uint64_t at, uint64_t comment, d
     return begin + size == at;
 }
 
-/* Finds the end record: the last one in the file, as everyone takes it. It and its comment
- * must be the last thing there is. */
+/* Finds the end record: the last one in the file, as all programs do. The file must end with it and
+ * its comment. */
 static tc_status find_directory(const wu_archive *a, directory *d, tc_err *err)
 {
     enum { BEFORE = END64 + LOCATOR, MOST = BEFORE + END_RECORD + MAX_COMMENT };
@@ -208,7 +213,7 @@ static tc_status find_directory(const wu_archive *a, directory *d, tc_err *err)
     if (tail == NULL)
         return tc_no_memory(err, "the end of an archive");
     const size_t n = a->file_size < MOST ? (size_t)a->file_size : MOST;
-    unsigned char *const read = tail + BEFORE; /* zeros before the file's begin */
+    unsigned char *const read = tail + BEFORE; /* preceded by zeros */
     tc_status status = read_at(a, a->file_size - n, read, n, err);
     size_t at = n < END_RECORD ? 0 : n - END_RECORD;
     while (at > 0 && memcmp(read + at, "PK\5\6", 4) != 0)
@@ -227,8 +232,8 @@ static tc_status find_directory(const wu_archive *a, directory *d, tc_err *err)
 
 /* --- the list of members --------------------------------------------------------------------- */
 
-/* Why a name may not be in an archive, or NULL. Nothing here is ever decompressed
- * to a path, but other tools will do so with the same file. */
+/* Returns why a member may not have this name; NULL: it may. texcell never uses the name as a path,
+ * but programs that unpack the same file do. */
 static const char *name_fault(const char *name, size_t length)
 {
     if (length == 0)
@@ -258,12 +263,14 @@ static const char *name_fault(const char *name, size_t length)
     return NULL;
 }
 
-/* A member's entry in the list. */
+/* An entry of the list of members. */
 typedef struct entry {
-    unsigned char bytes[ENTRY + WU_MAX_MEMBER_NAME + 1]; /* with the name, and a NUL */
+    unsigned char bytes[ENTRY + WU_MAX_MEMBER_NAME + 1]; /* the entry with its name and a NUL */
     unsigned version, flags, method;
     uint32_t crc;
-    uint64_t compressed, size, name, extra, comment, offset;
+    uint64_t compressed, size;     /* bytes of data */
+    uint64_t name, extra, comment; /* bytes of these fields */
+    uint64_t offset;               /* of the local header in the file */
 } entry;
 
 static void parse_entry(entry *e)
@@ -281,7 +288,7 @@ static void parse_entry(entry *e)
     e->offset = little_endian(p + 42, 4);
 }
 
-/* Why a member cannot be read, or NULL. */
+/* Returns why a member cannot be read; NULL: it can. */
 static const char *member_fault(const entry *e)
 {
     const bool is_folder = e->name > 0 && e->bytes[ENTRY + e->name - 1] == '/';
@@ -298,17 +305,17 @@ static const char *member_fault(const entry *e)
     return is_folder && e->size != 0 ? "it is a folder with data" : NULL;
 }
 
-/* What is being listed. */
+/* The state of listing an archive. */
 typedef struct listing {
     wu_archive *a;
     directory d;
-    size_t room;         /* for so many members */
-    uint64_t at;         /* of the next entry */
+    size_t room;         /* allocated elements of a->members */
+    uint64_t at;         /* position of the next entry in the file */
     uint64_t compressed; /* the sum of the compressed sizes so far */
-    uint64_t next;       /* where the next member begins, if all is plain */
-    uint64_t read_at;    /* where in the file `read` is from */
+    uint64_t next;       /* where the next member begins, if there are no gaps */
+    uint64_t read_at;    /* position of `read` in the file */
     size_t n_read;
-    unsigned char read[LIST_CHUNK]; /* a part of the list */
+    unsigned char read[LIST_CHUNK]; /* [n_read] a part of the list */
 } listing;
 
 static tc_status bad_list(const wu_archive *a, tc_err *err)
@@ -317,7 +324,7 @@ static tc_status bad_list(const wu_archive *a, tc_err *err)
                    a->path, a->n);
 }
 
-/* Reads the entry at l->at, and goes past it. */
+/* Reads the entry at l->at, and advances l->at. */
 static tc_status next_entry(listing *l, entry *e, tc_err *err)
 {
     const uint64_t left = l->d.end - l->at, most = sizeof e->bytes - 1;
@@ -338,15 +345,17 @@ static tc_status next_entry(listing *l, entry *e, tc_err *err)
     return TC_OK;
 }
 
-/* Whether a size or CRC in front of the data says what the list says. */
+/* Whether a size or CRC in the local header is that of the list, or 0 because a descriptor after
+ * the data has it. */
 static bool same_number(const entry *e, const unsigned char *local, uint64_t listed)
 {
     const uint64_t here = little_endian(local, 4);
     return here == listed || (here == 0 && (e->flags & FLAG_DESCRIPTOR) != 0);
 }
 
-/* Reads the header in front of a member's data, and finds these. Tools differ in
- * what they write here; *is_plain: as texcell does, without a difference to the list. */
+/* Reads and checks a member's local header, and sets data, header and header_crc of *m. *is_plain:
+ * set to whether there is no gap before the header, no extra field or comment, and no difference
+ * from the entry. */
 static tc_status read_local(const listing *l, const entry *e, wu_member *m, bool *is_plain,
                             tc_err *err)
 {
@@ -360,7 +369,7 @@ static tc_status read_local(const listing *l, const entry *e, wu_member *m, bool
         m->data = e->offset + LOCAL_HEADER + e->name + extra;
         m->header = extra == 0 ? LOCAL_HEADER + (uint32_t)e->name : 0;
         m->header_crc = tc_crc32(0, local, m->header);
-        /* Sizes in a ZIP64 field are not looked at: those of the list count. */
+        /* The sizes are in a ZIP64 field, which is not read: those of the list are used. */
         const bool elsewhere = little_endian(local + 18, 4) == UINT32_MAX &&
                                little_endian(local + 22, 4) == UINT32_MAX;
         good = memcmp(local, "PK\3\4", 4) == 0 && little_endian(local + 8, 2) == e->method &&
@@ -384,9 +393,9 @@ static tc_status read_local(const listing *l, const entry *e, wu_member *m, bool
     return TC_OK;
 }
 
-/* Whether the entry has nothing in it that another program could see otherwise: no
- * flags, no volumes, and by its attributes (Unix ones, where there are any) no
- * link, folder or device. */
+/* Whether other programs cannot treat the member in another way because of these fields: it has no
+ * flags and no volume, and its attributes (Unix modes, if any) are not those of a link, folder or
+ * device. */
 static bool has_plain_fields(const entry *e)
 {
     const uint64_t attributes = little_endian(e->bytes + 38, 4), type = attributes >> 28;
@@ -394,8 +403,8 @@ static bool has_plain_fields(const entry *e)
            (type == 0 || type == 8) && (attributes & 0xffff) == 0;
 }
 
-/* Room for one more member; the directory's own count is only a claim, so the
- * list grows with what was really found. */
+/* Makes room for one more member. The list grows with the members that are found, since the count
+ * in the end record cannot be trusted. */
 static tc_status reserve_member(listing *l, tc_err *err)
 {
     wu_member *const members = tc_array_grow(l->a->members, l->a->n, &l->room, sizeof *members);
@@ -405,6 +414,7 @@ static tc_status reserve_member(listing *l, tc_err *err)
     return TC_OK;
 }
 
+/* Reads and checks the next member of the list. */
 static tc_status add_member(listing *l, tc_err *err)
 {
     wu_archive *const a = l->a;
@@ -443,8 +453,8 @@ static tc_status add_member(listing *l, tc_err *err)
     return TC_OK;
 }
 
-/* Goes through the list to its very end, so that no member stays unseen that
- * other programs would find, whatever the count in the end record says. */
+/* Reads the list up to its end, whatever the count in the end record, so that no member that other
+ * programs would find is missed. */
 static tc_status list_members(wu_archive *a, uint64_t max_members, tc_err *err)
 {
     listing l = { .a = a };
@@ -482,7 +492,7 @@ static int compare_names(const void *a, const void *b)
     return strcmp(na->name, nb->name);
 }
 
-/* Sorts the names once, so that a look-up is a binary search. */
+/* Makes a->by_name, for binary searches. TC_BAD_INPUT: two names are equal. */
 static tc_status sort_names(wu_archive *a, tc_err *err)
 {
     a->by_name = malloc((a->n + 1) * sizeof *a->by_name);
@@ -607,7 +617,7 @@ void wu_unzip_begin(wu_unzip *z, size_t index)
     (void)inflateReset(&z->z);
 }
 
-/* The next bytes of the member as they stand in the file, if there are any. */
+/* Reads the next compressed bytes of the member, if there are any, to z->compressed. */
 static tc_status fill_buffer(wu_unzip *z, const wu_member *m, tc_err *err)
 {
     const uint64_t left = m->compressed - z->taken;
@@ -622,8 +632,8 @@ static tc_status fill_buffer(wu_unzip *z, const wu_member *m, tc_err *err)
     return status;
 }
 
-/* Up to n bytes of a stored member: many at once past the buffer, a row of a table out of it. The
- * CRC is that of all bytes read from the file: at the member's end the same. */
+/* Reads up to n bytes of a stored member: CHUNK bytes or more directly, fewer from the buffer.
+ * z->crc is that of all bytes read from the file, which at the member's end are the member's. */
 static tc_status copy_some(wu_unzip *z, const wu_member *m, void *buf, size_t n, size_t *got,
                            tc_err *err)
 {
@@ -648,7 +658,7 @@ static tc_status copy_some(wu_unzip *z, const wu_member *m, void *buf, size_t n,
     return TC_OK;
 }
 
-/* Decompresses up to n bytes; *got is less only where the stream ends. */
+/* Decompresses up to n bytes. *got is less than n only at the end of the stream. */
 static tc_status inflate_some(wu_unzip *z, const wu_member *m, void *buf, size_t n, size_t *got,
                               tc_err *err)
 {
@@ -667,8 +677,9 @@ static tc_status inflate_some(wu_unzip *z, const wu_member *m, void *buf, size_t
 }
 
 #ifdef HAVE_LIBDEFLATE
-/* The rest of a member of which at most its beginning was read, in half of the time. False: nothing
- * is done, and inflate_some finds out why. */
+/* Decompresses the rest of a member, of which at most BEFORE_REST bytes have been read, by
+ * libdeflate, in half the time. Returns false and does nothing if that is not possible;
+ * inflate_some then reports any error. */
 static bool inflate_rest(wu_unzip *z, const wu_member *m, unsigned char *buf)
 {
     if (m->size > AT_ONCE || m->compressed > AT_ONCE || z->done > BEFORE_REST)
@@ -702,7 +713,8 @@ static bool inflate_rest(wu_unzip *z, const wu_member *m, unsigned char *buf)
 }
 #endif
 
-/* After the last byte: the stream ends here, too, with the last compressed byte. */
+/* Checks the end of a member, after its last byte: the stream must end here, and no compressed
+ * bytes may be left. */
 static tc_status end_member(wu_unzip *z, const wu_member *m, tc_err *err)
 {
     unsigned char more;
@@ -723,7 +735,7 @@ static tc_status end_member(wu_unzip *z, const wu_member *m, tc_err *err)
 
 tc_status wu_unzip_read(wu_unzip *z, void *buf, size_t n, size_t *n_read, tc_err *err)
 {
-    const size_t largest = (size_t)1 << 30; /* zlib counts in unsigned */
+    const size_t largest = (size_t)1 << 30; /* zlib's counters are unsigned int */
     *n_read = 0;
     if (!z->in_member || n == 0)
         return TC_OK;
@@ -790,7 +802,7 @@ tc_status wu_unzip_json(wu_unzip *z, size_t index, uint64_t max_bytes, uint64_t 
     tc_status status;
     wu_unzip_begin(z, index);
     do {
-        /* The byte beyond the size makes the last read see the end. */
+        /* Asks for one byte more than there is, so that the last read checks the end. */
         status = wu_unzip_read(z, text + total, (size_t)m->size + 1 - total, &n, err);
         total += n;
     } while (status == TC_OK && n > 0);

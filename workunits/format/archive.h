@@ -1,20 +1,19 @@
 /*
- * Reading an untrusted ZIP: the one place where work units and
- * results are decompressed. wu_archive_read lists and checks the members, and
- * wu_unzip reads them one after another.
+ * Reads untrusted ZIP archives. All work units and results are decompressed here: wu_archive_read
+ * lists and checks the members, and wu_unzip reads them.
  *
- * A ZIP says most things twice or three times, and readers differ in what they
- * believe. Here all of it must agree: the end record (and a ZIP64 one in front of
- * it), the list of members, the header in front of each member, the sizes and the
- * deflate streams. So no other program sees anything else in a file than texcell.
+ * A ZIP contains most facts two or three times, and programs differ in which copy they use. Here
+ * all copies must agree: those in the end record (and the ZIP64 end record before it), in the list
+ * of members (central directory), in the header before each member's data (local header), and the
+ * lengths of the deflate streams. So every other program finds the same contents in the file as
+ * texcell.
  *
- * What is refused: a file that is not a ZIP, is cut short or goes on after its
- * end; names that are not plain relative paths of printable ASCII; two members
- * of one name; encryption; methods other than store and deflate; sizes that the
- * compressed bytes cannot hold; members that share their bytes in the file; files
- * and members of 4 GiB or more.
+ * Rejected are: a file that is not a ZIP, is cut short or continues after its end; names that are
+ * not plain relative paths of printable ASCII; two members with the same name; encryption; methods
+ * other than store and deflate; sizes that the compressed bytes cannot have; members that overlap
+ * in the file; files and members of 4 GiB or more.
  *
- * TC_BAD_INPUT is said of bytes alone. What the system cannot do now is
+ * TC_BAD_INPUT is returned only because of the file's contents. Failures of the system are
  * TC_TRY_LATER or TC_NO_MEMORY.
  */
 #ifndef WU_ARCHIVE_H
@@ -27,8 +26,8 @@
 #include "app/base/sha256.h"
 #include "workunits/format/json_text.h"
 
-/* Limits of every archive; FORMAT.md states them. */
-#define WU_MAX_ARCHIVE ((uint64_t)0xfffffffe) /* bytes of the file, or of a member */
+/* Limits of all archives, from FORMAT.md. */
+#define WU_MAX_ARCHIVE ((uint64_t)0xfffffffe) /* bytes of the file; also of a member */
 #define WU_MAX_MEMBERS ((uint64_t)1 << 20)
 #define WU_MAX_MEMBER_NAME 512u                /* bytes */
 #define WU_MAX_JSON ((uint64_t)64 << 20)       /* bytes of a JSON member */
@@ -37,68 +36,72 @@
 typedef struct wu_member {
     char *name;
     bool is_folder;      /* the name ends with '/' and there are no data */
-    uint64_t size;       /* bytes decompressed */
+    uint64_t size;       /* decompressed bytes */
     uint32_t crc;        /* of the decompressed bytes */
-    bool is_deflated;    /* or stored */
-    uint64_t compressed; /* bytes in the file ... */
-    uint64_t data;       /* ... and where they begin */
-    uint32_t header;     /* bytes of the header in front of them; 0: it has an extra field */
-    uint32_t header_crc; /* of the header; of none 0 */
+    bool is_deflated;    /* false: it is stored */
+    uint64_t compressed; /* bytes of its data in the file */
+    uint64_t data;       /* where in the file the data begin */
+    uint32_t header;     /* bytes of its local header; 0: it has an extra field */
+    uint32_t header_crc; /* CRC-32 of the local header; 0 if `header` is 0 */
 } wu_member;
 
 typedef struct wu_member_name {
-    const char *name; /* the member's */
+    const char *name; /* points to the member's name */
     size_t index;     /* of the member */
 } wu_member_name;
 
 typedef struct wu_archive {
     char *path;
-    int fd; /* the file, open for as long as the archive is: always the same one */
+    int fd; /* the file, which stays open, so that it cannot be replaced by another one */
     uint64_t file_size;
-    bool is_plain; /* nothing in it but members, each described in the same way everywhere */
-    bool has_plain_fields; /* versions, flags and attributes as texcell writes them */
+    bool is_plain; /* the file has only members, and each one's header is the same as its entry in
+                      the list */
+    bool has_plain_fields; /* versions, flags and attributes of all members are as texcell writes
+                              them */
     size_t n;
-    wu_member *members;      /* in the archive's own order */
-    wu_member_name *by_name; /* the same, sorted by name */
-    const tc_poll *poll;     /* asked while it is read; NULL: none */
+    wu_member *members;      /* in the order of the archive's list */
+    wu_member_name *by_name; /* sorted by name */
+    const tc_poll *poll;     /* asked while the file is read; NULL: none */
 } wu_archive;
 
-/* Lists and checks the archive at path, of up to max_members; no member is
- * decompressed yet. *out is the caller's; poll (may be NULL) must outlive it. TC_BAD_INPUT
- * with the file and the member at fault. */
+/* Lists and checks the archive at path without decompressing its members. TC_BAD_INPUT: it is not
+ * acceptable, or has more than max_members members; the message names the file and the member.
+ * *out: freed by wu_archive_destroy. poll: may be NULL; must outlive the archive. */
 tc_status wu_archive_read(const char *path, uint64_t max_members, const tc_poll *poll,
                           wu_archive **out, tc_err *err);
 void wu_archive_destroy(wu_archive **archive);
-/* The index of a member (folders are none), or -1. O(log n). */
+/* The index of the member of this name; -1: there is none, or it is a folder. Takes O(log n). */
 long wu_archive_find(const wu_archive *archive, const char *name);
-/* What of the file texcell would not have written, or NULL: there must be nothing
- * between and behind the members (comments, extra fields, gaps), and everything
- * that is said twice must be the same. Time stamps and compression are free. */
+/* Returns in what the file differs from one that texcell writes, as the predicate of a sentence;
+ * NULL: in nothing. There must be nothing besides the members (no comments, extra fields or gaps),
+ * and a member's header and its entry in the list must be the same. Time stamps and compression may
+ * be any. */
 const char *wu_archive_untidy(const wu_archive *archive);
-/* CRC-32 of the whole file, all of whose members are read to their ends, before or later: what is
- * stored is known by its own, and not read again. TC_BAD_INPUT if the file is shorter than it was.
- */
+/* Computes the CRC-32 of the whole file. Does not read stored members, but uses their CRC-32 from
+ * the list: so the result is right only if all members are also read to their ends, earlier or
+ * later, which checks it. TC_BAD_INPUT: the file has become shorter. */
 tc_status wu_archive_crc_of_read(const wu_archive *archive, uint32_t *crc, tc_err *err);
-/* CRC-32 (crc may be NULL) and SHA-256 of the whole file, for which it is read. */
+/* Reads the whole file and computes its CRC-32 (unless crc is NULL) and SHA-256. */
 tc_status wu_archive_digest(const wu_archive *archive, uint32_t *crc, char sha256[TC_SHA256_TEXT],
                             tc_err *err);
 
+/* Reads members one after another. */
 typedef struct wu_unzip wu_unzip;
 
-/* For reading members; the archive and the poll, which each read asks, must outlive it. One archive
- * may have several, in several threads, whose poll is NULL. TC_BAD_INPUT if the file has changed
- * its size since it was listed. */
+/* *out: closed by wu_unzip_close; the archive and the poll must outlive it. poll: asked by each
+ * read; may be NULL, and must be if several threads read the same archive, each with a wu_unzip of
+ * its own. TC_BAD_INPUT: the file's size has changed since it was listed. */
 tc_status wu_unzip_open(const wu_archive *archive, const tc_poll *poll, wu_unzip **out,
                         tc_err *err);
-/* Turns to a member; the one before it need not have been read to its end. */
+/* Begins reading a member. The previous one need not have been read to its end. */
 void wu_unzip_begin(wu_unzip *z, size_t index);
-/* Reads up to n bytes. *n_read is 0 only at the end (or for n = 0), where size
- * and CRC have been checked, and that the compressed data end there. */
+/* Reads up to n bytes of the member. *n_read is 0 only at its end, or if n is 0; at the end its
+ * size, its CRC and the end of the compressed data have been checked. */
 tc_status wu_unzip_read(wu_unzip *z, void *buf, size_t n, size_t *n_read, tc_err *err);
-/* Reads what is left of the member, for the sake of its CRC. */
+/* Reads the rest of the member, to check its CRC. */
 tc_status wu_unzip_drain(wu_unzip *z, tc_err *err);
-/* Reads member `index` whole as JSON, an object without duplicate keys, within
- * the limits. *out is the caller's. Faults are given with line and column. */
+/* Reads member `index` as JSON, which must be an object without duplicate keys, within the limits.
+ * *out: the caller owns the reference. Messages give the line and column. */
 tc_status wu_unzip_json(wu_unzip *z, size_t index, uint64_t max_bytes, uint64_t max_values,
                         json_t **out, tc_err *err);
 const wu_archive *wu_unzip_archive(const wu_unzip *z);

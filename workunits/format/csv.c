@@ -1,4 +1,4 @@
-/* Writes CSV. */
+/* Writes tables as CSV. */
 #include "workunits/format/csv.h"
 
 #include <assert.h>
@@ -65,8 +65,8 @@ static void begin_cell(wu_csv *csv)
     csv->line_begun = true;
 }
 
-/* Spreadsheets take what begins so for a formula, with the signs of full width in some
- * languages. */
+/* Whether spreadsheet programs take text that begins like this for a formula. In some languages
+ * they also accept the full-width forms of the signs. */
 static bool begins_formula(const char *text)
 {
     uint32_t c = 0;
@@ -77,9 +77,9 @@ static bool begins_formula(const char *text)
            c == 0xff0d || c == 0xff20;
 }
 
-/* Where a spreadsheet separates cells by something else, a cell may begin within the text: an
- * apostrophe stands before each formula that one could begin with. Control characters but for white
- * space become '?'. */
+/* Writes the text of a cell. A spreadsheet program that expects another separator than the comma
+ * may begin a cell within the text: so an apostrophe is put before each formula after any possible
+ * separator, too. Control characters except white space become '?'. */
 static void put_text(FILE *out, const char *text)
 {
     static const char separators[] = ",;|\t\r\n",

@@ -1,5 +1,6 @@
 /*
- * Writing a table as CSV (RFC 4180: commas, quotes doubled), with '\n'.
+ * Writes a table as CSV as RFC 4180 defines it (cells separated by commas, quotation marks
+ * doubled), but with lines that end with '\n'.
  */
 #ifndef WU_CSV_H
 #define WU_CSV_H
@@ -12,24 +13,25 @@
 
 typedef struct wu_csv {
     wu_new_file out;
-    bool line_begun;
+    bool line_begun; /* the line has a cell */
 } wu_csv;
 
-/* Begins folder/NAME.csv. wu_csv_close also after a failure. */
+/* Begins the file folder/NAME.csv. *out must be closed by wu_csv_close, also after a failure. */
 tc_status wu_csv_open(const char *folder, const char *name, wu_csv *out, tc_err *err);
-/* The next cell of the line. Text that a spreadsheet would take for a formula gets an
- * apostrophe in front; a value that is a number is written as it is. */
+/* Writes the next cell of the line. An apostrophe is put before text that a spreadsheet program
+ * would take for a formula. */
 void wu_csv_put(wu_csv *csv, const char *text);
+/* Writes the next cell: an element of an array. Numbers get no apostrophe. */
 void wu_csv_put_value(wu_csv *csv, const wu_array_info *info, const void *data);
-/* Ends the line; a full disk ends the export here rather than at the end. */
+/* Ends the line. TC_IO: writing has failed, as on a full disk, so that the export can end early. */
 tc_status wu_csv_end_line(wu_csv *csv, tc_err *err);
-/* Completes the file, or after a failure (`status`) removes it. Gives `status`,
- * or what went wrong here. */
+/* Completes the file if status is TC_OK, otherwise removes it. Returns `status`, or the error that
+ * occurred here. */
 tc_status wu_csv_close(wu_csv *csv, tc_status status, tc_err *err);
 
-/* Makes the folder unless it is there. */
+/* Makes the folder unless it exists. TC_IO: it cannot be made. */
 tc_status wu_make_folder(const char *folder, tc_err *err);
-/* folder/name + end; the caller's (free()). NULL: no memory. */
+/* Returns "folder/name" followed by `end`, to be freed by the caller; NULL: no memory. */
 char *wu_path_in(const char *folder, const char *name, const char *end);
 
 #endif

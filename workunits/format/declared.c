@@ -6,8 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* In the name of a declared array: stands for the item's name. */
 static const char mark[] = "{item}";
 
+/* Returns what is wrong with an axis; NULL: nothing. */
 static const char *axis_fault(const wu_axis *axis)
 {
     const int given = (axis->words != NULL) + (axis->numbers != NULL) + (axis->array != NULL);
@@ -94,6 +96,7 @@ void wu_title(const wu_declared *d, uint64_t element, unsigned from, char out[WU
 
 /* --- to JSON --------------------------------------------------------------------------------- */
 
+/* In the order of wu_role. */
 static const char *const role_names[] = { "value", "item", "key",    "place", "labels",
                                           "mask",  "map",  "titles", "keys",  "proof" };
 enum { ROLES = sizeof role_names / sizeof role_names[0] };
@@ -138,12 +141,17 @@ json_t *wu_declared_json(const wu_declared *d)
 
 /* --- from JSON ------------------------------------------------------------------------------- */
 
+/* Limits: arrays of a result, entries of an axis, characters of a word and of a line of text. */
 enum { MAX_ARRAYS = 16384, MAX_ENTRIES = 65536, MAX_WORD = 64, MAX_LINE = 200 };
+
+/* The functions below that read JSON return the key whose value is wrong, or NULL. no_memory:
+ * returned, as this address, if memory has run out. letters, word: the characters of an axis'
+ * prefix, and of most names. */
 
 static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz",
                   no_memory[] = "memory", word[] = "abcdefghijklmnopqrstuvwxyz0123456789_";
 
-/* Whether a text is absent, or 1 to `most` of these characters (NULL: printable ASCII). */
+/* Whether a text is NULL, or 1 to `most` of these characters (NULL: of printable ASCII). */
 static bool is_made_of(const char *text, const char *characters, size_t most)
 {
     const size_t n = text == NULL ? 0 : strlen(text);
@@ -154,7 +162,7 @@ static bool is_made_of(const char *text, const char *characters, size_t most)
     return good;
 }
 
-/* The string at `key`, or NULL. *known counts the keys that are there and of their type. */
+/* Returns the string at `key`; NULL: there is none. *known: increased by 1 if there is one. */
 static const char *take_text(const json_t *json, const char *key, size_t *known)
 {
     const char *const text = json_string_value(json_object_get(json, key));
@@ -190,7 +198,6 @@ static const char *read_values(const json_t *list, wu_axis *out)
     return NULL;
 }
 
-/* All the functions that read give the key at fault, or NULL. */
 static const char *read_axis(const json_t *json, wu_axis *out)
 {
     const json_t *const values = json_object_get(json, "values");
@@ -210,7 +217,7 @@ static const char *read_axis(const json_t *json, wu_axis *out)
                            json_integer_value(digits) > 9))
         return "digits";
     out->digits = (unsigned)json_integer_value(digits);
-    /* A key needs a name, and a number in a title what it is a number of. */
+    /* Entries that are not words need a name of the axis; numbers, and only they, a prefix. */
     if ((out->words == NULL && out->name == NULL) ||
         (out->numbers != NULL) != (out->prefix != NULL))
         return "axes";
@@ -241,7 +248,7 @@ static bool own_name_fits(const char *name)
            (at[strlen(mark)] == '\0' || is_made_of(at + strlen(mark), any, MAX_LINE));
 }
 
-/* What goes with a role. */
+/* Checks whether the other keys are allowed for the role. */
 static const char *check_role(const wu_declared *d)
 {
     const bool own = wu_is_own(d), picture = wu_is_picture(d->role),

@@ -1,7 +1,8 @@
 /*
- * What the arrays of a result are, said once by the analysis that makes them and
- * written into result.json: all that a table, a picture, a data set or a message
- * needs, so that no reader knows an analysis. workunits/FORMAT.md, 3.3.
+ * Declarations of the arrays of a result. The analysis that makes an array declares it, and the
+ * declaration is written to result.json. It contains everything that programs need to show the
+ * array in a table or picture, so that they need not know the analyses. workunits/FORMAT.md,
+ * section 3.3, has the JSON.
  */
 #ifndef WU_DECLARED_H
 #define WU_DECLARED_H
@@ -15,75 +16,91 @@
 
 enum { WU_MAX_AXES = 6 };
 
+/* What an array contains. Most arrays are columns of a table. */
 typedef enum wu_role {
-    WU_VALUE,  /* rows of a table: what was measured. Without a table: of the whole result */
-    WU_ITEM,   /* the index of the row's item, before the table's other arrays; in a table
-                * without it row i is of item i */
-    WU_KEY,    /* which row of its item it is, as a picture of labels has it */
-    WU_PLACE,  /* where in the picture a point is: y, x or z, y, x in pixels */
-    WU_LABELS, /* a picture (int32): which row of the table a pixel is of, 0: none */
+    WU_VALUE,  /* measured values: a row for each row of the table; without a table: of the whole
+                  result */
+    WU_ITEM,   /* the index of each row's item; declared before the table's other arrays. In a table
+                  without it row i is of item i */
+    WU_KEY,    /* a number of the row within its item: the one in the WU_LABELS picture, if there is
+                  one */
+    WU_PLACE,  /* the row's position in the picture: y, x or z, y, x in pixels */
+    WU_LABELS, /* a picture (int32): each pixel's row of the table, as in WU_KEY; 0: none */
     WU_MASK,   /* a picture (uint8): 0 outside, 1 inside */
-    WU_MAP,    /* a picture (float32) of a value, NaN where there is none */
+    WU_MAP,    /* a picture (float32): a value for each pixel, NaN: none */
     WU_TITLES, /* of the whole result: the titles of the table's columns */
-    WU_KEYS,   /* of the whole result: what the entries along an axis are, a row each */
-    WU_PROOF   /* for a validator alone, in no table: of each item numbers, or with {item} in its
-                * name an int32 for each of its pixels */
+    WU_KEYS,   /* of the whole result: a row for each entry along an axis, which says what the entry
+                  is */
+    WU_PROOF   /* only for validators, not part of a table: numbers of each item, or, with {item} in
+                  the name, an int32 for each of the item's pixels */
 } wu_role;
 
-/* What the entries of an array along an axis behind the first are: words, numbers
- * or the rows of a WU_KEYS array. */
+/* An axis of an array after the first one (which is that of the rows): its entries are named by
+ * words, by numbers or by the rows of a WU_KEYS array. Exactly one of words, numbers and array is
+ * not NULL. */
 typedef struct wu_axis {
-    const char *name; /* "levels", "feature"; NULL: adjacent columns */
-    uint32_t n;
-    const char *const *words; /* [n], or NULL */
-    const unsigned *numbers;  /* [n], or NULL */
-    const char *array;        /* or NULL */
-    const char *prefix;       /* in a title "d03" is the number 3 with prefix d and 2 digits */
+    const char *name;         /* such as "levels" or "feature"; NULL: just adjacent columns */
+    uint32_t n;               /* entries */
+    const char *const *words; /* [n] */
+    const unsigned *numbers;  /* [n] */
+    const char *array;        /* the name of the WU_KEYS array */
+    /* How a number is written in a title: the number 3 with prefix "d" and 2 digits is "d03". */
+    const char *prefix;
     unsigned digits;
 } wu_axis;
 
 typedef struct wu_declared {
-    const char *name; /* of the array; {item} stands for the item's name: a picture's has it */
+    const char *name; /* of the array; in names of pictures {item} stands for the item's name */
     wu_dtype dtype;
     wu_role role;
-    const char *table; /* "regions"; of labels: whose rows they number; NULL: none */
-    const char *title; /* what titles of columns begin with, NULL: nothing; a picture's */
-    const char *unit;  /* "pixel", "um^3"; NULL: none */
+    const char *table; /* such as "regions"; of WU_LABELS: the table whose rows the labels number;
+                          NULL: none */
+    const char
+        *title;       /* of columns: the beginning of titles; of a picture: its title; NULL: none */
+    const char *unit; /* such as "pixel" or "um^3"; NULL: none */
     unsigned n_axes;
     wu_axis axes[WU_MAX_AXES];
-    /* What the file's array itself says. */
-    bool deep;      /* its axes are those of the array; else they are one, the last fastest */
-    uint32_t width; /* of text */
+    /* The array's shape and type in the file: */
+    bool deep; /* each declared axis is an axis of the array; false: together they are one, the last
+                  fastest */
+    uint32_t width; /* of WU_STR: characters */
     uint64_t rows;  /* of an array of the whole result */
 } wu_declared;
 
-#define WU_ITEM_SPACING "item_spacing" /* an array of the whole result that is not declared */
+/* The name of an array of the whole result that has no declaration. */
+#define WU_ITEM_SPACING "item_spacing"
 
-/* What is wrong with a declaration that a program makes, naming array and axis: each axis has
- * entries, and words, numbers with a prefix, or an array. NULL: nothing. */
+/* Checks a declaration that a program makes: each axis must have entries and either words, or
+ * numbers with a prefix, or an array. Returns what is wrong, with the array's and the axis' name
+ * (text or a constant); NULL: nothing. */
 const char *wu_declared_fault(const wu_declared *d, char *text, size_t size);
 
+/* Whether arrays of this role are pictures. */
 bool wu_is_picture(wu_role role);
-/* Whether each item has its own array, an element a pixel: a picture, or a proof. */
+/* Whether each item has an array of its own, with an element for each pixel: a picture, or a
+ * WU_PROOF with {item} in its name. */
 bool wu_is_own(const wu_declared *d);
-/* The name of the array, with the item's in it if it is the item's own. Cut at size. */
+/* Writes the array's name, with {item} replaced by the item's name if wu_is_own, cut after size - 1
+ * bytes. */
 void wu_declared_name(const wu_declared *d, const char *item, char *out, size_t size);
-/* Entries of a row: columns that the array gives. */
+/* The elements in a row of the array, each of which is a column of the table. */
 uint64_t wu_declared_elements(const wu_declared *d);
 
 enum { WU_TITLE_MAX = 512 };
-/* The title of a column, as "bbox_y0" or "t_L64_d03_contrast": the parts of axes
- * `from` to n_axes - 1, behind the declared title if from is 0. */
+/* Writes the title of a column, such as "bbox_y0" or "t_L64_d03_contrast": the declared title if
+ * `from` is 0, then the element's entries along axes `from` to n_axes - 1, joined by '_'. */
 void wu_title(const wu_declared *d, uint64_t element, unsigned from, char out[WU_TITLE_MAX]);
 
 /* --- as JSON --------------------------------------------------------------------------------- */
 
-/* One entry of result.json's "arrays"; NULL: no memory. */
+/* The entry for the declaration in result.json's "arrays". The caller owns the reference; NULL: no
+ * memory. */
 json_t *wu_declared_json(const wu_declared *d);
 
-/* The other way round, of a file that anyone may have made: names are of a-z, 0-9 and _,
- * everything is bounded. TC_BAD_INPUT names entry and key after `where`. Strings stay
- * the JSON's; *out: wu_declared_free. */
+/* Reads the declarations from an untrusted "arrays": names must consist of a-z, 0-9 and _, and all
+ * numbers and lengths are limited. TC_BAD_INPUT: the message begins with `where` and names the
+ * entry and the key. *out: [*n], freed by wu_declared_free, also after a failure; its strings point
+ * into `list`. */
 tc_status wu_declared_read(const json_t *list, const char *where, wu_declared **out, size_t *n,
                            tc_err *err);
 void wu_declared_free(wu_declared *list, size_t n);

@@ -1,5 +1,8 @@
-/* Deflates rows of equal words: matches with the word before and with the row above alone, or
- * with what began with the same bytes last. */
+/*
+ * Deflates rows of equal words. Searches for matches only at the word before and in the row above,
+ * or, with `anywhere`, at the last place that began with the same bytes. Terms are those of RFC
+ * 1951 (deflate): a match repeats a number of bytes (its length) from a distance back.
+ */
 #include "workunits/format/deflate_rows.h"
 
 #include <assert.h>
@@ -10,45 +13,47 @@
 #include <emmintrin.h>
 #endif
 
-/* The alphabets of RFC 1951. */
+/* Symbols and limits of RFC 1951. */
 enum {
-    END = 256,    /* of a block */
-    LENGTH = 257, /* the first symbol of a match, whose length is 3 */
-    LONGEST_SYMBOL = 285,
-    LITERALS = 286, /* with the lengths of matches */
-    DISTANCES = 30,
-    CODES = 19, /* of which the lengths of codes are written */
-    SHORT_ZEROS = 17,
-    LONG_ZEROS = 18,
-    SHORTEST = 3,
-    LONGEST = 258,    /* bytes of a match */
-    WINDOW = 1 << 15, /* how far back one can lie */
-    CODE_BITS = 12,   /* of the 15 there may be */
-    CODES_BITS = 7,
+    END = 256,            /* symbol of the end of a block */
+    LENGTH = 257,         /* first symbol of the length of a match: of length 3 */
+    LONGEST_SYMBOL = 285, /* symbol of a match of LONGEST bytes */
+    LITERALS = 286,       /* symbols of the code of literals (bytes) and lengths */
+    DISTANCES = 30,       /* symbols of the code of distances */
+    CODES = 19,           /* symbols of the code in which the lengths of both codes are written */
+    SHORT_ZEROS = 17,     /* among these: 3 to 10 zeros */
+    LONG_ZEROS = 18,      /* among these: 11 to 138 zeros */
+    SHORTEST = 3,         /* bytes of a match */
+    LONGEST = 258,        /* bytes of a match */
+    WINDOW = 1 << 15,     /* largest distance */
+    CODE_BITS = 12,       /* longest code that is used here; RFC 1951 allows 15 bits */
+    CODES_BITS = 7,       /* longest code of a symbol of CODES */
 };
 
 enum {
     MAX_SEQUENCES = 1 << 13, /* of a block */
-    MAX_LITERALS = 1 << 15,
-    STEP = 4, /* bytes that are the same for a match to be seen, and from one look to the next */
+    MAX_LITERALS = 1 << 15,  /* of a block */
+    STEP = 4, /* a match is searched for every STEP bytes, and found if STEP bytes are equal */
     EIGHT = 8,
     HASH_BITS = 15,
 };
 
-/* So many bytes as they are, then a match; length 0: none. */
+/* A number of literals, then a match. */
 typedef struct sequence {
-    uint32_t literals, length;
-    uint32_t back;
+    uint32_t literals, length; /* length of the match; 0: there is none */
+    uint32_t back;             /* distance of the match */
 } sequence;
 
 struct wu_row_deflater {
-    /* Of matches anywhere, modulo 2^16: where in the stream bytes of each hash stood last, and
-     * where those at hand begin. */
+    /* For `anywhere`, positions in the stream modulo 2^16: the last one of bytes with each hash,
+     * and that of the current data's first byte. */
     uint16_t places[1 << HASH_BITS], begin;
+    /* The current block: */
     sequence sequences[MAX_SEQUENCES];
     size_t n, n_literals;
-    uint32_t literals[LITERALS], distances[DISTANCES]; /* how often each symbol comes */
-    uint32_t bytes[3][256]; /* and literals, in turn with those: an addition waits for no other */
+    uint32_t literals[LITERALS], distances[DISTANCES]; /* counts of each symbol */
+    uint32_t bytes[3][256]; /* counts of literals: four tables are used in turn, so that an addition
+                               need not wait for the one before */
 };
 
 wu_row_deflater *wu_row_deflater_create(void)
@@ -56,14 +61,14 @@ wu_row_deflater *wu_row_deflater_create(void)
     return calloc(1, sizeof(wu_row_deflater));
 }
 
-/* --- what repeats ---------------------------------------------------------------------------- */
+/* --- matches --------------------------------------------------------------------------------- */
 
-/* A symbol with the bits that follow it. */
+/* A symbol, and the number `extra` of `bits` bits that follows it. */
 typedef struct symbol {
     unsigned code, extra, bits;
 } symbol;
 
-/* Of the codes that come 2^step for each number of extra bits. */
+/* The symbol for a value, in an alphabet with 2^step symbols for each number of extra bits. */
 static symbol find_symbol(unsigned value, unsigned step)
 {
     const unsigned high = 31 - (unsigned)__builtin_clz(value | 1),
@@ -94,7 +99,7 @@ static inline bool is_same32(const unsigned char *a, const unsigned char *b)
 }
 #endif
 
-/* The first byte in memory that is not 0: v has one. */
+/* The index, in memory, of the first byte of v that is not 0; v != 0. */
 static size_t first_other(uint64_t v)
 {
 #if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
@@ -104,7 +109,7 @@ static size_t first_other(uint64_t v)
 #endif
 }
 
-/* How many bytes are those that stand `back` before them, `most` at most. */
+/* The number of bytes from `data` on, at most `most`, that equal those `back` before them. */
 static size_t count_same(const unsigned char *data, size_t back, size_t most)
 {
     const unsigned char *const from = data - back;
@@ -124,12 +129,14 @@ static size_t count_same(const unsigned char *data, size_t back, size_t most)
     return n;
 }
 
-/* Of a match as long as is left, the bytes of the first part: what is left then is a match, too. */
+/* The length of the first part of a match that may be too long for one: so chosen that the rest is
+ * long enough for a match, or 0. */
 static size_t first_part(size_t left)
 {
     return left <= LONGEST ? left : left < LONGEST + SHORTEST ? LONGEST - SHORTEST : LONGEST;
 }
 
+/* Adds a match to the last sequence. */
 static void add_match(wu_row_deflater *d, size_t length, size_t back)
 {
     d->sequences[d->n - 1].length = (uint32_t)length;
@@ -141,6 +148,7 @@ static void add_match(wu_row_deflater *d, size_t length, size_t back)
     }
 }
 
+/* Begins a sequence with n literals. */
 static void add_literals(wu_row_deflater *d, const unsigned char *data, size_t n)
 {
     size_t i = 0;
@@ -155,17 +163,20 @@ static void add_literals(wu_row_deflater *d, const unsigned char *data, size_t n
         d->literals[data[i]]++;
 }
 
+/* Whether STEP bytes equal those `back` before them. */
 static bool is_same(const unsigned char *data, size_t back)
 {
     return memcmp(data, data - back, STEP) == 0;
 }
 
+/* Bytes [at, at + length) equal those `back` before them. */
 typedef struct match {
     size_t at, length, back;
 } match;
 
-/* The longest match around data[at], which begins at `from` or later; length 0: none is seen.
- * before: bytes in front of all of them. */
+/* Returns the longest match at one of the given distances that contains data[at] and begins at
+ * `from` or later; length 0: none is found. n: bytes of data; before: bytes before data that a
+ * match may refer to. */
 static match find_match(const size_t *backs, size_t n_backs, const unsigned char *data, size_t from,
                         size_t at, size_t n, size_t before)
 {
@@ -177,8 +188,8 @@ static match find_match(const size_t *backs, size_t n_backs, const unsigned char
         while (m.at > from && m.at + before > m.back &&
                data[m.at - 1] == *(data + m.at - 1 - m.back))
             m.at--;
-        /* To be longer than the best, `more` and one have to be the same from here on: the last of
-         * them are looked at first. */
+        /* To be longer than the best, more + 1 bytes from data[at] on must be equal: compares the
+         * last STEP of these first. */
         const size_t own = at - m.at, more = best.length > own ? best.length - own : 0;
         if (more >= STEP && (more >= n - at || !is_same(data + at + more + 1 - STEP, m.back)))
             continue;
@@ -188,7 +199,7 @@ static match find_match(const size_t *backs, size_t n_backs, const unsigned char
     return best;
 }
 
-/* Eight bytes, the first lowest. */
+/* Eight bytes as a number, the first one lowest. */
 static inline uint64_t load_eight(const unsigned char *p)
 {
     return p[0] | (uint64_t)p[1] << 8 | (uint64_t)p[2] << 16 | (uint64_t)p[3] << 24 |
@@ -196,21 +207,22 @@ static inline uint64_t load_eight(const unsigned char *p)
            (uint64_t)p[7] << 56;
 }
 
+/* The element of d->places for these bytes. */
 static inline uint16_t *place_of(wu_row_deflater *d, uint64_t bytes)
 {
     return &d->places[bytes * UINT64_C(0x9e3779b97f4a7c15) >> (64 - HASH_BITS)];
 }
 
-/* As find_sequences, with matches anywhere, of whole words within a row: where one byte of a word
- * repeats, all of it mostly does. What does not fill the last word of a row stands in front of its
- * first one, as PNG's filters do. */
+/* find_sequences for `anywhere`: matches consist of whole words within a row, since if one byte of
+ * a word repeats, mostly all of them do. If a row is not a multiple of words, its excess bytes are
+ * at its beginning, as the filter byte of PNG is. */
 static size_t find_anywhere(wu_row_deflater *d, wu_row_layout layout, const unsigned char *data,
                             size_t at, size_t n, size_t before)
 {
     const size_t word = layout.word, least = word == 3 ? 6 : 4, lead = layout.row % word,
                  in_row = at % layout.row;
     const uint64_t mask = (UINT64_C(1) << 8 * least) - 1;
-    size_t from = at /* literals */, row_end = at - in_row + layout.row;
+    size_t from = at /* of the next literals */, row_end = at - in_row + layout.row;
     at += in_row < lead ? lead - in_row : (layout.row - in_row) % word;
     while (at + EIGHT <= n && d->n < MAX_SEQUENCES && d->n_literals + (at - from) < MAX_LITERALS) {
         if (at + least > row_end) {
@@ -251,7 +263,7 @@ static size_t find_anywhere(wu_row_deflater *d, wu_row_layout layout, const unsi
     return from;
 }
 
-/* How far back matches are looked for. */
+/* Lists the distances at which matches are searched for: returns their number. */
 static size_t list_backs(wu_row_layout layout, size_t backs[3])
 {
     const size_t all[] = { layout.word, layout.row, layout.row - layout.word };
@@ -262,7 +274,7 @@ static size_t list_backs(wu_row_layout layout, size_t backs[3])
     return n;
 }
 
-/* The sequences of a block that begins at data[at]. Returns where it ends. */
+/* Finds the sequences of the block that begins at data[at]. Returns where it ends. */
 static size_t find_sequences(wu_row_deflater *d, wu_row_layout layout, const unsigned char *data,
                              size_t at, size_t n, size_t before)
 {
@@ -279,7 +291,7 @@ static size_t find_sequences(wu_row_deflater *d, wu_row_layout layout, const uns
         const size_t room = MAX_LITERALS - d->n_literals, to = n - at < room ? n : at + room;
         match m = { .length = 0 };
         size_t i = at;
-        /* Nearly all of noise is passed over here. */
+        /* In noise nearly all of the time is spent here. */
         for (; i + STEP <= to && m.length == 0; i += STEP)
             m = find_match(backs, n_backs, data, at, i, n, before);
         m.at = m.length > 0 ? m.at : to;
@@ -295,12 +307,15 @@ static size_t find_sequences(wu_row_deflater *d, wu_row_layout layout, const uns
 
 /* --- codes ----------------------------------------------------------------------------------- */
 
+/* A Huffman code: for each symbol the number of bits, 0 if it does not occur, and the bits, the
+ * first one lowest. */
 typedef struct code {
     uint8_t lengths[LITERALS];
-    uint16_t bits[LITERALS]; /* the first to be written lowest */
+    uint16_t bits[LITERALS];
 } code;
 
-/* The symbols that come, the rarest first. By Shell's sort, of numbers that differ. */
+/* Sorts the symbols whose count is not 0, the rarest first, by Shell's sort; returns their number.
+ */
 static size_t sort_symbols(const uint32_t *counts, size_t n, uint16_t *sorted)
 {
     static const size_t steps[] = { 57, 23, 10, 4, 1 };
@@ -322,7 +337,7 @@ static size_t sort_symbols(const uint32_t *counts, size_t n, uint16_t *sorted)
     return used;
 }
 
-/* Huffman's lengths; the greatest of them. */
+/* Computes the lengths of a Huffman code for these counts. Returns the greatest length. */
 static unsigned find_lengths(const uint32_t *counts, size_t n, uint8_t *lengths)
 {
     enum { NODES = 2 * LITERALS };
@@ -361,7 +376,8 @@ static uint16_t reverse_bits(unsigned value, unsigned n)
     return (uint16_t)out;
 }
 
-/* With no code longer than `limit`: what is rare counts for more until they fit. */
+/* Makes a code of n symbols with lengths of at most `limit`. If Huffman's lengths exceed it, halves
+ * all counts, rounding up, until they do not. */
 static void make_code(const uint32_t *counts, size_t n, unsigned limit, code *c)
 {
     uint32_t evened[LITERALS];
@@ -384,13 +400,13 @@ static void make_code(const uint32_t *counts, size_t n, unsigned limit, code *c)
 
 typedef struct bit_writer {
     unsigned char *to;
-    size_t n, room; /* bytes; n > room: it does not fit */
-    uint64_t waiting;
+    size_t n, room;   /* bytes; n > room: the output does not fit */
+    uint64_t waiting; /* bits that are not written yet, the next one lowest */
     unsigned n_waiting;
 } bit_writer;
 
-/* Whole bytes that wait, fewer than eight: where there is room all eight, which the next ones are
- * written over. */
+/* Writes the whole bytes that wait, at most eight. If there is room, writes eight bytes, which is
+ * faster; the excess ones are overwritten later. */
 static inline void flush_bits(bit_writer *w)
 {
     const unsigned n = w->n_waiting / 8;
@@ -425,6 +441,7 @@ static void put_code(bit_writer *w, const code *c, size_t i)
     put_bits(w, c->bits[i], c->lengths[i]);
 }
 
+/* The number of symbols up to the last one that occurs, but at least `least`. */
 static size_t count_used(const code *c, size_t n, size_t least)
 {
     while (n > least && c->lengths[n - 1] == 0)
@@ -432,7 +449,7 @@ static size_t count_used(const code *c, size_t n, size_t least)
     return n;
 }
 
-/* The lengths of both codes, runs of zeros shortened. */
+/* Writes the lengths of both codes, with runs of zeros shortened. */
 static void put_codes(bit_writer *w, const code *literals, const code *distances)
 {
     static const uint8_t order[CODES] = { 16, 17, 18, 0, 8,  7, 9,  6, 10, 5,
@@ -469,10 +486,10 @@ static void put_codes(bit_writer *w, const code *literals, const code *distances
     }
 }
 
-/* Bits, and from NUMBER on how many they are: of each byte, and of each length with what follows
- * its symbol. */
+/* Codes in the form of add_entry: the bits to write, and from bit NUMBER on how many they are. */
 enum { NUMBER = 24 };
 
+/* For each literal, each length of a match (with its extra bits) and each symbol of a distance. */
 typedef struct tables {
     uint32_t bytes[256], lengths[LONGEST + 1], distances[DISTANCES];
 } tables;
@@ -498,7 +515,8 @@ static inline void add_entry(bit_writer *w, uint32_t entry)
     add_bits(w, entry & ((1u << NUMBER) - 1), entry >> NUMBER);
 }
 
-/* Four literals and what a flush leaves are no more bits than can wait. */
+/* Writes n literals, with a flush after four: these and the up to 7 bits that a flush leaves fit
+ * bit_writer.waiting. */
 static inline void put_literals(bit_writer *w, const tables *t, const unsigned char *data, size_t n)
 {
     size_t i = 0;
@@ -520,6 +538,7 @@ static inline void put_match(bit_writer *w, const tables *t, size_t length, symb
     flush_bits(w);
 }
 
+/* Writes a block: codes and sequences. data: its first byte. */
 static void put_block(bit_writer *writer, const wu_row_deflater *d, const unsigned char *data)
 {
     code literals, distances;
@@ -528,7 +547,7 @@ static void put_block(bit_writer *writer, const wu_row_deflater *d, const unsign
     make_code(d->distances, DISTANCES, CODE_BITS, &distances);
     put_codes(writer, &literals, &distances);
     make_tables(&literals, &distances, &t);
-    bit_writer w = *writer; /* nothing else points to it: it stays in registers */
+    bit_writer w = *writer; /* a local copy, which the compiler can keep in registers */
     for (size_t i = 0; i < d->n && w.n <= w.room; i++) {
         const sequence *const s = &d->sequences[i];
         put_literals(&w, &t, data, s->literals);
@@ -558,7 +577,7 @@ size_t wu_deflate_rows(wu_row_deflater *d, wu_row_layout layout, const unsigned 
     do {
         const unsigned char *const block = data + at;
         at = find_sequences(d, layout, data, at, n, before);
-        put_bits(&w, last && at == n ? 5 : 4, 3); /* with codes of its own */
+        put_bits(&w, last && at == n ? 5 : 4, 3); /* block header: dynamic Huffman codes */
         put_block(&w, d, block);
     } while (at < n && w.n <= w.room);
     d->begin = (uint16_t)(d->begin + n);

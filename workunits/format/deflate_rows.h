@@ -1,4 +1,6 @@
-/* Deflates rows of equal words, such as labels and masks: ten times as fast as zlib, and smaller.
+/*
+ * Deflates data that consist of rows of words, many of them equal, such as labels and masks: ten
+ * times as fast as zlib, and to fewer bytes.
  */
 #ifndef WU_DEFLATE_ROWS_H
 #define WU_DEFLATE_ROWS_H
@@ -6,24 +8,27 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* How the bytes are arranged: in words and in rows, of so many bytes each. anywhere: what repeats
- * is looked for elsewhere, too, in what the deflater was given since `before` was 0; the data begin
- * with a row then, or they take more bytes. */
+/* The arrangement of the data. word, row: the bytes of a word and of a row. anywhere: matches are
+ * searched in all data that the deflater was given since a call with `before` 0, not only at the
+ * previous word and in the row above; the data given in a call should then begin with a row,
+ * otherwise they take more bytes. */
 typedef struct wu_row_layout {
     size_t word, row;
     bool anywhere;
 } wu_row_layout;
 
-/* Bytes of which more than one in so many is left may become fewer with zlib. */
+/* If data remain larger than 1 / WU_ROWS_WORTH of their size, zlib may compress them better. */
 enum { WU_ROWS_WORTH = 8 };
 
-/* What one thread works with. */
+/* The memory for wu_deflate_rows; each thread needs its own. */
 typedef struct wu_row_deflater wu_row_deflater;
 
-wu_row_deflater *wu_row_deflater_create(void); /* NULL: no memory */
-/* The n bytes as blocks of a deflate stream, which may point back into the `before` bytes that
- * stand in front of them. last: the stream ends with them, else a sync flush follows. 0: they take
- * more than `room`; WU_ROWS_ROOM is enough for any. */
+/* To be freed by free(); NULL: no memory. */
+wu_row_deflater *wu_row_deflater_create(void);
+/* Compresses n bytes to blocks of a deflate stream in `out`, and returns the number of their bytes;
+ * 0: they take more than `room`, for which WU_ROWS_ROOM(n) always suffices. before: the number of
+ * bytes before `data` that matches may refer to. last: the stream ends with these blocks; otherwise
+ * a sync flush follows. */
 #define WU_ROWS_ROOM(n) ((n) + (n) / 2 + (n) / 32 + 512)
 size_t wu_deflate_rows(wu_row_deflater *d, wu_row_layout layout, const unsigned char *data,
                        size_t n, size_t before, bool last, unsigned char *out, size_t room);

@@ -1,5 +1,6 @@
 /*
- * Colours to the greys that analyses see, (R + G + B) / 3 rounded down, and the range of greys.
+ * Converts colours to the grey values that analyses use, (R + G + B) / 3 rounded down, and computes
+ * the range of grey values.
  */
 #ifndef WU_GREY_H
 #define WU_GREY_H
@@ -12,11 +13,13 @@
 #endif
 
 #ifdef __SSE2__
-/* 16 pixels. Interleaving the two halves of 48 bytes moves byte p to 2 p modulo 47; after four
- * times it is at 16 p, and so byte 3 j + c of the pixels at j + 16 c. */
+/* Converts 16 pixels of 3 bytes each. Interleaving the two halves of the 48 bytes moves byte p to 2
+ * p modulo 47. After four times it is at 16 p modulo 47, which separates the channels: channel c of
+ * pixel j, byte 3 j + c, is at j + 16 c. */
 static inline __m128i wu_grey16(const uint8_t *rgb)
 {
-    const __m128i zero = _mm_setzero_si128(), third = _mm_set1_epi16(21846); /* of 2^16 */
+    const __m128i zero = _mm_setzero_si128(),
+                  third = _mm_set1_epi16(21846); /* 2^16 / 3, rounded up */
     __m128i r = _mm_loadu_si128((const __m128i *)(const void *)rgb),
             g = _mm_loadu_si128((const __m128i *)(const void *)(rgb + 16)),
             b = _mm_loadu_si128((const __m128i *)(const void *)(rgb + 32));
@@ -40,7 +43,7 @@ static inline __m128i wu_grey16(const uint8_t *rgb)
 }
 #endif
 
-/* n pixels of three channels; `grey` may be where they are. */
+/* Converts n pixels of three channels; `grey` may be the same address as `rgb`. */
 static inline void wu_make_grey(const uint8_t *rgb, size_t n, uint8_t *grey)
 {
     size_t i = 0;
@@ -53,7 +56,7 @@ static inline void wu_make_grey(const uint8_t *rgb, size_t n, uint8_t *grey)
         grey[i] = (uint8_t)((rgb[3 * i] + rgb[3 * i + 1] + rgb[3 * i + 2]) / 3);
 }
 
-/* Widens lo and hi to n greys. */
+/* Extends the range *lo to *hi so that it contains n grey values. */
 static inline void wu_widen_range(const uint8_t *grey, size_t n, uint8_t *lo, uint8_t *hi)
 {
     size_t i = 0;

@@ -13,13 +13,13 @@
 
 #define JOB_JSON "job.json"
 
-/* What is known while job.json is being gone through. */
+/* The state of reading a work unit. */
 typedef struct job_reader {
     wu_job *job;
     wu_unzip *zip;
-    bool *used;          /* per member: something in job.json names it */
-    size_t sources;      /* bytes of those that were read */
-    uint64_t compressed; /* of the item's pictures */
+    bool *used;          /* [members]: job.json names the member */
+    size_t sources;      /* bytes of all sources so far */
+    uint64_t compressed; /* compressed bytes of the current item's pictures */
     tc_err *err;
 } job_reader;
 
@@ -50,11 +50,12 @@ bool wu_line_ok(const char *text, size_t most)
 
 /* --- small checks on JSON -------------------------------------------------------------------- */
 
-/* The place of a fault: "items[3].stack[7]"; without a key, the item. */
+/* Where in job.json an error is, such as "items[3].stack[7]". */
 typedef struct job_place {
     char text[64];
 } job_place;
 
+/* key: NULL: the item itself. */
 static job_place place_of(size_t item, const char *key)
 {
     job_place p;
@@ -70,6 +71,7 @@ static job_place place_in(size_t item, const char *key, size_t element)
     return p;
 }
 
+/* Fails with TC_BAD_INPUT and the place in job.json. */
 TC_FORMAT(3, 4)
 static tc_status job_fail(const job_reader *r, const char *place, const char *format, ...)
 {
@@ -95,7 +97,7 @@ static const char *type_name(const json_t *value)
     }
 }
 
-/* Refuses keys that are not in `known` (ended by NULL). place may be "". */
+/* Rejects an object with keys that are not in `known` (ended by NULL). place: may be "". */
 static tc_status check_keys(const job_reader *r, json_t *object, const char *place,
                             const char *const *known)
 {
@@ -111,7 +113,8 @@ static tc_status check_keys(const job_reader *r, json_t *object, const char *pla
     return TC_OK;
 }
 
-/* The string at key; NULL and TC_OK if the key is absent and not needed. */
+/* *out: the string at `key`, which must not be empty; NULL if there is no such key, which is an
+ * error if it is `needed`. */
 static tc_status get_string(const job_reader *r, const json_t *object, const char *key,
                             const char *place, bool needed, const char **out)
 {
@@ -135,8 +138,8 @@ static tc_status copy_string(const job_reader *r, const char *text, char **out)
 
 /* --- pictures -------------------------------------------------------------------------------- */
 
-/* Finds the member that a string names and reads its header once. *member_name
- * becomes the archive's own copy of the name. */
+/* Finds the member that a JSON string names, and reads its picture's header unless that has been
+ * read before. *member_name: the name, owned by the archive. */
 static tc_status find_picture(job_reader *r, const json_t *value, const char *place,
                               char **member_name, wu_png_info *head)
 {
@@ -174,7 +177,7 @@ static tc_status check_size(const job_reader *r, const wu_item *item, const char
     return TC_OK;
 }
 
-/* Member i of those that a value names, one as a string or all as a list. */
+/* The name of member i in a JSON value, which is a string for a single member or a list. */
 static const json_t *member_of(const json_t *value, size_t i)
 {
     return json_is_array(value) ? json_array_get(value, i) : value;
@@ -185,7 +188,8 @@ static job_place place_of_member(size_t item, const char *key, const json_t *val
     return json_is_array(value) ? place_in(item, key, i) : place_of(item, key);
 }
 
-/* How many strips an image, its mask or its labels (`what`) have: one that is whole is a string. */
+/* *n: the number of strips in a list, or 1 for a string, which names a whole picture. what: the
+ * beginning of messages. */
 static tc_status count_strips(const job_reader *r, const json_t *value, const char *place,
                               const char *what, size_t *n)
 {
@@ -199,7 +203,7 @@ static tc_status count_strips(const job_reader *r, const json_t *value, const ch
     return TC_OK;
 }
 
-/* A strip goes below those before it. */
+/* Checks a strip of an image, and adds its height to the item's. */
 static tc_status add_strip(const job_reader *r, wu_item *item, const wu_png_info *head,
                            const char *place)
 {
@@ -240,7 +244,7 @@ static tc_status count_slices(const job_reader *r, const json_t *list, const cha
     return TC_OK;
 }
 
-/* The pictures of an item: strips of an image, or slices of a stack. */
+/* Reads the headers of an item's pictures: the strips of an image, or the slices of a stack. */
 static tc_status read_pictures(job_reader *r, wu_item *item, const json_t *value, size_t index)
 {
     const char *const key = item->is_stack ? "stack" : "image";
@@ -273,16 +277,18 @@ static tc_status read_pictures(job_reader *r, wu_item *item, const json_t *value
     return check_size(r, item, place.text);
 }
 
-/* Pictures that go with those of an item, pixel by pixel: its mask, or its labels. */
+/* A second kind of picture of an item, with a pixel for each of the item's pixels: mask or labels.
+ */
 typedef struct aligned {
-    const char *key, *one, *many; /* "mask", "a mask", "masks" */
-    bool colour;                  /* RGB is taken as well */
+    const char *key, *one, *many; /* the key, and words for messages: "mask", "a mask", "masks" */
+    bool colour;                  /* may be RGB */
 } aligned;
 
 static const aligned mask_pictures = { "mask", "a mask", "masks", false },
                      label_pictures = { "labels", "a label picture", "label pictures", true };
 
-/* Whether a picture goes with the item from row `above` of it on. */
+/* Checks a mask or label picture that begins at row `above` of the item, or that is a slice. last:
+ * it must end at the item's last row. */
 static tc_status check_aligned(const job_reader *r, const wu_item *item, const aligned *what,
                                const wu_png_info *head, uint64_t above, bool last,
                                const char *place)
@@ -297,7 +303,8 @@ static tc_status check_aligned(const job_reader *r, const wu_item *item, const a
     return TC_OK;
 }
 
-/* How many pictures go with an item: as many as there are slices, with an image any strips. */
+/* *n: the number of mask or label pictures: for a stack as many as slices, for an image any number
+ * of strips. */
 static tc_status count_aligned(const job_reader *r, const wu_item *item, const aligned *what,
                                const json_t *value, const char *place, size_t *n)
 {
@@ -315,7 +322,8 @@ static tc_status count_aligned(const job_reader *r, const wu_item *item, const a
     return TC_OK;
 }
 
-/* *members: the list is the item's, even on failure; *n counts what is in it. */
+/* Reads the headers of the item's mask or label pictures. *members: [*n] their names; the list must
+ * be freed with the item, also after a failure. */
 static tc_status read_aligned(job_reader *r, const wu_item *item, const aligned *what,
                               const json_t *value, size_t index, char ***members, size_t *n)
 {
@@ -440,7 +448,7 @@ static int compare_strings(const void *a, const void *b)
     return strcmp(*sa, *sb);
 }
 
-/* Names of items are keys of the result: no two may be equal. */
+/* Rejects items with equal names, which identify items in the result. */
 static tc_status check_item_names(const job_reader *r)
 {
     const wu_job *job = r->job;
@@ -479,7 +487,7 @@ static tc_status read_items(job_reader *r, const json_t *items)
 
 /* --- the whole work unit --------------------------------------------------------------------- */
 
-/* "format" and "version" come first: a later version may have other keys. */
+/* Checks "format" and "version", before other keys, since these may differ in another version. */
 static tc_status check_format(const job_reader *r, const json_t *json)
 {
     const char *format = NULL;
@@ -617,7 +625,8 @@ tc_status wu_job_identify(wu_job *job, tc_err *err)
     uint32_t crc = job->file_crc;
     if (job->file_sha256[0] != '\0')
         return TC_OK;
-    /* Of pictures that were not read a CRC is the list's: so is that of the file. */
+    /* If only headers were read, file_crc is based on unchecked CRCs of the archive's list, so the
+     * file may have another CRC although it is unchanged: it is not compared. */
     const tc_status status =
         wu_archive_digest(job->archive, job->only_heads ? NULL : &crc, job->file_sha256, err);
     if (status == TC_OK && crc == job->file_crc)

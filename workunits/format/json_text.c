@@ -1,4 +1,4 @@
-/* Parses untrusted JSON within limits, and writes JSON without loss. */
+/* Parses untrusted JSON within limits, writes JSON, and records failed allocations of jansson. */
 #include "workunits/format/json_text.h"
 
 #include <math.h>
@@ -7,10 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Whether jansson has ever lacked memory: one variable, as it has one allocator for the whole
- * program. */
+/* Whether an allocation of jansson has failed. There is one variable, as jansson has one allocator
+ * for the whole program. */
 static atomic_bool starved;
-/* Where this thread continues if there is no memory for what it parses; NULL: it parses nothing. */
+/* Where this thread continues if an allocation fails while it parses; NULL: it is not parsing. */
 static _Thread_local jmp_buf *reading;
 
 static void *allocate_text(size_t n)
@@ -43,9 +43,9 @@ tc_status wu_json_verdict(tc_status found, tc_err *err)
     return tc_no_memory(err, "JSON");
 }
 
-/* Parses a file, or where path is NULL a text. Without memory for the end of a string jansson
- * reads and writes beyond what it has: so parsing ends at the first allocation that fails, and
- * what was allocated by then is lost. */
+/* Parses a file, or if path is NULL a text. If an allocation for a string fails, jansson accesses
+ * memory beyond the string: so parsing is aborted by longjmp at the first allocation that fails,
+ * and the memory allocated until then is leaked. */
 static json_t *load_json(const char *path, const char *text, size_t n, size_t flags,
                          json_error_t *fault)
 {
@@ -73,8 +73,8 @@ json_t *wu_json_load_file(const char *path, size_t flags, json_error_t *fault)
     return load_json(path, NULL, 0, flags, fault);
 }
 
-/* An upper bound for the values in a JSON text. A parsed value takes up to a
- * few hundred bytes where its text took two, so they are counted first. */
+/* An upper bound of the number of values in a JSON text. They are counted before parsing, since a
+ * parsed value may take a few hundred bytes of memory and only two of text. */
 static uint64_t count_values(const char *text, size_t n)
 {
     uint64_t count = 1;

@@ -1,4 +1,4 @@
-/* Writes and reads the runs of labels next to a result. */
+/* Writes and reads the file of runs of labels next to a result. */
 #include "workunits/format/label_runs.h"
 
 #include <stdio.h>
@@ -11,15 +11,17 @@
 #include "app/base/files.h"
 
 enum {
-    WAITING = 1 << 13,      /* runs that are written together */
-    MOST_PIXELS = 1 << 24,  /* of a picture */
-    LEAST_PIXELS_A_RUN = 16 /* else decompressing the labels takes no longer */
+    WAITING = 1 << 13,      /* runs that are written at a time */
+    MOST_PIXELS = 1 << 24,  /* the largest picture that is kept */
+    LEAST_PIXELS_A_RUN = 16 /* the least average length of runs: with shorter ones, decompressing
+                               the labels takes no longer */
 };
 
-/* In front of the runs of a picture. */
+/* The header before the runs of a picture. */
 typedef struct head {
     char magic[4];
-    uint32_t array_crc, pixels, n, runs_crc;
+    uint32_t array_crc, pixels; /* CRC-32 of the result's array; its pixels */
+    uint32_t n, runs_crc;       /* number of runs; CRC-32 of the runs */
 } head;
 
 static const char magic[4] = "TXLR";
@@ -37,11 +39,11 @@ char *wu_label_runs_path(const char *result)
 
 struct wu_run_writer {
     int fd;
-    uint64_t at; /* in the file: the head of the picture at hand */
+    uint64_t at; /* position in the file of the current picture's header */
     head head;
-    bool good; /* its runs are kept */
-    wu_label_run last;
-    size_t n_waiting;
+    bool good;         /* the current picture can be kept */
+    wu_label_run last; /* its last run, which may continue */
+    size_t n_waiting;  /* runs that are not written to the file yet */
     wu_label_run waiting[WAITING];
 };
 
@@ -124,9 +126,10 @@ void wu_run_writer_close(wu_run_writer **writer)
 
 /* --- reading --------------------------------------------------------------------------------- */
 
+/* The header of a picture, and where in the file its runs begin. */
 typedef struct place {
     head head;
-    uint64_t at; /* of the runs */
+    uint64_t at;
 } place;
 
 struct wu_run_reader {

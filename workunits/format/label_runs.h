@@ -1,7 +1,7 @@
 /*
- * The runs of labels in the pictures of a result, in a file next to it: who reads the labels right
- * after they were computed need not decompress them. A file that is lost or damaged costs time
- * alone.
+ * Keeps the label pictures of a result as runs of equal labels in a file next to the result, so
+ * that a program that reads the labels soon after they were computed need not decompress them. If
+ * the file is lost or damaged, the labels are read from the result instead, which takes longer.
  */
 #ifndef WU_LABEL_RUNS_H
 #define WU_LABEL_RUNS_H
@@ -10,18 +10,19 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* RESULT.npz.labels; the caller frees. NULL: no memory. */
+/* The file's path for a result: RESULT.npz.labels. To be freed by the caller; NULL: no memory. */
 char *wu_label_runs_path(const char *result);
 
-/* So many pixels have the label; the next row goes on with what is left. */
+/* n adjacent pixels with the same label, in raster order; a run may continue in the next row. */
 typedef struct wu_label_run {
     uint32_t n, label;
 } wu_label_run;
 
-/* Where the run of equal labels that begins at i ends; i < n. */
+/* The end of the run of equal labels that begins at i, i < n: the index of the next other label, or
+ * n. */
 static inline size_t wu_label_run_end(const uint32_t *labels, size_t i, size_t n)
 {
-    enum { AT_ONCE = 16 };
+    enum { AT_ONCE = 16 }; /* labels compared in a step */
     typedef uint64_t lanes __attribute__((vector_size(16), aligned(4), may_alias));
     const uint32_t label = labels[i];
     const uint64_t two = label * UINT64_C(0x100000001);
@@ -43,10 +44,11 @@ static inline size_t wu_label_run_end(const uint32_t *labels, size_t i, size_t n
 
 typedef struct wu_run_writer wu_run_writer;
 
-/* NULL: the file cannot be written, and there is none. */
+/* Returns NULL if the file cannot be written; then there is no file. */
 wu_run_writer *wu_run_writer_open(const char *path);
-/* A picture: begin, any number of adds, end with the CRC that the result has of its array. What is
- * begun anew is dropped. Of pictures that are large, or whose runs are short, none are kept. */
+/* To write a picture, call begin, add any number of times, and end with the CRC-32 that the result
+ * has of its array. A picture without end is dropped when the next one begins. A picture that is
+ * large, or whose runs are short, is not written. */
 void wu_run_writer_begin(wu_run_writer *w);
 void wu_run_writer_add(wu_run_writer *w, const uint32_t *labels, size_t n);
 void wu_run_writer_end(wu_run_writer *w, uint32_t crc);
@@ -54,10 +56,10 @@ void wu_run_writer_close(wu_run_writer **w);
 
 typedef struct wu_run_reader wu_run_reader;
 
-/* NULL: there is no file. */
+/* Returns NULL if there is no file. */
 wu_run_reader *wu_run_reader_open(const char *path);
-/* The runs of a picture of so many pixels whose array has this CRC, which are as many together;
- * free(). NULL: they are not there. From any thread. */
+/* The *n runs of the picture with this number of pixels whose array has this CRC-32, to be freed by
+ * free(). NULL: the file does not have it. May be called from any thread. */
 wu_label_run *wu_run_reader_load(const wu_run_reader *r, uint32_t crc, uint64_t pixels, size_t *n);
 void wu_run_reader_close(wu_run_reader **r);
 

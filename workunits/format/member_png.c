@@ -9,7 +9,8 @@
 
 #include "app/base/files.h"
 
-/* Where a PNG comes from. Why it cannot be read is kept for the one who asked. */
+/* The member that a PNG is read from. status, err: of a failed read, as a wu_read_fn cannot return
+ * them. */
 typedef struct png_source {
     wu_unzip *zip;
     tc_status status;
@@ -24,7 +25,7 @@ static long read_from_zip(void *user, void *buf, size_t n)
     return s->status == TC_OK ? (long)got : -1;
 }
 
-/* --- samples as they are --------------------------------------------------------------------- */
+/* --- plain pictures -------------------------------------------------------------------------- */
 
 size_t wu_plain_head(const wu_png_info *info, char out[WU_PLAIN_HEAD])
 {
@@ -39,7 +40,8 @@ bool wu_plain_name(const char *name)
     return n > 4 && strcmp(name + n - 4, ".pnm") == 0;
 }
 
-/* Three lines, exactly as they are written. Returns how many bytes they have; 0: it is none. */
+/* Reads the header of a plain picture, which must be exactly as wu_plain_head writes it. Returns
+ * its length in bytes; 0: it is not such a header. */
 static size_t read_plain_head(png_source *s, wu_png_info *head)
 {
     char text[WU_PLAIN_HEAD] = "", again[WU_PLAIN_HEAD], *end = text + 3;
@@ -66,7 +68,8 @@ void wu_plain_swap(uint8_t *p, size_t n)
     }
 }
 
-/* As wu_png_read_info (samples NULL) and wu_png_read do for a PNG. */
+/* Reads the header of a plain picture to *head; or if samples is not NULL, the samples, when *head
+ * is the expected header. */
 static tc_status read_plain(png_source *s, uint64_t size, const char *what, wu_png_info *head,
                             uint8_t *samples, tc_err *err)
 {
@@ -89,7 +92,7 @@ static tc_status read_plain(png_source *s, uint64_t size, const char *what, wu_p
     for (uint64_t at = 0; at < n;) {
         const long got = read_from_zip(s, samples + at, (size_t)(n - at));
         if (got <= 0)
-            return TC_BAD_INPUT; /* s knows why */
+            return TC_BAD_INPUT; /* the error is in s */
         at += (uint64_t)got;
     }
     if (found.bits == 16)
@@ -97,9 +100,10 @@ static tc_status read_plain(png_source *s, uint64_t size, const char *what, wu_p
     return TC_OK;
 }
 
-/* --- all of it ------------------------------------------------------------------------------- */
+/* --- both kinds ------------------------------------------------------------------------------ */
 
-/* samples NULL: the header into *head, which else is expected. */
+/* Reads the header to *head; or if samples is not NULL, the samples, when *head is the expected
+ * header. Then reads the member to its end to check its CRC. */
 static tc_status read_member(wu_unzip *zip, size_t member, wu_png_info *head, void *samples,
                              tc_err *err)
 {
@@ -115,7 +119,7 @@ static tc_status read_member(wu_unzip *zip, size_t member, wu_png_info *head, vo
         : samples == NULL      ? wu_png_read_info(read_from_zip, &s, m->size, what, head, &png_err)
                           : wu_png_read(read_from_zip, &s, m->size, what, head, samples, &png_err);
     if (png == TC_OK && samples == NULL && wu_plain_name(m->name))
-        return TC_OK; /* the CRC, when they are read: nothing is decoded in vain until then */
+        return TC_OK; /* the CRC is checked when the samples are read */
     if (s.status != TC_OK)
         return tc_fail(err, s.status, "%s", s.err.message);
     if (png == TC_BAD_INPUT)

@@ -1,6 +1,6 @@
 /*
- * A picture that is a member of an archive: a PNG, or samples as they are, of which the
- * member's name ends with .pnm.
+ * Reads a picture that is a member of an archive: a PNG, or, if the member's name ends with .pnm, a
+ * plain picture, which is a PGM or PPM: a header of three lines and the uncompressed samples.
  */
 #ifndef WU_MEMBER_PNG_H
 #define WU_MEMBER_PNG_H
@@ -8,24 +8,25 @@
 #include "workunits/format/archive.h"
 #include "workunits/format/png_io.h"
 
+/* The largest header of a plain picture, in bytes. */
 enum { WU_PLAIN_HEAD = 32 };
 
-/* Whether a member of that name has samples as they are. */
+/* Whether a member of this name is a plain picture. */
 bool wu_plain_name(const char *name);
-/* What a .pnm of this kind begins with, and how many bytes that are. */
+/* Writes the header of a plain picture, and returns its length in bytes. */
 size_t wu_plain_head(const wu_png_info *info, char out[WU_PLAIN_HEAD]);
-/* n bytes, an even number, of samples of 16 bits: from those of a .pnm (big-endian) to those in
- * memory, or back. */
+/* Converts 16-bit samples from the byte order of a plain picture (big-endian) to that of memory, or
+ * back. n: their bytes, an even number. */
 void wu_plain_swap(uint8_t *samples, size_t n);
 
-/* Decompresses the member to its end, for its CRC (of samples as they are wu_member_pixels sees to
- * that), reading the picture's header on the way.
- * TC_BAD_INPUT: a member that is corrupt is reported as such rather than as a bad picture. */
+/* Reads the picture's header, and decompresses a PNG's member to its end to check its CRC; that of
+ * a plain picture is checked only by wu_member_pixels. TC_BAD_INPUT: the message calls a damaged
+ * member corrupt, even if the picture is wrong, too. */
 tc_status wu_member_head(wu_unzip *zip, size_t member, wu_png_info *head, tc_err *err);
-/* The same, but of most pictures their first bytes are read alone: what is damaged behind them,
- * wu_member_head or who decodes it finds out. */
+/* Reads the picture's header, and nothing else of the member if the header is of the usual kind: so
+ * damage after it is not found. */
 tc_status wu_member_begin(wu_unzip *zip, size_t member, wu_png_info *head, tc_err *err);
-/* Decodes the member, whose header was read as *expected, into samples (wu_png_read). */
+/* Decodes the member into `samples`, as wu_png_read. expected: the header that was read before. */
 tc_status wu_member_pixels(wu_unzip *zip, size_t member, const wu_png_info *expected, void *samples,
                            tc_err *err);
 

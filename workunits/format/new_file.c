@@ -1,4 +1,4 @@
-/* Writes a temporary file that is renamed once it is complete. */
+/* Writes a temporary file, which is renamed when it is complete. */
 #include "workunits/format/new_file.h"
 
 #include <assert.h>
@@ -21,7 +21,8 @@ static tc_status cannot_write(const wu_new_file *f, tc_err *err)
     return tc_fail(err, tc_write_fault(errno), "%s: cannot write: %s", f->path, strerror(errno));
 }
 
-/* A device or a folder would be replaced, or fail late. */
+/* Rejects a path that is a folder or a device: renaming would replace it, or fail only at the end.
+ */
 static tc_status check_target(const char *path, tc_err *err)
 {
     const os_kind kind = os_kind_of(path);
@@ -75,7 +76,7 @@ tc_status wu_new_file_open(const char *path, wu_new_file *out, tc_err *err)
 tc_status wu_new_file_close(wu_new_file *out, tc_status status, tc_err *err)
 {
     if (out->file != NULL) {
-        /* The name changes while the file is still locked. */
+        /* Renames the file before it is closed, so while it is still locked. */
         errno = 0;
         if (status == TC_OK && (fflush(out->file) != 0 || ferror(out->file) != 0 ||
                                 (!out->synced && !os_sync(fileno(out->file))) ||

@@ -1,5 +1,5 @@
 /*
- * Writing a file that is whole, or is not there under its name.
+ * Writes a new file under a temporary name, and renames it when it is complete.
  */
 #ifndef WU_NEW_FILE_H
 #define WU_NEW_FILE_H
@@ -11,21 +11,22 @@
 
 typedef struct wu_new_file {
     char *path, *temporary; /* owned */
-    FILE *file;             /* NULL: none is open */
-    char *buffer;           /* of the file; owned */
-    bool synced;            /* all of it is on the disk already */
+    FILE *file;             /* the temporary file; NULL: it is not open */
+    char *buffer;           /* of `file`; owned */
+    bool synced;            /* set by the caller if the data are already on the disk (fsync) */
 } wu_new_file;
 
-/* TC_USAGE: there is a file PATH that is none of its kind, and is not to be replaced: it has
- * something in it, but not `begins` at this byte. kind: "page". */
+/* Checks that writing a file of some kind to `path` does not replace a file of another kind.
+ * TC_USAGE: there is a file that is not empty and does not have the text `begins` at byte `at`.
+ * kind: what the message calls the file, such as "page". */
 tc_status wu_new_file_replaces(const char *path, const char *begins, size_t at, const char *kind,
                                tc_err *err);
-/* Begins PATH.tmp, or what somebody who was killed left of it anew. wu_new_file_close also after a
- * failure. TC_TRY_LATER: another process is at it. */
+/* Creates PATH.tmp, or empties one that an interrupted process has left. *out must be closed by
+ * wu_new_file_close, also after a failure. TC_TRY_LATER: another process is writing it. */
 tc_status wu_new_file_open(const char *path, wu_new_file *out, tc_err *err);
-/* Gives the file its name, all of its bytes on the disk; or after a failure, earlier (`status`) or
- * here, removes it. Gives `status`, or what went wrong here: a full disk is found here at the
- * latest. */
+/* If status is TC_OK, brings the file to the disk (fsync) and renames it to PATH. If status is an
+ * error, or this fails, as on a full disk, removes it. Returns `status`, or the error that occurred
+ * here. */
 tc_status wu_new_file_close(wu_new_file *out, tc_status status, tc_err *err);
 
 #endif

@@ -1,4 +1,4 @@
-/* Writes and reads NPZ files, streaming. */
+/* Writes and reads NPZ files piece by piece. */
 #include "workunits/format/npz.h"
 
 #include <assert.h>
@@ -19,24 +19,25 @@
 
 #define RESULT_JSON "result.json"
 #define NPY_SUFFIX ".npy"
-/* result.json has little but the items' names, of which 100,000 of 128 bytes are possible. */
+/* Limits of result.json, in bytes and in values: most of it are the items' names, up to 100,000 of
+ * 128 bytes. */
 #define MAX_RESULT_JSON ((uint64_t)32 << 20)
 #define MAX_RESULT_VALUES ((uint64_t)1 << 19)
-#define DEFAULT_MAX_BYTES ((uint64_t)4 << 30)
-#define MAX_WIDTH 65536u /* characters of a string element */
+#define DEFAULT_MAX_BYTES ((uint64_t)4 << 30) /* decompressed bytes of an array */
+#define MAX_WIDTH 65536u                      /* characters of an element of WU_STR */
 
 enum {
-    NPY_PREFIX = 10,    /* magic, version 1.0, length of the header text */
-    NPY_ALIGN = 64,     /* prefix and text together are a multiple of this */
-    NPY_TEXT_MAX = 512, /* of a header text we write or accept */
-    COPY_BLOCK = 1 << 20
+    NPY_PREFIX = 10,     /* magic, version 1.0, length of the header text */
+    NPY_ALIGN = 64,      /* the length of prefix and text is a multiple of this */
+    NPY_TEXT_MAX = 512,  /* the longest header text, written or accepted */
+    COPY_BLOCK = 1 << 20 /* bytes that wu_npz_copy reads at a time */
 };
 
-static const char npy_magic[] = "\x93NUMPY\x01"; /* and the minor version, 0 */
+static const char npy_magic[] = "\x93NUMPY\x01"; /* the terminating 0 is the minor version */
 
 /* --- dtypes and sizes ------------------------------------------------------------------------ */
 
-/* The fixed-size types; WU_STR is spelled <U and its width. */
+/* The types of fixed size: NumPy's name, and bytes. WU_STR is <U followed by its width. */
 static const struct {
     const char *descr;
     size_t size;
@@ -52,8 +53,9 @@ size_t wu_dtype_size(wu_dtype dtype, uint32_t width)
     return (unsigned)dtype < WU_STR ? dtypes[dtype].size : 0;
 }
 
-/* The product of the shape, where an empty axis does not hide the overflow of
- * the others: whoever computes strides from a shape may rely on it. */
+/* The product of the shape and of `element`. *ok: 0 if it overflows; also if only the product of
+ * the axes that are not empty does, so that strides computed from the shape cannot overflow either.
+ */
 static uint64_t checked_count(const wu_array_info *info, uint64_t element, int *ok)
 {
     uint64_t bound = element > 0 ? element : 1, count = element;
@@ -80,7 +82,7 @@ uint64_t wu_array_bytes(const wu_array_info *info, int *ok)
     return checked_count(info, wu_dtype_size(info->dtype, info->width), ok);
 }
 
-/* Whether an array may exist at all; on success *bytes is its size. */
+/* Whether type and shape are valid. *bytes: set to the size of the data if they are. */
 static bool info_ok(const wu_array_info *info, uint64_t *bytes)
 {
     int ok = 0;
@@ -92,7 +94,7 @@ static bool info_ok(const wu_array_info *info, uint64_t *bytes)
     return ok != 0;
 }
 
-/* Names of arrays are names of files to other tools. */
+/* Whether a name of an array is valid. Other programs use it as the name of a file. */
 static bool array_name_ok(const char *name, size_t length)
 {
     if (length == 0 || length > WU_MAX_MEMBER_NAME - strlen(NPY_SUFFIX) || name[0] == '.')
@@ -108,8 +110,8 @@ static bool array_name_ok(const char *name, size_t length)
 
 /* --- the .npy header ------------------------------------------------------------------------- */
 
-/* The text as NumPy writes it, without padding: a 1-tuple keeps its comma.
- * Returns the length. */
+/* Writes the header's text exactly as NumPy does, without padding; a shape of one axis has a comma
+ * at its end. Returns its length. */
 static size_t format_header(const wu_array_info *info, char text[NPY_TEXT_MAX])
 {
     char descr[16];
@@ -126,7 +128,8 @@ static size_t format_header(const wu_array_info *info, char text[NPY_TEXT_MAX])
     return n;
 }
 
-/* Prefix, text, spaces and a line feed; returns the length, a multiple of 64. */
+/* Makes the header: prefix, text, spaces and a line feed. Returns its length, a multiple of
+ * NPY_ALIGN. */
 static size_t build_header(const wu_array_info *info, unsigned char out[NPY_PREFIX + NPY_TEXT_MAX])
 {
     char text[NPY_TEXT_MAX];
@@ -141,6 +144,7 @@ static size_t build_header(const wu_array_info *info, unsigned char out[NPY_PREF
     return total;
 }
 
+/* The following functions parse the header's text: on success they advance *p and return true. */
 static bool skip_literal(const char **p, const char *literal)
 {
     const size_t n = strlen(literal);
@@ -199,9 +203,8 @@ static bool eat_shape(const char **p, wu_array_info *info)
     }
 }
 
-/* Exactly the text that NumPy writes for a C-ordered array of our dtypes. It is
- * a Python expression to NumPy; here it is a fixed sentence with two holes.
- * `text` ends with a NUL. */
+/* Parses the header's text, which must be exactly what NumPy writes for a C-ordered array of one of
+ * the types here. (NumPy itself evaluates it as a Python expression.) `text` ends with a NUL. */
 static bool parse_header(const char *text, wu_array_info *info)
 {
     const char *p = text;
@@ -219,9 +222,9 @@ static bool parse_header(const char *text, wu_array_info *info)
 struct wu_npz_writer {
     wu_new_file out;
     wu_zip_writer *zip;
-    json_t *names; /* an object used as the set of entry names */
+    json_t *names; /* an object whose keys are the names of members so far */
     bool in_entry;
-    uint64_t left; /* bytes the current array still needs */
+    uint64_t left; /* bytes of the current array that are not written yet */
 };
 
 tc_status wu_npz_create(const char *path, wu_npz_writer **out, tc_err *err)
@@ -242,7 +245,7 @@ void wu_npz_use_threads(wu_npz_writer *w, unsigned threads)
     wu_zip_use_threads(w->zip, threads);
 }
 
-/* Notes the name of an entry that begins. */
+/* Begins a member; its name must be new. */
 static tc_status begin_entry(wu_npz_writer *w, const char *name, tc_err *err)
 {
     if (w->in_entry)
@@ -261,14 +264,14 @@ static tc_status end_entry(wu_npz_writer *w, tc_err *err)
     return wu_zip_end(w->zip, err);
 }
 
-/* A member that is an array: what stands in front of its data. */
+/* A member that is an array, without its data. */
 typedef struct npy_head {
-    char member[WU_MAX_MEMBER_NAME + 1];
-    unsigned char bytes[NPY_PREFIX + NPY_TEXT_MAX];
-    size_t n;
+    char member[WU_MAX_MEMBER_NAME + 1];            /* its name */
+    unsigned char bytes[NPY_PREFIX + NPY_TEXT_MAX]; /* the .npy header */
+    size_t n;                                       /* bytes of it */
     uint64_t data_bytes;
     bool deflated;
-    wu_row_layout rows; /* word 0: none */
+    wu_row_layout rows; /* word 0: not used */
 } npy_head;
 
 static tc_status make_head(const char *shown, const wu_array_info *info, npy_head *head,
@@ -414,19 +417,20 @@ void wu_npz_abort(wu_npz_writer **writer)
 
 typedef struct npz_array {
     wu_array_info info;
-    size_t member;  /* of the archive */
-    size_t header;  /* bytes before the data */
-    uint64_t bytes; /* of data */
+    size_t member;  /* index in the archive */
+    size_t header;  /* bytes of the .npy header */
+    uint64_t bytes; /* bytes of data */
 } npz_array;
 
 struct wu_npz_reader {
     wu_archive *archive;
-    wu_unzip *_Atomic idle; /* for the next stream; NULL: it opens the file again */
+    wu_unzip *_Atomic idle; /* not in use, kept for the next stream; NULL: the next stream opens a
+                               new one */
     wu_npz_limits limits;
     json_t *json;
     size_t n;
     npz_array *arrays;
-    long *array_of_member; /* -1: result.json or a folder */
+    long *array_of_member; /* [members] index in `arrays`; -1: result.json */
 };
 
 static tc_status array_fault(const wu_npz_reader *r, size_t member, tc_err *err, const char *fault)
@@ -478,7 +482,7 @@ static tc_status read_array_header(wu_npz_reader *r, size_t member, npz_array *a
     return TC_OK;
 }
 
-/* The length of the array's name in "NAME.npy", or 0 if it is not that. */
+/* The length of NAME in a member's name "NAME.npy"; 0: it is not the name of an array. */
 static size_t array_name_length(const char *member)
 {
     const size_t n = strlen(member), suffix = strlen(NPY_SUFFIX);
@@ -503,8 +507,8 @@ static tc_status read_member(wu_npz_reader *r, size_t member, tc_err *err)
     return TC_OK;
 }
 
-/* result.json comes before the arrays: what has none, or one that is too large, is
- * no result, however many members it has. */
+/* Reads result.json and the headers of all arrays. result.json is read first, so that a file
+ * without a valid one is rejected before its other members are read. */
 static tc_status read_members(wu_npz_reader *r, tc_err *err)
 {
     const wu_archive *const a = r->archive;
@@ -537,7 +541,7 @@ static tc_status read_members(wu_npz_reader *r, tc_err *err)
     return TC_OK;
 }
 
-/* The smaller one, if there are two. */
+/* The smaller of two limits; given: 0 means none. */
 static uint64_t limit_of(uint64_t given, uint64_t most)
 {
     return given != 0 && given < most ? given : most;
@@ -620,9 +624,9 @@ struct wu_npz_stream {
     wu_npz_reader *r;
     wu_unzip *zip;
     size_t member;
-    uint64_t left;                /* bytes to come */
-    size_t n_ahead;               /* of which so many have been read, */
-    unsigned char ahead[1 << 13]; /*   the last of these: rows of tables are short */
+    uint64_t left;  /* bytes that are not returned yet */
+    size_t n_ahead; /* of these, bytes that are read ahead: the last ones of `ahead` */
+    unsigned char ahead[1 << 13]; /* makes reading the short rows of tables fast */
 };
 
 tc_status wu_npz_stream_open(wu_npz_reader *r, size_t index, wu_npz_stream **out, tc_err *err)
@@ -723,7 +727,7 @@ tc_status wu_npz_load(wu_npz_reader *r, size_t index, void **data, tc_err *err)
 
 /* --- text ------------------------------------------------------------------------------------ */
 
-/* One code point as UTF-8; returns the number of bytes. */
+/* Encodes a code point as UTF-8; returns the number of bytes. */
 static size_t encode_utf8(uint32_t c, char out[4])
 {
     if (c > 0x10ffff || (c >= 0xd800 && c < 0xe000))

@@ -1,4 +1,4 @@
-/* Deflates in parallel, with the same bytes for any number of threads. */
+/* Compresses data in several threads, to the same bytes for any number of threads. */
 #include "workunits/format/packer.h"
 
 #include <assert.h>
@@ -9,16 +9,18 @@
 #include "app/base/crc32.h"
 #include "app/base/pool.h"
 
+/* BLOCK: bytes of a block. WINDOW: bytes before a block that are its dictionary. MAX_LANES: the
+ * most threads. */
 enum { BLOCK = 1 << 18, WINDOW = 1 << 15, MAX_LANES = 8 };
 
-/* What deflates a block. */
+/* What compresses one block at a time; there is one for each thread. */
 typedef struct lane {
     z_stream z;
-    wu_row_deflater *rows;     /* NULL: none have been expected */
-    unsigned char *compressed; /* [room] */
+    wu_row_deflater *rows;     /* NULL: wu_compressor_expect_rows has not been called */
+    unsigned char *compressed; /* [room], n used: the compressed block */
     size_t room, n;
-    uint32_t crc; /* of the plain bytes */
-    bool text;    /* zlib takes them for text */
+    uint32_t crc; /* of the block before compression */
+    bool text;    /* zlib considers the block text */
 } lane;
 
 struct wu_compressor {
@@ -30,12 +32,13 @@ struct wu_compressor {
     an_pool *pool; /* NULL: one thread */
     unsigned n_lanes;
     lane lanes[MAX_LANES];
-    unsigned char *plain; /* [WINDOW + room]: the member's bytes that were deflated last, */
-    size_t room, waiting; /*   and those that are to be */
-    bool first, last;     /* the blocks at hand begin, end a member */
-    wu_row_layout layout; /* word 0: not known */
-    wu_compressed member; /* so far */
-    uint64_t most;        /* bytes that it was said to have at most */
+    unsigned char *plain; /* [WINDOW + room]: the last bytes of the member that are compressed
+                             already, and `waiting` bytes that are not */
+    size_t room, waiting;
+    bool first, last;     /* the waiting bytes are the first, the last of the member */
+    wu_row_layout layout; /* word 0: unknown */
+    wu_compressed member; /* the member so far */
+    uint64_t most;        /* as `bytes` of wu_compressor_begin */
 };
 
 tc_status wu_compressor_create(int level, unsigned threads, const char *shown, wu_take take,
@@ -72,20 +75,21 @@ void wu_compressor_free(wu_compressor **packer)
     *packer = NULL;
 }
 
-static tc_status hand_on(wu_compressor *p, const void *data, size_t n, tc_err *err)
+/* Passes compressed bytes to `take`. */
+static tc_status pass_on(wu_compressor *p, const void *data, size_t n, tc_err *err)
 {
     p->member.compressed += n;
     return p->take(p->user, data, n, err);
 }
 
-/* The bytes of block i of those that wait. */
+/* The size of block i of the waiting bytes. */
 static size_t block_size(const wu_compressor *p, size_t i)
 {
     const size_t left = p->waiting - i * BLOCK;
     return left < BLOCK ? left : BLOCK;
 }
 
-/* Lanes, and room for what a member of so many bytes lets wait. */
+/* Makes the lanes, and the room for waiting bytes, that a member of `bytes` bytes needs. */
 static tc_status make_lanes(wu_compressor *p, uint64_t bytes, tc_err *err)
 {
     const uint64_t blocks = bytes / BLOCK + 1;
@@ -132,7 +136,8 @@ tc_status wu_compressor_expect_rows(wu_compressor *p, wu_row_layout layout, tc_e
     return TC_OK;
 }
 
-/* Whether it was worth it; else zlib does it. */
+/* Compresses block i by wu_deflate_rows. Returns false if its layout is unknown, or if it does not
+ * become small enough, so that zlib should compress it. */
 static bool deflate_rows(const wu_compressor *p, lane *l, size_t i, bool ends)
 {
     const size_t before = p->first ? i * BLOCK : WINDOW, n = block_size(p, i),
@@ -145,7 +150,7 @@ static bool deflate_rows(const wu_compressor *p, lane *l, size_t i, bool ends)
     return l->n > 0;
 }
 
-/* A part of the pool's: a block of those that wait, in its lane. */
+/* Compresses block i of the waiting bytes in lane i. For an_pool_run. */
 static void deflate_block(void *user, unsigned thread, size_t i)
 {
     wu_compressor *const p = user;
@@ -169,7 +174,7 @@ static void deflate_block(void *user, unsigned thread, size_t i)
     l->text = l->z.data_type == Z_TEXT;
 }
 
-/* Deflates and hands on what waits; last: the member ends with it. */
+/* Compresses all waiting bytes and passes them on. last: the member ends with them. */
 static tc_status deflate_waiting(wu_compressor *p, bool last, tc_err *err)
 {
     const size_t blocks = p->waiting == 0 ? 1 : (p->waiting + BLOCK - 1) / BLOCK;
@@ -177,7 +182,7 @@ static tc_status deflate_waiting(wu_compressor *p, bool last, tc_err *err)
     p->last = last;
     for (size_t i = 0; i < blocks; i++) {
         lane *const l = &p->lanes[i];
-        /* An empty block to flush besides what deflate's own bound has. */
+        /* deflateBound, and room for the empty block of a flush. */
         const size_t room = deflateBound(&l->z, block_size(p, i)) + 16;
         if (room > l->room) {
             free(l->compressed);
@@ -196,17 +201,17 @@ static tc_status deflate_waiting(wu_compressor *p, bool last, tc_err *err)
     for (size_t i = 0; status == TC_OK && i < blocks; i++) {
         p->member.crc =
             (uint32_t)crc32_combine(p->member.crc, p->lanes[i].crc, (z_off_t)block_size(p, i));
-        status = hand_on(p, p->lanes[i].compressed, p->lanes[i].n, err);
+        status = pass_on(p, p->lanes[i].compressed, p->lanes[i].n, err);
     }
-    if (!last) /* all blocks are full */
+    if (!last) /* all blocks are full, so there are at least WINDOW bytes */
         memcpy(p->plain, p->plain + p->waiting, WINDOW);
     p->first = false;
     p->waiting = 0;
     return status;
 }
 
-/* Bytes wait until there are more than there is room for: so the last block is known when it
- * comes. */
+/* Adds bytes to the waiting ones, and compresses these only when there is no room for more: so it
+ * is known of each block whether it is the last one. */
 static tc_status deflate_more(wu_compressor *p, const unsigned char *data, size_t n, tc_err *err)
 {
     tc_status status = TC_OK;
@@ -229,7 +234,7 @@ tc_status wu_compressor_write(wu_compressor *p, const void *data, size_t n, tc_e
     if (p->member.deflated)
         return deflate_more(p, data, n, err);
     p->member.crc = tc_crc32(p->member.crc, data, n);
-    return hand_on(p, data, n, err);
+    return pass_on(p, data, n, err);
 }
 
 tc_status wu_compressor_end(wu_compressor *p, wu_compressed *out, tc_err *err)

@@ -1,7 +1,7 @@
 /*
- * Deflating, block by block and side by side, each block with what stands before it as its
- * dictionary: the bytes are the same for any number of threads (FORMAT.md, 3). What comes of it is
- * the data of a member of a ZIP.
+ * Compresses the data of a ZIP member in several threads. The data are divided into blocks of fixed
+ * size; each is deflated with the bytes before it as its dictionary, so that the compressed bytes
+ * are the same for any number of threads (FORMAT.md, section 3).
  */
 #ifndef WU_PACKER_H
 #define WU_PACKER_H
@@ -14,28 +14,33 @@
 
 typedef struct wu_compressor wu_compressor;
 
-/* What a ZIP says of a member's data. */
+/* What the header of a ZIP member contains about its data. */
 typedef struct wu_compressed {
-    uint64_t size, compressed; /* bytes, and as many as they were compressed to */
-    uint32_t crc;              /* CRC-32 of the former */
-    bool deflated;             /* or stored as they are */
-    bool text;                 /* zlib takes them for text */
+    uint64_t size, compressed; /* bytes before and after compression */
+    uint32_t crc;              /* CRC-32 of the bytes before compression */
+    bool deflated;             /* false: stored */
+    bool text;                 /* zlib considers the data text */
 } wu_compressed;
 
-/* Takes compressed bytes. */
+/* Receives n compressed bytes. */
 typedef tc_status (*wu_take)(void *user, const void *data, size_t n, tc_err *err);
 
-/* level: zlib's, 0 to 9. So many threads deflate (0 is 1, 8 at most), a megabyte for each. shown:
- * what messages name; it must outlive the packer, and so must whoever takes the bytes. */
+/* level: zlib's compression level, 0 to 9. threads: as in wu_compressor_use_threads. shown: the
+ * file that messages name. take: called with the compressed bytes, and with `user`. shown and user
+ * must outlive the compressor. */
 tc_status wu_compressor_create(int level, unsigned threads, const char *shown, wu_take take,
                                void *user, wu_compressor **out, tc_err *err);
+/* Sets the number of threads that compress; 0: 1, and at most 8 are used. Each takes about a
+ * megabyte of memory. */
 void wu_compressor_use_threads(wu_compressor *p, unsigned threads);
-/* A member: begin, any number of writes, end. bytes: as many at most. */
+/* To compress a member, call begin, write any number of times, and end. deflated: false stores the
+ * data. bytes: the most that will be written. */
 tc_status wu_compressor_begin(wu_compressor *p, bool deflated, uint64_t bytes, tc_err *err);
-/* After begin, before any write: what is deflated are rows of words, which takes less time and
- * fewer bytes then. */
+/* May be called after begin and before the first write: the data are rows of words, so that
+ * wu_deflate_rows may compress them faster and to fewer bytes. */
 tc_status wu_compressor_expect_rows(wu_compressor *p, wu_row_layout layout, tc_err *err);
 tc_status wu_compressor_write(wu_compressor *p, const void *data, size_t n, tc_err *err);
+/* *out: describes the compressed member. */
 tc_status wu_compressor_end(wu_compressor *p, wu_compressed *out, tc_err *err);
 void wu_compressor_free(wu_compressor **p);
 

@@ -12,6 +12,7 @@
 #include "app/base/text.h"
 #include "workunits/format/png_io.h"
 
+/* The first bytes of a page. */
 #define BEGINS "<!DOCTYPE html>\n<!-- texcell -->"
 
 static void put_lines(wu_page *page, const char *const *lines)
@@ -20,14 +21,15 @@ static void put_lines(wu_page *page, const char *const *lines)
         wu_page_put(page, "%s\n", *lines);
 }
 
-/* Bytes on their way to base 64 (RFC 4648): up to two wait for a third. */
+/* A stream that is written as base 64 (RFC 4648). waiting: up to two bytes that wait for a third
+ * one. */
 typedef struct base64 {
     FILE *file;
     unsigned char waiting[3];
     size_t n;
 } base64;
 
-/* Three bytes as four digits. */
+/* Encodes three bytes as four digits. */
 static void spell_three(const unsigned char three[3], char four[4])
 {
     static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
@@ -36,9 +38,10 @@ static void spell_three(const unsigned char three[3], char four[4])
         four[i] = digits[bits >> (18 - 6 * i) & 63];
 }
 
+/* A wu_write_fn; user: a base64. */
 static int write_base64(void *user, const void *bytes, size_t n)
 {
-    enum { AT_ONCE = 1024 };
+    enum { AT_ONCE = 1024 }; /* triples of bytes that are written at a time */
     base64 *const b = user;
     const unsigned char *at = bytes;
     char text[4 * AT_ONCE];
@@ -58,7 +61,7 @@ static int write_base64(void *user, const void *bytes, size_t n)
     return ferror(b->file);
 }
 
-/* The one or two that wait. */
+/* Encodes the one or two bytes that wait. */
 static void end_base64(base64 *b)
 {
     char four[4];
@@ -70,7 +73,8 @@ static void end_base64(base64 *b)
     (void)fwrite(four, 1, sizeof four, b->file);
 }
 
-/* The digest by which the page's policy knows its script, that of all between the tags. */
+/* Writes the SHA-256, in base 64, of the script: the text between its tags. The page's
+ * Content-Security-Policy allows only a script with this digest. */
 static void put_script_digest(FILE *to)
 {
     base64 b = { .file = to };
@@ -105,7 +109,8 @@ tc_status wu_page_open(const char *path, const char *title, wu_page *out, tc_err
         out, BEGINS
         "\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
         "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
-        /* Whatever a name may smuggle in, the page asks nobody for anything. */
+        /* The page cannot load anything from elsewhere, even if text in it were taken for markup.
+         */
         "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; img-src data:; "
         "style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; script-src 'sha256-");
     put_script_digest(out->file);
@@ -167,7 +172,8 @@ void wu_page_value(wu_page *page, double value)
                  scaled = size * scale, rest = scaled - floor(scaled);
     char text[16], *at = text + sizeof text;
     unsigned n, decimals = size < 10 ? 3 : size < 100 ? 2 : size < 1000;
-    /* Near the middle of two the product may be on the wrong side. */
+    /* printf decides if the number may be near the middle of two decimals, as `scaled` is rounded.
+     */
     if (!(size >= 1 && scaled < 9999) || fabs(rest - 0.5) < 1e-6) {
         wu_page_put(page, " %.4g", value);
         return;
@@ -226,7 +232,7 @@ void wu_spread_look(wu_spread *s, double value, bool binned)
         return;
     if (binned) {
         const double half =
-            s->most / 2 - s->least / 2; /* all of it may be more than a double holds */
+            s->most / 2 - s->least / 2; /* halves, as the whole range may overflow */
         const size_t bin = half > 0 ? (size_t)((value / 2 - s->least / 2) / half * WU_BINS) : 0;
         s->bins[bin < WU_BINS ? bin : WU_BINS - 1]++;
         return;
@@ -237,7 +243,7 @@ void wu_spread_look(wu_spread *s, double value, bool binned)
     s->n++;
 }
 
-/* A number at the end of an axis. */
+/* Writes a number below the histogram, preceded by `word`. */
 static void put_end(wu_page *page, const char *word, double value)
 {
     wu_page_put(page,

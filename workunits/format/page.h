@@ -1,6 +1,6 @@
 /*
- * Writing an HTML page that needs no other file: text made harmless, pictures as
- * PNG within it.
+ * Writes an HTML page that needs no other file: its pictures are PNGs within the page. Text from
+ * files is escaped.
  */
 #ifndef WU_PAGE_H
 #define WU_PAGE_H
@@ -13,41 +13,46 @@
 
 typedef wu_new_file wu_page;
 
-/* TC_USAGE: there is a file PATH that is no page of wu_page_open, and is not to be replaced. */
+/* Checks that writing a page to `path` replaces no other file. TC_USAGE: there is a file that is
+ * not a page of wu_page_open. */
 tc_status wu_page_replaces(const char *path, tc_err *err);
-/* Begins the page: head, style and title. wu_page_close also after a failure. */
+/* Begins the page: writes its head. *out must be closed by wu_page_close, also after a failure. */
 tc_status wu_page_open(const char *path, const char *title, wu_page *out, tc_err *err);
-/* As wu_new_file_close. */
+/* Completes the page, or removes it, as wu_new_file_close. */
 tc_status wu_page_close(wu_page *page, tc_status status, tc_err *err);
 
-/* Markup as it stands (printf style): of this program's own words and numbers alone. */
+/* Writes markup, formatted as by printf and not escaped: must not contain text from files. */
 TC_FORMAT(2, 3)
 void wu_page_put(wu_page *page, const char *format, ...);
-/* A character and a number, of which a page has many; or into `out`, not ended: how many bytes. */
-enum { WU_NUMBER_TEXT = 24 };
+/* Writes a character and an integer. Fast, as pages have many. */
 void wu_page_number(wu_page *page, char before, int64_t value);
+/* Writes the same to `out`, without a NUL, and returns the number of bytes. */
+enum { WU_NUMBER_TEXT = 24 };
 size_t wu_number_text(char before, int64_t value, char out[WU_NUMBER_TEXT]);
-void wu_page_value(wu_page *page, double value); /* " %.4g" */
-/* Anybody's text: what HTML would take for markup is written as characters, and what is not
- * UTF-8 or controls text as '?'. Good between tags and between double quotes. */
+/* Writes a number as printf's " %.4g". */
+void wu_page_value(wu_page *page, double value);
+/* Writes any text, escaped so that it can stand between tags and within double quotes. Bytes that
+ * are not UTF-8, and characters that control text, become '?'. */
 void wu_page_text(wu_page *page, const char *text);
-/* A picture of nx x ny pixels with 1 or 3 channels of 8 bits, as the address of an <image>. */
+/* Writes a picture of nx * ny pixels with 1 or 3 channels of 8 bits as a data: URL, for the address
+ * of an <image>. what: what messages call it. */
 tc_status wu_page_picture(wu_page *page, const char *what, uint32_t nx, uint32_t ny,
                           unsigned channels, const uint8_t *pixels, tc_err *err);
 
-/* How finite values are spread. They are looked at twice: for their range, then, binned, for how
- * many lie where. */
+/* The range and the histogram of values. */
 enum { WU_BINS = 24 };
 typedef struct wu_spread {
     uint64_t n;
     double least, most, sum;
-    uint64_t bins[WU_BINS];
+    uint64_t bins[WU_BINS]; /* numbers of values in equal parts of the range */
 } wu_spread;
+/* Adds a value, unless it is infinite or NaN. All values must be added twice: first with `binned`
+ * false, for n, range and sum, then with `binned` true, for the bins. */
 void wu_spread_look(wu_spread *spread, double value, bool binned);
-/* Bars, and below them the ends and the mean. */
+/* Writes the histogram as bars, and below them the ends of the range and the mean. */
 void wu_page_histogram(wu_page *page, const wu_spread *spread);
 
-/* The style and the script, a line each, ended by NULL: page.css and page.js. */
+/* The lines of page.css and of page.js, ended by NULL. */
 extern const char *const wu_page_style[], *const wu_page_script[];
 
 #endif

@@ -1,15 +1,15 @@
 "use strict";
-// Layers on and off.
+// Checkboxes show and hide the layers of figures, such as outlines and numbers.
 for (const box of document.querySelectorAll("[data-layer]")) {
   const some = box.dataset.layer === "own" ? "image.own" : "." + box.dataset.layer;
   if (!document.querySelector(".figures " + some)) box.parentNode.remove();
   box.addEventListener("change", () => document.body.classList.toggle("no-" + box.dataset.layer, !box.checked));
-  // Of many none can be read, and they hide the picture.
+  // Too many numbers cannot be read, and hide the picture: they are off at first.
   if (some === ".numbers" && [...document.querySelectorAll(some)].some(one => one.childElementCount > 200)) box.click();
 }
 const bright = document.querySelector("[data-brightness]");
 if (bright) bright.addEventListener("input", () => document.body.style.setProperty("--bright", 2 ** bright.value));
-// A click on a column's title sorts by it, another the other way round.
+// A click on a column's title sorts the table by this column; another click reverses the order.
 const valueOf = (row, column) => {
   const cell = row.cells[column], text = cell.dataset.v ?? cell.textContent;
   const number = cell.classList.contains("n") ? parseFloat(text.replace("inf", "Infinity")) : NaN;
@@ -38,7 +38,7 @@ for (const table of document.querySelectorAll("table")) {
 }
 const two = document.querySelector("[data-two]");
 if (two) two.addEventListener("change", () => document.body.classList.toggle("two", two.checked));
-// A slider goes through a stack's slices.
+// A slider selects the slice of a stack that is shown.
 const goTo = new Map();
 for (const stack of document.querySelectorAll(".stack")) {
   const figures = [...stack.children], range = document.createElement("input");
@@ -51,7 +51,7 @@ for (const stack of document.querySelectorAll(".stack")) {
   stack.prepend(range);
   go(figures.length >> 1);
 }
-// A region and its row belong together: a click on either shows both.
+// A click on a region's outline or on its row highlights both, and scrolls to the other one.
 const show = (table, item, key, from) => {
   for (const old of document.querySelectorAll(".hit")) old.classList.remove("hit");
   const section = document.getElementById("i" + item);
@@ -73,8 +73,8 @@ for (const shape of document.querySelectorAll(".figures [data-k]")) {
   shape.append(title);
 }
 
-// Figures of the tables' values: four histograms, and boxes of the images or of their folders.
-// They are drawn as wide as they are shown (.plots in page.css): letters have one size in all.
+// Plots of the tables' values: up to four histograms, and box plots by image or by folder. They are
+// drawn as wide as they are shown (.plots in page.css), so that text has the same size in all.
 const plots = document.getElementById("plots");
 if (plots) plots.hidden = false;
 const WHOLE = Math.max(280, plots?.clientWidth ?? 0), GAP = 16, ACROSS = Math.max(1, Math.floor((WHOLE + GAP) / (416 + GAP)));
@@ -92,7 +92,7 @@ const made = (name, attributes, ...children) => {
   return one;
 };
 const numbers = one => one.textContent.trim().split(" ").map(Number);
-// With the digits that mean something: three, or a whole number.
+// A number as text, with three significant digits, or as a whole number.
 const said = (value, digits = 3) => Math.abs(value) >= 1e6 || value !== 0 && Math.abs(value) < 1e-3 ? value.toExponential(1)
   : String(Math.abs(value) >= 10 ** digits ? Math.round(value) : +value.toPrecision(digits));
 const ticks = (least, most) => {
@@ -126,7 +126,7 @@ const measured = [...document.querySelectorAll(".values")];
 const columns = measured.flatMap(one => {
   const table = tables.get(one.dataset.of), unit = one.dataset.unit, values = numbers(one), rank = +one.dataset.rank;
   const column = {table, title: one.dataset.title + (unit ? ` (${unit})` : ""), values, rank};
-  // Of an area the diameter of its circle, of a volume its ball's.
+  // By the unit's last letter: the diameter of the circle of an area, or of the ball of a volume.
   const diameter = {"\u00b2": v => 2 * Math.sqrt(v / Math.PI), "\u00b3": v => Math.cbrt(6 * v / Math.PI)}[unit.slice(-1)];
   return diameter && table.name !== "images" && /^(area|volume)(_um[23])?$/.test(one.dataset.title) &&
     !measured.some(other => other.dataset.title.startsWith("equivalent_diameter"))
@@ -163,7 +163,7 @@ const boxes = (column, by) => {
   });
   const whole = column.values.filter(isFinite), least = whole.reduce((a, b) => Math.min(a, b), Infinity), most = whole.reduce((a, b) => Math.max(a, b), -Infinity);
   const svg = element("svg", {viewBox: `0 0 ${WHOLE} ${BELOW + groups.size * 2 * high + 4}`, role: "img"});
-  // Above the rows: many scroll.
+  // The axis is above the rows, as many rows scroll.
   const x = axis(svg, WHOLE, least, most, 4, column.title);
   [...groups].forEach(([name, all], i) => {
     const y = BELOW + (2 * i + 1) * high - 2, [a, b, c] = [.25, .5, .75].map(q => quantile(all.sort((p, q) => p - q), q));
@@ -190,11 +190,12 @@ if (plots && columns.length && (images.length > 1 || columns.some(column => colu
       ...(name === "plot" ? [] : [caption])));
     paint();
   };
-  // Columns whose spread people look at; of a few rows none says anything.
+  // Indices of the columns of this rank, if there are enough rows for a histogram.
   const spread = rank => columns.map((column, i) => i).filter(i => columns[i].rank === rank && columns[i].values.length >= 8);
   const first = spread(0).length ? spread(0) : spread(1);
-  // Groups are compared first: by what was measured, and by how much was found in an image. Of
-  // images by themselves it is what has several values in each.
+  // The columns of box plots. If images are in folders, these plots come first: of the first
+  // measured column, and of the first column of the table of images. Otherwise there is one of the
+  // first measured column, if its table has several rows for an image.
   const compared = by ? [...new Set([first[0] ?? 0, columns.findIndex(one => one.table.name === "images" && one.rank === 0)])] : images.length > 1 && columns[first[0]]?.table.name !== "images" ? [first[0] ?? 0] : [];
   const compare = () => compared.filter(i => i >= 0).forEach(i => figure("plot boxes", i, column => boxes(column, by)));
   if (by) compare();

@@ -1,4 +1,4 @@
-/* The pixels of an item: its members, decoded side by side. */
+/* Decodes the pixels of an item from the members of the archive, in several threads. */
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,42 +11,44 @@
 #include "workunits/format/job.h"
 #include "workunits/format/member_png.h"
 
-/* A member of more bytes of samples takes too long for a thread that cannot be suspended: it is
- * read by the main thread alone, which asks. */
+/* If a member has more bytes of samples, only the main thread decodes, which asks the poll
+ * meanwhile; other threads could not be interrupted for too long. */
 #define LONG_MEMBER ((uint64_t)8 << 20)
 
 typedef enum piece_kind { IMAGE, MASK, LABELS } piece_kind;
 
-/* A member, and which pixels of the item it has: n from `first` on. */
+/* A member that has pixels [first, first + n) of the item. */
 typedef struct piece {
     piece_kind kind;
     size_t member, first, n;
 } piece;
 
-/* What a thread decodes with. */
+/* What each thread has for itself. */
 typedef struct decoder {
     wu_unzip *zip;
-    const tc_poll *poll; /* of the main thread, where it works alone */
-    size_t at;           /* the piece that it failed at, with: */
-    tc_status status;
+    const tc_poll *poll; /* NULL: this thread must not ask it */
+    tc_status status;    /* of the first piece that failed */
     tc_err err;
+    size_t at; /* the index of the piece that failed, or of the current one */
 } decoder;
 
+/* The loading of an item, or of a slice. */
 typedef struct loader {
     const wu_job *job;
     const tc_poll *poll;
-    bool any_thread; /* asks it, not only the main one */
+    bool any_thread; /* all threads may ask the poll, not only the main thread */
     const wu_item *item;
-    uint8_t *image; /* samples as they are stored, or greys of colours */
-    wu_pixels *out; /* NULL: colours stay */
+    uint8_t *image; /* samples as they are stored, or grey values converted from colours */
+    wu_pixels *out; /* NULL: colours are not converted */
     piece *pieces;
     size_t n, room;
     decoder *decoders;
 } loader;
 
-/* --- which members --------------------------------------------------------------------------- */
+/* --- the members ----------------------------------------------------------------------------- */
 
-/* Adds members [from, to), one below the other from the item's first pixel on. */
+/* Adds members [from, to) of a list to the pieces. The first one begins at pixel 0 of the item,
+ * each other one after the one before it. */
 static tc_status add_pieces(loader *l, piece_kind kind, char *const *members, size_t from,
                             size_t to, tc_err *err)
 {
@@ -69,7 +71,8 @@ static tc_status add_pieces(loader *l, piece_kind kind, char *const *members, si
 
 /* --- one member ------------------------------------------------------------------------------ */
 
-/* RGB to grey, in place, too: sample i is written where samples 3i.. were read. */
+/* Converts n pixels from RGB to grey. grey may be p: pixel i is written after pixels up to i have
+ * been read. */
 static tc_status rgb_to_grey(const uint8_t *p, size_t n, uint8_t *grey, const tc_poll *poll,
                              tc_err *err)
 {
@@ -82,7 +85,8 @@ static tc_status rgb_to_grey(const uint8_t *p, size_t n, uint8_t *grey, const tc
     return TC_OK;
 }
 
-/* Of several members each becomes grey by itself: all colours at once are thrice as many bytes. */
+/* Whether each member is converted to grey in a buffer of its own. An item of one member is
+ * converted in place; for several members this would need the memory for the colours of all. */
 static bool is_greyed_apart(const loader *l)
 {
     return l->item->channels == 3 && l->out != NULL && l->item->n_images > 1;
@@ -105,7 +109,7 @@ static tc_status decode_image(const loader *l, decoder *d, const piece *p)
     return status;
 }
 
-/* n samples to 0 and 1; the mask may be the samples. */
+/* Converts n samples to 0 and 1. mask may be the same memory as samples. */
 static tc_status threshold_mask(const uint8_t *samples, unsigned bits, size_t n, uint8_t *mask,
                                 const tc_poll *poll, tc_err *err)
 {
@@ -130,8 +134,8 @@ static tc_status decode_mask(const loader *l, decoder *d, const piece *p)
     return threshold_mask(samples, head->bits, p->n, mask, d->poll, &d->err);
 }
 
-/* Labels from to to - 1 from samples of that kind, in place. From the last to the first: no sample
- * lies behind what it becomes. RGB: R + 256 G + 65536 B. */
+/* Converts samples from to to - 1 to labels, in place; those of RGB to R + 256 G + 65536 B. Goes
+ * from the last to the first one, since a label takes more bytes than its sample. */
 static void widen_labels(uint32_t *labels, size_t from, size_t to, const wu_png_info *head)
 {
     const uint8_t *const bytes = (const uint8_t *)labels;
@@ -159,9 +163,10 @@ static tc_status decode_labels(const loader *l, decoder *d, const piece *p)
     return TC_OK;
 }
 
-/* --- all of them ----------------------------------------------------------------------------- */
+/* --- all members ----------------------------------------------------------------------------- */
 
-/* A part of the pool's. A thread's parts ascend, so it keeps the first fault that it finds. */
+/* Decodes a piece. For an_pool_run. A thread gets pieces in ascending order, and stops at the first
+ * one that fails. */
 static void decode_piece(void *user, unsigned thread, size_t part)
 {
     const loader *const l = user;
@@ -175,8 +180,8 @@ static void decode_piece(void *user, unsigned thread, size_t part)
                                   : decode_labels(l, d, p);
 }
 
-/* How many threads decode: none is begun for a millisecond's work, and long members are the main
- * thread's alone. */
+/* The number of threads that decode: 1 if a member is long (LONG_MEMBER); otherwise as many as have
+ * enough to do for more than about a millisecond. */
 static unsigned threads_of(const loader *l)
 {
     const uint64_t bytes_a_thread = 64 << 10;
@@ -199,7 +204,7 @@ static tc_status decode_in_pool(loader *l, unsigned threads, tc_err *err)
     return an_pool_run_polled(pool, decode_piece, l, l->n, l->poll, err);
 }
 
-/* The fault of the first piece that has one: the same on any number of threads. */
+/* Returns the error of the first piece that failed: the same for any number of threads. */
 static tc_status first_fault(const loader *l, unsigned threads, tc_err *err)
 {
     const decoder *first = NULL;
@@ -233,7 +238,7 @@ static tc_status decode_pieces(loader *l, tc_err *err)
     return status;
 }
 
-/* The item's labels are as many as job.json says; notes the largest. */
+/* Checks that the number of different labels is that in job.json, and finds the largest one. */
 static tc_status count_labels(const loader *l, size_t n, tc_err *err)
 {
     const uint32_t *const labels = l->out->labels;
@@ -260,7 +265,8 @@ static tc_status count_labels(const loader *l, size_t n, tc_err *err)
     return TC_OK;
 }
 
-/* What decoding one of its n members takes besides its samples, of `sample` bytes a pixel. */
+/* The bytes of memory that decoding one of n members takes besides its samples, of `sample` bytes a
+ * pixel. */
 static uint64_t decoding_bytes(const wu_item *item, char *const *members, size_t n, uint64_t sample)
 {
     if (n == 0 || wu_plain_name(members[0]))
@@ -284,8 +290,8 @@ uint64_t wu_item_loading_bytes(const wu_item *item, uint64_t *thread_bytes)
            *thread_bytes;
 }
 
-/* Room for n pixels of all kinds. The sizes were held against WU_MAX_SIDE and WU_MAX_VOXELS on
- * reading, so the products fit. */
+/* Allocates the memory for the item's n pixels, mask and labels. The products do not overflow,
+ * since sizes were checked against WU_MAX_SIDE and WU_MAX_VOXELS when the job was read. */
 static tc_status make_room(loader *l, size_t n, tc_err *err)
 {
     const wu_item *const item = l->item;
@@ -298,8 +304,8 @@ static tc_status make_room(loader *l, size_t n, tc_err *err)
     return TC_OK;
 }
 
-/* Grey pixels are the caller's, and need no more room than that. */
-static void give_image(loader *l, size_t n)
+/* Moves the grey values to l->out, and frees the memory that colours needed besides. */
+static void move_image(loader *l, size_t n)
 {
     if (l->item->channels == 3 && !is_greyed_apart(l)) {
         uint8_t *const less = realloc(l->image, n);
@@ -323,7 +329,7 @@ static tc_status load(loader *l, tc_err *err)
     return_if_error(decode_pieces(l, err));
     if (item->n_labels > 0)
         return_if_error(count_labels(l, n, err));
-    give_image(l, n);
+    move_image(l, n);
     return TC_OK;
 }
 

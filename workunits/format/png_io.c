@@ -1,4 +1,7 @@
-/* Reads PNG, through libpng or where it is easy by itself, and writes it. */
+/*
+ * Reads PNG pictures: simple ones of work units without libpng, which is faster, all others through
+ * libpng. Writes PNG pictures without libpng.
+ */
 #include "config.h"
 
 #include "workunits/format/png_io.h"
@@ -20,22 +23,23 @@
 #include "workunits/format/deflate_rows.h"
 #include "workunits/format/new_file.h"
 
+/* The most bytes that deflate can make of a compressed byte. */
 #define MAX_DEFLATE_RATIO 1032u
 
 enum {
-    LANES = 16,             /* bytes at once */
-    MOST_AT_ONCE = 8 << 20, /* bytes of samples of a PNG that is decoded at once: of a work unit, */
-    MOST_CONVERTED = 1 << 20, /* of a picture that becomes part of one */
-    SIGNATURE = 8,
-    FRAME = 12, /* of a chunk */
+    LANES = 16,             /* bytes of a vector */
+    MOST_AT_ONCE = 8 << 20, /* bytes of samples that wu_png_read decodes without libpng, at most */
+    MOST_CONVERTED = 1 << 20, /* the same for wu_png_convert */
+    SIGNATURE = 8,            /* bytes */
+    FRAME = 12,               /* bytes of a chunk besides its data */
 };
 
 typedef uint8_t lanes8 __attribute__((vector_size(LANES), aligned(1)));
 typedef int8_t signed8 __attribute__((vector_size(LANES)));
 typedef uint16_t lanes16 __attribute__((vector_size(LANES)));
 
-/* Everything a libpng callback or a body run under setjmp needs. It is reached
- * through a pointer only, so a longjmp cannot leave a stale local behind. */
+/* Everything that libpng's callbacks and functions run under setjmp need. It is accessed only
+ * through a pointer, so that its members are valid after a longjmp. */
 typedef struct png_ctx {
     png_structp png;
     png_infop info;
@@ -44,24 +48,25 @@ typedef struct png_ctx {
     const char *what;
     uint64_t encoded_bytes;
     wu_png_info head;            /* read from the PNG */
-    const wu_png_info *expected; /* reading pixels: must equal head */
-    unsigned char *in_pixels;    /* reading */
-    bool convert;                /* take any kind of PNG and make one of ours of it */
-    bool numbers;                /* and a sample is no shade, but a number */
-    bool palette;                /* what libpng gives are indices, a byte each */
+    const wu_png_info *expected; /* when pixels are read: head must be equal to this */
+    unsigned char *in_pixels;    /* where the samples are written */
+    bool convert;                /* any kind of PNG is converted (wu_png_convert) */
+    bool numbers;                /* as in wu_png_convert */
+    bool palette;                /* libpng returns indices of the palette, a byte each */
     unsigned n_colours;          /* of the palette */
     unsigned char colour[PNG_MAX_PALETTE_LENGTH][4]; /* red, green, blue, alpha */
-    unsigned char *raw; /* pixels with alpha, or indices; NULL: none are needed */
-    bool alpha_dropped; /* of a pixel that was not opaque */
-    bool has_all;       /* pixels */
-    bool no_end;        /* of the file, after them */
-    tc_status status;   /* of a failed call */
+    unsigned char
+        *raw; /* pixels with alpha, or indices, as libpng returns them; NULL: not needed */
+    bool alpha_dropped; /* a pixel was not opaque */
+    bool has_all;       /* all pixels are read */
+    bool no_end;        /* the file ends after the pixels, without the final chunk */
+    tc_status status;   /* of the failed call */
     tc_err *err;
 } png_ctx;
 
 /* --- libpng's callbacks ---------------------------------------------------------------------- */
 
-/* Ends the call: the first fault found keeps its message. */
+/* Ends call_guarded with a status. */
 static _Noreturn void give_up(png_ctx *c, tc_status status)
 {
     c->status = status;
@@ -71,7 +76,7 @@ static _Noreturn void give_up(png_ctx *c, tc_status status)
 static void on_error(png_structp png, png_const_charp message)
 {
     png_ctx *c = png_get_error_ptr(png);
-    if (strstr(message, "memory") != NULL) /* libpng's, or zlib's by way of it */
+    if (strstr(message, "memory") != NULL) /* of libpng or of zlib */
         give_up(c, tc_no_memory(c->err, c->what));
     give_up(c, tc_fail(c->err, TC_BAD_INPUT, "%s: damaged PNG: %s", c->what, message));
 }
@@ -100,7 +105,7 @@ static void on_read(png_structp png, png_bytep buf, size_t n)
     }
 }
 
-/* Runs body with libpng's way out of an error. */
+/* Calls `body`; returns the status of give_up if that is called. */
 static tc_status call_guarded(png_ctx *c, void (*body)(png_ctx *))
 {
     if (setjmp(png_jmpbuf(c->png)) != 0)
@@ -122,7 +127,7 @@ static const char *colour_name(int type)
     }
 }
 
-/* Whether so many bytes can decompress to its pixels. */
+/* Whether a PNG of encoded_bytes bytes can contain the header's pixels. */
 static bool holds_pixels(const wu_png_info *head, uint64_t encoded_bytes)
 {
     const uint64_t row = (uint64_t)head->width * head->channels * (head->bits / 8) + 1;
@@ -141,6 +146,7 @@ static void check_bomb(png_ctx *c)
                            (unsigned long long)c->encoded_bytes));
 }
 
+/* Copies the palette, and makes the picture grey if all its colours are. */
 static void take_palette(png_ctx *c)
 {
     png_colorp entries = NULL;
@@ -160,7 +166,7 @@ static void take_palette(png_ctx *c)
     c->head.channels = grey ? 1 : 3;
 }
 
-/* What the picture is to become. */
+/* Decides what the picture is converted to, if anything, and tells libpng. */
 static void plan_conversion(png_ctx *c, int type, unsigned bits)
 {
     c->head.bits = bits == 16 ? 16 : 8;
@@ -176,6 +182,7 @@ static void plan_conversion(png_ctx *c, int type, unsigned bits)
     }
 }
 
+/* Reads the header; for call_guarded. */
 static void read_head(png_ctx *c)
 {
     png_set_crc_action(c->png, PNG_CRC_ERROR_QUIT, PNG_CRC_ERROR_QUIT);
@@ -200,7 +207,7 @@ static void read_head(png_ctx *c)
     check_bomb(c);
 }
 
-/* Palette indices to colours. */
+/* Converts the palette's indices to colours. */
 static void map_palette(png_ctx *c)
 {
     const unsigned channels = c->head.channels;
@@ -227,6 +234,7 @@ static void drop_alpha(png_ctx *c)
     }
 }
 
+/* Reads header and pixels; for call_guarded. */
 static void read_all(png_ctx *c)
 {
     read_head(c);
@@ -261,22 +269,24 @@ static void read_all(png_ctx *c)
     png_read_end(c->png, NULL);
 }
 
-/* --- reading at once ------------------------------------------------------------------------- */
+/* --- reading without libpng ------------------------------------------------------------------ */
 
+/* Writes a number of 4 bytes, big-endian. */
 static void put_number(unsigned char *to, uint32_t v)
 {
     for (int i = 0; i < 4; i++)
         to[i] = (unsigned char)(v >> (24 - 8 * i));
 }
 
-/* A PNG in memory, and how much of it libpng has read. */
+/* The beginning, or all, of a PNG in memory. */
 typedef struct png_bytes {
     unsigned char *data; /* owned */
-    size_t n, at;
-    wu_read_fn read; /* what comes behind it, by */
-    void *user;
+    size_t n, at;        /* bytes, and how many of them read_bytes has returned */
+    wu_read_fn read;     /* reads what follows after these bytes */
+    void *user;          /* its argument */
 } png_bytes;
 
+/* A wu_read_fn: the bytes in memory, then those of b->read. */
 static long read_bytes(void *user, void *buf, size_t n)
 {
     png_bytes *const b = user;
@@ -293,6 +303,8 @@ static uint32_t number_at(const unsigned char *p)
     return (uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 | (uint32_t)p[2] << 8 | p[3];
 }
 
+/* Bytes of the header's data, of signature and header chunk, and from the beginning of a chunk to
+ * its data. */
 enum { IHDR = 13, HEAD = SIGNATURE + FRAME + IHDR, BODY = 8 };
 
 bool wu_png_plain_head(const unsigned char begin[WU_PNG_HEAD], uint64_t encoded_bytes,
@@ -317,14 +329,14 @@ bool wu_png_plain_head(const unsigned char begin[WU_PNG_HEAD], uint64_t encoded_
 }
 
 #ifdef HAVE_LIBDEFLATE
-/* Whether it is a whole PNG of this kind with good CRCs, and no chunk that libpng would heed
- * besides. */
+/* Whether the n bytes are a complete PNG with this header and right CRCs, and have no other chunk
+ * that libpng would use. */
 static bool is_simple(const unsigned char *png, size_t n, const wu_png_info *h)
 {
     const unsigned char kind[] = { (unsigned char)h->bits,
                                    h->channels == 1 ? PNG_COLOR_TYPE_GRAY : PNG_COLOR_TYPE_RGB, 0,
                                    0, 0 };
-    bool has_data = false, behind = false;
+    bool has_data = false, after_data = false;
     if (n < HEAD || png_sig_cmp(png, 0, SIGNATURE) != 0)
         return false;
     for (size_t at = SIGNATURE; n - at >= FRAME;) {
@@ -338,10 +350,10 @@ static bool is_simple(const unsigned char *png, size_t n, const wu_png_info *h)
             if (memcmp(name, "IHDR", 4) != 0 || size != IHDR || number_at(body) != h->width ||
                 number_at(body + 4) != h->height || memcmp(body + 8, kind, sizeof kind) != 0)
                 return false;
-        } else if (memcmp(name, "IDAT", 4) == 0 && !behind) {
+        } else if (memcmp(name, "IDAT", 4) == 0 && !after_data) {
             has_data = true;
         } else if ((name[0] & 0x20) != 0 && memcmp(name, "tRNS", 4) != 0) { /* ancillary */
-            behind = has_data;
+            after_data = has_data;
         } else {
             return memcmp(name, "IEND", 4) == 0 && size == 0 && at == n && has_data;
         }
@@ -349,8 +361,8 @@ static bool is_simple(const unsigned char *png, size_t n, const wu_png_info *h)
     return false;
 }
 
-/* Makes one IDAT chunk of all, of a PNG that is simple, and leaves out what is not needed. Returns
- * how many bytes of data stand at HEAD + BODY. */
+/* Joins all IDAT chunks of a simple PNG to one, and removes chunks that are not needed. Returns the
+ * number of bytes of its data, which begin at HEAD + BODY. */
 static size_t gather_data(png_bytes *png)
 {
     static const unsigned char idat[] = { 'I', 'D', 'A', 'T' };
@@ -372,7 +384,7 @@ static size_t gather_data(png_bytes *png)
     return size;
 }
 
-/* Paeth's predictor: which of them is nearest to left + above - corner. */
+/* Paeth's predictor: the one of the three that is nearest to left + above - corner. */
 static unsigned char find_nearest(int left, int above, int corner)
 {
     const int by_left = abs(above - corner), by_above = abs(left - corner),
@@ -382,8 +394,9 @@ static unsigned char find_nearest(int left, int above, int corner)
                                                                        : corner);
 }
 
-/* A row of n bytes as PNG has it, from what its filter left. above: zeros for the first one.
- * False: there is no such filter. */
+/* Restores a row of n bytes from its filtered form, which begins with the number of the filter.
+ * above: the row above, zeros for the first row. pixel: bytes of a pixel. Returns false if there is
+ * no such filter. */
 static bool undo_filter(const unsigned char *filtered, size_t n, size_t pixel,
                         const unsigned char *above, unsigned char *row)
 {
@@ -413,7 +426,8 @@ static bool undo_filter(const unsigned char *filtered, size_t n, size_t pixel,
     return true;
 }
 
-/* Decodes a whole PNG of a kind that needs no conversion. False: libpng decides what it is. */
+/* Decodes a complete PNG that is_simple. Returns false if it is not, or is damaged: libpng must
+ * then read it. */
 static bool decode_at_once(png_bytes *png, const wu_png_info *h, unsigned char *pixels)
 {
     const size_t pixel = (size_t)h->channels * (h->bits / 8), row = h->width * pixel,
@@ -425,7 +439,8 @@ static bool decode_at_once(png_bytes *png, const wu_png_info *h, unsigned char *
     unsigned char *const filtered = malloc(all + row);
     struct libdeflate_decompressor *const inflater = libdeflate_alloc_decompressor();
     size_t used = 0;
-    /* Of the whole window: zlib holds streams to it. */
+    /* 0x78: a zlib stream with the largest window. zlib enforces smaller windows, libdeflate does
+     * not. */
     bool good = filtered != NULL && inflater != NULL && n > 0 && data[0] == 0x78 &&
                 libdeflate_zlib_decompress_ex(inflater, data, n, filtered, all, &used, NULL) ==
                     LIBDEFLATE_SUCCESS &&
@@ -448,11 +463,12 @@ static bool decode_at_once(png_bytes *png, const wu_png_info *h, unsigned char *
 }
 #endif
 
-/* Reads a PNG of `most` bytes of samples whole, and decodes it if that is easy; else libpng reads
- * it, and what is behind it. */
+/* Reads a PNG of at most `most` bytes of samples to memory, and decodes it if that is possible
+ * without libpng. Returns true if it is decoded or reading has failed (c->status); otherwise makes
+ * c->read return the PNG's bytes from the beginning again, for libpng. */
 static bool read_at_once(png_ctx *c, uint64_t most, png_bytes *png)
 {
-    enum { CHUNKS = 1 << 16 }; /* bytes of what is around the data */
+    enum { CHUNKS = 1 << 16 }; /* room for bytes besides the data */
     const wu_png_info *const h = c->expected;
     const uint64_t row = (uint64_t)h->width * h->channels * (h->bits / 8) + 1,
                    room = row * h->height <= most ? row * h->height + CHUNKS : 0;
@@ -531,7 +547,7 @@ tc_status wu_png_read(wu_read_fn read, void *user, uint64_t encoded_bytes, const
     return read_whole(&c, MOST_AT_ONCE);
 }
 
-/* To samples as texcell has them, whatever the file has. */
+/* The context for wu_png_convert. */
 static png_ctx converter_of(wu_read_fn read, void *user, const char *what, bool numbers,
                             tc_err *err)
 {
@@ -568,25 +584,25 @@ tc_status wu_png_convert(wu_read_fn read, void *user, const char *what, bool num
 
 /* --- writing --------------------------------------------------------------------------------- */
 
-/* How the samples are deflated: by zlib, or by their repeats alone, which of noise and of labels
- * makes as little in a third of the time. The first is the smallest on most others; each is faster
- * than the one before it. */
+/* A way to compress the samples: by zlib, or by wu_deflate_rows, which for noise and labels gives
+ * as few bytes in a third of the time. */
 typedef struct png_effort {
-    int level;     /* zlib's; 0: repeats */
-    bool anywhere; /* or where rows do not repeat alone */
-    bool plain;    /* without a filter */
+    int level;     /* zlib's compression level; 0: wu_deflate_rows */
+    bool anywhere; /* wu_row_layout.anywhere */
+    bool plain;    /* rows are not filtered */
 } png_effort;
 
+/* Each is faster than the one before it. The first one gives the fewest bytes for most pictures. */
 static const png_effort efforts[] = {
     { .level = 4 }, { .anywhere = true }, { .level = 0 }, { .plain = true }
 };
 
 enum {
-    FILTERED = 1 << 17, /* bytes that are deflated at once */
-    PLACES = 4,         /* of a part that is tried */
-    MARGIN = 50,        /* such a share more bytes are taken for less time, */
-    PAGE_MARGIN = 7,    /*   on a page, which nobody sends */
-    LITTLE = 8,         /* what becomes no more than this share of its bytes */
+    FILTERED = 1 << 17, /* filtered bytes that are compressed at a time, about */
+    PLACES = 4,         /* places in the picture that choose_effort tries */
+    MARGIN = 50,        /* a faster effort may give 1 / MARGIN more bytes, */
+    PAGE_MARGIN = 7,    /* for a page, which is not sent over a network, 1 / PAGE_MARGIN more */
+    LITTLE = 8,         /* a part that becomes at most 1 / LITTLE of its bytes compresses well */
 };
 
 typedef struct png_writer {
@@ -596,18 +612,19 @@ typedef struct png_writer {
     tc_err *err;
     const wu_png_info *head;
     png_effort effort;
-    size_t row, pixel; /* bytes */
+    size_t row, pixel; /* bytes of these */
     wu_row_deflater *rows;
     z_stream z;
-    unsigned char *samples[2]; /* of a row and the one above it, as PNG has them */
-    unsigned char *candidates[2];
-    unsigned char *filtered; /* [WINDOW + room], of which n wait behind the window */
-    size_t before, n, room;
-    unsigned char *deflated; /* [WU_ROWS_ROOM(room)] */
-    uLong sum;
+    unsigned char *samples[2];    /* a row, and the one above it, in PNG's byte order */
+    unsigned char *candidates[2]; /* the row filtered in two ways */
+    unsigned char *filtered; /* [WINDOW + room]: up to WINDOW bytes that are compressed already,
+                                then n bytes that are not */
+    size_t before, n, room;  /* before: how many bytes precede these n */
+    unsigned char *deflated; /* [WU_ROWS_ROOM(room)] and a few bytes more */
+    uLong sum;               /* Adler-32 of the filtered bytes */
 } png_writer;
 
-enum { WINDOW = 1 << 15 };
+enum { WINDOW = 1 << 15 }; /* of deflate, in bytes */
 
 static tc_status put_bytes(png_writer *w, const void *data, size_t n)
 {
@@ -631,11 +648,12 @@ static tc_status put_chunk(png_writer *w, const char kind[4], const void *data, 
 
 /* --- filters --------------------------------------------------------------------------------- */
 
-/* What is left of the row without `from`; returns how far from 0 all of it is. */
+/* Subtracts `from` from the row, byte by byte. Returns the sum of the absolute values of the
+ * differences, as signed bytes. */
 static uint64_t subtract_row(const unsigned char *row, const unsigned char *from, size_t n,
                              unsigned char *out)
 {
-    enum { MOST = 128 }; /* sums of so many fit into 16 bits */
+    enum { MOST = 128 }; /* vectors whose sums fit 16 bits */
     uint64_t far = 0;
     size_t i = 0;
     while (n - i >= LANES) {
@@ -658,7 +676,8 @@ static uint64_t subtract_row(const unsigned char *row, const unsigned char *from
     return far;
 }
 
-/* The next row, by the filter that leaves the least: Paeth's is slow to undo. */
+/* Filters the next row by the filter, SUB or UP, with the smaller sum of absolute values. Paeth's
+ * filter is not used, as it is slow to undo. */
 static void filter_row(png_writer *w, const unsigned char *samples)
 {
     enum { NONE = 0, SUB = 1, UP = 2 };
@@ -681,7 +700,7 @@ static void filter_row(png_writer *w, const unsigned char *samples)
         memcpy(to + 1, row, w->row);
         return;
     }
-    /* Zeros stand in front of the row. */
+    /* The bytes before the row are zeros. */
     const uint64_t left = subtract_row(row, row - w->pixel, w->row, w->candidates[0]),
                    up = subtract_row(row, above, w->row, w->candidates[1]);
     to[0] = left <= up ? SUB : UP;
@@ -699,14 +718,15 @@ static uLong add_to_sum(uLong sum, const unsigned char *data, size_t n)
 #endif
 }
 
-/* What waits, as a chunk; last: the stream ends with it. */
+/* Compresses the waiting filtered bytes and writes them as an IDAT chunk. first, last: the zlib
+ * stream begins, ends with them. */
 static tc_status put_filtered(png_writer *w, bool first, bool last)
 {
     unsigned char *const at = w->filtered + WINDOW, *const to = w->deflated;
     const wu_row_layout layout = { w->pixel, w->row + 1, w->effort.anywhere };
     size_t n = 0;
     w->sum = add_to_sum(w->sum, at, w->n);
-    if (first) { /* a window of 32 KiB, no dictionary */
+    if (first) { /* zlib header: a window of 32 KiB, no dictionary */
         to[n++] = 0x78;
         to[n++] = 0x01;
     }
@@ -768,10 +788,11 @@ static size_t bytes_of_row(const wu_png_info *info)
     return (size_t)info->width * info->channels * (info->bits / 8);
 }
 
+/* Writes a PNG with the given effort. */
 static tc_status write_with(png_effort effort, wu_write_fn write, void *user, const char *what,
                             const wu_png_info *info, const void *pixels, tc_err *err)
 {
-    enum { AHEAD = 8 }; /* bytes of zeros in front of a row */
+    enum { AHEAD = 8 }; /* zeros before a row, at least a pixel */
     const bool grey = info->channels == 1 && (info->bits == 8 || info->bits == 16);
     const bool rgb = info->channels == 3 && info->bits == 8;
     if ((!grey && !rgb) || info->width == 0 || info->height == 0)
@@ -814,11 +835,14 @@ static int count_bytes(void *user, const void *buf, size_t n)
     return 0;
 }
 
-/* Some rows of four places, one below the other. */
+/* Copies PLACES pieces of the picture, one below the other, to a picture of the size of `part`.
+ * NULL: no memory. */
 static unsigned char *copy_part(const wu_png_info *info, const unsigned char *pixels,
                                 const wu_png_info *part)
 {
-    static const unsigned columns[PLACES] = { 3, 7, 1, 5 }; /* their middles, in eighths */
+    static const unsigned columns[PLACES] = {
+        3, 7, 1, 5
+    }; /* their positions along x, in eighths of the free width */
     const size_t pixel = (size_t)info->channels * (info->bits / 8), stride = bytes_of_row(info),
                  row = bytes_of_row(part);
     const uint32_t rows = part->height / PLACES;
@@ -832,8 +856,9 @@ static unsigned char *copy_part(const wu_png_info *info, const unsigned char *pi
     return copy;
 }
 
-/* The fastest effort that makes a part nearly as small as the best one does: it depends on the
- * samples alone. Small pictures are not worth it. */
+/* Tries all efforts on a part of the picture, and chooses the fastest one whose result is at most 1
+ * / margin larger than the smallest. It depends only on the samples. Small pictures get the first
+ * effort. */
 static tc_status choose_effort(const char *what, const wu_png_info *info, const void *pixels,
                                unsigned margin, png_effort *effort, tc_err *err)
 {
@@ -857,7 +882,8 @@ static tc_status choose_effort(const char *what, const wu_png_info *info, const 
         status = write_with(efforts[i], count_bytes, &bytes[i], what, &part, copy, err);
         least = bytes[i] < least ? bytes[i] : least;
     }
-    /* What becomes little anyway takes little time, and has more repeats than a part shows. */
+    /* If the part compresses well, another effort must save a fifth: such pictures take little
+     * time, and contain more repetitions than a part shows. */
     const bool little = least <= bytes_of_row(&part) * part.height / LITTLE;
     const uint64_t most = little ? bytes[0] / 5 * 4 : least + least / margin;
     for (size_t i = 0; status == TC_OK && i < N; i++)
@@ -909,7 +935,7 @@ size_t wu_png_strip(unsigned char *png, size_t n)
     return 0;
 }
 
-/* log2(n) in 2^-8, by squaring: n > 0. */
+/* log2(n) in units of 2^-8, rounded down, by repeated squaring; n > 0. */
 static uint64_t log2_of(uint32_t n)
 {
     const unsigned whole = 31 - (unsigned)__builtin_clz(n);
@@ -922,7 +948,8 @@ static uint64_t log2_of(uint32_t n)
     return log2;
 }
 
-/* Bits that an ideal code of bytes takes of which there are so many each. */
+/* The bits that an ideal code needs for bytes with these counts: their number times their entropy.
+ */
 static uint64_t entropy_of(const uint32_t count[256])
 {
     uint32_t all = 0;
@@ -937,7 +964,8 @@ static uint64_t entropy_of(const uint32_t count[256])
 
 bool wu_png_is_small(const wu_png_info *info, const void *pixels, size_t n)
 {
-    enum { NOISE = 3, ROOM = 256 }; /* bits of a byte; bytes of chunks and codes */
+    /* NOISE: the least entropy of noise, in bits a byte. ROOM: bytes for chunks and codes. */
+    enum { NOISE = 3, ROOM = 256 };
     const size_t pixel = (size_t)info->channels * (info->bits / 8), stride = info->width * pixel,
                  all = stride * info->height;
     const uint8_t *const bytes = pixels;

@@ -1,7 +1,7 @@
 /*
- * PNG reading and writing through libpng: grey 8/16 bit and RGB 8 bit, what work units
- * have; other kinds are converted for those who ask for it. The reader pulls bytes through a
- * callback, so that a picture inside a ZIP needs no buffer of its own.
+ * Reads and writes PNG pictures of the kinds that work units have: grey of 8 or 16 bits and RGB of
+ * 8 bits per sample. Other kinds can be read by converting them. The readers get the file's bytes
+ * from a callback, so that a picture in a ZIP needs no buffer of its own.
  */
 #ifndef WU_PNG_IO_H
 #define WU_PNG_IO_H
@@ -14,71 +14,72 @@
 
 typedef struct wu_png_info {
     uint32_t width, height;
-    unsigned bits;     /* 8 or 16 */
+    unsigned bits;     /* of a sample: 8 or 16 */
     unsigned channels; /* 1 or 3 */
 } wu_png_info;
 
-/* Reads up to n bytes into buf and returns how many (0 at the end); a negative
- * value is a read error. */
+/* Reads up to n bytes into buf. Returns their number, 0 at the end, or a negative value after an
+ * error. */
 typedef long (*wu_read_fn)(void *user, void *buf, size_t n);
 
-/* Reads the header only. `what` names the picture in messages;
- * `encoded_bytes` is the size of the PNG file: a header that claims more
- * pixels than deflate could decompress from it is refused. */
+/* Reads only the header. what: the picture's name in messages. encoded_bytes: the size of the PNG;
+ * a header with more pixels than deflate can compress to this size is an error. */
 tc_status wu_png_read_info(wu_read_fn read, void *user, uint64_t encoded_bytes, const char *what,
                            wu_png_info *info, tc_err *err);
 
-/* Whether a PNG that begins so is of a kind that is in most work units, and what it is then: the
- * same as wu_png_read_info gives, if nothing is wrong behind it. */
+/* The bytes of a PNG's signature and header. */
 enum { WU_PNG_HEAD = 33 };
+/* Reads the header from the first bytes of a PNG. Returns true if the PNG is of a kind that work
+ * units have; *out is then as of wu_png_read_info, unless something is wrong in the rest of the
+ * PNG. */
 bool wu_png_plain_head(const unsigned char begin[WU_PNG_HEAD], uint64_t encoded_bytes,
                        wu_png_info *out);
 
-/* Bytes that reading `rows` rows takes in memory besides their `samples` bytes, of a PNG of so many
- * bytes. */
+/* The bytes of memory that reading a PNG of encoded_bytes bytes takes besides its `samples` bytes
+ * of samples in `rows` rows. */
 uint64_t wu_png_reading_bytes(uint64_t samples, uint64_t rows, uint64_t encoded_bytes);
 
-/* Reads header and pixels, through to the end of the PNG (CRCs checked).
- * `pixels` receives width*height*channels samples of uint8_t or uint16_t (host
- * order), and must have been sized by the caller from an earlier
- * wu_png_read_info; a header that disagrees with *expected is an error. */
+/* Reads the whole PNG, and checks its CRCs. expected: the header as read before; another one is an
+ * error. pixels: receives height * width * channels samples, uint8_t or uint16_t (in the byte order
+ * of memory) depending on the bits. */
 tc_status wu_png_read(wu_read_fn read, void *user, uint64_t encoded_bytes, const char *what,
                       const wu_png_info *expected, void *pixels, tc_err *err);
 
-/* The same for PNGs as people have them, of any kind: 1, 2 and 4 bits are spread over 0..255, a
- * palette becomes grey where all its colours are, else RGB, alpha is dropped. RGB of 16 bits
- * is for the caller to refuse or take. *alpha_dropped: some of it was not opaque. *no_end: the file
- * ends behind its pixels. numbers: samples are no shades: 1, 2 and 4 bits are not spread, and of a
- * palette the indices are taken. */
+/* The same for PNGs of any kind, which are converted: samples of 1, 2 and 4 bits are scaled to 0 to
+ * 255; a palette becomes grey if all its colours are grey, otherwise RGB; alpha is dropped. RGB of
+ * 16 bits remains so, and the caller decides whether to accept it. numbers: samples are numbers,
+ * not shades: those of 1, 2 and 4 bits are not scaled, and a palette's indices are returned.
+ * *alpha_dropped: some pixel was not opaque. *no_end: the file ends after its pixels, without the
+ * final chunk. */
 tc_status wu_png_convert_info(wu_read_fn read, void *user, const char *what, bool numbers,
                               wu_png_info *info, tc_err *err);
 tc_status wu_png_convert(wu_read_fn read, void *user, const char *what, bool numbers,
                          const wu_png_info *expected, void *pixels, bool *alpha_dropped,
                          bool *no_end, tc_err *err);
 
-/* Appends n bytes somewhere; returns 0, or nonzero on a write error. */
+/* Writes n bytes. Returns 0, or another value after an error. */
 typedef int (*wu_write_fn)(void *user, const void *buf, size_t n);
 
-/* Writes a PNG (deterministic bytes: no time stamp) of a kind that work units have, else
- * TC_INTERNAL. pixels as above. */
+/* Writes a PNG. The same samples always give the same bytes. pixels: as in wu_png_read.
+ * TC_INTERNAL: *info is not of a kind that work units have. */
 tc_status wu_png_write(wu_write_fn write, void *user, const char *what, const wu_png_info *info,
                        const void *pixels, tc_err *err);
-/* The same in less time, a seventh larger at most. */
+/* The same in less time, but with up to about a seventh more bytes. */
 tc_status wu_png_write_for_page(wu_write_fn write, void *user, const char *what,
                                 const wu_png_info *info, const void *pixels, tc_err *err);
 
-/* The same into a file (created or truncated). */
+/* wu_png_write to a file, which is replaced if it exists. */
 tc_status wu_png_write_file(const char *path, const wu_png_info *info, const void *pixels,
                             tc_err *err);
 
-/* Of a PNG that was read without a fault: leaves what a work unit takes as it is, header and
- * pixels, at the beginning, and returns its bytes; 0: a work unit takes another kind. */
+/* Removes all chunks but the header and the pixels from a PNG that was read without an error, and
+ * returns the bytes that remain. 0: the PNG is not of a kind that work units have. */
 size_t wu_png_strip(unsigned char *png, size_t n);
-/* Whether a PNG of n bytes is as small as wu_png_write would make it of these samples: they are
- * noise, and it needs no more than their entropy. */
+/* Whether the samples are noise and a PNG of them with n bytes is hardly larger than their entropy,
+ * so that wu_png_write would not make it smaller. */
 bool wu_png_is_small(const wu_png_info *info, const void *pixels, size_t n);
 
-/* The libraries that files are read and written with, and their versions: "zlib 1.2.13, ...". */
+/* Writes the names and versions of the libraries that read and write files: "zlib 1.2.13, ...". */
 void wu_libraries(char *text, size_t size);
 
 #endif

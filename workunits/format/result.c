@@ -11,7 +11,8 @@
 #include "app/base/os.h"
 #include "workunits/format/archive.h"
 
-enum { RESULT_KEYS = 7 }; /* of result.json, sources aside */
+/* The number of keys that result.json always has: without "sources" and "about". */
+enum { RESULT_KEYS = 7 };
 
 /* --- the output of an item ------------------------------------------------------------------- */
 
@@ -28,8 +29,9 @@ static tc_status append_array(wu_output *out, const wu_out_array *array, tc_err 
     return TC_OK;
 }
 
-/* One block of memory: the array's name, the item's in it; then name and title of
- * the declaration. NULL: there is no memory. */
+/* Copies the texts of a declaration to one block of memory: first the array's name, with {item}
+ * replaced, then the declaration's name and title, to which *d then points. Returns the block;
+ * NULL: no memory. */
 static char *copy_texts(wu_declared *d, const char *item)
 {
     const size_t name = strlen(d->name) + 1, title = d->title != NULL ? strlen(d->title) + 1 : 0;
@@ -44,6 +46,8 @@ static char *copy_texts(wu_declared *d, const char *item)
     return block;
 }
 
+/* Whether the table of a declaration has a WU_ITEM array, so that it can have any number of rows
+ * for an item. */
 static bool has_item_column(const wu_output *out, const wu_declared *d)
 {
     bool found = d->role == WU_ITEM;
@@ -215,6 +219,7 @@ void wu_output_free(wu_output *out)
 
 /* --- the result of a job --------------------------------------------------------------------- */
 
+/* The state of writing a result. */
 typedef struct result_writer {
     const char *path;
     const wu_job *job;
@@ -223,15 +228,15 @@ typedef struct result_writer {
     wu_npz_writer *npz;
     const wu_result_source *source;
     const wu_written *written;
-    size_t surveyed;   /* items */
-    double all, bytes; /* of the items' arrays as surveyed; of arrays that have been written:
-                          compressed ones a WU_COPIEDth */
+    size_t surveyed;   /* items that survey_item has checked */
+    double all, bytes; /* bytes of the items' arrays: of all, and of those written; a compressed
+                          byte counts 1 / WU_COPIED */
     tc_err *err;
-    bool loaded;  /* current holds item `index`: a job of one item */
-    size_t index; /*   loads it once */
+    bool loaded;  /* `current` has all arrays of item `index` */
+    size_t index; /* so that the item of a job of one item is loaded only once */
     wu_output current;
-    uint64_t *rows; /* [declared->n]: of a WU_ROWS array, the sum over all items */
-    bool any_own;
+    uint64_t *rows; /* [declared->n]: for each WU_ROWS array, its rows of all items */
+    bool any_own;   /* there are WU_OWN arrays */
 } result_writer;
 
 static tc_status refuse_mismatch(const result_writer *r, size_t item, const char *array)
@@ -241,7 +246,8 @@ static tc_status refuse_mismatch(const result_writer *r, size_t item, const char
                    r->job->items[item].name, array);
 }
 
-/* Loads an item, or with `only` no more of it than that array. */
+/* Loads the arrays of an item to r->current, or if `only` is not NULL at least the one of this name
+ * (of the WU_OWN arrays all). */
 static tc_status load_item(result_writer *r, size_t index, const char *only)
 {
     if (r->loaded && r->index == index)
@@ -254,7 +260,7 @@ static tc_status load_item(result_writer *r, size_t index, const char *only)
     return TC_OK;
 }
 
-/* Reading all once takes a ninth. */
+/* Reports the share of the work that is done: surveying the items takes a ninth of the time. */
 static void report_progress(const result_writer *r)
 {
     const double surveyed = (double)r->surveyed / (double)r->job->n_items;
@@ -263,7 +269,7 @@ static void report_progress(const result_writer *r)
         r->written->report(r->written->user, (surveyed + 8 * (written < 1 ? written : 1)) / 9);
 }
 
-/* A piece of an array, of `weight` bytes. */
+/* Writes a piece of an array. weight: what it adds to r->bytes. */
 static tc_status write_piece(result_writer *r, const void *data, size_t n, double weight,
                              tc_err *err)
 {
@@ -314,7 +320,7 @@ static json_t *item_list(const wu_job *job)
     return list;
 }
 
-/* "" for an item that does not say. */
+/* The sources of all items, "" if one is unknown. */
 static json_t *source_list(const wu_job *job)
 {
     json_t *list = json_array();
@@ -327,7 +333,7 @@ static json_t *source_list(const wu_job *job)
     return list;
 }
 
-/* What the arrays of the whole result and those of an item are. */
+/* The declarations of the arrays of the whole result and of those of an item. */
 static json_t *declared_list(const wu_output *once, const wu_output *item)
 {
     const wu_output *const both[2] = { once, item };
@@ -409,7 +415,7 @@ tc_status wu_add_item_names(const wu_job *job, wu_output *out, tc_err *err)
 
 /* --- arrays of the items --------------------------------------------------------------------- */
 
-/* Equal in all but the number of rows. */
+/* Whether two arrays have the same name, type and shape, except for the number of rows. */
 static bool same_kind(const wu_array_info *a, const wu_array_info *b)
 {
     if (strcmp(a->name, b->name) != 0 || a->dtype != b->dtype || a->width != b->width ||
@@ -418,7 +424,8 @@ static bool same_kind(const wu_array_info *a, const wu_array_info *b)
     return memcmp(a->shape + 1, b->shape + 1, (a->ndim - 1) * sizeof *a->shape) == 0;
 }
 
-/* Checks the loaded item's arrays against what is declared, and adds up its rows and bytes. */
+/* Checks the loaded item's arrays against r->declared, and adds their rows and bytes to the sums.
+ */
 static tc_status survey_item(result_writer *r)
 {
     const wu_output *const want = r->declared, *const got = &r->current;
@@ -448,7 +455,7 @@ static tc_status survey_item(result_writer *r)
     return got->n == want->n ? TC_OK : refuse_mismatch(r, r->index, want->arrays[got->n].info.name);
 }
 
-/* The rows of a WU_ROWS array from all items, in order. */
+/* Writes a WU_ROWS array: the rows of all items, in their order. */
 static tc_status write_rows(result_writer *r, size_t array)
 {
     wu_array_info info = r->declared->arrays[array].info;
@@ -488,7 +495,7 @@ static tc_status write_own(result_writer *r)
 
 static tc_status write_items(result_writer *r)
 {
-    r->bytes = 0; /* what is not of an item does not count */
+    r->bytes = 0; /* arrays of the whole result do not count */
     for (size_t i = 0; i < r->job->n_items; i++) {
         return_if_error(load_item(r, i, NULL));
         return_if_error(survey_item(r));

@@ -1,4 +1,4 @@
-/* Opens a result for show, export and the data set. */
+/* Reads results: their items, declarations and tables. */
 #include "workunits/format/result_file.h"
 
 #include <assert.h>
@@ -13,7 +13,7 @@
 
 /* --- the file -------------------------------------------------------------------------------- */
 
-/* Sets item_names from `chars`, which have the array's shape. */
+/* Sets file->item_names from the array's elements. */
 static tc_status decode_names(wu_result_file *file, const wu_array_info *info,
                               const uint32_t *chars, tc_err *err)
 {
@@ -47,7 +47,7 @@ static tc_status read_names(wu_result_file *file, tc_err *err)
     return decode_names(file, info, chars, err);
 }
 
-/* The strings stay those of result.json. */
+/* Sets file->item_sources, whose strings are those of result.json. */
 static tc_status read_sources(wu_result_file *file, tc_err *err)
 {
     const json_t *const list = json_object_get(wu_npz_json(file->npz), "sources");
@@ -85,7 +85,7 @@ static tc_status read_spacing(wu_result_file *file, tc_err *err)
     return status;
 }
 
-/* An axis whose entries are the rows of an array is as long as that. */
+/* Sets the length of an axis whose entries are the rows of a WU_KEYS array. */
 static tc_status measure_axis(const wu_result_file *file, wu_axis *axis, tc_err *err)
 {
     const long at = axis->array == NULL ? -1 : wu_npz_find(file->npz, axis->array);
@@ -138,8 +138,9 @@ void wu_result_file_close(wu_result_file *file)
     *file = (wu_result_file){ 0 };
 }
 
-/* --- arrays and what is declared of them ----------------------------------------------------- */
+/* --- arrays and their declarations ----------------------------------------------------------- */
 
+/* Whether type and shape are those of a picture of this role. */
 static bool is_picture_of(const wu_array_info *info, wu_role role)
 {
     const wu_dtype dtype = role == WU_MAP ? WU_F32 : role == WU_MASK ? WU_U8 : WU_I32;
@@ -155,7 +156,8 @@ static bool is_picture_of(const wu_array_info *info, wu_role role)
     return voxels <= WU_MAX_VOXELS;
 }
 
-/* Whether the axes are those of the array, or as one its second. */
+/* Whether the array's axes after the first one are the declared ones, or its second axis is all of
+ * them together. */
 static bool axes_fit(const wu_array_info *info, const wu_declared *d)
 {
     uint64_t n = 1;
@@ -215,15 +217,15 @@ const wu_array_info *wu_first_picture(const wu_result_file *file, size_t item)
 
 /* --- sorting arrays into tables -------------------------------------------------------------- */
 
-enum { MAX_COLUMNS = 1000000 };
+enum { MAX_COLUMNS = 1000000 }; /* of a table */
 
-/* Whether it gives columns of a table. */
+/* Whether an array is part of a table. */
 static bool is_column(const wu_declared *d)
 {
     return d->table != NULL && d->role <= WU_PLACE;
 }
 
-/* Adds an array to the table that is being made, the last. */
+/* Adds an array to the table, which must be the last one. */
 static tc_status add_array(const wu_result_file *file, wu_table *table, const wu_table_array *array,
                            tc_err *err)
 {
@@ -249,16 +251,15 @@ static tc_status add_array(const wu_result_file *file, wu_table *table, const wu
     return TC_OK;
 }
 
-/* The length of a pixel along the axis that a word names ("y", "x1"); -1: it names none. */
+/* The index in a spacing (z, y, x) of the axis that a word names, such as "y" or "x1"; -1: none. */
 static int axis_of(const char *word)
 {
     const char *const at = word[0] == '\0' ? NULL : strchr("zyx", word[0]);
     return at == NULL || word[1 + strspn(word + 1, "0123456789")] != '\0' ? -1 : (int)(at - "zyx");
 }
 
-/* What a value in pixels is to be multiplied with to be in micrometres, NaN where that is not
- * known: *power 1 for a length or a place, 2 for an area, 0 if it is none of them. spacing: z, y,
- * x. */
+/* The factor that converts a value in pixels to micrometres, or to their square; NaN: unknown.
+ * *power: 1 for a length or position, 2 for an area, 0 for other values. spacing: z, y, x. */
 static double micrometre_factor(const wu_declared *d, size_t element, const double *spacing,
                                 int *power)
 {
@@ -282,6 +283,7 @@ static double micrometre_factor(const wu_declared *d, size_t element, const doub
     return NAN;
 }
 
+/* The power of micrometre_factor for a column. */
 static int power_of(const wu_table *table, const wu_column *c)
 {
     static const double any[3] = { 1, 1, 1 };
@@ -290,13 +292,15 @@ static int power_of(const wu_table *table, const wu_column *c)
     return power;
 }
 
-/* An area of pictures, in pixels, or a volume of stacks. */
+/* Whether the array is "measure", which is an area in pixels for pictures and a volume for stacks.
+ */
 static bool is_measure(const wu_declared *d)
 {
     return d->unit == NULL && d->title != NULL && strcmp(d->title, "measure") == 0;
 }
 
-/* Of a size that the size of a voxel scales, to micrometres, the power: 1 to 3; 0: it is none. */
+/* The power of a unit of micrometres, 1 to 3, in which an array's values are because they were
+ * scaled by the size of a voxel; 0: they are not. */
 static int scaled_power(const wu_table *table, const wu_declared *d)
 {
     static const char *const units[] = { "um", "um^2", "um^3" };
@@ -308,6 +312,7 @@ static int scaled_power(const wu_table *table, const wu_declared *d)
     return 0;
 }
 
+/* Whether the size of a voxel is known for an item. */
 static bool is_scaled(const wu_result_file *file, size_t item)
 {
     return file->item_spacing != NULL && file->item_spacing[3 * item] > 0;
@@ -321,13 +326,14 @@ static bool is_any_scaled(const wu_result_file *file)
     return i < file->n_items;
 }
 
-/* The size of a voxel, where none is known. */
-static bool says_nothing(const wu_table *table, const wu_declared *d)
+/* Whether the array is voxel_volume and meaningless, as no voxel size is known. */
+static bool is_meaningless(const wu_table *table, const wu_declared *d)
 {
     return table->in_voxels && d->title != NULL && strcmp(d->title, "voxel_volume") == 0;
 }
 
-/* Those of an array are adjacent: as they are, then in micrometres. */
+/* Makes the list of columns. Those of an array are adjacent: first the elements of a row, then
+ * those that can be converted to micrometres. */
 static tc_status number_columns(const wu_result_file *file, wu_table *table, tc_err *err)
 {
     const size_t n = table->n_columns, most = file->item_spacing != NULL ? 2 * n : n;
@@ -342,13 +348,13 @@ static tc_status number_columns(const wu_result_file *file, wu_table *table, tc_
                  k++) {
                 const wu_column column = { i, k, in_um };
                 if (in_um ? power_of(table, &column) > 0
-                          : !says_nothing(table, table->arrays[i].declared))
+                          : !is_meaningless(table, table->arrays[i].declared))
                     table->columns[table->n_columns++] = column;
             }
     return TC_OK;
 }
 
-/* Makes the table of declared[first] and those after it. */
+/* Makes the table to which declared[first] belongs, from this and later declarations. */
 static tc_status make_table(const wu_result_file *file, wu_tables *out, size_t first, tc_err *err)
 {
     wu_table *const table = &out->tables[out->n];
@@ -378,6 +384,7 @@ static tc_status make_table(const wu_result_file *file, wu_tables *out, size_t f
     return status;
 }
 
+/* Whether the table of this name has been made. */
 static bool is_made(const wu_tables *tables, const char *name)
 {
     size_t i = 0;
@@ -420,6 +427,8 @@ void wu_tables_free(wu_tables *tables)
     *tables = (wu_tables){ 0 };
 }
 
+/* Whether a column's values are in voxels although the unit is micrometres, as no voxel size is
+ * known. */
 static bool is_in_voxels(const wu_table *table, size_t column)
 {
     const wu_column *const c = &table->columns[column];
@@ -441,7 +450,7 @@ void wu_column_title(const wu_table *table, size_t column, char out[WU_TITLE_MAX
     }
 }
 
-/* Results name no unit of greys. */
+/* Whether an array's values are grey values, for which declarations have no unit. */
 static bool is_grey(const wu_declared *d)
 {
     static const char *const titles[] = { "mean",
@@ -504,10 +513,11 @@ tc_status wu_cursor_open(const wu_result_file *file, const wu_table *table, wu_c
     tc_status status = out->arrays == NULL ? tc_no_memory(err, "a table") : TC_OK;
     for (size_t i = 0; i < table->n_arrays && status == TC_OK; i++)
         status = open_array(out, i, err);
-    out->row = UINT64_MAX; /* before the first */
+    out->row = UINT64_MAX; /* wu_cursor_next makes this 0 */
     return status;
 }
 
+/* Sets cursor->item for the current row. */
 static tc_status find_item(wu_cursor *cursor, tc_err *err)
 {
     const wu_table *const table = cursor->table;
@@ -593,7 +603,7 @@ const void *wu_cursor_value(wu_cursor *cursor, size_t column, const wu_array_inf
 
 typedef unsigned __int128 u128;
 
-/* digits / 10^decimals */
+/* Writes the decimal number digits / 10^decimals, without zeros at its end. */
 static void put_decimal(uint64_t digits, int decimals, bool negative, char *out)
 {
     char text[32] = "";
@@ -612,8 +622,8 @@ static void put_decimal(uint64_t digits, int decimals, bool negative, char *out)
     *out = '\0';
 }
 
-/* What put_shortest writes, by whole numbers: of numbers that %g writes without an exponent. False:
- * it is none of them. */
+/* Writes the same as put_shortest, in integer arithmetic, for numbers that %g writes without an
+ * exponent. Returns false for other numbers, and in rare cases that it cannot decide. */
 static bool put_plain(double number, bool is_float, char *out)
 {
     static const double tens[] = { 1e-3, 1e-2, 1e-1, 1e0, 1e1,  1e2,  1e3,  1e4,  1e5,
@@ -621,7 +631,7 @@ static bool put_plain(double number, bool is_float, char *out)
     const double size = fabs(number);
     const int bits = is_float ? 24 : 53;
     int power, decimals = (is_float ? 6 : 15) + 3;
-    if (!(size < (is_float ? 1e5 : 1e14)) || size < 2e-4) /* and no 0, which has a sign */
+    if (!(size < (is_float ? 1e5 : 1e14)) || size < 2e-4) /* 0 is excluded, too, as it may be -0 */
         return false;
     if (size >= 1 && size <= floor(size)) {
         put_decimal((uint64_t)size, 0, signbit(number), out);
@@ -629,12 +639,12 @@ static bool put_plain(double number, bool is_float, char *out)
     }
     for (size_t i = 0; size >= tens[i]; i++)
         decimals--;
-    /* The number is mantissa / 2^shift, and what lies nearer than half of 1 / 2^shift reads back.
-     */
+    /* The number is mantissa / 2^shift. A decimal that differs by less than half of 1 / 2^shift is
+     * read as the same number. */
     const uint64_t mantissa = (uint64_t)ldexp(frexp(size, &power), bits);
     const int shift = bits - power;
     u128 ten = 1;
-    if (mantissa == UINT64_C(1) << (bits - 1)) /* but what is less lies nearer there */
+    if (mantissa == UINT64_C(1) << (bits - 1)) /* a power of 2: smaller numbers are closer */
         return false;
     for (int i = 0; i < decimals; i++)
         ten *= 10;
@@ -652,8 +662,9 @@ static bool put_plain(double number, bool is_float, char *out)
     return false;
 }
 
-/* The fewest digits that read back to the same number. Up to 15 (of floats 6) any decimal does, and
- * %g leaves out the zeros behind it. */
+/* Writes the number with the fewest digits that are read as the same number. Begins with 15 digits
+ * (6 for floats), since any decimal with no more digits survives conversion to binary, and %g
+ * removes zeros at the end. */
 static void put_shortest(double number, bool is_float, char out[WU_CELL_MAX])
 {
     const int most = is_float ? 9 : 17;
@@ -676,7 +687,7 @@ void wu_value_text(const wu_array_info *info, const void *data, char out[WU_CELL
     } else if (info->dtype == WU_I64) {
         memcpy(&exact, data, sizeof exact);
         put_decimal(exact < 0 ? -(uint64_t)exact : (uint64_t)exact, 0, exact < 0, out);
-    } else if (isnan(number) || isinf(number)) { /* C's printf spells these in more than one way */
+    } else if (isnan(number) || isinf(number)) { /* printf's text for these depends on the system */
         snprintf(out, WU_CELL_MAX, "%s", isnan(number) ? "nan" : number > 0 ? "inf" : "-inf");
     } else {
         put_shortest(number, info->dtype == WU_F32, out);

@@ -1,4 +1,4 @@
-/* Titles of items. */
+/* Makes the titles of items. */
 #include "workunits/format/title.h"
 
 #include <string.h>
@@ -7,8 +7,9 @@
 #include "app/base/os.h"
 #include "app/base/text.h"
 
-/* Letters, digits and marks on them, of any script: beyond ASCII all but blocks of signs, spaces,
- * controls, private characters and fillers that show nothing. */
+/* Whether a character beyond ASCII is a letter, a digit or a combining mark of any script: all are,
+ * except those in the blocks listed here, of signs, spaces, control characters, private use and
+ * invisible fillers. */
 static bool is_letter(uint32_t c)
 {
     static const uint32_t others[][2] = {
@@ -31,13 +32,13 @@ static bool is_letter(uint32_t c)
     return true;
 }
 
-/* A name has '_' for each byte of its file's name that it cannot have, so that letters go back to
- * where they were, up to where the two differ otherwise. */
+/* An item's name has '_' in place of each byte of its file's name that is not allowed. This puts
+ * the letters back, up to the first place where the names differ in another way. */
 wu_item_title wu_item_title_of(const char *name, const char *source)
 {
     static const char good[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.";
     static const char unders[] = "____";
-    char base[4 * WU_MAX_NAME] = ""; /* no letter composes of more than three times its bytes */
+    char base[4 * WU_MAX_NAME] = ""; /* composing letters leaves at least a third of their bytes */
     wu_item_title out = { "" };
     strncat(base, source == NULL ? "" : os_last_part(source), sizeof base - 1);
     tc_compose(base);

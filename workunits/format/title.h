@@ -1,6 +1,6 @@
 /*
- * What people see of an item: its name, with the letters and digits of its file's that a name
- * cannot have.
+ * Makes the title by which an item is shown to people: its name, with the letters and digits of its
+ * file's name that an item's name cannot contain, such as those with accents.
  */
 #ifndef WU_TITLE_H
 #define WU_TITLE_H
@@ -8,11 +8,11 @@
 #include "workunits/format/job.h"
 
 typedef struct wu_item_title {
-    char text[WU_MAX_NAME + 1]; /* UTF-8, as long as the name */
+    char text[WU_MAX_NAME + 1]; /* UTF-8, with as many bytes as the name */
 } wu_item_title;
 
-/* source: the item's, or NULL. Fit for the name of a file; items of other names have other titles.
- */
+/* source: wu_item.source, or NULL. The title can be part of a file's name. Different names give
+ * different titles. */
 wu_item_title wu_item_title_of(const char *name, const char *source);
 
 #endif

@@ -1,4 +1,4 @@
-/* Writes ZIP archives whose bytes depend on their members alone. */
+/* Writes ZIP archives whose bytes depend only on their members. */
 #include "workunits/format/zip_writer.h"
 
 #include <assert.h>
@@ -13,15 +13,15 @@
 
 enum {
     BUFFER = 1 << 16,
-    LOCAL_HEADER = 30,
-    LOCAL_CRC = 14,
-    LOCAL_SIZES = 18,
-    LOCAL_EXTRA = 20,
-    ENTRY = 46,
-    ENTRY_EXTRA = 4 + 3 * 8,
-    VERSION = 20,
+    LOCAL_HEADER = 30,       /* bytes of a local header, without name and extra field */
+    LOCAL_CRC = 14,          /* where in it the CRC is */
+    LOCAL_SIZES = 18,        /* where in it the sizes are */
+    LOCAL_EXTRA = 20,        /* bytes of its ZIP64 extra field */
+    ENTRY = 46,              /* bytes of an entry of the list, without name and extra field */
+    ENTRY_EXTRA = 4 + 3 * 8, /* bytes of its ZIP64 extra field, at most */
+    VERSION = 20,            /* version of ZIP that a reader needs */
     VERSION_ZIP64 = 45,
-    EPOCH = 1 << 21 | 1 << 16 /* 1980-01-01 00:00:00, the first moment ZIP knows */
+    EPOCH = 1 << 21 | 1 << 16 /* time stamp 1980-01-01 00:00:00, the earliest one in ZIP */
 };
 
 struct wu_zip_writer {
@@ -29,16 +29,16 @@ struct wu_zip_writer {
     const char *shown;
     int level;
     wu_compressor *packer;
-    uint64_t at; /* in the file: where the buffer goes */
+    uint64_t at; /* where in the file the buffer will be written */
     size_t n_buffered;
     unsigned char *list; /* the entries so far */
     size_t list_size, list_room;
-    uint64_t count;
-    /* the member at hand */
-    char *name;
-    bool compressed;       /* its bytes come as they are to stand there */
-    bool zip64;            /* with room for large sizes in front of the data */
-    uint64_t header, data; /* where they begin */
+    uint64_t count; /* entries */
+    /* The current member: */
+    char *name;            /* NULL: there is none */
+    bool compressed;       /* its data come compressed */
+    bool zip64;            /* its local header has a ZIP64 extra field */
+    uint64_t header, data; /* where in the file its local header and its data begin */
     wu_compressed member;
     unsigned char buffer[BUFFER];
 };
@@ -50,6 +50,7 @@ static tc_status cannot_write(const wu_zip_writer *w, tc_err *err)
 
 /* --- bytes ----------------------------------------------------------------------------------- */
 
+/* Writes a number of n bytes at p, little-endian; returns the address after it. */
 static unsigned char *put_number(unsigned char *p, uint64_t value, unsigned n)
 {
     for (; n > 0; n--, value >>= 8)
@@ -57,7 +58,7 @@ static unsigned char *put_number(unsigned char *p, uint64_t value, unsigned n)
     return p;
 }
 
-/* What a field of 32 bits can say of a number. */
+/* The value of a 32-bit field for a number: 0xffffffff if it does not fit. */
 static uint64_t short_of(uint64_t value)
 {
     return value < UINT32_MAX ? value : UINT32_MAX;
@@ -102,6 +103,7 @@ static tc_status append_bytes(wu_zip_writer *w, const void *data, size_t n, tc_e
     return TC_OK;
 }
 
+/* wu_take for the compressor. */
 static tc_status append_compressed(void *user, const void *data, size_t n, tc_err *err)
 {
     return append_bytes(user, data, n, err);
@@ -143,11 +145,12 @@ void wu_zip_free(wu_zip_writer **writer)
     *writer = NULL;
 }
 
-/* The 26 bytes that the header in front of the data and the entry have in common. */
+/* Writes the 26 bytes that a local header and an entry have in common. extra: bytes of the extra
+ * field. */
 static unsigned char *put_shared(const wu_zip_writer *w, unsigned char *p, bool zip64, uint32_t crc,
                                  uint64_t compressed, uint64_t size, size_t extra)
 {
-    /* How hard zlib tried, as PKWARE's own programs say it. */
+    /* Bits 1 and 2 of the flags: the compression level, as PKWARE's programs write it. */
     const unsigned effort = !w->member.deflated ? 0
                             : w->level >= 8     ? 2
                             : w->level == 2     ? 4
@@ -164,7 +167,8 @@ static unsigned char *put_shared(const wu_zip_writer *w, unsigned char *p, bool 
     return put_number(p, extra, 2);
 }
 
-/* The header in front of a member of `bytes` bytes at most. */
+/* Writes the local header of a member of at most `bytes` bytes, without CRC and sizes, which
+ * wu_zip_end fills in. */
 static tc_status begin_member(wu_zip_writer *w, const char *name, bool deflated, uint64_t bytes,
                               tc_err *err)
 {
@@ -174,7 +178,7 @@ static tc_status begin_member(wu_zip_writer *w, const char *name, bool deflated,
     if (w->name == NULL)
         return tc_no_memory(err, w->shown);
     w->member = (wu_compressed){ .deflated = deflated };
-    /* Deflated data can be larger than the plain ones, by less than 1/1000. */
+    /* Deflated data can be larger than the data, by less than a thousandth. */
     w->zip64 = bytes + bytes / 1000 + (1 << 16) >= UINT32_MAX;
     w->header = bytes_written(w);
     const uint64_t later = w->zip64 ? UINT32_MAX : 0;
@@ -219,7 +223,7 @@ tc_status wu_zip_write(wu_zip_writer *w, const void *data, size_t n, tc_err *err
                          : wu_compressor_write(w->packer, data, n, err);
 }
 
-/* The member's entry in the list. */
+/* Adds the member's entry to the list. */
 static tc_status add_entry(wu_zip_writer *w, tc_err *err)
 {
     const size_t name = strlen(w->name), need = w->list_size + ENTRY + name + ENTRY_EXTRA;
