@@ -88,9 +88,9 @@ tc_status wu_archive_digest(const wu_archive *archive, uint32_t *crc, char sha25
 /* Reads members one after another. */
 typedef struct wu_unzip wu_unzip;
 
-/* *out: closed by wu_unzip_close; the archive and the poll must outlive it. poll: asked by each
- * read; may be NULL, and must be if several threads read the same archive, each with a wu_unzip of
- * its own. TC_BAD_INPUT: the file's size has changed since it was listed. */
+/* *out: closed by wu_unzip_close; the archive and the poll must outlive it. Several threads may
+ * read the same archive, each with a wu_unzip of its own. poll: asked by each read; NULL: none.
+ * TC_BAD_INPUT: the file's size has changed since it was listed. */
 tc_status wu_unzip_open(const wu_archive *archive, const tc_poll *poll, wu_unzip **out,
                         tc_err *err);
 /* Begins reading a member. The previous one need not have been read to its end. */

@@ -55,9 +55,8 @@ typedef struct wu_declared {
     wu_role role;
     const char *table; /* such as "regions"; of WU_LABELS: the table whose rows the labels number;
                           NULL: none */
-    const char
-        *title;       /* of columns: the beginning of titles; of a picture: its title; NULL: none */
-    const char *unit; /* such as "pixel" or "um^3"; NULL: none */
+    const char *title; /* the beginning of columns' titles; a picture's title; NULL: none */
+    const char *unit;  /* such as "pixel" or "um^3"; NULL: none */
     unsigned n_axes;
     wu_axis axes[WU_MAX_AXES];
     /* The array's shape and type in the file: */

@@ -121,8 +121,8 @@ tc_status wu_item_load(const wu_job *job, size_t index, wu_pixels *out, tc_err *
 tc_status wu_item_load_in_background(const wu_job *job, size_t index, const tc_poll *poll,
                                      wu_pixels *out, tc_err *err);
 void wu_pixels_free(wu_pixels *pixels);
-/* Bytes that decoding an item takes in memory at the peak, its pixels included, and *thread_bytes
- * more for each thread after the first; no more threads decode it than it has members. */
+/* The peak memory for decoding an item, its pixels included, with one thread. *thread_bytes: the
+ * additional memory for each further thread; there are at most as many threads as members. */
 uint64_t wu_item_loading_bytes(const wu_item *item, uint64_t *thread_bytes);
 
 /* Decodes slice z of an item (0 for an image) without converting it. samples: room for ny * nx *

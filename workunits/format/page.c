@@ -231,8 +231,8 @@ void wu_spread_look(wu_spread *s, double value, bool binned)
     if (!isfinite(value))
         return;
     if (binned) {
-        const double half =
-            s->most / 2 - s->least / 2; /* halves, as the whole range may overflow */
+        /* Computes with halves, as the whole range may overflow. */
+        const double half = s->most / 2 - s->least / 2;
         const size_t bin = half > 0 ? (size_t)((value / 2 - s->least / 2) / half * WU_BINS) : 0;
         s->bins[bin < WU_BINS ? bin : WU_BINS - 1]++;
         return;

@@ -180,8 +180,8 @@ static void decode_piece(void *user, unsigned thread, size_t part)
                                   : decode_labels(l, d, p);
 }
 
-/* The number of threads that decode: 1 if a member is long (LONG_MEMBER); otherwise as many as have
- * enough to do for more than about a millisecond. */
+/* The number of threads that decode: 1 if only the main thread may ask the poll and a member is
+ * long (LONG_MEMBER); otherwise as many as each have more than about a millisecond's work. */
 static unsigned threads_of(const loader *l)
 {
     const uint64_t bytes_a_thread = 64 << 10;

@@ -1,6 +1,6 @@
 /*
- * Reads PNG pictures: simple ones of work units without libpng, which is faster, all others through
- * libpng. Writes PNG pictures without libpng.
+ * Reads PNG pictures: simple ones without libpng, which is faster, all others through libpng.
+ * Writes PNG pictures without libpng.
  */
 #include "config.h"
 
@@ -55,8 +55,7 @@ typedef struct png_ctx {
     bool palette;                /* libpng returns indices of the palette, a byte each */
     unsigned n_colours;          /* of the palette */
     unsigned char colour[PNG_MAX_PALETTE_LENGTH][4]; /* red, green, blue, alpha */
-    unsigned char
-        *raw; /* pixels with alpha, or indices, as libpng returns them; NULL: not needed */
+    unsigned char *raw; /* what libpng returns: pixels with alpha, or indices; NULL: not needed */
     bool alpha_dropped; /* a pixel was not opaque */
     bool has_all;       /* all pixels are read */
     bool no_end;        /* the file ends after the pixels, without the final chunk */
@@ -840,9 +839,8 @@ static int count_bytes(void *user, const void *buf, size_t n)
 static unsigned char *copy_part(const wu_png_info *info, const unsigned char *pixels,
                                 const wu_png_info *part)
 {
-    static const unsigned columns[PLACES] = {
-        3, 7, 1, 5
-    }; /* their positions along x, in eighths of the free width */
+    /* The places along x, in eighths of the free width. */
+    static const unsigned columns[PLACES] = { 3, 7, 1, 5 };
     const size_t pixel = (size_t)info->channels * (info->bits / 8), stride = bytes_of_row(info),
                  row = bytes_of_row(part);
     const uint32_t rows = part->height / PLACES;

@@ -57,7 +57,8 @@ static inline rows rows_at(const ls_fields *f, uint32_t x, uint32_t y, uint32_t 
 typedef struct buffers {
     float *fx, *dx; /* the faces of a row along x, and the differences of phi there */
     float *yl, *yu; /* the faces of a row along y: at its lower and upper side */
-    float *zl, *zu; /* [rows] the faces of a plane along z; a picture has one row for all */
+    float *zl, *zu; /* [rows] the faces of a plane along z: at its lower and upper side; a picture
+                       has one row for all */
     size_t z_pitch; /* from one row of zl to the next; 0: there is one row */
     float *cx[2];   /* [rows + 2] central differences along x, of a plane and the next one */
 } buffers;

@@ -413,9 +413,7 @@ static tc_status cpu_step(void *worker, void *state, uint64_t *chunks_done, tc_e
 tc_status obj_host_give_index(void *worker, size_t n, const uint32_t *label, const uint32_t *area,
                               const uint32_t *start, const obj_run *runs, tc_err *err)
 {
-    enum {
-        LOGS = 256
-    }; /* the size of the table of logarithms; most counts of small objects are smaller */
+    enum { LOGS = 256 }; /* the size of the table: most counts of small objects are smaller */
     cpu_worker *const w = worker;
     assert(!w->indexed && n <= UINT32_MAX);
     const tc_status status = tc_logs_init(&w->o.logs, LOGS, err);

@@ -57,11 +57,10 @@ tc_status obj_derive_params(void *params, const char *where, tc_err *err);
 
 /* An object's row in the state. */
 typedef struct obj_row {
-    uint64_t label;  /* 0: the object is not measured yet */
-    uint16_t lo, hi; /* its least and greatest grey value */
-    uint32_t border; /* 1: it touches the border of the picture or stack; 0: it does not */
-    uint64_t
-        words[]; /* [obj_words]: doubles and int64s for its columns, those of the texture last */
+    uint64_t label;   /* 0: the object is not measured yet */
+    uint16_t lo, hi;  /* its least and greatest grey value */
+    uint32_t border;  /* 1: it touches the border of the picture or stack; 0: it does not */
+    uint64_t words[]; /* [obj_words]: doubles and int64s for its columns, the texture last */
 } obj_row;
 
 /* The number of words in a row, and how many of them precede those of the texture. */

@@ -206,9 +206,8 @@ void obj_sums_add(const obj_item *o, const obj_run *runs, size_t n, uint8_t *row
  * ends there, a quarter of each face and an eighth of each voxel. */
 static int64_t euler_number(const uint64_t *windows, int dims)
 {
-    static const uint8_t sides[6] = {
-        0x55, 0xaa, 0x33, 0xcc, 0x0f, 0xf0
-    }; /* the window's voxels on each side of the vertex, as bits */
+    /* The window's voxels on each side of the vertex, as bits. */
+    static const uint8_t sides[6] = { 0x55, 0xaa, 0x33, 0xcc, 0x0f, 0xf0 };
     const int n = 1 << dims;
     int64_t sum = 0;
 
@@ -713,8 +712,7 @@ static void correct_small(const i128 c[3][3], const double scale[3], double out[
         minors += (double)(c[i][i] * c[k][k] - c[i][k] * c[i][k]) * (scale[i] * scale[k]);
         det += c[0][i] * (c[1][k] * c[2][l] - c[1][l] * c[2][k]);
     }
-    product =
-        (double)det * (scale[0] * scale[1] * scale[2]) / out[0]; /* of the two lesser eigenvalues */
+    product = (double)det * (scale[0] * scale[1] * scale[2]) / out[0]; /* of the lesser two */
     if (out[1] < 1e-3 * out[0]) {
         const double sum = (minors - product) / out[0];
 

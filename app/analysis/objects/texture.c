@@ -75,9 +75,8 @@ void obj_quantise(const obj_item *o, const obj_run *runs, size_t n, uint32_t lo,
 {
     const wu_pixels *const px = o->pixels;
     uint32_t from = lo, to = hi;
-    uint8_t level[256] = {
-        0
-    }; /* initialised, as lo and hi of a damaged checkpoint may exclude values of the pixels */
+    /* Initialised, as lo and hi of a damaged checkpoint may exclude values of the pixels. */
+    uint8_t level[256] = { 0 };
     obj_spread spread;
 
     obj_range_of(o, &from, &to);

@@ -92,11 +92,10 @@ typedef struct vol_state {
     uint64_t cells;             /* so far: components; in the end without those left out */
     uint64_t membrane, outside; /* numbers of voxels */
     uint64_t repair_added;      /* number of voxels that the repair made membrane */
-    uint64_t
-        repair_bias; /* number of those of them that would otherwise be inside (vol_repair_bias) */
-    uint32_t begun;  /* 1: nodes have been written to, and the item is not finished */
-    uint32_t threshold; /* Otsu's threshold, once it is computed; 0 without otsu */
-    int32_t nodes[];    /* [1 + nz*ny*nx] */
+    uint64_t repair_bias; /* of these, voxels that would otherwise be inside (vol_repair_bias) */
+    uint32_t begun;       /* 1: nodes have been written to, and the item is not finished */
+    uint32_t threshold;   /* Otsu's threshold, once it is computed; 0 without otsu */
+    int32_t nodes[];      /* [1 + nz*ny*nx] */
 } vol_state;
 
 /* The rows of a band, of about a million voxels. Rows are numbered through all slices. */
@@ -125,8 +124,7 @@ typedef struct vol_blur {
     vol_blurred what;
     uint32_t threshold; /* grey values >= this are membrane */
     an_gauss gauss;
-    int32_t
-        *plane; /* [nz][ny][nx]: values filtered along x and y; in the end as vol_blurred says */
+    int32_t *plane; /* [nz][ny][nx] values filtered along x and y; in the end as vol_blurred */
 } vol_blur;
 
 /* Whether an item has the phases VOL_BLUR and VOL_BLUR_Z. A watershed always has them, as they make
