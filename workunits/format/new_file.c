@@ -11,9 +11,8 @@
 #include "app/base/files.h"
 #include "app/base/os.h"
 
-/* Bytes that are written at once: a page is of many megabytes, and libraries' own buffers hold 4
- * KiB.
- */
+/* Bytes of the buffer, so that a page of many megabytes is written in large pieces: the C library's
+ * own buffer has 4 KiB. */
 enum { BUFFER = 1 << 16 };
 
 static tc_status cannot_write(const wu_new_file *f, tc_err *err)

@@ -212,8 +212,8 @@ uint64_t *obj_put_shape(const obj_item *o, const obj_sums *s, obj_outline *h, ui
 /* The histogram and sums of an object's grey values. */
 typedef struct obj_grey_sums {
     uint64_t weighted[3]; /* sums of value times z, times y, times x */
-    uint32_t *fine,
-        *coarse; /* [65536]: pixels of each value; [256]: of each upper byte of the value */
+    uint32_t *fine;       /* [65536]: pixels of each value */
+    uint32_t *coarse;     /* [256]: pixels of each upper byte of the value */
 } obj_grey_sums;
 
 tc_status obj_grey_init(obj_grey_sums *g, tc_err *err);
@@ -326,8 +326,8 @@ void obj_quantise(const obj_item *o, const obj_run *runs, size_t n, uint32_t lo,
  * runs: all n runs of the object. */
 void obj_pairs_add(const obj_levels *levels, const obj_run *runs, size_t n, size_t first,
                    size_t few, obj_step step, obj_pairs *pairs);
-/* Copies an object of `area` pixels, given by its n runs, to pairs->box. Returns false, and does
- * nothing, if it is too large, if it fills too little of the box, or with 256 levels. */
+/* Copies an object of `area` pixels, given by its n runs, to pairs->box. Returns false if it is too
+ * large, if it fills too little of the box, or with 256 levels. */
 bool obj_box_fill(const obj_item *o, const obj_run *runs, size_t n, uint64_t area, uint32_t lo,
                   uint32_t hi, obj_pairs *pairs);
 /* Adds all pairs, a step apart, of the object in pairs->box. */
@@ -370,8 +370,8 @@ typedef struct obj_index {
     obj_run *found;                 /* [parts][rows][nx]: the runs found in each part */
     uint32_t *n_found;              /* [parts]: their number */
     obj_run *kept;                  /* [most_kept]: all runs, if there are not more */
-    size_t all, most_kept,
-        placed;     /* runs counted; elements of `kept`; how many of these are in `runs` */
+    size_t all, most_kept;          /* runs counted; elements of `kept` */
+    size_t placed;                  /* how many runs of `kept` are in `runs` */
     uint32_t *next; /* [largest label + 1]: the label's runs; in pass 1 the index of its next run in
                        `runs` */
     uint32_t *pixels; /* [largest label + 1]: the label's pixels */
