@@ -6,8 +6,8 @@
 
 #include "app/analysis/common/core.h"
 
-/* 2^-23, added to the squared length of a gradient, by whose root it is divided, so that this is
- * not 0. */
+/* 2^-23, added to the squared length of a gradient before its square root, by which the gradient is
+ * divided: so this is never 0. */
 #define LS_EPS 1.1920928955078125e-7f
 
 /* --- narrow band ------------------------------------------------------------------
