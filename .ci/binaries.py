@@ -1,7 +1,8 @@
-"""Makes what a release offers for download, in build/binaries: archives for Linux on x86-64 and ARM
-and for Windows around the programs of platform.sh, the Debian packages, and SHA256SUMS. An archive
-has the licences of all that is linked into its programs, and lists it as SPDX, which lies besides
-the archive too. The same sources give the same bytes.
+"""Makes the files that a release offers for download, in build/binaries: an archive each for Linux
+on x86-64, Linux on ARM and Windows, with the programs that platform.sh builds; the Debian packages;
+and SHA256SUMS. An archive contains the licences of all software that is linked into its programs,
+and a list of that software as SPDX, which is also written beside the archive. The same sources give
+the same bytes.
 
     python3 .ci/binaries.py BUILD [release] [arm64] [windows] [debian]      (all four; BUILD: an
                                                                             ordinary build)
@@ -24,16 +25,17 @@ from urllib.parse import quote
 ROOT = Path(__file__).resolve().parent.parent
 OUT = ROOT / "build" / "binaries"
 SOURCES = ROOT / "build" / "sources"
-DAY = 1767225600     # of every file: the first of 2026
+DAY = 1767225600     # the modification time of every file in an archive: 2026-01-01 UTC
 VERSION = re.search(r"AC_INIT\(\[texcell\], \[(.*?)\]",
                     (ROOT / "configure.ac").read_text()).group(1)
 NAMES = {"release": "linux-x86_64", "arm64": "linux-arm64", "windows": "windows-x86_64"}
 STRIP = {"release": "strip", "arm64": "aarch64-linux-gnu-strip",
          "windows": "x86_64-w64-mingw32-strip"}
+# {library that libraries.sh builds: its licence as an SPDX expression}
 LIBRARIES = {"zlib": "Zlib", "libdeflate": "MIT", "libpng1.6": "libpng-2.0", "jansson": "MIT",
              "libjpeg-turbo": "IJG AND BSD-3-Clause AND Zlib", "tiff": "libtiff", "expat": "MIT"}
-# What compilers link in: packages of Debian's, whose copyright files have the texts; for Linux
-# zig's own, and the start of programs from the C library that it brings.
+# {software that a compiler links in: its licence}. For Linux: zig's own run-time library, and the
+# start-up code of the glibc that comes with zig. For Windows: Debian packages.
 LINUX = {"ziglang": "MIT", "glibc": "LGPL-2.1-or-later"}
 RUNTIMES = {"release": LINUX, "arm64": LINUX,
             "windows": {"mingw-w64-x86-64-dev": "ZPL-2.1 AND MIT AND BSD-3-Clause",
@@ -46,7 +48,8 @@ def output_of(*argv):
 
 
 def library(name):
-    """Version, package URL and licence of a library that libraries.sh built."""
+    """Version, package URL and licence file of a library that libraries.sh built from Debian's
+    sources."""
     folder = next(SOURCES.glob(name + "-*/"))
     version = re.match(r"\S+ \((.*?)\)", (folder / "debian" / "changelog").read_text()).group(1)
     texts = sorted(p for end in ("LICENSE*", "COPYING*", "*/COPYING") for p in folder.glob(end)
@@ -56,6 +59,7 @@ def library(name):
 
 
 def runtime(name):
+    """Version, package URL and licence file of software that a compiler links in."""
     zig = ROOT / "build" / "zig"
     if name == "ziglang":
         version = re.search(r"-(.*)\.dist-info",
@@ -69,13 +73,15 @@ def runtime(name):
 
 
 def linked(platform):
-    """[(name, licence, version, package URL, file of the text)] of what is within the programs."""
+    """[(name, licence, version, package URL, licence file)] of the software that is linked into a
+    platform's programs."""
     return [(n, lic, *library(n)) for n, lic in LIBRARIES.items()] + [
         (n, lic, *runtime(n)) for n, lic in RUNTIMES[platform].items()]
 
 
 def spdx(archive, parts):
-    """What the archive's programs are made of, as SPDX 2.3."""
+    """The list of the software in an archive's programs as SPDX 2.3 JSON. parts: what linked()
+    returns."""
     def package(name, version, licence, **more):
         return {"SPDXID": "SPDXRef-" + name, "name": name, "versionInfo": version,
                 "licenseConcluded": licence, "licenseDeclared": licence,
@@ -102,7 +108,8 @@ def spdx(archive, parts):
 
 
 def texts(build, manuals):
-    """{name in the archive: file} of the documents."""
+    """{name in the archive: file} of licence and documents; manuals: with manual pages and shell
+    completion."""
     files = {n: ROOT / n for n in ("LICENSE", "CITATION.cff", "workunits/FORMAT.md")}
     for p in [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*")]:
         if p.suffix in (".md", ".png", ".jpg", ".webp", ".ipynb"):
@@ -115,7 +122,7 @@ def texts(build, manuals):
 
 
 def write_archive(path, files):
-    """files: {name: (bytes, whether it is a program)}; path ends in .zip or .tar.gz."""
+    """files: {name: (bytes, whether it is an executable)}; path ends in .zip or .tar.gz."""
     with open(path, "wb") as f:
         if path.suffix == ".zip":
             with zipfile.ZipFile(f, "w", zipfile.ZIP_DEFLATED) as z:
@@ -133,7 +140,8 @@ def write_archive(path, files):
 
 
 def archive(platform, programs, build, parts, out):
-    """The archive of a platform whose stripped programs lie in a folder."""
+    """Writes the archive of a platform, and its SPDX file. programs: the folder of the stripped
+    programs."""
     name = "texcell-%s-%s" % (VERSION, NAMES[platform])
     files = {n: (p.read_bytes(), False) for n, p in texts(build, platform != "windows").items()}
     files.update({p.name: (p.read_bytes(), True) for p in programs.iterdir()})
@@ -157,7 +165,7 @@ def build_programs(platform, stage):
 
 
 def debian(build, stage, out):
-    """Built from the archive of the sources, as `make dist` has it."""
+    """Builds the Debian packages from the source tree that `make dist` would pack."""
     folder, log = stage / "texcell", open(stage / "debian.log", "wb")
     alone = {k: v for k, v in os.environ.items() if not k.startswith(("MAKE", "MFLAGS"))}
     for argv, at in ((["make", "-s", "-C", build, "distdir", "distdir=%s" % folder], ROOT),

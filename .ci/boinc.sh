@@ -1,11 +1,11 @@
 #!/bin/sh
-# Builds BOINC's library and client API from its sources, as static libraries for another system than the
-# one at hand: what configure --with-boinc=PREFIX finds.
+# Builds BOINC's library and client API from its sources as static libraries for another system than
+# this one. configure --with-boinc=PREFIX uses them.
 #
 #   CXX=... AR=... sh .ci/boinc.sh SOURCES PREFIX windows|linux
 #
-# For Linux the sources must have been configured, on any Linux: of what that found only the newer C library's
-# functions are left out.
+# For Linux, BOINC's configure must have been run in SOURCES, on any Linux: its config.h is used,
+# except for the functions that an older C library lacks (HAVE_STRL...).
 set -eu
 sources=${1:?usage: boinc.sh SOURCES PREFIX windows|linux} prefix=$2 system=$3
 : "${CXX:?}" "${AR:?}"
@@ -25,10 +25,12 @@ mkdir -p "$prefix/include" "$prefix/lib" "$prefix/obj"
 cp "$sources"/api/*.h "$sources"/lib/*.h "$sources/version.h" "$prefix/include"
 sed '/HAVE_STRL/d' "$config" > "$prefix/include/config.h"
 
-# wrapper/bw_boinc.cpp has a boinc_sleep of its own for Linux, which zig's linker cannot put in the place of this one.
+# wrapper/bw_boinc.cpp replaces boinc_sleep. zig's linker has no --wrap, so on Linux the library's
+# own boinc_sleep is made a weak symbol, which the program's definition overrides.
 echo 'void boinc_sleep(double) __attribute__((weak));' > "$prefix/obj/weak.h"
 
-# archive NAME FOLDER FILE...
+# archive NAME FOLDER FILE...: compiles the FILEs (without .cpp) of the sources' FOLDER into the
+# library NAME.
 archive() {
     name=$1 folder=$2
     shift 2

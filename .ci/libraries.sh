@@ -1,10 +1,11 @@
 #!/bin/sh
-# Builds zlib, libdeflate, libpng, jansson, libjpeg-turbo, libtiff and expat, from Debian's source packages, as
-# static libraries for another system than the one at hand: what configure then finds by CPPFLAGS and LDFLAGS.
+# Builds zlib, libdeflate, libpng, jansson, libjpeg-turbo, libtiff and expat, from Debian's source
+# packages, as static libraries for another system than this one. configure finds them by
+# CPPFLAGS=-IPREFIX/include LDFLAGS=-LPREFIX/lib.
 #
 #   CC=... AR=... [CFLAGS=...] sh .ci/libraries.sh PREFIX
 #
-# The sources are kept in build/sources.
+# The sources are kept in build/sources. Exit code 75: they could not be fetched.
 set -eu
 cd "$(dirname "$0")/.."
 prefix=${1:?usage: libraries.sh PREFIX}
@@ -14,25 +15,28 @@ apt=$PWD/build/apt
 packages="zlib libdeflate libpng1.6 jansson libjpeg-turbo tiff expat"
 . .ci/apt.sh
 
-# shellcheck disable=SC2086  # packages are words
+# Downloads the source packages into build/sources.
+# shellcheck disable=SC2086  # $packages is a list of words
 fetch() {
     mkdir -p "$apt" "$sources.new"
     archives > "$apt/sources.list"
     own_apt update
     if ! (cd "$sources.new" && own_apt source $packages) > "$apt/log" 2>&1; then
-        # A mirror may have updates as binaries and not as sources.
+        # A mirror may have an update's binary packages without its source packages.
         echo "libraries: the newest sources cannot be had; taking those of the release itself" >&2
         grep -v -e '-updates ' -e '-security ' "$apt/all.list" > "$apt/sources.list"
         own_apt update
         (cd "$sources.new" && own_apt source $packages)
     fi
-    # For MinGW it goes round the compiler's C99 printf to an old one of the system's.
+    # Deletes a #define by which MinGW builds would call an old printf of Windows, not the C99 one that
+    # MinGW brings.
     sed -i '/#define v*snprintf  *_v*snprintf$/d' "$sources.new"/jansson-*/src/jansson_private.h
     rm -rf "$sources"
     mv "$sources.new" "$sources"
 }
 
-# compile LIBRARY FOLDER FLAG... -- FILE...
+# compile LIBRARY FOLDER FLAG... -- FILE...: compiles the FILEs (without .c) in FOLDER with the
+# FLAGs into LIBRARY.
 compile() {
     library=$1 folder=$2
     shift 2
@@ -43,7 +47,8 @@ compile() {
     done
     shift
     mkdir -p "$prefix/obj/$library"
-    # A compiler for each file, and one file for each processor. No name of this folder gets into a program.
+    # Runs one compiler per file, one at a time per processor. -ffile-prefix-map: the path of
+    # build/sources must not get into a program.
     for name in "$@"; do
         object=$prefix/obj/$library/$(echo "$name" | tr / -).o
         echo "$CC -w -O2 -ffile-prefix-map=$sources/= ${CFLAGS:-} -I$prefix/include -I$folder $flags -c $folder/$name.c -o $object"
@@ -53,22 +58,23 @@ compile() {
     $AR rcs "$prefix/lib/$library" "$prefix/obj/$library"/*.o
 }
 
-# Two platforms may be built at a time.
+# Two platforms may be built at the same time, and share build/sources.
 exec 9> build/sources.lock
 flock 9
 fetching=
-trap '[ -z "$fetching" ] || exit 75' EXIT        # no fault of what is built
+trap '[ -z "$fetching" ] || exit 75' EXIT        # a failed download is no failure of the build
 [ -d "$(echo "$sources"/libdeflate-*/)" ] || { rm -rf "$sources.new"; fetching=yes; fetch; fetching=; }
 flock -u 9
 mkdir -p "$prefix/include"
 z=$(echo "$sources"/zlib-*/) png=$(echo "$sources"/libpng1.6-*/) jansson=$(echo "$sources"/jansson-*/)
 jpeg=$(echo "$sources"/libjpeg-turbo-*/) tiff=$(echo "$sources"/tiff-*/)libtiff/ expat=$(echo "$sources"/expat-*/)expat/lib/
 inflate=$(echo "$sources"/libdeflate-*/)
-# OpenCL's are looked up at run time; the headers are for any system.
+# texcell loads OpenCL at run time, so only its headers are needed; they are the same on every
+# system.
 cp -r /usr/include/CL "$prefix/include"
 cp "$z"zlib.h "$z"zconf.h "$png"png.h "$png"pngconf.h "$jansson"src/jansson.h "$prefix/include"
 cp "$png"scripts/pnglibconf.h.prebuilt "$prefix/include/pnglibconf.h"
-# As jansson's configure writes it for a C99 compiler with GCC's builtins.
+# jansson_config.h as jansson's configure writes it for a C99 compiler with GCC's builtins.
 sed -e 's/@json_inline@/inline/; s/@json_have_long_long@/1/; s/@json_have_localeconv@/1/' \
     -e 's/@json_have_atomic_builtins@/1/; s/@json_have_sync_builtins@/1/' \
     "$jansson"src/jansson_config.h.in > "$prefix/include/jansson_config.h"
@@ -86,7 +92,8 @@ compile libpng16.a "$png" -DPNG_ARM_NEON_OPT=0 -- png pngerror pngget pngmem png
 compile libjansson.a "$jansson"src -DHAVE_CONFIG_H -- dump error hashtable hashtable_seed load memory \
     pack_unpack strbuffer strconv utf value version
 
-# define_in FILE NAME[=VALUE]...: what configure would make of it
+# define_in FILE NAME[=VALUE]...: prints FILE with each "#undef NAME" made "#define NAME VALUE"
+# (default 1), as configure would.
 define_in() {
     file=$1
     shift
@@ -112,7 +119,7 @@ define_in "$tiff"tiffconf.h.in TIFF_INT8_T=int8_t TIFF_INT16_T=int16_t TIFF_INT3
     HOST_FILLORDER=FILLORDER_LSB2MSB HOST_BIGENDIAN=0 CCITT_SUPPORT JPEG_SUPPORT LOGLUV_SUPPORT LZW_SUPPORT NEXT_SUPPORT \
     OJPEG_SUPPORT PACKBITS_SUPPORT PIXARLOG_SUPPORT THUNDER_SUPPORT ZIP_SUPPORT STRIPCHOP_DEFAULT=TIFF_STRIPCHOP SUBIFD_SUPPORT \
     DEFAULT_EXTRASAMPLE_AS_ALPHA CHECK_JPEG_YCBCR_SUBSAMPLING MDI_SUPPORT > "$prefix/include/tiffconf.h"
-# The system's own file functions: libtiff has them for Windows by themselves.
+# tif_win32 calls Windows' own file functions, tif_unix POSIX'.
 case $CC in
     *mingw*) files=USE_WIN32_FILEIO system=tif_win32 ;;
     *) files=HAVE_MMAP system=tif_unix ;;

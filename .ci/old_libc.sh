@@ -1,9 +1,8 @@
 #!/bin/sh
-# Unpacks the C library of the Debian before, in which to try programs that are for older systems:
+# Unpacks the package libc6 of the previous Debian release (bullseye) into FOLDER, and nothing else.
+# The tests run there the programs that are built for older systems.
 #
 #   sh .ci/old_libc.sh FOLDER
-#
-# FOLDER has then what the package libc6 brings, and nothing else.
 set -eu
 cd "$(dirname "$0")/.."
 folder=${1:?usage: old_libc.sh FOLDER}

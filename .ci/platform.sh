@@ -1,15 +1,17 @@
 #!/bin/sh
-# Builds texcell for another system than the one at hand: build/NAME/texcell has the programs.
-# Their libraries come from Debian's source packages (libraries.sh); no BOINC.
+# Builds texcell for another system than this one. The programs are then in build/NAME/texcell.
+# They are linked with libraries that libraries.sh builds, and without BOINC.
 #
 #   [BOINC=DIR] sh .ci/platform.sh windows|release|arm64|macos-arm64|macos-x86_64
 #
-# With BOINC, a folder of its sources, build/NAME/volunteers/texcell is the program that volunteers get: with BOINC's
-# libraries of that folder within (boinc.sh), and stripped, for texcell-deploy --app-version.
+# With BOINC=DIR, a folder of BOINC's sources, it also builds build/NAME/volunteers/texcell, the
+# program for volunteers' computers: linked with BOINC's libraries (boinc.sh builds them from DIR),
+# and stripped, ready for texcell-deploy --app-version.
 #
-# release and arm64: Linux from glibc 2.17 (2012) on, with nothing but the C library's own files. They and
-# macOS are linked by zig cc, which brings old C libraries and Apple's, from PyPI, into build/zig.
-# ./bootstrap NAME installs the packages that it needs.
+# release and arm64 are for Linux with glibc 2.17 (2012) or later, and need no shared library but
+# glibc's. They and the macOS programs are linked by zig cc, which contains old versions of glibc
+# and Apple's libraries; pip installs it from PyPI in build/zig. ./bootstrap NAME installs the
+# packages that NAME needs.
 set -eu
 cd "$(dirname "$0")/.."
 name=${1:?usage: platform.sh windows|release|arm64|macos-arm64|macos-x86_64}
@@ -21,7 +23,7 @@ BOINC=${BOINC:+$(cd "$BOINC" && pwd)}
 zig=$PWD/build/zig/ziglang/zig
 gcc=
 target=
-mac=-fno-define-target-os-macros       # zlib and libpng take it for the Mac of 1990
+mac=-fno-define-target-os-macros       # else zlib and libpng take the target for classic Mac OS
 
 case $name in
     windows) host=x86_64-w64-mingw32 CC=$host-gcc-posix CXX=$host-g++-posix AR=$host-ar ;;
@@ -34,9 +36,10 @@ esac
 [ -z "$target" ] || CC="$zig cc -target $target" CXX="$zig c++ -target $target" AR="$zig ar"
 RANLIB="$AR s"
 
-# gcc compiles, by the headers of the old C library: clang, which zig is, makes glcm slower by
-# 6 to 10%. flags: a copy in the program of a variable of the C library's (environ) would be lost, as zig's
-# linker does not know that the library itself calls it __environ; so none are made.
+# Writes the compiler driver $out/cc: gcc compiles, with the headers of glibc 2.17 from zig, and zig
+# cc (clang) links; code that clang compiles computes glcm 6 to 10% slower. $flags prevent copy
+# relocations: the program's copy of a variable of glibc (environ) would stay unset, as zig's linker
+# does not know that glibc calls it __environ.
 make_compiler() {
     include=$(dirname "$zig")/lib/libc/include
     headers="-isystem $("$gcc" -print-file-name=include) -isystem $include/$host -isystem $include/generic-glibc"
@@ -66,7 +69,7 @@ build() {
         ac_cv_header_sqlite3_h=no --without-boinc --enable-werror
     make -j"$jobs"
     case $name in
-        macos-*) ;; # nobody has tried
+        macos-*) ;; # building for BOINC on macOS was never tried
         *) [ -z "$BOINC" ] || build_for_volunteers ;;
     esac
 }
@@ -90,7 +93,8 @@ build_for_volunteers() {
     esac
 }
 
-# Two platforms may be built at a time.
+# Two platforms may be built at the same time, and share build/zig. Exit code 75: pip could not
+# fetch zig.
 install_zig() {
     (
         flock 9
@@ -99,7 +103,7 @@ install_zig() {
     ) 9> build/zig.lock
 }
 
-# Not as a condition: in one, -e would be off.
+# build is not called in an "if": there the shell would ignore set -e.
 set +e
 (set -e; build) > "$out/build.log" 2>&1
 status=$?

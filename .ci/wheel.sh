@@ -1,6 +1,6 @@
 #!/bin/sh
-# Makes the Python wheels, around the programs of platform.sh, and the source distribution, in build/wheel. The
-# same sources give the same bytes.
+# Makes Python wheels, with the programs that platform.sh builds, and the source distribution, in
+# build/wheel. The same sources give the same bytes.
 #
 #   sh .ci/wheel.sh [release] [arm64] [windows]     (all three)
 set -eu
@@ -8,7 +8,8 @@ cd "$(dirname "$0")/.."
 [ $# -gt 0 ] || set -- release arm64 windows
 out=$PWD/build/wheel
 stage=$out/stage
-export SOURCE_DATE_EPOCH=1767225600 PYTHONDONTWRITEBYTECODE=1 LC_ALL=C.UTF-8     # of every file, the first day of 2026
+# Every file in the packages is dated 2026-01-01 UTC.
+export SOURCE_DATE_EPOCH=1767225600 PYTHONDONTWRITEBYTECODE=1 LC_ALL=C.UTF-8
 umask 022
 mkdir -p "$out"
 rm -f "$out"/*.whl "$out"/*.tar.gz "$out/log"
@@ -37,7 +38,7 @@ for name; do
         $strip -o "$stage/texcell/bin/$program$end" "build/$name/texcell/$program$end"
         chmod 755 "$stage/texcell/bin/$program$end"
     done
-    for folder in build/sources/*/; do           # of the libraries in the programs
+    for folder in build/sources/*/; do    # the licences of the linked libraries
         licence=$(find "$folder" -maxdepth 2 \( -name 'LICENSE*' -o -name COPYING \) | sort | head -n 1)
         [ -z "$licence" ] || cp "$licence" "$stage/LICENSE.$(basename "${folder%-*}")"
     done

@@ -1,7 +1,7 @@
 #!/usr/bin/python3
-"""texcell-wu: every kind of picture packed and compared, sample by sample, to
-what PIL, scikit-image or tifffile read; stacks, masks, splits, refusals;
-show and export."""
+"""texcell-wu pack, show and export. Pack: every kind of picture file, its samples compared with
+those that PIL, scikit-image or tifffile read; stacks, masks, --split; and what is refused. Show and
+export: a result made here, also with faults."""
 import csv
 import gzip
 import hashlib
@@ -48,6 +48,7 @@ def wu(*args, **kw):
 
 
 def pack(out, *args, **kw):
+    """Packs a work unit of glcm, for which no parameter has to be given."""
     return wu("pack", "--analysis", "glcm", "-o", out, *args, **kw)
 
 
@@ -57,12 +58,14 @@ def job_of(out):
 
 
 def members(out, names):
-    """The samples of PNG members, as they are stored."""
+    """The samples of PNG members of a work unit, as PIL reads them."""
     with zipfile.ZipFile(out) as z:
         return [np.asarray(Image.open(io.BytesIO(z.read(n)))) for n in names]
 
 
 def item_samples(out, index=0, key=None):
+    """The samples of an item: of an image [h, w]; of a stack or a picture in strips, all its
+    members."""
     item = job_of(out)["items"][index]
     if key is None:
         key = "image" if "image" in item else "stack"
@@ -72,12 +75,13 @@ def item_samples(out, index=0, key=None):
     return (np.stack if "stack" in item else np.concatenate)(members(out, names))
 
 
-# What is told of a palette that is a picture's.
+# A part of the note for a palette that is not grey, or not in order.
 SHOWN = "the colours that it shows are taken"
 
 
 def packs_as(name, picture, expected, note_text=None):
-    """The picture is packed, and its samples are the expected ones."""
+    """The picture is packed, its samples are the expected ones, and pack writes note_text to stderr
+    (None: writes nothing)."""
     out = path("out.zip")
     r = pack(out, picture)
     if not ok(r.returncode == 0, name + ": packed", r.stderr):
@@ -88,7 +92,7 @@ def packs_as(name, picture, expected, note_text=None):
     ok(same, name + ": same samples",
        "%s %s, expected %s %s" % (got.shape, got.dtype, expected.shape,
                                   expected.dtype))
-    # glcm's note
+    # A note of glcm, about the number of grey levels, is no concern of this test.
     said = "".join(line + "\n" for line in r.stderr.splitlines() if "its greys are" not in line)
     ok((note_text is None and said == "") or (note_text is not None and note_text in r.stderr),
        name + ": says what it should", r.stderr)
@@ -96,7 +100,8 @@ def packs_as(name, picture, expected, note_text=None):
 
 
 def refused(name, picture, word, *args):
-    """Exit code 2, one line besides notes that names the file and the reason, no output."""
+    """pack exits with 2, writes one line besides notes, which names the file and contains `word`,
+    and leaves no output."""
     out = path("refused.zip")
     r = pack(out, picture, *args)
     line = "\n".join(line for line in r.stderr.splitlines() if "note:" not in line)
@@ -107,14 +112,15 @@ def refused(name, picture, word, *args):
         os.remove(out)
 
 
-# --- writing PNG by hand, in the kinds PIL does not write -----------------------------------------
+# --- writing PNG byte by byte, in the formats that PIL does not write ---------------------------
 
 def png_chunk(kind, body):
     return struct.pack(">I", len(body)) + kind + body + struct.pack(">I", zlib.crc32(kind + body))
 
 
 def png_rows(samples, depth):
-    """Rows of samples [h, w, c], packed and with filter type 0."""
+    """The image data, not yet compressed, of samples [h, w, c]: `depth` bits each, and filter type
+    0 before each row."""
     rows = []
     for row in samples.reshape(samples.shape[0], -1):
         if depth == 16:
@@ -129,6 +135,8 @@ def png_rows(samples, depth):
 
 
 def write_png(name, samples, depth, colour_type, extra=(), interlaced=False, cut=None):
+    """Writes a PNG of samples [h, w(, c)]. extra: [(kind, body)] of chunks before IDAT; cut: the
+    file is cut to this length."""
     samples = samples if samples.ndim == 3 else samples[:, :, None]
     h, w = samples.shape[:2]
     if interlaced:
@@ -151,6 +159,7 @@ def write_png(name, samples, depth, colour_type, extra=(), interlaced=False, cut
 
 
 def as_read(picture):
+    """The samples of a file by PIL."""
     return np.asarray(Image.open(picture))
 
 
@@ -298,7 +307,7 @@ def test_tiff_pil():
 
 
 def test_tiff_codecs():
-    """libtiff knows more codecs than are let in."""
+    """Compressions that libtiff can decode, but that texcell-wu does not accept."""
     plain = open(pil_tiff("plain.tif", GREY), "rb").read()
     tag = struct.pack("<HHI", 259, 3, 1)
     ok(plain.count(tag + b"\1\0") == 1, "the tag of the codec")
@@ -383,8 +392,8 @@ def test_tiff_layouts():
 
 
 def raw_tiff(name, pages, end=4):
-    """A TIFF of pages that tifffile does not write: the tags of each, and its pixels' bytes. `end`:
-    what is left of the last page's pointer to the next."""
+    """Writes a TIFF that tifffile would not write. pages: [({tag: value}, bytes of the samples)].
+    end: how many of the 4 bytes of the last page's pointer to a next page are written."""
     body, links = b"II*\0\0\0\0\0", [4]
     for tags, pixels in pages:
         at = len(body)
@@ -410,21 +419,22 @@ def raw_tiff(name, pages, end=4):
 
 
 def raw_tags(samples, bits=8, **more):
-    """Of a grey picture."""
+    """Tags of a grey picture. more: t<number of the tag>=value."""
     h, w = samples.shape
     return {256: w, 257: h, 258: bits, 259: 1, 262: 1, 277: 1, 278: h,
             **{int(tag[1:]): value for tag, value in more.items()}}
 
 
 def packed_12(name, samples):
-    """12 bits a sample: the bits of a row one behind the other."""
+    """A TIFF of 12 bits a sample: the bits of a row follow each other without padding."""
     bits = (samples[:, :, None] >> np.arange(11, -1, -1) & 1).astype(np.uint8).reshape(len(samples),
                                                                                        -1)
     return raw_tiff(name, [(raw_tags(samples, 12), np.packbits(bits, axis=1).tobytes())])
 
 
 def test_tiff_hostile():
-    """What no program writes: refused with the reason, and what is odd but good, taken."""
+    """TIFF files that no usual program writes: most are refused with the reason; those with a
+    well-defined meaning are read."""
     small = GREY[:16, :16].copy()
     pixels = small.tobytes()
 
@@ -444,14 +454,14 @@ def test_tiff_hostile():
     odd("says that it holds 5 slices, but it has 1 page",
         t270=b"ImageJ=1.53\nimages=5\nslices=5\n\0")
     odd("damaged", pixels[:128], 4, t262=3)    # no palette
-    odd("the palette is missing", t262=3)      # which libtiff takes for grey
-    odd("the palette is missing", pixels * 3, t262=3, t277=3)      # and this for RGB
-    odd("the palette is missing", t262=3, t320=[0, 1, 2, 3])       # not as many reds as greens
+    odd("the palette is missing", t262=3)      # libtiff would read it as grey
+    odd("the palette is missing", pixels * 3, t262=3, t277=3)      # and this one as RGB
+    odd("the palette is missing", t262=3, t320=[0, 1, 2, 3])  # no multiple of 3
     odd("and its palette has 2", t262=3, t320=[1] * 6)
     odd("damaged", t322=0, t323=0, t324=8, t325=256)
     odd("damaged", t322=16, t323=16, t324=1 << 30, t325=256)
     odd("damaged", t273=1 << 30)
-    # libtiff decodes a whole tile however long, and after damage goes on with the next row.
+    # libtiff decodes a whole tile, however long, and continues with the next row after an error.
     for side, why in ((1 << 30, "in tiles of 16 x 1073741824"), (4097, "in tiles of 16 x 4097"),
                       (4096, "damaged")):
         odd(why, b"\xff" * 64, 1, t259=2, t322=16, t323=side, t324=8, t325=64)
@@ -477,7 +487,7 @@ def test_tiff_hostile():
     with open(raw_tiff("odd.tif", [page]), "rb") as f:
         whole = f.read()
     (first,) = struct.unpack("<I", whole[4:8])
-    with open(path("odd.tif"), "wb") as f:     # the next page is this one
+    with open(path("odd.tif"), "wb") as f:     # the pointer to the next page is to this page
         f.write(whole[:-4] + struct.pack("<I", first))
     packs_as("TIFF whose pages go in a circle", path("odd.tif"), small, "another page follows")
 
@@ -488,8 +498,8 @@ def test_jpeg_hostile():
         out.write(bytes.fromhex("ffd8 ffc0000e 08 0004 0004 02 011100 021100 ffda000a 02 0100 0200 "
                                 "003f00 0000 ffd9"))
     refused("JPEG of two components", f, "is a JPEG of 2 components")
-    # A first scan that says it is complete may come again and again, each time a pass over the
-    # picture.
+    # A progressive JPEG may repeat its first scan, complete each time, any number of times; each
+    # scan takes a pass over the whole picture.
     Image.fromarray(SMOOTH).save(f, progressive=True)
     with open(f, "rb") as file:
         whole = file.read()
@@ -508,14 +518,16 @@ def test_jpeg_hostile():
 
 
 def scaled(values, lo, hi, most):
-    """As --scale says: straight between lo and hi, the nearer of both beyond them, NaN 0."""
+    """The values as --scale defines them: lo becomes 0, hi becomes `most`, linear between, clipped
+    outside, rounded, NaN becomes 0."""
     v = np.nan_to_num((values.astype(np.float64) - lo) / (hi - lo) * most, nan=0.0, posinf=most,
                       neginf=0)
     return np.clip(np.floor(v + 0.5), 0, most).astype(np.int64)
 
 
 def test_scale():
-    """What a work unit cannot hold as it is, scaled as it is said."""
+    """Values that a work unit cannot hold (signed, floating-point, 32 bits), and what --scale makes
+    of them."""
     if tifffile is None:
         skip("--scale", "no tifffile")
         return
@@ -567,7 +579,8 @@ def test_scale():
 
 
 def test_channels():
-    """Channels that are samples of a pixel, or pages; times apart; series of OME and of folders."""
+    """Channels as samples of a pixel or as pages; points in time; the series of an OME-TIFF, and
+    folders."""
     if tifffile is None:
         skip("channels", "no tifffile")
         return
@@ -740,7 +753,8 @@ def test_channels():
 
 
 def tiff_with_text(data, old, new):
-    """A file whose description is that of the other, changed."""
+    """The bytes of a TIFF made from the TIFF `data`, with `old` replaced by `new` in its
+    description."""
     with tifffile.TiffFile(io.BytesIO(data)) as t:
         text = t.pages[0].description.replace(old.decode(), new.decode())
         pages = t.asarray().reshape((-1,) + t.pages[0].shape)
@@ -749,8 +763,8 @@ def tiff_with_text(data, old, new):
 
 
 def nifti(name, array, unit=2, size=(1, 1, 1), slope=0, offset=0, big=False, code=None, **change):
-    """A file of the array [.., z, y, x], by the definition; change: bytes at an offset of the
-    header."""
+    """Writes a NIfTI-1 file of the array [.., z, y, x], by the definition of the format. change:
+    x<offset in the header>=bytes to put there."""
     codes = {"u1": 2, "i2": 4, "i4": 8, "f4": 16, "f8": 64, "i1": 256, "u2": 512, "u4": 768,
              "i8": 1024, "u8": 1280}
     order = ">" if big else "<"
@@ -776,7 +790,7 @@ def nifti(name, array, unit=2, size=(1, 1, 1), slope=0, offset=0, big=False, cod
 def test_nifti():
     out = path("nifti.zip")
     stack = RNG.integers(0, 256, (5, 20, 30)).astype(np.int32)
-    stack[0, 0, 0] = 255      # so that bits are what they seem
+    stack[0, 0, 0] = 255      # so that all 8 bits are in use
     deep = stack * 128
     for kind in ("u1", "i1", "u2", "i2"):
         for name, big in (("n.nii", False), ("n.nii.gz", False), ("n.nii.gz", True)):
@@ -876,7 +890,7 @@ def spacing_of(r, out):
 
 
 def test_sizes():
-    """The size of a pixel, from every kind of file that says it, and what is told of it."""
+    """The size of a pixel, from every kind of file that contains one, and the notes about it."""
     if tifffile is None:
         skip("sizes of pixels", "no tifffile")
         return
@@ -978,7 +992,8 @@ def test_sizes():
 
 
 def test_micrometres():
-    """Beside pixels in the tables, where the size of a pixel is known."""
+    """Tables have columns in micrometres beside those in pixels, if the size of a pixel is
+    known."""
     spots = np.full((50, 60), 200, np.uint8)
     spots[5:12, 6:15] = spots[18:25, 20:30] = 40
     for given, suffix in ((["--spacing", "0.5,0.25"], True), ([], False)):
@@ -1014,8 +1029,8 @@ def test_micrometres():
 
 
 def test_um_parameters():
-    """Lengths, areas and volumes in micrometres become pixels in the work unit, or a clear
-    refusal."""
+    """Lengths, areas and volumes that are given in micrometres become pixels in the work unit, or
+    are refused with the reason."""
     out, flat, deep = path("ump.zip"), path("flat.png"), path("deep.tif")
     Image.fromarray(SMOOTH).save(flat)
     pages = [Image.fromarray(SMOOTH)] * 6
@@ -1064,7 +1079,9 @@ def test_um_parameters():
 
 
 def separated(rgb, rows, stain):
-    """scikit-image's stain `stain` of the rows, 170 a unit of density."""
+    """Samples of the stain number `stain` by scikit-image's colour deconvolution. rows: an RGB
+    vector of each stain (two: the third is their cross product); 170 grey levels per unit of
+    optical density."""
     from skimage import color
     rows = np.array(rows if len(rows) == 3 else [*rows, np.cross(*rows)], float)
     return np.clip(np.round(170 * 6 * color.separate_stains(rgb, np.linalg.inv(rows))[:, :, stain]),
@@ -1167,7 +1184,7 @@ def test_orientation():
         f.write(png_chunk(b"eXIf", block) + png_chunk(b"IEND", b""))
     packs_as("a PNG that says so behind its samples", path("behind.png"), SMOOTH,
              "to be shown turned or mirrored")
-    # Whatever is wrong with such a block, it is no reason to refuse the picture.
+    # A damaged Exif block is no reason to refuse the picture.
     for i, bad in enumerate([b"", b"II", b"II*\0\xff\xff\xff\xff", b"MM\0*\0\0\0\x08\xff\xff",
                              block[:13], b"II*\0\xfe\xff\xff\xff" + block,
                              block.replace(b"\6\0", b"\xff\xff"), b"\0" * 4000,
@@ -1206,8 +1223,8 @@ def test_not_pictures():
 
 
 def test_damage():
-    """Cut or changed anywhere, a picture is taken or refused in one line, and
-    never crashes the program."""
+    """A picture that is cut or changed anywhere is read, or refused with one line; the program
+    never crashes."""
     sources = {"d.png": write_png("d.png", GREY, 8, 0)}
     for name in ("d.jpg", "d.tif"):
         Image.fromarray(SMOOTH).save(path(name),
@@ -1268,8 +1285,8 @@ def test_names():
 
 
 def test_about():
-    """What the work is for: in the unit, in what the volunteer and the scientist see, in the
-    result."""
+    """--about, a text for volunteers: it is in the work unit, in what volunteers and scientists
+    see, and in the result."""
     save_all("about", {"p.png": GREY})
     out, result, page = path("about.zip"), path("about.npz"), path("about.html")
     text = "Zählt <b>Zellen</b> in Tropfen. Danke!"
@@ -1302,8 +1319,9 @@ def test_about():
 
 
 def test_sources():
-    """Which file an item was made of stands in the work unit, with the folder that all are in and
-    no more of the path; whatever the order, a file keeps the name that it can have."""
+    """The work unit has the source file of each item: its path below the parent of the folders that
+    were given, and no more of it. A file's item has the file's own name where possible, whatever
+    the order of the files."""
     for folder, names in (("study/healthy", ("p 2.png", "p_2.png")), ("study/sick", ("p_2.png",)),
                           ("study/sick/deep", ("x.png", "y.png"))):
         save_all(folder, {n: GREY for n in names})
@@ -1430,8 +1448,8 @@ def test_sources():
 
 
 def test_scripts():
-    """Letters and digits of any script are in lines and names of files; what is no letter, or
-    drives a terminal, is not."""
+    """Letters and digits of any script are kept in the lines that are printed and in file names;
+    other characters, such as those that control a terminal, are not."""
     bases = ["клетка 1", "細胞", "e\u0301té", "हिन्दी", "٣خلية", "a…b🙂²", "x\u202ey\u200bz\u00ad",
              "q\u2028\u0085\u2215r", "plain"]
     folders = [save_all("scripts/a", {b + ".png": GREY for b in bases}),
@@ -1454,7 +1472,8 @@ def test_scripts():
     with zipfile.ZipFile(unit) as z:
         ok(all(n.isascii() for n in z.namelist()), "the archive's names are ASCII", z.namelist())
 
-    # As macOS has them: each letter that Unicode composes, and some Korean syllables.
+    # In decomposed form, as macOS writes file names: each letter that Unicode composes, and some
+    # Korean syllables.
     letters = [c for c in map(chr, [*range(0xc0, 0xac00), *range(0xac00, 0xd7a4, 97),
                                     *range(0xf900, 0x12000)])
                if unicodedata.normalize("NFD", c) != c == unicodedata.normalize("NFC", c) and
@@ -1473,7 +1492,7 @@ def test_scripts():
 
 
 def test_bad_files():
-    """All bad files are told at once, or left out and listed."""
+    """All bad files of a call are reported at once; or, with an option, left out and listed."""
     folder = save_all("bad",
                       {"a.png": GREY, "b.png": GREY, "c.png": GREY, "small.png": GREY[:2, :2]})
     with open(path("bad/b.png"), "rb") as f:
@@ -1556,8 +1575,9 @@ def chunks_of(png):
 
 
 def test_compression():
-    """A PNG of noise is copied without what else it says; one that could be smaller is not; what
-    a work unit is packed of takes no more than libpng's usual effort, or nearly."""
+    """Well compressed PNG data is copied to the work unit, without the file's text; a PNG that can
+    be compressed better is compressed again; and other files are compressed to about the size that
+    libpng's default level gives, or less."""
     noise = (SMOOTH // 2 + RNG.normal(0, 6, SMOOTH.shape)).clip(0, 255).astype(np.uint8)
     flat = np.repeat(np.repeat(RNG.integers(0, 4, (8, 10), dtype=np.uint8) * 60, 8, 0), 8, 1)
     about = PngImagePlugin.PngInfo()
@@ -1747,7 +1767,8 @@ def test_masks():
 
 
 def test_labels_of_result():
-    """A result's labels go to the file that they are of, and to no other of its name."""
+    """The labels in a result become the label picture of the file that they were computed from, and
+    of no other file with the same name."""
     fields = {"control": 3, "treated": 5}
     for name, n in fields.items():
         grey = np.full((40, 80), 20, np.uint8)
@@ -2015,7 +2036,7 @@ def test_usage():
 
 
 def test_memory():
-    """The slices of a stack are held one at a time."""
+    """pack holds the slices of a stack in memory one at a time."""
     if sanitized():
         skip("the memory of slices", "the sanitizers need their own")
         return
@@ -2062,6 +2083,8 @@ def test_real():
 # -----------------------------------------------------------------------------------
 
 def write_npz(name, arrays, workunit, about=None):
+    """Writes a result of the work unit by an analysis "alchemy". about: {key of result.json:
+    changed value}."""
     body = open(workunit, "rb").read()
     head = dict(format="texcell-result", version=3, analysis="alchemy",
                 parameters={"levels": [16, 64]},
@@ -2100,7 +2123,7 @@ def words(*values):
     return [{"values": list(values)}]
 
 
-# Of an analysis that texcell-wu does not know.
+# The declaration in result.json of an analysis that texcell-wu does not know.
 LEVELS = {"name": "levels", "values": [16, 64], "prefix": "L"}
 DECLARED = [
     declared("feature_names", "titles", "features"),
@@ -2242,7 +2265,8 @@ def test_show_export():
 
 
 def check_drawing(over, arrays, unit):
-    """Points on small pictures; numbers of slices; planes as long as the spacing says."""
+    """Exported pictures: points on small pictures are drawn; slices have their number; planes
+    through a stack have the proportions of the voxels."""
     def drawn(folder, name):
         return np.asarray(Image.open(os.path.join(folder, name)).convert("RGB")).astype(int)
     spots = drawn(over, "spots_c8.png")
@@ -2275,8 +2299,8 @@ def check_drawing(over, arrays, unit):
 
 
 def check_export_again(arrays, unit, result):
-    """An export into the folder of another: nothing of it stays, and all that no export wrote
-    does."""
+    """An export into the folder of an earlier export removes all files of the earlier one, and no
+    other file."""
     other = write_npz("other.npz", {k: v for k, v in arrays.items() if not k.startswith("mask_")},
                       unit,
                       {"arrays": [d for d in DECLARED if "mask_" not in str(d)]})
@@ -2286,7 +2310,7 @@ def check_export_again(arrays, unit, result):
         with open(os.path.join(folder, name), "w") as f:
             f.write("mine")
     shutil.copy(os.path.join(folder, "mine.png"), beside)
-    # Not even where the list says so.
+    # Files that no export wrote stay, even if they are added to the list of exported files.
     with open(os.path.join(folder, "exported.txt"), "a") as f:
         f.write("../beside.png\nmine.txt\n.hidden.png\nnotes.csv")
     for name in ("mine.txt", ".hidden.png"):
@@ -2317,7 +2341,8 @@ def check_export_again(arrays, unit, result):
 
 
 def check_terminal(arrays, unit):
-    """Text of a stranger that would drive a terminal, or show itself as what it is not."""
+    """Text in a result, which may be malicious, that would control a terminal, or look like
+    something else, is not printed as it is."""
     drivers = [chr(c) for c in (*range(1, 32), *range(0x7f, 0xa0), 0x61c, 0x200e, 0x200f,
                                 *range(0x2028, 0x202f),
                                 *range(0x2066, 0x206a))]
@@ -2375,7 +2400,8 @@ def check_tables(folder, arrays):
 
 
 def check_formulas(arrays, unit):
-    """Text of a stranger that a spreadsheet would compute gets an apostrophe; numbers do not."""
+    """Text in a result that a spreadsheet would compute as a formula gets an apostrophe in CSV
+    files; numbers do not."""
     title = declared("words", "value", "items", "words")
     for texts in (["=HYPERLINK(\"http://x\",\"y\")", "+cmd", "-2+3"],
                   ["@SUM(1+1)*cmd|x", "\t=1", "\r=1"], ["a=1", "'", ""], ["a", "' ", "a \""]):
@@ -2392,8 +2418,8 @@ def check_formulas(arrays, unit):
 
 
 def check_separators(arrays, unit):
-    """Where a spreadsheet separates by ; or tabs, too, no cell begins as a formula does; nor with a
-    sign of full width."""
+    """A spreadsheet may also separate cells at ; or tabs: then, too, no cell begins as a formula
+    does, nor with a full-width sign."""
     texts = (["a;=1+1", "b\t@x", "c,+1", "d;\"=1", "\uff1d1+1", "e; -2", "f|=1"],
              ["g\x9b31m", "h;\uff0b1", "i", "", "j=1;k", "l;m", "n\u2028", " ", "p; ", "q;\""])
     title = declared("words", "value", "items", "words")
@@ -2414,7 +2440,7 @@ def check_separators(arrays, unit):
 
 
 def check_bad_results(arrays, unit):
-    """What a stranger may send: refused in one line."""
+    """Malicious or damaged results are refused with one line."""
     for name, change in (
             ("fewer features", {"features": arrays["features"][:, 1:]}),
             ("fewer features than items", {"features": arrays["features"][:2]}),
@@ -2464,7 +2490,7 @@ def check_bad_results(arrays, unit):
         bad = write_npz("bad.npz", arrays, unit, change)
         for verb in (["show"], ["export", "-o", path("exported_bad"), "--images", unit]):
             r = wu(*verb, bad)
-            # only export needs them
+            # Only export reads the keys.
             late = verb == ["show"] and name == "keys that are not declared"
             ok(r.returncode == (0 if late else 2) and r.stderr.count("\n") == (0 if late else 1),
                "%s refuses %s" % (verb[0], name), "%d %s" % (r.returncode, r.stderr))
