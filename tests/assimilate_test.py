@@ -1,8 +1,8 @@
 #!/usr/bin/python3
-"""texcell-assimilate: every number of every analysis's results against numpy's
-reading of them; the same unit again, another result of it, results that are not
-valid; the two forms of script_assimilator; kills at every file operation, two at
-once, disks that are full; the export."""
+"""texcell-assimilate: every value in the results of every analysis compared with what numpy reads;
+the same unit again, another result of it, invalid results; the two ways in which BOINC's
+script_assimilator calls it; a kill at every file operation, two processes at a time, full disks;
+export."""
 import contextlib
 import csv
 import glob
@@ -32,7 +32,7 @@ VALIDATE = os.path.abspath(os.path.join(BUILD, "texcell-validate"))
 TMP = scratch()
 RNG = np.random.default_rng(20240601)
 FEATURE = re.compile(r"glcm_L(\d+)_d(\d+)_(.+)_([a-z]+)$")
-# name: analysis, parameters, items
+# {name of a unit: (analysis, parameters, items)}
 UNITS = {name: (analysis, *unit) for analysis, of in analyses.each()
          for name, unit in of.DATA_SET.items()}
 
@@ -42,7 +42,8 @@ def path(*names):
 
 
 def make_results():
-    """NAME.zip and NAME.npz of each."""
+    """Writes NAME.zip and computes NAME.npz for each of UNITS. Returns the names of those that were
+    computed."""
     names = []
     for name, (analysis, parameters, items) in UNITS.items():
         workunit.write(path(name + ".zip"), analysis, parameters, items)
@@ -58,6 +59,7 @@ def assimilate(*args, **kw):
 
 
 def add(db, name, *options):
+    """Adds the result of a unit to a data set."""
     return assimilate("--db", path(db), *options, path(name + ".zip"), path(name + ".npz"))
 
 
@@ -70,14 +72,15 @@ def query(db, sql, *values):
 
 
 def change(db, script):
+    """Executes SQL statements on a data set."""
     c = sqlite3.connect(path(db))
     c.executescript(script)
     c.close()
 
 
 def dump(db):
-    """All rows of all tables but times and the numbers of units and items,
-    which say in which order units came."""
+    """All rows of all tables as sorted lines. Units and items are given by name, not by their id,
+    and times are left out, so that the order of adding does not matter."""
     connection = sqlite3.connect("file:%s?mode=ro" % path(db), uri=True)
     connection.row_factory = sqlite3.Row
     unit = {r["id"]: r["name"] for r in connection.execute("SELECT id, name FROM units")}
@@ -100,6 +103,7 @@ def dump(db):
 
 
 def load(name):
+    """{key: array} of a result."""
     with np.load(path(name + ".npz")) as z:
         return {k: z[k] for k in z.files if k != "result.json"}
 
@@ -115,7 +119,8 @@ def digest(file):
 
 
 def rewrite(name, out, change, json_change=None, **options):
-    """A copy of a result with arrays changed: name -> array, or None to drop it."""
+    """Writes a copy of a result. change: {key: changed array, or None to leave it out};
+    json_change: changes of result.json."""
     arrays = load(name)
     arrays.update(change)
     about = result_json(name)
@@ -133,7 +138,7 @@ def rewrite(name, out, change, json_change=None, **options):
 # --- what is stored -----------------------------------------------------------------------
 
 def same(got, expected):
-    """Values of SQLite, NULL for NaN, against an array: every bit."""
+    """Whether SQLite's values, with NULL for NaN, are those of an array, every bit."""
     expected = np.asarray(expected)
     if expected.dtype.kind == "f":
         got = np.array([np.nan if v is None else v for v in got], float)
@@ -148,6 +153,7 @@ def item_ids(db, name):
 
 
 def check_unit(db, name, checked):
+    """The tables units and items have what the work unit and its result say."""
     about, arrays = result_json(name), load(name)
     rows = query(db, "SELECT workunit, result, analysis, parameters, n_items, arrays, checked, "
                  "kept, program, stored, wu_id FROM units WHERE name = ?", name)
@@ -179,6 +185,7 @@ def check_unit(db, name, checked):
 
 
 def check_features(db, name):
+    """The table of features has every value of the arrays, in the right row and column."""
     arrays, ids = load(name), item_ids(db, name)
     titles = [FEATURE.match(str(n)).groups() for n in arrays["feature_names"]]
     levels = sorted({int(t[0]) for t in titles})
@@ -215,19 +222,20 @@ def check_features(db, name):
 
 
 def declared(name, table):
-    """The arrays of a table, as result.json declares them: {array: entry}."""
+    """{array: entry} of the arrays of a table that result.json declares."""
     return {d["array"]: d for d in result_json(name)["arrays"] if d.get("table") == table and
             "{item}" not in d["array"]}
 
 
 def words_of(axis):
-    """What its entries add to a title."""
+    """What each entry of an axis adds to the title of a column."""
     return [v if isinstance(v, str) else "%s%0*d" % (axis["prefix"], axis.get("digits", 0), v)
             for v in axis["values"]]
 
 
 def check_rows(db, name, table):
-    """Rows of the items, counted within each: regions, cells, points."""
+    """Tables with several rows for an item (regions, cells, points): the rows, numbered within each
+    item, and all columns."""
     arrays, ids, analysis = load(name), item_ids(db, name), UNITS[name][0]
     of = declared(name, table)
     owner = next(arrays[a] for a, d in of.items() if d["role"] == "item")
@@ -247,7 +255,7 @@ def check_rows(db, name, table):
 
 
 def check_values(db, name):
-    """Arrays with one number or a vector an item."""
+    """The arrays that have one number or one vector for each item."""
     arrays, ids, analysis = load(name), item_ids(db, name), UNITS[name][0]
     columns = {}
     for key, d in declared(name, "items").items():
@@ -260,7 +268,7 @@ def check_values(db, name):
 
 
 def test_micrometres():
-    """Where an item says how large its pixels are, and nowhere else."""
+    """Columns in micrometres have values for items with a pixel size, and NULL for all others."""
     a, ids = load("cells"), item_ids("a.sqlite", "cells")
     got = np.array(query("a.sqlite", "SELECT area_um2, bbox_y0_um, bbox_x1_um, centroid_y_um, "
                          "centroid_x_um FROM cellcount_regions WHERE item BETWEEN ? AND ? "
@@ -291,7 +299,7 @@ def test_content(names):
            name + ": added", r.stderr)
     for name in names:
         check_content("a.sqlite", name, "workunit")
-    if "cells" in names:                # where every analysis has its turn
+    if "cells" in names:                # TEXCELL_ANALYSIS may leave it out
         test_micrometres()
     for name in reversed(names):
         r = assimilate("--db", path("b.sqlite"), path(name + ".npz"))
@@ -310,7 +318,8 @@ STORE_TRY = os.path.join(BUILD, "tests", "unit", "store_try")
 
 
 def write_declared(name, items, arrays):
-    """A result of which only the form is right. arrays: (declaration, array)."""
+    """Writes a well-formed result of an analysis "alchemy", with meaningless content. arrays:
+    [(declaration, array)]."""
     about = {"format": "texcell-result", "version": 3, "analysis": "alchemy", "parameters": {},
              "items": items,
              "workunit": {"crc32": "00000000", "size": 1, "sha256": "00" * 32},
@@ -325,7 +334,8 @@ def write_declared(name, items, arrays):
 
 
 def collide(q):
-    """A work unit with another one's CRC-32 and size: SHA-256 tells them apart, both are stored."""
+    """A work unit with the same CRC-32 and size as another one: their SHA-256 differ, so both are
+    stored."""
     os.link(path("cells.zip"), os.path.join(q.root, "download", "cells.zip"))
     change(q.db, "UPDATE units SET sha256 = '%064d'; DELETE FROM aliases" % 7)
     sha256 = digest(path("cells.zip"))
@@ -339,8 +349,9 @@ def collide(q):
 
 
 def test_unknown_analysis():
-    """Objects with columns of a family, values of items, features by other keys than levels and
-    distance: tables, views and CSV files follow from the declaration alone."""
+    """An analysis that texcell does not have, with objects, columns by several axes, values of
+    items, and features by other keys than levels and distance: tables, views and CSV files follow
+    from the declarations alone."""
     def column(array, table, title, **more):
         return dict(array=array, role="value", table=table, title=title, **more)
 
@@ -440,8 +451,8 @@ def test_unknown_analysis():
 
 
 def test_views():
-    """A view under a table's name may have rows without end, and so may one that is read like
-    texcell's own."""
+    """A data set in which a view has the name of one of texcell's tables is refused: a view may
+    return any number of rows."""
     endless = ("WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c) SELECT x AS wu_id, "
                "'n' AS name, 1 AS batch, 1 AS error_mask, 'r' AS reasons, 's' AS stored FROM c")
     for change, text in (("DROP TABLE failed; CREATE VIEW failed AS " + endless,
@@ -457,8 +468,9 @@ def test_views():
 
 
 def test_computed():
-    """A generated column of a foreign data set is refused: its values have no bound. A name that
-    stands in each row ends the export at a bound, and the reader ends with what started it."""
+    """A data set with a generated column is refused: the size of its values is not limited by the
+    file's. Then an export of very long names, repeated in each row, is killed: its reader process
+    ends as well."""
     shutil.copy(path("a.sqlite"), path("computed.sqlite"))
     with contextlib.closing(sqlite3.connect(path("computed.sqlite"))) as db:
         db.execute("ALTER TABLE items ADD COLUMN long TEXT AS (hex(zeroblob(100000000)))")
@@ -484,11 +496,13 @@ def test_computed():
 
 
 def children(pid):
+    """The ids of the child processes."""
     with open("/proc/%d/task/%d/children" % (pid, pid), encoding="ascii") as f:
         return [int(word) for word in f.read().split()]
 
 
 def runs(pid):
+    """Whether the process exists and is no zombie."""
     try:
         with open("/proc/%d/stat" % pid, encoding="ascii", errors="replace") as f:
             return f.read().rpartition(")")[2].split()[0] != "Z"
@@ -496,7 +510,7 @@ def runs(pid):
         return False
 
 
-# --- the same again, another, and what is not valid --------------------------------------------
+# --- units that are stored already, other results of them, and invalid results -----------------
 
 def test_again(names):
     before = dump("a.sqlite")
@@ -511,8 +525,8 @@ def test_again(names):
 
 
 def test_forget(names):
-    """A unit that is taken out leaves no row and no file, and may come again; all of its names are
-    told, and recorded."""
+    """A unit that is removed (forget) leaves no row and no file, and may be added again; all names
+    under which it was added are printed and recorded."""
     db = "forget.sqlite"
     for name in names:
         add(db, name)
@@ -554,7 +568,7 @@ def test_forget(names):
 
 
 def test_memory():
-    """Rows that are more than they may be, as texcell-validate has it."""
+    """A result whose rows need more memory than --max-memory allows is refused."""
     dots = np.zeros((500, 500), np.uint8)
     dots[::2, ::2] = 200
     workunit.write(path("dots.zip"), "cellcount", {"polarity": "bright"},
@@ -592,7 +606,7 @@ def test_conflict():
 
 
 def bad_results():
-    """(what, file, words of the message)."""
+    """Yields (what is wrong, file, words of the message)."""
     features = load("plain")["features"]
     partly = features.copy()
     partly[0, 0] = np.nan
@@ -628,8 +642,8 @@ def bad_results():
 
 
 def bad_words():
-    """Results whose result.json is of no work unit; without one, for the others
-    a work unit says more."""
+    """Results whose result.json contradicts every work unit. They are checked without their work
+    unit, with which other errors would be found first."""
     plain = result_json("plain")
     of = plain["workunit"]
     for what, change in (("no analysis", {"analysis": 7}),
@@ -714,7 +728,7 @@ def test_bad(names):
 # --- BOINC's script ---------------------------------------------------------------------------
 
 class Project:
-    """A project's folders, and the two lines of --help as the script in its bin/."""
+    """A project's folders. The script in its bin/ is the one of two lines that --help prints."""
 
     def __init__(self, name, made=True):
         self.root = path(name)
@@ -736,7 +750,8 @@ class Project:
         return target
 
     def call(self, *args, **kw):
-        """As script_assimilator does: through a shell, in tmp_HOST."""
+        """Calls the script as BOINC's script_assimilator does: through a shell, in the folder
+        tmp_HOST."""
         return run(["sh", "-c", "../bin/assimilate_texcell" + "".join(" " + str(a) for a in args)],
                    cwd=os.path.join(self.root, "tmp_host"), **kw)
 
@@ -745,7 +760,8 @@ class Project:
 
 
 def test_changed():
-    """An upload that is not what texcell-validate accepted, and one of which nothing is known."""
+    """An upload that was changed after texcell-validate accepted it, and an upload without a record
+    of acceptance."""
     q = Project("p_changed")
     shutil.copy(path("plain.zip"), os.path.join(q.root, "download/1a/plain.zip"))
     file, records = q.upload(path("plain.npz"), "plain_0_r1_0"), os.path.join(q.root, "accepted")
@@ -798,7 +814,8 @@ def test_script_good(p, names):
 
 
 def test_log():
-    """Each unit has a process of its own, and what these leave to each other does not grow."""
+    """script_assimilator starts a process for each unit; the database's log (WAL) does not grow
+    from one to the next."""
     q, plain, sizes = Project("p_log"), load("plain"), []
     times = 1000 // len(plain["features"])
     n = times * len(plain["features"])
@@ -887,7 +904,7 @@ def test_script_error(p):
 
 
 def test_script_server(p):
-    """What every unit would meet stops the daemon, and nothing is lost."""
+    """An error that every unit would meet stops the daemon (exit code 3), and no result is lost."""
     file = p.upload(path("plain.npz"), "plain_0_r1_0")
     gone = os.path.join(p.root, "upload/77/plain_0_r1_0")
     r = p.call(1, gone)
@@ -965,6 +982,7 @@ def test_script_server(p):
 # --- disks and kills ------------------------------------------------------------------------------
 
 def limited(size):
+    """For preexec_fn: files of the child cannot grow beyond size bytes."""
     def apply():
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
         resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
@@ -972,8 +990,8 @@ def limited(size):
 
 
 def test_full():
-    """No file may grow past a size: the call fails, the data set stays whole, and
-    with room again the same call succeeds."""
+    """No file may grow beyond a limit, as on a full disk: the call fails, the data set stays whole,
+    and with enough space the same call succeeds."""
     add("full.sqlite", "count")
     before = dump("full.sqlite")
     failed = 0
@@ -995,6 +1013,7 @@ def test_full():
 
 
 def nobody():
+    """For preexec_fn: the child runs as the user nobody."""
     if os.getuid() == 0:
         os.setgid(65534)
         os.setuid(65534)
@@ -1017,6 +1036,8 @@ def test_read_only():
 
 
 def kill_library():
+    """Compiles the library that kills a process at its KILL_AT-th file operation. Returns its path,
+    or None."""
     library = path("kill_at.so")
     made = run([os.environ.get("CC", "cc"), "-shared", "-fPIC", "-o", library,
                 os.path.join(SRC, "tests", "resume", "kill_at.c"), "-ldl"])
@@ -1024,8 +1045,8 @@ def kill_library():
 
 
 def test_kills(library):
-    """Killed at every file operation, into a new data set and into one that has
-    units; then the same call again."""
+    """Adding to a new data set, adding to one that has units, and refusing a result: each killed at
+    every file operation and then repeated."""
     for what, first, name, script in (("a new data set", [], "cells", False),
                                       ("a data set with units", ["texture", "votes3"], "cells",
                                        False),
@@ -1078,7 +1099,8 @@ def test_kills(library):
 
 
 def test_crash(library):
-    """A signal as a fault of the program would raise, in mid-transaction."""
+    """A signal in the middle of a transaction: SIGTERM, and SIGSEGV as after an error in the
+    program."""
     q = Project("p_crash")
     q.call("--error", 1, "x", 1, 0)
     file = q.upload(path("plain.npz"), "plain_0_r1_0")
@@ -1100,13 +1122,14 @@ def test_crash(library):
 
 
 def tree(folder):
+    """[(path, SHA-256)] of all files."""
     return sorted((os.path.relpath(os.path.join(d, f), folder), digest(os.path.join(d, f)))
                   for d, _, files in os.walk(folder) for f in files)
 
 
 def test_two_at_once(names):
-    """Several writers on a data set that none of them made, every unit twice, and a
-    reader that stays in the middle of a query."""
+    """Several writers at a data set that does not exist yet, each unit twice; and a reader with an
+    open transaction."""
     for _ in range(4):
         for end in ("", "-wal", "-shm"):
             if os.path.exists(path("many.sqlite" + end)):
@@ -1230,7 +1253,7 @@ def test_export(names):
 
 
 def test_page():
-    """The queries of docs/dataset.md work, and its Python too."""
+    """The SQL and Python examples of docs/dataset.md work."""
     with open(os.path.join(SRC, "docs", "dataset.md")) as f:
         page = f.read()
     statements = [s for block in re.findall(r"```sql\n(.*?)```", page, re.S)
@@ -1263,7 +1286,7 @@ def main():
         done()
     names = make_results()
     test_content(names)
-    if os.environ.get("TEXCELL_ANALYSIS"):      # the rest takes units of several
+    if os.environ.get("TEXCELL_ANALYSIS"):      # the other tests use units of several analyses
         done()
     test_unknown_analysis()
     test_views()

@@ -1,7 +1,7 @@
 #!/usr/bin/python3
-"""texcell-deploy and texcell-submit on folders laid out as BOINC's make_project
-does, whose bin/ holds small stand-ins: they keep a "database" in a file, print
-what the real ones print, and exit with 0 where the real ones do."""
+"""texcell-deploy, texcell-submit, texcell-again and texcell-watch in folders laid out as BOINC's
+make_project does. Scripts in bin/ stand in for BOINC's tools: they keep a "database" in a file,
+print what the real tools print, and exit with 0 where those do."""
 import contextlib
 import fcntl
 import glob
@@ -36,10 +36,11 @@ KINDS = ("cpu", "mt", "opencl_nvidia", "opencl_amd", "opencl_intel")
 
 
 def newest_libc():
-    """Of the symbols that the program and its libraries ask for, as BOINC counts: 234 for 2.34."""
+    """The newest version of glibc that texcell and BOINC's libraries need, as BOINC writes it: 234
+    for 2.34."""
     files = [TEXCELL] + re.findall(r"=> (\S*libboinc\S*)", run(["ldd", TEXCELL]).stdout)
     text = "".join(run(["readelf", "--dyn-syms", "-W", f]).stdout for f in files)
-    # A library defines none of its own.
+    # UND: symbols that the file needs; glibc's libraries are not among the files.
     return max(100 * int(a) + int(b) for a, b in re.findall(r" UND .*@GLIBC_(\d+)\.(\d+)", text))
 
 
@@ -82,7 +83,7 @@ OWN_CLASSES = """<plan_classes>
 </plan_classes>
 """ % LIBC
 
-# The database: SQLite behind the Python module that BOINC's tools use.
+# A module MySQLdb, the database interface that BOINC's Python tools use, on SQLite.
 MYSQLDB = """import sqlite3
 Error = sqlite3.Error
 class connect:
@@ -121,7 +122,7 @@ CREATE TABLE team(id INTEGER PRIMARY KEY, total_credit REAL);
 CREATE TABLE host_app_version(host_id INTEGER, app_version_id INTEGER, consecutive_valid INTEGER);
 """  # noqa: E501
 
-# Each stand-in begins with this; `db` is what it remembers between calls.
+# The beginning of each stand-in for a tool of BOINC. db: what the stand-ins remember between calls.
 STUB = """#!/usr/bin/python3
 import hashlib, json, os, re, shutil, signal, sqlite3, sys
 sql = sqlite3.connect("db.sqlite", isolation_level=None, timeout=60)
@@ -243,12 +244,12 @@ def sql(folder, statement, *values):
 
 
 def tree(folder):
-    """Every file's bytes and mode."""
+    """{path: (SHA-256, mode)} of every file, except for lock files and SQLite databases."""
     found = {}
     for base, _folders, files in os.walk(folder):
         for name in files:
             path = os.path.join(base, name)
-            # SQLite counts what changes nothing, too
+            # SQLite changes its file also when a transaction changes nothing.
             if name.startswith(("db.sqlite", "submissions.sqlite-")) or path.endswith(
                     "/texcell/lock"):
                 continue
@@ -258,6 +259,7 @@ def tree(folder):
 
 
 def database(folder):
+    """What the stand-ins for BOINC's tools have recorded."""
     path = os.path.join(folder, "db.json")
     return json.loads(read(path)) if os.path.exists(path) else {"work": [], "calls": [],
                                                                 "versions": []}
@@ -265,19 +267,20 @@ def database(folder):
 
 write(os.path.join(TMP, "python", "MySQLdb.py"), MYSQLDB)
 ENV = dict(os.environ, PYTHONPATH=os.path.join(TMP, "python"))
-# As where Debian's python3-mysqldb is not installed, whatever is installed here.
+# A module MySQLdb that cannot be imported, as if Debian's python3-mysqldb were not installed.
 write(os.path.join(TMP, "absent", "MySQLdb.py"),
       "raise ImportError(\"No module named 'MySQLdb'\")\n")
 
 
 def at_terminal(argv, answer=""):
-    """Exit code and text of a program that somebody sits before."""
+    """Exit code and output of a program whose standard streams are a terminal, with `answer` typed
+    in."""
     here, there = pty.openpty()
     process = subprocess.Popen(argv, env=ENV, stdin=there, stdout=there, stderr=there)
     os.close(there)
     os.write(here, answer.encode())
     said = b""
-    with contextlib.suppress(OSError), open(here, "rb", 0) as f:  # an error is how the end looks
+    with contextlib.suppress(OSError), open(here, "rb", 0) as f:  # at the end read() raises OSError
         while part := f.read(4096):
             said += part
     return process.wait(60), said.decode()
@@ -290,13 +293,14 @@ def deploy(folder, *options, build=BUILD, version="1.00", **kw):
 
 
 def is_kept(old, new):
-    """All lines of the old text, in their order, are in the new one."""
+    """Whether all lines of the old text are in the new one, in the same order."""
     lines = iter(new.splitlines())
     return all(any(line == other for other in lines) for line in old.splitlines())
 
 
 def refused(name, folder, words, *options, code=2, **kw):
-    """One line that says why, the exit code, and nothing changed."""
+    """texcell-deploy prints one line, which matches `words`, exits with `code`, and changes no
+    file."""
     before = tree(folder)
     r = deploy(folder, *options, **kw)
     ok(r.returncode == code and re.search(words, r.stderr) and r.stderr.count("\n") == 1
@@ -307,7 +311,7 @@ def refused(name, folder, words, *options, code=2, **kw):
 # --- installing ---------------------------------------------------------------------------
 
 def needed_libraries():
-    """SONAMEs that the program asks for, by readelf; without the C and C++ runtime."""
+    """SONAMEs of the libraries that texcell needs, by readelf, except for the C and C++ runtime."""
     text = run(["readelf", "-d", TEXCELL]).stdout
     names = re.findall(r"\(NEEDED\).*\[(.*?)\]", text)
     return {n for n in names
@@ -315,6 +319,7 @@ def needed_libraries():
 
 
 def test_version_folders(folder, version):
+    """The folders of a version contain what BOINC's update_versions needs."""
     program = "texcell_%s_%s" % (version, PLATFORM)
     for name in FOLDERS:
         base = os.path.join(folder, "apps", "texcell", version, name)
@@ -396,7 +401,7 @@ def test_new_versions(folder):
     write(os.path.join(folder, "apps", "texcell", "1.00", FOLDERS[0], "libboinc.so.7.sig"),
           "signed elsewhere")
     ok(deploy(folder).returncode == 0, "signatures beside the files are no strays")
-    # The project's library stays what it was when the system's has changed.
+    # The libraries in download/ differ from the system's, as after an update of the system.
     libraries = sorted(needed_libraries())
     for name in libraries:
         write(os.path.join(folder, "download", name), read(folder, "download", name) + b"older")
@@ -432,7 +437,8 @@ API = b"\0API_VERSION_8.1.0\0"
 
 
 def elf(name, libraries=(), machine=None):
-    """A program that asks for libraries of these names, which are not there."""
+    """A program that needs libraries of these names, none of which exists. machine: its ELF machine
+    number."""
     path, flags = os.path.join(TMP, name), []
     for library in libraries:
         run(["gcc", "-shared", "-Wl,-soname," + library, "-o", os.path.join(TMP, "stub.so"), "-x",
@@ -449,7 +455,7 @@ def elf(name, libraries=(), machine=None):
 
 
 def pe(name, machine=0x8664, dlls=("KERNEL32.dll",)):
-    """Headers of a PE32+ with one section, which holds a table of imports."""
+    """The path of a PE32+ file: headers, and one section with an import table."""
     table, texts = b"", b""
     for dll in dlls:
         table += struct.pack("<IIIII", 0, 0, 0, 0x1000 + 20 * (len(dlls) + 1) + len(texts), 0)
@@ -467,6 +473,7 @@ def pe(name, machine=0x8664, dlls=("KERNEL32.dll",)):
 
 
 def macho(name, libraries=("/usr/lib/libSystem.B.dylib",)):
+    """The path of a 64-bit Mach-O executable that has load commands for these libraries."""
     commands = b""
     for library in libraries:
         text = library.encode().ljust(len(library) // 8 * 8 + 8, b"\0")
@@ -478,7 +485,8 @@ def macho(name, libraries=("/usr/lib/libSystem.B.dylib",)):
 
 
 def test_platforms():
-    """Programs for all systems at once, from this one; what no volunteer could run is refused."""
+    """Programs for several systems are deployed at once from this one; a program that no
+    volunteer's computer could run is refused."""
     folder = make_project("platforms")
     programs = {"x86_64-pc-linux-gnu": elf("p1", machine=62),
                 "aarch64-unknown-linux-gnu": elf("p2", machine=183),
@@ -564,8 +572,8 @@ def test_platforms():
 
 
 def test_settings():
-    """Others' programs make up the version: what changes a setting publishes no program of this
-    machine's."""
+    """A version was deployed of programs built elsewhere (--app-version); a later call that changes
+    a setting does not publish this machine's programs."""
     folder = make_project("volunteers")
     refused("no version at all", folder, "has no version of texcell: give --version", code=1,
             version=None)
@@ -593,7 +601,8 @@ def test_settings():
 
 
 def test_options_of_scripts():
-    """Each setting changes its own option of the scripts, and what was written by hand stays."""
+    """Each setting changes only its own option in the scripts of bin/, and options that were added
+    by hand stay."""
     folder = make_project("options")
     deploy(folder, "--classes", "cpu")
     check, assimilate = (os.path.join(folder, "bin", "texcell_" + name)
@@ -667,8 +676,8 @@ def test_update_versions_refuses():
 
 
 def test_failed_versions():
-    """What a call left that failed before update_versions stands in nobody's way, and is not
-    published later by mistake."""
+    """A call failed before update_versions. What it left does not prevent a later call, and is not
+    published by mistake."""
     program = "texcell_1.00_" + PLATFORM
     folder, build = make_project("failed"), os.path.join(TMP, "build")
     xadd = read(folder, "bin", "xadd")
@@ -704,7 +713,8 @@ def test_what_is_there():
     write(os.path.join(folder, "config.xml"), config, 0o640)
     group = 65534 if os.geteuid() == 0 else -1
     os.chown(os.path.join(folder, "config.xml"), -1, group)
-    # user 33 may read: owner rw, that user r, group r, mask r, others nothing
+    # An ACL [(tag, permissions, id)]: owner rw, user 33 (the web server) r, group r, mask r, others
+    # nothing
     entries = [(1, 6, -1), (2, 4, 33), (4, 4, -1), (16, 4, -1), (32, 0, -1)]
     acl = struct.pack("<I", 2) + b"".join(struct.pack("<HHi", *e) for e in entries)
     try:
@@ -751,7 +761,8 @@ def test_what_is_there():
 
 
 def test_rules():
-    """What config.xml says of pairs of results and of finished uploads stays; else both are set."""
+    """Settings in config.xml for the number of results per host or user, and for the permissions of
+    finished uploads, are kept; where there are none texcell-deploy sets them."""
     def config(folder):
         return {e.tag: e.text for e in ElementTree.fromstring(read(folder, "config.xml")).find(
             "config") if e.tag != "httpd_user"}
@@ -855,7 +866,7 @@ def test_refusals():
         skip("refused: another user's project", "needs root")
 
 
-# --- the scripts, in a folder with an odd name -------------------------------------------------
+# --- the scripts of bin/, in a folder with an odd name -----------------------------------------
 
 def picture(path, seed, shape=(48, 64)):
     values = np.random.default_rng(seed).integers(0, 256, shape, dtype=np.uint8)
@@ -903,7 +914,8 @@ def test_scripts():
 
 
 def forge(path):
-    """Flips the lowest bit of a feature, which is stored as it is, and mends the CRC."""
+    """Flips the lowest bit of a value in features.npy, which is stored uncompressed, and corrects
+    the CRC."""
     with zipfile.ZipFile(path) as z:
         info = z.getinfo("features.npy")
     content = bytearray(read(path))
@@ -953,10 +965,10 @@ def test_verify():
        "--verify 0 switches it off: the forged one is well-formed", r.stderr)
 
 
-# --- one process for many results -------------------------------------------------------------
+# --- texcell_validator: one process for many results --------------------------------------------
 
-# What of BOINC's sources the kit's validator is made of: main() reads results from its standard
-# input.
+# Stand-ins for the parts of BOINC's sources that texcell_validator is compiled with. Their main()
+# reads lines from standard input, each with the names of results to check or compare.
 HEADERS = {
     "boinc_db.h": """#pragma once
 #include <cstring>
@@ -1052,7 +1064,7 @@ int main(int argc, char **argv)
     return cleanup_result(one, NULL);
 }
 """  # noqa: E501
-# The database fails FAILS times with the number ERROR where it is to write to a user.
+# A database whose writes to table user fail FAILS times, with MySQL's error number ERROR.
 DATABASE = """
 #include <cstdio>
 #include <cstdlib>
@@ -1095,6 +1107,8 @@ all:
 
 
 def false_boinc(folder):
+    """Writes a folder of BOINC's sources, in which its server "was built": the stand-ins,
+    compiled."""
     for name, text in dict(HEADERS, Makefile=MAKEFILE).items():
         write(os.path.join(folder, "sched", name), text + "\n")
     for name, text in (("validator", VALIDATOR), ("validate_util", DATABASE),
@@ -1105,7 +1119,8 @@ def false_boinc(folder):
 
 
 def average_of(statement, average, then):
-    """What the statement makes of a host's row."""
+    """The row of a host, with this average credit at time `then`, after the SQL statement is
+    executed."""
     with contextlib.closing(sqlite3.connect(":memory:")) as db:
         db.create_function("EXP", 1, math.exp)
         db.create_function("GREATEST", 2, max)
@@ -1118,8 +1133,8 @@ def average_of(statement, average, then):
 
 
 def test_validator():
-    """texcell_validator asks the scripts, which are started once, and starts one again that has
-    ended."""
+    """texcell_validator starts each script once, sends it the names of many results, and starts it
+    again if it has ended."""
     folder, boinc = make_project("asks"), os.path.join(TMP, "boinc")
     unit = os.path.join(folder, "download", "3", "wu_7.zip")
     os.makedirs(os.path.dirname(unit), exist_ok=True)
@@ -1234,10 +1249,12 @@ def test_validator():
 # --- submitting -------------------------------------------------------------------------------
 
 def submit(folder, *arguments):
+    """Runs bin/texcell-submit of the project."""
     return run([os.path.join(folder, "bin", "texcell-submit"), *arguments], env=ENV)
 
 
 def options_of(call):
+    """{option: value} of a recorded command line."""
     return {call[i][2:]: call[i + 1] for i in range(0, len(call) - 1, 2)}
 
 
@@ -1266,11 +1283,11 @@ def test_submit(folder):
     for moment in (0, 1):
         write(os.path.join(folder, "kill_at"), str(moment))
         r = submit(folder, *request)
-        time.sleep(0.3)             # create_work goes on
+        time.sleep(0.3)             # create_work, which was not killed, finishes
         ok(r.returncode == -signal.SIGKILL, "submit: killed while create_work works, %d" % moment,
            r.stdout + r.stderr)
         if moment == 0:
-            sql(folder, "DELETE FROM workunit")        # as if create_work had been killed, too
+            sql(folder, "DELETE FROM workunit")        # as if create_work had been killed as well
             write(os.path.join(folder, "db.json"), json.dumps(dict(database(folder), work=[])))
             write(os.path.join(folder, "no_work"), "")
             r = submit(folder, *request)
@@ -1314,7 +1331,7 @@ def test_submit(folder):
     ok(math.isclose(float(o["credit"]), float(o["rsc_fpops_est"]) * 200 / 86400e9, rel_tol=1e-4) and
        float(o["credit"]) > 0.02,
        "submit: credit by the operations: 200 for a day of 1 GFLOPS", o)
-    # The folders as a real server made them.
+    # download/3c5 and download/1d6 were observed on a real server.
     ok(os.path.exists(os.path.join(folder, "download", "3c5", "blood_0001.zip"))
        and os.path.exists(os.path.join(folder, "download", "1d6", "blood_0002.zip")),
        "submit: staged where BOINC looks")
@@ -1324,7 +1341,7 @@ def test_submit(folder):
        "submit: names that differ by case", r.stderr)
     with contextlib.closing(sqlite3.connect(os.path.join(folder, "texcell",
                                                          "submissions.sqlite"))) as db, db:
-        # As earlier versions let pass.
+        # Earlier versions allowed a name that differs only by case.
         db.execute("INSERT INTO submissions VALUES('Blood', '{}', 'now')")
         db.execute("INSERT INTO units VALUES('Blood_0001', 'Blood', 0, 'x', 'packed')")
     r = submit(folder, "--cancel", "Blood", "--yes")
@@ -1397,7 +1414,7 @@ def test_submit(folder):
 
 
 def test_many(folder):
-    """A thousand units, most of them alike: few calls of create_work, every unit once."""
+    """300 units of two sizes: few calls of create_work, and every unit is created once."""
     pictures = os.path.join(TMP, "many")
     for i in range(300):
         picture(os.path.join(pictures, "p%d.png" % i), 1000 + i,
@@ -1427,7 +1444,7 @@ def test_many(folder):
 
 
 def test_kill_pack(folder):
-    """Killed while it packs, it leaves no process that packs on."""
+    """texcell-submit is killed while texcell-wu packs for it: texcell-wu ends as well."""
     words = ["--analysis", "glcm", "--split", "1", "--name", "killed", os.path.join(TMP, "many")]
     place = os.path.join(folder, "texcell", "submissions", "killed")
     process = subprocess.Popen([os.path.join(folder, "bin", "texcell-submit"), *words], env=ENV,
@@ -1438,7 +1455,7 @@ def test_kill_pack(folder):
     process.kill()
     process.wait()
     r = submit(folder, *words)
-    # Ended, though perhaps nobody has asked for its status yet.
+    # It has ended; perhaps it is still a zombie, as its parent was killed.
     ended = len(packs) == 1 and (not os.path.exists(os.path.join("/proc", packs[0].decode()))
                                  or read("/proc/%s/stat" %
                                          packs[0].decode()).rsplit(b")", 1)[1].split()[0] == b"Z")
@@ -1470,7 +1487,7 @@ def test_alone(folder):
 
 
 def test_quorum(folder):
-    """The first call's quorum stays: of what an interrupted call left, too."""
+    """The quorum of a submission's first call stays, also if that call was interrupted."""
     pictures = os.path.join(TMP, "of a quorum")
     for i in range(4):
         picture(os.path.join(pictures, "p%d.png" % i), 50 + i)
@@ -1496,7 +1513,7 @@ def test_quorum(folder):
                "2", pictures)
     ok(r.returncode == 1 and "--targets: must not be less than --quorum, which is 3" in r.stderr,
        "quorum: --targets below it", r.stderr)
-    # as older releases kept it
+    # Older releases recorded no quorum.
     with contextlib.closing(sqlite3.connect(os.path.join(folder, "texcell",
                                                          "submissions.sqlite"))) as db, db:
         request = json.loads(
@@ -1509,8 +1526,8 @@ def test_quorum(folder):
 
 
 def test_what_fails(folder):
-    """Messages that name the file and the remedy; what is no picture in a folder that --for looks
-    at."""
+    """Error messages name the file and the remedy. Also: files in a folder given to --for that are
+    no pictures."""
     one, inputs = picture(os.path.join(TMP, "p", "fails.png"), 3), os.path.join(TMP, "with README")
     check, words = os.path.join(folder, "bin", "texcell_check"), ["--analysis", "cellcount"]
     for name in ("b.png", "sub/c.png"):
@@ -1573,8 +1590,8 @@ done
 
 
 def test_full_disk():
-    """Room comes back by and by: the same command says what lacks, and in the end has created each
-    unit once."""
+    """The disk is full, and space is freed step by step: the same command, repeated, reports that
+    there is no space, and in the end has created each unit once."""
     folder, pictures = make_project("full"), os.path.join(TMP, "of noise")
     deploy(folder, "--classes", "cpu")
     for i in range(20):
@@ -1594,7 +1611,8 @@ def test_full_disk():
 
 
 def test_sizes(folder):
-    """As many pictures in a unit as half an hour of a GPU, or an hour of a core, takes."""
+    """--for puts as many pictures in a unit as a GPU computes in half an hour, or a core in an
+    hour."""
     for size, app, flops in (("gpu", "texcell_gpu", 3.6e14), ("cpu", "texcell", 1.8e13)):
         r = submit(folder, "--analysis", "glcm", "--preset", "hcc", "--for", size, "--name",
                    "for_" + size, "--dry-run",
@@ -1613,6 +1631,7 @@ def test_sizes(folder):
 
 
 def test_status(folder):
+    """texcell-submit --status: states of units, and what delays them."""
     def status():
         r = submit(folder, "--status", "many")
         return dict(line.split()[:2]
@@ -1653,7 +1672,7 @@ def test_status(folder):
     run([os.path.join(folder, "bin", "texcell_assimilate"), "--error", "2", "many_0001",
          str(ids[0]), "0"],
         cwd=os.path.join(folder, "tmp_host"))
-    sql(folder, "DELETE FROM workunit WHERE id = ?", ids[-2])                   # as db_purge does
+    sql(folder, "DELETE FROM workunit WHERE id = ?", ids[-2])             # as BOINC's db_purge does
     s = status()
     ok(s["stored"] == "1" and s["failed"] == "1" and s["valid"] == "6" and int(s["left"]) > 0,
        "submit --status: and in the data set", s)
@@ -1709,8 +1728,8 @@ def test_status(folder):
 
 
 def test_server_settings():
-    """What BOINC's own tools need: the web server's user, folders for files, the fraction, several
-    validators."""
+    """Settings that BOINC's own tools need: the web server's user and group, folders for files;
+    --fraction in the scripts; several validators."""
     folder = make_project("settings")
     for parent in ("upload", "download"):
         os.chmod(os.path.join(folder, parent), 0o2775)
@@ -1795,8 +1814,8 @@ def test_server_settings():
 
 
 def test_again():
-    """What one host alone has computed is taken out of the data set and queued again; what was
-    deleted is packed as it was."""
+    """texcell-again: units whose only result is from a given host are removed from the data set and
+    queued again; a unit's deleted file is packed again as it was."""
     folder, pictures = make_project("again"), os.path.join(TMP, "again pictures")
     deploy(folder)
     for i in range(4):
@@ -1817,8 +1836,8 @@ def test_again():
             "UPDATE workunit SET canonical_resultid = id, assimilate_state = 2 WHERE id = ?", unit)
         content = read(staged)
         os.unlink(staged)
-    # The second is confirmed by another user, the third by the user's own other host; the fourth is
-    # just being stored.
+    # Unit 2 has also a result of another user, unit 3 of the same user's other host; unit 4 is
+    # being assimilated.
     for unit, user in ((2, 2), (3, 1)):
         sql(folder, "INSERT INTO result(workunitid, server_state, outcome, validate_state, hostid, "
             "userid, granted_credit, app_version_id) VALUES(?, 5, 1, 1, 8, ?, 2.5, 3)", unit, user)
@@ -2121,8 +2140,8 @@ with sqlite3.connect(sys.argv[-1]) as db:       # as mariadb-dump's file does, i
 
 
 def test_backup(folder):
-    """Database, keys, data set and submissions, saved while somebody stores, and put into another
-    project."""
+    """A backup of the database, keys, data set and submissions while a result is being stored, and
+    its restore into another project."""
     tools = os.path.join(TMP, "tools")
     write(os.path.join(tools, "mariadb-dump"), DUMP, 0o755)
     write(os.path.join(tools, "mariadb"), LOAD, 0o755)
@@ -2297,7 +2316,8 @@ def test_backup(folder):
        "restore: deploy keeps that script")
     ok(r is not None and "300 units" in r.stdout,
        "restore: deploy goes on, what was submitted is known", r and r.stdout + r.stderr)
-    # One that was out then is reported now; its upload went to the old server.
+    # A result that was in progress at the time of the backup is reported now; its file was uploaded
+    # to the old server.
     name = "lost_4_0_r5_0"
     upload = os.path.join(new, "upload", "%x" %
                           (int(hashlib.md5(name.encode()).hexdigest()[1:8], 16) % 1024), name)

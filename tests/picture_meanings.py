@@ -1,6 +1,6 @@
-"""What a picture's maker said of it: channels, times, slices and their order, calibration, sizes of
-pixels, lookup tables, files that belong together. Each kind of file is made here, byte by byte
-where no library writes it."""
+"""texcell-wu pack: what the metadata of picture files says about their samples: channels, times,
+slices and their order, calibration, sizes of pixels, lookup tables, and files that belong together.
+The files are made here, byte by byte where no library writes them."""
 import gzip
 import io
 import json
@@ -52,14 +52,15 @@ def members(unit, item, key):
 
 
 def read(out):
-    """Name, spacing and planes of each item of a work unit."""
+    """[(name, spacing, [plane])] of the items of a work unit."""
     with zipfile.ZipFile(out) as z:
         return [(i["name"], i.get("spacing"), members(z, i, "stack" if "stack" in i else "image"))
                 for i in json.loads(z.read("job.json"))["items"]]
 
 
 def inside(kind, mask, picture):
-    """How many pixels a mask or label picture has that are not 0; or the error."""
+    """The number of pixels that are not 0 in a mask or label picture, as packed; or the error
+    message."""
     out = path("inside.zip")
     analysis = ["objects"] if kind == "labels" else ["glcm", "--param", 'roi={"type":"mask"}']
     r = tap.run([tap.TEXCELL_WU, "pack", "--analysis", *analysis, "--" + kind, mask, "-o", out,
@@ -71,7 +72,9 @@ def inside(kind, mask, picture):
 
 
 def takes(name, picture, values, *args, spacing=None, says=None, names=None, not_says=None):
-    """pack takes the picture: of each item the first sample of each plane is said."""
+    """pack accepts the picture(s). values: the first sample of each plane, a list for each item.
+    spacing: of the items, [] for none. says: a part of a note (None: no note); not_says: what no
+    note contains."""
     out = path("out.zip")
     r = pack(out, *args, *(picture if isinstance(picture, list) else [picture]))
     got = [(n, s, [int(p.flat[0]) for p in planes])
@@ -93,6 +96,7 @@ def takes(name, picture, values, *args, spacing=None, says=None, names=None, not
 
 
 def refuses(name, picture, why, *args):
+    """pack refuses the picture(s), with `why` in the message, and does not call them damaged."""
     r = pack(path("out.zip"), *args, *(picture if isinstance(picture, list) else [picture]))
     error = "".join(line for line in r.stderr.splitlines(True) if "error:" in line)
     tap.ok(r.returncode == 2 and why in error and "damaged" not in error, "refused: " + name,
@@ -107,7 +111,8 @@ PLAIN = 'DimensionOrder="XYCZT" SizeZ="3" SizeC="2" SizeT="1" ' + SIZES
 
 
 def two_of_three(name, picture):
-    """2 channels of 3 slices."""
+    """A picture of 2 channels of 3 slices: each channel is packed as a stack; without --channel it
+    is refused."""
     takes(name + ", channel 1", picture, [10, 20, 30], "--channel", 1, spacing=[2, 0.5, 0.5])
     takes(name + ", channel 2", picture, [200, 201, 202], "--channel", 2, spacing=[2, 0.5, 0.5])
     refuses(name + " without a channel", picture, "holds 2 channels")
@@ -436,7 +441,8 @@ def test_texts():
 
 
 def test_slices_as_colours():
-    """As tifffile kept stacks of three slices before it asked for a photometric."""
+    """Stacks of three slices as early versions of tifffile wrote them, as the colours of one RGB
+    page."""
     import tifffile
     for axes, why in (("ZYX", "an axis Z"), ("TYX", "an axis T"), ("CYX", None), ("SYX", None)):
         tifffile.imwrite(path("p.tif"), np.stack(flat(3, 5, 7)), photometric="rgb",
@@ -446,7 +452,7 @@ def test_slices_as_colours():
 
 
 def test_behind():
-    """Planes without a directory."""
+    """Planes that follow the first one in the file without a TIFF directory of their own."""
     five = flat(1, 2, 3, 4, 5)
     deep = [p.astype(np.uint16) * 300 for p in five]
     text = imagej("images=5", "slices=5")
@@ -469,7 +475,7 @@ def test_behind():
             "several wavelengths")
     takes("STK of one wavelength", stk("x.stk", t33630=(5, [(400, 1)] * 5)), [1, 2, 3, 4, 5])
     takes("NIH Image's stack", put("x.tif", files.nih(five)), [1, 2, 3, 4, 5])
-    # The size of pixels is a list of numbers and the places of values.
+    # MetaMorph's tag 33628 is a list of pairs: an id, and a value or the offset of a fraction.
     base = 8
     front = struct.pack("<IIII", 65, 100, 13, 100) + struct.pack("<I", 2) + b"um\0\0"
     takes("STK's size of pixels",
@@ -520,7 +526,7 @@ def test_tags():
 
 
 def test_copies():
-    """Pyramids."""
+    """Copies of a picture at lower resolution (pyramids)."""
     full, half, quarter = (flat(1, shape=(40, 61))[0], flat(2, shape=(20, 30))[0],
                            flat(3, shape=(10, 15))[0])
     takes("smaller copies as pages", tiff("x.tif", [full, half, quarter]), [1],
@@ -710,10 +716,10 @@ def test_nifti():
 
 
 def test_odd():
-    """Odd, but not damaged."""
+    """Unusual files that are not damaged."""
     bits, out = 0, bytearray()
     width = 0
-    for code in (256, 65, 66, 257):     # the first form: codes from the low bit on
+    for code in (256, 65, 66, 257):     # LZW as in early TIFFs: a code's low bit comes first
         bits |= code << width
         width += 9
     while width > 0:
@@ -817,7 +823,7 @@ def test_odd():
 
 
 def test_shared():
-    """The pictures of others' bug reports."""
+    """Pictures from bug reports of other programs."""
     def s(name):
         return os.path.join(SHARED, name)
     if not os.path.exists(s("README.tsv")):
@@ -859,12 +865,12 @@ def test_shared():
 
 
 def packed_bits(rows):
-    """PackBits, without runs."""
+    """The rows [bytes] in PackBits compression, without runs of equal bytes."""
     return b"".join(bytes([len(r) - 1]) + r for r in rows)
 
 
 def test_mistaken():
-    """What is easily taken for what it is not."""
+    """Files whose meaning other programs often get wrong."""
     rng = np.random.default_rng(3)
     for order in "<>":
         for kind, shape in (("u1", (6, 9)), ("u2", (6, 9)), ("u1", (6, 9, 3))):
@@ -939,7 +945,7 @@ def test_mistaken():
 
 
 def test_listings():
-    """Which files are pictures, and which are the same."""
+    """Which files of a folder are pictures, and which of several paths are the same picture."""
     def place(name, value=7):
         os.makedirs(os.path.dirname(path(name)), exist_ok=True)
         Image.fromarray(flat(value)[0]).save(path(name))

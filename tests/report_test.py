@@ -1,6 +1,7 @@
-"""texcell-wu report and analyse: the page as a browser has it (Chromium), at three widths; sorting,
-layers, rows and outlines that belong together; outlines that enclose each region's area; names that
-would be markup; nothing asked of anywhere; 200 items; an analysis interrupted and gone on with."""
+"""texcell-wu report and analyse. The page in a browser (Chromium) at three widths: sorting, layers,
+rows and outlines that belong together. Outlines enclose each region's area; names that contain
+markup do no harm; the page loads nothing from elsewhere; 200 items; an interrupted analysis
+continues."""
 import base64
 import csv
 import decimal
@@ -36,7 +37,8 @@ def path(*parts):
 
 
 def made(analysis, parameters, items, name):
-    """Page, result and work unit of some arrays."""
+    """Writes a work unit, computes its result and writes its report. Returns the paths of page and
+    result."""
     unit, result, page = path(name + ".zip"), path(name + ".npz"), path(name + ".html")
     workunit.write(unit, analysis, parameters, items)
     r = tap.run([tap.TEXCELL, "run", unit, "-o", result, "--device", "cpu", "--quiet"])
@@ -52,23 +54,24 @@ def text_of(page):
 
 
 def digest(script):
+    """The SHA-256 of a script, as a Content-Security-Policy has it."""
     return base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
 
 
 def in_browser(page, script, width=1200):
-    """What the script answers (JSON) in the page, once it has loaded."""
+    """Runs a JavaScript function body in the page after it has loaded, and returns its result."""
     probe = page[:-5] + "_probe.html"
     probing = ("addEventListener('load', () => setTimeout(() => {"
                "let said; try { said = (() => {%s})(); } catch (e) { said = 'threw ' + e; }"
                "const out = document.createElement('pre'); out.id = 'probe'; out.textContent = "
                "JSON.stringify(said);document.body.append(out); "
                "parent.postMessage(out.textContent, '*'); }, 0));" % script)
-    # the page's policy names its own script alone
+    # The page's policy allows only its own script.
     allowed = "script-src 'sha256-%s' " % digest(probing)
     with open(probe, "w", encoding="utf-8") as f:
         f.write(text_of(page).replace("script-src ", allowed, 1) + "<script>%s</script>" % probing)
     more = []
-    if width < 500:         # no window is narrower: within one
+    if width < 500:         # Chromium's windows are wider: show the page in a frame
         inner, probe, more = probe, page[:-5] + "_frame.html", ["--virtual-time-budget=3000"]
         with open(probe, "w", encoding="utf-8") as f:
             f.write("<iframe width=%d height=900 style='border: 0' src='%s'></iframe><pre "
@@ -89,6 +92,7 @@ def in_browser(page, script, width=1200):
 
 
 def spots(shape, n, rng=RNG):
+    """A picture with n bright discs of random radii at random places."""
     image = np.full(shape, 40, np.uint8)
     yy, xx = np.mgrid[:shape[0], :shape[1]]
     for _ in range(n):
@@ -98,8 +102,8 @@ def spots(shape, n, rng=RNG):
 
 
 def drawn():
-    """A frame around the field, a scale bar, and points as wide as the picture are marked with what
-    to do; the picture without them is not."""
+    """Pictures with something drawn on them (a scale bar, a frame around the field of view) or with
+    a radius that does not fit are marked, with the remedy; the picture without them is not."""
     rng = np.random.default_rng(12)
     clean = ndimage.gaussian_filter(spots((240, 320), 25, rng).astype(float), 1)
     clean = np.clip(np.minimum(clean, 160) + rng.normal(0, 2, clean.shape), 4,
@@ -140,7 +144,8 @@ def drawn():
 
 
 def labels():
-    """Label pictures that SciPy makes are marked; masks and smooth pictures are not."""
+    """Pictures that are label pictures (as scipy.ndimage.label makes) are marked; masks and smooth
+    pictures are not."""
     rng = np.random.default_rng(13)
     blobs = np.where(spots((240, 320), 25, rng) == 200, 200, 0).astype(np.uint8)
     numbers, n = ndimage.label(blobs)
@@ -163,8 +168,8 @@ def labels():
 
 
 def label_runs():
-    """The page is the same with the runs of labels that analyse has run keep, without them, and
-    with damaged ones."""
+    """The page is the same with the file of label runs that `run --label-runs` writes (number of
+    pixels and label of each run), without it, and with a damaged one."""
     page, result = made("cellcount", {"threshold": 100, "polarity": "bright", "labels": True},
                         [workunit.item("p", [spots((300, 500), 40)])], "runs")
     unit, runs, plain = path("runs.zip"), result + ".labels", text_of(page)
@@ -191,7 +196,8 @@ def label_runs():
 
 
 def merged():
-    """Discs of which some touch, and are not split, are marked; with the split they are not."""
+    """Touching discs that are not split are marked; with split=distance they are separate and not
+    marked."""
     rng = np.random.default_rng(14)
     y, x = np.mgrid[-9:10, -9:10]
     picture, disc = np.full((400, 400), 40.0), np.hypot(y, x) <= 8
@@ -211,7 +217,8 @@ def merged():
 
 
 def noise():
-    """Pictures without cells are marked wrong?, also next to others, in an image as in a stack."""
+    """Pictures without cells are marked "wrong?", also in one analysis with others, as images and
+    as a stack."""
     rng = np.random.default_rng(11)
     def noisy(clean):
         return np.clip(clean + rng.normal(0, 4, clean.shape), 0, 255).round().astype(np.uint8)
@@ -251,7 +258,7 @@ def noise():
 
 
 def loops(page, section):
-    """{label: signed area} of the outlines in an item's section."""
+    """{label: area that the outlines enclose} in the section of an item."""
     part = re.search(r'<section class=item id=%s[ >](.*?)</section>' % section, text_of(page),
                      re.S).group(1)
     areas = {}
@@ -269,7 +276,7 @@ def loops(page, section):
 
 
 def rounded(value):
-    """Three digits, or a whole number; halves go up."""
+    """The number as the page prints it: three digits, or a whole number; halves are rounded up."""
     place = max(0, 2 - math.floor(math.log10(value)))
     text = format(decimal.Decimal(repr(float(value))).quantize(decimal.Decimal(1).scaleb(-place),
                                                                decimal.ROUND_HALF_UP), "f")
@@ -277,7 +284,7 @@ def rounded(value):
 
 
 def answer(text, result):
-    """What was found comes first: all of it, and a row for each image."""
+    """The page begins with the counts: the total, and a row for each image."""
     with np.load(result) as r:
         area, item, border = r["region_area"], r["region_item"], r["region_border"]
     tap.ok("<strong>%d</strong> cells</span><span><strong>2</strong> images" % len(area) in text,
@@ -353,7 +360,8 @@ def no_markup():
 
 
 def policy(page):
-    """No script runs but the page's own, no form is sent, no address is taken for another's."""
+    """The page's Content-Security-Policy: only its own script runs, no form is sent, and relative
+    addresses stay relative to the page (base-uri)."""
     said = re.search('http-equiv="Content-Security-Policy" content="([^"]*)"',
                      text_of(page)).group(1)
     scripts = re.findall("<script>(.*?)</script>", text_of(page), re.S)
@@ -365,6 +373,7 @@ def policy(page):
 
 
 def asks_nobody(page):
+    """The page refers only to itself and to images inside it."""
     addresses = re.findall(r'(?:src|href|action|data)\s*=\s*"?([^"\s>]{1,40})', text_of(page))
     tap.ok(addresses and all(a.startswith(("data:image/png;base64,", "#")) for a in addresses),
            "the page refers to itself alone", set(addresses))
@@ -474,7 +483,7 @@ def two_hundred():
     size = os.path.getsize(page)
     tap.ok(size < 20e6, "200 items of 300 x 200 pixels: a page of %.1f MB, below 20" % (size / 1e6))
     best = None
-    for _ in range(3):      # a machine that is busy is not the page's fault
+    for _ in range(3):      # the best of three, as other processes may slow one down
         said = in_browser(page, "return [performance.timing.loadEventStart - "
                           "performance.timing.navigationStart, "
                           "document.querySelectorAll('section.item svg').length]")
@@ -543,7 +552,8 @@ def others():
 
 
 def own_radii():
-    """Circles have the radius that their own picture found; a single value is no box."""
+    """Circles in the outlines have the radius that was found in their own picture. A box plot of a
+    single value says so."""
     y, x = np.mgrid[:160, :160]
     sizes = [np.where((y % 40 - 20) ** 2 + (x % 40 - 20) ** 2 <= r * r, 200, 40).astype(np.uint8)
              for r in (6, 12)]
@@ -588,8 +598,8 @@ def analyse():
     tap.ok(again.returncode == 0 and "glcm on" not in again.stderr,
            "what is done is not computed again", again.stderr)
 
-    # As a run leaves them that is ended between its result and their removal; or one that is at
-    # work there.
+    # Files that a run leaves if it is killed after it wrote its result and before it removed them.
+    # While they are locked, as by another run, they stay.
     left = {"result.npz" + end for end in (".checkpoint", ".checkpoint.tmp", ".spool")}
     for name in left:
         with open(os.path.join(out, name), "wb") as f:
@@ -639,7 +649,8 @@ def analyse():
 
 
 def into_a_folder():
-    """What is in the folder already, and how an analysis is repeated from what it wrote."""
+    """analyse into a folder that has files: which are replaced; and how to repeat an analysis with
+    the parameters.json that it wrote."""
     picture = path("one.png")
     Image.fromarray(spots((60, 60), 3)).save(picture)
     first, again = path("first"), path("again")
@@ -700,7 +711,7 @@ def into_a_folder():
 
 
 def stained():
-    """A page of a stain or channel says that it shows that alone."""
+    """The page for a stain or a channel says that it shows only that."""
     with open(path("colours.png"), "wb") as f:
         f.write(workunit.png(np.dstack([spots((60, 60), 3)] * 3)))
     for words, said in ((["--stain", "eosin", "--stains", "he"], "how much eosin there is, by "
@@ -790,7 +801,8 @@ def sweep():
 
 
 def groups():
-    """Pictures in folders are told apart by them; all numbers read back, with units."""
+    """Pictures in several folders are compared by folder; all numbers can be read back, with their
+    units."""
     for group, n in (("control", 5), ("drug", 20)):
         os.makedirs(path("study", group))
         for i in range(2):
@@ -833,7 +845,8 @@ def groups():
 
 
 def wrong_ones():
-    """Images marked wrong? do not say what is usual, and are told where groups have sums."""
+    """Images marked "wrong?" have no influence on what is usual for the others; if there are
+    groups, their number is printed and in groups.csv."""
     rng = np.random.default_rng(6)
     for group, n in (("empty", 6), ("full", 5)):
         os.makedirs(path("doubtful", group))
@@ -867,9 +880,9 @@ def wrong_ones():
 
 
 def apart():
-    """Groups that differ are no reason to look at an image; one that differs from its group is.
-    Halves go up everywhere. Labels of axes lie within their figures, small pictures are not blown
-    up, and the page of a watershed has no threshold that it does not use."""
+    """An image is compared with its own group only: groups that differ are not marked. All numbers
+    are rounded half up. Labels of axes are within their figures, small pictures are enlarged 4
+    times at most, and the page of volume has no threshold that is not used."""
     areas = {}
     for group, side, n in (("large", 20, 6), ("small", 6, 28)):
         os.makedirs(path("apart", group))

@@ -1,6 +1,6 @@
-"""Interrupted at random moments, by kill -9 and by polite signals, with
-checkpoints then damaged, swapped or missing: the result is always the
-undisturbed run's, byte for byte, and nothing else is left behind."""
+"""Runs interrupted at random moments, by kill -9 and by SIGTERM or SIGINT, also with checkpoints
+that are then damaged, swapped or missing. The result is always that of an undisturbed run, byte for
+byte, and no other file is left."""
 import os
 import random
 import signal
@@ -17,8 +17,8 @@ from oracle.workunit import item
 
 SEED = int(os.environ.get("TEXCELL_SEED", "0")) or random.SystemRandom().randrange(1, 10 ** 6)
 KILLS = int(os.environ.get("TEXCELL_KILLS", "20"))
-MANY = KILLS >= 50        # of what else is repeated, too
-PATIENCE = 600      # seconds for a run to end by itself
+MANY = KILLS >= 50        # the other trials are repeated more often as well
+PATIENCE = 600      # seconds until a run counts as hanging
 RNG = random.Random(SEED)
 
 
@@ -30,8 +30,8 @@ class Run:
         self.cpu = None
 
     def wait(self, seconds=PATIENCE, cpu=None):
-        """The exit status once it has ended; None when so many seconds have
-        passed, or so much processor time is used, before that."""
+        """The exit status when the run has ended; None if that takes more than `seconds`, or `cpu`
+        seconds of processor time."""
         end = time.monotonic() + seconds
         while True:
             pid, status, usage = os.wait4(self.process.pid, os.WNOHANG)
@@ -48,7 +48,7 @@ class Run:
     def _cpu_so_far(self):
         with open("/proc/%d/schedstat" % self.process.pid) as f:
             own = int(f.read().split()[0]) * 1e-9
-        # schedstat is the first thread's; the others have theirs.
+        # /proc/PID/stat has the time of all threads; schedstat only that of the first.
         with open("/proc/%d/stat" % self.process.pid) as f:
             ticks = f.read().rsplit(")", 1)[1].split()[11:13]
         return max(own, sum(int(t) for t in ticks) / os.sysconf("SC_CLK_TCK"))
@@ -58,7 +58,7 @@ class Run:
 
 
 class Job:
-    """A work unit in a folder of its own, and the bytes it must give."""
+    """A work unit in a folder of its own, and the bytes of its result from an undisturbed run."""
 
     def __init__(self, root, name, parameters, items, options, analysis="glcm"):
         self.name = name
@@ -98,13 +98,15 @@ class Job:
         return sorted(os.listdir(self.folder))
 
     def finish(self, title):
-        """Runs to the end; one test point. The processor time it took."""
+        """Runs to the end and judges the result (one test point). Returns the processor time in
+        seconds."""
         run = self.start()
         self.judge(title, run.wait())
         return run.cpu
 
     def judge(self, title, code):
-        """Exit 0, the right bytes, no file too many. Clears the result away."""
+        """A test point: exit code 0, the right bytes, and no other file. Then removes the
+        result."""
         good = code == 0 and os.path.exists(self.result)
         same = good and self.bytes() == self.expected
         clean = self.files() == ["result.npz", "unit.zip"]
@@ -120,7 +122,7 @@ class Job:
                 os.remove(os.path.join(self.folder, name))
 
     def saved(self):
-        """What a killed run has left, {name: bytes}."""
+        """{name: bytes} of the files that a killed run has left."""
         left = {}
         for name in self.files():
             if name != "unit.zip":
@@ -136,9 +138,9 @@ class Job:
                     f.write(data)
 
     def kill_after(self, seconds, sig=signal.SIGKILL, cpu=None):
-        """Starts, and sends the signal after so many seconds (or so much
-        processor time), unless it was done before. The exit status, whether
-        the signal came in time, and how long the end took after it."""
+        """Starts the run and sends it `sig` after `seconds`, or after `cpu` seconds of processor
+        time. Returns the exit status, whether the run still ran then, and how many seconds it took
+        to end after the signal."""
         run = self.start()
         code = run.wait(seconds, cpu)
         if code is not None:
@@ -148,7 +150,7 @@ class Job:
         return run.wait(), True, time.monotonic() - begin
 
     def half_done(self):
-        """Leaves a checkpoint behind, from about the middle."""
+        """Kills a run at about half its time, so that a checkpoint is left."""
         for share in (0.5, 0.6, 0.4, 0.7, 0.3, 0.8) * 3:
             self.clear()
             self.kill_after(PATIENCE, cpu=share * self.cpu)
@@ -169,7 +171,7 @@ def one_long_item(root):
 
 
 def many_items(root, threads="2", every="0.05"):
-    """Small items with arrays of their own: what is spooled grows."""
+    """Many small items with arrays, so that the spool (the file of finished items) grows."""
     items = []
     for name, p in pictures().items():
         for k in range(6):
@@ -197,7 +199,7 @@ def stacks(root):
 
 
 def of_each_analysis(root):
-    """One of those that estimates.py takes the time of: usual pictures."""
+    """A job of usual pictures for each analysis, as in estimates.py."""
     for analysis, of in analyses.each():
         parameters, *planes = of.ESTIMATES[-1]
         slices, labels = ([list(a) if a.ndim == 3 else [a] for a in planes] + [None])[:2]
@@ -208,7 +210,7 @@ def of_each_analysis(root):
 
 
 def kill_in_between(job):
-    """Killed early, in the middle and late, each time where the last run was."""
+    """Killed three times, early, in the middle and late; each run continues the one before."""
     killed = 0
     for share in (0.2, 0.4, 0.4):
         code, in_time, _ = job.kill_after(PATIENCE, cpu=share * job.cpu)
@@ -219,8 +221,8 @@ def kill_in_between(job):
 
 
 def kill_nine(job, kills):
-    """So many kills; whenever a run gets to its end in between, its result is
-    compared and the job begins anew."""
+    """Killed `kills` times; if a run ends before it is killed, its result is compared and the job
+    starts again."""
     killed = ends = 0
     resumed = False
     while killed < kills:
@@ -237,7 +239,8 @@ def kill_nine(job, kills):
 
 
 def polite(job, sig):
-    """SIGTERM or SIGINT: exit 3 with a sentence, soon, and nothing lost."""
+    """SIGTERM or SIGINT: the run ends within 5 s, with exit code 3 and a message, and no work is
+    lost."""
     name = signal.Signals(sig).name
     code, in_time, late = job.kill_after(PATIENCE, sig, cpu=0.5 * job.cpu)
     errors = job.stderr()
@@ -254,7 +257,8 @@ def polite(job, sig):
 
 
 def damaged(job, other):
-    """Checkpoint and spool flipped, cut, emptied, swapped, removed."""
+    """Checkpoint and spool with flipped bits, cut, emptied, swapped with another job's, and
+    removed."""
     if not job.half_done():
         return
     saved = job.saved()
@@ -283,7 +287,7 @@ def damaged(job, other):
         for k in range(4 if MANY else 2):
             trial("%s with a flipped bit, %d" % (n, k), {n: flip(data)}, ours)
         if ours:
-            # the head, where lengths and counts stand
+            # Flip bits also in the head, which has lengths and counts.
             for k in range(6 if MANY else 3):
                 trial("%s with a flipped bit in its head, %d" % (n, k),
                       {n: flip(data[:64]) + data[64:]}, True)
@@ -302,7 +306,7 @@ def damaged(job, other):
 
 
 def elsewhere(job):
-    """--checkpoint-dir: the files are there, and gone at the end."""
+    """--checkpoint-dir: the files are in that folder, and are removed at the end."""
     place = os.path.join(os.path.dirname(job.folder), "elsewhere")
     os.mkdir(place)
     options = job.options
@@ -321,7 +325,7 @@ def elsewhere(job):
 
 
 def other_threads(job):
-    """Begun with some threads, ended with others."""
+    """Started with one number of threads, continued with another."""
     options = job.options
     for n in ("1", "7", "2"):
         if not job.half_done():
@@ -332,8 +336,8 @@ def other_threads(job):
 
 
 def preload(root):
-    """The environment in which a run can be killed at a chosen call that
-    creates, writes, syncs, renames or removes a file; None if that fails."""
+    """The environment in which a run is killed at a chosen call that creates, writes, syncs,
+    renames or removes a file; None if the library for that cannot be compiled."""
     library = os.path.join(root, "kill_at.so")
     source = os.path.join(tap.SRC, "tests", "resume", "kill_at.c")
     made = subprocess.run([os.environ.get("CC", "cc"), "-shared", "-fPIC", "-o", library, source,
@@ -351,14 +355,14 @@ def calls_of(root, job, env):
 
 
 def at_some_calls(root, job, env, trials):
-    """Killed at chosen calls, a write half done; then resumed with no further
-    checkpoint, so that whatever lies about has to be cleared away."""
+    """Killed at chosen calls, in the middle of a write where it is one; then continued without
+    writing checkpoints, so that files that were left must be removed."""
     calls = calls_of(root, job, env)
     job.clear()
     options = job.options
     for n in RNG.sample(range(1, calls + 1), min(trials, calls)):
         code = job.start(env=dict(env, KILL_AT=str(n))).wait()
-        if code != -signal.SIGKILL:      # time decides how many checkpoints there are
+        if code != -signal.SIGKILL:      # the number of checkpoints, so of calls, varies with the time
             job.clear()
             continue
         job.options = options[:-1] + ["3600"]
@@ -367,7 +371,7 @@ def at_some_calls(root, job, env, trials):
 
 
 def at_last_calls(root, job, env, trials):
-    """Killed at each of the calls with which the result is completed."""
+    """Killed at each of the calls by which the result file is completed."""
     if not job.half_done():
         return
     saved = job.saved()
@@ -383,8 +387,8 @@ def at_last_calls(root, job, env, trials):
 
 
 def stopped_while_packing(root):
-    """Stopped while an item's labels are packed into the spool, which then has a part of a
-    record."""
+    """Stopped while the labels of an item are compressed into the spool, which then ends in a part
+    of a record."""
     noise = np.random.default_rng(8).integers(0, 256, (2400, 2400)).astype(np.uint8)
     job = Job(root, "packing", {"min_area": 1, "labels": True}, [item("a", [noise])],
               ["--threads", "1"], "cellcount")

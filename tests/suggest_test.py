@@ -1,10 +1,9 @@
-"""texcell-wu analyse --suggest: what it suggests on made-up pictures whose truth is known, on real
-ones that its rules were not chosen on, and what a person who knows nothing else gets on blood
-smears: parameters from half of the pictures, by --suggest and a --sweep around it, scored on the
-other half (docs/analyses/cellcount.md).
+"""texcell-wu analyse --suggest: its suggestions for made-up pictures of which the truth is known,
+and for real pictures that were not used to choose its rules; and how good the counts are for blood
+smears if nobody sets a parameter: --suggest and a --sweep around it choose the parameters on half
+of the pictures, and the other half is scored (docs/analyses/cellcount.md).
 
-The rules of voting were chosen on half of the nuclei of six kinds, those of cellcount on its page's
-advice (a third of a cell's area); StarDist's nuclei and smears are not among them."""
+The rules for voting were chosen on half of the nuclei of six kinds; those for cellcount follow the advice in cellcount.md (min_area: a third of a cell's area). StarDist's nuclei and the smears were used for neither."""
 import csv
 import html
 import json
@@ -43,7 +42,7 @@ def save(name, picture):
 
 
 def voting():
-    """0.8 to 1.4 times the radius does as well, says the page."""
+    """The suggested radius is 0.8 to 1.4 times the true one, which voting.md says does as well."""
     for radius, dark in ((6, False), (12, True), (21, False)):
         picture, centres = voting_score.balls((280, 320), radius, 40, 6, radius, dark=dark)
         r = analyse("voting", "discs", "--suggest", save("d.png", picture))
@@ -189,8 +188,8 @@ def cellcount():
 
 
 def dishes():
-    """Colonies on agar in a dish with a bright rim of two rings, a label on it and light from one
-    side."""
+    """Colonies on agar in a dish whose rim is two bright rings, with a label on it and uneven
+    light."""
     rng = np.random.default_rng(4)
     y, x = np.indices((1500, 1400))
     away = np.hypot(y - 750, x - 700)
@@ -204,7 +203,7 @@ def dishes():
                                                       for other in places):
             places.append(at)
             picture[np.hypot(y - at[0], x - at[1]) < rng.integers(8, 11)] = 190
-    # A filter's width of blur, and noise: a photograph.
+    # As in a photograph: blurred by the optics, with noise.
     file = save("dish.png", (ndimage.gaussian_filter(picture, 1.5) +
                              rng.normal(0, 3, picture.shape)).clip(0, 255).astype(np.uint8))
     r = analyse("cellcount", "dish", file)
@@ -217,8 +216,8 @@ def dishes():
 
 
 def mixed():
-    """A smear and fluorescent nuclei in one folder: each within a tenth of what people and
-    StarDist's authors marked, and about as alone."""
+    """A smear and fluorescent nuclei in one folder: the count of each is within a tenth of what
+    people (StarDist's authors for the nuclei) marked, and close to the count without the other."""
     files = [tap.data("count/chula_1.jpg"), tap.data("voting/stardist_img2d.tif")]
     r = analyse("cellcount", "folder", *files)
     with np.load(os.path.join(path("folder"), "result.npz")) as z:
@@ -230,8 +229,8 @@ def mixed():
 
 
 def kinds():
-    """Cells of another kind that min_area leaves out are told, dirt of all sizes is not; nor is
-    volume silent on nuclei."""
+    """If min_area leaves out cells of a second, smaller kind, the page says so; for dirt of all
+    sizes it does not. Also: volume gives a note for pictures of nuclei."""
     rng = np.random.default_rng(9)
     for name, small, told in (("platelets", rng.uniform(4, 5, 36), True),
                               ("dirt", rng.uniform(0.5, 2.2, 36), False)):
@@ -259,7 +258,7 @@ def kinds():
 
 
 def groups():
-    """The same files sorted into folders, of any order, get the same parameters."""
+    """Files in folders, in any order, get the same suggestions as in one folder."""
     for i in range(12):
         picture, _ = voting_score.balls((120, 120), 3 + i % 7, 12, 4, i)
         for folder in ("all", "b" if i % 5 < 2 else "a"):
@@ -274,7 +273,8 @@ def groups():
 
 
 def glcm():
-    """Two pictures of 512 x 512 in seconds; range and levels are NumPy's quantiles of both."""
+    """Two pictures of 512 x 512: fast; the suggested range and levels are NumPy's quantiles of
+    both."""
     rng = np.random.default_rng(7)
     pictures = [np.clip(rng.normal(mean, 9, (512, 512)), 0, 255).astype(np.uint8)
                 for mean in (60, 90)]
@@ -309,7 +309,8 @@ def glcm():
 
 
 def foam(shape, seeds, contrast, noise, rng):
-    """Walls with gaps between the cells of some seeds; which cell each voxel is of."""
+    """A stack of the walls between the Voronoi cells of the seeds, with gaps in them, and the label
+    of the cell at each voxel."""
     places = rng.random((seeds, 3)) * shape
     distance = np.sqrt(((np.indices(shape)[..., None] - places.T[:, None, None, None]) ** 2).sum(0))
     two = np.partition(distance, 1, -1)
@@ -320,7 +321,8 @@ def foam(shape, seeds, contrast, noise, rng):
 
 
 def volume():
-    """Cells within walls that leak: those of which more than half of the union is shared."""
+    """Cells within leaky walls: a cell is found if the intersection with its truth is more than
+    half of the union."""
     rng = np.random.default_rng(11)
     for name, contrast, noise in (("quiet", 150, 6), ("noisy", 60, 20)):
         stack, truth = foam((32, 72, 72), 20, contrast, noise, rng)
@@ -345,7 +347,8 @@ def volume():
 
 
 def levelset():
-    """Of pictures whose exposures differ each one's own grey values count: Dice with the discs."""
+    """Pictures of different exposures: suggested from each one's own grey values; Dice's
+    coefficient with the true discs."""
     rng = np.random.default_rng(13)
     grid = np.indices((120, 140))
     truth = np.any([np.hypot(grid[0] - y, grid[1] - x) < 14
@@ -375,7 +378,8 @@ def cells_found(labels, truth):
 
 
 def nuclei_in_cytoplasm():
-    """Four classes, dark and bright pictures in one folder, and a frame around all."""
+    """Pictures with four classes of grey (nuclei in cytoplasm), bright on dark and the reverse in
+    one folder, with a frame around."""
     rng = np.random.default_rng(8)
     y, x = np.indices((400, 400))
     picture = np.full((400, 400), 220.0)
@@ -418,7 +422,7 @@ FILTERS = ("exclude_border=true", "max_area=3000", "min_area=200", "min_fill=0.6
 
 
 def looked(picture, *given, analysis="cellcount"):
-    """The options that a look suggests for parameters that are not given."""
+    """The parameters that --suggest prints besides those given."""
     words = [word for param in given for word in ("--param", param)]
     r = tap.run([tap.TEXCELL_WU, "pack", "--analysis", analysis, "--suggest", "-o",
                  path("looked.zip"), *words, picture])
@@ -429,8 +433,8 @@ def looked(picture, *given, analysis="cellcount"):
 
 
 def filters():
-    """What only leaves regions out leaves the suggestions as they are: the background, which such a
-    filter removes, is not what is between the cells."""
+    """A given parameter that only leaves regions out (min_area and the like) does not change the
+    other suggestions: the pixels of the removed regions are not taken for background."""
     real = ("count/chula_1.jpg", "count/coins.png", "voting/stardist_img2d.tif",
             "nuclei/he256/79fe419488.png")
     pictures = [save("dark.png", voting_score.balls((300, 300), 11, 40, 8, 4, dark=True)[0]),
@@ -467,8 +471,8 @@ def filters():
 
 
 def copied():
-    """What is printed, on the page and in `show` can be given on a command line as it stands, and
-    is what was packed."""
+    """The suggestion as printed, on the page and in `show` can be copied to a command line, and has
+    the values that were packed."""
     background = '{"method":"mean","by":"ratio"}'
     r = analyse("cellcount", "one", "--param", "background=" + background, path("c.png"))
     shown = tap.run([tap.TEXCELL_WU, "show", os.path.join(path("one"), "workunit.zip")])
@@ -485,7 +489,7 @@ def copied():
 
 
 def refused():
-    """The message is of what is wrong, whatever the look needed."""
+    """A wrong command line gets the same message as without --suggest."""
     floats, texture = (path("floats.tif"), save(
         "texture.png", np.random.default_rng(4).integers(0, 256, (64, 64)).astype(np.uint8)))
     Image.fromarray(np.linspace(0, 1, 4096, dtype=np.float32).reshape(64, 64)).save(floats)
@@ -506,7 +510,8 @@ def refused():
 
 
 def masks():
-    """A mask where labels are required is one object: said, where its value or its pieces tell."""
+    """A mask given as label picture is one object: a note says so where its single value or its
+    separate pieces show it."""
     y, x = np.indices((64, 64))
     pieces = (((y // 8 + x // 8) % 2 == 0) & (y % 8 < 6) & (x % 8 < 6)).astype(np.uint8)
     half = (y > 31).astype(np.uint8)

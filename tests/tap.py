@@ -1,5 +1,5 @@
-"""TAP output for the Python tests, and what all of them need: the programs
-under test, scratch folders and the real pictures, which may be absent."""
+"""What all Python tests share: test points in the Test Anything Protocol (TAP), the paths of the
+programs under test and of the real pictures, and functions that run programs."""
 import concurrent.futures
 import os
 import shutil
@@ -13,28 +13,30 @@ SRC = os.environ.get("TEXCELL_SRC", os.path.join(os.path.dirname(__file__), ".."
 BUILD = os.environ.get("TEXCELL_BUILD", os.path.join(SRC, "build"))
 DATA = os.environ.get("TEXCELL_DATA", os.path.join(SRC, "..", "shared", "data"))
 TEXCELL = os.path.join(BUILD, "texcell")
-# the same with tests/hooks/seam_hooks.c
+# texcell with the hooks of tests/hooks/seam_hooks.c
 TEXCELL_TEST = os.path.join(BUILD, "tests", "texcell_test")
 TEXCELL_WU = os.path.join(BUILD, "texcell-wu")
 TEXCELL_VALIDATE = os.path.join(BUILD, "texcell-validate")
 TEXCELL_ASSIMILATE = os.path.join(BUILD, "texcell-assimilate")
 
-# Whoever starts this in the background may have it ignored, and so it would be in all that is
-# started from here.
+# A shell that starts a background job makes it ignore SIGINT. Children would inherit that, so that
+# no test could interrupt them.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
-# Small pictures, which tests have, are to meet as many threads as --threads says.
+# texcell starts fewer threads for small pictures; the tests' pictures are small and need as many as
+# --threads says.
 os.environ.setdefault("TEXCELL_ALL_THREADS", "1")
-# Many give the result of each run the same name.
+# The programs may replace an existing result: many tests give the results of all runs the same
+# name.
 os.environ.setdefault("TEXCELL_REPLACE", "1")
 
-_lock = threading.Lock()   # a test may have several stories at a time
+_lock = threading.Lock()   # a test may call ok() from several threads
 _count = 0
 _failed = 0
 
 
 def ok(condition, name, detail=""):
-    """One test point. detail is shown when it fails."""
+    """Prints one test point: "ok" if condition holds. detail is printed if it fails."""
     global _count, _failed
     with _lock:
         _count += 1
@@ -61,14 +63,14 @@ def note(text):
 
 
 def bail(why):
-    """Ends the script: nothing that it could test is there."""
+    """Ends the script with an error: nothing that it tests is present."""
     print("Bail out! " + why)
     sys.exit(99)
 
 
 def done():
-    """Prints the plan and ends the script; the exit status is for a reader
-    without a TAP driver."""
+    """Prints the TAP plan and ends the script. The exit code, 1 if a point failed, is for callers
+    that do not read TAP."""
     print("1..%d" % _count)
     sys.exit(1 if _failed else 0)
 
@@ -88,8 +90,8 @@ def run(argv, timeout=600, **kw):
 
 
 def side_by_side(lanes, jobs, trial):
-    """[(job, trial(lane, job))] of all jobs, so many at a time; what a trial raises is raised
-    here."""
+    """[(job, trial(lane, job))] of all jobs, computed by `lanes` threads; an exception that a trial
+    raises is raised here."""
     def work(lane):
         return [(job, trial(lane, job)) for job in jobs[lane::lanes]]
 
@@ -98,16 +100,17 @@ def side_by_side(lanes, jobs, trial):
 
 
 def sanitized(by=("asan", "tsan")):
-    """Whether this build's programs watch themselves: they take terabytes of addresses, and more
-    memory and time."""
+    """Whether texcell was built with a sanitizer of `by`. Such a program maps terabytes of
+    addresses, and needs more memory and time."""
     with open(TEXCELL, "rb") as f:
         program = f.read()
     return any(b"__%s_init" % name.encode() in program for name in by)
 
 
 def opencl_hooks(**hooks):
-    """Environment of a program that is to meet tests/hooks/opencl_hooks.c: fail, count,
-    memory, call_ms, gpu, rounds, times, item_ns. --device auto takes the GPU for any job."""
+    """The environment in which a program loads tests/hooks/opencl_hooks.c instead of OpenCL. hooks:
+    values of its settings fail, count, memory, call_ms, gpu, rounds, times, item_ns. --device auto
+    takes the GPU for every job."""
     return dict({"TEXCELL_TEST_CL_" + name.upper(): str(value) for name, value in hooks.items()},
                 TEXCELL_AUTO_SECONDS="0",
                 TEXCELL_OPENCL_LIBRARY=os.path.join(BUILD, "tests", "opencl_hooks.so"))
