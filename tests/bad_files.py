@@ -1,6 +1,6 @@
-"""Work units that must be refused, made here one by one, and outputs that
-cannot be written: each with the message it must give. The program has to end
-with the right exit code and one plain line, and must leave nothing behind."""
+"""texcell run with work units that must be refused, each made here, and with outputs that cannot be
+written: it prints one line with the expected words, exits with the right code, and leaves no
+file."""
 import io
 import json
 import os
@@ -17,15 +17,15 @@ import tap
 BAD_INPUT, OUTPUT_FAILED = 2, 3
 
 
-# --- PNG and ZIP, byte by byte ------------------------------------------------
+# --- PNG and ZIP files, byte by byte -------------------------------------------
 
 def chunk(kind, body=b""):
     return struct.pack(">I", len(body)) + kind + body + struct.pack(">I", zlib.crc32(kind + body))
 
 
 def png(width=16, height=12, bits=8, colour=0, data=None, head=b"", size=None):
-    """A PNG of a small pattern. head: chunks before IDAT; size: what the header
-    claims instead of the truth; data: the unpacked rows."""
+    """A PNG of a small pattern. data: the rows before compression; head: chunks before IDAT; size:
+    (width, height) in the header, if not the true ones."""
     samples = {0: 1, 2: 3, 3: 1, 4: 2, 6: 4}[colour]
     row = (width * samples * bits + 7) // 8
     if data is None:
@@ -39,8 +39,7 @@ def png(width=16, height=12, bits=8, colour=0, data=None, head=b"", size=None):
 
 
 def job(**changes):
-    """job.json of a work unit that is good but for the changes; a value of
-    None takes the key out."""
+    """job.json of a valid work unit, with changes; a key whose value is None is left out."""
     whole = {"format": "texcell-workunit", "version": 3, "analysis": "glcm",
              "parameters": {"levels": [16], "distances": [1],
                             "window": {"shape": "disc", "radius": 2}},
@@ -59,12 +58,14 @@ def pack(members, method=zipfile.ZIP_DEFLATED):
 
 
 def unit(json_text=None, more=(), image=None, method=zipfile.ZIP_DEFLATED):
+    """A ZIP with job.json (default: a valid one), images/x.png (default: a valid one) and members
+    `more`."""
     return pack([("job.json", json_text if json_text is not None else job()),
                  ("images/x.png", image if image is not None else png())] + list(more), method)
 
 
 def item(**keys):
-    """A work unit whose one item has these keys beside its name."""
+    """A work unit with one item "x" that has these keys, and the members that they name."""
     more = [("s/0.png", png()), ("s/1.png", png()), ("s/wide.png", png(17, 12)),
             ("s/16.png", png(bits=16)),
             ("s/rgb.png", png(colour=2))]
@@ -74,7 +75,7 @@ def item(**keys):
 
 
 def directory(data):
-    """Offsets of the central directory's entries."""
+    """Offsets of the entries in the central directory of a ZIP."""
     end = data.rindex(b"PK\5\6")
     at, found = struct.unpack_from("<I", data, end + 16)[0], []
     while data[at:at + 4] == b"PK\1\2":
@@ -90,22 +91,24 @@ def patch(data, at, form, value):
 
 
 def entry(data, index, field, form, value):
-    """Changes a field of a member's entry in the central directory."""
+    """The ZIP with a field of a member's entry in the central directory changed. field: its offset
+    in the entry."""
     return patch(data, directory(data)[index] + field, form, value)
 
 
 def local(data, index):
+    """The offset of a member's local header."""
     return struct.unpack_from("<I", data, directory(data)[index] + 42)[0]
 
 
 def body(data, index):
-    """Where the packed bytes of a member begin."""
+    """The offset of a member's compressed bytes."""
     at = local(data, index)
     return at + 30 + sum(struct.unpack_from("<HH", data, at + 26))
 
 
 def renamed(name):
-    """A work unit with one more member, whose name zipfile might not write."""
+    """A work unit with one more member, whose name may be one that zipfile cannot write."""
     raw = name.encode("latin-1")
     data = unit(more=[("Q" * len(raw), b"")])
     return data.replace(b"Q" * len(raw), raw)
@@ -115,32 +118,32 @@ FLAGS, METHOD, CRC, PACKED, SIZE, OFFSET = 8, 10, 16, 20, 24, 42
 
 
 def resized(data, index, size):
-    """A member that claims to have another unpacked size, in both places."""
+    """The ZIP with another uncompressed size of a member in both headers."""
     data = entry(data, index, SIZE, "<I", size)
     return patch(data, local(data, index) + 22, "<I", size)
 
 
 def damaged(data, index, shift=0):
-    """A member with one byte of its packed data changed."""
+    """The ZIP with one byte of a member's compressed data changed, `shift` bytes from its start."""
     at = body(data, index) + shift
     return patch(data, at, "B", data[at] ^ 0x55)
 
 
 def overlapping():
-    """Two members that share one run of bytes (a ZIP bomb of David Fifield's kind)."""
+    """A ZIP with two members whose bytes overlap (as in David Fifield's ZIP bomb)."""
     data = unit(more=[("images/y.png", png() + bytes(300))], method=zipfile.ZIP_STORED)
     size = len(data)
     return entry(entry(data, 2, PACKED, "<I", size), 2, SIZE, "<I", size)
 
 
 def counted(data, n):
-    """An end record that counts n members."""
+    """The ZIP with n as number of members in its end record."""
     end = data.rindex(b"PK\5\6")
     return patch(patch(data, end + 8, "<H", n), end + 10, "<H", n)
 
 
 def zip64_bomb():
-    """A directory that claims 2^40 members."""
+    """A ZIP64 whose end record counts 2^40 members."""
     data = unit()
     end = data.rindex(b"PK\5\6")
     at = struct.unpack_from("<I", data, end + 16)[0]
@@ -152,7 +155,8 @@ def zip64_bomb():
 
 
 def huge_member():
-    """An image of 5 GiB unpacked by its entry, with bytes enough to be believed."""
+    """A ZIP with an image of 5 GiB uncompressed according to its entry, and with enough compressed
+    bytes for that."""
     data = pack([("job.json", job()), ("images/x.png", bytes(6 << 20))], zipfile.ZIP_STORED)
     at = directory(data)[1]
     name = b"images/x.png"
@@ -515,7 +519,7 @@ def bad_pictures():
 
 
 def bad_pixels():
-    """What only decoding can find, when the work has begun."""
+    """Errors in pixel data, which are found only when the pictures are decoded during the run."""
     whole = png()
     idat = whole.index(b"IDAT")
     yield "a picture cut off in its data", image_is(whole[:idat + 40]), "images/x.png: damaged PNG"
@@ -559,7 +563,8 @@ def errors(text):
 
 
 def refused(number, what, data, words, options=()):
-    """Runs one bad file in a folder of its own."""
+    """Runs a bad work unit in a folder of its own: exit code BAD_INPUT, one line with `words`, no
+    file left."""
     folder = os.path.join(WORK, "bad%d" % number)
     os.mkdir(folder)
     with open(os.path.join(folder, "bad.zip"), "wb") as f:
@@ -578,7 +583,8 @@ def refused(number, what, data, words, options=()):
 
 
 def fails(what, code, words, unit_path, out, absent, prepare=None, wrap=()):
-    """Runs a good work unit where something around it is wrong."""
+    """Runs a good work unit in bad surroundings: exit code `code`, one error with `words`, and none
+    of the paths `absent` exists then. prepare: preexec_fn; wrap: words before the command."""
     p = subprocess.run(list(wrap) + [tap.TEXCELL, "run", unit_path, "-o", out],
                        stdout=subprocess.PIPE,
                        stderr=subprocess.PIPE, universal_newlines=True, cwd=WORK,
@@ -591,7 +597,7 @@ def fails(what, code, words, unit_path, out, absent, prepare=None, wrap=()):
 
 
 def limited(size):
-    """Files of the child may not grow beyond size bytes."""
+    """For preexec_fn: files of the child cannot grow beyond size bytes."""
     def prepare():
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
         resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
@@ -659,9 +665,9 @@ def read(path):
 
 
 def check_limited_files(good):
-    """Space for a little more each time, until there is enough. Whatever it is
-    that has no room, nothing is lost: the result comes out in the end. The result of `good` is
-    larger than any other file of the run."""
+    """Limits the size of files, to a little more each time, until the run succeeds. Whichever file
+    exceeds the limit, the run fails cleanly, and at last the result is right. `good`: a work unit
+    whose result is larger than all other files of the run."""
     out, whole = os.path.join(WORK, "limited.npz"), os.path.join(WORK, "unlimited.npz")
     tap.run([tap.TEXCELL, "run", good, "-o", whole])
     wrong, culprits, size = [], set(), 1
@@ -685,7 +691,8 @@ def check_limited_files(good):
 
 
 def check_full_disk():
-    """A file system of one page, in a name space of its own."""
+    """Writes the result to a file system of one page, which is mounted in a name space of its
+    own."""
     disk = os.path.join(WORK, "disk")
     os.mkdir(disk)
     mount = 'mount -t tmpfs -o size=4k tmpfs "$0" && { "$@"; code=$?; ls -A "$0" >&2; exit $code; }'
@@ -710,7 +717,7 @@ def check_full_disk():
 
 
 def check_kept(good):
-    """A result of an earlier run outlives a run that fails."""
+    """A failed run does not remove the result of an earlier run."""
     out = os.path.join(WORK, "kept.npz")
     bad = os.path.join(WORK, "bad.zip")
     with open(bad, "wb") as f:

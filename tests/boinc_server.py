@@ -1,7 +1,8 @@
-"""A project of BOINC's own server, from make_project to the data set, with made-up hosts: three
-validators at one database with kills and deadlocks, a host that is found out, a restore. Needs
-BOINC, a folder of its sources in which its server was built, PHP, and MariaDB's programs, for a
-database of its own on a socket. UNITS: how many (default 200; the bar is 1000)."""
+"""BOINC's own server with a project from make_project to the data set; hosts are simulated by
+writing to its database: three validators on one database with kills and deadlocks, a host that
+sends wrong results, restoring a backup. Needs BOINC=DIR, a folder of BOINC's sources in which its
+server was built, PHP, and MariaDB's programs, to start a database on a socket. UNITS: the number of
+work units (default 200)."""
 import atexit
 import contextlib
 import glob
@@ -31,7 +32,7 @@ SOCKET, HOME, TOOLS = (os.path.join(TMP, "db.sock"), os.path.join(TMP, "home"),
                        os.path.join(TMP, "tools"))
 PROJECT = os.path.join(TMP, "projects", "cells")
 HOST = os.uname().nodename.split(".")[0]
-# BOINC's scripts call python, and mean the system's.
+# BOINC's scripts start "python", which must be the system's; TOOLS has links to it.
 ENV = dict(os.environ, MYSQL_UNIX_PORT=SOCKET, USER="root", HOME=TMP,
            PATH=TOOLS + ":" + os.environ["PATH"] + ":/usr/sbin")
 OVER, SUCCESS, VALID, INVALID, NO_CHECK, INCONCLUSIVE = 5, 1, 1, 2, 3, 4
@@ -45,6 +46,7 @@ def program(name):
 
 
 def start_database():
+    """Starts a MariaDB server in the scratch folder. Returns its process, or None."""
     os.makedirs(TOOLS)
     for name in ("python", "python3"):
         os.symlink("/usr/bin/python3", os.path.join(TOOLS, name))
@@ -82,6 +84,7 @@ def connect():
 
 
 def sql(text, *values, on=[]):     # noqa: B006  one connection for all
+    """Executes a statement, and returns its rows."""
     if not on:
         on.append(connect())
     cursor = on[0].cursor()
@@ -104,7 +107,8 @@ def deploy(*more, version="1.00"):
 
 
 class Daemons:
-    """Those of config.xml, started again when they end, as bin/start --cron does, until stop()."""
+    """The daemons of config.xml whose programs are in `only`. Until stop() each is started again
+    when it has ended, as bin/start --cron does."""
 
     def __init__(self, *only):
         self.only, self.running, self.live, self.killed = only, {}, True, 0
@@ -137,6 +141,7 @@ class Daemons:
             time.sleep(0.05)
 
     def kill(self, name):
+        """Kills one of the daemons with this program."""
         found = [p for c, p in list(self.running.items()) if c.split()[0] == name and
                  p.poll() is None]
         if found:
@@ -162,6 +167,7 @@ def log(name):
 
 
 def until(seconds, true):
+    """Waits until true() holds, at most so many seconds. Returns whether it does."""
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         if true():
@@ -173,7 +179,7 @@ def until(seconds, true):
 # --- hosts ---------------------------------------------------------------------------------------
 
 def make_users(n):
-    """A host each."""
+    """Users 1 to n with a host each, of the same id."""
     columns = {t: [r[0] for r in sql("SHOW COLUMNS FROM " + t) if r[2] == "NO" and r[4] is None and
                    "auto" not in r[5]] for t in ("user", "host")}
     for i in range(1, n + 1):
@@ -184,16 +190,19 @@ def make_users(n):
 
 
 def spread(folder, name):
+    """The path of a file in BOINC's hierarchy of folders: folder/hash/name."""
     return os.path.join(PROJECT, folder,
                         "%x" % (int(hashlib.md5(name.encode()).hexdigest()[1:8], 16) % 1024), name)
 
 
 def upload_name(xml):
+    """The name of the upload in a result's XML."""
     return re.search(r"<(?:file_)?name>([^<]*_r\d+_\d+)</", xml.decode() if isinstance(xml, bytes)
                      else xml).group(1)
 
 
 def right_result(unit):
+    """The path of the result of a unit, computed at the first call."""
     path = os.path.join(TMP, "results", unit)
     if not os.path.exists(path):
         os.makedirs(os.path.dirname(path), exist_ok=True)
@@ -205,8 +214,9 @@ def right_result(unit):
 
 
 def compute(users, make=right_result, deliver=True, lanes=2):
-    """Each result that waits goes to a host of `users` that has none of its unit, and comes back.
-    How many."""
+    """Simulates hosts: each unsent result is sent to a random host of `users` that has no other
+    result of its unit, uploaded (if deliver) and reported. Returns the number of unsent results.
+    make: returns the file to upload."""
     version = sql("SELECT min(id) FROM app_version")[0][0]
     rows = sql("SELECT r.id, w.id, w.name, r.xml_doc_in FROM result r JOIN workunit w ON w.id = "
                "r.workunitid WHERE r.server_state = 2 ORDER BY r.id")
@@ -246,6 +256,7 @@ def tool(name, *arguments):
 
 
 def submit(name, n, *more):
+    """Submits n pictures as work units called name_0001 and so on."""
     split = () if "--for" in more else ("--split", "1")
     r = tool("texcell-submit", "--name", name, "--analysis", "cellcount", *split, *more,
              pictures(name, n))
@@ -254,16 +265,18 @@ def submit(name, n, *more):
 
 
 def stored(name):
+    """The names of the submission's units in the data set."""
     path = os.path.join(PROJECT, "texcell", "dataset.sqlite")
     with contextlib.suppress(sqlite3.OperationalError), contextlib.closing(
             sqlite3.connect("file:%s?mode=ro" % path, uri=True)) as db:
         return [r[0] for r in db.execute("SELECT name FROM units WHERE name GLOB ? ORDER BY name",
                                          (name + "_*",))]
-    return []       # nothing was stored yet
+    return []       # the data set does not exist yet
 
 
 def sums():
-    """Sums of credit by user: of the results, of the user, of the hosts."""
+    """The sums of credit as three dictionaries {user or host: credit}: granted for results, of
+    users, of hosts."""
     of_results = {}
     for user, credit in sql("SELECT userid, granted_credit FROM result WHERE validate_state = %s",
                             VALID):
@@ -273,12 +286,12 @@ def sums():
     return of_results, tables[0], tables[1]
 
 
-# --- the trials
-# ------------------------------------------------------------------------------------
+# --- the tests ----------------------------------------------------------------------------------
 
 class Troublemaker(threading.Thread):
-    """Locks users and then hosts, where a validator locks hosts and then users; and has more to
-    lose, so that the database does not end it."""
+    """Provokes deadlocks: it locks users and then hosts, a validator locks hosts and then users. It
+    has changed many rows, so that the database rolls back the validator's transaction, not this
+    one."""
 
     def __init__(self):
         super().__init__()
@@ -299,13 +312,13 @@ class Troublemaker(threading.Thread):
                 time.sleep(0.005)
                 cursor.execute("UPDATE host SET rpc_time = rpc_time + 1 WHERE id IN (1, 2)")
                 cursor.execute("COMMIT")
-            except Exception:   # noqa: BLE001  it was this one that the database ended
+            except Exception:   # noqa: BLE001  the database rolled back this transaction
                 cursor.execute("ROLLBACK")
             time.sleep(0.01)
 
 
 def test_deadlocks():
-    """Three validators, two users, kills and deadlocks: the sums are equal to the last digit."""
+    """Three validators, two users, kills and deadlocks: the sums of credit are exactly equal."""
     if not submit("many", UNITS):
         return
     daemons = Daemons("transitioner")
@@ -339,8 +352,8 @@ def test_deadlocks():
     ok(of_results == users == hosts and set(users) == {1, 2},
        "credit of results, users and hosts is equal to the last digit",
        {k: [float(d.get(k, 0)) for d in (of_results, users, hosts)] for k in (1, 2)})
-    # All of it within minutes, so that next to nothing of it has decayed: ln 2 of the credit for
-    # each half-life of a week, by the day.
+    # BOINC averages credit per day with a half-life of a week. All credit was granted within
+    # minutes, before much of the average decayed: it is credit * ln 2 / 7 days.
     averages = {t: {i: a / (float(total) * math.log(2) / 7) for i, a, total in sql(
         "SELECT id, expavg_credit, total_credit FROM " + t) if total}
                 for t in ("user", "host")}
@@ -352,8 +365,8 @@ def test_deadlocks():
 
 
 def wrong_result(unit):
-    """The result of another picture that claims to be of this one: what a host sends that computed
-    one picture alone."""
+    """The result of the first picture, whichever unit it is for: what a cheating host sends that
+    computed only one picture."""
     path = os.path.join(TMP, "results", unit)
     if not os.path.exists(path):
         right_result(unit)
@@ -361,8 +374,8 @@ def wrong_result(unit):
 
 
 def test_found_out():
-    """Single results of a host that are accepted: all are taken out by one command, and computed
-    again by others."""
+    """A host's results were accepted without a second result of each unit: one command removes them
+    all, and other hosts compute the units again."""
     n = min(40, UNITS)
     submit("lonely", n, "--quorum", "1")
     daemons = Daemons("transitioner", "texcell_validator", "script_assimilator", "file_deleter")
@@ -403,7 +416,7 @@ def test_found_out():
 
 
 def test_stop_and_start():
-    """The page's loop: all daemons run after it."""
+    """The command of admin.md that stops and starts all daemons leaves all of them running."""
     with open(os.path.join(SRC, "docs", "admin.md")) as f:
         line = next(text for text in f if text.startswith("bin/stop; while"))
 
@@ -421,7 +434,7 @@ def test_stop_and_start():
     ok(until(30, lambda: not re.search(" running ", tool("status", "-v").stdout)), "bin/stop")
 
 
-# What a client asks of the scheduler.
+# The request for work that a BOINC client sends to the scheduler.
 REQUEST = """<scheduler_request>
 <authenticator>%s</authenticator><hostid>0</hostid><rpc_seqno>1</rpc_seqno><core_client_major_version>8</core_client_major_version>
 <core_client_minor_version>0</core_client_minor_version><core_client_release>2</core_client_release>
@@ -444,8 +457,8 @@ PLATFORMS = [("windows_x86_64", "build/windows/volunteers/texcell.exe", "Microso
 
 
 def test_platforms():
-    """A Windows host, one of an old Linux and one on ARM ask the scheduler for work: each gets its
-    program, as ./bootstrap windows, release and arm64 make it."""
+    """Hosts with Windows, with an old Linux and with Linux on ARM ask the scheduler for work: each
+    gets the program for its platform, built by ./bootstrap windows, release or arm64."""
     programs = {platform: os.path.join(os.path.abspath(SRC), path)
                 for platform, path, _os, _version in PLATFORMS}
     if not all(map(os.path.exists, programs.values())):
@@ -455,9 +468,9 @@ def test_platforms():
     r = deploy(*["--app-version=%s=%s" % pair for pair in programs.items()], version="1.01")
     ok(r.returncode == 0, "texcell-deploy takes all", r.stdout[-500:] + r.stderr)
     note("\n".join(line for line in r.stdout.splitlines() if "hosts still get" in line))
-    submit("ask", 10, "--quorum", "3")      # a result of each for each host
+    submit("ask", 10, "--quorum", "3")      # three results of each unit, one for each host
     sql("UPDATE user SET authenticator = concat('key', id)")
-    # BOINC starts its daemons in a folder of their own; the scheduler in cgi-bin.
+    # BOINC starts its daemons in folder tmp_HOST, and the scheduler in cgi-bin.
     tool("start")
     until(60, lambda: len(sql("SELECT r.id FROM result r WHERE r.server_state = 2")) >= 30)
     for number, (platform, _path, name, version) in enumerate(PLATFORMS, 1):
@@ -473,7 +486,7 @@ def test_platforms():
                                         CONTENT_LENGTH=str(len(request)), CONTENT_TYPE="text/xml"))
             found[:] = [r.stdout + r.stderr]  # noqa: B023
             if "<app_version>" not in r.stdout:
-                time.sleep(8)       # it wants seven seconds between two
+                time.sleep(8)       # the scheduler wants 7 s between two requests of a host
             return "<app_version>" in r.stdout
 
         ok(until(60, ask) and "<name>texcell_1.01_%s" % platform in found[0],
@@ -485,7 +498,8 @@ def test_platforms():
 
 
 def test_gpu():
-    """An app of its own for GPUs: made, named, given work, cancelled."""
+    """A second app for GPUs: it is created and has its own name; its work is submitted and
+    cancelled."""
     r = tool("texcell-submit", "--name", "early", "--analysis", "cellcount", "--for", "gpu",
              pictures("early", 2))
     ok(r.returncode == 2 and "the project has no app texcell_gpu" in r.stderr,
@@ -516,8 +530,8 @@ OUT = "SELECT r.id FROM result r JOIN workunit w ON w.id = r.workunitid WHERE w.
 
 
 def test_restore():
-    """A backup while units are out and uploads wait; then a new project, in which the uploads and
-    units are not."""
+    """A backup is made while results are in progress and uploads wait for validation, and restored
+    into a new project, which has neither these uploads nor the units' files."""
     old = PROJECT + ".old"
     submit("out", 60)
     daemons = Daemons("transitioner")
@@ -525,7 +539,8 @@ def test_restore():
     compute([1, 2])
     until(60, lambda: sql("SELECT count(*) FROM workunit WHERE need_validate = 1")[0][0] == 60)
     daemons.stop()
-    # Ten are valid and not stored, of ten others a result is out, whose upload is there.
+    # Ten units are valid but not stored; of ten others a result is in progress, and its file
+    # uploaded.
     sql("UPDATE workunit SET need_validate = 0 WHERE name > 'out_0010' AND name LIKE 'out%%'")
     daemons = Daemons("texcell_validator")
     ok(until(60, lambda: len(sql("SELECT id FROM workunit WHERE assimilate_state = 1")) == 10),
@@ -556,7 +571,8 @@ def test_restore():
        "what was out is packed again", r.stdout + r.stderr)
     start = time.monotonic()
     daemons = Daemons("transitioner", "texcell_validator", "script_assimilator")
-    # Ten of the results that were out are reported now, whose uploads the old server had.
+    # Ten results that were in progress are reported now; their files were uploaded to the old
+    # server.
     late = [r[0] for r in sql(OUT + " AND r.server_state = 4")]
     sql("UPDATE result SET server_state = 5, outcome = 1, received_time = %s WHERE "
         "server_state = 4", int(time.time()))
@@ -575,8 +591,8 @@ def test_restore():
 
 
 def test_lost_by_script():
-    """BOINC's own script_validator after a restore: a result whose upload the old server had counts
-    for nobody, too."""
+    """With BOINC's own script_validator after a restore: a result whose upload is lost with the old
+    server is not counted as a host's error."""
     submit("script", 2)
     daemons = Daemons("transitioner")
     of = "FROM result r JOIN workunit w ON w.id = r.workunitid WHERE w.name LIKE 'script%%'"
@@ -607,8 +623,8 @@ def test_lost_by_script():
     daemons.stop()
 
 
-# Follows a daemon into the process that reads a result: what that has open, and a query written to
-# each socket of it.
+# Commands for gdb: follow a daemon into the process that reads a result (until wu_npz_open), print
+# its open descriptors, and write a database query to each that is a socket.
 GDB = """set pagination off
 set confirm off
 set breakpoint pending on
@@ -635,8 +651,8 @@ quit
 
 
 def test_descriptors():
-    """BOINC's daemons, connected to the database: the process that reads an upload has their
-    connection in no way."""
+    """BOINC's daemons are connected to the database; the process that reads an upload has not
+    inherited the connection."""
     if not shutil.which("gdb"):
         skip("descriptors of a reader", "there is no gdb")
         return
@@ -668,7 +684,7 @@ def test_descriptors():
         ok(reader and {"0", "1", "2"} <= {fd for fd, _ in there} and
            not any("socket:" in target for _fd, target in there),
            "%s: the reader has no socket" % name, r.stdout[-2000:] + r.stderr[-1000:])
-        if name == "texcell_validator":       # so that the assimilator has something to do
+        if name == "texcell_validator":       # validate the unit, for the assimilator
             run(["../bin/" + name, *arguments], env=ENV, timeout=120,
                 cwd=os.path.join(PROJECT, "tmp_" + HOST))
     ok(sql("SELECT total_credit FROM user WHERE id = 4")[0][0] < 1e9, "nobody wrote himself credit")

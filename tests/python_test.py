@@ -1,5 +1,6 @@
-"""The Python package against the programs: the same bytes from arrays as from files that others
-wrote, the tables that export writes, refusals and exit codes, an interrupted call that goes on."""
+"""The Python package compared with the programs: from arrays the same bytes as from files that
+other libraries wrote; the tables that export writes; refusals and exit codes; an interrupted call
+continues."""
 import csv
 import contextlib
 import gc
@@ -46,7 +47,7 @@ def read(name):
 
 
 def programs(unit, inputs, *options):
-    """What the command line makes of them: the bytes of the result."""
+    """The bytes of the result that texcell-wu pack and texcell run compute."""
     r = tap.run([tap.TEXCELL_WU, "pack", "-o", unit, *options, "--", *inputs])
     r2 = tap.run([tap.TEXCELL, "run", unit, "-o", unit + ".npz", "--device", "cpu", "--quiet"])
     return read(unit + ".npz") if tap.ok(r.returncode == r2.returncode == 0, "the programs alone",
@@ -54,7 +55,7 @@ def programs(unit, inputs, *options):
 
 
 def nifti(name, array, um=(0, 0, 0)):
-    """By nibabel, whose arrays are x, y, z."""
+    """Writes an array [z, y, x] as NIfTI-2 by nibabel, whose axes are x, y, z."""
     os.makedirs(os.path.dirname(name), exist_ok=True)
     if array.ndim > 2 and array.shape[-1] == 3:
         array = np.ascontiguousarray(array).view([("R", "u1"), ("G", "u1"), ("B", "u1")])[..., 0]
@@ -64,6 +65,8 @@ def nifti(name, array, um=(0, 0, 0)):
 
 
 def same_bytes():
+    """analyse() of arrays gives the same bytes as the programs give from files. Returns one
+    result."""
     stack = np.stack([np.roll(SPOTS, i) for i in range(5)])
     colours = np.dstack([SPOTS >> 4, SPOTS >> 5, np.roll(SPOTS, 9) >> 4]).astype(np.uint8)
     walls = np.full((9, 30, 30), 30, np.uint8)
@@ -173,7 +176,7 @@ def same_bytes():
 
 
 def columns_agree(mine, theirs):
-    """A DataFrame, and one that pandas read from CSV."""
+    """Whether a DataFrame has the columns and values of one that pandas read from CSV."""
     if list(mine.columns) != list(theirs.columns) or len(mine) != len(theirs):
         return False
     return all(list(mine[c].fillna("")) == list(theirs[c].fillna("")) if mine[c].dtype == object
@@ -214,6 +217,7 @@ def tables():
 
 
 def refusal(of, **given):
+    """The error of analyse(), or None."""
     try:
         texcell.analyse(of, **{**QUIET, **given})
     except texcell.Error as error:
@@ -222,7 +226,7 @@ def refusal(of, **given):
 
 
 def refusals():
-    """Each names what to do, which is then done and taken."""
+    """Each error message says what to do; done so, the call succeeds."""
     for kind in (bool, np.float16, np.complex64, "u2 colours", "f8 colours", "rgba", np.float32,
                  np.uint32):
         image = (SPOTS > 2000 if kind is bool else np.dstack([SPOTS] * 3) if kind == "u2 colours"
@@ -350,12 +354,12 @@ def exit_codes():
 
 
 def interrupted():
-    """Ctrl-C as a notebook sends it, to Python alone."""
+    """SIGINT sent to Python only, not to the programs that it runs, as a notebook does."""
     image = np.tile(SPOTS, (2, 3))
     given = dict(QUIET, levels=[64], distances=[1, 2, 3, 5, 8, 13], window={"radius": 12},
                  threads=1)
     whole = texcell.analyse([image, image.T], "glcm", **given)
-    # When the first image is done, so that there is something to go on from.
+    # A progress bar that sends SIGINT after the first image, when there is something to continue.
     words = types.ModuleType("tqdm.auto")
 
     class Bar:
@@ -390,7 +394,8 @@ def interrupted():
 
 
 def objects_with_data():
-    """Stand-ins for what others' packages have."""
+    """Arguments of the types of napari, xarray and bioio, as stand-ins that have their
+    attributes."""
     def thing(**words):
         return types.SimpleNamespace(**words)
 
@@ -509,7 +514,8 @@ def told():
 
 
 def looked():
-    """Without parameters: what `texcell-wu analyse` takes and finds; what is given is kept."""
+    """Without parameters analyse() chooses those of `texcell-wu analyse`, with the same result;
+    given ones are kept."""
     def taken(folder, *words):
         r = tap.run([tap.TEXCELL_WU, "analyse", "--device", "cpu", "-o", path(folder), *words])
         tap.ok(r.returncode == 0, "the command: " + " ".join(words[:4]), r.stderr)
@@ -561,6 +567,7 @@ def looked():
 
 
 def refusal_of(call, *words, **options):
+    """The error of a call, or None."""
     try:
         call(*words, **options)
     except texcell.Error as error:

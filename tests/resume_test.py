@@ -362,7 +362,7 @@ def at_some_calls(root, job, env, trials):
     options = job.options
     for n in RNG.sample(range(1, calls + 1), min(trials, calls)):
         code = job.start(env=dict(env, KILL_AT=str(n))).wait()
-        if code != -signal.SIGKILL:      # the number of checkpoints, so of calls, varies with the time
+        if code != -signal.SIGKILL:      # fewer calls: the number of checkpoints varies
             job.clear()
             continue
         job.options = options[:-1] + ["3600"]

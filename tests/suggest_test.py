@@ -3,7 +3,9 @@ and for real pictures that were not used to choose its rules; and how good the c
 smears if nobody sets a parameter: --suggest and a --sweep around it choose the parameters on half
 of the pictures, and the other half is scored (docs/analyses/cellcount.md).
 
-The rules for voting were chosen on half of the nuclei of six kinds; those for cellcount follow the advice in cellcount.md (min_area: a third of a cell's area). StarDist's nuclei and the smears were used for neither."""
+The rules for voting were chosen on half of the nuclei of six kinds; those for cellcount follow the
+advice in cellcount.md (min_area: a third of a cell's area). StarDist's nuclei and the smears were
+used for neither."""
 import csv
 import html
 import json
