@@ -1,5 +1,5 @@
-"""The command lines of all programs follow the same conventions, and none of them is ended
-by a closed pipe, a full disk or a missing standard stream."""
+"""The command lines of all programs follow the same conventions, and no program is killed by a
+signal because of a closed pipe, a full disk or a missing standard stream."""
 import glob
 import os
 import re
@@ -18,7 +18,7 @@ PROGRAMS = {"texcell": ["run", "devices", "selftest"],
             "texcell-validate": ["check", "compare", "verify", "script-init", "script-compare"],
             "texcell-assimilate": ["script", "create", "forget", "export"]}
 PROGRAMS = {p: verbs for p, verbs in PROGRAMS.items() if os.path.exists(os.path.join(tap.BUILD, p))}
-ENV = dict(os.environ, OCL_ICD_VENDORS=FOLDER)      # no OpenCL: it is not what is looked at
+ENV = dict(os.environ, OCL_ICD_VENDORS=FOLDER)      # no OpenCL drivers: these tests need none
 UNIT, RESULT, PICTURE = (os.path.join(FOLDER, n) for n in ("u.zip", "u.npz", "p.png"))
 
 
@@ -28,6 +28,7 @@ def call(program, *args, **kw):
 
 
 def refused(program, args, words, pointer):
+    """The program prints one error with `words`, points to `pointer --help`, and exits with 1."""
     r = call(program, *args)
     tap.ok(r.returncode == 1 and r.stdout == "" and words in r.stderr
            and re.fullmatch(r"%s: error: [^\n]*; see %s --help\n" % (program, pointer), r.stderr),
@@ -54,7 +55,7 @@ def help_and_version():
                 r = call(program, *start, *last)
                 good = r.returncode == 0 and r.stdout.startswith("usage: " +
                                                                  program) and r.stderr == ""
-                # a stray argument of a validator's must not be an answer
+                # Without a command, --help must be the only argument (tested below).
                 if not start and len(last) > 1:
                     continue
                 tap.ok(good, "%s %s" % (program, " ".join(start + last)),
@@ -67,14 +68,14 @@ def help_and_version():
 
 
 def options_are_told():
-    """What the help says is taken, and what is taken is in the help."""
+    """The options in the help are exactly those that the program accepts."""
     for program, source in (("texcell", "app/main.c"), ("texcell-wu", "workunits/tools/*.c"),
                             ("texcell-validate", "validator/check/main.c"),
                             ("texcell-assimilate", "validator/dataset/main.c")):
         if program not in PROGRAMS:
             continue
         code = "".join(open(f).read() for f in glob.glob(os.path.join(tap.SRC, source)))
-        # BOINC's own
+        # --nthreads is given by BOINC's client only.
         taken = set(re.findall(r'\{ "([a-z-]+)", (?:0|\'[a-z]\'), TC_', code)) - {"nthreads"}
         told = set()
         for start in [[]] + [[v] for v in PROGRAMS[program]]:
@@ -156,7 +157,7 @@ def selftest_and_devices():
            r.stdout + r.stderr)
 
 
-# --- the same in every way of saying it -------------------------------------------------------
+# --- options in other forms and in another order ----------------------------------------------
 
 def ways_of_saying_it():
     ways = (["run", UNIT, "-o", "w.npz", "--device", "cpu", "--threads", "2", "--quiet"],
@@ -182,7 +183,7 @@ def ways_of_saying_it():
                "texcell-validate verify " + " ".join(way).replace(FOLDER, ""), r.stdout + r.stderr)
     if "texcell-assimilate" in PROGRAMS:
         for way in (["--db", "d.sqlite", UNIT, RESULT], [UNIT, RESULT, "--db=d.sqlite"]):
-            # Files may come first, though a first word may also be a verb.
+            # Files may come first, although the first word may be a command.
             r = call("texcell-assimilate", *way)
             tap.ok(r.returncode == 0 and r.stdout.startswith("u: "),
                    "texcell-assimilate " + " ".join(way).replace(FOLDER, ""), r.stderr)
@@ -196,7 +197,8 @@ def ways_of_saying_it():
 
 
 def others_are_kept():
-    """What was found in other pictures is not written over; with the same one among them it is."""
+    """analyse does not overwrite the result of other pictures; it does if the same picture is among
+    the new ones."""
     for folder, names in (("one", "a"), ("two", "ab")):
         os.makedirs(os.path.join(FOLDER, folder), exist_ok=True)
         for name in names:
@@ -223,7 +225,8 @@ def others_are_kept():
 
 
 def as_a_task():
-    """What a client gives, in a folder with a work unit and without init_data.xml."""
+    """The command lines that BOINC's client gives to a task, in a folder with a work unit and
+    without init_data.xml."""
     slot = os.path.join(FOLDER, "slot")
     os.mkdir(slot)
     os.link(UNIT, os.path.join(slot, "workunit"))
@@ -270,7 +273,7 @@ def closed_streams():
 
 
 def closed_pipe():
-    """Whoever reads has seen enough: no signal, no word, and a code that says so."""
+    """The reader of a pipe has closed it: no signal, no message, and exit code 3."""
     for line in EVERY:
         if line[1] == "run":
             continue                       # prints nothing
@@ -286,7 +289,7 @@ def closed_pipe():
 
 
 def small_disk():
-    """A file may not grow beyond a limit: a status, not a signal, and nothing is left."""
+    """Files cannot grow beyond a limit: exit code 3, no signal, and no file is left."""
     def limit(n):
         return lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (n, n))
     before = sorted(os.listdir(FOLDER))
@@ -295,7 +298,7 @@ def small_disk():
                  ("texcell-assimilate", "--db", "none.sqlite", UNIT, RESULT)):
         if line[0] not in PROGRAMS:
             continue
-        for n in (100,) if tap.sanitized(by=["tsan"]) else (0, 100):     # its runtime writes a file
+        for n in (100,) if tap.sanitized(by=["tsan"]) else (0, 100):     # TSan writes a file itself
             r = call(*line, preexec_fn=limit(n))
             left = [f for f in sorted(os.listdir(FOLDER)) if f not in before and
                     not f.startswith("none.sqlite")]

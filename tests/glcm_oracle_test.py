@@ -1,4 +1,5 @@
-"""texcell's glcm against a direct evaluation, within 1e-9 everywhere."""
+"""glcm compared with a direct evaluation of the definitions (oracle/glcm_oracle.py): equal within
+1e-9."""
 import math
 import os
 
@@ -24,7 +25,8 @@ def image(name, picture, mask=None):
 # --- the oracle itself ------------------------------------------------------------------
 
 def oracle_against_skimage():
-    """Counts for every offset up to 6 and four features, square windows."""
+    """The oracle and scikit-image agree in the counts for every offset up to distance 6, and in
+    four features."""
     camera = skimage.data.camera()[150:183, 220:253]
     equal, worst = True, 0.0
     for levels in (5, 64):
@@ -46,7 +48,8 @@ def oracle_against_skimage():
 
 
 def oracle_against_mpmath():
-    """Extended precision is enough: 50 digits give the same 13 numbers."""
+    """The oracle's 80-bit floating-point numbers suffice: an evaluation with 50 digits gives the
+    same 13 features."""
     worst = mpmath.mpf(0)
     for top, size in ((1, 5), (2, 9), (5, 9), (13, 6), (16, 20)):
         q = RNG.integers(0, top, (size, size))
@@ -229,8 +232,8 @@ def levels_and_depth():
 
 
 def independence():
-    """Matrices that are products of their marginals, or nearly: HXY2 - HXY is
-    zero or tiny, and the square root in imc2 magnifies any error in it."""
+    """Co-occurrence matrices that are products of their marginals, exactly or nearly: then HXY2 -
+    HXY is zero or tiny, and the square root in the feature imc2 magnifies any error in it."""
     whole = {"levels": [256], "window": {"shape": "roi"}, "distances": [1],
              "directions": "four", "roi": ALL, "per_offset": True}
     rows = {"uniform2": [1, 1], "uniform6": [1] * 6, "uniform16": [1] * 16, "skew": [5, 1],
@@ -263,7 +266,8 @@ def independence():
 
 
 def near_independence_in_windows():
-    """The hardest two-level windows there are for imc2."""
+    """Windows of two grey levels whose matrices are as close to products as possible: the hardest
+    for imc2."""
     centre = {"type": "disc", "r": 0}
     for shape, radius in (("disc", 2), ("disc", 8), ("disc", 16), ("square", 16), ("disc", 30),
                           ("square", 45), ("square", 63)):

@@ -1,6 +1,6 @@
-"""A result that says nothing is not handed over without a word: run prints one
-sentence for the item, with what to do, show and the page have it, and no word of a result that
-does."""
+"""Notes about results that are probably useless, such as no cells or a texture of one grey level:
+`run` prints a sentence for each such item, with a remedy, and `show` and the page have it too; for
+good results there is no note."""
 import html
 import json
 import os
@@ -31,6 +31,7 @@ LEVEL_SET = {"target": 180, "epsilon": 50, "iterations": 300, "alpha": 0.1,
 
 
 def run(analysis, parameters, image, *options):
+    """Runs a work unit of two equal items "one" and "two". Returns what it printed on stderr."""
     items = [workunit.item(name, list(image) if image.ndim == 3 else [image])
              for name in ("one", "two")]
     workunit.write(UNIT, analysis, parameters, items)
@@ -43,7 +44,7 @@ def run(analysis, parameters, image, *options):
 
 
 def report():
-    """The page of it, as text."""
+    """The source of the result's page."""
     page = OUT + ".html"
     r = tap.run([tap.TEXCELL_WU, "report", OUT, "-o", page])
     if r.returncode != 0:
@@ -53,6 +54,7 @@ def report():
 
 
 def told(name, words, analysis, parameters, image):
+    """The run prints a note with these words for each item; so do `show` and the page."""
     said = run(analysis, parameters, image)
     lines = [line for line in said.splitlines() if ": note: " in line]
     tap.ok(len(lines) == 2 and all(word in line for line in lines for word in words)
@@ -72,6 +74,7 @@ def told(name, words, analysis, parameters, image):
 
 
 def silent(name, analysis, parameters, image):
+    """No note in the run's messages, in `show`, and on the page."""
     said = run(analysis, parameters, image)
     tap.ok(": note: " not in said, name, said)
     shown = tap.run([tap.TEXCELL_WU, "show", OUT])
@@ -94,7 +97,7 @@ def cells():
     told("everything is a cell, with labels", ["whole picture"], "cellcount",
          {"threshold": 220, "labels": True}, SPOTS)
     specks = FLAT.copy()
-    specks[2:30:4, 2:40:4] = 40                       # seventy of a pixel
+    specks[2:30:4, 2:40:4] = 40                       # 70 specks of one pixel
     told("specks", ["most of the 70 regions have fewer than 9 pixels", "min_area (now 1)",
                     "smooth (now 0)"], "cellcount", count, specks)
     few = np.where(np.arange(40) < 20, specks, FLAT).astype(np.uint8)[:16]
@@ -116,7 +119,7 @@ def cells():
     silent("one large cell", "cellcount", {"threshold": 100},
            np.where(np.hypot(*np.mgrid[-15:15, -20:20]) < 12, 40, 200).astype(np.uint8))
     specks[0:8] = 200
-    for x in range(0, 40, 4):  # as many of nine and more, between them a line
+    for x in range(0, 40, 4):  # as many regions of 9 pixels and more as specks, a line between them
         specks[0:3, x:x + 3] = specks[4:7, x:x + 3] = specks[8:11,
                                                              x:x + 3] = specks[12:15, x:x + 3] = 40
     silent("fewer specks than cells", "cellcount", count, specks)
@@ -165,7 +168,7 @@ def textures():
     silent("the same, spread over each picture's range", "glcm", dict(GLCM, range="image"), SLIVER)
     silent("one number of levels of two tells something", "glcm", dict(GLCM, levels=[2, 64]),
            np.where(SPOTS == 40, 10, 100).astype(np.uint8))
-    # Every window is flat, but there are two kinds of them.
+    # Each window is uniform, but the windows have two different grey levels.
     halves = FLAT.copy()
     halves[:, :19], halves[:, 19:21] = 0, 100
     mask = np.zeros((30, 40), np.uint8)
@@ -177,7 +180,8 @@ def textures():
 
 
 def starts():
-    """Refused when packing, where it can be known, and by run as well."""
+    """A start of the level set that has no interface: pack refuses it where the parameters show it,
+    and run does too."""
     picture = save("p.png", SPOTS)
     for name, words, init in (
             ("a box that is the picture", "fills the whole picture",
@@ -210,7 +214,8 @@ def save(name, image):
 
 
 def packed(name, analysis, parameters, image, words, mask=None, bad=False, *options):
-    """What pack says of the pixels themselves."""
+    """Packs a picture. words: what the only note, or the error if `bad`, contains; [] for no
+    output."""
     picture = save("q.png", image)
     if os.path.exists(UNIT):
         os.remove(UNIT)
@@ -227,7 +232,7 @@ def packed(name, analysis, parameters, image, words, mask=None, bad=False, *opti
 
 
 def pixels():
-    """What can be known when the pixels are read to be packed."""
+    """Notes and errors of pack that depend on the pixels."""
     sliver = ["greys are 0 to 235 of 16 bits", "1 of 64 levels", "--param range=image",
               "range=[lo,hi]"]
     packed("packing a sliver of 16 bits", "glcm", GLCM, SLIVER, sliver)
@@ -264,7 +269,7 @@ def pixels():
 
 
 def files():
-    """What pack says of a file that has another opinion than the command line."""
+    """Notes of pack where a file's metadata contradict the command line."""
     picture, times = os.path.join(FOLDER, "cal.tif"), os.path.join(FOLDER, "times.tif")
     tifffile.imwrite(picture, SPOTS, imagej=True, resolution=(2, 2), metadata={"unit": "um"})
     tifffile.imwrite(times, np.stack([SPOTS] * 5), imagej=True, metadata={"axes": "TYX"})
@@ -286,8 +291,8 @@ def files():
 
 
 def few_greys():
-    """Said by pack, marked on the page; how many greys there are does not count, but how far apart
-    they are."""
+    """Pictures whose few grey levels are next to each other get a note from pack and a mark on the
+    page; few levels that are far apart do not."""
     greys, few = (np.digitize(np.arange(1200).reshape(30, 40) % 90, (30, 60)).astype(np.uint16),
                   os.path.join(FOLDER, "few.tif"))
     colours = np.dstack([greys.astype(np.uint8)] * 3)
@@ -315,7 +320,7 @@ def few_greys():
 
 
 def few_levels():
-    """What pack says of textures with few levels is on the page, too."""
+    """A note of pack about a texture with few grey levels is on the page, too."""
     greys = (np.arange(1200).reshape(30, 40) * 7 % 200).astype(np.uint8)
     names = [os.path.join(FOLDER, "texture%d.tif" % i) for i in range(2)]
     for name, picture in zip(names, (greys, greys // 20)):
@@ -331,14 +336,15 @@ def few_levels():
 
 
 def share_of_hull(region):
-    """Of the hull of the middles of its pixels' sides, by Qhull."""
+    """The region's area as a share of that of its convex hull, by Qhull; pixels are represented by
+    the midpoints of their sides."""
     sides = np.array([(.5, 0), (-.5, 0), (0, .5), (0, -.5)])
     return region.area / spatial.ConvexHull((region.coords[:, None] + sides).reshape(-1, 2)).volume
 
 
 def ragged():
-    """Marked where most regions fill less of their hulls than cells do; the terminal says how many
-    pictures."""
+    """An image is marked if most of its regions have ragged outlines (they fill less of their
+    convex hulls than cells do); a note says how many images are."""
     rng = np.random.default_rng(47)
     y, x = np.mgrid[:160, :160]
     pictures = {"discs": ((y % 40 - 20) ** 2 + (x % 40 - 20) ** 2 < 150) * 200.}
@@ -372,7 +378,8 @@ def ragged():
 
 
 def objects():
-    """Labels that are none: a numbered background, the picture itself, classes of pixels."""
+    """Label pictures that are not labels of objects: the background has a number; the labels are
+    the picture itself; they are classes of pixels."""
     rng = np.random.default_rng(4)
     for shape in ((48, 60), (10, 48, 60)):
         picture = rng.integers(0, 200, shape, dtype=np.uint8)

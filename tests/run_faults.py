@@ -1,6 +1,6 @@
-"""What can go wrong around a run: folders that vanish, files that change, a
-second run, signals while the result is written, no memory, no streams. Nothing
-is lost, nothing wrong is returned, one line says why."""
+"""Errors around a run: folders that vanish, files that change, a second run, signals while the
+result is written, too little memory, closed standard streams. The work done is not lost, no wrong
+result is written, and one line says what is wrong."""
 import fcntl
 import io
 import json
@@ -28,7 +28,7 @@ def picture(seed, size=(120, 160)):
 
 
 class Place:
-    """A folder with a work unit of some items, and the bytes it gives."""
+    """A folder with a work unit of n items, and the bytes of its result from an undisturbed run."""
 
     def __init__(self, name, n=4, size=(120, 160), parameters=None):
         self.folder = os.path.join(WORK, name)
@@ -62,11 +62,13 @@ class Place:
         return tap.run(self.argv(*options), **kw)
 
     def interrupted(self, steps, *options):
+        """Runs texcell until it quits by a test hook after so many steps."""
         env = dict(os.environ, TEXCELL_TEST_QUIT_AFTER_STEPS=str(steps),
                    TEXCELL_TEST_SHORT_STEPS="1")
         return tap.run([tap.TEXCELL_TEST] + self.argv(*options)[1:], env=env)
 
     def right(self, title, p):
+        """A test point: the right result and no other file. Removes the result."""
         good = p.returncode == DONE and os.path.exists(self.out) and self.bytes() == self.expected
         tap.ok(good and self.files() == ["out.npz", "unit.zip"], title,
                "exit %d, %s\n%s" % (p.returncode, self.files(), p.stderr))
@@ -86,7 +88,7 @@ def refused(title, p, code, words):
 
 
 class Live:
-    """A run that has finished its first item and goes on."""
+    """A run that is started, and has finished its first item when the constructor returns."""
 
     def __init__(self, place, *options):
         self.log = os.path.join(WORK, "live.stderr")
@@ -110,7 +112,7 @@ class Live:
 # --- items and files ---------------------------------------------------------------------
 
 def damaged_item(place):
-    """The third picture is damaged inside; its place in the archive is not."""
+    """The data of the third picture is damaged; the archive itself is not."""
     good = place.bytes(place.unit)
     with zipfile.ZipFile(io.BytesIO(good)) as z:
         members = [(n, z.read(n)) for n in z.namelist()]
@@ -134,7 +136,7 @@ def damaged_item(place):
 
 
 def changed_unit(place):
-    """Another work unit under the same name, between two runs and during one."""
+    """A different work unit takes the name of the first one, between two runs and during one."""
     other = Place("other", 4, (90, 80))
     good = place.bytes(place.unit)
     p = place.interrupted(2)
@@ -169,8 +171,8 @@ def changed_unit(place):
 
 
 def keeps_others(place):
-    """By hand, what an interrupted run of another work unit has left, its result and a file of
-    somebody else stay."""
+    """Without --replace a run does not overwrite what an interrupted run of another work unit has
+    left, another unit's result, or a file that is no result."""
     env = {key: value for key, value in os.environ.items() if key != "TEXCELL_REPLACE"}
     other = Place("others", 4, (90, 80))
     argv = [tap.TEXCELL, "run", other.unit, "-o", place.out, "--device", "cpu"]
@@ -200,7 +202,7 @@ def keeps_others(place):
 
 
 def vanished_folder(place):
-    """The folder of the checkpoints is removed while the run goes on."""
+    """The folder of the checkpoints is removed during the run."""
     state = os.path.join(WORK, "state")
     os.mkdir(state)
     live = Live(place, "--checkpoint-dir", state)
@@ -254,7 +256,8 @@ def two_runs(place):
     refused("the second is told", p, LATER,
             "out.npz.spool: another texcell is at work on this result")
     place.right("the first is not disturbed", live.wait())
-    # checkpoints elsewhere: they meet when the result is written
+    # With --checkpoint-dir the lock of the checkpoints does not help; the second run fails at the
+    # result.
     state = os.path.join(WORK, "state2")
     os.mkdir(state)
     with open(place.out + ".tmp", "w") as held:
@@ -270,7 +273,8 @@ def two_runs(place):
 
 
 def many_runs(place):
-    """A crowd on one output: each ends well or is told, the result is whole."""
+    """Six runs with the same output: each succeeds or says that another is at work; the result is
+    right."""
     procs = [subprocess.Popen(place.argv("--quiet"), stderr=subprocess.PIPE,
                               universal_newlines=True) for _ in range(6)]
     ends = [(q.communicate(timeout=600)[1], q.returncode) for q in procs]
@@ -283,7 +287,7 @@ def many_runs(place):
 # --- signals while the result is written ------------------------------------------------------
 
 def late_signals(place):
-    """SIGTERM at each of the last calls that change files."""
+    """SIGTERM at each of the last calls that change files, by which the result is completed."""
     library = os.path.join(WORK, "kill_at.so")
     made = tap.run([os.environ.get("CC", "cc"), "-shared", "-fPIC", "-o", library,
                     os.path.join(tap.SRC, "tests", "resume", "kill_at.c"), "-ldl"])
@@ -313,7 +317,8 @@ def late_signals(place):
 # --- memory --------------------------------------------------------------------------------------
 
 def no_memory():
-    """Ever more memory until there is enough: each time one line, exit code 3."""
+    """Limits of memory from far too little to enough: each failing run prints one line and exits
+    with 3."""
     if tap.sanitized():
         tap.skip("too little memory", "the sanitizers need the address space")
         return
@@ -328,7 +333,7 @@ def no_memory():
             if place.bytes() != place.expected or place.files() != ["out.npz", "unit.zip"]:
                 wrong.append("%d MiB: another result, or %s" % (mib, place.files()))
             os.remove(place.out)
-        # The system itself ends a program that it has no room to begin.
+        # Below that the system ends the program while it is loaded; that is no fault of texcell's.
         elif p.returncode != 127 and "loading shared libraries" not in p.stderr and (
                 reasons or p.stderr or p.returncode != -signal.SIGSEGV):
             found = errors(p)
@@ -345,7 +350,8 @@ def no_memory():
 # --- the validator's output ---------------------------------------------------------------------
 
 def hostile_names():
-    """Names in results are a stranger's: nothing raw reaches the terminal."""
+    """Names in a result, which may be malicious, contain control characters: none of them is
+    printed."""
     paths = []
     for k in range(2):
         path = os.path.join(WORK, "hostile%d.npz" % k)

@@ -1,5 +1,5 @@
-"""volume against scipy: membranes of known volume, membranes made to be hard, random
-stacks, real ones; every parameter; and what it must refuse."""
+"""volume compared with SciPy: membranes of known volume, membranes of difficult shape, random and
+real stacks; every parameter; and what it must refuse."""
 import itertools
 import os
 import sys
@@ -17,7 +17,8 @@ MODES = ("3d", "slices")
 
 
 def grey(membrane, deep=False):
-    """A stack whose membrane has the values from the middle on; values vary."""
+    """A stack in which voxels of the membrane have grey values from the middle of the range on, all
+    others values below."""
     membrane = np.asarray(membrane, bool)
     noise = (np.arange(membrane.size).reshape(membrane.shape) * 7919) % 100
     stack = np.where(membrane, 128 + noise, noise).astype(np.uint8)
@@ -29,7 +30,8 @@ def stack_item(name, membrane, spacing=None, deep=False):
 
 
 def shell(shape, centre, radius, thickness, axes=(1, 1, 1)):
-    """Voxels at a distance of radius to radius + thickness, in ellipsoidal measure."""
+    """Voxels whose distance from centre is radius to radius + thickness, where coordinates are
+    divided by axes (an ellipsoid)."""
     z, y, x = (((g - c) / a) ** 2 for g, c, a in zip(np.indices(shape), centre, axes))
     d = np.sqrt(z + y + x)
     return (d >= radius) & (d < radius + thickness)
@@ -42,8 +44,8 @@ def torus(shape, ring, tube):
 
 
 def spiral(n):
-    """A wall that winds inwards, its way open to the outside: no pocket of it can
-    be reached along a straight line."""
+    """A wall that winds inwards and is open to the outside: from outside no inner part is reached
+    along a straight line."""
     m = np.zeros((n, n), bool)
     lo, hi = 1, n - 2
     while hi - lo > 3:
@@ -55,7 +57,7 @@ def spiral(n):
 
 
 def diagonal_box(n):
-    """A cell in an octahedral wall of voxels that touch at corners only."""
+    """The wall of a cell, an octahedron of voxels that touch only at corners."""
     z, y, x = (abs(g - n // 2) for g in np.indices((n, n, n)))
     return z + y + x == n // 2 - 2
 
@@ -107,7 +109,8 @@ def made_to_be_hard():
 
 
 def known_volumes():
-    """By definition, not by labels: what is nearer than the wall is inside."""
+    """The true volume follows from the definition of the shape: all voxels nearer to the centre
+    than the wall are inside."""
     shape, centre, r = (92, 92, 92), (45.5, 45.5, 45.5), 40
     d = np.sqrt(sum((g - c) ** 2 for g, c in zip(np.indices(shape), centre)))
     inside = int((d < r).sum())
@@ -130,7 +133,8 @@ def known_volumes():
 
 
 def bands():
-    """Stacks of several bands of rows, whose cells cross the seams."""
+    """Stacks so large that they are processed in several bands of rows; the cells cross the borders
+    between bands."""
     rng = np.random.default_rng(11)
     foam = np.abs(ndimage.gaussian_filter(rng.random((40, 170, 400)), 5) - 0.5) < 0.004
     items = [stack_item("foam", foam), stack_item("noise", rng.random((30, 300, 301)) < 0.45),
@@ -201,8 +205,8 @@ def repairs():
 
 
 def gaps():
-    """Slits and holes up to the stated size are closed, and the bias that is reported is that
-    which the wall has grown by."""
+    """With `repair`, slits and holes up to the reported size are closed, and the reported bias of
+    the volume is what the wall has grown."""
     repair = {"sigma": 1.5, "threshold": 64}
     stated = run({"membrane": 128, "repair": repair}, [stack_item("x", np.zeros((3, 3, 3)))], 1,
                  DEVICE)["repair_gap"]
@@ -215,7 +219,7 @@ def gaps():
                 box = np.zeros((24 + 2 * wall,) * 3, bool)
                 box[4:-4, 4:-4, 4:-4] = True
                 box[4 + wall:-4 - wall, 4 + wall:-4 - wall, 4 + wall:-4 - wall] = False
-                box[:12, 10:10 + width] = False  # through one side, as long as the box is wide
+                box[:12, 10:10 + width] = False  # a slit across one whole side of the box
                 got = run({"membrane": 128, "repair": repair},
                           [stack_item("x", np.transpose(box, axes))], 1, DEVICE)
                 if got["cells"][0] != 1:
@@ -260,7 +264,8 @@ def real_stacks():
 
 
 def tools():
-    """A stack from a TIFF of several pages and from a folder of slices; tables and pictures."""
+    """texcell-wu: a stack from a TIFF with several pages and from a folder of slices; tables and
+    pictures."""
     import tifffile
     from skimage import io
     at = os.path.join(folder(), "tools")

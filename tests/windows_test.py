@@ -1,8 +1,8 @@
-"""The programs for Windows, under wine: built by MinGW without a warning, they know the known
-answers, give Linux's bytes, keep what is kept by a file system that has other rules, and take names
-in any script. Ended at any operation on files, by Ctrl-C, a full disk or a driver that crashes,
-they lose nothing. What wine does not show: spills of AVX registers to a stack that is not aligned,
-which an old fault of GCC's made; so their instructions are read."""
+"""The programs for Windows, under wine. They compile by MinGW without warnings, pass the known
+answers, and give the same bytes as on Linux; file names may be in any script. Killed at any
+operation on files, stopped by Ctrl-C, on a full disk, or with a driver that crashes, no work is
+lost. Their instructions are read, too: GCC for Windows has a bug that spills AVX registers by
+aligned moves to a stack that is not aligned, which does not show under wine."""
 import os
 import pty
 import re
@@ -25,15 +25,15 @@ COMPILER = "x86_64-w64-mingw32-gcc-posix"
 SERVER = os.path.join(os.path.dirname(WINE), "wineserver64")
 PREFIX = os.path.join(os.path.abspath(tap.BUILD), "wine")
 
-KILLED = 137      # by tests/hooks/file_hooks.c
+KILLED = 137      # the exit code when tests/hooks/file_hooks.c ends the program
 
-# Every analysis takes it; long enough to be killed in.
+# Parameters that every analysis accepts, for a run long enough to be killed.
 LONG = {"levels": [64], "distances": list(range(1, 17)), "window": {"shape": "disc", "radius": 5}}
 
 
 def start():
-    """The platform, and a process that lasts: with none wine ends its own, and starting them anew
-    takes seconds."""
+    """Returns the platform, and a process that keeps wine running: without one wine ends, and
+    starting it again takes seconds."""
     p = other_system.Platform("windows", COMPILER, [WINE], ".exe")
     p.env.update(WINEPREFIX=PREFIX, WINEDLLOVERRIDES="mscoree,mshtml=", LC_ALL="C.UTF-8",
                  DISPLAY="")
@@ -50,6 +50,7 @@ def start():
 
 
 def compiled(name, source, *options):
+    """Compiles a source of tests/windows for Windows."""
     made = tap.run([COMPILER, "-std=gnu11", "-O2", "-o", path(name),
                     os.path.join(tap.SRC, "tests", "windows", source), *options])
     if made.returncode != 0:
@@ -57,7 +58,8 @@ def compiled(name, source, *options):
 
 
 def holder(p, name, seconds, how):
-    """A program that has the file open for so long."""
+    """Starts a program that keeps a file open for so many seconds. how: "share", others may open
+    it; "alone"."""
     process = subprocess.Popen([WINE, path("hold.exe"), name, str(seconds), how], cwd=FOLDER,
                                env=p.env,
                                stdout=subprocess.PIPE)
@@ -72,7 +74,8 @@ def end(process):
 
 
 def one_file(p):
-    """Nothing has to lie beside a program, nothing spills to the stack where it may not."""
+    """A program needs no DLL but Windows' own, and its code has no aligned move of a wide register
+    to the stack."""
     for program in ("texcell", "texcell-wu", "texcell-validate"):
         exe = os.path.join(p.folder, program + ".exe")
         text = tap.run(["x86_64-w64-mingw32-objdump", "-p", exe]).stdout
@@ -88,7 +91,8 @@ def one_file(p):
 
 
 def names(p):
-    """Blanks, other scripts, both separators; tables, pictures and work units as on Linux."""
+    """File names with blanks, in other scripts, and with both path separators; tables, pictures and
+    work units are the same as on Linux."""
     folder = "Zellen 細胞 ü"
     os.makedirs(path(folder, "in", "b"))
     for i, name in enumerate(("клетка 1", "cell 2", "b/zellkern é 10")):
@@ -119,8 +123,8 @@ def names(p):
 
 
 def pictures(p):
-    """What texcell-wu reads on Linux: every kind of file of ../shared/pictures, if it is there, and
-    of scikit-image's."""
+    """texcell-wu reads the same as on Linux from the files in ../shared/pictures, if present, and
+    in scikit-image."""
     given = os.path.join(tap.SRC, "..", "shared", "pictures")
     folder = os.path.join(os.path.dirname(skimage.__file__), "data")
     files = [os.path.join(at, f) for at in (given, folder) if os.path.isdir(at)
@@ -172,7 +176,7 @@ def same_tables(p, folder):
 
 
 def begun(p, unit, result):
-    """A run of the unit, when it has begun to write."""
+    """Starts a run, and returns when it has written its first checkpoint."""
     with open(path("log"), "wb") as log:
         process = subprocess.Popen(p.argv("texcell", "run", unit, "-o", result, "--device", "cpu",
                                           "--threads", "1",
@@ -203,9 +207,9 @@ def locked(p):
 
 
 def held(p):
-    """Somebody reads the old result while the new one takes its name: a scanner for a moment,
-    alone, or one that shares. Wine has no way to take a name from a file that is open; Windows
-    has."""
+    """Another program has the old result open while the new one replaces it: it shares the file, or
+    it holds it alone for a moment, as a virus scanner does. Only Windows, not wine, can take the
+    name from an open file."""
     unit = next(iter(other_system.units(True)))[1]
     expected = other_system.compute_here(unit, "here.npz")
     for how in ("share", "alone"):
@@ -221,8 +225,8 @@ def held(p):
 
 
 def at_every_operation(p):
-    """Ended at each of the operations on files of a run that writes checkpoints, a write by half
-    done: the same bytes in the end, and nothing beside them."""
+    """A run that writes checkpoints is killed at each of its operations on files, in the middle of
+    a write where it is one, and continued: the bytes are the same, and no other file is left."""
     made = tap.run(["make", "-s", "-C", p.folder, "tests/texcell_test.exe"])
     if not tap.ok(made.returncode == 0, "texcell with the hooks of tests compiles",
                   made.stdout + made.stderr):
@@ -252,7 +256,8 @@ def at_every_operation(p):
 
 
 def full(p):
-    """A file system of one page, in a name space of its own, in which wine starts anew."""
+    """The result is written to a file system of one page, mounted in a name space of its own, in
+    which wine starts again."""
     script = """mount -t tmpfs -o size=4k tmpfs "$1" && cd "$1" || exit 99
         shift; "$@"; echo $?; ls; mount -o remount,size=1m tmpfs . ; "$@"; echo $?; ls; cat out.npz > ../full.npz; "$0" -k"""  # noqa: E501
     os.mkdir(path("disk"))
@@ -280,7 +285,7 @@ def full(p):
 
 
 def stopped(p):
-    """Ctrl-C at a terminal."""
+    """Ctrl-C at a terminal: the run stops, and another one continues it."""
     expected = other_system.compute_here("long.zip", "here.npz")
     argv = p.argv("texcell", "run", "long.zip", "-o", "stopped.npz", "--device", "cpu", "--threads",
                   "1")
@@ -309,7 +314,8 @@ def stopped(p):
 
 
 def driver_faults(p):
-    """The library that finds drivers crashes, in several ways."""
+    """The OpenCL library crashes in several ways when it is asked for its platforms; the CPU takes
+    over."""
     unit = next(iter(other_system.units(True)))[1]
     expected = other_system.compute_here(unit, "here.npz")
     env = p.env
@@ -325,7 +331,7 @@ def driver_faults(p):
 
 
 def demo(p):
-    """The demo's pictures."""
+    """The pictures of ./bootstrap demo."""
     pictures = [os.path.join(os.path.dirname(skimage.__file__), "data", name + ".png")
                 for name in ("ihc", "cell", "gravel")]
     maps = ('[{"feature":"entropy","levels":64,"offset":[1,0]},{"feature":"contrast","levels":64,'
