@@ -1,19 +1,20 @@
-"""How long a task goes on after it is suspended or stopped, whatever it is doing: reading,
-preparing, working, finishing, packing the result. Each analysis, large pictures and stacks.
+"""How long texcell continues after it was suspended or stopped, whatever it is doing: reading,
+preparing, computing, finishing, or packing the result. For each analysis, with large pictures and
+stacks.
 
-From any moment to the next question whether to go on (TEXCELL_TEST_GAPS), and from SIGTERM to
-the exit without the checkpoint's fsync: 0.2 s in the 95th percentile, 0.5 s at most, in processor
-time of one thread, as the machine may be busy; wall time is printed besides. AT_ONCE has words:
-  all        up to 20,000 x 20,000 and 512^3 and 200 moments of each analysis, which takes hours
-  quiet      two threads, and by the clock: nothing else runs here
+Measured are the times between two polls, in which it asks whether to stop (TEXCELL_TEST_GAPS
+records them), and the time from SIGTERM to the exit, without the fsync of the checkpoint. Allowed
+are 0.2 s for 95% of the moments, and 0.5 s at most, in processor time of one thread, which does not
+depend on other processes; wall time is printed, too. The variable AT_ONCE has words:
+  all        up to 20,000 x 20,000 and 512^3, and 200 moments for each analysis: takes hours
+  quiet      two threads, and wall time is judged: no other process runs
   opencl     on a device; opencl=P:D
-  steps      the clock is made to run, so that each step does the least that it can: what is left
-             between two questions is what no clock divides, and what grows with the picture is told
-             from that
-  side=N cube=N moments=N jobs=I,J,...   these instead; the jobs are those of memory_jobs()
-  seconds=N  no more moments after that time, of which each job has its share
-  keep=DIR   work units are taken from there, and left there
-With TEXCELL_ANALYSIS=NAME several can go on side by side."""
+  steps      a false clock makes each step as short as possible, so that the times between polls
+             are those of work that cannot be divided; these may depend on the picture's size
+  side=N cube=N moments=N jobs=I,J,...   other sizes and numbers; numbers of jobs in memory_jobs()
+  seconds=N  no new moment after that time, which is divided among the jobs
+  keep=DIR   a folder in which the work units are kept for the next call
+With TEXCELL_ANALYSIS=NAME several can run side by side."""
 import os
 import random
 import re
@@ -44,7 +45,7 @@ TICK = os.sysconf("SC_CLK_TCK")
 
 
 def large(pixels):
-    """The same again and again, in slices."""
+    """The pixels repeated up to the size SIDE or CUBE, as a list of slices."""
     if pixels is None:
         return None
     shape = (CUBE,) * 3 if pixels.ndim == 3 else (SIDE,) * 2
@@ -54,14 +55,14 @@ def large(pixels):
 
 
 def fitting(parameters):
-    """A box that is to be as wide as its picture."""
+    """The parameters, with the initial box of a level set reduced to the width SIDE."""
     init = parameters.get("init", {})
     return dict(parameters,
                 init=dict(init, x1=min(init["x1"], SIDE - 10))) if "x1" in init else parameters
 
 
 def start(unit, result, gaps, **more):
-    """The program, by itself on its processors."""
+    """Starts a run; the times between its polls go to the file `gaps`."""
     open(gaps, "w").close()
     return subprocess.Popen(
         [tap.TEXCELL_TEST, "run", unit, "-o", result, "--device", DEVICE, "--threads",
@@ -71,8 +72,8 @@ def start(unit, result, gaps, **more):
 
 
 def read_gaps(gaps):
-    """[(when, seconds by the clock, of processor time)] between questions, and the same of each
-    fsync."""
+    """The gaps between polls, [(end as time of day, seconds of wall time, seconds of processor
+    time)], and the same for each fsync."""
     found = {"gap": [], "sync": []}
     with open(gaps) as f:
         for word, *numbers in (line.split() for line in f):
@@ -81,7 +82,8 @@ def read_gaps(gaps):
 
 
 def within(gaps, total):
-    """The time within which 95 of 100 moments of `total` seconds reach the end of their gap."""
+    """The 95th percentile of the time from a random moment in `total` seconds to the next poll, in
+    seconds. gaps: the lengths of all times between polls."""
     low, high = 0.0, max(gaps, default=0.0)
     while high - low > 1e-4:
         middle = (low + high) / 2
@@ -93,7 +95,8 @@ def within(gaps, total):
 
 
 def ask_often(title, unit, patience):
-    """One run: its result, and how long it took; None where it takes too long."""
+    """One run, in which the gaps between polls are short enough. Returns its result (None if it
+    took longer than `patience` seconds), and its time."""
     result, gaps = os.path.join(WORK, "whole.npz"), os.path.join(WORK, "gaps")
     begin, p = time.time(), start(unit, result, gaps)
     try:
@@ -128,8 +131,8 @@ def processor_time(pid):
 
 
 def stop(unit, result, after):
-    """Seconds by the clock, without fsync, and of processor time, from SIGTERM to the exit; None:
-    it was done before."""
+    """Sends SIGTERM to a run after some seconds. Returns the seconds from then to its exit: (wall
+    time without fsync, processor time, fsync); None if it ended before."""
     gaps = os.path.join(WORK, "gaps")
     p = start(unit, result, gaps)
     try:
@@ -137,7 +140,7 @@ def stop(unit, result, after):
         return None
     except subprocess.TimeoutExpired:
         before, begin = processor_time(p.pid), time.time()
-    # not by Popen, which would take its exit status if it is done by now
+    # Not by send_signal(), which would poll, and take the exit status from wait4 below.
     os.kill(p.pid, signal.SIGTERM)
     _, status, usage = os.wait4(p.pid, 0)
     p.returncode = os.waitstatus_to_exitcode(status)
@@ -147,7 +150,7 @@ def stop(unit, result, after):
 
 
 def short_steps():
-    """A library to preload, with which steps are short."""
+    """Compiles a library to be preloaded, with which steps are as short as possible."""
     library = os.path.join(WORK, "short_steps.so")
     made = tap.run([os.environ.get("CC", "cc"), "-shared", "-fPIC", "-o", library,
                     os.path.join(tap.SRC, "tests", "resume", "short_steps.c"), "-ldl"])
@@ -157,8 +160,8 @@ def short_steps():
 
 
 def ask_in_least_steps(title, unit, share, library):
-    """What is a whole between two questions here, `share` of the largest picture, is short
-    there."""
+    """Work that is not divided between two polls takes a time that, on the largest picture, is
+    within the limit. share: what part of that picture's work this unit has."""
     gaps = os.path.join(WORK, "gaps")
     p = start(unit, os.path.join(WORK, "whole.npz"), gaps, LD_PRELOAD=library)
     p.wait()
@@ -170,7 +173,7 @@ def ask_in_least_steps(title, unit, share, library):
 
 
 def seconds_to_work(unit):
-    """From the start to the first step's end."""
+    """Seconds from the start of a run to the end of its first step."""
     begin = time.time()
     start(unit, os.path.join(WORK, "begun.npz"), os.path.join(WORK, "gaps"),
           TEXCELL_TEST_QUIT_AFTER_STEPS="1").wait()
@@ -179,14 +182,15 @@ def seconds_to_work(unit):
 
 
 def clear(prefix):
+    """Removes the files in WORK that begin with the prefix."""
     for name in os.listdir(WORK):
         if name.startswith(prefix):
             os.remove(os.path.join(WORK, name))
 
 
 def stops(title, unit, whole, seconds, moments, end):
-    """At moments of the whole run. Those after the work has begun go on from each other's
-    checkpoints, else a large picture's would take days."""
+    """Stops runs at random moments of their whole duration. Those after the beginning continue from
+    the checkpoint of the one before, as starting anew each time would take days."""
     rng, found = random.Random(title), []
     begin = min(seconds_to_work(unit), seconds)
     going = os.path.join(WORK, "going.npz")

@@ -1,9 +1,10 @@
-"""Each system call of every program fails in turn (strace makes it fail), for each analysis: no
-crash, exit code 0 with all that was to be done or 3 with a reason, no half file, and the same
-command then does it.
+"""Each system call of every program, for each analysis, fails in turn (strace injects the error):
+no crash; exit code 0 with all done, or 3 with a reason; no incomplete file; and the same command,
+repeated, does the work.
 
-CALLS: which, as places.py says; without it each tenth of the first and last of each kind of call in
-a case, and of the analyses on a device one. CALLS_ONLY: a regular expression of cases."""
+CALLS: which calls fail, as places.py describes; default: of the calls of each kind in a case, each
+tenth and the first and the last; of OpenCL only one analysis. CALLS_ONLY: a regular expression for
+the names of cases."""
 import collections
 import contextlib
 import gzip
@@ -42,7 +43,8 @@ CALLS = {"openat": "EMFILE", "read": "EIO", "pread64": "EIO", "write": "ENOSPC",
          "landlock_create_ruleset": "ENOMEM",
          "landlock_add_rule": "ENOMEM", "landlock_restrict_self": "ENOMEM"}
 STRACE = ["strace", "-f", "-qq", "--seccomp-bpf"]
-# Times and seeds of data sets, SQLite's own files, and the list of what is exported so far.
+# Files whose bytes differ from run to run: data sets (times, random seeds), SQLite's own files, the
+# page of a data set, and the list of exported files.
 CHANGES = re.compile(r"\.sqlite(-shm|-wal|-journal)?$|page\.html$|exported\.txt$")
 
 
@@ -59,25 +61,26 @@ def make_data_set(out):
     tap.run([tap.TEXCELL_ASSIMILATE, "create", "--db", os.path.join(out, "d.sqlite")])
 
 
-ASAN = b"libasan.so" in content(tap.TEXCELL)          # of gcc: a library of its own
+ASAN = b"libasan.so" in content(tap.TEXCELL)          # gcc's AddressSanitizer, a shared library
 
 
 def below(folder):
-    """{name: bytes} of a folder, whose own path may be in reports."""
+    """{name: bytes} of all files of a folder; its own path in them is replaced by OUT."""
     return {os.path.relpath(os.path.join(at, n),
                             folder): content(os.path.join(at, n)).replace(folder.encode(), b"OUT")
             for at, _, names in os.walk(folder) for n in names}
 
 
 class Case:
-    """A command; OUT stands for a folder that is new each time. good: exit codes that say that it
-    failed; device: what it uses other than the CPU."""
+    """A command, in which OUT stands for a new folder. before: a function that prepares the folder;
+    good: exit codes of an allowed failure; device: the OpenCL device that is used, or None."""
 
     def __init__(self, name, *argv, before=None, good=(3,), device=None):
         self.name, self.argv, self.before, self.good, self.device = name, argv, before, good, device
 
     def run(self, out, prefix=(), fresh=True, limits=(), **environment):
-        """limits: (resource, soft, hard) of the process."""
+        """Runs the command. prefix: words before it; fresh: empties the folder first; limits:
+        (resource, soft, hard) for setrlimit."""
         if fresh:
             shutil.rmtree(out, True)
             os.makedirs(os.path.join(out, "private"))
@@ -94,14 +97,15 @@ class Case:
             return subprocess.CompletedProcess(argv, 124, "", "it did not end")
 
     def learn(self):
+        """Records the files and the output of an undisturbed run."""
         out = path("out", self.name)
         run = self.run(out)
         self.expected, self.answer = below(out), run.stdout.replace(out, "OUT")
         return tap.ok(run.returncode == 0, self.name + ": undisturbed", run.stderr)
 
     def count(self):
-        """{(call, its callers): its numbers in its thread}. In place of callers the case: where
-        strace has no -k, or it would take too long."""
+        """{(call, stack of its callers): [its ordinal numbers among such calls of its thread]}. The
+        stack is replaced by the case's name if strace has no -k, or if it would take too long."""
         folder, found = path("trace"), {}
         shutil.rmtree(folder, True)
         os.mkdir(folder)
@@ -117,24 +121,25 @@ class Case:
                 numbers[call] += 1
                 if call in CALLS:
                     found.setdefault((call, callers or self.name), set()).add(numbers[call])
-        # It gives back its list of libraries when it is done, and crashes where it has no memory.
+        # The dynamic loader frees its list of libraries at its end, and crashes if it got no memory
+        # for it: mmap calls before that are its own.
         self.of_loader = (b"\n" + content(path("trace", traces[0]))).split(b"\nmunmap(")[0].count(
             b"\nmmap(")
         return {place: sorted(numbers) for place, numbers in found.items()}
 
     def wrong(self, run, out, call="", again=False):
-        """What is wrong with the end of a run, or None."""
+        """What is wrong after a run, as text, or None. again: the run repeated a failed one."""
         found = below(out)
-        if call == "unlink":                       # they could not be removed
+        if call == "unlink":                       # these files could not be removed
             found = {n: data for n, data in found.items()
                      if not n.endswith((".checkpoint", ".spool"))}
         if run.returncode == 127:
-            return None                            # the loader's
+            return None                            # the dynamic loader failed
         if run.returncode != 0 and (again or run.returncode not in self.good):
             return "exit %d: %s" % (run.returncode, run.stderr[-900:])
         if run.returncode != 0 and not run.stderr.strip() and call != "write":
             return "exit %d without a reason" % run.returncode
-        # SQLite's log stays where it could not be taken into the base, and is read with it.
+        # If SQLite could not move its log into the data set, the log stays, and is read with it.
         names, expected = [[n for n in some if not n.endswith(
             (".tmp", ".sqlite-shm", ".sqlite-wal")) and not n.startswith("private/")]
                            for some in (found, self.expected)]
@@ -155,10 +160,12 @@ class Case:
         return None
 
     def fails(self, out, call, number):
+        """The case with the call of this number failing. Returns (exit code, what is wrong or
+        None)."""
         run = self.run(out, STRACE + ["-o", "/dev/null", "-e", "trace=" + call, "-e",
                                       "inject=%s:error=%s:when=%s" % (call, CALLS[call], number)])
         code = run.returncode
-        # LLVM in PoCL takes the guard's handler, and PoCL aborts in the same call
+        # LLVM in PoCL replaces texcell's signal handler, and PoCL aborts when the call fails.
         if code == -signal.SIGABRT and self.device:
             run.returncode = 3
         of_loader = (call == "mmap" and code == -signal.SIGSEGV and int(number.rstrip("+")) <=
@@ -171,7 +178,7 @@ class Case:
 
 
 def files():
-    """{analysis: (work unit, result)}, with uploads and pictures."""
+    """{analysis: (work unit, result)}; writes also uploads and pictures."""
     made = {}
     for name in ("upload", "download", "tmp_host", "pictures", "base", "more"):
         os.makedirs(path(name))
@@ -190,7 +197,7 @@ def files():
     return made
 
 
-# Name: options of pack.
+# {name of a picture: options of pack for it}
 PICTURES = {"grey.jpg": (), "colour.jpg": ("--channel", "grey"), "strips.tif": (), "lzw.tif": (),
             "zip.tif": (), "bits.tif": (), "jpeg.tif": (),
             "pages.tif": (), "colour.png": ("--stain", "hematoxylin", "--stains", "he"),
@@ -199,7 +206,7 @@ PICTURES = {"grey.jpg": (), "colour.jpg": ("--channel", "grey"), "strips.tif": (
 
 
 def more_pictures(grey):
-    """One of each kind that pack takes, in the folder more."""
+    """Writes a picture of each kind that pack reads to the folder "more"."""
     grey = Image.fromarray(grey.repeat(4, 0).repeat(4, 1))
     colour = Image.merge("RGB", (grey, grey.rotate(180), grey))
     grey.save(path("more", "grey.jpg"))
@@ -239,7 +246,7 @@ def cases(made):
                 yield Case("opencl " + name, tap.TEXCELL, "run", of, "-o", "OUT/r.npz", "--device",
                            "opencl", "--threads", "1",
                            "--quiet", "--checkpoint-every", "0.001", device="opencl")
-    if "cellcount" not in made:                    # TEXCELL_ANALYSIS
+    if "cellcount" not in made:                    # TEXCELL_ANALYSIS names another analysis
         return
     unit, result = made["cellcount"]
     pair = [result, result.replace("_0_r1", "_1_r2")]
@@ -251,7 +258,7 @@ def cases(made):
                    "OUT/w.zip", *options, path("more", name), good=(2, 3))
     yield Case("pack", wu, "pack", "--analysis", "cellcount", "-o", "OUT/w.zip",
                path("pictures/a.png"), path("pictures/b.png"),
-               good=(2, 3))                        # a person reads why
+               good=(2, 3))                        # 2 is fine for a person, who reads the message
     yield Case("show", wu, "show", result)
     yield Case("export", wu, "export", result, "--tiff", "--geojson", "--images", unit, "-o",
                "OUT/tables")
@@ -273,7 +280,7 @@ def cases(made):
 
 
 def sweep(case):
-    """Makes calls of a case fail; one test point a case."""
+    """Makes calls of a case fail; one test point for each case."""
     calls = case.count()
     jobs = SWEEP.trials(case.argv[0], calls)
     found = tap.side_by_side(LANES, jobs,

@@ -1,5 +1,5 @@
-"""cellcount against scipy and scikit-image: pictures made to be hard, random
-ones, real ones; every parameter; and what it must refuse."""
+"""cellcount compared with SciPy and scikit-image: pictures of difficult shapes, random and real
+ones; every parameter; and what it must refuse."""
 import itertools
 import os
 import sys
@@ -16,14 +16,15 @@ DEVICE = sys.argv[1] if len(sys.argv) > 1 else "cpu"
 
 
 def dark(mask):
-    """A picture whose cells are the mask; grey values vary, for the means."""
+    """A picture with the mask as dark cells; grey values vary, so that mean grey values can be
+    compared."""
     mask = np.asarray(mask, bool)
     noise = (np.arange(mask.size).reshape(mask.shape) * 7919) % 100
     return np.where(mask, noise, 150 + noise).astype(np.uint8)
 
 
 def spiral(n):
-    """One line that winds inwards, a pixel apart from itself."""
+    """A line that winds inwards, with a gap of one pixel between its turns."""
     m = np.zeros((n, n), bool)
     y, x, dy, dx = 0, 0, 0, 1
     m[0, 0] = True
@@ -42,6 +43,7 @@ def spiral(n):
 
 
 def comb(height, width, below=True):
+    """Teeth of one pixel, joined below or above."""
     m = np.zeros((height, width), bool)
     m[:, ::2] = True
     m[-1 if below else 0] = True
@@ -49,7 +51,7 @@ def comb(height, width, below=True):
 
 
 def nested(n):
-    """Rings in rings."""
+    """Concentric square rings."""
     y, x = np.indices((n, n))
     return np.maximum(np.abs(y - n // 2), np.abs(x - n // 2)) % 2 == 0
 
@@ -94,7 +96,8 @@ def made_to_be_hard():
 
 
 def bands():
-    """Pictures of several bands of rows, whose components cross the seams."""
+    """Pictures so large that they are processed in several bands of rows; components cross the
+    borders between bands."""
     rng = np.random.default_rng(11)
     y, x = np.indices((700, 1500))
     items = [item("noise", [dark(rng.random((700, 1500)) < 0.55)]),
@@ -139,8 +142,9 @@ def balls(rng, shape, n, radius, noise=0):
 
 
 def left_to_the_picture():
-    """Polarity, classes, scale, contrast, and filters by boxes and contrast, on nuclei, blobs and
-    noise of 8 and 16 bits."""
+    """Parameters that are left to be chosen from each picture (polarity, classes, scale, contrast),
+    and filters by bounding box and contrast, on pictures of nuclei, blobs and noise with 8 and 16
+    bits."""
     rng = np.random.default_rng(31)
     blobs = ndimage.gaussian_filter(rng.random((140, 170)), 3)
     blobs = (blobs - blobs.min()) / (blobs.max() - blobs.min())
@@ -279,8 +283,8 @@ def refusals():
 
 
 def masked():
-    """With a mask, whole or nearly without pixels: what is outside is no cell, and says nothing of
-    a threshold."""
+    """With a mask, also one with few or no pixels: pixels outside belong to no cell, and have no
+    influence on a threshold."""
     rng = np.random.default_rng(14)
     y, x = np.indices((120, 150))
     picture = (90 + 60 * (((y // 15 + x // 15) % 2) * rng.random((120, 150)) > 0.3) +

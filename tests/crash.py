@@ -1,8 +1,9 @@
-"""Killed at random moments, and cut off from power: jobs of every analysis, with 1 to 4 threads, on
-the CPU and on OpenCL in turn. They go on from what is there, and give the same bytes in the end.
+"""Jobs of every analysis, with 1 to 4 threads, on the CPU and some on OpenCL: killed at random
+moments, or cut off from power. Each continues from the files that are left, and gives the same
+bytes in the end.
 
-CRASH_KILLS and CRASH_CUTS: how many of both; CRASH_SEED: the chances, as they were when that number
-was printed (when a kill comes is also the computer's choice). make check-crash: 10,000 kills."""
+CRASH_KILLS and CRASH_CUTS: numbers of kills and of power cuts; CRASH_SEED: the seed of the random
+choices (when a kill happens depends on the computer, too). make check-crash: 10,000 kills."""
 import hashlib
 import os
 import random
@@ -28,6 +29,7 @@ ENV = dict(os.environ, POCL_CACHE_DIR=compiled.copy(ROOT), ASAN_OPTIONS="verify_
 
 
 def library(name):
+    """Compiles a library of tests/resume that is to be preloaded."""
     made = tap.run([os.environ.get("CC", "cc"), "-shared", "-fPIC", "-O1", "-o",
                     os.path.join(ROOT, name + ".so"),
                     os.path.join(tap.SRC, "tests", "resume", name + ".c"), "-ldl"])
@@ -42,8 +44,8 @@ def content(path):
 
 
 class Job:
-    """A small work unit of an analysis, with a checkpoint after each step, and steps that do the
-    least that they can."""
+    """A small work unit; runs write a checkpoint after each step, and steps do as little as
+    possible."""
 
     def __init__(self, analysis, title, parameters, items):
         self.name, self.opencl = ("%s_%s" % (analysis, title.replace(" ", "_")),
@@ -71,13 +73,13 @@ class Job:
                                 universal_newlines=True)
 
     def finish(self, folder, threads, *libraries, **more):
-        """Runs to the end; what is wrong then, or None."""
+        """Runs to the end. Returns what is wrong then, as text, or None."""
         p = self.start(folder, threads, *libraries, **more)
         errors = p.communicate(timeout=PATIENCE)[1]
         return self.wrong(folder, p.returncode, errors)
 
     def wrong(self, folder, code, errors):
-        """What is not as it must be at the end of a run, or None; clears the folder."""
+        """What is wrong with the folder after a run, as text, or None; empties the folder."""
         left = sorted(os.listdir(folder))
         same = "r.npz" in left and content(os.path.join(folder, "r.npz")) == self.expected
         for name in left:
@@ -88,7 +90,7 @@ class Job:
 
 
 class Lane(threading.Thread):
-    """Its share of the kills, in folders of its own."""
+    """One thread's share of the kills, in folders of its own."""
 
     def __init__(self, number, jobs, opencl):
         super().__init__()
@@ -97,8 +99,8 @@ class Lane(threading.Thread):
         self.killed, self.ends, self.faults = dict.fromkeys(jobs, 0), 0, []
 
     def start_one(self, job, folder):
-        """A run that is killed by chance, at a time or at a call that changes a file; its exit
-        status and words."""
+        """Starts a run that is killed after a random time, or at a random call that changes a file.
+        Returns exit code and stderr."""
         device = "opencl" if self.opencl and job.opencl and self.rng.random() < 0.1 else "cpu"
         by_call = self.rng.random() < 0.4
         pause = self.rng.uniform(0, 1.1) * job.seconds * (1 if device == "cpu" else 3)
@@ -108,7 +110,7 @@ class Lane(threading.Thread):
         try:
             errors = p.communicate(timeout=PATIENCE if by_call else pause)[1]
             if device == "cpu" and p.returncode == 0:
-                # other work slows it down at times
+                # the shortest time counts: other processes may slow a run down
                 job.seconds = min(job.seconds, time.monotonic() - begin)
         except subprocess.TimeoutExpired:
             p.send_signal(signal.SIGKILL)
@@ -133,6 +135,7 @@ class Lane(threading.Thread):
                 self.end(job.finish(folder, 2))
 
     def end(self, fault):
+        """Counts a run that has come to its end."""
         self.ends += 1
         self.faults += [fault] if fault else []
 
@@ -154,6 +157,7 @@ def kills(jobs, opencl):
 # --- power cuts ----------------------------------------------------------------------------------
 
 def fill(folder, files):
+    """Writes files {name: bytes} to a folder."""
     os.makedirs(folder, exist_ok=True)
     for name, data in files.items():
         os.makedirs(os.path.dirname(os.path.join(folder, name)), exist_ok=True)
@@ -162,7 +166,8 @@ def fill(folder, files):
 
 
 def cut(folder, files, events, rng):
-    """The disk after a cut at a random event, or at the end."""
+    """The disk with files, after the events up to a random one (or all), and the files after a
+    power cut then: (disk, {name: bytes})."""
     disk = power.Disk(folder, files)
     for event in events[
             :rng.choice((len(events), *(rng.randrange(len(events) + 1) for _ in range(7))))]:
@@ -171,7 +176,8 @@ def cut(folder, files, events, rng):
 
 
 def cuts_of_job(job, n, rng):
-    """From the beginning, and from what a cut has left, up to three times."""
+    """n power cuts of a job. It starts with an empty folder or with what one of the last three cuts
+    has left. Returns (number of cuts, what was wrong)."""
     folder, record = (os.path.join(ROOT, job.name + "_power"),
                       os.path.join(ROOT, job.name + ".record"))
     faults, done, states = [], 0, [{}]
@@ -211,7 +217,7 @@ def power_cuts(jobs):
 
 
 def data_set(jobs):
-    """What texcell-assimilate has said yes to outlasts a power cut."""
+    """What texcell-assimilate has reported as stored is still in the data set after a power cut."""
     folder, record = os.path.join(ROOT, "data"), os.path.join(ROOT, "data.record")
     rng, uploads = random.Random("%d data" % SEED), []
     os.mkdir(folder)

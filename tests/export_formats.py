@@ -1,6 +1,6 @@
-"""texcell-wu export --tiff and --geojson: every value as tifffile reads it, with axes and the size
-of a voxel; polygons whose insides, counted pixel by pixel, are the labels; points where the table
-has them."""
+"""texcell-wu export --tiff and --geojson. TIFF: every value, the axes and the size of a voxel as
+tifffile reads them. GeoJSON: polygons that enclose exactly the pixels of the labels, and points
+where the table has them."""
 import csv
 import json
 import os
@@ -42,7 +42,7 @@ def content(file):
 
 
 def exported(name, analysis, parameters, items):
-    """The result and the folder of its export."""
+    """Computes a result and exports it. Returns (result, folder of the export)."""
     unit, result, out = path(name + ".zip"), path(name + ".npz"), path(name)
     workunit.write(unit, analysis, parameters, items)
     r = tap.run([tap.TEXCELL, "run", unit, "-o", result, "--device", "cpu", "--quiet"])
@@ -54,6 +54,8 @@ def exported(name, analysis, parameters, items):
 
 
 def same_tiff(name, out, array, wanted, spacing):
+    """The exported TIFF has the values of `array`, as dtype `wanted`, its axes, and the spacing in
+    micrometres."""
     with tifffile.TiffFile(os.path.join(out, name + ".tif")) as t:
         read, about, page = t.asarray(), t.imagej_metadata or {}, t.pages[0]
         size = [page.tags[k].value[1] / page.tags[k].value[0]
@@ -70,13 +72,14 @@ def same_tiff(name, out, array, wanted, spacing):
 
 
 def rings_of(geometry):
+    """The polygons of a geometry, each a list of rings."""
     return geometry["coordinates"] if geometry["type"] == "MultiPolygon" else [
         geometry["coordinates"]]
 
 
 def inside(rings, shape):
-    """Which pixels have their middle within the rings: a line from the left crosses them an odd
-    number of times."""
+    """The mask of the pixels whose centre is inside the rings: a ray from the left crosses them an
+    odd number of times."""
     crossings = np.zeros((shape[0], shape[1] + 1), int)
     for ring in rings:
         for (x0, y0), (x1, y1) in zip(ring, ring[1:]):
@@ -86,8 +89,9 @@ def inside(rings, shape):
 
 
 def sound(polygon):
-    """Closed rings along the sides of pixels; the first one counterclockwise (RFC 7946, y upwards),
-    the holes the other way around and within it."""
+    """Whether the rings of a polygon are closed, run along the sides of pixels, and have the right
+    direction: the first one counterclockwise (as RFC 7946 requires, y upwards), the holes, inside
+    it, clockwise."""
     areas = []
     for ring in polygon:
         a = np.array(ring)
@@ -101,15 +105,15 @@ def sound(polygon):
 
 
 def holes_of(mask):
-    """How many holes the regions have: parts outside a region whose pixels touch side by side, as
-    the region's do, without the one that surrounds it."""
+    """The number of holes in all regions of the mask. Pixels of a region, and of a hole, touch at
+    their sides; the part that surrounds a region is no hole."""
     regions, n = ndimage.label(mask)
     return sum(ndimage.label(np.pad(regions != i, 1, constant_values=True))[1] - 1
                for i in range(1, n + 1))
 
 
 def same_shapes(name, features, labels):
-    """What GEOS says of the polygons."""
+    """GEOS finds the polygons valid, with the areas and numbers of holes of the labels."""
     bad = []
     for feature in features:
         shape = shapely.geometry.shape(feature["geometry"])
@@ -124,6 +128,7 @@ def same_shapes(name, features, labels):
 
 
 def same_regions(name, out, labels, title):
+    """The polygons of a GeoJSON file, filled, give the label picture."""
     with open(os.path.join(out, name + ".geojson"), encoding="utf-8") as f:
         collection = json.load(f)
     painted, bad = np.zeros(labels.shape, labels.dtype), []
@@ -145,8 +150,8 @@ def same_regions(name, out, labels, title):
 
 
 def killed(name, signals=(signal.SIGKILL, signal.SIGTERM)):
-    """Killed at any call that changes files, an export leaves whole files only; the same command,
-    run again, makes the others and removes what was half written."""
+    """An export killed at any call that changes files leaves only complete files; the same command,
+    repeated, writes the others and removes incomplete ones."""
     library, count, out = path("kill_at.so"), path("count"), path("killed")
     made = tap.run([os.environ.get("CC", "cc"), "-shared", "-fPIC", "-O1", "-o", library,
                     os.path.join(tap.SRC, "tests", "resume", "kill_at.c"), "-ldl"])
@@ -186,8 +191,8 @@ def rows_of(*parts):
 
 
 def sizes_of_voxels(analysis, table, stack):
-    """Where no stack says how large a voxel is, nothing is in micrometres; where one does, volumes
-    of the others are not known."""
+    """Without the size of a voxel no column is in micrometres; if only some of the stacks have a
+    size, the volumes of the others are NaN."""
     labels = (list(ndimage.label(stack == 20)[0].astype(np.uint16)) if analysis == "objects"
               else None)
     for name, known in (("unknown", []), ("mixed", ["a"])):
@@ -214,7 +219,7 @@ def sizes_of_voxels(analysis, table, stack):
 
 
 def measures_of_pictures():
-    """The measure of a picture is in pixels, whatever the size of one is."""
+    """The column `measure` of a picture is in pixels, also if the size of a pixel is known."""
     wide = [workunit.item(name, [np.full((24, 24), 200, np.uint8)], spacing=spacing)
             for name, spacing in (("a", [0.5, 0.25]), ("b", []))]
     r, out = exported("pictures", "levelset", {"target": 200, "epsilon": 60, "iterations": 5,
@@ -229,7 +234,7 @@ def measures_of_pictures():
 
 
 def far_away():
-    """Points that no program of ours makes."""
+    """Coordinates of points that no analysis would compute do no harm."""
     yy, xx = np.mgrid[:24, :48]
     spots = np.stack([((yy - 11) ** 2 + (xx % 24 - 12) ** 2 + (z - 5) ** 2 <=
                        16).astype(np.uint8) * 200 for z in range(11)])
@@ -255,7 +260,7 @@ def far_away():
 def main():
     noise = (RNG.random((60, 70)) < 0.6).astype(np.uint8) * 255
     targets = np.zeros((41, 41), np.uint8)
-    # rings within rings are one region each
+    # rings within rings, so that each polygon has one hole
     for r, grey in ((20, 255), (16, 0), (12, 255), (8, 0), (4, 255)):
         targets[20 - r:21 + r, 20 - r:21 + r] = grey
     items = [workunit.item("noise", [noise]), workunit.item("rings", [targets])]
@@ -269,7 +274,7 @@ def main():
             same_tiff("labels_" + item, out, r["labels_" + item], np.uint16, None)
     many = np.zeros((600, 600), np.uint8)
     many[::2, ::2] = 255
-    if not tap.sanitized():                    # a preloaded library comes before theirs
+    if not tap.sanitized():                    # a sanitizer must be the first preloaded library
         killed("cells4")
     r, out = exported("many", "cellcount", {"labels": True, "threshold": 128, "polarity": "bright"},
                       [workunit.item("many", [many])])

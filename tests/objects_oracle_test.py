@@ -1,6 +1,6 @@
-"""objects against scikit-image and NumPy (oracle/objects_oracle.py): random and real label
-pictures, stacks, the phantom of the Image Biomarker Standardisation Initiative; large objects,
-which threads share; and where labels come from."""
+"""objects compared with scikit-image and NumPy (oracle/objects_oracle.py): random and real label
+pictures, stacks, the phantom of the Image Biomarker Standardisation Initiative (IBSI), large
+objects whose pixels are divided among threads, and label pictures from several sources."""
 import json
 import os
 import sys
@@ -19,7 +19,8 @@ from oracle.workunit import item
 
 DEVICE = sys.argv[1] if len(sys.argv) > 1 else "cpu"
 FOLDER = tap.scratch()
-# scikit-image has some 1e-7 for the axes of what has no width (docs/dev/analyses/objects.md).
+# For objects without width scikit-image's axis lengths are up to some 1e-7, not 0
+# (docs/dev/analyses/objects.md).
 THIN = {"object_axis_minor_length": 1e-6, "object_axis_length": 1e-6}
 
 
@@ -43,7 +44,8 @@ def compute_unit(unit, threads=1):
 
 
 def differences(got, want, index):
-    """Of an item's rows, by column."""
+    """Yields a line for each column in which the rows of item `index` differ from what is
+    wanted."""
     rows = got["object_item"] == index
     for name, values in want.items():
         found = got[name][rows].astype(np.float64)
@@ -57,6 +59,7 @@ def differences(got, want, index):
 
 
 def check(title, parameters, items, threads=1):
+    """Compares a result with the oracle, and returns the number of objects."""
     got = compute(parameters, items, threads)
     if not tap.ok(got != {}, title + ": computed"):
         return 0
@@ -71,7 +74,8 @@ def check(title, parameters, items, threads=1):
 # --- pictures -------------------------------------------------------------------------------------
 
 def random_labels(rng, *shape):
-    """Blocks with holes and dots; noise; components of noise; lines."""
+    """One of four kinds of label pictures: random labels per pixel; connected components of noise;
+    stripes with random holes; blocks."""
     kind = rng.integers(4)
     if kind == 0:
         return rng.integers(0, 60, shape)
@@ -109,7 +113,7 @@ def random_objects():
 
 
 def large_objects():
-    """Of more than 2^18 pixels: their pixels are shared by threads."""
+    """Objects of more than 2^18 pixels, which are divided among threads."""
     rng = np.random.default_rng(3)
     shape = (640, 700)
     y, x = np.indices(shape)
@@ -130,8 +134,8 @@ def large_objects():
 
 # --- the phantom ----------------------------------------------------------------------------------
 
-# The reference manual's values as printed: by slice averaged, by slice merged, 3D averaged, 3D
-# merged.
+# The values that the IBSI's reference manual prints, for the four ways of aggregation: by slice,
+# averaged; by slice, merged; 3D, averaged; 3D, merged.
 PUBLISHED = {
     "joint_maximum": ("0.519", "0.512", "0.503", "0.509"),
     "joint_average": ("2.14", "2.14", "2.14", "2.15"),
@@ -248,6 +252,7 @@ def chain():
 
 
 def false_count(it, count):
+    """A work unit that states a wrong number of objects is refused."""
     unit = workunit.write(path("lie.zip"), "objects", {}, [it])
     with zipfile.ZipFile(unit) as z:
         members = {n: z.read(n) for n in z.namelist()}
@@ -264,7 +269,7 @@ def false_count(it, count):
 
 
 def from_results():
-    """cellcount and volume with labels, then objects of these."""
+    """The labels of results of cellcount and volume are used as label pictures."""
     picture, stack = path("count.png"), path("walls.tif")
     y, x = np.indices((60, 70))
     grey = np.where((y % 20 - 9) ** 2 + (x % 23 - 9) ** 2 < 30, 60, 200).astype(np.uint8)
@@ -293,7 +298,7 @@ def from_results():
 
 
 def real_pictures():
-    """Label pictures of the project's data, where they are at hand."""
+    """Label pictures among the real pictures, if they are present."""
     root = os.path.join(tap.SRC, "..", "shared", "data", "count")
     found = sorted(os.path.join(d, f) for d, _, files in os.walk(root) for f in files
                    if f.endswith(".png"))[:3]

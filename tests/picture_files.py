@@ -1,5 +1,5 @@
-"""Files that say what their pages are, byte by byte: TIFF with the texts and tags of many programs,
-NIfTI-2. For tests and as first inputs of the fuzzers."""
+"""Makes picture files, byte by byte, with metadata that describe their pages: TIFF with the texts
+and tags of many programs, and NIfTI-2. Tests use them, and the fuzzers as first inputs."""
 import gzip
 import json
 import struct
@@ -10,12 +10,12 @@ NAMES = {1: "B", 2: "s", 3: "H", 4: "I", 5: "II", 12: "d", 16: "Q"}
 
 
 def flat(*values, shape=(8, 8), dtype=np.uint8):
-    """A plane of each value."""
+    """A uniform plane of each value."""
     return [np.full(shape, v, dtype) for v in values]
 
 
 def tags_of(plane, text=None, **more):
-    """The tags of a page, as number: (type, values)."""
+    """The tags of a page, {number: (type, [values])}."""
     samples = plane.shape[2] if plane.ndim == 3 else 1
     bits = plane.dtype.itemsize * 8
     tags = {256: (4, [plane.shape[1]]), 257: (4, [plane.shape[0]]), 258: (3, [bits] * samples),
@@ -30,8 +30,9 @@ def tags_of(plane, text=None, **more):
 
 
 def tiff(planes, text=None, order="<", one=False, behind=b"", first=None, front=b"", **more):
-    """planes: each a page; or with `one` all behind the first page's directory. more: tags of the
-    first page, t254=(4, [1])."""
+    """A TIFF with each plane as a page; with `one` all samples follow each other, and only the
+    first page has a directory. front: bytes after the header; behind: bytes at the end; first:
+    {tag: (type, values)} of the first page; more: the same as t<tag>=(type, values)."""
     out = bytearray((b"II" if order == "<" else b"MM") + struct.pack(order + "HI", 42, 0))
     out += front
     link = 4
@@ -48,7 +49,7 @@ def tiff(planes, text=None, order="<", one=False, behind=b"", first=None, front=
                 struct.pack(order + NAMES[kind], *(v if isinstance(v, tuple) else (v,)))
                 for v in values)
             count = len(values)
-            # a list of six longs a plane, of which each counts as one
+            # MetaMorph's tag UIC2 has six 32-bit numbers for each plane, but counts planes
             if kind == 4 and tag == 33629:
                 kind, count = 5, len(values) // 6
             places[tag] = (kind, count, raw)
@@ -67,7 +68,7 @@ def tiff(planes, text=None, order="<", one=False, behind=b"", first=None, front=
 
 
 def ome(pixels, data="<TiffData/>", head=""):
-    """OME-XML. pixels: attributes of Pixels, as text."""
+    """OME-XML. pixels: the attributes of the element Pixels."""
     return ('<?xml version="1.0" encoding="UTF-8"?><OME '
             'xmlns="http://www.openmicroscopy.org/Schemas/OME/2016-06" %s><Image '
             'ID="Image:0"><Pixels ID="Pixels:0" Type="uint8" SizeX="8" SizeY="8" '
@@ -75,25 +76,29 @@ def ome(pixels, data="<TiffData/>", head=""):
 
 
 def imagej(*lines):
+    """The description that ImageJ writes."""
     return "ImageJ=1.54f\n" + "\n".join(lines) + "\n"
 
 
 def uic2(n, z):
+    """MetaMorph's tag UIC2 for n planes; z(i): z of plane i."""
     return (4, [v for i in range(n) for v in (z(i), 1000, 2450000, 0, 2450000, 0)])
 
 
 def stk(n=5, z=lambda i: 1500, **more):
+    """A MetaMorph stack (STK) of n planes with the values 1 to n."""
     return tiff(flat(*range(1, n + 1)), one=True, t33629=uic2(n, z), **more)
 
 
 def nih(planes):
+    """A stack as NIH Image writes it."""
     header = bytearray(512)
     struct.pack_into(">h", header, 260, len(planes))
     return tiff(planes, order=">", one=True, t43314=(3, struct.unpack(">256H", header)))
 
 
 def linked(planes, to, text=None):
-    """The last page says that another one follows, there; None: it is the first."""
+    """A TIFF whose last page points to a next page at offset `to`; None: to the first page."""
     data = bytearray(tiff(planes, text))
     first = at = struct.unpack_from("<I", data, 4)[0]
     while at:
@@ -104,7 +109,7 @@ def linked(planes, to, text=None):
 
 
 def with_sub(side, sub):
-    """A square page, and another one that is its SubIFD."""
+    """A square page, with another one as its SubIFD."""
     data = bytearray(tiff(flat(5, shape=(side, side)) + flat(9, shape=(sub, sub)), t330=(4, [0])))
     at = struct.unpack_from("<I", data, 4)[0]
     n = struct.unpack_from("<H", data, at)[0]
@@ -118,6 +123,7 @@ def with_sub(side, sub):
 
 def lsm(planes, x=8, y=8, z=1, c=1, t=1, scan=0, magic=0x0400494c, places=1, thumbnails=False,
         **more):
+    """A Zeiss LSM file. x, y, z, c, t: the dimensions in its header."""
     head = bytearray(500)
     struct.pack_into("<IiiiiiiI", head, 0, magic, 500, x, y, z, c, t, 1)
     struct.pack_into("<3d", head, 40, 1e-7, 2e-7, 5e-7)
@@ -127,6 +133,7 @@ def lsm(planes, x=8, y=8, z=1, c=1, t=1, scan=0, magic=0x0400494c, places=1, thu
 
 
 def fluoview(planes):
+    """An Olympus FluoView file of 3 slices and 2 channels."""
     head = bytearray(284 + 1000)
     for i, (name, size, step, unit) in enumerate((("X", 8, 0.5, "um"), ("Y", 8, 0.5, "um"),
                                                   ("Z", 3, 2, "um"), ("Ch", 2, 1, ""))):
@@ -136,6 +143,8 @@ def fluoview(planes):
 
 
 def micromanager(summary, planes, index=True):
+    """A Micro-Manager file with this summary. index: with an index of its planes, alternating
+    between two channels."""
     text = json.dumps(summary).encode()
     front = struct.pack("<8I", 54773648, 0, 483765892, 0, 99384722, 0, 2355492, len(text)) + text
     data = bytearray(tiff(planes, front=front + b"\0" * (len(front) % 2), t51123=(2, b"{}\0")))
@@ -152,6 +161,7 @@ def micromanager(summary, planes, index=True):
 
 
 def nifti2(array, order="<", **change):
+    """A NIfTI-2 file. change: size, slope, offset, unit, and cut (the file's length)."""
     head = bytearray(544)
     axes = array.shape[::-1]
     dims = [len(axes)] + list(axes) + [1] * (7 - len(axes))
@@ -166,8 +176,8 @@ def nifti2(array, order="<", **change):
 
 
 def seeds():
-    """Small ones of each kind, good and bad, for the fuzzers. 98 and 99 are names of files that are
-    there: a companion and the input itself."""
+    """Yields small files of each kind, good and bad, for the fuzzers. "98" and "99" in them are
+    names of files that exist there: a companion file, and the input itself."""
     six, five = flat(1, 2, 3, 4, 5, 6, shape=(3, 4)), flat(1, 2, 3, 4, 5, shape=(3, 4))
     plain = ome('DimensionOrder="XYCZT" SizeZ="3" SizeC="2" SizeT="1" PhysicalSizeX="0.5" '
                 'PhysicalSizeXUnit="&#xB5;m" PhysicalSizeY="0.5"').replace('"8"', '"4"', 1).replace(

@@ -1,6 +1,6 @@
-"""A folder of pictures that others made: texcell-wu pack takes from each what tifffile, Pillow or
-nibabel read of it, or says why not. PICTURES_FOLDER=FOLDER; without it, nothing. Differences and
-refusals are listed by kind; VERBOSE=1 names each file."""
+"""Pictures made by other programs: texcell-wu pack reads from each what tifffile, Pillow or nibabel
+read, or refuses it with a reason. PICTURES_FOLDER names the folder; without it nothing is tested.
+Differences and refusals are counted by kind; VERBOSE=1 prints each file."""
 import collections
 import concurrent.futures
 import io
@@ -21,7 +21,7 @@ FOLDER = os.environ.get("PICTURES_FOLDER", "")
 SCRATCH = tap.scratch()
 ENDS = (".tif", ".tiff", ".btf", ".tf8", ".stk", ".lsm", ".flex", ".svs", ".png", ".jpg", ".jpeg",
         ".nii", ".nii.gz")
-# What an error of pack says, and what kind of refusal that is.
+# (kind of refusal, regular expression for pack's error messages)
 REFUSALS = (
     ("a scale is needed", "--scale LO,HI"), ("limits of a work unit", "too many|no pixels"),
     ("a slide, by name", "is a slide of"),
@@ -45,11 +45,10 @@ def files_of(folder):
                 yield os.path.join(base, name)
 
 
-# --- what others read
-# ---------------------------------------------------------------------------------
+# --- what other programs read -------------------------------------------------------------------
 
 def by_tifffile(path):
-    """An array of T, C, Z, Y, X, and whether the file's samples are colours."""
+    """The samples as array [T, C, Z, Y, X], and whether they are colours."""
     import tifffile
     with tifffile.TiffFile(path) as t:
         series = t.series[0]
@@ -78,6 +77,7 @@ def by_tifffile(path):
 
 
 def by_pillow(path):
+    """As by_tifffile."""
     with Image.open(path) as im:
         frames = []
         for i in range(im.n_frames if im.format == "TIFF" else 1):
@@ -95,6 +95,7 @@ def by_pillow(path):
 
 
 def by_nibabel(path):
+    """As by_tifffile."""
     import nibabel
     a = np.asanyarray(nibabel.load(path).dataobj)
     if a.dtype.names:
@@ -107,7 +108,7 @@ def by_nibabel(path):
 
 
 def reference(path):
-    """Name, array and whether it has colours; of each program that reads it."""
+    """Yields (program, array, whether samples are colours) for each program that reads the file."""
     readers = (("nibabel", by_nibabel),) if ".nii" in path.lower()[-7:] else (("Pillow",
                                                                                by_pillow),) \
         if path.lower().endswith((".png", ".jpg", ".jpeg")) else (("tifffile", by_tifffile),
@@ -121,16 +122,16 @@ def reference(path):
             continue
 
 
-# --- what pack takes
-# -----------------------------------------------------------------------------------
+# --- what pack reads ----------------------------------------------------------------------------
 
 def plane_of(unit, names):
-    """A picture, which may be in several pieces."""
+    """A picture of a work unit, which may be stored in several strips."""
     return np.concatenate([np.asarray(Image.open(io.BytesIO(unit.read(n))))
                            for n in ([names] if isinstance(names, str) else names)])
 
 
 def pack(path, unit, *args):
+    """Packs a file. Returns the samples of its items, or None, and stderr."""
     if os.path.exists(unit):
         os.remove(unit)
     r = tap.run([tap.TEXCELL_WU, "pack", "--analysis", "glcm", "--param=distances=[1]", *args, "-o",
@@ -147,19 +148,21 @@ def pack(path, unit, *args):
 
 
 def channels_of(error):
+    """The number of channels that an error message states, or 0."""
     found = re.search(r"holds (\d+) channels|has (\d+) samples a pixel", error)
     return int(found.group(1) or found.group(2)) if found else 0
 
 
 def scale_of(error):
-    """The range that it tells, and the option."""
+    """The range of the samples that an error message states, and the option --scale for it."""
     lo, hi = (float(v) for v in re.search(r"from (\S+) to ([^\s;,]+)", error).groups())
     hi = hi if hi > lo else lo + 1
     return (lo, hi), ["--scale=%.17g,%.17g" % (lo, hi)]
 
 
 def taken(path, unit, scale=None, args=()):
-    """An array of T, C, Z, Y, X and what was told; or None and the error."""
+    """The samples that pack reads as array [T, C, Z, Y, X] or None, its messages, and the range of
+    --scale if it was necessary. Channels are packed one by one."""
     a, error = pack(path, unit, *args)
     if a is None and "--scale LO,HI" in error and "RGB of 16" not in error:
         scale, args = scale_of(error)
@@ -183,7 +186,8 @@ def taken(path, unit, scale=None, args=()):
 
 
 def same(ours, theirs, colours, scale):
-    """How the two arrays compare."""
+    """Compares the array of pack with that of another program. Returns "equal", or the kind of
+    difference."""
     theirs = theirs.astype(np.uint8) * 255 if theirs.dtype == bool else theirs
     if scale is not None:
         lo, hi = scale
@@ -192,15 +196,15 @@ def same(ours, theirs, colours, scale):
             theirs = np.floor(np.clip(np.nan_to_num((theirs.astype(float) - lo) / (hi - lo) * most,
                                                     nan=0, posinf=most, neginf=0), 0, most) + 0.5)
     if theirs.shape[1] in (2, 4) and ours.shape[1] == theirs.shape[1] - 1:
-        theirs = theirs[:, :-1]                           # alpha
+        theirs = theirs[:, :-1]                           # without the alpha channel
     if theirs.shape[1] == 4 and ours.shape[1] == 1:
-        theirs = theirs[:, :1]  # grey with alpha, of 16 bits, as Pillow has it
+        theirs = theirs[:, :1]  # Pillow makes RGBA of grey with alpha of 16 bits
     if colours and theirs.shape[1] == 3 and ours.shape[1] == 1:
         theirs = theirs.astype(np.int64).sum(1, keepdims=True) // 3
     theirs = theirs[:, :8]
     if ours.shape != theirs.shape and ours.shape[0] == 1 and theirs.shape[2] == 1 and ours.shape[
             2] == theirs.shape[0]:
-        theirs = theirs.swapaxes(0, 2)                    # times of one slice are told as a series
+        theirs = theirs.swapaxes(0, 2)                    # pack reads times of one slice as a stack
     if ours.shape != theirs.shape:
         return "axes: %s, by them %s" % ("x".join(map(str, ours.shape)),
                                          "x".join(map(str, theirs.shape)))
@@ -209,7 +213,7 @@ def same(ours, theirs, colours, scale):
     if (abs(a - b) <= near).all():
         return "equal"
     if ours.dtype.itemsize > 1 and theirs.dtype.itemsize == 1 and (a >> 8 == b).all():
-        return "equal"  # Pillow keeps the upper half of RGB of 16 bits
+        return "equal"  # Pillow reads only the upper 8 of 16 bits of RGB
     for bits in (8, 12, 16):
         if (a == (1 << bits) - 1 - b).all():
             return "inverted"

@@ -1,6 +1,7 @@
-"""texcell-submit --url against a stand-in for BOINC's remote job submission: submitted, followed,
-fetched; ended at any call and gone on with; what the server refuses, loses or deletes. The module
-boinc_submit is a stand-in, too, with the calls, arguments and answers of BOINC's."""
+"""texcell-submit --url against a stand-in for BOINC's remote job submission: submitting, status,
+fetching results; killed at any call to the server and repeated; what the server refuses, loses or
+deletes. The Python module boinc_submit is a stand-in, too, with the calls, arguments and answers of
+BOINC's."""
 import http.server
 import json
 import os
@@ -68,11 +69,11 @@ class BOINC_SERVER:
 
 
 class Server:
-    """What the server knows; answers as BOINC's module makes dictionaries of XML: all text, lists
-    from two on."""
+    """The state of the server. Its answers are dictionaries as BOINC's module makes them from XML:
+    all values are text, and there is a list only for two entries or more."""
 
     def __init__(self):
-        self.raw = None           # an answer to all
+        self.raw = None           # bytes to be sent as answer to any request
         self.files, self.batches, self.jobs, self.results, self.errors = {}, [], [], {}, set()
 
     def listed(self, tag, found):
@@ -151,7 +152,7 @@ def submit(*words, key=KEY, url=None, **env):
 
 
 def compute(names):
-    """What a host and a validator would have done."""
+    """Computes the results of these units, which the server then has as valid."""
     for name in names:
         unit, result = os.path.join(TMP, "unit.zip"), os.path.join(TMP, "unit.npz")
         with open(unit, "wb") as f:
@@ -229,7 +230,8 @@ def story(folder):
 
 
 def ended(folder):
-    """One batch, each unit once, wherever the first run ends."""
+    """Killed before or after a call to the server and repeated: there is one batch, with each unit
+    once."""
     for i, end in enumerate(("create_batch before", "create_batch after", "query_batch after",
                              "upload_files after",
                              "submit_batch before", "submit_batch after")):

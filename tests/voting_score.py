@@ -1,9 +1,9 @@
-"""How good voting is. On real pictures with known nuclei and on made-up balls:
-points matched one to one with the truth within half the largest radius;
-precision, recall, F1 and the area under the precision-recall curve.
+"""The accuracy of voting, on real pictures with known nuclei and on synthetic balls: points are
+matched one to one with the truth, within half the largest radius; precision, recall, F1 and the
+area under the precision-recall curve.
 
-  voting_score.py                the tests: the bars that must hold
-  voting_score.py --table        F1 over radii and options, beside the Laplacian of Gaussian"""
+  voting_score.py                tests that the scores are high enough
+  voting_score.py --table        prints F1 for radii and options, and of the Laplacian of Gaussian"""
 import csv
 import os
 import sys
@@ -23,7 +23,8 @@ SCRATCH = tap.scratch()
 # --- scores ------------------------------------------------------------------------------
 
 def matched(points, truth, tolerance):
-    """Pairs of a best one-to-one matching within the tolerance."""
+    """The number of pairs in the best one-to-one matching of points that are within the
+    tolerance."""
     if len(points) == 0 or len(truth) == 0:
         return 0
     distance = cdist(points, truth)
@@ -38,7 +39,7 @@ def f1(points, truth, tolerance):
 
 
 def precision_recall_area(points, truth, tolerance):
-    """points: best first. Area under the precision over the recall."""
+    """The area under the precision-recall curve. points: those of the highest score first."""
     area = before = 0.0
     for k in range(1, len(points) + 1):
         found = matched(points[:k], truth, tolerance)
@@ -48,16 +49,17 @@ def precision_recall_area(points, truth, tolerance):
 
 
 def described(points, truth, tolerance, ranked):
+    """The scores as text. ranked: more points, those of the highest score first."""
     found = matched(points, truth, tolerance)
     return "F1 %.3f (precision %.3f, recall %.3f, area %.3f)" % (
         f1(points, truth, tolerance), found / max(len(points), 1), found / len(truth),
         precision_recall_area(ranked, truth, tolerance))
 
 
-# --- what is scored ------------------------------------------------------------------------
+# --- methods ---------------------------------------------------------------------------------
 
 def voting(volume, spacing=None, **parameters):
-    """Points and scores; volume [h,w] or [nz,ny,nx]."""
+    """Points and their scores, as texcell computes them. volume: [h, w] or [nz, ny, nx]."""
     flat = volume.ndim == 2
     wu = write(os.path.join(SCRATCH, "wu.zip"), "voting", parameters,
                [item("a", [volume] if flat else list(volume), stack=not flat, spacing=spacing)])
@@ -70,20 +72,22 @@ def voting(volume, spacing=None, **parameters):
 
 
 def truth_of(name, axes):
+    """The true centres from a CSV file [n, axes]."""
     with open(tap.data(name)) as file:
         rows = list(csv.DictReader(file))
     return np.array([[float(r[a]) for a in axes] for r in rows])
 
 
 def largest_radius(mask):
+    """The radius of a disc or ball of the size of the largest label."""
     sizes = np.bincount(mask.ravel())[1:]
     return (sizes.max() / np.pi) ** 0.5 if mask.ndim == 2 else (sizes.max() * 0.75 / np.pi) ** (
         1 / 3)
 
 
 def best_log(image, truth, tolerance, sigmas, apart):
-    """The best F1 of the Laplacian of Gaussian over its scale, the distance of its
-    peaks and its threshold."""
+    """(F1, scale, distance) of the Laplacian of Gaussian with its best scale, minimum distance of
+    peaks, and threshold."""
     best = (0,)
     for sigma in sigmas:
         response = -ndimage.gaussian_laplace(image.astype(float), sigma)
@@ -97,7 +101,8 @@ def best_log(image, truth, tolerance, sigmas, apart):
 
 
 def balls(shape, radius, count, noise, seed, dark=False, spacing=(1, 1, 1)):
-    """Discs (shape of 2) or balls that may touch but not overlap; and their centres."""
+    """A picture of discs (or a stack of balls) that may touch but do not overlap, and their
+    centres."""
     rng = np.random.default_rng(seed)
     spacing = np.array(spacing[-len(shape):], float)
     centres = []
@@ -161,9 +166,8 @@ def two_circles():
     labels, n = ndimage.label(ndimage.binary_fill_holes(image > 127))
     centres = np.array(ndimage.center_of_mass(labels > 0, labels, range(1, n + 1)))
     tap.ok(n == 2, "there are two circles, their lines closed", n)
-    # They are lines, of radii 18 and 8: the inner edges vote for the centres, the
-    # outer ones for places outside, where the lines hardly cross. Between the two
-    # circles they may.
+    # The circles are lines, of radii 18 and 8. Their inner edges vote for the centres, their outer
+    # edges for places outside, where few votes meet; only between the two circles some may.
     for radius, more in ((15, 0), (18, 1), (21, 2)):
         points, _ = voting(image, radius=radius, polarity="dark")
         everything, _ = voting(image, radius=radius, polarity="dark", refine=False)
@@ -175,7 +179,7 @@ def two_circles():
 
 
 def geometry():
-    """Every centre within one pixel, and nothing else."""
+    """The points are the true centres, each within one pixel, and there are no others."""
     for name, shape, radii, options in (
             ("discs", (160, 160), (4, 6, 8, 10, 12), {}),
             ("dark discs", (160, 160), (4, 8, 12), {"dark": True}),
@@ -196,7 +200,7 @@ def geometry():
 
 
 def exported():
-    """Crosses where the points are; a table with as many rows."""
+    """Crosses are drawn at the points, and the table has a row for each."""
     folder = os.path.join(SCRATCH, "export")
     for name, shape, spacing in (("image", (60, 80), None),
                                  ("stack", (9, 40, 50), [1.0, 1.0, 1.0])):
