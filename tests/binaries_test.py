@@ -1,7 +1,7 @@
-"""What a release offers for download (make dist-binaries). In check-full the shape of the archives,
-made of the ordinary build's programs; with TEXCELL_PLATFORMS=long all of it, each tried where
-nothing else is: Linux in a root folder with an old C library, ARM under qemu, Windows in a fresh
-folder of wine, the Debian packages in a fresh Debian."""
+"""The files that a release offers for download (make dist-binaries). In check-full: the form of the
+archives, made with the programs of the ordinary build. With TEXCELL_PLATFORMS=long: all files, each
+tried in a clean environment: Linux in a root folder with an old C library, ARM under qemu, Windows
+in a new wine folder, the Debian packages in a fresh Debian."""
 import importlib.util
 import json
 import os
@@ -28,6 +28,7 @@ ANALYSE = ["analyse", "--analysis", "cellcount", "--defaults", "--param", "polar
 
 
 def module():
+    """The Python module .ci/binaries.py."""
     spec = importlib.util.spec_from_file_location("binaries", ROOT / ".ci" / "binaries.py")
     binaries = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(binaries)
@@ -35,7 +36,7 @@ def module():
 
 
 def members(path):
-    """{name: (bytes, mode)}."""
+    """{name: (bytes, mode)} of an archive's files."""
     if path.suffix == ".zip":
         with zipfile.ZipFile(path) as z:
             return {n: (z.read(n), 0) for n in z.namelist()}
@@ -44,7 +45,7 @@ def members(path):
 
 
 def shape(path, listed):
-    """What every archive has."""
+    """What holds for every archive. listed: the names of the software that is linked in."""
     name = path.name.removesuffix(".zip").removesuffix(".tar.gz")
     files, end = members(path), ".exe" if path.suffix == ".zip" else ""
     own = {n[len(name) + 1:]: data for n, (data, _mode) in files.items()
@@ -101,10 +102,11 @@ def from_ordinary_build(binaries):
     tap.ok(r.returncode == 0, "an unpacked program runs", r.stderr)
 
 
-# --- all of it ---------------------------------------------------------------------------------
+# --- with TEXCELL_PLATFORMS=long --------------------------------------------------------------
 
 def halves(start, folder, root, found):
-    """analyse without one program that starts another: that takes /proc, and under qemu more."""
+    """The steps of analyse as separate commands, as analyse starts texcell itself, which needs
+    /proc, and more under qemu. start: words before the program."""
     pack = ["pack", "--analysis", "cellcount", "--param", "polarity=bright", "-o",
             found + "/workunit.zip", "pictures"]
     return [tap.run(start + [folder + "/" + argv[0], *argv[1:]], cwd=root) for argv in (
@@ -114,7 +116,8 @@ def halves(start, folder, root, found):
 
 
 def pictures():
-    """A TIFF and a JPEG; what the ordinary build makes of them: by analyse, and in halves."""
+    """Writes a TIFF and a JPEG. Returns the result of the ordinary build for them, by analyse and
+    by halves()."""
     for name in ("pictures", "here"):
         (WORK / name).mkdir()
     Image.fromarray(blobs(200, 150, 1)).save(WORK / "pictures" / "a.tif", compression="tiff_lzw")
@@ -129,7 +132,7 @@ def pictures():
 
 
 def analysed(where, found, expected, *runs):
-    """Each of the runs ends well, and what they make is what is made here."""
+    """Each of the runs has succeeded, and the result is the expected one."""
     said = [r.stdout + r.stderr for r in runs if r.returncode != 0]
     tap.ok(not said and (found / "result.npz").read_bytes() == expected,
            where + ": knows the known answers, and makes of a TIFF and a JPEG what is made here",
@@ -171,7 +174,7 @@ def on_windows(folder, expected):
 
 
 def on_debian(packages, expected):
-    """As apt installs them in a Debian that has nothing else."""
+    """apt installs the packages in a Debian that has nothing else."""
     if shutil.which("mmdebstrap") is None or os.getuid() != 0:
         tap.skip("Debian packages in a fresh Debian",
                  "no mmdebstrap, or no right to make a root folder")
@@ -198,7 +201,8 @@ def on_debian(packages, expected):
 
 
 def validated(files):
-    """By the tool of those who define SPDX, from PyPI, as Debian has it not."""
+    """The files are valid for the SPDX project's own tool, which pip installs, as Debian does not
+    have it."""
     folder = BUILD / "python-tools" / "spdx"
     if not folder.exists():
         tap.run(["/usr/bin/python3", "-m", "pip", "-q", "install", "--target", folder,

@@ -1,6 +1,7 @@
-"""Who takes over a program that reads untrusted files gets nowhere from there: what it has named it
-may open, the system calls on a list it may make, and nothing else; nor does it have a descriptor of
-whoever started it."""
+"""Malicious code that runs inside a program while it reads an untrusted file (simulated by a
+preloaded library) cannot do harm: it can open only the files that the program has named, and make
+only the system calls on a list; and it has inherited no descriptor from the process that started
+the program."""
 import contextlib
 import os
 import re
@@ -24,6 +25,8 @@ def path(*names):
 
 
 def files():
+    """Makes a BOINC project's folders. Returns the paths of a work unit and of three uploads of its
+    result."""
     for name in ("upload", "download/3f", "tmp_host", "elsewhere", "private", "pages", "pictures"):
         os.makedirs(path(name))
     y, x = np.indices((40, 50))
@@ -35,7 +38,7 @@ def files():
     tap.ok(run.returncode == 0, "the result", run.stderr)
     for other in up[1:]:
         shutil.copy(up[0], other)
-    with open(up[1], "ab") as f:       # the same bytes would be no work
+    with open(up[1], "ab") as f:       # so that it is compared in full
         f.write(b" ")
     with open(path("pictures/a.png"), "wb") as f:
         f.write(workunit.png(picture))
@@ -44,13 +47,14 @@ def files():
     return unit, up
 
 
-INHERITED = 200                # and the two behind it
-MAKES, LOCKS = 1, 2            # of OS_CALLS_
+INHERITED = 200                # descriptors 200 to 202 are inherited, and must be closed
+MAKES, LOCKS = 1, 2            # OS_CALLS_MAKE and OS_CALLS_LOCK
 
 
 def broken(argv, at, calls=None, expect=None):
-    """Runs it with somebody inside; its end, what that one did, how much was tried. calls: what it
-    is confined for."""
+    """Runs a program with the library, which attacks when the program reads the file `at` (@N: at
+    offset N). Returns the run, what the attack achieved, and the number of its attempts. calls: the
+    OS_CALLS_ that the program needs."""
     env = dict(os.environ, LD_PRELOAD=LIBRARY, BREAK_AT=at, BREAK_VICTIM=path("victim"),
                BREAK_FOLDER=path("elsewhere"), TMPDIR=path("private"),
                BREAK_INHERITED=str(INHERITED))
@@ -73,7 +77,8 @@ def broken(argv, at, calls=None, expect=None):
 
 
 def tables():
-    """The filter that is written, asked about each call, here and for another processor."""
+    """The filter of system calls gives the right answer for each call, on this processor and on
+    another one."""
     for name, compiler, runner in (("this processor", os.environ.get("CC", "cc"), []),
                                    ("arm64", "aarch64-linux-gnu-gcc",
                                     ["qemu-aarch64-static", "-L", "/usr/aarch64-linux-gnu"])):
@@ -91,7 +96,7 @@ def tables():
 
 
 def no_landlock(unit, result):
-    """A kernel that has none: programs say so, and do their work."""
+    """With a kernel that lacks Landlock, programs say so with --version and do their work."""
     program = path("no_landlock")
     made = tap.run([os.environ.get("CC", "cc"), "-o", program,
                     os.path.join(tap.SRC, "tests", "faults", "no_landlock.c")])
@@ -154,7 +159,7 @@ def main():
         ([assimilate, "script", "--db", path("db", "d.sqlite"), "6", path("upload/missing_0_r1_0")],
          private, 0, both),
         ([assimilate, "--db", path("db", "e.sqlite"), unit, up[0]], "drops_1_0_r1_0", 0, both),
-        # It is open before the process is confined, and its tables lie behind its schema.
+        # The data set is open before the process is confined; its tables follow its schema.
         ([assimilate, "export", "--db", path("db", "e.sqlite"), "-o", path("tables_of_all")],
          "e.sqlite@98304", 0, both),
         ([assimilate, "report", "--db", path("db", "e.sqlite"), "-o", path("pages/all.html")],
@@ -175,7 +180,7 @@ def main():
         title = " ".join([os.path.basename(argv[0])] + argv[1:2] + [os.path.basename(argv[-1])])
         alone = sorted(os.listdir(elsewhere))
         run, out, n = broken(argv, at, calls)
-        # What older ones do not know of.
+        # Older versions of Landlock do not restrict these.
         out = [o for o in out if not (landlock < 3 and "O_TRUNC" in o) and
                not (landlock < 6 and "tgkill" in o)]
         with open(victim) as f:
@@ -194,7 +199,7 @@ def main():
                                               "e.sqlite-wal",
                                                "e.sqlite.files"],
            "the data sets and their files", os.listdir(path("db")))
-    # A data set that somebody has switched to another kind of log.
+    # A data set that somebody has switched from a write-ahead log to another journal.
     with contextlib.closing(sqlite3.connect(path("db", "d.sqlite"))) as db:
         tap.ok(db.execute("PRAGMA journal_mode=DELETE").fetchone()[0] == "delete",
                "no write-ahead log")
@@ -202,7 +207,7 @@ def main():
     run = tap.run([assimilate, "script", "--db", path("db", "d.sqlite"), "7",
                    path("upload/y_0_r1_0")], cwd=path("tmp_host"))
     tap.ok(run.returncode == 0, "it is stored all the same", run.stderr)
-    # BOINC's fan-out may be spread over disks by links, uploads too.
+    # The folders of downloads and uploads may be links to other disks.
     os.makedirs(path("other_disk"))
     os.rename(path("download/3f"), path("other_disk/3f"))
     os.symlink(path("other_disk/3f"), path("download/3f"))

@@ -1,8 +1,8 @@
 #!/usr/bin/python3
-"""Every command in README, docs and the other pages, verbatim: the blocks fenced as sh are run,
-page by page, in a folder with the files that they name. A word behind `sh` says why a block cannot
-be; each of those is listed. A command in no such block is a fault. A block fenced as output is what
-the one before it prints."""
+"""Runs every command in README, docs and the other pages, verbatim: the blocks fenced as sh, page
+by page, in a folder with the files that they name. A word behind `sh` says why a block cannot be
+run; these blocks are listed. A command outside such a block is an error. A block fenced as output
+must be what the block before it prints."""
 import glob
 import os
 import re
@@ -22,13 +22,13 @@ PAGES = ["README.md", "CONTRIBUTING.md", "SECURITY.md", "workunits/FORMAT.md",
          "tests/fuzz/README.md"] + sorted(os.path.relpath(p, tap.SRC) for p in glob.glob(
              os.path.join(tap.SRC, "docs", "**", "*.md"),
                                                                                 recursive=True))
-# What a block needs that a test cannot give it.
+# {word behind `sh`: why the block is not run}
 NEEDS = {"build": "builds, or runs all tests", "root": "needs root",
          "server": "needs a BOINC server", "client": "needs a BOINC client",
          "file": "is the content of a file", "synopsis": "is a form, not a command"}
 COMMAND = re.compile(r"(\$ )?(texcell(-\w+)? |\./\w|validator/deploy/\w|bin/\w|boinccmd|make "
                      r"(-C|\w)|apt-get |autoreconf|sh \S+\.sh)")
-# Pages say what is: what was is in NEWS and in commits.
+# Pages describe the present; the past belongs in NEWS and in commit messages.
 HISTORY = re.compile(r"(?i)\b(falls? short|formerly|since then|used to (be|take)|earlier "
                      r"versions?|busy (virtual )?machine)\b")
 RNG = np.random.default_rng(20261122)
@@ -42,7 +42,7 @@ def save(name, picture):
 
 
 def blobs(height, width, dark):
-    """Discs of radius 5 on a smooth ground with some noise."""
+    """A picture of discs of radius 5 on a slope with some noise."""
     y, x = np.mgrid[:height, :width]
     spots = ((y % 20 - 9) ** 2 + (x % 20 - 9) ** 2) < 30
     ground = 90 + (x + y) % 30 + RNG.integers(0, 8, (height, width))
@@ -50,14 +50,14 @@ def blobs(height, width, dark):
 
 
 def tiff(name, array):
-    """Pages of 8 bits."""
+    """Writes a TIFF of 8 bits, with a page for each plane."""
     from PIL import Image
     pages = [Image.fromarray(p) for p in (array if array.ndim == 3 else [array])]
     pages[0].save(os.path.join(INPUTS, name), save_all=True, append_images=pages[1:])
 
 
 def make_inputs():
-    """What the pages speak of, small."""
+    """Writes small files of the names that the pages use."""
     from PIL import Image
     dark = blobs(40, 60, True)
     for i in range(2):
@@ -90,7 +90,8 @@ def make_inputs():
 
 
 def blocks_of(page):
-    """(line, language, word behind it, text) of each fenced block, and what is in none."""
+    """Two lists: (line, language, word behind it, text) of each fenced block, and (line number,
+    line) of all other lines."""
     fenced, free, fence = [], [], None
     with open(os.path.join(tap.SRC, page)) as f:
         for number, line in enumerate(f, 1):
@@ -109,11 +110,11 @@ def blocks_of(page):
 
 
 def run_page(page, blocks):
-    """Runs the blocks one after the other, in one folder."""
+    """Runs a page's blocks one after the other, in a folder of its own."""
     folder = os.path.join(FOLDER, page.replace("/", "_"))
     shutil.copytree(INPUTS, folder)
     printed = None
-    own = os.path.join(FOLDER, "bin")           # python3 is the one that has scikit-image
+    own = os.path.join(FOLDER, "bin")           # its python3 is the one that has scikit-image
     os.makedirs(own, exist_ok=True)
     if not os.path.exists(os.path.join(own, "python3")):
         os.symlink(sys.executable, os.path.join(own, "python3"))
@@ -139,13 +140,13 @@ def run_page(page, blocks):
 
 
 def headings_of(text):
-    """As a forge makes anchors of them."""
+    """The anchors of the headings, as GitHub and similar sites make them."""
     return {re.sub(r"[^\w\- ]", "", h.lower()).replace(" ", "-")
             for h in re.findall(r"(?m)^#+ (.*)$", text)}
 
 
 def check_links(page):
-    """To files, and to headings of pages."""
+    """Links lead to existing files, and to existing headings of pages."""
     text = {}
 
     def read(path):
@@ -162,8 +163,8 @@ def check_links(page):
 
 
 def check_packages(page):
-    """Who builds on a server has no sudo: the page's own list has what ./bootstrap build would
-    install."""
+    """The page's command for root, for those who have no sudo, names all packages that ./bootstrap
+    build would install."""
     with open(os.path.join(tap.SRC, "bootstrap")) as f:
         wanted = re.search(r'build_packages="([^"]*)"', f.read()).group(1).split()
     listed = next(text for _l, _s, word, text in blocks_of(page)[0] if word == "root").split()
@@ -172,7 +173,8 @@ def check_packages(page):
 
 
 def check_first_answer():
-    """README shows what the command prints for scikit-image's picture of coins."""
+    """The output in README's quick start is what the command prints for scikit-image's picture of
+    coins."""
     from skimage import data
     folder = os.path.join(FOLDER, "first")
     os.makedirs(os.path.join(folder, "pictures"))
@@ -210,7 +212,7 @@ def main():
             if language == "sh" and word in NEEDS:
                 tap.note("%s:%d is not run, it %s: %s" % (page, line, NEEDS[word],
                                                           text.split("\n")[0]))
-        # assimilate_test.py has that
+        # The Python block of dataset.md is run by assimilate_test.py.
         mine = [b for b in blocks if b[1] == "sh" and not b[2] or b[1] == "output" or
                 b[1] == "python" and page != "docs/dataset.md"]
         ran += len(mine)

@@ -1,5 +1,5 @@
-"""texcell_graphics under Xvfb: each analysis as its file says it, and nothing that it does, or that
-is done to it, harms a task."""
+"""texcell_graphics under Xvfb: it shows the picture that each analysis writes, and neither what it
+does nor what is done to it harms a task."""
 import contextlib
 import ctypes
 import ctypes.util
@@ -37,7 +37,8 @@ JOBS = {
 
 
 def screen():
-    """What Xvfb shows, from the file that it keeps its screen in (X window dump)."""
+    """The pixels [y, x, RGB] on Xvfb's screen, from the file in which it keeps them (X window
+    dump)."""
     with open(os.path.join(FOLDER, "screen", "Xvfb_screen0"), "rb") as f:
         data = f.read()
     head = struct.unpack(">25I", data[:100])
@@ -47,6 +48,7 @@ def screen():
 
 
 def until(condition, seconds=15):
+    """Waits until condition() holds, at most so many seconds. Returns whether it does."""
     end = time.time() + seconds
     while not condition() and time.time() < end:
         time.sleep(0.1)
@@ -54,7 +56,8 @@ def until(condition, seconds=15):
 
 
 def view_of(folder):
-    """Picture as it is to be drawn, analysis and name."""
+    """The picture as it must be drawn, the number of found pixels, and the names of analysis and
+    item, from a task's texcell_view."""
     with open(os.path.join(folder, "texcell_view"), "rb") as f:
         data = f.read()
     nx, ny, amounts = struct.unpack_from("<III", data, 12)
@@ -67,12 +70,12 @@ def view_of(folder):
 
 
 def drawn(picture):
-    """Whether the screen has it, above the lines of text. The picture is a square."""
+    """Whether the screen shows the picture, a square, above the lines of text."""
     room = WINDOW - 2 * 16 - TEXT
     at = ((np.arange(room) + 0.5) * len(picture) / room).astype(int)
     x = (WINDOW - room) // 2
     shown, wanted = screen(), picture[at][:, at]
-    # Without a window manager the window's place is a pixel off at times.
+    # Without a window manager the window is sometimes a pixel off.
     return any(np.array_equal(shown[16 + d:16 + d + room, x + d:x + d + room], wanted)
                for d in (-1, 0, 1))
 
@@ -122,6 +125,7 @@ def each_analysis(env):
 
 
 def damage(folder, watcher, picture):
+    """Damaged texcell_view files do not change what is shown, and do not end the program."""
     path = os.path.join(folder, "texcell_view")
     with open(path, "rb") as f:
         good = f.read()
@@ -140,7 +144,7 @@ def damage(folder, watcher, picture):
 
 
 class Windows:
-    """The windows of a display, by libX11."""
+    """The windows of an X display, by libX11."""
 
     def __init__(self, display):
         x = self.x = ctypes.CDLL(ctypes.util.find_library("X11"))
@@ -164,7 +168,7 @@ class Windows:
 
 
 def resized(env):
-    """A window takes any size, and shows the same in the old one again."""
+    """A window can have any size, and back at the old size it shows the same as before."""
     folder = os.path.join(FOLDER, "levelset")
     watcher = subprocess.Popen([GRAPHICS], cwd=folder, env=env)
     picture = view_of(folder)[0]
@@ -197,7 +201,7 @@ def other_windows(env):
 
 @contextlib.contextmanager
 def a_display():
-    """The environment of programs that draw on a screen of their own."""
+    """The environment of programs that draw on an Xvfb screen of their own."""
     os.mkdir(os.path.join(FOLDER, "screen"))
     display = ":%d" % (1000 + os.getpid() % 30000)
     server = subprocess.Popen(["Xvfb", display, "-screen", "0", "%dx%dx24" % (WINDOW, WINDOW),

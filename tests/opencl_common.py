@@ -1,5 +1,5 @@
-"""The OpenCL backend's common part: machines without OpenCL, a real device
-(PoCL), every call failing in turn, and the embedding of kernels."""
+"""The part of the OpenCL backend that all analyses share: machines without OpenCL, a real device
+(PoCL), every OpenCL call failing in turn, and the embedding of kernels in the program."""
 import ast
 import os
 import re
@@ -18,8 +18,8 @@ SCRATCH = tap.scratch()
 
 
 def attempt(*args, **env):
-    """opencl_try with some environment variables; PoCL's cache goes to the
-    scratch folder, and what PoCL itself leaks is no business of ours."""
+    """Runs opencl_try with some environment variables. PoCL's cache is in the scratch folder, and
+    its own memory leaks are not reported."""
     full = dict(os.environ, POCL_CACHE_DIR=os.path.join(SCRATCH, "pocl"),
                 LSAN_OPTIONS="print_suppressions=0:suppressions="
                              + os.path.join(tap.SRC, "tests", "pocl.supp"))
@@ -31,7 +31,8 @@ COUNT = os.path.join(SCRATCH, "count")
 
 
 def counted():
-    """Calls made and objects left by the last run that was counted."""
+    """(OpenCL calls made, OpenCL objects not released) in the last run with the hook
+    count=COUNT."""
     with open(COUNT) as file:
         calls, left = file.read().split()
     return int(calls), int(left)
@@ -87,8 +88,8 @@ def real_device():
 
 
 def every_call_fails():
-    """N: one call fails. N+: that and all after it, as with a lost device. A
-    sanitizer's report changes the exit code, so leaks show here too."""
+    """Call n fails (fail=n), or it and all after it, as with a lost device (fail=n+). In a build
+    with sanitizers a memory leak changes the exit code, so that it is found here."""
     args = ("selftest", "opencl", "floats")
     if attempt(*args).returncode != 0:
         args = args[:2]
@@ -111,9 +112,9 @@ def every_call_fails():
         name = form.replace("%d", "N")
         tap.ok(not wrong, "each call failing (%s) is a device error" % name,
                "\n".join(wrong[:5]))
-        # A platform's name is only shown, there is nothing to be done about a wait that fails when
-        # the device is closed (the last call), and the first build is tried again without a flag
-        # that not all compilers take.
+        # Failures without consequence: of the call for a platform's name, which is only shown; of
+        # the last call, a wait while the device is closed; and of the first build, which is
+        # repeated without a flag that some compilers reject.
         tap.ok(len(unharmed) <= (3 if name == "N" else 1),
                "no failure (%s) goes unnoticed but those without consequence"
                % name, unharmed)
@@ -123,7 +124,7 @@ def every_call_fails():
 
 
 def staged():
-    """Large copies to and from a GPU, which PoCL is dressed up as, go through pinned memory
+    """Large copies to and from a GPU (PoCL with the hook gpu=1) go through pinned memory
     (opencl/staging.c)."""
     if attempt("selftest", "opencl").returncode != 0:
         tap.skip("copies through pinned memory", "no device")
@@ -162,7 +163,7 @@ def staged():
 
 
 def embed(files, *extra):
-    """Embeds k.cl from some files; answers the run and the embedded lines."""
+    """Embeds k.cl, which includes `files`. Returns the run and the embedded lines."""
     root = os.path.join(SCRATCH, "root")
     shutil.rmtree(root, True)
     for name, text in files.items():

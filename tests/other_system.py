@@ -1,7 +1,7 @@
-"""What a test of a build for another system needs: that build, made by .ci/platform.sh, how its
-programs are started, and the points that all such builds have in common. One that cannot be
-made is a failure; only without its compiler, or where PyPI or the sources cannot be reached, the
-test is passed over, and the summary says so."""
+"""What tests of a build for another system share: the build, made by .ci/platform.sh, how its
+programs are started, and test points that hold for all such builds. A build that fails is a failed
+test; without its compiler, or if the sources cannot be downloaded, the test is skipped, and the
+summary says so."""
 import os
 import re
 import shutil
@@ -13,7 +13,7 @@ import tap
 from oracle import workunit
 
 FOLDER = tap.scratch()
-ALL = os.environ.get("TEXCELL_PLATFORMS") == "long"      # every small job, or one of each analysis
+ALL = os.environ.get("TEXCELL_PLATFORMS") == "long"      # all small jobs, not one of each analysis
 
 
 def path(*names):
@@ -21,7 +21,8 @@ def path(*names):
 
 
 class Platform:
-    """start: what stands before a program on the command line; suffix: of its name."""
+    """A build for another system. start: words before a program on the command line, such as an
+    emulator; suffix: of programs' names."""
 
     def __init__(self, name, compiler, start, suffix=""):
         self.start, self.suffix = start, suffix
@@ -59,7 +60,7 @@ def read(name):
 
 
 def here(program, *args):
-    """The same program of the ordinary build."""
+    """Runs a program of the ordinary build."""
     return tap.run([program, *args], cwd=FOLDER)
 
 
@@ -71,7 +72,7 @@ def compute_here(unit, result):
 
 
 def stands_alone(p, allowed):
-    """Linux: no symbol above GLIBC_2.17, which CentOS 7 has, and no other library than the C
+    """A Linux program needs no symbol newer than GLIBC_2.17 (CentOS 7), and no library but the C
     library's."""
     for program in ("texcell", "texcell-wu", "texcell-validate"):
         exe = os.path.join(p.folder, program)
@@ -90,9 +91,9 @@ LIBRARIES = {"libc.so.6", "libm.so.6", "libpthread.so.0", "libdl.so.2", "librt.s
 
 
 def bare_root():
-    """A root folder with the C library of the Debian before, or with this one's where that cannot
-    be fetched; how programs are started in it; that library's version. None where no name space may
-    be had."""
+    """Makes a root folder with only a C library: that of the previous Debian release, or this
+    system's if that cannot be downloaded. Returns the folder (None where name spaces are not
+    allowed), the words that start a program in it, and the library's version."""
     root, libc = path("root"), os.path.join(os.path.abspath(tap.SRC), "build", "old-libc")
     r = tap.run(["sh", os.path.join(tap.SRC, ".ci", "old_libc.sh"), libc])
     if r.returncode == 0:
@@ -104,7 +105,7 @@ def bare_root():
             os.makedirs(root + os.path.dirname(name), exist_ok=True)
             shutil.copy(name, root + name)
     os.makedirs(root + "/dev")
-    with open(root + "/dev/urandom", "wb") as f:  # the validator's choice of pixels begins with it
+    with open(root + "/dev/urandom", "wb") as f:  # texcell-validate reads its random seed from it
         f.write(os.urandom(4096))
     start = ["unshare", "-r", "chroot", root]
     try:
@@ -120,7 +121,7 @@ def bare_root():
 
 
 def for_volunteers(p):
-    """What BOINC=DIR ./bootstrap NAME makes besides."""
+    """The program for volunteers, which BOINC=DIR ./bootstrap NAME builds as well."""
     if not os.environ.get("BOINC"):
         tap.note("BOINC names no folder of its sources: volunteers' program is not built")
         return
@@ -148,7 +149,7 @@ def known_answers(p):
 
 
 def units(first=False):
-    """(title, path) of the small jobs of every analysis, or of the first of each."""
+    """Yields (title, path) of the small jobs of every analysis, or of only the first of each."""
     for name, module in analyses.each():
         for title, (parameters, items) in list(module.JOBS.items())[:1 if first else None]:
             unit = "%s_%s.zip" % (name, title.replace(" ", "_"))
@@ -170,7 +171,7 @@ def same_bytes(p, every=ALL):
 
 
 def stamp(name):
-    """Which file has the name now."""
+    """Identifies the file that has this name now."""
     try:
         info = os.stat(path(name))
     except OSError:
@@ -179,7 +180,8 @@ def stamp(name):
 
 
 def kills(p, parameters, items, analysis, times):
-    """Killed so often, it goes on each time, and the result is the undisturbed run's."""
+    """A run that is killed so many times continues each time; the result is that of an undisturbed
+    run."""
     workunit.write(path("long.zip"), analysis, parameters, items)
     expected = compute_here("long.zip", "here.npz")
     argv = p.argv("texcell", "run", "long.zip", "-o", "there.npz", "--device", "cpu", "--threads",
@@ -193,12 +195,12 @@ def kills(p, parameters, items, analysis, times):
             process = subprocess.Popen(argv, cwd=FOLDER, env=p.env, stderr=log)
         while process.poll() is None and stamp("there.npz.checkpoint") == before:
             time.sleep(0.01)
-        time.sleep(0.003 * (killed % 7))         # not always at the same place
+        time.sleep(0.003 * (killed % 7))         # so that the kills come at different moments
         process.kill()
         process.wait()
         said = read("log")
         if process.returncode == 3 and b"another texcell is at work" in said:
-            continue               # the system has not closed yet what the killed one had open
+            continue               # the system has not yet closed the files of the killed process
         if b"going on from the checkpoint" in said:
             went_on += 1
         else:

@@ -1,6 +1,6 @@
-"""A device is left alone: the first launches are short on whatever device, none takes longer than
-it may, and with --gpu-percent it rests between them; what was slow to compile is kept. The arrays
-stay the same."""
+"""texcell leaves time to other users of a device: the first launches of kernels are short on any
+device, no launch exceeds its limit, and with --gpu-percent the device rests between launches.
+Compiled kernels are kept. The results have the same bytes."""
 import os
 import re
 import shutil
@@ -48,11 +48,11 @@ JOBS = {
     "cellcount, split by intensity": ({"split": "intensity", "h": 0, "threshold": "local",
                                        "background": {"radius": 20}}, items()),
 }
-# Nanoseconds of a work-item: 10 million a second, as no GPU is slow. Where a chunk is to be too
-# much, more.
+# Nanoseconds that each work-item takes by a false clock, if not 100 (10 million work-items a
+# second, slower than any GPU): here so many that one chunk exceeds the limit.
 ITEM_NS = {"glcm, chunks of many launches": 2000}
-# Where launches have their rests measured, and whether the device does all of it there: elsewhere
-# the host works between them.
+# {analysis whose rests between launches are measured: whether the device does all of its work};
+# where it does not, the host works between launches.
 SHARED = {"cellcount": False, "levelset": True}
 
 
@@ -64,7 +64,7 @@ def unit_of(name):
 
 
 def run(name, out, *options, **hooks):
-    """The result's bytes."""
+    """The bytes of the result, or stderr if the run fails."""
     out = os.path.join(FOLDER, out)
     r = tap.run([tap.TEXCELL, "run", unit_of(name), "-o", out, "--threads", "1"] + list(options),
                 env=dict(os.environ, **POCL, **tap.opencl_hooks(**hooks)))
@@ -75,7 +75,7 @@ def run(name, out, *options, **hooks):
 
 
 def times_of(path):
-    """Milliseconds at which launches began, and that they took."""
+    """Two arrays, in milliseconds: when each launch began, and how long it took."""
     with open(path) as f:
         rows = np.array([[int(x) for x in line.split()] for line in f],
                         dtype=np.int64).reshape(-1, 2)
@@ -83,26 +83,27 @@ def times_of(path):
 
 
 def short_launches(name, cpu):
-    """By a clock that gives each work-item the same time."""
+    """The time of launches, by a false clock that gives each work-item the same time."""
     path = os.path.join(FOLDER, name + ".launches")
     same = run(name, "g.npz", "--device", "opencl", "--gpu-slice-ms", "10", times=path,
                item_ns=ITEM_NS.get(name, 100)) == cpu
     took = times_of(path)[1]
     tap.ok(same and len(took) > 10, name + ": the same bytes in short launches", len(took))
     late = took[len(took) // 2:]
-    # One may be: a pace learns of the launch before.
+    # One may be too long: the size of a launch is set by the one before.
     tap.ok(np.sum(late > 10) <= max(1, len(late) // 100) and np.max(took) <= 15,
            name + ": no launch takes longer than it may",
            np.sort(took)[-10:])
-    # One after another grows to the double at the most: the first ones are the shortest.
+    # A launch is at most twice as long as the one before, so the first ones are the shortest.
     tap.ok(np.max(took[:8]) <= 5, name + ": first launches are short", took[:20])
 
 
 def share(name, cpu):
+    """--gpu-percent 50: the device works half of the time."""
     path = os.path.join(FOLDER, name + ".rests")
     same = run(name, "h.npz", "--device", "opencl", "--gpu-percent", "50", times=path) == cpu
     began, took = (x[len(x) // 3:] for x in times_of(path))     # without the self-test
-    # After each launch as long as it took, but for a tenth of a second in all.
+    # After each launch the device rests as long as it took; rests may lag by a tenth of a second.
     over = np.max([np.sum(took[i:-1]) - 0.5 * (began[-1] - began[i] + 100)
                    for i in range(len(took) - 1)])
     busy = np.sum(took[:-1]) / (began[-1] - began[0])
@@ -111,7 +112,8 @@ def share(name, cpu):
 
 
 def stop_when(begun, name, *options, **hooks):
-    """SIGTERM as soon as begun() says so: the exit code, and seconds from there to the exit."""
+    """Sends SIGTERM to a run as soon as begun() holds. Returns the exit code, and the seconds from
+    then to the exit."""
     command = [tap.TEXCELL, "run", unit_of(name), "-o", os.path.join(FOLDER, "s.npz"), "--device",
                "opencl", "--quiet"]
     p = subprocess.Popen(command + list(options),
@@ -126,7 +128,7 @@ def stop_when(begun, name, *options, **hooks):
 
 
 def stopped_at_rest():
-    """A rest of seconds ends when the program is to stop."""
+    """A rest of several seconds ends when the program is told to stop."""
     path = os.path.join(FOLDER, "s.times")
     code, seconds = stop_when(lambda: os.path.exists(path) and len(open(path).readlines()) > 10,
                               "levelset",
@@ -139,7 +141,7 @@ def stopped_at_rest():
 
 
 def stopped_at_first():
-    """Known answers of a driver each of whose calls takes a moment, none of them long."""
+    """The self-test of a device with a driver that takes 40 ms for each call also stops soon."""
     path = os.path.join(FOLDER, "s.count")
     code, seconds = stop_when(lambda: os.path.exists(path) and int(open(path).read().split()[0]) >
                               300, "cellcount",
@@ -149,16 +151,16 @@ def stopped_at_first():
 
 
 def kept():
-    """Compiled kernels outlast the process where the driver keeps none; a broken file costs time
-    alone."""
+    """--kernel-cache: compiled kernels are kept in a folder for drivers that keep none themselves;
+    a damaged file only costs the time to compile it again."""
     folder = os.path.join(FOLDER, "kernels")
     os.mkdir(folder)
     cpu = run("voting", "c.npz", "--device", "cpu")
 
     def once(number):
-        """Of a driver that knows nothing of the run before: whether the result is right, and each
-        file's number and when its name was last changed, as it is while the driver has it in
-        hand."""
+        """A run with an empty cache of the driver. Returns whether the result is right, and {file
+        in the folder: (inode, time of the last change of its name)}; texcell renames a file while
+        the driver reads it."""
         POCL["POCL_CACHE_DIR"] = os.path.join(FOLDER, "forgets%d" % number)
         os.mkdir(POCL["POCL_CACHE_DIR"])
         same = run("voting", "k.npz", "--device", "opencl", "--kernel-cache", folder, gpu=1) == cpu

@@ -1,12 +1,13 @@
-"""A project of hosts of which some err and some cheat: what do quorum 2, adaptive replication and a
-quorum of 1 with verify cost for each right result, and how many wrong ones do they let in? Counts
-come with bounds of 95% (Wilson). Small here; `simulate_project.py --table` makes the tables of
-docs/scale.md, in a minute or two.
+"""Simulates a BOINC project in which some hosts make errors and some cheat: what do quorum 2,
+adaptive replication, and quorum 1 with verify cost for each right result, and how many wrong
+results do they accept? Shares have 95% confidence intervals (Wilson). The test is small;
+`simulate_project.py --table` makes the tables of docs/scale.md in a minute or two.
 
-Hosts: honest ones give a wrong result by accident now and then, each another one; broken ones
-(memory) often; cheats forge what validation does not see by itself, all items or one, each for
-itself or all alike. Every 20 items a unit. What a cheat computes, and what is thrown away, counts
-as spent if it was computed."""
+Honest hosts return a wrong result by accident now and then, each a different one; broken ones (bad
+memory) do so often; cheats forge what validation cannot see by itself, in all items of a unit or in
+one, each cheat differently or all alike (collusion). A unit has 20 items. The cost counts each
+computation, also of results that are thrown away; a cheat's forgeries cost nothing, as it has not
+computed them."""
 import math
 import os
 import random
@@ -19,9 +20,9 @@ import texcell_units
 
 ITEMS = 20
 HONEST_ERRORS, BROKEN_ERRORS = 1e-4, 0.2
-# As BOINC has it: valid results in a row, of units that others computed, too; and units that a host
-# gets at a request (max_wus_in_progress of texcell-deploy --scale), of which the scheduler draws
-# once whether they go to it alone.
+# TRUST: the number of consecutive valid results after which BOINC trusts a host. REQUEST: the units
+# that a host gets at a request (max_wus_in_progress of texcell-deploy --scale); the scheduler draws
+# once per request whether its units go to no other host.
 TRUST, REQUEST = 10, 20
 
 
@@ -31,7 +32,8 @@ class Host:
         self.left, self.alone, self.wrong, self.found = 0, False, 0, False
 
     def is_alone(self, world):
-        """Whether the next unit of its last request, or of a new one, goes to no other host."""
+        """Whether the next unit, of the host's last request or of a new one, goes to no other
+        host."""
         if self.left == 0:
             self.left = REQUEST
             self.alone = self.in_a_row >= TRUST and world.random.random() >= 1 / self.in_a_row
@@ -39,7 +41,8 @@ class Host:
         return self.alone
 
     def result(self, world):
-        """(what it is, items forged): "right", or a value that only equal lies share."""
+        """(value, number of forged items, cost). value: "right", or a number that only equal
+        forgeries share."""
         if self.kind == "cheat":
             return (("lie" if world.collude else world.next_lie()),
                     ITEMS if world.forged == "all" else 1, 0)
@@ -48,7 +51,8 @@ class Host:
 
 
 class World:
-    """hosts: their number; cheats, broken: shares."""
+    """A project. hosts: their number; cheats, broken: shares of hosts; collude: cheats forge alike;
+    forged: "all" items or "one"."""
 
     def __init__(self, seed, hosts=2000, cheats=0.0, broken=0.01, collude=False, forged="all"):
         self.random = random.Random(seed)
@@ -64,6 +68,8 @@ class World:
         return self.lies
 
     def compute(self, used):
+        """A random host not in `used` computes the unit. Returns (host, value, number of forged
+        items)."""
         while True:
             host = self.random.choice(self.hosts)
             if host.user not in used:
@@ -73,7 +79,8 @@ class World:
                 return host, value, forged
 
     def verified(self, forged, share, chance):
-        """The server computes items again; False: one was wrong."""
+        """The server computes a share of the items again, with the probability `chance`. Returns
+        False if one of them was forged."""
         if share == 0 or self.random.random() >= chance:
             return True
         n = max(1, math.ceil(share * ITEMS - 1e-9))
@@ -81,7 +88,8 @@ class World:
         return not any(i < forged for i in self.random.sample(range(ITEMS), n))
 
     def pair(self, used, results, share, chance):
-        """Until two agree, at most 12 results, as texcell-submit sets it."""
+        """Results until two agree, at most 12 (as texcell-submit sets it). Returns the value, or
+        None."""
         while len(results) < 12:
             host, value, forged = self.compute(used)
             if not self.verified(forged, share, chance):
@@ -96,6 +104,7 @@ class World:
         return None
 
     def single(self, used, share, chance):
+        """The first result that passes verify is accepted. Returns its value, or None."""
         for _ in range(12):
             host, value, forged = self.compute(used)
             if self.verified(forged, share, chance):
@@ -106,6 +115,7 @@ class World:
         return None
 
     def adaptive(self, used, share, chance):
+        """Adaptive replication: a trusted host's result may be accepted alone, else as pair()."""
         host, value, forged = self.compute(used)
         alone = host.is_alone(self)
         if not self.verified(forged, share, chance):
@@ -131,7 +141,7 @@ class World:
 
 
 def wilson(k, n, z=1.96):
-    """Bounds of 95% of a share that was seen k times in n."""
+    """The 95% confidence interval of a share that was seen k times in n."""
     middle, half = ((k + z * z / 2) / (n + z * z),
                     z / (n + z * z) * math.sqrt(k * (n - k) / n + z * z / 4))
     return max(0.0, middle - half), min(1.0, middle + half)
@@ -169,7 +179,7 @@ def test_quorum():
     ok(1.99 < w.cost() < 2.1, "quorum 2 costs two results and what goes wrong: %.3f" % w.cost())
     w = World(3, hosts=300, cheats=0.1, broken=0, collude=True).run(6000, "quorum 2")
     low, high = wilson(w.wrong, w.accepted)
-    # Two of the first three are cheats who agree before two honest ones do: 3 c^2 - 2 c^3.
+    # The chance that two of the first three results are of cheats, who agree: 3 c^2 - 2 c^3.
     ok(low <= 3 * 0.1 ** 2 - 2 * 0.1 ** 3 <= high,
        "quorum 2: colluding cheats get in as often as they meet: %.4f to %.4f" % (low, high))
 
@@ -197,8 +207,8 @@ def test_adaptive():
 
 
 def test_sleepers():
-    """Who is honest until BOINC trusts it, and forges all from then on: how much gets in before one
-    of its requests goes to another, too."""
+    """Cheats that are honest until BOINC trusts them, and then forge all results: how many are
+    accepted before one of their requests goes to another host, too."""
     world, counts = World(8), []
     for _ in range(4000):
         host, forged = Host("cheat", 0), 0
@@ -207,16 +217,16 @@ def test_sleepers():
             forged += 1
         counts.append(forged)
     mean = sum(counts) / len(counts)
-    # Each request goes to it alone with 1 - 1 / TRUST.
+    # A request goes to the host alone with the probability 1 - 1 / TRUST.
     ok(abs(mean - REQUEST * (TRUST - 1)) < 10 and min(counts) in (0, REQUEST),
        "adaptive: who forges once it is trusted gets %.0f results in" % mean, mean)
 
 
 def test_loss():
-    """texcell-deploy --accept-loss, by the formula of its own."""
+    """texcell-deploy --accept-loss, with the formula that it uses itself."""
     for loss in (0.001, 0.003):
         share, left, wrong, accepted = texcell_units.share_for_loss(loss), 0, 0, 0
-        # with four times as many who forge as it takes for granted, to count more
+        # Four times as many cheats as the formula assumes, for better statistics.
         for seed in range(16):
             w = World(seed, hosts=500, cheats=4 * texcell_units.FORGERS, broken=0, forged="one")
             w.verified = lambda forged, _share, _chance, w=w, share=share: not (

@@ -3,7 +3,7 @@ matched one to one with the truth, within half the largest radius; precision, re
 area under the precision-recall curve.
 
   voting_score.py                tests that the scores are high enough
-  voting_score.py --table        prints F1 for radii and options, and of the Laplacian of Gaussian"""
+  voting_score.py --table        prints F1 for radii and options, and the Laplacian of Gaussian's"""
 import csv
 import os
 import sys
