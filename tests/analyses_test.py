@@ -1,7 +1,6 @@
-"""The list of analyses stands once, in app/analysis/analyses.def: programs and tests have
-it from there, an analysis without its file in tests/analyses is not passed over in
-silence, and no file of the programs or of the build names analyses besides it. Each has its pages,
-which tell every column."""
+"""app/analysis/analyses.def is the only list of analyses: programs and tests read it; an analysis
+without its file in tests/analyses ends the tests with an error; and no other file of the programs
+or of the build lists analyses. Each analysis has its pages, which describe every column."""
 import glob
 import itertools
 import json
@@ -40,8 +39,8 @@ def programs(names):
 
 
 def tests_of(line, name, text):
-    """What a test over each analysis says in a tree where analyses.def has one line more,
-    and tests/analyses one file more."""
+    """Runs a test over each analysis in a tree with one more line in analyses.def, and (unless text
+    is None) one more file, name.py, in tests/analyses."""
     tree = os.path.join(FOLDER, "tree")
     shutil.rmtree(tree, True)
     os.makedirs(os.path.join(tree, "app", "analysis"))
@@ -76,14 +75,14 @@ def nothing_passed_over(names):
 
 
 def own(path, name):
-    """Whether a file is the analysis' own."""
+    """Whether a file belongs to this analysis."""
     return path.startswith("app/analysis/%s/" % name) or \
         re.match(r"opencl/(kernels/)?%s[_.]" % name, path) is not None
 
 
 def names_it(path, name):
-    """Whether a file names an analysis: in C and in the page's script as a string, an identifier or
-    a path, for names are words of the language as well; elsewhere in any way."""
+    """Whether a file names an analysis: in C and JavaScript as a string, an identifier or a path,
+    as some names are also ordinary words; in other files as any word."""
     word = r'"%s["/]|\b(an|ocl)_%s\b|/%s[/_.]' if path.endswith((".c", ".h", ".cl",
                                                                  ".js")) else r"\b%s\b"
     return re.search(word.replace("%s", name), read(path)) is not None
@@ -94,8 +93,8 @@ def no_other_list(names):
     files = [os.path.relpath(f, tap.SRC) for top in ("app", "opencl", "wrapper", "workunits",
                                                      "validator")
              for f in glob.glob(source(top, "**", "*"), recursive=True) if os.path.isfile(f)]
-    # The Python package's stubs and its widgets for napari are a list of all: python_test.py
-    # compares them with the program.
+    # The Python package's stubs and napari widgets list all analyses; python_test.py compares them
+    # with the program.
     files = [f for f in files if not f.endswith((".md", ".o", ".pyc")) and
              not re.match("opencl/kernels/.*[.]c$|workunits/python/", f)]
     tests = [os.path.relpath(f, tap.SRC) for f in glob.glob(source("tests", "*.inc"))]
@@ -110,7 +109,8 @@ def no_other_list(names):
 
 
 def columns_told(page):
-    """{column: units} of the tables of a page; `bbox_y0 x0` are bbox_y0 and bbox_x0."""
+    """{column: [units]} in the page's section Columns, where `bbox_y0 x0` means bbox_y0 and
+    bbox_x0."""
     told = {}
     for cells in re.findall(r"(?m)^\| (`.*?) \| (.*?) \|",
                             page.partition("\n## Columns\n")[2].partition("\n## Accuracy\n")[0]):
@@ -121,7 +121,7 @@ def columns_told(page):
 
 
 def columns(name, of):
-    """The page has each column that results have, with its unit."""
+    """The page describes each column of results, with its unit."""
     page = read("docs", "analyses", name + ".md")
     told, missing = columns_told(page), set()
     for parameters, items in of.SEEDS + list(of.DATA_SET.values()):

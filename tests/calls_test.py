@@ -2,9 +2,9 @@
 no crash; exit code 0 with all done, or 3 with a reason; no incomplete file; and the same command,
 repeated, does the work.
 
-CALLS: which calls fail, as places.py describes; default: of the calls of each kind in a case, each
-tenth and the first and the last; of OpenCL only one analysis. CALLS_ONLY: a regular expression for
-the names of cases."""
+CALLS: which calls fail, as places.py describes; default: of the first and the last call of each
+kind in a case, every tenth; and of the analyses only one on a device. CALLS_ONLY: a regular
+expression for the names of cases."""
 import collections
 import contextlib
 import gzip

@@ -1,18 +1,16 @@
-"""Cells found on real blood smears, against people's marks, with one set of
-parameters for all pictures: precision, recall and F1 of each, beside scikit-image's
-watershed on the distance transform.
+"""Cells found on real blood smears compared with marks made by people, with the same parameters for
+all pictures: precision, recall and F1 of each picture, beside scikit-image's watershed on the
+distance transform.
 
-The chula marks are clicks somewhere on a cell. Of round cells that stand alone
-and have one mark, 90%, 90% and 58% (chula_1, chula_4, chula_262) have it within
-half a radius of their middle, all within a radius: within half a radius not even
-the outlines that a person would draw score 0.93. So a found cell and a mark match when
-they are within the median radius, that of a circle of the cells' median area, of each
-other, one to one (the assignment with the most matches). The scores within half of it
-are shown too.
+The chula marks are clicks anywhere on a cell. Of round cells that touch no other and have one mark,
+90%, 90% and 58% (chula_1, chula_4, chula_262) have it within half a radius of their centroid, all
+within a radius: for half a radius even outlines drawn by a person would not score 0.93. So a found
+cell and a mark match if their distance is at most the median radius (that of a circle of the cells'
+median area), one to one, with as many matches as possible. Scores for half of that distance are
+printed, too.
 
-min_area and the rule of the split were chosen on these three pictures: there
-are no others with marks to try them on. scikit-image gets the same mask, fills and
-min_area, and the h of its h-maxima that suits it best.
+min_area and the rule of the split were chosen on these three pictures, as there are no others with
+marks. scikit-image gets the same mask, filled holes and min_area, and for its h-maxima the best h.
 """
 import os
 import sys
@@ -29,8 +27,8 @@ PARAMETERS = {"threshold": "otsu", "polarity": "dark", "fill_holes": True, "min_
               "split": "distance"}
 CHULA = ("chula_1", "chula_4", "chula_262")
 BCCD = ("bccd_BloodImage_00000", "bccd_BloodImage_00028")
-FILES = {"blobs": "blobs.tif", "coins": "coins.png"}      # grey as they are
-# The middles of the coins as one sees them, in four rows of six.
+FILES = {"blobs": "blobs.tif", "coins": "coins.png"}      # grey pictures
+# The centres of the coins (x, y) as seen by eye, in four rows of six.
 COINS = ((45, 55), (100, 55), (155, 50), (215, 50), (275, 50), (335, 45), (45, 125), (100, 125),
          (155, 125), (205, 125), (270, 120),
          (335, 125), (45, 195), (100, 195), (155, 195), (210, 195), (275, 195), (345, 185),
@@ -40,21 +38,22 @@ FOLDER = tap.scratch()
 
 
 def green(name):
-    """Red cells are darkest there: what `pack --channel green` takes."""
+    """The green channel, in which red blood cells are darkest, as of `pack --channel green`."""
     from skimage import io
     picture = io.imread(tap.data("count/" + FILES.get(name, name + ".jpg")))
     return np.ascontiguousarray(picture[:, :, 1] if picture.ndim == 3 else picture)
 
 
 def uneven(name, axis):
-    """The same in light that rises to the threefold along an axis."""
+    """The green channel with brightness rising threefold along an axis."""
     picture = green(name)
     light = np.linspace(1, 3, picture.shape[axis])
     return np.round(picture * (light[None] if axis else light[:, None])).astype(np.uint16)
 
 
 def found(names, parameters, read=None):
-    """{name: (middles [k,2] as x,y; areas)}; read(name): a picture, else it is taken as it is."""
+    """{name: (centroids [k, 2] as x, y; areas)} of the regions that texcell finds. read(name)
+    returns a picture; default: the file as it is."""
     from skimage import io
     read = read or (lambda n: np.ascontiguousarray(io.imread(tap.data("count/%s.jpg" % n))))
     items = [item(n, [read(n)]) for n in names]
@@ -71,18 +70,20 @@ def found(names, parameters, read=None):
 
 
 def matches(cost, allowed):
-    """The most pairs that can be made."""
+    """The largest number of one-to-one matches."""
     rows, columns = optimize.linear_sum_assignment(np.where(allowed, cost - 1e6, 0))
     return int(allowed[rows, columns].sum())
 
 
 def scores(n, n_found, n_true):
+    """Precision, recall and F1 for n matches."""
     precision, recall = n / max(1, n_found), n / n_true
     return precision, recall, 2 * n / (n_found + n_true)
 
 
 def marks_of(name):
-    """Places as x, y. Of a box its middle; platelets are no cells. Of a label its centroid."""
+    """The marks as x, y: chula's clicks; the centres of BCCD's boxes, without platelets; the
+    centroids of blobs' labels."""
     if name == "coins":
         return np.array(COINS, float)
     if name == "blobs":
@@ -99,7 +100,8 @@ def marks_of(name):
 
 
 def score(name, middles, areas, share, marks=None):
-    """share: of the median radius; marks: others than the picture's."""
+    """(precision, recall, F1, number found, number marked). share: the largest distance of a match,
+    in median radii; marks: instead of those of the picture."""
     marks = marks_of(name) if marks is None else marks
     distance = np.hypot(*(middles[:, None] - marks[None]).transpose(2, 0, 1))
     gate = share * np.sqrt(np.median(areas) / np.pi)
@@ -108,7 +110,7 @@ def score(name, middles, areas, share, marks=None):
 
 
 def watershed(name, h):
-    """Middles and areas by scikit-image."""
+    """Centroids and areas of scikit-image's watershed."""
     from scipy import ndimage
     from skimage import io, measure, morphology, segmentation
     picture = cellcount_oracle.grey(io.imread(tap.data("count/%s.jpg" % name)))
@@ -126,9 +128,9 @@ def peer(share):
 
 
 def in_uneven_light():
-    """The same parameters for all pictures of a set, chosen with all of them in view; F1 as it is
-    and in light that rises to the threefold along y and x. A mean is off at the border, which
-    BCCD's few large cells show; lines are not."""
+    """`background`: F1 for sets of pictures, as they are and with brightness rising threefold along
+    y or x. Parameters were chosen for each set with all of its pictures in view. A background by a
+    mean is wrong near the border, as BCCD's few large cells show; one by lines is not."""
     dark, bright = dict(PARAMETERS, min_area=450), dict(PARAMETERS, polarity="bright")
 
     def ground(method, radius):

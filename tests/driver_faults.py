@@ -1,5 +1,6 @@
-"""An OpenCL driver that crashes, hangs or ends the process, in each of its calls in turn:
-no task is lost, no result is wrong, nothing hangs for more than a minute."""
+"""An OpenCL driver (tests/driver/false_driver.c, around the real one) crashes, hangs or exits in
+each of its calls in turn: no work is lost, no result is wrong, and nothing hangs for more than a
+minute."""
 import os
 import signal
 import subprocess
@@ -27,7 +28,8 @@ def make_library():
 
 
 def run(unit, name, wish=None, device="opencl", **more):
-    """The program's end, the result's bytes or None, and the seconds taken."""
+    """Returns the process, the bytes of the result or None, the seconds taken, and files left
+    beside the result. wish: which call fails, and how."""
     out = os.path.join(WORK, name + ".npz")
     environment = dict(os.environ, **ENVIRONMENT, **more)
     if wish:
@@ -46,7 +48,7 @@ def run(unit, name, wish=None, device="opencl", **more):
 
 
 def units():
-    """A small job of each analysis, all kinds of OpenCL traffic among them."""
+    """{analysis: path of a small job} that together make all kinds of OpenCL calls."""
     made = {}
     compiled.copy(WORK)
     for name, of in analyses.each():
@@ -57,6 +59,8 @@ def units():
 
 
 def counts_of(unit, name):
+    """The result of a run with the false driver passing all calls on, and {call: number of its
+    calls}."""
     path = os.path.join(WORK, name + ".counts")
     p, content, _, _ = run(unit, name, FALSE_DRIVER_COUNTS=path)
     tap.ok(p.returncode == 0 and content is not None, "%s: the false driver passes calls on" % name,
@@ -70,17 +74,18 @@ def read_counts(path):
 
 
 def survives(unit, name, call, nth, how, expected, limit):
-    """One fault: the CPU's bytes, exit code 0, a sentence, nothing left."""
+    """One fault. Returns (title, whether the CPU gave the right bytes with exit code 0, a message,
+    and no file left; details)."""
     title = "%s: %s %s at time %d" % (name, call, how, nth)
     run_name = "%s-%s-%d-%s" % (name, call, nth, how)
     path = os.path.join(WORK, run_name + ".counts")
     p, content, seconds, left = run(unit, run_name, "%s:%d:%s" % (call, nth, how),
                                     FALSE_DRIVER_COUNTS=path)
-    # How often a driver is called depends on the time that slices take: fewer may have done.
+    # The number of calls depends on the time that launches take: this run may have made fewer.
     if nth > 1 and os.path.exists(path) and read_counts(path).get(call, nth) < nth:
         return title + ": not reached", p.returncode == 0 and content == expected, p.stderr
     said = "texcell: going on with the CPU: the OpenCL driver failed: " in p.stderr
-    # What a driver does when the process ends may go wrong after the work is done.
+    # "unload" fails when the process ends, so the work may have been done before.
     return (title, p.returncode == 0 and content == expected and seconds < limit and not left and
             (said or call == "unload"),
             "exit %d, %.0f s, left %s, %s result\n%s" % (p.returncode, seconds, left,
@@ -89,7 +94,7 @@ def survives(unit, name, call, nth, how, expected, limit):
 
 
 def ends_at_once(unit, name, call, expected):
-    """SIGTERM while a call of the driver lasts, as the translation of a kernel does."""
+    """SIGTERM during a long call of the driver, such as the compilation of a kernel."""
     out = os.path.join(WORK, "asked-%s.npz" % call)
     command = [tap.TEXCELL, "run", unit, "-o", out, "--device", "opencl", "--threads", "1"]
     p = subprocess.Popen(command, stderr=subprocess.PIPE, universal_newlines=True,
@@ -131,8 +136,8 @@ def main():
             if times > reached.get(call, (0, ""))[0]:
                 reached[call] = (times, name)
     never = sorted(call for call in counts if call not in reached)
-    # Waiting without a busy processor, pinned memory and compiled programs that are kept are for
-    # GPUs, a log is for a build that fails.
+    # These are only for GPUs: waiting without using the processor, pinned memory, kept compiled
+    # programs; and the log is only for a build that fails.
     if "TEXCELL_ANALYSIS" not in os.environ:
         tap.ok(set(never) <= {"clFlush", "clGetEventInfo", "clGetProgramBuildInfo",
                               "clEnqueueMapBuffer", "clEnqueueUnmapMemObject",
@@ -142,15 +147,15 @@ def main():
     for call, (times, name) in sorted(reached.items()):
         for nth in sorted({1, max(1, min(times // 2, 100))}):
             for how in ("segv", "abort", "exit", "thread"):
-                # exit() within an exit handler or a loader has no meaning in C; nor has a thread
-                # then.
+                # exit() in an exit handler, or while a library is loaded, is undefined in C; a
+                # thread cannot be started then.
                 if call in ("load", "unload") and how in ("exit", "thread"):
                     continue
                 faults.append((made[name], name, call, nth, how, expected[name], MINUTE))
     hangs = [(made[name], name, call, 1, "hang", expected[name], MINUTE + 30)
              for call, (_, name) in sorted(reached.items())]
     with ThreadPoolExecutor(len(hangs)) as asleep, ThreadPoolExecutor(2) as pool:
-        sleepers = asleep.map(lambda f: survives(*f), hangs)        # all of them together
+        sleepers = asleep.map(lambda f: survives(*f), hangs)  # all hanging runs at once
         for title, good, detail in pool.map(lambda f: survives(*f), faults):
             tap.ok(good, title, detail)
         for title, good, detail in sleepers:

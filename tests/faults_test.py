@@ -1,9 +1,10 @@
-"""Each allocation and each system call fails, once and from there on: every program and analysis,
-each kind of picture. The server's fault is never the host's: a right result is never found invalid
-or refused, and exit 0 means that all was done; what failed is done by the same command then.
-FAULTS: which, as places.py says; without it each 300th. FAULTS_ONLY: a regular expression of cases.
+"""Each allocation and each system call fails, alone or with all after it, in every program and
+analysis and for each kind of picture. An error of the server must never count against a host: a
+right result is never found invalid or refused. Exit code 0 means that all was done; otherwise the
+same command does it later. FAULTS: which calls, as places.py describes; default: each 300th trial.
+FAULTS_ONLY: a regular expression for names of cases.
 
-In a build with gcc's sanitizers memory alone fails: no leak, nothing used that is free."""
+In a build with gcc's sanitizers only allocations fail: no leak, no use of freed memory."""
 import errno
 import hashlib
 import os
@@ -26,7 +27,7 @@ LEAKS = os.path.join(os.path.abspath(tap.SRC), "tests", "faults", "leaks.supp")
 PRELOAD = {"ASAN_OPTIONS": "exitcode=99:verify_asan_link_order=0:detect_stack_use_after_return=1:"
                            "fast_unwind_on_malloc=0",
            "LSAN_OPTIONS": "print_suppressions=0:suppressions=" + LEAKS}
-# Sanitizers need memory of their own.
+# A sanitizer that gets no memory itself ends with this message.
 TOOL = "AddressSanitizer: CHECK failed: sanitizer_"
 KINDS = (("memory", errno.ENOMEM), ("open", errno.EMFILE), ("open", errno.EIO), ("read", errno.EIO),
          ("write", errno.ENOSPC), ("lock", errno.EIO))[:1 if calls_test.ASAN else None]
@@ -50,7 +51,7 @@ def build():
 
 
 def files():
-    """A work unit, its result twice as uploads, a folder as of a BOINC project."""
+    """Makes a BOINC project's folders. Returns a work unit, and two uploads of its result."""
     y, x = np.indices((40, 50))
     picture = np.where((y % 12 < 5) & (x % 14 < 6), 40, 200).astype(np.uint8)
     for name in ("upload", "download/3f", "tmp_host", "pictures", "out"):
@@ -68,14 +69,15 @@ def files():
 
 
 class Case:
-    """A server's command, in a folder of its own for each thread. wrong(code, folder): what is
-    wrong with the exit code and the effect, or None."""
+    """A command of the server, with a folder for each thread. fresh(folder) prepares it;
+    wrong(code, folder) returns what is wrong after a run, or None; good: allowed exit codes."""
 
     def __init__(self, name, argv, fresh, wrong, cwd=None, good=(0, 3)):
         self.name, self.argv, self.fresh, self.wrong, self.cwd, self.good = (name, argv, fresh,
                                                                              wrong, cwd, good)
 
     def once(self, out, **environment):
+        """Runs the command with the library. Returns the run, and what is wrong or None."""
         shutil.rmtree(out, True)
         os.mkdir(out)
         self.fresh(out)
@@ -90,12 +92,13 @@ class Case:
 
 
 class Any:
-    """A command of calls_test.py: all that it writes counts, and the same command goes on."""
+    """A case of calls_test.py: all files that it writes are compared, and if it fails it is
+    repeated."""
 
     def __init__(self, case):
         self.name, self.argv, self.case = case.name, case.argv, case
-        case.good = (3,)           # it is never the fault of an input
-        # A driver may do as it likes without memory: driver_faults.py.
+        case.good = (3,)           # never 2, which blames the input
+        # In a driver no allocation fails here; driver_faults.py tests drivers.
         self.own = {"FAIL_OWN": "1"} if case.device else {}
 
     def once(self, out, **environment):
@@ -104,7 +107,7 @@ class Any:
             return run, None
         if run.returncode == -11 and self.name == "pack jpeg.tif" and not os.path.exists(
                 os.path.join(out, "w.zip")):
-            return run, None       # libtiff 4.5 goes on with a libjpeg that had no memory
+            return run, None       # libtiff 4.5 crashes if libjpeg gets no memory
         bad = self.case.wrong(run, out)
         if not bad and run.returncode != 0:
             bad = self.case.wrong(self.case.run(out, fresh=False), out, again=True)
@@ -113,6 +116,7 @@ class Any:
 
 
 def fails(case, kind, number):
+    """Makes each call of a kind fail with errno `number`."""
     counts = path("counts")
     if os.path.exists(counts):
         os.remove(counts)
@@ -149,6 +153,7 @@ def main():
 
 
 def scripts():
+    """The scripts for BOINC's daemons."""
     unit, up = files()
     tmp, right = path("tmp_host"), copy_of(up[0])
     nothing = (lambda out: None)
@@ -167,7 +172,7 @@ def scripts():
     def accepted(code, out):
         record = os.path.join(out, "accepted", "drops_1")
         line = "%s %d drops_1_0_r1_0" % (hashlib.sha256(right).hexdigest(), len(right))
-        # A call that failed before may have left the beginning of a line: the last one counts.
+        # An earlier failed call may have left an incomplete line: the last one counts.
         return "exit 0, but a wrong record" if code == 0 and copy_of(record).decode().splitlines()[
             -1] != line else None
 

@@ -1,6 +1,7 @@
-"""glcm's `features`: all of IBSI's, and lists of them, against the definitions in float64
-(oracle/objects_oracle.py), window by window; maps; a whole ROI and the phantom of the Image
-Biomarker Standardisation Initiative; the same file from threads and from a device."""
+"""glcm with `features`: all of IBSI's features, and lists of them, compared window by window with
+the definitions in float64 (oracle/objects_oracle.py); maps; a whole ROI, and the phantom of the
+Image Biomarker Standardisation Initiative (IBSI); the same file from any number of threads and from
+a device."""
 import os
 import re
 
@@ -20,6 +21,7 @@ ALL = objects_oracle.IBSI
 
 
 def run(parameters, items, *more):
+    """The arrays of the result, or stderr if the run fails."""
     unit = workunit.write(os.path.join(FOLDER, "u.zip"), "glcm", parameters, items)
     result = os.path.join(FOLDER, "r.npz")
     r = tap.run([tap.TEXCELL, "run", unit, "-o", result, "--quiet", *(more or ("--device", "cpu"))])
@@ -30,7 +32,7 @@ def run(parameters, items, *more):
 
 
 def windows(levels, grey, offset, radius, square):
-    """{(y, x): features} of the windows that have a pair."""
+    """{(y, x): features} of all windows that have at least one pair of pixels."""
     dx, dy = offset
     q = grey.astype(int) * levels // 256
     height, width = q.shape
@@ -53,11 +55,13 @@ def windows(levels, grey, offset, radius, square):
 
 
 def near(found, want, scale):
-    """Values have 2^-32, or a 2^-48th of what they can be at most."""
+    """Whether a value is close enough: values are stored as multiples of 2^-32, or of 2^-48 of
+    `scale`, the largest possible value."""
     return abs(found - want) <= 2e-9 + 1e-9 * abs(want) + 2.0 ** -46 * scale
 
 
 def sliding(levels, names, square):
+    """Sliding windows: all columns of the features and some maps."""
     grey = blobs(13, 15, levels)
     maps = [{"feature": n, "levels": levels, "offset": [1, 0]} for n in names[:20]]
     r = run({"levels": [levels], "distances": [1], "directions": "four",
@@ -98,6 +102,7 @@ def sliding(levels, names, square):
 
 
 def of_first(r, of):
+    """The entry of `of` for the offset (1, 0)."""
     return of[[tuple(o[:2]) for o in r["offsets"]].index((1, 0))]
 
 
@@ -106,6 +111,7 @@ def windows_at(r, name, levels):
 
 
 def same_file(parameters, items, levels):
+    """Threads and devices give the same file, and texcell-validate accepts it."""
     unit = workunit.write(os.path.join(FOLDER, "s.zip"), "glcm", parameters, items)
     devices = [("cpu", "1"), ("cpu", "3")]
     if "usable" in re.sub("not usable", "", tap.run([tap.TEXCELL, "devices"]).stdout):
@@ -139,7 +145,7 @@ def phantom():
 
 
 def same_thirteen():
-    """What is asked for beside them does not change Haralick's features."""
+    """Other features computed as well do not change Haralick's 13 features."""
     grey = blobs(30, 33, 4)
     parameters = {"levels": [16, 64], "distances": [1, 3], "window": {"radius": 5}}
     old, new = (run(parameters, [item("a", [grey])]),

@@ -1,4 +1,4 @@
-"""What the scheme of levelset solves, from outside: shrinking under curvature,
+"""Properties of the numerical scheme of levelset, seen from outside: shrinking under curvature,
 independence of orientation, stability."""
 import os
 
@@ -27,9 +27,9 @@ def phi_after(image, parameters, mask=None):
 # kappa is half the divergence of the unit normals, (d - 1) / (2r) on a ball in d
 # dimensions: so dr/dt = -(d - 1) / (2r), and r^2 = r0^2 - (d - 1) t.
 #
-# That is where the scheme converges to. At a finite r it is fast by a share of
-# order 1/r, because the upwind gradient takes the difference on the outer side of
-# a front that moves inwards: |phi_x| + phi_xx / 2 along each axis, to first order.
+# That is the limit to which the scheme converges. At a finite r it is too fast by a share of order
+# 1/r: the upwind gradient is the difference on the outer side of a front that moves inwards,
+# |phi_x| + phi_xx / 2 along each axis, to first order.
 # For phi = f(r) and a normal n, summed over the axes and weighted with |n_i|, that
 # lengthens the gradient by
 #     (f'' sum |n_i|^3 + f' / r sum (|n_i| - |n_i|^3)) / 2,
@@ -41,8 +41,8 @@ MEAN_REST = {2: 2 * 2 / np.pi - 2 * 4 / (3 * np.pi), 3: 3 / 2 - 3 / 4}     # B
 
 
 def modified_equation(d, r0, times):
-    """Radii at the times (ascending), from f = r - r0 on: Crank and Nicolson's
-    method on a fine radial grid, f'' = 0 at both ends."""
+    """Radii at the times (ascending) by the modified equation, with f = r - r0 at the start: the
+    Crank-Nicolson method on a fine radial grid, with f'' = 0 at both ends."""
     h, substeps = 0.1, 400
     r = np.arange(2, 1.6 * r0, h)
     speed = (d - 1) / (2 * r) * (1 + MEAN_REST[d] / (2 * r)) / (2 * h)
@@ -66,7 +66,8 @@ def modified_equation(d, r0, times):
 
 
 def radius(phi):
-    """Radius of the disc or ball of the same content, to a part of a voxel."""
+    """The radius of the disc or ball of the same area or volume, computed to a fraction of a
+    voxel."""
     phi = phi.squeeze().astype(float)
     slope = np.sqrt(sum(g * g for g in np.gradient(phi)))
     content = np.clip(0.5 - phi / np.maximum(slope, 1e-6), 0, 1).sum()
@@ -74,10 +75,9 @@ def radius(phi):
 
 
 def shrunk(d, r0, targets, dt):
-    """(shape, parameters, iterations, radii): how large the scheme says a ball is
-    when it should have each of the target radii. No re-initialisation: it
-    starts from whole voxels, and what moved by less since the last would be
-    lost."""
+    """(shape, parameters, iterations, radii) of a ball that texcell shrinks. iterations: after
+    which it should have each of the target radii; radii: those that it has. There is no
+    re-initialisation, which would start from whole voxels and lose smaller movements."""
     n = int(2 * r0 + 22)
     shape = (1, n, n) if d == 2 else (n, n, n)
     init = {"type": "ball", "cx": n / 2 - 0.3, "cy": n / 2 + 0.2, "r": r0}
@@ -106,8 +106,8 @@ def shrinking():
                "%s shrinks as r^2 = r0^2 - %st, within %g%% of r0^2 until r = 8"
                % (name, "" if d == 2 else "2", 100 * tolerance), off / r0 ** 2)
         if r0 > 30:
-            continue                # what began as rough steps of the circle has grown by then
-        # Times are in the order of the targets; below 6 pixels nothing is claimed.
+            continue                # rounding to voxels at the start leaves large errors by then
+        # times is in the order of the targets. Radii below 6 pixels are not compared.
         order = np.argsort(times)
         theory = np.empty(len(times))
         theory[order] = modified_equation(d, got[0], times[order])
@@ -124,13 +124,14 @@ def shrinking():
 
 
 def central_gradient(phi, speed):
-    """In place of the oracle's: of second order, and not upwind."""
+    """Replaces the oracle's upwind gradient by one of second order, by central differences."""
     return np.sqrt(sum(oracle.central(phi, axis) ** 2 for axis in range(3)))
 
 
 def float64():
-    """The oracle shrinks as much; and as the law says, once its gradient is not upwind:
-    so the curvature is right, and the gradient makes the whole difference."""
+    """The float64 oracle shrinks as texcell does; with a central instead of the upwind gradient it
+    follows the exact law. So curvature is right, and the gradient is the only cause of the
+    difference."""
     shape, p, counts, got = shrunk(2, 12.0, (8.0,), 0.2)
     p = dict(p, target=100, epsilon=50, iterations=counts[0])
     image, inside = np.zeros(shape, np.uint8), oracle.start(shape, p["init"]) & np.ones(shape, bool)
@@ -147,7 +148,7 @@ def float64():
 
 
 def orientation():
-    """The picture turned and mirrored gives the mask turned and mirrored."""
+    """A picture that is rotated or mirrored gives the same mask, rotated or mirrored."""
     turns = {"flip x": lambda a: a[:, :, ::-1], "flip y": lambda a: a[:, ::-1],
              "flip z": lambda a: a[::-1], "x <-> y": lambda a: a.transpose(0, 2, 1),
              "y <-> z": lambda a: a.transpose(1, 0, 2), "x <-> z": lambda a: a.transpose(2, 1, 0)}
@@ -168,7 +169,7 @@ def orientation():
 
 
 def stability():
-    """5,000 iterations with cfl: phi stays finite and the mask stays."""
+    """5,000 iterations with cfl: phi stays finite, and the mask does not change."""
     for shape, init in (((1, 60, 75), {"type": "ball", "cx": 37, "cy": 30, "r": 12}),
                         ((16, 24, 28), {"type": "ball", "cx": 14, "cy": 12, "cz": 8, "r": 6})):
         image = ls.balls(shape, 3)

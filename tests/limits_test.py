@@ -1,10 +1,11 @@
-"""What a system does to a process: limits of memory, file size, open files and processor time, a
-signal at each call that changes files, twice, and while it stops for one; a clock of the day that
-is set by days; the number of a process that was killed. Every program and analysis: exit code 0
-with all done, or a reason, no half file, and the same command then does it, from the checkpoint on.
+"""What a system may do to a process: limits of memory, file size, open files and processor time; a
+signal at each call that changes files, also a second one while the process stops for the first; a
+clock that is set by days; a process id that was that of a killed process. For every program and
+analysis: exit code 0 with all done, or a reason; no incomplete file; and the same command,
+repeated, does the work, from the checkpoint on.
 
-LIMITS=N tries up to N values of each limit, and calls; without it, of the trials of LIMITS=4 each
-eleventh. LIMITS_ONLY: a regular expression of cases."""
+LIMITS=N tries up to N values of each limit, and N calls; default: every eleventh trial of LIMITS=4.
+LIMITS_ONLY: a regular expression for names of cases."""
 import os
 import re
 import resource
@@ -24,12 +25,12 @@ ONLY = re.compile(os.environ.get("LIMITS_ONLY", ""))
 LANES = 2
 MIB = 1 << 20
 path = calls_test.path
-# A signal whose default action is to end the process ends all but texcell itself, which stops for
-# it.
+# Signals that texcell handles: it stops with a checkpoint. The other programs end at once.
 STOPS = (signal.SIGTERM, signal.SIGXCPU, signal.SIGHUP, signal.SIGINT)
 
 
 def library(name, *source):
+    """Compiles a library to be preloaded."""
     made = tap.run([os.environ.get("CC", "cc"), "-shared", "-fPIC", "-O1", "-o", path(name + ".so"),
                     os.path.join(tap.SRC, "tests", *source), "-ldl"])
     if not tap.ok(made.returncode == 0, source[-1] + " compiles", made.stderr):
@@ -38,12 +39,12 @@ def library(name, *source):
 
 
 def spread(low, high):
-    """Up to MOST values from low to high, each as many times the one before."""
+    """Up to MOST values from low to high, in a geometric sequence."""
     return sorted({round(low * (high / low) ** (i / max(1, MOST - 1))) for i in range(MOST)})
 
 
 def side_by_side(title, jobs, trial):
-    """trial(lane, job) tells what is wrong, or None."""
+    """A test point: trial(lane, job) returns what is wrong with a job, or None."""
     jobs = jobs if WANTED else jobs[len(title) % 11::11]
     bad = ["%s: %s" % (job, wrong[-700:]) for job, wrong in tap.side_by_side(LANES, jobs, trial)
            if wrong]
@@ -52,8 +53,8 @@ def side_by_side(title, jobs, trial):
 
 
 def ends_well(case, lane, by_signal=(), **how):
-    """What is wrong with a run under `how`, or with the same command afterwards. by_signal: signals
-    that may end it."""
+    """Runs a case with limits or an environment (`how`), and repeats it without them if it failed.
+    Returns what is wrong, or None. by_signal: signals that may end the run."""
     out = path("out", "%s_%d" % (case.name, lane))
     run = case.run(out, **how)
     ended = -run.returncode in by_signal
@@ -71,7 +72,7 @@ def limits(case):
     jobs = [("memory", resource.RLIMIT_AS, n * MIB) for n in spread(12, 200)]
     jobs += [("file size", resource.RLIMIT_FSIZE, n) for n in [0] + spread(64, 2 * largest + 128)]
     jobs += [("open files", resource.RLIMIT_NOFILE, n) for n in range(3, 3 + 3 * MOST, 3)]
-    # Before its first instruction a process may be killed for want of memory.
+    # With too little memory the kernel may kill a process before its first instruction.
     side_by_side(case.name + ": limits of memory, file size and open files", jobs,
                  lambda lane, job: ends_well(
                      case, lane, (signal.SIGKILL, signal.SIGSEGV) if job[2] < 16 * MIB and
@@ -79,7 +80,7 @@ def limits(case):
 
 
 def signals(case, kill_at):
-    """At each call that changes files; the second time the process is to end at once."""
+    """A signal at each call that changes files; a second signal ends the process at once."""
     count = path("count")
     case.run(path("out", case.name), LD_PRELOAD=kill_at, KILL_COUNT=count)
     calls = max(map(int, calls_test.content(count).split()))
@@ -94,7 +95,7 @@ def signals(case, kill_at):
 
 
 def clocks(case, clock):
-    """All is done, whatever the clock of the day says."""
+    """All work is done although the wall clock is set."""
     def trial(lane, job):
         out = path("out", "%s_%d" % (case.name, lane))
         run = case.run(out, LD_PRELOAD=clock, **job)
@@ -105,8 +106,8 @@ def clocks(case, clock):
 
 
 def processor_time():
-    """SIGXCPU at the soft limit of a second: each run goes on from the checkpoint until it is
-    done."""
+    """SIGXCPU at the soft limit of 1 s of processor time: each run stops with a checkpoint and the
+    next one continues, until the work is done."""
     for name, of in analyses.each()[0 if WANTED else -1:]:
         parameters, *planes = of.ESTIMATES[-1]
         slices, labels = ([list(a) if a.ndim == 3 else [a] for a in planes] + [None])[:2]
@@ -114,7 +115,7 @@ def processor_time():
         argv = [tap.TEXCELL, "run", unit, "-o", result, "--device", "cpu", "--threads", "1",
                 "--quiet"]
         count, took = 6, 0
-        while took < 2:            # seconds of the processor
+        while took < 2:            # until the work takes 2 s of processor time
             count, before = 2 * count, os.times()
             items = [calls_test.workunit.item("i%d" % i, slices, labels=labels)
                      for i in range(count)]
@@ -138,7 +139,8 @@ def processor_time():
 
 
 def process_number():
-    """What a process of the same number left when it was killed is in nobody's way."""
+    """Temporary files are named by the process id; one that a killed process with the same id left
+    does no harm."""
     argv = [tap.TEXCELL_WU, "pack", "--analysis", "cellcount", "-o", "w.zip",
             path("pictures", "a.png")]
     folder = path("number")
@@ -153,8 +155,8 @@ def process_number():
 
 
 def driver_and_clock(unit, clock):
-    """A driver hangs, the clock is set forward and the process is to end: it is seen by the steady
-    clock."""
+    """SIGTERM while a driver hangs and the wall clock is set: the process ends soon, as its
+    timeouts use the monotonic clock."""
     if not driver_faults.make_library():
         return
     for back in ({}, {"CLOCK_BACK": "1"}):

@@ -1,7 +1,7 @@
-"""A new analysis costs its own files and two lines: a copy of the tree with tests/example
-laid over it, one line more in app/analysis/analyses.def and one in README.md, is built, and
-the new analysis computes on the CPU and on OpenCL, is validated, stored, exported and run
-by every test over each analysis. docs/dev/new_analysis.md is the page to it."""
+"""Adding an analysis takes its own files and two lines in others: a copy of the tree gets the files
+of tests/example, a line in app/analysis/analyses.def and one in README.md, and is built; the new
+analysis computes on the CPU and on OpenCL, its results are validated, stored and exported, and
+tests of all analyses include it. docs/dev/new_analysis.md describes how."""
 import csv
 import filecmp
 import glob
@@ -21,7 +21,7 @@ LINES = {
                   "| | say how bright a picture is | [`%s`](docs/analyses/%s.md) | 0.1 s |\n" %
                   (NAME, NAME))
 }
-PLACE = os.path.join(os.path.abspath(tap.BUILD), "new-analysis")     # stays there for the next time
+PLACE = os.path.join(os.path.abspath(tap.BUILD), "new-analysis")  # kept: a second build is short
 TREE, BUILD = os.path.join(PLACE, "tree"), os.path.join(PLACE, "build")
 LEFT_OUT = re.compile(r"(build.*|autom4te.cache|__pycache__|\.git|.*\.o|aclocal.m4|configure|"
                       r"configure~|config.h.in~?|Makefile.in|analyses.inc|texcell-.*\.tar.*)$")
@@ -40,14 +40,15 @@ def files_of(root):
 
 
 def put(source, target):
-    """A copy, unless it is there: a second build then has less to do."""
+    """Copies a file unless the target is the same, so that a second build compiles less."""
     os.makedirs(os.path.dirname(target), exist_ok=True)
     if not os.path.exists(target) or not filecmp.cmp(source, target, shallow=False):
         shutil.copy2(source, target)
 
 
 def copy_tree():
-    """The tree with the example and its two lines. Files that differ, and files that are new."""
+    """Copies the tree, with the example and the two lines. Returns the files that were changed, and
+    those that are new."""
     example = os.path.join(tap.SRC, "tests", "example")
     product, own = files_of(tap.SRC), files_of(example)
     for name in [f for f in files_of(TREE) if f not in product + own]:
@@ -90,6 +91,7 @@ def count_files():
 
 
 def command(what, *argv, cwd=BUILD, **env):
+    """Runs a command with a clean environment: one test point. Returns (success, output)."""
     clean = {k: v for k, v in os.environ.items()
              if not k.startswith(("MAKE", "MFLAGS", "TEXCELL_", "CMOCKA", "PYTHONPATH"))}
     p = subprocess.run(argv, cwd=cwd, env=dict(clean, **env), stdout=subprocess.PIPE,
@@ -117,7 +119,7 @@ def program(name, *argv):
 
 
 def from_end_to_end():
-    """A unit and a stack: packed by hand, computed, validated, stored, exported."""
+    """An image and a stack of the new analysis: computed, validated, exported, stored."""
     for name in [f for f in ("d.sqlite", "tables", "out")
                  if os.path.lexists(os.path.join(PLACE, f))]:
         path = os.path.join(PLACE, name)
@@ -155,7 +157,7 @@ def from_end_to_end():
 
 
 def header(pattern):
-    """The titles of all tables."""
+    """The column titles of all CSV files that match the pattern."""
     titles = []
     for path in glob.glob(pattern):
         with open(path, newline="") as f:

@@ -1,5 +1,5 @@
-"""glcm on OpenCL gives the bytes that the CPU gives: on jobs of every kind, when
-the device changes in mid-run, and when any OpenCL call fails."""
+"""glcm on OpenCL gives the same bytes as on the CPU: for jobs of every kind, if the device changes
+during the work, and if an OpenCL call fails."""
 import os
 import signal
 import subprocess
@@ -42,7 +42,7 @@ def said(r):
 
 
 def picture(height, width, seed, dtype=np.uint8):
-    """Smooth with noise: pairs of all differences, counts of all sizes."""
+    """A smooth picture with noise, in which all differences of neighbours occur."""
     rng = np.random.default_rng(seed)
     y, x = np.mgrid[:height, :width]
     top = np.iinfo(dtype).max
@@ -52,7 +52,7 @@ def picture(height, width, seed, dtype=np.uint8):
 
 
 def jobs():
-    """One job for each thing that the kernels treat apart."""
+    """A job for each case that the kernels treat separately."""
     grey, deep = picture(60, 75, 1), picture(45, 50, 2, np.uint16)
     flat = np.full((40, 40), 7, np.uint8)
     stack = [picture(40, 44, k) for k in range(3)]
@@ -114,7 +114,7 @@ def compare(name, unit):
 
 
 def crossing():
-    """Started on one, killed, finished on the other."""
+    """Started on one device, killed, continued on another."""
     unit, cpu, mixed = path("long.zip"), path("cpu.npz"), path("mixed.npz")
     parameters = {"levels": [16, 64], "distances": list(range(1, 11)),
                   "roi": {"type": "disc", "r": 50},
@@ -144,8 +144,8 @@ def crossing():
 
 
 def faults():
-    """Every call made to fail in turn: the run ends with the right result on
-    the CPU or, before it has a device, with a clear error and no result."""
+    """Every OpenCL call fails in turn: the run ends with the right result on the CPU or, if it
+    fails before there is a device, with an error and no result."""
     unit, good, out = path("small.zip"), path("good.npz"), path("out.npz")
     parameters = {"levels": [8, 16], "distances": [1, 2], "window": {"shape": "disc", "radius": 3},
                   "maps": [{"feature": "asm", "levels": 8, "offset": [1, 0]}]}
@@ -163,7 +163,7 @@ def faults():
         env = dict(ENV, **tap.opencl_hooks(fail=spec, count=COUNT))
         r = texcell(unit, out, "opencl", env=env)
         left = int(content(COUNT).split()[1])
-        # Where releasing itself is made to fail, the object stays.
+        # One object is left if the call that releases it fails.
         held = left == 0 or spec.endswith("+") or left == 1
         if r.returncode == 0 and content(out) == content(good) and held:
             fell_back += "going on with the CPU" in r.stderr

@@ -1,7 +1,7 @@
-"""Which calls are made to fail: of each place in a program (a call with all its callers) the first
-and the last, once and from there on, in the first case that has it. What a variable of the
-environment says: N for each N-th of these, 1 for all of them, "all" for every call of every
-case."""
+"""Chooses which calls of a program are made to fail. A place is a call with the stack of all its
+callers; the first and the last call of each place fail, alone or with all calls after it ("N+"), in
+the first test case that reaches the place. An environment variable selects some of these trials: N
+for every N-th, 1 for all; "all" makes each call of each case fail."""
 import collections
 import os
 
@@ -10,14 +10,15 @@ import tap
 
 class Sweep:
     def __init__(self, variable, step):
-        """step: as N where the variable is not set."""
+        """variable: the environment variable; step: N if it is not set."""
         wanted = os.environ.get(variable)
         self.every = wanted == "all"
         self.step = 1 if self.every else int(wanted or step)
         self.had, self.next, self.codes = set(), 0, collections.Counter()
 
     def trials(self, program, places):
-        """[(place, "N" or "N+")] of {place: numbers of its calls}, as many as the step leaves."""
+        """[(place, "N" or "N+")], the trials of a program to be made. places: {place: numbers of
+        its calls}."""
         found = []
         for place in sorted(places):
             numbers = list(places[place])
@@ -30,7 +31,8 @@ class Sweep:
         return taken
 
     def tell(self, title, places, trials, codes, bad):
-        """The test point of a case: how its trials ended, and what was wrong."""
+        """One test point for a case: the number of its trials, their exit codes, and what was
+        wrong."""
         self.codes.update(codes)
         if trials:
             tap.ok(not bad, "%s: %d failures, %d calls in %d places: %s" %
@@ -38,14 +40,15 @@ class Sweep:
                     dict(collections.Counter(codes))), "\n".join(bad[:12]))
 
     def done(self):
-        """A failure that nobody meets is none."""
+        """Ends the test; a point checks that at least one injected failure changed an exit code."""
         if sum(self.codes.values()) > 20:
             tap.ok(set(self.codes) - {0}, "all of them: %s" % dict(self.codes))
         tap.done()
 
 
 def told(file):
-    """What hooks/places.h told there; of several processes that had calls of a place the most."""
+    """{place: numbers of its calls} as hooks/places.h writes them; if several processes called a
+    place, the most calls."""
     found = {}
     with open(file, encoding="ascii") as f:
         for place, times in map(str.split, f):

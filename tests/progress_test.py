@@ -1,5 +1,5 @@
-"""What a person at a terminal sees of a run: a bar that never scrolls, whatever the width;
-and of devices only what matters."""
+"""What a run prints on a terminal: a progress bar that never scrolls, for any width of the
+terminal; and about devices only what matters."""
 import fcntl
 import os
 import pty
@@ -26,7 +26,8 @@ def set_width(fd, columns):
 
 
 def on_terminal(columns, later=None):
-    """What a run writes to a terminal so wide, or that wide after a second."""
+    """Runs texcell on a terminal of so many columns, changed to `later` after a second. Returns the
+    exit code and what it wrote."""
     master, slave = pty.openpty()
     set_width(master, columns)
     out = os.path.join(FOLDER, "r%d.npz" % columns)
@@ -43,7 +44,7 @@ def on_terminal(columns, later=None):
             if not more:
                 break
             text += more
-    except OSError:          # the other end is closed
+    except OSError:          # the run has ended and closed its side
         pass
     if timer:
         timer.join()
@@ -52,7 +53,8 @@ def on_terminal(columns, later=None):
 
 
 def drawings(text):
-    """The bars, in their order, and the lines that stay."""
+    """The progress bars in the order in which they were drawn, and the lines that are not
+    overwritten."""
     bars, lines = [], []
     for line in text.replace("\r\n", "\n").split("\n"):
         *drawn, last = line.split("\r")
@@ -100,7 +102,7 @@ def one_width(columns):
 
 
 def devices():
-    """--device auto is silent where there is no GPU, and speaks up where one fails."""
+    """--device auto says nothing if there is no GPU, and gives the reason if one fails."""
     out = os.path.join(FOLDER, "d.npz")
 
     def run(device, *options, **env):
@@ -108,7 +110,7 @@ def devices():
                        env=dict(os.environ, POCL_CACHE_DIR=os.path.join(FOLDER, "pocl"), **env))
 
     def memory(device, **env):
-        """MB at most, of a run."""
+        """The peak memory of a run, in MiB."""
         with subprocess.Popen([tap.TEXCELL, "run", TINY, "-o", out, "--device", device, "--quiet"],
                               env=dict(os.environ, **env)) as process:
             _pid, process.returncode, usage = os.wait4(process.pid, 0)
@@ -147,7 +149,7 @@ def devices():
 
 
 def many(n):
-    """The numbers of the items whose ends are told of n, and the seconds."""
+    """The item numbers in the "done" lines of a run of n items, and the seconds that it took."""
     unit, begin = os.path.join(FOLDER, "many.zip"), time.monotonic()
     picture = np.indices((40, 40), np.uint8).sum(0, np.uint8) * 3
     workunit.write(unit, "cellcount", {},

@@ -1,6 +1,6 @@
-"""The Python package with what others made: arrays of xarray and zarr, pictures of bioio, tqdm's
-bar, and the widgets in napari under Xvfb: each analysis on a picture, by its buttons, and the
-layers that come of it. With NAPARI_SHOTS=FOLDER the windows are kept as pictures."""
+"""The Python package with other packages: arrays of xarray and zarr, pictures of bioio, tqdm's
+progress bar, and the widgets in napari under Xvfb: for each analysis its buttons are pressed, and
+the resulting layers are checked. NAPARI_SHOTS=FOLDER saves pictures of the windows."""
 import os
 import shutil
 
@@ -13,7 +13,7 @@ TITLES = {"cellcount": "Count cells", "objects": "Measure objects",
 
 
 def outside():
-    """Makes the environment, and runs this script in it."""
+    """Installs napari in a virtual environment, and runs this script there again."""
     folder = os.path.join(os.path.abspath(tap.BUILD), "python-tools", "others-" + NAPARI)
     python = os.path.join(folder, "bin", "python")
     if not os.path.exists(os.path.join(folder, "whole")):
@@ -45,6 +45,7 @@ def outside():
 
 
 def wait(widget, button):
+    """Presses a button of the widget, and waits for it. Returns the number of new layers."""
     from time import monotonic, sleep
     from napari.qt import get_qapp
     layers, done = len(widget.viewer.layers), []
@@ -61,7 +62,8 @@ def wait(widget, button):
 
 
 def arrays():
-    """The same regions as of the array alone, and the size of a pixel where it is known."""
+    """Arrays of other packages give the same regions as a NumPy array, and the size of a pixel if
+    it is known."""
     import contextlib
     import io
     import tempfile

@@ -1,7 +1,7 @@
-"""The server's programs killed (kill -9, the process alone or all that it has started) at random
-moments: check, verify, store, submit. BOINC's daemons start them again until they have said
-something; then nothing is lost, and nothing is there twice. KILLS: how many of each (default 8;
-make check-long: 75)."""
+"""The server's programs (check, verify, store, submit) killed by kill -9 at random moments, the
+process alone or with its children. They are started again, as BOINC's daemons do, until they end:
+nothing is lost, and nothing is there twice. KILLS: kills for each program (default 8; make
+check-long: 75)."""
 import os
 import random
 import shutil
@@ -36,13 +36,14 @@ chance = random.Random(20)
 
 
 class Killer:
-    """Runs a program again and again, each time killed after a while, so often as is wanted at
-    most; the last time it comes to its end."""
+    """Runs a command again and again, and kills it each time at a random moment; the last run may
+    end."""
 
     def __init__(self):
         self.kills, self.longest = 0, 0.05
 
     def run(self, argv, wanted, cwd):
+        """Returns the exit code of the last run. wanted: kills at most."""
         while True:
             start = time.monotonic()
             process = subprocess.Popen(argv, cwd=cwd, stdout=subprocess.DEVNULL,
@@ -63,6 +64,7 @@ class Killer:
 
 
 def make_server():
+    """Makes a project's folders with work units, right results and damaged ones."""
     for name in ("bin", "apps", "templates", "download", "upload", "tmp", "texcell/alone",
                  "pictures"):
         os.makedirs(os.path.join(TMP, name))
@@ -92,7 +94,7 @@ def validating(killer, more, what):
 
 
 def validating_once(killer, more, at):
-    """The answers; None: the files are not where they should be."""
+    """The exit codes for all results. Raises an exception if a file is not where it belongs."""
     answers = []
     for i in range(6):
         for k in range(2):
@@ -124,6 +126,7 @@ def storing(killer):
 
 
 def stored_once(killer, path):
+    """Stores all results in a new data set. Returns whether each is there once."""
     killer.run([ASSIMILATE, "create", "--db", path], 0, os.path.join(TMP, "tmp"))
     answers = [killer.run([ASSIMILATE, "script", "--db", path, "--workunits", "../download",
                            "--accepted", "../texcell/accepted",
@@ -168,10 +171,10 @@ def submitting(killer):
                 "--analysis", "cellcount", "--split", "1",
                 os.path.join(TMP, "pictures")]
         code, tries = killer.run(argv, 10, TMP), 0
-        while code == 3 and tries < 100:       # a pack whose parent was killed is still at work
+        while code == 3 and tries < 100:  # the killed process's texcell-wu pack still works
             time.sleep(0.1)
             code, tries = killer.run(argv, 0, TMP), tries + 1
-        time.sleep(0.2)                # so may be a create_work
+        time.sleep(0.2)                # its create_work may still work, too
         answers += [code, killer.run(argv, 0, TMP)]
     rows = db.execute("SELECT name, credit FROM jobs ORDER BY name").fetchall()
     ok(answers == [0] * 2 * n and [r[0] for r in rows] ==

@@ -1,5 +1,5 @@
-"""voting against a direct evaluation: the vote images of every round, the
-blurred picture, the weights, points and scores, all equal."""
+"""voting compared with a direct evaluation (oracle/voting_oracle.py): the vote images of every
+round, the blurred picture, the weights, points and scores are all equal."""
 import os
 import time
 
@@ -15,7 +15,8 @@ RNG = np.random.default_rng(7)
 
 
 def balls(shape, radius, count, noise, dtype=np.uint8, dark=False, spacing=(1, 1, 1)):
-    """Balls (discs, where shape[0] is 1) that may touch, on a slope, with noise."""
+    """A stack of balls (discs if shape[0] is 1) that may touch, on a brightness slope, with
+    noise."""
     grid = np.indices(shape)
     image = 40.0 + 30.0 * grid[2] / shape[2]
     for _ in range(count):

@@ -1,5 +1,5 @@
 """voting gives the same bytes for every number of threads, on OpenCL with launches of any size, and
-when the device changes in mid-run."""
+if the device changes during the work."""
 import os
 import signal
 import subprocess
@@ -84,7 +84,7 @@ def same_bits():
 
 
 def crossing():
-    """Started on one, killed, finished on the other."""
+    """Started on one device, killed, continued on another."""
     unit, mixed = path("long.zip"), path("mixed.npz")
     write(unit, "voting", {"radius": 9}, [item("a", [blobs((1400, 1400), 9, 1000)])])
     whole = bytes_of(unit, "cpu", "--threads", "1")
@@ -118,7 +118,8 @@ def crossing():
 
 
 def counted(command, **hooks):
-    """What was run; its calls of OpenCL that can fail, and the objects left over."""
+    """Runs a command. Returns the run, the number of its OpenCL calls that can fail, and the number
+    of objects not released."""
     count = path("count")
     r = tap.run(command, env=dict(ENV, **tap.opencl_hooks(count=count, **hooks)))
     with open(count) as file:
@@ -127,9 +128,10 @@ def counted(command, **hooks):
 
 
 def failing_calls():
-    """A device that fails leaves an error and no OpenCL object (some of the calls;
-    the last is the wait on closing, of no consequence). While devices are being
-    listed, another one may take its place. Whole and in slabs."""
+    """A call that fails gives an error and leaves no OpenCL object; every seventh call is tried.
+    While devices are being listed another device may be used instead. For the whole item on the
+    device, and in slabs. The last call, a wait while the device is closed, is left out: its failure
+    has no consequence."""
     for name, memory in (("whole", {}), ("in slabs", {"memory": 230000})):
         args = [TRY, "voting", '{"radius":3,"sigma":1}', "40", "300", "1", "8", "0"]
         whole, calls, left = counted(args, **memory)
@@ -141,7 +143,7 @@ def failing_calls():
         for n in range(3, calls, 7):
             r, made, left = counted(args, fail=n, **memory)
             if made < n:
-                continue       # longer launches, and so fewer: their lengths follow a clock
+                continue  # fewer calls: the length of launches depends on the time
             fails = r.returncode == 2 and "CL_" in r.stderr
             if left != 0 or not (fails or (n <= listing and r.stdout == whole.stdout)):
                 wrong.append("call %d: exit %d, %d left, %s" % (n, r.returncode, left, r.stderr))
@@ -151,8 +153,8 @@ def failing_calls():
 
 
 def slabs():
-    """On devices that are too small for the item, but not for the self-test: the
-    same bytes, without the CPU's help, with more calls."""
+    """Devices with too little memory for the item, but enough for the self-test: the same bytes by
+    more calls, in slabs, without falling back to the CPU."""
     flat, deep = blobs((800, 400), 6, 300), blobs((40, 33, 50), 4, 40, np.uint16)
     for name, parameters, one, sizes in (
             ("a picture", {"radius": 6}, item("a", [flat]), (4000000, 2900000, 1800000, 1600000)),
@@ -169,7 +171,7 @@ def slabs():
                 return
             with open(path("r.npz"), "rb") as file:
                 same = file.read() == expected
-            # The known answers' launches follow a clock, so that few calls more say nothing.
+            # The self-test's launches depend on the time, so only many more calls show slabs.
             many = size != sizes[-1] or calls > whole + 100
             tap.ok(same and many and "CPU:" not in r.stderr,
                    "%s, %d bytes of device memory: the same bytes" % (name, size),
