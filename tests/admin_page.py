@@ -1,6 +1,7 @@
-"""docs/admin.md's steps 1 to 4, block by block, in a bare root of Debian 12 with its own network:
-from nothing to the first validated unit, timed. Needs root, mmdebstrap, and BOINC, a git repository
-of its sources. BARE_ROOTS_FOLDER: where the root is kept."""
+"""Runs steps 1 to 4 of docs/admin.md, block by block, in a bare root folder of Debian 12 with a
+network of its own: from nothing to the first validated unit, with the times taken. Needs root,
+mmdebstrap, and BOINC=DIR, a git repository of BOINC's sources. BARE_ROOTS_FOLDER: a folder that
+keeps the root's archive for the next time."""
 import os
 import re
 import shlex
@@ -24,13 +25,14 @@ VALUES = {"SECRET": "s3cret", "PROJECT": PROJECT,
 CLEAN = ["env", "-i", "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
          "HOME=/root", "TERM=dumb", "LC_ALL=C.UTF-8",
          "DEBIAN_FRONTEND=noninteractive"]
-# What a system's start does, and what the machine is: alone, and named. Its first process waits for
-# all that lose their parents.
+# What the start of a system would do, in name spaces of its own. This shell is the first process
+# there, and so reaps orphaned processes.
 MACHINE = """hostname cells && ip link set lo up && mount -t proc proc $0/proc && mount --rbind /dev $0/dev && mount -t sysfs sys $0/sys
 mount --bind $1 $0/srv/boinc; sleep 7200; exit"""  # noqa: E501
 
 
 class Machine:
+    """The bare system, in name spaces with a file system, network and processes of its own."""
     def __init__(self):
         self.process = subprocess.Popen(["unshare", "-n", "-m", "-p", "-u", "-i", "-f",
                                          "--kill-child", "bash", "-c", MACHINE, ROOT, BOINC])
@@ -41,7 +43,8 @@ class Machine:
         self.seconds = 0.0
 
     def do(self, what, text, folder=None, timed=True):
-        """As root, or in the folder as the project's owner."""
+        """Runs commands as root, or in a folder as the project's owner: one test point. Returns the
+        output. timed: their time counts."""
         for word, value in VALUES.items():
             text = text.replace(word, value)
         words = ["bash", "-e", "-c", text] if folder is None else ["su", "-", "boincadm", "-c",
@@ -58,7 +61,7 @@ class Machine:
 
 
 def blocks():
-    """{heading: its blocks of commands}."""
+    """{heading of the page: [block of commands]}."""
     with open(os.path.join(SRC, "docs", "admin.md")) as f:
         parts = re.split(r"(?m)^## (.*)$", f.read())
     return {heading: [b for _w, b in re.findall(r"(?ms)^```sh (\w+)\n(.*?)^```$", text)]
@@ -84,7 +87,8 @@ def make_root():
 
 
 def fetch_packages(install):
-    """The machine itself has no network."""
+    """Downloads the packages from outside, as Machine has no network. Returns the seconds taken, or
+    False."""
     names = re.search(r"(?s)apt-get install (.*?[^\\])\n",
                       install).group(1).replace("\\\n", " ").split() + ["boinc-client"]
     start = time.monotonic()

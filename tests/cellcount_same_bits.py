@@ -1,7 +1,6 @@
-"""The same work unit gives the same bytes: on the CPU with 1, 2, 3 and 7
-threads, on an OpenCL device (PoCL will do), on a device too small for the
-picture, and when it is killed on one and goes on with the other. On the device
-the answers are those of the oracle too."""
+"""A work unit of cellcount gives the same bytes on the CPU with 1, 2, 3 and 7 threads, on an OpenCL
+device, on a device too small for the picture, and when it is killed on one device and continued on
+another. A device's values are also compared with the oracle's."""
 import os
 
 import numpy as np
@@ -94,7 +93,7 @@ def oracle(device):
 
 
 device = same_bits.has_device()
-# 3 MB: room for a picture, but not for a table of all squares of the chessboard.
+# Device memory of 3 MB: enough for a picture, but not for a table of all squares of the chessboard.
 same_bits.everywhere(FOLDER, "cellcount",
                      ((name, parameters, pictures()) for name, parameters in JOBS.items()), device,
                      (None, 3000000, 1700000))

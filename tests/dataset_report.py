@@ -1,6 +1,6 @@
-"""The page of texcell-assimilate report: counts, reasons, histograms and pictures of a data set, in
-Chromium at three widths; names that would be markup, no folder of the server, no request to
-anywhere, and a page that is replaced as a whole or not at all."""
+"""The page of texcell-assimilate report, in Chromium at three widths: counts, reasons, histograms
+and pictures of a data set; names that contain markup do no harm; the page names no folder of the
+server and loads nothing from elsewhere; and it is replaced as a whole or not at all."""
 import html.parser
 import os
 import re
@@ -35,7 +35,8 @@ def assimilate(*args):
 
 
 def fill():
-    """Two units with pictures, one of them a stack's, a refused one and one that was given up."""
+    """Makes a data set of three results, one of them of a stack, a refused result, and a unit that
+    was given up."""
     stack = np.full((6, 30, 40), 20, np.uint8)
     stack[1:5, 5:25, 5:35] = 200
     stack[2:4, 8:20, 8:30] = 20

@@ -1,8 +1,8 @@
 #!/usr/bin/python3
-"""Makes the pictures of the documentation, in docs/images: `make docs-pictures`. They show what
-texcell makes of pictures of scikit-image's Debian package and of a stack that is computed here;
-docs/graphics.png what a volunteer sees of a blood smear, where ../shared/data and Xvfb are
-there."""
+"""Makes the pictures of the documentation, in docs/images (`make docs-pictures`): texcell's results
+for pictures from scikit-image's Debian package, and for a stack that is computed here.
+docs/graphics.png, what a volunteer sees, is made of a blood smear if ../shared/data and Xvfb are
+present."""
 import glob
 import os
 import shutil
@@ -26,7 +26,7 @@ PAGE, SHOWN, THUMB = (1200, 1250), (780, 812), (150, 100)
 
 
 def analyse(folder, analysis, picture, *options):
-    """The folder of what texcell makes of a picture."""
+    """Analyses a picture. Returns the folder of the results."""
     subprocess.run([os.path.join(BUILD, "texcell-wu"), "analyse", "--analysis", analysis,
                     "--pictures", "--device", "cpu", "-o", analysis,
                     *options, picture], check=True, cwd=folder, stdout=subprocess.DEVNULL,
@@ -39,7 +39,7 @@ def save(picture, name):
 
 
 def thumb(path, name):
-    """The middle of a picture, a third of its width or what is there."""
+    """Saves the centre of a picture that is scaled to 60%, or by more if needed to fill THUMB."""
     with Image.open(path) as picture:
         w, h = picture.size
         scale = max(THUMB[0] / w, THUMB[1] / h, 0.6)
@@ -60,7 +60,7 @@ def foam(path):
 
 
 def graphics(path):
-    """Windows of texcell_graphics, of texture on its way and of cells that were counted."""
+    """Saves windows of texcell_graphics: of glcm while it computes, and of cellcount."""
     smear, windows = tap.data("count/chula_1.jpg"), []
     if smear is None or not os.path.exists(watched.GRAPHICS) or shutil.which("Xvfb") is None:
         print("graphics.png is left as it is: no smear, no texcell_graphics or no Xvfb here")
@@ -68,7 +68,7 @@ def graphics(path):
     with Image.open(smear) as picture:
         pixels = np.array(picture.convert("RGB"))
     with watched.a_display() as env:
-        for analysis, times, parameters in (            # times: larger, so that it takes a while
+        for analysis, times, parameters in (            # times: enlarged, so that it takes longer
                 ("glcm", 3,
                  {"levels": [32], "distances": [1, 2, 3], "window": {"shape": "disc", "radius": 9},
                   "maps": [{"feature": "correlation", "levels": 32, "offset": [2, 0]}]}),

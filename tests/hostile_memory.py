@@ -1,5 +1,6 @@
-"""What check takes for hostile results, beside the right one of the same unit: tables of as
-many rows as the picture has pixels, JSON of two million values, members without number."""
+"""Memory and time that texcell-validate check takes for malicious results, compared with the right
+result of the same unit: tables with as many rows as the picture has pixels, JSON with two million
+values, archives with very many members."""
 import os
 import re
 import struct
@@ -22,7 +23,7 @@ def path(name):
 
 
 def check(unit, file):
-    """Exit code, peak of memory in MiB, seconds, stderr."""
+    """(exit code, peak memory in MiB, seconds, output)."""
     before = time.monotonic()
     pid = os.fork()
     if pid == 0:
@@ -37,7 +38,7 @@ def check(unit, file):
 
 
 def zeros_member(name, array, rows):
-    """An array of so many rows of zeros."""
+    """A member of an archive with an array of so many rows of zeros."""
     shape = (rows,) + array.shape[1:]
     head = forge.npy(array[:0], shape=str(shape))
     size = int(np.prod(shape)) * array.dtype.itemsize
@@ -53,7 +54,7 @@ def zeros_member(name, array, rows):
 
 
 def many_rows(honest, rows):
-    """All tables with so many rows, of the first item."""
+    """The result with so many rows in all tables, all of the first item."""
     members = honest.members()
     for i, m in enumerate(members):
         name = m.name[:-4]
@@ -69,7 +70,8 @@ def with_json(honest, text):
 
 
 def many_members(honest, n):
-    """So many members in the list, that share one place."""
+    """The result with n more members in its central directory, which share one place in the
+    file."""
     members = honest.members()
     data = forge.npy(np.zeros(0))
     out = bytearray(forge.archive(members))
@@ -90,8 +92,8 @@ def many_members(honest, n):
 
 
 def large_unit():
-    """A unit whose picture can have more rows than there is memory for: refused, before they are
-    read."""
+    """A unit whose picture could have more rows than there is memory for: a result with so many is
+    refused before the rows are read."""
     unit, result, side = path("large.zip"), path("large.npz"), 6000
     workunit.write(unit, "cellcount", {"threshold": 100, "min_area": 1, "connectivity": 4},
                    [item("a", [np.full((side, side), 200, np.uint8)])])

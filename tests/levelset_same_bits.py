@@ -1,6 +1,5 @@
-"""levelset: the same bytes for 1, 2, 3 and 7 threads, every vector width, on an
-OpenCL device, and with the work handed on from one to the other again
-and again."""
+"""levelset gives the same bytes for 1, 2, 3 and 7 threads, for every vector width, on an OpenCL
+device, and if CPU and device take turns."""
 import os
 
 import numpy as np
@@ -28,7 +27,7 @@ EXTRA = {
         "init": {"type": "ball", "cx": 60, "cy": 45, "r": 16}, "iterations": 1000}),
     "2D band, 1,000 iterations": ((1, 95, 130), 8, {
         "init": {"type": "ball", "cx": 60, "cy": 45, "r": 16}, "iterations": 1000, "band": 5}),
-    # Squared distances that take more than 31 bits.
+    # Squared distances that do not fit 31 bits.
     "very wide": ((1, 3, 47000), 8, {"init": {"type": "box", "x0": 3, "x1": 1000, "y0": 0, "y1": 3},
                                      "iterations": 6, "reinit_every": 3}),
     "very tall": ((1, 47000, 3), 8, {"init": {"type": "box", "x0": 0, "x1": 3, "y0": 3, "y1": 1000},
@@ -60,7 +59,7 @@ def same(folder, name, shape, bits, given, missing):
              for simd in ("scalar", "sse2", "avx2")]
     runs += [("resumed", ("cpu", 2, 1), {})]
     if missing is None:
-        # The first steps of a device take 1, 2, 4 ... units.
+        # On a device the first steps have 1, 2, 4 ... units.
         steps = 6 if p["iterations"] > 100 else 3
         runs += [("OpenCL", ("opencl", 1, 0), {}),
                  ("CPU and OpenCL in turn", ("opencl,cpu", 2, steps), {})]
@@ -76,7 +75,7 @@ def same(folder, name, shape, bits, given, missing):
 
 
 def too_large(folder, missing):
-    """A stack that does not fit the device: the CPU does it, and says so."""
+    """A stack that does not fit the device's memory: the CPU computes it, and a message says so."""
     if missing is not None:
         return tap.skip("a stack too large for the device", missing)
     unit = ls.write(os.path.join(folder, "u.zip"), ls.balls((20, 90, 100), 3), {

@@ -1,7 +1,7 @@
-"""levelset on real pictures: the ventricle of a proton-density slice and the
-brain of Colin27, with the parameters that docs/analyses/levelset.md gives.
+"""levelset on real pictures: the ventricle in a proton-density slice and the brain in Colin27, with
+the parameters from docs/analyses/levelset.md.
 
---table: Dice where one parameter at a time is changed, or the start moved."""
+--table: prints Dice's coefficient with one parameter changed at a time, or the start moved."""
 import os
 import sys
 
@@ -30,7 +30,7 @@ def mask_of(image, parameters):
 
 
 def ventricle_data():
-    """(picture, truth), or None."""
+    """(picture, truth), or None if they are not present."""
     picture, model = (tap.data("levelset/itk_" + n) for n in
                       ("BrainProtonDensitySlice.png", "VentricleModel.png"))
     if picture is None or model is None:
@@ -49,6 +49,7 @@ def every_second(volume):
 
 
 def compare(name, image, truth, parameters, bar):
+    """Dice's coefficient with the truth is at least `bar`. Returns the mask."""
     mask = mask_of(image, parameters)
     score = ls.dice(mask, truth) if mask.any() else 0
     tap.note("%s: Dice %.4f, %d voxels of %d" % (name, score, mask.sum(), (truth != 0).sum()))
@@ -73,22 +74,22 @@ def brain():
         return tap.skip("the brain", "Colin27 is not here")
     whole = dict(BRAIN, init={"type": "ball", "cx": 90, "cy": 108, "cz": 90, "r": 50})
     compare("brain, band 6", *data, dict(whole, band=6, iterations=600), 0.85)
-    # Every second voxel, to the end.
+    # Every second voxel, until the front stops moving.
     head, truth = (every_second(a) for a in data)
     dense = compare("brain at half size, dense", head, truth, HALF, 0.95)
     band = compare("brain at half size, band 6", head, truth, dict(HALF, band=6), 0.95)
     tap.ok(ls.dice(dense, band) > 0.99, "band 6 gives the dense mask to 99%", ls.dice(dense, band))
 
 
-# --- how much the parameters matter --------------------------------------------------
+# --- the influence of the parameters --------------------------------------------------
 
 def moved(p, key, by):
     return dict(p, init=dict(p["init"], **{key: p["init"][key] + by}))
 
 
 def variations(p, step):
-    """(what is changed, parameters): each by 20% (the target also by 5%), and the
-    start by `step` pixels along each axis."""
+    """Yields (what is changed, parameters): each parameter by 20% (the target also by 5%), and the
+    start's centre by `step` pixels along each axis."""
     yield "nothing", p
     for key in ("target", "epsilon", "alpha", "smooth", "edge_stop", "reinit_every"):
         for percent in (-20, -5, 5, 20) if key == "target" else (-20, 20):

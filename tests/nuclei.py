@@ -1,16 +1,14 @@
-"""Nuclei of six kinds (2018 Data Science Bowl, BBBC038v1), as a person meets them who types
-`texcell-wu analyse --analysis cellcount` and nothing more: each kind is a folder; the regions that
-are found against instance masks, as F1 of pairs that overlap by more than half (intersection over
-union), the mean over the pictures of a kind, then over the kinds. Compared with scikit-image's
-plain chain: Gaussian of 1, Otsu's threshold, holes filled, the watershed of the distance from its
-h-maxima.
+"""`texcell-wu analyse --analysis cellcount` without any parameter, on nuclei of six kinds (2018
+Data Science Bowl, BBBC038v1), a folder for each kind. Regions are compared with instance masks: F1,
+where a region matches if its intersection with a nucleus is more than half of their union; the mean
+over a kind's pictures, then over the kinds. For comparison a plain chain in scikit-image: Gaussian
+filter of 1, Otsu's threshold, holes filled, watershed of the distance from its h-maxima.
 
   nuclei.py            every seventh picture of each kind: mean F1 of at least 0.7
-  nuclei.py all        all pictures of each kind, and scikit-image; how far counts are off by their
-                       marks
+  nuclei.py all        all pictures of each kind, and scikit-image; errors of counts, by mark
   nuclei.py all FOLDER of this folder, which has a folder for each kind: ID.png and ID_truth.png
-  nuclei.py voting     [FOLDER] points by voting, each of a nucleus if within the radius of its
-                       centre: F1, of all pictures"""
+  nuclei.py voting     [FOLDER] F1 of voting's points in all pictures; a point matches a nucleus if
+                       its distance from the centre is at most the radius"""
 import csv
 import os
 import shutil
@@ -20,7 +18,7 @@ import numpy as np
 
 import tap
 
-# bright?
+# {kind of picture: whether its nuclei are bright}
 KINDS = {"fluo256": True, "fluo360": True, "fluo520": True, "tissue": True, "he256": False,
          "bf1024": False}
 FOLDER = tap.scratch()
@@ -37,7 +35,7 @@ def pictures(folder, kind):
 
 
 def f1(labels, truth):
-    """Pairs that overlap by more than half are one to one by themselves."""
+    """F1 of the labels. Pairs that overlap by more than half are always one to one."""
     n, m = int(labels.max()), int(truth.max())
     both = np.bincount(truth.astype(np.int64).ravel() * (n + 1) + labels.ravel(),
                        minlength=(n + 1) * (m + 1)).reshape(m + 1, n + 1)
@@ -48,7 +46,8 @@ def f1(labels, truth):
 
 
 def analysed(folder, kind, names, *args, analysis="cellcount"):
-    """Label pictures by name, or of voting all arrays; and what was suggested."""
+    """Analyses pictures. Returns {name: label picture}, or for voting all arrays, and the suggested
+    parameters as text."""
     out = os.path.join(FOLDER, analysis, kind)
     os.makedirs(os.path.dirname(out), exist_ok=True)
     shutil.rmtree(out, True)
@@ -65,6 +64,7 @@ def analysed(folder, kind, names, *args, analysis="cellcount"):
 
 
 def plain(picture, bright):
+    """The label picture of scikit-image's plain chain."""
     from scipy import ndimage
     from skimage import filters, measure, morphology, segmentation
     grey = picture[..., :3].mean(axis=2) if picture.ndim == 3 else picture.astype(float)
@@ -77,7 +77,8 @@ def plain(picture, bright):
 
 
 def scores(folder, some, peer=True):
-    """{kind: (F1, that of scikit-image)}."""
+    """{kind: (F1 of cellcount, F1 of scikit-image)}, of every some-th picture. peer: with
+    scikit-image."""
     out, marks = {}, {}
     for kind, bright in KINDS.items():
         names = pictures(folder, kind)[::some]
@@ -102,7 +103,7 @@ def scores(folder, some, peer=True):
 
 
 def f1_of_points(points, truth):
-    """Matched one to one, as many as can be."""
+    """F1 of points, in the one-to-one matching with the most pairs."""
     from scipy import ndimage, optimize
     ids = np.unique(truth)[1:]
     area = ndimage.sum_labels(truth > 0, truth, ids)

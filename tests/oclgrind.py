@@ -1,5 +1,6 @@
-"""The kernels of every analysis under Oclgrind, which interprets them: no data races, nothing
-uninitialized is read, no index is out of range, no wrong call, and the CPU's states or results."""
+"""The kernels of every analysis under Oclgrind, an interpreter of kernels that checks them: no data
+races, no uninitialized values, no index out of range, no wrong OpenCL call; and states or results
+are the CPU's."""
 import os
 import shutil
 
@@ -18,14 +19,14 @@ def run(options, command, **hooks):
 
 
 def common():
-    """What is found is found: a race that was made, and nothing in the device's self-test."""
+    """Oclgrind finds a race that was put into a kernel, and nothing in the device's self-test."""
     log = os.path.join(FOLDER, "log")
 
     def report(*args, **hooks):
         if os.path.exists(log):
             os.remove(log)
         r = run(RACES + UNINITIALIZED + ("--log", log), [OPENCL_TRY, *args], **hooks)
-        if not os.path.exists(log):                  # no device was opened
+        if not os.path.exists(log):                  # no OpenCL device was opened
             return r, "", ""
         with open(log) as f:
             found = f.read()
@@ -43,7 +44,7 @@ def common():
 
 
 def glcm():
-    """Tiny items: one for each kernel and variant."""
+    """Tiny items that need each kernel in each variant."""
     for parameters, shape in (
             ('{"levels":[8],"window":{"shape":"disc","radius":2},"distances":[1,2],'
              '"directions":"four","maps":[{"feature":"imc2","levels":8,"offset":[1,0]}]}',
@@ -79,7 +80,8 @@ def volume():
                                      ('{"method":"watershed","smooth":0.5,"h":900}', "16", 100000),
                                      ('{"method":"watershed","mode":"slices","connectivity":26,'
                                       '"fill":true}', "8", None)):
-        # After a repair the host writes the mask in parts, which Oclgrind takes for not written.
+        # After a repair the host writes the mask in parts; Oclgrind takes the mask for
+        # uninitialized.
         repair = "repair" in parameters
         for result in ("",) if memory or repair else ("", " result"):
             yield (parameters, "35 18 11 %s 0%s" % (bits, result), memory,
@@ -89,7 +91,7 @@ def volume():
 def voting():
     for parameters, shape, memory in (('{"radius":3,"sigma":1}', "21 14 1 8 0", None),
                                       ('{"radius":2,"sigma":0.5}', "5 70 1 8 0", 50000),
-                                      # longer than a segment
+                                      # a row longer than one of voting's segments
                                       ('{"radius":2,"sigma":0,"floor":0}', "531 2 1 16 0", None),
                                       ('{"radius":2,"sigma":0.5,"polarity":"dark"}', "9 8 6 16 0",
                                        None)):
@@ -97,7 +99,7 @@ def voting():
             yield parameters, shape + result, memory, UNINITIALIZED
 
 
-# Both kinds of step, the band, an early end.
+# Both kinds of time step, the narrow band, an early end.
 LEVELSET = {
     "2D": ((1, 10, 35), {"init": {"type": "ball", "cx": 15, "cy": 5, "r": 4}, "reinit_every": 1,
                          "iterations": 2}),
@@ -110,8 +112,8 @@ LEVELSET = {
 
 
 def levelset():
-    """Oclgrind 21.10 does not know an instruction ("freeze") that its own compiler's optimiser
-    makes: so without that."""
+    """Oclgrind 21.10 does not support the instruction "freeze", which its own compiler's optimiser
+    generates; so kernels are compiled without optimisation."""
     for name, (shape, given) in LEVELSET.items():
         unit = levelset_run.write(os.path.join(FOLDER, "u.zip"), levelset_run.balls(shape, 3),
                                   dict({"target": 180, "epsilon": 60}, **given))

@@ -1,10 +1,9 @@
-"""Each OpenCL call of every analysis answers an error, once and from there on, with several codes.
-The result is the CPU's, byte for byte, or there is none and the same command makes it; of what was
-made on the device nothing is left. With
---device auto, on what says that it is a GPU, there always is one.
+"""Each OpenCL call of every analysis returns an error, once or from then on, with several error
+codes. The result has the CPU's bytes, or there is none and the same command computes it; no OpenCL
+object is left. With --device auto on a (simulated) GPU there is always a result.
 
-OPENCL_FAILURES: which, of every job of each analysis, as places.py says; without it each two
-hundredth of the last job's. OPENCL_FAILURES_ONLY: a regular expression of analyses."""
+OPENCL_FAILURES: which calls of every job fail, as places.py describes; default: each 200th trial of
+the last job of each analysis. OPENCL_FAILURES_ONLY: a regular expression for names of analyses."""
 import os
 import re
 
@@ -19,9 +18,9 @@ WANTED = os.environ.get("OPENCL_FAILURES", "")
 SWEEP = places.Sweep("OPENCL_FAILURES", 200)
 ONLY = re.compile(os.environ.get("OPENCL_FAILURES_ONLY", ""))
 LANES = 2
-# What a busy machine makes of a driver now and then: the process begins anew, without it.
+# A slow driver may be taken for hanging: then the program starts again without it, and says this.
 HUNG = "the OpenCL driver failed"
-# CL_DEVICE_NOT_AVAILABLE, CL_OUT_OF_HOST_MEMORY, CL_INVALID_COMMAND_QUEUE, one of a vendor's own.
+# CL_DEVICE_NOT_AVAILABLE, CL_OUT_OF_HOST_MEMORY, CL_INVALID_COMMAND_QUEUE, and a vendor's own code.
 ERRORS = (2, 6, 36, 9999)
 
 
@@ -35,7 +34,7 @@ def content(file):
 
 
 class Job:
-    """A work unit and its result; each lane has a folder."""
+    """A work unit and its result; each lane (thread of the test) has files of its own."""
 
     def __init__(self, name, job, parameters, items):
         self.name = "%s, %s" % (name, job)
@@ -44,7 +43,7 @@ class Job:
         tap.ok(code == 0, self.name + ": the CPU's result")
 
     def run(self, lane, device, **hooks):
-        """Exit code, result or None, what was said."""
+        """(exit code, bytes of the result or None, stderr)."""
         out, env = path("r%d.npz" % lane), dict(os.environ, POCL_CACHE_DIR=path("pocl"))
         if hooks:
             env.update(tap.opencl_hooks(count=path("count%d" % lane), **hooks))
@@ -57,7 +56,7 @@ class Job:
         return p.returncode, result, p.stderr
 
     def calls(self, device, **hooks):
-        """{place: numbers} of an undisturbed run."""
+        """{place: numbers of its calls} in an undisturbed run."""
         for _ in range(3):
             code, result, said = self.run(0, device, places=path("places"), **hooks)
             if HUNG not in said:
@@ -69,7 +68,7 @@ class Job:
         return places.told(path("places"))
 
     def fails(self, lane, device, **hooks):
-        """What is wrong after a failure, or None."""
+        """(exit code, what is wrong after a failure or None)."""
         code, result, said = self.run(lane, device, **hooks)
         left = 0 if HUNG in said else int(content(path("count%d" % lane)).split()[1])
         if left != 0:

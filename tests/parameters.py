@@ -1,5 +1,5 @@
-"""texcell-wu parameters, and the tables of the analyses' pages, that come from the same table in
-the program. `tests/parameters.py --write` writes them anew."""
+"""The tables of parameters in the analyses' pages are those that texcell-wu parameters prints.
+`tests/parameters.py --write` writes the tables to the pages."""
 import json
 import re
 import subprocess
@@ -15,8 +15,9 @@ def program(*arguments):
 
 
 def code(text):
-    """Markdown: words and names of arrays as code, and no bar that would end a cell."""
-    # the page has a table of so many
+    """The text as Markdown: quoted words and names of arrays as code, and bars, which would end a
+    cell, escaped."""
+    # A long list of words is shortened, as the page has a table of them.
     text = re.sub(r'(("\w+", ){2})("\w+", ){9,}("\w+" or )?("\w+")', r"\1..., \5", text)
     return re.sub(r'"[^"]*"|\w+_<\w+>', r"`\g<0>`", text).replace("|", "\\|")
 
@@ -40,7 +41,7 @@ def table(keys):
 
 
 def page_of(name):
-    """Where an analysis' parameters are written, and what stands there."""
+    """(path, text) of an analysis' page."""
     page = tap.SRC + "/docs/analyses/%s.md" % name
     with open(page, encoding="utf-8") as f:
         return page, f.read()

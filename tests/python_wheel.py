@@ -1,6 +1,6 @@
-"""The Python wheels: made twice they are the same, tools find nothing in them, and what pip
-installs into a fresh environment gives the bytes of the ordinary build. With PYTHON_WHEELS=all
-those of every platform."""
+"""The Python wheels: made twice they have the same bytes, packaging tools find no fault, and after
+installation by pip in a fresh environment they give the same results as the ordinary build. With
+PYTHON_WHEELS=all: the wheels of all platforms."""
 import glob
 import hashlib
 import os
@@ -24,7 +24,7 @@ ALL = os.environ.get("PYTHON_WHEELS") == "all"
 
 
 def made():
-    """The files, by their names, with their digests."""
+    """Makes the files. Returns {path: SHA-256}."""
     r = tap.run(["sh", os.path.join(tap.SRC, ".ci", "wheel.sh"),
                  *(["release", "arm64", "windows"] if ALL else ["release"])], timeout=3000)
     if r.returncode == 75:
@@ -38,7 +38,7 @@ def made():
 
 
 def tools(files):
-    """From PyPI, as Debian has none of them."""
+    """Packaging tools and mypy, installed from PyPI as Debian has none of them, find no fault."""
     for name, version, arguments in (("twine", "6.1.0", ["check", "--strict", *files]),
                                      ("check-wheel-contents", "0.6.1", files[:-1]),
                                      ("auditwheel", "6.2.0", ["show", files[0]]),
@@ -63,7 +63,8 @@ def tools(files):
 
 
 def installed(package, bare_path):
-    """In an environment of its own, with Debian's NumPy; what three lines there give."""
+    """Installs a package in an environment of its own, with Debian's NumPy, and compares the result
+    of SCRIPT there with that of the ordinary build."""
     folder, out = os.path.join(WORK, "env"), os.path.join(WORK, "there.npz")
     shutil.rmtree(folder, True)
     r = tap.run(["/usr/bin/python3", "-m", "venv", "--system-site-packages", folder])
@@ -86,7 +87,7 @@ def installed(package, bare_path):
 
 
 def reached():
-    """Lines of the package, but for napari's, that python_test.py reaches."""
+    """python_test.py reaches 95% of the package's lines, not counting those for napari."""
     env = dict(os.environ, COVERAGE_FILE=os.path.join(WORK, "coverage"))
     coverage = ["/usr/bin/python3", "-m", "coverage"]
     r = tap.run(coverage + ["run", "--source", SOURCES + "/texcell", "--omit", "*/_napari.py",

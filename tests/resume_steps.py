@@ -1,7 +1,7 @@
-"""Every analysis, stopped after each of its steps: the process ends, another one goes
-on from the checkpoint, and the result is the undisturbed run's, byte for byte. The
-clock is made to run, so that a step does the least that it can: no kind of phase is
-passed over. With an OpenCL device the state goes to and fro between it and the CPU."""
+"""Every analysis, stopped after each of its steps: the process ends, another one continues from the
+checkpoint, and the result has the bytes of an undisturbed run. A false clock makes each step as
+short as possible, so that stops occur in every phase. With an OpenCL device, CPU and device also
+take turns."""
 import os
 import re
 import struct
@@ -14,7 +14,7 @@ from oracle import workunit
 FOLDER = tap.scratch()
 ENV = dict(os.environ, POCL_CACHE_DIR=compiled.copy(FOLDER))
 STATE_OF = os.path.join(tap.BUILD, "tests", "unit", "state_of")
-MOST = 400          # steps of a job: it is to be small
+MOST = 400          # stops of a job at most; jobs are small
 
 
 def path(name):
@@ -22,7 +22,7 @@ def path(name):
 
 
 def short_steps():
-    """The environment in which steps are short."""
+    """The environment in which steps are as short as possible."""
     library = path("short_steps.so")
     made = tap.run([os.environ.get("CC", "cc"), "-shared", "-fPIC", "-o", library,
                     os.path.join(tap.SRC, "tests", "resume", "short_steps.c"), "-ldl"])
@@ -45,7 +45,8 @@ def result():
 
 
 def position():
-    """Where the checkpoint says the job is: items that are done, units of the next."""
+    """The position in the checkpoint: (number of finished items, units of work done of the
+    next)."""
     with open(path("r.npz.checkpoint"), "rb") as f:
         data = f.read()
     return struct.unpack_from("<Q", data, 40) + (struct.unpack_from("<Q", data, 80) if len(data) >
@@ -53,7 +54,7 @@ def position():
 
 
 def stopped_at_every_step(title, unit, env):
-    """At first after each step, later after two, three, ..."""
+    """Stops after one step at first, later after two, three and so on."""
     run = texcell(unit, 2, ENV)
     if not tap.ok(run.returncode == 0, title + ": undisturbed", run.stderr):
         return
@@ -64,7 +65,8 @@ def stopped_at_every_step(title, unit, env):
         run = texcell(unit, 1 + stops % 3, env, TEXCELL_TEST_QUIT_AFTER_STEPS=str(steps))
         if run.returncode != 3:
             break
-        # What is not kept, as preparing, is done again by each process.
+        # Work that is not in the checkpoint, such as preparing, is repeated by each process: give
+        # it more steps.
         more, at = (0, position()) if position() > at else (more + 1, at)
         stops += 1
     same = run.returncode == 0 and result() == expected
@@ -81,7 +83,7 @@ def state(unit, devices, *steps):
 
 
 def handed_to_and_fro(title, unit):
-    """The state of the first item, bit for bit, when CPU and device take turns."""
+    """The state of the first item has the same bits when CPU and device take turns."""
     alone, together = state(unit, "cpu"), state(unit, "cpu,opencl", "1")
     tap.ok(isinstance(alone, bytes) and alone == together,
            title + ": handed from the CPU to the device and back, the same state",

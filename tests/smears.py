@@ -1,10 +1,10 @@
-"""Blood smears as a person meets them who knows nothing of texcell: half of the pictures of a
-study, analyse --suggest, a look, a --sweep around what was suggested, a look; then the other half
-with what was best. The look is here the marks of the first half: F1 as cellcount_accuracy.py has
-it, within the median radius.
+"""Accuracy for a person who has blood smears and knows nothing of texcell: on half of the pictures
+analyse --suggest, a look at the page, and a --sweep around the suggested values; then the best
+variant on the other half. The person's judgement is replaced by the marks of the first half: F1 as
+in cellcount_accuracy.py, within the median radius.
 
-Then what can be had at all on the two BCCD pictures: many of their cells have no box, which a
-person sees; one who found every cell, and nothing else, would score what is printed last.
+Many cells in the two BCCD pictures have no box, though a person sees them. So the F1 of someone who
+found every cell and nothing else is printed last, as the highest score to be expected.
 
   smears.py        each step with its score"""
 import json
@@ -17,14 +17,14 @@ import numpy as np
 import cellcount_accuracy as marks
 import tap
 
-# Learnt on, scored on.
+# (pictures on which parameters are chosen, pictures that are scored)
 SPLITS = [(("chula_1", "chula_4"), ("chula_262",)), (("chula_262",), ("chula_1", "chula_4")),
           (("bccd_BloodImage_00000",), ("bccd_BloodImage_00028",)),
           (("bccd_BloodImage_00028",), ("bccd_BloodImage_00000",))]
 GROUNDS = 'background=null,{"method":"mean","by":"ratio"},{"method":"opening","by":"ratio"}'
 
 
-# Cells without a box, as one sees them; only those that are clear.
+# Cells without a box (x, y), by eye; only clear ones.
 WITHOUT_BOX = {
     "bccd_BloodImage_00000": ((96, 25), (20, 60), (123, 120), (15, 222), (10, 287), (232, 290),
                               (484, 45), (519, 76), (570, 15), (612, 156),
@@ -42,7 +42,7 @@ def analyse(names, folder, *args):
 
 
 def f1(names, result):
-    """Mean over the pictures."""
+    """The mean F1 of the pictures."""
     with np.load(result) as r:
         return float(np.mean([marks.score(n, r["region_centroid"][r["region_item"] == k][:, ::-1],
                                           r["region_area"][r["region_item"] == k], 1)[2]
@@ -50,7 +50,7 @@ def f1(names, result):
 
 
 def sweep(learnt, folder, channel, *sweeps):
-    """Each variant: its F1, and what it was run with."""
+    """{variant: (F1, options, parameters)} of a sweep."""
     words = [w for one in sweeps for w in ("--sweep", one)]
     analyse(learnt, folder, "--suggest", *channel, *words)
     tried = {}
@@ -64,7 +64,8 @@ def sweep(learnt, folder, channel, *sweeps):
 
 
 def person(learnt, scored, light=True):
-    """The steps, and their scores; light: with the channels and backgrounds, too."""
+    """{step: its best variant and scores}; light: with sweeps of channels and backgrounds as
+    well."""
     folder = tempfile.mkdtemp(dir=marks.FOLDER)
     suggested = sweep(learnt, os.path.join(folder, "first"), (), "split=distance,none")
     area = list(suggested.values())[0][2]["min_area"]
@@ -90,7 +91,8 @@ def person(learnt, scored, light=True):
 
 
 def ceiling():
-    """F1 of all cells against the boxes, and of what the steps before found, against all cells."""
+    """Prints F1 of all cells, with and without a box, against the boxes, and of the cells found
+    against all cells."""
     for name, more in WITHOUT_BOX.items():
         boxes = marks.marks_of(name)
         everything = np.concatenate([boxes, more])
