@@ -1,7 +1,7 @@
-"""The README's commands in bare roots of Debian, which mmdebstrap makes: build and demo, and in
-check-long the whole check. The demo's result has the same bytes everywhere. BARE_ROOTS: the
-releases, oldest first; of bullseye, which has the oldest libraries that are taken, only the build
-is tried. BARE_ROOTS_FOLDER: where roots are kept for the next time."""
+"""README's commands in bare root folders of Debian releases, made by mmdebstrap: build and demo,
+and in check-long all of check. The demo's result has the same bytes everywhere. BARE_ROOTS: the
+releases, oldest first; on bullseye, which has the oldest libraries that texcell accepts, only
+build. BARE_ROOTS_FOLDER: where the roots' archives are kept for the next time."""
 import os
 import re
 import shutil
@@ -14,13 +14,14 @@ SUITES = os.environ.get("BARE_ROOTS", "bullseye bookworm trixie").split()
 FOLDER = os.environ.get("BARE_ROOTS_FOLDER") or tap.scratch()
 ENVIRONMENT = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/root", "LC_ALL": "C.UTF-8",
                "TERM": "dumb"}
-# In name spaces of its own, so that what is mounted and started there ends with the command.
+# Runs in name spaces of its own, so that mounts and processes end with the command.
 ENTER = ('root=$1; shift; mount -t proc proc "$root/proc"; mount --rbind /dev "$root/dev"; mount '
          '--rbind /sys "$root/sys"; exec chroot "$root" sh -c "cd /src/texcell && $*"')
 
 
 def make_root(suite):
-    """The folder; None with the reason told where it cannot be had."""
+    """Makes a root folder with the sources. Returns its path, or None (the test is then skipped
+    with the reason)."""
     root = os.path.join(FOLDER, suite)
     archive = root + ".tar"
     if not os.path.exists(archive):
@@ -53,7 +54,7 @@ def bootstrap(root, verb):
 
 
 def try_suite(suite, verbs):
-    """The bytes of the demo's result, or None."""
+    """Runs ./bootstrap with each of the verbs. Returns the bytes of the demo's result, or None."""
     root = make_root(suite)
     if root is None:
         return None

@@ -1,6 +1,6 @@
-"""cellcount on grey values that are prepared: smoothed, without a background, with a local
-threshold, split by intensity; against the same written down in Python (oracle/cellcount_oracle.py),
-equal in every pixel. And what must be refused."""
+"""cellcount with grey values that are processed first: smoothed, with the background removed, with
+a local threshold, or split by intensity. Compared with the same in Python
+(oracle/cellcount_oracle.py): equal in every pixel. And what must be refused."""
 import itertools
 import os
 import sys
@@ -17,7 +17,7 @@ DEVICE = sys.argv[1] if len(sys.argv) > 1 else "cpu"
 
 
 def cells(rng, shape, deep=False):
-    """Blobs on light that falls unevenly, with noise."""
+    """A picture of dark blobs in uneven light, with noise."""
     picture = np.zeros(shape)
     for _ in range(max(1, shape[0] * shape[1] // 300)):
         y, x = rng.integers(shape[0]), rng.integers(shape[1])
@@ -31,7 +31,7 @@ def cells(rng, shape, deep=False):
 
 def pictures(deep=False):
     rng = np.random.default_rng(5 + deep)
-    shapes = ((1, 1), (1, 70), (67, 1), (40, 50), (100, 80), (20, 700))      # the last one in tiles
+    shapes = ((1, 1), (1, 70), (67, 1), (40, 50), (100, 80), (20, 700))  # the last in several tiles
     return [item("p%d" % k, [cells(rng, s, deep)]) for k, s in enumerate(shapes)] + [
         item("flat", [np.full((20, 33), 77, np.uint16 if deep else np.uint8)])]
 

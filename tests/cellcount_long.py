@@ -1,5 +1,5 @@
-"""The long test of cellcount (a minute or two, 8 GiB): a picture of
-20000x20000 against scipy, on the CPU with two thread counts, byte by byte."""
+"""The long test of cellcount (a minute or two, 8 GiB of memory): a picture of 20000 x 20000
+compared with SciPy; one and two threads give the same bytes."""
 import os
 import sys
 

@@ -1,6 +1,6 @@
-"""Colonies on dishes counted by `texcell-wu analyse --analysis cellcount` and nothing more, and
-with the filters that docs/analyses/cellcount.md gives, against people's counts: the mean of |found
-- true| / true.
+"""Colonies on dishes, counted by `texcell-wu analyse --analysis cellcount` without any parameter,
+and with the filters from docs/analyses/cellcount.md, compared with counts by people: the mean of
+|found - true| / true.
 
   COLONIES_FOLDER=FOLDER colonies.py     FOLDER/N/image.jpg with the count in FOLDER/N/count.csv"""
 import os
@@ -13,7 +13,8 @@ COMPACT = ["--param", "min_fill=0.65", "--param", "max_aspect=1.7"]
 
 
 def found(numbers, *args):
-    """Regions by picture; each is looked at by itself, as a person with one dish does."""
+    """{picture: number of regions}. Each picture is analysed separately, as by a person with one
+    dish."""
     out = os.path.join(tap.scratch(), "out")
     counts = {}
     for n in numbers:

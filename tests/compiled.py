@@ -1,6 +1,6 @@
-"""What PoCL has compiled of the kernels: that takes tens of seconds of each analysis' jobs, so it
-is done once for a build, in BUILD/tests/compiled/NAME, and every test has a copy to do with as it
-likes. What a test needs beyond that is compiled there."""
+"""The kernels as PoCL has compiled them. Compiling takes tens of seconds for each analysis, so it
+is done once for a build, in BUILD/tests/compiled/NAME, and every test gets a copy as its cache;
+other kernels that the test needs are compiled into the copy."""
 import fcntl
 import glob
 import hashlib
@@ -15,7 +15,7 @@ FOLDER = os.path.join(os.path.abspath(tap.BUILD), "tests", "compiled")
 
 
 def kernels():
-    """What tells these kernels from others."""
+    """A digest that changes with the kernels' sources."""
     digest = hashlib.sha256()
     for name in sorted(glob.glob(os.path.join(tap.BUILD, "opencl", "kernels", "*.c"))):
         with open(name, "rb") as f:
@@ -24,7 +24,8 @@ def kernels():
 
 
 def make(name, folder):
-    """Runs the jobs of an analysis, known answers first, with an empty cache."""
+    """Runs the jobs of an analysis, after its self-test, with an empty cache, and keeps the cache
+    as folder."""
     part, work = folder + ".part", tap.scratch()
     shutil.rmtree(part, True)
     shutil.rmtree(folder, True)
@@ -37,8 +38,8 @@ def make(name, folder):
 
 
 def copy(folder, *names):
-    """A new folder for POCL_CACHE_DIR within that one: of these analyses, or of each that has
-    OpenCL."""
+    """Makes a folder for POCL_CACHE_DIR inside `folder`, with the kernels of these analyses
+    (default: of all that have OpenCL)."""
     mine = os.path.join(folder, "pocl")
     os.makedirs(mine, exist_ok=True)
     os.makedirs(FOLDER, exist_ok=True)

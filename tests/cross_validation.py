@@ -1,10 +1,10 @@
-"""What the constants of the look (cellcount's suggest.c) lose on kinds of pictures that they were
-not chosen on. Each constant that a parameter can override is tried around what is suggested, on the
-development half of six kinds of nuclei (nuclei.py); then one kind at a time is held back, what is
-best on the others is taken, and scored on it; and likewise what is best on one half of each kind's
-pictures, on the other half.
+"""How much worse the constants of --suggest (cellcount's suggest.c) are than the best ones, on
+kinds of pictures that were not used to choose them. Values around each constant that a parameter
+can override are tried on the development half of six kinds of nuclei (nuclei.py). Then each kind in
+turn is held out: the values that are best on the other kinds are scored on it. The same is done
+with the two halves of each kind's pictures.
 
-  cross_validation.py [FOLDER]      minutes; FOLDER as nuclei.py has it"""
+  cross_validation.py [FOLDER]      takes minutes; FOLDER as in nuclei.py"""
 import itertools
 import json
 import os
@@ -15,13 +15,13 @@ import numpy as np
 import nuclei
 import tap
 
-# offset_percent and min_contrast.percent, of which 20 and 40 are suggested.
+# Values of offset_percent and min_contrast.percent; suggest.c has 20 and 40.
 OFFSETS, CONTRASTS = (10, 15, 20, 25, 30), (20, 40, 60)
 TAKEN = (20, 40)
 
 
 def scores_of(folder, kind, names, offset, contrast, suggested):
-    """F1 of each picture with two constants changed."""
+    """F1 of each picture with the two constants changed."""
     given = {"min_contrast": json.dumps({"full_area": suggested["min_contrast"]["full_area"],
                                          "percent": contrast})}
     if "offset_percent" in suggested:
@@ -33,7 +33,7 @@ def scores_of(folder, kind, names, offset, contrast, suggested):
 
 
 def parameters(text):
-    """Of a line of suggestions what JSON it has."""
+    """{parameter: value} of the suggested parameters as text."""
     out = {}
     for word in text.replace("'", "").split():
         key, _, value = word.partition("=")

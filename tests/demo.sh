@@ -1,8 +1,8 @@
 #!/bin/sh
-# The main job, from pictures to numbers, on real images, with interruptions.
+# The usual work of a project, from pictures to features, on real images, with interruptions.
 #   sh tests/demo.sh BUILD
-# `./bootstrap demo` calls it. Everything is written into BUILD/demo. It takes
-# its pictures from scikit-image's Debian package, so nothing is downloaded.
+# ./bootstrap demo calls it. All files are written to BUILD/demo. The pictures are those
+# of scikit-image's Debian package, so nothing is downloaded.
 set -eu
 
 build=$(cd "${1:?usage: demo.sh BUILD}" && pwd)
@@ -16,7 +16,7 @@ die() {
     exit 1
 }
 
-# Ends what the demo itself started.
+# Ends the run that the demo has started in the background.
 clean_up() {
     [ -z "$task" ] || kill -9 "$task" 2>/dev/null || true
 }
@@ -31,15 +31,15 @@ indent() {
     sed 's/^/   /' "$@"
 }
 
-# Shows a command, and runs it. A pipe would hide its exit code, and on a
-# terminal its progress bar.
+# Shows a command and runs it; without a pipe, which would hide its exit code and, on a terminal,
+# its progress bar.
 run() {
     printf '   $ %s\n' "$*"
     "$@" || die "$1 ended with exit code $?"
 }
 
-# Waits until the task has done this many items and has since written a
-# checkpoint: what an earlier run left does not count.
+# Waits until the run has finished this many items and then written a checkpoint; a checkpoint of an
+# earlier run does not count.
 wait_for_work() {
     tenths=0
     while kill -0 "$task" 2>/dev/null; do
@@ -55,8 +55,8 @@ wait_for_work() {
     die "the run could not be interrupted in its middle"
 }
 
-# Runs the job with $1 threads and ends it by signal $3 when it has done $2
-# items and part of the next.
+# run_until THREADS ITEMS SIGNAL: runs the job, and sends the signal when it has finished so many
+# items and a part of the next one.
 run_until() {
     echo "   \$ texcell run demo.zip -o interrupted.npz --checkpoint-every 0.2 --threads $1 &"
     : >log
@@ -78,7 +78,7 @@ run_until() {
     done
 }
 
-# A Python of the user's own often does not see Debian's scikit-image.
+# Debian's python3 is tried before the user's own, which often has no scikit-image.
 pictures=
 for python in ${PYTHON:-} /usr/bin/python3 python3; do
     pictures=$("$python" -c 'import os, skimage; print(os.path.dirname(skimage.__file__))' 2>/dev/null) && break

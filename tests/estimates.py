@@ -1,6 +1,6 @@
-"""What a plan estimates, beside a run of every analysis: the time, and the bytes of the
-result. An operation is a Whetstone flop: some 2 to 6 billion a second on the cores of these
-years. Ten times less or more is still taken, so that no busy machine fails."""
+"""The estimates of show --needs compared with a run of every analysis: operations, and bytes of the
+result. An operation is a Whetstone flop, of which a core of today computes about 2 to 6 billion a
+second. A tenth or ten times as many are accepted, as the speed of computers varies."""
 import json
 import os
 import re
@@ -41,8 +41,8 @@ def main():
         told = re.search(r"about (\d+) (second|minute)s? on one core", shown)
         guess = float(told.group(1)) * (60 if told.group(2) == "minute" else 1) if told else -1
         guess = 0.5 if "under a second on one core" in shown else guess
-        # What starting and ending the program costs is no part of it; other tests are at work
-        # meanwhile.
+        # The estimate does not include starting and ending the program; a wide tolerance, as other
+        # tests run meanwhile.
         ok(seconds / 6 - 0.15 <= guess <= 6 * seconds + 0.5,
            "estimate: %s: time on this machine" % analysis, "%.3f s; %s" % (seconds, shown))
         note("%s: %.2g operations a second" % (analysis, rate))

@@ -1,6 +1,6 @@
-"""Published values: the digital phantom of the Image Biomarker Standardisation
-Initiative (IBSI reference manual, grey level co-occurrence features, averaged
-over directions and slices). Both the program and the oracle must print them."""
+"""Published values of the digital phantom of the Image Biomarker Standardisation Initiative (IBSI
+reference manual, grey level co-occurrence features, averaged over directions and slices): the
+program and the oracle both give them."""
 import os
 
 import numpy as np
@@ -9,7 +9,7 @@ import tap
 from oracle import glcm_check, glcm_oracle, workunit
 from oracle.ibsi import PHANTOM
 
-# As printed, so the precision is half a unit of the last digit.
+# As printed in the manual; so the tolerance is half a unit of the last digit.
 PUBLISHED = {
     "asm": "0.368", "contrast": "5.28", "correlation": "-0.0121", "variance": "2.69",
     "idm": "0.619", "sum_average": "4.28", "sum_variance": "5.47", "sum_entropy": "1.60",
@@ -21,6 +21,7 @@ PARAMETERS = {"levels": [6], "range": [1, 6], "window": {"shape": "roi"}, "dista
 
 
 def printed(what, value, published):
+    """A value agrees with a published one in all its digits."""
     half = 0.5 * 10.0 ** -len(published.split(".")[1])
     tap.ok(abs(value - float(published)) <= half, "%s: %s" % (what, published), "got %.9g" % value)
 

@@ -1,5 +1,5 @@
-"""The long comparison with the oracle: many random jobs, and the hcc preset on
-more of a real picture. Arguments: seconds (default 1500) and first seed."""
+"""The long comparison of glcm with its oracle: many random jobs, and the preset hcc on larger parts
+of real pictures. Arguments: seconds (default 1500) and the first seed."""
 import sys
 import time
 
@@ -27,7 +27,7 @@ def main():
         check("hcc preset, a disc of radius 2 in all of %s" % name,
               {"preset": "hcc", "roi": {"type": "disc", "r": 2}, "per_offset": True},
               [item(name, [picture])], threads=2)
-    # Nothing in the fast test is this large in one matrix.
+    # A larger region for one matrix than any in the short test.
     big = np.asarray(skimage.data.camera()).repeat(5, 0).repeat(5, 1)
     check("one matrix for a region of 6.5 million pixels",
           {"levels": [16, 256], "window": {"shape": "roi"}, "distances": [1, 40],

@@ -1,5 +1,5 @@
-"""The same work unit gives the same bytes: for 1, 2, 3 and 7 threads, with and without checkpoints
-in between, and on an OpenCL device (PoCL will do)."""
+"""A work unit of glcm gives the same bytes with 1, 2, 3 and 7 threads, with and without
+checkpoints, and on an OpenCL device."""
 import os
 
 import numpy as np

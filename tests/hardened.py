@@ -1,7 +1,8 @@
 #!/usr/bin/python3
-"""The programs that read strangers' files are built so that a fault ends them: the stack is
-guarded, calls of the C library know the room, what the linker fills in is read-only. That jumps are
-guarded too (CET) holds for our own objects; a program has it when its static libraries do."""
+"""The programs that read untrusted files are compiled so that memory errors end them: with stack
+protectors, with checked calls of the C library (_FORTIFY_SOURCE), with read-only relocations
+(RELRO), and with protected jumps (CET). For CET only texcell's own objects are checked, as static
+libraries may lack it."""
 import os
 import re
 
@@ -10,7 +11,7 @@ from tap import BUILD, done, ok, run, skip
 with open(os.path.join(BUILD, "Makefile")) as f:
     flags = dict(re.findall(r"(?m)^(CFLAGS|SAN_CFLAGS) =(.*)$", f.read()))
 hard = "-fsanitize" not in "".join(flags.values())
-# The libraries that are linked statically may be built otherwise: our own part by itself.
+# Only texcell's own library is checked for these, as static libraries may be compiled otherwise.
 own = run(["nm", "--undefined-only", os.path.join(BUILD, "libbase.a")]).stdout
 parts = run(["readelf", "--notes", os.path.join(BUILD, "libbase.a")]).stdout
 if hard and "x86-64" in run(["readelf", "--file-header",

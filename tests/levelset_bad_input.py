@@ -1,5 +1,5 @@
-"""levelset refuses what makes no sense, with a sentence that names it and no
-result file."""
+"""levelset refuses parameters and pictures that make no sense, with a message that names the
+parameter, and writes no result."""
 import os
 
 
@@ -15,6 +15,8 @@ GOOD = {"target": 180, "epsilon": 50, "iterations": 20, "init": BOX}
 
 
 def refused(name, words, change, image=FLAT, mask=None, code=2):
+    """A run with one change of the GOOD parameters is refused; a value of ... (Ellipsis) leaves the
+    parameter out."""
     parameters = dict(GOOD, **change)
     parameters = {k: v for k, v in parameters.items() if v is not Ellipsis}
     ls.write(UNIT, image, parameters, mask)
@@ -61,7 +63,7 @@ def starts():
 
 
 def divergence():
-    """phi overflows: the iteration is named, the same on every device."""
+    """phi overflows: the message names the iteration, the same on every device."""
     refused("an endless phi", "no longer finite after iteration", {"dt": 900, "alpha": 1,
                                                                     "iterations": 1000})
     messages = set()

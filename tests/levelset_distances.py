@@ -1,5 +1,5 @@
-"""With no iteration phi is the signed distance: its square is that of scipy's
-distance transform, on the CPU and on an OpenCL device."""
+"""After no iteration phi is the signed distance from the start's border: its square is that of
+SciPy's distance transform, on the CPU and on an OpenCL device."""
 import os
 
 import numpy as np
@@ -55,12 +55,12 @@ def long_masks():
 
 
 def check(name, mask, devices):
-    """On every device, against scipy."""
+    """Compares phi on every device with SciPy's distances."""
     unit = ls.write(UNIT, np.zeros(mask.shape, np.uint8),
                     {"target": 1, "epsilon": 1, "iterations": 0, "init": {"type": "mask"}}, mask)
     wanted = np.where(mask, distance_transform_edt(mask), distance_transform_edt(~mask))
     squares = np.rint(wanted ** 2)
-    # phi is a float: the square of a large one is not good to half a unit.
+    # phi has single precision: where it is large, its square is not exact to half a unit.
     near = squares < 2 ** 20
     for device in devices:
         title = "distances of %s, %s" % (name, device)

@@ -1,4 +1,4 @@
-"""What the tests of levelset share: pictures, and phi from a backend."""
+"""What the tests of levelset share: pictures, and phi as a device computes it."""
 import gzip
 import os
 import re
@@ -14,7 +14,7 @@ PHI_AT = 64
 
 
 def balls(shape, seed=1, bits=8):
-    """Bright blobs on an uneven dark ground, with noise; [z, y, x]."""
+    """A stack [z, y, x] of bright balls on a dark slope, with noise."""
     rng = np.random.default_rng(seed)
     z, y, x = np.ogrid[:shape[0], :shape[1], :shape[2]]
     image = 40 + 50.0 * x / shape[2] + 20.0 * y / shape[1] + 0 * z
@@ -29,14 +29,14 @@ def balls(shape, seed=1, bits=8):
 
 
 def write(path, image, parameters, mask=None):
-    """A work unit of one item, from [z, y, x]; a picture if there is one slice."""
+    """A work unit of one item from an array [z, y, x]; an image if there is one slice."""
     stack = image.shape[0] > 1
     item = workunit.item("it", list(image), None if mask is None else list(mask), stack=stack)
     return workunit.write(path, "levelset", parameters, [item])
 
 
 def state(unit, out, device="cpu", threads=1, steps=0, env=None):
-    """(bytes of the last state, seconds), or (None, the message)."""
+    """(bytes of the state after the last step, seconds), or (None, error message)."""
     argv = [STATE_OF, unit, "0", device, str(threads), out]
     run = tap.run(argv + ([str(steps)] if steps else []),
                   env=dict(os.environ, **(env or {})))
@@ -47,12 +47,13 @@ def state(unit, out, device="cpu", threads=1, steps=0, env=None):
 
 
 def phi_of(data, shape):
+    """phi [z, y, x] in a state."""
     n = int(np.prod(shape))
     return np.frombuffer(data, np.float32, n, PHI_AT).reshape(shape)
 
 
 def nifti(path):
-    """A .nii.gz of bytes as [z, y, x]."""
+    """The voxels of a .nii.gz file as [z, y, x]."""
     with gzip.open(path) as f:
         raw = f.read()
     dim = np.frombuffer(raw, "<i2", 8, 40)
@@ -64,12 +65,13 @@ def nifti(path):
 
 
 def dice(a, b):
+    """Dice's coefficient of two masks."""
     a, b = np.asarray(a) != 0, np.asarray(b) != 0
     return 2.0 * (a & b).sum() / (a.sum() + b.sum())
 
 
 def opencl_missing():
-    """Why there is no OpenCL device for floats; None if there is one."""
+    """Why there is no usable OpenCL device, or None if there is one."""
     run = tap.run([tap.TEXCELL, "devices"])
     if not re.search("usable", run.stdout):
         return "no OpenCL device here"

@@ -1,7 +1,7 @@
-"""Compares the memory that show --needs states, for these pixels and for any, with the peak of a
-run on the CPU. The pictures are chosen to need much: noise, as many regions as there can be, and
-the widest that there are. Each job runs with eight threads; the first of each analysis, or with
-MEMORY=1 each one, also with one thread. The first also runs as three items."""
+"""Compares the memory that show --needs states, for the unit's pictures and for any pictures of
+their size, with the peak of a run on the CPU. The pictures need much memory: noise, as many regions
+as possible, and the largest widths. Each job runs with eight threads; the first job of each
+analysis (with MEMORY=1 each job) also with one thread, and the first also as three items."""
 import json
 import os
 import sys
@@ -12,11 +12,12 @@ from oracle import workunit
 from oracle.workunit import item
 
 MIB = 1 << 20
-STARTER = 5 * MIB          # so much more than the program's own 6 has the Python that starts it
-UNUSED = 16 * MIB          # a plan may be three times what is used, and this much more
+STARTER = 5 * MIB  # the measured peak is at least that of the starting Python: 11 MiB, not 6
+UNUSED = 16 * MIB          # a plan may be three times the peak plus this
 WORK = tap.scratch()
 
-# Without a child of its own, a small one, the peak would be this Python's.
+# A small Python starts the run, as the peak of a child includes the memory of the process that
+# forked it.
 LAUNCH = ("import resource, subprocess, sys\n"
           "code = subprocess.run(sys.argv[1:]).returncode\n"
           "print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)\n"
@@ -24,6 +25,7 @@ LAUNCH = ("import resource, subprocess, sys\n"
 
 
 def peak(unit, threads):
+    """The peak memory of a run in bytes."""
     p = tap.run([sys.executable, "-I", "-S", "-c", LAUNCH, tap.TEXCELL, "run", unit, "-o",
                  unit + ".npz",
                  "--device", "cpu", "--threads", str(threads)])
@@ -33,7 +35,7 @@ def peak(unit, threads):
 
 
 def check(analysis, numbers, copies, parameters, pixels, labels=None):
-    """The job on each of these numbers of threads, with as many items."""
+    """A job with each of these numbers of threads, and with `copies` items."""
     unit = os.path.join(WORK, "unit.zip")
 
     def slices(a):

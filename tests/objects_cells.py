@@ -1,6 +1,5 @@
-"""The worked example of docs/shapes.md on real smears: its commands and its rule,
-verbatim, its picture and the figures that it gives. `objects_cells.py --svg` draws the picture
-anew."""
+"""The worked example in docs/shapes.md on real blood smears: its commands and its rule, verbatim,
+give the picture and the figures in the page. `objects_cells.py --svg` draws the picture again."""
 import csv
 import os
 import re
@@ -27,7 +26,7 @@ def page():
 
 
 def example(name):
-    """(rows, the rule's kinds, labels) of a smear."""
+    """(rows of objects.csv, {label: kind by the page's rule}, label picture) of a smear."""
     commands, rule = re.search(r"```sh\n(.*?)```.*?```python\n(.*?)```", page(), re.S).groups()
     shutil.copy(os.path.join(tap.DATA, "count", name + ".jpg"), os.path.join(FOLDER, "smear.jpg"))
     env = dict(os.environ, PATH=os.path.abspath(tap.BUILD) + os.pathsep + os.environ["PATH"])
@@ -44,6 +43,7 @@ def example(name):
 
 
 def drawing(rows, kinds):
+    """Yields the lines of an SVG with an ellipse for each object."""
     counts = Counter(kinds.values())
     yield ('<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 640 510" width="640" '
            'height="510">\n<rect width="640" height="510" fill="#fff"/>')

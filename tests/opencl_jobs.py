@@ -1,5 +1,5 @@
-"""24 jobs, four of each analysis, small and with what kernels treat apart: for tests that run them
-on one OpenCL implementation after the other."""
+"""24 small jobs, four of each analysis, which together reach the cases that the kernels treat
+separately; for tests that run them on several OpenCL implementations."""
 import numpy as np
 from scipy import ndimage
 
@@ -31,6 +31,7 @@ def foam(shape, seed, dtype=np.uint8):
 
 
 def one(image, labels=None):
+    """One item with this picture or stack, and labels."""
     planes = [None if a is None else [a] if a.ndim == 2 else list(a) for a in (image, labels)]
     return [item("a", planes[0], labels=planes[1])]
 
@@ -43,6 +44,7 @@ def labelled(shape, seed, dtype=np.uint8):
 FLAT = {"target": 180, "epsilon": 60, "alpha": 0.003, "iterations": 200,
         "init": {"type": "ball", "cx": 60, "cy": 45, "r": 16}}
 DEEP = dict(FLAT, iterations=60, init={"type": "ball", "cx": 30, "cy": 25, "cz": 9, "r": 8})
+# [(analysis, parameters, function that returns the items)]
 JOBS = [
     ("glcm", {"levels": [16, 64], "distances": [1, 5], "window": {"shape": "disc", "radius": 9}},
      lambda: one(balls((70, 85), 6, 25, 1))),

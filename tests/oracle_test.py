@@ -1,5 +1,5 @@
-"""Every analysis whose file in tests/analyses has `expected`: each value of its jobs, and of random
-ones, is what that says."""
+"""For every analysis whose file in tests/analyses has a function `expected`: each value of the
+results of its jobs, and of random jobs, is what that function returns."""
 import os
 
 import numpy as np
@@ -13,6 +13,7 @@ FOLDER = tap.scratch()
 
 
 def grey(slices):
+    """The slices as integers; of colours the mean of the channels, rounded down."""
     pixels = np.stack(slices)
     return pixels.astype(np.int64).sum(-1) // 3 if pixels.ndim == 4 else pixels.astype(np.int64)
 

@@ -1,5 +1,5 @@
-"""Programs that other compilers and optimisation levels make give the same bytes, of every
-analysis. COMPILERS=all: more of them."""
+"""Builds by other compilers and with other optimisation levels give the same bytes, for every
+analysis. COMPILERS=all: more builds."""
 import os
 import shutil
 
@@ -15,7 +15,7 @@ EVERY = SOME + (("gcc", "-O0"), ("gcc", "-O1"), ("gcc", "-Os"), ("gcc", "-O3"),
 
 
 def bytes_of(folder, unit, out):
-    """The result's bytes, or None with the reason shown."""
+    """The bytes of the result, or None with a note."""
     r = tap.run([os.path.join(folder, "texcell"), "run", unit, "-o", out, "--device", "cpu",
                  "--threads", "2", "--quiet"])
     if r.returncode != 0:

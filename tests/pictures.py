@@ -1,4 +1,4 @@
-"""Made-up pictures and items for work units, the same ones in every run."""
+"""Synthetic pictures, and items of work units made of them; the same in every run."""
 import numpy as np
 import skimage.data
 
@@ -6,6 +6,7 @@ from oracle.workunit import item
 
 
 def blobs(height, width, seed, n=6, radius=4.0):
+    """A dark picture with n bright round blobs, and noise."""
     rng = np.random.default_rng(seed)
     y, x = np.indices((height, width))
     picture = np.full((height, width), 50.0)
@@ -41,7 +42,7 @@ def chequered(h, w):
     return ((np.indices((h, w)).sum(0) % 2 == 0) * 200).astype(np.uint8)
 
 
-# --- small ones for many tools -----------------------------------------------------------------
+# --- small items for many tests ------------------------------------------------------------------
 
 def _tiny():
     y, x = np.indices((14, 17))
@@ -54,7 +55,7 @@ TINY = _tiny()
 TINY_STACK = [item("s", [TINY[i]["slices"][0] for i in (0, 1, 0)])]
 
 
-# --- for data sets --------------------------------------------------------------------------------
+# --- for tests of data sets -----------------------------------------------------------------------
 
 _RNG = np.random.default_rng(20240601)
 GREY = [_RNG.integers(0, 256, (30 + 2 * i, 40)).astype(np.uint8) for i in range(3)]
@@ -74,9 +75,10 @@ def _dark_cells(height, width, n, radius):
 CELLS = [_dark_cells(60, 70, 9, 4) for _ in range(2)] + [np.full((20, 20), 7, np.uint8)]
 
 
-# --- of usual size --------------------------------------------------------------------------------
+# --- pictures of usual size -----------------------------------------------------------------------
 
 def _smooth(*shape):
+    """A smooth pattern with noise."""
     y, x = np.mgrid[:shape[-2], :shape[-1]]
     return (128 + 60 * np.sin(x / 17.0) * np.cos(y / 13.0) +
             np.random.default_rng(5).normal(0, 9, shape)).clip(
@@ -87,7 +89,7 @@ SMOOTH = _smooth(480, 640)
 SMOOTH_STACK = _smooth(16, 240, 320)
 
 
-# --- by chance -----------------------------------------------------------------------------
+# --- random ones ---------------------------------------------------------------------------
 
 SIDES = [1, 2, 3, 5, 9, 17, 24, 33, 65, 130]
 
@@ -123,6 +125,7 @@ def random_picture(rng, height, width, bits):
 
 
 def random_items(rng, stack, masks):
+    """Yields one to three items of random shapes, with random masks if `masks`."""
     bits = one_of(rng, 8, 8, 16, 8 if stack else 24)
     for i in range(rng.integers(1, 4)):
         height, width, slices = (int(rng.choice(SIDES)), int(rng.choice(SIDES)),

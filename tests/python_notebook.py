@@ -1,6 +1,6 @@
-"""docs/python.ipynb, cell after cell: its answers agree with the script of scikit-image and SciPy
-next to each. A table of lines and of seconds of processor time, which do not depend on what else
-the machine does; with NOTEBOOK_FIGURES=FOLDER the figures are kept."""
+"""Runs docs/python.ipynb, cell by cell: its results agree with those of the cells by scikit-image
+and SciPy. Prints a table with lines of code and seconds of processor time. NOTEBOOK_FIGURES=FOLDER
+keeps the figures."""
 import json
 import os
 import resource
@@ -25,7 +25,7 @@ shown = []
 
 
 def show():
-    """In place of pyplot.show."""
+    """Replaces pyplot.show: counts and keeps the figure."""
     shown.append(plt.gcf())
     if FIGURES:
         plt.savefig(os.path.join(FIGURES, "%d.png" % len(shown)), dpi=70)
@@ -33,12 +33,13 @@ def show():
 
 
 def spent():
-    """Processor time, of programs that were started, too."""
+    """Processor time of this process and its children, in seconds."""
     used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
     return sum(u.ru_utime + u.ru_stime for u in used)
 
 
 def lines_of(source):
+    """The number of lines of code, without blank lines and comments."""
     return sum(bool(l.strip()) and not l.strip().startswith("#") for l in source.splitlines())
 
 

@@ -1,5 +1,5 @@
-"""The programs for Linux from glibc 2.17 on: what they need of a computer, and that they compute
-what the ordinary build does, also where nothing is but an older C library."""
+"""The programs for Linux with glibc 2.17 or later: which libraries they need, and that they give
+the same bytes as the ordinary build, also in a root folder with only an older C library."""
 import os
 import shutil
 
@@ -10,6 +10,7 @@ import tap
 
 
 def nothing_but_libc(p):
+    """The programs run where there is only a C library."""
     root, start, libc = other_system.bare_root()
     if root is None:
         return

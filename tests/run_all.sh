@@ -1,5 +1,6 @@
 #!/bin/sh
-# Runs the tests of a build and closes with one line "N passed, N failed".
+# Runs the tests of a build, and prints failures and "N passed, N failed, N skipped" as the last
+# line.
 #   sh tests/run_all.sh BUILD [check | check-full [JOBS]]
 set -u
 build=${1:?usage: run_all.sh BUILD [check | check-full [JOBS]]}
@@ -7,12 +8,12 @@ target=${2:-check}
 jobs=${3:-2}
 log=$build/$target.log
 
-# What an earlier run left is not counted.
+# Results of an earlier run are not counted.
 find "$build/tests" -name '*.trs' -exec rm -f {} + 2>/dev/null
 make -C "$build" -j"$jobs" -k "$target" >"$log" 2>&1
 status=$?
 
-# Each *.trs has one line a test point.
+# count RESULT: the number of test points with this result; a *.trs file has a line for each.
 count() {
     find "$build/tests" -name '*.trs' -exec grep -h "^:test-result: $1" {} + 2>/dev/null | wc -l
 }
@@ -26,7 +27,7 @@ find "$build/tests" -name '*.trs' -exec grep -lE '^:test-result: (FAIL|ERROR|XPA
     grep -E -B 12 '^not ok|^Bail|rror' "${trs%.trs}.log" | tail -n 60
 done
 sed -n 's/^SKIP: /  SKIP /p' "$log" | head -n 60
-# A build that broke, or a check that ran nothing, is a failure too.
+# A failed build, or a run without tests, counts as a failure.
 if [ "$status" -ne 0 ] && [ "$failed" -eq 0 ]; then
     tail -n 40 "$log"
     failed=1

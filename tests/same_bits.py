@@ -1,4 +1,4 @@
-"""What the tests of the same bits share: the bytes of a unit from any number of threads and from
+"""What tests of the same bits share: a unit gives the same bytes with any number of threads, on
 devices of any size, and after stops."""
 import os
 import re
@@ -13,8 +13,8 @@ def has_device():
 
 
 def bytes_of(folder, unit, device, threads, memory=None, checkpoints=True):
-    """The result's bytes; None with the reason shown, also where the CPU had to stand in for a
-    device that failed."""
+    """The bytes of the result, or None with a note, also if the CPU replaced a device whose driver
+    failed. memory: the device's memory in bytes, None for all."""
     result = os.path.join(folder, "r.npz")
     if os.path.exists(result):
         os.remove(result)
@@ -30,8 +30,7 @@ def bytes_of(folder, unit, device, threads, memory=None, checkpoints=True):
 
 
 def everywhere(folder, analysis, jobs, device, memories):
-    """jobs: (title, parameters, items). memories: of the devices, in bytes; None: all that there
-    is."""
+    """jobs: (title, parameters, items). memories: sizes of device memory in bytes; None: all."""
     for name, parameters, items in jobs:
         unit = workunit.write(os.path.join(folder, "u.zip"), analysis, parameters, items)
         first = bytes_of(folder, unit, "cpu", 1, checkpoints=False)
@@ -49,7 +48,7 @@ def everywhere(folder, analysis, jobs, device, memories):
 
 
 def crossing(folder, unit, device, patience, more):
-    """Stopped again and again, each time on the other backend."""
+    """Stopped again and again, and continued each time on the other device."""
     first = bytes_of(folder, unit, "cpu", 2)
     again, kills = stopped_often(folder, unit, device, patience, more)
     tap.ok(first is not None and again == first and kills > 0,

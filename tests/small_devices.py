@@ -1,6 +1,6 @@
-"""OpenCL devices that are small: work-groups of 64, 128 and 32, local memory of 16 KiB, buffers of
-1 MiB, no double precision, denormals that are not told of. The CPU's bytes, by the device or, with
-a sentence, by the CPU."""
+"""OpenCL devices with small limits: work-groups of 32, 64 and 128 work-items, 16 KiB of local
+memory, buffers of 1 MiB, no double precision, denormals not reported. The result has the CPU's
+bytes, computed by the device or, with a message, by the CPU."""
 import os
 
 import compiled
@@ -22,7 +22,7 @@ def result(unit, device, **hooks):
     out = unit + ".npz"
     if os.path.exists(out):
         os.remove(out)
-    # As a GPU: of a CPU groups have one work-item.
+    # As a GPU, since texcell uses work-groups of one work-item on a CPU device.
     r = tap.run([tap.TEXCELL, "run", unit, "-o", out, "--device", device, "--quiet"],
                 env=dict(ENV, **tap.opencl_hooks(gpu=1, **hooks)))
     if r.returncode != 0:

@@ -1,4 +1,4 @@
-"""A run that is stopped again and again."""
+"""Stops a run again and again."""
 import os
 import signal
 import subprocess
@@ -7,9 +7,8 @@ import tap
 
 
 def stopped_often(folder, unit, device, patience, more):
-    """The result's bytes when the program is ended after `patience` seconds, and `more`
-    of them each time, on both backends in turn if there is a device; and how often it
-    was ended."""
+    """The bytes of the result, and the number of stops. The program is stopped after patience +
+    more * turn seconds, by SIGTERM or SIGKILL, on CPU and device in turn if there is a device."""
     result, where = os.path.join(folder, "x.npz"), os.path.join(folder, "checkpoints")
     os.mkdir(where)
     kills, turns = 0, 0

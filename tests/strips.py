@@ -1,6 +1,6 @@
-"""A large picture is cut into strips of rows: decoded side by side, by any number of threads, they
-give what the whole picture gives; a damaged one is refused by the same words on any number. pack
-cuts them."""
+"""Large pictures that are stored in strips of rows: decoded in parallel by any number of threads,
+they give the same result as the whole picture; a damaged strip is refused with the same message by
+any number of threads. pack stores large pictures in strips."""
 import io
 import json
 import os
@@ -26,6 +26,7 @@ def path(name):
 
 
 def result(unit, *options):
+    """The arrays of the result, without result.json; stderr if the run fails."""
     out = path("out.npz")
     r = run([tap.TEXCELL, "run", unit, "-o", out, "--device", "cpu", "--quiet", *options])
     if r.returncode != 0:
@@ -36,6 +37,8 @@ def result(unit, *options):
 
 
 def jobs():
+    """Yields (title, analysis, parameters, item, rows in a strip of its image, mask and labels or
+    None)."""
     grey, deep = (RNG.integers(0, 256, (101, 67), np.uint8),
                   RNG.integers(0, 65536, (101, 67), np.uint16))
     colour = RNG.integers(0, 256, (101, 67, 3), np.uint8)
@@ -69,7 +72,7 @@ def same_as_whole():
 
 
 def damaged():
-    """Of two damaged strips the first is named, whoever comes first."""
+    """The message names the first damaged strip, whichever thread finds its damage first."""
     workunit.write(path("good.zip"), "cellcount", {},
                    [item("x", [RNG.integers(0, 256, (300, 200), np.uint8)])], (10, None, None))
     with zipfile.ZipFile(path("good.zip")) as z, zipfile.ZipFile(path("bad.zip"), "w") as bad:
@@ -84,7 +87,7 @@ def damaged():
 
 
 def packed():
-    """Above a million pixels."""
+    """pack stores pictures of more than a million pixels in strips."""
     y, x = np.mgrid[:1300, :900]
     grey = (120 + 60 * np.sin(x / 9.) * np.cos(y / 11.) + RNG.integers(0, 9,
                                                                        x.shape)).astype(np.uint8)

@@ -1,5 +1,6 @@
-"""Whatever check accepts, zipfile and NumPy read the same from: archives changed in
-their structure, by fuzz/two_readers.c. TWO_READERS=N: so many of them."""
+"""texcell-validate check and Python's zipfile and NumPy read the same from every archive that check
+accepts; the archives are results whose structure fuzz/two_readers.c has changed. TWO_READERS=N: the
+number of archives."""
 import atexit
 import json
 import os
@@ -27,7 +28,7 @@ def path(*names):
 
 
 def read(file):
-    """The content as zipfile and numpy.load see it."""
+    """(names of members, result.json, {name: array}) as zipfile and numpy.load read them."""
     with zipfile.ZipFile(file) as z:
         names, bad = z.namelist(), z.testzip()
         text = z.read("result.json")
@@ -86,7 +87,7 @@ def main():
                     expected = right if as_written == right_bytes else read(copy)
                     if not same(read(file), expected):
                         wrong.append("%s: other content" % name)
-                except Exception as e:      # whatever another reader stumbles over
+                except Exception as e:      # of any kind: zipfile or NumPy cannot read it
                     wrong.append("%s: %s: %s" % (name, type(e).__name__, e))
                 if wrong and os.environ.get("TWO_READERS_KEEP"):
                     shutil.copy(file, os.environ["TWO_READERS_KEEP"])

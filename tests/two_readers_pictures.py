@@ -1,6 +1,6 @@
-"""Pictures damaged by chance, read by texcell-wu pack and by PIL: what both take has the same
-pixels; what one alone takes is listed by reason, and every reason is one that is explained here.
-PICTURES=N: so many."""
+"""Pictures with random bits changed, read by texcell-wu pack and by PIL: what both read has the
+same pixels; pictures that only one of them reads are counted by reason, and each reason is listed
+here. PICTURES=N: the number of pictures."""
 import collections
 import io
 import os
@@ -19,7 +19,7 @@ import make_seeds                  # noqa: E402
 
 N = int(os.environ.get("PICTURES", "300"))
 FOLDER = tap.scratch()
-# pack refuses and PIL does not: the message, and why.
+# (regular expression for pack's message, why pack refuses a picture that PIL reads)
 STRICTER = (
     ("damaged (PNG|JPEG|TIFF)",
      "a warning of the library is damage: the rest of the picture would be made up"),
@@ -37,14 +37,15 @@ STRICTER = (
 
 
 def by_pil(data):
-    """The mode, the samples of each page, and whether a TIFF says if 0 is black; or an
-    exception."""
+    """The mode, the samples of each page, and whether the file states if 0 is black. Raises an
+    exception if PIL cannot read it."""
     with Image.open(io.BytesIO(data)) as im:
         pages = [np.asarray(p.copy()) for p in ImageSequence.Iterator(im)]
         return im.mode, pages, im.format != "TIFF" or 262 in im.tag_v2
 
 
 def by_tifffile(path):
+    """The samples as a list of one array, or None."""
     try:
         import tifffile
         return [whole(tifffile.imread(path))]
@@ -53,6 +54,7 @@ def by_tifffile(path):
 
 
 def whole(samples):
+    """The samples as integers, those of bilevel pictures as 0 and 255."""
     return samples.astype(np.int64) * (255 if samples.dtype == bool else 1)
 
 
@@ -63,6 +65,7 @@ def alike(ours, theirs):
 
 
 def by_pack(path, unit):
+    """The samples of the pictures that pack writes, or None; and the run."""
     if os.path.exists(unit):
         os.remove(unit)
     run = tap.run([tap.TEXCELL_WU, "pack", "--analysis", "glcm", "-o", unit, path])
@@ -75,7 +78,7 @@ def by_pack(path, unit):
 
 def main():
     warnings.simplefilter("ignore")
-    os.dup2(os.open(os.devnull, os.O_WRONLY), 2)      # PIL's libraries warn of each damage
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # PIL's libraries print a warning for each damage
     seeds = [s for s in make_seeds.pictures() if s[:4] not in (b"\x5c\1\0\0", b"\0\0\1\x5c") and
              s[:2] != b"\x1f\x8b"]
     rng, groups, wrong, unexplained = np.random.default_rng(7), collections.Counter(), [], []
@@ -89,7 +92,7 @@ def main():
             f.write(data)
         try:
             mode, theirs, said = by_pil(data)
-        except Exception:           # whatever it stumbles over
+        except Exception:           # of any kind: PIL cannot read it
             theirs = None
         ours, run = by_pack(path, os.path.join(FOLDER, "unit.zip"))
         if run.returncode not in (0, 2) or run.stderr.count("\n") > 2:

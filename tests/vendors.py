@@ -1,6 +1,6 @@
-"""The jobs of opencl_jobs.py give the CPU's bytes on other vendors' OpenCL, or a sentence that
-says why not. rusticl is the system's, Intel's runtimes come from PyPI for this test alone. What
-cannot be had is skipped.
+"""The jobs of opencl_jobs.py on other vendors' OpenCL implementations give the CPU's bytes, or are
+refused with a message. rusticl is the system's; Intel's runtimes are downloaded from PyPI. An
+implementation that is not available is skipped.
     vendors.py [all | NAME...]    (default: $VENDORS, or rusticl intel23)"""
 import glob
 import os
@@ -13,7 +13,8 @@ import tap
 from oracle.workunit import write
 
 FOLDER = tap.scratch()
-# The older ones convert integers wrongly on a processor that they do not know: it is named.
+# {name: (packages, environment)}. The older runtimes convert integers wrongly on processors that
+# they do not know, so a processor is named.
 PYPI = {
     "intel21": (["intel-opencl-rt==2021.4.0", "intel-cmplr-lib-rt==2023.2.4", "tbb==2021.4.0"],
                 {"CL_CONFIG_CPU_TARGET_ARCH": "skx"}),
@@ -23,7 +24,7 @@ PYPI = {
     "intel26": (["intel-opencl-rt==2026.2.0", "intel-cmplr-lib-rt==2026.2.0", "tbb==2023.2.0",
                  "tcmlib==1.6.0"], {}),
 }
-# What a device says that lacks double precision, or computes wrongly in it.
+# The messages for a device without double precision, or with a wrong one.
 SENTENCES = ["double precision, which the texture of objects needs"]
 ALL = ["pocl", "rusticl", "intel26", "intel23", "intel21"]
 
@@ -34,6 +35,7 @@ def find(folder, name):
 
 
 def run(command, cwd):
+    """Whether the command succeeds."""
     return subprocess.run(command, cwd=cwd, stdout=subprocess.DEVNULL,
                           stderr=subprocess.DEVNULL, timeout=600).returncode == 0
 
@@ -58,6 +60,7 @@ def unpack(name):
 
 
 def result(unit, device, env):
+    """(bytes of the result or None, stderr)."""
     out = unit + "." + device + ".npz"
     if os.path.exists(out):
         os.remove(out)

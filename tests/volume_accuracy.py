@@ -1,8 +1,8 @@
-"""Cells found by volume's watershed in a real stack of plant cells with 106 of them in its label
-picture.
+"""Cells that volume's watershed finds in a real stack of plant cells, compared with a label picture
+of 106 cells.
 
-A cell is found if it shares more than half of its union with one in the label picture; F1 is
-2 found / (cells here + cells there). scikit-image's turn is in volume_accuracy_long.py.
+A cell is found if its intersection with a labelled cell is more than half of their union; F1 is 2
+found / (cells found or not + labelled cells). volume_accuracy_long.py compares with scikit-image.
 """
 import os
 
@@ -16,7 +16,7 @@ FOLDER = tap.scratch()
 
 
 def cells(stack, smooth, h, **more):
-    """texcell's labels."""
+    """The label picture that texcell computes."""
     unit, result = os.path.join(FOLDER, "u.zip"), os.path.join(FOLDER, "r.npz")
     parameters = dict({"method": "watershed", "smooth": smooth, "h": h, "fill": True,
                        "labels": True}, **more)
@@ -30,7 +30,7 @@ def cells(stack, smooth, h, **more):
 
 
 def score(labels, truth):
-    """(found, cells here, F1)"""
+    """(cells that match, number of cells, F1)."""
     n, wanted = len(np.unique(labels[labels > 0])), len(np.unique(truth[truth > 0]))
     here, there = np.bincount(labels.ravel()), np.bincount(truth.ravel())
     pairs, shared = np.unique(labels.ravel().astype(np.int64) << 32 | truth.ravel(),

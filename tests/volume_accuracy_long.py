@@ -1,6 +1,6 @@
-"""The watershed of volume compared with scikit-image's Gaussian, h-minima and watershed, in twelve
-settings; and settings that are chosen on one half of the stack, by z, and scored on the other. It
-takes ten minutes, most of them scikit-image's."""
+"""volume's watershed compared with scikit-image's Gaussian filter, h-minima and watershed, with
+twelve sets of parameters; and parameters that are chosen on one half of the stack (by z) and scored
+on the other. Takes ten minutes, most of them in scikit-image."""
 import itertools
 import time
 
@@ -11,6 +11,7 @@ from volume_accuracy import cells, score, show, stack_and_truth
 
 
 def peer(stack, smooth, h):
+    """scikit-image's label picture."""
     from skimage import filters, measure, morphology, segmentation
     grey = filters.gaussian(stack, smooth, preserve_range=True)
     return segmentation.watershed(grey, measure.label(morphology.h_minima(grey, h)))
@@ -32,7 +33,8 @@ def grid(raw, truth):
 
 
 def halves(raw, truth):
-    """Chosen where z is below the middle, scored above it, and the reverse."""
+    """Parameters chosen on the slices below the middle are scored on those above, and the
+    reverse."""
     middle = len(raw) // 2
     parts = [slice(0, middle), slice(middle, None)]
     settings = list(itertools.product((1.5, 2, 2.5), (0.5, 0.7, 1), (1, 1000)))

@@ -1,6 +1,6 @@
-"""The same work unit gives the same bytes: on the CPU with 1, 2, 3 and 7 threads, on an
-OpenCL device (PoCL will do), on a device too small for the stack, and when it is stopped on
-one and goes on with the other. On the device the answers are those of the oracle too."""
+"""A work unit of volume gives the same bytes on the CPU with 1, 2, 3 and 7 threads, on an OpenCL
+device, on a device too small for the stack, and when it is stopped on one device and continued on
+another. A device's values are also compared with the oracle's."""
 import os
 
 import numpy as np
@@ -67,7 +67,7 @@ JOBS = {
                          lambda: stacks()[2:]),
     "watershed, 16 bits": ({"method": "watershed", "smooth": 1, "h": 300, "labels": True}, deep),
     "16 bits": ({"membrane": 128 * 257, "min_voxels": 3, "labels": True}, deep),
-    # Without labels a device that the stack fits makes the table.
+    # Without labels the device computes the table of cells, if the stack fits its memory.
     "table": ({"membrane": 128}, stacks),
     "table of what is kept": ({"membrane": 128, "mode": "slices", "min_voxels": 7,
                                "max_voxels": 900,
@@ -79,8 +79,8 @@ JOBS = {
 
 
 def crossing(device):
-    """States bit for bit when work is handed on after every few steps, and bytes of
-    results when the program is stopped again and again."""
+    """The state has the same bits when CPU and device take turns every few steps, and the result
+    has the same bytes when the program is stopped again and again."""
     program = os.path.join(tap.BUILD, "tests", "unit", "state_of")
     big = foam((96, 220, 220), 8)
     parameters = {"membrane": 128, "repair": {"sigma": 1.5, "threshold": 100}, "min_voxels": 4,
@@ -104,7 +104,7 @@ def oracle(device):
         return tap.skip("the oracle agrees with the device", "no OpenCL device")
     for name, (parameters, items) in JOBS.items():
         if parameters.get("method") == "watershed":
-            continue                       # volume_watershed.py has it
+            continue                       # volume_watershed.py tests the watershed
         small = [it for it in items()
                  if it["name"] not in ("noise", "foam")] if "repair" in parameters else items()
         volume_check.check("the oracle agrees with the device: " + name, parameters, small, 2,
@@ -112,7 +112,8 @@ def oracle(device):
 
 
 device = same_bits.has_device()
-# The foam has 530,000 voxels: two slabs, many, slabs of fewer slices than a tile.
+# The foam has 530,000 voxels. Device memory: all; for two slabs; for many; for slabs of fewer
+# slices than a tile.
 same_bits.everywhere(FOLDER, "volume",
                      ((name, parameters, items()) for name, (parameters, items) in JOBS.items()),
                      device,

@@ -1,5 +1,5 @@
-"""volume's watershed against its definition written down in Python (oracle/watershed_oracle.py):
-30 stacks with plateaus, noise, one value, 16 bits, all parameters; equal in every voxel. And what
+"""volume's watershed compared with its definition in Python (oracle/watershed_oracle.py): 30 stacks
+with plateaus, noise, a single value, 16 bits, with all parameters; equal in every voxel. And what
 must be refused."""
 import os
 import sys
@@ -16,7 +16,8 @@ DEVICE = sys.argv[1] if len(sys.argv) > 1 else "cpu"
 
 
 def stacks(rng, n):
-    """Noise, smooth and stepped, of all shapes, and what is all plateau."""
+    """Noise, smoothed and in few grey levels, of many shapes; and stacks that consist of
+    plateaus."""
     for k in range(n):
         shape = tuple(int(v) for v in rng.integers(1, (14, 24, 40)))
         noise = rng.random(shape)
@@ -61,7 +62,7 @@ def all_stacks(n):
 
 
 def thresholds():
-    """smooth and Otsu's threshold for the other method."""
+    """The other method, a threshold, with `smooth` and Otsu's threshold."""
     rng = np.random.default_rng(3)
     foam = np.abs(ndimage.gaussian_filter(rng.random((14, 40, 50)), 3) - 0.5) < 0.012
     stack = np.where(foam, 180,
@@ -75,7 +76,7 @@ def thresholds():
 
 
 def high():
-    """Blurred in narrow parts."""
+    """A stack so high that it is smoothed in several parts."""
     stack = np.round(np.random.default_rng(4).random((4100, 1, 70)) * 3).astype(
         np.uint8) * np.uint8(60)
     check("a high stack", {"membrane": 90, "smooth": 2, "labels": True}, [item("h", list(stack))],
@@ -83,8 +84,9 @@ def high():
 
 
 def one_by_one():
-    """Ever higher maxima with ever lower saddles: each joins its hill only after the one before it.
-    That takes 445 rounds, more than a device makes before the CPU takes over."""
+    """Maxima that increase while the saddles between them decrease: each can join its hill only
+    after the one before it has. That takes 445 rounds, more than a device makes before the CPU
+    takes over."""
     stack = np.full((1, 3, 1401), 65535, np.uint16)
     k = np.arange(700)
     stack[0, 1, 1:1400:2] = 59000 - 10 * k

@@ -1,19 +1,18 @@
-"""docs/volunteer.md and docs/messages.md in other languages: every heading, table row, message,
-command and address of the English page stands in each, in its place, and no sentence was left in
-English."""
+"""The translations of docs/volunteer.md and docs/messages.md: each has every heading, table row,
+message, command and address of the English page, in the same place, and no sentence in English."""
 import os
 import re
 
 import tap
 
 LANGUAGES = ("de", "fr")
-# Words that only an English sentence has.
+# Words by which an English sentence is recognised.
 ENGLISH = re.compile(r"\b(?:the|and|with|which|that|does|you|your|texcell's)\b")
 
 
 def parts(name):
-    """The page as a list of kind and text: headings by their level, examples, rows, bullets,
-    paragraphs."""
+    """[(kind, text)] of the page's parts: headings (kind: their #s), examples, table rows, list
+    items, paragraphs."""
     with open(os.path.join(tap.SRC, "docs", name), encoding="utf-8") as f:
         blocks = re.split(r"(?ms)^(```.*?^```)$", f.read())
     found = []
@@ -29,10 +28,10 @@ def parts(name):
 
 
 def kept(kind, text):
-    """What is the same in every language: messages, options, files, addresses."""
+    """What must be the same in every language: messages, options, files, addresses."""
     if kind == "example":
         return text
-    # Pages in other languages are other ones.
+    # Links to pages that exist in each language differ.
     links = [x for x in re.findall(r"\]\(([^)]+)\)", text)
              if not x.startswith(("volunteer.", "messages."))]
     return sorted(re.findall(r"`[^`]+`", text)) + links + [re.findall(r"(?m)\|", text)]

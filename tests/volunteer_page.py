@@ -1,18 +1,17 @@
-"""docs/messages.md and the sources say the same: every message that the page
-explains is one that the program can print, and every one that it can print to
-a volunteer is explained."""
+"""docs/messages.md and the sources agree: every message that the page explains is one that the
+program can print, and the page explains every message that it can print to a volunteer."""
 import glob
 import os
 import re
 
 import tap
 
-# A task's own part. What the readers of work units and the analyses say of a
-# work unit is the project's business, and in the page one sentence.
+# The sources of the messages of a task. The messages about bad work units, from readers and
+# analyses, are for the project's staff: the page has one sentence for all of them.
 SOURCES = ["app/*.c", "app/base/*.c", "wrapper/*.c", "wrapper/*.cpp", "opencl/backends.c",
            "opencl/device.c", "opencl/loader.c",
            "opencl/program.c", "opencl/selftest_cl.c", "opencl/work.c", "app/analysis/selftest.c"]
-# Said at a command line only.
+# Parts of messages that are printed only on a command line.
 NOT_A_TASKS = ["is the work unit and cannot be written too", "run: takes one work unit",
                "no result is named",
                "the same command goes on from here", "devices: takes no arguments",
@@ -34,18 +33,18 @@ PLACES = [r'tc_fail\(\w*&?\w+(?:->\w+)?,\s*%s,\s*(%s)' % (STATUS, LITERALS),
           r'snprintf\(text, WHY_MAX, (%s)' % LITERALS,
           r'append_text\(reason,\s*(%s)' % LITERALS,
           r'boinc_side_temporary_exit\((%s)' % LITERALS]
-# What a stranger's text follows.
+# A message to which a text from the work unit is appended.
 BEFORE_TEXT = r'fputs\((%s), stderr\);\s*tc_put_plain' % LITERALS
 
 
 def text_of(literals):
-    """The characters of C string literals that stand beside each other."""
+    """The text of adjacent C string literals."""
     text = "".join(x[1:-1] for x in re.findall(LITERAL, literals))
     return text.replace('\\"', '"').replace("\\n", " ").strip()
 
 
 def messages():
-    """What the sources can say."""
+    """The messages in the sources."""
     found = set()
     for pattern in SOURCES:
         for path in glob.glob(os.path.join(tap.SRC, pattern)):
@@ -61,8 +60,8 @@ def messages():
 
 
 def plain(message):
-    """With a % for whatever is filled in: formats in the sources; capitals, N and P:D
-    in the page."""
+    """The message with % for each part that is filled in: in the sources a format, in the page a
+    word in capitals, N or P:D."""
     message = re.sub(r"item%s", "items", message)
     message = re.sub(r"%[-+#0.]*\d*(?:ll|z)?[a-zA-Z]", "%", message)
     message = re.sub(r"\b(?:P:D|[A-Z]{3,}|N)\b", "%", message).replace("%:%",
@@ -71,32 +70,34 @@ def plain(message):
 
 
 def cores(message):
-    """A message, and what is left where its beginning or end is another's text."""
+    """The message as plain() makes it; also without a % at its beginning or end, which may be
+    another message."""
     text = plain(message)
     return {text, re.sub("^%: ", "", text), re.sub(": %$", "", text)}
 
 
 def says(row, text):
-    """Dots in the page stand for whatever is there, but not for all of a message."""
+    """Whether a message of the page is `text`. "..." in the page stands for any text, but not for a
+    whole message."""
     return len(re.sub("[^a-zA-Z]", "", row)) >= 4 and re.fullmatch(
         re.escape(row).replace(re.escape("..."), ".*"), text) is not None
 
 
 def parts():
-    """The page's part on texcell's messages, and the one on BOINC's."""
+    """The page's part about texcell's messages, and the part about BOINC's."""
     with open(os.path.join(tap.SRC, "docs", "messages.md")) as f:
         return f.read().split("## BOINC's own messages")
 
 
 def rows():
+    """The messages in the page's tables."""
     cells = [line if "starts over" in line else line.split(" | ")[0]
              for line in parts()[0].splitlines() if line.startswith("| `")]
     return re.findall(r"`([^`]+)`", " ".join(cells))
 
 
 def clients_words():
-    """The messages of BOINC's that the page explains, and all that its client and its library can
-    say."""
+    """The messages of BOINC that the page explains, and the bytes of BOINC's client and library."""
     cells = " ".join(line.split(" | ")[0] for line in parts()[1].splitlines()
                      if line.startswith("| `"))
     files = glob.glob("/usr/bin/boinc") + glob.glob("/usr/lib/*/libboinc_api.so*")

@@ -1,6 +1,6 @@
-"""A driver that turns a random bit of what one kernel makes, at each launch
-(tests/hooks/opencl_hooks.c): the self-test refuses the device, or the result is right all the same.
-A table by kernel.   wrong_bits.py [TRIALS a kernel [ANALYSIS...]]"""
+"""An OpenCL driver that flips a random bit of one kernel's output at each launch
+(tests/hooks/opencl_hooks.c): the self-test refuses the device, or the result is right nevertheless.
+Prints a table by kernel.   wrong_bits.py [TRIALS of each kernel [ANALYSIS...]]"""
 import collections
 import os
 import subprocess
@@ -15,13 +15,13 @@ FOLDER = tap.scratch()
 TRIALS = int(sys.argv[1]) if len(sys.argv) > 1 else int(os.environ.get("WRONG_BITS", "1"))
 ANALYSES = sys.argv[2:] or [name for name, _, _ in opencl_jobs.JOBS]
 ENV = dict(os.environ, POCL_CACHE_DIR=compiled.copy(FOLDER, *set(ANALYSES)))
-# A trial takes a second. A bit of a list or a link may lead in a circle: the guard ends such a call
-# after 50 seconds (driver_faults.py).
+# A trial takes a second. A flipped bit in a list or link may cause an endless loop; texcell ends
+# such a call only after 50 seconds (driver_faults.py), so the test ends the run before.
 TIME = 20
 
 
 def result(unit, device, timeout=600, **hooks):
-    """Its bytes, None where there are none, and what the program said."""
+    """(bytes of the result or None, stderr)."""
     out = "%s-%s.npz" % (unit, "-".join(map(str, hooks.values())).replace("/", "-"))
     ran = tap.run([tap.TEXCELL, "run", unit, "-o", out, "--device", device, "--quiet"],
                   timeout=timeout, env=dict(ENV, **tap.opencl_hooks(**hooks)))
@@ -34,7 +34,7 @@ def result(unit, device, timeout=600, **hooks):
 
 
 def launched_by(unit):
-    """The kernels that are launched for a job, by the self-test or the job."""
+    """The kernels that the self-test or the job launches."""
     names = os.path.join(FOLDER, "names")
     result(unit, "opencl", launched=names)
     with open(names) as f:
@@ -53,6 +53,8 @@ found = collections.Counter()
 
 
 def trial(_lane, job):
+    """The outcome of a run with one kernel's output flipped: found (by the self-test), crashed,
+    right, or WRONG."""
     kernel, seed = job
     unit, expected = jobs[kernel][seed % len(jobs[kernel])]
     try:
