@@ -519,9 +519,9 @@ def test_again(names):
         ok(r.returncode == 0 and "there already" in r.stdout, name + ": again", r.stdout + r.stderr)
     packed = rewrite("plain", "packed.npz", {}, compression=zipfile.ZIP_DEFLATED)
     r = assimilate("--db", path("a.sqlite"), path("plain.zip"), packed)
-    ok(r.returncode == 0 and "there already" in r.stdout, "the same content in other bytes",
+    ok(r.returncode == 0 and "there already" in r.stdout, "the same content, compressed otherwise",
        r.stderr)
-    ok(dump("a.sqlite") == before, "what was there is as it was")
+    ok(dump("a.sqlite") == before, "the data set has not changed")
 
 
 def test_forget(names):
@@ -540,7 +540,7 @@ def test_forget(names):
        and "cells: is not in the data set" in r.stderr and
        query(db, "SELECT kind, reason, name FROM refused ORDER BY name") ==
        [("forgotten", "host 7", n) for n in sorted(["twin", *names])],
-       "forget: each name is told and recorded", r.stdout + r.stderr)
+       "forget: each name is printed and recorded", r.stdout + r.stderr)
     tables = [t for (t,) in query(db, "SELECT name FROM sqlite_schema WHERE type = 'table' AND "
                                   "name NOT LIKE '%\\_groups' ESCAPE '\\' AND name != 'refused' "
                                   "AND name != 'failed'")]
@@ -703,7 +703,7 @@ def test_bad(names):
             wrong.append("%s: %d %s" % (name, r.returncode, r.stderr))
     ok(not wrong, "results hurt in 60 ways", "\n".join(wrong[:3]))
     ok(dump("a.sqlite") == before and sorted(os.listdir(path("a.sqlite.files"))) == files,
-       "none of them left anything")
+       "none of them left a row or a file")
     for args in ([], ["--db"], ["--db", ""], ["--db", path("u.sqlite")], ["x.npz"],
                  ["--db", path("u.sqlite"), "a", "b", "c"],
                  ["--nonsense", "1"], ["--db", path("u.sqlite"), "--only", "x", "y"],
@@ -789,7 +789,7 @@ def test_changed():
     r = q.call("--accepted", records, 5, file)
     ok(r.returncode == 0 and r.stdout == "plain: stored\n" and r.stderr == "" and
        os.listdir(records) == [],
-       "what was accepted is stored, and its record goes", r.stdout + r.stderr)
+       "a file as accepted is stored, and its record is removed", r.stdout + r.stderr)
     q.upload(path("plain.npz"), "plain_0_r2_0")
     r = q.call("--accepted", records, 5, os.path.join(q.root, "upload/3f/plain_0_r2_0"))
     ok(r.returncode == 0 and "note: plain_0_r2_0: there is no record" in r.stderr,
@@ -895,7 +895,7 @@ def test_script_error(p):
            "script: --error %d" % mask, rows)
     p.call("--error", 18, "unit_16", 316, 7)
     rows = query(p.db, "SELECT error_mask FROM failed WHERE wu_id = 316")
-    ok(rows == [(18,)], "script: said again, the last mask counts", rows)
+    ok(rows == [(18,)], "script: reported again, the last error mask is stored", rows)
     p.call("--error", 8, "plain", 317, 7)
     r = p.call(317, p.upload(path("plain.npz"), "plain_0_r1_0"))
     rows = query(p.db, "SELECT name FROM failed WHERE wu_id = 317")

@@ -687,7 +687,7 @@ def check_limited_files(good):
            "\n".join(wrong[:3]))
     tap.ok(out in culprits, "the result file was among those that had no room", culprits)
     tap.ok(p.returncode == 0 and read(out) == read(whole),
-           "with room enough the result is as ever", p.stderr)
+           "with enough space the result is the same", p.stderr)
 
 
 def check_full_disk():

@@ -389,7 +389,7 @@ def test_found_out():
     before = sums()[1]
     r = tool("texcell-again", "--host", "3", "--dry-run")
     ok(r.returncode == 0 and r.stdout.splitlines()[1:] ==
-       ["lonely_%04d" % (i + 1) for i in range(n)], "--dry-run tells the units",
+       ["lonely_%04d" % (i + 1) for i in range(n)], "--dry-run lists the units",
        r.stdout + r.stderr)
     start = time.monotonic()
     r = tool("texcell-again", "--host", "3", "--yes", "--why", "found out")
@@ -466,7 +466,8 @@ def test_platforms():
              "BOINC=DIR ./bootstrap windows, release and arm64 make the programs")
         return
     r = deploy(*["--app-version=%s=%s" % pair for pair in programs.items()], version="1.01")
-    ok(r.returncode == 0, "texcell-deploy takes all", r.stdout[-500:] + r.stderr)
+    ok(r.returncode == 0, "texcell-deploy accepts the programs of all platforms",
+       r.stdout[-500:] + r.stderr)
     note("\n".join(line for line in r.stdout.splitlines() if "hosts still get" in line))
     submit("ask", 10, "--quorum", "3")      # three results of each unit, one for each host
     sql("UPDATE user SET authenticator = concat('key', id)")
@@ -522,7 +523,8 @@ def test_gpu():
        "--cancel of work for GPUs", r.stdout + r.stderr)
     daemons.stop()
     after = tool("texcell-submit", "--status", "gpu")
-    ok(re.search(r"cancelled +%d\n" % len(before), after.stdout), "it is told as cancelled",
+    ok(re.search(r"cancelled +%d\n" % len(before), after.stdout),
+       "--status reports it as cancelled",
        after.stdout + after.stderr)
 
 
@@ -544,7 +546,7 @@ def test_restore():
     sql("UPDATE workunit SET need_validate = 0 WHERE name > 'out_0010' AND name LIKE 'out%%'")
     daemons = Daemons("texcell_validator")
     ok(until(60, lambda: len(sql("SELECT id FROM workunit WHERE assimilate_state = 1")) == 10),
-       "ten are valid and not stored")
+       "ten units are valid and not stored")
     daemons.stop()
     out = [r[0] for r in sql(OUT + " AND r.validate_state = 0 LIMIT 10")]
     for result in out:
@@ -687,7 +689,7 @@ def test_descriptors():
         if name == "texcell_validator":       # validate the unit, for the assimilator
             run(["../bin/" + name, *arguments], env=ENV, timeout=120,
                 cwd=os.path.join(PROJECT, "tmp_" + HOST))
-    ok(sql("SELECT total_credit FROM user WHERE id = 4")[0][0] < 1e9, "nobody wrote himself credit")
+    ok(sql("SELECT total_credit FROM user WHERE id = 4")[0][0] < 1e9, "no query was executed")
 
 
 def main():

@@ -82,7 +82,7 @@ def options_are_told():
             text = call(program, *start, "--help").stdout
             told |= set(re.findall(r"(?<![\w-])--([a-z][a-z-]*)", text))
         told -= {"help", "version", "error", "wu"}  # --error is BOINC's, --wu_name is create_work's
-        tap.ok(taken and taken == told, program + ": the help tells of every option",
+        tap.ok(taken and taken == told, program + ": the help has every option",
                "taken %s\ntold %s" % (taken, told))
 
 
@@ -190,7 +190,7 @@ def ways_of_saying_it():
         r = call("texcell-assimilate", "script", "--db=d.sqlite", "--error", "3", "--odd-name",
                  "17", "0")
         tap.ok(r.returncode == 0 and r.stdout == "--odd-name: recorded as failed\n",
-               "what BOINC adds is no option", r.stderr)
+               "arguments of BOINC's script that look like options are none", r.stderr)
         r = call("texcell-assimilate", "export", "--db=d.sqlite", "--output=tables", "--only=units")
         tap.ok(r.returncode == 0 and os.listdir(os.path.join(FOLDER, "tables")) == ["units.csv"],
                "export --output=DIR", r.stderr)

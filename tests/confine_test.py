@@ -186,13 +186,13 @@ def main():
         with open(victim) as f:
             whole = f.read() == "a secret" or landlock < 3
         tap.ok(not out and whole and sorted(os.listdir(elsewhere)) == alone,
-               "%s: none of %d ways leads out" % (title, n), run.stderr)
+               "%s: none of %d attacks succeeds" % (title, n), run.stderr)
         tap.ok(run.returncode == code and (n > 0 or "missing" in title), "%s: exit %d "
                "all the same" % (title, code), "exit %d %s" % (run.returncode, run.stderr))
     tap.ok(os.listdir(path("private")) == [], "no private copy is left",
            os.listdir(path("private")))
     tap.ok(sorted(os.listdir(path("quarantine"))) == ["drops_1_1_r2_0", "x_0_r1_0"],
-           "what was refused is in quarantine",
+           "refused results are in quarantine",
            os.listdir(path("quarantine")))
     tap.ok(sorted(os.listdir(path("db"))) == ["d.sqlite", "d.sqlite-shm", "d.sqlite-wal",
                                               "d.sqlite.files", "e.sqlite", "e.sqlite-shm",

@@ -76,12 +76,12 @@ def main():
     tap.ok("img" not in tags.seen and "b" not in tags.seen and tags.words.count(EVIL) == 3,
            "names bring no elements into the page, and are shown", tags.words.count(EVIL))
     tap.ok(FOLDER not in text and "/home/boinc" not in text and "u_1_r42_0: result.json" in text,
-           "no folder is told")
+           "the page names no folder of the server")
     counted = re.findall(r"<strong>(\d+)</strong> ([a-z ]+)</span>", text)
     tap.ok(counted == [("3", "units"), ("11", "items"), ("1", "refused"), ("1", "given up")],
            "what there is is counted", counted)
     tap.ok("too many results without agreement" in text or "given up" in text and "invalid" in text,
-           "reasons are told")
+           "the page has the reasons")
     tap.ok(text.count("class=thumb>") == 2 and text.count("data:image/png") == 2,
            "pictures of those whose result was kept", text.count("class=thumb>"))
     tap.ok("<h3>cellcount_regions</h3>" in text and "<h3>glcm_features</h3>" in text and

@@ -374,7 +374,7 @@ def test_install():
     r = deploy(folder)
     ok(r.returncode == 0 and tree(folder) == after and
        "all files are as they should be" in r.stdout,
-       "the same again changes nothing", r.stdout + r.stderr)
+       "the same call again changes nothing", r.stdout + r.stderr)
     return folder
 
 
@@ -400,7 +400,7 @@ def test_new_versions(folder):
     os.unlink(extra)
     write(os.path.join(folder, "apps", "texcell", "1.00", FOLDERS[0], "libboinc.so.7.sig"),
           "signed elsewhere")
-    ok(deploy(folder).returncode == 0, "signatures beside the files are no strays")
+    ok(deploy(folder).returncode == 0, "signatures beside the files are accepted")
     # The libraries in download/ differ from the system's, as after an update of the system.
     libraries = sorted(needed_libraries())
     for name in libraries:
@@ -418,17 +418,17 @@ def test_new_versions(folder):
     r = deploy(folder, build=build, version="1.01")
     ok("note: hosts still get 1.00 for %s (old); with --deprecate no more\nnote: hosts still get "
        "1.00 for other (old)\n" % platform in r.stdout,
-       "what hosts would still get is told", r.stdout + r.stderr)
+       "versions that hosts would still get are printed", r.stdout + r.stderr)
     r = deploy(folder, "--deprecate", "--dry-run", build=build, version="1.01")
     ok(r.returncode == 0 and "would deprecate 1.00 for %s (old)\nnote: hosts still get 1.00 for "
        "other (old)\n" % platform in r.stdout
        and sql(folder, "SELECT sum(deprecated) FROM app_version") == [(0,)],
-       "--deprecate --dry-run names what it would end", r.stdout + r.stderr)
+       "--deprecate --dry-run names the versions it would deprecate", r.stdout + r.stderr)
     r = deploy(folder, "--deprecate", build=build, version="1.01")
     ok("database: 1.00 for %s (old) is deprecated\nnote: hosts still get 1.00 for other (old)\n" %
        platform in r.stdout
        and sql(folder, "SELECT deprecated FROM app_version WHERE plan_class = 'old' ORDER BY id") ==
-       [(1,), (0,)], "--deprecate ends what is superseded", r.stdout + r.stderr)
+       [(1,), (0,)], "--deprecate deprecates superseded versions", r.stdout + r.stderr)
 
 
 # --- other systems ------------------------------------------------------------------------
@@ -657,7 +657,7 @@ def test_options_of_scripts():
        (PLATFORM, FOLDERS[0].partition("__")[2]) in r.stdout
        and re.search(r"wrote apps/texcell/0.98/\S+ \(\d+ files, \d+ bytes\)", r.stdout) and
        r.stdout.splitlines()[-2].startswith("note: bin/texcell_check"),
-       "settings: a lower version is told; notes come last", r.stdout + r.stderr)
+       "settings: a lower version is reported; notes come last", r.stdout + r.stderr)
 
 
 def test_update_versions_refuses():
@@ -697,7 +697,7 @@ def test_failed_versions():
     ok(r.returncode == 0 and read(there, name, program) == read(TEXCELL) ==
        read(folder, "download", program) and len(database(folder)["versions"]) == 2
        and not {"left.over", program + ".sig"} & set(os.listdir(os.path.join(there, name))),
-       "another program in place of it", r.stdout + r.stderr)
+       "another program replaces the unpublished one", r.stdout + r.stderr)
     refused("another program, once it is published", folder, "versions never change", "--classes",
             "cpu,mt", build=build)
 
@@ -792,7 +792,7 @@ def test_rules():
         r = deploy(folder, "--classes", "cpu", *options)
         ok(r.returncode == 0 and config(folder) == expected and
            "all files are as they should be" in r.stdout,
-           "config.xml says %s: the same again" % name, r.stdout + r.stderr)
+           "config.xml says %s: a second call changes nothing" % name, r.stdout + r.stderr)
 
 
 def test_refusals():
@@ -894,18 +894,19 @@ def test_scripts():
 
     ok(script("texcell_check", result).returncode == 0, "texcell_check: a good result")
     ok(script("texcell_check", bad).returncode not in (0, 3), "texcell_check: a damaged one")
-    ok(script("texcell_check").returncode not in (0, 3), "texcell_check: no arguments is no yes")
+    ok(script("texcell_check").returncode not in (0, 3),
+       "texcell_check without arguments does not succeed")
     ok(script("texcell_compare", result, result).returncode == 0, "texcell_compare: equal")
     ok(os.listdir(os.path.join(folder, "texcell", "quarantine")) == [os.path.basename(bad)] and
        not os.path.exists(bad),
-       "what is refused is out of BOINC's way")
+       "a refused upload is moved to quarantine")
     bad = shutil.copy(os.path.join(TMP, "wu_7_0_r123_0"), bad)
     ok(script("texcell_compare", result, bad).returncode == 3,
        "texcell_compare: one that was not accepted")
     ok(os.listdir(os.path.join(folder, "texcell", "accepted")) == ["wu_7"],
-       "what was accepted is recorded")
+       "the acceptance is recorded")
     ok(script("texcell_compare").returncode not in (0, 3),
-       "texcell_compare: no arguments is no yes")
+       "texcell_compare without arguments does not succeed")
     r = script("texcell_assimilate", "7", result)
     ok(r.returncode == 0 and os.path.exists(os.path.join(folder, "texcell", "dataset.sqlite")),
        "texcell_assimilate stores in the project's folder", r.stderr)
@@ -950,7 +951,7 @@ def test_verify():
     ok(check() not in (0, 3), "--verify: one with one bit of one feature forged")
     r = deploy(folder)
     ok(r.returncode == 0 and "differs" not in r.stdout and check() not in (0, 3),
-       "--verify stays without being said again", r.stdout)
+       "--verify stays in force without being given again", r.stdout)
     r = deploy(folder, "--max-memory", "1024", version=None)
     ok(r.returncode == 0 and check() not in (0, 3), "--verify stays when --max-memory is given",
        r.stdout + r.stderr)
@@ -1153,10 +1154,10 @@ def test_validator():
         "cmd") if "--app texcell" in e.text), reverse=True)
     ok(r.returncode == 0 and [c.split()[0] for c in commands] == ["texcell_validator",
                                                                   "script_assimilator"],
-       "--boinc: its validator takes the place of the other", r.stdout + r.stderr + str(commands))
+       "--boinc: texcell_validator replaces script_validator", r.stdout + r.stderr + str(commands))
     after = tree(folder)
     r = deploy(folder)
-    ok(r.returncode == 0 and tree(folder) == after, "--boinc: it stays without being said again",
+    ok(r.returncode == 0 and tree(folder) == after, "--boinc: it stays without being given again",
        r.stdout)
 
     def validator(*lines, more=(), **env):
@@ -1327,7 +1328,8 @@ def test_submit(folder):
        o["min_quorum"] == o["target_nresults"] == "2"
        and int(o["max_total_results"]) > 4 and int(o["max_error_results"]) > 2 and
        o["appname"] == "texcell"
-       and o["wu_template"] == "templates/texcell_in.xml", "submit: what create_work is told", call)
+       and o["wu_template"] == "templates/texcell_in.xml", "submit: the arguments of create_work",
+       call)
     ok(math.isclose(float(o["credit"]), float(o["rsc_fpops_est"]) * 200 / 86400e9, rel_tol=1e-4) and
        float(o["credit"]) > 0.02,
        "submit: credit by the operations: 200 for a day of 1 GFLOPS", o)
@@ -1433,7 +1435,7 @@ def test_many(folder):
     ok(len(credits) == 2 and credits[0] < credits[1], "submit: each with its own credit", credits)
     ok("only texcell-deploy --verify sees wrong results" in r.stdout and
        os.path.exists(os.path.join(folder, "texcell", "alone", "many")),
-       "submit: a quorum of one is told to the validator", r.stdout[-300:])
+       "submit: the validator knows of a quorum of one", r.stdout[-300:])
     staged = os.path.join(folder, "download",
                           "%x" % (int(hashlib.md5(b"many_0007.zip").hexdigest()[1:8], 16) % 1024),
                           "many_0007.zip")
@@ -1478,12 +1480,12 @@ def test_alone(folder):
     r = submit(folder, "--analysis", "cellcount", "--name", "again", "--split", "150",
                os.path.join(TMP, "many"))
     ok("are the same as others" not in r.stdout,
-       "submit: other units of the same pictures are no twins", r.stdout)
+       "submit: different units of the same pictures are not reported as equal", r.stdout)
     r = submit(folder, "--analysis", "cellcount", "--name", "twin", "--split", "150",
                os.path.join(TMP, "many"))
     ok(r.returncode == 0 and
        "note: 2 of the units are the same as others, such as again_0001" in r.stdout,
-       "submit: twins are told", r.stdout)
+       "submit: equal units are reported", r.stdout)
 
 
 def test_quorum(folder):
@@ -1508,7 +1510,7 @@ def test_quorum(folder):
         ok(r.returncode == 0 and "4 in all" in r.stdout and os.path.exists(marked) and
            options_of(calls[-1])["min_quorum"] == "1"
            and options_of(calls[-1])["target_nresults"] == "1",
-           "quorum: stays without being said again", r.stdout + r.stderr)
+           "quorum: stays in force without being given again", r.stdout + r.stderr)
     r = submit(folder, "--analysis", "cellcount", "--name", "few", "--quorum", "3", "--targets",
                "2", pictures)
     ok(r.returncode == 1 and "--targets: must not be less than --quorum, which is 3" in r.stderr,
@@ -1603,7 +1605,7 @@ def test_full_disk():
     said, codes = r.stderr.splitlines(), re.findall(r"(?m)^= (\d+)$", r.stdout)
     ok(codes[0] != "0" and codes[-1] == "0" and len(said) == len([c for c in codes if c != "0"]) and
        all(re.match(r"texcell-submit: error: .*(No space left on device|is full)", line)
-           for line in said), "submit: a full disk is told in a line", said + codes)
+           for line in said), "submit: one line reports a full disk", said + codes)
     names = ["full_%04d" % (i + 1) for i in range(20)]
     ok([row[0] for row in sql(folder, "SELECT name FROM workunit ORDER BY name")] == names and
        all(n + ".zip\n" in r.stdout for n in names),
@@ -1869,7 +1871,7 @@ def test_again():
         code, said = (r.returncode, r.stderr) if hasattr(r, "stderr") else r
         ok((code, "give --yes" in said) in ((1, True), (0, False)) and
            ("3 units, such as wrong_0001" in said or code) and len(kept()) == 4,
-           "again: asks before it takes out what it was not told by name", said)
+           "again: asks before it removes units that were not given by name", said)
     r = again("--host", "7")
     ok(r.returncode == 3 and "1 are just being stored, such as wrong_0004" in r.stderr and
        kept() == ["wrong_0002"] and read(staged) == content,
@@ -1964,7 +1966,7 @@ def test_again():
        and "<td>credit in all</td><td class=n>12,352</td>" in text and
        "<h2>Newest items</h2>" in text and "<b>me" not in text and "://" not in
        re.sub(r"http://www.w3.org/\S*", "", text),
-       "watch --page: units, computers, credit, pictures; names are no markup", said + text[-2000:])
+       "watch --page: units, computers, credit, pictures; names are escaped", said + text[-2000:])
     r = again("wrong_0002", "--host", "7")
     ok(r.returncode == 1 and again("--host", "99").stdout == "no unit is in question\n",
        "again: takes one of them", r.stderr)
@@ -2180,7 +2182,7 @@ def test_backup(folder):
         db.execute("INSERT INTO failed VALUES(78, 'not committed', 0, 1, 'x', 'now')")
         r = run([os.path.join(folder, "bin", "texcell-backup"), saved], env=env)
     ok(r.returncode == 0 and os.stat(saved).st_mode & 0o777 == 0o700,
-       "backup: made, for its owner alone", r.stderr)
+       "backup: made, readable only by its owner", r.stderr)
     again = run([os.path.join(folder, "bin", "texcell-backup"), saved], env=env)
     ok(again.returncode == 1 and "is there already" in again.stderr,
        "backup: each into a new folder", again.stderr)

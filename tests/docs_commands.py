@@ -199,15 +199,15 @@ def main():
         blocks, free = blocks_of(page)
         check_links(page)
         past = ["%d: %s" % (n, l.strip()) for n, l in free if HISTORY.search(l)]
-        tap.ok(not past, page + ": says what is, not what was", past)
+        tap.ok(not past, page + ": describes the present, not the past", past)
         loose = ["%d: %s" % (n, l.strip()) for n, l in free if l.startswith("    ") and
                  COMMAND.match(l.strip())]
         loose += ["%d: %s" % (n, l.strip()) for n, lang, _, text in blocks
                   if lang not in ("sh", "python") for l in text.splitlines()
                   if COMMAND.match(l.strip())]
-        tap.ok(not loose, page + ": every command stands in a block fenced as sh", "\n".join(loose))
+        tap.ok(not loose, page + ": every command is in a block fenced as sh", "\n".join(loose))
         unknown = [b[2] for b in blocks if b[1] == "sh" and b[2] and b[2] not in NEEDS]
-        tap.ok(not unknown, page + ": what is not run says why", unknown)
+        tap.ok(not unknown, page + ": each block that is not run says why", unknown)
         for line, language, word, text in blocks:
             if language == "sh" and word in NEEDS:
                 tap.note("%s:%d is not run, it %s: %s" % (page, line, NEEDS[word],

@@ -110,7 +110,7 @@ def ends_at_once(unit, name, call, expected):
            "%d %s" % (p.returncode, said))
     tap.run(command, env=dict(os.environ, **ENVIRONMENT))
     with open(out, "rb") as f:
-        tap.ok(f.read() == expected, "%s: the same command goes on from there" % name)
+        tap.ok(f.read() == expected, "%s: the same command continues" % name)
 
 
 def main():

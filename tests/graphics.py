@@ -117,7 +117,7 @@ def each_analysis(env):
         tap.ok(until(lambda: drawn(picture)), name + ": its picture is shown, %d found" % found)
         tap.ok(until(lambda: not drawn(picture)) and until(lambda: drawn(picture)),
                name + ": a band runs over it, and rests")
-        tap.ok(screen()[WINDOW - TEXT:, :, :].max(2).sum() > 10000, name + ": so are words")
+        tap.ok(screen()[WINDOW - TEXT:, :, :].max(2).sum() > 10000, name + ": words are shown, too")
         if name == "glcm":
             damage(folder, watcher, picture)
         watcher.send_signal(signal.SIGKILL)
@@ -140,7 +140,7 @@ def damage(folder, watcher, picture):
                "a file of %s changes nothing" % what)
     os.remove(path)
     os.mkdir(path)
-    tap.ok(task(folder).wait() == 0, "a task that cannot write its picture goes on")
+    tap.ok(task(folder).wait() == 0, "a task that cannot write its picture continues")
 
 
 class Windows:

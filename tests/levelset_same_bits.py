@@ -89,7 +89,7 @@ def too_large(folder, missing):
         results.append((run, open(out, "rb").read() if run.returncode == 0 else None))
     said = results[1][0].stderr
     tap.ok("the CPU does this item" in said and " MiB" in said and "phi" in said,
-           "a stack too large for the device goes on on the CPU, with the reason", said)
+           "a stack too large for the device is computed on the CPU, with a message", said)
     tap.ok(results[0][1] is not None and results[0][1] == results[1][1], "the same result")
 
 

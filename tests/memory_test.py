@@ -51,7 +51,7 @@ def check(analysis, numbers, copies, parameters, pixels, labels=None):
         tap.ok(used <= plan + STARTER,
                "%s, %d threads: no more than planned (%s)" % (title, threads, figures))
     tap.ok(needs["memory_bytes"] <= needs["most_memory_bytes"],
-           "%s: no more than any picture takes" % title, needs)
+           "%s: no more than is stated for any pictures" % title, needs)
     tap.ok(plan <= 3 * used + UNUSED, "%s: not so much that small computers cannot have it" % title,
            figures)
 

@@ -68,7 +68,7 @@ def told(name, words, analysis, parameters, image):
     tap.ok([page.count(note) for note in notes] == [4, 4] and len(set(notes)) == 1 and
            page.count("<strong>Note:</strong>") == 2 and
            page.count("<strong class=wrong>wrong?</strong>") == 2,
-           name + ": so does the page, with each item and before them", page[:3000])
+           name + ": the page says it too, with each item and above", page[:3000])
     said = run(analysis, parameters, image, "--quiet")
     tap.ok(said == "", name + ": not with --quiet", said)
 
@@ -279,7 +279,7 @@ def files():
     r = said("cellcount", "--spacing", "0.3,0.3", picture)
     tap.ok(r.returncode == 0 and "cal.tif: says that a pixel is 0.5, 0.5 micrometres (y, x), but "
            "--spacing says 0.3, 0.3" in r.stderr,
-           "a calibration that differs is told", r.stderr)
+           "a note about a different calibration", r.stderr)
     shown = tap.run([tap.TEXCELL_WU, "show", UNIT]).stdout
     tap.ok("pixel 0.3, 0.3 um" in shown and "on one core" in shown,
            "what was given counts; show says how long", shown)
@@ -332,7 +332,7 @@ def few_levels():
     said = "its greys are 0 to 9 of 8 bits"
     tap.ok(r.returncode == 0 and said in r.stderr and page.count(
         "<strong class=look>look</strong> <small>" + said) == page.count("class=look>") == 1,
-           "few levels: said, and marked", r.stderr)
+           "few levels: a note, and a mark on the page", r.stderr)
 
 
 def share_of_hull(region):
@@ -374,7 +374,7 @@ def ragged():
            "discs" not in marked and len(marked) < len(pictures) - 1,
            "ragged outlines are marked, as by their hulls", (marked, expected, r.stderr))
     tap.ok("note: %d of %d images: most outlines are ragged" %
-           (len(marked), len(pictures)) in r.stderr, "and told in the terminal", r.stderr)
+           (len(marked), len(pictures)) in r.stderr, "and a note on the terminal", r.stderr)
 
 
 def objects():

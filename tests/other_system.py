@@ -166,7 +166,7 @@ def same_bytes(p, every=ALL):
                title + ": the same bytes as here",
                "exit %d\n%s" % (r.returncode, r.stderr))
         checked = p.run("texcell-validate", "check", unit, "here.npz")
-        tap.ok(checked.returncode == 0, title + ": its texcell-validate takes them",
+        tap.ok(checked.returncode == 0, title + ": its texcell-validate accepts them",
                checked.stdout + checked.stderr)
 
 
@@ -215,4 +215,4 @@ def kills(p, parameters, items, analysis, times):
            "%d kills, went on %d times, exit %d\n%s\n%s" % (killed, went_on, r.returncode, r.stderr,
                                                             "\n".join(others)))
     left = [n for n in os.listdir(FOLDER) if n.startswith("there.npz.")]
-    tap.ok(not left, "and leaves nothing beside the result", left)
+    tap.ok(not left, "and leaves no other file beside the result", left)

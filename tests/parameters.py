@@ -78,7 +78,7 @@ def main():
                "tests/parameters.py --write writes them:\n" + table(keys))
         one = program(name, "--json")
         tap.ok(one.returncode == 0 and json.loads(one.stdout) == {name: keys},
-               name + ": --json gives it alone", one.stderr)
+               name + ": --json prints only this analysis", one.stderr)
         people = program(name)
         missing = [path for path, p in every_key(keys) if "\n%s\n    %s" %
                    (path, p["value"]) not in people.stdout]

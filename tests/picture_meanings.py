@@ -819,7 +819,8 @@ def test_odd():
     refuses("JPEG of CMYK", path("c.jpg"), "CMYK")
     Image.fromarray(flat(7)[0]).save(path("i.png"), icc_profile=b"\0" * 200)
     r = pack(path("i.zip"), path("i.png"))
-    tap.ok(r.returncode == 0 and "colour profile" in r.stderr, "a colour profile is told", r.stderr)
+    tap.ok(r.returncode == 0 and "colour profile" in r.stderr, "a note about a colour profile",
+           r.stderr)
 
 
 def test_shared():

@@ -273,7 +273,7 @@ def main():
                     kind == "refused: damaged" and read) or kind == "refused: else":
                 tap.note("           %s: %s%s" % (name, detail,
                                                   "" if read else " (by none of them)"))
-    tap.ok("differs, and nothing told" not in found, "no picture differs without a word")
+    tap.ok("differs, and nothing told" not in found, "no picture differs without a note")
     tap.ok(sum(map(len, found.values())) > 0, "%d pictures" % sum(map(len, found.values())))
     tap.done()
 

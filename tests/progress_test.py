@@ -121,7 +121,7 @@ def devices():
                       ("no loader", {"TEXCELL_OPENCL_LIBRARY": "libNone.so"})):
         r = run("auto", **env)
         tap.ok(r.returncode == 0 and r.stderr.splitlines()[0].endswith("1 item, glcm on the CPU"),
-               "auto, %s: not a word" % name, r.stderr)
+               "auto, %s: no message" % name, r.stderr)
         r = run("opencl", **env)
         tap.ok(r.returncode == 3 and "OpenCL" in r.stderr, "opencl, %s: the reason" % name,
                r.stderr)

@@ -66,7 +66,7 @@ tap.ok(abs(len(names["shapes"]) - len(names["peer_shapes"]["label"])) < 0.25 * l
        "about as many nuclei",
        (len(names["shapes"]), len(names["peer_shapes"]["label"])))
 tap.ok(names["accuracy"] > 0.9 and names["accuracy"] > names["peer_accuracy"] - 0.02,
-       "textures are told apart",
+       "textures are classified",
        (names["accuracy"], names["peer_accuracy"]))
 tap.ok(len(names["table"]) == len(names["peer_table"]["label"]) > 40,
        "the same number of cells in the stack",

@@ -50,7 +50,7 @@ def programs(unit, inputs, *options):
     """The bytes of the result that texcell-wu pack and texcell run compute."""
     r = tap.run([tap.TEXCELL_WU, "pack", "-o", unit, *options, "--", *inputs])
     r2 = tap.run([tap.TEXCELL, "run", unit, "-o", unit + ".npz", "--device", "cpu", "--quiet"])
-    return read(unit + ".npz") if tap.ok(r.returncode == r2.returncode == 0, "the programs alone",
+    return read(unit + ".npz") if tap.ok(r.returncode == r2.returncode == 0, "the programs run",
                                          r.stderr + r2.stderr) else b""
 
 
@@ -387,7 +387,7 @@ def interrupted():
                             **dict(given, progress=True, resume=path("going_on")))
     tap.ok(read(found.path) == read(whole.path) and
            any("going on" in n or "1 of 2" in n for n in found.notes),
-           "the same call goes on, to the same bytes", found.notes)
+           "the same call continues, and gives the same bytes", found.notes)
     at = os.stat(found.path).st_mtime_ns
     texcell.analyse([image, image.T], "glcm", **dict(given, resume=path("going_on")))
     tap.ok(os.stat(found.path).st_mtime_ns == at, "done, it computes nothing again")
@@ -550,7 +550,7 @@ def looked():
         tap.ok(list(zip(mine.marks()["mark"], mine.marks()["why"])) == marks,
                title + ": and its marks", (mine.marks(), marks))
         tap.ok(not any("suggests" in str(w.message) for w in caught) and
-               any("suggests" in n for n in mine.notes), "told as a note, no warning",
+               any("suggests" in n for n in mine.notes), "as a note, without a warning",
                [str(w.message) for w in caught])
     for group in "ab":
         for i in range(3):

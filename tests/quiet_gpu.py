@@ -92,7 +92,7 @@ def short_launches(name, cpu):
     late = took[len(took) // 2:]
     # One may be too long: the size of a launch is set by the one before.
     tap.ok(np.sum(late > 10) <= max(1, len(late) // 100) and np.max(took) <= 15,
-           name + ": no launch takes longer than it may",
+           name + ": no launch exceeds its limit",
            np.sort(took)[-10:])
     # A launch is at most twice as long as the one before, so the first ones are the shortest.
     tap.ok(np.max(took[:8]) <= 5, name + ": first launches are short", took[:20])
@@ -137,7 +137,7 @@ def stopped_at_rest():
            "exit %d after %.1f s" % (code, seconds))
     same = run("levelset", "s.npz", "--device", "opencl", "--gpu-percent",
                "100") == run("levelset", "c.npz", "--device", "cpu")
-    tap.ok(same, "and the work goes on")
+    tap.ok(same, "and the work can be continued")
 
 
 def stopped_at_first():
@@ -146,7 +146,7 @@ def stopped_at_first():
     code, seconds = stop_when(lambda: os.path.exists(path) and int(open(path).read().split()[0]) >
                               300, "cellcount",
                               count=path, call_ms=40)
-    tap.ok(code == 3 and seconds < 1, "so do a device's known answers",
+    tap.ok(code == 3 and seconds < 1, "so does a device's self-test",
            "exit %d after %.1f s" % (code, seconds))
 
 
@@ -171,7 +171,7 @@ def kept():
     same, taken = once(1)
     tap.ok(same and all(taken.get(name, (0, 0))[0] == made[name][0] and
                         taken[name][1] > made[name][1] for name in made),
-           "and taken", (made, taken))
+           "and used", (made, taken))
     for i, name in enumerate(made):
         with open(os.path.join(folder, name), "r+b") as f:
             f.seek(-100 * (i + 1), os.SEEK_END)
@@ -179,7 +179,7 @@ def kept():
     same, again = once(2)
     tap.ok(same and sorted(again) == sorted(made) and
            all(b"damaged" not in open(os.path.join(folder, name), "rb").read()
-           for name in made), "damaged ones are made anew", (taken, again))
+           for name in made), "damaged ones are compiled again", (taken, again))
 
 
 def read_ahead():

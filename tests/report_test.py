@@ -245,12 +245,13 @@ def noise():
         tap.ok(len(rows) == 6 and
                all((level == "wrong") == (group == "empty") for group, level, _ in rows) and
                all("no more than noise" in rows[k][2] for k in (4, 5)),
-               "%s: noise alone is marked" % analysis, [r.stderr, rows])
+               "%s: pictures of noise are marked" % analysis, [r.stderr, rows])
         groups = dict(re.findall(r"<tr><td>(\w+)</td><td class=n>\d</td>.*?<strong class=(\w+)>",
                                  text, re.S))
         tap.ok(groups.get("empty") == "wrong" and groups.get("full") != "wrong",
                "%s: and its group" % analysis, groups)
-        tap.ok("4 of 6 images: most of what was counted" in r.stderr, "%s: and told" % analysis,
+        tap.ok("4 of 6 images: most of what was counted" in r.stderr,
+               "%s: and a note says so" % analysis,
                r.stderr)
     stack = workunit.item("s", list(noisy(np.full((8, 50, 50), 60.0))))
     tap.ok("no more than noise" in text_of(made("voting", {"radius": 5}, [stack],
@@ -288,7 +289,7 @@ def answer(text, result):
     with np.load(result) as r:
         area, item, border = r["region_area"], r["region_item"], r["region_border"]
     tap.ok("<strong>%d</strong> cells</span><span><strong>2</strong> images" % len(area) in text,
-           "what was found is counted first")
+           "the page begins with the counts")
     rows = [re.findall(r"<td[^>]*>(.*?)</td>", row)
             for row in re.findall(r"<tr data-image=.*?</tr>", text)]
     for i, row in enumerate(rows):
@@ -376,7 +377,7 @@ def asks_nobody(page):
     """The page refers only to itself and to images inside it."""
     addresses = re.findall(r'(?:src|href|action|data)\s*=\s*"?([^"\s>]{1,40})', text_of(page))
     tap.ok(addresses and all(a.startswith(("data:image/png;base64,", "#")) for a in addresses),
-           "the page refers to itself alone", set(addresses))
+           "the page refers only to itself", set(addresses))
     tap.ok("default-src 'none'" in text_of(page), "and forbids all else")
 
 
@@ -596,7 +597,7 @@ def analyse():
         first = f.read()
     again = tap.run(command)
     tap.ok(again.returncode == 0 and "glcm on" not in again.stderr,
-           "what is done is not computed again", again.stderr)
+           "a finished analysis is not computed again", again.stderr)
 
     # Files that a run leaves if it is killed after it wrote its result and before it removed them.
     # While they are locked, as by another run, they stay.
@@ -636,7 +637,7 @@ def analyse():
     last = tap.run(command)
     with open(os.path.join(out, "result.npz"), "rb") as f:
         same = f.read() == first
-    tap.ok(last.returncode == 0 and same, "the same command goes on, to the same bytes",
+    tap.ok(last.returncode == 0 and same, "the same command continues, and gives the same bytes",
            last.stderr)
     r = tap.run(command[:-1] + [path("no_device"), "--device", "99:0"])
     tap.ok(r.returncode == 3 and r.stderr.count("error:") == 1,
@@ -668,7 +669,7 @@ def into_a_folder():
     r = count(first, "--param", "min_area=3")
     tap.ok(r.returncode == 0 and
            "replaces the result there, which has other parameters" in r.stderr,
-           "a result that is replaced is told", r.stderr)
+           "a note that a result is replaced", r.stderr)
     r = tap.run([tap.TEXCELL_WU, "analyse", "--analysis", "glcm", "--device=cpu", "-o", first,
                  picture])
     tap.ok(r.returncode == 1 and "holds the result of cellcount" in r.stderr,
@@ -768,7 +769,7 @@ def sweep():
     again = tap.run(command + ["--sweep", "threshold=100,220", "--sweep", "min_area=1,1000",
                                picture])
     tap.ok(again.returncode == 0 and "cellcount on" not in again.stderr,
-           "what is done is not computed again", again.stderr)
+           "a finished analysis is not computed again", again.stderr)
     other = tap.run(command + ["--sweep", "threshold=100,220", "--sweep", "min_area=1,500",
                                picture])
     told = other.stderr.partition(": holds other results, which are not on the page: ")[2].split(
@@ -873,10 +874,11 @@ def wrong_ones():
                "--param smooth=2" in text_of(path(name, "items.csv")),
                name + ": empty images do not make the others doubtful", (marks, r.stderr))
         tap.ok(("6 of 11 images are marked wrong?" in r.stderr) == (name == "pooled"),
-               name + ": sums of groups are told of", r.stderr)
+               name + ": a note if sums of groups include marked images", r.stderr)
     found = list(csv.DictReader(text_of(path("pooled", "groups.csv")).splitlines()))
     tap.ok([(g["group"], g["images"], g["marked_wrong"]) for g in found] ==
-           [("empty", "6", "6"), ("full", "5", "0")], "groups.csv has how many", found)
+           [("empty", "6", "6"), ("full", "5", "0")], "groups.csv has the numbers of marked images",
+           found)
 
 
 def apart():
@@ -900,7 +902,7 @@ def apart():
     page = os.path.join(out, "report.html")
     reasons = re.findall(r'class=look>look</strong> <small>([^<]*)', text_of(page))
     tap.ok(reasons == ["1, where the median of its group is 28: compare the pictures", "1 of 6"],
-           "an image is compared with its group alone", (r.stderr, reasons))
+           "an image is compared only with its group", (r.stderr, reasons))
     table = text_of(page).partition("<table class=groups>")[2].partition("</tbody>")[0]
     rows = [[html.unescape(re.sub(r"<[^>]*>", "", cell))
              for cell in re.findall(r"<td.*?</td>", row)]
@@ -938,7 +940,8 @@ def apart():
            ["exported.txt", "groups.csv", "items.csv"] and
            all(text_of(path("marks", name)) == text_of(os.path.join(out, name))
                for name in ("groups.csv", "items.csv")),
-           "export --only-marks: those alone, the same", (refused, r.stderr))
+           "export --only-marks: only the files with marks, with the same bytes",
+           (refused, r.stderr))
     if CHROMIUM:
         within, heights, widths = in_browser(page, """
             const box = one => one.getBoundingClientRect(), all = which => [...document.querySelectorAll(which)];

@@ -235,7 +235,7 @@ def kill_nine(job, kills):
             if not job.judge("result after kills, no. %d" % ends, code):
                 return
     job.finish("result after %d kills" % killed)
-    tap.ok(resumed, "%s: runs went on from checkpoints and said so" % job.name, job.stderr())
+    tap.ok(resumed, "%s: runs continued from checkpoints and said so" % job.name, job.stderr())
 
 
 def polite(job, sig):

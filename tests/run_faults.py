@@ -124,9 +124,9 @@ def damaged_item(place):
         refused("a damaged item after good ones" + again, p, BAD_INPUT,
                 "images/i2_0000.png: damaged PNG")
         tap.ok(place.files() == ["out.npz.checkpoint", "out.npz.spool", "unit.zip"],
-               "what is done is kept, and there is no result" + again, place.files())
+               "finished items are kept, and there is no result" + again, place.files())
     tap.ok("with 2 of 4 items done" in p.stderr and "i1: done" not in p.stderr,
-           "and is not done again", p.stderr)
+           "and is not computed again", p.stderr)
     with open(place.unit, "wb") as f:
         f.write(good)
     p = place.run()
@@ -165,7 +165,7 @@ def changed_unit(place):
     with open(place.unit, "wb") as f:
         f.write(good)
     p = place.run()
-    tap.ok("going on from the checkpoint" in p.stderr, "with the first bytes back it goes on",
+    tap.ok("going on from the checkpoint" in p.stderr, "with the first bytes restored it continues",
            p.stderr)
     place.right("and gives its result", p)
 
@@ -236,7 +236,7 @@ def early_refusals(place):
 def quiet(place):
     tap.ok(place.interrupted(2, "--quiet").returncode == LATER, "interrupted, --quiet")
     p = place.run("--quiet")
-    tap.ok(p.stderr == "", "--quiet: a run that goes on says nothing", p.stderr)
+    tap.ok(p.stderr == "", "--quiet: a continued run prints nothing", p.stderr)
     place.right("and gives its result", p)
 
 
@@ -268,7 +268,7 @@ def two_runs(place):
     tap.ok(sorted(os.listdir(state)) == ["out.npz.checkpoint", "out.npz.spool"], "the work is kept",
            os.listdir(state))
     p = place.run("--checkpoint-dir", state)
-    tap.ok("with 4 of 4 items done" in p.stderr, "and is not done again", p.stderr)
+    tap.ok("with 4 of 4 items done" in p.stderr, "and is not computed again", p.stderr)
     place.right("the result comes out", p)
 
 

@@ -416,7 +416,7 @@ def nuclei_in_cytoplasm():
     with open(os.path.join(path("frame"), "report.html")) as f:
         page = f.read()
     tap.ok(r.returncode == 0 and "covers most of the picture" in page,
-           "a frame that is filled is said", r.stderr)
+           "a note about a filled frame", r.stderr)
 
 
 FILTERS = ("exclude_border=true", "max_area=3000", "min_area=200", "min_fill=0.6", "max_aspect=2",

@@ -92,7 +92,7 @@ def main():
                 if wrong and os.environ.get("TWO_READERS_KEEP"):
                     shutil.copy(file, os.environ["TWO_READERS_KEEP"])
         tap.ok(not fails, analysis + ": every archive is judged", "\n".join(fails))
-        tap.ok(not wrong, analysis + ": what is accepted is the same to zipfile and NumPy",
+        tap.ok(not wrong, analysis + ": zipfile and NumPy read the same from accepted archives",
                "\n".join(wrong[:10]))
     tap.ok(accepted >= N // 1000 and changed > N * 9 // 10,
            "%d changed archives, %d of them accepted" % (changed, accepted))

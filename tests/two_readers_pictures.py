@@ -119,7 +119,8 @@ def main():
     for what, n in sorted(groups.items()):
         tap.note("%4d %s" % (n, what))
     tap.ok(not wrong, "%d pictures: what both read is the same" % N, "\n".join(wrong[:20]))
-    tap.ok(not unexplained, "what pack alone refuses is explained", "\n".join(unexplained[:20]))
+    tap.ok(not unexplained, "the reason is known for each picture that only pack refuses",
+           "\n".join(unexplained[:20]))
     tap.done()
 
 

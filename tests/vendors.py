@@ -94,7 +94,7 @@ def test_implementation(name, units):
     tap.ok(not wrong, "%s: %d of %d jobs have the CPU's bytes, %d are refused with a sentence" %
            (name, len(units) - len(wrong) - len(refused), len(units), len(refused)),
            "\n".join(wrong))
-    tap.ok(len(refused) <= 4, "%s: what is refused is the texture of objects alone" % name, refused)
+    tap.ok(len(refused) <= 4, "%s: only the texture of objects is refused" % name, refused)
 
 
 def main(names):

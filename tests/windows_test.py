@@ -81,7 +81,7 @@ def one_file(p):
         text = tap.run(["x86_64-w64-mingw32-objdump", "-p", exe]).stdout
         needed = set(re.findall(r"DLL Name: (\S+)", text))
         tap.ok(needed and needed <= {"KERNEL32.dll", "ADVAPI32.dll", "msvcrt.dll"},
-               "%s.exe needs the system's libraries alone" % program, needed)
+               "%s.exe needs only the system's DLLs" % program, needed)
     code = tap.run(["x86_64-w64-mingw32-objdump", "-d", "--no-show-raw-insn",
                     os.path.join(p.folder, "texcell.exe")]).stdout
     aligned = re.findall(r"vmov(?:ap[sd]|dqa\S*|ntps)\s+(?:%[yz]mm\d+,-?\w*\(%r[sb]p|"
@@ -172,7 +172,7 @@ def same_tables(p, folder):
         tap.ok(r.returncode == 0, "texcell-validate %s" % args[0], r.stdout + r.stderr)
     r = p.run("texcell-validate", "check", folder + "\\none.zip", "here.npz")
     tap.ok(r.returncode == 3 and "none.zip" in r.stderr,
-           "what is not there is an error of its name", r.stderr)
+           "the error names the missing file", r.stderr)
 
 
 def begun(p, unit, result):
@@ -203,7 +203,7 @@ def locked(p):
     process.wait()
     r = p.run("texcell", "run", "long.zip", "-o", "locked.npz", "--device", "cpu")
     tap.ok(r.returncode == 0 and "going on from the checkpoint" in r.stderr,
-           "once it is gone, another goes on", r.stderr)
+           "after it was killed, another run continues", r.stderr)
 
 
 def held(p):
@@ -324,7 +324,8 @@ def driver_faults(p):
         r = p.run("texcell", "run", unit, "-o", "driver.npz", "--device", "opencl")
         tap.ok(r.returncode == 0 and "going on with the CPU: the OpenCL driver failed: "
                "clGetPlatformIDs" in r.stderr
-               and read("driver.npz") == expected, "a driver's fault (%s): the CPU goes on" % how,
+               and read("driver.npz") == expected,
+               "a driver's fault (%s): the CPU takes over" % how,
                r.stderr)
         os.remove(path("driver.npz"))
     p.env = env

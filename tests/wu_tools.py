@@ -95,7 +95,7 @@ def packs_as(name, picture, expected, note_text=None):
     # A note of glcm, about the number of grey levels, is no concern of this test.
     said = "".join(line + "\n" for line in r.stderr.splitlines() if "its greys are" not in line)
     ok((note_text is None and said == "") or (note_text is not None and note_text in r.stderr),
-       name + ": says what it should", r.stderr)
+       name + ": prints the right notes", r.stderr)
     os.remove(out)
 
 
@@ -514,7 +514,7 @@ def test_jpeg_hostile():
             refused("JPEG of %d scans" % scans, f, why)
         else:
             ok(pack(path("scans.zip"), f).returncode == 0 and second > first,
-               "JPEG of %d scans is taken" % scans)
+               "JPEG of %d scans is read" % scans)
 
 
 def scaled(values, lo, hi, most):
@@ -1172,7 +1172,7 @@ def test_orientation():
                  else SMOOTH, "to be shown turned or mirrored; it is compressed as it is stored")
     r = pack(path("turned.zip"), *turned)
     ok("turned.jpg (and 2 more): " in r.stderr and r.stderr.count("to be shown turned") == 1,
-       "told once", r.stderr)
+       "one note for all", r.stderr)
     exif[0x0112] = 1
     Image.fromarray(SMOOTH).save(turned[0], exif=exif)
     packs_as("a picture that stands as it is stored", turned[0], as_read(turned[0]))
@@ -1248,7 +1248,7 @@ def test_damage():
                 bad.append("%d: %s" % (r.returncode, r.stderr))
             if os.path.exists(path("hurt.zip")):
                 os.remove(path("hurt.zip"))
-        ok(not bad, "%s hurt in 60 ways: taken or refused" % name, "\n".join(bad[:3]))
+        ok(not bad, "%s damaged in 60 ways: read or refused" % name, "\n".join(bad[:3]))
 
 
 # --- items
@@ -1296,11 +1296,11 @@ def test_about():
     ok("texcell: about this work: " + text in r.stderr,
        "the volunteer is told what the work is for", r.stderr)
     ok(all("\nabout      " + text + "\n" in run([TEXCELL_WU, "show", f]).stdout
-           for f in (out, result)), "show tells it", r.stderr)
+           for f in (out, result)), "show prints it", r.stderr)
     r = run([TEXCELL_WU, "report", result, "--images", out, "-o", page])
     with open(page, encoding="utf-8") as f:
         ok("<p>Zählt &lt;b&gt;Zellen&lt;/b&gt; in Tropfen. Danke!</p>" in f.read(),
-           "so does the page, as text", r.stderr)
+           "the page has it, as text", r.stderr)
     for wrong in ("", "x" * 501, "a\nb", "\x1b[2J", os.fsdecode(b"\xff\xfe")):
         r = pack(out, "--about", wrong, path("about/p.png"))
         ok(r.returncode == 1 and "--about" in r.stderr, "--about %.10r is refused" % wrong,
@@ -1343,7 +1343,7 @@ def test_sources():
        "sick/p_2.png: is called p_2_3 in the tables\n" in r.stderr
        and "healthy/p_2.png" not in r.stderr and
        "sick/: left out: deep/, notes.txt (--recursive takes" in r.stderr
-       and r.stderr.count("\n") == 3, "names that had to change, and what is left out, are told",
+       and r.stderr.count("\n") == 3, "notes about changed names and files left out",
        r.stderr)
     save_all("labelled", {n + ".png": GREY for n in ("a", "a_truth", "b_mask", "c", "c_cp_masks")})
     r, items = packed(path("labelled"))
@@ -1418,7 +1418,7 @@ def test_sources():
        ascii(items) + r.stderr)
     r = pack(out, *[save_all("same%d" % i, {"a.png": GREY}) for i in range(9)])
     ok(r.stderr.count(" in the tables\n") == 3 and "5 more items" in r.stderr,
-       "many names: some are told", r.stderr)
+       "many names: a note names some", r.stderr)
     unit = path("run.zip")
     wu("pack", "--analysis", "cellcount", "-o", unit, os.path.join(study, "healthy"),
        os.path.join(study, "sick"))
@@ -1514,7 +1514,7 @@ def test_bad_files():
     ok(r.returncode == 2 and r.stderr.count("\n") == 5 and
        all(r.stderr.count("/" + name + ": ") == 1 for name in bad)
        and "4 of 7 inputs" in r.stderr and "--skip-bad" in r.stderr and not os.path.exists(out),
-       "all bad files are told", r.stderr)
+       "all bad files are reported", r.stderr)
     r = level_set("--skip-bad", folder)
     ok(r.returncode == 0 and r.stderr.count("left out: ") == 4 and
        all(r.stderr.count("/" + name + ": ") == 1 for name in bad)
@@ -1595,10 +1595,10 @@ def test_compression():
             had, has = f.read(), z.read("images/%s.png" % name)
         ok(r.returncode == 0 and np.array_equal(np.asarray(Image.open(io.BytesIO(has))),
                                                 picture) and b"business" not in has,
-           "%s: the samples alone are packed" % name, r.stderr)
+           "%s: only the samples are packed" % name, r.stderr)
         kept = had[:8] + b"".join(body for kind, body in chunks_of(had)
                                   if kind in (b"IHDR", b"IDAT", b"IEND"))
-        ok((has == kept) == copied, "%s: %s" % (name, "as it is" if copied else "made anew"),
+        ok((has == kept) == copied, "%s: %s" % (name, "copied" if copied else "compressed again"),
            "%d, %d bytes" % (len(has), len(had)))
     large = np.kron(flat, np.ones((8, 8), np.uint8))
     for name, picture in (("large_flat", large),
@@ -1628,10 +1628,10 @@ def test_compression():
     ok(os.path.getsize(stays) > large.size > os.path.getsize(keeps) and same == job_of(keeps)
        and np.array_equal(members(stays, ["images/large_noise.pnm"])[0],
                           members(keeps, ["images/large_noise.png"])[0]),
-       "its work unit is compressed with --keep-unit, and says the same")
+       "its work unit is compressed with --keep-unit, and has the same content")
     with np.load(path("stays/result.npz")) as a, np.load(path("keeps/result.npz")) as b:
         ok(all(np.array_equal(a[k], b[k]) for k in a.files if k != "result.json"),
-           "and so does the result")
+           "and gives the same result")
     folder = save_all("kinds", {"deep.png": GREY16, "colour.png": COLOUR, "grey.png": GREY})
     for out in ("plain", "small"):
         wu("analyse", "--analysis", "cellcount", "--defaults", "--device", "cpu", "-o", path(out),
@@ -1649,11 +1649,12 @@ def test_compression():
            "samples of 8 and 16 bits, as they are and compressed, are the same, and "
            "colours are grey", names)
     ok(pages[0].replace(path("plain"), path("small")) == pages[1] and
-       "of 8 bits, colour" in pages[1], "but not on the page")
+       "of 8 bits, colour" in pages[1], "the page shows the file's bits and colours")
     with_pictures = path("drawn/workunit.zip")
     wu("analyse", "--analysis", "cellcount", "--defaults", "--device", "cpu", "--pictures", "-o",
        path("drawn"), folder)
-    ok(members(with_pictures, ["images/colour.pnm"])[0].ndim == 3, "nor where pictures are drawn")
+    ok(members(with_pictures, ["images/colour.pnm"])[0].ndim == 3,
+       "it keeps colours where pictures are drawn")
 
 
 def test_stacks():
@@ -1813,7 +1814,7 @@ def test_labels_of_result():
     r, found = objects(one, "--spacing", "2,5", folders[0])
     ok(found == [3] and "a pixel is 2 micrometres high and 5 wide, as --spacing Y,X says (one "
        "number, with a decimal point" in r.stderr,
-       "pixels that are not square are told", r.stderr)
+       "a note about pixels that are not square", r.stderr)
     r, found = objects(one, "--spacing", "2.5", folders[0])
     ok(found == [3] and r.stderr == "", "square ones are not", r.stderr)
     picture = folders[0] + "/1.png"
