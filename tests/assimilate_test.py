@@ -364,7 +364,7 @@ def test_unknown_analysis():
 
     texture = [{"name": "distance", "prefix": "d", "digits": 2, "values": [2]},
                {"name": "feature", "values": ["contrast", "energy"]}]
-    features = ["f_%03d" % i for i in range(50)]        # 100 columns: 19 distances in a wide view
+    features = ["f_%03d" % i for i in range(50)]        # 100 columns a distance: a wide view has 19
     profiles = [RNG.random((2, 2 * 21 * 100)), RNG.random((1, 1 * 2 * 4))]
     glcm, owner = RNG.random((5, 2)), np.array([0, 0, 1, 1, 1])
     one = write_declared("one.npz", ["a", "b"], [

@@ -1972,7 +1972,7 @@ def test_again():
        "again: takes one of them", r.stderr)
 
 
-# --- looking after it ---------------------------------------------------------------------------
+# --- texcell-watch and texcell-backup ----------------------------------------------------------
 
 def test_watch():
     folder = make_project("watched")
@@ -2134,7 +2134,7 @@ for line in sqlite3.connect(sys.argv[-1]).iterdump():
 LOAD = """#!/usr/bin/python3
 import sqlite3, sys
 assert "--binary-mode" in sys.argv
-with sqlite3.connect(sys.argv[-1]) as db:       # as mariadb-dump's file does, it begins with DROP TABLE
+with sqlite3.connect(sys.argv[-1]) as db:       # like mariadb-dump's, the dump begins with DROP TABLE
     for name, in db.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall():
         db.execute("DROP TABLE " + name)
     db.executescript(sys.stdin.read())

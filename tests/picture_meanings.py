@@ -340,7 +340,7 @@ def test_several_files():
     refuses("a companion that is none",
             os.path.join(folder("e", {"z0.ome.tif": (flat(1), companion("z0.ome.tif") % "")}),
                          "z0.ome.tif"), "is no OME-XML")
-    # Several pictures, of which each file has one: as Prairie writes them.
+    # OME-XML of several pictures, each in a file of its own, as Prairie View writes it.
     series = "".join('<Image ID="Image:%d"><Pixels ID="Pixels:%d" DimensionOrder="XYZCT" SizeX="8" '
                      'SizeY="8" SizeZ="1" SizeC="1" SizeT="1"><TiffData IFD="0"><UUID '
                      'FileName="s%d.ome.tif">urn:uuid:%d</UUID></TiffData></Pixels></Image>' %

@@ -495,8 +495,7 @@ def two_hundred():
            "it opens in %s s, below 3" % (best and best[0] / 1000), best)
 
 
-# --- other analyses, stacks
-# ------------------------------------------------------------------------
+# --- other analyses, stacks -------------------------------------------------------------------
 
 
 def others():
@@ -574,8 +573,7 @@ def own_radii():
     tap.ok(said == "A mark alone: a single value.", "the caption of single values", said)
 
 
-# --- analyse
-# -----------------------------------------------------------------------------------------
+# --- analyse ----------------------------------------------------------------------------------
 
 
 def analyse():

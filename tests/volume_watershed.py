@@ -31,7 +31,7 @@ def stacks(rng, n):
     z, y, x = np.indices((9, 20, 33))
     yield ((x // 8 + y // 6 + z // 4) % 3 * 90).astype(np.uint8)      # chequered plateaus
     yield np.where(x + y > 20, 40, 90).astype(np.uint8)               # a step
-    walk = np.full((3, 21, 31), 200, np.uint8)                        # a long way through a plateau
+    walk = np.full((3, 21, 31), 200, np.uint8)                  # a winding path through a plateau
     walk[1, 1::2, 1:-1] = 50
     walk[1, 2:-1:4, -2] = walk[1, 4:-1:4, 1] = 50
     walk[1, 1, 1] = 10

@@ -256,8 +256,7 @@ def test_jpeg():
              "all samples came")
 
 
-# --- TIFF
-# -------------------------------------------------------------------------------------------
+# --- TIFF ---------------------------------------------------------------------------------------
 
 def pil_tiff(name, array, **kw):
     f = path(name)
@@ -405,7 +404,7 @@ def raw_tiff(name, pages, end=4):
         for tag, value in sorted(tags.items()):
             if isinstance(value, (int, np.integer)):
                 entries.append(struct.pack("<HHII", tag, 4, 1, value))
-            else:                              # text, or shorts
+            else:                              # text, or 16-bit numbers
                 entries.append(struct.pack("<HHII", tag, 2 if isinstance(value, bytes) else 3,
                                            len(value), behind + len(more)))
                 more += value if isinstance(value, bytes) else struct.pack("<%dH" % len(value),
@@ -1251,8 +1250,7 @@ def test_damage():
         ok(not bad, "%s damaged in 60 ways: read or refused" % name, "\n".join(bad[:3]))
 
 
-# --- items
-# ----------------------------------------------------------------------------------------------
+# --- items --------------------------------------------------------------------------------------
 
 def save_all(folder, pictures):
     for name, array in pictures.items():
@@ -2080,8 +2078,7 @@ def test_real():
         packs_as("real stack", f, tifffile.imread(f), "taken as slices")
 
 
-# --- show and export
-# -----------------------------------------------------------------------------------
+# --- show and export ----------------------------------------------------------------------------
 
 def write_npz(name, arrays, workunit, about=None):
     """Writes a result of the work unit by an analysis "alchemy". about: {key of result.json:
