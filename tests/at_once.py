@@ -207,7 +207,7 @@ def stops(title, unit, whole, seconds, moments, end):
         if os.path.exists(going):
             with open(going, "rb") as f:
                 tap.ok(whole in (None, f.read()),
-                       "%s: stopped, it goes on to the same bytes" % title)
+                       "%s: stopped and continued, the same bytes" % title)
             clear("going.")
     clear("going.")
     judge_stops(title, found)

@@ -401,7 +401,8 @@ def test_found_out():
     ok(again.returncode == 0 and "no unit" in again.stdout, "the same command again finds nothing",
        again.stdout + again.stderr)
     of_results, users, hosts = sums()
-    ok(3 in before and 3 not in users and of_results == users == hosts, "its credit was taken back")
+    ok(3 in before and 3 not in users and of_results == users == hosts,
+       "the host's credit was removed")
     compute([1])
     ok(until(120, lambda: len(stored("lonely")) == n), "all are stored again",
        len(stored("lonely")))
@@ -567,10 +568,10 @@ def test_restore():
     ok(r.returncode == 0 and os.path.exists(os.path.join(PROJECT, "html", "ops", ".htpasswd")),
        "it is restored", r.stdout + r.stderr)
     r = deploy("--boinc", BOINC, "--validators", "3")
-    ok(r.returncode == 0, "texcell-deploy goes on", r.stderr)
+    ok(r.returncode == 0, "texcell-deploy deploys in the restored project", r.stderr)
     r = tool("texcell-again", "--lost")
     ok(r.returncode == 0 and re.match("6[01] units that are out are packed again", r.stdout),
-       "what was out is packed again", r.stdout + r.stderr)
+       "units with results in progress are packed again", r.stdout + r.stderr)
     start = time.monotonic()
     daemons = Daemons("transitioner", "texcell_validator", "script_assimilator")
     # Ten results that were in progress are reported now; their files were uploaded to the old
@@ -618,7 +619,7 @@ def test_lost_by_script():
     again = tool("texcell-again", "--lost")
     ok(again.stdout.startswith("4 results were reported whose uploads the server lost") and
        set(sql("SELECT r.outcome, r.validate_state " + of)) == {(7, NO_CHECK)},
-       "texcell-again --lost: they count for nobody", again.stdout + again.stderr)
+       "texcell-again --lost: no host is blamed for them", again.stdout + again.stderr)
     daemons = Daemons("transitioner", "texcell_validator", "script_assimilator")
     ok(until(60, lambda: compute([3, 4]) and False or len(stored("script")) == 2),
        "others compute them")

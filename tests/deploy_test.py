@@ -340,7 +340,8 @@ def test_install():
     before = tree(folder)
     r = deploy(folder, "--dry-run")
     ok(r.returncode == 0 and tree(folder) == before and "would write config.xml" in r.stdout
-       and "would run bin/xadd" in r.stdout, "a dry run says what it would do, and changes nothing",
+       and "would run bin/xadd" in r.stdout,
+       "a dry run prints what it would do, and changes nothing",
        r.stderr)
     r = deploy(folder)
     ok(r.returncode == 0 and "one computer may get both results" in r.stdout, "installs",
@@ -409,7 +410,7 @@ def test_new_versions(folder):
     ok(r.returncode == 0 and
        all(read(folder, "apps", "texcell", "1.01", FOLDERS[0], n) == read(folder, "download", n)
            for n in libraries),
-       "a new version takes the libraries that the project hands out already", r.stdout + r.stderr)
+       "a new version has the libraries that are in download/ already", r.stdout + r.stderr)
     ok(len(database(folder)["versions"]) == 2 * len(FOLDERS), "both versions are known")
     platform = FOLDERS[0].split("__")[0]
     sql(folder, "INSERT INTO platform(name) VALUES('other')")
@@ -1211,12 +1212,12 @@ def test_validator():
     compared = written(one, other, "write", CANONICAL="1")
     ok("update result set outcome=7, validate_state=3 where id=1" in compared and
        "where id=2" not in "".join(w for w in compared if " result " in w),
-       "texcell_validator: of one that is compared with what the server lost nothing is said",
+       "texcell_validator: a comparison with a lost upload is left undecided",
        compared)
     ok("update result set outcome=7, validate_state=3 where id=2" in r[0] and
        r[0][-2:] == ["update workunit set target=5, now where id=1", "COMMIT"]
        and r[1] == good and r[2] == "3\n",
-       "texcell_validator: an upload that the server lost is no host's fault", r)
+       "texcell_validator: a lost upload does not count as a host's error", r)
     os.unlink(os.path.join(folder, "texcell", "restored"))
     os.rename(other + "x", other)
     os.rename(unit, unit + "x")
@@ -1302,7 +1303,7 @@ def test_submit(folder):
        []
        and [row[0] for row in sql(folder, "SELECT name FROM workunit ORDER BY id")] ==
        ["blood_0001", "blood_0002", "blood_0003"],
-       "submit: goes on, every unit once", r.stdout + r.stderr)
+       "submit: continues, and creates every unit once", r.stdout + r.stderr)
     state = tree(folder)
     r = submit(folder, *request)
     ok(r.returncode == 0 and "0 work units created now" in r.stdout and tree(folder) == state,
@@ -1314,7 +1315,7 @@ def test_submit(folder):
     ok(r.returncode == 2 and "0 work units created now" in r.stdout and
        "1 new, 1 changed, 1 gone; none of that is submitted, such as %s"
        % os.path.join(pictures, "cell 1.png") in r.stderr,
-       "submit: again: says what was not submitted", r.stdout + r.stderr)
+       "submit: again: reports units that were not submitted", r.stdout + r.stderr)
     one = os.path.join(pictures, "cell 0.png")
     r = submit(folder, "--analysis", "cellcount", "--about", "Counts cells.", "--name", "called",
                one)
@@ -1744,7 +1745,7 @@ def test_server_settings():
     r = deploy(folder, env=dict(ENV, PYTHONPATH=os.path.join(TMP, "away")))
     ok(r.returncode == 3 and r.stderr.startswith("texcell-deploy: error: database ") and
        tree(folder) == before,
-       "the database is away: said, and nothing is changed", r.stderr)
+       "the database does not answer: an error, and nothing is changed", r.stderr)
     r = deploy(folder)
     for parent in ("upload", "download"):
         made = [n for n in os.listdir(os.path.join(folder, parent))
@@ -1875,7 +1876,8 @@ def test_again():
     r = again("--host", "7")
     ok(r.returncode == 3 and "1 are just being stored, such as wrong_0004" in r.stderr and
        kept() == ["wrong_0002"] and read(staged) == content,
-       "again: single results are taken out, their files packed as they were", r.stdout + r.stderr)
+       "again: units with one result are removed, their files packed as before",
+       r.stdout + r.stderr)
     left = sql(folder, "SELECT id, canonical_resultid, assimilate_state FROM workunit WHERE "
                "transition_time > 0 ORDER BY id")
     results = sql(folder, "SELECT workunitid, validate_state, granted_credit FROM result ORDER BY "
@@ -1891,11 +1893,12 @@ def test_again():
     r = again("--host", "7", "--keep-credit")
     ok(r.returncode == 0 and sql(folder, "SELECT validate_state, granted_credit FROM result WHERE "
                                  "workunitid = 4") == [(2, 2.5)],
-       "again: the same command goes on; --keep-credit", r.stdout + r.stderr)
+       "again: the same command continues; --keep-credit", r.stdout + r.stderr)
     r = again("wrong_0001", "WRONG_0002")
     ok(r.returncode == 2 and "0 units are taken out" in r.stdout and
        "1 are out, and have no result that could be taken out: wrong_0001" in r.stdout
-       and "WRONG_0002: neither" in r.stderr, "again: says what was not done; names are exact",
+       and "WRONG_0002: neither" in r.stderr,
+       "again: reports what was not done; names are case-sensitive",
        r.stdout + r.stderr)
     r = run([command[0], "wrong_0002"], env=ENV)
     ok(r.returncode == 1 and "give --yes" in r.stderr and kept() == ["wrong_0002"],
@@ -1938,12 +1941,12 @@ def test_again():
        re.search(r"wrong_0003: was packed of .*2\.png.*: put those back", r.stderr)
        and os.path.exists(staged) and os.listdir(os.path.join(folder, "texcell", "lost")) ==
        ["out_0"],
-       "again --lost: a picture that has changed stops its unit alone, and is named",
+       "again --lost: a changed picture is named, and stops only its unit",
        r.stdout + r.stderr)
     write(os.path.join(pictures, "2.png"), honest)
     r = again("--lost")
     ok(r.returncode == 0 and "1 units that are out are packed again" in r.stdout,
-       "again --lost: the same command goes on", r.stdout + r.stderr)
+       "again --lost: the same command continues", r.stdout + r.stderr)
     page = os.path.join(folder, "page.html")
 
     def watch():
@@ -1969,7 +1972,7 @@ def test_again():
        "watch --page: units, computers, credit, pictures; names are escaped", said + text[-2000:])
     r = again("wrong_0002", "--host", "7")
     ok(r.returncode == 1 and again("--host", "99").stdout == "no unit is in question\n",
-       "again: takes one of them", r.stderr)
+       "again: names and --host exclude each other", r.stderr)
 
 
 # --- texcell-watch and texcell-backup ----------------------------------------------------------
@@ -2284,7 +2287,7 @@ def test_backup(folder):
                 "> 7 FROM workunit WHERE id < 10 ORDER BY id")
     ok(lost == [(1, 1, 1), (7, 1, 1), (7, 3, 1), (7, 3, 1)] and units == [(1, 2, 1, 0)] +
        [(0, 0, 0, 1)] * 3,
-       "restore: results that were not stored are nobody's fault, and their units are out again",
+       "restore: lost results blame no host, and their units are sent again",
        str(lost) + str(units))
     commands = [e.text for e in ElementTree.fromstring(read(new, "config.xml")).iter("cmd")]
     ok(commands.count("own_validator --app other & more") == 1 and commands.count("feeder -d 3 ") ==
@@ -2306,7 +2309,7 @@ def test_backup(folder):
        and not os.path.exists(os.path.join(new, "bin", "texcell_compare"))
        and "compare with %s: config.xml, bin/texcell_compare, bin/texcell_assimilate;" %
        saved in r.stdout,
-       "restore: a script as the admin changed it; one that names another folder is told", r.stdout)
+       "restore: a script that was changed by hand; a note if it names another folder", r.stdout)
     with contextlib.closing(sqlite3.connect(os.path.join(new, "texcell", "dataset.sqlite"))) as db:
         failed = [row[0]
                   for row in db.execute("SELECT name FROM failed WHERE wu_id >= 77 ORDER BY wu_id")]
@@ -2317,7 +2320,7 @@ def test_backup(folder):
     ok(read(new, "bin", "texcell_check") == changed % os.fsencode(new),
        "restore: deploy keeps that script")
     ok(r is not None and "300 units" in r.stdout,
-       "restore: deploy goes on, what was submitted is known", r and r.stdout + r.stderr)
+       "restore: deploy works, and submissions are known", r and r.stdout + r.stderr)
     # A result that was in progress at the time of the backup is reported now; its file was uploaded
     # to the old server.
     name = "lost_4_0_r5_0"
@@ -2344,7 +2347,7 @@ def test_backup(folder):
        "1 results were reported" in said[1].stdout and
        sql(new, "SELECT transition_time > 7 FROM workunit WHERE id = 4") == [(1,)] and
        "reported" not in said[2].stdout and said[2].returncode == 0,
-       "again --lost: it counts for nobody once it is reported", said)
+       "again --lost: after it is reported no host is blamed for it", said)
     write(upload, "there")
     ok(run(words).returncode != 0 and "the server lost" not in run(words).stderr,
        "one that is there is looked at")

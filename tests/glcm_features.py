@@ -156,7 +156,7 @@ def same_thirteen():
     few = run(dict(parameters, features=["idm", "asm"]), [item("a", [grey])])
     columns = [list(old["feature_names"]).index(n) for n in few["feature_names"]]
     tap.ok(np.array_equal(few["features"], old["features"][:, columns]),
-           "a list gives those alone, in their order")
+           "a list gives only its features, in their order")
     r = run(dict(parameters, features=["asm"],
                  maps=[{"feature": "idm", "levels": 16, "offset": [1, 0]}]), [item("a", [grey])])
     tap.ok(isinstance(r, str) and "idm is not one of the features" in r,

@@ -282,12 +282,12 @@ def files():
            "a note about a different calibration", r.stderr)
     shown = tap.run([tap.TEXCELL_WU, "show", UNIT]).stdout
     tap.ok("pixel 0.3, 0.3 um" in shown and "on one core" in shown,
-           "what was given counts; show says how long", shown)
+           "--spacing counts; show prints the time", shown)
     r = said("cellcount", "--spacing", "0.5,0.5", picture)
     tap.ok(r.returncode == 0 and r.stderr == "", "one that does not differ is not", r.stderr)
     r = said("volume", "--stack", "--param", "membrane=100", times)
     tap.ok(r.returncode == 0 and "times.tif: says that its pages are a series of times" in r.stderr,
-           "a series of times that is taken for a stack is told", r.stderr)
+           "a note if times are taken for slices", r.stderr)
 
 
 def few_greys():

@@ -246,7 +246,7 @@ def chain():
     r = pack("--analysis", "objects", "-o", path("p.zip"), picture)
     tap.ok(r.returncode != 0 and "has no labels" in r.stderr, "refused: no labels", r.stderr)
     r = pack("--analysis", "glcm", "--labels", path("u8.tif"), "-o", path("p.zip"), picture)
-    tap.ok(r.returncode != 0 and "takes none" in r.stderr, "refused: glcm takes no labels",
+    tap.ok(r.returncode != 0 and "takes none" in r.stderr, "refused: labels for glcm",
            r.stderr)
     false_count(item("cells", [grey], labels=[labels]), len(np.unique(labels)) - 1)
 

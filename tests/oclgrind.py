@@ -37,7 +37,7 @@ def common():
     tap.ok(r.returncode == 0 and found == "", "the self-test is clean", said)
     r, found, said = report("selftest", "opencl", "floats")
     tap.ok(r.returncode == 0 and found == "",
-           "Oclgrind, which does not say that it divides correctly, is taken by what it computes",
+           "Oclgrind does not report correct division, but passes the self-test",
            said)
     r, found, said = report("race", "opencl")
     tap.ok("race" in found, "it finds a race that is there", said)

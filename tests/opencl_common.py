@@ -159,7 +159,7 @@ def staged():
                                                    got != expected) or counted()[1] != 0:
             wrong.append("%d of %d: left %d, %s" % (n, calls, counted()[1], said(r)))
     tap.ok(last == expected and not wrong,
-           "calls that fail there: the CPU goes on, and no object is left", "\n".join(wrong[:3]))
+           "calls that fail there: the CPU takes over, and no object is left", "\n".join(wrong[:3]))
 
 
 def embed(files, *extra):

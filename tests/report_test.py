@@ -610,7 +610,7 @@ def analyse():
                "another run's state stays beside its result", r.stderr)
     r = tap.run(command)
     tap.ok(r.returncode == 0 and not left & set(os.listdir(out)),
-           "what a run has left beside its result is taken away", r.stderr)
+           "files that a killed run left beside its result are removed", r.stderr)
 
     os.remove(os.path.join(out, "result.npz"))
     for number, to in ((signal.SIGTERM, "texcell-wu"), (signal.SIGINT, "both"),
@@ -639,7 +639,7 @@ def analyse():
            last.stderr)
     r = tap.run(command[:-1] + [path("no_device"), "--device", "99:0"])
     tap.ok(r.returncode == 3 and r.stderr.count("error:") == 1,
-           "what texcell has said is said once", r.stderr)
+           "an error of texcell is printed once", r.stderr)
     for words, wanted in ((["--split", "2"], "--split is for pack"),
                           (["--device", "opencl:x"], "opencl:x: is none of auto, cpu, opencl")):
         r = tap.run(command[:-2] + words + ["-o", path("no")])
@@ -685,7 +685,7 @@ def into_a_folder():
         r = count(first, "--param", "min_area=4")
         unit.seek(0)
         tap.ok(r.returncode == 3 and "another texcell is at work" in r.stderr and
-               unit.read() == whole, "nor the unit of a run that goes on", r.stderr)
+               unit.read() == whole, "nor the unit of a run in progress", r.stderr)
     os.mkdir(path("page"))
     with open(path("page", "report.html"), "w", encoding="utf-8") as f:
         f.write("<!DOCTYPE html>\n<html>")
@@ -773,7 +773,7 @@ def sweep():
     told = other.stderr.partition(": holds other results, which are not on the page: ")[2].split(
         "\n")[0]
     tap.ok("holds other" not in again.stderr and sorted(told.split(", ")) == variants[2:],
-           "folders of another sweep are told", other.stderr)
+           "a note about folders of another sweep", other.stderr)
     for words, code, wanted in ((["--sweep", "threshold"], 1, "must be KEY=A,B"),
                                 (["--sweep", "=1"], 1, "must be KEY=A,B"),
                                 (["--sweep", "a=1,2", "--sweep", "b=1,2", "--sweep", "c=1,2"], 1,
@@ -813,7 +813,7 @@ def groups():
     tap.ok(r.returncode == 0 and re.findall(r'data-group="(\w*)"', text_of(page)) ==
            ["control", "control", "drug", "drug"],
            "groups are the folders below the one of all pictures", r.stderr)
-    tap.ok("compared: 3 tables" in r.stdout, "groups.csv is one of the tables that are told",
+    tap.ok("compared: 3 tables" in r.stdout, "groups.csv is counted in the message",
            r.stdout)
     said = CHROMIUM and in_browser(page, "return [...document.querySelectorAll('.boxes svg "
                                    "text')].map(t => t.textContent)")

@@ -67,7 +67,7 @@ def voting():
     with open(os.path.join(path("cubes"), "items.csv"), encoding="utf-8") as f:
         marked = f.read()
     tap.ok(r.returncode == 0 and "cubes" in r.stderr and "look" in marked and "--spacing" in marked,
-           "balls of unknown size: voxels are taken for cubes", r.stderr + marked)
+           "balls, size of a voxel unknown: voxels count as cubes", r.stderr + marked)
     for name, options in (("volume", ["--defaults"]),
                           ("objects", ["--labels", path("s_labels.tif")])):
         Image.fromarray(np.uint8(stack[0] > 255)).save(path("s_labels.tif"), save_all=True,
@@ -80,13 +80,13 @@ def voting():
             with open(os.path.join(path(name + "_cubes"), "items.csv"), encoding="utf-8") as f:
                 tap.ok(r.returncode == 0 and ("for cubes" in r.stderr) == (not spacing) and
                        ("for cubes" in f.read()) == (not spacing),
-                       "%s: voxels are taken for cubes" % name, r.stderr)
+                       "%s: voxels count as cubes" % name, r.stderr)
     r = analyse("voting", "given", "--suggest", "--param", "radius=9", "--param", "polarity=dark",
                 "--param", "foreground=none", save("d.png", picture))
     tap.ok(r.returncode == 0 and parameters("given") == {"radius": 9, "polarity": "dark",
                                                          "foreground": "none"} and
            "nothing that was not given" in r.stderr,
-           "what is given stays", r.stderr)
+           "given parameters stay", r.stderr)
     r = analyse("voting", "blank", save("blank.png", np.full((60, 60), 9, np.uint8)))
     with np.load(os.path.join(path("blank"), "result.npz")) as z:
         tap.ok(r.returncode == 0 and len(z["point"]) == 0,
@@ -154,7 +154,7 @@ def cellcount():
     r = analyse("cellcount", "cells", "--suggest", "--param", "min_area=7", "--param",
                 "polarity=dark", path("c.png"))
     tap.ok(r.returncode == 0 and parameters("cells")["min_area"] == 7 and
-           parameters("cells")["polarity"] == "dark", "what is given stays", r.stderr)
+           parameters("cells")["polarity"] == "dark", "given parameters stay", r.stderr)
     small, centres = voting_score.balls((300, 300), 4, 60, 8, 4, dark=dark)
     r = analyse("cellcount", "mixed", "--suggest", path("c.png"), save("small.png", small))
     with np.load(os.path.join(path("mixed"), "result.npz")) as z:

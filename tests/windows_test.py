@@ -310,7 +310,7 @@ def stopped(p):
     r = p.run("texcell", "run", "long.zip", "-o", "stopped.npz", "--device", "cpu")
     tap.ok(code == 3 and "going on from the checkpoint" in r.stderr and read("stopped.npz") ==
            expected,
-           "Ctrl-C: it stops, and goes on from there", "exit %d\n%r\n%s" % (code, said, r.stderr))
+           "Ctrl-C: it stops, and can be continued", "exit %d\n%r\n%s" % (code, said, r.stderr))
 
 
 def driver_faults(p):

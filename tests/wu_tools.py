@@ -638,7 +638,7 @@ def test_channels():
     r = pack(out, path("silent.tif"))
     ok(r.returncode == 0 and item_samples(out).shape[0] == 3 and
        r.stderr.count("does not say what its pages are: taken as slices") == 1,
-       "pages of which nothing is said are slices, says a note", r.stderr)
+       "pages without metadata are slices, with a note", r.stderr)
     r = wu("pack", "--analysis", "cellcount", "-o", out, path("silent.tif"))
     ok(r.returncode == 2 and "is a stack; cellcount takes pictures" in r.stderr and
        "--channel N" in r.stderr, "cellcount says how to take a channel", r.stderr)
@@ -676,7 +676,7 @@ def test_channels():
     for option in ([], ["--skip-bad"]):
         r = pack(out, *ROI, *option, path("film.ome.tif"))
         ok(r.returncode == 2 and r.stderr.count("has no mask") == 1,
-           "what is the matter with all times is told once", r.stderr)
+           "one note for all times", r.stderr)
     save_all("film_masks", {"film.ome_t%02d.png" % (i + 1): (times[i] > 9 * i).astype(np.uint8)
                             for i in range(12)})
     r = pack(out, *ROI, "--mask", path("film_masks"), path("film.ome.tif"))
@@ -946,7 +946,7 @@ def test_sizes():
         oblong = not has and expected is not None and expected[0] != expected[1]
         ok((has or oblong) == ("note" in r.stderr) and
            oblong == ("wide, as the file says" in r.stderr),
-           name + ": told of stacks and pixels that are no squares", r.stderr)
+           name + ": a note for stacks and pixels that are not square", r.stderr)
     r = pack(out, imagej("s.tif", stack, "ZYX", (5, 4), unit="micron"))
     ok("not how far slices are apart" in r.stderr and "0.25, 0.2 micrometres (y, x)" in r.stderr,
        "a stack that does not say z", r.stderr)
@@ -1005,7 +1005,7 @@ def test_micrometres():
                 for row in read_csv(folder, "regions.csv")[1:]]
         um = {k: [float(row[k]) for row in rows] for k in rows[0] if "_um" in k}
         if not suffix:
-            ok(um == {} and r.stderr == "", "without a size of a pixel there are no micrometres",
+            ok(um == {} and r.stderr == "", "no columns in micrometres without a pixel size",
                um)
             continue
         ok(r.stderr == "" and um == {"area_um2": [63 * 0.125, 70 * 0.125], "bbox_y0_um": [2.5, 9],
@@ -1292,7 +1292,7 @@ def test_about():
     ok(r.returncode == 0 and job_of(out)["about"] == text, "--about", r.stderr)
     r = run([TEXCELL, "run", out, "-o", result, "--device", "cpu"])
     ok("texcell: about this work: " + text in r.stderr,
-       "the volunteer is told what the work is for", r.stderr)
+       "run prints what the work is for", r.stderr)
     ok(all("\nabout      " + text + "\n" in run([TEXCELL_WU, "show", f]).stdout
            for f in (out, result)), "show prints it", r.stderr)
     r = run([TEXCELL_WU, "report", result, "--images", out, "-o", page])
@@ -1397,7 +1397,7 @@ def test_sources():
     os.remove(path("study_masks/sick/p_2.png"))
     r, _ = packed("--recursive", "--mask", path("study_masks"), study)
     ok(r.returncode == 2 and "called sick/p_2 or sick/p_2_mask was looked for" in r.stderr,
-       "a mask of another folder is not taken", r.stderr)
+       "a mask from another folder is not used", r.stderr)
     os.makedirs(path("nothing/here"))
     for more in ([], ["--recursive"]):
         r, _ = packed(*more, path("nothing"))
@@ -1528,7 +1528,7 @@ def test_bad_files():
     r = level_set(path("bad/a.png"), path("bad/cut.png"))
     ok(r.returncode == 2 and r.stderr.count("\n") == 1 and "cut.png: " in r.stderr and
        r.stderr.endswith("; --skip-bad leaves it out\n"),
-       "one alone is the error", r.stderr)
+       "one bad file: only its error", r.stderr)
     save_all("bombs", {"large.png": np.zeros((400, 500), np.uint8), "a.png": GREY})
     r = level_set("--max-pixels", "199999", path("bombs"))
     ok(r.returncode == 2 and
@@ -1539,7 +1539,7 @@ def test_bad_files():
     ok(r.returncode == 0 and [i["name"] for i in job_of(out)["items"]] == ["a"],
        "and --skip-bad leaves it out", r.stderr)
     ok(level_set("--max-pixels", "200000", path("bombs")).returncode == 0,
-       "as many as the limit are taken")
+       "as many as the limit are accepted")
     page = Image.fromarray(GREY)
     page.save(path("times.tif"), save_all=True, append_images=[page] * 8,
               tiffinfo={270: "ImageJ=1.53t\nimages=9\nframes=9\n"})
@@ -1553,7 +1553,7 @@ def test_bad_files():
            path("bad/cut.png"), path("bad/a.png"))
     ok(r.returncode == 1 and "one of the inputs" in r.stderr and
        os.path.getsize(path("bad/cut.png")) == len(whole) // 2,
-       "what is left out is not written over", r.stderr)
+       "a file that is left out is not overwritten", r.stderr)
     save_all("badmask", {"a.png": GREY, "b.png": GREY[:5], "hurt.png": GREY})
     r = pack(path("bad.zip"), "--param", 'roi={"type":"mask"}', "--skip-bad", "--mask",
              path("badmask"), folder)
@@ -1844,7 +1844,7 @@ def test_labels_of_result():
        "links to folders", r.stderr)
     r, found = objects(pair, save_all("lab/only", {"x.png": GREY[:6, :8]}))
     ok(r.returncode == 2 and "two label pictures for x: " in r.stderr and "x_seg.tif" in r.stderr,
-       "of two, one in doubt is not taken", r.stderr)
+       "of two possible labels none is used", r.stderr)
     r, found = objects(pair, save_all("lab/none", {"x.png": GREY[:6, :8], "y.png": GREY[:6, :8]}),
                        "--skip-bad")
     ok("no label picture for y: " in r.stderr, "nor another picture's", r.stderr)
@@ -1853,7 +1853,7 @@ def test_labels_of_result():
     ok("but there is x-lbl.png; if that is it, call it x_labels" in r.stderr,
        "what may be it is named, not the first", r.stderr)
     r, found = objects(picture, "--param", 'families=["shape"]', picture)
-    ok(found == [2] and r.stderr == "", "labels alone, for their shapes", r.stderr)
+    ok(found == [2] and r.stderr == "", "labels without pictures, for shapes", r.stderr)
     run([TEXCELL, "run", path("lab/objects.zip"), "-o", path("lab/objects.npz"), "--device", "cpu",
          "--quiet"])
     for option in ("--tiff", "--geojson"):
@@ -2209,7 +2209,7 @@ def test_show_export():
     plain, over = path("exported"), path("exported_over")
     r = wu("export", "--pictures", result, "-o", plain)
     ok(r.returncode == 0 and "strange" in r.stderr and r.stderr.count("\n") == 1,
-       "export says what it leaves out", r.stderr)
+       "export reports what it leaves out", r.stderr)
     pictures = [n % i for i in ("g8", "c8", "three")
                 for n in ("heat_%s_L64_-1_0.png", "labels_%s.png", "mask_%s.png")]
     tables = ["columns.csv", "features.csv", "offset_features.csv", "items.csv", "things.csv",
