@@ -121,8 +121,8 @@ class Case:
                 numbers[call] += 1
                 if call in CALLS:
                     found.setdefault((call, callers or self.name), set()).add(numbers[call])
-        # The dynamic loader frees its list of libraries at its end, and crashes if it got no memory
-        # for it: mmap calls before that are its own.
+        # The dynamic loader crashes if mmap fails. Its calls are those before the first munmap, by
+        # which it frees its list of libraries.
         self.of_loader = (b"\n" + content(path("trace", traces[0]))).split(b"\nmunmap(")[0].count(
             b"\nmmap(")
         return {place: sorted(numbers) for place, numbers in found.items()}

@@ -40,7 +40,7 @@ def newest_libc():
     for 2.34."""
     files = [TEXCELL] + re.findall(r"=> (\S*libboinc\S*)", run(["ldd", TEXCELL]).stdout)
     text = "".join(run(["readelf", "--dyn-syms", "-W", f]).stdout for f in files)
-    # UND: symbols that the file needs; glibc's libraries are not among the files.
+    # UND: symbols that the file needs and does not define.
     return max(100 * int(a) + int(b) for a, b in re.findall(r" UND .*@GLIBC_(\d+)\.(\d+)", text))
 
 
