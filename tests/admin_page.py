@@ -69,6 +69,7 @@ def blocks():
 
 
 def make_root():
+    """Unpacks a bare Debian to ROOT; its archive is made at the first call."""
     if not os.path.exists(ARCHIVE):
         r = run(["mmdebstrap", "--format=tar", "--variant=important", "--mode=root", "bookworm",
                  ARCHIVE + ".new"], timeout=1800)
@@ -100,6 +101,7 @@ def fetch_packages(install):
 
 
 def copy_texcell():
+    """Copies the sources to the root, and three pictures to the project's folder."""
     names = run(["git", "-C", SRC, "ls-files", "-z"]).stdout.split("\0")
     for name in filter(None, names):
         target = os.path.join(ROOT, "home", "boincadm", "texcell", name)

@@ -56,6 +56,7 @@ def tests_of(line, name, text):
 
 
 def nothing_passed_over(names):
+    """A new analysis is tested if it has its file, and ends the tests with an error otherwise."""
     whole = "\n".join("%s = None" % what for what in analyses.WANTED)
     r = tests_of("ANALYSIS(nova, cpu)\n", "nova", whole)
     tap.ok(r.returncode == 0 and r.stdout.split() == names + ["nova"],
@@ -89,6 +90,7 @@ def names_it(path, name):
 
 
 def no_other_list(names):
+    """No file but those of an analysis names more than one analysis."""
     found = []
     files = [os.path.relpath(f, tap.SRC) for top in ("app", "opencl", "wrapper", "workunits",
                                                      "validator")

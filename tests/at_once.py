@@ -215,6 +215,7 @@ def stops(title, unit, whole, seconds, moments, end):
 
 
 def judge_stops(title, found):
+    """A test point: the times of stop() are within the limits."""
     if not found:
         tap.skip(title + ": it stops at once", "it was done each time")
         return

@@ -191,6 +191,7 @@ def image_is(data):
 
 
 def bad_archives():
+    """Yields (what is wrong, bytes, words of the message): the ZIP archive itself."""
     yield "an empty file", b"", "is empty"
     yield "a text file", b"hello, this is no archive\n", "not a ZIP archive"
     yield "a PNG in place of a work unit", png(), "a picture, not a work unit or result"
@@ -605,6 +606,7 @@ def limited(size):
 
 
 def check_inputs(good):
+    """Work units that cannot be opened."""
     out = os.path.join(WORK, "none.npz")
     absent = [out, out + ".tmp"]
     fails("a work unit that is not there", BAD_INPUT, "missing.zip: cannot open: No such file",
@@ -628,6 +630,7 @@ def check_inputs(good):
 
 
 def check_outputs(good):
+    """Results that cannot be written."""
     gone = os.path.join(WORK, "gone", "out.npz")
     fails("an output folder that is not there", OUTPUT_FAILED, ": No such file", good, gone, [gone])
     under = os.path.join(good, "out.npz")

@@ -78,6 +78,8 @@ def digests(folder):
 
 
 def from_ordinary_build(binaries):
+    """Archives made with the programs of the ordinary build: their form, and the same bytes
+    twice."""
     parts = [("part", "MIT", "1.0", "generic/part@1.0", ROOT / "LICENSE")]
     made = []
     for folder in (WORK / "first", WORK / "second"):
@@ -218,6 +220,7 @@ def validated(files):
 
 
 def everything(binaries):
+    """All files of a release, each tried on its platform."""
     expected = pictures()
     r = tap.run(["make", "-s", "-C", BUILD, "dist-binaries"], timeout=3000)
     if r.returncode == 75 or "cannot be fetched" in r.stderr:

@@ -125,6 +125,7 @@ class Daemons:
         return [c for c in found if c.split()[0] in self.only]
 
     def watch(self):
+        """Starts each daemon that does not run."""
         while self.live:
             for command in self.commands():
                 if command not in self.running or self.running[command].poll() is not None:

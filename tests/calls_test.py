@@ -232,6 +232,7 @@ def more_pictures(grey):
 
 
 def cases(made):
+    """Yields the cases: run and verify for each analysis, and each other command once."""
     wu, validate, assimilate = tap.TEXCELL_WU, tap.TEXCELL_VALIDATE, tap.TEXCELL_ASSIMILATE
     for name, (unit, result) in made.items():
         yield Case("run " + name, tap.TEXCELL, "run", unit, "-o", "OUT/r.npz", "--device", "cpu",

@@ -42,6 +42,7 @@ BACKGROUNDS = [dict(method=m, by=b, radius=r) for m, b, r in itertools.product(
 
 
 def ways():
+    """Each background, and each other way of processing, for dark and for bright cells."""
     for polarity in ("dark", "bright"):
         for k, background in enumerate(BACKGROUNDS):
             more = {"background": background, "polarity": polarity, "fill_holes": k % 2 == 0,

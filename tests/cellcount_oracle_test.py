@@ -57,6 +57,7 @@ def nested(n):
 
 
 def shapes():
+    """Yields (name, mask) of shapes that are difficult for labelling."""
     y, x = np.indices((70, 131))
     comb_down, comb_up = comb(40, 131), comb(40, 131, False)
     yield "chessboard", (y + x) % 2 == 0

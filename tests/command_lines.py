@@ -87,6 +87,7 @@ def options_are_told():
 
 
 def unknown():
+    """Unknown options and commands are refused, with a suggestion where a known one is similar."""
     for program, verbs in PROGRAMS.items():
         for verb in verbs:
             for wrong in ("--nonsense", "--nonsense=3", "-Q"):
@@ -160,6 +161,7 @@ def selftest_and_devices():
 # --- options in other forms and in another order ----------------------------------------------
 
 def ways_of_saying_it():
+    """Options and files in another order and other forms mean the same."""
     ways = (["run", UNIT, "-o", "w.npz", "--device", "cpu", "--threads", "2", "--quiet"],
             ["run", "--quiet", "--threads=2", "--device=cpu", "--output=w.npz", UNIT],
             ["run", "-ow.npz", "--device=cpu", "--", UNIT])

@@ -141,6 +141,7 @@ class Lane(threading.Thread):
 
 
 def kills(jobs, opencl):
+    """Random kills, by all lanes."""
     lanes = [Lane(i, jobs, opencl) for i in range(LANES)]
     for lane in lanes:
         lane.start()

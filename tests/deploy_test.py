@@ -223,6 +223,7 @@ def read(*parts):
 
 
 def make_project(name):
+    """A folder as BOINC's make_project lays it out, with the stand-ins for its tools."""
     folder = os.path.join(TMP, name)
     for sub in ("apps", "bin", "download", "templates", "upload", "tmp_host"):
         os.makedirs(os.path.join(folder, sub))

@@ -102,6 +102,7 @@ class Any:
         self.own = {"FAIL_OWN": "1"} if case.device else {}
 
     def once(self, out, **environment):
+        """As Case.once()."""
         run = self.case.run(out, LD_PRELOAD=LIBRARY, **PRELOAD, **self.own, **environment)
         if TOOL in run.stderr:
             return run, None

@@ -100,6 +100,7 @@ def result(folder):
 
 
 def each_analysis(env):
+    """The picture of each analysis is shown while its task runs; the task's result is the same."""
     for name in JOBS:
         folder = task_folder(name)
         tap.ok(task(folder).wait() == 0 and

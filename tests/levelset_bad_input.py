@@ -47,6 +47,7 @@ def parameters():
 
 
 def starts():
+    """Starts that do not fit the picture, or leave no interface."""
     refused("a box beyond the picture", "reaches beyond", {"init": dict(BOX, x1=41)})
     refused("a box that fills the picture", "fills the whole picture",
             {"init": {"type": "box", "x0": 0, "y0": 0, "x1": 40, "y1": 30}})

@@ -90,6 +90,8 @@ def shrunk(d, r0, targets, dt):
 
 
 def shrinking():
+    """Discs and balls that shrink under curvature alone: the law r^2 = r0^2 - (d - 1) t, and the
+    modified equation."""
     halves = {2: [], 3: []}
     for d, r0, dt, tolerance in ((2, 12.0, 0.2, 0.03), (2, 25.0, 0.2, 0.03), (2, 50.0, 0.2, 0.02),
                                  (3, 12.0, 0.1, 0.04), (3, 24.0, 0.1, 0.04)):

@@ -54,6 +54,7 @@ CASES = {
 
 
 def compare(folder, name, shape, bits, given):
+    """Compares phi of one case with the float64 evaluation."""
     image = ls.balls(shape, 3, bits)
     p = dict({"target": 180, "epsilon": 60, "alpha": 0.003}, **given)
     mask = None

@@ -46,6 +46,8 @@ EXTRA = {
 
 
 def same(folder, name, shape, bits, given, missing):
+    """One case: the state has the same bytes in all runs. missing: why there is no device, or
+    None."""
     image = ls.balls(shape, 3, bits)
     p = dict({"target": 180, "epsilon": 60, "alpha": 0.003, "iterations": 60}, **given)
     mask = ls.balls(shape, 7) > 120 if p["init"]["type"] == "mask" else None

@@ -60,6 +60,7 @@ def share(a, b):
 
 
 def agree(name, image, p):
+    """One picture: rounding changes few pixels, and texcell differs from float64 in few."""
     exact = float64(image, p)
     between = share(exact, float64(image, p, rounded=True))
     unit = ls.write(os.path.join(FOLDER, "u.zip"), image, p)

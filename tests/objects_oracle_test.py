@@ -200,6 +200,7 @@ def packed(title, picture, labels, want, *more):
 
 
 def chain():
+    """pack stores label pictures from several kinds of files, and the result is the oracle's."""
     grey, labels = texture(8, 50, 60), tiles(4, 9, 50, 60)
     picture = path("cells.tif")
     tifffile.imwrite(picture, grey)

@@ -83,6 +83,7 @@ class Job:
 
 
 def sweep(job, device, **hooks):
+    """Makes calls of a job fail: one test point."""
     calls = job.calls(device, **hooks)
     jobs = SWEEP.trials(device, calls)
 

@@ -19,6 +19,7 @@ def grey(slices):
 
 
 def check(title, name, module, parameters, items):
+    """Compares a result with module.expected()."""
     unit, result = os.path.join(FOLDER, "u.zip"), os.path.join(FOLDER, "r.npz")
     workunit.write(unit, name, parameters, items)
     run = tap.run([tap.TEXCELL, "run", unit, "-o", result, "--device", "cpu", "--quiet"])

@@ -226,6 +226,8 @@ def same(ours, theirs, colours, scale):
 
 
 def compare(job):
+    """job: (number, path). Returns (path, kind of outcome, details, whether another program reads
+    the file)."""
     number, path = job
     ours, told, scale = taken(path, os.path.join(SCRATCH, "%d.zip" % number))
     others = list(reference(path))

@@ -9,6 +9,7 @@ import tap
 
 
 class Sweep:
+    """The trials of a test, in all of its cases."""
     def __init__(self, variable, step):
         """variable: the environment variable; step: N if it is not set."""
         wanted = os.environ.get(variable)

@@ -66,6 +66,7 @@ def drawings(text):
 
 
 def one_width(columns):
+    """The progress bar on a terminal of this width."""
     code, text = on_terminal(columns)
     bars, lines = drawings(text)
     tap.ok(code == 0 and len(bars) > 5, "%d columns: a bar is drawn" % columns,

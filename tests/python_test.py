@@ -186,6 +186,7 @@ def columns_agree(mine, theirs):
 
 
 def tables():
+    """The tables and arrays of a Result are those that export writes and that the file has."""
     for name, module in analyses.each():
         for title, (parameters, items) in list(module.JOBS.items())[:None if FULL else 2]:
             items = [dict(i, source="f/%s.png" % i["name"], spacing=i.get("spacing") or
@@ -323,6 +324,7 @@ def refusals():
 
 
 def exit_codes():
+    """Exit codes of the programs become exceptions; and how the programs are found."""
     os.mkdir(path("fakes"))
     for code, kind in ((1, texcell.UsageError), (2, texcell.InputError), (3, texcell.TryLater),
                        (70, texcell.InternalError), (99, texcell.InternalError),
@@ -460,7 +462,8 @@ def objects_with_data():
            "names that a file system may take for one", found.names)
 
 
-def told():
+def notes_and_suggestions():
+    """Notes, progress and warnings of the package."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         found = texcell.analyse(SPOTS, "cellcount", polarity="bright", min_area="9um2", spacing=.5,
@@ -513,7 +516,7 @@ def told():
            "the stubs are those of the parameters: python3 stubs.py > texcell/__init__.pyi")
 
 
-def looked():
+def without_parameters():
     """Without parameters analyse() chooses those of `texcell-wu analyse`, with the same result;
     given ones are kept."""
     def taken(folder, *words):
@@ -606,7 +609,7 @@ refusals()
 exit_codes()
 interrupted()
 objects_with_data()
-told()
-looked()
+notes_and_suggestions()
+without_parameters()
 features(counted)
 tap.done()

@@ -113,6 +113,7 @@ class Server:
 
 
 class Handler(http.server.BaseHTTPRequestHandler):
+    """The HTTP side of Server."""
     def reply(self, data):
         self.send_response(200)
         self.send_header("Content-Length", str(len(data)))
@@ -166,7 +167,8 @@ def here(folder):
     return sorted(n for n in os.listdir(os.path.join(TMP, folder)) if n.endswith(".npz"))
 
 
-def story(folder):
+def whole_submission(folder):
+    """A submission from a dry run to the last result."""
     words = ["--name", "drops", "--analysis", "cellcount", "--split", "1", "--every", "0.1", folder]
     names = ["drops_%04d" % i for i in range(1, 6)]
     r = submit("--dry-run", *words)
@@ -260,6 +262,7 @@ def ended(folder):
 
 
 def refused(folder):
+    """What the server may refuse or answer."""
     words = ["--name", "no", "--analysis", "cellcount", folder]
     for name, code, text, r in (
             ("a wrong key", 2, "query_batches: bad authenticator: no account there has this --key",
@@ -310,7 +313,7 @@ with open(os.path.join(TMP, "boinc", "lib", "boinc_submit.py"), "w") as module:
 listener = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
 URL = "http://127.0.0.1:%d/cells" % listener.server_address[1]
 threading.Thread(target=listener.serve_forever, daemon=True).start()
-story(pictures())
+whole_submission(pictures())
 ended(pictures())
 refused(pictures())
 listener.shutdown()

@@ -440,6 +440,7 @@ return [shapes, rows];"""  # noqa: E501
 
 
 def browser(page, result):
+    """The page in Chromium: sorting, figures, rows and outlines."""
     with np.load(result) as r:
         areas = r["region_area"].tolist()
     for width in (390, 800, 1400):
@@ -577,6 +578,7 @@ def own_radii():
 
 
 def analyse():
+    """analyse: one command for all steps; interrupted, it continues."""
     folder, out = path("pictures"), path("all")
     os.mkdir(folder)
     for i in range(4):

@@ -250,6 +250,7 @@ def no_streams(place):
 # --- two at a time -------------------------------------------------------------------------
 
 def two_runs(place):
+    """A second run with the same output is refused, and does not disturb the first."""
     live = Live(place)
     p = place.run()
     tap.ok(live.process.poll() is None, "two runs at the same time", live.text())

@@ -148,6 +148,7 @@ def stored_once(killer, path):
 
 
 def submitting(killer):
+    """texcell-submit, killed; create_work is a stand-in that refuses a name that exists."""
     start = killer.kills
     with open(os.path.join(TMP, "config.xml"), "w") as f:
         f.write("<boinc><config><uldl_dir_fanout>16</uldl_dir_fanout></config></boinc>")

@@ -38,6 +38,8 @@ def kept(kind, text):
 
 
 def compare(name, headings):
+    """Compares the translations of a page with the English one, which has at least so many
+    headings."""
     page = parts(name + ".md")
     tap.ok(sum(k.startswith("#") for k, _ in page) >= headings, "the English page " + name,
            len(page))

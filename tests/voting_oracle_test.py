@@ -29,6 +29,7 @@ def balls(shape, radius, count, noise, dtype=np.uint8, dark=False, spacing=(1, 1
 
 
 def check(name, volume, parameters, spacing=None, stack=None):
+    """Compares the states and the result of one item with the oracle's."""
     volume = volume if volume.ndim == 3 else volume[None]
     flat = not (volume.shape[0] > 1 if stack is None else stack)
     wu = write(os.path.join(SCRATCH, "wu.zip"), "voting", parameters,

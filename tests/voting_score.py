@@ -157,6 +157,7 @@ def real_3d():
 
 
 def two_circles():
+    """ITK's picture of two circles: both are found for radii that fit them roughly."""
     path = tap.data("voting/itk_HoughTransformTwoCircles.png")
     if path is None:
         tap.skip("two circles", "the folder of real pictures is absent")

@@ -153,6 +153,7 @@ def pictures(p):
 
 
 def same_tables(p, folder):
+    """export writes the same files as on Linux, and texcell-validate accepts the result."""
     there, here = folder + "\\aus", folder + "/out"
     r = p.run("texcell-wu", "export", "--images", folder + "\\here.zip", "here.npz", "-o", there)
     again = p.run("texcell-wu", "export", "--images", folder + "\\here.zip", "here.npz", "-o",
@@ -190,6 +191,7 @@ def begun(p, unit, result):
 
 
 def locked(p):
+    """A second run on the same result is refused; after a kill another run continues."""
     process = begun(p, "long.zip", "locked.npz")
     r = p.run("texcell", "run", "long.zip", "-o", "locked.npz", "--device", "cpu")
     tap.ok(process.poll() is None and r.returncode == 3 and

@@ -2152,6 +2152,7 @@ DECLARED = [
 
 
 def result_arrays():
+    """The arrays of the result that DECLARED describes."""
     features = RNG.standard_normal((3, 15)) * 10.0 ** RNG.integers(-300, 300, (3, 15))
     features[0, :4] = [np.nan, np.inf, -np.inf, -0.0]
     names = ["glcm_d%02d_%s" % (d, f) for d in (1, 3, 20)
@@ -2362,6 +2363,7 @@ def check_terminal(arrays, unit):
 
 
 def check_tables(folder, arrays):
+    """The exported CSV tables have the values of the arrays."""
     rows = read_csv(folder, "features.csv")
     got = np.array([[float(c) for c in row[1:]] for row in rows[1:]])
     ok(rows[0] == ["item"] + list(arrays["feature_names"]) and [r[0] for r in rows[1:]] ==
