@@ -4,10 +4,6 @@
 #if defined __x86_64__
 #include <cpuid.h>
 #include <immintrin.h>
-#elif defined __aarch64__ && defined __linux__ && !defined __clang__ /* whose header hides them */
-#define HAS_ARM_INSTRUCTIONS
-#include <arm_neon.h>
-#include <sys/auxv.h>
 #endif
 #include <assert.h>
 #include <stdbool.h>
@@ -138,48 +134,7 @@ static bool has_instructions(void)
            __get_cpuid_count(7, 0, &a, &b, &c, &d) && (b & sha) != 0;
 }
 
-#elif defined HAS_ARM_INSTRUCTIONS
-
-/* Adds n blocks to the state by the processor's SHA-256 instructions: SHA256H, SHA256H2, SHA256SU0
- * and SHA256SU1 (Arm Architecture Reference Manual). */
-__attribute__((target("+crypto"))) static void add_by_instructions(uint32_t state[8],
-                                                                   const unsigned char *blocks,
-                                                                   size_t n)
-{
-    uint32x4_t abcd = vld1q_u32(state), efgh = vld1q_u32(state + 4);
-
-    for (const unsigned char *at = blocks; n > 0; n--, at += 64) {
-        const uint32x4_t abcd_before = abcd, efgh_before = efgh;
-        uint32x4_t w[4];
-
-        for (size_t i = 0; i < 4; i++)
-            w[i] = vreinterpretq_u32_u8(vrev32q_u8(vld1q_u8(at + 16 * i)));
-        for (size_t i = 0; i < 64; i += 4) { /* four rounds, with the words w[0] */
-            const uint32x4_t k = vaddq_u32(w[0], vld1q_u32(constants + i)), before = abcd;
-
-            abcd = vsha256hq_u32(abcd, efgh, k);
-            efgh = vsha256h2q_u32(efgh, before, k);
-            const uint32x4_t next = vsha256su1q_u32(vsha256su0q_u32(w[0], w[1]), w[2], w[3]);
-
-            w[0] = w[1], w[1] = w[2], w[2] = w[3], w[3] = next;
-        }
-        abcd = vaddq_u32(abcd, abcd_before);
-        efgh = vaddq_u32(efgh, efgh_before);
-    }
-    vst1q_u32(state, abcd);
-    vst1q_u32(state + 4, efgh);
-}
-
-static bool has_instructions(void)
-{
-    return (getauxval(AT_HWCAP) & HWCAP_SHA2) != 0;
-}
-
-#endif
-
-#if defined __x86_64__ || defined HAS_ARM_INSTRUCTIONS
-
-/* The result is cached, as the cpuid of has_instructions takes 10 us in a virtual machine. */
+/* The result is cached, as cpuid takes 10 us in a virtual machine. */
 static tc_sha256_blocks *fastest_blocks(void)
 {
     static tc_sha256_blocks *_Atomic best;

@@ -631,34 +631,6 @@ static void has_sha256(void **state)
     }
 }
 
-/* Of lengths 0 to 300, byte i of length n being 7 i + n: the digest of all digests as text, by
- * Python's hashlib. */
-static void has_sha256_of_all_lengths(void **state)
-{
-    (void)state;
-    for (int portable = 0; portable < 2; portable++) {
-        char text[TC_SHA256_TEXT];
-        tc_sha256 all;
-
-        tc_sha256_begin(&all);
-        for (size_t n = 0; n <= 300; n++) {
-            unsigned char bytes[300];
-            tc_sha256 s;
-
-            for (size_t i = 0; i < n; i++)
-                bytes[i] = (unsigned char)(7 * i + n);
-            tc_sha256_begin(&s);
-            s.add = portable ? tc_sha256_portable : s.add;
-            tc_sha256_add(&s, bytes, n);
-            tc_sha256_end(&s, text);
-            tc_sha256_add(&all, text, strlen(text));
-        }
-        tc_sha256_end(&all, text);
-        assert_string_equal(text,
-                            "94bc81110d562891b0adac6bac4837f28ae9118c192446b6ac4414fdf4c6e629");
-    }
-}
-
 /* zlib's, of any length and alignment, in one piece or two. */
 static void has_crc32(void **state)
 {
@@ -721,7 +693,6 @@ int main(void)
         SEEDED(agrees_on_features),
         cmocka_unit_test(says_durations),
         cmocka_unit_test(has_sha256),
-        cmocka_unit_test(has_sha256_of_all_lengths),
         cmocka_unit_test(has_crc32),
         cmocka_unit_test(keeps_private),
     };
