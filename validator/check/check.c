@@ -1,4 +1,4 @@
-/* texcell-validate check: whether a result is one of its work unit. */
+/* texcell-validate check: checks whether a result can be that of a work unit. */
 #include <inttypes.h>
 #include <stdio.h>
 
@@ -6,7 +6,7 @@
 #include "validator/check/items.h"
 #include "validator/check/verify.h"
 
-/* One item: whether its values are possible, for its pixels too. */
+/* Checks the next item: its values by themselves, and for its pixels. */
 static tc_status check_item(const an_unit *unit, const char *path, val_items *items, size_t index,
                             val_verifier *verifier, tc_err *err)
 {

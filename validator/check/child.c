@@ -1,4 +1,4 @@
-/* Reads an untrusted file in a child process, and tells how that ended. */
+/* Runs the reading of an untrusted file in a child process, with fewer rights. */
 #include <assert.h>
 #include <errno.h>
 #include <signal.h>
@@ -12,10 +12,11 @@
 #include "workunits/format/csv.h"
 #include "workunits/format/json_text.h"
 
-enum { NO_MEMORY_EXIT = 3 }; /* as tc_exit_code has it */
+enum { NO_MEMORY_EXIT = 3 }; /* what tc_exit_code returns for TC_NO_MEMORY */
 
-/* jansson may die of an allocation that it does not look at: that is no fault of the file. What
- * is called here reads an atomic variable, and nothing else. */
+/* Handles SIGSEGV and SIGABRT: the JSON library jansson may crash when an allocation fails, which
+ * is no fault of the file. wu_json_starved only reads an atomic variable, so that a signal handler
+ * may call it. */
 static void on_crash(int number)
 {
     if (wu_json_starved())           /* NOLINT(bugprone-signal-handler,cert-sig30-c) */
@@ -24,6 +25,7 @@ static void on_crash(int number)
     (void)raise(number);
 }
 
+/* A function and its argument, as one argument of os_run_child. */
 typedef struct child_call {
     int (*work)(void *user);
     void *user;
@@ -50,7 +52,7 @@ tc_status val_run_child(int (*work)(void *user), void *user, const char *file, i
     return TC_OK;
 }
 
-/* --- less and less rights -------------------------------------------------------------------- */
+/* --- confining the process -------------------------------------------------------------------- */
 
 tc_status val_confine(const os_place *places, unsigned calls, tc_err *err)
 {
@@ -70,7 +72,8 @@ tc_status val_confine_uploads(const val_places *places, char *const *uploads, in
                                   { places->private, OS_MAY_WRITE },
                                   { places->accepted, OS_MAY_WRITE },
                                   { places->alone, OS_MAY_READ } };
-    /* A folder of BOINC's fan-out may be a link to another disk: the unit has a rule of its own. */
+    /* A folder of BOINC's fan-out may be a symbolic link to another disk, which a rule for the
+     * folder `workunits` does not cover: so each unit's file has a rule of its own. */
     char *folders[MOST] = { NULL }, *units[MOST] = { NULL };
     size_t used = 4;
     tc_status status = places->accepted == NULL ? TC_OK : wu_make_folder(places->accepted, err);
@@ -80,7 +83,7 @@ tc_status val_confine_uploads(const val_places *places, char *const *uploads, in
         if (folders[i] == NULL)
             status = tc_no_memory(err, uploads[i]);
         else if (val_find_workunit(places->workunits, uploads[i], &units[i], err) == TC_NO_MEMORY)
-            status = TC_NO_MEMORY; /* any other fault is found again */
+            status = TC_NO_MEMORY; /* any other fault is reported when the unit is read */
         list[used++] = (os_place){ uploads[i], OS_MAY_READ };
         list[used++] = (os_place){ folders[i], OS_MAY_LIST };
         list[used++] = (os_place){ units[i], OS_MAY_READ };

@@ -1,4 +1,4 @@
-/* texcell-validate compare: whether two results are equal, byte by byte. */
+/* texcell-validate compare: compares two results, element by element. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -7,22 +7,24 @@
 #include "workunits/format/json_text.h"
 #include "workunits/format/archive.h"
 
-enum { BLOCK = 1 << 16 };
+enum { BLOCK = 1 << 16 }; /* bytes of an array that are compared at a time */
 
 typedef struct comparison {
     const char *path[2];
-    bool quiet; /* whether they differ, not where */
+    bool quiet; /* differences are not printed */
     wu_npz_reader *r[2];
     unsigned char *block[2]; /* BLOCK bytes each */
-    val_names names;         /* of the first */
+    val_names names;         /* of path[0] */
 } comparison;
 
+/* Returns whether two arrays have the same name, type and shape. */
 static bool same_info(const wu_array_info *a, const wu_array_info *b)
 {
     return strcmp(a->name, b->name) == 0 && a->dtype == b->dtype && a->width == b->width &&
            a->ndim == b->ndim && memcmp(a->shape, b->shape, a->ndim * sizeof a->shape[0]) == 0;
 }
 
+/* Checks that both results have the same arrays, with the same types and shapes. */
 static tc_status same_arrays(const comparison *c, tc_err *err)
 {
     for (int side = 0; side < 2; side++)
@@ -41,6 +43,7 @@ static tc_status same_arrays(const comparison *c, tc_err *err)
     return TC_OK;
 }
 
+/* Compares the files result.json of both results. */
 static tc_status same_json(const comparison *c, tc_err *err)
 {
     const json_t *const a = wu_npz_json(c->r[0]), *const b = wu_npz_json(c->r[1]);
@@ -56,6 +59,8 @@ static tc_status same_json(const comparison *c, tc_err *err)
     return tc_fail(err, TC_NO_MATCH, "%s: one has keys that the other has not", WU_RESULT_JSON);
 }
 
+/* Prints the differing elements of a block. first: index of the block's first element; size: bytes
+ * of an element. With `quiet` nothing is printed, and the comparison ends at once. */
 static void show_differences(comparison *c, const wu_array_info *info, uint64_t first, size_t bytes,
                              size_t size)
 {
@@ -67,7 +72,7 @@ static void show_differences(comparison *c, const wu_array_info *info, uint64_t 
                                 c->block[1] + at);
 }
 
-/* Two arrays of the same type and shape, block by block of whole elements. */
+/* Compares two arrays of the same type and shape, in blocks of whole elements. */
 static tc_status compare_streams(comparison *c, const wu_array_info *info,
                                  wu_npz_stream *const s[2], tc_err *err)
 {

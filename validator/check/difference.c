@@ -1,4 +1,4 @@
-/* Describes where two results differ. */
+/* Prints where two results differ, with the names of array, item and feature. */
 #include "validator/check/difference.h"
 
 #include <assert.h>
@@ -15,9 +15,10 @@ void val_names_free(val_names *names)
     *names = (val_names){ .path = NULL };
 }
 
-/* --- items of rows --------------------------------------------------------------------------- */
+/* --- the item of a table's row ---------------------------------------------------------------- */
 
-/* What is declared of an array; NULL: nothing, or it is a picture or of the whole result. */
+/* Returns the declaration of an array that is a column of a table; NULL: it is not declared, or not
+ * part of a table. */
 static const wu_declared *declared_of(const val_names *n, const char *array)
 {
     for (size_t i = 0; i < n->file.n_declared; i++) {
@@ -29,7 +30,7 @@ static const wu_declared *declared_of(const val_names *n, const char *array)
     return NULL;
 }
 
-/* The array that tells the items of a table's rows, or NULL. */
+/* Returns the name of the array that holds the item's index for each row of d's table, or NULL. */
 static const char *item_column(const val_names *n, const wu_declared *d)
 {
     for (size_t i = 0; d != NULL && i < n->file.n_declared; i++) {
@@ -41,7 +42,7 @@ static const char *item_column(const val_names *n, const wu_declared *d)
     return NULL;
 }
 
-/* One element of a column of integers; VAL_NO_ITEM if there is none. */
+/* Reads the element `row` of an array of int64; VAL_NO_ITEM if there is none, or it is negative. */
 static uint64_t element_of(const val_names *n, const char *column, uint64_t row)
 {
     const long at = wu_npz_find(n->file.npz, column);
@@ -78,8 +79,9 @@ static void print_value(const wu_array_info *info, const void *p)
         printf("%s", text);
 }
 
-/* "NAME[ITEM, INDEX, ...]"; a row of a table is "NAME[ITEM, row ROW, ...]", a column has its
- * title. */
+/* Prints the place of an element as "ARRAY[ITEM, INDEX, ...]: ". If a table has several rows for an
+ * item: "ARRAY[ITEM, row ROW, ...]: ". Where the second index selects a feature, its title is
+ * printed. */
 static void print_place(const val_names *n, const wu_array_info *info, uint64_t item,
                         uint64_t element)
 {

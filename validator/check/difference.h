@@ -1,5 +1,5 @@
 /*
- * Saying where two results differ: by array, item and feature.
+ * Prints where two results differ: array, item and feature.
  */
 #ifndef VAL_DIFFERENCE_H
 #define VAL_DIFFERENCE_H
@@ -8,25 +8,26 @@
 
 #include "workunits/format/result_file.h"
 
-/* As many are shown. */
+/* How many differences are printed. */
 enum { VAL_SHOWN = 10 };
 
-/* What a result says of itself; one that cannot be read gives numbers for names. */
+/* The names of items and features, for messages. From a result that cannot be read there are none,
+ * and indices are printed instead. */
 typedef struct val_names {
-    const char *path; /* the result (borrowed); read when the first difference is shown */
-    bool loaded;
+    const char *path; /* the result (borrowed); it is opened when the first difference is printed */
+    bool loaded;      /* it was opened, or could not be opened */
     wu_result_file file;
     unsigned shown; /* differences so far */
 } val_names;
 void val_names_free(val_names *names);
 
-/* An item that is known, or not. */
+/* Stands for the index of an item that the caller does not know. */
 #define VAL_NO_ITEM UINT64_MAX
 
-/* Prints "features[drop_1, glcm_L16_d01_asm_mean]: 0.5 and 0.25" or
- * "area[drop_1, row 3]: 17 and 18" for one element of an array, unless
- * enough have been shown. item: whose element it is, counted within its rows;
- * with VAL_NO_ITEM the whole array is meant, and the row tells the item. */
+/* Prints one differing element of an array, such as
+ * "features[drop_1, glcm_L16_d01_asm_mean]: 0.5 and 0.25" or "area[drop_1, row 3]: 17 and 18",
+ * unless VAL_SHOWN were printed. item: the item's index, and `element` counts within the item's
+ * rows; VAL_NO_ITEM: `element` counts within the whole array, and the row decides the item. */
 void val_show_difference(val_names *names, const wu_array_info *info, uint64_t item,
                          uint64_t element, const void *a, const void *b);
 

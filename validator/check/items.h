@@ -1,9 +1,8 @@
 /*
- * A result read item by item, each as the wu_output that made it. Opening it
- * checks all that needs no values: that the file is a result as texcell writes
- * them, of this work unit, with the arrays that its analysis gives, in their
- * order, and nothing else. Memory: the rows and pictures of one item, whose
- * sizes the work unit bounds.
+ * Reads a result item by item, each as the wu_output from which it was written. Opening a result
+ * checks all that needs no values: that the file is a result as texcell writes them, of this work
+ * unit, with exactly the arrays that its analysis gives, in their order. Memory: the rows and
+ * pictures of one item, whose sizes are bounded by the work unit.
  */
 #ifndef VAL_ITEMS_H
 #define VAL_ITEMS_H
@@ -12,13 +11,14 @@
 
 typedef struct val_items val_items;
 
-/* max_bytes: that the rows of an item may take; what has more is refused before they are read. 0:
- * an_rows_bytes. */
+/* Opens the result `path`. max_bytes: limit for the rows of an item; a result with more is refused
+ * before they are read. 0: the limit of an_rows_bytes. */
 tc_status val_items_open(const an_unit *unit, const char *path, uint64_t max_bytes, val_items **out,
                          tc_err *err);
-/* The arrays of the next item, of as many as the work unit has. *out: wu_output_free. */
+/* Reads the arrays of the next item; call it once for each item of the work unit. *out:
+ * wu_output_free. */
 tc_status val_items_next(val_items *items, wu_output *out, tc_err *err);
-/* After the last item: whether anything is left. */
+/* After the last item: checks that the result has no more rows or arrays. */
 tc_status val_items_end(val_items *items, tc_err *err);
 void val_items_close(val_items **items);
 

@@ -16,7 +16,11 @@
 #define PROGRAM "texcell-validate"
 #define WORKUNITS "../download"
 
-enum { LINE_MOST = 1 << 14, MAX_THREADS = 1024, MAX_SECONDS = 1000000000 };
+enum {
+    LINE_MOST = 1 << 14, /* bytes of a line of standard input (--many) */
+    MAX_THREADS = 1024,
+    MAX_SECONDS = 1000000000
+};
 
 static const char usage[] =
     "usage: texcell-validate check [OPTION]... WU.zip RESULT.npz\n"
@@ -68,6 +72,7 @@ static const char usage[] =
 
 typedef enum verb { CHECK, COMPARE, VERIFY, SCRIPT_INIT, SCRIPT_COMPARE, VERBS } verb;
 
+/* The verbs of the command line: their files, and the answer that is printed for TC_OK. */
 static const struct {
     const char *name;
     int n_files;
@@ -83,15 +88,16 @@ static const struct {
 typedef struct command {
     verb verb;
     val_places places;
-    char *private; /* places.private, once it is there */
+    char *private; /* owned; places.private points to it once the folder exists */
     val_verification verification;
-    double wait;   /* seconds, before it is "try again later" */
-    bool many;     /* files come from standard input */
-    FILE *answers; /* to many; NULL: to one */
-    char **files;
+    double wait;   /* seconds for which script-init is repeated instead of "try again later" */
+    bool many;     /* the files' names come from standard input */
+    FILE *answers; /* where --many writes exit codes; NULL without --many */
+    char **files;  /* the result, or the two files, of the question at hand */
 } command;
 
-/* The exit code of a process apart whose "try again later" waiting does not change: 3 to others. */
+/* The child process exits with this where "try again later" is certain to come again, so that
+ * waiting is no use. The parent replaces it by exit code 3. */
 enum { EXIT_NO_RETRY = 67 };
 
 /* --- the command line ------------------------------------------------------------------------ */
@@ -111,7 +117,7 @@ static tc_status read_command(int argc, char **argv, command *c, tc_err *err)
     bool by_chance = false;
     enum { C = 1 << CHECK, V = 1 << VERIFY, I = 1 << SCRIPT_INIT, SC = 1 << SCRIPT_COMPARE };
     const struct {
-        unsigned verbs; /* that take it */
+        unsigned verbs; /* bits C, V, I, SC: the verbs that have this option */
         tc_option option;
     } all[] = {
         { I | SC, { "many", 0, TC_FLAG, .to = &c->many } },
@@ -153,7 +159,8 @@ static tc_status read_command(int argc, char **argv, command *c, tc_err *err)
 
 /* --- commands -------------------------------------------------------------------------------- */
 
-/* A path that is misspelt says nothing of a result. */
+/* Checks that the files exist. That one does not is reported as "try again later": a misspelt path
+ * says nothing about a result. */
 static tc_status check_there(const command *c, tc_err *err)
 {
     for (int i = 0; i < verbs[c->verb].n_files; i++) {
@@ -166,7 +173,8 @@ static tc_status check_there(const command *c, tc_err *err)
     return TC_OK;
 }
 
-/* What is wrong with the work unit is no fault of the result's, either. */
+/* check and verify. A fault in the work unit is reported as "try again later", since it is not the
+ * result's. */
 static tc_status check(const command *c, tc_err *err)
 {
     TC_AUTO(an_unit_free) an_unit unit = { .job = NULL };
@@ -193,7 +201,7 @@ static tc_status do_command(command *c, tc_err *err)
     return tc_fail(err, TC_INTERNAL, "no such command");
 }
 
-/* Does it and prints the answer. */
+/* Runs the command and prints its answer. */
 static tc_status answer_question(command *c, tc_err *err)
 {
     const tc_status status = wu_json_verdict(do_command(c, err), err);
@@ -208,6 +216,7 @@ static tc_status answer_question(command *c, tc_err *err)
     return status;
 }
 
+/* script-init or script-compare in a child process, confined; returns its exit code. */
 static int answer_in_child(void *user)
 {
     command *const c = user;
@@ -226,13 +235,13 @@ static int answer_in_child(void *user)
         (status == TC_NO_MEMORY && v->max_memory > 0) ||
         (status == TC_TRY_LATER && v->max_seconds > 0 && tc_seconds() - begin >= v->max_seconds);
     val_private_hide(c->private, err.message);
-    /* A fault of this program is none of the computer that sent the file. */
+    /* An internal error of this program is no fault of the host that sent the file. */
     code = tc_report(PROGRAM, status == TC_INTERNAL ? TC_TRY_LATER : status, &err);
     return no_retry ? EXIT_NO_RETRY : code;
 }
 
-/* Again and again for a while, where something of the server's is not as it should be: to BOINC
- * "try again later" is hours, and another copy of the work. */
+/* Asks again for up to c->wait seconds while the answer is "try again later": BOINC would ask only
+ * hours later, and send another copy of the task. */
 static tc_status answer_in_time(command *c, int *code, tc_err *err)
 {
     const double until = tc_seconds() + c->wait;
@@ -248,12 +257,12 @@ static tc_status answer_in_time(command *c, int *code, tc_err *err)
     if (*code == EXIT_NO_RETRY)
         *code = 3;
     if (status == TC_OK && c->places.quarantine != NULL && (*code == 2 || *code == 4))
-        val_quarantine(c->places.quarantine, c->files[0]); /* that process may not */
+        val_quarantine(c->places.quarantine, c->files[0]); /* the confined child may not do it */
     return status;
 }
 
-/* Does what script_validator wants of one result, or of two; *code is the exit code that says
- * so. */
+/* Answers one question of script_validator, about one result or two. *code: the exit code to
+ * report. */
 static tc_status answer_script(command *c, int *code, tc_err *err)
 {
     tc_status status;
@@ -281,7 +290,8 @@ static tc_status answer_script(command *c, int *code, tc_err *err)
     return status;
 }
 
-/* The files that a line of standard input names; how many. */
+/* Splits a line of standard input at tabs. Returns how many names it has; files gets the first
+ * two. */
 static int split(char *line, char *files[2])
 {
     int n = 0;
@@ -293,7 +303,8 @@ static int split(char *line, char *files[2])
     return n;
 }
 
-/* The answers alone go to standard output. */
+/* --many: answers a question for each line of standard input. Only exit codes go to standard
+ * output. */
 static tc_status script_many(command *c, tc_err *err)
 {
     const int to = dup(STDOUT_FILENO);
@@ -301,12 +312,13 @@ static tc_status script_many(command *c, tc_err *err)
     char line[LINE_MOST], *files[2];
     bool good = answers != NULL;
 
-    /* A process apart takes nothing of it along. */
+    /* Unbuffered: else a child process could inherit buffered input, and move the position of the
+     * parent's standard input when it exits. */
     (void)setvbuf(stdin, NULL, _IONBF, 0);
     c->files = files;
     c->answers = answers;
     while (good && fgets(line, sizeof line, stdin) != NULL) {
-        /* Its rest would be answered as the next one. */
+        /* The rest of a longer line would be taken for the next question. */
         if (strchr(line, '\n') == NULL && !feof(stdin))
             return tc_fail(err, TC_USAGE, "%s: a line of standard input is too long",
                            verbs[c->verb].name);
@@ -349,7 +361,7 @@ static tc_status run(int argc, char **argv, tc_err *err)
     return_if_error(answer_script(&c, &code, err));
     const int written = tc_report(PROGRAM, TC_OK, err);
 
-    exit(code != 0 ? code : written); /* it has said why */
+    exit(code != 0 ? code : written); /* the child process has printed why */
 }
 
 static void describe_libraries(char *text, size_t size)

@@ -1,7 +1,7 @@
 /*
- * texcell-validate: is a result well-formed and possible (check), are two
- * results equal (compare), does the work, done again, give the same (verify).
- * All input is hostile.
+ * The functions of texcell-validate: check (is a result well-formed and possible?), compare (are
+ * two results equal?), verify (do items give the same values when they are computed again?), and
+ * the same for the scripts of BOINC's script_validator. All input is untrusted.
  */
 #ifndef VAL_H
 #define VAL_H
@@ -10,129 +10,141 @@
 #include "app/base/os.h"
 #include "app/base/sha256.h"
 
-enum { VAL_MAX_MIB = 1 << 24 }; /* that --max-memory may say */
+enum { VAL_MAX_MIB = 1 << 24 }; /* the largest value of --max-memory, in MiB */
 
-/* Looking at the pixels of the work unit, and doing some of the items again on this machine. */
+/* How val_check uses the pixels of the work unit: which items it computes again, and with which
+ * limits. */
 typedef struct val_verification {
-    bool blind;      /* pixels are not looked at */
-    double fraction; /* of the items: is computed again, at least one. 0: only what is in doubt */
-    double chance;   /* that this is done to a result at all, above 0 up to 1 */
-    double alone;  /* instead, of a result that is compared with no other; chance does not matter */
-    bool seeded;   /* the seed is given; else val_seed draws it */
-    uint64_t seed; /* which items and pixels */
-    unsigned threads;    /* >= 1 */
-    double max_seconds;  /* for computing; 0: any time. TC_TRY_LATER when it is over */
-    uint64_t max_memory; /* bytes for computing one item, and for its rows; 0: any, and what is
-                            planned for rows. TC_NO_MEMORY: more */
+    bool blind;      /* true: no pixels are checked except those of items that are computed again */
+    double fraction; /* share of the items that is computed again, at least one item. 0: only items
+                        that are in doubt */
+    double chance; /* probability that `fraction` is applied to a result at all: above 0, up to 1 */
+    double alone;  /* replaces `fraction`, with chance 1, for a result of a submission with a quorum
+                      of one */
+    bool seeded;   /* true: the caller has set `seed`; false: val_seed draws it */
+    uint64_t seed; /* decides which items and pixels are chosen */
+    unsigned threads; /* >= 1 */
+    double
+        max_seconds; /* time for computing items again; TC_TRY_LATER if it runs out. 0: no limit */
+    uint64_t max_memory; /* bytes for computing one item again, and for the rows of one item;
+                            TC_NO_MEMORY if more are needed. 0: computing has no limit, and rows
+                            have that of an_rows_bytes */
 } val_verification;
 
-/* Draws the seed from the system's randomness, unless it is given: when the result is there,
- * so that nobody can know it before. */
+/* Draws options->seed from the system's random numbers, unless `seeded`. Called after the result
+ * has arrived, so that no host can know the seed beforehand. */
 tc_status val_seed(val_verification *options, tc_err *err);
 
-/* Whether `result` is a result of the work unit as texcell writes them: its
- * identity, analysis, parameters, items, the arrays that the analysis gives and
- * nothing else, with values that the items can give. TC_BAD_INPUT with the first
- * fault. With `verification` (or NULL) the items' pixels are looked at besides, and some items
- * computed again: TC_NO_MATCH if one gives something else. Prints seed, items and the
- * probability of catching a forger to stdout, where a fraction is given. Memory: one item's. */
+/* Checks whether the file `result` is a result of the work unit as texcell writes them: identity,
+ * analysis, parameters and items of the unit; exactly the arrays that the analysis gives; values
+ * that are possible for the items. TC_BAD_INPUT: the message names the first fault. `verification`:
+ * how the pixels are checked and which items are computed again (TC_NO_MATCH: an item gives other
+ * values); NULL: neither is done. Prints to stdout what was computed again and, where `fraction` is
+ * applied, the probability of catching a forger. Memory: one item at a time. */
 tc_status val_check(const an_unit *unit, const char *result, const val_verification *verification,
                     tc_err *err);
 
-/* The form alone, whatever the values are: for a work unit of which the sizes of
- * the items are not known. max_memory: bytes for the rows of an item; 0: half a GiB. */
+/* Checks the form of a result alone, not its values: for a work unit whose items' sizes are not
+ * known. max_memory: bytes for the rows of an item; 0: AN_ROWS_BYTES (512 MiB). */
 tc_status val_check_form(const an_unit *unit, const char *result, uint64_t max_memory, tc_err *err);
 
-/* Whether two results have equal content (not: equal bytes of the files).
- * TC_NO_MATCH: they have not; the first differences are printed to stdout, unless `quiet`,
- * named by array, item and feature. TC_BAD_INPUT: one is not well-formed. */
+/* Compares the content of two results (not the bytes of the files). TC_NO_MATCH: it differs;
+ * unless `quiet`, the first differences are printed to stdout, with array, item and feature.
+ * TC_BAD_INPUT: a result is not well-formed. */
 tc_status val_compare(const char *a, const char *b, bool quiet, tc_err *err);
 
-/* Where the two scripts find and leave what. */
+/* The folders that script-init and script-compare use. */
 typedef struct val_places {
-    const char *workunits;  /* the folder of the work units, with or without BOINC's fan-out */
-    const char *accepted;   /* for records of what was accepted; NULL: there are none */
-    const char *quarantine; /* for uploads that are refused; NULL: they stay */
+    const char *workunits;  /* the work units, with or without the folders of BOINC's fan-out */
+    const char *accepted;   /* records of accepted uploads; NULL: no records */
+    const char *quarantine; /* refused uploads are moved here; NULL: they stay where they are */
     const char *alone;      /* has a file for each submission with a quorum of one; NULL: unknown */
-    const char *private;    /* for copies, val_private_folder */
+    const char *private;    /* private copies of uploads (val_private_folder) */
 } val_places;
 
-/* val_check and val_compare as scripts of BOINC's script_validator. TC_TRY_LATER
- * for what is no fault of the computer that sent the file: it cannot be read
- * now, or its work unit is not found; the name of the upload tells which one it is. What is
- * compared must be what was accepted. */
+/* val_check and val_compare for the scripts that BOINC's script_validator calls. An upload's name
+ * tells its work unit. TC_TRY_LATER for faults that are not those of the host that sent the file:
+ * the file cannot be read now, or its work unit is not found. With places->accepted, the first
+ * records the upload as accepted, and the second requires that both were. */
 tc_status val_script_init(const val_places *places, const char *result,
                           const val_verification *verification, tc_err *err);
 tc_status val_script_compare(const val_places *places, const char *a, const char *b, tc_err *err);
-/* Whether the upload is not there and the folder `lost`, next to `accepted`, has a file with its
- * result's name: texcell-again --lost puts one there for each result that is out when the server is
- * restored, as the old server may have had its upload. */
+/* Returns whether the upload was lost when the server was restored from a backup: it does not
+ * exist, and the folder `lost`, next to `accepted`, has a file with its result's name.
+ * texcell-again --lost makes such a file for each result that hosts had at that time, since its
+ * upload may have reached the old server. */
 bool val_server_lost(const val_places *places, const char *result);
-/* Whether two uploads are what was accepted, and the same bytes: they match, and nothing else is to
- * be done. */
+/* Returns whether both uploads are unchanged since they were accepted, and have the same bytes:
+ * then the results match, and nothing needs to be read. */
 bool val_same_uploads(const val_places *places, const char *a, const char *b);
 
 /* --- uploads (upload.c) ---------------------------------------------------------------------- */
 
-/* An upload as it was when it was read. */
+/* An upload as it was when it was read: later its bytes may change. */
 typedef struct val_copy {
-    char *path; /* of the copy, within the private folder; owned */
+    char *path; /* of the copy in the private folder; owned. NULL: no copy was made */
     uint64_t size;
     char sha256[TC_SHA256_TEXT];
 } val_copy;
 
-/* Makes a folder for copies, in TMPDIR or /tmp. The process that starts the child process removes
- * it with all that is in it, whatever becomes of the child. */
+/* Makes a private folder for copies, in TMPDIR or /tmp. *folder is the caller's. The parent process
+ * makes and removes it (val_private_remove, with all files in it), so that it is removed even if
+ * the child process crashes. */
 tc_status val_private_folder(char **folder, tc_err *err);
 void val_private_remove(char **folder);
-/* Takes the folder out of a message: what is left is the upload's name. */
+/* Removes the private folder's path from a message, so that it names the upload instead. */
 void val_private_hide(const char *folder, char *message);
-/* Reads an upload once. val_copy_free also after a failure. TC_BAD_INPUT: it is no regular file. */
+/* Copies an upload into `folder`, reading it once. val_copy_free also after a failure.
+ * TC_BAD_INPUT: it is no regular file. */
 tc_status val_copy_upload(const char *folder, const char *upload, val_copy *out, tc_err *err);
 void val_copy_free(val_copy *copy);
-/* The bytes of an open file, of which messages say `from`, to the file `out`, or where that is
- * below 0 nowhere; copy->size and sha256 are what was read. */
+/* Copies the bytes of the open file `in` (`from`: its name in messages) to the open file `out`, or
+ * with out < 0 only reads them. Sets copy->size and copy->sha256. */
 tc_status val_copy_bytes(int in, const char *from, int out, val_copy *copy, tc_err *err);
-/* The same without a copy: size and SHA-256. */
+/* Reads an upload without copying it: sets size and sha256, and path to NULL. */
 tc_status val_read_upload(const char *upload, val_copy *out, tc_err *err);
-/* Records that an upload was accepted as it was copied. */
+/* Records in the folder `folder` (val_places.accepted) that an upload was accepted as `copy`. */
 tc_status val_remember(const char *folder, const char *upload, const val_copy *copy, tc_err *err);
-/* Whether it still is what was accepted: TC_NO_MATCH. *known: there is a record of it. */
+/* Checks whether the upload, now read as `copy`, is what was accepted. TC_NO_MATCH: it has changed.
+ * *known: there is a record of it. */
 tc_status val_recall(const char *folder, const char *upload, const val_copy *copy, bool *known,
                      tc_err *err);
-/* Forgets the uploads of its work unit. */
+/* Removes the records of all uploads of this upload's work unit. */
 void val_forget(const char *folder, const char *upload);
-/* Takes a refused upload away from where BOINC never deletes it, into a folder (made if need be)
- * that keeps 1,000 files and 1 GiB, the newest. What is no file is removed. */
+/* Moves a refused upload into a folder (made if need be) that keeps the newest files, up to 1,000
+ * and 1 GiB; BOINC itself never deletes refused uploads. What is not a regular file is removed. */
 void val_quarantine(const char *folder, const char *upload);
 
-/* What the two scripts and the assimilator's share. Runs work(user) in a process
- * of its own, so that a fault of this program does not count against the file it
- * stumbled over. *code is what work gave. TC_TRY_LATER with *ended_by: a signal
- * ended it. TC_TRY_LATER with 0: no process could be started. */
+/* The following functions are shared by the two scripts and texcell-assimilate. */
+
+/* Runs work(user) in a child process, so that a crash is not counted as a fault of the file that is
+ * read (`file`: its name in messages). *code: what `work` returned. TC_TRY_LATER with *ended_by: a
+ * signal ended the child; with *ended_by 0: no process could be started. */
 tc_status val_run_child(int (*work)(void *user), void *user, const char *file, int *code,
                         int *ended_by, tc_err *err);
-/* From now on this process opens nothing but these places (os_confine). TC_TRY_LATER: that could
- * not be done. */
+/* Confines this process: from now on it can open nothing but these places (os_confine). calls:
+ * OS_CALLS_... TC_TRY_LATER: it could not be confined. */
 tc_status val_confine(const os_place *places, unsigned calls, tc_err *err);
-/* The same with what uploads (n of them, up to 2) and their work units need, and the places'
- * folders, which are made if need be. more: places besides, or NULL. */
-enum { VAL_PLACES = 16 };
+enum { VAL_PLACES = 16 }; /* at most, in all */
+/* Confines this process to the folders of `places` (`accepted` is made if need be), the n uploads
+ * (at most 2) and their work units, and the places `more`, which ends with OS_MAY_NOTHING, or is
+ * NULL. */
 tc_status val_confine_uploads(const val_places *places, char *const *uploads, int n,
                               const os_place *more, unsigned calls, tc_err *err);
-/* Appends to the text whether files are closed off here. */
+/* Appends to the text (a buffer of `size` bytes) whether files are read confined on this system. */
 void val_say_confined(char *text, size_t size);
-/* Whether an upload is there. TC_BAD_INPUT: it is not, in a folder that is;
- * TC_TRY_LATER: the server cannot tell. */
+/* Checks whether an upload exists. TC_BAD_INPUT: its folder can be read and does not have it;
+ * TC_TRY_LATER: it cannot be read now, such as when a disk is not mounted. */
 tc_status val_is_there(const char *path, tc_err *err);
-/* A fault that was found in a file is believed if it is found again, in the file opened and
- * read anew: `again`. Else TC_TRY_LATER, since it is the server that is at fault. */
+/* Confirms a fault: `first` and `again` are the results of two checks, each of which has opened
+ * and read the file anew. Returns `first` if it is TC_OK or both are equal; else TC_TRY_LATER,
+ * since then the fault is the server's. */
 tc_status val_found_twice(tc_status first, tc_status again, tc_err *err);
-/* Length of the work unit's name in the name of an upload, WORKUNIT_0_r123_0;
- * 0: it is not such a name. */
+/* Returns the length of the work unit's name at the start of an upload's name, such as
+ * WORKUNIT_0_r123_0; 0: it is not the name of an upload. */
 size_t val_workunit_length(const char *name);
-/* Looks for the work unit of an upload. *path is the caller's. TC_BAD_INPUT: it is not
- * there; TC_TRY_LATER: the server cannot tell. */
+/* Finds the work unit's file of the upload `result` in `folder` or in one of its folders. *path is
+ * the caller's. TC_BAD_INPUT: there is none; TC_TRY_LATER: the folders cannot be read now. */
 tc_status val_find_workunit(const char *folder, const char *result, char **path, tc_err *err);
 
 #endif

@@ -1,4 +1,4 @@
-/* texcell-validate verify: computes a random share of items again, and looks at the others. */
+/* Chooses items of a result at random and computes them again, and checks the pixels of others. */
 #include "validator/check/verify.h"
 
 #include <assert.h>
@@ -15,21 +15,22 @@
 
 /* --- choosing -------------------------------------------------------------------------------- */
 
-/* Make of the seed other ones: for the question whether anything is chosen, and for what is looked
- * at. */
+/* Make two further seeds of the one given (XOR): whether items are computed again at all
+ * ("chance"), and whose pixels are checked ("looks"). */
 #define CHANCE 0x6368616e6365u
 #define LOOKS 0x6c6f6f6b73u
 
-/* Of the time that reading and computing take, on average; and operations, of those that a plan
- * counts, that reading a byte of pixels takes. */
-static const double look_budget = 0.02, reading_flops = 25;
+/* What checking pixels may take on average, as a share of the time that the result's computing
+ * takes. */
+static const double look_budget = 0.02;
+/* Reading a byte of pixels takes as long as this many of the operations that a plan counts. */
+static const double reading_flops = 25;
 
-/* A unit of so few operations, some hundredths of a second, is computed again whole: of random
- * units a quarter are such, with a hundredth of the time. */
+/* A unit of fewer operations than this (some hundredths of a second) is computed again completely.
+ * Of randomly generated units a quarter are so small, and take a hundredth of the total time. */
 static const double few_flops = 6e7;
 
-/* Takes `wanted` of n items, every such set as likely as any other: in turn, each
- * with the share that is still wanted of those that are left. */
+/* Chooses `wanted` of n items, each such set with the same probability. seed: any number. */
 static void choose(uint64_t seed, size_t n, size_t wanted, bool *chosen)
 {
     for (size_t i = 0; i < n; i++) {
@@ -38,14 +39,15 @@ static void choose(uint64_t seed, size_t n, size_t wanted, bool *chosen)
     }
 }
 
-/* Chooses what is looked at, by the share of the unit's work, which is what forgers save: what one
- * point in each of equal stretches of all operations is of, and an item of more than half of them.
- * Says also whether all are to be computed again. */
+/* Chooses the items whose pixels are checked, in proportion to their operations, which are what a
+ * forger saves: all operations of the unit are divided into equal stretches, and the items at one
+ * random point of each are chosen, besides an item with more than half of all operations. Also
+ * sets v->small. */
 static tc_status choose_looks(val_verifier *v, tc_err *err)
 {
     const an_unit *const unit = v->unit;
     const size_t n = unit->job->n_items;
-    TC_AUTOFREE double *const end = calloc(n, sizeof *end); /* of all operations up to an item */
+    TC_AUTOFREE double *const end = calloc(n, sizeof *end); /* operations of items 0 to i */
     uint64_t random = v->seed ^ LOOKS;
     double all = 0, looks_cost = 0, first = 0, point, step;
 
@@ -64,7 +66,7 @@ static tc_status choose_looks(val_verifier *v, tc_err *err)
         end[i] = all += work.plan.flops;
     }
     v->small = all < few_flops;
-    /* Looks at shares of the work cost looks_cost / step in the mean. */
+    /* Checking one item in each stretch of `step` operations costs looks_cost / step on average. */
     step = all / fmax(floor(look_budget * all * all / looks_cost), 1);
     point = step * 0x1p-64 * (double)tc_random(&random);
     for (size_t i = 0; i < n; i++) {
@@ -80,8 +82,8 @@ static tc_status choose_looks(val_verifier *v, tc_err *err)
     return TC_OK;
 }
 
-/* At least one of `chosen` items, drawn from n without putting back, is one of
- * `forged`: 1 - C(n - forged, chosen) / C(n, chosen). */
+/* Returns the probability that at least one of `chosen` items, drawn from n without replacement, is
+ * one of `forged`: 1 - C(n - forged, chosen) / C(n, chosen). */
 static double odds_of_finding(size_t n, size_t chosen, size_t forged)
 {
     double missed = 1;
@@ -91,6 +93,7 @@ static double odds_of_finding(size_t n, size_t chosen, size_t forged)
     return 1 - missed;
 }
 
+/* Prints how many items are computed again, and how likely forged items are caught. */
 static void report_items(const val_verifier *v, size_t n)
 {
     const size_t forged[] = { 1, (n + 9) / 10, (n + 1) / 2, n };
@@ -120,7 +123,7 @@ tc_status val_verifier_init(val_verifier *v, const an_unit *unit, const val_veri
     assert(options->fraction >= 0 && options->fraction <= 1 && options->threads >= 1);
     assert(options->fraction == 0 || (options->chance > 0 && options->chance <= 1));
     const size_t n = unit->job->n_items;
-    /* A product that rounding has lifted above a whole number is that number. */
+    /* Subtracts what rounding may have added to a whole number. */
     const double share = ceil(options->fraction * (double)n - 1e-9);
     uint64_t chance = options->seed ^ CHANCE;
 
@@ -155,7 +158,7 @@ static bool same_shape(const wu_array_info *a, const wu_array_info *b)
     return a->ndim == b->ndim && memcmp(a->shape, b->shape, a->ndim * sizeof a->shape[0]) == 0;
 }
 
-/* Shows the elements that differ: claimed, and right. */
+/* Prints the elements in which the claimed array differs from the right one. */
 static void compare_array(val_names *names, size_t index, const wu_out_array *claimed,
                           const wu_out_array *right)
 {
@@ -176,12 +179,13 @@ static void compare_array(val_names *names, size_t index, const wu_out_array *cl
             val_show_difference(names, info, index, i, a + i * size, b + i * size);
 }
 
+/* Returns the bytes that computing the item takes. */
 static uint64_t memory_of(const an_work *work)
 {
     return work->plan.memory_bytes + work->threads * work->plan.thread_bytes;
 }
 
-/* Whether the item gives `claimed` when it is computed here. path: the result's. */
+/* Computes the item again and compares it with `claimed`. path: the result, for names. */
 static tc_status verify_item(const val_verifier *v, size_t index, const an_work *work,
                              const wu_output *claimed, const char *path, tc_err *err)
 {
@@ -194,7 +198,7 @@ static tc_status verify_item(const val_verifier *v, size_t index, const an_work 
                        "item \"%s\": needs %" PRIu64 " MiB of memory, more than it may take",
                        work->item->name, (memory >> 20) + 1);
     return_if_error(an_compute(v->unit->analysis, work, index, v->deadline, &right, err));
-    /* Both have the arrays that the analysis expects. */
+    /* Both outputs have the arrays that the analysis expects, in the same order. */
     for (size_t i = 0; i < right.n; i++)
         compare_array(&names, index, &claimed->arrays[i], &right.arrays[i]);
     if (names.shown > 0)
@@ -217,7 +221,7 @@ tc_status val_check_pixels(val_verifier *v, size_t index, const wu_output *claim
     an_work work = {
         .params = v->unit->params, .item = item, .pixels = &pixels, .threads = v->options->threads
     };
-    uint64_t random = ~(v->seed + index); /* the same whatever else is looked at */
+    uint64_t random = ~(v->seed + index); /* does not depend on which other items are checked */
     bool again = v->chosen[index];
     tc_err why = { "" };
     tc_status status;

@@ -1,33 +1,34 @@
 /*
- * What the pixels of a work unit say of a result: a random share of the items is computed
- * again, the others are looked at as the analysis does (check_pixels).
+ * Checks a result against the pixels of its work unit: a random share of the items is computed
+ * again, and others are checked by the analysis (check_pixels).
  */
 #ifndef VAL_VERIFY_H
 #define VAL_VERIFY_H
 
 #include "validator/check/val.h"
 
+/* Which items of a result are checked, and what was found so far. */
 typedef struct val_verifier {
     const an_unit *unit;
     const val_verification *options;
     uint64_t seed;
     size_t n_chosen;
-    bool *chosen;           /* [items]: is computed again */
-    bool *looked_at;        /* [items]: has pixels that are looked at */
-    bool small;             /* what is looked at is computed again in any case */
-    double deadline;        /* in tc_seconds; 0: none */
-    size_t n_seen, n_again; /* items that were looked at, of which so many were computed again */
-    size_t n_doubts;        /* of a look at pixels */
+    bool *chosen;           /* [n_items]: the item is computed again */
+    bool *looked_at;        /* [n_items]: the item's pixels are checked */
+    bool small;             /* the unit takes so little time that all items are computed again */
+    double deadline;        /* as tc_seconds counts; 0: none */
+    size_t n_seen, n_again; /* items whose pixels were loaded; those of them computed again */
+    size_t n_doubts;        /* items that check_pixels found improbable */
 } val_verifier;
 
-/* Chooses the items; prints which seed did and how likely a forger is caught, if any is chosen.
- * val_verifier_free also after a failure. */
+/* Chooses the items. If some are chosen by `fraction`, prints the seed and the probability of
+ * catching a forger. val_verifier_free also after a failure. */
 tc_status val_verifier_init(val_verifier *v, const an_unit *unit, const val_verification *options,
                             tc_err *err);
 void val_verifier_free(val_verifier *v);
-/* Whether the item's pixels give `claimed`, as far as can be known: computed again if it is
- * one of the chosen, if a look at the pixels leaves a doubt, or if that takes hardly any time.
- * path: the result's, for names. */
+/* Checks the arrays `claimed` of the item `index`, as far as it was chosen: it is computed again if
+ * it is in `chosen`, if check_pixels leaves a doubt, or if the unit is `small`. TC_NO_MATCH: it
+ * gives other values. path: the result, for the names of items and features. */
 tc_status val_check_pixels(val_verifier *v, size_t index, const wu_output *claimed,
                            const char *path, tc_err *err);
 

@@ -10,18 +10,19 @@
 #include <unistd.h>
 
 enum {
-    APPLICATION_ID =
-        0x54455843, /* "TEXC" in the file's header: file(1) and others see whose it is */
+    APPLICATION_ID = 0x54455843, /* "TEXC" in the file's header, by which file(1) and other programs
+                                    recognize a data set */
     SCHEMA_VERSION = 3,
-    LOG_BYTES = 64 << 20, /* what is left of the write-ahead log after a long read */
-    LOG_PAGES = 1000,     /* of 8 KiB: what processes leave of it to each other */
-    CACHE_KIB = 65536     /* holds every page that a unit of 100 items changes */
+    LOG_BYTES = 64 << 20, /* the write-ahead log is cut to this size after a long read */
+    LOG_PAGES = 1000,     /* pages of 8 KiB up to which a process leaves the log to the next one */
+    CACHE_KIB = 65536     /* holds every page that storing a unit of 100 items changes */
 };
 
 /* --- statements ------------------------------------------------------------------------------ */
 
 tc_status val_sql_fault(const val_dataset *ds, tc_err *err)
 {
+    /* All other codes are TC_IO. */
     static const struct {
         int code;
         tc_status status;
@@ -29,7 +30,7 @@ tc_status val_sql_fault(const val_dataset *ds, tc_err *err)
         { SQLITE_NOMEM, TC_NO_MEMORY },
         { SQLITE_BUSY, TC_TRY_LATER },
         { SQLITE_LOCKED, TC_TRY_LATER },
-        /* What one unit's rows can bring about. */
+        /* The rows of one unit may cause these. */
         { SQLITE_CONSTRAINT, TC_INTERNAL },
         { SQLITE_TOOBIG, TC_INTERNAL },
         { SQLITE_MISMATCH, TC_INTERNAL },
@@ -47,7 +48,7 @@ tc_status val_sql_fault(const val_dataset *ds, tc_err *err)
                    ds->db == NULL ? "out of memory" : sqlite3_errmsg(ds->db));
 }
 
-/* Takes over the text: sqlite3_malloc, NULL if there was no memory. */
+/* Executes and frees text, which is from sqlite3_malloc; NULL: there was no memory for it. */
 static tc_status execute(const val_dataset *ds, char *text, tc_err *err)
 {
     tc_status status = TC_OK;
@@ -76,7 +77,7 @@ tc_status val_sql_built(const val_dataset *ds, sqlite3_str *built, tc_err *err)
     return execute(ds, sqlite3_str_finish(built), err);
 }
 
-/* Prepares text, which is freed. */
+/* Prepares and frees text, as execute does. */
 static tc_status prepare(const val_dataset *ds, char *text, sqlite3_stmt **out, tc_err *err)
 {
     tc_status status = TC_OK;
@@ -231,7 +232,7 @@ static tc_status read_pragma(const val_dataset *ds, const char *name, int64_t *v
     return status;
 }
 
-/* A generated column could be of any length, though the file has no byte of it. */
+/* Refuses generated columns: their values may be of any length without being in the file. */
 static tc_status check_columns(const val_dataset *ds, tc_err *err)
 {
     TC_AUTO(val_sql_close) sqlite3_stmt *stmt = NULL;
@@ -249,7 +250,7 @@ static tc_status check_columns(const val_dataset *ds, tc_err *err)
     return status;
 }
 
-/* A view under a table's name could have rows without end. */
+/* Refuses a view with the name of a table of the data set: it may have rows without end. */
 static tc_status check_tables(const val_dataset *ds, tc_err *err)
 {
     TC_AUTO(val_sql_close) sqlite3_stmt *stmt = NULL;
@@ -264,8 +265,8 @@ static tc_status check_tables(const val_dataset *ds, tc_err *err)
     return status;
 }
 
-/* Whether the file is a data set: *empty is true for a database with nothing
- * in it. Within a transaction, lest another assimilator makes it meanwhile. */
+/* Checks that the file is a data set. *empty: it is a database with nothing in it. Called within a
+ * transaction, so that no other process can create the data set in between. */
 static tc_status read_format(const val_dataset *ds, bool *empty, tc_err *err)
 {
     int64_t application, version, objects;
@@ -285,7 +286,7 @@ static tc_status read_format(const val_dataset *ds, bool *empty, tc_err *err)
     return check_tables(ds, err);
 }
 
-/* Asks for a write-ahead log. SQLite answers with the kind of log that there is. */
+/* Asks SQLite for a write-ahead log, and checks its answer, which is the kind of log in use. */
 static tc_status ask_for_log(const val_dataset *ds, tc_err *err)
 {
     TC_AUTO(val_sql_close) sqlite3_stmt *stmt = NULL;
@@ -300,8 +301,8 @@ static tc_status ask_for_log(const val_dataset *ds, tc_err *err)
     return status;
 }
 
-/* With a write-ahead log, scientists read while units are stored. The switch
- * wants the file for itself, and does not wait for it. */
+/* Turns on the write-ahead log, with which others can read while units are stored. SQLite needs the
+ * file for itself to do so, and does not wait for it; so this repeats it for VAL_WAIT_MS. */
 static tc_status use_log(const val_dataset *ds, tc_err *err)
 {
     for (int waited = 0;; waited += 50) {
@@ -313,6 +314,7 @@ static tc_status use_log(const val_dataset *ds, tc_err *err)
     }
 }
 
+/* Makes an empty data set. */
 static tc_status create(const val_dataset *ds, tc_err *err)
 {
     bool empty;
@@ -320,7 +322,7 @@ static tc_status create(const val_dataset *ds, tc_err *err)
 
     return_if_error(use_log(ds, err));
     return_if_error(val_begin(ds, err));
-    /* Another assimilator may have been faster. */
+    /* Another process may have created it since. */
     tc_status status = read_format(ds, &empty, err);
     if (status == TC_OK && empty)
         status = val_sql(ds, err, "PRAGMA application_id=%d; PRAGMA user_version=%d; %s",
@@ -328,6 +330,7 @@ static tc_status create(const val_dataset *ds, tc_err *err)
     return val_end(ds, status, err);
 }
 
+/* SQLite calls this after a commit; n: pages in the write-ahead log. */
 static int note_log(void *pages, sqlite3 *db, const char *name, int n)
 {
     (void)db;
@@ -336,7 +339,9 @@ static int note_log(void *pages, sqlite3 *db, const char *name, int n)
     return SQLITE_OK;
 }
 
-/* What reading may take, in calls of count_down: a view may go on for ever. */
+/* SQLite calls count_down after every STEPS instructions of its virtual machine. Reading may take
+ * LEAST_CALLS calls, and STEPS_A_BYTE instructions for each byte of the file: a crafted view could
+ * go on without end. */
 enum { STEPS = 1 << 20, LEAST_CALLS = 1024, STEPS_A_BYTE = 400 };
 
 static int count_down(void *calls)
@@ -351,7 +356,8 @@ static uint64_t bytes_of(const char *path)
     return stat(path, &info) == 0 ? (uint64_t)info.st_size : 0;
 }
 
-/* In a new one what the old one holds would be missed by nobody. */
+/* Reports that the data set is missing or empty. It is not made anew: nobody would notice that the
+ * units of the old one are missing. */
 static tc_status refuse_to_create(const char *path, const char *state, tc_err *err)
 {
     return tc_fail(
@@ -366,7 +372,8 @@ tc_status val_dataset_open(const char *path, val_mode mode, val_dataset *out, tc
     const int flags = SQLITE_OPEN_NOMUTEX |
                       (mode == VAL_READ ? SQLITE_OPEN_READONLY : SQLITE_OPEN_READWRITE) |
                       (mode == VAL_CREATE ? SQLITE_OPEN_CREATE : 0);
-    /* "", ":memory:" and "file:..." have a meaning of their own to SQLite. */
+    /* The names "", ":memory:" and "file:..." have a special meaning to SQLite; "./" prevents it.
+     */
     char *const plain = sqlite3_mprintf("%s%s", path[0] == '/' ? "" : "./", path);
     bool empty = false;
     int keep_log = 1;
@@ -382,7 +389,7 @@ tc_status val_dataset_open(const char *path, val_mode mode, val_dataset *out, tc
     sqlite3_free(plain);
     if (status != TC_OK)
         return status;
-    /* A data set may be untrusted: its views and triggers get nothing but harmless functions. */
+    /* A data set may be untrusted: its views and triggers may call only harmless functions. */
     sqlite3_db_config(out->db, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
     sqlite3_db_config(out->db, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, NULL);
     if (mode == VAL_READ) {
@@ -396,18 +403,18 @@ tc_status val_dataset_open(const char *path, val_mode mode, val_dataset *out, tc
         sqlite3_wal_hook(out->db, note_log, &out->log_pages);
     }
     sqlite3_busy_timeout(out->db, VAL_WAIT_MS);
-    /* FULL: when a script has said yes, BOINC deletes the files. */
+    /* FULL: after a script has reported success, BOINC deletes the files. */
     return_if_error(val_sql(
         out, err, "PRAGMA synchronous=FULL; PRAGMA cache_size=-%d; PRAGMA journal_size_limit=%d",
         CACHE_KIB, LOG_BYTES));
-    if (mode != VAL_READ) /* it may not make files when it is confined */
+    if (mode != VAL_READ) /* a confined process may not make temporary files */
         return_if_error(val_sql(out, err, "PRAGMA temp_store=MEMORY"));
     return_if_error(val_sql(out, err, "BEGIN"));
     return_if_error(val_end(out, read_format(out, &empty, err), err));
     if (mode == VAL_READ)
         return_if_error(check_columns(out, err));
-    /* One that was not made to its end, or that somebody has switched, has none. It is opened by
-     * what is read. */
+    /* A data set that was not created completely, or whose log somebody has turned off, gets its
+     * log now. The query makes SQLite open the log's files, before the process is confined. */
     if (!empty && mode != VAL_READ)
         return_if_error(use_log(out, err));
     if (!empty && mode != VAL_READ)
@@ -421,9 +428,9 @@ tc_status val_dataset_open(const char *path, val_mode mode, val_dataset *out, tc
 
 void val_dataset_close(val_dataset *ds)
 {
-    /* SQLite's own way goes on writing behind what a process before this one has taken into the
-     * data set, and the log, which each process reads, has no end. Where somebody reads, the next
-     * one does it. */
+    /* SQLite's automatic checkpoint appends to the log even after the log's content was copied into
+     * the database, so that the log, which every process must read, would grow without end. This
+     * one empties it. If another process is reading, it fails, and the next process tries again. */
     if (ds->log_pages >= LOG_PAGES) {
         sqlite3_busy_timeout(ds->db, 0);
         sqlite3_wal_checkpoint_v2(ds->db, NULL, SQLITE_CHECKPOINT_TRUNCATE, NULL, NULL);

@@ -1,7 +1,7 @@
 /*
- * The data set as CSV: units by name, their items in order, so that the order in
- * which units came does not matter. Reads everything in one transaction, and
- * holds one row.
+ * Exports the data set as CSV. Units are sorted by name, and their items as in the unit, so that
+ * the tables do not depend on the order in which units arrived. Everything is read in one
+ * transaction, and one row is held at a time.
  */
 #include <stdio.h>
 #include <string.h>
@@ -12,13 +12,13 @@
 typedef struct exporting {
     const val_dataset *ds;
     const char *folder, *only;
-    char *others; /* MAX_OTHERS bytes: the tables that were not requested */
-    size_t written;
+    char *others;   /* MAX_OTHERS bytes: names of the tables that were not requested */
+    size_t written; /* tables */
 } exporting;
 
 enum { MAX_OTHERS = 600 };
 
-/* Whether a file is wanted. */
+/* Returns whether a table is to be written; if not, adds its name to x->others. */
 static bool is_requested(const exporting *x, const char *file)
 {
     const bool requested = x->only == NULL || strcmp(x->only, file) == 0;
@@ -31,7 +31,7 @@ static bool is_requested(const exporting *x, const char *file)
 
 /* --- cells ----------------------------------------------------------------------------------- */
 
-/* A column of the row at hand; `null` for NULL. */
+/* Writes a column of the current row; `null`: what is written for NULL. */
 static void put_column(wu_csv *csv, sqlite3_stmt *row, int column, const char *null)
 {
     static const wu_array_info f64 = { .dtype = WU_F64 }, i64 = { .dtype = WU_I64 };
@@ -48,7 +48,8 @@ static void put_column(wu_csv *csv, sqlite3_stmt *row, int column, const char *n
     }
 }
 
-/* Begins a table. Its first titles tell one of an earlier export from somebody else's file. */
+/* Opens a table's file. titles: the first column titles, by which a table of an earlier export,
+ * which may be replaced, is told from any other file. */
 static tc_status open_table(exporting *x, const char *file, const char *titles, wu_csv *csv,
                             tc_err *err)
 {
@@ -60,7 +61,7 @@ static tc_status open_table(exporting *x, const char *file, const char *titles, 
     return wu_csv_open(x->folder, file, csv, err);
 }
 
-/* All rows of a query, with titles. */
+/* Writes all rows of a query, with the names of its columns as titles. */
 static tc_status put_query(const exporting *x, const char *query, wu_csv *csv, tc_err *err)
 {
     TC_AUTO(val_sql_close) sqlite3_stmt *stmt = NULL;
@@ -92,6 +93,7 @@ static tc_status write_query(exporting *x, const char *file, const char *titles,
 
 /* --- rows of items --------------------------------------------------------------------------- */
 
+/* Writes workunit, item and source of the item at hand. */
 static void put_item(wu_csv *csv, sqlite3_stmt *item)
 {
     put_column(csv, item, 1, "");
@@ -101,16 +103,18 @@ static void put_item(wu_csv *csv, sqlite3_stmt *item)
 
 /* A table of an analysis. */
 typedef struct analysis_table {
-    const char *name;      /* ANALYSIS_TABLE */
-    char *analysis, *base; /* what its views' names begin with (sqlite3_malloc) */
-    int n_keys, n_words;   /* of one that is cut (tables.c); else 0 */
+    const char *name;    /* ANALYSIS_TABLE */
+    char *analysis;      /* sqlite3_malloc */
+    char *base;          /* how the names of the table's views begin (sqlite3_malloc) */
+    int n_keys, n_words; /* key columns, and words in a column's name, of a cut table (tables.c);
+                            else n_keys is 0 */
 } analysis_table;
 
-/* Makes cells or lines of a row of an item. */
+/* Writes cells, or one or more lines, for a row of the table. */
 typedef tc_status (*row_putter)(const analysis_table *t, sqlite3_stmt *item, sqlite3_stmt *row,
                                 wu_csv *csv, tc_err *err);
 
-/* A line for each row. */
+/* Writes a line for each row. */
 static tc_status put_row(const analysis_table *t, sqlite3_stmt *item, sqlite3_stmt *row,
                          wu_csv *csv, tc_err *err)
 {
@@ -121,8 +125,8 @@ static tc_status put_row(const analysis_table *t, sqlite3_stmt *item, sqlite3_st
     return wu_csv_end_line(csv, err);
 }
 
-/* Cells for each column behind keys and item. "nan" is a number that is not one; empty: it
- * was not asked for. */
+/* Writes a cell for each column after the keys and the item. NULL is written as "nan"; in a group
+ * of which the item has no row, as an empty cell: that was not computed. */
 static tc_status put_cells(const analysis_table *t, sqlite3_stmt *item, sqlite3_stmt *row,
                            wu_csv *csv, tc_err *err)
 {
@@ -135,7 +139,8 @@ static tc_status put_cells(const analysis_table *t, sqlite3_stmt *item, sqlite3_
     return TC_OK;
 }
 
-/* A line for each column behind keys and item: keys, the column's words, its value. */
+/* Writes a line for each column after the keys and the item: keys, the words of the column's name,
+ * value. */
 static tc_status put_lines(const analysis_table *t, sqlite3_stmt *item, sqlite3_stmt *row,
                            wu_csv *csv, tc_err *err)
 {
@@ -156,7 +161,8 @@ static tc_status put_lines(const analysis_table *t, sqlite3_stmt *item, sqlite3_
     return TC_OK;
 }
 
-/* All rows (?1: the item's id) of all items; with one_line all of an item's in one. */
+/* Writes the rows of all items. rows: a query with the item's id as ?1; one_line: all rows of an
+ * item are written in one line. */
 static tc_status put_items(const exporting *x, const analysis_table *t, sqlite3_stmt *rows,
                            row_putter put, bool one_line, wu_csv *csv, tc_err *err)
 {
@@ -181,7 +187,7 @@ static tc_status put_items(const exporting *x, const analysis_table *t, sqlite3_
     return status;
 }
 
-/* Titles are what a query gives, behind those of the item. */
+/* Writes the titles: those of the item, then the names that the query returns. */
 static tc_status put_titles(const exporting *x, const char *query, wu_csv *csv, tc_err *err)
 {
     TC_AUTO(val_sql_close) sqlite3_stmt *titles = NULL;
@@ -196,7 +202,8 @@ static tc_status put_titles(const exporting *x, const char *query, wu_csv *csv, 
     return wu_csv_end_line(csv, err);
 }
 
-/* One of the files of a table. The queries are sqlite3_mprintf's, and freed. */
+/* Writes one file of a table. titles and query are SQL; these and `file` are freed
+ * (sqlite3_free). */
 static tc_status write_rows(exporting *x, const analysis_table *t, char *file, char *titles,
                             char *query, row_putter put, bool one_line, tc_err *err)
 {
@@ -221,7 +228,7 @@ static tc_status write_rows(exporting *x, const analysis_table *t, char *file, c
     return status;
 }
 
-/* A table as it is; one that is cut becomes two files, as its views are. */
+/* Writes a table as it is; a cut table as two files, wide and long, like its views. */
 static tc_status write_table(exporting *x, const analysis_table *t, tc_err *err)
 {
     static const char order[] = "1,2,3,4,5,6";
@@ -252,7 +259,7 @@ static tc_status write_table(exporting *x, const analysis_table *t, tc_err *err)
         put_lines, false, err);
 }
 
-/* name: ANALYSIS_TABLE. */
+/* Fills *t for the table `name`, which is ANALYSIS_TABLE. */
 static tc_status find_table(const exporting *x, const char *name, analysis_table *t, tc_err *err)
 {
     const size_t n = strcspn(name, "_");
@@ -262,7 +269,7 @@ static tc_status find_table(const exporting *x, const char *name, analysis_table
     t->base = t->analysis == NULL ? NULL : val_view_base(t->analysis, name + n + (name[n] == '_'));
     if (t->base == NULL)
         return tc_no_memory(err, name);
-    /* The long view has item, keys, words and value. */
+    /* The columns of the long view are item, keys, words and value. */
     tc_status status =
         val_sql_prepare(x->ds, &keys, err,
                         "SELECT (SELECT count(*) FROM pragma_table_info('%q_groups')), "

@@ -1,4 +1,4 @@
-/* texcell-assimilate: canonical results into a data set. */
+/* texcell-assimilate: stores canonical results in a data set, and exports and reports it. */
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
@@ -71,16 +71,16 @@ static const char usage[] =
 
 typedef struct options {
     const char *db, *store;
-    const char *workunits; /* NULL: not called as a script */
-    const char *folder, *only, *accepted, *why;
-    uint64_t mib; /* --max-memory */
-    int n;        /* arguments that are no options */
+    const char *workunits;                      /* --workunits; NULL: not called as a script */
+    const char *folder, *only, *accepted, *why; /* folder: --output */
+    uint64_t mib;                               /* --max-memory */
+    int n;                                      /* number of arguments that are no options */
     char **args;
 } options;
 
 /* --- arguments ------------------------------------------------------------------------------- */
 
-/* `known`: the options besides --db. */
+/* Reads the options `known`, and requires --db. */
 static tc_status read_options(int argc, char **argv, const tc_option *known, options *o,
                               tc_err *err)
 {
@@ -100,7 +100,7 @@ static bool parse_number(const char *text, int64_t *out)
     return text[0] >= '0' && text[0] <= '9' && *end == '\0' && errno == 0;
 }
 
-/* The folder of kept files; the caller's. NULL: no memory. */
+/* Returns the folder of kept files; the caller's. NULL: no memory. */
 static char *store_of(const options *o)
 {
     char *const folder = o->store != NULL ? strdup(o->store) : malloc(strlen(o->db) + sizeof FILES);
@@ -110,16 +110,18 @@ static char *store_of(const options *o)
     return folder;
 }
 
-/* --- a result that is delivered -------------------------------------------------------------- */
+/* --- storing one result ----------------------------------------------------------------------- */
+
+/* The open data set, and the result to be stored in it. */
 
 typedef struct session {
     val_dataset ds;
     val_delivery d;
-    char *folder, *name; /* what d points to */
+    char *folder, *name; /* owned; d.folder and d.name point to them */
 } session;
 
-/* Opens the data set. `name` (n characters) is the work unit's. close_session
- * also after a failure. */
+/* Opens the data set and completes s->d, whose `result` is set. name: the work unit's name, of n
+ * characters. close_session also after a failure. */
 static tc_status open_session(session *s, const options *o, const char *name, size_t n, tc_err *err)
 {
     s->name = strndup(name, n);
@@ -146,7 +148,7 @@ static void say_stored(const session *s, val_stored stored)
            stored == VAL_STORED ? "stored" : "is there already, with the same content");
 }
 
-/* Puts a result aside, and says so. */
+/* Records a refused result, keeps its file and prints the reason to stderr. */
 static tc_status record_refusal(const session *s, const char *kind, char *reason, tc_err *err)
 {
     tc_err why = { "" };
@@ -165,14 +167,15 @@ static tc_status record_refusal(const session *s, const char *kind, char *reason
     return status;
 }
 
-/* SQLite removes files next to the data set when that is closed. */
+/* Confines the process. The data set's folder stays writable, as SQLite removes its log there when
+ * the data set is closed. */
 static tc_status confine(const session *s, const options *o, tc_err *err)
 {
     TC_AUTOFREE char *const folder = tc_folder_of(o->db);
 
     if (folder == NULL)
         return tc_no_memory(err, o->db);
-    (void)wu_make_folder(s->folder, NULL); /* who has nothing to keep does not mind */
+    (void)wu_make_folder(s->folder, NULL); /* a failure matters only if a file is to be kept */
     return val_confine((os_place[]){ { s->d.workunit, OS_MAY_READ },
                                      { s->d.result, OS_MAY_READ },
                                      { s->folder, OS_MAY_WRITE },
@@ -181,7 +184,9 @@ static tc_status confine(const session *s, const options *o, tc_err *err)
                        OS_CALLS_MAKE | OS_CALLS_LOCK, err);
 }
 
-/* By hand another file is a slip of the caller's; a server's data set has been damaged. */
+/* Checks that the file, if there is one, is an SQLite database. For a command that was given by
+ * hand another file is a wrong argument; for the server's scripts it would be a damaged data set.
+ */
 static tc_status check_kind(const char *db, tc_err *err)
 {
     static const char magic[] = "SQLite format 3";
@@ -196,8 +201,8 @@ static tc_status check_kind(const char *db, tc_err *err)
     return TC_OK;
 }
 
-/* By hand what is not valid is the caller's own file; a conflict is kept, since
- * it says that one of two results is wrong. */
+/* Stores a result given on the command line. An invalid one is only reported, since it is the
+ * caller's file; one that conflicts is kept, too, since one of two results must be wrong. */
 static tc_status add(int argc, char **argv, tc_err *err)
 {
     options o = { .db = NULL };
@@ -213,7 +218,7 @@ static tc_status add(int argc, char **argv, tc_err *err)
     if (o.n != 1 && o.n != 2)
         return tc_fail(err, TC_USAGE, "takes a result, or a work unit and a result, %d files given",
                        o.n);
-    for (int i = 0; i < o.n; i++) /* before a data set is made */
+    for (int i = 0; i < o.n; i++) /* first, as opening the data set may create it */
         if (access(o.args[i], F_OK) != 0)
             return tc_fail(err, TC_BAD_INPUT, "%.600s: cannot open: %s", o.args[i],
                            strerror(errno));
@@ -239,7 +244,8 @@ static tc_status add(int argc, char **argv, tc_err *err)
 
 /* --- for script_assimilator ------------------------------------------------------------------ */
 
-/* The work unit may have been deleted; what the server cannot read is another matter. */
+/* Finds the work unit of the result. If BOINC has deleted it, that is noted and *path is NULL; if
+ * it cannot be read now, that is an error. */
 static tc_status find_workunit(const char *workunits, const session *s, char **path, tc_err *err)
 {
     const tc_status status = val_find_workunit(workunits, s->d.result, path, err);
@@ -251,7 +257,7 @@ static tc_status find_workunit(const char *workunits, const session *s, char **p
     return TC_OK;
 }
 
-/* Reads the upload, once, and stores what was read. TC_USAGE: it is not what was accepted. */
+/* Copies the upload, and stores the copy. TC_USAGE stands for: it is not what was accepted. */
 static tc_status store_copy(session *s, const options *o, const char *private, val_stored *stored,
                             tc_err *err)
 {
@@ -276,8 +282,8 @@ static tc_status store_copy(session *s, const options *o, const char *private, v
     return status;
 }
 
-/* One bad unit must not stop the daemon; what every unit would meet must. A unit is bad
- * when it was found so twice. */
+/* Stores the upload, or records it as refused. A fault of one unit must not stop the daemon, so it
+ * is recorded if it was found twice; a fault that every unit would meet is returned as an error. */
 static tc_status store_or_refuse(session *s, const options *o, const char *private, tc_err *err)
 {
     tc_err why = { "" };
@@ -312,7 +318,7 @@ static tc_status store_or_refuse(session *s, const options *o, const char *priva
     }
 }
 
-/* Opens the data set for the upload that the script was called with. */
+/* Opens the data set for the upload with which the script was called. */
 static tc_status open_upload(session *s, const options *o, tc_err *err)
 {
     const char *const name = os_last_part(o->args[1]);
@@ -322,15 +328,15 @@ static tc_status open_upload(session *s, const options *o, tc_err *err)
     return open_session(s, o, name, n > 0 ? n : strlen(name), err);
 }
 
-/* What script_result has to do. */
+/* The argument of store_upload. */
 typedef struct upload_work {
     const options *o;
     session *s;
-    char *private; /* folder for copies of the upload */
+    char *private; /* folder for private copies of the upload */
 } upload_work;
 
-/* SQLite's files are open; what it opens besides lies in the memory. Names in its folder it must
- * see for fsync. */
+/* Confines the process. The data set's files are open already, and SQLite's temporary files are in
+ * memory; but it must open the data set's folder to fsync it. */
 static tc_status confine_script(const upload_work *w, tc_err *err)
 {
     const val_places places = { .workunits = w->o->workunits,
@@ -343,11 +349,12 @@ static tc_status confine_script(const upload_work *w, tc_err *err)
 
     if (folder == NULL)
         return tc_no_memory(err, w->o->db);
-    (void)wu_make_folder(w->s->folder, NULL); /* who has nothing to keep does not mind */
+    (void)wu_make_folder(w->s->folder, NULL); /* a failure matters only if a file is to be kept */
     return val_confine_uploads(&places, &w->o->args[1], 1, more, OS_CALLS_MAKE | OS_CALLS_LOCK,
                                err);
 }
 
+/* Stores the upload, in a child process; returns the exit code. */
 static int store_upload(void *user)
 {
     const upload_work *const w = user;
@@ -362,8 +369,8 @@ static int store_upload(void *user)
     return tc_report(PROGRAM, status, &err);
 }
 
-/* One unit must not stop the daemon even if its file brings this program down:
- * then it is put aside, like any other that is bad. */
+/* script WU_ID RESULT: stores a result in a child process. If the child crashes, the result is
+ * recorded as refused, so that its file does not stop the daemon. */
 static tc_status script_result(const options *o, tc_err *err)
 {
     TC_AUTO(close_session) session s = { .d = { .workunit = NULL } };
@@ -379,7 +386,7 @@ static tc_status script_result(const options *o, tc_err *err)
     status = val_run_child(store_upload, &w, o->args[1], &code, &sig, err);
     val_private_remove(&w.private);
     if (status == TC_OK)
-        exit(code); /* it has said why */
+        exit(code); /* the child has printed why */
     if (sig != SIGSEGV && sig != SIGBUS && sig != SIGABRT && sig != SIGFPE && sig != SIGILL)
         return status;
     reason = *err;
@@ -387,6 +394,7 @@ static tc_status script_result(const options *o, tc_err *err)
     return record_refusal(&s, "fault", reason.message, err);
 }
 
+/* script --error: records a work unit that BOINC gave up. */
 static tc_status script_error(const options *o, tc_err *err)
 {
     val_failure f = { .error_mask = 0 };
@@ -402,7 +410,7 @@ static tc_status script_error(const options *o, tc_err *err)
     return TC_OK;
 }
 
-/* One of the two that script_assimilator may ask for. */
+/* script: stores a result, or with --error records a failed work unit. */
 static tc_status run_script(int argc, char **argv, tc_err *err)
 {
     options o = { .workunits = WORKUNITS };
@@ -413,7 +421,7 @@ static tc_status run_script(int argc, char **argv, tc_err *err)
                                 { "max-memory", 0, TC_COUNT, .to = &o.mib, .least = 1,
                                   .most = VAL_MAX_MIB },
                                 { .name = NULL } };
-    int ours = 1; /* what follows is BOINC's, and names there may look like options */
+    int ours = 1; /* --error and all behind it are BOINC's, whose names may look like options */
 
     while (ours < argc && strcmp(argv[ours], "--error") != 0)
         ours++;
@@ -427,7 +435,7 @@ static tc_status run_script(int argc, char **argv, tc_err *err)
     return script_error(&o, err);
 }
 
-/* Who names a data set that exists has misspelt one that does not. */
+/* Checks that the data set exists: commands that read it do not make one for a misspelt name. */
 static tc_status check_there(const char *db, tc_err *err)
 {
     struct stat info;
@@ -450,7 +458,7 @@ static tc_status create(int argc, char **argv, tc_err *err)
     return val_dataset_open(o.db, VAL_CREATE, &ds, err);
 }
 
-/* --- what was wrong -------------------------------------------------------------------------- */
+/* --- taking out units ------------------------------------------------------------------------- */
 
 static tc_status forget(int argc, char **argv, tc_err *err)
 {
@@ -505,16 +513,18 @@ static tc_status put_report(const val_dataset *ds, const options *o, tc_err *err
     return TC_OK;
 }
 
-/* The longest table or page that is written of an untrusted data set: a long name may stand in
- * it once, and in the table in each row. */
+/* Limit for the size of a table or page written from an untrusted data set: at least LEAST_OUTPUT,
+ * and OUTPUT_A_BYTE for each byte of the data set, as a name that it has once may be repeated in
+ * every row of a table. */
 enum { LEAST_OUTPUT = 1 << 30, OUTPUT_A_BYTE = 64 };
 
-/* What a data set that may be another's is read for, in a process of its own. */
+/* A command that reads a data set, in a child process, since the data set may be untrusted. */
 typedef struct reading {
     const options *o;
     tc_status (*work)(const val_dataset *ds, const options *o, tc_err *err);
-    const os_place *places; /* for the output, up to two, and the end */
-    char *private;          /* folder for what SQLite sorts */
+    const os_place *places; /* two places for the command's other files; may = OS_MAY_NOTHING or
+                               path = NULL: none */
+    char *private;          /* folder for SQLite's temporary files */
 } reading;
 
 static tc_status confine_reading(const reading *r, tc_err *err)
@@ -538,7 +548,8 @@ static int read_in_child(void *user)
     tc_err err = { "" };
     tc_status status = val_dataset_open(r->o->db, VAL_READ, &ds, &err);
 
-    if (status == TC_OK && r->work == export_tables) /* there is no way to it later */
+    if (status == TC_OK &&
+        r->work == export_tables) /* once confined, the process may not make it */
         status = wu_make_folder(r->o->folder, &err);
     os_limit_files(LEAST_OUTPUT + OUTPUT_A_BYTE * ds.bytes);
     if (status == TC_OK)
@@ -549,6 +560,7 @@ static int read_in_child(void *user)
     return tc_report(PROGRAM, status, &err);
 }
 
+/* Runs the command r in a child process, and exits with its exit code. */
 static tc_status read_dataset(reading *r, tc_err *err)
 {
     int code, ended_by;
@@ -557,7 +569,7 @@ static tc_status read_dataset(reading *r, tc_err *err)
     const tc_status status = val_run_child(read_in_child, r, r->o->db, &code, &ended_by, err);
     val_private_remove(&r->private);
     if (status == TC_OK)
-        exit(code); /* it has said why */
+        exit(code); /* the child has printed why */
     return status;
 }
 

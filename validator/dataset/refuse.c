@@ -1,6 +1,6 @@
 /*
- * What the data set has besides the units: files that are kept, results that
- * were refused or taken out again, work units that failed.
+ * Records what the data set does not store: results that were refused, units that were taken out
+ * again, work units that failed. Copies of refused files are kept.
  */
 #include <assert.h>
 #include <errno.h>
@@ -16,13 +16,13 @@
 #include "workunits/format/csv.h"
 #include "workunits/format/new_file.h"
 
-#define REFUSED "refused" /* the folder for them */
+#define REFUSED "refused" /* folder of refused files, within that of kept files */
 
-enum { COPY_NAME = 256 };
+enum { COPY_NAME = 256 }; /* bytes of a kept file's name, with its end */
 
 /* --- files ----------------------------------------------------------------------------------- */
 
-/* Copies a file to folder/name, complete or not at all. TC_IO. */
+/* Copies a file to folder/name, completely or not at all. */
 static tc_status keep_file(const char *from, const char *folder, const char *name, tc_err *err)
 {
     val_copy copy = { .path = wu_path_in(folder, name, "") };
@@ -41,26 +41,26 @@ static tc_status keep_file(const char *from, const char *folder, const char *nam
     if (in >= 0)
         close(in);
     val_copy_free(&copy);
-    return status == TC_BAD_INPUT ? TC_IO : status; /* it was there a moment ago */
+    return status == TC_BAD_INPUT ? TC_IO : status; /* the file existed a moment ago */
 }
 
 /* --- refused results ------------------------------------------------------------------------- */
 
-/* The name of a refused file's copy: with half of the SHA-256 of its bytes, so that two
- * of one name do not replace each other. */
+/* Makes the name of a refused file's copy, with half of the file's SHA-256, so that two files of
+ * one name do not replace each other. */
 static tc_status name_of_copy(const val_delivery *d, char name[COPY_NAME], tc_err *err)
 {
     val_copy read;
     const tc_status status = val_read_upload(d->result, &read, err);
 
-    /* Room for ".tmp" in the 255 bytes that file systems allow. */
+    /* With ".tmp" it must fit into the 255 bytes that file systems allow. */
     snprintf(name, COPY_NAME, "%.210s.%.32s", d->result_name, read.sha256);
-    return status == TC_BAD_INPUT ? TC_IO
-                                  : status; /* it was read a moment ago: the server's disk */
+    /* The file was read a moment ago: so it is a fault of the server's disk. */
+    return status == TC_BAD_INPUT ? TC_IO : status;
 }
 
-/* Keeps the file as *kept, "refused/NAME", in the folder; NULL where there is no
- * file. */
+/* Copies a refused file into the folder. *kept: the copy's path in d->folder, "refused/NAME"; NULL
+ * if there is no file. */
 static tc_status keep_refused(const val_delivery *d, char **kept, tc_err *err)
 {
     char name[COPY_NAME];
@@ -85,7 +85,7 @@ static tc_status keep_refused(const val_delivery *d, char **kept, tc_err *err)
 tc_status val_refuse(const val_dataset *ds, const val_delivery *d, const char *kind,
                      const char *reason, char **kept, tc_err *err)
 {
-    /* Before the data set is locked: a copy without a row harms nobody, and is made once. */
+    /* Before the data set is locked. A copy without a row does no harm, and is not made twice. */
     return_if_error(keep_refused(d, kept, err));
     return_if_error(val_begin(ds, err));
     const tc_status status =
@@ -98,7 +98,7 @@ tc_status val_refuse(const val_dataset *ds, const val_delivery *d, const char *k
 
 /* --- units that are taken out again ---------------------------------------------------------- */
 
-/* Of each table whose rows are of items. */
+/* Deletes the rows of the unit's items from each table. */
 static tc_status delete_rows(const val_dataset *ds, int64_t unit, tc_err *err)
 {
     TC_AUTO(val_sql_close) sqlite3_stmt *tables = NULL;
@@ -129,7 +129,7 @@ static tc_status delete_unit(const val_dataset *ds, int64_t unit, const char *wh
                    (long long)unit, (long long)unit, (long long)unit);
 }
 
-/* All names that the unit has, a line each; *kept: its file's, sqlite3_free. */
+/* Prints all names of the unit, one a line. *kept: its kept file, sqlite3_free; NULL: none. */
 static tc_status show_names(const val_dataset *ds, int64_t unit, char **kept, tc_err *err)
 {
     TC_AUTO(val_sql_close) sqlite3_stmt *find = NULL;
@@ -147,7 +147,7 @@ static tc_status show_names(const val_dataset *ds, int64_t unit, char **kept, tc
     return status;
 }
 
-/* *unit: the first of this name or other name; 0: none. */
+/* Finds the first unit that has this name, or has it as an alias. *unit: its id; 0: none. */
 static tc_status find_unit(const val_dataset *ds, const char *name, int64_t *unit, tc_err *err)
 {
     TC_AUTO(val_sql_close) sqlite3_stmt *find = NULL;
@@ -160,7 +160,7 @@ static tc_status find_unit(const val_dataset *ds, const char *name, int64_t *uni
     return status;
 }
 
-/* The file goes when its row has gone. */
+/* Deletes the unit's kept file; called after its row was deleted. */
 static void remove_kept(const char *folder, const char *kept)
 {
     char *const path = kept == NULL ? NULL : wu_path_in(folder, kept, "");
@@ -194,7 +194,7 @@ tc_status val_take_out(const val_dataset *ds, const char *name, const char *why,
 tc_status val_record_failure(const val_dataset *ds, const val_failure *f, tc_err *err)
 {
     assert(f->name != NULL);
-    /* BOINC's WU_ERROR_*, by bit. */
+    /* The bits of BOINC's error_mask (WU_ERROR_...), from bit 0. */
     static const char *const reasons[] = {
         "could not be sent", "too many errors", "too many results without agreement",
         "too many results",  "cancelled",       "no canonical result"
@@ -206,7 +206,7 @@ tc_status val_record_failure(const val_dataset *ds, const val_failure *f, tc_err
         if (f->error_mask >> i & 1)
             snprintf(text + strlen(text), sizeof text - strlen(text), "%s%s",
                      text[0] == '\0' ? "" : ", ", reasons[i]);
-    /* Said again with another mask, the last counts; the time stays the first. */
+    /* If BOINC reports the unit again, the mask is replaced and the first time is kept. */
     tc_status status = val_sql(
         ds, err,
         "INSERT INTO failed(wu_id, name, batch, error_mask, reasons, stored) "

@@ -1,8 +1,8 @@
 /*
- * The data set as a page to look at: how far it is, what was refused and why, how numbers are
- * spread, and what came last. It needs no other file, so that cron may put it where anyone
- * can see it: it tells nothing of hosts or users (the data set has nothing of them), no folder of
- * the server, and no name becomes markup.
+ * Writes the data set as an HTML page: progress, what was refused and why, histograms of numbers,
+ * and the newest items. The page needs no other file, so that it can be published by a cron job. It
+ * shows nothing about hosts and users (the data set has nothing about them) and no folder of the
+ * server, and names are escaped.
  */
 #include <inttypes.h>
 #include <math.h>
@@ -16,13 +16,13 @@
 #include "workunits/format/page.h"
 
 enum {
-    MOST_REFUSED = 100,
-    MOST_DAYS = 60,
-    MOST_ROWS = 100000,
-    MOST_COLUMNS = 24,
-    LEAST_ROWS = 8,  /* of a table's histograms */
-    MOST_ITEMS = 24, /* the newest */
-    MOST_SIDE = 160  /* pixels of their pictures */
+    MOST_REFUSED = 100, /* rows of the table of refused results */
+    MOST_DAYS = 60,     /* bars of the chart of units a day */
+    MOST_ROWS = 100000, /* rows of a table from which histograms are made */
+    MOST_COLUMNS = 24,  /* histograms of a table; four times as many columns are read */
+    LEAST_ROWS = 8,     /* a table with fewer rows gets no histograms */
+    MOST_ITEMS = 24,    /* newest items */
+    MOST_SIDE = 160     /* pixels of the longer side of an item's picture, about */
 };
 
 typedef struct reporting {
@@ -33,8 +33,8 @@ typedef struct reporting {
 
 /* --- text ------------------------------------------------------------------------------------ */
 
-/* Text of the data set without folders: of each word the part behind its last slash, unless that is
- * at its end. */
+/* Writes text without the server's folders: of each word only the part after its last slash, unless
+ * the word ends with that slash. */
 static void put_plain(reporting *r, const char *text)
 {
     char word[512];
@@ -57,8 +57,8 @@ static const char *text_of(sqlite3_stmt *row, int column)
     return text != NULL ? text : "";
 }
 
-/* The rows of a query as a table: its titles are its columns' names. plain: bit i: column i may
- * have folders. */
+/* Writes the rows of a query as an HTML table, with the names of its columns as titles. plain: if
+ * bit i is set, column i may contain paths of folders (put_plain). */
 static tc_status put_query(reporting *r, unsigned plain, const char *query, tc_err *err)
 {
     wu_page *const page = &r->page;
@@ -116,7 +116,7 @@ static tc_status put_head(reporting *r, tc_err *err)
     return TC_OK;
 }
 
-/* A bar for each day with units, the last ones. */
+/* Draws a bar for each of the last days on which units were stored. */
 static tc_status put_days(reporting *r, tc_err *err)
 {
     TC_AUTO(val_sql_close) sqlite3_stmt *stmt = NULL;
@@ -170,9 +170,10 @@ static tc_status put_progress(reporting *r, tc_err *err)
     return TC_OK;
 }
 
-/* --- how numbers are spread ------------------------------------------------------------------ */
+/* --- histograms ------------------------------------------------------------------------------- */
 
-/* Where something lies tells little by its spread, and numbers of rows nothing. */
+/* Returns whether a column gets a histogram: not coordinates and numbers of rows, whose
+ * distributions say little. */
 static bool is_shown(const char *column)
 {
     static const char *const ends[] = { "x", "y", "z", "x0", "y0", "z0", "x1", "y1", "z1" };
@@ -189,7 +190,7 @@ static bool is_shown(const char *column)
     return true;
 }
 
-/* Goes through the rows of a table once. */
+/* Reads all rows and passes the numbers of each column to wu_spread_look. binned: as there. */
 static tc_status look_through(const reporting *r, sqlite3_stmt *rows, wu_spread *spreads,
                               bool binned, tc_err *err)
 {
@@ -203,6 +204,7 @@ static tc_status look_through(const reporting *r, sqlite3_stmt *rows, wu_spread 
     return status;
 }
 
+/* Draws the histograms of a table. of: what is added to the number of rows (which group). */
 static tc_status put_spreads(reporting *r, const char *table, sqlite3_stmt *rows, const char *of,
                              tc_err *err)
 {
@@ -237,8 +239,8 @@ static tc_status put_spreads(reporting *r, const char *table, sqlite3_stmt *rows
     return TC_OK;
 }
 
-/* where: a condition for the rows of a cut table's first group, which `said` names; of another
- * table both are empty. */
+/* For a cut table: where is an SQL condition that selects the rows of its first group of keys, and
+ * `said` names that group. For other tables both are empty. size: of both buffers. */
 static tc_status first_group(const reporting *r, const char *table, char *where, char *said,
                              size_t size, tc_err *err)
 {
@@ -266,7 +268,7 @@ static tc_status first_group(const reporting *r, const char *table, char *where,
     return TC_OK;
 }
 
-/* Each table whose rows are of items. */
+/* Draws the histograms of each table whose rows belong to items. */
 static tc_status put_tables(reporting *r, tc_err *err)
 {
     TC_AUTO(val_sql_close) sqlite3_stmt *names = NULL;
@@ -285,9 +287,9 @@ static tc_status put_tables(reporting *r, tc_err *err)
     return status;
 }
 
-/* --- pictures of what came last -------------------------------------------------------------- */
+/* --- pictures of the newest items ------------------------------------------------------------- */
 
-/* A colour for a label; 0 is dark. */
+/* Gives a label its colour; label 0, the background, is dark. */
 static void colour_label(uint32_t label, uint8_t rgb[3])
 {
     const uint32_t mixed = label * 2654435761u;
@@ -295,7 +297,8 @@ static void colour_label(uint32_t label, uint8_t rgb[3])
         rgb[c] = label == 0 ? 24 : (uint8_t)(96 + (mixed >> (8 + 8 * c) & 127));
 }
 
-/* Row y of the picture, every step-th value, as colours. */
+/* Draws nx pixels of a row of the array as RGB, from every step-th value. lo, hi: the values of a
+ * map that become black and white. */
 static void draw_row(const wu_declared *d, const void *row, uint32_t nx, uint32_t step, double lo,
                      double hi, uint8_t *out)
 {
@@ -313,7 +316,7 @@ static void draw_row(const wu_declared *d, const void *row, uint32_t nx, uint32_
     }
 }
 
-/* The picture (of a stack its middle slice), shrunken. */
+/* Writes an array as a small picture; of a stack its middle slice. */
 static tc_status put_picture(reporting *r, const wu_result_file *file, const wu_declared *d,
                              size_t index, tc_err *err)
 {
@@ -347,8 +350,8 @@ static tc_status put_picture(reporting *r, const wu_result_file *file, const wu_
     return TC_OK;
 }
 
-/* The first picture that a kept result has of an item. One that cannot be read is left out: files
- * may have been moved since. */
+/* Writes the first picture of an item that a kept result has. A file that cannot be read is left
+ * out, since files may have been moved. */
 static tc_status put_kept(reporting *r, const char *kept, const char *item, tc_err *err)
 {
     enum { MOST_BYTES = 1 << 28 };
@@ -402,7 +405,7 @@ static tc_status put_newest(reporting *r, tc_err *err)
     return status;
 }
 
-/* --- all of it ------------------------------------------------------------------------------- */
+/* --- the page --------------------------------------------------------------------------------- */
 
 static tc_status put_page(reporting *r, tc_err *err)
 {

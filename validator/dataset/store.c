@@ -13,31 +13,32 @@
 #include "workunits/format/csv.h"
 #include "workunits/format/json_text.h"
 
-enum { BLOCK = 1 << 20 };
+enum { BLOCK = 1 << 20 }; /* bytes of an array that are read at a time */
 
-/* What is to be stored, read before the data set is locked. */
+/* A unit to be stored; all of it is read before the data set is locked. */
 typedef struct unit {
     const val_delivery *d;
     wu_result_file file;
     wu_tables tables;
     char workunit[64];           /* CRC-32 and size of the work unit's file: "358765c0-40960" */
-    char sha256[TC_SHA256_TEXT]; /* of that file, which nobody makes collide on purpose */
-    const char *analysis;        /* of result.json */
-    char *parameters;            /* JSON; jansson's */
+    char sha256[TC_SHA256_TEXT]; /* of the work unit's file; identifies the unit */
+    const char *analysis;        /* from result.json */
+    char *parameters;            /* JSON text, allocated by jansson */
     json_t *arrays;              /* name -> [type, shape, CRC-32 and SHA-256 of the data] */
-    const char *checked;         /* against "workunit" or "result" */
-    char kept[160];              /* the copy's name in the folder, or "" */
-    wu_npz_writer *copy;         /* waits for that name; NULL: there is none */
+    const char *checked;         /* what the result was checked against: "workunit" or "result" */
+    char kept[160];              /* name of the kept copy in the folder, or "" */
+    wu_npz_writer *copy;         /* the copy, complete but not yet renamed to `kept`; NULL: none */
 } unit;
 
-/* --- a result in short ----------------------------------------------------------------------- */
+/* --- digests of arrays ------------------------------------------------------------------------ */
 
-/* What an array holds, in short. */
+/* The checksums of an array's data. */
 typedef struct digest {
     uint32_t crc;
     char sha256[TC_SHA256_TEXT];
 } digest;
 
+/* block: a buffer of BLOCK bytes. */
 static tc_status digest_of_array(const unit *u, size_t index, unsigned char *block, digest *out,
                                  tc_err *err)
 {
@@ -90,7 +91,8 @@ static tc_status describe_arrays(unit *u, tc_err *err)
     return TC_OK;
 }
 
-/* After a check: everything is there and of its type. */
+/* Reads the result into *u. The result has been checked, so that all keys of result.json exist and
+ * have their types. */
 static tc_status read_unit(unit *u, tc_err *err)
 {
     const json_t *json, *of;
@@ -120,8 +122,8 @@ static void free_unit(unit *u)
     wu_result_file_close(&u->file);
 }
 
-/* Against the work unit, or where there is none (or a server's is unreadable)
- * against what the result says of itself. */
+/* Checks the result against the work unit; or against its own description, if there is no work
+ * unit, or it is optional and not valid. */
 static tc_status check(unit *u, tc_err *err)
 {
     const val_delivery *const d = u->d;
@@ -140,7 +142,8 @@ static tc_status check(unit *u, tc_err *err)
 
 /* --- the same unit again --------------------------------------------------------------------- */
 
-/* The first array by name that differs, or NULL. */
+/* Returns the name, first in alphabetical order, of an array that differs between two objects like
+ * unit.arrays, or NULL. */
 static const char *first_difference(const json_t *a, const json_t *b)
 {
     const json_t *const both[2] = { a, b };
@@ -158,7 +161,7 @@ static const char *first_difference(const json_t *a, const json_t *b)
     return first;
 }
 
-/* A row of units as: id, analysis, parameters, arrays. */
+/* Compares the result with the stored unit: row has its id, analysis, parameters and arrays. */
 static tc_status compare(const val_dataset *ds, const unit *u, sqlite3_stmt *row, tc_err *err)
 {
     const char *const text[] = { (const char *)sqlite3_column_text(row, 1),
@@ -185,7 +188,7 @@ static tc_status compare(const val_dataset *ds, const unit *u, sqlite3_stmt *row
     return TC_OK;
 }
 
-/* *id: the unit's that is there, or 0. */
+/* Looks for a stored unit with the same work unit, and compares it. *id: its id, or 0. */
 static tc_status look_up(const val_dataset *ds, const unit *u, int64_t *id, tc_err *err)
 {
     TC_AUTO(val_sql_close) sqlite3_stmt *find = NULL;
@@ -200,7 +203,7 @@ static tc_status look_up(const val_dataset *ds, const unit *u, int64_t *id, tc_e
     return compare(ds, u, find, err);
 }
 
-/* The unit that is there has been delivered under another name, too. */
+/* Records that the stored unit `id` was delivered under another name, too. */
 static tc_status add_alias(const val_dataset *ds, const unit *u, int64_t id, tc_err *err)
 {
     const val_delivery *const d = u->d;
@@ -215,7 +218,8 @@ static tc_status add_alias(const val_dataset *ds, const unit *u, int64_t id, tc_
 
 /* --- a new unit ------------------------------------------------------------------------------ */
 
-/* Another process may be about to store the same unit: it is waited for as for the data set. */
+/* Creates the file of the copy. If another process is just storing the same unit, waits for it, at
+ * most VAL_WAIT_MS. */
 static tc_status create_copy(const char *path, wu_npz_writer **copy, tc_err *err)
 {
     const struct timespec pause = { 0, 100000000 };
@@ -228,9 +232,9 @@ static tc_status create_copy(const char *path, wu_npz_writer **copy, tc_err *err
     return status;
 }
 
-/* Arrays that no table holds (pictures, and those of more axes) are kept in a file of
- * their own, with all others. It is written anew: whatever the untrusted file was, this is one as
- * texcell writes them. It has its name when the unit is stored. */
+/* Arrays that fit no table (pictures, and arrays with more axes) are kept in a copy of the result,
+ * which has all arrays. The copy is written anew, since the file is untrusted. It gets its name
+ * when the unit is stored. */
 static tc_status copy_pictures(unit *u, tc_err *err)
 {
     bool kept = false;
@@ -249,7 +253,8 @@ static tc_status copy_pictures(unit *u, tc_err *err)
     return wu_npz_complete(u->copy, err);
 }
 
-/* Another unit having the same CRC-32 and size, this one's SHA-256 is put behind them. */
+/* If another unit has the same CRC-32 and size, "-" and the SHA-256 are appended to them, so that
+ * the column workunit is unique. */
 static tc_status insert_unit(const val_dataset *ds, const unit *u, int64_t *id, tc_err *err)
 {
     TC_AUTOFREE char *const arrays = wu_json_text(u->arrays, JSON_SORT_KEYS | JSON_COMPACT);
@@ -288,7 +293,8 @@ static tc_status insert_items(const val_dataset *ds, const unit *u, int64_t id, 
         sqlite3_bind_text(insert, 4, u->file.item_sources != NULL ? u->file.item_sources[i] : "",
                           -1, SQLITE_STATIC);
         return_if_error(val_sql_run(ds, insert, err));
-        /* Ids grow by one: SQLite gives the largest plus one, and no one else writes now. */
+        /* The items' ids follow each other: SQLite gives each the largest id plus one, and no other
+         * process writes during the transaction. */
         if (i == 0)
             *first_item = sqlite3_last_insert_rowid(ds->db);
     }
@@ -318,7 +324,7 @@ tc_status val_store(const val_dataset *ds, const val_delivery *d, val_stored *st
     tc_status status = look_up(ds, &u, &there, err);
     if (status == TC_OK)
         status = there != 0 ? add_alias(ds, &u, there, err) : insert_new(ds, &u, err);
-    /* It was given up, and then computed again. */
+    /* BOINC had given the unit up, and it was computed again. */
     if (status == TC_OK)
         status = val_sql(ds, err, "DELETE FROM failed WHERE wu_id = %lld AND name = %Q",
                          (long long)d->wu_id, d->name);

@@ -1,6 +1,6 @@
 /*
- * The tables of a result as rows of the data set. What columns there are is what
- * the result declares, so a new analysis needs nothing here.
+ * Stores the tables of a result as rows of the data set's tables. Their columns are those that the
+ * result declares, so that a new analysis needs no code here.
  */
 #include <assert.h>
 #include <inttypes.h>
@@ -8,22 +8,23 @@
 
 #include "validator/dataset/dataset.h"
 
-/* A table of the data set that is written to.
+/* A table of the data set to which rows are added.
  *
- * A wide table is cut: hcc has 4,875 features an item, more than SQLite has columns
- * (2,000), and as one row a feature a million items would have 5,000 million rows. Its
- * axes of numbers (levels, distance) become keys, and a row holds what is left. Such a
- * row is as small as the numbers themselves, and with the item last in its key, one
- * column of all items lies together. An index finds all of one item: 1 KB an item. */
+ * A table with an array of several axes is cut into rows: a result of glcm may have 4,875 features
+ * an item, more than SQLite's limit of 2,000 columns; and with a row for each feature, a million
+ * items would have 5,000 million rows. So its axes of numbers (levels, distance) become keys, and a
+ * row has the features of one combination of them. Such a row takes hardly more space than its
+ * numbers. The item is the last column of the primary key, so that a column's values of all items
+ * lie close together; an index on the item (1 KB an item) finds the rows of one item. */
 typedef struct target {
     const val_dataset *ds;
     const wu_table *table;
-    const wu_declared *cut; /* of the array that is cut; NULL: the table is not */
-    unsigned n_numbers;     /* axes that become keys */
-    char *name;             /* sqlite3_malloc, as are the others */
-    char *keys;             /* "levels, distance, item": the primary key */
+    const wu_declared *cut; /* declaration of the array, if the table is cut; else NULL */
+    unsigned n_numbers;     /* number of axes that become keys */
+    char *name;             /* ANALYSIS_TABLE (sqlite3_malloc, as keys and key_types) */
+    char *keys;             /* the primary key: "levels, distance, item" */
     char *key_types;        /* "levels INTEGER NOT NULL, ..." */
-    size_t n_columns;       /* of a row, without keys */
+    size_t n_columns;       /* columns of a row, without the keys */
     sqlite3_stmt *insert;
 } target;
 
@@ -49,6 +50,7 @@ unsigned val_cut_axes(const wu_table *table)
     return numbers < d->n_axes ? numbers : 0;
 }
 
+/* Writes the title of column i (after the keys) to out. */
 static void column_title(const target *t, size_t i, char out[WU_TITLE_MAX])
 {
     if (t->cut != NULL)
@@ -64,6 +66,7 @@ static const char *column_type(const target *t, size_t i)
     return dtype == WU_STR ? "TEXT" : dtype == WU_F32 || dtype == WU_F64 ? "REAL" : "INTEGER";
 }
 
+/* Returns the names of the key columns, each followed by `type` and separated by commas. */
 static char *key_list(const target *t, const char *type)
 {
     sqlite3_str *const text = sqlite3_str_new(t->ds->db);
@@ -117,8 +120,8 @@ static tc_status create_table(const target *t, tc_err *err)
     return val_sql_built(t->ds, sql, err);
 }
 
-/* Makes the table, or adds the columns that it lacks (a stack's points have
- * more than a picture's). *changed: there was something to do. */
+/* Creates the table, or adds the columns that it lacks (points of a stack have more coordinates
+ * than those of a picture). *changed: the table was created or got columns. */
 static tc_status make_ready(const target *t, bool *changed, tc_err *err)
 {
     TC_AUTO(val_sql_close) sqlite3_stmt *has = NULL;
@@ -167,7 +170,7 @@ static tc_status prepare_insert(target *t, tc_err *err)
 
 /* --- values ---------------------------------------------------------------------------------- */
 
-/* NaN becomes NULL: SQLite has no other. */
+/* Binds a value of the result to parameter `at`. NaN becomes NULL, as SQLite stores no NaN. */
 static tc_status bind_value(const target *t, int at, const wu_array_info *info, const void *p,
                             tc_err *err)
 {
@@ -209,14 +212,15 @@ static tc_status bind_value(const target *t, int at, const wu_array_info *info, 
 
 /* --- rows ------------------------------------------------------------------------------------ */
 
-/* Binds the numbers of a part of a cut row, as many as it has axes of them. */
+/* Binds the key values of row number `part` of those into which a row of the result is cut. */
 static void bind_numbers(const target *t, sqlite3_stmt *stmt, size_t part)
 {
     for (unsigned i = t->n_numbers; i-- > 0; part /= t->cut->axes[i].n)
         sqlite3_bind_int64(stmt, (int)i + 1, t->cut->axes[i].numbers[part % t->cut->axes[i].n]);
 }
 
-/* The row at hand, cut or whole; n: its number within its item. */
+/* Inserts the cursor's row; if the table is cut, as several rows. n: the row's number within its
+ * item, from 1. */
 static tc_status insert_row(const target *t, wu_cursor *cursor, int64_t item, int64_t n,
                             tc_err *err)
 {
@@ -258,11 +262,12 @@ static tc_status insert_rows(const target *t, const wu_result_file *file, int64_
     return status;
 }
 
-/* Which numbers there are; *changed: some are new. */
+/* Adds the combinations of key values to the table of groups. *changed: becomes true if some are
+ * new. */
 static tc_status record_numbers(const target *t, bool *changed, tc_err *err)
 {
     TC_AUTO(val_sql_close) sqlite3_stmt *insert = NULL;
-    /* The keys without the item. */
+    /* Lengths of keys and key_types without the item. */
     const int length = (int)(strlen(t->keys) - strlen(", item")),
               typed = (int)(strlen(t->key_types) - strlen(", item INTEGER NOT NULL"));
 

@@ -1,7 +1,6 @@
 /*
- * A work unit without pictures, as a result describes it. BOINC's assimilator
- * hands over the result alone; its own words about itself must still fit
- * together, and with its arrays.
+ * Makes up a work unit without pictures from its result. BOINC's assimilator passes the result
+ * alone: what it says about the work unit must be consistent, and agree with its arrays.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,12 +8,13 @@
 
 #include "validator/dataset/dataset.h"
 
+/* A result that is being read. */
 typedef struct reading {
     const char *path;
     wu_result_file file;
     const json_t *json;
-    const wu_declared *picture; /* NULL: none is declared */
-    bool stacks;
+    const wu_declared *picture; /* the first picture that is declared, or NULL */
+    bool stacks;                /* items are stacks: some array has a coordinate z */
 } reading;
 
 static tc_status bad_key(const reading *in, const char *key, tc_err *err)
@@ -41,8 +41,7 @@ static tc_status read_identity(const reading *in, wu_job *job, tc_err *err)
     return TC_OK;
 }
 
-/* What tells how large items were: the first picture that is declared, and whether anything
- * has a coordinate z. */
+/* Sets in->picture and in->stacks, from which the sizes of items are derived. */
 static void find_signs(reading *in)
 {
     for (size_t i = 0; i < in->file.n_declared; i++) {
@@ -55,7 +54,7 @@ static void find_signs(reading *in)
     }
 }
 
-/* As wu_add_item_names writes it. */
+/* Reads the item's spacing from the array that wu_add_item_names writes. */
 static void take_spacing(const reading *in, wu_item *item, size_t number)
 {
     const double *const um =
@@ -69,8 +68,8 @@ static void take_spacing(const reading *in, wu_item *item, size_t number)
         memcpy(item->pixel, um + 1, sizeof item->pixel);
 }
 
-/* All that is asked of a size is to bound the rows of a table: without a picture it is as
- * large as may be. */
+/* Sets the size of an item, which only serves to bound the rows of its tables: that of its picture,
+ * or without one the largest that is possible. */
 static void find_size(const reading *in, wu_item *item, size_t number)
 {
     size_t index;
@@ -97,7 +96,7 @@ static void find_size(const reading *in, wu_item *item, size_t number)
     item->n_images = item->nz;
 }
 
-/* False: no memory. */
+/* Copies the name of the item's picture file. False: no memory. */
 static bool copy_source(const reading *in, wu_item *item, size_t index)
 {
     const char *const source = in->file.item_sources != NULL ? in->file.item_sources[index] : "";
@@ -106,7 +105,7 @@ static bool copy_source(const reading *in, wu_item *item, size_t index)
     return source[0] == '\0' || item->source != NULL;
 }
 
-/* Of the array item_names, with which result.json is compared later. */
+/* Reads the items from the array item_names; result.json is compared with them later. */
 static tc_status read_items(const reading *in, wu_job *job, tc_err *err)
 {
     const size_t n = in->file.n_items;

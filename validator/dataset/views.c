@@ -1,6 +1,6 @@
 /*
- * Views over a table that is cut (tables.c): every number in a row of its own,
- * and all of an item in one row.
+ * Makes the SQL views over a table that is cut (tables.c): the long view has a row for each number,
+ * and the wide views have a row for each item.
  */
 #include <assert.h>
 #include <stdio.h>
@@ -8,18 +8,20 @@
 
 #include "validator/dataset/dataset.h"
 
-/* Columns of a wide view, below SQLite's 2,000, and the most tables that are joined for
- * them, below its 64. */
-enum { WIDE_COLUMNS = 1990, WIDE_JOINS = 25 };
+enum {
+    WIDE_COLUMNS = 1990, /* columns of a wide view: fewer than SQLite's limit of 2,000 */
+    WIDE_JOINS = 25      /* tables that a wide view joins: fewer than SQLite's limit of 64 */
+};
 
-/* A table of the data set, and what its rows and columns are. */
+/* A cut table of the data set. */
 typedef struct cut_table {
     const val_dataset *ds;
     const char *analysis;
     const wu_declared *declared; /* the first n_keys axes are keys, the others words */
     unsigned n_keys;
-    char *name, *base; /* ANALYSIS_TABLE; with which views are named (sqlite3_malloc) */
-    int64_t joined;    /* values of the last key that one wide view has room for */
+    char *name;     /* ANALYSIS_TABLE (sqlite3_malloc) */
+    char *base;     /* how the views' names begin (sqlite3_malloc) */
+    int64_t joined; /* how many values of the last key one wide view can hold */
 } cut_table;
 
 char *val_view_base(const char *analysis, const char *table)
@@ -45,7 +47,7 @@ static tc_status drop_views(const cut_table *t, tc_err *err)
     return status;
 }
 
-/* The columns of the table but its keys. */
+/* Prepares a query for the names of the table's columns that are not keys. */
 static tc_status columns_of(const cut_table *t, sqlite3_stmt **out, tc_err *err)
 {
     return val_sql_prepare(t->ds, out, err,
@@ -53,7 +55,7 @@ static tc_status columns_of(const cut_table *t, sqlite3_stmt **out, tc_err *err)
                            t->name);
 }
 
-/* Of the names of columns only the first word has any underscores (val_cut_axes). */
+/* Splits at the last underscores: only the first word may contain any (val_cut_axes). */
 void val_split(char *name, unsigned n, const char *part[WU_MAX_AXES])
 {
     assert(n > 0 && n <= WU_MAX_AXES);
@@ -67,7 +69,7 @@ void val_split(char *name, unsigned n, const char *part[WU_MAX_AXES])
     part[0] = name;
 }
 
-/* One column of the table as rows of the long view. */
+/* Appends the SELECT that makes one column of the table into rows of the long view. */
 static void add_select(const cut_table *t, const char *column, sqlite3_str *sql)
 {
     const unsigned n_words = t->declared->n_axes - t->n_keys;
@@ -111,15 +113,16 @@ static const char *key_name(const cut_table *t, unsigned i)
     return t->declared->axes[i].name;
 }
 
-/* "_L64", as a title has it. */
+/* Appends key i with a value, as it stands in the title of a column: "_L64". */
 static void append_key(const cut_table *t, unsigned i, int64_t value, sqlite3_str *text)
 {
     sqlite3_str_appendf(text, "_%s%0*lld", t->declared->axes[i].prefix,
                         (int)t->declared->axes[i].digits, value);
 }
 
-/* The columns for a row of the table of groups, and the join that gives them; joins are told
- * apart by the last key. SQLite leaves out those whose columns are not asked for. */
+/* Appends the columns for one row of the table of groups, and the join that gives them, which is
+ * named by the value of the last key (k1, k2, ...). SQLite skips a join whose columns are not
+ * used. */
 static tc_status add_group(const cut_table *t, sqlite3_stmt *group, sqlite3_stmt *names,
                            sqlite3_str *columns, sqlite3_str *joins, tc_err *err)
 {
@@ -144,9 +147,10 @@ static tc_status add_group(const cut_table *t, sqlite3_stmt *group, sqlite3_stmt
     return status;
 }
 
-/* A view for the rows of the table of groups in which all keys but the last are the same, and
- * the last is in the same block of `joined` values: glcm_wide_L64 has distances 1 to 25,
- * glcm_wide_L64_d26 those to 50. *more: `group` is then the first row of the next. */
+/* Makes one wide view, for those rows of the table of groups that have the same keys but the last,
+ * with the last in one block of t->joined values: glcm_wide_L64 has the distances 1 to 25,
+ * glcm_wide_L64_d26 has 26 to 50. group: the first of these rows. *more: there are more rows, and
+ * `group` is now the first row of the next view. */
 static tc_status make_wide(const cut_table *t, sqlite3_stmt *group, sqlite3_stmt *names, bool *more,
                            tc_err *err)
 {
@@ -190,7 +194,7 @@ static tc_status make_all_wide(cut_table *t, tc_err *err)
     TC_AUTO(val_sql_close) sqlite3_stmt *groups = NULL, *names = NULL;
     tc_status status = columns_of(t, &names, err);
 
-    for (t->joined = 0; val_sql_next(t->ds, names, &status, err);) /* counts the columns first */
+    for (t->joined = 0; val_sql_next(t->ds, names, &status, err);) /* here: number of columns */
         t->joined++;
     return_if_error(status);
     t->joined = t->joined > WIDE_COLUMNS ? 1 : WIDE_COLUMNS / (t->joined > 0 ? t->joined : 1);
