@@ -1,16 +1,16 @@
-"""What a program for a volunteer's computer is and needs, read from its file: ELF (Linux), PE
-(Windows), Mach-O (macOS). Nothing of it is run, so that it may be for any computer."""
+"""Reads from a program's file for which system and processor it is and which libraries it needs:
+ELF (Linux), PE (Windows), Mach-O (macOS). The program is not run, so it may be for any computer."""
 import re
 import struct
 
 from texcell_project import Problem, read_file
 
-# BOINC's names of platforms, by format and machine.
+# (file format, machine number in the file's header) -> BOINC's name of the platform.
 PLATFORMS = {("elf", 62): "x86_64-pc-linux-gnu", ("elf", 183): "aarch64-unknown-linux-gnu",
              ("pe", 0x8664): "windows_x86_64", ("pe", 0xaa64): "windows_arm64",
              ("macho", 0x1000007): "x86_64-apple-darwin",
              ("macho", 0x100000c): "arm64-apple-darwin"}
-# What every system of the kind has: the C library and the compiler's on Linux.
+# Libraries that every system has, by file format: on Linux the C library and the compiler's own.
 OF_SYSTEM = {
     "elf": re.compile(r"(linux-vdso|ld-linux|lib(c|m|dl|rt|pthread|stdc\+\+|gcc_s)\.so)"),
     "pe": re.compile(r"(kernel32|advapi32|user32|shell32|ole32|psapi|ws2_32|winmm|bcrypt|msvcrt|"
@@ -20,8 +20,9 @@ OF_SYSTEM = {
 
 
 class Executable:
-    """format: "elf", "pe" or "macho"; platform: BOINC's name, or None; needed: names of libraries;
-    libc: of glibc the newest release that a symbol is from, as 217 for 2.17, or 0."""
+    """A program's file. format: "elf", "pe" or "macho"; platform: BOINC's name, or None; needed:
+    names of the libraries that it needs; libc: the newest release of glibc from which it needs a
+    symbol, as 217 for 2.17, or 0."""
 
     def __init__(self, path):
         self.path, self.data = path, read_file(path)
@@ -40,10 +41,11 @@ class Executable:
         self.platform = PLATFORMS.get((self.format, machine))
 
     def missing(self):
-        """The libraries that have to be handed out with it."""
+        """The libraries that volunteers may lack, so that the project must hand them out."""
         return [name for name in self.needed if not OF_SYSTEM[self.format].match(name)]
 
     def _at(self, layout, offset):
+        """The little-endian numbers (struct's layout) at an offset of the file."""
         return struct.unpack_from("<" + layout, self.data, offset)
 
     def _text(self, offset):
@@ -55,6 +57,7 @@ class Executable:
         segments = [self._at("IIQQQQQQ", first + i * size) for i in range(count)]
 
         def place(address):
+            """Offset in the file of an address in memory."""
             return next(address - s[3] + s[2] for s in segments if s[0] == 1 and
                         s[3] <= address < s[3] + s[5])
 
@@ -67,7 +70,7 @@ class Executable:
             return self._at("H", 18)[0]
         names = place(dynamic[5][0])
         self.needed = [self._text(names + value) for value in dynamic.get(1, [])]
-        # versions that it needs
+        # releases of libraries that it needs (DT_VERNEED)
         at = place(dynamic[0x6ffffffe][0]) if 0x6ffffffe in dynamic else None
         for _ in range(dynamic.get(0x6fffffff, [0])[0]):
             _version, entries, _file, entry, following = self._at("HHIII", at)
@@ -89,6 +92,7 @@ class Executable:
         table = [self._at("IIII", header + 24 + options + 40 * i + 8) for i in range(sections)]
 
         def place(address):
+            """Offset in the file of an address in memory."""
             return next(address - start + offset for size, start, length, offset in table
                         if start <= address < start + max(size, length))
 

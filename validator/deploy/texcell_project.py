@@ -1,5 +1,5 @@
-"""The folder of a BOINC project, as texcell-deploy and texcell-submit see it. No
-shell is ever used: names are arguments."""
+"""The folder and the database of a BOINC project, and helpers that the server's tools share. No
+shell is ever used to run a program: names are passed as arguments."""
 import argparse
 import contextlib
 import ctypes
@@ -16,17 +16,17 @@ import sys
 import tempfile
 import xml.etree.ElementTree as ElementTree
 
-# The names of work units and of submissions: script_validator puts them on a
-# shell's command line, so nothing that a shell or a path would take apart.
+# Allowed names of work units and of submissions: script_validator puts them on a shell's command
+# line, so that they have no character with a meaning to a shell or in a path.
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*\Z")
 
 HERE = os.path.dirname(os.path.realpath(__file__))
-USAGE, BAD_INPUT, TRY_LATER = 1, 2, 3   # exit codes, those of all of texcell
-ACL = "system.posix_acl_access"         # what setfacl gave to others
+USAGE, BAD_INPUT, TRY_LATER = 1, 2, 3   # exit codes, the same in all programs of texcell
+ACL = "system.posix_acl_access"         # the file attribute with the rights given by setfacl
 
 
 class Problem(Exception):
-    """One line for the person at the keyboard, and the exit code."""
+    """An error: one line for the user, and the exit code."""
 
     def __init__(self, text, code=BAD_INPUT):
         super().__init__(text)
@@ -34,14 +34,14 @@ class Problem(Exception):
 
 
 class Parser(argparse.ArgumentParser):
-    """A bad command line is a Problem like any other."""
+    """Reports a bad command line as a Problem."""
 
     def error(self, message):
         raise Problem("%s; see %s --help" % (message, self.prog), USAGE)
 
 
 def report(program, error):
-    """Prints a Problem as all of texcell's programs do; returns the exit code."""
+    """Prints a Problem as texcell's programs print errors; returns the exit code."""
     text = "".join(c if c.isprintable() else "?" for c in str(error))
     print("%s: error: %s" % (program, text), file=sys.stderr)
     return error.code
@@ -51,10 +51,10 @@ FAULTS = (Problem, OSError, sqlite3.Error)
 
 
 def problem_of(fault):
-    """One of FAULTS as a Problem."""
+    """Makes one of FAULTS into a Problem."""
     if isinstance(fault, Problem):
         return fault
-    if isinstance(fault, shutil.Error):         # of many files: the first will do
+    if isinstance(fault, shutil.Error):         # has the errors of many files: report the first
         return Problem(fault.args[0][0][2], TRY_LATER)
     if isinstance(fault, OSError):
         return Problem(": ".join(str(part) for part in (fault.filename2 or fault.filename,
@@ -64,7 +64,7 @@ def problem_of(fault):
 
 
 def guarded(program, main):
-    """Runs main; every fault ends in one line and an exit code."""
+    """Runs main and returns its exit code; a fault is printed as one line."""
     try:
         return main()
     except FAULTS as fault:
@@ -74,7 +74,7 @@ def guarded(program, main):
 
 
 def agreed(question, yes):
-    """Whether who is at the terminal says so; a script says --yes."""
+    """Asks the user at the terminal; yes (--yes): the answer is given already."""
     if not yes and not sys.stdin.isatty():
         raise Problem("there is no terminal to ask at: give --yes, or --dry-run to see what "
                       "would be done", USAGE)
@@ -85,13 +85,16 @@ def agreed(question, yes):
 
 
 def end_with_parent():
-    """Of a process that will be a program: Linux ends it when whoever started it ends."""
+    """Called in a new process before it becomes a program: makes Linux end it when its parent
+    ends."""
     with contextlib.suppress(AttributeError):
         ctypes.CDLL(None).prctl(1, signal.SIGKILL)      # PR_SET_PDEATHSIG
 
 
 def run(argv, folder=None, reads=subprocess.DEVNULL, ends_with_us=False):
-    """Runs a program with nothing to read, or an open file; text of both streams together."""
+    """Runs a program whose standard input is empty or the open file `reads`. Returns (exit code,
+    text of standard output and standard error). ends_with_us: the program ends when this one
+    ends."""
     try:
         done = subprocess.run(argv, cwd=folder, stdin=reads, stdout=subprocess.PIPE,
                               stderr=subprocess.STDOUT,
@@ -102,8 +105,8 @@ def run(argv, folder=None, reads=subprocess.DEVNULL, ends_with_us=False):
 
 
 def write_file(path, data, mode=0o644, sync=True):
-    """Complete under its name or not there: temporary file, fsync (unless sync is False), rename. A
-    link stays one."""
+    """Writes a file completely or not at all: temporary file, fsync (unless sync is False), rename.
+    Of a symbolic link the file that it points to is replaced."""
     temporary, path = None, os.path.realpath(path)
     try:
         handle, temporary = tempfile.mkstemp(dir=os.path.dirname(path), prefix=".texcell-")
@@ -114,9 +117,9 @@ def write_file(path, data, mode=0o644, sync=True):
                 os.fsync(f.fileno())
         if os.path.exists(path):
             with contextlib.suppress(PermissionError):
-                # the group that may read it still may
+                # keep the group, whose members may read the file
                 os.chown(temporary, -1, os.stat(path).st_gid)
-            # most have none; nor has a system other than Linux
+            # most files have no ACL, and only Linux has this call
             with contextlib.suppress(OSError, AttributeError):
                 os.setxattr(temporary, ACL, os.getxattr(path, ACL))
         os.chmod(temporary, mode)
@@ -125,7 +128,7 @@ def write_file(path, data, mode=0o644, sync=True):
         if temporary:
             os.unlink(temporary)
         if isinstance(error, OSError):
-            error.filename = path       # a full disk has no name
+            error.filename = path       # the error of a full disk names no file
         raise
 
 
@@ -136,7 +139,7 @@ def read_file(path):
 
 @contextlib.contextmanager
 def naming(path):
-    """SQLite does not say which of its files it means."""
+    """Adds the file's name to errors of SQLite, which do not have it."""
     try:
         yield
     except sqlite3.Error as error:
@@ -145,19 +148,21 @@ def naming(path):
         raise Problem("%s: %s%s" % (path, error, damaged), TRY_LATER)
 
 
-# Of a shell, in a line that is no comment: what stands for one argument.
+# One argument in a line of a shell script.
 WORD = r"""(?:'[^']*'|"[^"]*"|[^\s'"])+"""
 
 
 def option_in(text, name):
-    """What an option is in a script of texcell-deploy, as the shell reads it; or None."""
+    """The value of an option in a script that texcell-deploy wrote, quoted as it stands there;
+    None: the script does not have it. Comments are skipped."""
     found = [m.group(1) for line in text.splitlines() if not line.lstrip().startswith("#")
              for m in re.finditer(r"\s--%s(?:=|\s+)(%s)" % (name, WORD), line)]
     return found[-1] if found else None
 
 
 def locked(folder, program="texcell-submit"):
-    """One at a time. The file holds the lock as long as it is open."""
+    """Locks a folder, so that one program at a time works on it. Returns the open file that holds
+    the lock."""
     file = open(os.path.join(folder, "lock"), "w")
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -168,7 +173,7 @@ def locked(folder, program="texcell-submit"):
 
 
 class Database:
-    """The project's database, by the Python module that BOINC's own tools use."""
+    """The project's database, accessed with MySQLdb, as by BOINC's own tools."""
 
     def __init__(self, project):
         config = project.config
@@ -189,7 +194,7 @@ class Database:
             raise Problem("database %s: %s" % (config.get("db_name", ""), error), TRY_LATER)
 
     def rows(self, sql, values=()):
-        """What a statement gives; its values stand as %s."""
+        """Executes a statement; returns its rows. values: replace each %s."""
         cursor = self.connection.cursor()
         try:
             cursor.execute(sql, values)
@@ -202,7 +207,7 @@ class Database:
 
     @contextlib.contextmanager
     def transaction(self):
-        """All that is done within, or nothing."""
+        """A context: all statements within take effect, or none."""
         self.rows("START TRANSACTION")
         try:
             yield
@@ -240,7 +245,7 @@ class Project:
         self.daemons = [(e.findtext("cmd") or "").strip() for e in self._daemons]
 
     def daemons_with_pids(self):
-        """[(command, its pid file or "")] of those that are to run."""
+        """[(command, its pid file or "")] of the daemons that are not disabled."""
         return [(c, (e.findtext("pid_file") or "").strip())
                 for c, e in zip(self.daemons, self._daemons)
                 if c and (e.findtext("disabled") or "0").strip() == "0"]
@@ -257,7 +262,7 @@ class Project:
         return os.path.join(self.folder, *parts)
 
     def tool(self, *names):
-        """The first of BOINC's or our programs in bin/ that is there."""
+        """Path of the first of these programs in bin/ that exists."""
         for name in names:
             path = self.path("bin", name)
             if os.access(path, os.X_OK):
@@ -273,18 +278,19 @@ class Project:
         return os.path.abspath(self.path(self.config.get("upload_dir") or "upload"))
 
     def fanout(self):
-        """Over how many folders BOINC spreads downloads and uploads; 0: none."""
+        """Number of folders over which BOINC spreads downloads and uploads; 0: none."""
         fanout = self.config.get("uldl_dir_fanout") or "0"
         if not fanout.isdigit():
             raise Problem("%s: uldl_dir_fanout: is not a number" % self.path("config.xml"))
         return int(fanout)
 
     def staged(self, name):
-        """Where an input file lies."""
+        """Path of an input file in the download folder."""
         return self.spread(self.download_folder(), name)
 
     def spread(self, folder, name):
-        """In a folder by the MD5 of the name."""
+        """Path of the file `name` in a folder with fan-out: a hash of the name decides the
+        subfolder."""
         fanout = self.fanout()
         if fanout == 0:
             return os.path.join(folder, name)

@@ -1,7 +1,7 @@
-"""texcell-submit --url: from any computer, by BOINC's remote job submission, for which the admin
-has given one's account permission. BOINC's own lib/boinc_submit.py speaks with the server. The
-folder of the results has all that is known of a submission, so that the same command goes on after
-an end at any moment."""
+"""texcell-submit --url: submits from any computer by BOINC's remote job submission, to which the
+project's admin must have admitted the user's account. BOINC's lib/boinc_submit.py talks to the
+server. The folder of the results has the state of a submission, so that the same command continues
+after an interruption at any moment."""
 import contextlib
 import http.client
 import io
@@ -22,26 +22,28 @@ from texcell_units import (MORE_RESULTS, changed_pictures, checked_numbers, dige
                            note_pictures, pack_all, total_of, unit_of)
 
 HERE = os.path.dirname(os.path.realpath(__file__))
-# Of the kit's folder: the project's, the sources', and those of make install.
+# Where templates and programs are, relative to this file: in a project, in the sources, and as
+# installed by make install.
 TEMPLATES = ("../templates", "../../workunits/templates")
 PROGRAMS = (".", "../../build", "../../../../bin")
-# PHP takes 20 files and 8 MB at a time unless php.ini says more.
+# Limits of an upload: PHP accepts 20 files and 8 MB, unless php.ini allows more.
 MOST_FILES, MOST_BYTES = 20, 7 << 20
-# Seconds after which the server may delete the files of units, whatever became of them.
+# Seconds after which the server may delete the files of units, whatever their state.
 KEPT = 365 * 86400
-# What BOINC says of an account, in more words.
+# Explanations that are added to BOINC's error messages.
 MEANINGS = ((" access", ": your account may not submit here; the project's admin gives that "
              "permission (user_submit: docs/admin.md)"),
             ("bad authenticator", ": no account there has this --key"))
 NO_PROJECT = ("is not what a BOINC project answers: --url must be the address of its main page, "
               "without a file's name")
-# What an answer has; that of query_batches may be empty.
+# The element that an answer must have, by call; the answer of query_batches may be empty.
 NEEDED = {"query_batches": "batch", "create_batch": "batch_id", "query_batch": "state"}
-# Of BOINC's batches.
+# Values of a batch's state in BOINC.
 INIT, COMPLETE = 0, 2
 
 
 def part_of_kit(folders, name):
+    """Path of a file in the first of these folders that has it, or None."""
     return next((p for p in (os.path.join(HERE, f, name) for f in folders) if os.path.isfile(p)),
                 None)
 
@@ -55,7 +57,7 @@ def texcell_wu():
 
 
 class Server:
-    """BOINC's, by the module of the admin's BOINC."""
+    """The project's server, called by the module in the BOINC sources of --boinc."""
 
     def __init__(self, options):
         folder = os.path.join(options.boinc, "lib")
@@ -76,9 +78,9 @@ class Server:
         self.server = boinc_submit.BOINC_SERVER(self.url, options.key, rpc_timeout=300)
 
     def ask(self, what, *arguments):
-        """Its answer, a dictionary."""
+        """Calls a function of BOINC's module; returns its answer, a dictionary."""
         try:
-            # where it prints an answer that it does not understand
+            # where it cannot parse an answer, the module prints it
             with contextlib.redirect_stdout(io.StringIO()):
                 answer = getattr(self.server, what)(*arguments)
         except ElementTree.ParseError as error:
@@ -99,13 +101,13 @@ class Server:
         return answer
 
     def batch_of(self, name):
-        """The number of the batch of that name; None."""
+        """The number of the newest batch of that name, or None."""
         found = [b for b in listed(self.ask("query_batches", False), "batch") if b["name"] == name]
         return int(found[-1]["id"]) if found else None
 
     def fetch(self, unit, path):
-        """The valid result of a unit. False: the server does not have it any more. BOINC's page
-        takes the key in the address alone, which the web server's log has then."""
+        """Downloads the valid result of a unit to `path`. False: the server has deleted it. BOINC's
+        page accepts the key only in the address, so that it is in the web server's log."""
         query = urllib.parse.urlencode({"cmd": "workunit_file", "wu_name": unit, "file_num": 0,
                                         "auth_str": self.key})
         try:
@@ -131,13 +133,14 @@ class Server:
 
 
 def listed(answer, tag):
-    """What BOINC's module gives for none, one or several elements."""
+    """The elements `tag` of an answer as a list; BOINC's module gives one element without a
+    list."""
     found = answer.get(tag, [])
     return found if isinstance(found, list) else [found]
 
 
 class Submission:
-    """What is known of it, in its folder."""
+    """The state of a submission, kept in its folder."""
 
     def __init__(self, options):
         self.folder = options.output or options.name
@@ -154,6 +157,7 @@ class Submission:
                               % self.path)
 
     def note(self, **what):
+        """Changes the state and saves it."""
         self.state = dict(self.state or {}, **what)
         write_file(self.path, json.dumps(self.state).encode())
 
@@ -164,7 +168,7 @@ class Submission:
         return os.path.join(self.folder, name + ".npz")
 
     def pack(self, options):
-        """Once."""
+        """Packs the work units, unless that was done before."""
         request = {"url": options.url, "pack": options.pack,
                    "inputs": [os.path.abspath(i) for i in options.inputs]}
         settle_quorum(options, self.state and self.state.get("quorum", options.quorum))
@@ -182,7 +186,7 @@ class Submission:
 
 
 def input_template(template, numbers, options):
-    """The kit's, with what this unit takes."""
+    """The XML of the kit's input template, with the numbers for one unit."""
     root = ElementTree.fromstring(read_file(template))
     values = dict(numbers, min_quorum=options.quorum, target_nresults=options.targets,
                   max_error_results=MORE_RESULTS,
@@ -195,8 +199,9 @@ def input_template(template, numbers, options):
 
 
 def upload(server, submission):
-    """Those that the server does not have. Without the batch, for which there are servers that lack
-    a table, and always until the same time: a later one is an error to some."""
+    """Uploads the files of units, those that the server does not have. No batch is given, since
+    some servers lack a table for that; and always the same time `until`, since some servers refuse
+    a later one for a file that they have."""
     some, size, until = [], 0, submission.state["until"]
     units = [name for name, _digest in submission.state["units"]]
     for i, name in enumerate(units):
@@ -212,13 +217,13 @@ def upload(server, submission):
 
 
 def print_progress(text):
-    """Over the line before, where somebody looks."""
+    """On a terminal, replaces the line that was printed before."""
     if sys.stdout.isatty():
         print("\r%s\x1b[K" % text, end="", flush=True)
 
 
 def submit(server, submission, options):
-    """All jobs of a batch are created together."""
+    """Uploads the files and creates all jobs of the batch in one call."""
     templates = [part_of_kit(TEMPLATES, "texcell_%s.xml" % side) for side in ("in", "out")]
     if None in templates:
         raise Problem("%s: has no templates next to it" % HERE)
@@ -260,7 +265,8 @@ def fetch_results(server, submission, jobs):
 
 
 def follow(server, submission, options):
-    """Fetches results until there are no more to come; whether all are here."""
+    """Fetches results until no more will come, or with --no-wait once. Returns whether nothing
+    failed; with --no-wait, True if results are still to come."""
     batch, shown, problems = submission.state["batch"], None, 0
     while True:
         try:
@@ -294,6 +300,7 @@ def follow(server, submission, options):
 
 
 def batch_named(server, name):
+    """The number of the batch of this name, which must exist."""
     batch = server.batch_of(name)
     if batch is None:
         raise Problem("%s: nothing was submitted under this name, or all of it is over" % name)

@@ -1,4 +1,4 @@
-"""What was submitted to a BOINC project, and the files of its work units in the download folder."""
+"""The database of all submissions to a BOINC project, and staging of their work units' files."""
 import hashlib
 import json
 import os
@@ -9,7 +9,8 @@ from texcell_units import digest_of
 
 
 def settle_quorum(options, stored):
-    """The quorum of the first call stays. stored: None where this is that."""
+    """Sets options.quorum and options.targets. The quorum of a submission never changes. stored:
+    that of its first call, or None in the first call."""
     if stored is not None and options.quorum not in (None, stored):
         raise Problem("%s: was submitted with --quorum %d, and all its units have that: leave "
                       "--quorum out, or give another --name"
@@ -22,8 +23,8 @@ def settle_quorum(options, stored):
 
 
 class Submissions:
-    """All units that were ever submitted: their digests, and how far each is. What is said to be so
-    is on the disk before the next thing happens."""
+    """The SQLite database of all units that were ever submitted: their digests and states. Every
+    change is on the disk when its function returns."""
     STATES = ("packed", "creating", "created", "cancelled")
 
     @staticmethod
@@ -49,11 +50,13 @@ class Submissions:
                         "units(submission, number)")
 
     def request(self, name):
+        """What was requested under this name, a dictionary; None: no such submission."""
         row = self.db.execute("SELECT request FROM submissions WHERE name = ?", (name,)).fetchone()
         return row and json.loads(row[0])
 
     def refuse_case(self, name):
-        """BOINC's database takes names for equal that differ by case alone."""
+        """Refuses a name that differs from another submission's only in upper and lower case, which
+        BOINC's database takes for the same."""
         row = self.db.execute("SELECT name FROM submissions WHERE name = ?1 COLLATE NOCASE "
                               "AND name != ?1", (name,)).fetchone()
         if row:
@@ -61,7 +64,7 @@ class Submissions:
                           (name, row[0]))
 
     def of_unit(self, unit):
-        """Its submission and digest."""
+        """The submission and the digest of a unit."""
         row = self.db.execute("SELECT submission, sha256 FROM units WHERE name = ?",
                               (unit,)).fetchone()
         if row is None:
@@ -69,13 +72,13 @@ class Submissions:
         return row
 
     def age(self, name):
-        """In seconds."""
+        """Seconds since the submission began."""
         row = self.db.execute("SELECT strftime('%s', 'now') - strftime('%s', begun) FROM "
                               "submissions WHERE name = ?", (name,))
         return max(1, int(row.fetchone()[0]))
 
     def add(self, name, request, units):
-        """units: [(name, digest)]."""
+        """Adds a submission. units: [(name, digest)]."""
         self.db.execute("BEGIN IMMEDIATE")
         self.db.execute("INSERT INTO submissions VALUES(?, ?, datetime('now'))",
                         (name, json.dumps(request)))
@@ -89,20 +92,23 @@ class Submissions:
         self.db.execute("COMMIT")
 
     def units(self, name, *states):
-        """[(unit, digest, state)] in their order."""
+        """[(unit, digest, state)] of a submission in the order of packing; states: only units in
+        these states."""
         marks = ",".join("?" * len(states or self.STATES))
         return self.db.execute("SELECT name, sha256, state FROM units WHERE submission = ? AND "
                                "state IN (%s) ORDER BY number" % marks,
                                (name,) + (states or self.STATES)).fetchall()
 
     def note(self, state, units):
+        """Records a new state of units."""
         self.db.execute("BEGIN IMMEDIATE")
         self.db.executemany("UPDATE units SET state = ? WHERE name = ?",
                             [(state, unit) for unit in units])
         self.db.execute("COMMIT")
 
     def twins(self, name):
-        """How many units have the content of another name's, and one of those."""
+        """(number of the submission's units that have the same content as an earlier unit, name of
+        one such earlier unit)."""
         return self.db.execute("SELECT count(*), min(other.name) FROM units AS own JOIN units AS "
                                "other USING(sha256) WHERE own.submission = ?1 AND other.rowid < "
                                "own.rowid AND other.state != 'cancelled'",
@@ -110,8 +116,9 @@ class Submissions:
 
 
 def stage(project, unit, digest):
-    """Into the download folder, with the file of size and MD5 that create_work reads, as BOINC's
-    stage_file does it. A link where that can be: the packed file goes when the unit is created."""
+    """Puts a work unit into the download folder, with the file of size and MD5 that create_work
+    reads, as BOINC's stage_file does. It is a hard link if possible, since the packed file is
+    deleted when the unit is created."""
     name = os.path.basename(unit)
     target = project.staged(name)
     os.makedirs(os.path.dirname(target), exist_ok=True)

@@ -1,4 +1,4 @@
-"""Packing work units, and what each will take: what texcell-submit does before it submits."""
+"""Packs work units, and estimates what each takes: what texcell-submit does before it submits."""
 import contextlib
 import glob
 import gzip
@@ -14,39 +14,40 @@ from texcell_project import Problem, TRY_LATER, read_file, run, write_file
 
 MIB = 1 << 20
 DAY = 86400
-# Results beyond the first that a job may have, wrong or lost, before it is given up.
-# create_work's own limits are the targets: one lost host would be the end.
+# Results beyond the first ones that a job may have, wrong or lost, before it is given up.
+# create_work's own limits equal the number of first results: one lost result would end the job.
 MORE_RESULTS = 6
-# max_threads of plan_classes.xml.
+# As <max_threads> in plan_classes.xml.
 MOST_THREADS = 4
-# Flops of a unit that suits: an hour of a core of 5 GFLOPS; half an hour of a GPU, of which
-# plan_classes.xml expects a hundredth of 20 TFLOPS.
+# Operations of a unit of suitable size (--for): an hour of a core of 5 GFLOPS; half an hour of a
+# GPU, which does a hundredth of 20 TFLOPS, as plan_classes.xml expects.
 SIZES = {"cpu": 3600 * 5e9, "gpu": 1800 * 2e11}
-MOST_ITEMS = 100000     # of pack --split
-UNIT_BYTES = 256 * MIB  # of --for: what a client downloads at a time
+MOST_ITEMS = 100000     # the largest N of pack --split
+UNIT_BYTES = 256 * MIB  # the largest unit that --for makes: a client downloads it at once
 PICTURES = (".png", ".jpg", ".jpeg", ".jpe", ".jfif", ".tif", ".tiff", ".btf", ".tf8", ".lsm",
             ".stk", ".nii", ".nii.gz")
-SHORT = 900             # seconds of a unit that a dry run warns of
-# BOINC's: 200 credits for a day of 1 GFLOPS.
+SHORT = 900             # seconds: a dry run warns if its units take less on average
+# Credit of one operation: BOINC gives 200 for a day of 1 GFLOPS.
 CREDIT = 200 / (DAY * 1e9)
 
 
 # --- verifying ------------------------------------------------------------------------
 
-# For --accept-loss: the share of hosts that forge one item of each result, and the results that a
-# host gives.
+# Assumed by --accept-loss: the share of hosts that forge one item of each result, and the number of
+# results that a host computes.
 FORGERS, RESULTS_OF_HOST = 0.01, 100
 
 
 def share_for_loss(loss):
-    """The share of items to compute again, so that of all results no more than `loss` are wrong and
-    stay, where all of a host that is found out is computed again: (1 - share) ** RESULTS_OF_HOST of
-    those who forge are not found."""
+    """The share of a result's items to compute again, so that no more than the share `loss` of all
+    results stays wrong, if all results of a host that was caught are computed again: of the hosts
+    that forge, (1 - share) ** RESULTS_OF_HOST are not caught."""
     return 1 - min(1.0, loss / FORGERS) ** (1 / RESULTS_OF_HOST)
 
 
 # --- what a unit takes ------------------------------------------------------------------
 
+# The keys of texcell-wu show --needs that are used here.
 NEEDED = {"items", "operations", "pixels", "row_bytes", "memory_bytes", "thread_bytes",
           "device_bytes", "state_bytes",
           "output_bytes", "most_rows_bytes", "taken_rows_bytes"}
@@ -55,14 +56,14 @@ NEEDED = {"items", "operations", "pixels", "row_bytes", "memory_bytes", "thread_
 def estimate(needs, deadline_days):
     """create_work's numbers from those of `texcell-wu show --needs`.
 
-    An operation of the plan is one floating-point operation of the client's
-    Whetstone benchmark; 1e10, two seconds, are for start and end. The bound ends
-    what runs away: the steps of a job are counted, so it may be far off, and must
-    be where a GPU's speed is a guess. The deadline gives a core of 1 GFLOPS that
-    computes one hour in seven its time. Memory: with as many threads as a plan class
-    gives, or with a device, since a job is for all versions. Disk: checkpoint and result, each with
-    the temporary file that replaces it, and a row (a region, a point) for 16 pixels. In steps (2%
-    of flops, 16 MiB), so that many units have the same numbers and are created together."""
+    rsc_fpops_est: an operation of the plan is one floating-point operation of the client's
+    Whetstone benchmark; 1e10, two seconds, are for start and end. rsc_fpops_bound ends only tasks
+    that never end by themselves: it is far larger, as a GPU's speed is a guess. delay_bound gives
+    enough time to a core of 1 GFLOPS that computes one hour in seven. rsc_memory_bound: as many
+    threads as a plan class gives, or a device, since a job is for all app versions. rsc_disk_bound:
+    checkpoint and result, each with the temporary file that replaces it, and a row of a table (a
+    region, a point) for 16 pixels. Numbers are rounded up to steps (2% of operations, 16 MiB), so
+    that many units have the same numbers and are created together."""
     rows = needs["pixels"] // 16 * needs["row_bytes"]
     fpops = 1.02 ** math.ceil(math.log(1e10 + needs["operations"], 1.02))
     memory = needs["memory_bytes"] + max(MOST_THREADS * needs["thread_bytes"],
@@ -80,6 +81,7 @@ def estimate(needs, deadline_days):
 
 
 def needs_of(texcell_wu, units):
+    """The numbers that `texcell-wu show --needs` prints for each unit."""
     code, text = run([texcell_wu, "show", "--needs"] + units)
     if code != 0:
         raise Problem(text.rpartition("texcell-wu: error: ")[2].strip())
@@ -91,8 +93,8 @@ def needs_of(texcell_wu, units):
 
 
 def read_template(path, element, name):
-    """An admin may have changed it; where it does not name what the program opens, every task
-    fails."""
+    """The root of a template. An admin may have changed it: if it does not name the file `name`
+    that the program opens, every task would fail, so that is an error."""
     try:
         root = ElementTree.parse(path).getroot()
     except ElementTree.ParseError as error:
@@ -105,8 +107,8 @@ def read_template(path, element, name):
 
 
 def largest_upload(path):
-    """<max_nbytes> of the result template: the client refuses to upload more. The input template is
-    next to it."""
+    """<max_nbytes> of the result template `path`: the client refuses to upload more. Also checks
+    the input template, which is next to it."""
     read_template(os.path.join(os.path.dirname(path), "texcell_in.xml"), "workunit", "workunit")
     try:
         return float(read_template(path, "result", "result").findtext("file_info/max_nbytes"))
@@ -115,7 +117,7 @@ def largest_upload(path):
 
 
 def duration(seconds):
-    """For people."""
+    """A number of seconds in words."""
     for unit, length in (("d", DAY), ("h", 3600), ("min", 60)):
         if seconds >= 2 * length:
             return "%.0f %s" % (seconds / length, unit)
@@ -123,7 +125,8 @@ def duration(seconds):
 
 
 def checked_numbers(template, options, texcell_wu, units):
-    """[create_work's numbers] of work unit files."""
+    """[create_work's numbers] of work unit files; a unit that cannot be computed or validated is an
+    error. Prints a line for each unit."""
     most = largest_upload(template)
     found = []
     for unit, needs in zip(units, needs_of(texcell_wu, units)):
@@ -155,8 +158,8 @@ def checked_numbers(template, options, texcell_wu, units):
 
 
 def total_of(options):
-    """How a dry run ends: all of the work, and whether its units are too small for what each costs
-    hosts and server."""
+    """The last lines of a dry run: the total, and a note if the units are small compared to what
+    each costs hosts and server."""
     n, seconds = len(options.seconds), sum(options.seconds)
     text = "dry run: nothing was created: %d work units, about %s of a core" % (n,
                                                                                 duration(seconds))
@@ -169,8 +172,9 @@ def total_of(options):
 # --- packing ------------------------------------------------------------------------------
 
 def pack(texcell_wu, words, name, inputs, folder, quiet=False):
-    """Work units NAME_0001.zip ... in `folder`; a list of paths."""
-    for old in glob.glob(os.path.join(glob.escape(folder), "*.zip*")):   # of a run that was ended
+    """Packs work units NAME_0001.zip ... into `folder`; returns their paths."""
+    # left by a call that was interrupted
+    for old in glob.glob(os.path.join(glob.escape(folder), "*.zip*")):
         os.unlink(old)
     code, text = run([texcell_wu, "pack"] + words + ["-o", os.path.join(folder, name + ".zip"),
                                                      "--"] + inputs, ends_with_us=True)
@@ -185,7 +189,8 @@ def pack(texcell_wu, words, name, inputs, folder, quiet=False):
 
 
 def files_of(inputs):
-    """(file, its name within the input; that of an input itself is None)."""
+    """(path of a file, its path relative to the input folder, or None for an input that is a
+    file)."""
     for path in inputs:
         if not os.path.isdir(path):
             yield path, None
@@ -196,7 +201,7 @@ def files_of(inputs):
 
 
 def pictures_of(options):
-    """{file: its size and time} of what is packed."""
+    """{path: size and time, as bytes} of all files that are packed."""
     found, recursive = {}, "--recursive" in options.pack
     for path, inner in files_of(options.inputs +
                                 [p for p in (options.params, options.mask, options.labels) if p]):
@@ -209,13 +214,14 @@ def pictures_of(options):
 
 
 def note_pictures(options, folder):
-    """Before they are packed."""
+    """Records the pictures' sizes and times, before they are packed."""
     lines = (b"%s %s\0" % (what, path) for path, what in pictures_of(options).items())
     write_file(os.path.join(folder, "pictures.gz"), gzip.compress(b"".join(lines)))
 
 
 def changed_pictures(options, folder):
-    """What was not submitted, as it came after note_pictures; None."""
+    """A message if pictures were added or changed since note_pictures, which were therefore not
+    submitted; else None."""
     try:
         lines = gzip.decompress(read_file(os.path.join(folder, "pictures.gz"))).split(b"\0")[:-1]
     except (OSError, EOFError):         # not in a backup
@@ -233,7 +239,7 @@ def changed_pictures(options, folder):
 
 
 def link_or_copy(path, target):
-    """No symbolic link: texcell-wu opens nothing outside of its inputs."""
+    """Makes a hard link or a copy; texcell-wu follows no symbolic link out of its inputs."""
     try:
         os.link(os.path.realpath(path), target)
     except OSError:
@@ -241,16 +247,16 @@ def link_or_copy(path, target):
 
 
 def items_of_size(texcell_wu, options):
-    """How many items make a unit of the size that is asked for, as the first picture lets
-    expect, and whether fewer because they are too many bytes to download."""
+    """(number of items that make a unit of the requested size, judging by the first picture;
+    whether there are fewer than that because of the bytes to download)."""
     inputs = [(options.inputs[0], None)] if "--stack" in options.pack else files_of(options.inputs)
     reason = Problem("there is no picture to go by: give --split")
     for path, inner in inputs:
         with tempfile.TemporaryDirectory(prefix="texcell-submit-") as folder:
             alone = path
             try:
-                # of a folder: its mask goes by where it lies in it, and what is no picture is left
-                # out
+                # a picture in a folder is packed with its path within it, by which its mask is
+                # found; a file that is no picture is skipped
                 if inner is not None:
                     alone = os.path.join(folder, "input")
                     os.makedirs(os.path.dirname(os.path.join(alone, inner)))
@@ -272,7 +278,7 @@ def items_of_size(texcell_wu, options):
 
 
 def pack_all(texcell_wu, options, folder):
-    """The paths, and the options of pack."""
+    """Packs all inputs; returns (paths of the units, the options of pack)."""
     words = list(options.pack)
     if options.size and "--split" not in words:
         n, large = items_of_size(texcell_wu, options)

@@ -1,7 +1,7 @@
 /*
- * What script_validator does, by one process for many results: the scripts of --init_script and
- * --compare_script are started once, with --many, and asked a line for each result, or two
- * (texcell-validate --help). Linked with BOINC's validator by texcell_validator.mk.
+ * BOINC's script_validator starts a script for each result; this validator starts the scripts of
+ * --init_script and --compare_script once, with --many, and writes them a line for each result, or
+ * for two (texcell-validate --help). texcell_validator.mk links it with BOINC's validator.
  */
 #include <algorithm>
 #include <cerrno>
@@ -31,6 +31,7 @@
 namespace
 {
 
+// A script in bin/ that runs as a child process and answers a line with a line.
 class Script
 {
   public:
@@ -45,8 +46,8 @@ class Script
         return !path.empty();
     }
 
-    // The exit code for these files. A script that has ended, which it never should, is started
-    // once more.
+    // Returns the exit code that the script answers for these files (paths separated by tabs). If
+    // the script has ended, which it should not, it is started once more.
     int ask(const std::string &files)
     {
         int code = 0;
@@ -73,7 +74,8 @@ class Script
             to = from = NULL;
             waitpid(child, NULL, 0);
         }
-        // No other script has an end of them: each ends with this process.
+        // O_CLOEXEC: the other script must not inherit these ends, or this one would not end with
+        // this process.
         if (pipe2(there, O_CLOEXEC) != 0 || pipe2(back, O_CLOEXEC) != 0)
             return false;
         child = fork();
@@ -102,24 +104,25 @@ class Script
 
 Script init, compare;
 
-// --- what is written of a unit ------------------------------------------------------------------
+// --- what the database gets for a unit ----------------------------------------------------------
 
-// BOINC's validator gives hosts and users their credit before it notes that a result is valid, a
-// statement at a time, logs what fails, and goes on. So its statements are collected, and written
-// when the unit is decided: in one transaction, which waits for the disk once, the rows of all
-// units in the same order, again whole where the database ends it for another's sake.
-unsigned long unit_id = 0; // that is being decided; 0: none
-std::vector<std::string> writes;
+// BOINC's validator gives hosts and users their credit before it records that a result is valid, in
+// separate statements; it logs those that fail, and goes on. So its statements are collected here,
+// and executed when the unit is decided: in one transaction, which waits for the disk once; with
+// the rows in the same order for all units; and again as a whole if the database ended the
+// transaction because of another one.
+unsigned long unit_id = 0;       // the unit that is being decided; 0: none
+std::vector<std::string> writes; // the collected statements
 MYSQL *connection = NULL;
 
-// The last result that was looked at to be judged, and those that cannot be, as the server lost
-// their uploads or that of the canonical result, with which they are compared; and the copies that
-// the unit is to have without them.
-RESULT judged;
-std::vector<RESULT> lost;
-int target = 0;
-double restored = 0; // when texcell-backup put the database back; 0: never
-const char *const RESTORED = "../texcell/restored";
+RESULT judged;            // the result that init_result was last called for, unless canonical
+std::vector<RESULT> lost; // results of the unit that cannot be judged, since the server lost their
+                          // uploads, or that of the canonical result
+int target = 0;           // target_nresults of the unit before BOINC's validator changed it
+double restored = 0;      // when texcell-backup restored the database; 0: never
+const char *const RESTORED = "../texcell/restored"; // the file with that time
+
+// TRIES: how often a transaction is tried; the others are MariaDB's error numbers.
 
 enum { TRIES = 100, LOCK_WAIT_TIMEOUT = 1205, DEADLOCK = 1213, DUPLICATE = 1062 };
 
@@ -128,7 +131,7 @@ bool begins_with(const std::string &text, const char *start)
     return text.compare(0, strlen(start), start) == 0;
 }
 
-// The table and the row that a statement writes.
+// The table and the row that a statement writes: "update TABLE where ...".
 std::string row_of(const std::string &sql)
 {
     const size_t where = sql.rfind(" where ");
@@ -141,7 +144,8 @@ bool precedes(const std::string &a, const std::string &b)
     return row_of(a) < row_of(b);
 }
 
-// Another validator may have taken a host's trust away since this one read it.
+// Changes a statement that sets host_app_version.consecutive_valid, so that it does not undo a
+// reset to 0 by another validator since this one read the value.
 void keep_distrust(std::string &sql)
 {
     const std::string column = "consecutive_valid=";
@@ -154,8 +158,9 @@ void keep_distrust(std::string &sql)
                 "LEAST(consecutive_valid+1, " + sql.substr(start, end - start) + ")");
 }
 
-// BOINC's update_average() of the row as it is when it is written: another validator may have added
-// to it since this one read it. What stands for a row without an average yet is BOINC's own.
+// Changes a statement that sets an average credit to compute BOINC's update_average() in SQL, from
+// the row as it is when the statement is executed: another validator may have added credit since
+// this one read the row. A row without an average yet gets the value that BOINC computed.
 void keep_average(std::string &sql)
 {
     static const std::regex written("total(_credit|)=total\\1\\+([^,]*), expavg\\1=([^,]*), "
@@ -169,7 +174,7 @@ void keep_average(std::string &sql)
     snprintf(decay, sizeof decay, "GREATEST(%s-expavg_time, 0)*%.15e", now.c_str(),
              M_LN2 / CREDIT_HALF_LIFE);
     const std::string x = decay;
-    // (1-exp(-x))/x, which is 1 in the limit of no time that has passed.
+    // (1-exp(-x))/x, whose limit is 1 if no time has passed.
     const std::string share = "IF(" + x + ">1e-6, (1-EXP(-(" + x + ")))/(" + x + "), 1)";
     snprintf(decay, sizeof decay, "%.15e", M_LN2 / CREDIT_HALF_LIFE * SECONDS_IN_DAY);
     sql = m.prefix().str() + "total" + m.str(1) + "=total" + m.str(1) + "+" + credit + ", " +
@@ -178,6 +183,7 @@ void keep_average(std::string &sql)
           ")" + m.suffix().str();
 }
 
+// Begins to collect statements for the unit g_wup, unless it has begun.
 void begin()
 {
     if (unit_id == g_wup->id)
@@ -188,7 +194,8 @@ void begin()
     lost.clear();
 }
 
-// The result's one file behind what `files` has already. 0: it can be asked for.
+// Appends the paths of the result's files to `files`, separated by tabs. Returns 0 if the scripts
+// can be asked about them, else BOINC's error code or -1.
 int add_file(const RESULT &result, std::string &files)
 {
     std::vector<std::string> paths;
@@ -205,13 +212,14 @@ int add_file(const RESULT &result, std::string &files)
 
 } // namespace
 
-// The linker puts these in the place of the database's and of BOINC's, for BOINC's validator alone.
+// The linker's --wrap makes BOINC's validator call these instead of the database's functions and of
+// BOINC's update_workunit.
 extern "C" int __real_mysql_query(MYSQL *mysql, const char *sql);
 extern "C" int __wrap_mysql_query(MYSQL *mysql, const char *sql)
 {
     const std::string text = sql;
 
-    // What is counted of app versions is no one's credit, and BOINC looks whether it was written.
+    // Statistics of app versions are nobody's credit, and BOINC checks whether they were written.
     if (unit_id == 0 || begins_with(text, "update app_version ") ||
         (!begins_with(text, "update ") && !begins_with(text, "insert ")))
         return __real_mysql_query(mysql, sql);
@@ -228,7 +236,8 @@ extern "C" my_ulonglong __wrap_mysql_affected_rows(MYSQL *mysql)
     return unit_id != 0 && !writes.empty() ? 1 : __real_mysql_affected_rows(mysql);
 }
 
-// 0, or the database's number for what failed, and nothing is written.
+// Executes the collected statements in a transaction. Returns 0, or MariaDB's error number of the
+// statement that failed; then nothing is written.
 static unsigned write_all()
 {
     std::vector<std::string> statements = { "START TRANSACTION" };
@@ -240,7 +249,7 @@ static unsigned write_all()
             continue;
         const unsigned error = mysql_errno(connection);
         if (error == DUPLICATE && begins_with(sql, "insert "))
-            continue; // another has made the row
+            continue; // another validator has made the row
         log_messages.printf(MSG_NORMAL, "[WU#%lu] not written: %s\n", unit_id,
                             mysql_error(connection));
         __real_mysql_query(connection, "ROLLBACK");
@@ -249,8 +258,9 @@ static unsigned write_all()
     return 0;
 }
 
-// Of a unit of which not all can be written nothing is: the next validator decides on it. Where it
-// is the connection that was lost, even the end may have been written.
+// Writes the unit. If that fails, nothing of it is written, and this process exits: the validator
+// that is started next decides on the unit again. (If the connection was lost, the COMMIT may have
+// been executed.)
 static void write_unit()
 {
     std::stable_sort(writes.begin(), writes.end(), precedes);
@@ -266,7 +276,7 @@ static void write_unit()
     exit(1);
 }
 
-// The last of a unit.
+// The mangled name of DB_VALIDATOR_ITEM_SET::update_workunit, BOINC's last call for a unit.
 #define UPDATE _ZN21DB_VALIDATOR_ITEM_SET15update_workunitER8WORKUNIT
 #define JOIN(a, b) a##b
 #define NAMED(a, b) JOIN(a, b)
@@ -274,10 +284,11 @@ static void write_unit()
 extern "C" int NAMED(__real_, UPDATE)(DB_VALIDATOR_ITEM_SET *set, WORKUNIT &unit);
 extern "C" int NAMED(__wrap_, UPDATE)(DB_VALIDATOR_ITEM_SET *set, WORKUNIT &unit)
 {
-    if (unit_id != unit.id) // of which nothing else was to be decided
+    if (unit_id != unit.id) // no result of this unit was judged
         return NAMED(__real_, UPDATE)(set, unit);
     for (RESULT &result : lost) {
-        // Neither its host's error nor a copy that counts: the transitioner makes another.
+        // This counts neither as an error of the host nor as a copy: the transitioner makes
+        // another.
         result.outcome = RESULT_OUTCOME_CLIENT_DETACHED;
         result.validate_state = VALIDATE_STATE_NO_CHECK;
         set->update_result(result);
@@ -293,15 +304,15 @@ extern "C" int NAMED(__wrap_, UPDATE)(DB_VALIDATOR_ITEM_SET *set, WORKUNIT &unit
     return retval;
 }
 
-// Whether there is no such file in a folder that is there.
+// Returns whether a file does not exist in a folder that can be read.
 static bool is_gone(const std::string &path)
 {
     return access(path.c_str(), F_OK) != 0 && errno == ENOENT &&
            access(path.substr(0, path.rfind('/')).c_str(), R_OK | X_OK) == 0;
 }
 
-// What BOINC knows and the scripts do not: VAL_RESULT_TRANSIENT_ERROR where nothing can be said of
-// the result, and that is no fault of its host's; else 0.
+// Checks what the scripts cannot know: VAL_RESULT_TRANSIENT_ERROR if the result cannot be judged
+// because of a fault of the server; else 0.
 static int look_at_unit(const RESULT &result, const std::string &upload)
 {
     char unit[4096];
@@ -356,8 +367,8 @@ int init_result(const RESULT &result, void *&)
     begin();
     if (result.id != g_wup->canonical_resultid)
         judged = result;
-    // BOINC's remote job submission knows no credit: as texcell-submit has it, 200 for a day of 1
-    // GFLOPS. In parts of which all sums are exact: six digits before the point, ten behind it.
+    // Work of BOINC's remote job submission has no credit yet: it gets that of texcell-submit, 200
+    // for a day of 1 GFLOPS. Credit is rounded to multiples of 1/1024, so that all sums are exact.
     if (g_wup->canonical_credit == 0)
         g_wup->canonical_credit = g_wup->rsc_fpops_est * 200 / 86400e9;
     g_wup->canonical_credit = std::max(1.0, std::round(g_wup->canonical_credit * 1024)) / 1024;
@@ -391,7 +402,7 @@ int cleanup_result(const RESULT &, void *)
     return 0;
 }
 
-// As releases before 2026 call them.
+// The signatures that BOINC releases before 2026 call.
 int init_result(RESULT &result, void *&data)
 {
     return init_result(const_cast<const RESULT &>(result), data);

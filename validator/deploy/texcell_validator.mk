@@ -1,4 +1,4 @@
-# Builds texcell_validator with what BOINC's own validators are made of, as they are:
+# Builds texcell_validator from the object files of BOINC's own validators:
 #     make -C BOINC/sched -f HERE/texcell_validator.mk HERE=HERE OUT=FILE
 include Makefile
 

@@ -5,13 +5,13 @@ import xml.parsers.expat
 from texcell_project import Problem
 
 
-# A start tag; what its attributes say is of no interest.
+# A start tag; its attributes are skipped.
 TAG = re.compile(rb"""<[^\s/>]+(\s+[^\s=]+\s*=\s*("[^"]*"|'[^']*'))*\s*(?P<empty>/?)>""")
 
 
 def _spans(data, shown):
-    """{names on the way to an element: (where it begins, where it ends)}, the first
-    where there are several. For <element/> the end has no meaning."""
+    """{tuple of names from the root to an element: (index of its start tag, of its end tag)}, for
+    the first element of each path. For <element/> the second index has no meaning."""
     parser = xml.parsers.expat.ParserCreate()
     open_elements, found = [], {}
 
@@ -40,9 +40,9 @@ def _indented(text, depth):
 
 
 def insert(data, path, text, shown):
-    """`text` (one or more elements) as the last content of the element `path`,
-    a tuple of names; the last of them is made where it is not there. `shown`
-    is the file's name in messages."""
+    """Returns `data` with `text` (one or more elements) added as the last content of the element
+    `path`, a tuple of names. If the last of these elements does not exist, it is added, too.
+    `shown`: the file's name in messages."""
     spans = _spans(data, shown)
     depth = len(path)
     if path not in spans:
