@@ -1,6 +1,6 @@
 /*
- * In a build that counts which lines are reached (make coverage), the linker's --wrap puts this
- * before _exit(), by which tasks leave: what was counted is written first.
+ * Writes the coverage data before _exit, by which tasks end: in a coverage build (make coverage)
+ * the linker's --wrap replaces _exit by this function.
  */
 void __gcov_dump(void);
 void __real__exit(int code);

@@ -1,7 +1,8 @@
 /*
- * Linked into texcell_test between the program and the files that it changes (the linker's
- * --wrap): TEXCELL_TEST_KILL_AT=N, a whole number from 1 on, ends the process at once at the
- * N-th such operation, before it is done; a write is done by half. The exit code is then KILLED.
+ * Kills texcell_test at a chosen file operation. The linker's --wrap puts these functions between
+ * the program and the operations that change files. TEXCELL_TEST_KILL_AT=N, N from 1, ends the
+ * process before its N-th such operation, with exit code KILLED; if that is a write, after half of
+ * the bytes.
  */
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -14,7 +15,7 @@ int __real_os_open(const char *path, os_access access);
 ptrdiff_t __real_os_write_at(int fd, const void *data, size_t n, uint64_t at);
 bool __real_os_replace(const char *from, const char *to);
 int __real_unlink(const char *path);
-/* os_sync, in seam_hooks.c. */
+/* Calls os_sync and records its time; defined in seam_hooks.c. */
 bool time_sync(int fd);
 int __wrap_os_open(const char *path, os_access access);
 ptrdiff_t __wrap_os_write_at(int fd, const void *data, size_t n, uint64_t at);
@@ -22,7 +23,7 @@ bool __wrap_os_sync(int fd);
 bool __wrap_os_replace(const char *from, const char *to);
 int __wrap_unlink(const char *path);
 
-/* Counts an operation; true when it is the one. */
+/* Counts an operation; returns whether the process must end at it. */
 static bool is_it(void)
 {
     static atomic_ulong operations;
@@ -31,6 +32,7 @@ static bool is_it(void)
     return at != NULL && atomic_fetch_add(&operations, 1) + 1 == strtoul(at, NULL, 10);
 }
 
+/* Counts an operation, and ends the process if it is the chosen one. */
 static void count(void)
 {
     if (is_it())

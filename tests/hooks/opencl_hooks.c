@@ -1,37 +1,33 @@
 /*
- * An OpenCL library between a program and the real one, for tests: calls that fail on
- * demand, devices that are smaller or round otherwise than they are. The program
- * loads it where TEXCELL_OPENCL_LIBRARY names it; it passes calls on to an OpenCL that
- * is in the process already (Oclgrind), or to the system's.
+ * An OpenCL library for tests: it passes calls on to a real OpenCL (one that is in the process
+ * already, as Oclgrind, or the system's), makes calls fail on demand, and reports other properties
+ * of devices. The program loads it if TEXCELL_OPENCL_LIBRARY names it. Environment variables:
  *
- *   TEXCELL_TEST_CL_FAIL=N     the N-th call that can fail does so (from 1)
- *   TEXCELL_TEST_CL_FAIL=N+    that one and every later one, as if the device
- *                              had been lost
- *   TEXCELL_TEST_CL_FAIL_AT=PLACE:N[+]  the N-th of a place (places.h)
- *   TEXCELL_TEST_CL_ERROR=N    with the error -N, not the one below
- *   TEXCELL_TEST_CL_COUNT=FILE how many calls there were, and how many objects were made
- *                              but not released; written anew at each call, since how the
- *                              process ends is its own business
- *   TEXCELL_TEST_CL_PLACES=FILE at exit: the places of calls that can fail, and how many each had
- *   TEXCELL_TEST_CL_MEMORY=N   devices have 2 N bytes at the most: the program uses half
- *   TEXCELL_TEST_CL_CALL_MS=N  each call that can fail takes N ms besides
- *   TEXCELL_TEST_CL_GPU=1      devices say that they are GPUs
- *   TEXCELL_TEST_CL_ROUNDS=1   devices say that they divide correctly; Oclgrind does, but
- *                              does not say so
- *   TEXCELL_TEST_CL_TIMES=FILE when launches that were waited for began and ended, by the
- *                              device's clock: two numbers of nanoseconds a line
- *   TEXCELL_TEST_CL_ITEM_NS=N  they take N ns a work-item by that clock, on whatever device
- *   TEXCELL_TEST_CL_FLIP=KERNEL:N  of what a launch of that kernel changed a bit comes out wrong,
- *                              a random one by the seed N
- *   TEXCELL_TEST_CL_GROUP=N, _LOCAL=N, _BUFFER=N  devices have work-groups of N work-items, N bytes
- *                              of local memory, buffers of N bytes at the most
- *   TEXCELL_TEST_CL_NO_DOUBLES=1, _NO_DENORMALS=1  devices say that they have none
- *   TEXCELL_TEST_CL_LAUNCHED=FILE names of the kernels that were launched
+ *   TEXCELL_TEST_CL_FAIL=N     the N-th call that can fail, from 1, fails
+ *   TEXCELL_TEST_CL_FAIL=N+    that call and every later one fail, as if the device had been lost
+ *   TEXCELL_TEST_CL_FAIL_AT=PLACE:N[+]  the N-th call from a place in the code fails (places.h)
+ *   TEXCELL_TEST_CL_ERROR=N    they fail with the error -N, instead of the one named below
+ *   TEXCELL_TEST_CL_COUNT=FILE gets the number of calls, and of objects that were made and not
+ *                              released; rewritten at each call, as the process may end anyhow
+ *   TEXCELL_TEST_CL_PLACES=FILE gets, at exit, the places of calls that can fail, and the number of
+ *                              calls of each
+ *   TEXCELL_TEST_CL_MEMORY=N   devices report at most 2 N bytes of memory: the program uses half
+ *   TEXCELL_TEST_CL_CALL_MS=N  each call that can fail takes N ms longer
+ *   TEXCELL_TEST_CL_GPU=1      devices report that they are GPUs
+ *   TEXCELL_TEST_CL_ROUNDS=1   devices report correctly rounded division; Oclgrind has it without
+ *                              reporting it
+ *   TEXCELL_TEST_CL_TIMES=FILE gets a line with the start and the end, in nanoseconds of the
+ *                              device's clock, of launches that the program has waited for
+ *   TEXCELL_TEST_CL_ITEM_NS=N  launches take N ns a work-item by that clock
+ *   TEXCELL_TEST_CL_FLIP=KERNEL:N  each launch of that kernel gets one bit wrong, a random one
+ * (seed N) of the bytes that it changed TEXCELL_TEST_CL_GROUP=N, _LOCAL=N, _BUFFER=N  devices
+ * report work-groups of N work-items, N bytes of local memory, and N bytes as the largest buffer
+ *   TEXCELL_TEST_CL_NO_DOUBLES=1, _NO_DENORMALS=1  devices report that they have none
+ *   TEXCELL_TEST_CL_LAUNCHED=FILE gets the names of the kernels that were launched
  *
- * Calls that can fail are all but the releases, counted over the process in the
- * order they are made. A call made to fail is not passed on. The error is
- * CL_MEM_OBJECT_ALLOCATION_FAILURE where memory is created,
- * CL_BUILD_PROGRAM_FAILURE for a build and CL_OUT_OF_RESOURCES elsewhere.
+ * All calls can fail except releases; they are counted over the whole process. A call that is made
+ * to fail is not passed on. The error is CL_MEM_OBJECT_ALLOCATION_FAILURE if a buffer is created,
+ * CL_BUILD_PROGRAM_FAILURE for a build, and otherwise CL_OUT_OF_RESOURCES.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -46,7 +42,7 @@
 #include "tests/hooks/places.h"
 
 static struct {
-    ocl_api real; /* but for those below, which are ours */
+    ocl_api real; /* the real functions, except those that are replaced: these are kept below */
     cl_int(CL_API_CALL *get_device_info)(cl_device_id, cl_device_info, size_t, void *, size_t *);
     cl_int(CL_API_CALL *get_profile)(cl_event, cl_profiling_info, size_t, void *, size_t *);
     cl_int(CL_API_CALL *launch)(cl_command_queue, cl_kernel, cl_uint, const size_t *,
@@ -56,21 +52,22 @@ static struct {
     cl_int(CL_API_CALL *set_arg)(cl_kernel, cl_uint, size_t, const void *);
     cl_int(CL_API_CALL *release_kernel)(cl_kernel);
     cl_int(CL_API_CALL *memory_info)(cl_mem, cl_mem_info, size_t, void *, size_t *);
-    unsigned long long group, local, buffer; /* 0: as they are */
-    char flip[64];                           /* the kernel; "": none */
-    unsigned long long random;
-    int launched_file;           /* -1: none */
-    bool forever;                /* "N+" */
-    cl_int error;                /* 0: as it suits */
-    unsigned long long fail_at;  /* 0: never */
-    unsigned long long memory;   /* 0: as it is */
-    unsigned long long call_ms;  /* 0: none */
-    int count_file, places_file; /* -1: none */
-    FILE *times;                 /* NULL: none */
-    cl_ulong began;              /* of the launches that the program asks about, the first */
-    cl_ulong items, item_ns;     /* of those launches; 0: the clock is the device's own */
+    unsigned long long group, local, buffer; /* limits to report; 0: the device's own */
+    char flip[64];                           /* name of the kernel that gets a bit wrong, or "" */
+    unsigned long long random;               /* state of next_random */
+    int launched_file;                       /* file descriptor; -1: none */
+    bool forever;                            /* the call fail_at and all later ones fail */
+    cl_int error;                            /* error of failing calls; 0: as error_for chooses */
+    unsigned long long fail_at;              /* number of the call that fails; 0: none */
+    unsigned long long memory;               /* half of the memory to report; 0: the device's own */
+    unsigned long long call_ms;              /* additional time of a call */
+    int count_file, places_file;             /* file descriptors; -1: none */
+    FILE *times;                             /* NULL: none */
+    cl_ulong began;   /* start of the first launch whose time the program asks for */
+    cl_ulong items;   /* work-items launched since the program last asked for an end */
+    cl_ulong item_ns; /* reported time of a work-item; 0: the device's clock */
     atomic_ullong calls;
-    atomic_llong live; /* objects made and not released */
+    atomic_llong live; /* objects that were made and not released */
 } hooks;
 
 static void give_up(const char *what)
@@ -88,6 +85,7 @@ static void *find(void *library, const char *name)
     return function;
 }
 
+/* Returns the number in an environment variable, or 0. *plus: "+" follows it. */
 static unsigned long long number(const char *name, bool *plus)
 {
     const char *const text = getenv(name);
@@ -103,7 +101,7 @@ static unsigned long long number(const char *name, bool *plus)
     return n;
 }
 
-/* The file that it names, or -1. */
+/* Opens the file that an environment variable names; -1: it is not set. */
 static int opened(const char *name)
 {
     const char *const path = getenv(name);
@@ -138,7 +136,7 @@ static cl_int CL_API_CALL get_device_info(cl_device_id of, cl_device_info what, 
     return code;
 }
 
-/* The program asks for the start first, and then for the end. */
+/* Replaces clGetEventProfilingInfo. The program asks for the start first, and then for the end. */
 static cl_int CL_API_CALL get_profile(cl_event of, cl_profiling_info what, size_t size, void *value,
                                       size_t *length)
 {
@@ -160,18 +158,18 @@ static cl_int CL_API_CALL get_profile(cl_event of, cl_profiling_info what, size_
     return code;
 }
 
-/* --- bits that come out wrong ---------------------------------------------------------------- */
+/* --- wrong bits ------------------------------------------------------------------------------- */
 
 enum { MOST_KERNELS = 4096, MOST_ARGS = 32 };
 
-/* A kernel's name, and the buffers that it was given. */
+/* The kernels that exist, and for each argument its buffer, or NULL. */
 static struct {
     cl_kernel handle;
     char name[64];
     cl_mem memory[MOST_ARGS];
 } kernels[MOST_KERNELS];
 
-/* Where a kernel is, or a new one (handle NULL) may be. */
+/* Returns the index of a kernel; with NULL that of a free entry. */
 static size_t place_of(cl_kernel handle)
 {
     size_t i = 0;
@@ -203,6 +201,7 @@ static cl_int CL_API_CALL release_kernel(cl_kernel kernel)
     return hooks.release_kernel(kernel);
 }
 
+/* Returns the size of a buffer; 0 if it is none. */
 static size_t bytes_of(cl_mem memory)
 {
     size_t bytes = 0;
@@ -217,7 +216,7 @@ static cl_int CL_API_CALL set_arg(cl_kernel kernel, cl_uint index, size_t size, 
 {
     cl_mem memory = NULL;
 
-    /* What is as long as a handle may be a number: whether it is one of a buffer is for later. */
+    /* A value as long as a handle may be a number: bytes_of finds out whether it is a buffer. */
     const size_t handle = sizeof(void *);
 
     if (size == handle && value != NULL && index < MOST_ARGS)
@@ -233,7 +232,7 @@ static unsigned long long next_random(void)
     return hooks.random >> 33;
 }
 
-/* What the buffers of a kernel hold, one behind the other; the caller frees. */
+/* Returns the contents of all buffers of a kernel, one after the other; the caller frees them. */
 static unsigned char *contents_of(cl_command_queue queue, size_t kernel, size_t *bytes)
 {
     unsigned char *all = NULL;
@@ -252,7 +251,7 @@ static unsigned char *contents_of(cl_command_queue queue, size_t kernel, size_t 
     return all;
 }
 
-/* Turns a bit of what is not as it was before. */
+/* Flips one random bit in the bytes of the kernel's buffers that differ from `before`. */
 static void flip_bit(cl_command_queue queue, size_t kernel, const unsigned char *before)
 {
     size_t bytes, changed = 0, at = 0;
@@ -363,7 +362,7 @@ static void write_count(void)
         give_up("the count cannot be written");
 }
 
-/* Counts one call; true if it is to fail. */
+/* Counts a call; returns whether it must fail. */
 static bool strike(void)
 {
     const unsigned long long call = ++hooks.calls;
@@ -430,6 +429,7 @@ static cl_int error_for(const char *name)
     }
 OCL_CALLS(HOOK_STATUS, HOOK_ENQUEUE, HOOK_OBJECT, HOOK_RELEASE)
 
+/* At exit. */
 __attribute__((destructor)) static void end(void)
 {
     if (hooks.places_file >= 0)

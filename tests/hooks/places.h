@@ -1,8 +1,8 @@
 /*
- * Where calls come from: a call's place is its whole stack of callers, the same number in every
- * process. To be included by what is put between a program and a library.
+ * Identifies calls by their place: a hash of the stack of return addresses, which is the same in
+ * every process. For libraries that are put between a program and the real library.
  *
- * "PLACE:N[+]" names the N-th call of a place (from 1), with + also every later call, of whatever
+ * "PLACE:N[+]" names the N-th call from a place, from 1; with + also all later calls from any
  * place.
  */
 #include <link.h>
@@ -12,19 +12,21 @@
 #include <stdlib.h>
 #include <unwind.h>
 
+/* A hash table of the places that were counted. */
 static struct {
-    atomic_ulong place; /* 0: free */
-    atomic_ulong times;
-} places[1 << 16]; /* some thousands are used */
+    atomic_ulong place; /* 0: the entry is free */
+    atomic_ulong times; /* calls */
+} places[1 << 16];      /* far more than there are */
 
+/* The chosen call, as choose_place sets it. */
 static struct {
     unsigned long place, at; /* 0: none */
-    int and_on;
-    atomic_ulong times;
-    atomic_int begun;
+    int and_on;              /* "+": later calls, too */
+    atomic_ulong times;      /* calls from that place so far */
+    atomic_int begun;        /* the chosen call has come */
 } chosen;
 
-/* Takes PLACE:N[+], or none. */
+/* Chooses the call PLACE:N[+]; NULL: none. */
 static void choose_place(const char *text)
 {
     char *rest;
@@ -38,7 +40,7 @@ static void choose_place(const char *text)
         abort();
 }
 
-/* Where the module begins in which an address is. */
+/* Returns the load address of the module (program or library) that an address belongs to. */
 static uintptr_t module_of(uintptr_t at)
 {
     uintptr_t module = 0;
@@ -49,8 +51,8 @@ static uintptr_t module_of(uintptr_t at)
     return module;
 }
 
-/* Takes a frame's return address, as it is within its module, which lies anywhere. This library
- * says nothing. */
+/* Adds a frame's return address to the hash, relative to its module, as modules are loaded
+ * anywhere. Frames of this library are skipped. */
 static _Unwind_Reason_Code add_frame(struct _Unwind_Context *frame, void *place)
 {
     const uintptr_t at = _Unwind_GetIP(frame), module = module_of(at);
@@ -80,7 +82,8 @@ static void count_place(unsigned long place)
     places[i].times++;
 }
 
-/* To be told of each call; whether it is one that was chosen. */
+/* Call this for each call that may be chosen; returns whether it is. count: also count its place.
+ */
 static int is_chosen(int count)
 {
     unsigned long place;
@@ -98,7 +101,7 @@ static int is_chosen(int count)
     return 1;
 }
 
-/* A line "PLACE TIMES" each. */
+/* Writes a line "PLACE CALLS" for each place. */
 static void tell_places(int fd)
 {
     for (size_t i = 0; i < sizeof places / sizeof *places; i++)

@@ -1,17 +1,15 @@
 /*
- * Linked into texcell_test between the loop of a job and the seam to BOINC (the linker's
- * --wrap), so that tests can interrupt at an exact point. Each variable is a whole
- * number from 1 on:
- *   TEXCELL_TEST_QUIT_AFTER_STEPS=N        SIGTERM comes after the N-th step, of those that
- *                                          leave more to be done
- *   TEXCELL_TEST_SHORT_STEPS=1             steps do the least that they can: their clock goes on
- *                                          by a second each time
- *   TEXCELL_TEST_GAPS=FILE                 a line "gap" for each 20 ms or more without a bw_poll
- *                                          or bw_listen, and "sync" for each fsync: when it began
- *                                          (CLOCK_REALTIME), how long it was, and how much
- *                                          processor time the program used in it
- *   TEXCELL_TEST_CHECKPOINT_EVERY_CALLS=N  every N-th bw_time_to_checkpoint answers true,
- *                                          whatever the clock says
+ * Lets tests interrupt texcell_test at an exact point. The linker's --wrap puts these functions
+ * between the program and the functions of wrapper/bw.h. Environment variables; numbers are from 1:
+ *   TEXCELL_TEST_QUIT_AFTER_STEPS=N        SIGTERM after the N-th step, of those that are not the
+ *                                          item's last
+ *   TEXCELL_TEST_SHORT_STEPS=1             steps are as short as possible: each reading of their
+ *                                          clock is a second later than the one before
+ *   TEXCELL_TEST_GAPS=FILE                 gets a line "gap" for each time of 20 ms or more without
+ *                                          a bw_poll or bw_listen, and "sync" for each fsync, with
+ *                                          its start (CLOCK_REALTIME), its length, and the
+ * processor time that the program used in it, in seconds TEXCELL_TEST_CHECKPOINT_EVERY_CALLS=N
+ * every N-th bw_time_to_checkpoint returns true, the others false
  */
 #include <pthread.h>
 #include <signal.h>
@@ -33,10 +31,10 @@ bw_request __wrap_bw_poll(void);
 bool __wrap_bw_listen(void);
 bool __wrap_bw_time_to_checkpoint(void);
 double __wrap_tc_seconds(void);
-/* For file_hooks.c. */
+/* Calls os_sync and records its time, for file_hooks.c. */
 bool time_sync(int fd);
 
-/* 0: not set */
+/* Returns the number in an environment variable; 0: it is not set. */
 static unsigned long number(const char *name)
 {
     const char *const text = getenv(name);
@@ -44,7 +42,7 @@ static unsigned long number(const char *name)
     return text == NULL ? 0 : strtoul(text, NULL, 10);
 }
 
-/* It is called after each step. */
+/* Called after each step. */
 void __wrap_bw_fraction_done(double fraction)
 {
     static unsigned long steps;
@@ -81,7 +79,8 @@ static void write_line(const char *word, double when, double seconds, double use
     fclose(file);
 }
 
-/* In the main thread, or in another while that one is in a library's call. */
+/* Records a gap since the last call. Called on the main thread, or on another one while the main
+ * thread is in a call of a library. */
 static void asked(void)
 {
     static const double shortest = 0.02;

@@ -1,10 +1,10 @@
 /*
- * Runs an analysis on made-up pixels on the CPU and on an OpenCL device and
- * compares the states, or the results where the device makes its own. For tests under Oclgrind,
- * which are slow: it can be given items that are smaller than those of the self-tests. (A second
- * run in a process is one where Oclgrind 21.10 takes memory for uninitialized that is not.)
- *   backend_try ANALYSIS PARAMETERS NX NY NZ BITS MASK(0|1) [result]
- * Exit: 0 same, 1 other bits, 2 failed.
+ * backend_try runs an analysis on generated pixels, on the CPU and on an OpenCL device, and
+ * compares the states; or, with "result", it runs the self-test of the result. It is for tests
+ * under Oclgrind, which is slow: items can be smaller than those of the built-in self-tests. Each
+ * process makes one run, as in a second one Oclgrind 21.10 takes initialized memory for
+ * uninitialized. backend_try ANALYSIS PARAMETERS NX NY NZ BITS MASK(0|1) [result] Exit code: 0 the
+ * same bits, 1 other bits, 2 failed.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-/* An OpenCL implementation that computes nothing and fails where a test says. */
+/* A fake OpenCL that computes nothing, and whose calls fail where a test wants it. */
 #include "fake_opencl.h"
 
 #include <stdio.h>
@@ -33,6 +33,7 @@ fake_device fake_gpu(const char *name, const char *vendor, cl_uint units, cl_uin
     return device;
 }
 
+/* Counts a call; returns whether it must fail. */
 static bool strike(void)
 {
     return ++fake.calls == fake.fail_at;
@@ -192,7 +193,7 @@ static cl_program CL_API_CALL make_program(cl_context context, cl_uint n, const 
     return make(status, CL_OUT_OF_HOST_MEMORY);
 }
 
-/* A compiled program is this, with the flags that it was built with. */
+/* The "binary" of a compiled program is this text, followed by its build flags. */
 static const char compiled[] = "compiled:";
 
 static cl_program CL_API_CALL make_program_again(cl_context context, cl_uint n,
@@ -208,7 +209,7 @@ static cl_program CL_API_CALL make_program_again(cl_context context, cl_uint n,
                  : CL_SUCCESS;
     unsigned char *const made = make(status, CL_INVALID_BINARY);
     if (made != NULL)
-        *made = 1; /* is no source */
+        *made = 1; /* marks a program that was made from a binary */
     return (cl_program)made;
 }
 
@@ -346,7 +347,7 @@ static cl_int CL_API_CALL wait_events(cl_uint n, const cl_event *events)
     return CL_SUCCESS;
 }
 
-/* Complete at the third look. */
+/* The event is complete at the third question. */
 static cl_int CL_API_CALL event_info(cl_event of, cl_event_info what, size_t size, void *value,
                                      size_t *length)
 {

@@ -1,6 +1,6 @@
 /*
- * A make-believe OpenCL for unit tests: platforms and devices described by
- * plain tables, every call able to fail, every object counted.
+ * A fake OpenCL for unit tests: tables describe platforms and devices, every call can be made to
+ * fail, and objects are counted.
  */
 #ifndef FAKE_OPENCL_H
 #define FAKE_OPENCL_H
@@ -25,39 +25,39 @@ typedef struct fake_platform {
     const char *name, *version;
     fake_device *devices;
     unsigned count;
-    cl_int list_error;  /* what clGetDeviceIDs answers, if not 0 */
-    bool gpus_reversed; /* lists its GPUs in another order when asked for GPUs alone */
+    cl_int list_error;  /* error of clGetDeviceIDs; 0: none */
+    bool gpus_reversed; /* a query for GPUs alone lists them in reverse order */
 } fake_platform;
 
-/* The world that the fake's functions see and what they note down. */
+/* What the fake's functions return, and what they record. */
 typedef struct fake_world {
     fake_platform *platforms;
     unsigned count;
-    cl_int platforms_error;
-    unsigned calls;          /* that can fail, so far */
-    unsigned fail_at;        /* this one fails; 0: none */
-    int live;                /* objects made and not released */
+    cl_int platforms_error;  /* error of clGetPlatformIDs; 0: none */
+    unsigned calls;          /* calls that can fail, so far */
+    unsigned fail_at;        /* number of the call that fails; 0: none */
+    int live;                /* objects that were made and not released */
     char build_options[512]; /* of the last build */
     bool build_fails;
-    unsigned build_ms;          /* how long one from source takes */
-    unsigned sources, binaries; /* programs made from these */
-    bool binary_refused;        /* where a program is made from it */
-    bool binary_fails;          /* where that is built */
+    unsigned build_ms;          /* how long a build from source takes */
+    unsigned sources, binaries; /* programs made from sources, and from binaries */
+    bool binary_refused;        /* making a program from a binary fails */
+    bool binary_fails;          /* building a program from a binary fails */
     const char *build_log;
     unsigned launches;
-    cl_ulong start_ns, end_ns; /* what profiling answers */
-    cl_int event_state;        /* what clGetEventInfo answers */
-    unsigned event_polls;
-    const tc_background *background; /* how often it was up then; may be NULL */
-    unsigned up;
+    cl_ulong start_ns, end_ns;       /* profiling times of every event */
+    cl_int event_state;              /* state of an event after the third question */
+    unsigned event_polls;            /* calls of clGetEventInfo */
+    const tc_background *background; /* may be NULL */
+    unsigned up; /* calls of clGetEventInfo while background threads were allowed to work */
 } fake_world;
 
 extern fake_world fake;
 
-/* Empties the world and gives the table of the fake's functions. */
+/* Resets `fake` and returns the fake's functions. */
 ocl_api fake_api(fake_platform *platforms, unsigned count);
 
-/* A device with nothing wrong with it. */
+/* Returns a device that is accepted. */
 fake_device fake_gpu(const char *name, const char *vendor, cl_uint units, cl_uint mhz);
 
 #endif

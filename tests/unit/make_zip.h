@@ -1,6 +1,5 @@
 /*
- * For the tests: ZIP files with any members, and PNGs in memory. Faults here
- * end the test program.
+ * Makes ZIP files with any members, and PNGs in memory, for tests. A failure ends the test program.
  */
 #ifndef MAKE_ZIP_H
 #define MAKE_ZIP_H
@@ -36,14 +35,14 @@ static inline zipFile zip_create(const char *path)
     return zip;
 }
 
-/* --- bytes ----------------------------------------------------------------------------------- */
+/* --- bytes in memory -------------------------------------------------------------------------- */
 
 typedef struct bytes {
     unsigned char *data;
-    size_t n; /* in use */
-    size_t room;
-    size_t pos;     /* reading */
-    size_t at_most; /* a read gives no more than this at a time, 0: all */
+    size_t n;       /* bytes in use */
+    size_t room;    /* bytes allocated */
+    size_t pos;     /* where bytes_read continues */
+    size_t at_most; /* limit of one bytes_read; 0: none */
 } bytes;
 
 static inline int bytes_write(void *user, const void *buf, size_t n)
@@ -70,7 +69,7 @@ static inline long bytes_read(void *user, void *buf, size_t n)
     return (long)part;
 }
 
-/* A file's bytes; free(data). */
+/* Reads a file; free(data). */
 static inline bytes read_file(const char *path)
 {
     bytes b = { 0 };
@@ -83,13 +82,13 @@ static inline bytes read_file(const char *path)
     return b;
 }
 
-/* A PNG of a pattern that depends on `seed`; free(data). Sample i (of
- * width*height*channels) is pattern(seed, i) cut to the depth. */
+/* Sample i (of width*height*channels) of a test picture: make_png uses its lower bits. */
 static inline unsigned pattern(unsigned seed, size_t i)
 {
     return (unsigned)((i * 2654435761u + (size_t)(seed * 40503u)) >> 7) & 0xffff;
 }
 
+/* Makes a PNG of pattern(seed, i); free(data). */
 static inline bytes make_png(uint32_t width, uint32_t height, unsigned bits, unsigned channels,
                              unsigned seed)
 {

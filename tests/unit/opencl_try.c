@@ -1,10 +1,10 @@
 /*
- * The OpenCL backend's common part on real devices, for opencl_common.py:
+ * opencl_try runs the OpenCL code that all analyses share on real devices, for opencl_common.py:
  *   opencl_try list
  *   opencl_try selftest DEVICE [floats]
- *   opencl_try broken DEVICE      a program that does not compile
- *   opencl_try race DEVICE        a program with a data race, for Oclgrind to find
- * The exit code is that of the program's status.
+ *   opencl_try broken DEVICE      builds a program that does not compile
+ *   opencl_try race DEVICE        runs a program with a data race, for Oclgrind to find
+ * The exit code is that of the status (tc_exit_code).
  */
 #include <stdio.h>
 #include <string.h>
@@ -16,7 +16,7 @@ static const char *const broken_lines[] = { "__kernel void k(__global int *p)\n"
 static const char *const race_lines[] = { "__kernel void k(__global int *p)\n", "{\n",
                                           "    *p = (int)get_global_id(0);\n", "}\n" };
 
-/* Builds four lines and launches kernel k, 64 work-items on one buffer. */
+/* Builds a program of four lines, and launches its kernel k with 64 work-items on one buffer. */
 static tc_status launch(ocl_device *device, const char *const lines[4], tc_err *err)
 {
     const ocl_source source = { "try.cl", lines, 4 };

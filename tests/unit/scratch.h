@@ -1,6 +1,5 @@
 /*
- * For the tests: scratch folders and the files in them. Faults here end the
- * test program.
+ * Scratch folders and files for tests. A failure ends the test program.
  */
 #ifndef SCRATCH_H
 #define SCRATCH_H
@@ -19,7 +18,7 @@ static inline void must_failed(const char *condition, const char *file, int line
     abort();
 }
 
-/* A new folder; free() the name. */
+/* Makes a new folder and returns its path; free(). */
 static inline char *make_folder(void)
 {
     const char *tmp = getenv("TMPDIR");
@@ -31,7 +30,7 @@ static inline char *make_folder(void)
     return path;
 }
 
-/* Removes the folder and the files in it (no folders), and frees the name. */
+/* Removes a folder with the files in it (it has no subfolders), and frees the path. */
 static inline void remove_folder(char *path)
 {
     DIR *dir = opendir(path);
@@ -43,7 +42,7 @@ static inline void remove_folder(char *path)
     free(path);
 }
 
-/* How many files there are in a folder. */
+/* Returns how many files a folder has. */
 static inline int count_files(const char *path)
 {
     int n = 0;

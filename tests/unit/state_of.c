@@ -1,10 +1,9 @@
 /*
- * The state that an analysis ends with, for tests that look deeper than the
- * result: state_of WORKUNIT ITEM DEVICE THREADS OUT [STEPS]. With STEPS the
- * backend is closed and opened anew, from a copy of the state, after that many
- * steps each; DEVICE may then be two with a comma between, which take turns, and leave the state as
- * it is once all is done. The exit code is that of the program's status; the bytes of the state go
- * to OUT, the seconds between open and close to stdout.
+ * state_of WORKUNIT ITEM DEVICE THREADS OUT [STEPS]: writes the final state of an analysis of one
+ * item to OUT, for tests that look deeper than the result. With STEPS the backend is closed after
+ * so many steps and opened again with a copy of the state. DEVICE may then be two devices,
+ * separated by a comma, which take turns; after all chunks are done each is opened once more.
+ * Prints the seconds between open and close. The exit code is that of the status (tc_exit_code).
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,8 +14,8 @@
 #include "app/analysis/levelset/rows.h"
 #include "opencl/backends.h"
 
-/* The linker's --wrap puts this between levelset and its choice of vectors: the environment
- * variable TEXCELL_TEST_SIMD names narrower ones. */
+/* The linker's --wrap replaces levelset's choice of vector instructions: the environment variable
+ * TEXCELL_TEST_SIMD selects narrower ones. */
 const ls_simd *__real_ls_simd_best(void);
 const ls_simd *__wrap_ls_simd_best(void);
 
@@ -50,6 +49,7 @@ typedef struct run {
     void *state;
 } run;
 
+/* Runs at most `steps` steps of the backend. *seconds: the time is added. */
 static tc_status do_steps(run *r, unsigned long steps, double *seconds, tc_err *err)
 {
     void *worker = NULL;
@@ -75,7 +75,7 @@ static tc_status do_steps(run *r, unsigned long steps, double *seconds, tc_err *
     return status;
 }
 
-/* Another place in memory, with the same bytes. */
+/* Moves the state to another address, so that a backend cannot rely on the old one. */
 static tc_status move_state(run *r, tc_err *err)
 {
     void *const copy = malloc(r->work.plan.state_bytes);
@@ -88,7 +88,7 @@ static tc_status move_state(run *r, tc_err *err)
     return TC_OK;
 }
 
-/* Makes devices[which] the one that works. */
+/* Makes devices[which] the current device; opens it if need be. */
 static tc_status use_device(run *r, unsigned which, tc_err *err)
 {
     ocl_request request = { 0 };
@@ -103,7 +103,8 @@ static tc_status use_device(run *r, unsigned which, tc_err *err)
     return status;
 }
 
-/* All chunks are done: each device sees that, in the few steps that it takes to prepare. */
+/* With two devices, after all chunks are done: opens each once more, for the few steps that it then
+ * needs to prepare. */
 static tc_status begin_at_end(run *r, double *seconds, tc_err *err)
 {
     tc_status status = TC_OK;
@@ -121,7 +122,7 @@ static tc_status begin_at_end(run *r, double *seconds, tc_err *err)
 static tc_status work(run *r, unsigned long steps, const char *path, tc_err *err)
 {
     double seconds = 0;
-    unsigned long more = 0; /* steps, where a turn has got no further */
+    unsigned long more = 0; /* additional steps in a turn, if the one before made no progress */
     tc_status status = r->analysis->plan(r->params, r->work.item, &r->work.plan, err);
     FILE *out;
 

@@ -1,7 +1,7 @@
 /*
- * store_try DATASET ANALYSIS RESULT.npz...: stores the tables of results of an analysis that
- * texcell may not know, each as a unit, without the checks that need its work unit.
- * Exit code 0: they are stored.
+ * store_try DATASET ANALYSIS RESULT.npz...: stores the tables of results in a data set, each as a
+ * unit, without the checks that need the work unit and a known analysis. Exit code 0: they are
+ * stored.
  */
 #include <stdio.h>
 

@@ -1,7 +1,6 @@
 /*
- * The seam to BOINC, as far as it goes without a client; tests/client has the
- * rest. The seam holds the state of one job a process, so each test runs in a
- * child process, in an empty folder of its own.
+ * Unit tests of wrapper/bw.h, as far as they need no BOINC client; tests/client has the others. bw
+ * keeps the state of one job in a process, so each test runs in a child process, in a new folder.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -22,8 +21,8 @@
 #include "tests/unit/scratch.h"
 #include "wrapper/bw.h"
 
-/* What both clocks are ahead of the true ones by, in seconds; the linker's --wrap puts
- * these between the seam and its clocks. */
+/* Seconds that are added to the readings of the steady and of the wall clock; the linker's --wrap
+ * replaces both clocks. */
 static double steady_ahead, wall_ahead;
 
 double __real_tc_seconds(void);
@@ -45,8 +44,8 @@ time_t __wrap_time(time_t *to)
     return now;
 }
 
-/* In the child cmocka is out of reach: say what failed, exit with a code that
- * no test expects. */
+/* cmocka cannot be used in the child process: a failed check is printed, and the child exits with a
+ * code that no test expects. */
 enum { CHILD_FAILED = 99 };
 #define CHECK(condition)                                                              \
     do {                                                                              \
@@ -59,8 +58,8 @@ enum { CHILD_FAILED = 99 };
 
 static char *folder;
 
-/* Runs body in a child; the wait status. The folder is left for the parent to
- * look at; remove_folder ends the test. */
+/* Runs body in a child process; returns its wait status. The folder stays, so that the test can
+ * look into it; the test must call remove_folder. */
 static int in_child(void (*body)(void))
 {
     folder = make_folder();
@@ -70,7 +69,7 @@ static int in_child(void (*body)(void))
     if (pid == 0) {
         if (chdir(folder) != 0)
             _exit(CHILD_FAILED);
-        signal(SIGINT, SIG_DFL); /* whoever started this in the background may have it ignored */
+        signal(SIGINT, SIG_DFL); /* SIGINT is ignored if the test was started in the background */
         body();
         _exit(0);
     }
@@ -122,7 +121,7 @@ static void sleep_ms(long ms)
     nanosleep(&t, NULL);
 }
 
-/* --- by itself ------------------------------------------------------------------------------- */
+/* --- without a client ------------------------------------------------------------------------- */
 
 static void nothing_assigned(void)
 {
@@ -253,7 +252,7 @@ static void test_ends(void **state)
     remove_folder(folder);
 }
 
-/* --- which side ------------------------------------------------------------------------------ */
+/* --- command or task -------------------------------------------------------------------------- */
 
 static const char slot_file[] =
     "<app_init_data>\n<app_name>texcell</app_name>\n<slot>0</slot>\n<shm_key>-1</shm_key>\n"
@@ -296,14 +295,14 @@ static void test_no_client(void **state)
 }
 
 #ifdef BW_WITH_BOINC
-/* What the client and a task tell each other through, with nothing in it. */
+/* Makes the file through which client and task exchange messages, empty. */
 static void make_channels(void)
 {
     FILE *const file = fopen("boinc_mmap_file", "wb");
     CHECK(file != NULL && ftruncate(fileno(file), (off_t)8 * 1024) == 0 && fclose(file) == 0);
 }
 
-/* A slot whose client says nothing: BOINC's runtime still works on the slot's files. */
+/* Starts in a slot whose client sends nothing; BOINC's library works on the slot's files. */
 static void start_in_a_slot(void)
 {
     make_slot();
@@ -337,7 +336,8 @@ static void reads_the_slot(void)
     CHECK(!bw_time_to_checkpoint());
 }
 
-/* The disk is full, and meanwhile someone sets the clock back by a day. */
+/* A checkpoint fails, as on a full disk, and the clock is set back by a day before it is due
+ * again. */
 static void task_tries_its_checkpoint_again(void)
 {
     start_in_a_slot();
@@ -359,7 +359,8 @@ static void task_leaves_for_a_while(void)
     bw_temporary_exit("the device\nis busy");
 }
 
-/* An hour, and the second time with a notice; after a day's hours a day. */
+/* Each temporary exit adds a character to the file "waits". The first waits for an hour, the second
+ * also notifies the user, and after 24 the task waits for a day. */
 static void task_leaves_again(void)
 {
     write_text("waits", "x");
@@ -372,7 +373,7 @@ static void task_leaves_for_a_day(void)
     task_leaves_for_a_while();
 }
 
-/* With a checkpoint the times before are forgotten. */
+/* A checkpoint resets the count of temporary exits. */
 static void task_leaves_after_a_checkpoint(void)
 {
     start_in_a_slot();
@@ -381,7 +382,8 @@ static void task_leaves_after_a_checkpoint(void)
     bw_temporary_exit("the device\nis busy");
 }
 
-/* The client takes the exit for a failure where the file is not there: the task waits for it. */
+/* If the file for a temporary exit cannot be made, the client would take the exit for a failure:
+ * the task waits instead. */
 static void task_cannot_leave(void)
 {
     start_in_a_slot();

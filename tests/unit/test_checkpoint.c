@@ -1,4 +1,4 @@
-/* Unit tests of the checkpoint and the spool. */
+/* Unit tests of the checkpoint, and of the spool, the file with the outputs of finished items. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -16,8 +16,7 @@
 #include "app/spool.h"
 #include "tests/unit/make_zip.h"
 
-/* The two files of a job under way: what is written comes back or is refused. */
-
+/* Sizes in bytes: the test's state, and the header of a checkpoint file. */
 enum { STATE = 100, HEADER = 80 };
 
 typedef struct fixture {
@@ -61,7 +60,7 @@ static int tear_down(void **state)
     return 0;
 }
 
-/* A whole file with room for more; free(). */
+/* Reads a whole file into a buffer with room for more; free(). */
 static unsigned char *content(const char *path, size_t *size)
 {
     FILE *file = fopen(path, "rb");
@@ -99,7 +98,7 @@ static void expect_good(const fixture *f, const unsigned char *data)
     free(state);
 }
 
-/* words: how the message goes on after the file's name, or NULL: any way. */
+/* Reading must fail. words: how the message continues after the file's name; NULL: not checked. */
 static void expect_refused(const fixture *f, const checkpoint *whose, const char *words)
 {
     checkpoint found;
@@ -128,7 +127,7 @@ static void comes_back(void **state)
     write_checkpoint(f);
     expect_good(f, f->state);
     assert_int_equal(count_files(f->folder), 1);
-    /* between two items there is no state */
+    /* between two items a checkpoint has no state */
     f->mark.state_size = 0;
     assert_int_equal(checkpoint_write(f->checkpoint, &f->mark, NULL, NULL, &err), TC_OK);
     assert_int_equal(checkpoint_read(f->checkpoint, &f->mark, &found, &data, NULL, &err), TC_OK);
@@ -179,7 +178,7 @@ static void notices_every_length(void **state)
     free(data);
 }
 
-/* The CRC of a header that was changed on purpose. */
+/* Corrects the CRC of a header that was changed on purpose. */
 static void mend_header(unsigned char *data)
 {
     const uint32_t crc = (uint32_t)crc32(0, data, HEADER - 4);
@@ -261,7 +260,7 @@ static void a_folder_that_went_is_an_error(void **state)
     free(path);
 }
 
-/* In a process of its own: writes one after the other until it is killed. */
+/* In a child process: writes checkpoints one after the other until it is killed. */
 static void keep_writing(fixture *f)
 {
     for (unsigned i = 0;; i++) {
@@ -272,7 +271,7 @@ static void keep_writing(fixture *f)
     }
 }
 
-/* Whoever looks, whenever, and after a kill at any moment, sees a whole one. */
+/* A reader finds a complete checkpoint at any moment, and after a kill at any moment. */
 static void is_replaced_at_once(void **state)
 {
     fixture *f = *state;
@@ -308,7 +307,8 @@ static void is_replaced_at_once(void **state)
 
 /* --- spool ----------------------------------------------------------------------------------- */
 
-/* The output of item i: rows of numbers, names, and two arrays of its own, one of them empty. */
+/* Makes the output of item i: rows of numbers, names, and two arrays (WU_OWN), one of them empty.
+ */
 static void make_output(unsigned i, wu_output *out)
 {
     const uint64_t shape[2] = { i + 1, 3 }, none[1] = { 0 }, own[2] = { 40, i + 1 };
@@ -348,8 +348,8 @@ static tc_status keep(void *user, const void *data, size_t n, tc_err *e)
     return TC_OK;
 }
 
-/* An array of its own: decompressed by zlib it is its data, behind a header that numpy's format
- * makes 128 bytes long. */
+/* A WU_OWN array is spooled compressed: decompressed by zlib it is its NumPy header of 128 bytes
+ * and its data. */
 static void expect_compressed(spool *s, unsigned i, const wu_out_array *want,
                               const wu_out_array *got)
 {
@@ -406,7 +406,7 @@ static void expect_output(spool *s, unsigned i)
         expect_array(s, i, &want.arrays[k], &got.arrays[k]);
     wu_output_free(&got);
     assert_int_equal(spool_read(s, i, "names", &got, &err),
-                     TC_OK); /* alone, beside what is compressed */
+                     TC_OK); /* only "names", besides the compressed arrays */
     assert_int_equal(got.n, 3);
     for (size_t k = 0; k < 3; k++)
         expect_array(s, i, &want.arrays[k + 1], &got.arrays[k]);
@@ -432,7 +432,7 @@ static void append(spool *s, unsigned i)
     wu_output_free(&output);
 }
 
-/* A spool of n items on disk; its size and CRC go to the mark. */
+/* Writes a spool of n items; sets its size and CRC in f->mark. */
 static void write_spool(fixture *f, unsigned n)
 {
     spool *s = open_spool(f);
@@ -454,12 +454,12 @@ static void spools(void **state)
 
     write_spool(f, 3);
     s = open_spool(f);
-    assert_int_equal(spool_read(s, 0, NULL, &out, &err), TC_IO); /* nothing counts yet */
+    assert_int_equal(spool_read(s, 0, NULL, &out, &err), TC_IO); /* before spool_keep: no items */
     assert_int_equal(spool_keep(s, f->mark.spool_size, f->mark.spool_crc, 3, &err), TC_OK);
     for (unsigned i = 0; i < 3; i++)
         expect_output(s, i);
     assert_int_equal(spool_read(s, 3, NULL, &out, &err), TC_IO);
-    /* what came after the last checkpoint is dropped, and done again */
+    /* what was spooled after the last checkpoint is dropped, and spooled again */
     append(s, 3);
     append(s, 4);
     spool_close(&s);
@@ -520,13 +520,13 @@ static void notices_a_damaged_spool(void **state)
     expect_emptied(f, 1);
     write_file(f->spool, data, size);
     expect_emptied(f, 3);
-    /* a tail is no harm */
+    /* bytes after the end that the checkpoint records do no harm */
     data[size] = data[size + 1] = 'x';
     write_file(f->spool, data, size + 2);
     s = open_spool(f);
     assert_int_equal(spool_keep(s, f->mark.spool_size, f->mark.spool_crc, 2, &err), TC_OK);
     expect_output(s, 1);
-    /* an empty one is as good as any */
+    /* a checkpoint may record an empty spool */
     assert_int_equal(spool_keep(s, 0, 0, 0, &err), TC_OK);
     assert_int_equal(spool_sync(s, &kept, &crc, &err), TC_OK);
     assert_int_equal(kept, 0);
@@ -538,14 +538,14 @@ static void notices_a_damaged_spool(void **state)
 #ifndef __has_feature /* clang's */
 #define __has_feature(feature) 0
 #endif
-/* Sanitizers need memory of their own. */
+/* Sanitizers need more memory than the tests' limit. */
 #if !defined(__SANITIZE_ADDRESS__) && !__has_feature(address_sanitizer) && \
     !__has_feature(thread_sanitizer)
 #define LIMITS_MEMORY
 #endif
 
 #ifdef LIMITS_MEMORY
-/* Heads that there is no memory for, for once. */
+/* Reading the records' headers fails for lack of memory, and later succeeds. */
 static void keeps_a_spool_without_memory(void **state)
 {
     enum { N = 8000, NAME = 500 };
@@ -583,7 +583,7 @@ static void keeps_a_spool_without_memory(void **state)
 }
 #endif
 
-/* A spool whose CRC is right is still read with care. */
+/* A spool with damaged records is read safely, even if its CRCs are right. */
 static void distrusts_a_spool(void **state)
 {
     fixture *f = *state;
@@ -646,7 +646,7 @@ static void keeps_others_out(void **state)
     assert_int_equal(waitpid(child, &status, 0), child);
     assert_int_equal(status, 0);
     spool_close(&s);
-    /* a process that was killed holds nothing */
+    /* the lock of a process that was killed is gone */
     child = fork();
     MUST(child >= 0);
     if (child == 0) {
@@ -685,7 +685,7 @@ static void refuses_what_is_no_file(void **state)
     assert_null(s);
     rmdir(f->spool);
     MUST(mkfifo(f->checkpoint, 0600) == 0);
-    expect_refused(f, &f->mark, ": is torn"); /* and not waited for */
+    expect_refused(f, &f->mark, ": is torn"); /* the FIFO is not waited for */
     remove(f->checkpoint);
     free(victim);
 }

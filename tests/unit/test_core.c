@@ -1,4 +1,4 @@
-/* Unit tests of the integer arithmetic that CPU and devices share. */
+/* Unit tests of the integer arithmetic that CPU and OpenCL devices share, and of other basics. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -14,8 +14,8 @@
 
 #include "app/base/crc32.h"
 
-/* The arithmetic of core.h as a device compiles it, under names of its own.
- * What OpenCL C has built in is given to it here. */
+/* core.h is included a second time as OpenCL C, with its functions renamed from tc_ to cl_. The
+ * built-in functions of OpenCL C are defined here. */
 #define __OPENCL_VERSION__ 120
 #define uchar uint8_t
 #define ushort uint16_t
@@ -83,7 +83,7 @@ typedef unsigned __int128 u128;
 
 enum { TRIALS = 200000 };
 
-/* xorshift64*; a test begins with the seed anew. */
+/* State of the random generator any() (xorshift64*); start() resets it before each test. */
 static uint64_t seed;
 
 static uint64_t any(void)
@@ -94,7 +94,7 @@ static uint64_t any(void)
     return seed * 0x2545F4914F6CDD1DU;
 }
 
-/* Of any length in bits from 0 to `bits`, all as likely. */
+/* Returns a random number whose length in bits is random, from 0 to `bits`. */
 static uint64_t any_up_to_bits(unsigned bits)
 {
     const unsigned n = (unsigned)(any() % (bits + 1));
@@ -102,7 +102,7 @@ static uint64_t any_up_to_bits(unsigned bits)
     return n == 0 ? 0 : any() >> (64 - n);
 }
 
-/* Powers of two and their neighbours, else random ones; at least 1. */
+/* Returns a divisor of at least 1: a power of two or a neighbour of one, or a random number. */
 static uint64_t some_divisor(unsigned bits)
 {
     uint64_t d = any_up_to_bits(bits);
@@ -124,7 +124,7 @@ static cl_divisor cl_form(tc_divisor d)
     return (cl_divisor){ d.rec, d.den, d.shift };
 }
 
-/* The quotient to the nearest integer, halves up. */
+/* Returns the quotient, rounded to the nearest integer, halves up. */
 static u128 nearest(u128 num, u128 den)
 {
     return num / den + (num % den >= den - num % den ? 1 : 0);
@@ -132,7 +132,7 @@ static u128 nearest(u128 num, u128 den)
 
 /* --- core.h ---------------------------------------------------------------------------------- */
 
-/* num below 2^63 */
+/* num must be below 2^63. */
 static void check_division(uint64_t num, uint32_t den)
 {
     const tc_divisor d = tc_divisor_of(den);
@@ -184,7 +184,8 @@ static void divides_in_q32(void **state)
     (void)state;
     for (int i = 0; i < TRIALS; i++) {
         const tc_divisor d = tc_divisor_of((uint32_t)some_divisor(31));
-        /* the quotient below 2^32, so that it fits 64 bits in 2^-32 */
+        /* numerators for which the quotient is below 2^32, so that it fits 64 bits in units of
+         * 2^-32 */
         const uint64_t most = (uint64_t)((((u128)d.den << 32) - d.den) & INT64_MAX);
         const uint64_t some[] = { 0,
                                   1,
@@ -225,14 +226,14 @@ static void gives_ratios(void **state)
         check_ratio(den, den);
         check_ratio(den - 1, den);
         check_ratio(den / 2, den);
-        /* close to half a unit of the quotient */
+        /* a quotient close to half a unit */
         check_ratio((uint64_t)(((u128)(2 * (num & 0xffffffff) + 1) * den >> 33) % (den + 1)), den);
     }
     check_ratio(((uint64_t)1 << 62) - 1, ((uint64_t)1 << 62) - 1);
     check_ratio(((uint64_t)1 << 62) - 2, ((uint64_t)1 << 62) - 1);
 }
 
-/* The largest r with (r - 1/2)^2 <= a, by halving an interval. */
+/* Returns the largest r with (r - 1/2)^2 <= a, by bisection. */
 static uint64_t root_of(uint64_t a)
 {
     uint64_t lo = 0, hi = (uint64_t)1 << 32;
@@ -273,8 +274,8 @@ static void takes_roots(void **state)
         const uint64_t r = i < 100 ? UINT32_MAX - (uint64_t)i : any_up_to_bits(32);
 
         check_around(r * r);
-        check_around(r * r + r);                                /* where rounding turns */
-        check_around(((uint64_t)1 << 53) + any_up_to_bits(20)); /* doubles get coarse */
+        check_around(r * r + r);                                /* where rounding changes */
+        check_around(((uint64_t)1 << 53) + any_up_to_bits(20)); /* beyond the precision of double */
         check_root(any_up_to_bits(64));
     }
 }
@@ -283,8 +284,8 @@ static void takes_roots(void **state)
 
 enum { ASKED = 1000 };
 
-/* For each value v the integer nearest to `formula`, an expression of mpmath in
- * m.mpf v, from a Python that has mpmath. */
+/* Computes, for each value v, the integer nearest to `formula` (Python, in m.mpf v), with a Python
+ * that has mpmath. */
 static void ask(const char *formula, const uint64_t *values, size_t n, u128 *answers)
 {
     const char *const python = getenv("PYTHON") != NULL ? getenv("PYTHON") : "python3";
@@ -345,8 +346,8 @@ static void has_logarithms(void **state)
         check_within(tc_log2_q80(k[i]), want[i], 2);
 }
 
-/* The quick way to logarithms gives the slow one's bits: all of small numbers and of those beside
- * powers of two, some of the others. */
+/* The fast logarithms have the same bits as the slow ones: for all small numbers, for those near
+ * powers of two, and for some others. */
 static void has_quick_logarithms(void **state)
 {
     tc_log2s *logs = tc_log2s_create();
@@ -391,7 +392,7 @@ static void has_exponentials(void **state)
     glcm_tables_free(&tables);
 }
 
-/* k log2 k: f60(ab) = a f60(b) + b f60(a) to the last bit, and right. */
+/* The table f60 of k log2 k: f60(ab) = a f60(b) + b f60(a) exactly, and its values are right. */
 static void has_additive_tables(void **state)
 {
     enum { FBITS = 44 };
@@ -418,7 +419,7 @@ static void has_additive_tables(void **state)
     k[0] = 2 * PAIRS;
     ask("v * m.log(v, 2) * 2**60", k, ASKED, want);
     for (size_t i = 0; i < ASKED; i++) {
-        /* each of up to 13 prime factors is rounded to half a unit, times k */
+        /* each of up to 13 prime factors is rounded by up to half a unit, times k */
         const unsigned slack = (unsigned)(7 * k[i]);
 
         const int64_t off = (int64_t)(t.f60[k[i]] - (uint64_t)want[i]); /* modulo 2^64 */
@@ -430,7 +431,7 @@ static void has_additive_tables(void **state)
     glcm_tables_free(&t);
 }
 
-/* A sum of up to 2^14 table entries, put together again from its two halves. */
+/* A sum of up to 2^14 table entries is recovered from its two parts, low and coarse. */
 static void joins_sums(void **state)
 {
     (void)state;
@@ -449,7 +450,7 @@ static void joins_sums(void **state)
 
 /* --- whole windows --------------------------------------------------------------------------- */
 
-/* The features of matrices whose features are known by heart. */
+/* Features of matrices for which the right values are known. */
 static void knows_simple_windows(void **state)
 {
     static const int64_t one = (int64_t)1 << 32;
@@ -470,7 +471,7 @@ static void knows_simple_windows(void **state)
 
         assert_int_equal(feature[i], want);
     }
-    /* levels 1 and 3 in turn: pairs are always of the two */
+    /* levels 1 and 3 alternate: each pair has both */
     memset(pairs, 0, sizeof pairs);
     pairs[2] = 30;
     assert_true(glcm_matrix_features(pairs, 4, &t, logs, feature));
@@ -486,7 +487,7 @@ static void knows_simple_windows(void **state)
     assert_int_equal(feature[GLCM_DIFFERENCE_VARIANCE], 0);
     assert_int_equal(feature[GLCM_DIFFERENCE_ENTROPY], 0);
     assert_int_equal(feature[GLCM_IMC1], -one);
-    /* independent ends: no mutual information, exactly */
+    /* independent levels: the mutual information is exactly 0 */
     pairs[0] = pairs[10] = 15;
     assert_true(glcm_matrix_features(pairs, 4, &t, logs, feature));
     assert_int_equal(feature[GLCM_CORRELATION], 0);
@@ -497,7 +498,7 @@ static void knows_simple_windows(void **state)
     tc_log2s_destroy(&logs);
 }
 
-/* The sums that a sliding window would hold for these ordered pairs. */
+/* Computes the sums that a sliding window would have for these ordered pairs. */
 static uint32_t sums_of(const uint64_t *counts, unsigned levels, const glcm_tables *t, glcm_sums *s)
 {
     uint64_t marginal[8] = { 0 }, sum[16] = { 0 }, difference[8] = { 0 };
@@ -537,7 +538,7 @@ static uint32_t sums_of(const uint64_t *counts, unsigned levels, const glcm_tabl
     return (uint32_t)(n2 / 2);
 }
 
-/* The two ways to the features agree: from a window's sums, and from a matrix. */
+/* Features from a window's sums agree with those from a matrix. */
 static void agrees_on_features(void **state)
 {
     enum { PAIRS = 4000 };
@@ -574,7 +575,7 @@ static void agrees_on_features(void **state)
     tc_log2s_destroy(&logs);
 }
 
-/* Times as people say them. */
+/* Durations in words. */
 static void says_durations(void **state)
 {
     static const struct {
@@ -598,7 +599,7 @@ static void says_durations(void **state)
     }
 }
 
-/* NIST's examples (FIPS 180-2, appendix B), in pieces of any length. */
+/* SHA-256 of NIST's examples (FIPS 180-2, appendix B), added in pieces of several lengths. */
 static void has_sha256(void **state)
 {
     static const struct {
@@ -631,7 +632,7 @@ static void has_sha256(void **state)
     }
 }
 
-/* zlib's, of any length and alignment, in one piece or two. */
+/* The CRC-32 is that of zlib, for data of any length and alignment, in one piece or two. */
 static void has_crc32(void **state)
 {
     unsigned char data[1100];
@@ -653,7 +654,7 @@ static void has_crc32(void **state)
         }
 }
 
-/* Copies of uploads are for nobody else, whatever the umask is. */
+/* Private folders and files cannot be read by others, whatever the umask is. */
 static void keeps_private(void **unused)
 {
     char *const folder = make_folder();

@@ -1,4 +1,5 @@
-/* The guard's ear: while a call lasts the program can be told to end, and to sleep. */
+/* Unit tests of the guard's listening (app/base/guard.h): during a long call into a driver, the
+ * guard asks whether the program must suspend or end. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -35,10 +36,10 @@ static double seconds_of(clockid_t which)
 }
 
 static tc_background beside;
-static bool was_held; /* during the last call() */
-static double took;   /* seconds that the last call() took: more than asked for on a busy machine */
+static bool was_held; /* whether background threads were held during the last call() */
+static double took;   /* seconds that the last call() took: more than requested on a busy machine */
 
-/* A call that works for so long; the share of the time that this thread had. */
+/* Makes a call that takes so many seconds; returns the share of them that this thread computed. */
 static double call(double seconds, bool is_work)
 {
     const double start = seconds_of(CLOCK_MONOTONIC), used = seconds_of(CLOCK_THREAD_CPUTIME_ID);
@@ -70,18 +71,18 @@ static void test_long_calls(void **unused)
     suspended = true;
     assert_true(call(1, false) < 0.3);
     assert_in_range(asked, 5, (uintmax_t)(20 * took));
-    assert_true(was_held); /* as do the threads beside */
-    call(0.5, true);       /* a launch is waited for */
+    assert_true(was_held); /* background threads are suspended, too */
+    call(0.5, true);       /* a launch is waited for without asking */
     assert_int_equal(asked, 0);
     tc_guard_listen(ask, &beside, 50);
-    call(0.5, true); /* but not one that takes too long */
+    call(0.5, true); /* unless it takes longer than the limit */
     assert_in_range(asked, 2, (uintmax_t)(18 * took));
     tc_guard_down();
     assert_int_equal(beside.pauses, 0);
 }
 
-/* Calls of a few ms for half a second, between which the program asks by itself, or not; how often
- * it was asked for. */
+/* Makes calls of a few ms for half a second, between which the program itself asks, if `heard`.
+ * Returns how often the guard asked. */
 static unsigned short_calls(bool heard)
 {
     const double start = seconds_of(CLOCK_MONOTONIC);
@@ -106,7 +107,7 @@ static void test_many_short_calls(void **unused)
     tc_guard_listen(ask, &beside, 1000);
     suspended = false;
     assert_true(short_calls(false) >= 3);
-    while (short_calls(true) > 0) /* on a busy machine none of them is short */
+    while (short_calls(true) > 0) /* on a busy machine calls may take longer: try again */
         assert_true(--tries > 0);
     tc_guard_down();
 }

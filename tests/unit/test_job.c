@@ -1,4 +1,4 @@
-/* Unit tests of reading work units, and of prefetching their pixels. */
+/* Unit tests of reading work units, and of decoding their pixels ahead (prefetch). */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE /* memmem */
 #endif
@@ -14,7 +14,8 @@
 #include "workunits/format/archive.h"
 #include "workunits/format/job.h"
 
-/* What bad_files.py cannot see: what a good work unit becomes in memory. */
+/* Most tests look at how a valid work unit is represented in memory, which bad_files.py cannot see.
+ */
 
 typedef struct fixture {
     char *folder, *path;
@@ -50,7 +51,7 @@ static void add_png(zipFile zip, const char *name, uint32_t w, uint32_t h, unsig
     free(b.data);
 }
 
-/* A mask of this pattern: see mask_of. */
+/* Adds a mask with every third pixel set. */
 static void add_mask(zipFile zip, const char *name, uint32_t w, uint32_t h, unsigned bits)
 {
     const wu_png_info info = { w, h, bits, 1 };
@@ -215,9 +216,9 @@ static void works_without_a_place_for_the_message(void **state)
     assert_null(job);
 }
 
-/* --- the file between reading and loading ---------------------------------------------------- */
+/* --- the file changes between reading and loading --------------------------------------------- */
 
-/* Another file of the same name, or none, is not the one that was checked. */
+/* The file that was checked stays open: deleting or replacing it has no effect. */
 static void keeps_the_file_that_it_checked(void **state)
 {
     const fixture *f = *state;
@@ -234,7 +235,7 @@ static void keeps_the_file_that_it_checked(void **state)
     wu_job_destroy(&job);
 }
 
-/* A tc_poll's ask; user: how many more times the work may go on. */
+/* The `ask` of a tc_poll; *user: how many more times it returns TC_OK. */
 static tc_status ask_counted(void *user, tc_err *e)
 {
     int *const left = user;
@@ -249,8 +250,8 @@ static void wait_for_end(prefetch *a)
     assert_true(prefetch_has_ended(a, 0));
 }
 
-/* What was decoded ahead is what is decoded otherwise: with a thread for it at once, else while the
- * main one sleeps. */
+/* Prefetched pixels equal those loaded directly; with one thread they are decoded while the main
+ * thread sleeps, with several at once. */
 static void decodes_ahead(void **state)
 {
     const fixture *f = *state;
@@ -284,9 +285,9 @@ static void decodes_ahead(void **state)
             wu_pixels_free(&p);
             wu_pixels_free(&q);
         }
-        prefetch_begin(&a, 5); /* there is none */
+        prefetch_begin(&a, 5); /* there is no item 5 */
         assert_false(a.is_under_way);
-        prefetch_begin(&a, 1); /* another than is wanted then */
+        prefetch_begin(&a, 1); /* another item than is taken next */
         wu_pixels p;
         assert_int_equal(prefetch_take(&a, 2, &poll, &p, &err), TC_OK);
         assert_true(p.mask == NULL && a.is_under_way);
@@ -296,7 +297,7 @@ static void decodes_ahead(void **state)
     wu_job_destroy(&job);
 }
 
-/* While the background is down nothing is decoded, and whoever waits for it may be told to stop. */
+/* While background threads are suspended nothing is decoded, and waiting for it can be stopped. */
 static void decodes_ahead_when_it_may(void **state)
 {
     const fixture *f = *state;
@@ -309,14 +310,14 @@ static void decodes_ahead_when_it_may(void **state)
     assert_int_equal(wu_job_read(f->path, &job, &err), TC_OK);
     job->threads = 2;
     prefetch_init(&a, job);
-    tc_background_pause(&a.background); /* as while the client is asked */
+    tc_background_pause(&a.background); /* as before the client allows work */
     prefetch_begin(&a, 0);
     assert_int_equal(prefetch_take(&a, 0, &poll, &p, &err), TC_TRY_LATER);
     assert_string_equal(err.message, "enough");
     assert_false(prefetch_has_ended(&a, 0.02));
     tc_background_resume(&a.background);
     wait_for_end(&a);
-    prefetch_end(&a); /* with pixels that nobody took */
+    prefetch_end(&a); /* the pixels were never taken */
 
     prefetch_init(&a, job);
     tc_background_pause(&a.background);
@@ -340,7 +341,7 @@ static void notices_that_the_file_changed(void **state)
     assert_non_null(strstr(err.message, "wu.zip: the file has changed since it was checked"));
     assert_null(p.u8);
 
-    /* Of the same size: any changed byte is noticed or harmless. */
+    /* A file of the same size in which one byte differs: this is noticed, or does no harm. */
     const unsigned char *local = memmem(b.data, b.n, "images/grey8.png", 16);
     assert_non_null(local);
     const size_t at = (size_t)(local - b.data);
@@ -359,14 +360,14 @@ static void notices_that_the_file_changed(void **state)
         }
         wu_pixels_free(&p);
     }
-    assert_int_equal(harmless, 16); /* the local copy of the name */
-    /* Other bytes in the same file. */
+    assert_int_equal(harmless, 16); /* the name in the local header, which is not used */
+    /* The content of the same file is overwritten. */
     memset(b.data, 0, b.n);
     write_file(f->path, b.data, b.n);
     assert_int_equal(wu_item_load(job, 0, &p, &err), TC_BAD_INPUT);
     assert_non_null(strstr(err.message, "wu.zip: member \"images/grey8.png\" is corrupt"));
     free(b.data);
-    /* Ahead of its turn, too: it is told when the item is wanted. */
+    /* If prefetching finds the fault, it is reported when the item is taken. */
     prefetch a;
     const tc_poll none = { NULL, NULL };
     prefetch_init(&a, job);
@@ -382,8 +383,8 @@ static void notices_that_the_file_changed(void **state)
 
 /* --- size ------------------------------------------------------------------------------------ */
 
-/* As many items as there may be, with one picture between them, and more
- * members than the old ZIP format could count: neither may take quadratic time. */
+/* The largest number of items, which share pictures, and more members than the old ZIP format
+ * allows: neither may take quadratic time. */
 static void reads_the_largest_job(void **state)
 {
     const fixture *f = *state;
@@ -397,7 +398,7 @@ static void reads_the_largest_job(void **state)
     bytes_write(&json, head, strlen(head));
     bytes png = make_png(4, 4, 8, 1, 1);
     for (int i = 0; i < N; i++) {
-        /* Names that collide in their beginnings. */
+        /* Names with a long common beginning. */
         const int n = snprintf(text, sizeof text,
                                "%s{\"name\": \"item_%06d\", \"image\": \"pictures/%06d.png\"}",
                                i > 0 ? ", " : "", i, i % SLICES);

@@ -1,7 +1,7 @@
 /*
- * As a test: no arguments. For test_npz_numpy.py, which holds the two against
- * NumPy: "--write FILE" writes arrays of every type, "--read FILE" lists what
- * the reader sees in a file.
+ * Unit tests of writing and reading NPZ files. With arguments, for test_npz_numpy.py, which
+ * compares both with NumPy: "--write FILE" writes arrays of every type, "--read FILE" lists the
+ * arrays that the reader finds in a file.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE /* memmem */
@@ -81,7 +81,7 @@ static void notices_overflow(void **state)
     info.shape[1] = (uint64_t)1 << 32;
     wu_array_count(&info, &ok);
     assert_false(ok);
-    /* An empty axis hides nothing. */
+    /* An overflow is noticed even if another axis is empty. */
     info.ndim = 3;
     info.shape[2] = 0;
     wu_array_count(&info, &ok);
@@ -108,7 +108,7 @@ static void converts_text(void **state)
     wu_ucs4_to_utf8(out, 2, back, sizeof back);
     assert_string_equal(back, "a\xc3\xa9");
     wu_ucs4_to_utf8(out, 6, back, 5);
-    assert_string_equal(back, "a\xc3\xa9"); /* no half character */
+    assert_string_equal(back, "a\xc3\xa9"); /* no part of a character */
 }
 
 static void refuses_bad_text(void **state)
@@ -151,7 +151,7 @@ static void add(wu_npz_writer *w, const char *name, wu_dtype dtype, uint32_t wid
     const wu_array_info info = array_info(copy, dtype, width, ndim, a, b);
     const size_t n = (size_t)wu_array_bytes(&info, &ok);
     assert_int_equal(wu_npz_begin(w, &info, &err), TC_OK);
-    /* In two parts, to see that they are put together. */
+    /* In two parts, as data may be written in several. */
     assert_int_equal(wu_npz_write(w, data, n / 3, &err), TC_OK);
     assert_int_equal(wu_npz_write(w, (const char *)data + n / 3, n - n / 3, &err), TC_OK);
     assert_int_equal(wu_npz_end(w, &err), TC_OK);
@@ -166,7 +166,7 @@ static const float f32s[4] = { 0.5f, -1e-30f, 3e38f, 0 };
 static const double f64s[6] = { 1.0 / 3, -2.5, 1e-300, 1e300, 0, -0.0 };
 static const uint32_t strs[2][4] = { { 'n', 0xe9, 0, 0 }, { 'a', 'b', 'c', 'd' } };
 
-/* One array of every type, and some odd shapes. */
+/* Writes an array of every type, and some of unusual shapes. */
 static void write_sample(const char *path)
 {
     wu_npz_writer *w = NULL;
@@ -229,7 +229,7 @@ static void writes_and_reads(void **state)
     assert_null(r);
 }
 
-/* Rows of no bytes are no rows to deflate. */
+/* An array whose rows have no columns is written, though there is nothing to deflate. */
 static void writes_no_columns(void **state)
 {
     const fixture *f = *state;
@@ -260,7 +260,7 @@ static void streams(void **state)
     const size_t index = (size_t)wu_npz_find(r, "f64s");
     assert_int_equal(wu_npz_stream_open(r, index, &one, &err), TC_OK);
     assert_int_equal(wu_npz_stream_read(one, buf, 5, &err), TC_OK);
-    assert_int_equal(wu_npz_stream_open(r, index, &other, &err), TC_OK); /* starts at its start */
+    assert_int_equal(wu_npz_stream_open(r, index, &other, &err), TC_OK); /* independent of `one` */
     for (size_t n; (n = (size_t)wu_npz_stream_left(other)) > 0; total += n) {
         n = n < 7 ? n : 7;
         assert_int_equal(wu_npz_stream_read(other, buf, n, &err), TC_OK);
@@ -271,7 +271,7 @@ static void streams(void **state)
     assert_int_equal(wu_npz_stream_read(other, buf, 1, &err), TC_BAD_INPUT);
     wu_npz_stream_close(&other);
     assert_null(other);
-    assert_int_equal(wu_npz_stream_read(one, buf, 8, &err), TC_OK); /* where it was */
+    assert_int_equal(wu_npz_stream_read(one, buf, 8, &err), TC_OK); /* continues after byte 5 */
     assert_memory_equal(buf, (const char *)f64s + 5, 8);
     wu_npz_stream_close(&one);
     wu_npz_reader_close(&r);
@@ -282,7 +282,7 @@ static void writes_the_same_bytes(void **state)
     const fixture *f = *state;
     write_sample(f->path);
     bytes a = read_file(f->path);
-    sleep(2); /* more than a time stamp's resolution */
+    sleep(2); /* longer than the resolution of a ZIP file's time stamps */
     write_sample(f->path);
     bytes b = read_file(f->path);
     assert_int_equal(a.n, b.n);
@@ -291,7 +291,7 @@ static void writes_the_same_bytes(void **state)
     free(b.data);
 }
 
-/* The header is NumPy's, to the byte. */
+/* The header of an array has the same bytes as NumPy's. */
 static void writes_numpy_headers(void **state)
 {
     const fixture *f = *state;
@@ -305,7 +305,7 @@ static void writes_numpy_headers(void **state)
         "                                                            \n";
     assert_int_equal(sizeof text - 1, 128);
     assert_non_null(memmem(b.data, b.n, text, sizeof text - 1));
-    assert_non_null(memmem(b.data, b.n, flat, sizeof flat - 2)); /* (floats are stored plain) */
+    assert_non_null(memmem(b.data, b.n, flat, sizeof flat - 2)); /* floats are not compressed */
     free(b.data);
 }
 
@@ -328,7 +328,7 @@ static void leaves_nothing_before_close(void **state)
     free(b.data);
 }
 
-/* Data of several blocks, and such as end with one, by any number of threads. */
+/* Data of several blocks, and data that fill a block exactly, compressed by several threads. */
 static void deflates_alike_in_all_threads(void **state)
 {
     enum { N = 9 << 18 };
@@ -347,7 +347,7 @@ static void deflates_alike_in_all_threads(void **state)
         wu_npz_use_threads(w, threads);
         assert_int_equal(wu_npz_add_json(w, "result.json", json, &err), TC_OK);
         add(w, "many", WU_I32, 0, 1, N, 0, many);
-        add(w, "fewer", WU_I32, 0, 1, (1 << 16) - 32, 0, many); /* with its header a block */
+        add(w, "fewer", WU_I32, 0, 1, (1 << 16) - 32, 0, many); /* a block, with its header */
         add(w, "none", WU_I32, 0, 1, 0, 0, many);
         assert_int_equal(wu_npz_close(&w, &err), TC_OK);
         assert_int_equal(wu_npz_open(f->path, NULL, &r, &err), TC_OK);
@@ -377,8 +377,8 @@ static tc_status keep(void *user, const void *data, size_t n, tc_err *e)
     return TC_OK;
 }
 
-/* A file with an array that is compressed on the way, or (how > 0) one by so many threads
- * before. */
+/* Writes a file with one array and returns its bytes. how: 0: the writer compresses the array; else
+ * the array is compressed beforehand by so many threads. */
 static bytes write_one(const fixture *f, const wu_array_info *info, const void *data, unsigned how)
 {
     json_t *const json = json_object();
@@ -423,7 +423,7 @@ static uint32_t next_random(uint32_t *seed)
     return *seed >> 8;
 }
 
-/* Rows of runs, most of them as in the row above. */
+/* Makes rows of random runs, most of them as in the row above. */
 static void make_rows(unsigned char *data, size_t n, wu_row_layout layout, uint32_t *seed)
 {
     const unsigned noise = next_random(seed) % 3 == 0 ? 6 : 600;
@@ -438,7 +438,8 @@ static void make_rows(unsigned char *data, size_t n, wu_row_layout layout, uint3
     }
 }
 
-/* What zlib makes of the block, which may point back into what stands before it. */
+/* zlib decompresses a block to these data. The block may refer to the `before` bytes before them.
+ */
 static void inflates_to(const unsigned char *block, size_t size, const unsigned char *data,
                         size_t n, size_t before, bool last)
 {
@@ -491,7 +492,7 @@ static void deflates_rows(void **state)
             wu_deflate_rows(d, layout, data + WINDOW, n, before, last, out, WU_ROWS_ROOM(n));
         assert_true(more > 0);
         inflates_to(out, more, data + WINDOW, n, before, last);
-        if (before == 0) /* the same, whatever it had before */
+        if (before == 0) /* compressing again gives the same bytes */
             assert_int_equal(
                 wu_deflate_rows(d, layout, data + WINDOW, n, before, last, out, WU_ROWS_ROOM(n)),
                 more);
@@ -502,7 +503,7 @@ static void deflates_rows(void **state)
     free(data);
 }
 
-/* Compressed before or on the way, deflated or stored: the same file. */
+/* Whether an array is compressed beforehand or by the writer, the file is the same. */
 static void takes_what_was_packed_before(void **state)
 {
     enum { N = 5 * (1 << 16) + 1000 };
@@ -583,7 +584,7 @@ static void names_unwritable_places(void **state)
     free(path);
 }
 
-/* Files may not grow beyond `limit` bytes: what a full disk looks like. */
+/* Limits files to `limit` bytes: writing then fails as on a full disk. */
 static void limit_files(rlim_t limit)
 {
     struct rlimit l;
@@ -615,7 +616,7 @@ static tc_status write_noise(const char *path, size_t n)
     return status;
 }
 
-/* Whether the space ends in the data, in a buffer or in the last record. */
+/* Wherever writing fails: in the data, in a buffer or in the last record. */
 static void reports_a_full_disk(void **state)
 {
     const fixture *f = *state;
@@ -641,9 +642,9 @@ static void reports_a_full_disk(void **state)
     limit_files(RLIM_INFINITY);
 }
 
-/* --- reading what others wrote --------------------------------------------------------------- */
+/* --- reading files of other programs ---------------------------------------------------------- */
 
-/* A file with result.json and one member of a given header and data size. */
+/* Reads a file with result.json and one member with this header and `data` bytes. */
 static tc_status read_header(const fixture *f, const char *text, size_t data)
 {
     unsigned char *npy = calloc(1, 10 + strlen(text) + data);
@@ -832,7 +833,8 @@ static void limits_arrays(void **state)
     assert_non_null(strstr(err.message, "f64s.npy\": larger than the limit"));
 }
 
-/* Stored data lie plainly in the file, so each byte of them can be changed. */
+/* The data of an uncompressed array are in the file as they are, so each of their bytes can be
+ * changed. */
 static void notices_changed_data(void **state)
 {
     const fixture *f = *state;
@@ -854,7 +856,7 @@ static void notices_changed_data(void **state)
     free(b.data);
 }
 
-/* No truncation is accepted, and none of any changed byte crashes. */
+/* Every truncated file is refused, and no changed byte leads to a crash. */
 static void survives_damage(void **state)
 {
     const fixture *f = *state;
@@ -882,7 +884,7 @@ static void survives_damage(void **state)
     free(b.data);
 }
 
-/* More entries than the old ZIP format could count. */
+/* An NPZ file with more members than the old ZIP format allows. */
 static void takes_many_arrays(void **state)
 {
     const fixture *f = *state;

@@ -1,5 +1,5 @@
-"""The NPZ writer and reader held against NumPy: it opens what we write, and we
-read what it writes, with the same names, types, shapes and bytes."""
+"""Compares the NPZ writer and reader with NumPy: NumPy opens what we write, and we read what NumPy
+writes, with the same names, types, shapes and bytes."""
 import io
 import os
 import zipfile
@@ -9,11 +9,12 @@ import numpy as np
 
 import tap
 
+# NumPy's name of a type -> number in wu_dtype.
 DTYPES = {"|b1": 0, "|u1": 1, "<i4": 2, "<i8": 3, "<f4": 4, "<f8": 5}
 
 
 def program():
-    """test_npz of the same build; it writes and lists files when asked to."""
+    """Path of test_npz in this build, or None. It writes or lists files if it has arguments."""
     for path in ("tests/unit/test_npz", "test_npz"):
         full = os.path.join(tap.BUILD, path)
         if os.access(full, os.X_OK):
@@ -60,7 +61,7 @@ def check_written(test_npz, folder):
 
 
 def line_of(name, a):
-    """What test_npz --read prints of an array."""
+    """The line that test_npz --read prints for an array."""
     width = a.dtype.itemsize // 4 if a.dtype.kind == "U" else 0
     kind = 6 if width else DTYPES[a.dtype.str]
     return " ".join([name, str(kind), str(width)] + [str(n) for n in a.shape] +

@@ -1,4 +1,4 @@
-/* The OpenCL backend's common part, on a make-believe OpenCL. */
+/* Unit tests of the OpenCL code that all analyses share, on the fake OpenCL of fake_opencl.c. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -43,10 +43,10 @@ static void test_request_parse(void **state)
     }
 }
 
-/* --- the choice ------------------------------------------------------------------------------ */
+/* --- choosing a device ------------------------------------------------------------------------ */
 
-/* A workstation: an NVIDIA platform with two cards, an AMD one with two, an
- * Intel one with the processor's GPU, PoCL, and some other maker's two. */
+/* A computer with five platforms: NVIDIA with two GPUs, AMD with two, Intel with a CPU and its GPU,
+ * PoCL with a CPU, and one of other vendors with three devices. */
 typedef struct workstation {
     fake_device nvidia[2], amd[2], intel[2], pocl[1], other[3];
     fake_platform platforms[5];
@@ -76,7 +76,8 @@ static void make_workstation(workstation *w)
     w->api = fake_api(w->platforms, 5);
 }
 
-/* The name of the device that the request gets, "" if none; err has the reason. */
+/* Returns the name of the device chosen for a request; "" if there is none, with the reason in
+ * err. */
 static const char *chosen_name(const ocl_api *api, const ocl_request *request, tc_err *err)
 {
     static char name[96];
@@ -129,9 +130,9 @@ static void test_enumerate(void **state)
     assert_string_equal(list[0].platform_name, "NVIDIA CUDA");
     assert_int_equal(list[5].platform_index, 2);
     assert_int_equal(list[5].device_index, 1);
-    assert_int_equal(list[5].gpu_index, 0); /* the CPU before it is not counted */
+    assert_int_equal(list[5].gpu_index, 0); /* the CPU before it does not count */
     assert_int_equal(list[4].gpu_index, -1);
-    assert_int_equal(list[8].gpu_index, 1); /* an accelerator is */
+    assert_int_equal(list[8].gpu_index, 1); /* the accelerator before it counts */
     for (size_t i = 0; i < count; i++)
         assert_string_equal(list[i].refusal, "");
     free(list);
@@ -145,12 +146,12 @@ static void test_choose_best(void **state)
     make_workstation(&w);
     assert_string_equal(by_spec(&w, "auto", &err), "RTX 2");
     assert_string_equal(by_spec(&w, "opencl", &err), "RTX 2");
-    w.nvidia[1].available = CL_FALSE; /* 64*1600 > 40*2400 */
+    w.nvidia[1].available = CL_FALSE; /* the next by units * MHz: 64*1600 > 40*2400 */
     assert_string_equal(by_spec(&w, "auto", &err), "gfx900");
     w.amd[0].single_fp = CL_FP_DENORM;
     assert_string_equal(by_spec(&w, "auto", &err), "gfx900");
 
-    /* No GPU: then an accelerator; a CPU only when asked for. */
+    /* Without a GPU an accelerator is chosen; a CPU only by "opencl". */
     fake_device *const gpus[] = { &w.nvidia[0], &w.amd[0],   &w.amd[1],
                                   &w.intel[1],  &w.other[0], &w.other[2] };
     for (size_t i = 0; i < 6; i++)
@@ -162,7 +163,7 @@ static void test_choose_best(void **state)
     assert_non_null(strstr(err.message, "3:0 pthread: it is not a GPU"));
     assert_non_null(strstr(err.message, "0:1 RTX 2: it is not available"));
     assert_string_equal(by_spec(&w, "opencl", &err), "pthread");
-    /* What is a GPU and a CPU at once is a CPU. */
+    /* A device that is both GPU and CPU counts as a CPU. */
     w.pocl[0].type = CL_DEVICE_TYPE_CPU | CL_DEVICE_TYPE_GPU | CL_DEVICE_TYPE_ACCELERATOR;
     assert_string_equal(by_spec(&w, "auto", &err), "");
     w.pocl[0].available = w.intel[0].available = CL_FALSE;
@@ -182,15 +183,15 @@ static void test_choose_index(void **state)
     assert_string_equal(by_spec(&w, "4:3", &err), "");
     assert_string_equal(err.message, "there is no OpenCL device 4:3");
     assert_string_equal(by_spec(&w, "5:0", &err), "");
-    /* Never another one instead of a device that is refused. */
+    /* If the requested device is refused, no other one is chosen. */
     w.intel[1].local_bytes = 8192;
     assert_string_equal(by_spec(&w, "2:1", &err), "");
     assert_string_equal(err.message, "OpenCL device 2:1, UHD, cannot be used: it has 8192 bytes of "
                                      "local memory, 16384 are needed");
 }
 
-/* As the client numbers them: gpu_opencl_dev_index within a platform, among
- * GPUs and accelerators; gpu_device_num within a vendor. */
+/* Devices as BOINC's client numbers them: gpu_opencl_dev_index counts the GPUs and accelerators of
+ * a platform, gpu_device_num those of a vendor. */
 static void test_choose_assigned(void **state)
 {
     (void)state;
@@ -199,17 +200,18 @@ static void test_choose_assigned(void **state)
     make_workstation(&w);
     assert_string_equal(by_client(&w.api, "NVIDIA", 0, 0, &err), "GTX 1");
     assert_string_equal(by_client(&w.api, "NVIDIA", 1, 1, &err), "RTX 2");
-    /* CUDA's order can differ from OpenCL's: the OpenCL index decides. */
+    /* The number may follow CUDA's order, which may differ from OpenCL's: the OpenCL index decides.
+     */
     assert_string_equal(by_client(&w.api, "NVIDIA", 1, 0, &err), "RTX 2");
     assert_string_equal(by_client(&w.api, "ATI", 0, 0, &err), "gfx900");
     assert_string_equal(by_client(&w.api, "ATI", 1, -1, &err), "gfx1030");
     assert_string_equal(by_client(&w.api, "AMD", 1, 1, &err), "gfx1030");
     assert_string_equal(by_client(&w.api, "intel_gpu", 0, 0, &err), "UHD");
     assert_string_equal(by_client(&w.api, "Intel", 0, 0, &err), "UHD");
-    /* Other makers: by their own name, counted within it. */
+    /* Other vendors are given by name, and their devices are counted within the vendor. */
     assert_string_equal(by_client(&w.api, "ARM", 1, 0, &err), "Mali 2");
     assert_string_equal(by_client(&w.api, "Xilinx", 0, 0, &err), "FPGA");
-    /* An old client gives the number alone. */
+    /* An old client gives the number only. */
     assert_string_equal(by_client(&w.api, "ATI", -1, 1, &err), "gfx1030");
     assert_string_equal(by_client(&w.api, "ARM", -1, 1, &err), "Mali 2");
 
@@ -225,15 +227,15 @@ static void test_choose_assigned(void **state)
             by_client(&w.api, nobody[i].vendor, nobody[i].index, nobody[i].number, &err), "");
         assert_non_null(strstr(err.message, "BOINC client assigned"));
     }
-    /* The one that was assigned or none: never a neighbour that the client
-     * may have given to another task. */
+    /* If the assigned device is refused, no other is chosen: the client may have assigned that to
+     * another task. */
     w.nvidia[0].local_bytes = 1024;
     assert_string_equal(by_client(&w.api, "NVIDIA", 0, 0, &err), "");
     assert_non_null(strstr(err.message, "GTX 1, cannot be used"));
 }
 
-/* Two drivers for the same cards: the index fits both platforms, the number
- * tells which. */
+/* Two drivers list the same GPUs, so that the index fits both platforms: then the number decides.
+ */
 static void test_assigned_two_drivers(void **state)
 {
     (void)state;
@@ -253,8 +255,8 @@ static void test_assigned_two_drivers(void **state)
     assert_string_equal(by_client(&api, "ATI", 1, -1, &err), "old 1");
 }
 
-/* One platform for all makers, as on a Mac: the index counts all of them; and
- * the client asks for GPUs alone, whose order is what counts. */
+/* One platform has the devices of all vendors, as on macOS: the index counts all of them, in the
+ * order in which GPUs alone are listed, as the client does. */
 static void test_assigned_one_platform(void **state)
 {
     (void)state;
@@ -344,7 +346,7 @@ static void test_no_device(void **state)
     assert_int_equal(ocl_enumerate(&api, &list, &count, &err), TC_DEVICE);
     assert_non_null(strstr(err.message, "CL_OUT_OF_HOST_MEMORY"));
 
-    /* A driver without its device beside a driver with one that is broken. */
+    /* A platform without devices, besides one that cannot list its devices. */
     fake_device none[1];
     fake_platform platforms[2] = { { "Empty", "OpenCL 1.2", none, 0, 0, false },
                                    { "Broken", "OpenCL 1.2", none, 0, CL_OUT_OF_RESOURCES,
@@ -361,8 +363,8 @@ static void test_no_device(void **state)
     assert_non_null(strstr(err.message, "CL_OUT_OF_RESOURCES"));
 }
 
-/* Each question that fails in turn: the device is listed and refused, or
- * everything stops; none with half an answer is chosen. */
+/* Makes each OpenCL call of the enumeration fail in turn: either the device is listed as refused,
+ * or the enumeration fails; a device with incomplete information is not chosen. */
 static void test_enumerate_faults(void **state)
 {
     (void)state;
@@ -399,12 +401,13 @@ static void test_enumerate_faults(void **state)
         }
         free(list);
     }
-    /* All but the very first question, and the platform's name, which is only shown. */
+    /* Two failures do not refuse the device: the very first call, and the platform's name, which is
+     * only printed. */
     assert_int_equal(refused, calls - 2);
     assert_int_equal(chosen_anyway, 1);
 }
 
-/* --- an open device -------------------------------------------------------------------------- */
+/* --- opening a device ------------------------------------------------------------------------- */
 
 typedef struct opened {
     fake_device fake_device;
@@ -432,7 +435,7 @@ static void close_fake(opened *o)
     ocl_device_close(&o->device);
     assert_null(o->device);
     assert_int_equal(fake.live, 0);
-    ocl_device_close(&o->device); /* once more does no harm */
+    ocl_device_close(&o->device); /* closing twice does no harm */
 }
 
 static void test_open(void **state)
@@ -454,7 +457,7 @@ static void test_open(void **state)
                                                    : "G: clCreateCommandQueue"));
         assert_int_equal(fake.live, 0);
     }
-    /* The CPU is no device, and needs no OpenCL. */
+    /* A request for the CPU gives no device, and needs no OpenCL. */
     ocl_request request = { .kind = OCL_REQUEST_CPU };
     assert_int_equal(ocl_device_find(&request, &o.device, &err), TC_OK);
     assert_null(o.device);
@@ -467,7 +470,7 @@ static void test_buffers(void **state)
     ocl_buffer a, b, c;
     char data[16] = "x";
     tc_err err;
-    open_fake(&o); /* 512 KiB allowed, 256 KiB a buffer */
+    open_fake(&o); /* it allows 512 KiB in all, and 256 KiB a buffer */
     ocl_device *d = o.device;
     assert_int_equal(ocl_buffer_new(d, 1 << 18, "A", &a, &err), TC_OK);
     assert_int_equal(ocl_buffer_new(d, (1 << 18) - 1, "B", &b, &err), TC_OK);
@@ -507,7 +510,7 @@ static void test_buffers(void **state)
 static const char *const source_lines[] = { "__kernel void k() {\n", "}\n" };
 static const ocl_source source = { "fake.cl", source_lines, 2 };
 
-/* What was built is built anew. */
+/* Frees all built programs, so that they are built again. */
 static void drop_programs(ocl_device *device)
 {
     if (device->programs != NULL)
@@ -531,11 +534,11 @@ static void test_build_flags(void **state)
                         "-cl-std=CL1.2 -ffp-contract=off -cl-fp32-correctly-rounded-divide-sqrt "
                         "-DA=1");
     drop_programs(o.device);
-    o.device->info.single_fp = CL_FP_DENORM; /* the flag is an error where it isn't supported */
+    o.device->info.single_fp = CL_FP_DENORM; /* without support for it the flag would be an error */
     assert_int_equal(ocl_program_build(o.device, &source, "-DA=1", true, &program, &err), TC_OK);
     assert_null(strstr(fake.build_options, rounding));
     drop_programs(o.device);
-    o.device->contract_off = 0; /* not every compiler takes the other */
+    o.device->contract_off = 0; /* some compilers refuse -ffp-contract */
     fake.calls = 0;
     fake.fail_at = 2;
     assert_int_equal(ocl_program_build(o.device, &source, NULL, false, &program, &err), TC_OK);
@@ -565,10 +568,10 @@ static void test_build_failure(void **state)
     assert_null(program);
     memset(log, 'e', 299999);
     log[299999] = '\0';
-    fake.build_log = log; /* beyond all bounds: left out */
+    fake.build_log = log; /* too long: left out */
     assert_int_equal(ocl_program_build(o.device, &source, NULL, false, &program, &err), TC_DEVICE);
     assert_string_equal(err.message, "G: build of fake.cl: CL_BUILD_PROGRAM_FAILURE");
-    log[5000] = '\0'; /* long: the message is cut */
+    log[5000] = '\0'; /* long: cut in the message */
     assert_int_equal(ocl_program_build(o.device, &source, NULL, false, &program, &err), TC_DEVICE);
     assert_in_range(strlen(err.message), 400, 500);
     fake.build_log = NULL;
@@ -577,7 +580,7 @@ static void test_build_failure(void **state)
     free(log);
 }
 
-/* --- compiled programs that are kept --------------------------------------------------------- */
+/* --- the cache of compiled programs ----------------------------------------------------------- */
 
 typedef struct keeping {
     opened o;
@@ -598,8 +601,8 @@ static void close_keeping(keeping *k)
     remove_folder(k->folder);
 }
 
-/* Builds once; whether from source (S) or a kept binary (B), or from one that was not taken
- * (BS). */
+/* Builds a program once; returns how: "S" from source, "B" from the cached binary, "BS" from source
+ * after the binary was refused. */
 static const char *build_once(keeping *k, const char *defines)
 {
     cl_program program;
@@ -638,7 +641,7 @@ static void test_program_cache(void **state)
     assert_false(k.o.device->cache_used);
     assert_string_equal(build_once(&k, NULL), "B");
     assert_true(k.o.device->cache_used);
-    /* Other flags, another driver or device: another program. */
+    /* Other flags, another driver, another device: each gets its own program. */
     assert_string_equal(build_once(&k, "-DA=1"), "S");
     snprintf(k.o.device->info.driver, sizeof k.o.device->info.driver, "2.0");
     assert_string_equal(build_once(&k, NULL), "S");
@@ -658,13 +661,13 @@ static void test_program_cache_not(void **state)
     (void)state;
     keeping k;
     open_keeping(&k);
-    fake.build_ms = 0; /* fast: the driver keeps its own */
+    fake.build_ms = 0; /* a fast build is not cached */
     assert_string_equal(build_once(&k, NULL), "S");
     fake.build_ms = OCL_CACHE_SLOW_MS + 20;
     k.o.device->cache_folder = "/no/such/folder";
     assert_string_equal(build_once(&k, NULL), "S");
     k.o.device->cache_folder = k.folder;
-    for (unsigned n = 3; n <= 4; n++) { /* the driver does not give it */
+    for (unsigned n = 3; n <= 4; n++) { /* the driver does not return the binary */
         fake.calls = 0;
         fake.fail_at = n;
         assert_string_equal(build_once(&k, NULL), "S");
@@ -686,7 +689,7 @@ static void test_program_cache_broken(void **state)
     const size_t n = fread(data, 1, sizeof data, file);
     fclose(file);
     assert_in_range(n, 130, 200);
-    for (size_t i = 0; i < n; i += 19) { /* a bit that turned */
+    for (size_t i = 0; i < n; i += 19) { /* one bit of the file is wrong */
         data[i] ^= 4;
         write_file(path, data, n);
         assert_string_equal(build_once(&k, NULL), "S");
@@ -694,10 +697,10 @@ static void test_program_cache_broken(void **state)
         assert_string_equal(build_once(&k, NULL), "B");
     }
     for (size_t length = 0; length < n; length += 31) {
-        write_file(path, data, length); /* a disk that was full */
+        write_file(path, data, length); /* the file is truncated, as on a full disk */
         assert_string_equal(build_once(&k, NULL), "S");
     }
-    fake.binary_refused = true; /* another driver of the same name */
+    fake.binary_refused = true; /* as by another driver of the same name and version */
     assert_string_equal(build_once(&k, NULL), "BS");
     fake.binary_refused = false;
     fake.binary_fails = true;
@@ -705,7 +708,8 @@ static void test_program_cache_broken(void **state)
     fake.binary_fails = false;
     assert_string_equal(build_once(&k, NULL), "B");
     assert_int_equal(count_files(k.folder), 1);
-    /* A driver that crashes over it leaves it under the other name: it is not tried again. */
+    /* While a binary is tried its file has another name. If the driver crashes, that name stays,
+     * and the binary is not tried again. */
     const size_t stem = strlen(path) - strlen("bin");
     char *const tried = malloc(stem + sizeof "tried");
     assert_non_null(tried);
@@ -717,7 +721,7 @@ static void test_program_cache_broken(void **state)
     close_keeping(&k);
 }
 
-/* A device that gives a wrong answer with kept programs is asked once more, without them. */
+/* If a device fails the self-test with cached programs, the test is repeated without them. */
 static void test_program_cache_wrong(void **state)
 {
     (void)state;
@@ -784,7 +788,7 @@ static void test_batch(void **state)
     tc_background beside;
     tc_err err;
     make_kernel(&o, &k);
-    assert_int_equal(k.max_group, 256); /* the device's, less than the kernel's 1024 */
+    assert_int_equal(k.max_group, 256); /* limited by the device; the kernel's limit is 1024 */
     assert_int_equal(k.multiple, 32);
     assert_int_equal(k.local_bytes, 128);
     ocl_device *d = o.device;
@@ -796,28 +800,28 @@ static void test_batch(void **state)
     for (int i = 0; i < 5; i++)
         assert_int_equal(ocl_launch(d, &k, 1, NULL, &global, NULL, &batch, &err), TC_OK);
     assert_int_equal(fake.launches, 5);
-    assert_int_equal(fake.live, before + 1); /* the first one's event */
+    assert_int_equal(fake.live, before + 1); /* the event of the first launch */
     tc_background_init(&beside, false);
     d->background = &beside;
     fake.background = &beside;
     assert_int_equal(ocl_batch_wait(d, &batch, 3, &ms, &err), TC_OK);
     assert_true(ms == 3.0);
-    assert_int_equal(fake.event_polls, 3); /* it dozed until the event was complete, */
-    assert_int_equal(fake.up, 3);          /* and others worked meanwhile */
+    assert_int_equal(fake.event_polls, 3); /* the wait slept until the event was complete, */
+    assert_int_equal(fake.up, 3);          /* while background threads could work */
     assert_int_equal(beside.allowed, 0);
     d->background = NULL;
     fake.background = NULL;
     tc_background_destroy(&beside);
     assert_int_equal(fake.live, before);
 
-    /* A driver whose profile is rubbish: a clock is used. */
+    /* A driver with wrong profiling times: the host's clock is used. */
     fake.start_ns = 5;
     fake.end_ns = 4;
     assert_int_equal(ocl_launch(d, &k, 1, NULL, &global, NULL, &batch, &err), TC_OK);
     assert_int_equal(ocl_batch_wait(d, &batch, 0, &ms, &err), TC_OK);
     assert_true(ms >= 0 && ms < 60000);
 
-    /* No marker behind the last of several launches: the batch is empty. */
+    /* The marker after several launches cannot be enqueued: the batch is emptied. */
     for (int i = 0; i < 2; i++)
         assert_int_equal(ocl_launch(d, &k, 1, NULL, &global, NULL, &batch, &err), TC_OK);
     fake.fail_at = fake.calls + 1;
@@ -825,7 +829,7 @@ static void test_batch(void **state)
     assert_string_equal(err.message, "G: clEnqueueMarkerWithWaitList: CL_OUT_OF_RESOURCES");
     assert_int_equal(fake.live, before);
 
-    /* A launch fails: the batch is as it was. A wait fails: it is empty. */
+    /* A failed launch leaves the batch as it was; a failed wait empties it. */
     assert_int_equal(ocl_launch(d, &k, 1, NULL, &global, NULL, &batch, &err), TC_OK);
     fake.fail_at = fake.calls + 1;
     assert_int_equal(ocl_launch(d, &k, 1, NULL, &global, NULL, &batch, &err), TC_DEVICE);
@@ -833,14 +837,15 @@ static void test_batch(void **state)
     fake.fail_at = fake.calls + 1;
     assert_int_equal(ocl_batch_wait(d, &batch, 0, &ms, &err), TC_DEVICE);
     assert_int_equal(fake.live, before);
-    /* The event ends in an error while the wait dozes. */
+    /* The event ends in an error while the wait sleeps. */
     assert_int_equal(ocl_launch(d, &k, 1, NULL, &global, NULL, &batch, &err), TC_OK);
     fake.event_polls = 0;
     fake.event_state = CL_OUT_OF_RESOURCES;
-    fake.fail_at = fake.calls + 5; /* flush, three looks, then the wait */
+    fake.fail_at = fake.calls + 5; /* after the flush and three polls: clWaitForEvents */
     assert_int_equal(ocl_batch_wait(d, &batch, 3, &ms, &err), TC_DEVICE);
     assert_non_null(strstr(err.message, "clWaitForEvents"));
-    /* It is never complete: the wait proper has it, which the guard watches. */
+    /* The event is never complete: after some polls clWaitForEvents is called, which the guard
+     * watches. */
     assert_int_equal(ocl_launch(d, &k, 1, NULL, &global, NULL, &batch, &err), TC_OK);
     fake.event_state = CL_RUNNING;
     alarm(60);
@@ -854,8 +859,8 @@ static void test_batch(void **state)
     close_fake(&o);
 }
 
-/* Every call of the self-test made to fail: an error, and nothing is left. On
- * the fake the answers are wrong besides, and that must not pass either. */
+/* Makes every call of the self-test fail in turn: it returns an error and releases all objects. If
+ * no call fails, it must fail as well, since the fake's answers are wrong. */
 static void test_selftest_faults(void **state)
 {
     (void)state;
@@ -863,7 +868,7 @@ static void test_selftest_faults(void **state)
     tc_err err;
     open_fake(&o);
     const int before = fake.live;
-    /* The flag that not every compiler takes is taken. */
+    /* The compiler accepts the flag that not all accept. */
     o.device->contract_off = 1;
     fake.calls = 0;
     assert_int_equal(ocl_selftest(o.device, true, NULL, &err), TC_DEVICE);
@@ -884,7 +889,7 @@ static void test_selftest_faults(void **state)
     close_fake(&o);
 }
 
-/* --- pace ------------------------------------------------------------------------------------ */
+/* --- sizes of launches (ocl_pace) ------------------------------------------------------------- */
 
 static void test_pace_rules(void **state)
 {
@@ -894,28 +899,28 @@ static void test_pace_rules(void **state)
     assert_int_equal(ocl_pace_next(&s, 5000), 100);
     assert_int_equal(ocl_pace_next(&s, 7), 7);
     assert_int_equal(ocl_pace_next(&s, 0), 0);
-    ocl_pace_took(&s, 100, 1); /* far too short: the double, no more */
+    ocl_pace_took(&s, 100, 1); /* far too short: doubled */
     assert_int_equal(s.now, 200);
-    ocl_pace_took(&s, 50, 1); /* the rest of something tells nothing */
+    ocl_pace_took(&s, 50, 1); /* less than a full launch: no change */
     assert_int_equal(s.now, 200);
     ocl_pace_took(&s, 200, 0);
     assert_int_equal(s.now, 400);
-    ocl_pace_took(&s, 400, 500); /* ten times too long: at once */
+    ocl_pace_took(&s, 400, 500); /* ten times too long: reduced at once */
     assert_int_equal(s.now, 32);
-    ocl_pace_took(&s, 16, 400); /* also after a rest */
+    ocl_pace_took(&s, 16, 400); /* even if it was not a full launch */
     assert_int_equal(s.now, 1);
-    ocl_pace_took(&s, 1, 400); /* never nothing */
+    ocl_pace_took(&s, 1, 400); /* at least 1 */
     assert_int_equal(s.now, 1);
     for (int i = 0; i < 20; i++)
         ocl_pace_took(&s, s.now, 0.01);
-    assert_int_equal(s.now, 1000); /* never more than the most */
-    ocl_pace_took(&s, 1000, 45);   /* good enough: left alone */
+    assert_int_equal(s.now, 1000); /* at most the maximum */
+    ocl_pace_took(&s, 1000, 45);   /* near the target: no change */
     assert_int_equal(s.now, 1000);
     ocl_pace_init(&s, 50, 10, 1000);
     s.bold = true;
-    ocl_pace_took(&s, 10, 5); /* four times as much, no more */
+    ocl_pace_took(&s, 10, 5); /* bold: four times as much */
     assert_int_equal(s.now, 40);
-    ocl_pace_took(&s, 40, 6); /* the double where that would be near the target */
+    ocl_pace_took(&s, 40, 6); /* bold, but four times would exceed the target: doubled */
     assert_int_equal(s.now, 80);
     ocl_pace_init(&s, 0, 0, 0);
     assert_int_equal(ocl_pace_next(&s, 5), 1);
@@ -926,8 +931,8 @@ static void test_pace_rules(void **state)
     assert_int_equal(s.now, 4);
 }
 
-/* On devices of all speeds it comes near the target within a few launches and
- * after the first never goes far beyond it. */
+/* On devices of any speed, launches come near the target time within a few launches, and after the
+ * first one never take much longer. */
 static void test_pace_settles(void **state)
 {
     (void)state;

@@ -1,4 +1,4 @@
-/* Unit tests of reading parameters. */
+/* Unit tests of reading the parameters of analyses. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -15,7 +15,7 @@
 
 static tc_err err;
 
-/* The parameters, or NULL with a printable message in err. */
+/* Returns the parameters; NULL if they are refused, with a printable message in err. */
 static void *read_any(const an_analysis *analysis, const json_t *json)
 {
     void *params = NULL;
@@ -61,7 +61,7 @@ static char *text_of(const glcm_params *p)
     return text;
 }
 
-/* The parameters as run, read again, are the same. */
+/* Reads parameters, writes them as they are run, and reads those: both are the same. */
 static void survives(const char *text)
 {
     glcm_params *p = read(text), *again;
@@ -139,7 +139,7 @@ static void has_a_preset(void **state)
     assert_true(p->roi_centred);
     assert_int_equal(p->roi_r, 84);
     drop(p);
-    /* what stands beside it counts, wherever it stands */
+    /* keys besides the preset override it, whatever their order */
     p = read(
         "{\"levels\":[8],\"roi\":{\"type\":\"disc\",\"cx\":9,\"cy\":7,\"r\":5},\"preset\":\"hcc\","
         "\"distances\":[3,1],\"directions\":\"four\",\"per_offset\":true,\"range\":[5,5]}");
@@ -164,8 +164,8 @@ static void has_a_preset(void **state)
     survives("{\"preset\":\"hcc\",\"roi\":{\"type\":\"all\"}}");
 }
 
-/* Every offset whose length rounds to the distance, one of each pair of
- * opposite ones; together the offsets of 1..d fill a half disc. */
+/* A distance has all offsets whose length rounds to it, but of two opposite ones only one; so the
+ * offsets of the distances 1..d fill a half disc. */
 static void finds_offsets(void **state)
 {
     (void)state;
@@ -371,7 +371,7 @@ static void refuses(void **state)
         "\"cluster_shade\" or \"cluster_prominence\", not \"energy\"");
 }
 
-/* Lists at their limits and one beyond. */
+/* Lists of the largest length, and longer ones. */
 static void counts_long_lists(void **state)
 {
     json_t *const object = json_object(), *const list = json_array();
@@ -397,7 +397,7 @@ static void counts_long_lists(void **state)
     refused(text, "F: p.maps: must be a list of at most 256 objects, not a list of 257");
     free(text);
     json_decref(object);
-    /* all distances: the offsets of a half disc of radius 255.5 are too many */
+    /* all distances: a half disc of radius 255.5 has too many offsets */
     {
         json_t *const all = json_object(), *const distances = json_array();
 
@@ -423,7 +423,7 @@ static void counts_long_lists(void **state)
 
 /* --- every key of every analysis ------------------------------------------------------------- */
 
-/* A place in the parameters of a self-test: object[key], declared by p. */
+/* A key in the parameters of a self-test: object[p->key]. */
 typedef struct place {
     const an_analysis *analysis;
     json_t *all, *object;
@@ -431,7 +431,8 @@ typedef struct place {
     char path[192];
 } place;
 
-/* The value there replaced by another one (taken; NULL: removed) is refused with this. */
+/* With another value (reference is taken; NULL: removed), the parameters are refused with this
+ * message. */
 static void spoilt(const place *at, json_t *value, const char *message)
 {
     json_t *const before = json_incref(json_object_get(at->object, at->p->key));
@@ -478,8 +479,8 @@ static void misspelt(const place *at)
         fail_msg("%s, not %s", err.message, message);
 }
 
-/* All without the key, and without what hangs on its value, as the messages then say: glcm's maps
- * on its levels. */
+/* Reads the parameters without the key, and without other keys that the messages then complain
+ * about, such as glcm's maps if levels are missing. */
 static void *read_without(const place *at)
 {
     json_t *const rest = json_copy(at->all);
@@ -495,7 +496,7 @@ static void *read_without(const place *at)
     return params;
 }
 
-/* Without the key: the default, or a sentence. */
+/* Without the key its default is used, or the message says that it is required. */
 static void left_out(const place *at)
 {
     json_t *const value = json_incref(json_object_get(at->object, at->p->key));
@@ -532,7 +533,7 @@ static void tries_key(const place *at)
     assert_in_range(strlen(p->key), 1, 31);
     misspelt(at);
     if (p->when != 0 && json_object_get(at->object, p->key) == NULL)
-        return; /* goes with another choice than this */
+        return; /* the key belongs to another choice than the self-test's */
     left_out(at);
     spoilt_value(at, json_string("\x1b[31m\n"), "\"?[31m?\"");
     if (p->type == AN_BOOL)
@@ -593,16 +594,17 @@ static void holds_for_every_key(void **state)
     }
 }
 
-/* --- no memory ------------------------------------------------------------------------------- */
+/* --- allocations that fail -------------------------------------------------------------------- */
 
-static size_t until_failure; /* allocations; 0: none fails */
+static size_t until_failure; /* the next so many allocations, and the last of them fails; 0: none */
 
 static void *fails_once(size_t size)
 {
     return until_failure > 0 && --until_failure == 0 ? NULL : malloc(size);
 }
 
-/* Whichever allocation of jansson fails: no memory, and no parameter lost or called wrong. */
+/* Whichever allocation of jansson fails, reading fails with TC_NO_MEMORY; no parameter is lost or
+ * called wrong. */
 static void survives_each_failure(const an_analysis *analysis, const char *text)
 {
     json_t *const json = json_loads(text, 0, NULL);
@@ -636,7 +638,8 @@ static void survives_no_memory(void **state)
     json_set_alloc_funcs(malloc, free);
 }
 
-/* A table that does not fit its struct is told by its key; the analyses' own fit theirs. */
+/* A table of parameters that does not fit its struct is reported with the key; the tables of all
+ * analyses fit. */
 static void a_table_that_does_not_fit(void **unused)
 {
     static const char *const words[] = { "a", NULL };

@@ -1,5 +1,5 @@
-/* Pictures: what the decoders promise beyond what wu_tools.py sees from the
- * outside; and the order of slices. */
+/* Unit tests of the picture decoders, beyond what wu_tools.py tests from outside, and of the order
+ * of slices. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -19,7 +19,7 @@
 #include "workunits/tools/sources.h"
 #include "workunits/tools/tools.h"
 
-/* sources.c speaks through this; the program's own is in main.c. */
+/* sources.c prints notes by this function; the program's is in main.c. */
 void wu_note(const char *format, ...)
 {
     (void)format;
@@ -57,7 +57,7 @@ static int teardown(void **state)
     return 0;
 }
 
-/* One page of a TIFF: 16 bits, values from `first` on. */
+/* Writes a page of a TIFF: 16 bits, values from `first` on. */
 static void write_page(TIFF *tiff, uint16_t photometric, uint16_t first, uint32_t kind)
 {
     TIFFSetField(tiff, TIFFTAG_IMAGEWIDTH, NX);
@@ -147,7 +147,7 @@ static void test_tiff_pages(void **state)
     wu_picture_close(&picture);
 }
 
-/* Cut anywhere, even within the pointer to the next page, it is no picture. */
+/* A TIFF that is truncated anywhere, even within the offset of the next page, is refused. */
 static void test_tiff_cut(void **state)
 {
     const fixture *f = *state;
@@ -191,7 +191,7 @@ static void test_refused(void **state)
     assert_int_equal(open_fails(&folder, "not a regular file"), TC_BAD_INPUT);
 }
 
-/* What a header claims is checked before anything is allocated from it. */
+/* Sizes in a header are checked before memory is allocated for them. */
 static void test_limits(void **state)
 {
     const fixture *f = *state;

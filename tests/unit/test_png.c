@@ -59,7 +59,7 @@ static void reads_what_it_wrote(void **state)
     check_round_trip(3, 1000, 8, 3);
 }
 
-/* Noise, runs and flat pictures: each way of deflating, over several blocks and chunks. */
+/* Noise, runs and uniform pictures use each way of deflating, over several blocks and chunks. */
 static void reads_any_pixels(void **state)
 {
     static const wu_png_info infos[] = {
@@ -92,13 +92,13 @@ static void reads_any_pixels(void **state)
         }
 }
 
-/* libpng's own writer, for what ours does not write. */
+/* Writes by libpng, for kinds that wu_png_write does not write. */
 static void to_bytes(png_structp png, png_bytep data, size_t n)
 {
     bytes_write(png_get_io_ptr(png), data, n);
 }
 
-/* With rows of this filter, as libpng writes them. */
+/* Reads a PNG whose rows have this filter, written by libpng. */
 static void check_filter(const wu_png_info *h, int filter)
 {
     const size_t row = (size_t)h->width * h->channels * (h->bits / 8);
@@ -123,7 +123,7 @@ static void check_filter(const wu_png_info *h, int filter)
     png_destroy_write_struct(&png, &info);
     assert_int_equal(read_pixels(&b, h, seen), TC_OK);
     assert_memory_equal(pixels, seen, row * h->height);
-    for (size_t i = 0; i < b.n; i += 1 + b.n / 97) { /* then a CRC is wrong */
+    for (size_t i = 0; i < b.n; i += 1 + b.n / 97) { /* a wrong byte is noticed by a CRC */
         b.data[i] ^= 16;
         assert_int_not_equal(read_pixels(&b, h, seen), TC_OK);
         b.data[i] ^= 16;
@@ -212,7 +212,7 @@ static void reads_interlaced(void **state)
     free(laced.data);
 }
 
-/* Gamma changes no sample, and a long text costs no memory. */
+/* A gamma chunk changes no sample, and a long text takes no memory. */
 static void skips_other_chunks(void **state)
 {
     (void)state;
@@ -269,7 +269,7 @@ static void refuses_every_truncation(void **state)
     free(b.data);
 }
 
-/* Every byte of a PNG is under a CRC or has one value only. */
+/* Every byte of a PNG is covered by a CRC, or has only one valid value. */
 static void notices_every_changed_byte(void **state)
 {
     (void)state;
@@ -302,7 +302,7 @@ static void refuses_another_header(void **state)
     free(b.data);
 }
 
-/* The size of the file decides how many pixels may be claimed. */
+/* The size of the file limits how many pixels its header may claim. */
 static void refuses_bombs(void **state)
 {
     (void)state;

@@ -1,4 +1,4 @@
-/* Unit tests of outputs and result files. */
+/* Unit tests of items' outputs and of result files. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -10,15 +10,15 @@
 #include "tests/unit/make_zip.h"
 #include "workunits/format/result.h"
 
-/* A job without a file behind it, and what its items put out. */
+/* A job without a work unit file, and how its items' outputs are made. */
 typedef struct fixture {
     char *folder, *path;
     wu_job job;
     wu_item items[3];
-    int loads;         /* calls of the source */
-    size_t fail_at;    /* this item has no output */
-    const char *fault; /* what is wrong with the last item */
-    double share;      /* last told of; 0: none */
+    int loads;         /* calls of read_item */
+    size_t fail_at;    /* reading this item fails */
+    const char *fault; /* what is wrong with the last item, or "" */
+    double share;      /* last reported by told(); 0: none */
 } fixture;
 
 static tc_err err;
@@ -107,8 +107,8 @@ static void refuses_bad_arrays(void **state)
 
 /* --- results --------------------------------------------------------------------------------- */
 
-/* Item i has i+1 rows in "rows", one in "tags" but item 1, which has none, and two
- * pictures. */
+/* Makes the output of an item: "rows" with index + 1 rows, "tags" with one row (item 1 has none),
+ * and two pictures. */
 static tc_status make_item(const fixture *f, size_t index, wu_output *out, tc_err *e)
 {
     void *data = NULL;
@@ -145,7 +145,7 @@ static tc_status make_item(const fixture *f, size_t index, wu_output *out, tc_er
     return TC_OK;
 }
 
-/* Packs an array as the spool does. */
+/* Compresses an array as the spool does. */
 static wu_compressed pack(const wu_out_array *a, wu_take take, void *taker)
 {
     wu_compressor *p = NULL;
@@ -197,7 +197,7 @@ static tc_status copy_array(void *user, size_t index, const char *array, wu_take
     return strcmp(f->fault, "gone") == 0 ? tc_fail(e, TC_IO, "spool: gone") : TC_OK;
 }
 
-/* From the first item that has been looked at, in all a ninth, up to 1. */
+/* Progress of writing: from 1/9 of an item's share on it grows to 1. */
 static void told(void *user, double share)
 {
     fixture *f = user;
@@ -206,7 +206,7 @@ static void told(void *user, double share)
     f->share = share;
 }
 
-/* As an analysis declares what source gives; "tags" has any number of rows. */
+/* Declares the arrays of make_item; "tags" may have any number of rows. */
 static void declare_arrays(const fixture *f, wu_output *once, wu_output *item)
 {
     static const char *const columns[] = { "x", "y" };
@@ -316,8 +316,8 @@ static void is_the_same_each_time(void **state)
     free(b.data);
 }
 
-/* One pass for the shapes, one per WU_ROWS array, one for WU_OWN; an item that
- * is alone is loaded once. */
+/* Items are read once for the shapes, once for each array of rows (WU_ROWS), and once for the
+ * others (WU_OWN); a single item is read once. */
 static void loads_no_more_than_needed(void **state)
 {
     fixture *f = *state;
@@ -466,7 +466,7 @@ static void refuses_wrong_constants(void **state)
         TC_INTERNAL);
     wu_output_free(&once);
     assert_int_equal(count_files(f->folder), 0);
-    /* Without constants there is still a result; without memory for the parameters not. */
+    /* A result without constants is possible; one without memory for the parameters is not. */
     wu_npz_reader *r = NULL;
     assert_int_equal(
         wu_result_write(f->path, &f->job, parameters, &once, &declared, &source, NULL, &err),
@@ -482,7 +482,7 @@ static void refuses_wrong_constants(void **state)
 
 /* --- declarations ---------------------------------------------------------------------------- */
 
-/* What is written is read back the same. */
+/* Declarations that are written are read back the same. */
 static void reads_declarations(void **state)
 {
     static const char *const words[] = { "y", "x" };
@@ -515,10 +515,10 @@ static void reads_declarations(void **state)
     json_decref(json);
 }
 
-/* A stranger's: in one entry, or not a list. */
+/* Wrong declarations, as in a file of another program: one entry is wrong, or it is no list. */
 static void refuses_declarations(void **state)
 {
-    /* NOLINTBEGIN(bugprone-suspicious-missing-comma): long ones are in two parts */
+    /* NOLINTBEGIN(bugprone-suspicious-missing-comma): long strings are in two parts */
     static const char *const bad[] = {
         "{}",
         "[1]",
@@ -577,7 +577,7 @@ static void refuses_declarations(void **state)
     }
 }
 
-/* A declaration that no reader could use is refused where it is made, by array and axis. */
+/* A declaration that no reader could use is refused when it is written, with array and axis. */
 static void odd_declarations(void **unused)
 {
     static const unsigned numbers[] = { 1, 2 };

@@ -1,4 +1,5 @@
-/* How much of an item is said to be done: never less than before, whatever it goes on from. */
+/* Unit tests of the fraction of an item that is reported as done: it never falls, even if a worker
+ * continues from a state. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -10,7 +11,7 @@
 #include "app/analysis/selftest.h"
 #include "app/cost_model.h"
 
-/* A second passes with each look at the clock: steps do the least that they can. */
+/* Each reading of the clock is a second later, so that steps are as short as possible. */
 double __wrap_tc_seconds(void);
 
 double __wrap_tc_seconds(void)
@@ -49,7 +50,7 @@ static void end(job *j)
     json_decref(j->json);
 }
 
-/* By the plan: from reading on to what is left for finishing. */
+/* By the plan, the fraction grows from what loading took to what finishing leaves. */
 static void grows(const job *j)
 {
     const an_plan *const plan = &j->work.plan;
@@ -68,8 +69,8 @@ static void grows(const job *j)
     assert_true(last > 1 - left - 1e-12 && last < 1 - left + 1e-12);
 }
 
-/* Some steps of a worker, from `from` on. What a further worker goes on from is what the state
- * says, and no more. */
+/* Runs some steps of a worker, from the fraction `from` that the state implies. A worker that is
+ * opened next continues from what the state has. */
 static double work_on(const job *j, void *state, unsigned steps, tc_status *status)
 {
     const an_backend *const cpu = j->analysis->cpu;
@@ -94,7 +95,7 @@ static double work_on(const job *j, void *state, unsigned steps, tc_status *stat
         done = chunks;
     }
     assert_int_equal(an_sync(cpu, worker, state, &err), TC_OK);
-    /* A sync may end the chunk that is under way. */
+    /* an_sync may finish the chunk that was begun. */
     assert_true(((const an_state_head *)state)->chunks_done <= done + 1);
     cpu->close(&worker);
     return last;
@@ -133,7 +134,7 @@ static void tells_what_is_spent(void **state)
         }
 }
 
-/* Two items of 10 operations of the host each; of the device 100 and 300. */
+/* Two items that take 10 operations of the host each, and 100 and 300 of the device. */
 static void learns_a_device(void **state)
 {
     double host[] = { 0, 10, 20 }, chunks[] = { 0, 100, 400 }, writing[] = { 8, 4, 0 };
@@ -149,16 +150,16 @@ static void learns_a_device(void **state)
     (void)state;
     assert_true(cost_before(&w, 0) == 1 && cost_before(&w, 1) == 13 && cost_before(&w, 2) == 29);
     assert_true(cost_total(&w, 1, 0) == 35 && cost_total(&w, 2, 100) == 331);
-    /* the first took as long on the device, where a driver compiled, as on the host: ten times its
-     * speed */
+    /* the first item took as long on the device, which includes a driver's compiling, as on the
+     * host: so the device is ten times as fast */
     cost_learn(&w, 0, &(item_times){ .chunks = 2, .host = 2 });
     assert_true(w.speed == 10 && cost_before(&w, 2) == 61);
-    /* the second alone counts then */
+    /* after the second item only its times count */
     cost_learn(&w, 1, &(item_times){ .chunks = 3, .host = 2 });
     assert_true(w.speed == 20 && cost_before(&w, 2) == 41);
     cost_learn(&w, 0, &(item_times){ .chunks = 2, .host = 2 });
     assert_true(w.speed == 400 / 5.0 / (20 / 4.0));
-    /* no time that a clock shows says nothing */
+    /* times too short for the clock are not used */
     w.n_known = 1;
     cost_learn(&w, 0, &(item_times){ .chunks = 2, .host = 0 });
     assert_true(w.speed == 16);

@@ -1,4 +1,4 @@
-/* What lasts asks often, however much there is to do, and however long the parts of it are. */
+/* Unit tests that the pool and sorting ask for interruptions often, however much there is to do. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -12,9 +12,9 @@
 #include "app/base/pool.h"
 #include "app/base/sort.h"
 
-/* Work since the last question, the most that it has been, and after how many questions the answer
- * is no. */
+/* done: work since the last question; most: its maximum. */
 static atomic_size_t done, most;
+/* asked: number of questions; patience: the question that is answered by "stop"; 0: none. */
 static size_t asked, patience;
 
 static tc_status ask(void *unused, tc_err *err)
@@ -41,7 +41,7 @@ enum { PARTS = 300, SHORT = 150, THREADS = 2, LONG_MS = 10 };
 
 static atomic_int times[PARTS];
 
-/* Short at first, and then long, as a picture's upper half may be empty. */
+/* Parts are short at first and then long, as the upper half of a picture may be empty. */
 static void do_part(void *user, unsigned thread, size_t part)
 {
     (void)user;
@@ -81,7 +81,7 @@ static void pool_asks(void **state)
     an_pool_destroy(&pool);
 }
 
-/* The first parts, each once, and one at least. */
+/* Only the first parts are done, each once, and at least one. */
 static void pool_stops(void **state)
 {
     an_pool *pool = make_pool();
@@ -121,7 +121,7 @@ static int compare(const void *va, const void *vb)
     return a < b ? -1 : a > b;
 }
 
-/* `values`: how many keys there are. */
+/* Sorts elements with `values` different keys. */
 static void sort(unsigned values)
 {
     uint64_t *const list = malloc(ELEMENTS * sizeof *list);

@@ -1,10 +1,7 @@
 /*
- * For tests/voting_oracle_test.py: runs the first item of a work unit on the
- * CPU and keeps the planes of the state after every phase.
- *
- *   voting_states WU.zip THREADS OUT
- *
- * OUT: for each phase votes[n], voters[n] (u32).
+ * voting_states WU.zip THREADS OUT: runs the first item of a work unit of `voting` on the CPU, for
+ * tests/voting_oracle_test.py, and writes the state's planes after every phase to OUT:
+ * votes[n], voters[n] (u32), n pixels.
  */
 #include <stdio.h>
 #include <stdlib.h>
