@@ -1,7 +1,7 @@
-"""A glcm task in the real BOINC client: progress, suspended in memory and out
-of it, client quit, a signal, client gone, upload; one task aborted, one that cannot
-go on for now, one with a work unit that is none. The first one's result is that of "texcell run",
-byte for byte, whatever happened on the way."""
+"""A glcm task in the real BOINC client: progress; suspended in memory and out of memory; the client
+quits, a signal, the client crashes; upload. Other tasks are aborted, must be postponed, or have a
+broken work unit. The first task's result equals that of "texcell run", byte for byte, whatever
+happened."""
 import fcntl
 import os
 import signal
@@ -12,13 +12,13 @@ import tap
 from harness import end_cleanly, Client, Server, Timeout, until
 from work import suited_workunit
 
-SECONDS = 22        # wall time that the task should take undisturbed
-LIMIT = 400         # seconds after which the whole script gives up
+SECONDS = 22        # wall time that the task takes if undisturbed, about
+LIMIT = 400         # seconds after which the test gives up
 THREADS = 2
 
 
 class Story:
-    """One task and what happens to it."""
+    """A task, to which the functions below do something."""
 
     def __init__(self, client, name):
         self.client, self.name = client, name
@@ -26,7 +26,7 @@ class Story:
         self.fraction = 0
 
     def works_on(self, gain=0.02, seconds=60):
-        """Waits for progress."""
+        """Waits until the task's fraction done has grown by `gain`."""
         goal = self.fraction + gain
         until(seconds, lambda: self.client.fraction(self.name) >= goal,
               "%s gets to %.3f" % (self.name, goal))
@@ -36,18 +36,19 @@ class Story:
         return self.client.task(self.name).get("active_task_state")
 
     def said(self, sentence):
-        """How often stderr has it."""
+        """How often the sentence is in the task's stderr."""
         return self.client.slot_stderr().count(sentence)
 
     def new_process(self):
-        """Its first fraction: until it has reported one the client shows an old one."""
+        """Waits for a new process and returns its first fraction: until it has reported one, the
+        client shows the old one."""
         self.process = self.client.task_process(self.name)
         old = self.client.fraction(self.name)
         until(20, lambda: self.client.fraction(self.name) != old, "the new process reports")
         return self.client.fraction(self.name)
 
     def restarts(self, what):
-        """A new process goes on from the checkpoint."""
+        """Checks that a new process continues from the checkpoint."""
         before = self.process
         now = self.new_process()
         tap.ok(self.process.pid != before.pid, "%s: a new process" % what)
@@ -56,21 +57,21 @@ class Story:
         self.works_on()
 
     def stopped(self, what, sentence, since, times=1, seconds=30):
-        """The process ends by itself, having said why and, since it was asked
-        to, having written a checkpoint."""
+        """Checks that the process ends by itself, that its stderr says why, and that it has written
+        a checkpoint after the time `since`, when it was asked to stop."""
         until(seconds, lambda: not self.process.alive(), "%s: the process ends" % what)
         tap.ok(self.said(sentence) == times, "%s: stderr says \"%s\"" % (what, sentence),
                self.client.slot_stderr())
         written = os.stat(os.path.join(self.client.slot(), "checkpoint")).st_mtime
-        # files have the time of the kernel's last one, and it ticks a hundred times a second or
-        # more
+        # a file's time is that of the kernel's last clock tick, and there are at least a hundred
+        # ticks a second
         tick = 0.02
         tap.ok(written >= since - tick, "%s: leaves a checkpoint" % what,
                "asked at %.4f, checkpoint of %.4f" % (since, written))
 
     def sleeps(self):
-        """Suspends the task in memory and waits for it to fall asleep, which
-        needs the end of a step; the client's message may come after another."""
+        """Suspends the task in memory and waits until it sleeps, which it does at the end of a
+        step; the client's message may come after another one."""
         self.client.tell(self.name, "suspend")
         until(10, lambda: self.state() == "SUSPENDED", "the task is suspended")
         time.sleep(2.5)
@@ -91,8 +92,8 @@ def suspend_in_memory(story):
 
 
 def suspend_out_of_memory(story):
-    """From here on a process gets no checkpoint by the clock. The client leaves
-    a task in memory that never wrote one, so the first process did."""
+    """Suspends out of memory. From here on the clock asks for no checkpoints. The client keeps a
+    task that never wrote a checkpoint in memory, so the first process has written one."""
     story.client.preferences(leave_in_memory=0, checkpoint_seconds=1000)
     asked = time.time()
     story.client.tell(story.name, "suspend")
@@ -101,7 +102,7 @@ def suspend_out_of_memory(story):
     with open(log) as f:
         said = f.read()
     first = said.splitlines()[0]
-    with open(log, "w") as f:          # as after a week of such suspensions
+    with open(log, "w") as f:          # as if it had been suspended so for a week
         f.write(said + "".join("texcell: restart %d\n" % i for i in range(100000)) + said)
     story.client.tell(story.name, "resume")
     story.restarts("resumed out of memory")
@@ -133,14 +134,14 @@ def a_signal(story):
 
 
 def no_checkpoint(story):
-    """The slot takes no checkpoint. What the task has done since the last one is
-    lost, and the client must not count it."""
+    """No checkpoint can be written into the slot. What was done since the last one is lost, and the
+    client must not count its time."""
     def counted():
         return story.client.told(story.name, "wu_cpu_time")
     obstacle = os.path.join(story.client.slot(), "checkpoint.tmp")
     before = counted()
     story.works_on(0.05)
-    os.remove(obstacle)        # room that is set aside for the next one
+    os.remove(obstacle)        # the task reserves disk space for its next checkpoint in this file
     os.mkdir(obstacle)
     used = story.process.cpu_seconds()
     story.process.signal(signal.SIGTERM)
@@ -157,7 +158,7 @@ def no_checkpoint(story):
 
 
 def client_gone(story):
-    """Suspended, so that the task cannot come to its end before it notices."""
+    """The task is suspended, so that it cannot finish before it notices that the client is gone."""
     client = story.client
     client.preferences(leave_in_memory=1, checkpoint_seconds=1000)
     story.sleeps()
@@ -204,13 +205,13 @@ def aborted(client, server):
 
 
 def cannot_go_on(client):
-    """Another process has the lock of the job's spool."""
+    """Another process has locked the spool of the task, so that the task must be postponed."""
     client.tell("wu3_0", "resume")
     story = Story(client, "wu3_0")
     story.works_on(0.01)
     with open(os.path.join(client.slot(int(client.task("wu3_0")["slot"])), "spool")) as spool:
         story.process.signal(signal.SIGTERM)
-        fcntl.flock(spool, fcntl.LOCK_EX)      # ours once the process has ended
+        fcntl.flock(spool, fcntl.LOCK_EX)      # succeeds when the process has ended
         until(30, lambda: "postponed for" in client.log_tail(), "the client is told to wait")
         line = [x for x in client.log_tail().splitlines() if "postponed for" in x][-1]
         tap.ok("Task wu3_0 postponed for 300 seconds: spool: another texcell" in line,
@@ -219,7 +220,7 @@ def cannot_go_on(client):
 
 
 def power_failure(client, server, expected):
-    """What the client wrote into the slot just before has no content then."""
+    """Files that the client wrote just before a power failure are empty after it."""
     client.tell("wu5_0", "resume")
     story = Story(client, "wu5_0")
     story.works_on(0.01)
@@ -229,7 +230,7 @@ def power_failure(client, server, expected):
         os.truncate(os.path.join(slot, name), 0)
     client.start()
     until(30, lambda: "a power failure has emptied" in client.log_tail(), "the client is told")
-    client.quit()              # a new client waits no longer
+    client.quit()              # the new client does not know that the task was postponed
     client.start()
     until(180, lambda: "wu5_0_0" in server.uploads, "the result is uploaded")
     tap.ok(server.uploads["wu5_0_0"] == expected,
@@ -259,7 +260,7 @@ def main():
     with Server() as server:
         client = Client(os.path.join(folder, "data"), server)
         try:
-            # As many CPUs a task as the client has: one task runs at a time.
+            # Each task takes all CPUs of the client, so that one runs at a time.
             client.add_app("texcell", tap.TEXCELL, ncpus=THREADS)
             client.add_task("wu1", workunit)
             client.add_task("wu2", workunit, suspended=True)
@@ -277,7 +278,8 @@ def main():
                 tap.ok("exited with zero status but no" not in f.read(),
                        "the client never missed a finish file")
         except (Timeout, RuntimeError, OSError, subprocess.TimeoutExpired) as e:
-            tap.ok(False, "the story goes on", "%s\nstderr of the task:\n%s\nthe client's log:\n%s"
+            tap.ok(False, "all waits end in time",
+                   "%s\nstderr of the task:\n%s\nthe client's log:\n%s"
                    % (e, client.slot_stderr(), client.log_tail()))
         finally:
             client.close()

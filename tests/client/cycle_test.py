@@ -1,9 +1,8 @@
-"""The whole way of a work unit: five real BOINC clients, as five hosts, and a
-small project (project.py). Download, run on the CPU, through OpenCL and with
-several threads, suspend, power cut, a host that is lost, one that forges, a
-task that the server cancels, refused uploads, a server that is away; upload,
-report, and then the project's side: texcell-validate and texcell-assimilate as
-BOINC's daemons call them."""
+"""The whole way of a work unit, with five real BOINC clients as five hosts and a small project
+(project.py): download; run on the CPU, by OpenCL and with several threads; suspended; a power cut;
+a host that is lost; a host that forges; a task that the server cancels; refused uploads; an
+unreachable server; upload and report. Then the project's side: texcell-validate and
+texcell-assimilate as BOINC's daemons call them."""
 import contextlib
 import io
 import os
@@ -23,13 +22,13 @@ from harness import end_cleanly, Client, Server, Timeout, together, until
 from project import Project
 from work import PICTURES, pack, suited_workunit
 
-LIMIT = 240         # seconds after which the whole script gives up
-SECONDS = 6         # that the long unit takes by itself, with two threads
-SAME, DIFFERENT = 0, 4
+LIMIT = 240         # seconds after which the test gives up
+SECONDS = 6         # that the long unit takes if undisturbed, with two threads
+SAME, DIFFERENT = 0, 4      # exit codes of texcell-validate script-compare
 
 
 class Host(Client):
-    """A client that is attached to the project under its own key."""
+    """A client that is attached to the project with its own account key."""
 
     def __init__(self, folder, project, key):
         super().__init__(os.path.join(folder, key), project,
@@ -41,13 +40,13 @@ class Host(Client):
         self.attach(key)
 
     def works_on(self, task, fraction=0.02):
-        """Waits until it does; its process."""
+        """Waits until the task has done this fraction; returns its process."""
         process = self.task_process(task, 60)
         until(60, lambda: self.fraction(task) >= fraction, "%s is at work on %s" % (self.key, task))
         return process
 
     def does(self, task, words, what):
-        """A task comes to its end; its stderr says words."""
+        """Waits until the task is reported; its stderr must contain `words`."""
         report = self.server.wait_for_report(task)
         tap.ok(report["exit_status"] == "0" and words in report["stderr_out"] and
                self.server.result(task) is not None, "%s: uploaded and reported" % what, report)
@@ -71,8 +70,8 @@ def is_cancelled(host, task):
 
 
 def forge(content):
-    """The last feature, a maximum, larger by the least that there can be: a
-    possible value, with every checksum of the ZIP right."""
+    """The result with its last feature, a maximum, larger by the smallest step: a possible value.
+    All checksums of the ZIP are right."""
     with zipfile.ZipFile(io.BytesIO(content)) as z:
         before = z.read("features.npy")          # stored, not deflated
     value, = struct.unpack("<d", before[-8:])
@@ -82,7 +81,7 @@ def forge(content):
 
 
 def forges(host, task):
-    """Its upload is refused for a while; meanwhile somebody edits the file."""
+    """The server refuses the upload for a while; in the meantime the file is changed."""
     project = host.server
     until(90, lambda: "Backing off" in host.log_tail(), "the client puts a refused upload off")
     path = os.path.join(host.project_dir, project.upload_name(task))
@@ -99,7 +98,8 @@ def forges(host, task):
 
 
 def has_a_hard_life(host, task, upload_server):
-    """Three threads; suspended, resumed, power cut, and no server to upload to."""
+    """A task with three threads is suspended and resumed; a power cut; the upload server is
+    unreachable."""
     process = host.works_on(task)
     tap.ok(process.threads() == 4, "--nthreads 3: two threads more than a task has",
            process.threads())
@@ -133,7 +133,8 @@ def has_a_hard_life(host, task, upload_server):
 
 
 def is_lost(host, task, heir, long):
-    """Its task goes to another host, for OpenCL."""
+    """After a power cut the host does not come back: its task is sent to the host `heir`, for
+    OpenCL."""
     host.works_on(task)
     host.power_cut()
     again = host.server.send(heir.key, "long", long, "opencl_cpu")
@@ -145,8 +146,8 @@ def is_lost(host, task, heir, long):
 # --- the server's side ------------------------------------------------------------------
 
 class Daemons:
-    """A project's folders, and our programs as BOINC's script_validator and
-    script_assimilator call them."""
+    """A project's folders, and our programs as BOINC's script_validator and script_assimilator call
+    them."""
 
     def __init__(self, folder, project, units):
         self.project = project
@@ -159,7 +160,8 @@ class Daemons:
         self.run(0, "the data set is made", tap.TEXCELL_ASSIMILATE, "create", "--db", self.db)
 
     def path(self, task):
-        """Of the upload, put there as the upload handler would."""
+        """The path of a task's upload, which is written there first, as the upload handler
+        would."""
         path = os.path.join(self.folder, "upload", self.project.upload_name(task))
         if not os.path.exists(path):
             with open(path, "wb") as f:
@@ -195,8 +197,8 @@ def judge(daemons, project, equal, forged):
 
 
 def collect(daemons, project, canonical, forged):
-    """BOINC hands the canonical result over once a unit; here somebody tries
-    the forged one too."""
+    """BOINC passes one canonical result of each unit to the assimilator; here a forged one is
+    passed, too."""
     daemons.assimilates(canonical, 1, "the canonical result is stored")
     daemons.assimilates(canonical, 1, "once more: no harm")
     daemons.assimilates(forged, 1, "a forged one does not stop the daemon")
@@ -211,7 +213,7 @@ def collect(daemons, project, canonical, forged):
 
 
 def story(folder, project, upload_server):
-    """All hosts at the same time."""
+    """Runs all hosts at the same time."""
     begin = time.monotonic()
     short, long = os.path.join(folder, "short.zip"), os.path.join(folder, "long.zip")
     endless = os.path.join(folder, "endless.zip")
@@ -233,7 +235,7 @@ def story(folder, project, upload_server):
         hard = project.send("hard", "long", long, "mt", upload_server)
         lost = project.send("lost", "long", long)
         for host in hosts.values():
-            host.project("update")     # one that asked too early waits for ten minutes
+            host.project("update")     # a host that asked too early would wait for ten minutes
         together(
             lambda: hosts["cpu"].does(cpu, "glcm on the CPU", "on the CPU"),
             lambda: is_cancelled(hosts["cpu"], unwanted),
@@ -246,7 +248,7 @@ def story(folder, project, upload_server):
         judge(daemons, project, ((cpu, opencl), (hard, "long_2")), forged)
         collect(daemons, project, cpu, forged)
     except (Timeout, RuntimeError, OSError, subprocess.TimeoutExpired) as e:
-        tap.ok(False, "the story goes on", "%s\n%s" % (e, "\n".join(
+        tap.ok(False, "all waits end in time", "%s\n%s" % (e, "\n".join(
             "--- %s\n%s%s" % (key, host.slot_stderr(), host.log_tail())
             for key, host in hosts.items())))
     finally:

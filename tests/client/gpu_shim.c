@@ -1,11 +1,11 @@
 /*
- * Makes an NVIDIA GPU of any OpenCL device, for texcell under a client that was
- * told of one (TEXCELL_OPENCL_LIBRARY names this library). While the file that
- * GPU_SHIM_LOST names is there, the GPU is lost: no launch succeeds. While that of
- * GPU_SHIM_CRASH is there, the driver crashes in every launch.
- * With GPU_SHIM_HANGS the driver never returns from its exit handler.
- * GPU_SHIM_MEMORY is the memory that it has, in bytes. With GPU_SHIM_NAMES devices are called by
- * their number.
+ * Presents any OpenCL device as an NVIDIA GPU, for texcell under a client that was told of one
+ * (TEXCELL_OPENCL_LIBRARY names this library). Environment variables:
+ *   GPU_SHIM_LOST=FILE      while the file exists, the GPU is lost: every launch fails
+ *   GPU_SHIM_CRASH=FILE     while the file exists, the driver crashes in every launch
+ *   GPU_SHIM_HANGS=1        the driver never returns from its exit handler
+ *   GPU_SHIM_MEMORY=N       the GPU has N bytes of memory
+ *   GPU_SHIM_NAMES=1        devices are named by their number
  */
 #define _GNU_SOURCE
 #define CL_TARGET_OPENCL_VERSION 120

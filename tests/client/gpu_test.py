@@ -1,8 +1,7 @@
-"""A GPU task in the real BOINC client. The client is told of an NVIDIA GPU, and
-gpu_shim.c makes one of PoCL: the client does what it does with GPU tasks, and
-texcell finds the device that it was given. The task is suspended, the GPU lost, and
-the driver crashes; the result is the CPU's. Then the app_config.xml examples of
-docs/volunteer.md, as the client takes them."""
+"""A GPU task in the real BOINC client. The client is told that there is an NVIDIA GPU, and
+gpu_shim.c presents PoCL as one: so the client treats the task as a GPU task, and texcell finds its
+device. The task is suspended, the GPU is lost, and the driver crashes; the result equals the CPU's.
+Then the app_config.xml examples of docs/volunteer.md are given to the client."""
 import contextlib
 import os
 import re
@@ -16,16 +15,16 @@ from oracle import workunit
 from harness import end_cleanly, Client, Server, Timeout, together, until
 from work import pack, run_alone
 
-LIMIT = 480         # seconds after which the whole script gives up
+LIMIT = 480         # seconds after which the test gives up
 WORK = tap.scratch()
-LOST = os.path.join(WORK, "lost")
-CRASH = os.path.join(WORK, "crash")
+LOST = os.path.join(WORK, "lost")       # while this file exists, the GPU is lost (gpu_shim.c)
+CRASH = os.path.join(WORK, "crash")     # while this file exists, the driver crashes
 ENVIRONMENT = {"POCL_CACHE_DIR": compiled.copy(WORK, "glcm", "levelset"), "GPU_SHIM_LOST": LOST,
                "GPU_SHIM_CRASH": CRASH}
 
 
 def make_gpu():
-    """Whether there is a device to make one of."""
+    """Builds gpu_shim.so; returns whether it works, with a device of PoCL."""
     library = os.path.join(WORK, "gpu_shim.so")
     made = tap.run([os.environ.get("CC", "cc"), "-shared", "-fPIC", "-o", library,
                     os.path.join(tap.SRC, "tests", "client", "gpu_shim.c"),
@@ -40,12 +39,12 @@ def make_gpu():
                 env=dict(os.environ, **ENVIRONMENT))
     if p.returncode != 0:
         tap.skip("a GPU task", "no OpenCL device: " + p.stderr.strip())
-    return p.returncode == 0          # and the kernels are in PoCL's cache now
+    return p.returncode == 0          # PoCL's cache now has the kernels, too
 
 
 @contextlib.contextmanager
 def a_client(name, server, tasks, gpu="", environment={}, without=None, **app):
-    """A client with some tasks of one work unit each."""
+    """A context with a client that has some tasks. tasks: [(name, work unit)]."""
     client = Client(os.path.join(WORK, name), server, gpu, without, **ENVIRONMENT, **environment)
     try:
         client.add_app("texcell", tap.TEXCELL, gpu=gpu, **app)
@@ -66,7 +65,7 @@ def executing(client):
 # --- a GPU task -------------------------------------------------------------------------
 
 def is_suspended(client, task):
-    """Whatever the preferences say, a GPU is given back."""
+    """A suspended task must release the GPU, whether tasks are to stay in memory or not."""
     process = client.task_process(task)
     until(60, lambda: client.fraction(task) > 0.05, "the GPU task is at work")
     tap.ok("glcm on pthread" in client.stderr_of(task),
@@ -95,12 +94,12 @@ def loses_its_gpu(client, task):
                      r"CL_OUT_OF_RESOURCES" % task, line)
            and line.count("pthread-") == 1, "GPU lost: the client waits, and says why", line)
     os.remove(LOST)
-    client.quit()              # a new client waits no longer
+    client.quit()              # the new client does not know that the task was postponed
     client.start()
 
 
 def driver_crashes(client, task):
-    """The first time, and the third in a row."""
+    """The driver crashes: the first time, and the third time in a row."""
     for before, seconds, why in ((0, 300, "the OpenCL driver failed: clEnqueueNDRangeKernel "
                                   "crashed (signal 11)"),
                                  (2, 86400, "the OpenCL driver fails again and again; update it, "
@@ -126,7 +125,8 @@ def driver_crashes(client, task):
 
 
 def does_without(server):
-    """A stack that the GPU can never hold is no reason to wait for ever."""
+    """A stack that does not fit the GPU's memory is computed on the CPU: waiting would be no
+    use."""
     unit, result = os.path.join(WORK, "large.zip"), os.path.join(WORK, "large.npz")
     workunit.write(unit, "levelset",
                    {"target": 150, "epsilon": 60, "iterations": 5, "init": {"type": "ball", "r": 9,
@@ -138,7 +138,7 @@ def does_without(server):
     with a_client("small", server, [("w2", unit)], gpu="NVIDIA", environment=memory,
                   ncpus=0.1) as client:
         client.start()
-        # PoCL compiles for half a minute of processor time first, and others may be at work.
+        # PoCL compiles the kernels first: half a minute of processor time.
         said = until(240, lambda: client.result("w2_0").get("stderr_out"),
                      "a task ends without the GPU")
         until(20, lambda: "w2_0_0" in server.uploads, "its result is uploaded")
@@ -152,7 +152,8 @@ def gpu_story(server):
     unit = os.path.join(WORK, "long.zip")
     pack(unit, ["camera", "brick", "moon"], 50)
     run_alone(unit, unit + ".npz", 2)
-    # The driver, when the process ends: after 300 s the client would call the task failed.
+    # The driver hangs when the process exits: after 300 s the client would count the task as
+    # failed.
     hangs = {"GPU_SHIM_HANGS": "1"}
     with a_client("gpu", server, [("w1", unit)], gpu="NVIDIA", environment=hangs,
                   ncpus=0.1) as client:
@@ -166,8 +167,8 @@ def gpu_story(server):
 
 
 def two_gpus(server):
-    """That the client finds by itself, and of which the volunteer excludes one, or none. Suspended,
-    a task leaves, whether tasks are to stay in memory or not."""
+    """The client itself finds two GPUs, and the volunteer excludes one of them, or none. A
+    suspended task ends, whether tasks are to stay in memory or not."""
     unit = os.path.join(WORK, "endless.zip")
     found = os.path.join(WORK, "found")
     os.mkdir(found)
@@ -200,7 +201,7 @@ def two_gpus(server):
 # --- the volunteer's app_config.xml ----------------------------------------------------------
 
 def example(words):
-    """The one example of the page that has these words."""
+    """The only XML example in docs/volunteer.md that contains these words."""
     with open(os.path.join(tap.SRC, "docs", "volunteer.md")) as f:
         blocks = [b for b in re.findall(r"```xml\n(.*?)```", f.read(), re.S) if words in b]
     if len(blocks) != 1:
@@ -210,9 +211,9 @@ def example(words):
 
 @contextlib.contextmanager
 def configured(server, name, words, gpu="", version="", edit=lambda text: text, ncpus=1):
-    """A client with two tasks and an example of the page in force, started. The
-    client would not believe in OpenCL on a GPU that it did not find itself, so
-    the version of that name has another here."""
+    """A context with a started client that has two tasks and the example as its app_config.xml. The
+    version's plan class gets another name, as the client ignores OpenCL classes for a GPU that it
+    did not find itself."""
     unit = os.path.join(WORK, "endless.zip")
     plan_class = version.replace("_opencl_", "_gpu_")
     with a_client(name, server, [(name + "1", unit), (name + "2", unit)], gpu=gpu,
@@ -227,7 +228,7 @@ def configured(server, name, words, gpu="", version="", edit=lambda text: text, 
 
 
 def runs(client):
-    """Waits for a task; its name."""
+    """Waits until a task runs; returns its name."""
     return until(60, lambda: executing(client), "a task runs")[0]["name"]
 
 
@@ -267,7 +268,7 @@ def that_device(server):
 
 
 def a_slip(server):
-    """An option that is none costs no task, nor any time."""
+    """An unknown option in app_config.xml stops no task."""
     with configured(server, "slip", "--nthreads", version="texcell_mt_libc217",
                     edit=lambda text: text.replace("--nthreads", "--help --ntreads")) as client:
         task = runs(client)
@@ -278,7 +279,7 @@ def a_slip(server):
 
 
 def a_slip_that_matters(server):
-    """Who names a device may want to keep the work off another."""
+    """A wrong --device postpones the task: the volunteer may want to keep it off another device."""
     with configured(server, "names", "--gpu-percent", gpu="NVIDIA",
                     version="texcell_opencl_nvidia_windows",
                     edit=lambda text: text.replace("--gpu-percent 50", "--device cpus")) as client:
@@ -301,7 +302,7 @@ def main():
                             that_device, a_slip,
                             a_slip_that_matters)])
             except (Timeout, RuntimeError, OSError, subprocess.TimeoutExpired) as e:
-                tap.ok(False, "the story goes on", e)
+                tap.ok(False, "all waits end in time", e)
     tap.done()
 
 

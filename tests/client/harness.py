@@ -1,5 +1,5 @@
-"""The real BOINC client, alone on loopback: no installed client and no
-/var/lib/boinc is ever touched.
+"""Runs the real BOINC client, isolated on loopback: no installed client and no /var/lib/boinc is
+ever touched.
 
     with Server() as server:
         client = Client(folder, server)
@@ -9,13 +9,12 @@
         ...
         client.close()
 
-A client gets a data folder of its own, a free port, and either a state file
-written here as if a project had sent it work (add_app, add_task), or a project
-to attach to (project.py). The upload handler is a small HTTP server in this
-process. Every wait has a limit; close() ends what was started and nothing else,
-and should this process die, the client dies with it and its task notices.
+A client gets a new data folder, a free port, and either a state file written here as if a project
+had sent it work (add_app, add_task), or a project to attach to (project.py). The upload handler is
+a small HTTP server in this process. Every wait has a limit. close() ends only processes that were
+started here; if this process dies, the client dies with it, and the client's tasks notice that.
 
-BOINC_CLIENT=FOLDER takes `boinc` and `boinccmd` of that folder, in place of those installed.
+BOINC_CLIENT=FOLDER: uses `boinc` and `boinccmd` of that folder instead of the installed ones.
 """
 import concurrent.futures
 import contextlib
@@ -41,7 +40,7 @@ class Timeout(Exception):
 
 
 def until(seconds, condition, what):
-    """Waits for condition() to be true and returns its value."""
+    """Waits until condition() is true, and returns its value. what: described in the error."""
     end = time.monotonic() + seconds
     while True:
         value = condition()
@@ -53,8 +52,8 @@ def until(seconds, condition, what):
 
 
 def end_cleanly(limit):
-    """Lets `finally` run, and so end the clients, when the test is told to stop, or has
-    taken `limit` seconds (Timeout)."""
+    """Makes the test run its `finally` blocks, which end the clients, if it gets a signal or has
+    run for `limit` seconds (Timeout)."""
     def give_up(*_):
         raise Timeout("the whole test takes more than %d s" % limit)
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
@@ -64,7 +63,7 @@ def end_cleanly(limit):
 
 
 def together(*stories):
-    """Each in a thread; the first failure, when all are over."""
+    """Runs each function in a thread; raises the first exception when all have ended."""
     with concurrent.futures.ThreadPoolExecutor(len(stories)) as pool:
         futures = [pool.submit(s) for s in stories]
     for f in futures:
@@ -72,16 +71,16 @@ def together(*stories):
 
 
 class Process:
-    """A process that this module did not start itself. The start time tells it
-    from a later one with the same number."""
+    """A process that this module did not start itself. Its start time distinguishes it from a later
+    process with the same number."""
 
     def __init__(self, pid):
         self.pid = pid
         self.started = self._stat(19)
 
     def _stat(self, field):
-        """A field of /proc/PID/stat, counted from 0 after the command's name;
-        None when the process is gone."""
+        """A field of /proc/PID/stat, counted from 0 after the command's name; None if the process
+        is gone."""
         try:
             with open("/proc/%d/stat" % self.pid) as f:
                 fields = f.read().rpartition(")")[2].split()
@@ -103,7 +102,7 @@ class Process:
         return sum(map(int, ticks)) / os.sysconf("SC_CLK_TCK")
 
     def sleeps(self):
-        """Whether it takes next to no processor time for a second."""
+        """Whether the process uses almost no processor time during a second."""
         before = self.cpu_seconds()
         time.sleep(1)
         after = self.cpu_seconds()
@@ -115,8 +114,8 @@ class Process:
 
 
 class Server:
-    """Answers uploads on loopback, and keeps what came: uploads[file name].
-    Everything else gets a 404, so the client never reports a task."""
+    """Accepts uploads on loopback and keeps them in uploads[file name]. Everything else gets a 404,
+    so that the client never reports a task."""
 
     def __init__(self):
         self.uploads = {}
@@ -125,15 +124,15 @@ class Server:
         self._open()
 
     def get(self, path):
-        """The body of the answer, or None for a 404."""
+        """The body of the answer; None: 404."""
         return None
 
     def post(self, path, body):
         return self.upload(body) if "file_upload_handler" in path else None
 
     def upload(self, body):
-        """Before a file of some size the client asks how much of it is there
-        already."""
+        """Answers an upload. Before it sends a larger file, the client asks how much of it the
+        server has: always 0."""
         head, mark, data = body.partition(b"<data>\n")
         name = re.search(rb"<name>([^<]*)</name>", head)
         if mark and name:
@@ -186,7 +185,7 @@ class Server:
 
     @contextlib.contextmanager
     def unreachable(self):
-        """Connections are refused meanwhile; the port stays ours."""
+        """A context in which connections are refused; the port stays reserved."""
         self._close()
         with socket.socket() as held:
             held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -203,24 +202,23 @@ def free_port():
 
 
 def xml_lines(tag, *lines):
-    """The client reads its files line by line, one tag each."""
+    """XML with one tag a line, as the client reads its files line by line."""
     return "<%s>\n%s</%s>\n" % (tag, "".join(line if line.endswith("\n") else line + "\n"
                                             for line in lines), tag)
 
 
 class Client:
-    """One data folder and the client that runs in it, one after another."""
+    """A data folder, and the client that runs in it; after quit() another one can be started."""
 
-    CPUS = 2  # as the client is told, whatever the machine has
+    CPUS = 2  # number of CPUs that the client is told of
     PLATFORM = "x86_64-pc-linux-gnu"
 
     def __init__(self, folder, server, gpu="", without=None, **env):
-        """gpu: the type of one that the client is told of, since it does not look
-        for such; or of those that it finds itself, and leaves alone whose numbers are
-        in `without`."""
+        """gpu: the type of a GPU that the client is told of. without: if not None, the client looks
+        for GPUs of that type itself, and ignores those with these numbers."""
         self.dir = folder
         self.gpu, self.without = gpu, without
-        self.env = env             # more environment for the client and its tasks
+        self.env = env             # additional environment of the client and its tasks
         self.url = "http://127.0.0.1:%d/proj/" % server.port
         self.upload_url = "http://127.0.0.1:%d/proj_cgi/file_upload_handler" % server.port
         self.project_dir = os.path.join(folder, "projects", "127.0.0.1_%d_proj" % server.port)
@@ -235,7 +233,7 @@ class Client:
     # --- what the project "sent" ---------------------------------------------
 
     def add_app(self, name, program, ncpus=1, gpu="", plan_class="", cmdline=""):
-        """gpu: the type of one that each task wants whole."""
+        """Adds the app. gpu: the type of the GPU of which each task takes one."""
         self._app_name = name
         shutil.copy(program, os.path.join(self.project_dir, name))
         main = xml_lines("file_ref", "<file_name>%s</file_name>" % name, "<main_program/>")
@@ -260,9 +258,8 @@ class Client:
                                  "<flops>1e9</flops>", main))
 
     def add_task(self, name, workunit, suspended=False):
-        """One work unit and one task of it, NAME_0, whose result is uploaded
-        as NAME_0_0. A suspended one waits until it is told to resume; the
-        client would run it whenever another leaves it a CPU."""
+        """Adds a work unit and its task NAME_0, whose result is uploaded as NAME_0_0. suspended:
+        the task waits until it is resumed; else the client would run it whenever a CPU is free."""
         with open(workunit, "rb") as f:
             content = f.read()
         self._write(os.path.join(self.project_dir, name + ".zip"), content)
@@ -294,7 +291,7 @@ class Client:
                       "<open_name>result</open_name>"))
 
     def preferences(self, leave_in_memory, checkpoint_seconds=2, cpus=100):
-        """Takes effect at the start, or at once in a client that runs."""
+        """Sets preferences: effective at the start, or at once if the client runs."""
         self._write(os.path.join(self.dir, "global_prefs_override.xml"), xml_lines(
             "global_preferences", "<run_on_batteries>1</run_on_batteries>",
             "<run_if_user_active>1</run_if_user_active>",
@@ -311,8 +308,7 @@ class Client:
             self.command("--read_global_prefs_override")
 
     def _write_config(self):
-        # No priority change: a test machine has other work, and an idle
-        # priority would starve the task.
+        # No lower priority: other work of the machine would leave the task no time.
         self._write(os.path.join(self.dir, "cc_config.xml"), xml_lines(
             "cc_config",
             xml_lines("log_flags", "<task>1</task>", "<task_debug>1</task_debug>",
@@ -337,13 +333,13 @@ class Client:
                          "<peak_flops>1e10</peak_flops>", "<device_nums>0</device_nums>")
 
     def app_config(self, content):
-        """The volunteer's app_config.xml, as it stands in docs/volunteer.md."""
+        """Sets the volunteer's app_config.xml, an example of docs/volunteer.md."""
         self._write(os.path.join(self.project_dir, "app_config.xml"), content)
         if self.process:
             self.command("--read_cc_config")
 
     def _as_if_sent(self):
-        """What the state file has of a project that sent its work."""
+        """The part of the state file about a project that has sent work."""
         master = self.url
         self._write(os.path.join(self.dir, "account_%s.xml" % os.path.basename(self.project_dir)),
                     xml_lines("account", "<master_url>%s</master_url>" % master,
@@ -373,7 +369,7 @@ class Client:
     # --- the client -------------------------------------------------------------
 
     def start(self):
-        """Starts a client on the folder; later starts go on from its state."""
+        """Starts a client in the folder; a later start continues from its state."""
         if not os.path.exists(os.path.join(self.dir, "cc_config.xml")):
             self._write_config()
             self._write_state(self._as_if_sent() if self._app else "")
@@ -399,15 +395,15 @@ class Client:
         raise Timeout("the client does not start:\n" + self.log_tail())
 
     def attach(self, key):
-        """To the project whose server was given, with the account's key."""
+        """Attaches the client to the server's project, with an account key."""
         self.command("--project_attach", self.url, key)
 
     def project(self, operation):
-        """update, suspend, resume, ..."""
+        """Runs an operation on the project: update, suspend, resume, ..."""
         self.command("--project", self.url, operation)
 
     def _environment(self):
-        """Nothing here goes through a proxy; the task inherits the rest."""
+        """The environment without proxies; tasks inherit it."""
         env = {k: v for k, v in os.environ.items() if not k.lower().endswith("_proxy")}
         return dict(env, **self.env)
 
@@ -415,7 +411,7 @@ class Client:
         return self._boinccmd("--get_cc_status").returncode == 0
 
     def _boinccmd(self, *arguments):
-        """boinccmd finds the password in the folder it runs in."""
+        """Runs boinccmd in the data folder, where it finds the password."""
         return subprocess.run([os.path.join(PROGRAMS, "boinccmd"), "--host",
                                "127.0.0.1:%d" % self.port] + list(arguments),
                               cwd=self.dir, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
@@ -434,14 +430,14 @@ class Client:
         self.process = None
 
     def kill(self):
-        """Ends the client alone, as a crash would; its tasks stay behind."""
+        """Kills the client alone, as a crash would; its tasks remain."""
         self.process.kill()
         self.process.wait(20)
         self.process = None
 
     def power_cut(self):
-        """Ends the client and its tasks at once. They are one process group; the
-        number is ours as long as its leader has not been waited for."""
+        """Kills the client and its tasks at once. They are one process group, whose number cannot
+        be reused before its leader has been waited for."""
         if self.process and self.process.returncode is None:
             try:
                 os.killpg(self.process.pid, signal.SIGKILL)
@@ -462,7 +458,7 @@ class Client:
     # --- its tasks ----------------------------------------------------------------
 
     def tasks(self):
-        """What boinccmd shows: name -> {key: text}."""
+        """{name: {key: text}} as boinccmd --get_tasks prints it."""
         tasks, current = {}, {}
         for line in self.command("--get_tasks").splitlines():
             if re.match(r"\d+\) ---", line):
@@ -481,11 +477,11 @@ class Client:
         return float(self.task(name).get("fraction done", 0))
 
     def tell(self, name, operation):
-        """suspend, resume or abort one task."""
+        """Runs an operation on a task: "suspend", "resume" or "abort"."""
         self.command("--task", self.url, name, operation)
 
     def task_process(self, name, seconds=30):
-        """The process of a task that runs, or is about to."""
+        """Waits until the task runs; returns its process."""
         def find():
             task = self.task(name)
             if task.get("active_task_state") != "EXECUTING" or int(task.get("PID", 0)) <= 0:
@@ -503,7 +499,7 @@ class Client:
         return self.slot(int(self.task(task).get("slot", 0)))
 
     def told(self, task, tag):
-        """A number that the client gave the task at its start (init_data.xml)."""
+        """A number that the client wrote for the task at its start (init_data.xml)."""
         with open(os.path.join(self.slot_of(task), "init_data.xml")) as f:
             return float(re.search("<%s>([^<]*)<" % tag, f.read())[1])
 
@@ -511,7 +507,7 @@ class Client:
         return self.slot_stderr(int(self.task(task).get("slot", 0)))
 
     def slot_stderr(self, number=0):
-        """What a task that is not over has written to stderr so far."""
+        """What the task in this slot has written to stderr so far."""
         try:
             with open(os.path.join(self.slot(number), "stderr.txt"), errors="replace") as f:
                 return f.read()
@@ -519,8 +515,8 @@ class Client:
             return ""
 
     def result(self, name):
-        """What the client's state file says of a task that is over:
-        {tag: text}, stderr_out among them; {} while it is not there."""
+        """{tag: text} of a finished task in the client's state file, with stderr_out; {} if it is
+        not there yet."""
         with open(os.path.join(self.dir, "client_state.xml"), errors="replace") as f:
             for block in re.findall(r"<result>\n(.*?)\n</result>", f.read(), re.S):
                 fields = dict(re.findall(r"<(\w+)>(.*?)</\1>", block, re.S))

@@ -1,6 +1,5 @@
-"""A BOINC project as small as the client lets it be: master page, scheduler,
-downloads, upload handler. It sends each host the tasks that were meant for it
-and keeps what comes back.
+"""A minimal BOINC project for the client: master page, scheduler, downloads, upload handler. It
+sends each host the tasks that are meant for it and keeps what the host returns.
 
     with Project() as project:
         client = Client(folder, project)
@@ -28,8 +27,8 @@ EXPONENT, BITS = 65537, 1024
 
 
 def signing_key():
-    """Modulus and private exponent. The client takes no unsigned program from
-    the network; this key is no secret and signs for this test alone."""
+    """(modulus, private exponent). The client accepts no unsigned programs; the key is not secret,
+    and used by this test only."""
     p, q = 2 ** 521 - 1, 2 ** 502 + 1
     while pow(3, q - 1, q) != 1:
         q += 2
@@ -48,7 +47,7 @@ def public_key(modulus):
 
 
 def signature(content, modulus, private):
-    """PKCS #1 type 1 over the MD5 in hexadecimal."""
+    """The PKCS #1 type 1 signature of the MD5 in hexadecimal."""
     digest = hashlib.md5(content).hexdigest().encode()
     block = b"\0\1" + b"\xff" * (BITS // 8 - 3 - len(digest)) + b"\0" + digest
     return hex_lines(pow(int.from_bytes(block, "big"), private, modulus).to_bytes(BITS // 8, "big"))
@@ -62,7 +61,7 @@ def field(text, tag):
 
 
 class Project(Server):
-    """Names are BOINC's: the second task of unit wu1 is wu1_1, and its result is
+    """A project. Names are as in BOINC: the second task of unit wu1 is wu1_1, and its result is
     uploaded as wu1_1_rNUMBER_0."""
 
     def __init__(self):
@@ -70,13 +69,13 @@ class Project(Server):
         self.url = "http://127.0.0.1:%d/proj/" % self.port
         self._key = signing_key()
         self.reports = {}          # task -> {exit_status, stderr_out, ...}
-        self.requests = 0          # to the scheduler
-        self.refused = set()       # tasks whose uploads have to wait
+        self.requests = 0          # number of requests to the scheduler
+        self.refused = set()       # tasks whose uploads are refused for now
         self.refusals = 0
         self._lock = threading.Lock()
-        self._hosts = []           # keys, in the order of the hosts' numbers
+        self._hosts = []           # account keys, in the order of the hosts' numbers
         self._files = {}           # name -> (content, executable)
-        self._versions = {}        # plan class -> XML
+        self._versions = {}        # plan class -> XML of the app version
         self._version_files = {}
         self._units = {}           # name -> file
         self._tasks = {}           # name -> (host's key, unit, plan class)
@@ -84,10 +83,10 @@ class Project(Server):
         self._waiting = []         # tasks not sent yet
         self._abort = set()
 
-    # --- what the project's people do ------------------------------------------
+    # --- what the project's admin does -----------------------------------------
 
     def add_app_version(self, program, plan_class="", cmdline="", ncpus=1, coproc=""):
-        """One version of the one application for each plan class."""
+        """Adds the version of the app for a plan class."""
         name = "%s_1_%s" % (APP, plan_class or "cpu")
         with open(program, "rb") as f:
             self._files[name] = f.read(), True
@@ -115,7 +114,7 @@ class Project(Server):
         return task
 
     def cancel(self, task):
-        """The host is told when it next calls."""
+        """Cancels a task; the host is told so when it next calls."""
         with self._lock:
             self._abort.add(task)
 
@@ -128,7 +127,7 @@ class Project(Server):
         return self._upload_servers[task].uploads.get(self.upload_name(task))
 
     def wait_for_report(self, task, seconds=90):
-        """What the host reports of a task once it has uploaded the result."""
+        """Waits until the host reports the task; returns what it reports."""
         return until(seconds, lambda: self.reports.get(task), "%s is reported" % task)
 
     # --- HTTP -----------------------------------------------------------------------

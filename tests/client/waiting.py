@@ -1,6 +1,6 @@
-"""A guest that waits, in the real BOINC client: the disk is full for an hour, the
-clock is set back, the driver is gone for three days. No task is lost, and its result is
-that of "texcell run"."""
+"""Tasks that must wait, in the real BOINC client: the disk is full for an hour, the clock is set
+back, the driver is missing for three days, and others. No task is lost, and its result equals that
+of "texcell run"."""
 import atexit
 import contextlib
 import os
@@ -19,13 +19,13 @@ from harness import Client, Server, Timeout, end_cleanly, until
 from oracle import workunit
 from work import pack, run_alone, suited_workunit
 
-LIMIT = 900         # seconds after which the whole script gives up
-SECONDS = 20        # that the task takes by itself
+LIMIT = 900         # seconds after which the test gives up
+SECONDS = 20        # that the task takes if undisturbed
 FAKETIME = "/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1"
 
 
 def in_own_mounts():
-    """Starts the script again with mounts of its own, which end with it. Whether it has them."""
+    """Starts this script again in a mount namespace of its own. Returns whether it has one."""
     if os.environ.get("TEXCELL_OWN_MOUNTS"):
         return True
     if tap.run(["unshare", "-m", "true"]).returncode != 0:
@@ -39,7 +39,7 @@ WORK = tap.scratch()
 
 
 class Disk:
-    """A small file system, to be filled."""
+    """A small file system, which can be filled."""
 
     def __init__(self, name, megabytes=64):
         self.folder = os.path.join(WORK, name)
@@ -55,13 +55,13 @@ class Disk:
         subprocess.run(["mount", *words], check=True)
 
     def takes(self, folder):
-        """The folder lies on this disk from now on."""
+        """Moves a folder to this disk (bind mount)."""
         place = os.path.join(self.folder, os.path.basename(folder))
         subprocess.run(["cp", "-r", folder, place], check=True)
         self._mount("--bind", place, folder)
 
     def fill(self):
-        """As somebody else's files do."""
+        """Fills the disk, as another program might."""
         with open(os.path.join(self.folder, "filler"), "ab", buffering=0) as f:
             for size in (1 << 20, 1 << 12, 1):
                 with contextlib.suppress(OSError):
@@ -72,7 +72,8 @@ class Disk:
         os.remove(os.path.join(self.folder, "filler"))
 
     def slow(self, bytes_a_second):
-        """It takes no more from now on, 0: all; whether the kernel lets that be set."""
+        """Limits writing to so many bytes a second; 0: no limit. Returns whether the kernel can do
+        it."""
         number = os.stat(self.folder).st_dev
         try:
             with open("/sys/fs/cgroup/blkio/blkio.throttle.write_bps_device", "w") as f:
@@ -80,16 +81,16 @@ class Disk:
         except OSError:
             return False
         if bytes_a_second > 0:
-            atexit.register(self.slow, 0)      # the device is another disk's later
+            atexit.register(self.slow, 0)      # another disk may get the device's number later
         return True
 
     def read_only(self, folder, so):
-        """What is open stays so."""
+        """Makes a folder read-only (so) or writable; files that are open stay writable."""
         self._mount("-o", "remount,bind,%s" % ("ro" if so else "rw"), folder)
 
 
 class Clock:
-    """Of a client and its tasks."""
+    """The clock of a client and its tasks, set by libfaketime."""
 
     def __init__(self, name, rate=1):
         self.path = os.path.join(WORK, name + ".clock")
@@ -104,14 +105,14 @@ class Clock:
         os.rename(self.path + ".new", self.path)
 
     def environment(self, steady=True):
-        """steady: the monotonic clock takes no part."""
+        """steady: the monotonic clock is not changed."""
         more = {"FAKETIME_DONT_FAKE_MONOTONIC": "1"} if steady else {}
         return {"LD_PRELOAD": FAKETIME, "FAKETIME_TIMESTAMP_FILE": self.path,
                 "FAKETIME_NO_CACHE": "1", "NO_FAKE_STAT": "1", **more}
 
 
 def program_with(environment):
-    """One that is texcell with another environment than the client's."""
+    """A script that runs texcell with other environment variables than the client's."""
     settings = " ".join("%s='%s'" % x for x in environment.items())
     program = os.path.join(WORK, "program")
     with open(program, "w") as f:
@@ -129,7 +130,7 @@ def a_client(name, server, unit, environment=None, program=tap.TEXCELL, cmdline=
         client.preferences(leave_in_memory=1, checkpoint_seconds=1)
         yield client
     except (Timeout, RuntimeError, OSError, subprocess.TimeoutExpired) as e:
-        tap.ok(False, name + ": the story goes on",
+        tap.ok(False, name + ": all waits end in time",
                "%s\n%s%s" % (e, client.slot_stderr(), client.log_tail()))
     finally:
         client.close()
@@ -160,7 +161,7 @@ def waits_for(client, process, what, times=1):
 
 
 def disk_full_for_an_hour(server, unit, expected):
-    """The task's files are on it, and the client's own elsewhere."""
+    """The task's files are on the full disk, the client's own elsewhere."""
     rate = 60
     disk, clock = Disk("disk_of_an_hour"), Clock("hour", rate)
     with a_client("hour", server, unit, clock.environment(steady=False)) as client:
@@ -180,8 +181,8 @@ def disk_full_for_an_hour(server, unit, expected):
 
 
 def disk_full_at_a_stop(server, unit, expected):
-    """The checkpoint of a task that is stopped has its room. It goes on, the disk still being full;
-    then the folder of the result is read-only."""
+    """A task that is stopped while the disk is full has room for its checkpoint. It continues while
+    the disk is still full; then the folder of the result is read-only."""
     disk = Disk("disk_of_a_stop")
     with a_client("stop", server, unit) as client:
         for folder in ("slots", "projects"):
@@ -211,10 +212,10 @@ def disk_full_at_a_stop(server, unit, expected):
 
 
 def disk_full_for_the_client(server, unit, expected):
-    """It cannot write its own state, and gives up."""
+    """The client cannot write its own state, and gives up."""
     disk = Disk("disk_of_a_client")
     with a_client(os.path.join("disk_of_a_client", "all"), server, unit) as client:
-        client.log = os.path.join(WORK, "all.log")     # or its last words had no room
+        client.log = os.path.join(WORK, "all.log")     # elsewhere, as its disk will be full
         client.start()
         process = client.task_process("all_0")
         until(60, lambda: client.fraction("all_0") > 0.2, "it works")
@@ -222,7 +223,7 @@ def disk_full_for_the_client(server, unit, expected):
         before = client.fraction("all_0")
         disk.fill()
         with contextlib.suppress(RuntimeError, subprocess.TimeoutExpired):
-            client.tell("all_0", "suspend")    # it is to note that
+            client.tell("all_0", "suspend")    # this makes the client write its state
         client.process.wait(60)
         until(30, lambda: not process.alive(), "the task leaves with it")
         tap.ok("giving up" in client.log_tail() and has_checkpoint(client) and
@@ -239,7 +240,7 @@ def disk_full_for_the_client(server, unit, expected):
 
 
 def unit_with_labels(path):
-    """A result of three megabytes, at once; its bytes."""
+    """Writes a work unit with a result of three megabytes; returns the result."""
     rng = np.random.default_rng(1)
     pictures = [(ndimage.gaussian_filter(rng.normal(size=(1500, 1500)), 1) * 600 + 128).clip(0, 255)
                 for _ in range(3)]
@@ -251,7 +252,7 @@ def unit_with_labels(path):
 
 
 def disk_is_slow(server, _, __):
-    """Whatever is being written, the task answers, and it does not stand at 100%."""
+    """A task on a slow disk reacts to the client while it writes, and does not stay at 100%."""
     disk, unit = Disk("slow_disk"), os.path.join(WORK, "labels.zip")
     expected = unit_with_labels(unit)
     with a_client("slow", server, unit) as client:
@@ -293,7 +294,7 @@ STEPS = (2, 15, 60, DAY)           # minutes
 
 
 def clock_of_the_task(server, unit, expected):
-    """The client, whose clock stays as it is, goes on speaking with it."""
+    """The clock of the task alone is set back; it must still react to the client."""
     clock = Clock("task")
     program = program_with(clock.environment())
     with a_client("task", server, unit, program=program) as client:
@@ -302,7 +303,7 @@ def clock_of_the_task(server, unit, expected):
         for minutes in (*STEPS, -DAY):
             before = client.fraction("task_0")
             until(60, lambda: client.fraction("task_0") != before, "it reports")
-            process.signal(signal.SIGSTOP)     # as a computer that sleeps
+            process.signal(signal.SIGSTOP)     # as when the computer sleeps
             time.sleep(1)
             clock.jump(-60 * minutes)
             process.signal(signal.SIGCONT)
@@ -317,8 +318,8 @@ def clock_of_the_task(server, unit, expected):
 
 
 def clock_of_both(server, unit, expected):
-    """The client itself is silent then until its clock is where it was, or it is started anew; the
-    task works on meanwhile, and notices when the client ends."""
+    """The clock of client and task is set back. The client is then silent until its clock has
+    caught up, or it is restarted; the task works on, and notices when the client ends."""
     clock = Clock("both")
     with a_client("both", server, unit, clock.environment()) as client:
         client.start()
@@ -344,7 +345,8 @@ def clock_of_both(server, unit, expected):
 # --- the driver -------------------------------------------------------------------------------
 
 def driver_is_gone(server, _, __):
-    """For three days; the clock goes on by what the client is told to wait."""
+    """The OpenCL driver is missing for three days; the clock is advanced by the times that the
+    client is told to wait."""
     clock = Clock("driver")
     library = os.path.join(WORK, "libOpenCL.so")
     unit = os.path.join(WORK, "tiny.zip")
@@ -377,7 +379,8 @@ def driver_is_gone(server, _, __):
 
 
 def postponed(client, before):
-    """For how long the task was to wait each time, once that are more times than before."""
+    """The waiting times in the client's log, once there are more than `before` of them, else
+    None."""
     with open(client.log, errors="replace") as f:
         waits = [int(x) for x in re.findall(r"postponed for (\d+) seconds: no OpenCL", f.read())]
     return waits if len(waits) > before else None
@@ -386,8 +389,8 @@ def postponed(client, before):
 # --- the CPUs -------------------------------------------------------------------------------
 
 def cpus_are_taken_away(server, unit, expected):
-    """And given back. The threads are one for each CPU, the main thread among them, and BOINC's.
-    Suspended, it takes none."""
+    """The volunteer limits the CPUs that BOINC may use, and removes the limit. A task has a thread
+    for each CPU, including the main thread, and one of BOINC's. A suspended task uses none."""
     with a_client("cpus", server, unit, ncpus=2) as client:
         client.start()
         process = client.task_process("cpus_0")
@@ -415,7 +418,8 @@ ODD = {"ntfs": (["mkntfs", "-f", "-q"], ["ntfs-3g"]),
 
 
 def odd_file_systems(server, unit, expected):
-    """All of a client's data on one that is not a Linux system's own, or that copies on write."""
+    """All data of a client are on a file system that Linux does not normally use, or that copies on
+    write."""
     for name, (make, mount) in ODD.items():
         folder, image = os.path.join(WORK, name), os.path.join(WORK, name + ".image")
         with open(image, "wb") as f:
@@ -427,7 +431,7 @@ def odd_file_systems(server, unit, expected):
                        for line in ([*make, device], [*mount, device, folder]))
         except OSError:
             made = False
-        tap.run(["losetup", "-d", device])     # once nobody has it
+        tap.run(["losetup", "-d", device])     # takes effect when the device is no longer used
         if not made:
             tap.skip(name, "no such file system here")
             continue
@@ -443,8 +447,8 @@ def odd_file_systems(server, unit, expected):
 
 
 def mount_ntfs(device, folder, client):
-    """In the foreground, so that the process that serves it is known; the tasks' folders are
-    there."""
+    """Mounts NTFS for the client's slots and projects. ntfs-3g stays in the foreground, so that its
+    process is known."""
     os.mkdir(folder)
     files = subprocess.Popen(["ntfs-3g", "-o", "no_detach", device, folder],
                              stdout=subprocess.DEVNULL)
@@ -458,8 +462,8 @@ def mount_ntfs(device, folder, client):
 
 
 def file_system_goes_away(server, unit, expected):
-    """As a server of files does: every call waits until it answers again, for longer than BOINC's
-    heartbeats. Then it ends, and with it all that is open; the computer is started again."""
+    """Like a file server: for longer than BOINC's heartbeats every call waits. Then the file system
+    ends, and with it all open files; the client is started again."""
     image = os.path.join(WORK, "away.image")
     with open(image, "wb") as f:
         f.truncate(64 << 20)

@@ -1,5 +1,5 @@
-"""Work units for the tests with a client: pictures of scikit-image's, and as
-much work as this machine does in some seconds."""
+"""Work units for the tests with a client: images of scikit-image, and as much work as this machine
+does in a given time."""
 import math
 import os
 
@@ -23,8 +23,8 @@ def pack(path, pictures, radius):
 
 
 def run_alone(workunit, result, threads):
-    """Seconds of a run that nothing disturbs: of its processors', since a busy machine takes
-    longer."""
+    """Runs a work unit without a client; returns the seconds that it takes on an otherwise idle
+    machine, from its processor time."""
     before = sum(os.times()[2:4])
     done = tap.run([tap.TEXCELL, "run", workunit, "-o", result, "--device", "cpu",
                     "--threads", str(threads)])
@@ -34,12 +34,12 @@ def run_alone(workunit, result, threads):
 
 
 def suited_workunit(path, seconds, threads, pictures=PICTURES):
-    """Packs a work unit that takes about so many seconds here; its result."""
+    """Packs a work unit that takes about `seconds` here; returns its result."""
     result = path + ".npz"
     pack(path, pictures[:1], TRIAL_RADIUS)
     each = run_alone(path, result, threads) / TRIAL_RADIUS ** 2
     radius = int(math.sqrt(seconds / (each * len(pictures))))
-    pack(path, pictures, max(4, min(radius, 145)))   # 145 fits in all of them
+    pack(path, pictures, max(4, min(radius, 145)))   # a radius of 145 fits in all pictures
     tap.note("the work unit takes %.0f s by itself" % run_alone(path, result, threads))
     with open(result, "rb") as f:
         return f.read()

@@ -1,6 +1,6 @@
-/* libFuzzer target: a checkpoint and the spool beside it. Byte 0 of an input
- * says what is put right afterwards, so that mutations get past the CRCs; bytes
- * 1 and 2 how long the checkpoint is; what follows it is the spool. */
+/* libFuzzer target: reads a checkpoint and its spool. Byte 0 of an input tells which CRCs are
+ * corrected after the mutation (MEND_...), so that the readers get further; bytes 1 and 2 are the
+ * length of the checkpoint that follows; the rest is the spool. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +13,13 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-enum { MEND_CHECKPOINT = 1, MEND_RECORDS = 2, MEND_SPOOL = 4, HEADER = 80, TAIL = 24 };
+enum {
+    MEND_CHECKPOINT = 1,
+    MEND_RECORDS = 2,
+    MEND_SPOOL = 4,
+    HEADER = 80, /* bytes of a checkpoint's header */
+    TAIL = 24    /* bytes at the end of a record of the spool */
+};
 
 static const char checkpoint_path[] = FILES_FOLDER "/c", spool_path[] = FILES_FOLDER "/s",
                   again_path[] = FILES_FOLDER "/a";
@@ -34,8 +40,8 @@ static void mend_checkpoint(uint8_t *c, size_t n)
     put_crc(c + 76, c, 76);
 }
 
-/* The record that ends at `end`: where it begins, and with `mend` its heads' CRC put right; 0 in
- * *good: there is none. */
+/* Returns where the record that ends at `end` begins. mend: corrects the CRC of its headers. *good:
+ * 0 if there is no record. */
 static size_t record_before(uint8_t *s, size_t end, int mend, int *good)
 {
     uint64_t bytes;
@@ -53,7 +59,7 @@ static size_t record_before(uint8_t *s, size_t end, int mend, int *good)
     return end - TAIL - heads - (size_t)bytes;
 }
 
-/* How many there are. */
+/* Returns the number of records; corrects their CRCs if `mend`. */
 static uint64_t each_record(uint8_t *s, size_t n, int mend)
 {
     uint64_t records = 0;
@@ -69,7 +75,7 @@ static void check_message(const tc_err *err, const char *path)
         fuzz_wrong();
 }
 
-/* What was read and is written comes out the same. */
+/* Writes what was read: reading that again must give the same. */
 static void write_again(const checkpoint *c, const void *state)
 {
     checkpoint found;
@@ -92,7 +98,8 @@ static tc_status count(void *user, const void *data, size_t n, tc_err *err)
     return TC_OK;
 }
 
-/* The same of an output that is appended; of what is packed, as many bytes as it says. */
+/* Appends an output that was read: reading that again must give the same. Of compressed arrays the
+ * number of bytes must be right. */
 static void append_again(spool *s, wu_output *out, size_t index, size_t end)
 {
     wu_output again;
@@ -114,7 +121,7 @@ static void append_again(spool *s, wu_output *out, size_t index, size_t end)
                 check_message(&err, spool_path);
         }
     }
-    for (size_t i = 0; i < out->n; i++) { /* what is not packed */
+    for (size_t i = 0; i < out->n; i++) { /* keeps the arrays that are not compressed */
         if (out->arrays[i].kind == WU_OWN)
             free(out->arrays[i].info.name);
         else

@@ -1,5 +1,5 @@
-/* libFuzzer target: a data set is exported as CSV and made a page of. An input is the data set in
- * SQL, a statement a line; lines that SQLite refuses are left out. */
+/* libFuzzer target: exports a data set as CSV and as a page. An input is the data set in SQL, a
+ * statement a line; lines that SQLite refuses are left out. */
 #include <sanitizer/asan_interface.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,20 +11,23 @@
 int LLVMFuzzerInitialize(int *argc, char ***argv);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-enum { OPERATIONS = 1000, MOST = 30 }; /* of SQLite's machine: one that never ends is interrupted */
+/* SQLite is interrupted after MOST calls of too_long, one every OPERATIONS instructions. */
+enum { OPERATIONS = 1000, MOST = 30 };
 enum { ROOM = 32 << 20, STEP = 16 };
 
 static const char *folder;
 static char page[64];
 
-/* --- SQLite's memory
- * ------------------------------------------------------------------------------------ */
+/* --- SQLite's memory -------------------------------------------------------------------------- */
 
-/* SQLite allocates thousands of times an input, which is most of the time by the sanitizer's
- * allocator. It gets one piece after the other of this, closed to the sanitizer where it is free
- * and between pieces, and all is taken back when nothing is left. */
+/* SQLite allocates thousands of times for each input, which would take most of the time in the
+ * sanitizer's allocator. Here pieces are cut from one array, one after the other; free memory and
+ * gaps between pieces are poisoned for the sanitizer. All of it is reused when no piece is in use.
+ */
 static _Alignas(16) char memory[ROOM];
-static uint32_t sizes[ROOM / STEP]; /* of the piece that begins there */
+static uint32_t sizes[ROOM / STEP]; /* size of the piece that begins there */
+/* taken: bytes of the array that are used up; pieces: pieces in use; kept, kept_pieces: those after
+ * the last input, which SQLite keeps. */
 static size_t taken, pieces, kept, kept_pieces;
 
 static uint32_t *size_of(const void *piece)
@@ -44,7 +47,7 @@ static int round_up(int n)
 
 static void *take(int n)
 {
-    const size_t whole = ((size_t)n + STEP) / STEP * STEP; /* a byte more at least */
+    const size_t whole = ((size_t)n + STEP) / STEP * STEP; /* with a gap of at least a byte */
     char *const piece = memory + taken;
     if (n <= 0 || whole > ROOM - taken)
         return NULL;
@@ -85,7 +88,7 @@ static void end(void *user)
     (void)user;
 }
 
-/* After each input; what SQLite keeps stays. */
+/* After each input: frees all memory but that which SQLite keeps. */
 static void take_back(void)
 {
     if (pieces != kept_pieces) {
@@ -94,11 +97,10 @@ static void take_back(void)
     }
     taken = kept;
     if (kept > ROOM / 2)
-        abort(); /* it is lost */
+        abort(); /* a leak */
 }
 
-/* --- data sets
- * ---------------------------------------------------------------------------------------- */
+/* --- data sets -------------------------------------------------------------------------------- */
 
 int LLVMFuzzerInitialize(int *argc, char ***argv)
 {

@@ -1,5 +1,5 @@
-/* libFuzzer target: a result is exported as tables, pictures, TIFF and GeoJSON, and made a page of,
- * without its work unit. */
+/* libFuzzer target: exports a result as tables, pictures, TIFF, GeoJSON and a page, without its
+ * work unit. */
 #include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -51,11 +51,12 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
     (void)argv;
     folder = fuzz_folder();
     snprintf(page, sizeof page, "%s/report.html", folder);
-    /* What it says of each export. */
+    /* Discards what the exports print. */
     return freopen("/dev/null", "w", stdout) == NULL;
 }
 
-/* Larger ones are drawn as well, but for thousands of runs. */
+/* Returns whether the arrays are small: drawing larger ones takes the time of thousands of inputs.
+ */
 static int is_small(const char *path)
 {
     wu_npz_reader *r = NULL;

@@ -1,4 +1,4 @@
-/* Makes allocations and system calls fail in turn, for the fuzz targets. */
+/* Makes allocations and system calls fail, one at a time, for the fuzz targets. */
 #define _GNU_SOURCE
 #include "tests/fuzz/fuzz_fail.h"
 #include "tests/fuzz/fuzz_files.h"
@@ -15,18 +15,19 @@
 #include <sys/types.h>
 #include <zlib.h>
 
-/* The sanitizer's; there is none in a build for coverage. */
+/* A function of the sanitizer; NULL in a build for coverage. */
 size_t __sanitizer_get_current_allocated_bytes(void) __attribute__((weak));
 
 enum { DEPTH = 6, PLACES = 1 << 14, TRIES = 200 };
 
+/* COUNT: no call fails; FAIL_NEW: the first call at a new place fails; FAIL_AT: call fail_at. */
 static enum { COUNT, FAIL_NEW, FAIL_AT } mode;
 static bool may_fail, failed, has_new;
 static size_t calls, fail_at, failed_at;
-static uintptr_t places[PLACES];
+static uintptr_t places[PLACES]; /* hash table of the places that were seen */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static _Thread_local const uintptr_t *bottom; /* of the stack; NULL: another thread's */
-static _Thread_local bool exempt;
+static _Thread_local const uintptr_t *bottom; /* of the main thread's stack; NULL in others */
+static _Thread_local bool exempt;             /* calls of this thread do not fail now */
 
 bool fuzz_may_fail(bool may)
 {
@@ -41,8 +42,9 @@ void fuzz_wrong(void)
         abort();
 }
 
-/* Of a call, from the frame of what stands in for it. Libraries keep no frames: what does not lead
- * on down the stack is the end. */
+/* Returns a hash of the return addresses above `frame`, the frame of a function below that replaces
+ * a call. Libraries are built without frame pointers: the walk ends where a pointer does not lead
+ * further down the stack. */
 __attribute__((no_sanitize("address", "undefined"))) static uintptr_t place_of(
     const uintptr_t *frame)
 {
@@ -94,7 +96,7 @@ static bool fails(const void *frame, int why)
     return chosen;
 }
 
-/* Whether there is more memory in use afterwards. */
+/* Runs an input; returns whether more memory is in use afterwards. */
 static bool grows(const uint8_t *data, size_t size, void (*run)(const uint8_t *, size_t))
 {
     const size_t before = __sanitizer_get_current_allocated_bytes != NULL
@@ -108,8 +110,9 @@ static bool grows(const uint8_t *data, size_t size, void (*run)(const uint8_t *,
     return before != 0 && __sanitizer_get_current_allocated_bytes() > before;
 }
 
-/* What grows each time that the same call fails, leaks: libraries keep something once.
- * LeakSanitizer missed a leak that was put in. */
+/* Runs an input with failures. If memory grows each time that the same call fails, it leaks;
+ * growing once is not enough, as libraries keep some memory. LeakSanitizer does not find all
+ * leaks. */
 static void once(const uint8_t *data, size_t size, void (*run)(const uint8_t *, size_t))
 {
     if (!grows(data, size, run) || !failed)
@@ -146,7 +149,7 @@ void fuzz_with_failures(const uint8_t *data, size_t size, void (*run)(const uint
     failed = false;
 }
 
-/* --- the calls, in whose place the linker puts these (targets.mk) ---------------------------- */
+/* --- functions that the linker puts in place of calls (targets.mk) ---------------------------- */
 
 #define FAILING_BEFORE(does, type, result, why, name, parameters, ...)              \
     type __wrap_##name parameters;                                                  \
@@ -175,7 +178,7 @@ FAILING(int, -1, EIO, fdatasync, (int fd), fd)
 FAILING_BEFORE(files_ftruncate, int, -1, EIO, ftruncate, (int fd, off_t n), fd, n)
 FAILING_BEFORE(files_rename, int, -1, EIO, rename, (const char *from, const char *to), from, to)
 FAILING(size_t, 0, EIO, fread, (void *p, size_t size, size_t n, FILE *file), p, size, n, file)
-/* Of libraries, what finds no memory. */
+/* Functions of libraries that may report a lack of memory. */
 FAILING(int, Z_MEM_ERROR, ENOMEM, inflateInit2_,
         (z_streamp z, int bits, const char *version, int size), z, bits, version, size)
 FAILING(int, Z_MEM_ERROR, ENOMEM, deflateInit2_,

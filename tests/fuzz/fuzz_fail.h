@@ -1,11 +1,10 @@
 /*
- * Calls that fail: what allocates, and what reads and writes files. An input runs as it is; then
- * once for each place of a call that no input has had before (its innermost callers), which fails;
- * one input in 16 once more, where the call fails that its bytes choose. A run in which one failed
- * must not leak either.
+ * Makes calls fail that allocate memory, or read or write files. An input is run without failures;
+ * then once for each new place of such a call (its innermost callers), where the call fails; and
+ * for one input in 16 once more, with a failing call that the input's bytes choose. A run with a
+ * failure must not leak memory.
  *
- * jansson's allocations do not fail: without memory for JSON texcell gives up for good
- * (faults_test.py).
+ * Allocations by jansson do not fail: without memory for JSON texcell ends (faults_test.py).
  */
 #ifndef FUZZ_FAIL_H
 #define FUZZ_FAIL_H
@@ -14,12 +13,14 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* Runs an input in all these ways. */
 void fuzz_with_failures(const uint8_t *data, size_t size, void (*run)(const uint8_t *, size_t));
 
-/* Whether calls may fail from here on, for what the target does itself; what held before. */
+/* Sets whether calls may fail from here on, for calls of the target itself; returns the old value.
+ */
 bool fuzz_may_fail(bool may);
 
-/* Not as it should be: aborts, but where a call was made to fail. */
+/* Call this if something is wrong: aborts, unless a call was made to fail, which may explain it. */
 void fuzz_wrong(void);
 
 #endif

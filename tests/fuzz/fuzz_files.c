@@ -1,4 +1,4 @@
-/* Files in the process' own memory, in place of the kernel's, for the fuzz targets. */
+/* Files in the memory of the process, instead of the kernel's, for the fuzz targets. */
 #define _GNU_SOURCE
 #include "tests/fuzz/fuzz_files.h"
 
@@ -32,16 +32,16 @@ int __wrap_unlink(const char *path);
 int __wrap_flock(int fd, int operation);
 
 enum { FILES = 8, DESCRIPTORS = 16, FIRST = 1 << 20, THE_FOLDER = FIRST + DESCRIPTORS };
-static const size_t room = (size_t)1 << 26;
+static const size_t room = (size_t)1 << 26; /* bytes that a file may have */
 
 typedef struct file {
-    char name[64]; /* "": it has none */
+    char name[64]; /* "": it was deleted, or the entry is free */
     unsigned opened;
-    uint8_t *p, *own; /* own: of `room` bytes, once it was written to */
+    uint8_t *p, *own; /* p: its bytes; own: memory of `room` bytes, once it was written to */
     size_t size;
 } file;
 
-/* The first is the input. */
+/* The first file is the input. */
 static file files[FILES] = { { .name = FILES_FOLDER "/input" } };
 static file *descriptors[DESCRIPTORS];
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -65,7 +65,7 @@ static file *find(const char *path)
     return NULL;
 }
 
-/* NULL: the system's. */
+/* Returns the file of a descriptor; NULL: the descriptor is the system's. */
 static file *file_of(int fd)
 {
     return fd < FIRST || fd >= THE_FOLDER ? NULL : descriptors[fd - FIRST];
@@ -202,7 +202,7 @@ int files_rename(const char *from, const char *to)
     return 0;
 }
 
-/* --- calls that no one makes fail ------------------------------------------------------------ */
+/* --- calls that are not made to fail ---------------------------------------------------------- */
 
 int __wrap_close(int fd)
 {

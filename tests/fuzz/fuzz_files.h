@@ -1,8 +1,8 @@
 /*
- * Files in this process' memory, under names in FILES_FOLDER: the kernel's take half of a reader's
- * time. What texcell and the targets open by such a name is one of them (the linker puts these
- * functions in the calls' place, targets.mk); any other name and descriptor is the system's, and so
- * are those that a library opens.
+ * Files in the memory of the process, with names in FILES_FOLDER: files of the kernel would take
+ * half of a reader's time. Calls of texcell and the targets with such a name, or a descriptor of
+ * such a file, come here (the linker replaces the calls, targets.mk). Other names and descriptors,
+ * and calls of libraries, go to the system.
  */
 #ifndef FUZZ_FILES_H
 #define FUZZ_FILES_H
@@ -13,14 +13,14 @@
 
 #define FILES_FOLDER "/fuzz"
 
-/* The input as a file, which cannot be written to, until the next call: its name. The bytes stay
+/* Makes the input a read-only file; returns its name. Valid until the next call; the bytes remain
  * the caller's. */
 const char *files_input(const uint8_t *data, size_t size);
 
-/* A file with a copy of these bytes, in place of what had the name. */
+/* Makes a file with a copy of these bytes, replacing one of that name. */
 void files_put(const char *path, const uint8_t *data, size_t size);
 
-/* As the calls of these names. */
+/* Like the system calls of these names. */
 int files_open(const char *path, int flags, int permissions);
 ssize_t files_pread(int fd, void *p, size_t n, off_t at);
 ssize_t files_pwrite(int fd, const void *p, size_t n, off_t at);

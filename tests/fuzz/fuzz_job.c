@@ -1,4 +1,4 @@
-/* libFuzzer target: a work unit is read, and every item of it loaded. */
+/* libFuzzer target: reads a work unit and loads every item. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,10 +9,10 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-/* Larger items are within the limits, but take the time of thousands of runs. */
+/* Larger items are valid, but would take the time of thousands of inputs. */
 #define LARGEST ((uint64_t)1 << 16)
 
-/* A failure says one line about the file. */
+/* An error message must be one printable line that begins with the file. */
 static void check_message(const char *path, const tc_err *err)
 {
     if (strncmp(err->message, path, strlen(path)) != 0 &&
@@ -43,7 +43,7 @@ static void load_items(const char *path, wu_job *job, unsigned threads)
             check_message(path, &err);
             continue;
         }
-        /* Touch both ends, for the sanitizer to see. */
+        /* Reads the first and the last pixel, so that the sanitizer checks both. */
         volatile unsigned sum =
             pixels.bits == 8 ? pixels.u8[0] + pixels.u8[n - 1] : pixels.u16[0] + pixels.u16[n - 1];
         if (pixels.mask != NULL)

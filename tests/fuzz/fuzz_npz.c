@@ -1,4 +1,4 @@
-/* libFuzzer target: a result is opened, and every array of it read twice. */
+/* libFuzzer target: opens a result and reads every array in two ways. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,10 +10,10 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-/* In the folder that the target runs in: a stream of stdio cannot be in memory. */
+/* A file in the current folder, as stdio cannot write to the files in memory. */
 static const char copied[] = "copy.npz";
 
-/* Whole, and streamed in odd pieces: the two must agree. */
+/* Reads an array as a whole and in pieces of odd length: both must agree. */
 static void read_array(wu_npz_reader *r, size_t index)
 {
     const wu_array_info *info = wu_npz_info(r, index);
@@ -50,7 +50,7 @@ static void read_array(wu_npz_reader *r, size_t index)
     free(whole);
 }
 
-/* What can be read whole, and is written anew, reads the same. */
+/* Writes all arrays again, if they can be read: reading them again must give the same. */
 static void copy(wu_npz_reader *r)
 {
     wu_npz_writer *w = NULL;

@@ -1,4 +1,4 @@
-/* libFuzzer target: a result without its work unit, of which it says itself what it is. */
+/* libFuzzer target: checks a result without its work unit, by its own description of it. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -22,7 +22,7 @@ static void read_input(const uint8_t *data, size_t size)
     if (status == TC_INTERNAL ||
         (status == TC_BAD_INPUT && strncmp(err.message, path, strlen(path)) != 0))
         abort();
-    /* What accepts it can show it. */
+    /* A result that is accepted can be opened by the tools that show it. */
     if (status == TC_OK) {
         wu_result_file shown;
 

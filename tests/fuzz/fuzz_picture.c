@@ -1,5 +1,5 @@
-/* libFuzzer target: a picture is opened as each kind of picture, with and without a scale, and
- * read. */
+/* libFuzzer target: opens a picture as each kind of picture, with and without a scale, and reads
+ * it. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,16 +10,16 @@
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 const char *__asan_default_options(void);
 
-/* Larger pages are within the limits, but take the time and the memory of thousands of runs. */
+/* Larger pages are valid, but would take the time and the memory of thousands of inputs. */
 #define LARGEST ((size_t)1 << 16)
 
-/* More than that is no memory, which is an answer. */
+/* Larger allocations fail, which the program must handle. */
 const char *__asan_default_options(void)
 {
     return "allocator_may_return_null=1:max_allocation_size_mb=256";
 }
 
-/* The next page; and as the PNG that it is, where it can stay one. */
+/* Reads the next page; also as an encoded PNG, if it is one that can be used as it is. */
 static tc_status read_page(wu_picture *picture, void *page, tc_err *err)
 {
     const tc_status status = wu_picture_next(picture, page, err);

@@ -1,8 +1,7 @@
-/* libFuzzer target: the state of an item, as a checkpoint with the right CRCs may bring
- * it. An input is: which analysis, which of its known-answer items (made smaller), how far the
- * honest work had come, and then bytes of its state that are other than they should be, as five
- * bytes each: place (little-endian) and value. What check_state lets pass is worked on
- * to the end. */
+/* libFuzzer target: a changed state of an item, as a checkpoint with right CRCs may contain it. An
+ * input has a byte for the analysis, one for its self-test item (made smaller) and one for how far
+ * it is computed; then changes to the state, of five bytes each: offset (little-endian) and value.
+ * If check_state accepts the state, the item is computed to its end. */
 #include <jansson.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -29,8 +28,8 @@ static void must(tc_status status)
         abort();
 }
 
-/* Parameters for smaller items: what lies in the picture, and fewer grey levels, with whose square
- * a matrix grows. */
+/* Changes parameters to suit a smaller item: places and radii that fit it, and fewer grey levels,
+ * as a matrix grows with their square. */
 static void make_small(json_t *json)
 {
     static const struct {
@@ -91,7 +90,7 @@ static void begin(job *j, const an_analysis *a, const an_selftest *t)
     json_decref(json);
 }
 
-/* Works on a state until `units` are done, or to the end. */
+/* Continues a state until `units` chunks are done, or to the end. */
 static tc_status work(const an_analysis *a, job *j, void *state, uint64_t units)
 {
     void *worker = NULL;
@@ -130,7 +129,7 @@ static void one_state(const an_analysis *a, job *j, const uint8_t *data, size_t 
     must(an_init(a, &j->work, state, NULL));
     if (far > 0 && work(a, j, state, j->work.plan.chunks * far / UINT8_MAX) != TC_MORE &&
         far < UINT8_MAX)
-        far = UINT8_MAX; /* small items are done in one step */
+        far = UINT8_MAX; /* a small item is finished in one step */
     for (; size >= CHANGE; data += CHANGE, size -= CHANGE) {
         uint32_t place;
 

@@ -1,8 +1,7 @@
 /*
- * libFuzzer target: a result is checked against its work unit in the folder
- * units_validate (unit_N.zip, with the right result honest_N.npz beside it) and
- * against some other. One that is accepted must equal itself, and computing it
- * again must tell what comparing it with the right one tells.
+ * libFuzzer target: checks a result against its work unit in the folder units_validate (unit_N.zip,
+ * with its right result honest_N.npz) and against another one. A result that is accepted must equal
+ * itself; and computing it again must give the same verdict as comparing it with the right result.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -32,7 +31,7 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
         if (an_unit_read(path, &units[n_units], NULL) != TC_OK)
             break;
     }
-    /* What differs is told on stdout. */
+    /* Discards the printed differences. */
     if (n_units == 0 || freopen("/dev/null", "w", stdout) == NULL)
         abort();
     return 0;
@@ -67,7 +66,7 @@ static void try_unit(size_t i, const char *path)
     }
 }
 
-/* The work unit that the result says it is of, or `other`. */
+/* Returns the index of the work unit that the result names, or `other`. */
 static size_t unit_of(const char *path, size_t other)
 {
     wu_npz_reader *r = NULL;
@@ -95,7 +94,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
     own = unit_of(path, size % n_units);
     try_unit(own, path);
-    /* What is refused is compared now and then: that reads the right result, too. */
+    /* Some inputs are also compared with the right result, even if they were refused. */
     switch (size % 8) {
     case 0: try_unit(size / 8 % n_units, path); break;
     case 1: val_compare(honest[own], path, false, NULL); break;

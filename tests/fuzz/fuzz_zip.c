@@ -1,4 +1,4 @@
-/* A libFuzzer mutator that changes what is inside a ZIP and mends its checksums. */
+/* A libFuzzer mutator for ZIP files: it changes the contents of members and corrects checksums. */
 #define _GNU_SOURCE /* memfd_create, memmem */
 #include "tests/fuzz/fuzz_zip.h"
 
@@ -14,7 +14,7 @@
 #include "tests/fuzz/fuzz_files.h"
 #include "workunits/format/archive.h"
 
-/* libFuzzer's. */
+/* libFuzzer's own mutator. */
 size_t LLVMFuzzerMutate(uint8_t *data, size_t size, size_t max_size);
 size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max_size, unsigned seed);
 
@@ -25,8 +25,8 @@ const char *fuzz_file(const uint8_t *data, size_t size)
     return files_input(data, size);
 }
 
-/* What lies besides the input in its folder: under COMPANION what such a file says, under AGAIN the
- * input itself. */
+/* Writes two more files into the input's folder, to which an input may refer: COMPANION, with the
+ * text below, and AGAIN, the input itself. */
 static void put_others(int fd)
 {
     enum { COMPANION = 98, AGAIN = 99 };
@@ -68,7 +68,7 @@ static bool ends_with(const char *text, const char *end)
     return n >= m && strcmp(text + n - m, end) == 0;
 }
 
-/* Gives every chunk of a PNG the CRC it should have. */
+/* Sets the CRCs of all chunks of a PNG. */
 static void mend_png(uint8_t *data, size_t size)
 {
     for (size_t at = 8; at + 12 <= size;) {
@@ -83,7 +83,8 @@ static void mend_png(uint8_t *data, size_t size)
     }
 }
 
-/* A member's bytes, in memory of MEMBER_MAX + GROWTH; 0 if it does not unpack. */
+/* Decompresses a member into `to` (MEMBER_MAX + GROWTH bytes); returns its size, or 0 if it cannot
+ * be decompressed. */
 static size_t unpacked(const wu_archive *a, size_t index, uint8_t *to)
 {
     wu_unzip *z = NULL;
@@ -97,7 +98,7 @@ static size_t unpacked(const wu_archive *a, size_t index, uint8_t *to)
     return got == 0 ? n : 0;
 }
 
-/* Puts m bytes in the place of old ones; the bytes that there are then. */
+/* Replaces `old` bytes at `at` by m bytes; returns the new length. */
 static size_t replace(uint8_t *data, size_t n, size_t at, size_t old, const void *bytes, size_t m)
 {
     if (n - old + m > MEMBER_MAX + GROWTH)
@@ -107,7 +108,7 @@ static size_t replace(uint8_t *data, size_t n, size_t at, size_t old, const void
     return n - old + m;
 }
 
-/* Where a value of JSON that begins at `at` or soon after ends; *at: where it begins. */
+/* Finds the next JSON value from *at on: sets *at to its beginning and returns its end. */
 static size_t end_of_value(const uint8_t *text, size_t n, size_t *at)
 {
     int depth = 0;
@@ -126,7 +127,7 @@ static size_t end_of_value(const uint8_t *text, size_t n, size_t *at)
     return i;
 }
 
-/* Puts another value of the text, or one of these, in the place of one. */
+/* Replaces a JSON value by another one of the text, or by one of these. */
 static size_t mutate_json(uint8_t *text, size_t n, unsigned random)
 {
     static const char *const others[] = { "null",
@@ -160,7 +161,7 @@ static size_t mutate_json(uint8_t *text, size_t n, unsigned random)
     return replace(text, n, at, end - at, copy, m);
 }
 
-/* Gives an array other rows, or another type of the same size. */
+/* Changes the number of rows of an array, or its type to another one of the same size. */
 static size_t mutate_array(uint8_t *data, size_t n, size_t head, unsigned random)
 {
     static const char types[][4] = { "<f8", "<i8", "|b1", "|u1", "<f4", "<i4" };
@@ -183,7 +184,7 @@ static size_t mutate_array(uint8_t *data, size_t n, size_t head, unsigned random
     const size_t end = (size_t)(data + head - shape) - 1;
     if (rows > old + 2 || head + rows * row > MEMBER_MAX || digits == 0 || digits > end || m > end)
         return n;
-    /* The header stays as long by the blanks at its end. */
+    /* The header keeps its length, by the blanks at its end. */
     memmove(shape + m, shape + digits, end - (digits > m ? digits : m));
     memcpy(shape, text, m);
     if (m < digits)
@@ -193,7 +194,7 @@ static size_t mutate_array(uint8_t *data, size_t n, size_t head, unsigned random
     return head + rows * row;
 }
 
-/* Changes a member by what it is, or its bytes. */
+/* Changes a member: as JSON, array or PNG by its name, or its bytes. */
 static size_t mutate_member(const char *name, uint8_t *data, size_t n, unsigned random)
 {
     const size_t head = n > 10 && ends_with(name, ".npy") ? 10u + data[8] + 256u * data[9] : n;
@@ -211,7 +212,7 @@ static size_t mutate_member(const char *name, uint8_t *data, size_t n, unsigned 
     return n;
 }
 
-/* What is put together. */
+/* The output; full: it did not fit. */
 typedef struct bytes {
     uint8_t *p;
     size_t n, room;
@@ -233,7 +234,7 @@ static void put_number(bytes *to, uint64_t value, size_t n)
         put(to, &(uint8_t){ (uint8_t)value }, 1);
 }
 
-/* What a member's header and its entry in the list share. */
+/* Appends what a member's local header and its central directory entry have in common. */
 static void put_shared(bytes *to, const wu_member *m)
 {
     put_number(to, 20, 2);
@@ -247,7 +248,7 @@ static void put_shared(bytes *to, const wu_member *m)
     put_number(to, 0, 2);
 }
 
-/* Packs what a member has become; how many bytes. */
+/* Compresses (or stores) the changed content of a member; returns the number of bytes. */
 static size_t packed(wu_member *m, const uint8_t *data, size_t n, bool store,
                      uint8_t to[2 * MEMBER_MAX])
 {
@@ -271,7 +272,8 @@ static size_t packed(wu_member *m, const uint8_t *data, size_t n, bool store,
     return (size_t)m->compressed;
 }
 
-/* The archive `in` again with one member changed; how many bytes, 0: it cannot be. */
+/* Writes the archive `in` with one member changed; returns the number of bytes, or 0 if that fails.
+ */
 static size_t repack(const wu_archive *a, const uint8_t *in, size_t chosen, unsigned seed,
                      bytes *out)
 {
@@ -283,7 +285,7 @@ static size_t repack(const wu_archive *a, const uint8_t *in, size_t chosen, unsi
         return 0;
     n = mutate_member(a->members[chosen].name, member, n, random);
     n = packed(&a->members[chosen], member, n, (seed >> 20 & 3) == 0, small);
-    /* One time in eight it goes to the end, or is left out. */
+    /* In one of eight cases the changed member is moved to the end or left out. */
     if (order < 2) {
         const wu_member to_end = a->members[chosen];
         memmove(&a->members[chosen], &a->members[chosen + 1], (a->n - 1 - chosen) * sizeof to_end);
@@ -334,8 +336,8 @@ static void set_number(uint8_t *p, size_t n, bool big, uint32_t value)
         p[big ? n - 1 - i : i] = (uint8_t)(value >> 8 * i);
 }
 
-/* Gives one entry of one directory another tag, type, count or value that readers know, or leads to
- * another page. Whether it is a TIFF that has one. */
+/* Changes tag, type, count or value of an entry in a directory of a TIFF, or the link to another
+ * page. Returns whether the input is a TIFF with an entry. */
 static bool mutate_tiff(uint8_t *data, size_t size, unsigned seed)
 {
     static const uint16_t tags[] = { 254, 256, 257, 258, 259, 262, 270, 273,  274,

@@ -1,7 +1,7 @@
 /*
- * What the targets for ZIP files share: an input as a file, and a mutator that changes what is
- * inside the members. Plain mutations of the bytes hardly get past the CRCs of ZIP and PNG; they
- * are made as well, one time in three.
+ * For targets that read ZIP files: the input as a file, and a mutator that changes the contents of
+ * members. Plain mutations hardly get past the CRCs of ZIP and PNG; one in three mutations is a
+ * plain one.
  */
 #ifndef FUZZ_ZIP_H
 #define FUZZ_ZIP_H
@@ -9,13 +9,14 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* The input as a file until the next call: its name, as files_input() gives it, or one under /proc
- * that libraries can open as well. Whoever calls these is linked with the mutator. */
+/* Makes the input a file; returns its name, valid until the next call. fuzz_file: a file in memory
+ * (files_input); fuzz_system_file: a name under /proc, which libraries can open, too. A target that
+ * calls one of them is linked with the mutator. */
 const char *fuzz_file(const uint8_t *data, size_t size);
 const char *fuzz_system_file(const uint8_t *data, size_t size);
 
-/* A folder in memory, or in /tmp where that has none; it is removed at exit, with all that is in
- * it. */
+/* Makes a folder in memory, or in /tmp if there is none; it is removed at exit with all its files.
+ */
 const char *fuzz_folder(void);
 
 #endif

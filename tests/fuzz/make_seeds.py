@@ -1,4 +1,4 @@
-"""make_seeds.py TARGET FOLDER: first inputs for a fuzz target."""
+"""make_seeds.py TARGET FOLDER: writes the first inputs (seeds) of a fuzz target."""
 import io
 import itertools
 import json
@@ -7,11 +7,11 @@ import sys
 import zipfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
-LARGEST = 20000
+LARGEST = 20000     # bytes; larger files are left out
 
 
 def job():
-    """Good work units, and all the bad ones that are small."""
+    """Valid work units, and all small invalid ones of bad_files.py."""
     import bad_files as b
     yield b.GOOD
     yield b.STORED
@@ -31,8 +31,8 @@ def job():
 
 
 def units_of_every_kind():
-    """Grey of 8 and 16 bits and colour, masks, labels of every depth, strips, stacks, spacing,
-    sources, words about the job."""
+    """Work units with grey pictures of 8 and 16 bits and in colour, masks, labels of every depth,
+    strips, stacks, spacing, sources and texts about the job."""
     import numpy as np
     from oracle import workunit
     y, x = np.indices((16, 21))
@@ -58,7 +58,7 @@ def units_of_every_kind():
 
 
 def npz():
-    """Results as NumPy writes them, with every type in use, whole and damaged."""
+    """Results as NumPy writes them, with every type that is used, whole and damaged."""
     import numpy as np
     arrays = [np.array([[1.5, 2], [3, 4]]), np.array([True, False]), np.arange(6, dtype="u1"),
               np.arange(6, dtype="i4").reshape(1, 2, 3), np.arange(3, dtype="i8"),
@@ -85,8 +85,8 @@ def npz():
 
 
 def odd_results():
-    """One that is written anew (see fuzz_npz.c), with arrays of odd words; headers that are not
-    NumPy's; members that do not belong there."""
+    """A result that is written again (see fuzz_npz.c), with unusual texts; headers that NumPy does
+    not write; members that do not belong in a result."""
     import numpy as np
     words = ["\u00e9\u20ac\U0001f600", "x" * 80]
     odd = npy(np.array(["ab"])).replace("ab".encode("utf-32-le"), b"\0\xd8\0\0\0\0\x20\0")
@@ -103,7 +103,7 @@ def odd_results():
                      (b"(6,)", b"(0, 9223372036854775807, 3)"),
                      (b"\x93NUMPY\1", b"\x93NUMPY\2"), (b"v\0{", b"\xff\xff{"), (b"\n", b"x"),
                      (b"}  ", b"}x ")):
-        # A longer header has fewer blanks at its end.
+        # A longer header has fewer blanks at its end, so that its length is the same.
         other = good.replace(old, new, 1).replace(b" " * (len(new) - len(old)) + b"\n", b"\n", 1)
         yield archive([("result.json", b"{}"), ("a.npy", other)])
     for members in ([("a.npy", good)], [("job.json", b"{}")], [("result.json", b"[]")],
@@ -134,8 +134,8 @@ def archive(members, method=zipfile.ZIP_DEFLATED):
 
 
 def picture():
-    """Small ones of every format and layout that pack reads, odd ones, and the beginnings of
-    some."""
+    """Small pictures of every format and layout that pack reads, unusual ones, and truncated
+    ones."""
     import picture_files
     yield from odd_nifti()
     yield from odd_tiff()
@@ -147,7 +147,7 @@ def picture():
 
 
 def pictures():
-    """Whole ones."""
+    """Complete pictures."""
     import numpy as np
     from PIL import Image
     grey = (np.indices((9, 13)).sum(0) * 11).astype(np.uint8)
@@ -211,8 +211,8 @@ def pictures():
 
 
 def odd_pictures():
-    """A JPEG that is turned, in both orders of bytes, and of two components; a PNG whose pixels
-    have colours that it does not list; one that lacks its end."""
+    """A rotated JPEG, in both byte orders; a JPEG with two components; a PNG with indices beyond
+    its palette; a PNG without IEND."""
     import struct
     from oracle.workunit import png
     from PIL import Image
@@ -238,7 +238,7 @@ def odd_pictures():
 
 
 def odd_nifti():
-    """A header of which one number will not do; gzip that holds something else."""
+    """NIfTI headers with one invalid number; gzip with other content."""
     import gzip
     import struct
     good = next(nifti())
@@ -260,7 +260,7 @@ def odd_nifti():
     packed = gzip.compress(good, mtime=0)
     yield packed[:-6] + b"\1" + packed[-5:]
     yield b"\x1f\x8b\7" + packed[3:]
-    # Of floating-point numbers, none of which is one.
+    # Floating-point pixels that are all NaN.
     for code, bits in ((16, 32), (64, 64)):
         head = bytearray(good[:352])
         struct.pack_into("<hh", head, 70, code, bits)
@@ -269,7 +269,7 @@ def odd_nifti():
 
 
 def of_other_kinds():
-    """What is no picture that pack reads, by its first bytes; nothing."""
+    """Files that are no pictures, by their first bytes; an empty file."""
     for magic in (b"%PDF-1.7", b"GIF89a", b"BM", b"RIFF", b"ZISRAWFI", b"\xda\xce\xbe\x0a",
                   b"\x93NUMPY", b"PK\3\4", b"<svg ", b"\0\0\0\x0cjP  ", b"x"):
         yield magic + bytes(30)
@@ -277,7 +277,7 @@ def of_other_kinds():
 
 
 def raw_tiff(*pages, order="<"):
-    """A TIFF of pages that no program writes: of each its tags, numbers or text, and its pixels."""
+    """A TIFF with pages that no program writes. pages: (tags with numbers or text, pixels)."""
     import struct
     body, link = (b"II*\0" if order == "<" else b"MM\0*") + bytes(4), 4
     for tags, pixels in pages:
@@ -301,7 +301,7 @@ def raw_tiff(*pages, order="<"):
 
 
 def odd_tiff():
-    """TIFFs by hand: colours, codecs, samples, pages and words that are refused, or seldom."""
+    """TIFFs with colours, codecs, samples, pages and texts that are refused, or rare."""
     height, width = 9, 13
     pixels = bytes(11 * (i // width + i % width) % 256 for i in range(height * width))
 
@@ -346,7 +346,7 @@ def odd_tiff():
 
 
 def mend(data):
-    """A PNG whose chunks have the CRCs that they should have."""
+    """A PNG with the CRCs of its chunks corrected."""
     import struct
     import zlib
     out, at = data[:8], 8
@@ -358,7 +358,7 @@ def mend(data):
 
 
 def nifti():
-    """Small pictures of every type of sample, plain and in gzip, in both orders of bytes; damaged
+    """Small NIfTI pictures of every sample type, plain and in gzip, in both byte orders; damaged
     ones."""
     import gzip
     import struct
@@ -379,8 +379,8 @@ def nifti():
 
 
 def results(folder):
-    """Work units of every analysis in a folder (see fuzz_validate.c), and
-    their results."""
+    """Writes work units of every analysis and their results into a folder (see fuzz_validate.c),
+    and yields the results."""
     import analyses
     import tap
     from oracle import workunit
@@ -397,9 +397,9 @@ def results(folder):
 
 
 def validate(folder="units_validate"):
-    """The results; what they are at the ends of their types; of one of each analysis, with one
-    thing changed: of one with maps, of one with a table and labels, and of one with places also of
-    its JSON."""
+    """The results; each with extreme values; of one result of each analysis also variants with one
+    thing changed: one with maps, one with a table and labels, and one with points, of which also
+    the JSON is changed."""
     honest = list(results(folder))
     yield from honest
     for result in honest:
@@ -415,14 +415,14 @@ def member(data, name):
 
 
 def changed(honest, texts=True):
-    """The same result with one word of its JSON (where texts), one array or one number of an array
-    another."""
+    """Variants of a result with one value of its JSON (if `texts`), one array, or one number of an
+    array changed."""
     with zipfile.ZipFile(io.BytesIO(honest)) as z:
         members = [(name, z.read(name)) for name in z.namelist()]
     about, arrays = json.loads(members[0][1]), members[1:]
 
     def put(whole, at, *keys):
-        """The JSON with `at` at these keys; NotImplemented: without them."""
+        """The JSON `whole` with `at` at these keys; NotImplemented: without them."""
         whole = json.loads(json.dumps(whole))
         inner = whole
         for key in keys[:-1]:
@@ -456,7 +456,7 @@ def changed(honest, texts=True):
 
     for text in of_json() if texts else ():
         yield archive([("result.json", text)] + arrays)
-    # Of the many features of a texture a few will do.
+    # A texture has many features, of which a few are enough.
     few = arrays if len(arrays) < 16 else arrays[:10] + arrays[-6:]
     for name, data in few:
         at = arrays.index((name, data))
@@ -471,8 +471,8 @@ def changed(honest, texts=True):
 
 
 def npy_changed(data, what, by):
-    """An array with more or fewer rows, an axis more, of another type, or with a byte of its first
-    or last number another."""
+    """An array with a row more or less, an additional axis, another type, or one byte of its first
+    or last number changed."""
     import numpy as np
     array = np.load(io.BytesIO(data))
     if what == "rows":
@@ -490,14 +490,14 @@ def npy_changed(data, what, by):
 
 
 def own():
-    """The same results, alone."""
+    """The same results, without their work units."""
     return validate("units_own")
 
 
 def at_its_ends(honest):
-    """The same result with every number the least of its type, and with the greatest, but for what
-    rows are found by; with one row in each table, of boxes that begin at 0; and with each array in
-    turn empty and of sides as long as can be."""
+    """Variants of a result: all numbers are the smallest, or the largest, of their type, except
+    those by which rows are found; each table has one row, with a bounding box from 0; each array in
+    turn is empty, or has sides of the largest length."""
     import numpy as np
     declared = {a["array"] + ".npy": a for a in member(honest, "result.json")["arrays"]}
     of_rows = {a["table"] for a in declared.values() if a["role"] == "item"}
@@ -528,8 +528,8 @@ def at_its_ends(honest):
 
 
 def export():
-    """The same results, and what they are at the ends of their types; and one with tables of every
-    type, lengths and areas, keys and sources, of which texcell knows nothing."""
+    """The same results, with their variants; and one of an unknown analysis, with tables of every
+    type, lengths and areas, keys and sources."""
     import numpy as np
     for result in results("units_export"):
         yield result
@@ -601,7 +601,7 @@ def dataset():
 
 
 def checkpoint():
-    """Spools of a few arrays with their checkpoint: see fuzz_checkpoint.c."""
+    """Spools of a few arrays with a checkpoint each: see fuzz_checkpoint.c."""
     import re
     import struct
     import zlib
@@ -641,7 +641,7 @@ def checkpoint():
         yield whole(mend, [record(features)], b"state" * 9)
         yield whole(mend, [record(features, names, empty), record(features, names, deep), record()],
                     bytes(64))
-    # Of a header one word that will not do; the state.
+    # A header with one wrong field; the state.
     good = whole(0, [record(features)], b"state")
     for at in (3, 11, 15, 19, 27, 35, 59, 71, 79, 83):
         yield good[:at] + bytes([good[at] ^ 1]) + good[at + 1:]
@@ -649,7 +649,7 @@ def checkpoint():
 
 
 def state():
-    """Honest states of every analysis, and some with a word changed: see fuzz_state.c."""
+    """States of every analysis, right and with a byte changed: see fuzz_state.c."""
     import struct
 
     import analyses
@@ -660,9 +660,9 @@ def state():
                 yield bytes([analysis, test, far]) + struct.pack("<IB", 0, 1)
                 yield bytes([analysis, test, far]) + b"".join(struct.pack("<IB", 4001 * k, 255)
                                                               for k in range(1, 9))
-    # A range of greys that are none of the object's, for its texture: was read beyond its counts.
+    # objects: a grey range without any grey value of the object (was read beyond its counts).
     yield bytes.fromhex("05000000000002be030278a10f0000000002003fffe32e0000ff843e")
-    # Heights of a watershed that are its ground: were in no cell, and numbered outside the table.
+    # Watershed with all heights at the ground (pixels belonged to no cell).
     yield bytes.fromhex(
         "646dffffff0396000000000003020000000000ffff00001a0000000000016974757575757575757575017575756c7068ffffff")
 

@@ -1,12 +1,12 @@
 #!/bin/sh
-# run.sh [FOLDER]: builds the fuzz targets in FOLDER (default: fuzz in the build
-# folder), makes their first inputs, runs each for FUZZ_SECONDS (8), two at a
-# time, and prints TAP.
+# run.sh [FOLDER]: builds the fuzz targets in FOLDER (default: fuzz in the build folder), makes their first inputs, runs each for
+# FUZZ_SECONDS (8), two at a time, and prints TAP.
 #
-# run.sh coverage [FOLDER]: instead, which lines of the readers the first inputs and the corpora in FOLDER reach.
+# run.sh coverage [FOLDER]: prints instead which lines of the readers are reached by the first inputs and the corpora in FOLDER.
 #
-# FUZZ_FAST=1: without the address sanitizer, and what is undefined ends the run without a word: two to five times the runs. What the
-# corpora then have beyond the first inputs is to be run without FUZZ_FAST too.
+# FUZZ_FAST=1: without the address sanitizer, and undefined behaviour ends the run without a message: two to five times as many runs.
+# Inputs that are added to the corpora so should be run without FUZZ_FAST, too.
+#
 #
 # To add a target NAME: tests/fuzz/fuzz_NAME.c, NAME in TARGETS, and a generator NAME in make_seeds.py.
 TARGETS="job npz checkpoint validate state picture export dataset"
@@ -18,13 +18,13 @@ mode=
 [ "$1" != coverage ] || { mode=coverage; shift; }
 folder=${1:-$build/fuzz}
 seconds=${FUZZ_SECONDS:-8}
-# In check-long alone.
+# The target own runs in check-long only.
 [ "$seconds" -le 60 ] || TARGETS="$TARGETS own"
 python=${PYTHON:-$(for p in /usr/bin/python3 python3; do "$p" -c 'import numpy' 2> /dev/null && echo "$p" && break; done)}
 clang=${CLANG:-clang}
 [ "$clang" = : ] && clang=clang
 
-# Comparisons are not followed: that took up to two thirds of the time, and found fewer edges in the same.
+# Comparisons are not traced: that took up to two thirds of the time, and fewer edges were found in the same time.
 flags="-std=gnu11 -g -O1 -ffp-contract=off -fno-omit-frame-pointer -fno-sanitize-coverage=trace-cmp -I$src -I$build"
 sanitizers=fuzzer,address,undefined
 reports=-fno-sanitize-recover=all
@@ -34,10 +34,10 @@ if [ -n "$FUZZ_FAST" ]; then
 fi
 deflate=$(grep -q 'define HAVE_LIBDEFLATE' "$build/config.h" && echo -ldeflate)
 libs=${FUZZ_LIBS:-"-ltiff -ljpeg -lexpat -lpng $deflate -ljansson -lsqlite3 -lz -lm"}
-# All that reads files, but for command lines and another system's side.
+# All sources that read files, except command lines and code for other systems.
 sources=$(cd "$src" && find app/base app/analysis app/checkpoint.c app/spool.c workunits validator/check validator/dataset \
     tests/fuzz/fuzz_zip.c tests/fuzz/fuzz_fail.c tests/fuzz/fuzz_files.c -name '*.c' ! -name main.c ! -name os_windows.c)
-# Who allocated is not kept, and freed memory not for long: that took a quarter of the time. Without, by hand, the same input tells.
+# Allocation stacks are not kept, and freed memory is reused soon: both took a quarter of the time. To see the stacks, run an input by hand.
 export ASAN_OPTIONS="${ASAN_OPTIONS:-malloc_context_size=1:quarantine_size_mb=4:thread_local_quarantine_size_kb=1024}"
 
 mkdir -p "$folder" || exit 99
@@ -49,7 +49,7 @@ if ! $clang -fsanitize=$sanitizers probe.c -o probe 2> probe.log; then
     exit 0
 fi
 
-# build [PREFIX]: PREFIXfuzz_NAME for each target; what went wrong is in PREFIXbuild.log
+# build [PREFIX]: builds PREFIXfuzz_NAME for each target; errors are in PREFIXbuild.log
 build()
 {
     for name in $TARGETS; do
@@ -60,7 +60,7 @@ build()
         SOURCES="$sources workunits/format/page_text.c" > "$1build.log" 2>&1
 }
 
-# fuzz NAME: runs the target; what it finds stays in FOLDER as crash-NAME-...
+# fuzz NAME: runs the target; inputs that make it fail are kept in FOLDER as crash-NAME-...
 fuzz()
 {
     mkdir -p "corpus_$1"
@@ -69,7 +69,7 @@ fuzz()
         -artifact_prefix="crash-$1-" "corpus_$1" "seeds_$1" > "$1.log" 2>&1
 }
 
-# one NAME: runs the target; the points go to NAME.tap
+# one NAME: runs the target; its test points are written to NAME.tap
 one()
 {
     if [ ! -x "fuzz_$1" ]; then
@@ -84,7 +84,7 @@ one()
     fi > "$1.tap" 2>&1
 }
 
-# What strangers' files go through first.
+# The first readers of untrusted files.
 READERS="workunits/format/archive.c workunits/format/json_text.c workunits/format/job.c workunits/format/pixels.c
     workunits/format/member_png.c workunits/format/png_io.c workunits/format/npz.c workunits/format/declared.c
     workunits/format/result_file.c workunits/tools/picture*.c app/checkpoint.c app/spool.c validator/check/items.c
@@ -112,7 +112,7 @@ if [ -n "$mode" ]; then
     exit
 fi
 
-# Two lanes, every other target in each.
+# Two lanes run at the same time, with every other target in each.
 lane()
 {
     turn=0

@@ -1,11 +1,11 @@
-# What run.sh builds, for make: the targets, of objects that they share.
-# CLANG, FLAGS, LIBS; SRC, BUILD; NAMES of targets; SOURCES below SRC or BUILD; P: what files here begin with.
+# Builds the fuzz targets for run.sh, from objects that they share.
+# CLANG, FLAGS, LIBS; SRC, BUILD: folders; NAMES: targets; SOURCES: paths in SRC or BUILD; P: prefix of the files that are made.
 OBJECTS = $(SOURCES:%.c=$(P)objects/%.o)
-# Calls that fuzz_fail.c makes fail.
+# Calls that fuzz_fail.c can make fail.
 FAILING = malloc calloc realloc aligned_alloc strdup strndup open fopen read pread fread write pwrite fsync fdatasync ftruncate rename \
     inflateInit2_ deflateInit2_ gzdopen png_create_info_struct json_set_alloc_funcs
 
-# Calls that fuzz_files.c takes over; of those above, open, pread, pwrite, fsync, ftruncate and rename.
+# Calls that fuzz_files.c replaces; it also replaces open, pread, pwrite, fsync, ftruncate and rename of those above.
 FILES = close fstat stat lstat unlink flock
 
 all: $(NAMES:%=$(P)fuzz_%)
@@ -17,7 +17,7 @@ $(P)objects/%.o: $(BUILD)/%.c
 	mkdir -p $(@D) && $(CLANG) $(FLAGS) -MMD -c $< -o $@
 $(P)libfuzz.a: $(OBJECTS)
 	rm -f $@ && ar rc $@ $^
-# A target takes of the library what it needs.
+# A target links those objects of the library that it needs.
 $(P)fuzz_%: $(SRC)/tests/fuzz/fuzz_%.c $(P)libfuzz.a
 	$(CLANG) $(FLAGS) $< $(P)libfuzz.a $(FAILING:%=-Wl,--wrap=%) $(FILES:%=-Wl,--wrap=%) $(LIBS) -o $@
 

@@ -1,8 +1,8 @@
 /*
- * two_readers UNIT RESULT SEED N FOLDER: makes N archives out of a right result, each
- * changed in its structure, and checks them against the work unit. Of each that is
- * accepted, FOLDER gets I.npz and I.copy.npz, what texcell reads in it written anew:
- * another reader has to see the same in both (two_readers.py). Prints how many.
+ * two_readers UNIT RESULT SEED N FOLDER: makes N archives from a right result by changing the
+ * structure of the ZIP, and checks them against the work unit. For each that is accepted it writes
+ * I.npz and I.copy.npz to FOLDER, the latter with what texcell has read: another reader must find
+ * the same in both (two_readers.py). Prints how many were accepted.
  */
 #define _GNU_SOURCE
 #include <stdio.h>
@@ -23,6 +23,8 @@
         }                                                   \
     } while (0)
 
+/* LOCAL, ENTRY, END: bytes of a ZIP's local header, directory entry and end record, without names.
+ */
 enum { MAX = 64, LOCAL = 30, ENTRY = 46, END = 22, ROOM = 1 << 20 };
 
 typedef struct bytes {
@@ -33,16 +35,16 @@ typedef struct bytes {
 typedef struct member {
     unsigned char local[LOCAL], entry[ENTRY];
     bytes local_name, name, local_extra, extra, comment, data, gap;
-    long shift; /* of the place that the list tells */
+    long shift; /* added to the offset that the directory entry gives */
 } member;
 
 typedef struct archive {
-    size_t n, order[MAX], n_order; /* order: of the list */
+    size_t n, order[MAX], n_order; /* order: of the members in the directory */
     member m[MAX];
     bytes before_list, before_end, comment, behind;
     unsigned char end[END];
-    long end_shift[3]; /* of count, size, place */
-    int zip64;         /* 0 none, 1 right, 2 and more: wrong in some way */
+    long end_shift[3]; /* added to the end record's count, size and offset */
+    int zip64;         /* ZIP64 records: 0 none, 1 right, 2 and more: wrong in some way */
 } archive;
 
 static uint64_t state;
@@ -191,7 +193,7 @@ static void serialise(const archive *a, bytes *out)
 
 /* --- changes --------------------------------------------------------------------------------- */
 
-/* A field's new value: near the old one, of another field, or any. */
+/* Returns a new value for a field: near the old one, that of another field, or any. */
 static unsigned value(unsigned old)
 {
     static const unsigned some[] = { 0, 1, 2, 8, 20, 45, 0x20, 0x800, 0xffff, 0xffffffff };
@@ -218,7 +220,7 @@ static void change_field(member *m, unsigned where)
         set(m->entry + at + 2, new, size);
 }
 
-/* Something to hide: noise, or records that a reader may look for. */
+/* Appends bytes that a reader should ignore: noise, or records that it may search for. */
 static void stuff(bytes *b, const bytes *file)
 {
     unsigned char some[300];
@@ -236,7 +238,8 @@ static void stuff(bytes *b, const bytes *file)
     }
 }
 
-/* The member's data anew: packed in another way (right), or other data. */
+/* Compresses the member's data again: in another valid way, with wrong lengths, or with other
+ * data. */
 static void repack(member *m)
 {
     const size_t size = get(m->entry + 24, 4), packed = get(m->entry + 20, 4);
@@ -244,7 +247,7 @@ static void repack(member *m)
     z_stream z = { 0 };
     if (size == 0 || size > ROOM / 4 || packed > m->data.n ||
         (get(m->entry + 10, 2) == 0 && size > packed))
-        return; /* changed before */
+        return; /* the member was changed before and cannot be decompressed */
     plain = malloc(size + 64);
     out = malloc(2 * size + 1024);
     MUST(plain != NULL && out != NULL);
@@ -265,7 +268,7 @@ static void repack(member *m)
     if (how == 0)
         plain[rnd((unsigned)size)] ^= (unsigned char)(1 << rnd(8)); /* other data, with their CRC */
     if (how == 1)
-        memset(plain + n++, 'x', 1); /* longer than is said */
+        memset(plain + n++, 'x', 1); /* longer than the headers say */
     const unsigned crc = (unsigned)crc32(0, plain, (uInt)size);
     z = (z_stream){
         .next_in = plain, .avail_in = (uInt)n, .next_out = out, .avail_out = (uInt)(2 * size + 1024)
@@ -276,7 +279,7 @@ static void repack(member *m)
         (void)deflate(&z, Z_FULL_FLUSH);
         z.avail_in = (uInt)(n - n / 2);
     }
-    (void)deflate(&z, how == 3 ? Z_SYNC_FLUSH : Z_FINISH); /* without an end */
+    (void)deflate(&z, how == 3 ? Z_SYNC_FLUSH : Z_FINISH); /* how 3: without a last block */
     size_t made = z.total_out;
     deflateEnd(&z);
     if (how == 4)
@@ -344,7 +347,7 @@ static void change(archive *a, const bytes *file)
     }
 }
 
-/* A comment's length, so that some are right. */
+/* Corrects the length of the archive's comment, so that some archives are accepted. */
 static void mend(archive *a)
 {
     set(a->end + 20, a->comment.n, 2);

@@ -1,4 +1,4 @@
-"""Independent evaluations of the analyses, written from their definitions.
+"""Independent implementations of the analyses, written from their definitions ("oracles").
 
-Nothing here shares code, tables or short cuts with the C program: slow, plain
-and of higher precision than what it checks."""
+They share no code, tables or short cuts with the C program: they are slow and plain, and compute
+with higher precision than what they check."""

@@ -25,7 +25,7 @@ def texcell(unit, result, threads=1, device="cpu", extra=()):
 
 
 def differences(result, items, answers, labels):
-    """Lines that say what differs."""
+    """Lines that describe how the result differs from the answers."""
     lines = []
 
     def same(what, got, expected):
@@ -63,7 +63,7 @@ def differences(result, items, answers, labels):
 
 
 def check(name, parameters, items, threads=1, device="cpu"):
-    """One test point: the program agrees with the oracle."""
+    """One test point: the program's result equals the oracle's."""
     unit = workunit.write(os.path.join(folder(), "unit.zip"), "cellcount", parameters, items)
     result = os.path.join(folder(), "result.npz")
     run = texcell(unit, result, threads, device)

@@ -1,7 +1,6 @@
-"""cellcount by other means: numpy, scipy.ndimage and scikit-image. The split
-has no library function of its own; it is written from its description
-(docs/dev/analyses/cellcount.md), by sorting pixels and flooding, where the program
-follows pointers and merges maxima."""
+"""An independent cellcount, with numpy, scipy.ndimage and scikit-image. Only the split is written
+here from its description (docs/dev/analyses/cellcount.md), as no library has it: by sorting pixels
+and flooding, where the program follows pointers and merges maxima."""
 import math
 from fractions import Fraction
 
@@ -12,6 +11,7 @@ from skimage import measure
 from oracle import watershed_oracle
 from oracle.gauss import integer_weights
 
+# Default values of the parameters; of the keys in min_contrast; of those in background.
 DEFAULTS = {"threshold": "otsu", "polarity": "dark", "connectivity": 8, "fill_holes": False,
             "min_area": 1, "max_area": None, "exclude_border": False, "split": "none",
             "labels": False,
@@ -23,7 +23,7 @@ GROUND = {"method": "opening", "radius": 50, "by": "difference"}
 
 
 def grey(picture):
-    """(R+G+B)/3 in integers; grey pictures as they are."""
+    """(R+G+B)/3 in integers; grey pictures are returned as they are."""
     if picture.ndim == 2:
         return picture
     return (picture.astype(np.uint32).sum(axis=2) // 3).astype(np.uint8)
@@ -34,7 +34,7 @@ def root(v):
 
 
 def otsu(picture, scale=int):
-    """T = t + 1, in Python's integers."""
+    """Otsu's threshold: the least value of the upper class, in exact integers."""
     top = 1 << (8 * picture.dtype.itemsize)
     counts = [int(c) for c in np.bincount(picture.ravel(), minlength=top)]
     n, total = sum(counts), sum(scale(v) * c for v, c in enumerate(counts))
@@ -50,7 +50,8 @@ def otsu(picture, scale=int):
 
 
 def by_classes(picture, classes, highest, scale):
-    """Where the second class begins, or the last: sums of S S / N in doubles, class by class."""
+    """The least value of the second class, or with `highest` of the last one. Multi-Otsu with sums
+    S*S/N in doubles, class by class."""
     if not picture.size:
         return otsu(picture)
     counts = np.bincount(picture.ravel())
@@ -79,7 +80,7 @@ def by_classes(picture, classes, highest, scale):
 
 
 def share_of_contrast(values, percent):
-    """Of the difference of the two means, to the nearest integer."""
+    """A percentage of the difference of the two classes' means, rounded to the nearest integer."""
     t = otsu(values)
     above, below = values[values >= t].astype(object), values[values < t].astype(object)
     if not len(above) or not len(below):
@@ -97,7 +98,7 @@ def smoothed(image, sigma):
 
 
 def mean_around(image, radius):
-    """Of squares as far as they are within the picture, to the nearest integer."""
+    """Means of squares around each pixel, cut at the border, rounded to the nearest integer."""
     sums = np.pad(image.astype(np.int64), ((1, 0), (1, 0))).cumsum(axis=0).cumsum(axis=1)
     (y0, y1), (x0, x1) = ((np.maximum(np.arange(n) - radius, 0),
                            np.minimum(np.arange(n) + radius + 1, n))
@@ -108,8 +109,8 @@ def mean_around(image, radius):
 
 
 def risen(values, radius):
-    """Along the first axis, of the values around each: their number times the value there of the
-    line through them."""
+    """Fits a line, along the first axis, to the values within the radius of each place. Returns the
+    fitted value there times the number of values, and that number."""
     length = len(values)
     at = np.arange(length)
     lo, hi = np.maximum(at - radius, 0), np.minimum(at + radius + 1, length)
@@ -122,7 +123,7 @@ def risen(values, radius):
 
 
 def lines_around(image, radius):
-    """Lines through columns, then through what they say along the rows."""
+    """Background by lines: fitted along the columns, then along the rows to these values."""
     columns, height = risen(image.astype(np.int64), radius)
     rows, width = risen(np.ascontiguousarray(columns.T), radius)
     n = height * width.T
@@ -130,7 +131,7 @@ def lines_around(image, radius):
 
 
 def opened(image, radius, bright):
-    """An opening by a disc, a closing of dark cells; nothing beyond the picture counts."""
+    """An opening by a disc, for dark cells a closing; pixels outside the picture are ignored."""
     r = np.arange(-radius, radius + 1)
     disc = r[:, None] ** 2 + r ** 2 <= radius ** 2
     top = np.iinfo(image.dtype).max
@@ -147,7 +148,7 @@ def levelled(image, ground, middle, ratio):
 
 
 def prepared(image, p):
-    """What the threshold is for, and a local one for that."""
+    """The picture to which the threshold is applied, and a local threshold, or None."""
     bright, top = p["polarity"] == "bright", int(np.iinfo(image.dtype).max)
     middle = (top + 1) // 2
     if p["smooth"]:
@@ -171,7 +172,7 @@ def structure(connectivity):
 
 
 def squared_distance(mask):
-    """To the nearest pixel outside the mask; the border counts for nothing."""
+    """The squared distance to the nearest pixel outside the mask; the border does not count."""
     if mask.all():
         return np.full(mask.shape, 2 ** 32 - 1, np.int64)
     where = ndimage.distance_transform_edt(mask, return_distances=False, return_indices=True)
@@ -180,11 +181,11 @@ def squared_distance(mask):
 
 
 def split(mask, connectivity):
-    """Pixels from the highest down (squared distance, then raster order). One
-    with no higher neighbour is a maximum; else it belongs to the basin of its
-    highest neighbour. Where two basins meet is a saddle; saddles are taken from
-    the highest down (then by the maxima' indices), and join the two unless
-    the lower maximum rises enough above the saddle (apart)."""
+    """Splits touching regions. Pixels are visited from the highest down (squared distance, then
+    raster order). A pixel without a higher neighbour is a maximum; others belong to the basin of
+    their highest neighbour. A saddle is where two basins meet; saddles are visited from the highest
+    down (then by the maxima's indices), and join their basins unless the lower maximum is high
+    enough above the saddle (apart)."""
     d2 = squared_distance(mask)
     height, width = mask.shape
     steps = [(dy, dx) for dy in (-1, 0, 1) for dx in (-1, 0, 1) if (dy, dx) != (0, 0)
@@ -225,7 +226,7 @@ def split(mask, connectivity):
 
 
 def apart(maximum, d2):
-    """sqrt(maximum) - sqrt(d2) >= 3/4, and d2 < 9/10 maximum."""
+    """Whether sqrt(maximum) - sqrt(d2) >= 3/4 and d2 < 9/10 maximum, in integers."""
     rise = 16 * (maximum - d2) - 9
     return rise >= 0 and rise * rise >= 576 * d2 and 10 * d2 < 9 * maximum
 
@@ -244,8 +245,8 @@ def by_intensity(values, mask, p):
 
 
 def typical_area(areas, share=2):
-    """The least area up to which regions have half of all pixels, or another part of them; None:
-    there are no regions."""
+    """The least area such that regions up to it have half (1/share) of all pixels; None: no
+    regions."""
     areas = np.sort(areas)
     return int(areas[np.argmax(share * np.cumsum(areas) >= areas.sum())]) if len(areas) else None
 
@@ -255,8 +256,8 @@ def diameter(area):
 
 
 def own_window(image, p):
-    """Of cells in the picture's middle: Otsu's, then those that a window of as much as they measure
-    finds, until these are as large."""
+    """The window for "auto": cells in the picture's middle are found by Otsu's threshold, then with
+    windows from the cells' diameter, until the size no longer grows."""
     y, x = ((n - min(n, 512)) // 2 for n in image.shape)
     middle = image[y:y + 512, x:x + 512]
     alone = dict(p, min_area=1, max_area=None, exclude_border=False, min_fill=0, max_aspect=None,
@@ -275,11 +276,11 @@ def own_window(image, p):
 
 
 class Answer:
-    """labels, and the columns of the tables."""
+    """labels, and the columns of the result's tables."""
 
 
 def analyse(picture, parameters, inside=True):
-    """inside: a mask."""
+    """The Answer for a picture. inside: a mask."""
     inside = np.broadcast_to(np.asarray(inside) != 0, picture.shape[:2])
     p = dict(DEFAULTS, **parameters)
     image = grey(picture)
@@ -300,7 +301,7 @@ def analyse(picture, parameters, inside=True):
         threshold = by_classes(values[inside], p["classes"], bright, scale)
     mask = inside & (values >= threshold if p["polarity"] == "bright" else values < threshold)
     if p["fill_holes"]:
-        # The background has the other connectivity.
+        # Holes are background, whose connectivity is the other one.
         mask = inside & ndimage.binary_fill_holes(mask,
                                                   structure(4 if p["connectivity"] == 8 else 8))
     if p["split"] == "distance":
@@ -339,8 +340,8 @@ def analyse(picture, parameters, inside=True):
 
 
 def stands_out(labels, values, threshold, bright, p, n):
-    """By exact fractions: the mean's distance from the threshold, compared with that of all large
-    regions together."""
+    """min_contrast, in exact fractions: the distance of a region's mean from the threshold,
+    compared with that of all large regions together."""
     index = np.arange(1, n + 1)
     area = [int(v) for v in ndimage.sum_labels(np.ones(labels.shape, np.int64), labels, index)]
     total = [int(v) for v in ndimage.sum_labels(values.astype(np.float64), labels, index)]
@@ -364,7 +365,7 @@ def by_regionprops(labels, image):
 
 
 def by_sums(labels, image, n):
-    """The same for many regions, where scikit-image takes minutes."""
+    """The same as by_regionprops, for many regions, for which scikit-image takes minutes."""
     area = np.bincount(labels.ravel(), minlength=n + 1)[1:]
     y, x = np.indices(labels.shape)
 

@@ -1,5 +1,5 @@
-"""The weights of the Gaussian filter of docs/dev/analyses/volume.md, in double precision and as
-integers."""
+"""The weights of the Gaussian filter that docs/dev/analyses/volume.md defines, in double precision
+and as integers."""
 import math
 
 import numpy as np
@@ -12,7 +12,7 @@ def gaussian(sigma):
 
 
 def integer_weights(sigma):
-    """The page's integers, whose sum is 65,536."""
+    """The weights as integers with the sum 65,536."""
     if sigma == 0:
         return np.array([65536])
     weights = np.floor(gaussian(sigma) * 65536 + 0.5).astype(np.int64)

@@ -1,4 +1,4 @@
-"""Random glcm jobs, for the long test and a few for the short one."""
+"""Random glcm work units, for the long test; the short test uses a few of them."""
 import numpy as np
 
 from oracle import workunit
@@ -48,7 +48,7 @@ def _mask(rng, height, width):
 
 
 def random_job(rng, matrices=2500):
-    """(parameters, items), sized to about so many matrices at the most."""
+    """(parameters, items) of a random work unit that takes about `matrices` matrices or fewer."""
     dtype = np.uint16 if rng.random() < 0.3 else np.uint8
     top = int(np.iinfo(dtype).max)
     height, width = (int(v) for v in rng.integers(1, 40, 2))

@@ -10,7 +10,7 @@ import tap
 from oracle import glcm_oracle, workunit
 
 TOLERANCE = 1e-9          # relative, or absolute below 1
-# A map is stored as float32: half a unit in its last place on top.
+# Maps are stored as float32, which adds half a unit in the last place.
 MAP_TOLERANCE = 2.0 ** -24 + 2 * TOLERANCE
 
 _scratch = None
@@ -24,13 +24,13 @@ def folder():
 
 
 def texcell(unit, result, threads=1, extra=()):
-    """One standalone run; a CompletedProcess."""
+    """Runs texcell once, without a client; returns the CompletedProcess."""
     return tap.run([tap.TEXCELL, "run", unit, "-o", result, "--device", "cpu",
                     "--threads", str(threads), "--quiet"] + list(extra))
 
 
 class Comparison:
-    """Collects differences, in units of the tolerance."""
+    """Collects the differences; `worst` is the largest, in units of the tolerance."""
 
     def __init__(self):
         self.worst = 0.0
@@ -99,7 +99,7 @@ def compare(result, parameters, items, answers):
 
 
 def _compare_bands(c, found, answers):
-    # Sums of multiples of 2^-32, modulo 2^64.
+    # Band sums are in units of 2^-32, modulo 2^64.
     for answer, row in zip(answers, found):
         for k, (expected, size) in enumerate(answer.bands):
             error = (int(row[k]) - int(np.rint(expected * 2 ** 32)) + 2 ** 63) % 2 ** 64 - 2 ** 63
@@ -109,7 +109,7 @@ def _compare_bands(c, found, answers):
 
 
 def _compare_offsets(c, r, full, items, answers):
-    # Within a distance offsets stand by dy, then dx.
+    # The offsets of a distance are sorted by dy, then by dx.
     every = [o for d in full["distances"]
              for o in sorted(answers[0].offsets[d], key=lambda o: (o[1], o[0]))]
     expected = np.array([[[a.per_offset[(levels,) + o] for o in every]
@@ -138,7 +138,7 @@ def _compare_maps(c, r, items, answers):
 
 
 def check(name, parameters, items, threads=1):
-    """One test point: the program agrees with the oracle."""
+    """One test point: the program's result agrees with the oracle's."""
     unit = os.path.join(folder(), "unit.zip")
     result = os.path.join(folder(), "result.npz")
     if os.path.exists(result):
@@ -155,8 +155,8 @@ def check(name, parameters, items, threads=1):
 
 
 def refused(name, parameters, items, words):
-    """One test point: the program refuses with one line that has these words,
-    exit code 2, and leaves no result."""
+    """One test point: the program refuses the work unit with exit code 2 and one line that contains
+    these words, and leaves no result."""
     unit = os.path.join(folder(), "unit.zip")
     result = os.path.join(folder(), "result.npz")
     if os.path.exists(result):
@@ -172,9 +172,9 @@ def refused(name, parameters, items, words):
 # --- pictures with known matrices ----------------------------------------------------
 
 def product_row(multiplicity):
-    """A row of levels 0, 1, ... in which every ordered pair (i, j) of
-    neighbours occurs exactly m[i] * m[j] times: p is the product of its
-    marginals (an Eulerian circuit by Hierholzer's method)."""
+    """A row of levels 0, 1, ... in which each ordered pair (i, j) occurs m[i] * m[j] times as
+    neighbours, so that p is the product of its marginals: an Eulerian circuit (Hierholzer's
+    method)."""
     k = len(multiplicity)
     left = [[multiplicity[i] * multiplicity[j] for j in range(k)] for i in range(k)]
     stack, row = [0], []
@@ -191,9 +191,8 @@ def product_row(multiplicity):
 
 
 def near_products(pairs, how_many):
-    """Two-level matrices [[c00, c01], [c01, c11]] of so many unordered pairs
-    that are as near to the product of their marginals as integers allow,
-    without being it: the smallest |c00 c11 - c01^2| > 0."""
+    """Two-level matrices [[c00, c01], [c01, c11]] of `pairs` unordered pairs that are almost, but
+    not exactly, the product of their marginals: those with the smallest |c00 c11 - c01^2| > 0."""
     found = []
     for c01 in range(1, pairs):
         c00 = np.arange(0, pairs - c01 + 1, 2, dtype=np.int64)
@@ -206,17 +205,17 @@ def near_products(pairs, how_many):
 
 
 def two_level_walk(c00, c01, c11):
-    """Levels 0 and 1 in a row whose neighbours give that matrix."""
+    """A row of levels 0 and 1 whose neighbours have the matrix [[c00, c01], [c01, c11]]."""
     row = [0] * (c00 // 2) + [k % 2 for k in range(c01 + 1)]
-    # The last level of the alternation may be 0: ones go to the first 1.
+    # The alternating part may end with 0: the ones are inserted at its first 1.
     at = row.index(1, c00 // 2)
     return np.array(row[:at] + [1] * (c11 // 2) + row[at:], np.uint8)
 
 
 def fold(walk, shape, radius):
-    """A picture as large as a window whose rows are consecutive parts of the
-    walk, each beginning where the last ended: its horizontal pairs are the
-    walk's. Pixels outside a disc are 0."""
+    """A picture of the size of a window. Its rows are consecutive parts of `walk`, each beginning
+    with the last pixel of the one before, so that its horizontal pairs are those of the walk.
+    Pixels outside a disc are 0."""
     side = 2 * radius + 1
     inside = glcm_oracle.disc(side, side, radius, radius, radius) if shape == "disc" \
         else np.ones((side, side), bool)
@@ -231,7 +230,7 @@ def fold(walk, shape, radius):
 
 
 def pairs_in(shape, radius):
-    """Horizontal neighbours inside a window."""
+    """The number of horizontal pairs of neighbours in a window."""
     side = 2 * radius + 1
     if shape == "square":
         return side * (side - 1)

@@ -2,9 +2,9 @@
 
 For every window the pairs are counted into a full matrix, p = C / sum(C), and
 each feature is its textbook double sum (Haralick 1973, as the IBSI reference
-manual writes them) in extended precision. There are no sliding updates, no
-identities of symmetric matrices and no tables, so an error in one of those in
-the program cannot hide here.
+manual writes them) in extended precision. It has no sliding updates, no
+identities of symmetric matrices and no tables, in which the program could have
+an error that the oracle would share.
 """
 import functools
 
@@ -17,7 +17,7 @@ FEATURES = ("asm", "contrast", "correlation", "variance", "idm",
 WINDOW_STATISTICS = ("mean", "variance", "min", "max")
 STATISTICS = ("mean", "range", "sd", "min", "max")      # in the order of the names
 
-# x87 extended precision on the machines this runs on (64 bits of mantissa).
+# x87 extended precision (64 bits of mantissa) on x86 processors.
 REAL = np.longdouble
 DIGITS = 50
 BANDS = 512
@@ -40,7 +40,7 @@ def grey(image):
 
 
 def quantise(image, levels, low, high):
-    """0 .. levels-1, in Python's exact integers for every value there is."""
+    """Levels 0 .. levels-1 of an image, computed in exact integers for each of its values."""
     image = np.asarray(image)
     values, where = np.unique(image, return_inverse=True)
     quantised = [min(max((int(v) - low) * levels // (high - low + 1), 0), levels - 1)
@@ -49,7 +49,8 @@ def quantise(image, levels, low, high):
 
 
 def limits(item, parameters):
-    """The range's two ends for an item given as a list of grey slices."""
+    """(lowest, highest) value of the parameter `range`, for an item given as a list of grey
+    slices."""
     wanted = parameters["range"]
     if wanted == "type":
         return 0, int(np.iinfo(item[0].dtype).max)
@@ -61,7 +62,7 @@ def limits(item, parameters):
 # --- offsets and neighbourhoods -----------------------------------------------
 
 def offsets(distance, directions="all"):
-    """(dx, dy) of one distance, by rows."""
+    """[(dx, dy)] of one distance, sorted by dy, then dx, for directions "all"."""
     if directions == "four":
         d = distance
         return [(d, 0), (d, d), (0, d), (-d, d)]
@@ -80,7 +81,7 @@ def disc(height, width, cx, cy, r):
 
 
 def roi_of(height, width, roi, mask=None):
-    """Boolean picture of the region of interest."""
+    """The region of interest as a boolean picture."""
     if roi["type"] == "all":
         return np.ones((height, width), bool)
     if roi["type"] == "mask":
@@ -89,8 +90,8 @@ def roi_of(height, width, roi, mask=None):
 
 
 def window_of(height, width, x, y, window):
-    """The window around (x, y), cut at the picture's border: its corner, and
-    which pixels of the box from there belong to it."""
+    """The window around (x, y), cut at the picture's border: x0 and y0 of its box, and a boolean
+    picture of the box's pixels that belong to it."""
     r = window["radius"]
     x0, x1 = max(0, x - r), min(width, x + r + 1)
     y0, y1 = max(0, y - r), min(height, y + r + 1)
@@ -104,8 +105,8 @@ def window_of(height, width, x, y, window):
 # --- the matrix -----------------------------------------------------------------
 
 def counts(quantised, inside, dx, dy, levels):
-    """Symmetric levels x levels matrix of the pairs (p, p + (dx,dy)) with both
-    ends in `inside`; each unordered pair is counted in both orders."""
+    """The symmetric levels x levels matrix of the pairs (p, p + (dx,dy)) with both pixels in
+    `inside`; each unordered pair is counted in both orders."""
     matrix = np.zeros((levels, levels), np.int64)
     height, width = quantised.shape
     if abs(dx) >= width or dy >= height:
@@ -128,10 +129,10 @@ def entropy_of(p):
 
 
 def features(matrix):
-    """The 13 features of a symmetric count matrix, extended precision.
+    """The 13 features of a symmetric count matrix, in extended precision.
 
-    Rows and columns that hold nothing are dropped first; the levels keep their
-    numbers (1 .. L)."""
+    Rows and columns of levels that do not occur are dropped; the other levels
+    keep their numbers (1 .. L)."""
     present = np.flatnonzero(matrix.sum(axis=1))
     level = present + 1
     c = matrix[np.ix_(present, present)]
@@ -176,8 +177,8 @@ def features(matrix):
     f[9] = ((kd - difference_average) ** 2 * p_difference).sum()
     f[10] = entropy_of(p_difference)
     f[11] = REAL(0) if present.size == 1 else (hxy - hxy1) / hx
-    # Near independence HXY2 - HXY loses all its digits, and the square root
-    # magnifies what is left: there the entropies are summed with 50 digits.
+        # Near independence the difference HXY2 - HXY loses all its digits, and the square root
+        # magnifies the error: there the entropies are computed with 50 digits.
     if hxy2 - hxy > 1e-6:
         f[12] = np.sqrt(max(REAL(0), 1 - np.exp(-2 * (hxy2 - hxy))))
     else:
@@ -206,7 +207,7 @@ def imc2_precise(c):
 
 
 def features_precise(matrix):
-    """The same 13 with 50 digits, by plain loops: checks features() itself."""
+    """The same 13 features with 50 digits, by plain loops, to check features() itself."""
     size = matrix.shape[0]
     total = int(matrix.sum())
 
@@ -254,11 +255,11 @@ def features_precise(matrix):
 # --- an item ----------------------------------------------------------------------
 
 class Answer:
-    """features: {name: value}; names: theirs, in order; offsets: {distance: [(dx, dy), ...]};
-    per_offset: {(levels, dx, dy): [13, 4] array, NaN without any window};
-    windows: {(levels, dx, dy): how many}; bands: [64, 2], the sum of all features of the windows
-    along a band's lines, and of their sizes, 1 for those below; maps: {(feature, levels, dx, dy):
-    [slices, h, w]}; roi: [slices, h, w]."""
+    """The results of one item. features: {name: value}; names: the names in order; offsets:
+    {distance: [(dx, dy), ...]}; per_offset: {(levels, dx, dy): array [13, 4], NaN if there is no
+    window}; windows: {(levels, dx, dy): number of windows}; bands: array [64, 2], the sum of all
+    features of the windows in each band of rows, and the sum of their sizes (at least 1 each);
+    maps: {(feature, levels, dx, dy): array [slices, h, w]}; roi: array [slices, h, w]."""
 
     def __init__(self):
         self.features = {}
@@ -290,8 +291,8 @@ def names(parameters):
 
 
 def analyse(slices, parameters, masks=None):
-    """One item: a list of pictures (one for an image, more for a stack, whose
-    slices are taken one by one and their windows pooled)."""
+    """The Answer for one item. slices: one picture, or the slices of a stack, which are evaluated
+    one by one, and their windows pooled."""
     parameters = complete(parameters)
     slices = [grey(s) for s in slices]
     height, width = slices[0].shape
@@ -361,7 +362,7 @@ def _windows(quantised, roi, window):
 
 
 def statistics(rows):
-    """[13, 4]: mean, population variance, min, max over the windows."""
+    """Array [13, 4]: mean, population variance, min and max of the features over the windows."""
     if not rows:
         return np.full((len(FEATURES), 4), np.nan, REAL)
     f = np.array(rows, REAL)

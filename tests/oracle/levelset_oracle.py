@@ -1,5 +1,5 @@
-"""levelset in float64 numpy, by the definitions: padded arrays and no trick. phi
-is negative inside; arrays are [z, y, x] (a picture has one slice)."""
+"""levelset in float64 numpy, from the definitions, with padded arrays. phi is negative inside;
+arrays are [z, y, x], and a picture has one slice."""
 import math
 
 import numpy as np
@@ -12,7 +12,8 @@ REFLAG = 4
 
 
 def shifted(a, axis, by, fill):
-    """a at the voxel `by` further along the axis; `fill` (an array) outside."""
+    """The values of `a` at the voxel `by` further along the axis; from `fill` (an array)
+    outside."""
     out = np.roll(a, -by, axis)
     border = [slice(None)] * a.ndim
     border[axis] = slice(-by, None) if by > 0 else slice(None, -by)
@@ -21,12 +22,12 @@ def shifted(a, axis, by, fill):
 
 
 def one_sided(phi, axis):
-    """(upper, lower) differences, 0 across the border."""
+    """(forward, backward) differences, 0 across the border."""
     return shifted(phi, axis, 1, phi) - phi, phi - shifted(phi, axis, -1, phi)
 
 
 def central(phi, axis):
-    """Central difference, 0 on the border of its axis."""
+    """Central differences, 0 on the border of their axis."""
     if phi.shape[axis] < 3:
         return np.zeros_like(phi)
     d = (shifted(phi, axis, 1, phi) - shifted(phi, axis, -1, phi)) / 2
@@ -69,7 +70,7 @@ def signed_distance(inside):
 
 
 def smooth(image, sigma):
-    """The fixed-point filter, in Python's integers."""
+    """The fixed-point Gaussian filter, in Python's integers."""
     grey = image.astype(np.int64) * 256
     if sigma == 0:
         return grey / 256
@@ -88,7 +89,7 @@ def smooth(image, sigma):
 
 
 def active(phi, band):
-    """Voxels of the blocks that are worked on."""
+    """The voxels of the blocks that are updated."""
     near = np.abs(phi) < band
     pad = [(0, -n % b) for n, b in zip(phi.shape, BLOCK)]
     padded = np.pad(near, pad)
@@ -96,8 +97,8 @@ def active(phi, band):
     blocks = padded.reshape(count[0], BLOCK[0], count[1], BLOCK[1], count[2], BLOCK[2])
     on = blocks.any(axis=(1, 3, 5))
     wanted = on.copy()
-    # A neighbour's layer of voxels that touches the block. Layers in the padding
-    # have no voxels and no neighbour behind them.
+    # A neighbouring block is updated, too, if a voxel of the layer that touches it is near. Layers
+    # in the padding have no voxels and no block behind them.
     for axis in range(3):
         upper = np.take(blocks, -1, 2 * axis + 1)
         lower = np.take(blocks, 0, 2 * axis + 1)
@@ -114,7 +115,7 @@ def active(phi, band):
 
 
 def otsu(image):
-    """The greatest grey value of the lower class."""
+    """The largest grey value of the lower class."""
     return int(skimage.filters.threshold_otsu(image))
 
 
@@ -141,15 +142,16 @@ def force(image, p):
 
 
 def bound(shape, alpha):
-    """Of dt with "cfl": 0.9 / (d sqrt(2d) (1 - alpha)), d axes longer than one voxel."""
+    """The bound of dt with "cfl": 0.9 / (d sqrt(2d) (1 - alpha)), for d axes longer than a
+    voxel."""
     d = sum(n > 1 for n in shape)
     below = d * math.sqrt(2 * d) * (1 - alpha)
     return 0.9 / below if below > 0 else math.inf
 
 
 def evolve(image, inside, p, watch=None, rounded=False):
-    """phi after the iterations. watch(iteration, phi) sees each one. rounded:
-    phi is rounded to single precision each time, to see where that matters."""
+    """phi after all iterations. watch(iteration, phi) is called after each. rounded: phi is rounded
+    to single precision after each iteration, to see where that matters."""
     data, stop, alpha = force(image, p)
     band, every, stop_after = p.get("band", 0), p.get("reinit_every", 50), p.get("stop_after", 0)
     phi = signed_distance(inside)

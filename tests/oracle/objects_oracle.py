@@ -1,5 +1,5 @@
-"""objects, written from docs/dev/analyses/objects.md: scikit-image's regionprops where it has a
-feature, NumPy in float64 where not. Returns the columns of the table, by array."""
+"""objects, from docs/dev/analyses/objects.md: by scikit-image's regionprops where it has a feature,
+else by NumPy in float64."""
 import math
 
 import numpy as np
@@ -18,7 +18,8 @@ PERCENTILES = [5, 10, 25, 75, 90, 95]
 
 
 def features(p):
-    """Of a symmetric matrix p [levels, levels] that adds up to 1, straight from the definitions."""
+    """The features of a symmetric matrix p [levels, levels] with the sum 1, by their
+    definitions."""
     n = len(p)
     i, j = np.indices(p.shape) + 1
     px = p.sum(1)
@@ -34,8 +35,8 @@ def features(p):
     hxy, hx = entropy(p), entropy(px)
     product = px[:, None] * px[None, :]
     hxy1 = -(p[p > 0] * np.log2(product[p > 0])).sum()
-    # HXY2 - HXY as one sum, of terms that are exactly 0 where p is the product: float64
-    # would lose it in the difference
+    # HXY2 - HXY as one sum, whose terms are exactly 0 where p is the product of its marginals: the
+    # difference of the two entropies would lose them in float64
     ratio = p[p > 0] / product[p > 0]
     information = max((p[p > 0] * np.log2(ratio)).sum(), 0)
     return {
@@ -59,7 +60,7 @@ def features(p):
 
 
 def matrix(levels, inside, q, step):
-    """Counts of ordered pairs of a direction, both ends inside."""
+    """Counts of ordered pairs in direction `step`, with both voxels inside."""
     dz, dy, dx = step
     c = np.zeros((levels, levels))
     nz, ny, nx = inside.shape
@@ -75,7 +76,7 @@ def matrix(levels, inside, q, step):
 
 
 def texture(p, grey, inside, depth, ends, stack):
-    """[distances][features] of one object, cut to its box."""
+    """[distances][features] of one object, cut to its bounding box."""
     kind = p.get("range", "object")
     lo, hi = ((int(grey[inside].min()), int(grey[inside].max())) if kind == "object" else ends
               if kind == "image" else
@@ -117,7 +118,8 @@ def intensity(grey, inside, place):
 
 
 def orientation(r):
-    """skimage's, but for its sign where both variances are equal, and 0 for round objects."""
+    """skimage's orientation, except for its sign if both variances are equal, and 0 for round
+    objects."""
     (a, b), (_, c) = r.inertia_tensor
     return 0.5 * math.atan2(-2 * b + 0.0, c - a)
 
@@ -142,7 +144,7 @@ def shape2(r, size):
 
 
 def mesh(inside, spacing):
-    """Area and volume of the surface; the volume by the divergence theorem."""
+    """Area and volume of the surface mesh; the volume by the divergence theorem."""
     vertices, faces = measure.marching_cubes(np.pad(inside, 1).astype(np.float64), 0.5)[:2]
     a, b, c = (vertices[faces[:, k]].astype(np.float64) * spacing for k in range(3))
     return (np.sqrt((np.cross(b - a, c - a) ** 2).sum(1)).sum() / 2,
@@ -167,7 +169,7 @@ def shape3(r, size, spacing):
 
 
 def analyse(it, p, index=0):
-    """{array: values} of the item's rows."""
+    """{name of the array: values} of the item's rows."""
     stack = it["stack"]
     grey = np.stack(it["slices"])
     if grey.ndim == 4:

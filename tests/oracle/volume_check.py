@@ -26,7 +26,7 @@ def texcell(unit, result, threads=1, device="cpu", **env):
 
 
 def run(parameters, items, threads=1, device="cpu", **env):
-    """The arrays of the result; a string that says why there are none."""
+    """The arrays of the result; if there is none, a string that says why."""
     unit = workunit.write(os.path.join(folder(), "unit.zip"), "volume", parameters, items)
     result = os.path.join(folder(), "result.npz")
     ended = texcell(unit, result, threads, device, **env)
@@ -37,7 +37,7 @@ def run(parameters, items, threads=1, device="cpu", **env):
 
 
 def differences(r, items, answers, labels):
-    """Lines that say what differs."""
+    """Lines that describe how the result differs from the answers."""
     lines = []
 
     def same(what, expected):
@@ -74,7 +74,7 @@ def differences(r, items, answers, labels):
 
 
 def check(name, parameters, items, threads=1, device="cpu", **env):
-    """One test point: the program agrees with the oracle."""
+    """One test point: the program's result equals the oracle's."""
     r = run(parameters, items, threads, device, **env)
     if isinstance(r, str):
         return tap.ok(False, name, r)

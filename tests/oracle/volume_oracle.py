@@ -1,5 +1,5 @@
-"""volume by other means: scipy.ndimage.label on the complement of the membrane,
-padded by a layer of outside; the repair in double precision."""
+"""An independent volume: scipy.ndimage.label on the complement of the membrane, which is padded by
+a layer of outside; the repair in double precision."""
 import math
 
 import numpy as np
@@ -14,12 +14,13 @@ DEFAULTS = {"method": "threshold", "membrane": "otsu", "smooth": 0, "h": 1, "con
             "mode": "3d", "repair": None, "min_voxels": 1, "max_voxels": None,
             "exclude_border": False,
             "labels": False}
+# Neighbours within a slice, for scipy.ndimage.label.
 IN_SLICES = np.zeros((3, 3, 3), int)
 IN_SLICES[1] = [[0, 1, 0], [1, 1, 1], [0, 1, 0]]
 
 
 def blurred(membrane, repair, mode):
-    """The membrane as 0 and 255, blurred; nothing outside. In double precision."""
+    """The membrane as 0 and 255, blurred in double precision; 0 beyond the border."""
     out = np.where(membrane, 255.0, 0.0)
     for axis in (2, 1, 0) if mode == "3d" else (2, 1):
         out = ndimage.convolve1d(out, gaussian(repair["sigma"]), axis, mode="constant")
@@ -27,7 +28,7 @@ def blurred(membrane, repair, mode):
 
 
 def smoothed(stack, sigma, mode):
-    """Grey values in 2^-8."""
+    """Smoothed grey values, in units of 2^-8."""
     out = (ndimage.convolve1d(stack.astype(np.int64), integer_weights(sigma), 2, mode="nearest") +
            128) >> 8
     for axis in (1, 0) if mode == "3d" else (1,):
@@ -36,7 +37,7 @@ def smoothed(stack, sigma, mode):
 
 
 def blurred_fixed(membrane, repair, mode):
-    """The same in 2^-15, by the integers of docs/dev/analyses/volume.md."""
+    """The blurred membrane in units of 2^-15, by the integers of docs/dev/analyses/volume.md."""
     weights = integer_weights(repair["sigma"])
     out = (ndimage.convolve1d(membrane.astype(np.int64), weights, 2, mode="constant") + 1) >> 1
     for axis in (1, 0) if mode == "3d" else (1,):
@@ -45,7 +46,7 @@ def blurred_fixed(membrane, repair, mode):
 
 
 def in_order(labels):
-    """Labels 1.. in the raster's order of their first voxels; what is below 1 becomes 0."""
+    """Labels renumbered from 1 in raster order of their first voxels; values below 1 become 0."""
     values, first = np.unique(labels, return_index=True)
     order = values[np.argsort(first)]
     order = order[order > 0]
@@ -55,7 +56,7 @@ def in_order(labels):
 
 
 def interiors(membrane, mode):
-    """Labels 1.. in the raster's order of their first voxels, and what is outside."""
+    """(labels of the interiors, from 1 in raster order; boolean array of the outside)."""
     slices = mode == "slices"
     padded = np.pad(~membrane, [(0, 0) if slices else (1, 1), (1, 1), (1, 1)], constant_values=True)
     found, _ = ndimage.label(padded, IN_SLICES if slices else None)
@@ -66,8 +67,8 @@ def interiors(membrane, mode):
 
 
 def bias(labels, outside, membrane, before, reach, mode):
-    """Voxels that the repair took from the inside: those whose nearest voxels along the axes,
-    through what the repair added, are all of cells."""
+    """How many voxels the repair took from interiors: added voxels whose nearest voxels along all
+    axes, beyond other added voxels, belong to cells."""
     added = membrane & ~before
     taken = 0
     for at in np.argwhere(added):
@@ -89,7 +90,7 @@ def bias(labels, outside, membrane, before, reach, mode):
 
 
 def basins(stack, p, membrane):
-    """Labels of a watershed."""
+    """The labels of the watershed."""
     height = (1 << 24) - smoothed(stack, p["smooth"], p["mode"])
     least = int(p["h"] * 256 + 0.5)
     top = watershed_oracle.hills(height, lambda maximum, saddle: maximum - saddle >= least,
@@ -99,12 +100,12 @@ def basins(stack, p, membrane):
 
 
 class Answer:
-    pass
+    """All that a result has of one stack."""
 
 
 def analyse(stack, parameters, spacing=(1.0, 1.0, 1.0), with_bias=True):
-    """All that a result says of a stack [z,y,x]. `unsure`: voxels where fixed point is off
-    the blur proper by a tenth of a grey level."""
+    """The Answer for a stack [z,y,x]. answer.unsure: how many voxels differ by a tenth of a grey
+    level or more between the fixed-point blur and the exact one."""
     p = dict(DEFAULTS, **parameters)
     a = Answer()
     a.threshold = otsu(stack) if p["membrane"] == "otsu" else p["membrane"]

@@ -1,5 +1,5 @@
-"""voting evaluated directly from docs/dev/analyses/voting.md, pixel by pixel and
-offset by offset: no intervals, no tables of cones, no differences. Slow."""
+"""voting, from docs/dev/analyses/voting.md, pixel by pixel and offset by offset, without the
+program's intervals, tables of cones and differences. Slow."""
 import math
 
 import numpy as np
@@ -29,7 +29,7 @@ def round_half_up(value):
 
 
 class Scheme:
-    """What follows from the parameters and the shape [nz,ny,nx]."""
+    """What follows from the parameters and the shape [nz,ny,nx] of the item."""
 
     def __init__(self, parameters, shape, spacing=None):
         self.p = dict(DEFAULTS, **parameters)
@@ -62,7 +62,7 @@ class Scheme:
         if c2 is None:
             c2 = (one + math.isqrt((one // 2) << 20)) // 2
         found = [c2]
-        # radius * tan >= 1 pixel: too wide still
+        # the cone is still too wide: radius * tan(angle) >= 1 pixel
         while len(found) < 12 and self.radius ** 2 * (one - c2) >= 64 ** 2 * c2:
             c2 = (one + math.isqrt(c2 << 20)) // 2
             found.append(c2)
@@ -141,7 +141,7 @@ def noise_floor(scheme, image):
 
 
 def quantised(vectors, side):
-    """Directions on the cube's surface; zero for zero."""
+    """Directions rounded to integer points on the surface of a cube; zero stays zero."""
     size = np.abs(vectors)
     most = np.maximum(size.max(-1, keepdims=True), 1)
     return np.sign(vectors) * ((2 * side * size + most) // (2 * most))
@@ -155,7 +155,7 @@ def lengths_weights(scheme, g, floor):
 
 
 def covers(scheme, directions, offset, cos2):
-    """Which voters' cones hold the pixel at an offset from them."""
+    """For each voter: whether its cone contains the pixel at `offset` from it."""
     d = np.array(scheme.physical(offset))
     dot = (directions * d).sum(-1)
     return (dot > 0) & (dot * dot * (1 << 20) >=
@@ -163,8 +163,8 @@ def covers(scheme, directions, offset, cos2):
 
 
 def shifted(shape, offset):
-    """Slices of the voters whose pixel at the offset is in the picture, and of
-    those pixels."""
+    """(slices of the voters for which the pixel at `offset` is in the picture, slices of those
+    pixels)."""
     here = tuple(slice(max(0, -d), max(0, min(n, n - d))) for d, n in zip(offset, shape))
     there = tuple(slice(max(0, d), max(0, min(n, n + d))) for d, n in zip(offset, shape))
     return here, there
@@ -180,10 +180,11 @@ def vote(scheme, directions, weight, cos2):
 
 
 def turn(scheme, directions, weight, votes, cos2):
-    """Towards the largest sum; the first of several in the order of z, y, x."""
+    """Turns each voter towards the largest sum of votes in its cone; of equal ones towards the
+    first in the order of z, y, x."""
     best = np.zeros(scheme.shape, np.int64)
     choice = directions.copy()
-    for offset in scheme.offsets:                      # in that order
+    for offset in scheme.offsets:                      # sorted by z, y, x
         here, there = shifted(scheme.shape, offset)
         better = covers(scheme, directions[here], offset,
                         cos2) & (votes[there] > best[here]) & (weight[here] > 0)
@@ -194,7 +195,7 @@ def turn(scheme, directions, weight, votes, cos2):
 
 
 def peaks(scheme, votes):
-    """Greedy: (score, position) of local maxima at least the radius apart."""
+    """[(score, position)] of local maxima, chosen greedily at least the radius apart."""
     nz, ny, nx = votes.shape
     order = np.argsort(-votes, axis=None, kind="stable")
     rank = np.empty(votes.size, np.int64)
@@ -231,8 +232,8 @@ def above_threshold(scheme, kept):
 
 
 def on_foreground(volume, at, polarity, classes):
-    """By the mean of 5 x 5 pixels and scikit-image's threshold, the greatest value of the lower
-    class; of more classes by cellcount's oracle."""
+    """Whether the mean of 5 x 5 pixels is on the foreground's side of scikit-image's Otsu threshold
+    (the largest value of the lower class), or of cellcount's with more classes."""
     if classes > 2:
         threshold = cellcount_oracle.by_classes(volume.ravel(), classes, polarity == "bright", int)
     else:
@@ -243,7 +244,7 @@ def on_foreground(volume, at, polarity, classes):
 
 
 def own_radius(image, p):
-    """A quarter more than that of a disc as large as the median of cellcount's regions."""
+    """The radius for "auto": 5/4 of that of a disc with the median area of cellcount's regions."""
     y, x = ((n - min(n, 512)) // 2 for n in image.shape)
     cells = {"smooth": 1, "fill_holes": True, "split": "distance", "polarity": p["polarity"],
              "min_area": "auto", "min_contrast": {"full_area": "auto"}}
@@ -256,7 +257,7 @@ def own_radius(image, p):
 
 
 def positive_definite(m):
-    """By elimination, in fractions: all pivots are positive."""
+    """Whether all pivots of the elimination are positive, in exact fractions."""
     from fractions import Fraction
     m = [[Fraction(e) for e in row] for row in m]
     for i in range(len(m)):
@@ -269,8 +270,8 @@ def positive_definite(m):
 
 
 def refined(scheme, g, weight, at):
-    """Least squares in whole numbers, solved with fractions; None where the lines
-    do not cross."""
+    """The centre refined by least squares, with integer sums, solved in fractions; None if the
+    lines do not cross."""
     from fractions import Fraction
     nz = scheme.shape[0]
     span = [range(max(0, a - (5 * scheme.radius // (4 * s) if n > 1 else 0)),
@@ -298,7 +299,7 @@ def refined(scheme, g, weight, at):
     axes = range(3) if nz > 1 else range(1, 3)
     shift = 0
     trace = sum(m[a][a] for a in axes)
-    while (trace * (1 if nz > 1 else 2)) >> shift >= 1 << 34:   # in 2D z takes the trace
+    while (trace * (1 if nz > 1 else 2)) >> shift >= 1 << 34:   # in 2D the zz element is the trace
         shift += 1
     cut = lambda e: abs(e) // (1 << shift) * (1 if e >= 0 else -1)
     whole = cut(trace)
@@ -330,8 +331,8 @@ def refined(scheme, g, weight, at):
 
 
 def run(image, parameters, spacing=None):
-    """image: [h,w] or [nz,ny,nx]. A dictionary with `blurred`, `weight`, the
-    `votes` of every round, `points` and `scores`."""
+    """Runs voting on image [h,w] or [nz,ny,nx]. Returns a dictionary with `blurred`, `weight`, the
+    `votes` of each round, `points` and `scores`."""
     flat = image.ndim == 2
     volume = image[None] if flat else image
     p = dict(DEFAULTS, **parameters)

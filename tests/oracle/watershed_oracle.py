@@ -1,18 +1,18 @@
-"""The watershed of docs/dev/analyses/volume.md, written down step by step: heights, ways uphill,
-plateaus by distance, maxima, saddles in their order. Slow and plain, on arrays [z,y,x]."""
+"""The watershed that docs/dev/analyses/volume.md defines, step by step: heights, ways uphill,
+plateaus by distance, maxima, saddles in order. Slow and plain, on arrays [z,y,x]."""
 import itertools
 
 import numpy as np
 
 
 def steps(corners, depth):
-    """The ways to a pixel's neighbours, in the order of the raster."""
+    """The steps (dz, dy, dx) to a pixel's neighbours, in raster order."""
     return [d for d in itertools.product((-1, 0, 1), repeat=3)
             if any(d) and (corners or sum(map(abs, d)) == 1) and (depth or d[0] == 0)]
 
 
 def shifted(a, d, fill):
-    """b[p] = a[p + d], `fill` where that is no pixel."""
+    """b[p] = a[p + d]; `fill` if p + d is outside."""
     b = np.full_like(a, fill)
     here = tuple(slice(max(0, -k), n - max(0, k)) for k, n in zip(d, a.shape))
     there = tuple(slice(max(0, k), n + min(0, k)) for k, n in zip(d, a.shape))
@@ -21,7 +21,7 @@ def shifted(a, d, fill):
 
 
 def ways(height, ground, around, plateaus):
-    """The index that each pixel leads to; its own where it is, or is of, a maximum."""
+    """For each pixel the index of the neighbour uphill; its own index on a maximum."""
     index = np.arange(height.size).reshape(height.shape)
     best, to = height.copy(), index.copy()
     for d in around:
@@ -44,7 +44,7 @@ def ways(height, ground, around, plateaus):
 
 
 def maxima(height, to, around):
-    """The index of the maximum that each pixel belongs to."""
+    """For each pixel the index of its maximum."""
     from scipy import ndimage
     index = np.arange(height.size)
     flat = (to.ravel() == index).reshape(height.shape)
@@ -64,8 +64,8 @@ def maxima(height, to, around):
 
 
 def saddles(height, top, around):
-    """(height, a, b), a < b, the highest of each two maxima; in the order in which they are
-    taken."""
+    """[(height, a, b)], a < b: for any two maxima that meet their highest saddle, in the order in
+    which saddles are visited."""
     found = {}
     pairs = []
     for d in around:
@@ -78,7 +78,7 @@ def saddles(height, top, around):
 
 
 def hills(height, apart, corners=False, depth=True, plateaus=True):
-    """Labels 1.. of the pixels of height > 0, in the raster's order of their first pixels."""
+    """Labels of the pixels with height > 0, from 1 in raster order of their first pixels."""
     height = height.astype(np.int64)
     around = steps(corners, depth)
     top = maxima(height, ways(height, height == 0, around, plateaus), around)

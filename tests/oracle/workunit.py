@@ -1,5 +1,5 @@
-"""Work units and results for the tests, by means that are not the program's:
-zipfile, json and a PNG writer of a few lines."""
+"""Writes work units for the tests without the program's code: by zipfile, json and a PNG writer of
+a few lines."""
 import json
 import struct
 import zipfile
@@ -9,7 +9,7 @@ import numpy as np
 
 
 def png(image):
-    """A PNG of grey 8/16 bit [h,w] or RGB 8 bit [h,w,3]."""
+    """A PNG of a grey picture [h,w] with 8 or 16 bits, or an RGB picture [h,w,3] with 8 bits."""
     image = np.ascontiguousarray(image)
     height, width = image.shape[:2]
     bits = image.dtype.itemsize * 8
@@ -30,7 +30,7 @@ def mask_png(mask):
 
 
 def label_png(labels, largest):
-    """Labels as a work unit has them: grey, or R + 256 G + 65536 B."""
+    """A PNG of labels as in work units: grey, or RGB with label R + 256 G + 65536 B."""
     labels = np.asarray(labels).astype(np.uint32)
     if largest < 65536:
         return png(labels.astype(np.uint8 if largest < 256 else np.uint16))
@@ -38,20 +38,22 @@ def label_png(labels, largest):
 
 
 def item(name, slices, masks=None, stack=None, spacing=None, source=None, labels=None):
-    """An item from a list of pictures; a stack when there are several (or
-    stack=True), whose voxels are cubes of 1 unless spacing says another size, or [] none."""
+    """An item of one picture, or of several, which are a stack (as is one with stack=True). Voxels
+    are cubes of 1 unless `spacing` has another size; []: no spacing."""
     return {"name": name, "slices": slices, "masks": masks, "labels": labels,
             "stack": len(slices) > 1 if stack is None else stack, "spacing": spacing,
             "source": source}
 
 
 def write(path, analysis, parameters, items, strips=None, pictures_as=zipfile.ZIP_DEFLATED):
-    """The work unit of these items; images, their masks and their labels cut into strips of so many
-    rows (a number for each of the three). texcell-wu has pictures_as ZIP_STORED."""
+    """Writes the work unit of these items. strips: rows of a strip for images, masks and labels,
+    which are then cut into strips. pictures_as: the ZIP method of PNGs; texcell-wu uses
+    ZIP_STORED."""
     members, described = [], []
 
     def add(folder, it, pictures, png_of, rows):
-        """The names of members that these pictures become: a string for one that is whole."""
+        """Adds the pictures as members; returns their names, or one name if it is a whole
+        picture."""
         whole = not it["stack"] and not rows
         if rows and not it["stack"]:
             pictures = [pictures[0][y:y + rows] for y in range(0, len(pictures[0]), rows)]
@@ -81,7 +83,7 @@ def write(path, analysis, parameters, items, strips=None, pictures_as=zipfile.ZI
            "analysis": analysis, "parameters": parameters, "items": described}
     with zipfile.ZipFile(path, "w") as z:
         for name, data in [("job.json", json.dumps(job))] + members:
-            # of 1980: the same unit is the same file
+            # with the time stamp 1980, so that the same unit has the same bytes
             z.writestr(zipfile.ZipInfo(name), data, pictures_as if name.endswith(".png")
                        else zipfile.ZIP_DEFLATED)
     return path

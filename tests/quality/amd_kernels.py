@@ -1,5 +1,6 @@
-"""Every kernel is compiled for AMD's GPUs by clang and AMD's device libraries, without a GPU: to an
-object for each processor and each set of defines that the kernels name. A warning fails."""
+"""Compiles every kernel for AMD's GPUs with clang and AMD's device libraries, without a GPU: for
+each processor, and for each set of defines that the kernel's comments name. A warning is a
+failure."""
 import glob
 import os
 import re
@@ -8,7 +9,7 @@ import subprocess
 
 import tap
 
-# GCN 3, GCN 5 (Vega), RDNA 1, 2 and 3. Older libraries do not know the last.
+# GCN 3, GCN 5 (Vega), RDNA 1, 2 and 3. Older libraries do not have the last.
 PROCESSORS = ["gfx803", "gfx900", "gfx906", "gfx1010", "gfx1030", "gfx1100"]
 FLAGS = ("-x cl -cl-std=CL1.2 -D__OPENCL_VERSION__=120 -Xclang -finclude-default-header -O3 -Wall"
          " -Wno-unused-function -Werror -ffp-contract=off -cl-fp32-correctly-rounded-divide-sqrt"
@@ -22,7 +23,7 @@ def find_library():
 
 
 def find_compiler(library):
-    """The newest clang that reads the library's bit code and knows AMD's processors."""
+    """The newest clang that can read the library's bitcode and has AMD's processors, or None."""
     named = glob.glob("/usr/bin/clang-[0-9]*")
     for clang in sorted((c for c in named if re.fullmatch(r".*clang-\d+", c)),
                         key=lambda c: -int(c.rsplit("-", 1)[1])) + ["clang"]:
@@ -41,7 +42,7 @@ def compile_kernel(clang, library, processor, name, defines):
 
 
 def defines_of(path):
-    """The sets that the kernel's comments name, and none."""
+    """The sets of defines that the kernel's comments name, and the empty set."""
     with open(path, encoding="utf-8") as f:
         return [[]] + [line.split(":", 1)[1].split() for line in f
                        if line.startswith("//! check:")]

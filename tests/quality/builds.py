@@ -1,4 +1,4 @@
-"""Builds of the tree beside the one under test, with other compilers or flags."""
+"""Builds the tree with other compilers or flags than the build under test."""
 import os
 import shutil
 import subprocess
@@ -11,14 +11,14 @@ def have(*programs):
 
 
 def make(title, name, *configure_options, targets=("all", "tests/texcell_test")):
-    """Configures and builds in BUILD/quality-NAME, which stays there for the
-    next time. The folder, or None; one test point."""
+    """Configures and builds in BUILD/quality-NAME, which is kept for the next time. One test point.
+    Returns the folder, or None."""
     folder = os.path.join(os.path.abspath(tap.BUILD), "quality-" + name)
     source = os.path.abspath(tap.SRC)
     jobs = os.environ.get("QUALITY_JOBS", "2")
     os.makedirs(folder, exist_ok=True)
     log = os.path.join(folder, "quality.log")
-    # what the make above us hands down would reach this one
+    # without the variables of a make that runs this test
     env = {k: v for k, v in os.environ.items() if k not in ("MAKEFLAGS", "MFLAGS", "MAKELEVEL",
                                                             "MAKEOVERRIDES")}
     with open(log, "w") as f:
@@ -28,8 +28,8 @@ def make(title, name, *configure_options, targets=("all", "tests/texcell_test"))
         good = os.path.exists(os.path.join(folder, "Makefile")) or \
             command(os.path.join(source, "configure"), "--without-boinc", "--enable-werror",
                     *configure_options)
-        # One after the other: all is made by a make of its own, and two at once would write the
-        # same files.
+        # One target after the other: each starts a make for "all", and two of these at once would
+        # write the same files.
         good = good and all(command("make", "-j" + jobs, target) for target in targets)
     with open(log, errors="replace") as f:
         tail = "".join(f.readlines()[-40:])
@@ -37,7 +37,7 @@ def make(title, name, *configure_options, targets=("all", "tests/texcell_test"))
 
 
 def check(title, folder, tests, prefix=(), **env):
-    """make check of some tests there, in all one test point."""
+    """Runs some tests by make check in such a folder. One test point, and one for each failure."""
     jobs = os.environ.get("QUALITY_JOBS", "2")
     clean = {k: v for k, v in os.environ.items() if k not in ("MAKEFLAGS", "MFLAGS", "MAKELEVEL",
                                                               "MAKEOVERRIDES",

@@ -1,14 +1,12 @@
-"""The tree's dependencies go one way: no #include points up, none goes in a circle, and
-what an analysis calls its arrays is known in its folder alone. docs/dev/design.md has the
-arrows."""
+"""Checks the dependencies of the sources: no #include goes against the order in docs/dev/design.md,
+there is no circle, and only an analysis's own folder contains the names of its arrays."""
 import glob
 import os
 import re
 
 import tap
 
-# What each folder may include beside itself. The longest folder that a file's name
-# begins with is the one that counts.
+# What each folder may include besides its own files.
 BASE = ["app/base"]
 FORMAT = BASE + ["workunits/format"]
 ANALYSIS = FORMAT + ["app/analysis", "app/analysis/common"]
@@ -30,7 +28,7 @@ MAY = {
 
 
 def folder_of(path):
-    """The entry of MAY that a file belongs to."""
+    """The entry of MAY for a file's folder, or None."""
     folder = os.path.dirname(path)
     if folder in MAY:
         return folder
@@ -39,8 +37,7 @@ def folder_of(path):
     return None
 
 
-# What an analysis calls its tables and pictures is known in its own folder and, of kernels,
-# in opencl/NAME_cl.c; all others read declarations.
+# Names of an analysis's tables and pictures may occur only in its folder and in opencl/NAME_cl.c.
 ANALYSES = re.findall(r"^ANALYSIS\((\w+),",
                       open(os.path.join(tap.SRC, "app", "analysis", "analyses.def")).read(), re.M)
 NAMES = re.compile(r'"(%s|region|cell|point|object|labels|mask|map)_' % "|".join(ANALYSES))
@@ -50,13 +47,13 @@ def allowed(path, included):
     source, target = folder_of(path), folder_of(included)
     if source is None or target is None:
         return False
-    if source == target == "app/analysis/*":        # one analysis does not know another
+    if source == target == "app/analysis/*":        # an analysis includes no other one's files
         return os.path.dirname(path) == os.path.dirname(included)
     return target == source or target in MAY[source]
 
 
 def may_name(path):
-    """Whether a file may hold the names of an analysis."""
+    """Whether a file may contain the names of an analysis's arrays."""
     folder, file = os.path.split(path)
     return folder_of(path) == "app/analysis/*" or folder == "opencl" and file in [a + "_cl.c"
                                                                                   for a in ANALYSES]
@@ -73,22 +70,22 @@ def includes(path):
 
 
 def resolved(path, name):
-    """As the compiler looks it up: from the root, or beside the file."""
+    """The file that the compiler finds: from the root, or from the including file's folder."""
     for candidate in (name, os.path.normpath(os.path.join(os.path.dirname(path), name))):
         if os.path.exists(os.path.join(tap.SRC, candidate)):
             return candidate
     return name
 
 
-# Which system it is, is known behind the seam alone.
-SEAM = re.compile(r"app/base/os_\w+\.c|validator/deploy/.*")      # the last: of BOINC's server
+# Only these files may depend on the operating system.
+SEAM = re.compile(r"app/base/os_\w+\.c|validator/deploy/.*")      # deploy: for Linux servers only
 SYSTEM = re.compile(r"^[ \t]*#[ \t]*(?:if|elif)\w*\b.*\b(_WIN32|_WIN64|__MINGW\w*|__linux__|"
                     r"__APPLE__|__unix__)\b|^[ \t]*#[ \t]*include[ "
                     r"\t]*<(windows|dlfcn|dirent|sys/mman|sys/ioctl|sys/file|sys/wait)\.h>", re.M)
 
 
 def circle(graph):
-    """A list of files that include each other in turn, or None."""
+    """A list of files of which each includes the next and the last the first, or None."""
     state = {}
 
     def visit(node, trail):
@@ -112,7 +109,8 @@ def circle(graph):
 
 
 def modules(graph):
-    """NAME.c and NAME.h are one; a header without a source is part of who includes it."""
+    """The graph of modules: NAME.c and NAME.h are one; a header without a source belongs to each
+    module that includes it."""
     def stem(f):
         return os.path.splitext(f)[0]
 
@@ -139,7 +137,7 @@ def main():
                    for ending in ("c", "h", "def", "cl", "cpp")
                    for f in glob.glob(os.path.join(tap.SRC, top, "**", "*." + ending),
                                       recursive=True))
-    # A kernel embedded as C, left by a build within the tree.
+    # Leaves out kernels embedded as C, which a build within the tree has made.
     files = [f for f in files if not (f.startswith("opencl/kernels/") and f.endswith(".c"))]
     graph = {f: [resolved(f, name) for name in includes(f)] for f in files}
     tap.ok(len(files) > 100, "the sources are found", len(files))
@@ -167,7 +165,7 @@ def main():
     tap.ok(not systems, "app/base/os_*.c alone know which system it is", "\n".join(systems))
     round_trip = circle(modules(graph))
     tap.ok(round_trip is None, "no files include each other in a circle", round_trip)
-    # The check itself can fail.
+    # The rules themselves are checked.
     tap.ok(not allowed("workunits/format/job.c", "app/analysis/analysis.h")
            and not allowed("wrapper/bw.c", "workunits/format/npz.h")
            and not allowed("app/analysis/glcm/cpu.c", "app/analysis/voting/voting.h")

@@ -1,5 +1,5 @@
-"""What tests drive programs by is in none that is installed, and no test or bench is made
-of a product's source file by including it."""
+"""Checks that installed programs contain no hooks for tests, and that no test or benchmark includes
+a .c file of the programs."""
 import glob
 import os
 import re

@@ -1,5 +1,5 @@
-"""The archive of the sources builds, passes tests, installs and cleans up after itself (make
-distcheck), and makes Debian packages in which lintian finds nothing and whose programs run."""
+"""Checks that the source archive builds, passes tests, installs and cleans up after itself (make
+distcheck), and that it makes Debian packages that lintian accepts and whose programs run."""
 import glob
 import os
 import shutil
@@ -8,8 +8,7 @@ import subprocess
 import tap
 
 WORK = tap.scratch()
-# Of a make that started this one's tests it would take over which tests there are, this one among
-# them.
+# Without the variables of a make that runs this test: they would replace the list of tests below.
 ALONE = {k: v for k, v in os.environ.items() if not k.startswith(("MAKE", "MFLAGS"))}
 
 

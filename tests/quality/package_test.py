@@ -1,7 +1,7 @@
-"""What is handed out: the archive of the sources has every file and nothing else, make install puts
-everything where it works, manual pages and completion are what --help says, the version is one, and
-files are without the faults that shellcheck, ruff, clang-format, codespell and a look at their
-blanks find."""
+"""Checks what is distributed: the source archive has all files and no others; make install puts
+everything where it works; manual pages and completion agree with --help; all version numbers are
+the same; shellcheck, ruff, clang-format and codespell find nothing; lines and blanks are as in
+.editorconfig."""
 import os
 import re
 import shutil
@@ -20,7 +20,7 @@ def lines(*argv, **kw):
 
 
 def known_to_git():
-    """The files; none where there is no git, or no repository."""
+    """Names of the files in the repository; none without git or a repository."""
     return lines("git", "ls-files", cwd=tap.SRC) if shutil.which("git") else []
 
 
@@ -30,7 +30,7 @@ def source(name):
 
 
 def archive():
-    """Besides what autoconf makes."""
+    """Compares make dist with the repository; autoconf's files come in addition."""
     kept = set(known_to_git())
     if not kept:
         tap.skip("the archive of the sources", "no git here that knows them")
@@ -49,7 +49,7 @@ def archive():
 
 
 def installed():
-    """In a folder of its own; the programs from there, by their names."""
+    """Installs into a folder; the programs are then run from there, by name."""
     root = os.path.join(WORK, "root")
     r = tap.run(["make", "-s", "-C", tap.BUILD, "install", "prefix=" + root])
     if not tap.ok(r.returncode == 0, "make install", r.stderr):
@@ -112,7 +112,7 @@ def manual(program, shown, page):
 
 
 def completion(program, of_verbs, root, env):
-    """As bash asks for it."""
+    """Checks bash completion, called as bash calls it."""
     def offered(*words):
         script = ('source "$0"; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _texcell "$1" "${!#}" '
                   '"${@:$#-1:1}"; printf "%s\\n" "${COMPREPLY[@]}"')
@@ -139,7 +139,8 @@ def one_version():
 
 
 def from_pypi(name, version, program):
-    """A tool of which Debian has no package or another version, installed into the build folder."""
+    """The path of a tool that Debian does not have in this version, installed from PyPI into the
+    build folder."""
     folder = os.path.join(os.path.abspath(tap.BUILD), name)
     program = os.path.join(folder, program)
     if not os.path.exists(program):
@@ -158,8 +159,8 @@ def clean(tool, *args):
 
 
 def odd_layout(name, text):
-    """What .editorconfig says, and lines over 100 columns: of C, and of prose that is no table and
-    no command."""
+    """Yields the lines that violate .editorconfig, and lines over 100 columns, in code and in prose
+    other than tables and commands."""
     code = name.endswith((*C_SOURCES, ".py", ".sh"))
     prose = name.endswith(".md")
     for number, line in enumerate(text.splitlines(), 1):
@@ -183,8 +184,8 @@ HISTORY = re.compile(
 
 
 def timeless(files):
-    """Pages say what is; what was, what was tried, and how busy a machine was is for commits and
-    NEWS.md."""
+    """Checks that pages describe the present state; history, trials and how busy a machine was
+    belong into commits and NEWS.md."""
     pages = [name for name in files if re.match(r"(README|CONTRIBUTING|SECURITY|docs/.*|workunits/"
                                                 r".*|tests/fuzz/.*)\.md", name)]
     old = ["%s:%d: %s" % (name, number, line[:80]) for name in pages
@@ -198,8 +199,8 @@ def timeless(files):
 
 
 def calls_of_kernels(files):
-    """Kernels call none of OpenCL C's functions that expressions can replace: why, TC_MIN in core.h
-    tells."""
+    """Checks that kernels call no function of OpenCL C that an expression can replace; TC_MIN in
+    core.h explains why."""
     function = re.compile(r"\b(?:f?min|f?max|clamp|select|fma|mad|mad24|mul24|rotate|mix|"
                           r"step|sign)\s*\(")
     names = [name for name in files if name.startswith("opencl/kernels/") or

@@ -1,5 +1,5 @@
-"""The readers of untrusted files under the address and undefined-behaviour sanitizers: the programs
-that have them are built once more, and refuse every bad file as they do without."""
+"""Builds the programs that read untrusted files once more, with the address and undefined-behaviour
+sanitizers, and checks that they refuse every bad file in the same way."""
 import os
 import sys
 

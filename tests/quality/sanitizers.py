@@ -1,5 +1,5 @@
-"""Address and undefined-behaviour sanitizers, in a build of their own with gcc:
-the unit tests, files that are refused, allocations that fail, and a small job from end to end."""
+"""The address and undefined-behaviour sanitizers of gcc, in a separate build: unit tests, files
+that are refused, allocations that fail, and a small job from end to end."""
 import tap
 from quality import builds, small_job
 

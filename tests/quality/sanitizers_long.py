@@ -1,6 +1,6 @@
-"""make check-long: clang's sanitizers, each in a build of its own that runs all tests of make check
-which start its programs; gcc's where allocations fail; valgrind over tests of texcell-wu. A report
-anywhere is a fault, also where a test does not look."""
+"""For make check-long: clang's sanitizers, each in a separate build, with all tests of make check
+that run the build's programs; gcc's sanitizers where allocations fail; valgrind for tests of
+texcell-wu. Any report is a failure, even if the test itself passes."""
 import glob
 import os
 import stat
@@ -9,9 +9,9 @@ import sys
 import tap
 from quality import builds, sanitizers, small_job
 
-# Tests of programs that other compilers make, and one of how long things take.
+# Tests of programs built by other compilers, and one that measures times: left out.
 OTHERS = ["windows_test", "release_test", "arm64_test", "new_analysis", "estimates"]
-# Skipped by what they look at themselves: hardened, confine_test, faults_test, calls_test,
+# These tests skip themselves in such a build: hardened, confine_test, faults_test, calls_test,
 # memory_test, at_once.
 WHOLE = "$(filter-out %s, $(UNIT_TESTS) $(PY_TESTS) $(OWN_TESTS) " \
     "tests/strips.py tests/wu_tools.py tests/run_faults.py)" % " ".join("tests/%s.py" % name
@@ -33,7 +33,7 @@ def no_reports(title, reports):
 
 
 def reports_of(folder):
-    """Where they go, with none there."""
+    """The beginning of the reports' file names; removes older reports."""
     reports = os.path.join(folder, "report")
     for old in glob.glob(reports + ".*"):
         os.remove(old)
@@ -41,7 +41,8 @@ def reports_of(folder):
 
 
 def addresses():
-    """Leaks are looked for where no driver of OpenCL runs, which leaks itself."""
+    """Address sanitizer. Leaks are reported only by tests that use no OpenCL driver, as drivers
+    leak."""
     sanitizers.watch("clang", "asan-clang", "$(UNIT_TESTS) tests/bad_files.py tests/run_faults.py "
                      "tests/wu_tools.py tests/assimilate_test.py tests/objects_oracle_test.py",
                      "--with-boinc=auto", "CC=clang", "CXX=clang++")
@@ -54,7 +55,8 @@ def addresses():
 
 
 def threads():
-    """Without ASLR: its runtime does not know every kernel's memory layout."""
+    """Thread sanitizer. It runs without ASLR, as its runtime does not know every kernel's memory
+    layout."""
     folder = builds.make("threads", "tsan", "--with-boinc=auto", "CC=clang", "CXX=clang++",
                          "CFLAGS=-g -O1 -fsanitize=thread",
                          "CXXFLAGS=-g -O1 -fsanitize=thread", "LDFLAGS=-fsanitize=thread")
@@ -72,8 +74,8 @@ def threads():
 
 
 def memory():
-    """A folder that looks like the build's, with the programs that read strangers' files run by
-    valgrind."""
+    """valgrind: in a copy of the build folder made of links, the programs that read untrusted files
+    are replaced by scripts that run them under valgrind."""
     folder = tap.scratch()
     reports = os.path.join(folder, "report")
     for name in os.listdir(tap.BUILD):

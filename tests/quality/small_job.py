@@ -1,6 +1,5 @@
-"""A small job from end to end with every program, for builds and tools that
-watch it: sanitizers, valgrind. Each step must end with its exit code and leave
-no report."""
+"""Runs a small job from end to end with every program, for builds and tools that report faults
+(sanitizers, valgrind). Each step must have its exit code and no report."""
 import os
 import re
 
@@ -14,7 +13,7 @@ REPORT = re.compile(r"Sanitizer|runtime error:|^==\d+==", re.MULTILINE)
 
 
 class Watched:
-    """The programs of a build, run under a prefix."""
+    """The programs of a build, run with a prefix to the command line."""
 
     def __init__(self, title, build, prefix=(), env=None):
         self.title, self.build, self.prefix = title, build, list(prefix)
@@ -100,7 +99,7 @@ def good(w):
 
 
 def data_set(w):
-    """Units with and without their work unit, again, refused, failed; the export."""
+    """Stores units with and without their work unit, again, refused and failed; exports them."""
     for unit in ("u", "stack", "roi"):
         w.step("assimilate %s.npz" % unit, 0, "texcell-assimilate", "--db", "d.sqlite",
                unit + ".zip", unit + ".npz")
@@ -116,8 +115,8 @@ def data_set(w):
 
 
 def each_analysis(w, most):
-    """Tiny jobs of every analysis, at most so many: computed with threads, computed again by the
-    validator."""
+    """Runs at most `most` tiny jobs of every analysis, with threads, and has the validator compute
+    them again."""
     for name, of in analyses.each():
         for i, (parameters, items) in enumerate(of.SEEDS[:most]):
             unit, result = "%s_%d.zip" % (name, i), "%s_%d.npz" % (name, i)

@@ -1,6 +1,6 @@
 #!/bin/sh
-# tidy.sh: clang-tidy, as .clang-tidy says, over every C file of the programs and the tests; cppcheck over the
-# programs. One TAP point a file.
+# tidy.sh: clang-tidy, configured by .clang-tidy, for every C file of the programs and the tests; cppcheck for the
+# programs. One TAP point for each file.
 src=$(cd "${TEXCELL_SRC:-$(dirname "$0")/../..}" && pwd)
 build=${TEXCELL_BUILD:-$src/build}
 jobs=${TIDY_JOBS:-2}
@@ -18,10 +18,10 @@ trap 'rm -rf "$folder"' EXIT
 trap 'exit 99' INT TERM HUP
 export tidy src build folder
 
-# What is for Windows needs its headers.
+# Files for Windows need its headers.
 export windows=/usr/share/mingw-w64/include
 
-# Each file's warnings go to a file of their own.
+# The warnings about each file go to a separate log.
 find app opencl wrapper workunits validator tests -name '*.c' | sort > "$folder/files"
 # shellcheck disable=SC2016
 xargs -n 1 -P "$jobs" sh -c '

@@ -1,5 +1,5 @@
-"""valgrind on a small job from end to end: no error, no leak. VALGRIND=all: on all tiny jobs of
-each analysis, not on the first."""
+"""Runs a small job from end to end under valgrind: no errors and no leaks. VALGRIND=all: with all
+tiny jobs of each analysis instead of the first."""
 import os
 
 import tap
