@@ -1,30 +1,31 @@
-"""What the tests that say "each analysis" run over: for each name in
-app/analysis/analyses.def the file NAME.py in this folder. All of these are required:
+"""The data of each analysis for tests that run over all analyses: for each name in
+app/analysis/analyses.def there is a file NAME.py in this folder. Each file must have:
 
-JOBS           {title: (parameters, items)}: small honest work units with every kind of phase,
-               pictures and stacks, whichever there are, at least two items in the first.
-               They are computed on the CPU and on OpenCL, stopped at every step, validated; the
-               last one meets OpenCL drivers that fail
-forgeries()    yields (title, job, change, reason): change(arrays) forges the result of that
-               job, and texcell-validate check refuses it with these words (a regular
-               expression); reason None: nobody can know without computing it again
+JOBS           {title: (parameters, items)}: small valid work units with every kind of phase, and
+               with pictures and stacks as far as the analysis takes them; the first has at least
+               two items. They are computed on the CPU and by OpenCL, stopped at every step, and
+               validated; the last one is also run with OpenCL drivers that fail
+forgeries()    yields (title, job, change, reason): change(arrays) forges the result of that job,
+               and texcell-validate check refuses it with a message that matches `reason` (a
+               regular expression); reason None: only computing the item again finds the forgery
 random_job(rng)
-               parameters and items by chance, at their limits too
-memory_jobs()  [(parameters, pixels)]: what needs much memory; pixels: a picture or a stack; and
-               labels, where the analysis wants them
+               (parameters, items), random and also at their limits
+memory_jobs()  [(parameters, pixels)]: work units that need much memory; pixels: a picture or a
+               stack; and labels, if the analysis takes them
 SEEDS          [(parameters, items)]: tiny ones, the first inputs of the fuzzers
-ESTIMATES      [(["KEY=VALUE", ...], pixels)], or with labels: jobs of usual size, some tenths of a
-               second, whose time, and size of the result, the plan must estimate
-DATA_SET       {name: (parameters, items)}: units of a data set; no other analysis has the name
-and these may be there:
-KNOWN          {title: known_answer() of forge.Result}: the arrays of JOBS, as they have been
-               ever since and on every machine; validate_forgeries.py tells those that are missing
+ESTIMATES      [(["KEY=VALUE", ...], pixels)], or with labels: work units of usual size that take
+               some tenths of a second; the plan must estimate their time and the size of the
+               result
+DATA_SET       {name: (parameters, items)}: units of a data set; names differ between analyses
+and may have:
+KNOWN          {title: known_answer() of forge.Result}: checksums of the arrays of JOBS, which are
+               the same on every machine; validate_forgeries.py prints those that are missing
 expected(parameters, pixels)
-               {array: value} of an item, computed from its grey values ([y, x] or [z, y, x] of
-               int64) by other means, for oracle_test.py
-BLANK          for an analysis that looks at pixels (check_pixels): {title: (parameters, slices,
-               slices of another picture)}, with label pictures where the analysis wants them: real
-               pictures, whose result must not be taken for that of a blank one
+               {array: value} of an item, computed independently from its grey values ([y, x] or
+               [z, y, x] of int64), for oracle_test.py
+BLANK          if the analysis checks pixels (check_pixels): {title: (parameters, slices, slices
+               of another picture)}, with label pictures if the analysis takes them: real
+               pictures, whose results must not be accepted for blank pictures
 """
 import importlib
 import json
@@ -38,7 +39,7 @@ FOLDER = os.path.dirname(os.path.abspath(__file__))
 
 
 def listed():
-    """{name: "cpu" or "opencl"}, as analyses.def has them."""
+    """{name: "cpu" or "opencl"} from analyses.def."""
     with open(os.path.join(tap.SRC, "app", "analysis", "analyses.def"), encoding="utf-8") as f:
         lines = [line for line in f if line.startswith("ANALYSIS")]
     found = [re.match(r"ANALYSIS\(([a-z0-9_]+), (cpu|opencl)\)$", line) for line in lines]
@@ -56,7 +57,7 @@ def has_opencl(name):
 
 
 def load(name):
-    """The module of an analysis, complete."""
+    """The module of an analysis; ends the test if something is missing in it."""
     if not os.path.exists(os.path.join(FOLDER, name + ".py")):
         tap.bail("tests/analyses/%s.py is missing: analyses.def names %s" % (name, name))
     module = importlib.import_module("analyses." + name)
@@ -67,7 +68,7 @@ def load(name):
 
 
 def parameters_of(texts):
-    """As pack --param reads them: what is no JSON is a word."""
+    """{key: value} of texts KEY=VALUE, read like those of pack --param: JSON, or else a string."""
     found = {}
     for key, text in (t.split("=", 1) for t in texts):
         try:

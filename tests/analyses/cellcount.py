@@ -1,4 +1,4 @@
-"""What the tests over every analysis need of cellcount; __init__.py says what is what."""
+"""The data of cellcount for the tests over all analyses; __init__.py explains the names."""
 import numpy as np
 
 from forge import column_of, exchange_items, set_at
@@ -107,7 +107,7 @@ def forgeries():
     column = column_of("labels")
 
     def drop_last(a):
-        """The last region of the last item goes, in every column and picture."""
+        """Removes the last region of the last item from every column and picture."""
         for name in [n for n in a if n.startswith("region_")]:
             a[name] = a[name][:-1]
         picture = a[[n for n in a if n.startswith("labels_")][-1]]
@@ -115,7 +115,7 @@ def forgeries():
         a["count"][-1] -= 1
 
     def split_one(a):
-        """The first item's last region becomes two that touch."""
+        """Makes two regions that touch from the first item's last region."""
         n = int(a["count"][0])
         picture = a["labels_cell_0"]
         ys, xs = np.nonzero(picture == n)
@@ -152,7 +152,7 @@ def forgeries():
             a[name][[0, 1]] = a[name][[1, 0]]
 
     def at_border(a):
-        """A region's box moved to the border, with all that goes with it."""
+        """Moves a region's box to the border, and changes all numbers that depend on it."""
         y0, x0, y1, x1 = a["region_bbox"][0]
         a["region_bbox"][0] = [0, x0, y1 - y0, x1]
         area = a["region_area"][0]
@@ -171,7 +171,7 @@ def forgeries():
     yield ("another threshold of Otsu's", "plain",
            lambda a: set_at(a["threshold"], 0, a["threshold"][0] - 1), None)
     def other_part(a):
-        """A pixel goes to the region beside it, with all that goes with it."""
+        """Moves a pixel to a neighbouring region, and changes all numbers that depend on it."""
         p = a["labels_cell_0"]
         y, x = np.argwhere((p[:, 1:] != p[:, :-1]) & (p[:, 1:] > 0) & (p[:, :-1] > 0))[-1]
         p[y, x + 1] = p[y, x]

@@ -1,4 +1,4 @@
-"""What the tests over every analysis need of glcm; __init__.py says what is what."""
+"""The data of glcm for the tests over all analyses; __init__.py explains the names."""
 import numpy as np
 
 from forge import flip_bit, set_at, swap_rows
@@ -17,7 +17,8 @@ JOBS = {
     "masked": ({"levels": [16], "distances": [1], "window": {"shape": "roi"},
                 "roi": {"type": "mask"}},
                [dict(it, masks=[np.indices(it["slices"][0].shape)[0] > 12]) for it in pictures()]),
-    # Wider than a tile; a whole ROI that all threads count together.
+    # "wide": wider than a tile of the program; "large": one window (the ROI) that all threads
+    # count.
     "wide": ({"levels": [16], "distances": [1], "window": {"shape": "disc", "radius": 2}, "maps": [
         {"feature": "asm", "levels": 16, "offset": [0, 1]}]},
              [item("w", [np.tile(GREY[0][:18], (1, 400))])]),
@@ -114,7 +115,7 @@ BLANK = {
 
 def forgeries():
     def f(job, feature, statistic, value, distance=None, levels=16):
-        """A change of one feature of the first item."""
+        """Changes one feature of the first item."""
         d = distance or 1
 
         def change(a):

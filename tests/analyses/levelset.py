@@ -1,4 +1,4 @@
-"""What the tests over every analysis need of levelset; __init__.py says what is what."""
+"""The data of levelset for the tests over all analyses; __init__.py explains the names."""
 import numpy as np
 
 from forge import set_at
@@ -89,7 +89,7 @@ def forgeries():
         return a[[n for n in a if n.startswith("mask_")][0]]
 
     def consistent(change, factor=1.0):
-        """A change of the mask with the counts that go with it."""
+        """Changes the mask, and the counts that depend on it."""
         def all_of_it(a):
             change(mask_of(a))
             inside = int(mask_of(a).sum())

@@ -1,4 +1,4 @@
-"""What the tests over every analysis need of objects; __init__.py says what is what."""
+"""The data of objects for the tests over all analyses; __init__.py explains the names."""
 import numpy as np
 import scipy.ndimage
 
@@ -18,8 +18,7 @@ FEATURES = ["asm", "contrast", "correlation", "variance", "idm", "sum_average", 
 
 
 def tiles(seed, n, *shape):
-    """Labels in blocks, with holes, pieces that lie apart, gaps in the numbers and single
-    pixels."""
+    """Labels in blocks, with holes, separate pieces, unused numbers and single pixels."""
     rng = np.random.default_rng(seed)
     size = (3, 7, 8)[-len(shape):]
     blocks = rng.integers(0, n, [s // b + 1 for s, b in zip(shape, size)]) * 3
@@ -57,8 +56,8 @@ def sixteen():
 
 
 def even():
-    """As large as a device takes, and of one value: a matrix with one entry, beyond the table of
-    logarithms."""
+    """An object of the largest size that a device takes, with one grey value: its matrix has one
+    entry, which is beyond the table of logarithms."""
     return [item("even", [np.full((180, 182), 9, np.uint8)], labels=[np.ones((180, 182), int)])]
 
 
@@ -98,7 +97,7 @@ def random_job(rng):
 
 
 def squares(*shape):
-    """Squares, or cubes, of 8, with gaps."""
+    """Labels of squares, or cubes, with sides of 8 and gaps of 2."""
     n = [s // 10 for s in shape]
     one = np.pad(np.ones([8] * len(shape), int), [(0, 2)] * len(shape))
     return np.kron(np.arange(1, np.prod(n) + 1).reshape(n), one)
@@ -143,7 +142,7 @@ BLANK = {
 def forgeries():
     column = column_of("flat")
     nan = float("nan")
-    big = 3         # a row whose object is neither small nor of one value
+    big = 3         # a row whose object is large enough and has several grey values
 
     yield column("objects", 0, lambda v: v + 1, "objects: is ")
     yield column("object_label", 0, 0, "object_label: labels must rise")

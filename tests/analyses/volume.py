@@ -1,4 +1,4 @@
-"""What the tests over every analysis need of volume; __init__.py says what is what."""
+"""The data of volume for the tests over all analyses; __init__.py explains the names."""
 import numpy as np
 
 from forge import column_of, set_at
@@ -7,7 +7,7 @@ from pictures import DEEP, SMOOTH_STACK, TINY_STACK, coins, gravel, noise, one_o
 
 
 def shells():
-    """Balls within membranes, alone and two together; all items of one size."""
+    """Balls within membranes, alone and in pairs; all items have the same size."""
     z, y, x = np.indices((9, 26, 30))
     for i in range(3):
         picture = np.full(z.shape, 30)
@@ -93,7 +93,7 @@ def forgeries():
     column = column_of("labels")
 
     def recount(a, i=0):
-        """Tables and totals of item i as its labels have them, made anew."""
+        """Computes the tables and totals of item i again from its labels."""
         labels = a["labels_shell_%d" % i]
         n = int(labels.max())
         rows = a["cell_item"] == i
@@ -121,13 +121,13 @@ def forgeries():
         recount(a)
 
     def shrink(a):
-        """One voxel of a cell becomes membrane, everywhere."""
+        """Makes one voxel of a cell membrane, in all numbers."""
         at = np.argwhere(a["labels_shell_0"] == 1)
         a["labels_shell_0"][tuple(at[0])] = 0
         recount(a)
 
     def cut(a):
-        """Half a cell becomes another one that touches it."""
+        """Makes half of a cell another cell that touches it."""
         labels = a["labels_shell_0"]
         n = labels.max()
         at = np.argwhere(labels == n)
@@ -195,7 +195,7 @@ def forgeries():
            lambda a: (set_at(a["membrane_voxels"], 0, a["membrane_voxels"][0] + 1), set_at(
                a["external_voxels"], 0, a["external_voxels"][0] - 1)), None)
     def exchange_parts(a):
-        """The last voxel of a cell goes to the cell before it in the raster, everywhere."""
+        """Moves the last voxel of a cell to the next cell, in all numbers."""
         labels = a["labels_shell_0"]
         at = tuple(np.argwhere((labels[:, :, 1:] != labels[:, :, :-1]) & (labels[:, :, 1:] > 0) & (
             labels[:, :, :-1] > 0))[0])

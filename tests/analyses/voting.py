@@ -1,4 +1,4 @@
-"""What the tests over every analysis need of voting; __init__.py says what is what."""
+"""The data of voting for the tests over all analyses; __init__.py explains the names."""
 import numpy as np
 
 from forge import column_of, exchange_items, set_at
@@ -66,7 +66,7 @@ def forgeries():
         a["point"][1] = a["point"][0] + [0, 2 if a["point"][0, 1] < 30 else -2]
 
     def equal_scores(a):
-        """Equal scores are sorted by place."""
+        """Makes two scores equal; points with equal scores are sorted by place."""
         a["score"][1] = a["score"][0]
         a["point"][[0, 1]] = a["point"][np.lexsort((a["point"][:2, 1], a["point"][:2, 0]))[::-1]]
 
@@ -76,7 +76,7 @@ def forgeries():
         a["count"][-1] -= 1
 
     def move(a):
-        """The last point of an item, by a pixel away from where it cannot be."""
+        """Moves the last point of an item by a pixel, within the picture."""
         a["point"][-1, 0] += 1 if a["point"][-1, 0] < 24 else -1
 
     yield column("count", 0, lambda v: v + 1, "count: is")

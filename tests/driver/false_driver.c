@@ -1,12 +1,11 @@
 /*
- * An OpenCL library that misbehaves in one of its calls and otherwise passes all on to
- * the system's (TEXCELL_OPENCL_LIBRARY names this one).
+ * An OpenCL library that misbehaves in one call and otherwise passes all calls on to the system's
+ * library. The program loads it if TEXCELL_OPENCL_LIBRARY names it.
  *
- *   FALSE_DRIVER=CALL:N:HOW   the N-th time that CALL is made (from 1): segv, abort, exit,
- *                             hang, term (SIGTERM, then a crash), thread (a thread of the
- *                             driver's crashes), ftz (denormal numbers are off from now on,
- *                             all else is well)
- *   FALSE_DRIVER_COUNTS=FILE  at exit: a line "CALL times" for each
+ *   FALSE_DRIVER=CALL:N:HOW   what happens at the N-th call of CALL, from 1: segv, abort, exit,
+ * hang, term (SIGTERM, then a crash), thread (another thread crashes), ftz (denormal numbers are
+ * flushed to zero from then on) FALSE_DRIVER_COUNTS=FILE  gets, at exit, a line "CALL TIMES" for
+ * each function
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>

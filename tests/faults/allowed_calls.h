@@ -1,10 +1,10 @@
 /*
- * Which system calls a confined process may make, by name, apart from os_confine.c: CALL(NAME,
- * NEEDS), needs: bits of what it was confined for (1 makes files, 2 locks them), or OTHERWISE where
- * only some arguments are taken.
+ * The system calls that a confined process may make, listed independently of os_confine.c:
+ * CALL(NAME, NEEDS). NEEDS has a bit for each right without which the call is refused (1: to make
+ * files, 2: to lock files); OTHERWISE: the call is allowed with some arguments only.
  */
 #define OTHERWISE 4
-/* Headers may be older than the kernel. */
+/* Numbers that the kernel's headers may be too old to have. */
 #if !defined(SYS_rseq)
 #if defined(__x86_64__)
 #define SYS_rseq 334

@@ -1,8 +1,9 @@
 /*
- * Preloaded into a program, acts for somebody who has taken it over: when it reads from a file
- * whose name has BREAK_AT in it for the first time (from byte BREAK_FROM on), tries whatever would
- * do harm outside, to the file and in the folder that BREAK_VICTIM and BREAK_FOLDER name. Says on
- * stderr what succeeded, and how much was tried.
+ * A library to be preloaded into a program; it acts like an attacker who has taken the program
+ * over. When the program first reads, from byte BREAK_FROM on, from a file whose name contains
+ * BREAK_AT, the library tries everything that would do harm outside: to the file BREAK_VICTIM, in
+ * the folder BREAK_FOLDER, and elsewhere. It prints to stderr what succeeded, and the number of
+ * tries.
  */
 #define _GNU_SOURCE
 #include <dirent.h>
@@ -37,6 +38,7 @@
 
 static int tried;
 
+/* Counts a try, and prints it if it succeeded (result >= 0). */
 static void outcome(const char *what, long result)
 {
     tried++;
@@ -70,8 +72,8 @@ static long started(const char *program)
 static long peeked(pid_t pid)
 {
     char byte;
-    struct iovec to = { &byte, 1 },
-                 from = { (void *)(uintptr_t)&environ, 1 }; /* the parent is the same program */
+    struct iovec to = { &byte, 1 }, from = { (void *)(uintptr_t)&environ,
+                                             1 }; /* an address that the parent has, too */
 
     return process_vm_readv(pid, &to, 1, &from, 1, 0);
 }
@@ -127,8 +129,8 @@ static void try_others(const char *victim)
         pthread_join(thread, NULL);
 }
 
-/* What whoever started the program has left open (BREAK_INHERITED and the two behind it), or any
- * socket. */
+/* Tries descriptors that the parent process has left open (BREAK_INHERITED and the next two), and
+ * all sockets. */
 static void try_descriptors(void)
 {
     const char *const first = getenv("BREAK_INHERITED");
@@ -142,7 +144,7 @@ static void try_descriptors(void)
             TRY(S_ISSOCK(info.st_mode) ? 0 : -1);
 }
 
-/* Has the kernel send pid a signal that ends it, whenever there is input. */
+/* Makes the kernel send the process pid a signal that ends it whenever there is input. */
 static long owned(pid_t pid)
 {
     int ends[2];
@@ -161,7 +163,7 @@ static long in_new_spaces(void)
     return child;
 }
 
-/* What is not about names. own: descriptors of a file that the program reads. */
+/* Tries calls that take no names of files. own: descriptor of a file that the program reads. */
 static void try_calls(int own, const char *folder)
 {
     const pid_t parent = getppid();
@@ -192,7 +194,7 @@ static void try_calls(int own, const char *folder)
     TRY(inotify_init());
     TRY(prctl(PR_SET_NAME, "other"));
     TRY(syscall(SYS_memfd_create, "x", 0));
-    /* Standard output and error may be files, logs of a daemon. */
+    /* Standard output and error may be files, such as the log of a daemon. */
     for (int fd = 0; fd < 3; fd++) {
         TRY(ftruncate(fd, 0));
         TRY(lseek(fd, 0, SEEK_SET));
@@ -202,8 +204,8 @@ static void try_calls(int own, const char *folder)
     }
 }
 
-/* Each call of the kernel's table that is not on the list. BREAK_CALLS: what the program is
- * confined for. */
+/* Makes every system call that is not in allowed_calls.h. BREAK_CALLS: the rights for which the
+ * program is confined, as bits. */
 static void try_table(void)
 {
     static const struct {
@@ -214,7 +216,7 @@ static void try_table(void)
 #include "allowed_calls.h"
     };
     const char *const calls = getenv("BREAK_CALLS");
-    /* The kernel lets these pass any filter, and ends a process in which it has put no probe. */
+    /* No filter can refuse these; they end a process in which the kernel has no such probe. */
     enum { URETPROBE = 335, UPROBE = 336 };
     enum { NUMBERS = 1024, OTHERWISE = 4 };
     char what[40];

@@ -1,7 +1,7 @@
 /*
- * Asks the filter of system calls, as os_confine.c writes it for this processor, about each call of
- * the kernel's table with several arguments, by an interpreter of its own, so that nothing is
- * called. One line a fault; the last line says how much was asked.
+ * Tests the filter of system calls that os_confine.c makes for this processor. An interpreter runs
+ * the filter for each system call with several arguments, so that no call is made. Prints a line
+ * for each fault; the last line has the number of questions.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE /* NOLINT(bugprone-reserved-identifier,cert-dcl37-c,cert-dcl51-cpp) */
@@ -17,7 +17,11 @@ static int take_filter(int option, ...);
 #include "app/base/os_confine.c" /* NOLINT(bugprone-suspicious-include) */
 #undef prctl
 
-enum { LEVELS = 4, CALLS = 1024, OTHERWISE = 4 };
+enum {
+    LEVELS = 4,   /* combinations of the rights OS_CALLS_MAKE and OS_CALLS_LOCK */
+    CALLS = 1024, /* numbers of system calls */
+    OTHERWISE = 4 /* as in allowed_calls.h */
+};
 
 static struct sock_filter program[4096];
 static unsigned length;
@@ -40,7 +44,7 @@ static int take_filter(int option, ...)
     return 0;
 }
 
-/* What the kernel would answer; 0xdead: the program is none. */
+/* Returns what the filter answers; 0xdead: it is no valid program. */
 static uint32_t answer(const struct seccomp_data *data)
 {
     uint32_t a = 0;
@@ -145,7 +149,7 @@ static void ask_about_streams(unsigned level)
 {
     for (uint64_t fd = 0; fd < 3; fd++)
         for (uint64_t upper = 0; upper < 2; upper++) {
-            const uint64_t same = upper << 32 | fd; /* to the kernel */
+            const uint64_t same = upper << 32 | fd; /* the kernel ignores the upper half */
 
             expect("lseek of a standard stream", level, ASK(SYS_lseek, same), PIPE);
             expect("dup of one", level, ASK(SYS_dup, same), PIPE);
@@ -163,7 +167,7 @@ static void ask_about_streams(unsigned level)
 
 static void ask_about_processes(unsigned level)
 {
-    enum { THREAD = 0x3d0f00 }; /* what the C library says for one */
+    enum { THREAD = 0x3d0f00 }; /* the flags with which the C library makes a thread */
     const uint64_t self = (uint64_t)getpid();
 
     expect("a thread", level, ASK(SYS_clone, THREAD), SECCOMP_RET_ALLOW);

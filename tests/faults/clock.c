@@ -1,6 +1,6 @@
 /*
- * Preloaded into a program, sets the clock of the day: after each reading by a day, forward, or
- * back with CLOCK_BACK. The steady clock is as it is.
+ * A library to be preloaded into a program: with each reading the wall clock jumps by one more day,
+ * forward, or back with CLOCK_BACK. The steady clock is not changed.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>

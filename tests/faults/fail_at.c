@@ -1,12 +1,14 @@
 /*
- * Preloaded into a program, makes some of its calls fail. FAIL_WHAT names the
- * kind: memory (malloc, calloc, realloc, aligned_alloc, strdup, strndup), open, read, write
- * (also fsync, ftruncate and rename) or lock. FAIL_AT=PLACE:N[+]: the N-th such call of
- * a place fails, with + all from there on (../hooks/places.h). FAIL_ERRNO: why,
- * by number. FAIL_COUNT=FILE: each process appends the places and how many calls each had.
- * FAIL_OWN: of memory only what the program itself asks for, no library.
+ * A library to be preloaded into a program: it makes some of the program's calls fail. Environment:
+ *   FAIL_WHAT       the kind of calls: memory (malloc, calloc, realloc, aligned_alloc, strdup,
+ *                   strndup), open, read, write (also fsync, ftruncate and rename) or lock
+ *   FAIL_AT=PLACE:N[+]  the N-th call from a place fails, with + also all later calls
+ *                   (../hooks/places.h)
+ *   FAIL_ERRNO      the errno of calls that fail, as a number
+ *   FAIL_COUNT=FILE each process appends the places of its calls, and how many each had
+ *   FAIL_OWN        only allocations by the program itself fail, none by libraries
  *
- * The processes that a program forks count on from where they began.
+ * A forked process continues its parent's counts.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -23,7 +25,7 @@ static int error_number, is_ready, own_only, counts = -1;
 static const char *what;
 static uintptr_t program_from, program_to; /* the program's code and data */
 
-/* The first object is the program. */
+/* Called for each loaded object, of which the first is the program: stores its addresses. */
 static int find_program(struct dl_phdr_info *of, size_t size, void *unused)
 {
     (void)size;
@@ -45,18 +47,18 @@ __attribute__((constructor)) static void begin(void)
     what = getenv("FAIL_WHAT");
     choose_place(getenv("FAIL_AT"));
     error_number = number == NULL ? ENOMEM : atoi(number);
-    if (getenv("FAIL_COUNT") != NULL) /* the program may give up the right to, later */
+    if (getenv("FAIL_COUNT") != NULL) /* opened now, as the program may later be confined */
         counts = open(getenv("FAIL_COUNT"), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
     own_only = getenv("FAIL_OWN") != NULL;
     dl_iterate_phdr(find_program, NULL);
     is_ready = what != NULL;
 }
 
-/* The program closes what it inherits. */
+/* The program closes descriptors that it inherits; this one must stay open. */
 #define KEEP_OPEN counts
 #include "keep_open.h"
 
-/* Whether this call of that kind has to fail. */
+/* Returns whether this call, of the kind `kind`, must fail. */
 static int fails(const char *kind)
 {
     if (!is_ready || strcmp(what, kind) != 0 || !is_chosen(counts >= 0))
@@ -72,13 +74,13 @@ __attribute__((destructor)) static void end(void)
         tell_places(counts);
 }
 
-/* The next allocator is glibc's, or a sanitizer's. */
+/* Finds the next function of that name: in glibc or a sanitizer. */
 #define NEXT(type, name, ...)         \
     static type (*next)(__VA_ARGS__); \
     if (next == NULL)                 \
     *(void **)&next = dlsym(RTLD_NEXT, name)
 
-/* Memory fails for who calls from there. */
+/* Returns whether an allocation by the code at `caller` must fail. */
 static int memory_fails(const void *caller)
 {
     const uintptr_t at = (uintptr_t)caller;

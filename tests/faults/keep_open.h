@@ -1,6 +1,6 @@
 /*
- * For libraries that are preloaded into programs which close what they inherit: KEEP_OPEN is the
- * descriptor, or -1, that stays open meanwhile.
+ * For libraries that are preloaded into a program that closes all descriptors it inherits:
+ * KEEP_OPEN is the descriptor of the library that stays open, or -1. Replaces syscall().
  */
 #include <stdarg.h>
 #include <sys/syscall.h>

@@ -1,4 +1,4 @@
-/* no_landlock PROGRAM ARGUMENT...: runs a program as a kernel without Landlock does. */
+/* no_landlock PROGRAM ARGUMENT...: runs a program as if the kernel had no Landlock. */
 #include <errno.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
@@ -9,7 +9,7 @@
 
 int main(int argc, char **argv)
 {
-    enum { FIRST = 444, LAST = 446 }; /* Landlock's calls, on every processor */
+    enum { FIRST = 444, LAST = 446 }; /* Landlock's system calls, the same on every processor */
     struct sock_filter filter[] = {
         BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
         BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, FIRST, 0, 2),

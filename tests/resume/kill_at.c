@@ -1,10 +1,9 @@
 /*
- * Preloaded into a program, ends it by SIGKILL at a chosen one of its calls
- * that change files: KILL_AT=n is the n-th such call, counted from 1. The call
- * is not made; a write is made for its first half. With KILL_SIGNAL=s the
- * program gets that signal instead, and the call is made; with KILL_TIMES=t at each of t calls from
- * the n-th on. KILL_COUNT=FILE: a line of FILE has the number of such calls of each process that
- * exits; those that are forked count on.
+ * A library to be preloaded into a program: it ends the program by SIGKILL at one of the calls that
+ * change files. KILL_AT=N: before the N-th such call, from 1; if that is a write, after half of it.
+ * With KILL_SIGNAL=S the program gets that signal instead, and the call is made; with KILL_TIMES=T
+ * at each of T calls from the N-th on. KILL_COUNT=FILE: each process that exits appends a line with
+ * its number of such calls; a forked process continues its parent's count.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -20,7 +19,7 @@
 static atomic_long calls;
 static FILE *counts;
 
-/* Counts a call; true when it is the one. */
+/* Counts a call; returns whether it is a chosen one. */
 static int is_it(void)
 {
     const char *const at = getenv("KILL_AT"), *const number = getenv("KILL_SIGNAL"),
@@ -42,7 +41,7 @@ static void die(void)
         pause();
 }
 
-/* Opened at once: a program may give up the right to, later. */
+/* The file is opened at the start, as the program may later be confined. */
 __attribute__((constructor)) static void begin(void)
 {
     const char *const path = getenv("KILL_COUNT");
@@ -53,13 +52,13 @@ __attribute__((constructor)) static void begin(void)
 __attribute__((destructor)) static void report(void)
 {
     if (counts != NULL) {
-        (void)fseek(counts, 0, SEEK_END); /* behind those of the programs that this one started */
+        (void)fseek(counts, 0, SEEK_END); /* after the lines of processes that this one started */
         fprintf(counts, "%ld\n", atomic_load(&calls));
         fclose(counts);
     }
 }
 
-/* The program closes what it inherits. */
+/* The program closes descriptors that it inherits; this one must stay open. */
 #define KEEP_OPEN (counts == NULL ? -1 : fileno(counts))
 #include "../faults/keep_open.h"
 

@@ -1,13 +1,13 @@
-"""What a power cut may leave of files: replays what tests/resume/record.c has recorded. What was
-not synced may be on the disk, or not, or in parts; names change in their order, and last from the
-time on when their folder is synced."""
+"""Simulates a power cut: replays what tests/resume/record.c has recorded, and chooses a state that
+the disk may have then. Data that were not synced may be on the disk completely, in part, or not at
+all; changes of names take effect in order, and are certain once their folder is synced."""
 import os
 
 SECTOR = 512
 
 
 class Node:
-    """A file's bytes: those that are on the disk for certain, and what has been done since."""
+    """A file: its bytes that are certainly on the disk, and the changes since."""
 
     def __init__(self, data=b""):
         self.data, self.since = data, []
@@ -26,7 +26,8 @@ class Node:
         self.since = []
 
     def after_cut(self, rng):
-        """Nothing of what came since, all, what came first, or here and there a sector."""
+        """The bytes after a power cut: with none of the changes since, all, the first ones, or
+        single sectors of them."""
         how = rng.choice(("nothing", "all", "first", "parts"))
         data, n = self.data, 0 if how == "nothing" else len(self.since)
         if how == "first":
@@ -42,7 +43,7 @@ class Node:
 
 
 class Disk:
-    """Files in a folder and below it: {name: bytes} at the start."""
+    """Files in a folder and its subfolders; at the start {name: bytes}."""
 
     def __init__(self, folder, files):
         self.folder = folder
@@ -50,7 +51,7 @@ class Disk:
         self.now, self.since, self.nodes, self.marks = dict(self.names), [], {}, []
 
     def own(self, path):
-        """Its name in the folder; None: it lies elsewhere."""
+        """The path relative to the folder; None: it is not in it."""
         name = os.path.relpath(path, self.folder)
         return None if name.startswith("..") else name
 
@@ -71,7 +72,7 @@ class Disk:
     def do(self, word, *rest):
         if word == "mark":
             self.marks.append(rest[0])
-        elif word == "folder":                   # one journal: what came before lasts as well
+        elif word == "folder":          # there is one journal: all earlier changes are on disk, too
             for change in self.since:
                 self.change(self.names, change)
             self.since = []
@@ -90,7 +91,7 @@ class Disk:
             self.nodes[rest[0]].since.append((word, rest[1], rest[2] if word == "write" else b""))
 
     def after_cut(self, rng):
-        """{name: bytes}, by chance one of those that there may be."""
+        """{name: bytes} after a power cut, one of the possible states, at random."""
         names = dict(self.names)
         for change in self.since[
                 :rng.choice((0, len(self.since), rng.randrange(len(self.since) + 1)))]:
@@ -99,7 +100,7 @@ class Disk:
 
 
 def read(path):
-    """The events of a record."""
+    """Yields the events of a record."""
     with open(path, "rb") as f:
         while True:
             line = f.readline().decode()

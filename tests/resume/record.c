@@ -1,16 +1,16 @@
 /*
- * Preloaded into a program, appends to the file RECORD what the program does to other files, so
- * that a test can tell what a power cut at any point may have left: a line of a word, numbers
- * and names, ended by a newline, and behind "write" its bytes.
+ * A library to be preloaded into a program: it appends to the file RECORD what the program does to
+ * other files, from which a test derives what a power cut at any point may leave. Each event is a
+ * line of a word, numbers and names; the bytes of a "write" follow its line.
  *
- *   create NODE PATH    a file of no bytes has that name now
- *   open NODE PATH      a file that was there is to be written to
- *   size NODE N         the file has N bytes now
- *   write NODE AT N     N bytes follow
- *   sync NODE           its bytes are on the disk
- *   folder PATH         the names in that folder are on the disk
- *   rename FROM TO      a file has another name now
- *   remove PATH         a file has no name any more
+ *   create NODE PATH    an empty file with that name was made
+ *   open NODE PATH      an existing file was opened for writing
+ *   size NODE N         the file now has N bytes
+ *   write NODE AT N     N bytes were written at AT: they follow
+ *   sync NODE           the file's bytes were synced
+ *   folder PATH         the names in that folder were synced
+ *   rename FROM TO      a file was renamed
+ *   remove PATH         a file was deleted
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -48,7 +48,8 @@ __attribute__((constructor)) static void begin(void)
         to = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
 }
 
-/* What was done, and in which order: the lock is held from before it is done. */
+/* Records an event. The caller holds the lock since before the call was made, so that events are in
+ * the order of the calls. */
 static void say(const char *format, ...)
 {
     char line[9000];
@@ -95,7 +96,7 @@ static unsigned long node(int fd)
 OPEN(open)
 OPEN(open64)
 
-/* A call that succeeded, and what is said of it. */
+/* Defines a replacement for a call; if it succeeded, an event is recorded. */
 #define CALL(type, name, parameters, types, arguments, good, ...) \
     type name parameters                                          \
     {                                                             \

@@ -1,7 +1,7 @@
 /*
- * Preloaded into a program, makes every reading of the steady clock a second
- * later than the one before: a step that ends after so much time does the
- * least that it can. Nothing waits for a disk: there are many checkpoints.
+ * A library to be preloaded into a program: each reading of the steady clock is a second later than
+ * the one before, so that steps, which end after a time, are as short as possible. fsync does
+ * nothing, since there are many checkpoints.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>

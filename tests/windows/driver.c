@@ -1,6 +1,6 @@
 /*
- * An OpenCL.dll without devices that misbehaves when it is asked for them, as the
- * environment's FALSE_DRIVER says: segv, abort, exit, thread (one of the driver's crashes), hang.
+ * An OpenCL.dll without devices that misbehaves when it is asked for them. The environment variable
+ * FALSE_DRIVER tells how: segv, abort, exit, thread (another thread crashes), hang.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-/* Has a file open for a while: hold FILE SECONDS share|alone. Says "open" when it has. */
+/* hold FILE SECONDS share|alone: keeps a file open for a while. Prints "open" once it is open. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

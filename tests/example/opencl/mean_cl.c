@@ -1,4 +1,4 @@
-/* The OpenCL backend of mean: a work-item sums a row. */
+/* The OpenCL backend of mean: each work-item sums a row. */
 #include "app/analysis/mean/mean.h"
 #include "opencl/backends.h"
 #include "opencl/rows_cl.h"

@@ -1,4 +1,4 @@
-/* mean on a device: opencl/rows_cl.h says what the kernel is given. */
+/* The OpenCL kernel of mean; opencl/rows_cl.h describes its arguments. */
 #include "app/analysis/mean/core.h"
 
 //! check: -DPIXEL=ushort

@@ -1,4 +1,4 @@
-"""What the tests over every analysis need of mean; __init__.py says what is what."""
+"""The data of mean for the tests over all analyses; __init__.py explains the names."""
 import numpy as np
 
 from forge import column_of, swap_rows

@@ -1,10 +1,10 @@
-/* mean: the arithmetic of a pixel, compiled as C and as OpenCL C. */
+/* The arithmetic of the analysis mean for a pixel, compiled as C and as OpenCL C. */
 #ifndef MEAN_CORE_H
 #define MEAN_CORE_H
 
 #include "app/analysis/common/core.h"
 
-/* How many pixels count, and the sum of their grey values. */
+/* The number of pixels that are not below the threshold, and the sum of their grey values. */
 typedef struct mean_sum {
     tc_u64 pixels, grey;
 } mean_sum;

@@ -1,4 +1,4 @@
-/* mean: the mean of the pixels that are bright enough. */
+/* The analysis mean: the mean of the pixels that are bright enough. */
 #include "app/analysis/mean/mean.h"
 
 #include <math.h>
@@ -8,8 +8,8 @@
 #include "app/analysis/selftest.h"
 
 typedef struct mean_state {
-    an_state_head head; /* rows that are done */
-    mean_sum sum;       /* of these */
+    an_state_head head; /* counts rows */
+    mean_sum sum;       /* of the rows that are done */
 } mean_state;
 
 static const an_param parameters[] = {
@@ -57,7 +57,7 @@ static void add_sum(void *state, const void *sum)
 const an_chunked mean_rows = { sizeof(mean_sum), run_row, add_sum };
 AN_CHUNKED_BACKEND(cpu, mean_rows);
 
-/* A checkpoint is not believed blindly. */
+/* Checks a state from a checkpoint, which may be damaged. */
 static tc_status check_state(const an_work *work, const void *state, tc_err *err)
 {
     const mean_state *const s = state;
@@ -98,7 +98,7 @@ static tc_status finish(const an_work *work, size_t item_index, const void *stat
     return TC_OK;
 }
 
-/* What the pixels of no item can give. */
+/* Checks for values that no item's pixels can give. */
 static tc_status check_result(const void *params, const wu_item *item, const wu_output *out,
                               tc_err *err)
 {
@@ -121,7 +121,7 @@ static tc_status check_result(const void *params, const wu_item *item, const wu_
     return fault == NULL ? TC_OK : an_impossible("mean", 0, fault, err);
 }
 
-/* Both depths, a picture and a stack. */
+/* 8 and 16 bits, a picture and a stack. */
 static const an_selftest selftests[] = {
     { .parameters = "{}", .nx = 61, .ny = 47, .nz = 1, .bits = 8, .state_crc = 0xb44639e1 },
     { .parameters = "{\"threshold\":30000}",

@@ -1,4 +1,4 @@
-/* mean: what its files share. docs/dev/analyses/mean.md has the definition. */
+/* Shared by the files of the analysis mean. docs/dev/analyses/mean.md has the definition. */
 #ifndef AN_MEAN_H
 #define AN_MEAN_H
 
@@ -6,9 +6,9 @@
 
 typedef struct mean_params {
     an_params_head head;
-    int32_t threshold; /* grey value: darker pixels do not count */
+    int32_t threshold; /* grey value: darker pixels are not counted */
 } mean_params;
 
-extern const an_chunked mean_rows; /* a chunk is a row; of a stack, counted through all slices */
+extern const an_chunked mean_rows; /* a chunk is a row; the rows of all slices are counted */
 
 #endif
