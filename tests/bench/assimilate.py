@@ -1,9 +1,8 @@
-"""make bench-assimilate: units of 100 items with the preset hcc (4,875 features each)
-into an empty data set, and into one of ASSIMILATE_ITEMS items (default a million,
-of which ASSIMILATE_HCC, default 150,000, have all features and the others five
-distances of one level, so that it all fits 12 GB). What is timed is what BOINC does:
-a process for each unit. The same with units of one small picture, into an empty data set and into
-one of a million items."""
+"""make bench-assimilate: stores units of 100 items with the preset hcc (4,875 features each) in an
+empty data set, and in one of ASSIMILATE_ITEMS items (default: a million; ASSIMILATE_HCC of them,
+default 150,000, have all features, and the others five distances of one level, so that the file has
+12 GB). Each unit is stored by a process of its own, as by BOINC. Then the same with units of one
+small picture, in an empty data set and in one of a million items."""
 import io
 import json
 import os
@@ -25,11 +24,12 @@ from tap import BUILD, TEXCELL, TEXCELL_WU  # noqa: E402
 
 ASSIMILATE = os.path.join(BUILD, "texcell-assimilate")
 SMALL = {"levels": [64], "distances": [1, 2, 3, 4, 5]}
-TIMED = 60                      # units in each figure
+TIMED = 60                      # units of which each figure is the mean
 
 
 class Maker:
-    """Results of 100 items from the real features of ten, each of another work unit."""
+    """Makes results of 100 items from the features of ten computed ones, each for another work
+    unit."""
     count = 0
 
     def __init__(self, folder, parameters):
@@ -74,8 +74,8 @@ def assimilate(db, path):
 
 
 def timed(db, maker, units):
-    """Seconds that all units take, one process after another; that the slowest takes; and
-    processor seconds of all, which other work on the machine changes less."""
+    """(seconds for all units, stored by one process after another; seconds of the slowest;
+    processor seconds of all, which depend less on other work of the machine)."""
     paths = [maker.make() for _ in range(units)]
     each, before = [], resource.getrusage(resource.RUSAGE_CHILDREN)
     for path in paths:
@@ -94,7 +94,7 @@ def show(what, db, units, seconds, slowest, processor):
 
 
 def small_units(folder, db, n=100):
-    """Units of one picture, with a shell and a script for each, as BOINC starts them."""
+    """Times units of one picture, with a shell and a script for each, as BOINC starts them."""
     os.makedirs(os.path.join(folder, "pictures"), exist_ok=True)
     rng, prefix = np.random.default_rng(), "s%d" % time.time_ns()
     for i in range(n):
@@ -124,7 +124,7 @@ def small_units(folder, db, n=100):
 
 
 def ask(db, sql):
-    """How long an answer takes, from files that are no longer in memory where that can be had."""
+    """Seconds of a query, with the file dropped from the system's cache where that is possible."""
     if hasattr(os, "posix_fadvise"):
         with open(db, "rb") as f:
             os.posix_fadvise(f.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)

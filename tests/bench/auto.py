@@ -1,7 +1,7 @@
-"""make bench-auto: what `--device auto` takes, compared with the better of the CPU and the first
-OpenCL GPU: 20 units of one picture, 64 x 64 to 8192 x 8192 pixels. Seconds by the clock of whole
-processes, kernels compiled before, the best of three in turn; a hundredth of a second is not looked
-at. Above 1.2 auto chose badly."""
+"""make bench-auto: what `--device auto` takes compared with the faster of the CPU and the first
+OpenCL GPU, for 20 units of one picture with 64 x 64 to 8192 x 8192 pixels. Wall seconds of whole
+processes with kernels compiled before, the best of three in turn; differences of a hundredth of a
+second are ignored. Above 1.2, auto chose badly."""
 import os
 import sys
 import time
@@ -20,7 +20,7 @@ KINDS = [("cellcount", {"threshold": "otsu", "polarity": "bright", "labels": Tru
 SIDES = {"cellcount": [64, 256, 1024, 4096, 8192],
          "glcm": [64, 128, 256, 512, 1024, 2048, 4096, 8192],
          "voting": [64, 256, 512, 1024, 2048, 4096, 8192]}
-LEAST = 0.01     # seconds that starting a process takes more or less
+LEAST = 0.01     # seconds: differences below this are those of starting a process
 
 
 def picture(side):

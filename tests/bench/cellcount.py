@@ -1,5 +1,5 @@
-"""Labels and statistics of a 2250x4000 picture: texcell's labelling and
-OpenCV's connectedComponentsWithStats, taking turns, on one thread and on two.
+"""Labels and statistics of a picture of 2250 x 4000 pixels: texcell's labelling and OpenCV's
+connectedComponentsWithStats, in turn, on one thread and on two.
 
     cellcount.py [REPEATS]
 """
@@ -33,8 +33,8 @@ def milliseconds(f):
 
 
 def measure(bench, raw, mask, threads, repeats, cv2):
-    """The best times, ours and OpenCV's, taken in turn: what else the machine does
-    then slows both."""
+    """The best times of texcell and of OpenCV, measured in turn, so that other work of the machine
+    slows both."""
     image, labels = mask.astype(np.uint8), np.zeros(mask.shape, np.int32)
     ours, peer = [], []
     if cv2 is not None:
@@ -46,7 +46,7 @@ def measure(bench, raw, mask, threads, repeats, cv2):
             program.stdin.write("\n")
             ours.append([float(v) for v in program.stdout.readline().split()])
             if cv2 is not None:
-                # Its labels go to memory that is there, as ours do.
+                # The labels go to memory that is already allocated, as texcell's do.
                 peer.append(milliseconds(lambda: cv2.connectedComponentsWithStats(
                     image, labels=labels, connectivity=8, ltype=cv2.CV_32S)))
         program.stdin.close()

@@ -1,14 +1,13 @@
 /*
- * Times the labelling of cellcount alone: a raw picture of bytes in memory to
- * labels and statistics, through the same backend that a task uses.
+ * Times the labelling of cellcount alone: from a picture of bytes in memory to labels and
+ * statistics, by the backend that a task uses.
  *
  *     cellcount_bench WIDTH HEIGHT THREADS FILE
  *
- * FILE has WIDTH*HEIGHT bytes, cells are those that are not 0. Labels them once for
- * every line that it reads, so that whoever writes them can measure something else
- * in between, and answers with a line: milliseconds (from bytes to labels and statistics;
- * working memory and threads are made and freed in it, the labels' plane is there), and
- * the number of regions.
+ * FILE has WIDTH*HEIGHT bytes; bytes other than 0 are cells. For each line of standard input it
+ * labels the picture once and prints milliseconds and the number of regions, so that the caller can
+ * measure something else in between. The time includes allocating and freeing working memory and
+ * starting and ending threads, but not allocating the labels.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,6 +1,7 @@
-"""What the first start on a machine costs: the jobs of opencl_jobs.py, small ones, on a device
-whose driver has compiled nothing yet, and again at once. Seconds by the clock, the best of three;
-the last line has the most that a start with nothing compiled takes beyond the other, by analysis.
+"""The cost of the first start on a machine: small jobs of opencl_jobs.py on a device whose driver
+has compiled nothing yet, and again at once. Wall seconds, the best of three; the last line has, by
+analysis, the largest difference between a start with nothing compiled and the next one.
+
     cold_start.py [DEVICE]    (default auto)"""
 import os
 import shutil
@@ -13,7 +14,7 @@ from oracle.workunit import write
 
 FOLDER = tap.scratch()
 DEVICE = sys.argv[1] if len(sys.argv) > 1 else "auto"
-# NVIDIA's, PoCL's, Mesa's and Intel's.
+# The folders in which the drivers of NVIDIA, PoCL, Mesa and Intel keep compiled kernels.
 CACHES = {name: os.path.join(FOLDER, name) for name in
           ["CUDA_CACHE_PATH", "POCL_CACHE_DIR", "MESA_SHADER_CACHE_DIR", "NEO_CACHE_DIR"]}
 ENV = dict(os.environ, TEXCELL_AUTO_SECONDS="0", **CACHES)

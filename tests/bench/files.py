@@ -1,8 +1,7 @@
-"""make bench: from file to file. The whole of `texcell run`, reading, computing and writing,
-compared with OpenCV's imread, Otsu's threshold and connectedComponentsWithStats over the same
-pictures; a split; large pictures; stacks. Wall seconds, best and median of BENCH_ROUNDS (3), and
-processor seconds. BENCH_DEVICE=opencl BENCH_THREADS=16 BENCH_SLICES=512: the same on a GPU, with
-voting."""
+"""make bench: from file to file. `texcell run` with reading, computing and writing, compared with
+OpenCV's imread, Otsu's threshold and connectedComponentsWithStats for the same pictures; a split;
+large pictures; stacks. Wall seconds, best and median of BENCH_ROUNDS (3), and processor seconds.
+BENCH_DEVICE=opencl BENCH_THREADS=16 BENCH_SLICES=512: the same on a GPU, with voting."""
 import os
 import resource
 import statistics
@@ -24,8 +23,7 @@ DEVICE = os.environ.get("BENCH_DEVICE", "cpu")
 
 
 def timed(work):
-    """Best and median wall seconds, and the least processor seconds, of the process and its
-    children."""
+    """(best and median wall seconds, least processor seconds) of the process and its children."""
     walls, processor = [], []
     for _ in range(ROUNDS):
         before = [resource.getrusage(w) for w in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]

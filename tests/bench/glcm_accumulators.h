@@ -1,4 +1,5 @@
-/* In front of glcm's cpu.c (the compiler's -include): windows slide, no features. */
+/* Included before glcm's cpu.c (by the compiler's -include): windows slide, but no features are
+ * computed. */
 #include "app/analysis/common/core.h"
 #include "app/analysis/glcm/core.h"
 #include "tests/bench/glcm_bench.h"

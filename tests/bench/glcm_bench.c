@@ -1,13 +1,12 @@
 /*
- * How fast glcm is on the CPU, without files in between:
+ * Times glcm on the CPU, without files:
  *
  *   glcm_bench PICTURE.png [--distances JSON] [--roi R] [--rounds N]
  *   glcm_bench PICTURE.png --once accumulators|features|all [--distances ..] [--roi R]
  *
- * The preset hcc with these distances (default: all 25) and radius of the ROI
- * (default 84). Runs of different kinds alternate, so that a machine that is
- * busy for a while is busy for all of them. --once does a single run with one
- * thread, for a profiler, and prints the number of matrices ("all" only: the
+ * The preset hcc with these distances (default: all 25) and radius of the ROI (default 84). Runs of
+ * different kinds alternate, so that other work of the machine slows all kinds. --once makes one
+ * run with one thread, for a profiler, and prints the number of matrices (only with "all", whose
  * statistics count them).
  */
 #include <stdio.h>
@@ -22,7 +21,10 @@
 #include "tests/bench/glcm_bench.h"
 #include "workunits/format/png_io.h"
 
-enum { MAX_ROUNDS = 99, CHECKPOINTS = 21 };
+    enum {
+        MAX_ROUNDS = 99,
+        CHECKPOINTS = 21
+    };
 
 typedef struct bench {
     wu_pixels pixels;
@@ -32,7 +34,7 @@ typedef struct bench {
     uint64_t matrices; /* of one run */
 } bench;
 
-/* Seconds of one run, and of the processors' work for it. */
+/* Wall seconds of a run, and processor seconds. */
 typedef struct seconds {
     double wall, cpu;
 } seconds;
@@ -129,7 +131,7 @@ static double clock_now(clockid_t id)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-/* One whole run, from tables to the last window. */
+/* Times a whole run, from making tables to the last window. */
 static seconds run(bench *b, const an_backend *backend, unsigned threads, void *state)
 {
     const double wall = clock_now(CLOCK_MONOTONIC), cpu = clock_now(CLOCK_PROCESS_CPUTIME_ID);
@@ -178,7 +180,7 @@ static double median(double *values, size_t n)
     return n % 2 ? values[n / 2] : (values[n / 2 - 1] + values[n / 2]) / 2;
 }
 
-/* Values of all rounds, and where they lie. */
+/* The values of all rounds. */
 typedef struct series {
     double value[MAX_ROUNDS];
     size_t n;
@@ -189,7 +191,7 @@ static void add(series *s, double value)
     s->value[s->n++] = value;
 }
 
-/* Returns the median. */
+/* Prints a series: median, least and greatest value. Returns the median. */
 static double print_series(const char *what, series *s, const char *format, const char *unit)
 {
     const double middle = median(s->value, s->n);
@@ -202,7 +204,7 @@ static double print_series(const char *what, series *s, const char *format, cons
     return middle;
 }
 
-/* fsync included, into the current folder as the program would. */
+/* Times checkpoints, with fsync, in the current folder. */
 static void time_checkpoints(const bench *b, const void *state, double run_seconds)
 {
     char path[64];
@@ -224,7 +226,7 @@ static void time_checkpoints(const bench *b, const void *state, double run_secon
            1e3 * values[CHECKPOINTS - 1], 100 * middle / 60, 100 * middle / run_seconds);
 }
 
-/* What is measured in each round, in ns a matrix, and the speed-up. */
+/* The series of all rounds: ns a matrix, and the speed-up by threads. */
 typedef struct measured {
     series all, accumulators, features, statistics, both, wall, both_wall, speedup;
 } measured;
@@ -276,8 +278,8 @@ static void compare(bench *b, size_t rounds, void *state, void *other)
     free(m);
 }
 
-/* Of this program alone: getrusage would count what its parent had resident
- * when it was started. */
+/* Prints the peak memory of this program. getrusage is not used: it would count what the parent
+ * process had resident when it started this one. */
 static void print_memory(void)
 {
     static const char key[] = "VmHWM:";

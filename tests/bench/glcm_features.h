@@ -1,4 +1,4 @@
-/* Put in front of glcm's cpu.c by the compiler's -include: each window ends with its features,
+/* Included before glcm's cpu.c (by the compiler's -include): each window ends with its features,
  * before statistics and maps. */
 #include "app/analysis/common/core.h"
 #include "app/analysis/glcm/core.h"

@@ -1,11 +1,11 @@
-"""One matrix a picture, distance and direction: 177 parts of scikit-image's pictures, 200 x 200
-pixels, 32 levels, distances 1, 2 and 4, four directions. texcell on one thread, from work unit to
-result, in turn with mahotas (13 features) and scikit-image (six), from arrays to features.
+"""One matrix for each picture, distance and direction: 177 parts of scikit-image's images, 200 x
+200 pixels, 32 levels, distances 1, 2 and 4, four directions. texcell on one thread, from work unit
+to result, in turn with mahotas (13 features) and scikit-image (six), from arrays to features.
 
     glcm_roi.py
 
 Processor seconds, the least of some rounds. Environment: TEXCELL_BUILD; BENCH_ROUNDS (5). mahotas
-is on PyPI: without it, it is left out."""
+is on PyPI; if it is not installed, it is left out."""
 import os
 import resource
 import subprocess

@@ -1,14 +1,13 @@
 /*
- * Times cellcount's labels on an OpenCL device, and checks them against the CPU.
+ * Times cellcount's labels on an OpenCL device, and compares them with the CPU's.
  *
  *     gpu_cellcount DEVICE WIDTH HEIGHT CONNECTIVITY REPEATS FILE
  *
- * FILE has WIDTH*HEIGHT bytes, cells are those that are not 0. Prints the best
- * device time of the labels in milliseconds (from the picture to the labels, both in
- * device memory; the waits between launches not counted), the best of measuring the regions
- * (0: there are too many for the state's table), the best time of everything
- * (transfers, compilation and waits included) with the labels and to the table alone, and "same" or
- * "DIFFERENT".
+ * FILE has WIDTH*HEIGHT bytes; bytes other than 0 are cells. Prints in milliseconds: the best
+ * device time of the labels (from picture to labels, both in device memory, without waits between
+ * launches); the best of measuring the regions (0: too many for the state's table); the best wall
+ * time of everything (with transfers, compilation and waits), with the labels and with the table
+ * alone; and "same" or "DIFFERENT".
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -63,7 +62,7 @@ static tc_status compare(an_work *work, ocl_device *device, int repeats, tc_err 
                                                   : once(&cc_cpu, work, cpu, NULL, err);
 
     work->device = device;
-    /* The last of all with the labels. */
+    /* Runs with and without labels alternate; the last one is with them. */
     for (int i = 2 * repeats; status == TC_OK && i-- > 0;) {
         const double start = now_ms();
         double ms[2] = { 0 }, *const best = &all[i % 2];

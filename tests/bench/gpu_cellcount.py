@@ -1,7 +1,6 @@
-"""make bench-gpu: labels on a device, beside cupyx.scipy.ndimage.label and NVIDIA's NPP
-(nppiLabelMarkersUF) in the same run where CuPy and libnppif are installed. All have a picture of
-bytes and the labels in device memory; texcell's time is that of its kernels, the others' from event
-to event.
+"""make bench-gpu: labels on a device, compared with cupyx.scipy.ndimage.label and NVIDIA's NPP
+(nppiLabelMarkersUF) in the same run, if CuPy and libnppif are installed. Picture (bytes) and labels
+are in device memory; texcell's time is that of its kernels, the others' is from event to event.
 
     gpu_cellcount.py [DEVICE] [WIDTHxHEIGHT...]
 """
@@ -23,7 +22,7 @@ except ImportError:
 
 
 def smooth(a, size):
-    """A box blur along both axes, twice; wraps around. NumPy only."""
+    """A box blur along both axes, twice, with wrap-around, by NumPy alone."""
     for axis in (0, 1, 0, 1):
         total = a.copy()
         for shift in range(1, size):
@@ -66,7 +65,7 @@ class Size(ctypes.Structure):
 
 
 class Context(ctypes.Structure):
-    """NppStreamContext of the stream 0."""
+    """NPP's struct NppStreamContext, for stream 0."""
     _fields_ = ([("stream", ctypes.c_void_p)]
                 + [(name, ctypes.c_int) for name in ("device", "units", "unit_threads", "threads")]
                 + [("shared", ctypes.c_size_t), ("major", ctypes.c_int), ("minor", ctypes.c_int),
@@ -75,7 +74,7 @@ class Context(ctypes.Structure):
 
 
 def npp_ms(mask, connectivity):
-    """None where there is no NPP."""
+    """Milliseconds of NPP; None if it is not installed."""
     try:
         library = ctypes.CDLL(os.environ.get("NPPIF", "libnppif.so"))
         label = library.nppiLabelMarkersUF_8u32u_C1R_Ctx

@@ -1,9 +1,8 @@
 /*
- * make bench-gpu: glcm on every usable OpenCL device, beside the CPU path, in
- * one run.
- *   gpu_glcm PICTURE.png [PARAMETERS.json-text] [THREADS]
- * For each device: build, kernels and transfers, matrices a second, the ratio
- * to the CPU, and whether the state is the same, bit for bit.
+ * make bench-gpu: glcm on every usable OpenCL device, compared with the CPU in the same run.
+ *   gpu_glcm PICTURE.png [PARAMETERS (JSON)] [THREADS]
+ * For each device: times of the build, kernels and transfers; matrices a second; the ratio to the
+ * CPU; and whether the state has the same bits.
  */
 #include <jansson.h>
 #include <stdio.h>

@@ -1,8 +1,8 @@
 /*
- * gpu_lag DEVICE SECONDS: how long another program's kernel of a millisecond waits on an OpenCL
- * device, as a desktop's would. Every 20 ms it launches one and waits for it. Prints the
- * milliseconds from the launch to its end: the least (with the device to itself), the median, 99 in
- * 100, the longest. DEVICE as for texcell.
+ * gpu_lag DEVICE SECONDS: measures how long a kernel of a millisecond takes while other programs
+ * use the OpenCL device, as a desktop's kernels do. Launches one every 20 ms and waits for it.
+ * Prints the milliseconds from launch to end: least (when nothing else runs on the device), median,
+ * 99th percentile, longest. DEVICE as for texcell.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,7 +21,10 @@ static const char *const lines[] = {
     "}\n",
 };
 static const ocl_source source = { "spin.cl", lines, sizeof lines / sizeof lines[0] };
-enum { ITEMS = 1024, MOST = 100000 };
+enum {
+    ITEMS = 1024, /* work-items */
+    MOST = 100000 /* launches */
+};
 
 static int by_size(const void *a, const void *b)
 {
@@ -30,7 +33,7 @@ static int by_size(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Milliseconds of one launch. */
+/* Times one launch, in milliseconds. */
 static tc_status once(ocl_device *d, ocl_kernel *k, ocl_buffer *out, cl_uint turns, double *ms,
                       tc_err *err)
 {

@@ -1,10 +1,10 @@
 /*
- * make bench-gpu: objects on an OpenCL device beside the CPU.
+ * make bench-gpu: objects on an OpenCL device, compared with the CPU.
  *   gpu_objects DEVICE THREADS UNIT.zip [PARAMETERS]
- * The unit's first item, with its own parameters or those given (JSON), five times on each: what
- * opening takes (with the build and the transfer of picture and labels), what all steps take, and
- * the kernels alone; and whether the state is the same, bit for bit. DEVICE as for texcell; "none":
- * the CPU alone.
+ * Runs the unit's first item, with its own or the given parameters (JSON), five times on each.
+ * Prints the times of opening (with the build and the transfer of picture and labels), of all
+ * steps, and of the kernels alone; and whether the state has the same bits. DEVICE as for texcell;
+ * "none": the CPU alone.
  */
 #include <jansson.h>
 #include <stdio.h>

@@ -1,11 +1,11 @@
 /*
- * make bench-gpu: voting on an OpenCL device, phase by phase.
- *   gpu_voting DEVICE THREADS NX NY NZ RADIUS [SLICE_MS]   made-up 16-bit balls, closely packed
+ * make bench-gpu: voting on an OpenCL device, by phase.
+ *   gpu_voting DEVICE THREADS NX NY NZ RADIUS [SLICE_MS]   generated, closely packed 16-bit balls
  *   gpu_voting DEVICE THREADS UNIT.zip [SLICE_MS]          the unit's first item
- * DEVICE as for texcell. Three times: what the host does (open, with the build and the
- * transfers; points; sync, and points by the host), the kernels of each phase, and the CRC of the
- * state. THREADS below 0: the CPU with as many threads as well, the ratio, and whether the state is
- * the same, bit for bit; the host's part has that many threads either way.
+ * DEVICE as for texcell. Three times, prints the times of the host (open, with the build and the
+ * transfers; points; sync, and points by the host), of the kernels of each phase, and the CRC of
+ * the state. THREADS below 0: also runs on the CPU with -THREADS threads, and prints the ratio and
+ * whether the state has the same bits; the host's part has that many threads in either case.
  */
 #include <jansson.h>
 #include <stdio.h>
@@ -22,7 +22,7 @@
 enum { PHASES = VOTING_REBLUR + 1, REPEATS = 3 };
 static const char *const phase_names[PHASES] = { "blur", "voters", "vote", "turn", "blur again" };
 
-/* What is run: made up, or from a unit. */
+/* The item: generated, or from a unit. */
 typedef struct bench {
     an_selftest made;
     wu_item made_item;
@@ -32,11 +32,12 @@ typedef struct bench {
     an_work work;
 } bench;
 
+/* Times of a run in ms: by the wall clock, except `kernels`. */
 typedef struct spent {
     double open, steps, there, sync,
-        finish;             /* wall clock, ms; there: the points by the backend, without a sync */
-    double phase[PHASES];   /* wall clock of the steps */
-    double kernels[PHASES]; /* the device's clock */
+        finish;             /* there: finding the points by the backend, without a sync */
+    double phase[PHASES];   /* steps */
+    double kernels[PHASES]; /* by the device's clock */
 } spent;
 
 static tc_status load_unit(bench *b, const char *path, tc_err *err)
@@ -86,7 +87,7 @@ static tc_status make_up(bench *b, char **argv, tc_err *err)
     return status;
 }
 
-/* Steps to the end; the times go to the phase that each step began in. */
+/* Runs steps to the end; the time of a step is added to the phase in which it begins. */
 static tc_status do_steps(const bench *b, const an_backend *backend, void *worker, void *state,
                           spent *t, tc_err *err)
 {
@@ -143,7 +144,7 @@ static tc_status run(const bench *b, const an_backend *backend, void *state, spe
     return status;
 }
 
-/* Once on one backend; *crc of the state, *ms in all. */
+/* Runs the item once on a backend. *crc: of the state; *ms: of everything. */
 static tc_status run_once(const bench *b, const an_backend *backend, unsigned long *crc, double *ms,
                           tc_err *err)
 {
@@ -167,7 +168,7 @@ static tc_status run_once(const bench *b, const an_backend *backend, unsigned lo
     return status;
 }
 
-/* cpu_ms: 0 where the CPU was not asked. */
+/* cpu_ms: the CPU's time, or 0 if it was not measured. */
 static tc_status run_device(bench *b, const ocl_request *request, unsigned long expected,
                             double cpu_ms, tc_err *err)
 {

@@ -1,11 +1,11 @@
-"""What texcell is like as a guest.
+"""What texcell costs its host.
 
-make bench-threads: each analysis on 1, 2, 4, ... threads up to the processors (or THREADS):
-seconds, and the share of them that more threads take off.
-make bench-guest: on an OpenCL device (DEVICE; opencl), for each analysis: the seconds of a small
-unit from the program's start to its end, when nothing is compiled, and again; the share of the time
-in which launches are under way with --gpu-percent 50; the longest launch in a hundred, and how long
-another program's kernel of a millisecond takes meanwhile, with --gpu-slice-ms 10."""
+make bench-threads: each analysis on 1, 2, 4, ... threads up to the number of processors (or
+THREADS): seconds, and by which share more threads shorten them.
+make bench-guest: on an OpenCL device (DEVICE; default opencl), for each analysis: seconds of a
+small unit from the program's start to its end, with nothing compiled, and again; the share of the
+time in which launches run with --gpu-percent 50; with --gpu-slice-ms 10 the 99th percentile of
+launches, and how long another program's kernel of a millisecond takes in the meantime."""
 import json
 import os
 import subprocess
@@ -19,7 +19,7 @@ import tap
 from oracle import workunit
 
 FOLDER = tap.scratch()
-SIZE = float(os.environ.get("GUEST_SIZE", "1"))      # of the work, as a multiple
+SIZE = float(os.environ.get("GUEST_SIZE", "1"))      # factor for the amount of work
 
 
 def cells(nz, ny, nx, distance):
@@ -38,7 +38,7 @@ def labels_of(ny, nx, side):
 
 
 def jobs(small, device):
-    """{analysis: parameters, pictures, items}; larger ones for a device."""
+    """{analysis: (parameters, pictures, number of items)}; more work for a device."""
     more = 4 if device and not small else 1
     side = 256 if small else int(2048 * SIZE ** 0.5)
     flat, deep = (cells(1, side, side, 32)[0],
@@ -59,7 +59,7 @@ def jobs(small, device):
 
 
 def unit(name, parameters, slices, n, path):
-    """Packed by the program, as large pictures are in strips then."""
+    """Packs a unit by texcell-wu, which cuts large pictures into strips."""
     folder = os.path.splitext(path)[0]
     inputs, more = [], []
     for i in range(n):
@@ -85,7 +85,7 @@ def unit(name, parameters, slices, n, path):
 
 
 def units(small, device=False):
-    """(analysis, path) of each."""
+    """(analysis, path) of each work unit."""
     for name, job in jobs(small, device).items():
         path = os.path.join(FOLDER, "%s_%d%d.zip" % (name, small, device))
         if not os.path.exists(path):
@@ -120,14 +120,13 @@ def threads():
 
 
 def launches(path, *options):
-    """Share of the time in which launches were under way, and how long 99 in 100 took at most, in
-    ms."""
+    """(share of the time in which launches ran, their 99th percentile and longest time in ms)."""
     times = os.path.join(FOLDER, "times")
     if os.path.exists(times):
         os.remove(times)
     seconds(command(path, *options), **tap.opencl_hooks(times=times))
     rows = np.loadtxt(times, dtype=np.int64).reshape(-1, 2)
-    rows = rows[len(rows) // 4:]                     # without the known answers
+    rows = rows[len(rows) // 4:]                     # without the launches of self-tests
     took = rows[:, 1] - rows[:, 0]
     return (took[:-1].sum() / max(1, rows[-1, 0] - rows[0, 0]), np.percentile(took, 99) / 1e6,
             took.max() / 1e6)

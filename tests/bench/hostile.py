@@ -1,7 +1,7 @@
-"""A validator that gets 100 hostile uploads among 100 honest ones, in random order, by one process
-as texcell_validator asks it: how long each takes, by the clock, and whether anything is left
-undecided. Hostile ones: forged so that the item is computed again; tables of as many rows as there
-may be, and of more; members that decompress to a gigabyte; cut and random bytes; a result of
+"""A validator that gets 100 hostile uploads among 100 honest ones, in random order, in one process,
+as texcell_validator asks it. Prints the wall time of each, and whether any is left undecided.
+Hostile ones: forged so that the item is computed again; tables with as many rows as are allowed,
+and with more; members that decompress to a gigabyte; truncated and random bytes; a result of
 another unit."""
 import os
 import subprocess
@@ -20,7 +20,7 @@ FOLDER, N = tap.scratch(), 100
 
 
 def rows(result, n):
-    """So many rows of zeros."""
+    """The result with n rows of zeros."""
     for name in result.arrays:
         if name.startswith("region_"):
             result.arrays[name] = np.zeros((n,) + result.arrays[name].shape[1:],

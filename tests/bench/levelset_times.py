@@ -1,11 +1,11 @@
-"""What levelset costs an iteration, on the CPU and on a device, next to scipy and
-CuPy where they are: python3 levelset_times.py [DEVICE] [--device-only]
+"""The time of an iteration of levelset, on the CPU and on a device, compared with scipy and CuPy if
+they are installed: python3 levelset_times.py [DEVICE] [--device-only]
 
 DEVICE is one of texcell's --device arguments; without it only the CPU is timed.
-Times an iteration are differences between a long and a short run, the fastest of
-three each, so that what happens once cancels out; phi of the two backends is
-compared bit for bit. Environment: TEXCELL_BUILD, TEXCELL_DATA as for the tests;
-BENCH_SIDE (256), the side of the volume."""
+The time of an iteration is the difference between a long and a short run, the fastest of three
+each, so that what happens once cancels out; phi of the two backends is compared bit by bit.
+Environment: TEXCELL_BUILD, TEXCELL_DATA as for the tests; BENCH_SIDE (256), the side of the
+volume."""
 import os
 import sys
 import tempfile
@@ -44,7 +44,7 @@ def unit_of(image, parameters, iterations):
 
 
 def timed(unit, device, threads):
-    """Seconds, and the last state."""
+    """(seconds, last state) of a run."""
     data, time_or_why = ls.state(unit, OUT, device, threads)
     if data is None:
         sys.exit("levelset_times: " + time_or_why)
@@ -52,7 +52,7 @@ def timed(unit, device, threads):
 
 
 def an_iteration(image, parameters, device, threads, n=None):
-    """Seconds of one iteration, and the last state."""
+    """(seconds of one iteration, last state)."""
     n = n or (20 if device == "cpu" else 1000)
     units = [unit_of(image, parameters, k) for k in (n // 4, n + n // 4)]
     short = min(timed(units[0], device, threads)[0] for _ in range(3))
@@ -113,7 +113,8 @@ def scipy_distances(image, ours):
 
 
 def cupy_distances(mask, ours):
-    """Re-initialisation gives the distances of both sides; CuPy has one a call."""
+    """Times CuPy for the distances on both sides, as re-initialisation computes them; each call of
+    CuPy gives those on one side."""
     try:
         import cupy
         from cupyx.scipy.ndimage import distance_transform_edt

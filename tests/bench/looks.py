@@ -1,18 +1,18 @@
-"""What docs/validation.md says of a spot check: its cost compared with reading the pictures and
-computing the unit, and how many results of blank and other pictures it refuses, on the real
-pictures next to the checkout (skimage's where there are none).
+"""The figures of docs/validation.md on checking pixels: the cost compared with reading the pictures
+and computing the unit, and how many results of blank and other pictures are refused, for the real
+pictures next to the checkout (or scikit-image's, without these).
 
     looks.py lies [ANALYSIS [JOB]]
     looks.py units [ANALYSIS]           UNITS (1000) random units of many items, of all analyses in
-                                        turn: what check takes, and what of it for pixels, as a
-                                        share of the run's processor time, each and together
+                                        turn: the time of check, and that of checking pixels, as a
+                                        share of the run's processor time, by analysis and in all
     looks.py honest [ANALYSIS]          UNITS (1000) random units of one item, of all analyses in
-                                        turn: how many are in doubt, and what a look takes compared
-                                        with reading and computing, in processor time, each and
-                                        together
+                                        turn: how many are in doubt, and the processor time of
+                                        checking pixels compared with reading and computing, by
+                                        analysis and in all
 
-Environment: TEXCELL_BUILD; SIDE (512): pictures are cut to it; SECONDS (20): that a unit of many
-items takes about; FIRST (0): the number of the first of UNITS."""
+Environment: TEXCELL_BUILD; SIDE (512): pictures are cut to this side; SECONDS (20): how long a unit
+of many items takes, about; FIRST (0): number of the first of UNITS."""
 import os
 import re
 import resource
@@ -31,7 +31,7 @@ from oracle import workunit        # noqa: E402
 
 FOLDER = tap.scratch()
 SIDE, DEPTH, SEEDS = int(os.environ.get("SIDE", "512")), 64, 4
-FEW = 6e7      # operations of a unit that is computed again in any case (verify.c)
+FEW = 6e7      # units of fewer operations are always computed again (few_flops of verify.c)
 SLOW = ("glcm", "levelset", "voting")
 ROI = {"window": {"shape": "roi"}}
 
@@ -44,7 +44,7 @@ def level(**more):
                               **more)
 
 
-# analysis: job: parameters, and whether pictures or stacks are its items
+# {analysis: {job: (parameters, 2 for pictures or 3 for stacks as items)}}
 JOBS = {
     "cellcount": {"Otsu": ({"min_area": 20}, 2),
                   "a number": ({"threshold": 128, "min_area": 20}, 2),
@@ -84,7 +84,7 @@ def slices_of(file):
 
 
 def real():
-    """Of the folders of real pictures those that are no truth: names, and lists of slices."""
+    """[(name, slices)] of the real pictures, without masks and other truths."""
     found = [("coins", [pictures.coins()]), ("gravel", [pictures.gravel()])]
     for folder, _, names in sorted(os.walk(tap.DATA)):
         for name in sorted(names):
@@ -99,7 +99,8 @@ def real():
 
 
 def item_of(analysis, name, slices, like=None):
-    """With labels for objects: of what is brighter than the mean in `like`, if not in the item."""
+    """An item; for objects with labels of what is brighter than the mean of `like`, or of the
+    item."""
     labels = np.stack(like or slices)
     labels = list(scipy.ndimage.label(labels > labels.mean())[0]) if analysis == "objects" else None
     return workunit.item(name, slices, labels=labels)
@@ -121,7 +122,7 @@ def check(unit, result, seed):
 
 
 def seconds(*command):
-    """Of processor time; and the output."""
+    """(processor seconds, output) of a command."""
     def now():
         of = resource.getrusage(resource.RUSAGE_CHILDREN)
         return of.ru_utime + of.ru_stime
@@ -132,8 +133,8 @@ def seconds(*command):
 
 
 def random_parameters(analysis, rng, shape, slices):
-    """As people ask for them: one of the jobs, and of a level set another target, start and
-    length."""
+    """(job, parameters) as users choose them: one of JOBS; for levelset with another target, start
+    and number of iterations."""
     job = rng.choice(sorted(JOBS[analysis]))
     parameters, dimensions = JOBS[analysis][job]
     if dimensions != (3 if len(slices) > 1 else 2):
@@ -154,7 +155,8 @@ def random_parameters(analysis, rng, shape, slices):
 
 
 def random_unit(analysis, k, of):
-    """Unit and result of a part of a picture, or of the picture and its reflections; its job."""
+    """(job, name, unit and result) of a part of a picture, or of the picture with its
+    reflections."""
     rng = np.random.default_rng([41, k])
     while True:
         name, slices = of[int(rng.integers(len(of)))]
@@ -173,7 +175,8 @@ def random_unit(analysis, k, of):
 
 
 def honest(names, of):
-    """The look, doubts with it, is check without --no-pixels less check with it."""
+    """Checking pixels, with doubts, takes the time of check without --no-pixels less that with
+    it."""
     n, sums = int(os.environ.get("UNITS", "1000")) // len(names), {}
     for k in range(n):
         for analysis in names:
@@ -202,7 +205,7 @@ def honest(names, of):
 
 
 def pool_of(analysis, of, flat):
-    """Parts of pictures 128 to SIDE wide, or stacks."""
+    """Items: parts of pictures with sides of 128 to SIDE, or stacks."""
     rng = np.random.default_rng([43, flat])
     for k in range(40):
         name, slices = of[int(rng.integers(len(of)))]
@@ -213,7 +216,7 @@ def pool_of(analysis, of, flat):
 
 
 def once(of_picture):
-    """As of_picture, whose pictures stay as they are."""
+    """of_picture, remembering its results by the picture, which must not be changed."""
     known = {}
 
     def remembered(picture, *more):
@@ -224,8 +227,7 @@ def once(of_picture):
 
 
 def units(names, of):
-    """Units of the items of a pool, as many of them as take SECONDS by what the units before
-    took."""
+    """Times units with items of a pool: as many as take SECONDS, judging by earlier units."""
     workunit.png, workunit.label_png = once(workunit.png), once(workunit.label_png)
     pools = {(a, flat): list(pool_of(a, [o for o in of if (len(o[1]) == 1) == flat], flat))
              for a in names for flat in (True, False)
@@ -250,7 +252,7 @@ def units(names, of):
                           "--threads", "1")
         rate[analysis, job] = len(items) * float(os.environ.get("SECONDS", "20")) / work
         if rate[analysis, job] > 3 * len(items) and len(items) < 20000:
-            continue                 # it was to learn how many
+            continue                 # this one only served to estimate the number of items
         blind, _ = seconds(tap.TEXCELL_VALIDATE, "check", "--no-pixels", file, result)
         whole, said = seconds(tap.TEXCELL_VALIDATE, "check", "--seed", str(k), file, result)
         for key in (analysis, job), (analysis, ""), ("all", ""):
@@ -285,7 +287,7 @@ def lies(analysis, job, parameters, of):
             lie = forge.Result(made[1])
             lie.json["workunit"] = forge.Result(files[1]).json["workunit"]
             if lie.bytes() == forge.Result(files[1]).bytes():
-                continue               # not a lie
+                continue               # the result is the same: not forged
             with open(os.path.join(FOLDER, "forged.npz"), "wb") as f:
                 f.write(lie.bytes())
             codes = [check(files[0], os.path.join(FOLDER, "forged.npz"), seed).returncode

@@ -1,12 +1,12 @@
 """Texture of each cell of a stack, 13 directions, 32 levels, distance 1: texcell with one thread,
-from work unit to result and without what it takes to find the cells, compared with pyradiomics on
-100 of the cells, each cut out beforehand. Six features that both have are compared. 192^3 voxels
-have 343 cells, 512^3 5,000 (minutes, and gigabytes).
+from work unit to result, less the time of finding the cells, compared with pyradiomics for 100 of
+the cells, each cut out beforehand. Six features that both have are compared. 192^3 voxels have 343
+cells, 512^3 have 5,000 (this takes minutes and gigabytes).
 
     objects_stack.py [SIDE]
 
-Environment: TEXCELL_BUILD; RADIOMICS_PYTHON: a Python that has pyradiomics (3.0.1 was used),
-without which texcell is timed alone; BENCH_ROUNDS (3)."""
+Environment: TEXCELL_BUILD; RADIOMICS_PYTHON: a Python that has pyradiomics (3.0.1 was used);
+without it only texcell is timed; BENCH_ROUNDS (3)."""
 import json
 import os
 import subprocess
@@ -47,8 +47,8 @@ print(json.dumps([sum(times), found]))
 
 
 def stack():
-    """Balls of several radii in a lattice, in grey levels that 32 bins of pyradiomics and of
-    texcell part alike: the least value of a cell is 0, the greatest 31."""
+    """Balls of several radii in a lattice. Their grey values fall into the same 32 bins in
+    pyradiomics and texcell: the least value of a cell is 0, the greatest 31."""
     rng = np.random.default_rng(2)
     pixels = rng.integers(0, 32, (SIDE,) * 3).astype(np.uint8)
     pixels = (pixels + np.roll(pixels, 1, 2)) // 2
@@ -68,7 +68,7 @@ def stack():
 
 
 def seconds(unit, result):
-    """Of the processor, the best of some."""
+    """Processor seconds, the best of ROUNDS."""
     best = np.inf
     for _ in range(ROUNDS):
         p = subprocess.Popen([tap.TEXCELL, "run", unit, "-o", result, "--device", "cpu",

@@ -1,7 +1,7 @@
 """make bench: texcell-wu pack compared with libpng's usual settings (PIL, level 6, every filter):
-bytes, time to write and time to read of the pictures in TEXCELL_DATA, of one of 24 million pixels
-and of a stack of 512 slices. Processor seconds of one thread, the best of three; pack's wall time
-with all threads."""
+bytes, time to write and time to read, for the pictures in TEXCELL_DATA, one of 24 million pixels
+and a stack of 512 slices. Processor seconds of one thread, the best of three; for pack also wall
+seconds with all threads."""
 import io
 import os
 import resource
@@ -49,7 +49,7 @@ def read(files):
 
 
 def pack(folder, analysis, inputs):
-    """Wall and processor seconds of the best of three, and the members."""
+    """(wall seconds, processor seconds, members): the best of three."""
     out, times = os.path.join(folder, "out.zip"), []
     for _ in range(3):
         before, start = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic()

@@ -1,15 +1,16 @@
-"""make bench-peers: texcell's whole way from picture files to tables, as processes (pack, run,
-export; or analyse, with its page), in turn with a short Python script over OpenCV, cc3d, mahotas or
-SimpleITK that reads the same files, computes and writes a table. Above 1 the peer wins.
+"""make bench-peers: texcell from picture files to tables, as processes (pack, run, export; or
+analyse, with its page), in turn with a short Python script with OpenCV, cc3d, mahotas or SimpleITK
+that reads the same files, computes and writes a table. A ratio above 1: the other library is
+faster.
 
     peers.py [ROW...]       rows by the beginning of their names; all without one
 
-Seconds by the clock, the best of BENCH_ROUNDS (2), the programs on BENCH_PROCESSORS (1) processors,
-peers with one thread. "run" compares texcell run with the peer's reading and computing. What is
-counted is counted by both; where it differs the row says so. Peers that Debian has no package of
-are installed from PyPI into the build folder; pictures are made here, the same in every run.
-Environment: TEXCELL_BUILD, BENCH_ROUNDS, BENCH_PROCESSORS; BENCH_CPU=1: processor seconds instead,
-which other programs on the machine change less."""
+Wall seconds, the best of BENCH_ROUNDS (2), texcell on BENCH_PROCESSORS (1) processors, the peers
+with one thread. "run" compares texcell run with the peer's reading and computing. Both count
+objects; if the numbers differ, the row says so. Peers without a Debian package are installed from
+PyPI into the build folder; pictures are generated, the same in every run. Environment:
+TEXCELL_BUILD, BENCH_ROUNDS, BENCH_PROCESSORS; BENCH_CPU=1: processor seconds instead, which depend
+less on other work of the machine."""
 import csv
 import os
 import resource
@@ -30,7 +31,7 @@ FOLDER = tap.scratch()
 PEERS = os.path.join(os.path.abspath(tap.BUILD), "bench_peers")
 PYPI = ["mahotas==1.4.13", "connected-components-3d==3.12.3", "SimpleITK==2.3.1"]
 
-# What each peer's script begins with; it ends by telling what it counted and how long it computed.
+# The beginning of each peer's script; end() prints the number of objects and the time of computing.
 HEAD = """
 import csv, glob, os, sys, time
 import numpy as np
@@ -88,7 +89,7 @@ def cells(seed, height, width, spacing=28, noise=4):
 
 
 def blobs3d(side):
-    """Labels of balls in a grid, and their greys."""
+    """Dark balls in a grid on a bright background."""
     step = 32
     z, y, x = (np.arange(side) % step - step / 2 for _ in range(3))
     inside = z[:, None, None] ** 2 + y[:, None] ** 2 + x ** 2 < 100
@@ -105,8 +106,8 @@ def some(name, pictures, ending="png", **how):
 # --- the rows ------------------------------------------------------------------------------------
 
 class Row:
-    """peer: the script; table: whose rows are counted, or with sum_of a column's sum; same: by how
-    much counts may differ."""
+    """A comparison. peer: the script; table: the table whose rows are counted, or of which the
+    column sum_of is summed; same: relative difference that the counts may have."""
 
     def __init__(self, analysis, params, inputs, peer, **how):
         self.inputs, self.peer = inputs, peer
@@ -120,7 +121,7 @@ class Row:
 
 
 def cells_in(name, params, mask, keep="", n=4, side=2048, **how):
-    """cellcount of n pictures of cells, which rows of the same name share."""
+    """cellcount for n pictures of cells; rows of the same name share the pictures."""
     path = os.path.join(FOLDER, name)
     if not os.path.isdir(path):
         spacing, noise = (28, 4) if side > 200 else (16, 2)
@@ -150,7 +151,7 @@ LABELS = """cv2.imwrite(sys.argv[2] + os.path.basename(f) + ".tif", labels.astyp
 
 
 def opening(radius):
-    """Bright cells: the tophat by the same disc."""
+    """Bright cells; the peer uses the top-hat by the same disc."""
     mask = """
     squares = np.arange(-{0}, {0} + 1) ** 2
     disc = (np.add.outer(squares, squares) <= {0} ** 2).astype(np.uint8)
@@ -221,7 +222,7 @@ end(len(files), start)
 
 
 def window():
-    """Contrast is a mean of squares: box filters of squared differences."""
+    """The peer computes contrast as a mean of squares: box filters of squared differences."""
     import skimage.data
     peer = HEAD + """
 import cv2
@@ -321,7 +322,7 @@ def timed(argv, env=None):
 
 
 def of_texcell(row):
-    """Seconds of the whole and of run alone, and the tables' folder."""
+    """(seconds of everything, seconds of run alone, folder of the tables)."""
     out, unit, result = (os.path.join(FOLDER, n) for n in ("out", "unit.zip", "result.npz"))
     shutil.rmtree(out, True)
     device = ["--device", "cpu", "--threads", str(PROCESSORS)]

@@ -1,7 +1,7 @@
-"""The memory that a plan states (rsc_memory_bound: show --needs, memory_bytes and that of the
-threads) next to the peak of a run on the CPU, on real pictures and stacks and on noise, with what
-analyse takes without parameters: a line each, and how many are within 1.0 to 1.3. `make
-bench-memory`."""
+"""`make bench-memory`: compares the memory that a plan states (memory_bytes and that of the
+threads, from show --needs) with the peak of a run on the CPU, for real pictures and stacks and for
+noise, with the default parameters of analyse. Prints a line for each, and how many ratios are
+within 1.0 to 1.3."""
 import glob
 import json
 import os
@@ -19,7 +19,7 @@ THREADS = 2
 
 
 def tiled(path, side):
-    """The picture again and again, mirrored, up to side x side."""
+    """A picture repeated and mirrored to side x side pixels."""
     picture = skimage.io.imread(path)
     picture = picture if picture.ndim == 2 else picture[..., :3].mean(2).astype(np.uint8)
     both = np.block([[picture, picture[:, ::-1]], [picture[::-1], picture[::-1, ::-1]]])
@@ -37,8 +37,8 @@ def noise(side):
 
 
 def peak_of(command):
-    """The exit status, and the most memory that the program had, as the kernel keeps it while it
-    runs: what a parent is told afterwards is no less than the parent's own."""
+    """(exit status, peak memory) of a command. The peak is read from the kernel while the program
+    runs: what a parent process gets afterwards is at least the parent's own."""
     most = 0
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as p:
         while p.poll() is None:
@@ -75,7 +75,7 @@ def measure(analysis, title, files, options):
 
 
 def jobs(only):
-    """(analysis, title, files, options)"""
+    """[(analysis, title, files, options)]"""
     sk = os.path.join(os.path.dirname(skimage.__file__), "data")
     pictures = [os.path.join(sk, n) for n in ("ihc.png", "camera.png")]
     pictures += [p for p in map(tap.data, ("count/chula_4.jpg", "crystal/vmxi_big_crystals_3.jpg"))

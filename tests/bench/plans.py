@@ -1,8 +1,8 @@
-"""make bench-plans: the operations that each analysis' plan counts, a second of processor time, on
-one thread, over real pictures where they are there: what a flop of the client's benchmark is to one
-analysis it should be to all, since credit and time left go by it. Processor time of the smallest of
-seven runs, less that of a job with next to nothing to do; decoding is a part of it, as it is of a
-task. PICTURE=FILE takes that picture instead, of 480 x 640 pixels at least."""
+"""make bench-plans: for each analysis, the operations of its plan per second of processor time, on
+one thread, for real pictures if they are there. This should be the same for all analyses, since
+credit and the time left are computed from operations. Processor time is the least of seven runs,
+less that of a job with almost nothing to do; decoding is included, as in a task. PICTURE=FILE: uses
+that picture, which must have at least 480 x 640 pixels."""
 import json
 import math
 import os
@@ -20,7 +20,7 @@ from tap import DATA, TEXCELL, TEXCELL_WU  # noqa: E402
 
 BALL3 = 'init={"type":"ball","cx":200,"cy":160,"cz":12,"r":60}'
 BALL = 'init={"type":"ball","cx":200,"cy":200,"r":60}'
-# Analysis, parameters, picture and how often it stands beside itself.
+# (analysis, parameters, kind of picture, how often it is repeated along each side)
 JOBS = [
     ("cellcount", ["split=distance"], "grey", 4), ("cellcount", ["labels=true"], "grey", 4),
     ("glcm", ["levels=[64]", "distances=[1,5]"], "grey", 1),
@@ -34,8 +34,8 @@ JOBS = [
     ("voting", ["radius=6"], "stack", 1),
     ("objects", ['families=["shape","intensity"]'], "labels", 3),
     ("objects", ["levels=32"], "labels", 3),
-    # None of these was looked at when the plans' numbers were chosen, but for levelset's stack and
-    # the texture of objects.
+    # None of these was used to choose the plans' numbers, except levelset's stack and the texture
+    # of objects.
     ("cellcount", ["min_area=20"], "grey", 5),
     ("cellcount", ["split=distance", "labels=true", "smooth=1"], "grey", 3),
     ("glcm", ["levels=[32]", "distances=[2]", 'window={"radius":9}'], "grey", 1),
@@ -57,7 +57,7 @@ JOBS = [
 
 
 def pictures():
-    """A real grey picture, a stack and labels; made ones where the data are not there."""
+    """{kind: picture}: a real grey picture, a stack and labels; generated if there are no data."""
     names = [os.path.join(f, n) for f, _d, ns in os.walk(DATA) for n in sorted(ns)
              if n.endswith((".png", ".jpg", ".jpeg", ".tif"))]
     grey = None
@@ -89,7 +89,7 @@ def seconds(argv):
 
 
 def pack(folder, shown, analysis, parameters, kind, times):
-    """The work unit of a job; shown: pictures()."""
+    """Packs the work unit of a job. shown: as pictures() returns it."""
     path, unit = os.path.join(folder, "p.tif"), os.path.join(folder, "u.zip")
     tile = (1,) * (shown[kind].ndim - 2) + (times, times)
     tifffile.imwrite(path, np.tile(shown[kind], tile))

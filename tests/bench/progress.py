@@ -1,10 +1,10 @@
-"""make bench-progress: how linear the fraction done is. The client takes the time left from it: t
-(1 - f) / f, t being the time so far. Here t is processor time of one thread; printed is by how much
-the time left that this tells was wrong, from a tenth of the task on, the median of BENCH_ROUNDS (3)
-runs, "-" where nothing was drawn near that share. First tasks as a project has them, of many items:
-pieces of real pictures, of differing sizes and mixed kinds; then single items. Arguments: names of
-analyses, or none for all. BENCH_DEVICE=opencl: on that device, by the clock; the first run of each
-is not told, since a driver compiles then."""
+"""make bench-progress: how linear the fraction done is. The client estimates the time left from it:
+t (1 - f) / f, where t is the time so far; here processor time of one thread. Prints the relative
+error of that estimate at a tenth of the task and later, the median of BENCH_ROUNDS (3) runs; "-":
+no fraction was printed near that share. First for tasks like a project's, of many items: pieces of
+real pictures, of different sizes and kinds; then for single items. Arguments: names of analyses
+(default: all). BENCH_DEVICE=opencl: on that device, by the wall clock; the first run of each is
+ignored, since the driver compiles then."""
 import fcntl
 import os
 import pty
@@ -25,7 +25,7 @@ import plans
 DEVICE, RUNS = os.environ.get("BENCH_DEVICE", "cpu"), int(os.environ.get("BENCH_ROUNDS", "3"))
 SHARES = (0.1, 0.2, 0.3, 0.5, 0.7, 0.9)
 
-# than for make bench-plans: sides, so that there are seconds to look at
+# how often pictures are repeated along each side, compared with bench-plans, to take some seconds
 LARGER = {"objects": 3, "volume": 3, "cellcount": 3, "voting": 3}
 
 COUNT = [("count/" + f,) for f in ("bccd_BloodImage_00000.jpg", "blobs.tif", "chula_1.jpg",
@@ -34,8 +34,8 @@ CRYSTAL = [("crystal/texture_%s.png" % f,) for f in ("brick", "gravel")]
 BRAIN = [("levelset/itk_BrainProtonDensitySlice.png",), ("levelset/itk_BrainT1Slice.png",)]
 MEMBRANE, NUCLEI = [("volume/membrane_raw.tif",)], [("volume/neubias_nuclei.tif",)]
 FLAT, DEEP = [("voting/stardist_img2d.tif",)], [("voting/cellfinder_crop_ch0.tif",)]
-# Analysis, parameters, pictures (and labels), how many pieces of them, and how often each stands
-# beside itself.
+# (analysis, parameters, pictures (and labels), number of pieces, how often each is repeated along
+# each side)
 TASKS = [
     ("cellcount", ["split=distance"], COUNT, 240, 4),
     ("cellcount", ["labels=true", "smooth=1"], COUNT, 120, 6),
@@ -64,8 +64,8 @@ def processor_time(pid):
 
 
 def course(unit, result):
-    """[(processor time, fraction)] of a run, and the processor time of the whole of it; on a device
-    by the clock."""
+    """([(processor time, fraction)], processor time of the whole run); on a device by the wall
+    clock."""
     begin = time.monotonic()
     master, slave = pty.openpty()
     fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 40, 0, 0))
@@ -83,7 +83,7 @@ def course(unit, result):
             shown = re.findall(rb"(\d+\.\d)%", text)
             if shown and (not points or float(shown[-1]) / 100 > points[-1][1]):
                 points.append((spent, float(shown[-1]) / 100))
-    except OSError:          # the other end is closed
+    except OSError:          # the program has closed its end
         pass
     os.close(master)
     _pid, status, usage = os.wait4(p.pid, 0)
@@ -92,8 +92,8 @@ def course(unit, result):
 
 
 def pieces(rng, files, count, times):
-    """So many pieces of pictures, in turn of each: half to the whole of their sides, that many
-    times beside itself."""
+    """Pieces of the pictures in turn, `count` in all, with half to all of their sides. Pictures are
+    repeated `times` times along each side before."""
     shown = []
     for f in files:
         path = os.path.join(plans.DATA, f)
@@ -108,7 +108,7 @@ def pieces(rng, files, count, times):
 
 
 def task(folder, analysis, parameters, files, count, times):
-    """Its work unit."""
+    """Packs a task's work unit."""
     unit, pictures, labels = (os.path.join(folder, n) for n in ("u.zip", "pictures", "labels"))
     words = [w for p in parameters for w in ("--param", p)]
     for name, of in (("pictures", [f[0] for f in files]),
@@ -124,7 +124,7 @@ def task(folder, analysis, parameters, files, count, times):
 
 
 def looks(points, whole):
-    """By how much the time left was wrong at each share; None where nothing was drawn near it."""
+    """The relative error of the time left at each share; None: no fraction was printed near it."""
     for share in SHARES:
         at = [p for p in points if p[0] >= share * whole]
         t, f = at[0] if at else (whole, 0)

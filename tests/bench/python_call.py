@@ -1,4 +1,4 @@
-"""What texcell.analyse costs besides the programs that it runs, in CPU time: make bench-python."""
+"""make bench-python: the CPU time that texcell.analyse takes besides the programs that it runs."""
 import os
 import resource
 import statistics
@@ -18,7 +18,7 @@ OPTIONS = {"defaults": True, "threads": 1, "device": "cpu", "progress": False}
 
 
 def spots(n, size):
-    """Images of dark spots on a bright ground with noise."""
+    """Images of dark spots on a bright background, with noise."""
     rng = np.random.default_rng(1)
     near = np.exp(-np.sum((np.indices((13, 13)) - 6) ** 2, 0) / 12)
     images = {}
@@ -31,7 +31,7 @@ def spots(n, size):
 
 
 def cpu(work):
-    """Milliseconds of CPU, of this process and those that it waited for."""
+    """Milliseconds of CPU time of this process and its children."""
     def now():
         used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
         return sum(u.ru_utime + u.ru_stime for u in used)
@@ -41,7 +41,7 @@ def cpu(work):
 
 
 def commands(folder, words):
-    """What the call runs: pack and run; the marks."""
+    """([pack and run], [the export of the marks]): the commands that the call runs."""
     unit, result = (os.path.join(folder, name) for name in ("workunit.zip", "result.npz"))
     return ([["texcell-wu", "pack", "-o", unit, *words],
              ["texcell", "run", unit, "-o", result, "--replace", "--device", "cpu", "--threads",

@@ -1,7 +1,7 @@
-"""make bench: what glcm costs in time and memory, next to scikit-image.
+"""make bench: time and memory of glcm, compared with scikit-image.
 
-Environment: TEXCELL_BUILD (the build folder), BENCH_ROUNDS (3), and
-BENCH_DISTANCES, a JSON list in place of all 25, for a quick look."""
+Environment: TEXCELL_BUILD (the build folder), BENCH_ROUNDS (3), and BENCH_DISTANCES, a JSON list
+instead of all 25 distances, for a quick run."""
 import os
 import re
 import shutil
@@ -20,7 +20,7 @@ PICTURES = os.path.join(os.path.dirname(skimage.__file__), "data")
 ROUNDS = os.environ.get("BENCH_ROUNDS", "3")
 DISTANCES = os.environ.get("BENCH_DISTANCES", str(list(range(1, 26))))
 MEMORY_BAR = 200            # MiB
-FEW = "[1,9,17,25]"         # distances for the counts of instructions
+FEW = "[1,9,17,25]"         # distances with which instructions are counted
 
 
 def title(text):
@@ -32,8 +32,8 @@ def output_of(command):
     return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
 
 
-# A child counts what its parent had resident when it was started, and this
-# script has NumPy: a small Python starts the program instead.
+# The peak memory of a child includes what its parent had resident when it was started, and this
+# script has loaded NumPy: so a small Python process starts the program.
 LAUNCHER = """
 import os, sys
 pid = os.posix_spawn(sys.argv[1], sys.argv[1:], os.environ)
@@ -44,7 +44,7 @@ sys.exit(status != 0)
 
 
 def peak_of(command):
-    """MiB that were resident at the most."""
+    """Peak resident memory, MiB."""
     return int(output_of([sys.executable, "-ISc", LAUNCHER] + command)) / 1024
 
 
@@ -95,7 +95,7 @@ def memory(folder):
 # --- instructions ----------------------------------------------------------------------
 
 def instructions(picture, part, roi):
-    """Instructions of a run; the tables and the program's start included."""
+    """(instructions of a run with the program's start, number of matrices)."""
     done = subprocess.run(["valgrind", "--tool=cachegrind", "--cache-sim=no",
                            "--cachegrind-out-file=/dev/null",
                            BENCH, picture, "--once", part, "--distances", FEW, "--roi", str(roi)],
@@ -112,7 +112,7 @@ def count_instructions(picture):
     matrices = instructions(picture, "all", 20)[1] - instructions(picture, "all", 10)[1]
     before = 0
     for part in "accumulators", "features", "all":
-        # The difference of two sizes: what does not grow with the windows drops out.
+        # The difference of two sizes: what does not depend on the number of windows cancels out.
         total = (instructions(picture, part, 20)[0] - instructions(picture, part, 10)[0]) / matrices
         name = {"accumulators": "accumulators", "features": "features",
                 "all": "statistics over windows"}[part]

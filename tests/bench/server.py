@@ -1,9 +1,9 @@
-"""make bench-server: what the kit costs a server, with stand-ins for BOINC's part. Creating:
-texcell-submit on SERVER_UNITS packed units (default 2,000) of one small picture, of which
-create_work reads the list; validating: the three questions of a validator for each unit of a quorum
-of two, by a shell each, as script_validator asks them, and of two processes for all, as
-texcell_validator does. Packing is not counted. By the clock, and by the processor, which the rest
-of the machine's work changes less."""
+"""make bench-server: the load of texcell's tools on a server, with stand-ins for BOINC's programs.
+Creating: texcell-submit for SERVER_UNITS packed units (default 2,000) of one small picture; the
+stand-in of create_work only reads the list. Validating: the three questions of a validator about
+each unit with a quorum of two, with a shell for each, as script_validator asks them, and with two
+processes for all, as texcell_validator does. Packing is not counted. Wall time, and processor time,
+which depends less on other work of the machine."""
 import os
 import resource
 import shutil
@@ -59,7 +59,7 @@ def creating(folder):
     argv = [os.path.join(folder, "bin", "texcell-submit"), "--name", "many", "--analysis",
             "cellcount", "--split", "1",
             os.path.join(folder, "pictures")]
-    # The first call packs, and fails at the template; the second goes on from what is packed.
+    # The first call packs, and fails as there is no template; the second continues from there.
     template = os.path.join(folder, "templates", "texcell_out.xml")
     os.rename(template, template + ".away")
     subprocess.call(argv, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
@@ -112,7 +112,8 @@ def validating(folder, n=200):
 
 
 def questions(n, what, ask, end=lambda: None):
-    """ask(script, upload...) gives its exit code; the processor of what has ended counts."""
+    """Asks the three questions for n units: ask(script, upload...) returns the exit code. `end`
+    ends processes, so that their processor time counts."""
     start, before = time.perf_counter(), resource.getrusage(resource.RUSAGE_CHILDREN)
     for i in range(n):
         one, other = ("../upload/u_%d_%d_r%d_0" % (i, k, i) for k in range(2))

@@ -1,5 +1,5 @@
-"""How long scikit-image takes for the matrices of the hcc preset: one line for
-`make bench`, microseconds per matrix with all 13 features in numpy.
+"""The time that scikit-image takes for matrices of the preset hcc: prints one line for `make
+bench`, microseconds for a matrix with all 13 features in numpy.
 
 scikit-image has no disc, so the window is the square around it (33 x 33)."""
 import math
@@ -21,7 +21,7 @@ def hcc_offsets():
 
 
 class Features:
-    """The 13 features in double precision, as vectorised as numpy allows."""
+    """The 13 features in double precision, vectorised as far as numpy allows."""
 
     def __init__(self, levels):
         self.i = np.arange(1, levels + 1)[:, None].astype(float)

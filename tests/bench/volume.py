@@ -1,12 +1,12 @@
-"""Labels of a 256^3 stack: texcell's and those of scipy.ndimage.label with the same
-connectivity, in turn in the same run; those of a watershed beside scikit-image's Gaussian, h-minima
-and watershed. With a DEVICE also on that, beside cupyx.scipy.ndimage.label where CuPy is.
+"""Labels of a 256^3 stack by texcell and by scipy.ndimage.label with the same connectivity, in turn
+in the same run; labels of a watershed, compared with scikit-image's Gaussian, h-minima and
+watershed. With a DEVICE also on that, compared with cupyx.scipy.ndimage.label if CuPy is installed.
 
     volume.py [DEVICE [SIDE]]
 
-Processor time of one thread, wall time of two. Memory for the labels is fresh each time. On a
-device both have voxels and labels in device memory, and transfers do not count.
-Environment: TEXCELL_BUILD; BENCH_ROUNDS (7)."""
+Processor time of one thread, wall time of two. Memory for the labels is allocated anew each time.
+On a device voxels and labels are in device memory, and transfers are not counted. Environment:
+TEXCELL_BUILD; BENCH_ROUNDS (7)."""
 import os
 import subprocess
 import sys
@@ -33,15 +33,15 @@ def smooth(a, size):
 
 
 def stacks(n):
-    """Some stacks of at most 256^3 voxels, repeated to n^3."""
+    """(name, membrane) of stacks of at most 256^3 voxels, repeated to n^3."""
     block = min(n, 256)
     for name, mask in blocks(block):
         yield name, np.tile(mask, (n // block,) * 3)
 
 
 def blocks(n):
-    """Membranes: shells in rows; a foam (walls where two of many seeds are equally far);
-    crumpled sheets; and noise, which no membrane is."""
+    """(name, membrane): shells in rows; a foam (walls where the two nearest of many seeds are
+    equally far); crumpled sheets; and noise."""
     z, y, x = np.ogrid[:n, :n, :n]
     cell = [(v % 64 - 32) ** 2 for v in (z, y, x)]
     far = sum(cell)
@@ -89,7 +89,7 @@ def on_cpu(name, path, mask, n):
 
 
 def cells_in_noise(mask, n):
-    """Grey values: foam of the mask's walls, blurred, in noise."""
+    """Grey values of a foam with the mask's walls, blurred, with noise."""
     rng = np.random.default_rng(2)
     block = mask[:min(n, 256), :min(n, 256), :min(n, 256)]
     walls = smooth(block.astype(np.float32),
@@ -98,8 +98,8 @@ def cells_in_noise(mask, n):
 
 
 def watershed(path, grey, n, device):
-    """Of scikit-image the watershed with its h-minima; its Gaussian by itself, since ours is part
-    of ours."""
+    """Compares watersheds. scikit-image's h-minima and watershed are timed together, and its
+    Gaussian separately; texcell's time includes its own."""
     grey.tofile(path)
     if device is not None:
         one, cells = ours(path, n, "watershed", device, 16, 3)

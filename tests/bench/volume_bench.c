@@ -1,21 +1,20 @@
 /*
- * Times the labels of volume: a raw stack of bytes in memory to labels, through
- * the same backends that a task uses.
+ * Times the labels of volume: from a stack of bytes in memory to labels, by the backends that a
+ * task uses.
  *
  *     volume_bench DEVICE WIDTH HEIGHT SLICES MODE THREADS REPEATS FILE
  *
- * DEVICE is an argument of --device; MODE "3d" or "slices"; "watershed": in 3D, with smooth 1.5
- * and h 2. FILE has a byte for each voxel, membrane is 1, of a watershed grey values. Prints the
- * best times in milliseconds of REPEATS,
+ * DEVICE is an argument of --device; MODE is "3d" or "slices", or "watershed": in 3D with
+ * smooth 1.5 and h 2. FILE has a byte for each voxel: 1 is membrane; for a watershed grey values.
+ * Prints the best times of REPEATS runs, in milliseconds:
  *
  *     LABELS EVERYTHING TABLE CELLS SAME
  *
- * On the CPU LABELS has memory and threads made and freed, and the plane of labels
- * allocated; with one thread it is processor time, which other programs disturb less. On
- * a device it is that of its kernels alone, from voxels to labels in
- * device memory. EVERYTHING is labels and tables (on
- * a device with transfers and compilation), TABLE the same on a device where nobody asks for
- * labels. SAME says whether state and table were the CPU's.
+ * LABELS: on the CPU with making and freeing memory and threads, and allocating the labels; with
+ * one thread it is processor time, which depends less on other programs. On a device: its kernels
+ * alone, from voxels to labels in device memory. EVERYTHING: labels and tables (on a device with
+ * transfers and compilation); TABLE: the same on a device, without labels. CELLS: their number.
+ * SAME: whether state and table equal the CPU's.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -31,7 +30,7 @@ typedef struct times {
     double labels, everything;
 } times;
 
-/* What a run gives; free both. */
+/* The results of a run; drop() frees both. */
 typedef struct given {
     vol_state *state;
     wu_output out;
@@ -79,7 +78,7 @@ static tc_status once(const an_backend *backend, const an_work *work, given *g, 
     return status;
 }
 
-/* The best of some. *g: what the last gave. */
+/* Runs `repeats` times; *best: the least times; *g: the results of the last run. */
 static tc_status best_of(int repeats, const an_backend *backend, const an_work *work, given *g,
                          times *best, tc_err *err)
 {

@@ -1,5 +1,5 @@
-"""What voting costs on the CPU: next to the direct evaluation of the same scheme in
-NumPy (tests/oracle), and two threads next to one. Environment: TEXCELL_BUILD."""
+"""The time of voting on the CPU, compared with a direct evaluation of the same scheme in NumPy
+(tests/oracle), and with two threads compared with one. Environment: TEXCELL_BUILD."""
 import os
 import resource
 import subprocess
@@ -29,7 +29,7 @@ def balls(shape, radius, count):
 
 
 def program(unit, folder, threads):
-    """Wall and processor seconds of the whole program, the best of three."""
+    """(wall seconds, processor seconds) of the whole program, the best of three."""
     best = (1e9, 1e9)
     for _ in range(3):
         before, start = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
