@@ -21,10 +21,7 @@
 #include "tests/bench/glcm_bench.h"
 #include "workunits/format/png_io.h"
 
-    enum {
-        MAX_ROUNDS = 99,
-        CHECKPOINTS = 21
-    };
+enum { MAX_ROUNDS = 99, CHECKPOINTS = 21 };
 
 typedef struct bench {
     wu_pixels pixels;

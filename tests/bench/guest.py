@@ -1,7 +1,7 @@
 """What texcell costs its host.
 
 make bench-threads: each analysis on 1, 2, 4, ... threads up to the number of processors (or
-THREADS): seconds, and by which share more threads shorten them.
+THREADS): seconds, and the efficiency (speed-up divided by threads).
 make bench-guest: on an OpenCL device (DEVICE; default opencl), for each analysis: seconds of a
 small unit from the program's start to its end, with nothing compiled, and again; the share of the
 time in which launches run with --gpu-percent 50; with --gpu-slice-ms 10 the 99th percentile of

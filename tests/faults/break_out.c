@@ -72,8 +72,8 @@ static long started(const char *program)
 static long peeked(pid_t pid)
 {
     char byte;
-    struct iovec to = { &byte, 1 }, from = { (void *)(uintptr_t)&environ,
-                                             1 }; /* an address that the parent has, too */
+    struct iovec to = { &byte, 1 },
+                 from = { (void *)(uintptr_t)&environ, 1 }; /* the parent is the same program */
 
     return process_vm_readv(pid, &to, 1, &from, 1, 0);
 }

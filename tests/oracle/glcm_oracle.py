@@ -257,9 +257,10 @@ def features_precise(matrix):
 class Answer:
     """The results of one item. features: {name: value}; names: the names in order; offsets:
     {distance: [(dx, dy), ...]}; per_offset: {(levels, dx, dy): array [13, 4], NaN if there is no
-    window}; windows: {(levels, dx, dy): number of windows}; bands: array [64, 2], the sum of all
-    features of the windows in each band of rows, and the sum of their sizes (at least 1 each);
-    maps: {(feature, levels, dx, dy): array [slices, h, w]}; roi: array [slices, h, w]."""
+    window}; windows: {(levels, dx, dy): number of windows}; bands: array [BANDS, 2], for the
+    windows of each band of rows or columns the sum of all features, and the sum of their absolute
+    values, each at least 1; maps: {(feature, levels, dx, dy): array [slices, h, w]}; roi: array
+    [slices, h, w]."""
 
     def __init__(self):
         self.features = {}

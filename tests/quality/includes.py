@@ -142,11 +142,11 @@ def main():
     graph = {f: [resolved(f, name) for name in includes(f)] for f in files}
     tap.ok(len(files) > 100, "the sources are found", len(files))
     strays = [f for f in files if folder_of(f) is None]
-    tap.ok(not strays, "every source lies in a folder that has its place", "\n".join(strays))
+    tap.ok(not strays, "every source is in a folder of the list above", "\n".join(strays))
     missing = ["%s: %s" % (f, g) for f in files for g in graph[f] if g not in graph]
-    tap.ok(not missing, "every file that is included is there", "\n".join(missing))
+    tap.ok(not missing, "every file that is included exists", "\n".join(missing))
     upward = ["%s includes %s" % (f, g) for f in files for g in graph[f] if not allowed(f, g)]
-    tap.ok(not upward, "no include points up", "\n".join(upward))
+    tap.ok(not upward, "no include is against the order of the folders", "\n".join(upward))
     scripts = [os.path.relpath(f, tap.SRC)
                for f in glob.glob(os.path.join(tap.SRC, "validator", "deploy", "*"))]
     known = []
@@ -154,7 +154,7 @@ def main():
         if not may_name(f) and os.path.isfile(os.path.join(tap.SRC, f)):
             with open(os.path.join(tap.SRC, f), encoding="utf-8") as source:
                 known += ["%s: %s" % (f, name) for name in names_in(source.read())]
-    tap.ok(not known, "names of an analysis's arrays are known in its folder alone",
+    tap.ok(not known, "only an analysis's own folder has the names of its arrays",
            "\n".join(known))
     systems = []
     for f in files:
@@ -162,7 +162,7 @@ def main():
             with open(os.path.join(tap.SRC, f), encoding="utf-8") as source:
                 systems += ["%s: %s" % (f, found.group(0))
                             for found in SYSTEM.finditer(source.read())]
-    tap.ok(not systems, "app/base/os_*.c alone know which system it is", "\n".join(systems))
+    tap.ok(not systems, "only app/base/os_*.c depend on the operating system", "\n".join(systems))
     round_trip = circle(modules(graph))
     tap.ok(round_trip is None, "no files include each other in a circle", round_trip)
     # The rules themselves are checked.
@@ -170,7 +170,7 @@ def main():
            and not allowed("wrapper/bw.c", "workunits/format/npz.h")
            and not allowed("app/analysis/glcm/cpu.c", "app/analysis/voting/voting.h")
            and allowed("opencl/glcm_cl.c", "app/analysis/glcm/layout.h"),
-           "the rules tell up from down")
+           "the rules themselves tell allowed includes from others")
     tap.ok(names_in('begins(name, "labels_") || find("glcm_L16") || "relabels_x"') ==
            ["labels_", "glcm_"]
            and may_name("app/analysis/glcm/output.c") and may_name("opencl/glcm_cl.c") and
@@ -179,11 +179,11 @@ def main():
            not may_name("validator/dataset/tables.c"), "a name is found")
     tap.ok(SYSTEM.search("int a;\n#ifdef _WIN32\n") and SYSTEM.search("# if defined(__APPLE__)\n")
            and SYSTEM.search("#include <dlfcn.h>\n") and not SYSTEM.search("#ifdef __SSE2__\n"),
-           "a system is found")
+           "a dependency on the system is found")
     tap.ok(circle({"a": ["b"], "b": ["c"], "c": ["b"]}) == ["b", "c", "b"], "a circle is found")
     tap.ok(circle(modules({"a.c": ["b.h"], "b.h": [], "b.c": ["b.h", "in.h"], "in.h": ["a.h"],
                            "a.h": []})) is not None,
-           "and one of modules, by way of a header")
+           "a circle of modules by way of a header is found")
     tap.done()
 
 

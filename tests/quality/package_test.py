@@ -45,7 +45,7 @@ def archive():
                      {f for f in there - kept if not made.fullmatch(f)})
     tap.ok(r.returncode == 0 and not missing, "make dist leaves nothing out",
            "\n".join(sorted(missing)) + r.stderr)
-    tap.ok(not more, "and takes nothing else", "\n".join(sorted(more)))
+    tap.ok(not more, "make dist adds nothing else", "\n".join(sorted(more)))
 
 
 def installed():
@@ -105,10 +105,10 @@ def manual(program, shown, page):
            "%s(1) has every option, version and day" % program,
            "%s\n%s" % (missing, text.splitlines()[0]))
     if shutil.which("mandoc") is None:
-        tap.skip("%s(1) is well made" % program, "no mandoc")
+        tap.skip("mandoc finds no fault in %s(1)" % program, "no mandoc")
         return
     r = tap.run(["mandoc", "-T", "lint", page])
-    tap.ok(r.returncode == 0 and not r.stdout, "%s(1) is well made" % program, r.stdout)
+    tap.ok(r.returncode == 0 and not r.stdout, "mandoc finds no fault in %s(1)" % program, r.stdout)
 
 
 def completion(program, of_verbs, root, env):
@@ -131,7 +131,7 @@ def one_version():
     version = re.search(r"AC_INIT\(\[texcell\], \[(.*)\]\)", source("configure.ac")).group(1)
     said = {p: lines(os.path.join(tap.BUILD, p), "--version")[0] for p in PROGRAMS}
     said = {p: text for p, text in said.items() if text.split()[1] != version}
-    tap.ok(not said, "the programs say configure.ac's version", said)
+    tap.ok(not said, "the programs print the version of configure.ac", said)
     tap.ok(re.search(r"(?m)^## (.*) \(\d{4}-\d\d-\d\d\)$", source("NEWS.md")).group(1) == version
            and "\nversion: %s\n" % version in source("CITATION.cff") and
            source("debian/changelog").startswith("texcell (%s) " % version),
@@ -191,7 +191,7 @@ def timeless(files):
     old = ["%s:%d: %s" % (name, number, line[:80]) for name in pages
            for number, line in enumerate(source(name).splitlines(), 1)
            if HISTORY.search(line)]
-    tap.ok(len(pages) > 20 and not old, "no page tells history", "\n".join(old))
+    tap.ok(len(pages) > 20 and not old, "pages describe the present state only", "\n".join(old))
     tap.ok(all(map(HISTORY.search, ("It used to be 5 s.", "At a load of 6", "Two were tried.",
                                     "slower than before")))
            and not HISTORY.search("what was joined so far; no longer interval; has not been read; "
@@ -209,7 +209,7 @@ def calls_of_kernels(files):
              for number, line in enumerate(source(name).splitlines(), 1)
              if function.search(re.sub(r"/\*.*|^ \*.*|//.*", "", line))]
     tap.ok(len(names) > 20 and not found and function.search("x = max(a, b);"),
-           "kernels call no min, max or the like", "\n".join(found))
+           "kernels call no min, max or similar function", "\n".join(found))
 
 
 def laid_out(files):
@@ -220,7 +220,7 @@ def laid_out(files):
     tap.ok(not odd, "no tabs, trailing blanks, lines without end", "\n".join(odd[:30]))
     silent = [name for name in files if name.endswith(C_SOURCES) and
               not source(name).startswith(("/*", "//"))]
-    tap.ok(not silent, "each source says first what it is for", "\n".join(silent))
+    tap.ok(not silent, "each source begins with a comment", "\n".join(silent))
     tap.ok(all(list(odd_layout("x.c", bad))
                for bad in ("a; \n", "\ta;\n", "a;", "a" * 101 + "\n")) and
            not list(odd_layout("x.c", "a" * 100 + "\n")) and

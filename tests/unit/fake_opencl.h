@@ -46,7 +46,7 @@ typedef struct fake_world {
     const char *build_log;
     unsigned launches;
     cl_ulong start_ns, end_ns;       /* profiling times of every event */
-    cl_int event_state;              /* state of an event after the third question */
+    cl_int event_state;              /* state of an event from the third question on */
     unsigned event_polls;            /* calls of clGetEventInfo */
     const tc_background *background; /* may be NULL */
     unsigned up; /* calls of clGetEventInfo while background threads were allowed to work */

@@ -23,9 +23,8 @@ typedef struct val_verification {
                       of one */
     bool seeded;   /* true: the caller has set `seed`; false: val_seed draws it */
     uint64_t seed; /* decides which items and pixels are chosen */
-    unsigned threads; /* >= 1 */
-    double
-        max_seconds; /* time for computing items again; TC_TRY_LATER if it runs out. 0: no limit */
+    unsigned threads;    /* >= 1 */
+    double max_seconds;  /* limit for computing items again (TC_TRY_LATER: exceeded); 0: none */
     uint64_t max_memory; /* bytes for computing one item again, and for the rows of one item;
                             TC_NO_MEMORY if more are needed. 0: computing has no limit, and rows
                             have that of an_rows_bytes */

@@ -548,8 +548,7 @@ static int read_in_child(void *user)
     tc_err err = { "" };
     tc_status status = val_dataset_open(r->o->db, VAL_READ, &ds, &err);
 
-    if (status == TC_OK &&
-        r->work == export_tables) /* once confined, the process may not make it */
+    if (status == TC_OK && r->work == export_tables) /* a confined process may not make it */
         status = wu_make_folder(r->o->folder, &err);
     os_limit_files(LEAST_OUTPUT + OUTPUT_A_BYTE * ds.bytes);
     if (status == TC_OK)
