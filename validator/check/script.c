@@ -1,6 +1,6 @@
 /*
- * What BOINC's script_validator calls. It starts its scripts in the project's
- * tmp_HOST folder with paths of uploaded files; their names tell the work unit.
+ * The work of the scripts that BOINC's script_validator calls. It runs them in the project's folder
+ * tmp_HOST with paths of uploads; an upload's name tells its work unit.
  */
 #include <assert.h>
 #include <errno.h>
@@ -18,8 +18,8 @@
 
 /* --- files that cannot be read now ----------------------------------------------------------- */
 
-/* Whether a file is missing from a folder that is there. Where the folder
- * itself cannot be opened, a disk may have gone. */
+/* Returns whether a file is missing from a folder that can be read. If the folder itself cannot be
+ * read, a disk may not be mounted. */
 static bool is_lost(const char *path)
 {
     char *const folder = tc_folder_of(path);
@@ -29,6 +29,7 @@ static bool is_lost(const char *path)
     return opens;
 }
 
+/* Reports that a file cannot be read now; error: an errno. */
 static tc_status cannot_read(const char *path, int error, tc_err *err)
 {
     return tc_fail(err, TC_TRY_LATER, "%.600s: cannot be read now: %s", path, strerror(error));
@@ -60,7 +61,8 @@ tc_status val_found_twice(tc_status first, tc_status again, tc_err *err)
 
 /* --- the work unit of an upload -------------------------------------------------------------- */
 
-/* Drops "_" PREFIX DIGITS from the end of the n characters; false: there is none. */
+/* Shortens *n, the length of a name, by "_" PREFIX DIGITS at its end; false: the name does not end
+ * so. */
 static bool drop_number(const char *name, size_t *n, const char *prefix)
 {
     const size_t length = strlen(prefix);
@@ -75,8 +77,8 @@ static bool drop_number(const char *name, size_t *n, const char *prefix)
     return true;
 }
 
-/* BOINC names an upload WORKUNIT_RESULT_rRANDOM_FILE, numbers all but the first;
- * old servers leave the random one out. 0: it is not such a name. */
+/* BOINC names an upload WORKUNIT_RESULT_rRANDOM_FILE, where RESULT, RANDOM and FILE are numbers;
+ * old servers leave out _rRANDOM. */
 size_t val_workunit_length(const char *name)
 {
     size_t n = strlen(name);
@@ -87,7 +89,8 @@ size_t val_workunit_length(const char *name)
     return drop_number(name, &n, "") ? n : 0;
 }
 
-/* *path becomes FOLDER/PART/NAME.zip if there is such a file. The caller's. */
+/* If the file FOLDER/PART/NAME.zip exists, *path is its path, which is the caller's; else NULL.
+ * length: of NAME. */
 static tc_status look_for(const char *folder, const char *part, const char *name, size_t length,
                           char **path, tc_err *err)
 {
@@ -107,7 +110,7 @@ static tc_status look_for(const char *folder, const char *part, const char *name
     return status;
 }
 
-/* One that is looked for, in the folders of a folder. */
+/* The search for a work unit's file in the subfolders of a folder. */
 typedef struct search {
     const char *folder, *name;
     size_t length;
@@ -116,6 +119,7 @@ typedef struct search {
     tc_err *err;
 } search;
 
+/* Called for each entry of the folder; returns whether the search ends. */
 static int look_into(void *user, const char *part, bool may_be_folder)
 {
     search *const s = user;
@@ -125,8 +129,8 @@ static int look_into(void *user, const char *part, bool may_be_folder)
     return s->status != TC_OK || s->path != NULL;
 }
 
-/* Looks in the folder and in its folders: BOINC spreads downloads over up to
- * 1,024 of them by a hash of the name. */
+/* Searches the folder and its subfolders: BOINC distributes downloads over up to 1,024 of them by a
+ * hash of the name. */
 tc_status val_find_workunit(const char *folder, const char *result, char **path, tc_err *err)
 {
     const char *const name = os_last_part(result);
@@ -155,8 +159,8 @@ tc_status val_find_workunit(const char *folder, const char *result, char **path,
 
 /* --- the two scripts ------------------------------------------------------------------------- */
 
-/* The work unit is the server's own: what is wrong with it, or that it is not there,
- * does not make a result invalid. */
+/* Reads the work unit of a result. It is the server's own file: if it is missing or damaged, the
+ * result is not invalid, so that this is reported as "try again later". */
 static tc_status read_workunit(const char *folder, const char *result, an_unit *unit, tc_err *err)
 {
     char *path = NULL;
@@ -168,8 +172,8 @@ static tc_status read_workunit(const char *folder, const char *result, an_unit *
     return status == TC_BAD_INPUT ? TC_TRY_LATER : status;
 }
 
-/* Whether the upload's submission (its name, "_" and a number is the work unit's) has a quorum of
- * one. */
+/* Returns whether the upload's submission has a quorum of one. The name of a work unit is the
+ * submission's name, or that with "_" and a number. */
 static bool is_alone(const char *folder, const char *result)
 {
     const char *const name = os_last_part(result);
@@ -210,6 +214,7 @@ bool val_server_lost(const val_places *places, const char *result)
     return lost;
 }
 
+/* Checks an upload as script-init does. */
 static tc_status check_upload(const val_places *places, const char *result,
                               const val_verification *verification, tc_err *err)
 {
@@ -237,13 +242,14 @@ tc_status val_script_init(const val_places *places, const char *result,
     const tc_status status = check_upload(places, result, verification, err);
     val_verification same = *verification;
 
-    same.fraction = same.alone = 0; /* a fault of that kind is not computed */
+    same.fraction = same.alone = 0; /* TC_BAD_INPUT needs no computing again to be confirmed */
     return status == TC_BAD_INPUT
                ? val_found_twice(status, check_upload(places, result, &same, NULL), err)
                : status;
 }
 
-/* A copy of what was accepted; what was not, the next check of it decides on. */
+/* Copies an upload, and checks that it is what was accepted. If it is not, the result is checked
+ * again later (TC_TRY_LATER). */
 static tc_status copy_accepted(const val_places *places, const char *upload, val_copy *copy,
                                tc_err *err)
 {
@@ -262,6 +268,7 @@ static tc_status copy_accepted(const val_places *places, const char *upload, val
     return status;
 }
 
+/* Compares two uploads as script-compare does; quiet: without printing differences. */
 static tc_status compare_uploads(const val_places *places, const char *a, const char *b, bool quiet,
                                  tc_err *err)
 {

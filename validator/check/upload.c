@@ -1,6 +1,7 @@
 /*
- * Uploads may change: BOINC takes a file again from a host that sends it again. So an upload is
- * read once, into a private copy, and what was accepted is remembered by its SHA-256.
+ * Private copies of uploads, and records of those that were accepted. An upload may change, since
+ * BOINC accepts a file again if a host sends it again. So an upload is read once, into a private
+ * copy; and the SHA-256 of an accepted upload is recorded.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -17,6 +18,7 @@
 #include "validator/check/val.h"
 #include "workunits/format/csv.h"
 
+/* BLOCK: bytes copied at a time; RECORD_MAX: bytes read from the end of a record. */
 enum { BLOCK = 1 << 16, RECORD_MAX = 1 << 16 };
 
 /* --- private copies -------------------------------------------------------------------------- */
@@ -35,7 +37,7 @@ tc_status val_private_folder(char **folder, tc_err *err)
     *folder = wu_path_in(place != NULL && place[0] != '\0' ? place : "/tmp", name, "");
     if (*folder == NULL)
         return tc_no_memory(err, name);
-    if (!os_make_private_folder(*folder)) /* nobody else knows its name before it is there */
+    if (!os_make_private_folder(*folder)) /* fails if it exists: its name cannot be guessed */
         return tc_fail(err, TC_TRY_LATER, "%.600s: cannot be made: %s", *folder, strerror(errno));
     return TC_OK;
 }
@@ -137,13 +139,13 @@ void val_copy_free(val_copy *copy)
     copy->path = NULL;
 }
 
-/* --- what was accepted ------------------------------------------------------------------
+/* --- records of accepted uploads --------------------------------------------------------------
  *
- * A file for each work unit, with a line for each upload: SHA-256, size, name; the last one of an
- * upload counts. Nothing waits for the disk: what a power cut takes with it is looked at again, as
- * one without a record. */
+ * Each work unit has a record, a file with a line for each accepted upload: SHA-256, size, name.
+ * The last line about an upload counts. Records are not synced: after a power cut an upload may
+ * have no record, and is then checked again. */
 
-/* The record of an upload's work unit; the caller's. */
+/* Returns the path of the record of an upload's work unit; the caller's. NULL: no memory. */
 static char *record_of(const char *folder, const char *upload)
 {
     const char *const name = os_last_part(upload);
@@ -155,7 +157,7 @@ static char *record_of(const char *folder, const char *upload)
     return path;
 }
 
-/* text becomes "" where there is no record. */
+/* Reads a record, or its end if it is long. text becomes "" if there is no record. */
 static tc_status read_record(const char *path, char text[RECORD_MAX], tc_err *err)
 {
     uint64_t size = 0;
@@ -163,7 +165,7 @@ static tc_status read_record(const char *path, char text[RECORD_MAX], tc_err *er
     int fd = -1;
     tc_status status = tc_open_regular(path, &fd, &size, err);
 
-    if (status == TC_OK) /* the end of one that was added to very often */
+    if (status == TC_OK) /* only the last RECORD_MAX - 1 bytes */
         status = tc_read_at(fd, path, size < RECORD_MAX ? 0 : size - (RECORD_MAX - 1), text,
                             RECORD_MAX - 1, &got, err);
     if (fd >= 0)
@@ -172,7 +174,7 @@ static tc_status read_record(const char *path, char text[RECORD_MAX], tc_err *er
     return status == TC_BAD_INPUT && os_kind_of(path) == OS_NOTHING ? TC_OK : status;
 }
 
-/* The last line of an upload in a record, or NULL. */
+/* Returns the last line about an upload in a record, or NULL. */
 static const char *line_of(const char *text, const char *upload)
 {
     const char *const name = os_last_part(upload), *last = NULL;
@@ -185,6 +187,7 @@ static const char *line_of(const char *text, const char *upload)
     return last;
 }
 
+/* Writes the line about an upload into `out`. */
 static void write_line(const val_copy *copy, const char *upload, char *out, size_t size)
 {
     snprintf(out, size, "%s %" PRIu64 " %s\n", copy->sha256, copy->size, os_last_part(upload));
@@ -193,7 +196,7 @@ static void write_line(const val_copy *copy, const char *upload, char *out, size
 tc_status val_remember(const char *folder, const char *upload, const val_copy *copy, tc_err *err)
 {
     char *const path = record_of(folder, upload);
-    char line[600] = "\n"; /* ends one that a crash of the system has torn */
+    char line[600] = "\n"; /* ends a line that a crash of the system may have left incomplete */
     int fd = -1;
     tc_status status = path == NULL ? tc_no_memory(err, upload) : TC_OK;
 
@@ -203,7 +206,7 @@ tc_status val_remember(const char *folder, const char *upload, const val_copy *c
         if (fd < 0 && errno == ENOENT && wu_make_folder(folder, NULL) == TC_OK)
             fd = os_open(path, OS_APPEND);
     }
-    /* In one piece: a unit's uploads may be looked at by two validators. */
+    /* By one call: another validator may be writing to the record of the same work unit. */
     if (status == TC_OK && (fd < 0 || write(fd, line, strlen(line)) != (ssize_t)strlen(line)))
         status = tc_fail(err, TC_TRY_LATER, "%.600s: cannot be written: %s", path, strerror(errno));
     if (fd >= 0)
@@ -241,20 +244,22 @@ void val_forget(const char *folder, const char *upload)
     free(path);
 }
 
-/* --- what was refused ------------------------------------------------------------------------ */
+/* --- refused uploads -------------------------------------------------------------------------- */
 
+/* How many files, and how many bytes, the quarantine folder keeps. */
 enum { MOST_REFUSED = 1000 };
 static const uint64_t most_refused_bytes = (uint64_t)1 << 30;
 
-/* What lies in a folder, and which file has been there longest. */
+/* The files in a folder: their number, their bytes, and the oldest. */
 typedef struct heap {
     const char *folder;
-    char *oldest; /* its path; owned */
+    char *oldest; /* path of the oldest file; owned */
     time_t time;
     uint64_t bytes;
     size_t files;
 } heap;
 
+/* Adds an entry of the folder to *user, a heap. */
 static int add_to_heap(void *user, const char *name, bool may_be_folder)
 {
     heap *const h = user;
@@ -278,7 +283,7 @@ static int add_to_heap(void *user, const char *name, bool may_be_folder)
     return 0;
 }
 
-/* Removes the oldest until there is room. */
+/* Removes the oldest files until the folder is within its bounds. */
 static void keep_within_bounds(const char *folder)
 {
     bool over = true;
@@ -303,7 +308,7 @@ void val_quarantine(const char *folder, const char *upload)
         return;
     }
     if (kind != OS_FILE || wu_make_folder(folder, NULL) != TC_OK || rename(upload, path) != 0)
-        remove(upload); /* no file that says anything, or another disk's */
+        remove(upload); /* it is no regular file, or cannot be moved to that folder */
     else
         keep_within_bounds(folder);
     free(path);
