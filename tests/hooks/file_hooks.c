@@ -24,7 +24,7 @@ bool __wrap_os_replace(const char *from, const char *to);
 int __wrap_unlink(const char *path);
 
 /* Counts an operation; returns whether the process must end at it. */
-static bool is_it(void)
+static bool is_chosen(void)
 {
     static atomic_ulong operations;
     const char *const at = getenv("TEXCELL_TEST_KILL_AT");
@@ -35,7 +35,7 @@ static bool is_it(void)
 /* Counts an operation, and ends the process if it is the chosen one. */
 static void count(void)
 {
-    if (is_it())
+    if (is_chosen())
         os_exit_now(KILLED);
 }
 
@@ -48,7 +48,7 @@ int __wrap_os_open(const char *path, os_access access)
 
 ptrdiff_t __wrap_os_write_at(int fd, const void *data, size_t n, uint64_t at)
 {
-    if (is_it()) {
+    if (is_chosen()) {
         (void)__real_os_write_at(fd, data, n / 2, at);
         os_exit_now(KILLED);
     }

@@ -363,7 +363,7 @@ static void write_count(void)
 }
 
 /* Counts a call; returns whether it must fail. */
-static bool strike(void)
+static bool must_fail(void)
 {
     const unsigned long long call = ++hooks.calls;
 
@@ -394,14 +394,14 @@ static cl_int error_for(const char *name)
 #define HOOK_STATUS(name, parameters, arguments) \
     cl_int CL_API_CALL name parameters           \
     {                                            \
-        if (strike())                            \
+        if (must_fail())                         \
             return error_for(#name);             \
         return hooks.real.name arguments;        \
     }
 #define HOOK_ENQUEUE(name, parameters, arguments)      \
     cl_int CL_API_CALL name parameters                 \
     {                                                  \
-        if (strike())                                  \
+        if (must_fail())                               \
             return error_for(#name);                   \
         const cl_int code = hooks.real.name arguments; \
         if (code == CL_SUCCESS && event != NULL)       \
@@ -411,7 +411,7 @@ static cl_int error_for(const char *name)
 #define HOOK_OBJECT(type, name, parameters, arguments) \
     type CL_API_CALL name parameters                   \
     {                                                  \
-        if (strike()) {                                \
+        if (must_fail()) {                             \
             if (status != NULL)                        \
                 *status = error_for(#name);            \
             return NULL;                               \

@@ -20,7 +20,7 @@ static atomic_long calls;
 static FILE *counts;
 
 /* Counts a call; returns whether it is a chosen one. */
-static int is_it(void)
+static int is_chosen(void)
 {
     const char *const at = getenv("KILL_AT"), *const number = getenv("KILL_SIGNAL"),
                       *const times = getenv("KILL_TIMES");
@@ -70,7 +70,7 @@ __attribute__((destructor)) static void report(void)
 ssize_t write(int fd, const void *data, size_t n)
 {
     NEXT(ssize_t, "write", int, const void *, size_t);
-    if (fd > 2 && is_it()) {
+    if (fd > 2 && is_chosen()) {
         (void)!next(fd, data, n / 2);
         die();
     }
@@ -81,7 +81,7 @@ ssize_t write(int fd, const void *data, size_t n)
     ssize_t name(int fd, const void *data, size_t n, off_type at)  \
     {                                                              \
         NEXT(ssize_t, #name, int, const void *, size_t, off_type); \
-        if (is_it()) {                                             \
+        if (is_chosen()) {                                         \
             (void)!next(fd, data, n / 2, at);                      \
             die();                                                 \
         }                                                          \
@@ -99,7 +99,7 @@ PWRITE(pwrite64, off64_t)
         va_start(ap, flags);                          \
         mode = flags & O_CREAT ? va_arg(ap, int) : 0; \
         va_end(ap);                                   \
-        if ((flags & O_CREAT) && is_it())             \
+        if ((flags & O_CREAT) && is_chosen())         \
             die();                                    \
         return next(path, flags, mode);               \
     }
@@ -110,7 +110,7 @@ OPEN(open64)
     type name parameters                    \
     {                                       \
         NEXT(type, #name, __VA_ARGS__);     \
-        if (is_it())                        \
+        if (is_chosen())                    \
             die();                          \
         return next
 CHANGE(fsync, int, (int fd), int)(fd);

@@ -34,12 +34,12 @@ fake_device fake_gpu(const char *name, const char *vendor, cl_uint units, cl_uin
 }
 
 /* Counts a call; returns whether it must fail. */
-static bool strike(void)
+static bool must_fail(void)
 {
     return ++fake.calls == fake.fail_at;
 }
 #define MAY_FAIL(code) \
-    if (strike())      \
+    if (must_fail())   \
     return code
 
 static cl_int answer(const void *from, size_t from_size, size_t size, void *value, size_t *length)
@@ -132,7 +132,7 @@ static cl_int CL_API_CALL device_info(cl_device_id of, cl_device_info what, size
 /* An object is a byte on the heap, so that ASan sees a leak or a second free. */
 static void *make(cl_int *status, cl_int error)
 {
-    if (strike()) {
+    if (must_fail()) {
         *status = error;
         return NULL;
     }
@@ -314,7 +314,7 @@ static cl_int CL_API_CALL launch(cl_command_queue queue, cl_kernel kernel, cl_ui
     if (event != NULL) {
         *event = make(&status, CL_OUT_OF_RESOURCES);
     } else {
-        status = strike() ? CL_OUT_OF_RESOURCES : CL_SUCCESS;
+        status = must_fail() ? CL_OUT_OF_RESOURCES : CL_SUCCESS;
     }
     fake.launches += status == CL_SUCCESS;
     return status;

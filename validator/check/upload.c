@@ -251,18 +251,18 @@ enum { MOST_REFUSED = 1000 };
 static const uint64_t most_refused_bytes = (uint64_t)1 << 30;
 
 /* The files in a folder: their number, their bytes, and the oldest. */
-typedef struct heap {
+typedef struct file_count {
     const char *folder;
     char *oldest; /* path of the oldest file; owned */
     time_t time;
     uint64_t bytes;
     size_t files;
-} heap;
+} file_count;
 
-/* Adds an entry of the folder to *user, a heap. */
-static int add_to_heap(void *user, const char *name, bool may_be_folder)
+/* Adds an entry of the folder to *user, a file_count. */
+static int count_file(void *user, const char *name, bool may_be_folder)
 {
-    heap *const h = user;
+    file_count *const h = user;
     char *const path = wu_path_in(h->folder, name, "");
     struct stat info;
 
@@ -289,9 +289,9 @@ static void keep_within_bounds(const char *folder)
     bool over = true;
 
     while (over) {
-        heap h = { .folder = folder };
+        file_count h = { .folder = folder };
 
-        over = os_list(folder, add_to_heap, &h) == 0 &&
+        over = os_list(folder, count_file, &h) == 0 &&
                (h.files > MOST_REFUSED || h.bytes > most_refused_bytes) && h.oldest != NULL &&
                unlink(h.oldest) == 0;
         free(h.oldest);
