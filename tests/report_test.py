@@ -195,6 +195,39 @@ def label_runs():
                "runs of labels that are " + name, r.stderr)
 
 
+def missed():
+    """Cells that are too dim to be counted, next to bright ones, make an image doubtful; small
+    dirt, a mask and a threshold given do not."""
+    y, x = np.mgrid[:400, :400]
+    bright, dim, dirt = np.zeros((3, 400, 400))
+    for i in range(36):
+        away = np.hypot(y - 40 - 60 * (i // 6), x - 40 - 60 * (i % 6))
+        (bright if (i // 6 + i) % 2 else dim)[away < 15] = 1
+        dirt[np.hypot(y - 70 - 60 * (i // 6), x - 70 - 60 * (i % 6)) < 4] = 1
+    noise = RNG.normal(20, 3, bright.shape)
+    kinds = {"both": (200 * bright + 25 * dim, [], "look"),
+             "lower": (200 * bright + 25 * dim, ["--param", "offset_percent=5"], "ok"),
+             "fixed": (200 * bright + 25 * dim, ["--param", "threshold=100"], "ok"),
+             "inverse": (200 - 200 * bright - 25 * dim, [], "look"),
+             "masked": (200 * bright + 25 * dim, ["--mask", path("inside.png")], "ok"),
+             "dirty": (200 * bright + 60 * dirt, ["--param", "min_area=200"], "ok"),
+             "alone": (200 * bright, [], "ok")}
+    wide = ndimage.binary_dilation(bright > 0, iterations=8)
+    Image.fromarray(255 * wide.astype(np.uint8)).save(path("inside.png"))
+    for name, (picture, args, mark) in kinds.items():
+        file = path(name + "_dim.png")
+        Image.fromarray((ndimage.gaussian_filter(picture, 1) + noise).clip(0, 255)
+                        .astype(np.uint8)).save(file)
+        r = tap.run([tap.TEXCELL_WU, "analyse", "--analysis", "cellcount", "--device", "cpu", *args,
+                     "-o", path(name + "_dim"), file])
+        with open(os.path.join(path(name + "_dim"), "items.csv"), newline="") as f:
+            row = next(csv.DictReader(f))
+        why = "18 places as large as the 18 cells" if mark == "look" else ""
+        tap.ok(r.returncode == 0 and row["mark"] == mark and row["why"].startswith(why) and
+               row["count"] == ("36" if name == "lower" else "18"), "dim cells: " + name,
+               "%s %s" % (row, r.stderr))
+
+
 def merged():
     """Touching discs that are not split are marked; with split=distance they are separate and not
     marked."""
@@ -985,6 +1018,7 @@ def main():
     labels()
     label_runs()
     merged()
+    missed()
     wrong_ones()
     apart()
     tap.done()

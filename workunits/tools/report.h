@@ -100,8 +100,10 @@ typedef struct wu_seen_doubt {
     bool wide;         /* the radius searched for is that of cells a quarter of the image wide */
     bool labels;       /* the image looks like a label picture */
     bool cubes;        /* its voxels, whose size is unknown, were taken to be cubes */
-    bool surveyed;     /* `survey` is set */
-    an_survey survey;  /* the range of grey values of the whole image */
+    size_t missed; /* objects as large as the regions that stand out, but were not counted; 0: few
+                      or none */
+    bool surveyed; /* `survey` is set */
+    an_survey survey; /* the range of grey values of the whole image */
 } wu_seen_doubt;
 /* Fills doubts[file->n_items] for the images of the work unit, if there is one. All but `cubes` are
  * found only for results with regions (cellcount) or points (voting). */

@@ -1,5 +1,6 @@
 /* Checks whether the objects counted in an image stand out from their surroundings more than noise
- * does: the mean grey value of a disc at each object is compared with that of a ring around it. */
+ * does, and whether others of their size that stand out were not counted: the mean grey value of a
+ * disc at each object, or elsewhere, is compared with that of a ring around it. */
 #include <assert.h>
 #include <math.h>
 #include <stdlib.h>
@@ -15,13 +16,25 @@ enum {
     MOST_RADIUS = 20,       /* pixels sampled along a radius: of larger discs not all are used */
     MOST_IN_TARGET = 5000,  /* pixels of a disc and its ring: more than (2 * 1.6 * MOST_RADIUS)^2 */
     LEAST_COMPARED = 60,    /* places on a grid that are enough to compare distributions */
-    MOST_COMPARED = 1000    /* the same, at most, about */
+    MOST_COMPARED = 1000,   /* the same, at most, about */
+    LEAST_MISSED = 4,       /* fewer objects that were not counted are not reported, */
+    MISSED = 5,             /* nor fewer than 1 for so many that were counted */
+    MOST_SEARCHED = 1 << 18 /* places of an image where such objects are searched for */
 };
 
 /* The contrast of an object is the difference of the means of disc and ring in units of the
  * standard deviation that noise gives it. Noise alone has up to 5, cells 15 and more. In blurred
  * pictures, where neighbours are alike, noise has more than 5 but less than sure_contrast. */
 static const double least_contrast = 8, sure_contrast = 100, pi = 3.14159265358979323846;
+/* An object was missed if its contrast is at least clear_contrast, and least_part of that of those
+ * counted. */
+static const double clear_contrast = 15, least_part = 0.05;
+
+/* A region that was counted. */
+typedef struct region {
+    int64_t area;  /* in pixels */
+    double box[4]; /* y0, x0, y1, x1 */
+} region;
 
 static int compare(const void *a, const void *b)
 {
@@ -72,13 +85,14 @@ typedef struct target {
     } at[MOST_IN_TARGET];
 } target;
 
-/* For an object of this radius r: a disc up to 0.8 r, and a ring from 1.2 r to 1.6 r. */
-static void make_target(double radius, target *out)
+/* For an object of this radius r: a disc up to 0.8 r, and a ring from 1.2 r to 1.6 r; of at most
+ * `most` pixels along r, up to MOST_RADIUS. */
+static void make_target(double radius, int32_t most, target *out)
 {
     const double r = fmax(radius, 1.5), inner = 0.8 * r, from = 1.2 * r,
                  to = fmax(1.6 * r, from + 1);
     const int32_t reach = (int32_t)fmin(to, UINT16_MAX) + 1,
-                  step = (int32_t)fmin(r, UINT16_MAX) / MOST_RADIUS + 1;
+                  step = (int32_t)fmin(r, UINT16_MAX) / most + 1;
     out->reach = reach;
     out->n[0] = out->n[1] = 0;
     for (int32_t y = -reach; y <= reach; y += step)
@@ -142,7 +156,7 @@ static bool is_normal(const wu_pixels *px, double radius, double noise, double t
     target disc;
     if (px->nx <= 2 * reach || px->ny <= 2 * reach)
         return false;
-    make_target(radius, &disc);
+    make_target(radius, MOST_RADIUS, &disc);
     const uint64_t step = (uint64_t)ceil(fmax(sqrt(area / MOST_COMPARED), 1.0)),
                    edge = (uint64_t)reach;
     for (uint64_t row = edge; row < rows; row += step)
@@ -190,9 +204,163 @@ static tc_status find_range(const wu_pixels *px, wu_range *out, bool *all, tc_er
     return TC_OK;
 }
 
-/* Sets the doubts about an image. points: the objects of all images, [points->n]; areas: theirs in
- * pixels, or NULL: the radius is that of radius_of. */
-static tc_status measure(const wu_report *r, const wu_points *points, const int64_t *areas,
+/* --- objects that were not counted ---------------------------------------------------------- */
+
+/* The places where objects that were not counted are searched for: sy rows of sx, `step` pixels
+ * apart, the first one at (y0, x0). */
+typedef struct search {
+    const wu_pixels *px;
+    double noise, radius, sign; /* sign: 1 if objects are bright, -1 if dark */
+    int64_t y0, x0, step;
+    size_t sy, sx;
+    float *contrast; /* [sy * sx] of a disc there, 0 where a region is; owned */
+    target disc;     /* of the radius of the regions */
+    target core;     /* of half of it */
+} search;
+
+/* The difference of the grey values of disc and ring, which contrast_of has in units of noise. */
+static double difference_of(const search *s, const double at[2], const target *t)
+{
+    return s->sign * contrast_of(s->px, 0, at, t, s->noise) *
+           sqrt(1 / (double)t->n[0] + 1 / (double)t->n[1]) * s->noise;
+}
+
+/* Marks the places where a disc would meet the region's box: their contrast is 0. */
+static void take_box(const search *s, const double box[4])
+{
+    const double last[2] = { (double)s->sy - 1, (double)s->sx - 1 };
+    const int64_t first[2] = { s->y0, s->x0 };
+    size_t from[2], to[2];
+    for (int k = 0; k < 2; k++) {
+        const double lo = ceil((box[k] - s->radius - (double)first[k]) / (double)s->step),
+                     hi = floor((box[k + 2] - 1 + s->radius - (double)first[k]) / (double)s->step);
+        if (!(lo <= last[k] && hi >= 0 && lo <= hi))
+            return;
+        from[k] = (size_t)fmax(lo, 0);
+        to[k] = (size_t)fmin(hi, last[k]);
+    }
+    for (size_t y = from[0]; y <= to[0]; y++)
+        for (size_t x = from[1]; x <= to[1]; x++)
+            s->contrast[y * s->sx + x] = 0;
+}
+
+/* Whether no place within twice the radius of place (y, x) has more contrast, nor one before it in
+ * the order of rows as much. */
+static bool is_peak(const search *s, size_t y, size_t x)
+{
+    const size_t reach = (size_t)(2 * s->radius) / (size_t)s->step + 1;
+    const size_t from_y = y < reach ? 0 : y - reach, from_x = x < reach ? 0 : x - reach;
+    const float own = s->contrast[y * s->sx + x];
+    for (size_t v = from_y; v <= y + reach && v < s->sy; v++)
+        for (size_t u = from_x; u <= x + reach && u < s->sx; u++) {
+            const float other = s->contrast[v * s->sx + u];
+            if (other > own || (other == own && (v < y || (v == y && u < x))))
+                return false;
+        }
+    return true;
+}
+
+/* The number of objects of the size of the regions that stand out, but are no region. typical: the
+ * median difference of disc and ring at the regions. Of smaller objects, such as dirt, the core
+ * differs far more from its surroundings than the disc does. */
+static size_t count_missed(const search *s, double typical)
+{
+    size_t missed = 0;
+    for (size_t y = 0; y < s->sy; y++)
+        for (size_t x = 0; x < s->sx; x++) {
+            const double at[] = { (double)(s->y0 + (int64_t)y * s->step),
+                                  (double)(s->x0 + (int64_t)x * s->step) };
+            if (s->contrast[y * s->sx + x] < (float)clear_contrast || !is_peak(s, y, x))
+                continue;
+            const double difference = difference_of(s, at, &s->disc);
+            missed += difference >= least_part * typical &&
+                      difference_of(s, at, &s->core) < 2 * difference;
+        }
+    return missed;
+}
+
+/* Sets doubt->missed of a picture: `regions` and their centres, `points`, are those of all images,
+ * `rows` of them this picture's. radius: the regions' median. Of a large picture, rows in its
+ * middle are searched. */
+static tc_status find_missed(const wu_pixels *px, const wu_points *points, const region *regions,
+                             size_t item, uint64_t rows, double radius, double noise,
+                             wu_seen_doubt *doubt, tc_err *err)
+{
+    enum { ALONG_RADIUS = 4 }; /* pixels that are enough here */
+    search s = { .px = px, .noise = noise, .radius = fmax(radius, 1.5), .sign = 1 };
+    double found[MOST_PLACES];
+    size_t n = 0, seen = 0, positive = 0, counted = 0;
+    make_target(radius, ALONG_RADIUS, &s.disc);
+    make_target(radius / 2, ALONG_RADIUS, &s.core);
+    s.step = (int64_t)fmax(s.radius / 2, 1);
+    const int64_t reach = s.disc.reach;
+    if (px->nx <= 2 * reach || px->ny <= 2 * reach)
+        return TC_OK;
+    s.sx = (size_t)((px->nx - 2 * reach - 1) / s.step + 1);
+    s.sy = (size_t)((px->ny - 2 * reach - 1) / s.step + 1);
+    s.x0 = s.y0 = reach;
+    if (s.sx > MOST_SEARCHED)
+        return TC_OK;
+    if (s.sy > MOST_SEARCHED / s.sx) {
+        s.y0 += (int64_t)(s.sy - MOST_SEARCHED / s.sx) / 2 * s.step;
+        s.sy = MOST_SEARCHED / s.sx;
+    }
+    const double end = (double)(s.y0 + (int64_t)s.sy * s.step);
+    s.contrast = malloc(s.sx * s.sy * sizeof *s.contrast);
+    if (s.contrast == NULL)
+        return tc_no_memory(err, "places");
+    for (size_t i = 0; i < s.sx * s.sy; i++)
+        s.contrast[i] = 1;
+    for (size_t i = 0; i < points->n; i++) {
+        const double *const at = points->at + 2 * i;
+        if (points->item[i] != (int64_t)item)
+            continue;
+        take_box(&s, regions[i].box);
+        counted += at[0] >= (double)s.y0 && at[0] < end;
+        if (seen++ % (rows / MOST_PLACES + 1) != 0 || !(fabs(at[0]) < px->ny) ||
+            !(fabs(at[1]) < px->nx))
+            continue;
+        const double value = difference_of(&s, at, &s.disc);
+        if (isnan(value))
+            continue;
+        positive += value > 0;
+        found[n++] = fabs(value);
+    }
+    s.sign = 2 * positive >= n ? 1 : -1;
+    qsort(found, n, sizeof *found, compare);
+    for (size_t i = 0; i < s.sx * s.sy; i++) {
+        const double at[] = { (double)(s.y0 + (int64_t)(i / s.sx) * s.step),
+                              (double)(s.x0 + (int64_t)(i % s.sx) * s.step) };
+        if (s.contrast[i] > 0)
+            s.contrast[i] = (float)(s.sign * contrast_of(px, 0, at, &s.disc, noise));
+    }
+    const size_t missed = n > 0 ? count_missed(&s, found[n / 2]) : 0;
+    free(s.contrast);
+    doubt->missed = missed >= LEAST_MISSED && MISSED * missed >= counted ? missed : 0;
+    return TC_OK;
+}
+
+/* Whether all regions that stand out were to be counted: parameters other than those of the
+ * threshold leave out small regions alone, and no mask and no grey value as threshold were given.
+ */
+static bool is_all_counted(const wu_report *r, size_t item)
+{
+    const json_t *const parameters = json_object_get(wu_npz_json(r->file->npz), "parameters");
+    static const char *const filters[] = { "max_area", "max_aspect", "min_fill" };
+    for (size_t i = 0; i < sizeof filters / sizeof *filters; i++) {
+        const json_t *const value = json_object_get(parameters, filters[i]);
+        if (json_is_number(value) && json_number_value(value) > 0)
+            return false;
+    }
+    return r->images->items[item].n_masks == 0 &&
+           !json_is_number(json_object_get(parameters, "threshold"));
+}
+
+/* --- an image -------------------------------------------------------------------------------- */
+
+/* Sets the doubts about an image. points: the objects of all images, [points->n]; regions: the
+ * same, or NULL: the radius is that of radius_of. */
+static tc_status measure(const wu_report *r, const wu_points *points, const region *regions,
                          size_t item, wu_seen_doubt *doubt, tc_err *err)
 {
     TC_AUTO(wu_pixels_free) wu_pixels px = { .bits = 8 };
@@ -212,7 +380,7 @@ static tc_status measure(const wu_report *r, const wu_points *points, const int6
     doubt->survey = (an_survey){ .lo = range.lo, .hi = range.hi };
     return_if_error(wu_find_labels(&px, &range, &doubt->labels, err));
     doubt->frame = wu_find_frame(&px, &range);
-    doubt->wide = areas == NULL && radius_of(r, item) > 0.12 * (px.nx < px.ny ? px.nx : px.ny);
+    doubt->wide = regions == NULL && radius_of(r, item) > 0.12 * (px.nx < px.ny ? px.nx : px.ny);
     for (uint64_t i = 0; i < points->n && noise > 0; i++) {
         const double *const at = points->at + i * points->dims;
         if (points->item[i] != (int64_t)item || seen++ % step != 0)
@@ -221,8 +389,9 @@ static tc_status measure(const wu_report *r, const wu_points *points, const int6
         if (!(z >= 0 && z < px.nz && fabs(at[points->dims - 1]) < px.nx &&
               fabs(at[points->dims - 2]) < px.ny))
             continue;
-        const double radius = areas != NULL ? sqrt((double)areas[i] / pi) : radius_of(r, item);
-        make_target(radius, &disc);
+        const double radius =
+            regions != NULL ? sqrt((double)regions[i].area / pi) : radius_of(r, item);
+        make_target(radius, MOST_RADIUS, &disc);
         const double value = contrast_of(&px, (int64_t)z, at + points->dims - 2, &disc, noise);
         if (isnan(value))
             continue;
@@ -238,32 +407,43 @@ static tc_status measure(const wu_report *r, const wu_points *points, const int6
     const double typical = contrast[n / 2];
     doubt->noise = typical < least_contrast ||
                    (typical < sure_contrast && is_normal(&px, radii[n / 2], noise, typical));
-    return TC_OK;
+    return regions == NULL || !is_all_counted(r, item)
+               ? TC_OK
+               : find_missed(&px, points, regions, item, rows, radii[n / 2], noise, doubt, err);
 }
 
-/* Loads the centroids of regions as points, and their areas; out->n is 0 if the table lacks them.
- * out: wu_points_free, *areas: free(), both also after a failure. */
+/* Loads the centroids of regions as points, and their areas and boxes; out->n is 0 if the table
+ * lacks them. out: wu_points_free, *regions: free(), both also after a failure. */
 static tc_status load_regions(const wu_report *r, const wu_table *table, wu_points *out,
-                              int64_t **areas, tc_err *err)
+                              region **regions, tc_err *err)
 {
-    const long y = wu_report_find_column(table, "centroid_y"),
-               x = wu_report_find_column(table, "centroid_x"),
-               area = wu_report_find_column(table, "area");
+    enum { Y, X, AREA, BOX, COLUMNS = BOX + 4 };
+    static const char *const names[COLUMNS] = { "centroid_y", "centroid_x", "area",   "bbox_y0",
+                                                "bbox_x0",    "bbox_y1",    "bbox_x1" };
+    size_t at[COLUMNS];
     TC_AUTO(wu_cursor_close) wu_cursor cursor = { 0 };
-    if (y < 0 || x < 0 || area < 0 || table->rows == 0)
-        return TC_OK;
+    for (int k = 0; k < COLUMNS; k++) {
+        const long column = wu_report_find_column(table, names[k]);
+        if (column < 0 || table->rows == 0)
+            return TC_OK;
+        at[k] = (size_t)column;
+    }
     out->dims = 2;
     out->item = calloc(table->rows, sizeof *out->item);
     out->at = calloc(2 * table->rows, sizeof *out->at);
-    *areas = calloc(table->rows, sizeof **areas);
-    if (out->item == NULL || out->at == NULL || *areas == NULL)
+    *regions = calloc(table->rows, sizeof **regions);
+    if (out->item == NULL || out->at == NULL || *regions == NULL)
         return tc_no_memory(err, "regions");
     tc_status status = wu_cursor_open(r->file, table, &cursor, err);
     while (wu_cursor_next(&cursor, &status, err)) {
+        region *const own = &(*regions)[out->n];
         out->item[out->n] = (int64_t)cursor.item;
-        out->at[2 * out->n] = wu_cursor_number(&cursor, (size_t)y);
-        out->at[2 * out->n + 1] = wu_cursor_number(&cursor, (size_t)x);
-        (*areas)[out->n++] = (int64_t)wu_cursor_number(&cursor, (size_t)area);
+        out->at[2 * out->n] = wu_cursor_number(&cursor, at[Y]);
+        out->at[2 * out->n + 1] = wu_cursor_number(&cursor, at[X]);
+        own->area = (int64_t)wu_cursor_number(&cursor, at[AREA]);
+        for (int k = 0; k < 4; k++)
+            own->box[k] = wu_cursor_number(&cursor, at[BOX + k]);
+        out->n++;
     }
     return status;
 }
@@ -281,16 +461,16 @@ tc_status wu_report_find_noise(const wu_report *r, wu_seen_doubt *doubts, tc_err
         const bool regions = strcmp(r->tables->tables[t].name, "regions") == 0;
         const wu_points *points = &r->points[t];
         wu_points own = { .n = 0 };
-        int64_t *areas = NULL;
+        region *measured = NULL;
         if (regions)
-            status = load_regions(r, &r->tables->tables[t], &own, &areas, err);
+            status = load_regions(r, &r->tables->tables[t], &own, &measured, err);
         else if (strcmp(r->tables->tables[t].name, "points") != 0)
             continue;
         points = regions ? &own : points;
         for (size_t i = 0; status == TC_OK && points->n > 0 && i < r->n_items; i++)
-            status = measure(r, points, areas, i, &doubts[i], err);
+            status = measure(r, points, measured, i, &doubts[i], err);
         wu_points_free(&own);
-        free(areas);
+        free(measured);
     }
     return status;
 }

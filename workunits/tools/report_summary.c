@@ -540,6 +540,15 @@ static bool is_smooth(const summary *s)
     return smooth == NULL || json_number_value(smooth) >= 2;
 }
 
+/* Which parameter may count what is less dark or bright than what was counted. */
+static const char *lower_threshold(const summary *s)
+{
+    const json_t *const parameters = json_object_get(wu_npz_json(s->r->file->npz), "parameters");
+    return json_is_integer(json_object_get(parameters, "offset_percent"))
+               ? "try --param offset_percent=5"
+               : "try another --param threshold";
+}
+
 /* Sets the mark of an image, with the first of these reasons that holds. stopped: the analysis ran
  * out of iterations before it converged. doubt: from find_doubt, or "". */
 static void find_mark(const summary *s, size_t item, bool stopped, const wu_seen_doubt *seen,
@@ -616,6 +625,10 @@ static void find_mark(const summary *s, size_t item, bool stopped, const wu_seen
                  "%zu of %zu regions, large and indented, look like several cells each: compare "
                  "the outlines; --analysis voting, Cellpose or StarDist may tell them apart",
                  s->r->outlined[item].merged, s->r->outlined[item].n);
+    else if (seen->missed > 0)
+        snprintf(why, size,
+                 "%zu places as large as the %zu %s stand out, but less, and were not counted: %s",
+                 seen->missed, (size_t)f->rows, wu_report_word(s->table), lower_threshold(s));
     mark->level = is_wrong(s, item, seen) ? 2 : why[0] != '\0';
     if (mark->level == 2 || f->rows < 8 || f->at_border * 2 <= f->rows)
         return;
