@@ -152,6 +152,12 @@ def volumes():
     told("a gap in the membrane",
          ["connected with the outside", "repair", "method=watershed --param smooth=1.5"], "volume",
          {"membrane": 200}, hole)
+    specks = np.full((12, 40, 40), 30, np.uint8)
+    specks[4:7, 10:13, 10:13] = specks[4:7, 20:23, 20:23] = 250
+    specks[5, 11, 11] = specks[5, 21, 21] = 30
+    told("specks beside leaking walls",
+         ["most of the 2 cells have fewer than 27 voxels", "9573 times as many voxels",
+          "method=watershed"], "volume", {"membrane": 200}, specks)
 
 
 def level_sets():

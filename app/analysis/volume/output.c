@@ -1,5 +1,6 @@
 /* volume: declares the arrays of a result, and makes them from the labels of the voxels. */
 #include <assert.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -365,6 +366,10 @@ bool vol_note_result(const void *params, const wu_item *item, const wu_output *o
     const bool others = vol_read_integer(out, "external_voxels") != 0 ||
                         vol_read_integer(out, "left_out_voxels") != 0;
     const int used = p->otsu ? (int)vol_read_integer(out, "threshold") : (int)p->membrane;
+    /* Walls have gaps: what they should enclose is outside, and specks of noise were counted. */
+    const bool leaks =
+        !p->watershed && an_mostly_below(out, "cell_voxels", SPECK, 1) &&
+        vol_read_integer(out, "external_voxels") / 10 > vol_read_integer(out, "inside_voxels");
 
     (void)item;
     if (cells == 1 && p->watershed && !others)
@@ -372,6 +377,16 @@ bool vol_note_result(const void *params, const wu_item *item, const wu_output *o
                  "one cell is all there is: bright cells without walls are for voting; for others "
                  "try a lower --param h (now %g) or smooth (now %g)",
                  p->h, p->smooth);
+    else if (cells > 0 && leaks)
+        snprintf(
+            text, size,
+            "most of the %lld cells have fewer than %d voxels, as noise has, and %.0f times as "
+            "many voxels are connected with the outside: try --param method=watershed --param "
+            "smooth=1.5, a smaller membrane (now %d), or repair, which closes gaps",
+            (long long)cells, SPECK,
+            (double)vol_read_integer(out, "external_voxels") /
+                fmax((double)vol_read_integer(out, "inside_voxels"), 1),
+            used);
     else if (cells > 0 && !an_mostly_below(out, "cell_voxels", SPECK, AN_MANY))
         return false;
     else if (cells > 0)
