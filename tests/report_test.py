@@ -195,6 +195,28 @@ def label_runs():
                "runs of labels that are " + name, r.stderr)
 
 
+def sizes():
+    """Areas of small cells that are far larger than at half of the contrast are told of."""
+    for name, radius, args, told in (("small", 5, [], True), ("large", 20, [], False),
+                                     ("small_otsu", 5, ["threshold=otsu", "smooth=0"], False)):
+        y, x = np.mgrid[:30 * radius, :30 * radius] % (5 * radius) - 2.5 * radius + 0.5
+        picture = ndimage.gaussian_filter(180.0 * (np.hypot(y, x) <= radius), 1)
+        out = path("sizes_" + name)
+        Image.fromarray((picture + RNG.normal(20, 2, picture.shape)).clip(0, 255)
+                        .astype(np.uint8)).save(path("sizes_%s.png" % name))
+        r = tap.run([tap.TEXCELL_WU, "analyse", "--analysis", "cellcount", "--device", "cpu", "-o",
+                     out, path("sizes_%s.png" % name)] +
+                    [a for value in args for a in ("--param", value)])
+        with open(os.path.join(out, "regions.csv"), newline="") as f:
+            areas = [int(row["area"]) for row in csv.DictReader(f)]
+        excess = np.median(areas) / (math.pi * radius**2) - 1
+        said = re.search(r"note: areas are ([0-9]+)% larger \(median\)", r.stderr)
+        tap.ok(r.returncode == 0 and len(areas) == 36 and (said is not None) == told and
+               (not told or abs(int(said.group(1)) / 100 - excess) < 0.1) and
+               ("larger (median)" in text_of(os.path.join(out, "report.html"))) == told,
+               "areas of cells of radius %d: %s" % (radius, name), "%s %s" % (excess, r.stderr))
+
+
 def missed():
     """Cells that are too dim to be counted, next to bright ones, make an image doubtful; small
     dirt, a mask and a threshold given do not."""
@@ -1019,6 +1041,7 @@ def main():
     label_runs()
     merged()
     missed()
+    sizes()
     wrong_ones()
     apart()
     tap.done()

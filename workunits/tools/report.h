@@ -102,6 +102,7 @@ typedef struct wu_seen_doubt {
     bool cubes;        /* its voxels, whose size is unknown, were taken to be cubes */
     size_t missed; /* objects as large as the regions that stand out, but were not counted; 0: few
                       or none */
+    double excess; /* the regions' area by that at half of their contrast: the median; 0: unknown */
     bool surveyed; /* `survey` is set */
     an_survey survey; /* the range of grey values of the whole image */
 } wu_seen_doubt;

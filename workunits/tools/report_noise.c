@@ -107,15 +107,14 @@ static void make_target(double radius, int32_t most, target *out)
         }
 }
 
-/* The contrast of what lies around `at` (y, x) in slice z: see least_contrast. NaN: no pixel of the
- * disc or of the ring is in the image. */
-static double contrast_of(const wu_pixels *px, int64_t z, const double at[2], const target *t,
-                          double noise)
+/* The mean grey values of the disc and of the ring around `at` (y, x) in slice z, and the numbers
+ * of their pixels that are in the image. False: one of them has none. */
+static bool means_of(const wu_pixels *px, int64_t z, const double at[2], const target *t,
+                     double mean[2], double n[2])
 {
     const int64_t cy = llround(at[0]), cx = llround(at[1]), nx = px->nx, ny = px->ny,
                   centre = (z * ny + cy) * nx + cx;
     const bool whole = cy >= t->reach && cx >= t->reach && cy + t->reach < ny && cx + t->reach < nx;
-    double mean[2], n[2];
     for (int k = 0; k < 2; k++) {
         const size_t from = k == 0 ? 0 : MOST_IN_TARGET - t->n[1];
         uint64_t sum = 0, seen = 0;
@@ -129,7 +128,38 @@ static double contrast_of(const wu_pixels *px, int64_t z, const double at[2], co
         n[k] = (double)seen;
         mean[k] = (double)sum / n[k];
     }
-    return n[0] > 0 && n[1] > 0 ? (mean[0] - mean[1]) / (noise * sqrt(1 / n[0] + 1 / n[1])) : NAN;
+    return n[0] > 0 && n[1] > 0;
+}
+
+/* The contrast of what lies around `at` (y, x) in slice z: see least_contrast. NaN: no pixel of the
+ * disc or of the ring is in the image. */
+static double contrast_of(const wu_pixels *px, int64_t z, const double at[2], const target *t,
+                          double noise)
+{
+    double mean[2], n[2];
+    return means_of(px, z, at, t, mean, n)
+               ? (mean[0] - mean[1]) / (noise * sqrt(1 / n[0] + 1 / n[1]))
+               : NAN;
+}
+
+/* How much larger the area of a region is than at half of its contrast: of the pixels in its box
+ * that are on the disc's side of the mean of disc and ring. NaN: unknown, or it is so large that
+ * its outline matters little. */
+static double excess_of(const wu_pixels *px, const double at[2], const region *own, const target *t)
+{
+    enum { MOST_IN_BOX = 10000 };
+    double mean[2], n[2];
+    uint64_t inside = 0;
+    if (!(own->box[0] >= 0 && own->box[1] >= 0 && own->box[2] <= px->ny && own->box[3] <= px->nx &&
+          own->box[0] < own->box[2] && own->box[1] < own->box[3]) ||
+        (own->box[2] - own->box[0]) * (own->box[3] - own->box[1]) > MOST_IN_BOX ||
+        !means_of(px, 0, at, t, mean, n))
+        return NAN;
+    const double half = (mean[0] + mean[1]) / 2, sign = mean[0] > mean[1] ? 1 : -1;
+    for (uint32_t y = (uint32_t)own->box[0]; y < (uint32_t)own->box[2]; y++)
+        for (uint32_t x = (uint32_t)own->box[1]; x < (uint32_t)own->box[3]; x++)
+            inside += sign * (wu_grey(px, (size_t)y * px->nx + x) - half) > 0;
+    return inside > 0 ? (double)own->area / (double)inside : NAN;
 }
 
 /* The radius of cells in pixels for which points were searched in an image; 0: there is none. */
@@ -364,9 +394,9 @@ static tc_status measure(const wu_report *r, const wu_points *points, const regi
                          size_t item, wu_seen_doubt *doubt, tc_err *err)
 {
     TC_AUTO(wu_pixels_free) wu_pixels px = { .bits = 8 };
-    double noise = 0, contrast[MOST_PLACES], radii[MOST_PLACES];
+    double noise = 0, contrast[MOST_PLACES], radii[MOST_PLACES], excess[MOST_PLACES];
     uint64_t rows = 0, seen = 0, drawn = 0;
-    size_t n = 0;
+    size_t n = 0, n_excess = 0;
     wu_range range;
     target disc;
     for (uint64_t i = 0; i < points->n; i++)
@@ -396,6 +426,10 @@ static tc_status measure(const wu_report *r, const wu_points *points, const regi
         if (isnan(value))
             continue;
         drawn += wu_is_drawn(&px, (size_t)z, at + points->dims - 2, radius, value > 0, &range);
+        if (regions != NULL) {
+            excess[n_excess] = excess_of(&px, at, &regions[i], &disc);
+            n_excess += !isnan(excess[n_excess]);
+        }
         radii[n] = radius;
         contrast[n++] = fabs(value);
     }
@@ -404,6 +438,8 @@ static tc_status measure(const wu_report *r, const wu_points *points, const regi
         return TC_OK;
     qsort(contrast, n, sizeof *contrast, compare);
     qsort(radii, n, sizeof *radii, compare);
+    qsort(excess, n_excess, sizeof *excess, compare);
+    doubt->excess = 2 * n_excess > n ? excess[n_excess / 2] : 0;
     const double typical = contrast[n / 2];
     doubt->noise = typical < least_contrast ||
                    (typical < sure_contrast && is_normal(&px, radii[n / 2], noise, typical));

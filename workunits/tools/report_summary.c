@@ -12,6 +12,9 @@
 #include "workunits/tools/report.h"
 #include "workunits/tools/tools.h"
 
+/* Areas that are larger than at half of the contrast by this factor are told of. */
+static const double least_excess = 1.25;
+
 enum { MOST_MEASURED = 6 }; /* columns from the table of images, at most */
 
 /* Statistics of the objects (rows of summary.table) of an image, a group, or all images. */
@@ -47,6 +50,7 @@ typedef struct wu_summary {
     size_t *in;            /* [file->n_items]: index of the image's group */
     size_t shared;         /* length of the common folder with which all images' sources begin */
     bool grouped;          /* an image lies in a folder below that one: a column has the folders */
+    double excess;         /* areas of regions by those at half of their contrast; 0: unknown */
 } summary;
 
 /* --- words ----------------------------------------------------------------------------------- */
@@ -825,8 +829,37 @@ static tc_status find_doubt(const summary *s, size_t item, const wu_seen_doubt *
     return TC_OK;
 }
 
+/* Sets s->excess to the median of the images of which it is known. */
+static tc_status find_excess(summary *s, const wu_seen_doubt *seen, tc_err *err)
+{
+    const size_t n = s->r->file->n_items;
+    size_t known = 0;
+    TC_AUTOFREE double *const values = malloc(n * sizeof *values + 1);
+    if (values == NULL)
+        return tc_no_memory(err, "images");
+    for (size_t i = 0; i < n; i++)
+        if (seen[i].excess > 0 && !is_wrong(s, i, &seen[i]))
+            values[known++] = seen[i].excess;
+    qsort(values, known, sizeof *values, by_value);
+    s->excess = known > 0 ? values[known / 2] : 0;
+    return TC_OK;
+}
+
+/* Whether areas are so much larger than at half of the contrast that it is to be said; what. */
+static bool say_excess(const summary *s, char *text, size_t size)
+{
+    if (s->excess < least_excess)
+        return false;
+    snprintf(text, size,
+             "areas are %.0f%% larger (median) than at half of the contrast: outlines of small or "
+             "blurred %s lie where these begin to differ from the background; for sizes try "
+             "--param threshold=otsu --param smooth=0",
+             100 * (s->excess - 1), wu_report_word(s->table));
+    return true;
+}
+
 /* Sets the marks of all images, and prints notes with the numbers of doubtful ones. */
-static tc_status find_marks(const summary *s, wu_mark *marks, size_t *n_ragged, tc_err *err)
+static tc_status find_marks(summary *s, wu_mark *marks, size_t *n_ragged, tc_err *err)
 {
     const long converged = wu_report_find_column(s->own, "converged");
     TC_AUTO(wu_cursor_close) wu_cursor cursor = { 0 };
@@ -855,6 +888,9 @@ static tc_status find_marks(const summary *s, wu_mark *marks, size_t *n_ragged, 
         wu_note("%zu of %zu images are marked wrong?, and are in the sums of their groups: "
                 "marked_wrong in groups.csv",
                 wrong, s->r->file->n_items);
+    return_if_error(find_excess(s, seen, err));
+    if (say_excess(s, doubt, sizeof doubt) && s->r->n_variants == 1)
+        wu_note("%s", doubt);
     if (n_noise > 0 && s->r->n_variants == 1)
         wu_note("%zu of %zu images: most of what was counted stands out no more than noise does",
                 n_noise, s->r->file->n_items);
@@ -1010,6 +1046,12 @@ tc_status wu_report_summary(wu_report *r, tc_err *err)
     if (has_doubt(s) && r->file->n_items > 1) {
         wu_page_put(r->page, "<p class=doubt><strong class=look>look</strong> ");
         wu_page_text(r->page, r->suggestion->doubt);
+        wu_page_put(r->page, "</p>\n");
+    }
+    char excess[sizeof r->marks->why];
+    if (say_excess(s, excess, sizeof excess)) {
+        wu_page_put(r->page, "<p class=note>");
+        wu_page_text(r->page, excess);
         wu_page_put(r->page, "</p>\n");
     }
     wu_page_put(r->page, "<div class=scroll><table class=images>\n");
