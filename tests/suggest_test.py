@@ -79,7 +79,8 @@ def voting():
             r = analyse(name, name + "_cubes", *options, *spacing, path("s.tif"))
             with open(os.path.join(path(name + "_cubes"), "items.csv"), encoding="utf-8") as f:
                 tap.ok(r.returncode == 0 and ("for cubes" in r.stderr) == (not spacing) and
-                       ("for cubes" in f.read()) == (not spacing),
+                       # The volumes page names another reason first: these are balls, not cells.
+                       ("for cubes" in f.read()) == (not spacing and name == "objects"),
                        "%s: voxels count as cubes" % name, r.stderr)
     r = analyse("voting", "given", "--suggest", "--param", "radius=9", "--param", "polarity=dark",
                 "--param", "foreground=none", save("d.png", picture))
