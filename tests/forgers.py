@@ -50,6 +50,36 @@ def different_cells():
     return np.block([[cells(seed=4 * i + k) for k in range(4)] for i in range(4)])
 
 
+def clumped():
+    """Discs that lie alone, and on the right discs that all touch."""
+    picture = 60 + np.random.default_rng(3).normal(0, 4, (1600, 1600))
+    y, x = np.indices((18, 18)) - 8.5
+    disc = 90 * (y * y + x * x < 81)
+    for step, first, end in (26, 4, 1100), (17, 1110, 1580):
+        for i in range(4, 1580, step):
+            for k in range(first, end, step):
+                picture[i:i + 18, k:k + 18] = np.maximum(picture[i:i + 18, k:k + 18], 60 + disc)
+    return picture.clip(0, 190).astype(np.uint8)
+
+
+def one_clump(a, _analysis):
+    """All regions on the right are one."""
+    box, area = a["region_bbox"], a["region_area"]
+    right = box[:, 3] > 1108
+    first, n = np.flatnonzero(right)[0], area[right].sum()
+    for name, whole in ("mean", a["region_mean"]), ("centroid", a["region_centroid"]):
+        weight = area[right] if whole.ndim == 1 else area[right, None]
+        a["region_" + name][first] = np.round((whole[right] * weight).sum(0)) / n
+    box[first] = np.concatenate([box[right, :2].min(0), box[right, 2:].max(0)])
+    area[first] = n
+    a["region_border"][first] = box[first].min() == 0 or box[first].max() == 1600
+    relabel(a, ~right | (np.arange(len(right)) == first))
+
+
+def no_clump(a, _analysis):
+    relabel(a, a["region_bbox"][:, 3] <= 1108)
+
+
 def rows_where(arrays, table, keep):
     """The table's rows of the one item that are kept."""
     for name in arrays:
@@ -377,6 +407,21 @@ def every_second_cell(a, _analysis):
     keep_cells(a, np.arange(len(a["cell_item"])) % 2 == 0)
 
 
+def large_and_small():
+    """Large cells, and small ones in the walls between them."""
+    stack = np.full((24, 270, 270), 180, np.uint8)
+    for y in range(5, 230, 66):
+        for x in range(5, 230, 66):
+            stack[2:22, y:y + 48, x:x + 48] = 40
+        for x in range(4, 262, 9):
+            stack[4:8, y + 51:y + 55, x:x + 4] = stack[12:16, y + 51:y + 55, x:x + 4] = 40
+    return list(stack + np.random.default_rng(3).integers(0, 20, stack.shape).astype(np.uint8))
+
+
+def no_large_cells(a, _analysis):
+    keep_cells(a, a["cell_voxels"] < 1000)
+
+
 def one_cell_of_all(a, _analysis):
     rows_where(a, "cell", np.arange(len(a["cell_item"])) == 0)
     a["cell_label"][:], a["cells"][0], a["cell_voxels"][0], a["cell_volume"][0] = (
@@ -460,6 +505,19 @@ def wide_boxes(n):
     return change
 
 
+def network():
+    """A picture, and labels of 272 squares and, the last, of all that is around them."""
+    labels = np.zeros((816, 816), int)
+    squares = np.arange(1, 273).reshape(16, 17)
+    labels[:768] = np.kron(squares, np.pad(np.ones((8, 8), int), 20))
+    labels[scipy.ndimage.uniform_filter((labels > 0).astype(float), 7) == 0] = 273
+    return np.random.default_rng(5).integers(0, 256, labels.shape).astype(np.uint8), labels
+
+
+def last_texture(a, _analysis):
+    a["object_glcm"][-1] = a["object_glcm"][0]
+
+
 def first_objects(n):
     def change(a, _analysis):
         rows_where(a, "object", np.arange(len(a["object_item"])) < n)
@@ -506,6 +564,14 @@ def left_out():
                          dict(faint, min_contrast={"full_area": "auto", "percent": 40}))):
         yield ("cellcount", "the upper half alone of regions by contrast" + name, whole, [soft],
                None, top_rows(800))
+    clump = clumped()
+    for name, more in (("", {}), (", filled", {"fill_holes": True}), (", split", {
+            "split": "distance"}), (", smoothed", {"smooth": 1}), (
+                ", smoothed and split", {"split": "distance", "smooth": 1})):
+        whole = dict(step, **more)
+        yield "cellcount", "a clump left out" + name, whole, [clump], None, no_clump
+        if "split" in more:
+            yield "cellcount", "a clump as one" + name, whole, [clump], None, one_clump
     own = dict(step, min_area="auto")
     yield "cellcount", "the largest 200 alone", own, [soft], None, largest(200)
     yield ("cellcount", "the largest 700 alone, smoothed", dict(own, smooth=1), [soft], None,
@@ -531,6 +597,9 @@ def left_out():
     yield "volume", "every second cell", edge, stack, None, every_second_cell
     yield "volume", "one cell of all", edge, stack, None, one_cell_of_all
     yield "volume", "without smooth", dict(edge, smooth=2), stack, None, instead(edge, stack)
+    for name, more in ("", {}), (", smoothed", {"smooth": 1}):
+        yield ("volume", "large cells left out" + name, dict(edge, **more), large_and_small(), None,
+               no_large_cells)
     shed = {"method": "watershed", "smooth": 1, "labels": True}
     for smooth in 0.9, 1.1, 2:
         yield ("volume", "a watershed with smooth %g" % smooth, shed, stack, None,
@@ -554,6 +623,9 @@ def left_out():
     some = slice(0, 1020), slice(0, 1020)
     yield ("objects", "a tenth of the textures, in wide boxes", {}, [cells_[some].copy()],
            [scipy.ndimage.label(cells_[some] > 110)[0]], wide_boxes(10))
+    noise, network_ = network()
+    yield ("objects", "another's texture for the one object of most pixels", {}, [noise],
+           [network_], last_texture)
     yield "objects", "another picture's", {}, [cells_], labels, instead({}, [other], labels)
     yield ("objects", "of a smoothed picture", {}, [cells_], labels,
            instead({}, [scipy.ndimage.uniform_filter(cells_, 3)], labels))

@@ -24,6 +24,9 @@ enum { LOOKS = 160 };
 enum { LABELS = 256 };
 /* Places where pixels touch only by a corner, of which the components are checked. */
 enum { CORNERS = 16 };
+/* With a split, one in so many of the components of pixels chosen at random may be too large to be
+ * followed. */
+enum { ONE_LARGE_IN = 8 };
 /* The least number of components that must be known for a result to pass: of the whole picture, and
  * of all tiles together. */
 enum { LEAST_KNOWN = 2, LEAST_IN_TILES = 4 };
@@ -90,10 +93,12 @@ typedef struct part {
                                 picture: all rows. The caller frees them. */
     size_t looks;            /* components that are not known, or have a region in the table */
     size_t known;            /* those of them that have a region in the table */
-    double contrast, area;   /* min_contrast: contrast times area, and area, summed over regions of
-                                at least full_area that are in the table */
-    double missing;          /* min_contrast: greatest mean contrast of a region that is not in the
-                                table though it passes the other filters */
+    size_t drawn, large;     /* components of pixels chosen at random; those too large to follow */
+    size_t bare; /* those of the large ones of which the pixel is in no box of the table */
+    double contrast, area; /* min_contrast: contrast times area, and area, summed over regions of
+                              at least full_area that are in the table */
+    double missing;        /* min_contrast: greatest mean contrast of a region that is not in the
+                              table though it passes the other filters */
 } part;
 
 /* A pixel of the core chosen at random, as an index in the part. */
@@ -331,6 +336,7 @@ typedef struct sought {
     bool found;   /* the row is a region of one of the components */
     bool unknown; /* a component is not known: it reaches out of the core, or is too large */
     bool told;    /* at least one region of the components is in the table */
+    bool large;   /* a component is too large to be followed */
 } sought;
 
 /* The distance of a mean grey value from the threshold, positive on the cells' side. */
@@ -377,6 +383,7 @@ static tc_status check_component(const an_work *work, part *q, const table *t, s
     size_t n = 0;
 
     an_follow_component(&q->f, i, &c);
+    s->large = !c.whole;
     s->unknown = !c.whole || c.pixels > s->left || c.lo[1] < q->y0 || c.lo[2] < q->x0 ||
                  c.hi[1] > q->y1 || c.hi[2] > q->x1 ||
                  (uint64_t)(c.hi[1] - c.lo[1]) * (c.hi[2] - c.lo[2]) > 16 * c.pixels + 256;
@@ -445,6 +452,20 @@ static bool find_cell(const part *q, uint64_t *random, size_t *i)
     return left > 0;
 }
 
+/* Whether pixel i of the part lies in the box of a region. */
+static bool is_in_box(const part *q, const table *t, size_t i)
+{
+    const int64_t y = (int64_t)(q->y + i / q->f.px->nx), x = (int64_t)(q->x + i % q->f.px->nx);
+
+    for (size_t row = 0; row < t->n; row++) {
+        const int64_t *const b = t->bbox + 4 * row;
+
+        if (y >= b[0] && x >= b[1] && y < b[2] && x < b[3])
+            return true;
+    }
+    return false;
+}
+
 /* Checks components of pixels, and of rows of the table, that are chosen at random: their regions
  * are in the table. */
 static tc_status check_parts(const an_work *work, part *q, const table *t, uint64_t *random,
@@ -467,6 +488,9 @@ static tc_status check_parts(const an_work *work, part *q, const table *t, uint6
         left = s.left;
         q->looks += s.unknown || s.told; /* components without a region in the table do not count */
         q->known += s.told;
+        q->drawn += !of_row;
+        q->large += !of_row && s.large;
+        q->bare += !of_row && s.large && !is_in_box(q, t, i);
     }
     return status;
 }
@@ -563,6 +587,23 @@ static tc_status judge_known(uint64_t cells, size_t looks, size_t known, size_t 
     return cells == 0 || (known >= least && 2 * known >= looks)
                ? TC_OK
                : tc_fail(err, TC_NO_MATCH, "only %zu of %zu components are known", known, looks);
+}
+
+/* With a split, TC_NO_MATCH unless few pixels of cells, `large` of `all`, are of components too
+ * large to be followed: their parts may be made up. */
+static tc_status judge_large(const cc_params *p, double all, double large, tc_err *err)
+{
+    return !p->split || ONE_LARGE_IN * large <= all
+               ? TC_OK
+               : tc_fail(err, TC_NO_MATCH, "%.0f%% of cells are too large to be followed",
+                         100 * large / all);
+}
+
+/* A component too large to be followed, one pixel of which is in no box, may be missing. */
+static tc_status judge_bare(size_t bare, tc_err *err)
+{
+    return bare == 0 ? TC_OK
+                     : tc_fail(err, TC_NO_MATCH, "%zu large components are in no region", bare);
 }
 
 /* Whether the threshold makes every pixel cell. */
@@ -734,6 +775,9 @@ static tc_status check_whole(const an_work *work, const table *t, uint32_t thres
     return_if_error(check_totals(p, cells, t, err));
     *of_regions = true;
     return_if_error(check_part(work, &q, t, random, err));
+    *of_regions = false; /* tiles around small regions do not show a large one */
+    return_if_error(judge_bare(q.bare, err));
+    *of_regions = true;
     q.contrast = q.area = 0; /* exact sums over the table replace those of the looks */
     for (size_t i = 0; p->min_contrast && i < t->n; i++)
         if (t->area[i] >= p->full_area) {
@@ -745,6 +789,7 @@ static tc_status check_whole(const an_work *work, const table *t, uint32_t thres
         return_if_error(check_rest(p, &q, t, err));
     if (p->split)
         return_if_error(check_boxes(&q, cells, t, random, err));
+    return_if_error(judge_large(p, (double)q.drawn, (double)q.large, err));
     return judge_known(cells, q.looks, q.known, LEAST_KNOWN, err);
 }
 
@@ -798,6 +843,8 @@ typedef struct found {
     uint64_t claimed;      /* pixels with a label, or, without labels, in a box of the table */
     uint64_t both;         /* pixels of cells that are claimed */
     size_t looks, known;   /* as in `part`, of the tiles that are not placed around a region */
+    double large;          /* pixels of cells in components too large to be followed */
+    size_t bare;           /* as in `part` */
     double contrast, rest; /* of all pixels of cells; of those that are not claimed */
     part contrasts;        /* only contrast, area and missing, as in `part` */
     uint64_t *histogram;   /* if the threshold is found in one; else NULL */
@@ -915,6 +962,7 @@ static tc_status check_tile(const an_work *work, const table *t, uint32_t thresh
                             size_t n, uint64_t *random, found *all, tc_err *err)
 {
     const bool of_region = k % 4 == 3 && t->n > 0;
+    const uint64_t cells = all->cells;
     const cc_params *const p = work->params;
     const wu_pixels *const px = work->pixels;
     const uint32_t margin = margin_of(p), side = side_of(p, work->item);
@@ -950,6 +998,9 @@ static tc_status check_tile(const an_work *work, const table *t, uint32_t thresh
         all->looks += q.looks;
         all->known += q.known;
     }
+    if (q.drawn > 0)
+        all->large += (double)(all->cells - cells) * (double)q.large / (double)q.drawn;
+    all->bare += q.bare;
     all->contrasts.contrast += q.contrast;
     all->contrasts.area += q.area;
     all->contrasts.missing = fmax(all->contrasts.missing, q.missing);
@@ -997,6 +1048,9 @@ static tc_status check_tiles(const an_work *work, const table *t, uint32_t thres
     *of_regions = !finds;
     for (size_t k = 0; k < n; k++)
         return_if_error(check_tile(work, t, threshold, k, n, random, &all, err));
+    *of_regions = false;
+    return_if_error(judge_bare(all.bare, err));
+    *of_regions = !finds;
     *side = (double)px->nx * px->ny * ROUGHLY * (double)all.cells / (double)all.pixels;
     if (finds)
         return_if_error(judge_found(p, histogram, px->bits, threshold, err));
@@ -1008,6 +1062,7 @@ static tc_status check_tiles(const an_work *work, const table *t, uint32_t thres
     if (p->min_contrast)
         return_if_error(judge_rest(p, &all.contrasts, all.contrast, all.rest,
                                    (double)(all.cells - all.both), err));
+    return_if_error(judge_large(p, (double)all.cells, all.large, err));
     return judge_known(all.cells, all.looks, all.known, LEAST_IN_TILES, err);
 }
 

@@ -13,6 +13,8 @@
 
 /* One object in ONE_IN is measured, within these bounds. */
 enum { ONE_IN = 10, LEAST = 6, MOST = 64, LOOKS = 512, FEW_LOOKS = 64 };
+/* So many of them are chosen by pixels, and measured whatever their boxes. */
+enum { BY_PIXELS = 2 };
 
 /* Of stacks measuring takes so much more than its share (tests/bench/looks.py units). */
 static const double STACKS = 8;
@@ -177,8 +179,9 @@ static void find_boxes(const wu_pixels *px, const uint32_t *label, size_t n, box
         }
 }
 
-/* Some objects, one of these by its pixels, as long as their boxes are no more than the item; where
- * the result's would be more, their boxes are the pixels'. In the order of the table. */
+/* Some objects, as long as their boxes are no more than the item, and always those that are chosen
+ * by their pixels; where the result's boxes would be more, they are the pixels'. In the order of
+ * the table. */
 static tc_status choose(const an_work *work, const wu_output *out, uint64_t *random, sample *s,
                         tc_err *err)
 {
@@ -187,16 +190,17 @@ static tc_status choose(const an_work *work, const wu_output *out, uint64_t *ran
     const bool has_boxes = (((const obj_params *)work->params)->families & OBJ_SHAPE) != 0;
     const int64_t *const label = wu_output_data(out, "object_label");
     uint64_t left = (uint64_t)work->item->nx * work->item->ny * work->item->nz, claimed = 0;
-    size_t rows[MOST] = { 0 };
+    size_t rows[MOST] = { 0 }, by_pixels[BY_PIXELS];
     uint32_t labels[MOST] = { 0 };
     box boxes[MOST];
 
     for (size_t k = 0; k < wanted; k++) {
-        rows[k] = k == 0 ? row_of_pixel(work->pixels, label, n, random)
-                         : (size_t)tc_random_below(n, random);
+        rows[k] = k < BY_PIXELS ? row_of_pixel(work->pixels, label, n, random)
+                                : (size_t)tc_random_below(n, random);
         while (is_taken(rows, k, rows[k]))
             rows[k] = (rows[k] + 1) % n;
     }
+    memcpy(by_pixels, rows, sizeof by_pixels);
     qsort(rows, wanted, sizeof *rows, by_row);
     for (size_t k = 0; k < wanted; k++)
         labels[k] = (uint32_t)label[rows[k]];
@@ -208,10 +212,12 @@ static tc_status choose(const an_work *work, const wu_output *out, uint64_t *ran
         find_boxes(work->pixels, labels, wanted, boxes);
     for (size_t k = 0; k < wanted; k++) {
         const box *const b = &boxes[k];
+        const bool always = is_taken(by_pixels, BY_PIXELS, rows[k]);
 
-        if (s->n >= LEAST && pixels_of(b) > left)
-            break;
-        left -= pixels_of(b) < left ? pixels_of(b) : left;
+        if (!always && s->n >= LEAST && pixels_of(b) > left)
+            continue;
+        if (!always)
+            left -= pixels_of(b) < left ? pixels_of(b) : left;
         return_if_error(add_object(work, b, rows[k], labels[k], s, err));
     }
     return TC_OK;

@@ -19,6 +19,10 @@
  * looked at, and the largest radius of a blur for which that is little work. */
 enum { CELLS = 64, FOLLOWED = 256, FOLLOWED_IN_ALL = 8, LOOKS = 256, WAYS = 64, MOST_RADIUS = 9 };
 
+/* So many voxels that are in no cell's box are looked at for a cell larger than those that are
+ * followed otherwise, of at most one voxel in LARGE. */
+enum { LARGE_LOOKS = 8, LARGE = 32 };
+
 /* Boxes are computed again until they are BOXES times BOX of the stack or MOST_PARTS, and beyond
  * that until MOST_BOXES and MOST_PARTS_IN_ALL while no cell in them is known. The least side
  * between their margins. */
@@ -116,6 +120,53 @@ static bool is_told(const wu_output *out, const an_component *c)
     return false;
 }
 
+static size_t count_cells(const wu_output *out)
+{
+    return (size_t)wu_output_find(out, "cell_item")->info.shape[0];
+}
+
+static bool is_in_cell_box(const wu_output *out, const uint32_t at[3])
+{
+    const int64_t *b = wu_output_data(out, "cell_bbox");
+    bool in = false;
+
+    for (size_t i = 0; i < count_cells(out) && !in; i++, b += 6) {
+        in = true;
+        for (int k = 0; k < 3; k++)
+            in = in && at[k] >= b[k] && at[k] < b[3 + k];
+    }
+    return in;
+}
+
+/* Voxels chosen at random that are in no cell's box are in no cell of more than `least` voxels. */
+static tc_status check_large(const an_work *work, uint32_t threshold, size_t least,
+                             const wu_output *out, uint64_t *random, tc_err *err)
+{
+    const vol_params *const p = work->params;
+    const wu_item *const item = work->item;
+    const size_t n = (size_t)item->nx * item->ny * item->nz;
+    TC_AUTO(an_follow_end)
+    an_follow f = { .px = work->pixels, .threshold = threshold, .through = p->through };
+    return_if_error(an_follow_begin(&f, n / LARGE + 64, err));
+
+    for (int looks = 0; looks < LARGE_LOOKS; looks++) {
+        an_component c;
+        size_t i;
+
+        if (!an_follow_find(&f, n, random, &i))
+            break;
+        const uint32_t at[3] = { (uint32_t)(i / item->nx / item->ny),
+                                 (uint32_t)(i / item->nx % item->ny), (uint32_t)(i % item->nx) };
+
+        if (is_in_cell_box(out, at))
+            continue;
+        an_follow_component(&f, i, &c);
+        if (c.whole && c.pixels > least && must_be_told(p, item, &c))
+            return tc_fail(err, TC_NO_MATCH, "the cell around voxel %zu is not in the table", i);
+    }
+    return TC_OK;
+}
+
 /* Some cells, chosen at random: whoever claims what nobody looked at is not believed. */
 static tc_status check_cells(const an_work *work, an_follow *f, const wu_output *out,
                              uint64_t *random, tc_err *err)
@@ -189,11 +240,6 @@ static uint32_t blurred(const heights *h, const int64_t at[3])
 
 /* --- boxes ----------------------------------------------------------------------------------- */
 
-static size_t count_cells(const wu_output *out)
-{
-    return (size_t)wu_output_find(out, "cell_item")->info.shape[0];
-}
-
 /* How long the table's cells are in y and x, on average. */
 static double length_of_cells(const wu_output *out)
 {
@@ -213,19 +259,6 @@ static size_t most_followed(const wu_item *item, const wu_output *out)
                  share = (size_t)item->nx * item->ny * item->nz / COMPARED;
 
     return 64 + (COMPONENT * cell < share ? COMPONENT * cell : share);
-}
-
-static bool is_in_cell_box(const wu_output *out, const uint32_t at[3])
-{
-    const int64_t *b = wu_output_data(out, "cell_bbox");
-    bool in = false;
-
-    for (size_t i = 0; i < count_cells(out) && !in; i++, b += 6) {
-        in = true;
-        for (int k = 0; k < 3; k++)
-            in = in && at[k] >= b[k] && at[k] < b[3 + k];
-    }
-    return in;
 }
 
 /* What is membrane depends on so much around it, and two voxels more. */
@@ -477,8 +510,10 @@ static tc_status check_boxes(const an_work *work, uint32_t threshold, const wu_o
                  usual);
     if ((double)usual[0] * usual[1] * usual[2] > MOST_BOX * voxels)
         return tc_fail(err, TC_NO_MATCH, "is too small for a look at a part of it");
-    if (!p->watershed)
+    if (!p->watershed) {
+        return_if_error(check_large(work, threshold, most_followed(item, out), out, random, err));
         return_if_error(an_follow_begin(&f, most_followed(item, out), err));
+    }
     /* One anywhere, those around what may be missing, and more anywhere until a cell is known. */
     for (bool enough = false;
          !enough || (known == 0 && seen.share < MOST_BOXES * BOX && seen.n < MOST_PARTS_IN_ALL);) {
@@ -609,7 +644,8 @@ tc_status vol_check_pixels(const an_work *work, const wu_output *out, uint64_t *
     return_if_error(an_follow_begin(&f, n / FOLLOWED + 256, err));
     if (p->labels)
         return_if_error(check_labels(&f, &out->arrays[out->n - 1], random, err));
-    return check_cells(work, &f, out, random, err);
+    return_if_error(check_cells(work, &f, out, random, err));
+    return check_large(work, f.threshold, f.room, out, random, err);
 }
 
 double vol_pixels_share(const an_work *work)
@@ -619,5 +655,5 @@ double vol_pixels_share(const an_work *work)
     return is_in_doubt(p) ? 1
            : p->watershed ? fmin(DOUBTS_WATERSHED + 0.04 + BOXES * BOX, 1)
            : vol_blurs(p) ? fmin(DOUBTS_BOXES + BOXES * BOX, 1)
-                          : DOUBTS + 0.08;
+                          : DOUBTS + 0.1;
 }
