@@ -640,6 +640,10 @@ def left_out():
     apart[1000:1400, 600:1000] = cells()
     yield "voting", "sparse cells, the upper three quarters alone", vote, [sparse], None, \
         upper_part(1200)
+    specks = cells(side=1600, n=80)
+    specks[tuple(np.random.default_rng(5).integers(0, 1600, (2, 2000)))] = 255
+    yield ("voting", "sparse cells among bright pixels, the upper quarter alone",
+           dict(vote, threshold=20000), [specks], None, upper_part(400))
     yield ("voting", "cells in a sixteenth of the picture, the upper three quarters alone", vote,
            [apart], None, upper_part(1200))
     yield ("voting", "cells in a sixteenth of the picture, the upper three quarters of them", vote,

@@ -18,9 +18,15 @@ enum { MOST_TILES = 12 };
 /* The least side, in quarters of the radius, of the first tile. It is placed around an edge, and is
  * so large that it contains the point of the cell with that edge. */
 enum { EDGE_SIDE = 14 };
-/* How many random places the first tile is chosen from: one for ONE_EDGE_IN pixels of the item, with
- * these bounds. */
+/* How many random places the first tile is chosen from: one for ONE_EDGE_IN pixels of the item,
+ * with these bounds. */
 enum { ONE_EDGE_IN = 64, LEAST_EDGES = 256, MOST_EDGES = 4096 };
+/* The most points that all of these places are compared with: a second at most. */
+enum { MOST_COMPARED = 1 << 27 };
+/* Of every second of the other tiles, one place in so many of these. */
+enum { FEWER_EDGES = 4 };
+/* Random points around which the contrast of cells is estimated. */
+enum { AROUND_POINTS = 64 };
 /* Random points that the second tile is chosen from. */
 enum { CROWDS = 16 };
 /* The place of the first tile is at least AWAY radii from all points of the result; more than FAR
@@ -239,12 +245,13 @@ static double distance_to_points(const voting_scheme *s, const voting_peaks *poi
     return sqrt(least);
 }
 
-/* The difference between the greatest and the least grey value within a quarter of the radius of a
- * place. */
-static uint32_t contrast_at(const wu_pixels *px, const voting_scheme *s, const uint32_t place[3])
+/* How much brighter one half of a box is than the other, along the axis for which that is most; the
+ * box reaches a quarter of the radius from a place. Single bright pixels hardly count. */
+static double contrast_at(const wu_pixels *px, const voting_scheme *s, const uint32_t place[3])
 {
     const uint32_t length[3] = { px->nz, px->ny, px->nx };
-    uint32_t lo[3], hi[3], least = UINT32_MAX, most = 0;
+    uint32_t lo[3], hi[3], at[3];
+    double sum[3][2] = { { 0 } }, n[3][2] = { { 0 } }, most = 0;
 
     for (int k = 0; k < 3; k++) {
         const uint32_t half = length_of(s, k, 1);
@@ -252,15 +259,21 @@ static uint32_t contrast_at(const wu_pixels *px, const voting_scheme *s, const u
         lo[k] = place[k] > half ? place[k] - half : 0;
         hi[k] = smaller(place[k] + half + 1, length[k]);
     }
-    for (uint32_t z = lo[0]; z < hi[0]; z++)
-        for (uint32_t y = lo[1]; y < hi[1]; y++)
-            for (uint32_t x = lo[2]; x < hi[2]; x++) {
-                const uint32_t v = wu_grey(px, ((size_t)z * px->ny + y) * px->nx + x);
+    for (at[0] = lo[0]; at[0] < hi[0]; at[0]++)
+        for (at[1] = lo[1]; at[1] < hi[1]; at[1]++)
+            for (at[2] = lo[2]; at[2] < hi[2]; at[2]++) {
+                const uint32_t v = wu_grey(px, ((size_t)at[0] * px->ny + at[1]) * px->nx + at[2]);
 
-                least = smaller(least, v);
-                most = v > most ? v : most;
+                for (int k = 0; k < 3; k++)
+                    if (at[k] != place[k]) {
+                        sum[k][at[k] > place[k]] += v;
+                        n[k][at[k] > place[k]]++;
+                    }
             }
-    return most - least;
+    for (int k = 0; k < 3; k++)
+        if (n[k][0] > 0 && n[k][1] > 0)
+            most = fmax(most, fabs(sum[k][0] / n[k][0] - sum[k][1] / n[k][1]));
+    return most;
 }
 
 /* place: a random pixel (any), or that of a random point. */
@@ -275,24 +288,50 @@ static void choose_place(const voting_scheme *s, const voting_peaks *points, boo
                        : smaller((uint32_t)(at[k] + 0.5), length[k] - 1);
 }
 
-/* Chooses, of random places, the one with the greatest contrast that is far from all points. If the
- * result was not computed from the pixels, the cell with that edge has probably no point in it. */
+/* The mean contrast within a radius of random points along each axis. */
+static double contrast_of_points(const an_work *work, const voting_scheme *s,
+                                 const voting_peaks *points, uint64_t *random)
+{
+    const uint32_t length[3] = { s->nz, s->ny, s->nx };
+    double sum = 0;
+
+    for (int i = 0; i < AROUND_POINTS; i++) {
+        uint32_t at[3];
+
+        choose_place(s, points, false, random, at);
+        for (int k = 0; k < 3; k++) {
+            const uint32_t reach = (uint32_t)s->shape.reach[k] + 1,
+                           end = smaller(at[k] + reach + 1, length[k]),
+                           first = at[k] > reach ? at[k] - reach : 0;
+
+            at[k] = first + (uint32_t)tc_random_below(end - first, random);
+        }
+        sum += contrast_at(work->pixels, s, at);
+    }
+    return sum / AROUND_POINTS;
+}
+
+/* Chooses, of 1 / part as many random places as usual, one with much contrast that is far from all
+ * points. If the result was not computed from the pixels, the cell with that edge has probably no
+ * point in it. More contrast than around points is no better: it may be of something else. */
 static void choose_edge(const an_work *work, const voting_scheme *s, const voting_peaks *points,
-                        uint64_t *random, uint32_t place[3])
+                        size_t part, uint64_t *random, uint32_t place[3])
 {
     const size_t share = (size_t)s->nz * s->ny * s->nx / ONE_EDGE_IN,
-                 n = share < LEAST_EDGES  ? LEAST_EDGES
-                     : share > MOST_EDGES ? MOST_EDGES
-                                          : share;
+                 wanted = share < LEAST_EDGES  ? LEAST_EDGES
+                          : share > MOST_EDGES ? MOST_EDGES
+                                               : share,
+                 bound = MOST_COMPARED / points->n, n = wanted < bound ? wanted : bound;
+    const double enough = contrast_of_points(work, s, points, random);
     double most = 0;
 
     choose_place(s, points, true, random, place);
-    for (size_t i = 0; i < n; i++) {
-        uint32_t at[3], contrast;
-        double far;
+    for (size_t i = 0; i < n / part && most < FAR * enough; i++) {
+        uint32_t at[3];
+        double far, contrast;
 
         choose_place(s, points, true, random, at);
-        contrast = contrast_at(work->pixels, s, at);
+        contrast = fmin(contrast_at(work->pixels, s, at), enough);
         if (FAR * contrast <= most) /* wherever the points are */
             continue;
         far = distance_to_points(s, points, at);
@@ -325,9 +364,10 @@ static void choose_crowd(const voting_scheme *s, const voting_peaks *points, uin
     }
 }
 
-/* Computes tiles again and compares their points. The first tile is at an edge far from all points;
- * the second one is around many points; the others are at random places, where missing points may
- * be found. If no tile has a point of the result, tiles around points are added until one has. */
+/* Computes tiles again and compares their points. The first tile and every second one after it are
+ * at edges far from all points; the second one is around many points; the others are at random
+ * places, where missing points may be found. If no tile has a point of the result, tiles around
+ * points are added until one has. */
 static tc_status check_tiles(const an_work *work, const voting_scheme *s,
                              const voting_peaks *points, uint64_t *random, tc_err *err)
 {
@@ -342,8 +382,8 @@ static tc_status check_tiles(const an_work *work, const voting_scheme *s,
         uint32_t place[3];
         tile t;
 
-        if (k == 0)
-            choose_edge(work, s, points, random, place);
+        if (k == 0 || (k % 2 == 0 && k < tiles))
+            choose_edge(work, s, points, k == 0 ? 1 : FEWER_EDGES, random, place);
         else if (k == 1 || k >= tiles)
             choose_crowd(s, points, side, random, place);
         else
