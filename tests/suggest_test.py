@@ -79,7 +79,7 @@ def voting():
             r = analyse(name, name + "_cubes", *options, *spacing, path("s.tif"))
             with open(os.path.join(path(name + "_cubes"), "items.csv"), encoding="utf-8") as f:
                 tap.ok(r.returncode == 0 and ("for cubes" in r.stderr) == (not spacing) and
-                       # For volume another reason comes first: these are balls, not cells between walls.
+                       # For volume another reason comes first: these are balls, no foam.
                        ("for cubes" in f.read()) == (not spacing and name == "objects"),
                        "%s: voxels count as cubes" % name, r.stderr)
     r = analyse("voting", "given", "--suggest", "--param", "radius=9", "--param", "polarity=dark",
