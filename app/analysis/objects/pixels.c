@@ -13,8 +13,9 @@
 
 /* One object in ONE_IN is measured, within these bounds. */
 enum { ONE_IN = 10, LEAST = 6, MOST = 64, LOOKS = 512, FEW_LOOKS = 64 };
-/* So many of them are chosen by pixels, and measured whatever their boxes. */
-enum { BY_PIXELS = 2 };
+/* Objects that are chosen by random pixels, and measured however large their boxes are: an object
+ * of half of all pixels is missed by all six with a probability of 1 / 64. */
+enum { BY_PIXELS = 6 };
 
 /* Of stacks measuring takes so much more than its share (tests/bench/looks.py units). */
 static const double STACKS = 8;
@@ -190,6 +191,7 @@ static tc_status choose(const an_work *work, const wu_output *out, uint64_t *ran
     const bool has_boxes = (((const obj_params *)work->params)->families & OBJ_SHAPE) != 0;
     const int64_t *const label = wu_output_data(out, "object_label");
     uint64_t left = (uint64_t)work->item->nx * work->item->ny * work->item->nz, claimed = 0;
+    const size_t n_by_pixels = wanted < BY_PIXELS ? wanted : BY_PIXELS;
     size_t rows[MOST] = { 0 }, by_pixels[BY_PIXELS];
     uint32_t labels[MOST] = { 0 };
     box boxes[MOST];
@@ -212,7 +214,7 @@ static tc_status choose(const an_work *work, const wu_output *out, uint64_t *ran
         find_boxes(work->pixels, labels, wanted, boxes);
     for (size_t k = 0; k < wanted; k++) {
         const box *const b = &boxes[k];
-        const bool always = is_taken(by_pixels, BY_PIXELS, rows[k]);
+        const bool always = is_taken(by_pixels, n_by_pixels, rows[k]);
 
         if (!always && s->n >= LEAST && pixels_of(b) > left)
             continue;
