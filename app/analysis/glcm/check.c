@@ -1,7 +1,7 @@
 /*
- * glcm: whether the arrays of a result can be right. Known without the pixels are:
- * the bounds of every feature, relations between features, where a window has no pair
- * (NaN, and nowhere else), and that features, features of the offsets and maps agree.
+ * glcm: checks, without the pixels, whether the arrays of a result are possible: every feature is
+ * within its bounds, the relations between features hold, values are NaN exactly where windows have
+ * no pair, and features, features of the offsets, maps and band sums agree.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -11,25 +11,27 @@
 
 /* --- where there are pairs ------------------------------------------------------------------- */
 
-typedef struct place {
+/* The picture, the disc of the ROI and the window, of an item. */
+typedef struct layout {
     const glcm_params *p;
-    int64_t nx, ny, cx, cy;             /* of the picture; centre of a disc */
-    int width[2 * GLCM_MAX_RADIUS + 1]; /* of the window: |x| <= width[y + radius] */
-} place;
+    int64_t nx, ny, cx, cy; /* size of the picture; centre of the ROI's disc */
+    int width[2 * GLCM_MAX_RADIUS +
+              1]; /* the window's row y has the pixels with |x| <= width[y + radius] */
+} layout;
 
-/* Largest w with w^2 <= v, v >= 0. */
+/* The largest w with w^2 <= v; v >= 0. */
 static int64_t integer_root(int64_t v)
 {
     return (int64_t)tc_sqrt_floor((uint64_t)v);
 }
 
-static void place_init(place *g, const glcm_params *p, const wu_item *item)
+static void layout_init(layout *g, const glcm_params *p, const wu_item *item)
 {
-    *g = (place){ .p = p,
-                  .nx = item->nx,
-                  .ny = item->ny,
-                  .cx = p->roi_centred ? item->nx / 2 : p->roi_cx,
-                  .cy = p->roi_centred ? item->ny / 2 : p->roi_cy };
+    *g = (layout){ .p = p,
+                   .nx = item->nx,
+                   .ny = item->ny,
+                   .cx = p->roi_centred ? item->nx / 2 : p->roi_cx,
+                   .cy = p->roi_centred ? item->ny / 2 : p->roi_cy };
     for (int y = -p->radius; y <= p->radius; y++)
         g->width[y + p->radius] =
             p->window == GLCM_SQUARE
@@ -47,8 +49,9 @@ static int64_t smaller(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
-/* The base pixels of pairs (x, y), (x+dx, y+dy) in row y of the window. */
-static bool window_row(const place *g, int y, const glcm_offset *o, int64_t *lo, int64_t *hi)
+/* Sets *lo and *hi: the least and the greatest x, relative to the window's centre, for which the
+ * pair (x, y), (x+dx, y+dy) lies in the window. False: there is none. */
+static bool window_row(const layout *g, int y, const glcm_offset *o, int64_t *lo, int64_t *hi)
 {
     const int r = g->p->radius;
 
@@ -60,7 +63,7 @@ static bool window_row(const place *g, int y, const glcm_offset *o, int64_t *lo,
 }
 
 /* Whether the window around pixel (cx, cy) has a pair in the picture. */
-static bool has_pair(const place *g, const glcm_offset *o, int64_t cx, int64_t cy)
+static bool has_pair(const layout *g, const glcm_offset *o, int64_t cx, int64_t cy)
 {
     for (int y = -g->p->radius; y <= g->p->radius; y++) {
         int64_t lo, hi;
@@ -75,7 +78,7 @@ static bool has_pair(const place *g, const glcm_offset *o, int64_t cx, int64_t c
     return false;
 }
 
-static bool in_roi(const place *g, int64_t x, int64_t y)
+static bool in_roi(const layout *g, int64_t x, int64_t y)
 {
     return g->p->roi != GLCM_ROI_DISC ||
            (x - g->cx) * (x - g->cx) + (y - g->cy) * (y - g->cy) <= g->p->roi_r * g->p->roi_r;
@@ -86,9 +89,10 @@ static int64_t clamp(int64_t v, int64_t lo, int64_t hi)
     return v < lo ? lo : v > hi ? hi : v;
 }
 
-/* Whether there is a centre of the ROI for which (x, y) and (x+dx, y+dy) of its
- * window lie in the picture: the nearest to the ROI's own centre, if any. */
-static bool has_centre(const place *g, const glcm_offset *o, int64_t x, int64_t y)
+/* Whether a window of the ROI has the pair (x, y), (x+dx, y+dy), relative to its centre, in the
+ * picture. Of all centres for which the pair lies in the picture, the one nearest to the centre of
+ * the ROI's disc is tested: if it is not in the ROI, none is. */
+static bool has_centre(const layout *g, const glcm_offset *o, int64_t x, int64_t y)
 {
     const int64_t x0 = larger(0, -x - smaller(0, o->dx)), y0 = larger(0, -y);
     const int64_t x1 = g->nx - 1 - larger(0, x + larger(0, o->dx)),
@@ -97,8 +101,9 @@ static bool has_centre(const place *g, const glcm_offset *o, int64_t x, int64_t 
     return x0 <= x1 && y0 <= y1 && in_roi(g, clamp(g->cx, x0, x1), clamp(g->cy, y0, y1));
 }
 
-/* The ROI itself is the window: two of its rows, one moved by the offset. */
-static bool roi_has_pair(const place *g, const glcm_offset *o)
+/* Whether the ROI, which is the only window with GLCM_WHOLE_ROI, has a pair: for some y, the ROI's
+ * row y overlaps its row y + dy moved by -dx. */
+static bool roi_has_pair(const layout *g, const glcm_offset *o)
 {
     const int64_t r = g->p->roi_r;
 
@@ -120,8 +125,8 @@ static bool roi_has_pair(const place *g, const glcm_offset *o)
     return false;
 }
 
-/* Whether any window of the item has a pair of this offset, masks aside. */
-static bool offset_fits(const place *g, const glcm_offset *o)
+/* Whether any window of the item has a pair of this offset. A mask is ignored. */
+static bool offset_fits(const layout *g, const glcm_offset *o)
 {
     if (g->p->window == GLCM_WHOLE_ROI)
         return roi_has_pair(g, o);
@@ -138,19 +143,21 @@ static bool offset_fits(const place *g, const glcm_offset *o)
 
 /* --- one feature ----------------------------------------------------------------------------- */
 
-/* What every value of the features can be with so many grey levels: Haralick's
- * formulas, logarithms to base 2, of a matrix of at most `pairs` pairs. */
+/* The least and the greatest value of each feature in any window (bounds_of). */
 typedef struct bounds {
     double lo[COOC_FEATURES], hi[COOC_FEATURES];
 } bounds;
 
-static bounds bounds_of(const place *g, double levels)
+/* levels: the number of grey levels. The features are Haralick's, with logarithms to base 2. */
+static bounds bounds_of(const layout *g, double levels)
 {
     const double span = levels - 1, side = 2 * g->p->radius + 1;
     const double pairs = g->p->window == GLCM_WHOLE_ROI ? (double)(g->nx * g->ny) : side * side;
+    /* upper bound of the cells of a symmetric matrix that are not 0 */
     const double cells = fmin(levels * levels, 2 * pairs);
     const double shade =
-        8 * span * span * span * sqrt(3) / 18; /* of a sum that spans 2 (levels - 1) */
+        8 * span * span * span * sqrt(3) /
+        18; /* greatest third central moment of a sum of levels, whose range is 2 (levels - 1) */
 
     return (bounds){
         .lo = { [GLCM_ASM] = 1 / cells,
@@ -191,16 +198,17 @@ static bounds bounds_of(const place *g, double levels)
     };
 }
 
-/* As every value of a window. */
+/* Whether v is a multiple of 2^-32, as each feature of a window is. */
 static bool is_fixed_point(double v)
 {
     return v * 0x1p32 == nearbyint(v * 0x1p32);
 }
 
-/* What of a feature's five statistics is impossible, or NULL. */
+/* Returns what is impossible in the five statistics v of a feature with the bounds lo and hi; NULL:
+ * nothing is. */
 static const char *fault_of(const double v[GLCM_STATISTICS], double lo, double hi)
 {
-    /* Rounding: to 2^-32 of each value, and of sums of doubles. */
+    /* Allows for rounding errors: of each value to 2^-32, and of sums in double precision. */
     const double slack = 1e-9 + 1e-12 * hi;
 
     if (!is_fixed_point(v[GLCM_MIN]) || !is_fixed_point(v[GLCM_MAX]))
@@ -220,9 +228,10 @@ static const char *fault_of(const double v[GLCM_STATISTICS], double lo, double h
     return NULL;
 }
 
-/* Relations of the features of a matrix, which their means keep: equations
- * and inequalities between convex sides (Jensen). m: NaN for those that are not there, of which
- * nothing is said. NULL: all hold. */
+/* Returns the first relation between features that the means m violate; NULL: all hold. The
+ * relations are linear equations, or inequalities that hold for means as well as for single
+ * matrices (Jensen's inequality). m: NaN for features that the result lacks; no relation with these
+ * is violated, as comparisons with NaN are false. */
 static const char *relation_fault(const double m[COOC_FEATURES], double levels)
 {
     const double slack = 1e-8 + 1e-12 * levels * levels;
@@ -265,26 +274,27 @@ static const char *relation_fault(const double m[COOC_FEATURES], double levels)
     return NULL;
 }
 
-/* Values of a distance in a row of `features`, and of an offset in one of `offset_features`. */
+/* Elements of the array features for one number of levels and one distance. */
 static size_t feature_values(const glcm_params *p)
 {
     return (size_t)p->n_features * GLCM_STATISTICS;
 }
 
+/* Elements of the array offset_features for one number of levels and one offset. */
 static size_t offset_values(const glcm_params *p)
 {
     return (size_t)p->n_features * GLCM_MOMENTS;
 }
 
-/* --- features and those of the offsets ------------------------------------------------------- */
+/* --- the arrays features and offset_features ------------------------------------------------- */
 
 static bool same_bits(const void *a, const void *b, size_t bytes)
 {
     return memcmp(a, b, bytes) == 0;
 }
 
-/* 1: all of n numbers are NaN as finish writes it; 0: none is; -1: some are, or
- * it is another NaN. */
+/* Returns 1 if all n numbers are the NaN that finish writes, 0 if none is NaN, -1 if only some are
+ * NaN or one is another NaN. */
 static int all_nan(const double *v, size_t n)
 {
     const double nan = NAN;
@@ -298,8 +308,9 @@ static int all_nan(const double *v, size_t n)
     return nans == 0 ? 0 : nans == n ? 1 : -1;
 }
 
-/* Why the statistics of the features at one number of levels, five each,
- * cannot be; *feature is the one at fault. */
+/* Returns why the features in `row` (five statistics each) are impossible; NULL: they are possible.
+ * levels: their number of grey levels. Sets *feature: the feature that is at fault; -1 if a
+ * relation between features is. */
 static const char *features_fault(const glcm_params *p, const double *row, const bounds *b,
                                   double levels, int *feature)
 {
@@ -321,9 +332,10 @@ static const char *features_fault(const glcm_params *p, const double *row, const
     return relation_fault(means, levels);
 }
 
-/* Where every distance has its windows: fits[n_distances]. With a mask the
- * result itself is asked; all levels and features must then agree. */
-static void find_distances(const place *g, const double *features, bool *fits)
+/* Sets fits[n_distances]: whether any window has a pair at the distance. With a mask, which is not
+ * known here, this is read from the first value of each distance in `features`; the caller checks
+ * that all other values agree. */
+static void find_distances(const layout *g, const double *features, bool *fits)
 {
     const glcm_params *const p = g->p;
 
@@ -335,7 +347,7 @@ static void find_distances(const place *g, const double *features, bool *fits)
             fits[p->offsets[o].distance] = offset_fits(g, &p->offsets[o]);
 }
 
-static tc_status check_features(const place *g, const double *row, tc_err *err)
+static tc_status check_features(const layout *g, const double *row, tc_err *err)
 {
     const glcm_params *const p = g->p;
     bool fits[GLCM_MAX_DISTANCE];
@@ -372,7 +384,7 @@ void glcm_as_statistics(const double m[GLCM_MOMENTS], double v[GLCM_STATISTICS])
     v[GLCM_MAX] = m[3];
 }
 
-static tc_status check_offsets(const place *g, const double *row, tc_err *err)
+static tc_status check_offsets(const layout *g, const double *row, tc_err *err)
 {
     const glcm_params *const p = g->p;
 
@@ -402,7 +414,7 @@ static tc_status check_offsets(const place *g, const double *row, tc_err *err)
     return TC_OK;
 }
 
-/* features follow from offset_features, to the bit. */
+/* Checks that the array features is, to the bit, the summary of the array offset_features. */
 static tc_status check_summaries(const glcm_params *p, const double *features,
                                  const double *offsets, tc_err *err)
 {
@@ -428,13 +440,16 @@ static tc_status check_summaries(const glcm_params *p, const double *features,
 
 /* --- maps ------------------------------------------------------------------------------------ */
 
+/* Statistics of the values of a map that are not NaN: their sum, minimum, maximum and number. */
 typedef struct map_sums {
     double sum, min, max;
     uint64_t n;
 } map_sums;
 
-/* One slice: NaN where the window has no pair, within [lo, hi] elsewhere. */
-static const char *slice_fault(const place *g, const glcm_offset *o, const float *v,
+/* Returns what is impossible in the slice v of a map with offset o; NULL: nothing is. Values must
+ * be NaN where the window has no pair, and from bound[0] to bound[1] elsewhere. Adds the slice's
+ * values to *s. */
+static const char *slice_fault(const layout *g, const glcm_offset *o, const float *v,
                                const double bound[2], map_sums *s)
 {
     const float nan = NAN;
@@ -462,7 +477,8 @@ static const char *slice_fault(const place *g, const glcm_offset *o, const float
     return NULL;
 }
 
-/* A map of which the moments are known: of all its values. */
+/* Returns how a map's statistics contradict the moments that offset_features has for its feature,
+ * levels and offset; NULL: they agree. */
 static const char *moments_fault(const map_sums *s, const double moments[GLCM_MOMENTS])
 {
     if ((s->n == 0) != (isnan(moments[0]) != 0))
@@ -471,20 +487,21 @@ static const char *moments_fault(const map_sums *s, const double moments[GLCM_MO
         return NULL;
     if (s->min != (double)(float)moments[2] || s->max != (double)(float)moments[3])
         return "minimum or maximum is not that of offset_features";
-    /* float's rounding of each value */
+    /* The tolerance covers the rounding of each value to float. */
     if (fabs(s->sum / (double)s->n - moments[0]) > 1e-6 * (1 + fabs(s->max)))
         return "the mean is not that of offset_features";
     return NULL;
 }
 
-static tc_status check_map(const place *g, const wu_item *item, const glcm_map *map,
+static tc_status check_map(const layout *g, const wu_item *item, const glcm_map *map,
                            const wu_out_array *array, const wu_output *out, tc_err *err)
 {
     const glcm_params *const p = g->p;
     const glcm_offset *const o = &p->offsets[map->offset];
     const size_t plane = (size_t)item->nx * item->ny;
     const size_t at = (size_t)__builtin_popcount(
-        p->features & ((1u << map->feature) - 1)); /* among the features */
+        p->features &
+        ((1u << map->feature) - 1)); /* index of the map's feature among those of the job */
     const double *const features = (const double *)wu_output_data(out, "features") +
                                    (map->level * p->n_distances + o->distance) * feature_values(p) +
                                    at * GLCM_STATISTICS;
@@ -506,8 +523,9 @@ static tc_status check_map(const place *g, const wu_item *item, const glcm_map *
 
 /* --- bands ----------------------------------------------------------------------------------- */
 
-/* Bands without a line in either direction have no windows. */
-static tc_status check_bands(const place *g, const int64_t *sum, tc_err *err)
+/* Checks that band_sums is 0 in the bands that contain neither a row nor a column of the ROI, and
+ * so no windows. */
+static tc_status check_bands(const layout *g, const int64_t *sum, tc_err *err)
 {
     const glcm_params *const p = g->p;
     const bool disc = p->roi == GLCM_ROI_DISC;
@@ -528,20 +546,23 @@ static tc_status check_bands(const place *g, const int64_t *sum, tc_err *err)
     return TC_OK;
 }
 
-/* Where along a side of n pixels, as far as a window of radius r tells: 0 to 2r. */
+/* Returns the class, 0 to 2r, of coordinate x along a side of n pixels. Windows of radius r whose
+ * centres have equal classes are cut in the same way by the borders of the picture. */
 static int64_t cut_of(int64_t x, int64_t n, int64_t r)
 {
     return n <= 2 * r || x < r ? x : smaller(r, x) + larger(0, x - (n - 1 - r));
 }
 
-/* A pixel of the side that is there. */
+/* Returns a coordinate of class `cut`: the inverse of cut_of. */
 static int64_t pixel_at(int64_t cut, int64_t n, int64_t r)
 {
     return n <= 2 * r || cut <= r ? cut : cut + n - 1 - 2 * r;
 }
 
-/* Windows by where the picture cuts them: at[2r+1][2r+1]. mask: [nz][ny][nx], or NULL. */
-static uint64_t count_cuts(const place *g, const wu_item *item, const uint8_t *mask, uint64_t *at)
+/* Counts the windows whose centres have class y and class x (cut_of) in at[2r+1][2r+1], zeroed by
+ * the caller. mask: [nz][ny][nx], not 0 for pixels that have a window; NULL: all pixels of the ROI
+ * have one. Returns the number of all windows. */
+static uint64_t count_cuts(const layout *g, const wu_item *item, const uint8_t *mask, uint64_t *at)
 {
     const int64_t r = g->p->radius, slices = mask != NULL ? item->nz : 1;
     const uint64_t each = mask != NULL ? 1 : item->nz;
@@ -561,9 +582,10 @@ static uint64_t count_cuts(const place *g, const wu_item *item, const uint8_t *m
     return n;
 }
 
-/* Whether any window has a pair, wherever it is: the quarters of one have, of which one lies in the
- * picture. */
-static bool quarters_have_pairs(const place *g, const glcm_offset *o)
+/* Whether every window has a pair, wherever its centre is. In a picture that is wider and higher
+ * than 2r, each window has a quarter in the picture, so it suffices that the windows at the four
+ * corners, of which only a quarter is in the picture, have a pair. */
+static bool quarters_have_pairs(const layout *g, const glcm_offset *o)
 {
     const int64_t side = 2 * (int64_t)g->p->radius;
     bool have = g->nx > side && g->ny > side;
@@ -573,12 +595,12 @@ static bool quarters_have_pairs(const place *g, const glcm_offset *o)
     return have;
 }
 
-/* Of n windows those that have a pair. */
-static uint64_t count_with_pair(const place *g, const glcm_offset *o, const uint64_t *at,
+/* Returns how many of the n windows have a pair of offset o. at: the counts made by count_cuts. */
+static uint64_t count_with_pair(const layout *g, const glcm_offset *o, const uint64_t *at,
                                 uint64_t n)
 {
     const int64_t r = g->p->radius, side = 2 * r + 1;
-    uint64_t with = 0;
+    uint64_t with_pair = 0;
 
     if (quarters_have_pairs(g, o))
         return n;
@@ -586,14 +608,14 @@ static uint64_t count_with_pair(const place *g, const glcm_offset *o, const uint
         for (int64_t x = 0; x < side; x++)
             if (at[y * side + x] > 0 &&
                 has_pair(g, o, pixel_at(x, g->nx, r), pixel_at(y, g->ny, r)))
-                with += at[y * side + x];
-    return with;
+                with_pair += at[y * side + x];
+    return with_pair;
 }
 
-/* The windows with a pair at the offsets of a distance: together, and what the offsets differ from
- * their mean, together. */
+/* The numbers of windows that have a pair, for the offsets of one distance: n is their sum;
+ * deviation is the sum of their absolute differences from their mean. */
 typedef struct distance_windows {
-    double n, apart;
+    double n, deviation;
 } distance_windows;
 
 static distance_windows windows_of(const glcm_params *p, const uint64_t *windows, unsigned distance)
@@ -608,13 +630,15 @@ static distance_windows windows_of(const glcm_params *p, const uint64_t *windows
         }
     for (size_t o = 0; o < p->n_offsets; o++)
         if (p->offsets[o].distance == distance && windows[o] > 0)
-            w.apart += fabs((double)windows[o] - w.n / offsets);
+            w.deviation += fabs((double)windows[o] - w.n / offsets);
     return w;
 }
 
-/* The sum of the bands is that of the means, each times how many windows it is of, but for the
- * rounding of the means. Of offsets with windows of their own each mean may be apart from that of
- * all by their range. windows: [n_offsets] */
+/* Checks that the sum of band_sums is, except for rounding, the sum of all means in `features`,
+ * each multiplied by its number of windows. If the offsets of a distance have different numbers of
+ * windows, the mean over offsets is not that over windows: the tolerance then allows each offset's
+ * mean to differ by the feature's range. windows: [n_offsets], the number of windows that have a
+ * pair. */
 static tc_status compare_means(const glcm_params *p, const uint64_t *windows,
                                const double *features, const int64_t *sum, tc_err *err)
 {
@@ -641,10 +665,10 @@ static tc_status compare_means(const glcm_params *p, const uint64_t *windows,
                     continue;
                 means += (__int128)(features[GLCM_MEAN] * unit);
                 slack += 0x1p-48 * unit * fmax(fabs(features[GLCM_MIN]), fabs(features[GLCM_MAX])) +
-                         ldexp(w.apart, bits) * features[GLCM_SPREAD];
+                         ldexp(w.deviation, bits) * features[GLCM_SPREAD];
             }
         }
-    /* Modulo 2^64. */
+    /* The difference is known modulo 2^64 only, so it is not checked against greater tolerances. */
     if (slack < 0x1p62 && fabs((double)(int64_t)(bands - (uint64_t)means)) > slack)
         return tc_fail(err, TC_BAD_INPUT, "features: their means are not those of band_sums");
     return TC_OK;
@@ -657,11 +681,11 @@ tc_status glcm_check_means(const glcm_params *p, const wu_item *item, const uint
     TC_AUTOFREE uint64_t *const at = calloc(side * side, sizeof *at);
     TC_AUTOFREE uint64_t *const windows = calloc(p->n_offsets, sizeof *windows);
     uint64_t n;
-    place g;
+    layout g;
 
     if (at == NULL || windows == NULL)
         return tc_no_memory(err, "the windows");
-    place_init(&g, p, item);
+    layout_init(&g, p, item);
     n = count_cuts(&g, item, mask, at);
     for (size_t o = 0; o < p->n_offsets; o++)
         windows[o] = count_with_pair(&g, &p->offsets[o], at, n);
@@ -669,16 +693,16 @@ tc_status glcm_check_means(const glcm_params *p, const wu_item *item, const uint
                          wu_output_data(out, "band_sums"), err);
 }
 
-/* --- all ------------------------------------------------------------------------------------- */
+/* --- the result ------------------------------------------------------------------------------ */
 
 tc_status glcm_check_result(const void *params, const wu_item *item, const wu_output *out,
                             tc_err *err)
 {
     const glcm_params *const p = params;
     const double *const features = wu_output_data(out, "features");
-    place g;
+    layout g;
 
-    place_init(&g, p, item);
+    layout_init(&g, p, item);
     return_if_error(check_features(&g, features, err));
     if (p->window != GLCM_WHOLE_ROI)
         return_if_error(check_bands(&g, wu_output_data(out, "band_sums"), err));

@@ -31,7 +31,7 @@
 
 #include "app/analysis/common/core.h"
 
-/* The features. */
+/* The 13 features. */
 enum {
     GLCM_ASM,
     GLCM_CONTRAST,

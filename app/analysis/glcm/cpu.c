@@ -11,10 +11,10 @@
 #include "app/base/os.h"
 #include "app/base/pool.h"
 
-/* GLCM_WHOLE_ROI: a picture of more than this many pixels is counted by all threads together, in
- * bands of about this many pixels. */
+/* With GLCM_WHOLE_ROI, a picture of more than this many pixels is counted by all threads together,
+ * in bands of about this many pixels. */
 enum { LARGE_ROI = 1 << 20 };
-/* The most chunks of a step. */
+/* The greatest number of chunks that a step does. */
 enum { MOST_CHUNKS = 1024 };
 
 /* --- histograms of one window ---------------------------------------------------
@@ -45,7 +45,8 @@ typedef struct linear {
 
 /* --- the worker ------------------------------------------------------------------------------ */
 
-/* Memory of a thread. GLCM_WHOLE_ROI uses only counts and logs; other windows only the others. */
+/* The memory of one thread. With GLCM_WHOLE_ROI only counts and logs are used, with other windows
+ * only the rest. */
 typedef struct scratch {
     sliding *window;
     pair_code *pairs; /* [pairs_size]: chunk_work.plane.codes */
@@ -65,20 +66,20 @@ typedef struct cpu_worker {
     glcm_tables tables;
     an_pool *pool;
     scratch *scratch; /* [threads] */
-    /* planes of the current slice, as it is [0] and transposed [1]: */
-    uint32_t slice;     /* which slice that is; UINT32_MAX: none yet */
+    /* Planes of the current slice. Index 0: as it is; 1: transposed. */
+    uint32_t slice;     /* the current slice; UINT32_MAX: none yet */
     uint8_t *grey[2];   /* [n_levels][pixels]: levels */
     uint8_t *roi[2];    /* [pixels]: 1 for pixels that have a window */
-    uint8_t *quantiser; /* of glcm_quantiser */
+    uint8_t *quantiser; /* made by glcm_quantiser */
     uint32_t loading;   /* the slice whose planes are being made */
-    /* of the current step: */
-    uint64_t first;      /* its first chunk */
-    glcm_chunk whole;    /* the chunk of a large ROI */
-    glcm_stat *results;  /* [results_size]: statistics of each chunk */
-    glcm_bands *bands;   /* likewise */
-    glcm_more *more;     /* likewise; NULL: there are no features beyond the 13 */
+    /* Of the current step: */
+    uint64_t first;     /* its first chunk */
+    glcm_chunk whole;   /* the chunk of a large ROI */
+    glcm_stat *results; /* [results_size]: statistics of each chunk */
+    glcm_bands *bands;  /* band sums of each chunk */
+    glcm_more *more; /* statistics of each chunk beyond the 13; NULL: no such features are wanted */
     size_t results_size; /* at most MOST_CHUNKS */
-    unsigned char *maps; /* the state's planes */
+    unsigned char *maps; /* the planes of the state's maps */
 } cpu_worker;
 
 /* --- sliding --------------------------------------------------------------------------------- */
@@ -96,7 +97,7 @@ static inline glcm_steps steps_of(const glcm_tables *t)
     return (glcm_steps){ t->cell_step, t->marginal_step, t->step };
 }
 
-/* Moves the window. centre: the code of its centre before the move. */
+/* Moves the window by one pixel. centre: the code of its centre before the move. */
 static void slide_window(sliding *w, const glcm_tables *t, const pair_code *centre, const move *m)
 {
     const glcm_steps steps = steps_of(t);
@@ -168,7 +169,7 @@ static void put_linear(glcm_sums *s, const linear *l)
     s->sum = l->sum;
 }
 
-/* As slide_window, of the linear sums alone. */
+/* As slide_window, but updates only the linear sums. */
 static void slide_linear(sliding *w, const pair_code *centre, const move *m)
 {
     linear s = linear_sums(&w->s);
@@ -183,7 +184,7 @@ static void slide_linear(sliding *w, const pair_code *centre, const move *m)
     put_linear(&w->s, &s);
 }
 
-/* As start_window, of the linear sums alone. */
+/* As start_window, but computes only the linear sums. */
 static void start_linear(sliding *w, const pair_code *centre, const glcm_lens *lens,
                          ptrdiff_t stride)
 {
@@ -199,7 +200,7 @@ static void start_linear(sliding *w, const pair_code *centre, const glcm_lens *l
 }
 
 /* Clears the histograms and counts all pairs of the window. centre: the code of its centre; stride:
- * of the codes. */
+ * elements of a row of codes. */
 static void start_window(sliding *w, const glcm_tables *t, unsigned levels, const pair_code *centre,
                          const glcm_lens *lens, ptrdiff_t stride)
 {
@@ -226,7 +227,8 @@ static void start_window(sliding *w, const glcm_tables *t, unsigned levels, cons
     w->s = s;
 }
 
-/* The moves to the next and to the previous pixel of a row. */
+/* Sets the moves to the next and to the previous pixel of a row. stride: elements of a row of
+ * codes. */
 static void moves_of(const glcm_lens *lens, ptrdiff_t stride, move *right, move *left)
 {
     right->n = left->n = lens->rows;
@@ -240,8 +242,8 @@ static void moves_of(const glcm_lens *lens, ptrdiff_t stride, move *right, move 
     }
 }
 
-/* The move to the next row: in each column of the lens, which is convex, the top pair leaves and
- * the one below the bottom enters. */
+/* Sets the move to the next row: in each column of the lens, which is convex, the top pair leaves
+ * and the one below the bottom enters. */
 static void move_down(const glcm_lens *lens, ptrdiff_t stride, move *down)
 {
     enum { R = GLCM_MAX_RADIUS };
@@ -274,7 +276,7 @@ typedef struct code_plane {
     pair_code *codes;
     int64_t x0, y0, x1, y1; /* the rectangle, half-open; it may be partly outside the picture */
     ptrdiff_t stride;       /* elements of a row */
-    glcm_tile there;        /* first pixels of the pairs that are not missing */
+    glcm_tile present;      /* first pixels of the pairs that are not missing */
 } code_plane;
 
 /* Fills the codes. grey: levels of the view, nx in a row. */
@@ -286,12 +288,12 @@ static void fill_codes(const code_plane *c, int64_t nx, const glcm_lens *lens, c
         pair_code *const row = c->codes + (y - c->y0) * c->stride;
         int64_t x = c->x0;
 
-        if (y >= c->there.y0 && y < c->there.y1) {
+        if (y >= c->present.y0 && y < c->present.y1) {
             const uint8_t *const p = grey + y * nx;
             const uint8_t *const q = grey + (y + lens->dy) * nx + lens->dx;
-            const int64_t end = c->there.x1 < c->x1 ? c->there.x1 : c->x1;
+            const int64_t end = c->present.x1 < c->x1 ? c->present.x1 : c->x1;
 
-            for (; x < c->there.x0 && x < c->x1; x++)
+            for (; x < c->present.x0 && x < c->x1; x++)
                 row[x - c->x0] = missing;
             for (; x < end; x++) {
                 const uint32_t a = p[x] < q[x] ? p[x] : q[x], b = p[x] < q[x] ? q[x] : p[x];
@@ -397,7 +399,7 @@ static void move_by(chunk_work *u, const move *m, ptrdiff_t codes)
 
 /* Adds the pairs of row `enters` of the codes to the columns, and subtracts those of row *leaves,
  * unless that is NULL. */
-static void change_columns(chunk_work *u, int64_t enters, const int64_t *leaves)
+static void update_columns(chunk_work *u, int64_t enters, const int64_t *leaves)
 {
     const code_plane *const p = &u->plane;
     const pair_code *const in = p->codes + (enters - p->y0) * p->stride, *const out =
@@ -417,7 +419,7 @@ static void change_columns(chunk_work *u, int64_t enters, const int64_t *leaves)
     }
 }
 
-/* As go_to, with the sums of columns. y must not be less than u->y. */
+/* As go_to, for a rectangular lens, with the sums of columns. y must not be less than u->y. */
 static void go_by_columns(chunk_work *u, int64_t x, int64_t y)
 {
     const glcm_lens *const l = &u->lens;
@@ -428,14 +430,14 @@ static void go_by_columns(chunk_work *u, int64_t x, int64_t y)
     if (!u->started) {
         memset(u->columns, 0, (size_t)u->plane.stride * sizeof *u->columns);
         for (int i = 0; i < l->rows; i++)
-            change_columns(u, y + l->row[i], NULL);
+            update_columns(u, y + l->row[i], NULL);
         u->y = y;
         u->started = true;
     }
     for (; u->y < y; u->y++) {
         const int64_t top = u->y + l->row[0], below = u->y + l->row[l->rows - 1] + 1;
 
-        change_columns(u, below, &top);
+        update_columns(u, below, &top);
         anew = true;
     }
     if (anew) {
@@ -488,25 +490,26 @@ static void go_to(chunk_work *u, int64_t x, int64_t y)
 static uint32_t missing_pairs(const chunk_work *u)
 {
     const glcm_lens *const l = &u->lens;
-    const glcm_tile *const b = &u->plane.there;
-    uint32_t there = 0;
+    const glcm_tile *const b = &u->plane.present;
+    uint32_t present = 0;
 
     for (int i = 0; i < l->rows; i++) {
         const int64_t y = u->y + l->row[i], x0 = u->x + l->lo[i], x1 = u->x + l->hi[i] + 1;
         const int64_t lo = x0 > b->x0 ? x0 : b->x0, hi = x1 < b->x1 ? x1 : b->x1;
 
-        there += y >= b->y0 && y < b->y1 && lo < hi ? (uint32_t)(hi - lo) : 0;
+        present += y >= b->y0 && y < b->y1 && lo < hi ? (uint32_t)(hi - lo) : 0;
     }
-    return l->pairs - there;
+    return l->pairs - present;
 }
 
-/* Subtracts from the sums what the missing pairs, counted as levels (0,0), have added. */
+/* Subtracts from the sums what the missing pairs, counted as pairs of two levels 0, have added. */
 static void without_missing(const chunk_work *u, uint32_t missing, glcm_sums *s)
 {
     const glcm_bins *const h = &u->window->bins;
     const glcm_tables *const t = &u->worker->tables;
     const uint64_t *const f = t->f;
-    /* zeros: entry 0 of the marginal; entry: element (0,0) of C; rest: without missing pairs */
+    /* zeros: element 0 of the marginal; entry: element (0, 0) of C; rest: `entry` without missing
+     * pairs */
     const uint32_t zeros = h->marginal[0] / GLCM_DOUBLED,
                    entry = 2 * (h->cell[0] / GLCM_DOUBLED - t->diagonal);
     const uint32_t rest = entry - 2 * missing;
@@ -537,11 +540,11 @@ static uint64_t largest_entry(const chunk_work *u, uint32_t missing)
     uint64_t most = 0;
 
     for (unsigned b = 0; b < u->levels; b++, cell++) {
-        const uint64_t there = *(cell + b) / GLCM_DOUBLED - diagonal - (b == 0 ? missing : 0);
+        const uint64_t present = *(cell + b) / GLCM_DOUBLED - diagonal - (b == 0 ? missing : 0);
 
         for (unsigned a = 0; a < b; a++, cell++)
             most = *cell / GLCM_DOUBLED > most ? *cell / GLCM_DOUBLED : most;
-        most = 2 * there > most ? 2 * there : most;
+        most = 2 * present > most ? 2 * present : most;
     }
     return most;
 }
@@ -584,17 +587,17 @@ static void take_features(chunk_work *u)
     const uint32_t missing = inside ? 0 : missing_pairs(u), n = u->lens.pairs - missing;
     const glcm_sums *sums = &u->window->s;
     int64_t *const feature = u->kept.feature[u->kept.windows];
-    glcm_sums there;
+    glcm_sums present;
 
     if (missing > 0) {
         if (n == 0)
             return;
-        there = *sums;
+        present = *sums;
         if (u->linear)
-            there.difference -= (glcm_pair64){ 0, missing * t->idm[0] };
+            present.difference -= (glcm_pair64){ 0, missing * t->idm[0] };
         else
-            without_missing(u, missing, &there);
-        sums = &there;
+            without_missing(u, missing, &present);
+        sums = &present;
     }
     if (u->linear)
         glcm_linear_features(sums, n, t->divisors[n], u->computed, feature);
@@ -610,8 +613,8 @@ static void take_features(chunk_work *u)
         take_more(u, n, missing);
 }
 
-/* Does the windows of row y from x0 to x1 - 1, beginning at the end that is nearer to the current
- * window. */
+/* Computes the features of the windows of row y from x0 to x1 - 1, beginning at the end that is
+ * nearer to the current window. */
 static void do_row(chunk_work *u, int64_t y, int64_t x0, int64_t x1)
 {
     const uint8_t *const roi = u->roi + y * u->view->nx;
@@ -662,7 +665,7 @@ static bool take_lines(chunk_work *u, int64_t end)
 static bool make_plane(chunk_work *u, scratch *s)
 {
     const glcm_lens *const l = &u->lens;
-    glcm_tile *const b = &u->plane.there;
+    glcm_tile *const b = &u->plane.present;
     int lo = 0, hi = 0;
     size_t size;
 
@@ -692,11 +695,11 @@ static bool make_plane(chunk_work *u, scratch *s)
 
 static bool is_rectangle(const glcm_lens *l)
 {
-    bool is = true;
+    bool same = true;
 
     for (int i = 1; i < l->rows; i++)
-        is = is && l->lo[i] == l->lo[0] && l->hi[i] == l->hi[0] && l->row[i] == l->row[0] + i;
-    return is;
+        same = same && l->lo[i] == l->lo[0] && l->hi[i] == l->hi[0] && l->row[i] == l->row[0] + i;
+    return same;
 }
 
 /* Allocates u->columns, if they are to be used. False: out of memory. */
@@ -731,7 +734,7 @@ static void find_maps(chunk_work *u, const glcm_chunk *chunk)
     }
 }
 
-/* Does all windows of the tile. */
+/* Computes the features of all windows of the tile. */
 static tc_status slide_tile(chunk_work *u, const glcm_chunk *chunk, scratch *s)
 {
     const cpu_worker *const w = u->worker;
@@ -750,7 +753,7 @@ static tc_status slide_tile(chunk_work *u, const glcm_chunk *chunk, scratch *s)
     return TC_OK;
 }
 
-/* Does the windows of a chunk, into *stat, *more and *bands. */
+/* Computes the features of the windows of a chunk, and adds them to *stat, *more and *bands. */
 static tc_status slide_chunk(const cpu_worker *w, const glcm_chunk *chunk, scratch *s,
                              glcm_stat *stat, glcm_more *more, glcm_bands *bands)
 {
@@ -784,7 +787,7 @@ static tc_status slide_chunk(const cpu_worker *w, const glcm_chunk *chunk, scrat
  * in the cache. */
 enum { MOST_TABLES = 4, TABLES_LEVELS = 64 };
 
-/* The number of tables. */
+/* The number of tables that the pairs are counted in. */
 static unsigned count_tables(unsigned levels)
 {
     return levels <= TABLES_LEVELS ? MOST_TABLES : 1;
@@ -832,7 +835,7 @@ static void count_rows(const cpu_worker *w, const glcm_chunk *chunk, int64_t y0,
     }
 }
 
-/* Elements of all tables. */
+/* The number of elements of all tables together. */
 static size_t counts_size(unsigned levels)
 {
     return (size_t)count_tables(levels) * levels * levels;
@@ -891,7 +894,7 @@ static void count_band(void *user, unsigned thread, size_t band)
                w->scratch[thread].counts);
 }
 
-/* The same for a large ROI, by all threads together, each with tables of its own. */
+/* Does the chunk w->whole of a large ROI, by all threads together, each with tables of its own. */
 static tc_status large_chunk(cpu_worker *w, glcm_stat *stat, tc_err *err)
 {
     const unsigned levels = w->params->levels[w->whole.level];
@@ -925,7 +928,8 @@ static void run_chunk(void *user, unsigned thread, size_t part)
     glcm_stat_clear(&w->results[part]);
     if (more != NULL)
         glcm_more_clear(more);
-    if (w->params->window != GLCM_WHOLE_ROI) /* else not touched, so that no memory is taken */
+    if (w->params->window !=
+        GLCM_WHOLE_ROI) /* otherwise unused: not written, so that it takes no memory */
         w->bands[part] = (glcm_bands){ { 0 } };
     status = w->params->window == GLCM_WHOLE_ROI
                  ? whole_chunk(w, &chunk, s, &w->results[part], more)
@@ -971,7 +975,7 @@ static void load_rows(void *user, unsigned thread, size_t part)
         transpose_rows(w->roi[0], nx, ny, y0, w->roi[1]);
 }
 
-/* Makes the planes of a slice, unless they are there. */
+/* Makes the planes of a slice, unless they are those of the current slice. */
 static tc_status load_slice(cpu_worker *w, uint32_t slice, tc_err *err)
 {
     if (w->slice == slice)
@@ -1085,7 +1089,7 @@ static tc_status cpu_open(const an_work *work, const void *state, void **worker,
     return status;
 }
 
-/* The most chunks of a step after `done` chunks: only of one slice. */
+/* The greatest number of chunks that the step after `done` chunks may do. All are of one slice. */
 static uint64_t step_chunks(const cpu_worker *w, uint64_t done)
 {
     const uint64_t per_slice = w->g.chunks / w->g.nz;
@@ -1152,7 +1156,7 @@ static tc_status cpu_step(void *worker, void *state, uint64_t *chunks_done, tc_e
     return head->chunks_done == w->g.chunks ? TC_OK : TC_MORE;
 }
 
-/* Without sync: the state always has everything done so far. */
+/* There is no sync, as the state always contains everything done so far. */
 const an_backend glcm_cpu = {
     .name = "cpu", .open = cpu_open, .step = cpu_step, .close = cpu_close
 };

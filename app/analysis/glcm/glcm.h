@@ -19,10 +19,10 @@
 enum {
     GLCM_MAX_LEVELS = 256,     /* grey levels of a matrix */
     GLCM_MAX_LEVEL_COUNT = 16, /* numbers of levels in a job */
-    GLCM_MAX_RADIUS = 63,      /* of a window, in pixels */
+    GLCM_MAX_RADIUS = 63,      /* radius of a window, in pixels */
     GLCM_MAX_DISTANCE = 255,   /* pixels */
-    GLCM_MAX_MAPS = 256,
-    GLCM_MAX_OFFSETS = 65536 /* of all distances together */
+    GLCM_MAX_MAPS = 256,       /* maps of a job */
+    GLCM_MAX_OFFSETS = 65536   /* offsets of all distances together */
 };
 
 /* The grey values that are spread over the levels: a given range, that of the item's bits, or the
@@ -84,18 +84,20 @@ typedef struct glcm_params {
 
 /* --- state ----------------------------------------------------------------------------------- */
 
-/* Statistics, over all windows so far, of the 13 features with a number of levels and an offset. */
+/* Statistics, over all windows so far, of the 13 features for one number of levels and one
+ * offset. */
 typedef struct glcm_stat {
     uint64_t windows;
     glcm_moments feature[GLCM_FEATURES];
 } glcm_stat;
 
-/* The same of the features beyond the 13, in units of 2^-glcm_fraction_bits. They are computed from
- * a window's histograms, if glcm_params.more is set. */
+/* Statistics, likewise, of the features beyond the 13, in units of 2^-glcm_fraction_bits. They are
+ * computed from a window's histograms, if glcm_params.more is set. */
 typedef struct glcm_more {
     glcm_moments feature[GLCM_MORE];
 } glcm_more;
-/* Computes these features, none of which needs logarithms, in these units. */
+/* Computes the features beyond the 13, none of which needs logarithms, in these units, from the
+ * sums of a window. */
 void glcm_more_features(const cooc_sums *sums, unsigned levels, int64_t feature[GLCM_MORE]);
 void glcm_more_clear(glcm_more *more);
 /* Adds the features of one window. */
@@ -237,8 +239,8 @@ void glcm_tables_free(glcm_tables *t);
  * There are fewer than 2^30 pairs. False if there is none. */
 bool glcm_matrix_features(const uint32_t *pairs, unsigned levels, const glcm_tables *t,
                           tc_log2s *logs, int64_t feature[GLCM_FEATURES]);
-/* Adds these features to *stat, as those of one window, and the features beyond the 13 to *more,
- * unless that is NULL. */
+/* Adds the 13 features to *stat, as those of one window, and the features beyond the 13 to *more,
+ * unless that is NULL. Arguments as for glcm_matrix_features. */
 void glcm_matrix_take(const uint32_t *pairs, unsigned levels, const glcm_tables *t, tc_log2s *logs,
                       glcm_stat *stat, glcm_more *more);
 
@@ -266,7 +268,8 @@ enum { GLCM_MOMENTS = 4 };
  * variance; GLCM_MIN and GLCM_MAX are over all windows. */
 enum { GLCM_MEAN, GLCM_SPREAD, GLCM_SD, GLCM_MIN, GLCM_MAX, GLCM_STATISTICS };
 
-/* Computes statistics over offsets: zero it, add the moments of each offset, end. */
+/* Computes the statistics over the offsets of a distance: zero the struct, call glcm_summary_add
+ * for the moments of each offset, then glcm_summary_end. */
 typedef struct glcm_summary {
     double sum, sum_variance; /* of the offsets' means and variances */
     double lowest, highest;   /* of the offsets' means */
@@ -277,13 +280,13 @@ void glcm_summary_add(glcm_summary *s, const double offset[GLCM_MOMENTS]);
 void glcm_summary_end(const glcm_summary *s, double out[GLCM_STATISTICS]);
 
 /* check.c */
-/* The five statistics over the offsets of a feature that has one offset: of NaN they are NaN, but
- * the range is 0. */
+/* Converts the moments of a single offset to the five statistics that a distance with only this
+ * offset has. For NaN they are NaN, except the range, which is 0. */
 void glcm_as_statistics(const double moments[GLCM_MOMENTS], double five[GLCM_STATISTICS]);
 tc_status glcm_check_result(const void *params, const wu_item *item, const wu_output *out,
                             tc_err *err);
-/* Whether band_sums give the means. mask: where windows are, [nz][ny][nx]; NULL: in all of the
- * ROI. */
+/* Checks that the means in `features` agree with band_sums. mask: [nz][ny][nx], not 0 for pixels
+ * that have a window; NULL: all pixels of the ROI have one. */
 tc_status glcm_check_means(const glcm_params *p, const wu_item *item, const uint8_t *mask,
                            const wu_output *out, tc_err *err);
 /* suggest.c */

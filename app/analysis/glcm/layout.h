@@ -34,10 +34,11 @@
 #define GLCM_WORDS 9
 #define GLCM_N_SHIFT 50
 
-/* The most windows that a work-item slides over before it counts a whole window again. */
+/* The greatest number of windows that a work-item slides over before it counts a whole window
+ * again. */
 #define GLCM_SEGMENT 256
 
-/* The most rows of a lens: the pairs of one offset in a window (glcm_lens). */
+/* The greatest number of rows of a lens (the pairs of one offset in a window, glcm_lens). */
 #define GLCM_ROWS 127
 
 /* Work-items of a work-group of the kernel that computes features. */
@@ -55,14 +56,15 @@ typedef struct glcm_work {
     tc_i32 partner;       /* elements from the first pixel of a pair to the second */
     tc_i32 columns, rows; /* number of windows */
     tc_i32 first_move;    /* index of the offset's first glcm_move */
-    tc_i32 moves;         /* number of them */
+    tc_i32 moves;         /* number of glcm_moves of the offset */
     tc_u32 levels;
     tc_i32 partial;        /* index of the statistics of its first work-group */
     tc_i32 transposed;     /* maps: window (x,y) is that of pixel (y,x) */
     tc_i32 interior;       /* all pixels of pairs of all windows are within the picture */
     tc_i32 map_x0, map_y0; /* maps: pixel of window (0,0) */
-    tc_i32 line0, lines; /* for GLCM_BAND: index of row 0 among the view's lines; number of these */
-    tc_i32 map[GLCM_ALL]; /* maps: for each feature, the index of its plane, or -1 */
+    tc_i32 line0, lines;   /* for GLCM_BAND: index of row 0 among the view's lines; number of the
+                              view's lines */
+    tc_i32 map[GLCM_ALL];  /* maps: for each feature, the index of its plane, or -1 */
 } glcm_work;
 
 /* A row of an offset's lens. When the window moves to the next column, one pair of the row leaves

@@ -116,16 +116,16 @@ static statistics statistics_of(const glcm_params *p, const void *state)
     return (statistics){ p, glcm_state_stats_const(state), p->more ? more : NULL };
 }
 
-/* out: mean, variance, minimum and maximum of a feature over the windows of an entry. */
+/* Sets out to mean, variance, minimum and maximum of a feature over the windows of an entry. */
 static void over_windows(const statistics *s, size_t entry, unsigned feature,
                          double out[GLCM_MOMENTS])
 {
-    const bool own = feature < GLCM_FEATURES;
-    const glcm_moments *const m =
-        own ? &s->stats[entry].feature[feature] : &s->more[entry].feature[feature - GLCM_FEATURES];
-    const int less =
-        own ? 0 : 32 - glcm_fraction_bits(feature, s->p->levels[entry / s->p->n_offsets]);
-    const double unit = (double)((int64_t)1 << less); /* the feature's unit in units of 2^-32 */
+    const bool is_haralick = feature < GLCM_FEATURES;
+    const glcm_moments *const m = is_haralick ? &s->stats[entry].feature[feature]
+                                              : &s->more[entry].feature[feature - GLCM_FEATURES];
+    const int shift =
+        is_haralick ? 0 : 32 - glcm_fraction_bits(feature, s->p->levels[entry / s->p->n_offsets]);
+    const double unit = (double)((int64_t)1 << shift); /* the feature's unit in units of 2^-32 */
 
     for (int i = 0; i < GLCM_MOMENTS; i++)
         out[i] = NAN;
@@ -164,7 +164,8 @@ void glcm_summary_end(const glcm_summary *s, double out[GLCM_STATISTICS])
     out[GLCM_MAX] = s->max;
 }
 
-/* out: the statistics of a feature, with one number of levels, over the offsets of a distance. */
+/* Sets out to the statistics of a feature, with one number of levels, over the offsets of a
+ * distance. */
 static void over_offsets(const statistics *s, size_t level, unsigned distance, unsigned feature,
                          double out[GLCM_STATISTICS])
 {
@@ -396,7 +397,7 @@ tc_status glcm_constants(const void *params, wu_output *out, tc_err *err)
 
 /* --- one matrix of a whole ROI --------------------------------------------------------------- */
 
-/* a * 2^32 / b, rounded to the nearest integer. a * 2^32 must fit 127 bits. */
+/* Returns a * 2^32 / b, rounded to the nearest integer. a * 2^32 must fit 127 bits. */
 static int64_t rounded_quotient(i128 a, i128 b)
 {
     const i128 scaled = (a < 0 ? -a : a) * ((i128)1 << 32);
@@ -405,8 +406,8 @@ static int64_t rounded_quotient(i128 a, i128 b)
     return (int64_t)(a < 0 ? -q : q);
 }
 
-/* `total` times the entropy of a histogram of n bins, in units of 2^-80: the sum over its bins of
- * h[i] * (log2(total) - log2(h[i])). */
+/* Returns `total` times the entropy of a histogram of n bins, in units of 2^-80: the sum over its
+ * bins of h[i] * (log2(total) - log2(h[i])). */
 static i128 entropy_sum(const uint64_t *h, size_t n, uint64_t total, tc_log2s *logs)
 {
     const u128 log_total = tc_log2s_of(logs, total);
@@ -418,7 +419,7 @@ static i128 entropy_sum(const uint64_t *h, size_t n, uint64_t total, tc_log2s *l
     return sum;
 }
 
-/* The entropy in units of 2^-32, from the result of entropy_sum. */
+/* Returns the entropy in units of 2^-32, given the result of entropy_sum. */
 static int64_t rounded_entropy(i128 sum, i128 total)
 {
     return (int64_t)((sum / total + ((i128)1 << 47)) >> 48);
@@ -426,11 +427,11 @@ static int64_t rounded_entropy(i128 sum, i128 total)
 
 /* Sums over the elements of the symmetric matrix C. */
 typedef struct matrix_sums {
-    uint64_t total;                       /* of the elements: twice the number of pairs */
-    uint64_t squares;                     /* of their squares */
-    uint64_t marginal[GLCM_MAX_LEVELS];   /* by the level of the row */
-    uint64_t sum[2 * GLCM_MAX_LEVELS];    /* by a + b */
-    uint64_t difference[GLCM_MAX_LEVELS]; /* by |a - b| */
+    uint64_t total;                       /* sum of the elements: twice the number of pairs */
+    uint64_t squares;                     /* sum of their squares */
+    uint64_t marginal[GLCM_MAX_LEVELS];   /* sums of the elements by the level of the row */
+    uint64_t sum[2 * GLCM_MAX_LEVELS];    /* sums of the elements by a + b */
+    uint64_t difference[GLCM_MAX_LEVELS]; /* sums of the elements by |a - b| */
     i128 entropy;                         /* total times the entropy, in units of 2^-80 */
     i128 information; /* total times the mutual information of a pair's levels, likewise */
 } matrix_sums;

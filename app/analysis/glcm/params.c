@@ -139,7 +139,7 @@ static tc_status make_offsets(glcm_params *p, const char *where, tc_err *err)
     return TC_OK;
 }
 
-/* --- what follows from the parameters -------------------------------------------------------- */
+/* --- derived parameters ---------------------------------------------------------------------- */
 
 /* Finds the level and offset of map number `index`. */
 static tc_status find_map(glcm_params *p, size_t index, const char *where, tc_err *err)

@@ -1,8 +1,9 @@
 /*
- * glcm: whether an item's pixels can have given these arrays: the windows of some bands are
- * computed again, which shows whether somebody computed them all, and some others at each number of
- * levels and distance, which show whether that gave these features; of a whole ROI its only one.
- * All are chosen at random when the result is there.
+ * glcm: checks whether an item's pixels can have given these arrays. All windows of some bands are
+ * computed again, and must have the claimed band sums and maps: this shows whether every window was
+ * computed. For each number of levels and distance, some other windows are computed again: these
+ * show whether the claimed features are those of the windows. With GLCM_WHOLE_ROI the only matrix
+ * is computed again. Bands and windows are chosen at random after the result was returned.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -13,21 +14,28 @@
 #include "app/base/numbers.h"
 #include "app/base/random.h"
 
-/* About a hundredth of the work: a window alone takes some 30 times as long as one of many side
- * by side, and there are 13 features and half a dozen statistics to make little things of. */
-enum { LEAST_WINDOWS = 64, SHARE = 4096, TIMES_AS_LONG = 30 };
+/* The numbers of windows in the samples (take_windows), which take about a hundredth of the item's
+ * time. */
+enum {
+    LEAST_WINDOWS = 64, /* windows that all samples have together, in addition to: */
+    SHARE = 4096,       /* each sample has one in this many of the ROI's windows */
+    TIMES_AS_LONG = 30  /* the time of a single window, in times of one step of a sliding window */
+};
 
-/* Places in rows, and as many in columns, whose bands are computed again: one, and one more for
- * every LINES; at most so many. */
-enum { LINES = 128, MOST_PLACES = 4 };
+/* The number of random windows whose bands of rows, and of others whose bands of columns, are
+ * computed again (count_places). */
+enum {
+    LINES = 128,    /* one window, and one more for this many rows or columns that have windows */
+    MOST_PLACES = 4 /* the greatest number */
+};
 
-/* Of so many numbers of levels and distances one is computed again whole; with this probability, if
- * there are fewer. */
+/* One sample has all windows if there are at least this many samples; with fewer, one has with the
+ * probability number of samples / ONE_WHOLE. */
 enum { ONE_WHOLE = 100 };
 
-/* Windows in the lines of both views. */
+/* The numbers of windows whose centres are in each line of both views, and of all windows. */
 typedef struct centres {
-    uint64_t *in_line[2]; /* owned: the first */
+    uint64_t *in_line[2]; /* [0]: [ny], owned; [1]: [nx], in the same block */
     uint64_t n;
 } centres;
 
@@ -64,18 +72,19 @@ static int64_t count_places(int64_t lines)
     return lines / LINES + 1 < MOST_PLACES ? lines / LINES + 1 : MOST_PLACES;
 }
 
-/* The job with one number of levels and one distance. */
+/* The job with one number of levels and one distance, and with a mask of the windows that are
+ * computed again. */
 typedef struct sample {
     size_t level, distance; /* indices */
-    glcm_params params;     /* offsets: owned */
+    glcm_params params;     /* with one level and distance; its offsets are owned */
     wu_pixels pixels;       /* the item's, with the sample as its mask (owned) */
-    uint64_t windows;       /* in the sample */
-    bool whole;             /* of all windows */
-    bool is_all;            /* there are no others */
+    uint64_t windows;       /* number of windows in the sample */
+    bool whole;             /* the sample is to have all windows */
+    bool is_all;            /* the sample has all windows */
 } sample;
 
-static tc_status take_levels_and_distance(const glcm_params *p, const glcm_geometry *g, sample *s,
-                                          tc_err *err)
+static tc_status set_sample_params(const glcm_params *p, const glcm_geometry *g, sample *s,
+                                   tc_err *err)
 {
     glcm_offset *const offsets = malloc(p->n_offsets * sizeof *offsets);
 
@@ -96,8 +105,9 @@ static tc_status take_levels_and_distance(const glcm_params *p, const glcm_geome
     return TC_OK;
 }
 
-/* A mask of as many windows as are to be computed: of n in the ROI one at random out of each
- * run of them. roi: [voxels], becomes the mask. */
+/* Makes the sample's mask from roi, [voxels], which has a 1 for each of the n windows: one
+ * window at random out of each of `wanted` runs of windows in raster order remains, or, if
+ * s->is_all, all. */
 static void take_windows(const glcm_params *p, uint8_t *roi, size_t voxels, uint64_t n,
                          uint64_t *random, sample *s)
 {
@@ -119,7 +129,8 @@ static void take_windows(const glcm_params *p, uint8_t *roi, size_t voxels, uint
     }
 }
 
-static tc_status choose(const an_work *work, uint64_t *random, sample *s, tc_err *err)
+/* Sets all of the sample except level, distance and whole, which the caller has set. */
+static tc_status choose_sample(const an_work *work, uint64_t *random, sample *s, tc_err *err)
 {
     const glcm_params *const p = work->params;
     const wu_pixels *const px = work->pixels;
@@ -132,7 +143,7 @@ static tc_status choose(const an_work *work, uint64_t *random, sample *s, tc_err
     s->pixels = *px;
     s->is_all = true;
     if (status == TC_OK)
-        status = take_levels_and_distance(p, &g, s, err);
+        status = set_sample_params(p, &g, s, err);
     if (status != TC_OK || p->window == GLCM_WHOLE_ROI)
         return status;
     roi = malloc(voxels);
@@ -146,8 +157,8 @@ static tc_status choose(const an_work *work, uint64_t *random, sample *s, tc_err
     return TC_OK;
 }
 
-/* The statistics of the sample's windows, as a result has them. */
-static tc_status compute(const an_work *work, const sample *s, wu_output *out, tc_err *err)
+/* Makes the result's arrays for the sample's windows alone. */
+static tc_status compute_sample(const an_work *work, const sample *s, wu_output *out, tc_err *err)
 {
     an_work part = { .params = &s->params,
                      .item = work->item,
@@ -159,11 +170,13 @@ static tc_status compute(const an_work *work, const sample *s, wu_output *out, t
     return status == TC_OK ? an_compute(&an_glcm, &part, 0, 0, out, err) : status;
 }
 
-/* What is wrong with the five statistics of a feature over its offsets, given those of n of its
- * windows. Six standard errors are hardly ever exceeded: of the mean sd / sqrt(n), of the variance
- * at most reach sd / sqrt(n), as no fourth moment is more than reach^2 sd^2. Where windows that are
- * rare make up the sd, their number in the sample varies more than that: two beyond do not count.
- * Only those of the sample can be beyond: their reach does. */
+/* Returns what is wrong with the claimed statistics of a feature, given those found in n of its
+ * windows; NULL: nothing is. Sets *status: the status to fail with. Mean and variance may differ by
+ * six standard errors, which are hardly ever exceeded: 6 sd / sqrt(n) for the mean, and at most
+ * reach times that for the variance, as the fourth central moment is at most reach^2 sd^2. If rare
+ * windows make up most of the sd, their number in the sample varies more than the standard error
+ * says. Therefore two such windows more in the sample are also allowed: these differ from the mean
+ * by at most found_reach. */
 static const char *fault_of(const double claimed[GLCM_STATISTICS],
                             const double found[GLCM_STATISTICS], double n, tc_status *status)
 {
@@ -194,7 +207,7 @@ static bool same_bits(const void *a, const void *b, size_t bytes)
     return memcmp(a, b, bytes) == 0;
 }
 
-/* What is wrong with five statistics. */
+/* As fault_of, but if the sample has all windows, the statistics must be equal to the bit. */
 static const char *sample_fault(const sample *s, const double claimed[GLCM_STATISTICS],
                                 const double found[GLCM_STATISTICS], tc_status *status)
 {
@@ -206,10 +219,10 @@ static const char *sample_fault(const sample *s, const double claimed[GLCM_STATI
                : "not what the windows give when they are computed again";
 }
 
-static tc_status compare(const glcm_params *p, const sample *s, const double *claimed,
-                         const double *found, tc_err *err)
+static tc_status compare_features(const glcm_params *p, const sample *s, const double *claimed,
+                                  const double *found, tc_err *err)
 {
-    size_t known = 0;
+    size_t known = 0; /* features that could be compared, as the sample has values of them */
 
     for (size_t f = 0; f < p->n_features;
          f++, claimed += GLCM_STATISTICS, found += GLCM_STATISTICS) {
@@ -226,7 +239,7 @@ static tc_status compare(const glcm_params *p, const sample *s, const double *cl
                                "features: the windows that were computed again have none");
 }
 
-/* claimed: of all numbers of levels and offsets; found: of those of the sample. */
+/* claimed: the moments for all numbers of levels and offsets; found: those of the sample. */
 static tc_status compare_offsets(const glcm_params *p, const sample *s, const double *claimed,
                                  const double *found, tc_err *err)
 {
@@ -251,22 +264,23 @@ static tc_status compare_offsets(const glcm_params *p, const sample *s, const do
     return TC_OK;
 }
 
-/* s->level and s->distance are set. */
+/* Computes the sample's windows again and compares their features with the result. The caller has
+ * set s->level, s->distance and s->whole. */
 static tc_status check_sample(const an_work *work, const wu_output *out, uint64_t *random,
                               sample *s, tc_err *err)
 {
     const glcm_params *const p = work->params;
     wu_output found = { .n = 0 };
-    tc_status status = choose(work, random, s, err);
+    tc_status status = choose_sample(work, random, s, err);
 
     if (status == TC_OK)
-        status = compute(work, s, &found, err);
+        status = compute_sample(work, s, &found, err);
     if (status == TC_OK)
-        status =
-            compare(p, s,
-                    (const double *)wu_output_data(out, "features") +
-                        (s->level * p->n_distances + s->distance) * p->n_features * GLCM_STATISTICS,
-                    wu_output_data(&found, "features"), err);
+        status = compare_features(p, s,
+                                  (const double *)wu_output_data(out, "features") +
+                                      (s->level * p->n_distances + s->distance) * p->n_features *
+                                          GLCM_STATISTICS,
+                                  wu_output_data(&found, "features"), err);
     if (status == TC_OK && p->per_offset)
         status = compare_offsets(p, s, wu_output_data(out, "offset_features"),
                                  wu_output_data(&found, "offset_features"), err);
@@ -277,15 +291,16 @@ static tc_status check_sample(const an_work *work, const wu_output *out, uint64_
     return status;
 }
 
-/* The claimed statistics are of these windows as well, and of `all` at most: none is outside
- * minimum and maximum, and what they differ from each other is in the variance. */
+/* Compares the claimed features with the windows in `state`, which were computed again: as they are
+ * among the windows of the claimed features, of which there are at most `all`, they must lie from
+ * minimum to maximum, and their variance contributes to the claimed one. */
 static tc_status compare_windows(const an_work *part, const void *state, const double *claimed,
                                  double all, tc_err *err)
 {
     const glcm_params *const p = part->params;
     const glcm_stat *const stats = glcm_state_stats_const(state);
     TC_AUTO(wu_output_free) wu_output out = { .n = 0 };
-    double least = all; /* windows of an offset */
+    double least = all; /* the least number of windows of an offset in state */
     return_if_error(an_glcm.finish(part, 0, state, &out, err));
     const double *found = wu_output_data(&out, "features");
 
@@ -307,12 +322,14 @@ static tc_status compare_windows(const an_work *part, const void *state, const d
     return TC_OK;
 }
 
-/* The band of a line: that of a random window in each of some equal parts of them all. */
+/* Chooses bands of rows or of columns: divides all n windows, in the order of their lines, into
+ * count_places equal parts, and sets bands[] for the band of a random window of each part. in_line:
+ * the number of windows in each line. */
 static void choose_bands(const glcm_view *v, const uint64_t *in_line, uint64_t n, uint64_t *random,
                          bool bands[GLCM_BANDS])
 {
     int64_t lines = 0, line = v->y0 - 1;
-    uint64_t seen = 0; /* windows up to the line */
+    uint64_t seen = 0; /* number of windows in the lines up to `line` */
 
     for (int64_t i = v->y0; i < v->y1; i++)
         lines += in_line[i] > 0;
@@ -328,7 +345,7 @@ static void choose_bands(const glcm_view *v, const uint64_t *in_line, uint64_t n
     }
 }
 
-/* Whether the map is that of the windows in the bands. */
+/* Whether two copies of the map are the same, to the bit, at all windows of the bands. */
 static bool same_map(const glcm_geometry *g, const glcm_map *map, const bool bands[GLCM_BANDS],
                      const float *claimed, const float *found)
 {
@@ -350,7 +367,8 @@ static bool same_map(const glcm_geometry *g, const glcm_map *map, const bool ban
     return true;
 }
 
-/* Sums and maps of some bands that have windows, to the bit. */
+/* Computes all windows of some bands again: band sums and maps must be the same to the bit, and the
+ * features are checked by compare_windows. */
 static tc_status check_bands(const an_work *work, const glcm_geometry *g, const centres *c,
                              const wu_output *out, uint64_t *random, tc_err *err)
 {
@@ -390,7 +408,8 @@ static tc_status check_bands(const an_work *work, const glcm_geometry *g, const 
     return compare_windows(&part, state, wu_output_data(out, "features"), (double)c->n, err);
 }
 
-/* Of windows that slide: sums, maps, and means with a mask, which it takes to count the windows. */
+/* Checks a result with sliding windows: bands, and a sample for each number of levels and distance.
+ * With a mask, also the means, for which check.c does not know the number of windows. */
 static tc_status check_windows(const an_work *work, const wu_output *out, uint64_t *random,
                                tc_err *err)
 {
@@ -440,10 +459,10 @@ double glcm_pixels_share(const an_work *work)
     const double n = (double)item->nx * item->ny * item->nz,
                  parts = (double)(p->n_levels * p->n_distances);
     const int64_t lines = (int64_t)tc_smaller(item->nx, item->ny);
-    const double looked =
+    const double share =
         2.0 * (double)count_places(lines) / (double)(lines < GLCM_BANDS ? lines : GLCM_BANDS) +
         TIMES_AS_LONG * (1.0 / SHARE + (LEAST_WINDOWS / parts + 8) / n) +
         1 / fmax(parts, ONE_WHOLE);
 
-    return p->window != GLCM_WHOLE_ROI && looked < 1 ? looked : 1;
+    return p->window != GLCM_WHOLE_ROI && share < 1 ? share : 1;
 }

@@ -9,11 +9,11 @@
 #include "app/analysis/selftest.h"
 #include "app/base/numbers.h"
 
-/* The most windows of a chunk. */
+/* The greatest number of windows in a chunk. */
 #define CHUNK_WINDOWS ((int64_t)1 << 17)
-/* The most operations of a chunk; a thread does about 5 in a nanosecond. */
+/* The greatest number of operations in a chunk; a thread does about 5 in a nanosecond. */
 #define CHUNK_FLOPS ((double)(1 << 28))
-/* The fewest rows of a band. Preparing a band takes as long as about 33 of its rows. */
+/* The least number of rows in a band. Preparing a band takes as long as about 33 of its rows. */
 #define BAND_ROWS 16
 
 /* Whether the pixel (x, y), relative to the window's centre, is in the window. */
@@ -26,7 +26,7 @@ static bool in_window(const glcm_params *p, int x, int y)
     return x * x + y * y <= r * r;
 }
 
-/* Sets the lens in the orientation in which (dx, dy) is given; not lens->transposed. */
+/* Sets the lens, except lens->transposed, in the orientation in which (dx, dy) is given. */
 static void lens_rows(const glcm_params *p, int dx, int dy, glcm_lens *lens)
 {
     const int r = p->radius;
@@ -77,8 +77,8 @@ static glcm_view transposed(const glcm_view *v)
         glcm_view){ .nx = v->ny, .ny = v->nx, .x0 = v->y0, .y0 = v->x0, .x1 = v->y1, .y1 = v->x1 };
 }
 
-/* Operations per window with this number of levels. The terms of the radius r are those of the
- * pairs that enter and leave; some features beyond the 13 take all cells of the matrix. */
+/* The operations per window with this number of levels. The terms with the radius r are for the
+ * pairs that enter and leave; for some features beyond the 13 all cells of the matrix are read. */
 static double window_flops(const glcm_params *p, double levels)
 {
     const double r = p->radius;
@@ -86,8 +86,8 @@ static double window_flops(const glcm_params *p, double levels)
     return 380 + 80 * r + 0.54 * r * r + (p->more ? 660 + 38 * levels + 1.5 * levels * levels : 0);
 }
 
-/* The most windows of a chunk, such that with none of the numbers of levels a chunk takes more than
- * CHUNK_FLOPS operations. */
+/* The greatest number of windows in a chunk: with each of the numbers of levels the chunk takes at
+ * most CHUNK_FLOPS operations. */
 static int64_t chunk_windows(const glcm_params *p)
 {
     int64_t windows = CHUNK_WINDOWS;
@@ -144,14 +144,14 @@ static tc_status plan_geometry(const glcm_params *p, const wu_item *item, glcm_g
         window = (uint64_t)(2 * p->radius + 1) * (uint64_t)(2 * p->radius + 1);
     /* An offset is at least one pixel long, so a window has fewer pairs than pixels. */
     g->max_pairs = (uint32_t)window;
-    /* So many fraction bits that 2n log2(2n) in units of 2^-fbits is below 2^62. */
+    /* As many fraction bits as keep 2n log2(2n), in units of 2^-fbits, below 2^62. */
     g->fbits = 62 - (int)bit_length(2 * window * bit_length(2 * window));
     if (g->fbits > 58)
         g->fbits = 58;
     return TC_OK;
 }
 
-/* The least and greatest grey value of all pixels of the item. */
+/* Sets *lo and *hi to the least and the greatest grey value of all pixels of the item. */
 static tc_status value_range(const an_work *work, unsigned *lo, unsigned *hi, tc_err *err)
 {
     const wu_pixels *const px = work->pixels;
@@ -299,9 +299,9 @@ size_t glcm_state_maps_at(const glcm_params *p)
     return glcm_state_bands_at(p) + sizeof(glcm_bands);
 }
 
-/* an_plan.thread_bytes. GLCM_WHOLE_ROI: one matrix, or four of up to 64 levels, and logarithms.
- * Otherwise: the codes of the pairs of a tile with its margin, sums of its columns, and a window's
- * histograms (cpu.c). */
+/* Returns an_plan.thread_bytes. With GLCM_WHOLE_ROI a thread has one matrix, or four of up to 64
+ * levels, and logarithms. Otherwise it has the codes of the pairs of a tile with its margin, sums
+ * of its columns, and a window's histograms (cpu.c). */
 static uint64_t thread_bytes(const glcm_params *p, const glcm_geometry *g)
 {
     const uint64_t margin = 2 * (uint64_t)p->radius + 4;
@@ -323,9 +323,9 @@ static uint64_t thread_bytes(const glcm_params *p, const glcm_geometry *g)
     return most * 4 + ((uint64_t)128 << 10) + PLAN_THREAD;
 }
 
-/* Operations of one matrix of a whole picture. They depend on the number of pixels, and on that of
- * the matrix's cells that are not 0: in real pictures nearly all cells of few levels, and a fifth
- * of 256 x 256. */
+/* The operations for one matrix of a whole picture. They depend on the number of pixels and on the
+ * number of matrix cells that are not 0: in real pictures nearly all cells if there are few levels,
+ * and a fifth of the cells if there are 256. */
 static double picture_flops(double pixels, double levels)
 {
     const double cells = levels * levels / (1 + levels * levels / (128 * 128));
@@ -436,9 +436,9 @@ static uint32_t kernels_of(const void *params, const wu_item *item)
     return groups;
 }
 
-/* They cover borders, every window shape, 8 and 16 bits, several slices, maps, histograms in local
- * and in global memory, and features that need double precision. Work units without maps, or with
- * few levels, have tests of their own, which use no other kernels. */
+/* The self-tests cover borders, every window shape, 8 and 16 bits, several slices, maps, histograms
+ * in local and in global memory, and features that need double precision. Jobs without maps, or
+ * with few levels, have tests of their own, which use no other kernels. */
 static const an_selftest selftests[] = {
     { "{\"levels\":[16,64],\"window\":{\"shape\":\"disc\",\"radius\":5},\"distances\":[1,4],"
       "\"maps\":[{\"feature\":\"imc2\",\"levels\":64,\"offset\":[1,0]}]}",
@@ -468,8 +468,8 @@ static const an_selftest selftests[] = {
     { .parameters = NULL }
 };
 
-/* The value v of the first map as v / (1 + v), scaled to 1 to 255; 0 if it is not positive, or if
- * there are no maps. */
+/* Implements an_analysis.found: the value v of the first map as v / (1 + v), scaled to 1 to 255; 0
+ * if it is not positive, or if there are no maps. */
 static uint8_t found(const an_work *work, const void *state, size_t voxel)
 {
     const glcm_params *const p = work->params;

@@ -10,7 +10,7 @@
 #include "app/analysis/suggest.h"
 
 enum {
-    BINS = 64,     /* bars of the report's histogram, at most */
+    BINS = 64,     /* greatest number of bars in the report's histogram */
     LEVELS = 32,   /* suggested number of levels, if there are as many grey values */
     GREYS = 65536, /* possible grey values */
     CUT_OFF = 1000 /* 1 / CUT_OFF of the pixels are below the range, and as many above it */

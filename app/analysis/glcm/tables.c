@@ -11,8 +11,8 @@
 
 typedef unsigned __int128 u128;
 
-/* lg[k]: log2(k) in units of 2^-60, for k up to n. The logarithms are exactly additive: those of
- * primes are rounded, those of products are sums. */
+/* Sets lg[k] to log2(k) in units of 2^-60, for k up to n. The logarithms are exactly additive:
+ * those of primes are rounded, those of products are sums. */
 static tc_status additive_logs(uint32_t n, uint64_t *lg, tc_err *err)
 {
     uint32_t *const factor = calloc((size_t)n + 1, sizeof *factor); /* smallest prime factor */
@@ -34,7 +34,7 @@ static tc_status additive_logs(uint32_t n, uint64_t *lg, tc_err *err)
     return TC_OK;
 }
 
-/* exp(-1/m) in units of 2^-127, by its series; m >= 2. */
+/* Returns exp(-1/m) in units of 2^-127, computed by its series; m >= 2. */
 static u128 exp_minus_reciprocal(uint64_t m)
 {
     u128 term = (u128)1 << 127, sum = term;
@@ -46,7 +46,7 @@ static u128 exp_minus_reciprocal(uint64_t m)
     return sum;
 }
 
-/* out[i]: exp(-i/m) in units of 2^-63, for i from 0 to n - 1. */
+/* Sets out[i] to exp(-i/m) in units of 2^-63, for i from 0 to n - 1. */
 static void exp_table(uint64_t m, size_t n, uint64_t *out)
 {
     const u128 base = exp_minus_reciprocal(m);

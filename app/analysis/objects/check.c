@@ -1,4 +1,5 @@
-/* objects: whether the arrays of a result can be right. */
+/* objects: checks, without the pixels, whether the arrays of a result are possible. Functions named
+ * ..._fault return what is impossible in a row of the table, as a message; NULL: nothing is. */
 #include <assert.h>
 #include <math.h>
 #include <string.h>
@@ -6,43 +7,44 @@
 #include "app/analysis/check.h"
 #include "app/analysis/objects/objects.h"
 
-/* Beyond what sums and roots are rounded by. */
+/* Relative tolerance for comparisons: more than the rounding errors of sums and roots. */
 #define SLACK 1e-9
 
-enum { MOST_READS = 64 }; /* of columns for a row: some more than there are */
+enum { MOST_READS = 64 }; /* columns that are read for one row: a few more than there are */
 
-/* What was read of a row, in this order: most rows are read in the same one. */
-typedef struct reads {
+/* A cache of the addresses of columns, in the order in which they are read. As the columns are read
+ * in the same order for most rows, column_of finds most of them here. */
+typedef struct column_cache {
     struct {
-        const char *name; /* the caller's, as a pointer */
+        const char *name; /* compared as a pointer, not as text */
         const void *data;
-    } of[MOST_READS];
+    } column[MOST_READS];
     size_t next;
-} reads;
+} column_cache;
 
-/* The columns of a row, where their family is there. */
+/* A row of the table, and what is known about its object. */
 typedef struct row {
     const obj_params *params;
     const wu_item *item;
     const wu_output *out;
-    reads *reads; /* of the row before */
+    column_cache *column_cache; /* shared by all rows */
     size_t i;
     int dims;
     bool has_shape;
-    int64_t area;    /* pixels, voxels; 0 without shape */
-    int64_t size[3]; /* sides of the box; of the item without shape */
-    int64_t lo[3];   /* the box's first pixel */
+    int64_t area;    /* pixels or voxels; 0 without OBJ_SHAPE */
+    int64_t size[3]; /* sides of the bounding box, z, y, x; without OBJ_SHAPE those of the item */
+    int64_t lo[3];   /* first pixel of the box */
 } row;
 
 static const void *column_of(const row *r, const char *name)
 {
-    const size_t i = r->reads->next++ % MOST_READS;
+    const size_t i = r->column_cache->next++ % MOST_READS;
 
-    if (r->reads->of[i].name != name) {
-        r->reads->of[i].name = name;
-        r->reads->of[i].data = wu_output_data(r->out, name);
+    if (r->column_cache->column[i].name != name) {
+        r->column_cache->column[i].name = name;
+        r->column_cache->column[i].data = wu_output_data(r->out, name);
     }
-    return r->reads->of[i].data;
+    return r->column_cache->column[i].data;
 }
 
 static int64_t integer_of(const row *r, const char *name)
@@ -60,7 +62,7 @@ static const double *reals_of(const row *r, const char *name, size_t n)
     return (const double *)column_of(r, name) + r->i * n;
 }
 
-/* a <= b but for rounding; false with NaN. */
+/* Whether a <= b, except for rounding; false if one is NaN. */
 static bool at_most(double a, double b)
 {
     return a <= b + SLACK * (1 + fabs(a) + fabs(b));
@@ -78,6 +80,7 @@ static bool is_within(double v, double lo, double hi)
 
 /* --- shape ------------------------------------------------------------------------------------ */
 
+/* Checks the bounding box and what depends on it. Sets r->lo and r->size. */
 static const char *box_fault(row *r)
 {
     const int64_t size[3] = { r->item->nz, r->item->ny, r->item->nx };
@@ -113,8 +116,9 @@ static const char *box_fault(row *r)
     return NULL;
 }
 
-/* The sum of variances along the axes: at least that of the pixels at the box's ends, at most that
- * of pixels at its ends alone. */
+/* Whether `trace`, the sum of the variances of the object's pixels along all axes, is possible.
+ * Along each axis the variance is least if one pixel is at each end of the box and all others are
+ * in the middle, and greatest if half of the pixels are at either end. */
 static bool trace_fits(const row *r, double trace, const double spacing[3])
 {
     double least = 0, most = 0;
@@ -128,13 +132,14 @@ static bool trace_fits(const row *r, double trace, const double spacing[3])
     return is_within(trace, least, most);
 }
 
-/* Whether it is a sum of 1s, roots of 2 and halves of both, as many together as there are
- * pixels. */
+/* Whether p is a possible perimeter of `area` pixels: a sum of terms 1, sqrt(2) and (1 + sqrt(2)) /
+ * 2, at most one for each pixel. So 2p = ones + roots sqrt(2), with integers whose difference is
+ * even. */
 static bool is_perimeter(double p, int64_t area)
 {
     if (!(p >= 0) || p > sqrt(2) * (double)area + 1e-6)
         return false;
-    for (int64_t roots = 0; roots <= 2 * area; roots++) { /* halves */
+    for (int64_t roots = 0; roots <= 2 * area; roots++) {
         const double rest = 2 * p - (double)roots * sqrt(2), ones = floor(rest + 0.5);
 
         if (rest < -1e-6)
@@ -188,7 +193,7 @@ static const char *hull_fault(const row *r)
     return NULL;
 }
 
-static const char *flat_fault(const row *r)
+static const char *picture_shape_fault(const row *r)
 {
     const double perimeter = real_of(r, "object_perimeter"), area = (double)r->area,
                  form = real_of(r, "object_form_factor");
@@ -204,7 +209,7 @@ static const char *flat_fault(const row *r)
     return fault == NULL ? hull_fault(r) : fault;
 }
 
-static const char *deep_fault(const row *r, const obj_mesh *mesh)
+static const char *stack_shape_fault(const row *r, const obj_mesh *mesh)
 {
     const double *const s = r->item->spacing, *const axes = reals_of(r, "object_axis_length", 3);
     const double volume = real_of(r, "object_volume_um3"), surface = real_of(r, "object_surface"),
@@ -232,7 +237,8 @@ static const char *deep_fault(const row *r, const obj_mesh *mesh)
 
 /* --- intensity -------------------------------------------------------------------------------- */
 
-static const char *order_fault(const row *r, double lo, double hi)
+/* lo, hi: the least and the greatest grey value. */
+static const char *percentiles_fault(const row *r, double lo, double hi)
 {
     const double *const p = reals_of(r, "object_intensity_percentile", OBJ_PERCENTILES);
     const double median = real_of(r, "object_intensity_median");
@@ -249,8 +255,8 @@ static const char *order_fault(const row *r, double lo, double hi)
                : "object_intensity_median: neither a grey value nor between two";
 }
 
-/* What the moments of any values from lo to hi keep to. n: how many there are, 0 where that is not
- * known. */
+/* Checks the moments of the grey values by inequalities that hold for any n values from lo to hi.
+ * n: 0 if the number of pixels is not known. */
 static const char *moments_fault(const row *r, double lo, double hi, double n)
 {
     const double mean = real_of(r, "object_intensity_mean"),
@@ -271,13 +277,14 @@ static const char *moments_fault(const row *r, double lo, double hi, double n)
         return "object_intensity_kurtosis: does not go with skewness and number of pixels";
     if (n > 0 && !at_most(fabs(skewness), sqrt(n)))
         return "object_intensity_skewness: of more pixels than there are";
-    /* n values have at most n levels: 2^entropy <= n. */
+    /* Among n values at most n are different, so 2^entropy <= n. */
     if (!(entropy > 0 && entropy <= 16) || (n > 0 && entropy < 16 && !at_most(exp2(entropy), n)) ||
         !at_most(exp2(entropy), hi - lo + 1))
         return "object_intensity_entropy: of more grey values than there are";
     return NULL;
 }
 
+/* sum: the sum of all grey values. */
 static const char *weighted_fault(const row *r, int64_t sum)
 {
     const double *const at = reals_of(r, "object_centroid_weighted", (size_t)r->dims);
@@ -308,7 +315,7 @@ static const char *intensity_fault(const row *r)
         return "object_intensity_integrated: does not go with mean and area";
     if (r->area == 1 && lo < hi)
         return "object_intensity_min: two grey values in one pixel";
-    fault = order_fault(r, (double)lo, (double)hi);
+    fault = percentiles_fault(r, (double)lo, (double)hi);
     if (fault == NULL)
         fault = moments_fault(r, (double)lo, (double)hi, (double)r->area);
     return fault == NULL ? weighted_fault(r, sum) : fault;
@@ -316,7 +323,8 @@ static const char *intensity_fault(const row *r)
 
 /* --- texture ---------------------------------------------------------------------------------- */
 
-/* Greatest values; the least are 0, -1 (correlation, imc1) and, of averages of levels, 1 and 2. */
+/* Sets the least and the greatest value of a feature with this number of grey levels: 0 and 1
+ * unless the switch sets others. */
 static void bounds_of(int feature, double levels, double *lo, double *hi)
 {
     const double span = levels - 1;
@@ -360,7 +368,8 @@ static void bounds_of(int feature, double levels, double *lo, double *hi)
     }
 }
 
-/* Of which feature is at most which, in every matrix and so on average. */
+/* Pairs of features: in every matrix, and so in averages over matrices, the first is at most the
+ * second. */
 static const struct {
     int less, more;
 } orders[] = { { COOC_ASM, COOC_JOINT_MAXIMUM },
@@ -373,7 +382,8 @@ static const struct {
                { COOC_INVERSE_DIFFERENCE_NORMALISED, COOC_INVERSE_DIFFERENCE_MOMENT_NORMALISED },
                { COOC_INVERSE_VARIANCE, COOC_DIFFERENCE_AVERAGE } };
 
-/* f: all features, NaN for those that are not there. */
+/* f: all features; NaN for those that the result lacks, or if the object has no pair. A relation
+ * with a NaN holds. */
 static const char *relations_fault(const double *f)
 {
     const double squared = f[COOC_SUM_AVERAGE] * f[COOC_SUM_AVERAGE];
@@ -406,11 +416,12 @@ static const char *relations_fault(const double *f)
     return NULL;
 }
 
+/* found: the features of the object for this distance. */
 static const char *distance_fault(const row *r, const double *found, int distance)
 {
     const obj_params *const p = r->params;
     double f[COOC_FEATURES];
-    unsigned none = 0, k = 0;
+    unsigned nans = 0, k = 0; /* features that are NaN; index in `found` */
     bool fits = false;
 
     for (int i = 0; i < 3; i++)
@@ -422,14 +433,14 @@ static const char *distance_fault(const row *r, const double *found, int distanc
         if ((p->features >> i & 1) == 0)
             continue;
         f[i] = found[k++];
-        none += isnan(f[i]) != 0; /* 1 on one system is 256 on another */
+        nans += isnan(f[i]) != 0; /* isnan returns 1 on some systems and other numbers on others */
         bounds_of(i, p->levels, &lo, &hi);
         if (!isnan(f[i]) && !is_within(f[i], lo, hi))
             return "object_glcm: a feature is beyond its bounds";
     }
-    if (none != 0 && none != p->n_features)
+    if (nans != 0 && nans != p->n_features)
         return "object_glcm: some features are numbers and some are not";
-    if (none == 0 && (!fits || r->area == 1))
+    if (nans == 0 && (!fits || r->area == 1))
         return "object_glcm: numbers where the object has no pair";
     return relations_fault(f);
 }
@@ -456,7 +467,7 @@ static const char *row_fault(row *r, const obj_mesh *mesh)
         r->area = integer_of(r, r->dims == 3 ? "object_voxels" : "object_area");
         fault = box_fault(r);
         if (fault == NULL)
-            fault = r->dims == 3 ? deep_fault(r, mesh) : flat_fault(r);
+            fault = r->dims == 3 ? stack_shape_fault(r, mesh) : picture_shape_fault(r);
     }
     if (fault == NULL && (families & OBJ_INTENSITY) != 0)
         fault = intensity_fault(r);
@@ -472,7 +483,7 @@ tc_status obj_check_result(const void *params, const wu_item *item, const wu_out
     const int64_t *const label = wu_output_data(out, "object_label");
     const uint64_t n = wu_output_find(out, "object_label")->info.shape[0];
     uint64_t pixels = 0;
-    reads known = { .next = 0 };
+    column_cache cache = { .next = 0 };
     obj_mesh mesh;
 
     if (item->is_stack)
@@ -488,21 +499,22 @@ tc_status obj_check_result(const void *params, const wu_item *item, const wu_out
         row r = { .params = p,
                   .item = item,
                   .out = out,
-                  .reads = &known,
+                  .column_cache = &cache,
                   .i = i,
                   .dims = item->is_stack ? 3 : 2,
                   .has_shape = (p->families & OBJ_SHAPE) != 0,
                   .size = { item->nz, item->ny, item->nx } };
         const char *fault = NULL;
 
-        known.next = 0;
+        cache.next = 0;
         if (label[i] < 1 || label[i] > (int64_t)WU_MAX_LABEL || (i > 0 && label[i] <= label[i - 1]))
             fault = "object_label: labels must rise, from 1 to 16777215";
         if (fault == NULL)
             fault = row_fault(&r, &mesh);
         if (fault != NULL)
             return tc_fail(err, TC_BAD_INPUT, "object %zu: %s", i + 1, fault);
-        /* In the loop, as a perimeter is looked into for as long as its object has pixels. */
+        /* Checked for each row, not at the end: the time of is_perimeter is proportional to the
+         * area, so that areas greater than the picture must be rejected early. */
         pixels += (uint64_t)r.area;
         if (pixels > (uint64_t)item->nx * item->ny * item->nz)
             return tc_fail(err, TC_BAD_INPUT, "object_%s: more than the picture has",

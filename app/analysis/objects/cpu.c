@@ -13,12 +13,12 @@
 
 enum {
     LARGE = 1 << 18,       /* an object with at least this many pixels is large */
-    MOST_SMALL = 1 << 16,  /* small objects of a step, at most */
-    PART_PIXELS = 1 << 16, /* pixels of a large object's part, about */
-    PART_RUNS = 64         /* runs of a large object's part, at most */
+    MOST_SMALL = 1 << 16,  /* greatest number of small objects that a step does */
+    PART_PIXELS = 1 << 16, /* approximate number of pixels in a part of a large object */
+    PART_RUNS = 64         /* greatest number of runs in such a part */
 };
 
-/* What a thread has for itself. */
+/* The memory of one thread. */
 typedef struct scratch {
     uint8_t *rows; /* scratch memory of obj_sums_add */
     obj_sums sums;
@@ -33,9 +33,9 @@ typedef enum large_pass { MEASURE, OUTLINE, QUANTISE, PAIRS } large_pass;
 typedef struct large_object {
     bool begun;
     large_pass pass;
-    size_t direction;    /* of PAIRS */
+    size_t direction;    /* the current direction, in pass PAIRS */
     uint64_t run;        /* the pass is done for the runs before this one */
-    obj_texture texture; /* of the current distance */
+    obj_texture texture; /* the features for the current distance */
 } large_object;
 
 typedef struct cpu_worker {
@@ -48,10 +48,11 @@ typedef struct cpu_worker {
     scratch *scratch;      /* [threads] */
     obj_outline *outlines; /* [threads]: for pictures with OBJ_SHAPE, otherwise NULL */
     void *state;
-    uint64_t object;              /* the next object; during a step the first one of the step */
-    uint64_t chunk;               /* the next chunk of this object */
-    large_object large;           /* the object, if it is large or chunk > 0 */
-    uint64_t first_run, run_step; /* first run of the large object's part 0, and runs of a part */
+    uint64_t object;    /* the next object; during a step the first one of the step */
+    uint64_t chunk;     /* the next chunk of this object */
+    large_object large; /* the object, if it is large or chunk > 0 */
+    uint64_t first_run,
+        run_step; /* in this step: the first run of part 0; number of runs of a part */
 } cpu_worker;
 
 static bool has_outline(const cpu_worker *w)
@@ -175,21 +176,21 @@ static void large_part(void *user, unsigned thread, size_t part)
     cpu_worker *const w = user;
     scratch *const s = &w->scratch[thread];
     const obj_row *const row = row_at(w, w->object);
-    size_t n, first = (size_t)(w->first_run + part * w->run_step), few;
+    size_t n, first = (size_t)(w->first_run + part * w->run_step), n_part;
     const obj_run *const all = runs_of(w, w->object, &n), *const runs = all + first;
     const obj_levels levels = obj_levels_of(&w->o);
 
-    few = n - first < w->run_step ? n - first : (size_t)w->run_step;
+    n_part = n - first < w->run_step ? n - first : (size_t)w->run_step;
     if (w->large.pass == MEASURE) {
-        obj_sums_add(&w->o, runs, few, s->rows, &s->sums);
-        obj_grey_add(&w->o, runs, few, &s->grey);
+        obj_sums_add(&w->o, runs, n_part, s->rows, &s->sums);
+        obj_grey_add(&w->o, runs, n_part, &s->grey);
     } else if (w->large.pass == OUTLINE) {
-        obj_outline_add(&w->outlines[0], runs, few);
+        obj_outline_add(&w->outlines[0], runs, n_part);
     } else if (w->large.pass == QUANTISE) {
-        obj_quantise(&w->o, runs, few, row->lo, row->hi, &levels);
+        obj_quantise(&w->o, runs, n_part, row->lo, row->hi, &levels);
     } else {
         obj_pairs_begin(&w->o, &s->pairs, w->index.area[w->object]);
-        obj_pairs_add(&levels, all, n, first, few,
+        obj_pairs_add(&levels, all, n, first, n_part,
                       step_of(w, (size_t)w->chunk - 1, w->large.direction), &s->pairs);
     }
 }
@@ -258,7 +259,7 @@ static bool large_step(cpu_worker *w)
     left = (n - g->run + w->run_step - 1) / w->run_step;
     if (g->pass != OUTLINE)
         parts = an_pool_run_until(w->pool, large_part, w, left, end);
-    else /* in raster order, by this thread */
+    else /* this thread alone adds the runs, in raster order */
         do
             large_part(w, 0, parts++);
         while (parts < left && tc_seconds() < end);

@@ -13,8 +13,8 @@
 
 enum {
     PARTS = 1,             /* parts for each thread */
-    PART_PIXELS = 1 << 16, /* pixels of a part at most; no row has more */
-    LABELS = 1 << 21,      /* labels that a step of place_all_runs goes through */
+    PART_PIXELS = 1 << 16, /* greatest number of pixels in a part; a row never has more */
+    LABELS = 1 << 21,      /* number of labels that a call of place_all_runs goes through */
     LONG = 16              /* runs are kept if their average length is at least this many pixels */
 };
 /* A step ends after this time, in seconds. */

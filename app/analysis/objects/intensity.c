@@ -145,11 +145,11 @@ static double percentile(const obj_grey_sums *g, uint64_t n, unsigned percent)
     return rest == 0 ? v : v + (double)(value_of_rank(g, below + 1) - v) * (double)rest / 100.0;
 }
 
-/* Sums over all pixels, for a constant c; v is the grey value. */
+/* Sums over all pixels of an object, for a constant c; v is the grey value. */
 typedef struct grey_powers {
-    int64_t first; /* of v - c */
-    i128 power[3]; /* of (v - c) to the powers 2, 3, 4 */
-    u128 k_log_k;  /* of k log2 k over the counts k of the histogram, in 2^-80 */
+    int64_t first; /* sum of v - c */
+    i128 power[3]; /* sums of (v - c) to the powers 2, 3, 4 */
+    u128 k_log_k;  /* sum of k log2 k over the counts k of the histogram, in 2^-80 */
 } grey_powers;
 
 static grey_powers powers_of(const obj_item *o, const obj_grey_sums *g, int64_t c)
@@ -158,14 +158,14 @@ static grey_powers powers_of(const obj_item *o, const obj_grey_sums *g, int64_t 
 
     for (uint32_t upper = 0; upper < 256; upper++)
         for (uint32_t v = upper << 8; g->coarse[upper] != 0 && v < (upper + 1) << 8; v++) {
-            const int64_t from = (int64_t)v - c, count = g->fine[v];
+            const int64_t deviation = (int64_t)v - c, count = g->fine[v];
 
             if (count == 0)
                 continue;
-            p.first += count * from;
-            p.power[0] += (i128)(count * from) * from;
-            p.power[1] += (i128)(count * from) * from * from;
-            p.power[2] += (i128)(count * from) * ((i128)from * from * from);
+            p.first += count * deviation;
+            p.power[0] += (i128)(count * deviation) * deviation;
+            p.power[1] += (i128)(count * deviation) * deviation * deviation;
+            p.power[2] += (i128)(count * deviation) * ((i128)deviation * deviation * deviation);
             p.k_log_k += tc_k_log2_k(&o->logs, (uint64_t)count);
         }
     return p;

@@ -2,10 +2,11 @@
  * objects: measures shape, intensity and texture of each object of a label picture or stack; an
  * object is all pixels with the same label. docs/dev/analyses/objects.md has the definitions.
  *
- * Objects are measured one by one, by their runs (of pixels with the same label in a row), so that
- * the time depends on the number of pixels, hardly on that of objects. All sums over pixels are
- * integers. The state is its head and a row of 8-byte words for each object, in the order of the
- * labels. A row holds the values that finish copies to the columns of the result's table.
+ * Objects are measured one by one, from their runs (a run is a series of adjacent pixels with the
+ * same label in a row), so that the time depends on the number of pixels, and hardly on the number
+ * of objects. All sums over pixels are integers. The state consists of an an_state_head and, for
+ * each object in the order of the labels, a row of 8-byte words, whose values finish copies to the
+ * columns of the result's table.
  */
 #ifndef AN_OBJECTS_H
 #define AN_OBJECTS_H
@@ -24,9 +25,10 @@ typedef enum obj_range {
     OBJ_RANGE_IMAGE,  /* from the least to the greatest of all pixels */
     OBJ_RANGE_TYPE    /* all that the pixels' bits can hold */
 } obj_range;
-/* Distances between the pixels of a pair: the largest, in pixels, and the number of different ones.
- */
-enum { OBJ_MAX_DISTANCE = 255, OBJ_MAX_DISTANCES = 16 };
+enum {
+    OBJ_MAX_DISTANCE = 255, /* largest distance between the pixels of a pair, in pixels */
+    OBJ_MAX_DISTANCES = 16  /* number of distances in a job */
+};
 /* The percentages of the columns of percentiles. */
 enum { OBJ_PERCENTILES = 6 };
 extern const unsigned obj_percentiles[OBJ_PERCENTILES];
@@ -45,8 +47,8 @@ typedef struct obj_params {
     int32_t feature_set; /* 1: haralick; 2: ibsi; 0: a list of features */
     bool exclude_border; /* objects that touch the border are left out */
     /* Set by obj_derive_params: */
-    unsigned n_features; /* that are wanted, and their names: */
-    const char *feature_names[COOC_FEATURES + 1];
+    unsigned n_features;                          /* number of features that are wanted */
+    const char *feature_names[COOC_FEATURES + 1]; /* their names, ended by NULL */
     unsigned distance_numbers[OBJ_MAX_DISTANCES]; /* the distances, for wu_axis */
 } obj_params;
 
@@ -63,8 +65,9 @@ typedef struct obj_row {
     uint64_t words[]; /* [obj_words]: doubles and int64s for its columns, the texture last */
 } obj_row;
 
-/* The number of words in a row, and how many of them precede those of the texture. */
+/* The number of words in a row. */
 size_t obj_words(const obj_params *p, const wu_item *item);
+/* The number of words in a row that precede those of the texture. */
 size_t obj_texture_at(const obj_params *p, const wu_item *item);
 
 static inline size_t obj_row_bytes(const obj_params *p, const wu_item *item)
@@ -97,13 +100,14 @@ static inline size_t obj_chunks(const obj_params *p)
     return 1 + (p->families & OBJ_TEXTURE ? p->n_distances : 0);
 }
 
-/* Write a word and return the address of the next one. */
+/* Writes a double to a word, and returns the address of the next word. */
 static inline uint64_t *obj_put_real(uint64_t *at, double value)
 {
     *(double *)(void *)at = value;
     return at + 1;
 }
 
+/* Writes an integer to a word, and returns the address of the next word. */
 static inline uint64_t *obj_put_int(uint64_t *at, int64_t value)
 {
     *(int64_t *)(void *)at = value;
@@ -158,8 +162,8 @@ static inline const uint32_t *obj_labels(const wu_pixels *px, int64_t z, int64_t
 /* Integer sums over the pixels of an object. Those of its parts can be merged. */
 typedef struct obj_sums {
     uint64_t area;              /* pixels */
-    uint64_t sum[3], square[3]; /* of z, y, x; of their squares */
-    uint64_t product[3];        /* of zy, zx, yx */
+    uint64_t sum[3], square[3]; /* sums of z, y and x; sums of their squares */
+    uint64_t product[3];        /* sums of zy, zx and yx */
     uint32_t lo[3], hi[3];      /* bounding box: z, y, x; hi is exclusive */
     uint64_t windows[256]; /* numbers of windows of 2 x 2 (x 2) pixels, by which of their pixels are
                               in the object (as in obj_mesh), without those that lie in it whole */
@@ -169,9 +173,9 @@ typedef struct obj_sums {
 
 void obj_sums_clear(obj_sums *s);
 void obj_sums_merge(obj_sums *s, const obj_sums *other);
-/* The bytes of scratch memory `rows` for obj_sums_add. */
+/* The number of bytes of scratch memory (`rows`) for obj_sums_add. */
 size_t obj_rows_bytes(const wu_item *item);
-/* Adds n runs of an object; windows and steps only if OBJ_SHAPE is wanted. */
+/* Adds n runs of an object; adds to windows and steps only if OBJ_SHAPE is wanted. */
 void obj_sums_add(const obj_item *o, const obj_run *runs, size_t n, uint8_t *rows, obj_sums *s);
 
 /* A point, in half pixels. */
@@ -199,12 +203,12 @@ void obj_outline_clear(obj_outline *h);
 /* Adds n runs, in raster order. */
 void obj_outline_add(obj_outline *h, const obj_run *runs, size_t n);
 
-/* spacing: z, y, x, in micrometres. */
+/* Sets the mesh for voxels of this spacing: z, y, x, in micrometres. */
 void obj_mesh_init(const double spacing[3], obj_mesh *mesh);
 /* Whether the object touches the border of the picture or stack. */
 bool obj_at_border(const obj_item *o, const obj_sums *s);
-/* Writes the words of the family's columns; returns the address after them. h: for pictures; must
- * have all runs of the object, and is used up. */
+/* Writes the words of the family's columns; returns the address after them. h: used for pictures
+ * only; all runs of the object have been added. Its content is undefined afterwards. */
 uint64_t *obj_put_shape(const obj_item *o, const obj_sums *s, obj_outline *h, uint64_t *at);
 
 /* --- intensity.c ----------------------------------------------------------------------------- */
@@ -218,7 +222,7 @@ typedef struct obj_grey_sums {
 
 tc_status obj_grey_init(obj_grey_sums *g, tc_err *err);
 void obj_grey_free(obj_grey_sums *g);
-/* Adds the pixels of n runs. Without OBJ_INTENSITY only what obj_grey_ends needs. */
+/* Adds the pixels of n runs. Without OBJ_INTENSITY it makes only what obj_grey_ends needs. */
 void obj_grey_add(const obj_item *o, const obj_run *runs, size_t n, obj_grey_sums *g);
 /* Adds `other` to g, and clears it. */
 void obj_grey_merge(obj_grey_sums *g, obj_grey_sums *other);
@@ -227,7 +231,7 @@ void obj_grey_ends(const obj_grey_sums *g, uint16_t *lo, uint16_t *hi);
 /* Writes the words of the family's columns; returns the address after them. area: the object's
  * pixels. */
 uint64_t *obj_put_intensity(const obj_item *o, const obj_grey_sums *g, uint64_t area, uint64_t *at);
-/* Empties the histogram, which is faster the fewer values occur. */
+/* Clears the histogram; this is faster the fewer values occur. */
 void obj_grey_clear(obj_grey_sums *g);
 
 /* --- texture.c ------------------------------------------------------------------------------- */
@@ -273,7 +277,7 @@ static inline uint8_t *obj_level_at(const obj_levels *l, obj_run r)
                        (ptrdiff_t)OBJ_RUN_X0(r) - l->origin);
 }
 
-/* How many elements a step leads on. */
+/* The number of elements in the array from the first to the second pixel of a pair. */
 static inline ptrdiff_t obj_pixels_of(const obj_levels *l, obj_step s)
 {
     return s.dz * l->slice + s.dy * l->row + s.dx;
@@ -289,13 +293,14 @@ typedef struct obj_box {
     obj_run from;     /* the first row of the object's bounding box */
     obj_step size;    /* of the bounding box */
     uint8_t *bytes;   /* [OBJ_BOX_BYTES + OBJ_OVER]: the array */
-    uint8_t *ends[2]; /* [OBJ_BOX_BYTES + OBJ_OVER]: the levels of the object's pixels one after the
-                         other; of the pixels a step from these */
+    uint8_t *ends[2]; /* [OBJ_BOX_BYTES + OBJ_OVER]. [0]: the levels of the object's pixels one
+                         after the other; [1]: the levels of the second pixels of the pairs whose
+                         first pixels these are */
 } obj_box;
 
-/* The numbers of pairs by their two levels: row the lower one, column the higher one. If the matrix
- * has many cells compared with the object's pixels, a list of the cells that have a pair saves
- * going through all of them. */
+/* A matrix of the numbers of pairs: the row is the lower level of the pair, the column the higher
+ * one. If the matrix has many cells compared with the object's pixels, the cells that have a pair
+ * are listed, to save going through all of them. */
 enum { OBJ_ENTRIES = 4096 };
 typedef struct obj_pairs {
     uint32_t levels;

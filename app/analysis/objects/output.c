@@ -13,7 +13,8 @@
 #define PERCENTS \
     { "percentile", OBJ_PERCENTILES, .numbers = obj_percentiles, .prefix = "p", .digits = 2 }
 
-/* Declarations of columns: of any type; of doubles; of integers; with several values in a row. */
+/* Declarations of columns: COLUMN of any type, REAL of doubles, INTEGER of integers, SEVERAL with
+ * several values in a row along an axis. */
 #define COLUMN(title_, type_, unit_) \
     { "object_" title_, type_, WU_VALUE, "objects", title_, .unit = (unit_) }
 #define REAL(title_, unit_) COLUMN(title_, WU_F64, unit_)
@@ -69,7 +70,7 @@ static const wu_declared shape2[] = { INTEGER("area", "pixel^2"),
                          weighted2[] = { SEVERAL("centroid_weighted", WU_F64, "pixel", PLACE2) },
                          weighted3[] = { SEVERAL("centroid_weighted", WU_F64, "voxel", PLACE3) };
 
-/* The words that n columns have in a row. */
+/* The number of words that n columns have in a row of the state. */
 static size_t words_of(const wu_declared *columns, size_t n)
 {
     uint64_t words = 0;
@@ -135,8 +136,8 @@ tc_status obj_expect(const void *params, const wu_item *item, wu_output *out, tc
     return (p->families & OBJ_TEXTURE) != 0 ? declare_texture(p, item, out, err) : TC_OK;
 }
 
-/* Rows that are copied at a time, column by column, so that they are still in the cache for the
- * next column. */
+/* The number of rows that are copied at a time, column by column, so that the rows are still in the
+ * cache for the next column. */
 enum { BLOCK = 4096 };
 
 /* Copies one array's words from objects first to end - 1, of which only those that are kept have a
@@ -280,9 +281,10 @@ static bool are_greys(const wu_output *out, uint64_t n)
 /* The bounding boxes and sizes of the n objects of a result. */
 typedef struct boxes {
     uint64_t n, dims;
-    const int64_t *size, *box; /* [n] pixels; [n][2 dims]: lower bounds, upper bounds */
-    int64_t end[3];            /* [dims] the largest upper bounds: taken for the picture's size */
-    double all;                /* pixels of a picture of this size */
+    const int64_t *size,
+        *box;       /* size: [n], numbers of pixels; box: [n][2 dims], lower and upper bounds */
+    int64_t end[3]; /* [dims], the largest upper bounds: assumed to be the picture's size */
+    double all;     /* number of pixels of a picture of this size */
 } boxes;
 
 /* Fills *b from the result; false: it has no shapes. */

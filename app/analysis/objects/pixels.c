@@ -1,6 +1,7 @@
 /*
- * objects: whether an item's pixels can have given these arrays: some objects, chosen at random,
- * are measured again, and some pixels are held against what is said of their objects' greys.
+ * objects: checks whether an item's pixels can have given these arrays. Some objects, chosen at
+ * random, are measured again and must have the same values, and random pixels are compared with the
+ * grey values that the table states for their objects.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -11,18 +12,24 @@
 #include "app/base/array.h"
 #include "app/base/random.h"
 
-/* One object in ONE_IN is measured, within these bounds. */
-enum { ONE_IN = 10, LEAST = 6, MOST = 64, LOOKS = 512, FEW_LOOKS = 64 };
+enum {
+    ONE_IN = 10,   /* one object in this many is measured again, ... */
+    LEAST = 6,     /* ... but at least this many ... */
+    MOST = 64,     /* ... and at most this many */
+    LOOKS = 512,   /* pixels that are drawn at random */
+    FEW_LOOKS = 64 /* pixels of objects needed for a comparison of the mean grey value */
+};
 /* Objects that are chosen by random pixels, and measured however large their boxes are: an object
  * of half of all pixels is missed by all six with a probability of 1 / 64. */
 enum { BY_PIXELS = 6 };
 
-/* Of stacks measuring takes so much more than its share (tests/bench/looks.py units). */
+/* In stacks the check takes this many times as long as the share of objects says, relative to the
+ * plan's operations (measured by tests/bench/looks.py units). */
 static const double STACKS = 8;
 
 /* --- objects --------------------------------------------------------------------------------- */
 
-/* What is measured again: objects by rising rows of the result's table. */
+/* The objects that are measured again, in ascending order of their rows in the result's table. */
 typedef struct sample {
     size_t n, row[MOST];
     uint32_t label[MOST], area[MOST], start[MOST + 1];
@@ -30,12 +37,12 @@ typedef struct sample {
     size_t n_runs, room;
 } sample;
 
-/* Half-open, z, y, x. */
+/* A box in the item: z, y, x; hi is exclusive. */
 typedef struct box {
     uint32_t lo[3], hi[3];
 } box;
 
-/* Where the object of a row is said to be, of a result with shapes. */
+/* The bounding box that the result has for a row. The result must have the columns of OBJ_SHAPE. */
 static box box_of(const an_work *work, const wu_output *out, size_t row)
 {
     const wu_item *const item = work->item;
@@ -50,7 +57,7 @@ static box box_of(const an_work *work, const wu_output *out, size_t row)
     return b;
 }
 
-static uint64_t pixels_of(const box *b)
+static uint64_t box_pixels(const box *b)
 {
     return (uint64_t)(b->hi[0] - b->lo[0]) * (b->hi[1] - b->lo[1]) * (b->hi[2] - b->lo[2]);
 }
@@ -66,7 +73,8 @@ static tc_status add_run(sample *s, obj_run run, tc_err *err)
     return TC_OK;
 }
 
-/* Adds the object of a row: the runs of its label within the box. */
+/* Adds the object with this label, from this row of the table, to the sample: the runs of the label
+ * within the box. */
 static tc_status add_object(const an_work *work, const box *b, size_t row, uint32_t label,
                             sample *s, tc_err *err)
 {
@@ -119,8 +127,9 @@ static int by_row(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* The row of an object that a pixel chosen at random is of, or, where none is soon found, any row:
- * large ones are more often looked at, as they are more work. */
+/* Returns the row of the object that a random pixel belongs to: large objects, which take more
+ * work, are chosen more often. Returns a random row if none of LOOKS random pixels belongs to an
+ * object of the table. label: the table's n labels, ascending. */
 static size_t row_of_pixel(const wu_pixels *px, const int64_t *label, size_t n, uint64_t *random)
 {
     for (int k = 0; k < LOOKS; k++) {
@@ -134,7 +143,7 @@ static size_t row_of_pixel(const wu_pixels *px, const int64_t *label, size_t n, 
     return (size_t)tc_random_below(n, random);
 }
 
-/* How many of n objects are measured. */
+/* How many of n objects are measured again. */
 static size_t count_measured(size_t n)
 {
     const size_t share = n / ONE_IN, wanted = share < LEAST ? LEAST : share > MOST ? MOST : share;
@@ -150,7 +159,7 @@ static bool is_taken(const size_t *rows, size_t n, size_t row)
     return false;
 }
 
-/* The boxes of n objects by rising labels, as the pixels have them. */
+/* Finds the bounding boxes of n objects in the label picture. label: [n], ascending. */
 static void find_boxes(const wu_pixels *px, const uint32_t *label, size_t n, box *boxes)
 {
     const uint32_t size[3] = { px->nz, px->ny, px->nx };
@@ -180,11 +189,13 @@ static void find_boxes(const wu_pixels *px, const uint32_t *label, size_t n, box
         }
 }
 
-/* Some objects, as long as their boxes are no more than the item, and always those that are chosen
- * by their pixels; where the result's boxes would be more, they are the pixels'. In the order of
- * the table. */
-static tc_status choose(const an_work *work, const wu_output *out, uint64_t *random, sample *s,
-                        tc_err *err)
+/* Chooses the objects of the sample and adds them in the order of the table: BY_PIXELS of them by
+ * random pixels, the others by random rows. Their bounding boxes are the result's, unless these
+ * have more pixels in total than the item; then they are found in the label picture. The objects
+ * chosen by pixels are always added; of the others, once the sample has LEAST objects, only those
+ * whose boxes leave the total within the item's number of pixels. */
+static tc_status choose_objects(const an_work *work, const wu_output *out, uint64_t *random,
+                                sample *s, tc_err *err)
 {
     const size_t n = (size_t)wu_output_find(out, "object_item")->info.shape[0];
     const size_t wanted = count_measured(n);
@@ -208,29 +219,31 @@ static tc_status choose(const an_work *work, const wu_output *out, uint64_t *ran
         labels[k] = (uint32_t)label[rows[k]];
     for (size_t k = 0; has_boxes && k < wanted; k++) {
         boxes[k] = box_of(work, out, rows[k]);
-        claimed += pixels_of(&boxes[k]);
+        claimed += box_pixels(&boxes[k]);
     }
     if (!has_boxes || claimed > left)
         find_boxes(work->pixels, labels, wanted, boxes);
     for (size_t k = 0; k < wanted; k++) {
         const box *const b = &boxes[k];
-        const bool always = is_taken(by_pixels, n_by_pixels, rows[k]);
+        const bool by_pixel = is_taken(by_pixels, n_by_pixels, rows[k]);
 
-        if (!always && s->n >= LEAST && pixels_of(b) > left)
+        if (!by_pixel && s->n >= LEAST && box_pixels(b) > left)
             continue;
-        if (!always)
-            left -= pixels_of(b) < left ? pixels_of(b) : left;
+        if (!by_pixel)
+            left -= box_pixels(b) < left ? box_pixels(b) : left;
         return_if_error(add_object(work, b, rows[k], labels[k], s, err));
     }
     return TC_OK;
 }
 
-/* Row `row` of the claimed table and row k of the other have the same bits. */
-static tc_status compare(const wu_output *claimed, size_t row, const wu_output *right, size_t k,
-                         tc_err *err)
+/* Checks that row `row` of the claimed table and row k of the one computed here are the same, to
+ * the bit, from the fourth array on: the first three are the number of objects, and each row's item
+ * and label. */
+static tc_status compare_row(const wu_output *claimed, size_t row, const wu_output *computed,
+                             size_t k, tc_err *err)
 {
     for (size_t i = 3; i < claimed->n; i++) {
-        const wu_out_array *const a = &claimed->arrays[i], *const b = &right->arrays[i];
+        const wu_out_array *const a = &claimed->arrays[i], *const b = &computed->arrays[i];
         const size_t bytes = (size_t)wu_declared_elements(&a->declared) *
                              wu_dtype_size(a->info.dtype, a->info.width);
 
@@ -243,9 +256,9 @@ static tc_status compare(const wu_output *claimed, size_t row, const wu_output *
     return TC_OK;
 }
 
-/* Measures the sample's objects: their rows. */
-static tc_status measure(const an_work *work, const sample *s, void *state, wu_output *right,
-                         tc_err *err)
+/* Measures the sample's objects and makes their table. */
+static tc_status measure_sample(const an_work *work, const sample *s, void *state,
+                                wu_output *computed, tc_err *err)
 {
     uint64_t done = 0;
     void *worker = NULL;
@@ -257,7 +270,7 @@ static tc_status measure(const an_work *work, const sample *s, void *state, wu_o
         ;
     if (worker != NULL)
         obj_cpu.close(&worker);
-    return status == TC_OK ? obj_finish(work, 0, state, right, err) : status;
+    return status == TC_OK ? obj_finish(work, 0, state, computed, err) : status;
 }
 
 static tc_status check_objects(const an_work *work, const wu_output *out, uint64_t *random,
@@ -269,9 +282,9 @@ static tc_status check_objects(const an_work *work, const wu_output *out, uint64
     an_work part = {
         .params = &params, .item = &item, .pixels = work->pixels, .threads = work->threads
     };
-    wu_output right = { .n = 0 };
+    wu_output computed = { .n = 0 };
     void *state = NULL;
-    tc_status status = choose(work, out, random, &s, err);
+    tc_status status = choose_objects(work, out, random, &s, err);
 
     item.n_objects = (uint32_t)s.n;
     params.exclude_border = false;
@@ -279,12 +292,12 @@ static tc_status check_objects(const an_work *work, const wu_output *out, uint64
         status = an_objects.plan(&params, &item, &part.plan, err);
     if (status == TC_OK && s.n > 0) {
         state = calloc(1, part.plan.state_bytes);
-        status =
-            state == NULL ? tc_no_memory(err, "objects") : measure(&part, &s, state, &right, err);
+        status = state == NULL ? tc_no_memory(err, "objects")
+                               : measure_sample(&part, &s, state, &computed, err);
     }
     for (size_t k = 0; status == TC_OK && k < s.n; k++)
-        status = compare(out, s.row[k], &right, k, err);
-    wu_output_free(&right);
+        status = compare_row(out, s.row[k], &computed, k, err);
+    wu_output_free(&computed);
     free(state);
     free(s.runs);
     return status;
@@ -292,8 +305,8 @@ static tc_status check_objects(const an_work *work, const wu_output *out, uint64
 
 /* --- the border ------------------------------------------------------------------------------ */
 
-/* Adds n labels, `step` apart, to `found`, which has room for them: neighbours that are the same
- * once. */
+/* Appends n labels, which are `step` elements apart, to `found`, which has k elements and room for
+ * n more: without 0, and equal neighbours only once. Returns the new number of elements. */
 static size_t add_labels(const uint32_t *labels, size_t n, size_t step, uint32_t *found, size_t k)
 {
     for (size_t i = 0; i < n; i++)
@@ -302,7 +315,8 @@ static size_t add_labels(const uint32_t *labels, size_t n, size_t step, uint32_t
     return k;
 }
 
-/* Of the item's objects those are in the table that do not touch its border. */
+/* For exclude_border: checks that the table has exactly those of the item's objects that do not
+ * touch the border. */
 static tc_status check_border(const an_work *work, const wu_output *out, tc_err *err)
 {
     const wu_pixels *const px = work->pixels;
@@ -345,8 +359,8 @@ static tc_status check_border(const an_work *work, const wu_output *out, tc_err 
 
 /* --- greys ----------------------------------------------------------------------------------- */
 
-/* Pixels of objects, chosen at random, lie between minimum and maximum of theirs, and have the mean
- * that all of them have. */
+/* Checks that random pixels of objects lie between minimum and maximum of their object, and that
+ * their mean differs from that of all objects by at most six standard errors. */
 static tc_status check_greys(const an_work *work, const wu_output *out, uint64_t *random,
                              tc_err *err)
 {
@@ -357,7 +371,9 @@ static tc_status check_greys(const an_work *work, const wu_output *out, uint64_t
                          *const hi = wu_output_data(out, "object_intensity_max");
     const int64_t *const sum = wu_output_data(out, "object_intensity_integrated");
     const double *const mean = wu_output_data(out, "object_intensity_mean");
-    double looks = 0, first = 0, second = 0, all = 0, area = 0;
+    double looks = 0, first = 0, second = 0; /* random pixels of objects; sums of their grey values
+                                                and of the squares; later `first` is the mean */
+    double all = 0, area = 0; /* the table's sums of all grey values and of all pixels */
 
     for (int k = 0; k < LOOKS; k++) {
         const size_t at = (size_t)tc_random_below((uint64_t)px->nx * px->ny * px->nz, random);

@@ -18,8 +18,8 @@ static tc_status check_item(const void *params, const wu_item *item, const char 
     return TC_OK;
 }
 
-/* an_analysis.spent. The first chunk finds the objects, at 15 operations a pixel; the other chunks
- * are taken to be equally long. */
+/* Implements an_analysis.spent. The first chunk, which finds the objects, takes 15 operations a
+ * pixel; the other chunks are assumed to take equally long. */
 static double spent(const an_work *work, uint64_t chunks_done)
 {
     const an_plan *const plan = &work->plan;
@@ -49,7 +49,7 @@ static void set_memory(const obj_params *p, const wu_item *item, uint64_t runs, 
                         (largest + 1) * 2 * sizeof(uint32_t);
 }
 
-/* an_analysis.memory */
+/* Implements an_analysis.memory: counts the runs of the label picture. */
 static tc_status memory(const an_work *work, an_plan *plan, tc_err *err)
 {
     const wu_pixels *const px = work->pixels;

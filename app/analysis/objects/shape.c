@@ -356,8 +356,8 @@ void obj_mesh_init(const double spacing[3], obj_mesh *mesh)
 
 /* --- hull and pieces, for pictures ------------------------------------------------------------ */
 
-/* The room for corners of a side of the hull: a convex outline in a picture of 131,072 half pixels
- * in width and height has far fewer. */
+/* The greatest number of corners of a side of the hull: a convex outline in a picture of 131,072
+ * half pixels in width and height has far fewer. */
 enum { HULL_ROOM = 16384 };
 
 tc_status obj_outline_init(const wu_item *item, obj_outline *h, tc_err *err)
@@ -419,15 +419,16 @@ static size_t add_point(obj_point *chain, size_t n, obj_point p, int side)
     return n + 1;
 }
 
-/* Adds to the hull the midpoints of the sides of pixels x0 and x1, the object's first and last
- * pixel in row y. */
+/* Adds a row of the object to the hull: the midpoints of the four sides of pixel x0, its first
+ * pixel, and of x1, its last. y is the row. */
 static void add_row(obj_outline *h, int32_t y, int32_t x0, int32_t x1)
 {
     for (int32_t dy = -1; dy <= 1; dy++) {
-        const int32_t out = dy == 0;
+        const int32_t outward = dy == 0;
 
-        h->n_left = add_point(h->left, h->n_left, (obj_point){ 2 * y + dy, 2 * x0 - out }, -1);
-        h->n_right = add_point(h->right, h->n_right, (obj_point){ 2 * y + dy, 2 * x1 + out }, 1);
+        h->n_left = add_point(h->left, h->n_left, (obj_point){ 2 * y + dy, 2 * x0 - outward }, -1);
+        h->n_right =
+            add_point(h->right, h->n_right, (obj_point){ 2 * y + dy, 2 * x1 + outward }, 1);
     }
 }
 
@@ -537,8 +538,9 @@ static int64_t floor_div(int64_t a, int64_t b)
     return a / b - (a % b < 0);
 }
 
-/* *area: the number of pixels whose centres are in the hull or on its outline. *feret: the square
- * of the greatest distance of two midpoints of sides of these pixels, in half pixels. */
+/* Sets *area to the number of pixels whose centres are in the hull or on its outline, and *feret to
+ * the square of the greatest distance between two midpoints of sides of these pixels, in half
+ * pixels. */
 static void measure_hull(obj_outline *h, uint64_t *area, uint64_t *feret)
 {
     const int32_t y0 = h->left[0].y / 2 + (h->left[0].y > 0), y1 = h->left[h->n_left - 1].y / 2;
@@ -580,7 +582,8 @@ static void measure_hull(obj_outline *h, uint64_t *area, uint64_t *feret)
 
 /* --- columns ---------------------------------------------------------------------------------- */
 
-/* area^2 times the covariance of the coordinates of two axes i <= k (0 z, 1 y, 2 x), exactly. */
+/* Returns area^2 times the covariance of the coordinates of two axes i <= k (0 z, 1 y, 2 x),
+ * exactly. */
 static i128 covariance(const obj_sums *s, int i, int k)
 {
     const uint64_t products = i == k ? s->square[i] : s->product[i + k - 1];
@@ -600,7 +603,7 @@ static uint64_t *put_box(const obj_item *o, const obj_sums *s, uint64_t *at)
     return at;
 }
 
-/* The pixels of the bounding box. */
+/* The number of pixels in the bounding box. */
 static double box_size(const obj_sums *s)
 {
     double size = 1;
@@ -610,16 +613,16 @@ static double box_size(const obj_sums *s)
     return size;
 }
 
-/* Writes the words of axis_major_length, axis_minor_length, eccentricity and orientation: of the
- * ellipse with the same second moments. */
+/* Writes the words of axis_major_length, axis_minor_length, eccentricity and orientation, which
+ * describe the ellipse with the object's second moments. */
 static uint64_t *put_ellipse(const obj_sums *s, uint64_t *at)
 {
     const double n = (double)s->area;
     const i128 yy = covariance(s, 1, 1), xx = covariance(s, 2, 2), yx = covariance(s, 1, 2),
                limit = (i128)1 << 62;
     const double a = (double)yy / (n * n), b = (double)xx / (n * n), c = (double)yx / (n * n);
-    const double apart = sqrt(4 * c * c + (a - b) * (a - b)), major = (a + b + apart) / 2;
-    double minor = (a + b - apart) / 2;
+    const double difference = sqrt(4 * c * c + (a - b) * (a - b)), major = (a + b + difference) / 2;
+    double minor = (a + b - difference) / 2;
 
     /* Computes the lesser eigenvalue as the determinant divided by the greater one: precise even if
      * it is small. */
@@ -628,10 +631,11 @@ static uint64_t *put_ellipse(const obj_sums *s, uint64_t *at)
     minor = minor > 0 ? minor < major ? minor : major : 0;
     at = obj_put_real(at, 4 * sqrt(major));
     at = obj_put_real(at, 4 * sqrt(minor));
-    at = obj_put_real(at, apart == 0 ? 0 : apart >= major ? 1 : sqrt(apart / major));
+    at = obj_put_real(at, difference == 0 ? 0 : difference >= major ? 1 : sqrt(difference / major));
     return obj_put_real(at, 0.5 * tc_atan2(2 * c, a - b));
 }
 
+/* Writes the words of the columns of shape of an object in a picture. */
 static uint64_t *put_shape_2d(const obj_item *o, const obj_sums *s, obj_outline *h, bool border,
                               uint64_t *at)
 {
@@ -712,7 +716,8 @@ static void correct_small(const i128 c[3][3], const double scale[3], double out[
         minors += (double)(c[i][i] * c[k][k] - c[i][k] * c[i][k]) * (scale[i] * scale[k]);
         det += c[0][i] * (c[1][k] * c[2][l] - c[1][l] * c[2][k]);
     }
-    product = (double)det * (scale[0] * scale[1] * scale[2]) / out[0]; /* of the lesser two */
+    product = (double)det * (scale[0] * scale[1] * scale[2]) /
+              out[0]; /* product of the two lesser eigenvalues */
     if (out[1] < 1e-3 * out[0]) {
         const double sum = (minors - product) / out[0];
 
@@ -724,6 +729,7 @@ static void correct_small(const i128 c[3][3], const double scale[3], double out[
         out[2] = out[1] == 0 ? 0 : product / out[1];
 }
 
+/* Writes the words of the columns of shape of an object in a stack. */
 static uint64_t *put_shape_3d(const obj_item *o, const obj_sums *s, bool border, uint64_t *at)
 {
     const double *const spacing = o->item->spacing, n = (double)s->area;

@@ -10,9 +10,10 @@
 #include "app/analysis/objects/core.h"
 #include "app/analysis/objects/objects.h"
 
-/* PAIRS: pairs whose cells are computed at a time. COLUMNS: cells of a matrix that are read at a
- * time. */
-enum { PAIRS = 16, COLUMNS = 4 };
+enum {
+    PAIRS = 16, /* pairs whose cells are computed at a time */
+    COLUMNS = 4 /* cells of a matrix that are read at a time */
+};
 typedef uint8_t pair_levels __attribute__((vector_size(PAIRS)));
 typedef uint16_t pair_cells __attribute__((vector_size(2 * PAIRS)));
 typedef uint32_t columns __attribute__((vector_size(4 * COLUMNS)));
@@ -197,18 +198,18 @@ void obj_pairs_add(const obj_levels *levels, const obj_run *runs, size_t n, size
                    size_t few, obj_step step, obj_pairs *pairs)
 {
     assert(first + few <= n);
-    const int64_t apart = place_of(step.dz, step.dy, step.dx);
+    const int64_t shift = place_of(step.dz, step.dy, step.dx);
     const ptrdiff_t pixels = obj_pixels_of(levels, step);
-    /* The first run that can contain second pixels of pairs: its index never decreases. */
-    size_t there = first == 0 ? 0 : run_at(runs, n, first_place(runs[first]) + apart);
+    /* index of the first run that can contain second pixels of pairs: it never decreases */
+    size_t candidate = first == 0 ? 0 : run_at(runs, n, first_place(runs[first]) + shift);
 
     for (size_t i = first; i < first + few; i++) {
-        const int64_t begin = first_place(runs[i]) + apart, end = last_place(runs[i]) + apart;
+        const int64_t begin = first_place(runs[i]) + shift, end = last_place(runs[i]) + shift;
         const uint8_t *const a = obj_level_at(levels, runs[i]);
 
-        while (there < n && last_place(runs[there]) < begin)
-            there++;
-        for (size_t k = there; k < n && first_place(runs[k]) <= end; k++) {
+        while (candidate < n && last_place(runs[candidate]) < begin)
+            candidate++;
+        for (size_t k = candidate; k < n && first_place(runs[k]) <= end; k++) {
             const int64_t from = first_place(runs[k]) > begin ? first_place(runs[k]) : begin;
             const int64_t to = last_place(runs[k]) < end ? last_place(runs[k]) : end;
 
@@ -249,10 +250,10 @@ static void find_box(const obj_run *runs, size_t n, obj_box *box)
                             (int)(OBJ_RUN_Z(runs[n - 1]) - OBJ_RUN_Z(runs[0]) + 1) };
 }
 
-/* The array has elements that are outside after each row, after the rows of each slice, and after
- * the last slice: as many as the longest step, but not more than the object has along this axis, as
- * longer steps have no pair. They also precede the next row and slice; no step leads before the
- * first element. */
+/* In the array, elements with the level that means outside follow each row, the rows of each slice,
+ * and the last slice: as many as the longest step has along this axis, but not more than the
+ * object's size, as longer steps have no pair. Those after a row or slice also precede the next
+ * one; no step leads before the first element. */
 bool obj_box_fill(const obj_item *o, const obj_run *runs, size_t n, uint64_t area, uint32_t lo,
                   uint32_t hi, obj_pairs *pairs)
 {

@@ -15,10 +15,13 @@
 
 #include "app/analysis/volume/volume.h"
 
-/* ONE_BITS: fractional bits of filtered membrane. LANES: lines in scratch memory are a multiple of
- * this many values, for vector instructions. */
-enum { ONE_BITS = 15, LANES = 64 };
+enum {
+    ONE_BITS = 15, /* fractional bits of filtered membrane */
+    LANES = 64     /* lines in scratch memory are a multiple of this many values, for vector
+                      instructions */
+};
 
+/* Rounds n up to a multiple of LANES. */
 static size_t lanes_up(size_t n)
 {
     return (n + LANES - 1) / LANES * LANES;
@@ -118,9 +121,9 @@ static void blur_x(const vol_blur *r, uint32_t z, uint32_t y, uint32_t *line, si
                   AN_GAUSS_BITS - (grey ? VOL_GREY_BITS : ONE_BITS), needs_64_bits(r), out);
 }
 
-/* Makes the filtered line i of `n` lines (rows of a slice, or pieces of a row in all slices),
- * filtering across lines. ring: has 2 radius + 1 of the lines, line j in place j % (2 radius + 1).
- */
+/* Filters line i of `n` lines (rows of a slice, or pieces of a row in all slices) across the
+ * lines, into `out`. ring: contains the 2 radius + 1 lines around it, line j at index j % (2
+ * radius + 1). */
 static void blur_across(const vol_blur *r, const uint32_t *ring, size_t width, int64_t i, int64_t n,
                         uint32_t *out)
 {
@@ -136,8 +139,8 @@ static void blur_across(const vol_blur *r, const uint32_t *ring, size_t width, i
                   out);
 }
 
-/* Sets the plane of voxels [at, at + n), as vol_blurred says, from their values filtered along all
- * axes. Returns how many of them a repair makes membrane. */
+/* Sets the elements [at, at + n) of the plane, as vol_blurred says, from the voxels' values
+ * filtered along all axes. Returns how many of these voxels a repair makes membrane. */
 static uint64_t decide_voxels(const vol_blur *r, size_t at, size_t n, const uint32_t *blurred)
 {
     uint64_t added = 0;
@@ -150,15 +153,16 @@ static uint64_t decide_voxels(const vol_blur *r, size_t at, size_t n, const uint
         return 0;
     }
     for (size_t i = 0; i < n; i++) {
-        const bool was = is_membrane(r, at + i), is = was || reaches_threshold(r, blurred[i]);
+        const bool was = is_membrane(r, at + i), is_now = was || reaches_threshold(r, blurred[i]);
 
-        r->plane[at + i] = !is;
-        added += is && !was;
+        r->plane[at + i] = !is_now;
+        added += is_now && !was;
     }
     return added;
 }
 
-/* A part of VOL_BLUR: filters VOL_BLUR_ROWS rows of a slice along x and y. */
+/* Does a part of VOL_BLUR: filters VOL_BLUR_ROWS rows of a slice along x and y. Returns the number
+ * of voxels that a repair makes membrane. */
 static uint64_t blur_slice(const vol_blur *r, size_t part, uint32_t *scratch)
 {
     const int64_t ny = r->pixels->ny, h = r->gauss.radius, taps = 2 * h + 1;
@@ -187,8 +191,9 @@ static uint64_t blur_slice(const vol_blur *r, size_t part, uint32_t *scratch)
     return added;
 }
 
-/* A part of VOL_BLUR_Z: filters a piece of a row along z, in all slices. The ring keeps values that
- * are still needed after the plane is overwritten. */
+/* Does a part of VOL_BLUR_Z: filters a piece of a row along z, in all slices. The ring keeps values
+ * that are still needed after the plane is overwritten. Returns the number of voxels that a repair
+ * makes membrane. */
 static uint64_t blur_z(const vol_blur *r, size_t part, uint32_t *scratch)
 {
     const int64_t nz = r->pixels->nz, h = r->gauss.radius, taps = 2 * h + 1;
@@ -287,12 +292,12 @@ uint64_t vol_repair_bias(const vol_blur *r, size_t row0, size_t row1)
 /* --- the gaps that a repair closes ----------------------------------------------------------- */
 
 /* The sum of the weights of n adjacent voxels for the filtered value of one of them, in
- * 2^-AN_GAUSS_BITS. from: the number of the n voxels before that one. */
-static uint32_t edge_weight(const an_gauss *g, int n, int from)
+ * 2^-AN_GAUSS_BITS. before: how many of the n voxels precede that one. */
+static uint32_t edge_weight(const an_gauss *g, int n, int before)
 {
     uint32_t sum = 0;
 
-    for (int i = -from; i < n - from; i++)
+    for (int i = -before; i < n - before; i++)
         if (i >= -g->radius && i <= g->radius)
             sum += g->weight[i < 0 ? -i : i];
     return sum;

@@ -1,11 +1,13 @@
-/* volume: whether the arrays of a result can be right. */
+/* volume: checks, without the voxels, whether the arrays of a result are possible. Functions named
+ * ..._fault return what is impossible in a row of the table, as a message; NULL: nothing is. */
 #include <math.h>
 #include <stdlib.h>
 
 #include "app/analysis/check.h"
 #include "app/analysis/volume/volume.h"
 
-/* Not ==: it would take -0 for 0, and other programs print them differently. */
+/* Whether a and b are the same number. Unlike ==, it distinguishes -0 from 0, which other programs
+ * print differently. */
 static bool is_same(double a, double b)
 {
     return a == b && (signbit(a) != 0) == (signbit(b) != 0);
@@ -13,7 +15,7 @@ static bool is_same(double a, double b)
 
 /* --- the table ------------------------------------------------------------------------------- */
 
-/* The columns of one row; axes are z, y, x. */
+/* A row of the table: a cell. lo, hi: its bounding box, z, y, x; hi is exclusive. */
 typedef struct row {
     int64_t label, voxels;
     const int64_t *lo, *hi;
@@ -22,7 +24,7 @@ typedef struct row {
     bool border;
 } row;
 
-/* The columns of the table. */
+/* The columns of the table, which has n rows. */
 typedef struct table {
     size_t n;
     const int64_t *label, *voxels, *bbox;
@@ -52,8 +54,8 @@ static row row_of(const table *t, size_t i)
                   .border = t->border[i] != 0 };
 }
 
-/* The fewest voxels that reach all sides of a box: a cell is connected by faces, or by corners too,
- * unless membrane was taken out of it. */
+/* The least number of voxels of a cell with this bounding box. A cell is connected through faces,
+ * or also through corners, unless its membrane voxels were removed from it. */
 static int64_t least_voxels(const vol_params *p, const row *r)
 {
     int64_t sum = -2, most = 1;
@@ -67,7 +69,8 @@ static int64_t least_voxels(const vol_params *p, const row *r)
     return p->watershed && !p->fill ? 1 + (most > 1) : p->corners ? most : sum;
 }
 
-/* A cell lies a voxel off every border that the outside lies at; a watershed has no outside. */
+/* Checks the bounding box. Where the outside surrounds the stack, voxels at the border belong to
+ * the outside, so cells are at least one voxel away from it. A watershed has no outside. */
 static const char *bbox_fault(const vol_params *p, const wu_item *item, const row *r)
 {
     const int64_t size[3] = { item->nz, item->ny, item->nx };
@@ -120,7 +123,7 @@ static const char *row_fault(const vol_params *p, const wu_item *item, size_t i,
     return NULL;
 }
 
-/* *voxels: of all cells. */
+/* Checks the table, and sets *voxels: the number of voxels of all cells. */
 static tc_status check_table(const vol_params *p, const wu_item *item, const wu_output *out,
                              int64_t *voxels, tc_err *err)
 {
@@ -146,8 +149,9 @@ static tc_status check_table(const vol_params *p, const wu_item *item, const wu_
     return TC_OK;
 }
 
-/* --- what the item is made of ---------------------------------------------------------------- */
+/* --- numbers of voxels of each kind ---------------------------------------------------------- */
 
+/* voxels: the number of voxels of all cells. */
 static tc_status check_totals(const vol_params *p, const wu_item *item, const wu_output *out,
                               int64_t voxels, tc_err *err)
 {
@@ -156,7 +160,7 @@ static tc_status check_totals(const vol_params *p, const wu_item *item, const wu
     const int64_t inside = vol_read_integer(out, "inside_voxels"),
                   membrane = vol_read_integer(out, "membrane_voxels");
     const int64_t added = vol_read_integer(out, "repair_added_voxels"),
-                  taken = vol_read_integer(out, "repair_bias_voxels");
+                  bias = vol_read_integer(out, "repair_bias_voxels");
     static const char *const counts[] = { "inside_voxels",       "membrane_voxels",
                                           "external_voxels",     "left_out_voxels",
                                           "repair_added_voxels", "repair_bias_voxels" };
@@ -183,7 +187,7 @@ static tc_status check_totals(const vol_params *p, const wu_item *item, const wu
         return an_impossible("left_out_voxels", 0, "nothing was to be left out", err);
     if (added > (p->repair ? membrane : 0))
         return an_impossible("repair_added_voxels", 0, "more than can have been added", err);
-    if (taken > added)
+    if (bias > added)
         return an_impossible("repair_bias_voxels", 0, "more than were added", err);
     if (!is_same(*(const double *)wu_output_data(out, "voxel_volume"), vol_volume(item, 1)))
         return an_impossible("voxel_volume", 0, "not that of spacing", err);
@@ -194,6 +198,7 @@ static tc_status check_totals(const vol_params *p, const wu_item *item, const wu
 
 /* --- the labels ------------------------------------------------------------------------------ */
 
+/* Whether the voxels with the cell's label have the row's number, bounding box and centroid. */
 static bool same_cell(const an_extent *e, const row *r)
 {
     bool good = e->voxels == r->voxels;

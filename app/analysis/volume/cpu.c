@@ -12,7 +12,8 @@
 #include "app/analysis/volume/cpu.h"
 #include "app/base/os.h"
 
-/* A bit in vol_worker.sizes: the cell touches the border. The number of voxels there is smaller. */
+/* A bit in vol_worker.sizes: the cell touches the border. The other bits are its number of
+ * voxels. */
 #define BORDER ((uint32_t)1 << 31)
 
 /* --- the bits of non-membrane voxels --------------------------------------------------------- */
@@ -175,9 +176,9 @@ static void fill_run(int32_t *row, size_t a, size_t b, int32_t label)
 static void paint_band(vol_worker *w, size_t band, vol_scratch *s)
 {
     const vol_range r = vol_band(w, band);
-    const bool all = !w->zeros;
+    const bool all = !w->zeros; /* runs of the outside must be filled, too */
     const int32_t outside = w->params->repair ? -1 : 0;
-    uint64_t empty = 0, without = 0;
+    uint64_t empty = 0, n_outside = 0;
 
     for (size_t row = r.from; row < r.to; row++) {
         int32_t *const line = w->stack.nodes + 1 + row * w->nx;
@@ -189,7 +190,7 @@ static void paint_band(vol_worker *w, size_t band, vol_scratch *s)
             const int32_t node = vol_node(&w->stack, row, border, a, b), label = label_of(w, node);
 
             empty += b - a;
-            without += label == 0 ? b - a : 0;
+            n_outside += label == 0 ? b - a : 0;
             if (label != 0 || all || (node > 0 && b - a <= 4))
                 fill_run(line, a, b, label == 0 ? outside : label);
             else if (node > 0)
@@ -197,7 +198,7 @@ static void paint_band(vol_worker *w, size_t band, vol_scratch *s)
         }
     }
     s->empty += empty;
-    s->outside += without;
+    s->outside += n_outside;
 }
 
 static tc_status end_paint(vol_worker *w, vol_state *state, tc_err *err)
@@ -327,6 +328,7 @@ static tc_status end_histogram(vol_worker *w, vol_state *state, tc_err *err)
     return TC_OK;
 }
 
+/* The functions of the other phases. */
 static const vol_work labelling[VOL_PHASES] = { [VOL_HISTOGRAM] = { histogram_band, end_histogram },
                                                 [VOL_BLUR] = { blur_part, end_blur },
                                                 [VOL_BLUR_Z] = { blur_part, end_blur },
@@ -340,7 +342,7 @@ static const vol_work labelling[VOL_PHASES] = { [VOL_HISTOGRAM] = { histogram_ba
                                                 [VOL_SIZES] = { sizes_band, end_sizes },
                                                 [VOL_LAST] = { last_band, NULL } };
 
-/* The phases from VOL_ASCEND to VOL_COPY. */
+/* The functions of the phases from VOL_ASCEND to VOL_COPY. */
 static const vol_work *const hills[] = { &vol_way,    &vol_way,  &vol_way,   &vol_way,
                                          &vol_way,    &vol_way,  &vol_clear, &vol_first,
                                          &vol_firsts, &vol_name, &vol_label, &vol_copy };
@@ -390,9 +392,9 @@ static tc_status begin_phase(vol_worker *w, vol_state *state, tc_err *err)
     return TC_OK;
 }
 
-/* Makes phase `next`, or if it has no parts the first one after it that has, the current phase.
+/* Makes `next` the current phase or, if it has no parts, the first later phase that has some.
  * Updates chunks_done where an interrupted item can continue. */
-static void go_to(vol_worker *w, vol_state *state, vol_phase next)
+static void go_to_phase(vol_worker *w, vol_state *state, vol_phase next)
 {
     const bool kept = w->phase < VOL_KEPT && vol_blurs(w->params);
 
@@ -444,7 +446,7 @@ tc_status vol_host_step(void *worker, vol_state *state, vol_phase until, uint64_
     if (state->head.chunks_done == w->work->plan.chunks || w->phase >= until)
         return TC_OK;
     return_if_error(take_nodes(w, state, err));
-    /* Goes on through several phases if there is time, so that a small stack takes one step. */
+    /* Does several phases if there is time, so that a small stack takes one step. */
     do {
         const size_t parts = phase_parts(w, w->phase);
 
@@ -463,7 +465,7 @@ tc_status vol_host_step(void *worker, vol_state *state, vol_phase until, uint64_
             continue;
         if (work_of(w->phase)->end != NULL)
             status = work_of(w->phase)->end(w, state, err);
-        go_to(w, state, w->phase + 1);
+        go_to_phase(w, state, w->phase + 1);
     } while (status == TC_OK && w->phase < until && tc_seconds() < end);
     if (status == TC_OK && w->phase < until)
         return TC_MORE;
@@ -529,7 +531,7 @@ static tc_status make_memory(vol_worker *w, tc_err *err)
 }
 
 /* Fills the worker from the item, without allocating memory. */
-static void describe(vol_worker *w, const an_work *work)
+static void init_worker(vol_worker *w, const an_work *work)
 {
     const wu_item *const item = work->item;
 
@@ -562,7 +564,7 @@ static tc_status cpu_open(const an_work *work, const void *state_at, void **work
     *worker = w;
     if (w == NULL)
         return tc_no_memory(err, "volume");
-    describe(w, work);
+    init_worker(w, work);
     status = an_pool_create(work->threads, &w->pool, err);
     if (status == TC_OK)
         status = make_memory(w, err);
@@ -633,7 +635,7 @@ tc_status vol_host_resume(void *worker, vol_state *state, vol_phase next, size_t
         w->stack.row = row_of_plane;
         w->slab_rows = slab_rows;
     }
-    go_to(w, state, next);
+    go_to_phase(w, state, next);
     return status;
 }
 

@@ -9,12 +9,12 @@
 #include "app/analysis/volume/volume.h"
 #include "app/base/pool.h"
 
-/* What each thread has for itself. */
+/* The memory of one thread, and its results in the current phase. */
 typedef struct vol_scratch {
     uint32_t *edges;     /* [nx + 2]: the runs of a row, as of lab_edges */
-    uint64_t *label;     /* of vol_label_scratch bytes */
-    uint32_t *blur;      /* [vol_blur_scratch] */
-    uint64_t *histogram; /* [2^bits]: of the grey values, for Otsu's threshold */
+    uint64_t *label;     /* scratch memory of vol_label_scratch bytes */
+    uint32_t *blur;      /* [vol_blur_scratch]: scratch memory of vol_blur_part */
+    uint64_t *histogram; /* [2^bits]: numbers of voxels by grey value, for Otsu's threshold */
     ws_list *found;      /* watershed: this thread's list in the worker's `found` */
     /* Numbers of voxels that this thread met in a phase: */
     uint64_t empty;   /* that are no membrane; of a watershed, that belong to cells */
@@ -34,7 +34,7 @@ typedef struct vol_worker {
     vol_blur blur;
     uint32_t threshold; /* grey values >= this are membrane */
     ws_map map;      /* watershed: its `height` is in the state; its `up` belongs to the worker */
-    ws_list *found;  /* watershed: [threads]: what each thread finds */
+    ws_list *found;  /* watershed: [threads], the list that each thread fills */
     size_t saddles;  /* watershed: the number of saddles found so far */
     int32_t *first;  /* [bands + 1]: the number of cells before each band */
     uint32_t *sizes; /* [cells]: the cell's voxels, and a bit if it is at the border; after
@@ -67,8 +67,7 @@ typedef struct vol_work {
     tc_status (*end)(vol_worker *w, vol_state *state, tc_err *err);
 } vol_work;
 
-/* memory.c: the numbers of things in a stack that its memory depends on; or upper bounds of them.
- */
+/* memory.c: the numbers that a stack's memory depends on, or upper bounds of them. */
 typedef struct vol_contents {
     uint64_t components, cells; /* components; and those that are not left out */
     uint64_t saddles, plateaus; /* watershed: saddles in the list, and voxels of plateaus */
@@ -80,7 +79,7 @@ vol_contents vol_most_contents(const vol_params *p, const wu_item *item);
 void vol_memory_of(const vol_params *p, const wu_item *item, const vol_contents *c, an_plan *out);
 /* The memory of each thread, without the tables that vol_memory_of adds. */
 uint64_t vol_thread_bytes(const vol_params *p, const wu_item *item);
-/* an_analysis.memory */
+/* Implements an_analysis.memory. */
 tc_status vol_memory(const an_work *work, an_plan *plan, tc_err *err);
 
 /* Ends the phase after which node 0 is no longer a node of the union-find: gives it, as the

@@ -10,7 +10,7 @@
 
 #include "app/analysis/volume/volume.h"
 
-/* A row that is joined with others. */
+/* A row whose runs are joined with those of other rows. */
 typedef struct line {
     uint64_t *words; /* [stride] */
     size_t row;
@@ -97,14 +97,15 @@ static runs runs_of(const vol_stack *s, const line *now, size_t i)
 {
     const uint64_t word = now->words[i], before = i > 0 ? now->words[i - 1] >> 63 : 1;
     const uint64_t last = (uint64_t)1 << (i + 1 < s->stride ? 63 : (s->nx - 1) % 64);
-    const bool goes_on = (word & last) != 0 && (i + 1 == s->stride || (now->words[i + 1] & 1) != 0);
+    const bool continues =
+        (word & last) != 0 && (i + 1 == s->stride || (now->words[i + 1] & 1) != 0);
     runs r = { vol_starts(word, before), word };
 
     if (r.starts == 0 || now->border)
         return (runs){ 0, 0 };
     if (before != 0)
         r.whole &= r.whole + 1; /* without the run at bit 0 */
-    if (goes_on) {
+    if (continues) {
         const uint64_t gaps = ~word & (last - 1);
 
         r.whole &= gaps == 0 ? 0 : ~(uint64_t)0 >> __builtin_clzll(gaps);

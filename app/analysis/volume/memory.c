@@ -12,16 +12,17 @@ vol_contents vol_most_contents(const vol_params *p, const wu_item *item)
 {
     /* In a row at most every other voxel begins a component, and a cell has at least min_voxels. */
     const uint64_t n = voxels_of(item),
-                   apart = (uint64_t)item->ny * item->nz * ((item->nx + (uint64_t)1) / 2);
+                   most_components = (uint64_t)item->ny * item->nz * ((item->nx + (uint64_t)1) / 2);
 
     /* Each two maxima that touch have a saddle: allow 10 (with corners 20) for each possible
      * maximum, but not more than 2 for each voxel. */
-    return (vol_contents){ .components = apart,
-                           .cells = tc_smaller(
-                               apart, n / (uint64_t)(p->min_voxels > 2 ? p->min_voxels : 1)),
-                           .saddles = tc_smaller((p->corners ? 20 : 10) * apart, 2 * n),
-                           .plateaus = n,
-                           .written = sizeof(vol_state) + (n + 1) * sizeof(int32_t) };
+    return (vol_contents){
+        .components = most_components,
+        .cells = tc_smaller(most_components, n / (uint64_t)(p->min_voxels > 2 ? p->min_voxels : 1)),
+        .saddles = tc_smaller((p->corners ? 20 : 10) * most_components, 2 * n),
+        .plateaus = n,
+        .written = sizeof(vol_state) + (n + 1) * sizeof(int32_t)
+    };
 }
 
 void vol_memory_of(const vol_params *p, const wu_item *item, const vol_contents *c, an_plan *out)
@@ -81,8 +82,8 @@ static uint64_t written(const vol_worker *w, const vol_state *state)
     return tc_smaller(pages * page, all) * WORD;
 }
 
-/* Counts the contents, by doing the part of the work that they depend on. */
-static tc_status look(void *worker, void *state_at, void *contents, tc_err *err)
+/* For an_look: counts the contents by doing the part of the work that they depend on. */
+static tc_status count_contents(void *worker, void *state_at, void *contents, tc_err *err)
 {
     const vol_worker *const w = worker;
     vol_state *const state = state_at;
@@ -107,7 +108,7 @@ static tc_status look(void *worker, void *state_at, void *contents, tc_err *err)
 tc_status vol_memory(const an_work *work, an_plan *plan, tc_err *err)
 {
     vol_contents c = vol_most_contents(work->params, work->item);
-    const tc_status status = an_look(&vol_cpu, work, look, &c, err);
+    const tc_status status = an_look(&vol_cpu, work, count_contents, &c, err);
 
     if (status == TC_OK) {
         plan->thread_bytes = vol_thread_bytes(work->params, work->item);

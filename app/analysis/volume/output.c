@@ -12,7 +12,7 @@
 
 /* --- measuring ------------------------------------------------------------------------------- */
 
-/* What the threads need to measure the cells of a stack. */
+/* The data that the threads use to measure the cells of a stack. */
 typedef struct measure {
     const int32_t *plane; /* [rows][nx]: labels */
     uint32_t nx, ny;
@@ -67,13 +67,13 @@ static void measure_band(void *user, unsigned thread, size_t band)
         measure_row(m, thread, row);
 }
 
-static void merge_cells(vol_cell *c, const vol_cell *o)
+static void merge_cells(vol_cell *c, const vol_cell *other)
 {
-    c->voxels += o->voxels;
+    c->voxels += other->voxels;
     for (int i = 0; i < 3; i++) {
-        c->sum[i] += o->sum[i];
-        c->lo[i] = o->lo[i] < c->lo[i] ? o->lo[i] : c->lo[i];
-        c->hi[i] = o->hi[i] > c->hi[i] ? o->hi[i] : c->hi[i];
+        c->sum[i] += other->sum[i];
+        c->lo[i] = other->lo[i] < c->lo[i] ? other->lo[i] : c->lo[i];
+        c->hi[i] = other->hi[i] > c->hi[i] ? other->hi[i] : c->hi[i];
     }
 }
 
@@ -125,7 +125,7 @@ static tc_status refuse_state(tc_err *err)
 
 /* Checks that all nodes but node 0 are from `least` to `most`. seen: if not NULL, seen[v] is set to
  * 1 for each value v that occurs. */
-static tc_status are_between(const an_work *work, const vol_state *state, uint64_t least,
+static tc_status check_nodes(const an_work *work, const vol_state *state, uint64_t least,
                              uint64_t most, uint8_t *seen, tc_err *err)
 {
     const size_t voxels = (size_t)work->item->nx * work->item->ny * work->item->nz;
@@ -148,14 +148,14 @@ static tc_status are_between(const an_work *work, const vol_state *state, uint64
 
 /* Checks that the labels of a final state are from 0 to state->cells, and that each from 1 on
  * occurs. */
-static tc_status are_labels(const an_work *work, const vol_state *state, tc_err *err)
+static tc_status check_final_labels(const an_work *work, const vol_state *state, tc_err *err)
 {
     const uint64_t voxels = (uint64_t)work->item->nx * work->item->ny * work->item->nz;
     TC_AUTOFREE uint8_t *const seen =
         state->cells <= voxels ? os_zeroed((size_t)state->cells + 1) : NULL;
     return_if_error(state->cells > voxels ? refuse_state(err)
                     : seen == NULL        ? tc_no_memory(err, "the cells")
-                                          : are_between(work, state, 0, state->cells, seen, err));
+                                          : check_nodes(work, state, 0, state->cells, seen, err));
 
     if (state->cells > 0 && memchr(seen + 1, 0, (size_t)state->cells) != NULL)
         return refuse_state(err);
@@ -179,17 +179,17 @@ tc_status vol_check_state(const an_work *work, const void *state_at, tc_err *err
     if (done != 0 && !valid)
         return refuse_state(err);
     if (done == work->plan.chunks)
-        return are_labels(work, state, err);
+        return check_final_labels(work, state, err);
     /* Nodes of an unfinished phase (begun) may hold anything, as they will be cleared. After the
      * filter they are 0 (membrane) and 1, or heights. */
     if (done == 0)
-        return state->begun != 0 ? TC_OK : are_between(work, state, 0, 0, NULL, err);
+        return state->begun != 0 ? TC_OK : check_nodes(work, state, 0, 0, NULL, err);
     if (!vol_blurs(p) || done != kept)
         return refuse_state(err);
     /* Heights are never 0, which would stand for a voxel of no hill. */
     return !p->watershed
-               ? are_between(work, state, 0, 1, NULL, err)
-               : are_between(work, state,
+               ? check_nodes(work, state, 0, 1, NULL, err)
+               : check_nodes(work, state,
                              VOL_TOP - ((((uint64_t)1 << work->item->bits) - 1) << VOL_GREY_BITS),
                              VOL_TOP, NULL, err);
 }

@@ -1,8 +1,8 @@
 /*
- * volume: whether a stack's voxels can have given these arrays: by the number of those that are
- * membrane, and by some cells, followed from voxels chosen at random; of a smoothed or repaired one
- * by all cells in some boxes, which are computed again; of a watershed by the labels of some voxels
- * and of those that they lead to.
+ * volume: checks whether a stack's voxels can have given these arrays. The number of membrane
+ * voxels must be right. Of a stack that is neither smoothed nor repaired, some cells are found
+ * again by flood fill from random voxels; of another one, all cells in some boxes are computed
+ * again. Of a watershed, random voxels must also have the label of the neighbour that they lead to.
  */
 #include <math.h>
 #include <string.h>
@@ -15,32 +15,53 @@
 #include "app/analysis/volume/volume.h"
 #include "app/base/random.h"
 
-/* Cells are followed for one voxel in FOLLOWED each and in FOLLOWED_IN_ALL. Ways uphill that are
- * looked at, and the largest radius of a blur for which that is little work. */
-enum { CELLS = 64, FOLLOWED = 256, FOLLOWED_IN_ALL = 8, LOOKS = 256, WAYS = 64, MOST_RADIUS = 9 };
+/* "Followed" means: found by an_follow_component. */
+enum {
+    CELLS = 64,          /* components that are followed, at most */
+    FOLLOWED = 256,      /* a component is followed through up to one in this many of all voxels; */
+    FOLLOWED_IN_ALL = 8, /* all components together through up to one in this many */
+    LOOKS = 256,         /* random voxels whose labels are checked */
+    WAYS = 64,           /* voxels of a watershed whose highest neighbour is found */
+    MOST_RADIUS = 9      /* largest radius of a blur, in voxels, at which computing a single blurred
+                            voxel takes little time */
+};
 
-/* So many voxels that are in no cell's box are looked at for a cell larger than those that are
- * followed otherwise, of at most one voxel in LARGE. */
-enum { LARGE_LOOKS = 8, LARGE = 32 };
+/* The search for missing cells that are too large for the other searches (check_large). */
+enum {
+    LARGE_LOOKS = 8, /* random voxels; those in no cell's bounding box are examined */
+    LARGE = 32       /* a component is followed through up to one in this many of all voxels */
+};
 
-/* Boxes are computed again until they are BOXES times BOX of the stack or MOST_PARTS, and beyond
- * that until MOST_BOXES and MOST_PARTS_IN_ALL while no cell in them is known. The least side
- * between their margins. */
-enum { BOXES = 18, MOST_BOXES = 22, MOST_PARTS = 40, MOST_PARTS_IN_ALL = 48, LEAST_SIDE = 12 };
-static const double BOX = 0.03, MOST_BOX = 0.2;
-/* To find what may be a cell that the table lacks: places that are drawn, and how many of those
- * that may be one are compared. Components of COMPONENT cells of mean size and of one voxel in
- * COMPARED are followed there. A box around one has WIDER voxels more on each side than its margin,
- * and a side of at least BOX_SIDE: a blur takes as long for fewer voxels in a row. */
-enum { PLACES = 1024, CANDIDATES = 16, COMPONENT = 4, COMPARED = 32, WIDER = 2, BOX_SIDE = 64 };
-/* The side is so many times as long as cells are. */
+/* The numbers and sizes of the boxes that are computed again. */
+enum {
+    BOXES = 18,      /* boxes are added until their share of the stack is BOXES * BOX, ... */
+    MOST_PARTS = 40, /* ... or there are this many; */
+    MOST_BOXES = 22, /* if the table has no cell of them: until it is MOST_BOXES * BOX, ... */
+    MOST_PARTS_IN_ALL = 48, /* ... or there are this many */
+    LEAST_SIDE = 12         /* least side of a box, without its margins, in voxels */
+};
+/* The least share of the stack that a usual box has. */
+static const double BOX = 0.03;
+/* If a usual box would have more than this share, the whole item is computed again instead. */
+static const double MOST_BOX = 0.2;
+/* The search for cells that the table lacks (choose_place). */
+enum {
+    PLACES = 1024,   /* random voxels that are tried */
+    CANDIDATES = 16, /* voxels of these, perhaps in a missing cell, that are examined further */
+    COMPONENT = 4,   /* a component is followed through up to this many cells of mean size ... */
+    COMPARED = 32,   /* ... but at most through one in this many of all voxels */
+    WIDER = 2,       /* voxels between the margin of a box around a component and the component */
+    BOX_SIDE = 64 /* least side of such a box along x and y: a blur of shorter rows is no faster */
+};
+/* The least side of a usual box without its margins, in mean lengths of the table's cells. */
 static const double ROOMY = 1.25;
 
-/* Of honest results so many have no cell that is small enough to be followed, and of a watershed no
- * two cells, and in the boxes none. */
+/* The shares of correct items that the check cannot confirm (TC_NO_MATCH), so that they are
+ * computed again whole. DOUBTS: no cell is small enough to be followed. DOUBTS_WATERSHED: there are
+ * no two cells. DOUBTS_BOXES: the boxes contain no cell. */
 static const double DOUBTS = 0.9, DOUBTS_WATERSHED = 0.3, DOUBTS_BOXES = 0.5;
 
-/* Otsu's threshold, or the one that was given. */
+/* Sets *threshold: Otsu's threshold, which the result must state correctly, or the given one. */
 static tc_status find_threshold(const an_work *work, const wu_output *out, uint32_t *threshold,
                                 tc_err *err)
 {
@@ -55,7 +76,7 @@ static tc_status find_threshold(const an_work *work, const wu_output *out, uint3
     return TC_OK;
 }
 
-/* What was membrane before the repair. */
+/* Checks the number of voxels that were membrane before the repair. */
 static tc_status check_membrane(const an_work *work, uint32_t threshold, const wu_output *out,
                                 tc_err *err)
 {
@@ -75,7 +96,7 @@ static tc_status check_membrane(const an_work *work, uint32_t threshold, const w
     return TC_OK;
 }
 
-/* Some voxels, chosen at random: no cell is where membrane is. */
+/* Checks that random voxels that have a cell's label are not membrane. */
 static tc_status check_labels(const an_follow *f, const wu_out_array *labels, uint64_t *random,
                               tc_err *err)
 {
@@ -90,8 +111,9 @@ static tc_status check_labels(const an_follow *f, const wu_out_array *labels, ui
     return TC_OK;
 }
 
-/* Whether a component must be in the table. */
-static bool must_be_told(const vol_params *p, const wu_item *item, const an_component *c)
+/* Whether a component of voxels that are not membrane must be in the table: it is not connected
+ * with the outside, and the parameters do not leave it out. */
+static bool must_be_listed(const vol_params *p, const wu_item *item, const an_component *c)
 {
     const bool in_end_slice = c->lo[0] == 0 || c->hi[0] == item->nz;
     const bool at_side =
@@ -101,7 +123,8 @@ static bool must_be_told(const vol_params *p, const wu_item *item, const an_comp
            (int64_t)c->pixels >= p->min_voxels && (int64_t)c->pixels <= p->max_voxels;
 }
 
-static bool is_told(const wu_output *out, const an_component *c)
+/* Whether the table has a cell with the component's number of voxels, box and centroid. */
+static bool is_listed(const wu_output *out, const an_component *c)
 {
     const size_t n = (size_t)wu_output_find(out, "cell_item")->info.shape[0];
     const int64_t *const voxels = wu_output_data(out, "cell_voxels");
@@ -138,7 +161,8 @@ static bool is_in_cell_box(const wu_output *out, const uint32_t at[3])
     return in;
 }
 
-/* Voxels chosen at random that are in no cell's box are in no cell of more than `least` voxels. */
+/* Checks that random voxels that are in no cell's bounding box do not belong to a missing cell of
+ * more than `least` voxels. */
 static tc_status check_large(const an_work *work, uint32_t threshold, size_t least,
                              const wu_output *out, uint64_t *random, tc_err *err)
 {
@@ -161,13 +185,14 @@ static tc_status check_large(const an_work *work, uint32_t threshold, size_t lea
         if (is_in_cell_box(out, at))
             continue;
         an_follow_component(&f, i, &c);
-        if (c.whole && c.pixels > least && must_be_told(p, item, &c))
+        if (c.whole && c.pixels > least && must_be_listed(p, item, &c))
             return tc_fail(err, TC_NO_MATCH, "the cell around voxel %zu is not in the table", i);
     }
     return TC_OK;
 }
 
-/* Some cells, chosen at random: whoever claims what nobody looked at is not believed. */
+/* Follows components from random voxels: those that must be in the table must be there. If the
+ * table has none of them, nothing confirms it: TC_NO_MATCH. */
 static tc_status check_cells(const an_work *work, an_follow *f, const wu_output *out,
                              uint64_t *random, tc_err *err)
 {
@@ -177,15 +202,15 @@ static tc_status check_cells(const an_work *work, an_follow *f, const wu_output 
 
     for (; looks < CELLS && left > 0 && an_follow_find(f, n, random, &start); looks++) {
         an_component c;
-        bool told;
+        bool listed;
 
         an_follow_component(f, start, &c);
         left -= c.pixels < left ? (size_t)c.pixels : left;
         if (!c.whole)
             continue;
-        told = is_told(out, &c);
-        known += told;
-        if (must_be_told(work->params, work->item, &c) && !told)
+        listed = is_listed(out, &c);
+        known += listed;
+        if (must_be_listed(work->params, work->item, &c) && !listed)
             return tc_fail(err, TC_NO_MATCH, "the cell around voxel %zu is not in the table",
                            start);
     }
@@ -196,7 +221,8 @@ static tc_status check_cells(const an_work *work, an_follow *f, const wu_output 
 
 /* --- a blur ----------------------------------------------------------------------------------- */
 
-/* A stack, and its blurred grey values, which are found one by one: few are looked at. */
+/* A stack whose voxels' blurred grey values are computed one by one (`blurred`), as only few are
+ * needed. labels: those of the result, or NULL. */
 typedef struct heights {
     const vol_params *params;
     const wu_pixels *px;
@@ -210,7 +236,8 @@ static int64_t clamped(int64_t i, int64_t n)
     return i < 0 ? 0 : i < n ? i : n - 1;
 }
 
-/* As blur.c has it. */
+/* The blurred grey value of voxel (z, y, x), in 2^-VOL_GREY_BITS, rounded in each direction as by
+ * blur.c. */
 static uint32_t blurred(const heights *h, const int64_t at[3])
 {
     const wu_pixels *const px = h->px;
@@ -240,7 +267,7 @@ static uint32_t blurred(const heights *h, const int64_t at[3])
 
 /* --- boxes ----------------------------------------------------------------------------------- */
 
-/* How long the table's cells are in y and x, on average. */
+/* The mean length of the table's cells along y and x, in voxels. */
 static double length_of_cells(const wu_output *out)
 {
     const int64_t *const b = wu_output_data(out, "cell_bbox");
@@ -252,7 +279,7 @@ static double length_of_cells(const wu_output *out)
     return sum / (double)n;
 }
 
-/* How many voxels a component may have that is followed. */
+/* The greatest number of voxels of a component that is followed by find_component. */
 static size_t most_followed(const wu_item *item, const wu_output *out)
 {
     const size_t cell = (size_t)vol_read_integer(out, "inside_voxels") / count_cells(out),
@@ -261,25 +288,28 @@ static size_t most_followed(const wu_item *item, const wu_output *out)
     return 64 + (COMPONENT * cell < share ? COMPONENT * cell : share);
 }
 
-/* What is membrane depends on so much around it, and two voxels more. */
+/* The width of a box's margin, in voxels, within which cells may differ from those of the whole
+ * stack: the blur, which decides what is membrane, depends on voxels up to its radius away; two
+ * voxels are added. */
 static uint32_t margin_of(const heights *h)
 {
     return (uint32_t)h->gauss.radius + 2;
 }
 
-/* Whether a voxel is membrane, before or after smoothing. */
+/* Whether voxel (z, y, x) is membrane. smoothed: judged by its blurred grey value, otherwise by its
+ * own. */
 static bool is_wall(const heights *h, bool smoothed, const uint32_t at[3])
 {
-    const int64_t there[3] = { at[0], at[1], at[2] };
+    const int64_t position[3] = { at[0], at[1], at[2] };
 
-    return smoothed ? vol_is_membrane(blurred(h, there), h->threshold << VOL_GREY_BITS)
+    return smoothed ? vol_is_membrane(blurred(h, position), h->threshold << VOL_GREY_BITS)
                     : vol_is_membrane(
                           wu_grey(h->px, ((size_t)at[0] * h->px->ny + at[1]) * h->px->nx + at[2]),
                           h->threshold);
 }
 
-/* Moves the place to the middle between the membranes along an axis; false if there is none on
- * both sides, or they are farther from each other than `most`. */
+/* Moves at[axis] to the middle between the nearest membranes along the axis. False if membrane is
+ * missing on one side, or they are more than `most` voxels apart. */
 static bool move_to_middle(const heights *h, bool smoothed, int axis, double most, uint32_t at[3])
 {
     const uint32_t length[3] = { h->px->nz, h->px->ny, h->px->nx };
@@ -297,7 +327,8 @@ static bool move_to_middle(const heights *h, bool smoothed, int axis, double mos
     return high[axis] - low[axis] <= most;
 }
 
-/* The same along all axes of a cell. */
+/* Calls move_to_middle for all axes along which cells extend. False if the place is membrane, or if
+ * a call returns false. */
 static bool move_to_centre(const heights *h, bool smoothed, double most, uint32_t at[3])
 {
     return !is_wall(h, smoothed, at) && move_to_middle(h, smoothed, 2, most, at) &&
@@ -305,12 +336,14 @@ static bool move_to_centre(const heights *h, bool smoothed, double most, uint32_
            (!h->params->through || move_to_middle(h, smoothed, 0, most, at));
 }
 
-/* A part of the stack; z, y, x. Cells between lo and hi are there what they are in the stack. */
+/* A box of the stack, from voxel `from` on: z, y, x. A cell between lo and hi, which are positions
+ * in the stack, is the same in the box alone as in the stack; hi is exclusive. */
 typedef struct part {
     uint32_t from[3], size[3], lo[3], hi[3];
 } part;
 
-/* As wide along all axes, if the stack is. */
+/* Sets the sides of a usual box: at least `least` voxels and equal along all axes, except where the
+ * stack is shorter; the smallest for which the box has at least the share BOX of the stack. */
 static void choose_sides(const wu_item *item, uint32_t least, uint32_t side[3])
 {
     const uint32_t length[3] = { item->nz, item->ny, item->nx };
@@ -326,7 +359,7 @@ static void choose_sides(const wu_item *item, uint32_t least, uint32_t side[3])
     }
 }
 
-/* Around a place. */
+/* The box with these sides around a place, moved so that it lies in the stack. */
 static part part_at(const wu_item *item, const uint32_t side[3], uint32_t margin, bool through,
                     const uint32_t place[3])
 {
@@ -334,13 +367,13 @@ static part part_at(const wu_item *item, const uint32_t side[3], uint32_t margin
     part b;
 
     for (int k = 0; k < 3; k++) {
-        const uint32_t less = k == 0 && !through ? 0 : margin, to = length[k] - side[k];
+        const uint32_t inset = k == 0 && !through ? 0 : margin, last = length[k] - side[k];
         const uint32_t from = place[k] > side[k] / 2 ? place[k] - side[k] / 2 : 0;
 
         b.size[k] = side[k];
-        b.from[k] = from < to ? from : to;
-        b.lo[k] = b.from[k] == 0 ? 0 : b.from[k] + less;
-        b.hi[k] = b.from[k] == to ? length[k] : b.from[k] + side[k] - less;
+        b.from[k] = from < last ? from : last;
+        b.lo[k] = b.from[k] == 0 ? 0 : b.from[k] + inset;
+        b.hi[k] = b.from[k] == last ? length[k] : b.from[k] + side[k] - inset;
     }
     return b;
 }
@@ -366,8 +399,9 @@ static bool is_seen(const parts *seen, const uint32_t at[3])
     return false;
 }
 
-/* The component of a voxel, if membrane surrounds it and it is small enough to be followed: its
- * middle, and the sides of a part that it lies in. */
+/* Finds the component of voxel `at`. Returns true if membrane surrounds it and it is small enough
+ * to be followed: `at` is then moved to the middle of its bounding box, and `side` set to the sides
+ * of a box that holds it with margins. */
 static bool find_component(const wu_item *item, const heights *h, an_follow *f, uint32_t at[3],
                            uint32_t side[3])
 {
@@ -378,8 +412,8 @@ static bool find_component(const wu_item *item, const heights *h, an_follow *f, 
     for (int k = f->through ? 0 : 1; k < 3; k++)
         c.whole = c.whole && c.lo[k] > 0 && c.hi[k] < length[k];
     for (int k = 0; c.whole && k < 3; k++) {
-        const uint32_t around = k > 0 || f->through ? margin_of(h) + WIDER : 0,
-                       least = k > 0 ? BOX_SIDE : 1, exact = c.hi[k] - c.lo[k] + 2 * around,
+        const uint32_t border = k > 0 || f->through ? margin_of(h) + WIDER : 0,
+                       least = k > 0 ? BOX_SIDE : 1, exact = c.hi[k] - c.lo[k] + 2 * border,
                        wanted = exact > least ? exact : least;
 
         at[k] = c.lo[k] + (c.hi[k] - c.lo[k]) / 2;
@@ -388,9 +422,11 @@ static bool find_component(const wu_item *item, const heights *h, an_follow *f, 
     return c.whole;
 }
 
-/* Moves the place to the middle of what may be a cell, as large as others, that neither the table
- * nor a part has, if such a one is soon found. With f, which a watershed has not, rather one that
- * membrane surrounds before it is smoothed: then the part has its size. */
+/* Draws random voxels in search of a cell that is not in the table and not in a box seen before:
+ * the voxel is between membranes that are no farther apart than twice the mean length of cells. If
+ * one is found, `place` becomes its middle. If f is not NULL (it is for a watershed), a component
+ * that membrane surrounds before smoothing is preferred: `side` then becomes the size of a box for
+ * it. */
 static void choose_place(const an_work *work, const heights *h, an_follow *f, const parts *seen,
                          const wu_output *out, uint64_t *random, uint32_t place[3],
                          uint32_t side[3])
@@ -420,14 +456,16 @@ static void choose_place(const an_work *work, const heights *h, an_follow *f, co
     }
 }
 
-/* All cells of the part, however small. */
+/* Computes the arrays of a box as of a stack of its own. Cells of any size are kept. */
 static tc_status compute_part(const an_work *work, uint32_t threshold, const part *b,
                               wu_output *found, tc_err *err)
 {
     vol_params params = *(const vol_params *)work->params;
     wu_item item = *work->item;
     TC_AUTO(wu_pixels_free) wu_pixels pixels;
-    an_work own = { .params = &params, .item = &item, .pixels = &pixels, .threads = work->threads };
+    an_work box_work = {
+        .params = &params, .item = &item, .pixels = &pixels, .threads = work->threads
+    };
     tc_status status = an_copy_box(work->pixels, b->from, b->size, &pixels, err);
 
     params.otsu = params.labels = params.exclude_border = false;
@@ -436,11 +474,12 @@ static tc_status compute_part(const an_work *work, uint32_t threshold, const par
     params.max_voxels = INT64_MAX;
     item.nz = b->size[0], item.ny = b->size[1], item.nx = b->size[2];
     return_if_error(status);
-    return_if_error(an_volume.plan(&params, &item, &own.plan, err));
-    return an_compute(&an_volume, &own, 0, 0, found, err);
+    return_if_error(an_volume.plan(&params, &item, &box_work.plan, err));
+    return an_compute(&an_volume, &box_work, 0, 0, found, err);
 }
 
-/* Row i of a table of cells, which begins at `from`; whole: it is within the part. */
+/* Row i of a table, as a component in coordinates of the whole stack. from: the position of the
+ * table's stack in it. c.whole: the cell lies between b->lo and b->hi. */
 static an_component cell_of(const wu_output *out, size_t i, const uint32_t from[3], const part *b)
 {
     const int64_t voxels = ((const int64_t *)wu_output_data(out, "cell_voxels"))[i],
@@ -457,31 +496,33 @@ static an_component cell_of(const wu_output *out, size_t i, const uint32_t from[
     return c;
 }
 
-/* Cells within the part are the same, those aside that the table must not have. */
+/* Compares the cells between b->lo and b->hi: those of the result must be the cells in `found`,
+ * computed from the box, except for cells that the parameters leave out. Adds the number of cells
+ * that both have to *known. */
 static tc_status compare_cells(const an_work *work, const part *b, const wu_output *out,
                                const wu_output *found, size_t *known, tc_err *err)
 {
     static const uint32_t start[3] = { 0, 0, 0 };
-    size_t claimed = 0, told = 0;
+    size_t claimed = 0, listed = 0;
 
     for (size_t i = 0; i < count_cells(out); i++)
         claimed += cell_of(out, i, start, b).whole;
     for (size_t i = 0; i < count_cells(found); i++) {
         const an_component c = cell_of(found, i, b->from, b);
-        const bool is = c.whole && is_told(out, &c);
+        const bool is_in_table = c.whole && is_listed(out, &c);
 
-        told += is;
-        if (c.whole && !is && must_be_told(work->params, work->item, &c))
+        listed += is_in_table;
+        if (c.whole && !is_in_table && must_be_listed(work->params, work->item, &c))
             return tc_fail(err, TC_NO_MATCH, "a cell of %llu voxels is not in the table",
                            (unsigned long long)c.pixels);
     }
-    *known += told;
-    return told == claimed
+    *known += listed;
+    return listed == claimed
                ? TC_OK
-               : tc_fail(err, TC_NO_MATCH, "of %zu cells in a box %zu are there", claimed, told);
+               : tc_fail(err, TC_NO_MATCH, "of %zu cells in a box %zu are there", claimed, listed);
 }
 
-/* One part: its cells are those of the table. */
+/* Computes one box again and compares its cells with the table. */
 static tc_status check_box(const an_work *work, uint32_t threshold, const wu_output *out,
                            const part *b, size_t *known, tc_err *err)
 {
@@ -490,6 +531,7 @@ static tc_status check_box(const an_work *work, uint32_t threshold, const wu_out
     return compare_cells(work, b, out, &found, known, err);
 }
 
+/* Computes some boxes again and compares their cells with the table. */
 static tc_status check_boxes(const an_work *work, uint32_t threshold, const wu_output *out,
                              uint64_t *random, tc_err *err)
 {
@@ -514,7 +556,8 @@ static tc_status check_boxes(const an_work *work, uint32_t threshold, const wu_o
         return_if_error(check_large(work, threshold, most_followed(item, out), out, random, err));
         return_if_error(an_follow_begin(&f, most_followed(item, out), err));
     }
-    /* One anywhere, those around what may be missing, and more anywhere until a cell is known. */
+    /* The first box is at a random place, further ones are around what may be missing cells. After
+     * these, boxes at random places follow while no cell is known. */
     for (bool enough = false;
          !enough || (known == 0 && seen.share < MOST_BOXES * BOX && seen.n < MOST_PARTS_IN_ALL);) {
         uint32_t place[3], side[3] = { usual[0], usual[1], usual[2] };
@@ -537,7 +580,8 @@ static tc_status check_boxes(const an_work *work, uint32_t threshold, const wu_o
 
 /* --- a watershed ----------------------------------------------------------------------------- */
 
-/* Where voxel i leads, if it has a higher neighbour; else i. */
+/* The neighbour that voxel i leads to: the one with the lowest blurred grey value, which is the
+ * highest in the watershed; i itself if none is lower than its own. */
 static size_t highest_neighbour(const heights *h, size_t i)
 {
     const wu_pixels *const px = h->px;
@@ -549,28 +593,30 @@ static size_t highest_neighbour(const heights *h, size_t i)
 
     for (int step = 0; step < 27; step++) {
         const int dz = step / 9 - 1, dy = step / 3 % 3 - 1, dx = step % 3 - 1;
-        const int64_t there[3] = { at[0] + dz, at[1] + dy, at[2] + dx };
+        const int64_t position[3] = { at[0] + dz, at[1] + dy, at[2] + dx };
         bool within = ws_is_step(dx, dy, dz, h->params->corners) && (h->params->through || dz == 0);
         uint32_t value;
 
         for (int k = 0; k < 3; k++)
-            within = within && there[k] >= 0 && there[k] < size[k];
-        value = within ? blurred(h, there) : UINT32_MAX;
+            within = within && position[k] >= 0 && position[k] < size[k];
+        value = within ? blurred(h, position) : UINT32_MAX;
         if (value < least) {
             least = value;
-            best = (size_t)((there[0] * size[1] + there[1]) * size[2] + there[2]);
+            best = (size_t)((position[0] * size[1] + position[1]) * size[2] + position[2]);
         }
     }
     return best;
 }
 
+/* Whether voxel i is membrane that belongs to no cell. */
 static bool is_membrane(const heights *h, size_t i)
 {
     return !h->params->fill && vol_is_membrane(wu_grey(h->px, i), h->threshold);
 }
 
-/* A voxel chosen at random, or the next one where labels change: there what is wrong shows. */
-static size_t look_at(const heights *h, size_t n, int k, uint64_t *random)
+/* Chooses a random voxel for even k. For odd k it goes on from there to the next voxel whose
+ * successor has another label: labels at the borders of cells are most likely to be wrong. */
+static size_t choose_voxel(const heights *h, size_t n, int k, uint64_t *random)
 {
     size_t i = (size_t)tc_random_below(n, random);
 
@@ -584,17 +630,18 @@ static size_t look_at(const heights *h, size_t n, int k, uint64_t *random)
     return i;
 }
 
+/* Checks that some voxels and the neighbours that they lead to have the same label. */
 static tc_status check_ways(const heights *h, size_t n, const char *name, uint64_t *random,
                             tc_err *err)
 {
     for (int k = 0; k < WAYS; k++) {
-        const size_t i = look_at(h, n, k, random), to = highest_neighbour(h, i);
+        const size_t i = choose_voxel(h, n, k, random), last = highest_neighbour(h, i);
 
         if (is_membrane(h, i) && h->labels[i] != 0)
             return tc_fail(err, TC_BAD_INPUT, "%s: voxel %zu is membrane", name, i);
-        if (!is_membrane(h, i) && !is_membrane(h, to) && h->labels[i] != h->labels[to])
+        if (!is_membrane(h, i) && !is_membrane(h, last) && h->labels[i] != h->labels[last])
             return tc_fail(err, TC_BAD_INPUT,
-                           "%s: voxel %zu leads to %zu, which is of another cell", name, i, to);
+                           "%s: voxel %zu leads to %zu, which is of another cell", name, i, last);
     }
     return TC_OK;
 }
@@ -615,7 +662,7 @@ static tc_status check_watershed(const an_work *work, uint32_t threshold, const 
     return check_boxes(work, threshold, out, random, err);
 }
 
-/* Whether only computing it again can tell. */
+/* Whether an item with these parameters can be checked only by computing it again whole. */
 static bool is_in_doubt(const vol_params *p)
 {
     return p->watershed ? !p->labels || vol_blur_of(p, NULL).gauss.radius > MOST_RADIUS
@@ -630,7 +677,7 @@ tc_status vol_check_pixels(const an_work *work, const wu_output *out, uint64_t *
     TC_AUTO(an_follow_end) an_follow f = { .px = px, .through = p->through };
     return_if_error(find_threshold(work, out, &f.threshold, err));
 
-    /* What smooth makes membrane is not known without it. */
+    /* With smooth, the number of membrane voxels is known only after filtering the whole stack. */
     if (!p->fill && (p->watershed || p->smooth == 0))
         return_if_error(check_membrane(work, f.threshold, out, err));
     if (is_in_doubt(p))

@@ -78,7 +78,7 @@ static void costs_of(const vol_params *p, double costs[VOL_PHASES])
     costs[VOL_LAST] = p->repair || leaves_out ? 4 : 0;
 }
 
-/* an_analysis.spent */
+/* Implements an_analysis.spent. */
 static double spent(const an_work *work, uint64_t chunks_done)
 {
     double costs[VOL_PHASES];
@@ -165,7 +165,7 @@ static const an_selftest selftests[] = {
     { .parameters = NULL }
 };
 
-/* an_analysis.found: a number from 1 to 255 for a cell's label, 0 elsewhere. */
+/* Implements an_analysis.found: a number from 1 to 255 for a cell's label, 0 elsewhere. */
 static uint8_t found(const an_work *work, const void *state, size_t voxel)
 {
     const int32_t node = ((const vol_state *)state)->nodes[1 + voxel];

@@ -14,11 +14,14 @@
 #include "app/analysis/suggest.h"
 #include "app/analysis/volume/volume.h"
 
-/* The size of a histogram. */
+/* The number of possible grey values. */
 enum { GREYS = 65536 };
-/* h is h_share of the contrast. Sigma, in voxels, is smooth_noisy if the noise is at least `noisy`
- * times the contrast, otherwise smooth_quiet. */
-static const double h_share = 0.1, noisy = 0.15, smooth_quiet = 1.5, smooth_noisy = 2;
+/* The suggested h as a share of the contrast. */
+static const double h_share = 0.1;
+/* Noise of at least this share of the contrast counts as much noise. */
+static const double noisy = 0.15;
+/* The suggested sigma, in voxels, for little and for much noise. */
+static const double smooth_quiet = 1.5, smooth_noisy = 2;
 
 /* Estimates the standard deviation of Gaussian noise, in grey values, from the mean absolute output
  * of the filter over the first slice. */
@@ -50,7 +53,7 @@ static uint32_t quantile(const wu_pixels *p, const uint64_t *histogram, double s
     return v;
 }
 
-/* Adds to *contrast by how many grey values walls are brighter than cells. */
+/* Adds to *contrast the number of grey values by which walls are brighter than cells. */
 static tc_status measure_contrast(const wu_pixels *p, double *contrast, tc_err *err)
 {
     uint64_t *const histogram = calloc(GREYS, sizeof *histogram);
@@ -71,8 +74,8 @@ static double round_off(double value)
     return value >= 10 ? round(value / unit) * unit : round(value * 10) / 10;
 }
 
-/* Sets the suggestion's doubt if bright things lie apart in the slices, as nuclei do, rather than
- * surround dark cells: if the suggestion of cellcount has polarity bright. */
+/* Sets the suggestion's doubt if bright objects lie apart in the slices, as nuclei do, instead of
+ * surrounding dark cells: this is assumed if the suggestion for cellcount has polarity bright. */
 static tc_status report_nuclei(const an_pictures *pictures, an_suggestion *out, tc_err *err)
 {
     TC_AUTO(an_suggestion_free) an_suggestion cells = { .parameters = json_object() };
@@ -95,11 +98,12 @@ static tc_status count_cells(const an_pictures *slices, size_t i, const json_t *
                              double factor, size_t *n, tc_err *err)
 {
     const double h = json_number_value(json_object_get(parameters, "h"));
-    json_auto_t *own = json_deep_copy(parameters);
+    json_auto_t *changed = json_deep_copy(parameters);
     TC_AUTO(wu_output_free) wu_output out = { .n = 0 };
-    if (own == NULL || json_object_set_new(own, "h", json_real(fmin(factor * h, UINT16_MAX))) != 0)
+    if (changed == NULL ||
+        json_object_set_new(changed, "h", json_real(fmin(factor * h, UINT16_MAX))) != 0)
         return tc_no_memory(err, "a suggestion");
-    return_if_error(an_try(an_find("volume"), slices, i, own, &out, err));
+    return_if_error(an_try(an_find("volume"), slices, i, changed, &out, err));
     *n += (size_t)wu_output_find(&out, "cell_label")->info.shape[0];
     return TC_OK;
 }

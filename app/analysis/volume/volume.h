@@ -27,10 +27,12 @@
 #include "app/analysis/volume/core.h"
 #include "app/analysis/volume/layout.h"
 
-/* VOL_WHITE: the value of membrane, before a repair blurs it, in the unit of the repair's
- * threshold. VOL_MAX_SIGMA: the largest sigma of a repair, in voxels. VOL_WALLS: the walls that
- * vol_repair_gaps describes are 1 to VOL_WALLS voxels thick. */
-enum { VOL_WHITE = 255, VOL_MAX_SIGMA = 8, VOL_WALLS = 8 };
+enum {
+    VOL_WHITE = 255, /* the value of membrane before a repair blurs it, in the unit of the repair's
+                        threshold */
+    VOL_MAX_SIGMA = 8, /* the largest sigma of a repair, in voxels */
+    VOL_WALLS = 8      /* vol_repair_gaps describes walls that are 1 to VOL_WALLS voxels thick */
+};
 /* The smallest sigma of a filter, in voxels. */
 #define VOL_MIN_SIGMA 0.3
 
@@ -68,18 +70,19 @@ typedef enum vol_phase {
     VOL_SADDLES,   /* finds the highest saddle of each two maxima; then joins maxima */
     VOL_CLEAR,     /* clears the plane of the heights, which are no longer needed */
     VOL_FIRST,     /* finds the first voxel of each cell */
-    VOL_FIRSTS,    /* counts these in each band */
+    VOL_FIRSTS,    /* counts these first voxels in each band */
     VOL_NAME,      /* numbers the cells */
     VOL_LABEL,     /* makes the labels of all voxels, in the plane of directions */
     VOL_COPY,      /* copies them to the state */
     VOL_BANDS,     /* finds the components within each band of rows */
-    VOL_SEAMS,     /* joins them across the bands' borders */
+    VOL_SEAMS,     /* joins the components across the bands' borders */
     VOL_COUNT,     /* counts the roots, which are one for each cell, in each band */
     VOL_NUMBER,    /* numbers the cells */
     VOL_PAINT,     /* labels all voxels */
     VOL_BIAS,      /* counts the voxels that a repair took from the inside */
     VOL_SIZES,     /* measures cells; only if some may have to be left out */
-    VOL_LAST,      /* leaves them out, and removes the -1 that a repair leaves outside */
+    VOL_LAST,      /* leaves out cells by size or border, and replaces the -1 of the outside after a
+                      repair */
     VOL_PHASES
 } vol_phase;
 
@@ -106,9 +109,11 @@ static inline size_t vol_band_rows(uint32_t nx)
 
 /* --- blur ------------------------------------------------------------------------------------ */
 
-/* VOL_BLUR_ROWS: the rows of a slice that a part of VOL_BLUR filters. VOL_BLUR_CHUNK: the voxels
- * along x that a part of VOL_BLUR_Z filters, in stacks of at most VOL_HIGH slices. */
-enum { VOL_BLUR_ROWS = 64, VOL_BLUR_CHUNK = 1024, VOL_HIGH = 4096 };
+enum {
+    VOL_BLUR_ROWS = 64,    /* rows of a slice that a part of VOL_BLUR filters */
+    VOL_BLUR_CHUNK = 1024, /* voxels along x that a part of VOL_BLUR_Z filters, ... */
+    VOL_HIGH = 4096        /* ... in stacks of at most this many slices */
+};
 
 /* What is filtered, and what the plane then holds. */
 typedef enum vol_blurred {
@@ -204,8 +209,8 @@ tc_status vol_derive_params(void *params, const char *where, tc_err *err);
 tc_status vol_check_state(const an_work *work, const void *state, tc_err *err);
 tc_status vol_finish(const an_work *work, size_t item_index, const void *state, wu_output *out,
                      tc_err *err);
-/* Makes the same arrays, except labels, from all cells, of which some may yet have to be left out.
- * head: a copy of the state without its nodes. Changes head and cells. */
+/* Makes the arrays of vol_finish, except labels, from all cells, of which some may still have to be
+ * left out. head: a copy of the state without its nodes. Changes head and cells. */
 tc_status vol_finish_cells(const an_work *work, size_t item_index, vol_state *head, vol_cell *cells,
                            wu_output *out, tc_err *err);
 /* Returns the only element of an array of WU_I64. */

@@ -10,7 +10,8 @@ uint32_t vol_least_rise(const vol_params *p)
     return (uint32_t)(p->h * (1 << VOL_GREY_BITS) + 0.5);
 }
 
-/* ws_map.apart: whether the maximum is at least h higher than the saddle. rule: the vol_params. */
+/* Implements ws_map.apart: whether the maximum is at least h higher than the saddle. rule: the
+ * vol_params. */
 static bool apart_by_height(const void *rule, uint32_t maximum, uint32_t saddle)
 {
     return maximum - saddle >= vol_least_rise(rule);
@@ -103,7 +104,7 @@ static tc_status end_firsts(vol_worker *w, vol_state *state, tc_err *err)
     return TC_OK;
 }
 
-/* Numbers the cells that begin in a band, in raster order of their first voxels. */
+/* Numbers the cells whose first voxels are in a band, in raster order of these voxels. */
 static void name_band(vol_worker *w, size_t band, vol_scratch *s)
 {
     const vol_range r = vol_band(w, band);
