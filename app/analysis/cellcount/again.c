@@ -31,9 +31,10 @@ typedef struct tile {
     int64_t y0, x0, y1, x1; /* half-open box: regions whose boxes lie within it are compared */
 } tile;
 
-/* Numbers of a tile's regions. */
+/* The numbers of a tile's regions: those that the result claims, those computed again, and those
+ * that are the same in both. */
 typedef struct counts {
-    size_t claimed, there, same; /* in the result; computed again; in both */
+    size_t claimed, computed, same;
 } counts;
 
 /* Returns a tile's side in pixels, from the boxes of the result's regions. */
@@ -50,17 +51,18 @@ static uint32_t choose_side(const wu_output *out)
     return side < LEAST ? LEAST : side > MOST ? MOST : (uint32_t)side;
 }
 
-/* Places a tile at random along one axis. length: of the picture; side: of the tile; around: its
- * margin. *from, *size: the tile with its margin. [*lo, *hi): where the tile's regions lie: the
- * tile without its margin, extended to the picture's border if the margin reaches it. */
-static void place_axis(uint32_t length, uint32_t side, uint32_t around, uint64_t *random,
+/* Places a tile at random along one axis. length: of the picture; side: of the tile; tile_margin:
+ * of its margin. Sets *from, *size: the tile with its margin; and [*lo, *hi), where the regions to
+ * be compared lie: the tile without its margin, extended to the picture's border if the margin
+ * reaches it. */
+static void place_axis(uint32_t length, uint32_t side, uint32_t tile_margin, uint64_t *random,
                        uint32_t *from, uint32_t *size, int64_t *lo, int64_t *hi)
 {
     const uint32_t core = side < length ? side : length,
                    first = (uint32_t)tc_random_below(length - core + 1, random),
-                   end = length - first - core > around ? first + core + around : length;
+                   end = length - first - core > tile_margin ? first + core + tile_margin : length;
 
-    *from = first > around ? first - around : 0;
+    *from = first > tile_margin ? first - tile_margin : 0;
     *size = end - *from;
     *lo = *from == 0 ? 0 : first;
     *hi = end == length ? length : first + core;
@@ -126,17 +128,18 @@ static bool is_same(const region *a, const region *b)
            fabs(a->centre[0] - b->centre[0]) < 1e-6 && fabs(a->centre[1] - b->centre[1]) < 1e-6;
 }
 
+/* Counts the tile's regions in the claimed result and in the recomputed one. */
 static counts compare_regions(const an_work *work, const tile *t, const wu_output *claimed,
-                              const wu_output *right)
+                              const wu_output *recomputed)
 {
     const size_t n = (size_t)wu_output_find(claimed, "region_item")->info.shape[0],
-                 m = (size_t)wu_output_find(right, "region_item")->info.shape[0];
+                 m = (size_t)wu_output_find(recomputed, "region_item")->info.shape[0];
     counts f = { .claimed = 0 };
 
     for (size_t k = 0; k < m; k++) {
-        const region r = region_of(right, k, t);
+        const region r = region_of(recomputed, k, t);
 
-        f.there += is_in_tile(work->params, work->item, t, &r);
+        f.computed += is_in_tile(work->params, work->item, t, &r);
     }
     for (size_t i = 0; i < n; i++) {
         const region r = region_of(claimed, i, NULL);
@@ -146,7 +149,7 @@ static counts compare_regions(const an_work *work, const tile *t, const wu_outpu
             continue;
         f.claimed++;
         for (size_t k = 0; k < m && !same; k++) {
-            const region other = region_of(right, k, t);
+            const region other = region_of(recomputed, k, t);
 
             same = is_same(&r, &other);
         }
@@ -165,9 +168,9 @@ tc_status cc_check_again(const an_work *work, const wu_output *out, uint32_t thr
                          uint32_t margin, uint64_t *random, tc_err *err)
 {
     const wu_item *const item = work->item;
-    const uint32_t side = choose_side(out), around = margin + (uint32_t)(AROUND * side);
+    const uint32_t side = choose_side(out), tile_margin = margin + (uint32_t)(AROUND * side);
     const double share =
-        (side + 2.0 * around) * (side + 2.0 * around) / ((double)item->nx * item->ny);
+        (side + 2.0 * tile_margin) * (side + 2.0 * tile_margin) / ((double)item->nx * item->ny);
     const double tiles = fmin(fmax(SHARE / share, LEAST_TILES), MOST_TILES);
     size_t known = 0;
     tc_status status = TC_OK;
@@ -175,18 +178,18 @@ tc_status cc_check_again(const an_work *work, const wu_output *out, uint32_t thr
     if (!is_local(work->params) || LEAST_TILES * share > MOST_SHARE)
         return TC_NO_MATCH;
     for (int k = 0; status == TC_OK && k < (int)tiles; k++) {
-        wu_output right = { .n = 0 };
+        wu_output recomputed = { .n = 0 };
         counts f = { .claimed = 0 };
         tile t;
 
-        place_axis(item->ny, side, around, random, &t.y, &t.ny, &t.y0, &t.y1);
-        place_axis(item->nx, side, around, random, &t.x, &t.nx, &t.x0, &t.x1);
-        status = compute_tile(work, threshold, &t, &right, err);
+        place_axis(item->ny, side, tile_margin, random, &t.y, &t.ny, &t.y0, &t.y1);
+        place_axis(item->nx, side, tile_margin, random, &t.x, &t.nx, &t.x0, &t.x1);
+        status = compute_tile(work, threshold, &t, &recomputed, err);
         if (status == TC_OK)
-            f = compare_regions(work, &t, out, &right);
-        wu_output_free(&right);
+            f = compare_regions(work, &t, out, &recomputed);
+        wu_output_free(&recomputed);
         known += f.same;
-        if (status == TC_OK && (f.same < f.claimed || f.same < f.there))
+        if (status == TC_OK && (f.same < f.claimed || f.same < f.computed))
             status = TC_NO_MATCH;
     }
     return status == TC_OK && known < LEAST_KNOWN ? TC_NO_MATCH : status;

@@ -45,10 +45,10 @@ typedef struct cc_params {
     bool background;        /* the background is taken off before the threshold */
     int32_t ground;         /* background: CC_MEAN, CC_OPENING or CC_LINES */
     bool ratio;             /* background: grey values are divided by it; else it is subtracted */
-    int32_t radius;         /* background: of the disc, or half the side of the square, in pixels */
-    int32_t polarity;       /* CC_DARK, CC_BRIGHT or CC_AUTO */
-    bool bright;            /* cells are v >= T; else v < T. With CC_AUTO cc_resolve sets it */
-    bool eight_connected;   /* connectivity 8; else 4 */
+    int32_t radius; /* background: radius of the disc, or half the side of the square, in pixels */
+    int32_t polarity;     /* CC_DARK, CC_BRIGHT or CC_AUTO */
+    bool bright;          /* cells are v >= T; else v < T. With CC_AUTO cc_resolve sets it */
+    bool eight_connected; /* connectivity 8; else 4 */
     bool fill_holes;
     bool exclude_border;
     double min_fill;   /* least share of its box that a region fills; 0: any */
@@ -74,13 +74,14 @@ typedef enum cc_phase {
     CC_EXTREME,    /* opening: minimum (dark cells: maximum) within the disc around each pixel */
     CC_GROUND,     /* background: taken off, by difference or ratio */
     CC_LOCALLY,    /* local threshold: the mean of the window is subtracted */
-    CC_HISTOGRAM,  /* of the grey values so far, if the threshold is found in it */
+    CC_HISTOGRAM,  /* makes the histogram of the prepared grey values, if the threshold is found in
+                      it */
     CC_MASK,       /* threshold: a bit for each pixel, 1 for cells */
     CC_HOLES,      /* fill_holes: components of the background within each band */
-    CC_HOLE_SEAMS, /* fill_holes: joins them across the borders of bands */
+    CC_HOLE_SEAMS, /* fill_holes: joins these components across the borders of bands */
     CC_FILL,       /* fill_holes: background that is not connected with the border becomes cell */
     CC_BANDS,      /* no split: components of the cells within each band */
-    CC_SEAMS,      /* no split: joins them across the borders of bands */
+    CC_SEAMS,      /* no split: joins these components across the borders of bands */
     CC_BYTES,      /* split by distance: the mask as bytes, for the distance transform */
     CC_DISTANCE_X, /* split by distance: the pass along rows */
     CC_DISTANCE_Y, /* split by distance: the pass along columns */
@@ -98,8 +99,8 @@ typedef enum cc_phase {
     CC_IDS,      /* after CC_PARTS: up[i] becomes the id of i's part */
     CC_STRIPS,   /* joins the components of adjacent strips, which a device labelled separately */
     CC_COUNT,    /* counts the components of each band */
-    CC_NUMBER,   /* numbers them in the order of the raster */
-    CC_AREAS,    /* if regions may be left out: their areas; then decides which are kept */
+    CC_NUMBER,   /* numbers the components in the order of the raster */
+    CC_AREAS,    /* if regions may be left out: computes their areas; then decides which are kept */
     CC_RENUMBER, /* if regions may be left out: numbers those that are kept */
     CC_PAINT,    /* writes the labels into the plane */
     CC_MEASURE,  /* fills the table of regions, if it has room; else cc_finish measures them */
@@ -168,7 +169,7 @@ tc_status cc_find_threshold(const cc_params *p, const uint64_t *histogram, unsig
 /* threshold.c */
 /* Copies work->params and sets `bright`, if the polarity is CC_AUTO, from the item's pixels. */
 tc_status cc_resolve_polarity(const an_work *work, cc_params *out, tc_err *err);
-/* The same, and sets `window`, if window_auto is set, from the item's pixels. */
+/* As cc_resolve_polarity; also sets `window`, if window_auto is set, from the item's pixels. */
 tc_status cc_resolve(const an_work *work, cc_params *out, tc_err *err);
 /* For a local threshold: *radius, in pixels, is about the diameter of the cells that are found with
  * it, but no more than the diameter of the cells that Otsu's threshold finds. *smaller: whether it
@@ -177,9 +178,9 @@ tc_status cc_find_radius(const cc_params *p, const wu_pixels *px, unsigned threa
                          const tc_poll *poll, int64_t *radius, bool *smaller, tc_err *err);
 /* The side of the window, in pixels, for a radius that cc_find_radius found. */
 int32_t cc_window_of(int64_t radius);
-/* The least of the n areas such that regions up to it contain part / of of the pixels of all
- * regions. Sorts the areas. INT64_MAX: there are no regions. */
-int64_t cc_area_quantile(int64_t *area, size_t n, int64_t part, int64_t of);
+/* The least of the n areas such that regions up to it contain the share numerator / denominator of
+ * the pixels of all regions. Sorts the areas. INT64_MAX: there are no regions. */
+int64_t cc_area_quantile(int64_t *area, size_t n, int64_t numerator, int64_t denominator);
 /* The value of min_area "auto". half, tenth: the quantiles (cc_area_quantile) 1/2 and 1/10 of the
  * regions' areas. */
 int64_t cc_least_area(int64_t half, int64_t tenth, bool bright);
@@ -207,9 +208,9 @@ typedef struct cc_prepare {
     const cc_params *params;
     const wu_pixels *now;  /* the result so far: the item's pixels, or one of the planes; during a
                               step other than CC_EXTREME the plane that it writes */
-    wu_pixels planes[3];   /* [0] and [1] in turn; [2]: of CC_EXTREME */
+    wu_pixels planes[3];   /* [0] and [1] are written in turn, [2] by CC_EXTREME */
     const wu_pixels *from; /* what the step reads */
-    an_gauss gauss;        /* of CC_SMOOTH */
+    an_gauss gauss;        /* the filter of CC_SMOOTH */
     cc_phase step;         /* the step that is running */
 } cc_prepare;
 /* Whether any step applies. */
@@ -226,8 +227,8 @@ size_t cc_prepare_pieces(const cc_params *p, cc_phase step, uint32_t nx, uint32_
 /* The disc's row at distance dy from its middle row. It has 2 w + 1 pixels; bits 0 to 15 are w,
  * bits 16 on the greatest k with 2^k <= 2 w + 1. */
 uint32_t cc_disc_row(int64_t radius, int64_t dy);
-/* Begins and does all steps, on the calling thread; p->now is then the result. cc_prepare_end also
- * after a failure. */
+/* Begins and does all steps, on the calling thread; p->now is then the result. The caller calls
+ * cc_prepare_end, also after a failure. */
 tc_status cc_prepare_all(cc_prepare *p, const cc_params *params, const wu_pixels *pixels,
                          tc_err *err);
 void cc_prepare_end(cc_prepare *p);
@@ -290,19 +291,20 @@ bool cc_apart_by_intensity(const void *params, uint32_t maximum, uint32_t saddle
 /* plan.c */
 /* Whether the parameters can leave regions out of the result. */
 bool cc_filters(const cc_params *p);
-/* Whether this takes a region's box or contrast, besides its area and contact with the border. */
+/* Whether the filters need a region's box or contrast, besides its area and contact with the
+ * border. */
 bool cc_needs_boxes(const cc_params *p);
 /* Whether a region passes all filters but min_contrast. height, width: of its box; border: it
  * touches the picture's border. */
 bool cc_kept(const cc_params *p, int64_t area, bool border, int64_t height, int64_t width);
-/* Whether it passes all filters whatever its contrast is. */
+/* Whether a region passes all filters whatever its contrast is; arguments as for cc_kept. */
 bool cc_kept_anyway(const cc_params *p, int64_t area, bool border, int64_t height, int64_t width);
 
 extern const an_backend cc_cpu;
 
 /* --- for a device's backend, which leaves some phases to a worker of cc_cpu ------------------ */
 
-/* The phase that comes next, of a worker of cc_cpu as all here. */
+/* The phase that comes next. Here and below, worker is one of cc_cpu. */
 cc_phase cc_host_phase(const void *worker);
 /* Does a step of work. TC_OK: phase `until` comes next, or all is done; TC_MORE: call again. */
 tc_status cc_host_step(void *worker, cc_state *state, cc_phase until, uint64_t *chunks_done,

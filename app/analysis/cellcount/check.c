@@ -8,7 +8,7 @@
 
 /* --- the table ------------------------------------------------------------------------------- */
 
-/* The columns of one row. */
+/* A row of the table: a region. */
 typedef struct row {
     int64_t label, area, y0, x0, y1, x1;
     double cy, cx, mean;
@@ -104,7 +104,7 @@ static tc_status check_table(const cc_params *p, const wu_item *item, const wu_o
 {
     const size_t n = (size_t)wu_output_find(out, "region_item")->info.shape[0];
     const int64_t threshold = *(const int64_t *)wu_output_data(out, "threshold");
-    cc_params own = *p;
+    cc_params resolved = *p;
     uint64_t pixels = 0;
     int64_t y0 = 0;
 
@@ -129,11 +129,11 @@ static tc_status check_table(const cc_params *p, const wu_item *item, const wu_o
     if (*(const int64_t *)wu_output_data(out, "count") != (int64_t)n)
         return tc_fail(err, TC_BAD_INPUT, "count: is %lld, but there are %zu regions",
                        (long long)*(const int64_t *)wu_output_data(out, "count"), n);
-    own.min_area =
+    resolved.min_area =
         p->min_area_auto ? *(const int64_t *)wu_output_data(out, "min_area") : p->min_area;
     for (size_t i = 0; i < n; i++) {
         const row r = row_of(out, i);
-        const char *fault = row_fault(&own, item, threshold, i, &r);
+        const char *fault = row_fault(&resolved, item, threshold, i, &r);
 
         /* Regions are numbered by their first pixels, row by row. */
         if (fault == NULL && r.y0 < y0)
@@ -182,10 +182,10 @@ static tc_status check_labels(const cc_params *p, const wu_item *item, const wu_
 tc_status cc_check_result(const void *params, const wu_item *item, const wu_output *out,
                           tc_err *err)
 {
-    cc_params own = *(const cc_params *)params, *const p = &own;
+    cc_params resolved = *(const cc_params *)params, *const p = &resolved;
 
     if (p->polarity == CC_AUTO)
-        own.bright = *(const uint8_t *)wu_output_data(out, "bright") != 0;
+        resolved.bright = *(const uint8_t *)wu_output_data(out, "bright") != 0;
     return_if_error(check_table(p, item, out, err));
 
     return p->labels ? check_labels(p, item, out, err) : TC_OK;

@@ -22,7 +22,7 @@ typedef struct cc_scratch {
     int32_t *row;            /* [nx + CC_PAD]: labels of a row */
     unsigned char *label;    /* [lab_scratch_bytes] */
     unsigned char *distance; /* [edt_scratch_bytes] */
-    uint64_t *histogram;     /* [2^bits]: of the bands that this thread processed */
+    uint64_t *histogram;     /* [2^bits]: the histogram of the bands that this thread processed */
     void *prepare;           /* [cc_prepare_scratch] */
     ws_list *found;          /* split: this thread's entry of cc_worker.found */
     bool no_memory;
@@ -30,7 +30,7 @@ typedef struct cc_scratch {
 
 /* A region's grey values and box, for filters that need more than its area (cc_needs_boxes). */
 typedef struct cc_sieve {
-    uint64_t sum; /* of the prepared grey values, if min_contrast is set */
+    uint64_t sum; /* sum of the prepared grey values, if min_contrast is set */
     /* The box, half-open. While areas are counted, y0 and x0 are ny and nx less the first row and
      * column, so that zeros are an empty box. */
     uint32_t y0, x0, y1, x1;

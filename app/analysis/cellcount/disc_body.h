@@ -11,15 +11,15 @@
  * into the padding of tile_stride.
  */
 
-/* The row of t->maxima of row y of the picture: element x is the greatest of 2^power pixels from
- * column x of the tile, margin included, on. */
+/* The row of t->maxima for row y of the picture: element x is the greatest of the 2^power pixels
+ * that begin at column x of the tile, margin included. */
 static DISC_VALUE *DISC_NAME(maxima)(const tile *t, int64_t y, int power)
 {
     return (DISC_VALUE *)t->maxima +
            ((size_t)(y - t->at.y0 + t->radius) * (size_t)t->powers + (size_t)power) * t->stride;
 }
 
-/* The pixels from index `at` on. */
+/* A pointer to the pixel with index `at`. */
 static const DISC_VALUE *DISC_NAME(row)(const wu_pixels *px, size_t at)
 {
     return (const DISC_VALUE *)(px->u8 != NULL ? (const void *)px->u8 : px->u16) + at;
@@ -59,8 +59,8 @@ static void DISC_NAME(read_row)(const tile *t, int64_t y)
     }
 }
 
-/* most[k]: the greatest value within the disc around pixel x + k of row y, x counted from the
- * tile's first column. */
+/* Sets most[k] to the greatest value within the disc around pixel x + k of row y; x is counted from
+ * the tile's first column. */
 static void DISC_NAME(disc_block)(const tile *t, int64_t y, size_t x, DISC_VALUE most[BLOCK])
 {
     memset(most, 0, BLOCK * sizeof *most);

@@ -285,8 +285,8 @@ static bool is_kept(const cc_worker *w, size_t i)
                    (int64_t)s->x1 + s->x0 - (w->sieve != NULL ? w->nx : 0));
 }
 
-/* *area: the least area such that components up to it have at least 1/parts of the pixels of all
- * components that pass the filters; 1: there are none. */
+/* Sets *area to the least area such that components up to it have at least 1/parts of the pixels of
+ * all components that pass the filters; to 1 if there are none. */
 static tc_status find_area(const cc_worker *w, uint64_t parts, int64_t *area, tc_err *err)
 {
     const size_t n = (size_t)w->first[w->bands];

@@ -24,7 +24,7 @@ enum { LOOKS = 160 };
 enum { LABELS = 256 };
 /* Places where pixels touch only by a corner, of which the components are checked. */
 enum { CORNERS = 16 };
-/* With a split, one in so many of the components of pixels chosen at random may be too large to be
+/* With a split, at most one in this many of the components of random pixels may be too large to be
  * followed. */
 enum { ONE_LARGE_IN = 8 };
 /* The least number of components that must be known for a result to pass: of the whole picture, and
@@ -93,8 +93,9 @@ typedef struct part {
                                 picture: all rows. The caller frees them. */
     size_t looks;            /* components that are not known, or have a region in the table */
     size_t known;            /* those of them that have a region in the table */
-    size_t drawn, large;     /* components of pixels chosen at random; those too large to follow */
-    size_t bare; /* those of the large ones of which the pixel is in no box of the table */
+    size_t drawn,
+        large;   /* components of random pixels; those of them that are too large to be followed */
+    size_t bare; /* those of the large ones whose random pixel is in no box of the table */
     double contrast, area; /* min_contrast: contrast times area, and area, summed over regions of
                               at least full_area that are in the table */
     double missing;        /* min_contrast: greatest mean contrast of a region that is not in the
@@ -154,13 +155,13 @@ static tc_status check_labels(const cc_params *p, const part *q, const table *t,
                               tc_err *err)
 {
     for (int k = 0; k < LABELS; k++) {
-        const size_t i = pixel_of(q, random), there = in_picture(q, i);
+        const size_t i = pixel_of(q, random), at = in_picture(q, i);
         const bool cell = an_follow_takes(&q->f, i);
 
-        if ((t->labels[there] != 0 && !cell && !p->fill_holes) ||
-            (t->labels[there] == 0 && cell && !cc_filters(p)))
+        if ((t->labels[at] != 0 && !cell && !p->fill_holes) ||
+            (t->labels[at] == 0 && cell && !cc_filters(p)))
             return tc_fail(err, TC_BAD_INPUT,
-                           "labels: pixel %zu is on the %s side of the threshold", there,
+                           "labels: pixel %zu is on the %s side of the threshold", at,
                            cell ? "cells'" : "other");
     }
     return TC_OK;
@@ -177,16 +178,16 @@ static size_t highest_neighbour(const an_follow *f, size_t i)
 
     for (int step = 0; step < 9; step++) {
         const int dy = step / 3 - 1, dx = step % 3 - 1;
-        const size_t there = (size_t)((y + dy) * nx + x + dx);
+        const size_t neighbour = (size_t)((y + dy) * nx + x + dx);
         int64_t v;
 
         if (!ws_is_step(dx, dy, 0, f->corners) || x + dx < 0 || x + dx >= nx || y + dy < 0 ||
             y + dy >= ny)
             continue;
-        v = wu_grey(px, there);
+        v = wu_grey(px, neighbour);
         if (f->above ? v > most : v < most) {
             most = v;
-            best = there;
+            best = neighbour;
         }
     }
     return best;
@@ -331,12 +332,12 @@ static size_t row_of_part(const part *q, const table *t, const cc_region *c, boo
 
 /* The state of a search for a row of the table among components. */
 typedef struct sought {
-    size_t row;   /* number of the row among those of the part; n_rows: none in particular */
-    size_t left;  /* pixels that may still be followed */
-    bool found;   /* the row is a region of one of the components */
-    bool unknown; /* a component is not known: it reaches out of the core, or is too large */
-    bool told;    /* at least one region of the components is in the table */
-    bool large;   /* a component is too large to be followed */
+    size_t row;      /* number of the row among those of the part; n_rows: none in particular */
+    size_t left;     /* pixels that may still be followed */
+    bool found;      /* the row is a region of one of the components */
+    bool unknown;    /* a component is not known: it reaches out of the core, or is too large */
+    bool listed_any; /* at least one region of the components is in the table */
+    bool large;      /* a component is too large to be followed */
 } sought;
 
 /* The distance of a mean grey value from the threshold, positive on the cells' side. */
@@ -345,17 +346,17 @@ static double contrast_of(const cc_params *p, double mean, uint32_t threshold)
     return p->bright ? mean - (double)threshold : (double)threshold - mean;
 }
 
-/* Records the contrast of region r in q: among the large regions if it is in the table (there), as
+/* Records the contrast of region r in q: among the large regions if it is in the table (listed); as
  * missing if it is not, though it passes the filters other than min_contrast. */
-static void note_contrast(const cc_params *p, part *q, const cc_region *r, bool there, bool border)
+static void note_contrast(const cc_params *p, part *q, const cc_region *r, bool listed, bool border)
 {
     const double area = r->area,
                  contrast = contrast_of(p, (double)r->sum_grey / area, q->f.threshold);
 
-    if (there && (int64_t)r->area >= p->full_area) {
+    if (listed && (int64_t)r->area >= p->full_area) {
         q->contrast += contrast * area;
         q->area += area;
-    } else if (!there && cc_kept(p, r->area, border, r->y1 - r->y0, r->x1 - r->x0)) {
+    } else if (!listed && cc_kept(p, r->area, border, r->y1 - r->y0, r->x1 - r->x0)) {
         q->missing = fmax(q->missing, contrast);
     }
 }
@@ -405,7 +406,7 @@ static tc_status check_component(const an_work *work, part *q, const table *t, s
         r->sum_grey = prepared_sum;
         note_contrast(p, q, r, found < q->n_rows, border);
 
-        s->told = s->told || found < q->n_rows;
+        s->listed_any = s->listed_any || found < q->n_rows;
         s->found = s->found || (found < q->n_rows && found == s->row);
         /* With fill_holes the component may lie in the hole of another one, and so be no region. */
         if (found == q->n_rows && cc_kept_anyway(p, r->area, border, r->y1 - r->y0, r->x1 - r->x0))
@@ -486,8 +487,9 @@ static tc_status check_parts(const an_work *work, part *q, const table *t, uint6
         else
             status = check_component(work, q, t, i, &s, err);
         left = s.left;
-        q->looks += s.unknown || s.told; /* components without a region in the table do not count */
-        q->known += s.told;
+        q->looks +=
+            s.unknown || s.listed_any; /* components without a region in the table do not count */
+        q->known += s.listed_any;
         q->drawn += !of_row;
         q->large += !of_row && s.large;
         q->bare += !of_row && s.large && !is_in_box(q, t, i);
@@ -581,7 +583,8 @@ static tc_status check_boxes(const part *q, uint64_t cells, const table *t, uint
     return TC_OK;
 }
 
-/* TC_NO_MATCH unless at least `least` components are known, and half of those looked at. */
+/* Fails with TC_NO_MATCH unless at least `least` components are known, and at least half of those
+ * looked at. */
 static tc_status judge_known(uint64_t cells, size_t looks, size_t known, size_t least, tc_err *err)
 {
     return cells == 0 || (known >= least && 2 * known >= looks)
@@ -589,8 +592,8 @@ static tc_status judge_known(uint64_t cells, size_t looks, size_t known, size_t 
                : tc_fail(err, TC_NO_MATCH, "only %zu of %zu components are known", known, looks);
 }
 
-/* With a split, TC_NO_MATCH unless few pixels of cells, `large` of `all`, are of components too
- * large to be followed: their parts may be made up. */
+/* With a split: fails with TC_NO_MATCH if too many pixels of cells (`large` of `all`) belong to
+ * components too large to be followed, as their parts may be invented. */
 static tc_status judge_large(const cc_params *p, double all, double large, tc_err *err)
 {
     return !p->split || ONE_LARGE_IN * large <= all
@@ -599,7 +602,8 @@ static tc_status judge_large(const cc_params *p, double all, double large, tc_er
                          100 * large / all);
 }
 
-/* A component too large to be followed, one pixel of which is in no box, may be missing. */
+/* Fails with TC_NO_MATCH if there are large components with a pixel in no box: these may be missing
+ * from the table. bare: their number. */
 static tc_status judge_bare(size_t bare, tc_err *err)
 {
     return bare == 0 ? TC_OK
@@ -634,8 +638,8 @@ static tc_status check_part(const an_work *work, part *q, const table *t, uint64
 
 /* --- Otsu ------------------------------------------------------------------------------------ */
 
-/* A number proportional to the between-class variance of the histogram at `threshold`; *best: its
- * maximum over all thresholds. */
+/* Returns a number proportional to the between-class variance of the histogram at `threshold`. Sets
+ * *best to its maximum over all thresholds. */
 static double separation(const uint64_t *histogram, uint32_t size, uint32_t threshold, double *best)
 {
     double n = 0, s = 0, n0 = 0, s0 = 0, claimed = 0;
@@ -750,8 +754,9 @@ static void end_part(part *q)
     an_follow_end(&q->f);
 }
 
-/* Checks the whole picture, if grey values are not prepared. *of_regions: a failure is one of
- * regions, which cc_check_again can decide. *side: number of pixels on the cells' side. */
+/* Checks the whole picture, if grey values are not prepared. Sets *of_regions: whether a failure
+ * concerns regions, so that cc_check_again can decide; and *side: the number of pixels on the
+ * cells' side. */
 static tc_status check_whole(const an_work *work, const table *t, uint32_t threshold,
                              uint64_t *random, bool *of_regions, double *side, tc_err *err)
 {
@@ -869,9 +874,9 @@ static extent extent_of(uint32_t length, uint32_t n, uint32_t lo, uint32_t hi, u
                      length - first - core > margin ? first + core + margin : length };
 }
 
-/* place: the box y0, x0, y1, x1 that tile k of n is placed around. With of_region it is that of a
- * region drawn from the table, if one that is not too large is found; else it is a random pixel in
- * the k-th of n bands of rows. */
+/* Sets place to the box y0, x0, y1, x1 that tile k of n is placed around. With of_region it is that
+ * of a region drawn from the table, if one that is not too large is found; otherwise it is a random
+ * pixel in the k-th of n bands of rows. */
 static void choose_place(const wu_pixels *px, const table *t, size_t k, size_t n, bool of_region,
                          uint64_t *random, uint32_t place[4])
 {
@@ -892,8 +897,8 @@ static void choose_place(const wu_pixels *px, const table *t, size_t k, size_t n
     }
 }
 
-/* Sets q->rows and q->n_rows. */
-static tc_status take_rows(part *q, const table *t, tc_err *err)
+/* Sets q->rows and q->n_rows: the rows of the table whose boxes lie in the core. */
+static tc_status find_rows(part *q, const table *t, tc_err *err)
 {
     q->rows = malloc((t->n + 1) * sizeof *q->rows);
     if (q->rows == NULL)
@@ -989,7 +994,7 @@ static tc_status check_tile(const an_work *work, const table *t, uint32_t thresh
         status = cc_prepare_all(&prepare, p, &tile, err);
     q.f.px = prepare.now;
     if (status == TC_OK)
-        status = take_rows(&q, t, err);
+        status = find_rows(&q, t, err);
     if (status == TC_OK)
         status = check_part(work, &q, t, random, err);
     if (status == TC_OK)
@@ -1030,8 +1035,8 @@ static tc_status judge_tiles(const found *all, bool boxes, tc_err *err)
                          (unsigned long long)all->claimed, (unsigned long long)all->pixels);
 }
 
-/* Checks tiles, if grey values are prepared. *of_regions: as in check_whole; *side: an upper bound
- * of the picture's pixels of cells. */
+/* Checks tiles, if grey values are prepared. Sets *of_regions as check_whole does, and *side: an
+ * upper bound of the picture's pixels of cells. */
 static tc_status check_tiles(const an_work *work, const table *t, uint32_t threshold,
                              uint64_t *random, bool *of_regions, double *side, tc_err *err)
 {
@@ -1081,19 +1086,19 @@ static tc_status find_full_area(const table *t, int64_t *full, tc_err *err)
     return TC_OK;
 }
 
-/* The area such that regions of up to it contain 1 / of of all pixels of regions. area: of the n
- * regions in the table, ascending; rest: number of pixels in smaller regions that are not in the
- * table, which are taken to have the area `small`. */
-static int64_t quantile(const int64_t *area, size_t n, double of, double rest, int64_t small)
+/* The area such that regions of up to this area contain 1/parts of all pixels of regions. area: of
+ * the n regions in the table, ascending; rest: number of pixels in smaller regions that are not in
+ * the table, whose area is assumed to be `small`. */
+static int64_t quantile(const int64_t *area, size_t n, double parts, double rest, int64_t small)
 {
     double all = rest, sum = rest;
     size_t k = 0;
 
     for (size_t i = 0; i < n; i++)
         all += (double)area[i];
-    if (rest * of >= all)
+    if (rest * parts >= all)
         return small;
-    while (k + 1 < n && (sum += (double)area[k]) * of < all)
+    while (k + 1 < n && (sum += (double)area[k]) * parts < all)
         k++;
     return area[k];
 }
@@ -1130,28 +1135,29 @@ static tc_status check_least(const cc_params *p, const table *t, double side, tc
 
 /* --- the check ------------------------------------------------------------------------------- */
 
-tc_status cc_check_pixels(const an_work *of, const wu_output *out, uint64_t *random, tc_err *err)
+tc_status cc_check_pixels(const an_work *given, const wu_output *out, uint64_t *random, tc_err *err)
 {
-    cc_params own;
-    const cc_params *const p = &own;
-    an_work resolved = *of, *const work = &resolved;
-    bool of_regions = false; /* if anything is in doubt, it is regions, not the threshold */
+    cc_params resolved_params;
+    const cc_params *const p = &resolved_params;
+    an_work resolved = *given, *const work = &resolved;
+    bool of_regions = false; /* a failure concerns the regions, not the threshold */
 
-    if (of->item->n_masks > 0)
+    if (given->item->n_masks > 0)
         return tc_fail(err, TC_NO_MATCH, "the item has a mask");
-    return_if_error(cc_resolve(of, &own, err));
+    return_if_error(cc_resolve(given, &resolved_params, err));
     resolved.params = p;
     if (p->polarity == CC_AUTO &&
         (*(const uint8_t *)wu_output_data(out, "bright") != 0) != p->bright)
         return tc_fail(err, TC_BAD_INPUT, "bright: is not as the picture has it");
-    own.polarity = p->bright ? CC_BRIGHT : CC_DARK; /* tiles must have the whole picture's */
+    resolved_params.polarity =
+        p->bright ? CC_BRIGHT : CC_DARK; /* tiles must have the whole picture's */
     if (p->window_auto && *(const int64_t *)wu_output_data(out, "window") != p->window)
         return tc_fail(err, TC_BAD_INPUT, "window: is not as the picture has it");
     if (p->min_area_auto)
-        own.min_area = *(const int64_t *)wu_output_data(out, "min_area");
+        resolved_params.min_area = *(const int64_t *)wu_output_data(out, "min_area");
     const table t = table_of(p, out);
     if (p->full_area_auto)
-        return_if_error(find_full_area(&t, &own.full_area, err));
+        return_if_error(find_full_area(&t, &resolved_params.full_area, err));
     const int64_t claimed = *(const int64_t *)wu_output_data(out, "threshold");
     const uint32_t threshold =
         cc_finds_threshold(p) ? (uint32_t)claimed : cc_threshold(p, work->pixels->bits);

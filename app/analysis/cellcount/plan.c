@@ -91,6 +91,7 @@ static void costs_of(const cc_params *p, double costs[CC_PHASES])
     costs[CC_MEASURE] = 5.5;
 }
 
+/* Implements an_analysis.spent. */
 static double spent(const an_work *work, uint64_t chunks_done)
 {
     double costs[CC_PHASES];
@@ -245,7 +246,7 @@ static const an_selftest selftests[] = {
     { .parameters = NULL }
 };
 
-/* A colour number, 1 to 255, from the label; 0 for background. */
+/* Implements an_analysis.found: a number from 1 to 255 for a label, 0 for background. */
 static uint8_t found(const an_work *work, const void *state, size_t voxel)
 {
     const int32_t label = ((const cc_state *)state)->plane[voxel];

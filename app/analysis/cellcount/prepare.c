@@ -27,7 +27,7 @@ typedef struct piece {
 
 /* --- rows ------------------------------------------------------------------------------------ */
 
-/* out[i]: the grey value of pixel at + i, for i < n. */
+/* Sets out[i] to the grey value of pixel at + i, for i < n. */
 static void read_values(const wu_pixels *px, size_t at, size_t n, uint16_t *out)
 {
     if (px->u8 != NULL)
@@ -121,22 +121,22 @@ static void smooth_piece(const cc_prepare *p, const wu_pixels *in, const wu_pixe
 
 /* The pixels around a pixel of a row or column: up to `radius` to either side, as far as they are
  * within the picture. */
-typedef struct around {
+typedef struct span {
     int64_t first, n; /* index of the first one, and their number */
     int64_t u;        /* twice the distance of the pixel from their middle */
-} around;
+} span;
 
-static around around_of(int64_t at, int64_t radius, int64_t length)
+static span span_of(int64_t at, int64_t radius, int64_t length)
 {
     const int64_t first = at > radius ? at - radius : 0,
                   end = at + radius < length ? at + radius + 1 : length;
 
-    return (around){ first, end - first, 2 * at - first - end + 1 };
+    return (span){ first, end - first, 2 * at - first - end + 1 };
 }
 
 /* A line is fitted to the values around a pixel. Returns their number times the line's value at the
  * pixel. sum: of the values; moment: sum of each value times its index. */
-static int64_t fitted_value(const around *a, int64_t sum, int64_t moment)
+static int64_t fitted_value(const span *a, int64_t sum, int64_t moment)
 {
     return a->u == 0 ? sum
                      : sum + cc_rise(2 * moment - (2 * a->first + a->n - 1) * sum, a->u, a->n);
@@ -179,9 +179,9 @@ static void add_row(const column_sums *c, const wu_pixels *in, int64_t y, int32_
         c->moments[x] += sign * y * c->other[x];
 }
 
-/* [nx]: the columns' sums; with `lines`, for each column the number of values times the value that
- * the line fitted to them has at the current row. */
-static const int32_t *columns_at(const column_sums *c, const around *rows, size_t nx)
+/* Returns [nx] values: the columns' sums; with `lines`, for each column the number of values times
+ * the value that the line fitted to them has at the current row. */
+static const int32_t *columns_at(const column_sums *c, const span *rows, size_t nx)
 {
     if (!c->lines || rows->u == 0)
         return c->sums;
@@ -190,9 +190,9 @@ static const int32_t *columns_at(const column_sums *c, const around *rows, size_
     return c->fitted;
 }
 
-/* Takes the mean off a row of values. column: sums of columns of `rows` rows. Most means are taken
- * over as many pixels as the one before, so its reciprocal is kept in place of a division each
- * time. */
+/* Takes the local mean off a row of values (cc_levelled). column: the sums of the columns over
+ * `rows` rows. Most means are taken over as many pixels as the one before, so its reciprocal is
+ * kept in place of a division each time. */
 static void level_row(const int32_t *column, int64_t nx, int64_t radius, int64_t rows,
                       uint32_t middle, bool ratio, uint32_t most, uint16_t *values)
 {
@@ -218,7 +218,8 @@ static void level_row(const int32_t *column, int64_t nx, int64_t radius, int64_t
     }
 }
 
-/* The same with fitted lines in place of the mean; column: of columns_at. */
+/* As level_row, with fitted lines in place of the mean. column: the values returned by
+ * columns_at. */
 static void level_by_lines(const int32_t *column, int64_t nx, int64_t radius, int64_t rows,
                            uint32_t middle, bool ratio, uint32_t most, uint16_t *values)
 {
@@ -229,7 +230,7 @@ static void level_by_lines(const int32_t *column, int64_t nx, int64_t radius, in
         moment += x * column[x];
     }
     for (int64_t x = 0; x < nx; x++) {
-        const around here = around_of(x, radius, nx);
+        const span here = span_of(x, radius, nx);
         const int64_t enters = x + radius < nx ? column[x + radius] : 0,
                       leaves = x >= radius ? column[x - radius] : 0;
         uint32_t ground;
@@ -255,7 +256,7 @@ static void mean_rows(const wu_pixels *in, const wu_pixels *to, int64_t radius, 
     for (int64_t y = y0 - radius; y < y0 + radius; y++)
         add_row(&c, in, y, 1);
     for (int64_t y = y0; y < y1; y++) {
-        const around rows = around_of(y, radius, in->ny);
+        const span rows = span_of(y, radius, in->ny);
         const int32_t *column;
 
         add_row(&c, in, y + radius, 1);
@@ -329,7 +330,7 @@ typedef struct tile {
     piece at;
     int64_t radius;
     int powers;     /* count_powers(radius) */
-    size_t columns; /* of the piece and its margins */
+    size_t columns; /* number of columns of the piece with its margins */
     size_t stride;  /* tile_stride of the piece */
     uint16_t flip;  /* values are exclusive-ored with this: 0, or all ones to find minima */
     void *maxima;   /* [rows][powers][stride] of the picture's type: the greatest of the 2^power

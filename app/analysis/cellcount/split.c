@@ -36,8 +36,8 @@ static void distance_y(cc_worker *w, size_t part, cc_scratch *s)
     edt_part(&w->edt, 1, part, s->distance);
 }
 
-/* Heights from grey values: 1 to 2^bits, greatest for the darkest (bright cells: brightest) value;
- * 0 on the background. */
+/* Computes the heights from grey values: 1 to 2^bits, greatest for the darkest (bright cells:
+ * brightest) value; 0 on the background. */
 static void heights_band(cc_worker *w, size_t band, cc_scratch *s)
 {
     const wu_pixels *const px = w->prepare.now;
@@ -90,7 +90,7 @@ static void clear_band(cc_worker *w, size_t band, cc_scratch *s)
         w->plane[i] = INT32_MAX;
 }
 
-/* plane[maximum] becomes the first, in the raster, of the pixels that lead to this maximum. */
+/* Sets plane[maximum] to the first, in the raster, of the pixels that lead to this maximum. */
 static void first_band(cc_worker *w, size_t band, cc_scratch *s)
 {
     uint32_t y0, y1;

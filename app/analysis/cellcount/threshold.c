@@ -79,9 +79,9 @@ double cc_diameter(int64_t area)
     return 2 * sqrt((double)area / 3.14159265358979);
 }
 
-int64_t cc_area_quantile(int64_t *area, size_t n, int64_t part, int64_t of)
+int64_t cc_area_quantile(int64_t *area, size_t n, int64_t numerator, int64_t denominator)
 {
-    assert(part >= 0 && part <= of && of > 0);
+    assert(numerator >= 0 && numerator <= denominator && denominator > 0);
     int64_t sum = 0, below = 0;
     size_t k = 0;
 
@@ -90,7 +90,7 @@ int64_t cc_area_quantile(int64_t *area, size_t n, int64_t part, int64_t of)
     qsort(area, n, sizeof *area, an_compare_areas);
     for (size_t i = 0; i < n; i++)
         sum += area[i];
-    while (k + 1 < n && (below += area[k]) * of < part * sum)
+    while (k + 1 < n && (below += area[k]) * denominator < numerator * sum)
         k++;
     return area[k];
 }

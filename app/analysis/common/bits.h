@@ -27,7 +27,7 @@ static inline uint64_t an_bits_gather(const uint8_t *flags)
 }
 
 #ifdef __SSE2__
-/* 16 bits: bit i is set if pixels[i] <= most. */
+/* Returns 16 bits: bit i is set if pixels[i] <= most. */
 static inline uint64_t an_bits_at_most16(const uint8_t *pixels, __m128i most)
 {
     const __m128i v = _mm_loadu_si128((const __m128i *)(const void *)pixels);
@@ -55,7 +55,7 @@ static inline uint64_t an_bits_below64(const uint8_t *pixels, uint32_t threshold
 #endif
 }
 
-/* The same for pixels of 16 bits. 1 <= threshold <= 65535. */
+/* As an_bits_below64, for pixels of 16 bits. 1 <= threshold <= 65535. */
 static inline uint64_t an_bits_below64_u16(const uint16_t *pixels, uint32_t threshold)
 {
     assert(threshold >= 1 && threshold <= 65535);

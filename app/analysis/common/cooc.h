@@ -15,7 +15,7 @@
 /* The features' names, in the order of COOC_EACH, ended by NULL. */
 extern const char *const cooc_names[COOC_FEATURES + 1];
 
-enum { COOC_MAX_LEVELS = 256 };
+enum { COOC_MAX_LEVELS = 256 }; /* greatest number of grey levels */
 
 /* The sums over a matrix from which its features are computed. Pairs are unordered, and fewer than
  * 2^30. */

@@ -88,7 +88,7 @@ TC_INLINE void cooc_difference(cooc_weights *w, tc_u32 bin, double count, tc_u32
         w->iv += count / (d * d);
 }
 
-/* Adds a bin of the histogram of a + b to the sums. mean: of that histogram. */
+/* Adds a bin of the histogram of a + b to the sums. mean: the mean of a + b. */
 TC_INLINE void cooc_sum(cooc_weights *w, tc_u32 bin, double count, double mean)
 {
     const double from = bin - mean, cube = count * (from * from * from);

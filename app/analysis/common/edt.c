@@ -7,7 +7,7 @@
 /* Passes along y and z do this many adjacent lines at a time, so that whole cache lines are read.
  */
 enum { COLUMNS = 16 };
-/* The number of pixels of a part of the first pass at least. */
+/* The least number of pixels in a part of the first pass. */
 enum { ROWS_PIXELS = 1 << 16 };
 
 /* The scratch memory of a part: COLUMNS lines, copied so that each is contiguous, and an envelope.
@@ -31,6 +31,7 @@ size_t edt_scratch_bytes(const edt_job *job)
     return n * COLUMNS * (sizeof(uint32_t) + 1) + (n + 2) * sizeof(edt_parabola);
 }
 
+/* Divides the scratch memory of a part. */
 static scratch lay_out(const edt_job *job, void *memory)
 {
     const size_t n = longest_side(job);

@@ -70,8 +70,8 @@ TC_INLINE tc_u32 edt_hides(tc_u32 u, tc_u32 height, edt_parabola p)
  * not hide: (x - u)^2 + height < (x - p.site)^2 + p.height. The numerator is not negative. */
 TC_INLINE tc_u64 edt_cross(edt_parabola p, tc_u32 u, tc_u32 height)
 {
-    const tc_u32 apart = u - p.site, twice = 2 * apart;
-    const tc_u64 top = (tc_u64)apart * ((tc_u64)u + p.site) + height - p.height;
+    const tc_u32 offset = u - p.site, twice = 2 * offset;
+    const tc_u64 top = (tc_u64)offset * ((tc_u64)u + p.site) + height - p.height;
 
     /* A 32-bit division is several times faster on a GPU. */
     if (top >> 32 == 0)

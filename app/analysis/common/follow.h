@@ -21,7 +21,7 @@ typedef struct an_follow {
     bool above;         /* ... or, if set, of those not below it */
     bool corners;       /* pixels of a slice that share only a corner are neighbours */
     bool through;       /* voxels of adjacent slices that share a side are neighbours, too */
-    /* Set by an_follow_begin: [room] the found pixels, and their greatest number. */
+    /* Set by an_follow_begin: [room], the pixels found so far; their greatest number. */
     size_t *queue, room;
     uint8_t *seen; /* a bit for each pixel: it is in the queue */
 } an_follow;

@@ -8,8 +8,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* AN_GAUSS_BITS: fractional bits of weights. Sigma and radius are in pixels. */
-enum { AN_GAUSS_BITS = 16, AN_GAUSS_MAX_SIGMA = 20, AN_GAUSS_MAX_RADIUS = 3 * AN_GAUSS_MAX_SIGMA };
+enum {
+    AN_GAUSS_BITS = 16,                          /* fractional bits of weights */
+    AN_GAUSS_MAX_SIGMA = 20,                     /* pixels */
+    AN_GAUSS_MAX_RADIUS = 3 * AN_GAUSS_MAX_SIGMA /* pixels */
+};
 
 /* weight[k] is the weight of a pixel at distance k. weight[0] plus twice the others is
  * 2^AN_GAUSS_BITS. */

@@ -49,6 +49,7 @@ size_t lab_scratch_bytes(const lab_picture *p)
     return LINES * ((size_t)p->nx + 2) * (sizeof(uint32_t) + sizeof(int32_t));
 }
 
+/* Divides the scratch memory into two lines. */
 static void lay_out(const lab_picture *p, void *scratch, line lines[LINES])
 {
     const size_t room = (size_t)p->nx + 2;

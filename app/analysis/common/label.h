@@ -37,14 +37,14 @@ static inline size_t lab_stride(uint32_t nx)
     return ((size_t)nx + 63) / 64;
 }
 
-/* The most runs that a row of nx pixels can have. */
+/* The greatest number of runs that a row of nx pixels can have. */
 static inline size_t lab_room(uint32_t nx)
 {
     return ((size_t)nx + 1) / 2;
 }
 
-/* The most ids that this many rows can need. The ids of a band that begins at row0 are from
- * lab_ids(nx, row0) on. */
+/* The greatest number of ids that this many rows can need. The ids of a band that begins at row0
+ * are from lab_ids(nx, row0) on. */
 static inline size_t lab_ids(uint32_t nx, size_t rows)
 {
     return rows * lab_room(nx);
@@ -53,7 +53,7 @@ static inline size_t lab_ids(uint32_t nx, size_t rows)
 /* Finds the runs of ones, or if `zeros` of zeros, in nx bits: run k is [edges[2k], edges[2k+1]).
  * edges must have room for nx + 2 elements. Returns the number of runs. */
 size_t lab_edges(const uint64_t *words, uint32_t nx, bool zeros, uint32_t *edges);
-/* Finds the runs of a row of the picture: those of p->zeros or of ones. */
+/* Finds the runs of a row of the picture: of zeros if p->zeros is set, otherwise of ones. */
 size_t lab_runs(const lab_picture *p, size_t row, uint32_t *edges);
 
 /* The bytes of scratch memory for lab_band and lab_seam; each thread needs its own. */

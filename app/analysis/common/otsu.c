@@ -12,7 +12,7 @@ typedef struct wide {
     uint64_t word[4];
 } wide;
 
-/* a^2 * b, for a < 2^80 and b < 2^64: less than 2^224. */
+/* Returns a^2 * b, for a < 2^80 and b < 2^64: less than 2^224. */
 static wide square_times(u128 a, uint64_t b)
 {
     const uint64_t lo = (uint64_t)a, hi = (uint64_t)(a >> 64);
@@ -106,7 +106,7 @@ uint32_t an_otsu(const uint64_t *histogram, uint32_t size)
 
 /* --- more than two classes ------------------------------------------------------------------ */
 
-enum { GROUPS = 256 }; /* the most groups */
+enum { GROUPS = 256 }; /* greatest number of groups */
 
 /* Groups of consecutive grey values; a group is the values with the same v >> shift. Groups without
  * pixels are left out. */

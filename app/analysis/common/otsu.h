@@ -17,9 +17,9 @@ typedef enum an_otsu_scale {
     AN_OTSU_SQRT    /* to 256 times their square root, rounded down */
 } an_otsu_scale;
 
-/* Otsu's method for 2 to AN_OTSU_CLASSES classes. *threshold: the first grey value of the second
- * class, or if `highest` of the last class. For more than two classes the grey values are first
- * combined to at most 256 groups (docs/dev/analyses/cellcount.md). TC_NO_MEMORY. */
+/* Otsu's method for 2 to AN_OTSU_CLASSES classes. Sets *threshold to the first grey value of the
+ * second class, or if `highest` of the last class. For more than two classes the grey values are
+ * first combined to at most 256 groups (docs/dev/analyses/cellcount.md). TC_NO_MEMORY. */
 enum { AN_OTSU_CLASSES = 4 };
 tc_status an_otsu_classes(const uint64_t *histogram, uint32_t size, an_otsu_scale scale,
                           unsigned classes, bool highest, uint32_t *threshold, tc_err *err);
@@ -27,7 +27,7 @@ tc_status an_otsu_classes(const uint64_t *histogram, uint32_t size, an_otsu_scal
 /* Adds pixels [from, to) to a histogram of all values of their depth, [2^bits]. */
 void an_histogram(const wu_pixels *px, size_t from, size_t to, uint64_t *histogram);
 
-/* Adds those of the pixels that are in the mask; NULL: all. */
+/* Adds those of pixels [from, to) that are in the mask to a histogram. mask: NULL adds all. */
 void an_histogram_inside(const wu_pixels *px, const uint8_t *mask, size_t from, size_t to,
                          uint64_t *histogram);
 
@@ -39,8 +39,8 @@ tc_status an_otsu_of(const wu_pixels *px, uint32_t *threshold, tc_err *err);
 tc_status an_histogram_of(const wu_pixels *px, const tc_poll *poll, uint64_t **histogram,
                           tc_err *err);
 
-/* *bright: whether the brighter one of Otsu's two classes has fewer pixels. Uses the same pixels as
- * an_histogram_of. */
+/* Sets *bright: whether the brighter one of Otsu's two classes has fewer pixels. Uses the same
+ * pixels as an_histogram_of. */
 tc_status an_find_polarity(const wu_pixels *px, const tc_poll *poll, bool *bright, tc_err *err);
 
 #endif

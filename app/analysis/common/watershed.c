@@ -10,8 +10,10 @@
 #include "app/base/os.h"
 #include "app/base/sort.h"
 
-/* MOST_STEPS: the most neighbours of a pixel. RECENT_BITS: bits of the hash of ws_list.recent. */
-enum { MOST_STEPS = 26, RECENT_BITS = 12 };
+enum {
+    MOST_STEPS = 26, /* greatest number of neighbours of a pixel */
+    RECENT_BITS = 12 /* ws_list.recent has 2^RECENT_BITS elements */
+};
 
 void ws_list_drop(ws_list *list)
 {
@@ -25,9 +27,9 @@ void ws_list_drop(ws_list *list)
 
 /* The steps from a pixel to its neighbours, in raster order. */
 typedef struct steps {
-    int n, before; /* before: how many of them lead to earlier pixels */
+    int n, before; /* number of steps; number of those that lead to earlier pixels */
     int8_t dx[MOST_STEPS], dy[MOST_STEPS], dz[MOST_STEPS];
-    ptrdiff_t by[MOST_STEPS]; /* the difference of the pixels' indices */
+    ptrdiff_t offset[MOST_STEPS]; /* index of the neighbour minus index of the pixel */
 } steps;
 
 static steps steps_of(const ws_shape *s)
@@ -41,7 +43,7 @@ static steps steps_of(const ws_shape *s)
                     w.dx[w.n] = (int8_t)dx;
                     w.dy[w.n] = (int8_t)dy;
                     w.dz[w.n] = (int8_t)dz;
-                    w.by[w.n++] = ((ptrdiff_t)dz * s->ny + dy) * s->nx + dx;
+                    w.offset[w.n++] = ((ptrdiff_t)dz * s->ny + dy) * s->nx + dx;
                 }
     w.before = w.n / 2;
     return w;
@@ -82,22 +84,22 @@ static inline size_t highest_around(const uint32_t *height, size_t i, const step
     ptrdiff_t best = 0;
 
     for (int k = 0; k < w->before; k++) {
-        const uint32_t h = height[(ptrdiff_t)i + w->by[k]];
+        const uint32_t h = height[(ptrdiff_t)i + w->offset[k]];
         const bool higher = h > most || (h == most && best == 0 && !plateaus);
 
         most = higher ? h : most;
-        best = higher ? w->by[k] : best;
+        best = higher ? w->offset[k] : best;
     }
     for (int k = w->before; k < w->n; k++) {
-        const uint32_t h = height[(ptrdiff_t)i + w->by[k]];
+        const uint32_t h = height[(ptrdiff_t)i + w->offset[k]];
 
-        best = h > most ? w->by[k] : best;
+        best = h > most ? w->offset[k] : best;
         most = h > most ? h : most;
     }
     return (size_t)((ptrdiff_t)i + best);
 }
 
-/* WS_ASCEND */
+/* Does WS_ASCEND for rows [row0, row1). */
 static void ascend_rows(const ws_map *m, size_t row0, size_t row1)
 {
     const ws_shape *const s = &m->shape;
@@ -139,7 +141,8 @@ static void add_pixel(ws_list *list, size_t i)
     list->pixels[list->n_pixels++] = (int32_t)i;
 }
 
-/* WS_EDGES: pixels of plateaus with a neighbour of equal height whose direction is known. */
+/* Does WS_EDGES for rows [row0, row1): collects the pixels of plateaus with a neighbour of equal
+ * height whose direction is known. */
 static void edge_rows(const ws_map *m, size_t row0, size_t row1, ws_list *list)
 {
     const ws_shape *const s = &m->shape;
@@ -153,13 +156,13 @@ static void edge_rows(const ws_map *m, size_t row0, size_t row1, ws_list *list)
             continue;
         at = place_of(s, i);
         for (int k = 0; k < w.n; k++) {
-            const size_t there = (size_t)((ptrdiff_t)i + w.by[k]);
+            const size_t neighbour = (size_t)((ptrdiff_t)i + w.offset[k]);
 
             /* Other threads may set values to WS_PENDING meanwhile, which are negative like
              * WS_UNKNOWN. */
-            if (step_is_within(s, &w, at, k) && m->height[there] == m->height[i] &&
-                uf_load(&m->up[there]) >= 0) {
-                uf_store(&m->up[i], WS_PENDING((int32_t)there));
+            if (step_is_within(s, &w, at, k) && m->height[neighbour] == m->height[i] &&
+                uf_load(&m->up[neighbour]) >= 0) {
+                uf_store(&m->up[i], WS_PENDING((int32_t)neighbour));
                 add_pixel(list, i);
                 break;
             }
@@ -179,14 +182,14 @@ static tc_status step_in(const ws_map *m, const steps *w, const ws_list *from, w
         const place at = place_of(&m->shape, (size_t)i);
 
         for (int k = 0; k < w->n; k++) {
-            const ptrdiff_t there = i + w->by[k];
+            const ptrdiff_t neighbour = i + w->offset[k];
 
-            if (!step_is_within(&m->shape, w, at, k) || m->height[there] != m->height[i] ||
-                m->up[there] >= WS_PENDING(i))
+            if (!step_is_within(&m->shape, w, at, k) || m->height[neighbour] != m->height[i] ||
+                m->up[neighbour] >= WS_PENDING(i))
                 continue;
-            if (m->up[there] == WS_UNKNOWN)
-                add_pixel(to, (size_t)there);
-            m->up[there] = WS_PENDING(i);
+            if (m->up[neighbour] == WS_UNKNOWN)
+                add_pixel(to, (size_t)neighbour);
+            m->up[neighbour] = WS_PENDING(i);
         }
         if (n % BLOCK == 0)
             return_if_error(tc_ask(poll, err));
@@ -209,7 +212,7 @@ static tc_status settle_pixels(const ws_map *m, const ws_list *list, const tc_po
     return TC_OK;
 }
 
-/* The end of WS_EDGES: goes from the pixels that were collected into the plateaus, step by step. */
+/* Completes WS_EDGES: goes from the collected pixels into the plateaus, step by step. */
 static tc_status walk_plateaus(const ws_map *m, ws_list *lists, size_t n_lists, const tc_poll *poll,
                                tc_err *err)
 {
@@ -242,7 +245,7 @@ static tc_status walk_plateaus(const ws_map *m, ws_list *lists, size_t n_lists, 
     return status;
 }
 
-/* WS_FLAT */
+/* Does WS_FLAT for rows [row0, row1). */
 static void flat_rows(const ws_map *m, size_t row0, size_t row1)
 {
     const size_t nx = (size_t)m->shape.nx;
@@ -252,9 +255,9 @@ static void flat_rows(const ws_map *m, size_t row0, size_t row1)
             m->up[i] = UF_LINK((int32_t)i);
 }
 
-/* WS_FLAT_JOIN. All neighbours of equal height belong to the same plateau, so they are nodes, too.
- * The link to node 0 has the value of WS_GROUND, so the height decides whether a pixel is ground.
- */
+/* Does WS_FLAT_JOIN for rows [row0, row1). All neighbours of equal height belong to the same
+ * plateau, so they are nodes, too. The link to node 0 has the value of WS_GROUND, so the height
+ * decides whether a pixel is ground. */
 static void flat_join_rows(const ws_map *m, size_t row0, size_t row1)
 {
     const ws_shape *const s = &m->shape;
@@ -267,10 +270,10 @@ static void flat_join_rows(const ws_map *m, size_t row0, size_t row1)
             continue;
         at = place_of(s, i);
         for (int k = 0; k < w.before; k++) {
-            const size_t there = (size_t)((ptrdiff_t)i + w.by[k]);
+            const size_t neighbour = (size_t)((ptrdiff_t)i + w.offset[k]);
 
-            if (step_is_within(s, &w, at, k) && m->height[there] == m->height[i])
-                uf_join_shared(m->up, (int32_t)i, (int32_t)there);
+            if (step_is_within(s, &w, at, k) && m->height[neighbour] == m->height[i])
+                uf_join_shared(m->up, (int32_t)i, (int32_t)neighbour);
         }
     }
 }
@@ -301,7 +304,7 @@ static int32_t follow_up(int32_t *up, int32_t i)
     return end;
 }
 
-/* WS_TOPS */
+/* Does WS_TOPS for rows [row0, row1). */
 static void top_rows(const ws_map *m, size_t row0, size_t row1)
 {
     const size_t nx = (size_t)m->shape.nx;
@@ -313,8 +316,9 @@ static void top_rows(const ws_map *m, size_t row0, size_t row1)
 
 /* --- saddles --------------------------------------------------------------------------------- */
 
-/* Adds a saddle between the maxima a and b; or if list->recent finds a saddle of the two, raises
- * it. So a pair may be in the list several times. */
+/* Adds a saddle between the maxima a and b. If list->recent refers to a saddle of this pair, that
+ * one is raised instead; otherwise the pair may already be in the list, which may so have several
+ * saddles of it. */
 static void add_saddle(ws_list *list, int32_t a, int32_t b, uint32_t height)
 {
     const int32_t lo = a < b ? a : b, hi = a < b ? b : a;
@@ -356,8 +360,8 @@ static uint32_t depth_of(const void *saddle)
     return ~((const ws_saddle *)saddle)->height;
 }
 
-/* Of the saddles from index `from`, which are sorted by by_pair, keeps the highest one of each
- * pair. */
+/* Keeps only the highest saddle of each pair of maxima among the saddles from index `from` on,
+ * which are sorted by by_pair. */
 static void keep_highest(ws_list *p, size_t from)
 {
     size_t kept = from;
@@ -369,8 +373,8 @@ static void keep_highest(ws_list *p, size_t from)
     p->n = kept;
 }
 
-/* Whether this saddle cannot join the maxima a and b, not even if they are joined with others
- * before, as those are higher still. */
+/* Whether this saddle cannot join the maxima a and b. If they were joined with other maxima before,
+ * it could not either, as those are higher. */
 static bool is_separate(const ws_map *m, int32_t a, int32_t b, uint32_t saddle)
 {
     return m->apart(m->rule, m->height[a] < m->height[b] ? m->height[a] : m->height[b], saddle);
@@ -392,22 +396,22 @@ static void saddles_of_row(const ws_map *m, const steps *w, size_t row, ws_list 
         if (here < 0)
             continue;
         for (int k = w->before; k < w->n; k++) {
-            const ptrdiff_t there = (ptrdiff_t)i + w->by[k];
+            const ptrdiff_t neighbour = (ptrdiff_t)i + w->offset[k];
 
             if (!whole && !step_is_within(s, w, at, k))
                 continue;
-            if (m->up[there] != here && m->up[there] >= 0) {
+            if (m->up[neighbour] != here && m->up[neighbour] >= 0) {
                 const uint32_t saddle =
-                    m->height[i] < m->height[there] ? m->height[i] : m->height[there];
+                    m->height[i] < m->height[neighbour] ? m->height[i] : m->height[neighbour];
 
-                if (!is_separate(m, here, m->up[there], saddle))
-                    add_saddle(list, here, m->up[there], saddle);
+                if (!is_separate(m, here, m->up[neighbour], saddle))
+                    add_saddle(list, here, m->up[neighbour], saddle);
             }
         }
     }
 }
 
-/* WS_SADDLES */
+/* Does WS_SADDLES for rows [row0, row1). */
 static void saddle_rows(const ws_map *m, size_t row0, size_t row1, ws_list *list)
 {
     const size_t before = list->n;
@@ -480,7 +484,7 @@ static tc_status join_maxima(const ws_map *m, const ws_list *all, const tc_poll 
     return TC_OK;
 }
 
-/* The end of WS_SADDLES. */
+/* Completes WS_SADDLES: joins maxima. */
 static tc_status join_hills(const ws_map *m, ws_list *lists, size_t n_lists, const tc_poll *poll,
                             tc_err *err)
 {

@@ -1,15 +1,16 @@
 /*
  * A watershed transform that assigns pixels to hills: from every pixel a path leads uphill, step by
  * step, to a regional maximum; the saddles between maxima decide which maxima belong to one hill.
- * The result does not depend on the order in which pixels are visited: a path goes from a pixel to
- * its highest neighbour, of equally high ones to the first in raster order; on a plateau (a
- * connected set of pixels of equal height) to the nearest pixel of its upper border, which is a
- * pixel with a higher neighbour, counted in steps; and the pixels of a plateau that is a maximum
- * are one set of a union-find. docs/dev/analyses/volume.md has the definition.
+ * The result does not depend on the order in which pixels are visited. From a pixel with a higher
+ * neighbour, the path goes to the highest one, or to the first in raster order if several are
+ * equally high. On a plateau (a connected set of pixels of equal height) it goes to the nearest
+ * pixel, counted in steps, that has a higher neighbour; these pixels are the plateau's upper
+ * border. The pixels of a plateau that is a maximum are one set of a union-find.
+ * docs/dev/analyses/volume.md has the definition.
  *
- * The transform is computed by parts, in the order of ws_part: ws_rows does a part for a band of
+ * The transform is computed in parts, in the order of ws_part: ws_rows does a part for a band of
  * rows (numbered through all slices), in any number of threads; when all rows are done, ws_end
- * completes the part. WS_EDGES is needed only with `plateaus`. Then follows ws_first.
+ * completes the part. WS_EDGES is needed only with `plateaus`. ws_first is called last.
  */
 #ifndef AN_WATERSHED_H
 #define AN_WATERSHED_H
