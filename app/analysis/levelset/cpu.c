@@ -14,9 +14,9 @@
 #include "app/base/os.h"
 
 enum {
-    STRIP_ROWS = 32,       /* rows of the box of a part, in stacks */
-    PART_VOXELS = 1 << 18, /* voxels of a part, about */
-    MOST_RUNS = 64         /* runs of active blocks in a part, at most */
+    STRIP_ROWS = 32,       /* rows of a part's box in each slice, in stacks */
+    PART_VOXELS = 1 << 18, /* approximate number of voxels in a part */
+    MOST_RUNS = 64         /* greatest number of runs of active blocks in a part */
 };
 
 typedef enum phase {
@@ -34,11 +34,11 @@ typedef enum phase {
     PHASE_NEAR /* makes near[block] (core.h) */
 } phase;
 
-/* What each thread has for itself. */
+/* The memory of one thread, and its results in the current phase. */
 typedef struct scratch {
     float *rows;    /* scratch memory of ls_simd.step */
     void *edt;      /* scratch memory of edt_part */
-    ls_found found; /* this thread's, in the current phase */
+    ls_found found; /* what this thread has found in the current phase */
     unsigned seen;  /* sides that voxels are on: bit 0: outside, bit 1: inside */
 } scratch;
 
@@ -54,12 +54,12 @@ typedef struct cpu_worker {
     float *phi;     /* where phi is now: in the state, or in `own` */
     float *other;   /* the other one of these two, for the next phi, U, or squared distances */
     float *own;     /* allocated by the worker */
-    uint8_t *sides; /* of a re-initialisation: 1: inside */
+    uint8_t *sides; /* [voxels], for a re-initialisation: 1 for a voxel inside, otherwise 0 */
     edt_job edt;
     phase phase;
     size_t next, parts; /* of the phase: the next part, and their number */
     float dt;
-    ls_found found; /* of the phase, of all threads */
+    ls_found found; /* what all threads have found in the current phase */
     ls_box *runs;   /* with a band: each is a run of active blocks adjacent along x */
     size_t n_runs;
     size_t part_runs; /* runs in a part: fewer in wide pictures, where runs can be long */
@@ -128,7 +128,7 @@ static void list_runs(cpu_worker *w)
             }
 }
 
-/* near[block] of a block. */
+/* Computes near[block] of block (bx, by, bz). */
 static uint8_t near_of_block(const cpu_worker *w, uint32_t bx, uint32_t by, uint32_t bz)
 {
     const ls_size *const s = &w->size;
@@ -307,7 +307,7 @@ static void end_chunk(cpu_worker *w)
 
 /* To be called when a chunk's phi is complete. blocks: the list of active blocks must be made
  * again. */
-static void phi_is_done(cpu_worker *w, bool blocks)
+static void end_phi(cpu_worker *w, bool blocks)
 {
     if (blocks && w->p->band > 0)
         enter_phase(w, PHASE_NEAR);
@@ -332,7 +332,7 @@ static tc_status end_iteration(cpu_worker *w, tc_err *err)
         return ls_not_finite(iteration, err);
     if (w->found.changed)
         w->head.last_change = iteration;
-    phi_is_done(w, iteration % LS_REFLAG == 0);
+    end_phi(w, iteration % LS_REFLAG == 0);
     return TC_OK;
 }
 
@@ -354,12 +354,12 @@ static tc_status end_phase(cpu_worker *w, tc_err *err)
         if (sides_seen(w) == 3)
             enter_phase(w, PHASE_EDT_X);
         else
-            phi_is_done(w, true);
+            end_phi(w, true);
         break;
     case PHASE_EDT_X: enter_phase(w, PHASE_EDT_Y); break;
     case PHASE_EDT_Y: enter_phase(w, w->size.nz > 1 ? PHASE_EDT_Z : PHASE_DISTANCE); break;
     case PHASE_EDT_Z: enter_phase(w, PHASE_DISTANCE); break;
-    case PHASE_DISTANCE: phi_is_done(w, true); break;
+    case PHASE_DISTANCE: end_phi(w, true); break;
     case PHASE_STEP:
         if (w->p->cfl || w->p->band > 0) {
             if (w->p->cfl)

@@ -10,7 +10,7 @@
 
 /* The fixed-point representation of the grey value 1: 8 fractional bits. */
 #define GREY_ONE 256u
-/* The voxels of a part, about. */
+/* The approximate number of voxels in a part. */
 enum { ROW_VOXELS = 1 << 16 };
 
 /* A computation that is done row by row, in several threads. */

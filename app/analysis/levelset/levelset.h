@@ -17,17 +17,18 @@
 #include "app/base/pool.h"
 
 enum {
-    LS_MAX_ITERATIONS = 10000000,
-    LS_MIN_BAND = 3, /* pixels; for narrower bands LS_REFLAG would have to be smaller */
-    LS_MAX_BAND = 1000,
-    LS_MAX_SMOOTH = AN_GAUSS_MAX_SIGMA
+    LS_MAX_ITERATIONS = 10000000, /* greatest number of iterations */
+    LS_MIN_BAND = 3,    /* pixels; for narrower bands LS_REFLAG would have to be smaller */
+    LS_MAX_BAND = 1000, /* pixels */
+    LS_MAX_SMOOTH = AN_GAUSS_MAX_SIGMA /* pixels */
 };
 
 typedef enum ls_init_kind { LS_INIT_BOX, LS_INIT_BALL, LS_INIT_MASK, LS_INIT_OTSU } ls_init_kind;
 
 typedef struct ls_params {
     an_params_head head;
-    double target, epsilon, alpha;
+    double target, epsilon; /* grey values: D = epsilon - |grey value - target| */
+    double alpha;           /* weight of D in F, 0 to 1 */
     int64_t iterations;
     bool cfl;             /* the time step is that of ls_cfl */
     double dt;            /* the time step, unless cfl */
@@ -36,7 +37,8 @@ typedef struct ls_params {
                            computed */
     double smooth;      /* sigma of a Gaussian filter of the grey values, in pixels; 0: none */
     double edge_stop;   /* weight of the squared gradient in `stop`; 0: there is no `stop` */
-    int64_t stop_after; /* iterations without a change of sides after which it ends; 0: never */
+    int64_t stop_after; /* iterations without a change of sides after which the evolution ends; 0:
+                           never */
     ls_init_kind init;
     bool init_has_z;     /* z0 and z1 of the box, or cz of the ball, are given */
     int64_t box[6];      /* x0 x1 y0 y1 z0 z1 */
@@ -44,7 +46,7 @@ typedef struct ls_params {
     bool otsu;           /* the target is taken from the picture, by Otsu's threshold */
     bool dark;           /* with Otsu's threshold: pixels below it are sought, not those above */
     /* Set by ls_resolve, from the picture: */
-    bool resolved; /* these are set */
+    bool resolved; /* target, epsilon, gain and threshold have been set */
     bool stretch; /* for a validator, which computes a part of the iterations: the re-initialisation
                      after the last iteration is left out */
     uint32_t threshold; /* Otsu's threshold: the lowest grey value of the bright class */
@@ -54,7 +56,7 @@ typedef struct ls_params {
 /* Copies the parameters, and if they depend on Otsu's threshold sets target, epsilon, gain and
  * threshold for the item's pixels. TC_BAD_INPUT: all pixels have the same grey value. */
 tc_status ls_resolve(const an_work *work, ls_params *out, tc_err *err);
-/* The message in this case. */
+/* The message of this error. */
 extern const char ls_flat[];
 
 /* --- chunks ---------------------------------------------------------------------
@@ -75,7 +77,7 @@ bool ls_is_reinit(const ls_params *p, uint64_t chunk);
  * all voxels at up to LS_KEPT of these (the kept ones), one bit each in a word per voxel. A
  * validator can repeat a stretch: the iterations from one kept re-initialisation to the next. */
 enum { LS_KEPT = 32, LS_LEAST_STRETCHES = 4 };
-/* Every how many re-initialisations one is kept; 0: none is kept. */
+/* One in this many re-initialisations is kept; 0: none is kept. */
 uint64_t ls_kept_every(const ls_params *p);
 /* The bit for the sides at this chunk; LS_KEPT: they are not kept. */
 uint32_t ls_kept_bit(const ls_params *p, uint64_t chunk);
@@ -151,7 +153,7 @@ typedef struct ls_force {
     float *data; /* -alpha D */
     float *stop; /* the factor of F that is below 1 at edges; NULL without edge_stop */
 } ls_force;
-/* Computes them from the pixels. *force: freed by ls_force_free; empty after a failure. */
+/* Computes *force from the pixels: freed by ls_force_free; empty after a failure. */
 tc_status ls_force_make(const an_work *work, ls_force *force, tc_err *err);
 void ls_force_free(ls_force *force);
 

@@ -139,11 +139,12 @@ static uint32_t find_tail(const evolution *w, uint32_t moving)
     return from;
 }
 
-/* Repeats the stretches that decide. From the first kept sides on that a stretch does not change,
- * or that are all the same side, no sides can change any more, as phi depends on them alone: so of
- * the stretches from there on only the one that shows this is repeated. If there is none, the one
- * that ends at the mask is repeated, if any. The end of the evolution is repeated, too, and up to
- * STRETCHES of the stretches before, chosen by `random`. TC_NO_MATCH: sides do change later. */
+/* Repeats some stretches. phi after a kept re-initialisation depends on the kept sides alone. So
+ * once a stretch ends with the sides that it began with, or with all voxels on one side, no sides
+ * can change any more: from there on, only this stretch is repeated. If there is none, the stretch
+ * that ends at the mask is repeated, if one does. Also repeated are the end of the evolution and,
+ * chosen at random, up to STRETCHES of the stretches before. TC_NO_MATCH: the kept sides do change
+ * later. */
 static tc_status check_stretches(evolution *w, uint64_t *random, tc_err *err)
 {
     const uint32_t full = w->kept - 1, both = w->inside & w->outside;

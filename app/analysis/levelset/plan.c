@@ -161,7 +161,7 @@ float ls_bound(const ls_params *p, const ls_size *size)
     return grows > 0 ? (float)(0.9 / grows) : INFINITY;
 }
 
-/* an_analysis.note: a time step that is too large for the curvature. */
+/* Implements an_analysis.note: reports a time step that is too large for the curvature term. */
 static bool note(const void *params, const wu_item *item, char *text, size_t size)
 {
     const ls_params *const p = params;
@@ -269,8 +269,8 @@ static uint32_t kernels_of(const void *params, const wu_item *item)
     return (item->nz == 1 ? PLANE : STACK) | (p->band > 0 ? BAND : DENSE);
 }
 
-/* They cover 2D and 3D, cfl and fixed time steps, dense and narrow band, edge_stop, smoothing, and
- * pixels of 8 and 16 bits. No side is a multiple of a block's. */
+/* The self-tests cover 2D and 3D, cfl and fixed time steps, dense and narrow band, edge_stop,
+ * smoothing, and pixels of 8 and 16 bits. No side is a multiple of a block's. */
 static const an_selftest selftests[] = {
     { "{\"target\":180,\"epsilon\":60,\"alpha\":0.02,\"iterations\":40,\"reinit_every\":4,"
       "\"init\":{\"type\":\"box\",\"x0\":10,\"y0\":8,\"x1\":30,\"y1\":29}}",
@@ -288,7 +288,7 @@ static const an_selftest selftests[] = {
     { .parameters = NULL }
 };
 
-/* an_analysis.found: 1 inside, 0 outside. */
+/* Implements an_analysis.found: 1 inside, 0 outside. */
 static uint8_t found(const an_work *work, const void *state, size_t voxel)
 {
     (void)work;

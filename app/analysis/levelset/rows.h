@@ -30,7 +30,8 @@ typedef struct ls_fields {
     float *out;
 } ls_fields;
 
-/* What a step finds out besides `out`; to be zeroed before. Results can be merged in any order. */
+/* What a step reports besides `out`; the caller zeroes it before. Results can be merged in any
+ * order. */
 typedef struct ls_found {
     float most;   /* the largest |U| that is not NaN (without `move`) */
     bool bad;     /* a new phi is not finite (with `move`, or of `apply`) */
@@ -53,7 +54,7 @@ size_t ls_scratch_floats(uint32_t nx, uint32_t ny);
 
 /* The widest vectors that this processor has. */
 const ls_simd *ls_simd_best(void);
-/* Of `best` and narrower ones, the widest vectors that are not longer than w floats. */
+/* The widest vectors of at most w floats, among `best` and narrower ones. */
 const ls_simd *ls_simd_fit(const ls_simd *best, uint32_t w);
 
 #endif

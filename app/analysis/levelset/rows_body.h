@@ -165,7 +165,7 @@ static LS_TARGET void LS_NAME(plane)(const ls_fields *f, const ls_box *b, uint32
     }
 }
 
-/* ls_simd.step */
+/* Implements ls_simd.step. */
 static LS_TARGET void LS_NAME(step_box)(const ls_fields *f, const ls_box *b, float *scratch,
                                         ls_found *found)
 {
@@ -198,7 +198,7 @@ static LS_TARGET void LS_NAME(step_box)(const ls_fields *f, const ls_box *b, flo
     }
 }
 
-/* ls_simd.apply */
+/* Implements ls_simd.apply. */
 static LS_TARGET void LS_NAME(apply)(float *phi, const float *u, size_t n, float dt,
                                      ls_found *found)
 {

@@ -15,7 +15,7 @@ typedef struct cpu_worker {
     an_pool *pool;
     uint32_t **scratch;       /* [threads][voting_thread_bytes] */
     uint32_t *votes, *voters; /* the planes of the state */
-    /* of the current step: */
+    /* Of the current step: */
     voting_phase phase;
     uint64_t first;  /* its first band */
     uint32_t strips; /* number of strips of each band; 1 if a band does not take long */
@@ -30,6 +30,7 @@ typedef struct cpu_worker {
 
 /* --- voters ---------------------------------------------------------------------------------- */
 
+/* Makes the voters of rows [y0, y1) of slice z. */
 static void do_voters(const cpu_worker *w, uint32_t z, uint32_t y0, uint32_t y1)
 {
     const voting_scheme *const s = &w->s;
@@ -93,7 +94,7 @@ static void store_band(const cpu_worker *w, const band *b, uint32_t z, uint32_t 
     }
 }
 
-/* The stride of a band of all columns: they and the reach to either side. */
+/* The stride of a band that has all columns, with the reach of cones on either side. */
 static size_t band_stride(const voting_scheme *s)
 {
     return s->nx + 2 * (size_t)s->shape.reach[2] + 2;
@@ -216,7 +217,7 @@ static void make_reads(cpu_worker *w)
 /* Four sums, compared as signed numbers: sums of an image are below 2^31 (VOTING_WEIGHT_LIMIT). */
 typedef int32_t sums4 __attribute__((vector_size(16), aligned(4), may_alias));
 
-/* out[i]: the larger of a[i] and b[i]. */
+/* Sets out[i] to the larger of a[i] and b[i]. */
 static void take_larger(const uint32_t *a, const uint32_t *b, size_t n, uint32_t *out)
 {
     size_t i = 0;
@@ -296,13 +297,13 @@ static void do_turn_image(const cpu_worker *w, uint32_t *table, uint32_t *turned
         make_levels(w, table, y0, y1, x0, end);
         for (uint32_t y = y0; y < y1; y++) {
             const uint32_t *const voters = w->voters + (size_t)y * s->nx;
-            const uint32_t *const own =
+            const uint32_t *const entries =
                 table + (y - y0 + (size_t)s->shape.reach[1]) * stride + (size_t)s->shape.reach[2];
 
             for (uint32_t x = x0; x < end; x++)
                 turned[(size_t)(y - y0) * s->nx + x] =
                     VOTING_WEIGHT(voters[x]) == 0 ? voters[x]
-                                                  : turn_voter(w, voters[x], own + (x - x0));
+                                                  : turn_voter(w, voters[x], entries + (x - x0));
         }
     }
 }
@@ -370,7 +371,7 @@ static void cpu_close(void **worker)
     free(w);
 }
 
-/* The most bands of a step of TURN: enough for many threads. */
+/* The greatest number of bands that a step of TURN does: enough for many threads. */
 static uint64_t most_turned(const voting_scheme *s)
 {
     const uint64_t voters = 1 << 20, bands = voters / ((uint64_t)s->band_rows * s->nx) + 16;
@@ -443,8 +444,8 @@ static tc_status cpu_open(const an_work *work, const void *state, void **worker,
     return make_worker(work, &s, worker, err);
 }
 
-/* The number of strips of a band, so that none takes long. cost: additions (VOTE) or look-ups
- * (TURN) of a column, at most; `most`: the bound for a strip. */
+/* The number of strips that a band is divided into, so that none takes long. cost: an upper bound
+ * of the additions (VOTE) or look-ups (TURN) for one column; most: the bound for a strip. */
 static uint32_t strips_of(const voting_scheme *s, voting_phase phase)
 {
     const double most = 1 << 27, rows = s->band_rows, cells = (double)voting_offset_rows(s);
@@ -457,9 +458,10 @@ static uint32_t strips_of(const voting_scheme *s, voting_phase phase)
     return strips < s->nx ? (uint32_t)strips : s->nx;
 }
 
-/* Does a step of VOTE or TURN of at most *n bands; *n becomes the number of bands done. Strips can
- * take long in all, so work->poll is asked between them; if it says to stop, the step does not
- * count. Votes are then computed anew; voters are not copied to the state, so none turns twice. */
+/* Does a step of VOTE or TURN of at most *n bands; sets *n to the number of bands that are done. As
+ * all strips of a band can take long, work->poll is asked between them; if it says to stop, the
+ * step has no effect: votes are computed again, and turned voters are not copied to the state, so
+ * none turns twice. */
 static tc_status do_round(cpu_worker *w, int round, uint64_t *n, tc_err *err)
 {
     const size_t size = w->phase == VOTING_TURN ? (size_t)*n * w->s.band_rows * w->s.nx : 0;
@@ -523,7 +525,7 @@ tc_status voting_cpu_run(const an_work *work, const voting_scheme *s, void *stat
     return status;
 }
 
-/* Without sync: the state always has everything done so far. */
+/* There is no sync, as the state always contains everything done so far. */
 const an_backend voting_cpu = {
     .name = "cpu", .open = cpu_open, .step = cpu_step, .close = cpu_close
 };

@@ -11,7 +11,7 @@ enum {
     REACH = 2 /* the mean is taken of up to this many rows and columns to each side of a point */
 };
 
-/* Otsu's threshold of the item's pixels. dark: cells are dark. */
+/* Sets *threshold to Otsu's threshold of the item's pixels. dark: cells are dark. */
 static tc_status find_threshold(const an_work *work, bool dark, uint32_t *threshold, tc_err *err)
 {
     const wu_pixels *const px = work->pixels;

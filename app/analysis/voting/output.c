@@ -135,7 +135,7 @@ static tc_status find_peaks(const an_work *work, const voting_scheme *s, const u
     return status;
 }
 
-/* The order of voting_by_order, for candidates. */
+/* Compares two candidates as voting_by_order compares peaks. */
 static int compare_candidates(const void *a_at, const void *b_at)
 {
     const candidate *const a = a_at, *const b = b_at;

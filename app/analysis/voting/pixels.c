@@ -11,29 +11,40 @@
 #include "app/analysis/voting/voting.h"
 #include "app/base/random.h"
 
-/* The bounds of a tile's side, and the margin around it, in quarters of the radius. */
-enum { LEAST_SIDE = 8, MOST_SIDE = 20, MARGIN = 10 };
-/* The most tiles, besides those that check_tiles adds until one has a point of the result. */
+/* All in quarters of the radius. */
+enum {
+    LEAST_SIDE = 8, /* least side of a tile */
+    MOST_SIDE = 20, /* greatest side of a tile */
+    MARGIN = 10     /* margin around a tile */
+};
+/* The greatest number of tiles, not counting those that check_tiles adds until one has a point of
+ * the result. */
 enum { MOST_TILES = 12 };
 /* The least side, in quarters of the radius, of the first tile. It is placed around an edge, and is
  * so large that it contains the point of the cell with that edge. */
 enum { EDGE_SIDE = 14 };
-/* How many random places the first tile is chosen from: one for ONE_EDGE_IN pixels of the item,
- * with these bounds. */
-enum { ONE_EDGE_IN = 64, LEAST_EDGES = 256, MOST_EDGES = 4096 };
-/* The most points that all of these places are compared with: a second at most. */
+/* The number of random places that the first tile is chosen from. */
+enum {
+    ONE_EDGE_IN = 64,  /* one for this many pixels of the item, ... */
+    LEAST_EDGES = 256, /* ... but at least this many ... */
+    MOST_EDGES = 4096  /* ... and at most this many */
+};
+/* The greatest number of comparisons of a place with a point, for all of these places together:
+ * about a second. */
 enum { MOST_COMPARED = 1 << 27 };
-/* Of every second of the other tiles, one place in so many of these. */
+/* Each later tile at an edge is chosen from this many times fewer places. */
 enum { FEWER_EDGES = 4 };
-/* Random points around which the contrast of cells is estimated. */
+/* The number of random points around which the contrast of cells is estimated. */
 enum { AROUND_POINTS = 64 };
-/* Random points that the second tile is chosen from. */
+/* The number of random points that the second tile is chosen from. */
 enum { CROWDS = 16 };
-/* The place of the first tile is at least AWAY radii from all points of the result; more than FAR
- * radii are no better than FAR. */
-static const double AWAY = 1.5, FAR = 6;
-/* The share of the item, margins included, that is computed again, if one tile of the least side is
- * not more. */
+/* The least distance of the first tile's place from all points of the result, in radii. */
+static const double AWAY = 1.5;
+/* A place that is farther than this many radii from all points is not preferred to one at this
+ * distance. */
+static const double FAR = 6;
+/* The share of the item, margins included, that is computed again, unless one tile of the least
+ * side is more. */
 static const double SHARE = 0.025;
 /* If one tile of the least side, with its margin, is more than this share of the item, there are no
  * tiles (TC_NO_MATCH). */
@@ -115,7 +126,7 @@ static tile tile_at(const voting_scheme *s, uint32_t quarters, const uint32_t pl
     return t;
 }
 
-/* Whether a point is one of the tile's. */
+/* Whether a point lies in the tile without its margin. */
 static bool is_in(const tile *t, const double at[3])
 {
     for (int k = 0; k < 3; k++)
@@ -126,8 +137,8 @@ static bool is_in(const tile *t, const double at[3])
 
 /* Finds the points with scores of at least `least` in a tile and its margin. s: the scheme of the
  * item. Coordinates are those of the item. */
-static tc_status compute(const an_work *work, const voting_scheme *s, const tile *t, double least,
-                         voting_peaks *found, tc_err *err)
+static tc_status compute_tile(const an_work *work, const voting_scheme *s, const tile *t,
+                              double least, voting_peaks *found, tc_err *err)
 {
     voting_params params = *(const voting_params *)work->params;
     wu_item item = *work->item;
@@ -135,25 +146,25 @@ static tc_status compute(const an_work *work, const voting_scheme *s, const tile
     an_work part = {
         .params = &params, .item = &item, .pixels = &pixels, .threads = work->threads
     };
-    voting_scheme own;
+    voting_scheme scheme;
     TC_AUTOFREE void *state = NULL;
     return_if_error(an_copy_box(work->pixels, t->from, t->size, &pixels, err));
 
     item.nz = t->size[0], item.ny = t->size[1], item.nx = t->size[2];
     params.automatic = false;
     params.threshold = least;
-    return_if_error(voting_scheme_init(&params, &item, item.name, &own, err));
+    return_if_error(voting_scheme_init(&params, &item, item.name, &scheme, err));
     if (params.own_radius)
-        return_if_error(voting_take_radius(&params, &item, s->radius, &own, err));
-    own.shape.floor = s->shape.floor;
-    own.shape.shift = s->shape.shift;
-    memcpy(own.shape.inverse, s->shape.inverse, sizeof own.shape.inverse);
+        return_if_error(voting_take_radius(&params, &item, s->radius, &scheme, err));
+    scheme.shape.floor = s->shape.floor;
+    scheme.shape.shift = s->shape.shift;
+    memcpy(scheme.shape.inverse, s->shape.inverse, sizeof scheme.shape.inverse);
     return_if_error(an_voting.plan(&params, &item, &part.plan, err));
     state = calloc(1, part.plan.state_bytes);
     if (state == NULL)
         return tc_no_memory(err, "a tile");
-    return_if_error(voting_cpu_run(&part, &own, state, err));
-    return_if_error(voting_find_points(&part, &own, state, found, err));
+    return_if_error(voting_cpu_run(&part, &scheme, state, err));
+    return_if_error(voting_find_points(&part, &scheme, state, found, err));
     for (size_t i = 0; i < found->n; i++)
         for (int k = 0; k < 3; k++)
             found->list[i].at[k] += t->from[k];
@@ -197,9 +208,10 @@ static double greatest_threshold(const voting_params *p, const voting_peaks *poi
     return fmin(ceil(0.3 * points->list[middle].score), points->list[points->n - 1].score);
 }
 
-/* Numbers of points in all tiles. */
+/* Numbers of points, without margins, in all tiles. */
 typedef struct evidence {
-    size_t claimed, found, same; /* of the result; computed again; both with the same score */
+    size_t claimed, found, same; /* points of the result; points computed again; points that are the
+                                    same in both, with the same score */
 } evidence;
 
 static bool is_same(const voting_peak *a, const voting_peak *b)
@@ -209,8 +221,8 @@ static bool is_same(const voting_peak *a, const voting_peak *b)
 }
 
 /* Compares the points of the result in a tile with those computed again, and adds to e. */
-static void compare(const tile *t, const voting_peaks *claimed, const voting_peaks *found,
-                    evidence *e)
+static void compare_points(const tile *t, const voting_peaks *claimed, const voting_peaks *found,
+                           evidence *e)
 {
     for (size_t i = 0; i < claimed->n; i++) {
         bool same = false;
@@ -245,8 +257,9 @@ static double distance_to_points(const voting_scheme *s, const voting_peaks *poi
     return sqrt(least);
 }
 
-/* How much brighter one half of a box is than the other, along the axis for which that is most; the
- * box reaches a quarter of the radius from a place. Single bright pixels hardly count. */
+/* The difference between the mean grey values of the two halves of a box, along the axis for which
+ * it is greatest. The box reaches a quarter of the radius from a place on all sides. Single bright
+ * pixels hardly change the means. */
 static double contrast_at(const wu_pixels *px, const voting_scheme *s, const uint32_t place[3])
 {
     const uint32_t length[3] = { px->nz, px->ny, px->nx };
@@ -276,7 +289,7 @@ static double contrast_at(const wu_pixels *px, const voting_scheme *s, const uin
     return most;
 }
 
-/* place: a random pixel (any), or that of a random point. */
+/* Sets place to a random pixel (any), or to that of a random point. */
 static void choose_place(const voting_scheme *s, const voting_peaks *points, bool any,
                          uint64_t *random, uint32_t place[3])
 {
@@ -288,7 +301,8 @@ static void choose_place(const voting_scheme *s, const voting_peaks *points, boo
                        : smaller((uint32_t)(at[k] + 0.5), length[k] - 1);
 }
 
-/* The mean contrast within a radius of random points along each axis. */
+/* The mean contrast (contrast_at) at random places, each within a radius, along each axis, of a
+ * random point. */
 static double contrast_of_points(const an_work *work, const voting_scheme *s,
                                  const voting_peaks *points, uint64_t *random)
 {
@@ -311,11 +325,12 @@ static double contrast_of_points(const an_work *work, const voting_scheme *s,
     return sum / AROUND_POINTS;
 }
 
-/* Chooses, of 1 / part as many random places as usual, one with much contrast that is far from all
- * points. If the result was not computed from the pixels, the cell with that edge has probably no
- * point in it. More contrast than around points is no better: it may be of something else. */
+/* Chooses, from one in `divisor` of the usual number of random places, one with much contrast that
+ * is far from all points. If the result was not computed from the pixels, the cell with that edge
+ * probably has no point in it. Contrast above that around points is not preferred, as it may be
+ * that of other structures than cells. */
 static void choose_edge(const an_work *work, const voting_scheme *s, const voting_peaks *points,
-                        size_t part, uint64_t *random, uint32_t place[3])
+                        size_t divisor, uint64_t *random, uint32_t place[3])
 {
     const size_t share = (size_t)s->nz * s->ny * s->nx / ONE_EDGE_IN,
                  wanted = share < LEAST_EDGES  ? LEAST_EDGES
@@ -326,13 +341,13 @@ static void choose_edge(const an_work *work, const voting_scheme *s, const votin
     double most = 0;
 
     choose_place(s, points, true, random, place);
-    for (size_t i = 0; i < n / part && most < FAR * enough; i++) {
+    for (size_t i = 0; i < n / divisor && most < FAR * enough; i++) {
         uint32_t at[3];
         double far, contrast;
 
         choose_place(s, points, true, random, at);
         contrast = fmin(contrast_at(work->pixels, s, at), enough);
-        if (FAR * contrast <= most) /* wherever the points are */
+        if (FAR * contrast <= most) /* cannot be better, wherever the points are */
             continue;
         far = distance_to_points(s, points, at);
         if (far >= AWAY && fmin(far, FAR) * contrast > most) {
@@ -365,7 +380,7 @@ static void choose_crowd(const voting_scheme *s, const voting_peaks *points, uin
 }
 
 /* Computes tiles again and compares their points. The first tile and every second one after it are
- * at edges far from all points; the second one is around many points; the others are at random
+ * at edges far from all points; the second tile is around many points; the others are at random
  * places, where missing points may be found. If no tile has a point of the result, tiles around
  * points are added until one has. */
 static tc_status check_tiles(const an_work *work, const voting_scheme *s,
@@ -389,9 +404,9 @@ static tc_status check_tiles(const an_work *work, const voting_scheme *s,
         else
             choose_place(s, points, true, random, place);
         t = tile_at(s, k == 0 && side < EDGE_SIDE ? EDGE_SIDE : side, place);
-        status = compute(work, s, &t, least, &found, err);
+        status = compute_tile(work, s, &t, least, &found, err);
         if (status == TC_OK)
-            compare(&t, points, &found, &e);
+            compare_points(&t, points, &found, &e);
         free(found.list);
     }
     if (status == TC_OK && (e.same < e.claimed || e.claimed < e.found))
@@ -431,7 +446,8 @@ static tc_status check_foreground(const an_work *work, const voting_peaks *point
 
 /* --- the check ------------------------------------------------------------------------------- */
 
-/* *s: the scheme of the item. Checks that the result has the polarity and radius of the pixels. */
+/* Sets *s to the scheme of the item. Checks that the result has the polarity and radius of the
+ * pixels. */
 static tc_status check_scheme(const an_work *work, const wu_output *out, voting_scheme *s,
                               tc_err *err)
 {

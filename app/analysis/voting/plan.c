@@ -16,11 +16,12 @@
 #include "app/base/numbers.h"
 
 enum {
-    KERNEL_SUM = 4096,      /* sum of the weights of a blur along an axis */
-    SIDE_2D = 64,           /* voting_shape.side of images */
-    SIDE_3D = 16,           /* voting_shape.side of stacks */
-    BAND_PIXELS = 1 << 17,  /* wanted pixels of a band */
-    NOISE_SAMPLES = 1 << 20 /* of larger items about this many pixels are looked at for the noise */
+    KERNEL_SUM = 4096,     /* sum of the weights of a blur along an axis */
+    SIDE_2D = 64,          /* voting_shape.side of images */
+    SIDE_3D = 16,          /* voting_shape.side of stacks */
+    BAND_PIXELS = 1 << 17, /* wanted pixels of a band */
+    NOISE_SAMPLES =
+        1 << 20 /* approximate number of pixels that the noise of a larger item is estimated from */
 };
 
 /* floor(value + 1/2) for a value >= 0. */
@@ -161,12 +162,12 @@ tc_status voting_take_radius(const voting_params *p, const wu_item *item, double
                              voting_scheme *s, tc_err *err)
 {
     assert(radius > 0);
-    voting_params own = *p;
+    voting_params changed = *p;
     const int rounds = s->rounds, phases = s->phases;
     const uint64_t chunks = s->chunks;
 
-    own.radius = radius;
-    return_if_error(voting_scheme_init(&own, item, item->name, s, err));
+    changed.radius = radius;
+    return_if_error(voting_scheme_init(&changed, item, item->name, s, err));
     while (s->rounds < rounds) {
         s->cos2[s->rounds] = s->cos2[s->rounds - 1];
         s->rounds++;
@@ -249,8 +250,8 @@ static uint32_t roughness_at(const wu_pixels *px, size_t i, size_t nx)
     return (uint32_t)(value < 0 ? -value : value);
 }
 
-/* *median: the lower median of the roughness of all inner pixels, or in a large item of every k-th
- * row of them. It is below 8 * 65,536. */
+/* Sets *median to the lower median of the roughness of all inner pixels, or in a large item of
+ * every k-th row of them. It is below 8 * 65,536. */
 static tc_status median_roughness(const voting_scheme *s, const wu_pixels *px, uint32_t *median,
                                   tc_err *err)
 {
@@ -346,7 +347,7 @@ size_t voting_blur_scratch(const voting_scheme *s, uint32_t rows)
            2 * (size_t)s->shape.taps[2];
 }
 
-/* i, or the nearest number from 0 to n - 1. */
+/* Returns i, or the nearest number from 0 to n - 1. */
 static uint32_t clamped(int64_t i, uint32_t n)
 {
     return i < 0 ? 0 : i >= (int64_t)n ? n - 1 : (uint32_t)i;
@@ -363,7 +364,7 @@ static void add_pixels(const wu_pixels *px, size_t from, size_t n, uint32_t weig
             sum[x] += weight * px->u16[from + x];
 }
 
-/* out: row y of slice z, blurred along z. */
+/* Sets out to row y of slice z, blurred along z. */
 static void blur_z(const voting_scheme *s, const wu_pixels *px, uint32_t z, uint32_t y,
                    uint32_t *out)
 {
@@ -427,7 +428,8 @@ static tc_status check_item(const void *params, const wu_item *item, const char 
     return voting_scheme_init(params, item, where, &s, err);
 }
 
-/* The most peaks that an item can have: one in each block of two pixels along each axis. */
+/* The greatest number of peaks that an item can have: one in each block of two pixels along each
+ * axis. */
 static uint64_t most_peaks(const voting_scheme *s)
 {
     uint64_t n = 1;
@@ -437,9 +439,9 @@ static uint64_t most_peaks(const voting_scheme *s)
     return n;
 }
 
-/* The most points that suppression can leave: one in each block whose pixels are all nearer to each
- * other than the radius. A block's side is the radius / sqrt(number of axes), so its diagonal is
- * shorter than the radius. */
+/* The greatest number of points that suppression can leave: one in each block whose pixels are all
+ * nearer to each other than the radius. A block's side is the radius / sqrt(number of axes), so its
+ * diagonal is shorter than the radius. */
 static uint64_t most_points(const voting_params *p, const voting_scheme *s)
 {
     const uint64_t axes = s->nz > 1 ? 3 : 2;
@@ -506,6 +508,7 @@ static size_t costs_of(const voting_params *p, const voting_scheme *s,
     return n;
 }
 
+/* Implements an_analysis.spent. */
 static double spent(const an_work *work, uint64_t chunks_done)
 {
     double costs[2 * VOTING_MAX_ROUNDS + 2];
@@ -565,7 +568,7 @@ static uint32_t kernels_of(const void *params, const wu_item *item)
     return item->bits == 16 ? BITS_16 : BITS_8;
 }
 
-/* They cover both polarities, 8 and 16 bits, stacks, and cones of every width. */
+/* The self-tests cover both polarities, 8 and 16 bits, stacks, and cones of every width. */
 static const an_selftest selftests[] = {
     { "{\"radius\":6}", 61, 47, 1, 8, false, 0x8a177fe2, AN_BALLS, false },
     { "{\"radius\":5.3,\"sigma\":1.2,\"polarity\":\"dark\","
@@ -581,6 +584,7 @@ static const an_selftest selftests[] = {
     { .parameters = NULL }
 };
 
+/* Implements an_analysis.found. */
 static uint8_t found(const an_work *work, const void *state, size_t voxel)
 {
     uint32_t votes = voting_votes_const(state)[voxel];

@@ -20,17 +20,17 @@ tc_status voting_find_area(const an_pictures *pictures, size_t i, const json_t *
     area[0] = area[1] = area[2] = 0;
     if (status == TC_OK) {
         const wu_out_array *const areas = wu_output_find(&out, "region_area");
-        const size_t here = (size_t)areas->info.shape[0];
-        int64_t *const sorted = malloc((here + 1) * sizeof *sorted);
+        const size_t regions = (size_t)areas->info.shape[0];
+        int64_t *const sorted = malloc((regions + 1) * sizeof *sorted);
 
         if (sorted == NULL)
             status = tc_no_memory(err, "the areas of cells");
-        else if (here > 0) {
-            memcpy(sorted, areas->data, here * sizeof *sorted);
-            qsort(sorted, here, sizeof *sorted, an_compare_areas);
+        else if (regions > 0) {
+            memcpy(sorted, areas->data, regions * sizeof *sorted);
+            qsort(sorted, regions, sizeof *sorted, an_compare_areas);
             for (size_t q = 0; q < 3; q++)
-                area[q] = sorted[here * (q + 1) / 4];
-            *n += here;
+                area[q] = sorted[regions * (q + 1) / 4];
+            *n += regions;
         }
         free(sorted);
     }

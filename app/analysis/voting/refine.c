@@ -70,7 +70,7 @@ static bool may_face4(const refiner *r, const row_around *row, int32_t x, int64_
 
 typedef __int128 i128;
 
-/* a / b rounded to the nearest integer, b > 0. */
+/* Returns a / b rounded to the nearest integer, b > 0. */
 static int64_t rounded_quotient(i128 a, i128 b)
 {
     return (int64_t)(a < 0 ? -((-a + b / 2) / b) : (a + b / 2) / b);
@@ -242,8 +242,8 @@ static void move_peak(const voting_scheme *s, const int64_t c[3], voting_peak *p
         p->at[a] = (double)(4 * at[a] * s->scale[a] + c[a]) / (double)(4 * s->scale[a]);
 }
 
-/* Refines a peak. If the lines do not cross, it is no cell, and its score becomes 0. lines: its
- * sums, or NULL. */
+/* Refines a peak. If the lines do not cross, the peak is no cell, and its score becomes 0. lines:
+ * the peak's sums; NULL: they are computed here. */
 static void refine_peak(const refiner *r, const voting_lines *lines, voting_peak *p)
 {
     const bool flat = r->s->nz == 1;
@@ -264,7 +264,7 @@ static void refine_peak(const refiner *r, const voting_lines *lines, voting_peak
 enum { PEAKS_OF_PART = 4 };
 
 /* For the pool: refines the peaks of a part. */
-static void refine_some(void *user, unsigned thread, size_t part)
+static void refine_part(void *user, unsigned thread, size_t part)
 {
     const refiner *const r = user;
     const size_t end = (part + 1) * PEAKS_OF_PART;
@@ -282,7 +282,7 @@ tc_status voting_refine(const voting_scheme *s, const uint32_t *blurred, const v
     size_t kept = 0;
 
     const tc_status status =
-        an_pool_run_polled(pool, refine_some, &r, p->n / PEAKS_OF_PART + 1, poll, err);
+        an_pool_run_polled(pool, refine_part, &r, p->n / PEAKS_OF_PART + 1, poll, err);
 
     for (size_t i = 0; i < p->n; i++)
         if (p->list[i].score > 0)

@@ -18,14 +18,14 @@
 #include "app/analysis/suggest.h"
 #include "app/analysis/voting/voting.h"
 
-/* The radius to suggest for regions of this area, times `by`, in pixels: rounded to an integer,
- * below 10 to a half, and limited by the item's size. */
-static double radius_of(const an_pictures *pictures, int64_t area, double by)
+/* The radius to suggest for regions of this area, in pixels: `factor` times voting_radius_of,
+ * rounded to an integer, below 10 to a half, and limited by the item's size. */
+static double radius_of(const an_pictures *pictures, int64_t area, double factor)
 {
     double most = pictures->of_stacks ? VOTING_MAX_RADIUS_3D : VOTING_MAX_RADIUS_2D;
     for (size_t i = 0; i < pictures->n; i++)
         most = fmin(most, fmin(pictures->items[i].nx, pictures->items[i].ny) / 4.0);
-    const double radius = fmin(by * voting_radius_of(area), most);
+    const double radius = fmin(factor * voting_radius_of(area), most);
     return radius < 10 ? fmax(round(2 * radius) / 2, 1) : round(radius);
 }
 
@@ -35,7 +35,10 @@ static double radius_of(const an_pictures *pictures, int64_t area, double by)
 static tc_status add_radius(an_suggestion *out, const an_pictures *pictures, const json_t *given,
                             const json_t *cells, tc_err *err)
 {
-    enum { MANY = 16, MOST_RATIO = 8 };
+    enum {
+        MANY = 16,     /* fewer regions say nothing about sizes */
+        MOST_RATIO = 8 /* a greater ratio of the upper to the lower quartile is reported */
+    };
     int64_t areas[AN_MAX_PICTURES];
     size_t with_cells = 0, regions = 0;
     tc_status status = TC_OK;
@@ -111,18 +114,18 @@ static tc_status count_centres(const an_pictures *pictures, size_t i, const json
     return status;
 }
 
-/* *suits: whether foreground "otsu" is to be suggested: at least three quarters of the regions have
- * their centroid on the foreground, which cells with a pale middle, or rings, have not. parameters:
- * the given and the suggested ones. */
+/* Sets *suits: whether foreground "otsu" is to be suggested: at least three quarters of the regions
+ * have their centroid on the foreground, which is not the case for cells with a pale middle, or
+ * rings. parameters: the given and the suggested ones. */
 static tc_status find_foreground(const an_pictures *pictures, const json_t *parameters,
                                  const json_t *cells, bool *suits, tc_err *err)
 {
     size_t on = 0, all = 0;
     void *params = NULL;
-    json_auto_t *own = json_deep_copy(parameters);
-    if (own == NULL || json_object_set_new(own, "foreground", json_string("otsu")) != 0)
+    json_auto_t *with_otsu = json_deep_copy(parameters);
+    if (with_otsu == NULL || json_object_set_new(with_otsu, "foreground", json_string("otsu")) != 0)
         return tc_no_memory(err, "a suggestion");
-    tc_status status = an_parse(an_find("voting"), own, "parameters", &params, err);
+    tc_status status = an_parse(an_find("voting"), with_otsu, "parameters", &params, err);
     for (size_t i = 0; status == TC_OK && i < pictures->n; i++)
         status = count_centres(pictures, i, cells, params, &on, &all, err);
     an_params_free(an_find("voting"), &params);

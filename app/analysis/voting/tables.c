@@ -246,7 +246,7 @@ static void make_rows(const voting_scheme *s, const voting_span *spans, voting_s
     }
 }
 
-/* The pool's threads take the directions in parts of this many. */
+/* The number of directions in a part of the work of the pool's threads. */
 enum { DIRS_PER_PART = 64 };
 
 /* A pass of voting_tables_round over all directions. */

@@ -28,10 +28,10 @@
 
 enum {
     VOTING_MAX_RADIUS_2D = 127, /* of an image: greatest radius, in pixels along any axis */
-    VOTING_MAX_RADIUS_3D = 32,  /* of a stack: likewise */
-    VOTING_MAX_SIGMA = 16,      /* pixels of the finest axis */
+    VOTING_MAX_RADIUS_3D = 32,  /* of a stack: greatest radius, in pixels along any axis */
+    VOTING_MAX_SIGMA = 16,      /* greatest sigma, in pixels of the finest axis */
     VOTING_MAX_RATIO = 32,      /* greatest ratio of a stack's spacings */
-    VOTING_MAX_ROUNDS = 12
+    VOTING_MAX_ROUNDS = 12      /* greatest number of rounds */
 };
 
 /* Whether cells are brighter or darker than the background; VOTING_AUTO: as the item suggests. */
@@ -41,7 +41,7 @@ typedef struct voting_params {
     an_params_head head;
     double radius;    /* in pixels; of stacks in the unit of the spacing */
     bool own_radius;  /* each image finds its own radius, which is at most `radius` */
-    double sigma;     /* of the blur, in pixels of the finest axis */
+    double sigma;     /* sigma of the blur, in pixels of the finest axis */
     int32_t polarity; /* VOTING_BRIGHT, VOTING_DARK or VOTING_AUTO */
     bool automatic;   /* the threshold is "auto" */
     double threshold; /* otherwise: the least score of a point */
@@ -106,17 +106,18 @@ void voting_chunk_at(const voting_scheme *s, uint64_t chunk, voting_phase *phase
 void voting_band_rows(const voting_scheme *s, uint64_t band, uint32_t *z, uint32_t *y0,
                       uint32_t *y1);
 
-/* foreground.c: *dark: whether cells are dark; with VOTING_AUTO as the item's pixels suggest. */
+/* foreground.c: sets *dark: whether cells are dark; with VOTING_AUTO as the item's pixels
+ * suggest. */
 tc_status voting_find_dark(const an_work *work, bool *dark, tc_err *err);
 /* radius.c */
-/* For own_radius: the radius that suits the item's pixels. */
+/* For own_radius: sets *radius to the radius that suits the item's pixels. */
 tc_status voting_own_radius(const an_work *work, double *radius, tc_err *err);
 /* The least radius that own_radius can give. */
 double voting_least_radius(const voting_params *p);
 /* The radius, in pixels, for regions of this median area, in pixels. */
 double voting_radius_of(int64_t area);
-/* Runs cellcount with these parameters on picture i. area: the three quartiles of its regions'
- * areas; 0 if there are no regions. Adds their number to *n. */
+/* Runs cellcount with these parameters on picture i. Sets area to the three quartiles of its
+ * regions' areas, or to 0 if there are no regions. Adds their number to *n. */
 tc_status voting_find_area(const struct an_pictures *pictures, size_t i, const json_t *parameters,
                            int64_t area[3], size_t *n, tc_err *err);
 /* plan.c */
@@ -151,7 +152,7 @@ typedef struct voting_tables {
 } voting_tables;
 
 tc_status voting_tables_init(const voting_scheme *s, voting_tables *t, tc_err *err);
-/* Makes the spans and rows of a round, unless they are there. */
+/* Makes the spans and rows of a round, unless they are those of t->round already. */
 tc_status voting_tables_round(const an_work *work, const voting_scheme *s, voting_tables *t,
                               int round, an_pool *pool, tc_err *err);
 void voting_tables_free(voting_tables *t);
