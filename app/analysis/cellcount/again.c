@@ -10,9 +10,12 @@
 #include "app/analysis/cellcount/cellcount.h"
 #include "app/base/random.h"
 
-/* A tile's side, without its margin, is BOXES times the mean side of a region's box, from LEAST to
- * MOST pixels. */
-enum { BOXES = 5, LEAST = 96, MOST = 512 };
+/* A tile's side, without its margin, in pixels. */
+enum {
+    BOXES = 5,  /* it is this many times the mean side of a region's box, ... */
+    LEAST = 96, /* ... but at least this ... */
+    MOST = 512  /* ... and at most this */
+};
 /* The margin around a tile is this share of its side, and in addition the distance from which
  * prepared grey values depend on others. */
 static const double AROUND = 0.25;

@@ -257,9 +257,10 @@ typedef struct cc_measure {
     const wu_pixels *pixels; /* the original grey values */
     const tc_poll *poll;
     uint32_t nx, ny;
-    size_t rows;        /* of the table: 1 + number of regions */
+    size_t rows;        /* rows of the table: 1 + number of regions */
     cc_region *regions; /* [rows]: the result, by label */
-    unsigned tables;    /* as many as threads, or 1: then only one band may be measured at a time */
+    unsigned tables;    /* number of tables: the number of threads, or 1: then only one band may be
+                           measured at a time */
     cc_region *others;  /* [tables - 1][rows]: tables of the other threads */
     uint32_t *sums;     /* [tables][nx + 1]: sum of a row's grey values before each pixel */
 } cc_measure;

@@ -42,7 +42,8 @@ static const char *bbox_fault(const cc_params *p, const wu_item *item, const row
         return "region_bbox: not a box within the picture";
     h = r->y1 - r->y0;
     w = r->x1 - r->x0;
-    /* A region is connected and reaches all sides of its box, so it has at least so many pixels. */
+    /* A region is connected and reaches all sides of its box, which sets a least number of
+     * pixels. */
     least = !p->eight_connected ? h + w - 1 : h > w ? h : w;
     if (r->area > h * w || r->area < least)
         return "region_area: does not go with region_bbox";

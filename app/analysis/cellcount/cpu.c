@@ -127,8 +127,8 @@ static tc_status next_phase(cc_worker *w, cc_state *state, tc_err *err)
         head->chunks_done = 0; /* this phase overwrites the heights in the plane */
     if (w->phase == CC_PHASES) {
         state->regions = (uint32_t)w->regions;
-        state->window = w->own.window_auto ? (uint32_t)w->own.window : 0;
-        state->min_area = w->own.min_area_auto ? (uint32_t)w->own.min_area : 0;
+        state->window = w->resolved.window_auto ? (uint32_t)w->resolved.window : 0;
+        state->min_area = w->resolved.min_area_auto ? (uint32_t)w->resolved.min_area : 0;
         head->chunks_done = w->work->plan.chunks;
     }
     return TC_OK;
@@ -302,8 +302,8 @@ static tc_status cpu_open(const an_work *work, const void *state_at, void **work
     if (w == NULL)
         return tc_no_memory(err, "cellcount");
     w->work = work;
-    w->params = &w->own;
-    status = cc_resolve(work, &w->own, err);
+    w->params = &w->resolved;
+    status = cc_resolve(work, &w->resolved, err);
     w->nx = work->item->nx;
     w->ny = work->item->ny;
     w->bands = cc_bands(w->nx, w->ny);

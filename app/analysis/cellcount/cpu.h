@@ -38,8 +38,8 @@ typedef struct cc_sieve {
 
 typedef struct cc_worker {
     const an_work *work;
-    cc_params own;           /* the item's parameters after cc_resolve */
-    const cc_params *params; /* &own */
+    cc_params resolved;      /* the item's parameters after cc_resolve */
+    const cc_params *params; /* &resolved */
     uint32_t nx, ny, bands;
     an_pool *pool;
     cc_scratch *scratch; /* [threads] */
@@ -53,7 +53,7 @@ typedef struct cc_worker {
     ws_map map;  /* split: watershed of the heights in the plane, into `up` */
     ws_list *found;     /* split: [threads], saddles and pixels that each thread found */
     size_t saddles;     /* split: number of saddles found */
-    uint32_t threshold; /* of the prepared grey values */
+    uint32_t threshold; /* threshold of the prepared grey values */
     int32_t outside;    /* root of the background that touches the border; -1: there is none */
     int32_t *end;       /* [bands]: end of the range of ids that each band uses */
     int32_t *first;     /* [bands + 1]: number of components before each band */
@@ -63,7 +63,7 @@ typedef struct cc_worker {
     cc_sieve *sieve;     /* [components]; NULL: the areas suffice for the filters */
     uint64_t regions;    /* components; from the end of CC_AREAS on those that are kept */
     cc_region *table;    /* the state's table of regions */
-    cc_measure measure;  /* of CC_MEASURE */
+    cc_measure measure;  /* the measurement that CC_MEASURE does */
     uint32_t strip_rows; /* rows of the strips that a device labelled; 0: there are none */
     cc_prepare prepare;  /* prepare.now: grey values that the threshold applies to */
     cc_phase phase;      /* the current phase, ... */
@@ -90,12 +90,12 @@ typedef struct cc_work {
 /* memory.c: the numbers that the memory for a picture depends on: as counted in it, or the most
  * that a picture of its size can have. */
 typedef struct cc_contents {
-    uint64_t runs;       /* of cells; with fill_holes of background */
+    uint64_t runs;       /* runs of cells, or with fill_holes of background */
     uint64_t rows;       /* rows with at least one run */
-    uint64_t ids;        /* that all bands use in the union-find */
-    uint64_t components; /* before filters */
-    uint64_t regions;    /* after filters */
-    uint64_t saddles;    /* split: between maxima */
+    uint64_t ids;        /* ids that all bands use in the union-find */
+    uint64_t components; /* components before filters */
+    uint64_t regions;    /* regions after filters */
+    uint64_t saddles;    /* split: saddles between maxima */
     uint64_t plateaus;   /* split by intensity: pixels of plateaus */
 } cc_contents;
 cc_contents cc_most_contents(const cc_params *p, const wu_item *item);

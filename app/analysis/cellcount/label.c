@@ -124,14 +124,14 @@ static void ids_band(cc_worker *w, size_t band, cc_scratch *s)
 static void strip_seam(cc_worker *w, size_t strip, cc_scratch *s)
 {
     const uint32_t y = ((uint32_t)strip + 1) * w->strip_rows;
-    const int32_t *const here = w->up + (size_t)y * w->nx, *const above = here - w->nx;
+    const int32_t *const row = w->up + (size_t)y * w->nx, *const above = row - w->nx;
     const int reach = w->params->eight_connected ? 1 : 0;
 
     (void)s;
     for (int64_t x = 0; x < w->nx; x++)
-        for (int64_t at = x - reach; here[x] >= 0 && at <= x + reach; at++)
+        for (int64_t at = x - reach; row[x] >= 0 && at <= x + reach; at++)
             if (at >= 0 && at < w->nx && above[at] >= 0)
-                uf_union_shared(w->picture.ids, here[x], above[at]);
+                uf_union_shared(w->picture.ids, row[x], above[at]);
 }
 
 /* Makes every id of the band link to its root directly, and counts the roots among them. */
@@ -323,10 +323,10 @@ static tc_status resolve_areas(cc_worker *w, tc_err *err)
         status = find_area(w, 2, &half, err);
     if (status == TC_OK && w->params->min_area_auto)
         status = find_area(w, 10, &tenth, err);
-    if (w->own.min_area_auto)
-        w->own.min_area = cc_least_area(half, tenth, w->own.bright);
-    if (w->own.full_area_auto)
-        w->own.full_area = cc_full_area(half);
+    if (w->resolved.min_area_auto)
+        w->resolved.min_area = cc_least_area(half, tenth, w->resolved.bright);
+    if (w->resolved.full_area_auto)
+        w->resolved.full_area = cc_full_area(half);
     return status;
 }
 

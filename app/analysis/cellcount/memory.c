@@ -6,21 +6,22 @@
 /* Bytes of a page of memory, and of the large pages that os_zeroed asks for. */
 enum { PAGE = 4096, LARGE_PAGE = 2 << 20 };
 
-/* The most regions that a result can have: isolated pixels, or as many as fit if each has min_area
- * pixels. It holds for a split, too, since no two of its maxima touch. */
+/* The greatest number of regions that a result can have: isolated pixels, or regions of min_area
+ * pixels that fill the picture. It holds for a split, too, since no two of its maxima touch. */
 static uint64_t most_regions(const cc_params *p, const wu_item *item)
 {
     const uint64_t nx = item->nx, ny = item->ny;
-    const uint64_t apart = p->eight_connected ? (nx + 1) / 2 * ((ny + 1) / 2) : (nx * ny + 1) / 2;
+    const uint64_t isolated =
+        p->eight_connected ? (nx + 1) / 2 * ((ny + 1) / 2) : (nx * ny + 1) / 2;
 
-    return tc_smaller(apart, nx * ny / (uint64_t)(p->min_area > 1 ? p->min_area : 1));
+    return tc_smaller(isolated, nx * ny / (uint64_t)(p->min_area > 1 ? p->min_area : 1));
 }
 
 cc_contents cc_most_contents(const cc_params *p, const wu_item *item)
 {
-    const cc_params any = { .eight_connected = p->eight_connected };
+    const cc_params unfiltered = { .eight_connected = p->eight_connected };
     const uint64_t n = (uint64_t)item->nx * item->ny, runs = lab_ids(item->nx, item->ny),
-                   most = most_regions(&any, item);
+                   most = most_regions(&unfiltered, item);
     const bool by_grey = p->split == CC_INTENSITY;
 
     return (cc_contents){ .runs = runs,
@@ -48,8 +49,8 @@ static uint64_t ids_bytes(const wu_item *item, uint64_t ids)
                       ids * sizeof(int32_t) + cc_bands(item->nx, item->ny) * (uint64_t)PAGE);
 }
 
-/* Bytes that a split takes besides planes: the saddles, twice while they are sorted; or, earlier,
- * the borders of plateaus. */
+/* The bytes that a split takes in addition to planes: for the saddles, twice while they are sorted;
+ * or, before that, for the borders of plateaus. */
 static uint64_t split_bytes(const cc_contents *c)
 {
     return tc_larger(c->saddles * 2 * sizeof(ws_saddle), c->plateaus * 6);
@@ -117,7 +118,7 @@ static void count_runs(const cc_worker *w, cc_contents *c)
 }
 
 /* For an_look: does the phases that the contents depend on, and counts them. */
-static tc_status look(void *worker, void *state, void *contents, tc_err *err)
+static tc_status count_contents(void *worker, void *state, void *contents, tc_err *err)
 {
     const cc_worker *const w = worker;
     cc_contents *const c = contents;
@@ -134,7 +135,8 @@ static tc_status look(void *worker, void *state, void *contents, tc_err *err)
     }
     if (status == TC_OK)
         status = step_until(worker, state, CC_PAINT, err);
-    /* With fill_holes the ids that the background used are gone; they were at most one a run. */
+    /* With fill_holes the ids that the background used are no longer known; they were at most one a
+     * run. */
     c->ids = w->params->fill_holes ? c->runs : 0;
     for (uint32_t band = 0; !w->params->fill_holes && status == TC_OK && band < w->bands; band++)
         c->ids += (uint64_t)w->end[band] - lab_ids(w->nx, (size_t)band * cc_band_rows(w->nx));
@@ -147,7 +149,7 @@ static tc_status look(void *worker, void *state, void *contents, tc_err *err)
 tc_status cc_memory(const an_work *work, an_plan *plan, tc_err *err)
 {
     cc_contents c = cc_most_contents(work->params, work->item);
-    const tc_status status = an_look(&cc_cpu, work, look, &c, err);
+    const tc_status status = an_look(&cc_cpu, work, count_contents, &c, err);
 
     if (status == TC_OK) {
         plan->thread_bytes = cc_thread_bytes(work->params, work->item);

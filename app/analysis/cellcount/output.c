@@ -181,20 +181,20 @@ tc_status cc_finish(const an_work *work, size_t item_index, const void *state_at
     const size_t n = (size_t)state->regions;
     const cc_region *regions = NULL;
     TC_AUTOFREE cc_region *owned = NULL;
-    cc_params own; /* with `bright` as found for this picture */
+    cc_params resolved; /* with `bright` as found for this picture */
     return_if_error(cc_regions(work, state, &regions, &owned, err));
 
-    return_if_error(cc_resolve_polarity(work, &own, err));
+    return_if_error(cc_resolve_polarity(work, &resolved, err));
     return_if_error(cc_expect(p, work->item, out, err));
     if (p->labels)
         wu_output_lend(&out->arrays[out->n - 1], state->plane);
     return_if_error(wu_output_allocate(out, n, err));
     if (p->polarity == CC_AUTO)
-        *(uint8_t *)wu_output_data(out, "bright") = own.bright;
+        *(uint8_t *)wu_output_data(out, "bright") = resolved.bright;
     *(int64_t *)wu_output_data(out, "count") = (int64_t)n;
     *(int64_t *)wu_output_data(out, "threshold") =
         cc_finds_threshold(p) ? (int64_t)state->threshold
-                              : (int64_t)cc_threshold(&own, work->item->bits);
+                              : (int64_t)cc_threshold(&resolved, work->item->bits);
     if (p->window_auto)
         *(int64_t *)wu_output_data(out, "window") = (int64_t)state->window;
     if (p->min_area_auto)

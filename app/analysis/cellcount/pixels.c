@@ -33,8 +33,8 @@ enum { LEAST_KNOWN = 2, LEAST_IN_TILES = 4 };
 /* A component is followed for at most LEAST_ROOM pixels and 1 / ROOM_SHARE of the pixels of the
  * picture, or 1 / ROOM_IN_TILE of those of a tile. */
 enum { ROOM_SHARE = 128, ROOM_IN_TILE = 16, LEAST_ROOM = 256 };
-/* The bounds of a tile's side, in pixels. It is the largest one for which MANY_TILES tiles, with
- * their margins, are at most TILED of the picture. */
+/* A tile's side, in pixels, is the largest one for which MANY_TILES tiles, with their margins, are
+ * at most TILED of the picture, from LEAST_TILE to MOST_TILE. */
 enum { LEAST_TILE = 48, MOST_TILE = 128, MANY_TILES = 8 };
 static const double TILED = 0.15;
 /* The bounds of the number of tiles. */
@@ -87,7 +87,7 @@ static table table_of(const cc_params *p, const wu_output *out)
 typedef struct part {
     an_follow f;             /* f.px: the part's prepared pixels */
     uint32_t y, x;           /* where the part begins in the picture */
-    uint32_t nx;             /* of the whole picture */
+    uint32_t nx;             /* width of the whole picture */
     uint32_t y0, x0, y1, x1; /* the core, half-open, in coordinates of the part */
     size_t *rows, n_rows;    /* rows of the table whose boxes lie in the core; NULL, for the whole
                                 picture: all rows. The caller frees them. */
@@ -654,10 +654,10 @@ static double separation(const uint64_t *histogram, uint32_t size, uint32_t thre
             n0 += (double)histogram[v];
             s0 += (double)histogram[v] * v;
             const double difference = s0 * (n - n0) - (s - s0) * n0, weight = n0 * (n - n0);
-            const double here = weight > 0 ? difference / weight * difference : 0;
+            const double variance = weight > 0 ? difference / weight * difference : 0;
 
-            *best = here > *best ? here : *best;
-            claimed = v + 1 == threshold ? here : claimed;
+            *best = variance > *best ? variance : *best;
+            claimed = v + 1 == threshold ? variance : claimed;
         }
     }
     return claimed;
@@ -666,13 +666,13 @@ static double separation(const uint64_t *histogram, uint32_t size, uint32_t thre
 static tc_status judge_otsu(const uint64_t *histogram, uint32_t size, uint32_t claimed, tc_err *err)
 {
     double best;
-    const double here = separation(histogram, size, claimed, &best);
+    const double variance = separation(histogram, size, claimed, &best);
 
-    return here >= AS_GOOD * best
+    return variance >= AS_GOOD * best
                ? TC_OK
                : tc_fail(err, TC_NO_MATCH,
                          "threshold: %lu divides the grey values %.2f times as well as another",
-                         (unsigned long)claimed, here / best);
+                         (unsigned long)claimed, variance / best);
 }
 
 /* Judges the claimed threshold by the tiles' histogram. With Otsu's own rule: by its variance; with
@@ -682,20 +682,20 @@ static tc_status judge_found(const cc_params *p, const uint64_t *histogram, unsi
 {
     const uint32_t size = (uint32_t)1 << bits;
     uint64_t n = 0, between = 0;
-    uint32_t here;
+    uint32_t expected;
     tc_status status;
 
     if (p->threshold_word == CC_OTSU && p->classes == 2 && p->scale == AN_OTSU_LINEAR)
         return judge_otsu(histogram, size, claimed, err);
-    status = cc_find_threshold(p, histogram, bits, &here, err);
+    status = cc_find_threshold(p, histogram, bits, &expected, err);
     for (uint32_t v = 0; v < size; v++) {
         n += histogram[v];
-        between += (v >= here) != (v >= claimed) ? histogram[v] : 0;
+        between += (v >= expected) != (v >= claimed) ? histogram[v] : 0;
     }
     return status != TC_OK || SOME_SHARE * between <= n
                ? status
                : tc_fail(err, TC_NO_MATCH, "threshold: %lu, of what is looked at it is %lu",
-                         (unsigned long)claimed, (unsigned long)here);
+                         (unsigned long)claimed, (unsigned long)expected);
 }
 
 /* Checks that the claimed threshold is that of all pixels. */
@@ -703,13 +703,13 @@ static tc_status check_threshold(const cc_params *p, const wu_pixels *px, uint32
                                  tc_err *err)
 {
     TC_AUTOFREE uint64_t *histogram = NULL;
-    uint32_t right;
+    uint32_t expected;
     return_if_error(an_histogram_of(px, NULL, &histogram, err));
 
-    return_if_error(cc_find_threshold(p, histogram, px->bits, &right, err));
-    return right == claimed ? TC_OK
-                            : tc_fail(err, TC_BAD_INPUT, "threshold: is %lu, not %lu",
-                                      (unsigned long)claimed, (unsigned long)right);
+    return_if_error(cc_find_threshold(p, histogram, px->bits, &expected, err));
+    return expected == claimed ? TC_OK
+                               : tc_fail(err, TC_BAD_INPUT, "threshold: is %lu, not %lu",
+                                         (unsigned long)claimed, (unsigned long)expected);
 }
 
 /* min_contrast: judges the pixels of cells that are in no region. all: contrast summed over all
@@ -843,22 +843,23 @@ static double share_of_tiles(const cc_params *p, const wu_item *item)
 
 /* Sums over the cores of all tiles. */
 typedef struct found {
-    uint64_t pixels;       /* all pixels */
-    uint64_t cells;        /* pixels of cells */
-    uint64_t claimed;      /* pixels with a label, or, without labels, in a box of the table */
-    uint64_t both;         /* pixels of cells that are claimed */
-    size_t looks, known;   /* as in `part`, of the tiles that are not placed around a region */
-    double large;          /* pixels of cells in components too large to be followed */
-    size_t bare;           /* as in `part` */
-    double contrast, rest; /* of all pixels of cells; of those that are not claimed */
-    part contrasts;        /* only contrast, area and missing, as in `part` */
-    uint64_t *histogram;   /* if the threshold is found in one; else NULL */
+    uint64_t pixels;     /* all pixels */
+    uint64_t cells;      /* pixels of cells */
+    uint64_t claimed;    /* pixels with a label, or, without labels, in a box of the table */
+    uint64_t both;       /* pixels of cells that are claimed */
+    size_t looks, known; /* as in `part`, of the tiles that are not placed around a region */
+    double large;        /* pixels of cells in components too large to be followed */
+    size_t bare;         /* as in `part` */
+    double contrast,
+        rest; /* sums of the contrast of all pixels of cells, and of those that are not claimed */
+    part contrasts;      /* only contrast, area and missing, as in `part` */
+    uint64_t *histogram; /* if the threshold is found in one; else NULL */
 } found;
 
 /* The extent of a tile along an axis. */
 typedef struct extent {
     uint32_t first, end; /* the core, half-open */
-    uint32_t from, to;   /* with the margin */
+    uint32_t from, to;   /* the core with the margin */
 } extent;
 
 /* A core of n pixels around the middle of [lo, hi), or of hi - lo if that is more, moved so that it

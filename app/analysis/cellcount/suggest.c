@@ -274,11 +274,11 @@ static tc_status find_window(const an_pictures *pictures, const json_t *paramete
     *smaller = false;
     for (size_t i = 0; status == TC_OK && i < pictures->n; i++) {
         cc_params p = *(const cc_params *)params;
-        bool here = false;
+        bool smaller_cells = false;
         p.bright = p.polarity == CC_AUTO ? otsu->bright[i] : p.bright;
         status = cc_find_radius(&p, &pictures->pixels[i], pictures->threads, NULL, &radius[i],
-                                &here, err);
-        *smaller = *smaller || here;
+                                &smaller_cells, err);
+        *smaller = *smaller || smaller_cells;
     }
     an_params_free(&an_cellcount, &params);
     json_decref(copy);

@@ -133,33 +133,33 @@ tc_status cc_find_radius(const cc_params *p, const wu_pixels *px, unsigned threa
                            .n_images = 1,
                            .bits = px->bits,
                            .channels = 1 };
-    cc_params own = *p;
+    cc_params changed = *p;
     const an_work work = {
-        .params = &own, .item = &item, .pixels = px, .threads = threads, .poll = poll
+        .params = &changed, .item = &item, .pixels = px, .threads = threads, .poll = poll
     };
     int64_t area;
 
-    own.polarity = p->bright ? CC_BRIGHT : CC_DARK;
-    own.threshold_word = CC_OTSU;
-    own.classes = 2;
-    own.scale = AN_OTSU_LINEAR;
-    own.window_auto = own.min_area_auto = 0;
-    own.labels = false;
+    changed.polarity = p->bright ? CC_BRIGHT : CC_DARK;
+    changed.threshold_word = CC_OTSU;
+    changed.classes = 2;
+    changed.scale = AN_OTSU_LINEAR;
+    changed.window_auto = changed.min_area_auto = 0;
+    changed.labels = false;
     /* Parameters that leave out regions are off, as they would distort the typical area. */
-    own.min_contrast = own.exclude_border = false;
-    own.min_fill = own.max_aspect = 0;
-    own.min_area = 1;
-    own.max_area = INT64_MAX;
+    changed.min_contrast = changed.exclude_border = false;
+    changed.min_fill = changed.max_aspect = 0;
+    changed.min_area = 1;
+    changed.max_area = INT64_MAX;
     tc_status status = find_typical_area(&work, &area, err);
     /* The radius of the window is the diameter of the cells that were found. */
     int64_t r =
         status == TC_OK && area != INT64_MAX ? (int64_t)(cc_diameter(area) + 0.5) : LEAST_RADIUS;
 
-    own.threshold_word = CC_LOCAL;
+    changed.threshold_word = CC_LOCAL;
     r = r > most ? most : r;
     *smaller = false;
     for (int k = 0; status == TC_OK && k < TRIES && r > LEAST_RADIUS; k++) {
-        own.window =
+        changed.window =
             (int32_t)(2 * r + 1 < 2 * CC_MOST_RADIUS + 1 ? 2 * r + 1 : 2 * CC_MOST_RADIUS + 1);
         status = find_typical_area(&work, &area, err);
         if (status != TC_OK || area == INT64_MAX || cc_diameter(area) >= 0.9 * (double)r)

@@ -14,8 +14,8 @@
 #include "app/analysis/common/edt_core.h"
 
 typedef enum edt_sides {
-    EDT_INSIDE, /* for pixels of the mask the distance to the background; for others 0 */
-    EDT_BOTH    /* for every pixel the distance to the other side */
+    EDT_INSIDE, /* the distance to the background for pixels of the mask; 0 for others */
+    EDT_BOTH    /* the distance to the other side for every pixel */
 } edt_sides;
 
 /* One transform. nx, ny and nz are at most 65535; in arrays x varies fastest, then y, then z. */

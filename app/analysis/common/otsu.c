@@ -165,10 +165,10 @@ static void add_class(const groups *g, unsigned classes, const double *before, d
     for (unsigned j = classes; j <= g->n; j++) {
         worth[j] = -1;
         for (unsigned i = classes - 1; i < j; i++) {
-            const double here = before[i] + class_worth(g, i, j);
+            const double total = before[i] + class_worth(g, i, j);
 
-            if (here > worth[j]) {
-                worth[j] = here;
+            if (total > worth[j]) {
+                worth[j] = total;
                 begins[j] = (uint16_t)i;
             }
         }

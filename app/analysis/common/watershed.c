@@ -390,22 +390,22 @@ static void saddles_of_row(const ws_map *m, const steps *w, size_t row, ws_list 
 
     for (at.x = 0; at.x < s->nx; at.x++) {
         const size_t i = row * nx + (size_t)at.x;
-        const int32_t here = m->up[i];
+        const int32_t maximum = m->up[i];
         const bool whole = inner && at.x > 0 && at.x + 1 < s->nx;
 
-        if (here < 0)
+        if (maximum < 0)
             continue;
         for (int k = w->before; k < w->n; k++) {
             const ptrdiff_t neighbour = (ptrdiff_t)i + w->offset[k];
 
             if (!whole && !step_is_within(s, w, at, k))
                 continue;
-            if (m->up[neighbour] != here && m->up[neighbour] >= 0) {
+            if (m->up[neighbour] != maximum && m->up[neighbour] >= 0) {
                 const uint32_t saddle =
                     m->height[i] < m->height[neighbour] ? m->height[i] : m->height[neighbour];
 
-                if (!is_separate(m, here, m->up[neighbour], saddle))
-                    add_saddle(list, here, m->up[neighbour], saddle);
+                if (!is_separate(m, maximum, m->up[neighbour], saddle))
+                    add_saddle(list, maximum, m->up[neighbour], saddle);
             }
         }
     }

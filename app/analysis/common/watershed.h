@@ -31,7 +31,8 @@ typedef struct ws_saddle {
 typedef struct ws_list {
     ws_saddle *saddles; /* [n] */
     int32_t *pixels;    /* [n_pixels] pixels of plateaus */
-    uint32_t *recent;   /* for the hash of a pair of maxima: where in `saddles` it was last found */
+    uint32_t *recent;   /* by the hash of a pair of maxima: index in `saddles` at which the pair was
+                           last found */
     size_t n, room, n_pixels, pixel_room; /* used and allocated elements of the two lists */
     bool no_memory;                       /* an element could not be added */
 } ws_list;

@@ -11,8 +11,7 @@
 #define WS_GROUND (-1)
 #define WS_UNKNOWN (-2147483647 - 1)
 /* A preliminary value of `up` for a pixel of a plateau: its path goes to pixel i, unless a pixel is
- * found that comes before i in raster order. Of two such values the greater one is that of the
- * pixel that comes first. */
+ * found that comes before i in raster order. The value is greater for a pixel that comes first. */
 #define WS_PENDING(i) (-2 - (i))
 
 /* The size of the picture, nx * ny * nz pixels, and which pixels are neighbours: those that differ

@@ -106,8 +106,8 @@ typedef struct glcm_bins {
 
 /* Tables, by k, of the change of the sums when a bin's count goes from k to k+1 (glcm_tables). */
 typedef struct glcm_steps {
-    const glcm_pair64 *cell, *marginal; /* of glcm_sums.cell and .marginal */
-    const tc_u64 *other;                /* of glcm_sums.fs and .fd */
+    const glcm_pair64 *cell, *marginal; /* changes of glcm_sums.cell and of glcm_sums.marginal */
+    const tc_u64 *other;                /* changes of glcm_sums.fs and of glcm_sums.fd */
 } glcm_steps;
 
 /* Adds `by` to the sum `of`, or subtracts it, depending on the variable `sign`. */

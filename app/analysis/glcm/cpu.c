@@ -56,7 +56,7 @@ typedef struct scratch {
     uint32_t *counts; /* [count_tables][levels][levels]: pairs of the ROI, by the level of the first
                          pixel and that of the second */
     tc_log2s *logs;
-    tc_status status; /* of the thread's chunks in this step */
+    tc_status status; /* status of the thread's chunks in this step */
 } scratch;
 
 typedef struct cpu_worker {
@@ -364,7 +364,7 @@ typedef struct chunk_work {
     const cpu_worker *worker;
     unsigned levels;
     const glcm_view *view;
-    const uint8_t *roi; /* in the view's orientation */
+    const uint8_t *roi; /* ROI of the slice, in the view's orientation */
     glcm_lens lens;
     glcm_tile tile;   /* windows to compute: lines of the chunk's tile */
     glcm_tile inside; /* windows without missing pairs */
@@ -381,7 +381,7 @@ typedef struct chunk_work {
     kept kept;               /* features that are not yet added to stat */
     glcm_stat *stat;
     glcm_more *more; /* NULL: no features beyond the 13 */
-    uint64_t sum;    /* of the returned features of the windows of the current row so far */
+    uint64_t sum;    /* sum of the returned features of the windows of the current row so far */
     glcm_bands *bands;
     bool has_maps;
     float *maps[COOC_FEATURES]; /* for each feature its plane, or NULL */
@@ -785,7 +785,10 @@ static tc_status slide_chunk(const cpu_worker *w, const glcm_chunk *chunk, scrat
  * levels. With one table, counting a pair that equals the one before has to wait until that one's
  * count is stored. With more levels there are fewer such pairs, and several tables would not stay
  * in the cache. */
-enum { MOST_TABLES = 4, TABLES_LEVELS = 64 };
+enum {
+    MOST_TABLES = 4,   /* number of tables for few levels */
+    TABLES_LEVELS = 64 /* greatest number of levels for which MOST_TABLES tables are used */
+};
 
 /* The number of tables that the pairs are counted in. */
 static unsigned count_tables(unsigned levels)

@@ -59,7 +59,7 @@ typedef struct glcm_params {
     glcm_range range;
     unsigned range_ends[2]; /* lo, hi of GLCM_RANGE_FIXED */
     glcm_window window;
-    int radius; /* of the window, in pixels */
+    int radius; /* radius of the window, in pixels */
     size_t n_distances;
     unsigned distances[GLCM_MAX_DISTANCE]; /* [n_distances], in pixels */
     bool four;                             /* directions "four"; else all */
@@ -216,8 +216,8 @@ typedef struct glcm_tables {
     int fbits;
     uint32_t max_pairs;
     uint64_t *f;                   /* [2*max_pairs+1]: k*log2(k) in units of 2^-fbits */
-    uint64_t *f60;                 /* the same in units of 2^-60, modulo 2^64 */
-    uint64_t *f12;                 /* the same in units of 2^-12 */
+    uint64_t *f60;                 /* k*log2(k) in units of 2^-60, modulo 2^64 */
+    uint64_t *f12;                 /* k*log2(k) in units of 2^-12 */
     glcm_divisors *divisors;       /* [max_pairs+1]; entry 0 is unused */
     uint64_t *exp_table;           /* [GLCM_EXP_SIZE] */
     uint64_t idm[GLCM_MAX_LEVELS]; /* 1/(1+k^2) in units of 2^-GLCM_IDM_BITS */
@@ -271,10 +271,10 @@ enum { GLCM_MEAN, GLCM_SPREAD, GLCM_SD, GLCM_MIN, GLCM_MAX, GLCM_STATISTICS };
 /* Computes the statistics over the offsets of a distance: zero the struct, call glcm_summary_add
  * for the moments of each offset, then glcm_summary_end. */
 typedef struct glcm_summary {
-    double sum, sum_variance; /* of the offsets' means and variances */
-    double lowest, highest;   /* of the offsets' means */
-    double min, max;          /* of the offsets' minima and maxima */
-    unsigned n;               /* offsets with pairs */
+    double sum, sum_variance; /* sums of the offsets' means and of their variances */
+    double lowest, highest;   /* least and greatest mean of an offset */
+    double min, max;          /* least minimum and greatest maximum of an offset */
+    unsigned n;               /* number of offsets with pairs */
 } glcm_summary;
 void glcm_summary_add(glcm_summary *s, const double offset[GLCM_MOMENTS]);
 void glcm_summary_end(const glcm_summary *s, double out[GLCM_STATISTICS]);

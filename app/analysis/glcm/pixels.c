@@ -19,7 +19,8 @@
 enum {
     LEAST_WINDOWS = 64, /* windows that all samples have together, in addition to: */
     SHARE = 4096,       /* each sample has one in this many of the ROI's windows */
-    TIMES_AS_LONG = 30  /* the time of a single window, in times of one step of a sliding window */
+    TIMES_AS_LONG =
+        30 /* a single window takes this many times as long as a step of a sliding one */
 };
 
 /* The number of random windows whose bands of rows, and of others whose bands of columns, are
@@ -35,7 +36,7 @@ enum { ONE_WHOLE = 100 };
 
 /* The numbers of windows whose centres are in each line of both views, and of all windows. */
 typedef struct centres {
-    uint64_t *in_line[2]; /* [0]: [ny], owned; [1]: [nx], in the same block */
+    uint64_t *in_line[2]; /* [0]: of rows, [ny], owned; [1]: of columns, [nx], in the same block */
     uint64_t n;
 } centres;
 
@@ -77,7 +78,7 @@ static int64_t count_places(int64_t lines)
 typedef struct sample {
     size_t level, distance; /* indices */
     glcm_params params;     /* with one level and distance; its offsets are owned */
-    wu_pixels pixels;       /* the item's, with the sample as its mask (owned) */
+    wu_pixels pixels;       /* the item's pixels, with the sample's mask, which is owned */
     uint64_t windows;       /* number of windows in the sample */
     bool whole;             /* the sample is to have all windows */
     bool is_all;            /* the sample has all windows */
@@ -291,9 +292,10 @@ static tc_status check_sample(const an_work *work, const wu_output *out, uint64_
     return status;
 }
 
-/* Compares the claimed features with the windows in `state`, which were computed again: as they are
- * among the windows of the claimed features, of which there are at most `all`, they must lie from
- * minimum to maximum, and their variance contributes to the claimed one. */
+/* Compares the claimed features with the windows in `state`, which were computed again. They are
+ * among the windows of the claimed features, of which there are at most `all`: so they must lie
+ * from minimum to maximum, and their variance, multiplied by their share of the windows, must not
+ * exceed the claimed one. */
 static tc_status compare_windows(const an_work *part, const void *state, const double *claimed,
                                  double all, tc_err *err)
 {

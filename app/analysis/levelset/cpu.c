@@ -57,7 +57,7 @@ typedef struct cpu_worker {
     uint8_t *sides; /* [voxels], for a re-initialisation: 1 for a voxel inside, otherwise 0 */
     edt_job edt;
     phase phase;
-    size_t next, parts; /* of the phase: the next part, and their number */
+    size_t next, parts; /* the next part of the phase, and the number of its parts */
     float dt;
     ls_found found; /* what all threads have found in the current phase */
     ls_box *runs;   /* with a band: each is a run of active blocks adjacent along x */

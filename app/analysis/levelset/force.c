@@ -20,7 +20,7 @@ typedef struct field_rows {
     const tc_poll *poll;
     an_pool *pool;
     an_gauss blur;
-    unsigned axis;       /* of the blur: 0 x, 1 y, 2 z */
+    unsigned axis;       /* axis of the blur: 0 x, 1 y, 2 z */
     uint32_t *from, *to; /* [nz][ny][nx]: grey values in fixed point that `row` reads, and writes */
     ls_force *force;
     size_t rows_per_part;

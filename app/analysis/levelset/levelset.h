@@ -42,7 +42,7 @@ typedef struct ls_params {
     ls_init_kind init;
     bool init_has_z;     /* z0 and z1 of the box, or cz of the ball, are given */
     int64_t box[6];      /* x0 x1 y0 y1 z0 z1 */
-    double centre[3], r; /* of the ball: x y z; radius */
+    double centre[3], r; /* centre (x, y, z) and radius of the ball */
     bool otsu;           /* the target is taken from the picture, by Otsu's threshold */
     bool dark;           /* with Otsu's threshold: pixels below it are sought, not those above */
     /* Set by ls_resolve, from the picture: */
@@ -50,7 +50,7 @@ typedef struct ls_params {
     bool stretch; /* for a validator, which computes a part of the iterations: the re-initialisation
                      after the last iteration is left out */
     uint32_t threshold; /* Otsu's threshold: the lowest grey value of the bright class */
-    double gain;        /* with otsu: a factor of the data term */
+    double gain;        /* a factor of the data term, with otsu */
 } ls_params;
 
 /* Copies the parameters, and if they depend on Otsu's threshold sets target, epsilon, gain and
@@ -76,7 +76,10 @@ bool ls_is_reinit(const ls_params *p, uint64_t chunk);
  * So the result of a job with at least LS_LEAST_STRETCHES re-initialisations contains the sides of
  * all voxels at up to LS_KEPT of these (the kept ones), one bit each in a word per voxel. A
  * validator can repeat a stretch: the iterations from one kept re-initialisation to the next. */
-enum { LS_KEPT = 32, LS_LEAST_STRETCHES = 4 };
+enum {
+    LS_KEPT = 32,          /* greatest number of kept re-initialisations */
+    LS_LEAST_STRETCHES = 4 /* with fewer re-initialisations none is kept */
+};
 /* One in this many re-initialisations is kept; 0: none is kept. */
 uint64_t ls_kept_every(const ls_params *p);
 /* The bit for the sides at this chunk; LS_KEPT: they are not kept. */
@@ -94,7 +97,10 @@ typedef struct ls_head {
     an_state_head head;
     uint64_t last_change; /* last iteration in which a voxel changed sides */
 } ls_head;
-enum { LS_PHI_AT = 64, LS_PAD_BYTES = 128 };
+enum {
+    LS_PHI_AT = 64,    /* byte of the state where phi begins */
+    LS_PAD_BYTES = 128 /* bytes of zeros after phi */
+};
 
 /* The size of an item. */
 typedef struct ls_size {

@@ -10,7 +10,8 @@
 #include "app/analysis/levelset/levelset.h"
 #include "app/base/random.h"
 
-/* The number of random stretches that are repeated, besides those that are always repeated. */
+/* The greatest number of random stretches that are repeated, in addition to those that always
+ * are. */
 enum { STRETCHES = 6 };
 /* With a narrow band: the time to repeat a stretch, divided by its share of the time of the whole
  * item. */
@@ -23,7 +24,7 @@ static const double FEW = 6e7;
  * mask. */
 typedef struct evolution {
     const an_work *work;
-    const ls_params *p;      /* of the item (ls_resolve) */
+    const ls_params *p;      /* the parameters of the item (ls_resolve) */
     const uint32_t *history; /* [voxels]: bit i: the voxel is inside in kept sides i */
     const uint8_t *mask;
     int64_t every, run; /* iterations of a stretch, and of the whole evolution */

@@ -59,7 +59,7 @@ typedef struct buffers {
     float *yl, *yu; /* the faces of a row along y: at its lower and upper side */
     float *zl, *zu; /* [rows] the faces of a plane along z: at its lower and upper side; a picture
                        has one row for all */
-    size_t z_pitch; /* from one row of zl to the next; 0: there is one row */
+    size_t z_pitch; /* elements from one row of zl to the next; 0: there is one row */
     float *cx[2];   /* [rows + 2] central differences along x, of a plane and the next one */
 } buffers;
 

@@ -371,7 +371,7 @@ static void bounds_of(int feature, double levels, double *lo, double *hi)
 /* Pairs of features: in every matrix, and so in averages over matrices, the first is at most the
  * second. */
 static const struct {
-    int less, more;
+    int lesser, greater;
 } orders[] = { { COOC_ASM, COOC_JOINT_MAXIMUM },
                { COOC_SUM_ENTROPY, COOC_ENTROPY },
                { COOC_DIFFERENCE_ENTROPY, COOC_ENTROPY },
@@ -389,7 +389,8 @@ static const char *relations_fault(const double *f)
     const double squared = f[COOC_SUM_AVERAGE] * f[COOC_SUM_AVERAGE];
 
     for (size_t k = 0; k < sizeof orders / sizeof orders[0]; k++)
-        if (f[orders[k].less] > f[orders[k].more] && !at_most(f[orders[k].less], f[orders[k].more]))
+        if (f[orders[k].lesser] > f[orders[k].greater] &&
+            !at_most(f[orders[k].lesser], f[orders[k].greater]))
             return "object_glcm: one feature is greater than another that bounds it";
     if (!isnan(f[COOC_SUM_VARIANCE] + f[COOC_CONTRAST] + f[COOC_VARIANCE]) &&
         !is_about(4 * f[COOC_VARIANCE], f[COOC_SUM_VARIANCE] + f[COOC_CONTRAST]))

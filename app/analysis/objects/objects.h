@@ -21,7 +21,7 @@ enum { OBJ_SHAPE = 1, OBJ_INTENSITY = 2, OBJ_TEXTURE = 4 };
 /* Which grey values are mapped to the levels of the texture. */
 typedef enum obj_range {
     OBJ_RANGE_FIXED,  /* obj_params.range_ends */
-    OBJ_RANGE_OBJECT, /* from the object's least to its greatest */
+    OBJ_RANGE_OBJECT, /* from the least to the greatest of the object's pixels */
     OBJ_RANGE_IMAGE,  /* from the least to the greatest of all pixels */
     OBJ_RANGE_TYPE    /* all that the pixels' bits can hold */
 } obj_range;
@@ -144,7 +144,8 @@ typedef struct obj_item {
     uint8_t *quantised; /* [nz][ny][nx]: grey levels of objects that obj_box_fill does not accept;
                            NULL without texture */
     size_t row_bytes, texture_at; /* obj_row_bytes, obj_texture_at */
-    uint32_t lo, hi; /* of all pixels, for OBJ_RANGE_IMAGE; set when the objects are found */
+    uint32_t lo, hi; /* least and greatest grey value of all pixels, for OBJ_RANGE_IMAGE; set when
+                        the objects are found */
     tc_logs logs;    /* a table of logarithms of counts; made when the objects are found */
     obj_mesh mesh;   /* for stacks */
 } obj_item;
@@ -283,15 +284,17 @@ static inline ptrdiff_t obj_pixels_of(const obj_levels *l, obj_step s)
     return s.dz * l->slice + s.dy * l->row + s.dx;
 }
 
+enum {
+    OBJ_BOX_BYTES = 1 << 18, /* greatest size of the array of an obj_box */
+    OBJ_BOX_SHARE = 16       /* greatest number of its elements for each pixel of the object */
+};
 /* The levels of one object in an array of its own, which is larger than the object: all other
  * elements have a level that means outside. So a step from any pixel of the object needs no check
- * of bounds. OBJ_BOX_BYTES: the largest such array. OBJ_BOX_SHARE: it has at most this many
- * elements for each pixel of the object. */
-enum { OBJ_BOX_BYTES = 1 << 18, OBJ_BOX_SHARE = 16 };
+ * of bounds. */
 typedef struct obj_box {
     obj_levels levels;
     obj_run from;     /* the first row of the object's bounding box */
-    obj_step size;    /* of the bounding box */
+    obj_step size;    /* size of the bounding box */
     uint8_t *bytes;   /* [OBJ_BOX_BYTES + OBJ_OVER]: the array */
     uint8_t *ends[2]; /* [OBJ_BOX_BYTES + OBJ_OVER]. [0]: the levels of the object's pixels one
                          after the other; [1]: the levels of the second pixels of the pairs whose
@@ -327,10 +330,10 @@ obj_levels obj_levels_of(const obj_item *o);
 /* Sets the grey levels of the pixels of n runs. lo, hi: the object's least and greatest value. */
 void obj_quantise(const obj_item *o, const obj_run *runs, size_t n, uint32_t lo, uint32_t hi,
                   const obj_levels *levels);
-/* Adds the pairs of an object, a step apart, whose first pixel is in runs first to first + few - 1.
- * runs: all n runs of the object. */
+/* Adds the pairs of an object, a step apart, whose first pixel is in runs first to first + count
+ * - 1. runs: all n runs of the object. */
 void obj_pairs_add(const obj_levels *levels, const obj_run *runs, size_t n, size_t first,
-                   size_t few, obj_step step, obj_pairs *pairs);
+                   size_t count, obj_step step, obj_pairs *pairs);
 /* Copies an object of `area` pixels, given by its n runs, to pairs->box. Returns false if it is too
  * large, if it fills too little of the box, or with 256 levels. */
 bool obj_box_fill(const obj_item *o, const obj_run *runs, size_t n, uint64_t area, uint32_t lo,
@@ -345,7 +348,7 @@ void obj_pairs_take(const obj_item *o, obj_pairs *pairs, cooc_sums *sums);
 
 /* The texture features of an object for one distance, summed over directions. */
 typedef struct obj_texture {
-    double sum[COOC_FEATURES]; /* of each feature that is wanted */
+    double sum[COOC_FEATURES]; /* sum of each feature that is wanted */
     unsigned directions;       /* number of directions that have a pair */
 } obj_texture;
 
@@ -368,7 +371,7 @@ typedef struct obj_index {
     uint32_t largest; /* the largest area of an object */
     /* While the index is made: */
     int pass;                       /* 0: runs are counted; 1: they are put into `runs` */
-    uint64_t rows_done;             /* of this pass */
+    uint64_t rows_done;             /* number of rows that are done in this pass */
     uint32_t labels_done;           /* labels that have been given their place in `runs`, */
     uint32_t n_placed, runs_placed; /* and how many objects and runs these have */
     uint32_t rows;                  /* rows of a part */

@@ -195,15 +195,15 @@ static size_t run_at(const obj_run *runs, size_t n, int64_t place)
 }
 
 void obj_pairs_add(const obj_levels *levels, const obj_run *runs, size_t n, size_t first,
-                   size_t few, obj_step step, obj_pairs *pairs)
+                   size_t count, obj_step step, obj_pairs *pairs)
 {
-    assert(first + few <= n);
+    assert(first + count <= n);
     const int64_t shift = place_of(step.dz, step.dy, step.dx);
     const ptrdiff_t pixels = obj_pixels_of(levels, step);
     /* index of the first run that can contain second pixels of pairs: it never decreases */
     size_t candidate = first == 0 ? 0 : run_at(runs, n, first_place(runs[first]) + shift);
 
-    for (size_t i = first; i < first + few; i++) {
+    for (size_t i = first; i < first + count; i++) {
         const int64_t begin = first_place(runs[i]) + shift, end = last_place(runs[i]) + shift;
         const uint8_t *const a = obj_level_at(levels, runs[i]);
 

@@ -198,7 +198,8 @@ static tc_status check_totals(const vol_params *p, const wu_item *item, const wu
 
 /* --- the labels ------------------------------------------------------------------------------ */
 
-/* Whether the voxels with the cell's label have the row's number, bounding box and centroid. */
+/* Whether the voxels with the cell's label have the number, bounding box and centroid that the row
+ * states. */
 static bool same_cell(const an_extent *e, const row *r)
 {
     bool good = e->voxels == r->voxels;

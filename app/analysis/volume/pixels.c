@@ -378,11 +378,11 @@ static part part_at(const wu_item *item, const uint32_t side[3], uint32_t margin
     return b;
 }
 
-/* The parts that have been computed again. */
+/* The boxes that have been computed again. */
 typedef struct parts {
     part list[MOST_PARTS_IN_ALL];
     int n;
-    double share; /* of the stack */
+    double share; /* their share of the stack's voxels */
 } parts;
 
 static bool is_seen(const parts *seen, const uint32_t at[3])
@@ -614,7 +614,7 @@ static bool is_membrane(const heights *h, size_t i)
     return !h->params->fill && vol_is_membrane(wu_grey(h->px, i), h->threshold);
 }
 
-/* Chooses a random voxel for even k. For odd k it goes on from there to the next voxel whose
+/* Chooses a random voxel for even k. For odd k it continues from there to the next voxel whose
  * successor has another label: labels at the borders of cells are most likely to be wrong. */
 static size_t choose_voxel(const heights *h, size_t n, int k, uint64_t *random)
 {

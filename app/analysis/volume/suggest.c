@@ -79,10 +79,10 @@ static double round_off(double value)
 static tc_status report_nuclei(const an_pictures *pictures, an_suggestion *out, tc_err *err)
 {
     TC_AUTO(an_suggestion_free) an_suggestion cells = { .parameters = json_object() };
-    json_auto_t *none = json_object();
-    if (cells.parameters == NULL || none == NULL)
+    json_auto_t *no_parameters = json_object();
+    if (cells.parameters == NULL || no_parameters == NULL)
         return tc_no_memory(err, "a suggestion");
-    return_if_error(an_find("cellcount")->suggest(pictures, none, &cells, err));
+    return_if_error(an_find("cellcount")->suggest(pictures, no_parameters, &cells, err));
     const char *const polarity = json_string_value(json_object_get(cells.parameters, "polarity"));
     if (polarity != NULL && strcmp(polarity, "bright") == 0)
         snprintf(

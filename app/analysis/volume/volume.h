@@ -47,8 +47,8 @@ typedef struct vol_params {
     double h;  /* watershed: a cell's walls are at least this much brighter than its darkest voxel,
                   in grey values */
     bool fill; /* watershed: membrane belongs to the cells, too */
-    bool repair;       /* gaps in the membrane are closed by a blur of the membrane with: */
-    double sigma;      /* in voxels */
+    bool repair;       /* gaps in the membrane are closed: the membrane is blurred with */
+    double sigma;      /* sigma of this blur, in voxels */
     int64_t threshold; /* 1..VOL_WHITE: voxels whose blurred value is not lower become membrane */
     int64_t min_voxels, max_voxels; /* cells with fewer or more voxels are left out */
     bool exclude_border;            /* cells that touch the border are left out */
@@ -95,7 +95,7 @@ typedef struct vol_state {
     uint64_t cells;             /* so far: components; in the end without those left out */
     uint64_t membrane, outside; /* numbers of voxels */
     uint64_t repair_added;      /* number of voxels that the repair made membrane */
-    uint64_t repair_bias; /* of these, voxels that would otherwise be inside (vol_repair_bias) */
+    uint64_t repair_bias; /* number of these that would otherwise be inside (vol_repair_bias) */
     uint32_t begun;       /* 1: nodes have been written to, and the item is not finished */
     uint32_t threshold;   /* Otsu's threshold, once it is computed; 0 without otsu */
     int32_t nodes[];      /* [1 + nz*ny*nx] */

@@ -23,9 +23,9 @@ typedef struct cpu_worker {
      * when all these bands are done, so a step that is stopped leaves the state as it was. */
     uint32_t *turned;
     size_t turned_size;       /* its elements */
-    struct turn_reads *reads; /* of an image: [n_dirs][2 reach_y + 1], see make_reads; else NULL */
+    struct turn_reads *reads; /* images only: [n_dirs][2 reach_y + 1], see make_reads; else NULL */
     int reads_round;          /* the round that `reads` is made for; -1: none yet */
-    int levels;               /* of an image: levels of the table of maxima that `reads` uses */
+    int levels; /* images only: number of levels of the table of maxima that `reads` uses */
 } cpu_worker;
 
 /* --- voters ---------------------------------------------------------------------------------- */

@@ -59,7 +59,7 @@ static const double NEAR = 1e-6;
 
 /* A tile of the item; axes are z, y, x. */
 typedef struct tile {
-    uint32_t from[3], size[3]; /* with the margin */
+    uint32_t from[3], size[3]; /* the tile with its margin: first pixel and size */
     double lo[3], hi[3];       /* the tile's points, without the margin: lo <= point < hi */
 } tile;
 
@@ -289,16 +289,16 @@ static double contrast_at(const wu_pixels *px, const voting_scheme *s, const uin
     return most;
 }
 
-/* Sets place to a random pixel (any), or to that of a random point. */
-static void choose_place(const voting_scheme *s, const voting_peaks *points, bool any,
+/* Sets place to a random pixel (any_pixel), or to that of a random point. */
+static void choose_place(const voting_scheme *s, const voting_peaks *points, bool any_pixel,
                          uint64_t *random, uint32_t place[3])
 {
     const uint32_t length[3] = { s->nz, s->ny, s->nx };
     const double *const at = points->list[tc_random_below(points->n, random)].at;
 
     for (int k = 0; k < 3; k++)
-        place[k] = any ? (uint32_t)tc_random_below(length[k], random)
-                       : smaller((uint32_t)(at[k] + 0.5), length[k] - 1);
+        place[k] = any_pixel ? (uint32_t)tc_random_below(length[k], random)
+                             : smaller((uint32_t)(at[k] + 0.5), length[k] - 1);
 }
 
 /* The mean contrast (contrast_at) at random places, each within a radius, along each axis, of a
@@ -343,15 +343,15 @@ static void choose_edge(const an_work *work, const voting_scheme *s, const votin
     choose_place(s, points, true, random, place);
     for (size_t i = 0; i < n / divisor && most < FAR * enough; i++) {
         uint32_t at[3];
-        double far, contrast;
+        double distance, contrast;
 
         choose_place(s, points, true, random, at);
         contrast = fmin(contrast_at(work->pixels, s, at), enough);
         if (FAR * contrast <= most) /* cannot be better, wherever the points are */
             continue;
-        far = distance_to_points(s, points, at);
-        if (far >= AWAY && fmin(far, FAR) * contrast > most) {
-            most = fmin(far, FAR) * contrast;
+        distance = distance_to_points(s, points, at);
+        if (distance >= AWAY && fmin(distance, FAR) * contrast > most) {
+            most = fmin(distance, FAR) * contrast;
             memcpy(place, at, sizeof at);
         }
     }

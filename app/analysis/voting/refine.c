@@ -35,7 +35,7 @@ static u4 load4(const uint32_t *from)
 typedef struct row_around {
     int32_t z, y;
     int64_t dz, dy;                  /* distance from the peak */
-    const uint32_t *here;            /* the row's first pixel */
+    const uint32_t *pixels;          /* the row's first pixel */
     const uint32_t *up[2], *down[2]; /* the next and previous row along z [0] and y [1]; at the
                                         picture's border the row itself */
 } row_around;
@@ -55,8 +55,8 @@ static bool may_face4(const refiner *r, const row_around *row, int32_t x, int64_
              gy = __builtin_convertvector((i4)(load4(row->up[1] + x) - load4(row->down[1] + x)),
                                           f4) *
                   (float)s->inverse[1],
-             gx = __builtin_convertvector((i4)(load4(row->here + x + 1) - load4(row->here + x - 1)),
-                                          f4) *
+             gx = __builtin_convertvector(
+                      (i4)(load4(row->pixels + x + 1) - load4(row->pixels + x - 1)), f4) *
                   (float)s->inverse[2];
     const f4 d = (f4){ 0, 1, 2, 3 } * step + (float)dx;
     const float dz = (float)row->dz, dy = (float)row->dy;
@@ -150,7 +150,7 @@ static void add_pixel(const refiner *r, const row_around *row, int32_t x, int64_
     const int64_t d[3] = { row->dz, row->dy, dx };
     int64_t g[3];
 
-    voting_gradient(&r->s->shape, row->here + x, row->z, row->y, x, g);
+    voting_gradient(&r->s->shape, row->pixels + x, row->z, row->y, x, g);
     voting_add_line(&r->s->shape, d, g, l);
 }
 
@@ -183,16 +183,17 @@ static row_around row_at(const refiner *r, const voting_peak *p, int64_t z, int6
 {
     const voting_scheme *const s = r->s;
     const size_t plane = (size_t)s->ny * s->nx;
-    const uint32_t *const here = r->blurred + ((size_t)z * s->ny + (size_t)y) * s->nx;
+    const uint32_t *const pixels = r->blurred + ((size_t)z * s->ny + (size_t)y) * s->nx;
 
-    return (row_around){ .z = (int32_t)z,
-                         .y = (int32_t)y,
-                         .dz = 4 * (z - p->z) * s->scale[0],
-                         .dy = 4 * (y - p->y) * s->scale[1],
-                         .here = here,
-                         .up = { z + 1 < s->nz ? here + plane : here,
-                                 y + 1 < s->ny ? here + s->nx : here },
-                         .down = { z > 0 ? here - plane : here, y > 0 ? here - s->nx : here } };
+    return (row_around){
+        .z = (int32_t)z,
+        .y = (int32_t)y,
+        .dz = 4 * (z - p->z) * s->scale[0],
+        .dy = 4 * (y - p->y) * s->scale[1],
+        .pixels = pixels,
+        .up = { z + 1 < s->nz ? pixels + plane : pixels, y + 1 < s->ny ? pixels + s->nx : pixels },
+        .down = { z > 0 ? pixels - plane : pixels, y > 0 ? pixels - s->nx : pixels }
+    };
 }
 
 /* The sums over all pixels within 5/4 of the radius of peak p. */

@@ -39,7 +39,7 @@ enum { VOTING_BRIGHT, VOTING_DARK, VOTING_AUTO };
 
 typedef struct voting_params {
     an_params_head head;
-    double radius;    /* in pixels; of stacks in the unit of the spacing */
+    double radius;    /* radius of a cell, in pixels; for stacks in the unit of the spacing */
     bool own_radius;  /* each image finds its own radius, which is at most `radius` */
     double sigma;     /* sigma of the blur, in pixels of the finest axis */
     int32_t polarity; /* VOTING_BRIGHT, VOTING_DARK or VOTING_AUTO */
