@@ -54,9 +54,10 @@ typedef struct cc_worker {
     ws_list *found;     /* split: [threads], saddles and pixels that each thread found */
     size_t saddles;     /* split: number of saddles found */
     uint32_t threshold; /* threshold of the prepared grey values */
-    int32_t outside;    /* root of the background that touches the border; -1: there is none */
-    int32_t *end;       /* [bands]: end of the range of ids that each band uses */
-    int32_t *first;     /* [bands + 1]: number of components before each band */
+    int32_t
+        outside;  /* root of the background that touches the border; -1: no background touches it */
+    int32_t *end; /* [bands]: end of the range of ids that each band uses */
+    int32_t *first; /* [bands + 1]: number of components before each band */
     /* [components]: the area, and the bit BORDER (label.c) if the component touches the border;
      * from the end of CC_AREAS on its label, or 0 if it is left out. NULL: there are no filters. */
     uint32_t *areas;

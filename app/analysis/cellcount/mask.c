@@ -61,8 +61,8 @@ static void mask_band(cc_worker *w, size_t band, cc_scratch *s)
 
 /* --- holes ----------------------------------------------------------------------------------- */
 
-/* The mask as a picture of which lab_band and others find the components of the background. Their
- * connectivity is 4 if that of cells is 8, and the reverse. */
+/* The mask as a lab_picture whose components are those of the background. Their connectivity is 4
+ * if that of cells is 8, and the reverse. */
 static lab_picture background_picture(const cc_worker *w)
 {
     lab_picture p = w->picture;

@@ -22,7 +22,8 @@
 enum { LOOKS = 160 };
 /* Random choices of a pixel where labels, or the boxes of regions, are compared with the pixels. */
 enum { LABELS = 256 };
-/* Places where pixels touch only by a corner, of which the components are checked. */
+/* The number of places where two pixels of cells touch only by a corner and whose components are
+ * checked. */
 enum { CORNERS = 16 };
 /* With a split, at most one in this many of the components of random pixels may be too large to be
  * followed. */
@@ -694,7 +695,7 @@ static tc_status judge_found(const cc_params *p, const uint64_t *histogram, unsi
     }
     return status != TC_OK || SOME_SHARE * between <= n
                ? status
-               : tc_fail(err, TC_NO_MATCH, "threshold: %lu, of what is looked at it is %lu",
+               : tc_fail(err, TC_NO_MATCH, "threshold: is %lu, but %lu in the tiles",
                          (unsigned long)claimed, (unsigned long)expected);
 }
 
@@ -1149,11 +1150,11 @@ tc_status cc_check_pixels(const an_work *given, const wu_output *out, uint64_t *
     resolved.params = p;
     if (p->polarity == CC_AUTO &&
         (*(const uint8_t *)wu_output_data(out, "bright") != 0) != p->bright)
-        return tc_fail(err, TC_BAD_INPUT, "bright: is not as the picture has it");
+        return tc_fail(err, TC_BAD_INPUT, "bright: is not what the picture gives");
     resolved_params.polarity =
         p->bright ? CC_BRIGHT : CC_DARK; /* tiles must have the whole picture's */
     if (p->window_auto && *(const int64_t *)wu_output_data(out, "window") != p->window)
-        return tc_fail(err, TC_BAD_INPUT, "window: is not as the picture has it");
+        return tc_fail(err, TC_BAD_INPUT, "window: is not what the picture gives");
     if (p->min_area_auto)
         resolved_params.min_area = *(const int64_t *)wu_output_data(out, "min_area");
     const table t = table_of(p, out);
@@ -1167,7 +1168,7 @@ tc_status cc_check_pixels(const an_work *given, const wu_output *out, uint64_t *
         return tc_fail(err, TC_BAD_INPUT, "threshold: is %lld, not %lu", (long long)claimed,
                        (unsigned long)threshold);
     if (cc_prepares(p) && share_of_tiles(p, work->item) > MOST_TILED)
-        return tc_fail(err, TC_NO_MATCH, "is too small for a look at a part of it");
+        return tc_fail(err, TC_NO_MATCH, "is too small for a check of only a part of it");
     double side = 0;
     tc_status status = cc_prepares(p)
                            ? check_tiles(work, &t, threshold, random, &of_regions, &side, err)

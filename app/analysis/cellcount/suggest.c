@@ -70,8 +70,8 @@ static int64_t round_off(int64_t value)
     return (value + ten / 2) / ten * ten;
 }
 
-/* What an analysis of all pictures with the same parameters gives. The arrays without a size have
- * one element for each picture. */
+/* The results of an analysis of all pictures with the same parameters. The arrays without a size
+ * have one element for each picture. */
 typedef struct trial {
     int64_t *area; /* [n]: areas of the regions of all pictures, ascending; the caller frees it */
     size_t n;

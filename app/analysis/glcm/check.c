@@ -267,7 +267,7 @@ static const char *relation_fault(const double m[COOC_FEATURES], double levels)
         return "inverse_variance is above difference_average";
     if (m[GLCM_SUM_VARIANCE] + m[GLCM_SUM_AVERAGE] * m[GLCM_SUM_AVERAGE] - m[GLCM_CONTRAST] >
         4 * m[COOC_AUTOCORRELATION] + slack * levels)
-        return "autocorrelation is below what sums say";
+        return "autocorrelation is below what the sums allow";
     if (m[GLCM_SUM_VARIANCE] * m[GLCM_SUM_VARIANCE] >
         m[COOC_CLUSTER_PROMINENCE] * (1 + 1e-9) + 1e-3)
         return "cluster_prominence is below the square of sum_variance";

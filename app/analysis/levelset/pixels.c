@@ -60,7 +60,8 @@ static tc_status gather_sides(evolution *w, tc_err *err)
                 w->inside |= sides;
                 w->outside |= ~sides;
                 if ((sides & 1) != ls_starts_inside(w->p, px, x, y, z))
-                    return tc_fail(err, TC_BAD_INPUT, "the history begins elsewhere than at init");
+                    return tc_fail(err, TC_BAD_INPUT,
+                                   "the history does not begin with the sides of init");
             }
     return TC_OK;
 }
@@ -159,7 +160,7 @@ static tc_status check_stretches(evolution *w, uint64_t *random, tc_err *err)
     const bool later = full > n && (w->moves & ~(UINT32_MAX << full)) >> n != 0;
 
     if (later || (!rests && tail && w->moves >> full & 1))
-        return tc_fail(err, TC_NO_MATCH, "it moves after it stood still");
+        return tc_fail(err, TC_NO_MATCH, "the kept sides change after they came to rest");
     if (first < full)
         return_if_error(repeat_stretch(w, first, first + 1, err));
     else if (!tail && n > 0)
@@ -182,10 +183,10 @@ tc_status ls_check_pixels(const an_work *work, const wu_output *out, uint64_t *r
     evolution w = { .work = work, .p = &p, .mask = out->arrays[LS_OUT_MASK].data };
 
     if (work->plan.flops < FEW)
-        return tc_fail(err, TC_NO_MATCH, "takes hardly any time");
+        return tc_fail(err, TC_NO_MATCH, "is so small that it is computed again whole");
     return_if_error(ls_resolve(work, &p, err));
     if (ls_kept_every(&p) == 0)
-        return tc_fail(err, TC_NO_MATCH, "keeps nothing to go on from");
+        return tc_fail(err, TC_NO_MATCH, "no sides are kept, from which a stretch could begin");
     w.history = out->arrays[LS_OUT_HISTORY].data;
     w.every = (int64_t)ls_kept_every(&p) * p.reinit_every;
     w.run = *(const int64_t *)wu_output_data(out, "iterations_run");

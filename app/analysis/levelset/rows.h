@@ -18,7 +18,7 @@ typedef struct ls_box {
     uint32_t x0, x1, y0, y1, z0, z1;
 } ls_box;
 
-/* What a step reads and writes. The fields are [nz][ny][nx]. */
+/* The fields that a step reads and writes: [nz][ny][nx]. */
 typedef struct ls_fields {
     uint32_t nx, ny, nz;
     const float *phi;  /* with LS_PAD more floats that may be read */

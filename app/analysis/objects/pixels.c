@@ -250,8 +250,8 @@ static tc_status compare_row(const wu_output *claimed, size_t row, const wu_outp
         if (memcmp((const char *)a->data + row * bytes, (const char *)b->data + k * bytes, bytes) !=
             0)
             return tc_fail(err, TC_NO_MATCH,
-                           "%s: row %zu: is another when the object is measured again",
-                           a->info.name, row);
+                           "%s: row %zu: differs when the object is measured again", a->info.name,
+                           row);
     }
     return TC_OK;
 }

@@ -551,7 +551,7 @@ static tc_status check_boxes(const an_work *work, uint32_t threshold, const wu_o
     choose_sides(item, 2 * margin_of(&h) + (uint32_t)fmax(LEAST_SIDE, ROOMY * length_of_cells(out)),
                  usual);
     if ((double)usual[0] * usual[1] * usual[2] > MOST_BOX * voxels)
-        return tc_fail(err, TC_NO_MATCH, "is too small for a look at a part of it");
+        return tc_fail(err, TC_NO_MATCH, "is too small for a check of only a part of it");
     if (!p->watershed) {
         return_if_error(check_large(work, threshold, most_followed(item, out), out, random, err));
         return_if_error(an_follow_begin(&f, most_followed(item, out), err));

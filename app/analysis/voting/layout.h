@@ -41,7 +41,7 @@ typedef struct voting_span {
  * sigma, 16, and one. */
 #define VOTING_MAX_HALF 57
 
-/* What kernels need of the parameters and the item. Axes are z, y, x. */
+/* The values that kernels need, which depend on the parameters and the item. Axes are z, y, x. */
 typedef struct voting_shape {
     tc_u64 floor;      /* least length (voting_length) of the gradient of a voter */
     tc_i32 n[3];       /* pixels along each axis */

@@ -85,8 +85,8 @@ static double share_of_tile(const voting_scheme *s, uint32_t side)
     return share;
 }
 
-/* The largest side, in quarters of the radius, of which one tile is at most SHARE of the item, or
- * the least side. */
+/* The largest side, in quarters of the radius, for which one tile is at most SHARE of the item;
+ * otherwise the least side. */
 static uint32_t choose_side(const voting_scheme *s)
 {
     uint32_t side = MOST_SIDE;
@@ -411,8 +411,8 @@ static tc_status check_tiles(const an_work *work, const voting_scheme *s,
     }
     if (status == TC_OK && (e.same < e.claimed || e.claimed < e.found))
         return tc_fail(err, TC_NO_MATCH,
-                       "point: of %zu points in some tiles %zu are found there, of %zu", e.claimed,
-                       e.same, e.found);
+                       "point: of %zu points in some tiles %zu were found again; %zu were computed",
+                       e.claimed, e.same, e.found);
     return status;
 }
 
@@ -459,10 +459,10 @@ static tc_status check_scheme(const an_work *work, const wu_output *out, voting_
     if (p->polarity == VOTING_AUTO) {
         return_if_error(voting_find_dark(work, &dark, err));
         if ((*(const uint8_t *)wu_output_data(out, "bright") != 0) == dark)
-            return tc_fail(err, TC_BAD_INPUT, "bright: is not as the picture has it");
+            return tc_fail(err, TC_BAD_INPUT, "bright: is not what the picture gives");
     }
     if (p->own_radius && *(const double *)wu_output_data(out, "radius") != s->radius)
-        return tc_fail(err, TC_BAD_INPUT, "radius: is not as the picture has it");
+        return tc_fail(err, TC_BAD_INPUT, "radius: is not what the picture gives");
     return TC_OK;
 }
 
@@ -480,7 +480,7 @@ tc_status voting_check_pixels(const an_work *work, const wu_output *out, uint64_
     if (status == TC_OK && points.n == 0 && !is_flat(work->pixels))
         status = tc_fail(err, TC_NO_MATCH, "no points, in a picture that is not flat");
     if (status == TC_OK && points.n > 0 && share_of_tile(&s, LEAST_SIDE) > MOST_SHARE)
-        status = tc_fail(err, TC_NO_MATCH, "is too small for a look at a part of it");
+        status = tc_fail(err, TC_NO_MATCH, "is too small for a check of only a part of it");
     if (status == TC_OK && points.n > 0)
         status = check_tiles(work, &s, &points, random, err);
     free(points.list);

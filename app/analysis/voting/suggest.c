@@ -88,7 +88,8 @@ static tc_status add_radius(an_suggestion *out, const an_pictures *pictures, con
 }
 
 /* Counts the regions that cellcount, with parameters `cells`, finds in picture i: adds their number
- * to *all, and that of those whose centroid is on the foreground to *on. params: voting_params. */
+ * to *all, and the number of those whose centroid is on the foreground to *on. params:
+ * voting_params. */
 static tc_status count_centres(const an_pictures *pictures, size_t i, const json_t *cells,
                                const void *params, size_t *on, size_t *all, tc_err *err)
 {
