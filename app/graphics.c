@@ -1,7 +1,8 @@
 /*
  * texcell_graphics: shows the work of texcell in a window or, with --fullscreen, as a screensaver.
  * BOINC's Manager starts it in the task's slot folder. It reads the file that texcell writes there
- * while it runs (view.h), and changes nothing else, so the task continues whatever happens to it.
+ * while it runs (view.h), and tells texcell by another file that it is watched; whatever happens to
+ * this program, the task continues.
  */
 #include <GL/freeglut.h>
 #include <stddef.h>
@@ -15,12 +16,21 @@
 #include "app/base/os.h"
 #include "app/view.h"
 
-/* TEXTURE_SIDE: pixels; a power of two, which old drivers require. READ_MS: how often the file is
- * read. LINE, MARGIN: height of a line of text, and the empty border, in pixels. */
-enum { TEXTURE_SIDE = 512, READ_MS = 1000, LINE = 24, MARGIN = 16, TEXT_LINES = 8 };
-/* A bright band of BAND pixels sweeps down the picture to the row that the work has reached, in
- * SWEEP_FRAMES frames of FRAME_MS, and is then invisible for REST_FRAMES. */
-enum { FRAME_MS = 100, SWEEP_FRAMES = 20, REST_FRAMES = 40, BAND = 24 };
+enum {
+    TEXTURE_SIDE = 512, /* pixels; a power of two, which old drivers require */
+    READ_MS = 1000,     /* milliseconds between readings of the file */
+    LINE = 24,          /* height of a line of text, in pixels */
+    MARGIN = 16,        /* width of the window's empty border, in pixels */
+    TEXT_LINES = 8      /* lines of text below the picture */
+};
+/* A bright band sweeps down the picture to the row that the work has reached, and is then invisible
+ * for a while. */
+enum {
+    FRAME_MS = 100,    /* milliseconds of a frame */
+    SWEEP_FRAMES = 20, /* frames of a sweep */
+    REST_FRAMES = 40,  /* frames without the band after a sweep */
+    BAND = 24          /* height of the band, in pixels */
+};
 /* How many seconds the progress must be observed before the time left is shown. */
 #define LEAST_SEEN 5.0
 
@@ -29,11 +39,11 @@ static struct {
     view_file file; /* the last valid file */
     bool has_file;
     unsigned places;    /* number of connected regions in which something is found */
-    double share;       /* of the picture that they cover, 0 to 1 */
-    double since, from; /* when the first file of this task was read, and its fraction */
-    unsigned frame;     /* of the moving band */
+    double share;       /* share of the picture that these regions cover, 0 to 1 */
+    double since, from; /* when this task's first file was read, and the progress in that file */
+    unsigned frame;     /* current frame of the moving band */
     GLuint texture;
-    int width, height; /* of the window, in pixels */
+    int width, height; /* size of the window, in pixels */
     bool fullscreen;
     int mouse_x, mouse_y; /* the mouse's first position; -1: not known yet */
 } show = { .mouse_x = -1 };
@@ -80,7 +90,7 @@ static bool is_text(const char *text, size_t size)
     return memchr(text, '\0', size) != NULL;
 }
 
-/* Whether the file is complete and valid: it may be half written, or not be texcell's. */
+/* Whether the file is complete and valid. It may be half written, or another program's. */
 static bool is_whole(const view_file *f)
 {
     const size_t from = offsetof(view_file, nx);
@@ -107,10 +117,10 @@ static void clear_region(uint8_t *found, uint32_t nx, uint32_t ny, uint32_t at)
     while (n > 0) {
         const uint32_t i = stack[--n], x = i % nx, y = i / nx;
         const uint32_t next[4] = { i - 1, i + 1, i - nx, i + nx };
-        const bool there[4] = { x > 0, x + 1 < nx, y > 0, y + 1 < ny };
+        const bool exists[4] = { x > 0, x + 1 < nx, y > 0, y + 1 < ny };
 
         for (int k = 0; k < 4; k++)
-            if (there[k] && found[next[k]] > 0) {
+            if (exists[k] && found[next[k]] > 0) {
                 found[next[k]] = 0;
                 stack[n++] = next[k];
             }

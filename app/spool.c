@@ -13,9 +13,9 @@
 #include "app/base/os.h"
 #include "workunits/format/label_runs.h"
 
-enum { WINDOW = 1 << 16 }; /* bytes */
+enum { WINDOW = 1 << 16 }; /* the most bytes of a window */
 
-/* A cache of n bytes of the file from offset `at`: records are read in many small pieces. */
+/* A cache of n bytes of the file from offset `at`, since records are read in many small pieces. */
 typedef struct window {
     uint64_t at;
     size_t n;
@@ -26,10 +26,10 @@ struct spool {
     char *path;
     window *read;
     const tc_poll *poll;
-    wu_run_writer *runs; /* NULL: runs of labels are not stored */
+    wu_run_writer *runs; /* stores runs of labels; NULL if they are not to be stored */
     int fd;
     uint64_t size;          /* bytes of all records */
-    uint32_t crc;           /* of those bytes */
+    uint32_t crc;           /* CRC-32 of those bytes */
     double to_write;        /* see spool_to_write */
     size_t items, capacity; /* used and allocated elements of `at` */
     uint64_t *at;           /* [items] the offset of each record's tail */
@@ -40,9 +40,9 @@ struct spool {
 typedef struct record_tail {
     char magic[4];
     uint32_t n_arrays;
-    uint64_t bytes;      /* of the arrays' data */
+    uint64_t bytes;      /* bytes of the arrays' data */
     uint32_t head_bytes; /* bytes between the data and the tail */
-    uint32_t crc;        /* of those bytes */
+    uint32_t crc;        /* CRC-32 of those head_bytes bytes */
 } record_tail;
 
 typedef struct array_head {
@@ -50,10 +50,10 @@ typedef struct array_head {
     uint8_t compressed;        /* 0: the data are not compressed; otherwise bits, see below */
     uint32_t width;            /* characters of an element of a text array; otherwise 0 */
     uint32_t name_length;
-    uint32_t crc;         /* of the data in the record */
-    uint64_t bytes;       /* of the data in the record */
-    uint64_t plain_bytes; /* of the data before compression, with plain_crc; not compressed: 0 */
-    uint32_t plain_crc;
+    uint32_t crc;         /* CRC-32 of the data in the record */
+    uint64_t bytes;       /* bytes of the data in the record */
+    uint64_t plain_bytes; /* bytes of the data before compression; 0 if they are not compressed */
+    uint32_t plain_crc;   /* CRC-32 of the data before compression; 0 likewise */
     uint32_t reserved;
 } array_head;
 
@@ -107,7 +107,8 @@ void spool_keep_runs(spool *s, const char *path)
     s->runs = wu_run_writer_open(path);
 }
 
-/* Reads n bytes from offset `at`, small pieces through the window. false: they cannot be read. */
+/* Reads n bytes from offset `at`; small pieces are read through the window. false: they cannot be
+ * read. */
 static bool read_at(const spool *s, uint64_t at, void *data, size_t n)
 {
     window *const w = s->read;
@@ -167,7 +168,7 @@ typedef struct heads {
     unsigned char *bytes; /* [tail.head_bytes] the heads, freed by free_heads */
     size_t used;          /* bytes of the heads that have been read */
     uint64_t at, left;    /* offset of the next array's data, and bytes of data from there on */
-    /* The current array. */
+    /* The following members describe the current array. */
     array_head head;
     char name[4 * WU_MAX_NAME];
     wu_array_info info; /* info.name points to `name` */
@@ -180,8 +181,8 @@ static void free_heads(heads *h)
     free(h->bytes);
 }
 
-/* Reads the heads of the record whose tail is at offset `at`. To be freed by free_heads, also after
- * a failure. TC_BAD_INPUT: there is no valid record. */
+/* Reads the heads of the record whose tail is at offset `at`. The caller frees *h by free_heads,
+ * also after a failure. TC_BAD_INPUT: there is no valid record. */
 static tc_status read_heads(const spool *s, uint64_t at, heads *h, tc_err *err)
 {
     record_tail *const t = &h->tail;
@@ -342,7 +343,7 @@ tc_status spool_copy(void *user, size_t index, const char *array, wu_take give, 
     return cannot_be_read(s, err);
 }
 
-/* --- which records count --------------------------------------------------------------------- */
+/* --- the list of records --------------------------------------------------------------------- */
 
 /* Appends a record, whose tail is at offset `at`, to the list of records. */
 static tc_status add_record(spool *s, uint64_t at, tc_err *err)
@@ -362,8 +363,8 @@ static double to_write(const array_head *a)
     return (double)a->bytes / (a->compressed != 0 ? WU_COPIED : 1);
 }
 
-/* Finds the records in the first `size` bytes, beginning with the last one, as each record's tail
- * says where it begins. */
+/* Fills s->at with the records in the file's first `size` bytes, `items` in number. Finds the last
+ * record first, as each record's tail gives the record's length. */
 static tc_status index_records(spool *s, uint64_t size, uint64_t items, tc_err *err)
 {
     for (uint64_t end = size; end > 0;) {
@@ -377,10 +378,10 @@ static tc_status index_records(spool *s, uint64_t size, uint64_t items, tc_err *
             s->to_write += to_write(&h.head);
     }
     for (size_t i = 0; i < s->items / 2; i++) {
-        const uint64_t other = s->at[i];
+        const uint64_t first = s->at[i];
 
         s->at[i] = s->at[s->items - 1 - i];
-        s->at[s->items - 1 - i] = other;
+        s->at[s->items - 1 - i] = first;
     }
     return s->items == items
                ? TC_OK
@@ -426,11 +427,11 @@ typedef struct record {
     const tc_poll *poll;
     const wu_written *written;
     wu_compressor *packer;
-    double done, all;               /* bytes of the arrays' data that are written, and of all */
+    double done, all;               /* bytes of the arrays' data: written so far, and in total */
     uint64_t at;                    /* offset of the next byte */
-    uint32_t crc;                   /* of the file up to that offset */
-    uint32_t data_crc;              /* of the current array's data */
-    unsigned char waiting[1 << 14]; /* a buffer: the last n_waiting bytes, not yet written */
+    uint32_t crc;                   /* CRC-32 of the file up to that offset */
+    uint32_t data_crc;              /* CRC-32 of the current array's data */
+    unsigned char waiting[1 << 14]; /* the last n_waiting bytes, which are not yet written */
     size_t n_waiting;
 } record;
 
@@ -489,7 +490,8 @@ static bool is_picture_of_labels(const spool *s, const wu_out_array *a)
     return s->runs != NULL && a->kind == WU_OWN && a->info.dtype == WU_I32 && a->info.ndim == 2;
 }
 
-/* Writes the array's data, compressed if it is a WU_OWN array, in blocks, polling after each. */
+/* Writes the array's data in blocks, compressed if it is a WU_OWN array. Calls the poll and reports
+ * the progress after each block. */
 static tc_status write_data(record *r, const wu_out_array *a, tc_err *err)
 {
     const unsigned char *const data = a->data;

@@ -19,7 +19,7 @@
 
 extern const ocl_source ocl_source_cellcount;
 
-enum { MAX_GROUP = 256 };
+enum { MAX_GROUP = 256 }; /* the most work-items of a work-group */
 /* The largest radius of an opening's disc for which an OpenCL device of type CPU is used rather
  * than the CPU backend. */
 enum { MOST_CPU_RADIUS = 8 };
@@ -138,8 +138,8 @@ static uint64_t stage_work(const cc_cl_worker *w, cc_stage s)
 
 /* --- steps ----------------------------------------------------------------------------------- */
 
-/* Copies rows of int32 of the current strip, `count` from `first` on, from a buffer to their place
- * in a plane of the whole picture. */
+/* Copies rows [first, first + count) of the current strip, of int32, from the buffer `from` to
+ * their place in `plane`, a plane of the whole picture. */
 static tc_status read_rows(cc_cl_worker *w, int from, int32_t *plane, uint64_t first,
                            uint64_t count, tc_err *err)
 {
@@ -290,10 +290,10 @@ static tc_status end_count(cc_cl_worker *w, cc_state *state, tc_err *err)
                         : ocl_get(&w->ocl, B_COUNTS, 0, counts, n * sizeof *counts, err));
 
     for (size_t i = 0; i < n; i++) {
-        const uint32_t here = counts[i];
+        const uint32_t in_chunk = counts[i];
 
         counts[i] = before;
-        before += here;
+        before += in_chunk;
     }
     state->regions = before;
     return_if_error(ocl_put(&w->ocl, B_COUNTS, 0, counts, n * sizeof *counts, err));
@@ -365,7 +365,7 @@ static tc_status finish_device(cc_cl_worker *w, cc_state *state, tc_err *err)
     return TC_OK;
 }
 
-/* Does what the current stage needs at its end, and goes on to the next stage. */
+/* Does what the current stage needs at its end, and sets the next stage. */
 static tc_status end_stage(cc_cl_worker *w, cc_state *state, tc_err *err)
 {
     tc_status status = TC_OK;
@@ -482,7 +482,7 @@ static tc_status make_kernels(cc_cl_worker *w, tc_err *err)
                      (int)w->ocl.device->kernels & ~(CC_KERNELS_8 | CC_KERNELS_16));
 }
 
-/* The number of buffers for grey values, besides B_PIXELS, that preparing them needs. */
+/* The number of buffers, besides B_PIXELS, that the preparation of grey values needs. */
 static unsigned prepared_planes(const cc_params *p)
 {
     const int steps =
@@ -491,8 +491,9 @@ static unsigned prepared_planes(const cc_params *p)
     return (unsigned)(steps < 2 ? steps : 2) + cc_has_step(p, CC_EXTREME);
 }
 
-/* The size of B_LINK for a strip of `rows` rows: a word for each node, or for each pixel (sums and
- * parabolas), whichever is more. */
+/* The size of B_LINK for a strip of `rows` rows: a word for each node, or for each pixel (the
+ * buffer also holds the sums of windows and the distance transform's work space), whichever is
+ * more. */
 static uint64_t link_bytes(const cc_cl_worker *w, uint64_t rows)
 {
     const uint64_t nodes = (uint64_t)w->stride * CC_NODES, row = w->nx > nodes ? w->nx : nodes;
@@ -515,8 +516,8 @@ static uint64_t strip_bytes(const cc_cl_worker *w, uint64_t rows, bool whole)
            ((uint64_t)1 << 19) + 8 * (w->nx + rows);
 }
 
-/* Sets strip_rows: ny if the whole picture fits the device; otherwise a power of two times CC_TILE
- * rows. */
+/* Sets strip_rows: ny if the whole picture fits the device; otherwise the largest power of two
+ * times CC_TILE that fits. */
 static void choose_strips(cc_cl_worker *w)
 {
     const ocl_device *const d = w->ocl.device;
@@ -572,8 +573,8 @@ static tc_status make_buffers(cc_cl_worker *w, tc_err *err)
                                    : TC_OK;
 }
 
-/* Sets how much work the first launch of each stage does: about 8192 pixels; for a stage that
- * copies to the host, about 16 million, which never changes. */
+/* Sets how much work the first launch of each stage does: about 8192 pixels. A stage that copies to
+ * the host always copies about 16 million pixels at a time. */
 static void set_paces(cc_cl_worker *w)
 {
     w->rows = w->strip_rows;

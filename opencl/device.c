@@ -9,13 +9,15 @@
 #include "app/analysis/selftest.h"
 #include "app/base/array.h"
 
-/* The most platforms, and the most devices of a platform, that are listed; others are ignored. */
-enum { PLATFORMS_MAX = 64, DEVICES_MAX = 256 };
+enum {
+    PLATFORMS_MAX = 64, /* the most platforms that are listed; others are ignored */
+    DEVICES_MAX = 256   /* the most devices of a platform that are listed */
+};
 
 /* --- a device's properties ------------------------------------------------------------------- */
 
-/* Copies text that a driver returned, without the spaces at its ends; what is not printable ASCII
- * becomes "?". */
+/* Copies text that a driver returned, without spaces at its ends, and with "?" for every byte that
+ * is not printable ASCII. */
 static void clean_copy(char *out, size_t size, const char *text)
 {
     while (isspace((unsigned char)*text))
@@ -28,7 +30,7 @@ static void clean_copy(char *out, size_t size, const char *text)
     out[n] = '\0';
 }
 
-/* Notes why a device cannot be used. */
+/* Records in info->refusal why a device cannot be used. */
 static void refuse_device(ocl_info *info, const char *format, ...)
 {
     va_list args;
@@ -166,7 +168,8 @@ static tc_status add_entry(listing *list, const ocl_info *entry, tc_err *err)
     return TC_OK;
 }
 
-/* Lists the platform's devices of the given types. CL_SUCCESS with *count 0 if there are none. */
+/* Lists the platform's devices of the given types. Returns CL_SUCCESS and sets *count to 0 if there
+ * are none. */
 static cl_int get_devices(const ocl_api *api, cl_platform_id platform, cl_device_type types,
                           cl_device_id ids[DEVICES_MAX], cl_uint *count)
 {
@@ -342,7 +345,7 @@ static tc_status choose_best(const ocl_info *list, size_t count, const ocl_reque
                    count > 0 ? reasons : "there is no device");
 }
 
-/* *chosen becomes index; TC_DEVICE if that device cannot be used. */
+/* Sets *chosen to index. TC_DEVICE: that device cannot be used. */
 static tc_status accept_device(const ocl_info *list, size_t index, size_t *chosen, tc_err *err)
 {
     const char *why = refusal_of(&list[index]);
@@ -376,8 +379,8 @@ static bool contains_word(const char *text, const char *word)
     return false;
 }
 
-/* The BOINC client's gpu_type for a vendor's name as OpenCL reports it: if the client has no type
- * for the vendor, the name itself. */
+/* The BOINC client's gpu_type for a vendor's name as OpenCL reports it, or the name itself if the
+ * client has no type for the vendor. */
 static const char *client_type(const char *vendor)
 {
     if (contains_word(vendor, "nvidia"))
@@ -417,8 +420,8 @@ static tc_status choose_assigned(const ocl_info *list, size_t count, const ocl_r
     const char *type = canonical_type(request->vendor);
     const bool by_platform = has_own_type(type);
     int ordinal = 0;      /* the position of list[i] among the vendor's devices of all platforms */
-    size_t found = count; /* the best candidate so far: the first, or the one numbered
-                             device_number */
+    size_t found = count; /* index of the best candidate so far: the first one, or that
+                             whose ordinal is device_number */
     for (size_t i = 0; i < count; i++) {
         if (list[i].gpu_index < 0 || strcmp(client_type(list[i].vendor), type) != 0)
             continue;

@@ -6,8 +6,8 @@
  * parameter `levels` lists some), over the batch's chunks with that number, then one of
  * glcm_statistics over all. If one chunk takes longer than a launch should, a step processes one
  * chunk, in several launches. The host reads the statistics of each chunk, and adds them to its own
- * copy of the state's statistics. Maps stay on the device. A sync copies both to the caller's
- * state, so that this never holds a part of what was done.
+ * copy of the state's statistics. Maps stay on the device. cl_sync copies the statistics and the
+ * maps to the caller's state together, so that both always cover the same chunks.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -31,14 +31,15 @@ enum {
     MAX_GROUP = 64,   /* the most work-items of a work-group of glcm_slide */
     MATRIX = GLCM_MAX_LEVELS * GLCM_MAX_LEVELS, /* entries of a matrix of the whole ROI */
     FIRST_PIXELS = 1 << 16,                     /* pixels of the first launch of glcm_count */
-    /* Of the first launch of glcm_slide: windows, times the moves (glcm_move) from a window to the
-     * next. */
+    /* Moves (glcm_move) of the first launch of glcm_slide: its windows, times the moves that lead
+     * from one window to the next. */
     FIRST_MOVES = 1 << 15,
-    /* The most cells of matrices that a work-item reads for the features beyond Haralick's 13. */
+    /* The most cells of matrices that a work-item reads, over all windows of its segment, for the
+     * features beyond Haralick's 13. */
     ITEM_CELLS = 1 << 18
 };
 
-/* The device's buffers; layout.h and glcm.cl say what they hold. */
+/* The device's buffers; layout.h and glcm.cl describe their contents. */
 enum {
     FINE_STEPS,
     STEPS,
@@ -69,7 +70,7 @@ enum { KERNELS_OF_13 = MORE_STATISTICS };
 
 /* The part of a slice that is on the device, in one orientation (layout.h). */
 typedef struct crop {
-    int64_t x0, y0; /* its first pixel in the glcm_view */
+    int64_t x0, y0; /* the crop's first pixel, in coordinates of the glcm_view */
     int64_t columns, rows;
 } crop;
 
@@ -78,39 +79,39 @@ typedef struct cl_worker {
     const glcm_params *params;
     glcm_geometry g;
     glcm_tables tables;
-    crop crop[2];        /* as it is; transposed */
-    size_t crop_pixels;  /* of one orientation */
+    crop crop[2];        /* [0]: of the slice; [1]: of the transposed slice */
+    size_t crop_pixels;  /* pixels of one crop */
     bool interior;       /* the crop lies within the picture */
     glcm_lens *lenses;   /* [n_offsets] */
-    int64_t *first_move; /* [n_offsets + 1]: of each offset in the table of moves */
-    /* By entry of params->levels: work-items of a work-group of glcm_slide; whether its histograms
-     * are in global memory. */
-    size_t group[GLCM_MAX_LEVEL_COUNT];
-    bool global_bins[GLCM_MAX_LEVEL_COUNT];
-    bool any_global; /* any of global_bins is set */
+    int64_t *first_move; /* [n_offsets + 1]: index of each offset's first move in the table */
+    /* The arrays of GLCM_MAX_LEVEL_COUNT have an element for each entry of params->levels. */
+    size_t group[GLCM_MAX_LEVEL_COUNT];     /* work-items of a work-group of glcm_slide */
+    bool global_bins[GLCM_MAX_LEVEL_COUNT]; /* its histograms are in global memory */
+    bool any_global;                        /* any of global_bins is set */
     bool all_global; /* all are set, and the program has no kernel for local memory */
     bool narrow;     /* GLCM_NARROW of glcm.cl: the histograms' cells have 8 bits */
     bool more;       /* the device computes features beyond Haralick's 13 */
-    size_t words;    /* 64-bit words of a window's sums and further features */
+    size_t words;    /* 64-bit words that store a window's sums and further features */
 
     unsigned char *state; /* a copy of the state without the maps, to which steps add */
-    uint32_t slice;       /* whose planes are on the device; UINT32_MAX: none */
-    ocl_pace pace;        /* in chunks; of whole-ROI matrices in rows of pixels */
-    bool apart;           /* each chunk is processed by itself, in several launches */
-    size_t fit;           /* how many such chunks in succession would have fitted one launch */
-    ocl_pace slides[GLCM_MAX_LEVEL_COUNT]; /* if apart: in work-groups of glcm_slide, by level */
+    uint32_t slice; /* the slice whose planes are on the device; UINT32_MAX if there is none */
+    ocl_pace pace;  /* in chunks, or for whole-ROI matrices in rows of pixels */
+    bool apart;     /* each chunk is processed by itself, in several launches */
+    size_t fit;     /* if apart: how many of the last chunks, in succession, would have fitted one
+                       launch */
+    ocl_pace slides[GLCM_MAX_LEVEL_COUNT]; /* if apart: in work-groups of glcm_slide */
     ocl_pace features;                     /* if apart: in work-groups of glcm_statistics */
-    uint64_t most;         /* the most chunks of a batch, for which buffers have room */
+    uint64_t most;         /* the most chunks of a batch; the buffers have room for them */
     glcm_work *host_work;  /* [most] */
     uint32_t *host_chunks; /* [most]: the batch's chunks, sorted by level */
-    /* What is read from the device; host_counts also: whole-ROI matrices. */
+    /* Copies of the device's PARTIALS, MORE_PARTIALS and COUNTS; for a whole ROI host_counts holds
+     * the MATRICES instead. */
     glcm_moments *host_partials, *host_more;
     uint32_t *host_counts;
-    glcm_bands *host_bands;    /* [most] */
-    uint32_t groups_per_chunk; /* work-groups of glcm_statistics of the largest chunk */
-    /* The most windows of any chunk; the most rows, and the most columns, of windows. */
-    uint64_t chunk_windows;
-    size_t chunk_rows, chunk_columns;
+    glcm_bands *host_bands;           /* [most] */
+    uint32_t groups_per_chunk;        /* work-groups of glcm_statistics of the largest chunk */
+    uint64_t chunk_windows;           /* the most windows of any chunk */
+    size_t chunk_rows, chunk_columns; /* the most rows and the most columns of windows of any */
 } cl_worker;
 
 static bool whole_roi(const cl_worker *w)
@@ -139,7 +140,8 @@ static tc_status make_lenses(cl_worker *w, tc_err *err)
     return TC_OK;
 }
 
-/* The table of moves of all offsets, with room for one more; the caller frees it. */
+/* Returns the table of moves of all offsets, with room for one more move; the caller frees it. NULL
+ * if there is no memory. */
 static glcm_move *make_moves(const cl_worker *w)
 {
     glcm_move *const moves = calloc((size_t)w->first_move[w->params->n_offsets] + 1, sizeof *moves);
@@ -259,8 +261,8 @@ static tc_status load_slice(cl_worker *w, uint32_t slice, tc_err *err)
     for (size_t i = 0, end; status == TC_OK && i < words; status = tc_ask(work->poll, err))
         for (end = tc_block_end(i, words); i < end; i++)
             l.grey[i] = GLCM_OUTSIDE;
-    /* A row of the picture is written all over a crop, so all memory is touched here, where
-     * work->poll is asked. */
+    /* load_rows writes a row of the picture to pixels that are spread over a whole crop. So all
+     * memory is touched here first, in blocks, and work->poll is called between them. */
     if (status == TC_OK)
         status = tc_clear(l.roi, 2 * n, work->poll, err);
     if (status == TC_OK)
@@ -282,15 +284,15 @@ static tc_status load_slice(cl_worker *w, uint32_t slice, tc_err *err)
 
 /* --- buffers and kernels --------------------------------------------------------------------- */
 
-/* Whether the device runs the work-items of a group one after another, as a CPU does. Not Oclgrind,
- * which reports to be a CPU and a GPU, so that it tests the code for GPUs. */
+/* Whether the device runs the work-items of a group one after another, as a CPU does. False for
+ * Oclgrind, which reports both types, CPU and GPU, so that it tests the code for GPUs. */
 static bool runs_in_turn(const ocl_device *device)
 {
     return (device->info.type & (CL_DEVICE_TYPE_CPU | CL_DEVICE_TYPE_GPU)) == CL_DEVICE_TYPE_CPU;
 }
 
-/* Whether the histograms' cells are to have 8 bits (GLCM_NARROW of glcm.cl), which saves local
- * memory but takes time: not on a CPU. */
+/* Whether the histograms' cells are to have 8 bits (GLCM_NARROW of glcm.cl). They save local
+ * memory, but take more time, so a CPU does not use them. */
 static bool are_narrow(const cl_worker *w)
 {
     int most = 0;
@@ -306,7 +308,7 @@ static bool are_narrow(const cl_worker *w)
     return most < 1024 && !runs_in_turn(w->ocl.device);
 }
 
-/* The size of a window's histograms in counts of 16 bits; two cells of 8 bits are one. */
+/* The size of a window's histograms in units of 16 bits, one count or two cells of 8 bits. */
 static size_t bins_of(const cl_worker *w, size_t level)
 {
     const size_t levels = w->params->levels[level], cells = levels * (levels + 1) / 2;
@@ -314,13 +316,15 @@ static size_t bins_of(const cl_worker *w, size_t level)
     return 4 * levels + (w->narrow ? (cells + 1) / 2 : cells);
 }
 
-/* Sets the size of the work-groups of glcm_slide: as many work-items as there is local memory for
- * their histograms; or, if that is too few, a small group with histograms in global memory. All
- * levels use global memory if the program has no kernels for local memory (GLCM_KERNELS_LOCAL). */
+/* Sets the size of the work-groups of glcm_slide for each level: the most work-items whose
+ * histograms fit local memory; or, if these are too few, a small group with histograms in global
+ * memory. All levels use global memory if the program has no kernels for local memory
+ * (GLCM_KERNELS_LOCAL). */
 static void choose_groups(cl_worker *w)
 {
     const bool cpu = runs_in_turn(w->ocl.device);
-    /* Without the local memory that moves take, and 256 bytes that a driver may need. */
+    /* Bytes of local memory, at most 48 KiB, less those for the table of moves and 256 that a
+     * driver may need. */
     const size_t local =
         (size_t)(w->ocl.device->info.local_bytes < (48 << 10) ? w->ocl.device->info.local_bytes
                                                               : 48 << 10) -
@@ -350,8 +354,8 @@ static tc_status make_kernels(cl_worker *w, tc_err *err)
                                : w->narrow                 ? "-DGLCM_NARROW"
                                                            : "";
     const ocl_device *const d = w->ocl.device;
-    /* Also if only another item of the job, or a self-test, uses these: they are to have the same
-     * program. */
+    /* These features and the maps are also compiled if only another item of the job, or a
+     * self-test, uses them, so that all of them share one program. */
     const char *const more = w->more || ((d->kernels & GLCM_KERNELS_MORE) != 0 && d->info.doubles)
                                  ? " -DGLCM_MORE_TOO"
                                  : "";
@@ -381,8 +385,9 @@ static tc_status make_kernels(cl_worker *w, tc_err *err)
     return TC_OK;
 }
 
-/* The windows of a segment: along a row, a work-item slides over so many. Rows are divided into
- * segments, up to 4 times as many, if there are fewer than 8 work-groups for each compute unit. */
+/* The number of windows of a segment: the part of a row of windows that one work-item slides over.
+ * Rows are divided into up to 4 segments if there are fewer than 8 work-groups for each compute
+ * unit. */
 static size_t segment_of(const cl_worker *w, size_t level, size_t chunks)
 {
     const size_t groups =
@@ -461,7 +466,7 @@ static uint64_t choose_most(const cl_worker *w)
         w->ocl.device->memory_limit > fixed ? (w->ocl.device->memory_limit - fixed) / 2 : 0;
     uint64_t most = tc_smaller(w->g.chunks / w->g.nz, MAX_BATCH);
 
-    /* More than 4 GiB makes no device faster. */
+    /* Buffers of more than 4 GiB make no device faster. */
     most = tc_smaller(most, tc_smaller(limit, (uint64_t)4 << 30) / each);
     most = tc_smaller(most, w->ocl.device->info.max_alloc_bytes / each);
     /* On a CPU, caches should hold what one kernel writes and the next reads. */
@@ -470,7 +475,7 @@ static uint64_t choose_most(const cl_worker *w)
     return most < 1 ? 1 : most;
 }
 
-/* Makes all buffers. maps: map_bytes of maps in the state. */
+/* Makes all buffers. maps: the maps of the state, map_bytes long. */
 static tc_status make_buffers(cl_worker *w, const void *maps, uint64_t map_bytes, tc_err *err)
 {
     const glcm_tables *const t = &w->tables;
@@ -554,7 +559,7 @@ static void find_maps(const cl_worker *w, const glcm_chunk *chunk, glcm_work *wo
     }
 }
 
-/* Fills host_work[place] for chunk number `index` of the item, and *chunk. */
+/* Sets host_work[place] and *chunk to describe chunk number `index` of the item. */
 static void describe_chunk(const cl_worker *w, uint64_t index, uint64_t place, glcm_chunk *chunk)
 {
     glcm_work *const work = &w->host_work[place];
@@ -591,7 +596,8 @@ static void describe_chunk(const cl_worker *w, uint64_t index, uint64_t place, g
     find_maps(w, chunk, work);
 }
 
-/* Queues glcm_slide for chunks of a level, from place `listed` of host_chunks on. */
+/* Queues glcm_slide for chunks of a level: those in the list host_chunks, from index `listed` on.
+ */
 static tc_status queue_slides(cl_worker *w, size_t level, uint32_t listed, size_t segment,
                               ocl_grid grid, tc_err *err)
 {
@@ -612,7 +618,7 @@ static tc_status launch_slides(cl_worker *w, uint64_t n, tc_err *err)
     size_t rows = 0;
     uint32_t listed = 0, first[GLCM_MAX_LEVEL_COUNT + 1] = { 0 };
 
-    /* The chunks of each level, one level after another. */
+    /* Lists the chunks level by level; those of a level begin at first[level]. */
     for (size_t level = 0; level < w->params->n_levels; level++) {
         first[level] = listed;
         for (uint64_t i = 0; i < n; i++)
@@ -635,8 +641,8 @@ static tc_status launch_slides(cl_worker *w, uint64_t n, tc_err *err)
     return TC_OK;
 }
 
-/* Queues the kernels of statistics for n chunks: of each, `groups` work-groups (of
- * GLCM_GROUP_WINDOWS windows) from number `from` on. */
+/* Queues the kernels of statistics for n chunks: for each chunk `groups` work-groups, from number
+ * `from` on, of GLCM_GROUP_WINDOWS windows each. */
 static tc_status launch_statistics(cl_worker *w, uint64_t n, size_t from, size_t groups,
                                    tc_err *err)
 {
@@ -697,8 +703,9 @@ static void add_statistics(const cl_worker *w, uint64_t first, uint64_t n)
     }
 }
 
-/* Ends a launch of a part of a chunk, and asks work->poll. After a stop, the whole chunk is done
- * again. */
+/* Ends a launch of a part of a chunk, adds its device time (ms) to *took, and calls work->poll. If
+ * that stops the work, the whole chunk is processed again later. work: the launch's work, in the
+ * unit of the pace. */
 static tc_status end_part(cl_worker *w, tc_status status, ocl_pace *pace, uint64_t work,
                           double *took, tc_err *err)
 {
@@ -707,8 +714,8 @@ static tc_status end_part(cl_worker *w, tc_status status, ocl_pace *pace, uint64
     return status == TC_OK ? tc_ask(w->ocl.work->poll, err) : status;
 }
 
-/* Slides over the chunk at place 0 of host_work. A launch has all segments of some work-groups'
- * rows, or some segments of one work-group's. *took: plus the device time in ms. */
+/* Slides over the chunk of host_work[0]. A launch processes all segments of the rows of one or more
+ * work-groups, or some segments of one work-group's rows. Adds the device time (ms) to *took. */
 static tc_status slide_parts(cl_worker *w, size_t level, double *took, tc_err *err)
 {
     const size_t items = w->group[level], rows = (size_t)w->host_work[0].rows,
@@ -718,36 +725,39 @@ static tc_status slide_parts(cl_worker *w, size_t level, double *took, tc_err *e
     const uint32_t only = 0;
     return_if_error(ocl_put(&w->ocl, CHUNKS, 0, &only, sizeof only, err));
 
-    for (size_t group = 0, some = 1; group < groups; group += some)
+    for (size_t group = 0, n_groups = 1; group < groups; group += n_groups)
         for (size_t at = 0, n = segments; at < segments; at += n) {
-            const uint64_t now = ocl_pace_next(pace, pace->most), whole = now / segments;
+            const uint64_t allowed = ocl_pace_next(pace, pace->most), whole = allowed / segments;
             ocl_grid grid;
 
-            some = at > 0 || whole < 1 ? 1 : (size_t)tc_smaller(whole, groups - group);
-            n = (size_t)tc_smaller(whole < 1 ? now : segments, segments - at);
-            grid = ocl_grid_of(items, some * items, n, 1);
+            n_groups = at > 0 || whole < 1 ? 1 : (size_t)tc_smaller(whole, groups - group);
+            n = (size_t)tc_smaller(whole < 1 ? allowed : segments, segments - at);
+            grid = ocl_grid_of(items, n_groups * items, n, 1);
             grid.start[0] = group * items;
             grid.start[1] = at;
-            /* Only whole groups are launched; this counts as all the work that the pace allowed, so
-             * that it can grow. */
+            /* If only the rounding to whole rows of work-groups made the launch smaller than the
+             * pace allowed, the launch counts as all of that work, so that the pace can grow. */
             return_if_error(end_part(w, queue_slides(w, level, 0, segment, grid, err), pace,
-                                     at == 0 && some == whole ? now : some * n, took, err));
+                                     at == 0 && n_groups == whole ? allowed : n_groups * n, took,
+                                     err));
         }
     return TC_OK;
 }
 
-/* Computes the statistics of the chunk at place 0. */
+/* Computes the statistics of the chunk of host_work[0], in several launches. Adds the device time
+ * (ms) to *took. */
 static tc_status feature_parts(cl_worker *w, double *took, tc_err *err)
 {
-    for (size_t at = 0, some; at < w->groups_per_chunk; at += some) {
-        some = (size_t)ocl_pace_next(&w->features, w->groups_per_chunk - at);
-        return_if_error(
-            end_part(w, launch_statistics(w, 1, at, some, err), &w->features, some, took, err));
+    for (size_t at = 0, n_groups; at < w->groups_per_chunk; at += n_groups) {
+        n_groups = (size_t)ocl_pace_next(&w->features, w->groups_per_chunk - at);
+        return_if_error(end_part(w, launch_statistics(w, 1, at, n_groups, err), &w->features,
+                                 n_groups, took, err));
     }
     return TC_OK;
 }
 
-/* Sets `apart`, and lets the job's next item begin with the same. */
+/* Sets `apart`, and the record of the pace with which the job's next item begins, so that it begins
+ * with the same `apart`. */
 static void set_apart(cl_worker *w, bool apart)
 {
     w->apart = apart;
@@ -756,7 +766,7 @@ static void set_apart(cl_worker *w, bool apart)
         *w->pace.grown = apart ? 0 : (double)w->pace.now / w->pace.first;
 }
 
-/* Processes one chunk in several launches. */
+/* Processes chunk number `first` of the item in several launches. */
 static tc_status slide_apart(cl_worker *w, uint64_t first, tc_err *err)
 {
     double took = 0;
@@ -765,8 +775,8 @@ static tc_status slide_apart(cl_worker *w, uint64_t first, tc_err *err)
     glcm_chunk_at(&w->g, first, &chunk);
     return_if_error(slide_parts(w, chunk.level, &took, err));
     return_if_error(feature_parts(w, &took, err));
-    /* If this many chunks in succession, one of each level, would have fitted one launch, chunks
-     * are not divided any more. */
+    /* If n_levels chunks in succession, one of each level, would each have fitted one launch, the
+     * next chunks are not divided. */
     w->fit = took <= w->pace.target_ms ? w->fit + 1 : 0;
     if (w->fit == w->params->n_levels)
         set_apart(w, false);
@@ -801,24 +811,25 @@ static tc_status slide_batch(cl_worker *w, uint64_t first, uint64_t n, tc_err *e
 
 /* --- a batch of whole-ROI matrices ----------------------------------------------------------- */
 
-/* Counts the pairs of n matrices, in the rows of pixels of the ROI. If n > 1, all rows are one
- * launch. */
+/* Counts the pairs of n matrices, row by row of the ROI's pixels. If n > 1, one launch counts all
+ * rows of all matrices. */
 static tc_status count_rows(cl_worker *w, uint64_t n, tc_err *err)
 {
     const size_t rows = (size_t)w->host_work[0].rows, columns = (size_t)w->host_work[0].columns;
     double took = 0;
 
-    for (size_t row = 0, some; row < rows; row += some) {
-        some = n > 1 ? rows : (size_t)ocl_pace_next(&w->pace, rows - row);
-        const ocl_grid grid = { .global = { some, columns, (size_t)n }, .start = { row } };
+    for (size_t row = 0, n_rows; row < rows; row += n_rows) {
+        n_rows = n > 1 ? rows : (size_t)ocl_pace_next(&w->pace, rows - row);
+        const ocl_grid grid = { .global = { n_rows, columns, (size_t)n }, .start = { row } };
 
-        /* Only whole matrices are counted if there are several; if one more would have exceeded the
-         * pace, this counts as all the work that it allowed, so that it can grow. */
-        return_if_error(end_part(
-            w,
-            OCL_QUEUE(w, COUNT, grid, err, OCL_HELD(w, WORK), OCL_HELD(w, PLANES), OCL_HELD(w, ROI),
-                      OCL_HELD(w, MATRICES), OCL_UINT(MATRIX)),
-            &w->pace, n > 1 && some * (n + 1) > w->pace.now ? w->pace.now : some * n, &took, err));
+        /* Several matrices are counted only as a whole. If one matrix more would have exceeded the
+         * pace, the launch counts as all the work that the pace allowed, so that it can grow. */
+        return_if_error(
+            end_part(w,
+                     OCL_QUEUE(w, COUNT, grid, err, OCL_HELD(w, WORK), OCL_HELD(w, PLANES),
+                               OCL_HELD(w, ROI), OCL_HELD(w, MATRICES), OCL_UINT(MATRIX)),
+                     &w->pace, n > 1 && n_rows * (n + 1) > w->pace.now ? w->pace.now : n_rows * n,
+                     &took, err));
     }
     return TC_OK;
 }
@@ -865,27 +876,27 @@ static void free_parts(void *worker)
     glcm_tables_free(&w->tables);
 }
 
-/* Begins the paces. `apart` is set if FIRST_MOVES is less than a chunk and the job's items so far
- * have not shown that chunks fit a launch. The first guesses are at least as many chunks, or
- * work-groups if apart, as there are compute units, since these run at the same time, and so take
- * no longer than one. */
+/* Begins the paces. Sets `apart` if a chunk has more than FIRST_MOVES moves and the job's items so
+ * far have not shown that chunks fit a launch. A first launch processes at least as many chunks (or
+ * work-groups, if apart) as there are compute units: these run at the same time, so they take no
+ * longer than one. */
 static void begin_paces(cl_worker *w)
 {
     const glcm_params *const p = w->params;
     const double moves = (double)(w->first_move[p->n_offsets] + 1) / (double)p->n_offsets;
-    const double few = FIRST_MOVES / (moves * (double)w->chunk_windows),
+    const double first_chunks = FIRST_MOVES / (moves * (double)w->chunk_windows),
                  units = (double)w->ocl.device->info.compute_units;
 
-    ocl_pace_begin(&w->ocl, &w->pace, few > units ? few : units, w->most);
+    ocl_pace_begin(&w->ocl, &w->pace, first_chunks > units ? first_chunks : units, w->most);
     w->pace.bold = true;
-    w->apart = few < 1 && (w->pace.grown == NULL || *w->pace.grown <= 0);
+    w->apart = first_chunks < 1 && (w->pace.grown == NULL || *w->pace.grown <= 0);
     ocl_pace_begin(&w->ocl, &w->features, units, w->groups_per_chunk);
     for (size_t i = 0; i < p->n_levels; i++) {
         const size_t groups = (w->chunk_rows + w->group[i] - 1) / w->group[i],
                      segment = segment_of(w, i, 1);
-        const double moved = FIRST_MOVES / (moves * (double)(w->group[i] * segment));
+        const double first_groups = FIRST_MOVES / (moves * (double)(w->group[i] * segment));
 
-        ocl_pace_begin(&w->ocl, &w->slides[i], moved > units ? moved : units,
+        ocl_pace_begin(&w->ocl, &w->slides[i], first_groups > units ? first_groups : units,
                        groups * segments_of(w, segment));
     }
 }

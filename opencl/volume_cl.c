@@ -1,12 +1,12 @@
 /*
  * The OpenCL backend of volume; for a watershed it calls volume_watershed_cl.c. The device applies
  * the threshold and labels components, and makes the table of cells if the result has no labels.
- * The repair, and otherwise the filters and the table, are left to the CPU backend, whose worker
- * this backend's contains.
+ * Otherwise the CPU backend makes the table and applies the filters; it also does the repair. The
+ * worker of this file contains a worker of the CPU backend.
  *
  * A stack that does not fit the device is labelled in slabs of slices, whose cells the host joins
  * where slabs meet. If there are more parts (volume.cl) than the device's tables have room for, as
- * with noise, the host labels the stack.
+ * in noisy stacks, the host labels the stack.
  */
 #include <stdlib.h>
 
@@ -18,7 +18,7 @@
 
 extern const ocl_source ocl_source_volume;
 
-enum { MAX_GROUP = 256 };
+enum { MAX_GROUP = 256 }; /* the most work-items of a work-group */
 
 /* The device's stages in the order in which they run, each with its kernel. The stages without a
  * kernel copy from the device: USED the number of parts, READ the labels. */
@@ -51,16 +51,21 @@ typedef struct cl_worker {
     void *host;   /* a worker of the CPU backend, vol_cpu */
     size_t group; /* work-items of a work-group */
     ocl_pace pace[STAGES];
-    void *rows; /* room for `piece` rows of the mask, if the host makes that from blurred voxels */
+    void *rows; /* room for `piece` rows of the mask, if the host makes the mask from blurred voxels
+                 */
     uint32_t nx, ny, nz;
-    uint32_t stride;      /* 32-bit words of a row of the mask */
-    uint32_t piece;       /* rows of pixels or mask that are copied to the device at a time */
-    uint32_t slab_slices; /* of all slabs but the last; nz: the whole stack is on the device */
-    uint32_t room;        /* parts that the device's tables have room for */
-    uint32_t z0, slices;  /* the current slab: its first slice, and how many; 0 slices: none yet */
-    uint32_t parts;       /* of the current slab */
-    /* Of a whole stack: voxels of membrane, voxels outside, cells. */
-    uint32_t membrane, outside, cells;
+    uint32_t stride; /* 32-bit words of a row of the mask */
+    uint32_t piece;  /* rows of pixels or mask that are copied to the device at a time */
+    uint32_t
+        slab_slices; /* slices of all slabs but the last; nz: the whole stack is on the device */
+    uint32_t room;   /* parts that the device's tables have room for */
+    uint32_t z0,
+        slices;     /* the current slab's first slice and number of slices (0 before the first) */
+    uint32_t parts; /* parts of the current slab */
+    /* The next three are set only if the whole stack is on the device. */
+    uint32_t membrane; /* voxels of membrane */
+    uint32_t outside;  /* voxels outside */
+    uint32_t cells;
     bool has_table; /* the device makes the table of cells */
     stage stage;
     uint64_t done;  /* of the stage's work (stage_work) */
@@ -72,17 +77,19 @@ static bool in_slabs(const cl_worker *w)
     return w->slab_slices < w->nz;
 }
 
-/* The numbers of rows, of voxels, and of the mask's words of the current slab. */
+/* The number of rows of the current slab. */
 static uint32_t rows_of(const cl_worker *w)
 {
     return w->slices * w->ny;
 }
 
+/* The number of voxels of the current slab. */
 static uint32_t voxels_of(const cl_worker *w)
 {
     return rows_of(w) * w->nx;
 }
 
+/* The number of 32-bit words of the current slab's mask. */
 static uint32_t words_of(const cl_worker *w)
 {
     return rows_of(w) * w->stride;
@@ -119,22 +126,23 @@ static uint64_t stage_work(const cl_worker *w, stage s)
 #define STRIDE(w) OCL_INT((w)->stride)
 
 /* Makes the mask of `count` rows from the slab's row `first` on. If that is the first row of a
- * piece, copies the piece's pixels to the device before. */
+ * piece, first copies the piece's pixels to the device. */
 static tc_status launch_mask(cl_worker *w, uint64_t first, uint64_t count, tc_err *err)
 {
     const wu_pixels *const px = w->ocl.work->pixels;
-    const size_t at = ((size_t)w->z0 * w->ny + first) * w->nx, past = first % w->piece;
-    const uint64_t left = rows_of(w) - first, rows = past > 0          ? 0
+    const size_t at = ((size_t)w->z0 * w->ny + first) * w->nx, past_start = first % w->piece;
+    const uint64_t left = rows_of(w) - first, rows = past_start > 0    ? 0
                                                      : left < w->piece ? left
                                                                        : w->piece;
     return_if_error(
         ocl_put(&w->ocl, B_PIXELS, 0, ocl_pixels_from(px, at), rows * w->nx * (px->bits / 8), err));
     return LAUNCH(w, 4 * (size_t)w->stride, count, 1, err, OCL_HELD(w, B_PIXELS),
-                  OCL_HELD(w, B_MASK), NX(w), STRIDE(w), OCL_UINT(past), OCL_UINT(first),
+                  OCL_HELD(w, B_MASK), NX(w), STRIDE(w), OCL_UINT(past_start), OCL_UINT(first),
                   OCL_UINT(vol_host_threshold(w->host)));
 }
 
-/* The same if the host has blurred the voxels: copies the mask that the host makes. */
+/* Used instead of launch_mask if the host has blurred the voxels: the host makes the mask of the
+ * rows, which is copied to the device. */
 static tc_status write_mask(cl_worker *w, const vol_state *state, uint64_t first, uint64_t count,
                             tc_err *err)
 {
@@ -160,7 +168,7 @@ static tc_status launch_join(cl_worker *w, uint64_t first, uint64_t count, tc_er
                   OCL_INT(first), OCL_INT(w->params->through));
 }
 
-/* The stages that are one launch. */
+/* Launches one of the stages that are one launch each. */
 static tc_status launch_tables(cl_worker *w, tc_err *err)
 {
     const cl_uint words = in_slabs(w) ? 0 : words_of(w), chunks = ocl_units(words_of(w), VOL_CHUNK),
@@ -225,8 +233,8 @@ static tc_status launch_stage(cl_worker *w, uint64_t first, uint64_t count, tc_e
 
 /* --- copies ---------------------------------------------------------------------------------- */
 
-/* Copies rows of the slab's plane to their place in the state. Until all is done, an interrupted
- * item cannot continue from that state (begun). */
+/* Copies rows of the slab's plane to their place in the state. From then on until the item is done,
+ * an interrupted item cannot continue from that state; state->begun records this. */
 static tc_status read_rows(cl_worker *w, vol_state *state, uint64_t first, uint64_t count,
                            tc_err *err)
 {
@@ -273,7 +281,8 @@ static tc_status do_part(cl_worker *w, vol_state *state, uint64_t count, tc_err 
                           err);
 }
 
-/* B_USED, the number of parts, begins with 1, because part 0 is the outside. */
+/* Begins the slab whose first slice is z0. B_USED, the number of parts, begins with 1, because part
+ * 0 is the outside. */
 static tc_status begin_slab(cl_worker *w, uint32_t z0, tc_err *err)
 {
     const cl_int one = 1, none[2] = { 0, 0 };
@@ -301,7 +310,7 @@ static tc_status end_paint(cl_worker *w, tc_err *err)
     return vol_table_begin(&w->ocl, B_TABLE, cells, &w->has_table, err);
 }
 
-/* Writes the device's counts to the state, or a copy of it. */
+/* Writes the device's counts to *head, the state or a copy of it. */
 static void put_totals(const cl_worker *w, vol_state *head)
 {
     head->membrane = w->membrane;
@@ -309,7 +318,8 @@ static void put_totals(const cl_worker *w, vol_state *head)
     head->cells = w->cells;
 }
 
-/* After the device's last stage: all is done, or the host continues. */
+/* After the device's last stage: if the device has made the table, the item is done; otherwise the
+ * host continues. */
 static tc_status finish_device(cl_worker *w, vol_state *state, tc_err *err)
 {
     w->host_only = !w->has_table;
@@ -321,7 +331,8 @@ static tc_status finish_device(cl_worker *w, vol_state *state, tc_err *err)
     return vol_host_resume(w->host, state, VOL_BIAS, 0, err);
 }
 
-/* Goes on to the next stage, slab, or the end. */
+/* Does what the current stage needs at its end, and sets the next stage; after the last stage
+ * begins the next slab or ends the device's part. */
 static tc_status end_stage(cl_worker *w, vol_state *state, tc_err *err)
 {
     const tc_status status = w->stage == PAINT && !in_slabs(w) ? end_paint(w, err) : TC_OK;
@@ -349,7 +360,7 @@ static uint64_t progress_of(const cl_worker *w)
     return (uint64_t)((double)w->ocl.work->plan.chunks / 2 * (w->z0 + slab * w->slices) / w->nz);
 }
 
-/* Launches and copies for the duration of a step. */
+/* Runs parts of stages until AN_STEP_SECONDS have passed or the stages end. */
 static tc_status run_stages(cl_worker *w, vol_state *state, tc_err *err)
 {
     tc_status status = w->slices == 0 ? begin_slab(w, 0, err) : TC_OK;
@@ -432,7 +443,7 @@ static uint64_t room_for(uint64_t voxels)
     return voxels / 10 + 64;
 }
 
-/* Bytes of device memory for a slab of so many slices: less than 6 for each voxel. */
+/* Bytes of device memory for a slab of `slices` slices: less than 6 for each voxel. */
 static uint64_t slab_bytes(const cl_worker *w, uint64_t slices)
 {
     const uint64_t rows = slices * w->ny, n = rows * w->nx, words = rows * w->stride;
@@ -449,8 +460,8 @@ static bool slab_fits(const cl_worker *w, uint64_t slices)
            slices * w->ny * w->nx * sizeof(cl_int) <= d->info.max_alloc_bytes;
 }
 
-/* Sets slab_slices: nz if the whole stack fits the device, otherwise as many as fit, if possible
- * whole layers of tiles; 0: not even one slice fits. */
+/* Sets slab_slices: nz if the whole stack fits the device, otherwise the most slices that fit,
+ * rounded down to whole layers of tiles if possible; 0 if not even one slice fits. */
 static void choose_slabs(cl_worker *w)
 {
     uint32_t most = w->nz, fitting = 0;
@@ -489,7 +500,8 @@ static tc_status make_buffers(cl_worker *w, tc_err *err)
     return ocl_make_buffers(&w->ocl, needs, sizeof needs / sizeof needs[0], err);
 }
 
-/* The first launch of a stage takes about 2^14 voxels. A copy always takes at most about 2^24. */
+/* The first launch of a stage processes about 2^14 voxels. One copy always transfers at most about
+ * 2^24 voxels. */
 static void set_paces(cl_worker *w)
 {
     w->slices = w->slab_slices;
@@ -516,7 +528,8 @@ static tc_status open_parts(void *worker, const void *state, tc_err *err)
     w->ny = work->item->ny;
     w->nz = work->item->nz;
     w->stride = ocl_units(w->nx, 32);
-    /* B_PIXELS takes an eighth of a byte for each voxel of the stack, but at least a row. */
+    /* A piece has at least one row, and otherwise so many that B_PIXELS takes an eighth of a byte
+     * for each voxel of the stack. */
     w->piece = ocl_units((uint64_t)w->ny * w->nz, work->pixels->bits);
     if (w->piece > ((uint32_t)1 << 24) / w->nx + 1)
         w->piece = ((uint32_t)1 << 24) / w->nx + 1;

@@ -4,10 +4,10 @@
  * makes the table of cells, by a worker of the CPU backend; otherwise the device makes the table.
  *
  * A stack that does not fit the device is processed in slabs of slices, together with the slices
- * around them that the blur and neighbours need: the device blurs, and finds the voxel that each
- * voxel leads to; the host does the other phases. The host also continues, from the voxels' maxima
- * on, if the saddles do not fit the device's table, as with noise, or if joining maxima takes too
- * many rounds.
+ * around them that the blur and neighbours need: the device blurs, and finds for each voxel its
+ * uphill neighbour (the voxel that it "leads to"); the host does the other phases. The host also
+ * continues, from the voxels' maxima on, if the saddles do not fit the device's table, as in noisy
+ * stacks, or if joining maxima takes more than MOST_ROUNDS rounds.
  */
 #include <stdlib.h>
 
@@ -18,9 +18,11 @@
 
 extern const ocl_source ocl_source_watershed;
 
-/* MOST_STEPS: half of the 26 neighbours of a voxel. MOST_ROUNDS: of joining; real stacks take about
- * 20. */
-enum { MAX_GROUP = 256, MOST_STEPS = 13, MOST_ROUNDS = 256 };
+enum {
+    MAX_GROUP = 256,  /* the most work-items of a work-group */
+    MOST_STEPS = 13,  /* half of the 26 neighbours of a voxel */
+    MOST_ROUNDS = 256 /* the most rounds of joining maxima; real stacks take about 20 */
+};
 
 /* The device's stages in the order in which they run, each with its kernel. A stage without a
  * kernel copies to or from the device. FIND_BEST to FOLLOW_JOINS, a round of joining, are
@@ -64,30 +66,28 @@ enum { MAX_GROUP = 256, MOST_STEPS = 13, MOST_ROUNDS = 256 };
 typedef enum stage { EACH_STAGE(OCL_STAGE_NUMBER) STAGES } stage;
 static const char *const kernel_names[STAGES] = { EACH_STAGE(OCL_STAGE_KERNEL) };
 
-/* The device's buffers; watershed.cl says what the planes and the table of saddles are. */
+/* The device's buffers; watershed.cl describes the planes and the table of saddles. */
 enum {
     B_PIXELS,
     B_HEIGHT,
     B_UP,
     B_TOP,
-    B_WEIGHTS, /* of the Gaussian filter */
-    B_STEPS,   /* steps_of */
-    B_SLOT,    /* the hash table of saddles: keys, */
-    B_SADDLE,  /* and heights */
-    B_LIST,    /* lists of saddles, in which a round of joining leaves some out */
-    B_LIVE,
+    B_WEIGHTS, /* the Gaussian filter's weights */
+    B_STEPS,   /* the steps that steps_of returns */
+    B_SLOT,    /* the keys of the hash table of saddles */
+    B_SADDLE,  /* the heights of the hash table of saddles */
+    B_LIST,    /* a list of saddles */
+    B_LIVE, /* another: each round of joining copies the saddles still needed to the other list */
     B_MAXIMUM, /* the table of maxima */
     B_CELLS,   /* the first voxels of the cells */
     B_TABLE,   /* the table of cells */
-    /* Counters of two words, of which the second is used by B_SADDLES alone: voxels of plateaus
-     * that are listed, maxima, slots taken (and whether there were too few), saddles listed, first
-     * voxels listed, voxels of membrane. */
-    B_LISTED,
-    B_MAXIMA,
-    B_SADDLES,
-    B_ROWS,
-    B_FOUND,
-    B_MEMBRANE,
+    /* Counters of two words; only B_SADDLES uses the second. */
+    B_LISTED,   /* voxels of plateaus in the list */
+    B_MAXIMA,   /* maxima */
+    B_SADDLES,  /* slots in use; second word: whether there were too few slots */
+    B_ROWS,     /* saddles in the list that is being written */
+    B_FOUND,    /* first voxels in the list of cells */
+    B_MEMBRANE, /* voxels of membrane */
     BUFFERS
 };
 
@@ -99,16 +99,18 @@ typedef struct ws_worker {
     ocl_pace pace[STAGES];
     an_gauss gauss;
     uint32_t nx, ny, nz;
-    uint32_t slab_slices; /* of all slabs but the last; nz: the whole stack is on the device */
-    uint32_t z0, slices;  /* the current slab: its first slice, and how many; 0 slices: none yet */
-    uint32_t from, to;    /* the slices on the device: the slab's with a margin, [from, to) */
-    uint32_t slots;       /* of the hash table of saddles; a power of two */
-    uint32_t listed;      /* voxels in the list of voxels of plateaus */
-    uint32_t settled;     /* the first so many of them are final */
+    uint32_t
+        slab_slices; /* slices of all slabs but the last; nz: the whole stack is on the device */
+    uint32_t z0,
+        slices; /* the current slab's first slice and number of slices (0 before the first) */
+    uint32_t from, to; /* the slices on the device: the slab's with a margin, [from, to) */
+    uint32_t slots;    /* slots of the hash table of saddles; a power of two */
+    uint32_t listed;   /* voxels in the list of voxels of plateaus */
+    uint32_t settled;  /* the first `settled` voxels of that list are final */
     uint32_t maxima, cells;
     uint32_t membrane; /* voxels of membrane that belong to no cell */
-    uint32_t saddles;  /* in the list of saddles */
-    uint32_t rounds;   /* of joining so far */
+    uint32_t saddles;  /* saddles in the list of saddles */
+    uint32_t rounds;   /* rounds of joining so far */
     bool swapped;      /* the list of saddles is in B_LIVE, and FIND_BEST copies it to B_LIST */
     stage stage;
     uint64_t done;  /* of the stage's work (stage_work) */
@@ -128,14 +130,15 @@ static size_t slice_of(const ws_worker *w)
     return (size_t)w->nx * w->ny;
 }
 
-/* How many slices on either side the blur needs for a voxel's height. */
+/* How many slices on either side of a voxel the blur reads for its height. */
 static uint32_t margin_of(const ws_worker *w)
 {
     return w->params->through ? (uint32_t)w->gauss.radius : 0;
 }
 
-/* The voxels [*first, *end), counted from the first slice on the device, of the current slab with
- * `margin` slices on either side: 1 for heights, 0 for the voxels that they lead to. */
+/* Sets [*first, *end) to the voxels of the current slab with `margin` slices on either side,
+ * counted from the first slice on the device. margin: 1 for heights, 0 for the links to uphill
+ * neighbours. */
 static void slices_with_margin(const ws_worker *w, uint32_t margin, uint32_t *first, uint32_t *end)
 {
     const uint32_t more = w->params->through ? margin : 0;
@@ -151,8 +154,8 @@ static uint32_t voxels_on_device(const ws_worker *w)
     return (uint32_t)((w->to - w->from) * slice_of(w));
 }
 
-/* The steps from a voxel to its neighbours that come later in raster order (half of all), as
- * differences of voxel numbers. Returns how many there are. */
+/* Sets by[] to the steps from a voxel to those neighbours that come later in raster order (half of
+ * all), as differences of voxel numbers. Returns the number of steps. */
 static uint32_t steps_of(const ws_worker *w, int32_t by[MOST_STEPS])
 {
     uint32_t n = 0;
@@ -213,8 +216,8 @@ static uint64_t stage_work(const ws_worker *w, stage s)
     OCL_QUEUE(w, (int)(w)->stage, ocl_grid_of((w)->group, (size_t)((end) - (first)), 1, 1), err, \
               __VA_ARGS__, OCL_UINT(first), OCL_UINT(end))
 
-/* A pass of the blur: along x from the pixels to B_UP, along y to B_TOP, along z to B_HEIGHT. If
- * there is none along z, the pass along y writes to B_HEIGHT. */
+/* Launches a pass of the blur: along x from B_PIXELS to B_UP, along y from B_UP to B_TOP, along z
+ * from B_TOP to B_HEIGHT. If there is no pass along z, the pass along y writes to B_HEIGHT. */
 static tc_status launch_blur(ws_worker *w, uint64_t first, uint64_t count, tc_err *err)
 {
     const int radius = w->gauss.radius, last = margin_of(w) == 0;
@@ -233,7 +236,7 @@ static tc_status launch_blur(ws_worker *w, uint64_t first, uint64_t count, tc_er
                   OCL_INT(slice_of(w)), OCL_INT(w->from), OCL_INT(w->nz), OCL_UINT(VOL_TOP));
 }
 
-/* A stage that finds the voxels that voxels lead to, or the maxima. */
+/* Launches a stage that finds uphill neighbours or maxima. */
 static tc_status launch_ways(ws_worker *w, uint64_t first, uint64_t end, tc_err *err)
 {
     uint32_t from, to;
@@ -262,7 +265,7 @@ static tc_status launch_ways(ws_worker *w, uint64_t first, uint64_t end, tc_err 
     }
 }
 
-/* A stage that finds and lists saddles, or makes the table of maxima. */
+/* Launches a stage that finds and lists saddles, or makes the table of maxima. */
 static tc_status launch_saddles(ws_worker *w, uint64_t first, uint64_t end, tc_err *err)
 {
     int32_t by[MOST_STEPS];
@@ -283,7 +286,8 @@ static tc_status launch_saddles(ws_worker *w, uint64_t first, uint64_t end, tc_e
                   OCL_UINT(vol_least_rise(w->params)));
 }
 
-/* A stage of a round of joining. FIND_BEST copies from one list of saddles to the other. */
+/* Launches a stage of a round of joining. FIND_BEST copies from one list of saddles to the other.
+ */
 static tc_status launch_joining(ws_worker *w, uint64_t first, uint64_t end, tc_err *err)
 {
     const int list = w->swapped ? B_LIVE : B_LIST;
@@ -297,8 +301,8 @@ static tc_status launch_joining(ws_worker *w, uint64_t first, uint64_t end, tc_e
     return LAUNCH(w, first, end, err, OCL_HELD(w, B_MAXIMUM), OCL_HELD(w, list));
 }
 
-/* A stage that makes cells of the hills, labels or measures them. B_HEIGHT holds the cells' first
- * voxels. */
+/* Launches a stage that makes cells of the hills, labels the cells or measures them. In these
+ * stages B_HEIGHT holds the cells' first voxels. */
 static tc_status launch_cells(ws_worker *w, uint64_t first, uint64_t end, tc_err *err)
 {
     const uint32_t threshold = vol_host_threshold(w->host);
@@ -356,8 +360,8 @@ static tc_status put_pixels(ws_worker *w, uint64_t first, uint64_t count, tc_err
                    ocl_pixels_from(px, w->from * slice_of(w) + first), count * bytes, err);
 }
 
-/* Copies `count` voxels, from `first` on, of the current slab without its margin from a buffer to
- * their place in a plane of the whole stack. */
+/* Copies voxels [first, first + count) of the current slab (without its margin) from a buffer to
+ * their place in `to`, a plane of the whole stack. */
 static tc_status read_plane(ws_worker *w, int buffer, int32_t *to, uint64_t first, uint64_t count,
                             tc_err *err)
 {
@@ -411,9 +415,9 @@ static tc_status end_step(ws_worker *w, tc_err *err)
     return status;
 }
 
-/* After SADDLES: allocates the lists of saddles, the table of maxima, and the list of cells, of
- * which there are no more than maxima. If there is no room for these, or there was none for the
- * saddles, the host continues (overflow). */
+/* After SADDLES: allocates the lists of saddles, the table of maxima, and the list of cells (there
+ * are no more cells than maxima). If the device has no room for these, or the hash table had too
+ * few slots, sets `overflow`: the host continues. */
 static tc_status end_saddles(ws_worker *w, tc_err *err)
 {
     uint32_t saddles[2] = { 0, 0 }, maxima[2] = { 0, 0 };
@@ -437,7 +441,7 @@ static tc_status end_saddles(ws_worker *w, tc_err *err)
     return w->overflow ? TC_OK : status;
 }
 
-/* After LIST or FIND_BEST: reads how many saddles it has listed. */
+/* After LIST or FIND_BEST: reads how many saddles the stage has listed. */
 static tc_status end_list(ws_worker *w, tc_err *err)
 {
     static const uint32_t none[2] = { 0, 0 };
@@ -472,7 +476,7 @@ static tc_status end_firsts(ws_worker *w, tc_err *err)
     return ocl_put(&w->ocl, B_CELLS, 0, list, w->cells * sizeof *list, err);
 }
 
-/* Begins with the slab whose first slice is z0. */
+/* Begins the slab whose first slice is z0. */
 static tc_status begin_slab(ws_worker *w, uint32_t z0, tc_err *err)
 {
     static const uint32_t none[2] = { 0, 0 };
@@ -501,14 +505,15 @@ static tc_status end_labels(ws_worker *w, tc_err *err)
                            : status;
 }
 
-/* Writes the device's counts to the state, or a copy of it. */
+/* Writes the device's counts to *head, the state or a copy of it. */
 static void put_totals(const ws_worker *w, vol_state *head)
 {
     head->membrane = w->membrane;
     head->cells = w->cells;
 }
 
-/* After the device's last stage: all is done, or the host continues. */
+/* After the device's last stage: if the device has made the table, the item is done; otherwise the
+ * host continues. */
 static tc_status finish_device(ws_worker *w, vol_state *state, tc_err *err)
 {
     w->host_only = !w->has_table;
@@ -520,8 +525,8 @@ static tc_status finish_device(ws_worker *w, vol_state *state, tc_err *err)
     return vol_host_resume(w->host, state, VOL_SIZES, 0, err);
 }
 
-/* Goes on to the next stage, slab, or the end, after what remains to be done at the end of the
- * current stage. */
+/* Does what the current stage needs at its end, and sets the next stage; after the last stage
+ * begins the next slab or ends the device's part. */
 static tc_status end_stage(ws_worker *w, vol_state *state, tc_err *err)
 {
     tc_status status = TC_OK;
@@ -562,7 +567,7 @@ static uint64_t progress_of(const ws_worker *w)
     return (uint64_t)((double)w->ocl.work->plan.chunks / 2 * (w->z0 + slab * w->slices) / w->nz);
 }
 
-/* Launches and copies for the duration of a step. */
+/* Runs parts of stages until AN_STEP_SECONDS have passed or the stages end. */
 static tc_status run_stages(ws_worker *w, vol_state *state, tc_err *err)
 {
     tc_status status = w->slices == 0 ? begin_slab(w, 0, err) : TC_OK;
@@ -620,8 +625,8 @@ static void free_parts(void *worker)
         vol_cpu.close(&w->host);
 }
 
-/* The number of slots for saddles. At least one for every four voxels, which is enough for
- * everything but noise. */
+/* The number of slots for saddles: at least one for every four voxels, which is enough except for
+ * noisy stacks. */
 static uint32_t slots_for(uint64_t voxels)
 {
     uint32_t slots = 1024;
@@ -631,8 +636,8 @@ static uint32_t slots_for(uint64_t voxels)
     return slots;
 }
 
-/* Bytes of device memory for a slab of so many slices with its margin. whole: for the whole stack,
- * with the hash table of saddles, and as much again for the lists of saddles and cells. */
+/* Bytes of device memory for a slab of `slices` slices with its margin. whole: for the whole stack,
+ * with the hash table of saddles, and the same size again for the lists of saddles and cells. */
 static uint64_t slab_bytes(const ws_worker *w, uint64_t slices, bool whole)
 {
     const uint64_t margin = w->params->through ? 2 * ((uint64_t)margin_of(w) + 1) : 0;
@@ -652,7 +657,7 @@ static bool slab_fits(const ws_worker *w, uint64_t slices, bool whole)
 }
 
 /* Sets slab_slices: nz, if the whole stack fits the device and a slot's code (voxel * steps + step)
- * fits 32 bits; otherwise as many as fit; 0: not even one. */
+ * fits 32 bits; otherwise the most slices that fit, which may be 0. */
 static void choose_slabs(ws_worker *w)
 {
     int32_t by[MOST_STEPS];
@@ -700,11 +705,11 @@ static tc_status make_buffers(ws_worker *w, tc_err *err)
     return ocl_make_buffers(&w->ocl, needs, sizeof needs / sizeof needs[0], err);
 }
 
-/* The first launch of a stage takes 2^14 voxels, or entries of a list. A copy always takes at most
- * 2^24. */
+/* The first launch of a stage processes 2^14 voxels or list entries. One copy always transfers at
+ * most 2^24 voxels. */
 static void set_paces(ws_worker *w)
 {
-    const double some = 1 << 14;
+    const double first_launch = 1 << 14;
 
     for (int s = 0; s < STAGES; s++) {
         const uint64_t copied = (uint64_t)1 << 24, voxels = (uint64_t)w->nz * slice_of(w);
@@ -712,7 +717,8 @@ static void set_paces(ws_worker *w)
         if (kernel_names[s] == NULL)
             ocl_pace_begin(&w->ocl, &w->pace[s], (double)copied, copied);
         else
-            ocl_pace_begin(&w->ocl, &w->pace[s], s == MEASURE ? some / (double)slice_of(w) : some,
+            ocl_pace_begin(&w->ocl, &w->pace[s],
+                           s == MEASURE ? first_launch / (double)slice_of(w) : first_launch,
                            voxels + w->slots);
     }
 }

@@ -4,8 +4,8 @@
  *
  * If the item fits the device, its planes stay there until sync. Otherwise the planes are in the
  * state, and each phase copies them to the device slab by slab: the rows that it writes, and of the
- * plane that it reads also the rows around those. In both cases a launch reads from one buffer and
- * writes to another, and each of them holds a plane or some of its rows.
+ * plane that it reads also the rows around these. In both cases a launch reads from one buffer and
+ * writes to another; each buffer holds a plane or some of its rows.
  */
 #include "opencl/backends.h"
 
@@ -27,30 +27,34 @@ static const char *const kernel_names[KERNELS] = { "voting_blur_z", "voting_blur
 enum {
     B_SHAPE,
     B_COLUMNS, /* slices after the blur along z; at the end a list of peaks */
-    B_LINES,   /* slices after the blur along y; at the end the number of peaks, then their sums */
-    B_CODES,   /* dir_of_code */
+    B_LINES, /* slices after the blur along y; at the end the number of peaks, then the peaks' sums
+              */
+    B_CODES, /* dir_of_code */
     B_OFFSETS, /* dir_of_offset */
-    B_SPANS,
-    B_ROWS,
-    B_PIXELS, /* this and the next two: the planes of an item that fits the device */
+    B_SPANS,   /* voting_tables.spans of the current round */
+    B_ROWS,    /* voting_tables.rows of the current round */
+    B_PIXELS,  /* this and the next two: the planes of an item that fits the device */
     B_VOTES,
     B_VOTERS,
-    B_IN, /* rows of a slab that a phase reads, and writes */
-    B_OUT
+    B_IN, /* rows of a slab that a phase reads */
+    B_OUT /* rows of a slab that a phase writes */
 };
 
 enum {
     BLUR_BYTES = 16 << 20, /* the most bytes of the slices that one launch blurs */
     ALONG = 32,            /* work-items along x of a work-group of TURN; others are along y */
     TURN_GROUP = 256,      /* the most work-items of a work-group of TURN */
-    SEGMENT = 256          /* as in voting.cl */
+    SEGMENT = 256          /* SEGMENT of voting.cl: pixels of a row that a work-group votes for */
 };
 
-/* Indices of paces: first those of the phases, in rows; then that of finding peaks, in rows, and of
- * the sums around them, in peaks. */
-enum { FIND = VOTING_REBLUR + 1, AROUND, PACES };
+/* Indices of paces. The first ones, numbered by voting_phase, are those of the phases, in rows. */
+enum {
+    FIND = VOTING_REBLUR + 1, /* finding peaks, in rows */
+    AROUND,                   /* the sums around peaks, in peaks */
+    PACES
+};
 
-/* Rows of a plane; they are numbered through all slices. */
+/* Consecutive rows of a plane. Rows are numbered through all slices. */
 typedef struct rows {
     uint64_t first, n;
 } rows;
@@ -61,14 +65,15 @@ typedef struct cl_worker {
     voting_tables tables;
     an_pool *pool;          /* makes the tables */
     uint64_t slab_bands;    /* bands of a slab; 0: the item fits the device */
-    rows in_rows, out_rows; /* the rows that the buffers hold that a phase reads, and writes */
-    uint64_t slab_end;      /* `done` at the end of the slab; <= done: no slab is loaded */
-    uint32_t *copy;         /* room for the rows that are copied from the device to the state */
-    int round;              /* that the device's B_SPANS and B_ROWS are of; -1: none */
-    size_t group;           /* GROUP of voting.cl: work-items of a work-group that votes */
-    size_t tile_rows;       /* TILE_ROWS of voting.cl */
+    rows in_rows, out_rows; /* the rows in the buffers that a phase reads and writes */
+    uint64_t
+        slab_end;   /* the value of `done` at the end of the loaded slab; <= done: none is loaded */
+    uint32_t *copy; /* room for the rows that are copied from the device to the state */
+    int round;      /* the round whose tables are in B_SPANS and B_ROWS; -1: none */
+    size_t group;   /* GROUP of voting.cl: work-items of a work-group that votes */
+    size_t tile_rows; /* TILE_ROWS of voting.cl */
     ocl_pace pace[PACES];
-    uint64_t done; /* chunks */
+    uint64_t done; /* chunks that are done */
 } cl_worker;
 
 /* --- open, close ----------------------------------------------------------------------------- */
@@ -121,7 +126,8 @@ static bool reads_pixels(voting_phase phase)
     return phase == VOTING_BLUR || phase == VOTING_REBLUR;
 }
 
-/* The most bytes that a slab needs: of B_IN, of B_OUT, and of each of B_COLUMNS and B_LINES. */
+/* The most bytes that a slab needs in B_IN (in), B_OUT (out), and each of B_COLUMNS and B_LINES
+ * (blur). */
 typedef struct slab_bytes {
     uint64_t in, out, blur;
 } slab_bytes;
@@ -134,7 +140,7 @@ static uint64_t blur_depth(const voting_scheme *s, bool slabs)
     return slabs || fit < 1 ? 1 : fit < s->nz ? fit : s->nz;
 }
 
-/* slab_bands: bands of a slab; 0: the whole item. */
+/* The buffer sizes for slabs of slab_bands bands, or (0) for the whole item. */
 static slab_bytes bytes_of_slab(const cl_worker *w, uint64_t slab_bands)
 {
     const voting_scheme *const s = &w->s;
@@ -155,7 +161,7 @@ static slab_bytes bytes_of_slab(const cl_worker *w, uint64_t slab_bands)
     return b;
 }
 
-/* Whether the device has room for a slab of so many bands, or (0) for the whole item. */
+/* Whether the device has room for a slab of `bands` bands, or (0) for the whole item. */
 static bool bands_fit(const cl_worker *w, uint64_t bands)
 {
     const uint64_t room = w->ocl.device->memory_limit - w->ocl.device->memory_used,
@@ -168,29 +174,29 @@ static bool bands_fit(const cl_worker *w, uint64_t bands)
            b.out <= most && b.blur <= most;
 }
 
-/* Sets slab_bands: 0 if the item fits the device, otherwise as many as fit, but at least 1; if that
- * does not fit, making the buffers fails. */
+/* Sets slab_bands: 0 if the item fits the device, otherwise the most bands that fit, but at least
+ * 1. If not even 1 fits, making the buffers fails. */
 static void choose_slabs(cl_worker *w)
 {
-    uint64_t few = 1, many = w->s.bands;
+    uint64_t fits = 1, many = w->s.bands;
 
     w->slab_bands = 0;
     if (bands_fit(w, 0))
         return;
-    while (few < many) {
-        const uint64_t middle = few + (many - few + 1) / 2;
+    while (fits < many) {
+        const uint64_t middle = fits + (many - fits + 1) / 2;
 
         if (bands_fit(w, middle))
-            few = middle;
+            fits = middle;
         else
             many = middle - 1;
     }
-    w->slab_bands = few;
+    w->slab_bands = fits;
 }
 
 /* --- buffers --------------------------------------------------------------------------------- */
 
-/* Allocates the buffers of tables, and copies those that are the same in all rounds. */
+/* Allocates the buffers of tables, and copies those tables that are the same in all rounds. */
 static tc_status make_tables(cl_worker *w, tc_err *err)
 {
     const voting_scheme *const s = &w->s;
@@ -235,12 +241,12 @@ static tc_status make_planes(cl_worker *w, const void *state, tc_err *err)
     return ocl_make_buffers(&w->ocl, needs, sizeof needs / sizeof needs[0], err);
 }
 
-/* The first launch of each phase, before the device's speed is known, does 2^15 units of work. A
- * unit is a voter and a row that its cone may cross, or what takes about as long; cost[]: units for
- * each pixel. */
+/* Sets the paces so that the first launch of each phase, before the device's speed is known, does
+ * 2^15 units of work. A unit is one row that the cone of one voter may cross, or work that takes
+ * about as long. cost[]: units for each pixel. */
 static void set_paces(cl_worker *w)
 {
-    const double few = 1 << 15;
+    const double first_units = 1 << 15;
     const uint64_t cone = voting_offset_rows(&w->s);
     const uint64_t taps =
         2 * (uint64_t)(w->s.shape.taps[0] + w->s.shape.taps[1] + w->s.shape.taps[2]) + 3;
@@ -248,7 +254,8 @@ static void set_paces(cl_worker *w)
                                    taps, 32, cone };
 
     for (int i = 0; i < PACES; i++)
-        ocl_pace_begin(&w->ocl, &w->pace[i], few / (double)(cost[i] * w->s.nx), all_rows(&w->s));
+        ocl_pace_begin(&w->ocl, &w->pace[i], first_units / (double)(cost[i] * w->s.nx),
+                       all_rows(&w->s));
 }
 
 static tc_status open_parts(void *worker, const void *state, tc_err *err)
@@ -374,8 +381,8 @@ static tc_status queue_boxes(cl_worker *w, voting_phase phase, uint64_t row, uin
     return TC_OK;
 }
 
-/* Queues turning of the voters of rows [row, end), a work-item for each. A work-group has pixels of
- * several rows, as voters near to each other read the same votes. */
+/* Queues turning of the voters of rows [row, end), with a work-item for each pixel. A work-group
+ * has pixels of several rows, as voters near each other read the same votes. */
 static tc_status turn_rows(cl_worker *w, uint64_t row, uint64_t end, tc_err *err)
 {
     const size_t most =
@@ -410,8 +417,8 @@ static tc_status queue_rows(cl_worker *w, voting_phase phase, uint64_t row, uint
 
 /* --- slabs ----------------------------------------------------------------------------------- */
 
-/* Copies to the device the slab that begins with a band: the rows that a phase reads, and for
- * VOTING_TURN, which changes voters in place, those that it writes. */
+/* Copies the slab that begins with band `band` to the device: the rows that the phase reads, and
+ * for VOTING_TURN, which changes voters in place, also the rows that it writes. */
 static tc_status load_slab(cl_worker *w, voting_phase phase, uint64_t band, void *state,
                            tc_err *err)
 {
@@ -462,8 +469,8 @@ static uint64_t end_of_band(const voting_scheme *s, uint64_t row)
     return row - y + (end < s->ny ? end : s->ny);
 }
 
-/* Makes launches from *row on: as many rows as the pace allows, but at most up to `limit`, then the
- * rest of the band. *row becomes the row that follows. */
+/* Makes launches from *row on: first of the rows that the pace allows, but at most up to `limit`,
+ * then of the rest of the band. Sets *row to the row after the last one done. */
 static tc_status launch_phase(cl_worker *w, voting_phase phase, uint64_t *row, uint64_t limit,
                               tc_err *err)
 {
@@ -513,16 +520,16 @@ static tc_status cl_step(void *worker, void *state, uint64_t *chunks_done, tc_er
     return w->done == s->chunks ? TC_OK : TC_MORE;
 }
 
-/* Copies the planes to the state as far as they have been written. The rest of the state has its
- * first content, zeros; all of it has if no chunk has been synced. */
+/* Copies the planes to the state as far as they have been written. The rest of the state still
+ * contains its initial zeros. */
 static tc_status cl_sync(void *worker, void *state, tc_err *err)
 {
     cl_worker *const w = worker;
     an_state_head *const head = state;
     const uint64_t planes = w->done / w->s.bands;
-    const size_t some = (size_t)rows_before(&w->s, w->done % w->s.bands) * w->s.nx;
-    const size_t votes = planes == 0 ? some : w->s.n, voters = planes == 0   ? 0
-                                                               : planes == 1 ? some
+    const size_t part = (size_t)rows_before(&w->s, w->done % w->s.bands) * w->s.nx;
+    const size_t votes = planes == 0 ? part : w->s.n, voters = planes == 0   ? 0
+                                                               : planes == 1 ? part
                                                                              : w->s.n;
     const ocl_part parts[] = { { B_VOTES, votes * sizeof(uint32_t), voting_votes(state) },
                                { B_VOTERS, voters * sizeof(uint32_t),
@@ -537,7 +544,7 @@ static tc_status cl_sync(void *worker, void *state, tc_err *err)
 
 /* --- points ---------------------------------------------------------------------------------- */
 
-/* An entry of the list of peaks that voting_peaks makes. */
+/* An entry of the list of peaks that the kernel voting_peaks makes. */
 typedef struct listed {
     cl_uint score, z, y, x;
 } listed;
@@ -551,15 +558,15 @@ static uint64_t room_for_peaks(const cl_worker *w)
     return bytes < VOTING_LINE_SUMS * sizeof(cl_long) ? 0 : bytes / sizeof(listed);
 }
 
-/* Ends a launch about peaks, and asks work->poll. */
-static tc_status end_launch(cl_worker *w, tc_status status, int pace, uint64_t n, tc_err *err)
+/* Ends a launch of PEAKS or LINES, and calls work->poll. pace: FIND or AROUND. */
+static tc_status end_peak_launch(cl_worker *w, tc_status status, int pace, uint64_t n, tc_err *err)
 {
     return_if_error(ocl_end_launch(&w->ocl, status, &w->pace[pace], n, err));
     return tc_ask(w->ocl.work->poll, err);
 }
 
-/* Finds all peaks, in any order. *n: how many there are; if that is more than room_for_peaks, none
- * are in *found. */
+/* Finds all peaks, in any order. Sets *n to their number; if that is more than room_for_peaks,
+ * *found gets none. */
 static tc_status find_peaks(cl_worker *w, voting_peaks *found, uint64_t *n, tc_err *err)
 {
     const uint64_t room = room_for_peaks(w);
@@ -567,13 +574,14 @@ static tc_status find_peaks(cl_worker *w, voting_peaks *found, uint64_t *n, tc_e
     cl_uint count = 0;
     return_if_error(ocl_put(&w->ocl, B_LINES, 0, &count, sizeof count, err));
 
-    for (uint64_t row = 0, some; row < all_rows(s); row += some) {
-        some = ocl_pace_next(&w->pace[FIND], all_rows(s) - row);
-        return_if_error(end_launch(w,
-                                   OCL_QUEUE(w, PEAKS, row_grid(w, some), err, OCL_HELD(w, B_SHAPE),
-                                             OCL_HELD(w, B_VOTES), OCL_HELD(w, B_COLUMNS),
-                                             OCL_HELD(w, B_LINES), OCL_UINT(row), OCL_UINT(room)),
-                                   FIND, some, err));
+    for (uint64_t row = 0, n_rows; row < all_rows(s); row += n_rows) {
+        n_rows = ocl_pace_next(&w->pace[FIND], all_rows(s) - row);
+        return_if_error(
+            end_peak_launch(w,
+                            OCL_QUEUE(w, PEAKS, row_grid(w, n_rows), err, OCL_HELD(w, B_SHAPE),
+                                      OCL_HELD(w, B_VOTES), OCL_HELD(w, B_COLUMNS),
+                                      OCL_HELD(w, B_LINES), OCL_UINT(row), OCL_UINT(room)),
+                            FIND, n_rows, err));
     }
     return_if_error(ocl_get(&w->ocl, B_LINES, 0, &count, sizeof count, err));
     *n = count;
@@ -592,26 +600,26 @@ static tc_status find_peaks(cl_worker *w, voting_peaks *found, uint64_t *n, tc_e
     return TC_OK;
 }
 
-/* Computes the sums (voting_lines) around n peaks, for which the buffers must have room. list,
- * sums: room for n. */
-static tc_status some_lines(cl_worker *w, const voting_peak *peaks, uint64_t n, listed *list,
-                            cl_long *sums, tc_err *err)
+/* Computes the sums (voting_lines) around n peaks, for which the buffers must have room. list and
+ * sums are work space for n peaks; sums receives the result. */
+static tc_status lines_of_batch(cl_worker *w, const voting_peak *peaks, uint64_t n, listed *list,
+                                cl_long *sums, tc_err *err)
 {
     const voting_scheme *const s = &w->s;
 
     for (uint64_t i = 0; i < n; i++)
         list[i] = (listed){ peaks[i].score, peaks[i].z, peaks[i].y, peaks[i].x };
     return_if_error(ocl_put(&w->ocl, B_COLUMNS, 0, list, n * sizeof *list, err));
-    for (uint64_t i = 0, some; i < n; i += some) {
-        some = ocl_pace_next(&w->pace[AROUND], n - i);
-        const ocl_grid grid = ocl_grid_of(VOTING_LINE_GROUP, some * VOTING_LINE_GROUP, 1, 1);
-        return_if_error(
-            end_launch(w,
-                       OCL_QUEUE(w, LINES, grid, err, OCL_HELD(w, B_SHAPE), OCL_HELD(w, B_VOTERS),
-                                 OCL_HELD(w, B_COLUMNS), OCL_HELD(w, B_LINES), OCL_UINT(i),
-                                 OCL_INT(s->scale[0]), OCL_INT(s->scale[1]), OCL_INT(s->scale[2]),
-                                 OCL_LONG(s->radius64)),
-                       AROUND, some, err));
+    for (uint64_t i = 0, count; i < n; i += count) {
+        count = ocl_pace_next(&w->pace[AROUND], n - i);
+        const ocl_grid grid = ocl_grid_of(VOTING_LINE_GROUP, count * VOTING_LINE_GROUP, 1, 1);
+        return_if_error(end_peak_launch(w,
+                                        OCL_QUEUE(w, LINES, grid, err, OCL_HELD(w, B_SHAPE),
+                                                  OCL_HELD(w, B_VOTERS), OCL_HELD(w, B_COLUMNS),
+                                                  OCL_HELD(w, B_LINES), OCL_UINT(i),
+                                                  OCL_INT(s->scale[0]), OCL_INT(s->scale[1]),
+                                                  OCL_INT(s->scale[2]), OCL_LONG(s->radius64)),
+                                        AROUND, count, err));
     }
     return ocl_get(&w->ocl, B_LINES, 0, sums, n * VOTING_LINE_SUMS * sizeof *sums, err);
 }
@@ -627,7 +635,7 @@ static tc_status lines_around(cl_worker *w, const voting_peaks *p, voting_lines 
 
     for (uint64_t at = 0, n; at < p->n; at += n) {
         n = p->n - at < most ? p->n - at : most;
-        return_if_error(some_lines(w, p->list + at, n, list, sums, err));
+        return_if_error(lines_of_batch(w, p->list + at, n, list, sums, err));
         for (uint64_t i = 0; i < n; i++) {
             const cl_long *const from = sums + i * VOTING_LINE_SUMS;
 
@@ -658,8 +666,8 @@ static tc_status output_points(cl_worker *w, voting_peaks *found, size_t item_in
     return voting_add_points(work, w->s.radius, item_index, found, out, err);
 }
 
-/* TC_MORE, so that the result is made from the state: if there are more peaks than there is room
- * for, as with noise, or if the item does not fit the device. */
+/* Returns TC_MORE, so that the caller makes the result from the state, if there are more peaks than
+ * room for them, as in noisy images, or if the item does not fit the device. */
 static tc_status cl_finish(void *worker, void *state, size_t item_index, wu_output *out,
                            tc_err *err)
 {

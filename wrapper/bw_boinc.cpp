@@ -1,10 +1,10 @@
-// Implements bw_side.h for a task of a BOINC client, by the BOINC API. It is C++,
+// Implements bw_side.h for a task of a BOINC client, by the BOINC API. This file is C++,
 // as a part of that API has C++ linkage.
 //
 // BOINC's runtime library ("the runtime") is started with direct_process_action = 0: its timer
-// thread reads the client's messages, sends ours and sets flags, but never suspends or ends this
-// process. The program acts on the flags in bw_poll, when no other thread works and
-// no launch is running on a device. docs/dev/BOINC.md describes the consequences.
+// thread reads the client's messages, sends this program's and sets flags, but never suspends or
+// ends this process. The program acts on the flags in bw_poll, when no other thread works and no
+// launch is running on a device. docs/dev/BOINC.md describes the consequences.
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -29,9 +29,10 @@ extern "C" {
 #include "wrapper/bw_side.h"
 
 // Replaces boinc_sleep, by which the runtime's timer thread sleeps. The library's function waits
-// until a time of the wall clock: if that is set back by an hour, the thread does not communicate
-// with the client for an hour. A shared library calls the program's boinc_sleep, defined below,
-// instead of its own. A static library would prefer its own to this weak one, so the linker's
+// until a time of the wall clock: if the clock is set back by an hour, the thread does not
+// communicate with the client for an hour. A shared library calls the program's boinc_sleep,
+// defined below, instead of its own. A static library would prefer its own to this weak one, so the
+// linker's
 // --wrap redirects its calls to __wrap__Z11boinc_sleepd (configure.ac).
 extern "C" void __wrap__Z11boinc_sleepd(double seconds);
 void __wrap__Z11boinc_sleepd(double seconds)
@@ -51,16 +52,17 @@ __attribute__((weak)) void boinc_sleep(double seconds)
 namespace
 {
 
-// Ends the process without exit handlers: an OpenCL driver's may hang or
-// crash. The operating system releases the lock of the slot folder.
+// Ends the process without calling exit handlers: that of an OpenCL driver may hang or crash. The
+// operating system releases the lock of the slot folder.
 void leave(int code)
 {
     fflush(nullptr);
     os_exit_now(code);
 }
 
-// Makes one line of up to 250 characters of the text, as the client reads a message from a file
-// as one line, into 256 bytes. The client would ignore a file with an empty message.
+// Shortens the text to one line of up to 250 characters: the client reads a message from a file as
+// one line, into a buffer of 256 bytes. It ignores a file with an empty message, so an empty text
+// is replaced.
 std::string one_line(const char *text)
 {
     std::string line(text ? text : "");
@@ -87,7 +89,7 @@ void make_spare(void)
     const int fd = os_open(spare_file, OS_OVER);
     memset(room, '\n', sizeof room);
     if (fd >= 0) {
-        // Without this file exiting needs free space on the disk.
+        // A failure is ignored: without this file exiting only needs free space on the disk.
         const ssize_t written = write(fd, room, sizeof room);
         (void)written;
         close(fd);
@@ -113,8 +115,9 @@ bool leave_file(const char *name, const char *const *texts, int n)
     return whole && rename(spare_file, name) == 0;
 }
 
-// Writes the file of boinc_temporary_exit, which does not check whether it could be written:
-// without the file the exit counts as a failure, and the client restarts the task without delay.
+// Writes the file that requests a temporary exit of `delay` seconds. Replaces boinc_temporary_exit,
+// which does not check whether the file could be written: without it the exit counts as a failure,
+// and the client restarts the task without delay. alert: the client shows the reason as a notice.
 // Safe in a signal handler.
 bool leave_exit_file(int delay, const char *reason, bool alert)
 {
@@ -137,8 +140,8 @@ bool leave_finish_file(void)
 bw_request boinc_side_asked(const char **why, bool *suspended);
 void boinc_side_exit_on_request(bw_request request);
 
-// Sleeps for a second, or ends the process if the client requests that.
-void rest(void)
+// Sleeps for a second, or ends the process if the client requests that or a signal was caught.
+void wait_a_second(void)
 {
     const char *why;
     bool suspended;
@@ -148,8 +151,8 @@ void rest(void)
     os_sleep(1);
 }
 
-// A file that counts consecutive temporary exits (tc_count_in_file). The more there are, the longer
-// the task waits, as a client gives up a task after a hundred exits without a checkpoint.
+// A file that counts consecutive temporary exits (tc_count_in_file). The longer the series, the
+// longer the delay, as the client aborts a task after a hundred exits without a checkpoint.
 const char waits_file[] = "waits";
 const int hour = 3600;
 
@@ -159,7 +162,7 @@ void boinc_side_temporary_exit(const char *reason)
     const int delay = times <= 1 ? 300 : times <= 24 ? hour : 24 * hour;
     const std::string line = one_line(reason);
     while (!leave_exit_file(delay, line.c_str(), times == 2))
-        rest();
+        wait_a_second();
     leave(0);
 }
 
@@ -194,11 +197,11 @@ void shorten_log(void)
     close(fd);
 }
 
-// Handles link files that a power failure has emptied. The client writes into the slot a file for
-// each of the task's files, which names it ("soft link"), and does not sync it; the runtime would
-// take an empty one for the task's file itself. Removes empty ones and exits temporarily, so that
-// the client makes them again; from version 8.2 on it does so only if boinc_setup_complete is
-// missing, too.
+// Handles link files that a power failure has emptied. For each of the task's files the client
+// writes a small file ("soft link") with its path into the slot, and does not sync it; the runtime
+// would treat an empty link as the task's file itself. This function removes empty links and exits
+// temporarily, so that the client makes them again; from version 8.2 on the client does so only if
+// boinc_setup_complete is missing, too.
 void refuse_empty_links(void)
 {
     bool any = false;
@@ -412,7 +415,7 @@ void boinc_side_leave_now(int delay, const char *reason, bool alert)
 }
 
 // An exit handler that ends the process before a driver's exit handlers run, which were registered
-// earlier: the client takes a task as failed that still runs five minutes after its finish file.
+// earlier: the client considers a task failed if it still runs five minutes after its finish file.
 int finish_code;
 void leave_at_exit(void)
 {
@@ -423,7 +426,7 @@ void boinc_side_finish(int code, const char *message)
 {
     // After a failure no file is needed, as the client sees the exit code.
     while (code == 0 && !leave_finish_file())
-        rest();
+        wait_a_second();
     finish_code = code;
     (void)atexit(leave_at_exit);
     if (message)

@@ -57,12 +57,14 @@ void os_close_inherited(void)
  * Landlock's constants are repeated here, as the headers of the build system may lack them. They
  * are the same on all processors. */
 
-/* System calls. */
+/* Numbers of Landlock's system calls. */
 enum { CREATE_RULESET = 444, ADD_RULE = 445, RESTRICT_SELF = 446 };
-/* A flag of CREATE_RULESET, and the kind of a rule for a folder and everything in it. */
-enum { ASK_VERSION = 1, BELOW_A_PATH = 1 };
+enum {
+    ASK_VERSION = 1, /* a flag of CREATE_RULESET: it returns Landlock's version */
+    BELOW_A_PATH = 1 /* the kind of a rule for a folder and everything in it */
+};
 
-/* Access rights. OF_FILES: those that exist for files, not only for folders. */
+/* Access rights. OF_FILES: those that a rule for a file may contain; the others are for folders. */
 enum {
     EXECUTE = 1,
     WRITE_FILE = 1 << 1,
@@ -162,27 +164,27 @@ enum { PROCESSOR = AUDIT_ARCH_X86_64, RSEQ = 334 };
 enum { PROCESSOR = (int)AUDIT_ARCH_AARCH64, RSEQ = 293 };
 #endif
 
-/* With which arguments a system call is allowed. */
+/* The arguments with which a system call is allowed. */
 typedef enum check {
     ANY,         /* with all arguments */
     OWN_PROCESS, /* kill, tgkill: signals to this process, as abort() sends one */
     OWN_LIMITS,  /* prlimit64: reads the limits of this process */
     A_THREAD,    /* clone: creates a thread */
     UNKNOWN, /* clone3: never, as its flags are in memory; with ENOSYS the C library uses clone */
-    OF_TERMINAL,    /* ioctl: asks whether a descriptor is a terminal, and for its size */
-    OF_DESCRIPTOR,  /* fcntl: flags, and with OS_CALLS_LOCK locks */
-    OPENED_BY_NAME, /* open: for reading; with OS_CALLS_MAKE all but new files with set-user-ID,
-                       set-group-ID or sticky bit */
-    OPENED_IN,      /* openat: as open */
-    NO_STREAM, /* the first argument is no standard stream: with ESPIPE those look like pipes, and
-                  the log file behind one cannot be overwritten */
+    OF_TERMINAL,   /* ioctl: asks whether a descriptor is a terminal, and for the terminal's size */
+    OF_DESCRIPTOR, /* fcntl: a descriptor's flags, and with OS_CALLS_LOCK also file locks */
+    OPENED_BY_NAME, /* open: for reading; with OS_CALLS_MAKE also for writing, except new files
+                       with set-user-ID, set-group-ID or sticky bit */
+    OPENED_IN,      /* openat: as OPENED_BY_NAME */
+    NO_STREAM, /* the first argument is not a standard stream. For a standard stream the call fails
+                  with ESPIPE, as for a pipe, so that a log file cannot be overwritten */
     MAPPED,    /* mmap: without a descriptor, or with one that is no standard stream */
     ADVICE,    /* madvise: all but the advice that makes memory fail on purpose */
     FIRST_IS_ZERO /* sched_getaffinity: of this process (0) */
 } check;
 
-/* A system call that is allowed if all bits of `calls` (OS_CALLS_MAKE, OS_CALLS_LOCK) are given to
- * os_confine. */
+/* A system call, and the check of its arguments. It is allowed only if all bits of `calls`
+ * (OS_CALLS_MAKE, OS_CALLS_LOCK) are passed to os_confine. */
 typedef struct call {
     unsigned number, check, calls;
 } call;
@@ -285,8 +287,8 @@ static void add_op(filter *f, struct sock_filter instruction)
         f->code[f->n++] = instruction;
 }
 
-/* Loads the lower half of an argument, the only part of an int that the kernel uses, or the upper
- * half. */
+/* Appends an instruction that loads 32 bits of argument number `argument`: its upper half, or its
+ * lower half, which is all that the kernel uses of an int. */
 static void put_load(filter *f, unsigned argument, bool upper)
 {
     const size_t at = offsetof(struct seccomp_data, args) + (size_t)8 * argument + (upper ? 4 : 0);
@@ -294,15 +296,16 @@ static void put_load(filter *f, unsigned argument, bool upper)
     add_op(f, (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, (unsigned)at));
 }
 
-/* Compares the loaded value with `with`, and returns `answer` if the comparison is true. */
+/* Appends a comparison of the loaded value with `with`; if it is true, the filter returns `answer`.
+ */
 static void put_if(filter *f, unsigned short comparison, unsigned with, struct sock_filter answer)
 {
     add_op(f, (struct sock_filter)BPF_JUMP(BPF_JMP | comparison | BPF_K, with, 0, 1));
     add_op(f, answer);
 }
 
-/* Checks open or openat. flags: the index of the argument with the flags; the next one is the mode.
- */
+/* Appends the check of open or openat. flags: the index of the argument with the flags; the next
+ * argument is the mode. */
 static void put_open(filter *f, unsigned flags, unsigned calls)
 {
     enum { TMPFILE = 020000000, SPECIAL = 07000 };
@@ -406,7 +409,7 @@ static void put_check(filter *f, check what, unsigned calls)
 static void write_filter(filter *f, unsigned calls)
 {
     enum { X32 = 0x40000000 }; /* a bit of all system calls of the x32 ABI */
-    /* Kernels that do not know KILL_PROCESS kill the thread. */
+    /* Kernels without KILL_PROCESS kill only the thread. */
     const struct sock_filter end = BPF_STMT(BPF_RET | BPF_K, 0x80000000U /* KILL_PROCESS */);
 
     f->n = 0;
@@ -444,7 +447,7 @@ static bool confine_calls(unsigned calls)
         errno = E2BIG;
         return false;
     }
-    /* EINVAL: the kernel has no seccomp filters. */
+    /* EINVAL means that the kernel does not support seccomp filters, which is accepted. */
     return prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0 || errno == EINVAL;
 }
 

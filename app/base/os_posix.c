@@ -68,7 +68,8 @@ bool os_write_out(int fd, uint64_t from, uint64_t to)
 {
     assert(from <= to);
 #if defined SYS_sync_file_range && __SIZEOF_LONG__ == 8
-    /* Starts to write the blocks that this write has completed, and waits for the earlier ones. */
+    /* Starts to write those blocks of 128 KiB to the disk that are now complete, and waits until
+     * the earlier blocks are written. */
     const uint64_t piece = 1 << 17, begin = from / piece * piece, end = to / piece * piece;
 
     return begin == end ||
@@ -108,7 +109,7 @@ bool os_replace(const char *from, const char *to)
     folder = tc_folder_of(to);
     fd = folder == NULL ? -1 : open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd >= 0) {
-        (void)fsync(fd); /* some file systems cannot do this to a folder: not an error */
+        (void)fsync(fd); /* not an error if it fails: some file systems cannot sync folders */
         close(fd);
     }
     free(folder);
@@ -199,8 +200,8 @@ void os_begin(void)
 {
     int fd;
 
-    /* If a standard stream is closed, the next file that is opened would get its number, and our
-     * messages would go into that file. Opening /dev/null fills these numbers. */
+    /* If a standard stream is closed, the next file that is opened would get its number, and this
+     * program's messages would go into that file. Opening /dev/null fills these numbers. */
     do {
         fd = open("/dev/null", O_RDWR);
     } while (fd >= 0 && fd <= STDERR_FILENO);
@@ -228,7 +229,7 @@ void os_on_stop(void (*stop)(int number))
 
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
         if (signal(numbers[i], stop) == SIG_IGN)
-            signal(numbers[i], SIG_IGN); /* it was ignored, as by nohup: keep that */
+            signal(numbers[i], SIG_IGN); /* it was ignored (for example by nohup) and stays so */
 }
 
 void os_end_as_stopped(int number)
@@ -283,7 +284,7 @@ void os_restart(const char *value)
 }
 
 /* Waits until the child process ends; returns its exit code and sets *ended_by as os_run_child
- * does. child < 0: it was not started. */
+ * does. Returns -1 if the child was not started (child < 0). */
 static int wait_for_child(pid_t child, int *ended_by)
 {
     int status = 0;
@@ -302,11 +303,12 @@ static int wait_for_child(pid_t child, int *ended_by)
 /* Standard output or standard error of a child process. */
 typedef struct stream {
     FILE *to;    /* this process's stream that the bytes are passed on to */
-    int ends[2]; /* of the pipe from the child: for reading, for writing; -1: closed */
-    size_t left; /* how many more bytes are passed on at most */
+    int ends[2]; /* the pipe from the child: [0] for reading, [1] for writing; -1: closed */
+    size_t left; /* the most bytes that are still to be passed on; the rest is dropped */
 } stream;
 
-enum { STREAMS = 2, STREAM_MOST = 1 << 18 }; /* STREAM_MOST: bytes of one stream */
+enum { STREAMS = 2 };           /* standard output, standard error */
+enum { STREAM_MOST = 1 << 18 }; /* the most bytes of one stream that are passed on */
 
 static void close_end(int *end)
 {
@@ -315,7 +317,8 @@ static void close_end(int *end)
     *end = -1;
 }
 
-/* Called in the child: makes the pipes its standard streams, and closes all other descriptors. */
+/* Called in the child process: makes the pipes its standard streams, and closes all other
+ * descriptors. empty: the read end of the pipe that becomes standard input. */
 static bool use_streams(int empty, const stream *streams)
 {
     bool good = dup2(empty, STDIN_FILENO) >= 0;
@@ -326,8 +329,8 @@ static bool use_streams(int empty, const stream *streams)
     return good;
 }
 
-/* Passes on what the child has written, with '?' for control characters; closes the pipe at its
- * end. */
+/* Passes on what the child has written to a stream, with '?' for control characters. Closes the
+ * pipe if the child has closed it. */
 static void pass_bytes(stream *s)
 {
     char bytes[4096];
@@ -359,9 +362,9 @@ static void pass_streams(stream *streams)
     }
 }
 
-/* Has the kernel end this process when its parent ends, which may be killed. false: the parent
- * has ended already. Where the kernel is not Linux, this process runs to its end. */
-static bool ends_with(pid_t parent)
+/* Makes the kernel kill this process when its parent ends, even if the parent is killed (Linux
+ * only; elsewhere this process runs on). false: the parent has ended already. */
+static bool die_with_parent(pid_t parent)
 {
 #ifdef __linux__
     prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -382,7 +385,7 @@ int os_run_child(int (*work)(void *user), void *user, int *ended_by)
         child = fork();
     error = errno;
     if (child == 0)
-        exit(ends_with(parent) && use_streams(empty[0], streams) ? work(user) : EXIT_FAILURE);
+        exit(die_with_parent(parent) && use_streams(empty[0], streams) ? work(user) : EXIT_FAILURE);
     close_end(&empty[0]);
     close_end(&empty[1]);
     for (int i = 0; i < STREAMS; i++)
@@ -459,8 +462,8 @@ static void handle_fault(int number)
 void os_catch_faults(void (*caught)(int number))
 {
     static const int fatal[] = { SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT, SIGSYS };
-    static char own[64 * 1024]; /* the handler's stack, as the thread's own may have overflowed */
-    const stack_t stack = { .ss_sp = own, .ss_size = sizeof own };
+    static char memory[64 * 1024]; /* the handler's stack, as the thread's may have overflowed */
+    const stack_t stack = { .ss_sp = memory, .ss_size = sizeof memory };
     const struct sigaction action = { .sa_handler = handle_fault,
                                       .sa_flags = SA_ONSTACK | SA_NODEFER };
 
@@ -508,18 +511,18 @@ bool os_thread(pthread_t *thread, void *(*work)(void *user), void *user)
      * system uses huge pages automatically, a larger stack would take a whole one from the start.
      */
     const size_t stack = (size_t)1 << 20;
-    pthread_attr_t how;
+    pthread_attr_t attributes;
     sigset_t all, before;
     int code;
 
-    if (pthread_attr_init(&how) != 0)
+    if (pthread_attr_init(&attributes) != 0)
         return false;
-    pthread_attr_setstacksize(&how, stack);
+    pthread_attr_setstacksize(&attributes, stack);
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    code = pthread_create(thread, &how, work, user);
+    code = pthread_create(thread, &attributes, work, user);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
-    pthread_attr_destroy(&how);
+    pthread_attr_destroy(&attributes);
     return code == 0;
 }
 
@@ -565,8 +568,8 @@ size_t os_terminal_columns(void)
 }
 
 #ifdef MADV_HUGEPAGE
-/* Allocates zeroed memory that begins at the start of a huge page. Elsewhere in a huge page the
- * number of huge pages that it takes would depend on the address, and so would the peak memory. */
+/* Allocates zeroed memory that begins at the start of a huge page. If it began elsewhere in a huge
+ * page, the number of huge pages that it occupies, and so the peak memory, would vary. */
 static void *zeroed_huge_pages(size_t bytes)
 {
     const size_t huge = (size_t)2 << 20, page = (size_t)sysconf(_SC_PAGESIZE),

@@ -164,10 +164,14 @@ bool os_lock(int fd)
 typedef struct rename_info {
     DWORD flags;
     HANDLE root;
-    DWORD length; /* of the name, in bytes */
+    DWORD length; /* of `name`, in bytes */
     WCHAR name[32768];
 } rename_info;
-enum { RENAME_INFO_EX = 22, RENAME_REPLACE = 1, RENAME_POSIX = 2 };
+enum {
+    RENAME_INFO_EX = 22, /* FileRenameInfoEx */
+    RENAME_REPLACE = 1,  /* a flag: an existing file is replaced */
+    RENAME_POSIX = 2     /* a flag: even if it is open */
+};
 
 /* Renames `from` to `to` even if another process has `to` open. */
 static bool replace_open_file(const char *from, const char *to)
@@ -194,8 +198,8 @@ static bool replace_open_file(const char *from, const char *to)
     return done;
 }
 
-/* Tries for five seconds: virus scanners and indexers open new files for a moment, and not all of
- * them let others rename the file meanwhile. */
+/* Tries again for five seconds if the file is in use: virus scanners and indexers open new files
+ * for a moment, and not all of them let other programs rename the file meanwhile. */
 bool os_replace(const char *from, const char *to)
 {
     for (unsigned tries = 0;; tries++) {
@@ -328,7 +332,8 @@ void os_begin(void)
             (void)_open("NUL", fd == 0 ? _O_RDONLY : _O_WRONLY);
         (void)_setmode(fd, _O_BINARY);
     }
-    /* No message box that waits for a person when a driver crashes or a disk is missing. */
+    /* When a driver crashes or a disk is missing, Windows shall not show a message box that waits
+     * for a person. */
     SetErrorMode(SEM_FAILCRITICALERRORS | SEM_NOGPFAULTERRORBOX | SEM_NOOPENFILEERRORBOX);
     if (GetConsoleMode(errors, &mode)) {
         SetConsoleOutputCP(CP_UTF8);
@@ -338,7 +343,8 @@ void os_begin(void)
 
 void os_exit_now(int code)
 {
-    /* ExitProcess would call the libraries' exit functions, and that of a driver may hang. */
+    /* ExitProcess is not used: it would call the exit functions of libraries, and a driver's may
+     * hang. */
     TerminateProcess(GetCurrentProcess(), (UINT)code);
     for (;;)
         Sleep(INFINITE);
@@ -346,9 +352,9 @@ void os_exit_now(int code)
 
 static void (*on_stop)(int number);
 
-/* Windows calls this in a new thread. For other events than Ctrl-C and Ctrl-Break (a closed
- * console, logging off, shutting down) Windows kills the process when this returns, or after some
- * seconds; so it waits instead of returning. */
+/* Windows calls this function in a new thread. For events other than Ctrl-C and Ctrl-Break (a
+ * closed console, logging off, shutting down) Windows kills the process when the function returns,
+ * or after some seconds; so the function waits instead of returning. */
 static BOOL WINAPI handle_stop(DWORD event)
 {
     static LONG times; /* events so far; the second one ends the process */
@@ -394,7 +400,7 @@ void os_restart(const char *value)
     DWORD code = 0;
 
     SetEnvironmentVariableA(restart_variable, value);
-    /* Closes our files, as their locks would keep the new process from opening them. */
+    /* Closes this process's files, as their locks would keep the new process from opening them. */
     for (int fd = 3; fd < DESCRIPTORS; fd++)
         if (_get_osfhandle(fd) >= 0)
             CloseHandle(handle_of(fd));
@@ -514,7 +520,8 @@ void os_let_faults_in(void)
 {
 }
 
-/* While the thread is suspended this calls no function that could need a lock of that thread. */
+/* Suspends the thread for `seconds`. Meanwhile it calls no function that may need a lock which the
+ * suspended thread holds. */
 void os_rest(pthread_t thread, double seconds)
 {
     assert(seconds >= 0 && seconds < 1);

@@ -88,8 +88,8 @@ __kernel GROUP_ATTRIBUTE void cc_histogram16(__global const ushort *pixels,
         atomic_inc(&histogram[pixels[i]]);
 }
 
-/* Makes the mask of the rows from first_row on. A work-item makes half a word: along x the half
- * words of a row, along y rows. (PoCL 6's compiler aborts if this uses cc_cells.) */
+/* Makes the mask of the rows from first_row on. A work-item makes half a word. Along x: the half
+ * words of a row; along y: rows. (PoCL 6's compiler aborts if this uses cc_cells.) */
 __kernel GROUP_ATTRIBUTE void cc_mask(__global const PIXEL *pixels, __global ushort *mask, int nx,
                                       int stride, int first_row, uint threshold, int bright)
 {
@@ -116,7 +116,7 @@ __kernel GROUP_ATTRIBUTE void cc_mask(__global const PIXEL *pixels, __global ush
 
 /* --- components ------------------------------------------------------------------------------ */
 
-/* The root of node i; or, if the links from node i lead to a negative one, that. */
+/* The root of node i; or, if the links from node i lead to a negative link, that link. */
 static int root_of(__global const int *link, int i)
 {
     int parent = link[i];
@@ -128,7 +128,7 @@ static int root_of(__global const int *link, int i)
     return parent;
 }
 
-/* A word of row y with the bits of the pixels of the kind; 0 outside of the picture. */
+/* Word number `word` of row y with the bits of the pixels of the kind; 0 outside of the picture. */
 static uint word_at(__global const uint *mask, int nx, int ny, int stride, int word, int y,
                     int kind)
 {
@@ -193,17 +193,17 @@ __kernel GROUP_ATTRIBUTE void cc_tiles(__global const uint *mask, __global int *
     barrier(CLK_LOCAL_MEM_FENCE);
     const uint corners = eight_connected ? here & ~above : 0;
 
-    /* First the pixels in common, and corners with a run above to the left; then corners with a run
-     * above to the right. */
+    /* First joins at the pixels in common and at corners with a run above to the left; then at
+     * corners with a run above to the right. */
     for (int right = 0; right < 2; right++) {
         uint rest = right ? corners & ~(here >> 1) & above >> 1
                           : starts_of(here & above) | (corners & ~(here << 1) & above << 1);
 
         for (; rest != 0; rest &= rest - 1) {
-            const int x = lowest(rest), there = right ? x + 1 : x - !(above >> x & 1);
+            const int x = lowest(rest), above_x = right ? x + 1 : x - !(above >> x & 1);
 
             unite_in_tile(node[tile], ly * CC_NODES + run_start(here, x) / 2,
-                          (ly - 1) * CC_NODES + run_start(above, there) / 2);
+                          (ly - 1) * CC_NODES + run_start(above, above_x) / 2);
         }
     }
     barrier(CLK_LOCAL_MEM_FENCE);
@@ -245,8 +245,8 @@ static void join(volatile __global int *link, volatile __global uint *roots, int
 }
 
 /* Joins components across the upper edges of the rows of tiles from first_tile (>= 1) on; along x:
- * pixels, along y: rows of tiles. If both rows continue from the pixel to the left, the work-item
- * of that pixel joins them. */
+ * pixels, along y: rows of tiles. If the runs of both rows also contain the pixels to the left, the
+ * work-item of those pixels joins the runs. */
 __kernel GROUP_ATTRIBUTE void cc_join_rows(__global const uint *mask, volatile __global int *link,
                                            volatile __global uint *roots, int nx, int ny,
                                            int stride, int first_tile, int kind,
@@ -298,8 +298,9 @@ __kernel GROUP_ATTRIBUTE void cc_join_columns(__global const uint *mask,
 
 /* --- holes ----------------------------------------------------------------------------------- */
 
-/* border[k]: the root of pixel k of the picture's border, if it is background, else -1. The pixels,
- * 2 nx + 2 ny, are the first row, the last row, the first column and the last column. */
+/* Sets border[k] to the root of pixel k of the picture's border, or to -1 if the pixel is not
+ * background. The 2 nx + 2 ny pixels are those of the first row, the last row, the first column and
+ * the last column. */
 __kernel GROUP_ATTRIBUTE void cc_border_roots(__global const uint *mask, __global const int *link,
                                               __global int *border, int nx, int ny, int stride)
 {
@@ -349,8 +350,8 @@ __kernel GROUP_ATTRIBUTE void cc_fill(__global const int *link, __global uint *m
 
 /* --- labels ---------------------------------------------------------------------------------- */
 
-/* counts[chunk]: the number of roots in the chunk, which is CHUNK words of `roots`. A work-group
- * counts a chunk. */
+/* Sets counts[chunk] to the number of roots in the chunk, which is CHUNK words of `roots`. A
+ * work-group counts a chunk. */
 __kernel GROUP_ATTRIBUTE void cc_count(__global const uint *roots, __global uint *counts,
                                        uint first_chunk, uint words)
 {
@@ -372,8 +373,8 @@ __kernel GROUP_ATTRIBUTE void cc_count(__global const uint *roots, __global uint
         counts[chunk] = sum;
 }
 
-/* ranks[word]: the number of roots before that word of `roots`. before[chunk]: the number of roots
- * before the chunk. A work-group numbers a chunk. */
+/* Sets ranks[word] to the number of roots before that word of `roots`. before[chunk]: the number of
+ * roots before the chunk. A work-group processes a chunk. */
 __kernel GROUP_ATTRIBUTE void cc_number(__global const uint *roots, __global uint *ranks,
                                         __global const uint *before, uint first_chunk, uint words)
 {
@@ -453,8 +454,8 @@ __kernel GROUP_ATTRIBUTE void cc_paint(__global const uint *mask, __global const
     }
 }
 
-/* first[i]: the index of the first pixel, in raster order, of the component that contains pixel i;
- * -1 for the background. */
+/* Sets first[i] to the index of the first pixel, in raster order, of the component that contains
+ * pixel i; to -1 for the background. */
 __kernel GROUP_ATTRIBUTE void cc_roots(__global const uint *mask, __global const int *link,
                                        __global int *first, int nx, int ny, int stride,
                                        int first_row)
@@ -510,14 +511,15 @@ static void add_to_table(volatile __global uint *table, uint label, uint area, u
 /* Adds the measurements of the regions in rows [first_row, end_row) to the table; along x: pixels,
  * along y: CC_TILE rows each. A work-item goes down its column of CC_TILE rows, and adds each run
  * of pixels with the same label. A work-group sums up its GROUP x CC_TILE pixels in local memory,
- * where a region's place is its label modulo PLACES; the sums of coordinates are relative to the
- * first pixel, so that they fit 32 bits. If another region has the place, a run is added to the
- * table directly. */
+ * where a region uses element label % PLACES; the sums of coordinates are relative to the
+ * work-group's first pixel, so that they fit 32 bits. If another region uses the element, a run is
+ * added to the table directly. */
 __kernel GROUP_ATTRIBUTE void cc_measure(__global const int *labels, __global const PIXEL *pixels,
                                          volatile __global uint *table, int nx, int first_row,
                                          int end_row)
 {
-    /* owner: the label of the region that has the place, 0: none; part: its measurements */
+    /* owner: the label of the region that uses the element, or 0; part: that region's measurements
+     */
     volatile __local uint owner[PLACES], part[PLACES][CC_COLUMNS];
     const int me = (int)get_local_id(0), x = (int)get_global_id(0), x0 = x - me;
     const int y0 = first_row + (int)get_global_id(1) * CC_TILE, end = TC_MIN(y0 + CC_TILE, end_row);
@@ -564,14 +566,14 @@ __kernel GROUP_ATTRIBUTE void cc_measure(__global const int *labels, __global co
                          part[p][CC_Y0], part[p][CC_X0], part[p][CC_Y1], part[p][CC_X1]);
 }
 
-/* Replaces the labels of pixels [first, end): now[label] is the new label; now[0] is 0. */
-__kernel GROUP_ATTRIBUTE void cc_relabel(__global const int *now, __global int *labels, uint first,
-                                         uint end)
+/* Replaces the labels of pixels [first, end) by new_label[label]; new_label[0] is 0. */
+__kernel GROUP_ATTRIBUTE void cc_relabel(__global const int *new_label, __global int *labels,
+                                         uint first, uint end)
 {
     const uint i = first + (uint)get_global_id(0);
 
     if (i < end)
-        labels[i] = now[labels[i]];
+        labels[i] = new_label[labels[i]];
 }
 
 #endif /* CC_KERNELS_REGIONS */
@@ -579,8 +581,9 @@ __kernel GROUP_ATTRIBUTE void cc_relabel(__global const int *now, __global int *
 /* --- split ----------------------------------------------------------------------------------- */
 
 #if KERNELS & CC_KERNELS_SPLIT
-/* d2: the squared distance to the nearest background in the same row, EDT_FAR if there is none. A
- * work-group processes a row, from first_row on. bits: room for a row of the mask. */
+/* Sets d2 to the squared distance of each pixel to the nearest background in the same row, EDT_FAR
+ * if there is none. A work-group processes a row, from first_row on. bits: room for a row of the
+ * mask. */
 __kernel GROUP_ATTRIBUTE void cc_distance_rows(__global const uint *mask, __global uint *d2,
                                                uint nx, uint stride, uint first_row,
                                                __local uint *bits)
@@ -603,9 +606,10 @@ __kernel GROUP_ATTRIBUTE void cc_distance_rows(__global const uint *mask, __glob
         d2[y * nx + x] = background ? edt_along_x(bits, x, nx) : EDT_FAR;
 }
 
-/* d2: the squared distance to the nearest background in the picture, from the distances within
- * rows. Along x: columns [first, end), along y: stretches of CC_STRETCH pixels of a column; a
- * work-item processes the runs that begin in a stretch. kept: a word for each pixel. */
+/* Sets d2 to the squared distance of each pixel to the nearest background in the picture. rows: the
+ * squared distances within rows. Along x: columns [first, end), along y: stretches of CC_STRETCH
+ * pixels of a column; a work-item processes the runs that begin in a stretch. kept: work space, a
+ * word for each pixel. */
 __kernel GROUP_ATTRIBUTE void cc_distance_columns(__global const uint *restrict rows,
                                                   __global uint *restrict kept,
                                                   __global uint *restrict d2, uint first, uint end,
@@ -630,8 +634,9 @@ __kernel GROUP_ATTRIBUTE void cc_distance_columns(__global const uint *restrict 
         d2[y * nx + x] = edt_walk_at(&l, &walk, y, EDT_SIDE(&l, y * nx + x));
 }
 
-/* up[i], for pixels [first, end): the highest of pixel i and its neighbours by squared distance (of
- * equal ones the first in raster order); WS_GROUND on the background. */
+/* Sets up[i], for pixels [first, end), to the one of pixel i and its neighbours that has the
+ * largest squared distance (the first in raster order if several do); to WS_GROUND on the
+ * background. */
 __kernel GROUP_ATTRIBUTE void cc_ascend(__global const uint *d2, __global int *up, uint first,
                                         uint end, int nx, int ny, int neighbours)
 {
@@ -645,8 +650,8 @@ __kernel GROUP_ATTRIBUTE void cc_ascend(__global const uint *d2, __global int *u
     up[i] = d2[i] == 0 ? WS_GROUND : ws_highest(d2, &s, x, y, 0, 0);
 }
 
-/* maxima[i], for pixels [first, end): the regional maximum that the links `up` lead to from pixel
- * i; -1 on the background. */
+/* Sets maxima[i], for pixels [first, end), to the regional maximum that the links `up` lead to from
+ * pixel i; to -1 on the background. */
 __kernel GROUP_ATTRIBUTE void cc_maxima(__global const int *up, __global int *maxima, uint first,
                                         uint end)
 {

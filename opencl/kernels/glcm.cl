@@ -3,14 +3,18 @@
  * buffers in app/analysis/glcm/layout.h, the launches in opencl/glcm_cl.c.
  *
  * In glcm_slide a work-item slides a window along a row, with histograms of its own, and stores the
- * sums of every window. glcm_statistics computes features from the sums, their statistics and maps.
- * glcm_count makes the one matrix of a whole ROI.
+ * sums of every window. glcm_statistics computes features from the sums, and from the features
+ * statistics and maps. glcm_count makes the one matrix of a whole ROI.
  *
- * Macros that may be defined: GLCM_COUNT: only glcm_count is compiled. GLCM_SLIDE_ALONE: only
- * glcm_slide is. GLCM_GLOBAL_BINS: histograms are in global memory. GLCM_SINGLE: work-groups of
- * glcm_slide have one work-item (on a CPU). GLCM_NARROW: see below. GLCM_MORE_TOO: features beyond
- * Haralick's 13, too; glcm_slide computes them from a window's histograms, in double precision, and
- * stores them after its sums. GLCM_MAPS_TOO: maps of features.
+ * Macros that may be defined:
+ * GLCM_COUNT: only glcm_count is compiled.
+ * GLCM_SLIDE_ALONE: only glcm_slide is compiled.
+ * GLCM_GLOBAL_BINS: histograms are in global memory.
+ * GLCM_SINGLE: work-groups of glcm_slide have one work-item (on a CPU).
+ * GLCM_NARROW: a cell's count has 8 bits (see histograms below).
+ * GLCM_MORE_TOO: the features beyond Haralick's 13 are compiled; glcm_slide computes them from a
+ * window's histograms, in double precision, and stores them after the window's sums.
+ * GLCM_MAPS_TOO: maps of features are compiled.
  */
 //! check: -DGLCM_COUNT
 //! check: -DGLCM_GLOBAL_BINS -DGLCM_SLIDE_ALONE
@@ -20,8 +24,8 @@
 //! check: -DGLCM_MORE_TOO -DGLCM_GLOBAL_BINS -DGLCM_SINGLE
 //! check: -DGLCM_MORE_TOO -DGLCM_GLOBAL_BINS -DGLCM_NARROW -DGLCM_MAPS_TOO
 
-/* The histograms' memory. Bin i of work-item k of a work-group is at i * items + k, so that
- * adjacent work-items use different banks. */
+/* The address space of the histograms. Bin i of work-item k of a work-group (of `items` work-items)
+ * is at i * items + k, so that adjacent work-items use different banks. */
 #ifdef GLCM_GLOBAL_BINS
 #define GLCM_BINS __global
 #else
@@ -36,9 +40,9 @@
 #ifndef GLCM_COUNT
 /* APART: the distance from a bin of a work-item to its next bin. PLACE: the number of window (x, y)
  * among a chunk's sums, so that windows whose sums are stored at the same time, or one after
- * another on a CPU, are adjacent. AHEAD: how many moves ahead pixels are read. Histograms take so
- * much local memory that few work-items run at once, which do not hide that reading a pixel takes
- * as long as counting twenty. */
+ * another on a CPU, are adjacent. AHEAD: how many moves ahead pixels are read. Reading a pixel
+ * takes as long as counting twenty pairs, and histograms take so much local memory that too few
+ * work-items run at once to hide this time. */
 #ifdef GLCM_SINGLE
 #define APART(items) 1
 #define PLACE(u, x, y) ((long)(y) * (u)->columns + (x))
@@ -57,8 +61,8 @@
  * of |a-b| (from bin `levels` on) and of a+b (from bin 2 * levels on). cells: counts of pairs a <=
  * b, the cells of the triangular matrix. Most of the local memory is cells, and it limits the
  * number of work-items that run at once. GLCM_NARROW: cells have 8 bits, for windows of fewer than
- * 1024 pairs. `full` then contains a cell once for each whole 256 of its count, which are at most
- * three in all cells, and NOWHERE in unused places.
+ * 1024 pairs. `full` then contains the index of a cell once for each whole 256 of the cell's count
+ * (at most three times for all cells together), and NOWHERE in its unused elements.
  */
 #ifdef GLCM_NARROW
 typedef uchar cell_count;
@@ -95,9 +99,9 @@ static inline void recount(histograms *h, uint cell, uint count, const int sign)
 {
     CELL(h, cell) = (cell_count)count;
 #ifdef GLCM_NARROW
-    /* If the count crosses a multiple of 256, the first place of `full` with NOWHERE becomes the
-     * cell, or the first with the cell becomes NOWHERE. Without branches, which would delay the
-     * instructions that follow. */
+    /* If the count crosses a multiple of 256 upwards, the first NOWHERE in `full` is replaced by
+     * the cell; downwards, the first element with the cell by NOWHERE. There are no branches, as
+     * they would delay the instructions that follow. */
     const uint old = sign > 0 ? NOWHERE : cell, new = sign > 0 ? cell : NOWHERE;
     const bool crosses = (count & 255) == (sign > 0 ? 0 : 255);
     const bool first = h->full[0] == old, second = h->full[1] == old;
@@ -108,9 +112,10 @@ static inline void recount(histograms *h, uint cell, uint count, const int sign)
 #endif
 }
 
-/* Tables, by k, of f(k + 1) - f(k) with f(k) = k log2(k), by which the sums of f change if a bin's
- * count increases from k to k + 1: `fine` for the marginal and cells, in 2^-60 modulo 16; `other`
- * for a+b and |a-b|, in 2^-fbits. idm: by |a-b|, what a pair adds to the sum of idm. */
+/* fine and other: tables of the step f(k + 1) - f(k) with f(k) = k log2(k), indexed by k: by it the
+ * sum of f changes if a bin's count increases from k to k + 1. `fine` is for the marginal and the
+ * cells, in units of 2^-60, modulo 16; `other` for a+b and |a-b|, in units of 2^-fbits. idm: what a
+ * pair adds to the sum of the inverse difference moment, indexed by |a-b|. */
 typedef struct slide_steps {
     __global const ulong *fine, *other, *idm;
 } slide_steps;
@@ -151,8 +156,8 @@ static inline void pair_moves(histograms *h, uint p, uint q, const slide_steps *
 #define STEP(of, by) of = sign > 0 ? (of) + (by) : (of) - (by)
     const uint a = TC_MIN(p, q), b = TC_MAX(p, q), cell = b * (b + 1) / 2 + a, lower = sign < 0,
                sum = a + b, gap = b - a;
-    /* Of each bin that changes, the smaller of its counts before and after: of the cell, a+b,
-     * |a-b|, a and b. */
+    /* For each bin that changes, the smaller of its counts before and after: kc of the cell, ks of
+     * a+b, kd of |a-b|, ka of a, kb of b. */
     const uint kc = count_of(h, cell) - lower, ks = BIN(h, 2 * h->levels + sum) - lower;
     const uint kd = BIN(h, h->levels + gap) - lower, ka = BIN(h, a) - lower;
     const uint kb = a == b ? ka + sign : BIN(h, b) - lower;
@@ -207,7 +212,8 @@ static inline glcm_sums sums_of(const slide_sums *s, const histograms *h)
                                                s->idm | (ulong)s->n << GLCM_N_SHIFT) };
 }
 
-/* Stores a window's sums; `windows`: the windows of the chunk, the distance from word to word. */
+/* Stores a window's sums. windows: the number of windows of the chunk, which is the distance from
+ * one word of the sums to the next. */
 static inline void store_sums(__global ulong *words, long windows, const glcm_sums *s)
 {
     words[0] = s->sum;
@@ -272,8 +278,9 @@ static void store_more(__global ulong *words, long windows, const histograms *h,
 }
 #endif
 
-/* Reads the pixels of AHEAD moves from i on: of each the pair that leaves and the pair that enters.
- * Beyond the last move that one is read again. moves: two distances each, from p on. */
+/* Reads the pixels of AHEAD moves from move i on: for each move the pair that leaves the window and
+ * the pair that enters. Beyond the last of the n moves, the last one is read again. moves: two
+ * offsets from p for each move (leave, enter). */
 static inline void fetch(__global const ushort *p, const __local int *moves, int n, int partner,
                          int i, uint pixels[4 * AHEAD])
 {
@@ -290,9 +297,9 @@ static inline void fetch(__global const ushort *p, const __local int *moves, int
 /*
  * Slides windows along rows and stores their sums. Global size: x: rows of windows, rounded up to
  * the work-group's size; y: segments of a row; z: the chunks listed in `chunks` from first_chunk
- * on. bins: counts of 16 bits of a work-item. all_bins: room for those of one work-group (local
- * memory), or of all work-groups (global memory). wanted: the set of features, or 0 if all are of
- * Haralick's 13.
+ * on. bins: the size of a work-item's histograms in units of 16 bits. all_bins: room for the
+ * histograms of one work-group (local memory), or of all work-groups (global memory). wanted: the
+ * set of features, or 0 if all are of Haralick's 13.
  */
 __kernel void glcm_slide(__global const glcm_work *all, __global const uint *chunks,
                          uint first_chunk, __global const ushort *planes,
@@ -321,9 +328,9 @@ __kernel void glcm_slide(__global const glcm_work *all, __global const uint *chu
         near[2 * i + 1] = moves[i].enter;
     }
 
-    /* [from, to): without the windows before the first and after the last of the ROI, which get no
-     * pairs. It is made the same for the whole work-group, so that adjacent work-items read
-     * adjacent pixels. */
+    /* Narrows [from, to) to the windows between the first and the last one in the ROI; the windows
+     * outside get no pairs. The work-group uses one range, the union of its work-items' ranges, so
+     * that adjacent work-items read adjacent pixels. */
     while (from < to && !roi[(long)from * stride])
         from++;
     while (from < to && !roi[(long)(to - 1) * stride])
@@ -447,7 +454,8 @@ __kernel void glcm_slide(__global const glcm_work *all, __global const uint *chu
 /* --- bands ----------------------------------------------------------------------------------- */
 
 /* The sums of features over bands of rows (glcm_bands): 64 bits, the low half first. The value that
- * the atomic addition to the low half returns tells whether there is a carry, in any order. */
+ * the atomic addition to the low half returns shows whether there is a carry, in whatever order
+ * work-items add. */
 
 /* The row and column of window number w of a chunk. (If both / and % are used, clang generates an
  * instruction that Oclgrind does not support.) */
@@ -510,15 +518,13 @@ static inline void load_sums(__global const ulong *words, long windows, glcm_sum
     s->marginal = (ulong2)(words[7 * windows], words[8 * windows]);
 }
 
-/*
- * Computes the features of each window, and their statistics, bands and maps. Global size: x: a
- * work-group of GLCM_GROUP for every GLCM_GROUP_WINDOWS windows of the largest chunk; y: chunks.
- * The work-items compute the features of a block of GLCM_GROUP windows into local memory, then each
- * adds one feature of a part of the block to its statistics.
- * partials: [GLCM_FEATURES] for each work-group; counts: its number of windows with pairs.
- * all_bands: of each chunk, of the features in `wanted`; zeroed before. maps: planes of map_plane
- * pixels, with rows of map_width.
- */
+/* Computes the features of each window, and the features' statistics, bands and maps. Global size:
+ * x: a work-group of GLCM_GROUP for every GLCM_GROUP_WINDOWS windows of the largest chunk; y:
+ * chunks. The work-items compute the features of a block of GLCM_GROUP windows into local memory,
+ * then each adds one feature of a part of the block to its statistics.
+ * partials: [GLCM_FEATURES] for each work-group. counts: for each work-group its number of windows
+ * with pairs. all_bands: for each chunk the bands of the features in `wanted`; zeroed before. maps:
+ * planes of map_plane pixels, with rows of map_width. */
 __kernel __attribute__((reqd_work_group_size(GLCM_GROUP, 1, 1))) void glcm_statistics(
     __global const glcm_work *all, __global const ulong *all_words,
     __global const glcm_divisors *divisors, __global const ulong *f, __global const ulong *f60,

@@ -41,8 +41,9 @@
 #define SIZES const tc_u32 nx, const tc_u32 ny, const tc_u32 nz
 #define BLOCKS const tc_u32 bx, const tc_u32 by, const tc_u32 bz
 
-/* Whether the evolution had ended after `done` iterations. Every work-item must call it; word:
- * local memory. A change that is noted by another group meanwhile does not alter the answer. */
+/* Whether the evolution had ended after `done` iterations. Every work-item of a group must call it.
+ * word: a word of local memory. first: set for one work-item. A change that another group notes
+ * meanwhile does not alter the answer. */
 static inline tc_u32 has_ended(volatile __global tc_u32 *ctl, __local tc_u32 *word, tc_u32 first,
                                tc_u32 done, tc_u32 stop_after)
 {
@@ -56,19 +57,18 @@ static inline tc_u32 has_ended(volatile __global tc_u32 *ctl, __local tc_u32 *wo
     return done >= change && done - change >= stop_after ? 1u : 0u;
 }
 
-/* Flags for note_motion, from phi of a voxel before and after an iteration: it changed sides, it is
- * not finite. */
-#define CHANGED_SIDE 1u
-#define WAS_BAD 2u
+#define CHANGED_SIDE 1u /* phi of a voxel changed its sign */
+#define WAS_BAD 2u      /* phi of a voxel is not finite */
+/* The flags for note_motion, from phi of a voxel before and after an iteration. */
 static inline tc_u32 motion_flags(float before, float after)
 {
     return ((before < 0.0f) != (after < 0.0f) ? CHANGED_SIDE : 0u) |
            ((as_uint(after) & NOT_FINITE) == NOT_FINITE ? WAS_BAD : 0u);
 }
 
-/* Writes the flags of all work-items of a work-group to ctl. Every work-item must call it; mine:
- * its flags; first: set for one work-item. flags: local memory, which has been zeroed before a
- * barrier. */
+/* Writes the flags of all work-items of a work-group to ctl. Every work-item must call it. mine:
+ * the calling work-item's flags. first: set for one work-item. flags: a word of local memory, which
+ * has been zeroed before a barrier. iteration: the current iteration, counted from 1. */
 static inline void note_motion(volatile __global tc_u32 *ctl, volatile __local tc_u32 *flags,
                                tc_u32 mine, tc_u32 first, tc_u32 iteration)
 {
@@ -99,7 +99,7 @@ static inline float time_step(__global const tc_u32 *ctl, tc_u32 cfl, float dt, 
  * values of the faces between voxels along x and y; a work-item computes those along z as it goes
  * along its column. */
 
-/* Floats of a row and of a plane of phi in local memory, with the border. */
+/* The numbers of floats of a row and of a plane of phi in local memory, with the border. */
 #define ROW (TILE_X + 2)
 #define PLANE (ROW * (TILE_Y + 2))
 /* Voxels of the border in a plane. */
@@ -155,8 +155,9 @@ static inline void load_around(__global const float *phi, __local float *near, p
 
 /* The value of the face (ls_face) between the voxel at `at` and the next one along an axis, `up`
  * floats further. b, c: the distances in floats to the next voxels along the other two axes.
- * Central differences along these are 0 unless b_inner, c_inner: the voxel is not on the picture's
- * border. At the picture's border, where the next voxel is a copy of the voxel, the value is 0. */
+ * b_inner, c_inner: whether the voxel is not on the picture's border along those axes; otherwise
+ * the central difference along the axis is 0. At the picture's border, where the next voxel is a
+ * copy of the voxel, the value is 0. */
 static inline float face(__local const float *at, const tc_i32 up, const tc_i32 b, const tc_i32 c,
                          int b_inner, int c_inner)
 {
@@ -187,22 +188,22 @@ static inline float x_face(__local const float *near, place c, tc_i32 x, tc_i32 
     return face(in_tile(near, x, y, z), 1, ROW, PLANE, within(c.y + y, ny), within(c.z + z, nz));
 }
 
-/* The same along y. */
+/* The value of the face between that voxel and the next voxel along y. */
 static inline float y_face(__local const float *near, place c, tc_i32 x, tc_i32 y, tc_i32 z,
                            tc_u32 nx, tc_u32 nz)
 {
     return face(in_tile(near, x, y, z), ROW, 1, PLANE, within(c.x + x, nx), within(c.z + z, nz));
 }
 
-/* The same along z. */
+/* The value of the face between that voxel and the next voxel along z. */
 static inline float z_face(__local const float *near, place c, tc_i32 x, tc_i32 y, tc_i32 z,
                            tc_u32 nx, tc_u32 ny)
 {
     return face(in_tile(near, x, y, z), PLANE, 1, ROW, within(c.x + x, nx), within(c.y + y, ny));
 }
 
-/* Computes the tile's faces along x and y: each work-item those after the voxels of its column, and
- * some work-items also one before a first voxel. */
+/* Computes the tile's faces along x (fx) and y (fy): each work-item the faces after the voxels of
+ * its column, and some work-items also one face before the first voxel of a row along x or y. */
 static inline void find_faces(__local const float *near, __local float *fx, __local float *fy,
                               place c, tc_i32 lx, tc_i32 ly, SIZES)
 {
@@ -220,8 +221,9 @@ static inline void find_faces(__local const float *near, __local float *fx, __lo
 
 /* Computes U = F |grad phi| of one iteration. move: writes the next phi, phi + dt U, to `out`;
  * otherwise writes U to `out`, and the largest |U| to ctl. Work-group g computes tile first + g;
- * with a list (`listed` is a word of ctl), the tiles at places [first, end) of the list are divided
- * among the work-groups. across, down: the number of tiles along x and y. */
+ * with a list (`listed` is the index of the word of ctl that holds its length), the tiles in
+ * entries [first, end) of the list are divided among the work-groups. across, down: the number of
+ * tiles along x and y. */
 __kernel __attribute__((reqd_work_group_size(TILE_X, TILE_Y, 1))) void levelset_step(
     __global const float *phi, __global const float *data, __global const float *stop,
     __global float *out, volatile __global tc_u32 *ctl, __global const tc_u32 *list, SIZES,
@@ -327,9 +329,9 @@ __kernel __attribute__((reqd_work_group_size(LS_GROUP, 1, 1))) void levelset_app
  * The blocks of the band are the tiles of a step. Two words of ctl alternate in counting
  * the blocks of the list: word `listed` counts the current list, `other` the next. */
 
-/* phi += dt U in the blocks at places [first, end) of the list; all: phi does not move, and these
- * are the numbers of blocks. renew: also writes each block's bits (LS_NEAR_...) to `near`. The
- * blocks are divided among the work-groups. */
+/* phi += dt U in the blocks that entries [first, end) of the list contain. all: phi is not changed,
+ * and the blocks are those with the numbers [first, end). renew: also writes each block's bits
+ * (LS_NEAR_...) to `near`. The blocks are divided among the work-groups. */
 __kernel __attribute__((reqd_work_group_size(TILE_X, TILE_Y, 1))) void levelset_band_apply(
     __global float *phi, __global const float *u, volatile __global tc_u32 *ctl,
     __global const tc_u32 *list, __global tc_u8 *near, SIZES, BLOCKS, const tc_u32 first,
@@ -395,8 +397,8 @@ __kernel __attribute__((reqd_work_group_size(TILE_X, TILE_Y, 1))) void levelset_
         ctl[LS_CTL_MOST + (done & 1)] = 0;
 }
 
-/* Lists the active blocks, in any order; a work-item for each block. Word `listed` of ctl, which is
- * 0 before, becomes their number. */
+/* Lists the active blocks, in any order; there is a work-item for each block. Adds their number to
+ * word `listed` of ctl, which is 0 before. */
 __kernel __attribute__((reqd_work_group_size(LS_GROUP, 1, 1))) void levelset_list(
     __global const tc_u8 *near, __global tc_u32 *list, volatile __global tc_u32 *ctl, BLOCKS,
     const tc_u32 listed)
@@ -423,7 +425,8 @@ __kernel __attribute__((reqd_work_group_size(LS_GROUP, 1, 1))) void levelset_lis
 /* --- re-initialisation -------------------------------------------------------------------
  *
  * The squared distance of each voxel to the nearest one of the other side (edt_core.h): a pass
- * along x, a work-group for each row, then passes along y and z, a work-item for each line. */
+ * along x with a work-group for each row, then passes along y and z with a work-item for each line.
+ */
 
 /* Runs before the passes, as one work-item. */
 __kernel void levelset_edt_begin(__global tc_u32 *ctl)
@@ -432,7 +435,7 @@ __kernel void levelset_edt_begin(__global tc_u32 *ctl)
 }
 
 /* The pass along x: a work-group for each row, from first_row on. Writes the squared distances
- * within rows to d, the sides (1: inside) to `side`, and which sides there are to ctl. bits: local
+ * within rows to d, the sides (1: inside) to `side`, and the sides that occur to ctl. bits: local
  * memory for the sides of a row. */
 __kernel __attribute__((reqd_work_group_size(LS_GROUP, 1, 1))) void levelset_edt_x(
     __global const float *phi, __global tc_u32 *d, __global tc_u8 *side,

@@ -1,8 +1,8 @@
 /*
  * The OpenCL kernels of volume's watershed, for a stack or a slab (some slices of a stack) of fewer
- * than 2^30 voxels, numbered in raster order. A launch processes voxels, or entries of a list,
- * [first, end). Each voxel leads uphill to a neighbour, and so to a maximum of the height. Maxima
- * separated only by a shallow saddle are joined to hills; each hill is a cell.
+ * than 2^30 voxels, numbered in raster order. A launch processes the voxels, or the entries of
+ * a list, with numbers [first, end). Each voxel leads uphill to a neighbour, and so to a maximum of
+ * the height. Maxima separated only by a shallow saddle are joined to hills; each hill is a cell.
  *
  *   height[i]  VOL_TOP less the blurred grey value
  *   up[i]      the voxel that voxel i leads to, numbered through the whole stack, or a negative
@@ -51,8 +51,8 @@ __kernel GROUP_ATTRIBUTE void ws_blur_x(__global const PIXEL *pixels, __constant
                          VOL_WEIGHT_BITS - VOL_GREY_BITS);
 }
 
-/* The height for a value if this is the last pass of the blur (top: VOL_TOP), else the value (top:
- * 0). */
+/* Converts a blurred value to a height if this is the last pass of the blur (top: VOL_TOP);
+ * otherwise (top: 0) returns the value itself. */
 static uint height_of(uint value, uint top)
 {
     return top != 0 ? top - value : value;
@@ -87,7 +87,7 @@ __kernel GROUP_ATTRIBUTE void ws_blur_z(__global const uint *in, __constant uint
 
 /* --- the voxel that each voxel leads to ------------------------------------------------------ */
 
-/* up[i]: the highest neighbour of voxel i, WS_UNKNOWN if none is higher than the voxel itself.
+/* Sets up[i] to the highest neighbour of voxel i, to WS_UNKNOWN if none is higher than the voxel.
  * base: the number of the slab's first voxel in the stack. */
 __kernel GROUP_ATTRIBUTE void ws_ways(__global const uint *height, __global int *up, int nx, int ny,
                                       int nz, int corners, int depth, int base, uint first,
@@ -123,8 +123,8 @@ __kernel GROUP_ATTRIBUTE void ws_ways(__global const uint *height, __global int 
                 }                                                                              \
     } while (0)
 
-/* Lists the voxels with unknown `up` that have a neighbour of the same height whose `up` is known;
- * list[0..*count). Their `up` becomes pending. */
+/* Lists the voxels with unknown `up` that have a neighbour of the same height whose `up` is known,
+ * in list[0..*count), and makes their `up` pending. */
 __kernel GROUP_ATTRIBUTE void ws_edges(__global const uint *height, volatile __global int *up,
                                        __global int *list, volatile __global int *count, int nx,
                                        int ny, int nz, int corners, int depth, uint first, uint end)
@@ -153,8 +153,9 @@ __kernel GROUP_ATTRIBUTE void ws_settle(__global int *up, __global const int *li
         up[list[AT]] = WS_PENDING(up[list[AT]]);
 }
 
-/* Goes one step into the plateaus: appends to the list the neighbours of the same height of the
- * entries [first, end) whose `up` is still unknown or pending, and makes it pending. */
+/* Goes one step further into the plateaus, from the list's entries [first, end): makes `up` of
+ * their neighbours of the same height pending if it is unknown or already pending, and appends
+ * those neighbours whose `up` was unknown to the list. */
 __kernel GROUP_ATTRIBUTE void ws_step_in(__global const uint *height, volatile __global int *up,
                                          __global int *list, volatile __global int *count, int nx,
                                          int ny, int nz, int corners, int depth, uint first,
@@ -197,8 +198,9 @@ __kernel GROUP_ATTRIBUTE void ws_flat_join(__global const uint *height, volatile
     });
 }
 
-/* Makes the voxels of such a plateau lead to its root, which is the maximum, and numbers the
- * maxima: up[root] becomes ~number. *count: the number of maxima. */
+/* Makes the voxels of a plateau that is a maximum lead to the plateau's root in the union-find, the
+ * voxel that represents the maximum. Numbers the maxima: sets up[root] to ~number, and *count to
+ * the number of maxima. */
 __kernel GROUP_ATTRIBUTE void ws_flat_end(__global int *up, __global const int *tree,
                                           volatile __global int *count, uint first, uint end)
 {
@@ -211,7 +213,7 @@ __kernel GROUP_ATTRIBUTE void ws_flat_end(__global int *up, __global const int *
     up[AT] = i == (int)AT ? ~atomic_inc(count) : i;
 }
 
-/* top[i]: the maximum that voxel i leads to. */
+/* Sets top[i] to the maximum that voxel i leads to. */
 __kernel GROUP_ATTRIBUTE void ws_tops(__global const int *up, __global int *top, uint first,
                                       uint end)
 {
@@ -228,8 +230,8 @@ __kernel GROUP_ATTRIBUTE void ws_tops(__global const int *up, __global int *top,
 
 /*
  * A hash table of the highest saddle between each two maxima. The key is the pair of maxima, and
- * saddle[s] is the height of slot s. slot[s] encodes the key as a voxel that leads to one of the
- * maxima, and a step to a neighbour that leads to the other: voxel * steps + step; VOL_FREE: the
+ * saddle[s] is the height of slot s. slot[s] encodes the key as voxel * steps + step: a voxel that
+ * leads to one of the maxima, and the step to a neighbour that leads to the other; VOL_FREE if the
  * slot is free. by[step], step < steps: the steps to neighbours that come later in raster order, as
  * differences of voxel numbers.
  */
@@ -250,8 +252,8 @@ static int2 maxima_of(__global const int *top, __constant int *by, uint steps, u
     return (int2)(TC_MIN(a, b), TC_MAX(a, b));
 }
 
-/* Enters a saddle in the table, whose number of slots is mask + 1. count[0]: the number of slots
- * taken; count[1] becomes 1 if no slot is found. */
+/* Enters a saddle in the table, whose number of slots is mask + 1. count[0]: the number of slots in
+ * use. Sets count[1] to 1 if no slot is found. */
 static void add_saddle(__global const int *top, __constant int *by, uint steps,
                        volatile __global uint *slot, volatile __global uint *saddle,
                        volatile __global int *count, uint mask, uint code, uint height)
@@ -272,8 +274,8 @@ static void add_saddle(__global const int *top, __constant int *by, uint steps,
     atomic_xchg(&count[1], 1);
 }
 
-/* Enters the saddles between voxels [first, end) and their later neighbours in the table. least:
- * the rise from a saddle to the lower of its maxima from which these are not joined by it. */
+/* Enters the saddles between voxels [first, end) and their later neighbours in the table. least: a
+ * saddle joins its two maxima only if the lower one rises above it by less than this. */
 __kernel GROUP_ATTRIBUTE void ws_saddles(__global const uint *height, __global const int *top,
                                          __constant int *by, volatile __global uint *slot,
                                          volatile __global uint *saddle,
@@ -323,17 +325,17 @@ __kernel GROUP_ATTRIBUTE void ws_list(__global const int *up, __global const int
 /*
  * By definition, maxima are joined to hills by taking the saddles one after another, the highest
  * first: a saddle joins its two hills unless the lower one rises above it by `least` or more. The
- * highest saddle of a hill is taken before the hill is joined with any other; so if it leads to a
- * higher hill, it joins the two, whatever the other saddles are. A round of the kernels below does
- * this for all hills at once. Then the joined hill's other saddles, which are lower, are saddles of
- * the higher hill, whose saddles above that height are the same as before. Each round drops the
- * saddles within a hill and those that cannot join their hills. The highest saddle that remains
- * always joins two hills, so the rounds end.
+ * highest saddle of a hill is taken before the hill is joined with any other; so if that saddle
+ * leads to a higher hill, it joins the two, whatever the other saddles are. A round of the kernels
+ * below does this for all hills at once. Then the joined hill's other saddles, which are lower,
+ * belong to the higher hill, whose saddles above that height are the same as before. Each round
+ * drops the saddles within a hill and those that cannot join their hills. The highest saddle that
+ * remains always joins two hills, so the rounds end.
  */
 /* The row of maximum number n in the table of maxima (layout.h). */
 #define MAXIMUM(n) (maxima + (size_t)(n) * VOL_MAXIMUM)
-/* The row of the maximum that stands for the hill of a saddle's maximum 0 or 1 (side). row: the
- * saddle's. */
+/* The row, in the table of maxima, of the maximum that stands for the hill of a saddle's maximum 0
+ * or 1 (side). row: the saddle's row in its list. */
 #define HILL(row, side) MAXIMUM(MAXIMUM((row)[side])[VOL_HILL])
 
 /* Forgets the highest saddle of a hill. */
@@ -380,8 +382,8 @@ __kernel GROUP_ATTRIBUTE void ws_find_best(volatile __global int *maxima, __glob
     atomic_max(&b[VOL_BEST], row[2]);
 }
 
-/* Of a hill's highest saddles of equal height, the one whose two maxima come first is taken. This
- * finds the least voxel of their earlier maxima. */
+/* If several saddles of a hill are the highest, the one whose two maxima come first is taken. This
+ * kernel finds the least voxel among the earlier maxima of these saddles. */
 __kernel GROUP_ATTRIBUTE void ws_find_earlier(volatile __global int *maxima,
                                               __global const int *live, uint first, uint end)
 {
@@ -394,7 +396,8 @@ __kernel GROUP_ATTRIBUTE void ws_find_earlier(volatile __global int *maxima,
             atomic_min(&HILL(row, side)[VOL_EARLIER], MAXIMUM(row[0])[VOL_VOXEL]);
 }
 
-/* Of those with the same earlier maximum, this finds the least voxel of their later maxima. */
+/* Finds the least voxel among the later maxima of those highest saddles whose earlier maximum is
+ * the one that ws_find_earlier has found. */
 __kernel GROUP_ATTRIBUTE void ws_find_later(volatile __global int *maxima, __global const int *live,
                                             uint first, uint end)
 {
@@ -500,8 +503,8 @@ __kernel GROUP_ATTRIBUTE void ws_list_firsts(__global const PIXEL *pixels, __glo
         list[atomic_inc(count)] = (int)i;
 }
 
-/* Numbers the cells in the order of their first voxels, which `list` has sorted:
- * first_voxel[maximum] becomes ~label. */
+/* Numbers the cells in the order of their first voxels, which `list` contains in ascending order:
+ * sets first_voxel[maximum] to ~label. */
 __kernel GROUP_ATTRIBUTE void ws_number_cells(__global const int *up, __global const int *top,
                                               __global int *first_voxel, __global const int *list,
                                               uint first, uint end)
@@ -510,8 +513,8 @@ __kernel GROUP_ATTRIBUTE void ws_number_cells(__global const int *up, __global c
         first_voxel[up[top[list[AT]]]] = ~((int)AT + 1);
 }
 
-/* Replaces top[i] by the label of voxel i, 0 for membrane that belongs to no cell. Adds the number
- * of these to *count. */
+/* Replaces top[i] by the label of voxel i, or 0 for membrane that belongs to no cell. Adds the
+ * number of such voxels of membrane to *count. */
 __kernel GROUP_ATTRIBUTE void ws_label(__global const PIXEL *pixels, __global const int *up,
                                        __global int *top, __global const int *first_voxel,
                                        volatile __global int *count, uint threshold, int fill,
