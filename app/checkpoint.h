@@ -11,19 +11,20 @@
 
 #include "app/base/poll.h"
 
-/* To be raised whenever the meaning of any analysis' state or of the spool changes. */
+/* The version of the format. Must be raised whenever the meaning of an analysis' state or of the
+ * spool changes. */
 #define CHECKPOINT_VERSION 7
 
 /* The position of a job. The first three fields identify the job. */
 typedef struct checkpoint {
-    uint32_t job_crc; /* CRC-32 of the work unit's file; job_size: its bytes */
-    uint64_t job_size;
+    uint32_t job_crc;  /* CRC-32 of the work unit's file */
+    uint64_t job_size; /* bytes of the work unit's file */
     char analysis[16];
 
     uint64_t item;       /* index of the current item */
-    uint64_t spool_size; /* bytes of the spool with the outputs of the items before it */
+    uint64_t spool_size; /* bytes of the spool with the outputs of the items before `item` */
     uint32_t spool_crc;  /* CRC-32 of those bytes */
-    uint64_t state_size; /* bytes; 0: the item has not been started */
+    uint64_t state_size; /* bytes of the item's state; 0: the item has not been started */
 } checkpoint;
 
 /* Reserves disk space for the next checkpoint with a state of state_size bytes, where the file
@@ -37,9 +38,9 @@ tc_status checkpoint_write(const char *path, const checkpoint *c, const void *st
 
 /* Reads the checkpoint at `path`. whose: the job that it must belong to (the first three fields).
  * On TC_OK the caller owns *state, which is NULL if c->state_size is 0. TC_MORE: there is no
- * checkpoint. TC_BAD_INPUT: it cannot be used, and err says why (cut off, corrupt, of another
- * version). TC_NO_MATCH: it belongs to another work unit. TC_TRY_LATER, TC_NO_MEMORY: it could not
- * be read now. */
+ * checkpoint. TC_BAD_INPUT: the checkpoint cannot be used, and err says why (cut off, corrupt, of
+ * another version). TC_NO_MATCH: it belongs to another work unit. TC_TRY_LATER, TC_NO_MEMORY: it
+ * could not be read now. */
 tc_status checkpoint_read(const char *path, const checkpoint *whose, checkpoint *c, void **state,
                           const tc_poll *poll, tc_err *err);
 

@@ -1,5 +1,5 @@
-/* Does one item of a job: opens a backend, takes steps, writes checkpoints, and falls back to the
- * CPU. */
+/* Processes one item of a job: opens a backend, takes steps, writes checkpoints, and falls back to
+ * the CPU. */
 #include "app/item.h"
 
 #include <assert.h>
@@ -16,13 +16,13 @@ typedef struct item_run {
     an_work work;
     wu_pixels pixels;
     void *state;
-    const an_backend *backend; /* for the CPU or the device */
-    void *worker;              /* of the backend; NULL: it is closed */
-    const item_work *how;
-    wu_output output; /* the item's arrays, once it is finished */
-    double opened;    /* seconds_worked() before the first chunk */
-    bool finished;    /* the backend has made `output`, without the final state */
-    bool saved_last;  /* a checkpoint with the final state was written */
+    const an_backend *backend; /* the CPU's or the device's */
+    void *worker;              /* the backend's worker; NULL if it is closed */
+    const item_work *how;      /* the argument of item_do */
+    wu_output output;          /* the item's arrays, once it is finished */
+    double opened;             /* value of seconds_worked() before the first chunk */
+    bool finished;             /* the backend has made `output`, without the final state */
+    bool saved_last;           /* a checkpoint with the final state was written */
 } item_run;
 
 void job_device_release(job_device *d)
@@ -82,7 +82,7 @@ static tc_status fall_back(const item_work *w, item_run *it, tc_status status, t
 
 /* --- steps and checkpoints ------------------------------------------------------------------- */
 
-/* Writes a checkpoint with this state; NULL: the item has not been started. Returns whether that
+/* Writes a checkpoint with this state (NULL if the item has not been started). Returns whether that
  * succeeded. */
 static bool save_state(const item_work *w, const void *state, size_t bytes)
 {
@@ -203,8 +203,8 @@ static unsigned most_threads(const item_work *w)
     return limit > 0 && limit < w->threads ? limit : w->threads;
 }
 
-/* How many threads to use for an item: one, and one more per 10^7 operations. For a small item
- * waking more threads would take longer than they save. */
+/* How many threads to use for an item: one, and one more for every 10^7 operations. For a small
+ * item, waking more threads would take longer than they save. */
 static unsigned threads_for(const item_work *w, const an_plan *plan)
 {
     const double flops_a_thread = 1e7;
@@ -310,7 +310,7 @@ static double seconds_worked(void)
     return tc_seconds() - bw_asleep();
 }
 
-/* Loads the pixels, makes the plan and the state, and opens a backend. */
+/* Loads the item's pixels, makes its plan and state, and opens a backend. */
 static tc_status begin_item(const item_work *w, item_run *it, tc_err *err)
 {
     const an_unit *const unit = w->unit;
@@ -338,8 +338,8 @@ static tc_status begin_item(const item_work *w, item_run *it, tc_err *err)
     return TC_OK;
 }
 
-/* The `ask` of a tc_poll while the item is finished. If that takes so long that a checkpoint
- * becomes due, it writes one with the final state, once. */
+/* The `ask` function of the tc_poll that end_item uses. If end_item takes so long that a checkpoint
+ * becomes due, this function writes one with the final state, once. */
 static tc_status ask_while_finishing(void *user, tc_err *err)
 {
     item_run *const it = user;
@@ -361,7 +361,7 @@ static void show_compressed(void *user, double share)
     show(it->how, an_spent_packing(&it->work, share));
 }
 
-/* Makes the item's output, unless the backend did, and appends it to the spool. */
+/* Makes the item's output, unless the backend has made it, and appends it to the spool. */
 static tc_status end_item(const item_work *w, item_run *it, tc_err *err)
 {
     const an_analysis *const analysis = w->unit->analysis;

@@ -1,7 +1,5 @@
-/*
- * The two files of an unfinished job: the checkpoint, which has the job's position, and the spool,
- * which has the outputs of the finished items.
- */
+/* The two files of an unfinished job: the checkpoint, which contains the job's position, and the
+ * spool, which contains the outputs of the finished items. */
 #ifndef APP_JOB_FILES_H
 #define APP_JOB_FILES_H
 
@@ -15,12 +13,12 @@
 
 typedef struct job_files {
     tc_poll poll;              /* what all functions of the job poll */
-    tc_background *background; /* the job's background threads; NULL: none */
-    double leave_by; /* after job_files_leave: the time of tc_seconds at which writing is given up;
-                        else 0 */
+    tc_background *background; /* the job's background threads; NULL if there are none */
+    double leave_by; /* after job_files_leave: the time (tc_seconds) after which writing is
+                        abandoned; before: 0 */
     const char *checkpoint_path, *spool_path;
     spool *spool;
-    checkpoint mark; /* identifies the job, and has its position */
+    checkpoint mark; /* identifies the job, and contains its position */
     void *state; /* the state of item mark.item from the checkpoint, until it is taken by the code
                     that continues the item; NULL: the item has not been started */
     bool item_saved;   /* the checkpoint on disk has a state of the current item */
@@ -31,8 +29,9 @@ typedef struct job_files {
                           start over */
 } job_files;
 
-/* Opens the spool. Before, only f->poll and f->keeps_others may be set, the rest must be zero. The
- * paths must remain valid. TC_TRY_LATER: another process has the spool open. */
+/* Opens the spool. Before the call only f->poll and f->keeps_others may be set; the rest must be
+ * zero. The paths must remain valid until job_files_close. TC_TRY_LATER: another process has the
+ * spool open. */
 tc_status job_files_open(job_files *f, const char *checkpoint_path, const char *spool_path,
                          const an_unit *unit, tc_err *err);
 /* Closes the spool. keep: the files stay, for another run; otherwise both are removed. */
@@ -58,8 +57,8 @@ void job_files_reserve(job_files *f, size_t state_size);
 bool job_files_try_again(job_files *f, tc_status *status, const progress *p, tc_err *err);
 
 /* Called when the program is to stop at once: from now on all polls fail after a tenth of a second,
- * except that writing a checkpoint may take some seconds more. If it takes longer, it is given up,
- * and the previous checkpoint remains. */
+ * except that writing a checkpoint may take some seconds more. If writing takes longer, it is
+ * abandoned, and the previous checkpoint remains. */
 void job_files_leave(job_files *f);
 
 #endif

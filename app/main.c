@@ -1,7 +1,7 @@
 /*
- * The main program texcell: its command line, and the life of a BOINC task. A BOINC client starts
- * it in a slot folder, where it reads the work unit "workunit" and writes "result"; "texcell run"
- * does the same for files that are named at a command line.
+ * The main function of texcell: the command line, and the beginning and end of a BOINC task. A
+ * BOINC client starts the program in a slot folder, where it reads the work unit "workunit" and
+ * writes "result"; "texcell run" does the same with files that are named on the command line.
  */
 #include <fenv.h>
 #include <stdio.h>
@@ -24,14 +24,14 @@
 #include "workunits/format/json_text.h"
 #include "workunits/format/png_io.h"
 
-enum { MAX_THREADS = 256 };
+enum { MAX_THREADS = 256 }; /* the most threads that can be requested */
 
 typedef struct command {
     const char *input, *output, *checkpoint_dir, *kernel_cache;
-    const char *device;      /* NULL: not given */
-    double checkpoint_every; /* seconds */
-    double launch_ms;        /* 0: automatic */
-    uint64_t threads;        /* 0: not given */
+    const char *device;      /* value of --device; NULL if the option is not given */
+    double checkpoint_every; /* seconds between two checkpoints */
+    double launch_ms;        /* longest launch on a device, in milliseconds; 0: automatic */
+    uint64_t threads;        /* the most CPU threads; 0 if the option is not given */
     uint64_t gpu_percent;
     bool quiet, replace, label_runs;
     bool is_task; /* started without a verb, as a BOINC client starts it */
@@ -72,8 +72,9 @@ static const char usage[] =
 
 /* --- command line ---------------------------------------------------------------------------- */
 
-/* Stores the value of --device, except a number alone in a client's task: the client passes the
- * GPU's number so, but init_data.xml has it too, and more. */
+/* Stores the value of --device. Ignores a number alone in a client's task: the client passes the
+ * GPU's number in this form, but the program reads it from init_data.xml, which has more details.
+ */
 static tc_status take_device(void *to, const char *value, tc_err *err)
 {
     command *const c = to;
@@ -99,7 +100,7 @@ static tc_status ignore_mistake(void *unused, const char *message, tc_err *err)
     return TC_OK;
 }
 
-/* Parses the options; argv[1] to argv[*n_words] become the other arguments. */
+/* Parses the options into *c, and moves the other arguments to argv[1] to argv[*n_words]. */
 static tc_status read_command(int argc, char **argv, command *c, int *n_words, tc_err *err)
 {
     const tc_option options[] = {
@@ -124,8 +125,8 @@ static tc_status read_command(int argc, char **argv, command *c, int *n_words, t
 
 /* --- running --------------------------------------------------------------------------------- */
 
-/* The longest launch in milliseconds, unless given: shorter if somebody may be using the computer,
- * so that the desktop remains smooth. */
+/* The longest launch in milliseconds: that of the option, or by default a short one if somebody may
+ * be using the computer, so that the desktop remains smooth. */
 static double launch_ms(const command *c, bool may_be_used)
 {
     return c->launch_ms > 0 ? c->launch_ms : may_be_used ? 10 : 50;
@@ -153,7 +154,7 @@ static char *path_with_suffix(const command *c, const char *suffix)
     return path;
 }
 
-/* The work unit must not be one of the files that a run writes. */
+/* Checks that the work unit is none of the files that a run writes. */
 static tc_status check_names(const run_options *o, tc_err *err)
 {
     const char *const written[] = { o->output, o->checkpoint, o->spool };
@@ -262,8 +263,8 @@ static tc_status do_task(const command *c, const bw_task *task, tc_err *err)
     return wu_json_verdict(run_job(&o, err), err);
 }
 
-/* Runs a client's task and ends the process. status, err: of parsing the command line; after an
- * error there the task exits temporarily, until the volunteer corrects it. */
+/* Runs a client's task and ends the process. status, err: the result of parsing the command line.
+ * If the command line has an error, the task exits temporarily, until the volunteer corrects it. */
 static void run_task(const command *c, tc_status status, tc_err *err)
 {
     const double start = tc_seconds();

@@ -15,7 +15,7 @@ typedef struct progress {
     bool terminal; /* stderr is a terminal: draw the bar */
     size_t n_items;
     double shown;       /* when the bar was last drawn (tc_seconds); 0: never */
-    double start, from; /* when it was first drawn, and the fraction at that time */
+    double start, from; /* when the bar was first drawn, and the fraction at that time */
     double reported_at; /* when progress_tells last returned true; 0: never */
     tc_notes notes;     /* notes about items */
 } progress;
@@ -27,9 +27,9 @@ progress progress_begin(bool quiet, bool by_client);
  * index and name of the current item. */
 void progress_show(progress *p, double fraction, const char *name, size_t item);
 
-/* Whether to print a line when this item is done. Of up to 100 items: for each. Of more: for the
- * first and the last one, at each quarter of them, and if the last line was printed a minute ago.
- */
+/* Whether to print a line when this item is done. In a job of up to 100 items: for each. In a
+ * larger job: for the first and the last one, at each quarter of the items, and if the last line
+ * was printed a minute ago. */
 bool progress_tells(progress *p, size_t item);
 
 /* Prints the line "texcell: WHAT: DETAIL" in place of the bar, even if quiet. */
@@ -37,8 +37,8 @@ void progress_say(const progress *p, const char *what, const char *detail);
 /* Prints the line "texcell: TEXT" in place of the bar, unless quiet. printf style. */
 TC_FORMAT(2, 3)
 void progress_note(const progress *p, const char *format, ...);
-/* Prints "NAME: note: TEXT" about an item, for the first notes of each kind; progress_end_notes
- * prints how many others there were (app/base/notes.h). */
+/* Prints "NAME: note: TEXT" about an item, but only the first notes of each kind;
+ * progress_end_notes prints how many others there were (app/base/notes.h). */
 void progress_note_item(progress *p, const char *name, const char *text);
 void progress_end_notes(progress *p);
 /* Removes the bar. */

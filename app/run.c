@@ -16,8 +16,8 @@
 #include "workunits/format/title.h"
 #include "wrapper/bw.h"
 
-/* Raises *reported, the fraction that was shown last, to `share` if that is more, and returns it:
- * the fraction must not go back when the result turns out larger than estimated. */
+/* Raises *reported, the fraction that was shown last, to `share` if `share` is larger, and returns
+ * *reported: the fraction must not decrease when the result turns out larger than estimated. */
 static double never_less(double *reported, double share)
 {
     *reported = share > *reported ? share : *reported;
@@ -34,9 +34,9 @@ static double cpu_seconds(const run_options *o, const job_files *files, const co
            (AN_CORE_SPEED * o->threads);
 }
 
-/* How many such seconds a job must take for "auto" to choose a device: as long as starting a device
- * takes if its driver has compiled the kernels before. TEXCELL_AUTO_SECONDS replaces the number,
- * for tests. */
+/* How many seconds a job must take on the CPU (cpu_seconds) for "auto" to choose a device: the time
+ * that starting a device takes if its driver has compiled the kernels before. For tests, the
+ * environment variable TEXCELL_AUTO_SECONDS replaces the number. */
 static double seconds_for_device(void)
 {
     const char *const given = getenv("TEXCELL_AUTO_SECONDS");
@@ -44,7 +44,7 @@ static double seconds_for_device(void)
     return given != NULL ? strtod(given, NULL) : 0.6;
 }
 
-/* *by_cpu: whether "auto" chooses the CPU because the job is short. */
+/* Sets *by_cpu to whether "auto" chooses the CPU because the job is short. */
 static tc_status decide_for_cpu(const run_options *o, const an_unit *unit, const job_files *files,
                                 bool *by_cpu, tc_err *err)
 {
@@ -56,8 +56,8 @@ static tc_status decide_for_cpu(const run_options *o, const an_unit *unit, const
     return status;
 }
 
-/* Opens the requested device and checks it by self-tests. If "auto" finds none, the CPU is used
- * without a note; if one is found and fails, with a note. */
+/* Opens the requested device and checks it by self-tests. If "auto" finds no device, the CPU is
+ * used without a note; if the device fails its self-tests, the CPU is used with a note. */
 static tc_status find_device(const run_options *o, const an_unit *unit, const job_files *files,
                              const progress *p, job_device *d, tc_err *err)
 {
@@ -91,8 +91,8 @@ static tc_status find_device(const run_options *o, const an_unit *unit, const jo
     return status == TC_DEVICE && may_do_without ? TC_OK : status;
 }
 
-/* Prints how long the CPU will take: on a terminal always, otherwise if that is long. Not called
- * for a device, as its speed is unknown at the start. */
+/* Prints how long the CPU will take: always on a terminal, otherwise only if it takes a minute or
+ * longer. Not called for a device, as a device's speed is unknown at the start. */
 static void note_time(const an_unit *unit, double seconds, unsigned threads, progress *p)
 {
     const bool is_long = seconds >= 60;
@@ -106,7 +106,8 @@ static void note_time(const an_unit *unit, double seconds, unsigned threads, pro
                   is_long && unit->analysis->shorter != NULL ? unit->analysis->shorter : "");
 }
 
-/* Does all items that are not done yet. *done: the fraction of the job that was reported last. */
+/* Does all items that are not done yet. Sets *done to the fraction of the job that was reported
+ * last. */
 static tc_status do_items(const run_options *o, const an_unit *unit, job_device *device,
                           prefetch *next, job_files *files, progress *p, double *done, tc_err *err)
 {
@@ -156,11 +157,11 @@ static tc_status do_items(const run_options *o, const an_unit *unit, job_device 
     return status;
 }
 
-/* For reporting the progress while the result is written. */
+/* The data that show_written needs to report the progress while the result is written. */
 typedef struct writing {
     progress *p;
     const wu_job *job;
-    double before; /* fraction of the job that is done before */
+    double before; /* fraction of the job that is done before the result is written */
 } writing;
 
 static void show_written(void *user, double share)
@@ -281,8 +282,8 @@ static tc_status check_output(const run_options *o, tc_err *err)
     return TC_OK;
 }
 
-/* Checks that a file at the result's place may be replaced: an empty one, or a result of the same
- * work unit. */
+/* Checks that a file which exists at the result's path may be replaced: it must be empty, or a
+ * result of the same work unit. */
 static tc_status check_replaced(const run_options *o, const wu_job *job, tc_err *err)
 {
     wu_npz_reader *npz = NULL;
@@ -319,7 +320,8 @@ static tc_status open_outputs(const run_options *o, const an_unit *unit, job_fil
     return status == TC_OK ? job_files_open(files, o->checkpoint, o->spool, unit, err) : status;
 }
 
-/* The `ask` of the job's tc_poll. While the task is suspended the program sleeps in bw_poll. */
+/* The `ask` function of the job's tc_poll. While the task is suspended, the program sleeps in
+ * bw_poll. */
 static tc_status ask_client(void *user, tc_err *err)
 {
     job_files *const files = user;

@@ -12,13 +12,13 @@
 #include "opencl/device.h"
 
 typedef struct run_options {
-    const char *input;      /* path of the work unit */
-    const char *output;     /* path of the result, which is created when it is complete */
-    const char *checkpoint; /* paths of the two files of an unfinished job */
-    const char *spool;
-    const char *runs;           /* where runs of labels are stored (label_runs.h); NULL: nowhere */
+    const char *input;          /* path of the work unit */
+    const char *output;         /* path of the result, which is created when it is complete */
+    const char *checkpoint;     /* path of the checkpoint of an unfinished job */
+    const char *spool;          /* path of the spool of an unfinished job */
+    const char *runs;           /* path of the file for runs of labels (label_runs.h); NULL: none */
     unsigned threads;           /* >= 1; the most threads of the CPU */
-    bool all_threads;           /* use them even for small items, for tests */
+    bool all_threads;           /* use all `threads` even for small items, for tests */
     ocl_request request;        /* which device to use */
     tc_guard_act *driver_fault; /* handles a crash of the driver: driver_fault.h */
     bool gpu_task;       /* the client assigned a GPU; if it fails, exit and try again later */

@@ -54,15 +54,15 @@ enum {
     B_STEPS,                 /* buffers B_STEPS and B_STEPS + 1: prepared grey values; each stage
                                 that prepares them reads one and writes the other */
     B_EXTREME = B_STEPS + 2, /* the extreme grey value within each pixel's disc */
-    B_WEIGHTS,               /* of the Gaussian filter */
-    B_DISC,                  /* half widths of the disc's rows */
+    B_WEIGHTS,               /* the weights of the Gaussian filter */
+    B_DISC,                  /* half widths of the rows of the opening's disc */
     B_MASK,                  /* a bit for each pixel: 1 in a cell */
     B_ROOTS,                 /* a bit for each union-find node: 1 if it is a root */
     B_RANKS,                 /* the number of roots before each word of B_ROOTS */
     B_LINK,     /* parents of the union-find nodes; before MASK, sums of grey values; from
-                   DISTANCE_COLUMNS on, parabolas, then what cc_maxima writes */
-    B_LABELS,   /* an int32 for each pixel: its label; or what cc_roots, cc_distance_rows, then
-                   cc_ascend write */
+                   DISTANCE_COLUMNS on, parabolas, then the output of cc_maxima */
+    B_LABELS,   /* an int32 for each pixel: its label; or the output of cc_roots, of
+                   cc_distance_rows, then of cc_ascend */
     B_DISTANCE, /* for each pixel: the squared distance from the background */
     B_HISTOGRAM,
     B_COUNTS, /* the number of roots in each chunk of B_ROOTS */
@@ -87,7 +87,7 @@ typedef struct cc_cl_worker {
     an_gauss gauss;
     int values; /* the buffer that holds the grey values prepared so far */
     cc_stage stage;
-    uint64_t done;     /* of the stage's work (stage_work) */
+    uint64_t done;     /* how much of the stage's work (stage_work) is done */
     size_t table_rows; /* 1 + number of regions if the device measures them, else 0 */
     bool has_table;    /* the state holds the table of regions */
     bool too_many;     /* regions are to be left out, but their table does not fit the device */

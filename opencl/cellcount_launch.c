@@ -11,7 +11,7 @@
 #define NY(w) OCL_UINT((w)->rows)
 #define STRIDE(w) OCL_UINT((w)->stride)
 
-/* A stage that prepares grey values. There are no links yet; B_LINK holds sums. */
+/* Launches a stage that prepares grey values. There are no links yet; B_LINK holds sums. */
 static tc_status launch_prepare(cc_cl_worker *w, cc_stage s, uint64_t first, uint64_t count,
                                 tc_err *err)
 {
@@ -53,7 +53,7 @@ static tc_status launch_prepare(cc_cl_worker *w, cc_stage s, uint64_t first, uin
     }
 }
 
-/* A stage that finds components: within tiles, or across the edges between tiles. */
+/* Launches a stage that finds components: within tiles, or across the edges between tiles. */
 static tc_status launch_components(cc_cl_worker *w, cc_stage s, uint64_t first, uint64_t count,
                                    tc_err *err)
 {
@@ -80,7 +80,8 @@ static tc_status launch_components(cc_cl_worker *w, cc_stage s, uint64_t first, 
     }
 }
 
-/* A stage that marks the background connected with the border, or fills the rest of it. */
+/* Launches a stage that marks the background connected with the border, or fills the other
+ * background. */
 static tc_status launch_holes(cc_cl_worker *w, cc_stage s, uint64_t first, uint64_t count,
                               tc_err *err)
 {
@@ -96,7 +97,7 @@ static tc_status launch_holes(cc_cl_worker *w, cc_stage s, uint64_t first, uint6
                   NX(w), NY(w), STRIDE(w), OCL_INT(first));
 }
 
-/* The distance transform along rows or columns. B_LINK holds the parabolas. */
+/* Launches the distance transform along rows or columns. B_LINK holds the parabolas. */
 static tc_status launch_distance(cc_cl_worker *w, cc_stage s, uint64_t first, uint64_t count,
                                  tc_err *err)
 {
@@ -109,8 +110,9 @@ static tc_status launch_distance(cc_cl_worker *w, cc_stage s, uint64_t first, ui
                   OCL_UINT(first + count), NX(w), NY(w));
 }
 
-/* Clears the table of regions (first and count are in work-groups, each of which clears as many
- * rows of the table as it has work-items), or measures (in stretches of CC_TILE rows of pixels). */
+/* Launches the stage TABLE, which clears the table of regions, or MEASURE. For TABLE, first and
+ * count are in work-groups, each of which clears a row of the table for each of its work-items; for
+ * MEASURE they are in bands of CC_TILE rows of pixels. */
 static tc_status launch_table(cc_cl_worker *w, cc_stage s, uint64_t first, uint64_t count,
                               tc_err *err)
 {
@@ -124,7 +126,7 @@ static tc_status launch_table(cc_cl_worker *w, cc_stage s, uint64_t first, uint6
                   OCL_HELD(w, B_TABLE), NX(w), OCL_INT(first * CC_TILE), NY(w));
 }
 
-/* Stages whose kernels address pixels by (x, y). */
+/* Launches a stage whose kernel addresses pixels by (x, y). */
 static tc_status launch_rows(cc_cl_worker *w, cc_stage s, uint64_t first, uint64_t count,
                              tc_err *err)
 {
@@ -141,7 +143,7 @@ static tc_status launch_rows(cc_cl_worker *w, cc_stage s, uint64_t first, uint64
                   OCL_HELD(w, B_LABELS), NX(w), NY(w), STRIDE(w), OCL_INT(first));
 }
 
-/* Stages whose kernels address pixels by their index y * nx + x. */
+/* Launches a stage whose kernel addresses pixels by their index y * nx + x. */
 static tc_status launch_pixels(cc_cl_worker *w, cc_stage s, uint64_t first_row, uint64_t count,
                                tc_err *err)
 {
@@ -150,8 +152,8 @@ static tc_status launch_pixels(cc_cl_worker *w, cc_stage s, uint64_t first_row, 
 
     switch (s) {
     case HISTOGRAM:
-        /* A work-item takes about 64 pixels, so that clearing and adding up the histogram that each
-         * group has in local memory costs little. */
+        /* A work-item counts about 64 pixels, so that clearing and adding up the histogram that
+         * each work-group has in local memory takes little of the time. */
         return LAUNCH(w, s, n / 64 + 1, 1, err, OCL_HELD(w, w->values), OCL_HELD(w, B_HISTOGRAM),
                       OCL_UINT(first), OCL_UINT(end));
     case RELABEL:

@@ -1,7 +1,7 @@
 /*
  * The OpenCL backend of levelset: buffers, and launches of the kernels of levelset.cl. A step
  * queues as many chunks (iterations or re-initialisations) as take about launch_ms, and then reads
- * once from the device what happened in them; phi stays on the device until sync.
+ * the control words (`ctl`) from the device once; phi stays on the device until sync.
  */
 #include <string.h>
 
@@ -13,8 +13,8 @@
 
 extern const ocl_source ocl_source_levelset;
 
-/* Voxels along z of a wide tile (choose_tile): the most that levelset.cl allows for its 32 * 8
- * work-items. */
+/* Voxels along z of a wide tile (choose_tile): the largest number that levelset.cl allows for a
+ * work-group of 32 * 8 work-items. */
 #define DEEP 6
 
 /* Voxels of a kernel's first launch, before the device's speed is known. */
@@ -26,9 +26,19 @@ static const char *const kernel_names[KERNELS] = { "levelset_step",       "level
                                                    "levelset_edt_begin",  "levelset_edt_x",
                                                    "levelset_edt_lines" };
 
-/* The device's buffers. B_PHI and B_OTHER, the next phi or an intermediate field, are swapped;
- * B_KEPT is for the distance transform. */
-enum { B_PHI, B_OTHER, B_KEPT, B_DATA, B_STOP, B_SIDES, B_CTL, B_NEAR, B_LIST, B_HISTORY };
+/* The device's buffers. */
+enum {
+    B_PHI,
+    B_OTHER,  /* the next phi or an intermediate field; swapped with B_PHI (swap_phi) */
+    B_KEPT,   /* parabolas of the distance transform */
+    B_DATA,   /* the data term */
+    B_STOP,   /* the factor by which edges slow the motion; unused without has_stop */
+    B_SIDES,  /* the side of each voxel: 1 inside, 0 outside */
+    B_CTL,    /* the control words (layout.h) */
+    B_NEAR,   /* bits of each block: where it is near the zero level (LS_NEAR_...) */
+    B_LIST,   /* the active blocks of the narrow band */
+    B_HISTORY /* a word for each voxel: its sides at earlier times (ls_kept_bit) */
+};
 
 typedef struct cl_worker {
     ocl_worker ocl;
@@ -37,13 +47,13 @@ typedef struct cl_worker {
     ls_head head;
     /* Voxels of a tile, which a work-group of tile[0] * tile[1] work-items computes at a time. */
     size_t tile[3];
-    /* The words of ctl that count the blocks of the list, and of the next list. */
-    cl_uint listed, other;
-    cl_uint bit;              /* of the history that the current chunk sets; LS_KEPT: none */
+    cl_uint listed;           /* index of the word of ctl that counts the blocks of the list */
+    cl_uint other;            /* index of the word of ctl that counts those of the next list */
+    cl_uint bit;              /* bit of the history that the current chunk sets; LS_KEPT: none */
     size_t band_groups;       /* work-groups among which the blocks of the list are divided */
-    size_t n_listed;          /* blocks in the list when the host last read that */
+    size_t n_listed;          /* blocks in the list when the host last read ctl */
     ocl_pace pace;            /* in chunks, if a chunk is less than a launch should be */
-    ocl_pace voxels[KERNELS]; /* of each kernel, in voxels */
+    ocl_pace voxels[KERNELS]; /* pace of each kernel, in voxels */
     bool long_chunk;          /* the launches of one chunk took longer than launch_ms together */
     bool one_by_one;          /* a step does one chunk, and waits after each launch */
     /* Parameters, in the types of the kernels' arguments. */
@@ -59,8 +69,8 @@ static size_t launch_voxels(const cl_worker *w, int kernel)
     return (size_t)ocl_pace_next(&w->voxels[kernel], w->size.voxels);
 }
 
-/* After a launch of n voxels: waits for it and asks work->poll, unless it was of all voxels and
- * launches need not be waited for. */
+/* After a launch of n voxels: waits for it and calls work->poll, unless it processed all voxels and
+ * the step does not wait after each launch. */
 static tc_status end_part(cl_worker *w, int kernel, size_t n, tc_err *err)
 {
     if (n >= w->size.voxels && !w->one_by_one)
@@ -82,8 +92,9 @@ static void swap_phi(cl_worker *w)
 #define SIZES(w) OCL_UINT((w)->size.nx), OCL_UINT((w)->size.ny), OCL_UINT((w)->size.nz)
 #define BLOCKS(w) OCL_UINT((w)->size.bx), OCL_UINT((w)->size.by), OCL_UINT((w)->size.bz)
 
-/* Queues levelset_step, which computes U or (move) the next phi: for `groups` tiles from `first`
- * on; or, if `listed` is a word of ctl, for the tiles at places [first, end) of the list. */
+/* Queues levelset_step, which computes U or (move) the next phi: for `groups` tiles from number
+ * `first` on; or, if `listed` is the index of a word of ctl, for the tiles in entries [first, end)
+ * of the list, by `groups` work-groups. */
 static tc_status step_tiles(cl_worker *w, size_t first, size_t end, size_t groups, cl_uint listed,
                             cl_uint move, cl_uint done, tc_err *err)
 {
@@ -121,7 +132,8 @@ static tc_status dense_step(cl_worker *w, cl_uint done, tc_err *err)
     return TC_OK;
 }
 
-/* The second part, if the time step depends on the largest |U|: moves phi by U. */
+/* The second part of an iteration without a band, needed if the time step depends on the largest
+ * |U|: moves phi by U. */
 static tc_status dense_apply(cl_worker *w, cl_uint done, tc_err *err)
 {
     for (size_t at = 0, last; at < w->size.voxels; at = last) {
@@ -155,17 +167,17 @@ static size_t block_voxels(const cl_worker *w)
     return (size_t)LS_BX * LS_BY * (w->size.nz > 1 ? LS_BZ : 1);
 }
 
-/* The end of a launch over n blocks that begins with block `at`, as the pace says. The last launch
- * gets the number of all blocks as its end, so that it includes those that were added to the list
- * since the host read its length. */
+/* The end of a launch that begins with block `at` of n blocks, according to the pace. The end of
+ * the last launch is the number of all blocks, so that it includes blocks that were added to the
+ * list since the host read the list's length. */
 static size_t launch_end(const cl_worker *w, int kernel, size_t at, size_t n)
 {
-    const size_t some = launch_voxels(w, kernel) / block_voxels(w) + 1;
+    const size_t paced = launch_voxels(w, kernel) / block_voxels(w) + 1;
 
-    return at + some < n ? at + some : w->size.blocks;
+    return at + paced < n ? at + paced : w->size.blocks;
 }
 
-/* end_part for a launch of blocks [at, end) of n. */
+/* Calls end_part after a launch of blocks [at, end) of n. */
 static tc_status end_blocks(cl_worker *w, int kernel, size_t at, size_t end, size_t n, tc_err *err)
 {
     if (at == 0 && end == w->size.blocks && !w->one_by_one)
@@ -173,8 +185,8 @@ static tc_status end_blocks(cl_worker *w, int kernel, size_t at, size_t end, siz
     return end_part(w, kernel, (tc_smaller(end, n) - at) * block_voxels(w), err);
 }
 
-/* Moves phi in the listed blocks. renew: rebuilds the list after that. all: phi does not move,
- * and the list is made from all blocks. */
+/* Moves phi in the listed blocks. renew: afterwards rebuilds the list. all: phi is not changed, and
+ * the list is made from all blocks. */
 static tc_status band_apply(cl_worker *w, cl_uint all, cl_uint renew, cl_uint done, tc_err *err)
 {
     const size_t n = all ? w->size.blocks : w->n_listed;
@@ -226,9 +238,9 @@ static tc_status edt_rows(cl_worker *w, tc_err *err)
     return TC_OK;
 }
 
-/* The pass along y (axis 1) or z (axis 2), from the squared distances in buffer `from` to buffer
- * `to`; last: `to` gets phi instead. A launch processes some planes of lines, or some lines of one
- * plane. */
+/* The pass along y (axis 1) or z (axis 2), from the squared distances in buffer `from` to those in
+ * buffer `to`; if it is the last pass (last), `to` receives the new phi instead. A launch processes
+ * one or more planes of lines, or some lines of one plane. */
 static tc_status edt_lines(cl_worker *w, cl_uint axis, int from, int to, cl_uint last, cl_uint done,
                            tc_err *err)
 {
@@ -238,11 +250,12 @@ static tc_status edt_lines(cl_worker *w, cl_uint axis, int from, int to, cl_uint
 
     for (size_t at = 0, x = 0; at < others;) {
         const size_t most = launch_voxels(w, K_EDT_LINES);
-        const size_t some = x == 0 ? tc_smaller(most < plane ? 1 : most / plane, others - at) : 1;
+        const size_t n_planes =
+            x == 0 ? tc_smaller(most < plane ? 1 : most / plane, others - at) : 1;
         const size_t columns =
             most < plane ? tc_smaller(ocl_round_up(most / n + 1, LS_GROUP), w->size.nx - x)
                          : w->size.nx - x;
-        ocl_grid grid = ocl_grid_of(LS_GROUP, columns, some, 1);
+        ocl_grid grid = ocl_grid_of(LS_GROUP, columns, n_planes, 1);
 
         grid.start[0] = x;
         return_if_error(OCL_QUEUE(
@@ -251,9 +264,9 @@ static tc_status edt_lines(cl_worker *w, cl_uint axis, int from, int to, cl_uint
             OCL_UINT(last ? w->bit : LS_KEPT), SIZES(w), OCL_UINT(at), OCL_UINT(axis),
             OCL_UINT(last), OCL_UINT(done), OCL_UINT(w->stop_after)));
         x += columns;
-        at += x == w->size.nx ? some : 0;
+        at += x == w->size.nx ? n_planes : 0;
         x = x == w->size.nx ? 0 : x;
-        return_if_error(end_part(w, K_EDT_LINES, columns * some * n, err));
+        return_if_error(end_part(w, K_EDT_LINES, columns * n_planes * n, err));
     }
     return TC_OK;
 }
@@ -289,9 +302,9 @@ static tc_status queue_chunk(cl_worker *w, uint64_t chunk, tc_err *err)
 
 /* --- the backend ----------------------------------------------------------------------------- */
 
-/* With a band a tile is a block. Without one it is wider along x, so that memory is read
- * contiguously, and deeper, if the device has the work-groups and local memory (24 KiB are used)
- * for that. */
+/* Sets the size of a tile. With a narrow band, a tile is a block. Otherwise it is wider along x, so
+ * that memory is read contiguously, and deeper along z, if the device has enough work-items in a
+ * work-group and enough local memory (24 KiB are used). */
 static void choose_tile(cl_worker *w)
 {
     const ocl_info *const info = &w->ocl.device->info;
@@ -360,8 +373,8 @@ static tc_status open_parts(void *worker, const void *state, tc_err *err)
     return w->p->band > 0 ? list_blocks(w, err) : TC_OK;
 }
 
-/* After a batch that ends with `chunks` chunks: reads ctl, and sets the position that was reached;
- * that is earlier if the evolution converged within the batch. */
+/* After a batch that ends with chunk number `chunks`: reads ctl, and sets the number of chunks
+ * done, which is less than `chunks` if the evolution converged within the batch. */
 static tc_status read_control(cl_worker *w, uint64_t chunks, tc_err *err)
 {
     cl_uint ctl[LS_CTL_WORDS];

@@ -1,6 +1,6 @@
 /*
  * The OpenCL backend of objects. The device computes the texture of objects, except of large ones,
- * whose sums do not fit 64 bits. The CPU backend, whose worker this backend's contains, does that,
+ * whose sums do not fit 64 bits. The worker contains a worker of the CPU backend, which does these,
  * and finds and measures all objects.
  */
 #include <stdlib.h>
@@ -18,13 +18,13 @@ enum { GREY, LABELS, LEVEL, RUNS, START, ENDS, LOGS, COUNTS, SUMS, FEATURES, AVE
 enum { K_QUANTISE, K_MATRICES, K_FEATURES, K_AVERAGE, KERNELS };
 enum {
     GROUP = 128,       /* work-items of a work-group */
-    LANES = 32,        /* as in objects.cl: work-items that process a run together */
+    LANES = 32,        /* LANES of objects.cl: work-items that process a run together */
     SUMMED_BYTES = 32, /* local memory for the sums of a work-item */
-    /* An object of so many pixels is large. With fewer, a matrix of all 13 directions has fewer
-     * than 2^20 pairs, as cooc_core.h requires. */
+    /* An object of LARGE pixels or more is large. In a smaller object a matrix of all 13 directions
+     * has fewer than 2^20 pairs, as cooc_core.h requires. */
     LARGE = 1 << 15,
-    SUM_BYTES = 32 << 20,  /* the most bytes of the buffer SUMS, */
-    COUNT_BYTES = 64 << 20 /* and of COUNTS */
+    SUM_BYTES = 32 << 20,  /* the most bytes of the buffer SUMS */
+    COUNT_BYTES = 64 << 20 /* the most bytes of the buffer COUNTS */
 };
 
 typedef struct cl_worker {
@@ -34,9 +34,9 @@ typedef struct cl_worker {
     size_t group;        /* work-items of a work-group */
     bool global_counts;  /* the matrices are in global memory */
     bool indexed;        /* the objects' runs are on the device */
-    uint32_t directions; /* in which pairs of pixels are counted */
-    uint32_t matrices;   /* of an object and a distance: one for each direction, or one if merged */
-    size_t words;        /* of a matrix' sums and histograms */
+    uint32_t directions; /* the number of directions in which pairs of pixels are counted */
+    uint32_t matrices;   /* matrices of an object and a distance: one a direction; 1 if merged */
+    size_t words;        /* 32-bit words of a matrix' sums and histograms */
     uint64_t most;       /* the most objects of a launch */
     uint32_t *ends;      /* [most][2]: the range of grey values that is divided into levels */
     double *features;    /* [most][n_features] */
@@ -53,7 +53,7 @@ static void free_parts(void *worker)
     free(w->features);
 }
 
-/* Local memory for the histograms of a matrix. */
+/* Bytes of local memory for the histograms of a matrix. */
 static uint64_t histogram_bytes(const cl_worker *w)
 {
     return 4 * sizeof(cl_uint) * (uint64_t)w->params->levels;
@@ -183,8 +183,8 @@ static tc_status queue_distance(cl_worker *w, const obj_item *o, uint64_t first,
                      OCL_UINT(p->n_features), OCL_HELD(w, AVERAGES));
 }
 
-/* Computes the texture of n objects, from `first` on, at all distances, into the state. pace: the
- * work of a launch. */
+/* Computes the texture of n objects, from `first` on, at all distances, into the state. work: the
+ * work of a launch, in the unit of the pace. */
 static tc_status measure_textures(cl_worker *w, const obj_item *o, void *state, uint64_t first,
                                   uint64_t n, uint64_t work, tc_err *err)
 {

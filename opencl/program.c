@@ -15,7 +15,8 @@ enum {
     FLAGS_MAX = 1024      /* the longest build flags */
 };
 
-/* The build log, or NULL if it is empty, too long, or cannot be read; the caller frees it. */
+/* Returns the build log, which the caller frees; NULL if it is empty, too long, or cannot be read.
+ */
 static char *build_log(ocl_device *device, cl_program program)
 {
     size_t length = 0;
@@ -33,8 +34,8 @@ static char *build_log(ocl_device *device, cl_program program)
     return log;
 }
 
-/* Prints the whole build log to stderr, and returns TC_DEVICE with a message that has the log's
- * beginning, on one line. */
+/* Prints the whole build log to stderr, and returns TC_DEVICE with a message that contains the
+ * log's beginning, on one line. */
 static tc_status build_failed(ocl_device *device, const ocl_source *source, cl_program program,
                               cl_int code, tc_err *err)
 {
@@ -69,8 +70,8 @@ static tc_status flags_for(const ocl_device *device, const ocl_source *source, c
     return TC_OK;
 }
 
-/* A copy of the array of pointers to the source's lines, as OpenCL requires an array that is not
- * const. The caller frees it. */
+/* Returns a copy of the array of pointers to the source's lines, as OpenCL requires an array that
+ * is not const. The caller frees it. */
 static const char **lines_of(const ocl_source *source)
 {
     size_t bytes;
@@ -82,8 +83,8 @@ static const char **lines_of(const ocl_source *source)
     return lines;
 }
 
-/* Compiles the program, or loads it from the cache folder. *code: clBuildProgram's error code if
- * TC_OK is returned. */
+/* Compiles the program, or loads it from the cache folder. If TC_OK is returned, *code is the
+ * result of clBuildProgram, which may be an error. */
 static tc_status build_with(ocl_device *device, const ocl_source *source, const char *flags,
                             cl_program *program, cl_int *code, tc_err *err)
 {
@@ -113,14 +114,14 @@ static tc_status build_with(ocl_device *device, const ocl_source *source, const 
 
 /* --- programs built before ------------------------------------------------------------------- */
 
-/* The programs built last on the device. Self-tests and the job that follows them often use the
- * same ones. */
-enum { MOST_PROGRAMS = 12 };
+enum { MOST_PROGRAMS = 12 }; /* the number of programs that are kept */
+/* The programs that were built last on the device. They are kept, since self-tests and the job that
+ * follows often use the same programs. */
 struct ocl_programs {
-    size_t made; /* programs so far; the next one replaces each[made % MOST_PROGRAMS] */
+    size_t made; /* programs built so far; the next one replaces each[made % MOST_PROGRAMS] */
     struct {
         const ocl_source *source;
-        cl_program program; /* NULL: none */
+        cl_program program; /* NULL if the entry is unused */
         char flags[FLAGS_MAX];
     } each[MOST_PROGRAMS];
 };

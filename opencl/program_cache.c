@@ -10,10 +10,13 @@
 #include "app/base/os.h"
 #include "app/base/sha256.h"
 
-/* PATH_ROOM: the longest path, with its NUL. NAME_DIGITS: how many digits of the key are in a
- * file's name. HEAD: bytes of a file's head, two SHA-256 as text: the key, and the digest of the
- * program that follows. */
-enum { PATH_ROOM = 4096, NAME_DIGITS = 32, HEAD = 2 * (TC_SHA256_TEXT - 1) };
+enum {
+    PATH_ROOM = 4096, /* bytes of the longest path, with its NUL */
+    NAME_DIGITS = 32, /* digits of the key in a file's name */
+    /* Bytes of a file's head: two SHA-256 digests as text, which are the key and the digest of the
+     * program that follows. */
+    HEAD = 2 * (TC_SHA256_TEXT - 1)
+};
 /* The largest file that is stored or loaded. */
 #define MOST_BYTES ((size_t)64 << 20)
 
@@ -40,7 +43,7 @@ static void key_of(const ocl_device *device, const ocl_program_source *of, char 
     tc_sha256_end(&sum, key);
 }
 
-/* Writes FOLDER/texcell_kernels_KEY.SUFFIX to path. False: it is too long. */
+/* Sets `path` to FOLDER/texcell_kernels_KEY.SUFFIX. false: it is too long. */
 static bool path_of(const ocl_device *device, const char *key, const char *suffix,
                     char path[PATH_ROOM])
 {
@@ -61,7 +64,8 @@ static void digest_of(const unsigned char *data, size_t n, char digest[TC_SHA256
 
 /* --- loading --------------------------------------------------------------------------------- */
 
-/* Returns the file's bytes if its head is right, else NULL; the caller frees them. */
+/* Returns the file's bytes, which the caller frees, and sets *bytes to their number; NULL if the
+ * file cannot be read or its head is wrong. */
 static unsigned char *read_file(const char *path, const char *key, size_t *bytes)
 {
     unsigned char *data = NULL;
@@ -89,7 +93,7 @@ static unsigned char *read_file(const char *path, const char *key, size_t *bytes
     return NULL;
 }
 
-/* Makes a program from its compiled form; NULL: the driver rejects that. */
+/* Makes a program from its compiled form; NULL if the driver rejects it. */
 static cl_program build_binary(ocl_device *device, const unsigned char *binary, size_t bytes,
                                const char *flags)
 {
@@ -108,27 +112,27 @@ static cl_program build_binary(ocl_device *device, const unsigned char *binary, 
 
 cl_program ocl_program_cache_load(ocl_device *device, const ocl_program_source *of)
 {
-    char key[TC_SHA256_TEXT], path[PATH_ROOM], in_hand[PATH_ROOM];
+    char key[TC_SHA256_TEXT], path[PATH_ROOM], being_tried[PATH_ROOM];
     cl_program program = NULL;
     size_t bytes = 0;
 
     if (device->cache_folder == NULL)
         return NULL;
     key_of(device, of, key);
-    if (!path_of(device, key, "bin", path) || !path_of(device, key, "tried", in_hand) ||
+    if (!path_of(device, key, "bin", path) || !path_of(device, key, "tried", being_tried) ||
         os_kind_of_link(path) != OS_FILE)
         return NULL;
-    unlink(in_hand);
-    if (rename(path, in_hand) != 0)
+    unlink(being_tried);
+    if (rename(path, being_tried) != 0)
         return NULL;
-    unsigned char *const data = read_file(in_hand, key, &bytes);
+    unsigned char *const data = read_file(being_tried, key, &bytes);
 
     if (data != NULL)
         program = build_binary(device, data + HEAD, bytes - HEAD, of->flags);
     free(data);
     device->cache_used = device->cache_used || program != NULL;
-    if (program == NULL || rename(in_hand, path) != 0)
-        unlink(in_hand);
+    if (program == NULL || rename(being_tried, path) != 0)
+        unlink(being_tried);
     return program;
 }
 
@@ -137,7 +141,7 @@ cl_program ocl_program_cache_load(ocl_device *device, const ocl_program_source *
 typedef struct listing {
     const char *folder;
     size_t count;           /* stored programs seen so far */
-    char oldest[PATH_ROOM]; /* the oldest of them; "": none yet */
+    char oldest[PATH_ROOM]; /* path of the oldest of them; "" if none was seen yet */
     time_t since;           /* when the oldest was modified */
     bool remove;            /* delete every stored program that is seen */
 } listing;
@@ -172,7 +176,7 @@ static listing list_cache(const ocl_device *device, bool remove)
     return l;
 }
 
-/* Deletes the oldest programs until one more is within OCL_CACHE_MOST. */
+/* Deletes the oldest stored programs until there is room for one more within OCL_CACHE_MOST. */
 static void make_room(const ocl_device *device)
 {
     listing l;
@@ -181,8 +185,8 @@ static void make_room(const ocl_device *device)
         ;
 }
 
-/* Returns HEAD undefined bytes, for the caller to fill, followed by the program's compiled form;
- * NULL: the driver has none. *bytes: of both. The caller frees them. */
+/* Returns HEAD undefined bytes, which the caller fills, followed by the program's compiled form;
+ * NULL if the driver has none. Sets *bytes to the size of both together. The caller frees them. */
 static unsigned char *binary_of(ocl_device *device, cl_program program, size_t *bytes)
 {
     size_t size = 0;

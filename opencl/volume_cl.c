@@ -68,7 +68,7 @@ typedef struct cl_worker {
     uint32_t cells;
     bool has_table; /* the device makes the table of cells */
     stage stage;
-    uint64_t done;  /* of the stage's work (stage_work) */
+    uint64_t done;  /* how much of the stage's work (stage_work) is done */
     bool host_only; /* the host does what remains */
 } cl_worker;
 

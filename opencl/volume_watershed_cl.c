@@ -113,7 +113,7 @@ typedef struct ws_worker {
     uint32_t rounds;   /* rounds of joining so far */
     bool swapped;      /* the list of saddles is in B_LIVE, and FIND_BEST copies it to B_LIST */
     stage stage;
-    uint64_t done;  /* of the stage's work (stage_work) */
+    uint64_t done;  /* how much of the stage's work (stage_work) is done */
     bool overflow;  /* too many saddles for the device, or too many rounds */
     bool has_table; /* the device makes the table of cells */
     bool host_only; /* the host does what remains */

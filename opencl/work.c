@@ -65,7 +65,8 @@ double ocl_clock_ms(void)
     return tc_seconds() * 1e3;
 }
 
-/* Copies from `from` to the device, or if that is NULL from the device to `to`. */
+/* Copies `bytes` bytes from `from` to the buffer, or, if `from` is NULL, from the buffer to `to`.
+ */
 static tc_status copy_bytes(ocl_device *device, const ocl_buffer *buffer, size_t offset,
                             const void *from, void *to, size_t bytes, tc_err *err)
 {
@@ -166,8 +167,9 @@ tc_status ocl_launch(ocl_device *device, const ocl_kernel *kernel, cl_uint dimen
 }
 
 /* Sleeps until the event is nearly or just complete. Returns early on an error, which the following
- * clWaitForEvents reports, or if it takes much longer than expected: the guard (guard.h) detects
- * one call that does not return, but not the many short ones made here. */
+ * clWaitForEvents reports, or if the event takes much longer than expected: the guard (guard.h)
+ * detects one library call that does not return, but not that the many short calls made here never
+ * end. */
 static void sleep_until_done(ocl_device *device, cl_event event, double expected_ms)
 {
     const double poll = 0.2e-3; /* seconds */
@@ -184,8 +186,8 @@ static void sleep_until_done(ocl_device *device, cl_event event, double expected
     tc_background_disallow(device->background);
 }
 
-/* *ms: the device's time from the start of the batch's first launch to the end of `last`; if the
- * driver does not report it, the host's time since the first launch was queued. */
+/* Sets *ms to the device's time from the start of the batch's first launch to the end of `last`; if
+ * the driver does not report it, to the host's time since the first launch was queued. */
 static tc_status batch_time(ocl_device *device, const ocl_batch *batch, cl_event last, double *ms,
                             tc_err *err)
 {

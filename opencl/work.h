@@ -31,8 +31,8 @@ tc_status ocl_buffer_new(ocl_device *device, size_t bytes, const char *what, ocl
 /* Frees and zeroes the buffer, which may be zeroed already. */
 void ocl_buffer_free(ocl_device *device, ocl_buffer *buffer);
 
-/* Copy to or from the device, and return when that is done; so a read waits for the launches queued
- * before it. TC_INTERNAL if the range is not inside the buffer. */
+/* Copy to or from the device, and return when the copy is complete; so a read waits for the
+ * launches queued before it. TC_INTERNAL if the range is not inside the buffer. */
 tc_status ocl_write(ocl_device *device, const ocl_buffer *buffer, size_t offset, const void *from,
                     size_t bytes, tc_err *err);
 tc_status ocl_read(ocl_device *device, const ocl_buffer *buffer, size_t offset, void *to,
@@ -52,7 +52,7 @@ typedef struct ocl_kernel {
     const char *name;     /* not owned */
     size_t max_group;     /* the most work-items of a work-group of this kernel */
     size_t multiple;      /* a work-group's size should be a multiple of this (warp, wavefront) */
-    cl_ulong local_bytes; /* local memory that it uses without that of its arguments */
+    cl_ulong local_bytes; /* local memory that it uses, without that of its arguments */
 } ocl_kernel;
 
 /* A kernel's argument: the size and address of a value, or NULL and the size of local memory. */
@@ -78,7 +78,7 @@ tc_status ocl_set_args(ocl_device *device, const ocl_kernel *kernel, const ocl_a
 typedef struct ocl_batch {
     cl_event first, last;
     double queued_ms; /* ocl_clock_ms when the first launch was queued */
-    bool more;        /* there are launches after the first */
+    bool more;        /* the batch has launches after the first */
 } ocl_batch;
 
 /*
@@ -90,9 +90,10 @@ tc_status ocl_launch(ocl_device *device, const ocl_kernel *kernel, cl_uint dimen
                      const size_t *start, const size_t *global, const size_t *local,
                      ocl_batch *batch, tc_err *err);
 /*
- * Waits for the batch and empties it, also on an error. *ms: the time that it took on the device (0
- * if it was empty). expected_ms: about how long it will take, or 0 if unknown. If it is 2 or more,
- * this thread mostly sleeps: in clWaitForEvents some drivers keep a processor core busy.
+ * Waits for the batch and empties it, also on an error. Sets *ms to the time that the batch took on
+ * the device (0 if it was empty). expected_ms: about how long the batch will take, or 0 if unknown.
+ * If expected_ms is 2 or more, this thread mostly sleeps: in clWaitForEvents some drivers keep a
+ * processor core busy.
  */
 tc_status ocl_batch_wait(ocl_device *device, ocl_batch *batch, double expected_ms, double *ms,
                          tc_err *err);
@@ -119,20 +120,20 @@ typedef struct ocl_pace {
     uint64_t most;  /* the most that `now` may become */
     double last_ms; /* the time of the last launch, as expected_ms of ocl_batch_wait */
     double first;   /* the first guess of `now`, which may be less than 1 */
-    double *grown;  /* set to now / first whenever `now` changes; NULL: not kept */
+    double *grown;  /* *grown is set to now / first whenever `now` changes; NULL: not recorded */
     bool bold;      /* every unit of work takes about equally long, so that `now` may grow fourfold
                        (ocl_pace_took) */
 } ocl_pace;
 
-/* Begins with `first`, but at least 1 and at most `most`. It should be the work of about two
- * milliseconds on the slowest device, since this device's speed is not known yet. */
+/* Sets `now` to `first`, but to at least 1 and at most `most`. `first` should be the work of about
+ * two milliseconds on the slowest device, since this device's speed is not known yet. */
 void ocl_pace_init(ocl_pace *pace, double target_ms, uint64_t first, uint64_t most);
 /* The work of the next launch, where `left` is the work that remains: at least 1 unless left is
  * 0. */
 uint64_t ocl_pace_next(const ocl_pace *pace, uint64_t left);
-/* Adjusts `now` after a launch of `work` that took ms. It shrinks at once if the launch took longer
- * than target_ms. It grows only if the launch did no less than `now`, to at most twice as much; if
- * bold, to four times as much if that should take at most half of target_ms. */
+/* Adjusts `now` after a launch of `work` that took ms. If the launch took longer than target_ms,
+ * `now` shrinks at once. It grows only if the launch did no less work than `now`: to at most twice
+ * its value, or if bold to four times its value if that should take at most half of target_ms. */
 void ocl_pace_took(ocl_pace *pace, uint64_t work, double ms);
 
 #endif

@@ -103,11 +103,12 @@ const void *ocl_pixels_from(const wu_pixels *px, size_t first)
     return px->bits == 16 ? (const void *)(px->u16 + first) : px->u8 + first;
 }
 
-/* The bytes of a piece, copied between two calls of tc_ask. It takes about 10 ms, even to memory
- * that is used for the first time. */
+/* The most bytes that are copied between two calls of tc_ask. Copying them takes about 10 ms, even
+ * to memory that is used for the first time. */
 #define TRANSFER ((size_t)1 << 25)
 
-/* Copies from `from` to the buffer, or if that is NULL from the buffer to `to`. */
+/* Copies `bytes` bytes from `from` to the buffer, or, if `from` is NULL, from the buffer to `to`.
+ */
 static tc_status transfer_bytes(ocl_worker *w, int buffer, size_t offset, const unsigned char *from,
                                 unsigned char *to, size_t bytes, tc_err *err)
 {
@@ -144,7 +145,7 @@ static size_t bytes_of(const ocl_part *parts, size_t n)
     return bytes;
 }
 
-/* Reads the parts one after another into `copy`, or if that is NULL to their destinations. */
+/* Reads the parts one after another into `copy`, or, if `copy` is NULL, to their destinations. */
 static tc_status read_parts(ocl_worker *w, const ocl_part *parts, size_t n, unsigned char *copy,
                             tc_err *err)
 {
@@ -154,7 +155,7 @@ static tc_status read_parts(ocl_worker *w, const ocl_part *parts, size_t n, unsi
     return TC_OK;
 }
 
-/* Copies a part from `from` to its destination, and asks work->poll between pieces. */
+/* Copies a part from `from` to its destination, and calls work->poll between pieces. */
 static tc_status copy_part(const ocl_worker *w, const ocl_part *part, const unsigned char *from,
                            tc_err *err)
 {
@@ -194,9 +195,9 @@ ocl_grid ocl_grid_of(size_t group, size_t x, size_t y, size_t z)
     return (ocl_grid){ { ocl_round_up(x, group), y, z }, { group, 1, 1 }, { 0 } };
 }
 
-/* Notes the value that an argument is to be set to. Returns false if it has that value already.
- * Local memory has no value, and is set each time. */
-static bool note_change(ocl_set_value *old, const ocl_arg *arg)
+/* Records in *old the value that an argument is about to be set to. Returns false if the argument
+ * already has that value. Local memory has no value, and is set each time. */
+static bool record_change(ocl_set_value *old, const ocl_arg *arg)
 {
     if (arg->value != NULL && old->bytes == arg->bytes &&
         memcmp(old->value, arg->value, arg->bytes) == 0)
@@ -211,7 +212,7 @@ static tc_status set_arg(ocl_worker *w, int kernel, size_t i, const ocl_arg *arg
 {
     ocl_set_value *const old = i < OCL_REMEMBERED_ARGS ? &w->set[kernel][i] : NULL;
 
-    if (old != NULL && !note_change(old, arg))
+    if (old != NULL && !record_change(old, arg))
         return TC_OK;
     const tc_status status = ocl_set_arg(w->device, &w->kernel[kernel], i, arg, err);
     if (status != TC_OK && old != NULL)
@@ -247,7 +248,7 @@ void ocl_pace_begin(ocl_worker *w, ocl_pace *pace, double first, uint64_t most)
     pace->grown = grown;
 }
 
-/* After launches that took took_ms: sleeps until launches have taken no more than their share of
+/* After launches that took took_ms: sleeps until launches have taken at most the share d->share of
  * the elapsed time. The host's own work between launches counts as elapsed time, up to 100 ms. */
 static void sleep_between_launches(ocl_worker *w, double took_ms)
 {

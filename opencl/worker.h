@@ -37,17 +37,20 @@
 #include "app/base/pool.h"
 #include "opencl/program.h"
 
-/* The most buffers and kernels of a worker, and how many of a kernel's first arguments are
- * remembered so that they are not set again. */
-enum { OCL_MOST_BUFFERS = 24, OCL_MOST_KERNELS = 40, OCL_REMEMBERED_ARGS = 24 };
+enum {
+    OCL_MOST_BUFFERS = 24,   /* the most buffers of a worker */
+    OCL_MOST_KERNELS = 40,   /* the most kernels of a worker */
+    OCL_REMEMBERED_ARGS = 24 /* the first arguments of a kernel whose values are remembered, so that
+                                they are not set again */
+};
 
 /* How the worker of a backend is made. */
 typedef struct ocl_launcher {
-    const char *name; /* of the analysis, for messages */
-    size_t worker_bytes;
+    const char *name;    /* the analysis' name, for messages */
+    size_t worker_bytes; /* the size of the backend's worker, which begins with an ocl_worker */
     /* Prepares the worker, which is zeroed except for launcher, work and device of its ocl. */
     tc_status (*open)(void *worker, const void *state, tc_err *err);
-    /* Frees what the worker has besides ocl, also if open failed; NULL: nothing. */
+    /* Frees what the worker owns besides ocl, also if open failed; NULL: it owns nothing else. */
     void (*free)(void *worker);
 } ocl_launcher;
 
@@ -70,7 +73,7 @@ typedef struct ocl_worker {
     double took_ms;  /* device time of the launches that ocl_end_launch last waited for */
 } ocl_worker;
 
-/* open and close of an an_backend. If opening fails, *worker is NULL. */
+/* The functions for open and close of an an_backend. If opening fails, *worker is NULL. */
 tc_status ocl_worker_open(const ocl_launcher *launcher, const an_work *work, const void *state,
                           void **worker, tc_err *err);
 void ocl_worker_close(void **worker);
@@ -87,8 +90,8 @@ void ocl_worker_close(void **worker);
 size_t ocl_group_size(const ocl_device *device, size_t most);
 
 /* Builds a program and makes kernel i of the worker from names[i] (strings that outlive the
- * worker), or leaves it as it is if that is NULL. format and the arguments that follow make the
- * defines; for these and floats see ocl_program_build. */
+ * worker); leaves kernel i as it is if names[i] is NULL. format and the arguments that follow make
+ * the defines; for these and floats see ocl_program_build. */
 tc_status ocl_build(ocl_worker *w, const ocl_source *source, bool floats, const char *const *names,
                     size_t n, tc_err *err, const char *format, ...) TC_FORMAT(7, 8);
 
@@ -105,8 +108,8 @@ typedef struct ocl_need {
  * closed. */
 tc_status ocl_make_buffers(ocl_worker *w, const ocl_need *needs, size_t n, tc_err *err);
 
-/* Copy bytes to (put) or from (get) a buffer, from `offset` on: ocl_write and ocl_read in pieces,
- * between which work->poll is asked. If bytes is 0, the buffer need not exist. */
+/* Copy bytes to (put) or from (get) a buffer, from `offset` on: they call ocl_write or ocl_read in
+ * pieces, and work->poll between these. If bytes is 0, the buffer need not exist. */
 tc_status ocl_put(ocl_worker *w, int buffer, size_t offset, const void *from, size_t bytes,
                   tc_err *err);
 tc_status ocl_get(ocl_worker *w, int buffer, size_t offset, void *to, size_t bytes, tc_err *err);
@@ -128,10 +131,10 @@ tc_status ocl_fetch(ocl_worker *w, const ocl_part *parts, size_t n, bool zero, t
 
 /* --- launches -------------------------------------------------------------------------------- */
 
-/* The size of a launch along x, y and z. */
+/* The size of a launch; the arrays are along x, y and z. */
 typedef struct ocl_grid {
-    size_t global[3]; /* work-items in all */
-    size_t local[3];  /* work-items of a work-group; local[0] == 0: the driver chooses */
+    size_t global[3]; /* work-items of the launch */
+    size_t local[3];  /* work-items of a work-group; local[0] == 0: the driver chooses them */
     size_t start[3];  /* the first work-item's global id */
 } ocl_grid;
 /* x * y * z work-items in work-groups of `group` work-items along x; x is rounded up to a multiple
@@ -171,11 +174,11 @@ void ocl_pace_begin(ocl_worker *w, ocl_pace *pace, double first, uint64_t most);
 /* Ends a batch of launches; status is what queuing them returned. If TC_OK, waits for the batch and
  * adjusts the pace (ocl_pace_took) to the time that `work` took; otherwise drops the batch and
  * returns status. Then sleeps if launches may take only a share of the time (ocl_device.share), and
- * asks work->poll meanwhile; a stop ends the sleep, but is not returned. */
+ * calls work->poll meanwhile; a request to stop ends the sleep, but is not returned. */
 tc_status ocl_end_launch(ocl_worker *w, tc_status status, ocl_pace *pace, uint64_t work,
                          tc_err *err);
-/* Asks work->poll between launches of a step that changes the state's buffers in place: if it says
- * to stop, the worker becomes torn. */
+/* Calls work->poll between launches of a step that changes the state's buffers in place: if it
+ * requests to stop, the worker becomes torn (ocl_worker.torn). */
 tc_status ocl_ask(ocl_worker *w, tc_err *err);
 
 #endif

@@ -1,7 +1,7 @@
 /*
  * The interface that every analysis implements, and the functions that are the same for all.
  *
- * An analysis is a const struct of functions. app/item.c does an item of a job with it:
+ * An analysis is a const struct of functions. app/item.c processes an item of a job with it:
  *
  *   an_parse -> check_item -> plan -> init (or a checkpoint) ->
  *   backend open -> step, step, ... (sync where a checkpoint is due) -> close
@@ -28,10 +28,12 @@ typedef struct an_state_head {
     uint64_t chunks_done; /* of the plan.chunks chunks */
 } an_state_head;
 
-/* PLAN_PIXELS_A_ROW: pixels for which one row of a table is expected: an_rows_bytes. PLAN_THREAD:
- * bytes of a thread's stack and of what the allocator keeps for it. PLAN_PROGRAM: bytes of the
- * program itself. */
-enum { PLAN_PIXELS_A_ROW = 16, PLAN_THREAD = 64 << 10, PLAN_PROGRAM = 13 << 19 };
+enum {
+    PLAN_PIXELS_A_ROW = 16, /* pixels for each row of a table that are expected (an_rows_bytes) */
+    PLAN_THREAD = 64 << 10, /* bytes of a thread's stack and of the memory that the allocator keeps
+                               for the thread */
+    PLAN_PROGRAM = 13 << 19 /* bytes of the program itself */
+};
 
 /* The size of an item's work. Depends only on the parameters and the item, never on the device or
  * the number of threads. Operations ("flops") are those of the BOINC client's Whetstone benchmark.
@@ -45,17 +47,17 @@ typedef struct an_plan {
     uint64_t memory_bytes;
     uint64_t thread_bytes; /* additional memory for each further thread */
     uint64_t device_bytes; /* additional memory of the host if a device is used */
-    uint64_t most_rows;    /* rows of the item's table at most; 0: as many as it has pixels */
+    uint64_t most_rows; /* the most rows of the item's table; 0: as many as the item has pixels */
     /* All operations, for BOINC's rsc_fpops_est: the sum of those of the chunks and of open_flops
      * to write_flops. */
     double flops;
     double open_flops;     /* reading the item's part of the work unit, before all items */
     double load_flops;     /* before the first chunk: decoding the pixels */
     double finish_flops;   /* after the last chunk: making the item's arrays */
-    double compress_flops; /* compressing its WU_OWN arrays into the spool */
-    double identify_flops; /* its part in the work unit's SHA-256, after all items */
+    double compress_flops; /* compressing the item's WU_OWN arrays into the spool */
+    double identify_flops; /* the item's part of the work unit's SHA-256, after all items */
     double write_flops;    /* writing the item's arrays to the result: an estimate */
-    /* Writing a byte of the result that is compressed then, once the arrays are known; one that was
+    /* Writing a byte of an array that is compressed when the result is written. A byte that was
      * compressed before costs 1 / WU_COPIED of it. */
     double byte_flops;
 } an_plan;
@@ -77,29 +79,30 @@ typedef struct an_work {
     const wu_pixels *pixels;
     an_plan plan;
     unsigned threads;          /* >= 1 */
-    const tc_poll *poll;       /* to be asked by tc_ask about every 50 ms; NULL: none */
+    const tc_poll *poll;       /* to be called by tc_ask about every 50 ms; NULL if there is none */
     struct ocl_device *device; /* NULL for the CPU backend */
     double launch_ms;          /* longest launch on a device, in milliseconds */
-    /* How many times as fast as a core the device does chunks, for an_spent; 0: AN_DEVICE_SPEED. */
+    /* The speed at which the device does chunks, relative to a core, for an_spent; 0:
+     * AN_DEVICE_SPEED. */
     double speed;
     /* After the last chunk a device need not bring back those parts of the state that `finish`
      * does not use. */
     bool result_only;
 } an_work;
 
-/* Functions that do the chunks: on the CPU, or on an OpenCL device. All except close poll
- * work->poll if they take longer than 50 ms, and return TC_TRY_LATER if that does. A worker is the
+/* Functions that do the chunks: on the CPU, or on an OpenCL device. All except close call
+ * work->poll if they take longer than 50 ms, and return TC_TRY_LATER if it does. A worker is the
  * backend's data for one item. */
 typedef struct an_backend {
     const char *name; /* "cpu", "opencl" */
     /* Creates the worker from the current state (new or from a checkpoint). */
 
     tc_status (*open)(const an_work *work, const void *state, void **worker, tc_err *err);
-    /* Does some chunks. On the CPU a step does at most about 0.2 s of work per thread, on a
-     * device at most about launch_ms. *chunks_done: how many chunks are done now.
-     * TC_MORE: others are left. TC_OK: all chunks are done and in the state. TC_TRY_LATER: this
-     * step has no effect; what was done before can still be synced.
-     * A device's backend may keep the work on the device until sync. */
+    /* Does some chunks. On the CPU a step does at most about 0.2 s of work per thread, on a device
+     * at most about launch_ms. Sets *chunks_done to the number of chunks that are done. TC_MORE:
+     * other chunks are left. TC_OK: all chunks are done and in the state. TC_TRY_LATER: this step
+     * has no effect; the chunks that were done before can still be synced. A device's backend may
+     * keep the work on the device until sync. */
     tc_status (*step)(void *worker, void *state, uint64_t *chunks_done, tc_err *err);
     /* Brings the state up to date with everything done so far. After an error the state is
      * unchanged; after TC_TRY_LATER it is valid only once another call has succeeded. Called by
@@ -113,7 +116,7 @@ typedef struct an_backend {
     tc_status (*finish)(void *worker, void *state, size_t item_index, wu_output *out, tc_err *err);
 } an_backend;
 
-/* What texcell-wu pack knows of an item's pixels. */
+/* What texcell-wu pack computes about an item's pixels. */
 typedef struct an_survey {
     uint32_t lo, hi; /* smallest and largest grey value */
     uint64_t inside; /* number of pixels in the mask, if there is one */
@@ -211,10 +214,11 @@ typedef struct an_analysis {
      * after a failure. NULL: no suggestions. */
     tc_status (*suggest)(const struct an_pictures *pictures, const json_t *given,
                          struct an_suggestion *out, tc_err *err);
-    /* The average cost of check_pixels for an item, as a share of its plan's operations: measured
-     * (docs/validation.md), without reading the pixels, but with computing again correct items that
-     * it finds improbable. The validator checks as many items of a result as take a fiftieth of the
-     * result's operations, but at least one. work: without pixels. */
+    /* The average cost of check_pixels for an item, as a share of its plan's operations, as
+     * measured (docs/validation.md). It does not include reading the pixels, but includes computing
+     * those correct items again that check_pixels finds improbable. The validator checks as many
+     * items of a result as take a fiftieth of the result's operations, but at least one. work:
+     * without pixels. */
     double (*pixels_share)(const an_work *work);
     const an_backend *cpu; /* the CPU backend; ocl_backend() returns the OpenCL backend */
     bool found_amounts;    /* `found` returns amounts */
@@ -260,9 +264,9 @@ typedef struct an_unit {
 /* Reads a work unit and its parameters, and checks that the analysis can do its items. *out: freed
  * by an_unit_free. */
 tc_status an_unit_read(const char *path, an_unit *out, tc_err *err);
-/* The same, polling meanwhile (wu_job_read_polled). */
+/* Does the same as an_unit_read, and polls meanwhile (wu_job_read_polled). */
 tc_status an_unit_read_polled(const char *path, const tc_poll *poll, an_unit *out, tc_err *err);
-/* The same, reading the work unit by wu_job_read_heads. */
+/* Does the same as an_unit_read, but reads the work unit by wu_job_read_heads. */
 tc_status an_unit_read_heads(const char *path, an_unit *out, tc_err *err);
 void an_unit_free(an_unit *unit);
 
@@ -281,13 +285,13 @@ void an_plan_flops(an_plan *plan, const wu_item *item, double chunks);
  * file. */
 double an_reading_flops(const wu_item *item);
 
-/* How many times as fast as a core a device is assumed to do chunks, until that is measured. */
+/* The speed at which a device is assumed to do chunks, relative to a core, until it is measured. */
 #define AN_DEVICE_SPEED 50
 /* Operations of a plan that a core does in a second, accurate to a factor of two or three. */
 #define AN_CORE_SPEED 5e9
 /* The cost of an item's own work, from decoding its pixels to compressing its arrays, in operations
- * of a core. speed: how many times as fast as a core the chunks are done (1: on the CPU); the rest
- * is always done by the host. */
+ * of a core. speed: the speed at which the chunks are done, relative to a core (1 on the CPU); the
+ * rest is always done by the host. */
 double an_weight(const an_plan *plan, double speed);
 /* The share of that cost, 0 to 1, that is spent when chunks_done chunks are done. */
 double an_spent(const an_analysis *analysis, const an_work *work, uint64_t chunks_done);
@@ -300,7 +304,7 @@ double an_spent_packing(const an_work *work, double share);
 tc_status an_work_run(const an_analysis *analysis, const an_backend *backend, const an_work *work,
                       void *state, double deadline, tc_err *err);
 /* Does an item on the CPU, from work->plan to the arrays in *out (freed by wu_output_free). index:
- * of the item; deadline: as above. */
+ * the item's index in the job. deadline: as of an_work_run. */
 tc_status an_compute(const an_analysis *analysis, const an_work *work, size_t index,
                      double deadline, wu_output *out, tc_err *err);
 /* Opens a worker on a zeroed state and calls `look` with it, which does a part of the work and

@@ -25,7 +25,8 @@ static void add_text(an_text *t, const char *format, ...)
     va_end(args);
 }
 
-/* Whether a choice is a word rather than null or a number. *number: the number; NaN for null. */
+/* Whether a choice is a word rather than null or a number. Sets *number to the number, or to NaN
+ * for null. */
 static bool is_word(const char *choice, double *number)
 {
     const bool null = strcmp(choice, "null") == 0;
@@ -37,8 +38,8 @@ static bool is_word(const char *choice, double *number)
     return *end != '\0' && !null;
 }
 
-/* Appends the choices whose bits are set, as "a", "b" or "c". last: the text before the last one.
- */
+/* Appends the choices whose bits are set, such as: "a", "b" or "c". last: the text that is put
+ * before the last choice (" or "). */
 static void add_choices(an_text *t, const char *const *choices, unsigned bits, const char *last)
 {
     double number;
@@ -179,7 +180,7 @@ static bool is_integer_size(size_t size)
     return size == sizeof(int32_t) || size == sizeof(int64_t);
 }
 
-/* What is wrong with an entry of a table; NULL: nothing. */
+/* Returns what is wrong with an entry of a table of parameters, or NULL if it is valid. */
 static const char *param_fault(const an_param *p)
 {
     const size_t size = p->field.size;
@@ -328,8 +329,9 @@ static double number_of(const json_t *value)
     return number == 0 ? 0 : number;
 }
 
-/* Reads the value of a key into the struct at `base`. out: of an object or list the new, empty JSON
- * object or list for the parameters in results. at: the key, for messages. */
+/* Reads the value of a key into the struct at `base`. out: if the value is an object or a list of
+ * objects, the empty JSON object or list that receives its complete content for the result; else
+ * unused. at: the key, for messages. */
 static tc_status read_value(const an_param *p, const json_t *value, void *base, json_t *out,
                             const char *at, tc_err *err)
 {
@@ -367,8 +369,9 @@ static tc_status read_value(const an_param *p, const json_t *value, void *base, 
     return good ? TC_OK : refuse_value(p, value, at, err);
 }
 
-/* A value for the parameters in results: of an object or a list of objects an empty one, which
- * read_value fills; a real number also if it was given as an integer, such as 45 for 45.0. */
+/* The value as the result records it: for an object or a list of objects an empty one, which
+ * read_value fills; for a parameter that is a real number a real number, even if an integer was
+ * given (45 for 45.0). */
 static json_t *kept_of(const an_param *p, json_t *value)
 {
     const bool real =

@@ -1,4 +1,4 @@
-/* Self-tests: does the built-in items and compares the CRC of their final states: see selftest.h.
+/* Self-tests: processes built-in items and compares the CRC of their final states: see selftest.h.
  */
 #include "app/analysis/selftest.h"
 
@@ -12,7 +12,7 @@
 /* The longest launch, in milliseconds, on a device whose speed is not known yet. */
 enum { FIRST_MS = 5 };
 
-/* A linear congruential generator: a number below 2^16. */
+/* Returns a number below 2^16 from a linear congruential generator. */
 static uint32_t next_random(uint32_t *state)
 {
     *state = *state * 1664525u + 1013904223u;
@@ -38,8 +38,8 @@ static uint32_t brightness(const an_selftest *t, uint32_t x, uint32_t y, uint32_
            next_random(random) % 24;
 }
 
-/* The label of a pixel: 1 to 29 where it is bright, as in balls, else 0. Several balls may have the
- * same one. */
+/* The label of a pixel: 1 to 29 where the pixel is bright, as in balls, else 0. Several balls may
+ * have the same label. */
 static uint32_t label_of(uint32_t x, uint32_t y, uint32_t z, uint32_t brightness)
 {
     const uint32_t cell = 14;
@@ -137,7 +137,7 @@ typedef struct test_item {
     an_work work;
 } test_item;
 
-/* Makes a test's item. To be freed by free_item, also after a failure. */
+/* Makes a test's item. The caller frees *m by free_item, also after a failure. */
 static tc_status make_item(const an_analysis *a, const an_selftest *t, struct ocl_device *device,
                            unsigned threads, const tc_poll *poll, test_item *m, tc_err *err)
 {

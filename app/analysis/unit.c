@@ -1,5 +1,5 @@
-/* Reads a work unit with its parameters and checks its items; estimates costs; does an item without
- * checkpoints. */
+/* Reads a work unit with its parameters and checks its items; estimates costs; processes an item
+ * without checkpoints. */
 #include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -125,8 +125,8 @@ tc_status an_unit_read(const char *path, an_unit *out, tc_err *err)
     return an_unit_read_polled(path, NULL, out, err);
 }
 
-/* Fills the unit, whose job has been read: finds the analysis, reads the parameters and checks the
- * items. To be freed by an_unit_free, also after a failure. */
+/* Completes a unit whose job has been read: finds the analysis, reads the parameters and checks the
+ * items. The caller frees *out by an_unit_free, also after a failure. */
 static tc_status read_unit(const char *path, an_unit *out, tc_err *err)
 {
     char where[TC_ERR_MAX];
@@ -142,7 +142,8 @@ static tc_status read_unit(const char *path, an_unit *out, tc_err *err)
     return check_names(out, err);
 }
 
-/* Fills the unit after its job has been read. status: of reading the job. */
+/* Calls read_unit if `status`, the result of reading the job, is TC_OK. Frees the unit on an error.
+ */
 static tc_status complete_unit(tc_status status, const char *path, an_unit *out, tc_err *err)
 {
     if (status == TC_OK)
@@ -170,9 +171,9 @@ void an_unit_free(an_unit *unit)
     wu_job_destroy(&unit->job);
 }
 
-/* Deflate spends most time on bytes without a match. Their share grows with the ratio of compressed
- * to decompressed bytes, up to about 0.43, where there are hardly any others. The constants are
- * measured. */
+/* Decompression (Deflate) spends most time on bytes that are not part of a match. Their share grows
+ * with the ratio of compressed to decompressed bytes, up to a ratio of about 0.43, where nearly all
+ * bytes are such. The constants are measured. */
 double an_reading_flops(const wu_item *item)
 {
     const unsigned each =
@@ -230,13 +231,13 @@ double an_weight(const an_plan *plan, double speed)
            plan->compress_flops;
 }
 
-/* How many times as fast as a core the chunks are done. */
+/* The speed at which the chunks are done, relative to a core. */
 static double speed_of(const an_work *work)
 {
     return work->device == NULL ? 1 : work->speed > 0 ? work->speed : AN_DEVICE_SPEED;
 }
 
-/* The share of the chunks' time, 0 to 1, that is spent when chunks_done are done. */
+/* The share of the chunks' total time, 0 to 1, that is spent when chunks_done chunks are done. */
 static double chunks_spent(const an_analysis *analysis, const an_work *work, uint64_t chunks_done)
 {
     return analysis->spent != NULL ? analysis->spent(work, chunks_done)

@@ -14,11 +14,14 @@
 
 /* --- options --------------------------------------------------------------------------------- */
 
-/* getopt_long returns FIRST_CODE + i for the long name of options[i], and the letter itself for a
- * letter. */
-enum { OPTIONS_MAX = 32, FIRST_CODE = 256 };
+enum {
+    OPTIONS_MAX = 32, /* the most options of a table */
+    /* getopt_long returns FIRST_CODE + i for the long name of options[i], and the letter itself for
+     * a letter. */
+    FIRST_CODE = 256
+};
 
-/* Converts an option's value and stores it in *o->to, or hands it to o->take. */
+/* Converts an option's value and stores it in *o->to, or passes it to o->take. */
 static tc_status store_value(const tc_option *o, const char *value, tc_err *err)
 {
     const unsigned long long least = o->least, most = o->most;
@@ -167,8 +170,8 @@ static bool is_help(const char *arg)
     return strcmp(arg, "--help") == 0 || strcmp(arg, "-h") == 0;
 }
 
-/* Whether the line has --help or -h before any "--". Help is then printed, whatever else is wrong
- * with the line. */
+/* Whether the command line has --help or -h before any "--". Help is then printed, whatever else is
+ * wrong with the command line. */
 static bool asks_for_help(int argc, char **argv)
 {
     for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++)
@@ -177,7 +180,8 @@ static bool asks_for_help(int argc, char **argv)
     return false;
 }
 
-/* Prints help or the version, or runs the verb. Appends to a usage error which help to read. */
+/* Prints help or the version, or runs the verb. Appends "; see PROGRAM VERB --help" to the message
+ * of a usage error. */
 static tc_status run_verb(const tc_program *p, int argc, char **argv, tc_err *err)
 {
     const char *const first = argc > 1 ? argv[1] : "";

@@ -24,12 +24,12 @@ typedef enum tc_option_kind {
  * TC_USAGE. */
 typedef struct tc_option {
     const char *name; /* without the dashes */
-    char letter;      /* 'o' for -o; 0: none */
+    char letter;      /* such as 'o' for -o; 0 if the option has no letter */
     tc_option_kind kind;
     void *to; /* where the value is stored, of the type that `kind` has; unchanged if the option is
                  not given */
     uint64_t least, most;
-    const char *word; /* a text that means the number 0 (TC_NUMBER); NULL: none */
+    const char *word; /* a text that stands for the number 0 (TC_NUMBER); NULL if there is none */
     bool *given;      /* set to true if the option is given; may be NULL */
     tc_status (*take)(void *to, const char *value, tc_err *err);
 } tc_option;
@@ -41,7 +41,8 @@ tc_status tc_read_options(int argc, char **argv, const tc_option *options, int *
 
 typedef struct tc_verb {
     const char *name; /* NULL ends a table */
-    /* argv[0] is the verb. To the message of TC_USAGE tc_main appends which help to read. */
+    /* Runs the verb, which is argv[0]. To the message of TC_USAGE tc_main appends which help to
+     * read. */
     tc_status (*run)(int argc, char **argv, tc_err *err);
     const char *help; /* NULL: the program's help is printed */
 } tc_verb;
@@ -56,8 +57,8 @@ typedef struct tc_program {
     /* Runs a command line that does not begin with a verb; NULL: that is an error. argv[0] is the
      * program. */
     tc_status (*without_verb)(int argc, char **argv, tc_err *err);
-    /* Nobody would read help: a command line that begins with an option, even --help, is passed to
-     * without_verb. */
+    /* The program runs as a task, where nobody would read help: a command line that begins with an
+     * option, even --help, is passed to without_verb. */
     bool is_task;
 } tc_program;
 

@@ -15,16 +15,17 @@
 
 static struct {
     tc_guard_act *_Atomic act; /* NULL: the guard is not active */
-    const char *_Atomic call;  /* the name of the library function being called; NULL: none */
-    _Atomic bool is_work;      /* that call waits for a launch */
+    const char *_Atomic call;  /* the name of the library function being called; NULL: no call */
+    _Atomic bool is_work;      /* the current call waits for a launch */
     _Atomic uint64_t calls;    /* how often tc_guard_enter and tc_guard_leave were called */
     _Atomic pthread_t caller;  /* the thread that makes the call */
-    tc_guard_ask *_Atomic ask; /* or NULL */
-    tc_background *_Atomic background; /* or NULL */
-    _Atomic double patience_ms;        /* how long a call that waits for a launch is left alone */
+    tc_guard_ask *_Atomic ask; /* the argument of tc_guard_listen, or NULL */
+    tc_background *_Atomic background; /* the argument of tc_guard_listen, or NULL */
+    _Atomic double patience_ms;        /* for how long a call that waits for a launch continues
+                                          before `ask` is called */
     _Atomic uint64_t heard;            /* how often tc_guard_heard was called */
     atomic_flag tripped;               /* a fault is being handled */
-    _Atomic pthread_t acting;          /* the thread that handles it */
+    _Atomic pthread_t acting;          /* the thread that handles that fault */
     pthread_t watcher;                 /* runs watch_main_thread, if `watching` */
     bool watching;
     pthread_mutex_t lock;
@@ -32,7 +33,7 @@ static struct {
     bool stop;         /* the watcher is to end; protected by lock */
     bool registered;   /* on_exit_call is an exit handler */
     bool leaving;      /* tc_guard_exit was called */
-    int exit_code;     /* its argument */
+    int exit_code;     /* the argument of tc_guard_exit */
     char how[160];     /* the sentence for act */
 } guard = { .tripped = ATOMIC_FLAG_INIT, .lock = PTHREAD_MUTEX_INITIALIZER };
 
@@ -77,7 +78,8 @@ static void end_stuck_process(const char *what, int number)
     os_exit_now(TC_GUARD_SECONDS); /* not reached, as act does not return */
 }
 
-/* If the guard is not active this returns, and os_catch_faults lets the signal end the process. */
+/* Handles a fatal signal. If the guard is not active, this returns, and the handler of
+ * os_catch_faults then lets the signal end the process. */
 static void on_fatal(int number)
 {
     end_stuck_process(" crashed", number);
@@ -90,10 +92,10 @@ static void on_exit_call(void)
         end_stuck_process(" ended the program", 0);
 }
 
-/* Whether the program is to be suspended while it is in a library call; `ask` ends the process if
- * it is to end. lasts: the call is the same as one tick ago; ms: how long it has lasted.
- * unasked_ms: the time since the main thread last asked by itself, which is long while it makes
- * many short calls. */
+/* Whether the program is to be suspended while it is in a library call. (If it is to end, `ask`
+ * ends the process.) lasts: the call is the same as one tick ago. ms: how long the call has lasted.
+ * unasked_ms: the time since the main thread last called tc_guard_heard, which is long while it
+ * makes many short calls. */
 static bool is_to_suspend(bool lasts, unsigned ms, unsigned unasked_ms)
 {
     enum { LONGEST_UNASKED_MS = 3 * TC_GUARD_TICK_MS };
@@ -106,8 +108,8 @@ static bool is_to_suspend(bool lasts, unsigned ms, unsigned unasked_ms)
            ask();
 }
 
-/* Resumes the threads of *held, pauses those of `background`, and sets *held to it. Either may be
- * NULL: no threads. */
+/* Resumes the threads of *held, pauses those of `background`, and sets *held to `background`.
+ * Either may be NULL, for no threads. */
 static void pause_background(tc_background **held, tc_background *background)
 {
     if (*held == background)
@@ -117,8 +119,8 @@ static void pause_background(tc_background **held, tc_background *background)
     *held = background;
 }
 
-/* The watcher. It measures a call's duration by counting its own ticks, not by a clock: a process
- * that was stopped meanwhile, or a computer that slept, is not a fault of the driver. */
+/* The watcher thread. It measures a call's duration by counting its own ticks, not by a clock: that
+ * a process was stopped meanwhile, or a computer slept, is not a fault of the driver. */
 static void *watch_main_thread(void *unused)
 {
     uint64_t last = 0, last_heard = 0;

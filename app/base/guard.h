@@ -15,9 +15,11 @@
 
 #include "app/base/background.h"
 
-/* TC_GUARD_SECONDS: how long one call may take; translating a kernel on a slow processor takes some
- * seconds. TC_GUARD_TICK_MS: how often a second thread looks at the call. */
-enum { TC_GUARD_SECONDS = 50, TC_GUARD_TICK_MS = 50 };
+enum {
+    TC_GUARD_SECONDS = 50, /* how long one call may take; compiling a kernel on a slow processor
+                              takes some seconds */
+    TC_GUARD_TICK_MS = 50  /* how often the second thread checks the call, in milliseconds */
+};
 
 /* Handles a fault; must not return. how: a sentence such as "clFinish crashed (signal 11)", valid
  * until the process ends. It is called in a signal handler, in an exit handler or in another
@@ -32,16 +34,16 @@ tc_status tc_guard_up(tc_guard_act *act, tc_err *err);
  * unless the guard is active. */
 void tc_guard_again(void);
 /* Asks, in place of the main thread, whether the program is to be suspended or to end; ends the
- * process in the second case. Called in another thread about every TC_GUARD_TICK_MS while one call
- * lasts longer than that, or while many short calls keep the main thread from asking by itself
+ * process if it is to end. Called in another thread about every TC_GUARD_TICK_MS while one library
+ * call lasts longer than that, or while many short calls keep the main thread from asking by itself
  * (tc_guard_heard). Returns true if the program is to be suspended: then the main thread is stopped
  * for nine tenths of the time, not for all of it, as it may hold a lock that other threads wait
  * for. */
 typedef bool tc_guard_ask(void);
 /* From now on `ask` is called as described above, until tc_guard_down. Does nothing unless the
- * guard is active. background: is paused while the program is suspended; may be NULL. launch_ms:
- * the usual duration of a launch. A call that waits for a launch (is_work) is left alone for twice
- * this time, since ending the process would lose the launch's work. */
+ * guard is active. background: threads that are paused while the program is suspended; may be NULL.
+ * launch_ms: the usual duration of a launch. During a call that waits for a launch (is_work), `ask`
+ * is not called before twice this time, since ending the process would lose the launch's work. */
 void tc_guard_listen(tc_guard_ask *ask, tc_background *background, double launch_ms);
 /* Records that the main thread has just asked by itself whether it is to be suspended. */
 void tc_guard_heard(void);

@@ -14,8 +14,8 @@
 
 #include "app/analysis/common/edt_core.h"
 
-/* The first bit, and the end, of the run of equal bits of a row that contains bit x. flip: all ones
- * if bit x is set, else 0. */
+/* The first bit of the run of equal bits of a row that contains bit x. flip: all ones if bit x is
+ * set, else 0. */
 static inline tc_u32 edt_run_begin(__local const tc_u32 *bits, tc_u32 flip, tc_u32 x)
 {
     tc_u32 w = x / 32, found = (bits[w] ^ flip) & ((1u << x % 32) - 1u);
@@ -25,6 +25,7 @@ static inline tc_u32 edt_run_begin(__local const tc_u32 *bits, tc_u32 flip, tc_u
     return found != 0 ? w * 32 + 32u - (tc_u32)clz(found) : 0u;
 }
 
+/* The end of that run: the bit after its last one. */
 static inline tc_u32 edt_run_end(__local const tc_u32 *bits, tc_u32 flip, tc_u32 x, tc_u32 nx)
 {
     const tc_u32 words = (nx + 31) / 32;
@@ -48,9 +49,9 @@ static inline tc_u32 edt_along_x(__local const tc_u32 *bits, tc_u32 x, tc_u32 nx
 
 /* A line of n voxels: the first has index `at`, and they are `stride` apart. The arrays have an
  * element for each voxel of the picture. `kept` stores the parabolas of the line's runs, each as
- * site | start << 16. Those of a run are stored from the run's first voxel on, and end with
- * EDT_NONE or where the next run begins; there is room, since at most m parabolas start in a run of
- * m voxels. */
+ * site | start << 16. The parabolas of a run are stored from the element of the run's first voxel
+ * on, and end with EDT_NONE or where the next run begins; there is room, since at most m parabolas
+ * start in a run of m voxels. */
 struct edt_line {
     __global const tc_u32 *d2;  /* squared distances of the passes so far */
     __global const tc_u8 *side; /* for the includer's EDT_SIDE */
@@ -86,15 +87,15 @@ static inline edt_parabola edt_kept(const edt_line *l, const edt_envelope *e, tc
     return edt_unpack(l, l->kept[EDT_IN_LINE(l, e->first + k)], l->inside);
 }
 
-/* Marks the end of the run's parabolas. If that falls on the next run's first voxel, that run's
- * parabolas overwrite the mark. */
+/* Marks the end of the run's parabolas by EDT_NONE. If the mark is at the next run's first voxel,
+ * that run's parabolas overwrite it. */
 static inline void edt_end_run(const edt_line *l, const edt_envelope *e)
 {
     if (e->first + e->count < l->n)
         l->kept[EDT_IN_LINE(l, e->first + e->count)] = EDT_NONE;
 }
 
-/* The first voxel of the first run that begins at `from` or later; n: none does. */
+/* The first voxel of the first run that begins at `from` or later; n if there is none. */
 static inline tc_u32 edt_first(const edt_line *l, tc_u32 from)
 {
     tc_u32 u = from;
@@ -107,8 +108,8 @@ static inline tc_u32 edt_first(const edt_line *l, tc_u32 from)
 
 /* Finds and stores the parabolas of the runs that begin at `first` (the start of a run) or later,
  * but before `to`. Returns the end of the last of these runs. A run's end is not known before it is
- * reached, so a parabola may be stored that starts beyond it; that is at most at the first voxel of
- * the next run, which is processed later. */
+ * reached, so a parabola may be stored that starts beyond it, but at most at the first voxel of the
+ * next run, which is processed later. */
 static inline tc_u32 edt_find(edt_line *l, tc_u32 first, tc_u32 to)
 {
     edt_envelope e = edt_begin(l, 0, l->n);
@@ -141,7 +142,7 @@ static inline tc_u32 edt_find(edt_line *l, tc_u32 first, tc_u32 to)
 /* The second pass along the line: edt_walk_at returns the squared distance of voxel u; it is called
  * for the voxels of the runs one after another, from the start of a run on. */
 typedef struct edt_walk {
-    edt_parabola now; /* the lowest one at the current voxel */
+    edt_parabola now; /* the lowest parabola at the current voxel */
     tc_u32 before;    /* the previous voxel's side; 2: none */
     tc_u32 next;      /* the next parabola of the run, as stored; EDT_NONE: none */
     tc_u32 place;     /* the voxel where `next` is stored */

@@ -1,8 +1,9 @@
 /*
  * The OpenCL kernels that compute the texture of small objects. A work-group makes a co-occurrence
- * matrix: of an object in one direction, or (merge) in all; then a work-item computes its features.
- * An object's pixels are given as runs along x: z, y, x0, x1 (the last pixel) in 16 bits each, from
- * the highest bits down. The runs of object i are runs[start[i]] to runs[start[i + 1] - 1].
+ * matrix of an object, for one direction or (merge) for all; then a work-item computes the matrix'
+ * features. An object's pixels are given as runs along x: z, y, x0, x1 (the last pixel) in 16 bits
+ * each, from the highest bits down. The runs of object i are runs[start[i]] to runs[start[i + 1] -
+ * 1].
  *
  * Macros: GROUP, the size of a work-group; LANES, how many of its work-items process a run
  * together. Grey values are converted to `levels` grey levels, which have `bits` bits. The matrix
@@ -37,8 +38,9 @@
 #define RUN_X0(r) ((tc_i32)((r) >> 16 & 0xffff))
 #define RUN_X1(r) ((tc_i32)((r) & 0xffff))
 
-/* level: the grey levels of the pixels of the objects from `first` on; a work-group for each. ends:
- * the range lo, hi of each object that is divided into levels. */
+/* Converts the pixels of the objects from `first` on to grey levels, in `level`; a work-group for
+ * each object. ends: for each object the range (lo, hi) of grey values that is divided into levels.
+ */
 #define QUANTISE(name, PIXEL)                                                                     \
     __kernel GROUP_ATTRIBUTE void name(__global const PIXEL *grey, __global const tc_u64 *runs,   \
                                        __global const tc_u32 *start, __global const tc_u32 *ends, \
@@ -74,14 +76,14 @@ static void count_pairs(__global const tc_u32 *labels, __global const tc_u8 *lev
     for (tc_u32 i = begin + get_local_id(0) / LANES; i < end; i += GROUP / LANES) {
         const tc_u64 r = runs[i];
         const tc_i32 y = RUN_Y(r) + dy, z = RUN_Z(r) + dz, last = TC_MIN(RUN_X1(r), nx - 1 - dx);
-        const tc_u32 row = (RUN_Z(r) * ny + RUN_Y(r)) * nx, there = (z * ny + y) * nx + dx;
+        const tc_u32 row = (RUN_Z(r) * ny + RUN_Y(r)) * nx, moved_row = (z * ny + y) * nx + dx;
         const tc_u32 label = labels[row + RUN_X0(r)];
 
         if (y < 0 || y >= ny || z >= nz)
             continue;
         for (tc_i32 x = TC_MAX(RUN_X0(r), -dx) + lane; x <= last; x += LANES)
-            if (labels[there + x] == label)
-                atomic_inc(&count[obj_cell(level[row + x], level[there + x], bits)]);
+            if (labels[moved_row + x] == label)
+                atomic_inc(&count[obj_cell(level[row + x], level[moved_row + x], bits)]);
     }
 }
 
@@ -114,8 +116,8 @@ static void add_cell(obj_part *p, tc_u32 a, tc_u32 b, tc_u32 k, __global const t
 }
 
 /* Makes the matrix of each work-group and sums it up. logs: k log2(k) in 2^-80. counts: room for
- * the matrix of the work-group (local memory), or of all (GLOBAL_COUNTS). histogram: room for the
- * counts of a and b (`levels` bins), of a + b (2 * levels), and of b - a (levels).
+ * the matrix of the work-group (local memory), or of all work-groups (GLOBAL_COUNTS). histogram:
+ * room for the counts of a and b (`levels` bins), of a + b (2 * levels), and of b - a (levels).
  * out: [groups][WORDS]. */
 __kernel GROUP_ATTRIBUTE void obj_matrices(
     __global const tc_u32 *labels, __global const tc_u8 *level, __global const tc_u64 *runs,
@@ -166,12 +168,12 @@ __kernel GROUP_ATTRIBUTE void obj_matrices(
     pairs[item] = p.pairs;
     most[item] = p.most;
     barrier(CLK_LOCAL_MEM_FENCE);
-    for (tc_u32 other = GROUP / 2; other > 0; other /= 2) {
-        if (item < other) {
-            cells[item] = tc_wide_add(cells[item], cells[item + other]);
-            squares[item] += squares[item + other];
-            pairs[item] += pairs[item + other];
-            most[item] = TC_MAX(most[item], most[item + other]);
+    for (tc_u32 step = GROUP / 2; step > 0; step /= 2) {
+        if (item < step) {
+            cells[item] = tc_wide_add(cells[item], cells[item + step]);
+            squares[item] += squares[item + step];
+            pairs[item] += pairs[item + step];
+            most[item] = TC_MAX(most[item], most[item + step]);
         }
         barrier(CLK_LOCAL_MEM_FENCE);
     }
@@ -206,7 +208,7 @@ static tc_u128 add_logs(__global const tc_u32 *histogram, tc_u32 n, __global con
     return sum;
 }
 
-/* Adds to *t and *w what the features need of the histograms of a + b and of |a - b|, as
+/* Adds the sums over the histograms of a + b and of |a - b| that the features need to *t and *w, as
  * cooc_features does. marginal: the three histograms, as obj_matrices makes them. */
 static void add_histograms(__global const tc_u32 *marginal, tc_u32 levels, tc_u32 wanted,
                            cooc_totals *t, cooc_weights *w)
@@ -280,15 +282,16 @@ __kernel void obj_average(__global const double *features, tc_u32 matrices, tc_u
                           tc_u32 per_matrix, __global double *out)
 {
     const tc_u32 item = (tc_u32)get_global_id(0), object = item / per_matrix;
-    __global const double *const of = features + (size_t)object * matrices * per_matrix;
+    __global const double *const object_features =
+        features + (size_t)object * matrices * per_matrix;
     double sum = 0;
     tc_u32 directions = 0;
 
     if (item >= n)
         return;
     for (tc_u32 m = 0; m < matrices; m++)
-        if (!isnan(of[m * per_matrix])) {
-            sum += of[m * per_matrix + item % per_matrix];
+        if (!isnan(object_features[m * per_matrix])) {
+            sum += object_features[m * per_matrix + item % per_matrix];
             directions++;
         }
     out[item] = directions == 0 ? NOT_A_NUMBER : sum / directions;

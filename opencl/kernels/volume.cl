@@ -18,7 +18,7 @@
  * of marks before its own.
  *
  * Macros: GROUP, the size of a work-group (64 to 256, a power of 2); PIXEL, the type of a grey
- * value; PIXEL8, a vector of eight.
+ * value; PIXEL8, a vector of eight PIXELs.
  */
 //! check: -DGROUP=64 -DPIXEL=uchar -DPIXEL8=uchar8
 //! check: -DGROUP=256 -DPIXEL=ushort -DPIXEL8=ushort8
@@ -41,7 +41,7 @@
 #include "opencl/kernels/volume_table.h"
 
 /* Makes the mask. A work-item makes eight bits of it; along x: bytes of a row, along y: rows. Row
- * pixel_row of `pixels` becomes row first_row of the mask, and so on. */
+ * pixel_row + i of `pixels` becomes row first_row + i of the mask. */
 __kernel GROUP_ATTRIBUTE void vol_mask(__global const PIXEL *pixels, __global uchar *mask, int nx,
                                        int stride, uint pixel_row, uint first_row, uint threshold)
 {
@@ -69,11 +69,11 @@ __kernel GROUP_ATTRIBUTE void vol_mask(__global const PIXEL *pixels, __global uc
 /* --- parts ----------------------------------------------------------------------------------- */
 
 /*
- * Labels tiles: along x, y and z work-groups, one for each tile, from tile layer first_layer on.
- * used: the number of parts so far. link and first have room for `room` parts; further ones are
- * counted, but not written. z_before, z_all: the number of slices of the stack before this slab,
- * and in all. through: slices are connected with each other. Tiles without membrane, or of membrane
- * alone, are treated as a whole.
+ * Labels tiles: along x, y and z there is a work-group for each tile, from tile layer first_layer
+ * on. used: the number of parts so far. link and first have room for `room` parts; further parts
+ * are counted, but not written. z_before: the number of slices of the stack before this slab.
+ * z_all: the number of slices of the stack. through: slices are connected with each other. A tile
+ * without membrane, or of membrane alone, is treated as a whole.
  */
 __kernel GROUP_ATTRIBUTE void vol_tiles(__global const uint *mask, __global int *plane,
                                         volatile __global int *used, __global int *link,
@@ -83,9 +83,9 @@ __kernel GROUP_ATTRIBUTE void vol_tiles(__global const uint *mask, __global int 
 {
     volatile __local int node[1 + VOL_TX * ROWS];
     __local uint rows[ROWS];
-    /* parts: of the tile, so far; some: whether it has voxels that are not membrane; gaps: whether
-     * it has membrane; base: the number of its first part */
-    volatile __local int parts, some, gaps;
+    /* parts: the number of the tile's parts so far; inner: whether the tile has voxels that are not
+     * membrane; gaps: whether it has membrane; base: the number of its first part */
+    volatile __local int parts, inner, gaps;
     __local int base;
     const int me = (int)get_local_id(0);
     const int x0 = (int)get_group_id(0) * VOL_TX, y0 = (int)get_group_id(1) * VOL_TY;
@@ -93,7 +93,7 @@ __kernel GROUP_ATTRIBUTE void vol_tiles(__global const uint *mask, __global int 
     const int right = nx - 1 - x0; /* the bit of the border, if < 32 */
 
     if (me == 0)
-        parts = some = gaps = 0;
+        parts = inner = gaps = 0;
     barrier(CLK_LOCAL_MEM_FENCE);
     for (int row = me; row < ROWS; row += GROUP) {
         const int y = y0 + (row & (VOL_TY - 1)), z = z0 + (row >> TY_LOG);
@@ -102,14 +102,14 @@ __kernel GROUP_ATTRIBUTE void vol_tiles(__global const uint *mask, __global int 
 
         rows[row] = word;
         if (word != 0)
-            atomic_or(&some, 1);
+            atomic_or(&inner, 1);
         if (word != ~0u)
             atomic_or(&gaps, 1);
     }
     barrier(CLK_LOCAL_MEM_FENCE);
     /* Node 1 + 32 row + x is the run that starts at x, node 0 is the outside. A work-item processes
      * the runs that start in a byte of a row. */
-    const int plain = !some || (!gaps && through), bytes = plain ? 0 : 4 * ROWS;
+    const int plain = !inner || (!gaps && through), bytes = plain ? 0 : 4 * ROWS;
 
     for (int k = me; k < bytes; k += GROUP) {
         const int row = k >> 2, y = y0 + (row & (VOL_TY - 1)), z = z_before + z0 + (row >> TY_LOG);
@@ -132,9 +132,9 @@ __kernel GROUP_ATTRIBUTE void vol_tiles(__global const uint *mask, __global int 
                       ? 0
                       : 1;
     barrier(CLK_LOCAL_MEM_FENCE);
-    /* Joins each row's runs with those of the row above in the slice, and of the same row in the
-     * slice before: once for each sequence of voxels that are runs in both rows. (PoCL 3.1 compiles
-     * two calls instead of a loop to wrong code.) */
+    /* Joins each row's runs with those of the row above it in the slice, and with those of the same
+     * row in the slice before: once for each sequence of voxels that belong to runs of both rows.
+     * (PoCL 3.1 compiles two calls instead of a loop to wrong code.) */
     for (int k = me; k < bytes; k += GROUP) {
         const int row = k >> 2;
 
@@ -154,7 +154,7 @@ __kernel GROUP_ATTRIBUTE void vol_tiles(__global const uint *mask, __global int 
     barrier(CLK_LOCAL_MEM_FENCE);
     /* Numbers the roots of the tile: node[i] becomes ~number, which is < 0, unlike a link. (`end`,
      * because PoCL 6's compiler aborts if a loop's condition reads local memory.) */
-    const int end = plain ? some : bytes;
+    const int end = plain ? inner : bytes;
 
     for (int k = me; k < end; k += GROUP)
         for (uint rest = starts_of(rows[k >> 2]) & (0xffu << 8 * (k & 3)); rest != 0;
@@ -205,10 +205,11 @@ static uint word_of(__global const uint *mask, int ny, int stride, int word, int
 }
 
 /*
- * Joins parts across the faces of tiles: each tile with the ones before it along x, y and z. Along
- * x: the words of all rows of a slice, along y: slices from first_z on. Parts are joined once for
- * each run of voxels that have a neighbour across the face, unless the row above, or the row in the
- * slice before, in the same tile has voxels on both sides where the run begins.
+ * Joins parts across the faces of tiles: each tile with the ones before it along x, y and z. The
+ * work-items are along x: the words of all rows of a slice, along y: slices from first_z on. Parts
+ * are joined once for each run of voxels that have a neighbour across the face; not at all if the
+ * row above, or the row in the slice before, in the same tile joins the same parts where the run
+ * begins.
  */
 __kernel GROUP_ATTRIBUTE void vol_join(__global const uint *mask, __global const int *plane,
                                        volatile __global int *link, int nx, int ny, int stride,
@@ -232,8 +233,8 @@ __kernel GROUP_ATTRIBUTE void vol_join(__global const uint *mask, __global const
 
         if (!there)
             continue;
-        /* The first voxel of each run with neighbours across the face (d == 0: voxel 0 of the
-         * word), then without those where the row above or before joins the same parts. */
+        /* Finds the first voxel of each run with neighbours across the face (d == 0: voxel 0 of the
+         * word), then removes those where the row above or before joins the same parts. */
         if (d == 0)
             both = here & word_of(mask, ny, stride, tile - 1, y, z) >> 31;
         else
@@ -261,7 +262,7 @@ __kernel GROUP_ATTRIBUTE void vol_join(__global const uint *mask, __global const
 
 /* --- labels ---------------------------------------------------------------------------------- */
 
-/* root[p] becomes the root of part p. */
+/* Sets root[p] to the root of part p. */
 __kernel GROUP_ATTRIBUTE void vol_roots(__global const int *link, __global int *root, int parts)
 {
     const int p = (int)get_global_id(0);
@@ -286,7 +287,8 @@ __kernel GROUP_ATTRIBUTE void vol_clear(__global int *link, __global uint *mask,
         mask[i] = 0;
 }
 
-/* least[root] becomes the first voxel of the root's cell, from the first voxels of its parts. */
+/* Sets least[root] to the first voxel of the root's cell: the least of the first voxels of the
+ * cell's parts. */
 __kernel GROUP_ATTRIBUTE void vol_least(volatile __global int *least, __global const int *first,
                                         __global const int *root, int parts)
 {
@@ -306,7 +308,8 @@ __kernel GROUP_ATTRIBUTE void vol_mark(__global const int *least, __global const
         atomic_or(&mask[least[p] >> 5], 1u << (least[p] & 31));
 }
 
-/* counts[chunk]: the number of marks in VOL_CHUNK words of the mask. A work-item counts a chunk. */
+/* Sets counts[chunk] to the number of marks in the chunk, VOL_CHUNK words of the mask. A work-item
+ * counts a chunk. */
 __kernel GROUP_ATTRIBUTE void vol_count(__global const uint *mask, __global int *counts, uint words,
                                         int chunks)
 {
@@ -320,8 +323,8 @@ __kernel GROUP_ATTRIBUTE void vol_count(__global const uint *mask, __global int 
     counts[chunk] = (int)sum;
 }
 
-/* Replaces the count of each chunk by the sum of the counts before it; counts[chunks] becomes the
- * sum of all. For a launch of one work-group. */
+/* Replaces the count of each chunk by the sum of the counts before it, and sets counts[chunks] to
+ * the sum of all counts. For a launch of one work-group. */
 __kernel GROUP_ATTRIBUTE void vol_scan(__global int *counts, int chunks)
 {
     __local int sums[2][GROUP];
@@ -341,17 +344,17 @@ __kernel GROUP_ATTRIBUTE void vol_scan(__global int *counts, int chunks)
     int before = sums[from][me] - sum;
 
     for (int i = begin; i < end; i++) {
-        const int here = counts[i];
+        const int count_here = counts[i];
 
         counts[i] = before;
-        before += here;
+        before += count_here;
     }
     if (me == GROUP - 1)
         counts[chunks] = before;
 }
 
 /*
- * given[p] becomes the value that the voxels of part p get as the result. For a slab, `numbers` is
+ * Sets given[p] to the value that the voxels of part p get as the result. For a slab, `numbers` is
  * the number of voxels of the stack before it, and the value is the state's form of a link: ~(1 +
  * the first voxel of the cell in the stack), or ~0 for the outside. For a whole stack, `numbers` is
  * negative, and the value is the cell's label, or `outside` for the outside.
@@ -381,9 +384,9 @@ __kernel GROUP_ATTRIBUTE void vol_give(__global const int *least, __global const
     given[p] = label;
 }
 
-/* Replaces the parts of voxels [first, end) by the values of vol_give, membrane by 0. Adds the
- * numbers of voxels that are membrane, and that get the value `outside`, to totals[0] and
- * totals[1]. */
+/* Replaces the parts of voxels [first, end) by the values of vol_give, and membrane by 0. Adds the
+ * number of voxels of membrane to totals[0], and the number of voxels that get the value `outside`
+ * to totals[1]. */
 __kernel GROUP_ATTRIBUTE void vol_paint(__global int *plane, __global const int *given,
                                         volatile __global int *totals, uint first, uint end,
                                         int outside)
@@ -391,7 +394,7 @@ __kernel GROUP_ATTRIBUTE void vol_paint(__global int *plane, __global const int 
     volatile __local int sums[2];
     const int me = (int)get_local_id(0);
     const uint base = first + (uint)get_group_id(0) * GROUP * VOL_PER_ITEM + me;
-    int membrane = 0, out = 0;
+    int membrane = 0, n_outside = 0;
 
     if (me < 2)
         sums[me] = 0;
@@ -403,14 +406,14 @@ __kernel GROUP_ATTRIBUTE void vol_paint(__global int *plane, __global const int 
             const int part = plane[i], value = part < 0 ? 0 : given[part];
 
             membrane += part < 0;
-            out += part >= 0 && value == outside;
+            n_outside += part >= 0 && value == outside;
             plane[i] = value;
         }
     }
     if (membrane > 0)
         atomic_add(&sums[0], membrane);
-    if (out > 0)
-        atomic_add(&sums[1], out);
+    if (n_outside > 0)
+        atomic_add(&sums[1], n_outside);
     barrier(CLK_LOCAL_MEM_FENCE);
     if (me < 2 && sums[me] > 0)
         atomic_add(&totals[me], sums[me]);

@@ -1,7 +1,7 @@
 /* The OpenCL kernels of voting; app/analysis/voting/voting.h has the method. Rows are numbered
- * through all slices. A buffer may hold a part of a plane; in_first and out_first are the first
- * rows that the buffers hold that a kernel reads and writes. Macros: GROUP, the size of a
- * work-group that votes; PIXEL, the type of a pixel; TILE_ROWS. */
+ * through all slices. A buffer may hold a part of a plane; in_first is the first row of the buffer
+ * that a kernel reads, out_first the first row of the one that it writes. Macros: GROUP, the size
+ * of a work-group that votes; PIXEL, the type of a pixel; TILE_ROWS (see below). */
 //! check: -DPIXEL=ushort -DGROUP=128 -DTILE_ROWS=16
 #include "app/analysis/voting/core.h"
 
@@ -16,9 +16,10 @@
 #endif
 #define SEGMENT 256        /* pixels of a tile along x */
 #define LINE (SEGMENT + 1) /* words from a row of a tile to the next; odd, to use all banks */
-#define ALONG 32           /* work-items side by side along x while voters are read */
+#define ALONG 32           /* work-items that read voters side by side along x */
 
-/* Pixel i of n along an axis; for one outside the picture the nearest inside. */
+/* The index of pixel i of n along an axis, or of the nearest one inside if pixel i is outside the
+ * picture. */
 static inline int clamped(int i, int n)
 {
     return TC_CLAMP(i, 0, n - 1);
@@ -29,7 +30,7 @@ static inline int clamped(int i, int n)
 /* Three passes blur the rows from `first` on of the slices from z on; the launch's size along y and
  * z is the number of rows and of slices. The intermediate results are [slices][rows][nx]. */
 
-/* The number of rows of the launch before the one of this work-item. */
+/* The index of this work-item's row among the rows of the launch. */
 static inline size_t launch_row(void)
 {
     return get_global_id(2) * get_global_size(1) + get_global_id(1);
@@ -54,7 +55,7 @@ __kernel void voting_blur_z(__constant voting_shape *s, __global const PIXEL *pi
     out[launch_row() * s->n[2] + x] = VOTING_ROUND_FIRST(sum);
 }
 
-/* The pass along y. in: of each slice the launch's rows, with taps[1] rows on either side. */
+/* The pass along y. in: the launch's rows of each slice, with taps[1] rows on either side. */
 __kernel void voting_blur_y(__constant voting_shape *s, __global const tc_u32 *in,
                             __global tc_u32 *out, int first)
 {
@@ -71,7 +72,8 @@ __kernel void voting_blur_y(__constant voting_shape *s, __global const tc_u32 *i
     out[launch_row() * s->n[2] + x] = VOTING_ROUND_NEXT(sum);
 }
 
-/* The pass along x. out: a plane; row: the row of it that the launch's first row becomes. */
+/* The pass along x. out: a plane or a part of one; row: the row of it to which the launch's first
+ * row is written. */
 __kernel void voting_blur_x(__constant voting_shape *s, __global const tc_u32 *in,
                             __global tc_u32 *out, tc_u32 row)
 {
@@ -109,7 +111,7 @@ __kernel void voting_voters(__constant voting_shape *s, __global const tc_u32 *b
  * first adds each span of votes to the tile's differences: the weight at its start, minus the
  * weight at its end. The sums of the differences along a row are the votes. */
 
-/* Adds a span of votes to a row of the tile; x: of the voter, relative to the tile. */
+/* Adds a span of votes to a row of the tile. x: the voter's position, relative to the tile. */
 static inline void add_span(volatile __local tc_u32 *line, tc_u32 weight, int x, voting_span span)
 {
     const int lo = x + VOTING_LO(span), end = x + VOTING_HI(span) + 1;
@@ -121,8 +123,8 @@ static inline void add_span(volatile __local tc_u32 *line, tc_u32 weight, int x,
         atomic_sub(&line[end], weight);
 }
 
-/* Adds the votes of voters to the tile: of every ALONG-th pixel, [from, to), of a row of voters,
- * which is `above` rows before the tile's first row, and dz slices before its slice. rows: for each
+/* Adds to the tile the votes of every ALONG-th voter in [from, to) of a row of voters. The row is
+ * `above` rows before the tile's first row, and dz slices before the tile's slice. rows: for each
  * direction, the rows of the cone in slice dz. start: the tile's first pixel. */
 static inline void add_row(__constant voting_shape *s, __global const tc_u32 *row,
                            __global const voting_span *spans, __global const voting_span *rows,
@@ -184,8 +186,8 @@ static inline void to_sums(uint me, __local tc_u32 *sums, __local tc_u32 *parts)
     barrier(CLK_LOCAL_MEM_FENCE);
 }
 
-/* Sums the votes of rows [y_first, y_end) of the slices from z_first on, as many as the size of the
- * launch along z. */
+/* Sums the votes of rows [y_first, y_end) of the slices from z_first on; the size of the launch
+ * along z is the number of slices. */
 __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void voting_vote(
     __constant voting_shape *s, __global const tc_u32 *voters, __global const voting_span *spans,
     __global const voting_span *rows, __global tc_u32 *votes, int z_first, int y_first, int y_end,
@@ -242,8 +244,8 @@ __kernel void voting_turn(__constant voting_shape *s, __global const tc_u32 *vot
 
 /* --- peaks, of a whole item ------------------------------------------------------------------ */
 
-/* Whether pixel i, at (z, y, x), has more votes than each neighbour, or as many and comes first in
- * raster order. */
+/* Whether pixel i, at (z, y, x), is a peak: no neighbour has more votes, and none with the same
+ * number comes before it in raster order. */
 static inline bool is_peak(__constant voting_shape *s, __global const tc_u32 *votes, size_t i,
                            int z, int y, int x)
 {
@@ -265,8 +267,8 @@ static inline bool is_peak(__constant voting_shape *s, __global const tc_u32 *vo
     return true;
 }
 
-/* Lists the peaks in the rows from `first` on: votes, z, y, x of each. *count: the number of peaks;
- * those beyond `room` are not written to the list. */
+/* Lists the peaks in the rows from `first` on, with votes, z, y and x of each. Adds the number of
+ * peaks to *count; peaks beyond `room` are counted, but not written to the list. */
 __kernel void voting_peaks(__constant voting_shape *s, __global const tc_u32 *votes,
                            __global tc_u32 *list, volatile __global tc_u32 *count, tc_u32 first,
                            tc_u32 room)
@@ -279,20 +281,21 @@ __kernel void voting_peaks(__constant voting_shape *s, __global const tc_u32 *vo
         (x + 1 < nx && votes[i + 1] > votes[i]))
         return;
     if (is_peak(s, votes, i, z, y, x)) {
-        const tc_u32 place = atomic_inc(count);
+        const tc_u32 slot = atomic_inc(count);
 
-        if (place < room) {
-            list[4 * place] = votes[i];
-            list[4 * place + 1] = (tc_u32)z;
-            list[4 * place + 2] = (tc_u32)y;
-            list[4 * place + 3] = (tc_u32)x;
+        if (slot < room) {
+            list[4 * slot] = votes[i];
+            list[4 * slot + 1] = (tc_u32)z;
+            list[4 * slot + 2] = (tc_u32)y;
+            list[4 * slot + 3] = (tc_u32)x;
         }
     }
 }
 
-/* Sums up (voting_lines) the gradients within 5/4 of the radius around each peak, from number
- * `first` of the list `peaks` of voting_peaks on; a work-group for each. sums: VOTING_LINE_SUMS for
- * each peak. scale_*: spacings in 1/64 of the smallest; radius64: in the same unit. */
+/* Computes the sums (voting_lines) of the gradients within 5/4 of the radius around each peak, from
+ * number `first` of `peaks` on, which is a list as voting_peaks makes it; a work-group for each
+ * peak. sums: VOTING_LINE_SUMS for each peak. scale_*: spacings in 1/64 of the smallest; radius64:
+ * in the same unit. */
 __kernel __attribute__((reqd_work_group_size(VOTING_LINE_GROUP, 1, 1))) void voting_lines_around(
     __constant voting_shape *s, __global const tc_u32 *blurred, __global const tc_u32 *peaks,
     __global long *sums, tc_u32 first, int scale_z, int scale_y, int scale_x, long radius64)
