@@ -26,7 +26,7 @@ typedef struct header {
     uint32_t spool_crc;
     uint32_t state_crc;
     uint32_t reserved;
-    uint32_t header_crc; /* of the header's bytes before this field */
+    uint32_t header_crc; /* CRC-32 of the header's bytes before this field */
 } header;
 
 _Static_assert(sizeof(header) == 80, "the header of a checkpoint has 80 bytes");
@@ -50,7 +50,8 @@ static tc_status cannot_write(const char *path, tc_err *err)
     return tc_fail(err, TC_IO, "%s: cannot be written: %s", path, strerror(errno));
 }
 
-/* Writes the state after the place of the header. *crc becomes its CRC. */
+/* Writes the state to its position after the header, and sets *crc, which must be 0 before, to the
+ * state's CRC-32. */
 static tc_status write_state(int fd, const char *path, const unsigned char *state, size_t size,
                              uint32_t *crc, const tc_poll *poll, tc_err *err)
 {
@@ -130,7 +131,7 @@ void checkpoint_remove(const char *path)
 
 static const char of_another[] = "is of another work unit";
 
-/* Why the checkpoint with this header cannot be used; NULL: it can. */
+/* Returns why the checkpoint with this header cannot be used, or NULL if it can. */
 static const char *fault_of(const header *h, const checkpoint *whose, uint64_t file_size)
 {
     if (memcmp(h->magic, magic, sizeof magic) != 0)
@@ -147,8 +148,8 @@ static const char *fault_of(const header *h, const checkpoint *whose, uint64_t f
     return NULL;
 }
 
-/* Reads the state that follows the header and checks its CRC. *state: freed by the caller, also
- * after a failure. */
+/* Reads the state that follows the header into *state, and checks its CRC-32. The caller frees
+ * *state, also after a failure. */
 static tc_status read_state(int fd, const char *path, const header *h, void **state,
                             const tc_poll *poll, tc_err *err)
 {
@@ -191,7 +192,7 @@ tc_status checkpoint_read(const char *path, const checkpoint *whose, checkpoint 
         if (why == ENOENT)
             return TC_MORE;
         status = tc_fail(err, TC_BAD_INPUT, "%s: cannot be opened: %s", path, strerror(why));
-        /* These are temporary, so they are no reason to discard the checkpoint. */
+        /* These errors are temporary, so they are no reason to discard the checkpoint. */
         return why == ENOMEM || why == EMFILE || why == ENFILE ? TC_TRY_LATER : status;
     }
     if (fstat(fd, &info) != 0 || !tc_read_all_at(fd, 0, &h, sizeof h)) {

@@ -1,4 +1,5 @@
-/* The cost of each part of a job, for the fraction done: see cost_model.h. */
+/* Computes the cost of each part of a job, from which the fraction done is computed: see
+ * cost_model.h. */
 #include "app/cost_model.h"
 
 #include <assert.h>

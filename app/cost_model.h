@@ -7,25 +7,28 @@
 
 #include "app/analysis/analysis.h"
 
-/* How long an item took, in seconds. chunks: its chunks, which the device does; host: what the CPU
- * does before and after them. */
+/* How long an item took, in seconds. */
 typedef struct item_times {
-    double chunks, host;
+    double chunks; /* the item's chunks, which the device does */
+    double host;   /* the CPU's work before and after the chunks */
 } item_times;
 
 typedef struct cost_model {
-    size_t n; /* number of items */
-    double *host,
-        *chunks;     /* [n + 1]: operations of all items before item i, by the host and in chunks */
+    size_t n;        /* number of items */
+    double *host;    /* [n + 1]: operations of the host for all items before item i */
+    double *chunks;  /* [n + 1]: operations of the chunks of all items before item i */
     double *writing; /* [n + 1]: estimated operations of writing the outputs of items i to n - 1 */
-    double opening,
-        identifying; /* operations of reading the work unit, and of its SHA-256 at the end */
-    double byte; /* operations of writing a byte of the result that is compressed then; one that was
-                    compressed before costs 1 / WU_COPIED of it */
-    double speed; /* how many times as fast as a core the chunks are done; 1: by the CPU */
-    double known_host, known_chunks; /* operations of the items that the device has done */
-    item_times known;                /* the sum of their times */
-    size_t n_known;                  /* their number */
+    double opening;  /* operations of reading the work unit */
+    double identifying; /* operations of the work unit's SHA-256 at the end */
+    /* Operations of writing a byte of an array that is compressed when the result is written; a
+     * byte that was compressed before costs 1 / WU_COPIED of it. */
+    double byte;
+    double speed; /* the speed at which the chunks are done, relative to a core; 1: by the CPU */
+    /* The next four are of the items that the device has done so far. */
+    double known_host;   /* operations of the host */
+    double known_chunks; /* operations of the chunks */
+    item_times known;    /* sum of the items' times */
+    size_t n_known;      /* number of items */
 } cost_model;
 
 /* Fills *w; the caller frees it with cost_model_free, also after a failure. */
@@ -39,8 +42,8 @@ double cost_before(const cost_model *w, size_t i);
 double cost_total(const cost_model *w, size_t done, double bytes);
 
 /* To be called when the device has done item i in these times: computes the speed from all items
- * that it has done so far. The first one, during which the driver may compile kernels, is left out
- * as soon as there is a second. */
+ * that it has done so far. The first item, during which the driver may compile kernels, is left out
+ * as soon as a second one is done. */
 void cost_learn(cost_model *w, size_t i, const item_times *times);
 /* To be called when the CPU does the remaining items. */
 void cost_on_cpu(cost_model *w);

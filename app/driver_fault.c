@@ -9,14 +9,18 @@
 #include "app/base/os.h"
 #include "wrapper/bw.h"
 
-/* The environment variable by which a restarted command learns of the fault. */
+/* The environment variable by which the fault is passed to the restarted command. */
 static const char variable[] = "TEXCELL_DRIVER_FAULT";
 
 /* A file in the slot folder with one byte for each consecutive fault. */
 static const char fault_file[] = "driver_faults";
 
-/* After IN_A_ROW consecutive faults a task waits LONG_WAIT seconds, before that SHORT_WAIT. */
-enum { IN_A_ROW = 3, SHORT_WAIT = 300, LONG_WAIT = 86400, TEXT = 512 };
+enum {
+    IN_A_ROW = 3,      /* the number of consecutive faults from which on a task waits LONG_WAIT */
+    SHORT_WAIT = 300,  /* seconds that a task waits after an earlier fault */
+    LONG_WAIT = 86400, /* seconds that a task waits after IN_A_ROW faults or more */
+    TEXT = 512         /* bytes of a message's buffer */
+};
 
 static bool forgotten; /* fault_file has been removed */
 

@@ -1,7 +1,5 @@
-/*
- * Does one item of a job, from its pixels to its record in the spool: takes steps, writes
- * checkpoints, polls, and lets the CPU take over from a device that fails.
- */
+/* Processes one item of a job, from its pixels to its record in the spool: takes steps, writes
+ * checkpoints, polls, and lets the CPU take over from a device that fails. */
 #ifndef APP_ITEM_H
 #define APP_ITEM_H
 
@@ -14,10 +12,10 @@
 
 /* The device that is used for the job. */
 typedef struct job_device {
-    const an_backend *backend; /* the analysis' OpenCL backend; NULL: it has none */
+    const an_backend *backend; /* the analysis' OpenCL backend; NULL if it has none */
     ocl_device *open;          /* NULL: the CPU is used */
-    bool
-        gpu_task; /* the client assigned it: if it fails, the task exits and is tried again later */
+    bool gpu_task; /* the client assigned the device: if the device fails, the task exits and is
+                      tried again later */
 } job_device;
 
 /* Closes the device; from now on the CPU is used. */
@@ -26,18 +24,18 @@ void job_device_release(job_device *d);
 /* The arguments of item_do: which item, and the objects of the job that it uses and changes. */
 typedef struct item_work {
     const an_unit *unit;
-    size_t index;      /* of the item */
+    size_t index;      /* the item's index */
     double from, to;   /* the fraction of the job that is done before and after the item */
-    double speed;      /* how many times as fast as a core the device is: cost_model.h */
+    double speed;      /* the device's speed relative to a core: cost_model.h */
     item_times *times; /* set if the device did all of the item's chunks */
     unsigned threads;  /* the most threads of the CPU */
-    bool all_threads;  /* use them for every item; otherwise fewer for small items */
+    bool all_threads;  /* use all `threads` for every item; otherwise fewer for small items */
     double launch_ms;  /* longest launch on a device, in milliseconds */
     job_device *device;
     prefetch *prefetch; /* may have decoded the item, and is to decode the next one */
     job_files *files;
     progress *progress;
-    view *view; /* for texcell_graphics; NULL: none */
+    view *view; /* the picture for texcell_graphics; NULL if none is written */
 } item_work;
 
 /* Does the item, from files->state if that is not NULL, else from its start. TC_OK: its output is

@@ -9,9 +9,11 @@
 #include "app/base/os.h"
 #include "wrapper/bw.h"
 
-/* While stopping, a state larger than LEAVE_WITH bytes is not written, as a slow disk would hardly
- * take it in LEAVE_WITHIN seconds. */
-enum { LEAVE_WITH = 32 << 20, LEAVE_WITHIN = 4 };
+enum {
+    LEAVE_WITH = 32 << 20, /* bytes of the largest state that is written while stopping; a slow disk
+                              could hardly write a larger one in LEAVE_WITHIN seconds */
+    LEAVE_WITHIN = 4       /* seconds that writing the last checkpoint may take */
+};
 
 tc_status job_files_open(job_files *f, const char *checkpoint_path, const char *spool_path,
                          const an_unit *unit, tc_err *err)
@@ -123,8 +125,8 @@ bool job_files_save(job_files *f, const void *state, size_t state_size, const pr
     return status == TC_OK;
 }
 
-/* The `ask` of the tc_poll after job_files_leave. It writes no message, as the reason for stopping
- * is printed instead. */
+/* The `ask` function of the tc_poll after job_files_leave. It writes no message, as the reason for
+ * stopping is printed instead. */
 static tc_status ask_while_leaving(void *user, tc_err *err)
 {
     const job_files *const f = user;

@@ -57,8 +57,8 @@ bool prefetch_has_ended(prefetch *a, double seconds)
     return has_ended;
 }
 
-/* Waits until the item is decoded, polling meanwhile. */
-static tc_status wait(prefetch *a, const tc_poll *poll, tc_err *err)
+/* Waits until the item is decoded, and polls meanwhile. */
+static tc_status wait_until_decoded(prefetch *a, const tc_poll *poll, tc_err *err)
 {
     tc_status status = TC_OK;
 
@@ -75,7 +75,7 @@ tc_status prefetch_take(prefetch *a, size_t item, const tc_poll *poll, wu_pixels
 
     if (!a->is_under_way || a->item != item)
         return wu_item_load(a->job, item, out, err);
-    return_if_error(wait(a, poll, err));
+    return_if_error(wait_until_decoded(a, poll, err));
     join_thread(a);
     *out = a->pixels;
     a->pixels = (wu_pixels){ .nx = 0 };

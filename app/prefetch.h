@@ -33,13 +33,14 @@ typedef struct prefetch {
 void prefetch_init(prefetch *a, const wu_job *job);
 /* Stops the thread and frees its results. */
 void prefetch_end(prefetch *a);
-/* Starts to decode an item. Does nothing if there is no item of that index, or while an item is
- * being decoded or waits for prefetch_take. Errors are reported by prefetch_take. */
+/* Starts to decode an item. Does nothing if there is no item with this index, or while an item is
+ * being decoded or a decoded item has not been taken by prefetch_take, which also reports errors.
+ */
 void prefetch_begin(prefetch *a, size_t item);
 /* Whether the item is decoded; waits for it up to `seconds`. */
 bool prefetch_has_ended(prefetch *a, double seconds);
-/* Like wu_item_load, but if this item was begun in the background, waits for its pixels and takes
- * them. */
+/* Like wu_item_load, but if decoding of this item was begun in the background, waits for its pixels
+ * and moves them to *out. */
 tc_status prefetch_take(prefetch *a, size_t item, const tc_poll *poll, wu_pixels *out, tc_err *err);
 
 #endif

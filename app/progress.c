@@ -13,10 +13,10 @@
 /* Widths in columns. */
 enum {
     COLUMNS_MAX = 200,    /* the longest line */
-    COLUMNS_UNKNOWN = 80, /* taken as the terminal's width if that is unknown */
+    COLUMNS_UNKNOWN = 80, /* assumed width of a terminal whose width is unknown */
     BAR_MAX = 30,         /* the longest bar */
-    BAR_LEAST = 5,        /* the shortest bar; with less space there is none */
-    NAME_LEAST = 5        /* the shortest abbreviated name; with less space it is left out */
+    BAR_LEAST = 5,        /* the shortest bar; with less space no bar is drawn */
+    NAME_LEAST = 5        /* the shortest abbreviated name; with less space no name is printed */
 };
 
 progress progress_begin(bool quiet, bool by_client)
@@ -68,7 +68,7 @@ static void describe(const progress *p, const char *name, size_t item, size_t n,
         snprintf(out, size, "  %s%s", name, numbers);
     else if (room >= NAME_LEAST) {
         size_t cut = room - 3;
-        while (cut > 0 && (name[cut] & 0xc0) == 0x80) /* not within a UTF-8 character */
+        while (cut > 0 && (name[cut] & 0xc0) == 0x80) /* does not cut within a UTF-8 character */
             cut--;
         snprintf(out, size, "  %.*s...%s", (int)cut, name, numbers);
     } else
@@ -116,8 +116,8 @@ void progress_clear(const progress *p)
 bool progress_tells(progress *p, size_t item)
 {
     assert(item < p->n_items);
-    /* Of up to `few` items each is reported; of more, the first, the last, those at which another
-     * quarter is done, and otherwise one a minute. */
+    /* Up to `few` items are all reported. Of more items these are reported: the first, the last,
+     * those with which another quarter is done, and otherwise one a minute. */
     const size_t few = 100;
     const double time = tc_seconds();
     const bool tells = p->n_items <= few || item + 1 == p->n_items || p->reported_at == 0 ||
@@ -156,8 +156,8 @@ void progress_note_item(progress *p, const char *name, const char *text)
         progress_note(p, "%s: note: %s", name, text);
 }
 
-/* Prints how many more notes of a kind there were; for tc_notes_end. */
-static void tell_more(void *user, size_t more, bool differ, const char *text)
+/* For tc_notes_end: prints how many more notes of a kind there were. */
+static void print_more(void *user, size_t more, bool differ, const char *text)
 {
     const char *const plural = more == 1 ? "" : "s";
     if (differ)
@@ -168,5 +168,5 @@ static void tell_more(void *user, size_t more, bool differ, const char *text)
 
 void progress_end_notes(progress *p)
 {
-    tc_notes_end(&p->notes, tell_more, p);
+    tc_notes_end(&p->notes, print_more, p);
 }

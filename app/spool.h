@@ -28,13 +28,14 @@ void spool_keep_runs(spool *s, const char *path);
 /* An estimate of the time for writing the result from all records, in units of the time that
  * compressing one byte takes (WU_COPIED). */
 double spool_to_write(const spool *s);
-/* Makes all records durable; *size and *crc, of their bytes, are for the checkpoint. */
+/* Makes all records durable, and sets *size and *crc to the size and CRC-32 of their bytes, for the
+ * checkpoint. */
 tc_status spool_sync(spool *s, uint64_t *size, uint32_t *crc, tc_err *err);
-/* The functions of a wu_result_source, whose `user` is the spool. */
+/* The functions of a wu_result_source (result.h), whose `user` is the spool. */
 tc_status spool_read(void *user, size_t index, const char *only, wu_output *output, tc_err *err);
 tc_status spool_copy(void *user, size_t index, const char *array, wu_take take, void *taker,
                      tc_err *err);
-/* Closes the file without removing it; *s becomes NULL. */
+/* Closes the file without removing it, and sets *s to NULL. */
 void spool_close(spool **s);
 
 #endif

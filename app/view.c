@@ -16,7 +16,7 @@
 
 enum {
     VIEW_PAUSE_SECONDS = 2,   /* the shortest time between two pictures */
-    VIEW_WATCHED_SECONDS = 5, /* texcell_graphics is regarded as running for so long after it last
+    VIEW_WATCHED_SECONDS = 5, /* texcell_graphics is assumed to run until this time after it last
                                  wrote the file VIEW_WATCHED */
     VIEW_SHARE = 200          /* at most 1 / VIEW_SHARE of the run time goes into pictures */
 };

@@ -28,8 +28,8 @@ typedef struct view_file {
     uint32_t crc;
     uint32_t nx, ny;        /* width and height of the picture, 1 to VIEW_SIDE */
     uint32_t amounts;       /* 1: `found` has amounts; 0: it has kinds or numbers of objects */
-    double fraction;        /* of the task that is done */
-    uint64_t item, n_items; /* index of the current item, and their number */
+    double fraction;        /* fraction of the task that is done, 0 to 1 */
+    uint64_t item, n_items; /* index of the current item, and the number of items */
     char analysis[32], name[136], about[504];
     bw_volunteer volunteer;
     /* [ny * nx] grey values of the image, or of the stack's middle slice, reduced in size. */
@@ -38,14 +38,14 @@ typedef struct view_file {
 } view_file;
 
 typedef struct view {
-    double next, began; /* times of tc_seconds: when the next picture is due at the earliest; when
-                           the last view_wanted began */
+    double next;  /* the earliest time (tc_seconds) for the next picture */
+    double began; /* the time (tc_seconds) when the last view_wanted began */
 } view;
 
 /* Whether texcell_graphics is running and the next picture is due. */
 bool view_wanted(view *v);
-/* Writes the file. fraction: of the task that is done; item: the item's index. A failure is
- * ignored, as another picture follows. */
+/* Writes the file. fraction: the fraction of the task that is done. item: the item's index. A
+ * failure is ignored, as another picture follows. */
 void view_write(view *v, const an_analysis *analysis, const an_work *work, const void *state,
                 double fraction, size_t item, const wu_job *job);
 

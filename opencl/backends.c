@@ -28,9 +28,9 @@ const an_backend *ocl_backend(const char *analysis)
 }
 
 /* After a failed self-test: restricts what is used of the device, and returns whether the test is
- * to be repeated. If a kernel was launched in larger work-groups than it supports (which may be
- * smaller than the device's limit), groups become smaller. If the test needs double precision, that
- * is no longer used; analyses that do not need it still run. */
+ * to be repeated. If a kernel was launched in larger work-groups than it supports (a kernel's limit
+ * may be lower than the device's), sets a lower limit. If the test needs double precision, double
+ * precision is no longer used; analyses that do not need it still run. */
 static bool restrict_device(ocl_device *device, const an_selftest *test)
 {
     ocl_info *const info = &device->info;
@@ -64,8 +64,8 @@ static tc_status run_selftests(const an_analysis *analysis, const an_unit *unit,
         do
             status = an_selftest_one(analysis, i, backend, device, 1, poll, err);
         while (status == TC_DEVICE && restrict_device(device, &tests[i]));
-        /* The first test must fit the device. Where a later one does not, a job's items that are
-         * like it do not fit either, and are computed on the CPU. */
+        /* The first test must fit the device. If a later test does not fit, items of a job that are
+         * like this test do not fit either, and are computed on the CPU. */
         if (status == TC_TOO_LARGE && i > 0)
             status = TC_OK;
     }

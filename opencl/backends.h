@@ -12,9 +12,9 @@
 const an_backend *ocl_backend(const char *analysis);
 
 /* Checks that the device computes correctly: runs the common self-test (selftest.h), then the
- * known-answer tests of the analysis with its OpenCL backend. Of these only the ones that use the
- * work unit's kernels are run, or all if unit is NULL. Returns TC_DEVICE if a test failed; the
- * message names the device and what differs. poll: may be NULL. */
+ * known-answer tests of the analysis with its OpenCL backend. Only those tests are run that use the
+ * work unit's kernels, or all if unit is NULL. Returns TC_DEVICE if a test failed; the message
+ * names the device and what differs. poll: may be NULL. */
 tc_status ocl_check_device(const an_analysis *analysis, const an_unit *unit, ocl_device *device,
                            const tc_poll *poll, tc_err *err);
 

@@ -16,10 +16,12 @@
 
 #include "opencl/loader.h"
 
-/* The bytes of local memory that a device must have at least; kernels rely on them. */
-enum { OCL_LOCAL_FLOOR = 16 * 1024 };
-/* The work-items that a device must allow in a work-group at least: in all, and along y. */
-enum { OCL_GROUP_FLOOR = 64, OCL_ROWS_FLOOR = 8 };
+/* The least that a device must have; kernels rely on it. */
+enum {
+    OCL_LOCAL_FLOOR = 16 * 1024, /* bytes of local memory */
+    OCL_GROUP_FLOOR = 64,        /* work-items of a work-group */
+    OCL_ROWS_FLOOR = 8           /* work-items of a work-group along y */
+};
 
 /* A device's properties as the driver reports them. Strings are printable ASCII, trimmed, and
  * truncated if too long. */
@@ -38,20 +40,20 @@ typedef struct ocl_info {
     cl_uint clock_mhz;
     cl_ulong global_bytes;
     cl_ulong max_alloc_bytes; /* the largest single buffer */
-    cl_ulong local_bytes;     /* for one work-group */
+    cl_ulong local_bytes;     /* local memory of one work-group */
     size_t max_group;         /* the most work-items of a work-group: in all, and along x */
     cl_device_fp_config single_fp;
-    bool doubles;       /* it has double precision (IEEE 754's, as OpenCL requires) */
+    bool doubles;       /* the device has double precision (IEEE 754's, as OpenCL requires) */
     bool doubles_wrong; /* its double precision failed a self-test, and doubles was set to false */
-    char refusal[160];  /* why it cannot be used; "" if it can */
+    char refusal[160];  /* why the device cannot be used; "" if it can */
 } ocl_info;
 
 typedef enum ocl_request_kind {
     OCL_REQUEST_AUTO,    /* the best GPU or accelerator; never a CPU */
     OCL_REQUEST_CPU,     /* no OpenCL */
-    OCL_REQUEST_ANY,     /* the best device, an OpenCL CPU if need be */
+    OCL_REQUEST_ANY,     /* the best device; a CPU if there is no other */
     OCL_REQUEST_INDEX,   /* device D of platform P */
-    OCL_REQUEST_ASSIGNED /* the one that the BOINC client assigned */
+    OCL_REQUEST_ASSIGNED /* the device that the BOINC client assigned */
 } ocl_request_kind;
 
 typedef struct ocl_request {
@@ -80,20 +82,18 @@ tc_status ocl_enumerate(const ocl_api *api, ocl_info **list, size_t *count, tc_e
  * followed by "double precision". */
 const char *ocl_doubles_lack(const ocl_info *info);
 
-/*
- * Chooses a device from the list; *chosen becomes its index in the list. A pure function.
+/* Chooses a device from the list, and sets *chosen to its index in the list. A pure function.
  *
  * OCL_REQUEST_ASSIGNED: the client's gpu_opencl_dev_index is the position among the GPUs and
  * accelerators of one platform, of whatever vendor. The client does not report the platform: every
- * platform whose device at that position is of the vendor is a candidate. Of several,
- * gpu_device_num decides, which counts the vendor's devices across all platforms. For a vendor for
- * which the client has no type, gpu_type is the vendor's name as OpenCL reports it, and
+ * platform whose device at that position is of the vendor is a candidate. If there are several
+ * candidates, gpu_device_num decides, which counts the vendor's devices across all platforms. For a
+ * vendor for which the client has no type, gpu_type is the vendor's name as OpenCL reports it, and
  * gpu_opencl_dev_index counts that vendor's devices across all platforms. Clients before 7.0.12
  * report gpu_device_num alone.
  *
  * TC_DEVICE: no device suits, or the requested one cannot be used; the message says why.
- * TC_INTERNAL for OCL_REQUEST_CPU, which requests no device.
- */
+ * TC_INTERNAL for OCL_REQUEST_CPU, which requests no device. */
 tc_status ocl_choose(const ocl_info *list, size_t count, const ocl_request *request, size_t *chosen,
                      tc_err *err);
 
@@ -106,7 +106,7 @@ typedef struct ocl_times {
     double longest;   /* the longest batch */
     double build;     /* compiling programs */
     double transfers; /* copies to and from the device, with the launches that they waited for */
-    uint64_t bytes;   /* copied to and from the device */
+    uint64_t bytes;   /* bytes copied to and from the device */
 } ocl_times;
 
 /* An open device: a context and one in-order queue with profiling. Belongs to
@@ -116,11 +116,11 @@ typedef struct ocl_device {
     ocl_info info;
     cl_context context;
     cl_command_queue queue;
-    uint64_t memory_used;     /* bytes of the buffers that exist now */
-    ocl_times times;          /* since the device was opened */
-    uint64_t memory_limit;    /* the most that memory_used may become: half of global_bytes */
-    double share;             /* of the elapsed time that launches may take; 1 or 0: all of it */
-    const char *cache_folder; /* for compiled programs (program_cache.h); the caller's string;
+    uint64_t memory_used;  /* bytes of the buffers that exist now */
+    ocl_times times;       /* how long it was used since it was opened */
+    uint64_t memory_limit; /* the most that memory_used may become: half of global_bytes */
+    double share;          /* share of the elapsed time that launches may take; 1 or 0: all of it */
+    const char *cache_folder; /* folder of compiled programs (program_cache.h), the caller's string;
                                  NULL: they are not stored */
     bool cache_used;          /* a program was loaded from cache_folder */
     int contract_off;         /* whether the compiler accepts -ffp-contract=off: 1 yes, -1 no,
@@ -128,19 +128,20 @@ typedef struct ocl_device {
     uint32_t kernels;         /* groups of kernels, as bits (an_analysis.kernels), that programs are
                                  compiled with: those that the job uses, for its self-tests as well,
                                  so that these test the same programs */
-    struct ocl_programs *programs; /* built so far; allocated and freed by program.c; may be NULL */
+    struct ocl_programs *programs; /* programs built so far; allocated and freed by program.c; may
+                                      be NULL */
     void (*free_programs)(struct ocl_device *device);
     size_t group_limit; /* the largest work-group of a kernel, set when a launch in larger groups
                            failed; else 0 */
-    double rested_at;   /* ocl_clock_ms at which the next launch may begin, so that launches take no
-                           more than `share` of the time */
-    /* How often the first guess of each pace fits into a launch, as measured with the items of this
-     * job so far (ocl_pace_begin); 0: not known. */
+    double rested_at;   /* time (ocl_clock_ms) from which on the next launch may begin, so that
+                           launches take no more than `share` of the time */
+    /* For each pace, by what factor it has grown from its first guess with the items of this job so
+     * far (ocl_pace_begin); 0: not known. */
     double grown[OCL_MOST_PACES];
     const void *paces_of;             /* the parameters of the job that `grown` is from */
     struct tc_background *background; /* its threads may run while this one sleeps; may be NULL */
-    unsigned threads; /* of the host that copy to and from pinned memory (staging.h); 0: the driver
-                         copies by itself */
+    unsigned threads; /* threads of the host that copy to and from pinned memory (staging.h); 0: the
+                         driver copies by itself */
     struct ocl_staging *staging; /* allocated and freed by staging.c; may be NULL */
     void (*free_staging)(struct ocl_device *device);
 } ocl_device;
@@ -153,10 +154,10 @@ tc_status ocl_device_open(const ocl_api *api, const ocl_info *info, ocl_device *
  * *device is NULL. The caller runs the self-tests (backends.h) next. */
 tc_status ocl_device_find(const ocl_request *request, ocl_device **device, tc_err *err);
 
-/* Waits for the queue to finish, releases everything; *device becomes NULL. */
+/* Waits for the queue to finish, releases everything, and sets *device to NULL. */
 void ocl_device_close(ocl_device **device);
 
-/* TC_DEVICE with the message "DEVICE NAME: CALL: ERROR NAME". */
+/* Returns TC_DEVICE with the message "DEVICE NAME: CALL: ERROR NAME". */
 tc_status ocl_fail(const ocl_device *device, const char *call, cl_int code, tc_err *err);
 
 /* `texcell devices`: prints every OpenCL device: P:D, name, vendor, driver, memory, and whether it

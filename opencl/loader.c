@@ -10,15 +10,15 @@
 #include "app/base/guard.h"
 #include "app/base/os.h"
 
-/* A handle of the process itself if OpenCL is loaded in it already, else NULL. */
+/* Returns a handle of the process itself if OpenCL is already loaded in it, else NULL. */
 static void *preloaded_library(void)
 {
     void *const self = os_library(NULL);
     return self != NULL && os_library_function(self, "clGetPlatformIDs") != NULL ? self : NULL;
 }
 
-/* Looks up every function of OCL_CALLS in the library. Returns the name of the first that is
- * missing, or NULL. */
+/* Looks up every function of OCL_CALLS in the library. Returns the name of the first function that
+ * is missing, or NULL if there is none. */
 static const char *resolve(void *library, ocl_api *api)
 {
     os_function found;
@@ -38,13 +38,13 @@ static const char *resolve(void *library, ocl_api *api)
 
 /* --- calls within the guard (guard.h) -------------------------------------------------------- */
 
-/* The library's functions, which the guarded_... functions call. Static, because OpenCL's functions
- * have no parameter by which it could be passed. */
+/* The library's functions, which the guarded_... functions call. The variable is static, because
+ * OpenCL's functions have no parameter by which it could be passed. */
 static ocl_api real;
 
-/* Leaves the guard after a call, and restores its signal handlers after the first calls of each
- * function: a driver may install its own when it is loaded, or when a function first loads more of
- * it. *seen: how often the function has been called, up to FIRST_CALLS. */
+/* Leaves the guard after a call, and restores the guard's signal handlers after the first calls of
+ * each function: a driver may install its own handlers when it is loaded, or when a function first
+ * loads more of the driver. *seen: how often the function has been called, up to FIRST_CALLS. */
 static void leave_loading(unsigned *seen)
 {
     enum { FIRST_CALLS = 4 };
@@ -77,8 +77,8 @@ static bool is_work(const char *name)
     GUARDED_OBJECT(cl_int, name, parameters, arguments)
 OCL_CALLS(GUARDED_STATUS, GUARDED_STATUS, GUARDED_OBJECT, GUARDED_STATUS)
 
-/* Replaces the functions of *api by guarded ones: a crash or hang of the driver is reported with
- * the name of the function. */
+/* Replaces the functions of *api by guarded ones, so that a crash or hang of the driver is reported
+ * with the name of the function. */
 static void guard_calls(ocl_api *api)
 {
     real = *api;

@@ -1,9 +1,9 @@
 /*
  * Loads the OpenCL library at run time.
  *
- * The program isn't linked with OpenCL: the library that finds the drivers (libOpenCL.so.1,
- * OpenCL.dll) is opened when a device is wanted, so that one executable runs on machines with and
- * without it. Every OpenCL call of the program goes through an ocl_api. So tests can replace OpenCL
+ * The program is not linked with OpenCL: the library that finds the drivers (libOpenCL.so.1,
+ * OpenCL.dll) is opened when a device is needed, so that one executable runs on machines with and
+ * without it. The program makes every OpenCL call through an ocl_api. So tests can replace OpenCL
  * by another library or by functions of their own.
  */
 #ifndef OCL_LOADER_H
@@ -135,9 +135,9 @@ typedef struct ocl_api {
 
 /*
  * Fills *api from the first of: the library named by the environment variable
- * TEXCELL_OPENCL_LIBRARY; an OpenCL library that is in the process already (preloaded, as by
- * Oclgrind); the system's library.
- * TC_DEVICE: it cannot be opened, or is older than OpenCL 1.2; *api is zeroed.
+ * TEXCELL_OPENCL_LIBRARY; an OpenCL library that is already loaded in the process (as by Oclgrind);
+ * the system's library.
+ * TC_DEVICE: the library cannot be opened, or is older than OpenCL 1.2; *api is zeroed.
  */
 tc_status ocl_load(ocl_api *api, tc_err *err);
 

@@ -18,18 +18,22 @@ typedef struct ocl_program_source {
 /*
  * Loads and builds the program of this source and these flags from the folder device->cache_folder.
  * Returns NULL if there is none, or the driver rejects it. The file is renamed while the driver
- * reads its content, so that one with which the driver crashes is not loaded again. The caller
+ * reads its content, so that a file with which the driver crashes is not loaded again. The caller
  * releases the program.
  */
 cl_program ocl_program_cache_load(ocl_device *device, const ocl_program_source *of);
 
-/* Stores a program that took build_ms to build, if that is at least OCL_CACHE_SLOW_MS. The oldest
- * files are deleted so that there are at most OCL_CACHE_MOST. */
-enum { OCL_CACHE_MOST = 64, OCL_CACHE_SLOW_MS = 100 };
+enum {
+    OCL_CACHE_MOST = 64,    /* the most files in the folder */
+    OCL_CACHE_SLOW_MS = 100 /* programs that took less time to build are not stored */
+};
+/* Stores a program that took build_ms to build, if build_ms is at least OCL_CACHE_SLOW_MS. Deletes
+ * the oldest files so that there are at most OCL_CACHE_MOST. */
 void ocl_program_cache_store(ocl_device *device, const ocl_program_source *of, cl_program program,
                              double build_ms);
 
-/* Deletes the folder's programs, releases those built so far, and uses the folder no more. */
+/* Deletes the folder's programs, releases the programs built so far, and sets device->cache_folder
+ * to NULL, so that the folder is not used any more. */
 void ocl_program_cache_clear(ocl_device *device);
 
 #endif

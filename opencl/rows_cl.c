@@ -6,8 +6,10 @@
 
 enum { PIXELS, SUMS, BUFFERS };
 enum { K_ROWS, KERNELS };
-/* Work-items of a work-group, and the most pixels of a launch. */
-enum { GROUP = 64, MOST_PIXELS = 1 << 22 };
+enum {
+    GROUP = 64,           /* work-items of a work-group */
+    MOST_PIXELS = 1 << 22 /* the most pixels of a launch */
+};
 
 static const ocl_rows *rows_of(const ocl_rows_worker *w)
 {

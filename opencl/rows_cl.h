@@ -18,12 +18,14 @@
 #include "app/analysis/chunked.h"
 #include "opencl/worker.h"
 
-/* The most numbers that a kernel has, and the most rows of a launch. */
-enum { OCL_ROWS_NUMBERS = 4, OCL_ROWS_MOST = 4096 };
+enum {
+    OCL_ROWS_NUMBERS = 4, /* the most numbers that a kernel has as its last arguments */
+    OCL_ROWS_MOST = 4096  /* the most rows of a launch */
+};
 
 /* The description of such a backend. */
 typedef struct ocl_rows {
-    ocl_launcher launcher; /* first, so that a pointer to it is one to the ocl_rows */
+    ocl_launcher launcher; /* the first member, so that a pointer to it can be cast to ocl_rows * */
     const ocl_source *source;
     const char *kernel;
     const an_chunked *chunked;
@@ -39,7 +41,7 @@ typedef struct ocl_rows_worker {
     cl_uint numbers[OCL_ROWS_NUMBERS];
 } ocl_rows_worker;
 
-/* open and free of the launcher, and step of the backend. */
+/* The functions for open and free of the launcher, and for step of the backend. */
 tc_status ocl_rows_prepare(void *worker, const void *state, tc_err *err);
 tc_status ocl_rows_step(void *worker, void *state, uint64_t *chunks_done, tc_err *err);
 void ocl_rows_free(void *worker);

@@ -10,7 +10,8 @@
 
 extern const ocl_source ocl_source_selftest;
 
-/* The buffer of the test of atomics: the bins of all groups, followed by TOTALS values. */
+/* The buffer of the test of atomics has ATOMICS words: the bins of all groups, then TOTALS values.
+ */
 enum { TOTALS = 4, ATOMICS = ST_GROUPS * ST_BINS + TOTALS };
 
 /* --- expected results, computed on the CPU --------------------------------------------------- */
@@ -78,7 +79,7 @@ typedef struct test {
     void (*start)(void *to);  /* writes the buffer's content before the launch; NULL: zeros */
     void (*expect)(void *to); /* writes the expected content after the launch */
     size_t local_bytes;       /* local memory passed as the kernel's second argument; 0: none */
-    bool floats;              /* it tests floating-point numbers; see ocl_selftest */
+    bool floats;              /* the test is of floating-point numbers; see ocl_selftest */
 } test;
 
 static const test tests[] = {

@@ -7,10 +7,11 @@
 
 #include "app/base/pool.h"
 
-/* Bytes of half the staging buffer, and of the piece of it that a thread copies at a time. */
-enum { HALF = 8 << 20, PIECE = 1 << 19 };
-/* A few threads are enough to use the memory's whole bandwidth. */
-enum { MAX_THREADS = 8 };
+enum {
+    HALF = 8 << 20,  /* bytes of a half of the staging buffer */
+    PIECE = 1 << 19, /* bytes that a thread copies at a time */
+    MAX_THREADS = 8  /* the most threads that copy; these use the memory's whole bandwidth */
+};
 
 struct ocl_staging {
     cl_mem memory;
@@ -96,7 +97,8 @@ static void copy_all(const ocl_staging *s, void *to, const void *from, size_t n)
 
 /* --- copies by the device -------------------------------------------------------------------- */
 
-/* Waits until the device's transfer of a half is complete; *event is NULL if there is none. */
+/* Waits until the device's transfer of a half is complete. *event is NULL if there is no transfer.
+ */
 static tc_status end_half(const ocl_device *d, cl_event *event, const char *call, tc_err *err)
 {
     cl_int code;
@@ -109,8 +111,8 @@ static tc_status end_half(const ocl_device *d, cl_event *event, const char *call
     return code == CL_SUCCESS ? TC_OK : ocl_fail(d, call, code, err);
 }
 
-/* end_half of both halves. Returns `status` if that is an error, else the first error of the
- * two. */
+/* Calls end_half for both halves. Returns `status` if it is an error, else the first error of the
+ * two calls. */
 static tc_status end_both(const ocl_device *d, cl_event event[2], tc_status status,
                           const char *call, tc_err *err)
 {
@@ -156,7 +158,7 @@ tc_status ocl_staged_read(ocl_device *d, cl_mem buffer, size_t offset, void *to,
     cl_event event[2] = { NULL, NULL };
     tc_status status = TC_OK;
 
-    /* Half by half. The next transfer is queued before the current one is waited for. */
+    /* Copies half by half. The next transfer is queued before the current one is waited for. */
     for (size_t queued = 0, at = 0; status == TC_OK && at < bytes;) {
         for (; status == TC_OK && queued < bytes && queued < at + 2 * (size_t)HALF;
              queued += HALF) {

@@ -11,8 +11,8 @@ tc_status vol_table_begin(ocl_worker *w, int buffer, uint64_t cells, bool *made,
     const vol_params *const p = work->params;
     const uint64_t row = VOL_COLUMNS * sizeof(cl_uint),
                    voxels = (uint64_t)work->item->nx * work->item->ny * work->item->nz;
-    /* The host holds the table in two forms (vol_table_finish), which are to take no more memory
-     * than the labels would. */
+    /* The host holds the table in two forms (vol_table_finish), which must together take no more
+     * memory than the labels would. */
     const bool small = cells * (row + sizeof(vol_cell)) <= voxels * sizeof(int32_t);
     const ocl_need need = { buffer, cells * row, "volume", NULL };
 
@@ -28,7 +28,7 @@ static uint64_t join_halves(const cl_uint *low)
     return low[0] | (uint64_t)low[1] << 32;
 }
 
-/* Converts a row of the device's table. */
+/* Converts a row of the device's table to a vol_cell. */
 static vol_cell cell_of(const cl_uint *row)
 {
     vol_cell c = { .voxels = row[VOL_VOXELS],

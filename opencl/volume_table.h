@@ -6,9 +6,9 @@
 #include "app/analysis/volume/volume.h"
 #include "opencl/worker.h"
 
-/* Allocates the worker's buffer of that number for a table of so many cells. *made: whether it
- * was; false if the result has the labels, if a repair changes them, or if the table would be
- * too large. */
+/* Allocates the worker's buffer number `buffer` for a table of `cells` cells. Sets *made to whether
+ * it was allocated: not if the result has labels, if a repair changes the labels, or if the table
+ * would be too large. */
 tc_status vol_table_begin(ocl_worker *w, int buffer, uint64_t cells, bool *made, tc_err *err);
 /* Makes the result, as an_backend's finish does, from the table. head: a copy of the state without
  * its planes, with the device's counts. */

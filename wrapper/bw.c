@@ -14,15 +14,15 @@ enum { WHY_MAX = 64 };
 
 /* The state that both implementations share; there is one job per process. */
 static const bw_side *side = &bw_null_side;
-static bw_request answer = BW_GO_ON; /* of the last bw_poll */
+static bw_request answer = BW_GO_ON; /* the result of the last bw_poll */
 static char why_buffer[WHY_MAX];
 static const char *why = ""; /* the reason of `answer` */
 static double asleep;        /* how long bw_poll has slept in total, in seconds */
 static _Atomic int
     signal_number; /* lock-free; a signal handler writes it, and other threads read it */
 
-/* Records a signal. The next one of the same number ends the process by its default action: a
- * person who presses Ctrl-C twice wants that. */
+/* Records a signal. The next signal with the same number ends the process by its default action, as
+ * a person who presses Ctrl-C twice expects. */
 static void on_signal(int number)
 {
     signal_number = number;
@@ -115,8 +115,8 @@ void bw_checkpoint_failed(void)
     side->checkpoint_failed();
 }
 
-/* Returns what the client or a signal requests. *reason: set with BW_QUIT and BW_ABORT; it may
- * point to `text`. *suspended: set with BW_GO_ON. */
+/* Returns what the client or a signal requests. With BW_QUIT and BW_ABORT sets *reason, which may
+ * point to `text`; with BW_GO_ON sets *suspended. */
 static bw_request read_request(const char **reason, char text[WHY_MAX], bool *suspended)
 {
     const bw_request request = side->asked(reason, suspended);

@@ -19,8 +19,8 @@
  *    bw_checkpoint_completed if that succeeded, then bw_exit_on_request. The
  *    client kills a task that needs longer than 60 seconds for this.
  *  - When it returns BW_ABORT: call bw_exit_on_request at once.
- *  - After BW_QUIT or BW_ABORT never call bw_finish: the client would take
- *    the job as finished.
+ *  - After BW_QUIT or BW_ABORT never call bw_finish: the client would consider
+ *    the job finished.
  */
 #ifndef BW_H
 #define BW_H
@@ -41,7 +41,7 @@ extern "C" {
 #endif
 
 typedef struct bw_options {
-    double checkpoint_every; /* seconds between checkpoints if there is no client; <= 0: 60 */
+    double checkpoint_every; /* seconds between checkpoints if there is no client; <= 0 means 60 */
     bool standalone_command; /* started as "texcell run": do not look for a client */
 } bw_options;
 
@@ -53,8 +53,8 @@ typedef struct bw_gpu {
                           the vendor's name in OpenCL */
     int opencl_index;  /* index among that vendor's OpenCL devices; -1: unknown */
     int device_number; /* the client's device number; -1: unknown */
-    bool while_used;   /* the client runs GPU tasks also while the computer is in use, and does not
-                          report when that is; false: GPU tasks run only while it is not in use */
+    bool while_used;   /* the client runs GPU tasks also while the computer is in use (it does not
+                          report whether it is); false: only while the computer is not in use */
 } bw_gpu;
 
 /* What the client says about the task. */
@@ -62,7 +62,7 @@ typedef struct bw_task {
     char version[16]; /* of the application version in the project, such as "1.01"; "" without a
                          client */
     char client[24];  /* the client's version, such as "7.20.5"; "" without a client */
-    /* How long the task has run before this start, as the client counts; 0: not at all. */
+    /* Seconds that the task has run before this start, as the client counts; 0: not at all. */
     double seconds_before;
     char folder[256]; /* the project's folder, for files that are kept after the task; "" without a
                          client */
@@ -97,16 +97,17 @@ int bw_ncpus(void);
 /* The number of CPUs that the volunteer currently allows for all tasks together ("use at most N% of
  * the CPUs"), which may change at any time; 0: no limit, or unknown. */
 int bw_cpu_limit(void);
-/* Fills *gpu; if none is assigned with false, "", -1, -1, false. */
+/* Fills *gpu; if no GPU is assigned, with false, "", -1, -1, false. */
 void bw_get_gpu(bw_gpu *gpu);
 
-/* Fills *task; without a client with "", "", 0, "". */
+/* Fills *task; without a client, with "", "", 0, "". */
 void bw_get_task(bw_task *task);
 
+/* Fills *volunteer; without a client, with "" and 0. */
 void bw_get_volunteer(bw_volunteer *volunteer);
 
 /* Reports the fraction of the job that is done, in [0, 1] except for rounding errors. The client
- * shows it about once a second. */
+ * reads it about once a second. */
 void bw_fraction_done(double fraction);
 /* Whether a checkpoint is due. If true is returned, the caller must then call
  * bw_checkpoint_completed or bw_checkpoint_failed. */
@@ -114,8 +115,8 @@ bool bw_time_to_checkpoint(void);
 /* Reports that a checkpoint is on disk; the client counts the CPU time until now as kept. Also to
  * be called after a checkpoint that was not due, such as the one before bw_exit_on_request. */
 void bw_checkpoint_completed(void);
-/* Reports that a checkpoint could not be written, for example because the disk is full. It becomes
- * due again after a while. */
+/* Reports that a checkpoint could not be written, for example because the disk is full. The
+ * checkpoint becomes due again after a while. */
 void bw_checkpoint_failed(void);
 /* Returns what the client or a signal requests. While the client has suspended the task, this does
  * not return until the task is resumed or ended. After BW_QUIT or BW_ABORT it always returns the
@@ -139,15 +140,15 @@ const char *bw_why(void);
  * discards one that was aborted; without a client the exit code is that of TC_TRY_LATER. Flushes
  * the streams and runs no exit handlers. */
 void bw_exit_on_request(void) BW_NORETURN;
-/* Ends the process so that the client starts it again later: after five minutes, the next times
- * after an hour, after a day of these once a day, until a checkpoint is completed. reason: a
- * non-empty sentence that is shown to the volunteer, at the second exit in a row also among the
- * client's notices. Without a client: exits with the code of TC_TRY_LATER. */
+/* Ends the process so that the client starts it again later: the first time after five minutes, the
+ * next 23 times after an hour, then once a day; completing a checkpoint begins this series again.
+ * reason: a non-empty sentence that is shown to the volunteer, at the second exit of the series
+ * also among the client's notices. Without a client: exits with the code of TC_TRY_LATER. */
 void bw_temporary_exit(const char *reason) BW_NORETURN;
 /* Ends the process at once so that the client starts it again after `delay` seconds, 0 to 86400 (or
  * a minute later without delay, if the file for the client cannot be written). Safe in a signal
- * handler; flushes and frees nothing. reason: a line of up to 250 characters. alert: show it in the
- * client's notices. */
+ * handler; flushes and frees nothing. reason: a line of up to 250 characters. alert: show the
+ * reason in the client's notices. */
 void bw_leave_now(int delay, const char *reason, bool alert) BW_NORETURN;
 /* Ends the process with an exit code; with a client the job then counts as done (0) or failed.
  * message (may be NULL): written to the client's log, for the volunteer. Close devices and files

@@ -9,8 +9,8 @@
 static const double default_checkpoint_seconds = 60;
 
 static struct {
-    double checkpoint_every; /* seconds */
-    double last_checkpoint;  /* seconds of the monotonic clock */
+    double checkpoint_every; /* seconds between two checkpoints */
+    double last_checkpoint;  /* time of the last checkpoint (tc_seconds) */
 } null;
 
 static void null_init(const bw_options *options)

@@ -12,14 +12,13 @@
 tc_status an_check_range(const wu_output *out, const char *name, int64_t lo, int64_t hi,
                          tc_err *err);
 
-/* Whether value is the double nearest to S / den for an integer S from 0 to 2^51; *sum becomes S.
+/* Whether value is the double nearest to S / den for an integer S from 0 to 2^51. Sets *sum to S.
  */
 bool an_is_quotient(double value, int64_t den, int64_t *sum);
 
-enum {
-    AN_MANY = 20
-}; /* cells: if there are at least this many, and most of them are tiny, noise was probably
-      segmented */
+/* The number of cells from which on a result whose cells are mostly tiny is probably the
+ * segmentation of noise. */
+enum { AN_MANY = 20 };
 
 /* Whether an array (WU_I64) has at least `fewest` elements, and more than half of them are less
  * than `bound`. */
@@ -37,8 +36,8 @@ typedef struct an_extent {
 typedef enum an_apart { AN_NONE, AN_IN_ROWS, AN_CORNERS, AN_THROUGH } an_apart;
 
 /* Checks a label picture and fills extents, [n + 1], zeroed by the caller. TC_BAD_INPUT: a label is
- * not from 0 to n, its first voxel does not come after that of the label before it, or two labels
- * touch where `apart` says that they must not. */
+ * not from 0 to n, a label's first voxel does not come after that of the next lower label, or two
+ * labels touch where `apart` forbids it. */
 tc_status an_read_labels(const wu_out_array *labels, const wu_item *item, an_apart apart, int32_t n,
                          an_extent *extents, tc_err *err);
 

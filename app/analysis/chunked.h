@@ -10,7 +10,7 @@
 #include "app/analysis/analysis.h"
 
 typedef struct an_chunked {
-    size_t sum_bytes; /* of a thread's sum */
+    size_t sum_bytes; /* bytes of a thread's sum */
     /* Computes a chunk and adds its result to a sum, which is zero at first. Called by several
      * threads. */
     void (*run)(const an_work *work, uint64_t chunk, void *sum);
@@ -18,7 +18,7 @@ typedef struct an_chunked {
     void (*add)(void *state, const void *sum);
 } an_chunked;
 
-/* The backend's open, step and close. `chunked` must remain valid as long as the worker. */
+/* The backend's open, step and close. `chunked` must outlive the worker. */
 tc_status an_chunked_open(const an_chunked *chunked, const an_work *work, void **worker,
                           tc_err *err);
 tc_status an_chunked_step(void *worker, void *state, uint64_t *chunks_done, tc_err *err);

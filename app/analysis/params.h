@@ -1,10 +1,8 @@
-/*
- * Parameters of analyses, declared in tables. A table has an entry for each key: which values are
- * allowed and which field of the analysis' struct gets the value. Reading, checking, messages, the
- * parameters in results, `texcell-wu parameters` and the tables of docs/analyses are made from it.
- * What a table cannot express (keys that depend on each other, values that are derived from others)
- * is done by an_analysis.derive_params.
- */
+/* Parameters of analyses, declared in tables. A table has an entry for each key, which states the
+ * allowed values and the field of the analysis' struct that stores the value. Reading, checking,
+ * messages, the parameters in results, `texcell-wu parameters` and the tables of docs/analyses are
+ * made from it. What a table cannot express (keys that depend on each other, values that are
+ * derived from others) is done by an_analysis.derive_params. */
 #ifndef AN_PARAMS_H
 #define AN_PARAMS_H
 
@@ -16,17 +14,18 @@
 
 /* The type of a value. The comments begin with the C type of the field that stores it. */
 typedef enum an_type {
-    AN_BOOL,   /* bool */
-    AN_INT,    /* int32_t or int64_t */
-    AN_NUMBER, /* double */
-    AN_CHOICE, /* enum, int or bool: the index of the choice */
-    AN_INTS,   /* int32_t[]: a list of 1 to as many different integers as fit, if `count` is given;
-                  otherwise of exactly as many as fit */
-    AN_WORDS,  /* uint32_t: a list of different words of `words`; word i sets bit i */
-    AN_OBJECT, /* bool, or none: whether the object is given. The fields of its keys are in the same
-                  struct */
+    AN_BOOL,    /* bool */
+    AN_INT,     /* int32_t or int64_t */
+    AN_NUMBER,  /* double */
+    AN_CHOICE,  /* enum, int or bool: the index of the choice */
+    AN_INTS,    /* int32_t[]: a list of 1 to as many different integers as fit, if `count` is given;
+                   otherwise of exactly as many as fit */
+    AN_WORDS,   /* uint32_t: a list of different words of `words`; word i sets bit i */
+    AN_OBJECT,  /* bool, or no field: whether the object is given. The fields of the object's keys
+                   are in the same struct */
     AN_OBJECTS, /* array of structs: a list of up to as many objects as fit */
-    AN_PRESET   /* none: selects a set of defaults. Only the first key of a table may be one */
+    AN_PRESET   /* no field: selects a set of defaults. Only the first key of a table may be of this
+                   type */
 } an_type;
 
 /* What a parameter in pixels measures, so that texcell-wu pack can accept it in micrometres if the
@@ -34,8 +33,8 @@ typedef enum an_type {
 typedef enum an_measure {
     AN_NO_MEASURE,    /* cannot be given in micrometres */
     AN_LENGTH,        /* in pixels, which must have the same size along all axes */
-    AN_LENGTH_FINEST, /* in pixels along the axis where they are smallest */
-    AN_LENGTH_SPACED, /* for stacks in the unit of `spacing`, for pictures in pixels */
+    AN_LENGTH_FINEST, /* in pixels along the axis along which pixels are smallest */
+    AN_LENGTH_SPACED, /* in stacks in the unit of `spacing`, in images in pixels */
     AN_AREA,
     AN_VOLUME
 } an_measure;
@@ -61,17 +60,17 @@ typedef struct an_param {
      * `field` stays 0. */
     const char *const *choices;
     an_field word;
-    const char *const *words;    /* of AN_WORDS: at most 32, ended by NULL */
-    const char *const *presets;  /* of AN_PRESET: for each choice the defaults, an object in JSON */
-    const struct an_param *keys; /* of AN_OBJECT and AN_OBJECTS: the table of the object's keys */
+    const char *const *words;    /* for AN_WORDS: the words, at most 32, ended by NULL */
+    const char *const *presets;  /* for AN_PRESET: the defaults of each choice, an object in JSON */
+    const struct an_param *keys; /* for AN_OBJECT and AN_OBJECTS: the table of the object's keys */
     /* Bit i: the key is allowed if the first key of its table, an AN_CHOICE, has choice i; 0:
      * always. */
     unsigned when;
     an_field count;     /* a size_t that becomes the number of elements of a list */
-    size_t stride;      /* of AN_OBJECTS: bytes of a struct */
-    const char *unit;   /* the unit's name for people; NULL: none */
+    size_t stride;      /* for AN_OBJECTS: bytes of a struct */
+    const char *unit;   /* the unit's name for people; NULL if there is no unit */
     an_measure measure; /* what a number in pixels measures */
-    /* Leave the key out of the parameters in results if it is not given, so that results of work
+    /* If the key is not given, it is left out of the parameters in results, so that results of work
      * units that are older than the key keep their bytes. */
     bool later;
     bool pictured;    /* if the value is true, results contain a picture that can be shown */
@@ -99,10 +98,10 @@ typedef struct an_text {
     char text[768];
 } an_text;
 
-/* What values a parameter allows, in words: "an integer from 1 to 63". */
+/* Describes the values that a parameter allows, in words: "an integer from 1 to 63". */
 an_text an_value_in_words(const an_param *param);
-/* For which values of the table's first key this parameter is allowed, in words: `"disc" or
- * "square"`. keys: the table. */
+/* Lists the values of the table's first key for which this parameter is allowed, in words: `"disc"
+ * or "square"`. keys: the table. */
 an_text an_condition_in_words(const an_param *param, const an_param *keys);
 /* Parses a default or a preset of a table; a word becomes a string. The caller owns the result.
  * NULL: no memory. */

@@ -8,11 +8,13 @@
 
 #include "app/analysis/analysis.h"
 
-/* What a synthetic picture shows. AN_BALLS: touching balls on an uneven background, with noise.
- * AN_NOISE: noise of all grey values, which reaches every branch of a kernel. AN_TIES: noise of
- * four grey values, so that many pixels are equal. AN_TERRACES: flat blocks, in which the smallest
- * change of a height is a peak. */
-typedef enum an_scene { AN_BALLS, AN_NOISE, AN_TIES, AN_TERRACES } an_scene;
+/* What a synthetic picture shows. */
+typedef enum an_scene {
+    AN_BALLS,   /* touching balls on an uneven background, with noise */
+    AN_NOISE,   /* noise of all grey values, which reaches every branch of a kernel */
+    AN_TIES,    /* noise of four grey values, so that many pixels are equal */
+    AN_TERRACES /* flat blocks, in which the smallest change of a height is a peak */
+} an_scene;
 
 /* A synthetic item of nx * ny * nz pixels (an_selftest_pixels) and its answer. An analysis' list of
  * tests ends with an entry whose parameters are NULL. */
@@ -33,8 +35,9 @@ tc_status an_selftest_pixels(const an_selftest *test, bool labels, wu_pixels *ou
 /* The description of a test's item with these pixels. */
 wu_item an_selftest_item(const an_selftest *test, const wu_pixels *pixels);
 
-/* Runs one test on a backend; *crc: CRC-32 of its final state. The caller compares it: TC_OK says
- * only that the test ran. device: NULL for the CPU. poll: may be NULL. */
+/* Runs one test on a backend, and sets *crc to the CRC-32 of its final state. The caller compares
+ * *crc with state_crc: TC_OK only means that the test ran. device: NULL for the CPU. poll: may be
+ * NULL. */
 tc_status an_selftest_crc(const an_analysis *analysis, const an_selftest *test,
                           const an_backend *backend, struct ocl_device *device, unsigned threads,
                           const tc_poll *poll, uint32_t *crc, tc_err *err);
@@ -51,11 +54,11 @@ tc_status an_selftest_result(const an_analysis *analysis, const an_selftest *tes
 enum { AN_ALL_KERNELS = 0x7fffffff };
 uint32_t an_unit_kernels(const an_analysis *analysis, const an_unit *unit);
 
-/* Whether an analysis' test uses only these kernels. which: its index in a list of tests. */
+/* Whether test number `which` of an analysis' list of tests uses only these kernels. */
 bool an_selftest_concerns(const an_analysis *analysis, size_t which, uint32_t kernels);
 
-/* Runs an analysis' test on a backend and checks the answer. Returns, if the answer is wrong,
- * TC_DEVICE on a device, and TC_INTERNAL on the CPU. */
+/* Runs test number `which` of an analysis on a backend and checks the answer. If the answer is
+ * wrong, returns TC_DEVICE for a device, and TC_INTERNAL for the CPU. */
 tc_status an_selftest_one(const an_analysis *analysis, size_t which, const an_backend *backend,
                           struct ocl_device *device, unsigned threads, const tc_poll *poll,
                           tc_err *err);

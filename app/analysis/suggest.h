@@ -8,9 +8,12 @@
 
 #include "app/analysis/analysis.h"
 
-enum { AN_MAX_PICTURES = 16, AN_MAX_CURVES = 12 };
-/* A suggestion uses only the middle of each picture: at most this many pixels along a side. */
-enum { AN_LOOKED_AT = 512 };
+enum {
+    AN_MAX_PICTURES = 16, /* the most pictures that a suggestion is made from */
+    AN_MAX_CURVES = 12,   /* the most curves of a suggestion */
+    AN_LOOKED_AT = 512    /* a suggestion uses only the middle of each picture: at most this many
+                             pixels along a side */
+};
 
 /* The pictures that a suggestion is made from: grey, without masks, one slice of each stack, and
  * only a part of large ones. */
@@ -18,12 +21,13 @@ typedef struct an_pictures {
     size_t n;
     wu_item items[AN_MAX_PICTURES]; /* only name, nx, ny and bits are set; nz is 1 */
     wu_pixels pixels[AN_MAX_PICTURES];
-    /* The same pictures, complete but reduced in size; NULL if none of `pixels` is only a part. */
+    /* The same pictures, complete but reduced in size; NULL if `pixels` already contains the
+     * complete pictures. */
     const struct an_pictures *whole;
     bool of_stacks; /* the pictures are slices of stacks */
     double unit;    /* the length of a pixel in the unit of the stack's spacing; 1 for images */
     unsigned threads;
-    const tc_poll *poll; /* NULL: none */
+    const tc_poll *poll; /* may be NULL */
 } an_pictures;
 
 /* A curve that shows what a suggestion is based on: bars or a line through points, and a mark at
@@ -34,11 +38,11 @@ typedef struct an_curve {
     bool bars;     /* draw bars, not a line */
     size_t n;      /* points */
     double *x, *y; /* owned */
-    double mark;   /* on the x axis */
+    double mark;   /* the suggested value, on the x axis */
 } an_curve;
 
 typedef struct an_suggestion {
-    json_t *parameters; /* the suggested ones, without those that were given; owned */
+    json_t *parameters; /* the suggested parameters, without those that were given; owned */
     char why[800];      /* text for people: how the parameters were found */
     char doubt[300];    /* text for people: why the parameters may not suit all pictures; or "" */
     const char *each;   /* text for people: a doubt that concerns each picture alone; or NULL */
@@ -54,7 +58,8 @@ void an_suggestion_free(an_suggestion *s);
  * after a failure. */
 tc_status an_suggest(an_suggestion *s, const json_t *given, const char *key, json_t *value,
                      tc_err *err);
-/* Adds a curve of n points, all 0. NULL: no memory, or there are AN_MAX_CURVES already. */
+/* Adds a curve of n points, all 0. Returns NULL if there is no memory, or there are already
+ * AN_MAX_CURVES curves. */
 an_curve *an_add_curve(an_suggestion *s, const char *x_name, const char *y_name, size_t n);
 /* Runs the analysis on picture i with these parameters. *out: freed by wu_output_free. */
 tc_status an_try(const an_analysis *analysis, const an_pictures *pictures, size_t i,

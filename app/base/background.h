@@ -1,5 +1,5 @@
 /*
- * Lets background threads, which work in parallel with the main thread, run only while they may. A
+ * Controls when background threads, which work in parallel with the main thread, may run. A
  * background thread calls tc_background_ask regularly, as the main thread calls tc_ask; the call
  * blocks while background threads may not run.
  */

@@ -85,8 +85,8 @@ static const struct {
     { 0x11930, "\U00011935\U00011938" },
 };
 
-/* Decodes the character at `text` into *out. Returns where the next one begins, or NULL at the end.
- */
+/* Decodes the character at `text` into *out. Returns where the next character begins, or NULL at
+ * the end. */
 static const char *decode_next(const char *text, uint32_t *out)
 {
     const size_t n = text[0] == '\0' ? 0 : tc_decode_utf8(text, out);
@@ -106,7 +106,7 @@ static uint32_t compose_hangul(uint32_t a, uint32_t b)
     return 0;
 }
 
-/* The character that letter a and mark b compose to; 0: there is none. */
+/* The character that letter a and mark b compose to; 0 if they do not compose. */
 static uint32_t compose(uint32_t a, uint32_t b)
 {
     for (size_t i = 0; i < sizeof compositions / sizeof *compositions; i++) {

@@ -9,14 +9,15 @@
  * hours. */
 void tc_condition_init(tc_condition *condition)
 {
-    pthread_condattr_t by;
-    const bool has_attributes = pthread_condattr_init(&by) == 0;
-    const bool steady = has_attributes && pthread_condattr_setclock(&by, CLOCK_MONOTONIC) == 0;
+    pthread_condattr_t attributes;
+    const bool has_attributes = pthread_condattr_init(&attributes) == 0;
+    const bool steady =
+        has_attributes && pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC) == 0;
 
     condition->clock = steady ? CLOCK_MONOTONIC : CLOCK_REALTIME;
-    pthread_cond_init(&condition->changed, steady ? &by : NULL);
+    pthread_cond_init(&condition->changed, steady ? &attributes : NULL);
     if (has_attributes)
-        pthread_condattr_destroy(&by);
+        pthread_condattr_destroy(&attributes);
 }
 
 void tc_condition_destroy(tc_condition *condition)

@@ -19,8 +19,8 @@ enum {
     WORTH_WIDE = 512 /* bytes from which on 256-bit registers are faster */
 };
 
-/* Returns a times x^distance, modulo the CRC's polynomial, plus b. by: x^(distance + 32) and
- * x^(distance - 32), each modulo the polynomial and with its bits reversed. */
+/* Returns a times x^distance, modulo the CRC's polynomial, plus b. by: the two factors x^(distance
+ * + 32) and x^(distance - 32), each modulo the polynomial and with its bits reversed. */
 __attribute__((target("pclmul"))) static inline __m128i fold(__m128i a, __m128i by, __m128i b)
 {
     return _mm_xor_si128(
@@ -42,7 +42,7 @@ __attribute__((target("pclmul"))) static uint32_t add_by_products(uint32_t crc,
     const __m128i by_stride = _mm_set_epi64x(0x1c6e41596, 0x154442bd4),
                   by_lane = _mm_set_epi64x(0x0ccaa009e, 0x1751997d0);
     unsigned char rest[LANE];
-    /* No array: compilers keep that in memory. */
+    /* These are not an array, as compilers keep arrays in memory. */
     __m128i a = load(at, 0), b = load(at, 1), c = load(at, 2), d = load(at, 3);
 
     a = _mm_xor_si128(a, _mm_cvtsi32_si128((int)~crc));
@@ -71,7 +71,7 @@ __attribute__((target("avx2"))) static inline __m256i load_wide(const unsigned c
     return _mm256_loadu_si256((const __m256i *)(const void *)(at + WIDE * lane));
 }
 
-/* As add_by_products, with lanes of twice the size. */
+/* Does the same as add_by_products, with registers of twice the size. */
 __attribute__((target("avx2,vpclmulqdq"))) static uint32_t add_by_wide_products(
     uint32_t crc, const unsigned char *at, size_t n, size_t *done)
 {
@@ -116,7 +116,7 @@ static products find_products(void)
 
 uint32_t tc_crc32(uint32_t crc, const void *data, size_t n)
 {
-    static _Atomic products known; /* virtual machines take 10 us to tell */
+    static _Atomic products known; /* stored, as finding it takes 10 us in a virtual machine */
     assert(data != NULL || n == 0);
     const unsigned char *const from = data;
     size_t done = 0;

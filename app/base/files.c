@@ -11,9 +11,8 @@
 
 tc_status tc_open_locked(const char *path, const char *shown, int *fd, tc_err *err)
 {
-    enum {
-        TRIES = 1000
-    }; /* the file was removed or renamed each time: its file system must be faulty */
+    /* If the file was removed or renamed after this many tries, its file system must be faulty. */
+    enum { TRIES = 1000 };
 
     for (int i = 0; i < TRIES; i++) {
         *fd = os_open(path, OS_KEEP);
@@ -26,8 +25,8 @@ tc_status tc_open_locked(const char *path, const char *shown, int *fd, tc_err *e
             return tc_fail(err, TC_TRY_LATER, "%s: another texcell is at work on this result",
                            shown);
         }
-        /* The process that held the lock may have removed or renamed the file before we locked it.
-         */
+        /* The process that held the lock may have removed or renamed the file before this one
+         * locked it. */
         if (os_still_named(path, *fd))
             return TC_OK;
         close(*fd);

@@ -23,21 +23,22 @@ extern "C" {
 tc_status tc_open_locked(const char *path, const char *shown, int *fd, tc_err *err);
 
 /* The status for an errno of opening a file for reading. TC_BAD_INPUT: the name itself is wrong.
- * TC_TRY_LATER: all else (no descriptors, no memory, a disk that does not answer), which may be
- * over in a minute. */
+ * TC_TRY_LATER: all other errors (no descriptors, no memory, a disk that does not answer), which
+ * may be over in a minute. */
 tc_status tc_open_fault(int error);
 
 /* The status for an errno of writing a file. TC_DISK: the disk is full, over a quota, mounted
- * read-only, or failing, which may end without a change to the file. TC_IO: all else. */
+ * read-only, or failing, which may end without a change to the file. TC_IO: all other errors. */
 tc_status tc_write_fault(int error);
 
-/* Opens a regular file for reading; *size: its bytes. Other kinds of files are refused, as they
- * could block or have no end. TC_BAD_INPUT: there is no regular file of this name. TC_TRY_LATER: it
- * cannot be opened now, but neither the name nor the file is wrong. */
+/* Opens a regular file for reading, and sets *size to its size in bytes. Other kinds of files are
+ * refused, as they could block or have no end. TC_BAD_INPUT: there is no regular file of this name.
+ * TC_TRY_LATER: it cannot be opened now, but neither the name nor the file is wrong. */
 tc_status tc_open_regular(const char *path, int *fd, uint64_t *size, tc_err *err);
 
-/* Reads n bytes from offset `at`; *got is less than n only if the file ends before. TC_TRY_LATER:
- * the system cannot read the file now; the message names `shown`. */
+/* Reads n bytes from offset `at`, and sets *got to the number read, which is less than n only if
+ * the file ends before. TC_TRY_LATER: the system cannot read the file now; the message names
+ * `shown`. */
 tc_status tc_read_at(int fd, const char *shown, uint64_t at, void *data, size_t n, size_t *got,
                      tc_err *err);
 
@@ -57,7 +58,7 @@ void tc_write_out_at_once(void);
  * the new size, or 1 if that fails. Safe in a signal handler. */
 uint64_t tc_count_in_file(const char *path);
 
-/* The folder of a path, "." if it names none; the caller frees it. NULL: no memory. */
+/* The folder of a path, "." if the path has no folder; the caller frees it. NULL: no memory. */
 char *tc_folder_of(const char *path);
 
 #if defined(__cplusplus)

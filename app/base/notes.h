@@ -1,6 +1,6 @@
 /*
- * Limits similar notes about many items: the first notes of each kind are printed one by one, of
- * the others only their number.
+ * Limits the number of similar notes about many items: of each kind the first notes are printed,
+ * then only the number of the others.
  */
 #ifndef APP_BASE_NOTES_H
 #define APP_BASE_NOTES_H
@@ -10,12 +10,13 @@
 
 #include "app/base/status.h"
 
-/* TC_NOTE_KINDS: how many kinds are distinguished; notes of further kinds are all printed.
- * TC_NOTES_TOLD: how many notes of one kind are printed. */
-enum { TC_NOTE_KINDS = 24, TC_NOTES_TOLD = 2 };
+enum {
+    TC_NOTE_KINDS = 24, /* the most kinds that are distinguished; notes of others are all printed */
+    TC_NOTES_TOLD = 2   /* the most notes of one kind that are printed */
+};
 
 typedef struct tc_note_kind {
-    char text[TC_ERR_MAX]; /* of the first note */
+    char text[TC_ERR_MAX]; /* the first note of this kind */
     bool differ;           /* later notes contain other numbers than the first */
     size_t n;              /* notes of this kind so far */
 } tc_note_kind;
@@ -30,8 +31,9 @@ typedef struct tc_notes {
  * name. Notes that differ only in numbers are of one kind. */
 bool tc_notes_tells(tc_notes *notes, const char *text);
 
-/* Calls `tell` for each kind of which some notes were not printed: more: how many; differ: whether
- * their numbers differ; text: the first note. Then resets *notes. */
+/* Calls `tell` for each kind of which some notes were not printed, then resets *notes. more: the
+ * number of notes that were not printed. differ: whether their numbers differ from those of the
+ * first note. text: the first note. */
 void tc_notes_end(tc_notes *notes,
                   void (*tell)(void *user, size_t more, bool differ, const char *text), void *user);
 

@@ -1,10 +1,8 @@
-/*
- * The interface to the operating system, for what C11 and the POSIX functions that all systems have
- * (descriptors, stat, unlink, clock_gettime, threads) do not offer. It is implemented by os_*.c,
- * the only files that depend on the system.
+/* The interface to the operating system: functions that are neither in C11 nor among the POSIX
+ * functions that all systems have (descriptors, stat, unlink, clock_gettime, threads). It is
+ * implemented by os_*.c, the only files that depend on the system.
  *
- * Paths and names are UTF-8. A function that fails sets errno, on every system.
- */
+ * Paths and names are UTF-8. A function that fails sets errno, on every system. */
 #ifndef OS_H
 #define OS_H
 
@@ -29,8 +27,9 @@ typedef enum os_access {
     OS_APPEND   /* for writing at the end; created if missing */
 } os_access;
 
-/* Returns a descriptor, to be closed with close(), or -1 (errno). Child processes do not inherit
- * it, line ends are not converted, and the file can be renamed and removed while it is open. */
+/* Opens a file. Returns a descriptor, to be closed with close(), or -1 (errno). Child processes do
+ * not inherit the descriptor, line ends are not converted, and the file can be renamed and removed
+ * while it is open. */
 int os_open(const char *path, os_access access);
 /* Like pread and pwrite: return the number of bytes, or -1 (errno). */
 ptrdiff_t os_read_at(int fd, void *data, size_t n, uint64_t at);
@@ -44,7 +43,7 @@ bool os_write_out(int fd, uint64_t from, uint64_t to);
 /* Reserves disk space so that the file can grow to `size` bytes; its length stays as it is. false:
  * the file system cannot do so, or is full. */
 bool os_reserve(int fd, uint64_t size);
-/* Locks the file until it is closed. false: another process has locked it. Returns true also if the
+/* Locks the file until it is closed. false: another process has locked it. Also returns true if the
  * file system has no locks. */
 bool os_lock(int fd);
 /* Renames `from` to `to`, replacing an existing file atomically, and makes the new name durable
@@ -58,7 +57,7 @@ bool os_still_named(const char *path, int fd);
 typedef enum os_kind { OS_NOTHING, OS_FILE, OS_FOLDER, OS_OTHER } os_kind;
 /* The kind of a file; a symbolic link is followed. A folder's name may end in a separator. */
 os_kind os_kind_of(const char *path);
-/* The same without following symbolic links; a link is OS_OTHER. */
+/* The kind of a file without following symbolic links; a link is OS_OTHER. */
 os_kind os_kind_of_link(const char *path);
 
 /* --- names and folders ----------------------------------------------------------------------- */
@@ -86,15 +85,15 @@ int os_list(const char *folder, os_entry *each, void *user);
 /* To be called first in main. Opens missing standard streams, makes them binary, and lets writes to
  * a full disk or a closed pipe fail instead of ending the process. */
 void os_begin(void);
-/* Ends the process immediately: runs no exit handlers, neither ours nor a library's, and flushes
- * nothing. Safe in a signal handler. */
+/* Ends the process immediately: runs no exit handlers, neither the program's nor a library's, and
+ * flushes nothing. Safe in a signal handler. */
 void os_exit_now(int code) __attribute__((noreturn));
-/* From now on calls stop(number), in a signal handler, when a person or the system's shutdown wants
- * the program to end. number: the signal's. After stop has called signal(number, SIG_DFL) the next
- * such signal ends the process. */
+/* From now on calls stop(number), in a signal handler, when a person or the system's shutdown asks
+ * the program to end. number: the signal's number. After stop has called signal(number, SIG_DFL),
+ * the next such signal ends the process. */
 void os_on_stop(void (*stop)(int number));
-/* Ends the process by the signal `number`, where the parent process can tell this from an error;
- * otherwise returns. */
+/* Ends the process by the signal `number` on systems where the parent process can distinguish this
+ * from an error; on others returns. */
 void os_end_as_stopped(int number);
 /* Stores a copy of argv (main's) and of the environment for os_restart, which cannot allocate
  * memory. variable: the name of the environment variable that os_restart sets. false: no memory. */
@@ -103,11 +102,11 @@ bool os_keep_start(char **argv, const char *variable);
  * os_keep_start is set to `value`. Returns only if that fails. Safe in a signal handler. */
 void os_restart(const char *value);
 /* Calls work(user) in a child process (in this process where the system has no fork) and waits for
- * it. Returns its exit code and sets *ended_by to 0; if a signal ended it, returns 0 and sets
- * *ended_by to the signal; -1: it could not be started (errno). The child inherits no descriptors.
- * Its standard input is empty. Its output and error messages are passed on without control
- * characters and up to a fixed number of bytes, so that one input file cannot fill a log.
- * On Linux the child is killed when this process ends. */
+ * the child. Returns its exit code and sets *ended_by to 0; if a signal ended the child, returns 0
+ * and sets *ended_by to the signal. Returns -1 (errno) if the child could not be started. The child
+ * inherits no descriptors. Its standard input is empty. Its output and error messages are passed on
+ * without control characters and up to a fixed number of bytes, so that one input file cannot fill
+ * a log. On Linux the child is killed when this process ends. */
 int os_run_child(int (*work)(void *user), void *user, int *ended_by);
 /* Runs another program and waits for it. words: its command line, ended by NULL; words[0] is the
  * program's name, which is looked for in this program's folder, then on the search path. A signal
@@ -137,12 +136,12 @@ enum {
     OS_CALLS_MAKE = 1, /* write, create, rename and remove files */
     OS_CALLS_LOCK = 2  /* lock files */
 };
-/* Confines this process, which must have a single thread, and its later threads, for good. It can
- * open only files in these places, besides what it has open, and make only the system calls that
- * `calls` allows: it cannot start programs or processes, create sockets or affect other processes,
- * and it can write to standard output and standard error only at their end. Standard input becomes
- * empty. Returns true also where the system supports only a part of this, or nothing: see
- * os_confines. false: errno, and the process may be confined in part. */
+/* Confines this process, which must have a single thread, and its later threads, for good. The
+ * process can open only files in `places`, besides those that it has open, and make only the system
+ * calls that `calls` allows: it cannot start programs or processes, create sockets or affect other
+ * processes, and it can write to standard output and standard error only at their end. Standard
+ * input becomes empty. Also returns true where the system supports only a part of this, or nothing:
+ * see os_confines. false: errno, and the process may be confined in part. */
 bool os_confine(const os_place *places, unsigned calls);
 /* The version of the kernel's Landlock interface, by which os_confine restricts files; 0: it does
  * not restrict files. */
@@ -151,18 +150,19 @@ unsigned os_confines(void);
 const char *os_signal_name(int number);
 
 /* From now on calls caught(number), in the thread with the fault, for the signals of faults: a bad
- * address, an illegal instruction, abort(). If it returns, the process ends as it would have
- * without it. Another call installs the handlers again, if a library has replaced them. */
+ * address, an illegal instruction, abort(). If `caught` returns, the process ends as it would have
+ * without it. Another call of this function installs the handlers again, if a library has replaced
+ * them. */
 void os_catch_faults(void (*caught)(int number));
 /* Unblocks the signals of this thread, which os_thread has blocked, so that a fault in it is
  * caught. */
 void os_let_faults_in(void);
 
-/* Stops another thread for `seconds` (less than 1), whatever it is doing. Its locks remain locked
- * meanwhile. */
+/* Stops another thread for `seconds` (less than 1), whatever it is doing. Locks that the thread
+ * holds remain locked meanwhile. */
 void os_rest(pthread_t thread, double seconds);
-/* Creates a thread in which all signals are blocked, so that the main thread receives those for the
- * process. false: it could not be created. */
+/* Creates a thread in which all signals are blocked, so that the main thread receives the signals
+ * of the process. false: the thread could not be created. */
 bool os_thread(pthread_t *thread, void *(*work)(void *user), void *user);
 
 /* --- the machine ----------------------------------------------------------------------------- */
@@ -177,7 +177,7 @@ bool os_random(void *out, size_t n);
 size_t os_terminal_columns(void);
 
 /* Allocates zeroed memory for a large array that is written almost everywhere: uses huge pages if
- * possible, as the kernel takes long to provide many small ones. Freed with free(). NULL: no
+ * possible, as the kernel takes long to provide many small pages. Freed with free(). NULL: no
  * memory. */
 void *os_zeroed(size_t bytes);
 /* Returns to the system the freed memory that the C library keeps for later. */
@@ -191,10 +191,10 @@ void os_aligned_free(void *memory);
 
 /* The file name of the OpenCL library, which loads the drivers. */
 extern const char os_opencl[];
-/* Opens a shared library by its name, from the system's own folders, or by its path. name: NULL
- * opens the program itself. NULL: it cannot be opened. */
+/* Opens a shared library by its name, from the system's own folders, or by its path; if name is
+ * NULL, the program itself. Returns NULL if it cannot be opened. */
 void *os_library(const char *name);
-/* The address of a function of a library; NULL: there is none of this name. */
+/* The address of a function of a library; NULL if the library has no function of this name. */
 typedef void (*os_function)(void);
 os_function os_library_function(void *library, const char *name);
 

@@ -5,7 +5,8 @@
 
 #include "app/base/os.h"
 
-/* The type may be unknown (DT_UNKNOWN), or missing in struct dirent. */
+/* Whether an entry may be a folder: its type may be unknown (DT_UNKNOWN), or missing in struct
+ * dirent. */
 static bool may_be_folder(const struct dirent *entry)
 {
 #ifdef DT_REG

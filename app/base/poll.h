@@ -1,8 +1,6 @@
-/*
- * Polling: work that lasts longer than a moment calls tc_ask regularly, which returns once the work
- * may continue, or says that it is to stop. So reading, preparing and finishing can be suspended
- * and stopped just as the analysis itself.
- */
+/* Polling: work that lasts longer than a moment calls tc_ask regularly, which returns once the work
+ * may continue or is to stop. So reading, preparing and finishing can be suspended and stopped just
+ * as the analysis itself. */
 #ifndef TC_POLL_H
 #define TC_POLL_H
 
@@ -12,7 +10,8 @@
 #include "app/base/status.h"
 
 typedef struct tc_poll {
-    tc_status (*ask)(void *user, tc_err *err); /* may be NULL; as tc_ask */
+    tc_status (*ask)(void *user,
+                     tc_err *err); /* called by tc_ask, whose results it returns; or NULL */
     void *user;
 } tc_poll;
 

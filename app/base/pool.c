@@ -17,21 +17,22 @@ typedef struct worker {
 
 struct an_pool {
     pthread_mutex_t lock;
-    pthread_cond_t start, end; /* of a run, which is a call of an_pool_run_until */
-    unsigned n_workers;        /* threads besides the caller */
+    pthread_cond_t start,
+        end;            /* signalled at the start and end of a run: a call of an_pool_run_until */
+    unsigned n_workers; /* threads besides the caller */
     worker *workers;
     /* The current run. */
     an_pool_fn fn;
     void *user;
     size_t n_parts, next; /* next: the part that is begun next */
-    double until;         /* the time, of tc_seconds, from which on no part is begun */
+    double until;         /* the time (tc_seconds) from which on no part is begun */
     unsigned busy;        /* workers that have not finished this run */
     unsigned long run;    /* the number of runs so far */
     bool stop;            /* the workers are to end */
 };
 
-/* Does parts, one after the other, until all are begun or the time is up. A part takes so long that
- * a lock and a look at the clock cost little. thread: the number of the calling thread. */
+/* Does parts, one after the other, until all are begun or the time is up. Parts take long, so that
+ * locking and reading the clock for each costs little. thread: the number of the calling thread. */
 static void take_parts(an_pool *pool, unsigned thread)
 {
     pthread_mutex_lock(&pool->lock);
@@ -126,7 +127,7 @@ void an_pool_run(an_pool *pool, an_pool_fn fn, void *user, size_t n_parts)
     an_pool_run_until(pool, fn, user, n_parts, INFINITY);
 }
 
-/* The parts from number `first` on, numbered from 0 again. */
+/* A function and its parts from number `first` on, which run_later numbers from 0. */
 typedef struct later_parts {
     an_pool_fn fn;
     void *user;

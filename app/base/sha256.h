@@ -14,7 +14,7 @@ typedef void tc_sha256_blocks(uint32_t state[8], const unsigned char *blocks, si
 typedef struct tc_sha256 {
     tc_sha256_blocks *add; /* the implementation for this processor */
     uint32_t state[8];
-    uint64_t bytes;          /* added so far */
+    uint64_t bytes;          /* the number of bytes added so far */
     unsigned char block[64]; /* the last bytes % 64 bytes added, which do not fill a block yet */
 } tc_sha256;
 

@@ -36,9 +36,9 @@ typedef struct tc_err {
 /* The process exit code that belongs to a status. */
 int tc_exit_code(tc_status status);
 
-/* Lets the compiler check a printf format. text: the number of the format's argument, from 1;
- * first: that of the first argument to be printed. TC_PRINTF: which printf the compiler takes, if
- * not the system's (set by configure). */
+/* Makes the compiler check a printf format. text: the number of the parameter with the format,
+ * counted from 1. first: the number of the first argument to be printed. TC_PRINTF: the printf
+ * whose formats the compiler checks, set by configure if it is not the system's. */
 #ifndef TC_PRINTF
 #define TC_PRINTF printf
 #endif
@@ -61,7 +61,7 @@ tc_status tc_fail(tc_err *err, tc_status status, const char *format, ...);
 /* Put before the declaration of a local variable: release(&variable) is called at the end of its
  * block, however that is left. The variable must be initialized to a value that release accepts. */
 #define TC_AUTO(release) __attribute__((cleanup(release)))
-/* The same for a pointer that free() releases. */
+/* As TC_AUTO, for a pointer that free() releases. */
 #define TC_AUTOFREE TC_AUTO(tc_free_variable)
 void tc_free_variable(const void *pointer);
 

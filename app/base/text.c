@@ -48,19 +48,19 @@ char *tc_text_of(const char *text, size_t n)
 
 /* Whether a code point can control a terminal: control characters (U+009B alone begins a command in
  * xterm and VTE), Unicode's Bidi_Control, and separators of lines and paragraphs. */
-static bool drives_terminal(uint32_t c)
+static bool controls_terminal(uint32_t c)
 {
     return c < 0x20 || (c >= 0x7f && c < 0xa0) || c == 0x061c || c == 0x200e || c == 0x200f ||
            (c >= 0x2028 && c <= 0x202e) || (c >= 0x2066 && c <= 0x2069);
 }
 
-/* The number of bytes of the character at `text`, 1 if it is not UTF-8. *plain: whether it may be
- * printed. */
+/* The number of bytes of the character at `text`, 1 if it is not UTF-8. Sets *plain to whether the
+ * character may be printed. */
 static size_t character_length(const char *text, bool *plain)
 {
     uint32_t c = 0;
     const size_t n = tc_decode_utf8(text, &c);
-    *plain = n > 0 && !drives_terminal(c);
+    *plain = n > 0 && !controls_terminal(c);
     return n > 0 ? n : 1;
 }
 
@@ -99,8 +99,8 @@ static unsigned long round_number(double value)
 void tc_duration(double seconds, char out[TC_DURATION])
 {
     static const struct {
-        double seconds, upto; /* seconds: of one unit; upto: the number of units from which on the
-                                 next unit is used */
+        double seconds; /* seconds of one unit */
+        double upto;    /* the number of units from which on the next unit is used */
         const char *name;
     } units[] = {
         { 1, 55, "second" },   { 60, 55, "minute" },      { 3600, 36, "hour" },

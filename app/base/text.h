@@ -14,13 +14,13 @@
  * bytes, or 0 if it is not valid UTF-8 (overlong forms and surrogates are invalid). */
 size_t tc_decode_utf8(const char *text, uint32_t *out);
 
-/* A copy of the first n bytes of text, or of all if it is shorter; the caller frees it. NULL: no
- * memory. */
+/* Returns a copy of the first n bytes of text, or of all its bytes if it is shorter; the caller
+ * frees the copy. NULL: no memory. */
 char *tc_text_of(const char *text, size_t n);
 
 /* Makes text safe to print on a terminal, in place: writes '?' for every byte of a control
- * character (C0, DEL, C1), of a character that changes the direction or the line of text, and of
- * what is not UTF-8. Returns text. */
+ * character (C0, DEL, C1), of a character that changes the direction or the line of text, and for
+ * every byte that is not UTF-8. Returns text. */
 char *tc_plain(char *text);
 /* Prints the text as tc_plain would change it; the text itself remains unchanged. */
 void tc_put_plain(const char *text, FILE *to);

@@ -1,7 +1,7 @@
 /*
  * A Gaussian filter along one axis in fixed point (app/analysis/common/gauss.h). The includer
  * defines PIXEL, the type of a grey value, and SUM, a type that holds the weighted sums. Beyond the
- * ends of a line, the filter takes the value at the end.
+ * ends of a line, the filter uses the value at the end.
  */
 #ifndef OCL_BLUR_H
 #define OCL_BLUR_H
@@ -18,7 +18,7 @@ static SUM blurred_pixels(__global const PIXEL *in, __constant uint *weight, int
     return sum;
 }
 
-/* The same for values that have been filtered along another axis. */
+/* As blurred_pixels, for values that have been filtered along another axis. */
 static SUM blurred(__global const uint *in, __constant uint *weight, int radius, int i, int at,
                    int n, int step)
 {

@@ -3,7 +3,7 @@
  * app/analysis/cellcount/prepare.c: Gaussian filter, then subtraction of the background. Each step
  * reads the grey values from one plane and writes them to another; `sums` holds 32-bit intermediate
  * values, one for each pixel. A launch processes the rows from first_row on; if a work-item
- * processes several rows, end_row is the end of the last.
+ * processes several rows, end_row is the end of the launch's rows.
  */
 #ifndef OCL_CELLCOUNT_PREPARE_H
 #define OCL_CELLCOUNT_PREPARE_H
@@ -39,10 +39,10 @@ __kernel GROUP_ATTRIBUTE void cc_smooth_y(__global const uint *sums, __constant 
 
 /* --- the mean of the surroundings ------------------------------------------------------------ */
 
-/* For the n values within `radius` of position `at` of a line of `length` values: n times the value
- * at `at` of the straight line that fits them best. That differs from their sum only if an end of
- * the line is within the radius. sum: the sum of the values; moment: the sum of value times
- * position. */
+/* Fits a straight line to the n values within `radius` of position `at` in a row or column of
+ * `length` values, and returns n times the line's value at `at`. This differs from the sum of the
+ * values only if an end of the row or column is within the radius. sum: the sum of the values.
+ * moment: the sum of value times position. */
 long cc_risen(int at, int radius, int length, long sum, long moment)
 {
     const int first = TC_MAX(0, at - radius), n = TC_MIN(length, at + radius + 1) - first,
@@ -51,8 +51,9 @@ long cc_risen(int at, int radius, int length, long sum, long moment)
     return u == 0 ? sum : sum + cc_rise(2 * moment - (2 * first + n - 1) * sum, u, n);
 }
 
-/* sums: for each pixel the sum of the values of its column in 2 radius + 1 rows around it; with
- * `lines` as cc_risen says. A work-item computes CC_STRETCH rows of a column. */
+/* Sets `sums`, for each pixel, to the sum of the values of the pixel's column in the 2 radius + 1
+ * rows around it; or, if `lines` is set, to the result of cc_risen. A work-item computes CC_STRETCH
+ * rows of a column. */
 __kernel GROUP_ATTRIBUTE void cc_sums(__global const PIXEL *in, __global int *sums, int radius,
                                       int lines, int nx, int ny, int first_row, int end_row)
 {
@@ -79,8 +80,9 @@ __kernel GROUP_ATTRIBUTE void cc_sums(__global const PIXEL *in, __global int *su
     }
 }
 
-/* Subtracts (cc_levelled) from each value the mean of the square around it, from the sums that
- * cc_sums made, in 2 radius + 1 columns. A work-item computes CC_TILE pixels of a row. */
+/* Subtracts (cc_levelled) from each value the mean of the square of 2 radius + 1 pixels around it,
+ * using the sums over columns that cc_sums has made. A work-item computes CC_TILE pixels of a row.
+ */
 __kernel GROUP_ATTRIBUTE void cc_mean(__global const PIXEL *in, __global const int *sums,
                                       __global PIXEL *out, int radius, int lines, uint middle,
                                       int ratio, int nx, int ny, int first_row)
@@ -115,15 +117,17 @@ __kernel GROUP_ATTRIBUTE void cc_mean(__global const PIXEL *in, __global const i
 /* --- the greatest or least value within a disc ----------------------------------------------- */
 
 /*
- * out: the greatest value within the disc around each pixel (flip: 0), or the least (flip: all bits
- * of a value set; values are combined with it by exclusive or before and after). If `level` is set,
- * out is instead the value in `from` with that as the background subtracted (cc_levelled).
- * disc[|dy|]: bits 0 to 15 are half the width of the disc's row dy, the bits above are the exponent
- * of the greatest power of two that is no wider than the row.
+ * Sets `out` to the greatest value within the disc around each pixel (flip is 0), or to the least
+ * one (flip has all bits of a value set; values are combined with flip by exclusive or, before and
+ * after). If `level` is set, `out` is instead the value of `from` with that extreme value
+ * subtracted as the background (cc_levelled). disc[|dy|]: bits 0 to 15 are half the width of the
+ * disc's row dy, the bits above are the exponent of the greatest power of two that is no wider than
+ * the row.
  *
- * A work-group computes GROUP columns of CC_DISC_ROWS rows. It reads the picture's rows that their
- * discs reach one after another. For each it computes in local memory the maximum of the 1, then 2,
- * 4, ... pixels from each pixel on; two of these that overlap give the maximum of a disc's row.
+ * A work-group computes GROUP columns of CC_DISC_ROWS rows. It reads the rows of the picture that
+ * the discs of these pixels reach, one after another. For each row it computes in local memory the
+ * maximum of the 1, then 2, 4, ... pixels from each pixel on; two such maxima that overlap give the
+ * maximum over a row of a disc.
  */
 __kernel GROUP_ATTRIBUTE void cc_disc(__global const PIXEL *in, __global const PIXEL *from,
                                       __global PIXEL *out, __constant uint *disc, int radius,
@@ -165,9 +169,9 @@ __kernel GROUP_ATTRIBUTE void cc_disc(__global const PIXEL *in, __global const P
             if (power < widest)
                 for (int c = me; c < width; c += GROUP) {
                     const PIXEL here = line[now][c],
-                                there = line[now][TC_MIN(c + (1 << power), width - 1)];
+                                further = line[now][TC_MIN(c + (1 << power), width - 1)];
 
-                    line[1 - now][c] = TC_MAX(here, there);
+                    line[1 - now][c] = TC_MAX(here, further);
                 }
             barrier(CLK_LOCAL_MEM_FENCE);
             now = 1 - now;

@@ -8,7 +8,7 @@ static int lowest(uint word)
     return 31 - (int)clz(word & (0 - word));
 }
 
-/* The word with only the lowest bit of each run set. */
+/* A word in which only the lowest bit of each run of the given word is set. */
 static uint starts_of(uint word)
 {
     return word & ~(word << 1);

@@ -4,7 +4,8 @@
 #pragma OPENCL FP_CONTRACT OFF
 #include "opencl/kernels/selftest_core.h"
 
-/* out: the ST_INTEGERS results of each work-item, one work-item after another. */
+/* Writes the ST_INTEGERS integer results of each work-item to `out`, one work-item after another.
+ */
 __kernel __attribute__((reqd_work_group_size(ST_GROUP, 1, 1))) void selftest_integers(
     __global tc_u64 *out)
 {
@@ -40,7 +41,7 @@ __kernel __attribute__((reqd_work_group_size(ST_GROUP, 1, 1))) void selftest_ato
 }
 
 #ifdef FLOATS
-/* out: the bits of the ST_FLOATS results of each work-item. */
+/* Writes the bits of the ST_FLOATS floating-point results of each work-item to `out`. */
 __kernel __attribute__((reqd_work_group_size(ST_GROUP, 1, 1))) void selftest_floats(
     __global tc_u32 *out)
 {

@@ -47,13 +47,13 @@ static void add_part(volatile __global uint *table, uint label, uint z, vol_part
 /* Adds the measurements of the cells (labels > 0) in the slices from first_z on to the table; along
  * x: voxels, along y: VOL_DOWN rows each, along z: slices. A work-item goes down its column of
  * VOL_DOWN rows, and adds each run of voxels with the same label. A work-group sums up its GROUP x
- * VOL_DOWN voxels of a slice in local memory, where a cell's place is its label modulo PLACES, and
- * sums of coordinates are relative to the first voxel. If another cell has the place, a run is
- * added to the table directly. */
+ * VOL_DOWN voxels of a slice in local memory, where a cell uses element label % PLACES; the sums of
+ * coordinates are relative to the work-group's first voxel. If another cell uses the element, a run
+ * is added to the table directly. */
 __kernel GROUP_ATTRIBUTE void vol_measure(__global const int *labels, volatile __global uint *table,
                                           int nx, int ny, int first_z)
 {
-    /* owner: the label of the cell that has the place, 0: none; then y and x of sums and bounds */
+    /* owner: the label of the cell that uses the element, or 0. sum, lo, hi: [0] of y, [1] of x. */
     volatile __local uint owner[PLACES], voxels[PLACES], sum[2][PLACES], lo[2][PLACES],
         hi[2][PLACES];
     const int me = (int)get_local_id(0), x = (int)get_global_id(0), x0 = x - me;
