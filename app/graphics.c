@@ -1,8 +1,8 @@
 /*
  * texcell_graphics: shows the work of texcell in a window or, with --fullscreen, as a screensaver.
  * BOINC's Manager starts it in the task's slot folder. It reads the file that texcell writes there
- * while it runs (view.h), and tells texcell by another file that it is watched; whatever happens to
- * this program, the task continues.
+ * while it runs (view.h), and writes a file by which texcell detects that it is watched. Whatever
+ * happens to this program, the task continues.
  */
 #include <GL/freeglut.h>
 #include <stddef.h>

@@ -16,7 +16,7 @@
 
 typedef struct prefetch {
     const wu_job *job;
-    tc_background background; /* by which the main thread lets the background thread run or wait */
+    tc_background background; /* controls when the background thread runs */
     tc_poll poll;             /* polls `background` */
     bool is_under_way;        /* the thread exists and decodes `item` */
     pthread_t thread;

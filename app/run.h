@@ -16,7 +16,7 @@ typedef struct run_options {
     const char *output;         /* path of the result, which is created when it is complete */
     const char *checkpoint;     /* path of the checkpoint of an unfinished job */
     const char *spool;          /* path of the spool of an unfinished job */
-    const char *runs;           /* path of the file for runs of labels (label_runs.h); NULL: none */
+    const char *runs;           /* path of the file for runs of labels (label_runs.h), or NULL */
     unsigned threads;           /* >= 1; the most threads of the CPU */
     bool all_threads;           /* use all `threads` even for small items, for tests */
     ocl_request request;        /* which device to use */
@@ -24,7 +24,7 @@ typedef struct run_options {
     bool gpu_task;       /* the client assigned a GPU; if it fails, exit and try again later */
     double launch_ms;    /* longest launch on a device, in milliseconds */
     double gpu_share;    /* the fraction of time that launches may take, in (0, 1] */
-    const char *kernels; /* a folder for compiled kernels (opencl/program_cache.h); NULL: none */
+    const char *kernels; /* folder of compiled kernels (opencl/program_cache.h), or NULL */
     bool watched;      /* write the file for texcell_graphics, in the current folder, if it runs */
     bool quiet;        /* print no progress on stderr */
     bool keeps_others; /* fail with TC_USAGE if the result would replace anything but a result of

@@ -57,8 +57,12 @@ typedef struct array_head {
     uint32_t reserved;
 } array_head;
 
-/* Bits of array_head.compressed; the last two are `deflated` and `text` of wu_compressed. */
-enum { COMPRESSED = 1, COMPRESSED_DEFLATED = 2, COMPRESSED_TEXT = 4 };
+/* Bits of array_head.compressed. */
+enum {
+    COMPRESSED = 1,          /* the array's data are compressed */
+    COMPRESSED_DEFLATED = 2, /* wu_compressed.deflated */
+    COMPRESSED_TEXT = 4      /* wu_compressed.text */
+};
 
 static const char magic[4] = "TXSP";
 

@@ -58,7 +58,7 @@ typedef enum ocl_request_kind {
 
 typedef struct ocl_request {
     ocl_request_kind kind;
-    unsigned platform, device; /* for OCL_REQUEST_INDEX: P and D */
+    unsigned platform, device; /* P and D of OCL_REQUEST_INDEX */
     /* For OCL_REQUEST_ASSIGNED, from the client's init_data.xml: */
     char vendor[64];   /* gpu_type */
     int opencl_index;  /* gpu_opencl_dev_index, -1 if not given */

@@ -596,8 +596,7 @@ static void describe_chunk(const cl_worker *w, uint64_t index, uint64_t place, g
     find_maps(w, chunk, work);
 }
 
-/* Queues glcm_slide for chunks of a level: those in the list host_chunks, from index `listed` on.
- */
+/* Queues glcm_slide for chunks of a level: those in host_chunks, from index `listed` on. */
 static tc_status queue_slides(cl_worker *w, size_t level, uint32_t listed, size_t segment,
                               ocl_grid grid, tc_err *err)
 {

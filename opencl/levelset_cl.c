@@ -52,7 +52,7 @@ typedef struct cl_worker {
     cl_uint bit;              /* bit of the history that the current chunk sets; LS_KEPT: none */
     size_t band_groups;       /* work-groups among which the blocks of the list are divided */
     size_t n_listed;          /* blocks in the list when the host last read ctl */
-    ocl_pace pace;            /* in chunks, if a chunk is less than a launch should be */
+    ocl_pace pace;            /* pace in chunks; used if a launch can do several chunks */
     ocl_pace voxels[KERNELS]; /* pace of each kernel, in voxels */
     bool long_chunk;          /* the launches of one chunk took longer than launch_ms together */
     bool one_by_one;          /* a step does one chunk, and waits after each launch */

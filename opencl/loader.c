@@ -120,7 +120,7 @@ tc_status ocl_load(ocl_api *api, tc_err *err)
 /* --- whether there can be a GPU -------------------------------------------------------------- */
 
 typedef struct drivers {
-    const char *folder; /* with a file NAME.icd for each driver */
+    const char *folder; /* the folder that has a file NAME.icd for each driver */
     unsigned n;         /* drivers seen so far */
 } drivers;
 

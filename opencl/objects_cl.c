@@ -40,7 +40,7 @@ typedef struct cl_worker {
     uint64_t most;       /* the most objects of a launch */
     uint32_t *ends;      /* [most][2]: the range of grey values that is divided into levels */
     double *features;    /* [most][n_features] */
-    ocl_pace pace;       /* in pixels times directions */
+    ocl_pace pace;       /* the pace of launches, in pixels times directions */
 } cl_worker;
 
 static void free_parts(void *worker)

@@ -15,8 +15,7 @@ enum {
     FLAGS_MAX = 1024      /* the longest build flags */
 };
 
-/* Returns the build log, which the caller frees; NULL if it is empty, too long, or cannot be read.
- */
+/* Returns the build log, which the caller frees; NULL if it is empty, too long, or unreadable. */
 static char *build_log(ocl_device *device, cl_program program)
 {
     size_t length = 0;

@@ -36,7 +36,7 @@ typedef struct ocl_rows {
 
 typedef struct ocl_rows_worker {
     ocl_worker ocl;
-    ocl_pace pace;       /* in rows */
+    ocl_pace pace;       /* the pace of launches, in rows */
     unsigned char *sums; /* the sums of a launch's rows, sum_bytes (an_chunked) each */
     cl_uint numbers[OCL_ROWS_NUMBERS];
 } ocl_rows_worker;

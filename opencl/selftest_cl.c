@@ -10,9 +10,11 @@
 
 extern const ocl_source ocl_source_selftest;
 
-/* The buffer of the test of atomics has ATOMICS words: the bins of all groups, then TOTALS values.
- */
-enum { TOTALS = 4, ATOMICS = ST_GROUPS * ST_BINS + TOTALS };
+/* The sizes, in words, of the buffer of the test of atomics. */
+enum {
+    TOTALS = 4,                            /* the totals at its end (start_atomics) */
+    ATOMICS = ST_GROUPS * ST_BINS + TOTALS /* the bins of all groups, then the totals */
+};
 
 /* --- expected results, computed on the CPU --------------------------------------------------- */
 

@@ -97,8 +97,7 @@ static void copy_all(const ocl_staging *s, void *to, const void *from, size_t n)
 
 /* --- copies by the device -------------------------------------------------------------------- */
 
-/* Waits until the device's transfer of a half is complete. *event is NULL if there is no transfer.
- */
+/* Waits until the device's transfer of a half is complete. *event: NULL if there is no transfer. */
 static tc_status end_half(const ocl_device *d, cl_event *event, const char *call, tc_err *err)
 {
     cl_int code;

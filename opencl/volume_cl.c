@@ -51,17 +51,15 @@ typedef struct cl_worker {
     void *host;   /* a worker of the CPU backend, vol_cpu */
     size_t group; /* work-items of a work-group */
     ocl_pace pace[STAGES];
-    void *rows; /* room for `piece` rows of the mask, if the host makes the mask from blurred voxels
-                 */
+    void *rows; /* room for `piece` rows of the mask, if the host makes it from blurred voxels */
     uint32_t nx, ny, nz;
-    uint32_t stride; /* 32-bit words of a row of the mask */
-    uint32_t piece;  /* rows of pixels or mask that are copied to the device at a time */
-    uint32_t
-        slab_slices; /* slices of all slabs but the last; nz: the whole stack is on the device */
-    uint32_t room;   /* parts that the device's tables have room for */
-    uint32_t z0,
-        slices;     /* the current slab's first slice and number of slices (0 before the first) */
-    uint32_t parts; /* parts of the current slab */
+    uint32_t stride;      /* 32-bit words of a row of the mask */
+    uint32_t piece;       /* rows of pixels or mask that are copied to the device at a time */
+    uint32_t slab_slices; /* slices of all slabs but the last; nz: the stack fits the device */
+    uint32_t room;        /* parts that the device's tables have room for */
+    uint32_t z0, slices; /* first slice and number of slices of the current slab; slices is 0 before
+                            the first slab */
+    uint32_t parts;      /* parts of the current slab */
     /* The next three are set only if the whole stack is on the device. */
     uint32_t membrane; /* voxels of membrane */
     uint32_t outside;  /* voxels outside */
@@ -528,8 +526,8 @@ static tc_status open_parts(void *worker, const void *state, tc_err *err)
     w->ny = work->item->ny;
     w->nz = work->item->nz;
     w->stride = ocl_units(w->nx, 32);
-    /* A piece has at least one row, and otherwise so many that B_PIXELS takes an eighth of a byte
-     * for each voxel of the stack. */
+    /* The number of rows for which B_PIXELS takes an eighth of a byte for each voxel of the stack,
+     * but at least 1. */
     w->piece = ocl_units((uint64_t)w->ny * w->nz, work->pixels->bits);
     if (w->piece > ((uint32_t)1 << 24) / w->nx + 1)
         w->piece = ((uint32_t)1 << 24) / w->nx + 1;

@@ -76,8 +76,10 @@ enum {
     B_STEPS,   /* the steps that steps_of returns */
     B_SLOT,    /* the keys of the hash table of saddles */
     B_SADDLE,  /* the heights of the hash table of saddles */
-    B_LIST,    /* a list of saddles */
-    B_LIVE, /* another: each round of joining copies the saddles still needed to the other list */
+    /* Two lists of saddles: each round of joining copies those that are still needed from one to
+     * the other. */
+    B_LIST,
+    B_LIVE,
     B_MAXIMUM, /* the table of maxima */
     B_CELLS,   /* the first voxels of the cells */
     B_TABLE,   /* the table of cells */
@@ -99,14 +101,13 @@ typedef struct ws_worker {
     ocl_pace pace[STAGES];
     an_gauss gauss;
     uint32_t nx, ny, nz;
-    uint32_t
-        slab_slices; /* slices of all slabs but the last; nz: the whole stack is on the device */
-    uint32_t z0,
-        slices; /* the current slab's first slice and number of slices (0 before the first) */
-    uint32_t from, to; /* the slices on the device: the slab's with a margin, [from, to) */
-    uint32_t slots;    /* slots of the hash table of saddles; a power of two */
-    uint32_t listed;   /* voxels in the list of voxels of plateaus */
-    uint32_t settled;  /* the first `settled` voxels of that list are final */
+    uint32_t slab_slices; /* slices of all slabs but the last; nz: the stack fits the device */
+    uint32_t z0, slices; /* first slice and number of slices of the current slab; slices is 0 before
+                            the first slab */
+    uint32_t from, to;   /* the slices on the device: the slab's with a margin, [from, to) */
+    uint32_t slots;      /* slots of the hash table of saddles; a power of two */
+    uint32_t listed;     /* voxels in the list of voxels of plateaus */
+    uint32_t settled;    /* the first `settled` voxels of that list are final */
     uint32_t maxima, cells;
     uint32_t membrane; /* voxels of membrane that belong to no cell */
     uint32_t saddles;  /* saddles in the list of saddles */
@@ -286,8 +287,7 @@ static tc_status launch_saddles(ws_worker *w, uint64_t first, uint64_t end, tc_e
                   OCL_UINT(vol_least_rise(w->params)));
 }
 
-/* Launches a stage of a round of joining. FIND_BEST copies from one list of saddles to the other.
- */
+/* Launches a stage of a round of joining. FIND_BEST copies one list of saddles to the other. */
 static tc_status launch_joining(ws_worker *w, uint64_t first, uint64_t end, tc_err *err)
 {
     const int list = w->swapped ? B_LIVE : B_LIST;

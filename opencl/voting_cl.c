@@ -66,12 +66,11 @@ typedef struct cl_worker {
     an_pool *pool;          /* makes the tables */
     uint64_t slab_bands;    /* bands of a slab; 0: the item fits the device */
     rows in_rows, out_rows; /* the rows in the buffers that a phase reads and writes */
-    uint64_t
-        slab_end;   /* the value of `done` at the end of the loaded slab; <= done: none is loaded */
-    uint32_t *copy; /* room for the rows that are copied from the device to the state */
-    int round;      /* the round whose tables are in B_SPANS and B_ROWS; -1: none */
-    size_t group;   /* GROUP of voting.cl: work-items of a work-group that votes */
-    size_t tile_rows; /* TILE_ROWS of voting.cl */
+    uint64_t slab_end;      /* `done` at the end of the loaded slab; <= done if none is loaded */
+    uint32_t *copy;         /* room for the rows that are copied from the device to the state */
+    int round;              /* the round whose tables are in B_SPANS and B_ROWS; -1: none */
+    size_t group;           /* GROUP of voting.cl: work-items of a work-group that votes */
+    size_t tile_rows;       /* TILE_ROWS of voting.cl */
     ocl_pace pace[PACES];
     uint64_t done; /* chunks that are done */
 } cl_worker;

@@ -65,8 +65,7 @@ double ocl_clock_ms(void)
     return tc_seconds() * 1e3;
 }
 
-/* Copies `bytes` bytes from `from` to the buffer, or, if `from` is NULL, from the buffer to `to`.
- */
+/* Copies bytes from `from` to the buffer, or, if `from` is NULL, from the buffer to `to`. */
 static tc_status copy_bytes(ocl_device *device, const ocl_buffer *buffer, size_t offset,
                             const void *from, void *to, size_t bytes, tc_err *err)
 {

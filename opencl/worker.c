@@ -107,8 +107,7 @@ const void *ocl_pixels_from(const wu_pixels *px, size_t first)
  * to memory that is used for the first time. */
 #define TRANSFER ((size_t)1 << 25)
 
-/* Copies `bytes` bytes from `from` to the buffer, or, if `from` is NULL, from the buffer to `to`.
- */
+/* Copies bytes from `from` to the buffer, or, if `from` is NULL, from the buffer to `to`. */
 static tc_status transfer_bytes(ocl_worker *w, int buffer, size_t offset, const unsigned char *from,
                                 unsigned char *to, size_t bytes, tc_err *err)
 {

@@ -25,7 +25,7 @@
 #include "workunits/format/result.h"
 
 typedef struct an_state_head {
-    uint64_t chunks_done; /* of the plan.chunks chunks */
+    uint64_t chunks_done; /* the number of chunks that are done, up to plan.chunks */
 } an_state_head;
 
 enum {
@@ -130,17 +130,17 @@ struct an_suggestion;
 /* Whether an analysis uses double precision on a device. */
 typedef enum an_doubles {
     AN_NO_DOUBLES,
-    AN_SOME_DOUBLES, /* for some parameters or features, but not for the others */
+    AN_SOME_DOUBLES, /* only for some parameters or features */
     AN_ALL_DOUBLES
 } an_doubles;
 
 typedef struct an_analysis {
     const char *name;
     const char *summary; /* a description in one line */
-    const char *cite;    /* the publication of the method; NULL: none */
+    const char *cite;    /* the publication of the method; NULL if there is none */
     const char *shorter; /* how a long job can be made shorter, for people; NULL: only by smaller
                             pictures */
-    size_t params_bytes; /* of the struct of parameters, which begins with an_params_head */
+    size_t params_bytes; /* size of the struct of parameters, which begins with an_params_head */
     const an_param *parameters; /* the table of parameters, ended by an entry without a key */
     /* Checks what the table cannot express (keys that depend on each other), and computes further
      * fields of the struct from those that are filled. where: the beginning of messages ("FILE:
@@ -195,8 +195,8 @@ typedef struct an_analysis {
     uint8_t (*found)(const an_work *work, const void *state, size_t voxel);
     /* Adds the WU_ONCE arrays with their values; NULL: there are none. */
     tc_status (*constants)(const void *params, wu_output *out, tc_err *err);
-    /* Declares the arrays that finish makes for an item, in the same order; other code knows the
-     * arrays only from here. One table may have any number of rows per item. */
+    /* Declares the arrays that finish makes for an item, in the same order; other code learns
+     * about the arrays only from here. One table may have any number of rows per item. */
     tc_status (*expect)(const void *params, const wu_item *item, wu_output *out, tc_err *err);
     /* Checks whether these arrays, which have the shapes that expect declares, are possible for
      * this item: bounds of values, sums that must agree, everything that can be checked without

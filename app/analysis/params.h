@@ -18,12 +18,12 @@ typedef enum an_type {
     AN_INT,     /* int32_t or int64_t */
     AN_NUMBER,  /* double */
     AN_CHOICE,  /* enum, int or bool: the index of the choice */
-    AN_INTS,    /* int32_t[]: a list of 1 to as many different integers as fit, if `count` is given;
-                   otherwise of exactly as many as fit */
+    AN_INTS,    /* int32_t[]: a list of integers, which fills the array; if `count` is given, a list
+                  of different integers, at least one and at most the array's length */
     AN_WORDS,   /* uint32_t: a list of different words of `words`; word i sets bit i */
     AN_OBJECT,  /* bool, or no field: whether the object is given. The fields of the object's keys
                    are in the same struct */
-    AN_OBJECTS, /* array of structs: a list of up to as many objects as fit */
+    AN_OBJECTS, /* array of structs: a list of objects, at most the array's length */
     AN_PRESET   /* no field: selects a set of defaults. Only the first key of a table may be of this
                    type */
 } an_type;
@@ -32,9 +32,9 @@ typedef enum an_type {
  * size of a pixel is known. */
 typedef enum an_measure {
     AN_NO_MEASURE,    /* cannot be given in micrometres */
-    AN_LENGTH,        /* in pixels, which must have the same size along all axes */
-    AN_LENGTH_FINEST, /* in pixels along the axis along which pixels are smallest */
-    AN_LENGTH_SPACED, /* in stacks in the unit of `spacing`, in images in pixels */
+    AN_LENGTH,        /* a length in pixels, which must have the same size along all axes */
+    AN_LENGTH_FINEST, /* a length in pixels along the axis along which pixels are smallest */
+    AN_LENGTH_SPACED, /* a length: in stacks in the unit of `spacing`, in images in pixels */
     AN_AREA,
     AN_VOLUME
 } an_measure;

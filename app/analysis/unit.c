@@ -142,8 +142,7 @@ static tc_status read_unit(const char *path, an_unit *out, tc_err *err)
     return check_names(out, err);
 }
 
-/* Calls read_unit if `status`, the result of reading the job, is TC_OK. Frees the unit on an error.
- */
+/* Calls read_unit if `status`, the result of reading the job, is TC_OK. On an error frees *out. */
 static tc_status complete_unit(tc_status status, const char *path, an_unit *out, tc_err *err)
 {
     if (status == TC_OK)

@@ -58,7 +58,11 @@ void os_close_inherited(void)
  * are the same on all processors. */
 
 /* Numbers of Landlock's system calls. */
-enum { CREATE_RULESET = 444, ADD_RULE = 445, RESTRICT_SELF = 446 };
+enum {
+    CREATE_RULESET = 444, /* landlock_create_ruleset */
+    ADD_RULE = 445,       /* landlock_add_rule */
+    RESTRICT_SELF = 446   /* landlock_restrict_self */
+};
 enum {
     ASK_VERSION = 1, /* a flag of CREATE_RULESET: it returns Landlock's version */
     BELOW_A_PATH = 1 /* the kind of a rule for a folder and everything in it */
@@ -158,6 +162,7 @@ static bool confine_files(const os_place *places)
 
 /* --- system calls: seccomp ------------------------------------------------------------------- */
 
+/* PROCESSOR: the audit architecture of this program's system calls. RSEQ: the number of rseq. */
 #if defined(__x86_64__)
 enum { PROCESSOR = AUDIT_ARCH_X86_64, RSEQ = 334 };
 #else
@@ -166,7 +171,7 @@ enum { PROCESSOR = (int)AUDIT_ARCH_AARCH64, RSEQ = 293 };
 
 /* The arguments with which a system call is allowed. */
 typedef enum check {
-    ANY,         /* with all arguments */
+    ANY,         /* any arguments */
     OWN_PROCESS, /* kill, tgkill: signals to this process, as abort() sends one */
     OWN_LIMITS,  /* prlimit64: reads the limits of this process */
     A_THREAD,    /* clone: creates a thread */
@@ -296,8 +301,7 @@ static void put_load(filter *f, unsigned argument, bool upper)
     add_op(f, (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, (unsigned)at));
 }
 
-/* Appends a comparison of the loaded value with `with`; if it is true, the filter returns `answer`.
- */
+/* Appends a comparison of the loaded value with `with`; if true, the filter returns `answer`. */
 static void put_if(filter *f, unsigned short comparison, unsigned with, struct sock_filter answer)
 {
     add_op(f, (struct sock_filter)BPF_JUMP(BPF_JMP | comparison | BPF_K, with, 0, 1));

@@ -239,8 +239,9 @@ void os_end_as_stopped(int number)
 }
 
 static struct {
-    char **argv, **envp; /* for os_restart; the last entry of envp before its NULL is `note` */
-    char note[512];      /* VARIABLE=VALUE */
+    char **argv,
+        **envp;     /* copies for os_restart; the last entry of envp before its NULL is `note` */
+    char note[512]; /* the environment variable of os_restart, as VARIABLE=VALUE */
 } start;
 
 bool os_keep_start(char **argv, const char *variable)

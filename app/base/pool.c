@@ -11,15 +11,14 @@
 
 typedef struct worker {
     an_pool *pool;
-    unsigned index; /* from 1; the caller of an_pool_run is 0 */
+    unsigned index; /* the thread's number, from 1 on; the caller of an_pool_run has number 0 */
     pthread_t id;
 } worker;
 
 struct an_pool {
     pthread_mutex_t lock;
-    pthread_cond_t start,
-        end;            /* signalled at the start and end of a run: a call of an_pool_run_until */
-    unsigned n_workers; /* threads besides the caller */
+    pthread_cond_t start, end; /* signalled at the start and end of a run (an_pool_run_until) */
+    unsigned n_workers;        /* threads besides the caller */
     worker *workers;
     /* The current run. */
     an_pool_fn fn;

@@ -28,7 +28,7 @@ static tc_status copy_bytes(unsigned char *to, const unsigned char *from, size_t
     return TC_OK;
 }
 
-/* Sorts n elements. room: memory for half of them. */
+/* Sorts the n elements from `at` on. room: memory for half of them. */
 static tc_status sort_part(const sorter *s, unsigned char *at, size_t n, unsigned char *room)
 {
     const size_t half = n / 2, size = s->size;
@@ -64,8 +64,10 @@ tc_status tc_sort(void *list, size_t n, size_t size, int (*compare)(const void *
 
 /* --- by keys --------------------------------------------------------------------------------- */
 
-/* A key of 32 bits has DIGITS digits of DIGIT bits each. */
-enum { DIGIT = 11, DIGITS = 3 };
+enum {
+    DIGIT = 11, /* bits of a digit of a key */
+    DIGITS = 3  /* digits of a key of 32 bits */
+};
 
 /* One pass of a radix sort: copies the elements from `from` to `to` in the order of one digit of
  * their keys (0: the lowest). Elements with equal digits stay in their order. */

@@ -518,8 +518,7 @@ __kernel GROUP_ATTRIBUTE void cc_measure(__global const int *labels, __global co
                                          volatile __global uint *table, int nx, int first_row,
                                          int end_row)
 {
-    /* owner: the label of the region that uses the element, or 0; part: that region's measurements
-     */
+    /* owner: label of the region that uses the element, or 0; part: that region's measurements */
     volatile __local uint owner[PLACES], part[PLACES][CC_COLUMNS];
     const int me = (int)get_local_id(0), x = (int)get_global_id(0), x0 = x - me;
     const int y0 = first_row + (int)get_global_id(1) * CC_TILE, end = TC_MIN(y0 + CC_TILE, end_row);

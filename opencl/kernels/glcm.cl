@@ -321,7 +321,7 @@ __kernel void glcm_slide(__global const glcm_work *all, __global const uint *chu
     __global ulong *const words = all_words + u->words;
     const bool idle = y >= u->rows || x0 >= x1;
     int from = idle ? x1 : x0, to = x1;
-    __local int near[2 * GLCM_ROWS]; /* of each move: leave, enter */
+    __local int near[2 * GLCM_ROWS]; /* `leave` and `enter` of each move */
 
     for (int i = (int)get_local_id(0); i < n_moves; i += (int)items) {
         near[2 * i] = moves[i].leave;

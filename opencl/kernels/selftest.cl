@@ -4,8 +4,7 @@
 #pragma OPENCL FP_CONTRACT OFF
 #include "opencl/kernels/selftest_core.h"
 
-/* Writes the ST_INTEGERS integer results of each work-item to `out`, one work-item after another.
- */
+/* Writes the ST_INTEGERS integer results of each work-item to `out`, work-item by work-item. */
 __kernel __attribute__((reqd_work_group_size(ST_GROUP, 1, 1))) void selftest_integers(
     __global tc_u64 *out)
 {
