@@ -336,6 +336,7 @@ static void describe_time_left(char *out, size_t size)
         snprintf(out, size, ", about %lu:%02lu:%02lu left", s / 3600, s / 60 % 60, s % 60);
 }
 
+/* Writes the line of text that says in how many places and how much of the picture is found. */
 static void describe_found(char *out, size_t size)
 {
     if (show.file.amounts != 0)

@@ -57,7 +57,7 @@ static tc_status go_to_cpu(const item_work *w, item_run *it, tc_status status, t
     return it->backend->open(&it->work, it->state, &it->worker, err);
 }
 
-/* Opens the device's backend if a device is used, otherwise or if that fails the CPU's. */
+/* Opens the device's backend if a device is used; otherwise, or if that fails, the CPU's. */
 static tc_status open_backend(const item_work *w, item_run *it, tc_err *err)
 {
     tc_status status;
@@ -304,7 +304,7 @@ static tc_status take_state(const item_work *w, item_run *it, tc_err *err)
                              : an_init(w->unit->analysis, &it->work, it->state, err);
 }
 
-/* The time in seconds without the time in which the task was suspended. */
+/* The time (tc_seconds), less the seconds during which the task was suspended. */
 static double seconds_worked(void)
 {
     return tc_seconds() - bw_asleep();

@@ -107,7 +107,7 @@ static tc_status read_command(int argc, char **argv, command *c, int *n_words, t
         { "output", 'o', TC_TEXT, .to = &c->output },
         { "device", 0, TC_TAKE, .to = c, .take = take_device },
         { "threads", 0, TC_COUNT, .to = &c->threads, .least = 1, .most = MAX_THREADS },
-        /* BOINC passes this one to multi-threaded applications. */
+        /* BOINC passes --nthreads to multi-threaded applications. */
         { "nthreads", 0, TC_COUNT, .to = &c->threads, .least = 1, .most = MAX_THREADS },
         { "checkpoint-dir", 0, TC_TEXT, .to = &c->checkpoint_dir },
         { "checkpoint-every", 0, TC_NUMBER, .to = &c->checkpoint_every, .most = 1000000 },

@@ -47,13 +47,13 @@ typedef struct record_tail {
 
 typedef struct array_head {
     uint8_t kind, dtype, ndim; /* wu_array_kind, wu_dtype, axes */
-    uint8_t compressed;        /* 0: the data are not compressed; otherwise bits, see below */
+    uint8_t compressed;        /* 0: the data are not compressed; otherwise bits COMPRESSED... */
     uint32_t width;            /* characters of an element of a text array; otherwise 0 */
     uint32_t name_length;
     uint32_t crc;         /* CRC-32 of the data in the record */
     uint64_t bytes;       /* bytes of the data in the record */
     uint64_t plain_bytes; /* bytes of the data before compression; 0 if they are not compressed */
-    uint32_t plain_crc;   /* CRC-32 of the data before compression; 0 likewise */
+    uint32_t plain_crc;   /* CRC-32 of the data before compression; 0 if they are not compressed */
     uint32_t reserved;
 } array_head;
 
@@ -216,7 +216,8 @@ static bool take_bytes(heads *h, void *out, size_t n)
     return true;
 }
 
-/* Makes the next array the current one. false: its head is invalid, or there is none. */
+/* Makes the next array the current one. false: the array's head is invalid, or there is no further
+ * array. */
 static bool next_array(heads *h)
 {
     array_head *const a = &h->head;
@@ -361,7 +362,7 @@ static tc_status add_record(spool *s, uint64_t at, tc_err *err)
     return TC_OK;
 }
 
-/* What an array adds to spool_to_write. */
+/* The amount by which an array increases the result of spool_to_write. */
 static double to_write(const array_head *a)
 {
     return (double)a->bytes / (a->compressed != 0 ? WU_COPIED : 1);
@@ -558,7 +559,8 @@ static tc_status write_array(record *r, const wu_out_array *a, array_head *head,
     return TC_OK;
 }
 
-/* Writes all heads and the tail. r->data_crc becomes the CRC of the heads. */
+/* Writes all heads and the tail, and sets r->data_crc to the CRC-32 of the heads. bytes: the size
+ * of the arrays' data, for the tail. */
 static tc_status write_heads(record *r, const wu_output *output, const array_head *all,
                              uint64_t bytes, tc_err *err)
 {

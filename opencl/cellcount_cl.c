@@ -344,7 +344,8 @@ static tc_status begin_strip(cc_cl_worker *w, uint32_t y0, tc_err *err)
                    w->rows * row, err);
 }
 
-/* After the device's last stage: the item is done, or the host continues. */
+/* After the device's last stage: if the labels are final, the item is done; otherwise the host
+ * continues. */
 static tc_status finish_device(cc_cl_worker *w, cc_state *state, tc_err *err)
 {
     if (!finds_regions(w)) {
@@ -581,7 +582,7 @@ static void set_paces(cc_cl_worker *w)
     for (int s = 0; s < STAGES; s++) {
         const uint64_t work = stage_work(w, (cc_stage)s), pixels = (uint64_t)w->nx * w->strip_rows;
 
-        /* The length of the table is not known yet. */
+        /* The most work of a launch. The length of the table is not known yet. */
         const uint64_t most = s == TABLE                ? UINT32_MAX
                               : kernel_names[s] != NULL ? work
                                                         : ((uint64_t)1 << 24) / w->nx + 1;
@@ -624,7 +625,7 @@ static tc_status open_parts(void *worker, const void *state, tc_err *err)
         return TC_OK;
     return_if_error(make_kernels(w, err));
     return_if_error(make_buffers(w, err));
-    /* Needs w->group, which make_kernels has set. */
+    /* set_paces needs w->group, which make_kernels has set. */
     set_paces(w);
     return TC_OK;
 }

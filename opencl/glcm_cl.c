@@ -661,6 +661,8 @@ static tc_status launch_statistics(cl_worker *w, uint64_t n, size_t from, size_t
                    : TC_OK;
 }
 
+/* Copies the statistics of n chunks from the device to host_partials, host_more, host_counts and
+ * host_bands. */
 static tc_status read_statistics(cl_worker *w, uint64_t n, tc_err *err)
 {
     const size_t groups = (size_t)(n * w->groups_per_chunk);

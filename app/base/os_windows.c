@@ -491,8 +491,8 @@ const char *os_signal_name(int number)
 
 static void (*on_fault)(int number);
 
-/* Called for exceptions that nothing has handled; not for those that a driver throws and catches
- * itself. */
+/* Called for exceptions that no code has handled; so not for exceptions that a driver throws and
+ * catches itself. */
 static LONG WINAPI handle_fault(EXCEPTION_POINTERS *what)
 {
     switch (what->ExceptionRecord->ExceptionCode) {

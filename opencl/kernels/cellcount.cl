@@ -162,7 +162,7 @@ static uint three_at(__global const uint *mask, int nx, int ny, int stride, int 
 
 /*
  * Finds the components within each tile, from row first_tile of tiles on; along x: work-groups of
- * TILES tiles each, along y: rows of tiles. link[i] becomes the root of node i within the tile.
+ * TILES tiles each, along y: rows of tiles. Sets link[i] to the root of node i within the tile.
  *
  * A run is joined with a run of the row above once: at the first of the pixels that the two have in
  * common, or, with connectivity 8, where they only touch at a corner.
@@ -318,7 +318,8 @@ __kernel GROUP_ATTRIBUTE void cc_border_roots(__global const uint *mask, __globa
                     : root_of(link, node_of(mask, nx, ny, stride, x, y, 0));
 }
 
-/* Marks the roots of the background that is connected with the border: their link becomes -1. */
+/* Marks the roots of the background that is connected with the border by setting their link to -1.
+ */
 __kernel GROUP_ATTRIBUTE void cc_mark_outside(__global const int *border,
                                               volatile __global int *link, int n)
 {

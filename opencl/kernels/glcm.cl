@@ -140,12 +140,12 @@ typedef struct slide_sums {
  * recognised by their value, since except for k = 0 no other step is below 1. */
 static inline uint coarse(ulong step, uint k)
 {
-    uint of = (uint)(step >> (GLCM_F_BITS - GLCM_COARSE_BITS));
+    uint coarse_step = (uint)(step >> (GLCM_F_BITS - GLCM_COARSE_BITS));
 
 #ifndef GLCM_NARROW
-    of += k > 0 && step >> GLCM_F_BITS == 0 ? 16 << GLCM_COARSE_BITS : 0;
+    coarse_step += k > 0 && step >> GLCM_F_BITS == 0 ? 16 << GLCM_COARSE_BITS : 0;
 #endif
-    return of;
+    return coarse_step;
 }
 
 /* Adds the pair of levels p and q to the window's histograms and sums (sign 1), or removes it (-1).

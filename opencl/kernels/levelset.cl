@@ -3,13 +3,13 @@
  * [nz][ny][nx].
  *
  * Macros: TILE_X, TILE_Y, TILE_Z, the voxels that a work-group computes at a time in a step; with a
- * narrow band a tile is a block of it. TILE_X * TILE_Y, the work-items of a work-group, must be at
- * least BORDER and (TILE_X + TILE_Y) * TILE_Z: each processes a column of the tile, and at most one
- * column of the border and one of the tile's first faces.
+ * narrow band a tile is a block of it. TILE_X * TILE_Y, the number of work-items of a work-group,
+ * must be at least BORDER and (TILE_X + TILE_Y) * TILE_Z: each work-item processes a column of the
+ * tile, and at most one column of the border and one of the tile's first faces.
  *
  * The host reads nothing between the iterations of a batch: `ctl` (layout.h) holds the largest |U|,
- * and what the host reads after the batch. Kernels that run after the evolution has ended
- * leave phi as it is. `done` is the number of iterations before the launch.
+ * and what the host reads after the batch. Kernels that run after the evolution has ended leave phi
+ * as it is. `done` is the number of iterations before the launch.
  */
 //! check: -DTILE_X=8 -DTILE_Y=8 -DTILE_Z=1
 #pragma OPENCL FP_CONTRACT OFF
@@ -37,7 +37,7 @@
 /* The exponent bits of a float; all are set if it is not finite. */
 #define NOT_FINITE 0x7f800000u
 
-/* Parameters: the size of the picture in voxels, and in blocks. */
+/* Parameters of functions: the size of the picture in voxels (SIZES) and in blocks (BLOCKS). */
 #define SIZES const tc_u32 nx, const tc_u32 ny, const tc_u32 nz
 #define BLOCKS const tc_u32 bx, const tc_u32 by, const tc_u32 bz
 
@@ -102,9 +102,9 @@ static inline float time_step(__global const tc_u32 *ctl, tc_u32 cfl, float dt, 
 /* The numbers of floats of a row and of a plane of phi in local memory, with the border. */
 #define ROW (TILE_X + 2)
 #define PLANE (ROW * (TILE_Y + 2))
-/* Voxels of the border in a plane. */
+/* The number of voxels of the border in a plane. */
 #define BORDER (2 * (TILE_X + 2) + 2 * TILE_Y)
-/* Faces of a tile between voxels along x, and along y. */
+/* The numbers of faces of a tile between voxels along x and along y. */
 #define X_FACES ((TILE_X + 1) * TILE_Y * TILE_Z)
 #define Y_FACES (TILE_X * (TILE_Y + 1) * TILE_Z)
 
@@ -113,7 +113,7 @@ typedef struct place {
     tc_i32 x, y, z;
 } place;
 
-/* The place of tile i; across, down: the number of tiles along x and y. */
+/* The first voxel of tile i. across, down: the number of tiles along x and y. */
 static inline place tile_at(tc_u32 i, tc_u32 across, tc_u32 down)
 {
     place p;

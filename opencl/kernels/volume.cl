@@ -152,7 +152,7 @@ __kernel GROUP_ATTRIBUTE void vol_tiles(__global const uint *mask, __global int 
         }
     }
     barrier(CLK_LOCAL_MEM_FENCE);
-    /* Numbers the roots of the tile: node[i] becomes ~number, which is < 0, unlike a link. (`end`,
+    /* Numbers the roots of the tile: sets node[i] to ~number, which is < 0, unlike a link. (`end`,
      * because PoCL 6's compiler aborts if a loop's condition reads local memory.) */
     const int end = plain ? inner : bytes;
 

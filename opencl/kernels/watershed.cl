@@ -105,7 +105,7 @@ __kernel GROUP_ATTRIBUTE void ws_ways(__global const uint *height, __global int 
 }
 
 /* Executes BODY for each neighbour of voxel i in a stack or slab of shape s, with the neighbour's
- * number in `there`. */
+ * number in the variable `there`. */
 #define FOR_NEIGHBOURS(i, s, BODY)                                                             \
     do {                                                                                       \
         const int row_ = (int)(i) / (s).nx, x_ = (int)(i) - row_ * (s).nx, z_ = row_ / (s).ny; \
@@ -445,7 +445,7 @@ __kernel GROUP_ATTRIBUTE void ws_follow_joins(__global int *maxima, uint first, 
 
 /* --- cells ----------------------------------------------------------------------------------- */
 
-/* up[maximum] becomes the voxel of the maximum that stands for its hill. */
+/* Sets up[maximum] to the voxel of the maximum that stands for its hill. */
 __kernel GROUP_ATTRIBUTE void ws_set_hills(__global int *up, __global const int *maxima, uint first,
                                            uint end)
 {
@@ -453,8 +453,8 @@ __kernel GROUP_ATTRIBUTE void ws_set_hills(__global int *up, __global const int 
         up[MAXIMUM(AT)[VOL_VOXEL]] = MAXIMUM(MAXIMUM(AT)[VOL_HILL])[VOL_VOXEL];
 }
 
-/* The maximum that stands for the cell of voxel i; -1 for membrane, which belongs to no cell unless
- * `fill` is set. */
+/* Returns the maximum that stands for the cell of voxel i, or -1 if the voxel is membrane, which
+ * belongs to no cell unless `fill` is set. */
 static int cell_of(__global const PIXEL *pixels, __global const int *up, __global const int *top,
                    uint i, uint threshold, int fill)
 {
