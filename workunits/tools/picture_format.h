@@ -30,24 +30,24 @@ typedef struct wu_samples {
 typedef struct wu_plane {
     uint32_t file, page;
 } wu_plane;
-#define WU_NO_PAGE UINT32_MAX /* as wu_plane.page: the plane is missing */
+#define WU_NO_PAGE UINT32_MAX /* value of wu_plane.page if the plane is missing */
 
 /* What a file's metadata say of its pages. Decoders and the readers of texts and tags fill it; only
  * wu_picture_choose_pages decides whether it is accepted. Before the decoder's open, all counts are
  * 1. */
 typedef struct wu_said {
-    const char *by; /* the metadata, for messages: "its OME-XML". NULL: there are none */
+    const char *by; /* what the metadata are called in messages: "its OME-XML". NULL: none */
     uint64_t channels, frames, slices; /* frames: times */
     uint64_t others;                   /* product of the lengths of all other axes */
-    char other[24];                    /* the name of such an axis */
-    uint64_t images;      /* number of planes, if recorded apart from the axes; else 0 */
-    uint64_t series;      /* number of pictures that the file holds or is a part of */
-    uint64_t nx, ny;      /* of a plane; 0: not recorded */
-    char order[4];        /* of planes: c, t and z, the fastest-changing axis first */
-    double unit_um;       /* unit of the resolution in micrometres, from a text; 0: none has it */
-    double unit_y_um;     /* the same along y, if it differs; else 0 */
-    bool inches;          /* that unit is the inch */
-    double slope, offset; /* as in wu_samples, from a text */
+    char other[24];                    /* the name of one of these other axes */
+    uint64_t images;  /* number of planes, if recorded apart from the axes; else 0 */
+    uint64_t series;  /* number of pictures that the file holds or is a part of */
+    uint64_t nx, ny;  /* of a plane; 0: not recorded */
+    char order[4];    /* of planes: c, t and z, the fastest-changing axis first */
+    double unit_um;   /* unit of the resolution in micrometres, from a text; 0: no text has it */
+    double unit_y_um; /* unit of the resolution along y, if it differs; else 0 */
+    bool inches;      /* the unit of the resolution is the inch */
+    double slope, offset; /* calibration from a text, as in wu_samples */
     bool indices;         /* the indices of a PNG's palette are the samples */
     bool cut;             /* the file says that another page follows, beyond its end */
     wu_plane *planes;     /* [c + channels * (z + slices * t)], owned; NULL: in the order `order` */
@@ -78,10 +78,10 @@ struct wu_picture {
     void *raw;          /* buffer for a decoded page that has to be converted; owned */
     bool not_numbers;   /* samples were NaN */
     uint64_t taken;     /* samples that were scaled (want.scaled) */
-    uint64_t beyond;    /* how many of them were outside [lo, hi] */
+    uint64_t beyond;    /* how many of these samples were outside [lo, hi] */
     bool alpha_dropped; /* alpha that was not opaque was dropped */
-    bool multiplied;    /* the colours are multiplied by that alpha */
-    bool fourth; /* that alpha is a fourth sample of which the file does not say what it is */
+    bool multiplied;    /* the colours are multiplied by the dropped alpha */
+    bool fourth; /* a fourth sample, whose meaning the file does not state, is treated as alpha */
     bool no_end; /* the file lacks its end marker */
     bool pages_skipped; /* thumbnails or masks were left out */
     char note[400];
@@ -90,7 +90,8 @@ struct wu_picture {
 /* A file format. */
 typedef struct wu_picture_decoder {
     const char *name;
-    /* Sets the fields that are marked above. `close` is also called after a failure. */
+    /* Reads the header and sets the fields of wu_picture that are marked "set by open". `close` is
+     * also called after a failure. */
     tc_status (*open)(wu_picture *picture, tc_err *err);
     /* Decodes page `page` of the file into nx * ny pixels of samples. Pages are asked for in
      * ascending order, unless said.planes gives another one. */
@@ -116,23 +117,23 @@ tc_status wu_picture_open_bare(const char *path, const wu_picture_want *want, wu
 /* Decides from said, want and n_pages which pages are read: sets info.nz, or refuses the file with
  * the remedy. */
 tc_status wu_picture_choose_pages(wu_picture *picture, tc_err *err);
-/* Whether pages that no metadata describe are taken as channels: a channel was asked for by its
- * number, and a pixel has only one sample. */
+/* Whether pages that no metadata describe are treated as channels: the user asked for a channel by
+ * its number, and a pixel has only one sample. samples: the number of samples per pixel. */
 bool wu_wants_silent_channel(const wu_picture *picture, unsigned samples);
 /* TC_BAD_INPUT: a colour was asked for by name, but the channels are not red, green and blue. */
 tc_status wu_picture_refuse_colour(const wu_picture *picture, uint64_t channels, tc_err *err);
-/* For messages: how to choose one of several channels. */
+/* The part of a message that explains how to choose one of several channels. */
 const char *wu_one_channel(const wu_picture *picture);
 /* Decodes the k-th of the info.nz wanted pages, from this file or another one. */
 tc_status wu_picture_decode(wu_picture *picture, uint32_t k, void *samples, tc_err *err);
 
 /* --- conversion to the wanted samples (picture_wanted.c) ------------------------------------- */
 
-/* Called after the decoder's open: chooses pages and channel, and sets info. */
+/* Chooses pages and channel, and sets picture->info. To be called after the decoder's open. */
 tc_status wu_picture_settle(wu_picture *picture, tc_err *err);
 /* Whether decoded pages need no conversion. */
 bool wu_picture_is_plain(const wu_picture *picture);
-/* Bytes of a page as the decoder returns it. */
+/* The size in bytes of a page as the decoder returns it. */
 size_t wu_picture_raw_bytes(const wu_picture *picture);
 /* Converts a decoded page into one of the type of info. */
 tc_status wu_picture_convert(wu_picture *picture, const void *raw, void *pixels, tc_err *err);
@@ -153,7 +154,8 @@ void wu_about_resolution(wu_picture *picture, double x, double y, double unit_um
 void wu_about_exif(const uint8_t *data, size_t n, wu_picture_about *out);
 /* Sets the orientation, if value is one. */
 void wu_about_orientation(unsigned value, wu_picture_about *out);
-/* Called when all is read: rounds the size of a voxel, and sets impossible sizes to 0. */
+/* Rounds the size of a voxel, and sets impossible sizes to 0. To be called when all metadata were
+ * read. */
 void wu_about_check(wu_picture_about *out);
 /* Whether a palette of 256 colours is a ramp of one hue: it only colours the picture, and its
  * indices are the samples. */
@@ -176,7 +178,7 @@ bool wu_text_paints(const char *text);
  * are ignored. Faults of the text go to said.refusal; fails only with TC_NO_MEMORY. */
 tc_status wu_say_description(wu_picture *picture, const char *text, const wu_pages_there *there,
                              tc_err *err);
-/* Does the same for a description in XML. */
+/* Fills picture->said from a description in XML, in the same way. */
 tc_status wu_say_xml(wu_picture *picture, const char *text, const wu_pages_there *there,
                      tc_err *err);
 /* Sets said->refusal, unless it is set already. */

@@ -10,10 +10,10 @@
 #include "workunits/tools/picture_tags.h"
 #include "workunits/tools/tiff_open.h"
 
-/* Bytes that libtiff may allocate at once, and of a tile, at most. */
+/* The most bytes that libtiff may allocate at once, and that a tile may have. */
 #define MAX_BLOCK ((tmsize_t)1 << 30)
-enum { MAX_PAGES = 1 << 20 };
-/* A tile that is larger than the picture may have sides of so many pixels: with larger ones, a file
+enum { MAX_PAGES = 1 << 20 }; /* the most pages of a file */
+/* The longest side, in pixels, of a tile that is larger than the picture: with larger tiles, a file
  * of a few bytes could cause minutes of decoding. */
 enum { MAX_TILE_SIDE = 4096 };
 
@@ -21,8 +21,8 @@ enum { MAX_TILE_SIDE = 4096 };
 typedef struct tiff_layout {
     uint32_t nx, ny;
     wu_samples out;   /* the type of the samples after decoding */
-    unsigned bits;    /* per sample in the file: 1, 2, 4, 8 to 16, 32 or 64 */
-    unsigned samples; /* per pixel, alpha included */
+    unsigned bits;    /* bits per sample in the file: 1, 2, 4, 8 to 16, 32 or 64 */
+    unsigned samples; /* samples per pixel, including alpha */
     bool planar;      /* each sample of the pixels has a plane of its own */
     bool inverted;    /* 0 is white: values are inverted */
     bool has_alpha;   /* the sample after the colours is alpha */
@@ -36,30 +36,30 @@ typedef struct tiff_layout {
 typedef struct tiff_state {
     TIFF *tiff; /* the same as listener.tiff */
     wu_tiff_listener listener;
-    tiff_layout layout; /* of libtiff's current page */
-    uint64_t wanted;    /* the page to be decoded into `pixels` */
+    tiff_layout layout; /* the layout of libtiff's current page */
+    uint64_t wanted;    /* index of the page to be decoded into `pixels` */
     void *pixels;
-    uint64_t *offsets; /* [n_pages] of the pages' directories; owned */
+    uint64_t *offsets; /* [n_pages] offsets of the pages' directories; owned */
     uint32_t *numbers; /* [n_pages] indices of the pages among all directories of the file; owned */
     size_t n_pages, offsets_room, numbers_room;
     char *text;  /* the description, owned by libtiff; valid until it reads another directory */
-    bool paints; /* palettes only colour the picture: samples are not replaced by colours */
+    bool paints; /* palettes are only for display: samples are not replaced by their colours */
     bool behind; /* only the first plane has a directory: the other planes' samples follow it */
     uint64_t samples_at;  /* with `behind`: offset of the first sample */
     uint64_t plane_bytes; /* with `behind`: bytes of a plane */
-    unsigned index;       /* an index, used by a pixel, that the palette lacks; 0: there is none */
+    unsigned index;       /* the value of a pixel that exceeds the palette; 0: there is none */
     bool decoding;        /* pixels are being decoded: warnings are errors */
-    bool damaged;         /* there was an error */
-    bool no_memory;       /* the error is that memory ran out */
+    bool damaged;         /* libtiff reported an error */
+    bool no_memory;       /* the reported error is that memory ran out */
     bool guarded;         /* on_error may jump to `out` */
     jmp_buf out;
     uint8_t *block; /* a row or tile as it is decoded */
     char message[300];
 } tiff_state;
 
-/* Keeps the first message: later ones are consequences of it. Leaves libtiff by longjmp if memory
- * ran out, as libtiff 4.5 may go on without it, and after damage in pixels, as it would go on with
- * every row that is left. */
+/* Keeps the first message: later messages are consequences of the first error. Leaves libtiff by
+ * longjmp if memory ran out, as libtiff 4.5 may continue without it, and after damage in pixels, as
+ * libtiff would continue with all remaining rows. */
 static void on_error(void *user, const char *format, va_list args)
 {
     tiff_state *const state = user;
@@ -72,8 +72,8 @@ static void on_error(void *user, const char *format, va_list args)
         longjmp(state->out, 1);
 }
 
-/* Warnings about tags are common and harmless. Warnings while pixels are decoded mean that a part
- * of them is made up, except for the one about the first version of LZW. */
+/* Warnings about tags are common and harmless. A warning while pixels are decoded means that some
+ * of them are not from the file, except for the warning about the first version of LZW. */
 static void on_warning(void *user, const char *format, va_list args)
 {
     const tiff_state *const state = user;
@@ -90,7 +90,7 @@ static tc_status fail_tiff(const wu_picture *picture, tc_err *err)
                    state->damaged ? state->message : "a page cannot be read");
 }
 
-/* The value of a tag of the current page; fallback: it has none, nor a default. */
+/* The value or the default of a tag of the current page; `fallback` if the tag has neither. */
 static uint16_t tag16(TIFF *tiff, uint32_t tag, uint16_t fallback)
 {
     uint16_t value = fallback;
@@ -99,8 +99,8 @@ static uint16_t tag16(TIFF *tiff, uint32_t tag, uint16_t fallback)
     return value;
 }
 
-/* Whether libtiff has read a directory; status: what its function returned. If that is success,
- * errors were about a tag that it ignored: they are forgotten. */
+/* Whether libtiff has read a directory. status: the return value of the libtiff function. If it is
+ * 1 (success), any error was about a tag that libtiff ignored, and is cleared. */
 static bool was_read(tiff_state *state, int status)
 {
     if (status == 1 && !state->no_memory)
@@ -126,8 +126,8 @@ static wu_tags tags_of(const wu_picture *picture)
                       TIFFCurrentDirOffset(state->tiff) };
 }
 
-/* The value of a tag as the current page's directory has it: tiff_open.c hides some from libtiff,
- * and libtiff changes some. */
+/* The value of a tag as stored in the current page's directory, or `fallback`. Unlike tag16 it
+ * returns values that tiff_open.c hides from libtiff, and values that libtiff changes. */
 static uint64_t stored_tag(const wu_picture *picture, unsigned number, uint64_t fallback)
 {
     const wu_tags tags = tags_of(picture);
@@ -139,8 +139,8 @@ static uint64_t stored_tag(const wu_picture *picture, unsigned number, uint64_t 
                : fallback;
 }
 
-/* Reads a palette that has not the 2^bits colours which libtiff requires. *n: the number of its
- * colours, at most 2^bits. */
+/* Reads a palette that does not have the 2^bits colours which libtiff requires. Sets *n to the
+ * number of its colours, at most 2^bits. Returns false if there is no valid palette. */
 static bool read_other_palette(const wu_picture *picture, unsigned bits, uint16_t entries[3][256],
                                unsigned *n)
 {
@@ -161,8 +161,9 @@ static bool read_other_palette(const wu_picture *picture, unsigned bits, uint16_
     return true;
 }
 
-/* Reads the palette, and decides whether its colours are the picture, or only colour it so that the
- * indices are the samples. With indices of more than 8 bits only the latter is accepted. */
+/* Reads the palette, and decides whether its colours replace the samples, or are only for display
+ * so that the indices are the samples. With indices of more than 8 bits only the latter is
+ * accepted. */
 static tc_status read_palette(wu_picture *picture, tiff_layout *layout, tc_err *err)
 {
     const tiff_state *state = picture->state;
@@ -259,13 +260,13 @@ static tc_status read_colours(wu_picture *picture, tiff_layout *layout, tc_err *
     case PHOTOMETRIC_CFA: return refuse_tiff(picture, "of a camera's raw samples", err);
     default: return refuse_tiff(picture, "with colours other than grey, RGB or a palette", err);
     }
-    /* A fourth sample that the file does not describe may be alpha or data: it is taken for alpha,
+    /* A fourth sample that the file does not describe may be alpha or data: it is treated as alpha,
      * unless the user chose channel 4. */
-    const bool unsaid = n_extra == 1 && extra[0] == EXTRASAMPLE_UNSPECIFIED;
+    const bool undescribed = n_extra == 1 && extra[0] == EXTRASAMPLE_UNSPECIFIED;
     layout->has_alpha =
         layout->samples == file_channels + 1 && n_extra == 1 &&
-        (!unsaid || (file_channels == 3 && !state->paints && picture->want.channel <= 3));
-    picture->fourth = layout->has_alpha && unsaid;
+        (!undescribed || (file_channels == 3 && !state->paints && picture->want.channel <= 3));
+    picture->fourth = layout->has_alpha && undescribed;
     layout->multiplied = layout->has_alpha && extra[0] == EXTRASAMPLE_ASSOCALPHA;
     layout->out.channels = layout->samples - layout->has_alpha;
     return stored_tag(picture, TIFFTAG_PHOTOMETRIC, 0) == PHOTOMETRIC_PALETTE
@@ -299,7 +300,7 @@ static tc_status check_codec(const wu_picture *picture, tc_err *err)
                    picture->path, known != NULL ? known->name : "something unknown", codec);
 }
 
-/* Reads the type of samples. Those of up to 16 bits become 8 or 16 bits. */
+/* Reads the type of samples. Samples of up to 16 bits are decoded to 8 or 16 bits. */
 static tc_status read_type(const wu_picture *picture, tiff_layout *layout, tc_err *err)
 {
     const tiff_state *state = picture->state;
@@ -382,7 +383,8 @@ static bool is_secondary(TIFF *tiff)
     return (type & (FILETYPE_REDUCEDIMAGE | FILETYPE_MASK)) != 0;
 }
 
-/* *pointer: the offset of the next directory, according to the one at the offset `at`. */
+/* Sets *pointer to the offset of the next directory, which the directory at the offset `at`
+ * contains. Returns false if the file ends before it. */
 static bool read_next_pointer(const wu_tags *tags, uint64_t at, uint64_t *pointer)
 {
     const bool big = tags->big;
@@ -392,8 +394,8 @@ static bool read_next_pointer(const wu_tags *tags, uint64_t at, uint64_t *pointe
                           pointer);
 }
 
-/* Checks that the pointer to the next directory exists. If the file is cut short within it, libtiff
- * reports the last page, and a stack would silently lose slices. */
+/* Checks that the current directory contains the pointer to the next one. If the file is cut short
+ * before the pointer, libtiff treats this page as the last one, and a stack would lose slices. */
 static tc_status check_next_pointer(const wu_picture *picture, tc_err *err)
 {
     const wu_tags tags = tags_of(picture);
@@ -404,10 +406,10 @@ static tc_status check_next_pointer(const wu_picture *picture, tc_err *err)
                          picture->path);
 }
 
-/* Whether the directory at `from`, the last one that libtiff could read, is the last one of the
- * file: its pointer leads beyond the end of the file, to an empty directory, or back to an earlier
- * one. */
-static bool ends_here(wu_picture *picture, uint64_t from)
+/* Whether the directory at the offset `from`, the last one that libtiff could read, counts as the
+ * file's last one: its pointer leads beyond the end of the file, to an empty directory, or back to
+ * an earlier one. */
+static bool is_last_directory(wu_picture *picture, uint64_t from)
 {
     const tiff_state *const state = picture->state;
     wu_said *const said = &picture->said;
@@ -424,8 +426,8 @@ static bool ends_here(wu_picture *picture, uint64_t from)
     return said->cut || circle;
 }
 
-/* Moves libtiff on to the next page that is not secondary; *found: there is one. *number: index of
- * the current directory among all. */
+/* Makes libtiff read the next directory that is not secondary. Sets *found: whether there is one.
+ * *number: index of the current directory among all directories; updated. */
 static tc_status next_directory(wu_picture *picture, uint32_t *number, bool *found, tc_err *err)
 {
     tiff_state *state = picture->state;
@@ -435,7 +437,7 @@ static tc_status next_directory(wu_picture *picture, uint32_t *number, bool *fou
             return check_next_pointer(picture, err);
         const uint64_t from = TIFFCurrentDirOffset(state->tiff);
         if (!was_read(state, TIFFReadDirectory(state->tiff))) {
-            if (!ends_here(picture, from))
+            if (!is_last_directory(picture, from))
                 return fail_tiff(picture, err);
             state->damaged = false;
             return TC_OK;
@@ -454,18 +456,18 @@ static bool is_alike(const tiff_layout *a, const tiff_layout *b)
            a->out.bits == b->out.bits && a->out.channels == b->out.channels;
 }
 
-/* Whether the page is as large as a copy of the first one that was reduced to 1/2, 1/4, 1/8, ... */
+/* Whether the page has the size of a copy of the first page reduced to 1/2, 1/4, 1/8, ... */
 static bool is_copy(const tiff_layout *first, const tiff_layout *page)
 {
-    for (uint32_t by = 2; by <= 1024; by *= 2)
-        if (page->nx >= first->nx / by && page->nx <= first->nx / by + 1 &&
-            page->ny >= first->ny / by && page->ny <= first->ny / by + 1)
+    for (uint32_t factor = 2; factor <= 1024; factor *= 2)
+        if (page->nx >= first->nx / factor && page->nx <= first->nx / factor + 1 &&
+            page->ny >= first->ny / factor && page->ny <= first->ny / factor + 1)
             return first->nx > 1 && first->ny > 1;
     return false;
 }
 
-/* Whether one of the page's SubIFDs is wider than the page. A remark is set if there are any. */
-static bool has_larger(wu_picture *picture)
+/* Whether one of the page's SubIFDs is wider than the page. Sets a remark if there are SubIFDs. */
+static bool has_larger_sub(wu_picture *picture)
 {
     const tiff_state *const state = picture->state;
     uint16_t n = 0;
@@ -486,6 +488,7 @@ static bool has_larger(wu_picture *picture)
     return false;
 }
 
+/* Appends the current page to the list of pages. number: index of its directory among all. */
 static tc_status add_page(wu_picture *picture, uint32_t number, tc_err *err)
 {
     tiff_state *state = picture->state;
@@ -526,7 +529,7 @@ static tc_status scan_pages(wu_picture *picture, tc_err *err)
         if (status != TC_OK)
             break;
         const bool first = state->n_pages == 0;
-        if (has_larger(picture))
+        if (has_larger_sub(picture))
             return tc_fail(err, TC_BAD_INPUT,
                            "%s: page %zu has a larger picture of its own (SubIFD), of which it may "
                            "be a thumbnail; save the larger one to a file of its own",
@@ -548,7 +551,7 @@ static tc_status scan_pages(wu_picture *picture, tc_err *err)
 }
 
 /* Makes a page libtiff's current one, and reads its layout. */
-static tc_status go_to(wu_picture *picture, uint64_t page, tc_err *err)
+static tc_status select_page(wu_picture *picture, uint64_t page, tc_err *err)
 {
     tiff_state *state = picture->state;
     if (!was_read(state, TIFFSetSubDirectory(state->tiff, state->offsets[page])))
@@ -571,8 +574,8 @@ static void read_about(wu_picture *picture)
     float x = 0, y = 0;
     uint32_t n = 0;
     const void *data = NULL;
-    /* The last two (4, 5) are written by tifffile; libtiff replaces values that it does not know by
-     * the default. */
+    /* The length in micrometres of each unit. The last two (4, 5) are written by tifffile; libtiff
+     * would replace such values by the default. */
     static const double units[] = { [RESUNIT_INCH] = 25400, [RESUNIT_CENTIMETER] = 1e4, 1e3, 1 };
     enum { UNITS = sizeof units / sizeof units[0] };
     const uint64_t unit = stored_tag(picture, TIFFTAG_RESOLUTIONUNIT, RESUNIT_INCH);
@@ -588,9 +591,9 @@ static void read_about(wu_picture *picture)
         picture->about.remarks |= WU_PROFILE;
 }
 
-/* Sets state->behind if the file has one page, whose samples are contiguous and not compressed, and
- * is long enough for all planes that its metadata describe to follow there: ImageJ and MetaMorph
- * write such files. */
+/* Sets state->behind if the samples of all planes that the metadata describe follow one another,
+ * although the file has only one page: its samples must be contiguous and not compressed, and the
+ * file long enough. ImageJ and MetaMorph write such files. */
 static void find_behind(wu_picture *picture)
 {
     tiff_state *state = picture->state;
@@ -625,8 +628,8 @@ static void find_behind(wu_picture *picture)
     picture->n_pages = n;
 }
 
-/* Reads what the text and the tags of the first page say. Not called by call_guarded: a longjmp
- * would leak memory. */
+/* Reads the metadata in the description and the tags of the first page. Not called by call_guarded:
+ * a longjmp would leak memory. */
 static tc_status read_said(wu_picture *picture, tc_err *err)
 {
     tiff_state *state = picture->state;
@@ -638,8 +641,8 @@ static tc_status read_said(wu_picture *picture, tc_err *err)
         state->text == NULL ? TC_OK : wu_say_description(picture, state->text, &there, err);
     if (status == TC_OK)
         status = wu_say_tags(picture, &tags, state->offsets, err);
-    /* If the metadata have too many channels by the number of samples per pixel, these were counted
-     * as channels. */
+    /* If the metadata describe `samples` times as many planes as there are pages, they count each
+     * sample of a pixel as a channel. */
     const uint64_t samples = state->layout.out.channels,
                    planes = said->channels * said->frames * said->slices;
     if (said->planes == NULL && samples > 1 && said->channels % samples == 0 &&
@@ -659,7 +662,7 @@ static tc_status read_said(wu_picture *picture, tc_err *err)
     return status;
 }
 
-/* Calls body, which on_error may leave by longjmp. */
+/* Calls body, from which on_error may jump back to here by longjmp. */
 static tc_status call_guarded(wu_picture *picture, tc_status (*body)(wu_picture *, tc_err *),
                               tc_err *err)
 {
@@ -676,8 +679,8 @@ static tc_status call_guarded(wu_picture *picture, tc_status (*body)(wu_picture 
     return status;
 }
 
-/* Reads all directories; but not those of a slide, which is refused first. */
-static tc_status begin_pages(wu_picture *picture, tc_err *err)
+/* Reads all directories, unless the file is a whole-slide image, which is refused. */
+static tc_status read_directories(wu_picture *picture, tc_err *err)
 {
     tiff_state *state = picture->state;
     if (!was_read(state, TIFFSetDirectory(state->tiff, 0)))
@@ -690,15 +693,16 @@ static tc_status begin_pages(wu_picture *picture, tc_err *err)
 }
 
 /* Returns to the first page and gets its description. */
-static tc_status begin_said(wu_picture *picture, tc_err *err)
+static tc_status return_to_first(wu_picture *picture, tc_err *err)
 {
     tiff_state *state = picture->state;
-    const tc_status status = go_to(picture, 0, err);
+    const tc_status status = select_page(picture, 0, err);
     state->text = status == TC_OK ? description(state->tiff) : NULL;
     return status;
 }
 
-static tc_status end_said(wu_picture *picture, tc_err *err)
+/* Finds planes without a directory, and reads the first page's resolution and orientation. */
+static tc_status finish_first(wu_picture *picture, tc_err *err)
 {
     (void)err;
     find_behind(picture);
@@ -708,13 +712,13 @@ static tc_status end_said(wu_picture *picture, tc_err *err)
 
 static tc_status open_pages(wu_picture *picture, tc_err *err)
 {
-    tc_status status = call_guarded(picture, begin_pages, err);
+    tc_status status = call_guarded(picture, read_directories, err);
     if (status != TC_OK || picture->said.refusal[0] != '\0')
         return status;
-    return_if_error(call_guarded(picture, begin_said, err));
+    return_if_error(call_guarded(picture, return_to_first, err));
     if (!picture->bare)
         return_if_error(read_said(picture, err));
-    return call_guarded(picture, end_said, err);
+    return call_guarded(picture, finish_first, err);
 }
 
 static tc_status open_tiff(wu_picture *picture, tc_err *err)
@@ -735,7 +739,7 @@ static tc_status open_tiff(wu_picture *picture, tc_err *err)
 
 /* --- samples --------------------------------------------------------------------------------- */
 
-/* Sample i of a row, of up to 16 bits each, as the file packs them. */
+/* Returns sample i of a row whose samples have up to 16 bits each, packed as in the file. */
 static unsigned get_sample(const uint8_t *row, unsigned bits, size_t i)
 {
     if (bits == 8)
@@ -778,7 +782,7 @@ static void put_sample(wu_picture *picture, void *page, size_t pixel, unsigned s
     }
 }
 
-/* Puts sample i of the row, of 32 or 64 bits, into the page; alpha is left out. */
+/* Puts sample i of the row, which has 32 or 64 bits, into the page; alpha is left out. */
 static void put_wide(const wu_picture *picture, void *page, size_t pixel, unsigned sample,
                      const uint8_t *row, size_t i)
 {
@@ -789,12 +793,14 @@ static void put_wide(const wu_picture *picture, void *page, size_t pixel, unsign
                row + i * bytes, bytes);
 }
 
-/* Undoes the horizontal predictor of a row of n samples: adds to each the one `step` before it. */
+/* Undoes the horizontal predictor of a row of n samples: adds to each sample the one `step` samples
+ * before it. */
 static void add_up(uint8_t *row, size_t n, unsigned step, unsigned bits)
 {
     for (size_t i = step; i < n; i++) {
         const size_t bytes = bits / 8;
-        uint64_t a = 0, b = 0; /* samples in the first bytes: the sum is right in any byte order */
+        uint64_t a = 0, b = 0; /* each sample is in the first bytes: its sum is right in any byte
+                                  order */
         memcpy(&a, row + (i - step) * bytes, bytes);
         memcpy(&b, row + i * bytes, bytes);
         a += b;
@@ -870,8 +876,8 @@ static tc_status read_tiles(wu_picture *picture, unsigned plane, void *page, uin
     return TC_OK;
 }
 
-/* Whether a plane of a planar file must be read: it is not the plane of a channel that is not
- * wanted. Planes after the channels are alpha. */
+/* Whether a plane of a planar file must be read. Only planes of unwanted channels need not be. The
+ * plane after the channels is alpha, which is always read. */
 static bool is_wanted(const wu_picture *picture, unsigned plane)
 {
     const tiff_state *state = picture->state;
@@ -880,8 +886,8 @@ static bool is_wanted(const wu_picture *picture, unsigned plane)
            plane >= channels || plane == picture->want.channel - 1;
 }
 
-/* Decodes the current page. Checks that libtiff's sizes of rows and tiles are at least what the
- * functions above read of them. */
+/* Decodes the current page. Checks first that rows and tiles, in the sizes that libtiff returns,
+ * have all the bytes that the functions above read. */
 static tc_status read_page(wu_picture *picture, tc_err *err)
 {
     tiff_state *state = picture->state;
@@ -925,7 +931,7 @@ static tc_status read_page(wu_picture *picture, tc_err *err)
     return TC_OK;
 }
 
-/* Reads a plane that has no directory (state->behind). */
+/* Reads a plane that has no directory (state->behind is set). */
 static tc_status read_behind(wu_picture *picture, tc_err *err)
 {
     tiff_state *state = picture->state;
@@ -956,14 +962,14 @@ static tc_status read_behind(wu_picture *picture, tc_err *err)
 static tc_status decode_wanted(wu_picture *picture, tc_err *err)
 {
     tiff_state *state = picture->state;
-    const tiff_layout seen = { .nx = picture->info.nx,
-                               .ny = picture->info.ny,
-                               .out = picture->samples };
+    const tiff_layout first = { .nx = picture->info.nx,
+                                .ny = picture->info.ny,
+                                .out = picture->samples };
     if (state->behind && state->wanted > 0)
         return read_behind(picture, err);
-    return_if_error(go_to(picture, state->wanted, err));
+    return_if_error(select_page(picture, state->wanted, err));
     /* scan_pages read the same layout, unless the file was changed meanwhile. */
-    if (!is_alike(&seen, &state->layout))
+    if (!is_alike(&first, &state->layout))
         return tc_fail(err, TC_BAD_INPUT, "%s: changed while it was read", picture->path);
     state->decoding = true;
     return read_page(picture, err);

@@ -20,20 +20,21 @@ typedef struct wu_mark {
     char why[TC_ERR_MAX]; /* the reason; "" if ok */
 } wu_mark;
 
-/* A picture of labels or of a mask with fewer pixels: of each square of step x step pixels, the one
- * in the middle. */
+/* A picture of labels or of a mask, reduced in size: of each square of step x step pixels, only the
+ * one in the middle is kept. */
 typedef struct wu_sampled {
     uint32_t nx, ny, step, sx, sy; /* nx x ny: the whole picture; sx x sy: the grid */
     uint32_t *grid;                /* [sy][sx] */
 } wu_sampled;
 
-/* What is found in the labels of an image that the page shows. */
+/* Findings about the labelled regions of an image that the page shows. */
 typedef struct wu_outlined {
-    bool ragged;   /* most outlines are ragged */
-    size_t merged; /* regions that look like several cells each; 0 if they are only a few */
-    size_t n;      /* all regions */
+    bool ragged; /* most outlines are ragged */
+    size_t
+        merged; /* number of regions that look like several cells each; 0 if they are only a few */
+    size_t n;   /* number of all regions */
     wu_label_run
-        *runs; /* [n_runs]: the labels that the image's figure shows; owned; NULL: not kept */
+        *runs; /* [n_runs] the labels that the image's figure shows; owned; NULL: not kept */
     size_t n_runs;
 } wu_outlined;
 
@@ -45,9 +46,10 @@ typedef struct wu_report {
     wu_tables *tables;
     wu_job *images;             /* the work unit, or NULL */
     wu_seen *seen;              /* [n_items] pictures that pack kept, or NULL; not owned */
-    size_t n_items;             /* items whose pictures are shown: the first ones of the file */
-    size_t n_variants;          /* reports on the page, whose pictures share its space */
-    wu_points *points;          /* [tables->n] */
+    size_t n_items;             /* the pictures of the first n_items items are shown */
+    size_t n_variants;          /* number of reports that share the page; the fewer, the larger the
+                                   pictures */
+    wu_points *points;          /* [tables->n] the points of each table */
     double *radii;              /* [file->n_items] the radius of points that the analysis found for
                                    each item itself, or NULL */
     char **notes;               /* [file->n_items], as wu_notes_read returns them */
@@ -55,7 +57,8 @@ typedef struct wu_report {
     struct wu_summary *summary; /* set by wu_report_find_marks */
     wu_mark *marks;             /* [file->n_items], set by wu_report_find_marks */
     const char *colour;         /* which channel or stain is analysed, in words, or "" */
-    const an_suggestion *suggestion; /* which the parameters were taken from, or NULL; not owned */
+    const an_suggestion
+        *suggestion; /* the suggestion that gave the parameters, or NULL; not owned */
 } wu_report;
 
 /* Writes an item's pictures with what was found on them: one figure for an image; for a stack,
@@ -63,9 +66,9 @@ typedef struct wu_report {
  * each map. Writes nothing if neither the work unit nor a picture in the result shows the item. */
 tc_status wu_report_figures(wu_report *r, size_t item, tc_err *err);
 
-/* Opens a result, and its work unit `images` unless that is NULL; wu_report_close also after a
- * failure. items: the most items whose pictures are shown. seen: what pack kept of the same work
- * unit, or NULL; figures take the pictures out of it. */
+/* Opens a result, and its work unit `images` unless that is NULL. Call wu_report_close on success
+ * and failure. items: the most items whose pictures are shown. seen: the pictures that pack kept of
+ * the same work unit, or NULL; the figures take them over and free them. */
 tc_status wu_report_open(wu_report *r, const char *result, const char *images, wu_seen *seen,
                          uint64_t items, tc_err *err);
 void wu_report_close(wu_report *r);
@@ -77,7 +80,7 @@ tc_status wu_report_write_page(wu_report *r, const char *output, const char *col
 /* Opens a result, writes its page, and closes it. images: the file of its work unit, or NULL. */
 tc_status wu_report_write(const char *result, const char *images, const char *output,
                           uint64_t items, tc_err *err);
-/* What pack kept of an item's picture, or NULL. */
+/* The picture of an item that pack kept, or NULL. */
 wu_seen *wu_seen_by(const wu_report *r, size_t item);
 
 /* Sets r->outlined. counts: [n_items] the number of regions of each image. */
@@ -91,7 +94,7 @@ bool wu_samples_row(const wu_sampled *to, uint32_t y);
  * uint8_t samples of a mask. */
 void wu_sample_row(const wu_sampled *to, uint32_t y, const void *row, bool labels);
 
-/* What the pixels of an image make doubtful in what was counted in it. */
+/* Reasons, found in an image's pixels, to doubt what was counted in it. */
 typedef struct wu_seen_doubt {
     bool noise;        /* most of what was counted stands out no more than noise does */
     const char *frame; /* "dark" or "bright": a frame of this grey value surrounds the field; or
@@ -99,10 +102,11 @@ typedef struct wu_seen_doubt {
     bool drawn;        /* some of what was counted has edges one pixel wide, as letters have */
     bool wide;         /* the radius searched for is that of cells a quarter of the image wide */
     bool labels;       /* the image looks like a label picture */
-    bool cubes;        /* its voxels, whose size is unknown, were taken to be cubes */
-    size_t missed; /* objects as large as the regions that stand out, but were not counted; 0: few
-                      or none */
-    double excess; /* the regions' area by that at half of their contrast: the median; 0: unknown */
+    bool cubes;        /* its voxels, whose size is unknown, were assumed to be cubes */
+    size_t missed; /* number of objects as large as the counted regions that stand out less and were
+                      not counted; 0: few or none */
+    double excess; /* the median ratio of a region's area to its area at half of its contrast; 0:
+                      unknown */
     bool surveyed; /* `survey` is set */
     an_survey survey; /* the range of grey values of the whole image */
 } wu_seen_doubt;
@@ -113,12 +117,14 @@ tc_status wu_report_find_noise(const wu_report *r, wu_seen_doubt *doubts, tc_err
 typedef struct wu_range {
     uint32_t lo, hi, median;
 } wu_range;
-/* *labels: the picture looks like a label picture: few different values in compact patches. */
+/* Sets *labels: whether the picture looks like a label picture, with few different values in
+ * compact patches. */
 tc_status wu_find_labels(const wu_pixels *px, const wu_range *range, bool *labels, tc_err *err);
-/* "dark" or "bright": a frame of the least or greatest grey value surrounds the field; or NULL. */
+/* Returns "dark" or "bright" if a frame of the least or greatest grey value surrounds the field,
+ * else NULL. */
 const char *wu_find_frame(const wu_pixels *px, const wu_range *range);
-/* Whether what lies around `at` (y, x) in slice z was drawn by a program, such as a letter or a
- * scale bar. bright: it is brighter than its surroundings. */
+/* Whether the object around `at` (y, x) in slice z was drawn by a program, as letters and scale
+ * bars are. bright: the object is brighter than its surroundings. */
 bool wu_is_drawn(const wu_pixels *px, size_t z, const double at[2], double radius, bool bright,
                  const wu_range *range);
 
@@ -128,9 +134,9 @@ tc_status wu_report_find_marks(wu_report *r, tc_err *err);
 void wu_report_free_summary(wu_report *r);
 /* Writes a mark as a cell of a table. */
 void wu_report_mark(wu_page *page, const wu_mark *mark);
-/* Writes items.csv, with each image's group and mark after its own columns; groups.csv if images
- * are compared by their folders; and columns.csv if `columns`. Needs wu_report_find_marks, and
- * wu_export_write with also.marks before it. */
+/* Writes items.csv, with each image's group and mark after its other columns; groups.csv if images
+ * are compared by their folders; and columns.csv if `columns`. To be called after
+ * wu_report_find_marks and after wu_export_write with also.marks. */
 tc_status wu_report_marks_csv(wu_report *r, const char *folder, bool columns, tc_err *err);
 /* Writes the head of the page: how many objects were found, and a row for each image with counts,
  * sizes and the mark. */
@@ -138,9 +144,11 @@ tc_status wu_report_summary(wu_report *r, tc_err *err);
 
 /* Whether the table has texture features as columns. */
 bool wu_report_has_features(const wu_table *table);
-/* Writes the title of a column of such a table. False: the table is none; nothing is written. */
+/* Writes the title of a column of a table with texture features. Returns false, and writes nothing,
+ * if the table has none. */
 bool wu_report_feature_title(wu_page *page, const wu_table *table, size_t column);
-/* Writes such a table with a row for each feature, explained, and a column for each image. */
+/* Writes a table with texture features: a row for each feature, explained, and a column for each
+ * image. */
 tc_status wu_report_features(wu_report *r, const wu_table *table, tc_err *err);
 
 /* Writes the first rows of a table. */
@@ -151,10 +159,10 @@ tc_status wu_report_values(wu_report *r, const wu_table *table, tc_err *err);
 /* --- shared by the parts ---------------------------------------------------------------------- */
 
 /* Lists the columns with numbers that are not the same in all rows, the most important first.
- * *out: [n] indices; free(), also after a failure. */
+ * Sets *out: [n] indices of the columns; to be freed by free(), also after a failure. */
 tc_status wu_report_columns(const wu_report *r, const wu_table *table, size_t **out, size_t *n,
                             tc_err *err);
-/* The column with this title; -1: the table has none. */
+/* The index of the column with this title, or -1. */
 long wu_report_find_column(const wu_table *table, const char *title);
 /* Whether the first item of the result is a stack. */
 bool wu_report_has_stacks(const wu_report *r);
@@ -173,14 +181,14 @@ void wu_report_unit_text(const char *unit, char *out, size_t size);
 void wu_report_title(const wu_report *r, const wu_table *table, size_t column);
 /* Writes a number with at most four significant digits, or all of a whole number. */
 void wu_report_number(wu_page *page, double value);
-/* Writes a value of a column as a cell of a table, for people; the attribute data-v has all digits,
- * for sorting. info, data: the value as wu_cursor_value returns it. */
+/* Writes a value of a column as a cell of a table, rounded for display; the attribute data-v has
+ * all digits, for sorting. info, data: the value as wu_cursor_value returns it. */
 void wu_report_cell(const wu_report *r, const wu_table *table, size_t column,
                     const wu_array_info *info, const void *data);
 
 /* One of several results of the same pictures, with other parameters. */
 typedef struct wu_variant {
-    char *name;          /* "radius=6" */
+    char *name;          /* such as "radius=6" */
     char *unit, *result; /* paths of its work unit and result */
     char *place;         /* the folder that its tables are written into */
 } wu_variant;

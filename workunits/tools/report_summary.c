@@ -1,5 +1,5 @@
-/* The head of a report's page: how many objects were found, and a row for each image with its
- * counts, sizes and mark; and the same as CSV files. Finds the marks. */
+/* Writes the head of a report's page: how many objects were found, and a row for each image with
+ * its counts, sizes and mark; and the same numbers as CSV files. Decides the mark of each image. */
 #include <assert.h>
 #include <inttypes.h>
 #include <math.h>
@@ -12,45 +12,49 @@
 #include "workunits/tools/report.h"
 #include "workunits/tools/tools.h"
 
-/* Areas that are larger than at half of the contrast by this factor are told of. */
+/* Areas that exceed those at half of the contrast by this factor are reported. */
 static const double least_excess = 1.25;
 
-enum { MOST_MEASURED = 6 }; /* columns from the table of images, at most */
+enum { MOST_MEASURED = 6 }; /* the most columns of the table of images that the page's head shows */
 
 /* Statistics of the objects (rows of summary.table) of an image, a group, or all images. */
-typedef struct found {
-    uint64_t rows, at_border; /* objects, and those cut by the border */
-    uint64_t measured;        /* objects whose size is a number */
-    double quartile[3];       /* of their sizes */
-    double diameter[3];       /* the diameters of circles or balls of these sizes */
-    double count;     /* of objects as the analysis counted them; without such a count, rows */
-    double counts[3]; /* of a group: quartiles of its images' counts */
-} found;
+typedef struct object_stats {
+    uint64_t rows;      /* number of objects */
+    uint64_t at_border; /* number of objects cut by the border */
+    uint64_t measured;  /* number of objects whose size is a number */
+    double quartile[3]; /* quartiles of the sizes */
+    double diameter[3]; /* the diameters of circles or balls of these sizes */
+    double count;       /* number of objects that the analysis reports; if it reports none, rows */
+    double counts[3];   /* quartiles of the counts of a group's images; only set for groups */
+} object_stats;
 
 /* The images of one folder. Groups are compared with each other, and images with their group. */
 typedef struct group {
-    size_t first;         /* an image of the group */
-    size_t images, wrong; /* all, and those whose mark is "wrong?" */
-    double usual_count;   /* median of the images that are not wrong; NaN: too few */
-    double usual_size;    /* of these, the median of the median sizes; NaN: too few */
+    size_t first;       /* index of the group's first image */
+    size_t images;      /* number of images */
+    size_t wrong;       /* number of images whose mark is "wrong?" */
+    double usual_count; /* median count of the images that are not wrong; NaN: too few of them */
+    double usual_size;  /* median of the median sizes of these images; NaN: too few of them */
 } group;
 
 typedef struct wu_summary {
     const wu_report *r;
-    const wu_table *table; /* with a row for each object in the images, or NULL */
-    const wu_table *own;   /* with a row for each image, or NULL */
-    long size, border;     /* columns of `table`, or -1 */
-    unsigned power;        /* 2: sizes are areas, 3: volumes, 0: no diameter is shown */
-    char length[16];       /* the unit of diameters */
-    found *of;             /* [file->n_items] */
-    found all;             /* of all images together; count and at_border are not set */
-    size_t n_groups;       /* 1: there are no groups to compare, or each image has its own */
-    group *groups;         /* [file->n_items]; n_groups are used */
-    found *of_groups;      /* [file->n_items]; n_groups are used */
-    size_t *in;            /* [file->n_items]: index of the image's group */
-    size_t shared;         /* length of the common folder with which all images' sources begin */
-    bool grouped;          /* an image lies in a folder below that one: a column has the folders */
-    double excess;         /* areas of regions by those at half of their contrast; 0: unknown */
+    const wu_table *table;     /* the table with a row for each object in the images, or NULL */
+    const wu_table *per_image; /* the table with a row for each image, or NULL */
+    long size, border; /* indices of the columns of `table` with the size of an object and whether
+                          the border cuts it; -1: there is none */
+    unsigned power;    /* 2: sizes are areas, 3: volumes, 0: no diameter is shown */
+    char length[16];   /* the unit of diameters */
+    object_stats *of_items; /* [file->n_items] statistics of each image */
+    object_stats all;       /* statistics of all images together; count and at_border are not set */
+    size_t n_groups;        /* 1: there are no groups to compare, or each image has its own */
+    group *groups;          /* [file->n_items], of which n_groups are used */
+    object_stats *of_groups; /* [file->n_items] statistics of each group; n_groups are used */
+    size_t *group_index;     /* [file->n_items]: index of the image's group */
+    size_t shared; /* length of the folder name with which the sources of all images begin */
+    bool grouped;  /* some images lie in a folder below the shared one: the table has a column
+                      with these folders */
+    double excess; /* the median ratio of the areas to those at half of the contrast; 0: unknown */
 } summary;
 
 /* --- words ----------------------------------------------------------------------------------- */
@@ -73,7 +77,7 @@ bool wu_report_has_stacks(const wu_report *r)
     return r->images != NULL ? r->images->items[0].is_stack : first != NULL && first->ndim == 3;
 }
 
-/* The units "voxel" and "pixel" are replaced by the one that suits the items. */
+/* The units "voxel" and "pixel" are both replaced by "voxel" for stacks, by "pixel" for images. */
 const char *wu_report_unit(const wu_report *r, const wu_table *table, size_t column,
                            char title[WU_TITLE_MAX])
 {
@@ -84,27 +88,27 @@ const char *wu_report_unit(const wu_report *r, const wu_table *table, size_t col
     wu_title(d, c->element, 0, title);
     if (unit != NULL && (strcmp(unit, "voxel") == 0 || strcmp(unit, "pixel") == 0))
         unit = wu_report_has_stacks(r) ? "voxel" : "pixel";
-    /* Of "mean grey value", the first word alone would not say the mean of what. */
+    /* The title "mean" alone would be unclear: it is replaced by "mean grey value". */
     if (unit != NULL && strcmp(unit, "grey values") == 0 &&
         strncmp(title, grey, strlen(title)) == 0 && strcspn(grey, " ") == strlen(title)) {
         snprintf(title, WU_TITLE_MAX, "%s", grey);
         return NULL;
     }
-    /* The title "voxels" is its unit, too. */
+    /* The title "voxels" is also the unit. */
     if (unit != NULL && strcmp(title, "voxels") == 0)
         return NULL;
-    /* A title that ends with "_um3" loses that: the unit says it. */
+    /* "_um3" at the end of a title is removed, since the unit has the same meaning. */
     const size_t whole = strlen(title);
     if (unit != NULL && whole > 4 && strcmp(title + whole - 4, "_um3") == 0)
         title[whole - 4] = '\0';
-    /* The same for one that ends with "_voxels". */
+    /* "_voxels" at the end of a title is removed, too. */
     const size_t n = strlen(title), end = strlen("_voxels");
     if (unit != NULL && n > end && strcmp(title + n - end, "_voxels") == 0)
         title[n - end] = '\0';
     return unit;
 }
 
-/* Units that are not known are copied: a file may have any. */
+/* Unknown units are copied unchanged, since a file may declare any unit. */
 void wu_report_unit_text(const char *unit, char *out, size_t size)
 {
     static const char *const words[][2] = {
@@ -149,8 +153,8 @@ static size_t shared_folder(const wu_result_file *file)
     return shared;
 }
 
-/* Sets `out` to the name of the image's group: the first folder of its source below the common one,
- * or "". */
+/* Sets `out` to the name of the image's group: the first folder of its source below the shared
+ * folder, or "". */
 static void group_of(const summary *s, size_t item, char *out, size_t size)
 {
     const wu_result_file *const file = s->r->file;
@@ -160,16 +164,16 @@ static void group_of(const summary *s, size_t item, char *out, size_t size)
     snprintf(out, size, "%.*s", below[n] == '/' ? (int)n : 0, below);
 }
 
-/* Sorts the images into groups by their folders. If each image has its own, or if there are more
- * than MOST, all are in one group. */
+/* Sorts the images into groups by their folders. If each image has its own folder, or if there are
+ * more than MOST folders, all images are in one group. */
 static tc_status find_groups(summary *s, tc_err *err)
 {
-    enum { MOST = 100 };
+    enum { MOST = 100 }; /* the most groups */
     const size_t n = s->r->file->n_items;
     s->groups = calloc(n + 1, sizeof *s->groups);
     s->of_groups = calloc(n + 1, sizeof *s->of_groups);
-    s->in = calloc(n + 1, sizeof *s->in);
-    if (s->groups == NULL || s->of_groups == NULL || s->in == NULL)
+    s->group_index = calloc(n + 1, sizeof *s->group_index);
+    if (s->groups == NULL || s->of_groups == NULL || s->group_index == NULL)
         return tc_no_memory(err, "images");
     for (size_t i = 0; i < n && s->n_groups <= MOST; i++) {
         char own[256], other[256];
@@ -183,11 +187,11 @@ static tc_status find_groups(summary *s, tc_err *err)
         }
         if (k == s->n_groups)
             s->groups[s->n_groups++].first = i;
-        s->in[i] = k;
+        s->group_index[i] = k;
         s->groups[k].images++;
     }
     if (s->n_groups == n || s->n_groups > MOST) {
-        memset(s->in, 0, n * sizeof *s->in);
+        memset(s->group_index, 0, n * sizeof *s->group_index);
         s->groups[0].images = n;
         s->n_groups = 1;
     }
@@ -201,7 +205,7 @@ static bool has_groups(const summary *s)
 
 /* --- numbers --------------------------------------------------------------------------------- */
 
-/* The size of an object. */
+/* The size of an object, and the image and group that contain the object. */
 typedef struct measure {
     uint32_t item, group;
     double value;
@@ -266,18 +270,18 @@ static tc_status read_rows(const summary *s, measure *measures, size_t *n, tc_er
     tc_status status = wu_cursor_open(s->r->file, s->table, &cursor, err);
     while (wu_cursor_next(&cursor, &status, err)) {
         const double value = s->size < 0 ? NAN : wu_cursor_number(&cursor, (size_t)s->size);
-        s->of[cursor.item].rows++;
+        s->of_items[cursor.item].rows++;
         if (isfinite(value))
             measures[(*n)++] =
-                (measure){ (uint32_t)cursor.item, (uint32_t)s->in[cursor.item], value };
+                (measure){ (uint32_t)cursor.item, (uint32_t)s->group_index[cursor.item], value };
         if (s->border >= 0)
-            s->of[cursor.item].at_border += wu_cursor_number(&cursor, (size_t)s->border) > 0;
+            s->of_items[cursor.item].at_border += wu_cursor_number(&cursor, (size_t)s->border) > 0;
     }
     return status;
 }
 
 /* Sets the quartiles of n > 0 measures, which are sorted by their values. */
-static void find_quartiles(const summary *s, const measure *sorted, size_t n, found *f)
+static void find_quartiles(const summary *s, const measure *sorted, size_t n, object_stats *f)
 {
     f->measured = n;
     for (int q = 0; q < 3; q++) {
@@ -296,10 +300,10 @@ static uint32_t group_of_measure(const void *m)
     return ((const measure *)m)->group;
 }
 
-/* Sets the quartiles in of[k] of the measures whose key is k. The measures must be sorted by their
- * values; they are sorted by the keys, stably. */
+/* Sets the quartiles in of[k] from the measures whose key is k. The measures must be sorted by
+ * their values; this function sorts them by key, stably. */
 static tc_status find_each(const summary *s, measure *measures, size_t n,
-                           uint32_t (*key)(const void *m), found *of, tc_err *err)
+                           uint32_t (*key)(const void *m), object_stats *of, tc_err *err)
 {
     return_if_error(tc_sort_by_key(measures, n, sizeof *measures, key, NULL, NULL, err));
     for (size_t i = 0, end; i < n; i = end) {
@@ -320,34 +324,34 @@ static tc_status find_sizes(summary *s, tc_err *err)
     size_t n = 0;
     return_if_error(measures == NULL ? tc_no_memory(err, s->table->name)
                                      : read_rows(s, measures, &n, err));
-    /* Sorting by groups, and then by items, is stable: one sort by values is enough. */
+    /* The sorts by group, and then by item, are stable: one sort by values is enough. */
     return_if_error(tc_sort(measures, n, sizeof *measures, by_measure, NULL, err));
     if (n > 0)
         find_quartiles(s, measures, n, &s->all);
     return_if_error(find_each(s, measures, n, group_of_measure, s->of_groups, err));
-    return find_each(s, measures, n, item_of, s->of, err);
+    return find_each(s, measures, n, item_of, s->of_items, err);
 }
 
 /* Sets the count of each image: from the analysis' own column, or else the number of rows. */
 static tc_status find_counts(const summary *s, tc_err *err)
 {
-    long column = wu_report_find_column(s->own, "count");
+    long column = wu_report_find_column(s->per_image, "count");
     TC_AUTO(wu_cursor_close) wu_cursor cursor = { 0 };
-    column = column < 0 ? wu_report_find_column(s->own, s->table->name) : column;
+    column = column < 0 ? wu_report_find_column(s->per_image, s->table->name) : column;
     for (size_t i = 0; i < s->r->file->n_items; i++)
-        s->of[i].count = (double)s->of[i].rows;
+        s->of_items[i].count = (double)s->of_items[i].rows;
     if (column < 0)
         return TC_OK;
-    tc_status status = wu_cursor_open(s->r->file, s->own, &cursor, err);
+    tc_status status = wu_cursor_open(s->r->file, s->per_image, &cursor, err);
     while (wu_cursor_next(&cursor, &status, err))
-        s->of[cursor.item].count = wu_cursor_number(&cursor, (size_t)column);
+        s->of_items[cursor.item].count = wu_cursor_number(&cursor, (size_t)column);
     return status;
 }
 
-/* The median, or NaN if there are fewer than LEAST values. Sorts the values. */
+/* Sorts the values, and returns their median, or NaN if there are fewer than LEAST. */
 static double median_of(double *values, size_t n)
 {
-    enum { LEAST = 5 };
+    enum { LEAST = 5 }; /* the fewest values that have a usual one */
     qsort(values, n, sizeof *values, by_value);
     return n >= LEAST ? quantile(values, n, sizeof *values, 0.5, 0) : NAN;
 }
@@ -359,8 +363,8 @@ static bool is_wrong(const summary *s, size_t item, const wu_seen_doubt *seen)
            (seen->frame != NULL && seen->wide);
 }
 
-/* Sums up each group: the quartiles of its images' counts, and the medians over the images that are
- * not wrong, with which each image is compared later. */
+/* Computes for each group the sums and the quartiles of its images' counts, and the medians over
+ * the images that are not wrong, with which find_mark compares each image. */
 static tc_status find_usual(const summary *s, const wu_seen_doubt *seen, tc_err *err)
 {
     const size_t n = s->r->file->n_items;
@@ -370,33 +374,33 @@ static tc_status find_usual(const summary *s, const wu_seen_doubt *seen, tc_err 
     if (counts == NULL || sizes == NULL || right == NULL)
         return tc_no_memory(err, "images");
     for (size_t g = 0; g < s->n_groups; g++) {
-        group *const own = &s->groups[g];
+        group *const current = &s->groups[g];
         size_t c = 0, k = 0, m = 0;
         for (size_t i = 0; i < n; i++) {
-            if (s->in[i] != g)
+            if (s->group_index[i] != g)
                 continue;
-            counts[c++] = s->of[i].count;
-            s->of_groups[g].count += s->of[i].count;
-            s->of_groups[g].at_border += s->of[i].at_border;
+            counts[c++] = s->of_items[i].count;
+            s->of_groups[g].count += s->of_items[i].count;
+            s->of_groups[g].at_border += s->of_items[i].at_border;
             if (is_wrong(s, i, &seen[i])) {
-                own->wrong++;
+                current->wrong++;
                 continue;
             }
-            right[m++] = s->of[i].count;
-            if (s->of[i].measured > 0)
-                sizes[k++] = s->of[i].quartile[1];
+            right[m++] = s->of_items[i].count;
+            if (s->of_items[i].measured > 0)
+                sizes[k++] = s->of_items[i].quartile[1];
         }
-        own->usual_count = median_of(right, m);
+        current->usual_count = median_of(right, m);
         qsort(counts, c, sizeof *counts, by_value);
         for (int q = 0; q < 3; q++)
             s->of_groups[g].counts[q] = quantile(counts, c, sizeof *counts, (q + 1) * 0.25, 0);
-        own->usual_size = median_of(sizes, k);
+        current->usual_size = median_of(sizes, k);
     }
     return TC_OK;
 }
 
-/* Sets s->power and s->length if sizes are areas or volumes, so that diameters are shown; not if
- * they are counts of voxels, whose sides may differ. */
+/* If sizes are areas or volumes, sets s->power and s->length, so that diameters are shown. Does
+ * nothing if sizes are counts of voxels, whose sides may differ in length. */
 static void find_length(summary *s)
 {
     char title[WU_TITLE_MAX], length[16];
@@ -413,15 +417,15 @@ static void find_length(summary *s)
 static tc_status open_summary(wu_report *r, summary *s, tc_err *err)
 {
     *s = (summary){ .r = r, .size = -1, .border = -1 };
-    s->of = calloc(r->file->n_items + 1, sizeof *s->of);
-    if (s->of == NULL)
+    s->of_items = calloc(r->file->n_items + 1, sizeof *s->of_items);
+    if (s->of_items == NULL)
         return tc_no_memory(err, "images");
     for (size_t i = r->tables->n; i-- > 0;) {
         const wu_table *const t = &r->tables->tables[i];
         if (t->has_item)
             s->table = t;
         else
-            s->own = t;
+            s->per_image = t;
     }
     s->shared = r->file->n_items > 0 ? shared_folder(r->file) : 0;
     return_if_error(find_groups(s, err));
@@ -442,8 +446,8 @@ void wu_report_free_summary(wu_report *r)
         return;
     free(s->groups);
     free(s->of_groups);
-    free(s->in);
-    free(s->of);
+    free(s->group_index);
+    free(s->of_items);
     free(s);
 }
 
@@ -451,8 +455,8 @@ void wu_report_free_summary(wu_report *r)
 
 static const char same_grey[] = "all pixels have the same grey";
 
-/* Whether there is a note about the few grey values of an item; `text` is the note. params NULL:
- * the analysis has no note_survey of its own. */
+/* Whether the survey shows that an item has few grey values; if so, sets `text` to a note about it.
+ * params NULL: the analysis has no note_survey function. */
 static bool are_few(const an_analysis *analysis, const void *params, const wu_item *item,
                     const an_survey *survey, char *text, size_t size)
 {
@@ -460,9 +464,9 @@ static bool are_few(const an_analysis *analysis, const void *params, const wu_it
                           : wu_few_greys(survey, text, size);
 }
 
-/* Sets `text` to what pack notes about an image's grey values, or "". known: their survey; NULL:
- * the pixels are read, row by row, until there are too many grey values for a note, since more rows
- * cannot make them fewer. */
+/* Sets `text` to the note that pack prints about an image's grey values, or "". known: the survey
+ * of the grey values; NULL: the pixels are read, row by row, until there are too many different
+ * grey values for a note. */
 static tc_status read_greys(const wu_report *r, size_t index, const an_survey *known, char *text,
                             size_t size, tc_err *err)
 {
@@ -506,7 +510,7 @@ static tc_status read_greys(const wu_report *r, size_t index, const an_survey *k
     return status == TC_BAD_INPUT ? TC_OK : status;
 }
 
-static const char *const mark_words[] = { "ok", "look", "wrong?" }; /* by wu_mark.level */
+static const char *const mark_words[] = { "ok", "look", "wrong?" }; /* indexed by wu_mark.level */
 
 void wu_report_mark(wu_page *page, const wu_mark *mark)
 {
@@ -522,14 +526,15 @@ void wu_report_mark(wu_page *page, const wu_mark *mark)
     wu_page_put(page, "</td>");
 }
 
-/* Whether the parameters were suggested from the pictures, with a doubt. */
+/* Whether the parameters were suggested from the pictures, and the suggestion has a doubt. */
 static bool has_doubt(const summary *s)
 {
     return s->r->suggestion != NULL && s->r->suggestion->doubt[0] != '\0';
 }
 
-/* Whether the frame around the field was taken for a cell: it is as bright or dark as cells are. */
-static bool is_frame_taken(const summary *s, const wu_seen_doubt *seen)
+/* Whether the frame around the field was counted as a cell: the polarity of cells is the frame's.
+ */
+static bool is_frame_counted(const summary *s, const wu_seen_doubt *seen)
 {
     const json_t *const parameters = json_object_get(wu_npz_json(s->r->file->npz), "parameters");
     const char *const polarity = json_string_value(json_object_get(parameters, "polarity"));
@@ -544,7 +549,7 @@ static bool is_smooth(const summary *s)
     return smooth == NULL || json_number_value(smooth) >= 2;
 }
 
-/* Which parameter may count what is less dark or bright than what was counted. */
+/* Returns a suggestion of a parameter with which dimmer objects are counted as well. */
 static const char *lower_threshold(const summary *s)
 {
     const json_t *const parameters = json_object_get(wu_npz_json(s->r->file->npz), "parameters");
@@ -553,22 +558,22 @@ static const char *lower_threshold(const summary *s)
                : "try another --param threshold";
 }
 
-/* Sets the mark of an image, with the first of these reasons that holds. stopped: the analysis ran
- * out of iterations before it converged. doubt: from find_doubt, or "". */
+/* Sets the mark of an image, and as its reason the first one below that applies. stopped: the
+ * analysis ran out of iterations before it converged. doubt: the text that find_doubt set. */
 static void find_mark(const summary *s, size_t item, bool stopped, const wu_seen_doubt *seen,
                       const char *doubt, wu_mark *mark)
 {
     enum {
-        ENOUGH = 8, /* objects not cut by the border that are enough for statistics of sizes */
-        MANY = 20   /* objects from which on noise is a better reason than the result's note */
+        ENOUGH = 8, /* number of uncut objects that is enough for statistics of sizes */
+        MANY = 20 /* least number of objects with which noise is preferred to the note as reason */
     };
     char *const why = mark->why;
     const size_t size = sizeof mark->why;
-    const found *const f = &s->of[item];
-    const group *const others = &s->groups[s->in[item]];
+    const object_stats *const f = &s->of_items[item];
+    const group *const others = &s->groups[s->group_index[item]];
     const char *const which = s->n_groups > 1 ? "its group" : "all images";
     why[0] = '\0';
-    /* With few objects, the result's note says more. */
+    /* With few objects, the result's note is a better reason than noise. */
     const bool noise_alone = seen->noise && (s->r->notes[item] == NULL || f->rows >= MANY);
     if (strcmp(doubt, same_grey) == 0)
         snprintf(why, size, "%s", same_grey);
@@ -581,7 +586,7 @@ static void find_mark(const summary *s, size_t item, bool stopped, const wu_seen
                  "most of what was counted stands out no more than noise does: there may be no "
                  "%s in this picture%s",
                  wu_report_word(s->table), is_smooth(s) ? "" : "; if there are: --param smooth=2");
-    else if (is_frame_taken(s, seen))
+    else if (is_frame_counted(s, seen))
         snprintf(why, size,
                  "the frame of one grey value around the field was taken for %s: try --param "
                  "polarity=%s; if the field has %s %s, crop the picture, or give --mask",
@@ -737,7 +742,7 @@ static void put_head(const summary *s, const size_t *columns, size_t n)
         put_found_head(s);
     for (size_t i = 0; i < n; i++) {
         wu_page_put(page, "<th class=n>");
-        wu_report_title(s->r, s->own, columns[i]);
+        wu_report_title(s->r, s->per_image, columns[i]);
         wu_page_put(page, "</th>");
     }
     wu_page_put(page, "</tr></thead>\n<tbody>\n");
@@ -752,8 +757,8 @@ static void put_size(wu_page *page, double value)
         wu_page_put(page, "%.3g", round_to(value, 3));
 }
 
-/* Writes a cell with the median, and the other quartiles in small type; or with a dash unless
- * known. */
+/* Writes a cell with the median, and the other quartiles in small type; or with a dash if the
+ * quartiles are not known. */
 static void put_quartiles(wu_page *page, const double quartile[3], bool known)
 {
     if (!known) {
@@ -770,7 +775,7 @@ static void put_quartiles(wu_page *page, const double quartile[3], bool known)
 }
 
 /* Writes the cells of diameters, sizes, and objects at the border. */
-static void put_found(const summary *s, const found *f)
+static void put_found(const summary *s, const object_stats *f)
 {
     wu_page *const page = s->r->page;
     if (s->power > 0)
@@ -781,8 +786,8 @@ static void put_found(const summary *s, const found *f)
         wu_page_put(page, "<td class=n>%" PRIu64 "</td>", f->at_border);
 }
 
-/* Writes the row of an image. cursor: at its row of s->own, if there is such a table. columns: [n]
- * of s->own. */
+/* Writes the row of an image. cursor: at the image's row of s->per_image, if there is such a table.
+ * columns: [n] indices of the columns of s->per_image to be written. */
 static void put_row(const summary *s, size_t item, wu_cursor *cursor, const size_t *columns,
                     size_t n)
 {
@@ -800,20 +805,20 @@ static void put_row(const summary *s, size_t item, wu_cursor *cursor, const size
         wu_page_put(page, "</td>");
     }
     if (s->table != NULL)
-        wu_page_put(page, "<td class=n>%.0f</td>", s->of[item].count);
+        wu_page_put(page, "<td class=n>%.0f</td>", s->of_items[item].count);
     wu_report_mark(page, &s->r->marks[item]);
     if (s->table != NULL)
-        put_found(s, &s->of[item]);
+        put_found(s, &s->of_items[item]);
     for (size_t i = 0; i < n; i++) {
         const wu_array_info *info;
         const void *const value = wu_cursor_value(cursor, columns[i], &info);
-        wu_report_cell(s->r, s->own, columns[i], info, value);
+        wu_report_cell(s->r, s->per_image, columns[i], info, value);
     }
     wu_page_put(page, "</tr>\n");
 }
 
 /* Sets `text` to a doubt about an image's grey values or about the outlines of its regions, or "".
- * *n_ragged counts images with ragged outlines. */
+ * Adds 1 to *n_ragged if the outlines are ragged. */
 static tc_status find_doubt(const summary *s, size_t item, const wu_seen_doubt *doubt,
                             size_t *n_ragged, char *text, size_t size, tc_err *err)
 {
@@ -861,7 +866,7 @@ static bool say_excess(const summary *s, char *text, size_t size)
 /* Sets the marks of all images, and prints notes with the numbers of doubtful ones. */
 static tc_status find_marks(summary *s, wu_mark *marks, size_t *n_ragged, tc_err *err)
 {
-    const long converged = wu_report_find_column(s->own, "converged");
+    const long converged = wu_report_find_column(s->per_image, "converged");
     TC_AUTO(wu_cursor_close) wu_cursor cursor = { 0 };
     char doubt[sizeof marks->why];
     size_t n_noise = 0;
@@ -870,7 +875,7 @@ static tc_status find_marks(summary *s, wu_mark *marks, size_t *n_ragged, tc_err
         return tc_no_memory(err, "marks");
     tc_status status = wu_report_find_noise(s->r, seen, err);
     if (status == TC_OK && converged >= 0)
-        status = wu_cursor_open(s->r->file, s->own, &cursor, err);
+        status = wu_cursor_open(s->r->file, s->per_image, &cursor, err);
     while (converged >= 0 && wu_cursor_next(&cursor, &status, err))
         marks[cursor.item].level = wu_cursor_number(&cursor, (size_t)converged) == 0;
     return_if_error(status);
@@ -908,7 +913,7 @@ tc_status wu_report_find_marks(wu_report *r, tc_err *err)
         return tc_no_memory(err, "marks");
     return_if_error(open_summary(r, s, err));
     for (size_t i = 0; i < r->n_items; i++)
-        counts[i] = s->table != NULL ? (size_t)s->of[i].rows : 0;
+        counts[i] = s->table != NULL ? (size_t)s->of_items[i].rows : 0;
     return_if_error(wu_report_find_ragged(r, counts, err));
     return_if_error(find_marks(s, r->marks, &n_ragged, err));
     if (n_ragged > 0 && r->n_variants == 1)
@@ -922,23 +927,24 @@ static tc_status put_rows(const summary *s, const size_t *columns, size_t n, tc_
 {
     TC_AUTO(wu_cursor_close) wu_cursor cursor = { 0 };
     tc_status status = TC_OK;
-    if (s->own != NULL)
-        status = wu_cursor_open(s->r->file, s->own, &cursor, err);
+    if (s->per_image != NULL)
+        status = wu_cursor_open(s->r->file, s->per_image, &cursor, err);
     for (size_t i = 0; i < s->r->file->n_items; i++) {
-        if (s->own != NULL && !wu_cursor_next(&cursor, &status, err))
+        if (s->per_image != NULL && !wu_cursor_next(&cursor, &status, err))
             break;
         put_row(s, i, &cursor, columns, n);
     }
     return status;
 }
 
-/* The worst of the marks of a group's images, or of all images; its reason is how many have it. */
+/* The worst mark of the images of group g, or of all images (`all`). Its reason is the number of
+ * images with this mark. */
 static wu_mark worst_mark(const summary *s, size_t g, bool all)
 {
     wu_mark mark = { .level = 0 };
     size_t n = 0;
     for (size_t i = 0; i < s->r->file->n_items; i++) {
-        const int level = all || s->in[i] == g ? s->r->marks[i].level : 0;
+        const int level = all || s->group_index[i] == g ? s->r->marks[i].level : 0;
         n = level > mark.level ? 1 : n + (level == mark.level);
         mark.level = level > mark.level ? level : mark.level;
     }
@@ -985,7 +991,7 @@ static void put_groups(const summary *s)
 static void put_variant(const summary *s, const char *name, bool first)
 {
     wu_page *const page = s->r->page;
-    found all = s->all;
+    object_stats all = s->all;
     for (size_t g = 0; g < s->n_groups; g++) {
         all.count += s->of_groups[g].count;
         all.at_border += s->of_groups[g].at_border;
@@ -1018,18 +1024,18 @@ void wu_report_variant_sums(wu_report *reports, const wu_variant *variants, size
         wu_page_put(reports[0].page, "</tbody></table></div>\n");
 }
 
-/* Chooses the columns of s->own for the summary: not the count, which has a column, and none that
- * is the same for all images. columns: [MOST_MEASURED]. */
+/* Chooses the columns of s->per_image for the summary: not the count, which has a column, and none
+ * that is the same for all images. columns: [MOST_MEASURED]. */
 static tc_status choose_columns(const summary *s, size_t *columns, size_t *n, tc_err *err)
 {
     char title[WU_TITLE_MAX];
     TC_AUTOFREE size_t *all = NULL;
     size_t n_all = 0;
     *n = 0;
-    if (s->own != NULL)
-        return_if_error(wu_report_columns(s->r, s->own, &all, &n_all, err));
+    if (s->per_image != NULL)
+        return_if_error(wu_report_columns(s->r, s->per_image, &all, &n_all, err));
     for (size_t i = 0; i < n_all && *n < MOST_MEASURED; i++) {
-        wu_column_title(s->own, all[i], title);
+        wu_column_title(s->per_image, all[i], title);
         if (s->table == NULL || (strcmp(title, "count") != 0 && strcmp(title, s->table->name) != 0))
             columns[(*n)++] = all[i];
     }
@@ -1091,7 +1097,8 @@ static tc_status write_item_rows(const summary *s, const wu_table *own, wu_csv *
 
 static tc_status write_items(const summary *s, const char *folder, tc_err *err)
 {
-    const wu_table *const own = s->own != NULL && wu_is_of_items(s->own) ? s->own : NULL;
+    const wu_table *const own =
+        s->per_image != NULL && wu_is_of_items(s->per_image) ? s->per_image : NULL;
     wu_csv out = { 0 };
     tc_status status = wu_export_csv(folder, "items", &out, err);
     if (status == TC_OK) {
@@ -1159,11 +1166,11 @@ bool wu_has_groups(wu_result_file *file, const wu_tables *tables)
     const bool has = find_groups(&s, &err) == TC_OK && has_groups(&s);
     free(s.groups);
     free(s.of_groups);
-    free(s.in);
+    free(s.group_index);
     return has;
 }
 
-/* Writes three quartiles, or nan unless known. */
+/* Writes three quartiles to three cells, or nan if they are not known. */
 static void put_three(wu_csv *out, const double quartile[3], bool known)
 {
     static const wu_array_info f64 = { .dtype = WU_F64 };
@@ -1173,7 +1180,7 @@ static void put_three(wu_csv *out, const double quartile[3], bool known)
 }
 
 /* Writes the cells of a line of groups.csv. */
-static void put_group(const summary *s, const char *name, const group *g, const found *f,
+static void put_group(const summary *s, const char *name, const group *g, const object_stats *f,
                       wu_csv *out)
 {
     const double counts[] = { (double)g->images, (double)g->wrong, f->count, (double)f->at_border };
@@ -1190,8 +1197,8 @@ static void put_group(const summary *s, const char *name, const group *g, const 
         put_three(out, f->quartile, f->measured > 0);
 }
 
-/* Writes columns.csv: the units of the columns of all tables, and of those that only items.csv and
- * groups.csv have. */
+/* Writes columns.csv: the units of the columns of all tables, and of the columns that only
+ * items.csv and groups.csv have. */
 static tc_status write_columns(const summary *s, const char *folder, tc_err *err)
 {
     static const char *const own[] = { "group", "mark", "why" };

@@ -147,11 +147,11 @@ static char *make_name(const char *name, json_t *taken)
     return strdup(unique);
 }
 
-enum { SOME_NAMES = 3 }; /* so many changed names are printed; of further ones, the count */
+enum { SOME_NAMES = 3 }; /* how many changed names are printed; the rest are only counted */
 
-/* Sets the names of the items whose file names can be used unchanged; with `others` those of all
- * items without a name, and prints notes about them. */
-static tc_status name_some(wu_sources *all, json_t *taken, bool others, tc_err *err)
+/* Sets the names of the items whose file names can be used unchanged. others: also names all items
+ * that still have no name, and prints notes about their new names. */
+static tc_status assign_names(wu_sources *all, json_t *taken, bool others, tc_err *err)
 {
     size_t changed = 0;
     for (size_t i = 0; i < all->n; i++) {
@@ -162,14 +162,14 @@ static tc_status name_some(wu_sources *all, json_t *taken, bool others, tc_err *
                                                   : base_name(item->path, item->is_folder);
         if (base != NULL)
             tc_compose(base);
-        const bool own =
+        const bool usable =
             base != NULL && clean_name(base, name) && json_object_get(taken, name) == NULL;
-        const bool named = item->name != NULL, wanted = own || others;
-        const bool starved = !named && base == NULL;
-        if (!named && !starved && wanted)
+        const bool named = item->name != NULL, wanted = usable || others;
+        const bool no_memory = !named && base == NULL;
+        if (!named && !no_memory && wanted)
             item->name = make_name(name, taken);
         free(base);
-        if (starved || (wanted && item->name == NULL))
+        if (no_memory || (wanted && item->name == NULL))
             return tc_no_memory(err, "an item's name");
         if (!named && others && ++changed <= SOME_NAMES)
             wu_note("%s: is called %s in the tables", item->path, item->name);
@@ -186,8 +186,8 @@ static tc_status name_items(wu_sources *all, tc_err *err)
 {
     json_auto_t *taken = json_object();
     return_if_error(taken == NULL ? tc_no_memory(err, "the list of names")
-                                  : name_some(all, taken, false, err));
-    return name_some(all, taken, true, err);
+                                  : assign_names(all, taken, false, err));
+    return assign_names(all, taken, true, err);
 }
 
 /* Reads the file given to --names: line i becomes the `called` and `base` of item i. */
@@ -219,8 +219,9 @@ static tc_status use_names(wu_sources *all, tc_err *err)
                          all->names, n, all->n);
 }
 
-/* The path without empty parts and ".", and without ".." and the folder before it; separators are
- * '/', and tc_plain replaces what cannot be printed. Owned by the caller; NULL: no memory. */
+/* Returns the path without empty parts, without ".", and without each ".." and the folder before
+ * it. Separators become '/', and tc_plain replaces characters that cannot be printed. Owned by the
+ * caller; NULL: no memory. */
 static char *plain_path(const char *path)
 {
     char *const out = malloc(strlen(path) + 1);
@@ -265,14 +266,14 @@ char *wu_plain_full_path(const char *path, bool follow)
  * before it, which would tell others about this computer, is left out. */
 static tc_status name_sources(wu_sources *all, tc_err *err)
 {
-    size_t common = 0, rooted = 0;
-    bool up = false;
+    size_t common = 0, n_absolute = 0;
+    bool has_parent = false;
     for (size_t i = 0; i < all->n; i++) {
-        rooted += os_is_separator(all->items[i].path[0]);
-        up = up || strncmp(all->items[i].path, "..", 2) == 0;
+        n_absolute += os_is_separator(all->items[i].path[0]);
+        has_parent = has_parent || strncmp(all->items[i].path, "..", 2) == 0;
     }
     /* Absolute and relative paths, or paths with "..", can be compared only as absolute ones. */
-    const bool full = up || (rooted > 0 && rooted < all->n);
+    const bool full = has_parent || (n_absolute > 0 && n_absolute < all->n);
     for (size_t i = 0; i < all->n; i++) {
         const char *const given = all->items[i].path;
         char *const path = all->items[i].source =
@@ -315,10 +316,10 @@ static void free_pages(wu_pages *pages)
     *pages = (wu_pages){ 0 };
 }
 
-/* Appends a path, which is owned by the list from then on, even on failure. */
+/* Appends a path, which the list owns afterwards; on failure the path is freed. */
 static tc_status add_file(wu_pages *pages, char *path, tc_err *err)
 {
-    /* The room doubles whenever n is a power of two. */
+    /* The capacity is doubled whenever n is a power of two. */
     const size_t n = pages->n_files;
     if (path != NULL && (n & (n - 1)) == 0) {
         char **bigger = realloc(pages->files, (n == 0 ? 1 : 2 * n) * sizeof *bigger);
@@ -347,7 +348,7 @@ tc_status wu_pages_add(wu_pages *pages, const char *path, tc_err *err)
     return add_file(pages, strdup(path), err);
 }
 
-/* 1: a folder, 0: something else, -1: does not exist. */
+/* Returns 1 if the path is a folder, 0 if it is something else, -1 if it does not exist. */
 static int is_folder(const char *path)
 {
     const os_kind kind = os_kind_of(path);
@@ -374,6 +375,7 @@ typedef struct lister {
     tc_status status;
 } lister;
 
+/* Adds an entry of the folder to the listing. A function for os_list; user: a lister. */
 static int list_entry(void *user, const char *name, bool may_be_folder)
 {
     lister *const l = user;
@@ -406,9 +408,9 @@ static json_t *read_lines(FILE *file)
     return lines;
 }
 
-/* Moves the pictures that texcell-wu export wrote into the folder (WU_EXPORT_LIST names them) from
- * in->pictures to in->others; but not if the folder was named on the command line (`named`) and has
- * no other pictures. */
+/* Moves the pictures that texcell-wu export wrote into the folder (the file WU_EXPORT_LIST lists
+ * them) from in->pictures to in->others; but not if the folder has no other pictures and was named
+ * on the command line (`named`). */
 static tc_status leave_out_exported(const char *folder, bool named, listing *in, tc_err *err)
 {
     wu_pages *const all = &in->pictures;
@@ -440,8 +442,8 @@ static tc_status leave_out_exported(const char *folder, bool named, listing *in,
     return status;
 }
 
-/* The length of the word, such as "mask", that a name of n bytes ends with if it is that of a mask
- * or label picture, else 0. drawn: also words for pictures that only show labels, such as
+/* If a name of n bytes ends with a word for masks or label pictures, such as "mask", returns the
+ * length of this word, else 0. drawn: also finds words for pictures that only show labels, such as
  * "overlay". whole: the name must be the word alone; else the word must follow one of "_-. ". */
 static size_t mask_word(const char *name, size_t n, bool drawn, bool whole)
 {
@@ -450,7 +452,10 @@ static size_t mask_word(const char *name, size_t n, bool drawn, bool whole)
                                          "segmentations", "segmentation", "seg",      "flows",
                                          "outlines",      "outline",      "overlays", "overlay",
                                          "cp_output" };
-    enum { MASKS = 11 }; /* words of masks and labels; the others are of pictures that show them */
+    enum {
+        MASKS = 11
+    }; /* number of words for masks and labels; the words after these are for
+          pictures that show labels */
     for (size_t i = 0; i < (drawn ? sizeof words / sizeof words[0] : MASKS); i++) {
         const size_t m = strlen(words[i]);
         if (n >= m && (n == m) == whole && strncasecmp(name + n - m, words[i], m) == 0 &&
@@ -460,8 +465,9 @@ static size_t mask_word(const char *name, size_t n, bool drawn, bool whole)
     return 0;
 }
 
-/* For the base name of a mask or label picture ("a_mask", "a_cp_masks"): the length of its
- * picture's base name ("a"), else 0. drawn: also for overlays and the like, as mask_word. */
+/* If `base` is the base name of a mask or label picture ("a_mask", "a_cp_masks"), returns the
+ * length of the base name of the picture that it belongs to ("a"), else 0. drawn: as for mask_word.
+ */
 static size_t masked_part(const char *base, bool drawn)
 {
     static const char cellpose[] = "_cp";
@@ -472,8 +478,8 @@ static size_t masked_part(const char *base, bool drawn)
     return left > c && strncmp(base + left - c, cellpose, c) == 0 ? left - c : left;
 }
 
-/* Takes files named like the mask or label picture of another one (X_mask.png next to X.png) out of
- * in->pictures: as pictures of their own they would double the counts. */
+/* Removes from in->pictures the files named like the mask or label picture of another file
+ * (X_mask.png next to X.png): as pictures of their own they would double the counts. */
 static tc_status leave_out_masks(const char *folder, listing *in, wu_sources *out, tc_err *err)
 {
     wu_pages *const all = &in->pictures;
@@ -511,7 +517,7 @@ static tc_status leave_out_masks(const char *folder, listing *in, wu_sources *ou
     return status;
 }
 
-/* Takes folders of masks out of in->folders: "masks" next to pictures or to a folder like "images",
+/* Removes folders of masks from in->folders: "masks" next to pictures or to a folder like "images",
  * and "a_masks" next to "a". */
 static tc_status leave_out_mask_folders(listing *in, tc_err *err)
 {
@@ -543,7 +549,7 @@ static tc_status leave_out_mask_folders(listing *in, tc_err *err)
     return status;
 }
 
-/* Lists a folder's entries. *out: free_listing, also after a failure. */
+/* Lists a folder's entries. The caller frees *out by free_listing, also after a failure. */
 static tc_status list_entries(const char *folder, listing *out, tc_err *err)
 {
     lister l = { .folder = folder, .out = out, .err = err, .status = TC_OK };
@@ -559,7 +565,7 @@ static tc_status list_entries(const char *folder, listing *out, tc_err *err)
     return TC_OK;
 }
 
-/* Prints a note with the entries of a folder that do not become items. */
+/* Prints a note that lists the entries of a folder that do not become items. */
 static void note_left_out(const char *folder, const listing *in, bool recursive)
 {
     const size_t n_folders = recursive ? 0 : in->folders.n_files,
@@ -616,9 +622,9 @@ typedef struct slice {
     char *path;       /* not owned */
     const char *name; /* the last part of path */
     size_t length;    /* of the name, without its extension */
-    size_t at, n;     /* place and length of the number in the name (find_number) */
-    double value;     /* of the number */
-    bool behind_z;
+    size_t at, n;     /* offset and length of the number in the name (find_number) */
+    double value;     /* the value of the number */
+    bool behind_z;    /* the number follows a z */
 } slice;
 
 static slice read_slice(char *path, bool is_signed)
@@ -637,7 +643,8 @@ static slice read_slice(char *path, bool is_signed)
     return s;
 }
 
-/* Whether a '-' between a z and its number is a minus sign: if only some names have it. */
+/* Whether a '-' between a z and its number is a minus sign. It is one if only some names have it.
+ */
 static bool are_signed(const wu_pages *pictures)
 {
     bool with = false, without = false;
@@ -656,10 +663,10 @@ static int compare_slices(const void *a, const void *b)
                                 : wu_natural_compare(s->path, t->path);
 }
 
-/* Prints a note if numbers are missing between those of the slices, which are sorted by them. */
+/* Prints a note if the numbers of the slices have gaps. The slices must be sorted by number. */
 static void note_missing(const char *folder, const slice *slices, size_t n)
 {
-    enum { FEW = 3 };
+    enum { FEW = 3 }; /* the most missing numbers that are printed */
     char text[120] = "";
     double step = 0, missing = 0;
     for (size_t i = 1; i < n; i++) {
@@ -683,8 +690,8 @@ static void note_missing(const char *folder, const slice *slices, size_t n)
                    missing > 1 ? "slices are" : "a slice is", text);
 }
 
-/* Sorts the slices by their numbers, if the names differ in these alone. noted: the folder to name
- * in a note about missing numbers; NULL: no note. */
+/* Sorts the slices by their numbers, if their names differ only in the number. noted: the folder to
+ * name in a note about missing numbers; NULL: no note. */
 static tc_status order_slices(wu_pages *pictures, const char *noted, tc_err *err)
 {
     const size_t n = pictures->n_files;
@@ -725,15 +732,16 @@ static tc_status list_folder(const char *folder, wu_pages *pages, tc_err *err)
     return order_slices(pages, NULL, err);
 }
 
-/* --- what the headers say -------------------------------------------------------------------- */
+/* --- headers of pictures --------------------------------------------------------------------- */
 
+/* The word for a picture of this kind in messages. */
 static const char *word_for(wu_kind kind)
 {
     return kind == WU_KIND_LABELS ? "label picture" : "mask";
 }
 
-/* Adds the paths of the other files that the picture's pages are in to the set `parts` (NULL: does
- * nothing): they are no pictures of their own. */
+/* Adds to the set `parts` the paths of the other files that hold pages of this picture: these files
+ * are not pictures of their own. parts NULL: does nothing. */
 static tc_status add_parts(json_t *parts, const wu_picture *picture, tc_err *err)
 {
     char *const *paths;
@@ -747,7 +755,7 @@ static tc_status add_parts(json_t *parts, const wu_picture *picture, tc_err *err
 /* Reads the header of each file and checks that together they can be one item; sets pages->info and
  * pages->about. slices: each file must have a single page. exact: JPEG files are refused, as their
  * values are not exact. parts: see add_parts. */
-static tc_status inspect(wu_pages *pages, bool slices, bool exact, json_t *parts, tc_err *err)
+static tc_status inspect_files(wu_pages *pages, bool slices, bool exact, json_t *parts, tc_err *err)
 {
     pages->want.alone = slices;
     for (size_t i = 0; i < pages->n_files; i++) {
@@ -808,13 +816,13 @@ tc_status wu_source_keep_fault(wu_source *item, tc_status status, tc_err *err)
     return item->fault == NULL ? tc_no_memory(err, "a message") : TC_OK;
 }
 
-/* Calls inspect for the item's pictures, and checks max_pixels. TC_BAD_INPUT becomes the item's
- * fault. */
+/* Calls inspect_files for the item's pictures, and checks max_pixels. TC_BAD_INPUT becomes the
+ * item's fault. */
 static tc_status inspect_item(const wu_sources *all, wu_source *item, bool slices, json_t *parts,
                               tc_err *err)
 {
     const wu_picture_info *const info = &item->pages.info;
-    tc_status status = inspect(&item->pages, slices, false, parts, err);
+    tc_status status = inspect_files(&item->pages, slices, false, parts, err);
     const uint64_t pixels = (uint64_t)info->nx * info->ny * info->nz;
     if (status == TC_OK && all->max_pixels > 0 && pixels > all->max_pixels)
         status =
@@ -828,27 +836,28 @@ typedef struct finder {
     wu_sources *out;
     bool stacks, recursive;
     json_t *parts; /* set of the paths of files whose pages belong to the picture of another file */
-    size_t n_parts; /* how many of them were left out */
-    json_t *met;    /* set of the full paths of pictures, and of folders that became stacks */
-    size_t n_again; /* how many of them were given more than once */
+    size_t n_parts;    /* how many of the files in `parts` were left out */
+    json_t *met;       /* set of the full paths of pictures, and of folders that became stacks */
+    size_t n_repeated; /* how often a path in `met` was given once more */
 } finder;
 
-/* Adds the path of a picture or stack to f->met. *again: it is an item already, by this or another
- * path; always false with --names, which names each item that is given. */
-static tc_status meet(finder *f, const char *path, bool *again, tc_err *err)
+/* Adds the path of a picture or stack to f->met. Sets *repeated: whether the picture is an item
+ * already, by this or another path; always false with --names, which names each item that is given.
+ */
+static tc_status check_repeated(finder *f, const char *path, bool *repeated, tc_err *err)
 {
     TC_AUTOFREE char *const full = os_full_path(path);
     const char *const key = full == NULL ? path : full;
-    *again = f->out->names == NULL && json_object_get(f->met, key) != NULL;
-    if (*again && f->n_again++ == 0)
+    *repeated = f->out->names == NULL && json_object_get(f->met, key) != NULL;
+    if (*repeated && f->n_repeated++ == 0)
         wu_note("%s: is given more than once, and taken once", path);
     return json_object_set_new_nocheck(f->met, key, json_true()) == 0
                ? TC_OK
                : tc_no_memory(err, "a list of files");
 }
 
-/* Appends a new item, made of the file or folder `path`. key becomes item->base and is owned by it,
- * also after a failure, when it is freed. */
+/* Appends a new item for the file or folder `path`. key becomes item->base, which owns it; after a
+ * failure it is freed. */
 static tc_status add_item(finder *f, const char *path, char *key, bool folder, wu_source **item,
                           tc_err *err)
 {
@@ -879,17 +888,19 @@ static tc_status add_item(finder *f, const char *path, char *key, bool folder, w
     return TC_OK;
 }
 
-/* "NAME_t03" for time 3 of 10 to 99 times. Owned by the caller; NULL: no memory. */
-static char *name_time(const char *name, unsigned long time, unsigned long of)
+/* Returns the name of one time: "NAME_t03" for time 3, if there are 10 to 99 times. Owned by the
+ * caller; NULL: no memory. */
+static char *name_time(const char *name, unsigned long time, unsigned long n_times)
 {
     const size_t room = strlen(name) + 32;
     char *const out = malloc(room);
     if (out != NULL)
-        snprintf(out, room, "%s_t%0*lu", name, snprintf(NULL, 0, "%lu", of), time);
+        snprintf(out, room, "%s_t%0*lu", name, snprintf(NULL, 0, "%lu", n_times), time);
     return out;
 }
 
-/* Makes the item one time of its file, counted from 1. key: the base of the file (make_key). */
+/* Restricts the item to one time of its file, counted from 1. key: the base of the file (make_key).
+ */
 static tc_status use_time(wu_source *item, const char *key, unsigned long time, tc_err *err)
 {
     char *const name = base_name(item->path, false);
@@ -940,9 +951,9 @@ static tc_status add_picture(finder *f, const char *path, char *key, bool from_f
         free(key);
         return TC_OK;
     }
-    bool again;
-    tc_status status = meet(f, path, &again, err);
-    if (status != TC_OK || again) {
+    bool repeated;
+    tc_status status = check_repeated(f, path, &repeated, err);
+    if (status != TC_OK || repeated) {
         free(key);
         return status;
     }
@@ -964,8 +975,8 @@ static tc_status add_picture(finder *f, const char *path, char *key, bool from_f
     return TC_OK;
 }
 
-/* The folder's path; of "." and "..", which are no names, the absolute path. Owned by the caller;
- * NULL: no memory. */
+/* Returns the folder's path, made absolute if it ends with "." or "..", which are not names. Owned
+ * by the caller; NULL: no memory. */
 static char *named_folder(const char *path)
 {
     char *base = base_name(path, true);
@@ -988,7 +999,7 @@ static tc_status add_stack_item(finder *f, const char *folder, char *key, wu_sou
     return status;
 }
 
-/* Makes the pictures the slices of a new item; the list is emptied. */
+/* Adds a new item whose slices are the pictures; the list `pictures` is empty afterwards. */
 static tc_status add_stack(finder *f, const char *folder, char *key, wu_pages *pictures,
                            tc_err *err)
 {
@@ -1001,8 +1012,9 @@ static tc_status add_stack(finder *f, const char *folder, char *key, wu_pages *p
     return inspect_item(f->out, item, true, NULL, err);
 }
 
-/* The base of an item: its path within the folder `input`, without the extension if it is a file;
- * if path is the input itself, its name. Owned by the caller; NULL: no memory. */
+/* Returns the base of an item: its path within the folder `input`, without the extension if it is a
+ * file; or the name of the input if `path` is the input itself. Owned by the caller; NULL: no
+ * memory. */
 static char *make_key(const char *input, const char *path, bool folder)
 {
     const size_t n = strlen(path);
@@ -1018,8 +1030,8 @@ static char *make_key(const char *input, const char *path, bool folder)
 
 /* --- slices of several stacks in a folder ---------------------------------------------------- */
 
-/* The name of a slice's series: the file name without its extension, the slice's number being
- * replaced by '*'. Owned by the caller; NULL: no memory. */
+/* Returns the name of a slice's series: the file name without its extension, with '*' in place of
+ * the slice's number. Owned by the caller; NULL: no memory. */
 static char *series_of(const char *path, bool is_signed)
 {
     char *const name = base_name(path, false);
@@ -1034,7 +1046,7 @@ static char *series_of(const char *path, bool is_signed)
     return name;
 }
 
-/* Makes an item's name of a series' name, in place: "a_z*_c2" becomes "a_c2". */
+/* Changes the name of a series into that of an item, in place: "a_z*_c2" becomes "a_c2". */
 static void name_series(char *series)
 {
     char *const star = strchr(series, '*');
@@ -1048,8 +1060,8 @@ static void name_series(char *series)
         memmove(series + keep, star + 1, strlen(star + 1) + 1);
 }
 
-/* Sorts the pictures of a folder into series: an object of series' names and lists of the indices
- * of their pictures. Owned by the caller; NULL: no memory. */
+/* Sorts the pictures of a folder into series. Returns an object that maps the name of each series
+ * to the list of its pictures' indices. Owned by the caller; NULL: no memory. */
 static json_t *sort_series(const wu_pages *pictures)
 {
     json_t *const all = json_object();
@@ -1070,7 +1082,7 @@ static json_t *sort_series(const wu_pages *pictures)
 }
 
 /* Whether the pictures are of several stacks: several series, each with several slices. */
-static bool are_several(json_t *all)
+static bool are_several_stacks(json_t *all)
 {
     const char *name;
     json_t *list;
@@ -1080,7 +1092,8 @@ static bool are_several(json_t *all)
     return several;
 }
 
-/* Adds one series of a folder as an item. name: of the series; list: indices of its pictures. */
+/* Adds one series of a folder as an item. name: the name of the series; list: the indices of its
+ * pictures. */
 static tc_status add_series(finder *f, const char *input, const char *folder, const char *name,
                             const json_t *list, wu_pages *pictures, tc_err *err)
 {
@@ -1122,7 +1135,7 @@ static tc_status add_stacks(finder *f, const char *input, const char *folder, wu
     json_t *const all = sort_series(pictures), *list;
     const char *name;
     tc_status status = all == NULL ? tc_no_memory(err, folder) : TC_OK;
-    const bool several = status == TC_OK && are_several(all);
+    const bool several = status == TC_OK && are_several_stacks(all);
     if (several) {
         wu_note("%s: the pictures are of %zu stacks, recognised by their names", folder,
                 json_object_size(all));
@@ -1147,10 +1160,10 @@ static tc_status add_folder(finder *f, const char *input, const char *folder, tc
     note_left_out(folder, &in, f->recursive);
     if (f->recursive)
         return_if_error(leave_out_mask_folders(&in, err));
-    bool again = false;
+    bool repeated = false;
     if (f->stacks && in.pictures.n_files > 0)
-        return_if_error(meet(f, folder, &again, err));
-    if (f->stacks && in.pictures.n_files > 0 && !again)
+        return_if_error(check_repeated(f, folder, &repeated, err));
+    if (f->stacks && in.pictures.n_files > 0 && !repeated)
         return_if_error(add_stacks(f, input, folder, &in.pictures, err));
     for (size_t i = 0; !f->stacks && i < in.pictures.n_files; i++)
         return_if_error(add_picture(f, in.pictures.files[i],
@@ -1160,16 +1173,17 @@ static tc_status add_folder(finder *f, const char *input, const char *folder, tc
     return TC_OK;
 }
 
+/* Adds the items of a file or folder that was named on the command line. */
 static tc_status add_input(finder *f, const char *input, tc_err *err)
 {
-    const size_t before = f->out->n, again = f->n_again;
+    const size_t before = f->out->n, repeated = f->n_repeated;
     const int folder = is_folder(input);
     if (folder < 0)
         return tc_fail(err, TC_BAD_INPUT, "%s: %s", input, strerror(errno));
     if (folder == 0)
         return add_picture(f, input, base_name(input, false), false, err);
     tc_status status = add_folder(f, input, input, err);
-    if (status == TC_OK && f->out->n == before && f->n_again == again)
+    if (status == TC_OK && f->out->n == before && f->n_repeated == repeated)
         status =
             tc_fail(err, TC_BAD_INPUT, "%s: no .png, .jpg, .tif or .nii files in this folder%s",
                     input, f->recursive ? " and those in it" : "");
@@ -1189,13 +1203,13 @@ static tc_status add_input(finder *f, const char *input, tc_err *err)
 typedef struct mask_folder {
     const char *path;
     wu_kind kind;
-    wu_pages files; /* the pictures in it; may be none */
-    json_t *by_key; /* maps base names to lists of indices into files: "X" to those of X.png and
-                       X_mask.png */
+    wu_pages files; /* the pictures in the folder; n_files may be 0 */
+    json_t *by_key; /* maps base names to lists of indices into `files`: "X" to the indices of X.png
+                       and X_mask.png */
 } mask_folder;
 
-/* Adds the index of the next file to be appended to masks->files to the list of the key. _nocheck:
- * file names need not be UTF-8. */
+/* Adds to the key's list in masks->by_key the index of the file that is appended to masks->files
+ * next. _nocheck: file names need not be UTF-8. */
 static tc_status index_mask(mask_folder *masks, const char *key, tc_err *err)
 {
     json_t *list = json_object_get(masks->by_key, key);
@@ -1229,8 +1243,8 @@ static tc_status add_mask_files(mask_folder *masks, const char *folder, bool rec
     return status;
 }
 
-/* The file that item->base finds; NULL: none. If there are several, the item's own picture is
- * ignored. *other: a second file that is found, or NULL. */
+/* Returns the file that masks->by_key lists for the item, or NULL. If it lists several, the item's
+ * own picture is ignored. Sets *other to a second such file, or NULL. */
 static const char *look_up(const mask_folder *masks, const wu_source *item, const char **other)
 {
     const json_t *const list = json_object_get(masks->by_key, item->base), *index;
@@ -1249,8 +1263,8 @@ static const char *look_up(const mask_folder *masks, const wu_source *item, cons
     return found != NULL ? found : own;
 }
 
-/* TC_BAD_INPUT: no mask was found. The message names what was looked for and one file of the
- * folder, if possible one whose name begins with the item's base. */
+/* Returns TC_BAD_INPUT: no mask was found. The message says what was looked for and names a file of
+ * the folder, if possible one whose name begins with the item's base. */
 static tc_status refuse_missing(const mask_folder *masks, const wu_source *item, tc_err *err)
 {
     const char *const word = word_for(masks->kind), *const base = os_last_part(item->base),
@@ -1273,8 +1287,8 @@ static tc_status refuse_missing(const mask_folder *masks, const wu_source *item,
                    n > 1 && like == n ? ", ..." : "", rename);
 }
 
-/* Finds the files of an item's mask or labels. *slices: each slice is a file. only_item: there is
- * no other item, so the folder itself may hold the slices. */
+/* Finds the files of an item's mask or labels. Sets *slices: whether each slice is a file.
+ * only_item: there is no other item, so the folder itself may hold the slices. */
 static tc_status find_mask(const mask_folder *masks, wu_source *item, bool only_item, bool *slices,
                            tc_err *err)
 {
@@ -1302,7 +1316,7 @@ static tc_status check_matching(wu_source *item, wu_kind kind, bool slices, tc_e
 {
     wu_pages *const pages = wu_pages_of(item, kind);
     pages->want.kind = kind;
-    return_if_error(inspect(pages, slices, true, NULL, err));
+    return_if_error(inspect_files(pages, slices, true, NULL, err));
     const wu_picture_info *a = &pages->info, *b = &item->pages.info;
     if (a->nx != b->nx || a->ny != b->ny || a->nz != b->nz)
         return tc_fail(err, TC_BAD_INPUT,
@@ -1387,8 +1401,8 @@ tc_status wu_sources_find(char **inputs, size_t n_inputs, bool stacks, bool recu
     if (f.n_parts > 0)
         wu_note("%zu files are parts of other files' pictures, and so no pictures of their own",
                 f.n_parts);
-    if (f.n_again > 1)
-        wu_note("%zu more are given more than once", f.n_again - 1);
+    if (f.n_repeated > 1)
+        wu_note("%zu more are given more than once", f.n_repeated - 1);
     json_decref(f.parts);
     json_decref(f.met);
     return_if_error(status);

@@ -18,7 +18,7 @@ typedef struct wu_pages {
     size_t n_files;
     char **files;           /* paths, z ascending; owned */
     wu_picture_info info;   /* nz: pages of all files; channels: the most of any page */
-    wu_picture_about about; /* of the first file */
+    wu_picture_about about; /* metadata of the first file */
     wu_picture_want want;   /* how the files are read */
 } wu_pages;
 
@@ -26,17 +26,19 @@ typedef struct wu_pages {
 typedef struct wu_source {
     char *name;   /* the item's name: unique, wu_name_ok */
     char *called; /* the text that `name` is made from; NULL: the name of the file or folder */
-    char *path;   /* of the picture, or of the folder with the slices */
+    char *path;   /* path of the picture, or of the folder with the slices */
     char *source; /* the path that the work unit records: `path` from the last folder on that all
                      items are in */
-    char *base;   /* the path within the input, without extension; masks are found by it */
+    char *base;   /* the item's path within the input folder, without extension: the files of masks
+                     and labels are found by it */
     bool is_stack, is_folder; /* is_folder: each slice is a file in the folder `path` */
-    double um[3]; /* z, y, x: size of a voxel in micrometres; x 0: not known; z 0: no stack */
+    double um[3]; /* z, y, x: size of a voxel in micrometres; x 0: the size is not known; z 0: the
+                     item is not a stack */
     wu_pages pages;
-    wu_pages mask;           /* n_files 0: none */
+    wu_pages mask;           /* n_files 0: the item has no mask */
     const wu_colour *colour; /* how colours are converted to grey (not owned); NULL: they are not */
-    an_survey survey;        /* of the item's pixels, once they were read */
-    wu_pages labels;         /* n_files 0: none */
+    an_survey survey;        /* the survey of the item's pixels, set once they were read */
+    wu_pages labels;         /* n_files 0: the item has no labels */
     long labels_array;       /* index of the array with the labels if labels.files[0] is a result;
                                 -1: labels are pictures */
     uint32_t n_objects, largest_label;
@@ -45,13 +47,14 @@ typedef struct wu_source {
     char *fault;           /* message: why the item cannot be used; owned. NULL: no fault so far */
 } wu_source;
 
-/* The items found. The caller of wu_sources_find sets max_pixels, want and names before. */
+/* The items found. max_pixels, want and names must be set before wu_sources_find is called. */
 typedef struct wu_sources {
     size_t n;
-    size_t n_left_out;    /* items[n] and following: those with a fault, by wu_sources_leave_out */
-    wu_source *items;     /* owned */
-    uint64_t max_pixels;  /* an item with more pixels, by its header, has a fault. 0: no limit but
-                             that of work units */
+    size_t n_left_out; /* number of items with a fault, which wu_sources_leave_out moved to items[n]
+                          and following */
+    wu_source *items;  /* owned */
+    uint64_t max_pixels;  /* an item whose header declares more pixels gets a fault. 0: only the
+                             limit  of work units applies */
     wu_picture_want want; /* how pictures are read */
     const char *names;    /* path of the file given to --names; NULL: files' names are used */
     char *masks_in;       /* the first input folder in which files named like masks or label
@@ -62,10 +65,11 @@ typedef struct wu_sources {
  * slices are the pictures in natural order (slice2 before slice10), or one for each series if the
  * names show several (a_1, a_2, b_1, b_2); with `recursive` so does each folder in it. A file of
  * several pages is a stack. A file of several times gives one item for each time; but with
- * `stacks`, if each time has one page, these are the slices of one stack. `mask` is NULL, a picture
- * (for one input), or a folder that has, for each item, a picture or a folder of slices of the same
- * name. The header of every file is read and checked. What is wrong with an item's own files
- * becomes its fault, so that all faults are found. Call wu_sources_free on success and failure. */
+ * `stacks`, if each time has one page, these pages are the slices of one stack. `mask` is NULL, a
+ * picture (for one input), or a folder that has, for each item, a picture or a folder of slices of
+ * the same name. The header of every file is read and checked. An error in an item's own files is
+ * kept as the item's fault and does not end the search. Call wu_sources_free on success and
+ * failure. */
 tc_status wu_sources_find(char **inputs, size_t n_inputs, bool stacks, bool recursive,
                           const char *mask, wu_sources *out, tc_err *err);
 void wu_sources_free(wu_sources *sources);
@@ -75,7 +79,7 @@ tc_status wu_sources_add_matching(wu_sources *all, const char *path, wu_kind kin
                                   tc_err *err);
 /* The item's pages, mask or labels. */
 wu_pages *wu_pages_of(wu_source *item, wu_kind kind);
-/* Appends a copy of the path. */
+/* Appends a copy of the path to pages->files. */
 tc_status wu_pages_add(wu_pages *pages, const char *path, tc_err *err);
 /* If status is TC_BAD_INPUT: makes the message in err the item's fault, and returns TC_OK. Else
  * returns status. */
