@@ -20,41 +20,41 @@
 #include "app/base/crc32.h"
 #include "app/base/files.h"
 
-/* The most bytes that deflate can make of a compressed byte: at best two bits become 258 bytes.
- * FORMAT.md and png_io.c use the same bound. */
+/* The most bytes that one byte of deflate data can decompress to: at best two bits become 258
+ * bytes. FORMAT.md and png_io.c use the same bound. */
 #define MAX_DEFLATE_RATIO 1032u
 
 enum {
-    CHUNK = 1 << 16,       /* bytes that are read from the file at a time */
-    LIST_CHUNK = 1 << 14,  /* the same for the list of members */
-    AT_ONCE = 4 << 20,     /* inflate_rest: the largest member, in bytes, */
-    BEFORE_REST = 1 << 10, /* and how many of its bytes may have been read before */
+    CHUNK = 1 << 16,       /* bytes of a member that are read from the file at a time */
+    LIST_CHUNK = 1 << 14,  /* bytes of the list of members that are read at a time */
+    AT_ONCE = 4 << 20,     /* the most bytes of a member that inflate_rest decompresses */
+    BEFORE_REST = 1 << 10, /* the most bytes of it that may have been returned before */
     /* Bits of a member's flags: */
     FLAG_ENCRYPTED = 0x0001,
     FLAG_DESCRIPTOR = 0x0008,
     FLAG_STRONG_ENCRYPTION = 0x0040,
     FLAG_MASKED_DIRECTORY = 0x2000,
     PLAIN_VERSION = 20, /* the version of ZIP that texcell's members need */
-    LOCAL_HEADER = 30,  /* bytes before a member's data, without name and extra field */
+    LOCAL_HEADER = 30,  /* bytes of a member's local header, without name and extra field */
     ENTRY = 46,         /* bytes of an entry in the list, without name, extra field and comment */
-    SHARED = 26, /* bytes that both contain: from 4 on in a local header, from 6 on in an entry */
-    END_RECORD = 22, /* bytes, without the comment */
-    END64 = 56,      /* bytes of the ZIP64 end record, which archives of many members have */
-    LOCATOR = 20,    /* bytes of the ZIP64 locator between it and the end record */
-    MAX_COMMENT = 0xffff,
-    COUNT_UNKNOWN = 0xffff /* in the end record: this number of members or more */
+    SHARED = 26, /* bytes that local header (from byte 4 on) and entry (from 6 on) have in common */
+    END_RECORD = 22,       /* bytes of the end record, without the comment */
+    END64 = 56,            /* bytes of the ZIP64 end record, which archives of many members have */
+    LOCATOR = 20,          /* bytes of the ZIP64 locator between ZIP64 end record and end record */
+    MAX_COMMENT = 0xffff,  /* the most bytes of the comment after the end record */
+    COUNT_UNKNOWN = 0xffff /* value in the end record for this number of members or more */
 };
 
 struct wu_unzip {
     const wu_archive *archive;
-    const tc_poll *poll; /* asked with every read */
+    const tc_poll *poll; /* tc_ask is called with it before every read */
     z_stream z;
-    bool in_member;
-    size_t index;   /* of the member being read */
-    uint64_t done;  /* its bytes that have been returned */
-    uint64_t taken; /* its compressed bytes that have been read from the file */
+    bool in_member; /* a member is being read; the following fields are about it */
+    size_t index;   /* index of the member */
+    uint64_t done;  /* number of its bytes that have been returned */
+    uint64_t taken; /* number of its compressed bytes that have been read from the file */
     bool ended;     /* its deflate stream has ended */
-    uint32_t crc;   /* of the bytes returned so far; of a stored member, of those read so far */
+    uint32_t crc;   /* CRC of the bytes returned so far; if it is stored, of those read so far */
     unsigned char compressed[CHUNK];
 };
 
@@ -65,7 +65,8 @@ static tc_status refuse_changed(const wu_archive *a, tc_err *err)
     return tc_fail(err, TC_BAD_INPUT, "%s: the file has changed since it was checked", a->path);
 }
 
-/* Reads exactly n bytes. TC_BAD_INPUT: the file has become shorter since it was opened. */
+/* Reads exactly n bytes from the offset `at` on. TC_BAD_INPUT: the file has become shorter since it
+ * was opened. */
 static tc_status read_at(const wu_archive *a, uint64_t at, void *buf, size_t n, tc_err *err)
 {
     size_t got;
@@ -100,8 +101,8 @@ tc_status wu_archive_crc_of_read(const wu_archive *a, uint32_t *crc, tc_err *err
     for (size_t i = 0; status == TC_OK && i < a->n; i++) {
         const wu_member *const m = &a->members[i];
         if (m->is_folder || m->is_deflated || m->compressed > INT32_MAX || m->data < at)
-            continue;                  /* will be read with the bytes between stored members */
-        if (m->data - at == m->header) /* there is only the local header before the data */
+            continue; /* its bytes are read below, as bytes between stored members */
+        if (m->data - at == m->header) /* only the local header is before the data */
             *crc = (uint32_t)crc32_combine(*crc, m->header_crc, (z_off_t)m->header);
         else
             status = crc_more(a, at, m->data, crc, NULL, err);
@@ -123,7 +124,7 @@ tc_status wu_archive_digest(const wu_archive *a, uint32_t *crc, char sha256[TC_S
     return status;
 }
 
-/* Rejects files that do not begin as a ZIP with members. */
+/* Rejects files that do not begin like a ZIP archive with members. */
 static tc_status check_head(const wu_archive *a, tc_err *err)
 {
     unsigned char head[4];
@@ -156,16 +157,16 @@ static uint64_t little_endian(const unsigned char *p, unsigned n)
 
 /* The position of the list of members, from the records at the end of the file. */
 typedef struct directory {
-    uint64_t begin, end; /* in the file */
-    uint64_t count;      /* members */
+    uint64_t begin, end; /* offsets in the file */
+    uint64_t count;      /* number of members */
     bool is_plain;       /* there is no comment */
     bool has_zip64;      /* there is a ZIP64 end record */
 } directory;
 
 /* Reads the ZIP64 end record and its locator, which must be directly before the end record at `at`.
- * Programs find them by the locator or by their position, and some use them only if a number does
- * not fit the end record: so all of these must agree. tail: as in read_end. Returns false if they
- * do not. */
+ * Some programs find the ZIP64 end record by the locator, others by its position, and some use it
+ * only if a number does not fit into the end record: so locator, position and both records must
+ * agree. Returns false if they do not. tail: as in read_end. */
 static bool read_zip64(const unsigned char *tail, uint64_t at, directory *d)
 {
     const unsigned char *const record = tail, *const locator = tail + END64,
@@ -188,9 +189,9 @@ static bool read_zip64(const unsigned char *tail, uint64_t at, directory *d)
     return true;
 }
 
-/* Reads the end record at `at` in the file, which is followed by a comment of `comment` bytes.
- * tail: the bytes from END64 + LOCATOR before the end record on, zeros before the beginning of the
- * file. Returns false if something is inconsistent. */
+/* Reads the end record at the offset `at`, which is followed by a comment of `comment` bytes. tail:
+ * the bytes of the file, beginning END64 + LOCATOR bytes before the end record; zeros replace bytes
+ * before the beginning of the file. Returns false if something is inconsistent. */
 static bool read_end(const unsigned char *tail, uint64_t at, uint64_t comment, directory *d)
 {
     const unsigned char *const end = tail + END64 + LOCATOR;
@@ -204,8 +205,8 @@ static bool read_end(const unsigned char *tail, uint64_t at, uint64_t comment, d
     return begin + size == at;
 }
 
-/* Finds the end record: the last one in the file, as all programs do. The file must end with it and
- * its comment. */
+/* Finds the list of members by the last end record in the file, as all programs do. The file must
+ * end with this record and its comment. */
 static tc_status find_directory(const wu_archive *a, directory *d, tc_err *err)
 {
     enum { BEFORE = END64 + LOCATOR, MOST = BEFORE + END_RECORD + MAX_COMMENT };
@@ -232,8 +233,8 @@ static tc_status find_directory(const wu_archive *a, directory *d, tc_err *err)
 
 /* --- the list of members --------------------------------------------------------------------- */
 
-/* Returns why a member may not have this name; NULL: it may. texcell never uses the name as a path,
- * but programs that unpack the same file do. */
+/* Returns why a member must not have this name; NULL: the name is valid. texcell never uses the
+ * name as a path, but programs that unpack the same file do. */
 static const char *name_fault(const char *name, size_t length)
 {
     if (length == 0)
@@ -269,8 +270,8 @@ typedef struct entry {
     unsigned version, flags, method;
     uint32_t crc;
     uint64_t compressed, size;     /* bytes of data */
-    uint64_t name, extra, comment; /* bytes of these fields */
-    uint64_t offset;               /* of the local header in the file */
+    uint64_t name, extra, comment; /* lengths of these fields in bytes */
+    uint64_t offset;               /* offset of the local header in the file */
 } entry;
 
 static void parse_entry(entry *e)
@@ -288,7 +289,7 @@ static void parse_entry(entry *e)
     e->offset = little_endian(p + 42, 4);
 }
 
-/* Returns why a member cannot be read; NULL: it can. */
+/* Returns why a member cannot be read; NULL: it can be read. */
 static const char *member_fault(const entry *e)
 {
     const bool is_folder = e->name > 0 && e->bytes[ENTRY + e->name - 1] == '/';
@@ -310,10 +311,10 @@ typedef struct listing {
     wu_archive *a;
     directory d;
     size_t room;         /* allocated elements of a->members */
-    uint64_t at;         /* position of the next entry in the file */
+    uint64_t at;         /* offset of the next entry in the file */
     uint64_t compressed; /* the sum of the compressed sizes so far */
-    uint64_t next;       /* where the next member begins, if there are no gaps */
-    uint64_t read_at;    /* position of `read` in the file */
+    uint64_t next;       /* offset of the next member, if there are no gaps between members */
+    uint64_t read_at;    /* offset of the bytes in `read` in the file */
     size_t n_read;
     unsigned char read[LIST_CHUNK]; /* [n_read] a part of the list */
 } listing;
@@ -345,8 +346,8 @@ static tc_status next_entry(listing *l, entry *e, tc_err *err)
     return TC_OK;
 }
 
-/* Whether a size or CRC in the local header is that of the list, or 0 because a descriptor after
- * the data has it. */
+/* Whether a size or CRC in the local header is equal to that in the list, or is 0 because it is in
+ * a descriptor after the data. */
 static bool same_number(const entry *e, const unsigned char *local, uint64_t listed)
 {
     const uint64_t here = little_endian(local, 4);
@@ -369,7 +370,8 @@ static tc_status read_local(const listing *l, const entry *e, wu_member *m, bool
         m->data = e->offset + LOCAL_HEADER + e->name + extra;
         m->header = extra == 0 ? LOCAL_HEADER + (uint32_t)e->name : 0;
         m->header_crc = tc_crc32(0, local, m->header);
-        /* The sizes are in a ZIP64 field, which is not read: those of the list are used. */
+        /* Whether the sizes are in a ZIP64 field. It is not read: the sizes of the list are used.
+         */
         const bool elsewhere = little_endian(local + 18, 4) == UINT32_MAX &&
                                little_endian(local + 22, 4) == UINT32_MAX;
         good = memcmp(local, "PK\3\4", 4) == 0 && little_endian(local + 8, 2) == e->method &&
@@ -393,9 +395,9 @@ static tc_status read_local(const listing *l, const entry *e, wu_member *m, bool
     return TC_OK;
 }
 
-/* Whether other programs cannot treat the member in another way because of these fields: it has no
- * flags and no volume, and its attributes (Unix modes, if any) are not those of a link, folder or
- * device. */
+/* Whether the entry has none of the fields because of which other programs may treat the member in
+ * another way: it has no flags and no volume, and its attributes (Unix modes, if any) are not those
+ * of a link, folder or device. */
 static bool has_plain_fields(const entry *e)
 {
     const uint64_t attributes = little_endian(e->bytes + 38, 4), type = attributes >> 28;
@@ -403,8 +405,8 @@ static bool has_plain_fields(const entry *e)
            (type == 0 || type == 8) && (attributes & 0xffff) == 0;
 }
 
-/* Makes room for one more member. The list grows with the members that are found, since the count
- * in the end record cannot be trusted. */
+/* Allocates memory for one more member. The list grows with the members that are found, since the
+ * count in the end record cannot be trusted. */
 static tc_status reserve_member(listing *l, tc_err *err)
 {
     wu_member *const members = tc_array_grow(l->a->members, l->a->n, &l->room, sizeof *members);
@@ -453,8 +455,8 @@ static tc_status add_member(listing *l, tc_err *err)
     return TC_OK;
 }
 
-/* Reads the list up to its end, whatever the count in the end record, so that no member that other
- * programs would find is missed. */
+/* Reads the list up to its end, even if the count in the end record is smaller, so that no member
+ * that other programs would find is missed. */
 static tc_status list_members(wu_archive *a, uint64_t max_members, tc_err *err)
 {
     listing l = { .a = a };
@@ -569,6 +571,7 @@ long wu_archive_find(const wu_archive *a, const char *name)
 
 /* --- reading members ------------------------------------------------------------------------- */
 
+/* Returns TC_BAD_INPUT with a message that the member being read is corrupt, and why. */
 TC_FORMAT(3, 4)
 static tc_status corrupt(const wu_unzip *z, tc_err *err, const char *format, ...)
 {
@@ -633,7 +636,7 @@ static tc_status fill_buffer(wu_unzip *z, const wu_member *m, tc_err *err)
 }
 
 /* Reads up to n bytes of a stored member: CHUNK bytes or more directly, fewer from the buffer.
- * z->crc is that of all bytes read from the file, which at the member's end are the member's. */
+ * z->crc becomes the CRC of all bytes of the member that have been read from the file. */
 static tc_status copy_some(wu_unzip *z, const wu_member *m, void *buf, size_t n, size_t *got,
                            tc_err *err)
 {
@@ -677,22 +680,22 @@ static tc_status inflate_some(wu_unzip *z, const wu_member *m, void *buf, size_t
 }
 
 #ifdef HAVE_LIBDEFLATE
-/* Decompresses the rest of a member, of which at most BEFORE_REST bytes have been read, by
- * libdeflate, in half the time. Returns false and does nothing if that is not possible;
- * inflate_some then reports any error. */
+/* Decompresses the rest of a member, of which at most BEFORE_REST bytes have been returned, by
+ * libdeflate, which takes half the time of zlib. Returns false and does nothing if that is not
+ * possible; inflate_some then reports any error. */
 static bool inflate_rest(wu_unzip *z, const wu_member *m, unsigned char *buf)
 {
     if (m->size > AT_ONCE || m->compressed > AT_ONCE || z->done > BEFORE_REST)
         return false;
-    const bool is_here = z->taken == m->compressed && z->taken <= CHUNK;
-    TC_AUTOFREE unsigned char *const read = is_here ? NULL : malloc((size_t)m->compressed + 1);
+    const bool in_buffer = z->taken == m->compressed && z->taken <= CHUNK;
+    TC_AUTOFREE unsigned char *const read = in_buffer ? NULL : malloc((size_t)m->compressed + 1);
     TC_AUTOFREE unsigned char *const whole = malloc((size_t)m->size);
-    const unsigned char *const from = is_here ? z->compressed : read;
+    const unsigned char *const from = in_buffer ? z->compressed : read;
     struct libdeflate_decompressor *const inflater = libdeflate_alloc_decompressor();
     size_t used = 0, made = 0;
     const bool good =
         from != NULL && whole != NULL && inflater != NULL &&
-        (is_here || read_at(z->archive, m->data, read, (size_t)m->compressed, NULL) == TC_OK) &&
+        (in_buffer || read_at(z->archive, m->data, read, (size_t)m->compressed, NULL) == TC_OK) &&
         libdeflate_deflate_decompress_ex(inflater, from, (size_t)m->compressed, whole,
                                          (size_t)m->size, &used, &made) == LIBDEFLATE_SUCCESS &&
         used == m->compressed && made == m->size;
@@ -713,8 +716,8 @@ static bool inflate_rest(wu_unzip *z, const wu_member *m, unsigned char *buf)
 }
 #endif
 
-/* Checks the end of a member, after its last byte: the stream must end here, and no compressed
- * bytes may be left. */
+/* Checks the end of a member after its last byte was returned: the stream must end, no compressed
+ * bytes may be left, and the CRC must be right. */
 static tc_status end_member(wu_unzip *z, const wu_member *m, tc_err *err)
 {
     unsigned char more;
@@ -802,7 +805,7 @@ tc_status wu_unzip_json(wu_unzip *z, size_t index, uint64_t max_bytes, uint64_t 
     tc_status status;
     wu_unzip_begin(z, index);
     do {
-        /* Asks for one byte more than there is, so that the last read checks the end. */
+        /* Requests one byte more than the member has, so that the last read checks its end. */
         status = wu_unzip_read(z, text + total, (size_t)m->size + 1 - total, &n, err);
         total += n;
     } while (status == TC_OK && n > 0);

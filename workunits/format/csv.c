@@ -65,8 +65,8 @@ static void begin_cell(wu_csv *csv)
     csv->line_begun = true;
 }
 
-/* Whether spreadsheet programs take text that begins like this for a formula. In some languages
- * they also accept the full-width forms of the signs. */
+/* Whether spreadsheet programs treat this text as a formula, because of its first character. In
+ * some languages they also accept the full-width forms of the signs. */
 static bool begins_formula(const char *text)
 {
     uint32_t c = 0;
@@ -77,9 +77,9 @@ static bool begins_formula(const char *text)
            c == 0xff0d || c == 0xff20;
 }
 
-/* Writes the text of a cell. A spreadsheet program that expects another separator than the comma
- * may begin a cell within the text: so an apostrophe is put before each formula after any possible
- * separator, too. Control characters except white space become '?'. */
+/* Writes the text of a cell. An apostrophe is put before a formula, both at the beginning and after
+ * each character that some program accepts as a separator, since such a program would begin a new
+ * cell there. Control characters except white space become '?'. */
 static void put_text(FILE *out, const char *text)
 {
     static const char separators[] = ",;|\t\r\n",

@@ -1,7 +1,8 @@
 /*
- * Deflates rows of equal words. Searches for matches only at the word before and in the row above,
- * or, with `anywhere`, at the last place that began with the same bytes. Terms are those of RFC
- * 1951 (deflate): a match repeats a number of bytes (its length) from a distance back.
+ * Deflates rows of words, which all have the same number of bytes. Searches for matches only at the
+ * word before and in the row above, or, with `anywhere`, at the last position that began with the
+ * same bytes. Terms are those of RFC 1951 (deflate): a match repeats a number of bytes (its length)
+ * from a distance back.
  */
 #include "workunits/format/deflate_rows.h"
 
@@ -16,26 +17,26 @@
 /* Symbols and limits of RFC 1951. */
 enum {
     END = 256,            /* symbol of the end of a block */
-    LENGTH = 257,         /* first symbol of the length of a match: of length 3 */
+    LENGTH = 257,         /* first symbol of the length of a match: for length 3 */
     LONGEST_SYMBOL = 285, /* symbol of a match of LONGEST bytes */
-    LITERALS = 286,       /* symbols of the code of literals (bytes) and lengths */
-    DISTANCES = 30,       /* symbols of the code of distances */
-    CODES = 19,           /* symbols of the code in which the lengths of both codes are written */
-    SHORT_ZEROS = 17,     /* among these: 3 to 10 zeros */
-    LONG_ZEROS = 18,      /* among these: 11 to 138 zeros */
-    SHORTEST = 3,         /* bytes of a match */
-    LONGEST = 258,        /* bytes of a match */
+    LITERALS = 286,       /* number of symbols of the code of literals (bytes) and lengths */
+    DISTANCES = 30,       /* number of symbols of the code of distances */
+    CODES = 19,           /* number of symbols of the code for the bit lengths of both codes */
+    SHORT_ZEROS = 17,     /* symbol of that code for 3 to 10 zeros */
+    LONG_ZEROS = 18,      /* symbol of that code for 11 to 138 zeros */
+    SHORTEST = 3,         /* bytes of the shortest match */
+    LONGEST = 258,        /* bytes of the longest match */
     WINDOW = 1 << 15,     /* largest distance */
     CODE_BITS = 12,       /* longest code that is used here; RFC 1951 allows 15 bits */
     CODES_BITS = 7,       /* longest code of a symbol of CODES */
 };
 
 enum {
-    MAX_SEQUENCES = 1 << 13, /* of a block */
-    MAX_LITERALS = 1 << 15,  /* of a block */
-    STEP = 4, /* a match is searched for every STEP bytes, and found if STEP bytes are equal */
-    EIGHT = 8,
-    HASH_BITS = 15,
+    MAX_SEQUENCES = 1 << 13, /* the most sequences of a block */
+    MAX_LITERALS = 1 << 15,  /* the most literals of a block */
+    STEP = 4,  /* a match is searched for every STEP bytes, and found if STEP bytes are equal */
+    EIGHT = 8, /* bytes that load_eight reads */
+    HASH_BITS = 15, /* bits of the hash of a position's first bytes */
 };
 
 /* A number of literals, then a match. */
@@ -45,15 +46,15 @@ typedef struct sequence {
 } sequence;
 
 struct wu_row_deflater {
-    /* For `anywhere`, positions in the stream modulo 2^16: the last one of bytes with each hash,
-     * and that of the current data's first byte. */
-    uint16_t places[1 << HASH_BITS], begin;
+    /* For `anywhere`, positions in the stream modulo 2^16: */
+    uint16_t places[1 << HASH_BITS]; /* for each hash, the last position of bytes with this hash */
+    uint16_t begin;                  /* the position of the first byte of `data` */
     /* The current block: */
     sequence sequences[MAX_SEQUENCES];
     size_t n, n_literals;
-    uint32_t literals[LITERALS], distances[DISTANCES]; /* counts of each symbol */
-    uint32_t bytes[3][256]; /* counts of literals: four tables are used in turn, so that an addition
-                               need not wait for the one before */
+    uint32_t literals[LITERALS], distances[DISTANCES]; /* how often each symbol occurs */
+    uint32_t bytes[3][256]; /* more counts of literals: these tables and `literals` are used in
+                               turn, so that an addition need not wait for the one before */
 };
 
 wu_row_deflater *wu_row_deflater_create(void)
@@ -63,12 +64,13 @@ wu_row_deflater *wu_row_deflater_create(void)
 
 /* --- matches --------------------------------------------------------------------------------- */
 
-/* A symbol, and the number `extra` of `bits` bits that follows it. */
+/* A symbol (`code`), and the number `extra` that follows it in `bits` bits. */
 typedef struct symbol {
     unsigned code, extra, bits;
 } symbol;
 
-/* The symbol for a value, in an alphabet with 2^step symbols for each number of extra bits. */
+/* Returns the symbol for a value, in an alphabet with 2^step symbols for each number of extra bits.
+ */
 static symbol find_symbol(unsigned value, unsigned step)
 {
     const unsigned high = 31 - (unsigned)__builtin_clz(value | 1),
@@ -100,7 +102,7 @@ static inline bool is_same32(const unsigned char *a, const unsigned char *b)
 #endif
 
 /* The index, in memory, of the first byte of v that is not 0; v != 0. */
-static size_t first_other(uint64_t v)
+static size_t first_nonzero(uint64_t v)
 {
 #if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
     return (size_t)__builtin_ctzll(v) / 8;
@@ -109,7 +111,8 @@ static size_t first_other(uint64_t v)
 #endif
 }
 
-/* The number of bytes from `data` on, at most `most`, that equal those `back` before them. */
+/* The number of bytes from `data` on, at most `most`, that equal the bytes at the distance `back`.
+ */
 static size_t count_same(const unsigned char *data, size_t back, size_t most)
 {
     const unsigned char *const from = data - back;
@@ -122,15 +125,15 @@ static size_t count_same(const unsigned char *data, size_t back, size_t most)
         memcpy(&a, data + n, sizeof a);
         memcpy(&b, from + n, sizeof b);
         if (a != b)
-            return n + first_other(a ^ b);
+            return n + first_nonzero(a ^ b);
     }
     while (n < most && data[n] == from[n])
         n++;
     return n;
 }
 
-/* The length of the first part of a match that may be too long for one: so chosen that the rest is
- * long enough for a match, or 0. */
+/* A match may be longer than LONGEST and is then written in parts. Returns the length of the first
+ * part of the `left` bytes, such that the rest is 0 or long enough for a match. */
 static size_t first_part(size_t left)
 {
     return left <= LONGEST ? left : left < LONGEST + SHORTEST ? LONGEST - SHORTEST : LONGEST;
@@ -148,7 +151,7 @@ static void add_match(wu_row_deflater *d, size_t length, size_t back)
     }
 }
 
-/* Begins a sequence with n literals. */
+/* Appends a sequence with n literals. */
 static void add_literals(wu_row_deflater *d, const unsigned char *data, size_t n)
 {
     size_t i = 0;
@@ -163,20 +166,20 @@ static void add_literals(wu_row_deflater *d, const unsigned char *data, size_t n
         d->literals[data[i]]++;
 }
 
-/* Whether STEP bytes equal those `back` before them. */
+/* Whether STEP bytes equal the bytes at the distance `back`. */
 static bool is_same(const unsigned char *data, size_t back)
 {
     return memcmp(data, data - back, STEP) == 0;
 }
 
-/* Bytes [at, at + length) equal those `back` before them. */
+/* A match: bytes [at, at + length) equal the bytes at the distance `back`. */
 typedef struct match {
     size_t at, length, back;
 } match;
 
-/* Returns the longest match at one of the given distances that contains data[at] and begins at
- * `from` or later; length 0: none is found. n: bytes of data; before: bytes before data that a
- * match may refer to. */
+/* Returns the longest match at one of the distances `backs` that contains data[at] and begins at
+ * `from` or later; its length is 0 if there is none. n: bytes of data; before: number of bytes
+ * before data that a match may refer to. */
 static match find_match(const size_t *backs, size_t n_backs, const unsigned char *data, size_t from,
                         size_t at, size_t n, size_t before)
 {
@@ -188,9 +191,10 @@ static match find_match(const size_t *backs, size_t n_backs, const unsigned char
         while (m.at > from && m.at + before > m.back &&
                data[m.at - 1] == *(data + m.at - 1 - m.back))
             m.at--;
-        /* To be longer than the best, more + 1 bytes from data[at] on must be equal: compares the
-         * last STEP of these first. */
-        const size_t own = at - m.at, more = best.length > own ? best.length - own : 0;
+        /* For this match to be longer than the best one, more + 1 bytes from data[at] on must be
+         * equal: the last STEP of these are compared first. */
+        const size_t back_part = at - m.at,
+                     more = best.length > back_part ? best.length - back_part : 0;
         if (more >= STEP && (more >= n - at || !is_same(data + at + more + 1 - STEP, m.back)))
             continue;
         m.length = at - m.at + count_same(data + at, m.back, n - at);
@@ -199,7 +203,7 @@ static match find_match(const size_t *backs, size_t n_backs, const unsigned char
     return best;
 }
 
-/* Eight bytes as a number, the first one lowest. */
+/* Reads eight bytes as a number, the first byte being the lowest. */
 static inline uint64_t load_eight(const unsigned char *p)
 {
     return p[0] | (uint64_t)p[1] << 8 | (uint64_t)p[2] << 16 | (uint64_t)p[3] << 24 |
@@ -213,16 +217,16 @@ static inline uint16_t *place_of(wu_row_deflater *d, uint64_t bytes)
     return &d->places[bytes * UINT64_C(0x9e3779b97f4a7c15) >> (64 - HASH_BITS)];
 }
 
-/* find_sequences for `anywhere`: matches consist of whole words within a row, since if one byte of
- * a word repeats, mostly all of them do. If a row is not a multiple of words, its excess bytes are
- * at its beginning, as the filter byte of PNG is. */
+/* Does the work of find_sequences if layout.anywhere is set. Matches consist of whole words within
+ * a row, since if one byte of a word repeats, mostly all of them do. If the length of a row is not
+ * a multiple of a word's, the excess bytes are at its beginning, as the filter byte of PNG is. */
 static size_t find_anywhere(wu_row_deflater *d, wu_row_layout layout, const unsigned char *data,
                             size_t at, size_t n, size_t before)
 {
     const size_t word = layout.word, least = word == 3 ? 6 : 4, lead = layout.row % word,
                  in_row = at % layout.row;
     const uint64_t mask = (UINT64_C(1) << 8 * least) - 1;
-    size_t from = at /* of the next literals */, row_end = at - in_row + layout.row;
+    size_t from = at /* beginning of the next literals */, row_end = at - in_row + layout.row;
     at += in_row < lead ? lead - in_row : (layout.row - in_row) % word;
     while (at + EIGHT <= n && d->n < MAX_SEQUENCES && d->n_literals + (at - from) < MAX_LITERALS) {
         if (at + least > row_end) {
@@ -235,14 +239,14 @@ static size_t find_anywhere(wu_row_deflater *d, wu_row_layout layout, const unsi
         uint16_t *const place = place_of(d, bytes & mask);
         const size_t back = (uint16_t)(here - *place);
         *place = here;
-        const bool there = back > 0 && back <= WINDOW && back <= before + at;
-        const uint64_t others = there ? load_eight(data + at - back) ^ bytes : mask;
-        if ((others & mask) != 0) {
+        const bool valid = back > 0 && back <= WINDOW && back <= before + at;
+        const uint64_t differing = valid ? load_eight(data + at - back) ^ bytes : mask;
+        if ((differing & mask) != 0) {
             at += word;
             continue;
         }
         const size_t end = row_end < n ? row_end : n, left = end - at,
-                     same = others != 0 ? (size_t)__builtin_ctzll(others) / 8
+                     same = differing != 0 ? (size_t)__builtin_ctzll(differing) / 8
                             : left > EIGHT
                                 ? EIGHT + count_same(data + at + EIGHT, back, left - EIGHT)
                                 : EIGHT,
@@ -263,7 +267,7 @@ static size_t find_anywhere(wu_row_deflater *d, wu_row_layout layout, const unsi
     return from;
 }
 
-/* Lists the distances at which matches are searched for: returns their number. */
+/* Lists the distances at which matches are searched for, and returns their number. */
 static size_t list_backs(wu_row_layout layout, size_t backs[3])
 {
     const size_t all[] = { layout.word, layout.row, layout.row - layout.word };
@@ -274,7 +278,8 @@ static size_t list_backs(wu_row_layout layout, size_t backs[3])
     return n;
 }
 
-/* Finds the sequences of the block that begins at data[at]. Returns where it ends. */
+/* Finds the sequences of the block that begins at data[at]. Returns the index of the block's end.
+ */
 static size_t find_sequences(wu_row_deflater *d, wu_row_layout layout, const unsigned char *data,
                              size_t at, size_t n, size_t before)
 {
@@ -291,7 +296,7 @@ static size_t find_sequences(wu_row_deflater *d, wu_row_layout layout, const uns
         const size_t room = MAX_LITERALS - d->n_literals, to = n - at < room ? n : at + room;
         match m = { .length = 0 };
         size_t i = at;
-        /* In noise nearly all of the time is spent here. */
+        /* For noise, nearly all of the time is spent in this loop. */
         for (; i + STEP <= to && m.length == 0; i += STEP)
             m = find_match(backs, n_backs, data, at, i, n, before);
         m.at = m.length > 0 ? m.at : to;
@@ -307,8 +312,8 @@ static size_t find_sequences(wu_row_deflater *d, wu_row_layout layout, const uns
 
 /* --- codes ----------------------------------------------------------------------------------- */
 
-/* A Huffman code: for each symbol the number of bits, 0 if it does not occur, and the bits, the
- * first one lowest. */
+/* A Huffman code. lengths: the number of bits of each symbol, 0 if it does not occur; bits: the
+ * bits, the first one lowest. */
 typedef struct code {
     uint8_t lengths[LITERALS];
     uint16_t bits[LITERALS];
@@ -400,13 +405,13 @@ static void make_code(const uint32_t *counts, size_t n, unsigned limit, code *c)
 
 typedef struct bit_writer {
     unsigned char *to;
-    size_t n, room;   /* bytes; n > room: the output does not fit */
+    size_t n, room;   /* bytes written, and allocated; n > room: the output does not fit */
     uint64_t waiting; /* bits that are not written yet, the next one lowest */
     unsigned n_waiting;
 } bit_writer;
 
-/* Writes the whole bytes that wait, at most eight. If there is room, writes eight bytes, which is
- * faster; the excess ones are overwritten later. */
+/* Writes the complete bytes in w->waiting, at most eight. Always writes eight bytes if there is
+ * room, which is faster; the excess bytes are overwritten later. */
 static inline void flush_bits(bit_writer *w)
 {
     const unsigned n = w->n_waiting / 8;
@@ -441,7 +446,7 @@ static void put_code(bit_writer *w, const code *c, size_t i)
     put_bits(w, c->bits[i], c->lengths[i]);
 }
 
-/* The number of symbols up to the last one that occurs, but at least `least`. */
+/* The number of symbols up to the last one that occurs, or `least` if that is more. */
 static size_t count_used(const code *c, size_t n, size_t least)
 {
     while (n > least && c->lengths[n - 1] == 0)
@@ -486,10 +491,12 @@ static void put_codes(bit_writer *w, const code *literals, const code *distances
     }
 }
 
-/* Codes in the form of add_entry: the bits to write, and from bit NUMBER on how many they are. */
+/* In an entry of the tables below, the bits to write are below bit NUMBER, and their number is in
+ * the bits from NUMBER on. */
 enum { NUMBER = 24 };
 
-/* For each literal, each length of a match (with its extra bits) and each symbol of a distance. */
+/* An entry for each literal, each length of a match (with its extra bits) and each symbol of a
+ * distance (without its extra bits). */
 typedef struct tables {
     uint32_t bytes[256], lengths[LONGEST + 1], distances[DISTANCES];
 } tables;
@@ -515,8 +522,8 @@ static inline void add_entry(bit_writer *w, uint32_t entry)
     add_bits(w, entry & ((1u << NUMBER) - 1), entry >> NUMBER);
 }
 
-/* Writes n literals, with a flush after four: these and the up to 7 bits that a flush leaves fit
- * bit_writer.waiting. */
+/* Writes n literals. Flushes after every four: the bits of four, and the up to 7 bits that a flush
+ * leaves, fit into bit_writer.waiting. */
 static inline void put_literals(bit_writer *w, const tables *t, const unsigned char *data, size_t n)
 {
     size_t i = 0;
@@ -538,7 +545,7 @@ static inline void put_match(bit_writer *w, const tables *t, size_t length, symb
     flush_bits(w);
 }
 
-/* Writes a block: codes and sequences. data: its first byte. */
+/* Writes a block: the codes, then the sequences. data: the first byte of the block. */
 static void put_block(bit_writer *writer, const wu_row_deflater *d, const unsigned char *data)
 {
     code literals, distances;

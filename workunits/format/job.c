@@ -17,8 +17,8 @@
 typedef struct job_reader {
     wu_job *job;
     wu_unzip *zip;
-    bool *used;          /* [members]: job.json names the member */
-    size_t sources;      /* bytes of all sources so far */
+    bool *used;          /* [archive->n] whether job.json names the member */
+    size_t sources;      /* bytes of all items' sources that were read so far */
     uint64_t compressed; /* compressed bytes of the current item's pictures */
     tc_err *err;
 } job_reader;
@@ -50,12 +50,12 @@ bool wu_line_ok(const char *text, size_t most)
 
 /* --- small checks on JSON -------------------------------------------------------------------- */
 
-/* Where in job.json an error is, such as "items[3].stack[7]". */
+/* The place in job.json of an error, for messages, such as "items[3].stack[7]". */
 typedef struct job_place {
     char text[64];
 } job_place;
 
-/* key: NULL: the item itself. */
+/* The place of a key of an item; key NULL: the place of the item itself. */
 static job_place place_of(size_t item, const char *key)
 {
     job_place p;
@@ -64,6 +64,7 @@ static job_place place_of(size_t item, const char *key)
     return p;
 }
 
+/* The place of an element of the list that is the value of a key of an item. */
 static job_place place_in(size_t item, const char *key, size_t element)
 {
     job_place p;
@@ -97,7 +98,8 @@ static const char *type_name(const json_t *value)
     }
 }
 
-/* Rejects an object with keys that are not in `known` (ended by NULL). place: may be "". */
+/* Rejects an object with keys that are not in the list `known`, which ends with NULL. place: the
+ * place of the object, or "" for the whole of job.json. */
 static tc_status check_keys(const job_reader *r, json_t *object, const char *place,
                             const char *const *known)
 {
@@ -113,8 +115,8 @@ static tc_status check_keys(const job_reader *r, json_t *object, const char *pla
     return TC_OK;
 }
 
-/* *out: the string at `key`, which must not be empty; NULL if there is no such key, which is an
- * error if it is `needed`. */
+/* Sets *out to the string that is the value of `key`, which must not be empty; to NULL if there is
+ * no such key, which is an error if `needed`. */
 static tc_status get_string(const job_reader *r, const json_t *object, const char *key,
                             const char *place, bool needed, const char **out)
 {
@@ -138,8 +140,8 @@ static tc_status copy_string(const job_reader *r, const char *text, char **out)
 
 /* --- pictures -------------------------------------------------------------------------------- */
 
-/* Finds the member that a JSON string names, and reads its picture's header unless that has been
- * read before. *member_name: the name, owned by the archive. */
+/* Finds the member that a JSON string names, and reads the header of its picture unless it was read
+ * before. Sets *member_name to the name, owned by the archive. */
 static tc_status find_picture(job_reader *r, const json_t *value, const char *place,
                               char **member_name, wu_png_info *head)
 {
@@ -177,7 +179,7 @@ static tc_status check_size(const job_reader *r, const wu_item *item, const char
     return TC_OK;
 }
 
-/* The name of member i in a JSON value, which is a string for a single member or a list. */
+/* The name of member i in a JSON value, which is a list, or a string that names the only member. */
 static const json_t *member_of(const json_t *value, size_t i)
 {
     return json_is_array(value) ? json_array_get(value, i) : value;
@@ -188,8 +190,8 @@ static job_place place_of_member(size_t item, const char *key, const json_t *val
     return json_is_array(value) ? place_in(item, key, i) : place_of(item, key);
 }
 
-/* *n: the number of strips in a list, or 1 for a string, which names a whole picture. what: the
- * beginning of messages. */
+/* Sets *n to the number of strips in a list, or to 1 for a string, which names a whole picture.
+ * what: the beginning of messages. */
 static tc_status count_strips(const job_reader *r, const json_t *value, const char *place,
                               const char *what, size_t *n)
 {
@@ -220,6 +222,7 @@ static tc_status add_strip(const job_reader *r, wu_item *item, const wu_png_info
     return TC_OK;
 }
 
+/* Checks that a slice has the size and type of the first slice, which are the item's. */
 static tc_status check_slice(const job_reader *r, const wu_item *item, const wu_png_info *head,
                              const char *place)
 {
@@ -277,18 +280,18 @@ static tc_status read_pictures(job_reader *r, wu_item *item, const json_t *value
     return check_size(r, item, place.text);
 }
 
-/* A second kind of picture of an item, with a pixel for each of the item's pixels: mask or labels.
- */
+/* A kind of picture with a pixel for each pixel of the item: mask or labels. */
 typedef struct aligned {
-    const char *key, *one, *many; /* the key, and words for messages: "mask", "a mask", "masks" */
-    bool colour;                  /* may be RGB */
+    const char *key;        /* the key in job.json: "mask" */
+    const char *one, *many; /* words for messages: "a mask", "masks" */
+    bool colour;            /* the picture may be RGB */
 } aligned;
 
 static const aligned mask_pictures = { "mask", "a mask", "masks", false },
                      label_pictures = { "labels", "a label picture", "label pictures", true };
 
-/* Checks a mask or label picture that begins at row `above` of the item, or that is a slice. last:
- * it must end at the item's last row. */
+/* Checks a strip of a mask or label picture that begins at row `above` of the item, or a slice, for
+ * which `above` is 0. last: the picture must end at the item's last row. */
 static tc_status check_aligned(const job_reader *r, const wu_item *item, const aligned *what,
                                const wu_png_info *head, uint64_t above, bool last,
                                const char *place)
@@ -303,8 +306,8 @@ static tc_status check_aligned(const job_reader *r, const wu_item *item, const a
     return TC_OK;
 }
 
-/* *n: the number of mask or label pictures: for a stack as many as slices, for an image any number
- * of strips. */
+/* Sets *n to the number of mask or label pictures. A stack must have one for each slice, an image
+ * may have any number of strips. */
 static tc_status count_aligned(const job_reader *r, const wu_item *item, const aligned *what,
                                const json_t *value, const char *place, size_t *n)
 {
@@ -322,8 +325,8 @@ static tc_status count_aligned(const job_reader *r, const wu_item *item, const a
     return TC_OK;
 }
 
-/* Reads the headers of the item's mask or label pictures. *members: [*n] their names; the list must
- * be freed with the item, also after a failure. */
+/* Reads the headers of the item's mask or label pictures. Sets *members to a list of their *n
+ * names; the list must be freed with the item, also after a failure. */
 static tc_status read_aligned(job_reader *r, const wu_item *item, const aligned *what,
                               const json_t *value, size_t index, char ***members, size_t *n)
 {
@@ -487,7 +490,8 @@ static tc_status read_items(job_reader *r, const json_t *items)
 
 /* --- the whole work unit --------------------------------------------------------------------- */
 
-/* Checks "format" and "version", before other keys, since these may differ in another version. */
+/* Checks "format" and "version". To be called before other keys are read, since these may differ in
+ * another version. */
 static tc_status check_format(const job_reader *r, const json_t *json)
 {
     const char *format = NULL;
@@ -625,8 +629,8 @@ tc_status wu_job_identify(wu_job *job, tc_err *err)
     uint32_t crc = job->file_crc;
     if (job->file_sha256[0] != '\0')
         return TC_OK;
-    /* If only headers were read, file_crc is based on unchecked CRCs of the archive's list, so the
-     * file may have another CRC although it is unchanged: it is not compared. */
+    /* If only headers were read, file_crc is computed from unchecked CRCs in the archive's list, so
+     * the file may have another CRC although it is unchanged: the CRCs are not compared. */
     const tc_status status =
         wu_archive_digest(job->archive, job->only_heads ? NULL : &crc, job->file_sha256, err);
     if (status == TC_OK && crc == job->file_crc)

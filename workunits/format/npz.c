@@ -19,15 +19,14 @@
 
 #define RESULT_JSON "result.json"
 #define NPY_SUFFIX ".npy"
-/* Limits of result.json, in bytes and in values: most of it are the items' names, up to 100,000 of
- * 128 bytes. */
+/* The most bytes of result.json, which consists mainly of the items' names and sources. */
 #define MAX_RESULT_JSON ((uint64_t)32 << 20)
-#define MAX_RESULT_VALUES ((uint64_t)1 << 19)
-#define DEFAULT_MAX_BYTES ((uint64_t)4 << 30) /* decompressed bytes of an array */
-#define MAX_WIDTH 65536u                      /* characters of an element of WU_STR */
+#define MAX_RESULT_VALUES ((uint64_t)1 << 19) /* the most JSON values in result.json */
+#define DEFAULT_MAX_BYTES ((uint64_t)4 << 30) /* the most decompressed bytes of an array */
+#define MAX_WIDTH 65536u                      /* the most characters of an element of type WU_STR */
 
 enum {
-    NPY_PREFIX = 10,     /* magic, version 1.0, length of the header text */
+    NPY_PREFIX = 10,     /* bytes of magic, version 1.0 and length of the header text */
     NPY_ALIGN = 64,      /* the length of prefix and text is a multiple of this */
     NPY_TEXT_MAX = 512,  /* the longest header text, written or accepted */
     COPY_BLOCK = 1 << 20 /* bytes that wu_npz_copy reads at a time */
@@ -37,7 +36,8 @@ static const char npy_magic[] = "\x93NUMPY\x01"; /* the terminating 0 is the min
 
 /* --- dtypes and sizes ------------------------------------------------------------------------ */
 
-/* The types of fixed size: NumPy's name, and bytes. WU_STR is <U followed by its width. */
+/* The types of fixed size: NumPy's name, and the size in bytes. The name of WU_STR, which is not in
+ * this list, is <U followed by the width. */
 static const struct {
     const char *descr;
     size_t size;
@@ -53,9 +53,8 @@ size_t wu_dtype_size(wu_dtype dtype, uint32_t width)
     return (unsigned)dtype < WU_STR ? dtypes[dtype].size : 0;
 }
 
-/* The product of the shape and of `element`. *ok: 0 if it overflows; also if only the product of
- * the axes that are not empty does, so that strides computed from the shape cannot overflow either.
- */
+/* The product of the shape and of `element`. Sets *ok to 0 if it overflows, else to 1. Empty axes
+ * count as 1 for this check, so that strides computed from the shape cannot overflow either. */
 static uint64_t checked_count(const wu_array_info *info, uint64_t element, int *ok)
 {
     uint64_t bound = element > 0 ? element : 1, count = element;
@@ -82,7 +81,7 @@ uint64_t wu_array_bytes(const wu_array_info *info, int *ok)
     return checked_count(info, wu_dtype_size(info->dtype, info->width), ok);
 }
 
-/* Whether type and shape are valid. *bytes: set to the size of the data if they are. */
+/* Whether type and shape are valid. If they are, sets *bytes to the size of the data. */
 static bool info_ok(const wu_array_info *info, uint64_t *bytes)
 {
     int ok = 0;
@@ -94,7 +93,8 @@ static bool info_ok(const wu_array_info *info, uint64_t *bytes)
     return ok != 0;
 }
 
-/* Whether a name of an array is valid. Other programs use it as the name of a file. */
+/* Whether a name of an array is valid. Programs that unpack the file use it as the name of a file.
+ */
 static bool array_name_ok(const char *name, size_t length)
 {
     if (length == 0 || length > WU_MAX_MEMBER_NAME - strlen(NPY_SUFFIX) || name[0] == '.')
@@ -144,7 +144,8 @@ static size_t build_header(const wu_array_info *info, unsigned char out[NPY_PREF
     return total;
 }
 
-/* The following functions parse the header's text: on success they advance *p and return true. */
+/* This and the following functions parse a part of the header's text at *p: on success they advance
+ * *p and return true. */
 static bool skip_literal(const char **p, const char *literal)
 {
     const size_t n = strlen(literal);
@@ -154,8 +155,8 @@ static bool skip_literal(const char **p, const char *literal)
     return true;
 }
 
-/* A decimal number as Python prints one: no sign, no leading zero. */
-static bool eat_number(const char **p, uint64_t max, uint64_t *out)
+/* Parses a decimal number up to `max` as Python prints it, without sign and leading zeros. */
+static bool parse_number(const char **p, uint64_t max, uint64_t *out)
 {
     const char *s = *p;
     uint64_t value = 0;
@@ -172,7 +173,7 @@ static bool eat_number(const char **p, uint64_t max, uint64_t *out)
     return true;
 }
 
-static bool eat_dtype(const char **p, wu_array_info *info)
+static bool parse_dtype(const char **p, wu_array_info *info)
 {
     uint64_t width = 0;
     for (unsigned d = 0; d < WU_STR; d++) {
@@ -181,17 +182,17 @@ static bool eat_dtype(const char **p, wu_array_info *info)
             return true;
         }
     }
-    if (!skip_literal(p, "<U") || !eat_number(p, MAX_WIDTH, &width))
+    if (!skip_literal(p, "<U") || !parse_number(p, MAX_WIDTH, &width))
         return false;
     info->dtype = WU_STR;
     info->width = (uint32_t)width;
     return true;
 }
 
-static bool eat_shape(const char **p, wu_array_info *info)
+static bool parse_shape(const char **p, wu_array_info *info)
 {
     for (;;) {
-        if (info->ndim == WU_MAX_NDIM || !eat_number(p, INT64_MAX, &info->shape[info->ndim]))
+        if (info->ndim == WU_MAX_NDIM || !parse_number(p, INT64_MAX, &info->shape[info->ndim]))
             return false;
         info->ndim++;
         if (info->ndim == 1 && skip_literal(p, ",)"))
@@ -203,13 +204,14 @@ static bool eat_shape(const char **p, wu_array_info *info)
     }
 }
 
-/* Parses the header's text, which must be exactly what NumPy writes for a C-ordered array of one of
- * the types here. (NumPy itself evaluates it as a Python expression.) `text` ends with a NUL. */
+/* Parses the header's text, which must be exactly what NumPy writes for a C-ordered array of a type
+ * in `dtypes` or of strings. (NumPy itself evaluates it as a Python expression.) `text` ends with a
+ * NUL. */
 static bool parse_header(const char *text, wu_array_info *info)
 {
     const char *p = text;
-    if (!skip_literal(&p, "{'descr': '") || !eat_dtype(&p, info) ||
-        !skip_literal(&p, "', 'fortran_order': False, 'shape': (") || !eat_shape(&p, info) ||
+    if (!skip_literal(&p, "{'descr': '") || !parse_dtype(&p, info) ||
+        !skip_literal(&p, "', 'fortran_order': False, 'shape': (") || !parse_shape(&p, info) ||
         !skip_literal(&p, ", }"))
         return false;
     while (*p == ' ')
@@ -222,8 +224,8 @@ static bool parse_header(const char *text, wu_array_info *info)
 struct wu_npz_writer {
     wu_new_file out;
     wu_zip_writer *zip;
-    json_t *names; /* an object whose keys are the names of members so far */
-    bool in_entry;
+    json_t *names; /* an object whose keys are the names of the members written so far */
+    bool in_entry; /* a member was begun and not ended */
     uint64_t left; /* bytes of the current array that are not written yet */
 };
 
@@ -264,14 +266,14 @@ static tc_status end_entry(wu_npz_writer *w, tc_err *err)
     return wu_zip_end(w->zip, err);
 }
 
-/* A member that is an array, without its data. */
+/* The name, header and compression of a member that is an array. */
 typedef struct npy_head {
-    char member[WU_MAX_MEMBER_NAME + 1];            /* its name */
-    unsigned char bytes[NPY_PREFIX + NPY_TEXT_MAX]; /* the .npy header */
-    size_t n;                                       /* bytes of it */
-    uint64_t data_bytes;
-    bool deflated;
-    wu_row_layout rows; /* word 0: not used */
+    char member[WU_MAX_MEMBER_NAME + 1];            /* the member's name */
+    unsigned char bytes[NPY_PREFIX + NPY_TEXT_MAX]; /* the .npy header, n bytes */
+    size_t n;
+    uint64_t data_bytes; /* bytes of the array's data, without the header */
+    bool deflated;       /* the member is compressed */
+    wu_row_layout rows;  /* the layout for wu_zip_expect_rows; word 0: not used */
 } npy_head;
 
 static tc_status make_head(const char *shown, const wu_array_info *info, npy_head *head,
@@ -417,20 +419,20 @@ void wu_npz_abort(wu_npz_writer **writer)
 
 typedef struct npz_array {
     wu_array_info info;
-    size_t member;  /* index in the archive */
-    size_t header;  /* bytes of the .npy header */
-    uint64_t bytes; /* bytes of data */
+    size_t member;  /* index of the member in the archive */
+    size_t header;  /* size of the .npy header in bytes */
+    uint64_t bytes; /* size of the data in bytes */
 } npz_array;
 
 struct wu_npz_reader {
     wu_archive *archive;
-    wu_unzip *_Atomic idle; /* not in use, kept for the next stream; NULL: the next stream opens a
-                               new one */
+    wu_unzip *_Atomic idle; /* a decompressor that is kept for the next stream; NULL: the next
+                               stream opens a new one */
     wu_npz_limits limits;
     json_t *json;
     size_t n;
     npz_array *arrays;
-    long *array_of_member; /* [members] index in `arrays`; -1: result.json */
+    long *array_of_member; /* [archive->n] index in `arrays` of each member; -1: result.json */
 };
 
 static tc_status array_fault(const wu_npz_reader *r, size_t member, tc_err *err, const char *fault)
@@ -541,7 +543,7 @@ static tc_status read_members(wu_npz_reader *r, tc_err *err)
     return TC_OK;
 }
 
-/* The smaller of two limits; given: 0 means none. */
+/* The smaller of two limits; given 0: `most` is the only limit. */
 static uint64_t limit_of(uint64_t given, uint64_t most)
 {
     return given != 0 && given < most ? given : most;
@@ -624,9 +626,9 @@ struct wu_npz_stream {
     wu_npz_reader *r;
     wu_unzip *zip;
     size_t member;
-    uint64_t left;  /* bytes that are not returned yet */
-    size_t n_ahead; /* of these, bytes that are read ahead: the last ones of `ahead` */
-    unsigned char ahead[1 << 13]; /* makes reading the short rows of tables fast */
+    uint64_t left;  /* number of bytes of data that are not returned yet */
+    size_t n_ahead; /* number of bytes that are read ahead: the last n_ahead bytes of `ahead` */
+    unsigned char ahead[1 << 13]; /* a buffer, which makes reading the short rows of tables fast */
 };
 
 tc_status wu_npz_stream_open(wu_npz_reader *r, size_t index, wu_npz_stream **out, tc_err *err)

@@ -23,23 +23,23 @@
 #include "workunits/format/deflate_rows.h"
 #include "workunits/format/new_file.h"
 
-/* The most bytes that deflate can make of a compressed byte. */
+/* The most bytes that one byte of deflate data can decompress to. */
 #define MAX_DEFLATE_RATIO 1032u
 
 enum {
     LANES = 16,             /* bytes of a vector */
-    MOST_AT_ONCE = 8 << 20, /* bytes of samples that wu_png_read decodes without libpng, at most */
-    MOST_CONVERTED = 1 << 20, /* the same for wu_png_convert */
-    SIGNATURE = 8,            /* bytes */
-    FRAME = 12,               /* bytes of a chunk besides its data */
+    MOST_AT_ONCE = 8 << 20, /* the most bytes of samples that wu_png_read decodes without libpng */
+    MOST_CONVERTED = 1 << 20, /* the most that wu_png_convert decodes without libpng */
+    SIGNATURE = 8,            /* bytes of the PNG signature */
+    FRAME = 12,               /* bytes of a chunk besides its data: length, type and CRC */
 };
 
 typedef uint8_t lanes8 __attribute__((vector_size(LANES), aligned(1)));
 typedef int8_t signed8 __attribute__((vector_size(LANES)));
 typedef uint16_t lanes16 __attribute__((vector_size(LANES)));
 
-/* Everything that libpng's callbacks and functions run under setjmp need. It is accessed only
- * through a pointer, so that its members are valid after a longjmp. */
+/* The state of reading a PNG, for libpng's callbacks and for functions run by call_guarded. It is
+ * accessed only through a pointer, so that its members are valid after a longjmp. */
 typedef struct png_ctx {
     png_structp png;
     png_infop info;
@@ -47,26 +47,26 @@ typedef struct png_ctx {
     void *user;
     const char *what;
     uint64_t encoded_bytes;
-    wu_png_info head;            /* read from the PNG */
-    const wu_png_info *expected; /* when pixels are read: head must be equal to this */
+    wu_png_info head;            /* the header that was read from the PNG */
+    const wu_png_info *expected; /* when pixels are read, `head` must be equal to this */
     unsigned char *in_pixels;    /* where the samples are written */
     bool convert;                /* any kind of PNG is converted (wu_png_convert) */
     bool numbers;                /* as in wu_png_convert */
     bool palette;                /* libpng returns indices of the palette, a byte each */
-    unsigned n_colours;          /* of the palette */
+    unsigned n_colours;          /* number of colours of the palette */
     unsigned char colour[PNG_MAX_PALETTE_LENGTH][4]; /* red, green, blue, alpha */
     unsigned char *raw; /* what libpng returns: pixels with alpha, or indices; NULL: not needed */
     bool alpha_dropped; /* a pixel was not opaque */
     bool has_all;       /* all pixels are read */
     bool no_end;        /* the file ends after the pixels, without the final chunk */
-    tc_status status;   /* of the failed call */
+    tc_status status;   /* the status that call_guarded returns after a longjmp */
     tc_err *err;
 } png_ctx;
 
 /* --- libpng's callbacks ---------------------------------------------------------------------- */
 
-/* Ends call_guarded with a status. */
-static _Noreturn void give_up(png_ctx *c, tc_status status)
+/* Jumps back to call_guarded, which returns this status. */
+static _Noreturn void stop_reading(png_ctx *c, tc_status status)
 {
     c->status = status;
     png_longjmp(c->png, 1);
@@ -76,8 +76,8 @@ static void on_error(png_structp png, png_const_charp message)
 {
     png_ctx *c = png_get_error_ptr(png);
     if (strstr(message, "memory") != NULL) /* of libpng or of zlib */
-        give_up(c, tc_no_memory(c->err, c->what));
-    give_up(c, tc_fail(c->err, TC_BAD_INPUT, "%s: damaged PNG: %s", c->what, message));
+        stop_reading(c, tc_no_memory(c->err, c->what));
+    stop_reading(c, tc_fail(c->err, TC_BAD_INPUT, "%s: damaged PNG: %s", c->what, message));
 }
 
 static void on_warning(png_structp png, png_const_charp message)
@@ -92,19 +92,19 @@ static void on_read(png_structp png, png_bytep buf, size_t n)
     while (n > 0) {
         const long got = c->read(c->user, buf, n);
         if (got < 0)
-            give_up(c, tc_fail(c->err, TC_BAD_INPUT, "%s: cannot be read", c->what));
+            stop_reading(c, tc_fail(c->err, TC_BAD_INPUT, "%s: cannot be read", c->what));
         c->no_end = got == 0 && c->has_all && c->convert;
         if (c->no_end)
-            give_up(c, TC_OK);
+            stop_reading(c, TC_OK);
         if (got == 0)
-            give_up(c,
-                    tc_fail(c->err, TC_BAD_INPUT, "%s: damaged PNG: it ends too early", c->what));
+            stop_reading(
+                c, tc_fail(c->err, TC_BAD_INPUT, "%s: damaged PNG: it ends too early", c->what));
         buf += got;
         n -= (size_t)got;
     }
 }
 
-/* Calls `body`; returns the status of give_up if that is called. */
+/* Calls `body`. Returns TC_OK, or the status that `body` or a callback passed to stop_reading. */
 static tc_status call_guarded(png_ctx *c, void (*body)(png_ctx *))
 {
     if (setjmp(png_jmpbuf(c->png)) != 0)
@@ -136,16 +136,18 @@ static bool holds_pixels(const wu_png_info *head, uint64_t encoded_bytes)
     return most / row >= head->height;
 }
 
+/* Refuses a PNG whose header declares more pixels than its bytes can contain. */
 static void check_bomb(png_ctx *c)
 {
     if (!holds_pixels(&c->head, c->encoded_bytes))
-        give_up(c, tc_fail(c->err, TC_BAD_INPUT,
-                           "%s: the PNG claims %ux%u pixels, more than its %llu bytes can hold",
-                           c->what, (unsigned)c->head.width, (unsigned)c->head.height,
-                           (unsigned long long)c->encoded_bytes));
+        stop_reading(c,
+                     tc_fail(c->err, TC_BAD_INPUT,
+                             "%s: the PNG claims %ux%u pixels, more than its %llu bytes can hold",
+                             c->what, (unsigned)c->head.width, (unsigned)c->head.height,
+                             (unsigned long long)c->encoded_bytes));
 }
 
-/* Copies the palette, and makes the picture grey if all its colours are. */
+/* Copies the palette. If all its colours are grey, the picture becomes grey, else RGB. */
 static void take_palette(png_ctx *c)
 {
     png_colorp entries = NULL;
@@ -165,7 +167,7 @@ static void take_palette(png_ctx *c)
     c->head.channels = grey ? 1 : 3;
 }
 
-/* Decides what the picture is converted to, if anything, and tells libpng. */
+/* Decides whether and how the picture is converted, and sets libpng's transformations. */
 static void plan_conversion(png_ctx *c, int type, unsigned bits)
 {
     c->head.bits = bits == 16 ? 16 : 8;
@@ -181,7 +183,7 @@ static void plan_conversion(png_ctx *c, int type, unsigned bits)
     }
 }
 
-/* Reads the header; for call_guarded. */
+/* Reads the header. A body for call_guarded. */
 static void read_head(png_ctx *c)
 {
     png_set_crc_action(c->png, PNG_CRC_ERROR_QUIT, PNG_CRC_ERROR_QUIT);
@@ -196,10 +198,11 @@ static void read_head(png_ctx *c)
     const unsigned bits = png_get_bit_depth(c->png, c->info);
     if (!c->convert && !(type == PNG_COLOR_TYPE_GRAY && (bits == 8 || bits == 16)) &&
         !(type == PNG_COLOR_TYPE_RGB && bits == 8))
-        give_up(c, tc_fail(c->err, TC_BAD_INPUT,
-                           "%s: the PNG is %u-bit %s, and must be 8- or 16-bit grey or 8-bit RGB "
-                           "(texcell-wu pack converts)",
-                           c->what, bits, colour_name(type)));
+        stop_reading(c,
+                     tc_fail(c->err, TC_BAD_INPUT,
+                             "%s: the PNG is %u-bit %s, and must be 8- or 16-bit grey or 8-bit RGB "
+                             "(texcell-wu pack converts)",
+                             c->what, bits, colour_name(type)));
     c->head.width = png_get_image_width(c->png, c->info);
     c->head.height = png_get_image_height(c->png, c->info);
     plan_conversion(c, type, bits);
@@ -214,8 +217,9 @@ static void map_palette(png_ctx *c)
     for (size_t i = 0; i < n; i++) {
         const unsigned index = c->raw[i];
         if (index >= c->n_colours)
-            give_up(c, tc_fail(c->err, TC_BAD_INPUT, "%s: damaged PNG: a pixel has colour %u of %u",
-                               c->what, index, c->n_colours));
+            stop_reading(c, tc_fail(c->err, TC_BAD_INPUT,
+                                    "%s: damaged PNG: a pixel has colour %u of %u", c->what, index,
+                                    c->n_colours));
         memcpy(c->in_pixels + i * channels, c->colour[index], channels);
         c->alpha_dropped = c->alpha_dropped || c->colour[index][3] != 255;
     }
@@ -233,14 +237,14 @@ static void drop_alpha(png_ctx *c)
     }
 }
 
-/* Reads header and pixels; for call_guarded. */
+/* Reads header and pixels. A body for call_guarded. */
 static void read_all(png_ctx *c)
 {
     read_head(c);
     const wu_png_info *e = c->expected, *h = &c->head;
     if (e->width != h->width || e->height != h->height || e->bits != h->bits ||
         e->channels != h->channels)
-        give_up(c, tc_fail(c->err, TC_BAD_INPUT, "%s: the PNG's header has changed", c->what));
+        stop_reading(c, tc_fail(c->err, TC_BAD_INPUT, "%s: the PNG's header has changed", c->what));
 #if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
     if (h->bits == 16)
         png_set_swap(c->png);
@@ -250,12 +254,12 @@ static void read_all(png_ctx *c)
     const size_t stride = png_get_rowbytes(c->png, c->info), sample = h->bits / 8;
     const bool alpha = !c->palette && png_get_channels(c->png, c->info) == h->channels + 1;
     if (stride != h->width * (c->palette ? 1 : (h->channels + alpha) * sample))
-        give_up(
+        stop_reading(
             c, tc_fail(c->err, TC_INTERNAL, "%s: libpng gives rows of %zu bytes", c->what, stride));
     if (alpha || c->palette) {
         c->raw = malloc(stride * h->height);
         if (c->raw == NULL)
-            give_up(c, tc_no_memory(c->err, c->what));
+            stop_reading(c, tc_no_memory(c->err, c->what));
     }
     for (int pass = 0; pass < passes; pass++)
         for (uint32_t y = 0; y < h->height; y++)
@@ -280,12 +284,13 @@ static void put_number(unsigned char *to, uint32_t v)
 /* The beginning, or all, of a PNG in memory. */
 typedef struct png_bytes {
     unsigned char *data; /* owned */
-    size_t n, at;        /* bytes, and how many of them read_bytes has returned */
-    wu_read_fn read;     /* reads what follows after these bytes */
-    void *user;          /* its argument */
+    size_t n, at;        /* number of bytes, and of those that read_bytes has returned */
+    wu_read_fn read;     /* reads the bytes of the PNG after those in `data` */
+    void *user;          /* the argument of `read` */
 } png_bytes;
 
-/* A wu_read_fn: the bytes in memory, then those of b->read. */
+/* A wu_read_fn that returns the bytes in memory, then those that b->read returns. user: a
+ * png_bytes. */
 static long read_bytes(void *user, void *buf, size_t n)
 {
     png_bytes *const b = user;
@@ -297,14 +302,17 @@ static long read_bytes(void *user, void *buf, size_t n)
     return (long)part;
 }
 
+/* Reads a number of 4 bytes, big-endian. */
 static uint32_t number_at(const unsigned char *p)
 {
     return (uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 | (uint32_t)p[2] << 8 | p[3];
 }
 
-/* Bytes of the header's data, of signature and header chunk, and from the beginning of a chunk to
- * its data. */
-enum { IHDR = 13, HEAD = SIGNATURE + FRAME + IHDR, BODY = 8 };
+enum {
+    IHDR = 13,                       /* bytes of data of the header chunk (IHDR) */
+    HEAD = SIGNATURE + FRAME + IHDR, /* bytes of the signature and the header chunk */
+    BODY = 8,                        /* offset of a chunk's data within the chunk */
+};
 
 bool wu_png_plain_head(const unsigned char begin[WU_PNG_HEAD], uint64_t encoded_bytes,
                        wu_png_info *out)
@@ -328,8 +336,8 @@ bool wu_png_plain_head(const unsigned char begin[WU_PNG_HEAD], uint64_t encoded_
 }
 
 #ifdef HAVE_LIBDEFLATE
-/* Whether the n bytes are a complete PNG with this header and right CRCs, and have no other chunk
- * that libpng would use. */
+/* Whether the n bytes are a complete PNG with the header h and correct CRCs, without any chunk
+ * besides IHDR, IDAT and IEND that libpng would use. */
 static bool is_simple(const unsigned char *png, size_t n, const wu_png_info *h)
 {
     const unsigned char kind[] = { (unsigned char)h->bits,
@@ -360,8 +368,8 @@ static bool is_simple(const unsigned char *png, size_t n, const wu_png_info *h)
     return false;
 }
 
-/* Joins all IDAT chunks of a simple PNG to one, and removes chunks that are not needed. Returns the
- * number of bytes of its data, which begin at HEAD + BODY. */
+/* Joins all IDAT chunks of a simple PNG into one, in place, and removes chunks that are not needed.
+ * Returns the number of bytes of the joined data, which begin at HEAD + BODY. */
 static size_t gather_data(png_bytes *png)
 {
     static const unsigned char idat[] = { 'I', 'D', 'A', 'T' };
@@ -383,7 +391,7 @@ static size_t gather_data(png_bytes *png)
     return size;
 }
 
-/* Paeth's predictor: the one of the three that is nearest to left + above - corner. */
+/* Paeth's predictor: the one of the three neighbours that is nearest to left + above - corner. */
 static unsigned char find_nearest(int left, int above, int corner)
 {
     const int by_left = abs(above - corner), by_above = abs(left - corner),
@@ -394,8 +402,8 @@ static unsigned char find_nearest(int left, int above, int corner)
 }
 
 /* Restores a row of n bytes from its filtered form, which begins with the number of the filter.
- * above: the row above, zeros for the first row. pixel: bytes of a pixel. Returns false if there is
- * no such filter. */
+ * above: the row above; zeros for the first row. pixel: bytes of a pixel. Returns false if the
+ * number is not that of a filter. */
 static bool undo_filter(const unsigned char *filtered, size_t n, size_t pixel,
                         const unsigned char *above, unsigned char *row)
 {
@@ -425,7 +433,7 @@ static bool undo_filter(const unsigned char *filtered, size_t n, size_t pixel,
     return true;
 }
 
-/* Decodes a complete PNG that is_simple. Returns false if it is not, or is damaged: libpng must
+/* Decodes a complete PNG. Returns false if it is not simple (is_simple), or is damaged: libpng must
  * then read it. */
 static bool decode_at_once(png_bytes *png, const wu_png_info *h, unsigned char *pixels)
 {
@@ -467,7 +475,7 @@ static bool decode_at_once(png_bytes *png, const wu_png_info *h, unsigned char *
  * c->read return the PNG's bytes from the beginning again, for libpng. */
 static bool read_at_once(png_ctx *c, uint64_t most, png_bytes *png)
 {
-    enum { CHUNKS = 1 << 16 }; /* room for bytes besides the data */
+    enum { CHUNKS = 1 << 16 }; /* bytes reserved for the PNG's bytes other than the samples */
     const wu_png_info *const h = c->expected;
     const uint64_t row = (uint64_t)h->width * h->channels * (h->bits / 8) + 1,
                    room = row * h->height <= most ? row * h->height + CHUNKS : 0;
@@ -591,17 +599,17 @@ typedef struct png_effort {
     bool plain;    /* rows are not filtered */
 } png_effort;
 
-/* Each is faster than the one before it. The first one gives the fewest bytes for most pictures. */
+/* All efforts, the slowest first. The first one gives the fewest bytes for most pictures. */
 static const png_effort efforts[] = {
     { .level = 4 }, { .anywhere = true }, { .level = 0 }, { .plain = true }
 };
 
 enum {
-    FILTERED = 1 << 17, /* filtered bytes that are compressed at a time, about */
-    PLACES = 4,         /* places in the picture that choose_effort tries */
-    MARGIN = 50,        /* a faster effort may give 1 / MARGIN more bytes, */
-    PAGE_MARGIN = 7,    /* for a page, which is not sent over a network, 1 / PAGE_MARGIN more */
-    LITTLE = 8,         /* a part that becomes at most 1 / LITTLE of its bytes compresses well */
+    FILTERED = 1 << 17, /* about how many filtered bytes are compressed at a time */
+    PLACES = 4,      /* number of pieces of the picture on which choose_effort tries the efforts */
+    MARGIN = 50,     /* a faster effort may give 1 / MARGIN more bytes */
+    PAGE_MARGIN = 7, /* the same margin for a report's page, which is not sent over a network */
+    LITTLE = 8,      /* a part that becomes at most 1 / LITTLE of its bytes compresses well */
 };
 
 typedef struct png_writer {
@@ -611,19 +619,19 @@ typedef struct png_writer {
     tc_err *err;
     const wu_png_info *head;
     png_effort effort;
-    size_t row, pixel; /* bytes of these */
+    size_t row, pixel; /* bytes of a row, and of a pixel */
     wu_row_deflater *rows;
     z_stream z;
     unsigned char *samples[2];    /* a row, and the one above it, in PNG's byte order */
     unsigned char *candidates[2]; /* the row filtered in two ways */
-    unsigned char *filtered; /* [WINDOW + room]: up to WINDOW bytes that are compressed already,
-                                then n bytes that are not */
-    size_t before, n, room;  /* before: how many bytes precede these n */
-    unsigned char *deflated; /* [WU_ROWS_ROOM(room)] and a few bytes more */
+    unsigned char *filtered;      /* [WINDOW + room]: from WINDOW on, n bytes to be compressed; the
+                                     `before`      bytes in front of them are compressed already */
+    size_t before, n, room;
+    unsigned char *deflated; /* [WU_ROWS_ROOM(room)] and a few bytes more: compressed bytes */
     uLong sum;               /* Adler-32 of the filtered bytes */
 } png_writer;
 
-enum { WINDOW = 1 << 15 }; /* of deflate, in bytes */
+enum { WINDOW = 1 << 15 }; /* bytes of deflate's window */
 
 static tc_status put_bytes(png_writer *w, const void *data, size_t n)
 {
@@ -652,8 +660,8 @@ static tc_status put_chunk(png_writer *w, const char kind[4], const void *data, 
 static uint64_t subtract_row(const unsigned char *row, const unsigned char *from, size_t n,
                              unsigned char *out)
 {
-    enum { MOST = 128 }; /* vectors whose sums fit 16 bits */
-    uint64_t far = 0;
+    enum { MOST = 128 }; /* number of vectors whose sums fit in 16 bits */
+    uint64_t total = 0;
     size_t i = 0;
     while (n - i >= LANES) {
         lanes16 sums = { 0 };
@@ -666,13 +674,13 @@ static uint64_t subtract_row(const unsigned char *row, const unsigned char *from
             sums += ((lanes16)size & 255) + ((lanes16)size >> 8);
         }
         for (int k = 0; k < LANES / 2; k++)
-            far += sums[k];
+            total += sums[k];
     }
     for (; i < n; i++) {
         out[i] = (unsigned char)(row[i] - from[i]);
-        far += out[i] < 128 ? out[i] : 256u - out[i];
+        total += out[i] < 128 ? out[i] : 256u - out[i];
     }
-    return far;
+    return total;
 }
 
 /* Filters the next row by the filter, SUB or UP, with the smaller sum of absolute values. Paeth's
@@ -717,8 +725,8 @@ static uLong add_to_sum(uLong sum, const unsigned char *data, size_t n)
 #endif
 }
 
-/* Compresses the waiting filtered bytes and writes them as an IDAT chunk. first, last: the zlib
- * stream begins, ends with them. */
+/* Compresses the waiting filtered bytes and writes them as an IDAT chunk. first, last: whether the
+ * zlib stream begins or ends with these bytes. */
 static tc_status put_filtered(png_writer *w, bool first, bool last)
 {
     unsigned char *const at = w->filtered + WINDOW, *const to = w->deflated;
@@ -791,7 +799,7 @@ static size_t bytes_of_row(const wu_png_info *info)
 static tc_status write_with(png_effort effort, wu_write_fn write, void *user, const char *what,
                             const wu_png_info *info, const void *pixels, tc_err *err)
 {
-    enum { AHEAD = 8 }; /* zeros before a row, at least a pixel */
+    enum { AHEAD = 8 }; /* number of zeros in front of a row; at least the bytes of a pixel */
     const bool grey = info->channels == 1 && (info->bits == 8 || info->bits == 16);
     const bool rgb = info->channels == 3 && info->bits == 8;
     if ((!grey && !rgb) || info->width == 0 || info->height == 0)
@@ -827,6 +835,7 @@ static tc_status write_with(png_effort effort, wu_write_fn write, void *user, co
     return status;
 }
 
+/* A wu_write_fn that only counts the bytes. user: a uint64_t. */
 static int count_bytes(void *user, const void *buf, size_t n)
 {
     (void)buf;
@@ -834,12 +843,12 @@ static int count_bytes(void *user, const void *buf, size_t n)
     return 0;
 }
 
-/* Copies PLACES pieces of the picture, one below the other, to a picture of the size of `part`.
- * NULL: no memory. */
+/* Copies PLACES pieces of the picture, one below the other, into a new picture of the size of
+ * `part`. Owned by the caller; NULL: no memory. */
 static unsigned char *copy_part(const wu_png_info *info, const unsigned char *pixels,
                                 const wu_png_info *part)
 {
-    /* The places along x, in eighths of the free width. */
+    /* The positions of the pieces along x, in eighths of the free width. */
     static const unsigned columns[PLACES] = { 3, 7, 1, 5 };
     const size_t pixel = (size_t)info->channels * (info->bits / 8), stride = bytes_of_row(info),
                  row = bytes_of_row(part);
@@ -855,12 +864,17 @@ static unsigned char *copy_part(const wu_png_info *info, const unsigned char *pi
 }
 
 /* Tries all efforts on a part of the picture, and chooses the fastest one whose result is at most 1
- * / margin larger than the smallest. It depends only on the samples. Small pictures get the first
- * effort. */
+ * / margin larger than the smallest. The choice depends only on the samples. Small pictures get the
+ * first effort. */
 static tc_status choose_effort(const char *what, const wu_png_info *info, const void *pixels,
                                unsigned margin, png_effort *effort, tc_err *err)
 {
-    enum { ROWS = 16, LEAST = 128, SHARE = 64, N = sizeof efforts / sizeof *efforts };
+    enum {
+        ROWS = 16,   /* the most rows of a piece */
+        LEAST = 128, /* the fewest columns of a piece */
+        SHARE = 64,  /* the pieces have about 1 / SHARE of the pixels */
+        N = sizeof efforts / sizeof *efforts
+    };
     const uint64_t n = (uint64_t)info->width * info->height;
     const uint32_t rows = info->height / PLACES < ROWS ? info->height / PLACES : ROWS;
     const uint64_t share = rows > 0 ? n / SHARE / rows / PLACES : 0,
@@ -880,8 +894,8 @@ static tc_status choose_effort(const char *what, const wu_png_info *info, const 
         status = write_with(efforts[i], count_bytes, &bytes[i], what, &part, copy, err);
         least = bytes[i] < least ? bytes[i] : least;
     }
-    /* If the part compresses well, another effort must save a fifth: such pictures take little
-     * time, and contain more repetitions than a part shows. */
+    /* If the part compresses well, another effort must save a fifth to replace the first one: such
+     * pictures take little time, and contain more repetitions than the part. */
     const bool little = least <= bytes_of_row(&part) * part.height / LITTLE;
     const uint64_t most = little ? bytes[0] / 5 * 4 : least + least / margin;
     for (size_t i = 0; status == TC_OK && i < N; i++)
@@ -909,7 +923,11 @@ tc_status wu_png_write_for_page(wu_write_fn write, void *user, const char *what,
 
 size_t wu_png_strip(unsigned char *png, size_t n)
 {
-    enum { BITS = SIGNATURE + 16, COLOUR, INTERLACED = COLOUR + 3 };
+    enum { /* offsets of fields of the header in the file */
+           BITS = SIGNATURE + 16,
+           COLOUR,
+           INTERLACED = COLOUR + 3
+    };
     if (n < SIGNATURE + FRAME + 13)
         return 0;
     const bool grey = png[COLOUR] == PNG_COLOR_TYPE_GRAY && (png[BITS] == 8 || png[BITS] == 16);
@@ -937,7 +955,7 @@ size_t wu_png_strip(unsigned char *png, size_t n)
 static uint64_t log2_of(uint32_t n)
 {
     const unsigned whole = 31 - (unsigned)__builtin_clz(n);
-    uint64_t log2 = whole, x = (uint64_t)n << (31 - whole); /* 1 to 2 in 2^-31 */
+    uint64_t log2 = whole, x = (uint64_t)n << (31 - whole); /* x: 1 to 2, in units of 2^-31 */
     for (int bit = 0; bit < 8; bit++) {
         x = x * x >> 31;
         log2 = 2 * log2 + (x >> 32);
@@ -946,8 +964,8 @@ static uint64_t log2_of(uint32_t n)
     return log2;
 }
 
-/* The bits that an ideal code needs for bytes with these counts: their number times their entropy.
- */
+/* The number of bits that an ideal code needs for bytes with these counts: the number of bytes
+ * times their entropy. */
 static uint64_t entropy_of(const uint32_t count[256])
 {
     uint32_t all = 0;
@@ -962,8 +980,10 @@ static uint64_t entropy_of(const uint32_t count[256])
 
 bool wu_png_is_small(const wu_png_info *info, const void *pixels, size_t n)
 {
-    /* NOISE: the least entropy of noise, in bits a byte. ROOM: bytes for chunks and codes. */
-    enum { NOISE = 3, ROOM = 256 };
+    enum {
+        NOISE = 3, /* the least entropy of noise, in bits per byte */
+        ROOM = 256 /* bytes allowed for chunks and code tables */
+    };
     const size_t pixel = (size_t)info->channels * (info->bits / 8), stride = info->width * pixel,
                  all = stride * info->height;
     const uint8_t *const bytes = pixels;

@@ -13,7 +13,8 @@
 
 /* --- the file -------------------------------------------------------------------------------- */
 
-/* Sets file->item_names from the array's elements. */
+/* Sets file->item_names from the elements of the array item_names. info: the array's type and
+ * shape; chars: its data. */
 static tc_status decode_names(wu_result_file *file, const wu_array_info *info,
                               const uint32_t *chars, tc_err *err)
 {
@@ -156,8 +157,8 @@ static bool is_picture_of(const wu_array_info *info, wu_role role)
     return voxels <= WU_MAX_VOXELS;
 }
 
-/* Whether the array's axes after the first one are the declared ones, or its second axis is all of
- * them together. */
+/* Whether the array's axes after the first one have the declared lengths, or its second axis has
+ * the product of all of them. */
 static bool axes_fit(const wu_array_info *info, const wu_declared *d)
 {
     uint64_t n = 1;
@@ -217,7 +218,7 @@ const wu_array_info *wu_first_picture(const wu_result_file *file, size_t item)
 
 /* --- sorting arrays into tables -------------------------------------------------------------- */
 
-enum { MAX_COLUMNS = 1000000 }; /* of a table */
+enum { MAX_COLUMNS = 1000000 }; /* the most columns of a table */
 
 /* Whether an array is part of a table. */
 static bool is_column(const wu_declared *d)
@@ -251,15 +252,16 @@ static tc_status add_array(const wu_result_file *file, wu_table *table, const wu
     return TC_OK;
 }
 
-/* The index in a spacing (z, y, x) of the axis that a word names, such as "y" or "x1"; -1: none. */
+/* The index in a spacing (z, y, x) of the axis that a word names, such as "y" or "x1"; -1 if the
+ * word names no axis. */
 static int axis_of(const char *word)
 {
     const char *const at = word[0] == '\0' ? NULL : strchr("zyx", word[0]);
     return at == NULL || word[1 + strspn(word + 1, "0123456789")] != '\0' ? -1 : (int)(at - "zyx");
 }
 
-/* The factor that converts a value in pixels to micrometres, or to their square; NaN: unknown.
- * *power: 1 for a length or position, 2 for an area, 0 for other values. spacing: z, y, x. */
+/* The factor that converts a value in pixels to micrometres or square micrometres; NaN: unknown.
+ * Sets *power: 1 for a length or position, 2 for an area, 0 for other values. spacing: z, y, x. */
 static double micrometre_factor(const wu_declared *d, size_t element, const double *spacing,
                                 int *power)
 {
@@ -283,7 +285,7 @@ static double micrometre_factor(const wu_declared *d, size_t element, const doub
     return NAN;
 }
 
-/* The power of micrometre_factor for a column. */
+/* The power that micrometre_factor sets for a column. */
 static int power_of(const wu_table *table, const wu_column *c)
 {
     static const double any[3] = { 1, 1, 1 };
@@ -299,8 +301,8 @@ static bool is_measure(const wu_declared *d)
     return d->unit == NULL && d->title != NULL && strcmp(d->title, "measure") == 0;
 }
 
-/* The power of a unit of micrometres, 1 to 3, in which an array's values are because they were
- * scaled by the size of a voxel; 0: they are not. */
+/* If the analysis scaled an array's values by the size of a voxel, returns the power of their unit:
+ * 1 for um, 2 for um^2, 3 for um^3; else 0. */
 static int scaled_power(const wu_table *table, const wu_declared *d)
 {
     static const char *const units[] = { "um", "um^2", "um^3" };
@@ -312,7 +314,7 @@ static int scaled_power(const wu_table *table, const wu_declared *d)
     return 0;
 }
 
-/* Whether the size of a voxel is known for an item. */
+/* Whether the size of the item's voxels is known. */
 static bool is_scaled(const wu_result_file *file, size_t item)
 {
     return file->item_spacing != NULL && file->item_spacing[3 * item] > 0;
@@ -332,8 +334,8 @@ static bool is_meaningless(const wu_table *table, const wu_declared *d)
     return table->in_voxels && d->title != NULL && strcmp(d->title, "voxel_volume") == 0;
 }
 
-/* Makes the list of columns. Those of an array are adjacent: first the elements of a row, then
- * those that can be converted to micrometres. */
+/* Makes the list of columns. The columns of an array are adjacent: first the elements of a row,
+ * then the elements that can be converted to micrometres, converted. */
 static tc_status number_columns(const wu_result_file *file, wu_table *table, tc_err *err)
 {
     const size_t n = table->n_columns, most = file->item_spacing != NULL ? 2 * n : n;
@@ -354,7 +356,7 @@ static tc_status number_columns(const wu_result_file *file, wu_table *table, tc_
     return TC_OK;
 }
 
-/* Makes the table to which declared[first] belongs, from this and later declarations. */
+/* Makes the table to which file->declared[first] belongs, from this and later declarations. */
 static tc_status make_table(const wu_result_file *file, wu_tables *out, size_t first, tc_err *err)
 {
     wu_table *const table = &out->tables[out->n];
@@ -384,7 +386,7 @@ static tc_status make_table(const wu_result_file *file, wu_tables *out, size_t f
     return status;
 }
 
-/* Whether the table of this name has been made. */
+/* Whether the table of this name exists already. */
 static bool is_made(const wu_tables *tables, const char *name)
 {
     size_t i = 0;
@@ -427,8 +429,8 @@ void wu_tables_free(wu_tables *tables)
     *tables = (wu_tables){ 0 };
 }
 
-/* Whether a column's values are in voxels although the unit is micrometres, as no voxel size is
- * known. */
+/* Whether a column's values are in voxels although the declared unit is micrometres, as no voxel
+ * size is known. */
 static bool is_in_voxels(const wu_table *table, size_t column)
 {
     const wu_column *const c = &table->columns[column];
@@ -622,8 +624,8 @@ static void put_decimal(uint64_t digits, int decimals, bool negative, char *out)
     *out = '\0';
 }
 
-/* Writes the same as put_shortest, in integer arithmetic, for numbers that %g writes without an
- * exponent. Returns false for other numbers, and in rare cases that it cannot decide. */
+/* Writes the same text as put_shortest, but by integer arithmetic, for numbers that %g writes
+ * without an exponent. Returns false for other numbers, and in rare cases that it cannot decide. */
 static bool put_plain(double number, bool is_float, char *out)
 {
     static const double tens[] = { 1e-3, 1e-2, 1e-1, 1e0, 1e1,  1e2,  1e3,  1e4,  1e5,
@@ -639,12 +641,13 @@ static bool put_plain(double number, bool is_float, char *out)
     }
     for (size_t i = 0; size >= tens[i]; i++)
         decimals--;
-    /* The number is mantissa / 2^shift. A decimal that differs by less than half of 1 / 2^shift is
-     * read as the same number. */
+    /* The number is mantissa / 2^shift. A decimal that differs from it by less than half of
+     * 1 / 2^shift is read as the same number. */
     const uint64_t mantissa = (uint64_t)ldexp(frexp(size, &power), bits);
     const int shift = bits - power;
     u128 ten = 1;
-    if (mantissa == UINT64_C(1) << (bits - 1)) /* a power of 2: smaller numbers are closer */
+    if (mantissa ==
+        UINT64_C(1) << (bits - 1)) /* for a power of 2, the next smaller one is closer */
         return false;
     for (int i = 0; i < decimals; i++)
         ten *= 10;
@@ -653,8 +656,8 @@ static bool put_plain(double number, bool is_float, char *out)
         u128 digits = exact >> shift;
         const u128 rest = exact - (digits << shift);
         digits += rest > half || (rest == half && (digits & 1) == 1);
-        const u128 read = digits << shift, off = read > exact ? read - exact : exact - read;
-        if (2 * off < ten || (2 * off == ten && mantissa % 2 == 0)) {
+        const u128 read = digits << shift, error = read > exact ? read - exact : exact - read;
+        if (2 * error < ten || (2 * error == ten && mantissa % 2 == 0)) {
             put_decimal((uint64_t)digits, decimals, signbit(number), out);
             return true;
         }
@@ -663,8 +666,8 @@ static bool put_plain(double number, bool is_float, char *out)
 }
 
 /* Writes the number with the fewest digits that are read as the same number. Begins with 15 digits
- * (6 for floats), since any decimal with no more digits survives conversion to binary, and %g
- * removes zeros at the end. */
+ * (6 for floats): any decimal with that many digits survives conversion to binary, and %g removes
+ * zeros at the end. */
 static void put_shortest(double number, bool is_float, char out[WU_CELL_MAX])
 {
     const int most = is_float ? 9 : 17;

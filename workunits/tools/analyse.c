@@ -88,8 +88,8 @@ static bool is_done(const char *unit, const char *result)
     return done;
 }
 
-/* Removes the checkpoint and spool of a run that ended right after its result was written. A run
- * that is still at work has locked the spool: its files stay. */
+/* Removes the checkpoint and spool of a run that ended right after its result was written. While
+ * texcell is still running, it has locked the spool: then the files stay. */
 static tc_status remove_spool(const char *place, tc_err *err)
 {
     static const char *const ends[] = { ".npz.checkpoint", ".npz.checkpoint.tmp", ".npz.spool" };
@@ -112,7 +112,7 @@ static tc_status remove_spool(const char *place, tc_err *err)
     return good ? TC_OK : tc_no_memory(err, place);
 }
 
-/* Runs texcell run. It prints its own error messages: err is empty then. */
+/* Runs texcell run. If that prints an error message itself, err is set to an empty message. */
 static tc_status run(const run_words *o, const char *unit, const char *result, tc_err *err)
 {
     const char *words[12] = { "texcell", "run", unit, "-o", result, "--replace", "--label-runs" };
@@ -135,14 +135,14 @@ static tc_status run(const run_words *o, const char *unit, const char *result, t
         return tc_fail(err, TC_TRY_LATER, "texcell run: ended by %s; the same command goes on",
                        os_signal_name(signal));
     err->message[0] = '\0';
-    if (code >= 1 && code <= 3) /* it has printed the reason */
+    if (code >= 1 && code <= 3) /* texcell has printed the reason */
         return code == 1 ? TC_USAGE : code == 2 ? TC_BAD_INPUT : TC_TRY_LATER;
     return code == 0 ? TC_OK
                      : tc_fail(err, TC_INTERNAL, "texcell run: ended with exit code %d", code);
 }
 
-/* Computes the result of a work unit into result.npz next to it, unless it is there already.
- * *result: its path; free. */
+/* Computes the result of a work unit into result.npz next to it, unless this file has the result
+ * already. Sets *result to its path, to be freed by free(). */
 static tc_status compute(const run_words *o, const wu_pack_into *into, char **result, tc_err *err)
 {
     *result = wu_path_in(into->place, "result", ".npz");
@@ -183,8 +183,9 @@ static void *export_files(void *user)
     return NULL;
 }
 
-/* Writes the page and the other files: at the same time if these are only tables; one after the
- * other if there are pictures, which take as much memory as the page. v: the only variant. */
+/* Writes the page and the other files: at the same time if the other files are only tables; one
+ * after the other if there are pictures, which take as much memory as the page. v: the only
+ * variant. */
 static tc_status write_files(const char *folder, const wu_variant *v, const char *page,
                              wu_export_also also, wu_seen *seen, const char *colour,
                              const an_suggestion *suggestion, tc_err *err)
@@ -192,23 +193,23 @@ static tc_status write_files(const char *folder, const wu_variant *v, const char
     TC_AUTO(wu_report_close) wu_report report = { .file = NULL };
     exporting e = { .result = v->result, .unit = v->unit, .folder = folder, .also = also };
     pthread_t thread;
-    const bool aside = !also.pictures && !also.tiff && !also.geojson && os_processors() > 1 &&
-                       os_thread(&thread, export_files, &e);
+    const bool in_thread = !also.pictures && !also.tiff && !also.geojson && os_processors() > 1 &&
+                           os_thread(&thread, export_files, &e);
     tc_status status = TC_OK;
-    if (!aside)
+    if (!in_thread)
         export_files(&e);
-    if (e.status == TC_OK || aside)
+    if (e.status == TC_OK || in_thread)
         status = wu_report_open(&report, v->result, v->unit, seen, WU_REPORT_ITEMS, err);
     if (status == TC_OK && report.file != NULL)
         status = wu_report_write_page(&report, page, colour, suggestion, err);
-    if (aside)
+    if (in_thread)
         pthread_join(thread, NULL);
     if (e.status != TC_OK)
         return tc_fail(err, e.status, "%s", e.err.message);
     return status == TC_OK ? wu_report_marks_csv(&report, folder, true, err) : status;
 }
 
-/* Removes the files with the runs of labels (texcell run --label-runs): only the page needs them.
+/* Removes the files with the runs of labels (texcell run --label-runs), which only the page needs.
  */
 static void remove_runs(const wu_variant *variants, size_t n)
 {
@@ -219,15 +220,15 @@ static void remove_runs(const wu_variant *variants, size_t n)
     }
 }
 
-/* Names of the results in a folder that the page does not show, left there by earlier commands. */
+/* Names of the results in a folder that earlier commands wrote and that the page does not show. */
 typedef struct others {
-    const wu_variant *variants; /* [n], which the page shows */
+    const wu_variant *variants; /* [n] the variants that the page shows */
     size_t n;
-    char names[200]; /* "01_radius=5, result.npz" */
+    char names[200]; /* such as "01_radius=5, result.npz" */
 } others;
 
-/* For os_list: adds an entry of the folder to o->names if it is another result, or the folder of a
- * variant ("01_KEY=VALUE"). */
+/* Adds an entry of the folder to o->names if it is another result, or the folder of a variant
+ * ("01_KEY=VALUE"). A function for os_list; user: an `others`. */
 static int add_other(void *user, const char *name, bool may_be_folder)
 {
     others *const o = user;
@@ -242,8 +243,8 @@ static int add_other(void *user, const char *name, bool may_be_folder)
     return 0;
 }
 
-/* Writes report.html of one result or of a sweep, and for one result the other files, too. seen,
- * suggestion: NULL if there is none. */
+/* Writes report.html of one result (n is 1) or of a sweep, and for one result the other files, too.
+ * seen, suggestion: as for wu_report_open and wu_report_write_page; may be NULL. */
 static tc_status write_page(const char *folder, const wu_variant *variants, size_t n,
                             wu_export_also also, wu_seen *seen, const char *colour,
                             const an_suggestion *suggestion, tc_err *err)
@@ -265,26 +266,29 @@ static tc_status write_page(const char *folder, const wu_variant *variants, size
 
 /* --- a sweep --------------------------------------------------------------------------------- */
 
-/* MAX_VARIANTS: combinations of values. */
-enum { MAX_SWEEPS = 2, MAX_VALUES = 32, MAX_VARIANTS = 64 };
+enum {
+    MAX_SWEEPS = 2,    /* the most options --sweep */
+    MAX_VALUES = 32,   /* the most values of one option --sweep */
+    MAX_VARIANTS = 64, /* the most combinations of values */
+};
 #define OPTION "--param="
 
-/* --sweep KEY=A,B,... */
+/* An option --sweep KEY=A,B,... */
 typedef struct sweep {
-    char *text; /* KEY; the text of the values follows it. Owned */
+    char *text; /* KEY, followed in memory by the texts of the values; owned */
     size_t n;
-    char *values[MAX_VALUES]; /* [n] within text */
+    char *values[MAX_VALUES]; /* [n] the texts of the values; not owned */
 } sweep;
 
 typedef struct analyse_options {
     run_words run;
     wu_export_also also;
-    bool keep_unit, defaults, suggest; /* suggest is the default: it has no effect */
+    bool keep_unit, defaults, suggest; /* `suggest` has no effect, as it is the default */
     size_t n_sweeps;
     sweep sweeps[MAX_SWEEPS];
 } analyse_options;
 
-/* Reads --sweep. Commas within brackets or quotes belong to a value. */
+/* Reads an option --sweep. Commas within brackets or quotes do not separate values. */
 static tc_status take_sweep(void *to, const char *text, tc_err *err)
 {
     analyse_options *const o = to;
@@ -322,8 +326,8 @@ static tc_status take_sweep(void *to, const char *text, tc_err *err)
     return TC_OK;
 }
 
-/* The option that sets the parameter of sweep i in variant k: "--param=radius=6". Owned by the
- * caller; NULL: no memory. */
+/* Returns the option that sets the parameter of sweep i in variant k, such as "--param=radius=6".
+ * Owned by the caller; NULL: no memory. */
 static char *param_of(const analyse_options *o, size_t i, size_t k)
 {
     const sweep *const s = &o->sweeps[i];
@@ -335,8 +339,8 @@ static char *param_of(const analyse_options *o, size_t i, size_t k)
     return param;
 }
 
-/* The name of a variant on the page: "radius=6" or "radius=6, floor=2". params: [n] its options
- * from param_of. Owned by the caller; NULL: no memory. */
+/* Returns the name of a variant on the page, such as "radius=6" or "radius=6, floor=2". params: [n]
+ * the variant's options, made by param_of. Owned by the caller; NULL: no memory. */
 static char *name_of(char *const *params, size_t n)
 {
     const char *const first = params[0] + strlen(OPTION), *const second =
@@ -349,8 +353,8 @@ static char *name_of(char *const *params, size_t n)
     return name;
 }
 
-/* The name of variant k's folder: its number, counted from 1, and its name, with '_' for characters
- * that some file systems do not allow. */
+/* Sets `out` to the name of variant k's folder: the number k + 1 and the variant's name, with '_'
+ * in place of characters that some file systems do not allow. */
 static void folder_of(size_t k, const char *name, char out[64])
 {
     static const char good[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789=.-";
@@ -363,8 +367,8 @@ static void folder_of(size_t k, const char *name, char out[64])
     out[n] = '\0';
 }
 
-/* Packs variant k: runs pack with its parameters added to the command line. The first variant sets
- * *folder to the folder that -o names; free. */
+/* Packs variant k: runs pack with the variant's parameters added to the command line. If *folder is
+ * NULL, sets it to the folder that -o names, to be freed by free(). */
 static tc_status pack_variant(const analyse_options *o, const tc_option *options, int argc,
                               char **argv, size_t k, char **folder, wu_variant *v, char colour[160],
                               tc_err *err)
@@ -486,7 +490,7 @@ tc_status wu_analyse(int argc, char **argv, tc_err *err)
                             { "geojson", 0, TC_FLAG, .to = &o.also.geojson },
                             { .name = NULL } };
     char **const words =
-        calloc((size_t)argc + 1, sizeof *words); /* a copy: reading options reorders the words */
+        calloc((size_t)argc + 1, sizeof *words); /* a copy, since reading options reorders argv */
     if (words == NULL)
         return tc_no_memory(err, "the command line");
     memcpy(words, argv, (size_t)argc * sizeof *words);
@@ -495,7 +499,7 @@ tc_status wu_analyse(int argc, char **argv, tc_err *err)
     free(words);
     if (status == TC_OK && o.defaults && o.suggest)
         status = tc_fail(err, TC_USAGE, "analyse: --defaults and --suggest exclude each other");
-    /* The sweeps are known now; they are ignored when wu_pack_folder reads the options again. */
+    /* o.sweeps is complete: --sweep is ignored when wu_pack_folder reads the options once more. */
     options[2] = (tc_option){ "sweep", 0, TC_TEXT, .to = &swept };
     if (status == TC_OK)
         status = o.n_sweeps > 0 ? analyse_variants(&o, options, argc, argv, err)

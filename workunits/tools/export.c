@@ -102,7 +102,8 @@ static tc_status fail_list(const char *folder, tc_err *err)
                    strerror(errno));
 }
 
-/* Writes line and end to the list. mode: of fopen, "wb" to begin a new list, "ab" to append. */
+/* Writes `line` and `end` to the list. mode: for fopen: "wb" to begin a new list, "ab" to append.
+ */
 static tc_status write_list(const char *folder, const char *mode, const char *line, const char *end,
                             tc_err *err)
 {
@@ -137,7 +138,7 @@ wu_file_name wu_name_file(const wu_result_file *file, const wu_declared *d, size
     return out;
 }
 
-/* TC_BAD_INPUT: a file that no export wrote has the name of one to be written. */
+/* Returns TC_BAD_INPUT with a message that a file not written by an export is in the way. */
 static tc_status refuse_existing(const char *path, const char *folder, tc_err *err)
 {
     return tc_fail(err, TC_BAD_INPUT,
@@ -162,9 +163,9 @@ tc_status wu_export_begin(const char *folder, const char *name, const char *end,
     return status;
 }
 
-/* Whether a file name of n characters is one that an export can have written: no path, not hidden,
- * with one of our extensions. */
-static bool is_ours(const char *name, size_t n)
+/* Whether an export can have written a file of this name, which has n characters: it contains no
+ * folder, is not hidden, and has an extension that exports use. */
+static bool is_export_name(const char *name, size_t n)
 {
     static const char *const ends[] = { ".csv", ".json", ".png", ".tif", ".geojson" };
     for (size_t i = 0;
@@ -214,20 +215,20 @@ static tc_status remove_file(const char *folder, const char *name, const char *e
     return TC_OK;
 }
 
-/* Removes the file that a line of the list names, if an export can have written it, and the
- * temporary file that an export which was killed may have left of it. */
+/* Removes the file that a line of the list names, if an export can have written it, and its
+ * temporary file, which a killed export may have left. */
 static tc_status remove_listed(const char *folder, char *line, tc_err *err)
 {
     const size_t n = strlen(line);
-    if (n < 2 || line[n - 1] != '\n' || !is_ours(line, n - 1))
+    if (n < 2 || line[n - 1] != '\n' || !is_export_name(line, n - 1))
         return TC_OK;
     line[n - 1] = '\0';
     const tc_status status = remove_file(folder, line, "", err);
     return status == TC_OK ? remove_file(folder, line, ".tmp", err) : status;
 }
 
-/* Whether the list begins with the title; or, as after writing to a full disk, has only the
- * beginning of the title, or nothing. line: buffer of `size` bytes. */
+/* Whether the list begins with the title, or is empty or ends within the title, as when the disk
+ * was full. line: a buffer of `size` bytes. */
 static bool begins_list(char *line, size_t size, FILE *list)
 {
     if (fgets(line, (int)size, list) == NULL)
@@ -260,9 +261,9 @@ static tc_status clear_folder(const char *folder, tc_err *err)
     return status == TC_OK ? write_list(folder, "wb", list_title, "", err) : status;
 }
 
-/* Whether a result's record of its work unit fits the job: CRC-32, size and, if it was computed,
- * SHA-256. */
-static bool is_of(const json_t *identity, const wu_job *job)
+/* Whether `identity`, a result's record of its work unit, describes the job: CRC-32, size and, if
+ * it was computed, SHA-256 are equal. */
+static bool is_result_of(const json_t *identity, const wu_job *job)
 {
     char crc[9];
     const char *const own_crc = json_string_value(json_object_get(identity, "crc32")),
@@ -279,7 +280,7 @@ tc_status wu_open_images(const wu_result_file *file, const char *path, bool by_c
 {
     return_if_error(wu_job_read(path, job, err));
     return_if_error(by_crc ? TC_OK : wu_job_identify(*job, err));
-    if (!is_of(json_object_get(wu_npz_json(file->npz), "workunit"), *job))
+    if (!is_result_of(json_object_get(wu_npz_json(file->npz), "workunit"), *job))
         return tc_fail(err, TC_BAD_INPUT, "%s: is not the work unit that %s is a result of", path,
                        file->path);
     for (size_t i = 0; i < file->n_items; i++)
@@ -289,8 +290,8 @@ tc_status wu_open_images(const wu_result_file *file, const char *path, bool by_c
     return TC_OK;
 }
 
-/* Prints a note about pictures that were not asked for, and one about each array that no file has.
- * used: [number of arrays]; those that need no such note are set. */
+/* Prints a note if the result has pictures that the options do not export, and one about each array
+ * that no file contains. used: [number of arrays] whether an array needs no such note; updated. */
 static void note_unused(const wu_result_file *file, wu_export_also also, bool *used)
 {
     bool drawable = false;

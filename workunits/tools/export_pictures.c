@@ -11,27 +11,29 @@
 #include "workunits/tools/tools.h"
 
 enum {
-    MAX_SLICES = 36,    /* slices of a stack that are drawn side by side, at most */
+    MAX_SLICES = 36,    /* the most slices of a stack that are drawn side by side */
     SMALL_MAP = 400,    /* maps whose longer side has fewer pixels are enlarged */
-    MOST_PLANES = 8192, /* pixels of a side of the picture of a stack's middle planes, at most */
-    MOST_RATIO = 100    /* of a voxel's longest to its shortest side that is drawn, at most */
+    MOST_PLANES = 8192, /* the longest side, in pixels, of the picture of a stack's middle planes */
+    MOST_RATIO = 100    /* the largest ratio of two sides of a voxel that is drawn; larger ones are
+                           drawn as this */
 };
 
-/* ink: of text; nothing: pixels without a value. */
-static const wu_rgb white = { 255, 255, 255 }, black = { 0, 0, 0 }, ink = { 40, 40, 40 },
-                    nothing = { 214, 214, 214 }, mask_colour = { 255, 150, 0 };
+static const wu_rgb white = { 255, 255, 255 }, black = { 0, 0, 0 };
+static const wu_rgb ink = { 40, 40, 40 };          /* colour of text */
+static const wu_rgb nothing = { 214, 214, 214 };   /* colour of pixels without a value */
+static const wu_rgb mask_colour = { 255, 150, 0 }; /* colour of pixels inside a mask */
 
 /* An array of the result that is a picture of an item, and the item's own picture. */
 typedef struct drawing {
     const wu_result_file *file;
     const wu_array_info *info;
-    void *data; /* of the array, owned */
+    void *data; /* the array's data, owned */
     const wu_declared *declared;
     size_t item;
     uint32_t nx, ny, nz;
-    wu_pixels pixels; /* the item's picture; nx 0: none */
-    unsigned lo, hi;  /* grey values of it that are shown as black and white */
-    size_t written;   /* files */
+    wu_pixels pixels; /* the item's own picture; nx 0: not available */
+    unsigned lo, hi;  /* the grey values of `pixels` that are shown as black and white */
+    size_t written;   /* number of files written */
 } drawing;
 
 /* --- the array ------------------------------------------------------------------------------- */
@@ -51,8 +53,8 @@ static tc_status load_array(const wu_result_file *file, const wu_declared *d, si
     return wu_npz_load(file->npz, index, &out->data, err);
 }
 
-/* Loads the item's picture, over which the array is drawn. With 8 bits it is shown as it is, with
- * 16 bits from the least to the largest value. */
+/* Loads the item's own picture, over which the array is drawn. A picture of 8 bits is shown
+ * unchanged, one of 16 bits with the least value as black and the largest as white. */
 static tc_status load_picture(const wu_job *images, drawing *d, tc_err *err)
 {
     const wu_item *const item = &images->items[d->item];
@@ -81,7 +83,8 @@ static void free_drawing(drawing *d)
     wu_pixels_free(&d->pixels);
 }
 
-/* The picture's grey at a voxel, or a plain background without a picture. */
+/* The grey of the item's own picture at voxel `at`, or the colour `plain` if there is no picture.
+ */
 static wu_rgb background_colour(const drawing *d, size_t at, wu_rgb plain)
 {
     if (d->pixels.nx == 0)
@@ -95,12 +98,12 @@ static wu_rgb background_colour(const drawing *d, size_t at, wu_rgb plain)
 
 /* The layout of slices on a canvas. */
 typedef struct montage {
-    uint32_t slices, columns; /* slices that are shown, and how many side by side */
-    uint32_t x0, y0, nx, ny;  /* part of each slice that is shown */
-    uint64_t scale;           /* pixels of the canvas per pixel */
-    bool numbered;            /* slices have their number in a corner */
-    uint64_t gap;             /* between slices, in pixels of the canvas */
-    uint64_t width, height;   /* of all slices, in pixels of the canvas */
+    uint32_t slices, columns; /* number of slices that are shown, and of slices side by side */
+    uint32_t x0, y0, nx, ny;  /* the part of each slice that is shown, in pixels of the slice */
+    uint64_t scale;           /* pixels of the canvas per pixel of the slice */
+    bool numbered;            /* each slice has its number in a corner */
+    uint64_t gap;             /* pixels of the canvas between slices */
+    uint64_t width, height;   /* size of all slices together, in pixels of the canvas */
 } montage;
 
 /* Lays out the part (x0, y0), nx x ny of the slices. least: the picture is enlarged if its longer
@@ -128,7 +131,7 @@ static uint32_t slice_at(const drawing *d, const montage *m, uint32_t i)
     return m->slices == d->nz ? i : (uint32_t)((uint64_t)i * (d->nz - 1) / (m->slices - 1));
 }
 
-/* The colour of a voxel; user: as given to draw_montage. */
+/* A function that returns the colour of a voxel. user: the argument of draw_montage. */
 typedef wu_rgb (*colour_fn)(const drawing *d, const void *user, uint32_t x, uint32_t y, uint32_t z);
 
 /* Draws all slices with their upper left corner at (left, top). */
@@ -153,7 +156,8 @@ static size_t voxel_index(const drawing *d, uint32_t x, uint32_t y, uint32_t z)
     return ((size_t)z * d->ny + y) * d->nx + x;
 }
 
-/* Writes the canvas as a file named after the array. end: of the name, ".png" or "+WORD.png". */
+/* Writes the canvas as a file named after the array. end: the end of the file name, ".png" or
+ * "+WORD.png". */
 static tc_status write_canvas(const wu_canvas *canvas, drawing *d, const char *folder,
                               const char *end, tc_err *err)
 {
@@ -169,13 +173,13 @@ static tc_status write_canvas(const wu_canvas *canvas, drawing *d, const char *f
 /* --- maps ------------------------------------------------------------------------------------ */
 
 typedef struct map_view {
-    double min, max;         /* of the finite values; min > max: there are none */
-    uint32_t x0, y0, x1, y1; /* part that is shown, half-open */
+    double min, max;         /* range of the finite values; min > max: there are none */
+    uint32_t x0, y0, x1, y1; /* the part that is shown: [x0, x1) x [y0, y1) */
 } map_view;
 
-/* The range of the values, and the part of the picture that has some, with a
- * margin of a quarter around it. */
-static map_view look_at_map(const drawing *d)
+/* Finds the range of the values, and the part of the picture that has values, with a margin of a
+ * quarter of its size around it. */
+static map_view find_view(const drawing *d)
 {
     const float *values = d->data;
     map_view v = { INFINITY, -INFINITY, d->nx, d->ny, 0, 0 };
@@ -228,11 +232,12 @@ static wu_rgb overlay_colour(const drawing *d, const void *user, uint32_t x, uin
     return wu_blend(below, map_colour(d, user, x, y, z), 0.5);
 }
 
-/* The numbers next to the bar: least, middle, largest; one if all are equal. */
+/* The numbers next to the colour bar: least, middle and largest value; one number if all values are
+ * equal. */
 typedef struct bar_text {
     int n;
     char text[3][32];
-    size_t longest; /* characters */
+    size_t longest; /* characters of the longest text */
 } bar_text;
 
 static bar_text bar_numbers(const map_view *v)
@@ -246,7 +251,11 @@ static bar_text bar_numbers(const map_view *v)
     return b;
 }
 
-enum { BAR_NX = 10, BAR_GAP = 3 }; /* in units of the text's scale */
+/* In pixels of the font, of which each is `scale` pixels of the canvas: */
+enum {
+    BAR_NX = 10, /* width of the colour bar */
+    BAR_GAP = 3  /* gap between the bar and its numbers */
+};
 
 /* Draws the colour bar next to a map, with the largest value at the top. */
 static void draw_bar(wu_canvas *canvas, uint64_t left, uint64_t top, uint64_t height,
@@ -262,7 +271,7 @@ static void draw_bar(wu_canvas *canvas, uint64_t left, uint64_t top, uint64_t he
     }
 }
 
-enum { LINE_MAX_CHARS = 300 };
+enum { LINE_MAX_CHARS = 300 }; /* the most characters of a line of text, with the final NUL */
 
 /* Draws a line of text, cut to at most `room` pixels, with blanks for '_'. */
 static void draw_line(wu_canvas *canvas, uint64_t x, uint64_t y, uint64_t scale, const char *text,
@@ -283,7 +292,7 @@ static void draw_line(wu_canvas *canvas, uint64_t x, uint64_t y, uint64_t scale,
  * then the map and the colour bar. */
 static tc_status draw_map(drawing *d, const char *folder, tc_err *err)
 {
-    const map_view v = look_at_map(d);
+    const map_view v = find_view(d);
     const montage m = lay_out(d, v.x0, v.y0, v.x1 - v.x0, v.y1 - v.y0, SMALL_MAP);
     const uint64_t panels = d->pixels.nx > 0 ? 3 : 1;
     const uint64_t larger = m.width > m.height ? m.width : m.height;
@@ -318,7 +327,7 @@ static tc_status draw_map(drawing *d, const char *folder, tc_err *err)
 
 /* --- labels and masks ------------------------------------------------------------------------ */
 
-/* The label of a voxel; of a mask 0 or 1. */
+/* The label of a voxel; for a mask, 0 or 1. */
 static uint32_t label_at(const drawing *d, uint32_t x, uint32_t y, uint32_t z)
 {
     const size_t at = voxel_index(d, x, y, z);
@@ -327,19 +336,19 @@ static uint32_t label_at(const drawing *d, uint32_t x, uint32_t y, uint32_t z)
     return ((const uint8_t *)d->data)[at] != 0;
 }
 
-/* Whether a voxel has a neighbour of another label (or 0) in the plane perpendicular to the axis
- * `across` (0 x, 1 y, 2 z). */
+/* Whether a voxel has a neighbour with another label (or 0) in the plane perpendicular to the axis
+ * `across` (0: x, 1: y, 2: z). */
 static bool on_outline(const drawing *d, unsigned across, uint32_t x, uint32_t y, uint32_t z)
 {
-    const uint32_t own = label_at(d, x, y, z);
-    if (across != 0 && ((x > 0 && label_at(d, x - 1, y, z) != own) ||
-                        (x + 1 < d->nx && label_at(d, x + 1, y, z) != own)))
+    const uint32_t label = label_at(d, x, y, z);
+    if (across != 0 && ((x > 0 && label_at(d, x - 1, y, z) != label) ||
+                        (x + 1 < d->nx && label_at(d, x + 1, y, z) != label)))
         return true;
-    if (across != 1 && ((y > 0 && label_at(d, x, y - 1, z) != own) ||
-                        (y + 1 < d->ny && label_at(d, x, y + 1, z) != own)))
+    if (across != 1 && ((y > 0 && label_at(d, x, y - 1, z) != label) ||
+                        (y + 1 < d->ny && label_at(d, x, y + 1, z) != label)))
         return true;
-    return across != 2 && ((z > 0 && label_at(d, x, y, z - 1) != own) ||
-                           (z + 1 < d->nz && label_at(d, x, y, z + 1) != own));
+    return across != 2 && ((z > 0 && label_at(d, x, y, z - 1) != label) ||
+                           (z + 1 < d->nz && label_at(d, x, y, z + 1) != label));
 }
 
 /* The colour of a voxel of labels or a mask in the plane perpendicular to the axis `across`. */
@@ -352,11 +361,11 @@ static wu_rgb colour_across(const drawing *d, unsigned across, uint32_t x, uint3
         return below;
     if (is_mask && d->pixels.nx == 0)
         return white;
-    const wu_rgb own = is_mask ? mask_colour : wu_label_colour(label);
+    const wu_rgb colour = is_mask ? mask_colour : wu_label_colour(label);
     const bool outline = on_outline(d, across, x, y, z);
     if (d->pixels.nx == 0)
-        return outline ? wu_blend(own, black, 0.45) : own;
-    return outline ? own : wu_blend(below, own, is_mask ? 0.2 : 0.35);
+        return outline ? wu_blend(colour, black, 0.45) : colour;
+    return outline ? colour : wu_blend(below, colour, is_mask ? 0.2 : 0.35);
 }
 
 /* Sums over the pixels of a label, for its centroid. */
@@ -364,8 +373,8 @@ typedef struct place {
     uint64_t sum_x, sum_y, area;
 } place;
 
-/* Draws each label's number at the centroid of its region in a 2D picture, if the region is large
- * enough to hold it. scale: pixels of the canvas per pixel. */
+/* Draws each label at the centroid of its region in a 2D picture, if the region is large enough for
+ * the number. scale: pixels of the canvas per pixel. */
 static tc_status draw_numbers(wu_canvas *canvas, const drawing *d, uint64_t scale, tc_err *err)
 {
     const size_t n = (size_t)d->nx * d->ny;
@@ -374,7 +383,8 @@ static tc_status draw_numbers(wu_canvas *canvas, const drawing *d, uint64_t scal
         const uint32_t label = label_at(d, (uint32_t)(i % d->nx), (uint32_t)(i / d->nx), 0);
         most = label > most && label <= INT32_MAX ? label : most;
     }
-    /* Labels of a valid result number the regions from 1, so there are no more than pixels. */
+    /* The labels of a valid result number the regions from 1 on, so none exceeds the number of
+     * pixels. */
     if (most > n)
         return TC_OK;
     place *places = calloc((size_t)most + 1, sizeof *places);
@@ -417,7 +427,7 @@ static wu_rgb plain_colour(const drawing *d, const void *user, uint32_t x, uint3
     return label_at(d, x, y, z) != 0 ? white : black;
 }
 
-/* Draws the slices without a frame or title. least: see lay_out; end: see write_canvas. */
+/* Draws the slices without a frame or title. least: as for lay_out; end: as for write_canvas. */
 static tc_status draw_slices(drawing *d, const char *folder, colour_fn colour, uint64_t least,
                              const char *end, tc_err *err)
 {
@@ -479,8 +489,9 @@ static tc_status draw_planes(drawing *d, const char *folder, tc_err *err)
     return write_canvas(&canvas, d, folder, "+planes.png", err);
 }
 
-/* Draws a mask: over the picture, if there is one; by itself, not enlarged; and the middle planes
- * of a stack. The names cannot collide with other items' files: no item's name has a plus sign. */
+/* Draws a mask: over the picture, if there is one; without a picture, not enlarged; and the middle
+ * planes of a stack. The names cannot collide with those of other items' files, since no item's
+ * name has a plus sign. */
 static tc_status draw_mask(drawing *d, const char *folder, tc_err *err)
 {
     return_if_error(d->pixels.nx > 0 ? draw_labels(d, folder, err)

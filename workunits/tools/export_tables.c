@@ -109,12 +109,13 @@ typedef struct long_table {
     const wu_result_file *file;
     const wu_declared *declared;
     const wu_array_info *info;
-    size_t index; /* of the array in the file */
+    size_t index; /* index of the array in the file */
     struct keys {
-        const wu_declared *declared; /* the array that describes the entries of the axis by numbers,
-                                        such as dy, dx; NULL: the axis has words or numbers */
-        int32_t *rows;               /* [entries][declared->axes[0].n]; owned */
-    } keys[WU_MAX_AXES];             /* of each axis */
+        const wu_declared
+            *declared;   /* the array that describes the entries of the axis by numbers,
+                            such as dy, dx; NULL: the axis has words or numbers itself */
+        int32_t *rows;   /* [entries][declared->axes[0].n] its data; owned */
+    } keys[WU_MAX_AXES]; /* the keys of each axis */
 } long_table;
 
 /* Loads the keys of an axis, if it has any. */
@@ -139,7 +140,7 @@ static tc_status load_keys(long_table *t, unsigned axis, tc_err *err)
     return status;
 }
 
-/* Checks the array and loads its keys; close_long also after a failure. */
+/* Checks the array and loads its keys. Call close_long also after a failure. */
 static tc_status open_long(const wu_result_file *file, const wu_declared *d, size_t index,
                            long_table *out, tc_err *err)
 {
@@ -162,8 +163,8 @@ static void close_long(long_table *t)
         free(t->keys[i].rows);
 }
 
-/* Writes the cells of axis i: one, or one for each of its keys. entry: the index on the axis whose
- * values are written; NULL: the titles. */
+/* Writes the cells of axis i: a single one, or one for each number of its keys. entry: the index on
+ * the axis whose cells are written; NULL: the titles are written. */
 static void put_axis(const long_table *t, unsigned i, const uint64_t *entry, wu_csv *out)
 {
     const wu_axis *const axis = &t->declared->axes[i];
@@ -188,8 +189,8 @@ static void put_axis(const long_table *t, unsigned i, const uint64_t *entry, wu_
     }
 }
 
-/* Writes the cells before the numbers of line `row`: the item and the entries of the axes. */
-static void put_place(const long_table *t, uint64_t row, wu_csv *out)
+/* Writes the first cells of line `row`: the item, and the entry on each axis but the last. */
+static void put_entries(const long_table *t, uint64_t row, wu_csv *out)
 {
     uint64_t entry[WU_MAX_AXES] = { 0 };
     for (unsigned i = t->declared->n_axes - 1; i-- > 0; row /= t->declared->axes[i].n)
@@ -220,7 +221,7 @@ static tc_status write_long_rows(const long_table *t, wu_csv *out, tc_err *err)
                                     : wu_npz_stream_open(t->file->npz, t->index, &stream, err));
     for (uint64_t row = 0; wu_npz_stream_left(stream) > 0; row++) {
         return_if_error(wu_npz_stream_read(stream, numbers, columns * size, err));
-        put_place(t, row, out);
+        put_entries(t, row, out);
         for (uint32_t i = 0; i < columns; i++)
             wu_csv_put_value(out, t->info, numbers + i * size);
         return_if_error(wu_csv_end_line(out, err));

@@ -15,7 +15,7 @@
 
 enum {
     BIG = 1 << 30,   /* files with more bytes of samples are written as BigTIFF */
-    STRIP = 1 << 18, /* bytes of a strip before compression, about */
+    STRIP = 1 << 18, /* about the size of a strip in bytes before compression */
 };
 
 /* A file being written. */
@@ -23,11 +23,11 @@ typedef struct tiff_file {
     TIFF *tiff;
     const wu_array_info *info;
     uint32_t nx, ny, nz;
-    unsigned bits; /* of a sample in the file */
+    unsigned bits; /* bits of a sample in the file */
     bool is_float;
-    double um[3]; /* z, y, x: size of a voxel in micrometres; 0: not known */
-    size_t row_bytes;
-    uint32_t rows;             /* of a strip */
+    double um[3];              /* z, y, x: size of a voxel in micrometres; 0: not known */
+    size_t row_bytes;          /* bytes of a row in the file, uncompressed */
+    uint32_t rows;             /* rows of a strip */
     unsigned char *values;     /* the values of a strip in the type of the array */
     unsigned char *strip;      /* these values, converted to samples of the file */
     unsigned char *compressed; /* the strip, compressed */
@@ -36,6 +36,7 @@ typedef struct tiff_file {
     char message[300]; /* the first error of libtiff, or "" */
 } tiff_file;
 
+/* Keeps the first error message of libtiff. user: a tiff_file. */
 static void keep_message(void *user, const char *format, va_list args)
 {
     tiff_file *const f = user;
@@ -74,7 +75,7 @@ static void set_tags(tiff_file *f, uint32_t z)
 }
 
 /* Converts n values to samples of the file: labels to 16 bits, which ImageJ opens, masks to 0 and
- * 255. False: a label needs 32 bits. */
+ * 255. Returns false if a label needs 32 bits. */
 static bool put_values(const tiff_file *f, size_t n)
 {
     const int32_t *const labels = (const void *)f->values;
@@ -92,8 +93,8 @@ static bool put_values(const tiff_file *f, size_t n)
 }
 
 /* Compresses a strip of n bytes into f->compressed as a zlib stream: 2 bytes of header, deflated
- * data, 4 bytes of checksum. Returns the stream's size, or 0 if the strip hardly shrinks this way;
- * then the caller lets libtiff compress it. */
+ * data, 4 bytes of checksum. Returns the size of the stream, or 0 if it would hardly be smaller
+ * than the strip: then libtiff must compress the strip. */
 static size_t deflate_strip(const tiff_file *f, size_t n)
 {
     const size_t limit = n / WU_ROWS_WORTH < STRIP ? n / WU_ROWS_WORTH : STRIP;
@@ -115,7 +116,8 @@ static tc_status fail_writing(const tiff_file *f, const char *path, tc_err *err)
     return tc_fail(err, TC_IO, "%s: cannot be written: %s", path, f->message);
 }
 
-/* Reads the next `rows` rows and writes them as a strip. TC_MORE: a label needs 32 bits. */
+/* Reads the next `rows` rows and writes them as a strip. Returns TC_MORE if a label needs 32 bits.
+ */
 static tc_status write_strip(tiff_file *f, const char *path, uint32_t strip, uint32_t rows,
                              tc_err *err)
 {
@@ -144,7 +146,8 @@ static tc_status write_pages(tiff_file *f, const char *path, tc_err *err)
     return wu_npz_stream_end(f->stream, err);
 }
 
-/* Sets sizes and types from the array, and the size of a voxel from the item (or NULL). */
+/* Sets sizes and types from the array, and the size of a voxel from the item, if that is not NULL.
+ */
 static void find_layout(tiff_file *f, const wu_item *item)
 {
     const size_t ndim = f->info->ndim;
@@ -189,7 +192,7 @@ static tc_status write_tiff(tiff_file *f, const char *path, const char *temporar
     return status == TC_OK && f->message[0] != '\0' ? fail_writing(f, path, err) : status;
 }
 
-/* Writes the array `index` as the file `path`. TC_MORE: a label needs 32 bits. */
+/* Writes the array `index` as the file `path`. Returns TC_MORE if a label needs 32 bits. */
 static tc_status write_file(tiff_file *f, const wu_result_file *file, size_t index,
                             const char *path, tc_err *err)
 {

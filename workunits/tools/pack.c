@@ -108,8 +108,8 @@ const char wu_pack_help[] =
     "\n"
     "The same input gives the same bytes, on every computer.\n";
 
-/* A work unit with more bytes of samples is always compressed: else it would take too much disk
- * space, and could be too large to read. */
+/* The most bytes of samples of a work unit that is written without compression. A larger one is
+ * always compressed: else it would take too much disk space, and could be too large to read. */
 #define MOST_STORED ((uint64_t)1 << 30)
 
 typedef struct pack_options {
@@ -118,12 +118,12 @@ typedef struct pack_options {
     const char *params_file;
     double spacing[3]; /* z, y, x in micrometres; x 0: not given; z 0: only y and x; z -1: one
                           number for both y and x */
-    double scale[2];   /* samples that become black and white; equal: not given */
+    double scale[2];   /* the samples that become black and white; equal to each other: not given */
     const char *channel, *stain, *stains;
     const char *mask, *labels, *names, *suggested;
     bool stacks, recursive, skip_bad, defaults, suggest;
-    uint64_t split;      /* items per work unit; 0: all in one work unit */
-    uint64_t max_pixels; /* an item's limit; 0: none but that of work units */
+    uint64_t split;      /* items per work unit; 0: all items are in one work unit */
+    uint64_t max_pixels; /* the most pixels of an item; 0: only the limit of work units applies */
     const char *output;
     char **inputs;
     size_t n_inputs;
@@ -160,7 +160,7 @@ static tc_status take_params(void *to, const char *path, tc_err *err)
     return status;
 }
 
-/* Whether a parameter's value can be taken as a string without quotes: it has only letters, digits,
+/* Whether a parameter's value is accepted as a string without quotes: it has only letters, digits,
  * '_', '-', '.' and the characters of a measure ("50 um^2"). */
 static bool is_word(const char *text)
 {
@@ -282,18 +282,18 @@ static bool is_parameter(const char *key)
     return false;
 }
 
-/* Improves the message about an unknown option: if it is the name of a parameter, or what another
- * program calls --spacing, says what to write instead. */
-static tc_status explain_slip(void *to, const char *message, tc_err *err)
+/* Improves the message about an unknown option: if it is the name of a parameter, or another
+ * program's name for --spacing, the message says what to write instead. */
+static tc_status explain_unknown(void *to, const char *message, tc_err *err)
 {
     static const char begins[] = "unknown option \"--";
-    const tc_err said = *err;
+    const tc_err cause = *err;
     char key[64] = "";
     (void)to;
     (void)message;
-    if (strncmp(said.message, begins, strlen(begins)) != 0)
+    if (strncmp(cause.message, begins, strlen(begins)) != 0)
         return TC_USAGE;
-    const char *const at = said.message + strlen(begins);
+    const char *const at = cause.message + strlen(begins);
     const size_t n = strcspn(at, "=\""), m = strcspn(at, "\"");
     for (size_t i = 0; i < n && i + 1 < sizeof key; i++)
         key[i] = (char)(at[i] == '-' ? '_' : at[i]);
@@ -349,7 +349,7 @@ static tc_status parse_options(int argc, char **argv, const wu_pack_into *into, 
     for (const tc_option *more = into != NULL ? into->options : NULL;
          more != NULL && more->name != NULL; more++)
         options[n++] = *more;
-    options[n] = (tc_option){ .name = NULL, .take = explain_slip };
+    options[n] = (tc_option){ .name = NULL, .take = explain_unknown };
     return_if_error(tc_read_options(argc, argv, options, &n_inputs, err));
     o->inputs = argv + 1;
     o->n_inputs = (size_t)n_inputs;
@@ -369,7 +369,7 @@ static tc_status parse_options(int argc, char **argv, const wu_pack_into *into, 
 
 /* --- checks by the analysis ------------------------------------------------------------------ */
 
-/* The item as a reader of the work unit will see it, without the names of its members. */
+/* Returns the item as wu_job_read will return it, without the names of its members. */
 static wu_item describe_item(const wu_source *source)
 {
     const wu_picture_info *info = &source->pages.info;
@@ -419,15 +419,15 @@ static bool is_own_labels(const wu_source *item)
     return item->labels.n_files > 0 && os_same_file(item->labels.files[0], item->pages.files[0]);
 }
 
-/* Refuses items whose own picture was given as their labels, as it is when --labels names the
- * folder of the pictures; but not if shapes alone are measured, for which a label picture is
- * enough. */
+/* Refuses items whose own picture was given as their labels, as happens when --labels names the
+ * folder of the pictures. If only shapes are measured, such items are accepted: a label picture is
+ * enough for shapes. */
 static tc_status refuse_own_labels(wu_sources *sources, const json_t *parameters, tc_err *err)
 {
     const json_t *const families = json_object_get(parameters, "families");
     const bool shapes = json_array_size(families) == 1 &&
                         strcmp(json_string_value(json_array_get(families, 0)), "shape") == 0;
-    bool others = false; /* other items have labels of their own next to the picture */
+    bool others = false; /* some item has labels in a file other than its picture */
     for (size_t i = 0; !others && i < sources->n; i++)
         others = sources->items[i].labels.n_files > 0 && !is_own_labels(&sources->items[i]);
     for (size_t i = 0; !shapes && i < sources->n; i++) {
@@ -450,6 +450,8 @@ static tc_status refuse_own_labels(wu_sources *sources, const json_t *parameters
     return TC_OK;
 }
 
+/* Sets `text` to a note if the analysis will assume that the item's voxels are cubes. Returns
+ * whether there is a note. */
 static bool note_cubes(const an_analysis *analysis, const wu_item *item, char *text, size_t size)
 {
     if (!analysis->takes_cubes || !item->is_stack || item->has_spacing)
@@ -490,14 +492,15 @@ static tc_status check_items(const an_analysis *analysis, const void *params, wu
     return status;
 }
 
-/* What check_pixels gets. */
+/* The argument of check_pixels. */
 typedef struct pixel_check {
     const an_analysis *analysis;
     const void *params;
     char last[TC_ERR_MAX]; /* the last note printed */
 } pixel_check;
 
-/* Checks an item's pixels by their survey, and prints notes about them: a wu_item_check. */
+/* Checks an item's pixels by their survey, and prints notes about them. A wu_item_check function;
+ * user: a pixel_check. */
 static tc_status check_pixels(void *user, wu_source *source, tc_err *err)
 {
     pixel_check *const c = user;
@@ -537,8 +540,8 @@ static size_t count_bad(const wu_sources *sources)
     return bad;
 }
 
-/* Prints the faults of all inputs; equal ones in a row, as of the times of a file, only once. With
- * --skip-bad these inputs are left out; without it, fails if there are any. */
+/* Prints the faults of all inputs. Equal faults in a row, as of the times of one file, are printed
+ * once. With --skip-bad the inputs with faults are left out; without it, any fault is an error. */
 static tc_status settle_faults(const pack_options *o, wu_sources *sources, tc_err *err)
 {
     const size_t n = sources->n, bad = count_bad(sources);
@@ -571,14 +574,15 @@ static tc_status settle_faults(const pack_options *o, wu_sources *sources, tc_er
 
 /* The work units to be written. */
 typedef struct outputs {
-    size_t n;           /* work units */
-    size_t per_unit;    /* items in each, except the last */
-    char **paths;       /* [n] owned */
-    char **temporaries; /* [n] owned: the file written under a temporary name; NULL before it is
-                           written and after it was renamed */
+    size_t n;           /* number of work units */
+    size_t per_unit;    /* number of items in each work unit, except the last */
+    char **paths;       /* [n] paths of the work units; owned */
+    char **temporaries; /* [n] temporary paths under which the work units are written; owned. NULL
+                           before a work unit is written and after it was renamed */
 } outputs;
 
-/* "WU.zip" with the number 3 becomes "WU_0003.zip". Owned by the caller; NULL: no memory. */
+/* Inserts a number into the path of a work unit: "WU.zip" and 3 give "WU_0003.zip". Owned by the
+ * caller; NULL: no memory. */
 static char *numbered_path(const char *path, size_t number)
 {
     const size_t n = strlen(path);
@@ -606,7 +610,7 @@ static tc_status name_outputs(const pack_options *o, size_t n_items, outputs *ou
     return TC_OK;
 }
 
-/* Also removes the temporary files that were not renamed. */
+/* Frees the paths, and deletes the temporary files that were not renamed. */
 static void free_outputs(outputs *out)
 {
     for (size_t i = 0; i < out->n; i++) {
@@ -637,7 +641,8 @@ static bool is_input(const char *file, const pack_options *o, const wu_sources *
     return is;
 }
 
-/* Checks that the outputs do not exist or are older work units: nothing else may be replaced. */
+/* Checks that each output either does not exist or is an older work unit: no other file is
+ * replaced. */
 static tc_status check_outputs(const outputs *out, const pack_options *o, const wu_sources *sources,
                                tc_err *err)
 {
@@ -655,7 +660,8 @@ static tc_status check_outputs(const outputs *out, const pack_options *o, const 
     return TC_OK;
 }
 
-/* Reads the file back as a volunteer's computer will, and compares it with `unit`. */
+/* Reads the file `temporary` back as a volunteer's computer will, and compares it with `unit`.
+ * path: the name of the work unit in messages. */
 static tc_status check_written(const char *path, const char *temporary, const wu_unit *unit,
                                tc_err *err)
 {
@@ -694,13 +700,13 @@ static tc_status write_unit(outputs *out, size_t index, const wu_unit *unit, tc_
     while (access(temporary, F_OK) == 0);
     out->temporaries[index] = temporary;
     const tc_status status = wu_unit_write(temporary, unit, err);
-    return status == TC_OK && !unit->stored /* texcell reads a stored one right away */
+    return status == TC_OK && !unit->stored /* analyse reads a stored work unit right away */
                ? check_written(out->paths[index], temporary, unit, err)
                : status;
 }
 
-/* Renames the work units to their own names, and prints these. Called when all are complete under
- * their temporary names. */
+/* Renames the work units from their temporary to their final names, and prints these. To be called
+ * when all work units are complete. */
 static tc_status rename_outputs(outputs *out, size_t n_items, tc_err *err)
 {
     for (size_t i = 0; i < out->n; i++) {
@@ -718,7 +724,7 @@ static tc_status rename_outputs(outputs *out, size_t n_items, tc_err *err)
     return TC_OK;
 }
 
-/* The bytes of all items' samples, masks and labels without compression. */
+/* The size in bytes of all items' samples, masks and labels without compression. */
 static uint64_t count_bytes(const wu_sources *sources)
 {
     uint64_t bytes = 0;
@@ -732,8 +738,8 @@ static uint64_t count_bytes(const wu_sources *sources)
     return bytes;
 }
 
-/* Writes all work units. For analyse (into), whose work unit stays on this computer, it is not
- * compressed unless it is to be kept. */
+/* Writes all work units. The work unit of analyse (`into` is not NULL), which stays on this
+ * computer, is not compressed unless the user keeps it. */
 static tc_status write_all(const pack_options *o, const wu_sources *sources, wu_pack_into *into,
                            pixel_check *check, tc_err *err)
 {
@@ -769,11 +775,11 @@ static tc_status write_all(const pack_options *o, const wu_sources *sources, wu_
     return rename_outputs(&out, sources->n, err);
 }
 
-/* Sets the paths in `into` from the folder that -o names, makes the work unit in it the output, and
- * turns on the parameters that give the pictures of the result (labels, maps), unless they were
- * given. */
-static tc_status go_into(wu_pack_into *into, const an_analysis *analysis, pack_options *o,
-                         tc_err *err)
+/* Sets the paths in `into` from the folder that -o names, makes the work unit in this folder the
+ * output, and sets the parameters that add pictures to the result (labels, maps), unless the user
+ * gave them. */
+static tc_status set_up_folder(wu_pack_into *into, const an_analysis *analysis, pack_options *o,
+                               tc_err *err)
 {
     for (const an_param *p = analysis->parameters; p->key != NULL; p++)
         if (p->pictured && json_object_get(o->parameters, p->key) == NULL &&
@@ -787,11 +793,12 @@ static tc_status go_into(wu_pack_into *into, const an_analysis *analysis, pack_o
     return into->unit == NULL ? tc_no_memory(err, into->folder) : TC_OK;
 }
 
-/* Refuses (TC_USAGE) to write over a result, or the files of an interrupted run, that is of another
- * analysis or of pictures of which none is among `sources`; fails, too, if a texcell run is still
- * at work in the folder, or if a file of the user's own has the name of a file to be written. */
-static tc_status keep_others(const wu_pack_into *into, const char *analysis,
-                             const wu_sources *sources, tc_err *err)
+/* Returns TC_USAGE if the folder has a result, or the files of an interrupted run, of another
+ * analysis, or with none of the pictures in `sources`: these must not be overwritten. Also fails if
+ * texcell is still running in the folder, or if a file of the user's has the name of a file to be
+ * written. */
+static tc_status protect_others(const wu_pack_into *into, const char *analysis,
+                                const wu_sources *sources, tc_err *err)
 {
     TC_AUTOFREE char *const result = wu_path_in(into->place, "result", ".npz");
     TC_AUTOFREE char *const spool = wu_path_in(into->place, "result", ".npz.spool");
@@ -830,16 +837,16 @@ static tc_status read_parameters(const an_analysis *analysis, const pack_options
                                  tc_err *err)
 {
     const tc_status status = an_parse(analysis, o->parameters, "pack: parameters", params, err);
-    const tc_err own = *err;
+    const tc_err fault = *err;
     return status != TC_BAD_INPUT
                ? status
                : tc_fail(err, status, "%s; texcell-wu parameters %s says what each is%s",
-                         own.message, analysis->name,
+                         fault.message, analysis->name,
                          analysis->suggest != NULL ? ", and analyse finds some" : "");
 }
 
-/* Gives up the rights to all files but the inputs and the output's folder. Not for analyse, which
- * starts texcell later. */
+/* Drops this process's rights to all files except the inputs and the output's folder. Not called
+ * for analyse, which starts texcell later. */
 static tc_status confine(const pack_options *o, tc_err *err)
 {
     const size_t n = o->n_inputs + 3;
@@ -855,7 +862,7 @@ static tc_status confine(const pack_options *o, tc_err *err)
     return status;
 }
 
-/* Does everything for pack (into NULL), and the packing for analyse. */
+/* Runs the command pack (into NULL), or packs the work unit for analyse. */
 static tc_status pack(int argc, char **argv, wu_pack_into *into, tc_err *err)
 {
     pack_options o = { .parameters = json_object() };
@@ -887,7 +894,7 @@ static tc_status pack(int argc, char **argv, wu_pack_into *into, tc_err *err)
     if (status == TC_OK)
         status = wu_find_analysis(o.analysis, &analysis, err);
     if (status == TC_OK && into != NULL)
-        status = go_into(into, analysis, &o, err);
+        status = set_up_folder(into, analysis, &o, err);
     const bool measured = status == TC_OK && wu_um_given(analysis->parameters, o.parameters);
     const bool suggested = status == TC_OK && (into != NULL ? suggestion != NULL : o.suggest) &&
                            analysis->suggest != NULL;
@@ -904,7 +911,7 @@ static tc_status pack(int argc, char **argv, wu_pack_into *into, tc_err *err)
         status =
             wu_sources_find(o.inputs, o.n_inputs, o.stacks, o.recursive, o.mask, &sources, err);
     if (status == TC_OK && into != NULL)
-        status = keep_others(into, analysis->name, &sources, err);
+        status = protect_others(into, analysis->name, &sources, err);
     if (status == TC_OK && o.labels == NULL && analysis->takes_labels && sources.masks_in != NULL)
         status = tc_fail(err, TC_USAGE, "pack: %s measures label pictures: give --labels %s",
                          analysis->name, sources.masks_in);
@@ -943,7 +950,8 @@ static tc_status pack(int argc, char **argv, wu_pack_into *into, tc_err *err)
         status = wu_make_folder(into->place, err);
     if (status == TC_OK)
         status = write_all(&o, &sources, into, &check, err);
-    /* A damaged file was found while writing: finds all others, too, to report them together. */
+    /* If a damaged file was found while writing, checks all other files, too, to report all at
+     * once. */
     if (status == TC_BAD_INPUT && params != NULL && !o.skip_bad && count_bad(&sources) == 0 &&
         wu_sources_decode(&sources, check_of(&check), &check, &other) == TC_OK &&
         count_bad(&sources) > 0)
@@ -964,12 +972,12 @@ tc_status wu_pack(int argc, char **argv, tc_err *err)
 
 tc_status wu_pack_folder(int argc, char **argv, wu_pack_into *into, tc_err *err)
 {
-    static const char own[] = "pack: ";
+    static const char prefix[] = "pack: ";
     wu_json_watch();
     const tc_status status = wu_json_verdict(pack(argc, argv, into, err), err);
-    const tc_err said = *err;
-    /* Messages begin with the verb that the user gave. */
-    if (status != TC_OK && strncmp(said.message, own, strlen(own)) == 0)
-        tc_fail(err, status, "analyse: %s", said.message + strlen(own));
+    const tc_err cause = *err;
+    /* Messages begin with the command that the user gave. */
+    if (status != TC_OK && strncmp(cause.message, prefix, strlen(prefix)) == 0)
+        tc_fail(err, status, "analyse: %s", cause.message + strlen(prefix));
     return status;
 }

@@ -1,6 +1,6 @@
 /* Reads OME-XML with expat: which planes a picture has, in which order and in which files, and the
- * size of pixels. Also reads the latter from MetaMorph's XML. Namespace prefixes of elements are
- * ignored. DTDs are refused, and so no entities can be defined. */
+ * size of pixels. Also reads the size of pixels from MetaMorph's XML. Namespace prefixes of
+ * elements are ignored. DTDs are refused, so that no entities can be defined. */
 #include <expat.h>
 #include <jansson.h>
 #include <math.h>
@@ -13,15 +13,16 @@
 #include "app/base/text.h"
 #include "workunits/tools/picture_tags.h"
 
-/* Counts are limited to this, so that products of three fit into 64 bits. */
+/* The limit of all counts: the product of three of them fits into 64 bits. */
 #define MOST UINT64_C(0x1fffff)
 enum { DESCRIPTION = 270 }; /* the TIFF tag ImageDescription */
 enum {
-    MOST_PLANES = 1 << 20,
-    MOST_COMPANION = 1 << 26, /* bytes of a companion file */
-    MOST_NAME = 512,          /* bytes of a file name or UUID */
-    NOBODY = -1,              /* as ome_data.file: the element names no file */
-    OWN = -2                  /* as ome_data.file: the element names the file being read */
+    MOST_PLANES = 1 << 20,    /* the most planes of a picture */
+    MOST_COMPANION = 1 << 26, /* the most bytes of the text of a companion file */
+    MOST_NAME = 512,          /* the most bytes of a file name or UUID, with the final NUL */
+    /* Special values of ome_data.file: */
+    NO_FILE = -1, /* the element names no file */
+    OWN = -2      /* the element names the file being read */
 };
 
 /* A Pixels element: a picture. */
@@ -29,16 +30,17 @@ typedef struct ome_pixels {
     uint64_t nx, ny, c, t, z; /* lengths of the axes */
     char order[4];            /* of planes, as in wu_said */
     double um[3];             /* z, y, x: size of a voxel in micrometres; 0: not recorded */
-    bool sized;               /* it has a size of pixels, in a unit that may be a length */
-    size_t n_own;             /* its TiffData elements that name the file being read, or none */
+    bool sized;               /* the element has a size of pixels, in a unit that may be a length */
+    size_t n_own; /* number of its TiffData elements that name the file being read, or that
+                     name no file */
 } ome_pixels;
 
-/* A TiffData element: some planes of a picture, and the file and pages they are in. */
+/* A TiffData element: some planes of a picture, and the file and pages that contain them. */
 typedef struct ome_data {
-    size_t pixels;      /* index of its Pixels element */
-    uint64_t first[3];  /* c, t, z of its first plane */
+    size_t pixels;      /* index of the enclosing Pixels element */
+    uint64_t first[3];  /* c, t, z of the first plane */
     int64_t ifd, count; /* the first page, and the number of planes; -1: not given */
-    long file;          /* index in ome_text.files, OWN or NOBODY */
+    long file;          /* index in ome_text.files, OWN or NO_FILE */
 } ome_data;
 
 /* State of parsing, and what was read. */
@@ -47,24 +49,29 @@ typedef struct ome_text {
     bool is_ome;  /* the root element is OME */
     bool is_root; /* the root element was read */
     bool no_memory, has_dtd;
-    bool in_data, in_uuid; /* within a TiffData element, within its UUID element */
+    bool in_data; /* the parser is within a TiffData element */
+    bool in_uuid; /* the parser is within the UUID element of a TiffData element */
     size_t n_pixels, pixels_room, n_data, data_room, n_files, files_room;
     ome_pixels *pixels;
     ome_data *data;
     char **files;              /* [n_files] file names (or UUIDs) as the text has them; owned */
-    json_t *by_name;           /* maps these to their indices */
-    char uuid[MOST_NAME];      /* of the OME element, or "" */
-    char companion[MOST_NAME]; /* the name of the file that has the metadata instead, or "" */
+    json_t *by_name;           /* maps the strings in `files` to their indices */
+    char uuid[MOST_NAME];      /* the UUID of the OME element, or "" */
+    char companion[MOST_NAME]; /* the name of the companion file, which has the metadata if this
+                                  file has none; or "" */
     char named[MOST_NAME];     /* the file name in the current UUID element */
-    char text[MOST_NAME];      /* its text, text_length bytes */
+    char text[MOST_NAME];      /* the text of the current UUID element, text_length bytes */
     size_t text_length;
     const char *own_name; /* name of the file being read; not owned */
-    const char *own_uuid; /* its UUID, if the text is another file's; NULL: `uuid`; not owned */
+    const char *own_uuid; /* UUID of the file being read, if the XML is in a companion file; not
+                             owned. NULL: it is `uuid` */
     bool calibrated;      /* MetaMorph: the size of pixels is known */
-    double prop_um[2], prop_unit; /* MetaMorph: that size (y, x), and its unit in micrometres */
-    bool in_modulo;       /* within a ModuloAlong element: an axis that holds another one within */
-    uint64_t modulo;      /* the length of the inner axis */
-    char modulo_type[24]; /* its name */
+    double prop_um[2];    /* MetaMorph: the size of pixels (y, x), in units of prop_unit */
+    double prop_unit;     /* MetaMorph: the unit of this size in micrometres */
+    bool in_modulo;  /* the parser is within a ModuloAlong element, which says that the positions
+                        on an axis are pairs of positions on two axes */
+    uint64_t modulo; /* the length of the second (inner) of these axes */
+    char modulo_type[24]; /* the name of the inner axis */
 } ome_text;
 
 /* --- elements -------------------------------------------------------------------------------- */
@@ -76,7 +83,7 @@ static const char *local(const char *name)
     return colon == NULL ? name : colon + 1;
 }
 
-/* The value of an attribute. all: names and values in turn. NULL: there is no such attribute. */
+/* The value of an attribute, or NULL. all: names and values in turn, with a NULL at the end. */
 static const char *attribute(const XML_Char **all, const char *name)
 {
     for (; *all != NULL; all += 2)
@@ -85,7 +92,7 @@ static const char *attribute(const XML_Char **all, const char *name)
     return NULL;
 }
 
-/* An attribute as a count; 1 if it is missing, 0 if it is no number. */
+/* The value of an attribute as a count; 1 if it is missing, 0 if it is not a number. */
 static uint64_t count_in(const XML_Char **all, const char *name)
 {
     const char *const text = attribute(all, name);
@@ -93,7 +100,7 @@ static uint64_t count_in(const XML_Char **all, const char *name)
     return text == NULL ? 1 : n < MOST ? n : MOST;
 }
 
-/* An attribute as an index; -1 if it is missing or no number. */
+/* The value of an attribute as an index; -1 if it is missing or not a number. */
 static int64_t index_in(const XML_Char **all, const char *name)
 {
     const char *const text = attribute(all, name);
@@ -117,11 +124,12 @@ static void read_order(const char *text, char order[4])
         memcpy(order, "czt", 4);
 }
 
-/* A size in micrometres (the default unit) from the attributes with its number and its unit. */
+/* A size in micrometres. size, unit: names of the attributes with the number and with the unit,
+ * which is micrometres by default. */
 static double size_in(const XML_Char **all, const char *size, const char *unit)
 {
-    const char *const number = attribute(all, size), *const of = attribute(all, unit);
-    const double um = of == NULL ? 1 : wu_micrometres(of, strlen(of));
+    const char *const number = attribute(all, size), *const word = attribute(all, unit);
+    const double um = word == NULL ? 1 : wu_micrometres(word, strlen(word));
     return number == NULL ? 0 : strtod(number, NULL) * um;
 }
 
@@ -175,7 +183,7 @@ static void begin_data(ome_text *o, const XML_Char **all)
     *d = (ome_data){ .pixels = o->n_pixels - 1,
                      .ifd = index_in(all, "IFD"),
                      .count = index_in(all, "PlaneCount"),
-                     .file = NOBODY };
+                     .file = NO_FILE };
     for (size_t i = 0; i < 3; i++) {
         const int64_t first = index_in(all, firsts[i]);
         d->first[i] = first < 0 ? 0 : (uint64_t)first;
@@ -204,7 +212,8 @@ static void read_prop(ome_text *o, const XML_Char **all)
         o->prop_unit = wu_micrometres(value, strlen(value));
 }
 
-/* Begins a ModuloAlong element. The values of its axis are a range, or a Label element each. */
+/* Begins a ModuloAlong element. The positions on its axis are given as a range, or by one Label
+ * element each. */
 static void begin_modulo(ome_text *o, const XML_Char **all)
 {
     const char *const start = attribute(all, "Start"), *const end = attribute(all, "End"),
@@ -259,7 +268,8 @@ static void XMLCALL add_text(void *user, const XML_Char *text, int n)
             o->text[o->text_length++] = text[i];
 }
 
-/* The index of this file name in o->files, to which it is added if necessary. NOBODY: no memory. */
+/* Returns the index of this file name in o->files, and adds it there if necessary. NO_FILE: no
+ * memory. */
 static long find_file(ome_text *o, const char *name)
 {
     const json_t *const known = json_object_get(o->by_name, name);
@@ -268,7 +278,7 @@ static long find_file(ome_text *o, const char *name)
     char **const more = tc_array_grow(o->files, o->n_files, &o->files_room, sizeof *more);
     if (more == NULL) {
         o->no_memory = true;
-        return NOBODY;
+        return NO_FILE;
     }
     o->files = more;
     o->files[o->n_files] = strdup(name);
@@ -276,13 +286,13 @@ static long find_file(ome_text *o, const char *name)
         json_object_set_new(o->by_name, name, json_integer((json_int_t)o->n_files)) != 0) {
         free(o->files[o->n_files]);
         o->no_memory = true;
-        return NOBODY;
+        return NO_FILE;
     }
     return (long)o->n_files++;
 }
 
-/* Sets the file of the last TiffData element: the file being read, by its UUID or else by its name,
- * or another one. */
+/* Sets the file of the last TiffData element from its UUID element: the file being read, if the
+ * UUID or the name is its own, or another one. */
 static void end_uuid(ome_text *o)
 {
     const char *const own = o->own_uuid != NULL ? o->own_uuid : o->uuid;
@@ -321,7 +331,7 @@ static void XMLCALL begin_doctype(void *user, const XML_Char *name, const XML_Ch
     XML_StopParser(o->parser, XML_FALSE);
 }
 
-/* --- a text ---------------------------------------------------------------------------------- */
+/* --- parsing --------------------------------------------------------------------------------- */
 
 static void free_text(ome_text *o)
 {
@@ -336,8 +346,8 @@ static void free_text(ome_text *o)
     *o = (ome_text){ .parser = NULL };
 }
 
-/* Parses the text. *good: it is well-formed, or only followed by other text. encoding: NULL: the
- * one that the text declares. */
+/* Parses the text. Sets *good: whether it is well-formed, except that other text may follow it.
+ * encoding NULL: the encoding that the text declares. */
 static tc_status parse_as(ome_text *o, const char *encoding, const char *text, bool *good,
                           tc_err *err)
 {
@@ -375,8 +385,8 @@ static tc_status parse(ome_text *o, const char *text, bool *good, tc_err *err)
 
 /* --- other files of the picture -------------------------------------------------------------- */
 
-/* *out: the path of a file in the folder of the picture's file; free(). NULL: the name is hidden or
- * has a folder in it. */
+/* Sets *out to the path of the file `name` in the folder of the picture's file, to be freed by
+ * free(); to NULL if the name is empty, begins with a dot or contains a folder. */
 static tc_status path_of(const wu_picture *picture, const char *name, char **out, tc_err *err)
 {
     const size_t n = (size_t)(os_last_part(picture->path) - picture->path), m = strlen(name);
@@ -391,9 +401,9 @@ static tc_status path_of(const wu_picture *picture, const char *name, char **out
     return TC_OK;
 }
 
-/* The text of a companion file: the description of its first page if it is a TIFF, else all of it.
- * free(). NULL: it cannot be read. */
-static char *load(const char *path)
+/* Returns the text of a companion file: the description of its first page if it is a TIFF, else the
+ * whole file. To be freed by free(). NULL: it cannot be read. */
+static char *load_text(const char *path)
 {
     struct stat info;
     FILE *const file = os_kind_of(path) == OS_FILE ? fopen(path, "rb") : NULL;
@@ -413,15 +423,15 @@ static char *load(const char *path)
     return text;
 }
 
-/* Reads the OME-XML from the companion file that the text names. *good: it was read; else the
- * refusal is set. */
+/* Reads the OME-XML from the companion file that the text names. Sets *good: whether it was read;
+ * if not, sets the refusal. */
 static tc_status read_companion(wu_picture *picture, ome_text *o, bool *good, tc_err *err)
 {
     char name[MOST_NAME], uuid[MOST_NAME], *path = NULL;
     memcpy(name, o->companion, sizeof name);
     memcpy(uuid, o->uuid, sizeof uuid);
     tc_status status = path_of(picture, name, &path, err);
-    char *const text = path == NULL ? NULL : load(path);
+    char *const text = path == NULL ? NULL : load_text(path);
     *good = false;
     if (status == TC_OK && text != NULL) {
         o->own_uuid = uuid;
@@ -442,7 +452,8 @@ static tc_status read_companion(wu_picture *picture, ome_text *o, bool *good, tc
     return status;
 }
 
-/* *chosen: the Pixels element with planes in this file. False: there is none, or more than one. */
+/* Sets *chosen to the Pixels element with planes in this file. Returns false if there is none, or
+ * more than one. */
 static bool choose_pixels(ome_text *o, wu_said *said, size_t *chosen)
 {
     size_t n = 0;
@@ -453,7 +464,7 @@ static bool choose_pixels(ome_text *o, wu_said *said, size_t *chosen)
             *chosen = n == 0 ? i : *chosen;
             n++;
         }
-    /* All planes are in a single file of another name: this file, which was renamed. */
+    /* If all planes are in a single file of another name, that is this file, which was renamed. */
     if (n == 0 && o->n_files == 1) {
         for (size_t i = 0; i < o->n_data; i++)
             o->data[i].file = OWN;
@@ -471,7 +482,7 @@ static bool choose_pixels(ome_text *o, wu_said *said, size_t *chosen)
 
 /* --- planes ---------------------------------------------------------------------------------- */
 
-/* The index in there->number of the page with this index in the file; WU_NO_PAGE: none. */
+/* The index in there->number of the page whose index in the file is `number`, or WU_NO_PAGE. */
 static uint32_t page_of(const wu_pages_there *there, uint64_t number)
 {
     uint64_t lo = 0, hi = there->n;
@@ -485,8 +496,8 @@ static uint32_t page_of(const wu_pages_there *there, uint64_t number)
     return lo < there->n && there->number[lo] == number ? (uint32_t)lo : WU_NO_PAGE;
 }
 
-/* The index of the first plane of a TiffData element, counted in the order said->order; SIZE_MAX:
- * no such plane. samples: per pixel. */
+/* The index of the first plane of a TiffData element, counted in the order said->order; SIZE_MAX if
+ * it is not on one of the axes. samples: samples per pixel. */
 static uint64_t first_of(const ome_data *d, const wu_said *said, unsigned samples)
 {
     uint64_t at = 0, stride = 1;
@@ -496,7 +507,7 @@ static uint64_t first_of(const ome_data *d, const wu_said *said, unsigned sample
                                           : said->slices;
         uint64_t first = d->first[*axis == 'c' ? 0 : *axis == 't' ? 1 : 2];
         if (*axis == 'c' && first >= n && first % samples == 0)
-            first /= samples; /* FirstC counts the samples of a pixel, too */
+            first /= samples; /* this FirstC counts each sample of a pixel as a channel */
         if (first >= n)
             return SIZE_MAX;
         at += stride * first;
@@ -527,7 +538,7 @@ static void refuse_data(wu_said *said, const char *what)
                    what);
 }
 
-/* Sets the planes of a TiffData element in said->planes. */
+/* Sets those elements of said->planes that a TiffData element describes. */
 static void set_planes(const ome_data *d, wu_said *said, const wu_pages_there *there)
 {
     const uint64_t n = said->n_planes, from = first_of(d, said, there->samples);
@@ -545,11 +556,11 @@ static void set_planes(const ome_data *d, wu_said *said, const wu_pages_there *t
     }
     for (uint64_t i = 0; i < count && i < n - from; i++) {
         wu_plane *const plane = &said->planes[index_of(said, from + i)];
-        const wu_plane now = { d->file < 0 ? 0 : (uint32_t)d->file + 1,
-                               d->file < 0 ? page_of(there, ifd + i) : (uint32_t)(ifd + i) };
-        if (plane->page != WU_NO_PAGE && (plane->file != now.file || plane->page != now.page))
+        const wu_plane found = { d->file < 0 ? 0 : (uint32_t)d->file + 1,
+                                 d->file < 0 ? page_of(there, ifd + i) : (uint32_t)(ifd + i) };
+        if (plane->page != WU_NO_PAGE && (plane->file != found.file || plane->page != found.page))
             refuse_data(said, "names two pages for one plane");
-        *plane = now;
+        *plane = found;
     }
 }
 
@@ -585,7 +596,8 @@ static tc_status name_files(wu_picture *picture, ome_text *o, tc_err *err)
     return status;
 }
 
-/* Checks that no page of this file is two planes; a remark is set if a page is none. */
+/* Checks that no page of this file is used for two planes; sets a remark if a page is used for
+ * none. */
 static tc_status check_own(wu_picture *picture, uint64_t n_pages, tc_err *err)
 {
     wu_said *const said = &picture->said;
@@ -641,7 +653,7 @@ static tc_status say_ome(wu_picture *picture, ome_text *o, const wu_pages_there 
     if (o->n_pixels == 0 || !choose_pixels(o, said, &chosen))
         return TC_OK;
     const ome_pixels *const p = &o->pixels[chosen];
-    /* SizeC counts all samples of a pixel, alpha, too, if it is a multiple of them. */
+    /* If SizeC is a multiple of the stored samples per pixel, it counts all of them, with alpha. */
     const unsigned samples = p->c % there->stored == 0 ? there->stored : there->samples;
     const wu_pages_there pages = { there->n, there->number, samples, there->stored };
     said->by = "its OME-XML";

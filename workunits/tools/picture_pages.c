@@ -1,6 +1,5 @@
-/* Decides, from what the metadata of a file say of its pages and from the pages that there are,
- * which pages are read: with or without a remark; or refuses the file with the reason and the
- * remedy. */
+/* Decides which pages of a file are read, from its metadata (wu_said) and the number of its pages.
+ * Sets remarks about doubtful metadata, or refuses the file with the reason and the remedy. */
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
@@ -50,7 +49,7 @@ static bool says_one(const wu_said *said)
     return said->channels == 1 && said->frames == 1 && said->slices == 1;
 }
 
-/* "2 channels of 5 slices": the axes that are longer than 1, for messages. */
+/* The axes that are longer than 1, for messages: "2 channels of 5 slices". */
 typedef struct axes_text {
     char text[120];
 } axes_text;
@@ -71,7 +70,7 @@ static axes_text say_axes(const wu_said *said)
     return s;
 }
 
-/* "4 pages" */
+/* The number of pages, for messages: "4 pages". */
 static axes_text say_pages(const wu_picture *picture)
 {
     axes_text s;
@@ -80,7 +79,7 @@ static axes_text say_pages(const wu_picture *picture)
     return s;
 }
 
-/* TC_BAD_INPUT: the file has other pages than its metadata describe. */
+/* Returns TC_BAD_INPUT with a message that the file has other pages than its metadata describe. */
 static tc_status refuse_count(const wu_picture *picture, tc_err *err)
 {
     return tc_fail(
@@ -105,8 +104,9 @@ static void discard_metadata(wu_picture *picture)
     memset(picture->about.um, 0, sizeof picture->about.um);
 }
 
-/* Takes the file's own pages as slices, though its metadata say that other files belong to it. */
-static void take_alone(wu_picture *picture)
+/* Makes the file's own pages the slices, although its metadata name other files of the same
+ * picture. */
+static void use_own_pages(wu_picture *picture)
 {
     double um[3];
     memcpy(um, picture->about.um, sizeof um);
@@ -128,7 +128,7 @@ static bool times_are_last(const wu_said *said)
     return true;
 }
 
-/* Drops the last times if none of their planes exist: the recording was stopped. */
+/* Drops times at the end of which no plane exists, because the recording was stopped. */
 static void drop_times(wu_picture *picture)
 {
     wu_said *const said = &picture->said;
@@ -150,8 +150,8 @@ bool wu_wants_silent_channel(const wu_picture *picture, unsigned samples)
     return picture->want.channel > 0 && !picture->want.colour && samples == 1;
 }
 
-/* Checks that the axes agree with the number of pages, and corrects them where only one correction
- * is possible; else TC_BAD_INPUT. */
+/* Checks that the lengths of the axes agree with the number of pages. If they do not, corrects them
+ * if only one correction is possible, else returns TC_BAD_INPUT. */
 static tc_status check_counts(wu_picture *picture, tc_err *err)
 {
     wu_said *const said = &picture->said;
@@ -197,7 +197,7 @@ static tc_status check_counts(wu_picture *picture, tc_err *err)
     return TC_OK;
 }
 
-/* Checks the metadata. */
+/* Checks the metadata: refuses, corrects or discards those that contradict the file's pages. */
 static tc_status check_said(wu_picture *picture, tc_err *err)
 {
     wu_said *const said = &picture->said;
@@ -208,7 +208,7 @@ static tc_status check_said(wu_picture *picture, tc_err *err)
     if (said->channels == 0 || said->frames == 0 || said->slices == 0)
         return refuse_count(picture, err);
     if (picture->want.alone && said->n_files > 0) {
-        take_alone(picture);
+        use_own_pages(picture);
         return TC_OK;
     }
     if (said->nx > 0 && (said->nx != picture->info.nx || said->ny != picture->info.ny)) {
@@ -222,7 +222,7 @@ static tc_status check_said(wu_picture *picture, tc_err *err)
         discard_metadata(picture);
         picture->about.remarks |= WU_OTHER_TEXT;
     }
-    if (said->series > 1 && picture->n_pages == 1) { /* the other pictures are in files not named */
+    if (said->series > 1 && picture->n_pages == 1) { /* the other pictures are in unnamed files */
         discard_metadata(picture);
         picture->about.remarks |= WU_ALONE;
     }
@@ -250,13 +250,14 @@ static uint64_t stride_of(const wu_said *said, char axis)
     return stride;
 }
 
-/* Whether the wanted pages are times with one page each, not the slices of one time. */
+/* Whether the wanted pages are several times with one page each, rather than the slices of one
+ * time. */
 static bool are_times(const wu_picture *picture)
 {
     return picture->want.time == 0 && picture->said.slices <= 1;
 }
 
-/* Where the k-th of the wanted planes is. */
+/* Returns where the k-th of the wanted planes is stored. */
 static wu_plane plane_of(const wu_picture *picture, uint64_t k)
 {
     const wu_said *const said = &picture->said;
@@ -270,7 +271,7 @@ static wu_plane plane_of(const wu_picture *picture, uint64_t k)
     return (wu_plane){ 0, (uint32_t)page };
 }
 
-/* Checks that all wanted planes, and the files that they are in, exist. */
+/* Checks that all wanted planes, and the files that contain them, exist. */
 static tc_status check_planes(const wu_picture *picture, tc_err *err)
 {
     const wu_said *const said = &picture->said;
@@ -352,7 +353,8 @@ size_t wu_picture_others(const wu_picture *picture, char *const **paths)
 
 /* --- decoding -------------------------------------------------------------------------------- */
 
-/* Opens said.files[file - 1] as picture->other, unless it is open, and checks its size and type. */
+/* Opens said.files[file - 1] as picture->other, unless it is open already, and checks that it has
+ * the size and type of the picture. */
 static tc_status open_other(wu_picture *picture, uint32_t file, tc_err *err)
 {
     const char *const path = picture->said.files[file - 1];
@@ -373,6 +375,7 @@ static tc_status open_other(wu_picture *picture, uint32_t file, tc_err *err)
                    picture->path);
 }
 
+/* Decodes a page that the metadata declare to be a plane. */
 static tc_status decode_plane(wu_picture *from, uint32_t page, void *samples, tc_err *err)
 {
     if (page >= from->n_pages)

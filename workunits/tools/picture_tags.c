@@ -1,6 +1,6 @@
-/* Reads what private tags of TIFF say of a file's pages (Zeiss' LSM, MetaMorph's STK, NIH Image,
+/* Reads the private TIFF tags that describe a file's pages (Zeiss' LSM, MetaMorph's STK, NIH Image,
  * Olympus' FluoView, MicroManager), and recognises whole-slide images. Reads the file directly, as
- * libtiff does not know these tags. */
+ * libtiff does not support these tags. */
 #include <assert.h>
 #include <jansson.h>
 #include <math.h>
@@ -9,7 +9,7 @@
 
 #include "workunits/tools/picture_tags.h"
 
-/* Counts are limited to this, so that products of three fit into 64 bits. */
+/* The limit of all counts: the product of three of them fits into 64 bits. */
 #define MOST UINT64_C(0x1fffff)
 
 /* --- numbers --------------------------------------------------------------------------------- */
@@ -21,7 +21,7 @@ bool wu_tags_read(const wu_tags *tags, uint64_t at, void *bytes, size_t n)
            fread(bytes, 1, n, tags->file) == n;
 }
 
-/* An unsigned integer of n <= 8 bytes in the file's byte order. */
+/* Reads an unsigned integer of n <= 8 bytes in the file's byte order. */
 static uint64_t number_in(const wu_tags *tags, const uint8_t *bytes, size_t n)
 {
     uint64_t value = 0;
@@ -53,7 +53,8 @@ bool wu_tags_open(FILE *file, wu_tags *out)
            wu_tags_number(out, out->big ? 8 : 4, out->big ? 8 : 4, &out->directory);
 }
 
-/* A count of 4 bytes at the offset `at`, at most MOST; 0 if it is negative or cannot be read. */
+/* Reads a count of 4 bytes at the offset `at`. Returns at most MOST; 0 if it is negative or cannot
+ * be read. */
 static uint64_t count_at(const wu_tags *tags, uint64_t at)
 {
     uint64_t value = 0;
@@ -62,7 +63,7 @@ static uint64_t count_at(const wu_tags *tags, uint64_t at)
     return value < MOST ? value : MOST;
 }
 
-/* A double at the offset `at`; 0 if it is not finite or cannot be read. */
+/* Reads a double at the offset `at`. Returns 0 if it is not finite or cannot be read. */
 static double double_at(const wu_tags *tags, uint64_t at)
 {
     uint64_t bits;
@@ -72,7 +73,8 @@ static double double_at(const wu_tags *tags, uint64_t at)
     return isfinite(value) ? value : 0;
 }
 
-/* A fraction of two integers of 4 bytes; 0 if it cannot be read. */
+/* Reads a fraction of two integers of 4 bytes at the offset `at`. Returns 0 if it cannot be read.
+ */
 static double ratio_at(const wu_tags *tags, uint64_t at)
 {
     uint64_t a, b;
@@ -81,11 +83,12 @@ static double ratio_at(const wu_tags *tags, uint64_t at)
                : 0;
 }
 
-/* Reads the directory's entry at the offset `at`. *number: of the tag; *bytes: of its values; 0:
- * they are in the entry itself. */
+/* Reads the directory's entry at the offset `at`. Sets *number to the number of the tag, and *bytes
+ * to the size of its values, or to 0 if they are in the entry itself. */
 static bool read_entry(const wu_tags *tags, uint64_t at, unsigned *number, wu_tag *out,
                        size_t *bytes)
 {
+    /* the size in bytes of a value of each type; 0: unknown */
     static const uint8_t sizes[] = { 0, 1, 1, 2, 4, 8, 1, 1, 2, 4, 8, 4, 8, 4, 0, 0, 8, 8, 8 };
     const size_t wide = tags->big ? 8 : 4;
     uint8_t entry[20];
@@ -101,7 +104,7 @@ static bool read_entry(const wu_tags *tags, uint64_t at, unsigned *number, wu_ta
     return true;
 }
 
-/* *at: the offset of the directory's first entry. Returns the number of entries. */
+/* Sets *at to the offset of the directory's first entry. Returns the number of entries. */
 static uint64_t begin_entries(const wu_tags *tags, uint64_t *at)
 {
     const size_t bytes = tags->big ? 8 : 2;
@@ -149,11 +152,11 @@ bool wu_tags_are_outside(const wu_tags *tags, uint64_t from, uint64_t to)
 /* Reads the header in the tag CZ_LSMINFO. */
 static void read_lsm(wu_picture *picture, const wu_tags *tags, const wu_tag *tag)
 {
-    /* The first field is one of the MAGIC numbers; LONG: bytes of a header that has P and M; the
-     * others: offsets of fields. */
     enum {
-        MAGIC_1 = 0x0300494c,
-        MAGIC_2 = 0x0400494c,
+        MAGIC_1 = 0x0300494c, /* the first field of the header is this */
+        MAGIC_2 = 0x0400494c, /* or this */
+        LONG = 272,           /* size in bytes of a header that has the fields P and M */
+        /* Offsets of fields of the header; P, M: numbers of positions */
         X = 8,
         Y = 12,
         Z = 16,
@@ -162,8 +165,7 @@ static void read_lsm(wu_picture *picture, const wu_tags *tags, const wu_tag *tag
         VOXEL = 40,
         SCAN = 88,
         P = 264,
-        M = 268,
-        LONG = 272
+        M = 268
     };
     wu_said *const said = &picture->said;
     uint64_t magic, size, scan = 0;
@@ -189,7 +191,8 @@ static void read_lsm(wu_picture *picture, const wu_tags *tags, const wu_tag *tag
             said->others *= count_at(tags, tag->at + at);
             snprintf(said->other, sizeof said->other, "places");
         }
-    /* Scans 0, 3 and 6 are of x and y, over z or time; others have other axes. */
+    /* Scans of kind 0, 3 and 6 are planes of x and y, over z or time; other kinds have other axes.
+     */
     if (scan != 0 && scan != 3 && scan != 6)
         wu_say_refusal(said,
                        "is an LSM file of a scan that is not of x and y (kind %u), which is not "
@@ -206,7 +209,12 @@ static void read_lsm(wu_picture *picture, const wu_tags *tags, const wu_tag *tag
 /* Reads the size of pixels from the tag UIC1: pairs of an id, and a value or its offset. */
 static void read_uic1(wu_picture *picture, const wu_tags *tags, const wu_tag *tag)
 {
-    enum { X = 4, Y = 5, UNITS = 6, MOST_PAIRS = 200 };
+    enum {
+        X = 4, /* ids of the values that are read */
+        Y = 5,
+        UNITS = 6,
+        MOST_PAIRS = 200 /* the most pairs that are read */
+    };
     double size[2] = { 0, 0 }, um = 0;
     for (uint64_t i = 0; i < tag->count && i < MOST_PAIRS; i++) {
         uint64_t id, value, n;
@@ -224,11 +232,16 @@ static void read_uic1(wu_picture *picture, const wu_tags *tags, const wu_tag *ta
     picture->about.um[2] = size[1] * um;
 }
 
-/* Reads the tag UIC2, whose count is the number of planes, with 24 bytes for each: the first 8 are
- * its distance in z from the one before. */
+/* Reads the tag UIC2, whose count is the number of planes. It has 24 bytes for each plane: the
+ * first 8 are the plane's distance in z from the plane before. */
 static void read_stk(wu_picture *picture, const wu_tags *tags, const wu_tag *uic2)
 {
-    enum { UIC1 = 33628, UIC3 = 33630, RATIONAL = 5, EACH = 24 };
+    enum {
+        UIC1 = 33628, /* numbers of tags: size of pixels, */
+        UIC3 = 33630, /* and wavelengths of the planes */
+        RATIONAL = 5, /* the type of UIC2 and UIC3 */
+        EACH = 24     /* bytes of UIC2 for each plane */
+    };
     wu_said *const said = &picture->said;
     const uint64_t n = uic2->count;
     wu_tag tag;
@@ -240,7 +253,7 @@ static void read_stk(wu_picture *picture, const wu_tags *tags, const wu_tag *uic
                              "MetaMorph, or as OME-TIFF with Fiji");
         return;
     }
-    /* The z distance of the first plane. */
+    /* The distance in z at the first plane. */
     const double z = ratio_at(tags, uic2->at);
     said->by = "its STK header";
     said->slices = n;
@@ -248,16 +261,16 @@ static void read_stk(wu_picture *picture, const wu_tags *tags, const wu_tag *uic
     if (wu_tags_find(tags, UIC1, &tag))
         read_uic1(picture, tags, &tag);
     picture->about.um[0] = picture->about.um[2] > 0 ? z : 0;
-    bool apart = true, flat = true;
+    bool all_apart = true, none_apart = true; /* all distances are positive, or none is */
     for (uint64_t i = 0; n > 1 && i < n; i++) {
-        const double at = ratio_at(tags, uic2->at + EACH * i);
-        apart = apart && at > 0;
-        flat = flat && !(at > 0);
+        const double distance = ratio_at(tags, uic2->at + EACH * i);
+        all_apart = all_apart && distance > 0;
+        none_apart = none_apart && !(distance > 0);
     }
-    if (n > 1 && flat) {
+    if (n > 1 && none_apart) {
         said->slices = 1;
         said->frames = n;
-    } else if (n > 1 && !apart) {
+    } else if (n > 1 && !all_apart) {
         wu_say_refusal(said,
                        "is an STK file whose %llu planes are partly apart in z and partly not, "
                        "which is not read: open it in Fiji and save it as OME-TIFF",
@@ -273,10 +286,14 @@ static void read_stk(wu_picture *picture, const wu_tags *tags, const wu_tag *uic
 
 /* --- NIH Image ------------------------------------------------------------------------------- */
 
-/* Reads the number of slices of a stack of NIH Image, of which only the first has a directory. */
+/* Reads the number of slices of a stack of NIH Image, of which only the first slice has a
+ * directory. */
 static void read_nih(wu_picture *picture, const wu_tags *tags, const wu_tag *tag)
 {
-    enum { SHORTS = 256, SLICES = 260 };
+    enum {
+        SHORTS = 256, /* the count of the tag's values */
+        SLICES = 260  /* offset of the number of slices in the header */
+    };
     uint64_t n;
     if (tag->count != SHORTS || !wu_tags_number(tags, tag->at + SLICES, 2, &n) || n < 2 ||
         picture->n_pages != 1)
@@ -287,7 +304,7 @@ static void read_nih(wu_picture *picture, const wu_tags *tags, const wu_tag *tag
 
 /* --- Olympus FluoView ------------------------------------------------------------------------ */
 
-/* The axis of a name in the header: 'c', 't' or 'z'; 0: another one. */
+/* The axis that a name in the header stands for: 'c', 't' or 'z'; 0: another axis. */
 static char axis_of(const char *name)
 {
     static const struct {
@@ -304,12 +321,12 @@ static char axis_of(const char *name)
 static void read_fluoview(wu_picture *picture, const wu_tags *tags, const wu_tag *tag)
 {
     enum {
-        DIMENSIONS = 284,
-        EACH = 100,
-        NAME = 16,
-        RESOLUTION = 28,
-        UNIT = 36,
-        N = 10,
+        DIMENSIONS = 284, /* offset of the list of axes in the header */
+        EACH = 100,       /* bytes of an axis in the list */
+        NAME = 16,        /* bytes of its name and of its unit; its length follows the name */
+        RESOLUTION = 28,  /* offset of its size of a pixel */
+        UNIT = 36,        /* offset of its unit */
+        N = 10,           /* number of axes in the list */
         HAS = DIMENSIONS + N * EACH
     };
     wu_said *const said = &picture->said;
@@ -347,7 +364,7 @@ static void read_fluoview(wu_picture *picture, const wu_tags *tags, const wu_tag
 
 /* --- MicroManager ---------------------------------------------------------------------------- */
 
-/* A count in the summary; 1 if it is missing. */
+/* Returns a count in the summary; 1 if it is missing. */
 static uint64_t member_of(const json_t *json, const char *key)
 {
     const json_int_t n = json_integer_value(json_object_get(json, key));
@@ -357,7 +374,11 @@ static uint64_t member_of(const json_t *json, const char *key)
 /* Reads the summary metadata, a JSON text before the first page. */
 static tc_status read_summary(wu_picture *picture, const wu_tags *tags, tc_err *err)
 {
-    enum { AT = 32, MAGIC = 2355492, MOST_JSON = 1 << 24 };
+    enum {
+        AT = 32, /* offset of the field MAGIC, which precedes the length and the text */
+        MAGIC = 2355492,
+        MOST_JSON = 1 << 24 /* the most bytes of the text */
+    };
     wu_said *const said = &picture->said;
     uint64_t magic, n;
     if (!wu_tags_number(tags, AT, 4, &magic) || magic != MAGIC ||
@@ -391,23 +412,29 @@ static tc_status read_summary(wu_picture *picture, const wu_tags *tags, tc_err *
     return TC_OK;
 }
 
-/* The offset of a page's directory. */
-typedef struct offset_of {
+/* A page, and the offset of its directory. */
+typedef struct page_offset {
     uint64_t offset;
     uint32_t page;
-} offset_of;
+} page_offset;
 
 static int by_offset(const void *left, const void *right)
 {
-    const offset_of *const a = left, *const b = right;
+    const page_offset *const a = left, *const b = right;
     return a->offset < b->offset ? -1 : a->offset > b->offset;
 }
 
-/* Reads the index map: channel, slice, time, position and offset of the directory of each plane. */
+/* Reads the index map, a list of the channel, slice, time, position and directory's offset of each
+ * plane. offsets: [n_pages] offsets of the pages' directories. */
 static tc_status read_index(wu_picture *picture, const wu_tags *tags, const uint64_t *offsets,
                             tc_err *err)
 {
-    enum { AT = 8, MAGIC = 54773648, LIST = 3453623, EACH = 20 };
+    enum {
+        AT = 8, /* offset of the field MAGIC, which precedes the offset of the list */
+        MAGIC = 54773648,
+        LIST = 3453623, /* the first field of the list, which precedes the number of planes */
+        EACH = 20       /* bytes of the list for each plane */
+    };
     wu_said *const said = &picture->said;
     uint64_t magic, at, n, v[5];
     if (said->by == NULL || !wu_tags_number(tags, AT, 4, &magic) || magic != MAGIC ||
@@ -420,13 +447,13 @@ static tc_status read_index(wu_picture *picture, const wu_tags *tags, const uint
         return TC_OK;
     said->n_planes = (size_t)(planes * said->slices);
     said->planes = malloc(said->n_planes * sizeof *said->planes);
-    TC_AUTOFREE offset_of *const pages = malloc(picture->n_pages * sizeof *pages);
+    TC_AUTOFREE page_offset *const pages = malloc(picture->n_pages * sizeof *pages);
     if (said->planes == NULL || pages == NULL)
         return tc_no_memory(err, picture->path);
     for (size_t i = 0; i < said->n_planes; i++)
         said->planes[i] = (wu_plane){ 0, WU_NO_PAGE };
     for (size_t i = 0; i < picture->n_pages; i++)
-        pages[i] = (offset_of){ offsets[i], (uint32_t)i };
+        pages[i] = (page_offset){ offsets[i], (uint32_t)i };
     qsort(pages, picture->n_pages, sizeof *pages, by_offset);
     for (uint64_t i = 0; i < n; i++) {
         bool good = true;
@@ -434,8 +461,8 @@ static tc_status read_index(wu_picture *picture, const wu_tags *tags, const uint
             good = good && wu_tags_number(tags, at + 8 + EACH * i + 4 * k, 4, &v[k]);
         if (!good)
             break;
-        const offset_of key = { v[4], 0 };
-        const offset_of *const page =
+        const page_offset key = { v[4], 0 };
+        const page_offset *const page =
             bsearch(&key, pages, picture->n_pages, sizeof *pages, by_offset);
         if (page != NULL && v[0] < said->channels && v[1] < said->slices && v[2] < said->frames &&
             v[3] == 0)
@@ -464,10 +491,10 @@ bool wu_tags_paint(const wu_tags *tags)
 
 void wu_say_slide(wu_said *said, const char *text, const wu_tags *tags)
 {
-    enum { HAMAMATSU = 65420 };
+    enum { HAMAMATSU = 65420 }; /* the number of a tag that only NDPI files have */
     wu_tag tag;
     const char *const words = text == NULL ? "" : text;
-    const char *const of =
+    const char *const scanner =
         wu_tags_find(tags, HAMAMATSU, &tag)                                 ? "Hamamatsu (NDPI)"
         : strncmp(words, "Aperio", 6) == 0                                  ? "Aperio (SVS)"
         : strstr(words, "<scn") != NULL || strstr(words, ":scn ") != NULL   ? "Leica (SCN)"
@@ -475,18 +502,22 @@ void wu_say_slide(wu_said *said, const char *text, const wu_tags *tags)
         : strstr(words, "PerkinElmer-QPI") != NULL                          ? "Akoya (QPTIFF)"
         : strncmp(words, "level=", 6) == 0 && strstr(words, "mag=") != NULL ? "Ventana (BIF)"
                                                                             : NULL;
-    if (of != NULL)
+    if (scanner != NULL)
         wu_say_refusal(said,
                        "is a slide of %s, which is too large as a whole; export the region that "
                        "counts from QuPath, as OME-TIFF",
-                       of);
+                       scanner);
 }
 
 tc_status wu_say_tags(wu_picture *picture, const wu_tags *tags, const uint64_t *offsets,
                       tc_err *err)
 {
+    /* Numbers of tags. */
     enum { LSM = 34412, UIC2 = 33629, FLUOVIEW = 34361, MICROMANAGER = 51123, NIH = 43314 };
-    enum { GEL = 33445, SQUARE_ROOT = 2 };
+    enum {
+        GEL = 33445,    /* number of the tag with the kind of values in files of gel scanners */
+        SQUARE_ROOT = 2 /* its value if samples are square roots */
+    };
     wu_tag tag;
     uint64_t value;
     tc_status status = TC_OK;

@@ -103,7 +103,8 @@ static void put_legend(const wu_report *r)
                          : "");
 }
 
-/* Writes the item's note; but not that of a single image, which its mark in the summary has. */
+/* Writes the item's note. The note of a single image is left out, as its mark in the summary has
+ * it. */
 static void put_note(const wu_report *r, size_t item)
 {
     if (r->notes[item] == NULL || (r->file->n_items == 1 && r->n_variants == 1))
@@ -113,11 +114,14 @@ static void put_note(const wu_report *r, size_t item)
     wu_page_put(r->page, "</p>\n");
 }
 
-/* Begins the section of an item: its name and size. Small pictures, which are enlarged 4 times, get
- * narrow sections that stand next to each other. */
+/* Begins the section of an item, and writes its name and size. Small pictures, which are enlarged 4
+ * times, get narrow sections, several of which fit side by side. */
 static void put_item_head(wu_report *r, size_t item)
 {
-    enum { SMALL = 544, LEAST_TILE = 240 }; /* pixels of the screen */
+    enum {
+        SMALL = 544,     /* greatest width of a narrow section, in pixels of the screen */
+        LEAST_TILE = 240 /* least width of a section */
+    };
     wu_page *const page = r->page;
     const wu_item *const head = r->images != NULL ? &r->images->items[item] : NULL;
     const wu_seen *const seen = wu_seen_by(r, item);
@@ -166,8 +170,8 @@ static tc_status put_items(wu_report *r, tc_err *err)
     return TC_OK;
 }
 
-/* Writes a row for each parameter in `values`, also for those of an object within it. where: the
- * key of the object that they are in, with a dot ("init."), or "". */
+/* Writes a row for each parameter in `values`, also for the parameters of an object within it.
+ * where: the key of the object that contains the parameters, with a dot ("init."), or "". */
 static tc_status put_rows(wu_page *page, const an_param *table, const json_t *values,
                           const char *where, tc_err *err)
 {
@@ -230,11 +234,11 @@ static tc_status put_parameters(wu_report *r, const an_analysis *analysis, tc_er
     return TC_OK;
 }
 
-/* Writes the tables of objects, and that of the images if it has too many columns to be shown whole
- * in the summary; and the values for the figures. */
+/* Writes the tables of objects, and the table of the images if it has too many columns to be shown
+ * completely in the summary; and the values for the figures. */
 static tc_status put_tables(wu_report *r, tc_err *err)
 {
-    enum { IN_ANSWER = 6 };
+    enum { IN_ANSWER = 6 }; /* the most columns that the summary shows */
     for (size_t i = 0; i < r->tables->n; i++) {
         const wu_table *const table = &r->tables->tables[i];
         const bool shown =
@@ -261,7 +265,7 @@ static tc_status put_page(wu_report *r, tc_err *err)
     }
     wu_page_put(page, "</p>\n");
     wu_page_put(page, "</header>\n<main>\n");
-    enum { FEW = 4 }; /* up to so many images, their pictures come before the plots of values */
+    enum { FEW = 4 }; /* the pictures of up to FEW images come before the plots of values */
     const char *const plots = "<section id=plots hidden></section>\n";
     return_if_error(wu_report_find_marks(r, err));
     return_if_error(wu_report_summary(r, err));

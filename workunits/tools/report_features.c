@@ -6,9 +6,9 @@
 
 #include "workunits/tools/report.h"
 
-enum { MOST_IMAGES = 12 }; /* columns of the table; the CSV file has all images */
+enum { MOST_IMAGES = 12 }; /* the most images that have a column; the CSV file has all images */
 
-/* Names of features, and what each means. */
+/* The name and the meaning of each feature. */
 static const char *const meanings[][2] = {
     { "asm", "order: 1 for one grey alone, small for many different pairs (its root is energy)" },
     { "contrast", "how much neighbours differ, large differences counting most; 0: nothing does" },
@@ -44,8 +44,8 @@ static const char *meaning_of(const char *feature)
     return "";
 }
 
-/* The table's only array, if its last two axes are the features and their statistics, of which the
- * mean is the first; else NULL. */
+/* Returns the table's only array, if its last two axes are the features and their statistics, with
+ * the mean as the first statistic; else NULL. */
 static const wu_declared *features_of(const wu_table *table)
 {
     const wu_declared *const d = table->n_arrays == 1 ? table->arrays[0].declared : NULL;
@@ -59,9 +59,9 @@ static const wu_declared *features_of(const wu_table *table)
                : NULL;
 }
 
-/* Writes a cell for each of the other axes (such as grey levels and distance) with the entry on it
- * that the element belongs to. */
-static void put_place(wu_page *page, const wu_declared *d, uint64_t element)
+/* Writes a cell for each axis but the last two (such as grey levels and distance), with the axis'
+ * entry that the element belongs to. */
+static void put_entries(wu_page *page, const wu_declared *d, uint64_t element)
 {
     uint64_t at[WU_MAX_AXES];
     for (unsigned i = d->n_axes; i-- > 0; element /= d->axes[i].n)
@@ -77,7 +77,7 @@ static void put_place(wu_page *page, const wu_declared *d, uint64_t element)
     }
 }
 
-/* Writes the titles; images: how many columns. */
+/* Writes the titles. images: the number of images that have a column. */
 static void put_head(const wu_report *r, const wu_declared *d, size_t images)
 {
     wu_page *const page = r->page;
@@ -117,7 +117,7 @@ static tc_status put_features(const wu_report *r, const wu_table *table, const w
         wu_page_put(r->page, "<tr><td>");
         wu_page_text(r->page, name);
         wu_page_put(r->page, "</td><td class=help>%s</td>", meaning_of(name));
-        put_place(r->page, d, e);
+        put_entries(r->page, d, e);
         for (size_t i = 0; i < images; i++) {
             const double value = values[i * elements + e];
             wu_page_put(r->page, "<td class=n data-v=%.17g>", value);
@@ -130,7 +130,8 @@ static tc_status put_features(const wu_report *r, const wu_table *table, const w
     return status;
 }
 
-/* Of the column glcm_L32_d01_contrast_mean: "contrast", and "L32 d01 mean" in small type. */
+/* Writes, for the column glcm_L32_d01_contrast_mean, "contrast" and in small type "L32 d01 mean".
+ */
 bool wu_report_feature_title(wu_page *page, const wu_table *table, size_t column)
 {
     const wu_declared *const d = features_of(table);

@@ -13,9 +13,9 @@
 #include "workunits/tools/report.h"
 
 enum {
-    MAX_PANELS = 32,   /* slices of a stack that are shown, at most */
-    SOME_PANELS = 9,   /* the same if there are many stacks */
-    ALL_PANELS = 64,   /* slices of all stacks that are shown, about */
+    MAX_PANELS = 32,   /* the most slices of a stack that are shown */
+    SOME_PANELS = 9,   /* the most slices of a stack that are shown if there are many stacks */
+    ALL_PANELS = 64,   /* about how many slices of all stacks together are shown */
     MAX_NUMBERS = 400, /* a figure with more regions shows no numbers: they would be illegible */
     COLOURS = 6,       /* colours of outlines: the classes c0 to c5 of page.css */
     COLOUR_STOPS = 9   /* colours that a colour bar is interpolated from */
@@ -25,8 +25,8 @@ enum {
 typedef struct panel {
     uint32_t z;
     bool projected;
-    void *samples; /* [sy][sx][channels] of the scaled-down picture, of 8 or 16 bits as the picture
-                      has; owned; NULL: no picture */
+    void *samples; /* [sy][sx][channels] samples of the scaled-down picture, of 8 or 16 bits as in
+                      the picture itself; owned; NULL: no picture */
 } panel;
 
 /* An item as the page shows it: each pixel of the page is a square of step x step pixels. */
@@ -35,10 +35,10 @@ typedef struct shown {
     size_t item;
     const wu_item *head;   /* the item in the work unit, or NULL */
     wu_picture_info info;  /* size and type of a slice before it is scaled down */
-    uint32_t nx, ny, nz;   /* of the item; nz 0: no picture shows it */
-    uint32_t step, sx, sy; /* sx x sy: pixels of the page */
+    uint32_t nx, ny, nz;   /* size of the item; nz 0: no picture shows it */
+    uint32_t step, sx, sy; /* sx x sy: size of a panel in pixels of the page */
     unsigned channels;
-    unsigned lo, hi; /* the samples that are shown as black and white */
+    unsigned lo, hi; /* the sample values that are shown as black and as white */
     uint8_t *bytes;  /* [sy][sx][3]: buffer for the picture being written */
     size_t n_panels;
     panel panels[MAX_PANELS + 1];
@@ -77,7 +77,8 @@ static void choose_step(shown *s)
     s->sy = (s->ny + s->step - 1) / s->step;
 }
 
-/* The item's size and type, from the work unit or from a picture in the result; nz 0: neither. */
+/* Returns a `shown` with the item's size and type, from the work unit or from a picture in the
+ * result; nz is 0 if there is neither. */
 static shown shown_of(const wu_report *r, size_t item)
 {
     const wu_array_info *const info = wu_first_picture(r->file, item);
@@ -114,8 +115,8 @@ static tc_status load_item(wu_report *r, size_t item, shown *s, tc_err *err)
     return s->bytes == NULL ? tc_no_memory(err, r->page->path) : TC_OK;
 }
 
-/* *index: the item's array of the declared pictures `d` (labels, mask or map), whose size is
- * checked. */
+/* Sets *index to the item's array of the declared pictures `d` (labels, mask or map), and checks
+ * its size. */
 static tc_status find_picture(const shown *s, const wu_declared *d, size_t *index, tc_err *err)
 {
     const wu_result_file *const file = s->r->file;
@@ -136,7 +137,7 @@ static void unload_item(shown *s)
 }
 
 /* The index of the voxel that represents pixel `at` of the page where values cannot be averaged:
- * the one in the middle of its square. */
+ * the voxel in the middle of the pixel's square. */
 static size_t voxel_of(const shown *s, size_t at, uint32_t z)
 {
     const uint32_t x = (uint32_t)(at % s->sx) * s->step + s->step / 2,
@@ -156,8 +157,8 @@ static tc_status shrink_picture(const shown *s, const void *samples, panel *p, t
     return wu_shrink(&s->info, s->step, samples, s->r->page->path, &p->samples, err);
 }
 
-/* Sets the samples of all panels: takes the picture that pack kept, or reads the work unit slice by
- * slice. */
+/* Sets the samples of all panels, from the picture that pack kept, or by reading the work unit
+ * slice by slice. */
 static tc_status load_panels(shown *s, tc_err *err)
 {
     const size_t n = (size_t)s->nx * s->ny, bytes = n * s->channels * (s->head->bits / 8);
@@ -191,9 +192,9 @@ static tc_status load_panels(shown *s, tc_err *err)
     return projected != NULL ? shrink_picture(s, most, projected, err) : TC_OK;
 }
 
-/* Chooses the samples that are shown as black and white. With 16 bits, or a dark picture of 8 bits,
- * these are the least one and the one that 1 in 200 samples exceeds, which a note on the page says;
- * else 0 and 255. */
+/* Chooses the sample values that are shown as black and white: 0 and 255, or, for 16 bits and for
+ * dark pictures of 8 bits, the least sample and the one that 1 in 200 samples exceeds; a note on
+ * the page then states both. */
 static tc_status choose_greys(shown *s, tc_err *err)
 {
     const size_t n = (size_t)s->sx * s->sy * s->channels;
@@ -262,8 +263,8 @@ static tc_status put_picture(shown *s, const panel *p, tc_err *err)
 /* State of writing an outline as an SVG path. */
 typedef struct pen {
     const shown *s;
-    int64_t x, y;   /* the path's end, in the item's pixels; x < 0: nothing was written yet */
-    char text[512]; /* n bytes that are not written yet */
+    int64_t x, y;   /* the end of the path, in the item's pixels; x < 0: the path is empty */
+    char text[512]; /* the first n bytes are not written to the page yet */
     size_t n;
 } pen;
 
@@ -273,7 +274,7 @@ static void flush_pen(pen *p)
     p->n = 0;
 }
 
-/* Appends `text` and then the number; wu_number_text writes the text's last character with it. */
+/* Appends `text` and then the number. wu_number_text writes the last character of `text`, too. */
 static void put_by_pen(pen *p, const char *text, int64_t number)
 {
     const size_t n = strlen(text) - 1;
@@ -284,8 +285,9 @@ static void put_by_pen(pen *p, const char *text, int64_t number)
     p->n += wu_number_text(text[n], number, p->text + p->n);
 }
 
-/* A coordinate of the page in the item's pixels. n: the item's size on this axis. */
-static int64_t place_of(int64_t at, uint32_t step, uint32_t n)
+/* Converts a coordinate from pixels of the page to the item's pixels. n: the item's size along this
+ * axis. */
+static int64_t item_pixel(int64_t at, uint32_t step, uint32_t n)
 {
     return at * step < n ? at * step : n;
 }
@@ -294,8 +296,8 @@ static int64_t place_of(int64_t at, uint32_t step, uint32_t n)
 static void draw_to(void *user, int64_t x, int64_t y)
 {
     pen *const p = user;
-    x = place_of(x, p->s->step, p->s->nx);
-    y = place_of(y, p->s->step, p->s->ny);
+    x = item_pixel(x, p->s->step, p->s->nx);
+    y = item_pixel(y, p->s->step, p->s->ny);
     if (p->x >= 0) {
         put_by_pen(p, y == p->y ? "h" : "v", y == p->y ? x - p->x : y - p->y);
     } else {
@@ -306,12 +308,13 @@ static void draw_to(void *user, int64_t x, int64_t y)
     p->y = y;
 }
 
+/* Writes the outline that begins at pixel `at` of the page. */
 static void put_outline(const shown *s, const wu_label_grid *g, size_t at)
 {
     pen p = { .s = s, .x = -1, .y = -1 };
-    const uint32_t own = g->label[at];
-    put_by_pen(&p, "<path class=c", own % COLOURS);
-    put_by_pen(&p, " data-k=", own);
+    const uint32_t label = g->label[at];
+    put_by_pen(&p, "<path class=c", label % COLOURS);
+    put_by_pen(&p, " data-k=", label);
     wu_outline_follow(g, (int64_t)(at % s->sx), (int64_t)(at / s->sx), draw_to, &p);
     flush_pen(&p);
     fputs("z\"/>", s->r->page->file);
@@ -350,7 +353,7 @@ static tc_status put_numbers(const shown *s, const wu_label_grid *g, tc_err *err
     return TC_OK;
 }
 
-/* The index of the table with this name; r->tables->n: none. */
+/* The index of the table with this name; r->tables->n if there is none. */
 static size_t table_named(const wu_report *r, const char *name)
 {
     size_t t = 0;
@@ -363,11 +366,12 @@ static size_t table_named(const wu_report *r, const char *name)
 typedef struct layer {
     bool labels;    /* a label picture; else a mask of 0 and 1 */
     size_t table;   /* index of the table whose rows the labels number; r->tables->n: none */
-    uint32_t *grid; /* [n_panels][sy][sx], owned: for each pixel of the page, the one in the middle
-                       of its square */
+    uint32_t *grid; /* [n_panels][sy][sx] for each pixel of the page, the label or mask value in the
+                       middle of its square; owned */
 } layer;
 
-/* Writes the outlines of panel k from the top, as many as its share of the page allows. */
+/* Writes the outlines of panel k, from the top down until its share of the page's bytes is used up.
+ */
 static tc_status put_outlines(shown *s, const layer *l, size_t k, tc_err *err)
 {
     const size_t n = (size_t)s->sx * s->sy;
@@ -401,12 +405,15 @@ static tc_status put_outlines(shown *s, const layer *l, size_t k, tc_err *err)
 /* The greatest width of a figure in pixels of the screen. */
 static double widest(const shown *s)
 {
-    enum { ENLARGED = 4, LEAST = 160 };
+    enum {
+        ENLARGED = 4, /* most pixels of the screen per pixel of the picture */
+        LEAST = 160   /* but a figure may always have this width */
+    };
     return fmax((double)ENLARGED * s->nx, LEAST);
 }
 
-/* Sets `radii` to the radius with which points were searched for, in pixels along z, y and x; 0:
- * the analysis has none. */
+/* Sets `radii` to the radius with which the analysis searched for points, in pixels along z, y and
+ * x; 0: the analysis has no radius. */
 static void find_radii(const shown *s, double radii[3])
 {
     const double radius =
@@ -418,8 +425,9 @@ static void find_radii(const shown *s, double radii[3])
         radii[i] = s->head != NULL && s->head->has_spacing ? radius / s->head->spacing[i] : radius;
 }
 
-/* Writes the item's points as circles of that radius; in a slice, as the sections of balls with it.
- * Without a radius: as dots, those of points nearest to the slice. */
+/* Writes the item's points as circles with the radius of find_radii; in a slice of a stack, as the
+ * sections of balls with this radius. Without a radius, the points nearest to the slice are dots.
+ */
 static void put_points(const shown *s, const panel *p)
 {
     const wu_report *const r = s->r;
@@ -459,8 +467,8 @@ static double font_size(const shown *s)
     return fmax(longer / 32.0, LEAST * s->nx / widest(s));
 }
 
-/* The height, in pixels of the picture, of the strip below it for the scale bar; 0: the size of a
- * pixel is not known. */
+/* The height, in pixels of the picture, of the strip for the scale bar below the picture; 0: the
+ * size of a pixel is not known. */
 static double scale_height(const shown *s)
 {
     const bool known = s->head != NULL && (s->head->has_spacing || s->head->has_pixel);
@@ -487,7 +495,8 @@ static void put_scale(const shown *s)
 
 /* --- figures --------------------------------------------------------------------------------- */
 
-/* Begins a group of figures of which the page shows one at a time, chosen with a slider. */
+/* For a stack, begins a group of figures of which the page shows one at a time, chosen by a slider.
+ */
 static void begin_stack(const shown *s)
 {
     if (s->nz > 1)
@@ -530,7 +539,7 @@ typedef struct layers {
     layer *all;
 } layers;
 
-/* The index of the table that has labels as keys; r->tables->n: none. */
+/* The index of the table whose key column has labels; r->tables->n if there is none. */
 static size_t table_of_keys(const wu_report *r)
 {
     for (size_t t = 0; t < r->tables->n; t++)
@@ -622,7 +631,7 @@ static tc_status load_rows(const shown *s, const layer *l, size_t index, tc_err 
     return wu_npz_stream_end(stream, err);
 }
 
-/* What was kept when the labels were read. */
+/* Fills the grid with the labels that wu_report_find_marks kept, and frees these. */
 static void take_kept(wu_outlined *kept, uint32_t *grid)
 {
     for (size_t i = 0; i < kept->n_runs; i++)
@@ -671,7 +680,7 @@ typedef struct loading {
     tc_err err[2];
 } loading;
 
-/* Loads one part; for an_pool_run. */
+/* Loads part 0 or 1. A function for an_pool_run; user: a `loading`. */
 static void load_part(void *user, unsigned thread, size_t part)
 {
     loading *const d = user;

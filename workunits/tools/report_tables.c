@@ -7,12 +7,13 @@
 #include "workunits/tools/report.h"
 
 enum {
-    MAX_ROWS = 1000,     /* of a table on the page; the CSV files have all */
-    MAX_COLUMNS = 40,    /* of a table on the page */
-    MAX_DRAWN = 100,     /* columns whose values are written for figures */
-    MAX_VALUES = 500000, /* of a table, written for figures; of more, evenly chosen rows */
-    LEAST_ROWS = 2,      /* with fewer rows, there is nothing to compare */
-    RANKS = 4            /* values of row_rank_of */
+    MAX_ROWS = 1000,     /* the most rows of a table on the page; the CSV files have all rows */
+    MAX_COLUMNS = 40,    /* the most columns of a table on the page */
+    MAX_DRAWN = 100,     /* the most columns whose values are written for figures */
+    MAX_VALUES = 500000, /* the most values of a table that are written for figures; of a larger
+                            table, evenly spaced rows are written */
+    LEAST_ROWS = 2,      /* tables with fewer rows have no figures: there is nothing to compare */
+    RANKS = 4            /* number of values of row_rank_of */
 };
 
 /* The array that the column belongs to, as the result declares it. */
@@ -33,7 +34,7 @@ static bool is_coordinate(const wu_declared *d, size_t element)
     return false;
 }
 
-/* Whether another column has the same value in micrometres. */
+/* Whether another column has the same values in micrometres. */
 static bool has_um(const wu_table *table, const wu_column *column)
 {
     for (size_t c = 0; c < table->n_columns; c++)
@@ -45,8 +46,9 @@ static bool has_um(const wu_table *table, const wu_column *column)
 
 /* --- columns --------------------------------------------------------------------------------- */
 
-/* Adds the values of all rows to the spread (least, greatest, number) of each of the n columns. */
-static tc_status look_through(const wu_report *r, const wu_table *table, size_t n,
+/* Adds the values of all rows to the spread (least, greatest, number) of each of the first n
+ * columns. */
+static tc_status find_spreads(const wu_report *r, const wu_table *table, size_t n,
                               wu_spread *spreads, tc_err *err)
 {
     TC_AUTO(wu_cursor_close) wu_cursor cursor;
@@ -57,8 +59,8 @@ static tc_status look_through(const wu_report *r, const wu_table *table, size_t 
     return status;
 }
 
-/* Whether a column can be left out: it has no number, or the same one in all of several rows, or 0
- * in a single row; or it is known not to be used. */
+/* Whether a column can be left out: it has no number, or the same number in all of several rows, or
+ * 0 in the only row, or it is not used with these pictures or parameters. */
 static bool says_nothing(const wu_report *r, const wu_table *table, uint64_t rows, size_t column,
                          const wu_spread *s)
 {
@@ -78,7 +80,7 @@ static bool says_nothing(const wu_report *r, const wu_table *table, uint64_t row
 }
 
 /* Whether the values are less important than measurements: settings that were found from the
- * picture, the score of a point, or voxels, as the volume has a column, too. */
+ * picture, the score of a point, or numbers of voxels (another column has the volume). */
 static bool is_second(const wu_declared *d)
 {
     static const char *const titles[] = { "threshold", "window",       "min_area",
@@ -90,9 +92,9 @@ static bool is_second(const wu_declared *d)
     return false;
 }
 
-/* The rank by which columns are sorted. 0: measurements (of texture features, the means); 1: other
- * statistics of features, values in pixels if there are micrometres, settings; 2: positions and all
- * that is no value. */
+/* The rank by which columns are sorted. 0: measurements, and the means of texture features; 1:
+ * other statistics of features, values in pixels if another column has them in micrometres,
+ * settings; 2: positions, and columns that are not values. */
 static int rank_of(const wu_table *table, size_t column)
 {
     const wu_column *const c = &table->columns[column];
@@ -117,7 +119,7 @@ tc_status wu_report_columns(const wu_report *r, const wu_table *table, size_t **
     *out = all;
     return_if_error(spreads == NULL || all == NULL
                         ? tc_no_memory(err, r->page->path)
-                        : look_through(r, table, table->n_columns, spreads, err));
+                        : find_spreads(r, table, table->n_columns, spreads, err));
     for (int rank = 0; rank < 3; rank++)
         for (size_t c = 0; c < table->n_columns; c++)
             if (rank_of(table, c) == rank && wu_column_dtype(table, c) != WU_STR &&
@@ -127,8 +129,8 @@ tc_status wu_report_columns(const wu_report *r, const wu_table *table, size_t **
     return TC_OK;
 }
 
-/* The rank of a column in a table on the page: 0 for texts and keys, which name the row, then those
- * of rank_of. */
+/* The rank of a column in a table on the page: 0 for texts and keys, which name the row, else 1
+ * more than rank_of. */
 static int row_rank_of(const wu_table *table, size_t column)
 {
     return wu_column_dtype(table, column) == WU_STR || declared_of(table, column)->role == WU_KEY
@@ -137,8 +139,8 @@ static int row_rank_of(const wu_table *table, size_t column)
 }
 
 /* Chooses the columns of table t for the page. For one result they are sorted by row_rank_of; for
- * variants they stay in the table's order, and the first column is always among them. *out: free(),
- * also after a failure. */
+ * variants they stay in the table's order, and the first column is always chosen. Sets *out to the
+ * indices of the *n columns, to be freed by free(), also after a failure. */
 static tc_status choose_columns(const wu_report *reports, size_t n_variants, size_t t, size_t **out,
                                 size_t *n, tc_err *err)
 {
@@ -159,7 +161,7 @@ static tc_status choose_columns(const wu_report *reports, size_t n_variants, siz
         return tc_no_memory(err, reports[0].page->path);
     for (size_t k = 0; k < n_variants; k++)
         return_if_error(
-            look_through(&reports[k], &reports[k].tables->tables[t], n_columns, spreads, err));
+            find_spreads(&reports[k], &reports[k].tables->tables[t], n_columns, spreads, err));
     for (int rank = 0; rank < (variants ? 1 : RANKS); rank++)
         for (size_t c = 0; c < n_columns && *n < MAX_COLUMNS; c++)
             if ((variants && c == 0) || ((variants || row_rank_of(table, c) == rank) &&
@@ -170,7 +172,7 @@ static tc_status choose_columns(const wu_report *reports, size_t n_variants, siz
 
 /* --- values for the figures, which page.js draws --------------------------------------------- */
 
-/* Writes a column's values as a hidden element. values: n of them, `stride` apart. */
+/* Writes a column's values as a hidden element. values: n values, at intervals of `stride`. */
 static void put_values(wu_report *r, const wu_table *table, size_t column, const double *values,
                        size_t n, size_t stride)
 {
@@ -190,8 +192,8 @@ static void put_values(wu_report *r, const wu_table *table, size_t column, const
     wu_page_put(page, "</div>\n");
 }
 
-/* Reads every step-th row: values[row][column], and items[row], the item that the row belongs to.
- * *kept: how many rows. */
+/* Reads every step-th row into values[row][column], and the index of its item into items[row]. Adds
+ * the number of these rows to *kept. */
 static tc_status read_values(const wu_report *r, const wu_table *table, const size_t *columns,
                              size_t n, uint64_t step, double *values, size_t *items, size_t *kept,
                              tc_err *err)
@@ -208,7 +210,8 @@ static tc_status read_values(const wu_report *r, const wu_table *table, const si
     return status;
 }
 
-/* Writes the items of the rows, and the values of the n columns. */
+/* Writes hidden elements with the index of each row's item, and with the values of the n columns.
+ */
 static tc_status put_all_values(wu_report *r, const wu_table *table, const size_t *columns,
                                 size_t n, tc_err *err)
 {
@@ -246,13 +249,14 @@ tc_status wu_report_values(wu_report *r, const wu_table *table, tc_err *err)
 
 /* --- rows ------------------------------------------------------------------------------------ */
 
-/* Whether the tables name each image's source; that of a single image is in its section. */
+/* Whether the tables have a column with each image's source. The source of a single image is in its
+ * section. */
 static bool has_sources(const wu_report *r)
 {
     return r->file->item_sources != NULL && r->file->n_items > 1;
 }
 
-/* Writes the titles. columns: [n] those that are shown. */
+/* Writes the titles. columns: [n] indices of the columns that are shown. */
 static void put_head(wu_report *r, const wu_table *table, bool variants, const size_t *columns,
                      size_t n)
 {
@@ -308,7 +312,7 @@ static void put_row_start(wu_page *page, wu_cursor *cursor)
     wu_page_put(page, "\">");
 }
 
-/* variant: the name of the variant for a first cell, or NULL. */
+/* Writes a row. variant: the name of the variant, for the first cell; NULL: no such cell. */
 static void put_row(wu_report *r, wu_cursor *cursor, const char *variant, const size_t *columns,
                     size_t n)
 {

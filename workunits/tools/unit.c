@@ -22,14 +22,14 @@
 
 enum {
     MAX_MEMBER = 256, /* bytes of the name of a file in the archive; an item's name has up to 128 */
-    DEFLATE_LEVEL = 9, /* of job.json */
-    MAX_THREADS = 16,
+    DEFLATE_LEVEL = 9, /* compression level of job.json */
+    MAX_THREADS = 16,  /* the most threads */
     PAGES_A_THREAD = 4 /* pages per thread that are collected before they are compressed */
 };
 
 /* --- members: the files in the archive ------------------------------------------------------- */
 
-/* How many rows of a page go into a member: all, or those of a strip if the image is large. */
+/* The number of rows of a page in a member: all rows, or those of a strip if the image is large. */
 static uint32_t rows_of_member(const wu_source *item)
 {
     const wu_picture_info *const info = &item->pages.info;
@@ -66,7 +66,8 @@ static void member_name(char out[MAX_MEMBER], const wu_unit *unit, const wu_sour
 
 /* --- job.json -------------------------------------------------------------------------------- */
 
-/* The item's member as a string, or its slices or strips as a list of strings. NULL: no memory. */
+/* Returns the name of the item's member as a string, or the names of its slices or strips as a list
+ * of strings. NULL: no memory. */
 static json_t *members_json(const wu_unit *unit, const wu_source *item, wu_kind kind)
 {
     const uint32_t n = count_members(item);
@@ -86,7 +87,7 @@ static json_t *members_json(const wu_unit *unit, const wu_source *item, wu_kind 
     return list;
 }
 
-/* The size of a voxel in micrometres: [z, y, x], or [y, x] if the item is no stack. */
+/* The size of a voxel in micrometres: [z, y, x], or [y, x] if the item is not a stack. */
 static json_t *spacing_json(const wu_source *item)
 {
     return item->is_stack ? json_pack("[f,f,f]", item->um[0], item->um[1], item->um[2])
@@ -147,25 +148,25 @@ static size_t real_precision(const wu_unit *unit)
 
 /* --- pages ----------------------------------------------------------------------------------- */
 
-/* A member to be written: some or all rows of a page in unit_writer.pages. */
+/* A member to be written, which has some or all rows of a page in unit_writer.pages. */
 typedef struct strip {
     char name[MAX_MEMBER];
     wu_png_info png;
-    unsigned char *pixels; /* the first of its rows in the page (not owned) */
-    unsigned char *copy; /* the page's own PNG file, n_copy bytes, if that can be the member; owned;
-                            or NULL */
+    unsigned char *pixels; /* the first of the strip's rows in the page (not owned) */
+    unsigned char *copy;   /* the PNG file, n_copy bytes, that the page was read from, if it can be
+                              the   member unchanged; owned; or NULL */
     size_t n_copy;
 } strip;
 
 /* The PNG that a thread has made of a strip. */
 typedef struct encoded {
-    unsigned char *bytes; /* n bytes, with room for `room` */
+    unsigned char *bytes; /* n bytes; room: bytes that are allocated */
     size_t n, room;
     tc_status status;
     tc_err err;
 } encoded;
 
-/* A picture that a thread has read, see write_ahead. */
+/* A picture that a thread has read while other threads read others (write_ahead). */
 typedef struct ahead {
     wu_page_reader reader;
     wu_picture_info info;
@@ -178,18 +179,20 @@ typedef struct unit_writer {
     wu_zip_writer *zip;
     an_pool *pool;
     unsigned threads;
-    ahead ahead[PAGES_A_THREAD * MAX_THREADS]; /* of items first_ahead, first_ahead + 1, ... */
+    ahead ahead[PAGES_A_THREAD *
+                MAX_THREADS]; /* pictures of items first_ahead, first_ahead + 1, ... */
     size_t first_ahead;
     wu_page_buffer *pages;             /* [most_pages]; the first n_pages wait to be written */
-    size_t most_pages, n_pages, bytes; /* bytes: of the pages that wait */
-    strip *strips; /* [n_strips] of the pages that wait, in the order in which they are written */
-    size_t n_strips, room;
-    encoded *encoded; /* [most_encoded], of strips `at`, at + 1, ... */
+    size_t most_pages, n_pages, bytes; /* bytes: total size of the pages that wait */
+    strip *strips;         /* [n_strips] strips of the pages that wait, in the order of writing */
+    size_t n_strips, room; /* room: elements of `strips` that are allocated */
+    encoded *encoded;      /* [most_encoded] PNGs of strips `at`, at + 1, ... */
     size_t most_encoded, at;
     tc_err *err;
 } unit_writer;
 
-/* Appends bytes of a PNG to an `encoded`; -1: no memory. For wu_png_write. */
+/* Appends bytes of a PNG to an `encoded` (user). A wu_write_fn for wu_png_write. Returns -1 if
+ * there is no memory. */
 static int keep_bytes(void *user, const void *data, size_t n)
 {
     encoded *const e = user;
@@ -206,7 +209,7 @@ static int keep_bytes(void *user, const void *data, size_t n)
     return 0;
 }
 
-/* Makes the PNG of strip w->at + part; for an_pool_run. */
+/* Makes the PNG of strip w->at + part. A function for an_pool_run; user: the unit_writer. */
 static void encode(void *user, unsigned thread, size_t part)
 {
     const unit_writer *const w = user;
@@ -220,7 +223,7 @@ static void encode(void *user, unsigned thread, size_t part)
         return;
     }
     e->status = wu_png_write(keep_bytes, e, w->unit->shown, &s->png, s->pixels, &e->err);
-    if (e->status == TC_IO) /* keep_bytes */
+    if (e->status == TC_IO) /* keep_bytes has failed */
         e->status = tc_no_memory(&e->err, w->unit->shown);
 }
 
@@ -233,8 +236,8 @@ static tc_status write_encoded(unit_writer *w, const strip *s, const encoded *e)
     return wu_zip_end(w->zip, w->err);
 }
 
-/* Writes a strip as PNM. The bytes of samples of 16 bits are swapped in place: this is the last use
- * of them. */
+/* Writes a strip as PNM. Swaps the bytes of samples of 16 bits in place, since the pixels are not
+ * used afterwards. */
 static tc_status write_plain(unit_writer *w, const strip *s)
 {
     char head[WU_PLAIN_HEAD];
@@ -256,8 +259,8 @@ static void free_copies(unit_writer *w)
     }
 }
 
-/* Compresses the strips that wait in all threads, and writes them in their order. Frees page
- * buffers beyond WU_BATCH_BYTES. */
+/* Compresses the waiting strips in all threads, and writes them in order. Frees page buffers beyond
+ * WU_BATCH_BYTES. */
 static tc_status write_batch(unit_writer *w)
 {
     tc_status status = TC_OK;
@@ -285,8 +288,9 @@ static tc_status write_batch(unit_writer *w)
     return status;
 }
 
-/* Adds the page that was read into pages[n_pages], page z of the item, to those that wait; writes
- * them if they are enough. reader: may have the page as a PNG (reader->encoded), or NULL. */
+/* Adds page z of the item, which was read into w->pages[w->n_pages], to the waiting pages; writes
+ * these when enough pages wait. reader: NULL, or the page's reader, whose `encoded` may be the page
+ * as a PNG. */
 static tc_status add_page(unit_writer *w, const wu_source *item, wu_kind kind, uint32_t z,
                           const wu_picture_info *info, wu_page_reader *reader)
 {
@@ -329,7 +333,8 @@ static tc_status keep_seen(const unit_writer *w, const wu_source *item, const wu
                      &seen->small, err);
 }
 
-/* Reads the next page and converts it to what this work unit holds. */
+/* Reads the next page, keeps its scaled-down picture, and converts it to grey if the unit is grey.
+ */
 static tc_status read_page(const unit_writer *w, wu_page_reader *reader, wu_page_buffer *buffer,
                            wu_picture_info *info, tc_err *err)
 {
@@ -369,7 +374,8 @@ static tc_status write_pages(unit_writer *w, wu_source *item, wu_kind kind)
     return status;
 }
 
-/* Keeps the item's survey and calls the check when all pages of item i were read. */
+/* Keeps the survey of item i and calls the unit's check. To be called when all its pages were read.
+ */
 static tc_status end_item(const unit_writer *w, size_t i)
 {
     wu_source *const item = &w->unit->items[i];
@@ -380,7 +386,8 @@ static tc_status end_item(const unit_writer *w, size_t i)
 
 /* --- several pictures at a time -------------------------------------------------------------- */
 
-/* Reads the picture of item first_ahead + part into pages[n_pages + part]; for an_pool_run. */
+/* Reads the picture of item first_ahead + part into pages[n_pages + part]. A function for
+ * an_pool_run; user: the unit_writer. */
 static void read_ahead(void *user, unsigned thread, size_t part)
 {
     unit_writer *const w = user;
@@ -391,8 +398,9 @@ static void read_ahead(void *user, unsigned thread, size_t part)
     a->status = read_page(w, &a->reader, &w->pages[w->n_pages + part], &a->info, &a->err);
 }
 
-/* How many items from the i-th on can be read at the same time: images without mask and labels, for
- * which there is room. 1 if together they are too small to be worth starting threads. */
+/* The number of items from the i-th on that can be read at the same time: images without mask and
+ * labels, as many as there are free page buffers. 1 if together they are too small to be worth
+ * starting threads. */
 static size_t count_ahead(const unit_writer *w, size_t i)
 {
     const size_t worth_a_thread = 1 << 20;
@@ -426,8 +434,8 @@ static tc_status write_ahead(unit_writer *w, size_t i, size_t n)
     return status;
 }
 
-/* Narrows n labels in place to as few bytes as the item's largest label needs: grey of 8 or 16
- * bits, or RGB for three bytes, the lowest byte in red. Returns the type of the page. */
+/* Stores n labels in place in the number of bytes that the item's largest label needs: grey of 8 or
+ * 16 bits, or RGB for three bytes, with the lowest byte in red. Returns the type of the page. */
 static wu_picture_info narrow_labels(const wu_source *item, uint32_t *labels, size_t n)
 {
     const unsigned size = item->largest_label > 65535 ? 3 : item->largest_label > 255 ? 2 : 1;
@@ -517,7 +525,7 @@ static tc_status write_members(unit_writer *w)
     return status == TC_OK ? write_batch(w) : status;
 }
 
-/* Starts the threads and allocates what is kept per page. */
+/* Starts the threads and allocates the page buffers and those for their PNGs. */
 static tc_status make_threads(unit_writer *w)
 {
     const unsigned processors = os_processors(),
