@@ -6,10 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* In the name of a declared array: stands for the item's name. */
+/* This part of the name of a declared array stands for the item's name. */
 static const char mark[] = "{item}";
 
-/* Returns what is wrong with an axis; NULL: nothing. */
+/* Returns what is wrong with an axis, as the end of a sentence; NULL: the axis is valid. */
 static const char *axis_fault(const wu_axis *axis)
 {
     const int given = (axis->words != NULL) + (axis->numbers != NULL) + (axis->array != NULL);
@@ -96,7 +96,7 @@ void wu_title(const wu_declared *d, uint64_t element, unsigned from, char out[WU
 
 /* --- to JSON --------------------------------------------------------------------------------- */
 
-/* In the order of wu_role. */
+/* The names of roles in result.json, indexed by wu_role. */
 static const char *const role_names[] = { "value", "item", "key",    "place", "labels",
                                           "mask",  "map",  "titles", "keys",  "proof" };
 enum { ROLES = sizeof role_names / sizeof role_names[0] };
@@ -141,17 +141,23 @@ json_t *wu_declared_json(const wu_declared *d)
 
 /* --- from JSON ------------------------------------------------------------------------------- */
 
-/* Limits: arrays of a result, entries of an axis, characters of a word and of a line of text. */
-enum { MAX_ARRAYS = 16384, MAX_ENTRIES = 65536, MAX_WORD = 64, MAX_LINE = 200 };
+enum {
+    MAX_ARRAYS = 16384,  /* the most arrays of a result */
+    MAX_ENTRIES = 65536, /* the most entries of an axis */
+    MAX_WORD = 64,       /* the most characters of a word */
+    MAX_LINE = 200       /* the most characters of a line of text */
+};
 
-/* The functions below that read JSON return the key whose value is wrong, or NULL. no_memory:
- * returned, as this address, if memory has run out. letters, word: the characters of an axis'
- * prefix, and of most names. */
+/* The functions below that read JSON return the key whose value is wrong, or NULL if all is right,
+ * or this address if memory ran out. */
+static const char no_memory[] = "memory";
 
+/* The characters of an axis' prefix, and of most names. */
 static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz",
-                  no_memory[] = "memory", word[] = "abcdefghijklmnopqrstuvwxyz0123456789_";
+                  word[] = "abcdefghijklmnopqrstuvwxyz0123456789_";
 
-/* Whether a text is NULL, or 1 to `most` of these characters (NULL: of printable ASCII). */
+/* Whether a text is NULL, or has 1 to `most` characters, all from `characters`. characters NULL:
+ * all from printable ASCII. */
 static bool is_made_of(const char *text, const char *characters, size_t most)
 {
     const size_t n = text == NULL ? 0 : strlen(text);
@@ -162,7 +168,7 @@ static bool is_made_of(const char *text, const char *characters, size_t most)
     return good;
 }
 
-/* Returns the string at `key`; NULL: there is none. *known: increased by 1 if there is one. */
+/* Returns the string that is the value of `key`, and adds 1 to *known; NULL: there is none. */
 static const char *take_text(const json_t *json, const char *key, size_t *known)
 {
     const char *const text = json_string_value(json_object_get(json, key));
@@ -217,7 +223,8 @@ static const char *read_axis(const json_t *json, wu_axis *out)
                            json_integer_value(digits) > 9))
         return "digits";
     out->digits = (unsigned)json_integer_value(digits);
-    /* Entries that are not words need a name of the axis; numbers, and only they, a prefix. */
+    /* An axis whose entries are not words needs a name. An axis of numbers, and no other, needs a
+     * prefix. */
     if ((out->words == NULL && out->name == NULL) ||
         (out->numbers != NULL) != (out->prefix != NULL))
         return "axes";
@@ -237,8 +244,8 @@ static const char *read_axes(const json_t *list, wu_declared *out)
     return fault;
 }
 
-/* As "labels" and "_{item}", or with "_L64_-1_2" behind it: a word, the mark, and what any array's
- * name may have. */
+/* Whether this is a valid name for arrays of items, such as "x_{item}" or "x_{item}_L64_-1_2": a
+ * word, the mark, and characters that any array's name may have. */
 static bool own_name_fits(const char *name)
 {
     static const char any[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-";
@@ -248,7 +255,7 @@ static bool own_name_fits(const char *name)
            (at[strlen(mark)] == '\0' || is_made_of(at + strlen(mark), any, MAX_LINE));
 }
 
-/* Checks whether the other keys are allowed for the role. */
+/* Checks that the declaration's keys are allowed for its role. */
 static const char *check_role(const wu_declared *d)
 {
     const bool own = wu_is_own(d), picture = wu_is_picture(d->role),

@@ -21,7 +21,7 @@
 #define WU_FORMAT_VERSION 3
 
 /* Limits of a work unit, from FORMAT.md. archive.h has those of all archives. */
-#define WU_MAX_SIDE 65535u                /* width, height, slices */
+#define WU_MAX_SIDE 65535u                /* pixels of width and height, and number of slices */
 #define WU_MAX_VOXELS ((uint64_t)1 << 30) /* pixels or voxels of one item */
 #define WU_MAX_ITEMS 100000u
 #define WU_MAX_NAME 128u                 /* bytes of an item's name */
@@ -31,31 +31,33 @@
 #define WU_MAX_LABEL 16777215u           /* largest label of an object: 24 bits */
 
 typedef struct wu_item {
-    char *name;      /* unique; letters, digits, '.', '_', '-' */
-    char *source;    /* the file or folder that it was made from, UTF-8; NULL: unknown */
-    bool is_stack;   /* "stack" (3D) rather than "image" (2D) */
-    size_t n_images; /* slices of a stack; of an image 1, or the number of strips it is cut into */
+    char *name;   /* unique; letters, digits, '.', '_', '-' */
+    char *source; /* path of the file or folder that the item was made from, UTF-8; NULL: unknown */
+    bool is_stack;   /* the item is a "stack" (3D), not an "image" (2D) */
+    size_t n_images; /* number of slices of a stack; for an image 1, or the number of strips that it
+                        is cut into */
     char **images; /* [n_images] names of members: slices, or strips from top to bottom. The list is
                       owned; the names belong to the archive */
-    size_t n_masks; /* 0: no mask; otherwise the slices or strips of the mask. An image and its mask
-                       may have different strips */
-    char **masks;   /* [n_masks], as images */
-    size_t n_labels;    /* as n_masks */
-    char **labels;      /* [n_labels], as images */
+    size_t n_masks;  /* 0: no mask; otherwise the number of slices or strips of the mask. An image
+                        and  its mask may be cut into different strips */
+    char **masks;    /* [n_masks] names of members, like `images` */
+    size_t n_labels; /* number of slices or strips of the label picture, like n_masks */
+    char **labels;   /* [n_labels] names of members, like `images` */
     uint32_t n_objects; /* the number of different labels except 0 */
     bool has_spacing;
-    double spacing[3]; /* of a stack: z, y, x in micrometres; 1, 1, 1 if unknown */
+    double
+        spacing[3]; /* for a stack: size of a voxel, z, y, x in micrometres; 1, 1, 1 if unknown */
     bool has_pixel;
-    double pixel[2]; /* of an image: size of a pixel, y, x in micrometres; not used by analyses */
+    double pixel[2]; /* for an image: size of a pixel, y, x in micrometres; not used by analyses */
     uint32_t nx, ny, nz;       /* width, height, slices (1 for an image) */
-    unsigned bits;             /* 8 or 16 per sample */
-    unsigned channels;         /* 1 grey, 3 RGB, as stored in the file */
-    uint64_t compressed_bytes; /* of its pictures, masks and labels in the file; 0: the item is not
-                                  from a file */
+    unsigned bits;             /* bits of a sample: 8 or 16 */
+    unsigned channels;         /* 1: grey, 3: RGB, as stored in the file */
+    uint64_t compressed_bytes; /* size of its pictures, masks and labels in the file; 0: the item is
+                                  not from a file */
 } wu_item;
 
 typedef struct wu_job {
-    char *path; /* as given to wu_job_read */
+    char *path; /* the path given to wu_job_read */
     /* The identity of the file: size, CRC-32 and SHA-256. */
     uint64_t file_size;
     uint32_t file_crc;
@@ -66,9 +68,10 @@ typedef struct wu_job {
     size_t n_items;
     wu_item *items;
     struct wu_archive *archive; /* the list of members (archive.h) */
-    struct wu_png_info *heads;  /* [members] headers of the pictures that items name (png_io.h) */
-    bool only_heads;            /* the job is of wu_job_read_heads */
-    unsigned threads; /* the number of threads that decode pixels, to be set by the caller; 0: 1 */
+    struct wu_png_info *heads; /* [archive->n] headers of the pictures that items name (png_io.h) */
+    bool only_heads;           /* the job was read by wu_job_read_heads */
+    unsigned
+        threads; /* the number of threads that decode pixels, to be set by the caller; 0: one */
 } wu_job;
 
 /* The pixels of one item, with x fastest, then y, then z. Colours are converted to (R + G + B) / 3,
@@ -80,7 +83,7 @@ typedef struct wu_pixels {
     uint16_t *u16;          /* [nz*ny*nx], or NULL */
     uint8_t *mask;          /* [nz*ny*nx] 0 or 1; NULL: no mask */
     uint32_t *labels;       /* [nz*ny*nx] 0 (no object) to WU_MAX_LABEL; NULL: no labels */
-    uint32_t largest_label; /* in `labels` */
+    uint32_t largest_label; /* the largest value in `labels` */
 } wu_pixels;
 
 /* The grey value of pixel i = (z * ny + y) * nx + x. */
@@ -89,18 +92,19 @@ static inline uint32_t wu_grey(const wu_pixels *pixels, size_t i)
     return pixels->bits == 8 ? pixels->u8[i] : pixels->u16[i];
 }
 
-/* Reads and checks a work unit. *out: freed by wu_job_destroy; NULL after a failure. TC_BAD_INPUT:
- * the message names the file and the wrong key or member. */
+/* Reads and checks a work unit. Sets *out to the job, to be freed by wu_job_destroy; to NULL after
+ * a failure. TC_BAD_INPUT: the message names the file and the wrong key or member. */
 tc_status wu_job_read(const char *path, wu_job **out, tc_err *err);
-/* The same with a poll, which must outlive the job: it is asked now, and later by all functions
- * that read the job's file or write its result. */
+/* Like wu_job_read, but with a poll, which must outlive the job: tc_ask is called with it now, and
+ * later by all functions that read the job's file or write its result. */
 tc_status wu_job_read_polled(const char *path, const tc_poll *poll, wu_job **out, tc_err *err);
 
-/* The same, but reads only the headers of pictures: for callers that need only some pictures, and
- * the job's identity. A damaged picture is then found when it is decoded, or by wu_job_read_rest.
- */
+/* Like wu_job_read, but reads only the headers of pictures: for callers that need only some
+ * pictures, and the job's identity. A damaged picture is then found when it is decoded, or by
+ * wu_job_read_rest. */
 tc_status wu_job_read_heads(const char *path, wu_job **out, tc_err *err);
-/* Reads all members of a job of wu_job_read_heads to check them. TC_BAD_INPUT: one is damaged. */
+/* Reads all members of a job that wu_job_read_heads has read, to check them. TC_BAD_INPUT: one is
+ * damaged. */
 tc_status wu_job_read_rest(const wu_job *job, tc_err *err);
 
 /* Computes the SHA-256, by reading the file once more. TC_BAD_INPUT: the file has changed since it
@@ -113,23 +117,24 @@ json_t *wu_job_identity(const wu_job *job);
 /* Frees the job and sets *job to NULL; *job may be NULL already. */
 void wu_job_destroy(wu_job **job);
 
-/* Decodes the pixels of item `index`. *out: freed by wu_pixels_free. TC_INTERNAL: there is no such
- * item. */
+/* Decodes the pixels of item `index` into *out, to be freed by wu_pixels_free. TC_INTERNAL: there
+ * is no such item. */
 tc_status wu_item_load(const wu_job *job, size_t index, wu_pixels *out, tc_err *err);
-/* The same, for a thread besides the main thread. poll: used in place of the job's; several threads
- * may ask it at the same time. */
+/* Like wu_item_load, for a thread other than the main thread. poll: used in place of the job's
+ * poll; several threads may call tc_ask with it at the same time. */
 tc_status wu_item_load_in_background(const wu_job *job, size_t index, const tc_poll *poll,
                                      wu_pixels *out, tc_err *err);
 void wu_pixels_free(wu_pixels *pixels);
-/* The peak memory for decoding an item, its pixels included, with one thread. *thread_bytes: the
- * additional memory for each further thread; there are at most as many threads as members. */
+/* Returns the bytes of memory that decoding an item takes at most, including its pixels, with one
+ * thread. Sets *thread_bytes to the additional memory for each further thread; there are at most as
+ * many threads as members. */
 uint64_t wu_item_loading_bytes(const wu_item *item, uint64_t *thread_bytes);
 
 /* Decodes slice z of an item (0 for an image) without converting it. samples: room for ny * nx *
  * channels samples of the item's bits. */
 tc_status wu_item_image(const wu_job *job, size_t index, uint32_t z, void *samples, tc_err *err);
 
-/* Whether a name can be an item's, so that it can be part of the names of arrays and files: 1 to
+/* Whether an item may have this name, which becomes part of the names of arrays and files: 1 to
  * WU_MAX_NAME letters, digits, '.', '_' and '-', the first not '.'. */
 bool wu_name_ok(const char *name);
 

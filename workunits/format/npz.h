@@ -32,37 +32,38 @@ typedef enum wu_dtype {
 
 /* An array's name, type and shape. */
 typedef struct wu_array_info {
-    char *name; /* without ".npy"; owned */
+    char *name; /* the name without ".npy"; owned */
     wu_dtype dtype;
-    uint32_t width; /* of WU_STR: characters of an element; otherwise 0 */
-    unsigned ndim;  /* 1..WU_MAX_NDIM */
+    uint32_t width; /* for WU_STR: characters of an element; otherwise 0 */
+    unsigned ndim;  /* number of axes: 1..WU_MAX_NDIM */
     uint64_t shape[WU_MAX_NDIM];
 } wu_array_info;
 
 /* Bytes of one element; 0 for an unknown dtype. */
 size_t wu_dtype_size(wu_dtype dtype, uint32_t width);
-/* The number of elements, and of bytes, of an array. *ok: 0 if it overflows, otherwise 1. */
+/* The number of elements, and of bytes, of an array. Sets *ok to 0 if it overflows, otherwise to 1.
+ */
 uint64_t wu_array_count(const wu_array_info *info, int *ok);
 uint64_t wu_array_bytes(const wu_array_info *info, int *ok);
 
 typedef struct wu_npz_writer wu_npz_writer;
 
 /* Creates PATH.tmp, which wu_npz_close completes and renames. TC_TRY_LATER: another process is
- * writing it. */
+ * writing this file. */
 tc_status wu_npz_create(const char *path, wu_npz_writer **out, tc_err *err);
-/* As wu_compressor_use_threads. */
+/* Sets the number of threads that compress, as wu_compressor_use_threads does. */
 void wu_npz_use_threads(wu_npz_writer *w, unsigned threads);
 /* To write an array, call begin, write any number of times, together all of its bytes, and end. */
 tc_status wu_npz_begin(wu_npz_writer *w, const wu_array_info *info, tc_err *err);
 tc_status wu_npz_write(wu_npz_writer *w, const void *data, size_t n, tc_err *err);
 tc_status wu_npz_end(wu_npz_writer *w, tc_err *err);
-/* The same for an array that is already compressed (wu_npz_compress): the bytes that are written
- * are the compressed ones. */
+/* Begins an array that is already compressed (wu_npz_compress): wu_npz_write then takes the
+ * compressed bytes. */
 tc_status wu_npz_begin_compressed(wu_npz_writer *w, const wu_array_info *info,
                                   const wu_compressed *compressed, tc_err *err);
 /* Begins to compress an array for wu_npz_begin_compressed: writes its header. To be followed by
- * wu_compressor_write of its data and wu_compressor_end. packer: of level WU_NPZ_LEVEL. shown: the
- * file that messages name. */
+ * wu_compressor_write of its data and wu_compressor_end. packer: a compressor of level
+ * WU_NPZ_LEVEL. shown: the name of the file in messages. */
 tc_status wu_npz_compress(wu_compressor *packer, const char *shown, const wu_array_info *info,
                           tc_err *err);
 /* Adds the JSON member `name` ("result.json"), with sorted keys and indentation. */
@@ -70,8 +71,8 @@ tc_status wu_npz_add_json(wu_npz_writer *w, const char *name, const json_t *json
 /* Writes the rest of the file and brings it to the disk (fsync), but does not rename it. Nothing
  * can be added afterwards, and wu_npz_close has little left to do. */
 tc_status wu_npz_complete(wu_npz_writer *w, tc_err *err);
-/* Completes the file unless that is done, renames it to PATH, and sets *w to NULL. On an error
- * removes the temporary file and leaves PATH unchanged. */
+/* Calls wu_npz_complete unless that was done, renames the file to PATH, and sets *w to NULL. On an
+ * error removes the temporary file and leaves PATH unchanged. */
 tc_status wu_npz_close(wu_npz_writer **w, tc_err *err);
 /* Removes the temporary file, and sets *w to NULL. */
 void wu_npz_abort(wu_npz_writer **w);
@@ -80,11 +81,11 @@ typedef struct wu_npz_reader wu_npz_reader;
 
 /* Limits of a result. 0: only the limits of all results apply. */
 typedef struct wu_npz_limits {
-    uint64_t array_bytes; /* decompressed bytes of an array */
-    uint64_t members;
-    uint64_t json_bytes; /* of result.json */
-    bool canonical;      /* the file must have the form that texcell writes: result.json is
-                          * first, and wu_archive_untidy finds nothing */
+    uint64_t array_bytes; /* the most decompressed bytes of an array */
+    uint64_t members;     /* the most members */
+    uint64_t json_bytes;  /* the most bytes of result.json */
+    bool canonical;       /* the file must have the form that texcell writes: result.json is
+                           * first, and wu_archive_untidy finds nothing */
 } wu_npz_limits;
 
 /* Opens the file and checks the names of members, the headers and sizes of all arrays, and
@@ -97,11 +98,11 @@ size_t wu_npz_count(const wu_npz_reader *r);
 const wu_array_info *wu_npz_info(const wu_npz_reader *r, size_t index);
 /* The CRC-32 of an array with its .npy header, from the archive's list. */
 uint32_t wu_npz_crc(const wu_npz_reader *r, size_t index);
-/* The index of the array of this name, without ".npy"; -1: there is none. */
+/* The index of the array of this name (without ".npy"), or -1. */
 long wu_npz_find(const wu_npz_reader *r, const char *name);
 /* result.json; owned by the reader. */
 const json_t *wu_npz_json(const wu_npz_reader *r);
-/* Reads all of array `index`. *data: to be freed by free(). */
+/* Reads all of array `index`. Sets *data to its data, to be freed by free(). */
 tc_status wu_npz_load(wu_npz_reader *r, size_t index, void **data, tc_err *err);
 
 /* Reads an array piece by piece. Several streams of a reader may be open. A stream must be closed

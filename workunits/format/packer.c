@@ -9,17 +9,19 @@
 #include "app/base/crc32.h"
 #include "app/base/pool.h"
 
-/* BLOCK: bytes of a block. WINDOW: bytes before a block that are its dictionary. MAX_LANES: the
- * most threads. */
-enum { BLOCK = 1 << 18, WINDOW = 1 << 15, MAX_LANES = 8 };
+enum {
+    BLOCK = 1 << 18,  /* bytes of a block, the data that a thread compresses at a time */
+    WINDOW = 1 << 15, /* the bytes before a block that are its dictionary */
+    MAX_LANES = 8     /* the most threads */
+};
 
-/* What compresses one block at a time; there is one for each thread. */
+/* The state of compressing one block; there is a lane for each thread. */
 typedef struct lane {
     z_stream z;
     wu_row_deflater *rows;     /* NULL: wu_compressor_expect_rows has not been called */
-    unsigned char *compressed; /* [room], n used: the compressed block */
+    unsigned char *compressed; /* [room] the compressed block, n bytes */
     size_t room, n;
-    uint32_t crc; /* of the block before compression */
+    uint32_t crc; /* CRC of the block before compression */
     bool text;    /* zlib considers the block text */
 } lane;
 
@@ -32,12 +34,12 @@ struct wu_compressor {
     an_pool *pool; /* NULL: one thread */
     unsigned n_lanes;
     lane lanes[MAX_LANES];
-    unsigned char *plain; /* [WINDOW + room]: the last bytes of the member that are compressed
-                             already, and `waiting` bytes that are not */
+    unsigned char *plain; /* [WINDOW + room] bytes of the member: WINDOW bytes that are compressed
+                             already, then `waiting` bytes that are not */
     size_t room, waiting;
-    bool first, last;     /* the waiting bytes are the first, the last of the member */
-    wu_row_layout layout; /* word 0: unknown */
-    wu_compressed member; /* the member so far */
+    bool first, last;     /* the waiting bytes are the first, or the last, bytes of the member */
+    wu_row_layout layout; /* word 0: not known to consist of rows */
+    wu_compressed member; /* sizes and CRC of the bytes of the member so far */
     uint64_t most;        /* as `bytes` of wu_compressor_begin */
 };
 
@@ -76,7 +78,7 @@ void wu_compressor_free(wu_compressor **packer)
 }
 
 /* Passes compressed bytes to `take`. */
-static tc_status pass_on(wu_compressor *p, const void *data, size_t n, tc_err *err)
+static tc_status output_bytes(wu_compressor *p, const void *data, size_t n, tc_err *err)
 {
     p->member.compressed += n;
     return p->take(p->user, data, n, err);
@@ -89,7 +91,8 @@ static size_t block_size(const wu_compressor *p, size_t i)
     return left < BLOCK ? left : BLOCK;
 }
 
-/* Makes the lanes, and the room for waiting bytes, that a member of `bytes` bytes needs. */
+/* Makes the lanes, and allocates the buffer for waiting bytes, that a member of `bytes` bytes
+ * needs. */
 static tc_status make_lanes(wu_compressor *p, uint64_t bytes, tc_err *err)
 {
     const uint64_t blocks = bytes / BLOCK + 1;
@@ -136,8 +139,9 @@ tc_status wu_compressor_expect_rows(wu_compressor *p, wu_row_layout layout, tc_e
     return TC_OK;
 }
 
-/* Compresses block i by wu_deflate_rows. Returns false if its layout is unknown, or if it does not
- * become small enough, so that zlib should compress it. */
+/* Compresses block i by wu_deflate_rows. ends: the member ends with this block. Returns false if
+ * the member does not consist of rows, or the block does not become small enough: then zlib must
+ * compress it. */
 static bool deflate_rows(const wu_compressor *p, lane *l, size_t i, bool ends)
 {
     const size_t before = p->first ? i * BLOCK : WINDOW, n = block_size(p, i),
@@ -150,7 +154,8 @@ static bool deflate_rows(const wu_compressor *p, lane *l, size_t i, bool ends)
     return l->n > 0;
 }
 
-/* Compresses block i of the waiting bytes in lane i. For an_pool_run. */
+/* Compresses block i of the waiting bytes in lane i. A function for an_pool_run; user: the
+ * compressor. */
 static void deflate_block(void *user, unsigned thread, size_t i)
 {
     wu_compressor *const p = user;
@@ -174,7 +179,8 @@ static void deflate_block(void *user, unsigned thread, size_t i)
     l->text = l->z.data_type == Z_TEXT;
 }
 
-/* Compresses all waiting bytes and passes them on. last: the member ends with them. */
+/* Compresses all waiting bytes and passes them to `take`. last: the member ends with these bytes.
+ */
 static tc_status deflate_waiting(wu_compressor *p, bool last, tc_err *err)
 {
     const size_t blocks = p->waiting == 0 ? 1 : (p->waiting + BLOCK - 1) / BLOCK;
@@ -182,7 +188,7 @@ static tc_status deflate_waiting(wu_compressor *p, bool last, tc_err *err)
     p->last = last;
     for (size_t i = 0; i < blocks; i++) {
         lane *const l = &p->lanes[i];
-        /* deflateBound, and room for the empty block of a flush. */
+        /* 16: enough for the empty block that a flush adds. */
         const size_t room = deflateBound(&l->z, block_size(p, i)) + 16;
         if (room > l->room) {
             free(l->compressed);
@@ -201,17 +207,17 @@ static tc_status deflate_waiting(wu_compressor *p, bool last, tc_err *err)
     for (size_t i = 0; status == TC_OK && i < blocks; i++) {
         p->member.crc =
             (uint32_t)crc32_combine(p->member.crc, p->lanes[i].crc, (z_off_t)block_size(p, i));
-        status = pass_on(p, p->lanes[i].compressed, p->lanes[i].n, err);
+        status = output_bytes(p, p->lanes[i].compressed, p->lanes[i].n, err);
     }
-    if (!last) /* all blocks are full, so there are at least WINDOW bytes */
+    if (!last) /* then all blocks are full, and p->waiting is at least WINDOW */
         memcpy(p->plain, p->plain + p->waiting, WINDOW);
     p->first = false;
     p->waiting = 0;
     return status;
 }
 
-/* Adds bytes to the waiting ones, and compresses these only when there is no room for more: so it
- * is known of each block whether it is the last one. */
+/* Appends n bytes to the waiting bytes. Compresses the waiting bytes only when the buffer is full
+ * and more bytes follow, so that the last bytes of a member are left to wu_compressor_end. */
 static tc_status deflate_more(wu_compressor *p, const unsigned char *data, size_t n, tc_err *err)
 {
     tc_status status = TC_OK;
@@ -234,7 +240,7 @@ tc_status wu_compressor_write(wu_compressor *p, const void *data, size_t n, tc_e
     if (p->member.deflated)
         return deflate_more(p, data, n, err);
     p->member.crc = tc_crc32(p->member.crc, data, n);
-    return pass_on(p, data, n, err);
+    return output_bytes(p, data, n, err);
 }
 
 tc_status wu_compressor_end(wu_compressor *p, wu_compressed *out, tc_err *err)

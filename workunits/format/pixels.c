@@ -11,8 +11,8 @@
 #include "workunits/format/job.h"
 #include "workunits/format/member_png.h"
 
-/* If a member has more bytes of samples, only the main thread decodes, which asks the poll
- * meanwhile; other threads could not be interrupted for too long. */
+/* If a member has more bytes of samples than this, only the main thread decodes, which calls tc_ask
+ * meanwhile: other threads could not be interrupted for too long. */
 #define LONG_MEMBER ((uint64_t)8 << 20)
 
 typedef enum piece_kind { IMAGE, MASK, LABELS } piece_kind;
@@ -23,11 +23,11 @@ typedef struct piece {
     size_t member, first, n;
 } piece;
 
-/* What each thread has for itself. */
+/* The state of one thread. */
 typedef struct decoder {
     wu_unzip *zip;
-    const tc_poll *poll; /* NULL: this thread must not ask it */
-    tc_status status;    /* of the first piece that failed */
+    const tc_poll *poll; /* the poll for tc_ask; NULL: this thread must not use it */
+    tc_status status;    /* TC_OK, or the status of the first piece that failed */
     tc_err err;
     size_t at; /* the index of the piece that failed, or of the current one */
 } decoder;
@@ -36,7 +36,7 @@ typedef struct decoder {
 typedef struct loader {
     const wu_job *job;
     const tc_poll *poll;
-    bool any_thread; /* all threads may ask the poll, not only the main thread */
+    bool any_thread; /* all threads may call tc_ask with the poll, not only the main thread */
     const wu_item *item;
     uint8_t *image; /* samples as they are stored, or grey values converted from colours */
     wu_pixels *out; /* NULL: colours are not converted */
@@ -47,8 +47,8 @@ typedef struct loader {
 
 /* --- the members ----------------------------------------------------------------------------- */
 
-/* Adds members [from, to) of a list to the pieces. The first one begins at pixel 0 of the item,
- * each other one after the one before it. */
+/* Adds members [from, to) of a list to the pieces. The first of these members begins at pixel 0 of
+ * the item, each further one where the one before it ends. */
 static tc_status add_pieces(loader *l, piece_kind kind, char *const *members, size_t from,
                             size_t to, tc_err *err)
 {
@@ -71,8 +71,8 @@ static tc_status add_pieces(loader *l, piece_kind kind, char *const *members, si
 
 /* --- one member ------------------------------------------------------------------------------ */
 
-/* Converts n pixels from RGB to grey. grey may be p: pixel i is written after pixels up to i have
- * been read. */
+/* Converts n pixels p from RGB to grey. `grey` may be equal to p: pixel i is written after pixels
+ * up to i were read. */
 static tc_status rgb_to_grey(const uint8_t *p, size_t n, uint8_t *grey, const tc_poll *poll,
                              tc_err *err)
 {
@@ -134,8 +134,8 @@ static tc_status decode_mask(const loader *l, decoder *d, const piece *p)
     return threshold_mask(samples, head->bits, p->n, mask, d->poll, &d->err);
 }
 
-/* Converts samples from to to - 1 to labels, in place; those of RGB to R + 256 G + 65536 B. Goes
- * from the last to the first one, since a label takes more bytes than its sample. */
+/* Converts the samples [from, to) to labels, in place; RGB becomes R + 256 G + 65536 B. Begins with
+ * the last sample, since a label takes more bytes than its sample. */
 static void widen_labels(uint32_t *labels, size_t from, size_t to, const wu_png_info *head)
 {
     const uint8_t *const bytes = (const uint8_t *)labels;
@@ -165,8 +165,8 @@ static tc_status decode_labels(const loader *l, decoder *d, const piece *p)
 
 /* --- all members ----------------------------------------------------------------------------- */
 
-/* Decodes a piece. For an_pool_run. A thread gets pieces in ascending order, and stops at the first
- * one that fails. */
+/* Decodes a piece. A function for an_pool_run; user: the loader. A thread gets pieces in ascending
+ * order, and decodes none after the first that fails. */
 static void decode_piece(void *user, unsigned thread, size_t part)
 {
     const loader *const l = user;
@@ -180,8 +180,8 @@ static void decode_piece(void *user, unsigned thread, size_t part)
                                   : decode_labels(l, d, p);
 }
 
-/* The number of threads that decode: 1 if only the main thread may ask the poll and a member is
- * long (LONG_MEMBER); otherwise as many as each have more than about a millisecond's work. */
+/* The number of threads that decode: 1 if only the main thread may use the poll and a member is
+ * long (LONG_MEMBER); otherwise such that each thread has more than about a millisecond's work. */
 static unsigned threads_of(const loader *l)
 {
     const uint64_t bytes_a_thread = 64 << 10;
@@ -192,8 +192,8 @@ static unsigned threads_of(const loader *l)
         most = bytes > most ? bytes : most;
         all += bytes;
     }
-    const uint64_t of_use = all / bytes_a_thread < l->n ? all / bytes_a_thread : l->n;
-    const uint64_t threads = of_use < l->job->threads ? of_use : l->job->threads;
+    const uint64_t useful = all / bytes_a_thread < l->n ? all / bytes_a_thread : l->n;
+    const uint64_t threads = useful < l->job->threads ? useful : l->job->threads;
     return threads < 2 || (!l->any_thread && most > LONG_MEMBER) ? 1 : (unsigned)threads;
 }
 
@@ -238,7 +238,7 @@ static tc_status decode_pieces(loader *l, tc_err *err)
     return status;
 }
 
-/* Checks that the number of different labels is that in job.json, and finds the largest one. */
+/* Checks that the number of different labels is that in job.json, and sets largest_label. */
 static tc_status count_labels(const loader *l, size_t n, tc_err *err)
 {
     const uint32_t *const labels = l->out->labels;
@@ -265,7 +265,7 @@ static tc_status count_labels(const loader *l, size_t n, tc_err *err)
     return TC_OK;
 }
 
-/* The bytes of memory that decoding one of n members takes besides its samples, of `sample` bytes a
+/* The bytes of memory that decoding one of n members takes besides its samples. sample: bytes of a
  * pixel. */
 static uint64_t decoding_bytes(const wu_item *item, char *const *members, size_t n, uint64_t sample)
 {
@@ -304,7 +304,7 @@ static tc_status make_room(loader *l, size_t n, tc_err *err)
     return TC_OK;
 }
 
-/* Moves the grey values to l->out, and frees the memory that colours needed besides. */
+/* Moves the grey values to l->out, and frees the memory that only the colours needed. */
 static void move_image(loader *l, size_t n)
 {
     if (l->item->channels == 3 && !is_greyed_apart(l)) {

@@ -16,6 +16,7 @@ enum { RESULT_KEYS = 7 };
 
 /* --- the output of an item ------------------------------------------------------------------- */
 
+/* Appends an array to the output, which then owns its name and data. */
 static tc_status append_array(wu_output *out, const wu_out_array *array, tc_err *err)
 {
     const wu_array_info *const info = &array->info;
@@ -35,14 +36,14 @@ static tc_status append_array(wu_output *out, const wu_out_array *array, tc_err 
 static char *copy_texts(wu_declared *d, const char *item)
 {
     const size_t name = strlen(d->name) + 1, title = d->title != NULL ? strlen(d->title) + 1 : 0;
-    const size_t own = name + strlen(item);
-    char *const block = malloc(own + name + title);
+    const size_t array = name + strlen(item); /* enough bytes for the array's name */
+    char *const block = malloc(array + name + title);
     if (block == NULL)
         return NULL;
-    wu_declared_name(d, item, block, own);
-    d->name = memcpy(block + own, d->name, name);
+    wu_declared_name(d, item, block, array);
+    d->name = memcpy(block + array, d->name, name);
     if (title > 0)
-        d->title = memcpy(block + own + name, d->title, title);
+        d->title = memcpy(block + array + name, d->title, title);
     return block;
 }
 
@@ -228,15 +229,15 @@ typedef struct result_writer {
     wu_npz_writer *npz;
     const wu_result_source *source;
     const wu_written *written;
-    size_t surveyed;   /* items that survey_item has checked */
-    double all, bytes; /* bytes of the items' arrays: of all, and of those written; a compressed
-                          byte counts 1 / WU_COPIED */
+    size_t surveyed;   /* number of items that survey_item has checked */
+    double all, bytes; /* bytes of the items' arrays: of all surveyed items, and of those written; a
+                          compressed byte counts 1 / WU_COPIED */
     tc_err *err;
-    bool loaded;  /* `current` has all arrays of item `index` */
-    size_t index; /* so that the item of a job of one item is loaded only once */
+    bool loaded; /* `current` has all arrays of item `index`, and need not be loaded once more */
+    size_t index;
     wu_output current;
-    uint64_t *rows; /* [declared->n]: for each WU_ROWS array, its rows of all items */
-    bool any_own;   /* there are WU_OWN arrays */
+    uint64_t *rows; /* [declared->n] for each WU_ROWS array, the number of rows of all items */
+    bool any_own;   /* some item has WU_OWN arrays */
 } result_writer;
 
 static tc_status refuse_mismatch(const result_writer *r, size_t item, const char *array)
@@ -246,8 +247,8 @@ static tc_status refuse_mismatch(const result_writer *r, size_t item, const char
                    r->job->items[item].name, array);
 }
 
-/* Loads the arrays of an item to r->current, or if `only` is not NULL at least the one of this name
- * (of the WU_OWN arrays all). */
+/* Loads the arrays of an item to r->current; if `only` is not NULL, at least the array of this
+ * name, and the WU_OWN arrays. */
 static tc_status load_item(result_writer *r, size_t index, const char *only)
 {
     if (r->loaded && r->index == index)
@@ -260,7 +261,7 @@ static tc_status load_item(result_writer *r, size_t index, const char *only)
     return TC_OK;
 }
 
-/* Reports the share of the work that is done: surveying the items takes a ninth of the time. */
+/* Reports the share of the work that is done. Surveying the items counts for a ninth. */
 static void report_progress(const result_writer *r)
 {
     const double surveyed = (double)r->surveyed / (double)r->job->n_items;
@@ -269,7 +270,7 @@ static void report_progress(const result_writer *r)
         r->written->report(r->written->user, (surveyed + 8 * (written < 1 ? written : 1)) / 9);
 }
 
-/* Writes a piece of an array. weight: what it adds to r->bytes. */
+/* Writes a piece of an array. weight: the number that is added to r->bytes. */
 static tc_status write_piece(result_writer *r, const void *data, size_t n, double weight,
                              tc_err *err)
 {
@@ -290,6 +291,7 @@ static tc_status write_data(result_writer *r, const void *data, size_t n)
     return TC_OK;
 }
 
+/* Writes compressed bytes of an array. A wu_take function; user: the result_writer. */
 static tc_status write_compressed(void *user, const void *data, size_t n, tc_err *err)
 {
     return write_piece(user, data, n, (double)n / WU_COPIED, err);
@@ -306,7 +308,7 @@ static tc_status write_array(result_writer *r, const wu_out_array *array)
     return wu_npz_end(r->npz, r->err);
 }
 
-/* --- result.json and the arrays of the whole ------------------------------------------------- */
+/* --- result.json and the arrays of the whole result ------------------------------------------ */
 
 static json_t *item_list(const wu_job *job)
 {
@@ -320,7 +322,7 @@ static json_t *item_list(const wu_job *job)
     return list;
 }
 
-/* The sources of all items, "" if one is unknown. */
+/* The sources of all items as a list of strings, "" for an unknown source. NULL: no memory. */
 static json_t *source_list(const wu_job *job)
 {
     json_t *list = json_array();
@@ -333,7 +335,7 @@ static json_t *source_list(const wu_job *job)
     return list;
 }
 
-/* The declarations of the arrays of the whole result and of those of an item. */
+/* A list of the declarations of the WU_ONCE arrays and of an item's arrays. NULL: no memory. */
 static json_t *declared_list(const wu_output *once, const wu_output *item)
 {
     const wu_output *const both[2] = { once, item };
@@ -424,8 +426,8 @@ static bool same_kind(const wu_array_info *a, const wu_array_info *b)
     return memcmp(a->shape + 1, b->shape + 1, (a->ndim - 1) * sizeof *a->shape) == 0;
 }
 
-/* Checks the loaded item's arrays against r->declared, and adds their rows and bytes to the sums.
- */
+/* Checks the arrays of the loaded item against r->declared, and adds their rows and bytes to
+ * r->rows and r->all. */
 static tc_status survey_item(result_writer *r)
 {
     const wu_output *const want = r->declared, *const got = &r->current;

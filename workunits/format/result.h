@@ -13,8 +13,8 @@
 #define WU_RESULT_JSON "result.json"
 
 typedef enum wu_array_kind {
-    WU_ROWS, /* the result's array is those of all items, in their order, concatenated along axis 0
-              */
+    WU_ROWS, /* the result has one array for all items: the items' arrays in their order,
+                concatenated along axis 0 */
     WU_OWN,  /* the result has this array for each item; its name contains the item's */
     WU_ONCE  /* the result has this array once, such as the names of features */
 } wu_array_kind;
@@ -25,7 +25,8 @@ typedef struct wu_out_array {
     wu_declared declared;     /* empty if the array was added by wu_output_add... */
     void *data;               /* owned, unless lent */
     bool lent;                /* data belongs to the caller of wu_output_lend */
-    wu_compressed compressed; /* of wu_output_add_compressed; otherwise its size is 0 */
+    wu_compressed compressed; /* sizes and CRC, if wu_output_add_compressed added the array;
+                                 otherwise its size is 0 */
 } wu_out_array;
 
 typedef struct wu_output {
@@ -34,18 +35,18 @@ typedef struct wu_output {
     size_t room; /* allocated elements of `arrays` */
 } wu_output;
 
-/* In a shape: a number of rows that is not known yet. */
+/* The number of rows in a shape, if it is not known yet. */
 #define WU_ANY_LENGTH UINT64_MAX
 
 /* Adds n arrays, as declared, without data. Their shapes: a picture has the item's size; an array
  * of a table has one row for the item, or WU_ANY_LENGTH rows if the table's WU_ITEM array was
  * declared before it; an array of the whole result has declared.rows rows, and item may then be
- * NULL. All other things that the declarations point to must outlive the output; names are copied.
+ * NULL. Names are copied; everything else that the declarations point to must outlive the output.
  * All items of a job must have the same declarations. */
 tc_status wu_output_declare(wu_output *out, const wu_declared *declared, size_t n,
                             const wu_item *item, tc_err *err);
-/* Adds an array without a declaration. *data: its zeroed data, to be filled by the caller, owned by
- * the output; NULL if the array is empty. width: for WU_STR; otherwise 0. */
+/* Adds an array without a declaration. Sets *data to its zeroed data, to be filled by the caller
+ * and owned by the output; to NULL if the array is empty. width: for WU_STR; otherwise 0. */
 tc_status wu_output_add(wu_output *out, wu_array_kind kind, const char *name, wu_dtype dtype,
                         uint32_t width, unsigned ndim, const uint64_t *shape, void **data,
                         tc_err *err);
@@ -70,15 +71,15 @@ void wu_output_free(wu_output *out);
 typedef struct wu_result_source {
     void *user;
     /* Reads the output of item `index`: its WU_OWN arrays without data (compressed), and the other
-     * arrays with data, or if `only` is not NULL only the one of this name. *out: freed by the
-     * caller after success. */
+     * arrays with data, or, if `only` is not NULL, only the array of this name. The caller frees
+     * *out after success. */
     tc_status (*read)(void *user, size_t index, const char *only, wu_output *out, tc_err *err);
-    /* Passes the compressed bytes of an item's array to `take`, with `taker`. */
+    /* Passes the compressed bytes of an item's array to `take`, with the argument `taker`. */
     tc_status (*copy)(void *user, size_t index, const char *array, wu_take take, void *taker,
                       tc_err *err);
 } wu_result_source;
 
-/* A callback for the share, 0 to 1, that has been written. */
+/* A callback for progress: the share of the result, 0 to 1, that has been written. */
 typedef struct wu_written {
     void (*report)(void *user, double share);
     void *user;

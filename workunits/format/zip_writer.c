@@ -12,15 +12,15 @@
 #include "app/base/os.h"
 
 enum {
-    BUFFER = 1 << 16,
-    LOCAL_HEADER = 30,       /* bytes of a local header, without name and extra field */
-    LOCAL_CRC = 14,          /* where in it the CRC is */
-    LOCAL_SIZES = 18,        /* where in it the sizes are */
-    LOCAL_EXTRA = 20,        /* bytes of its ZIP64 extra field */
-    ENTRY = 46,              /* bytes of an entry of the list, without name and extra field */
-    ENTRY_EXTRA = 4 + 3 * 8, /* bytes of its ZIP64 extra field, at most */
-    VERSION = 20,            /* version of ZIP that a reader needs */
-    VERSION_ZIP64 = 45,
+    BUFFER = 1 << 16,         /* bytes of the buffer for writing */
+    LOCAL_HEADER = 30,        /* bytes of a local header, without name and extra field */
+    LOCAL_CRC = 14,           /* offset of the CRC in the local header */
+    LOCAL_SIZES = 18,         /* offset of the sizes in the local header */
+    LOCAL_EXTRA = 20,         /* bytes of a local header's ZIP64 extra field */
+    ENTRY = 46,               /* bytes of an entry of the list, without name and extra field */
+    ENTRY_EXTRA = 4 + 3 * 8,  /* the most bytes of an entry's ZIP64 extra field */
+    VERSION = 20,             /* version of ZIP that a reader of a member needs */
+    VERSION_ZIP64 = 45,       /* the same for a member with a ZIP64 extra field */
     EPOCH = 1 << 21 | 1 << 16 /* time stamp 1980-01-01 00:00:00, the earliest one in ZIP */
 };
 
@@ -29,16 +29,16 @@ struct wu_zip_writer {
     const char *shown;
     int level;
     wu_compressor *packer;
-    uint64_t at; /* where in the file the buffer will be written */
+    uint64_t at; /* offset in the file at which the buffer will be written */
     size_t n_buffered;
-    unsigned char *list; /* the entries so far */
+    unsigned char *list; /* the list of members so far, list_size bytes */
     size_t list_size, list_room;
-    uint64_t count; /* entries */
+    uint64_t count; /* number of entries in `list` */
     /* The current member: */
-    char *name;            /* NULL: there is none */
-    bool compressed;       /* its data come compressed */
+    char *name;            /* NULL: there is no current member */
+    bool compressed;       /* the caller passes compressed data */
     bool zip64;            /* its local header has a ZIP64 extra field */
-    uint64_t header, data; /* where in the file its local header and its data begin */
+    uint64_t header, data; /* offsets of its local header and its data in the file */
     wu_compressed member;
     unsigned char buffer[BUFFER];
 };
@@ -58,7 +58,7 @@ static unsigned char *put_number(unsigned char *p, uint64_t value, unsigned n)
     return p;
 }
 
-/* The value of a 32-bit field for a number: 0xffffffff if it does not fit. */
+/* The value of a 32-bit field for this number: 0xffffffff if the number does not fit. */
 static uint64_t short_of(uint64_t value)
 {
     return value < UINT32_MAX ? value : UINT32_MAX;
@@ -103,7 +103,7 @@ static tc_status append_bytes(wu_zip_writer *w, const void *data, size_t n, tc_e
     return TC_OK;
 }
 
-/* wu_take for the compressor. */
+/* Appends compressed bytes to the file. A wu_take function for the compressor; user: the writer. */
 static tc_status append_compressed(void *user, const void *data, size_t n, tc_err *err)
 {
     return append_bytes(user, data, n, err);
@@ -178,7 +178,7 @@ static tc_status begin_member(wu_zip_writer *w, const char *name, bool deflated,
     if (w->name == NULL)
         return tc_no_memory(err, w->shown);
     w->member = (wu_compressed){ .deflated = deflated };
-    /* Deflated data can be larger than the data, by less than a thousandth. */
+    /* Deflating can make the data larger, by less than a thousandth. */
     w->zip64 = bytes + bytes / 1000 + (1 << 16) >= UINT32_MAX;
     w->header = bytes_written(w);
     const uint64_t later = w->zip64 ? UINT32_MAX : 0;

@@ -162,7 +162,7 @@ void wu_canvas_text(wu_canvas *canvas, uint64_t x, uint64_t y, uint64_t scale, c
 
 /* --- colours --------------------------------------------------------------------------------- */
 
-/* 0..1 to 0..255. */
+/* Converts a value from 0..1 to 0..255. */
 static uint8_t to_byte(double value)
 {
     return value <= 0 ? 0 : value >= 1 ? 255 : (uint8_t)lround(value * 255);
@@ -171,9 +171,9 @@ static uint8_t to_byte(double value)
 wu_rgb wu_colour_map(double value)
 {
     assert(value >= 0 && value <= 1);
-    /* The helix starts at the hue `start` (1 red, 2 green, 3 blue) and winds `rotations` times
-     * around the grey diagonal. The darkest and brightest parts, which look black and white, are
-     * left out. */
+    /* D. A. Green's cubehelix: a helix in RGB space that starts at the hue `start` (1 red, 2 green,
+     * 3 blue) and winds `rotations` times around the grey diagonal. Its darkest and brightest
+     * parts, which look black and white, are left out. */
     const double start = 0.5, rotations = -0.75, hue = 1.5, darkest = 0.14, brightest = 0.92;
     const double grey = darkest + (brightest - darkest) * value;
     const double angle = 2 * PI * (start / 3 + 1 + rotations * grey);

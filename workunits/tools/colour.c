@@ -2,9 +2,9 @@
  * Converts colours to grey: a channel, or the amount of a stain. Stains are separated by the method
  * of A. C. Ruifrok and D. A. Johnston ("Quantification of histochemical staining by color
  * deconvolution", Analytical and Quantitative Cytology and Histology 23 (2001), 291): the optical
- * density of a pixel is the sum of those of its stains. Pixels are computed in integers; only the
- * inverse of the matrix of stains is floating point, from sums, products and quotients alone. So
- * every computer packs the same bytes.
+ * density of a pixel is the sum of the optical densities of its stains. Pixels are computed in
+ * integers; only the inverse of the matrix of stains is computed in floating point, by sums,
+ * products and quotients alone. So every computer packs the same bytes.
  */
 #include "workunits/tools/colour.h"
 
@@ -17,16 +17,16 @@
 #include "app/analysis/common/real.h"
 #include "workunits/format/json_text.h"
 
-enum { STAINS = 3 };
+enum { STAINS = 3 }; /* the most stains of a set */
 
-/* Two or three stains: row i has the optical densities of red, green and blue of stain i. name[2]
+/* Two or three stains: row[i] has the optical densities of stain i for red, green and blue. name[2]
  * is NULL if there are two. */
 typedef struct stain_set {
     const char *name[STAINS];
     double row[STAINS][3];
 } stain_set;
 
-/* Optical densities of red, green and blue, from the article. */
+/* Optical densities of stains for red, green and blue, from the article. */
 static const double hematoxylin[3] = { 0.650, 0.704, 0.286 }, eosin[3] = { 0.072, 0.990, 0.105 },
                     dab[3] = { 0.268, 0.570, 0.776 };
 
@@ -36,7 +36,8 @@ static void set_stain(stain_set *set, size_t i, const char *name, const double r
     memcpy(set->row[i], row, sizeof set->row[i]);
 }
 
-/* Reads a file of stains. *json owns the names in *out; json_decref, also after a failure. */
+/* Reads a file of stains. *json owns the names in *out; the caller frees it by json_decref, also
+ * after a failure. */
 static tc_status read_stains(const char *path, json_t **json, stain_set *out, tc_err *err)
 {
     json_error_t where;
@@ -67,8 +68,9 @@ static tc_status read_stains(const char *path, json_t **json, stain_set *out, tc
 }
 
 /* Sets `out` to the column of the inverse matrix that gives the amount of stain k from the
- * densities of red, green and blue, by Cramer's rule. If there are two stains, the third row is the
- * cross product of both: what neither explains. False: the matrix is (nearly) singular. */
+ * densities of red, green and blue, by Cramer's rule. If there are two stains, the third row of the
+ * matrix is their cross product, for densities that neither stain explains. Returns false if the
+ * matrix is (nearly) singular. */
 static bool invert(const stain_set *set, size_t k, double out[3])
 {
     double m[3][3];
@@ -86,7 +88,7 @@ static bool invert(const stain_set *set, size_t k, double out[3])
     return fabs(det) > 1e-3;
 }
 
-/* density[v] = -log10(v / 255) times 2^16, computed from integer logarithms to base 2. */
+/* Sets density[v] to -log10(v / 255) times 2^16, computed from integer logarithms to base 2. */
 static void make_densities(int32_t density[256])
 {
     static const uint64_t log10_of_2 = 1292913986; /* log10(2) times 2^32 */

@@ -18,27 +18,29 @@ typedef struct corner {
 /* A closed path around a region, or around a hole in it, that visits no corner twice. */
 typedef struct ring {
     uint32_t label;
-    size_t first, n; /* its corners in rings.corners; the last is the first again */
-    int64_t area;    /* enclosed area in pixels; of a hole, negative */
-    corner at;       /* a pixel of the region below a side of the ring: of a hole's ring, the pixel
-                        above it is in the hole */
-    size_t outer;    /* of a hole: index of the ring that it is in */
+    size_t first, n; /* its corners are rings.corners[first, first + n); the last is equal to the
+                        first */
+    int64_t area;    /* enclosed area in pixels; negative for a hole */
+    corner at; /* a pixel of the region below a side of the ring; for a hole, the pixel above `at`
+                  is in the hole */
+    size_t outer; /* for a hole: index of the ring around it */
 } ring;
 
 /* All rings of a slice. */
 typedef struct rings {
     size_t n, room, n_corners, corner_room, n_walk, walk_room;
     ring *list;      /* [n] */
-    corner *corners; /* [n_corners] of all rings */
+    corner *corners; /* [n_corners] the corners of all rings */
     corner *walk;    /* [n_walk] the outline being traced, which may visit a corner twice */
-    uint32_t *place; /* [ny + 1][nx + 1] of each corner: its index in walk + 1; 0: not in it */
+    uint32_t *place; /* [ny + 1][nx + 1] for each corner 1 more than its index in `walk`; 0: it is
+                        not in `walk` */
     bool no_memory;
 } rings;
 
 /* The file being written. */
 typedef struct geojson {
     wu_new_file out;
-    size_t features; /* written so far */
+    size_t features; /* number of features written so far */
 } geojson;
 
 /* --- rings ----------------------------------------------------------------------------------- */
@@ -52,7 +54,7 @@ static int64_t area_of(const corner *c, size_t n)
     return sum / 2;
 }
 
-/* Appends a corner to the walk: a wu_corner for wu_outline_follow. */
+/* Appends a corner to the walk. A wu_corner function for wu_outline_follow; user: the rings. */
 static void add_corner(void *user, int64_t x, int64_t y)
 {
     rings *const r = user;
@@ -65,7 +67,7 @@ static void add_corner(void *user, int64_t x, int64_t y)
     r->walk[r->n_walk++] = (corner){ x, y };
 }
 
-/* Adds the corners [from, to) of the walk as a closed ring. False: no memory. */
+/* Adds the corners [from, to) of the walk as a closed ring. Returns false if there is no memory. */
 static bool add_ring(rings *r, uint32_t label, size_t from, size_t to)
 {
     ring *const list = tc_array_grow(r->list, r->n, &r->room, sizeof *list);
@@ -88,9 +90,9 @@ static bool add_ring(rings *r, uint32_t label, size_t from, size_t to)
     return true;
 }
 
-/* Splits the walk into rings: where it comes to a corner for the second time, the part since the
- * first time is a ring of its own (a hole that touches the outside or another hole). nx: of the
- * picture. False: no memory. */
+/* Splits the walk into rings: when it visits a corner for the second time, the part since the first
+ * visit is a ring of its own (a hole that touches the outside or another hole). nx: the width of
+ * the picture. Returns false if there is no memory. */
 static bool split_walk(rings *r, uint32_t label, uint32_t nx)
 {
     size_t n = 0;
@@ -102,8 +104,8 @@ static bool split_walk(rings *r, uint32_t label, uint32_t nx)
             const size_t from = *place - 1;
             good = add_ring(r, label, from, n);
             for (; n > from + 1; n--) {
-                const corner gone = r->walk[n - 1];
-                r->place[(size_t)gone.y * (nx + (size_t)1) + (size_t)gone.x] = 0;
+                const corner removed = r->walk[n - 1];
+                r->place[(size_t)removed.y * (nx + (size_t)1) + (size_t)removed.x] = 0;
             }
         } else {
             r->walk[n++] = c;
@@ -136,7 +138,7 @@ static bool is_around(const rings *r, const ring *outer, corner pixel)
     return inside;
 }
 
-/* Sets `outer` of each hole: the smallest ring of its region that is around it. The rings are
+/* Sets `outer` of each hole to the smallest ring of its region that is around it. The rings must be
  * sorted by label. */
 static void place_holes(rings *r)
 {
@@ -187,7 +189,8 @@ static void put_ring(geojson *g, const rings *r, const ring *one)
     fputc(']', g->out.file);
 }
 
-/* Writes a polygon: an outer ring and the holes in it. [from, to): the region's rings. */
+/* Writes a polygon: an outer ring and the holes in it. [from, to): the indices of the region's
+ * rings. */
 static void put_polygon(geojson *g, const rings *r, size_t outer, size_t from, size_t to)
 {
     fputc('[', g->out.file);
@@ -206,8 +209,8 @@ static void begin_feature(geojson *g, const char *kind)
             g->features++ > 0 ? "," : "", kind);
 }
 
-/* Ends a feature. z: its slice, written as QuPath's "plane"; negative: none. title: needs no
- * escaping, as titles consist of a-z, 0-9 and '_'. */
+/* Ends a feature. z: the index of its slice, written as QuPath's "plane"; negative: there is none.
+ * title: is not escaped, as titles consist of a-z, 0-9 and '_'. */
 static void end_feature(geojson *g, const char *title, uint64_t number, int64_t z)
 {
     if (z >= 0)
@@ -305,7 +308,7 @@ static tc_status write_regions(const wu_result_file *file, const wu_declared *d,
     return end_file(&g, status, written, err);
 }
 
-/* The slice nearest to z; -1 if no stack can have it. */
+/* The index of the slice nearest to z; -1 if no stack can have such a slice. */
 static int64_t slice_at(double z)
 {
     const double nearest = floor(z + 0.5);

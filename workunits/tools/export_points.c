@@ -9,9 +9,9 @@
 #include "workunits/tools/export.h"
 
 enum {
-    MAX_SLICES = 36, /* slices of a stack that are drawn side by side, at most */
-    ARM = 3,         /* pixels from the middle of a cross to each end */
-    GAP = 4          /* pixels between slices */
+    MAX_SLICES = 36, /* the most slices of a stack that are drawn side by side */
+    ARM = 3,         /* pixels of the canvas from the middle of a cross to each end */
+    GAP = 4          /* pixels of the canvas between slices */
 };
 
 static const wu_rgb point_colour = { 255, 70, 40 }, background = { 214, 214, 214 };
@@ -60,10 +60,10 @@ static unsigned projected(const wu_pixels *px, uint32_t x, uint32_t y, uint32_t 
 /* One picture on the canvas: a slice, or the projection of several, with points. */
 typedef struct view {
     uint32_t z0, z1;           /* the maximum of the slices [z0, z1) is shown */
-    double first, last;        /* with the points whose z is in [first, last) */
+    double first, last;        /* the points whose z is in [first, last) are shown */
     unsigned lo, hi;           /* grey values that are shown as black and white */
-    uint64_t left, top, scale; /* position on the canvas, and canvas pixels per pixel */
-    bool numbered;             /* the slice's number is drawn: it is one of several */
+    uint64_t left, top, scale; /* position on the canvas, and pixels of the canvas per pixel */
+    bool numbered;             /* the slice's number is drawn, as there are several slices */
 } view;
 
 static void draw_cross(wu_canvas *canvas, const view *v, const wu_pixels *px, double y, double x)
@@ -106,7 +106,7 @@ static void draw_view(wu_canvas *canvas, const view *v, const wu_pixels *px, con
     }
 }
 
-/* Draws n views in `columns` columns and writes them as NAME.png. */
+/* Draws n views in `columns` columns and writes the canvas as the file NAME.png. */
 static tc_status write_views(const view *views, size_t n, size_t columns, const wu_pixels *px,
                              const wu_points *p, size_t item, const char *folder, const char *name,
                              tc_err *err)
@@ -133,7 +133,7 @@ static tc_status write_views(const view *views, size_t n, size_t columns, const 
     return wu_canvas_write(&canvas, path, err);
 }
 
-/* The least and the largest grey value. */
+/* Sets *lo and *hi to the least and the largest grey value. */
 static void grey_range(const wu_pixels *px, unsigned *lo, unsigned *hi)
 {
     const size_t n = (size_t)px->nx * px->ny * px->nz;
@@ -146,8 +146,8 @@ static void grey_range(const wu_pixels *px, unsigned *lo, unsigned *hi)
     }
 }
 
-/* Writes TABLE_<item>.png with all points: the image, or the maximum projection of a stack. For a
- * stack also writes TABLE_<item>_slices.png: slices, each with the points nearest to it. */
+/* Writes TABLE_<item>.png: the image, or the maximum projection of a stack, with all points. For a
+ * stack also writes TABLE_<item>_slices.png: several slices, each with the points nearest to it. */
 static tc_status draw_item(const wu_job *images, const char *table, const wu_points *p, size_t item,
                            const char *folder, size_t *written, tc_err *err)
 {

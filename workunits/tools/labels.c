@@ -11,8 +11,9 @@
 
 /* --- label pictures of a result -------------------------------------------------------------- */
 
-/* Whether `path` ends with `source`, which is the end of the path of the picture that a result's
- * item was made of. last: the whole paths are compared; else only their folders. */
+/* Whether `path` ends with `source`, the recorded end of the path of the picture that a result's
+ * item was made from. last: the whole paths are compared; else the paths without their last parts.
+ */
 static bool is_source_of(const char *source, const char *path, bool last)
 {
     const char *const slash = strrchr(source, '/'), *const end = strrchr(path, '/');
@@ -29,8 +30,8 @@ static bool is_source_of(const char *source, const char *path, bool last)
 
 /* The item of a result that matches an item being packed. */
 typedef struct match {
-    size_t index; /* of the last one found */
-    size_t n;     /* how many match equally well; 0: none */
+    size_t index; /* index of the last matching item */
+    size_t n;     /* number of items that match equally well; 0: none */
 } match;
 
 /* The absolute path of an item's picture: as given, and with symbolic links resolved. */
@@ -38,16 +39,17 @@ typedef struct item_paths {
     char *given, *full;
 } item_paths;
 
-/* Whether the source of item k of the result agrees with either path; last: see is_source_of. */
+/* Whether the source of item k of the result agrees with either path. last: as for is_source_of. */
 static bool fits(const wu_result_file *file, size_t k, const item_paths *paths, bool last)
 {
     const char *const source = file->item_sources == NULL ? "" : file->item_sources[k];
     return is_source_of(source, paths->given, last) || is_source_of(source, paths->full, last);
 }
 
-/* Finds the result's item for an item called `name`. An item made of the same file is preferred (of
- * several, as from a time series, the one of the same name); else one of the same name whose
- * folders agree. named: --names was given, and names alone are compared. */
+/* Finds the result's item for an item called `name`. An item made from the same file is preferred;
+ * if there are several, as for a time series, the one of the same name. Otherwise an item of the
+ * same name matches if the folders agree. named: --names was given, so that only names are
+ * compared. */
 static match match_picture(const wu_result_file *file, const char *name, bool named,
                            const item_paths *paths)
 {
@@ -142,7 +144,7 @@ static tc_status add_from_result(wu_sources *sources, const char *path, tc_err *
     return status;
 }
 
-/* Whether the file is a ZIP archive, as a result is and no picture. */
+/* Whether the file is a ZIP archive: a result, not a picture. */
 static bool is_result(const char *path)
 {
     char magic[4] = "";
@@ -167,6 +169,7 @@ static tc_status open_stream(wu_label_reader *r, tc_err *err)
                : status;
 }
 
+/* Reads the labels of the next slice from a result. */
 static tc_status next_of_result(wu_label_reader *r, uint32_t *labels, size_t n, tc_err *err)
 {
     tc_status status = r->stream == NULL ? open_stream(r, err) : TC_OK;
@@ -176,15 +179,16 @@ static tc_status next_of_result(wu_label_reader *r, uint32_t *labels, size_t n, 
                                                                  : status;
 }
 
+/* Reads the labels of the next slice from picture files. */
 static tc_status next_of_pictures(wu_label_reader *r, uint32_t *labels, size_t n, tc_err *err)
 {
     wu_picture_info info;
     r->pages.item = r->item;
     r->pages.kind = WU_KIND_LABELS;
     /* Pages of 32 bits are decoded straight into `labels`, others into r->page. */
-    wu_page_buffer own = { labels, n * sizeof *labels };
+    wu_page_buffer direct = { labels, n * sizeof *labels };
     return_if_error(
-        wu_page_next(&r->pages, r->item->labels.info.bits == 32 ? &own : &r->page, &info, err));
+        wu_page_next(&r->pages, r->item->labels.info.bits == 32 ? &direct : &r->page, &info, err));
     const uint8_t *const u8 = r->page.data;
     const uint16_t *const u16 = r->page.data;
     for (size_t i = 0; i < n && info.bits == 16; i++)
@@ -225,7 +229,8 @@ void wu_labels_close(wu_label_reader *r)
 
 /* --- counting -------------------------------------------------------------------------------- */
 
-/* Counts the labels of a slice that were not met before. seen: a bit for each label. */
+/* Adds the labels of a slice that are not in `seen` yet to the item's count. seen: a bit for each
+ * label; updated. */
 static void count_slice(wu_source *item, const uint32_t *labels, size_t n, uint64_t *seen)
 {
     for (size_t i = 0; i < n; i++) {
@@ -239,8 +244,8 @@ static void count_slice(wu_source *item, const uint32_t *labels, size_t n, uint6
     }
 }
 
-/* Counts the objects of an item. kept: its only slice is kept in item->kept_labels until the item
- * is written. */
+/* Counts the objects of an item. kept: keeps the labels of its only slice in item->kept_labels
+ * until the item is written. */
 static tc_status count_labels(wu_source *item, bool kept, tc_err *err)
 {
     const size_t n = (size_t)item->pages.info.nx * item->pages.info.ny;

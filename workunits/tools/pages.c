@@ -1,4 +1,5 @@
-/* Reads an item's pages from its files, as a work unit stores them. */
+/* Reads an item's pages from its files, and converts them to the form in which work units have
+ * them. */
 #include "workunits/tools/pages.h"
 
 #include <assert.h>
@@ -10,7 +11,7 @@
 #include "workunits/format/grey.h"
 #include "workunits/tools/tools.h"
 
-/* --- what a work unit holds ------------------------------------------------------------------ */
+/* --- conversion and survey ------------------------------------------------------------------- */
 
 static void make_grey(uint8_t *data, wu_picture_info *info)
 {
@@ -54,7 +55,7 @@ void wu_survey_greys(const void *data, const wu_picture_info *info, an_survey *o
             hi = deep[i] > hi ? deep[i] : hi;
         }
     } else {
-        enum { BLOCK = 4096 };
+        enum { BLOCK = 4096 }; /* pixels that are converted to grey at a time */
         uint8_t greys[BLOCK], least = UINT8_MAX, most = 0;
         for (size_t i = 0, some; i < n; i += some) {
             some = n - i < BLOCK ? n - i : BLOCK;
@@ -92,7 +93,10 @@ static void survey_colours(const uint8_t *data, const wu_picture_info *info, an_
 
 bool wu_one_colour(const an_survey *survey, char *text, size_t size)
 {
-    enum { MUCH = 8 }; /* times the sum of the other two: JPEG and a scale bar leave traces there */
+    enum {
+        MUCH = 8
+    }; /* a colour counts as the only one from MUCH times the sum of the other two on,
+          which need not be 0, because of JPEG or a scale bar */
     static const char *const names[3] = { "red", "green", "blue" };
     const uint64_t all = survey->rgb[0] + survey->rgb[1] + survey->rgb[2];
     for (size_t c = 0; c < 3; c++)
@@ -108,7 +112,7 @@ bool wu_one_colour(const an_survey *survey, char *text, size_t size)
 
 bool wu_few_greys(const an_survey *survey, char *text, size_t size)
 {
-    enum { FEW = 16 };
+    enum { FEW = 16 }; /* a smaller difference of largest and least grey value is noted */
     if (survey->lo >= survey->hi || survey->hi - survey->lo >= FEW)
         return false;
     snprintf(text, size,
@@ -159,7 +163,8 @@ tc_status wu_page_room(wu_page_buffer *buffer, size_t bytes, const char *what, t
     return buffer->data == NULL ? tc_no_memory(err, what) : TC_OK;
 }
 
-/* Decodes the next page as it is in its file. Prints or keeps the note after a file's last page. */
+/* Decodes the next page without converting it. After the last page of a file, prints or keeps the
+ * note about the file. */
 static tc_status decode(wu_page_reader *reader, wu_page_buffer *buffer, wu_picture_info *info,
                         tc_err *err)
 {
@@ -225,7 +230,7 @@ void wu_page_reader_close(wu_page_reader *reader)
 
 /* --- all items ------------------------------------------------------------------------------- */
 
-/* Decodes all pages of an item, its mask or its labels, and drops them. */
+/* Decodes all pages of an item, its mask or its labels, to check and survey them. */
 static tc_status decode_pages(wu_source *item, wu_kind kind, bool surveyed, wu_page_buffer *buffer,
                               tc_err *err)
 {

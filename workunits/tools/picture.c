@@ -1,4 +1,4 @@
-/* Opens picture files, whose format their first bytes show, and reads their pages. */
+/* Opens picture files, whose format is recognised by their first bytes, and reads their pages. */
 #include "workunits/tools/picture.h"
 
 #include <assert.h>
@@ -11,7 +11,7 @@
 #include "workunits/format/job.h"
 #include "workunits/tools/picture_format.h"
 
-enum { MAGIC_BYTES = 8 };
+enum { MAGIC_BYTES = 8 }; /* number of first bytes by which formats are recognised */
 
 /* The decoder for a file that begins with these n bytes, or NULL. */
 static const wu_picture_decoder *find_decoder(const unsigned char *magic, size_t n)
@@ -39,8 +39,8 @@ static const wu_picture_decoder *find_decoder(const unsigned char *magic, size_t
     return NULL;
 }
 
-/* TC_BAD_INPUT: the file has no format that can be read. For common formats, recognised by their
- * first bytes, the message says which it is and what to do. */
+/* Returns TC_BAD_INPUT: the file has no format that can be read. For common formats the message
+ * names the format and the remedy. */
 static tc_status refuse_kind(const wu_picture *picture, const unsigned char *magic, size_t n,
                              tc_err *err)
 {
@@ -76,7 +76,8 @@ static tc_status refuse_kind(const wu_picture *picture, const unsigned char *mag
                    picture->path);
 }
 
-/* Opens picture->file. Its kind is checked first, since opening a pipe would wait for a writer. */
+/* Opens picture->file. Checks before that it is a regular file: opening a pipe would wait for a
+ * writer. */
 static tc_status open_file(wu_picture *picture, tc_err *err)
 {
     struct stat info;
@@ -208,7 +209,7 @@ static tc_status decode(wu_picture *picture, void *pixels, tc_err *err)
     return status == TC_OK ? wu_picture_convert(picture, raw, pixels, err) : status;
 }
 
-/* Sets picture->note from what was found in the pages read so far. */
+/* Sets picture->note to remarks about the pages read so far, or to "". */
 static void write_note(wu_picture *picture)
 {
     const double beyond =

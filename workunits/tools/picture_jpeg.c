@@ -11,12 +11,12 @@
 #include "workunits/tools/picture_format.h"
 
 enum {
-    MAX_SCANS = 200, /* of a progressive file: each costs a pass over the whole picture, and real
-                        files have about ten */
+    MAX_SCANS = 200, /* the most scans of a progressive file: each costs a pass over the whole
+                        picture, and real files have about ten */
     EXIF_HEAD = 6,   /* length of "Exif\0\0", which precedes the Exif data in an APP1 marker */
     ICC_HEAD = 12,   /* length of "ICC_PROFILE\0", with which an APP2 marker of a profile begins */
-    SOURCE = 1 << 16 /* bytes of the file that are read at once; libjpeg's own source manager reads
-                        fewer, and decoding is slower with it */
+    SOURCE = 1 << 16 /* bytes of the file that are read at once: more than by libjpeg's own source
+                        manager, with which decoding is slower */
 };
 
 typedef struct jpeg_state {
@@ -28,7 +28,7 @@ typedef struct jpeg_state {
     bool begun; /* bytes of the file were read */
     JOCTET bytes[SOURCE];
     jmp_buf jump;
-    bool no_memory; /* the error is that memory ran out */
+    bool no_memory; /* libjpeg's error is that memory ran out */
     bool decoding;  /* the header was read */
     bool several_scans;
     bool harmless_warning; /* libjpeg gave a warning that is_harmless accepts */
@@ -45,8 +45,8 @@ static void on_error(j_common_ptr common)
     longjmp(state->jump, 1);
 }
 
-/* Whether libjpeg's current warning is about something that changes no sample: extra bytes between
- * the segments of the header, a segment that is not used, or a missing end marker. */
+/* Whether the cause of libjpeg's current warning changes no sample: extra bytes between the
+ * segments of the header, a segment that is not used, or a missing end marker. */
 static bool is_harmless(j_common_ptr common)
 {
     const jpeg_state *const state = common->client_data;
@@ -54,15 +54,15 @@ static bool is_harmless(j_common_ptr common)
     case JWRN_EXTRANEOUS_DATA: return !state->decoding;
     case JWRN_JFIF_MAJOR:
     case JWRN_ADOBE_XFORM: return true;
-    /* The file ends early. If it has a single scan, only the end marker is missing, as missing
-     * samples have a warning of their own; otherwise whole scans may be missing. */
+    /* The file ends early. If it has a single scan, only the end marker is missing, as libjpeg has
+     * another warning for missing samples; otherwise whole scans may be missing. */
     case JWRN_JPEG_EOF: return state->decoding && !state->several_scans;
     default: return false;
     }
 }
 
-/* Turns a warning (level -1) into an error, unless it is harmless: libjpeg would make up the
- * samples that are missing in corrupt data, and results would be wrong without notice. */
+/* Turns a warning (level -1) into an error, unless it is harmless: libjpeg would invent samples in
+ * place of corrupt data, and results would be wrong without notice. */
 static void on_message(j_common_ptr common, int level)
 {
     jpeg_state *const state = common->client_data;
@@ -71,7 +71,7 @@ static void on_message(j_common_ptr common, int level)
     state->harmless_warning = state->harmless_warning || level < 0;
 }
 
-/* Called by libjpeg while it decodes: stops after too many scans. */
+/* libjpeg calls this while it decodes. Stops decoding after too many scans. */
 static void on_progress(j_common_ptr common)
 {
     jpeg_state *state = common->client_data;
@@ -83,7 +83,7 @@ static void on_progress(j_common_ptr common)
 
 /* --- the file -------------------------------------------------------------------------------- */
 
-/* libjpeg requires functions that begin and end a source; there is nothing to do. */
+/* Begins or ends a source, for which libjpeg requires functions; there is nothing to do. */
 static void do_nothing(j_decompress_ptr jpeg)
 {
     (void)jpeg;

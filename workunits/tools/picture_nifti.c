@@ -16,11 +16,11 @@
 #include "workunits/tools/picture_format.h"
 
 enum {
-    HEADER = 540, /* bytes of NIfTI-2's header, the larger one */
-    DIMS = 8,     /* numbers in the field dim: the count of axes, and seven lengths */
-    GZIP_BUFFER = 1 << 17,
-    MOST_PAGES = 1 << 24, /* slices of all times and channels; files with more are refused */
-    MOST_DEFLATED = 1032  /* the most bytes that one byte of a gzip file can decompress to */
+    HEADER = 540,          /* bytes of NIfTI-2's header, which is larger than NIfTI-1's */
+    DIMS = 8,              /* numbers in the field dim: the count of axes, and seven lengths */
+    GZIP_BUFFER = 1 << 17, /* bytes of zlib's buffer */
+    MOST_PAGES = 1 << 24,  /* slices of all times and channels; files with more are refused */
+    MOST_DEFLATED = 1032   /* the most bytes that one byte of a gzip file can decompress to */
 };
 
 /* The layout of the header in one version of the format. */
@@ -44,9 +44,9 @@ static const nifti_version versions[] = {
 typedef struct nifti_state {
     const nifti_version *version;
     uint8_t header[HEADER];
-    gzFile stream;    /* of a compressed file, else NULL */
-    uint64_t at;      /* position in the decompressed stream */
-    uint64_t samples; /* offset of the first sample */
+    gzFile stream;    /* decompresses a compressed file; NULL: the file is not compressed */
+    uint64_t at;      /* offset of the next byte in the decompressed stream */
+    uint64_t samples; /* offset of the first sample in the (decompressed) file */
     uint64_t page_bytes, n_pages;
     bool must_fit; /* the header is doubtful: the samples must end at the end of the file */
     bool swapped;  /* the file's byte order is not the host's */
@@ -64,7 +64,7 @@ static tc_status refuse_header(const wu_picture *picture, const char *what, tc_e
                    picture->path, what);
 }
 
-/* Fails with zlib's error. */
+/* Returns the error that zlib reports. */
 static tc_status fail_stream(const wu_picture *picture, tc_err *err)
 {
     const nifti_state *const s = picture->state;
@@ -78,6 +78,7 @@ static tc_status fail_stream(const wu_picture *picture, tc_err *err)
 
 /* --- bytes ----------------------------------------------------------------------------------- */
 
+/* Reads the next n bytes of the file, decompressed. */
 static tc_status read_bytes(wu_picture *picture, void *out, uint64_t n, tc_err *err)
 {
     nifti_state *const s = picture->state;
@@ -98,7 +99,7 @@ static tc_status read_bytes(wu_picture *picture, void *out, uint64_t n, tc_err *
 }
 
 /* Moves to an offset of the (decompressed) file that is not before the current one. */
-static tc_status go_to(wu_picture *picture, uint64_t place, tc_err *err)
+static tc_status seek_to(wu_picture *picture, uint64_t place, tc_err *err)
 {
     nifti_state *const s = picture->state;
     uint8_t skipped[16384];
@@ -113,12 +114,12 @@ static tc_status go_to(wu_picture *picture, uint64_t place, tc_err *err)
     return TC_OK;
 }
 
-/* For doubtful headers: checks that the file ends at the offset `end`, where the samples do. */
+/* For doubtful headers: checks that the file ends at the offset `end`, the end of the samples. */
 static tc_status check_fit(wu_picture *picture, uint64_t end, tc_err *err)
 {
     nifti_state *const s = picture->state;
     uint8_t more;
-    return_if_error(go_to(picture, end, err));
+    return_if_error(seek_to(picture, end, err));
     if (s->stream != NULL ? gzread(s->stream, &more, 1) > 0
                           : fread(&more, 1, 1, picture->file) == 1)
         return refuse_header(picture,
@@ -176,7 +177,7 @@ static void swap_bytes(const nifti_state *s, uint8_t *bytes, size_t n)
     }
 }
 
-/* An integer of n bytes at the offset `at` of the header; signed, unless n is 1. */
+/* Returns the integer of n bytes at the offset `at` of the header; it is signed, unless n is 1. */
 static int64_t number_at(const nifti_state *s, size_t at, size_t n)
 {
     uint8_t bytes[8] = { 0 };
@@ -191,7 +192,7 @@ static int64_t number_at(const nifti_state *s, size_t at, size_t n)
     return n == 1 ? bytes[0] : n == 2 ? two : n == 4 ? four : eight;
 }
 
-/* A floating-point number of n bytes, 4 or 8, at the offset `at` of the header. */
+/* Returns the floating-point number of n bytes, 4 or 8, at the offset `at` of the header. */
 static double real_at(const nifti_state *s, size_t at, size_t n)
 {
     uint8_t bytes[8] = { 0 };
@@ -269,7 +270,7 @@ static tc_status read_type(wu_picture *picture, tc_err *err)
     picture->samples = types[i].samples;
     s->must_fit = bits != (int64_t)picture->samples.bits * picture->samples.channels;
     picture->about.remarks |= s->must_fit ? WU_OTHER_BITS : 0;
-    /* A slope of 0 means none, and so does NaN, which some programs write. */
+    /* A slope of 0, or NaN, which some programs write, means that there is no slope. */
     if (isinf(slope))
         picture->about.remarks |= WU_NO_SLOPE;
     if (!isfinite(slope) || slope == 0 || picture->samples.rgb)
@@ -359,7 +360,7 @@ static tc_status open_nifti(wu_picture *picture, tc_err *err)
     return s->must_fit ? check_fit(picture, end, err) : TC_OK;
 }
 
-/* Asks for one more byte at the end of the samples: only then zlib verifies the checksum. */
+/* Reads one more byte at the end of the samples: only then zlib verifies the checksum. */
 static tc_status check_end(const wu_picture *picture, tc_err *err)
 {
     const nifti_state *const s = picture->state;
@@ -374,7 +375,7 @@ static tc_status next_nifti(wu_picture *picture, uint64_t page, void *samples, t
 {
     nifti_state *const s = picture->state;
     const size_t bytes = picture->samples.bits / 8;
-    tc_status status = go_to(picture, s->samples + page * s->page_bytes, err);
+    tc_status status = seek_to(picture, s->samples + page * s->page_bytes, err);
     if (status == TC_OK)
         status = read_bytes(picture, samples, s->page_bytes, err);
     for (size_t i = 0; status == TC_OK && s->swapped && bytes > 1 && i < s->page_bytes; i += bytes)

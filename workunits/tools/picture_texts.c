@@ -1,5 +1,5 @@
-/* Reads what the descriptions (TIFF's ImageDescription) that ImageJ, SCIFIO and tifffile write say
- * of a file's pages. */
+/* Reads the descriptions of a file's pages (TIFF's ImageDescription) that ImageJ, SCIFIO and
+ * tifffile write. */
 #include <jansson.h>
 #include <math.h>
 #include <stdarg.h>
@@ -10,7 +10,7 @@
 #include "app/base/text.h"
 #include "workunits/tools/picture_format.h"
 
-/* Counts are limited to this, so that products of three fit into 64 bits. */
+/* The limit of all counts: the product of three of them fits into 64 bits. */
 #define MOST UINT64_C(0x1fffff)
 
 void wu_say_refusal(wu_said *said, const char *format, ...)
@@ -26,7 +26,8 @@ void wu_say_refusal(wu_said *said, const char *format, ...)
 
 /* --- lines of key=value ---------------------------------------------------------------------- */
 
-/* The value of the line "key=value", and its length *n; NULL: there is no such line. */
+/* Returns the value in the line "key=value", and sets *n to its length. NULL: there is no such
+ * line. */
 static const char *value_of(const char *text, const char *key, size_t *n)
 {
     const size_t m = strlen(key);
@@ -42,7 +43,7 @@ static const char *value_of(const char *text, const char *key, size_t *n)
     return NULL;
 }
 
-/* The value of a key as a count from 1 to MOST; fallback: if there is none. */
+/* The value of a key as a count from 1 to MOST; `fallback` if there is none. */
 static uint64_t count_of(const char *text, const char *key, uint64_t fallback)
 {
     size_t n;
@@ -51,7 +52,7 @@ static uint64_t count_of(const char *text, const char *key, uint64_t fallback)
     return count == 0 ? fallback : count < MOST ? count : MOST;
 }
 
-/* The value of a key as a number; fallback: if there is none. */
+/* The value of a key as a number; `fallback` if there is none. */
 static double number_of(const char *text, const char *key, double fallback)
 {
     size_t n;
@@ -61,7 +62,8 @@ static double number_of(const char *text, const char *key, double fallback)
     return at == NULL || end == at || !isfinite(value) ? fallback : value;
 }
 
-/* The value of a key as a unit, in micrometres (0: unknown); fallback: there is no such key. */
+/* The length in micrometres of the unit that a key names (0: unknown); `fallback` if there is no
+ * such key. */
 static double unit_of(const char *text, const char *key, double fallback)
 {
     size_t n;
@@ -69,8 +71,8 @@ static double unit_of(const char *text, const char *key, double fallback)
     return at == NULL ? fallback : wu_micrometres(at, n);
 }
 
-/* Reads the calibration of samples in ImageJ's text: the function cf, of which 0 is the straight
- * line c0 + c1 * sample, and 20 is none. */
+/* Reads the calibration of samples in ImageJ's text. The key cf is the number of a function: 0 is
+ * the straight line c0 + c1 * sample, 20 is no calibration; other functions are not supported. */
 static void read_calibration(wu_picture *picture, const char *text)
 {
     wu_said *const said = &picture->said;
@@ -90,7 +92,7 @@ static void read_calibration(wu_picture *picture, const char *text)
     }
 }
 
-/* Reads ImageJ's text. The unit is for the resolution tags of the TIFF file, which have pixels per
+/* Reads ImageJ's text. Its unit is that of the resolution tags of the TIFF file, in pixels per
  * unit. */
 static void read_imagej(wu_picture *picture, const char *text)
 {
@@ -115,7 +117,8 @@ static void read_imagej(wu_picture *picture, const char *text)
 
 /* --- SCIFIO ---------------------------------------------------------------------------------- */
 
-/* Entry i of a comma-separated list of `length` bytes, and its length *n; NULL: there are fewer. */
+/* Returns entry i of a comma-separated list of `length` bytes, and sets *n to the entry's length.
+ * NULL: the list has fewer entries. */
 static const char *part_of(const char *list, size_t length, unsigned i, size_t *n)
 {
     const char *at = list;
@@ -128,7 +131,8 @@ static const char *part_of(const char *list, size_t length, unsigned i, size_t *
     return at;
 }
 
-/* Sets the size of a voxel along an axis (0 z, 1 y, 2 x), if the unit (of n bytes) is a length. */
+/* Sets the size of a voxel along an axis (0: z, 1: y, 2: x), if the unit (a name of n bytes) is a
+ * length. */
 static void set_scale(wu_picture *picture, size_t axis, const char *scale, const char *unit,
                       size_t n)
 {
@@ -137,15 +141,15 @@ static void set_scale(wu_picture *picture, size_t axis, const char *scale, const
         picture->about.um[axis] = strtod(scale, NULL) * um;
 }
 
-/* Adds an axis of planes, slower than those before: 'c', 't' or 'z', or 0 for any other one. name:
- * of n bytes. */
+/* Adds an axis of planes, which changes slower than the axes added before. axis: 'c', 't' or 'z',
+ * or 0 for any other axis. name: the name of the axis, n bytes. */
 static void add_axis(wu_said *said, char axis, const char *name, size_t n, uint64_t length)
 {
     uint64_t *const count = axis == 'c'   ? &said->channels
                             : axis == 't' ? &said->frames
                                           : &said->slices;
-    const bool again = axis != '\0' && strchr(said->order, axis) != NULL;
-    if (axis != '\0' && !again) {
+    const bool repeated = axis != '\0' && strchr(said->order, axis) != NULL;
+    if (axis != '\0' && !repeated) {
         said->order[strlen(said->order)] = axis;
         *count = length;
     } else if (length > 1) {
@@ -155,7 +159,7 @@ static void add_axis(wu_said *said, char axis, const char *name, size_t n, uint6
     }
 }
 
-/* Appends the axes that are not in said->order. */
+/* Appends to said->order the axes that it lacks. */
 static void complete_order(wu_said *said)
 {
     for (const char *axis = "czt"; *axis != '\0'; axis++)
@@ -163,7 +167,7 @@ static void complete_order(wu_said *said)
             said->order[strlen(said->order)] = *axis;
 }
 
-/* The axis of a name in SCIFIO's text: 'c', 't' or 'z'; 0: another one. */
+/* The axis that a name in SCIFIO's text stands for: 'c', 't' or 'z'; 0: another axis. */
 static char scifio_axis(const char *name, size_t n)
 {
     if (n == 7 && memcmp(name, "Channel", n) == 0)
@@ -217,8 +221,8 @@ static void read_scifio(wu_picture *picture, const char *text)
 
 /* --- tifffile -------------------------------------------------------------------------------- */
 
-/* The axis of a letter of tifffile: 'c', 't' or 'z'; 0: another one. slices: letters that are no
- * other axis are taken as 'z'. */
+/* The axis that a letter of tifffile stands for: 'c', 't' or 'z'; 0: another axis. slices: any
+ * letter but 'T' stands for 'z'. */
 static char tifffile_axis(bool slices, char letter)
 {
     if (letter == 'T')
@@ -229,9 +233,9 @@ static char tifffile_axis(bool slices, char letter)
 }
 
 /* Reads the shape of tifffile's array, [n], the slowest-changing axis first, and the letters of its
- * axes (NULL: not recorded). The axes before those within a page are axes of planes. A letter
- * without a meaning (Q, I) is taken as slices if there is one such axis, or as channels if the user
- * chose one. */
+ * axes (NULL: not recorded). The last axes are those within a page; the axes before them are axes
+ * of planes. If a single axis has a letter without a meaning (Q, I), it is an axis of slices, or of
+ * channels if the user chose a channel. */
 static void read_shape(wu_picture *picture, const uint64_t *shape, size_t n, const char *axes,
                        const wu_pages_there *there)
 {
@@ -240,13 +244,13 @@ static void read_shape(wu_picture *picture, const uint64_t *shape, size_t n, con
     said->by = "tifffile's text";
     const size_t named = axes == NULL ? 0 : strlen(axes);
     const bool known = named == n;
-    /* The samples of a pixel are the last axis, or (planar) the one before y and x. */
+    /* The axis of the samples of a pixel is the last one, or, if planar, the one before y and x. */
     const uint64_t s = there->stored;
     const uint64_t nx = picture->info.nx, ny = picture->info.ny;
     const uint64_t last = shape[n - 1], second = n >= 2 ? shape[n - 2] : 1,
                    third = n >= 3 ? shape[n - 3] : 1;
     const bool planar = n >= 3 && s > 1 && third == s && last == nx && second == ny;
-    size_t front = n;
+    size_t front = n; /* number of axes before those within a page; n: the shape does not fit */
     if (planar && known && strchr("CS", axes[n - 3]) == NULL)
         wu_say_refusal(said,
                        "has colours of %llu samples that %s says are an axis %c; save it again, "
@@ -283,7 +287,7 @@ static void read_shape(wu_picture *picture, const uint64_t *shape, size_t n, con
 static tc_status read_json(wu_picture *picture, const char *text, const wu_pages_there *there,
                            tc_err *err)
 {
-    enum { AXES = 16 };
+    enum { AXES = 16 }; /* the most axes */
     uint64_t shape[AXES];
     size_t n = 0;
     json_error_t where;
@@ -307,7 +311,7 @@ static tc_status read_json(wu_picture *picture, const char *text, const wu_pages
 /* Reads the text of tifffile's first versions: "shape=(5, 8, 8)". */
 static void read_old_shape(wu_picture *picture, const char *text, const wu_pages_there *there)
 {
-    enum { AXES = 16 };
+    enum { AXES = 16 }; /* the most axes that are read */
     uint64_t shape[AXES];
     size_t n = 0;
     for (const char *at = strchr(text, '('); at != NULL && n < AXES;) {

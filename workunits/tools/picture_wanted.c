@@ -1,4 +1,4 @@
-/* Converts the channels and samples that a file has to those that are wanted of it. */
+/* Converts decoded pages to the channels and the type of samples that the caller wants. */
 #include <float.h>
 #include <math.h>
 #include <stdlib.h>
@@ -94,7 +94,7 @@ size_t wu_picture_raw_bytes(const wu_picture *picture)
            (picture->samples.bits / 8);
 }
 
-/* Sample i of a page as the decoder returns it. */
+/* Returns sample i of a page `raw` as the decoder returned it. */
 static double sample_at(const wu_samples *s, const void *raw, size_t i)
 {
     const uint8_t *const at = (const uint8_t *)raw + i * (s->bits / 8);
@@ -124,7 +124,8 @@ static size_t wanted_samples(const wu_picture *picture)
     return (size_t)picture->info.nx * picture->info.ny * picture->info.channels;
 }
 
-/* The value, with slope and offset, of sample i of the converted page. raw: the page as decoded. */
+/* Returns the value, with slope and offset, of sample i of the converted page. raw: the page as
+ * decoded. */
 static double value_at(const wu_picture *picture, const void *raw, size_t i)
 {
     const wu_samples *const s = &picture->samples;
@@ -134,7 +135,7 @@ static double value_at(const wu_picture *picture, const void *raw, size_t i)
     return s->slope != 0 ? s->slope * sample + s->offset : sample;
 }
 
-/* Converts a value to a sample of the converted page; a label that is invalid to UINT32_MAX. */
+/* Converts a value to a sample of the converted page; an invalid label becomes UINT32_MAX. */
 static uint32_t scale_value(wu_picture *picture, double value)
 {
     const wu_picture_want *const want = &picture->want;
@@ -156,7 +157,7 @@ static uint32_t scale_value(wu_picture *picture, double value)
     return scaled <= 0 ? 0 : scaled >= most ? (uint32_t)most : (uint32_t)(scaled + 0.5);
 }
 
-/* Widens the range [lo, hi] by the finite values of the wanted samples of the page `raw`. */
+/* Extends the range [*lo, *hi] to the finite values of the wanted samples of the page `raw`. */
 static void widen_range(const wu_picture *picture, const void *raw, double *lo, double *hi)
 {
     const size_t n = wanted_samples(picture);
@@ -167,7 +168,7 @@ static void widen_range(const wu_picture *picture, const void *raw, double *lo, 
     }
 }
 
-/* TC_BAD_INPUT: a value of the page is outside 0..65535. */
+/* Returns TC_BAD_INPUT with a message that a value of the page is outside 0..65535. */
 static tc_status refuse_range(const wu_picture *picture, const void *raw, tc_err *err)
 {
     double lo = DBL_MAX, hi = -DBL_MAX;
@@ -178,8 +179,8 @@ static tc_status refuse_range(const wu_picture *picture, const void *raw, tc_err
                    picture->path, lo, hi, picture->info.nz > 1 ? " in a slice" : "");
 }
 
-/* Whether samples are labels of 32 bits that need only a check against WU_MAX_LABEL: read without a
- * sign, a negative one is larger than that. */
+/* Whether samples are labels of 32 bits that need only a check against WU_MAX_LABEL. Signed ones
+ * may be read as unsigned, as a negative one is then larger than WU_MAX_LABEL. */
 static bool are_whole_labels(const wu_picture *picture)
 {
     const wu_samples *const s = &picture->samples;

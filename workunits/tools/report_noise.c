@@ -10,21 +10,23 @@
 #include "workunits/tools/report.h"
 
 enum {
-    LAG = 3,                /* noise is estimated from differences of pixels so far apart along x */
-    MOST_PLACES = 400,      /* objects of an image that are looked at, evenly chosen */
-    MOST_SAMPLES = 1 << 20, /* differences for the noise, about */
-    MOST_RADIUS = 20,       /* pixels sampled along a radius: of larger discs not all are used */
-    MOST_IN_TARGET = 5000,  /* pixels of a disc and its ring: more than (2 * 1.6 * MOST_RADIUS)^2 */
-    LEAST_COMPARED = 60,    /* places on a grid that are enough to compare distributions */
-    MOST_COMPARED = 1000,   /* the same, at most, about */
-    LEAST_MISSED = 4,       /* fewer objects that were not counted are not reported, */
-    MISSED = 5,             /* nor fewer than 1 for so many that were counted */
-    MOST_SEARCHED = 1 << 18 /* places of an image where such objects are searched for */
+    LAG = 3,                /* noise is estimated from differences of pixels LAG apart along x */
+    MOST_PLACES = 400,      /* the most objects of an image that are measured, evenly chosen */
+    MOST_SAMPLES = 1 << 20, /* about the most differences that are used for the noise */
+    MOST_RADIUS = 20,       /* about the most pixels along a radius: larger discs are subsampled */
+    MOST_IN_TARGET = 5000,  /* the most pixels of a disc and its ring: more than
+                               (2 * 1.6 * MOST_RADIUS)^2 */
+    LEAST_COMPARED = 60,    /* the fewest discs on a grid with which is_normal decides */
+    MOST_COMPARED = 1000,   /* about the most discs on the grid of is_normal */
+    LEAST_MISSED = 4,       /* fewer missed objects are not reported, */
+    MISSED = 5,             /* nor fewer than 1 for this many counted ones */
+    MOST_SEARCHED = 1 << 18 /* the most places of an image where missed objects are searched for */
 };
 
-/* The contrast of an object is the difference of the means of disc and ring in units of the
- * standard deviation that noise gives it. Noise alone has up to 5, cells 15 and more. In blurred
- * pictures, where neighbours are alike, noise has more than 5 but less than sure_contrast. */
+/* The contrast of an object is the difference of the mean grey values of disc and ring, divided by
+ * the standard deviation that this difference has because of noise. The contrast of noise alone is
+ * up to 5, of cells 15 and more. In blurred pictures, where neighbouring pixels are alike, the
+ * contrast of noise may be more than 5, but is less than sure_contrast. */
 static const double least_contrast = 8, sure_contrast = 100, pi = 3.14159265358979323846;
 /* An object was missed if its contrast is at least clear_contrast, and least_part of that of those
  * counted. */
@@ -42,9 +44,9 @@ static int compare(const void *a, const void *b)
     return m < n ? -1 : m > n;
 }
 
-/* *noise: the standard deviation of the grey values' noise, from the first quartile of the absolute
- * differences of pixels LAG apart; edges have little influence on it. It is at least that of
- * rounding. Pictures of at most LAG columns leave *noise unchanged. */
+/* Sets *noise to the standard deviation of the grey values' noise, but at least that of rounding.
+ * It is estimated from the first quartile of the absolute differences of pixels LAG apart, on which
+ * edges have little influence. If the picture has at most LAG columns, *noise stays unchanged. */
 static tc_status find_noise(const wu_pixels *px, double *noise, tc_err *err)
 {
     const uint64_t rows = (uint64_t)px->ny * px->nz;
@@ -75,18 +77,18 @@ static tc_status find_noise(const wu_pixels *px, double *noise, tc_err *err)
     return TC_OK;
 }
 
-/* The pixels of a disc and of a ring around it, relative to the centre. Those of the disc are at
- * the beginning of `at`, those of the ring at its end. */
+/* The pixels of a disc and of a ring around it, relative to the centre. The pixels of the disc are
+ * at the beginning of `at`, the pixels of the ring at its end. */
 typedef struct target {
-    int64_t reach; /* pixels from the centre to each side that the ring may take */
-    size_t n[2];   /* pixels of the disc, of the ring */
+    int64_t reach; /* the ring extends less than this many pixels from the centre */
+    size_t n[2];   /* number of pixels of the disc, and of the ring */
     struct {
         int32_t y, x;
     } at[MOST_IN_TARGET];
 } target;
 
-/* For an object of this radius r: a disc up to 0.8 r, and a ring from 1.2 r to 1.6 r; of at most
- * `most` pixels along r, up to MOST_RADIUS. */
+/* Sets `out` for an object of radius r: a disc up to 0.8 r, and a ring from 1.2 r to 1.6 r, with at
+ * most `most` pixels along a radius, but never more than about MOST_RADIUS. */
 static void make_target(double radius, int32_t most, target *out)
 {
     const double r = fmax(radius, 1.5), inner = 0.8 * r, from = 1.2 * r,
@@ -107,8 +109,8 @@ static void make_target(double radius, int32_t most, target *out)
         }
 }
 
-/* The mean grey values of the disc and of the ring around `at` (y, x) in slice z, and the numbers
- * of their pixels that are in the image. False: one of them has none. */
+/* Sets mean to the mean grey values of the disc and of the ring around `at` (y, x) in slice z, and
+ * n to the numbers of their pixels that are in the image. False: one of them has no such pixel. */
 static bool means_of(const wu_pixels *px, int64_t z, const double at[2], const target *t,
                      double mean[2], double n[2])
 {
@@ -117,21 +119,21 @@ static bool means_of(const wu_pixels *px, int64_t z, const double at[2], const t
     const bool whole = cy >= t->reach && cx >= t->reach && cy + t->reach < ny && cx + t->reach < nx;
     for (int k = 0; k < 2; k++) {
         const size_t from = k == 0 ? 0 : MOST_IN_TARGET - t->n[1];
-        uint64_t sum = 0, seen = 0;
+        uint64_t sum = 0, count = 0;
         for (size_t i = from; i < from + t->n[k]; i++) {
             const int64_t y = t->at[i].y, x = t->at[i].x;
             if (!whole && (cy + y < 0 || cx + x < 0 || cy + y >= ny || cx + x >= nx))
                 continue;
             sum += wu_grey(px, (size_t)(centre + y * nx + x));
-            seen++;
+            count++;
         }
-        n[k] = (double)seen;
+        n[k] = (double)count;
         mean[k] = (double)sum / n[k];
     }
     return n[0] > 0 && n[1] > 0;
 }
 
-/* The contrast of what lies around `at` (y, x) in slice z: see least_contrast. NaN: no pixel of the
+/* The contrast of an object at `at` (y, x) in slice z: see least_contrast. NaN: no pixel of the
  * disc or of the ring is in the image. */
 static double contrast_of(const wu_pixels *px, int64_t z, const double at[2], const target *t,
                           double noise)
@@ -162,7 +164,8 @@ static double excess_of(const wu_pixels *px, const double at[2], const region *o
     return inside > 0 ? (double)own->area / (double)inside : NAN;
 }
 
-/* The radius of cells in pixels for which points were searched in an image; 0: there is none. */
+/* The radius, in pixels, of the cells that the analysis searched for in an image; 0: there is none.
+ */
 static double radius_of(const wu_report *r, size_t item)
 {
     const json_t *const parameters = json_object_get(wu_npz_json(r->file->npz), "parameters");
@@ -174,15 +177,15 @@ static double radius_of(const wu_report *r, size_t item)
     return 0.8 * (head->has_spacing ? radius / head->spacing[2] : radius);
 }
 
-/* Whether the contrasts of discs on a grid all over the image have a normal distribution, as noise
- * gives them, and `typical`, the median contrast of what was counted, is no outlier of it. Cells
- * make the distribution skewed, or its tails heavy. */
+/* Whether the contrasts of discs on a grid all over the image have a normal distribution, as for
+ * pure noise, and `typical`, the median contrast of the counted objects, is not an outlier of it.
+ * Cells make the distribution skewed, or its tails heavy. */
 static bool is_normal(const wu_pixels *px, double radius, double noise, double typical)
 {
     const uint64_t rows = (uint64_t)px->ny * px->nz;
     const double r = fmax(radius, 1.5), reach = ceil(fmax(1.6 * r, 1.2 * r + 1)),
                  area = ((double)px->ny - 2 * reach) * ((double)px->nx - 2 * reach) * px->nz;
-    double sum[5] = { 0 }; /* of the powers 0 to 4 of the contrasts */
+    double sum[5] = { 0 }; /* sums of the powers 0 to 4 of the contrasts */
     target disc;
     if (px->nx <= 2 * reach || px->ny <= 2 * reach)
         return false;
@@ -211,7 +214,7 @@ static bool is_normal(const wu_pixels *px, double radius, double noise, double t
            typical < 2.5 * sqrt(var);
 }
 
-/* Finds the range of grey values in evenly chosen rows; *all: these are all rows. */
+/* Finds the range of grey values in evenly chosen rows. Sets *all: whether these are all rows. */
 static tc_status find_range(const wu_pixels *px, wu_range *out, bool *all, tc_err *err)
 {
     const uint64_t rows = (uint64_t)px->ny * px->nz,

@@ -1,6 +1,6 @@
-/* Finds images whose regions have ragged outlines, as a wrong threshold gives them: more than half
- * of the regions fill less of their convex hulls than cells do. Larger regions that do so are
- * counted as merged: they are likely several cells that touch. */
+/* Finds images whose regions have ragged outlines, as with a wrong threshold: more than half of the
+ * regions fill less of their convex hulls than cells do. Such regions that are larger than the
+ * median are counted as merged: they are likely several cells that touch. */
 #include <assert.h>
 #include <stdlib.h>
 
@@ -9,10 +9,12 @@
 #include "workunits/tools/report.h"
 
 enum {
-    LEAST_REGIONS = 8,    /* images with fewer regions are not judged */
-    MERGED = 20,          /* merged regions are reported if they are more than 1 of so many */
-    LEAST_PERCENT = 92,   /* of its hull that a region must fill; round and oval cells fill 95 % */
-    MOST_PIXELS = 1 << 24 /* of a picture that are read: of a larger one, the first rows */
+    LEAST_REGIONS = 8,  /* images with fewer regions are not judged */
+    MERGED = 20,        /* merged regions are reported if more than 1 of MERGED regions are */
+    LEAST_PERCENT = 92, /* share of its hull in % that a region must fill; round and oval cells fill
+                           95 % */
+    MOST_PIXELS = 1 << 24 /* the most pixels of a picture that are read; of a larger picture, only
+                             the first rows are read */
 };
 
 typedef struct point {
@@ -25,11 +27,11 @@ typedef struct side {
     point *corner; /* [n] with ascending y; owned */
 } side;
 
-/* A region, of which rows were read from the top on. */
+/* A region. Its rows are read from the top down. */
 typedef struct region {
-    int64_t area;      /* pixels so far */
-    int32_t y, x0, x1; /* its last row, from x0 to x1, which is not in `sides` yet */
-    side sides[2];     /* left, right; of the hull of the centres of its pixels */
+    int64_t area;      /* number of pixels read so far */
+    int32_t y, x0, x1; /* its last row, from x0 to x1 inclusive, which is not in `sides` yet */
+    side sides[2];     /* left and right side of the convex hull of its pixels' centres */
 } region;
 
 /* The cross product of the vectors from a to b and from a to c. */
@@ -38,8 +40,9 @@ static int64_t cross_product(point a, point b, point c)
     return (int64_t)(b.x - a.x) * (c.y - a.y) - (int64_t)(b.y - a.y) * (c.x - a.x);
 }
 
-/* Adds a point to a side by Andrew's monotone chain algorithm. p is not above the point before it.
- * sign: -1 for the left side, 1 for the right. False: no memory. */
+/* Adds the point p to a side by Andrew's monotone chain algorithm. p must not be above the point
+ * added before. sign: -1 for the left side, 1 for the right. Returns false if there is no memory.
+ */
 static bool add_corner(side *s, point p, int sign)
 {
     if (s->n == s->room) {
@@ -61,7 +64,7 @@ static bool add_corner(side *s, point p, int sign)
     return true;
 }
 
-/* Adds the region's last row to its sides. False: no memory. */
+/* Adds the region's last row to its sides. Returns false if there is no memory. */
 static bool end_row(region *r)
 {
     return r->area == 0 || (add_corner(&r->sides[0], (point){ r->y, r->x0 }, -1) &&
@@ -69,7 +72,7 @@ static bool end_row(region *r)
 }
 
 /* Adds pixels [x, end) of row y to the region of their label, 1 to n; other labels are ignored.
- * False: no memory. */
+ * Returns false if there is no memory. */
 static inline bool add_run(region *regions, size_t n, uint32_t label, int32_t y, int32_t x,
                            int32_t end)
 {
@@ -87,7 +90,7 @@ static inline bool add_run(region *regions, size_t n, uint32_t label, int32_t y,
     return true;
 }
 
-/* Adds a row of labels. */
+/* Adds a row of labels to the n regions. Returns false if there is no memory. */
 static bool add_row(region *regions, size_t n, const uint32_t *row, uint32_t nx, int32_t y)
 {
     bool good = true;
@@ -99,7 +102,7 @@ static bool add_row(region *regions, size_t n, const uint32_t *row, uint32_t nx,
 }
 
 /* Adds all rows of a picture that is given as runs of equal labels, and samples them into `out`.
- * row: buffer for nx labels. */
+ * row: a buffer for nx labels. Returns false if there is no memory. */
 static bool add_runs(region *regions, size_t n, const wu_label_run *runs, size_t n_runs,
                      const wu_sampled *out, uint32_t nx, uint32_t *row)
 {
@@ -124,8 +127,9 @@ static bool add_runs(region *regions, size_t n, const wu_label_run *runs, size_t
 }
 
 /* Eight times the area, in pixels, of the convex hull of the midpoints of the pixels' sides. This
- * hull is that of the pixels' centres, widened by a square of half a pixel that stands on its
- * corner; along an edge the widening adds half the longer of the edge's extents in x and y. */
+ * hull is the Minkowski sum of the hull of the pixels' centres and a square standing on its corner,
+ * with diagonals of one pixel; along each edge this adds half the longer of the edge's extents in x
+ * and y to the area. */
 static int64_t hull_area(const region *r)
 {
     const side *const left = &r->sides[0], *const right = &r->sides[1];
@@ -184,8 +188,8 @@ static int compare_areas(const void *a, const void *b)
     return (x->area > y->area) - (x->area < y->area);
 }
 
-/* Makes the runs of equal labels among n labels. NULL: they would take as many bytes as the labels,
- * or there is no memory. free(). */
+/* Makes the runs of equal labels among n labels, to be freed by free(). NULL: the runs would take
+ * as many bytes as the labels, or there is no memory. */
 static wu_label_run *runs_of(const uint32_t *labels, size_t n, size_t *n_runs)
 {
     wu_label_run *runs = NULL;
@@ -205,7 +209,7 @@ static wu_label_run *runs_of(const uint32_t *labels, size_t n, size_t *n_runs)
 static tc_status find_ragged(const wu_report *r, const wu_declared *labels, size_t item,
                              size_t count, wu_outlined *out, tc_err *err)
 {
-    enum { MOST_KEPT = 1 << 22 }; /* sampled labels, of all images, whose runs are kept */
+    enum { MOST_KEPT = 1 << 22 }; /* the most sampled labels of all images whose runs are kept */
     const wu_result_file *const file = r->file;
     size_t index, first = 0, few = 0, large = 0;
     if (count < LEAST_REGIONS)
@@ -248,8 +252,9 @@ static tc_status find_ragged(const wu_report *r, const wu_declared *labels, size
 
 /* --- all images ------------------------------------------------------------------------------ */
 
-enum { MAX_THREADS = 8 };
+enum { MAX_THREADS = 8 }; /* the most threads */
 
+/* The state of wu_report_find_ragged. */
 typedef struct finder {
     wu_report *r;
     const wu_declared *labels;
@@ -258,10 +263,10 @@ typedef struct finder {
         size_t item; /* the first item for which the thread failed */
         tc_status status;
         tc_err err;
-    } faults[MAX_THREADS]; /* of each thread */
+    } faults[MAX_THREADS]; /* the error of each thread */
 } finder;
 
-/* Does one image; for an_pool_run. */
+/* Calls find_ragged for one image. A function for an_pool_run; user: a finder. */
 static void find_in_image(void *user, unsigned thread, size_t item)
 {
     finder *const f = user;

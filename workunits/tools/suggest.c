@@ -1,5 +1,5 @@
-/* Chooses pictures from which an analysis suggests parameters; prints, saves and shows what it
- * suggests. */
+/* Chooses pictures from which an analysis suggests parameters; prints and saves the suggestion, and
+ * writes it into a report's page. */
 #include "workunits/tools/suggest.h"
 
 #include <assert.h>
@@ -14,9 +14,9 @@
 
 /* --- pictures to look at --------------------------------------------------------------------- */
 
-enum { MOST_SIDE = AN_LOOKED_AT }; /* pixels of a side of a picture that is looked at, at most */
+enum { MOST_SIDE = AN_LOOKED_AT }; /* the most pixels of a side of a picture for an_pictures */
 
-/* Pixel (x, y) of a page as grey. */
+/* The grey value of pixel (x, y) of a page. */
 static uint32_t grey_of(const void *page, const wu_picture_info *info, size_t x, size_t y)
 {
     const size_t at = y * info->nx + x;
@@ -28,7 +28,8 @@ static uint32_t grey_of(const void *page, const wu_picture_info *info, size_t x,
                : bytes[at];
 }
 
-/* Allocates a grey picture of nx x ny pixels and describes it as an item. out: wu_pixels_free. */
+/* Allocates a grey picture of nx x ny pixels and describes it as an item. The caller frees *out by
+ * wu_pixels_free. */
 static tc_status make_picture(uint32_t nx, uint32_t ny, const wu_picture_info *info, wu_item *item,
                               wu_pixels *out, tc_err *err)
 {
@@ -57,8 +58,8 @@ static void put_grey(wu_pixels *px, size_t i, uint32_t grey)
         px->u8[i] = (uint8_t)grey;
 }
 
-/* Copies the middle of a page, at most MOST_SIDE pixels a side, as grey. */
-static tc_status take_middle(const void *page, const wu_picture_info *info, wu_item *item,
+/* Copies the middle of a page, with sides of at most MOST_SIDE pixels, as grey. */
+static tc_status copy_middle(const void *page, const wu_picture_info *info, wu_item *item,
                              wu_pixels *out, tc_err *err)
 {
     const uint32_t nx = info->nx < MOST_SIDE ? info->nx : MOST_SIDE,
@@ -70,9 +71,10 @@ static tc_status take_middle(const void *page, const wu_picture_info *info, wu_i
     return status;
 }
 
-/* Copies the whole page as grey, each pixel being the mean of k x k pixels, so that it has at most
- * MOST_SIDE a side. Rows and columns at the end that do not fill a k x k square are left out. */
-static tc_status take_whole(const void *page, const wu_picture_info *info, wu_item *item,
+/* Copies the whole page as grey, reduced to sides of at most MOST_SIDE pixels: each pixel is the
+ * mean of k x k pixels. Rows and columns at the end that do not fill a k x k square are left out.
+ */
+static tc_status copy_whole(const void *page, const wu_picture_info *info, wu_item *item,
                             wu_pixels *out, tc_err *err)
 {
     const uint32_t side = info->nx > info->ny ? info->nx : info->ny,
@@ -89,10 +91,10 @@ static tc_status take_whole(const void *page, const wu_picture_info *info, wu_it
     return status;
 }
 
-/* Reads the item's middle page (or its only one) and makes it picture i of both sets: its middle in
- * `out`, all of it, with fewer pixels, in `whole`. */
-static tc_status look_at(wu_source *source, an_pictures *out, an_pictures *whole, size_t i,
-                         tc_err *err)
+/* Reads the item's middle page (or its only one), and makes it picture i of both sets: the middle
+ * of the page in `out`, the whole page, reduced, in `whole`. */
+static tc_status add_picture(wu_source *source, an_pictures *out, an_pictures *whole, size_t i,
+                             tc_err *err)
 {
     wu_page_reader reader = { .item = source, .kind = WU_KIND_IMAGE, .quiet = true };
     wu_page_buffer buffer = { 0 };
@@ -103,9 +105,9 @@ static tc_status look_at(wu_source *source, an_pictures *out, an_pictures *whole
     wu_page_reader_close(&reader);
     out->items[i].name = whole->items[i].name = source->name;
     if (status == TC_OK)
-        status = take_middle(buffer.data, &info, &out->items[i], &out->pixels[i], err);
+        status = copy_middle(buffer.data, &info, &out->items[i], &out->pixels[i], err);
     if (status == TC_OK)
-        status = take_whole(buffer.data, &info, &whole->items[i], &whole->pixels[i], err);
+        status = copy_whole(buffer.data, &info, &whole->items[i], &whole->pixels[i], err);
     free(buffer.data);
     return status;
 }
@@ -117,7 +119,8 @@ static const char *file_of(const wu_source *source)
     return slash != NULL ? slash + 1 : source->path;
 }
 
-/* For qsort of wu_source *: by the names of their files, then by their order in memory. */
+/* Compares two wu_source * for qsort: by the names of their files, then by their order in memory.
+ */
 static int compare_files(const void *a, const void *b)
 {
     const wu_source *const x = *(wu_source *const *)a, *const y = *(wu_source *const *)b;
@@ -125,8 +128,9 @@ static int compare_files(const void *a, const void *b)
     return names != 0 ? names : (x > y) - (x < y);
 }
 
-/* Chooses the items to look at, evenly among the file names in natural order. Folders do not count,
- * so that sorting the pictures into folders does not change the parameters. */
+/* Chooses the items whose pictures the analysis gets: at even intervals in the natural order of
+ * file names, whatever their folders, so that sorting pictures into folders does not change the
+ * parameters. */
 static tc_status choose_pictures(wu_sources *sources, an_pictures *out, an_pictures *whole,
                                  tc_err *err)
 {
@@ -143,7 +147,7 @@ static tc_status choose_pictures(wu_sources *sources, an_pictures *out, an_pictu
         wu_source *const source = sorted[n == 1 ? 0 : k * (sources->n - 1) / (n - 1)];
         if (source->fault != NULL)
             continue;
-        status = look_at(source, out, whole, out->n, err);
+        status = add_picture(source, out, whole, out->n, err);
         out->n++;
         out->of_stacks = out->of_stacks || source->is_stack;
         out->unit = source->is_stack && source->um[2] > 0 ? source->um[2] : 1;
@@ -219,7 +223,7 @@ tc_status wu_suggest_load(const char *path, an_suggestion *out, tc_err *err)
     json_error_t fault;
     json_t *const json = wu_json_load_file(path, 0, &fault);
     const char *const doubt = json_string_value(json_object_get(json, "doubt"));
-    *out = (an_suggestion){ .parameters = json }; /* all of the file, as it owns out->each */
+    *out = (an_suggestion){ .parameters = json }; /* the whole JSON, which owns out->each */
     if (doubt == NULL)
         return tc_fail(err, TC_BAD_INPUT, "%s: is not what pack --suggested writes", path);
     snprintf(out->doubt, sizeof out->doubt, "%s", doubt);
@@ -249,8 +253,10 @@ tc_status wu_suggest(const an_analysis *analysis, wu_sources *sources, json_t *p
 
 /* --- on the page ----------------------------------------------------------------------------- */
 
-enum { WIDTH = 320, HEIGHT = 120 }; /* of a curve's SVG picture, in its own units */
+/* Size of a curve's SVG picture, in SVG's units. */
+enum { WIDTH = 320, HEIGHT = 120 };
 
+/* Writes a curve as a figure, with a line at its mark. */
 static void put_curve(wu_page *page, const an_curve *c)
 {
     double most = 0;

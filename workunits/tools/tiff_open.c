@@ -1,5 +1,5 @@
-/* Opens TIFF files: with the open options of libtiff 4.5, or for older versions with libtiff's
- * global handlers, which find the file's listener. */
+/* Opens TIFF files and passes libtiff's messages to the file's listener: by the open options of
+ * libtiff 4.5, or with older versions by libtiff's global handlers. */
 #include "config.h"
 #include "workunits/tools/tiff_open.h"
 
@@ -9,9 +9,9 @@
 
 /* --- a file that is read --------------------------------------------------------------------- */
 
-/* Whether an entry of a directory (of `size` bytes: 20 in a BigTIFF, else 12) must be hidden from
- * libtiff: it has no values; or is 0 where the default is meant; or says that there is a palette,
- * which libtiff only accepts in one length. */
+/* Whether an entry of a directory must be hidden from libtiff: it has no values; or its value is 0
+ * instead of the default; or it says that there is a palette, which libtiff accepts only in one
+ * length. size: bytes of the entry: 20 in a BigTIFF, else 12. */
 static bool is_hidden(const uint8_t *entry, size_t size, bool big_endian)
 {
     static const uint8_t none[8];
@@ -30,8 +30,8 @@ static bool is_hidden(const uint8_t *entry, size_t size, bool big_endian)
     }
 }
 
-/* Hides entries, for which libtiff would call the file damaged: overwrites each with a copy of an
- * entry that is not hidden, since libtiff ignores repeated tags. */
+/* Hides the entries because of which libtiff would report a damaged file: overwrites each with a
+ * copy of an entry that is not hidden, since libtiff ignores repeated tags. */
 static void hide_entries(uint8_t *entries, size_t n, size_t size, bool big_endian)
 {
     const uint8_t *filled = entries, *const end = entries + n * size;
@@ -42,8 +42,8 @@ static void hide_entries(uint8_t *entries, size_t n, size_t size, bool big_endia
             memcpy(entry, filled, size);
 }
 
-/* libtiff's read function: reads n bytes at l->at and, if these are the entries of a directory,
- * hides some of them. */
+/* The read function for libtiff: reads n bytes at the offset l->at and, if these are the entries of
+ * a directory, hides some of them. */
 static tmsize_t read_file(thandle_t handle, void *data, tmsize_t n)
 {
     wu_tiff_listener *const l = handle;
@@ -142,11 +142,12 @@ void wu_tiff_close(wu_tiff_listener *listener)
 
 #else
 
-/* The list of this thread's open files. One that is being opened is first and has no TIFF yet. */
+/* The listeners of this thread's open files. A file that is being opened is first and has no TIFF
+ * yet. */
 static _Thread_local wu_tiff_listener *listeners;
 
-/* The listener of the file that a global handler was called for. file: the handle that libtiff also
- * passes to the file's functions: the listener itself, or a file descriptor. */
+/* The listener of the file for which libtiff called a global handler. file: the handle that libtiff
+ * also passes to the file's functions: the listener itself, or a file descriptor. */
 static const wu_tiff_listener *find_listener(thandle_t file)
 {
     const wu_tiff_listener *l = listeners;
