@@ -13,13 +13,13 @@
 
 typedef struct wu_csv {
     wu_new_file out;
-    bool line_begun; /* the line has a cell */
+    bool line_begun; /* the current line has a cell already */
 } wu_csv;
 
 /* Begins the file folder/NAME.csv. *out must be closed by wu_csv_close, also after a failure. */
 tc_status wu_csv_open(const char *folder, const char *name, wu_csv *out, tc_err *err);
 /* Writes the next cell of the line. An apostrophe is put before text that a spreadsheet program
- * would take for a formula. */
+ * would treat as a formula. */
 void wu_csv_put(wu_csv *csv, const char *text);
 /* Writes the next cell: an element of an array. Numbers get no apostrophe. */
 void wu_csv_put_value(wu_csv *csv, const wu_array_info *info, const void *data);

@@ -14,33 +14,32 @@
 #include "app/base/status.h"
 #include "workunits/format/npz.h"
 
-enum { WU_MAX_AXES = 6 };
+enum { WU_MAX_AXES = 6 }; /* the most declared axes of an array */
 
 /* What an array contains. Most arrays are columns of a table. */
 typedef enum wu_role {
-    WU_VALUE,  /* measured values: a row for each row of the table; without a table: of the whole
-                  result */
-    WU_ITEM,   /* the index of each row's item; declared before the table's other arrays. In a table
-                  without it row i is of item i */
-    WU_KEY,    /* a number of the row within its item: the one in the WU_LABELS picture, if there is
-                  one */
+    WU_VALUE, /* measured values: a row for each row of the table; if there is no table, values of
+                 the whole result */
+    WU_ITEM,  /* the index of each row's item; declared before the table's other arrays. In a table
+                 without it row i is of item i */
+    WU_KEY, /* the number of each row within its item: its label, if there is a WU_LABELS picture */
     WU_PLACE,  /* the row's position in the picture: y, x or z, y, x in pixels */
-    WU_LABELS, /* a picture (int32): each pixel's row of the table, as in WU_KEY; 0: none */
+    WU_LABELS, /* a picture (int32): for each pixel the WU_KEY of its row of the table; 0: no row */
     WU_MASK,   /* a picture (uint8): 0 outside, 1 inside */
-    WU_MAP,    /* a picture (float32): a value for each pixel, NaN: none */
-    WU_TITLES, /* of the whole result: the titles of the table's columns */
-    WU_KEYS,   /* of the whole result: a row for each entry along an axis, which says what the entry
-                  is */
-    WU_PROOF   /* only for validators, not part of a table: numbers of each item, or, with {item} in
-                  the name, an int32 for each of the item's pixels */
+    WU_MAP,    /* a picture (float32): a value for each pixel; NaN: no value */
+    WU_TITLES, /* an array of the whole result: the titles of the table's columns */
+    WU_KEYS, /* an array of the whole result: a row for each entry along an axis, with numbers that
+                describe the entry */
+    WU_PROOF /* only for validators, not part of a table: numbers of each item, or, with {item} in
+                the name, an int32 for each of the item's pixels */
 } wu_role;
 
-/* An axis of an array after the first one (which is that of the rows): its entries are named by
- * words, by numbers or by the rows of a WU_KEYS array. Exactly one of words, numbers and array is
- * not NULL. */
+/* An axis of an array after the first one (the axis of the rows). Its entries are named by words,
+ * by numbers or by the rows of a WU_KEYS array. Exactly one of words, numbers and array is not
+ * NULL. */
 typedef struct wu_axis {
     const char *name;         /* such as "levels" or "feature"; NULL: just adjacent columns */
-    uint32_t n;               /* entries */
+    uint32_t n;               /* number of entries */
     const char *const *words; /* [n] */
     const unsigned *numbers;  /* [n] */
     const char *array;        /* the name of the WU_KEYS array */
@@ -50,28 +49,28 @@ typedef struct wu_axis {
 } wu_axis;
 
 typedef struct wu_declared {
-    const char *name; /* of the array; in names of pictures {item} stands for the item's name */
+    const char *name; /* the array's name; in names of pictures {item} stands for the item's name */
     wu_dtype dtype;
     wu_role role;
-    const char *table; /* such as "regions"; of WU_LABELS: the table whose rows the labels number;
-                          NULL: none */
+    const char *table; /* the table that the array belongs to, such as "regions"; for WU_LABELS: the
+                          table whose rows the labels number; NULL: none */
     const char *title; /* the beginning of columns' titles; a picture's title; NULL: none */
-    const char *unit;  /* such as "pixel" or "um^3"; NULL: none */
+    const char *unit;  /* the unit of values, such as "pixel" or "um^3"; NULL: none */
     unsigned n_axes;
     wu_axis axes[WU_MAX_AXES];
     /* The array's shape and type in the file: */
-    bool deep; /* each declared axis is an axis of the array; false: together they are one, the last
-                  fastest */
-    uint32_t width; /* of WU_STR: characters */
-    uint64_t rows;  /* of an array of the whole result */
+    bool deep; /* each declared axis is an axis of the array; false: all declared axes together are
+                  the array's second axis, the last one changing fastest */
+    uint32_t width; /* for WU_STR: characters of an element */
+    uint64_t rows;  /* number of rows of an array of the whole result; 0: another array */
 } wu_declared;
 
 /* The name of an array of the whole result that has no declaration. */
 #define WU_ITEM_SPACING "item_spacing"
 
 /* Checks a declaration that a program makes: each axis must have entries and either words, or
- * numbers with a prefix, or an array. Returns what is wrong, with the array's and the axis' name
- * (text or a constant); NULL: nothing. */
+ * numbers with a prefix, or an array. Returns what is wrong, with the array's name (`text` or a
+ * constant); NULL: the declaration is valid. */
 const char *wu_declared_fault(const wu_declared *d, char *text, size_t size);
 
 /* Whether arrays of this role are pictures. */
@@ -85,7 +84,7 @@ void wu_declared_name(const wu_declared *d, const char *item, char *out, size_t 
 /* The elements in a row of the array, each of which is a column of the table. */
 uint64_t wu_declared_elements(const wu_declared *d);
 
-enum { WU_TITLE_MAX = 512 };
+enum { WU_TITLE_MAX = 512 }; /* bytes for a title, with the final NUL */
 /* Writes the title of a column, such as "bbox_y0" or "t_L64_d03_contrast": the declared title if
  * `from` is 0, then the element's entries along axes `from` to n_axes - 1, joined by '_'. */
 void wu_title(const wu_declared *d, uint64_t element, unsigned from, char out[WU_TITLE_MAX]);
@@ -98,8 +97,8 @@ json_t *wu_declared_json(const wu_declared *d);
 
 /* Reads the declarations from an untrusted "arrays": names must consist of a-z, 0-9 and _, and all
  * numbers and lengths are limited. TC_BAD_INPUT: the message begins with `where` and names the
- * entry and the key. *out: [*n], freed by wu_declared_free, also after a failure; its strings point
- * into `list`. */
+ * entry and the key. Sets *out to an array of *n declarations, to be freed by wu_declared_free,
+ * also after a failure; their strings point into `list`. */
 tc_status wu_declared_read(const json_t *list, const char *where, wu_declared **out, size_t *n,
                            tc_err *err);
 void wu_declared_free(wu_declared *list, size_t n);

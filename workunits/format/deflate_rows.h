@@ -9,9 +9,9 @@
 #include <stddef.h>
 
 /* The arrangement of the data. word, row: the bytes of a word and of a row. anywhere: matches are
- * searched in all data that the deflater was given since a call with `before` 0, not only at the
- * previous word and in the row above; the data given in a call should then begin with a row,
- * otherwise they take more bytes. */
+ * searched in all data since the last call of wu_deflate_rows with `before` 0, not only at the
+ * previous word and in the row above; the data of a call should then begin with a row, otherwise
+ * the compressed data are larger. */
 typedef struct wu_row_layout {
     size_t word, row;
     bool anywhere;
@@ -25,8 +25,8 @@ typedef struct wu_row_deflater wu_row_deflater;
 
 /* To be freed by free(); NULL: no memory. */
 wu_row_deflater *wu_row_deflater_create(void);
-/* Compresses n bytes to blocks of a deflate stream in `out`, and returns the number of their bytes;
- * 0: they take more than `room`, for which WU_ROWS_ROOM(n) always suffices. before: the number of
+/* Compresses n bytes to blocks of a deflate stream in `out`, and returns the size of the blocks in
+ * bytes, or 0 if it exceeds `room`; room = WU_ROWS_ROOM(n) always suffices. before: the number of
  * bytes before `data` that matches may refer to. last: the stream ends with these blocks; otherwise
  * a sync flush follows. */
 #define WU_ROWS_ROOM(n) ((n) + (n) / 2 + (n) / 32 + 512)

@@ -13,9 +13,9 @@
 #endif
 
 #ifdef __SSE2__
-/* Converts 16 pixels of 3 bytes each. Interleaving the two halves of the 48 bytes moves byte p to 2
- * p modulo 47. After four times it is at 16 p modulo 47, which separates the channels: channel c of
- * pixel j, byte 3 j + c, is at j + 16 c. */
+/* Converts 16 pixels of 3 bytes each. Interleaving the two halves of the 48 bytes moves byte p to
+ * 2 p modulo 47. After four interleavings, byte p is at 16 p modulo 47, which separates the
+ * channels: channel c of pixel j, which was byte 3 j + c, is at j + 16 c. */
 static inline __m128i wu_grey16(const uint8_t *rgb)
 {
     const __m128i zero = _mm_setzero_si128(),

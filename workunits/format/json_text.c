@@ -10,10 +10,12 @@
 /* Whether an allocation of jansson has failed. There is one variable, as jansson has one allocator
  * for the whole program. */
 static atomic_bool starved;
-/* Where this thread continues if an allocation fails while it parses; NULL: it is not parsing. */
+/* The place at which this thread continues if an allocation fails while it parses JSON; NULL: it is
+ * not parsing. */
 static _Thread_local jmp_buf *reading;
 
-static void *allocate_text(size_t n)
+/* The allocator for jansson. */
+static void *allocate(size_t n)
 {
     void *const memory = malloc(n);
 
@@ -27,7 +29,7 @@ static void *allocate_text(size_t n)
 
 void wu_json_watch(void)
 {
-    json_set_alloc_funcs(allocate_text, free);
+    json_set_alloc_funcs(allocate, free);
 }
 
 bool wu_json_starved(void)
@@ -43,9 +45,9 @@ tc_status wu_json_verdict(tc_status found, tc_err *err)
     return tc_no_memory(err, "JSON");
 }
 
-/* Parses a file, or if path is NULL a text. If an allocation for a string fails, jansson accesses
- * memory beyond the string: so parsing is aborted by longjmp at the first allocation that fails,
- * and the memory allocated until then is leaked. */
+/* Parses the file `path`, or, if it is NULL, the text. If an allocation for a string fails, jansson
+ * accesses memory beyond the string: so parsing is aborted by longjmp at the first allocation that
+ * fails, and the memory allocated until then is leaked. */
 static json_t *load_json(const char *path, const char *text, size_t n, size_t flags,
                          json_error_t *fault)
 {
@@ -73,8 +75,8 @@ json_t *wu_json_load_file(const char *path, size_t flags, json_error_t *fault)
     return load_json(path, NULL, 0, flags, fault);
 }
 
-/* An upper bound of the number of values in a JSON text. They are counted before parsing, since a
- * parsed value may take a few hundred bytes of memory and only two of text. */
+/* An upper bound of the number of values in a JSON text. Values are counted before parsing, since a
+ * value of two bytes of text may take a few hundred bytes of memory when it is parsed. */
 static uint64_t count_values(const char *text, size_t n)
 {
     uint64_t count = 1;

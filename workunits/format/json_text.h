@@ -12,21 +12,21 @@
 
 #include "app/base/status.h"
 
-/* Parses an object of at most max_values values, without duplicate keys. where, name: the file and
- * the member, for messages, which also give line and column. *out: the caller owns the reference.
- */
+/* Parses an object of at most max_values values, without duplicate keys, into *out; the caller owns
+ * the reference. where, name: the file and the member, for messages, which also state line and
+ * column. */
 tc_status wu_json_parse(const char *where, const char *name, const char *text, size_t n,
                         uint64_t max_values, json_t **out, tc_err *err);
 
-/* json_loadb and json_load_file of jansson, but safe if memory runs out: they return NULL then.
- * fault: may be NULL. */
+/* These are jansson's json_loadb and json_load_file, made safe for the case that memory runs out:
+ * they return NULL then. fault: may be NULL. */
 json_t *wu_json_load(const char *text, size_t n, size_t flags, json_error_t *fault);
 json_t *wu_json_load_file(const char *path, size_t flags, json_error_t *fault);
 
 /* The flags with which JSON in files is written. */
 #define WU_JSON_LAYOUT ((size_t)(JSON_SORT_KEYS | JSON_INDENT(2)))
-/* json_dumps of an object or a list. Parses the text again for a check, and returns NULL if the
- * result differs or memory has run out. The text is to be freed by free(). */
+/* Returns the text of an object or a list, as json_dumps does, to be freed by free(). Parses the
+ * text as a check, and returns NULL if the parsed JSON differs or memory ran out. */
 char *wu_json_text(const json_t *json, size_t flags);
 /* Whether both have the same text; json_equal does not distinguish -0.0 from 0.0. Also false if
  * memory has run out (wu_json_starved). */
@@ -38,7 +38,7 @@ uint64_t wu_json_size(const json_t *json, size_t flags);
 
 /* Makes jansson use the allocator that records failures. The functions above call it. */
 void wu_json_watch(void);
-/* Whether an allocation of jansson has failed since. */
+/* Whether an allocation of jansson has failed since wu_json_watch was first called. */
 bool wu_json_starved(void);
 /* Returns `found`, the status of something that used JSON. If this is an error that blames a file
  * or the program, and an allocation of jansson has failed, returns TC_NO_MEMORY instead, as JSON

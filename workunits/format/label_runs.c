@@ -11,8 +11,8 @@
 #include "app/base/files.h"
 
 enum {
-    WAITING = 1 << 13,      /* runs that are written at a time */
-    MOST_PIXELS = 1 << 24,  /* the largest picture that is kept */
+    WAITING = 1 << 13,      /* number of runs that are written at a time */
+    MOST_PIXELS = 1 << 24,  /* the most pixels of a picture that is kept */
     LEAST_PIXELS_A_RUN = 16 /* the least average length of runs: with shorter ones, decompressing
                                the labels takes no longer */
 };
@@ -20,8 +20,10 @@ enum {
 /* The header before the runs of a picture. */
 typedef struct head {
     char magic[4];
-    uint32_t array_crc, pixels; /* CRC-32 of the result's array; its pixels */
-    uint32_t n, runs_crc;       /* number of runs; CRC-32 of the runs */
+    uint32_t array_crc; /* CRC-32 of the result's array */
+    uint32_t pixels;    /* number of pixels */
+    uint32_t n;         /* number of runs */
+    uint32_t runs_crc;  /* CRC-32 of the runs */
 } head;
 
 static const char magic[4] = "TXLR";
@@ -39,11 +41,11 @@ char *wu_label_runs_path(const char *result)
 
 struct wu_run_writer {
     int fd;
-    uint64_t at; /* position in the file of the current picture's header */
+    uint64_t at; /* offset in the file of the current picture's header */
     head head;
     bool good;         /* the current picture can be kept */
-    wu_label_run last; /* its last run, which may continue */
-    size_t n_waiting;  /* runs that are not written to the file yet */
+    wu_label_run last; /* the last run of the current picture, which may continue */
+    size_t n_waiting;  /* number of runs that are not written to the file yet */
     wu_label_run waiting[WAITING];
 };
 
@@ -126,7 +128,7 @@ void wu_run_writer_close(wu_run_writer **writer)
 
 /* --- reading --------------------------------------------------------------------------------- */
 
-/* The header of a picture, and where in the file its runs begin. */
+/* The header of a picture, and the offset in the file at which its runs begin. */
 typedef struct place {
     head head;
     uint64_t at;
@@ -165,6 +167,7 @@ wu_run_reader *wu_run_reader_open(const char *path)
     return r;
 }
 
+/* Reads the runs of a picture. NULL: they are damaged, or there is no memory. */
 static wu_label_run *load(const wu_run_reader *r, const place *p)
 {
     const size_t bytes = p->head.n * sizeof(wu_label_run);

@@ -10,7 +10,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* The file's path for a result: RESULT.npz.labels. To be freed by the caller; NULL: no memory. */
+/* The path of the file with the runs of a result: RESULT.npz.labels. To be freed by the caller;
+ * NULL: no memory. */
 char *wu_label_runs_path(const char *result);
 
 /* n adjacent pixels with the same label, in raster order; a run may continue in the next row. */
@@ -18,8 +19,8 @@ typedef struct wu_label_run {
     uint32_t n, label;
 } wu_label_run;
 
-/* The end of the run of equal labels that begins at i, i < n: the index of the next other label, or
- * n. */
+/* The end of the run of equal labels that begins at i < n: the index of the next different label,
+ * or n. */
 static inline size_t wu_label_run_end(const uint32_t *labels, size_t i, size_t n)
 {
     enum { AT_ONCE = 16 }; /* labels compared in a step */
@@ -44,11 +45,11 @@ static inline size_t wu_label_run_end(const uint32_t *labels, size_t i, size_t n
 
 typedef struct wu_run_writer wu_run_writer;
 
-/* Returns NULL if the file cannot be written; then there is no file. */
+/* Creates the file. Returns NULL if it cannot be written. */
 wu_run_writer *wu_run_writer_open(const char *path);
-/* To write a picture, call begin, add any number of times, and end with the CRC-32 that the result
- * has of its array. A picture without end is dropped when the next one begins. A picture that is
- * large, or whose runs are short, is not written. */
+/* To write a picture, call begin, add any number of times, and end with the CRC-32 of the picture's
+ * array in the result. A picture for which end was not called is dropped when the next one begins.
+ * A picture that is large, or whose runs are short, is not written. */
 void wu_run_writer_begin(wu_run_writer *w);
 void wu_run_writer_add(wu_run_writer *w, const uint32_t *labels, size_t n);
 void wu_run_writer_end(wu_run_writer *w, uint32_t crc);
@@ -56,10 +57,11 @@ void wu_run_writer_close(wu_run_writer **w);
 
 typedef struct wu_run_reader wu_run_reader;
 
-/* Returns NULL if there is no file. */
+/* Opens the file. Returns NULL if it does not exist. */
 wu_run_reader *wu_run_reader_open(const char *path);
-/* The *n runs of the picture with this number of pixels whose array has this CRC-32, to be freed by
- * free(). NULL: the file does not have it. May be called from any thread. */
+/* Returns the runs of the picture with this number of pixels whose array has this CRC-32, to be
+ * freed by free(), and sets *n to their number. NULL: the file does not have this picture. May be
+ * called from any thread. */
 wu_label_run *wu_run_reader_load(const wu_run_reader *r, uint32_t crc, uint64_t pixels, size_t *n);
 void wu_run_reader_close(wu_run_reader **r);
 

@@ -9,14 +9,15 @@
 
 #include "app/base/files.h"
 
-/* The member that a PNG is read from. status, err: of a failed read, as a wu_read_fn cannot return
- * them. */
+/* The member that a picture is read from. status, err: the error of a failed read, which a
+ * wu_read_fn cannot return. */
 typedef struct png_source {
     wu_unzip *zip;
     tc_status status;
     tc_err err;
 } png_source;
 
+/* A wu_read_fn; user: a png_source. */
 static long read_from_zip(void *user, void *buf, size_t n)
 {
     png_source *const s = user;
@@ -44,7 +45,7 @@ bool wu_plain_name(const char *name)
  * its length in bytes; 0: it is not such a header. */
 static size_t read_plain_head(png_source *s, wu_png_info *head)
 {
-    char text[WU_PLAIN_HEAD] = "", again[WU_PLAIN_HEAD], *end = text + 3;
+    char text[WU_PLAIN_HEAD] = "", valid[WU_PLAIN_HEAD], *end = text + 3;
     unsigned lines = 0;
     size_t n = 0;
     while (lines < 3 && n + 1 < sizeof text && read_from_zip(s, text + n, 1) == 1)
@@ -53,7 +54,7 @@ static size_t read_plain_head(png_source *s, wu_png_info *head)
     head->width = (uint32_t)strtoul(end, &end, 10);
     head->height = (uint32_t)strtoul(end, &end, 10);
     head->bits = strtoul(end, &end, 10) > 255 ? 16 : 8;
-    return wu_plain_head(head, again) == n && memcmp(text, again, n) == 0 &&
+    return wu_plain_head(head, valid) == n && memcmp(text, valid, n) == 0 &&
                    head->channels * head->bits <= 24
                ? n
                : 0;
@@ -68,8 +69,8 @@ void wu_plain_swap(uint8_t *p, size_t n)
     }
 }
 
-/* Reads the header of a plain picture to *head; or if samples is not NULL, the samples, when *head
- * is the expected header. */
+/* Reads the header of a plain picture to *head, if samples is NULL; otherwise reads the samples,
+ * and checks that *head is the header. size: bytes of the member. what: its name in messages. */
 static tc_status read_plain(png_source *s, uint64_t size, const char *what, wu_png_info *head,
                             uint8_t *samples, tc_err *err)
 {
@@ -102,8 +103,8 @@ static tc_status read_plain(png_source *s, uint64_t size, const char *what, wu_p
 
 /* --- both kinds ------------------------------------------------------------------------------ */
 
-/* Reads the header to *head; or if samples is not NULL, the samples, when *head is the expected
- * header. Then reads the member to its end to check its CRC. */
+/* Reads the header to *head, if samples is NULL; otherwise reads the samples, and checks that *head
+ * is the header. Then reads the member to its end to check its CRC. */
 static tc_status read_member(wu_unzip *zip, size_t member, wu_png_info *head, void *samples,
                              tc_err *err)
 {

@@ -15,18 +15,19 @@ enum { WU_PLAIN_HEAD = 32 };
 bool wu_plain_name(const char *name);
 /* Writes the header of a plain picture, and returns its length in bytes. */
 size_t wu_plain_head(const wu_png_info *info, char out[WU_PLAIN_HEAD]);
-/* Converts 16-bit samples from the byte order of a plain picture (big-endian) to that of memory, or
- * back. n: their bytes, an even number. */
+/* Converts 16-bit samples, in place, from the byte order of a plain picture (big-endian) to that of
+ * memory, or back. n: the number of bytes, which is even. */
 void wu_plain_swap(uint8_t *samples, size_t n);
 
-/* Reads the picture's header, and decompresses a PNG's member to its end to check its CRC; that of
- * a plain picture is checked only by wu_member_pixels. TC_BAD_INPUT: the message calls a damaged
- * member corrupt, even if the picture is wrong, too. */
+/* Reads the picture's header. Decompresses a member that is a PNG to its end to check its CRC; the
+ * CRC of a plain picture is checked only by wu_member_pixels. TC_BAD_INPUT: the message says that
+ * the member is corrupt if its CRC is wrong, even if the picture is invalid, too. */
 tc_status wu_member_head(wu_unzip *zip, size_t member, wu_png_info *head, tc_err *err);
 /* Reads the picture's header, and nothing else of the member if the header is of the usual kind: so
- * damage after it is not found. */
+ * damage after the header is not found. */
 tc_status wu_member_begin(wu_unzip *zip, size_t member, wu_png_info *head, tc_err *err);
-/* Decodes the member into `samples`, as wu_png_read. expected: the header that was read before. */
+/* Decodes the member into `samples`, as wu_png_read does. expected: the header that was read
+ * before. */
 tc_status wu_member_pixels(wu_unzip *zip, size_t member, const wu_png_info *expected, void *samples,
                            tc_err *err);
 

@@ -11,8 +11,8 @@
 #include "app/base/files.h"
 #include "app/base/os.h"
 
-/* Bytes of the buffer, so that a page of many megabytes is written in large pieces: the C library's
- * own buffer has 4 KiB. */
+/* Bytes of the buffer for writing: large, so that a page of many megabytes is written in large
+ * pieces. The C library's buffer has 4 KiB. */
 enum { BUFFER = 1 << 16 };
 
 static tc_status cannot_write(const wu_new_file *f, tc_err *err)
@@ -75,7 +75,7 @@ tc_status wu_new_file_open(const char *path, wu_new_file *out, tc_err *err)
 tc_status wu_new_file_close(wu_new_file *out, tc_status status, tc_err *err)
 {
     if (out->file != NULL) {
-        /* Renames the file before it is closed, so while it is still locked. */
+        /* The file is renamed before it is closed, while it is still locked. */
         errno = 0;
         if (status == TC_OK && (fflush(out->file) != 0 || ferror(out->file) != 0 ||
                                 (!out->synced && !os_sync(fileno(out->file))) ||

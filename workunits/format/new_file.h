@@ -12,7 +12,7 @@
 typedef struct wu_new_file {
     char *path, *temporary; /* owned */
     FILE *file;             /* the temporary file; NULL: it is not open */
-    char *buffer;           /* of `file`; owned */
+    char *buffer;           /* the buffer of `file`; owned */
     bool synced;            /* set by the caller if the data are already on the disk (fsync) */
 } wu_new_file;
 
@@ -21,12 +21,12 @@ typedef struct wu_new_file {
  * kind: what the message calls the file, such as "page". */
 tc_status wu_new_file_replaces(const char *path, const char *begins, size_t at, const char *kind,
                                tc_err *err);
-/* Creates PATH.tmp, or empties one that an interrupted process has left. *out must be closed by
- * wu_new_file_close, also after a failure. TC_TRY_LATER: another process is writing it. */
+/* Creates PATH.tmp, or empties it if an interrupted process has left it. *out must be closed by
+ * wu_new_file_close, also after a failure. TC_TRY_LATER: another process is writing this file. */
 tc_status wu_new_file_open(const char *path, wu_new_file *out, tc_err *err);
-/* If status is TC_OK, brings the file to the disk (fsync) and renames it to PATH. If status is an
- * error, or this fails, as on a full disk, removes it. Returns `status`, or the error that occurred
- * here. */
+/* If status is TC_OK, brings the temporary file to the disk (fsync) and renames it to PATH. If
+ * status is an error, or this fails, as on a full disk, removes the temporary file. Returns
+ * `status`, or the error that occurred here. */
 tc_status wu_new_file_close(wu_new_file *out, tc_status status, tc_err *err);
 
 #endif

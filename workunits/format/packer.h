@@ -22,15 +22,15 @@ typedef struct wu_compressed {
     bool text;                 /* zlib considers the data text */
 } wu_compressed;
 
-/* Receives n compressed bytes. */
+/* A callback that receives n compressed bytes. */
 typedef tc_status (*wu_take)(void *user, const void *data, size_t n, tc_err *err);
 
-/* level: zlib's compression level, 0 to 9. threads: as in wu_compressor_use_threads. shown: the
- * file that messages name. take: called with the compressed bytes, and with `user`. shown and user
- * must outlive the compressor. */
+/* Creates a compressor. level: zlib's compression level, 0 to 9. threads: as in
+ * wu_compressor_use_threads. shown: the name of the file in messages. take: called with `user` and
+ * the compressed bytes. shown and user must outlive the compressor. */
 tc_status wu_compressor_create(int level, unsigned threads, const char *shown, wu_take take,
                                void *user, wu_compressor **out, tc_err *err);
-/* Sets the number of threads that compress; 0: 1, and at most 8 are used. Each takes about a
+/* Sets the number of threads that compress: at least 1 and at most 8 are used. Each takes about a
  * megabyte of memory. */
 void wu_compressor_use_threads(wu_compressor *p, unsigned threads);
 /* To compress a member, call begin, write any number of times, and end. deflated: false stores the
@@ -40,7 +40,7 @@ tc_status wu_compressor_begin(wu_compressor *p, bool deflated, uint64_t bytes, t
  * wu_deflate_rows may compress them faster and to fewer bytes. */
 tc_status wu_compressor_expect_rows(wu_compressor *p, wu_row_layout layout, tc_err *err);
 tc_status wu_compressor_write(wu_compressor *p, const void *data, size_t n, tc_err *err);
-/* *out: describes the compressed member. */
+/* Ends the member. Sets *out to its sizes and CRC. */
 tc_status wu_compressor_end(wu_compressor *p, wu_compressed *out, tc_err *err);
 void wu_compressor_free(wu_compressor **p);
 

@@ -21,8 +21,8 @@ static void put_lines(wu_page *page, const char *const *lines)
         wu_page_put(page, "%s\n", *lines);
 }
 
-/* A stream that is written as base 64 (RFC 4648). waiting: up to two bytes that wait for a third
- * one. */
+/* A stream of bytes that is written as base 64 (RFC 4648), three bytes at a time. waiting: the
+ * first n bytes, at most two, of the next three. */
 typedef struct base64 {
     FILE *file;
     unsigned char waiting[3];
@@ -30,7 +30,7 @@ typedef struct base64 {
 } base64;
 
 /* Encodes three bytes as four digits. */
-static void spell_three(const unsigned char three[3], char four[4])
+static void encode_three(const unsigned char three[3], char four[4])
 {
     static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     const uint32_t bits = (uint32_t)three[0] << 16 | (uint32_t)three[1] << 8 | three[2];
@@ -38,37 +38,37 @@ static void spell_three(const unsigned char three[3], char four[4])
         four[i] = digits[bits >> (18 - 6 * i) & 63];
 }
 
-/* A wu_write_fn; user: a base64. */
+/* Writes n bytes to the stream. A wu_write_fn; user: a base64. */
 static int write_base64(void *user, const void *bytes, size_t n)
 {
     enum { AT_ONCE = 1024 }; /* triples of bytes that are written at a time */
     base64 *const b = user;
     const unsigned char *at = bytes;
     char text[4 * AT_ONCE];
-    size_t spelled = 0;
-    for (; n > 0; spelled = 0) {
+    size_t n_encoded = 0;
+    for (; n > 0; n_encoded = 0) {
         for (; n > 0 && b->n < 3 && (b->n > 0 || n < 3); n--)
             b->waiting[b->n++] = *at++;
         if (b->n == 3) {
-            spell_three(b->waiting, text);
-            spelled = 1;
+            encode_three(b->waiting, text);
+            n_encoded = 1;
             b->n = 0;
         }
-        for (; b->n == 0 && n >= 3 && spelled < AT_ONCE; n -= 3, at += 3)
-            spell_three(at, text + 4 * spelled++);
-        (void)fwrite(text, 4, spelled, b->file);
+        for (; b->n == 0 && n >= 3 && n_encoded < AT_ONCE; n -= 3, at += 3)
+            encode_three(at, text + 4 * n_encoded++);
+        (void)fwrite(text, 4, n_encoded, b->file);
     }
     return ferror(b->file);
 }
 
-/* Encodes the one or two bytes that wait. */
+/* Ends the stream: encodes the one or two waiting bytes, if there are any. */
 static void end_base64(base64 *b)
 {
     char four[4];
     if (b->n == 0)
         return;
     memset(b->waiting + b->n, 0, 3 - b->n);
-    spell_three(b->waiting, four);
+    encode_three(b->waiting, four);
     memset(four + b->n + 1, '=', 3 - b->n);
     (void)fwrite(four, 1, sizeof four, b->file);
 }
@@ -109,8 +109,7 @@ tc_status wu_page_open(const char *path, const char *title, wu_page *out, tc_err
         out, BEGINS
         "\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
         "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
-        /* The page cannot load anything from elsewhere, even if text in it were taken for markup.
-         */
+        /* The page cannot load anything, even if a browser interpreted text in it as markup. */
         "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; img-src data:; "
         "style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; script-src 'sha256-");
     put_script_digest(out->file);
@@ -172,7 +171,7 @@ void wu_page_value(wu_page *page, double value)
                  scaled = size * scale, rest = scaled - floor(scaled);
     char text[16], *at = text + sizeof text;
     unsigned n, decimals = size < 10 ? 3 : size < 100 ? 2 : size < 1000;
-    /* printf decides if the number may be near the middle of two decimals, as `scaled` is rounded.
+    /* As `scaled` is rounded, printf is used if the number may be near the middle of two decimals.
      */
     if (!(size >= 1 && scaled < 9999) || fabs(rest - 0.5) < 1e-6) {
         wu_page_put(page, " %.4g", value);

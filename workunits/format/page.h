@@ -18,29 +18,29 @@ typedef wu_new_file wu_page;
 tc_status wu_page_replaces(const char *path, tc_err *err);
 /* Begins the page: writes its head. *out must be closed by wu_page_close, also after a failure. */
 tc_status wu_page_open(const char *path, const char *title, wu_page *out, tc_err *err);
-/* Completes the page, or removes it, as wu_new_file_close. */
+/* Completes the page, or removes it, as wu_new_file_close does. */
 tc_status wu_page_close(wu_page *page, tc_status status, tc_err *err);
 
 /* Writes markup, formatted as by printf and not escaped: must not contain text from files. */
 TC_FORMAT(2, 3)
 void wu_page_put(wu_page *page, const char *format, ...);
-/* Writes a character and an integer. Fast, as pages have many. */
+/* Writes a character and an integer. Faster than wu_page_put, as pages have many numbers. */
 void wu_page_number(wu_page *page, char before, int64_t value);
-/* Writes the same to `out`, without a NUL, and returns the number of bytes. */
-enum { WU_NUMBER_TEXT = 24 };
+enum { WU_NUMBER_TEXT = 24 }; /* enough bytes for a character and an integer */
+/* Writes a character and an integer to `out`, without a NUL, and returns the number of bytes. */
 size_t wu_number_text(char before, int64_t value, char out[WU_NUMBER_TEXT]);
-/* Writes a number as printf's " %.4g". */
+/* Writes a number like printf's " %.4g", but faster. */
 void wu_page_value(wu_page *page, double value);
 /* Writes any text, escaped so that it can stand between tags and within double quotes. Bytes that
  * are not UTF-8, and characters that control text, become '?'. */
 void wu_page_text(wu_page *page, const char *text);
 /* Writes a picture of nx * ny pixels with 1 or 3 channels of 8 bits as a data: URL, for the address
- * of an <image>. what: what messages call it. */
+ * of an <image>. what: the name of the picture in messages. */
 tc_status wu_page_picture(wu_page *page, const char *what, uint32_t nx, uint32_t ny,
                           unsigned channels, const uint8_t *pixels, tc_err *err);
 
+enum { WU_BINS = 24 }; /* number of bins of a histogram */
 /* The range and the histogram of values. */
-enum { WU_BINS = 24 };
 typedef struct wu_spread {
     uint64_t n;
     double least, most, sum;

@@ -14,12 +14,12 @@
 
 typedef struct wu_png_info {
     uint32_t width, height;
-    unsigned bits;     /* of a sample: 8 or 16 */
+    unsigned bits;     /* bits of a sample: 8 or 16 */
     unsigned channels; /* 1 or 3 */
 } wu_png_info;
 
-/* Reads up to n bytes into buf. Returns their number, 0 at the end, or a negative value after an
- * error. */
+/* A callback that reads up to n bytes into buf. Returns their number, 0 at the end, or a negative
+ * value after an error. */
 typedef long (*wu_read_fn)(void *user, void *buf, size_t n);
 
 /* Reads only the header. what: the picture's name in messages. encoded_bytes: the size of the PNG;
@@ -29,9 +29,9 @@ tc_status wu_png_read_info(wu_read_fn read, void *user, uint64_t encoded_bytes, 
 
 /* The bytes of a PNG's signature and header. */
 enum { WU_PNG_HEAD = 33 };
-/* Reads the header from the first bytes of a PNG. Returns true if the PNG is of a kind that work
- * units have; *out is then as of wu_png_read_info, unless something is wrong in the rest of the
- * PNG. */
+/* Reads the header from the first bytes of a PNG into *out. Returns true if the PNG is of a kind
+ * that work units have; *out is then what wu_png_read_info would set, unless the rest of the PNG is
+ * damaged. */
 bool wu_png_plain_head(const unsigned char begin[WU_PNG_HEAD], uint64_t encoded_bytes,
                        wu_png_info *out);
 
@@ -39,41 +39,42 @@ bool wu_png_plain_head(const unsigned char begin[WU_PNG_HEAD], uint64_t encoded_
  * of samples in `rows` rows. */
 uint64_t wu_png_reading_bytes(uint64_t samples, uint64_t rows, uint64_t encoded_bytes);
 
-/* Reads the whole PNG, and checks its CRCs. expected: the header as read before; another one is an
- * error. pixels: receives height * width * channels samples, uint8_t or uint16_t (in the byte order
- * of memory) depending on the bits. */
+/* Reads the whole PNG, and checks its CRCs. expected: the header that was read before; a different
+ * header is an error. pixels: receives height * width * channels samples, uint8_t or uint16_t (in
+ * the byte order of memory) depending on the bits. */
 tc_status wu_png_read(wu_read_fn read, void *user, uint64_t encoded_bytes, const char *what,
                       const wu_png_info *expected, void *pixels, tc_err *err);
 
-/* The same for PNGs of any kind, which are converted: samples of 1, 2 and 4 bits are scaled to 0 to
- * 255; a palette becomes grey if all its colours are grey, otherwise RGB; alpha is dropped. RGB of
- * 16 bits remains so, and the caller decides whether to accept it. numbers: samples are numbers,
- * not shades: those of 1, 2 and 4 bits are not scaled, and a palette's indices are returned.
- * *alpha_dropped: some pixel was not opaque. *no_end: the file ends after its pixels, without the
- * final chunk. */
+/* Like wu_png_read_info and wu_png_read, but for PNGs of any kind, which are converted: samples of
+ * 1, 2 and 4 bits are scaled to 0 to 255; a palette becomes grey if all its colours are grey,
+ * otherwise RGB; alpha is dropped. RGB of 16 bits stays unchanged, and the caller decides whether
+ * to accept it. numbers: samples are numbers, not shades: samples of 1, 2 and 4 bits are not
+ * scaled, and a palette's indices are returned. Sets *alpha_dropped: whether some pixel was not
+ * opaque; *no_end: whether the file ends after its pixels, without the final chunk. */
 tc_status wu_png_convert_info(wu_read_fn read, void *user, const char *what, bool numbers,
                               wu_png_info *info, tc_err *err);
 tc_status wu_png_convert(wu_read_fn read, void *user, const char *what, bool numbers,
                          const wu_png_info *expected, void *pixels, bool *alpha_dropped,
                          bool *no_end, tc_err *err);
 
-/* Writes n bytes. Returns 0, or another value after an error. */
+/* A callback that writes n bytes. Returns 0, or another value after an error. */
 typedef int (*wu_write_fn)(void *user, const void *buf, size_t n);
 
 /* Writes a PNG. The same samples always give the same bytes. pixels: as in wu_png_read.
  * TC_INTERNAL: *info is not of a kind that work units have. */
 tc_status wu_png_write(wu_write_fn write, void *user, const char *what, const wu_png_info *info,
                        const void *pixels, tc_err *err);
-/* The same in less time, but with up to about a seventh more bytes. */
+/* Like wu_png_write, in less time, but with up to about a seventh more bytes. */
 tc_status wu_png_write_for_page(wu_write_fn write, void *user, const char *what,
                                 const wu_png_info *info, const void *pixels, tc_err *err);
 
-/* wu_png_write to a file, which is replaced if it exists. */
+/* Writes a PNG to a file by wu_png_write. The file is replaced if it exists. */
 tc_status wu_png_write_file(const char *path, const wu_png_info *info, const void *pixels,
                             tc_err *err);
 
-/* Removes all chunks but the header and the pixels from a PNG that was read without an error, and
- * returns the bytes that remain. 0: the PNG is not of a kind that work units have. */
+/* Removes all chunks except the header, the pixels and the final one from a PNG of n bytes that was
+ * read without an error, in place. Returns the number of bytes that remain; 0: the PNG is not of a
+ * kind that work units have. */
 size_t wu_png_strip(unsigned char *png, size_t n);
 /* Whether the samples are noise and a PNG of them with n bytes is hardly larger than their entropy,
  * so that wu_png_write would not make it smaller. */

@@ -15,7 +15,8 @@ typedef struct wu_result_file {
     wu_npz_reader *npz;
     size_t n_items;
     char **item_names; /* [n_items] UTF-8 */
-    /* [n_items] the file that each item was made from, "": unknown; NULL: unknown for all */
+    /* [n_items] path of the file that each item was made from, "": unknown; NULL: unknown for all
+     */
     const char **item_sources;
     double *item_spacing; /* [n_items][3] size of a voxel, z, y, x in micrometres, NaN: unknown;
                              NULL: unknown for all */
@@ -23,15 +24,15 @@ typedef struct wu_result_file {
     wu_declared *declared; /* [n_declared] from result.json; the arrays need not match them */
 } wu_result_file;
 
-/* Opens a result and reads its declarations and item_names. limits: as of wu_npz_open.
+/* Opens a result and reads its declarations and item_names. limits: as for wu_npz_open.
  * TC_BAD_INPUT: the file is not a result, or has no item_names. *out must be closed by
  * wu_result_file_close, also after a failure. */
 tc_status wu_result_file_open(const char *path, const wu_npz_limits *limits, wu_result_file *out,
                               tc_err *err);
 void wu_result_file_close(wu_result_file *file);
 
-/* Finds the array of a declaration; *index: its index in the NPZ. item: the name of an item, for
- * pictures; otherwise NULL. TC_BAD_INPUT: the array does not exist or does not match its
+/* Finds the array of a declaration, and sets *index to its index in the NPZ. item: the name of an
+ * item, for pictures; otherwise NULL. TC_BAD_INPUT: the array does not exist or does not match its
  * declaration. */
 tc_status wu_find_declared(const wu_result_file *file, const wu_declared *d, const char *item,
                            size_t *index, tc_err *err);
@@ -44,14 +45,14 @@ const wu_array_info *wu_first_picture(const wu_result_file *file, size_t item);
 
 /* An array of a table. */
 typedef struct wu_table_array {
-    size_t index;              /* in the NPZ */
+    size_t index;              /* index of the array in the NPZ */
     const wu_array_info *info; /* shape [rows] or [rows, k] */
     const wu_declared *declared;
 } wu_table_array;
 
 typedef struct wu_column {
-    size_t array, element; /* index of the array in the table; index in a row of the array */
-    bool in_um; /* the values are converted to micrometres, by item_spacing: an additional column */
+    size_t array, element; /* index of the array in the table; index within a row of the array */
+    bool in_um; /* an additional column: the values converted to micrometres, by item_spacing */
 } wu_column;
 
 typedef struct wu_table {
@@ -62,15 +63,15 @@ typedef struct wu_table {
     bool has_item;          /* arrays[0] has the item of each row; false: row i is of item i */
     bool in_voxels; /* the size of voxels is unknown for all items: sizes are not in micrometres */
     bool flat; /* the items are pictures, not stacks, as far as a picture in the result shows */
-    size_t n_columns; /* without those of the WU_ITEM array */
+    size_t n_columns; /* number of columns, without the WU_ITEM array */
     wu_column *columns;
 } wu_table;
 
 typedef struct wu_tables {
     size_t n;
     wu_table *tables;       /* in the order of the declarations */
-    wu_table_array *arrays; /* of all tables */
-    bool *used;             /* for each array of the NPZ: it is in a table, or has names for one */
+    wu_table_array *arrays; /* the arrays of all tables */
+    bool *used; /* for each array of the NPZ, whether it is in a table or has names for one */
 } wu_tables;
 
 /* Sorts the arrays into tables, except those of more than two axes. TC_BAD_INPUT: arrays do not
@@ -81,7 +82,7 @@ void wu_tables_free(wu_tables *tables);
 /* The type of the column's values. */
 wu_dtype wu_column_dtype(const wu_table *table, size_t column);
 void wu_column_title(const wu_table *table, size_t column, char out[WU_TITLE_MAX]);
-/* The column's unit, such as "pixel^2"; NULL: none. */
+/* The column's unit, such as "pixel^2", or NULL. */
 const char *wu_column_unit(const wu_table *table, size_t column);
 
 /* Reads a table row by row; only the current row is in memory. */
@@ -89,12 +90,12 @@ typedef struct wu_cursor {
     const wu_result_file *file;
     const wu_table *table;
     uint64_t row; /* index of the current row */
-    size_t item;  /* the item of the row */
+    size_t item;  /* index of the item that the current row belongs to */
     double um;    /* the value that wu_cursor_value last returned for a column in micrometres */
     struct wu_cursor_array {
         wu_npz_stream *stream;
         size_t row_bytes;
-        unsigned char *data; /* of the current row */
+        unsigned char *data; /* the elements of the current row */
     } *arrays;
 } wu_cursor;
 
@@ -106,16 +107,18 @@ tc_status wu_cursor_open(const wu_result_file *file, const wu_table *table, wu_c
  * TC_BAD_INPUT: the file is damaged, or the row's item does not exist. */
 bool wu_cursor_next(wu_cursor *cursor, tc_status *status, tc_err *err);
 void wu_cursor_close(wu_cursor *cursor);
-/* The column's value in the current row, valid until the next call. *info: has its type. */
+/* Returns the column's value in the current row, valid until the next call. Sets *info to its type.
+ */
 const void *wu_cursor_value(wu_cursor *cursor, size_t column, const wu_array_info **info);
 
-enum { WU_CELL_MAX = 2048 };
+enum { WU_CELL_MAX = 2048 }; /* bytes for the text of a value, with the final NUL */
 /* Writes the element at `data` as text: a number with the fewest digits that represent it exactly,
  * text as it is, cut after WU_CELL_MAX - 1 bytes. */
 void wu_value_text(const wu_array_info *info, const void *data, char out[WU_CELL_MAX]);
 /* The element at `data` as a double; NaN if it is text. */
 double wu_value_number(const wu_array_info *info, const void *data);
-/* The column's value in the current row, as of wu_value_number and wu_value_text. */
+/* The column's value in the current row as a number, like wu_value_number, and as text, like
+ * wu_value_text. */
 double wu_cursor_number(wu_cursor *cursor, size_t column);
 void wu_cursor_text(wu_cursor *cursor, size_t column, char out[WU_CELL_MAX]);
 

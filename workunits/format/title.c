@@ -7,9 +7,9 @@
 #include "app/base/os.h"
 #include "app/base/text.h"
 
-/* Whether a character beyond ASCII is a letter, a digit or a combining mark of any script: all are,
- * except those in the blocks listed here, of signs, spaces, control characters, private use and
- * invisible fillers. */
+/* Whether a character beyond ASCII is a letter, a digit or a combining mark of any script. All
+ * characters are, except those in the ranges listed here: signs, spaces, control characters,
+ * private use and invisible fillers. */
 static bool is_letter(uint32_t c)
 {
     static const uint32_t others[][2] = {

@@ -11,20 +11,21 @@
 
 typedef struct wu_zip_writer wu_zip_writer;
 
-/* Writes to the open file fd, from its beginning; the caller closes fd. level: zlib's compression
- * level, 0 to 9. shown: the file that messages name; must outlive the writer. *out: freed by
- * wu_zip_free. */
+/* Creates a writer, *out, to be freed by wu_zip_free, which writes to the open file fd from its
+ * beginning; the caller closes fd. level: zlib's compression level, 0 to 9. shown: the name of the
+ * file in messages; must outlive the writer. */
 tc_status wu_zip_create(int fd, const char *shown, int level, wu_zip_writer **out, tc_err *err);
-/* As wu_compressor_use_threads. */
+/* Sets the number of threads that compress, as wu_compressor_use_threads does. */
 void wu_zip_use_threads(wu_zip_writer *w, unsigned threads);
 /* To write a member, call begin, write any number of times, and end. deflated: false stores the
  * data. bytes: the most that will be written. */
 tc_status wu_zip_begin(wu_zip_writer *w, const char *name, bool deflated, uint64_t bytes,
                        tc_err *err);
-/* The same for data that are already compressed: the compressed bytes are to be written. */
+/* Begins a member whose data are already compressed: wu_zip_write then takes the compressed bytes.
+ */
 tc_status wu_zip_begin_compressed(wu_zip_writer *w, const char *name, const wu_compressed *member,
                                   tc_err *err);
-/* As wu_compressor_expect_rows, for a member that has just begun. */
+/* Declares, as wu_compressor_expect_rows does, that the data of the member just begun are rows. */
 tc_status wu_zip_expect_rows(wu_zip_writer *w, wu_row_layout layout, tc_err *err);
 tc_status wu_zip_write(wu_zip_writer *w, const void *data, size_t n, tc_err *err);
 tc_status wu_zip_end(wu_zip_writer *w, tc_err *err);

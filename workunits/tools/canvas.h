@@ -37,7 +37,7 @@ enum { WU_CHAR_NX = 6, WU_CHAR_NY = 7 };
 void wu_canvas_text(wu_canvas *canvas, uint64_t x, uint64_t y, uint64_t scale, const char *text,
                     wu_rgb colour);
 
-/* Draws white text with a black shadow, legible on any background; scale 1. */
+/* Draws white text with a black shadow, legible on any background, at scale 1. */
 void wu_canvas_shadowed(wu_canvas *canvas, uint64_t x, uint64_t y, const char *text);
 /* Draws a slice's number in the upper left corner of its rectangle of nx x ny pixels at (x, y), if
  * it fits. */

@@ -1,6 +1,6 @@
 /*
- * Gives up the rights of texcell-wu to all files but its inputs and the folder of its output, since
- * it reads untrusted pictures, work units and results.
+ * Drops the rights of texcell-wu to all files except its inputs and the folder of its output, since
+ * texcell-wu reads untrusted pictures, work units and results.
  */
 #include "workunits/tools/confine.h"
 
@@ -14,15 +14,15 @@
 #include "app/base/os.h"
 #include "workunits/format/csv.h"
 
-/* The places for os_confine. */
+/* The list of places (paths and rights) for os_confine. */
 typedef struct list {
     const char *folder; /* the folder whose entries add_entry adds */
-    os_place *places;   /* [n], with room for `room`; the paths are owned */
+    os_place *places;   /* [n]; `room` are allocated; the paths are owned */
     size_t n, room;
-    bool failed; /* no memory */
+    bool failed; /* memory ran out */
 } list;
 
-/* Adds a place; path is owned by the list from then on (NULL: no memory). */
+/* Adds a place. path: owned by the list afterwards; NULL: memory ran out. */
 static void add(list *l, char *path, os_may may)
 {
     os_place *const grown =
@@ -37,6 +37,7 @@ static void add(list *l, char *path, os_may may)
     l->places[l->n++] = (os_place){ path, may };
 }
 
+/* Adds an entry of l->folder if it is a file. A function for os_list; user: the list. */
 static int add_entry(void *user, const char *name, bool may_be_folder)
 {
     list *const l = user;
@@ -50,8 +51,8 @@ static int add_entry(void *user, const char *name, bool may_be_folder)
     return l->failed;
 }
 
-/* Adds an input: a folder, with all that is below it, or a file. With a file also adds all files in
- * its folder that are not hidden, since a picture file may name others that belong to it. */
+/* Adds an input: a folder with everything below it, or a file. For a file, also adds all files in
+ * its folder that are not hidden, since a picture may consist of several files. */
 static void add_input(list *l, const char *input)
 {
     char *const folder = tc_folder_of(input);

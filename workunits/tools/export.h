@@ -10,8 +10,8 @@
 #include "workunits/format/result_file.h"
 #include "workunits/format/title.h"
 
-/* The name of the file in each folder of an export that lists the files of the export: a title,
- * then a name per line. */
+/* The name of the file, in the folder of an export, that lists the files of the export: a title
+ * line, then a name per line. */
 #define WU_EXPORT_LIST "exported.txt"
 #define WU_EXPORT_PARAMETERS "parameters" /* file name, without ".json" */
 
@@ -20,14 +20,14 @@ typedef struct wu_export_also {
     bool pictures, tiff, geojson;
     bool shown;      /* a report's page shows the pictures; parameters.json is written for it */
     bool marks;      /* items.csv and columns.csv are left to wu_report_marks_csv */
-    bool only_marks; /* nothing is written; an earlier export's files are removed */
+    bool only_marks; /* wu_export_write writes nothing, but removes an earlier export's files */
 } wu_export_also;
 
 /* Exports a result into a folder, which is made if necessary. unit: its work unit, or NULL. */
 tc_status wu_export_write(const char *result, const char *unit, const char *folder,
                           wu_export_also also, tc_err *err);
 
-/* To be called before anything is computed. TC_BAD_INPUT: the folder has a file, not written by an
+/* Checks the folder before anything is computed. TC_BAD_INPUT: it has a file, not written by an
  * export, with the name of one that analyse writes. */
 tc_status wu_export_check(const char *folder, tc_err *err);
 
@@ -37,7 +37,7 @@ tc_status wu_export_check(const char *folder, tc_err *err);
 tc_status wu_open_images(const wu_result_file *file, const char *path, bool by_crc, wu_job **job,
                          tc_err *err);
 
-/* The title of an item: see wu_item_title_of. */
+/* The title of an item of the result (wu_item_title_of). */
 wu_item_title wu_result_item_title(const wu_result_file *file, size_t item);
 
 typedef struct wu_file_name {
@@ -52,7 +52,8 @@ wu_file_name wu_name_file(const wu_result_file *file, const wu_declared *d, size
  * WU_EXPORT_LIST, so that the next export removes it. TC_BAD_INPUT: such a file exists, and no
  * export wrote it. */
 tc_status wu_export_begin(const char *folder, const char *name, const char *end, tc_err *err);
-/* Calls wu_export_begin for NAME.csv and opens that file. wu_csv_close also after a failure. */
+/* Calls wu_export_begin for NAME.csv and opens this file. Call wu_csv_close also after a failure.
+ */
 tc_status wu_export_csv(const char *folder, const char *name, wu_csv *out, tc_err *err);
 
 /* Writes a CSV file for each table into `folder`, and columns.csv with the units of their columns;
@@ -61,19 +62,20 @@ tc_status wu_export_csv(const char *folder, const char *name, wu_csv *out, tc_er
  * number of files. */
 tc_status wu_export_tables(const wu_result_file *file, wu_tables *tables, const char *folder,
                            bool marks, size_t *written, tc_err *err);
-/* Opens columns.csv and writes the units of all columns. wu_csv_close also after a failure. */
+/* Opens columns.csv and writes the units of all columns. Call wu_csv_close also after a failure. */
 tc_status wu_export_columns(const wu_tables *tables, const char *folder, wu_csv *out, tc_err *err);
-/* Writes a line of columns.csv. unit: NULL: none. */
+/* Writes a line of columns.csv. unit: may be NULL. */
 tc_status wu_export_column(wu_csv *columns, const char *table, const char *title, const char *unit,
                            tc_err *err);
-/* Whether wu_report_marks_csv writes groups.csv. */
+/* Whether wu_report_marks_csv writes groups.csv for this result. */
 bool wu_has_groups(wu_result_file *file, const wu_tables *tables);
 /* Whether the table is the one of items.csv. */
 bool wu_is_of_items(const wu_table *table);
 /* Writes the first cells of a line: the item's name and, if the result records sources, the file
- * that the item was made of. */
+ * that the item was made from. */
 void wu_export_item(const wu_result_file *file, uint64_t item, wu_csv *out);
-/* Writes the titles of these cells, and of the table's columns (table NULL: none). */
+/* Writes the titles of the cells of wu_export_item, and of the table's columns unless table is
+ * NULL. */
 void wu_export_titles(const wu_result_file *file, const wu_table *table, wu_csv *out);
 
 /* Draws all maps, labels and masks as PNG files into `folder`; over the pictures of the work unit
@@ -88,7 +90,8 @@ typedef struct wu_points {
     double *at;       /* [n][dims], in pixels: (z,) y, x */
 } wu_points;
 
-/* Loads the positions of a table's points. *out: wu_points_free, also after a failure. */
+/* Loads the positions of a table's points. The caller frees *out by wu_points_free, also after a
+ * failure. */
 tc_status wu_points_load(const wu_result_file *file, const wu_table *table, wu_points *out,
                          tc_err *err);
 void wu_points_free(wu_points *points);

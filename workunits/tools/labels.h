@@ -10,21 +10,21 @@
 
 /* Finds the labels of each item in `path`, and counts their objects. path: a file or folder of
  * pictures, which are found by their names like masks; or a result, whose array labels_<item> is
- * used if its item was made of the same file or, where no item was, has the item's name and comes
- * from folders of the same names; with --names the name alone decides. What is wrong with the
- * labels of one item becomes that item's fault. */
+ * used if its item was made from the same file or, if no item was, has the item's name and comes
+ * from folders of the same names; with --names the name alone decides. An error in the labels of
+ * one item becomes the item's fault. */
 tc_status wu_labels_add(wu_sources *sources, const char *path, bool recursive, tc_err *err);
 
-/* Reads an item's labels slice by slice. A new reader is all zeros but for the item. */
+/* Reads an item's labels slice by slice. A new reader is all zeros except `item`. */
 typedef struct wu_label_reader {
     wu_source *item;
-    wu_page_reader pages;          /* of label pictures */
-    wu_page_buffer page;           /* the page read last, if it is not of 32 bits */
+    wu_page_reader pages;          /* reads label pictures */
+    wu_page_buffer page;           /* the page read last, if its samples do not have 32 bits */
     struct wu_result_file *result; /* the open result, or NULL */
-    struct wu_npz_stream *stream;  /* its array of the item's labels */
+    struct wu_npz_stream *stream;  /* reads the result's array with the item's labels */
 } wu_label_reader;
 
-/* Reads the next slice into labels[ny][nx]; each is 0 to WU_MAX_LABEL, else TC_BAD_INPUT. */
+/* Reads the next slice into labels[ny][nx]. TC_BAD_INPUT: a label is larger than WU_MAX_LABEL. */
 tc_status wu_labels_next(wu_label_reader *reader, uint32_t *labels, tc_err *err);
 void wu_labels_close(wu_label_reader *reader);
 

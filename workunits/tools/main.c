@@ -36,7 +36,7 @@ static const char help[] =
     "Exit codes: 0 done, 1 bad usage, 2 bad input, 3 try again later, 70 a fault\n"
     "of this program.\n";
 
-/* Held while notes or progress are printed, and for the variables below. */
+/* Held while notes or progress are printed, and while the variables below are accessed. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static tc_notes notes; /* the notes of wu_note_of so far */
 static bool drawn;     /* a line of progress is on the terminal */
@@ -80,8 +80,8 @@ void wu_note_of(const char *path, const char *format, ...)
     pthread_mutex_unlock(&lock);
 }
 
-/* Prints how many more files the note `text` is about; for tc_notes_end. */
-static void tell_more(void *user, size_t more, bool differ, const char *text)
+/* Prints how many more files the note `text` is about. A function for tc_notes_end. */
+static void print_more(void *user, size_t more, bool differ, const char *text)
 {
     char whole[2 * TC_ERR_MAX];
     (void)user;
@@ -93,7 +93,7 @@ static void tell_more(void *user, size_t more, bool differ, const char *text)
 void wu_notes_end(void)
 {
     pthread_mutex_lock(&lock);
-    tc_notes_end(&notes, tell_more, NULL);
+    tc_notes_end(&notes, print_more, NULL);
     pthread_mutex_unlock(&lock);
 }
 
@@ -115,6 +115,7 @@ void wu_progress(const char *what, size_t done, size_t n)
     pthread_mutex_unlock(&lock);
 }
 
+/* Sets `text` to the names of the libraries in this build, for --version. */
 static void name_libraries(char *text, size_t size)
 {
     static const char formats[] =

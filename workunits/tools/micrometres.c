@@ -10,12 +10,13 @@
 
 /* --- what is given --------------------------------------------------------------------------- */
 
+/* A length, area or volume given by the user. */
 typedef struct measured {
-    double um; /* in micrometres to the power of `power` */
+    double um; /* the value, in micrometres to the power of `power` */
     int power; /* 1: a length, 2: an area, 3: a volume */
 } measured;
 
-/* Reads a measure: "12um", "50 um2", "0.1mm^2". False: the text is none. */
+/* Reads a measure: "12um", "50 um2", "0.1mm^2". Returns false if the text is not a measure. */
 static bool read_measured(const char *text, measured *out)
 {
     static const struct {
@@ -47,7 +48,7 @@ static bool read_measured(const char *text, measured *out)
     return false;
 }
 
-/* Whether the parameter's value is a measure in micrometres; *out is set then. */
+/* Whether the parameter's value is a measure in micrometres; if so, sets *out to it. */
 static bool is_measured(const an_param *param, const json_t *value, measured *out)
 {
     return param->measure != AN_NO_MEASURE && json_is_string(value) &&
@@ -73,8 +74,8 @@ static bool about_equal(double a, double b)
     return fabs(a - b) <= 0.01 * b;
 }
 
-/* Checks that pixels have the same size in all items. *of: an item to get it from. given: the
- * parameter, for messages. */
+/* Checks that pixels have the same size in all items, and sets *of to an item with this size.
+ * given: the parameter, for messages. */
 static tc_status find_size(const wu_sources *sources, const char *given, const wu_source **of,
                            tc_err *err)
 {
@@ -104,7 +105,8 @@ static tc_status find_size(const wu_sources *sources, const char *given, const w
                          : tc_fail(err, TC_BAD_INPUT, "pack: no input is left that can be used");
 }
 
-/* *pixel: the length, area or volume in micrometres that is 1 in the unit of the parameter p. */
+/* Sets *pixel to the length, area or volume in micrometres that is 1 in the unit of the parameter
+ * p. */
 static tc_status pixel_of(const an_param *p, const wu_source *item, double *pixel, tc_err *err)
 {
     const double z = item->is_stack ? item->um[0] : item->um[2], y = item->um[1], x = item->um[2];
@@ -131,7 +133,7 @@ static double round_to_digits(double value)
     return strtod(text, NULL);
 }
 
-/* Replaces the value of parameter p, the measure m, by a number of pixels. */
+/* Replaces the value of parameter p, which is the measure m, by a number of pixels. */
 static tc_status replace_one(const an_param *p, json_t *parameters, const measured *m,
                              const wu_sources *sources, tc_err *err)
 {

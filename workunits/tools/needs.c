@@ -8,13 +8,13 @@
 #include "app/base/os.h"
 #include "workunits/format/archive.h"
 
-/* a + b; UINT64_MAX if that is too large. */
-static uint64_t plus(uint64_t a, uint64_t b)
+/* Returns a + b, or UINT64_MAX if that is too large. */
+static uint64_t add_capped(uint64_t a, uint64_t b)
 {
     return a > UINT64_MAX - b ? UINT64_MAX : a + b;
 }
 
-/* Adds the bytes of the arrays of an item's result. */
+/* Adds the sizes of the arrays of an item's result to the needs. */
 static tc_status add_outputs(const an_analysis *analysis, const void *params, const wu_item *item,
                              const an_plan *plan, wu_needs *out, tc_err *err)
 {
@@ -25,7 +25,7 @@ static tc_status add_outputs(const an_analysis *analysis, const void *params, co
         if (arrays.arrays[i].info.shape[0] == WU_ANY_LENGTH)
             continue;
         const uint64_t bytes = wu_array_bytes(&arrays.arrays[i].info, &ok);
-        out->output_bytes = plus(out->output_bytes, ok ? bytes : UINT64_MAX);
+        out->output_bytes = add_capped(out->output_bytes, ok ? bytes : UINT64_MAX);
     }
     const uint64_t row = status == TC_OK ? an_row_bytes(&arrays) : 0;
     out->row_bytes = tc_larger(out->row_bytes, row);
@@ -42,7 +42,7 @@ static uint64_t voxels_of(const wu_item *item)
     return (uint64_t)item->nx * item->ny * item->nz;
 }
 
-/* Raises the plan's memory to what decoding the item takes, before its state is there. */
+/* Raises the plan's memory to what decoding the item takes, before its state is allocated. */
 static void count_loading(const wu_item *item, an_plan *plan)
 {
     uint64_t each = 0;
@@ -53,9 +53,10 @@ static void count_loading(const wu_item *item, an_plan *plan)
         plan->thread_bytes = tc_larger(plan->thread_bytes, members > 1 ? each + PLAN_THREAD : 0);
 }
 
-/* Lowers the plan's memory, which is enough for any pixels, to what the item's own pixels take. */
-static tc_status look_at_pixels(const wu_job *job, size_t index, const an_analysis *analysis,
-                                const void *params, an_plan *plan, tc_err *err)
+/* Lowers the plan's memory, which is enough for any pixels, to what the actual pixels of the item
+ * take. */
+static tc_status use_pixels(const wu_job *job, size_t index, const an_analysis *analysis,
+                            const void *params, an_plan *plan, tc_err *err)
 {
     TC_AUTO(wu_pixels_free) wu_pixels pixels = { .nx = 0 };
     const an_work work = { .params = params,
@@ -71,6 +72,7 @@ static tc_status look_at_pixels(const wu_job *job, size_t index, const an_analys
     return analysis->memory(&work, plan, err);
 }
 
+/* Adds the needs of an item: sums, or the largest of all items. */
 static tc_status add_item(const wu_job *job, size_t index, const an_analysis *analysis,
                           const void *params, wu_needs *out, tc_err *err)
 {
@@ -81,7 +83,7 @@ static tc_status add_item(const wu_job *job, size_t index, const an_analysis *an
     out->operations += plan.flops;
     count_loading(item, &plan);
     out->most_memory_bytes = tc_larger(out->most_memory_bytes, plan.memory_bytes);
-    return_if_error(look_at_pixels(job, index, analysis, params, &plan, err));
+    return_if_error(use_pixels(job, index, analysis, params, &plan, err));
     count_loading(item, &plan);
     out->memory_bytes = tc_larger(out->memory_bytes, plan.memory_bytes);
     out->thread_bytes = tc_larger(out->thread_bytes, plan.thread_bytes);
@@ -95,7 +97,7 @@ tc_status wu_needs_find(const wu_job *job, wu_needs *out, tc_err *err)
 {
     const an_analysis *analysis = an_find(job->analysis);
     void *params = NULL;
-    uint64_t ahead = 0, each;
+    uint64_t ahead = 0, each; /* ahead: memory of the largest item that is loaded ahead */
     memset(out, 0, sizeof *out);
     if (analysis == NULL || analysis->plan == NULL)
         return tc_fail(err, TC_BAD_INPUT, "this program has no analysis %s",
@@ -107,8 +109,8 @@ tc_status wu_needs_find(const wu_job *job, wu_needs *out, tc_err *err)
     }
     if (job->n_items > 1) {
         out->thread_bytes += PLAN_THREAD;
-        out->memory_bytes = plus(out->memory_bytes, ahead);
-        out->most_memory_bytes = plus(out->most_memory_bytes, ahead);
+        out->memory_bytes = add_capped(out->memory_bytes, ahead);
+        out->most_memory_bytes = add_capped(out->most_memory_bytes, ahead);
     }
     an_params_free(analysis, &params);
     return status;

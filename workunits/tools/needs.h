@@ -1,6 +1,6 @@
 /*
  * Estimates the operations, memory and disk space that a work unit needs on a volunteer's computer,
- * for the server that creates the job. They depend on the work unit alone.
+ * for the server that creates the job. The estimates depend on the work unit alone.
  */
 #ifndef WU_NEEDS_H
 #define WU_NEEDS_H
@@ -11,18 +11,19 @@
 #include "workunits/format/job.h"
 
 typedef struct wu_needs {
-    double operations;     /* of all items, in flops of the Whetstone benchmark */
-    uint64_t memory_bytes; /* peak: the largest item's, with the pixels of an item that is loaded
-                              ahead; without what threads take */
-    uint64_t thread_bytes; /* more memory for each thread */
-    uint64_t device_bytes; /* more memory of the host if an OpenCL device is used */
+    double operations;     /* operations of all items, in flops of the Whetstone benchmark */
+    uint64_t memory_bytes; /* peak memory of the largest item, with the pixels of an item that is
+                              loaded ahead; without the memory of threads */
+    uint64_t thread_bytes; /* additional memory for each thread */
+    uint64_t device_bytes; /* additional memory of the host if an OpenCL device is used */
     uint64_t most_memory_bytes; /* memory_bytes for the least favourable pixels of these sizes */
-    uint64_t state_bytes;       /* of a checkpoint: the largest item's */
-    uint64_t pixels;            /* pixels or voxels of all items */
-    uint64_t output_bytes;      /* of the result's arrays whose shapes are known beforehand */
-    uint64_t row_bytes;       /* of one row (a region, a point) of the arrays whose length is not */
-    uint64_t most_rows_bytes; /* of all rows that an item can have: the largest of all items */
-    uint64_t taken_rows_bytes; /* of that item's rows, as many as a server accepts by default
+    uint64_t state_bytes;       /* size of the largest item's checkpoint */
+    uint64_t pixels;            /* number of pixels or voxels of all items */
+    uint64_t output_bytes;      /* size of the result's arrays whose shapes are known beforehand */
+    uint64_t row_bytes; /* size of one row (a region, a point) of the arrays whose number of rows
+                           is not known beforehand */
+    uint64_t most_rows_bytes; /* size of all rows that an item can have: the largest of all items */
+    uint64_t taken_rows_bytes; /* for that item, size of the rows that a server accepts by default
                                   (an_rows_bytes) */
 } wu_needs;
 

@@ -10,13 +10,13 @@ typedef struct reading {
     const an_analysis *analysis;
     void *params;
     bool stacks;    /* the items are stacks */
-    uint64_t *rows; /* [file->n_items] rows of each item in the table with a row for each object */
+    uint64_t *rows; /* [file->n_items] number of rows of each item in the table of objects */
     size_t n;
-    wu_npz_stream **streams; /* [n] of the arrays that the analysis declares; NULL: an array of one
-                                item alone, which no note needs */
+    wu_npz_stream **streams; /* [n] a stream for each array that the analysis declares; NULL for
+                                arrays of single items, which no note needs */
 } reading;
 
-/* The item as note_result gets it. Its size is known if the result has a picture of it, else 0. */
+/* Returns the item for note_result. Its size is set if the result has a picture of it, else 0. */
 static wu_item item_of(const reading *r, size_t index)
 {
     wu_item item = { .name = r->file->item_names[index],
@@ -34,7 +34,7 @@ static wu_item item_of(const reading *r, size_t index)
     return item;
 }
 
-/* Counts the rows of each item by the array that has the index of the item of each row. */
+/* Counts the rows of each item. index: that of the array which has the item of each row. */
 static tc_status count_rows(reading *r, size_t index, tc_err *err)
 {
     const uint64_t n = wu_npz_info(r->file->npz, index)->shape[0];
@@ -75,7 +75,7 @@ static tc_status open_streams(reading *r, const wu_output *arrays, tc_err *err)
     return TC_OK;
 }
 
-/* Reads the item's rows of every array. out: wu_output_free. */
+/* Reads the item's rows of every array. The caller frees *out by wu_output_free. */
 static tc_status read_item(const reading *r, size_t index, const wu_item *item, wu_output *out,
                            tc_err *err)
 {
@@ -98,6 +98,7 @@ static tc_status read_item(const reading *r, size_t index, const wu_item *item, 
     return TC_OK;
 }
 
+/* Finds the analysis and opens the streams. TC_BAD_INPUT: there are no notes for this result. */
 static tc_status open_reading(reading *r, tc_err *err)
 {
     const json_t *const json = wu_npz_json(r->file->npz);

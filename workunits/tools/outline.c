@@ -12,18 +12,18 @@ static uint32_t label_of(const wu_label_grid *g, int64_t x, int64_t y)
 
 bool wu_outline_begins(const wu_label_grid *g, int64_t x, int64_t y)
 {
-    const uint32_t own = label_of(g, x, y);
-    return own != 0 && !g->seen[(size_t)y * g->nx + (size_t)x] && label_of(g, x, y - 1) != own;
+    const uint32_t label = label_of(g, x, y);
+    return label != 0 && !g->seen[(size_t)y * g->nx + (size_t)x] && label_of(g, x, y - 1) != label;
 }
 
-/* `side` is the side of pixel (x, y) that the path follows: 0 the upper side, to the right; 1 the
- * right side, down; 2 the lower side, to the left; 3 the left side, up. (cx, cy): the path's end.
- */
+/* Below, `side` is the side of pixel (x, y) that the path follows: 0: the upper side, to the right;
+ * 1: the right side, down; 2: the lower side, to the left; 3: the left side, up. (cx, cy) is the
+ * end of the path. */
 void wu_outline_follow(const wu_label_grid *g, int64_t x, int64_t y, wu_corner *corner, void *user)
 {
     assert(wu_outline_begins(g, x, y));
     static const int dx[] = { 1, 0, -1, 0 }, dy[] = { 0, 1, 0, -1 };
-    const uint32_t own = label_of(g, x, y);
+    const uint32_t label = label_of(g, x, y);
     const int64_t x0 = x, y0 = y;
     int64_t cx = x, cy = y;
     int side = 0;
@@ -35,11 +35,11 @@ void wu_outline_follow(const wu_label_grid *g, int64_t x, int64_t y, wu_corner *
             g->seen[(size_t)y * g->nx + (size_t)x] = true;
         cx += dx[side];
         cy += dy[side];
-        if (label_of(g, x + dx[side], y + dy[side]) == own) {
+        if (label_of(g, x + dx[side], y + dy[side]) == label) {
             x += dx[side];
             y += dy[side];
             next = side;
-            if (label_of(g, x + dx[left], y + dy[left]) == own) {
+            if (label_of(g, x + dx[left], y + dy[left]) == label) {
                 x += dx[left];
                 y += dy[left];
                 next = left;

@@ -13,11 +13,11 @@ typedef struct wu_label_grid {
     bool *seen; /* [ny][nx], false at first: the outline along this pixel's upper side was traced */
 } wu_label_grid;
 
-/* Called for each corner of an outline, in units of a pixel's side: (0, 0) is the upper left corner
- * of the picture. */
+/* A function that is called for each corner of an outline. (x, y): its position in units of a
+ * pixel's side; (0, 0) is the upper left corner of the picture. */
 typedef void wu_corner(void *user, int64_t x, int64_t y);
 
-/* Whether an outline runs along the upper side of pixel (x, y) that was not traced yet. */
+/* Whether an outline that was not traced yet runs along the upper side of pixel (x, y). */
 bool wu_outline_begins(const wu_label_grid *grid, int64_t x, int64_t y);
 /* Traces the outline from the upper left corner of pixel (x, y), for which wu_outline_begins must
  * be true, around the pixels of its label that are connected by sides. The region is on the right:

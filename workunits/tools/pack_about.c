@@ -6,7 +6,8 @@
 #include "workunits/tools/pack_about.h"
 #include "workunits/tools/tools.h"
 
-/* The items that one note is about. It is printed once, with the first of them and their number. */
+/* The items that a note is about. The note is printed once, with the first item and the number of
+ * items. */
 typedef struct tally {
     const wu_source *first;
     size_t n;
@@ -26,7 +27,7 @@ static void print_note(const tally *t, const char *text)
         wu_note("%s%s: %s", t->first->pages.files[0], more, text);
 }
 
-/* "0.5, 0.2, 0.2 micrometres (z, y, x)"; without z if that is 0. */
+/* A size in words: "0.5, 0.2, 0.2 micrometres (z, y, x)"; without z if that is 0. */
 typedef struct size_text {
     char text[120];
 } size_text;
@@ -51,7 +52,7 @@ static bool is_different(const double a[3], const double b[3])
     return found;
 }
 
-/* Sets item->um to the size given or, if none is, to the file's. */
+/* Sets item->um to the size `given` or, if none was given, to the size that the file records. */
 static tc_status choose_size(wu_source *item, const double given[3], tc_err *err)
 {
     const double *const file = item->pages.about.um;
@@ -84,8 +85,8 @@ static void print_remarks(const wu_sources *sources)
         for (size_t i = 0; i < sources->n; i++) {
             const wu_source *const item = &sources->items[i];
             const wu_pages *const all[] = { &item->pages, &item->mask, &item->labels };
-            const bool again = item->pages.want.time > 1;
-            for (size_t m = 0; item->fault == NULL && !again && m < 3; m++)
+            const bool repeated = item->pages.want.time > 1; /* its file has an item already */
+            for (size_t m = 0; item->fault == NULL && !repeated && m < 3; m++)
                 if (all[m]->n_files > 0 && (all[m]->about.remarks >> k & 1) != 0) {
                     first = n++ == 0 ? all[m]->files[0] : first;
                 }
@@ -99,7 +100,16 @@ static void print_remarks(const wu_sources *sources)
 
 tc_status wu_use_about(wu_sources *sources, const double given[3], tc_err *err)
 {
-    enum { TIMES, TURNED, OTHER_SIZE, NO_Z, OWN_SIZE, FLAT, OBLONG, KINDS };
+    enum { /* kinds of notes, printed below; KINDS: their number */
+           TIMES,
+           TURNED,
+           OTHER_SIZE,
+           NO_Z,
+           OWN_SIZE,
+           FLAT,
+           OBLONG,
+           KINDS
+    };
     tally notes[KINDS] = { { NULL, 0 } };
     tc_status status = TC_OK;
     for (size_t i = 0; i < sources->n && status == TC_OK; i++) {

@@ -7,19 +7,21 @@
 
 #include "workunits/tools/sources.h"
 
-/* The pages may be in one file, or in one file each. A new reader is all zeros but for the fields
- * up to as_it_is that its user sets. */
+/* The pages may be in one file, or in one file each. A new reader is all zeros, except the fields
+ * up to as_it_is, which its user sets. */
 typedef struct wu_page_reader {
     wu_source *item;
     wu_kind kind;
-    bool quiet;      /* prints no notes */
-    bool aside;      /* used in a thread of its own: notes are printed when it is closed */
+    bool quiet; /* prints no notes */
+    bool aside; /* the reader is used in another thread: its notes are printed when it is closed */
     bool surveyed;   /* adds the pixels to item->survey */
-    bool grey_later; /* surveyed: the user converts RGB pages to grey and then surveys them */
-    bool as_it_is;   /* asks for `encoded` */
+    bool grey_later; /* RGB pages are not surveyed: the user converts them to grey and surveys them
+                      */
+    bool as_it_is;   /* sets `encoded` where possible */
     char *note;      /* the note to be printed when the reader is closed; owned */
     unsigned char *encoded; /* the page just read as a PNG file that a work unit can hold, if its
-                               file is one; else NULL. Owned; a user who takes it sets it to NULL */
+                               file is one; else NULL. Owned, until a user takes it and sets this
+                               field to NULL */
     size_t n_encoded;       /* bytes of `encoded` */
     size_t next_file;       /* index of the file to be opened next */
     wu_picture *picture;    /* the open file, or NULL */
@@ -28,8 +30,8 @@ typedef struct wu_page_reader {
 } wu_page_reader;
 
 typedef struct wu_page_buffer {
-    void *data;  /* grown as needed; free() */
-    size_t size; /* bytes */
+    void *data;  /* to be freed by free() */
+    size_t size; /* bytes allocated */
 } wu_page_buffer;
 
 /* Makes the buffer hold at least `bytes` bytes. Its old content is lost if it has to grow. `what`
@@ -43,24 +45,24 @@ tc_status wu_page_room(wu_page_buffer *buffer, size_t bytes, const char *what, t
  * printed to stderr after its last page. */
 tc_status wu_page_next(wu_page_reader *reader, wu_page_buffer *buffer, wu_picture_info *info,
                        tc_err *err);
-/* Closes the open file and prints the notes that are left. */
+/* Closes the open file and prints the notes that were not printed yet. */
 void wu_page_reader_close(wu_page_reader *reader);
 
-/* Widens the range of grey values of a survey by those of a page of 8 or 16 bits. */
+/* Extends the range of grey values of a survey to the grey values of a page of 8 or 16 bits. */
 void wu_survey_greys(const void *data, const wu_picture_info *info, an_survey *out);
-/* Whether an item's grey values span so few levels that the results depend on single ones; `text`
- * is then the note to print. For analyses that have no note_survey of their own. */
+/* Whether an item's grey values span so few levels that the results depend on single levels; if so,
+ * sets `text` to the note to print. For analyses that have no note_survey function. */
 bool wu_few_greys(const an_survey *survey, char *text, size_t size);
-/* Whether nearly all of a colour picture is in one of red, green and blue, so that the grey value
- * (R+G+B)/3 is a third of it; `text` is then the note to print. */
+/* Whether nearly all of the signal of a colour picture is in one of red, green and blue, so that
+ * the grey value (R+G+B)/3 is only a third of it; if so, sets `text` to the note to print. */
 bool wu_one_colour(const an_survey *survey, char *text, size_t size);
 
-/* Called when all pages of an item were read: checks its survey. TC_BAD_INPUT becomes the fault of
- * the item. A NULL pointer to it: no check. */
+/* A function that is called when all pages of an item were read, and checks the item's survey.
+ * TC_BAD_INPUT becomes the fault of the item. A NULL pointer: nothing is checked. */
 typedef tc_status wu_item_check(void *user, wu_source *item, tc_err *err);
 
-/* Decodes the files of all items that have no fault yet, to find the faults that headers do not
- * show; they become the items' faults. */
+/* Decodes the files of all items that have no fault yet, to find faults that headers do not show,
+ * and keeps these as the items' faults. check: called for each item, with `user`. */
 tc_status wu_sources_decode(wu_sources *sources, wu_item_check *check, void *user, tc_err *err);
 
 #endif

@@ -36,7 +36,7 @@ static void print_wrapped(const char *text)
     putchar('\n');
 }
 
-/* Prints the parameters of a table. outer: the key of the object that they are in, or "". */
+/* Prints the parameters of a table. outer: the key of the object that contains them, or "". */
 static void print_keys(const an_param *keys, const char *outer)
 {
     for (const an_param *p = keys; p->key != NULL; p++) {
@@ -62,7 +62,8 @@ static void print_keys(const an_param *keys, const char *outer)
 
 /* --- for programs ---------------------------------------------------------------------------- */
 
-/* Sets the key of the object if `has`. The value is taken over in any case. False: no memory. */
+/* Sets the key of the object to the value if `has`. Takes over the reference to the value in any
+ * case. Returns false if there is no memory. */
 static bool set_value(json_t *object, const char *key, bool has, json_t *value)
 {
     if (has)
@@ -73,7 +74,7 @@ static bool set_value(json_t *object, const char *key, bool has, json_t *value)
 
 static json_t *describe_keys(const an_param *keys);
 
-/* A list of the choices i for which bit i is set. NULL: no memory. */
+/* Returns a list of the choices whose bit in `bits` is set. NULL: no memory. */
 static json_t *describe_choices(const char *const *choices, unsigned bits)
 {
     json_t *list = json_array();
@@ -86,7 +87,8 @@ static json_t *describe_choices(const char *const *choices, unsigned bits)
     return list;
 }
 
-/* Describes a parameter as JSON. keys: all parameters of the same object. NULL: no memory. */
+/* Describes a parameter as JSON. keys: all parameters of the object that contains p. NULL: no
+ * memory. */
 static json_t *describe_parameter(const an_param *p, const an_param *keys)
 {
     static const char *const types[] = { "boolean", "integer", "number",  "choice", "integers",
@@ -130,7 +132,7 @@ static json_t *describe_keys(const an_param *keys)
     return list;
 }
 
-/* Prints the parameters of one analysis as JSON; only NULL: of all. */
+/* Prints the parameters of the analysis `only` as JSON, or of all analyses if it is NULL. */
 static tc_status print_json(const an_analysis *only, tc_err *err)
 {
     json_t *const all = json_object();

@@ -8,24 +8,24 @@
  *   PNG    Grey of 1, 2 or 4 bits is scaled to 0..255; 8 and 16 bits stay as they are. A palette
  *          of grey entries becomes grey. A palette that is a ramp of one hue only colours the
  *          picture: its indices are the samples. Any other palette becomes RGB.
- *   JPEG   Grey, or RGB from YCbCr. CMYK is refused, and so is a damaged file, of which libjpeg
- *          would make up samples.
+ *   JPEG   Grey, or RGB from YCbCr. CMYK is refused, and so is a damaged file, for which libjpeg
+ *          would invent samples.
  *   TIFF   Grey as for PNG (min-is-white is inverted; 9 to 16 bits stay as they are), RGB,
  *          palettes of up to 8 bits; strips or tiles; the usual compressions. In files of ImageJ
- *          and of microscopes, the samples count, whatever lookup table (palette) they are shown
- *          with. Several pages are a stack and must agree in size and type; smaller copies,
- *          thumbnails and transparency masks are left out.
+ *          and of microscopes, the samples are used unchanged, whatever lookup table (palette) they
+ *          are shown with. Several pages are a stack and must agree in size and type; smaller
+ *          copies, thumbnails and transparency masks are left out.
  *   NIfTI  (.nii, .nii.gz) Slices along z, rows along y as they are stored; RGB of 8 bits.
  *
  * Metadata in the file describe what its pages are (channels, times, slices; in which order, in
  * which files): OME-XML; the texts of ImageJ, SCIFIO and tifffile; the tags of Zeiss' LSM,
  * MetaMorph's STK, Olympus' FluoView and MicroManager; the header of NIfTI. A file that lacks pages
- * which its metadata describe is refused; pages that they do not describe are noted. If there are
- * several channels, one must be chosen; several times are a series.
+ * which its metadata describe is refused; for pages that the metadata do not describe, a remark is
+ * set. If there are several channels, one must be chosen; several times are a series.
  *
- * Samples stay as they are if they fit into 8 or 16 bits without a sign (also signed ones, if none
- * is negative). Floating-point samples, those of 32 and 64 bits, those with a slope (NIfTI,
- * ImageJ's calibration) and RGB of 16 bits need a scale (wu_picture_want).
+ * Samples stay as they are if they fit into 8 or 16 bits without a sign (also signed samples, if
+ * none is negative). Samples that are floating-point, have 32 or 64 bits or a slope (NIfTI,
+ * ImageJ's calibration), or are RGB of 16 bits, need a scale (wu_picture_want).
  *
  * In a mask, each sample that is not 0 is inside. In a label picture, samples are the numbers of
  * objects; they may have 32 bits, too, and be signed or floating-point if all are whole and not
@@ -50,26 +50,28 @@ typedef enum wu_kind { WU_KIND_IMAGE, WU_KIND_MASK, WU_KIND_LABELS } wu_kind;
 /* How a file is to be read. */
 typedef struct wu_picture_want {
     wu_kind kind;
-    unsigned channel;   /* counted from 1: only this one, if the file has several; 0: none chosen */
-    bool colour;        /* the channel was given as red, green or blue: others will not do */
-    unsigned long time; /* counted from 1: only the pages of this time of a series. 0: those of the
-                           first time, or of all times if each has one page */
-    bool alone;         /* only pages in this file, even if it names others that belong to it */
-    bool as_it_is;      /* wu_picture_encoded will be called */
-    bool scaled;        /* samples are scaled: lo becomes 0, hi (> lo) the largest value */
+    unsigned channel; /* the channel to be read, counted from 1, if the file has several; 0: none
+                         chosen */
+    bool colour;      /* the channel was given as red, green or blue: the channels must be these */
+    unsigned long time; /* the time of a series whose pages are read, counted from 1. 0: the first
+                           time, or all times if each has one page */
+    bool alone;    /* only pages in this file are read, even if its metadata name other files */
+    bool as_it_is; /* wu_picture_encoded will be called */
+    bool scaled;   /* samples are scaled: lo becomes 0, hi (> lo) becomes 255 or 65535 */
     double lo, hi;
 } wu_picture_want;
 
 /* The size and type of the pages as wu_picture_next returns them. */
 typedef struct wu_picture_info {
     uint32_t nx, ny;   /* width and height: 1..WU_MAX_SIDE */
-    uint32_t nz;       /* pages: 1..WU_MAX_SIDE; nx*ny*nz <= WU_MAX_VOXELS */
-    unsigned bits;     /* 8 or 16 per sample; of labels also 32 */
-    unsigned channels; /* 1 grey, 3 RGB (8 bits; of a mask also 16) */
-    bool chosen;       /* the pages are the wanted channel of several */
+    uint32_t nz;       /* number of pages: 1..WU_MAX_SIDE; nx*ny*nz <= WU_MAX_VOXELS */
+    unsigned bits;     /* bits of a sample: 8 or 16; for labels also 32 */
+    unsigned channels; /* 1: grey, 3: RGB (8 bits; for a mask also 16) */
+    bool chosen;       /* the pages have the wanted channel of a file with several */
 } wu_picture_info;
 
-/* Notes for the user about how a file was read: bits. wu_remarks has the texts, by bit number. */
+/* Remarks for the user about how a file was read, each a bit. wu_remarks[k] is the text of bit k
+ * and explains it. */
 typedef enum wu_remark {
     WU_PAINTED = 1 << 0,
     WU_PALETTE = 1 << 1,
@@ -95,35 +97,37 @@ typedef enum wu_remark {
     WU_SILENT_PAGES = 1 << 21,
     WU_CHANNELS = 1 << 22
 } wu_remark;
-enum { WU_REMARKS = 23 };
+enum { WU_REMARKS = 23 }; /* number of remarks */
 extern const char *const wu_remarks[WU_REMARKS];
 
-/* What the file records of its picture besides the samples. */
+/* What a file records about its picture besides the samples. */
 typedef struct wu_picture_about {
-    double um[3]; /* z, y, x: size of a voxel in micrometres; x 0: not recorded; z 0: only y, x */
+    double um[3]; /* z, y, x: size of a voxel in micrometres; x 0: not recorded; z 0: only y and x
+                     are recorded */
     unsigned long channels, frames, slices; /* frames: times. 1 if not recorded */
-    unsigned orientation; /* as in Exif: 1 as stored, 2 to 8 to be shown turned or mirrored */
+    unsigned orientation; /* as in Exif: 1: as stored; 2 to 8: to be shown turned or mirrored */
     unsigned remarks;     /* bits of wu_remark */
 } wu_picture_about;
 
 typedef struct wu_picture wu_picture;
 
 /* Opens a picture and reads its metadata and the headers of all pages. Messages begin with the
- * path. TC_BAD_INPUT for a file that cannot be opened, is no picture, or has a type that a work
- * unit cannot hold. *out: wu_picture_close; NULL after a failure. */
+ * path. TC_BAD_INPUT for a file that cannot be opened, is not a picture, or has a type that a work
+ * unit cannot hold. Sets *out to the picture, to be closed by wu_picture_close; to NULL after a
+ * failure. */
 tc_status wu_picture_open(const char *path, const wu_picture_want *want, wu_picture **out,
                           tc_err *err);
 
-/* The results are owned by the picture. */
+/* The picture's size and type, and what its file records. Owned by the picture. */
 const wu_picture_info *wu_picture_get_info(const wu_picture *picture);
 const wu_picture_about *wu_picture_get_about(const wu_picture *picture);
-/* The number of other files that have pages of the picture; *paths: their paths, owned by the
- * picture. */
+/* Returns the number of other files that have pages of the picture, and sets *paths to their paths,
+ * owned by the picture. */
 size_t wu_picture_others(const wu_picture *picture, char *const **paths);
-/* "PNG", "JPEG", "TIFF" or "NIfTI". */
+/* The format of the file: "PNG", "JPEG", "TIFF" or "NIfTI". */
 const char *wu_picture_format(const wu_picture *picture);
 
-/* Bytes of one page; cannot overflow within the limits of wu_picture_info. */
+/* The size of a page in bytes; cannot overflow within the limits of wu_picture_info. */
 size_t wu_picture_page_bytes(const wu_picture_info *info);
 
 /* Decodes the next page, the first one at the first call, into `pixels`:
@@ -131,8 +135,9 @@ size_t wu_picture_page_bytes(const wu_picture_info *info);
  * channels interleaved. Reading past the last page is TC_INTERNAL. */
 tc_status wu_picture_next(wu_picture *picture, void *pixels, tc_err *err);
 
-/* The page that was decoded last, as a PNG file that a work unit can hold, *n bytes; free(). NULL:
- * the picture's file is no such PNG, or want.as_it_is was not set. */
+/* Returns the page that was decoded last as a PNG file that a work unit can hold, to be freed by
+ * free(), and sets *n to its size. NULL: the picture's file is not such a PNG, or want.as_it_is was
+ * not set. */
 unsigned char *wu_picture_encoded(wu_picture *picture, size_t *n);
 
 /* A note for the user about the pages read so far, or NULL. Owned by the picture, valid until the

@@ -1,5 +1,5 @@
-/* Reads what several formats of picture files record alike besides their samples: units and the
- * size of pixels, orientation (Exif), palettes. */
+/* Functions for properties of pictures that several file formats record besides the samples: units
+ * and the size of pixels, orientation (Exif), palettes. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -35,7 +35,7 @@ double wu_micrometres(const char *unit, size_t n)
         { "\\u03BCm", 1 },
         { "\\u03bcm", 1 },
         { "&#181;m", 1 },
-        { "\xc3\x82\xc2\xb5m", 1 }, /* UTF-8 that was taken for Latin-1 and encoded again */
+        { "\xc3\x82\xc2\xb5m", 1 }, /* UTF-8 that was read as Latin-1 and encoded once more */
         { "\xc3\x8e\xc2\xbcm", 1 },
         { "nm", 1e-3 },
         { "nanometer", 1e-3 },
@@ -117,7 +117,7 @@ void wu_about_check(wu_picture_about *out)
 
 /* --- Exif ------------------------------------------------------------------------------------ */
 
-/* An unsigned integer of up to 4 bytes; big: big-endian. */
+/* Reads an unsigned integer of up to 4 bytes; big: it is big-endian. */
 static unsigned number_at(const uint8_t *data, size_t bytes, bool big)
 {
     unsigned value = 0;
@@ -130,7 +130,12 @@ static unsigned number_at(const uint8_t *data, size_t bytes, bool big)
  * have 12 bytes each. */
 void wu_about_exif(const uint8_t *data, size_t n, wu_picture_about *out)
 {
-    enum { HEAD = 8, ENTRY = 12, ORIENTATION = 0x112, SHORT = 3 };
+    enum {
+        HEAD = 8,            /* bytes of the header */
+        ENTRY = 12,          /* bytes of an entry */
+        ORIENTATION = 0x112, /* number of the tag */
+        SHORT = 3            /* its type */
+    };
     if (n < HEAD || data[0] != data[1] || (data[0] != 'I' && data[0] != 'M'))
         return;
     const bool big = data[0] == 'M';
@@ -155,12 +160,13 @@ void wu_about_orientation(unsigned value, wu_picture_about *out)
 bool wu_is_ramp(const uint8_t (*colour)[3], size_t n)
 {
     enum {
-        COLOURS = 256,
-        DISTINCT = 64, /* different values, at least */
-        NEAR = 3,      /* deviation from the hue of the brightest colour, at most */
-        DARK = 8,      /* the darkest colour, at most */
-        BRIGHT = 128,  /* the brightest colour, at least */
-        OF_A_HUE = 32  /* difference of its largest and smallest component, at least: not grey */
+        COLOURS = 256, /* number of colours */
+        DISTINCT = 64, /* the fewest different values */
+        NEAR = 3,      /* the largest deviation from the hue of the brightest colour */
+        DARK = 8,      /* the largest value of the darkest colour */
+        BRIGHT = 128,  /* the least value of the brightest colour */
+        OF_A_HUE = 32 /* the least difference of the largest and smallest component of the brightest
+                         colour, which must not be grey */
     };
     if (n != COLOURS)
         return false;

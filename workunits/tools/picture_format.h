@@ -144,7 +144,7 @@ tc_status wu_picture_refuse_unscaled(wu_picture *picture, tc_err *err);
 
 /* The length in micrometres of a unit, given by its name of n bytes; 0: unknown, or no length. */
 double wu_micrometres(const char *unit, size_t n);
-/* Whether the name is that of a unit which is no length, such as "pixel". */
+/* Whether the name is that of a unit which is not a length, such as "pixel". */
 bool wu_is_no_length(const char *unit, size_t n);
 /* Sets the size of a pixel from a resolution of x and y pixels per `unit_um` micrometres; a unit
  * from a text (said.unit_um) replaces unit_um. Does nothing if the size is set already, or if it is
@@ -157,8 +157,8 @@ void wu_about_orientation(unsigned value, wu_picture_about *out);
 /* Rounds the size of a voxel, and sets impossible sizes to 0. To be called when all metadata were
  * read. */
 void wu_about_check(wu_picture_about *out);
-/* Whether a palette of 256 colours is a ramp of one hue: it only colours the picture, and its
- * indices are the samples. */
+/* Whether a palette of 256 colours is a ramp of one hue. Such a palette is only for display, and
+ * its indices are the samples. */
 bool wu_is_ramp(const uint8_t (*colour)[3], size_t n);
 
 /* --- texts (picture_texts.c, picture_ome.c) -------------------------------------------------- */
@@ -172,7 +172,7 @@ typedef struct wu_pages_there {
     unsigned stored;        /* samples per pixel, with alpha */
 } wu_pages_there;
 
-/* Whether the text is from a program whose palettes only colour the picture (lookup tables). */
+/* Whether the text is from a program whose palettes (lookup tables) are only for display. */
 bool wu_text_paints(const char *text);
 /* Fills picture->said from a description by ImageJ, SCIFIO or tifffile, or in OME-XML; other texts
  * are ignored. Faults of the text go to said.refusal; fails only with TC_NO_MEMORY. */

@@ -17,8 +17,8 @@ static uint32_t number_at(const uint8_t *p)
     return (uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 | (uint32_t)p[2] << 8 | p[3];
 }
 
-/* Finds out whether a palette (n bytes, three per colour) only colours the picture, so that its
- * indices are the samples, and sets the remark. */
+/* Decides whether a palette (n bytes, three per colour) is only for display, so that its indices
+ * are the samples, and sets the remark. */
 static void read_palette(wu_picture *picture, const uint8_t *body, size_t n)
 {
     uint8_t colour[256][3];
@@ -36,11 +36,19 @@ static void read_palette(wu_picture *picture, const uint8_t *body, size_t n)
                                      : WU_PALETTE;
 }
 
-/* Reads the chunks before the picture's data, and Exif data after it. Stops where the file is
- * damaged: decoding finds that. */
+/* Reads the chunks before the picture's data, and Exif data after it. Stops if the file is damaged,
+ * which is reported when it is decoded. */
 static void read_about(wu_picture *picture)
 {
-    enum { SIGNATURE = 8, HEAD = 8, CRC = 4, PHYS = 9, KIND = 9, PALETTE = 3, MOST = 4096 };
+    enum {
+        SIGNATURE = 8, /* bytes of the PNG signature */
+        HEAD = 8,      /* bytes of a chunk's length and type */
+        CRC = 4,       /* bytes of a chunk's CRC */
+        PHYS = 9,      /* bytes of data of the chunk pHYs */
+        KIND = 9,      /* offset of the colour type in the data of IHDR */
+        PALETTE = 3,   /* the colour type of pictures with a palette */
+        MOST = 4096    /* the most bytes of a chunk's data that are read */
+    };
     uint8_t head[HEAD], body[MOST] = { 0 };
     unsigned kind = 0;
     bool good = fseek(picture->file, SIGNATURE, SEEK_SET) == 0, behind = false;
@@ -67,8 +75,8 @@ static void read_about(wu_picture *picture)
     clearerr(picture->file);
 }
 
-/* Whether samples are numbers, not brightness: grey is not scaled, and a palette's indices are
- * read. */
+/* Whether samples are numbers, not brightness, so that grey is not scaled, and the indices of a
+ * palette are the samples. */
 static bool is_of_numbers(const wu_picture *picture)
 {
     return picture->want.kind != WU_KIND_IMAGE || picture->said.indices;
@@ -87,7 +95,7 @@ static tc_status open_png(wu_picture *picture, tc_err *err)
     return status;
 }
 
-/* A file in memory, and how much of it read_bytes has read. */
+/* A file in memory of n bytes, of which read_bytes has returned the first `at`. */
 typedef struct png_bytes {
     const unsigned char *data;
     size_t n, at;
@@ -102,8 +110,9 @@ static long read_bytes(void *user, void *buf, size_t n)
     return (long)part;
 }
 
-/* The whole file in memory, *n bytes; free(). NULL if it is not wanted (want.as_it_is), is larger
- * than the decoded page, or cannot be read: then it is decoded from the file. */
+/* Reads the whole file to memory, to be freed by free(), and sets *n to its size. Returns NULL if
+ * want.as_it_is is not set, if the file is larger than the decoded page, or if it cannot be read:
+ * the page must then be decoded from the file. */
 static unsigned char *read_whole(wu_picture *picture, size_t *n)
 {
     const size_t most = wu_picture_page_bytes(&picture->info);

@@ -1,14 +1,14 @@
-/* Finds out whether a program drew parts of an image (a frame around the field, letters, a scale
- * bar), or whether the whole image is a label picture. */
+/* Detects parts of an image that a program drew (a frame around the field, letters, a scale bar),
+ * and images that are label pictures. */
 #include <math.h>
 #include <stdlib.h>
 
 #include "workunits/tools/report.h"
 
-enum { MOST_ROWS = 1000 /* rows in which a frame is searched, evenly chosen */ };
+enum { MOST_ROWS = 1000 /* about the most rows in which a frame is searched, evenly chosen */ };
 
-/* Values whose distance from the least or greatest one is at most this part of the range count as
- * equal to it. */
+/* A value counts as equal to the least or greatest one if its distance from it is at most this
+ * share of the range. */
 static const double near_part = 1.0 / 32;
 
 static bool is_near(uint32_t value, uint32_t extreme, const wu_range *range)
@@ -82,8 +82,8 @@ bool wu_is_drawn(const wu_pixels *px, size_t z, const double at[2], double radiu
     return all >= 8 && hard > 0.8 * all;
 }
 
-/* Whether one of the pixels [x0, x1) of a row has this value. row: its number among the rows of all
- * slices, z * ny + y. */
+/* Whether one of the pixels [x0, x1) of a row has this value. row: index of the row among those of
+ * all slices, z * ny + y. */
 static bool has_value(const wu_pixels *px, size_t row, size_t x0, size_t x1, uint32_t value)
 {
     for (size_t x = x0; x < x1; x++)
@@ -99,12 +99,13 @@ static bool has_value(const wu_pixels *px, size_t row, size_t x0, size_t x1, uin
 tc_status wu_find_labels(const wu_pixels *px, const wu_range *range, bool *labels, tc_err *err)
 {
     enum {
-        FEWEST = 3,      /* a label picture has at least this many values besides 0, */
-        TOPS = 3,        /* at most TOPS counted patches for each value, */
-        LEAST_AREA = 10, /* on average at least this many pixels for each value, */
-        ZEROS = 50,      /* at least one 0 among ZEROS pixels, */
+        /* Conditions for a label picture: */
+        FEWEST = 3,      /* it has at least FEWEST different values besides 0; */
+        TOPS = 3,        /* at most TOPS counted patches for each value; */
+        LEAST_AREA = 10, /* on average at least LEAST_AREA pixels for each value; */
+        ZEROS = 50,      /* at least one 0 among ZEROS pixels; */
         MANY = 16,       /* and if it has fewer than MANY values, */
-        GAPS = 4,        /* they span less than GAPS times their number */
+        GAPS = 4,        /* their range is less than GAPS times their number. */
         SLACK = 64       /* patches beyond TOPS for each value at which the search ends */
     };
     const size_t rows = (size_t)px->ny * px->nz, nx = px->nx;

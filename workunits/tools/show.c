@@ -33,11 +33,11 @@ const char wu_show_help[] =
     "           region, a point) where the number of rows depends on the picture\n";
 
 enum {
-    SOME_ITEMS = 20,  /* lines of a list that are printed without --all */
-    SOME_ROWS = 12,   /* lines of a table that are printed without --all */
-    SOME_COLUMNS = 4, /* rows that print_columns prints, side by side */
-    NAME_WIDTH = 24,  /* characters of a column of names, at least */
-    NUMBER_WIDTH = 12 /* characters of a column of numbers, at least */
+    SOME_ITEMS = 20,  /* the most lines of a list that are printed without --all */
+    SOME_ROWS = 12,   /* the most lines of a table that are printed without --all */
+    SOME_COLUMNS = 4, /* the most rows of a table that print_columns prints side by side */
+    NAME_WIDTH = 24,  /* the least width, in characters, of a column of names */
+    NUMBER_WIDTH = 12 /* the least width, in characters, of a column of numbers */
 };
 
 /* --- parameters ------------------------------------------------------------------------------ */
@@ -81,7 +81,7 @@ static tc_status print_options(json_t *parameters, tc_err *err)
     return TC_OK;
 }
 
-/* Prints what the work unit is for; NULL: it has no such text. */
+/* Prints the text that says what the work unit is for; about NULL: there is no such text. */
 static void print_about(const char *about)
 {
     if (about == NULL)
@@ -167,7 +167,7 @@ static void print_needs(const wu_job *job)
     }
 }
 
-/* For --needs: prints what a work unit needs as one line of JSON, for other programs to read. */
+/* Prints, for --needs, what a work unit needs as one line of JSON, for other programs to read. */
 static tc_status show_needs(const char *path, tc_err *err)
 {
     wu_needs needs;
@@ -253,8 +253,8 @@ static void print_arrays(const wu_result_file *file, bool all)
         printf("    ... and %zu more (--all)\n", n_arrays - n);
 }
 
-/* The text of a cell: floating-point numbers with six digits, unless `all`. Column 0 is the item's
- * name, so column c + 1 is column c of the table. */
+/* Sets `out` to the text of a cell. Floating-point numbers have six digits, or all digits if `all`.
+ * Column 0 is the item's name, column c + 1 is column c of the table. */
 static void cell_text(wu_cursor *cursor, size_t column, bool all, char out[WU_CELL_MAX])
 {
     const wu_array_info *info;
@@ -268,7 +268,7 @@ static void cell_text(wu_cursor *cursor, size_t column, bool all, char out[WU_CE
         snprintf(out, WU_CELL_MAX, "%.6g", strtod(out, NULL));
 }
 
-/* The title of a column, counted as by cell_text. */
+/* Sets `out` to the title of a column. Columns are counted as in cell_text. */
 static void title_text(const wu_table *table, size_t column, char out[WU_TITLE_MAX])
 {
     if (column == 0)
@@ -301,7 +301,7 @@ static void print_line(const wu_table *table, wu_cursor *cursor, bool all)
     putchar('\n');
 }
 
-/* Prints the table with its titles in the first line. */
+/* Prints a table, a line for each row, with the titles in the first line. */
 static tc_status print_rows(const wu_result_file *file, const wu_table *table, bool all,
                             tc_err *err)
 {
@@ -380,7 +380,7 @@ static tc_status print_tables(const wu_result_file *file, bool all, tc_err *err)
     return TC_OK;
 }
 
-/* Prints which file each item was made of, if the result records it. */
+/* Prints which file each item was made from, if the result records the sources. */
 static void print_sources(const wu_result_file *file, bool all)
 {
     const size_t n = all || file->n_items <= SOME_ITEMS ? file->n_items : SOME_ITEMS;
@@ -396,7 +396,7 @@ static void print_sources(const wu_result_file *file, bool all)
         printf("    ... and %zu more (--all)\n", file->n_items - n);
 }
 
-/* Prints the notes about items whose results are of little use, at most `most` of them. */
+/* Prints the notes about items whose results are of little use: at most `most` notes. */
 static tc_status print_result_notes(const wu_result_file *file, size_t most, tc_err *err)
 {
     char **notes = NULL;
@@ -421,9 +421,9 @@ static tc_status show_result(const char *path, bool all, tc_err *err)
     return_if_error(wu_result_file_open(path, NULL, &file, err));
     const json_t *json = wu_npz_json(file.npz);
     const char *analysis = json_string_value(json_object_get(json, "analysis"));
-    const json_t *of = json_object_get(json, "workunit");
-    const char *crc = json_string_value(json_object_get(of, "crc32"));
-    const char *sha256 = json_string_value(json_object_get(of, "sha256"));
+    const json_t *unit = json_object_get(json, "workunit");
+    const char *crc = json_string_value(json_object_get(unit, "crc32"));
+    const char *sha256 = json_string_value(json_object_get(unit, "sha256"));
     fputs("result     ", stdout);
     tc_put_plain(path, stdout);
     printf("\nof         work unit with CRC-32 %s\n", crc != NULL ? wu_quote(crc).text : "?");

@@ -6,8 +6,8 @@
 #include <stdlib.h>
 
 enum {
-    LEAST_SIDE = 160, /* pixels of the longer side of a picture on the page, at least */
-    MOST_SIDE = 1200, /* the same, at most */
+    LEAST_SIDE = 160, /* the fewest pixels of the longer side of a picture on the page */
+    MOST_SIDE = 1200, /* the most pixels of the longer side of a picture on the page */
     COLUMNS = 16,     /* samples that a vector holds */
     MOST_ROWS = 257   /* the sum of 257 samples of 8 bits still fits into 16 bits */
 };
@@ -26,7 +26,8 @@ uint32_t wu_shrink_step(const wu_picture_info *info, size_t n)
     return (uint32_t)ceil((info->nx > info->ny ? info->nx : info->ny) / side);
 }
 
-/* sums[i]: the sum of column i of n_rows rows of n samples, of 16 bits if `deep`, else of 8. */
+/* Sets sums[i] to the sum of column i of n_rows rows of n samples, of 16 bits if `deep`, else of 8.
+ */
 static void add_rows(const uint8_t *rows, size_t n, uint32_t n_rows, bool deep, uint32_t *sums)
 {
     const uint16_t *const words = (const void *)rows;
@@ -45,11 +46,11 @@ static void add_rows(const uint8_t *rows, size_t n, uint32_t n_rows, bool deep, 
     }
 }
 
-/* Computes a row of means, from out[at] on: of `step` pixels each along x, the last of those that
- * are left. sums: the column sums of `rows` rows. deep: the samples of `out` have 16 bits, not 8.
- */
-static void take_means(const uint32_t *sums, uint32_t nx, unsigned channels, uint32_t step,
-                       uint32_t rows, bool deep, void *out, size_t at)
+/* Computes a row of means, from out[at] on. Each is the mean of `step` pixels along x, the last one
+ * of the remaining pixels. sums: the sums of each column over `rows` rows. deep: the samples of
+ * `out` have 16 bits, not 8. */
+static void compute_means(const uint32_t *sums, uint32_t nx, unsigned channels, uint32_t step,
+                          uint32_t rows, bool deep, void *out, size_t at)
 {
     /* 1 / n as a fixed-point number in units of 2^-40, rounded up, with n = step * rows. If
      * sum * n < 2^40, the product is too large by less than 1 / n, so its whole part is exact. */
@@ -83,7 +84,7 @@ tc_status wu_shrink(const wu_picture_info *info, uint32_t step, const void *samp
     for (uint32_t y = 0; sums != NULL && *out != NULL && y < sy; y++) {
         const uint32_t from = y * step, left = info->ny - from, rows = left < step ? left : step;
         add_rows((const uint8_t *)samples + from * wide * size, wide, rows, size == 2, sums);
-        take_means(sums, info->nx, info->channels, step, rows, size == 2, *out, y * row);
+        compute_means(sums, info->nx, info->channels, step, rows, size == 2, *out, y * row);
     }
     free(sums);
     return sums != NULL && *out != NULL ? TC_OK : tc_no_memory(err, shown);

@@ -14,20 +14,23 @@ enum {
                                   outlines drawn over them may take half as much */
 };
 
-/* The side of the squares of pixels that become one pixel on a page with `n` such pictures. */
+/* The side, in pixels, of the squares that become one pixel each on a page with `n` such pictures.
+ */
 uint32_t wu_shrink_step(const wu_picture_info *info, size_t n);
 
-/* Computes the mean of each square of step x step pixels of a page: [sy][sx][channels], sx and sy
- * being nx / step and ny / step, rounded up, with as many bits a sample as the picture has. shown:
- * the file that messages name. *out: free(). */
+/* Computes the mean of each square of step x step pixels of a picture. Sets *out to the means, to
+ * be freed by free(): [sy][sx][channels], where sx and sy are nx / step and ny / step, rounded up,
+ * with info->bits bits a sample. shown: the name of the file in messages. */
 tc_status wu_shrink(const wu_picture_info *info, uint32_t step, const void *samples,
                     const char *shown, void **out, tc_err *err);
 
-/* What pack keeps of an image for the page: its colours, even where the work unit has only grey. */
+/* The reduced picture of an image that pack keeps for the page: in colour, even if the work unit
+ * has only grey. */
 typedef struct wu_seen {
-    unsigned channels; /* of `small`: 1 or 3. 0: nothing is kept, as of stacks */
-    an_survey survey;
-    void *small; /* from wu_shrink, by the step for the number of items on the page; owned */
+    unsigned channels; /* channels of `small`: 1 or 3. 0: nothing is kept, as for stacks */
+    an_survey survey;  /* the survey of all pixels of the image */
+    void *small; /* the picture from wu_shrink, by the step for the number of items on the page;
+                    owned */
 } wu_seen;
 
 /* Frees the array and its pictures; seen may be NULL. */

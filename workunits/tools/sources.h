@@ -27,8 +27,8 @@ typedef struct wu_source {
     char *name;   /* the item's name: unique, wu_name_ok */
     char *called; /* the text that `name` is made from; NULL: the name of the file or folder */
     char *path;   /* path of the picture, or of the folder with the slices */
-    char *source; /* the path that the work unit records: `path` from the last folder on that all
-                     items are in */
+    char *source; /* the path that the work unit records: `path`, beginning with the name of the
+                     innermost folder that contains all items */
     char *base;   /* the item's path within the input folder, without extension: the files of masks
                      and labels are found by it */
     bool is_stack, is_folder; /* is_folder: each slice is a file in the folder `path` */
@@ -54,7 +54,7 @@ typedef struct wu_sources {
                           and following */
     wu_source *items;  /* owned */
     uint64_t max_pixels;  /* an item whose header declares more pixels gets a fault. 0: only the
-                             limit  of work units applies */
+                             limit of work units applies */
     wu_picture_want want; /* how pictures are read */
     const char *names;    /* path of the file given to --names; NULL: files' names are used */
     char *masks_in;       /* the first input folder in which files named like masks or label
@@ -77,7 +77,7 @@ void wu_sources_free(wu_sources *sources);
  * folder that has them. */
 tc_status wu_sources_add_matching(wu_sources *all, const char *path, wu_kind kind, bool recursive,
                                   tc_err *err);
-/* The item's pages, mask or labels. */
+/* The item's pages, mask or labels, depending on kind. */
 wu_pages *wu_pages_of(wu_source *item, wu_kind kind);
 /* Appends a copy of the path to pages->files. */
 tc_status wu_pages_add(wu_pages *pages, const char *path, tc_err *err);
@@ -88,7 +88,7 @@ tc_status wu_source_keep_fault(wu_source *item, tc_status status, tc_err *err);
  * that it ends with the item's source. follow: symbolic links are resolved. Owned by the caller;
  * NULL: no memory. */
 char *wu_plain_full_path(const char *path, bool follow);
-/* Moves the items with a fault behind those without, and takes them off the count n. */
+/* Moves the items with a fault behind those without, and subtracts their number from n. */
 void wu_sources_leave_out(wu_sources *sources);
 
 /* Compares names by the values of the numbers in them: "a2" is less than "a10". Returns <0, 0 or >0

@@ -9,9 +9,9 @@
 #include "workunits/format/page.h"
 #include "workunits/tools/sources.h"
 
-/* Looks at up to AN_MAX_PICTURES of the items, evenly chosen, and adds the parameters that the
- * analysis suggests for them to `parameters`, unless they are in it. *out: an_suggestion_free, also
- * after a failure. */
+/* Passes the pictures of up to AN_MAX_PICTURES items, evenly chosen, to the analysis, and adds the
+ * parameters that it suggests to `parameters`, unless they are in it already. The caller frees *out
+ * by an_suggestion_free, also after a failure. */
 tc_status wu_suggest(const an_analysis *analysis, wu_sources *sources, json_t *parameters,
                      an_suggestion *out, tc_err *err);
 /* Prints the suggested parameters to stderr, one "--param KEY=VALUE" a line, ready to be copied.
@@ -20,12 +20,12 @@ tc_status wu_suggest_tell(const an_suggestion *s, const char *otherwise, tc_err 
 
 /* Writes the suggestion to a JSON file: its parameters and its doubts. */
 tc_status wu_suggest_save(const an_suggestion *s, const char *path, tc_err *err);
-/* Reads the doubts of such a file, which the marks of a report use. *out: an_suggestion_free, also
- * after a failure. */
+/* Reads the doubts, which the marks of a report use, from a file that wu_suggest_save wrote. The
+ * caller frees *out by an_suggestion_free, also after a failure. */
 tc_status wu_suggest_load(const char *path, an_suggestion *out, tc_err *err);
 
-/* "--param radius=15" as it is written in a shell, quoted where necessary. free(). NULL: no
- * memory. */
+/* Returns a parameter as an option for a shell, such as "--param radius=15", quoted where
+ * necessary; to be freed by free(). NULL: no memory. */
 char *wu_param_text(const char *key, const json_t *value);
 
 /* Writes the section of a page that shows the suggested parameters and the reasons for them: text,

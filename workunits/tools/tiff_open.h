@@ -18,18 +18,19 @@ typedef struct wu_tiff_listener {
     void *user;
     TIFF *tiff;
     FILE *file;                    /* the file being read; NULL: it is being written */
-    uint64_t at;                   /* libtiff's position in it */
+    uint64_t at;                   /* libtiff's position in the file */
     bool big;                      /* the file is a BigTIFF */
     struct wu_tiff_listener *next; /* list of the thread's open files, for libtiff before 4.5 */
 } wu_tiff_listener;
 
-/* Creates a file. mode: of TIFFOpen. This function and wu_tiff_read return NULL after an error that
- * was passed to `listener`, or without memory. Else call wu_tiff_close in the same thread. */
+/* Creates a file. mode: as for TIFFOpen. This function and wu_tiff_read return NULL after an error
+ * that was passed to `listener`, or if there is no memory. Otherwise wu_tiff_close must be called,
+ * in the same thread. */
 TIFF *wu_tiff_create(wu_tiff_listener *listener, const char *path, const char *mode);
-/* Reads the header of `file`, which stays the caller's. Tags for which libtiff would refuse the
- * file are hidden from it: those without values, some that are 0, and the photometric value
- * "palette". most: the bytes that libtiff may allocate at once; libtiff before 4.5 has no such
- * limit. */
+/* Reads the header of `file`, which the caller still owns. Tags because of which libtiff would
+ * refuse the file are hidden from libtiff: tags without values, some tags that are 0, and the
+ * photometric value "palette". most: the most bytes that libtiff may allocate at once; libtiff
+ * before 4.5 has no such limit. */
 TIFF *wu_tiff_read(wu_tiff_listener *listener, const char *path, FILE *file, tmsize_t most);
 void wu_tiff_close(wu_tiff_listener *listener);
 

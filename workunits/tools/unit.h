@@ -9,25 +9,27 @@
 #include "workunits/tools/pages.h"
 #include "workunits/tools/shrink.h"
 
-/* What is to be written. */
+/* The work unit to be written. */
 typedef struct wu_unit {
     const char *shown; /* the path in messages */
     const char *analysis;
     const char *about;  /* for volunteers: what the work is for; NULL: no text */
-    json_t *parameters; /* an object, as given (not owned) */
+    json_t *parameters; /* an object: the parameters that were given or suggested (not owned) */
     wu_source *items;   /* [n] (not owned) */
     size_t n;
     bool stored;   /* pictures are PNM files, not compressed, and the archive is not fsynced */
-    bool grey;     /* RGB is converted to (R+G+B)/3, the only value that analyses use */
-    wu_seen *seen; /* [n_seen], or NULL (not owned): filled for images among the first items */
+    bool grey;     /* RGB is converted to (R+G+B)/3, as analyses use only this value */
+    wu_seen *seen; /* [n_seen], or NULL (not owned): receives reduced pictures of those of the first
+                      n_seen items that are images */
     size_t n_seen;
     wu_item_check *check; /* called with `user` when an item was written, or NULL */
     void *user;
 } wu_unit;
 
-/* An image of more pixels is cut into strips of about half as many pixels, a file each. */
+/* An image of more pixels than this is cut into strips of about half as many pixels, a file each.
+ */
 #define WU_WHOLE_PIXELS ((uint64_t)1 << 20)
-/* Pages are collected up to this size, then compressed side by side. */
+/* Pages are collected until they have this size together, then compressed at the same time. */
 #define WU_BATCH_BYTES ((size_t)64 << 20)
 
 /* Writes the archive: first job.json (deflated), then for each item its images, masks and labels
@@ -35,7 +37,7 @@ typedef struct wu_unit {
  * same bytes. Colour slices of a stack become grey; masks become 0 and 255. Creates `path`, which
  * must not exist; after an error the caller removes it. When TC_OK is returned, the file is on the
  * disk (fsync) unless unit->stored. Pages, and strips of large pictures, are compressed in all
- * threads. The memory used is that of pages of WU_BATCH_BYTES, or of one page if that is larger. */
+ * threads. Uses the memory of pages of WU_BATCH_BYTES, or of one page if that is larger. */
 tc_status wu_unit_write(const char *path, const wu_unit *unit, tc_err *err);
 
 #endif
