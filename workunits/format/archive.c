@@ -173,8 +173,8 @@ static bool read_zip64(const unsigned char *tail, uint64_t at, directory *d)
                                *const end = locator + LOCATOR;
     const uint64_t count = little_endian(record + 32, 8), old_count = little_endian(end + 10, 2);
     const uint64_t size = little_endian(record + 40, 8), begin = little_endian(record + 48, 8);
-    const uint64_t here = at - LOCATOR - END64;
-    if (little_endian(locator + 4, 4) != 0 || little_endian(locator + 8, 8) != here ||
+    const uint64_t record_at = at - LOCATOR - END64;
+    if (little_endian(locator + 4, 4) != 0 || little_endian(locator + 8, 8) != record_at ||
         little_endian(locator + 16, 4) != 1)
         return false;
     if (memcmp(record, "PK\6\6", 4) != 0 || little_endian(record + 4, 8) != END64 - 12 ||
@@ -183,9 +183,9 @@ static bool read_zip64(const unsigned char *tail, uint64_t at, directory *d)
     if (old_count != COUNT_UNKNOWN && old_count != count)
         return false;
     if (little_endian(end + 12, 4) != size || little_endian(end + 16, 4) != begin ||
-        begin + size != here)
+        begin + size != record_at)
         return false;
-    *d = (directory){ .begin = begin, .end = here, .count = count, .has_zip64 = true };
+    *d = (directory){ .begin = begin, .end = record_at, .count = count, .has_zip64 = true };
     return true;
 }
 
@@ -209,7 +209,10 @@ static bool read_end(const unsigned char *tail, uint64_t at, uint64_t comment, d
  * end with this record and its comment. */
 static tc_status find_directory(const wu_archive *a, directory *d, tc_err *err)
 {
-    enum { BEFORE = END64 + LOCATOR, MOST = BEFORE + END_RECORD + MAX_COMMENT };
+    enum {
+        BEFORE = END64 + LOCATOR, /* bytes in front of the end record that are read */
+        MOST = BEFORE + END_RECORD + MAX_COMMENT
+    };
     unsigned char *const tail = calloc(1, BEFORE + MOST);
     if (tail == NULL)
         return tc_no_memory(err, "the end of an archive");
@@ -350,8 +353,8 @@ static tc_status next_entry(listing *l, entry *e, tc_err *err)
  * a descriptor after the data. */
 static bool same_number(const entry *e, const unsigned char *local, uint64_t listed)
 {
-    const uint64_t here = little_endian(local, 4);
-    return here == listed || (here == 0 && (e->flags & FLAG_DESCRIPTOR) != 0);
+    const uint64_t number = little_endian(local, 4);
+    return number == listed || (number == 0 && (e->flags & FLAG_DESCRIPTOR) != 0);
 }
 
 /* Reads and checks a member's local header, and sets data, header and header_crc of *m. *is_plain:

@@ -258,9 +258,9 @@ static bool own_name_fits(const char *name)
 /* Checks that the declaration's keys are allowed for its role. */
 static const char *check_role(const wu_declared *d)
 {
-    const bool own = wu_is_own(d), picture = wu_is_picture(d->role),
+    const bool per_item = wu_is_own(d), picture = wu_is_picture(d->role),
                columns = d->n_axes == 1 && d->axes[0].words != NULL;
-    if (own ? !own_name_fits(d->name) : !is_made_of(d->name, word, MAX_WORD))
+    if (per_item ? !own_name_fits(d->name) : !is_made_of(d->name, word, MAX_WORD))
         return "array";
     if (!is_made_of(d->title, picture ? NULL : word, picture ? MAX_LINE : MAX_WORD))
         return "title";
@@ -269,7 +269,7 @@ static const char *check_role(const wu_declared *d)
         return "table";
     if (d->role == WU_PLACE || d->role == WU_KEYS
             ? !columns
-            : (own || (d->role != WU_VALUE && d->role != WU_PROOF)) && d->n_axes > 0)
+            : (per_item || (d->role != WU_VALUE && d->role != WU_PROOF)) && d->n_axes > 0)
         return "axes";
     if (d->role == WU_PLACE && d->axes[0].n != 2 && d->axes[0].n != 3)
         return "axes";

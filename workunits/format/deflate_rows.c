@@ -235,10 +235,10 @@ static size_t find_anywhere(wu_row_deflater *d, wu_row_layout layout, const unsi
             continue;
         }
         const uint64_t bytes = load_eight(data + at);
-        const uint16_t here = (uint16_t)(d->begin + at);
-        uint16_t *const place = place_of(d, bytes & mask);
-        const size_t back = (uint16_t)(here - *place);
-        *place = here;
+        const uint16_t position = (uint16_t)(d->begin + at);
+        uint16_t *const slot = place_of(d, bytes & mask);
+        const size_t back = (uint16_t)(position - *slot);
+        *slot = position;
         const bool valid = back > 0 && back <= WINDOW && back <= before + at;
         const uint64_t differing = valid ? load_eight(data + at - back) ^ bytes : mask;
         if ((differing & mask) != 0) {

@@ -23,7 +23,7 @@ enum { WU_ROWS_WORTH = 8 };
 /* The memory for wu_deflate_rows; each thread needs its own. */
 typedef struct wu_row_deflater wu_row_deflater;
 
-/* To be freed by free(); NULL: no memory. */
+/* Allocates the memory, to be freed by free(). NULL: no memory. */
 wu_row_deflater *wu_row_deflater_create(void);
 /* Compresses n bytes to blocks of a deflate stream in `out`, and returns the size of the blocks in
  * bytes, or 0 if it exceeds `room`; room = WU_ROWS_ROOM(n) always suffices. before: the number of

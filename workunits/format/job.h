@@ -45,8 +45,8 @@ typedef struct wu_item {
     char **labels;   /* [n_labels] names of members, like `images` */
     uint32_t n_objects; /* the number of different labels except 0 */
     bool has_spacing;
-    double
-        spacing[3]; /* for a stack: size of a voxel, z, y, x in micrometres; 1, 1, 1 if unknown */
+    double spacing[3]; /* for a stack: size of a voxel, z, y, x in micrometres; 1, 1, 1 if it is
+                          unknown */
     bool has_pixel;
     double pixel[2]; /* for an image: size of a pixel, y, x in micrometres; not used by analyses */
     uint32_t nx, ny, nz;       /* width, height, slices (1 for an image) */

@@ -125,9 +125,9 @@ char *wu_json_text(const json_t *json, size_t flags)
 {
     wu_json_watch();
     char *const text = json_dumps(json, flags);
-    json_t *const again = text == NULL ? NULL : wu_json_load(text, strlen(text), 0, NULL);
-    const bool same = json_equal(json, again) && !wu_json_starved();
-    json_decref(again);
+    json_t *const parsed = text == NULL ? NULL : wu_json_load(text, strlen(text), 0, NULL);
+    const bool same = json_equal(json, parsed) && !wu_json_starved();
+    json_decref(parsed);
     if (same)
         return text;
     free(text);

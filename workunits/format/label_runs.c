@@ -168,7 +168,7 @@ wu_run_reader *wu_run_reader_open(const char *path)
 }
 
 /* Reads the runs of a picture. NULL: they are damaged, or there is no memory. */
-static wu_label_run *load(const wu_run_reader *r, const place *p)
+static wu_label_run *load_runs(const wu_run_reader *r, const place *p)
 {
     const size_t bytes = p->head.n * sizeof(wu_label_run);
     wu_label_run *const runs = malloc(bytes + 1);
@@ -191,7 +191,7 @@ wu_label_run *wu_run_reader_load(const wu_run_reader *r, uint32_t crc, uint64_t 
     for (size_t i = 0; r != NULL && i < r->n; i++)
         if (r->places[i].head.array_crc == crc && r->places[i].head.pixels == pixels) {
             *n = r->places[i].head.n;
-            return load(r, &r->places[i]);
+            return load_runs(r, &r->places[i]);
         }
     return NULL;
 }

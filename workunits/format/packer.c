@@ -40,7 +40,7 @@ struct wu_compressor {
     bool first, last;     /* the waiting bytes are the first, or the last, bytes of the member */
     wu_row_layout layout; /* word 0: not known to consist of rows */
     wu_compressed member; /* sizes and CRC of the bytes of the member so far */
-    uint64_t most;        /* as `bytes` of wu_compressor_begin */
+    uint64_t most;        /* the most bytes of the member, given to wu_compressor_begin */
 };
 
 tc_status wu_compressor_create(int level, unsigned threads, const char *shown, wu_take take,

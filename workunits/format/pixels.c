@@ -96,15 +96,15 @@ static tc_status decode_image(const loader *l, decoder *d, const piece *p)
 {
     const wu_png_info *const head = &l->job->heads[p->member];
     const size_t pixel = (size_t)head->channels * (head->bits / 8);
-    const bool apart = is_greyed_apart(l);
-    uint8_t *const to = l->image + p->first * (apart ? 1 : pixel);
-    uint8_t *const samples = apart ? malloc(p->n * pixel) : to;
+    const bool separate = is_greyed_apart(l);
+    uint8_t *const to = l->image + p->first * (separate ? 1 : pixel);
+    uint8_t *const samples = separate ? malloc(p->n * pixel) : to;
     if (samples == NULL)
         return tc_no_memory(&d->err, "the pixels of an item");
     tc_status status = wu_member_pixels(d->zip, p->member, head, samples, &d->err);
     if (status == TC_OK && head->channels == 3 && l->out != NULL)
         status = rgb_to_grey(samples, p->n, to, d->poll, &d->err);
-    if (apart)
+    if (separate)
         free(samples);
     return status;
 }
@@ -280,12 +280,12 @@ uint64_t wu_item_loading_bytes(const wu_item *item, uint64_t *thread_bytes)
     const loader l = { .item = item, .out = &(wu_pixels){ .nx = 0 } };
     const uint64_t n = (uint64_t)item->nx * item->ny * item->nz,
                    sample = (uint64_t)item->channels * (item->bits / 8);
-    const bool apart = is_greyed_apart(&l);
+    const bool separate = is_greyed_apart(&l);
     *thread_bytes = decoding_bytes(item, item->images, item->n_images, sample) +
-                    (apart ? (n + item->n_images - 1) / item->n_images * sample : 0);
+                    (separate ? (n + item->n_images - 1) / item->n_images * sample : 0);
     *thread_bytes = tc_larger(*thread_bytes, decoding_bytes(item, item->masks, item->n_masks, 1));
     *thread_bytes = tc_larger(*thread_bytes, decoding_bytes(item, item->labels, item->n_labels, 3));
-    return n * ((apart ? 1 : sample) + (item->n_masks > 0) +
+    return n * ((separate ? 1 : sample) + (item->n_masks > 0) +
                 (item->n_labels > 0 ? sizeof(uint32_t) : 0)) +
            *thread_bytes;
 }
@@ -318,7 +318,7 @@ static void move_image(loader *l, size_t n)
     l->image = NULL;
 }
 
-static tc_status load(loader *l, tc_err *err)
+static tc_status load_pixels(loader *l, tc_err *err)
 {
     const wu_item *const item = l->item;
     const size_t n = (size_t)item->nx * item->ny * item->nz;
@@ -345,7 +345,7 @@ static tc_status load_item(const wu_job *job, size_t index, const tc_poll *poll,
     out->ny = item->ny;
     out->nz = item->nz;
     out->bits = item->bits;
-    const tc_status status = load(&l, err);
+    const tc_status status = load_pixels(&l, err);
     free(l.image);
     free(l.pieces);
     os_trim_memory();

@@ -55,7 +55,8 @@ typedef struct png_ctx {
     bool palette;                /* libpng returns indices of the palette, a byte each */
     unsigned n_colours;          /* number of colours of the palette */
     unsigned char colour[PNG_MAX_PALETTE_LENGTH][4]; /* red, green, blue, alpha */
-    unsigned char *raw; /* what libpng returns: pixels with alpha, or indices; NULL: not needed */
+    unsigned char
+        *raw; /* the rows that libpng returns: pixels with alpha, or indices; NULL: not needed */
     bool alpha_dropped; /* a pixel was not opaque */
     bool has_all;       /* all pixels are read */
     bool no_end;        /* the file ends after the pixels, without the final chunk */
@@ -75,7 +76,7 @@ static _Noreturn void stop_reading(png_ctx *c, tc_status status)
 static void on_error(png_structp png, png_const_charp message)
 {
     png_ctx *c = png_get_error_ptr(png);
-    if (strstr(message, "memory") != NULL) /* of libpng or of zlib */
+    if (strstr(message, "memory") != NULL) /* an error of libpng or of zlib */
         stop_reading(c, tc_no_memory(c->err, c->what));
     stop_reading(c, tc_fail(c->err, TC_BAD_INPUT, "%s: damaged PNG: %s", c->what, message));
 }
@@ -608,7 +609,7 @@ enum {
     FILTERED = 1 << 17, /* about how many filtered bytes are compressed at a time */
     PLACES = 4,      /* number of pieces of the picture on which choose_effort tries the efforts */
     MARGIN = 50,     /* a faster effort may give 1 / MARGIN more bytes */
-    PAGE_MARGIN = 7, /* the same margin for a report's page, which is not sent over a network */
+    PAGE_MARGIN = 7, /* replaces MARGIN for a report's page, which is not sent over a network */
     LITTLE = 8,      /* a part that becomes at most 1 / LITTLE of its bytes compresses well */
 };
 
@@ -855,9 +856,9 @@ static unsigned char *copy_part(const wu_png_info *info, const unsigned char *pi
     const uint32_t rows = part->height / PLACES;
     unsigned char *const copy = malloc(row * part->height);
     for (uint32_t y = 0; copy != NULL && y < part->height; y++) {
-        const uint32_t place = y / rows,
-                       from = (uint32_t)((uint64_t)info->height * (2 * place + 1) / 8) - rows / 2;
-        const uint64_t left = info->width - part->width, x = left * columns[place] / 8;
+        const uint32_t piece = y / rows,
+                       from = (uint32_t)((uint64_t)info->height * (2 * piece + 1) / 8) - rows / 2;
+        const uint64_t left = info->width - part->width, x = left * columns[piece] / 8;
         memcpy(copy + y * row, pixels + (from + y % rows) * stride + (size_t)x * pixel, row);
     }
     return copy;

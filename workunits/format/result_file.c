@@ -646,8 +646,8 @@ static bool put_plain(double number, bool is_float, char *out)
     const uint64_t mantissa = (uint64_t)ldexp(frexp(size, &power), bits);
     const int shift = bits - power;
     u128 ten = 1;
-    if (mantissa ==
-        UINT64_C(1) << (bits - 1)) /* for a power of 2, the next smaller one is closer */
+    /* Below a power of 2, numbers are closer to each other than above it. */
+    if (mantissa == UINT64_C(1) << (bits - 1))
         return false;
     for (int i = 0; i < decimals; i++)
         ten *= 10;

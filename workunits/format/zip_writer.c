@@ -20,7 +20,7 @@ enum {
     ENTRY = 46,               /* bytes of an entry of the list, without name and extra field */
     ENTRY_EXTRA = 4 + 3 * 8,  /* the most bytes of an entry's ZIP64 extra field */
     VERSION = 20,             /* version of ZIP that a reader of a member needs */
-    VERSION_ZIP64 = 45,       /* the same for a member with a ZIP64 extra field */
+    VERSION_ZIP64 = 45,       /* version of ZIP for a member with a ZIP64 extra field */
     EPOCH = 1 << 21 | 1 << 16 /* time stamp 1980-01-01 00:00:00, the earliest one in ZIP */
 };
 

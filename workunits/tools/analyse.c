@@ -46,7 +46,7 @@ const char wu_analyse_help[] =
     "Interrupted, the same command continues. A folder that holds the result of\n"
     "other pictures or another analysis is refused; other parameters replace it.\n";
 
-/* Options that are passed on to texcell run; NULL: not given. */
+/* Values of options that are passed to texcell run; NULL: the option was not given. */
 typedef struct run_words {
     const char *device, *threads;
 } run_words;
@@ -113,7 +113,7 @@ static tc_status remove_spool(const char *place, tc_err *err)
 }
 
 /* Runs texcell run. If that prints an error message itself, err is set to an empty message. */
-static tc_status run(const run_words *o, const char *unit, const char *result, tc_err *err)
+static tc_status run_texcell(const run_words *o, const char *unit, const char *result, tc_err *err)
 {
     const char *words[12] = { "texcell", "run", unit, "-o", result, "--replace", "--label-runs" };
     size_t n = 7;
@@ -143,7 +143,8 @@ static tc_status run(const run_words *o, const char *unit, const char *result, t
 
 /* Computes the result of a work unit into result.npz next to it, unless this file has the result
  * already. Sets *result to its path, to be freed by free(). */
-static tc_status compute(const run_words *o, const wu_pack_into *into, char **result, tc_err *err)
+static tc_status compute_result(const run_words *o, const wu_pack_into *into, char **result,
+                                tc_err *err)
 {
     *result = wu_path_in(into->place, "result", ".npz");
     if (*result == NULL)
@@ -156,7 +157,7 @@ static tc_status compute(const run_words *o, const wu_pack_into *into, char **re
     if (os_kind_of(*result) == OS_FILE)
         wu_note("%s: replaces the result there, which has other parameters or options",
                 into->folder);
-    return run(o, into->unit, *result, err);
+    return run_texcell(o, into->unit, *result, err);
 }
 
 static void free_into(wu_pack_into *into)
@@ -420,7 +421,7 @@ static tc_status compute_variant(const analyse_options *o, const char *folder, w
                                  tc_err *err)
 {
     const wu_pack_into into = { .folder = folder, .place = v->place, .unit = v->unit };
-    return_if_error(compute(&o->run, &into, &v->result, err));
+    return_if_error(compute_result(&o->run, &into, &v->result, err));
     return wu_export_write(v->result, o->also.pictures || o->also.tiff ? v->unit : NULL, v->place,
                            o->also, err);
 }
@@ -469,7 +470,7 @@ static tc_status analyse_once(const analyse_options *o, const tc_option *options
                           .suggestion = o->defaults ? NULL : &suggestion };
     TC_AUTOFREE char *result = NULL;
     return_if_error(wu_pack_folder(argc, argv, &into, err));
-    return_if_error(compute(&o->run, &into, &result, err));
+    return_if_error(compute_result(&o->run, &into, &result, err));
     return write_page(into.folder, &(wu_variant){ .unit = into.unit, .result = result }, 1, o->also,
                       into.seen, into.colour, suggestion.parameters != NULL ? &suggestion : NULL,
                       err);

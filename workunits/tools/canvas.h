@@ -33,7 +33,10 @@ void wu_canvas_fill(wu_canvas *canvas, uint64_t x, uint64_t y, uint64_t nx, uint
 /* Draws text with its upper left corner at (x, y): digits, letters (lower-case ones as capitals)
  * and . - + ( ) , = : / _ ; any other character is a gap. A character takes WU_CHAR_NX x WU_CHAR_NY
  * dots of scale x scale pixels. */
-enum { WU_CHAR_NX = 6, WU_CHAR_NY = 7 };
+enum {
+    WU_CHAR_NX = 6, /* width of a character in dots */
+    WU_CHAR_NY = 7  /* height of a character in dots */
+};
 void wu_canvas_text(wu_canvas *canvas, uint64_t x, uint64_t y, uint64_t scale, const char *text,
                     wu_rgb colour);
 

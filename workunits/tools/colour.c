@@ -71,7 +71,7 @@ static tc_status read_stains(const char *path, json_t **json, stain_set *out, tc
  * densities of red, green and blue, by Cramer's rule. If there are two stains, the third row of the
  * matrix is their cross product, for densities that neither stain explains. Returns false if the
  * matrix is (nearly) singular. */
-static bool invert(const stain_set *set, size_t k, double out[3])
+static bool invert_stains(const stain_set *set, size_t k, double out[3])
 {
     double m[3][3];
     memcpy(m, set->row, sizeof m);
@@ -124,7 +124,7 @@ static tc_status choose_stain(const char *stain, const char *stains, wu_colour *
         status = tc_fail(err, TC_USAGE, "pack: --stain %s: is not one of --stains %s (%s, %s%s%s)",
                          stain, stains, set.name[0], set.name[1], set.name[2] != NULL ? ", " : "",
                          set.name[2] != NULL ? set.name[2] : "");
-    else if (status == TC_OK && !invert(&set, k, column))
+    else if (status == TC_OK && !invert_stains(&set, k, column))
         status =
             tc_fail(err, TC_BAD_INPUT, "%s: the stains are too much alike to be separated", stains);
     for (size_t c = 0; status == TC_OK && c < 3; c++)

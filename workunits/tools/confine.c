@@ -23,7 +23,7 @@ typedef struct list {
 } list;
 
 /* Adds a place. path: owned by the list afterwards; NULL: memory ran out. */
-static void add(list *l, char *path, os_may may)
+static void add_place(list *l, char *path, os_may may)
 {
     os_place *const grown =
         path == NULL ? NULL : tc_array_grow(l->places, l->n, &l->room, sizeof *grown);
@@ -45,7 +45,7 @@ static int add_entry(void *user, const char *name, bool may_be_folder)
 
     (void)may_be_folder;
     if (path != NULL && os_kind_of(path) == OS_FILE)
-        add(l, path, OS_MAY_READ);
+        add_place(l, path, OS_MAY_READ);
     else
         free(path);
     return l->failed;
@@ -58,7 +58,7 @@ static void add_input(list *l, const char *input)
     char *const folder = tc_folder_of(input);
     bool listed = false;
 
-    add(l, strdup(input), OS_MAY_READ);
+    add_place(l, strdup(input), OS_MAY_READ);
     if (folder == NULL || os_kind_of(input) != OS_FILE) {
         l->failed = l->failed || folder == NULL;
         free(folder);
@@ -66,7 +66,7 @@ static void add_input(list *l, const char *input)
     }
     for (size_t i = 0; !listed && i < l->n; i++)
         listed = l->places[i].may == OS_MAY_LIST && strcmp(l->places[i].path, folder) == 0;
-    add(l, folder, OS_MAY_LIST);
+    add_place(l, folder, OS_MAY_LIST);
     l->folder = folder;
     if (!listed && !l->failed)
         (void)os_list(folder, add_entry, l); /* a folder that cannot be listed adds nothing */
@@ -82,9 +82,9 @@ tc_status wu_confine(char *const *inputs, size_t n, const char *output, tc_err *
         if (inputs[i] != NULL)
             add_input(&l, inputs[i]);
     if (output != NULL)
-        add(&l, os_kind_of(output) == OS_FOLDER ? strdup(output) : tc_folder_of(output),
-            OS_MAY_WRITE);
-    add(&l, strdup(""), OS_MAY_NOTHING);
+        add_place(&l, os_kind_of(output) == OS_FOLDER ? strdup(output) : tc_folder_of(output),
+                  OS_MAY_WRITE);
+    add_place(&l, strdup(""), OS_MAY_NOTHING);
     if (l.failed)
         status = tc_no_memory(err, "the names of inputs");
     else if (!os_confine(l.places, output != NULL ? OS_CALLS_MAKE | OS_CALLS_LOCK : 0))

@@ -503,7 +503,7 @@ static tc_status draw_mask(drawing *d, const char *folder, tc_err *err)
 
 /* --- all pictures ---------------------------------------------------------------------------- */
 
-static tc_status draw(drawing *d, const char *folder, tc_err *err)
+static tc_status draw_picture(drawing *d, const char *folder, tc_err *err)
 {
     switch (d->declared->role) {
     case WU_MAP: return draw_map(d, folder, err);
@@ -530,7 +530,7 @@ tc_status wu_export_pictures(const wu_result_file *file, const wu_job *images, c
         if (status == TC_OK && images != NULL)
             status = load_picture(images, &d, err);
         if (status == TC_OK)
-            status = draw(&d, folder, err);
+            status = draw_picture(&d, folder, err);
         *written += d.written;
         free_drawing(&d);
         used[index] = used[index] || status == TC_OK;

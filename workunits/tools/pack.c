@@ -871,8 +871,8 @@ static tc_status pack(int argc, char **argv, wu_pack_into *into, tc_err *err)
     wu_sources sources = { 0 };
     pixel_check check = { .analysis = NULL };
     wu_colour colour = { .shown = NULL };
-    an_suggestion own = { .parameters = NULL };
-    an_suggestion *const suggestion = into != NULL ? into->suggestion : &own;
+    an_suggestion pack_suggestion = { .parameters = NULL };
+    an_suggestion *const suggestion = into != NULL ? into->suggestion : &pack_suggestion;
     tc_err other;
     if (o.parameters == NULL)
         return tc_no_memory(err, "parameters");
@@ -959,7 +959,7 @@ static tc_status pack(int argc, char **argv, wu_pack_into *into, tc_err *err)
     wu_notes_end();
     wu_sources_free(&sources);
     an_params_free(analysis, &params);
-    an_suggestion_free(&own);
+    an_suggestion_free(&pack_suggestion);
     json_decref(o.parameters);
     return status;
 }

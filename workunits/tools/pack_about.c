@@ -1,4 +1,5 @@
-/* texcell-wu pack: uses or notes what picture files record besides their samples. */
+/* texcell-wu pack: uses properties that picture files record, such as the size of pixels, and
+ * prints notes about those that it does not use. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -13,7 +14,7 @@ typedef struct tally {
     size_t n;
 } tally;
 
-static void count(tally *t, const wu_source *item)
+static void count_item(tally *t, const wu_source *item)
 {
     t->first = t->n++ == 0 ? item : t->first;
 }
@@ -119,17 +120,17 @@ tc_status wu_use_about(wu_sources *sources, const double given[3], tc_err *err)
             continue;
         status = wu_source_keep_fault(item, choose_size(item, given, err), err);
         if (about->frames > 1 && about->slices <= 1 && item->pages.info.nz > 1)
-            count(&notes[TIMES], item);
+            count_item(&notes[TIMES], item);
         if (about->orientation != 1)
-            count(&notes[TURNED], item);
+            count_item(&notes[TURNED], item);
         if (given[0] > 0 && !item->is_stack)
-            count(&notes[FLAT], item);
+            count_item(&notes[FLAT], item);
         if (!item->is_stack && item->um[1] != item->um[2]) /* exact, as the tables compare them */
-            count(&notes[OBLONG], item);
+            count_item(&notes[OBLONG], item);
         if (given[2] > 0 && is_different(about->um, item->um))
-            count(&notes[OTHER_SIZE], item);
+            count_item(&notes[OTHER_SIZE], item);
         else if (given[2] == 0 && item->is_stack && about->um[2] > 0)
-            count(&notes[item->um[0] > 0 ? OWN_SIZE : NO_Z], item);
+            count_item(&notes[item->um[0] > 0 ? OWN_SIZE : NO_Z], item);
     }
     if (status != TC_OK)
         return status;

@@ -144,12 +144,12 @@ static tc_status open_next_file(wu_page_reader *reader, tc_err *err)
                     reader->item->colour == NULL &&
                     !(reader->item->is_stack && pages->info.channels == 3);
     return_if_error(wu_picture_open(path, &want, &reader->picture, err));
-    const wu_picture_info *now = wu_picture_get_info(reader->picture);
+    const wu_picture_info *opened = wu_picture_get_info(reader->picture);
     const uint32_t expected = pages->n_files == 1 ? pages->info.nz : 1;
-    if (now->nx != pages->info.nx || now->ny != pages->info.ny || now->nz != expected ||
-        now->bits != pages->info.bits || now->channels > pages->info.channels)
+    if (opened->nx != pages->info.nx || opened->ny != pages->info.ny || opened->nz != expected ||
+        opened->bits != pages->info.bits || opened->channels > pages->info.channels)
         return tc_fail(err, TC_BAD_INPUT, "%s: changed while it was being compressed", path);
-    reader->left = now->nz;
+    reader->left = opened->nz;
     return TC_OK;
 }
 
@@ -165,8 +165,8 @@ tc_status wu_page_room(wu_page_buffer *buffer, size_t bytes, const char *what, t
 
 /* Decodes the next page without converting it. After the last page of a file, prints or keeps the
  * note about the file. */
-static tc_status decode(wu_page_reader *reader, wu_page_buffer *buffer, wu_picture_info *info,
-                        tc_err *err)
+static tc_status decode_page(wu_page_reader *reader, wu_page_buffer *buffer, wu_picture_info *info,
+                             tc_err *err)
 {
     if (reader->picture == NULL)
         return_if_error(open_next_file(reader, err));
@@ -193,7 +193,7 @@ tc_status wu_page_next(wu_page_reader *reader, wu_page_buffer *buffer, wu_pictur
                        tc_err *err)
 {
     assert(reader->item != NULL);
-    const tc_status status = decode(reader, buffer, info, err);
+    const tc_status status = decode_page(reader, buffer, info, err);
     if (status != TC_OK || reader->kind == WU_KIND_LABELS)
         return status;
     if (reader->kind == WU_KIND_MASK) {

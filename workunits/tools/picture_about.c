@@ -1,5 +1,5 @@
-/* Functions for properties of pictures that several file formats record besides the samples: units
- * and the size of pixels, orientation (Exif), palettes. */
+/* Functions for properties of pictures that several file formats record in addition to the samples:
+ * units and the size of pixels, orientation (Exif), palettes. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -170,9 +170,9 @@ bool wu_is_ramp(const uint8_t (*colour)[3], size_t n)
     };
     if (n != COLOURS)
         return false;
-    const bool down = colour[0][0] + colour[0][1] + colour[0][2] >
-                      colour[n - 1][0] + colour[n - 1][1] + colour[n - 1][2];
-    const uint8_t *const top = colour[down ? 0 : n - 1];
+    const bool reversed = colour[0][0] + colour[0][1] + colour[0][2] >
+                          colour[n - 1][0] + colour[n - 1][1] + colour[n - 1][2];
+    const uint8_t *const top = colour[reversed ? 0 : n - 1];
     const int most =
         top[0] > top[1] ? (top[0] > top[2] ? top[0] : top[2]) : (top[1] > top[2] ? top[1] : top[2]);
     const int least =
@@ -183,7 +183,7 @@ bool wu_is_ramp(const uint8_t (*colour)[3], size_t n)
     int before = 0;
     unsigned distinct = 1;
     for (size_t i = 0; i < n; i++) {
-        const uint8_t *const c = colour[down ? n - 1 - i : i];
+        const uint8_t *const c = colour[reversed ? n - 1 - i : i];
         const int now = c[leading];
         for (size_t k = 0; k < 3; k++)
             if (abs(c[k] * most - now * top[k]) > NEAR * most)

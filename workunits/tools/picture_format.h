@@ -22,7 +22,7 @@ typedef struct wu_samples {
     unsigned bits;        /* 8, 16, 32 or 64 */
     unsigned channels;    /* samples per pixel, interleaved, without alpha */
     bool rgb;             /* if channels is 3, they are red, green and blue */
-    double slope, offset; /* a value is slope * sample + offset; slope 0: it is the sample */
+    double slope, offset; /* a value is slope * sample + offset; slope 0: a value is the sample */
 } wu_samples;
 
 /* Where a plane is stored: file 0 is the picture's own, file i > 0 is wu_said.files[i - 1]; page
@@ -32,18 +32,18 @@ typedef struct wu_plane {
 } wu_plane;
 #define WU_NO_PAGE UINT32_MAX /* value of wu_plane.page if the plane is missing */
 
-/* What a file's metadata say of its pages. Decoders and the readers of texts and tags fill it; only
+/* A file's metadata about its pages. Decoders and the readers of texts and tags fill it; only
  * wu_picture_choose_pages decides whether it is accepted. Before the decoder's open, all counts are
  * 1. */
 typedef struct wu_said {
-    const char *by; /* what the metadata are called in messages: "its OME-XML". NULL: none */
+    const char *by; /* name of the metadata in messages: "its OME-XML". NULL: no metadata */
     uint64_t channels, frames, slices; /* frames: times */
     uint64_t others;                   /* product of the lengths of all other axes */
     char other[24];                    /* the name of one of these other axes */
     uint64_t images;  /* number of planes, if recorded apart from the axes; else 0 */
-    uint64_t series;  /* number of pictures that the file holds or is a part of */
-    uint64_t nx, ny;  /* of a plane; 0: not recorded */
-    char order[4];    /* of planes: c, t and z, the fastest-changing axis first */
+    uint64_t series;  /* number of pictures that the file contains, or that it is a part of */
+    uint64_t nx, ny;  /* size of a plane; 0: not recorded */
+    char order[4];    /* order of planes: c, t and z, the fastest-changing axis first */
     double unit_um;   /* unit of the resolution in micrometres, from a text; 0: no text has it */
     double unit_y_um; /* unit of the resolution along y, if it differs; else 0 */
     bool inches;      /* the unit of the resolution is the inch */
@@ -68,7 +68,7 @@ struct wu_picture {
     wu_samples samples;     /* set by open */
     wu_picture_about about; /* set by open */
     wu_said said;           /* set by open */
-    uint64_t n_pages;       /* set by open: all pages of the file, whatever they are */
+    uint64_t n_pages;       /* set by open: number of all pages of the file, used or not */
     bool bare;         /* the file is read as a part of another picture: its metadata are ignored */
     wu_picture *other; /* the file of said.files that is open, or NULL; owned */
     uint32_t other_file; /* the number of that file, as in wu_plane */

@@ -343,16 +343,16 @@ static tc_status open_nifti(wu_picture *picture, tc_err *err)
     return_if_error(read_axes(picture, err));
     return_if_error(read_type(picture, err));
     read_size(picture);
-    const double place = s->version->int_bytes == 8
+    const double start = s->version->int_bytes == 8
                              ? (double)number_at(s, s->version->vox_offset, 8)
                              : real_at(s, s->version->vox_offset, 4);
-    const bool no_place = fpclassify(place) == FP_ZERO;
-    if (!no_place &&
-        (!(place >= (double)s->version->size + 4 && place <= 1 << 30) || place != floor(place)))
+    const bool no_start = fpclassify(start) == FP_ZERO;
+    if (!no_start &&
+        (!(start >= (double)s->version->size + 4 && start <= 1 << 30) || start != floor(start)))
         return refuse_header(picture, "says that its samples begin where they cannot", err);
-    picture->about.remarks |= no_place ? WU_NO_PLACE : 0;
-    s->must_fit = s->must_fit || no_place;
-    s->samples = no_place ? s->version->size + 4 : (uint64_t)place;
+    picture->about.remarks |= no_start ? WU_NO_PLACE : 0;
+    s->must_fit = s->must_fit || no_start;
+    s->samples = no_start ? s->version->size + 4 : (uint64_t)start;
     s->page_bytes = (uint64_t)picture->info.nx * picture->info.ny * picture->samples.channels *
                     (picture->samples.bits / 8);
     const uint64_t end = s->samples + s->n_pages * s->page_bytes;

@@ -28,7 +28,7 @@ enum {
 /* A Pixels element: a picture. */
 typedef struct ome_pixels {
     uint64_t nx, ny, c, t, z; /* lengths of the axes */
-    char order[4];            /* of planes, as in wu_said */
+    char order[4];            /* order of planes, as in wu_said */
     double um[3];             /* z, y, x: size of a voxel in micrometres; 0: not recorded */
     bool sized;               /* the element has a size of pixels, in a unit that may be a length */
     size_t n_own; /* number of its TiffData elements that name the file being read, or that
@@ -295,11 +295,12 @@ static long find_file(ome_text *o, const char *name)
  * UUID or the name is its own, or another one. */
 static void end_uuid(ome_text *o)
 {
-    const char *const own = o->own_uuid != NULL ? o->own_uuid : o->uuid;
+    const char *const uuid_read = o->own_uuid != NULL ? o->own_uuid : o->uuid;
     ome_data *const d = &o->data[o->n_data - 1];
     o->text[o->text_length] = '\0';
     o->in_uuid = false;
-    if ((own[0] != '\0' && strcmp(o->text, own) == 0) || strcmp(o->named, o->own_name) == 0)
+    if ((uuid_read[0] != '\0' && strcmp(o->text, uuid_read) == 0) ||
+        strcmp(o->named, o->own_name) == 0)
         d->file = OWN;
     else if (o->named[0] != '\0' || o->text[0] != '\0')
         d->file = find_file(o, o->named[0] != '\0' ? o->named : o->text);
@@ -412,10 +413,10 @@ static char *load_text(const char *path)
     char *text = NULL;
     if (file == NULL)
         return NULL;
-    const bool there = fstat(fileno(file), &info) == 0;
+    const bool has_size = fstat(fileno(file), &info) == 0;
     if (!wu_tags_open(file, &tags) || !wu_tags_find(&tags, DESCRIPTION, &tag))
-        tag = (wu_tag){ 0, there ? (uint64_t)info.st_size : 0, 0 };
-    if (there && tag.count < MOST_COMPANION)
+        tag = (wu_tag){ 0, has_size ? (uint64_t)info.st_size : 0, 0 };
+    if (has_size && tag.count < MOST_COMPANION)
         text = malloc((size_t)tag.count + 1);
     if (text != NULL)
         text[wu_tags_read(&tags, tag.at, text, (size_t)tag.count) ? tag.count : 0] = '\0';

@@ -484,7 +484,8 @@ static void check_index(wu_said *said)
 
 bool wu_tags_paint(const wu_tags *tags)
 {
-    static const unsigned all[] = { 34412, 33629, 34361, 51123 }; /* as in wu_say_tags */
+    static const unsigned all[] = { 34412, 33629, 34361, 51123 }; /* LSM, UIC2, FLUOVIEW and
+                                                                      MICROMANAGER of wu_say_tags */
     wu_tag tag;
     return find_any(tags, all, sizeof all / sizeof all[0], &tag);
 }

@@ -45,8 +45,8 @@ typedef struct tiff_state {
     char *text;  /* the description, owned by libtiff; valid until it reads another directory */
     bool paints; /* palettes are only for display: samples are not replaced by their colours */
     bool behind; /* only the first plane has a directory: the other planes' samples follow it */
-    uint64_t samples_at;  /* with `behind`: offset of the first sample */
-    uint64_t plane_bytes; /* with `behind`: bytes of a plane */
+    uint64_t samples_at;  /* if `behind`: offset of the first sample */
+    uint64_t plane_bytes; /* if `behind`: bytes of a plane */
     unsigned index;       /* the value of a pixel that exceeds the palette; 0: there is none */
     bool decoding;        /* pixels are being decoded: warnings are errors */
     bool damaged;         /* libtiff reported an error */
@@ -692,7 +692,7 @@ static tc_status read_directories(wu_picture *picture, tc_err *err)
     return picture->said.refusal[0] == '\0' ? scan_pages(picture, err) : TC_OK;
 }
 
-/* Returns to the first page and gets its description. */
+/* Makes the first page current, and sets state->text to its description. */
 static tc_status return_to_first(wu_picture *picture, tc_err *err)
 {
     tiff_state *state = picture->state;

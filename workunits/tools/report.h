@@ -33,8 +33,8 @@ typedef struct wu_outlined {
     size_t
         merged; /* number of regions that look like several cells each; 0 if they are only a few */
     size_t n;   /* number of all regions */
-    wu_label_run
-        *runs; /* [n_runs] the labels that the image's figure shows; owned; NULL: not kept */
+    wu_label_run *runs; /* [n_runs] the labels that the image's figure shows; owned; NULL: they are
+                           not kept */
     size_t n_runs;
 } wu_outlined;
 

@@ -393,8 +393,8 @@ static bool is_all_counted(const wu_report *r, size_t item)
 
 /* Sets the doubts about an image. points: the objects of all images, [points->n]; regions: the
  * same, or NULL: the radius is that of radius_of. */
-static tc_status measure(const wu_report *r, const wu_points *points, const region *regions,
-                         size_t item, wu_seen_doubt *doubt, tc_err *err)
+static tc_status find_doubts(const wu_report *r, const wu_points *points, const region *regions,
+                             size_t item, wu_seen_doubt *doubt, tc_err *err)
 {
     TC_AUTO(wu_pixels_free) wu_pixels px = { .bits = 8 };
     double noise = 0, contrast[MOST_PLACES], radii[MOST_PLACES], excess[MOST_PLACES];
@@ -499,16 +499,16 @@ tc_status wu_report_find_noise(const wu_report *r, wu_seen_doubt *doubts, tc_err
     for (size_t t = 0; t < r->tables->n && r->images != NULL && status == TC_OK; t++) {
         const bool regions = strcmp(r->tables->tables[t].name, "regions") == 0;
         const wu_points *points = &r->points[t];
-        wu_points own = { .n = 0 };
+        wu_points centroids = { .n = 0 };
         region *measured = NULL;
         if (regions)
-            status = load_regions(r, &r->tables->tables[t], &own, &measured, err);
+            status = load_regions(r, &r->tables->tables[t], &centroids, &measured, err);
         else if (strcmp(r->tables->tables[t].name, "points") != 0)
             continue;
-        points = regions ? &own : points;
+        points = regions ? &centroids : points;
         for (size_t i = 0; status == TC_OK && points->n > 0 && i < r->n_items; i++)
-            status = measure(r, points, measured, i, &doubts[i], err);
-        wu_points_free(&own);
+            status = find_doubts(r, points, measured, i, &doubts[i], err);
+        wu_points_free(&centroids);
         free(measured);
     }
     return status;

@@ -176,13 +176,13 @@ static tc_status find_groups(summary *s, tc_err *err)
     if (s->groups == NULL || s->of_groups == NULL || s->group_index == NULL)
         return tc_no_memory(err, "images");
     for (size_t i = 0; i < n && s->n_groups <= MOST; i++) {
-        char own[256], other[256];
+        char name[256], other[256];
         size_t k = 0;
-        group_of(s, i, own, sizeof own);
-        s->grouped = s->grouped || own[0] != '\0';
+        group_of(s, i, name, sizeof name);
+        s->grouped = s->grouped || name[0] != '\0';
         for (; k < s->n_groups; k++) {
             group_of(s, s->groups[k].first, other, sizeof other);
-            if (strcmp(own, other) == 0)
+            if (strcmp(name, other) == 0)
                 break;
         }
         if (k == s->n_groups)
@@ -692,14 +692,14 @@ static void put_headline(const summary *s)
         }
     wu_page_put(page, "<span><strong>%zu</strong> %s%s</span>", n, kind, n == 1 ? "" : "s");
     if (s->power > 0 && s->all.measured > 0) {
-        char of[32] = "";
+        char share[32] = "";
         if (s->all.measured < s->table->rows) /* for the others, the size of a pixel is not known */
-            snprintf(of, sizeof of, " of %" PRIu64, s->all.measured);
+            snprintf(share, sizeof share, " of %" PRIu64, s->all.measured);
         wu_page_put(page,
                     "<span><strong>%.3g</strong> %s median diameter%s (half of them from %.3g to "
                     "%.3g)</span>",
-                    round_to(s->all.diameter[1], 3), s->length, of, round_to(s->all.diameter[0], 3),
-                    round_to(s->all.diameter[2], 3));
+                    round_to(s->all.diameter[1], 3), s->length, share,
+                    round_to(s->all.diameter[0], 3), round_to(s->all.diameter[2], 3));
     }
     wu_page_put(page, "</p>\n");
 }
@@ -1097,12 +1097,12 @@ static tc_status write_item_rows(const summary *s, const wu_table *own, wu_csv *
 
 static tc_status write_items(const summary *s, const char *folder, tc_err *err)
 {
-    const wu_table *const own =
+    const wu_table *const table =
         s->per_image != NULL && wu_is_of_items(s->per_image) ? s->per_image : NULL;
     wu_csv out = { 0 };
     tc_status status = wu_export_csv(folder, "items", &out, err);
     if (status == TC_OK) {
-        wu_export_titles(s->r->file, own, &out);
+        wu_export_titles(s->r->file, table, &out);
         if (s->grouped)
             wu_csv_put(&out, "group");
         wu_csv_put(&out, "mark");
@@ -1110,7 +1110,7 @@ static tc_status write_items(const summary *s, const char *folder, tc_err *err)
         status = wu_csv_end_line(&out, err);
     }
     if (status == TC_OK)
-        status = write_item_rows(s, own, &out, err);
+        status = write_item_rows(s, table, &out, err);
     return wu_csv_close(&out, status, err);
 }
 
@@ -1201,11 +1201,11 @@ static void put_group(const summary *s, const char *name, const group *g, const 
  * items.csv and groups.csv have. */
 static tc_status write_columns(const summary *s, const char *folder, tc_err *err)
 {
-    static const char *const own[] = { "group", "mark", "why" };
+    static const char *const titles[] = { "group", "mark", "why" };
     wu_csv out = { 0 };
     tc_status status = wu_export_columns(s->r->tables, folder, &out, err);
     for (size_t i = s->grouped ? 0 : 1; i < 3 && status == TC_OK; i++)
-        status = wu_export_column(&out, "items", own[i], NULL, err);
+        status = wu_export_column(&out, "items", titles[i], NULL, err);
     if (status == TC_OK && has_groups(s))
         status = put_group_titles(s, NULL, &out, err);
     return wu_csv_close(&out, status, err);

@@ -22,7 +22,7 @@ static const wu_declared *declared_of(const wu_table *table, size_t column)
     return table->arrays[table->columns[column].array].declared;
 }
 
-/* Whether the column is a coordinate in the picture, whose distribution says little. */
+/* Whether the column is a coordinate in the picture, whose distribution is of little interest. */
 static bool is_coordinate(const wu_declared *d, size_t element)
 {
     static const char *const words[] = { "z", "y", "x", "z0", "y0", "x0", "z1", "y1", "x1" };

@@ -251,19 +251,19 @@ static char *plain_path(const char *path)
 char *wu_plain_full_path(const char *path, bool follow)
 {
     char *const from = follow ? os_full_path(path) : NULL;
-    char *const here = from == NULL && !os_is_separator(path[0]) ? os_full_path(".") : NULL;
-    char *const all = from != NULL   ? strdup(from)
-                      : here != NULL ? join_path(here, path)
-                                     : strdup(path);
+    char *const working = from == NULL && !os_is_separator(path[0]) ? os_full_path(".") : NULL;
+    char *const all = from != NULL      ? strdup(from)
+                      : working != NULL ? join_path(working, path)
+                                        : strdup(path);
     char *const plain = all == NULL ? NULL : plain_path(all);
     free(from);
-    free(here);
+    free(working);
     free(all);
     return plain;
 }
 
 /* Sets the source of each item: its path from the last folder on that all items are in. The part
- * before it, which would tell others about this computer, is left out. */
+ * before it, which would disclose folder names of this computer, is left out. */
 static tc_status name_sources(wu_sources *all, tc_err *err)
 {
     size_t common = 0, n_absolute = 0;
@@ -621,7 +621,7 @@ static bool find_number(const char *name, size_t length, bool is_signed, size_t 
 typedef struct slice {
     char *path;       /* not owned */
     const char *name; /* the last part of path */
-    size_t length;    /* of the name, without its extension */
+    size_t length;    /* length of the name without its extension */
     size_t at, n;     /* offset and length of the number in the name (find_number) */
     double value;     /* the value of the number */
     bool behind_z;    /* the number follows a z */
@@ -647,13 +647,13 @@ static slice read_slice(char *path, bool is_signed)
  */
 static bool are_signed(const wu_pages *pictures)
 {
-    bool with = false, without = false;
+    bool signed_too = false, without = false;
     for (size_t i = 0; i < pictures->n_files; i++) {
         const bool plain = read_slice(pictures->files[i], false).behind_z;
         without = without || plain;
-        with = with || (!plain && read_slice(pictures->files[i], true).behind_z);
+        signed_too = signed_too || (!plain && read_slice(pictures->files[i], true).behind_z);
     }
-    return with && without;
+    return signed_too && without;
 }
 
 static int compare_slices(const void *a, const void *b)

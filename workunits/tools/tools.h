@@ -44,7 +44,7 @@ void wu_progress(const char *what, size_t done, size_t n);
 
 /* Input and output of wu_pack_folder. Fields marked "out" are set by it. */
 typedef struct wu_pack_into {
-    const tc_option *options; /* options that are accepted besides those of pack */
+    const tc_option *options; /* options that are accepted in addition to those of pack */
     bool only_read;           /* only checks the command line; packs nothing */
     bool keep_unit;           /* compresses the work unit, as the user keeps it */
     bool grey;                /* colours may be stored as grey, if the unit is not compressed */

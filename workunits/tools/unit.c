@@ -137,9 +137,9 @@ static size_t real_precision(const wu_unit *unit)
         json_array_append_new(numbers, spacing_json(&unit->items[i]));
     for (bool same = false; !same && precision < 17; precision += !same) {
         char *text = json_dumps(numbers, JSON_REAL_PRECISION(precision));
-        json_t *again = text == NULL ? NULL : wu_json_load(text, strlen(text), 0, NULL);
-        same = json_equal(numbers, again);
-        json_decref(again);
+        json_t *parsed = text == NULL ? NULL : wu_json_load(text, strlen(text), 0, NULL);
+        same = json_equal(numbers, parsed);
+        json_decref(parsed);
         free(text);
     }
     json_decref(numbers);
@@ -210,7 +210,7 @@ static int keep_bytes(void *user, const void *data, size_t n)
 }
 
 /* Makes the PNG of strip w->at + part. A function for an_pool_run; user: the unit_writer. */
-static void encode(void *user, unsigned thread, size_t part)
+static void encode_strip(void *user, unsigned thread, size_t part)
 {
     const unit_writer *const w = user;
     const strip *const s = &w->strips[w->at + part];
@@ -269,7 +269,7 @@ static tc_status write_batch(unit_writer *w)
     for (w->at = 0; !w->unit->stored && status == TC_OK && w->at < w->n_strips;) {
         const size_t left = w->n_strips - w->at,
                      n = left < w->most_encoded ? left : w->most_encoded;
-        an_pool_run(w->pool, encode, w, n);
+        an_pool_run(w->pool, encode_strip, w, n);
         for (size_t i = 0; status == TC_OK && i < n; i++)
             status = write_encoded(w, &w->strips[w->at + i], &w->encoded[i]);
         w->at += n;
