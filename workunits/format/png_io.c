@@ -924,11 +924,8 @@ tc_status wu_png_write_for_page(wu_write_fn write, void *user, const char *what,
 
 size_t wu_png_strip(unsigned char *png, size_t n)
 {
-    enum { /* offsets of fields of the header in the file */
-           BITS = SIGNATURE + 16,
-           COLOUR,
-           INTERLACED = COLOUR + 3
-    };
+    /* Offsets of fields of the header in the file. */
+    enum { BITS = SIGNATURE + 16, COLOUR, INTERLACED = COLOUR + 3 };
     if (n < SIGNATURE + FRAME + 13)
         return 0;
     const bool grey = png[COLOUR] == PNG_COLOR_TYPE_GRAY && (png[BITS] == 8 || png[BITS] == 16);

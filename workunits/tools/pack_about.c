@@ -101,16 +101,8 @@ static void print_remarks(const wu_sources *sources)
 
 tc_status wu_use_about(wu_sources *sources, const double given[3], tc_err *err)
 {
-    enum { /* kinds of notes, printed below; KINDS: their number */
-           TIMES,
-           TURNED,
-           OTHER_SIZE,
-           NO_Z,
-           OWN_SIZE,
-           FLAT,
-           OBLONG,
-           KINDS
-    };
+    /* The kinds of notes, which are printed below; KINDS: their number. */
+    enum { TIMES, TURNED, OTHER_SIZE, NO_Z, OWN_SIZE, FLAT, OBLONG, KINDS };
     tally notes[KINDS] = { { NULL, 0 } };
     tc_status status = TC_OK;
     for (size_t i = 0; i < sources->n && status == TC_OK; i++) {

@@ -153,10 +153,10 @@ bool wu_tags_are_outside(const wu_tags *tags, uint64_t from, uint64_t to)
 static void read_lsm(wu_picture *picture, const wu_tags *tags, const wu_tag *tag)
 {
     enum {
-        MAGIC_1 = 0x0300494c, /* the first field of the header is this */
-        MAGIC_2 = 0x0400494c, /* or this */
-        LONG = 272,           /* size in bytes of a header that has the fields P and M */
-        /* Offsets of fields of the header; P, M: numbers of positions */
+        MAGIC_1 = 0x0300494c, /* valid values of the first field of the header */
+        MAGIC_2 = 0x0400494c,
+        LONG = 272, /* size in bytes of a header that has the fields P and M */
+        /* Offsets of fields of the header; P, M: numbers of positions. */
         X = 8,
         Y = 12,
         Z = 16,
@@ -237,8 +237,8 @@ static void read_uic1(wu_picture *picture, const wu_tags *tags, const wu_tag *ta
 static void read_stk(wu_picture *picture, const wu_tags *tags, const wu_tag *uic2)
 {
     enum {
-        UIC1 = 33628, /* numbers of tags: size of pixels, */
-        UIC3 = 33630, /* and wavelengths of the planes */
+        UIC1 = 33628, /* number of the tag with the size of pixels */
+        UIC3 = 33630, /* number of the tag with the wavelengths of the planes */
         RATIONAL = 5, /* the type of UIC2 and UIC3 */
         EACH = 24     /* bytes of UIC2 for each plane */
     };

@@ -50,7 +50,7 @@ typedef struct wu_summary {
     size_t n_groups;        /* 1: there are no groups to compare, or each image has its own */
     group *groups;          /* [file->n_items], of which n_groups are used */
     object_stats *of_groups; /* [file->n_items] statistics of each group; n_groups are used */
-    size_t *group_index;     /* [file->n_items]: index of the image's group */
+    size_t *group_index;     /* [file->n_items] index of each image's group */
     size_t shared; /* length of the folder name with which the sources of all images begin */
     bool grouped;  /* some images lie in a folder below the shared one: the table has a column
                       with these folders */
@@ -351,7 +351,7 @@ static tc_status find_counts(const summary *s, tc_err *err)
 /* Sorts the values, and returns their median, or NaN if there are fewer than LEAST. */
 static double median_of(double *values, size_t n)
 {
-    enum { LEAST = 5 }; /* the fewest values that have a usual one */
+    enum { LEAST = 5 }; /* the fewest values whose median is meaningful */
     qsort(values, n, sizeof *values, by_value);
     return n >= LEAST ? quantile(values, n, sizeof *values, 0.5, 0) : NAN;
 }
@@ -565,7 +565,7 @@ static void find_mark(const summary *s, size_t item, bool stopped, const wu_seen
 {
     enum {
         ENOUGH = 8, /* number of uncut objects that is enough for statistics of sizes */
-        MANY = 20 /* least number of objects with which noise is preferred to the note as reason */
+        MANY = 20   /* with at least MANY objects, noise is preferred to the note as the reason */
     };
     char *const why = mark->why;
     const size_t size = sizeof mark->why;
