@@ -70,8 +70,7 @@ typedef struct wu_job {
     struct wu_archive *archive; /* the list of members (archive.h) */
     struct wu_png_info *heads; /* [archive->n] headers of the pictures that items name (png_io.h) */
     bool only_heads;           /* the job was read by wu_job_read_heads */
-    unsigned
-        threads; /* the number of threads that decode pixels, to be set by the caller; 0: one */
+    unsigned threads;          /* number of threads that decode pixels, set by the caller; 0: one */
 } wu_job;
 
 /* The pixels of one item, with x fastest, then y, then z. Colours are converted to (R + G + B) / 3,
