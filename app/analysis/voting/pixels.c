@@ -302,15 +302,17 @@ static void choose_place(const voting_scheme *s, const voting_peaks *points, boo
 }
 
 /* The mean contrast (contrast_at) at random places, each within a radius, along each axis, of a
- * random point. */
+ * random point. The mean is weighted by the contrasts themselves, as most of these places may be
+ * flat. */
 static double contrast_of_points(const an_work *work, const voting_scheme *s,
                                  const voting_peaks *points, uint64_t *random)
 {
     const uint32_t length[3] = { s->nz, s->ny, s->nx };
-    double sum = 0;
+    double sum = 0, squares = 0;
 
     for (int i = 0; i < AROUND_POINTS; i++) {
         uint32_t at[3];
+        double contrast;
 
         choose_place(s, points, false, random, at);
         for (int k = 0; k < 3; k++) {
@@ -320,9 +322,11 @@ static double contrast_of_points(const an_work *work, const voting_scheme *s,
 
             at[k] = first + (uint32_t)tc_random_below(end - first, random);
         }
-        sum += contrast_at(work->pixels, s, at);
+        contrast = contrast_at(work->pixels, s, at);
+        sum += contrast;
+        squares += contrast * contrast;
     }
-    return sum / AROUND_POINTS;
+    return sum > 0 ? squares / sum : 0;
 }
 
 /* Chooses, from one in `divisor` of the usual number of random places, one with much contrast that
