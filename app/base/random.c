@@ -24,3 +24,14 @@ uint64_t tc_random_below(uint64_t n, uint64_t *state)
     while (r > UINT64_MAX - rest);
     return r % n;
 }
+
+void tc_random_order(size_t n, size_t *order, uint64_t *state)
+{
+    for (size_t i = 0; i < n; i++) {
+        const size_t other = (size_t)tc_random_below(i + 1, state);
+
+        order[i] = i;
+        order[i] = order[other];
+        order[other] = i;
+    }
+}

@@ -54,15 +54,18 @@ static uint32_t choose_side(const wu_output *out)
     return side < LEAST ? LEAST : side > MOST ? MOST : (uint32_t)side;
 }
 
-/* Places a tile at random along one axis. length: of the picture; side: of the tile; tile_margin:
- * of its margin. Sets *from, *size: the tile with its margin; and [*lo, *hi), where the regions to
- * be compared lie: the tile without its margin, extended to the picture's border if the margin
- * reaches it. */
-static void place_axis(uint32_t length, uint32_t side, uint32_t tile_margin, uint64_t *random,
-                       uint32_t *from, uint32_t *size, int64_t *lo, int64_t *hi)
+/* Places a tile at random along one axis, in the given one of n bands. length: of the picture;
+ * side: of the tile; tile_margin: of its margin. Sets *from, *size: the tile with its margin; and
+ * [*lo, *hi), where the regions to be compared lie: the tile without its margin, extended to the
+ * picture's border if the margin reaches it. */
+static void place_axis(uint32_t length, uint32_t side, uint32_t tile_margin, size_t band, size_t n,
+                       uint64_t *random, uint32_t *from, uint32_t *size, int64_t *lo, int64_t *hi)
 {
-    const uint32_t core = side < length ? side : length,
-                   first = (uint32_t)tc_random_below(length - core + 1, random),
+    const uint32_t core = side < length ? side : length;
+    const uint64_t places = length - core + 1, least = places * band / n,
+                   bound = places * (band + 1) / n;
+    const uint32_t first = (uint32_t)(least +
+                                      tc_random_below(bound > least ? bound - least : 1, random)),
                    end = length - first - core > tile_margin ? first + core + tile_margin : length;
 
     *from = first > tile_margin ? first - tile_margin : 0;
@@ -174,19 +177,21 @@ tc_status cc_check_again(const an_work *work, const wu_output *out, uint32_t thr
     const uint32_t side = choose_side(out), tile_margin = margin + (uint32_t)(AROUND * side);
     const double share =
         (side + 2.0 * tile_margin) * (side + 2.0 * tile_margin) / ((double)item->nx * item->ny);
-    const double tiles = fmin(fmax(SHARE / share, LEAST_TILES), MOST_TILES);
-    size_t known = 0;
+    const size_t tiles = (size_t)fmin(fmax(SHARE / share, LEAST_TILES), MOST_TILES);
+    size_t known = 0, column[MOST_TILES];
     tc_status status = TC_OK;
 
     if (!is_local(work->params) || LEAST_TILES * share > MOST_SHARE)
         return TC_NO_MATCH;
-    for (int k = 0; status == TC_OK && k < (int)tiles; k++) {
+    tc_random_order(tiles, column, random); /* so that something tall or wide is met */
+    for (size_t k = 0; status == TC_OK && k < tiles; k++) {
         wu_output recomputed = { .n = 0 };
         counts f = { .claimed = 0 };
         tile t;
 
-        place_axis(item->ny, side, tile_margin, random, &t.y, &t.ny, &t.y0, &t.y1);
-        place_axis(item->nx, side, tile_margin, random, &t.x, &t.nx, &t.x0, &t.x1);
+        place_axis(item->ny, side, tile_margin, k, tiles, random, &t.y, &t.ny, &t.y0, &t.y1);
+        place_axis(item->nx, side, tile_margin, column[k], tiles, random, &t.x, &t.nx, &t.x0,
+                   &t.x1);
         status = compute_tile(work, threshold, &t, &recomputed, err);
         if (status == TC_OK)
             f = compare_regions(work, &t, out, &recomputed);

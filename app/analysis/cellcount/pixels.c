@@ -876,16 +876,17 @@ static extent extent_of(uint32_t length, uint32_t n, uint32_t lo, uint32_t hi, u
                      length - first - core > margin ? first + core + margin : length };
 }
 
-/* Sets place to the box y0, x0, y1, x1 that tile k of n is placed around. With of_region it is that
- * of a region drawn from the table, if one that is not too large is found; otherwise it is a random
- * pixel in the k-th of n bands of rows. */
-static void choose_place(const wu_pixels *px, const table *t, size_t k, size_t n, bool of_region,
-                         uint64_t *random, uint32_t place[4])
+/* Sets place to the box y0, x0, y1, x1 that a tile is placed around. With of_region it is that of a
+ * region drawn from the table, if one that is not too large is found; otherwise it is a random
+ * pixel in band `row` of n bands of rows and in band `column` of n bands of columns. */
+static void choose_place(const wu_pixels *px, const table *t, size_t row, size_t column, size_t n,
+                         bool of_region, uint64_t *random, uint32_t place[4])
 {
-    const size_t first = px->ny * k / n, end = px->ny * (k + 1) / n;
+    const size_t y0 = px->ny * row / n, y1 = px->ny * (row + 1) / n, x0 = px->nx * column / n,
+                 x1 = px->nx * (column + 1) / n;
 
-    place[0] = (uint32_t)(first + tc_random_below(end > first ? end - first : 1, random));
-    place[1] = (uint32_t)tc_random_below(px->nx, random);
+    place[0] = (uint32_t)(y0 + tc_random_below(y1 > y0 ? y1 - y0 : 1, random));
+    place[1] = (uint32_t)(x0 + tc_random_below(x1 > x0 ? x1 - x0 : 1, random));
     place[2] = place[0] + 1;
     place[3] = place[1] + 1;
     for (int i = 0; of_region && i < TRIES; i++) {
@@ -964,16 +965,15 @@ static tc_status count_core(const cc_params *p, const part *q, const table *t, f
     return TC_OK;
 }
 
-/* Prepares and checks tile k of n. Every fourth one is placed around a region of the table. */
-static tc_status check_tile(const an_work *work, const table *t, uint32_t threshold, size_t k,
-                            size_t n, uint64_t *random, found *all, tc_err *err)
+/* Prepares and checks the tile around `place`, which may be the box of a region (of_region). */
+static tc_status check_tile(const an_work *work, const table *t, uint32_t threshold,
+                            const uint32_t place[4], bool of_region, uint64_t *random, found *all,
+                            tc_err *err)
 {
-    const bool of_region = k % 4 == 3 && t->n > 0;
     const uint64_t cells = all->cells;
     const cc_params *const p = work->params;
     const wu_pixels *const px = work->pixels;
     const uint32_t margin = margin_of(p), side = side_of(p, work->item);
-    uint32_t place[4];
     extent y, x;
     cc_prepare prepare = { .now = NULL };
     wu_pixels tile = { .nx = 0 };
@@ -981,7 +981,6 @@ static tc_status check_tile(const an_work *work, const table *t, uint32_t thresh
                .nx = px->nx };
     tc_status status;
 
-    choose_place(px, t, k, n, of_region, random, place);
     y = extent_of(px->ny, side, place[0], place[2], margin);
     x = extent_of(px->nx, side, place[1], place[3], margin);
     q.y = y.from, q.y0 = y.first - y.from, q.y1 = y.end - y.from;
@@ -1037,14 +1036,17 @@ static tc_status judge_tiles(const found *all, bool boxes, tc_err *err)
                          (unsigned long long)all->claimed, (unsigned long long)all->pixels);
 }
 
-/* Checks tiles, if grey values are prepared. Sets *of_regions as check_whole does, and *side: an
- * upper bound of the picture's pixels of cells. */
+/* Checks tiles, if grey values are prepared. A quarter of them is placed around regions of the
+ * table; each of the others is in another band of rows and another band of columns, so that
+ * something tall or wide is always met. Sets *of_regions as check_whole does, and *side: an upper
+ * bound of the picture's pixels of cells. */
 static tc_status check_tiles(const an_work *work, const table *t, uint32_t threshold,
                              uint64_t *random, bool *of_regions, double *side, tc_err *err)
 {
     const cc_params *const p = work->params;
     const wu_pixels *const px = work->pixels;
-    const size_t n = count_tiles(p, work->item);
+    const size_t n = count_tiles(p, work->item), bands = t->n > 0 ? n - n / 4 : n;
+    size_t column[MOST_TILES];
     const uint32_t size = (uint32_t)1 << px->bits;
     const bool finds = cc_finds_threshold(p);
     TC_AUTOFREE uint64_t *const histogram = finds ? calloc(size, sizeof *histogram) : NULL;
@@ -1053,8 +1055,17 @@ static tc_status check_tiles(const an_work *work, const table *t, uint32_t thres
     if (finds && histogram == NULL)
         return tc_no_memory(err, "the grey values");
     *of_regions = !finds;
-    for (size_t k = 0; k < n; k++)
-        return_if_error(check_tile(work, t, threshold, k, n, random, &all, err));
+    tc_random_order(bands, column, random);
+    for (size_t k = 0; k < n; k++) {
+        const bool of_region = k >= bands;
+        uint32_t place[4];
+
+        if (of_region)
+            choose_place(px, t, 0, 0, 1, true, random, place);
+        else
+            choose_place(px, t, k, column[k], bands, false, random, place);
+        return_if_error(check_tile(work, t, threshold, place, of_region, random, &all, err));
+    }
     *of_regions = false;
     return_if_error(judge_bare(all.bare, err));
     *of_regions = !finds;
