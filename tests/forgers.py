@@ -55,7 +55,7 @@ def clumped():
     picture = 60 + np.random.default_rng(3).normal(0, 4, (1600, 1600))
     y, x = np.indices((18, 18)) - 8.5
     disc = 90 * (y * y + x * x < 81)
-    for step, first, end in (26, 4, 1100), (17, 1110, 1580):
+    for step, first, end in (26, 4, 1310), (17, 1320, 1580):
         for i in range(4, 1580, step):
             for k in range(first, end, step):
                 picture[i:i + 18, k:k + 18] = np.maximum(picture[i:i + 18, k:k + 18], 60 + disc)
@@ -65,7 +65,7 @@ def clumped():
 def one_clump(a, _analysis):
     """All regions on the right are one."""
     box, area = a["region_bbox"], a["region_area"]
-    right = box[:, 3] > 1108
+    right = box[:, 3] > 1318
     first, n = np.flatnonzero(right)[0], area[right].sum()
     for name, whole in ("mean", a["region_mean"]), ("centroid", a["region_centroid"]):
         weight = area[right] if whole.ndim == 1 else area[right, None]
@@ -77,7 +77,7 @@ def one_clump(a, _analysis):
 
 
 def no_clump(a, _analysis):
-    relabel(a, a["region_bbox"][:, 3] <= 1108)
+    relabel(a, a["region_bbox"][:, 3] <= 1318)
 
 
 def rows_where(arrays, table, keep):
