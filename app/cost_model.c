@@ -67,6 +67,7 @@ void cost_learn(cost_model *w, size_t i, const item_times *times)
         w->speed = w->known_chunks / w->known.chunks / (w->known_host / w->known.host);
 }
 
+/* Sets the model to a job whose work is all done by the CPU. */
 void cost_on_cpu(cost_model *w)
 {
     w->speed = 1;

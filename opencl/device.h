@@ -97,7 +97,8 @@ const char *ocl_doubles_lack(const ocl_info *info);
 tc_status ocl_choose(const ocl_info *list, size_t count, const ocl_request *request, size_t *chosen,
                      tc_err *err);
 
-/* The most paces (work.h) of a worker whose growth is passed on to the next item. */
+/* The most paces (work.h) of a worker that can pass on how far they have grown to the worker of the
+ * next item. */
 enum { OCL_MOST_PACES = 32 };
 
 /* How long a device was used, for benchmarks; in milliseconds. */
@@ -125,9 +126,9 @@ typedef struct ocl_device {
     bool cache_used;          /* a program was loaded from cache_folder */
     int contract_off;         /* whether the compiler accepts -ffp-contract=off: 1 yes, -1 no,
                                  0 not known */
-    uint32_t kernels;         /* groups of kernels, as bits (an_analysis.kernels), that programs are
-                                 compiled with: those that the job uses, for its self-tests as well,
-                                 so that these test the same programs */
+    uint32_t kernels;         /* the groups of kernels that the job uses, as bits
+                                 (an_analysis.kernels); programs are compiled with these alone, in
+                                 self-tests too, so that the job's own programs are tested */
     struct ocl_programs *programs; /* programs built so far; allocated and freed by program.c; may
                                       be NULL */
     void (*free_programs)(struct ocl_device *device);
@@ -135,8 +136,8 @@ typedef struct ocl_device {
                            failed; else 0 */
     double rested_at;   /* time (ocl_clock_ms) from which on the next launch may begin, so that
                            launches take no more than `share` of the time */
-    /* For each pace, by what factor it has grown from its first guess with the items of this job so
-     * far (ocl_pace_begin); 0: not known. */
+    /* For each pace, the factor by which the items of this job so far have raised it above its
+     * first guess (ocl_pace_begin in worker.h); 0: not known. */
     double grown[OCL_MOST_PACES];
     const void *paces_of;             /* the parameters of the job that `grown` is from */
     struct tc_background *background; /* its threads may run while this one sleeps; may be NULL */

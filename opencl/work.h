@@ -13,7 +13,7 @@
 
 /* --- buffers --------------------------------------------------------------------------------- */
 
-/* Device memory; zeroed if none is allocated. */
+/* Device memory. All members are zero if none is allocated. */
 typedef struct ocl_buffer {
     cl_mem memory;
     size_t bytes;
@@ -40,9 +40,8 @@ tc_status ocl_read(ocl_device *device, const ocl_buffer *buffer, size_t offset, 
 /* Zeroes the whole buffer by copying zeros from the host, which is slow: for use once per item, not
  * once per launch (kernels clear their own accumulators). */
 tc_status ocl_zero(ocl_device *device, const ocl_buffer *buffer, tc_err *err);
-/* A buffer that the host writes in parts (with an offset, or by clEnqueueFillBuffer) is wrongly
- * reported as uninitialized by Oclgrind's --uninitialized. It handles whole writes, and buffers
- * that only kernels write. */
+/* Oclgrind's --uninitialized wrongly reports buffers that the host writes in parts (with an offset,
+ * or by clEnqueueFillBuffer); buffers that are written whole, or only by kernels, are fine. */
 
 /* --- launches -------------------------------------------------------------------------------- */
 
@@ -133,7 +132,8 @@ void ocl_pace_init(ocl_pace *pace, double target_ms, uint64_t first, uint64_t mo
 uint64_t ocl_pace_next(const ocl_pace *pace, uint64_t left);
 /* Adjusts `now` after a launch of `work` that took ms. If the launch took longer than target_ms,
  * `now` shrinks at once. It grows only if the launch did no less work than `now`: to at most twice
- * its value, or if bold to four times its value if that should take at most half of target_ms. */
+ * its value. With `bold` it grows to four times its value, if a launch of that size should take at
+ * most half of target_ms. */
 void ocl_pace_took(ocl_pace *pace, uint64_t work, double ms);
 
 #endif

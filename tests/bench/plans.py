@@ -1,7 +1,7 @@
 """make bench-plans: for each analysis, the operations of its plan per second of processor time, on
 one thread, for real pictures if they are there. This should be the same for all analyses, since
 credit and the time left are computed from operations. Processor time is the least of seven runs,
-less that of a job with almost nothing to do; decoding is included, as in a task. PICTURE=FILE: uses
+minus 4 ms for starting the program; decoding is included, as in a task. PICTURE=FILE: uses
 that picture, which must have at least 480 x 640 pixels."""
 import json
 import math
@@ -34,8 +34,8 @@ JOBS = [
     ("voting", ["radius=6"], "stack", 1),
     ("objects", ['families=["shape","intensity"]'], "labels", 3),
     ("objects", ["levels=32"], "labels", 3),
-    # None of these was used to choose the plans' numbers, except levelset's stack and the texture
-    # of objects.
+    # The plans' constants were not fitted to the jobs from here on, except to levelset's stack and
+    # the texture of objects.
     ("cellcount", ["min_area=20"], "grey", 5),
     ("cellcount", ["split=distance", "labels=true", "smooth=1"], "grey", 3),
     ("glcm", ["levels=[32]", "distances=[2]", 'window={"radius":9}'], "grey", 1),
@@ -57,7 +57,8 @@ JOBS = [
 
 
 def pictures():
-    """{kind: picture}: a real grey picture, a stack and labels; generated if there are no data."""
+    """{kind: picture}: a real grey picture (generated if there are no data), a stack made of it,
+    the picture for objects under "labels", and its label picture under "cells"."""
     names = [os.path.join(f, n) for f, _d, ns in os.walk(DATA) for n in sorted(ns)
              if n.endswith((".png", ".jpg", ".jpeg", ".tif"))]
     grey = None

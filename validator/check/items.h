@@ -1,7 +1,7 @@
 /*
- * Reads a result item by item, each as the wu_output from which it was written. Opening a result
- * checks all that needs no values: that the file is a result as texcell writes them, of this work
- * unit, with exactly the arrays that its analysis gives, in their order. Memory: the rows and
+ * Reads a result item by item; each item becomes the wu_output that texcell wrote it from. Opening
+ * a result checks everything but the values: that texcell can have written the file, for this work
+ * unit, with exactly the arrays of its analysis, in their order. Memory: the rows and
  * pictures of one item, whose sizes are bounded by the work unit.
  */
 #ifndef VAL_ITEMS_H

@@ -1,5 +1,5 @@
-"""Prints texcell/__init__.pyi: what the module offers, with a function an analysis as the program's
-JSON describes it."""
+"""Prints texcell/__init__.pyi: what the module offers, with one function per analysis, whose
+keywords are the parameters that texcell-wu parameters --json describes."""
 import json
 
 import texcell

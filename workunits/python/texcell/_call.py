@@ -21,11 +21,13 @@ from ._result import MARKED, SUGGESTED, Result
 Path = Union[str, "os.PathLike[str]"]
 FEATURES: dict[str, dict[str, Any]] = {"glcm": {"window": {"shape": "roi"}, "levels": [32],
                                                 "distances": [1, 2, 4], "range": "image"}}
-# of which texcell-wu analyse asks for labels, too: marks need them
+# Analyses whose labels are requested by default, as texcell-wu analyse does: marks need them.
 LABELLED = ("cellcount", "volume")
-LOOKED = "a look at the pictures suggests"
-SAID_BY_US = (r"as the file says; --spacing|as the file says; spacing=|is a picture, not a "
-              r"stack: the first")
+# Parts of a regular expression: notes of texcell-wu that are not passed on. The second one is for
+# images whose files this module has written itself.
+SUGGESTION_NOTE = "a look at the pictures suggests"
+OWN_FILE_NOTES = (r"as the file says; --spacing|as the file says; spacing=|is a picture, not a "
+                  r"stack: the first")
 
 
 @contextmanager
@@ -34,7 +36,8 @@ def _packed(images: Any, analysis: str, *, spacing: Any = None, labels: Any = No
             scale: Any = None, channel: Any = None, stain: Any = None, stains: Any = None,
             recursive: bool = False,
             **parameters: Any) -> Iterator[tuple[list[str], str, list[_pictures.Picture]]]:
-    """The arguments that pack and analyse have in common, and the folder of what they name."""
+    """Yields the arguments that pack and analyse have in common, a temporary folder with the files
+    that these arguments name, and the pictures."""
     pictures = _pictures.take(images, names)
     with tempfile.TemporaryDirectory(prefix="texcell-",
                                      dir=_pictures.place_of(pictures)) as private:
@@ -75,7 +78,7 @@ def analyse(images: Any, analysis: str = "cellcount", *, spacing: Any = None, la
     """Computes an analysis of images.
 
     Parameters that are not given are chosen by a look at the images, as texcell-wu analyse does;
-    those that are given are kept. The result's parameters are what was taken.
+    those that are given are kept. The result has all parameters that were used.
 
     images      an array ([y, x], a stack [z, y, x], colours [y, x, 3]), a path (of a file or a
                 folder), an object that has .data and the size of its pixels (napari's layers,
@@ -83,25 +86,25 @@ def analyse(images: Any, analysis: str = "cellcount", *, spacing: Any = None, la
     spacing     size of a voxel in micrometres: z, y, x, of images y, x, one number or a dict; else
                 what the object says
     labels      which object each pixel is of: an array, a list, a dict, a path or a Result; or
-                whether to return labels: without them (False), marks say less of outlines
+                whether to return labels: without them (False), marks cannot judge outlines
     masks       which pixels count, in the same way
     names       of a list's images; else image_t1, ...
-    scale       (lo, hi): what becomes black and white of floating-point samples and those of 32
-                bits
+    scale       (lo, hi): for samples of 32 bits or floating point, the values that become black
+                and white
     channel, stain, stains    as texcell-wu pack has them
-    recursive   of a folder also the folders in it
+    recursive   also takes the images in folders inside a folder
     device      "auto", "cpu", "opencl" or "P:D", as texcell devices lists them
     threads     of the CPU
     progress    shows tqdm's bar, if that is there
-    resume      a folder where the work goes on that was interrupted: by the same call. It keeps
-                result and work unit
-    defaults    no look: what is not given has its default
+    resume      a folder for result and work unit; the same call continues there if it was
+                interrupted
+    defaults    no look at the images: parameters that are not given have their defaults
     parameters  of the analysis: texcell.parameters(analysis); lengths may be "12um", areas "50um2"
     """
     if labels is None and analysis in LABELLED:
         labels = True
     folder = os.path.abspath(resume) if resume is not None else tempfile.mkdtemp(prefix="texcell-")
-    own = folder if resume is None else None
+    temporary = folder if resume is None else None
     unit, result = os.path.join(folder, "workunit.zip"), os.path.join(folder, "result.npz")
     try:
         os.makedirs(folder, exist_ok=True)
@@ -109,23 +112,25 @@ def analyse(images: Any, analysis: str = "cellcount", *, spacing: Any = None, la
                      scale=scale, channel=channel,
                      stain=stain, stains=stains, recursive=recursive,
                      **parameters) as (words, private, pictures):
-            known = LOOKED + ("|" + SAID_BY_US if all(p.path is None for p in pictures) else "")
+            known = SUGGESTION_NOTE
+            if all(p.path is None for p in pictures):
+                known += "|" + OWN_FILE_NOTES
             look = [] if defaults else ["--suggest", "--suggested", os.path.join(folder, SUGGESTED)]
             pathlib.Path(folder, SUGGESTED).unlink(missing_ok=True)
             notes = _program.run("texcell-wu", "pack", "-o", unit, *look, *words, private=private,
                                  unlike=known)
-        if own is not None or not _is_of(result, unit):
+        if temporary is not None or not _is_of(result, unit):
             notes += _program.run("texcell", "run", unit, "-o", result, "--replace", "--device",
                                   device or "auto",
                                   *([] if threads is None else ["--threads", str(threads)]),
                                   private=folder,
                                   watch=_program.bar(len(pictures)) if progress else None)
-        found = Result(result, unit, [line for line in notes if ": done (" not in line], own)
+        found = Result(result, unit, [line for line in notes if ": done (" not in line], temporary)
         found.notes += found.doubts(found.notes)
         return found
     except BaseException:
-        if own is not None:
-            shutil.rmtree(own, ignore_errors=True)
+        if temporary is not None:
+            shutil.rmtree(temporary, ignore_errors=True)
         raise
 
 
@@ -136,17 +141,17 @@ def _is_of(result: str, unit: str) -> bool:
 
 
 def suggest(images: Any, analysis: str = "cellcount", **options: Any) -> dict[str, Any]:
-    """The parameters that analyse chooses by a look at the images, such that several calls can have
+    """The parameters that analyse chooses by a look at the images, so that several calls can use
     the same: analyse(others, NAME, defaults=True, **suggest(images, NAME)).
 
-    options: as analyse has them. A parameter that is given is kept, and so is not among them.
+    options: as analyse has them. Parameters that are given are kept, and are not returned.
     """
     with _packed(images, analysis, **options) as (words, private, _):
         suggested = os.path.join(private, SUGGESTED)
         _program.run("texcell-wu", "pack", "--suggest", "--suggested", suggested, "-o",
                      os.path.join(private, "workunit.zip"), *words,
                      private=private, unlike="")
-        if not os.path.exists(suggested):         # of an analysis that looks at no pictures
+        if not os.path.exists(suggested):         # the analysis suggests nothing
             return {}
         return dict(json.loads(pathlib.Path(suggested).read_text(encoding="utf-8"))["parameters"])
 
@@ -154,10 +159,10 @@ def suggest(images: Any, analysis: str = "cellcount", **options: Any) -> dict[st
 def features(images: Any, analysis: str = "glcm", **options: Any) -> tuple[NDArray[Any], list[str]]:
     """Numbers of each image: X [images, features] and the features' names.
 
-    options: as analyse has them. There is no look at the images, such that columns mean the same in
-    each call, for the images that are learnt and those that are tested; suggest finds parameters
-    once for all of them. Of glcm without any: 13 Haralick features of 32 levels between each
-    image's least and greatest value, of the whole image, at distances 1, 2 and 4.
+    options: as analyse has them. Parameters are not chosen by a look at the images, so that
+    columns mean the same in each call, for training images and for test images; suggest finds
+    parameters once for all of them. glcm without options gives 13 Haralick features of the whole
+    image, with 32 levels between its least and greatest value, at distances 1, 2 and 4.
     """
     if isinstance(images, np.ndarray) and images.ndim > 2:
         images = list(images)
@@ -165,11 +170,11 @@ def features(images: Any, analysis: str = "glcm", **options: Any) -> tuple[NDArr
                                          "defaults": True, **options})
     for name in found.tables:
         columns = found.tables[name]
-        own = [c for c in columns if c not in ("item", "source", *MARKED)]
-        if own and len(columns["item"]) == len(found.names) and list(
+        measured = [c for c in columns if c not in ("item", "source", *MARKED)]
+        if measured and len(columns["item"]) == len(found.names) and list(
                 columns["item"]) == found.names:
-            return np.column_stack([np.asarray(columns[c], float) for c in own]), own
-    raise _program.UsageError("%s: no table of its result has a row an image" % analysis)
+            return np.column_stack([np.asarray(columns[c], float) for c in measured]), measured
+    raise _program.UsageError("%s: no table of its result has one row per image" % analysis)
 
 
 def of_analysis(name: str) -> Callable[..., Result]:
