@@ -20,7 +20,7 @@ case $system in
         ;;
     linux) config=$sources/config.h lib="$lib procinfo_unix synch unix_util" flags="-fPIC -DHAVE_CONFIG_H" ;;
 esac
-[ -f "$config" ] || { echo "boinc.sh: error: $sources: is no folder of BOINC's sources that were configured" >&2; exit 1; }
+[ -f "$config" ] || { echo "boinc.sh: error: $sources: is not a configured folder of BOINC's sources" >&2; exit 1; }
 mkdir -p "$prefix/include" "$prefix/lib" "$prefix/obj"
 cp "$sources"/api/*.h "$sources"/lib/*.h "$sources/version.h" "$prefix/include"
 sed '/HAVE_STRL/d' "$config" > "$prefix/include/config.h"

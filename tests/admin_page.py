@@ -25,8 +25,8 @@ VALUES = {"SECRET": "s3cret", "PROJECT": PROJECT,
 CLEAN = ["env", "-i", "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
          "HOME=/root", "TERM=dumb", "LC_ALL=C.UTF-8",
          "DEBIAN_FRONTEND=noninteractive"]
-# What the start of a system would do, in name spaces of its own. This shell is the first process
-# there, and so reaps orphaned processes.
+# Does in new name spaces what starting a system would do. This shell is the first process there,
+# and so reaps orphaned processes.
 MACHINE = """hostname cells && ip link set lo up && mount -t proc proc $0/proc && mount --rbind /dev $0/dev && mount -t sysfs sys $0/sys
 mount --bind $1 $0/srv/boinc; sleep 7200; exit"""  # noqa: E501
 
@@ -55,7 +55,7 @@ class Machine:
                            stderr=subprocess.STDOUT, text=True, timeout=3600)
         took, after = time.monotonic() - start, os.times()
         self.seconds += took * timed
-        note("%5.0f s, %4.0f of processors: %s" %
+        note("%5.0f s, %4.0f s of processor time: %s" %
              (took, after[2] - before[2] + after[3] - before[3], what))
         return r.stdout if ok(r.returncode == 0, what, r.stdout[-3000:]) else ""
 

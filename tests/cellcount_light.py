@@ -71,7 +71,7 @@ def refusals():
             ("an even window", {"threshold": "local", "window": 50},
              "parameters.window: must be odd"),
             ("a sigma too small", {"smooth": 0.1}, "parameters.smooth: must be 0 or at least 0.3"),
-            ("an offset of half the values", {"threshold": "local", "offset": 128},
+            ("an offset of half the range of grey values", {"threshold": "local", "offset": 128},
              "parameters.offset cannot be 128"),
             ("a disc too large", {"background": {"radius": 256}}, "background.radius"),
             ("another method", {"background": {"method": "median"}}, "background.method")):

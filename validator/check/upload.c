@@ -37,7 +37,8 @@ tc_status val_private_folder(char **folder, tc_err *err)
     *folder = wu_path_in(place != NULL && place[0] != '\0' ? place : "/tmp", name, "");
     if (*folder == NULL)
         return tc_no_memory(err, name);
-    if (!os_make_private_folder(*folder)) /* fails if it exists: its name cannot be guessed */
+    if (!os_make_private_folder(
+            *folder)) /* fails if it exists; nobody can guess its name and make it */
         return tc_fail(err, TC_TRY_LATER, "%.600s: cannot be made: %s", *folder, strerror(errno));
     return TC_OK;
 }

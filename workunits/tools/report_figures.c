@@ -274,7 +274,7 @@ static void flush_pen(pen *p)
     p->n = 0;
 }
 
-/* Appends `text` and then the number. wu_number_text writes the last character of `text`, too. */
+/* Appends `text` and then the number. The last character of `text` is passed to wu_number_text. */
 static void put_by_pen(pen *p, const char *text, int64_t number)
 {
     const size_t n = strlen(text) - 1;

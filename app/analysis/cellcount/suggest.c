@@ -5,7 +5,7 @@
  *
  * polarity: "dark" or "bright", whichever gives the smaller typical area, as cells are separate
  * from each other while the background between them is connected. "auto" if the pictures differ in
- * polarity and "auto" gives each of them the polarity that its typical area suggests.
+ * polarity, and "auto" finds for each of them the polarity that its typical area suggests.
  *
  * threshold: "local" if any picture has bright cells, or if in any picture a local threshold finds
  * smaller cells than Otsu's threshold does. Its window is 2.4 times the diameter of the cells that
@@ -117,7 +117,7 @@ static tc_status try_picture(const an_pictures *pictures, size_t i, const json_t
 }
 
 /* Analyses all pictures and fills *t. If key is not NULL, first sets it to value in the parameters,
- * which takes over the reference to value. */
+ * which then own the reference to value. */
 static tc_status try_all(const an_pictures *pictures, json_t *parameters, const char *key,
                          json_t *value, trial *t, tc_err *err)
 {
@@ -146,7 +146,7 @@ static bool report_differences(an_suggestion *out, const an_pictures *pictures, 
         return false;
     snprintf(out->doubt, sizeof out->doubt,
              "pictures that differ: cells seem to have %lld pixels in %.60s, but %lld in %.60s. If "
-             "that is not so, analyse the picture that is wrong by itself",
+             "that is not so, analyse the picture that is wrong separately",
              (long long)t->of_picture[least], pictures->items[least].name,
              (long long)t->of_picture[most], pictures->items[most].name);
     return true;
@@ -374,7 +374,8 @@ static tc_status report_small_kind(an_suggestion *out, const an_pictures *pictur
                                    const json_t *parameters, const trial *t, int64_t least,
                                    tc_err *err)
 {
-    /* Regions are numerous if there are at least FEW, and at least one for SHARE larger ones. */
+    /* Small regions are numerous if there are at least FEW of them, and at least one for every
+     * SHARE larger regions. */
     enum { FEW = 10, SHARE = 4 };
     json_auto_t *copy = json_deep_copy(parameters);
     json_t *const contrast =
@@ -487,8 +488,8 @@ static tc_status is_dish(const an_pictures *whole, size_t i, bool *dish, tc_err 
     return status;
 }
 
-/* Sets *dishes: whether most pictures show a dish, with a typical area, as of colonies, that is
- * below a hundredth of the picture. */
+/* Sets *dishes: whether most pictures show a dish, and the typical area is that of colonies: below
+ * a hundredth of the picture. */
 static tc_status find_dishes(const an_pictures *pictures, int64_t typical, bool *dishes,
                              tc_err *err)
 {

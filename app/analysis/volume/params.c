@@ -12,17 +12,16 @@ static const char *const neighbours[] = { "6", "26", NULL };
 static const an_param repair[] = {
     { "sigma", AN_NUMBER, FIELD(sigma), .min = VOL_MIN_SIGMA, .max = VOL_MAX_SIGMA,
       .initial = "1.5", .unit = "voxels", .measure = AN_LENGTH,
-      .help = "S of the Gaussian filter that blurs the membrane." },
+      .help = "Sigma of the Gaussian filter that blurs the membrane." },
     { "threshold", AN_INT, FIELD(threshold), .min = 1, .max = VOL_WHITE, .initial = "64",
-      .help =
-          "t: voxels become membrane where the blurred membrane, at most 255, has at least this." },
+      .help = "Voxels become membrane where the blurred membrane (0 to 255) is at least this." },
     { .key = NULL }
 };
 
 const an_param vol_parameters[] = {
     { "method", AN_CHOICE, FIELD(watershed), .choices = methods, .initial = "threshold",
-      .help = "threshold: cells are what membrane encloses; watershed: what is dark, parted where "
-              "it is brightest, so that walls may have gaps." },
+      .help = "threshold: cells are what membrane encloses; watershed: dark places, divided along "
+              "their brightest lines, so walls may have gaps." },
     { "membrane", AN_INT, FIELD(membrane), .min = 0, .max = 65535, .choices = otsu,
       .word = FIELD(otsu), .initial = "otsu", .unit = "grey values",
       .help = "T: membrane is where value >= T; otsu: the one that separates two classes best." },
@@ -33,7 +32,8 @@ const an_param vol_parameters[] = {
       .help = "watershed: how much brighter than a cell its walls must be all around; else it is "
               "joined with the next one." },
     { "connectivity", AN_CHOICE, FIELD(corners), .choices = neighbours, .initial = "6",
-      .help = "watershed: neighbours by faces, or by corners, too; in slices 4 or 8." },
+      .help =
+          "watershed: neighbours share a face (6), or at least a corner (26); in slices 4 or 8." },
     { "fill", AN_BOOL, FIELD(fill), .initial = "false",
       .help = "watershed: whether walls belong to the cells on their sides." },
     { "mode", AN_CHOICE, FIELD(through), .choices = modes, .initial = "3d",
