@@ -126,7 +126,7 @@ class Project(Server):
         """The uploaded file's bytes, or None."""
         return self._upload_servers[task].uploads.get(self.upload_name(task))
 
-    def wait_for_report(self, task, seconds=90):
+    def wait_for_report(self, task, seconds=180):
         """Waits until the host reports the task; returns what it reports."""
         return until(seconds, lambda: self.reports.get(task), "%s is reported" % task)
 
