@@ -410,10 +410,11 @@ typedef struct bit_writer {
     unsigned n_waiting;
 } bit_writer;
 
-/* Writes the complete bytes in w->waiting, at most eight. Always writes eight bytes if there is
+/* Writes the complete bytes in w->waiting, at most seven. Always writes eight bytes if there is
  * room, which is faster; the excess bytes are overwritten later. */
 static inline void flush_bits(bit_writer *w)
 {
+    assert(w->n_waiting < 64); /* a shift by 64 bits is undefined */
     const unsigned n = w->n_waiting / 8;
     const uint64_t v = w->waiting;
     unsigned char eight[] = { (unsigned char)v,         (unsigned char)(v >> 8),
