@@ -56,19 +56,20 @@ void cost_learn(cost_model *w, size_t i, const item_times *times)
 {
     assert(i < w->n);
     /* The second item: forgets the first one, whose time may include compiling kernels. */
-    if (w->n_known == 1)
-        w->known_host = w->known_chunks = w->known.host = w->known.chunks = 0;
-    w->n_known++;
-    w->known_host += w->host[i + 1] - w->host[i];
-    w->known_chunks += w->chunks[i + 1] - w->chunks[i];
-    w->known.host += times->host;
-    w->known.chunks += times->chunks;
-    if (w->known_host > 0 && w->known_chunks > 0 && w->known.host > 0 && w->known.chunks > 0)
-        w->speed = w->known_chunks / w->known.chunks / (w->known_host / w->known.host);
+    if (w->n_done_items == 1)
+        w->done_host = w->done_chunks = w->done_times.host = w->done_times.chunks = 0;
+    w->n_done_items++;
+    w->done_host += w->host[i + 1] - w->host[i];
+    w->done_chunks += w->chunks[i + 1] - w->chunks[i];
+    w->done_times.host += times->host;
+    w->done_times.chunks += times->chunks;
+    if (w->done_host > 0 && w->done_chunks > 0 && w->done_times.host > 0 &&
+        w->done_times.chunks > 0)
+        w->speed = w->done_chunks / w->done_times.chunks / (w->done_host / w->done_times.host);
 }
 
 /* Sets the model to a job whose work is all done by the CPU. */
-void cost_on_cpu(cost_model *w)
+void cost_use_cpu(cost_model *w)
 {
     w->speed = 1;
 }

@@ -25,10 +25,10 @@ typedef struct cost_model {
     double byte;
     double speed; /* the speed at which the chunks are done, relative to a core; 1: by the CPU */
     /* The next four are of the items that the device has done so far. */
-    double known_host;   /* operations of the host */
-    double known_chunks; /* operations of the chunks */
-    item_times known;    /* sum of the items' times */
-    size_t n_known;      /* number of items */
+    double done_host;      /* operations of the host */
+    double done_chunks;    /* operations of the chunks */
+    item_times done_times; /* sum of the items' times */
+    size_t n_done_items;   /* number of items */
 } cost_model;
 
 /* Fills *w; the caller frees it with cost_model_free, also after a failure. */
@@ -46,6 +46,6 @@ double cost_total(const cost_model *w, size_t done, double bytes);
  * as soon as a second one is done. */
 void cost_learn(cost_model *w, size_t i, const item_times *times);
 /* To be called when the CPU does the remaining items. */
-void cost_on_cpu(cost_model *w);
+void cost_use_cpu(cost_model *w);
 
 #endif

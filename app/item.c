@@ -47,9 +47,9 @@ static bool cpu_takes_over(const job_device *d, tc_status status)
 static tc_status go_to_cpu(const item_work *w, item_run *it, tc_status status, tc_err *err)
 {
     if (status == TC_TOO_LARGE) {
-        progress_say(w->progress, "the CPU does this item", err->message);
+        progress_print(w->progress, "the CPU does this item", err->message);
     } else {
-        progress_say(w->progress, "going on with the CPU", err->message);
+        progress_print(w->progress, "going on with the CPU", err->message);
         job_device_release(w->device);
     }
     it->work.device = NULL;
@@ -298,7 +298,7 @@ static tc_status take_state(const item_work *w, item_run *it, tc_err *err)
     if (status != TC_MORE && status != TC_BAD_INPUT)
         return status;
     if (status == TC_BAD_INPUT)
-        progress_say(w->progress, "this item starts over", err->message);
+        progress_print(w->progress, "this item starts over", err->message);
     it->state = os_zeroed(it->work.plan.state_bytes);
     return it->state == NULL ? tc_no_memory(err, "the state of an item")
                              : an_init(w->unit->analysis, &it->work, it->state, err);
@@ -366,7 +366,7 @@ static tc_status end_item(const item_work *w, item_run *it, tc_err *err)
 {
     const an_analysis *const analysis = w->unit->analysis;
     const tc_poll poll = { ask_while_finishing, it };
-    const wu_written written = { show_compressed, it };
+    const wu_write_progress written = { show_compressed, it };
     char text[TC_ERR_MAX];
     tc_status status = TC_OK;
 
@@ -423,7 +423,7 @@ tc_status item_do(const item_work *w, tc_err *err)
     if (status == TC_OK && resumed)
         progress_note(w->progress, "%s: done (%zu of %zu) in %.1f s since the restart", title.text,
                       w->index + 1, job->n_items, seconds_worked() - start);
-    else if (status == TC_OK && progress_tells(w->progress, w->index))
+    else if (status == TC_OK && progress_reports_item(w->progress, w->index))
         progress_note(w->progress, "%s: done (%zu of %zu) in %.1f s", title.text, w->index + 1,
                       job->n_items, seconds_worked() - start);
     if (it.worker != NULL)

@@ -62,7 +62,7 @@ tc_status job_files_find_start(job_files *f, size_t n_items, const progress *p, 
                        "%s than this: finish that first, give another -o, or --replace",
                        why.message);
     if (status == TC_BAD_INPUT || status == TC_NO_MATCH)
-        progress_say(p, "the work starts over", why.message);
+        progress_print(p, "the work starts over", why.message);
     else if (status != TC_MORE)
         return tc_fail(err, status, "%s", why.message);
     f->mark.item = f->mark.state_size = 0;
@@ -90,7 +90,7 @@ bool job_files_try_again(job_files *f, tc_status *status, const progress *p, tc_
         return false;
     }
     if (f->pause == 0)
-        progress_say(p, "waiting for the disk", err->message);
+        progress_print(p, "waiting for the disk", err->message);
     f->pause = f->pause == 0 ? 1 : f->pause < longest / 2 ? 2 * f->pause : longest;
     until = tc_seconds() + f->pause;
     for (*status = TC_OK; *status == TC_OK && tc_seconds() < until; *status = tc_ask(&f->poll, err))
@@ -120,7 +120,7 @@ bool job_files_save(job_files *f, const void *state, size_t state_size, const pr
                            f->reserved); /* this checkpoint has used the reserved space */
     if (status != TC_OK && status != TC_TRY_LATER && !f->warned) {
         f->warned = true;
-        progress_say(p, "warning: no checkpoint", err.message);
+        progress_print(p, "warning: no checkpoint", err.message);
     }
     return status == TC_OK;
 }

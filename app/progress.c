@@ -113,7 +113,7 @@ void progress_clear(const progress *p)
         fputs("\r\033[K", stderr);
 }
 
-bool progress_tells(progress *p, size_t item)
+bool progress_reports_item(progress *p, size_t item)
 {
     assert(item < p->n_items);
     /* Up to `few` items are all reported. Of more items these are reported: the first, the last,
@@ -128,7 +128,7 @@ bool progress_tells(progress *p, size_t item)
     return tells;
 }
 
-void progress_say(const progress *p, const char *what, const char *detail)
+void progress_print(const progress *p, const char *what, const char *detail)
 {
     progress_clear(p);
     fprintf(stderr, "texcell: %s: ", what);
@@ -152,7 +152,7 @@ void progress_note(const progress *p, const char *format, ...)
 
 void progress_note_item(progress *p, const char *name, const char *text)
 {
-    if (tc_notes_tells(&p->notes, text))
+    if (tc_notes_add(&p->notes, text))
         progress_note(p, "%s: note: %s", name, text);
 }
 

@@ -16,7 +16,7 @@ typedef struct progress {
     size_t n_items;
     double shown;       /* when the bar was last drawn (tc_seconds); 0: never */
     double start, from; /* when the bar was first drawn, and the fraction at that time */
-    double reported_at; /* when progress_tells last returned true; 0: never */
+    double reported_at; /* when progress_reports_item last returned true; 0: never */
     tc_notes notes;     /* notes about items */
 } progress;
 
@@ -30,10 +30,10 @@ void progress_show(progress *p, double fraction, const char *name, size_t item);
 /* Whether to print a line when this item is done. In a job of up to 100 items: for each. In a
  * larger job: for the first and the last one, at each quarter of the items, and if the last line
  * was printed a minute ago. */
-bool progress_tells(progress *p, size_t item);
+bool progress_reports_item(progress *p, size_t item);
 
 /* Prints the line "texcell: WHAT: DETAIL" in place of the bar, even if quiet. */
-void progress_say(const progress *p, const char *what, const char *detail);
+void progress_print(const progress *p, const char *what, const char *detail);
 /* Prints the line "texcell: TEXT" in place of the bar, unless quiet. printf style. */
 TC_FORMAT(2, 3)
 void progress_note(const progress *p, const char *format, ...);

@@ -142,7 +142,7 @@ static tc_status do_items(const run_options *o, const an_unit *unit, job_device 
         files->item_saved = files->state != NULL;
         status = item_do(&work, err);
         if (device->open == NULL)
-            cost_on_cpu(&w);
+            cost_use_cpu(&w);
         else if (status == TC_OK && times.chunks > 0)
             cost_learn(&w, i, &times);
         free(files->state); /* a checkpoint's state that was not used */
@@ -179,7 +179,7 @@ static tc_status write_result(const char *path, const an_unit *unit, spool *s, w
                               tc_err *err)
 {
     const wu_result_source source = { s, spool_read, spool_copy };
-    const wu_written written = { show_written, w };
+    const wu_write_progress written = { show_written, w };
     TC_AUTO(wu_output_free) wu_output once = { .n = 0 };
     TC_AUTO(wu_output_free) wu_output declared = { .n = 0 };
     json_auto_t *parameters = an_params_as_run(unit->params);

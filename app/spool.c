@@ -430,7 +430,7 @@ double spool_to_write(const spool *s)
 typedef struct record {
     const spool *s;
     const tc_poll *poll;
-    const wu_written *written;
+    const wu_write_progress *written;
     wu_compressor *packer;
     double done, all;               /* bytes of the arrays' data: written so far, and in total */
     uint64_t at;                    /* offset of the next byte */
@@ -582,7 +582,7 @@ static tc_status write_heads(record *r, const wu_output *output, const array_hea
 }
 
 tc_status spool_append(spool *s, const wu_output *output, unsigned threads, const tc_poll *poll,
-                       const wu_written *written, tc_err *err)
+                       const wu_write_progress *written, tc_err *err)
 {
     TC_AUTO(end_record)
     record r = { .s = s, .poll = poll, .written = written, .at = s->size, .crc = s->crc };

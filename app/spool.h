@@ -21,7 +21,7 @@ tc_status spool_keep(spool *s, uint64_t size, uint32_t crc, uint64_t items, tc_e
 /* Appends an item's output. Its WU_OWN arrays are compressed by up to `threads` threads. poll: used
  * in place of the spool's. written: reports the progress; may be NULL. */
 tc_status spool_append(spool *s, const wu_output *output, unsigned threads, const tc_poll *poll,
-                       const wu_written *written, tc_err *err);
+                       const wu_write_progress *written, tc_err *err);
 /* From now on spool_append also writes the runs of label pictures to the file at `path`, if that is
  * possible. */
 void spool_keep_runs(spool *s, const char *path);

@@ -385,8 +385,8 @@ static tc_status do_part(ws_worker *w, vol_state *state, uint64_t count, tc_err 
                           count, err);
     case READ_WAYS:
     case READ_TOPS:
-        return read_plane(w, w->stage == READ_WAYS ? B_UP : B_TOP, vol_host_ways(w->host), w->done,
-                          count, err);
+        return read_plane(w, w->stage == READ_WAYS ? B_UP : B_TOP, vol_host_directions(w->host),
+                          w->done, count, err);
     default:
         return ocl_end_launch(&w->ocl, launch_stage(w, w->done, count, err), &w->pace[w->stage],
                               count, err);

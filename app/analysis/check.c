@@ -93,12 +93,12 @@ static void add_run(an_extent *e, int64_t z, int64_t y, int64_t x, int64_t end)
     e->voxels += n;
 }
 
-tc_status an_read_labels(const wu_out_array *labels, const wu_item *item, an_apart apart, int32_t n,
-                         an_extent *extents, tc_err *err)
+tc_status an_read_labels(const wu_out_array *labels, const wu_item *item, an_separation separation,
+                         int32_t n, an_extent *extents, tc_err *err)
 {
     assert(labels->info.dtype == WU_I32 && n >= 0);
     const char *const name = labels->info.name;
-    const uint32_t nx = item->nx, ny = item->ny, side = apart == AN_CORNERS ? 1 : 0;
+    const uint32_t nx = item->nx, ny = item->ny, side = separation == AN_APART_8 ? 1 : 0;
     const int32_t *row = labels->data;
     int32_t seen = 0;
 
@@ -115,12 +115,12 @@ tc_status an_read_labels(const wu_out_array *labels, const wu_item *item, an_apa
                 end = (uint32_t)wu_label_run_end((const uint32_t *)row, x, nx);
                 if (label == 0)
                     continue;
-                if (apart != AN_NONE && x > 0)
+                if (separation != AN_MAY_TOUCH && x > 0)
                     other = row[x - 1];
-                if (apart != AN_NONE && other == 0 && y > 0)
+                if (separation != AN_MAY_TOUCH && other == 0 && y > 0)
                     other = find_other(row - nx, x > side ? x - side : 0,
                                        end + side < nx ? end + side : nx, label);
-                if (apart == AN_THROUGH && other == 0 && z > 0)
+                if (separation == AN_APART_6 && other == 0 && z > 0)
                     other = find_other(row - (size_t)nx * ny, x, end, label);
                 if (other != 0)
                     return tc_fail(err, TC_BAD_INPUT, "%s: labels %ld and %ld touch", name,

@@ -30,16 +30,19 @@ typedef struct an_extent {
     int64_t voxels, sum[3], lo[3], hi[3];
 } an_extent;
 
-/* Where voxels of two different labels must not touch: nowhere; along x and y by sides
- * (AN_IN_ROWS); along x and y by sides and corners (AN_CORNERS); along x, y and z by sides
- * (AN_THROUGH). */
-typedef enum an_apart { AN_NONE, AN_IN_ROWS, AN_CORNERS, AN_THROUGH } an_apart;
+/* Which neighbouring voxels cannot have two different labels. */
+typedef enum an_separation {
+    AN_MAY_TOUCH, /* none: all can */
+    AN_APART_4,   /* neighbours along x or y */
+    AN_APART_8,   /* neighbours along x or y, and diagonal ones within a slice */
+    AN_APART_6    /* neighbours along x, y or z */
+} an_separation;
 
 /* Checks a label picture and fills extents, [n + 1], zeroed by the caller. TC_BAD_INPUT: a label is
  * not from 0 to n, a label's first voxel does not come after that of the next lower label, or two
- * labels touch where `apart` forbids it. */
-tc_status an_read_labels(const wu_out_array *labels, const wu_item *item, an_apart apart, int32_t n,
-                         an_extent *extents, tc_err *err);
+ * labels touch where `separation` forbids it. */
+tc_status an_read_labels(const wu_out_array *labels, const wu_item *item, an_separation separation,
+                         int32_t n, an_extent *extents, tc_err *err);
 
 /* Fails with TC_BAD_INPUT and the message "NAME: row ROW: WHAT". */
 tc_status an_impossible(const char *name, uint64_t row, const char *what, tc_err *err);

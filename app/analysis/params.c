@@ -401,7 +401,7 @@ static tc_status read_key(const an_param *p, const json_t *object, void *base, j
     status = json_object_set_new(out, p->key, kept) != 0
                  ? tc_no_memory(err, "the parameters")
                  : read_value(p, value, base, kept, at, err);
-    if (p->later && json_object_get(object, p->key) == NULL)
+    if (p->only_if_given && json_object_get(object, p->key) == NULL)
         json_object_del(out, p->key);
     json_decref(value);
     return status;

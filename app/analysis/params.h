@@ -72,9 +72,9 @@ typedef struct an_param {
     an_measure measure; /* what a number in pixels measures */
     /* If the key is not given, it is left out of the parameters in results, so that results of work
      * units that are older than the key keep their bytes. */
-    bool later;
-    bool pictured;    /* if the value is true, results contain a picture that can be shown */
-    const char *help; /* a sentence for people */
+    bool only_if_given;
+    bool adds_picture; /* if the value is true, results contain a picture that can be shown */
+    const char *help;  /* a sentence for people */
 } an_param;
 
 /* The first member of each analysis' struct of parameters. */

@@ -69,16 +69,16 @@ int an_compare_areas(const void *a, const void *b)
 
 tc_status an_copy_middle(const wu_pixels *px, wu_pixels *out, tc_err *err)
 {
-    const uint32_t nx = px->nx < AN_LOOKED_AT ? px->nx : AN_LOOKED_AT,
-                   ny = px->ny < AN_LOOKED_AT ? px->ny : AN_LOOKED_AT;
+    const uint32_t nx = px->nx < AN_MIDDLE_SIDE ? px->nx : AN_MIDDLE_SIDE,
+                   ny = px->ny < AN_MIDDLE_SIDE ? px->ny : AN_MIDDLE_SIDE;
     const uint32_t from[3] = { 0, (px->ny - ny) / 2, (px->nx - nx) / 2 }, size[3] = { 1, ny, nx };
 
     return an_copy_box(px, from, size, out, err);
 }
 
-double an_looked_at(const wu_item *item)
+double an_middle_pixels(const wu_item *item)
 {
-    const double nx = item->nx < AN_LOOKED_AT ? item->nx : AN_LOOKED_AT;
+    const double nx = item->nx < AN_MIDDLE_SIDE ? item->nx : AN_MIDDLE_SIDE;
 
-    return nx * (item->ny < AN_LOOKED_AT ? item->ny : AN_LOOKED_AT);
+    return nx * (item->ny < AN_MIDDLE_SIDE ? item->ny : AN_MIDDLE_SIDE);
 }

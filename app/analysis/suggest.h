@@ -11,8 +11,8 @@
 enum {
     AN_MAX_PICTURES = 16, /* the most pictures that a suggestion is made from */
     AN_MAX_CURVES = 12,   /* the most curves of a suggestion */
-    AN_LOOKED_AT = 512    /* a suggestion uses only the middle of each picture: at most this many
-                             pixels along a side */
+    AN_MIDDLE_SIDE = 512  /* a suggestion uses only the middle of each picture: at most this many
+                           pixels along a side */
 };
 
 /* The pictures that a suggestion is made from: grey, without masks, one slice of each stack, and
@@ -65,11 +65,11 @@ an_curve *an_add_curve(an_suggestion *s, const char *x_name, const char *y_name,
 tc_status an_try(const an_analysis *analysis, const an_pictures *pictures, size_t i,
                  const json_t *parameters, wu_output *out, tc_err *err);
 
-/* Copies a picture's middle, of up to AN_LOOKED_AT pixels along a side. *out: freed by
+/* Copies a picture's middle, of up to AN_MIDDLE_SIDE pixels along a side. *out: freed by
  * wu_pixels_free. */
 tc_status an_copy_middle(const wu_pixels *px, wu_pixels *out, tc_err *err);
 /* The number of pixels that an_copy_middle copies of an item's image. */
-double an_looked_at(const wu_item *item);
+double an_middle_pixels(const wu_item *item);
 
 /* Compares two areas (int64_t) for qsort, ascending. */
 int an_compare_areas(const void *a, const void *b);

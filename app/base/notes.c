@@ -18,7 +18,7 @@ static void replace_numbers(const char *text, char out[TC_ERR_MAX])
     out[n] = '\0';
 }
 
-bool tc_notes_tells(tc_notes *notes, const char *text)
+bool tc_notes_add(tc_notes *notes, const char *text)
 {
     assert(notes->n <= TC_NOTE_KINDS);
     char kind[TC_ERR_MAX], other[TC_ERR_MAX];
@@ -38,15 +38,15 @@ bool tc_notes_tells(tc_notes *notes, const char *text)
         notes->n++;
     }
     k->differ = k->differ || strcmp(k->text, text) != 0;
-    return k->n++ < TC_NOTES_TOLD;
+    return k->n++ < TC_NOTES_PRINTED;
 }
 
 void tc_notes_end(tc_notes *notes,
                   void (*tell)(void *user, size_t more, bool differ, const char *text), void *user)
 {
     for (size_t i = 0; i < notes->n; i++)
-        if (notes->kinds[i].n > TC_NOTES_TOLD)
-            tell(user, notes->kinds[i].n - TC_NOTES_TOLD, notes->kinds[i].differ,
+        if (notes->kinds[i].n > TC_NOTES_PRINTED)
+            tell(user, notes->kinds[i].n - TC_NOTES_PRINTED, notes->kinds[i].differ,
                  notes->kinds[i].text);
     memset(notes, 0, sizeof *notes);
 }

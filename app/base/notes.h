@@ -12,7 +12,7 @@
 
 enum {
     TC_NOTE_KINDS = 24, /* the most kinds that are distinguished; notes of others are all printed */
-    TC_NOTES_TOLD = 2   /* the most notes of one kind that are printed */
+    TC_NOTES_PRINTED = 2 /* the most notes of one kind that are printed */
 };
 
 typedef struct tc_note_kind {
@@ -29,7 +29,7 @@ typedef struct tc_notes {
 
 /* Counts a note and returns whether it is to be printed now. text: the note without the item's
  * name. Notes that differ only in numbers are of one kind. */
-bool tc_notes_tells(tc_notes *notes, const char *text);
+bool tc_notes_add(tc_notes *notes, const char *text);
 
 /* Calls `tell` for each kind of which some notes were not printed, then resets *notes. more: the
  * number of notes that were not printed. differ: whether their numbers differ from those of the

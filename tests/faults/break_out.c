@@ -218,7 +218,7 @@ static void try_table(void)
     const char *const calls = getenv("BREAK_CALLS");
     /* No filter can refuse these; they end a process in which the kernel has no such probe. */
     enum { URETPROBE = 335, UPROBE = 336 };
-    enum { NUMBERS = 1024, OTHERWISE = 4 };
+    enum { NUMBERS = 1024, CONDITIONAL = 4 };
     char what[40];
 
     for (int number = 0; number < NUMBERS; number++) {
@@ -226,7 +226,7 @@ static void try_table(void)
 
         for (size_t i = 0; i < sizeof named / sizeof *named; i++)
             may = may || (named[i].number == number &&
-                          (named[i].needs & ~(unsigned)OTHERWISE & ~(unsigned)atoi(calls)) == 0);
+                          (named[i].needs & ~(unsigned)CONDITIONAL & ~(unsigned)atoi(calls)) == 0);
         if (may)
             continue;
         snprintf(what, sizeof what, "call %d", number);

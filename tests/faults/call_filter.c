@@ -18,9 +18,9 @@ static int take_filter(int option, ...);
 #undef prctl
 
 enum {
-    LEVELS = 4,   /* combinations of the rights OS_CALLS_MAKE and OS_CALLS_LOCK */
-    CALLS = 1024, /* numbers of system calls */
-    OTHERWISE = 4 /* as in allowed_calls.h */
+    LEVELS = 4,     /* combinations of the rights OS_CALLS_MAKE and OS_CALLS_LOCK */
+    CALLS = 1024,   /* numbers of system calls */
+    CONDITIONAL = 4 /* as in allowed_calls.h */
 };
 
 static struct sock_filter program[4096];
@@ -107,14 +107,14 @@ static void ask_about_table(unsigned level)
             if (named[i].number == number)
                 needs = named[i].needs;
         snprintf(what, sizeof what, "call %d", number);
-        if ((needs & ~(unsigned)OTHERWISE & ~level) != 0)
+        if ((needs & ~(unsigned)CONDITIONAL & ~level) != 0)
             for (int bit = 0; bit < 65; bit++) {
                 const uint64_t x = bit < 64 ? (uint64_t)1 << bit : 0;
 
                 expect(what, level, ASK(number, x, x, x, x, x, x), NO);
                 expect(what, level, ASK(number, ~x, ~x, ~x, ~x, ~x, ~x), NO);
             }
-        else if (!(needs & OTHERWISE))
+        else if (!(needs & CONDITIONAL))
             expect(what, level, ASK(number, 0), SECCOMP_RET_ALLOW);
     }
 }

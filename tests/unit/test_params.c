@@ -514,7 +514,7 @@ static void left_out(const place *at)
         if (params == NULL)
             fail_msg("%s without %s: %s", at->analysis->name, at->path, err.message);
         as_run = an_params_as_run(params);
-        if (at->p->initial[0] == '\0' || at->p->later)
+        if (at->p->initial[0] == '\0' || at->p->only_if_given)
             assert_null(json_object_get(as_run, at->p->key));
         else if (!json_is_object(want) && !json_equal(json_object_get(as_run, at->p->key), want))
             fail_msg("%s.%s: not its default", at->analysis->name, at->path);

@@ -231,7 +231,7 @@ static tc_status write_result(fixture *f)
     declare_arrays(f, &once, &declared);
     f->share = 0;
     const wu_result_source source = { f, read_item, copy_array };
-    const wu_written written = { told, f };
+    const wu_write_progress written = { told, f };
     const tc_status status =
         wu_result_write(f->path, &f->job, parameters, &once, &declared, &source, &written, &err);
     assert_true(status != TC_OK || f->share == 1);

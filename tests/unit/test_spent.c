@@ -160,10 +160,10 @@ static void learns_a_device(void **state)
     cost_learn(&w, 0, &(item_times){ .chunks = 2, .host = 2 });
     assert_true(w.speed == 400 / 5.0 / (20 / 4.0));
     /* times too short for the clock are not used */
-    w.n_known = 1;
+    w.n_done_items = 1;
     cost_learn(&w, 0, &(item_times){ .chunks = 2, .host = 0 });
     assert_true(w.speed == 16);
-    cost_on_cpu(&w);
+    cost_use_cpu(&w);
     assert_true(cost_before(&w, 2) == 421);
 }
 

@@ -165,9 +165,9 @@ uint64_t wu_json_size(const json_t *json, size_t flags)
     return wu_json_starved() ? 0 : n;
 }
 
-wu_quoted wu_quote(const char *text)
+wu_quoted_text wu_quote(const char *text)
 {
-    wu_quoted q;
+    wu_quoted_text q;
     const size_t room = sizeof q.text - 4;
     size_t n = 0;
     for (; n < room && text[n] != '\0'; n++) {

@@ -47,9 +47,9 @@ tc_status wu_json_verdict(tc_status found, tc_err *err);
 
 /* Text from a file in a form for messages: bytes that are control characters or not ASCII become
  * '?', and long text is cut and ends with "...". To be used as wu_quote(text).text. */
-typedef struct wu_quoted {
+typedef struct wu_quoted_text {
     char text[132];
-} wu_quoted;
-wu_quoted wu_quote(const char *text);
+} wu_quoted_text;
+wu_quoted_text wu_quote(const char *text);
 
 #endif

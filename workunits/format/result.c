@@ -228,7 +228,7 @@ typedef struct result_writer {
     const wu_output *declared;
     wu_npz_writer *npz;
     const wu_result_source *source;
-    const wu_written *written;
+    const wu_write_progress *written;
     size_t surveyed;   /* number of items that survey_item has checked */
     double all, bytes; /* bytes of the items' arrays: of all surveyed items, and of those written; a
                           compressed byte counts 1 / WU_COPIED */
@@ -517,7 +517,8 @@ static void free_writer(result_writer *r)
 
 tc_status wu_result_write(const char *path, const wu_job *job, const json_t *parameters,
                           const wu_output *once, const wu_output *declared,
-                          const wu_result_source *source, const wu_written *written, tc_err *err)
+                          const wu_result_source *source, const wu_write_progress *written,
+                          tc_err *err)
 {
     TC_AUTO(free_writer)
     result_writer r = { .path = path,

@@ -80,10 +80,10 @@ typedef struct wu_result_source {
 } wu_result_source;
 
 /* A callback for progress: the share of the result, 0 to 1, that has been written. */
-typedef struct wu_written {
+typedef struct wu_write_progress {
     void (*report)(void *user, double share);
     void *user;
-} wu_written;
+} wu_write_progress;
 
 /* Copying this many compressed bytes takes as long as compressing one byte. */
 enum { WU_COPIED = 16 };
@@ -104,6 +104,7 @@ tc_status wu_add_item_names(const wu_job *job, wu_output *out, tc_err *err);
  * compressed. */
 tc_status wu_result_write(const char *path, const wu_job *job, const json_t *parameters,
                           const wu_output *once, const wu_output *declared,
-                          const wu_result_source *source, const wu_written *written, tc_err *err);
+                          const wu_result_source *source, const wu_write_progress *written,
+                          tc_err *err);
 
 #endif

@@ -164,7 +164,7 @@ static void free_into(wu_pack_into *into)
 {
     free(into->place);
     free(into->unit);
-    wu_seen_free(into->seen, into->n_seen);
+    wu_thumbnails_free(into->thumbnails, into->n_thumbnails);
 }
 
 /* Arguments and outcome of export_files, which writes tables and pictures (all but the page) and
@@ -188,7 +188,7 @@ static void *export_files(void *user)
  * after the other if there are pictures, which take as much memory as the page. v: the only
  * variant. */
 static tc_status write_files(const char *folder, const wu_variant *v, const char *page,
-                             wu_export_also also, wu_seen *seen, const char *colour,
+                             wu_export_also also, wu_thumbnail *thumbnails, const char *colour,
                              const an_suggestion *suggestion, tc_err *err)
 {
     TC_AUTO(wu_report_close) wu_report report = { .file = NULL };
@@ -200,7 +200,7 @@ static tc_status write_files(const char *folder, const wu_variant *v, const char
     if (!in_thread)
         export_files(&e);
     if (e.status == TC_OK || in_thread)
-        status = wu_report_open(&report, v->result, v->unit, seen, WU_REPORT_ITEMS, err);
+        status = wu_report_open(&report, v->result, v->unit, thumbnails, WU_REPORT_ITEMS, err);
     if (status == TC_OK && report.file != NULL)
         status = wu_report_write_page(&report, page, colour, suggestion, err);
     if (in_thread)
@@ -245,17 +245,17 @@ static int add_other(void *user, const char *name, bool may_be_folder)
 }
 
 /* Writes report.html of one result (n is 1) or of a sweep, and for one result the other files, too.
- * seen, suggestion: as for wu_report_open and wu_report_write_page; may be NULL. */
+ * thumbnails, suggestion: as for wu_report_open and wu_report_write_page; may be NULL. */
 static tc_status write_page(const char *folder, const wu_variant *variants, size_t n,
-                            wu_export_also also, wu_seen *seen, const char *colour,
+                            wu_export_also also, wu_thumbnail *thumbnails, const char *colour,
                             const an_suggestion *suggestion, tc_err *err)
 {
     TC_AUTOFREE char *const page = wu_path_in(folder, "report", ".html");
     if (page == NULL)
         return tc_no_memory(err, folder);
-    return_if_error(n == 1
-                        ? write_files(folder, variants, page, also, seen, colour, suggestion, err)
-                        : wu_report_sweep(variants, n, page, colour, err));
+    return_if_error(
+        n == 1 ? write_files(folder, variants, page, also, thumbnails, colour, suggestion, err)
+               : wu_report_sweep(variants, n, page, colour, err));
     remove_runs(variants, n);
     others o = { .variants = variants, .n = n };
     os_list(folder, add_other, &o);
@@ -472,8 +472,8 @@ static tc_status analyse_once(const analyse_options *o, const tc_option *options
     return_if_error(wu_pack_folder(argc, argv, &into, err));
     return_if_error(compute_result(&o->run, &into, &result, err));
     return write_page(into.folder, &(wu_variant){ .unit = into.unit, .result = result }, 1, o->also,
-                      into.seen, into.colour, suggestion.parameters != NULL ? &suggestion : NULL,
-                      err);
+                      into.thumbnails, into.colour,
+                      suggestion.parameters != NULL ? &suggestion : NULL, err);
 }
 
 tc_status wu_analyse(int argc, char **argv, tc_err *err)

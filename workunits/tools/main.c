@@ -75,7 +75,7 @@ void wu_note_of(const char *path, const char *format, ...)
     va_end(args);
     snprintf(whole, sizeof whole, "%s: %s", path, text);
     pthread_mutex_lock(&lock);
-    if (tc_notes_tells(&notes, text))
+    if (tc_notes_add(&notes, text))
         print_note(whole);
     pthread_mutex_unlock(&lock);
 }

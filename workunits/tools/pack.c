@@ -747,9 +747,9 @@ static tc_status write_all(const pack_options *o, const wu_sources *sources, wu_
     const bool stored = into != NULL && !into->keep_unit && count_bytes(sources) <= MOST_STORED;
     return_if_error(name_outputs(o, sources->n, &out, err));
     if (into != NULL && into->for_page) {
-        into->n_seen = sources->n < WU_REPORT_ITEMS ? sources->n : WU_REPORT_ITEMS;
-        into->seen = calloc(into->n_seen, sizeof *into->seen);
-        if (into->seen == NULL)
+        into->n_thumbnails = sources->n < WU_REPORT_ITEMS ? sources->n : WU_REPORT_ITEMS;
+        into->thumbnails = calloc(into->n_thumbnails, sizeof *into->thumbnails);
+        if (into->thumbnails == NULL)
             return tc_no_memory(err, "a page");
     }
     return_if_error(check_outputs(&out, o, sources, err));
@@ -765,8 +765,8 @@ static tc_status write_all(const pack_options *o, const wu_sources *sources, wu_
             .n = left < out.per_unit ? left : out.per_unit,
             .stored = stored,
             .grey = stored && into->grey,
-            .seen = into != NULL ? into->seen : NULL,
-            .n_seen = into != NULL ? into->n_seen : 0,
+            .thumbnails = into != NULL ? into->thumbnails : NULL,
+            .n_thumbnails = into != NULL ? into->n_thumbnails : 0,
             .check = check_of(check),
             .user = check,
         };
@@ -782,7 +782,7 @@ static tc_status set_up_folder(wu_pack_into *into, const an_analysis *analysis, 
                                tc_err *err)
 {
     for (const an_param *p = analysis->parameters; p->key != NULL; p++)
-        if (p->pictured && json_object_get(o->parameters, p->key) == NULL &&
+        if (p->adds_picture && json_object_get(o->parameters, p->key) == NULL &&
             json_object_set_new(o->parameters, p->key, json_true()) != 0)
             return tc_no_memory(err, "parameters");
     into->folder = o->output;
@@ -936,7 +936,8 @@ static tc_status pack(int argc, char **argv, wu_pack_into *into, tc_err *err)
     if (status == TC_OK)
         status = check_items(analysis, params, &sources, err);
     if (status == TC_OK && suggested && count_bad(&sources) < sources.n)
-        status = wu_suggest_tell(suggestion, into != NULL ? " (--defaults: not to look)" : "", err);
+        status =
+            wu_suggest_print(suggestion, into != NULL ? " (--defaults: not to look)" : "", err);
     if (status == TC_OK && suggested && o.suggested != NULL)
         status = wu_suggest_save(suggestion, o.suggested, err);
     check = (pixel_check){ .analysis = analysis, .params = params };

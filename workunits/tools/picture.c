@@ -123,7 +123,7 @@ static tc_status open_picture(const char *path, const wu_picture_want *want, boo
         picture->n_pages = 1;
         picture->about =
             (wu_picture_about){ .channels = 1, .frames = 1, .slices = 1, .orientation = 1 };
-        picture->said = (wu_said){
+        picture->metadata = (wu_metadata){
             .channels = 1, .frames = 1, .slices = 1, .others = 1, .series = 1, .order = "czt"
         };
         status = picture->decoder->open(picture, err);
@@ -159,10 +159,10 @@ void wu_picture_close(wu_picture **picture)
     if ((*picture)->file != NULL)
         fclose((*picture)->file);
     wu_picture_close(&(*picture)->other);
-    for (size_t i = 0; i < (*picture)->said.n_files; i++)
-        free((*picture)->said.files[i]);
-    free((*picture)->said.files);
-    free((*picture)->said.planes);
+    for (size_t i = 0; i < (*picture)->metadata.n_files; i++)
+        free((*picture)->metadata.files[i]);
+    free((*picture)->metadata.files);
+    free((*picture)->metadata.planes);
     free((*picture)->raw);
     free((*picture)->encoded);
     free((*picture)->path);

@@ -85,15 +85,15 @@ void wu_about_resolution(wu_picture *picture, double x, double y, double unit_um
      * smaller. */
     static const double largest_um = 10;
     double *const um = picture->about.um;
-    const wu_said *const said = &picture->said;
-    if (said->unit_um > 0)
-        unit_um = said->unit_um;
+    const wu_metadata *const metadata = &picture->metadata;
+    if (metadata->unit_um > 0)
+        unit_um = metadata->unit_um;
     if (!(x > 0 && y > 0 && unit_um > 0) || um[2] > 0)
         return;
-    if ((said->unit_um == 0 || said->inches) &&
+    if ((metadata->unit_um == 0 || metadata->inches) &&
         (unit_um / x > largest_um || unit_um / y > largest_um))
         return;
-    um[1] = (said->unit_y_um > 0 ? said->unit_y_um : unit_um) / y;
+    um[1] = (metadata->unit_y_um > 0 ? metadata->unit_y_um : unit_um) / y;
     um[2] = unit_um / x;
 }
 

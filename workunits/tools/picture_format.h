@@ -25,8 +25,8 @@ typedef struct wu_samples {
     double slope, offset; /* a value is slope * sample + offset; slope 0: a value is the sample */
 } wu_samples;
 
-/* Where a plane is stored: file 0 is the picture's own, file i > 0 is wu_said.files[i - 1]; page
- * counts from 0. */
+/* Where a plane is stored: file 0 is the picture's own, file i > 0 is wu_metadata.files[i - 1];
+ * page counts from 0. */
 typedef struct wu_plane {
     uint32_t file, page;
 } wu_plane;
@@ -35,7 +35,7 @@ typedef struct wu_plane {
 /* A file's metadata about its pages. Decoders and the readers of texts and tags fill it; only
  * wu_picture_choose_pages decides whether it is accepted. Before the decoder's open, all counts are
  * 1. */
-typedef struct wu_said {
+typedef struct wu_metadata {
     const char *by; /* name of the metadata in messages: "its OME-XML". NULL: no metadata */
     uint64_t channels, frames, slices; /* frames: times */
     uint64_t others;                   /* product of the lengths of all other axes */
@@ -55,7 +55,7 @@ typedef struct wu_said {
     char **files; /* [n_files] paths of other files with planes of the picture; owned */
     size_t n_files;
     char refusal[300]; /* why the file cannot be read, and the remedy; "": it can */
-} wu_said;
+} wu_metadata;
 
 /* An open picture. "Set by open" means by the decoder's function open. */
 struct wu_picture {
@@ -67,10 +67,10 @@ struct wu_picture {
     wu_picture_info info;   /* nx, ny are set by open, the rest by wu_picture_settle */
     wu_samples samples;     /* set by open */
     wu_picture_about about; /* set by open */
-    wu_said said;           /* set by open */
+    wu_metadata metadata;   /* set by open */
     uint64_t n_pages;       /* set by open: number of all pages of the file, used or not */
     bool bare;         /* the file is read as a part of another picture: its metadata are ignored */
-    wu_picture *other; /* the file of said.files that is open, or NULL; owned */
+    wu_picture *other; /* the file of metadata.files that is open, or NULL; owned */
     uint32_t other_file; /* the number of that file, as in wu_plane */
     uint32_t pages_read;
     unsigned char *encoded; /* the file as a PNG that a work unit can hold, or NULL; owned */
@@ -94,7 +94,7 @@ typedef struct wu_picture_decoder {
      * also called after a failure. */
     tc_status (*open)(wu_picture *picture, tc_err *err);
     /* Decodes page `page` of the file into nx * ny pixels of samples. Pages are asked for in
-     * ascending order, unless said.planes gives another one. */
+     * ascending order, unless metadata.planes gives another one. */
     tc_status (*next)(wu_picture *picture, uint64_t page, void *samples, tc_err *err);
     /* Frees state, which may be NULL. */
     void (*close)(wu_picture *picture);
@@ -114,8 +114,8 @@ tc_status wu_picture_open_bare(const char *path, const wu_picture_want *want, wu
 
 /* --- which pages are wanted (picture_pages.c) ------------------------------------------------ */
 
-/* Decides from said, want and n_pages which pages are read: sets info.nz, or refuses the file with
- * the remedy. */
+/* Decides from metadata, want and n_pages which pages are read: sets info.nz, or refuses the file
+ * with the remedy. */
 tc_status wu_picture_choose_pages(wu_picture *picture, tc_err *err);
 /* Whether pages that no metadata describe are treated as channels: the user asked for a channel by
  * its number, and a pixel has only one sample. samples: the number of samples per pixel. */
@@ -147,8 +147,8 @@ double wu_micrometres(const char *unit, size_t n);
 /* Whether the name is that of a unit which is not a length, such as "pixel". */
 bool wu_is_no_length(const char *unit, size_t n);
 /* Sets the size of a pixel from a resolution of x and y pixels per `unit_um` micrometres; a unit
- * from a text (said.unit_um) replaces unit_um. Does nothing if the size is set already, or if it is
- * that of screens, print or scanners, which is unrelated to what the picture shows. */
+ * from a text (metadata.unit_um) replaces unit_um. Does nothing if the size is set already, or if
+ * it is that of screens, print or scanners, which is unrelated to what the picture shows. */
 void wu_about_resolution(wu_picture *picture, double x, double y, double unit_um);
 /* Reads the orientation from n bytes of Exif data. */
 void wu_about_exif(const uint8_t *data, size_t n, wu_picture_about *out);
@@ -164,25 +164,25 @@ bool wu_is_ramp(const uint8_t (*colour)[3], size_t n);
 /* --- texts (picture_texts.c, picture_ome.c) -------------------------------------------------- */
 
 /* The pages of a TIFF file, for the readers of texts. */
-typedef struct wu_pages_there {
+typedef struct wu_tiff_pages {
     uint64_t n;
     const uint32_t *number; /* [n] index of each page in the file, where pages that are left out
                                count, too */
     unsigned samples;       /* samples per pixel, without alpha */
     unsigned stored;        /* samples per pixel, with alpha */
-} wu_pages_there;
+} wu_tiff_pages;
 
 /* Whether the text is from a program whose palettes (lookup tables) are only for display. */
-bool wu_text_paints(const char *text);
-/* Fills picture->said from a description by ImageJ, SCIFIO or tifffile, or in OME-XML; other texts
- * are ignored. Faults of the text go to said.refusal; fails only with TC_NO_MEMORY. */
-tc_status wu_say_description(wu_picture *picture, const char *text, const wu_pages_there *there,
-                             tc_err *err);
-/* Fills picture->said from a description in XML, in the same way. */
-tc_status wu_say_xml(wu_picture *picture, const char *text, const wu_pages_there *there,
-                     tc_err *err);
-/* Sets said->refusal, unless it is set already. */
+bool wu_text_has_display_palettes(const char *text);
+/* Fills picture->metadata from a description by ImageJ, SCIFIO or tifffile, or in OME-XML; other
+ * texts are ignored. Faults of the text go to metadata.refusal; fails only with TC_NO_MEMORY. */
+tc_status wu_metadata_from_text(wu_picture *picture, const char *text, const wu_tiff_pages *there,
+                                tc_err *err);
+/* Fills picture->metadata from a description in XML, in the same way. */
+tc_status wu_metadata_from_xml(wu_picture *picture, const char *text, const wu_tiff_pages *there,
+                               tc_err *err);
+/* Sets metadata->refusal, unless it is set already. */
 TC_FORMAT(2, 3)
-void wu_say_refusal(wu_said *said, const char *format, ...);
+void wu_metadata_refuse(wu_metadata *metadata, const char *format, ...);
 
 #endif

@@ -288,7 +288,7 @@ static tc_status read_type(wu_picture *picture, tc_err *err)
 static tc_status read_axes(wu_picture *picture, tc_err *err)
 {
     nifti_state *const s = picture->state;
-    wu_said *const said = &picture->said;
+    wu_metadata *const metadata = &picture->metadata;
     uint64_t dim[DIMS] = { 0, 1, 1, 1, 1, 1, 1, 1 };
     const int64_t n = number_at(s, s->version->dim, s->version->int_bytes);
     if (n < 1 || n >= DIMS)
@@ -300,13 +300,13 @@ static tc_status read_axes(wu_picture *picture, tc_err *err)
             return refuse_header(picture, "says that an axis has no length", err);
         dim[i] = (uint64_t)size;
     }
-    said->by = "its NIfTI header";
-    said->slices = dim[3];
-    said->frames = dim[4];
-    said->channels = dim[5];
-    said->others = dim[6] > 1 ? dim[6] : dim[7];
-    snprintf(said->other, sizeof said->other, "the sixth or seventh");
-    memcpy(said->order, "ztc", sizeof said->order);
+    metadata->by = "its NIfTI header";
+    metadata->slices = dim[3];
+    metadata->frames = dim[4];
+    metadata->channels = dim[5];
+    metadata->others = dim[6] > 1 ? dim[6] : dim[7];
+    snprintf(metadata->other, sizeof metadata->other, "the sixth or seventh");
+    memcpy(metadata->order, "ztc", sizeof metadata->order);
     s->n_pages = 1;
     for (int i = 3; i < DIMS; i++) {
         if (dim[i] > MOST_PAGES || s->n_pages * dim[i] > MOST_PAGES)

@@ -28,7 +28,7 @@ enum {
 /* A Pixels element: a picture. */
 typedef struct ome_pixels {
     uint64_t nx, ny, c, t, z; /* lengths of the axes */
-    char order[4];            /* order of planes, as in wu_said */
+    char order[4];            /* order of planes, as in wu_metadata */
     double um[3];             /* z, y, x: size of a voxel in micrometres; 0: not recorded */
     bool sized;               /* the element has a size of pixels, in a unit that may be a length */
     size_t n_own; /* number of its TiffData elements that name the file being read, or that
@@ -441,13 +441,14 @@ static tc_status read_companion(wu_picture *picture, ome_text *o, bool *good, tc
         *good = *good && o->is_ome && o->n_pixels > 0;
     }
     if (status == TC_OK && !*good)
-        wu_say_refusal(&picture->said,
-                       "what its pages are is said in another file, %.100s, which %s; put it into "
-                       "the same folder",
-                       name,
-                       path == NULL   ? "is not in the same folder"
-                       : text == NULL ? "is not there"
-                                      : "is no OME-XML");
+        wu_metadata_refuse(
+            &picture->metadata,
+            "what its pages are is metadata in another file, %.100s, which %s; put it into "
+            "the same folder",
+            name,
+            path == NULL   ? "is not in the same folder"
+            : text == NULL ? "is not there"
+                           : "is no OME-XML");
     free(text);
     free(path);
     return status;
@@ -455,7 +456,7 @@ static tc_status read_companion(wu_picture *picture, ome_text *o, bool *good, tc
 
 /* Sets *chosen to the Pixels element with planes in this file. Returns false if there is none, or
  * more than one. */
-static bool choose_pixels(ome_text *o, wu_said *said, size_t *chosen)
+static bool choose_pixels(ome_text *o, wu_metadata *metadata, size_t *chosen)
 {
     size_t n = 0;
     for (size_t i = 0; i < o->n_data; i++)
@@ -469,22 +470,22 @@ static bool choose_pixels(ome_text *o, wu_said *said, size_t *chosen)
     if (n == 0 && o->n_files == 1) {
         for (size_t i = 0; i < o->n_data; i++)
             o->data[i].file = OWN;
-        return choose_pixels(o, said, chosen);
+        return choose_pixels(o, metadata, chosen);
     }
     if (n == 0)
-        wu_say_refusal(
-            said,
+        wu_metadata_refuse(
+            metadata,
             "its OME-XML describes planes in %zu other files, %.80s and so on, and of none in "
             "this one; was it given another name?",
             o->n_files, o->n_files > 0 ? o->files[0] : "");
-    said->series = n > 0 ? n : 1;
+    metadata->series = n > 0 ? n : 1;
     return n == 1;
 }
 
 /* --- planes ---------------------------------------------------------------------------------- */
 
 /* The index in there->number of the page whose index in the file is `number`, or WU_NO_PAGE. */
-static uint32_t page_of(const wu_pages_there *there, uint64_t number)
+static uint32_t page_of(const wu_tiff_pages *there, uint64_t number)
 {
     uint64_t lo = 0, hi = there->n;
     while (lo < hi) {
@@ -497,15 +498,15 @@ static uint32_t page_of(const wu_pages_there *there, uint64_t number)
     return lo < there->n && there->number[lo] == number ? (uint32_t)lo : WU_NO_PAGE;
 }
 
-/* The index of the first plane of a TiffData element, counted in the order said->order; SIZE_MAX if
- * it is not on one of the axes. samples: samples per pixel. */
-static uint64_t first_of(const ome_data *d, const wu_said *said, unsigned samples)
+/* The index of the first plane of a TiffData element, counted in the order metadata->order;
+ * SIZE_MAX if it is not on one of the axes. samples: samples per pixel. */
+static uint64_t first_of(const ome_data *d, const wu_metadata *metadata, unsigned samples)
 {
     uint64_t at = 0, stride = 1;
-    for (const char *axis = said->order; *axis != '\0'; axis++) {
-        const uint64_t n = *axis == 'c'   ? said->channels
-                           : *axis == 't' ? said->frames
-                                          : said->slices;
+    for (const char *axis = metadata->order; *axis != '\0'; axis++) {
+        const uint64_t n = *axis == 'c'   ? metadata->channels
+                           : *axis == 't' ? metadata->frames
+                                          : metadata->slices;
         uint64_t first = d->first[*axis == 'c' ? 0 : *axis == 't' ? 1 : 2];
         if (*axis == 'c' && first >= n && first % samples == 0)
             first /= samples; /* this FirstC counts each sample of a pixel as a channel */
@@ -517,66 +518,67 @@ static uint64_t first_of(const ome_data *d, const wu_said *said, unsigned sample
     return at;
 }
 
-/* Converts the index of a plane in the order said->order to that in said->planes. */
-static size_t index_of(const wu_said *said, uint64_t at)
+/* Converts the index of a plane in the order metadata->order to that in metadata->planes. */
+static size_t index_of(const wu_metadata *metadata, uint64_t at)
 {
     uint64_t c = 0, t = 0, z = 0;
-    for (const char *axis = said->order; *axis != '\0'; axis++) {
-        const uint64_t n = *axis == 'c'   ? said->channels
-                           : *axis == 't' ? said->frames
-                                          : said->slices;
+    for (const char *axis = metadata->order; *axis != '\0'; axis++) {
+        const uint64_t n = *axis == 'c'   ? metadata->channels
+                           : *axis == 't' ? metadata->frames
+                                          : metadata->slices;
         *(*axis == 'c' ? &c : *axis == 't' ? &t : &z) = at % n;
         at /= n;
     }
-    return (size_t)(c + said->channels * (z + said->slices * t));
+    return (size_t)(c + metadata->channels * (z + metadata->slices * t));
 }
 
-static void refuse_data(wu_said *said, const char *what)
+static void refuse_data(wu_metadata *metadata, const char *what)
 {
-    wu_say_refusal(said,
-                   "its OME-XML (TiffData) %s; save it again with the program that made it, or as "
-                   "OME-TIFF with Fiji",
-                   what);
+    wu_metadata_refuse(
+        metadata,
+        "its OME-XML (TiffData) %s; save it again with the program that made it, or as "
+        "OME-TIFF with Fiji",
+        what);
 }
 
-/* Sets those elements of said->planes that a TiffData element describes. */
-static void set_planes(const ome_data *d, wu_said *said, const wu_pages_there *there)
+/* Sets those elements of metadata->planes that a TiffData element describes. */
+static void set_planes(const ome_data *d, wu_metadata *metadata, const wu_tiff_pages *there)
 {
-    const uint64_t n = said->n_planes, from = first_of(d, said, there->samples);
+    const uint64_t n = metadata->n_planes, from = first_of(d, metadata, there->samples);
     const uint64_t ifd = d->ifd < 0 ? 0 : (uint64_t)d->ifd;
     const uint64_t pages =
         d->file >= 0 || there->n == 0 ? 1 : there->number[there->n - 1] + UINT64_C(1);
     uint64_t count = d->count >= 0 ? (uint64_t)d->count : d->ifd >= 0 ? 1 : pages;
     if (from >= n) {
-        refuse_data(said, "has a plane beyond those that it counts");
+        refuse_data(metadata, "has a plane beyond those that it counts");
         return;
     }
     if (d->count < 0 && d->ifd < 0 && d->file < 0 && count > n - from) {
-        refuse_data(said, "describes fewer planes than the file has pages");
+        refuse_data(metadata, "describes fewer planes than the file has pages");
         count = n - from;
     }
     for (uint64_t i = 0; i < count && i < n - from; i++) {
-        wu_plane *const plane = &said->planes[index_of(said, from + i)];
+        wu_plane *const plane = &metadata->planes[index_of(metadata, from + i)];
         const wu_plane found = { d->file < 0 ? 0 : (uint32_t)d->file + 1,
                                  d->file < 0 ? page_of(there, ifd + i) : (uint32_t)(ifd + i) };
         if (plane->page != WU_NO_PAGE && (plane->file != found.file || plane->page != found.page))
-            refuse_data(said, "names two pages for one plane");
+            refuse_data(metadata, "names two pages for one plane");
         *plane = found;
     }
 }
 
-/* Sets said->files to the paths of the other files with planes of the picture, and renumbers the
- * files in said->planes. */
+/* Sets metadata->files to the paths of the other files with planes of the picture, and renumbers
+ * the files in metadata->planes. */
 static tc_status name_files(wu_picture *picture, ome_text *o, tc_err *err)
 {
-    wu_said *const said = &picture->said;
+    wu_metadata *const metadata = &picture->metadata;
     uint32_t *const number = calloc(o->n_files + 1, sizeof *number);
     tc_status status = number == NULL ? tc_no_memory(err, picture->path) : TC_OK;
-    said->files = status == TC_OK ? calloc(o->n_files + 1, sizeof *said->files) : NULL;
-    if (status == TC_OK && said->files == NULL)
+    metadata->files = status == TC_OK ? calloc(o->n_files + 1, sizeof *metadata->files) : NULL;
+    if (status == TC_OK && metadata->files == NULL)
         status = tc_no_memory(err, picture->path);
-    for (size_t i = 0; status == TC_OK && i < said->n_planes; i++) {
-        wu_plane *const plane = &said->planes[i];
+    for (size_t i = 0; status == TC_OK && i < metadata->n_planes; i++) {
+        wu_plane *const plane = &metadata->planes[i];
         if (plane->file == 0 || plane->page == WU_NO_PAGE)
             continue;
         if (number[plane->file] == 0) {
@@ -584,12 +586,13 @@ static tc_status name_files(wu_picture *picture, ome_text *o, tc_err *err)
             char *path;
             status = path_of(picture, name, &path, err);
             if (status == TC_OK && path == NULL)
-                wu_say_refusal(
-                    said, "its OME-XML names a file that is not in the same folder: %.100s", name);
+                wu_metadata_refuse(
+                    metadata, "its OME-XML names a file that is not in the same folder: %.100s",
+                    name);
             if (path == NULL)
                 break;
-            said->files[said->n_files++] = path;
-            number[plane->file] = (uint32_t)said->n_files;
+            metadata->files[metadata->n_files++] = path;
+            number[plane->file] = (uint32_t)metadata->n_files;
         }
         plane->file = number[plane->file];
     }
@@ -601,17 +604,17 @@ static tc_status name_files(wu_picture *picture, ome_text *o, tc_err *err)
  * none. */
 static tc_status check_own(wu_picture *picture, uint64_t n_pages, tc_err *err)
 {
-    wu_said *const said = &picture->said;
+    wu_metadata *const metadata = &picture->metadata;
     bool *const seen = calloc((size_t)n_pages + 1, sizeof *seen);
     uint64_t n = 0;
     if (seen == NULL)
         return tc_no_memory(err, picture->path);
-    for (size_t i = 0; i < said->n_planes; i++) {
-        const wu_plane *const plane = &said->planes[i];
+    for (size_t i = 0; i < metadata->n_planes; i++) {
+        const wu_plane *const plane = &metadata->planes[i];
         if (plane->file > 0 || plane->page == WU_NO_PAGE)
             continue;
         if (seen[plane->page])
-            refuse_data(said, "names one page for two planes");
+            refuse_data(metadata, "names one page for two planes");
         seen[plane->page] = true;
         n++;
     }
@@ -621,57 +624,57 @@ static tc_status check_own(wu_picture *picture, uint64_t n_pages, tc_err *err)
     return TC_OK;
 }
 
-/* Fills said->planes from the TiffData elements, if there are any. */
+/* Fills metadata->planes from the TiffData elements, if there are any. */
 static tc_status say_planes(wu_picture *picture, ome_text *o, size_t chosen,
-                            const wu_pages_there *there, tc_err *err)
+                            const wu_tiff_pages *there, tc_err *err)
 {
-    wu_said *const said = &picture->said;
-    if (o->n_data == 0 || said->channels * said->frames > MOST_PLANES ||
-        said->channels * said->frames * said->slices > MOST_PLANES) {
+    wu_metadata *const metadata = &picture->metadata;
+    if (o->n_data == 0 || metadata->channels * metadata->frames > MOST_PLANES ||
+        metadata->channels * metadata->frames * metadata->slices > MOST_PLANES) {
         if (o->n_data > 0)
-            refuse_data(said, "describes too many planes");
+            refuse_data(metadata, "describes too many planes");
         return TC_OK;
     }
-    const size_t n = (size_t)(said->channels * said->frames * said->slices);
-    said->planes = malloc(n * sizeof *said->planes);
-    if (said->planes == NULL)
+    const size_t n = (size_t)(metadata->channels * metadata->frames * metadata->slices);
+    metadata->planes = malloc(n * sizeof *metadata->planes);
+    if (metadata->planes == NULL)
         return tc_no_memory(err, picture->path);
-    said->n_planes = n;
+    metadata->n_planes = n;
     for (size_t i = 0; i < n; i++)
-        said->planes[i] = (wu_plane){ 0, WU_NO_PAGE };
+        metadata->planes[i] = (wu_plane){ 0, WU_NO_PAGE };
     for (size_t i = 0; i < o->n_data; i++)
         if (o->data[i].pixels == chosen)
-            set_planes(&o->data[i], said, there);
+            set_planes(&o->data[i], metadata, there);
     const tc_status status = check_own(picture, there->n, err);
     return status == TC_OK ? name_files(picture, o, err) : status;
 }
 
-/* Fills picture->said from OME-XML that was parsed. */
-static tc_status say_ome(wu_picture *picture, ome_text *o, const wu_pages_there *there, tc_err *err)
+/* Fills picture->metadata from OME-XML that was parsed. */
+static tc_status say_ome(wu_picture *picture, ome_text *o, const wu_tiff_pages *there, tc_err *err)
 {
-    wu_said *const said = &picture->said;
+    wu_metadata *const metadata = &picture->metadata;
     size_t chosen = 0;
-    if (o->n_pixels == 0 || !choose_pixels(o, said, &chosen))
+    if (o->n_pixels == 0 || !choose_pixels(o, metadata, &chosen))
         return TC_OK;
     const ome_pixels *const p = &o->pixels[chosen];
     /* If SizeC is a multiple of the stored samples per pixel, it counts all of them, with alpha. */
     const unsigned samples = p->c % there->stored == 0 ? there->stored : there->samples;
-    const wu_pages_there pages = { there->n, there->number, samples, there->stored };
-    said->by = "its OME-XML";
-    said->channels = p->c % samples == 0 ? p->c / samples : p->c;
-    said->frames = p->t;
-    said->slices = p->z;
-    said->nx = p->nx;
-    said->ny = p->ny;
+    const wu_tiff_pages pages = { there->n, there->number, samples, there->stored };
+    metadata->by = "its OME-XML";
+    metadata->channels = p->c % samples == 0 ? p->c / samples : p->c;
+    metadata->frames = p->t;
+    metadata->slices = p->z;
+    metadata->nx = p->nx;
+    metadata->ny = p->ny;
     if (p->c == 0 || p->t == 0 || p->z == 0) {
-        wu_say_refusal(said,
-                       "its OME-XML says that it has no channel, time or slice; save it again "
-                       "as OME-TIFF with Fiji");
+        wu_metadata_refuse(metadata,
+                           "its OME-XML says that it has no channel, time or slice; save it again "
+                           "as OME-TIFF with Fiji");
         return TC_OK;
     }
-    said->others = o->modulo > 1 && p->c * p->t * p->z > 1 ? o->modulo : 1;
-    memcpy(said->other, o->modulo_type, sizeof said->other);
-    memcpy(said->order, p->order, sizeof said->order);
+    metadata->others = o->modulo > 1 && p->c * p->t * p->z > 1 ? o->modulo : 1;
+    memcpy(metadata->other, o->modulo_type, sizeof metadata->other);
+    memcpy(metadata->order, p->order, sizeof metadata->order);
     memcpy(picture->about.um, p->um, sizeof p->um);
     if (p->sized && !(fabs(p->um[1]) > 0 && fabs(p->um[2]) > 0))
         picture->about.remarks |= WU_UNIT;
@@ -687,20 +690,21 @@ static void say_other(wu_picture *picture, const ome_text *o)
     }
 }
 
-tc_status wu_say_xml(wu_picture *picture, const char *text, const wu_pages_there *there,
-                     tc_err *err)
+tc_status wu_metadata_from_xml(wu_picture *picture, const char *text, const wu_tiff_pages *there,
+                               tc_err *err)
 {
     ome_text o = { .own_name = os_last_part(picture->path) };
     bool good = false;
     tc_status status = parse(&o, text, &good, err);
     if (status == TC_OK && o.has_dtd)
-        wu_say_refusal(&picture->said,
-                       "its XML has a DTD, which is not read; save it again as OME-TIFF with Fiji");
+        wu_metadata_refuse(
+            &picture->metadata,
+            "its XML has a DTD, which is not read; save it again as OME-TIFF with Fiji");
     else if (status == TC_OK && !good && (o.is_ome || strstr(text, "OME") != NULL) && there->n > 1)
-        wu_say_refusal(&picture->said,
-                       "its OME-XML is cut short or not well-formed, so that nobody knows what "
-                       "its %llu pages are; save it again as OME-TIFF with Fiji",
-                       (unsigned long long)there->n);
+        wu_metadata_refuse(&picture->metadata,
+                           "its OME-XML is cut short or not well-formed, so that nobody knows what "
+                           "its %llu pages are; save it again as OME-TIFF with Fiji",
+                           (unsigned long long)there->n);
     else if (status == TC_OK && !good)
         picture->about.remarks |= WU_BAD_TEXT;
     else if (status == TC_OK && o.is_ome && o.companion[0] != '\0' && o.n_pixels == 0)

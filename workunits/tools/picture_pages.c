@@ -1,5 +1,6 @@
-/* Decides which pages of a file are read, from its metadata (wu_said) and the number of its pages.
- * Sets remarks about doubtful metadata, or refuses the file with the reason and the remedy. */
+/* Decides which pages of a file are read, from its metadata (wu_metadata) and the number of its
+ * pages. Sets remarks about doubtful metadata, or refuses the file with the reason and the remedy.
+ */
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
@@ -38,15 +39,15 @@ const char *const wu_remarks[WU_REMARKS] = {
 /* --- metadata and pages ---------------------------------------------------------------------- */
 
 /* The number of planes that the metadata describe. */
-static uint64_t planes_said(const wu_said *said)
+static uint64_t planes_said(const wu_metadata *metadata)
 {
-    return said->channels * said->frames * said->slices;
+    return metadata->channels * metadata->frames * metadata->slices;
 }
 
 /* Whether the metadata describe a single plane. */
-static bool says_one(const wu_said *said)
+static bool says_one(const wu_metadata *metadata)
 {
-    return said->channels == 1 && said->frames == 1 && said->slices == 1;
+    return metadata->channels == 1 && metadata->frames == 1 && metadata->slices == 1;
 }
 
 /* The axes that are longer than 1, for messages: "2 channels of 5 slices". */
@@ -54,14 +55,14 @@ typedef struct axes_text {
     char text[120];
 } axes_text;
 
-static axes_text say_axes(const wu_said *said)
+static axes_text say_axes(const wu_metadata *metadata)
 {
     const struct {
         uint64_t n;
         const char *name;
-    } all[] = { { said->channels, "channels" },
-                { said->frames, "times" },
-                { said->slices, "slices" } };
+    } all[] = { { metadata->channels, "channels" },
+                { metadata->frames, "times" },
+                { metadata->slices, "slices" } };
     axes_text s = { "" };
     for (size_t i = 0; i < 3; i++)
         if (all[i].n > 1 || (i == 2 && s.text[0] == '\0'))
@@ -87,20 +88,21 @@ static tc_status refuse_count(const wu_picture *picture, tc_err *err)
         "%s: %s says that it holds %s, but it has %s: it is cut short, or was changed by "
         "a program that kept its text; save it again with the program that made it, or as "
         "OME-TIFF with Fiji",
-        picture->path, picture->said.by, say_axes(&picture->said).text, say_pages(picture).text);
+        picture->path, picture->metadata.by, say_axes(&picture->metadata).text,
+        say_pages(picture).text);
 }
 
 /* Discards the metadata, which describe another picture. */
 static void discard_metadata(wu_picture *picture)
 {
-    wu_said *const said = &picture->said;
-    said->by = NULL;
-    said->channels = said->frames = said->slices = 1;
-    said->others = said->series = 1;
-    said->images = 0;
-    free(said->planes);
-    said->planes = NULL;
-    said->n_planes = 0;
+    wu_metadata *const metadata = &picture->metadata;
+    metadata->by = NULL;
+    metadata->channels = metadata->frames = metadata->slices = 1;
+    metadata->others = metadata->series = 1;
+    metadata->images = 0;
+    free(metadata->planes);
+    metadata->planes = NULL;
+    metadata->n_planes = 0;
     memset(picture->about.um, 0, sizeof picture->about.um);
 }
 
@@ -112,18 +114,18 @@ static void use_own_pages(wu_picture *picture)
     memcpy(um, picture->about.um, sizeof um);
     discard_metadata(picture);
     memcpy(picture->about.um, um, sizeof um);
-    picture->said.slices = picture->n_pages;
+    picture->metadata.slices = picture->n_pages;
     picture->about.remarks |= WU_ALONE;
 }
 
 /* Whether time is the slowest axis in the order of planes, apart from axes of length 1. */
-static bool times_are_last(const wu_said *said)
+static bool times_are_last(const wu_metadata *metadata)
 {
-    const char *const at = strchr(said->order, 't');
+    const char *const at = strchr(metadata->order, 't');
     if (at == NULL)
         return false;
     for (const char *axis = at + 1; *axis != '\0'; axis++)
-        if ((*axis == 'z' ? said->slices : said->channels) > 1)
+        if ((*axis == 'z' ? metadata->slices : metadata->channels) > 1)
             return false;
     return true;
 }
@@ -131,16 +133,16 @@ static bool times_are_last(const wu_said *said)
 /* Drops times at the end of which no plane exists, because the recording was stopped. */
 static void drop_times(wu_picture *picture)
 {
-    wu_said *const said = &picture->said;
-    const size_t each = (size_t)(said->channels * said->slices);
-    while (said->frames > 1) {
+    wu_metadata *const metadata = &picture->metadata;
+    const size_t each = (size_t)(metadata->channels * metadata->slices);
+    while (metadata->frames > 1) {
         size_t none = 0;
-        const wu_plane *const last = said->planes + each * (size_t)(said->frames - 1);
+        const wu_plane *const last = metadata->planes + each * (size_t)(metadata->frames - 1);
         while (none < each && last[none].page == WU_NO_PAGE)
             none++;
         if (none < each)
             break;
-        said->frames--;
+        metadata->frames--;
         picture->about.remarks |= WU_FEWER_TIMES;
     }
 }
@@ -154,45 +156,46 @@ bool wu_wants_silent_channel(const wu_picture *picture, unsigned samples)
  * if only one correction is possible, else returns TC_BAD_INPUT. */
 static tc_status check_counts(wu_picture *picture, tc_err *err)
 {
-    wu_said *const said = &picture->said;
+    wu_metadata *const metadata = &picture->metadata;
     const uint64_t n = picture->n_pages;
-    if (said->images > 1 && says_one(said))
-        said->slices = said->images;
-    const uint64_t most = said->planes != NULL ? UINT32_MAX : n;
-    const bool small = said->channels <= most && said->frames <= most && said->slices <= most &&
-                       said->channels * said->frames <= most;
-    if (said->images > 1 && small && said->images != planes_said(said))
+    if (metadata->images > 1 && says_one(metadata))
+        metadata->slices = metadata->images;
+    const uint64_t most = metadata->planes != NULL ? UINT32_MAX : n;
+    const bool small = metadata->channels <= most && metadata->frames <= most &&
+                       metadata->slices <= most && metadata->channels * metadata->frames <= most;
+    if (metadata->images > 1 && small && metadata->images != planes_said(metadata))
         return tc_fail(err, TC_BAD_INPUT,
                        "%s: %s says that it holds %llu images, but also %s; set them right in Fiji "
                        "(Image > Properties) and save it again",
-                       picture->path, said->by, (unsigned long long)said->images,
-                       say_axes(said).text);
-    if (said->planes != NULL)
+                       picture->path, metadata->by, (unsigned long long)metadata->images,
+                       say_axes(metadata).text);
+    if (metadata->planes != NULL)
         drop_times(picture);
-    if (said->planes != NULL || (small && planes_said(said) == n))
+    if (metadata->planes != NULL || (small && planes_said(metadata) == n))
         return TC_OK;
-    if (says_one(said)) {
-        if (said->cut && n > 1)
+    if (says_one(metadata)) {
+        if (metadata->cut && n > 1)
             return tc_fail(err, TC_BAD_INPUT,
                            "%s: says that another page follows its %llu pages, beyond the end of "
                            "the file: it is cut short; copy it once more, or save the pages that "
                            "are there with Fiji",
                            picture->path, (unsigned long long)n);
         const bool channels =
-            said->by == NULL && wu_wants_silent_channel(picture, picture->samples.channels);
-        *(channels ? &said->channels : &said->slices) = n;
-        picture->about.remarks |= said->by != NULL                      ? WU_UNSAID_PAGES
+            metadata->by == NULL && wu_wants_silent_channel(picture, picture->samples.channels);
+        *(channels ? &metadata->channels : &metadata->slices) = n;
+        picture->about.remarks |= metadata->by != NULL                  ? WU_UNSAID_PAGES
                                   : channels                            ? WU_CHANNELS
                                   : picture->want.kind == WU_KIND_IMAGE ? WU_SILENT_PAGES
                                                                         : 0;
         return TC_OK;
     }
-    const uint64_t each =
-        said->channels <= n && said->slices <= n ? said->channels * said->slices : n + 1;
-    if (said->frames == 1 || each >= n || n % each != 0 || n / each > said->frames ||
-        !times_are_last(said))
+    const uint64_t each = metadata->channels <= n && metadata->slices <= n
+                              ? metadata->channels * metadata->slices
+                              : n + 1;
+    if (metadata->frames == 1 || each >= n || n % each != 0 || n / each > metadata->frames ||
+        !times_are_last(metadata))
         return refuse_count(picture, err);
-    said->frames = n / each;
+    metadata->frames = n / each;
     picture->about.remarks |= WU_FEWER_TIMES;
     return TC_OK;
 }
@@ -200,53 +203,58 @@ static tc_status check_counts(wu_picture *picture, tc_err *err)
 /* Checks the metadata: refuses, corrects or discards those that contradict the file's pages. */
 static tc_status check_said(wu_picture *picture, tc_err *err)
 {
-    wu_said *const said = &picture->said;
-    if (said->refusal[0] != '\0')
-        return tc_fail(err, TC_BAD_INPUT, "%s: %s", picture->path, said->refusal);
+    wu_metadata *const metadata = &picture->metadata;
+    if (metadata->refusal[0] != '\0')
+        return tc_fail(err, TC_BAD_INPUT, "%s: %s", picture->path, metadata->refusal);
     if (picture->bare)
         return TC_OK;
-    if (said->channels == 0 || said->frames == 0 || said->slices == 0)
+    if (metadata->channels == 0 || metadata->frames == 0 || metadata->slices == 0)
         return refuse_count(picture, err);
-    if (picture->want.alone && said->n_files > 0) {
+    if (picture->want.alone && metadata->n_files > 0) {
         use_own_pages(picture);
         return TC_OK;
     }
-    if (said->nx > 0 && (said->nx != picture->info.nx || said->ny != picture->info.ny)) {
+    if (metadata->nx > 0 &&
+        (metadata->nx != picture->info.nx || metadata->ny != picture->info.ny)) {
         if (picture->n_pages > 1)
             return tc_fail(
                 err, TC_BAD_INPUT,
                 "%s: %s says that planes have %llu x %llu pixels, but they have %u x %u; "
                 "save it again with the program that made it, or with Fiji",
-                picture->path, said->by, (unsigned long long)said->nx, (unsigned long long)said->ny,
-                picture->info.nx, picture->info.ny);
+                picture->path, metadata->by, (unsigned long long)metadata->nx,
+                (unsigned long long)metadata->ny, picture->info.nx, picture->info.ny);
         discard_metadata(picture);
         picture->about.remarks |= WU_OTHER_TEXT;
     }
-    if (said->series > 1 && picture->n_pages == 1) { /* the other pictures are in unnamed files */
+    if (metadata->series > 1 &&
+        picture->n_pages == 1) { /* the other pictures are in unnamed files */
         discard_metadata(picture);
         picture->about.remarks |= WU_ALONE;
     }
-    if (said->series > 1)
+    if (metadata->series > 1)
         return tc_fail(err, TC_BAD_INPUT,
                        "%s: holds %llu pictures (series of OME); save each to a file of its own: "
                        "Fiji (File > Import > Bio-Formats) opens them one by one",
-                       picture->path, (unsigned long long)said->series);
-    if (said->others > 1)
+                       picture->path, (unsigned long long)metadata->series);
+    if (metadata->others > 1)
         return tc_fail(err, TC_BAD_INPUT,
                        "%s: %s describes %llu planes along an axis that is no channel, time or "
                        "slice (%s); save each to a file of its own",
-                       picture->path, said->by, (unsigned long long)said->others, said->other);
+                       picture->path, metadata->by, (unsigned long long)metadata->others,
+                       metadata->other);
     return check_counts(picture, err);
 }
 
 /* --- the planes that are wanted -------------------------------------------------------------- */
 
 /* The number of pages from one plane to the next along an axis: 'c', 't' or 'z'. */
-static uint64_t stride_of(const wu_said *said, char axis)
+static uint64_t stride_of(const wu_metadata *metadata, char axis)
 {
     uint64_t stride = 1;
-    for (const char *at = said->order; *at != axis && *at != '\0'; at++)
-        stride *= *at == 'c' ? said->channels : *at == 't' ? said->frames : said->slices;
+    for (const char *at = metadata->order; *at != axis && *at != '\0'; at++)
+        stride *= *at == 'c'   ? metadata->channels
+                  : *at == 't' ? metadata->frames
+                               : metadata->slices;
     return stride;
 }
 
@@ -254,44 +262,44 @@ static uint64_t stride_of(const wu_said *said, char axis)
  * time. */
 static bool are_times(const wu_picture *picture)
 {
-    return picture->want.time == 0 && picture->said.slices <= 1;
+    return picture->want.time == 0 && picture->metadata.slices <= 1;
 }
 
 /* Returns where the k-th of the wanted planes is stored. */
 static wu_plane plane_of(const wu_picture *picture, uint64_t k)
 {
-    const wu_said *const said = &picture->said;
+    const wu_metadata *const metadata = &picture->metadata;
     const uint64_t time = picture->want.time > 0 ? picture->want.time - 1 : 0;
-    const uint64_t c = said->channels > 1 ? picture->want.channel - 1 : 0;
+    const uint64_t c = metadata->channels > 1 ? picture->want.channel - 1 : 0;
     const uint64_t t = are_times(picture) ? k : time, z = are_times(picture) ? 0 : k;
-    if (said->planes != NULL)
-        return said->planes[c + said->channels * (z + said->slices * t)];
+    if (metadata->planes != NULL)
+        return metadata->planes[c + metadata->channels * (z + metadata->slices * t)];
     const uint64_t page =
-        c * stride_of(said, 'c') + t * stride_of(said, 't') + z * stride_of(said, 'z');
+        c * stride_of(metadata, 'c') + t * stride_of(metadata, 't') + z * stride_of(metadata, 'z');
     return (wu_plane){ 0, (uint32_t)page };
 }
 
 /* Checks that all wanted planes, and the files that contain them, exist. */
 static tc_status check_planes(const wu_picture *picture, tc_err *err)
 {
-    const wu_said *const said = &picture->said;
+    const wu_metadata *const metadata = &picture->metadata;
     uint32_t seen = 0;
-    for (uint32_t k = 0; said->planes != NULL && k < picture->info.nz; k++) {
+    for (uint32_t k = 0; metadata->planes != NULL && k < picture->info.nz; k++) {
         const wu_plane plane = plane_of(picture, k);
         if (plane.page == WU_NO_PAGE)
             return tc_fail(err, TC_BAD_INPUT,
                            "%s: %s says that it holds %s, but plane %u of these is missing (the "
                            "file has %s); save it again with the program that made it",
-                           picture->path, said->by, say_axes(said).text, k + 1,
+                           picture->path, metadata->by, say_axes(metadata).text, k + 1,
                            say_pages(picture).text);
         if (plane.file > 0 && plane.file != seen &&
-            os_kind_of(said->files[plane.file - 1]) != OS_FILE)
+            os_kind_of(metadata->files[plane.file - 1]) != OS_FILE)
             return tc_fail(err, TC_BAD_INPUT,
                            "%s: %s says that it is one of %zu files that are one picture, of which "
                            "%s is not there; put them in one folder, or take this one's own pages "
                            "with --stack and the folder that it is in",
-                           picture->path, said->by, said->n_files + 1,
-                           os_last_part(said->files[plane.file - 1]));
+                           picture->path, metadata->by, metadata->n_files + 1,
+                           os_last_part(metadata->files[plane.file - 1]));
         seen = plane.file;
     }
     return TC_OK;
@@ -315,49 +323,49 @@ const char *wu_one_channel(const wu_picture *picture)
 
 tc_status wu_picture_choose_pages(wu_picture *picture, tc_err *err)
 {
-    const wu_said *const said = &picture->said;
+    const wu_metadata *const metadata = &picture->metadata;
     const wu_picture_want *const want = &picture->want;
     tc_status status = check_said(picture, err);
     if (status != TC_OK || picture->bare)
         return status;
-    if (said->channels > 1 && want->channel == 0)
+    if (metadata->channels > 1 && want->channel == 0)
         return tc_fail(err, TC_BAD_INPUT, "%s: holds %llu channels as pages; %s", picture->path,
-                       (unsigned long long)said->channels, wu_one_channel(picture));
-    if (said->channels > 1 && want->colour)
-        return wu_picture_refuse_colour(picture, said->channels, err);
-    if (said->channels > 1 && want->channel > said->channels)
+                       (unsigned long long)metadata->channels, wu_one_channel(picture));
+    if (metadata->channels > 1 && want->colour)
+        return wu_picture_refuse_colour(picture, metadata->channels, err);
+    if (metadata->channels > 1 && want->channel > metadata->channels)
         return tc_fail(err, TC_BAD_INPUT, "%s: has %llu channels; %u is none of them",
-                       picture->path, (unsigned long long)said->channels, want->channel);
-    if (want->time > said->frames)
+                       picture->path, (unsigned long long)metadata->channels, want->channel);
+    if (want->time > metadata->frames)
         return tc_fail(err, TC_BAD_INPUT, "%s: changed while it was being packed", picture->path);
-    const uint64_t n = are_times(picture) ? said->frames : said->slices;
+    const uint64_t n = are_times(picture) ? metadata->frames : metadata->slices;
     if (n > WU_MAX_SIDE || (uint64_t)picture->info.nx * picture->info.ny * n > WU_MAX_VOXELS)
         return tc_fail(err, TC_BAD_INPUT,
                        "%s: %llu pages of %u x %u pixels are too many for a work unit",
                        picture->path, (unsigned long long)n, picture->info.nx, picture->info.ny);
     picture->info.nz = (uint32_t)n;
-    picture->info.chosen = said->channels > 1;
-    picture->about.channels = (unsigned long)said->channels;
-    picture->about.frames = (unsigned long)said->frames;
-    picture->about.slices = (unsigned long)said->slices;
-    if (said->n_files > 0 && said->planes != NULL)
+    picture->info.chosen = metadata->channels > 1;
+    picture->about.channels = (unsigned long)metadata->channels;
+    picture->about.frames = (unsigned long)metadata->frames;
+    picture->about.slices = (unsigned long)metadata->slices;
+    if (metadata->n_files > 0 && metadata->planes != NULL)
         picture->about.remarks |= WU_OF_SEVERAL;
     return check_planes(picture, err);
 }
 
 size_t wu_picture_others(const wu_picture *picture, char *const **paths)
 {
-    *paths = picture->said.files;
-    return picture->want.alone ? 0 : picture->said.n_files;
+    *paths = picture->metadata.files;
+    return picture->want.alone ? 0 : picture->metadata.n_files;
 }
 
 /* --- decoding -------------------------------------------------------------------------------- */
 
-/* Opens said.files[file - 1] as picture->other, unless it is open already, and checks that it has
- * the size and type of the picture. */
+/* Opens metadata.files[file - 1] as picture->other, unless it is open already, and checks that it
+ * has the size and type of the picture. */
 static tc_status open_other(wu_picture *picture, uint32_t file, tc_err *err)
 {
-    const char *const path = picture->said.files[file - 1];
+    const char *const path = picture->metadata.files[file - 1];
     if (picture->other != NULL && picture->other_file == file)
         return TC_OK;
     wu_picture_close(&picture->other);
@@ -379,8 +387,9 @@ static tc_status open_other(wu_picture *picture, uint32_t file, tc_err *err)
 static tc_status decode_plane(wu_picture *from, uint32_t page, void *samples, tc_err *err)
 {
     if (page >= from->n_pages)
-        return tc_fail(err, TC_BAD_INPUT, "%s: has %llu pages, and page %u is said to be a plane",
-                       from->path, (unsigned long long)from->n_pages, page + 1);
+        return tc_fail(err, TC_BAD_INPUT,
+                       "%s: has %llu pages, and page %u is metadata to be a plane", from->path,
+                       (unsigned long long)from->n_pages, page + 1);
     return from->decoder->next(from, page, samples, err);
 }
 

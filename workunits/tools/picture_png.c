@@ -29,7 +29,7 @@ static void read_palette(wu_picture *picture, const uint8_t *body, size_t n)
         grey = grey && body[i] == body[i + 1] && body[i] == body[i + 2] &&
                body[i] == i / 3 * 255 / (n / 3 - (n > 3));
     const bool ramp = n == sizeof colour && wu_is_ramp(colour, n / 3);
-    picture->said.indices = ramp;
+    picture->metadata.indices = ramp;
     picture->about.remarks |= !image ? ((body[0] | body[1] | body[2]) != 0 ? WU_INDICES : 0)
                               : ramp ? WU_PAINTED
                               : grey ? 0
@@ -79,7 +79,7 @@ static void read_about(wu_picture *picture)
  * palette are the samples. */
 static bool is_of_numbers(const wu_picture *picture)
 {
-    return picture->want.kind != WU_KIND_IMAGE || picture->said.indices;
+    return picture->want.kind != WU_KIND_IMAGE || picture->metadata.indices;
 }
 
 static tc_status open_png(wu_picture *picture, tc_err *err)

@@ -167,41 +167,44 @@ static void read_lsm(wu_picture *picture, const wu_tags *tags, const wu_tag *tag
         P = 264,
         M = 268
     };
-    wu_said *const said = &picture->said;
+    wu_metadata *const metadata = &picture->metadata;
     uint64_t magic, size, scan = 0;
     if (!wu_tags_number(tags, tag->at, 4, &magic) || (magic != MAGIC_1 && magic != MAGIC_2) ||
         !wu_tags_number(tags, tag->at + 4, 4, &size) ||
         !wu_tags_number(tags, tag->at + SCAN, 2, &scan)) {
-        wu_say_refusal(said, "is an LSM file with a header that is not known: open it in Fiji and "
-                             "save it as OME-TIFF");
+        wu_metadata_refuse(metadata,
+                           "is an LSM file with a header that is not known: open it in Fiji and "
+                           "save it as OME-TIFF");
         return;
     }
-    said->by = "its LSM header";
-    said->nx = count_at(tags, tag->at + X);
-    said->ny = count_at(tags, tag->at + Y);
-    said->slices = count_at(tags, tag->at + Z);
-    said->frames = count_at(tags, tag->at + T);
-    said->channels = count_at(tags, tag->at + C);
-    memcpy(said->order, "czt", sizeof said->order);
+    metadata->by = "its LSM header";
+    metadata->nx = count_at(tags, tag->at + X);
+    metadata->ny = count_at(tags, tag->at + Y);
+    metadata->slices = count_at(tags, tag->at + Z);
+    metadata->frames = count_at(tags, tag->at + T);
+    metadata->channels = count_at(tags, tag->at + C);
+    memcpy(metadata->order, "czt", sizeof metadata->order);
     picture->samples.rgb = false; /* channels, not colours */
     for (size_t i = 0; i < 3; i++)
         picture->about.um[2 - i] = double_at(tags, tag->at + VOXEL + 8 * i) * 1e6;
     for (uint64_t at = P; size >= LONG && at <= M; at += 4)
         if (count_at(tags, tag->at + at) > 1) {
-            said->others *= count_at(tags, tag->at + at);
-            snprintf(said->other, sizeof said->other, "places");
+            metadata->others *= count_at(tags, tag->at + at);
+            snprintf(metadata->other, sizeof metadata->other, "places");
         }
     /* Scans of kind 0, 3 and 6 are planes of x and y, over z or time; other kinds have other axes.
      */
     if (scan != 0 && scan != 3 && scan != 6)
-        wu_say_refusal(said,
-                       "is an LSM file of a scan that is not of x and y (kind %u), which is not "
-                       "read: open it in Fiji "
-                       "and save it as OME-TIFF",
-                       (unsigned)scan);
+        wu_metadata_refuse(
+            metadata,
+            "is an LSM file of a scan that is not of x and y (kind %u), which is not "
+            "read: open it in Fiji "
+            "and save it as OME-TIFF",
+            (unsigned)scan);
     if (fseeko(tags->file, 0, SEEK_END) == 0 && ftello(tags->file) > (off_t)UINT32_MAX)
-        wu_say_refusal(said, "is an LSM file of over 4 GB, which says no longer where its pages "
-                             "are: open it in Fiji and save it as OME-TIFF");
+        wu_metadata_refuse(metadata,
+                           "is an LSM file of over 4 GB, which says no longer where its pages "
+                           "are: open it in Fiji and save it as OME-TIFF");
 }
 
 /* --- MetaMorph STK --------------------------------------------------------------------------- */
@@ -242,22 +245,23 @@ static void read_stk(wu_picture *picture, const wu_tags *tags, const wu_tag *uic
         RATIONAL = 5, /* the type of UIC2 and UIC3 */
         EACH = 24     /* bytes of UIC2 for each plane */
     };
-    wu_said *const said = &picture->said;
+    wu_metadata *const metadata = &picture->metadata;
     const uint64_t n = uic2->count;
     wu_tag tag;
     uint64_t last;
     if (uic2->type != RATIONAL || n == 0 || n > MOST || picture->n_pages != 1)
         return; /* not STK: files of Prairie have tags with the same numbers */
     if (n > 1 && !wu_tags_number(tags, uic2->at + EACH * n - 4, 4, &last)) {
-        wu_say_refusal(said, "is an STK file whose list of planes is cut short; save it again with "
-                             "MetaMorph, or as OME-TIFF with Fiji");
+        wu_metadata_refuse(metadata,
+                           "is an STK file whose list of planes is cut short; save it again with "
+                           "MetaMorph, or as OME-TIFF with Fiji");
         return;
     }
     /* The distance in z at the first plane. */
     const double z = ratio_at(tags, uic2->at);
-    said->by = "its STK header";
-    said->slices = n;
-    memcpy(said->order, "czt", sizeof said->order);
+    metadata->by = "its STK header";
+    metadata->slices = n;
+    memcpy(metadata->order, "czt", sizeof metadata->order);
     if (wu_tags_find(tags, UIC1, &tag))
         read_uic1(picture, tags, &tag);
     picture->about.um[0] = picture->about.um[2] > 0 ? z : 0;
@@ -268,20 +272,21 @@ static void read_stk(wu_picture *picture, const wu_tags *tags, const wu_tag *uic
         none_apart = none_apart && !(distance > 0);
     }
     if (n > 1 && none_apart) {
-        said->slices = 1;
-        said->frames = n;
+        metadata->slices = 1;
+        metadata->frames = n;
     } else if (n > 1 && !all_apart) {
-        wu_say_refusal(said,
-                       "is an STK file whose %llu planes are partly apart in z and partly not, "
-                       "which is not read: open it in Fiji and save it as OME-TIFF",
-                       (unsigned long long)n);
+        wu_metadata_refuse(metadata,
+                           "is an STK file whose %llu planes are partly apart in z and partly not, "
+                           "which is not read: open it in Fiji and save it as OME-TIFF",
+                           (unsigned long long)n);
     }
     const bool waves =
         n > 1 && wu_tags_find(tags, UIC3, &tag) && tag.type == RATIONAL && tag.count == n;
     for (uint64_t i = 1; waves && i < n; i++)
         if (fabs(ratio_at(tags, tag.at + 8 * i) - ratio_at(tags, tag.at)) > 0)
-            wu_say_refusal(said, "is an STK file of several wavelengths, which is not read: open "
-                                 "it in Fiji and save it as OME-TIFF");
+            wu_metadata_refuse(metadata,
+                               "is an STK file of several wavelengths, which is not read: open "
+                               "it in Fiji and save it as OME-TIFF");
 }
 
 /* --- NIH Image ------------------------------------------------------------------------------- */
@@ -298,8 +303,8 @@ static void read_nih(wu_picture *picture, const wu_tags *tags, const wu_tag *tag
     if (tag->count != SHORTS || !wu_tags_number(tags, tag->at + SLICES, 2, &n) || n < 2 ||
         picture->n_pages != 1)
         return;
-    picture->said.by = "its NIH Image header";
-    picture->said.slices = n;
+    picture->metadata.by = "its NIH Image header";
+    picture->metadata.slices = n;
 }
 
 /* --- Olympus FluoView ------------------------------------------------------------------------ */
@@ -329,11 +334,11 @@ static void read_fluoview(wu_picture *picture, const wu_tags *tags, const wu_tag
         N = 10,           /* number of axes in the list */
         HAS = DIMENSIONS + N * EACH
     };
-    wu_said *const said = &picture->said;
+    wu_metadata *const metadata = &picture->metadata;
     if (tag->count < HAS)
         return;
-    said->by = "its FluoView header";
-    memset(said->order, 0, sizeof said->order);
+    metadata->by = "its FluoView header";
+    memset(metadata->order, 0, sizeof metadata->order);
     for (uint64_t i = 0; i < N; i++) {
         const uint64_t at = tag->at + DIMENSIONS + EACH * i;
         char name[NAME + 1] = "", unit[NAME + 1] = "";
@@ -345,21 +350,23 @@ static void read_fluoview(wu_picture *picture, const wu_tags *tags, const wu_tag
         if (n == 0 || name[0] == '\0')
             continue;
         if (i == 0 || i == 1) { /* x and y, whatever their names */
-            *(i == 0 ? &said->nx : &said->ny) = n;
+            *(i == 0 ? &metadata->nx : &metadata->ny) = n;
             picture->about.um[2 - i] = size;
-        } else if (axis != '\0' && strchr(said->order, axis) == NULL) {
-            said->order[strlen(said->order)] = axis;
-            *(axis == 'c' ? &said->channels : axis == 't' ? &said->frames : &said->slices) = n;
+        } else if (axis != '\0' && strchr(metadata->order, axis) == NULL) {
+            metadata->order[strlen(metadata->order)] = axis;
+            *(axis == 'c'   ? &metadata->channels
+              : axis == 't' ? &metadata->frames
+                            : &metadata->slices) = n;
             if (axis == 'z')
                 picture->about.um[0] = size;
         } else if (n > 1) {
-            said->others = n;
-            snprintf(said->other, sizeof said->other, "places or others");
+            metadata->others = n;
+            snprintf(metadata->other, sizeof metadata->other, "places or others");
         }
     }
     for (const char *axis = "czt"; *axis != '\0'; axis++)
-        if (strchr(said->order, *axis) == NULL)
-            said->order[strlen(said->order)] = *axis;
+        if (strchr(metadata->order, *axis) == NULL)
+            metadata->order[strlen(metadata->order)] = *axis;
 }
 
 /* --- MicroManager ---------------------------------------------------------------------------- */
@@ -379,7 +386,7 @@ static tc_status read_summary(wu_picture *picture, const wu_tags *tags, tc_err *
         MAGIC = 2355492,
         MOST_JSON = 1 << 24 /* the most bytes of the text */
     };
-    wu_said *const said = &picture->said;
+    wu_metadata *const metadata = &picture->metadata;
     uint64_t magic, n;
     if (!wu_tags_number(tags, AT, 4, &magic) || magic != MAGIC ||
         !wu_tags_number(tags, AT + 4, 4, &n) || n > MOST_JSON)
@@ -391,15 +398,15 @@ static tc_status read_summary(wu_picture *picture, const wu_tags *tags, tc_err *
     json_t *const json = read ? json_loadb(text, (size_t)n, JSON_DISABLE_EOF_CHECK, NULL) : NULL;
     free(text);
     if (json != NULL) {
-        said->by = "MicroManager's summary";
-        said->channels = member_of(json, "Channels");
-        said->frames = member_of(json, "Frames");
-        said->slices = member_of(json, "Slices");
-        said->others = member_of(json, "Positions");
-        snprintf(said->other, sizeof said->other, "positions");
+        metadata->by = "MicroManager's summary";
+        metadata->channels = member_of(json, "Channels");
+        metadata->frames = member_of(json, "Frames");
+        metadata->slices = member_of(json, "Slices");
+        metadata->others = member_of(json, "Positions");
+        snprintf(metadata->other, sizeof metadata->other, "positions");
         const bool slices_first = !json_is_false(json_object_get(json, "SlicesFirst"));
         const bool time_first = json_is_true(json_object_get(json, "TimeFirst"));
-        memcpy(said->order,
+        memcpy(metadata->order,
                time_first     ? (slices_first ? "tzc" : "tcz")
                : slices_first ? "zct"
                               : "czt",
@@ -435,23 +442,24 @@ static tc_status read_index(wu_picture *picture, const wu_tags *tags, const uint
         LIST = 3453623, /* the first field of the list, which precedes the number of planes */
         EACH = 20       /* bytes of the list for each plane */
     };
-    wu_said *const said = &picture->said;
+    wu_metadata *const metadata = &picture->metadata;
     uint64_t magic, at, n, v[5];
-    if (said->by == NULL || !wu_tags_number(tags, AT, 4, &magic) || magic != MAGIC ||
+    if (metadata->by == NULL || !wu_tags_number(tags, AT, 4, &magic) || magic != MAGIC ||
         !wu_tags_number(tags, AT + 4, 4, &at) || !wu_tags_number(tags, at, 4, &magic) ||
         magic != LIST || !wu_tags_number(tags, at + 4, 4, &n))
         return TC_OK;
-    const uint64_t planes =
-        said->channels <= MOST && said->frames <= MOST ? said->channels * said->frames : UINT64_MAX;
-    if (planes > MOST || planes * said->slices > MOST || n > MOST || said->others > 1)
+    const uint64_t planes = metadata->channels <= MOST && metadata->frames <= MOST
+                                ? metadata->channels * metadata->frames
+                                : UINT64_MAX;
+    if (planes > MOST || planes * metadata->slices > MOST || n > MOST || metadata->others > 1)
         return TC_OK;
-    said->n_planes = (size_t)(planes * said->slices);
-    said->planes = malloc(said->n_planes * sizeof *said->planes);
+    metadata->n_planes = (size_t)(planes * metadata->slices);
+    metadata->planes = malloc(metadata->n_planes * sizeof *metadata->planes);
     TC_AUTOFREE page_offset *const pages = malloc(picture->n_pages * sizeof *pages);
-    if (said->planes == NULL || pages == NULL)
+    if (metadata->planes == NULL || pages == NULL)
         return tc_no_memory(err, picture->path);
-    for (size_t i = 0; i < said->n_planes; i++)
-        said->planes[i] = (wu_plane){ 0, WU_NO_PAGE };
+    for (size_t i = 0; i < metadata->n_planes; i++)
+        metadata->planes[i] = (wu_plane){ 0, WU_NO_PAGE };
     for (size_t i = 0; i < picture->n_pages; i++)
         pages[i] = (page_offset){ offsets[i], (uint32_t)i };
     qsort(pages, picture->n_pages, sizeof *pages, by_offset);
@@ -464,33 +472,36 @@ static tc_status read_index(wu_picture *picture, const wu_tags *tags, const uint
         const page_offset key = { v[4], 0 };
         const page_offset *const page =
             bsearch(&key, pages, picture->n_pages, sizeof *pages, by_offset);
-        if (page != NULL && v[0] < said->channels && v[1] < said->slices && v[2] < said->frames &&
-            v[3] == 0)
-            said->planes[v[0] + said->channels * (v[1] + said->slices * v[2])].page = page->page;
+        if (page != NULL && v[0] < metadata->channels && v[1] < metadata->slices &&
+            v[2] < metadata->frames && v[3] == 0)
+            metadata->planes[v[0] + metadata->channels * (v[1] + metadata->slices * v[2])].page =
+                page->page;
     }
     return TC_OK;
 }
 
 /* Refuses a file of several axes without an index map: the order of its planes is not known. */
-static void check_index(wu_said *said)
+static void check_index(wu_metadata *metadata)
 {
-    const int axes = (said->channels > 1) + (said->frames > 1) + (said->slices > 1);
-    if (said->planes == NULL && axes > 1 && said->others == 1)
-        wu_say_refusal(said, "is a MicroManager file without its list of planes: open it in Fiji "
-                             "(File > Import > Bio-Formats) and save it as OME-TIFF");
+    const int axes = (metadata->channels > 1) + (metadata->frames > 1) + (metadata->slices > 1);
+    if (metadata->planes == NULL && axes > 1 && metadata->others == 1)
+        wu_metadata_refuse(metadata,
+                           "is a MicroManager file without its list of planes: open it in Fiji "
+                           "(File > Import > Bio-Formats) and save it as OME-TIFF");
 }
 
 /* --- any file -------------------------------------------------------------------------------- */
 
 bool wu_tags_paint(const wu_tags *tags)
 {
-    static const unsigned all[] = { 34412, 33629, 34361, 51123 }; /* LSM, UIC2, FLUOVIEW and
-                                                                      MICROMANAGER of wu_say_tags */
+    static const unsigned all[] = { 34412, 33629, 34361,
+                                    51123 }; /* LSM, UIC2, FLUOVIEW and
+                                                 MICROMANAGER of wu_metadata_from_tags */
     wu_tag tag;
     return find_any(tags, all, sizeof all / sizeof all[0], &tag);
 }
 
-void wu_say_slide(wu_said *said, const char *text, const wu_tags *tags)
+void wu_say_slide(wu_metadata *metadata, const char *text, const wu_tags *tags)
 {
     enum { HAMAMATSU = 65420 }; /* the number of a tag that only NDPI files have */
     wu_tag tag;
@@ -504,14 +515,15 @@ void wu_say_slide(wu_said *said, const char *text, const wu_tags *tags)
         : strncmp(words, "level=", 6) == 0 && strstr(words, "mag=") != NULL ? "Ventana (BIF)"
                                                                             : NULL;
     if (scanner != NULL)
-        wu_say_refusal(said,
-                       "is a slide of %s, which is too large as a whole; export the region that "
-                       "counts from QuPath, as OME-TIFF",
-                       scanner);
+        wu_metadata_refuse(
+            metadata,
+            "is a slide of %s, which is too large as a whole; export the region that "
+            "counts from QuPath, as OME-TIFF",
+            scanner);
 }
 
-tc_status wu_say_tags(wu_picture *picture, const wu_tags *tags, const uint64_t *offsets,
-                      tc_err *err)
+tc_status wu_metadata_from_tags(wu_picture *picture, const wu_tags *tags, const uint64_t *offsets,
+                                tc_err *err)
 {
     /* Numbers of tags. */
     enum { LSM = 34412, UIC2 = 33629, FLUOVIEW = 34361, MICROMANAGER = 51123, NIH = 43314 };
@@ -527,7 +539,7 @@ tc_status wu_say_tags(wu_picture *picture, const wu_tags *tags, const uint64_t *
         picture->about.remarks |= WU_CURVED;
     if (wu_tags_find(tags, LSM, &tag))
         read_lsm(picture, tags, &tag);
-    else if (picture->said.by != NULL)
+    else if (picture->metadata.by != NULL)
         return TC_OK;
     else if (wu_tags_find(tags, UIC2, &tag))
         read_stk(picture, tags, &tag);
@@ -539,7 +551,7 @@ tc_status wu_say_tags(wu_picture *picture, const wu_tags *tags, const uint64_t *
         status = read_summary(picture, tags, err);
         if (status == TC_OK && picture->n_pages > 1)
             status = read_index(picture, tags, offsets, err);
-        check_index(&picture->said);
+        check_index(&picture->metadata);
     }
     return status;
 }

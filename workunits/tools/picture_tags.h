@@ -35,15 +35,15 @@ bool wu_tags_read(const wu_tags *tags, uint64_t at, void *bytes, size_t n);
  * false if the file has fewer bytes. */
 bool wu_tags_number(const wu_tags *tags, uint64_t at, size_t n, uint64_t *value);
 
-/* Sets said->refusal if the file is a whole-slide image. To be called before its pages are read,
- * which may be very large. text: the file's description, or NULL. */
-void wu_say_slide(wu_said *said, const char *text, const wu_tags *tags);
+/* Sets metadata->refusal if the file is a whole-slide image. To be called before its pages are
+ * read, which may be very large. text: the file's description, or NULL. */
+void wu_say_slide(wu_metadata *metadata, const char *text, const wu_tags *tags);
 /* Whether the file was written by a microscope's software whose palettes are only for display. */
 bool wu_tags_paint(const wu_tags *tags);
-/* Fills picture->said from the private tags of the first directory, unless a description has filled
- * it already (LSM's tags replace a description). offsets: [n_pages] the offset of each page's
- * directory. */
-tc_status wu_say_tags(wu_picture *picture, const wu_tags *tags, const uint64_t *offsets,
-                      tc_err *err);
+/* Fills picture->metadata from the private tags of the first directory, unless a description has
+ * filled it already (LSM's tags replace a description). offsets: [n_pages] the offset of each
+ * page's directory. */
+tc_status wu_metadata_from_tags(wu_picture *picture, const wu_tags *tags, const uint64_t *offsets,
+                                tc_err *err);
 
 #endif

@@ -13,15 +13,15 @@
 /* The limit of all counts: the product of three of them fits into 64 bits. */
 #define MOST UINT64_C(0x1fffff)
 
-void wu_say_refusal(wu_said *said, const char *format, ...)
+void wu_metadata_refuse(wu_metadata *metadata, const char *format, ...)
 {
     va_list args;
-    if (said->refusal[0] != '\0')
+    if (metadata->refusal[0] != '\0')
         return;
     va_start(args, format);
-    vsnprintf(said->refusal, sizeof said->refusal, format, args);
+    vsnprintf(metadata->refusal, sizeof metadata->refusal, format, args);
     va_end(args);
-    tc_plain(said->refusal);
+    tc_plain(metadata->refusal);
 }
 
 /* --- lines of key=value ---------------------------------------------------------------------- */
@@ -75,7 +75,7 @@ static double unit_of(const char *text, const char *key, double fallback)
  * the straight line c0 + c1 * sample, 20 is no calibration; other functions are not supported. */
 static void read_calibration(wu_picture *picture, const char *text)
 {
-    wu_said *const said = &picture->said;
+    wu_metadata *const metadata = &picture->metadata;
     size_t n;
     if (value_of(text, "cf", &n) == NULL)
         return;
@@ -87,8 +87,8 @@ static void read_calibration(wu_picture *picture, const char *text)
     }
     if (slope < 0 || slope > 0) {
         const bool plain = slope >= 1 && slope <= 1 && offset >= 0 && offset <= 0;
-        said->slope = plain ? 0 : slope;
-        said->offset = offset;
+        metadata->slope = plain ? 0 : slope;
+        metadata->offset = offset;
     }
 }
 
@@ -96,19 +96,19 @@ static void read_calibration(wu_picture *picture, const char *text)
  * unit. */
 static void read_imagej(wu_picture *picture, const char *text)
 {
-    wu_said *const said = &picture->said;
+    wu_metadata *const metadata = &picture->metadata;
     size_t n;
     const double um = unit_of(text, "unit", 0);
     const char *const unit = value_of(text, "unit", &n);
-    said->by = "ImageJ's text";
-    said->channels = count_of(text, "channels", 1);
-    said->frames = count_of(text, "frames", 1);
-    said->slices = count_of(text, "slices", 1);
-    said->images = count_of(text, "images", 0);
-    memcpy(said->order, "czt", sizeof said->order);
-    said->unit_um = um;
-    said->unit_y_um = unit_of(text, "yunit", 0);
-    said->inches = unit != NULL && strncmp(unit, "in", 2) == 0;
+    metadata->by = "ImageJ's text";
+    metadata->channels = count_of(text, "channels", 1);
+    metadata->frames = count_of(text, "frames", 1);
+    metadata->slices = count_of(text, "slices", 1);
+    metadata->images = count_of(text, "images", 0);
+    memcpy(metadata->order, "czt", sizeof metadata->order);
+    metadata->unit_um = um;
+    metadata->unit_y_um = unit_of(text, "yunit", 0);
+    metadata->inches = unit != NULL && strncmp(unit, "in", 2) == 0;
     if (unit != NULL && um <= 0 && !wu_is_no_length(unit, n))
         picture->about.remarks |= WU_UNIT;
     picture->about.um[0] = number_of(text, "spacing", 0) * unit_of(text, "zunit", um);
@@ -143,28 +143,28 @@ static void set_scale(wu_picture *picture, size_t axis, const char *scale, const
 
 /* Adds an axis of planes, which changes slower than the axes added before. axis: 'c', 't' or 'z',
  * or 0 for any other axis. name: the name of the axis, n bytes. */
-static void add_axis(wu_said *said, char axis, const char *name, size_t n, uint64_t length)
+static void add_axis(wu_metadata *metadata, char axis, const char *name, size_t n, uint64_t length)
 {
-    uint64_t *const count = axis == 'c'   ? &said->channels
-                            : axis == 't' ? &said->frames
-                                          : &said->slices;
-    const bool repeated = axis != '\0' && strchr(said->order, axis) != NULL;
+    uint64_t *const count = axis == 'c'   ? &metadata->channels
+                            : axis == 't' ? &metadata->frames
+                                          : &metadata->slices;
+    const bool repeated = axis != '\0' && strchr(metadata->order, axis) != NULL;
     if (axis != '\0' && !repeated) {
-        said->order[strlen(said->order)] = axis;
+        metadata->order[strlen(metadata->order)] = axis;
         *count = length;
     } else if (length > 1) {
-        said->others = length < MOST / said->others ? said->others * length : MOST;
-        snprintf(said->other, sizeof said->other, "%.*s", (int)(n < 20 ? n : 20), name);
-        tc_plain(said->other);
+        metadata->others = length < MOST / metadata->others ? metadata->others * length : MOST;
+        snprintf(metadata->other, sizeof metadata->other, "%.*s", (int)(n < 20 ? n : 20), name);
+        tc_plain(metadata->other);
     }
 }
 
-/* Appends to said->order the axes that it lacks. */
-static void complete_order(wu_said *said)
+/* Appends to metadata->order the axes that it lacks. */
+static void complete_order(wu_metadata *metadata)
 {
     for (const char *axis = "czt"; *axis != '\0'; axis++)
-        if (strchr(said->order, *axis) == NULL)
-            said->order[strlen(said->order)] = *axis;
+        if (strchr(metadata->order, *axis) == NULL)
+            metadata->order[strlen(metadata->order)] = *axis;
 }
 
 /* The axis that a name in SCIFIO's text stands for: 'c', 't' or 'z'; 0: another axis. */
@@ -180,19 +180,19 @@ static char scifio_axis(const char *name, size_t n)
 /* Reads SCIFIO's text: "axes=X,Y,Channel,Z", "lengths=8,8,2,3", the fastest-changing axis first. */
 static void read_scifio(wu_picture *picture, const char *text)
 {
-    wu_said *const said = &picture->said;
+    wu_metadata *const metadata = &picture->metadata;
     size_t n_axes, n_lengths, n_scales = 0, n_units = 0, n, m;
     const char *const axes = value_of(text, "axes", &n_axes),
                       *const lengths = value_of(text, "lengths", &n_lengths),
                       *const scales = value_of(text, "scales", &n_scales),
                       *const units = value_of(text, "units", &n_units);
     read_imagej(picture, text);
-    said->by = "SCIFIO's text";
+    metadata->by = "SCIFIO's text";
     if (axes == NULL || lengths == NULL)
         return;
-    memset(said->order, 0, sizeof said->order);
-    said->channels = said->frames = said->slices = 1;
-    said->images = 0;
+    memset(metadata->order, 0, sizeof metadata->order);
+    metadata->channels = metadata->frames = metadata->slices = 1;
+    metadata->images = 0;
     for (unsigned i = 0; i < 16; i++) {
         const char *const name = part_of(axes, n_axes, i, &n), *const length = part_of(
                                                                    lengths, n_lengths, i, &m);
@@ -205,18 +205,18 @@ static void read_scifio(wu_picture *picture, const char *text)
         if (x || y || scifio_axis(name, n) == 'z')
             set_scale(picture, x ? 2 : y ? 1 : 0, scale, unit, m);
         if (x)
-            said->nx = count < MOST ? count : MOST;
+            metadata->nx = count < MOST ? count : MOST;
         else if (y)
-            said->ny = count < MOST ? count : MOST;
+            metadata->ny = count < MOST ? count : MOST;
         else
-            add_axis(said, scifio_axis(name, n), name, n,
+            add_axis(metadata, scifio_axis(name, n), name, n,
                      count == 0     ? 1
                      : count < MOST ? count
                                     : MOST);
     }
-    complete_order(said);
-    if (said->nx == 0 || said->ny == 0)
-        said->nx = said->ny = 0;
+    complete_order(metadata);
+    if (metadata->nx == 0 || metadata->ny == 0)
+        metadata->nx = metadata->ny = 0;
 }
 
 /* --- tifffile -------------------------------------------------------------------------------- */
@@ -237,11 +237,11 @@ static char tifffile_axis(bool slices, char letter)
  * of planes. If a single axis has a letter without a meaning (Q, I), it is an axis of slices, or of
  * channels if the user chose a channel. */
 static void read_shape(wu_picture *picture, const uint64_t *shape, size_t n, const char *axes,
-                       const wu_pages_there *there)
+                       const wu_tiff_pages *there)
 {
-    wu_said *const said = &picture->said;
+    wu_metadata *const metadata = &picture->metadata;
     size_t unknown = 0;
-    said->by = "tifffile's text";
+    metadata->by = "tifffile's text";
     const size_t named = axes == NULL ? 0 : strlen(axes);
     const bool known = named == n;
     /* The axis of the samples of a pixel is the last one, or, if planar, the one before y and x. */
@@ -252,22 +252,23 @@ static void read_shape(wu_picture *picture, const uint64_t *shape, size_t n, con
     const bool planar = n >= 3 && s > 1 && third == s && last == nx && second == ny;
     size_t front = n; /* number of axes before those within a page; n: the shape does not fit */
     if (planar && known && strchr("CS", axes[n - 3]) == NULL)
-        wu_say_refusal(said,
-                       "has colours of %llu samples that %s says are an axis %c; save it again, "
-                       "with tifffile's photometric=\"minisblack\"",
-                       (unsigned long long)s, said->by, axes[n - 3]);
+        wu_metadata_refuse(
+            metadata,
+            "has colours of %llu samples that %s says are an axis %c; save it again, "
+            "with tifffile's photometric=\"minisblack\"",
+            (unsigned long long)s, metadata->by, axes[n - 3]);
     if (n >= 3 && (planar || ((last == s || last == 1) && second == nx && third == ny)))
         front = n - 3;
     else if (last == nx && second == ny)
         front = n >= 2 ? n - 2 : 0;
     if (front == n) {
-        said->nx = last;
-        said->ny = second;
+        metadata->nx = last;
+        metadata->ny = second;
         return;
     }
     for (size_t i = 0; i < front; i++)
         unknown += shape[i] > 1 && (!known || strchr("TCZS", axes[i]) == NULL);
-    memset(said->order, 0, sizeof said->order);
+    memset(metadata->order, 0, sizeof metadata->order);
     for (size_t i = front; i-- > 0;) {
         static const char unnamed[] = "Q";
         const char letter = *(known ? &axes[i] : unnamed);
@@ -278,13 +279,13 @@ static void read_shape(wu_picture *picture, const uint64_t *shape, size_t n, con
         picture->about.remarks |= channels                                        ? WU_CHANNELS
                                   : silent && picture->want.kind == WU_KIND_IMAGE ? WU_SILENT_PAGES
                                                                                   : 0;
-        add_axis(said, axis, known ? &axes[i] : "not named", known ? 1 : 9, shape[i]);
+        add_axis(metadata, axis, known ? &axes[i] : "not named", known ? 1 : 9, shape[i]);
     }
-    complete_order(said);
+    complete_order(metadata);
 }
 
 /* Reads tifffile's text in JSON: {"shape": [3, 2, 8, 8], "axes": "ZCYX"} */
-static tc_status read_json(wu_picture *picture, const char *text, const wu_pages_there *there,
+static tc_status read_json(wu_picture *picture, const char *text, const wu_tiff_pages *there,
                            tc_err *err)
 {
     enum { AXES = 16 }; /* the most axes */
@@ -309,7 +310,7 @@ static tc_status read_json(wu_picture *picture, const char *text, const wu_pages
 }
 
 /* Reads the text of tifffile's first versions: "shape=(5, 8, 8)". */
-static void read_old_shape(wu_picture *picture, const char *text, const wu_pages_there *there)
+static void read_old_shape(wu_picture *picture, const char *text, const wu_tiff_pages *there)
 {
     enum { AXES = 16 }; /* the most axes that are read */
     uint64_t shape[AXES];
@@ -343,14 +344,14 @@ static bool has_ome(const char *text)
     return false;
 }
 
-bool wu_text_paints(const char *text)
+bool wu_text_has_display_palettes(const char *text)
 {
     return begins(text, "ImageJ=") || begins(text, "SCIFIO=") || (*text != '\0' && has_ome(text));
 }
 
 /* Refuses ScanImage's files of several channels: their pages alternate between the channels that
  * are listed in the text. */
-static void read_scanimage(wu_said *said, const char *text)
+static void read_scanimage(wu_metadata *metadata, const char *text)
 {
     const char *const five = strstr(text, "channelSave = ["), *const four = strstr(
                                                                   text, "numberOfChannelsSave=");
@@ -360,14 +361,14 @@ static void read_scanimage(wu_said *said, const char *text)
                          (four != NULL && strtoul(four + 21, NULL, 10) > 1);
     if (several && (begins(text, "SI.") || strstr(text, "\nSI.") != NULL ||
                     strstr(text, "scanimage.") != NULL || begins(text, "state.")))
-        wu_say_refusal(
-            said,
+        wu_metadata_refuse(
+            metadata,
             "is a ScanImage file of several channels, which is not read: open it in Fiji (File > "
             "Import > Bio-Formats) and save it as OME-TIFF");
 }
 
-tc_status wu_say_description(wu_picture *picture, const char *text, const wu_pages_there *there,
-                             tc_err *err)
+tc_status wu_metadata_from_text(wu_picture *picture, const char *text, const wu_tiff_pages *there,
+                                tc_err *err)
 {
     static const char byte_order_mark[] = "\xef\xbb\xbf";
     const char *at = text + (begins(text, byte_order_mark) ? sizeof byte_order_mark - 1 : 0);
@@ -375,12 +376,13 @@ tc_status wu_say_description(wu_picture *picture, const char *text, const wu_pag
     if (begins(text, "\xff\xfe") || begins(text, "\xfe\xff")) {
         picture->about.remarks |= WU_BAD_TEXT;
         if (there->n > 1)
-            wu_say_refusal(&picture->said, "its text is UTF-16, which is not read; save it again "
-                                           "as OME-TIFF with Fiji");
+            wu_metadata_refuse(&picture->metadata,
+                               "its text is UTF-16, which is not read; save it again "
+                               "as OME-TIFF with Fiji");
         return TC_OK;
     }
     if (*at == '<')
-        return wu_say_xml(picture, at, there, err);
+        return wu_metadata_from_xml(picture, at, there, err);
     if (begins(text, "ImageJ="))
         read_imagej(picture, text);
     else if (begins(text, "SCIFIO="))
@@ -390,6 +392,6 @@ tc_status wu_say_description(wu_picture *picture, const char *text, const wu_pag
     else if (begins(text, "shape=("))
         read_old_shape(picture, text, there);
     else
-        read_scanimage(&picture->said, text);
+        read_scanimage(&picture->metadata, text);
     return TC_OK;
 }

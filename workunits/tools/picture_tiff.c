@@ -412,18 +412,18 @@ static tc_status check_next_pointer(const wu_picture *picture, tc_err *err)
 static bool is_last_directory(wu_picture *picture, uint64_t from)
 {
     const tiff_state *const state = picture->state;
-    wu_said *const said = &picture->said;
+    wu_metadata *const metadata = &picture->metadata;
     const wu_tags tags = tags_of(picture);
     uint64_t pointer, number;
     if (state->no_memory || !read_next_pointer(&tags, from, &pointer))
         return false;
-    said->cut = !wu_tags_number(&tags, pointer, tags.big ? 8 : 2, &number) || number == 0;
+    metadata->cut = !wu_tags_number(&tags, pointer, tags.big ? 8 : 2, &number) || number == 0;
     bool circle = false;
     for (size_t i = 0; i < state->n_pages && !circle; i++)
         circle = state->offsets[i] == pointer;
-    if (said->cut || circle)
+    if (metadata->cut || circle)
         picture->about.remarks |= WU_NO_NEXT;
-    return said->cut || circle;
+    return metadata->cut || circle;
 }
 
 /* Makes libtiff read the next directory that is not secondary. Sets *found: whether there is one.
@@ -597,18 +597,18 @@ static void read_about(wu_picture *picture)
 static void find_behind(wu_picture *picture)
 {
     tiff_state *state = picture->state;
-    const wu_said *const said = &picture->said;
+    const wu_metadata *const metadata = &picture->metadata;
     const tiff_layout *const layout = &state->layout;
     const uint64_t *offsets = NULL, *sizes = NULL;
     const wu_tags tags = tags_of(picture);
-    uint64_t n = said->channels * said->frames * said->slices;
-    n = n > said->images ? n : said->images;
+    uint64_t n = metadata->channels * metadata->frames * metadata->slices;
+    n = n > metadata->images ? n : metadata->images;
     const bool plain =
         tag16(state->tiff, TIFFTAG_COMPRESSION, COMPRESSION_NONE) == COMPRESSION_NONE &&
         layout->bits % 8 == 0 && (layout->bits & (layout->bits - 1)) == 0 && !layout->planar &&
         TIFFIsTiled(state->tiff) == 0;
-    if (picture->n_pages != 1 || n < 2 || n > MAX_PAGES || said->planes != NULL ||
-        said->others > 1 || !plain ||
+    if (picture->n_pages != 1 || n < 2 || n > MAX_PAGES || metadata->planes != NULL ||
+        metadata->others > 1 || !plain ||
         TIFFGetField(state->tiff, TIFFTAG_STRIPOFFSETS, &offsets) != 1 ||
         TIFFGetField(state->tiff, TIFFTAG_STRIPBYTECOUNTS, &sizes) != 1)
         return;
@@ -633,31 +633,31 @@ static void find_behind(wu_picture *picture)
 static tc_status read_said(wu_picture *picture, tc_err *err)
 {
     tiff_state *state = picture->state;
-    wu_said *const said = &picture->said;
+    wu_metadata *const metadata = &picture->metadata;
     const wu_tags tags = tags_of(picture);
-    const wu_pages_there there = { picture->n_pages, state->numbers, state->layout.out.channels,
-                                   state->layout.samples };
+    const wu_tiff_pages there = { picture->n_pages, state->numbers, state->layout.out.channels,
+                                  state->layout.samples };
     tc_status status =
-        state->text == NULL ? TC_OK : wu_say_description(picture, state->text, &there, err);
+        state->text == NULL ? TC_OK : wu_metadata_from_text(picture, state->text, &there, err);
     if (status == TC_OK)
-        status = wu_say_tags(picture, &tags, state->offsets, err);
+        status = wu_metadata_from_tags(picture, &tags, state->offsets, err);
     /* If the metadata describe `samples` times as many planes as there are pages, they count each
      * sample of a pixel as a channel. */
     const uint64_t samples = state->layout.out.channels,
-                   planes = said->channels * said->frames * said->slices;
-    if (said->planes == NULL && samples > 1 && said->channels % samples == 0 &&
+                   planes = metadata->channels * metadata->frames * metadata->slices;
+    if (metadata->planes == NULL && samples > 1 && metadata->channels % samples == 0 &&
         planes == samples * picture->n_pages) {
-        said->channels /= samples;
-        said->images /= said->images == planes ? samples : 1;
+        metadata->channels /= samples;
+        metadata->images /= metadata->images == planes ? samples : 1;
     }
     /* A calibration is not applied to masks and labels, unless it only shifts the values, as for
      * signed samples. */
     const wu_samples *const s = &picture->samples;
-    const bool shift = said->slope >= 1 && said->slope <= 1;
+    const bool shift = metadata->slope >= 1 && metadata->slope <= 1;
     if (s->type == WU_SAMPLE_UNSIGNED && s->bits <= 16 && s->channels == 1 &&
         (picture->want.kind == WU_KIND_IMAGE || shift)) {
-        picture->samples.slope = said->slope;
-        picture->samples.offset = said->offset;
+        picture->samples.slope = metadata->slope;
+        picture->samples.offset = metadata->offset;
     }
     return status;
 }
@@ -687,9 +687,9 @@ static tc_status read_directories(wu_picture *picture, tc_err *err)
         return fail_tiff(picture, err);
     const wu_tags tags = tags_of(picture);
     const char *const text = description(state->tiff);
-    state->paints = wu_tags_paint(&tags) || (text != NULL && wu_text_paints(text));
-    wu_say_slide(&picture->said, text, &tags);
-    return picture->said.refusal[0] == '\0' ? scan_pages(picture, err) : TC_OK;
+    state->paints = wu_tags_paint(&tags) || (text != NULL && wu_text_has_display_palettes(text));
+    wu_say_slide(&picture->metadata, text, &tags);
+    return picture->metadata.refusal[0] == '\0' ? scan_pages(picture, err) : TC_OK;
 }
 
 /* Makes the first page current, and sets state->text to its description. */
@@ -713,7 +713,7 @@ static tc_status finish_first(wu_picture *picture, tc_err *err)
 static tc_status open_pages(wu_picture *picture, tc_err *err)
 {
     tc_status status = call_guarded(picture, read_directories, err);
-    if (status != TC_OK || picture->said.refusal[0] != '\0')
+    if (status != TC_OK || picture->metadata.refusal[0] != '\0')
         return status;
     return_if_error(call_guarded(picture, return_to_first, err));
     if (!picture->bare)

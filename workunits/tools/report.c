@@ -124,7 +124,7 @@ static void put_item_head(wu_report *r, size_t item)
     };
     wu_page *const page = r->page;
     const wu_item *const head = r->images != NULL ? &r->images->items[item] : NULL;
-    const wu_seen *const seen = wu_seen_by(r, item);
+    const wu_thumbnail *const thumbnails = wu_report_thumbnail(r, item);
     wu_page_put(page, "<section class=item id=i%zu", item);
     if (r->n_variants == 1 && head != NULL && 4 * head->nx <= SMALL)
         wu_page_put(page, " style=\"width:min(100%%,%upx)\"",
@@ -142,7 +142,8 @@ static void put_item_head(wu_report *r, size_t item)
         wu_page_put(page, "%u &#215; %u pixels", head->nx, head->ny);
     if (head != NULL)
         wu_page_put(page, " of %u bits%s", head->bits,
-                    (seen != NULL ? seen->channels : head->channels) == 3 ? ", colour" : "");
+                    (thumbnails != NULL ? thumbnails->channels : head->channels) == 3 ? ", colour"
+                                                                                      : "");
     if (head != NULL && head->has_spacing)
         wu_page_put(page, ", %.6g &#215; %.6g &#215; %.6g &#181;m (z, y, x)", head->spacing[0],
                     head->spacing[1], head->spacing[2]);
@@ -303,12 +304,14 @@ static tc_status load_points(wu_report *r, tc_err *err)
     return TC_OK;
 }
 
-tc_status wu_report_open(wu_report *r, const char *result, const char *images, wu_seen *seen,
-                         uint64_t items, tc_err *err)
+tc_status wu_report_open(wu_report *r, const char *result, const char *images,
+                         wu_thumbnail *thumbnails, uint64_t items, tc_err *err)
 {
     wu_result_file *const file = calloc(1, sizeof *file);
     wu_tables *const tables = calloc(1, sizeof *tables);
-    *r = (wu_report){ .file = file, .tables = tables, .seen = seen, .n_variants = 1, .colour = "" };
+    *r = (wu_report){
+        .file = file, .tables = tables, .thumbnails = thumbnails, .n_variants = 1, .colour = ""
+    };
     if (file == NULL || tables == NULL)
         return tc_no_memory(err, result);
     return_if_error(wu_result_file_open(result, NULL, file, err));
@@ -316,7 +319,7 @@ tc_status wu_report_open(wu_report *r, const char *result, const char *images, w
     r->runs = runs != NULL ? wu_run_reader_open(runs) : NULL;
     r->n_items = file->n_items < items ? file->n_items : (size_t)items;
     if (images != NULL)
-        return_if_error(wu_open_images(file, images, seen != NULL, &r->images, err));
+        return_if_error(wu_open_images(file, images, thumbnails != NULL, &r->images, err));
     return_if_error(wu_tables_find(file, tables, err));
     return_if_error(wu_notes_read(file, &r->notes, err));
     return load_points(r, err);
@@ -345,10 +348,11 @@ void wu_report_close(wu_report *r)
     free(r->file);
 }
 
-wu_seen *wu_seen_by(const wu_report *r, size_t item)
+wu_thumbnail *wu_report_thumbnail(const wu_report *r, size_t item)
 {
-    return r->seen != NULL && r->images != NULL && item < r->n_items && r->seen[item].channels > 0
-               ? &r->seen[item]
+    return r->thumbnails != NULL && r->images != NULL && item < r->n_items &&
+                   r->thumbnails[item].channels > 0
+               ? &r->thumbnails[item]
                : NULL;
 }
 

@@ -22,20 +22,20 @@ typedef struct wu_mark {
 
 /* A picture of labels or of a mask, reduced in size: of each square of step x step pixels, only the
  * one in the middle is kept. */
-typedef struct wu_sampled {
+typedef struct wu_sample_grid {
     uint32_t nx, ny, step, sx, sy; /* nx x ny: the whole picture; sx x sy: the grid */
     uint32_t *grid;                /* [sy][sx] */
-} wu_sampled;
+} wu_sample_grid;
 
 /* Findings about the labelled regions of an image that the page shows. */
-typedef struct wu_outlined {
+typedef struct wu_outlines {
     bool ragged;        /* most outlines are ragged */
     size_t merged;      /* number of regions that look like several cells; 0 if there are few */
     size_t n;           /* number of all regions */
     wu_label_run *runs; /* [n_runs] the labels that the image's figure shows; owned; NULL: they are
                            not kept */
     size_t n_runs;
-} wu_outlined;
+} wu_outlines;
 
 /* An open result, and what the parts of its page need. */
 typedef struct wu_report {
@@ -44,7 +44,7 @@ typedef struct wu_report {
     wu_run_reader *runs; /* the runs of the result's labels, from a file next to it, or NULL */
     wu_tables *tables;
     wu_job *images;             /* the work unit, or NULL */
-    wu_seen *seen;              /* [n_items] pictures that pack kept, or NULL; not owned */
+    wu_thumbnail *thumbnails;   /* [n_items] pictures that pack kept, or NULL; not owned */
     size_t n_items;             /* the pictures of the first n_items items are shown */
     size_t n_variants;          /* number of reports that share the page; the fewer, the larger the
                                    pictures */
@@ -52,7 +52,7 @@ typedef struct wu_report {
     double *radii;              /* [file->n_items] the radius of points that the analysis found for
                                    each item itself, or NULL */
     char **notes;               /* [file->n_items], as wu_notes_read returns them */
-    wu_outlined *outlined;      /* [n_items], set by wu_report_find_marks */
+    wu_outlines *outlined;      /* [n_items], set by wu_report_find_marks */
     struct wu_summary *summary; /* set by wu_report_find_marks */
     wu_mark *marks;             /* [file->n_items], set by wu_report_find_marks */
     const char *colour;         /* which channel or stain is analysed, in words, or "" */
@@ -66,10 +66,10 @@ typedef struct wu_report {
 tc_status wu_report_figures(wu_report *r, size_t item, tc_err *err);
 
 /* Opens a result, and its work unit `images` unless that is NULL. Call wu_report_close on success
- * and failure. items: the most items whose pictures are shown. seen: the pictures that pack kept of
- * the same work unit, or NULL; the figures take them over and free them. */
-tc_status wu_report_open(wu_report *r, const char *result, const char *images, wu_seen *seen,
-                         uint64_t items, tc_err *err);
+ * and failure. items: the most items whose pictures are shown. thumbnails: the pictures that pack
+ * kept of the same work unit, or NULL; the figures take them over and free them. */
+tc_status wu_report_open(wu_report *r, const char *result, const char *images,
+                         wu_thumbnail *thumbnails, uint64_t items, tc_err *err);
 void wu_report_close(wu_report *r);
 
 /* Finds the marks of an open report and writes its page to the file `output`. colour, suggestion:
@@ -80,21 +80,21 @@ tc_status wu_report_write_page(wu_report *r, const char *output, const char *col
 tc_status wu_report_write(const char *result, const char *images, const char *output,
                           uint64_t items, tc_err *err);
 /* The picture of an item that pack kept, or NULL. */
-wu_seen *wu_seen_by(const wu_report *r, size_t item);
+wu_thumbnail *wu_report_thumbnail(const wu_report *r, size_t item);
 
 /* Sets r->outlined. counts: [n_items] the number of regions of each image. */
 tc_status wu_report_find_ragged(wu_report *r, const size_t *counts, tc_err *err);
 /* The sizes with which an image's figure samples labels and masks of the result; grid is NULL. sx
  * 0: the item is a stack, or no picture shows it. */
-wu_sampled wu_report_sampling(const wu_report *r, size_t item);
+wu_sample_grid wu_report_sample_grid(const wu_report *r, size_t item);
 /* Whether row y of the picture has pixels for the grid. */
-bool wu_samples_row(const wu_sampled *to, uint32_t y);
+bool wu_row_is_sampled(const wu_sample_grid *to, uint32_t y);
 /* Copies the pixels of row y that are sampled, if any, into the grid. row: uint32_t labels, or
  * uint8_t samples of a mask. */
-void wu_sample_row(const wu_sampled *to, uint32_t y, const void *row, bool labels);
+void wu_sample_row(const wu_sample_grid *to, uint32_t y, const void *row, bool labels);
 
 /* Reasons, found in an image's pixels, to doubt what was counted in it. */
-typedef struct wu_seen_doubt {
+typedef struct wu_count_doubt {
     bool noise;        /* most of what was counted stands out no more than noise does */
     const char *frame; /* "dark" or "bright": a frame of this grey value surrounds the field; or
                           NULL */
@@ -108,10 +108,10 @@ typedef struct wu_seen_doubt {
                       unknown */
     bool surveyed; /* `survey` is set */
     an_survey survey; /* the range of grey values of the whole image */
-} wu_seen_doubt;
+} wu_count_doubt;
 /* Fills doubts[file->n_items] for the images of the work unit, if there is one. All but `cubes` are
  * found only for results with regions (cellcount) or points (voting). */
-tc_status wu_report_find_noise(const wu_report *r, wu_seen_doubt *doubts, tc_err *err);
+tc_status wu_report_find_noise(const wu_report *r, wu_count_doubt *doubts, tc_err *err);
 /* The least, the greatest and the median grey value of an image. */
 typedef struct wu_range {
     uint32_t lo, hi, median;

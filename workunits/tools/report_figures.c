@@ -82,7 +82,7 @@ static void choose_step(shown *s)
 static shown shown_of(const wu_report *r, size_t item)
 {
     const wu_array_info *const info = wu_first_picture(r->file, item);
-    const wu_seen *const seen = wu_seen_by(r, item);
+    const wu_thumbnail *const thumbnail = wu_report_thumbnail(r, item);
     shown s = { .r = r,
                 .item = item,
                 .head = r->images != NULL ? &r->images->items[item] : NULL,
@@ -92,7 +92,7 @@ static shown shown_of(const wu_report *r, size_t item)
         s.nx = s.head->nx;
         s.ny = s.head->ny;
         s.nz = s.head->nz;
-        s.channels = seen != NULL ? seen->channels : s.head->channels;
+        s.channels = thumbnail != NULL ? thumbnail->channels : s.head->channels;
     } else if (info != NULL) {
         s.nx = (uint32_t)info->shape[info->ndim - 1];
         s.ny = (uint32_t)info->shape[info->ndim - 2];
@@ -163,10 +163,10 @@ static tc_status load_panels(shown *s, tc_err *err)
 {
     const size_t n = (size_t)s->nx * s->ny, bytes = n * s->channels * (s->head->bits / 8);
     panel *const projected = s->panels[0].projected ? &s->panels[0] : NULL;
-    wu_seen *const seen = wu_seen_by(s->r, s->item);
-    if (seen != NULL) {
-        s->panels[0].samples = seen->small;
-        seen->small = NULL;
+    wu_thumbnail *const thumbnail = wu_report_thumbnail(s->r, s->item);
+    if (thumbnail != NULL) {
+        s->panels[0].samples = thumbnail->small;
+        thumbnail->small = NULL;
         return TC_OK;
     }
     TC_AUTOFREE uint8_t *const slice = malloc(bytes);
@@ -571,17 +571,17 @@ static tc_status load_own_labels(const shown *s, layers *l, tc_err *err)
     return TC_OK;
 }
 
-bool wu_samples_row(const wu_sampled *to, uint32_t y)
+bool wu_row_is_sampled(const wu_sample_grid *to, uint32_t y)
 {
     const uint32_t middle = y / to->step * to->step + to->step / 2;
     return y == (middle < to->ny ? middle : to->ny - 1);
 }
 
-void wu_sample_row(const wu_sampled *to, uint32_t y, const void *row, bool labels)
+void wu_sample_row(const wu_sample_grid *to, uint32_t y, const void *row, bool labels)
 {
     assert(y < to->ny && to->grid != NULL);
     const uint32_t at = y / to->step;
-    if (!wu_samples_row(to, y))
+    if (!wu_row_is_sampled(to, y))
         return;
     for (uint32_t i = 0; i < to->sx; i++) {
         const uint32_t wanted = i * to->step + to->step / 2,
@@ -591,17 +591,17 @@ void wu_sample_row(const wu_sampled *to, uint32_t y, const void *row, bool label
     }
 }
 
-static wu_sampled sampling_of(const shown *s, uint32_t *grid)
+static wu_sample_grid sampling_of(const shown *s, uint32_t *grid)
 {
-    return (wu_sampled){ s->nx, s->ny, s->step, s->sx, s->sy, grid };
+    return (wu_sample_grid){ s->nx, s->ny, s->step, s->sx, s->sy, grid };
 }
 
-wu_sampled wu_report_sampling(const wu_report *r, size_t item)
+wu_sample_grid wu_report_sample_grid(const wu_report *r, size_t item)
 {
     assert(item < r->n_items);
     shown s = shown_of(r, item);
     if (s.nz != 1)
-        return (wu_sampled){ .sx = 0 };
+        return (wu_sample_grid){ .sx = 0 };
     choose_panels(&s);
     choose_step(&s);
     return sampling_of(&s, NULL);
@@ -619,7 +619,7 @@ static tc_status load_rows(const shown *s, const layer *l, size_t index, tc_err 
                                  : wu_npz_stream_open(s->r->file->npz, index, &stream, err));
     for (uint32_t z = 0; z < s->nz; z++) {
         const bool wanted = k < s->n_panels && s->panels[k].z == z;
-        const wu_sampled to = sampling_of(s, l->grid + (wanted ? k : 0) * s->sx * s->sy);
+        const wu_sample_grid to = sampling_of(s, l->grid + (wanted ? k : 0) * s->sx * s->sy);
         for (uint32_t y = 0, n; y < s->ny; y += n) {
             n = s->ny - y < most ? s->ny - y : most;
             return_if_error(wu_npz_stream_read(stream, rows, n * bytes, err));
@@ -632,7 +632,7 @@ static tc_status load_rows(const shown *s, const layer *l, size_t index, tc_err 
 }
 
 /* Fills the grid with the labels that wu_report_find_marks kept, and frees these. */
-static void take_kept(wu_outlined *kept, uint32_t *grid)
+static void take_kept(wu_outlines *kept, uint32_t *grid)
 {
     for (size_t i = 0; i < kept->n_runs; i++)
         for (uint32_t k = 0; k < kept->runs[i].n; k++)
@@ -655,7 +655,7 @@ static tc_status load_layers(const shown *s, layers *l, tc_err *err)
         size_t index;
         return_if_error(find_picture(s, d, &index, err));
         return_if_error(add_layer(s, l, d->role == WU_LABELS, table_named(s->r, d->table), err));
-        wu_outlined *const kept = &s->r->outlined[s->item];
+        wu_outlines *const kept = &s->r->outlined[s->item];
         if (d->role == WU_LABELS && kept->runs != NULL)
             take_kept(kept, l->all[l->n - 1].grid);
         else

@@ -317,7 +317,7 @@ static size_t count_missed(const search *s, double typical)
  * middle are searched. */
 static tc_status find_missed(const wu_pixels *px, const wu_points *points, const region *regions,
                              size_t item, uint64_t rows, double radius, double noise,
-                             wu_seen_doubt *doubt, tc_err *err)
+                             wu_count_doubt *doubt, tc_err *err)
 {
     enum { ALONG_RADIUS = 4 }; /* pixels that are enough here */
     search s = { .px = px, .noise = noise, .radius = fmax(radius, 1.5), .sign = 1 };
@@ -394,7 +394,7 @@ static bool is_all_counted(const wu_report *r, size_t item)
 /* Sets the doubts about an image. points: the objects of all images, [points->n]; regions: the
  * same, or NULL: the radius is that of radius_of. */
 static tc_status find_doubts(const wu_report *r, const wu_points *points, const region *regions,
-                             size_t item, wu_seen_doubt *doubt, tc_err *err)
+                             size_t item, wu_count_doubt *doubt, tc_err *err)
 {
     TC_AUTO(wu_pixels_free) wu_pixels px = { .bits = 8 };
     double noise = 0, contrast[MOST_PLACES], radii[MOST_PLACES], excess[MOST_PLACES];
@@ -487,7 +487,7 @@ static tc_status load_regions(const wu_report *r, const wu_table *table, wu_poin
     return status;
 }
 
-tc_status wu_report_find_noise(const wu_report *r, wu_seen_doubt *doubts, tc_err *err)
+tc_status wu_report_find_noise(const wu_report *r, wu_count_doubt *doubts, tc_err *err)
 {
     const char *const name =
         json_string_value(json_object_get(wu_npz_json(r->file->npz), "analysis"));

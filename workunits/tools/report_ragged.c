@@ -104,7 +104,7 @@ static bool add_row(region *regions, size_t n, const uint32_t *row, uint32_t nx,
 /* Adds all rows of a picture that is given as runs of equal labels, and samples them into `out`.
  * row: a buffer for nx labels. Returns false if there is no memory. */
 static bool add_runs(region *regions, size_t n, const wu_label_run *runs, size_t n_runs,
-                     const wu_sampled *out, uint32_t nx, uint32_t *row)
+                     const wu_sample_grid *out, uint32_t nx, uint32_t *row)
 {
     uint32_t y = 0, x = 0;
     bool good = true;
@@ -112,7 +112,7 @@ static bool add_runs(region *regions, size_t n, const wu_label_run *runs, size_t
         for (uint32_t left = runs[i].n, part; good && left > 0; left -= part) {
             part = left < nx - x ? left : nx - x;
             good = add_run(regions, n, runs[i].label, (int32_t)y, (int32_t)x, (int32_t)(x + part));
-            if (out->grid != NULL && wu_samples_row(out, y))
+            if (out->grid != NULL && wu_row_is_sampled(out, y))
                 for (uint32_t k = x; k < x + part; k++)
                     row[k] = runs[i].label;
             x += part;
@@ -150,7 +150,7 @@ static int64_t hull_area(const region *r)
 /* Reads the label picture in array `index` into the n regions, and samples it into `out` if
  * out->grid is not NULL. Uses the runs of labels next to the result, if there are any. */
 static tc_status read_labels(const wu_report *r, size_t index, region *regions, size_t n,
-                             const wu_sampled *out, tc_err *err)
+                             const wu_sample_grid *out, tc_err *err)
 {
     const wu_array_info *const info = wu_npz_info(r->file->npz, index);
     const uint64_t ny = info->shape[0];
@@ -207,7 +207,7 @@ static wu_label_run *runs_of(const uint32_t *labels, size_t n, size_t *n_runs)
 
 /* Sets *out for an image with `count` regions. */
 static tc_status find_ragged(const wu_report *r, const wu_declared *labels, size_t item,
-                             size_t count, wu_outlined *out, tc_err *err)
+                             size_t count, wu_outlines *out, tc_err *err)
 {
     enum { MOST_KEPT = 1 << 22 }; /* the most sampled labels of all images whose runs are kept */
     const wu_result_file *const file = r->file;
@@ -218,7 +218,7 @@ static tc_status find_ragged(const wu_report *r, const wu_declared *labels, size
     const wu_array_info *const info = status == TC_OK ? wu_npz_info(file->npz, index) : NULL;
     if (status != TC_OK || info->ndim != 2 || info->shape[1] == 0 || info->shape[1] > MOST_PIXELS)
         return status;
-    wu_sampled kept = wu_report_sampling(r, item);
+    wu_sample_grid kept = wu_report_sample_grid(r, item);
     region *const regions = calloc(count, sizeof *regions);
     if (kept.nx == info->shape[1] && kept.ny == info->shape[0] &&
         (uint64_t)kept.nx * kept.ny <= MOST_PIXELS &&

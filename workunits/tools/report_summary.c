@@ -357,7 +357,7 @@ static double median_of(double *values, size_t n)
 }
 
 /* Whether what was found in an image is most likely wrong, for the mark "wrong?". */
-static bool is_wrong(const summary *s, size_t item, const wu_seen_doubt *seen)
+static bool is_wrong(const summary *s, size_t item, const wu_count_doubt *seen)
 {
     return seen->labels || seen->noise || s->r->notes[item] != NULL ||
            (seen->frame != NULL && seen->wide);
@@ -365,7 +365,7 @@ static bool is_wrong(const summary *s, size_t item, const wu_seen_doubt *seen)
 
 /* Computes for each group the sums and the quartiles of its images' counts, and the medians over
  * the images that are not wrong, with which find_mark compares each image. */
-static tc_status find_usual(const summary *s, const wu_seen_doubt *seen, tc_err *err)
+static tc_status find_usual(const summary *s, const wu_count_doubt *seen, tc_err *err)
 {
     const size_t n = s->r->file->n_items;
     TC_AUTOFREE double *const counts = malloc(n * sizeof *counts + 1);
@@ -534,7 +534,7 @@ static bool has_doubt(const summary *s)
 
 /* Whether the frame around the field was counted as a cell: the polarity of cells is the frame's.
  */
-static bool is_frame_counted(const summary *s, const wu_seen_doubt *seen)
+static bool is_frame_counted(const summary *s, const wu_count_doubt *seen)
 {
     const json_t *const parameters = json_object_get(wu_npz_json(s->r->file->npz), "parameters");
     const char *const polarity = json_string_value(json_object_get(parameters, "polarity"));
@@ -560,7 +560,7 @@ static const char *lower_threshold(const summary *s)
 
 /* Sets the mark of an image, and as its reason the first one below that applies. stopped: the
  * analysis ran out of iterations before it converged. doubt: the text that find_doubt set. */
-static void find_mark(const summary *s, size_t item, bool stopped, const wu_seen_doubt *seen,
+static void find_mark(const summary *s, size_t item, bool stopped, const wu_count_doubt *seen,
                       const char *doubt, wu_mark *mark)
 {
     enum {
@@ -819,11 +819,13 @@ static void put_row(const summary *s, size_t item, wu_cursor *cursor, const size
 
 /* Sets `text` to a doubt about an image's grey values or about the outlines of its regions, or "".
  * Adds 1 to *n_ragged if the outlines are ragged. */
-static tc_status find_doubt(const summary *s, size_t item, const wu_seen_doubt *doubt,
+static tc_status find_doubt(const summary *s, size_t item, const wu_count_doubt *doubt,
                             size_t *n_ragged, char *text, size_t size, tc_err *err)
 {
-    const wu_seen *const seen = wu_seen_by(s->r, item);
-    const an_survey *known = seen != NULL ? &seen->survey : doubt->surveyed ? &doubt->survey : NULL;
+    const wu_thumbnail *const thumbnail = wu_report_thumbnail(s->r, item);
+    const an_survey *known = thumbnail != NULL ? &thumbnail->survey
+                             : doubt->surveyed ? &doubt->survey
+                                               : NULL;
     const bool ragged = item < s->r->n_items && s->r->outlined[item].ragged;
     return_if_error(read_greys(s->r, item, known, text, size, err));
     *n_ragged += ragged;
@@ -835,7 +837,7 @@ static tc_status find_doubt(const summary *s, size_t item, const wu_seen_doubt *
 }
 
 /* Sets s->excess to the median of the images of which it is known. */
-static tc_status find_excess(summary *s, const wu_seen_doubt *seen, tc_err *err)
+static tc_status find_excess(summary *s, const wu_count_doubt *seen, tc_err *err)
 {
     const size_t n = s->r->file->n_items;
     size_t known = 0;
@@ -870,7 +872,7 @@ static tc_status find_marks(summary *s, wu_mark *marks, size_t *n_ragged, tc_err
     TC_AUTO(wu_cursor_close) wu_cursor cursor = { 0 };
     char doubt[sizeof marks->why];
     size_t n_noise = 0;
-    TC_AUTOFREE wu_seen_doubt *const seen = calloc(s->r->file->n_items + 1, sizeof *seen);
+    TC_AUTOFREE wu_count_doubt *const seen = calloc(s->r->file->n_items + 1, sizeof *seen);
     if (seen == NULL)
         return tc_no_memory(err, "marks");
     tc_status status = wu_report_find_noise(s->r, seen, err);

@@ -90,9 +90,9 @@ tc_status wu_shrink(const wu_picture_info *info, uint32_t step, const void *samp
     return sums != NULL && *out != NULL ? TC_OK : tc_no_memory(err, shown);
 }
 
-void wu_seen_free(wu_seen *seen, size_t n)
+void wu_thumbnails_free(wu_thumbnail *thumbnails, size_t n)
 {
-    for (size_t i = 0; seen != NULL && i < n; i++)
-        free(seen[i].small);
-    free(seen);
+    for (size_t i = 0; thumbnails != NULL && i < n; i++)
+        free(thumbnails[i].small);
+    free(thumbnails);
 }

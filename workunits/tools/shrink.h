@@ -26,14 +26,14 @@ tc_status wu_shrink(const wu_picture_info *info, uint32_t step, const void *samp
 
 /* The reduced picture of an image that pack keeps for the page: in colour, even if the work unit
  * has only grey. */
-typedef struct wu_seen {
+typedef struct wu_thumbnail {
     unsigned channels; /* channels of `small`: 1 or 3. 0: nothing is kept, as for stacks */
     an_survey survey;  /* the survey of all pixels of the image */
     void *small; /* the picture from wu_shrink, by the step for the number of items on the page;
                     owned */
-} wu_seen;
+} wu_thumbnail;
 
-/* Frees the array and its pictures; seen may be NULL. */
-void wu_seen_free(wu_seen *seen, size_t n);
+/* Frees the array and its pictures; thumbnails may be NULL. */
+void wu_thumbnails_free(wu_thumbnail *thumbnails, size_t n);
 
 #endif

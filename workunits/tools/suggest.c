@@ -14,7 +14,7 @@
 
 /* --- pictures to look at --------------------------------------------------------------------- */
 
-enum { MOST_SIDE = AN_LOOKED_AT }; /* the most pixels of a side of a picture for an_pictures */
+enum { MOST_SIDE = AN_MIDDLE_SIDE }; /* the most pixels of a side of a picture for an_pictures */
 
 /* The grey value of pixel (x, y) of a page. */
 static uint32_t grey_of(const void *page, const wu_picture_info *info, size_t x, size_t y)
@@ -188,7 +188,7 @@ char *wu_param_text(const char *key, const json_t *value)
     return text;
 }
 
-tc_status wu_suggest_tell(const an_suggestion *s, const char *otherwise, tc_err *err)
+tc_status wu_suggest_print(const an_suggestion *s, const char *otherwise, tc_err *err)
 {
     const char *key;
     json_t *value;

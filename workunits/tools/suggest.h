@@ -16,7 +16,7 @@ tc_status wu_suggest(const an_analysis *analysis, wu_sources *sources, json_t *p
                      an_suggestion *out, tc_err *err);
 /* Prints the suggested parameters to stderr, one "--param KEY=VALUE" a line, ready to be copied.
  * otherwise: text appended to the first line that says how to switch the suggestion off, or "". */
-tc_status wu_suggest_tell(const an_suggestion *s, const char *otherwise, tc_err *err);
+tc_status wu_suggest_print(const an_suggestion *s, const char *otherwise, tc_err *err);
 
 /* Writes the suggestion to a JSON file: its parameters and its doubts. */
 tc_status wu_suggest_save(const an_suggestion *s, const char *path, tc_err *err);

@@ -48,13 +48,13 @@ typedef struct wu_pack_into {
     bool only_read;           /* only checks the command line; packs nothing */
     bool keep_unit;           /* compresses the work unit, as the user keeps it */
     bool grey;                /* colours may be stored as grey, if the unit is not compressed */
-    bool for_page;            /* sets `seen` */
-    struct wu_seen *seen; /* out: [n_seen] pictures for the report's page, or NULL; to be freed by
-                             wu_seen_free */
-    size_t n_seen;        /* out */
-    const char *within;   /* name of a folder in the folder that -o names, to pack into; NULL: the
-                             work   unit is packed into the folder that -o names itself */
-    const char *folder;   /* out: the folder that -o names; it exists after success */
+    bool for_page;            /* sets `thumbnails` */
+    struct wu_thumbnail *thumbnails; /* out: [n_thumbnails] pictures for the report's page, or NULL;
+                             to be freed by wu_thumbnails_free */
+    size_t n_thumbnails;             /* out */
+    const char *within; /* name of a folder in the folder that -o names, to pack into; NULL: the
+                           work   unit is packed into the folder that -o names itself */
+    const char *folder; /* out: the folder that -o names; it exists after success */
     char *place;      /* out: the folder of the work unit: folder, or folder/within; to be freed */
     char *unit;       /* out: path of the work unit; to be freed */
     char colour[160]; /* out: which channel or stain is analysed, in words, or "" */

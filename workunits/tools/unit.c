@@ -325,12 +325,12 @@ static tc_status keep_seen(const unit_writer *w, const wu_source *item, const wu
                            const void *page, tc_err *err)
 {
     const size_t i = (size_t)(item - w->unit->items);
-    if (item->is_stack || i >= w->unit->n_seen)
+    if (item->is_stack || i >= w->unit->n_thumbnails)
         return TC_OK;
-    wu_seen *const seen = &w->unit->seen[i];
-    seen->channels = info->channels;
-    return wu_shrink(info, wu_shrink_step(info, w->unit->n_seen), page, w->unit->shown,
-                     &seen->small, err);
+    wu_thumbnail *const thumbnails = &w->unit->thumbnails[i];
+    thumbnails->channels = info->channels;
+    return wu_shrink(info, wu_shrink_step(info, w->unit->n_thumbnails), page, w->unit->shown,
+                     &thumbnails->small, err);
 }
 
 /* Reads the next page, keeps its scaled-down picture, and converts it to grey if the unit is grey.
@@ -379,8 +379,8 @@ static tc_status write_pages(unit_writer *w, wu_source *item, wu_kind kind)
 static tc_status end_item(const unit_writer *w, size_t i)
 {
     wu_source *const item = &w->unit->items[i];
-    if (i < w->unit->n_seen)
-        w->unit->seen[i].survey = item->survey;
+    if (i < w->unit->n_thumbnails)
+        w->unit->thumbnails[i].survey = item->survey;
     return w->unit->check != NULL ? w->unit->check(w->unit->user, item, w->err) : TC_OK;
 }
 

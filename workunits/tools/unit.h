@@ -17,11 +17,11 @@ typedef struct wu_unit {
     json_t *parameters; /* an object: the parameters that were given or suggested (not owned) */
     wu_source *items;   /* [n] (not owned) */
     size_t n;
-    bool stored;   /* pictures are PNM files, not compressed, and the archive is not fsynced */
-    bool grey;     /* RGB is converted to (R+G+B)/3, as analyses use only this value */
-    wu_seen *seen; /* [n_seen], or NULL (not owned): receives reduced pictures of those of the first
-                      n_seen items that are images */
-    size_t n_seen;
+    bool stored; /* pictures are PNM files, not compressed, and the archive is not fsynced */
+    bool grey;   /* RGB is converted to (R+G+B)/3, as analyses use only this value */
+    wu_thumbnail *thumbnails; /* [n_thumbnails], or NULL (not owned): receives reduced pictures of
+                      those of the first n_thumbnails items that are images */
+    size_t n_thumbnails;
     wu_item_check *check; /* called with `user` when an item was written, or NULL */
     void *user;
 } wu_unit;

@@ -163,13 +163,15 @@ static tc_status check_labels(const cc_params *p, const wu_item *item, const wu_
                               tc_err *err)
 {
     const wu_out_array *const labels = &out->arrays[out->n - 1];
-    const an_apart apart = p->split ? AN_NONE : p->eight_connected ? AN_CORNERS : AN_IN_ROWS;
+    const an_separation separation = p->split             ? AN_MAY_TOUCH
+                                     : p->eight_connected ? AN_APART_8
+                                                          : AN_APART_4;
     const size_t n = (size_t)wu_output_find(out, "region_item")->info.shape[0];
     TC_AUTOFREE an_extent *const extents = calloc(n + 1, sizeof *extents);
     if (extents == NULL)
         return tc_no_memory(err, "the regions");
 
-    return_if_error(an_read_labels(labels, item, apart, (int32_t)n, extents, err));
+    return_if_error(an_read_labels(labels, item, separation, (int32_t)n, extents, err));
     for (size_t i = 0; i < n; i++) {
         const row r = row_of(out, i);
 

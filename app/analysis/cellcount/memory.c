@@ -83,7 +83,7 @@ void cc_memory_of(const cc_params *p, const wu_item *item, const cc_contents *c,
                              tc_larger(p->split ? split_bytes(c) : 0, areas + sieve);
     const uint64_t finishing = kept + (in_state ? 0 : table) + c->regions * ROW_BYTES;
     /* window "auto" analyses the picture's middle: at most 64 bytes a pixel, planes as above. */
-    const uint64_t looking = p->window_auto ? (uint64_t)an_looked_at(item) * 64 : 0;
+    const uint64_t looking = p->window_auto ? (uint64_t)an_middle_pixels(item) * 64 : 0;
 
     /* 1/32 is added, as each allocation is rounded up to pages. */
     out->memory_bytes =

@@ -47,10 +47,11 @@ const an_param cc_parameters[] = {
       .help = "T. otsu: the one that separates the classes best; local: the mean around each "
               "pixel, less or plus offset." },
     { "classes", AN_INT, FIELD(classes), .min = 2, .max = AN_OTSU_CLASSES, .initial = "2",
-      .later = true,
+      .only_if_given = true,
       .help =
           "otsu: number of classes of grey values; cells are the darkest or the brightest one." },
-    { "scale", AN_CHOICE, FIELD(scale), .choices = scales, .initial = "linear", .later = true,
+    { "scale", AN_CHOICE, FIELD(scale), .choices = scales, .initial = "linear",
+      .only_if_given = true,
       .help = "otsu: sqrt takes the square root of grey values first, which suits fluorescence." },
     { "window", AN_INT, FIELD(window), .min = 3, .max = 2 * CC_MOST_RADIUS + 1,
       .choices = word_auto, .word = FIELD(window_auto), .initial = "51", .unit = "pixels",
@@ -62,7 +63,7 @@ const an_param cc_parameters[] = {
       .help = "local: by how much cells are darker or brighter than the mean; less than half the "
               "grey range." },
     { "offset_percent", AN_INT, FIELD(offset_percent), .min = 1, .max = 1000, .choices = word_null,
-      .initial = "null", .later = true,
+      .initial = "null", .only_if_given = true,
       .help =
           "local: the offset as a percentage of the picture's contrast; null: offset applies." },
     { "polarity", AN_CHOICE, FIELD(polarity), .choices = polarities, .initial = "dark",
@@ -81,20 +82,21 @@ const an_param cc_parameters[] = {
       .help = "Larger regions are left out; null: none." },
     { "exclude_border", AN_BOOL, FIELD(exclude_border), .initial = "false",
       .help = "Whether regions that touch the picture's border are left out." },
-    { "min_fill", AN_NUMBER, FIELD(min_fill), .min = 0, .max = 1, .initial = "0.0", .later = true,
+    { "min_fill", AN_NUMBER, FIELD(min_fill), .min = 0, .max = 1, .initial = "0.0",
+      .only_if_given = true,
       .help = "Regions that fill a smaller part of their box are left out; a disc fills 0.79." },
     { "max_aspect", AN_NUMBER, FIELD(max_aspect), .min = 1, .max = WU_MAX_SIDE,
-      .choices = word_null, .initial = "null", .later = true,
+      .choices = word_null, .initial = "null", .only_if_given = true,
       .help = "Regions whose box is longer than this times its width are left out; null: none." },
     { "min_contrast", AN_OBJECT, FIELD(min_contrast), .keys = contrast, .choices = word_null,
-      .initial = "null", .later = true,
+      .initial = "null", .only_if_given = true,
       .help = "Leaves out small regions with less contrast than large ones have; null: none." },
     { "split", AN_CHOICE, FIELD(split), .choices = splits, .initial = "none",
       .help = "How cells that touch are separated. distance: where they are narrow; intensity: "
               "where they are least dark or bright." },
     { "h", AN_INT, FIELD(h), .min = 0, .max = 65535, .initial = "5", .unit = "grey values",
       .help = "intensity: how much the grey value must change between two cells." },
-    { "labels", AN_BOOL, FIELD(labels), .initial = "false", .pictured = true,
+    { "labels", AN_BOOL, FIELD(labels), .initial = "false", .adds_picture = true,
       .help = "Whether labels_<item> is returned." },
     { .key = NULL }
 };

@@ -108,7 +108,7 @@ static void plan_flops(const cc_params *p, const wu_item *item, an_plan *out)
     costs_of(p, costs);
     out->load_flops = an_reading_flops(item) + (p->polarity == CC_AUTO ? n * 2 : 0);
     if (p->window_auto) /* analyses the picture's middle with about five windows */
-        out->load_flops += 5 * an_looked_at(item) * an_phases_sum(costs, CC_PHASES);
+        out->load_flops += 5 * an_middle_pixels(item) * an_phases_sum(costs, CC_PHASES);
     out->finish_flops = n * (2 + (p->labels ? 18 : 0));
     out->compress_flops = n * (p->labels ? 82 : 0);
     out->write_flops = n * 3.5;

@@ -214,12 +214,14 @@ static tc_status check_labels(const vol_params *p, const wu_item *item, const wu
                               tc_err *err)
 {
     const wu_out_array *const labels = &out->arrays[out->n - 1];
-    const an_apart apart = p->watershed ? AN_NONE : p->through ? AN_THROUGH : AN_IN_ROWS;
+    const an_separation separation = p->watershed ? AN_MAY_TOUCH
+                                     : p->through ? AN_APART_6
+                                                  : AN_APART_4;
     const table t = table_of(out);
     TC_AUTOFREE an_extent *const extents = calloc(t.n + 1, sizeof *extents);
     return_if_error(extents == NULL
                         ? tc_no_memory(err, "the cells")
-                        : an_read_labels(labels, item, apart, (int32_t)t.n, extents, err));
+                        : an_read_labels(labels, item, separation, (int32_t)t.n, extents, err));
 
     for (size_t i = 0; i < t.n; i++) {
         const row r = row_of(&t, i);

@@ -590,7 +590,7 @@ vol_phase vol_host_phase(const void *worker)
     return ((const vol_worker *)worker)->phase;
 }
 
-int32_t *vol_host_ways(void *worker)
+int32_t *vol_host_directions(void *worker)
 {
     return ((vol_worker *)worker)->map.up;
 }

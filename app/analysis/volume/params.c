@@ -48,7 +48,7 @@ const an_param vol_parameters[] = {
     { "exclude_border", AN_BOOL, FIELD(exclude_border), .initial = "false",
       .help =
           "Whether cells with a voxel in the first or last slice, row or column are left out." },
-    { "labels", AN_BOOL, FIELD(labels), .initial = "false", .pictured = true,
+    { "labels", AN_BOOL, FIELD(labels), .initial = "false", .adds_picture = true,
       .help = "Whether labels_<item> is returned." },
     { .key = NULL }
 };

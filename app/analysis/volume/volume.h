@@ -252,10 +252,10 @@ uint32_t vol_least_rise(const vol_params *p);
 /* The ws_map of an item for a watershed, except for its planes `height` and `up`. */
 ws_map vol_map_of(const vol_params *p, const wu_item *item);
 /* The worker's plane of directions of a watershed (ws_map.up), for those that a device finds. */
-int32_t *vol_host_ways(void *worker);
+int32_t *vol_host_directions(void *worker);
 /* Makes the worker continue with phase `next`, after a device has done the phases before it:
- * VOL_EDGES, of a watershed: the state has the heights, vol_host_ways what WS_ASCEND makes;
- * VOL_SADDLES, of a watershed: the state has the heights, vol_host_ways what WS_TOPS makes;
+ * VOL_EDGES, of a watershed: the state has the heights, vol_host_directions what WS_ASCEND makes;
+ * VOL_SADDLES, of a watershed: the state has the heights, vol_host_directions what WS_TOPS makes;
  * VOL_BANDS: the device gave up, and nothing of its work is used;
  * VOL_SEAMS: the nodes are ~root, the root being within the same slab, and 0 for membrane; a slab
  * has slab_rows rows, which is 0 for other phases; VOL_BIAS: the state has labels, 0 for membrane,

@@ -17,7 +17,7 @@ const an_param voting_parameters[] = {
       .help = "Radius of the largest cells: at least 1 pixel of the finest axis, at most 127 "
               "pixels along any axis of "
               "an image, 32 of a stack." },
-    { "own_radius", AN_BOOL, FIELD(own_radius), .initial = "false", .later = true,
+    { "own_radius", AN_BOOL, FIELD(own_radius), .initial = "false", .only_if_given = true,
       .help = "Pictures: whether each finds its own radius, from a quarter of radius to that." },
     { "sigma", AN_NUMBER, FIELD(sigma), .min = 0, .max = VOTING_MAX_SIGMA, .initial = "2.0",
       .unit = "pixels of the finest axis", .measure = AN_LENGTH_FINEST,
@@ -43,7 +43,7 @@ const an_param voting_parameters[] = {
       .help = "otsu: points are left out if the mean of the 5 x 5 pixels around is on the "
               "background's side of Otsu's threshold; none: all stay." },
     { "classes", AN_INT, FIELD(classes), .min = 2, .max = AN_OTSU_CLASSES, .initial = "2",
-      .later = true,
+      .only_if_given = true,
       .help = "foreground otsu: number of classes of grey values; cells are the darkest or the "
               "brightest one." },
     { .key = NULL }

@@ -528,7 +528,7 @@ static void plan_flops(const voting_params *p, const voting_scheme *s, const wu_
 
     out->load_flops = an_reading_flops(item) + 10.0 * (double)s->n;
     if (p->own_radius) /* about eight cellcount analyses of the picture's middle */
-        out->load_flops += 8 * 250 * an_looked_at(item);
+        out->load_flops += 8 * 250 * an_middle_pixels(item);
     out->finish_flops =
         (s->nz == 1 ? 60.0 : 50.0) * (double)s->n + (p->refine ? 85.0 : 0.0) * (double)s->n;
     out->write_flops = 5.0 * (double)s->n;
