@@ -501,7 +501,7 @@ bool wu_tags_paint(const wu_tags *tags)
     return find_any(tags, all, sizeof all / sizeof all[0], &tag);
 }
 
-void wu_say_slide(wu_metadata *metadata, const char *text, const wu_tags *tags)
+void wu_metadata_from_slide(wu_metadata *metadata, const char *text, const wu_tags *tags)
 {
     enum { HAMAMATSU = 65420 }; /* the number of a tag that only NDPI files have */
     wu_tag tag;

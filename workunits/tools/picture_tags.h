@@ -37,7 +37,7 @@ bool wu_tags_number(const wu_tags *tags, uint64_t at, size_t n, uint64_t *value)
 
 /* Sets metadata->refusal if the file is a whole-slide image. To be called before its pages are
  * read, which may be very large. text: the file's description, or NULL. */
-void wu_say_slide(wu_metadata *metadata, const char *text, const wu_tags *tags);
+void wu_metadata_from_slide(wu_metadata *metadata, const char *text, const wu_tags *tags);
 /* Whether the file was written by a microscope's software whose palettes are only for display. */
 bool wu_tags_paint(const wu_tags *tags);
 /* Fills picture->metadata from the private tags of the first directory, unless a description has

@@ -688,7 +688,7 @@ static tc_status read_directories(wu_picture *picture, tc_err *err)
     const wu_tags tags = tags_of(picture);
     const char *const text = description(state->tiff);
     state->paints = wu_tags_paint(&tags) || (text != NULL && wu_text_has_display_palettes(text));
-    wu_say_slide(&picture->metadata, text, &tags);
+    wu_metadata_from_slide(&picture->metadata, text, &tags);
     return picture->metadata.refusal[0] == '\0' ? scan_pages(picture, err) : TC_OK;
 }
 
