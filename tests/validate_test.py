@@ -285,7 +285,7 @@ def accepted(unit, result):
            "drops_1_1_r77_0: there is no record")
     expect("and the other", 0, init(other), "valid\n$", "^$")
     lines = [f.split() for f in open(os.path.join(records, "drops_1"), encoding="ascii")
-             if f != "\n"]
+             if f.endswith("_0\n")]
     tap.ok(lines == [[hashlib.sha256(open(f, "rb").read()).hexdigest(), str(os.path.getsize(f)),
                       os.path.basename(f)]
                      for f in (one, other)], "the record has SHA-256, size and name of both", lines)
@@ -314,6 +314,61 @@ def accepted(unit, result):
     tap.ok(os.listdir(path("private")) == [], "no private copy is left")
     env["TMPDIR"] = path("none")
     expect("no room for a copy: try later", 3, script("script-init", one), "^$", "cannot be made")
+
+
+def identified(unit, result):
+    """With --accepted the SHA-256 of a work unit is kept as long as the unit is unchanged."""
+    script = project(unit, result)
+    up, records, name = path("project/upload/1a/"), path("project/known"), "known_1"
+    there, one = path("project/download/3f", name + ".zip"), up + name + "_0_r1_0"
+    shutil.copy(unit, there)
+    shutil.copy(result, one)
+    check = lambda *more: validate("check", "--accepted", records, *more, there, one)
+    init = lambda: script("script-init", "--accepted", records, one)
+
+    def recorded():
+        try:
+            with open(os.path.join(records, name)) as f:
+                return [line.split()[0] for line in f if not line.endswith(name + "_0_r1_0\n") and
+                        line.strip()]
+        except FileNotFoundError:
+            return []
+
+    def record(digest):
+        with open(os.path.join(records, name)) as f:
+            text = f.read().replace(right, digest)
+        with open(os.path.join(records, name), "w") as f:
+            f.write(text)
+
+    with open(unit, "rb") as f:
+        content = f.read()
+    right, wrong = hashlib.sha256(content).hexdigest(), "ab" * 32
+    expect("check --accepted: a unit that has just been written", 0, check(), "valid\n$", "^$")
+    tap.ok(recorded() == [], "its SHA-256 is not recorded: it may still change", recorded())
+    time.sleep(3.2)
+    expect("check --accepted: a unit that is as it was", 0, check(), "valid\n$", "^$")
+    tap.ok(recorded() == [right], "its SHA-256 is recorded", recorded())
+    expect("check --accepted, again", 0, check("--seed", "1"), "valid\n$", "^$")
+    expect("script-init --accepted takes it from there", 0, init(), "valid\n$", "^$")
+    tap.ok(recorded() == [right], "it is recorded once", recorded())
+    record(wrong)
+    expect("check --accepted: the SHA-256 is taken from the record", 2, check(), "^$",
+           "\"workunit\" is not that")
+    expect("script-init: nothing is refused because of a record", 3, init(), "",
+           "but not when it was read again")
+    before = os.stat(there)
+    with open(there, "r+b") as f:
+        f.write(content)
+    os.utime(there, ns=(before.st_atime_ns, before.st_mtime_ns))
+    tap.ok(os.stat(there).st_mtime_ns == before.st_mtime_ns, "the unit is written again, and looks "
+           "as old")
+    expect("check --accepted: its SHA-256 is computed", 0, check(), "valid\n$", "^$")
+    for text in ("x" * 64 + " 1 2\n", "\n" * 70000, wrong[:63], "\0" * 100):
+        with open(os.path.join(records, name), "w") as f:
+            f.write(text)
+        expect("check --accepted: a record of rubbish", 0, check(), "valid\n$", "^$")
+    expect("check --accepted: a folder that cannot be made", 3,
+           validate("check", "--accepted", unit + "/x", there, one), "^$", "cannot")
 
 
 def refused(unit, result):
@@ -594,6 +649,7 @@ def main():
     identity()
     big = scripts(unit, result)
     accepted(unit, result)
+    identified(unit, result)
     refused(unit, result)
     waits(unit, result)
     many(unit, result)

@@ -49,6 +49,12 @@ bool os_lock(int fd);
 /* Renames `from` to `to`, replacing an existing file atomically, and makes the new name durable
  * where the file system can. false: errno. */
 bool os_replace(const char *from, const char *to);
+enum { OS_VERSION_TEXT = 128 }; /* bytes of the text that os_file_version writes */
+/* Writes a text without spaces that differs after the content of the open file has changed: device,
+ * inode, size, and the times of the last changes of content and inode, in nanoseconds. false: the
+ * file has changed within the last seconds, so that a further change might leave the same times; or
+ * there are no such numbers. */
+bool os_file_version(int fd, char text[OS_VERSION_TEXT]);
 /* Whether both names refer to the same existing file. */
 bool os_same_file(const char *a, const char *b);
 /* Whether the name still refers to the opened file, and is not a symbolic link to it. */

@@ -135,6 +135,32 @@ bool os_still_named(const char *path, int fd)
     return lstat(path, &named) == 0 && fstat(fd, &opened) == 0 && is_same(&named, &opened);
 }
 
+#ifdef __APPLE__
+#define CONTENT_TIME(info) ((info)->st_mtimespec)
+#define INODE_TIME(info) ((info)->st_ctimespec)
+#else
+#define CONTENT_TIME(info) ((info)->st_mtim)
+#define INODE_TIME(info) ((info)->st_ctim)
+#endif
+
+bool os_file_version(int fd, char text[OS_VERSION_TEXT])
+{
+    enum { SETTLED = 3 }; /* seconds; file systems store times in steps of up to two seconds */
+    struct stat info;
+    struct timespec now;
+
+    if (fstat(fd, &info) != 0 || clock_gettime(CLOCK_REALTIME, &now) != 0)
+        return false;
+    const struct timespec content = CONTENT_TIME(&info), inode = INODE_TIME(&info);
+
+    snprintf(text, OS_VERSION_TEXT, "%llx:%llx:%llx:%llx.%lx:%llx.%lx",
+             (unsigned long long)info.st_dev, (unsigned long long)info.st_ino,
+             (unsigned long long)info.st_size, (unsigned long long)content.tv_sec,
+             (unsigned long)content.tv_nsec, (unsigned long long)inode.tv_sec,
+             (unsigned long)inode.tv_nsec);
+    return now.tv_sec - content.tv_sec >= SETTLED && now.tv_sec - inode.tv_sec >= SETTLED;
+}
+
 static os_kind kind_of(mode_t mode)
 {
     return S_ISREG(mode) ? OS_FILE : S_ISDIR(mode) ? OS_FOLDER : OS_OTHER;

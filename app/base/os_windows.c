@@ -256,6 +256,13 @@ bool os_still_named(const char *path, int fd)
            identify(handle_of(fd), &opened) && is_same(&named, &opened);
 }
 
+bool os_file_version(int fd, char text[OS_VERSION_TEXT])
+{
+    (void)fd;
+    text[0] = '\0';
+    return false; /* Windows has no time of the last change that programs cannot set */
+}
+
 os_kind os_kind_of(const char *path)
 {
     const DWORD attributes = GetFileAttributesA(path);

@@ -4,8 +4,9 @@ pictures next to the checkout (or scikit-image's, without these).
 
     looks.py lies [ANALYSIS [JOB]]
     looks.py units [ANALYSIS]           UNITS (1000) random units of many items, of all analyses in
-                                        turn: the time of check, and that of checking pixels, as a
-                                        share of the run's processor time, by analysis and in all
+                                        turn: the time of check, as the mean of two results of a
+                                        unit, and that of checking pixels, as a share of the run's
+                                        processor time, by analysis and in all
     looks.py honest [ANALYSIS]          UNITS (1000) random units of one item, of all analyses in
                                         turn: how many are in doubt, and the processor time of
                                         checking pixels compared with reading and computing, by
@@ -233,7 +234,8 @@ def units(names, of):
              for a in names for flat in (True, False)
              if any((d == 2) == flat for _, d in JOBS[a].values())}
     first, n = int(os.environ.get("FIRST", "0")), int(os.environ.get("UNITS", "1000"))
-    file, result = (os.path.join(FOLDER, name) for name in ("unit.zip", "unit.npz"))
+    file, result, records = (os.path.join(FOLDER, name)
+                             for name in ("unit.zip", "unit.npz", "records"))
     rate, sums = {}, {}
     for k in range(first, first + n):
         analysis, rng = names[k % len(names)], np.random.default_rng([42, k])
@@ -253,12 +255,15 @@ def units(names, of):
         rate[analysis, job] = len(items) * float(os.environ.get("SECONDS", "20")) / work
         if rate[analysis, job] > 3 * len(items) and len(items) < 20000:
             continue                 # this one only served to estimate the number of items
-        blind, _ = seconds(tap.TEXCELL_VALIDATE, "check", "--no-pixels", file, result)
-        whole, said = seconds(tap.TEXCELL_VALIDATE, "check", "--seed", str(k), file, result)
+        check = [tap.TEXCELL_VALIDATE, "check", "--accepted", records, "--seed"]
+        first, _ = seconds(*check, str(k), file, result)      # computes the unit's SHA-256
+        second, said = seconds(*check, str(k), file, result)
+        blind, _ = seconds(*check, str(k), "--no-pixels", file, result)
+        whole = (first + second) / 2
         for key in (analysis, job), (analysis, ""), ("all", ""):
             of_key = sums.setdefault(key, [0, 0, 0, 0.0, 0.0, 0.0])
             for i, more in enumerate((1, len(items), said.count("computing it again"),
-                                      whole - blind, whole, work)):
+                                      second - blind, whole, work)):
                 of_key[i] += more
     for (analysis, job), (of_kind, of_items, again, look, whole, work) in sorted(sums.items()):
         print("%s%s: %d units of %d items, %d again: pixels %.2f%%, all of check %.2f%% of %.1f s"

@@ -10,6 +10,7 @@
 #include "app/base/os.h"
 #include "app/base/text.h"
 #include "validator/check/val.h"
+#include "workunits/format/csv.h"
 #include "workunits/format/json_text.h"
 #include "workunits/format/png_io.h"
 
@@ -43,13 +44,15 @@ static const char usage[] =
     "  --threads N       compute with N threads (default: 1)\n"
     "  --max-seconds S   exit with 3 if computing takes longer\n"
     "  --max-memory MIB  exit with 3 if an item takes more\n"
+    "  --accepted DIR    record the SHA-256 of WU.zip in DIR; compute it only if WU.zip\n"
+    "                    has changed since it was recorded\n"
     "\n"
     "script-init, script-compare: check (with --fraction: verify) and compare for\n"
     "BOINC's script_validator. RESULT is the path of an upload, named\n"
     "WORKUNIT_0_r123_0. Its work unit is WORKUNIT.zip in DIR or in a folder of DIR\n"
     "(BOINC's fan-out), as staged for create_work --wu_name WORKUNIT.\n"
-    "  --accepted DIR   script-init records there the SHA-256 of what it accepts,\n"
-    "                   and script-compare requires the same\n"
+    "  --accepted DIR   script-init also records there the SHA-256 of what it\n"
+    "                   accepts, and script-compare requires the same\n"
     "  --quarantine DIR script-init moves there what it refuses, the newest 1,000\n"
     "                   files and 1 GiB: BOINC never deletes refused uploads\n"
     "  --wait S         look again for S seconds before script-init says \"later\"\n"
@@ -125,7 +128,7 @@ static tc_status read_command(int argc, char **argv, command *c, tc_err *err)
         { I, { "quarantine", 0, TC_TEXT, .to = &c->places.quarantine } },
         { I, { "alone", 0, TC_TEXT, .to = &c->places.alone } },
         { I, { "fraction-alone", 0, TC_NUMBER, .to = &v->alone, .most = 1 } },
-        { I | SC, { "accepted", 0, TC_TEXT, .to = &c->places.accepted } },
+        { I | V | C | SC, { "accepted", 0, TC_TEXT, .to = &c->places.accepted } },
         { I, { "wait", 0, TC_NUMBER, .to = &c->wait, .most = MAX_SECONDS } },
         { I, { "chance", 0, TC_NUMBER, .to = &v->chance, .most = 1, .given = &by_chance } },
         { I | V, { "fraction", 0, TC_NUMBER, .to = &v->fraction, .most = 1 } },
@@ -179,7 +182,8 @@ static tc_status check(const command *c, tc_err *err)
 {
     TC_AUTO(an_unit_free) an_unit unit = { .job = NULL };
     return_if_error(check_there(c, err));
-    if (an_unit_read_heads(c->files[0], &unit, err) != TC_OK)
+    if (an_unit_read_heads(c->files[0], &unit, err) != TC_OK ||
+        val_identify(c->places.accepted, unit.job, err) != TC_OK)
         return TC_TRY_LATER;
 
     return val_check(&unit, c->files[1], &c->verification, err);
@@ -350,10 +354,13 @@ static tc_status run(int argc, char **argv, tc_err *err)
         c.verb++;
     return_if_error(read_command(argc, argv, &c, err));
     if (c.verb != SCRIPT_INIT && c.verb != SCRIPT_COMPARE) {
+        if (c.places.accepted != NULL)
+            return_if_error(wu_make_folder(c.places.accepted, err));
         status = val_confine((os_place[]){ { c.files[0], OS_MAY_READ },
                                            { c.files[1], OS_MAY_READ },
+                                           { c.places.accepted, OS_MAY_WRITE },
                                            { .may = OS_MAY_NOTHING } },
-                             0, err);
+                             c.places.accepted != NULL ? OS_CALLS_MAKE : 0, err);
         return status == TC_OK ? answer_question(&c, err) : status;
     }
     if (c.many)

@@ -214,8 +214,9 @@ bool val_server_lost(const val_places *places, const char *result)
     return lost;
 }
 
-/* Checks an upload as script-init does. */
-static tc_status check_upload(const val_places *places, const char *result,
+/* Checks an upload as script-init does. identified: the folder with the work units' SHA-256, or
+ * NULL, to compute it. */
+static tc_status check_upload(const val_places *places, const char *identified, const char *result,
                               const val_verification *verification, tc_err *err)
 {
     val_verification how = *verification;
@@ -227,6 +228,8 @@ static tc_status check_upload(const val_places *places, const char *result,
         status = val_copy_upload(places->private, result, &copy, err);
     if (status == TC_OK)
         status = read_workunit(places->workunits, result, &unit, err);
+    if (status == TC_OK && val_identify(identified, unit.job, err) != TC_OK)
+        status = TC_TRY_LATER;
     if (places->alone != NULL && verification->alone > 0 && is_alone(places->alone, result)) {
         how.fraction = how.alone;
         how.chance = 1;
@@ -239,12 +242,12 @@ static tc_status check_upload(const val_places *places, const char *result,
 tc_status val_script_init(const val_places *places, const char *result,
                           const val_verification *verification, tc_err *err)
 {
-    const tc_status status = check_upload(places, result, verification, err);
+    const tc_status status = check_upload(places, places->accepted, result, verification, err);
     val_verification same = *verification;
 
     same.fraction = same.alone = 0; /* TC_BAD_INPUT needs no computing again to be confirmed */
     return status == TC_BAD_INPUT
-               ? val_found_twice(status, check_upload(places, result, &same, NULL), err)
+               ? val_found_twice(status, check_upload(places, NULL, result, &same, NULL), err)
                : status;
 }
 

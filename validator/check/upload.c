@@ -1,7 +1,8 @@
 /*
  * Private copies of uploads, and records of those that were accepted. An upload may change, since
  * BOINC accepts a file again if a host sends it again. So an upload is read once, into a private
- * copy; and the SHA-256 of an accepted upload is recorded.
+ * copy; and the SHA-256 of an accepted upload is recorded. That of a work unit is recorded, too, as
+ * computing it takes longer than all other checks of a result.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -16,6 +17,7 @@
 #include "app/base/os.h"
 #include "app/base/text.h"
 #include "validator/check/val.h"
+#include "workunits/format/archive.h"
 #include "workunits/format/csv.h"
 
 /* BLOCK: bytes copied at a time; RECORD_MAX: bytes read from the end of a record. */
@@ -140,22 +142,31 @@ void val_copy_free(val_copy *copy)
     copy->path = NULL;
 }
 
-/* --- records of accepted uploads --------------------------------------------------------------
+/* --- records of work units and accepted uploads -----------------------------------------------
  *
  * Each work unit has a record, a file with a line for each accepted upload: SHA-256, size, name.
- * The last line about an upload counts. Records are not synced: after a power cut an upload may
- * have no record, and is then checked again. */
+ * The work unit's own line has the version of its file (os_file_version) in place of the name. The
+ * last line about an upload counts. Records are not synced: after a power cut an upload may have no
+ * record, and is then checked again. */
+
+/* Returns the path of the record of the work unit that the first n bytes of `name` name; the
+ * caller's. NULL: no memory. */
+static char *record_named(const char *folder, const char *name, size_t n)
+{
+    char *const unit = tc_text_of(name, n);
+    char *const path = unit == NULL ? NULL : wu_path_in(folder, unit, "");
+
+    free(unit);
+    return path;
+}
 
 /* Returns the path of the record of an upload's work unit; the caller's. NULL: no memory. */
 static char *record_of(const char *folder, const char *upload)
 {
     const char *const name = os_last_part(upload);
     const size_t n = val_workunit_length(name);
-    char *const unit = tc_text_of(name, n > 0 ? n : strlen(name));
-    char *const path = unit == NULL ? NULL : wu_path_in(folder, unit, "");
 
-    free(unit);
-    return path;
+    return record_named(folder, name, n > 0 ? n : strlen(name));
 }
 
 /* Reads a record, or its end if it is long. text becomes "" if there is no record. */
@@ -175,7 +186,8 @@ static tc_status read_record(const char *path, char text[RECORD_MAX], tc_err *er
     return status == TC_BAD_INPUT && os_kind_of(path) == OS_NOTHING ? TC_OK : status;
 }
 
-/* Returns the last line about an upload in a record, or NULL. */
+/* Returns the last line about an upload, or about a version of the work unit, in a record, or NULL.
+ */
 static const char *line_of(const char *text, const char *upload)
 {
     const char *const name = os_last_part(upload), *last = NULL;
@@ -188,32 +200,43 @@ static const char *line_of(const char *text, const char *upload)
     return last;
 }
 
-/* Writes the line about an upload into `out`. */
-static void write_line(const val_copy *copy, const char *upload, char *out, size_t size)
+/* Writes the line about an upload, or a version of the work unit, into `out`. */
+static void write_line(const char sha256[TC_SHA256_TEXT], uint64_t size, const char *upload,
+                       char *out, size_t room)
 {
-    snprintf(out, size, "%s %" PRIu64 " %s\n", copy->sha256, copy->size, os_last_part(upload));
+    snprintf(out, room, "%s %" PRIu64 " %s\n", sha256, size, os_last_part(upload));
+}
+
+/* Appends a line to the record `path` in `folder`. false: errno. */
+static bool append_line(const char *folder, const char *path, const char sha256[TC_SHA256_TEXT],
+                        uint64_t size, const char *upload)
+{
+    char line[600] = "\n"; /* ends a line that a crash of the system may have left incomplete */
+    int fd = os_open(path, OS_APPEND);
+
+    write_line(sha256, size, upload, line + 1, sizeof line - 1);
+    if (fd < 0 && errno == ENOENT && wu_make_folder(folder, NULL) == TC_OK)
+        fd = os_open(path, OS_APPEND);
+    if (fd < 0)
+        return false;
+    /* By one call: another validator may be writing to the record of the same work unit. */
+    const bool good = write(fd, line, strlen(line)) == (ssize_t)strlen(line);
+    const int error = errno;
+
+    close(fd);
+    errno = error;
+    return good;
 }
 
 tc_status val_remember(const char *folder, const char *upload, const val_copy *copy, tc_err *err)
 {
-    char *const path = record_of(folder, upload);
-    char line[600] = "\n"; /* ends a line that a crash of the system may have left incomplete */
-    int fd = -1;
-    tc_status status = path == NULL ? tc_no_memory(err, upload) : TC_OK;
+    TC_AUTOFREE char *const path = record_of(folder, upload);
 
-    write_line(copy, upload, line + 1, sizeof line - 1);
-    if (status == TC_OK) {
-        fd = os_open(path, OS_APPEND);
-        if (fd < 0 && errno == ENOENT && wu_make_folder(folder, NULL) == TC_OK)
-            fd = os_open(path, OS_APPEND);
-    }
-    /* By one call: another validator may be writing to the record of the same work unit. */
-    if (status == TC_OK && (fd < 0 || write(fd, line, strlen(line)) != (ssize_t)strlen(line)))
-        status = tc_fail(err, TC_TRY_LATER, "%.600s: cannot be written: %s", path, strerror(errno));
-    if (fd >= 0)
-        close(fd);
-    free(path);
-    return status;
+    if (path == NULL)
+        return tc_no_memory(err, upload);
+    if (!append_line(folder, path, copy->sha256, copy->size, upload))
+        return tc_fail(err, TC_TRY_LATER, "%.600s: cannot be written: %s", path, strerror(errno));
+    return TC_OK;
 }
 
 tc_status val_recall(const char *folder, const char *upload, const val_copy *copy, bool *known,
@@ -228,12 +251,50 @@ tc_status val_recall(const char *folder, const char *upload, const val_copy *cop
     if (status == TC_OK)
         line = line_of(text, upload);
     *known = line != NULL;
-    write_line(copy, upload, want, sizeof want);
+    write_line(copy->sha256, copy->size, upload, want, sizeof want);
     if (line != NULL && strncmp(line, want, strlen(want)) != 0)
         status = tc_fail(err, TC_NO_MATCH, "%.600s: has changed since it was accepted", upload);
     free(path);
     free(text);
     return status;
+}
+
+/* Returns the path of the record of a work unit; the caller's. NULL: no memory. */
+static char *record_of_unit(const char *folder, const wu_job *job)
+{
+    const char *const name = os_last_part(job->path), *const end = strrchr(name, '.');
+
+    return record_named(folder, name,
+                        end != NULL && end > name ? (size_t)(end - name) : strlen(name));
+}
+
+/* Sets job->file_sha256 to that of the line about this version of the file, if there is one. */
+static void recall_unit(const char *record, const char *version, wu_job *job)
+{
+    TC_AUTOFREE char *const text = malloc(RECORD_MAX);
+    const char *const line =
+        text == NULL || read_record(record, text, NULL) != TC_OK ? NULL : line_of(text, version);
+
+    if (line != NULL && strspn(line, "0123456789abcdef") == TC_SHA256_TEXT - 1)
+        memcpy(job->file_sha256, line, TC_SHA256_TEXT - 1);
+}
+
+tc_status val_identify(const char *folder, wu_job *job, tc_err *err)
+{
+    const int fd = job->archive->fd;
+    char version[OS_VERSION_TEXT], after[OS_VERSION_TEXT];
+    TC_AUTOFREE char *const record =
+        folder != NULL && os_file_version(fd, version) ? record_of_unit(folder, job) : NULL;
+
+    if (record != NULL)
+        recall_unit(record, version, job);
+    if (job->file_sha256[0] != '\0')
+        return TC_OK;
+    return_if_error(wu_job_identify(job, err));
+    if (record != NULL && os_file_version(fd, after) && strcmp(version, after) == 0)
+        /* If it cannot be written, the next result's check computes the SHA-256 again. */
+        (void)append_line(folder, record, job->file_sha256, job->file_size, version);
+    return TC_OK;
 }
 
 void val_forget(const char *folder, const char *upload)

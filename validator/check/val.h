@@ -55,7 +55,8 @@ tc_status val_compare(const char *a, const char *b, bool quiet, tc_err *err);
 /* The folders that script-init and script-compare use. */
 typedef struct val_places {
     const char *workunits;  /* the work units, with or without the folders of BOINC's fan-out */
-    const char *accepted;   /* records of accepted uploads; NULL: no records */
+    const char *accepted;   /* records of accepted uploads and of their work units' SHA-256; NULL:
+                               no records */
     const char *quarantine; /* refused uploads are moved here; NULL: they stay where they are */
     const char *alone;      /* has a file for each submission with a quorum of one; NULL: unknown */
     const char *private;    /* private copies of uploads (val_private_folder) */
@@ -108,7 +109,10 @@ tc_status val_remember(const char *folder, const char *upload, const val_copy *c
  * *known: there is a record of it. */
 tc_status val_recall(const char *folder, const char *upload, const val_copy *copy, bool *known,
                      tc_err *err);
-/* Removes the records of all uploads of this upload's work unit. */
+/* Sets job->file_sha256 like wu_job_identify. With a folder (val_places.accepted; NULL: none) the
+ * SHA-256 is recorded there, and computed only if the file has changed since. */
+tc_status val_identify(const char *folder, wu_job *job, tc_err *err);
+/* Removes the records of this upload's work unit and of all its uploads. */
 void val_forget(const char *folder, const char *upload);
 /* Moves a refused upload into a folder (made if need be) that keeps the newest files, up to 1,000
  * and 1 GiB; BOINC itself never deletes refused uploads. What is not a regular file is removed. */
