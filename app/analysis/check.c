@@ -3,8 +3,9 @@
 
 #include <assert.h>
 #include <math.h>
+#include <stdlib.h>
 
-#include "workunits/format/label_runs.h"
+#include "app/analysis/common/bits.h"
 
 tc_status an_check_range(const wu_output *out, const char *name, int64_t lo, int64_t hi,
                          tc_err *err)
@@ -93,39 +94,103 @@ static void add_run(an_extent *e, int64_t z, int64_t y, int64_t x, int64_t end)
     e->voxels += n;
 }
 
+/* The pixels from begin to end - 1 of a row, which have the same label. */
+typedef struct label_run {
+    uint32_t begin, end;
+    int32_t label;
+} label_run;
+
+/* Appends the run that ends before x, if its label is not 0. Returns the number of runs. */
+static inline size_t end_run(const int32_t *row, uint32_t begin, uint32_t x, label_run *runs,
+                             size_t n)
+{
+    runs[n] = (label_run){ begin, x, row[begin] };
+    return n + (row[begin] != 0);
+}
+
+/* Lists the runs of labels other than 0 of a row with nx pixels. runs: room for nx + 1. Returns
+ * their number. */
+static size_t list_runs(const int32_t *row, uint32_t nx, label_run *runs)
+{
+    enum { WORD = 64 };
+    uint32_t begin = 0, x = 0;
+    size_t n = 0;
+
+    while (nx > WORD && x + 1 < nx) {
+        /* The last word begins earlier, so that the row has the pixel after it. */
+        const uint32_t at = x + WORD < nx ? x : nx - WORD - 1;
+
+        for (uint64_t bits = an_bits_changes(row + at) >> (x - at) << (x - at); bits != 0;
+             bits &= bits - 1) {
+            const uint32_t end = at + (uint32_t)__builtin_ctzll(bits) + 1;
+
+            n = end_run(row, begin, end, runs, n);
+            begin = end;
+        }
+        x = at + WORD;
+    }
+    for (x++; nx <= WORD && x < nx; x++)
+        if (row[x] != row[x - 1]) {
+            n = end_run(row, begin, x, runs, n);
+            begin = x;
+        }
+    return end_run(row, begin, nx, runs, n);
+}
+
+/* Returns the label of a run among n above that has another label than r and a pixel within `side`
+ * pixels of those of r, or touches r from the left; 0: there is none. *first: the first run above
+ * that does not end before r, for this and the next run of the row; advanced. */
+static int32_t find_touching(const label_run *r, bool has_left, const label_run *above, size_t n,
+                             uint32_t side, size_t *first)
+{
+    if (has_left && r[-1].end == r->begin)
+        return r[-1].label;
+    while (*first < n && above[*first].end + side <= r->begin)
+        ++*first;
+    for (size_t i = *first; i < n && above[i].begin < r->end + side; i++)
+        if (above[i].label != r->label)
+            return above[i].label;
+    return 0;
+}
+
 tc_status an_read_labels(const wu_out_array *labels, const wu_item *item, an_separation separation,
                          int32_t n, an_extent *extents, tc_err *err)
 {
     assert(labels->info.dtype == WU_I32 && n >= 0);
     const char *const name = labels->info.name;
     const uint32_t nx = item->nx, ny = item->ny, side = separation == AN_APART_8 ? 1 : 0;
+    const size_t room = (size_t)nx + 1;
     const int32_t *row = labels->data;
     int32_t seen = 0;
+    TC_AUTOFREE label_run *const lists = malloc(2 * room * sizeof *lists);
+    if (lists == NULL)
+        return tc_no_memory(err, name);
+    size_t n_above = 0;
 
     for (uint32_t z = 0; z < item->nz; z++)
-        for (uint32_t y = 0; y < ny; y++, row += nx)
-            for (uint32_t x = 0, end; x < nx; x = end) {
-                const int32_t label = row[x];
+        for (uint32_t y = 0; y < ny; y++, row += nx) {
+            label_run *const runs = lists + y % 2 * room, *const above = lists + (y + 1) % 2 * room;
+            const size_t n_runs = list_runs(row, nx, runs);
+            size_t first = 0;
+
+            for (size_t i = 0; i < n_runs; i++) {
+                const label_run *const r = &runs[i];
                 int32_t other = 0;
 
-                if (label < 0 || label > n || label > seen + 1)
+                if (r->label < 0 || r->label > n || r->label > seen + 1)
                     return tc_fail(err, TC_BAD_INPUT, "%s: label %ld of %ld comes after %ld", name,
-                                   (long)label, (long)n, (long)seen);
-                seen = label > seen ? label : seen;
-                end = (uint32_t)wu_label_run_end((const uint32_t *)row, x, nx);
-                if (label == 0)
-                    continue;
-                if (separation != AN_MAY_TOUCH && x > 0)
-                    other = row[x - 1];
-                if (separation != AN_MAY_TOUCH && other == 0 && y > 0)
-                    other = find_other(row - nx, x > side ? x - side : 0,
-                                       end + side < nx ? end + side : nx, label);
+                                   (long)r->label, (long)n, (long)seen);
+                seen = r->label > seen ? r->label : seen;
+                if (separation != AN_MAY_TOUCH)
+                    other = find_touching(r, i > 0, above, y > 0 ? n_above : 0, side, &first);
                 if (separation == AN_APART_6 && other == 0 && z > 0)
-                    other = find_other(row - (size_t)nx * ny, x, end, label);
+                    other = find_other(row - (size_t)nx * ny, r->begin, r->end, r->label);
                 if (other != 0)
                     return tc_fail(err, TC_BAD_INPUT, "%s: labels %ld and %ld touch", name,
-                                   (long)other, (long)label);
-                add_run(&extents[label], z, y, x, end);
+                                   (long)other, (long)r->label);
+                add_run(&extents[r->label], z, y, r->begin, r->end);
             }
+            n_above = n_runs;
+        }
     return TC_OK;
 }

@@ -102,14 +102,36 @@ static inline uint64_t an_bits_below(const wu_pixels *px, size_t at, unsigned n,
     return an_bits_gather(flags);
 }
 
+#ifdef __SSE2__
+/* Returns lanes of ones where four labels are equal to the ones after them. */
+static inline __m128i an_bits_equal4(const int32_t *row)
+{
+    return _mm_cmpeq_epi32(_mm_loadu_si128((const __m128i *)(const void *)row),
+                           _mm_loadu_si128((const __m128i *)(const void *)(row + 1)));
+}
+#endif
+
 /* Bit i is set if row[i] != row[i + 1], for 64 labels and the one after them. */
 static inline uint64_t an_bits_changes(const int32_t *row)
 {
+#ifdef __SSE2__
+    uint64_t equal = 0;
+
+    for (unsigned i = 0; i < 64; i += 16) {
+        const __m128i lower = _mm_packs_epi32(an_bits_equal4(row + i), an_bits_equal4(row + i + 4)),
+                      upper = _mm_packs_epi32(an_bits_equal4(row + i + 8),
+                                              an_bits_equal4(row + i + 12));
+
+        equal |= (uint64_t)(unsigned)_mm_movemask_epi8(_mm_packs_epi16(lower, upper)) << i;
+    }
+    return ~equal;
+#else
     uint8_t flags[64];
 
     for (int i = 0; i < 64; i++)
         flags[i] = row[i] != row[i + 1];
     return an_bits_gather(flags);
+#endif
 }
 
 #endif
