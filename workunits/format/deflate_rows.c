@@ -34,15 +34,16 @@ enum {
 enum {
     MAX_SEQUENCES = 1 << 13, /* the most sequences of a block */
     MAX_LITERALS = 1 << 15,  /* the most literals of a block */
-    STEP = 4,  /* a match is searched for every STEP bytes, and found if STEP bytes are equal */
-    EIGHT = 8, /* bytes that load_eight reads */
+    STEP = 4,   /* a match is searched for every STEP bytes, and found if STEP bytes are equal */
+    EIGHT = 8,  /* bytes that load_eight reads */
+    GROUP = 64, /* words whose matches are searched for at a time */
     HASH_BITS = 15, /* bits of the hash of a position's first bytes */
 };
 
 /* A number of literals, then a match. */
 typedef struct sequence {
-    uint32_t literals, length; /* length of the match; 0: there is none */
-    uint32_t back;             /* distance of the match */
+    uint32_t length;         /* length of the match; 0: there is none */
+    uint16_t literals, back; /* back: distance of the match */
 } sequence;
 
 struct wu_row_deflater {
@@ -55,6 +56,7 @@ struct wu_row_deflater {
     uint32_t literals[LITERALS], distances[DISTANCES]; /* how often each symbol occurs */
     uint32_t bytes[3][256]; /* more counts of literals: these tables and `literals` are used in
                                turn, so that an addition need not wait for the one before */
+    uint32_t lengths[LONGEST + 1]; /* how often each length of a match, or of a part, occurs */
 };
 
 wu_row_deflater *wu_row_deflater_create(void)
@@ -140,30 +142,42 @@ static size_t first_part(size_t left)
 }
 
 /* Adds a match to the last sequence. */
-static void add_match(wu_row_deflater *d, size_t length, size_t back)
+static inline void add_match(wu_row_deflater *d, size_t length, size_t back)
 {
     d->sequences[d->n - 1].length = (uint32_t)length;
-    d->sequences[d->n - 1].back = (uint32_t)back;
+    d->sequences[d->n - 1].back = (uint16_t)back;
+    const unsigned code = find_symbol((unsigned)back - 1, 1).code;
     for (size_t part; length > 0; length -= part) {
         part = first_part(length);
-        d->literals[length_symbol(part).code]++;
-        d->distances[find_symbol((unsigned)back - 1, 1).code]++;
+        d->lengths[part]++;
+        d->distances[code]++;
     }
 }
 
-/* Appends a sequence with n literals. */
+/* Counts the bytes from data[at] to data[end - 1], if there are any, as literals. */
+static void count_between(wu_row_deflater *d, const unsigned char *data, size_t at, size_t end)
+{
+    for (; at + 4 <= end; at += 4) {
+        d->literals[data[at]]++;
+        for (size_t k = 0; k < 3; k++)
+            d->bytes[k][data[at + k + 1]]++;
+    }
+    for (; at < end; at++)
+        d->literals[data[at]]++;
+}
+
+/* Appends a sequence with n literals, which the caller counts. */
+static inline void add_sequence(wu_row_deflater *d, size_t n)
+{
+    d->sequences[d->n++] = (sequence){ .literals = (uint16_t)n };
+    d->n_literals += n;
+}
+
+/* Appends a sequence with n literals, and counts them. */
 static void add_literals(wu_row_deflater *d, const unsigned char *data, size_t n)
 {
-    size_t i = 0;
-    d->sequences[d->n++] = (sequence){ .literals = (uint32_t)n };
-    d->n_literals += n;
-    for (; i + 4 <= n; i += 4) {
-        d->literals[data[i]]++;
-        for (size_t k = 0; k < 3; k++)
-            d->bytes[k][data[i + k + 1]]++;
-    }
-    for (; i < n; i++)
-        d->literals[data[i]]++;
+    add_sequence(d, n);
+    count_between(d, data, 0, n);
 }
 
 /* Whether STEP bytes equal the bytes at the distance `back`. */
@@ -211,10 +225,84 @@ static inline uint64_t load_eight(const unsigned char *p)
            (uint64_t)p[7] << 56;
 }
 
-/* The element of d->places for these bytes. */
-static inline uint16_t *place_of(wu_row_deflater *d, uint64_t bytes)
+/* For each of n <= GROUP words from `data` on, looks up the last position that began with the same
+ * bytes (those in `mask`), and sets backs[k] to its distance. Returns a number in which bit k is
+ * set if there is such a position for word k. position: that of data[0] in the stream; most: the
+ * greatest distance. There are no branches that depend on the data, as processors could not
+ * predict them. */
+static inline uint64_t look_up(uint16_t *places, const unsigned char *data, size_t word,
+                               uint64_t mask, size_t n, unsigned position, size_t most,
+                               uint16_t *backs)
 {
-    return &d->places[bytes * UINT64_C(0x9e3779b97f4a7c15) >> (64 - HASH_BITS)];
+    uint64_t found = 0;
+    for (size_t k = 0; k < n; k++, data += word, position += (unsigned)word) {
+        const uint64_t bytes = load_eight(data) & mask;
+        uint16_t *const place = &places[bytes * UINT64_C(0x9e3779b97f4a7c15) >> (64 - HASH_BITS)];
+        const size_t back = (uint16_t)(position - *place), invalid = back - 1 >= most;
+        const uint64_t other = load_eight(data - (back & (invalid - 1)));
+        *place = (uint16_t)position;
+        backs[k] = (uint16_t)back;
+        found = found >> 1 | (uint64_t)((((other ^ bytes) & mask) | invalid) == 0) << 63;
+    }
+    return found >> (64 - n);
+}
+
+/* look_up for words of three bytes: with these constants it is faster. */
+__attribute__((noinline)) static uint64_t look_up_rgb(uint16_t *places, const unsigned char *data,
+                                                      size_t n, unsigned position, size_t most,
+                                                      uint16_t *backs)
+{
+    return look_up(places, data, 3, UINT64_MAX >> 16, n, position, most, backs);
+}
+
+/* The number of words of the match at `data`, of which the first `fewest` are known to be the same.
+ * most: the most bytes of the match. At least EIGHT bytes follow `data`. */
+static inline size_t count_words_same(const unsigned char *data, size_t back, size_t word,
+                                      size_t fewest, size_t most)
+{
+    const uint64_t differing = load_eight(data) ^ load_eight(data - back);
+    size_t same = EIGHT;
+    if (differing != 0 && word == 3) /* most matches in colour: two words */
+        return fewest;
+    if (differing != 0)
+        same = (size_t)__builtin_ctzll(differing) / 8;
+    else if (most > EIGHT)
+        same += count_same(data + EIGHT, back, most - EIGHT);
+    return (same < most ? same : most) / word;
+}
+
+/* Counts the words from `data` on whose bits are set in `words` as literals. */
+static void count_words(wu_row_deflater *d, const unsigned char *data, size_t word, uint64_t words)
+{
+    for (; words != 0; words &= words - 1) {
+        const unsigned char *const at = data + (size_t)__builtin_ctzll(words) * word;
+        d->literals[at[0]]++;
+        for (size_t i = 1; i < word; i++)
+            d->bytes[(i - 1) % 3][at[i]]++;
+    }
+}
+
+/* Adds the matches of n words from data[at] on, and counts the literals between them. backs, found:
+ * from look_up; fewest: the words of the shortest match; from: the beginning of the next literals;
+ * end: no match goes beyond. Returns the new `from`. */
+static size_t add_group(wu_row_deflater *d, size_t word, size_t fewest, const unsigned char *data,
+                        size_t at, size_t n, const uint16_t *backs, uint64_t found, size_t from,
+                        size_t end)
+{
+    uint64_t left = UINT64_MAX >> (GROUP - n); /* the words that are not in a match */
+    if (from > at)
+        left = from - at < n * word ? left >> (from - at) / word << (from - at) / word : 0;
+    while ((found & left) != 0) {
+        const size_t k = (size_t)__builtin_ctzll(found & left), begin = at + k * word,
+                     same = count_words_same(data + begin, backs[k], word, fewest, end - begin);
+        const uint64_t all = same < GROUP ? (UINT64_C(1) << same) - 1 : UINT64_MAX;
+        add_sequence(d, begin - from);
+        add_match(d, same * word, backs[k]);
+        from = begin + same * word;
+        left &= ~(all << k);
+    }
+    count_words(d, data + at, word, left);
+    return from;
 }
 
 /* Does the work of find_sequences if layout.anywhere is set. Matches consist of whole words within
@@ -223,48 +311,39 @@ static inline uint16_t *place_of(wu_row_deflater *d, uint64_t bytes)
 static size_t find_anywhere(wu_row_deflater *d, wu_row_layout layout, const unsigned char *data,
                             size_t at, size_t n, size_t before)
 {
-    const size_t word = layout.word, least = word == 3 ? 6 : 4, lead = layout.row % word,
-                 in_row = at % layout.row;
-    const uint64_t mask = (UINT64_C(1) << 8 * least) - 1;
-    size_t from = at /* beginning of the next literals */, row_end = at - in_row + layout.row;
+    const size_t word = layout.word, lead = layout.row % word, in_row = at % layout.row,
+                 least = (STEP + word - 1) / word * word; /* bytes of the shortest match */
+    const uint64_t mask = UINT64_MAX >> (64 - 8 * least);
+    /* from: the beginning of the next literals; literals before `counted` are counted. */
+    size_t from = at, counted = at, row_end = at - in_row + layout.row;
+    uint16_t backs[GROUP];
     at += in_row < lead ? lead - in_row : (layout.row - in_row) % word;
-    while (at + EIGHT <= n && d->n < MAX_SEQUENCES && d->n_literals + (at - from) < MAX_LITERALS) {
+    while (at + EIGHT <= n && d->n + GROUP < MAX_SEQUENCES &&
+           d->n_literals + at + GROUP * word <= MAX_LITERALS + from) {
         if (at + least > row_end) {
             at = row_end + lead;
             row_end += layout.row;
             continue;
         }
-        const uint64_t bytes = load_eight(data + at);
-        const uint16_t position = (uint16_t)(d->begin + at);
-        uint16_t *const slot = place_of(d, bytes & mask);
-        const size_t back = (uint16_t)(position - *slot);
-        *slot = position;
-        const bool valid = back > 0 && back <= WINDOW && back <= before + at;
-        const uint64_t differing = valid ? load_eight(data + at - back) ^ bytes : mask;
-        if ((differing & mask) != 0) {
-            at += word;
-            continue;
-        }
-        const size_t end = row_end < n ? row_end : n, left = end - at,
-                     same = differing != 0 ? (size_t)__builtin_ctzll(differing) / 8
-                            : left > EIGHT
-                                ? EIGHT + count_same(data + at + EIGHT, back, left - EIGHT)
-                                : EIGHT,
-                     most = same < left ? same : left,
-                     length = most < least + word ? least : most - most % word;
-        add_literals(d, data + from, at - from);
-        add_match(d, length, back);
-        from = at + length;
-        for (at += word; at < from && at + EIGHT <= n; at += word)
-            *place_of(d, load_eight(data + at) & mask) = (uint16_t)(d->begin + at);
-        at = from;
+        const size_t end = row_end < n ? row_end : n,
+                     last = n - EIGHT < end - least ? n - EIGHT : end - least,
+                     words = (last - at) / word + 1, m = words < GROUP ? words : GROUP,
+                     most = before + at < WINDOW ? before + at : WINDOW;
+        const unsigned position = d->begin + (unsigned)at;
+        const uint64_t found =
+            word == 3 ? look_up_rgb(d->places, data + at, m, position, most, backs)
+                      : look_up(d->places, data + at, word, mask, m, position, most, backs);
+        count_between(d, data, counted > from ? counted : from, at);
+        from = add_group(d, word, least / word, data, at, m, backs, found, from, end);
+        at += m * word;
+        counted = at;
     }
     const size_t end = at + EIGHT > n ? n : at;
-    if (end > from && d->n < MAX_SEQUENCES) {
-        add_literals(d, data + from, end - from);
-        from = end;
-    }
-    return from;
+    if (end <= from)
+        return from;
+    count_between(d, data, counted > from ? counted : from, end);
+    add_sequence(d, end - from);
+    return end;
 }
 
 /* Lists the distances at which matches are searched for, and returns their number. */
@@ -289,6 +368,7 @@ static size_t find_sequences(wu_row_deflater *d, wu_row_layout layout, const uns
     memset(d->literals, 0, sizeof d->literals);
     memset(d->distances, 0, sizeof d->distances);
     memset(d->bytes, 0, sizeof d->bytes);
+    memset(d->lengths, 0, sizeof d->lengths);
     d->literals[END] = 1;
     if (layout.anywhere)
         at = find_anywhere(d, layout, data, at, n, before);
@@ -307,6 +387,8 @@ static size_t find_sequences(wu_row_deflater *d, wu_row_layout layout, const uns
     }
     for (size_t i = 0; i < 256; i++)
         d->literals[i] += d->bytes[0][i] + d->bytes[1][i] + d->bytes[2][i];
+    for (size_t i = SHORTEST; i <= LONGEST; i++)
+        d->literals[length_symbol(i).code] += d->lengths[i];
     return at;
 }
 
@@ -342,35 +424,45 @@ static size_t sort_symbols(const uint32_t *counts, size_t n, uint16_t *sorted)
     return used;
 }
 
-/* Computes the lengths of a Huffman code for these counts. Returns the greatest length. */
-static unsigned find_lengths(const uint32_t *counts, size_t n, uint8_t *lengths)
+/* Counts the codes of each length, at most `limit`, of a Huffman code for n symbols: the sorted
+ * ones, with these counts. Huffman's lengths above the limit become the limit; then codes
+ * of the greatest lengths below it become longer until there are no more codes than fit. */
+static void count_lengths(const uint32_t *counts, const uint16_t *sorted, size_t n, unsigned limit,
+                          unsigned of_length[CODE_BITS + 1])
 {
     enum { NODES = 2 * LITERALS };
-    uint16_t sorted[LITERALS], parents[NODES] = { 0 };
+    uint16_t parents[NODES];
     uint32_t weights[NODES];
     uint8_t depths[NODES];
-    const size_t leaves = sort_symbols(counts, n, sorted);
-    size_t leaf = 0, node = leaves, end = leaves;
-    unsigned most = leaves == 1;
-    memset(lengths, 0, n);
-    for (size_t i = 0; i < leaves; i++)
+    size_t leaf = 0, node = n, end = n;
+    unsigned all = 0; /* codes, in units of those of the length `limit` */
+    for (size_t i = 0; i < n; i++)
         weights[i] = counts[sorted[i]];
-    for (; end + 1 < 2 * leaves; end++) {
+    for (; end + 1 < 2 * n; end++) {
         weights[end] = 0;
         for (int i = 0; i < 2; i++) {
-            const bool is_leaf = leaf < leaves && (node == end || weights[leaf] <= weights[node]);
+            const bool is_leaf = leaf < n && (node == end || weights[leaf] <= weights[node]);
             const size_t least = is_leaf ? leaf++ : node++;
             weights[end] += weights[least];
             parents[least] = (uint16_t)end;
         }
     }
     for (size_t i = end; i-- > 0;) {
-        depths[i] = i + 1 == end ? (uint8_t)most : (uint8_t)(depths[parents[i]] + 1);
-        most = depths[i] > most ? depths[i] : most;
-        if (i < leaves)
-            lengths[sorted[i]] = depths[i];
+        const unsigned depth = i + 1 == end ? n == 1 : depths[parents[i]] + 1u;
+        depths[i] = (uint8_t)(depth < limit ? depth : limit);
+        if (i < n) {
+            of_length[depths[i]]++;
+            all += 1u << (limit - depths[i]);
+        }
     }
-    return most;
+    for (; all > 1u << limit; all--) {
+        unsigned length = limit - 1;
+        while (of_length[length] == 0)
+            length--;
+        of_length[length]--;
+        of_length[length + 1] += 2;
+        of_length[limit]--;
+    }
 }
 
 static uint16_t reverse_bits(unsigned value, unsigned n)
@@ -381,19 +473,18 @@ static uint16_t reverse_bits(unsigned value, unsigned n)
     return (uint16_t)out;
 }
 
-/* Makes a code of n symbols with lengths of at most `limit`. If Huffman's lengths exceed it, halves
- * all counts, rounding up, until they do not. */
+/* Makes a code of n symbols with lengths of at most `limit`. */
 static void make_code(const uint32_t *counts, size_t n, unsigned limit, code *c)
 {
-    uint32_t evened[LITERALS];
+    uint16_t sorted[LITERALS];
     unsigned of_length[CODE_BITS + 1] = { 0 }, next[CODE_BITS + 1] = { 0 };
+    size_t at = sort_symbols(counts, n, sorted);
     assert(limit <= CODE_BITS);
-    memcpy(evened, counts, n * sizeof *counts);
-    while (find_lengths(evened, n, c->lengths) > limit)
-        for (size_t i = 0; i < n; i++)
-            evened[i] = (evened[i] + 1) / 2;
-    for (size_t i = 0; i < n; i++)
-        of_length[c->lengths[i]]++;
+    count_lengths(counts, sorted, at, limit, of_length);
+    memset(c->lengths, 0, n);
+    for (unsigned length = 1; length <= limit; length++)
+        for (unsigned i = 0; i < of_length[length]; i++)
+            c->lengths[sorted[--at]] = (uint8_t)length;
     for (unsigned length = 2; length <= limit; length++)
         next[length] = 2 * (next[length - 1] + of_length[length - 1]);
     for (size_t i = 0; i < n; i++)
@@ -410,23 +501,32 @@ typedef struct bit_writer {
     unsigned n_waiting;
 } bit_writer;
 
+/* Writes eight bytes, the lowest first. */
+static inline void store_eight(unsigned char *to, uint64_t v)
+{
+    to[0] = (unsigned char)v;
+    to[1] = (unsigned char)(v >> 8);
+    to[2] = (unsigned char)(v >> 16);
+    to[3] = (unsigned char)(v >> 24);
+    to[4] = (unsigned char)(v >> 32);
+    to[5] = (unsigned char)(v >> 40);
+    to[6] = (unsigned char)(v >> 48);
+    to[7] = (unsigned char)(v >> 56);
+}
+
 /* Writes the complete bytes in w->waiting, at most seven. Always writes eight bytes if there is
  * room, which is faster; the excess bytes are overwritten later. */
 static inline void flush_bits(bit_writer *w)
 {
     assert(w->n_waiting < 64); /* a shift by 64 bits is undefined */
     const unsigned n = w->n_waiting / 8;
-    const uint64_t v = w->waiting;
-    unsigned char eight[] = { (unsigned char)v,         (unsigned char)(v >> 8),
-                              (unsigned char)(v >> 16), (unsigned char)(v >> 24),
-                              (unsigned char)(v >> 32), (unsigned char)(v >> 40),
-                              (unsigned char)(v >> 48), (unsigned char)(v >> 56) };
-    if (w->n + sizeof eight <= w->room)
-        memcpy(w->to + w->n, eight, sizeof eight);
+    if (w->n + 8 <= w->room)
+        store_eight(w->to + w->n, w->waiting);
     else if (w->n + n <= w->room)
-        memcpy(w->to + w->n, eight, n);
+        for (unsigned i = 0; i < n; i++)
+            w->to[w->n + i] = (unsigned char)(w->waiting >> 8 * i);
     w->n += n;
-    w->waiting = v >> 8 * n;
+    w->waiting >>= 8 * n;
     w->n_waiting -= 8 * n;
 }
 
@@ -535,7 +635,8 @@ static inline void put_literals(bit_writer *w, const tables *t, const unsigned c
     }
     for (; i < n; i++)
         add_entry(w, t->bytes[data[i]]);
-    flush_bits(w);
+    if (n % 4 > 0)
+        flush_bits(w);
 }
 
 static inline void put_match(bit_writer *w, const tables *t, size_t length, symbol back)
@@ -562,7 +663,7 @@ static void put_block(bit_writer *writer, const wu_row_deflater *d, const unsign
         data += s->literals + s->length;
         if (s->length == 0)
             continue;
-        const symbol back = find_symbol(s->back - 1, 1);
+        const symbol back = find_symbol(s->back - 1u, 1);
         for (size_t left = s->length, part; left > 0; left -= part) {
             part = first_part(left);
             put_match(&w, &t, part, back);
