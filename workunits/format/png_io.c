@@ -592,16 +592,8 @@ tc_status wu_png_convert(wu_read_fn read, void *user, const char *what, bool num
 
 /* --- writing --------------------------------------------------------------------------------- */
 
-/* A way to compress the samples: by zlib, or by wu_deflate_rows, which for noise and labels gives
- * as few bytes in a third of the time. */
-typedef struct png_effort {
-    int level;     /* zlib's compression level; 0: wu_deflate_rows */
-    bool anywhere; /* wu_row_layout.anywhere */
-    bool plain;    /* rows are not filtered */
-} png_effort;
-
 /* All efforts, the slowest first. The first one gives the fewest bytes for most pictures. */
-static const png_effort efforts[] = {
+static const wu_png_effort efforts[] = {
     { .level = 4 }, { .anywhere = true }, { .level = 0 }, { .plain = true }
 };
 
@@ -619,7 +611,7 @@ typedef struct png_writer {
     const char *what;
     tc_err *err;
     const wu_png_info *head;
-    png_effort effort;
+    wu_png_effort effort;
     size_t row, pixel; /* bytes of a row, and of a pixel */
     wu_row_deflater *rows;
     z_stream z;
@@ -796,9 +788,8 @@ static size_t bytes_of_row(const wu_png_info *info)
     return (size_t)info->width * info->channels * (info->bits / 8);
 }
 
-/* Writes a PNG with the given effort. */
-static tc_status write_with(png_effort effort, wu_write_fn write, void *user, const char *what,
-                            const wu_png_info *info, const void *pixels, tc_err *err)
+tc_status wu_png_write_by(wu_png_effort effort, wu_write_fn write, void *user, const char *what,
+                          const wu_png_info *info, const void *pixels, tc_err *err)
 {
     enum { AHEAD = 8 }; /* number of zeros in front of a row; at least the bytes of a pixel */
     const bool grey = info->channels == 1 && (info->bits == 8 || info->bits == 16);
@@ -868,18 +859,21 @@ static unsigned char *copy_part(const wu_png_info *info, const unsigned char *pi
  * / margin larger than the smallest. The choice depends only on the samples. Small pictures get the
  * first effort. */
 static tc_status choose_effort(const char *what, const wu_png_info *info, const void *pixels,
-                               unsigned margin, png_effort *effort, tc_err *err)
+                               unsigned margin, wu_png_effort *effort, tc_err *err)
 {
     enum {
         ROWS = 16,   /* the most rows of a piece */
         LEAST = 128, /* the fewest columns of a piece */
-        SHARE = 64,  /* the pieces have about 1 / SHARE of the pixels */
+        MOST = 512,  /* the most columns of a piece */
+        SHARE = 64,  /* the pieces have about 1 / SHARE of the pixels, as far as these allow */
         N = sizeof efforts / sizeof *efforts
     };
     const uint64_t n = (uint64_t)info->width * info->height;
     const uint32_t rows = info->height / PLACES < ROWS ? info->height / PLACES : ROWS;
-    const uint64_t share = rows > 0 ? n / SHARE / rows / PLACES : 0,
-                   columns = share < LEAST ? LEAST : share;
+    const uint64_t share = rows > 0 ? n / SHARE / rows / PLACES : 0, columns = share < LEAST ? LEAST
+                                                                               : share > MOST
+                                                                                   ? MOST
+                                                                                   : share;
     wu_png_info part = *info;
     uint64_t bytes[N] = { 0 }, least = UINT64_MAX;
     tc_status status = TC_OK;
@@ -892,7 +886,7 @@ static tc_status choose_effort(const char *what, const wu_png_info *info, const 
     if (copy == NULL)
         return tc_no_memory(err, "writing a PNG");
     for (size_t i = 0; status == TC_OK && i < N; i++) {
-        status = write_with(efforts[i], count_bytes, &bytes[i], what, &part, copy, err);
+        status = wu_png_write_by(efforts[i], count_bytes, &bytes[i], what, &part, copy, err);
         least = bytes[i] < least ? bytes[i] : least;
     }
     /* If the part compresses well, another effort must save a fifth to replace the first one: such
@@ -906,20 +900,26 @@ static tc_status choose_effort(const char *what, const wu_png_info *info, const 
     return status;
 }
 
+tc_status wu_png_choose_effort(const char *what, const wu_png_info *info, const void *pixels,
+                               wu_png_effort *effort, tc_err *err)
+{
+    return choose_effort(what, info, pixels, MARGIN, effort, err);
+}
+
 tc_status wu_png_write(wu_write_fn write, void *user, const char *what, const wu_png_info *info,
                        const void *pixels, tc_err *err)
 {
-    png_effort effort;
-    const tc_status status = choose_effort(what, info, pixels, MARGIN, &effort, err);
-    return status == TC_OK ? write_with(effort, write, user, what, info, pixels, err) : status;
+    wu_png_effort effort;
+    const tc_status status = wu_png_choose_effort(what, info, pixels, &effort, err);
+    return status == TC_OK ? wu_png_write_by(effort, write, user, what, info, pixels, err) : status;
 }
 
 tc_status wu_png_write_for_page(wu_write_fn write, void *user, const char *what,
                                 const wu_png_info *info, const void *pixels, tc_err *err)
 {
-    png_effort effort;
+    wu_png_effort effort;
     const tc_status status = choose_effort(what, info, pixels, PAGE_MARGIN, &effort, err);
-    return status == TC_OK ? write_with(effort, write, user, what, info, pixels, err) : status;
+    return status == TC_OK ? wu_png_write_by(effort, write, user, what, info, pixels, err) : status;
 }
 
 size_t wu_png_strip(unsigned char *png, size_t n)

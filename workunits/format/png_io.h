@@ -60,6 +60,23 @@ tc_status wu_png_convert(wu_read_fn read, void *user, const char *what, bool num
 /* A callback that writes n bytes. Returns 0, or another value after an error. */
 typedef int (*wu_write_fn)(void *user, const void *buf, size_t n);
 
+/* A way to compress samples: by zlib, or by wu_deflate_rows, which for noise and labels gives as
+ * few bytes in a third of the time. */
+typedef struct wu_png_effort {
+    int level;     /* zlib's compression level; 0: wu_deflate_rows */
+    bool anywhere; /* wu_row_layout.anywhere */
+    bool plain;    /* rows are not filtered */
+} wu_png_effort;
+
+/* Finds the effort for a picture by trying all of them on a part of it. The choice depends only on
+ * the samples. */
+tc_status wu_png_choose_effort(const char *what, const wu_png_info *info, const void *pixels,
+                               wu_png_effort *effort, tc_err *err);
+/* Writes a PNG by an effort, which may have been chosen for a picture that this is a part of. The
+ * other arguments are those of wu_png_write. */
+tc_status wu_png_write_by(wu_png_effort effort, wu_write_fn write, void *user, const char *what,
+                          const wu_png_info *info, const void *pixels, tc_err *err);
+
 /* Writes a PNG. The same samples always give the same bytes. pixels: as in wu_png_read.
  * TC_INTERNAL: *info is not of a kind that work units have. */
 tc_status wu_png_write(wu_write_fn write, void *user, const char *what, const wu_png_info *info,

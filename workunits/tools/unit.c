@@ -156,7 +156,16 @@ typedef struct strip {
     unsigned char *copy;   /* the PNG file, n_copy bytes, that the page was read from, if it can be
                               the   member unchanged; owned; or NULL */
     size_t n_copy;
+    size_t page; /* the index of its page in unit_writer.pages */
 } strip;
+
+/* How a page of several strips is compressed: that is chosen once, since trying costs time. */
+typedef struct page_effort {
+    wu_png_info png; /* the whole page; width 0: a page that is a single strip */
+    wu_png_effort effort;
+    tc_status status;
+    tc_err err;
+} page_effort;
 
 /* The PNG that a thread has made of a strip. */
 typedef struct encoded {
@@ -183,6 +192,7 @@ typedef struct unit_writer {
                 MAX_THREADS]; /* pictures of items first_ahead, first_ahead + 1, ... */
     size_t first_ahead;
     wu_page_buffer *pages;             /* [most_pages]; the first n_pages wait to be written */
+    page_effort *efforts;              /* [most_pages] */
     size_t most_pages, n_pages, bytes; /* bytes: total size of the pages that wait */
     strip *strips;         /* [n_strips] strips of the pages that wait, in the order of writing */
     size_t n_strips, room; /* room: elements of `strips` that are allocated */
@@ -209,6 +219,18 @@ static int keep_bytes(void *user, const void *data, size_t n)
     return 0;
 }
 
+/* Chooses how page `part` is compressed, if it has several strips. A function for an_pool_run;
+ * user: the unit_writer. */
+static void choose_effort(void *user, unsigned thread, size_t part)
+{
+    const unit_writer *const w = user;
+    page_effort *const page = &w->efforts[part];
+    (void)thread;
+    if (page->png.width > 0)
+        page->status = wu_png_choose_effort(w->unit->shown, &page->png, w->pages[part].data,
+                                            &page->effort, &page->err);
+}
+
 /* Makes the PNG of strip w->at + part. A function for an_pool_run; user: the unit_writer. */
 static void encode_strip(void *user, unsigned thread, size_t part)
 {
@@ -222,7 +244,14 @@ static void encode_strip(void *user, unsigned thread, size_t part)
             keep_bytes(e, s->copy, s->n_copy) == 0 ? TC_OK : tc_no_memory(&e->err, w->unit->shown);
         return;
     }
-    e->status = wu_png_write(keep_bytes, e, w->unit->shown, &s->png, s->pixels, &e->err);
+    const page_effort *const page = &w->efforts[s->page];
+    if (page->png.width == 0)
+        e->status = wu_png_write(keep_bytes, e, w->unit->shown, &s->png, s->pixels, &e->err);
+    else if (page->status != TC_OK)
+        e->status = tc_fail(&e->err, page->status, "%s", page->err.message);
+    else
+        e->status = wu_png_write_by(page->effort, keep_bytes, e, w->unit->shown, &s->png, s->pixels,
+                                    &e->err);
     if (e->status == TC_IO) /* keep_bytes has failed */
         e->status = tc_no_memory(&e->err, w->unit->shown);
 }
@@ -266,6 +295,8 @@ static tc_status write_batch(unit_writer *w)
     tc_status status = TC_OK;
     for (size_t i = 0; w->unit->stored && status == TC_OK && i < w->n_strips; i++)
         status = write_plain(w, &w->strips[i]);
+    if (!w->unit->stored && status == TC_OK)
+        an_pool_run(w->pool, choose_effort, w, w->n_pages);
     for (w->at = 0; !w->unit->stored && status == TC_OK && w->at < w->n_strips;) {
         const size_t left = w->n_strips - w->at,
                      n = left < w->most_encoded ? left : w->most_encoded;
@@ -297,7 +328,9 @@ static tc_status add_page(unit_writer *w, const wu_source *item, wu_kind kind, u
     const wu_png_info all = { info->nx, info->ny, info->bits, info->channels }, *const page = &all;
     const uint32_t rows = rows_of_member(item), strips = (page->height + rows - 1) / rows;
     const size_t row = (size_t)page->width * page->channels * (page->bits / 8);
-    const wu_page_buffer *const buffer = &w->pages[w->n_pages++];
+    const size_t index = w->n_pages++;
+    const wu_page_buffer *const buffer = &w->pages[index];
+    w->efforts[index].png = strips > 1 ? *page : (wu_png_info){ .width = 0 };
     for (uint32_t i = 0; i < strips; i++) {
         strip *const grown = tc_array_grow(w->strips, w->n_strips, &w->room, sizeof *grown);
         const uint32_t y = i * rows;
@@ -310,6 +343,7 @@ static tc_status add_page(unit_writer *w, const wu_source *item, wu_kind kind, u
         s->png.height = page->height - y < rows ? page->height - y : rows;
         s->pixels = (unsigned char *)buffer->data + y * row;
         s->copy = NULL;
+        s->page = index;
         if (strips == 1 && reader != NULL) {
             s->copy = reader->encoded;
             s->n_copy = reader->n_encoded;
@@ -536,9 +570,11 @@ static tc_status make_threads(unit_writer *w)
      * is written before the next is read. */
     w->most_pages = w->unit->stored || threads == 1 ? threads : w->most_encoded;
     w->pages = calloc(w->most_pages, sizeof *w->pages);
+    w->efforts = calloc(w->most_pages, sizeof *w->efforts);
     w->encoded = calloc(w->most_encoded, sizeof *w->encoded);
-    return w->pages == NULL || w->encoded == NULL ? tc_no_memory(w->err, w->unit->shown)
-                                                  : an_pool_create(threads, &w->pool, w->err);
+    return w->pages == NULL || w->efforts == NULL || w->encoded == NULL
+               ? tc_no_memory(w->err, w->unit->shown)
+               : an_pool_create(threads, &w->pool, w->err);
 }
 
 static void free_writer(unit_writer *w)
@@ -549,6 +585,7 @@ static void free_writer(unit_writer *w)
         free(w->encoded[i].bytes);
     free_copies(w);
     free(w->pages);
+    free(w->efforts);
     free(w->encoded);
     free(w->strips);
     an_pool_destroy(&w->pool);
