@@ -313,6 +313,30 @@ def noise():
                                                 "noise_stack")[0]), "a stack of noise")
 
 
+def gradual():
+    """Uneven light without any object is marked "wrong?"; dim or blurred objects in it are not."""
+    y, x = np.mgrid[:256, :256] / 256
+    lights = {"ramp": 60 + 80 * x, "corner": 60 + 40 * x + 40 * y,
+              "vignette": 150 - 120 * ((x - 0.3)**2 + (y - 0.6)**2),
+              "hill": 60 + 60 * np.exp(-((x - 0.5)**2 + (y - 0.5)**2) / 0.05)}
+    disc = np.hypot(y - 0.5, x - 0.5) < 0.15
+    four = np.hypot((y + 0.25) % 0.5 - 0.25, (x + 0.25) % 0.5 - 0.25) < 0.08
+    objects = {"dim": lights["ramp"] + 20 * ndimage.gaussian_filter(four.astype(float), 1),
+               "blurred": 60 + 80 * ndimage.gaussian_filter(disc.astype(float), 6)}
+    for name, picture in {**lights, **objects}.items():
+        Image.fromarray((picture + RNG.normal(0, 2, x.shape)).clip(0, 255).round()
+                        .astype(np.uint8)).save(path(name + "_light.png"))
+        for analysis in ("cellcount", "levelset"):
+            out = path("%s_light_%s" % (name, analysis))
+            r = tap.run([tap.TEXCELL_WU, "analyse", "--analysis", analysis, "--device", "cpu", "-o",
+                         out, path(name + "_light.png")])
+            with open(os.path.join(out, "items.csv"), newline="") as f:
+                row = next(csv.DictReader(f))
+            marked = row["mark"] == "wrong?" and "change only gradually" in row["why"]
+            tap.ok(r.returncode == 0 and marked == (name in lights),
+                   "%s, %s: light or objects" % (name, analysis), row)
+
+
 def loops(page, section):
     """{label: area that the outlines enclose} in the section of an item."""
     part = re.search(r'<section class=item id=%s[ >](.*?)</section>' % section, text_of(page),
@@ -1036,6 +1060,7 @@ def main():
     sweep()
     groups()
     noise()
+    gradual()
     drawn()
     labels()
     label_runs()

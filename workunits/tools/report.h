@@ -98,10 +98,12 @@ typedef struct wu_count_doubt {
     bool noise;        /* most of what was counted stands out no more than noise does */
     const char *frame; /* "dark" or "bright": a frame of this grey value surrounds the field; or
                           NULL */
-    bool drawn;        /* some of what was counted has edges one pixel wide, as letters have */
-    bool wide;         /* the radius searched for is that of cells a quarter of the image wide */
-    bool labels;       /* the image looks like a label picture */
-    bool cubes;        /* its voxels, whose size is unknown, were assumed to be cubes */
+    bool
+        smooth; /* the image has no edges: its grey values change gradually, as uneven light does */
+    bool drawn; /* some of what was counted has edges one pixel wide, as letters have */
+    bool wide;  /* the radius searched for is that of cells a quarter of the image wide */
+    bool labels;   /* the image looks like a label picture */
+    bool cubes;    /* its voxels, whose size is unknown, were assumed to be cubes */
     size_t missed; /* number of objects as large as the counted regions that stand out less and were
                       not counted; 0: few or none */
     double excess; /* the median ratio of a region's area to its area at half of its contrast; 0:
@@ -110,7 +112,8 @@ typedef struct wu_count_doubt {
     an_survey survey; /* the range of grey values of the whole image */
 } wu_count_doubt;
 /* Fills doubts[file->n_items] for the images of the work unit, if there is one. All but `cubes` are
- * found only for results with regions (cellcount) or points (voting). */
+ * found only for results with regions (cellcount) or points (voting); `smooth` also for results
+ * with masks (levelset). */
 tc_status wu_report_find_noise(const wu_report *r, wu_count_doubt *doubts, tc_err *err);
 /* The least, the greatest and the median grey value of an image. */
 typedef struct wu_range {

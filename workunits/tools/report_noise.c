@@ -1,6 +1,7 @@
 /* Checks whether the objects counted in an image stand out from their surroundings more than noise
  * does, and whether others of their size that stand out were not counted: the mean grey value of a
- * disc at each object, or elsewhere, is compared with that of a ring around it. */
+ * disc at each object, or elsewhere, is compared with that of a ring around it. Also checks whether
+ * the image has any edges. */
 #include <assert.h>
 #include <math.h>
 #include <stdlib.h>
@@ -237,6 +238,76 @@ static tc_status find_range(const wu_pixels *px, wu_range *out, bool *all, tc_er
     return TC_OK;
 }
 
+/* --- edges ----------------------------------------------------------------------------------- */
+
+/* The mean grey values of the square blocks that a slice is divided into. */
+typedef struct blocks {
+    size_t side, ny, nx; /* pixels along a block's side; numbers of blocks */
+    double *mean;        /* [ny * nx]; owned */
+} blocks;
+
+static void find_means(const wu_pixels *px, size_t z, const blocks *b)
+{
+    const double pixels = (double)(b->side * b->side);
+    memset(b->mean, 0, b->ny * b->nx * sizeof *b->mean);
+    for (size_t y = 0; y < b->ny * b->side; y++)
+        for (size_t x = 0; x < b->nx * b->side; x++)
+            b->mean[y / b->side * b->nx + x / b->side] +=
+                wu_grey(px, (z * px->ny + y) * px->nx + x) / pixels;
+}
+
+/* The greatest absolute second difference of neighbouring blocks along x and y. *range: the
+ * difference of the greatest and the least mean. */
+static double find_steepest(const blocks *b, double *range)
+{
+    double lo = b->mean[0], hi = lo, most = 0;
+    for (size_t y = 0; y < b->ny; y++)
+        for (size_t x = 0; x < b->nx; x++) {
+            const double *const at = &b->mean[y * b->nx + x];
+            lo = fmin(lo, *at);
+            hi = fmax(hi, *at);
+            if (x > 0 && x + 1 < b->nx)
+                most = fmax(most, fabs(at[-1] - 2 * at[0] + at[1]));
+            if (y > 0 && y + 1 < b->ny)
+                most = fmax(most, fabs(*(at - b->nx) - 2 * at[0] + at[b->nx]));
+        }
+    *range = hi - lo;
+    return most;
+}
+
+/* Sets *smooth: whether the grey values change only gradually, as those of uneven light without any
+ * object do: from each block of 1/BLOCKS of the image to the next ones, their slope changes by no
+ * more than gradual_share of the range of grey values, and what noise adds. At edges of objects it
+ * changes by half of the range and more. *smooth is false if noise hides the difference, or blocks
+ * have fewer than LEAST_SIDE pixels along a side. area: objects of less than four blocks cannot be
+ * judged. */
+static tc_status find_smooth(const wu_pixels *px, double noise, double area, bool *smooth,
+                             tc_err *err)
+{
+    enum { BLOCKS = 32, LEAST_SIDE = 3 };
+    static const double gradual_share = 0.12, hidden_share = 0.3;
+    blocks b = { .side = (px->nx < px->ny ? px->nx : px->ny) / BLOCKS };
+    *smooth = false;
+    if (b.side < LEAST_SIDE || area < 4 * (double)(b.side * b.side))
+        return TC_OK;
+    b.ny = px->ny / b.side;
+    b.nx = px->nx / b.side;
+    b.mean = malloc(b.ny * b.nx * sizeof *b.mean);
+    if (b.mean == NULL)
+        return tc_no_memory(err, "edges");
+    /* Four standard deviations of the second difference of three means. */
+    const double of_noise = 4 * noise * sqrt(6) / (double)b.side;
+    *smooth = true;
+    for (size_t z = 0; z < px->nz && *smooth; z++) {
+        double range;
+        find_means(px, z, &b);
+        const double most = find_steepest(&b, &range);
+        *smooth = most < gradual_share * range + of_noise && of_noise < hidden_share * range;
+    }
+    free(b.mean);
+    return TC_OK;
+}
+
 /* --- objects that were not counted ---------------------------------------------------------- */
 
 /* The places where objects that were not counted are searched for: sy rows of sx, `step` pixels
@@ -443,12 +514,33 @@ static tc_status find_doubts(const wu_report *r, const wu_points *points, const 
     qsort(radii, n, sizeof *radii, compare);
     qsort(excess, n_excess, sizeof *excess, compare);
     doubt->excess = 2 * n_excess > n ? excess[n_excess / 2] : 0;
-    const double typical = contrast[n / 2];
+    const double typical = contrast[n / 2], of_disc = pi * radii[n / 2] * radii[n / 2];
+    return_if_error(find_smooth(&px, noise, of_disc, &doubt->smooth, err));
     doubt->noise = typical < least_contrast ||
                    (typical < sure_contrast && is_normal(&px, radii[n / 2], noise, typical));
     return regions == NULL || !is_all_counted(r, item)
                ? TC_OK
                : find_missed(&px, points, regions, item, rows, radii[n / 2], noise, doubt, err);
+}
+
+/* Sets the doubt about an image in which an outline was sought. */
+static tc_status find_outline_doubt(const wu_report *r, size_t item, wu_count_doubt *doubt,
+                                    tc_err *err)
+{
+    TC_AUTO(wu_pixels_free) wu_pixels px = { .bits = 8 };
+    double noise = 0;
+    return_if_error(wu_item_load(r->images, item, &px, err));
+    return_if_error(find_noise(&px, &noise, err));
+    return find_smooth(&px, noise, INFINITY, &doubt->smooth, err);
+}
+
+/* Whether the analysis declares a mask: it sought one outline in each image. */
+static bool has_mask(const wu_result_file *file)
+{
+    size_t i = 0;
+    while (i < file->n_declared && file->declared[i].role != WU_MASK)
+        i++;
+    return i < file->n_declared;
 }
 
 /* Loads the centroids of regions as points, and their areas and boxes; out->n is 0 if the table
@@ -496,6 +588,8 @@ tc_status wu_report_find_noise(const wu_report *r, wu_count_doubt *doubts, tc_er
     for (size_t i = 0; r->images != NULL && analysis != NULL && i < r->n_items; i++)
         doubts[i].cubes = analysis->takes_cubes && r->images->items[i].is_stack &&
                           !r->images->items[i].has_spacing;
+    for (size_t i = 0; r->images != NULL && has_mask(r->file) && i < r->n_items; i++)
+        return_if_error(find_outline_doubt(r, i, &doubts[i], err));
     for (size_t t = 0; t < r->tables->n && r->images != NULL && status == TC_OK; t++) {
         const bool regions = strcmp(r->tables->tables[t].name, "regions") == 0;
         const wu_points *points = &r->points[t];

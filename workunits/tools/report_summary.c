@@ -359,7 +359,7 @@ static double median_of(double *values, size_t n)
 /* Whether what was found in an image is most likely wrong, for the mark "wrong?". */
 static bool is_wrong(const summary *s, size_t item, const wu_count_doubt *seen)
 {
-    return seen->labels || seen->noise || s->r->notes[item] != NULL ||
+    return seen->labels || seen->noise || seen->smooth || s->r->notes[item] != NULL ||
            (seen->frame != NULL && seen->wide);
 }
 
@@ -586,6 +586,11 @@ static void find_mark(const summary *s, size_t item, bool stopped, const wu_coun
                  "most of what was counted stands out no more than noise does: there may be no "
                  "%s in this picture%s",
                  wu_report_word(s->table), is_smooth(s) ? "" : "; if there are: --param smooth=2");
+    else if (seen->smooth)
+        snprintf(why, size,
+                 "nothing in this picture has an edge: grey values change only gradually, as with "
+                 "uneven light; there may be no %s in it",
+                 s->table != NULL ? wu_report_word(s->table) : "object");
     else if (is_frame_counted(s, seen))
         snprintf(why, size,
                  "the frame of one grey value around the field was taken for %s: try --param "
