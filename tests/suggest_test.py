@@ -132,6 +132,41 @@ def voting():
            "class=mark" in page, "the page shows the areas")
 
 
+def touching():
+    """Of cells that touch all around the gaps between them, the cells are suggested, not the gaps,
+    and gaps are not filled."""
+    def grid(n, pitch, dimensions):
+        """Balls of radius 6, on a grid, that fill the whole picture."""
+        at = np.indices((n * pitch,) * dimensions) % pitch - (pitch - 1) / 2
+        balls = (np.sqrt((at**2).sum(0)) <= 6).astype(float)
+        return 20 + 150 * ndimage.gaussian_filter(balls, 0.7)
+
+    rng = np.random.default_rng(6)
+    for pitch in (11, 12):
+        picture = grid(9, pitch, 2) + rng.normal(0, 3, (9 * pitch,) * 2)
+        for dark in (False, True):
+            name, word = "touching_%d_%d" % (pitch, dark), "dark" if dark else "bright"
+            save(name + ".png", abs(255 * dark - picture).clip(0, 255).round().astype(np.uint8))
+            r = analyse("voting", name, path(name + ".png"))
+            with np.load(path(name, "result.npz")) as z:
+                found = len(z["point"])
+            p = parameters(name)
+            tap.ok(r.returncode == 0 and p["polarity"] == word and found == 81 and
+                   4 <= p["radius"] <= 8.4, "touching %s discs: voting" % word,
+                   "%d points %s %s" % (found, p, r.stderr))
+            r = analyse("cellcount", name + "_count", path(name + ".png"))
+            p = parameters(name + "_count")
+            tap.ok(r.returncode == 0 and p["polarity"] == word and p["fill_holes"] is False,
+                   "touching %s discs: cellcount" % word, "%s %s" % (p, r.stderr))
+    stack = np.pad(grid(7, 11, 3), 6, constant_values=20) + rng.normal(0, 4, (89,) * 3)
+    tifffile.imwrite(path("touching.tif"), stack.clip(0, 255).round().astype(np.uint8))
+    r = analyse("voting", "touching", "--stack", "--spacing", "1,1,1", path("touching.tif"))
+    with np.load(path("touching", "result.npz")) as z:
+        found = len(z["point"])
+    tap.ok(parameters("touching")["polarity"] == "bright" and found == 343,
+           "touching balls in a stack", "%d %s" % (found, r.stderr))
+
+
 def cellcount():
     rng = np.random.default_rng(5)
     for dark in (True, False):
@@ -530,6 +565,7 @@ def main():
     refused()
     masks()
     voting()
+    touching()
     kinds()
     cellcount()
     groups()

@@ -5,7 +5,9 @@
  *
  * polarity: "dark" or "bright", whichever gives the smaller typical area, as cells are separate
  * from each other while the background between them is connected. "auto" if the pictures differ in
- * polarity, and "auto" finds for each of them the polarity that its typical area suggests.
+ * polarity, and "auto" finds for each of them the polarity that its typical area suggests. Where
+ * cells touch all around gaps, the gaps are separate and smaller: the cells are the larger and more
+ * compact regions, and fill_holes is false.
  *
  * threshold: "local" if any picture has bright cells, or if in any picture a local threshold finds
  * smaller cells than Otsu's threshold does. Its window is 2.4 times the diameter of the cells that
@@ -70,6 +72,16 @@ static int64_t round_off(int64_t value)
     return (value + ten / 2) / ten * ten;
 }
 
+/* The regions of a picture that its border does not cut, without those of less than a quarter of
+ * their typical area. */
+typedef struct uncut_regions {
+    int64_t typical; /* typical area; INT64_MAX: there are no regions */
+    size_t n;
+    double pixels; /* pixels of all of them */
+    double fill;   /* share of their boxes that they fill: of discs 0.79, of the gaps between discs
+                      less */
+} uncut_regions;
+
 /* The results of an analysis of all pictures with the same parameters. The arrays without a size
  * have one element for each picture. */
 typedef struct trial {
@@ -80,6 +92,7 @@ typedef struct trial {
     size_t cells[AN_MAX_PICTURES];       /* regions of at least 1/12 of the typical area */
     int64_t threshold[AN_MAX_PICTURES];
     bool bright[AN_MAX_PICTURES]; /* polarity "auto": whether cells are bright */
+    uncut_regions uncut[AN_MAX_PICTURES];
 } trial;
 
 /* Appends the areas of a result's regions to those of t. */
@@ -93,6 +106,35 @@ static tc_status append_areas(const wu_output *found, trial *t, tc_err *err)
     const int64_t *const area = wu_output_data(found, "region_area");
     for (size_t i = 0; i < more; i++)
         bigger[t->n++] = area[i];
+    return TC_OK;
+}
+
+/* Sets *out from a result. */
+static tc_status measure_uncut(const wu_output *found, uncut_regions *out, tc_err *err)
+{
+    const size_t n = (size_t)wu_output_find(found, "region_area")->info.shape[0];
+    const int64_t *const area = wu_output_data(found, "region_area"), *const box = wu_output_data(
+                                                                          found, "region_bbox");
+    const uint8_t *const border = wu_output_data(found, "region_border");
+    int64_t *const areas = malloc((n + 1) * sizeof *areas);
+    double boxes = 0;
+    size_t k = 0;
+    *out = (uncut_regions){ .typical = INT64_MAX };
+    if (areas == NULL)
+        return tc_no_memory(err, "a suggestion");
+    for (size_t i = 0; i < n; i++)
+        if (border[i] == 0)
+            areas[k++] = area[i];
+    out->typical = cc_area_quantile(areas, k, 1, 2);
+    free(areas);
+    for (size_t i = 0; i < n; i++) {
+        if (border[i] != 0 || area[i] < out->typical / 4)
+            continue;
+        out->n++;
+        out->pixels += (double)area[i];
+        boxes += (double)(box[4 * i + 2] - box[4 * i]) * (double)(box[4 * i + 3] - box[4 * i + 1]);
+    }
+    out->fill = boxes > 0 ? out->pixels / boxes : 0;
     return TC_OK;
 }
 
@@ -110,6 +152,7 @@ static tc_status try_picture(const an_pictures *pictures, size_t i, const json_t
     t->threshold[i] = *(const int64_t *)wu_output_data(&found, "threshold");
     t->bright[i] = bright != NULL && *(const uint8_t *)bright->data != 0;
     return_if_error(append_areas(&found, t, err));
+    return_if_error(measure_uncut(&found, &t->uncut[i], err));
     t->of_picture[i] = cc_area_quantile(t->area + before, t->n - before, 1, 2);
     for (size_t k = before; k < t->n; k++)
         t->cells[i] += t->area[k] >= t->of_picture[i] / 12;
@@ -191,6 +234,77 @@ static tc_status choose_polarity(const an_pictures *pictures, json_t *parameters
     return json_object_set_new(parameters, "polarity", json_string(words[*best])) == 0
                ? TC_OK
                : tc_no_memory(err, "a suggestion");
+}
+
+/* The fewest regions of a picture from which find_touching decides. */
+enum { MANY_TOUCH = 16 };
+/* Regions that fill this share of their boxes are compact. */
+static const double compact_fill = 0.6;
+
+/* Whether the regions `best` of a picture may be gaps between touching cells: they are not compact,
+ * or too small to tell; or whether touching cells around gaps that were filled are one region. */
+static bool may_touch(const an_pictures *pictures, size_t i, const trial *best)
+{
+    const uncut_regions *const in = &best->uncut[i];
+    const int64_t large = (int64_t)pictures->items[i].nx * pictures->items[i].ny / 50;
+    return best->of_picture[i] > large ||
+           (in->n >= MANY_TOUCH && (in->fill < 0.7 || in->typical < 100));
+}
+
+/* Whether the regions `chosen` of a picture are gaps between those of the other polarity: the
+ * others are larger, cover more of the picture and are as compact, unless the gaps are too small to
+ * tell.
+ */
+static bool are_gaps(const uncut_regions *chosen, const uncut_regions *other)
+{
+    return chosen->n >= MANY_TOUCH && other->n >= MANY_TOUCH && other->fill >= compact_fill &&
+           other->typical > chosen->typical + chosen->typical / 2 &&
+           other->pixels > chosen->pixels &&
+           (other->fill > chosen->fill + 0.05 || chosen->typical < 100);
+}
+
+/* Finds pictures of cells that touch all around gaps. With fill_holes, such cells become one
+ * region, and the gaps are taken for the cells. If most pictures are such, *best and `parameters`
+ * are changed to the polarity of the cells, fill_holes to false, and trials[*best] accordingly. */
+static tc_status find_touching(const an_pictures *pictures, const json_t *given, an_suggestion *out,
+                               json_t *parameters, trial trials[3], size_t *best, tc_err *err)
+{
+    static const char *const words[] = { "dark", "bright" };
+    const size_t other = *best == CC_DARK ? CC_BRIGHT : CC_DARK;
+    size_t suspects = 0, gaps = 0, merged = 0;
+    trial unfilled[2] = { { .n = 0 } };
+    for (size_t i = 0; i < pictures->n && *best != CC_AUTO; i++)
+        suspects += may_touch(pictures, i, &trials[*best]);
+    if (json_object_get(given, "fill_holes") != NULL || 2 * suspects <= pictures->n)
+        return TC_OK;
+    tc_status status = json_object_set_new(parameters, "fill_holes", json_false()) == 0
+                           ? TC_OK
+                           : tc_no_memory(err, "a suggestion");
+    for (size_t k = 0; status == TC_OK && k < 2; k++)
+        if (k == *best || json_object_get(given, "polarity") == NULL)
+            status =
+                try_all(pictures, parameters, "polarity", json_string(words[k]), &unfilled[k], err);
+    for (size_t i = 0; status == TC_OK && i < pictures->n; i++) {
+        const uncut_regions *const own = &unfilled[*best].uncut[i];
+        gaps += are_gaps(own, &unfilled[other].uncut[i]);
+        merged += own->n >= MANY_TOUCH && own->fill >= compact_fill &&
+                  trials[*best].of_picture[i] / MOST_RATIO > own->typical;
+    }
+    const bool touch = status == TC_OK && 2 * (gaps > merged ? gaps : merged) > pictures->n;
+    if (touch) {
+        *best = 2 * gaps > pictures->n ? other : *best;
+        trial *const chosen = &trials[*best], old = *chosen;
+        *chosen = unfilled[*best];
+        unfilled[*best] = old;
+    }
+    free(unfilled[0].area);
+    free(unfilled[1].area);
+    if (status == TC_OK &&
+        (json_object_set_new(parameters, "fill_holes", json_boolean(!touch)) != 0 ||
+         json_object_set_new(parameters, "polarity", json_string(words[*best])) != 0 ||
+         json_object_set_new(out->parameters, "fill_holes", json_boolean(!touch)) != 0))
+        status = tc_no_memory(err, "a suggestion");
+    return status;
 }
 
 /* Writes a sentence, for the report, about why the polarity was chosen. */
@@ -627,6 +741,8 @@ tc_status cc_suggest(const an_pictures *pictures, const json_t *given, an_sugges
     tc_status status = suggest_usual(given, out, &local, &parameters, err);
     if (status == TC_OK)
         status = choose_polarity(pictures, parameters, trials, &best, err);
+    if (status == TC_OK)
+        status = find_touching(pictures, given, out, parameters, trials, &best, err);
     if (status == TC_OK)
         status = an_suggest(out, given, "polarity",
                             json_incref(json_object_get(parameters, "polarity")), err);
