@@ -15,7 +15,8 @@
 
 enum { WINDOW = 1 << 16 }; /* the most bytes of a window */
 
-/* A cache of n bytes of the file from offset `at`, since records are read in many small pieces. */
+/* A cache of bytes of the file: n bytes from offset `at` on. Records are read in many small pieces.
+ */
 typedef struct window {
     uint64_t at;
     size_t n;
@@ -30,9 +31,9 @@ struct spool {
     int fd;
     uint64_t size;          /* bytes of all records */
     uint32_t crc;           /* CRC-32 of those bytes */
-    double to_write;        /* see spool_to_write */
-    size_t items, capacity; /* used and allocated elements of `at` */
-    uint64_t *at;           /* [items] the offset of each record's tail */
+    double work_to_write;   /* the result of spool_to_write */
+    size_t items, capacity; /* used and allocated elements of tails */
+    uint64_t *tails;        /* [items] the offset of each record's tail */
 };
 
 /* A record consists of the data of n_arrays arrays, then for each array an array_head, its name and
@@ -47,8 +48,8 @@ typedef struct record_tail {
 
 typedef struct array_head {
     uint8_t kind, dtype, ndim; /* wu_array_kind, wu_dtype, axes */
-    uint8_t compressed;        /* 0: the data are not compressed; otherwise bits COMPRESSED... */
-    uint32_t width;            /* characters of an element of a text array; otherwise 0 */
+    uint8_t compressed; /* 0 if the data are not compressed; otherwise the bits COMPRESSED... */
+    uint32_t width;     /* characters of an element of a text array; otherwise 0 */
     uint32_t name_length;
     uint32_t crc;         /* CRC-32 of the data in the record */
     uint64_t bytes;       /* bytes of the data in the record */
@@ -101,7 +102,7 @@ void spool_close(spool **at)
     wu_run_writer_close(&s->runs);
     free(s->path);
     free(s->read);
-    free(s->at);
+    free(s->tails);
     free(s);
 }
 
@@ -111,8 +112,8 @@ void spool_keep_runs(spool *s, const char *path)
     s->runs = wu_run_writer_open(path);
 }
 
-/* Reads n bytes from offset `at`; small pieces are read through the window. false: they cannot be
- * read. */
+/* Reads n bytes from offset `at`; small pieces are read through the window. Returns false if they
+ * cannot be read. */
 static bool read_at(const spool *s, uint64_t at, void *data, size_t n)
 {
     window *const w = s->read;
@@ -146,7 +147,7 @@ static tc_status check_crc(const spool *s, uint64_t size, uint32_t crc, tc_err *
 {
     enum { BLOCK = 1 << 16 };
     TC_AUTOFREE unsigned char *const block = malloc(BLOCK);
-    uint32_t found = 0;
+    uint32_t file_crc = 0;
     bool good = true;
 
     if (block == NULL)
@@ -155,43 +156,44 @@ static tc_status check_crc(const spool *s, uint64_t size, uint32_t crc, tc_err *
         const size_t n = size - at < BLOCK ? (size_t)(size - at) : BLOCK;
 
         good = read_at(s, at, block, n);
-        found = good ? tc_crc32(found, block, n) : found;
+        file_crc = good ? tc_crc32(file_crc, block, n) : file_crc;
         return_if_error(tc_ask(s->poll, err));
     }
-    return good && found == crc
+    return good && file_crc == crc
                ? TC_OK
                : tc_fail(err, TC_BAD_INPUT, "%s: does not fit the checkpoint", s->path);
 }
 
 /* --- reading records ------------------------------------------------------------------------- */
 
-/* A record while it is read: its tail, the heads of its arrays, and the current array, which
+/* Reads a record: contains its tail, the heads of its arrays, and the current array, which
  * next_array sets. */
-typedef struct heads {
+typedef struct record_reader {
     record_tail tail;
-    unsigned char *bytes; /* [tail.head_bytes] the heads, freed by free_heads */
+    unsigned char *bytes; /* [tail.head_bytes] the heads, freed by free_reader */
     size_t used;          /* bytes of the heads that have been read */
-    uint64_t at, left;    /* offset of the next array's data, and bytes of data from there on */
+    uint64_t at,
+        left; /* offset of the next array's data, and number of data bytes from this offset on */
     /* The following members describe the current array. */
     array_head head;
     char name[4 * WU_MAX_NAME];
     wu_array_info info; /* info.name points to `name` */
     uint64_t plain;     /* bytes of its data without compression */
     uint64_t data;      /* offset of its data */
-} heads;
+} record_reader;
 
-static void free_heads(heads *h)
+static void free_reader(record_reader *h)
 {
     free(h->bytes);
 }
 
-/* Reads the heads of the record whose tail is at offset `at`. The caller frees *h by free_heads,
+/* Reads the heads of the record whose tail is at offset `at`. The caller frees *h by free_reader,
  * also after a failure. TC_BAD_INPUT: there is no valid record. */
-static tc_status read_heads(const spool *s, uint64_t at, heads *h, tc_err *err)
+static tc_status open_reader(const spool *s, uint64_t at, record_reader *h, tc_err *err)
 {
     record_tail *const t = &h->tail;
 
-    *h = (heads){ .bytes = NULL };
+    *h = (record_reader){ .bytes = NULL };
     if (read_at(s, at, t, sizeof *t) && memcmp(t->magic, magic, sizeof magic) == 0 &&
         t->head_bytes <= at && t->bytes <= at - t->head_bytes) {
         h->at = at - t->head_bytes - t->bytes;
@@ -206,8 +208,8 @@ static tc_status read_heads(const spool *s, uint64_t at, heads *h, tc_err *err)
     return tc_fail(err, TC_BAD_INPUT, "%s: is corrupt", s->path);
 }
 
-/* Copies the next n bytes of the heads; false: fewer are left. */
-static bool take_bytes(heads *h, void *out, size_t n)
+/* Copies the next n bytes of the heads. Returns false if fewer are left. */
+static bool read_head_bytes(record_reader *h, void *out, size_t n)
 {
     if (n > h->tail.head_bytes - h->used)
         return false;
@@ -216,23 +218,23 @@ static bool take_bytes(heads *h, void *out, size_t n)
     return true;
 }
 
-/* Makes the next array the current one. false: the array's head is invalid, or there is no further
+/* Makes the next array the current one. Returns false if its head is invalid or there is no further
  * array. */
-static bool next_array(heads *h)
+static bool next_array(record_reader *h)
 {
     array_head *const a = &h->head;
     wu_array_info *const info = &h->info;
     int ok;
 
-    if (!take_bytes(h, a, sizeof *a) || a->kind > WU_ONCE || a->dtype > WU_STR || a->ndim < 1 ||
-        a->ndim > WU_MAX_NDIM || a->name_length >= sizeof h->name ||
-        !take_bytes(h, h->name, a->name_length))
+    if (!read_head_bytes(h, a, sizeof *a) || a->kind > WU_ONCE || a->dtype > WU_STR ||
+        a->ndim < 1 || a->ndim > WU_MAX_NDIM || a->name_length >= sizeof h->name ||
+        !read_head_bytes(h, h->name, a->name_length))
         return false;
     h->name[a->name_length] = '\0';
     *info = (wu_array_info){
         .name = h->name, .dtype = (wu_dtype)a->dtype, .width = a->width, .ndim = a->ndim
     };
-    if (!take_bytes(h, info->shape, a->ndim * sizeof info->shape[0]) || a->bytes > h->left)
+    if (!read_head_bytes(h, info->shape, a->ndim * sizeof info->shape[0]) || a->bytes > h->left)
         return false;
     h->plain = wu_array_bytes(info, &ok);
     h->data = h->at;
@@ -260,9 +262,10 @@ static tc_status cannot_be_read(const spool *s, tc_err *err)
     return tc_fail(err, TC_IO, "%s: cannot be read back", s->path);
 }
 
-/* Passes the data of the current array to `give`, piece by piece. TC_IO: they cannot be read, or
- * their CRC is wrong. */
-static tc_status read_data(const spool *s, const heads *h, wu_take give, void *user, tc_err *err)
+/* Passes the data of the current array to `take`, piece by piece. Returns TC_IO if the data cannot
+ * be read or their CRC is wrong. */
+static tc_status read_data(const spool *s, const record_reader *h, wu_take take, void *user,
+                           tc_err *err)
 {
     TC_AUTOFREE unsigned char *const block = malloc(TC_BLOCK);
     uint32_t crc = 0;
@@ -276,7 +279,7 @@ static tc_status read_data(const spool *s, const heads *h, wu_take give, void *u
             return cannot_be_read(s, err);
         crc = tc_crc32(crc, block, n);
         return_if_error(tc_ask(s->poll, err));
-        return_if_error(give(user, block, n, err));
+        return_if_error(take(user, block, n, err));
     }
     return crc == h->head.crc ? TC_OK : cannot_be_read(s, err);
 }
@@ -293,7 +296,7 @@ static tc_status copy_to(void *user, const void *data, size_t n, tc_err *err)
 }
 
 /* Adds the current array to the output, with its data unless it is compressed. */
-static tc_status add_array(const spool *s, const heads *h, wu_output *output, tc_err *err)
+static tc_status add_array(const spool *s, const record_reader *h, wu_output *output, tc_err *err)
 {
     const wu_compressed compressed = compressed_of(&h->head);
     void *data;
@@ -307,9 +310,10 @@ static tc_status add_array(const spool *s, const heads *h, wu_output *output, tc
 }
 
 /* Reads the heads of the record of item `index`. */
-static tc_status open_record(const spool *s, size_t index, heads *h, tc_err *err)
+static tc_status open_record(const spool *s, size_t index, record_reader *h, tc_err *err)
 {
-    const tc_status status = index < s->items ? read_heads(s, s->at[index], h, err) : TC_BAD_INPUT;
+    const tc_status status =
+        index < s->items ? open_reader(s, s->tails[index], h, err) : TC_BAD_INPUT;
 
     return status == TC_BAD_INPUT ? cannot_be_read(s, err) : status;
 }
@@ -317,7 +321,7 @@ static tc_status open_record(const spool *s, size_t index, heads *h, tc_err *err
 tc_status spool_read(void *user, size_t index, const char *only, wu_output *output, tc_err *err)
 {
     const spool *const s = user;
-    heads h = { .bytes = NULL };
+    record_reader h = { .bytes = NULL };
     tc_status status = open_record(s, index, &h, err);
 
     memset(output, 0, sizeof *output);
@@ -335,16 +339,16 @@ tc_status spool_read(void *user, size_t index, const char *only, wu_output *outp
     return status;
 }
 
-tc_status spool_copy(void *user, size_t index, const char *array, wu_take give, void *taker,
+tc_status spool_copy(void *user, size_t index, const char *array, wu_take take, void *taker,
                      tc_err *err)
 {
     const spool *const s = user;
-    TC_AUTO(free_heads) heads h = { .bytes = NULL };
+    TC_AUTO(free_reader) record_reader h = { .bytes = NULL };
     return_if_error(open_record(s, index, &h, err));
 
     for (uint32_t i = 0; i < h.tail.n_arrays && next_array(&h); i++)
         if (strcmp(h.name, array) == 0)
-            return read_data(s, &h, give, taker, err);
+            return read_data(s, &h, take, taker, err);
     return cannot_be_read(s, err);
 }
 
@@ -353,61 +357,61 @@ tc_status spool_copy(void *user, size_t index, const char *array, wu_take give, 
 /* Appends a record, whose tail is at offset `at`, to the list of records. */
 static tc_status add_record(spool *s, uint64_t at, tc_err *err)
 {
-    uint64_t *const grown = tc_array_grow(s->at, s->items, &s->capacity, sizeof *grown);
+    uint64_t *const grown = tc_array_grow(s->tails, s->items, &s->capacity, sizeof *grown);
 
     if (grown == NULL)
         return tc_no_memory(err, "the spool");
-    s->at = grown;
-    s->at[s->items++] = at;
+    s->tails = grown;
+    s->tails[s->items++] = at;
     return TC_OK;
 }
 
 /* The amount by which an array increases the result of spool_to_write. */
-static double to_write(const array_head *a)
+static double work_to_write(const array_head *a)
 {
     return (double)a->bytes / (a->compressed != 0 ? WU_COPIED : 1);
 }
 
-/* Fills s->at with the records in the file's first `size` bytes, `items` in number. Finds the last
- * record first, as each record's tail gives the record's length. */
+/* Fills s->tails with the records in the file's first `size` bytes, `items` in number. Finds the
+ * last record first, as each record's tail gives the record's length. */
 static tc_status index_records(spool *s, uint64_t size, uint64_t items, tc_err *err)
 {
     for (uint64_t end = size; end > 0;) {
-        TC_AUTO(free_heads) heads h = { .bytes = NULL };
+        TC_AUTO(free_reader) record_reader h = { .bytes = NULL };
 
         return_if_error(end < sizeof h.tail ? tc_fail(err, TC_BAD_INPUT, "%s: is corrupt", s->path)
-                                            : read_heads(s, end - sizeof h.tail, &h, err));
+                                            : open_reader(s, end - sizeof h.tail, &h, err));
         return_if_error(add_record(s, end - sizeof h.tail, err));
         end = h.at;
         for (uint32_t i = 0; i < h.tail.n_arrays && next_array(&h); i++)
-            s->to_write += to_write(&h.head);
+            s->work_to_write += work_to_write(&h.head);
     }
     for (size_t i = 0; i < s->items / 2; i++) {
-        const uint64_t first = s->at[i];
+        const uint64_t first = s->tails[i];
 
-        s->at[i] = s->at[s->items - 1 - i];
-        s->at[s->items - 1 - i] = first;
+        s->tails[i] = s->tails[s->items - 1 - i];
+        s->tails[s->items - 1 - i] = first;
     }
     return s->items == items
                ? TC_OK
                : tc_fail(err, TC_BAD_INPUT, "%s: does not fit the checkpoint", s->path);
 }
 
-static void forget_records(spool *s)
+static void clear_records(spool *s)
 {
     s->items = 0;
-    s->to_write = 0;
+    s->work_to_write = 0;
 }
 
 tc_status spool_keep(spool *s, uint64_t size, uint32_t crc, uint64_t items, tc_err *err)
 {
     tc_status status = check_crc(s, size, crc, err);
 
-    forget_records(s);
+    clear_records(s);
     if (status == TC_OK)
         status = index_records(s, size, items, err);
     if (status != TC_OK)
-        forget_records(s);
+        clear_records(s);
     if (status != TC_OK && status != TC_BAD_INPUT)
         return status; /* the file remains unchanged, for the next run */
     s->size = status == TC_OK ? size : 0;
@@ -421,31 +425,32 @@ tc_status spool_keep(spool *s, uint64_t size, uint32_t crc, uint64_t items, tc_e
 
 double spool_to_write(const spool *s)
 {
-    return s->to_write;
+    return s->work_to_write;
 }
 
 /* --- writing a record ------------------------------------------------------------------------ */
 
-/* A record while it is written. */
-typedef struct record {
+/* The state of writing a record. */
+typedef struct record_writer {
     const spool *s;
     const tc_poll *poll;
-    const wu_write_progress *written;
-    wu_compressor *packer;
+    const wu_write_progress *progress;
+    wu_compressor *compressor;
     double done, all;               /* bytes of the arrays' data: written so far, and in total */
     uint64_t at;                    /* offset of the next byte */
     uint32_t crc;                   /* CRC-32 of the file up to that offset */
     uint32_t data_crc;              /* CRC-32 of the current array's data */
-    unsigned char waiting[1 << 14]; /* the last n_waiting bytes, which are not yet written */
-    size_t n_waiting;
-} record;
+    unsigned char pending[1 << 14]; /* the last n_pending bytes, which are not yet written */
+    size_t n_pending;
+} record_writer;
 
-static void end_record(record *r)
+static void free_record(record_writer *r)
 {
-    wu_compressor_free(&r->packer);
+    wu_compressor_free(&r->compressor);
 }
 
-static tc_status write_now(const record *r, uint64_t at, const void *data, size_t n, tc_err *err)
+static tc_status write_now(const record_writer *r, uint64_t at, const void *data, size_t n,
+                           tc_err *err)
 {
     empty_window(r->s);
     return tc_write_at(r->s->fd, at, data, n)
@@ -454,25 +459,25 @@ static tc_status write_now(const record *r, uint64_t at, const void *data, size_
                          strerror(errno));
 }
 
-static tc_status write_waiting(record *r, tc_err *err)
+static tc_status write_pending(record_writer *r, tc_err *err)
 {
-    const size_t n = r->n_waiting;
+    const size_t n = r->n_pending;
 
-    r->n_waiting = 0;
-    return write_now(r, r->at - n, r->waiting, n, err);
+    r->n_pending = 0;
+    return write_now(r, r->at - n, r->pending, n, err);
 }
 
-/* A wu_take that appends bytes to the record. Small pieces are collected in r->waiting. */
+/* A wu_take that appends bytes to the record. Small pieces are collected in r->pending. */
 static tc_status write_piece(void *user, const void *data, size_t n, tc_err *err)
 {
-    record *const r = user;
-    tc_status status = n > sizeof r->waiting - r->n_waiting ? write_waiting(r, err) : TC_OK;
+    record_writer *const r = user;
+    tc_status status = n > sizeof r->pending - r->n_pending ? write_pending(r, err) : TC_OK;
 
-    if (status == TC_OK && n > sizeof r->waiting) {
+    if (status == TC_OK && n > sizeof r->pending) {
         status = write_now(r, r->at, data, n, err);
     } else if (status == TC_OK) {
-        memcpy(r->waiting + r->n_waiting, data, n);
-        r->n_waiting += n;
+        memcpy(r->pending + r->n_pending, data, n);
+        r->n_pending += n;
     }
     r->at += n;
     r->crc = tc_crc32(r->crc, data, n);
@@ -497,7 +502,7 @@ static bool is_picture_of_labels(const spool *s, const wu_out_array *a)
 
 /* Writes the array's data in blocks, compressed if it is a WU_OWN array. Calls the poll and reports
  * the progress after each block. */
-static tc_status write_data(record *r, const wu_out_array *a, tc_err *err)
+static tc_status write_data(record_writer *r, const wu_out_array *a, tc_err *err)
 {
     const unsigned char *const data = a->data;
     const size_t bytes = data_bytes(&a->info);
@@ -508,18 +513,19 @@ static tc_status write_data(record *r, const wu_out_array *a, tc_err *err)
         if (labels)
             wu_run_writer_add(r->s->runs, (const uint32_t *)a->data + at / sizeof(uint32_t),
                               (end - at) / sizeof(uint32_t));
-        return_if_error(a->kind == WU_OWN ? wu_compressor_write(r->packer, data + at, end - at, err)
-                                          : write_piece(r, data + at, end - at, err));
+        return_if_error(a->kind == WU_OWN
+                            ? wu_compressor_write(r->compressor, data + at, end - at, err)
+                            : write_piece(r, data + at, end - at, err));
         r->done += (double)(end - at);
         return_if_error(tc_ask(r->poll, err));
-        if (r->written != NULL)
-            r->written->report(r->written->user, r->done / r->all);
+        if (r->progress != NULL)
+            r->progress->report(r->progress->user, r->done / r->all);
     }
     return TC_OK;
 }
 
 /* The head of an array whose data were written from offset `begin`. */
-static array_head head_of(const record *r, const wu_out_array *a, uint64_t begin,
+static array_head head_of(const record_writer *r, const wu_out_array *a, uint64_t begin,
                           const wu_compressed *compressed)
 {
     array_head head = { .kind = (uint8_t)a->kind,
@@ -540,7 +546,7 @@ static array_head head_of(const record *r, const wu_out_array *a, uint64_t begin
 }
 
 /* Writes the array's data, and fills its head, which write_heads writes later. */
-static tc_status write_array(record *r, const wu_out_array *a, array_head *head, tc_err *err)
+static tc_status write_array(record_writer *r, const wu_out_array *a, array_head *head, tc_err *err)
 {
     const uint64_t begin = r->at;
     wu_compressed compressed = { .size = 0 };
@@ -549,10 +555,10 @@ static tc_status write_array(record *r, const wu_out_array *a, array_head *head,
     if (is_picture_of_labels(r->s, a))
         wu_run_writer_begin(r->s->runs);
     if (a->kind == WU_OWN)
-        return_if_error(wu_npz_compress(r->packer, r->s->path, &a->info, err));
+        return_if_error(wu_npz_compress(r->compressor, r->s->path, &a->info, err));
     return_if_error(write_data(r, a, err));
     if (a->kind == WU_OWN)
-        return_if_error(wu_compressor_end(r->packer, &compressed, err));
+        return_if_error(wu_compressor_end(r->compressor, &compressed, err));
     if (is_picture_of_labels(r->s, a))
         wu_run_writer_end(r->s->runs, compressed.crc);
     *head = head_of(r, a, begin, &compressed);
@@ -561,7 +567,7 @@ static tc_status write_array(record *r, const wu_out_array *a, array_head *head,
 
 /* Writes all heads and the tail, and sets r->data_crc to the CRC-32 of the heads. bytes: the size
  * of the arrays' data, for the tail. */
-static tc_status write_heads(record *r, const wu_output *output, const array_head *all,
+static tc_status write_heads(record_writer *r, const wu_output *output, const array_head *all,
                              uint64_t bytes, tc_err *err)
 {
     const uint64_t begin = r->at;
@@ -582,28 +588,28 @@ static tc_status write_heads(record *r, const wu_output *output, const array_hea
 }
 
 tc_status spool_append(spool *s, const wu_output *output, unsigned threads, const tc_poll *poll,
-                       const wu_write_progress *written, tc_err *err)
+                       const wu_write_progress *progress, tc_err *err)
 {
-    TC_AUTO(end_record)
-    record r = { .s = s, .poll = poll, .written = written, .at = s->size, .crc = s->crc };
+    TC_AUTO(free_record)
+    record_writer r = { .s = s, .poll = poll, .progress = progress, .at = s->size, .crc = s->crc };
     TC_AUTOFREE array_head *const all = calloc(output->n + 1, sizeof *all);
-    double more = 0;
+    double added = 0;
 
     return_if_error(all == NULL ? tc_no_memory(err, "the spool")
                                 : wu_compressor_create(WU_NPZ_LEVEL, threads, s->path, write_piece,
-                                                       &r, &r.packer, err));
+                                                       &r, &r.compressor, err));
     for (size_t i = 0; i < output->n; i++)
         r.all += (double)data_bytes(&output->arrays[i].info);
     for (size_t i = 0; i < output->n; i++) {
         return_if_error(write_array(&r, &output->arrays[i], &all[i], err));
-        more += to_write(&all[i]);
+        added += work_to_write(&all[i]);
     }
     return_if_error(write_heads(&r, output, all, r.at - s->size, err));
-    return_if_error(write_waiting(&r, err));
+    return_if_error(write_pending(&r, err));
     return_if_error(add_record(s, r.at - sizeof(record_tail), err));
     s->crc = r.crc;
     s->size = r.at;
-    s->to_write += more;
+    s->work_to_write += added;
     return TC_OK;
 }
 

@@ -1,10 +1,9 @@
 /*
  * The OpenCL backend of cellcount. The device prepares grey values, applies the threshold, fills
- * holes, labels and measures regions, and computes distances. Joining maxima is sequential: the CPU
- * backend does that and all phases that follow (the worker has a worker of the CPU backend). The
- * CPU backend also does all phases from the threshold on if cells are split by intensity, and all
- * phases after components are found if regions are to be left out but their table does not fit the
- * device.
+ * holes, labels and measures regions, and computes distances. The worker owns a worker of the CPU
+ * backend, which does the other phases: joining maxima, which is sequential, and all phases after
+ * it; if cells are split by intensity, all phases from the threshold on; and if a filter has to
+ * remove regions but their table does not fit the device, all phases after components are found.
  *
  * If the picture does not fit the device, the host prepares it, applies the threshold and fills
  * holes; the device labels it in strips of rows; the host joins the labels along the edges of the
@@ -55,9 +54,9 @@ static bool has_preparing_stage(const cc_cl_worker *w, cc_stage s)
     }
 }
 
-/* Whether the device computes the final labels. Until the stage COUNT has ended, the answer `true`
- * may still change, as COUNT may set too_many. */
-static bool final_labels(const cc_cl_worker *w)
+/* Whether the device computes the final labels. Until the stage COUNT has ended, `true` may still
+ * change to `false`, as COUNT may set too_many. */
+static bool makes_labels(const cc_cl_worker *w)
 {
     const cc_params *const p = w->params;
 
@@ -65,8 +64,8 @@ static bool final_labels(const cc_cl_worker *w)
            !p->min_area_auto;
 }
 
-/* Whether the state needs the labels: the result is made without them if it has no label picture
- * and the state holds the table of regions. */
+/* Whether the labels are copied to the state. They are not needed if the result has no label
+ * picture and the state holds the table of regions. */
 static bool wants_labels(const cc_cl_worker *w)
 {
     return w->params->labels || !w->ocl.work->result_only || !w->has_table;
@@ -90,24 +89,25 @@ static bool has_stage(const cc_cl_worker *w, cc_stage s)
     if (s <= JOIN_COLUMNS)
         return !p->split;
     if (s == COUNT)
-        return final_labels(w);
+        return makes_labels(w);
     if (s == TABLE || s == MEASURE)
-        return final_labels(w) && w->table_rows > 0;
+        return makes_labels(w) && w->table_rows > 0;
     if (s == RELABEL)
-        return final_labels(w) && cc_filters(p) && wants_labels(w);
+        return makes_labels(w) && cc_filters(p) && wants_labels(w);
     if (s <= PAINT)
-        return final_labels(w);
+        return makes_labels(w);
     if (s == READ_LABELS)
-        return final_labels(w) && wants_labels(w);
+        return makes_labels(w) && wants_labels(w);
     if (s <= READ_ROOTS)
-        return !final_labels(w) && !p->split;
+        return !makes_labels(w) && !p->split;
     return p->split;
 }
 
-/* Whether the item may turn out to have stage s; for use before the number of regions is known. */
+/* Whether the item may have stage s, as far as can be known before the number of regions is known.
+ */
 static bool may_have_stage(const cc_cl_worker *w, cc_stage s)
 {
-    const bool whole = final_labels(w);
+    const bool whole = makes_labels(w);
 
     if (s == TABLE || s == MEASURE)
         return whole;
@@ -148,9 +148,9 @@ static tc_status read_rows(cc_cl_worker *w, int from, int32_t *plane, uint64_t f
     return ocl_get(&w->ocl, from, first * row, plane + (w->y0 + first) * w->nx, count * row, err);
 }
 
-/* Does `count` units of the stage's work, from `done` on: one launch, or a copy to the host. Sets
- * ocl.took_ms to the device time of a launch, to 0 for a copy. */
-static tc_status do_part(cc_cl_worker *w, cc_state *state, uint64_t count, tc_err *err)
+/* Does `count` units (stage_work) of the stage's work from w->done on, by one launch or by a copy
+ * to the host. Sets ocl.took_ms to the device time of the launch, or to 0 after a copy. */
+static tc_status run_part(cc_cl_worker *w, cc_state *state, uint64_t count, tc_err *err)
 {
     const size_t row = (size_t)w->nx * (w->ocl.work->pixels->bits / 8);
     int32_t *roots;
@@ -201,9 +201,10 @@ static tc_status end_histogram(cc_cl_worker *w, cc_state *state, tc_err *err)
     return status;
 }
 
-/* After COUNT: allocates the device's table of regions. If regions are to be left out, the table is
- * needed; if it does not fit the device, too_many is set. Otherwise it is allocated only if the
- * state has room for it; such a table always fits, as strip_bytes counts it. */
+/* After COUNT: allocates the device's table of regions. If a filter may remove regions, the table
+ * is required, and too_many is set if it does not fit the device. Without filters, the table is
+ * allocated only if it also fits the state; it then always fits the device, as strip_bytes counts
+ * it. */
 static tc_status make_table(cc_cl_worker *w, uint32_t regions, tc_err *err)
 {
     const ocl_device *const d = w->ocl.device;
@@ -238,8 +239,8 @@ static cc_region region_of(const uint32_t *row)
     return r;
 }
 
-/* After MEASURE: copies the regions that are kept from the device's table to the state's, and
- * writes their final labels to B_FINAL. */
+/* After MEASURE: copies the regions that pass the filters from the device's table to the state's,
+ * and writes their final labels to B_FINAL. */
 static tc_status end_measure(cc_cl_worker *w, cc_state *state, tc_err *err)
 {
     cc_region *const table = (cc_region *)(void *)((char *)state + cc_table_at(w->nx, w->ny));
@@ -352,7 +353,7 @@ static tc_status finish_device(cc_cl_worker *w, cc_state *state, tc_err *err)
         w->host_only = true;
         return TC_OK;
     }
-    if (final_labels(w)) {
+    if (makes_labels(w)) {
         state->head.chunks_done = w->ocl.work->plan.chunks;
         return TC_OK;
     }
@@ -366,7 +367,7 @@ static tc_status finish_device(cc_cl_worker *w, cc_state *state, tc_err *err)
     return TC_OK;
 }
 
-/* Does what the current stage needs at its end, and sets the next stage. */
+/* Ends the current stage, and sets the next one. */
 static tc_status end_stage(cc_cl_worker *w, cc_state *state, tc_err *err)
 {
     tc_status status = TC_OK;
@@ -396,7 +397,7 @@ static tc_status end_stage(cc_cl_worker *w, cc_state *state, tc_err *err)
 /* --- the backend ----------------------------------------------------------------------------- */
 
 /* The progress in chunks of the plan, for display: the device's stages count as its first half. */
-static uint64_t progress_of(const cc_cl_worker *w)
+static uint64_t progress_chunks(const cc_cl_worker *w)
 {
     const double strip = ((double)w->stage + 1) / STAGES;
 
@@ -404,7 +405,7 @@ static uint64_t progress_of(const cc_cl_worker *w)
 }
 
 /* Adds the device time of the last launch to label_ms or measure_ms. */
-static void note_time(cc_cl_worker *w)
+static void add_time(cc_cl_worker *w)
 {
     if (w->stage == MASK || (w->stage >= TILES && w->stage <= PAINT))
         w->label_ms += w->ocl.took_ms;
@@ -436,8 +437,8 @@ static tc_status cl_step(void *worker, void *state_at, uint64_t *chunks_done, tc
         const uint64_t count = ocl_pace_next(&w->pace[w->stage], work - w->done);
 
         if (count > 0) {
-            status = do_part(w, state, count, err);
-            note_time(w);
+            status = run_part(w, state, count, err);
+            add_time(w);
         }
         if (status != TC_OK)
             return status;
@@ -447,13 +448,13 @@ static tc_status cl_step(void *worker, void *state_at, uint64_t *chunks_done, tc
         if (tc_seconds() >= end)
             break;
     }
-    *chunks_done = state->head.chunks_done > 0 ? state->head.chunks_done : progress_of(w);
+    *chunks_done = state->head.chunks_done > 0 ? state->head.chunks_done : progress_chunks(w);
     if (status != TC_OK)
         return status;
     return state->head.chunks_done == w->ocl.work->plan.chunks ? TC_OK : TC_MORE;
 }
 
-static void free_parts(void *worker)
+static void free_worker(void *worker)
 {
     cc_cl_worker *const w = worker;
 
@@ -483,8 +484,8 @@ static tc_status make_kernels(cc_cl_worker *w, tc_err *err)
                      (int)w->ocl.device->kernels & ~(CC_KERNELS_8 | CC_KERNELS_16));
 }
 
-/* The number of buffers, besides B_PIXELS, that the preparation of grey values needs. */
-static unsigned prepared_planes(const cc_params *p)
+/* The number of planes of grey values that the preparation needs besides B_PIXELS. */
+static unsigned preparation_planes(const cc_params *p)
 {
     const int steps =
         cc_has_step(p, CC_SMOOTH) + cc_has_step(p, CC_GROUND) + cc_has_step(p, CC_LOCALLY);
@@ -509,7 +510,7 @@ static uint64_t strip_bytes(const cc_cl_worker *w, uint64_t rows, bool whole)
     const uint64_t n = rows * w->nx, table = cc_table_rows(w->nx, (uint32_t)rows) *
                                              (CC_COLUMNS + 1) * sizeof(cl_uint);
     const uint64_t planes = (w->params->split ? 2 : 1) * sizeof(cl_int),
-                   grey = 1 + (uint64_t)prepared_planes(w->params);
+                   grey = 1 + (uint64_t)preparation_planes(w->params);
     const uint64_t pixels = w->ocl.work->pixels->bits / 8 * grey;
 
     return n * (planes + (whole ? pixels : 0)) + link_bytes(w, rows) + n / 64 +
@@ -541,7 +542,7 @@ static tc_status make_buffers(cc_cl_worker *w, tc_err *err)
                    whole = !in_strips(w);
     const uint64_t grey_values = (uint64_t)1 << w->ocl.work->pixels->bits, word = sizeof(cl_uint);
     const uint64_t pixels = whole * n * (w->ocl.work->pixels->bits / 8),
-                   planes = prepared_planes(w->params);
+                   planes = preparation_planes(w->params);
     const uint64_t bits = (uint64_t)w->strip_rows * w->stride * word;
     const bool opening = has_stage(w, EXTREME);
     uint32_t disc[CC_MOST_RADIUS + 1] = { 0 };
@@ -574,8 +575,8 @@ static tc_status make_buffers(cc_cl_worker *w, tc_err *err)
                                    : TC_OK;
 }
 
-/* Sets how much work the first launch of each stage does: about 8192 pixels. A stage that copies to
- * the host always copies about 16 million pixels at a time. */
+/* Sets the paces so that the first launch of each stage processes about 8192 pixels. A stage that
+ * copies to the host always copies about 16 million pixels at a time. */
 static void set_paces(cc_cl_worker *w)
 {
     w->rows = w->strip_rows;
@@ -597,7 +598,7 @@ static void set_paces(cc_cl_worker *w)
 
 /* Whether the CPU backend, which uses vector instructions, is faster than the device: an OpenCL
  * device of type CPU is slow with the work-groups of cc_disc. */
-static bool better_on_host(const cc_cl_worker *w)
+static bool faster_on_host(const cc_cl_worker *w)
 {
     return w->ocl.device->info.type == CL_DEVICE_TYPE_CPU && cc_has_step(w->params, CC_EXTREME) &&
            w->params->radius > MOST_CPU_RADIUS;
@@ -620,7 +621,7 @@ static tc_status open_parts(void *worker, const void *state, tc_err *err)
     choose_strips(w);
     w->host_only = work->pixels->mask != NULL || cc_host_phase(w->host) >= CC_KEPT ||
                    (w->params->split && in_strips(w)) ||
-                   !(finds_regions(w) || cc_prepares(w->params)) || better_on_host(w);
+                   !(finds_regions(w) || cc_prepares(w->params)) || faster_on_host(w);
     if (w->host_only)
         return TC_OK;
     return_if_error(make_kernels(w, err));
@@ -630,7 +631,7 @@ static tc_status open_parts(void *worker, const void *state, tc_err *err)
     return TC_OK;
 }
 
-static const ocl_launcher launcher = { "cellcount", sizeof(cc_cl_worker), open_parts, free_parts };
+static const ocl_launcher launcher = { "cellcount", sizeof(cc_cl_worker), open_parts, free_worker };
 
 static tc_status cl_open(const an_work *work, const void *state, void **worker, tc_err *err)
 {

@@ -16,8 +16,8 @@ enum {
 
 /* --- a device's properties ------------------------------------------------------------------- */
 
-/* Copies text that a driver returned, without spaces at its ends, and with "?" for every byte that
- * is not printable ASCII. */
+/* Copies text that a driver has returned, without leading and trailing spaces, and with "?" in
+ * place of every byte that is not printable ASCII. */
 static void clean_copy(char *out, size_t size, const char *text)
 {
     while (isspace((unsigned char)*text))
@@ -50,14 +50,14 @@ static void query_info(const ocl_api *api, ocl_info *info, cl_device_info what,
     const cl_int code = api->clGetDeviceInfo(info->id, what, size, value, NULL);
     if (code != CL_SUCCESS) {
         memset(value, 0, size);
-        refuse_device(info, "it does not tell its %s: %s", what_name, ocl_error_name(code));
+        refuse_device(info, "it does not report its %s: %s", what_name, ocl_error_name(code));
     }
 }
-#define ASK(what, value) query_info(api, info, what, #what, &(value), sizeof(value))
+#define QUERY(what, value) query_info(api, info, what, #what, &(value), sizeof(value))
 
 /* Queries a property that is text, as query_info does. */
-static void ask_text(const ocl_api *api, ocl_info *info, cl_device_info what, const char *what_name,
-                     char *out, size_t out_size)
+static void query_text(const ocl_api *api, ocl_info *info, cl_device_info what,
+                       const char *what_name, char *out, size_t out_size)
 {
     char text[1024] = "";
     const cl_int code = api->clGetDeviceInfo(info->id, what, sizeof text - 1, text, NULL);
@@ -66,7 +66,7 @@ static void ask_text(const ocl_api *api, ocl_info *info, cl_device_info what, co
     if (code != CL_SUCCESS)
         refuse_device(info, "it does not tell its %s: %s", what_name, ocl_error_name(code));
 }
-#define ASK_TEXT(what, out) ask_text(api, info, what, #what, out, sizeof(out))
+#define QUERY_TEXT(what, out) query_text(api, info, what, #what, out, sizeof(out))
 
 /* Whether a version string is `prefix` ("OpenCL ") followed by 1.2 or a later version. */
 static bool is_12(const char *version, const char *prefix)
@@ -82,9 +82,9 @@ static bool is_12(const char *version, const char *prefix)
 static void check_versions(const ocl_api *api, ocl_info *info, const char *platform_version)
 {
     char version[64], c_version[64], profile[64];
-    ASK_TEXT(CL_DEVICE_VERSION, version);
-    ASK_TEXT(CL_DEVICE_OPENCL_C_VERSION, c_version);
-    ASK_TEXT(CL_DEVICE_PROFILE, profile);
+    QUERY_TEXT(CL_DEVICE_VERSION, version);
+    QUERY_TEXT(CL_DEVICE_OPENCL_C_VERSION, c_version);
+    QUERY_TEXT(CL_DEVICE_PROFILE, profile);
     if (!is_12(platform_version, "OpenCL "))
         refuse_device(info, "its platform is \"%.40s\", OpenCL 1.2 is needed", platform_version);
     if (!is_12(version, "OpenCL "))
@@ -95,12 +95,12 @@ static void check_versions(const ocl_api *api, ocl_info *info, const char *platf
         refuse_device(info, "its profile is \"%.40s\", the full profile is needed", profile);
 }
 
-static void check_switches(const ocl_api *api, ocl_info *info)
+static void check_flags(const ocl_api *api, ocl_info *info)
 {
     cl_bool available, compiler, little;
-    ASK(CL_DEVICE_AVAILABLE, available);
-    ASK(CL_DEVICE_COMPILER_AVAILABLE, compiler);
-    ASK(CL_DEVICE_ENDIAN_LITTLE, little);
+    QUERY(CL_DEVICE_AVAILABLE, available);
+    QUERY(CL_DEVICE_COMPILER_AVAILABLE, compiler);
+    QUERY(CL_DEVICE_ENDIAN_LITTLE, little);
     if (!available)
         refuse_device(info, "it is not available");
     if (!compiler)
@@ -115,15 +115,15 @@ static void check_sizes(const ocl_api *api, ocl_info *info)
      * dimensions; some have more. */
     size_t along[16];
     cl_device_fp_config double_fp = 0;
-    ASK(CL_DEVICE_MAX_COMPUTE_UNITS, info->compute_units);
-    ASK(CL_DEVICE_MAX_CLOCK_FREQUENCY, info->clock_mhz);
-    ASK(CL_DEVICE_GLOBAL_MEM_SIZE, info->global_bytes);
-    ASK(CL_DEVICE_MAX_MEM_ALLOC_SIZE, info->max_alloc_bytes);
-    ASK(CL_DEVICE_LOCAL_MEM_SIZE, info->local_bytes);
-    ASK(CL_DEVICE_MAX_WORK_GROUP_SIZE, info->max_group);
-    ASK(CL_DEVICE_MAX_WORK_ITEM_SIZES, along);
-    ASK(CL_DEVICE_SINGLE_FP_CONFIG, info->single_fp);
-    ASK(CL_DEVICE_DOUBLE_FP_CONFIG, double_fp);
+    QUERY(CL_DEVICE_MAX_COMPUTE_UNITS, info->compute_units);
+    QUERY(CL_DEVICE_MAX_CLOCK_FREQUENCY, info->clock_mhz);
+    QUERY(CL_DEVICE_GLOBAL_MEM_SIZE, info->global_bytes);
+    QUERY(CL_DEVICE_MAX_MEM_ALLOC_SIZE, info->max_alloc_bytes);
+    QUERY(CL_DEVICE_LOCAL_MEM_SIZE, info->local_bytes);
+    QUERY(CL_DEVICE_MAX_WORK_GROUP_SIZE, info->max_group);
+    QUERY(CL_DEVICE_MAX_WORK_ITEM_SIZES, along);
+    QUERY(CL_DEVICE_SINGLE_FP_CONFIG, info->single_fp);
+    QUERY(CL_DEVICE_DOUBLE_FP_CONFIG, double_fp);
     info->doubles = double_fp != 0;
     if (info->max_group > along[0])
         info->max_group = along[0];
@@ -140,27 +140,28 @@ static void check_sizes(const ocl_api *api, ocl_info *info)
 
 static void describe_device(const ocl_api *api, ocl_info *info, const char *platform_version)
 {
-    ASK_TEXT(CL_DEVICE_NAME, info->name);
+    QUERY_TEXT(CL_DEVICE_NAME, info->name);
     if (info->name[0] == '\0')
         snprintf(info->name, sizeof info->name, "a device without a name");
-    ASK_TEXT(CL_DEVICE_VENDOR, info->vendor);
-    ASK_TEXT(CL_DRIVER_VERSION, info->driver);
-    ASK(CL_DEVICE_TYPE, info->type);
+    QUERY_TEXT(CL_DEVICE_VENDOR, info->vendor);
+    QUERY_TEXT(CL_DRIVER_VERSION, info->driver);
+    QUERY(CL_DEVICE_TYPE, info->type);
     check_versions(api, info, platform_version);
-    check_switches(api, info);
+    check_flags(api, info);
     check_sizes(api, info);
 }
 
 /* --- the list -------------------------------------------------------------------------------- */
 
-typedef struct listing {
+typedef struct device_list {
     ocl_info *entries;
-    size_t count, room;
-} listing;
+    size_t count, capacity;
+} device_list;
 
-static tc_status add_entry(listing *list, const ocl_info *entry, tc_err *err)
+static tc_status add_entry(device_list *list, const ocl_info *entry, tc_err *err)
 {
-    ocl_info *const grown = tc_array_grow(list->entries, list->count, &list->room, sizeof *grown);
+    ocl_info *const grown =
+        tc_array_grow(list->entries, list->count, &list->capacity, sizeof *grown);
     if (grown == NULL)
         return tc_no_memory(err, "the list of devices");
     list->entries = grown;
@@ -191,7 +192,7 @@ static void platform_text(const ocl_api *api, cl_platform_id platform, cl_platfo
     clean_copy(out, out_size, code == CL_SUCCESS ? text : ocl_error_name(code));
 }
 
-static tc_status add_platform(const ocl_api *api, listing *list, cl_platform_id platform,
+static tc_status add_platform(const ocl_api *api, device_list *list, cl_platform_id platform,
                               unsigned index, tc_err *err)
 {
     cl_device_id all[DEVICES_MAX], gpus[DEVICES_MAX];
@@ -227,7 +228,7 @@ tc_status ocl_enumerate(const ocl_api *api, ocl_info **list, size_t *count, tc_e
 {
     cl_platform_id platforms[PLATFORMS_MAX];
     cl_uint platform_count = 0;
-    listing found = { .count = 0 };
+    device_list found = { .count = 0 };
 
     *list = NULL;
     *count = 0;
@@ -292,7 +293,7 @@ static const char *refusal_of(const ocl_info *info)
 
 /* Ranks a device by type: 3 GPU, 2 accelerator, 1 anything else. A device that has the type CPU
  * ranks as one even if it has other types as well (simulators have all). */
-static int class_of(const ocl_info *info)
+static int type_rank(const ocl_info *info)
 {
     if (info->type & CL_DEVICE_TYPE_CPU)
         return 1;
@@ -302,18 +303,18 @@ static int class_of(const ocl_info *info)
 }
 
 /* Whether device a is preferred to b: by type, then by the product of compute units and clock. */
-static bool better(const ocl_info *a, const ocl_info *b)
+static bool is_better(const ocl_info *a, const ocl_info *b)
 {
-    const int class_a = class_of(a), class_b = class_of(b);
-    if (class_a != class_b)
-        return class_a > class_b;
+    const int rank_a = type_rank(a), rank_b = type_rank(b);
+    if (rank_a != rank_b)
+        return rank_a > rank_b;
     /* Some drivers report a clock frequency of 0. */
     if (a->clock_mhz == 0 || b->clock_mhz == 0)
         return a->compute_units > b->compute_units;
     return (uint64_t)a->compute_units * a->clock_mhz > (uint64_t)b->compute_units * b->clock_mhz;
 }
 
-/* Adds "; P:D NAME: why" to a message as far as it fits. */
+/* Appends "; P:D NAME: why" to a message, cut off where the buffer ends. */
 static void add_reason(char *text, size_t size, const ocl_info *info, const char *why)
 {
     const size_t used = strlen(text);
@@ -321,7 +322,7 @@ static void add_reason(char *text, size_t size, const ocl_info *info, const char
              info->device_index, info->name, why);
 }
 
-/* Chooses the best usable device; a CPU only for OCL_REQUEST_ANY. */
+/* Sets *chosen to the index of the best usable device. A CPU is chosen only for OCL_REQUEST_ANY. */
 static tc_status choose_best(const ocl_info *list, size_t count, const ocl_request *request,
                              size_t *chosen, tc_err *err)
 {
@@ -330,11 +331,11 @@ static tc_status choose_best(const ocl_info *list, size_t count, const ocl_reque
     bool found = false;
     for (size_t i = 0; i < count; i++) {
         const char *why = refusal_of(&list[i]);
-        if (why == NULL && !cpu_too && class_of(&list[i]) == 1)
+        if (why == NULL && !cpu_too && type_rank(&list[i]) == 1)
             why = "it is not a GPU";
         if (why != NULL) {
             add_reason(reasons, sizeof reasons, &list[i], why);
-        } else if (!found || better(&list[i], &list[*chosen])) {
+        } else if (!found || is_better(&list[i], &list[*chosen])) {
             *chosen = i;
             found = true;
         }
@@ -345,7 +346,7 @@ static tc_status choose_best(const ocl_info *list, size_t count, const ocl_reque
                    count > 0 ? reasons : "there is no device");
 }
 
-/* Sets *chosen to index. TC_DEVICE: that device cannot be used. */
+/* Sets *chosen to `index`, or returns TC_DEVICE if that device cannot be used. */
 static tc_status accept_device(const ocl_info *list, size_t index, size_t *chosen, tc_err *err)
 {
     const char *why = refusal_of(&list[index]);
@@ -396,14 +397,14 @@ static const char *client_type(const char *vendor)
     return vendor;
 }
 
-/* Whether a gpu_type is one of those that the BOINC client defines for a vendor. */
+/* Whether the BOINC client has defined this gpu_type for a vendor's GPUs. */
 static bool has_own_type(const char *type)
 {
     return strcmp(type, "NVIDIA") == 0 || strcmp(type, "ATI") == 0 ||
            strcmp(type, "intel_gpu") == 0 || strcmp(type, "apple_gpu") == 0;
 }
 
-/* Converts other common names of a vendor to the BOINC client's gpu_type. */
+/* Converts a vendor's common name to the BOINC client's gpu_type for that vendor. */
 static const char *canonical_type(const char *type)
 {
     if (strcmp(type, "AMD") == 0)

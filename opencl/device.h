@@ -16,7 +16,7 @@
 
 #include "opencl/loader.h"
 
-/* The least that a device must have; kernels rely on it. */
+/* The least resources that a device must have; kernels rely on them. */
 enum {
     OCL_LOCAL_FLOOR = 16 * 1024, /* bytes of local memory */
     OCL_GROUP_FLOOR = 64,        /* work-items of a work-group */
@@ -97,14 +97,13 @@ const char *ocl_doubles_lack(const ocl_info *info);
 tc_status ocl_choose(const ocl_info *list, size_t count, const ocl_request *request, size_t *chosen,
                      tc_err *err);
 
-/* The most paces (work.h) of a worker that can pass on how far they have grown to the worker of the
- * next item. */
+/* The most paces (work.h) of a worker whose growth is passed on to the worker of the next item. */
 enum { OCL_MOST_PACES = 32 };
 
-/* How long a device was used, for benchmarks; in milliseconds. */
+/* For benchmarks: how long a device was used, in milliseconds. */
 typedef struct ocl_times {
     double kernels;   /* all batches of launches, by the device's clock */
-    double longest;   /* the longest batch */
+    double longest;   /* the longest batch of launches */
     double build;     /* compiling programs */
     double transfers; /* copies to and from the device, with the launches that they waited for */
     uint64_t bytes;   /* bytes copied to and from the device */
@@ -132,14 +131,14 @@ typedef struct ocl_device {
     struct ocl_programs *programs; /* programs built so far; allocated and freed by program.c; may
                                       be NULL */
     void (*free_programs)(struct ocl_device *device);
-    size_t group_limit; /* the largest work-group of a kernel, set when a launch in larger groups
-                           failed; else 0 */
-    double rested_at;   /* time (ocl_clock_ms) from which on the next launch may begin, so that
-                           launches take no more than `share` of the time */
-    /* For each pace, the factor by which the items of this job so far have raised it above its
-     * first guess (ocl_pace_begin in worker.h); 0: not known. */
-    double grown[OCL_MOST_PACES];
-    const void *paces_of;             /* the parameters of the job that `grown` is from */
+    size_t group_limit;    /* the largest work-group of a kernel, set when a launch in larger groups
+                              failed; else 0 */
+    double next_launch_ms; /* time (ocl_clock_ms) from which on the next launch may begin, so that
+                         launches take no more than `share` of the time */
+    /* For each pace, the factor by which earlier items of this job have raised it above its first
+     * guess (ocl_pace_begin in worker.h); 0 if not known. */
+    double growth[OCL_MOST_PACES];
+    const void *growth_params;        /* the parameters of the job that `growth` is from */
     struct tc_background *background; /* its threads may run while this one sleeps; may be NULL */
     unsigned threads; /* threads of the host that copy to and from pinned memory (staging.h); 0: the
                          driver copies by itself */

@@ -23,8 +23,9 @@
 extern const ocl_source ocl_source_glcm;
 
 _Static_assert(sizeof(glcm_work) % 8 == 0, "arrays of glcm_work have no holes");
-_Static_assert(GLCM_ROWS == 2 * GLCM_MAX_RADIUS + 1, "any lens has room");
-_Static_assert(GLCM_ALL == GLCM_FEATURES + GLCM_MORE, "every feature has its place in glcm_work");
+_Static_assert(GLCM_ROWS == 2 * GLCM_MAX_RADIUS + 1, "a lens has at most GLCM_ROWS rows");
+_Static_assert(GLCM_ALL == GLCM_FEATURES + GLCM_MORE,
+               "glcm_work.map has an element for each feature");
 
 enum {
     MAX_BATCH = 4096, /* the most chunks of a step */
@@ -96,22 +97,24 @@ typedef struct cl_worker {
     unsigned char *state; /* a copy of the state without the maps, to which steps add */
     uint32_t slice; /* the slice whose planes are on the device; UINT32_MAX if there is none */
     ocl_pace pace;  /* in chunks, or for whole-ROI matrices in rows of pixels */
-    bool apart;     /* each chunk is processed by itself, in several launches */
-    size_t fit;     /* if apart: how many of the last chunks, in succession, would have fitted one
-                       launch */
-    ocl_pace slides[GLCM_MAX_LEVEL_COUNT]; /* if apart: in work-groups of glcm_slide */
-    ocl_pace features;                     /* if apart: in work-groups of glcm_statistics */
-    uint64_t most;         /* the most chunks of a batch; the buffers have room for them */
+    bool divided;   /* each chunk is processed by itself, in several launches, as one launch would
+                       take too long */
+    size_t fitting; /* if divided: the number of chunks since the last one that would have taken too
+                       long as one launch */
+    ocl_pace slides[GLCM_MAX_LEVEL_COUNT]; /* if divided: in work-groups of glcm_slide */
+    ocl_pace features;                     /* if divided: in work-groups of glcm_statistics */
+    uint64_t most;         /* the most chunks of a batch; the buffers are large enough for these */
     glcm_work *host_work;  /* [most] */
     uint32_t *host_chunks; /* [most]: the batch's chunks, sorted by level */
     /* Copies of the device's PARTIALS, MORE_PARTIALS and COUNTS; for a whole ROI host_counts holds
      * the MATRICES instead. */
     glcm_moments *host_partials, *host_more;
     uint32_t *host_counts;
-    glcm_bands *host_bands;           /* [most] */
-    uint32_t groups_per_chunk;        /* work-groups of glcm_statistics of the largest chunk */
-    uint64_t chunk_windows;           /* the most windows of any chunk */
-    size_t chunk_rows, chunk_columns; /* the most rows and the most columns of windows of any */
+    glcm_bands *host_bands;    /* [most] */
+    uint32_t groups_per_chunk; /* work-groups of glcm_statistics of the largest chunk */
+    uint64_t chunk_windows;    /* the most windows of any chunk */
+    size_t chunk_rows,
+        chunk_columns; /* the most rows and the most columns of windows of any chunk */
 } cl_worker;
 
 static bool whole_roi(const cl_worker *w)
@@ -183,8 +186,9 @@ static void make_crops(cl_worker *w)
                   w->crop[0].y0 >= 0 && w->crop[0].y0 + w->crop[0].rows <= w->g.ny;
 }
 
-/* The planes of a slice in the device's layout, which threads of a pool make. */
-typedef struct loading {
+/* Arguments of load_rows, with which the threads of a pool make the planes of a slice in the
+ * device's layout. */
+typedef struct load_job {
     const cl_worker *w;
     const wu_pixels *px;
     uint32_t slice;
@@ -192,10 +196,11 @@ typedef struct loading {
     uint16_t *grey;           /* [n_levels][2][crop_pixels] */
     uint8_t *roi;             /* [2][crop_pixels] */
     uint8_t *rows;            /* [threads][nx] */
-} loading;
+} load_job;
 
-/* Copies row y of the picture to a crop, which is stored column by column: to `greys`, or if that
- * is NULL to `roi`. turn: which crop; in crop 1, which is transposed, the row is a column. */
+/* Copies row y of the picture to crop number `turn`, which is stored column by column. The
+ * destination is `greys`, or `roi` if greys is NULL. Crop 1 is transposed: there the row becomes a
+ * column. */
 static void put_row(const cl_worker *w, size_t turn, int64_t y, const uint8_t *row, uint16_t *greys,
                     uint8_t *roi)
 {
@@ -218,7 +223,7 @@ enum { LOAD_ROWS = 64 };
  * before. */
 static void load_rows(void *user, unsigned thread, size_t part)
 {
-    const loading *const l = user;
+    const load_job *const l = user;
     const cl_worker *const w = l->w;
     const size_t n = w->crop_pixels, values = (size_t)1 << l->px->bits;
     const int64_t first = w->crop[0].y0 > 0 ? w->crop[0].y0 : 0,
@@ -246,13 +251,13 @@ static tc_status load_slice(cl_worker *w, uint32_t slice, tc_err *err)
     const an_work *const work = w->ocl.work;
     const size_t n = w->crop_pixels, words = 2 * w->params->n_levels * n;
     uint8_t *const quantiser = glcm_quantiser(&w->g, work->pixels->bits);
-    loading l = { .w = w,
-                  .px = work->pixels,
-                  .slice = slice,
-                  .quantiser = quantiser,
-                  .grey = os_zeroed(words * sizeof *l.grey),
-                  .roi = os_zeroed(2 * n),
-                  .rows = malloc((size_t)work->threads * w->g.nx) };
+    load_job l = { .w = w,
+                   .px = work->pixels,
+                   .slice = slice,
+                   .quantiser = quantiser,
+                   .grey = os_zeroed(words * sizeof *l.grey),
+                   .roi = os_zeroed(2 * n),
+                   .rows = malloc((size_t)work->threads * w->g.nx) };
     an_pool *pool = NULL;
     tc_status status = l.grey == NULL || l.roi == NULL || l.rows == NULL || quantiser == NULL
                            ? tc_no_memory(err, "glcm")
@@ -293,7 +298,7 @@ static bool runs_in_turn(const ocl_device *device)
 
 /* Whether the histograms' cells are to have 8 bits (GLCM_NARROW of glcm.cl). They save local
  * memory, but take more time, so a CPU does not use them. */
-static bool are_narrow(const cl_worker *w)
+static bool use_narrow(const cl_worker *w)
 {
     int most = 0;
 
@@ -308,8 +313,9 @@ static bool are_narrow(const cl_worker *w)
     return most < 1024 && !runs_in_turn(w->ocl.device);
 }
 
-/* The size of a window's histograms in units of 16 bits, one count or two cells of 8 bits. */
-static size_t bins_of(const cl_worker *w, size_t level)
+/* The size of a window's histograms in units of 16 bits. A unit holds one count of 16 bits or two
+ * of 8 bits. */
+static size_t bins_size(const cl_worker *w, size_t level)
 {
     const size_t levels = w->params->levels[level], cells = levels * (levels + 1) / 2;
 
@@ -332,7 +338,7 @@ static void choose_groups(cl_worker *w)
 
     w->all_global = (w->ocl.device->kernels & GLCM_KERNELS_LOCAL) == 0;
     for (size_t i = 0; i < w->params->n_levels; i++) {
-        size_t items = local / (bins_of(w, i) * sizeof(uint16_t));
+        size_t items = local / (bins_size(w, i) * sizeof(uint16_t));
 
         w->global_bins[i] = w->all_global || items < (cpu ? 1 : 2);
         if (w->global_bins[i]) {
@@ -388,7 +394,7 @@ static tc_status make_kernels(cl_worker *w, tc_err *err)
 /* The number of windows of a segment: the part of a row of windows that one work-item slides over.
  * Rows are divided into up to 4 segments if there are fewer than 8 work-groups for each compute
  * unit. */
-static size_t segment_of(const cl_worker *w, size_t level, size_t chunks)
+static size_t segment_size(const cl_worker *w, size_t level, size_t chunks)
 {
     const size_t groups =
         (w->chunk_rows + w->group[level] - 1) / w->group[level] * (chunks > 0 ? chunks : 1);
@@ -405,7 +411,7 @@ static size_t segment_of(const cl_worker *w, size_t level, size_t chunks)
 }
 
 /* The number of segments of a row. */
-static size_t segments_of(const cl_worker *w, size_t segment)
+static size_t segment_count(const cl_worker *w, size_t segment)
 {
     return (w->chunk_columns + segment - 1) / segment;
 }
@@ -413,7 +419,8 @@ static size_t segments_of(const cl_worker *w, size_t segment)
 /* The number of work-items of a chunk with histograms in global memory. */
 static uint64_t global_bin_items(const cl_worker *w, size_t level)
 {
-    return ocl_round_up(w->chunk_rows, w->group[level]) * segments_of(w, segment_of(w, level, 1));
+    return ocl_round_up(w->chunk_rows, w->group[level]) *
+           segment_count(w, segment_size(w, level, 1));
 }
 
 /* The most bytes that a chunk needs in the buffers whose size depends on the batch. */
@@ -424,7 +431,7 @@ static uint64_t chunk_bytes(const cl_worker *w)
     if (whole_roi(w))
         return (uint64_t)MATRIX * sizeof(uint32_t) + sizeof(glcm_work);
     for (size_t i = 0; i < w->params->n_levels; i++) {
-        const uint64_t bytes = w->global_bins[i] ? global_bin_items(w, i) * bins_of(w, i) * 2 : 0;
+        const uint64_t bytes = w->global_bins[i] ? global_bin_items(w, i) * bins_size(w, i) * 2 : 0;
 
         bins = bytes > bins ? bytes : bins;
     }
@@ -455,7 +462,7 @@ static void measure_chunks(cl_worker *w)
 
 /* The most chunks of a batch: limited by the chunks of a slice, the device's memory, and the
  * largest size of a buffer. */
-static uint64_t choose_most(const cl_worker *w)
+static uint64_t choose_batch(const cl_worker *w)
 {
     const uint64_t each = chunk_bytes(w);
     const uint64_t fixed =
@@ -475,7 +482,7 @@ static uint64_t choose_most(const cl_worker *w)
     return most < 1 ? 1 : most;
 }
 
-/* Makes all buffers. maps: the maps of the state, map_bytes long. */
+/* Allocates all buffers. maps: the maps of the state, map_bytes long. */
 static tc_status make_buffers(cl_worker *w, const void *maps, uint64_t map_bytes, tc_err *err)
 {
     const glcm_tables *const t = &w->tables;
@@ -494,7 +501,7 @@ static tc_status make_buffers(cl_worker *w, const void *maps, uint64_t map_bytes
         fine[k] = GLCM_FIRST(t->marginal_step[k]);
     for (size_t i = 0; i < w->params->n_levels; i++)
         if (w->global_bins[i]) {
-            const uint64_t bytes = global_bin_items(w, i) * n * bins_of(w, i) * 2;
+            const uint64_t bytes = global_bin_items(w, i) * n * bins_size(w, i) * 2;
 
             bins = bytes > bins ? bytes : bins;
         }
@@ -559,7 +566,7 @@ static void find_maps(const cl_worker *w, const glcm_chunk *chunk, glcm_work *wo
     }
 }
 
-/* Sets host_work[place] and *chunk to describe chunk number `index` of the item. */
+/* Sets host_work[place] and *chunk to the description of chunk number `index` of the item. */
 static void describe_chunk(const cl_worker *w, uint64_t index, uint64_t place, glcm_chunk *chunk)
 {
     glcm_work *const work = &w->host_work[place];
@@ -601,7 +608,7 @@ static tc_status queue_slides(cl_worker *w, size_t level, uint32_t listed, size_
                               ocl_grid grid, tc_err *err)
 {
     const bool global = w->global_bins[level];
-    const size_t bins = bins_of(w, level), bytes = w->group[level] * bins * sizeof(uint16_t);
+    const size_t bins = bins_size(w, level), bytes = w->group[level] * bins * sizeof(uint16_t);
 
     return OCL_QUEUE(w, global ? SLIDE_GLOBAL : SLIDE, grid, err, OCL_HELD(w, WORK),
                      OCL_HELD(w, CHUNKS), OCL_UINT(listed), OCL_HELD(w, PLANES), OCL_HELD(w, ROI),
@@ -631,11 +638,11 @@ static tc_status launch_slides(cl_worker *w, uint64_t n, tc_err *err)
         ocl_put(&w->ocl, CHUNKS, 0, w->host_chunks, listed * sizeof *w->host_chunks, err));
     for (size_t level = 0; level < w->params->n_levels; level++) {
         const size_t chunks = first[level + 1] - first[level],
-                     segment = segment_of(w, level, chunks);
+                     segment = segment_size(w, level, chunks);
 
-        return_if_error(
-            queue_slides(w, level, first[level], segment,
-                         ocl_grid_of(w->group[level], rows, segments_of(w, segment), chunks), err));
+        return_if_error(queue_slides(
+            w, level, first[level], segment,
+            ocl_grid_of(w->group[level], rows, segment_count(w, segment), chunks), err));
     }
     return TC_OK;
 }
@@ -721,7 +728,7 @@ static tc_status slide_parts(cl_worker *w, size_t level, double *took, tc_err *e
 {
     const size_t items = w->group[level], rows = (size_t)w->host_work[0].rows,
                  groups = (rows + items - 1) / items;
-    const size_t segment = segment_of(w, level, 1), segments = segments_of(w, segment);
+    const size_t segment = segment_size(w, level, 1), segments = segment_count(w, segment);
     ocl_pace *const pace = &w->slides[level];
     const uint32_t only = 0;
     return_if_error(ocl_put(&w->ocl, CHUNKS, 0, &only, sizeof only, err));
@@ -757,18 +764,18 @@ static tc_status feature_parts(cl_worker *w, double *took, tc_err *err)
     return TC_OK;
 }
 
-/* Sets `apart`, and the record of the pace with which the job's next item begins, so that it begins
- * with the same `apart`. */
-static void set_apart(cl_worker *w, bool apart)
+/* Sets w->divided, and the record of the pace that the job's next item begins with, so that it
+ * begins with the same value of `divided`. */
+static void set_divided(cl_worker *w, bool divided)
 {
-    w->apart = apart;
-    w->fit = 0;
-    if (w->pace.grown != NULL)
-        *w->pace.grown = apart ? 0 : (double)w->pace.now / w->pace.first;
+    w->divided = divided;
+    w->fitting = 0;
+    if (w->pace.growth != NULL)
+        *w->pace.growth = divided ? 0 : (double)w->pace.now / w->pace.first;
 }
 
 /* Processes chunk number `first` of the item in several launches. */
-static tc_status slide_apart(cl_worker *w, uint64_t first, tc_err *err)
+static tc_status slide_divided(cl_worker *w, uint64_t first, tc_err *err)
 {
     double took = 0;
     glcm_chunk chunk;
@@ -778,9 +785,9 @@ static tc_status slide_apart(cl_worker *w, uint64_t first, tc_err *err)
     return_if_error(feature_parts(w, &took, err));
     /* If n_levels chunks in succession, one of each level, would each have fitted one launch, the
      * next chunks are not divided. */
-    w->fit = took <= w->pace.target_ms ? w->fit + 1 : 0;
-    if (w->fit == w->params->n_levels)
-        set_apart(w, false);
+    w->fitting = took <= w->pace.target_ms ? w->fitting + 1 : 0;
+    if (w->fitting == w->params->n_levels)
+        set_divided(w, false);
     return TC_OK;
 }
 
@@ -793,7 +800,7 @@ static tc_status slide_whole(cl_worker *w, uint64_t n, tc_err *err)
         status = launch_statistics(w, n, 0, w->groups_per_chunk, err);
     status = ocl_end_launch(&w->ocl, status, &w->pace, n, err);
     if (status == TC_OK && n == 1 && w->ocl.took_ms > w->pace.target_ms)
-        set_apart(w, true);
+        set_divided(w, true);
     return status;
 }
 
@@ -804,7 +811,7 @@ static tc_status slide_batch(cl_worker *w, uint64_t first, uint64_t n, tc_err *e
     return_if_error(
         ocl_put(&w->ocl, BANDS, 0, w->host_bands, (size_t)n * sizeof *w->host_bands, err));
 
-    return_if_error(w->apart ? slide_apart(w, first, err) : slide_whole(w, n, err));
+    return_if_error(w->divided ? slide_divided(w, first, err) : slide_whole(w, n, err));
     return_if_error(read_statistics(w, n, err));
     add_statistics(w, first, n);
     return TC_OK;
@@ -852,9 +859,9 @@ static tc_status count_batch(cl_worker *w, uint64_t first, uint64_t n, tc_err *e
         glcm_chunk_at(&w->g, first + i, &chunk);
         const size_t entry = chunk.level * w->params->n_offsets + chunk.offset;
 
-        glcm_matrix_take(w->host_counts + i * MATRIX, w->params->levels[chunk.level], &w->tables,
-                         logs, &glcm_state_stats(w->state)[entry],
-                         w->params->more ? &glcm_state_more(w->params, w->state)[entry] : NULL);
+        glcm_add_matrix(w->host_counts + i * MATRIX, w->params->levels[chunk.level], &w->tables,
+                        logs, &glcm_state_stats(w->state)[entry],
+                        w->params->more ? &glcm_state_more(w->params, w->state)[entry] : NULL);
     }
     return TC_OK;
 }
@@ -877,10 +884,10 @@ static void free_parts(void *worker)
     glcm_tables_free(&w->tables);
 }
 
-/* Begins the paces. Sets `apart` if a chunk has more than FIRST_MOVES moves and the job's items so
- * far have not shown that chunks fit a launch. A first launch processes at least as many chunks (or
- * work-groups, if apart) as there are compute units: these run at the same time, so they take no
- * longer than one. */
+/* Initialises the paces. Sets w->divided if a chunk has more than FIRST_MOVES moves and no earlier
+ * item of the job has shown that a launch can process a whole chunk. A first launch processes at
+ * least as many chunks (or work-groups, if `divided`) as there are compute units: these run at the
+ * same time, so they take no longer than one. */
 static void begin_paces(cl_worker *w)
 {
     const glcm_params *const p = w->params;
@@ -890,15 +897,15 @@ static void begin_paces(cl_worker *w)
 
     ocl_pace_begin(&w->ocl, &w->pace, first_chunks > units ? first_chunks : units, w->most);
     w->pace.bold = true;
-    w->apart = first_chunks < 1 && (w->pace.grown == NULL || *w->pace.grown <= 0);
+    w->divided = first_chunks < 1 && (w->pace.growth == NULL || *w->pace.growth <= 0);
     ocl_pace_begin(&w->ocl, &w->features, units, w->groups_per_chunk);
     for (size_t i = 0; i < p->n_levels; i++) {
         const size_t groups = (w->chunk_rows + w->group[i] - 1) / w->group[i],
-                     segment = segment_of(w, i, 1);
+                     segment = segment_size(w, i, 1);
         const double first_groups = FIRST_MOVES / (moves * (double)(w->group[i] * segment));
 
         ocl_pace_begin(&w->ocl, &w->slides[i], first_groups > units ? first_groups : units,
-                       groups * segments_of(w, segment));
+                       groups * segment_count(w, segment));
     }
 }
 
@@ -924,11 +931,11 @@ static tc_status open_parts(void *worker, const void *state, tc_err *err)
     return_if_error(glcm_tables_init(w->g.fbits, w->g.max_pairs, &w->tables, err));
     return_if_error(make_lenses(w, err));
     make_crops(w);
-    w->narrow = are_narrow(w);
+    w->narrow = use_narrow(w);
     choose_groups(w);
     measure_chunks(w);
     return_if_error(make_kernels(w, err));
-    w->most = choose_most(w);
+    w->most = choose_batch(w);
     if (whole_roi(w))
         ocl_pace_begin(&w->ocl, &w->pace, (double)FIRST_PIXELS / (double)w->chunk_columns,
                        w->most * w->chunk_rows);
@@ -962,7 +969,7 @@ static tc_status cl_step(void *worker, void *state, uint64_t *chunks_done, tc_er
     if (whole_roi(w))
         n = ocl_pace_next(&w->pace, tc_smaller(n, w->most) * w->chunk_rows) / w->chunk_rows;
     else
-        n = w->apart ? 1 : ocl_pace_next(&w->pace, n);
+        n = w->divided ? 1 : ocl_pace_next(&w->pace, n);
     n = n > 0 ? n : 1;
     for (uint64_t i = 0; i < n; i++)
         describe_chunk(w, done + i, i, &chunk);

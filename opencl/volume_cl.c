@@ -5,8 +5,8 @@
  * worker of this file contains a worker of the CPU backend.
  *
  * A stack that does not fit the device is labelled in slabs of slices, whose cells the host joins
- * where slabs meet. If there are more parts (volume.cl) than the device's tables have room for, as
- * in noisy stacks, the host labels the stack.
+ * where slabs meet. If the stack has more parts (volume.cl) than fit in the device's tables, as
+ * noisy stacks do, the host labels it.
  */
 #include <stdlib.h>
 
@@ -21,29 +21,29 @@ extern const ocl_source ocl_source_volume;
 enum { MAX_GROUP = 256 }; /* the most work-items of a work-group */
 
 /* The device's stages in the order in which they run, each with its kernel. The stages without a
- * kernel copy from the device: USED the number of parts, READ the labels. */
-#define EACH_STAGE(STAGE)                                      \
-    STAGE(MASK, "vol_mask")                                    \
-    STAGE(TILES, "vol_tiles")                                  \
-    STAGE(USED, NULL)                                          \
-    STAGE(JOIN, "vol_join")                                    \
-    STAGE(ROOTS, "vol_roots")                                  \
-    STAGE(CLEAR, "vol_clear")                                  \
-    STAGE(LEAST, "vol_least")                                  \
-    STAGE(MARK, "vol_mark")                                    \
-    STAGE(COUNT, "vol_count")                                  \
-    STAGE(SCAN, "vol_scan")                                    \
-    STAGE(GIVE, "vol_give")                                    \
-    STAGE(PAINT, "vol_paint")                                  \
-    STAGE(CLEAR_TABLE, "vol_clear_table")                      \
-    STAGE(MEASURE, "vol_measure") /* these two: for a table */ \
-    STAGE(READ, NULL)
+ * kernel copy from the device: READ_PARTS the number of parts, READ_LABELS the labels. */
+#define EACH_STAGE(STAGE)                                                                         \
+    STAGE(MASK, "vol_mask")                                                                       \
+    STAGE(TILES, "vol_tiles")                                                                     \
+    STAGE(READ_PARTS, NULL)                                                                       \
+    STAGE(JOIN, "vol_join")                                                                       \
+    STAGE(ROOTS, "vol_roots")                                                                     \
+    STAGE(CLEAR, "vol_clear")                                                                     \
+    STAGE(FIRST_VOXELS, "vol_first_voxels")                                                       \
+    STAGE(MARK_FIRSTS, "vol_mark_firsts")                                                         \
+    STAGE(COUNT, "vol_count")                                                                     \
+    STAGE(SCAN, "vol_scan")                                                                       \
+    STAGE(VALUES, "vol_values")                                                                   \
+    STAGE(PAINT, "vol_paint")                                                                     \
+    STAGE(CLEAR_TABLE, "vol_clear_table")                                                         \
+    STAGE(MEASURE, "vol_measure") /* CLEAR_TABLE and MEASURE: only if the device makes a table */ \
+    STAGE(READ_LABELS, NULL)
 
 typedef enum stage { EACH_STAGE(OCL_STAGE_NUMBER) STAGES } stage;
 static const char *const kernel_names[STAGES] = { EACH_STAGE(OCL_STAGE_KERNEL) };
 
 /* The device's buffers, named after the kernels' arguments; B_TABLE is the table of cells. */
-enum { B_PIXELS, B_MASK, B_PLANE, B_USED, B_LINK, B_FIRST, B_ROOT, B_COUNTS, B_TOTALS, B_TABLE };
+enum { B_PIXELS, B_MASK, B_PLANE, B_N_PARTS, B_LINK, B_FIRST, B_ROOT, B_COUNTS, B_TOTALS, B_TABLE };
 
 typedef struct cl_worker {
     ocl_worker ocl; /* its kernels are numbered by stage */
@@ -51,23 +51,23 @@ typedef struct cl_worker {
     void *host;   /* a worker of the CPU backend, vol_cpu */
     size_t group; /* work-items of a work-group */
     ocl_pace pace[STAGES];
-    void *rows; /* room for `piece` rows of the mask, if the host makes it from blurred voxels */
+    void *mask_rows; /* piece_rows rows of the mask, if the host makes it from blurred voxels */
     uint32_t nx, ny, nz;
     uint32_t stride;      /* 32-bit words of a row of the mask */
-    uint32_t piece;       /* rows of pixels or mask that are copied to the device at a time */
+    uint32_t piece_rows;  /* rows of pixels or mask that are copied to the device at a time */
     uint32_t slab_slices; /* slices of all slabs but the last; nz: the stack fits the device */
-    uint32_t room;        /* parts that the device's tables have room for */
+    uint32_t max_parts;   /* the most parts that fit in the device's tables */
     uint32_t z0, slices; /* first slice and number of slices of the current slab; slices is 0 before
                             the first slab */
     uint32_t parts;      /* parts of the current slab */
-    /* The next three are set only if the whole stack is on the device. */
+    /* membrane, outside and cells are set only if the whole stack is on the device. */
     uint32_t membrane; /* voxels of membrane */
-    uint32_t outside;  /* voxels outside */
+    uint32_t outside;  /* voxels that belong to the outside */
     uint32_t cells;
     bool has_table; /* the device makes the table of cells */
     stage stage;
-    uint64_t done;  /* how much of the stage's work (stage_work) is done */
-    bool host_only; /* the host does what remains */
+    uint64_t done;  /* amount of the stage's work, in the unit of stage_work, that is done */
+    bool host_only; /* the host does all the remaining work */
 } cl_worker;
 
 static bool in_slabs(const cl_worker *w)
@@ -76,21 +76,21 @@ static bool in_slabs(const cl_worker *w)
 }
 
 /* The number of rows of the current slab. */
-static uint32_t rows_of(const cl_worker *w)
+static uint32_t slab_rows(const cl_worker *w)
 {
     return w->slices * w->ny;
 }
 
 /* The number of voxels of the current slab. */
-static uint32_t voxels_of(const cl_worker *w)
+static uint32_t slab_voxels(const cl_worker *w)
 {
-    return rows_of(w) * w->nx;
+    return slab_rows(w) * w->nx;
 }
 
 /* The number of 32-bit words of the current slab's mask. */
-static uint32_t words_of(const cl_worker *w)
+static uint32_t slab_words(const cl_worker *w)
 {
-    return rows_of(w) * w->stride;
+    return slab_rows(w) * w->stride;
 }
 
 /* The amount of work of a stage in the current slab: layers of tiles, slices or rows, or 1 for a
@@ -103,9 +103,9 @@ static uint64_t stage_work(const cl_worker *w, stage s)
     case CLEAR_TABLE: return w->has_table && w->cells > 0;
     case MEASURE: return w->has_table && w->cells > 0 ? w->slices : 0;
     case MASK:
-    case PAINT: return rows_of(w);
-    case READ: return w->has_table ? 0 : rows_of(w);
-    case MARK:
+    case PAINT: return slab_rows(w);
+    case READ_LABELS: return w->has_table ? 0 : slab_rows(w);
+    case MARK_FIRSTS:
     case COUNT:
     case SCAN: return in_slabs(w) ? 0 : 1;
     default: return 1;
@@ -118,43 +118,43 @@ static uint64_t stage_work(const cl_worker *w, stage s)
 #define LAUNCH(w, x, y, z, err, ...) \
     OCL_QUEUE(w, (int)(w)->stage, ocl_grid_of((w)->group, x, y, z), err, __VA_ARGS__)
 
-/* Arguments: the width and height of a slice, and the words of a row of the mask. */
+/* Kernel arguments: the width and the height of a slice, and the words of a row of the mask. */
 #define NX(w) OCL_INT((w)->nx)
 #define NY(w) OCL_INT((w)->ny)
 #define STRIDE(w) OCL_INT((w)->stride)
 
-/* Makes the mask of `count` rows from the slab's row `first` on. If that is the first row of a
- * piece, first copies the piece's pixels to the device. */
+/* Makes the mask of `count` rows from the slab's row `first` on. If `first` is the first row of a
+ * piece, copies the piece's pixels to the device before that. */
 static tc_status launch_mask(cl_worker *w, uint64_t first, uint64_t count, tc_err *err)
 {
     const wu_pixels *const px = w->ocl.work->pixels;
-    const size_t at = ((size_t)w->z0 * w->ny + first) * w->nx, past_start = first % w->piece;
-    const uint64_t left = rows_of(w) - first, rows = past_start > 0    ? 0
-                                                     : left < w->piece ? left
-                                                                       : w->piece;
-    return_if_error(
-        ocl_put(&w->ocl, B_PIXELS, 0, ocl_pixels_from(px, at), rows * w->nx * (px->bits / 8), err));
+    const size_t at = ((size_t)w->z0 * w->ny + first) * w->nx, past_start = first % w->piece_rows;
+    const uint64_t left = slab_rows(w) - first, mask_rows = past_start > 0         ? 0
+                                                            : left < w->piece_rows ? left
+                                                                                   : w->piece_rows;
+    return_if_error(ocl_put(&w->ocl, B_PIXELS, 0, ocl_pixels_from(px, at),
+                            mask_rows * w->nx * (px->bits / 8), err));
     return LAUNCH(w, 4 * (size_t)w->stride, count, 1, err, OCL_HELD(w, B_PIXELS),
                   OCL_HELD(w, B_MASK), NX(w), STRIDE(w), OCL_UINT(past_start), OCL_UINT(first),
                   OCL_UINT(vol_host_threshold(w->host)));
 }
 
-/* Used instead of launch_mask if the host has blurred the voxels: the host makes the mask of the
- * rows, which is copied to the device. */
+/* Replaces launch_mask if the host has blurred the voxels: makes the mask of the rows on the host,
+ * and copies it to the device. */
 static tc_status write_mask(cl_worker *w, const vol_state *state, uint64_t first, uint64_t count,
                             tc_err *err)
 {
     const size_t row = w->stride * sizeof(cl_uint);
 
-    vol_host_mask(state, w->nx, (size_t)w->z0 * w->ny + first, count, w->rows);
-    return ocl_put(&w->ocl, B_MASK, first * row, w->rows, count * row, err);
+    vol_host_mask(state, w->nx, (size_t)w->z0 * w->ny + first, count, w->mask_rows);
+    return ocl_put(&w->ocl, B_MASK, first * row, w->mask_rows, count * row, err);
 }
 
 static tc_status launch_tiles(cl_worker *w, uint64_t first, uint64_t count, tc_err *err)
 {
     return LAUNCH(w, ocl_units(w->nx, VOL_TX) * w->group, ocl_units(w->ny, VOL_TY), count, err,
-                  OCL_HELD(w, B_MASK), OCL_HELD(w, B_PLANE), OCL_HELD(w, B_USED),
-                  OCL_HELD(w, B_LINK), OCL_HELD(w, B_FIRST), OCL_INT(w->room), NX(w), NY(w),
+                  OCL_HELD(w, B_MASK), OCL_HELD(w, B_PLANE), OCL_HELD(w, B_N_PARTS),
+                  OCL_HELD(w, B_LINK), OCL_HELD(w, B_FIRST), OCL_INT(w->max_parts), NX(w), NY(w),
                   OCL_INT(w->slices), STRIDE(w), OCL_INT(first), OCL_INT(w->z0), OCL_INT(w->nz),
                   OCL_INT(w->params->through));
 }
@@ -169,9 +169,9 @@ static tc_status launch_join(cl_worker *w, uint64_t first, uint64_t count, tc_er
 /* Launches one of the stages that are one launch each. */
 static tc_status launch_tables(cl_worker *w, tc_err *err)
 {
-    const cl_uint words = in_slabs(w) ? 0 : words_of(w), chunks = ocl_units(words_of(w), VOL_CHUNK),
-                  parts = w->parts;
-    const cl_int numbers = in_slabs(w) ? (cl_int)(w->z0 * w->ny * w->nx) : -1,
+    const cl_uint words = in_slabs(w) ? 0 : slab_words(w),
+                  chunks = ocl_units(slab_words(w), VOL_CHUNK), parts = w->parts;
+    const cl_int voxels_before = in_slabs(w) ? (cl_int)(w->z0 * w->ny * w->nx) : -1,
                  outside = w->params->repair ? -1 : 0;
 
     switch (w->stage) {
@@ -184,10 +184,10 @@ static tc_status launch_tables(cl_worker *w, tc_err *err)
     case CLEAR:
         return LAUNCH(w, parts > words ? parts : words, 1, 1, err, OCL_HELD(w, B_LINK),
                       OCL_HELD(w, B_MASK), OCL_INT(parts), OCL_UINT(words));
-    case LEAST:
+    case FIRST_VOXELS:
         return LAUNCH(w, parts, 1, 1, err, OCL_HELD(w, B_LINK), OCL_HELD(w, B_FIRST),
                       OCL_HELD(w, B_ROOT), OCL_INT(parts));
-    case MARK:
+    case MARK_FIRSTS:
         return LAUNCH(w, parts, 1, 1, err, OCL_HELD(w, B_LINK), OCL_HELD(w, B_ROOT),
                       OCL_HELD(w, B_MASK), OCL_INT(parts));
     case COUNT:
@@ -197,7 +197,7 @@ static tc_status launch_tables(cl_worker *w, tc_err *err)
     default:
         return LAUNCH(w, parts, 1, 1, err, OCL_HELD(w, B_LINK), OCL_HELD(w, B_ROOT),
                       OCL_HELD(w, B_MASK), OCL_HELD(w, B_COUNTS), OCL_HELD(w, B_FIRST),
-                      OCL_INT(parts), OCL_INT(numbers), OCL_INT(outside));
+                      OCL_INT(parts), OCL_INT(voxels_before), OCL_INT(outside));
     }
 }
 
@@ -244,34 +244,38 @@ static tc_status read_rows(cl_worker *w, vol_state *state, uint64_t first, uint6
                    state->nodes + 1 + ((size_t)w->z0 * w->ny + first) * w->nx, count * row, err);
 }
 
-/* Reads the number of parts. If there are too many for the tables, the host labels the stack. */
-static tc_status read_used(cl_worker *w, vol_state *state, tc_err *err)
+/* Reads the number of parts. If the tables are too small for them, the host labels the stack. */
+static tc_status read_parts(cl_worker *w, vol_state *state, tc_err *err)
 {
     cl_int used = 0;
-    return_if_error(ocl_get(&w->ocl, B_USED, 0, &used, sizeof used, err));
+    return_if_error(ocl_get(&w->ocl, B_N_PARTS, 0, &used, sizeof used, err));
 
     w->parts = (uint32_t)used;
-    if (w->parts > w->room) {
+    if (w->parts > w->max_parts) {
         w->host_only = true;
         return_if_error(vol_host_resume(w->host, state, VOL_BANDS, 0, err));
     }
     return TC_OK;
 }
 
-/* The amount of the stage's work to be done next; MASK does not go beyond the end of a piece. */
-static uint64_t next_part(const cl_worker *w)
+/* Returns the amount of the stage's work that is done next. For MASK it ends at the end of a piece
+ * at the latest. */
+static uint64_t next_work(const cl_worker *w)
 {
-    const uint64_t left = stage_work(w, w->stage) - w->done, piece = w->piece - w->done % w->piece;
+    const uint64_t left = stage_work(w, w->stage) - w->done,
+                   piece_rows = w->piece_rows - w->done % w->piece_rows;
 
-    return ocl_pace_next(&w->pace[w->stage], w->stage == MASK && piece < left ? piece : left);
+    return ocl_pace_next(&w->pace[w->stage],
+                         w->stage == MASK && piece_rows < left ? piece_rows : left);
 }
 
-/* Does `count` units of the stage's work, from `done` on: one launch, or a copy. */
-static tc_status do_part(cl_worker *w, vol_state *state, uint64_t count, tc_err *err)
+/* Does `count` units (stage_work) of the stage's work from w->done on, by one launch or one copy.
+ */
+static tc_status run_part(cl_worker *w, vol_state *state, uint64_t count, tc_err *err)
 {
-    if (w->stage == USED)
-        return read_used(w, state, err);
-    if (w->stage == READ)
+    if (w->stage == READ_PARTS)
+        return read_parts(w, state, err);
+    if (w->stage == READ_LABELS)
         return read_rows(w, state, w->done, count, err);
     if (w->stage == MASK && vol_blurs(w->params))
         return write_mask(w, state, w->done, count, err);
@@ -279,18 +283,18 @@ static tc_status do_part(cl_worker *w, vol_state *state, uint64_t count, tc_err 
                           err);
 }
 
-/* Begins the slab whose first slice is z0. B_USED, the number of parts, begins with 1, because part
- * 0 is the outside. */
+/* Begins the slab whose first slice is z0. B_N_PARTS, the number of parts, begins with 1, because
+ * part 0 is the outside. */
 static tc_status begin_slab(cl_worker *w, uint32_t z0, tc_err *err)
 {
-    const cl_int one = 1, none[2] = { 0, 0 };
+    const cl_int one = 1, zeros[2] = { 0, 0 };
 
     w->z0 = z0;
     w->slices = w->nz - z0 < w->slab_slices ? w->nz - z0 : w->slab_slices;
     w->stage = MASK;
     w->done = 0;
-    return_if_error(ocl_put(&w->ocl, B_USED, 0, &one, sizeof one, err));
-    return ocl_put(&w->ocl, B_TOTALS, 0, none, sizeof none, err);
+    return_if_error(ocl_put(&w->ocl, B_N_PARTS, 0, &one, sizeof one, err));
+    return ocl_put(&w->ocl, B_TOTALS, 0, zeros, sizeof zeros, err);
 }
 
 /* After PAINT of a whole stack: reads the numbers of voxels and cells, and allocates the table of
@@ -300,7 +304,7 @@ static tc_status end_paint(cl_worker *w, tc_err *err)
     cl_uint totals[2] = { 0, 0 }, cells = 0;
     return_if_error(ocl_get(&w->ocl, B_TOTALS, 0, totals, sizeof totals, err));
 
-    return_if_error(ocl_get(&w->ocl, B_COUNTS, ocl_units(words_of(w), VOL_CHUNK) * sizeof cells,
+    return_if_error(ocl_get(&w->ocl, B_COUNTS, ocl_units(slab_words(w), VOL_CHUNK) * sizeof cells,
                             &cells, sizeof cells, err));
     w->membrane = totals[0];
     w->outside = totals[1];
@@ -309,7 +313,7 @@ static tc_status end_paint(cl_worker *w, tc_err *err)
 }
 
 /* Writes the device's counts to *head, the state or a copy of it. */
-static void put_totals(const cl_worker *w, vol_state *head)
+static void copy_counts(const cl_worker *w, vol_state *head)
 {
     head->membrane = w->membrane;
     head->outside = w->outside;
@@ -325,12 +329,12 @@ static tc_status finish_device(cl_worker *w, vol_state *state, tc_err *err)
         return TC_OK;
     if (in_slabs(w))
         return vol_host_resume(w->host, state, VOL_SEAMS, (size_t)w->slab_slices * w->ny, err);
-    put_totals(w, state);
+    copy_counts(w, state);
     return vol_host_resume(w->host, state, VOL_BIAS, 0, err);
 }
 
-/* Does what the current stage needs at its end, and sets the next stage; after the last stage
- * begins the next slab or ends the device's part. */
+/* Ends the current stage and sets the next one. After the last stage, begins the next slab, or ends
+ * the device's part of the work if there is none. */
 static tc_status end_stage(cl_worker *w, vol_state *state, tc_err *err)
 {
     const tc_status status = w->stage == PAINT && !in_slabs(w) ? end_paint(w, err) : TC_OK;
@@ -351,7 +355,7 @@ static tc_status end_stage(cl_worker *w, vol_state *state, tc_err *err)
 /* --- the backend ----------------------------------------------------------------------------- */
 
 /* The progress in chunks of the plan, for display: the device's stages count as its first half. */
-static uint64_t progress_of(const cl_worker *w)
+static uint64_t progress_chunks(const cl_worker *w)
 {
     const double slab = ((double)w->stage + 1) / STAGES;
 
@@ -365,9 +369,9 @@ static tc_status run_stages(cl_worker *w, vol_state *state, tc_err *err)
     const double end = tc_seconds() + AN_STEP_SECONDS;
 
     while (status == TC_OK && !w->host_only && w->stage < STAGES) {
-        const uint64_t count = next_part(w);
+        const uint64_t count = next_work(w);
 
-        return_if_error(do_part(w, state, count, err));
+        return_if_error(run_part(w, state, count, err));
         w->done += count;
         if (w->done == stage_work(w, w->stage))
             status = end_stage(w, state, err);
@@ -397,7 +401,7 @@ static tc_status cl_step(void *worker, void *state_at, uint64_t *chunks_done, tc
     }
     status = run_stages(w, state, err);
     done = status == TC_OK && w->stage == STAGES && w->has_table;
-    *chunks_done = done ? w->ocl.work->plan.chunks : progress_of(w);
+    *chunks_done = done ? w->ocl.work->plan.chunks : progress_chunks(w);
     return status == TC_OK && !done ? TC_MORE : status;
 }
 
@@ -411,15 +415,15 @@ static tc_status cl_finish(void *worker, void *state, size_t item_index, wu_outp
         return vol_watershed_finish(worker, state, item_index, out, err);
     if (!w->has_table)
         return TC_MORE;
-    put_totals(w, &head);
+    copy_counts(w, &head);
     return vol_table_finish(&w->ocl, B_TABLE, &head, item_index, out, err);
 }
 
-static void free_parts(void *worker)
+static void free_worker(void *worker)
 {
     cl_worker *const w = worker;
 
-    free(w->rows);
+    free(w->mask_rows);
     if (w->host != NULL)
         vol_cpu.close(&w->host);
 }
@@ -434,9 +438,9 @@ static tc_status make_kernels(cl_worker *w, tc_err *err)
                      deep ? "ushort8" : "uchar8");
 }
 
-/* The number of parts for which the tables have room: a tenth of the voxels. The tables take 12
- * bytes for each part. */
-static uint64_t room_for(uint64_t voxels)
+/* The number of parts that the tables are made for: a tenth of the voxels. The tables take 12 bytes
+ * for each part. */
+static uint64_t parts_for(uint64_t voxels)
 {
     return voxels / 10 + 64;
 }
@@ -444,10 +448,10 @@ static uint64_t room_for(uint64_t voxels)
 /* Bytes of device memory for a slab of `slices` slices: less than 6 for each voxel. */
 static uint64_t slab_bytes(const cl_worker *w, uint64_t slices)
 {
-    const uint64_t rows = slices * w->ny, n = rows * w->nx, words = rows * w->stride;
+    const uint64_t mask_rows = slices * w->ny, n = mask_rows * w->nx, words = mask_rows * w->stride;
 
-    return 4 * n + 4 * words + 12 * room_for(n) + 4 * (uint64_t)ocl_units(words, VOL_CHUNK) +
-           (uint64_t)w->piece * w->nx * (w->ocl.work->pixels->bits / 8) + 64;
+    return 4 * n + 4 * words + 12 * parts_for(n) + 4 * (uint64_t)ocl_units(words, VOL_CHUNK) +
+           (uint64_t)w->piece_rows * w->nx * (w->ocl.work->pixels->bits / 8) + 64;
 }
 
 static bool slab_fits(const cl_worker *w, uint64_t slices)
@@ -477,23 +481,25 @@ static void choose_slabs(cl_worker *w)
 
 static tc_status make_buffers(cl_worker *w, tc_err *err)
 {
-    const uint64_t rows = (uint64_t)w->slab_slices * w->ny, n = rows * w->nx,
+    const uint64_t mask_rows = (uint64_t)w->slab_slices * w->ny, n = mask_rows * w->nx,
                    word = sizeof(cl_uint);
     const ocl_need needs[] = {
-        { B_MASK, rows * w->stride * word, "volume", NULL },
+        { B_MASK, mask_rows * w->stride * word, "volume", NULL },
         { B_PLANE, n * word, "volume", NULL },
-        { B_USED, word, "volume", NULL },
-        { B_LINK, room_for(n) * word, "volume", NULL },
-        { B_FIRST, room_for(n) * word, "volume", NULL },
-        { B_ROOT, room_for(n) * word, "volume", NULL },
-        { B_COUNTS, ((uint64_t)ocl_units(rows * w->stride, VOL_CHUNK) + 1) * word, "volume", NULL },
+        { B_N_PARTS, word, "volume", NULL },
+        { B_LINK, parts_for(n) * word, "volume", NULL },
+        { B_FIRST, parts_for(n) * word, "volume", NULL },
+        { B_ROOT, parts_for(n) * word, "volume", NULL },
+        { B_COUNTS, ((uint64_t)ocl_units(mask_rows * w->stride, VOL_CHUNK) + 1) * word, "volume",
+          NULL },
         { B_TOTALS, 2 * word, "volume", NULL },
-        { B_PIXELS, (uint64_t)w->piece * w->nx * (w->ocl.work->pixels->bits / 8), "volume", NULL }
+        { B_PIXELS, (uint64_t)w->piece_rows * w->nx * (w->ocl.work->pixels->bits / 8), "volume",
+          NULL }
     };
 
-    w->room = (uint32_t)room_for(n);
-    w->rows = malloc(vol_blurs(w->params) ? (size_t)w->piece * w->stride * word : 1);
-    if (w->rows == NULL)
+    w->max_parts = (uint32_t)parts_for(n);
+    w->mask_rows = malloc(vol_blurs(w->params) ? (size_t)w->piece_rows * w->stride * word : 1);
+    if (w->mask_rows == NULL)
         return tc_no_memory(err, "volume");
     return ocl_make_buffers(&w->ocl, needs, sizeof needs / sizeof needs[0], err);
 }
@@ -504,10 +510,11 @@ static void set_paces(cl_worker *w)
 {
     w->slices = w->slab_slices;
     for (int s = 0; s < STAGES; s++) {
-        const uint64_t work = s == MEASURE ? w->slices : stage_work(w, (stage)s), n = voxels_of(w);
-        const uint64_t most = s == MASK   ? w->piece
-                              : s == READ ? ((uint64_t)1 << 24) / w->nx + 1
-                                          : work;
+        const uint64_t work = s == MEASURE ? w->slices : stage_work(w, (stage)s),
+                       n = slab_voxels(w);
+        const uint64_t most = s == MASK          ? w->piece_rows
+                              : s == READ_LABELS ? ((uint64_t)1 << 24) / w->nx + 1
+                                                 : work;
 
         ocl_pace_begin(
             &w->ocl, &w->pace[s],
@@ -528,9 +535,9 @@ static tc_status open_parts(void *worker, const void *state, tc_err *err)
     w->stride = ocl_units(w->nx, 32);
     /* The number of rows for which B_PIXELS takes an eighth of a byte for each voxel of the stack,
      * but at least 1. */
-    w->piece = ocl_units((uint64_t)w->ny * w->nz, work->pixels->bits);
-    if (w->piece > ((uint32_t)1 << 24) / w->nx + 1)
-        w->piece = ((uint32_t)1 << 24) / w->nx + 1;
+    w->piece_rows = ocl_units((uint64_t)w->ny * w->nz, work->pixels->bits);
+    if (w->piece_rows > ((uint32_t)1 << 24) / w->nx + 1)
+        w->piece_rows = ((uint32_t)1 << 24) / w->nx + 1;
     return_if_error(vol_cpu.open(work, state, &w->host, err));
     choose_slabs(w);
     w->host_only = w->slab_slices == 0;
@@ -542,7 +549,7 @@ static tc_status open_parts(void *worker, const void *state, tc_err *err)
     return TC_OK;
 }
 
-static const ocl_launcher launcher = { "volume", sizeof(cl_worker), open_parts, free_parts };
+static const ocl_launcher launcher = { "volume", sizeof(cl_worker), open_parts, free_worker };
 
 /* Opens the worker of this file, or for a watershed that of volume_watershed_cl.c. */
 static tc_status cl_open(const an_work *work, const void *state, void **worker, tc_err *err)

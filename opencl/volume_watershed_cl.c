@@ -4,10 +4,10 @@
  * makes the table of cells, by a worker of the CPU backend; otherwise the device makes the table.
  *
  * A stack that does not fit the device is processed in slabs of slices, together with the slices
- * around them that the blur and neighbours need: the device blurs, and finds for each voxel its
- * uphill neighbour (the voxel that it "leads to"); the host does the other phases. The host also
- * continues, from the voxels' maxima on, if the saddles do not fit the device's table, as in noisy
- * stacks, or if joining maxima takes more than MOST_ROUNDS rounds.
+ * around them that the blur and neighbours need: the device blurs, and finds for each voxel the
+ * highest of its neighbours that are higher than it ("uphill neighbour"); the host does the other
+ * phases. The host also continues, from the voxels' maxima on, if the saddles do not fit the
+ * device's table, as in noisy stacks, or if joining maxima takes more than MOST_ROUNDS rounds.
  */
 #include <stdlib.h>
 
@@ -25,43 +25,43 @@ enum {
 };
 
 /* The device's stages in the order in which they run, each with its kernel. A stage without a
- * kernel copies to or from the device. FIND_BEST to FOLLOW_JOINS, a round of joining, are
- * repeated. */
-#define EACH_STAGE(STAGE)                                           \
-    STAGE(PUT, NULL)                                                \
-    STAGE(BLUR_X, "ws_blur_x")                                      \
-    STAGE(BLUR_Y, "ws_blur_y")                                      \
-    STAGE(BLUR_Z, "ws_blur_z")                                      \
-    STAGE(WAYS, "ws_ways")                                          \
-    STAGE(READ_HEIGHTS, NULL)                                       \
-    STAGE(READ_WAYS, NULL) /* these two: only in slabs */           \
-    STAGE(EDGES, "ws_edges")                                        \
-    STAGE(SETTLE, "ws_settle")                                      \
-    STAGE(STEP_IN, "ws_step_in")                                    \
-    STAGE(FLAT, "ws_flat")                                          \
-    STAGE(FLAT_JOIN, "ws_flat_join")                                \
-    STAGE(FLAT_END, "ws_flat_end")                                  \
-    STAGE(TOPS, "ws_tops")                                          \
-    STAGE(CLEAR_SLOTS, "ws_clear_slots")                            \
-    STAGE(SADDLES, "ws_saddles")                                    \
-    STAGE(MAXIMA, "ws_maxima")                                      \
-    STAGE(LIST, "ws_list")                                          \
-    STAGE(FIND_BEST, "ws_find_best")                                \
-    STAGE(FIND_EARLIER, "ws_find_earlier")                          \
-    STAGE(FIND_LATER, "ws_find_later")                              \
-    STAGE(JOIN_HILLS, "ws_join_hills")                              \
-    STAGE(FOLLOW_JOINS, "ws_follow_joins")                          \
-    STAGE(SET_HILLS, "ws_set_hills")                                \
-    STAGE(CLEAR_FIRSTS, "ws_clear_firsts")                          \
-    STAGE(FIND_FIRSTS, "ws_find_firsts")                            \
-    STAGE(LIST_FIRSTS, "ws_list_firsts")                            \
-    STAGE(NUMBER_CELLS, "ws_number_cells")                          \
-    STAGE(LABEL, "ws_label")                                        \
-    STAGE(CLEAR_TABLE, "vol_clear_table")                           \
-    STAGE(MEASURE, "vol_measure") /* if the device makes a table */ \
-    STAGE(READ_LABELS, NULL)      /* if it does not */              \
-    STAGE(READ_TOPS_HEIGHTS, NULL)                                  \
-    STAGE(READ_TOPS, NULL) /* these two: after an overflow */
+ * kernel copies data to or from the device. The stages FIND_BEST to FOLLOW_JOINS are a round of
+ * joining, which is repeated. */
+#define EACH_STAGE(STAGE)                                                      \
+    STAGE(PUT, NULL)                                                           \
+    STAGE(BLUR_X, "ws_blur_x")                                                 \
+    STAGE(BLUR_Y, "ws_blur_y")                                                 \
+    STAGE(BLUR_Z, "ws_blur_z")                                                 \
+    STAGE(UPHILL, "ws_uphill")                                                 \
+    STAGE(READ_HEIGHTS, NULL)                                                  \
+    STAGE(READ_UPHILL, NULL) /* READ_HEIGHTS and READ_UPHILL: only in slabs */ \
+    STAGE(PLATEAU_EDGES, "ws_plateau_edges")                                   \
+    STAGE(SETTLE, "ws_settle")                                                 \
+    STAGE(GROW_INWARDS, "ws_grow_inwards")                                     \
+    STAGE(PLATEAUS, "ws_plateaus")                                             \
+    STAGE(JOIN_PLATEAUS, "ws_join_plateaus")                                   \
+    STAGE(END_PLATEAUS, "ws_end_plateaus")                                     \
+    STAGE(TOPS, "ws_tops")                                                     \
+    STAGE(CLEAR_SLOTS, "ws_clear_slots")                                       \
+    STAGE(SADDLES, "ws_saddles")                                               \
+    STAGE(MAXIMA, "ws_maxima")                                                 \
+    STAGE(LIST, "ws_list")                                                     \
+    STAGE(FIND_BEST, "ws_find_best")                                           \
+    STAGE(FIND_EARLIER, "ws_find_earlier")                                     \
+    STAGE(FIND_LATER, "ws_find_later")                                         \
+    STAGE(JOIN_HILLS, "ws_join_hills")                                         \
+    STAGE(FOLLOW_JOINS, "ws_follow_joins")                                     \
+    STAGE(SET_HILLS, "ws_set_hills")                                           \
+    STAGE(CLEAR_FIRSTS, "ws_clear_firsts")                                     \
+    STAGE(FIND_FIRSTS, "ws_find_firsts")                                       \
+    STAGE(LIST_FIRSTS, "ws_list_firsts")                                       \
+    STAGE(NUMBER_CELLS, "ws_number_cells")                                     \
+    STAGE(LABEL, "ws_label")                                                   \
+    STAGE(CLEAR_TABLE, "vol_clear_table")                                      \
+    STAGE(MEASURE, "vol_measure") /* if the device makes a table */            \
+    STAGE(READ_LABELS, NULL)      /* if the device makes no table */           \
+    STAGE(READ_TOPS_HEIGHTS, NULL)                                             \
+    STAGE(READ_TOPS, NULL) /* READ_TOPS_HEIGHTS and READ_TOPS: after an overflow */
 
 typedef enum stage { EACH_STAGE(OCL_STAGE_NUMBER) STAGES } stage;
 static const char *const kernel_names[STAGES] = { EACH_STAGE(OCL_STAGE_KERNEL) };
@@ -73,23 +73,23 @@ enum {
     B_UP,
     B_TOP,
     B_WEIGHTS, /* the Gaussian filter's weights */
-    B_STEPS,   /* the steps that steps_of returns */
+    B_STEPS,   /* the steps that later_steps returns */
     B_SLOT,    /* the keys of the hash table of saddles */
     B_SADDLE,  /* the heights of the hash table of saddles */
     /* Two lists of saddles: each round of joining copies those that are still needed from one to
      * the other. */
     B_LIST,
-    B_LIVE,
+    B_NEXT_LIST,
     B_MAXIMUM, /* the table of maxima */
     B_CELLS,   /* the first voxels of the cells */
     B_TABLE,   /* the table of cells */
     /* Counters of two words; only B_SADDLES uses the second. */
-    B_LISTED,   /* voxels of plateaus in the list */
-    B_MAXIMA,   /* maxima */
-    B_SADDLES,  /* slots in use; second word: whether there were too few slots */
-    B_ROWS,     /* saddles in the list that is being written */
-    B_FOUND,    /* first voxels in the list of cells */
-    B_MEMBRANE, /* voxels of membrane */
+    B_LISTED,      /* voxels of plateaus in the list */
+    B_MAXIMA,      /* maxima */
+    B_SADDLES,     /* slots in use; second word: whether there were too few slots */
+    B_LIST_LENGTH, /* saddles in the list that is being written */
+    B_FIRSTS,      /* first voxels in the list of cells */
+    B_MEMBRANE,    /* voxels of membrane */
     BUFFERS
 };
 
@@ -104,20 +104,21 @@ typedef struct ws_worker {
     uint32_t slab_slices; /* slices of all slabs but the last; nz: the stack fits the device */
     uint32_t z0, slices; /* first slice and number of slices of the current slab; slices is 0 before
                             the first slab */
-    uint32_t from, to;   /* the slices on the device: the slab's with a margin, [from, to) */
-    uint32_t slots;      /* slots of the hash table of saddles; a power of two */
-    uint32_t listed;     /* voxels in the list of voxels of plateaus */
-    uint32_t settled;    /* the first `settled` voxels of that list are final */
-    uint32_t maxima, cells;
-    uint32_t membrane; /* voxels of membrane that belong to no cell */
-    uint32_t saddles;  /* saddles in the list of saddles */
-    uint32_t rounds;   /* rounds of joining so far */
-    bool swapped;      /* the list of saddles is in B_LIVE, and FIND_BEST copies it to B_LIST */
+    uint32_t from,
+        to;         /* the slices on the device are [from, to): those of the slab and its margin */
+    uint32_t slots; /* slots of the hash table of saddles; a power of two */
+    uint32_t n_listed;  /* voxels in the list of voxels of plateaus */
+    uint32_t n_settled; /* the first n_settled voxels of that list are final */
+    uint32_t n_maxima, n_cells;
+    uint32_t membrane;  /* voxels of membrane that belong to no cell */
+    uint32_t n_saddles; /* saddles in the list of saddles */
+    uint32_t rounds;    /* number of finished rounds of joining */
+    bool swapped; /* the list of saddles is in B_NEXT_LIST, and FIND_BEST copies it to B_LIST */
     stage stage;
-    uint64_t done;  /* how much of the stage's work (stage_work) is done */
+    uint64_t done;  /* amount of the stage's work, in the unit of stage_work, that is done */
     bool overflow;  /* too many saddles for the device, or too many rounds */
     bool has_table; /* the device makes the table of cells */
-    bool host_only; /* the host does what remains */
+    bool host_only; /* the host does all the remaining work */
 } ws_worker;
 
 static bool in_slabs(const ws_worker *w)
@@ -125,14 +126,15 @@ static bool in_slabs(const ws_worker *w)
     return w->slab_slices < w->nz;
 }
 
-/* Voxels of a slice. */
-static size_t slice_of(const ws_worker *w)
+/* Returns the number of voxels of a slice. */
+static size_t slice_voxels(const ws_worker *w)
 {
     return (size_t)w->nx * w->ny;
 }
 
-/* How many slices on either side of a voxel the blur reads for its height. */
-static uint32_t margin_of(const ws_worker *w)
+/* Returns the number of slices on either side of a voxel that the blur reads to compute the voxel's
+ * height. */
+static uint32_t blur_margin(const ws_worker *w)
 {
     return w->params->through ? (uint32_t)w->gauss.radius : 0;
 }
@@ -146,26 +148,26 @@ static void slices_with_margin(const ws_worker *w, uint32_t margin, uint32_t *fi
     const uint32_t lo = w->z0 > more ? w->z0 - more : 0;
     const uint32_t hi = w->nz - w->z0 - w->slices > more ? w->z0 + w->slices + more : w->nz;
 
-    *first = (uint32_t)((lo - w->from) * slice_of(w));
-    *end = (uint32_t)((hi - w->from) * slice_of(w));
+    *first = (uint32_t)((lo - w->from) * slice_voxels(w));
+    *end = (uint32_t)((hi - w->from) * slice_voxels(w));
 }
 
 static uint32_t voxels_on_device(const ws_worker *w)
 {
-    return (uint32_t)((w->to - w->from) * slice_of(w));
+    return (uint32_t)((w->to - w->from) * slice_voxels(w));
 }
 
-/* Sets by[] to the steps from a voxel to those neighbours that come later in raster order (half of
- * all), as differences of voxel numbers. Returns the number of steps. */
-static uint32_t steps_of(const ws_worker *w, int32_t by[MOST_STEPS])
+/* Sets step[] to the steps from a voxel to those neighbours that come later in raster order (half
+ * of all), as differences of voxel numbers. Returns the number of steps. */
+static uint32_t later_steps(const ws_worker *w, int32_t step[MOST_STEPS])
 {
     uint32_t n = 0;
 
-    for (int step = 14; step < 27; step++) {
-        const int dz = step / 9 - 1, dy = step / 3 % 3 - 1, dx = step % 3 - 1;
+    for (int code = 14; code < 27; code++) {
+        const int dz = code / 9 - 1, dy = code / 3 % 3 - 1, dx = code % 3 - 1;
 
         if (ws_is_step(dx, dy, dz, w->params->corners) && (w->params->through || dz == 0))
-            by[n++] = (dz * (int32_t)w->ny + dy) * (int32_t)w->nx + dx;
+            step[n++] = (dz * (int32_t)w->ny + dy) * (int32_t)w->nx + dx;
     }
     return n;
 }
@@ -181,23 +183,25 @@ static uint64_t stage_work(const ws_worker *w, stage s)
     case PUT:
     case BLUR_X:
     case BLUR_Y: return voxels_on_device(w);
-    case BLUR_Z: slices_with_margin(w, 1, &first, &end); return margin_of(w) > 0 ? end - first : 0;
-    case WAYS: slices_with_margin(w, 0, &first, &end); return end - first;
+    case BLUR_Z:
+        slices_with_margin(w, 1, &first, &end);
+        return blur_margin(w) > 0 ? end - first : 0;
+    case UPHILL: slices_with_margin(w, 0, &first, &end); return end - first;
     case READ_HEIGHTS:
-    case READ_WAYS: return whole ? 0 : w->slices * slice_of(w);
+    case READ_UPHILL: return whole ? 0 : w->slices * slice_voxels(w);
     case SETTLE:
-    case STEP_IN: return w->listed - w->settled;
+    case GROW_INWARDS: return w->n_listed - w->n_settled;
     case CLEAR_SLOTS:
     case LIST: return whole ? w->slots : 0;
     case FIND_BEST:
     case FIND_EARLIER:
     case FIND_LATER:
-    case JOIN_HILLS: return w->saddles;
-    case FOLLOW_JOINS: return w->saddles > 0 ? w->maxima : 0;
-    case SET_HILLS: return w->maxima;
-    case NUMBER_CELLS: return w->cells;
-    case CLEAR_TABLE: return w->has_table ? w->cells : 0;
-    case MEASURE: return w->has_table && w->cells > 0 ? w->nz : 0;
+    case JOIN_HILLS: return w->n_saddles;
+    case FOLLOW_JOINS: return w->n_saddles > 0 ? w->n_maxima : 0;
+    case SET_HILLS: return w->n_maxima;
+    case NUMBER_CELLS: return w->n_cells;
+    case CLEAR_TABLE: return w->has_table ? w->n_cells : 0;
+    case MEASURE: return w->has_table && w->n_cells > 0 ? w->nz : 0;
     case READ_LABELS: return whole && !w->has_table ? voxels_on_device(w) : 0;
     case READ_TOPS_HEIGHTS:
     case READ_TOPS: return w->overflow ? voxels_on_device(w) : 0;
@@ -207,12 +211,12 @@ static uint64_t stage_work(const ws_worker *w, stage s)
 
 /* --- launches -------------------------------------------------------------------------------- */
 
-/* The arguments nx, ny, nz, corners, depth of the kernels. */
+/* The kernels' arguments nx, ny, nz, corners and depth. */
 #define SHAPE(w)                                                      \
     OCL_INT((w)->nx), OCL_INT((w)->ny), OCL_INT((w)->to - (w)->from), \
         OCL_INT((w)->params->corners), OCL_INT((w)->params->through)
-/* Queues the kernel of the worker's stage for the work [first, end), which are its last
- * arguments. */
+/* Queues the kernel of the worker's stage for voxels or list entries [first, end); `first` and
+ * `end` are the kernel's last arguments. */
 #define LAUNCH(w, first, end, err, ...)                                                          \
     OCL_QUEUE(w, (int)(w)->stage, ocl_grid_of((w)->group, (size_t)((end) - (first)), 1, 1), err, \
               __VA_ARGS__, OCL_UINT(first), OCL_UINT(end))
@@ -221,7 +225,7 @@ static uint64_t stage_work(const ws_worker *w, stage s)
  * from B_TOP to B_HEIGHT. If there is no pass along z, the pass along y writes to B_HEIGHT. */
 static tc_status launch_blur(ws_worker *w, uint64_t first, uint64_t count, tc_err *err)
 {
-    const int radius = w->gauss.radius, last = margin_of(w) == 0;
+    const int radius = w->gauss.radius, last = blur_margin(w) == 0;
     uint32_t from = 0, end;
 
     if (w->stage == BLUR_X)
@@ -234,32 +238,32 @@ static tc_status launch_blur(ws_worker *w, uint64_t first, uint64_t count, tc_er
     slices_with_margin(w, 1, &from, &end);
     return LAUNCH(w, from + first, from + first + count, err, OCL_HELD(w, B_TOP),
                   OCL_HELD(w, B_WEIGHTS), OCL_INT(radius), OCL_HELD(w, B_HEIGHT),
-                  OCL_INT(slice_of(w)), OCL_INT(w->from), OCL_INT(w->nz), OCL_UINT(VOL_TOP));
+                  OCL_INT(slice_voxels(w)), OCL_INT(w->from), OCL_INT(w->nz), OCL_UINT(VOL_TOP));
 }
 
 /* Launches a stage that finds uphill neighbours or maxima. */
-static tc_status launch_ways(ws_worker *w, uint64_t first, uint64_t end, tc_err *err)
+static tc_status launch_uphill(ws_worker *w, uint64_t first, uint64_t end, tc_err *err)
 {
     uint32_t from, to;
 
     switch (w->stage) {
-    case WAYS:
+    case UPHILL:
         slices_with_margin(w, 0, &from, &to);
         return LAUNCH(w, from + first, from + end, err, OCL_HELD(w, B_HEIGHT), OCL_HELD(w, B_UP),
-                      SHAPE(w), OCL_INT(w->from * slice_of(w)));
-    case EDGES:
+                      SHAPE(w), OCL_INT(w->from * slice_voxels(w)));
+    case PLATEAU_EDGES:
         return LAUNCH(w, first, end, err, OCL_HELD(w, B_HEIGHT), OCL_HELD(w, B_UP),
                       OCL_HELD(w, B_TOP), OCL_HELD(w, B_LISTED), SHAPE(w));
     case SETTLE:
-        return LAUNCH(w, w->settled + first, w->settled + end, err, OCL_HELD(w, B_UP),
+        return LAUNCH(w, w->n_settled + first, w->n_settled + end, err, OCL_HELD(w, B_UP),
                       OCL_HELD(w, B_TOP));
-    case STEP_IN:
-        return LAUNCH(w, w->settled + first, w->settled + end, err, OCL_HELD(w, B_HEIGHT),
+    case GROW_INWARDS:
+        return LAUNCH(w, w->n_settled + first, w->n_settled + end, err, OCL_HELD(w, B_HEIGHT),
                       OCL_HELD(w, B_UP), OCL_HELD(w, B_TOP), OCL_HELD(w, B_LISTED), SHAPE(w));
-    case FLAT: return LAUNCH(w, first, end, err, OCL_HELD(w, B_UP), OCL_HELD(w, B_TOP));
-    case FLAT_JOIN:
+    case PLATEAUS: return LAUNCH(w, first, end, err, OCL_HELD(w, B_UP), OCL_HELD(w, B_TOP));
+    case JOIN_PLATEAUS:
         return LAUNCH(w, first, end, err, OCL_HELD(w, B_HEIGHT), OCL_HELD(w, B_TOP), SHAPE(w));
-    case FLAT_END:
+    case END_PLATEAUS:
         return LAUNCH(w, first, end, err, OCL_HELD(w, B_UP), OCL_HELD(w, B_TOP),
                       OCL_HELD(w, B_MAXIMA));
     default: return LAUNCH(w, first, end, err, OCL_HELD(w, B_UP), OCL_HELD(w, B_TOP));
@@ -269,8 +273,8 @@ static tc_status launch_ways(ws_worker *w, uint64_t first, uint64_t end, tc_err 
 /* Launches a stage that finds and lists saddles, or makes the table of maxima. */
 static tc_status launch_saddles(ws_worker *w, uint64_t first, uint64_t end, tc_err *err)
 {
-    int32_t by[MOST_STEPS];
-    const uint32_t steps = steps_of(w, by);
+    int32_t step[MOST_STEPS];
+    const uint32_t steps = later_steps(w, step);
 
     if (w->stage == CLEAR_SLOTS)
         return LAUNCH(w, first, end, err, OCL_HELD(w, B_SLOT), OCL_HELD(w, B_SADDLE));
@@ -280,7 +284,7 @@ static tc_status launch_saddles(ws_worker *w, uint64_t first, uint64_t end, tc_e
     if (w->stage == LIST)
         return LAUNCH(w, first, end, err, OCL_HELD(w, B_UP), OCL_HELD(w, B_TOP),
                       OCL_HELD(w, B_STEPS), OCL_HELD(w, B_SLOT), OCL_HELD(w, B_SADDLE),
-                      OCL_HELD(w, B_LIST), OCL_HELD(w, B_ROWS), OCL_UINT(steps));
+                      OCL_HELD(w, B_LIST), OCL_HELD(w, B_LIST_LENGTH), OCL_UINT(steps));
     return LAUNCH(w, first, end, err, OCL_HELD(w, B_HEIGHT), OCL_HELD(w, B_TOP),
                   OCL_HELD(w, B_STEPS), OCL_HELD(w, B_SLOT), OCL_HELD(w, B_SADDLE),
                   OCL_HELD(w, B_SADDLES), OCL_UINT(w->slots - 1), SHAPE(w), OCL_UINT(steps),
@@ -290,11 +294,11 @@ static tc_status launch_saddles(ws_worker *w, uint64_t first, uint64_t end, tc_e
 /* Launches a stage of a round of joining. FIND_BEST copies one list of saddles to the other. */
 static tc_status launch_joining(ws_worker *w, uint64_t first, uint64_t end, tc_err *err)
 {
-    const int list = w->swapped ? B_LIVE : B_LIST;
+    const int list = w->swapped ? B_NEXT_LIST : B_LIST;
 
     if (w->stage == FIND_BEST)
         return LAUNCH(w, first, end, err, OCL_HELD(w, B_MAXIMUM), OCL_HELD(w, list),
-                      OCL_HELD(w, B_LIST + B_LIVE - list), OCL_HELD(w, B_ROWS),
+                      OCL_HELD(w, B_LIST + B_NEXT_LIST - list), OCL_HELD(w, B_LIST_LENGTH),
                       OCL_UINT(vol_least_rise(w->params)));
     if (w->stage == FOLLOW_JOINS)
         return LAUNCH(w, first, end, err, OCL_HELD(w, B_MAXIMUM));
@@ -318,7 +322,7 @@ static tc_status launch_cells(ws_worker *w, uint64_t first, uint64_t end, tc_err
     case LIST_FIRSTS:
         return LAUNCH(w, first, end, err, OCL_HELD(w, B_PIXELS), OCL_HELD(w, B_UP),
                       OCL_HELD(w, B_TOP), OCL_HELD(w, B_HEIGHT), OCL_HELD(w, B_CELLS),
-                      OCL_HELD(w, B_FOUND), OCL_UINT(threshold), OCL_INT(fill));
+                      OCL_HELD(w, B_FIRSTS), OCL_UINT(threshold), OCL_INT(fill));
     case NUMBER_CELLS:
         return LAUNCH(w, first, end, err, OCL_HELD(w, B_UP), OCL_HELD(w, B_TOP),
                       OCL_HELD(w, B_HEIGHT), OCL_HELD(w, B_CELLS));
@@ -341,7 +345,7 @@ static tc_status launch_stage(ws_worker *w, uint64_t first, uint64_t count, tc_e
     if (w->stage <= BLUR_Z)
         return launch_blur(w, first, count, err);
     if (w->stage <= TOPS)
-        return launch_ways(w, first, first + count, err);
+        return launch_uphill(w, first, first + count, err);
     if (w->stage <= LIST)
         return launch_saddles(w, first, first + count, err);
     if (w->stage <= FOLLOW_JOINS)
@@ -357,7 +361,7 @@ static tc_status put_pixels(ws_worker *w, uint64_t first, uint64_t count, tc_err
     const size_t bytes = px->bits / 8;
 
     return ocl_put(&w->ocl, B_PIXELS, first * bytes,
-                   ocl_pixels_from(px, w->from * slice_of(w) + first), count * bytes, err);
+                   ocl_pixels_from(px, w->from * slice_voxels(w) + first), count * bytes, err);
 }
 
 /* Copies voxels [first, first + count) of the current slab (without its margin) from a buffer to
@@ -365,14 +369,15 @@ static tc_status put_pixels(ws_worker *w, uint64_t first, uint64_t count, tc_err
 static tc_status read_plane(ws_worker *w, int buffer, int32_t *to, uint64_t first, uint64_t count,
                             tc_err *err)
 {
-    const size_t on_device = (w->z0 - w->from) * slice_of(w) + first;
+    const size_t on_device = (w->z0 - w->from) * slice_voxels(w) + first;
 
-    return ocl_get(&w->ocl, buffer, on_device * sizeof *to, to + w->z0 * slice_of(w) + first,
+    return ocl_get(&w->ocl, buffer, on_device * sizeof *to, to + w->z0 * slice_voxels(w) + first,
                    count * sizeof *to, err);
 }
 
-/* Does `count` units of the stage's work, from `done` on: one launch, or a copy. */
-static tc_status do_part(ws_worker *w, vol_state *state, uint64_t count, tc_err *err)
+/* Does `count` units (see stage_work) of the stage's work, from w->done on, by one launch or one
+ * copy. */
+static tc_status run_part(ws_worker *w, vol_state *state, uint64_t count, tc_err *err)
 {
     switch (w->stage) {
     case PUT: return put_pixels(w, w->done, count, err);
@@ -383,9 +388,9 @@ static tc_status do_part(ws_worker *w, vol_state *state, uint64_t count, tc_err 
         state->head.chunks_done = 0;
         return read_plane(w, w->stage == READ_LABELS ? B_TOP : B_HEIGHT, state->nodes + 1, w->done,
                           count, err);
-    case READ_WAYS:
+    case READ_UPHILL:
     case READ_TOPS:
-        return read_plane(w, w->stage == READ_WAYS ? B_UP : B_TOP, vol_host_directions(w->host),
+        return read_plane(w, w->stage == READ_UPHILL ? B_UP : B_TOP, vol_host_directions(w->host),
                           w->done, count, err);
     default:
         return ocl_end_launch(&w->ocl, launch_stage(w, w->done, count, err), &w->pace[w->stage],
@@ -401,16 +406,16 @@ static tc_status read_count(ws_worker *w, int buffer, uint32_t out[2], tc_err *e
 
 /* --- the ends of stages ---------------------------------------------------------------------- */
 
-/* After EDGES or STEP_IN: if STEP_IN has listed further voxels of plateaus, SETTLE and STEP_IN are
- * repeated for these. */
+/* After PLATEAU_EDGES or GROW_INWARDS: if GROW_INWARDS has listed further voxels of plateaus,
+ * SETTLE and GROW_INWARDS are repeated for these. */
 static tc_status end_step(ws_worker *w, tc_err *err)
 {
     uint32_t count[2] = { 0, 0 };
     const tc_status status = read_count(w, B_LISTED, count, err);
 
-    w->settled = w->listed;
-    w->listed = count[0];
-    if (status == TC_OK && w->stage == STEP_IN && w->listed > w->settled)
+    w->n_settled = w->n_listed;
+    w->n_listed = count[0];
+    if (status == TC_OK && w->stage == GROW_INWARDS && w->n_listed > w->n_settled)
         w->stage = SETTLE - 1; /* so that the next stage is SETTLE */
     return status;
 }
@@ -420,40 +425,40 @@ static tc_status end_step(ws_worker *w, tc_err *err)
  * few slots, sets `overflow`: the host continues. */
 static tc_status end_saddles(ws_worker *w, tc_err *err)
 {
-    uint32_t saddles[2] = { 0, 0 }, maxima[2] = { 0, 0 };
-    tc_status status = read_count(w, B_SADDLES, saddles, err);
+    uint32_t n_saddles[2] = { 0, 0 }, n_maxima[2] = { 0, 0 };
+    tc_status status = read_count(w, B_SADDLES, n_saddles, err);
 
     if (status == TC_OK)
-        status = read_count(w, B_MAXIMA, maxima, err);
+        status = read_count(w, B_MAXIMA, n_maxima, err);
     if (status != TC_OK)
         return status;
-    w->maxima = maxima[0];
+    w->n_maxima = n_maxima[0];
     const ocl_need needs[] = {
-        { B_LIST, (saddles[0] + (uint64_t)1) * VOL_SADDLE * sizeof(cl_int), "volume", NULL },
-        { B_LIVE, (saddles[0] + (uint64_t)1) * VOL_SADDLE * sizeof(cl_int), "volume", NULL },
-        { B_MAXIMUM, w->maxima * (uint64_t)VOL_MAXIMUM * sizeof(cl_int), "volume", NULL },
-        { B_CELLS, (w->maxima + (uint64_t)1) * sizeof(cl_int), "volume", NULL }
+        { B_LIST, (n_saddles[0] + (uint64_t)1) * VOL_SADDLE * sizeof(cl_int), "volume", NULL },
+        { B_NEXT_LIST, (n_saddles[0] + (uint64_t)1) * VOL_SADDLE * sizeof(cl_int), "volume", NULL },
+        { B_MAXIMUM, w->n_maxima * (uint64_t)VOL_MAXIMUM * sizeof(cl_int), "volume", NULL },
+        { B_CELLS, (w->n_maxima + (uint64_t)1) * sizeof(cl_int), "volume", NULL }
     };
 
-    if (saddles[1] == 0)
+    if (n_saddles[1] == 0)
         status = ocl_make_buffers(&w->ocl, needs, sizeof needs / sizeof needs[0], err);
-    w->overflow = saddles[1] != 0 || status == TC_TOO_LARGE;
+    w->overflow = n_saddles[1] != 0 || status == TC_TOO_LARGE;
     return w->overflow ? TC_OK : status;
 }
 
 /* After LIST or FIND_BEST: reads how many saddles the stage has listed. */
 static tc_status end_list(ws_worker *w, tc_err *err)
 {
-    static const uint32_t none[2] = { 0, 0 };
+    static const uint32_t zeros[2] = { 0, 0 };
     uint32_t count[2] = { 0, 0 };
-    const tc_status status = read_count(w, B_ROWS, count, err);
+    const tc_status status = read_count(w, B_LIST_LENGTH, count, err);
 
-    w->saddles = count[0];
+    w->n_saddles = count[0];
     w->swapped = w->stage == FIND_BEST && !w->swapped;
-    return status == TC_OK ? ocl_put(&w->ocl, B_ROWS, 0, none, sizeof none, err) : status;
+    return status == TC_OK ? ocl_put(&w->ocl, B_LIST_LENGTH, 0, zeros, sizeof zeros, err) : status;
 }
 
-static int by_value(const void *va, const void *vb)
+static int compare_values(const void *va, const void *vb)
 {
     const int32_t a = *(const int32_t *)va, b = *(const int32_t *)vb;
 
@@ -465,22 +470,23 @@ static tc_status end_firsts(ws_worker *w, tc_err *err)
 {
     uint32_t count[2] = { 0, 0 };
     TC_AUTOFREE int32_t *list = NULL;
-    tc_status status = read_count(w, B_FOUND, count, err);
+    tc_status status = read_count(w, B_FIRSTS, count, err);
 
-    w->cells = count[0];
+    w->n_cells = count[0];
     return_if_error(status);
-    if ((list = malloc((w->cells + (size_t)1) * sizeof *list)) == NULL)
+    if ((list = malloc((w->n_cells + (size_t)1) * sizeof *list)) == NULL)
         return tc_no_memory(err, "the cells");
-    return_if_error(ocl_get(&w->ocl, B_CELLS, 0, list, w->cells * sizeof *list, err));
-    return_if_error(tc_sort(list, w->cells, sizeof *list, by_value, w->ocl.work->poll, err));
-    return ocl_put(&w->ocl, B_CELLS, 0, list, w->cells * sizeof *list, err);
+    return_if_error(ocl_get(&w->ocl, B_CELLS, 0, list, w->n_cells * sizeof *list, err));
+    return_if_error(
+        tc_sort(list, w->n_cells, sizeof *list, compare_values, w->ocl.work->poll, err));
+    return ocl_put(&w->ocl, B_CELLS, 0, list, w->n_cells * sizeof *list, err);
 }
 
 /* Begins the slab whose first slice is z0. */
 static tc_status begin_slab(ws_worker *w, uint32_t z0, tc_err *err)
 {
-    static const uint32_t none[2] = { 0, 0 };
-    const uint32_t margin = w->params->through ? margin_of(w) + 1 : 0;
+    static const uint32_t zeros[2] = { 0, 0 };
+    const uint32_t margin = w->params->through ? blur_margin(w) + 1 : 0;
 
     w->z0 = z0;
     w->slices = w->nz - z0 < w->slab_slices ? w->nz - z0 : w->slab_slices;
@@ -489,7 +495,7 @@ static tc_status begin_slab(ws_worker *w, uint32_t z0, tc_err *err)
     w->stage = PUT;
     w->done = 0;
     for (int b = B_LISTED; b < BUFFERS; b++)
-        return_if_error(ocl_put(&w->ocl, b, 0, none, sizeof none, err));
+        return_if_error(ocl_put(&w->ocl, b, 0, zeros, sizeof zeros, err));
     return TC_OK;
 }
 
@@ -501,15 +507,15 @@ static tc_status end_labels(ws_worker *w, tc_err *err)
     const tc_status status = read_count(w, B_MEMBRANE, membrane, err);
 
     w->membrane = membrane[0];
-    return status == TC_OK ? vol_table_begin(&w->ocl, B_TABLE, w->cells, &w->has_table, err)
+    return status == TC_OK ? vol_table_begin(&w->ocl, B_TABLE, w->n_cells, &w->has_table, err)
                            : status;
 }
 
 /* Writes the device's counts to *head, the state or a copy of it. */
-static void put_totals(const ws_worker *w, vol_state *head)
+static void copy_counts(const ws_worker *w, vol_state *head)
 {
     head->membrane = w->membrane;
-    head->cells = w->cells;
+    head->cells = w->n_cells;
 }
 
 /* After the device's last stage: if the device has made the table, the item is done; otherwise the
@@ -521,17 +527,17 @@ static tc_status finish_device(ws_worker *w, vol_state *state, tc_err *err)
         return TC_OK;
     if (in_slabs(w) || w->overflow)
         return vol_host_resume(w->host, state, in_slabs(w) ? VOL_EDGES : VOL_SADDLES, 0, err);
-    put_totals(w, state);
+    copy_counts(w, state);
     return vol_host_resume(w->host, state, VOL_SIZES, 0, err);
 }
 
-/* Does what the current stage needs at its end, and sets the next stage; after the last stage
- * begins the next slab or ends the device's part. */
+/* Ends the current stage and sets the next one. After the last stage, begins the next slab, or ends
+ * the device's part of the work if there is none. */
 static tc_status end_stage(ws_worker *w, vol_state *state, tc_err *err)
 {
     tc_status status = TC_OK;
 
-    if (w->stage == EDGES || w->stage == STEP_IN)
+    if (w->stage == PLATEAU_EDGES || w->stage == GROW_INWARDS)
         status = end_step(w, err);
     else if (w->stage == SADDLES)
         status = end_saddles(w, err);
@@ -560,7 +566,7 @@ static tc_status end_stage(ws_worker *w, vol_state *state, tc_err *err)
 /* --- the backend ----------------------------------------------------------------------------- */
 
 /* The progress in chunks of the plan, for display: the device's stages count as its first half. */
-static uint64_t progress_of(const ws_worker *w)
+static uint64_t progress_chunks(const ws_worker *w)
 {
     const double slab = ((double)w->stage + 1) / STAGES;
 
@@ -577,7 +583,7 @@ static tc_status run_stages(ws_worker *w, vol_state *state, tc_err *err)
         const uint64_t left = stage_work(w, w->stage) - w->done;
         const uint64_t count = ocl_pace_next(&w->pace[w->stage], left);
 
-        return_if_error(do_part(w, state, count, err));
+        return_if_error(run_part(w, state, count, err));
         w->done += count;
         if (count == left)
             status = end_stage(w, state, err);
@@ -601,7 +607,7 @@ tc_status vol_watershed_step(void *worker, vol_state *state, uint64_t *chunks_do
     }
     status = run_stages(w, state, err);
     done = status == TC_OK && w->stage == STAGES && w->has_table;
-    *chunks_done = done ? w->ocl.work->plan.chunks : progress_of(w);
+    *chunks_done = done ? w->ocl.work->plan.chunks : progress_chunks(w);
     return status == TC_OK && !done ? TC_MORE : status;
 }
 
@@ -613,7 +619,7 @@ tc_status vol_watershed_finish(void *worker, const vol_state *state, size_t item
 
     if (!w->has_table)
         return TC_MORE;
-    put_totals(w, &head);
+    copy_counts(w, &head);
     return vol_table_finish(&w->ocl, B_TABLE, &head, item_index, out, err);
 }
 
@@ -627,7 +633,7 @@ static void free_parts(void *worker)
 
 /* The number of slots for saddles: at least one for every four voxels, which is enough except for
  * noisy stacks. */
-static uint32_t slots_for(uint64_t voxels)
+static uint32_t choose_slots(uint64_t voxels)
 {
     uint32_t slots = 1024;
 
@@ -640,12 +646,12 @@ static uint32_t slots_for(uint64_t voxels)
  * with the hash table of saddles, and the same size again for the lists of saddles and cells. */
 static uint64_t slab_bytes(const ws_worker *w, uint64_t slices, bool whole)
 {
-    const uint64_t margin = w->params->through ? 2 * ((uint64_t)margin_of(w) + 1) : 0;
+    const uint64_t margin = w->params->through ? 2 * ((uint64_t)blur_margin(w) + 1) : 0;
     const uint64_t on_device = whole || slices + margin > w->nz ? w->nz : slices + margin,
-                   n = on_device * slice_of(w);
+                   n = on_device * slice_voxels(w);
 
     return n * (3 * sizeof(cl_int) + w->ocl.work->pixels->bits / 8) +
-           (whole ? 16 * (uint64_t)slots_for(n) : 0) + 4096;
+           (whole ? 16 * (uint64_t)choose_slots(n) : 0) + 4096;
 }
 
 static bool slab_fits(const ws_worker *w, uint64_t slices, bool whole)
@@ -660,46 +666,46 @@ static bool slab_fits(const ws_worker *w, uint64_t slices, bool whole)
  * fits 32 bits; otherwise the most slices that fit, which may be 0. */
 static void choose_slabs(ws_worker *w)
 {
-    int32_t by[MOST_STEPS];
-    uint32_t most = w->nz - 1, fitting = 0;
+    int32_t step[MOST_STEPS];
+    uint32_t at_most = w->nz - 1, fitting = 0;
 
-    if (slab_fits(w, w->nz, true) && w->nz * slice_of(w) * steps_of(w, by) < VOL_FREE) {
+    if (slab_fits(w, w->nz, true) && w->nz * slice_voxels(w) * later_steps(w, step) < VOL_FREE) {
         w->slab_slices = w->nz;
         return;
     }
-    while (fitting < most) {
-        const uint32_t middle = most - (most - fitting) / 2;
+    while (fitting < at_most) {
+        const uint32_t middle = at_most - (at_most - fitting) / 2;
 
         if (slab_fits(w, middle, false))
             fitting = middle;
         else
-            most = middle - 1;
+            at_most = middle - 1;
     }
     w->slab_slices = fitting;
 }
 
 static tc_status make_buffers(ws_worker *w, tc_err *err)
 {
-    const uint32_t margin = w->params->through ? 2 * (margin_of(w) + 1) : 0;
+    const uint32_t margin = w->params->through ? 2 * (blur_margin(w) + 1) : 0;
     const uint64_t slices = w->nz - w->slab_slices > margin ? w->slab_slices + margin : w->nz;
-    const uint64_t n = slices * slice_of(w), word = sizeof(cl_uint);
-    int32_t by[MOST_STEPS] = { 0 };
+    const uint64_t n = slices * slice_voxels(w), word = sizeof(cl_uint);
+    int32_t step[MOST_STEPS] = { 0 };
 
-    w->slots = slots_for(n);
-    steps_of(w, by);
+    w->slots = choose_slots(n);
+    later_steps(w, step);
     const ocl_need needs[] = { { B_PIXELS, n * (w->ocl.work->pixels->bits / 8), "volume", NULL },
                                { B_HEIGHT, n * word, "volume", NULL },
                                { B_UP, n * word, "volume", NULL },
                                { B_TOP, n * word, "volume", NULL },
                                { B_WEIGHTS, sizeof w->gauss.weight, "volume", w->gauss.weight },
-                               { B_STEPS, sizeof by, "volume", by },
+                               { B_STEPS, sizeof step, "volume", step },
                                { B_SLOT, in_slabs(w) ? 0 : w->slots * word, "volume", NULL },
                                { B_SADDLE, in_slabs(w) ? 0 : w->slots * word, "volume", NULL },
                                { B_LISTED, 2 * word, "volume", NULL },
                                { B_MAXIMA, 2 * word, "volume", NULL },
                                { B_SADDLES, 2 * word, "volume", NULL },
-                               { B_ROWS, 2 * word, "volume", NULL },
-                               { B_FOUND, 2 * word, "volume", NULL },
+                               { B_LIST_LENGTH, 2 * word, "volume", NULL },
+                               { B_FIRSTS, 2 * word, "volume", NULL },
                                { B_MEMBRANE, 2 * word, "volume", NULL } };
 
     return ocl_make_buffers(&w->ocl, needs, sizeof needs / sizeof needs[0], err);
@@ -712,13 +718,13 @@ static void set_paces(ws_worker *w)
     const double first_launch = 1 << 14;
 
     for (int s = 0; s < STAGES; s++) {
-        const uint64_t copied = (uint64_t)1 << 24, voxels = (uint64_t)w->nz * slice_of(w);
+        const uint64_t copied = (uint64_t)1 << 24, voxels = (uint64_t)w->nz * slice_voxels(w);
 
         if (kernel_names[s] == NULL)
             ocl_pace_begin(&w->ocl, &w->pace[s], (double)copied, copied);
         else
             ocl_pace_begin(&w->ocl, &w->pace[s],
-                           s == MEASURE ? first_launch / (double)slice_of(w) : first_launch,
+                           s == MEASURE ? first_launch / (double)slice_voxels(w) : first_launch,
                            voxels + w->slots);
     }
 }

@@ -33,7 +33,7 @@ enum {
     B_OFFSETS, /* dir_of_offset */
     B_SPANS,   /* voting_tables.spans of the current round */
     B_ROWS,    /* voting_tables.rows of the current round */
-    B_PIXELS,  /* this and the next two: the planes of an item that fits the device */
+    B_PIXELS,  /* B_PIXELS, B_VOTES and B_VOTERS: the planes of an item that fits the device */
     B_VOTES,
     B_VOTERS,
     B_IN, /* rows of a slab that a phase reads */
@@ -47,37 +47,39 @@ enum {
     SEGMENT = 256          /* SEGMENT of voting.cl: pixels of a row that a work-group votes for */
 };
 
-/* Indices of paces. The first ones, numbered by voting_phase, are those of the phases, in rows. */
+/* Indices of cl_worker.pace. Elements 0 to VOTING_REBLUR are the paces of the phases
+ * (voting_phase), in rows. */
 enum {
-    FIND = VOTING_REBLUR + 1, /* finding peaks, in rows */
-    AROUND,                   /* the sums around peaks, in peaks */
+    FIND_PACE = VOTING_REBLUR + 1, /* pace of finding peaks, in rows */
+    SUMS_PACE,                     /* pace of computing the sums around peaks, in peaks */
     PACES
 };
 
 /* Consecutive rows of a plane. Rows are numbered through all slices. */
-typedef struct rows {
+typedef struct row_range {
     uint64_t first, n;
-} rows;
+} row_range;
 
 typedef struct cl_worker {
     ocl_worker ocl;
     voting_scheme s;
     voting_tables tables;
-    an_pool *pool;          /* makes the tables */
-    uint64_t slab_bands;    /* bands of a slab; 0: the item fits the device */
-    rows in_rows, out_rows; /* the rows in the buffers that a phase reads and writes */
-    uint64_t slab_end;      /* `done` at the end of the loaded slab; <= done if none is loaded */
-    uint32_t *copy;         /* room for the rows that are copied from the device to the state */
-    int round;              /* the round whose tables are in B_SPANS and B_ROWS; -1: none */
-    size_t group;           /* GROUP of voting.cl: work-items of a work-group that votes */
-    size_t tile_rows;       /* TILE_ROWS of voting.cl */
+    an_pool *pool;               /* makes the tables */
+    uint64_t slab_bands;         /* bands of a slab; 0: the item fits the device */
+    row_range in_rows, out_rows; /* the rows in the buffers that a phase reads and writes */
+    uint64_t slab_end; /* the value of `done` at the end of the loaded slab; at most `done` if no
+                          slab is loaded */
+    uint32_t *copy;    /* room for the rows that are copied from the device to the state */
+    int round;         /* the round whose tables are in B_SPANS and B_ROWS; -1: none */
+    size_t group;      /* GROUP of voting.cl: work-items of a work-group that votes */
+    size_t tile_rows;  /* TILE_ROWS of voting.cl */
     ocl_pace pace[PACES];
-    uint64_t done; /* chunks that are done */
+    uint64_t done; /* number of chunks that are done */
 } cl_worker;
 
 /* --- open, close ----------------------------------------------------------------------------- */
 
-static void free_parts(void *worker)
+static void free_worker(void *worker)
 {
     cl_worker *const w = worker;
 
@@ -88,19 +90,19 @@ static void free_parts(void *worker)
 
 /* --- what fits the device -------------------------------------------------------------------- */
 
-/* The number of rows, through all slices, before a band. */
+/* The number of rows before a band, counted through all slices. */
 static uint64_t rows_before(const voting_scheme *s, uint64_t band)
 {
     return band / s->bands_per_slice * s->ny + band % s->bands_per_slice * s->band_rows;
 }
 
-static uint64_t all_rows(const voting_scheme *s)
+static uint64_t item_rows(const voting_scheme *s)
 {
     return (uint64_t)s->nz * s->ny;
 }
 
-/* How many more rows a phase reads on either side of the rows that it writes. */
-static uint64_t halo_of(const voting_scheme *s, voting_phase phase)
+/* The number of rows that a phase reads before, and also after, the rows that it writes. */
+static uint64_t halo_rows(const voting_scheme *s, voting_phase phase)
 {
     switch (phase) {
     case VOTING_BLUR:
@@ -111,12 +113,12 @@ static uint64_t halo_of(const voting_scheme *s, voting_phase phase)
 }
 
 /* Rows [first, end) and `halo` rows on either side, as far as they exist. */
-static rows rows_with_halo(const voting_scheme *s, uint64_t first, uint64_t end, uint64_t halo)
+static row_range rows_with_halo(const voting_scheme *s, uint64_t first, uint64_t end, uint64_t halo)
 {
-    const uint64_t from = first > halo ? first - halo : 0, all = all_rows(s);
+    const uint64_t from = first > halo ? first - halo : 0, all = item_rows(s);
     const uint64_t to = end + halo < all ? end + halo : all;
 
-    return (rows){ from, to - from };
+    return (row_range){ from, to - from };
 }
 
 /* Whether a phase reads the pixels, rather than votes or voters. */
@@ -125,8 +127,8 @@ static bool reads_pixels(voting_phase phase)
     return phase == VOTING_BLUR || phase == VOTING_REBLUR;
 }
 
-/* The most bytes that a slab needs in B_IN (in), B_OUT (out), and each of B_COLUMNS and B_LINES
- * (blur). */
+/* The most bytes that a slab needs: `in` in B_IN, `out` in B_OUT, and `blur` in each of B_COLUMNS
+ * and B_LINES. */
 typedef struct slab_bytes {
     uint64_t in, out, blur;
 } slab_bytes;
@@ -144,14 +146,14 @@ static slab_bytes bytes_of_slab(const cl_worker *w, uint64_t slab_bands)
 {
     const voting_scheme *const s = &w->s;
     const uint64_t bands = slab_bands > 0 ? slab_bands : s->bands;
-    const uint64_t most = bands * (s->band_rows < s->ny ? s->band_rows : s->ny), all = all_rows(s);
+    const uint64_t most = bands * (s->band_rows < s->ny ? s->band_rows : s->ny), all = item_rows(s);
     const uint64_t n = most < all ? most : all, slice = n < s->ny ? n : s->ny;
     slab_bytes b = { 0, n * s->nx * sizeof(uint32_t),
                      blur_depth(s, slab_bands > 0) * (slice + 2 * (uint64_t)s->shape.taps[1]) *
                          s->nx * sizeof(uint32_t) };
 
     for (voting_phase p = VOTING_BLUR; p <= VOTING_TURN; p++) {
-        const uint64_t wanted = n + 2 * halo_of(s, p), held = wanted < all ? wanted : all;
+        const uint64_t wanted = n + 2 * halo_rows(s, p), held = wanted < all ? wanted : all;
         const uint64_t bytes =
             held * s->nx * (reads_pixels(p) ? w->ocl.work->pixels->bits / 8 : sizeof(uint32_t));
 
@@ -177,18 +179,18 @@ static bool bands_fit(const cl_worker *w, uint64_t bands)
  * 1. If not even 1 fits, making the buffers fails. */
 static void choose_slabs(cl_worker *w)
 {
-    uint64_t fits = 1, many = w->s.bands;
+    uint64_t fits = 1, most = w->s.bands;
 
     w->slab_bands = 0;
     if (bands_fit(w, 0))
         return;
-    while (fits < many) {
-        const uint64_t middle = fits + (many - fits + 1) / 2;
+    while (fits < most) {
+        const uint64_t middle = fits + (most - fits + 1) / 2;
 
         if (bands_fit(w, middle))
             fits = middle;
         else
-            many = middle - 1;
+            most = middle - 1;
     }
     w->slab_bands = fits;
 }
@@ -235,14 +237,14 @@ static tc_status make_planes(cl_worker *w, const void *state, tc_err *err)
         if (w->copy == NULL)
             return tc_no_memory(err, "a slab");
     } else {
-        w->in_rows = w->out_rows = (rows){ 0, all_rows(s) };
+        w->in_rows = w->out_rows = (row_range){ 0, item_rows(s) };
     }
     return ocl_make_buffers(&w->ocl, needs, sizeof needs / sizeof needs[0], err);
 }
 
 /* Sets the paces so that the first launch of each phase, before the device's speed is known, does
- * 2^15 units of work. A unit is one row that the cone of one voter may cross, or work that takes
- * about as long. cost[]: units for each pixel. */
+ * 2^15 units of work. A unit is the work on one row that the cone of one voter may cross; the other
+ * phases' work is estimated in the same unit. cost[]: units of a pixel in each phase. */
 static void set_paces(cl_worker *w)
 {
     const double first_units = 1 << 15;
@@ -254,7 +256,7 @@ static void set_paces(cl_worker *w)
 
     for (int i = 0; i < PACES; i++)
         ocl_pace_begin(&w->ocl, &w->pace[i], first_units / (double)(cost[i] * w->s.nx),
-                       all_rows(&w->s));
+                       item_rows(&w->s));
 }
 
 static tc_status open_parts(void *worker, const void *state, tc_err *err)
@@ -324,12 +326,12 @@ static uint32_t *state_out(const cl_worker *w, voting_phase phase, void *state)
 }
 
 /* Rows [y0, y1) of slices [z0, z1). */
-typedef struct box {
+typedef struct row_box {
     uint64_t z0, z1, y0, y1;
-} box;
+} row_box;
 
 /* Queues the three passes of the blur of a box. */
-static tc_status blur_box(cl_worker *w, voting_phase phase, box b, tc_err *err)
+static tc_status blur_box(cl_worker *w, voting_phase phase, row_box b, tc_err *err)
 {
     const uint64_t n = b.y1 - b.y0, row = b.z0 * w->s.ny + b.y0 - w->out_rows.first,
                    half = (uint64_t)w->s.shape.taps[1];
@@ -347,7 +349,7 @@ static tc_status blur_box(cl_worker *w, voting_phase phase, box b, tc_err *err)
                      OCL_HELD(w, out), OCL_UINT(row));
 }
 
-static tc_status vote_box(cl_worker *w, box b, tc_err *err)
+static tc_status vote_box(cl_worker *w, row_box b, tc_err *err)
 {
     const size_t segments = (w->s.nx + SEGMENT - 1) / SEGMENT,
                  tiles = (size_t)((b.y1 - b.y0 + w->tile_rows - 1) / w->tile_rows);
@@ -372,7 +374,8 @@ static tc_status queue_boxes(cl_worker *w, voting_phase phase, uint64_t row, uin
         const uint64_t z = row / ny, y = row % ny, full = y == 0 ? (end - row) / ny : 0,
                        whole = full < most ? full : most;
         const uint64_t rest = end - row < ny - y ? end - row : ny - y;
-        const box b = whole > 0 ? (box){ z, z + whole, 0, ny } : (box){ z, z + 1, y, y + rest };
+        const row_box b =
+            whole > 0 ? (row_box){ z, z + whole, 0, ny } : (row_box){ z, z + 1, y, y + rest };
 
         return_if_error(phase == VOTING_VOTE ? vote_box(w, b, err) : blur_box(w, phase, b, err));
         row += (b.z1 - b.z0) * (b.y1 - b.y0);
@@ -380,8 +383,8 @@ static tc_status queue_boxes(cl_worker *w, voting_phase phase, uint64_t row, uin
     return TC_OK;
 }
 
-/* Queues turning of the voters of rows [row, end), with a work-item for each pixel. A work-group
- * has pixels of several rows, as voters near each other read the same votes. */
+/* Queues the kernel that turns the voters of rows [row, end), with a work-item for each pixel. A
+ * work-group has pixels of several rows, as voters near each other read the same votes. */
 static tc_status turn_rows(cl_worker *w, uint64_t row, uint64_t end, tc_err *err)
 {
     const size_t most =
@@ -428,8 +431,8 @@ static tc_status load_slab(cl_worker *w, voting_phase phase, uint64_t band, void
     const uint32_t *const votes = voting_votes(state), *const voters = votes + s->n;
     const size_t word = sizeof *votes;
 
-    w->out_rows = (rows){ first, last - first };
-    w->in_rows = rows_with_halo(s, first, last, halo_of(s, phase));
+    w->out_rows = (row_range){ first, last - first };
+    w->in_rows = rows_with_halo(s, first, last, halo_rows(s, phase));
     if (reads_pixels(phase))
         return_if_error(ocl_put(&w->ocl, B_IN, 0, ocl_pixels_from(px, w->in_rows.first * s->nx),
                                 w->in_rows.n * s->nx * (px->bits / 8), err));
@@ -468,8 +471,9 @@ static uint64_t end_of_band(const voting_scheme *s, uint64_t row)
     return row - y + (end < s->ny ? end : s->ny);
 }
 
-/* Makes launches from *row on: first of the rows that the pace allows, but at most up to `limit`,
- * then of the rest of the band. Sets *row to the row after the last one done. */
+/* Makes launches from *row on: the first one processes the rows that the pace allows, but none from
+ * `limit` on; further ones process the rest of the band. Sets *row to the row after the last one
+ * processed. */
 static tc_status launch_phase(cl_worker *w, voting_phase phase, uint64_t *row, uint64_t limit,
                               tc_err *err)
 {
@@ -544,20 +548,20 @@ static tc_status cl_sync(void *worker, void *state, tc_err *err)
 /* --- points ---------------------------------------------------------------------------------- */
 
 /* An entry of the list of peaks that the kernel voting_peaks makes. */
-typedef struct listed {
+typedef struct listed_peak {
     cl_uint score, z, y, x;
-} listed;
+} listed_peak;
 
-/* The number of peaks that the list in B_COLUMNS has room for; 0 also if B_LINES, which is as
- * large, has no room for the sums of one. */
+/* The number of peaks that fit in the list in B_COLUMNS. It is also 0 if the sums of one peak do
+ * not fit in B_LINES, which is as large. */
 static uint64_t room_for_peaks(const cl_worker *w)
 {
     const uint64_t bytes = w->ocl.buffer[B_COLUMNS].bytes;
 
-    return bytes < VOTING_LINE_SUMS * sizeof(cl_long) ? 0 : bytes / sizeof(listed);
+    return bytes < VOTING_LINE_SUMS * sizeof(cl_long) ? 0 : bytes / sizeof(listed_peak);
 }
 
-/* Ends a launch of PEAKS or LINES, and calls work->poll. pace: FIND or AROUND. */
+/* Ends a launch of PEAKS or LINES, and calls work->poll. pace: FIND_PACE or SUMS_PACE. */
 static tc_status end_peak_launch(cl_worker *w, tc_status status, int pace, uint64_t n, tc_err *err)
 {
     return_if_error(ocl_end_launch(&w->ocl, status, &w->pace[pace], n, err));
@@ -565,52 +569,52 @@ static tc_status end_peak_launch(cl_worker *w, tc_status status, int pace, uint6
 }
 
 /* Finds all peaks, in any order. Sets *n to their number; if that is more than room_for_peaks,
- * *found gets none. */
-static tc_status find_peaks(cl_worker *w, voting_peaks *found, uint64_t *n, tc_err *err)
+ * *peaks stays empty. */
+static tc_status find_peaks(cl_worker *w, voting_peaks *peaks, uint64_t *n, tc_err *err)
 {
     const uint64_t room = room_for_peaks(w);
     const voting_scheme *const s = &w->s;
     cl_uint count = 0;
     return_if_error(ocl_put(&w->ocl, B_LINES, 0, &count, sizeof count, err));
 
-    for (uint64_t row = 0, n_rows; row < all_rows(s); row += n_rows) {
-        n_rows = ocl_pace_next(&w->pace[FIND], all_rows(s) - row);
+    for (uint64_t row = 0, n_rows; row < item_rows(s); row += n_rows) {
+        n_rows = ocl_pace_next(&w->pace[FIND_PACE], item_rows(s) - row);
         return_if_error(
             end_peak_launch(w,
                             OCL_QUEUE(w, PEAKS, row_grid(w, n_rows), err, OCL_HELD(w, B_SHAPE),
                                       OCL_HELD(w, B_VOTES), OCL_HELD(w, B_COLUMNS),
                                       OCL_HELD(w, B_LINES), OCL_UINT(row), OCL_UINT(room)),
-                            FIND, n_rows, err));
+                            FIND_PACE, n_rows, err));
     }
     return_if_error(ocl_get(&w->ocl, B_LINES, 0, &count, sizeof count, err));
     *n = count;
     if (count > room)
         return TC_OK;
-    TC_AUTOFREE listed *const list = malloc((count + (size_t)1) * sizeof *list);
-    found->list = calloc(count + (size_t)1, sizeof *found->list);
-    return_if_error(list == NULL || found->list == NULL
+    TC_AUTOFREE listed_peak *const list = malloc((count + (size_t)1) * sizeof *list);
+    peaks->list = calloc(count + (size_t)1, sizeof *peaks->list);
+    return_if_error(list == NULL || peaks->list == NULL
                         ? tc_no_memory(err, "the peaks")
                         : ocl_get(&w->ocl, B_COLUMNS, 0, list, count * sizeof *list, err));
-    for (; found->n < count; found->n++) {
-        const listed *const l = &list[found->n];
+    for (; peaks->n < count; peaks->n++) {
+        const listed_peak *const l = &list[peaks->n];
 
-        found->list[found->n] = (voting_peak){ l->score, l->z, l->y, l->x, { l->z, l->y, l->x } };
+        peaks->list[peaks->n] = (voting_peak){ l->score, l->z, l->y, l->x, { l->z, l->y, l->x } };
     }
     return TC_OK;
 }
 
-/* Computes the sums (voting_lines) around n peaks, for which the buffers must have room. list and
- * sums are work space for n peaks; sums receives the result. */
-static tc_status lines_of_batch(cl_worker *w, const voting_peak *peaks, uint64_t n, listed *list,
-                                cl_long *sums, tc_err *err)
+/* Computes the sums (voting_lines) around n peaks, for which the buffers must have room. list: [n],
+ * work space. sums: [n][VOTING_LINE_SUMS], receives the result. */
+static tc_status lines_of_batch(cl_worker *w, const voting_peak *peaks, uint64_t n,
+                                listed_peak *list, cl_long *sums, tc_err *err)
 {
     const voting_scheme *const s = &w->s;
 
     for (uint64_t i = 0; i < n; i++)
-        list[i] = (listed){ peaks[i].score, peaks[i].z, peaks[i].y, peaks[i].x };
+        list[i] = (listed_peak){ peaks[i].score, peaks[i].z, peaks[i].y, peaks[i].x };
     return_if_error(ocl_put(&w->ocl, B_COLUMNS, 0, list, n * sizeof *list, err));
     for (uint64_t i = 0, count; i < n; i += count) {
-        count = ocl_pace_next(&w->pace[AROUND], n - i);
+        count = ocl_pace_next(&w->pace[SUMS_PACE], n - i);
         const ocl_grid grid = ocl_grid_of(VOTING_LINE_GROUP, count * VOTING_LINE_GROUP, 1, 1);
         return_if_error(end_peak_launch(w,
                                         OCL_QUEUE(w, LINES, grid, err, OCL_HELD(w, B_SHAPE),
@@ -618,7 +622,7 @@ static tc_status lines_of_batch(cl_worker *w, const voting_peak *peaks, uint64_t
                                                   OCL_HELD(w, B_LINES), OCL_UINT(i),
                                                   OCL_INT(s->scale[0]), OCL_INT(s->scale[1]),
                                                   OCL_INT(s->scale[2]), OCL_LONG(s->radius64)),
-                                        AROUND, count, err));
+                                        SUMS_PACE, count, err));
     }
     return ocl_get(&w->ocl, B_LINES, 0, sums, n * VOTING_LINE_SUMS * sizeof *sums, err);
 }
@@ -627,7 +631,7 @@ static tc_status lines_of_batch(cl_worker *w, const voting_peak *peaks, uint64_t
 static tc_status lines_around(cl_worker *w, const voting_peaks *p, voting_lines *lines, tc_err *err)
 {
     const uint64_t most = w->ocl.buffer[B_LINES].bytes / (VOTING_LINE_SUMS * sizeof(cl_long));
-    TC_AUTOFREE listed *const list = malloc((size_t)most * sizeof *list);
+    TC_AUTOFREE listed_peak *const list = malloc((size_t)most * sizeof *list);
     TC_AUTOFREE cl_long *const sums = malloc((size_t)most * VOTING_LINE_SUMS * sizeof *sums);
     if (list == NULL || sums == NULL)
         return tc_no_memory(err, "the peaks");
@@ -648,21 +652,21 @@ static tc_status lines_around(cl_worker *w, const voting_peaks *p, voting_lines 
 }
 
 /* Makes the result from the peaks, as voting_finish does, with the planes on the device. */
-static tc_status output_points(cl_worker *w, voting_peaks *found, size_t item_index, wu_output *out,
+static tc_status output_points(cl_worker *w, voting_peaks *peaks, size_t item_index, wu_output *out,
                                tc_err *err)
 {
     const an_work *const work = w->ocl.work;
     const voting_params *const p = work->params;
-    return_if_error(voting_suppress(&w->s, found, work->poll, err));
+    return_if_error(voting_suppress(&w->s, peaks, work->poll, err));
 
-    voting_apply_threshold(p, found);
+    voting_apply_threshold(p, peaks);
     if (p->refine) {
-        TC_AUTOFREE voting_lines *const lines = malloc((found->n + 1) * sizeof *lines);
+        TC_AUTOFREE voting_lines *const lines = malloc((peaks->n + 1) * sizeof *lines);
         return_if_error(lines == NULL ? tc_no_memory(err, "the peaks")
-                                      : lines_around(w, found, lines, err));
-        return_if_error(voting_refine(&w->s, NULL, lines, w->pool, found, work->poll, err));
+                                      : lines_around(w, peaks, lines, err));
+        return_if_error(voting_refine(&w->s, NULL, lines, w->pool, peaks, work->poll, err));
     }
-    return voting_add_points(work, w->s.radius, item_index, found, out, err);
+    return voting_add_points(work, w->s.radius, item_index, peaks, out, err);
 }
 
 /* Returns TC_MORE, so that the caller makes the result from the state, if there are more peaks than
@@ -671,18 +675,18 @@ static tc_status cl_finish(void *worker, void *state, size_t item_index, wu_outp
                            tc_err *err)
 {
     cl_worker *const w = worker;
-    voting_peaks found = { 0, 0, NULL };
+    voting_peaks peaks = { 0, 0, NULL };
     uint64_t n = 0;
-    tc_status status = w->slab_bands > 0 ? TC_MORE : find_peaks(w, &found, &n, err);
+    tc_status status = w->slab_bands > 0 ? TC_MORE : find_peaks(w, &peaks, &n, err);
 
     (void)state;
     if (status == TC_OK)
-        status = n > room_for_peaks(w) ? TC_MORE : output_points(w, &found, item_index, out, err);
-    free(found.list);
+        status = n > room_for_peaks(w) ? TC_MORE : output_points(w, &peaks, item_index, out, err);
+    free(peaks.list);
     return status;
 }
 
-static const ocl_launcher launcher = { "voting", sizeof(cl_worker), open_parts, free_parts };
+static const ocl_launcher launcher = { "voting", sizeof(cl_worker), open_parts, free_worker };
 
 static tc_status cl_open(const an_work *work, const void *state, void **worker, tc_err *err)
 {

@@ -261,7 +261,7 @@ void ocl_pace_init(ocl_pace *pace, double target_ms, uint64_t first, uint64_t mo
         pace->now = pace->most;
     pace->last_ms = 0;
     pace->first = (double)first;
-    pace->grown = NULL;
+    pace->growth = NULL;
     pace->bold = false;
 }
 
@@ -290,6 +290,6 @@ void ocl_pace_took(ocl_pace *pace, uint64_t work, double ms)
         const uint64_t fits = ms * 2 <= aim ? limit : (uint64_t)((double)work * (aim / ms));
         pace->now = fits < limit ? (fits > pace->now ? fits : pace->now) : limit;
     }
-    if (pace->grown != NULL && pace->now != before)
-        *pace->grown = (double)pace->now / pace->first;
+    if (pace->growth != NULL && pace->now != before)
+        *pace->growth = (double)pace->now / pace->first;
 }

@@ -119,7 +119,7 @@ typedef struct ocl_pace {
     uint64_t most;  /* the most that `now` may become */
     double last_ms; /* the time of the last launch, as expected_ms of ocl_batch_wait */
     double first;   /* the first guess of `now`, which may be less than 1 */
-    double *grown;  /* *grown is set to now / first whenever `now` changes; NULL: not recorded */
+    double *growth; /* *growth is set to now / first whenever `now` changes; NULL: not recorded */
     bool bold;      /* every unit of work takes about equally long, so that `now` may grow fourfold
                        (ocl_pace_took) */
 } ocl_pace;

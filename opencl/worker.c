@@ -235,16 +235,16 @@ void ocl_pace_begin(ocl_worker *w, ocl_pace *pace, double first, uint64_t most)
 {
     assert(first >= 0);
     ocl_device *const d = w->device;
-    double *const grown = w->n_paces < OCL_MOST_PACES ? &d->grown[w->n_paces++] : NULL;
+    double *const growth = w->n_paces < OCL_MOST_PACES ? &d->growth[w->n_paces++] : NULL;
 
-    if (d->paces_of != w->work->params)
-        memset(d->grown, 0, sizeof d->grown);
-    d->paces_of = w->work->params;
-    const double now = grown != NULL && *grown > 0 ? first * *grown : first;
+    if (d->growth_params != w->work->params)
+        memset(d->growth, 0, sizeof d->growth);
+    d->growth_params = w->work->params;
+    const double now = growth != NULL && *growth > 0 ? first * *growth : first;
     /* The times of launches of equal work differ by a tenth. */
     ocl_pace_init(pace, 0.85 * w->work->launch_ms, now < (double)most ? (uint64_t)now : most, most);
     pace->first = first;
-    pace->grown = grown;
+    pace->growth = growth;
 }
 
 /* After launches that took took_ms: sleeps until launches have taken at most the share d->share of
@@ -258,9 +258,11 @@ static void sleep_between_launches(ocl_worker *w, double took_ms)
 
     if (!(d->share > 0 && d->share < 1))
         return;
-    d->rested_at = (d->rested_at > earliest ? d->rested_at : earliest) + took_ms / d->share;
+    d->next_launch_ms =
+        (d->next_launch_ms > earliest ? d->next_launch_ms : earliest) + took_ms / d->share;
     tc_background_allow(d->background);
-    while ((left = d->rested_at - ocl_clock_ms()) > 0 && tc_ask(w->work->poll, &ignored) == TC_OK)
+    while ((left = d->next_launch_ms - ocl_clock_ms()) > 0 &&
+           tc_ask(w->work->poll, &ignored) == TC_OK)
         os_sleep((left < 50 ? left : 50) * 1e-3);
     tc_background_disallow(d->background);
 }

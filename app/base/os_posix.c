@@ -85,7 +85,8 @@ bool os_write_out(int fd, uint64_t from, uint64_t to)
 
 bool os_reserve(int fd, uint64_t size)
 {
-#ifdef SYS_fallocate /* called directly, as the C library declares it only beyond POSIX */
+#ifdef SYS_fallocate /* a direct call, as the C library declares fallocate only with _GNU_SOURCE \
+                      */
     return syscall(SYS_fallocate, fd, FALLOC_FL_KEEP_SIZE, (off_t)0, (off_t)size) == 0;
 #else
     (void)fd;
@@ -130,9 +131,10 @@ bool os_same_file(const char *a, const char *b)
 
 bool os_still_named(const char *path, int fd)
 {
-    struct stat named, opened;
+    struct stat by_path, by_descriptor;
 
-    return lstat(path, &named) == 0 && fstat(fd, &opened) == 0 && is_same(&named, &opened);
+    return lstat(path, &by_path) == 0 && fstat(fd, &by_descriptor) == 0 &&
+           is_same(&by_path, &by_descriptor);
 }
 
 #ifdef __APPLE__
@@ -265,49 +267,48 @@ void os_end_as_stopped(int number)
 }
 
 static struct {
-    char **argv,
-        **envp;     /* copies for os_restart; the last entry of envp before its NULL is `note` */
-    char note[512]; /* the environment variable of os_restart, as VARIABLE=VALUE */
-} start;
+    char **argv, **envp; /* copies for os_restart; the last element of envp before NULL is `note` */
+    char note[512];      /* the environment variable of os_restart, as VARIABLE=VALUE */
+} start_copy;
 
 bool os_keep_start(char **argv, const char *variable)
 {
     const size_t length = strlen(variable);
-    size_t words = 0, n = 0, kept = 0;
+    size_t words = 0, n = 0, n_envp = 0;
 
     while (argv[words] != NULL)
         words++;
     while (environ[n] != NULL)
         n++;
-    start.argv =
-        calloc(words + 1, sizeof *start.argv); /* a copy, as tc_read_options reorders argv */
-    start.envp = calloc(n + 2, sizeof *start.envp);
-    if (start.argv == NULL || start.envp == NULL)
+    start_copy.argv =
+        calloc(words + 1, sizeof *start_copy.argv); /* a copy, as tc_read_options reorders argv */
+    start_copy.envp = calloc(n + 2, sizeof *start_copy.envp);
+    if (start_copy.argv == NULL || start_copy.envp == NULL)
         return false;
     for (size_t i = 0; i < words; i++)
-        start.argv[i] = argv[i];
+        start_copy.argv[i] = argv[i];
     for (size_t i = 0; i < n; i++)
         if (strncmp(environ[i], variable, length) != 0 || environ[i][length] != '=')
-            start.envp[kept++] = environ[i];
-    start.envp[kept] = start.note;
-    snprintf(start.note, sizeof start.note, "%s=", variable);
+            start_copy.envp[n_envp++] = environ[i];
+    start_copy.envp[n_envp] = start_copy.note;
+    snprintf(start_copy.note, sizeof start_copy.note, "%s=", variable);
     return true;
 }
 
 void os_restart(const char *value)
 {
     enum { DESCRIPTORS = 1024 };
-    size_t n = strnlen(start.note, sizeof start.note);
+    size_t n = strnlen(start_copy.note, sizeof start_copy.note);
 
-    while (*value != '\0' && n + 1 < sizeof start.note)
-        start.note[n++] = *value++;
-    start.note[n] = '\0';
+    while (*value != '\0' && n + 1 < sizeof start_copy.note)
+        start_copy.note[n++] = *value++;
+    start_copy.note[n] = '\0';
     /* Lets execve close a library's files. Closing them here would break threads of the library
      * that still run. */
     for (int fd = STDERR_FILENO + 1; fd < DESCRIPTORS; fd++)
         fcntl(fd, F_SETFD, FD_CLOEXEC);
-    execve("/proc/self/exe", start.argv, start.envp);
-    execve(start.argv[0], start.argv, start.envp);
+    execve("/proc/self/exe", start_copy.argv, start_copy.envp);
+    execve(start_copy.argv[0], start_copy.argv, start_copy.envp);
 }
 
 /* Waits until the child process ends; returns its exit code and sets *ended_by as os_run_child
@@ -315,13 +316,13 @@ void os_restart(const char *value)
 static int wait_for_child(pid_t child, int *ended_by)
 {
     int status = 0;
-    pid_t got;
+    pid_t ended;
 
     *ended_by = 0;
     do
-        got = child < 0 ? -1 : waitpid(child, &status, 0);
-    while (got < 0 && child > 0 && errno == EINTR);
-    if (got < 0)
+        ended = child < 0 ? -1 : waitpid(child, &status, 0);
+    while (ended < 0 && child > 0 && errno == EINTR);
+    if (ended < 0)
         return -1;
     *ended_by = WIFEXITED(status) ? 0 : WTERMSIG(status);
     return WIFEXITED(status) ? WEXITSTATUS(status) : 0;
@@ -329,13 +330,13 @@ static int wait_for_child(pid_t child, int *ended_by)
 
 /* Standard output or standard error of a child process. */
 typedef struct stream {
-    FILE *to;    /* this process's stream that the bytes are passed on to */
+    FILE *to;    /* this process's stream that the bytes are copied to */
     int ends[2]; /* the pipe from the child: [0] for reading, [1] for writing; -1: closed */
-    size_t left; /* the most bytes that are still to be passed on; the rest is dropped */
+    size_t left; /* the number of bytes that may still be copied; more are dropped */
 } stream;
 
 enum { STREAMS = 2 };           /* standard output, standard error */
-enum { STREAM_MOST = 1 << 18 }; /* the most bytes of one stream that are passed on */
+enum { STREAM_MOST = 1 << 18 }; /* the most bytes of one stream that are copied */
 
 static void close_end(int *end)
 {
@@ -356,9 +357,9 @@ static bool use_streams(int empty, const stream *streams)
     return good;
 }
 
-/* Passes on what the child has written to a stream, with '?' for control characters. Closes the
- * pipe if the child has closed it. */
-static void pass_bytes(stream *s)
+/* Copies the bytes that the child has written to a stream, with '?' for control characters. Closes
+ * the pipe if the child has closed it. */
+static void copy_bytes(stream *s)
 {
     char bytes[4096];
     const ssize_t n = read(s->ends[0], bytes, sizeof bytes);
@@ -373,8 +374,8 @@ static void pass_bytes(stream *s)
     (void)fwrite(bytes, 1, passed, s->to); /* tc_report checks for errors */
 }
 
-/* Passes on what the child writes to both streams until it has closed them. */
-static void pass_streams(stream *streams)
+/* Copies the bytes that the child writes to both streams until it has closed them. */
+static void copy_streams(stream *streams)
 {
     while (streams[0].ends[0] >= 0 || streams[1].ends[0] >= 0) {
         struct pollfd polled[STREAMS];
@@ -385,12 +386,13 @@ static void pass_streams(stream *streams)
             return;
         for (int i = 0; i < STREAMS; i++)
             if (polled[i].fd >= 0 && polled[i].revents != 0)
-                pass_bytes(&streams[i]);
+                copy_bytes(&streams[i]);
     }
 }
 
-/* Makes the kernel kill this process when its parent ends, even if the parent is killed (Linux
- * only; elsewhere this process runs on). false: the parent has ended already. */
+/* Makes the kernel kill this process when its parent ends, even if the parent is killed (only on
+ * Linux; on other systems this process continues). Returns false if the parent has already ended.
+ */
 static bool die_with_parent(pid_t parent)
 {
 #ifdef __linux__
@@ -418,20 +420,21 @@ int os_run_child(int (*work)(void *user), void *user, int *ended_by)
     for (int i = 0; i < STREAMS; i++)
         close_end(&streams[i].ends[1]);
     if (child > 0)
-        pass_streams(streams);
+        copy_streams(streams);
     for (int i = 0; i < STREAMS; i++)
         close_end(&streams[i].ends[0]);
     errno = error;
     return wait_for_child(child, ended_by);
 }
 
-static volatile sig_atomic_t running; /* the child of os_run_program */
+static volatile sig_atomic_t child_pid; /* the child of os_run_program */
 
-/* A signal handler that passes a stop signal on to the child. On Ctrl-C the terminal sends SIGINT
- * to both processes, and a second SIGINT would end the child at once, so it gets SIGTERM. */
-static void pass_on(int number)
+/* A signal handler that forwards a stop signal to the child. On Ctrl-C the terminal sends SIGINT to
+ * both processes, and a second SIGINT would end the child at once, so SIGINT is forwarded as
+ * SIGTERM. */
+static void forward_signal(int number)
 {
-    kill(running, number == SIGINT ? SIGTERM : number);
+    kill(child_pid, number == SIGINT ? SIGTERM : number);
 }
 
 int os_run_program(char *const *words, int *ended_by)
@@ -452,8 +455,8 @@ int os_run_program(char *const *words, int *ended_by)
         errno = error;
         return -1;
     }
-    running = child;
-    os_on_stop(pass_on);
+    child_pid = child;
+    os_on_stop(forward_signal);
     error = wait_for_child(child, ended_by);
     os_on_stop(SIG_DFL);
     return error;
@@ -508,11 +511,11 @@ void os_let_faults_in(void)
     pthread_sigmask(SIG_SETMASK, &none, NULL);
 }
 
-static volatile long rest_ns; /* how long sleep_in_handler sleeps */
+static volatile long sleep_ns; /* how long sleep_in_handler sleeps */
 
 static void sleep_in_handler(int unused)
 {
-    const struct timespec time = { 0, rest_ns };
+    const struct timespec time = { 0, sleep_ns };
     const int before = errno;
 
     (void)unused;
@@ -527,7 +530,7 @@ void os_rest(pthread_t thread, double seconds)
     assert(seconds >= 0 && seconds < 1);
     const struct sigaction action = { .sa_handler = sleep_in_handler, .sa_flags = SA_RESTART };
 
-    rest_ns = (long)(seconds * 1e9);
+    sleep_ns = (long)(seconds * 1e9);
     if (sigaction(SIGURG, &action, NULL) == 0)
         pthread_kill(thread, SIGURG);
 }

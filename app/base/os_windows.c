@@ -101,7 +101,7 @@ static OVERLAPPED overlapped_at(uint64_t at)
     return (OVERLAPPED){ .Offset = (DWORD)at, .OffsetHigh = (DWORD)(at >> 32) };
 }
 
-/* How many of n bytes one call of ReadFile or WriteFile transfers. */
+/* The number of bytes, of n, that one call of ReadFile or WriteFile transfers. */
 static DWORD at_most(size_t n)
 {
     return n < 1 << 30 ? (DWORD)n : 1 << 30;
@@ -164,13 +164,13 @@ bool os_lock(int fd)
 typedef struct rename_info {
     DWORD flags;
     HANDLE root;
-    DWORD length; /* of `name`, in bytes */
+    DWORD length; /* bytes of `name` */
     WCHAR name[32768];
 } rename_info;
 enum {
     RENAME_INFO_EX = 22, /* FileRenameInfoEx */
     RENAME_REPLACE = 1,  /* a flag: an existing file is replaced */
-    RENAME_POSIX = 2     /* a flag: even if it is open */
+    RENAME_POSIX = 2     /* a flag: an existing file is replaced even if it is open */
 };
 
 /* Renames `from` to `to` even if another process has `to` open. */
@@ -198,8 +198,8 @@ static bool replace_open_file(const char *from, const char *to)
     return done;
 }
 
-/* Tries again for five seconds if the file is in use: virus scanners and indexers open new files
- * for a moment, and not all of them let other programs rename the file meanwhile. */
+/* If the file is in use, tries again for five seconds: virus scanners and indexers open new files
+ * for a moment, and some of them prevent other programs from renaming the file meanwhile. */
 bool os_replace(const char *from, const char *to)
 {
     for (unsigned tries = 0;; tries++) {
@@ -218,7 +218,8 @@ bool os_replace(const char *from, const char *to)
     }
 }
 
-/* Reads the numbers that identify a file. false: they cannot be read, or `file` is invalid. */
+/* Sets *info, which contains the numbers that identify a file. Returns false if they cannot be read
+ * or `file` is invalid. */
 static bool identify(HANDLE file, BY_HANDLE_FILE_INFORMATION *info)
 {
     return file != INVALID_HANDLE_VALUE && GetFileInformationByHandle(file, info);
@@ -228,11 +229,11 @@ static bool identify_path(const char *path, DWORD flags, BY_HANDLE_FILE_INFORMAT
 {
     const HANDLE file = CreateFileA(path, 0, SHARE_ALL, NULL, OPEN_EXISTING,
                                     flags | FILE_FLAG_BACKUP_SEMANTICS, NULL);
-    const bool found = identify(file, info);
+    const bool identified = identify(file, info);
 
     if (file != INVALID_HANDLE_VALUE)
         CloseHandle(file);
-    return found;
+    return identified;
 }
 
 static bool is_same(const BY_HANDLE_FILE_INFORMATION *a, const BY_HANDLE_FILE_INFORMATION *b)
@@ -250,10 +251,10 @@ bool os_same_file(const char *a, const char *b)
 
 bool os_still_named(const char *path, int fd)
 {
-    BY_HANDLE_FILE_INFORMATION named, opened;
+    BY_HANDLE_FILE_INFORMATION by_path, by_handle;
 
-    return identify_path(path, FILE_FLAG_OPEN_REPARSE_POINT, &named) &&
-           identify(handle_of(fd), &opened) && is_same(&named, &opened);
+    return identify_path(path, FILE_FLAG_OPEN_REPARSE_POINT, &by_path) &&
+           identify(handle_of(fd), &by_handle) && is_same(&by_path, &by_handle);
 }
 
 bool os_file_version(int fd, char text[OS_VERSION_TEXT])
@@ -364,7 +365,7 @@ static void (*on_stop)(int number);
  * or after some seconds; so the function waits instead of returning. */
 static BOOL WINAPI handle_stop(DWORD event)
 {
-    static LONG times; /* events so far; the second one ends the process */
+    static LONG times; /* number of events; the second one ends the process */
 
     if (InterlockedIncrement(&times) > 1)
         return FALSE;
@@ -403,7 +404,7 @@ void os_restart(const char *value)
     enum { DESCRIPTORS = 512 };
     static char program[32768];
     STARTUPINFOA start = { .cb = sizeof start };
-    PROCESS_INFORMATION made;
+    PROCESS_INFORMATION process;
     DWORD code = 0;
 
     SetEnvironmentVariableA(restart_variable, value);
@@ -412,11 +413,12 @@ void os_restart(const char *value)
         if (_get_osfhandle(fd) >= 0)
             CloseHandle(handle_of(fd));
     if (GetModuleFileNameA(NULL, program, sizeof program) == 0 ||
-        !CreateProcessA(program, GetCommandLineA(), NULL, NULL, TRUE, 0, NULL, NULL, &start, &made))
+        !CreateProcessA(program, GetCommandLineA(), NULL, NULL, TRUE, 0, NULL, NULL, &start,
+                        &process))
         return;
     SetConsoleCtrlHandler(NULL, TRUE); /* Ctrl-C is handled by the new process */
-    WaitForSingleObject(made.hProcess, INFINITE);
-    GetExitCodeProcess(made.hProcess, &code);
+    WaitForSingleObject(process.hProcess, INFINITE);
+    GetExitCodeProcess(process.hProcess, &code);
     os_exit_now((int)code);
 }
 
@@ -444,9 +446,9 @@ static void add_word(char *line, size_t size, const char *word)
         line[n++] = ' ';
     line[n++] = '"';
     for (; *word != '\0'; word++) {
-        const char behind = word[strspn(word, "\\")];
+        const char next_char = word[strspn(word, "\\")];
 
-        if (*word == '"' || (*word == '\\' && (behind == '"' || behind == '\0')))
+        if (*word == '"' || (*word == '\\' && (next_char == '"' || next_char == '\0')))
             line[n++] = '\\';
         line[n++] = *word;
     }
@@ -458,7 +460,7 @@ int os_run_program(char *const *words, int *ended_by)
 {
     enum { LINE = 32768 };
     STARTUPINFOA start = { .cb = sizeof start };
-    PROCESS_INFORMATION made;
+    PROCESS_INFORMATION process;
     DWORD code = 0;
     char *const line = calloc(1, LINE), *const path = calloc(1, LINE);
     bool good = line != NULL && path != NULL;
@@ -474,7 +476,7 @@ int os_run_program(char *const *words, int *ended_by)
             add_word(line, LINE, words[i]);
         fflush(stdout);
         good = CreateProcessA(os_kind_of(path) == OS_FILE ? path : NULL, line, NULL, NULL, TRUE, 0,
-                              NULL, NULL, &start, &made) ||
+                              NULL, NULL, &start, &process) ||
                fail_with(GetLastError());
     }
     free(line);
@@ -482,11 +484,11 @@ int os_run_program(char *const *words, int *ended_by)
     if (!good)
         return -1;
     SetConsoleCtrlHandler(NULL, TRUE); /* Ctrl-C is handled by the child */
-    WaitForSingleObject(made.hProcess, INFINITE);
-    GetExitCodeProcess(made.hProcess, &code);
+    WaitForSingleObject(process.hProcess, INFINITE);
+    GetExitCodeProcess(process.hProcess, &code);
     SetConsoleCtrlHandler(NULL, FALSE);
-    CloseHandle(made.hProcess);
-    CloseHandle(made.hThread);
+    CloseHandle(process.hProcess);
+    CloseHandle(process.hThread);
     return (int)code;
 }
 
@@ -498,8 +500,8 @@ const char *os_signal_name(int number)
 
 static void (*on_fault)(int number);
 
-/* Called for exceptions that no code has handled; so not for exceptions that a driver throws and
- * catches itself. */
+/* Windows calls this function for exceptions that no code has handled, so not for exceptions that a
+ * driver throws and catches itself. */
 static LONG WINAPI handle_fault(EXCEPTION_POINTERS *what)
 {
     switch (what->ExceptionRecord->ExceptionCode) {

@@ -6,8 +6,8 @@
 #ifndef OCL_BLUR_H
 #define OCL_BLUR_H
 
-/* The weighted sum around in[i], which is number `at` of a line of n values that are `step`
- * elements apart. weight[|k|] is the weight of the value at distance k. */
+/* Returns the weighted sum of the values around in[i], which is value number `at` of a line of n
+ * values that are `step` elements apart. weight[|k|] is the weight of the value at distance k. */
 static SUM blurred_pixels(__global const PIXEL *in, __constant uint *weight, int radius, int i,
                           int at, int n, int step)
 {
@@ -18,7 +18,7 @@ static SUM blurred_pixels(__global const PIXEL *in, __constant uint *weight, int
     return sum;
 }
 
-/* As blurred_pixels, for values that have been filtered along another axis. */
+/* Does the same as blurred_pixels for values that have been filtered along another axis. */
 static SUM blurred(__global const uint *in, __constant uint *weight, int radius, int i, int at,
                    int n, int step)
 {
@@ -29,7 +29,7 @@ static SUM blurred(__global const uint *in, __constant uint *weight, int radius,
     return sum;
 }
 
-/* sum / 2^shift, rounded to the nearest. */
+/* Returns sum / 2^shift, rounded to the nearest integer. */
 static uint rounded(SUM sum, uint shift)
 {
     return (uint)((sum + ((SUM)1 << (shift - 1))) >> shift);

@@ -3,8 +3,9 @@
  * 2^30.
  *
  * The mask has a bit for each pixel, 1 for cells and 0 for the background: pixel x is bit x % 32 of
- * word x / 32 of its row; rows are `stride` words apart, and the bits beyond nx are 0. `kind` is 1
- * in launches that find the components of cells, 0 for those of the background.
+ * word x / 32 of its row; rows are `stride` words apart, and the bits beyond nx are 0. The argument
+ * `kind` is 1 in launches that find the components of cells, 0 in those that find the components of
+ * the background.
  *
  * Components are found by union-find over nodes. A node is a run of pixels of the kind within a
  * word of the mask. The nodes of word i (words are numbered through all rows) are 16 i to
@@ -17,7 +18,7 @@
  *
  * A tile is CC_TILE words of the mask, one below the other. A work-group labels TILES tiles, side
  * by side, in local memory, with a work-item for each word. Then tiles are joined along their edges
- * in global memory. In launches that change links, links are accessed by atomic functions only.
+ * in global memory. A launch that changes links accesses them by atomic functions only.
  *
  * Macros: GROUP, the size of a work-group, a multiple of CC_TILE (64 to 256); PIXEL, the type of a
  * grey value; PIXEL16, a vector of sixteen; SUM, a type that holds sums of a window or a filter;
@@ -61,25 +62,26 @@
 #if KERNELS & CC_KERNELS_REGIONS
 /* --- threshold ------------------------------------------------------------------------------- */
 
-/* Counts the grey values of pixels [first, end), of 8 bits, in histogram[256]. */
+/* Counts the grey values of pixels [first, end), of 8 bits, in histogram[256]. A work-item counts
+ * every pixel whose distance from its first one is a multiple of the global size. */
 __kernel GROUP_ATTRIBUTE void cc_histogram8(__global const uchar *pixels,
                                             volatile __global uint *histogram, uint first, uint end)
 {
     volatile __local uint bins[256];
-    const uint me = (uint)get_local_id(0);
+    const uint local_id = (uint)get_local_id(0);
 
-    for (uint b = me; b < 256; b += GROUP)
+    for (uint b = local_id; b < 256; b += GROUP)
         bins[b] = 0;
     barrier(CLK_LOCAL_MEM_FENCE);
     for (uint i = first + (uint)get_global_id(0); i < end; i += (uint)get_global_size(0))
         atomic_inc(&bins[pixels[i]]);
     barrier(CLK_LOCAL_MEM_FENCE);
-    for (uint b = me; b < 256; b += GROUP)
+    for (uint b = local_id; b < 256; b += GROUP)
         if (bins[b] > 0)
             atomic_add(&histogram[b], bins[b]);
 }
 
-/* Counts the grey values of pixels [first, end), of 16 bits, in histogram[65536]. */
+/* Does the same as cc_histogram8 for grey values of 16 bits: histogram[65536]. */
 __kernel GROUP_ATTRIBUTE void cc_histogram16(__global const ushort *pixels,
                                              volatile __global uint *histogram, uint first,
                                              uint end)
@@ -88,8 +90,10 @@ __kernel GROUP_ATTRIBUTE void cc_histogram16(__global const ushort *pixels,
         atomic_inc(&histogram[pixels[i]]);
 }
 
-/* Makes the mask of the rows from first_row on. A work-item makes half a word. Along x: the half
- * words of a row; along y: rows. (PoCL 6's compiler aborts if this uses cc_cells.) */
+/* Makes the mask of the rows from first_row on: a pixel belongs to a cell if its grey value is at
+ * least `threshold` (bright = 1) or below it (bright = 0). A work-item makes half a word of the
+ * mask. Global size: x: the half words of a row; y: rows. (PoCL 6's compiler aborts if this kernel
+ * calls cc_cells.) */
 __kernel GROUP_ATTRIBUTE void cc_mask(__global const PIXEL *pixels, __global ushort *mask, int nx,
                                       int stride, int first_row, uint threshold, int bright)
 {
@@ -116,7 +120,7 @@ __kernel GROUP_ATTRIBUTE void cc_mask(__global const PIXEL *pixels, __global ush
 
 /* --- components ------------------------------------------------------------------------------ */
 
-/* The root of node i; or, if the links from node i lead to a negative link, that link. */
+/* Returns the root of node i, or a negative link if the links from node i end with one. */
 static int root_of(__global const int *link, int i)
 {
     int parent = link[i];
@@ -128,7 +132,8 @@ static int root_of(__global const int *link, int i)
     return parent;
 }
 
-/* Word number `word` of row y with the bits of the pixels of the kind; 0 outside of the picture. */
+/* Returns the bits of word number `word` of row y: 1 for pixels of the kind, 0 for other pixels and
+ * outside of the picture. */
 static uint word_at(__global const uint *mask, int nx, int ny, int stride, int word, int y,
                     int kind)
 {
@@ -150,7 +155,8 @@ static int node_of(__global const uint *mask, int nx, int ny, int stride, int x,
 }
 
 /* Bits 0, 1 and 2: whether pixels x - 1, x and x + 1 of row y are of the kind. */
-static uint three_at(__global const uint *mask, int nx, int ny, int stride, int x, int y, int kind)
+static uint three_pixels(__global const uint *mask, int nx, int ny, int stride, int x, int y,
+                         int kind)
 {
     const int word = (x - 1) >> 5, shift = (x - 1) & 31;
     uint bits = word_at(mask, nx, ny, stride, word, y, kind) >> shift;
@@ -161,8 +167,9 @@ static uint three_at(__global const uint *mask, int nx, int ny, int stride, int 
 }
 
 /*
- * Finds the components within each tile, from row first_tile of tiles on; along x: work-groups of
- * TILES tiles each, along y: rows of tiles. Sets link[i] to the root of node i within the tile.
+ * Finds the components within each tile: sets link[i] to the root of node i within the tile, and
+ * the bits of `roots`. Global size: x: work-groups, each of TILES tiles; y: rows of tiles, from
+ * first_tile on. A work-item processes one word of a tile.
  *
  * A run is joined with a run of the row above once: at the first of the pixels that the two have in
  * common, or, with connectivity 8, where they only touch at a corner.
@@ -172,12 +179,13 @@ __kernel GROUP_ATTRIBUTE void cc_tiles(__global const uint *mask, __global int *
                                        int first_tile, int kind, int eight_connected)
 {
     volatile __local int node[TILES][CC_TILE * CC_NODES];
-    __local uint rows[TILES][CC_TILE + 1], found[TILES][CC_TILE + 1];
-    const int me = (int)get_local_id(0), tile = me >> TILE_LOG, ly = me & (CC_TILE - 1);
+    __local uint rows[TILES][CC_TILE + 1], tile_roots[TILES][CC_TILE + 1];
+    const int local_id = (int)get_local_id(0), tile = local_id >> TILE_LOG,
+              ly = local_id & (CC_TILE - 1);
     const int word0 = (int)get_group_id(0) * TILES,
               y0 = ((int)get_group_id(1) + first_tile) * CC_TILE;
-    const int down = (int)((uint)me / TILES), side = me - down * TILES;
-    const int written = word0 + side < stride && y0 + down < ny;
+    const int down = (int)((uint)local_id / TILES), side = local_id - down * TILES;
+    const int is_written = word0 + side < stride && y0 + down < ny;
 
     rows[side][down] = word_at(mask, nx, ny, stride, word0 + side, y0 + down, kind);
     barrier(CLK_LOCAL_MEM_FENCE);
@@ -186,7 +194,7 @@ __kernel GROUP_ATTRIBUTE void cc_tiles(__global const uint *mask, __global int *
     uint is_root = 0;
 
     for (uint rest = starts; rest != 0; rest &= rest - 1) {
-        const int i = ly * CC_NODES + lowest(rest) / 2;
+        const int i = ly * CC_NODES + lowest_bit(rest) / 2;
 
         node[tile][i] = i;
     }
@@ -200,7 +208,7 @@ __kernel GROUP_ATTRIBUTE void cc_tiles(__global const uint *mask, __global int *
                           : starts_of(here & above) | (corners & ~(here << 1) & above << 1);
 
         for (; rest != 0; rest &= rest - 1) {
-            const int x = lowest(rest), above_x = right ? x + 1 : x - !(above >> x & 1);
+            const int x = lowest_bit(rest), above_x = right ? x + 1 : x - !(above >> x & 1);
 
             unite_in_tile(node[tile], ly * CC_NODES + run_start(here, x) / 2,
                           (ly - 1) * CC_NODES + run_start(above, above_x) / 2);
@@ -208,16 +216,16 @@ __kernel GROUP_ATTRIBUTE void cc_tiles(__global const uint *mask, __global int *
     }
     barrier(CLK_LOCAL_MEM_FENCE);
     for (uint rest = starts; rest != 0; rest &= rest - 1) {
-        const int b = lowest(rest), i = ly * CC_NODES + b / 2;
+        const int b = lowest_bit(rest), i = ly * CC_NODES + b / 2;
 
         if (node[tile][i] == i)
             is_root |= 1u << (b & ~1);
     }
-    found[tile][ly] = is_root;
+    tile_roots[tile][ly] = is_root;
     barrier(CLK_LOCAL_MEM_FENCE);
-    if (written)
-        roots[(y0 + down) * stride + word0 + side] = found[side][down];
-    for (int k = me; k < CC_TILE * TILES * CC_NODES; k += GROUP) {
+    if (is_written)
+        roots[(y0 + down) * stride + word0 + side] = tile_roots[side][down];
+    for (int k = local_id; k < CC_TILE * TILES * CC_NODES; k += GROUP) {
         const int y = (int)((uint)k / (TILES * CC_NODES)), slot = k - y * (TILES * CC_NODES);
         const int t = slot >> NODES_LOG, p = slot & (CC_NODES - 1);
         int at = -1;
@@ -236,17 +244,19 @@ __kernel GROUP_ATTRIBUTE void cc_tiles(__global const uint *mask, __global int *
 
 /* Joins the components of two nodes, and clears the bit in `roots` of the node that is no longer a
  * root. */
-static void join(volatile __global int *link, volatile __global uint *roots, int a, int b)
+static void join_components(volatile __global int *link, volatile __global uint *roots, int a,
+                            int b)
 {
-    const int was = uf_union_shared(link, a, b);
+    const int old_root = uf_union_shared(link, a, b);
 
-    if (was != 0)
-        atomic_and(&roots[was >> NODES_LOG], ~(1u << 2 * (was & (CC_NODES - 1))));
+    if (old_root != 0)
+        atomic_and(&roots[old_root >> NODES_LOG], ~(1u << 2 * (old_root & (CC_NODES - 1))));
 }
 
-/* Joins components across the upper edges of the rows of tiles from first_tile (>= 1) on; along x:
- * pixels, along y: rows of tiles. If the runs of both rows also contain the pixels to the left, the
- * work-item of those pixels joins the runs. */
+/* Joins components across the upper edges of the rows of tiles from first_tile (>= 1) on. Global
+ * size: x: pixels; y: rows of tiles. A work-item joins the run of its pixel with those above it. If
+ * the runs of both rows also contain the pixels to the left, the work-item of those pixels joins
+ * the runs. */
 __kernel GROUP_ATTRIBUTE void cc_join_rows(__global const uint *mask, volatile __global int *link,
                                            volatile __global uint *roots, int nx, int ny,
                                            int stride, int first_tile, int kind,
@@ -256,8 +266,9 @@ __kernel GROUP_ATTRIBUTE void cc_join_rows(__global const uint *mask, volatile _
 
     if (x >= nx)
         return;
-    const uint here = three_at(mask, nx, ny, stride, x, y, kind);
-    const uint above = three_at(mask, nx, ny, stride, x, y - 1, kind), corners = above & ~here & 5;
+    const uint here = three_pixels(mask, nx, ny, stride, x, y, kind);
+    const uint above = three_pixels(mask, nx, ny, stride, x, y - 1, kind),
+               corners = above & ~here & 5;
     const uint joins = !(here & 2)       ? 0
                        : above & 2       ? 2 & ~((here & above) << 1)
                        : eight_connected ? corners
@@ -265,14 +276,14 @@ __kernel GROUP_ATTRIBUTE void cc_join_rows(__global const uint *mask, volatile _
 
     for (int k = 0; k < 3; k++)
         if (joins >> k & 1)
-            join(link, roots, node_of(mask, nx, ny, stride, x, y, kind),
-                 node_of(mask, nx, ny, stride, x + k - 1, y - 1, kind));
+            join_components(link, roots, node_of(mask, nx, ny, stride, x, y, kind),
+                            node_of(mask, nx, ny, stride, x + k - 1, y - 1, kind));
 }
 
-/* Joins components across the edges between tiles that are side by side; along x: the edges of the
- * rows [first_row, end_row), one row after another. Nothing is done if the row above, in the same
- * tiles, is joined across the edge as well. Corners across upper edges of tiles are joined by
- * cc_join_rows. */
+/* Joins components across the edges between tiles that are side by side. Global size: x: the edges
+ * of the rows [first_row, end_row), one row after another; a work-item processes one edge in one
+ * row of pixels. It does nothing if the runs in the row above are joined across the edge too.
+ * Corners across upper edges of tiles are joined by cc_join_rows. */
 __kernel GROUP_ATTRIBUTE void cc_join_columns(__global const uint *mask,
                                               volatile __global int *link,
                                               volatile __global uint *roots, int nx, int ny,
@@ -285,22 +296,23 @@ __kernel GROUP_ATTRIBUTE void cc_join_columns(__global const uint *mask,
 
     if (y >= end_row)
         return;
-    const uint here = three_at(mask, nx, ny, stride, x, y, kind) & 3;
-    const uint above = y % CC_TILE == 0 ? 0 : three_at(mask, nx, ny, stride, x, y - 1, kind) & 3;
+    const uint here = three_pixels(mask, nx, ny, stride, x, y, kind) & 3;
+    const uint above =
+        y % CC_TILE == 0 ? 0 : three_pixels(mask, nx, ny, stride, x, y - 1, kind) & 3;
 
     if (here == 3 && above != 3)
-        join(link, roots, node_of(mask, nx, ny, stride, x, y, kind),
-             node_of(mask, nx, ny, stride, x - 1, y, kind));
+        join_components(link, roots, node_of(mask, nx, ny, stride, x, y, kind),
+                        node_of(mask, nx, ny, stride, x - 1, y, kind));
     if (eight_connected && here + above == 3 && here != 0 && above != 0)
-        join(link, roots, node_of(mask, nx, ny, stride, here == 2 ? x : x - 1, y, kind),
-             node_of(mask, nx, ny, stride, here == 2 ? x - 1 : x, y - 1, kind));
+        join_components(link, roots, node_of(mask, nx, ny, stride, here == 2 ? x : x - 1, y, kind),
+                        node_of(mask, nx, ny, stride, here == 2 ? x - 1 : x, y - 1, kind));
 }
 
 /* --- holes ----------------------------------------------------------------------------------- */
 
 /* Sets border[k] to the root of pixel k of the picture's border, or to -1 if the pixel is not
  * background. The 2 nx + 2 ny pixels are those of the first row, the last row, the first column and
- * the last column. */
+ * the last column, in this order. A work-item processes a pixel. */
 __kernel GROUP_ATTRIBUTE void cc_border_roots(__global const uint *mask, __global const int *link,
                                               __global int *border, int nx, int ny, int stride)
 {
@@ -318,8 +330,8 @@ __kernel GROUP_ATTRIBUTE void cc_border_roots(__global const uint *mask, __globa
                     : root_of(link, node_of(mask, nx, ny, stride, x, y, 0));
 }
 
-/* Marks the roots of the background that is connected with the border by setting their link to -1.
- */
+/* Sets the links of those roots of the background that are in border[n] to -1: their components are
+ * connected with the border and no holes. A work-item processes a pixel of the border. */
 __kernel GROUP_ATTRIBUTE void cc_mark_outside(__global const int *border,
                                               volatile __global int *link, int n)
 {
@@ -329,8 +341,9 @@ __kernel GROUP_ATTRIBUTE void cc_mark_outside(__global const int *border,
         atomic_xchg(&link[border[k]], -1);
 }
 
-/* Fills holes: sets the mask's bits of background whose root is not marked. Along x: words, along
- * y: rows from first_row on. */
+/* Fills holes: sets the mask's bits of the background whose root has not been marked by
+ * cc_mark_outside. A work-item processes a word of the mask. Global size: x: words; y: rows from
+ * first_row on. */
 __kernel GROUP_ATTRIBUTE void cc_fill(__global const int *link, __global uint *mask, int nx, int ny,
                                       int stride, int first_row)
 {
@@ -341,7 +354,7 @@ __kernel GROUP_ATTRIBUTE void cc_fill(__global const int *link, __global uint *m
     while (background != 0) {
         const uint first = background & (0 - background), run = background & ~(background + first);
 
-        if (root_of(link, (at << NODES_LOG) + lowest(first) / 2) >= 0)
+        if (root_of(link, (at << NODES_LOG) + lowest_bit(first) / 2) >= 0)
             filled |= run;
         background &= ~run;
     }
@@ -352,23 +365,23 @@ __kernel GROUP_ATTRIBUTE void cc_fill(__global const int *link, __global uint *m
 /* --- labels ---------------------------------------------------------------------------------- */
 
 /* Sets counts[chunk] to the number of roots in the chunk, which is CHUNK words of `roots`. A
- * work-group counts a chunk. */
+ * work-group counts the roots of a chunk. */
 __kernel GROUP_ATTRIBUTE void cc_count(__global const uint *roots, __global uint *counts,
                                        uint first_chunk, uint words)
 {
     volatile __local uint sum;
     const uint chunk = first_chunk + (uint)get_group_id(0);
     const uint base = chunk * CHUNK + (uint)get_local_id(0);
-    uint mine = 0;
+    uint my_roots = 0;
 
     if (get_local_id(0) == 0)
         sum = 0;
     barrier(CLK_LOCAL_MEM_FENCE);
     for (uint k = 0; k < CC_PER_ITEM; k++)
         if (base + k * GROUP < words)
-            mine += popcount(roots[base + k * GROUP]);
-    if (mine > 0)
-        atomic_add(&sum, mine);
+            my_roots += popcount(roots[base + k * GROUP]);
+    if (my_roots > 0)
+        atomic_add(&sum, my_roots);
     barrier(CLK_LOCAL_MEM_FENCE);
     if (get_local_id(0) == 0)
         counts[chunk] = sum;
@@ -380,21 +393,22 @@ __kernel GROUP_ATTRIBUTE void cc_number(__global const uint *roots, __global uin
                                         __global const uint *before, uint first_chunk, uint words)
 {
     __local uint sums[2][GROUP];
-    const uint me = (uint)get_local_id(0), chunk = first_chunk + (uint)get_group_id(0);
-    const uint base = chunk * CHUNK + me * CC_PER_ITEM;
-    uint mine = 0, from = 0;
+    const uint local_id = (uint)get_local_id(0), chunk = first_chunk + (uint)get_group_id(0);
+    const uint base = chunk * CHUNK + local_id * CC_PER_ITEM;
+    uint my_roots = 0, from = 0;
 
     for (uint k = 0; k < CC_PER_ITEM; k++)
         if (base + k < words)
-            mine += popcount(roots[base + k]);
-    sums[0][me] = mine;
+            my_roots += popcount(roots[base + k]);
+    sums[0][local_id] = my_roots;
     barrier(CLK_LOCAL_MEM_FENCE);
     for (uint step = 1; step < GROUP; step *= 2) {
-        sums[1 - from][me] = sums[from][me] + (me >= step ? sums[from][me - step] : 0);
+        sums[1 - from][local_id] =
+            sums[from][local_id] + (local_id >= step ? sums[from][local_id - step] : 0);
         from = 1 - from;
         barrier(CLK_LOCAL_MEM_FENCE);
     }
-    uint labels = before[chunk] + sums[from][me] - mine;
+    uint labels = before[chunk] + sums[from][local_id] - my_roots;
 
     for (uint k = 0; k < CC_PER_ITEM && base + k < words; k++) {
         ranks[base + k] = labels;
@@ -405,8 +419,8 @@ __kernel GROUP_ATTRIBUTE void cc_number(__global const uint *roots, __global uin
 /* Writes the label of every pixel of rows [first_row, end_row), 0 for the background. A component's
  * label is 1 + the number of roots before its root. A work-item labels two pixels side by side,
  * which have the same label if both belong to cells, in each of CC_PAINT_ROWS rows. It follows the
- * links of all these rows in one loop, so that their reads overlap. Along x: pairs of pixels, along
- * y: CC_PAINT_ROWS rows. */
+ * links of all these rows in one loop, so that their reads overlap. Global size: x: pairs of
+ * pixels; y: groups of CC_PAINT_ROWS rows. */
 __kernel GROUP_ATTRIBUTE void cc_paint(__global const uint *mask, __global const int *link,
                                        __global const uint *roots, __global const uint *ranks,
                                        __global int *labels, int nx, int stride, int first_row,
@@ -456,7 +470,8 @@ __kernel GROUP_ATTRIBUTE void cc_paint(__global const uint *mask, __global const
 }
 
 /* Sets first[i] to the index of the first pixel, in raster order, of the component that contains
- * pixel i; to -1 for the background. */
+ * pixel i, or to -1 for the background. A work-item processes a pixel; y: rows from first_row on.
+ */
 __kernel GROUP_ATTRIBUTE void cc_roots(__global const uint *mask, __global const int *link,
                                        __global int *first, int nx, int ny, int stride,
                                        int first_row)
@@ -479,7 +494,8 @@ __kernel GROUP_ATTRIBUTE void cc_roots(__global const uint *mask, __global const
 
 /* --- measuring ------------------------------------------------------------------------------- */
 
-/* Clears the table of regions: `rows` rows of CC_COLUMNS, by label. */
+/* Clears the table of regions, [rows][CC_COLUMNS], whose row number is the label. A work-item
+ * clears a row. */
 __kernel GROUP_ATTRIBUTE void cc_clear_table(__global uint *table, uint rows)
 {
     const uint row = (uint)get_global_id(0);
@@ -506,28 +522,30 @@ static void add_to_table(volatile __global uint *table, uint label, uint area, u
     atomic_max(&row[CC_X1], x1);
 }
 
-/* The number of regions that a work-group of cc_measure can sum up in local memory. */
-#define PLACES 64
+/* The number of regions that a work-group of cc_measure can sum up at the same time in local
+ * memory. */
+#define SLOTS 64
 
-/* Adds the measurements of the regions in rows [first_row, end_row) to the table; along x: pixels,
- * along y: CC_TILE rows each. A work-item goes down its column of CC_TILE rows, and adds each run
- * of pixels with the same label. A work-group sums up its GROUP x CC_TILE pixels in local memory,
- * where a region uses element label % PLACES; the sums of coordinates are relative to the
+/* Adds the measurements of the regions in rows [first_row, end_row) to the table. Global size: x:
+ * pixels; y: groups of CC_TILE rows. A work-item goes down its column of CC_TILE rows, and adds
+ * each run of pixels with the same label. A work-group sums up its GROUP x CC_TILE pixels in local
+ * memory, where a region uses element label % SLOTS; the sums of coordinates are relative to the
  * work-group's first pixel, so that they fit 32 bits. If another region uses the element, a run is
  * added to the table directly. */
 __kernel GROUP_ATTRIBUTE void cc_measure(__global const int *labels, __global const PIXEL *pixels,
                                          volatile __global uint *table, int nx, int first_row,
                                          int end_row)
 {
-    /* owner: label of the region that uses the element, or 0; part: that region's measurements */
-    volatile __local uint owner[PLACES], part[PLACES][CC_COLUMNS];
-    const int me = (int)get_local_id(0), x = (int)get_global_id(0), x0 = x - me;
+    /* owner: label of the region that uses the element, or 0; slot_sums: that region's measurements
+     */
+    volatile __local uint owner[SLOTS], slot_sums[SLOTS][CC_COLUMNS];
+    const int local_id = (int)get_local_id(0), x = (int)get_global_id(0), x0 = x - local_id;
     const int y0 = first_row + (int)get_global_id(1) * CC_TILE, end = TC_MIN(y0 + CC_TILE, end_row);
 
-    for (int p = me; p < PLACES; p += GROUP) {
+    for (int p = local_id; p < SLOTS; p += GROUP) {
         owner[p] = 0;
         for (int k = 0; k < CC_COLUMNS; k++)
-            part[p][k] = k == CC_Y0 || k == CC_X0 ? ~0u : 0;
+            slot_sums[p][k] = k == CC_Y0 || k == CC_X0 ? ~0u : 0;
     }
     barrier(CLK_LOCAL_MEM_FENCE);
     for (int y = y0, from = y0; x < nx && y < end; from = y) {
@@ -540,7 +558,7 @@ __kernel GROUP_ATTRIBUTE void cc_measure(__global const int *labels, __global co
         if (label == 0)
             continue;
         const uint n = (uint)(y - from), sum = (uint)(from - y0 + y - 1 - y0) * n / 2,
-                   p = label % PLACES;
+                   p = label % SLOTS;
         const uint before = atomic_cmpxchg(&owner[p], 0, label);
 
         if (before != 0 && before != label) {
@@ -548,25 +566,27 @@ __kernel GROUP_ATTRIBUTE void cc_measure(__global const int *labels, __global co
                          (uint)x, (uint)y, (uint)x + 1);
             continue;
         }
-        atomic_add(&part[p][CC_SUM_Y], sum);
-        atomic_add(&part[p][CC_SUM_X], (uint)me * n);
-        atomic_add(&part[p][CC_SUM_GREY], grey);
-        atomic_add(&part[p][CC_AREA], n);
-        atomic_min(&part[p][CC_Y0], (uint)from);
-        atomic_min(&part[p][CC_X0], (uint)x);
-        atomic_max(&part[p][CC_Y1], (uint)y);
-        atomic_max(&part[p][CC_X1], (uint)x + 1);
+        atomic_add(&slot_sums[p][CC_SUM_Y], sum);
+        atomic_add(&slot_sums[p][CC_SUM_X], (uint)local_id * n);
+        atomic_add(&slot_sums[p][CC_SUM_GREY], grey);
+        atomic_add(&slot_sums[p][CC_AREA], n);
+        atomic_min(&slot_sums[p][CC_Y0], (uint)from);
+        atomic_min(&slot_sums[p][CC_X0], (uint)x);
+        atomic_max(&slot_sums[p][CC_Y1], (uint)y);
+        atomic_max(&slot_sums[p][CC_X1], (uint)x + 1);
     }
     barrier(CLK_LOCAL_MEM_FENCE);
-    for (int p = me; p < PLACES; p += GROUP)
+    for (int p = local_id; p < SLOTS; p += GROUP)
         if (owner[p] != 0)
-            add_to_table(table, owner[p], part[p][CC_AREA],
-                         (ulong)y0 * part[p][CC_AREA] + part[p][CC_SUM_Y],
-                         (ulong)x0 * part[p][CC_AREA] + part[p][CC_SUM_X], part[p][CC_SUM_GREY],
-                         part[p][CC_Y0], part[p][CC_X0], part[p][CC_Y1], part[p][CC_X1]);
+            add_to_table(table, owner[p], slot_sums[p][CC_AREA],
+                         (ulong)y0 * slot_sums[p][CC_AREA] + slot_sums[p][CC_SUM_Y],
+                         (ulong)x0 * slot_sums[p][CC_AREA] + slot_sums[p][CC_SUM_X],
+                         slot_sums[p][CC_SUM_GREY], slot_sums[p][CC_Y0], slot_sums[p][CC_X0],
+                         slot_sums[p][CC_Y1], slot_sums[p][CC_X1]);
 }
 
-/* Replaces the labels of pixels [first, end) by new_label[label]; new_label[0] is 0. */
+/* Replaces the labels of pixels [first, end) by new_label[label]; new_label[0] is 0. A work-item
+ * processes a pixel. */
 __kernel GROUP_ATTRIBUTE void cc_relabel(__global const int *new_label, __global int *labels,
                                          uint first, uint end)
 {
@@ -581,37 +601,37 @@ __kernel GROUP_ATTRIBUTE void cc_relabel(__global const int *new_label, __global
 /* --- split ----------------------------------------------------------------------------------- */
 
 #if KERNELS & CC_KERNELS_SPLIT
-/* Sets d2 to the squared distance of each pixel to the nearest background in the same row, EDT_FAR
- * if there is none. A work-group processes a row, from first_row on. bits: room for a row of the
- * mask. */
+/* Sets d2 to the squared distance of each pixel to the nearest background pixel in the same row, or
+ * to EDT_FAR if the row has none. A work-group processes a row, from first_row on. bits: room for a
+ * row of the mask. */
 __kernel GROUP_ATTRIBUTE void cc_distance_rows(__global const uint *mask, __global uint *d2,
                                                uint nx, uint stride, uint first_row,
                                                __local uint *bits)
 {
     volatile __local uint background;
-    const uint me = (uint)get_local_id(0), y = first_row + (uint)get_group_id(1);
+    const uint local_id = (uint)get_local_id(0), y = first_row + (uint)get_group_id(1);
     uint gaps = 0;
 
-    if (me == 0)
+    if (local_id == 0)
         background = 0;
     barrier(CLK_LOCAL_MEM_FENCE);
-    for (uint w = me; w < (nx + 31) / 32; w += GROUP) {
+    for (uint w = local_id; w < (nx + 31) / 32; w += GROUP) {
         bits[w] = mask[y * stride + w];
         gaps |= ~bits[w] & (nx - w * 32 < 32 ? (1u << (nx - w * 32)) - 1 : ~0u);
     }
     if (gaps != 0)
         atomic_or(&background, 1u);
     barrier(CLK_LOCAL_MEM_FENCE);
-    for (uint x = me; x < nx; x += GROUP)
+    for (uint x = local_id; x < nx; x += GROUP)
         d2[y * nx + x] = background ? edt_along_x(bits, x, nx) : EDT_FAR;
 }
 
-/* Sets d2 to the squared distance of each pixel to the nearest background in the picture. rows: the
- * squared distances within rows. Along x: columns [first, end), along y: stretches of CC_STRETCH
- * pixels of a column; a work-item processes the runs that begin in a stretch. kept: work space, a
- * word for each pixel. */
+/* Sets d2 to the squared distance of each pixel to the nearest background pixel of the picture.
+ * rows: the squared distances within rows (cc_distance_rows). Global size: x: columns [first, end);
+ * y: stretches of CC_STRETCH pixels of a column. A work-item processes the runs that begin in a
+ * stretch. parabolas: work space (edt_line), a word for each pixel. */
 __kernel GROUP_ATTRIBUTE void cc_distance_columns(__global const uint *restrict rows,
-                                                  __global uint *restrict kept,
+                                                  __global uint *restrict parabolas,
                                                   __global uint *restrict d2, uint first, uint end,
                                                   uint nx, uint ny)
 {
@@ -623,7 +643,7 @@ __kernel GROUP_ATTRIBUTE void cc_distance_columns(__global const uint *restrict 
         return;
     l.d2 = rows;
     l.side = 0;
-    l.kept = kept;
+    l.parabolas = parabolas;
     l.at = x;
     l.stride = nx;
     l.n = ny;
@@ -635,8 +655,8 @@ __kernel GROUP_ATTRIBUTE void cc_distance_columns(__global const uint *restrict 
 }
 
 /* Sets up[i], for pixels [first, end), to the one of pixel i and its neighbours that has the
- * largest squared distance (the first in raster order if several do); to WS_GROUND on the
- * background. */
+ * largest squared distance (the first in raster order if several have it), or to WS_GROUND on the
+ * background. A work-item processes a pixel. */
 __kernel GROUP_ATTRIBUTE void cc_ascend(__global const uint *d2, __global int *up, uint first,
                                         uint end, int nx, int ny, int neighbours)
 {
@@ -651,7 +671,7 @@ __kernel GROUP_ATTRIBUTE void cc_ascend(__global const uint *d2, __global int *u
 }
 
 /* Sets maxima[i], for pixels [first, end), to the regional maximum that the links `up` lead to from
- * pixel i; to -1 on the background. */
+ * pixel i, or to -1 on the background. A work-item processes a pixel. */
 __kernel GROUP_ATTRIBUTE void cc_maxima(__global const int *up, __global int *maxima, uint first,
                                         uint end)
 {

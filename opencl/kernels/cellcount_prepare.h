@@ -15,6 +15,8 @@
 
 /* --- smooth ---------------------------------------------------------------------------------- */
 
+/* Sets `sums` to the values of `in` filtered along x, with CC_GREY_BITS fraction bits. A work-item
+ * computes a pixel. weight: [radius + 1], the weight at each distance. */
 __kernel GROUP_ATTRIBUTE void cc_smooth_x(__global const PIXEL *in, __constant uint *weight,
                                           int radius, __global uint *sums, int nx, int first_row)
 {
@@ -25,6 +27,8 @@ __kernel GROUP_ATTRIBUTE void cc_smooth_x(__global const PIXEL *in, __constant u
             rounded(blurred_pixels(in, weight, radius, i, x, nx, 1), CC_WEIGHT_BITS - CC_GREY_BITS);
 }
 
+/* Sets `out` to the values of cc_smooth_x filtered along y, rounded to whole grey values. A
+ * work-item computes a pixel. */
 __kernel GROUP_ATTRIBUTE void cc_smooth_y(__global const uint *sums, __constant uint *weight,
                                           int radius, __global PIXEL *out, int nx, int ny,
                                           int first_row)
@@ -43,7 +47,7 @@ __kernel GROUP_ATTRIBUTE void cc_smooth_y(__global const uint *sums, __constant 
  * `length` values, and returns n times the line's value at `at`. This differs from the sum of the
  * values only if an end of the row or column is within the radius. sum: the sum of the values.
  * moment: the sum of value times position. */
-long cc_risen(int at, int radius, int length, long sum, long moment)
+long cc_line_sum(int at, int radius, int length, long sum, long moment)
 {
     const int first = TC_MAX(0, at - radius), n = TC_MIN(length, at + radius + 1) - first,
               u = 2 * (at - first) - n + 1;
@@ -52,8 +56,8 @@ long cc_risen(int at, int radius, int length, long sum, long moment)
 }
 
 /* Sets `sums`, for each pixel, to the sum of the values of the pixel's column in the 2 radius + 1
- * rows around it; or, if `lines` is set, to the result of cc_risen. A work-item computes CC_STRETCH
- * rows of a column. */
+ * rows around it, or, if `lines` is set, to the result of cc_line_sum. A work-item computes
+ * CC_STRETCH rows of a column. */
 __kernel GROUP_ATTRIBUTE void cc_sums(__global const PIXEL *in, __global int *sums, int radius,
                                       int lines, int nx, int ny, int first_row, int end_row)
 {
@@ -69,19 +73,20 @@ __kernel GROUP_ATTRIBUTE void cc_sums(__global const PIXEL *in, __global int *su
     }
 #pragma unroll 1
     for (int y = y0; y < TC_MIN(end_row, y0 + CC_STRETCH); y++) {
-        const int enters = y + radius < ny ? in[(y + radius) * nx + x] : 0;
-        const int leaves = y >= radius ? in[(y - radius) * nx + x] : 0;
+        const int entering = y + radius < ny ? in[(y + radius) * nx + x] : 0;
+        const int leaving = y >= radius ? in[(y - radius) * nx + x] : 0;
 
-        sum += enters;
-        moment += (long)(y + radius) * enters;
-        sums[y * nx + x] = lines ? (int)cc_risen(y, radius, ny, sum, moment) : sum;
-        sum -= leaves;
-        moment -= (long)(y - radius) * leaves;
+        sum += entering;
+        moment += (long)(y + radius) * entering;
+        sums[y * nx + x] = lines ? (int)cc_line_sum(y, radius, ny, sum, moment) : sum;
+        sum -= leaving;
+        moment -= (long)(y - radius) * leaving;
     }
 }
 
-/* Subtracts (cc_levelled) from each value the mean of the square of 2 radius + 1 pixels around it,
- * using the sums over columns that cc_sums has made. A work-item computes CC_TILE pixels of a row.
+/* Subtracts from each value (by cc_levelled) the mean of the values in the square of side 2 radius
+ * + 1 around its pixel, which is computed from the sums over columns of cc_sums. A work-item
+ * computes CC_TILE pixels of a row.
  */
 __kernel GROUP_ATTRIBUTE void cc_mean(__global const PIXEL *in, __global const int *sums,
                                       __global PIXEL *out, int radius, int lines, uint middle,
@@ -100,16 +105,16 @@ __kernel GROUP_ATTRIBUTE void cc_mean(__global const PIXEL *in, __global const i
 #pragma unroll 1
     for (int x = x0; x < TC_MIN(nx, x0 + CC_TILE); x++) {
         const int n = rows * (TC_MIN(nx, x + radius + 1) - TC_MAX(0, x - radius));
-        const int enters = x + radius < nx ? sums[y * nx + x + radius] : 0;
-        const int leaves = x >= radius ? sums[y * nx + x - radius] : 0;
+        const int entering = x + radius < nx ? sums[y * nx + x + radius] : 0;
+        const int leaving = x >= radius ? sums[y * nx + x - radius] : 0;
         uint ground;
 
-        sum += enters;
-        moment += (long)(x + radius) * enters;
-        ground = cc_ground(lines ? cc_risen(x, radius, nx, sum, moment) : sum, n, (PIXEL)~0);
+        sum += entering;
+        moment += (long)(x + radius) * entering;
+        ground = cc_ground(lines ? cc_line_sum(x, radius, nx, sum, moment) : sum, n, (PIXEL)~0);
         out[y * nx + x] = (PIXEL)cc_levelled(in[y * nx + x], ground, middle, ratio, (PIXEL)~0);
-        sum -= leaves;
-        moment -= (long)(x - radius) * leaves;
+        sum -= leaving;
+        moment -= (long)(x - radius) * leaving;
     }
 }
 
@@ -120,7 +125,7 @@ __kernel GROUP_ATTRIBUTE void cc_mean(__global const PIXEL *in, __global const i
  * Sets `out` to the greatest value within the disc around each pixel (flip is 0), or to the least
  * one (flip has all bits of a value set; values are combined with flip by exclusive or, before and
  * after). If `level` is set, `out` is instead the value of `from` with that extreme value
- * subtracted as the background (cc_levelled). disc[|dy|]: bits 0 to 15 are half the width of the
+ * subtracted as the background (by cc_levelled). disc[|dy|]: bits 0 to 15 are half the width of the
  * disc's row dy, the bits above are the exponent of the greatest power of two that is no wider than
  * the row.
  *
@@ -135,8 +140,8 @@ __kernel GROUP_ATTRIBUTE void cc_disc(__global const PIXEL *in, __global const P
                                       int first_row, int end_row)
 {
     __local PIXEL line[2][GROUP + 2 * CC_MOST_RADIUS];
-    const int me = (int)get_local_id(0), x = (int)get_global_id(0), left = x - me - radius,
-              width = GROUP + 2 * radius;
+    const int local_id = (int)get_local_id(0), x = (int)get_global_id(0),
+              left = x - local_id - radius, width = GROUP + 2 * radius;
     const int y0 = first_row + (int)get_global_id(1) * CC_DISC_ROWS;
     const int top = TC_MAX(0, y0 - radius),
               bottom = TC_MIN(ny, TC_MIN(end_row, y0 + CC_DISC_ROWS) + radius);
@@ -146,35 +151,35 @@ __kernel GROUP_ATTRIBUTE void cc_disc(__global const PIXEL *in, __global const P
         most[k] = 0;
     for (int y = top; y < bottom; y++) {
         const int widest = (int)(disc[0] >> 16);
-        int now = 0;
+        int line_index = 0;
 
         /* 0 for pixels outside the picture does not change a maximum. */
-        for (int c = me; c < width; c += GROUP)
+        for (int c = local_id; c < width; c += GROUP)
             line[0][c] = left + c >= 0 && left + c < nx ? (PIXEL)(in[y * nx + left + c] ^ flip) : 0;
         barrier(CLK_LOCAL_MEM_FENCE);
         for (int power = 0; power <= widest; power++) {
             for (int k = 0; k < CC_DISC_ROWS; k++) {
-                const int away = y - y0 - k, dy = TC_MAX(away, -away),
+                const int distance = y - y0 - k, dy = TC_MAX(distance, -distance),
                           half_width = dy <= radius ? (int)(disc[dy] & 0xffff) : 0;
 
                 if (dy <= radius && (int)(disc[dy] >> 16) == power) {
-                    const int a = me + radius - half_width,
-                              b = me + radius + half_width + 1 - (1 << power);
-                    const PIXEL before = line[now][a], behind = line[now][b],
+                    const int a = local_id + radius - half_width,
+                              b = local_id + radius + half_width + 1 - (1 << power);
+                    const PIXEL before = line[line_index][a], behind = line[line_index][b],
                                 both = TC_MAX(before, behind);
 
                     most[k] = TC_MAX(most[k], both);
                 }
             }
             if (power < widest)
-                for (int c = me; c < width; c += GROUP) {
-                    const PIXEL here = line[now][c],
-                                further = line[now][TC_MIN(c + (1 << power), width - 1)];
+                for (int c = local_id; c < width; c += GROUP) {
+                    const PIXEL here = line[line_index][c],
+                                further = line[line_index][TC_MIN(c + (1 << power), width - 1)];
 
-                    line[1 - now][c] = TC_MAX(here, further);
+                    line[1 - line_index][c] = TC_MAX(here, further);
                 }
             barrier(CLK_LOCAL_MEM_FENCE);
-            now = 1 - now;
+            line_index = 1 - line_index;
         }
     }
     for (int k = 0; k < CC_DISC_ROWS; k++)

@@ -18,26 +18,27 @@
  * set, else 0. */
 static inline tc_u32 edt_run_begin(__local const tc_u32 *bits, tc_u32 flip, tc_u32 x)
 {
-    tc_u32 w = x / 32, found = (bits[w] ^ flip) & ((1u << x % 32) - 1u);
+    tc_u32 w = x / 32, changes = (bits[w] ^ flip) & ((1u << x % 32) - 1u);
 
-    while (found == 0 && w > 0)
-        found = bits[--w] ^ flip;
-    return found != 0 ? w * 32 + 32u - (tc_u32)clz(found) : 0u;
+    while (changes == 0 && w > 0)
+        changes = bits[--w] ^ flip;
+    return changes != 0 ? w * 32 + 32u - (tc_u32)clz(changes) : 0u;
 }
 
-/* The end of that run: the bit after its last one. */
+/* The end of the same run: the number of the bit after its last one. */
 static inline tc_u32 edt_run_end(__local const tc_u32 *bits, tc_u32 flip, tc_u32 x, tc_u32 nx)
 {
     const tc_u32 words = (nx + 31) / 32;
-    tc_u32 w = x / 32, found = (bits[w] ^ flip) & ~((2u << x % 32) - 1u);
+    tc_u32 w = x / 32, changes = (bits[w] ^ flip) & ~((2u << x % 32) - 1u);
 
-    while (found == 0 && w + 1 < words)
-        found = bits[++w] ^ flip;
-    /* The lowest bit found; the bits beyond nx may be anything. */
-    return found != 0 ? TC_MIN(w * 32 + 31u - (tc_u32)clz(found & (0u - found)), nx) : nx;
+    while (changes == 0 && w + 1 < words)
+        changes = bits[++w] ^ flip;
+    /* Takes the lowest set bit; it may lie beyond nx, where the bits are undefined. */
+    return changes != 0 ? TC_MIN(w * 32 + 31u - (tc_u32)clz(changes & (0u - changes)), nx) : nx;
 }
 
-/* The squared distance of voxel x within its row: the result of the pass along x. */
+/* The squared distance from voxel x to the nearest voxel of the other side in its row: the result
+ * of the pass along x. */
 static inline tc_u32 edt_along_x(__local const tc_u32 *bits, tc_u32 x, tc_u32 nx)
 {
     const tc_u32 inside = bits[x / 32] >> x % 32 & 1u, flip = inside ? 0xffffffffu : 0u;
@@ -48,16 +49,16 @@ static inline tc_u32 edt_along_x(__local const tc_u32 *bits, tc_u32 x, tc_u32 nx
 }
 
 /* A line of n voxels: the first has index `at`, and they are `stride` apart. The arrays have an
- * element for each voxel of the picture. `kept` stores the parabolas of the line's runs, each as
- * site | start << 16. The parabolas of a run are stored from the element of the run's first voxel
- * on, and end with EDT_NONE or where the next run begins; there is room, since at most m parabolas
- * start in a run of m voxels. */
+ * element for each voxel of the picture. `parabolas` stores the parabolas of the line's runs, each
+ * as site | start << 16. Those of a run are stored from the element of the run's first voxel on,
+ * and end with EDT_NONE or where the next run begins. They fit, as at most m parabolas start in a
+ * run of m voxels. */
 struct edt_line {
     __global const tc_u32 *d2;  /* squared distances of the passes so far */
     __global const tc_u8 *side; /* for the includer's EDT_SIDE */
-    __global tc_u32 *kept;
+    __global tc_u32 *parabolas;
     tc_u64 at, stride;
-    tc_u32 n, inside; /* inside: the side of the run that is being processed; 2: none yet */
+    tc_u32 n, inside; /* inside: the side of the current run; 2 before the first run */
 };
 #define EDT_NONE 0xffffffffu
 #define EDT_IN_LINE(l, i) ((l)->at + (i) * (l)->stride)
@@ -65,18 +66,18 @@ struct edt_line {
 /* Stores parabola number k of the run's envelope. */
 static inline void edt_keep(const edt_line *l, const edt_envelope *e, tc_u32 k, edt_parabola p)
 {
-    l->kept[EDT_IN_LINE(l, e->first + k)] = p.site | p.start << 16;
+    l->parabolas[EDT_IN_LINE(l, e->first + k)] = p.site | p.start << 16;
 }
 
-/* A stored parabola. Its apex has height 0 if the site is not in the run, but next to its first or
- * last voxel. inside: the run's side. */
-static inline edt_parabola edt_unpack(const edt_line *l, tc_u32 kept, tc_u32 inside)
+/* Unpacks a stored parabola. Its apex has height 0 if its site is not in the run, but is the voxel
+ * before or after it. inside: the run's side. */
+static inline edt_parabola edt_unpack(const edt_line *l, tc_u32 packed, tc_u32 inside)
 {
     edt_parabola p;
-    const tc_u64 i = EDT_IN_LINE(l, kept & 0xffffu);
+    const tc_u64 i = EDT_IN_LINE(l, packed & 0xffffu);
 
-    p.site = kept & 0xffffu;
-    p.start = kept >> 16;
+    p.site = packed & 0xffffu;
+    p.start = packed >> 16;
     p.height = EDT_SIDE(l, i) == inside ? l->d2[i] : 0u;
     return p;
 }
@@ -84,7 +85,7 @@ static inline edt_parabola edt_unpack(const edt_line *l, tc_u32 kept, tc_u32 ins
 /* Parabola number k of the run's envelope. */
 static inline edt_parabola edt_kept(const edt_line *l, const edt_envelope *e, tc_u32 k)
 {
-    return edt_unpack(l, l->kept[EDT_IN_LINE(l, e->first + k)], l->inside);
+    return edt_unpack(l, l->parabolas[EDT_IN_LINE(l, e->first + k)], l->inside);
 }
 
 /* Marks the end of the run's parabolas by EDT_NONE. If the mark is at the next run's first voxel,
@@ -92,7 +93,7 @@ static inline edt_parabola edt_kept(const edt_line *l, const edt_envelope *e, tc
 static inline void edt_end_run(const edt_line *l, const edt_envelope *e)
 {
     if (e->first + e->count < l->n)
-        l->kept[EDT_IN_LINE(l, e->first + e->count)] = EDT_NONE;
+        l->parabolas[EDT_IN_LINE(l, e->first + e->count)] = EDT_NONE;
 }
 
 /* The first voxel of the first run that begins at `from` or later; n if there is none. */
@@ -107,9 +108,9 @@ static inline tc_u32 edt_first(const edt_line *l, tc_u32 from)
 }
 
 /* Finds and stores the parabolas of the runs that begin at `first` (the start of a run) or later,
- * but before `to`. Returns the end of the last of these runs. A run's end is not known before it is
- * reached, so a parabola may be stored that starts beyond it, but at most at the first voxel of the
- * next run, which is processed later. */
+ * but before `to`. Returns the end of the last of these runs. Where a run ends is not known before
+ * the end is reached, so a parabola may be stored that starts beyond it, at most at the first voxel
+ * of the next run; processing that run overwrites it. */
 static inline tc_u32 edt_find(edt_line *l, tc_u32 first, tc_u32 to)
 {
     edt_envelope e = edt_begin(l, 0, l->n);
@@ -139,40 +140,40 @@ static inline tc_u32 edt_find(edt_line *l, tc_u32 first, tc_u32 to)
     return u;
 }
 
-/* The second pass along the line: edt_walk_at returns the squared distance of voxel u; it is called
- * for the voxels of the runs one after another, from the start of a run on. */
+/* The second pass along the line: edt_walk_at returns the squared distance of voxel u. It is called
+ * for one voxel after another, beginning with the first voxel of a run. */
 typedef struct edt_walk {
-    edt_parabola now; /* the lowest parabola at the current voxel */
-    tc_u32 before;    /* the previous voxel's side; 2: none */
-    tc_u32 next;      /* the next parabola of the run, as stored; EDT_NONE: none */
-    tc_u32 place;     /* the voxel where `next` is stored */
+    edt_parabola current; /* the lowest parabola at the current voxel */
+    tc_u32 last_side;     /* the previous voxel's side; 2 if there is none */
+    tc_u32 next;          /* the next parabola of the run, as stored; EDT_NONE if there is none */
+    tc_u32 next_voxel;    /* the voxel where `next` is stored */
 } edt_walk;
 
 static inline edt_walk edt_walk_begin(void)
 {
     edt_walk w;
 
-    w.now.site = w.now.start = w.place = 0;
-    w.now.height = EDT_FAR;
-    w.before = 2;
+    w.current.site = w.current.start = w.next_voxel = 0;
+    w.current.height = EDT_FAR;
+    w.last_side = 2;
     w.next = EDT_NONE;
     return w;
 }
 
 static inline tc_u32 edt_walk_at(const edt_line *l, edt_walk *w, tc_u32 u, tc_u32 inside)
 {
-    if (inside != w->before) {
-        w->now.site = w->place = u;
-        w->now.height = EDT_FAR;
-        w->next = EDT_WANTED(inside) ? l->kept[EDT_IN_LINE(l, u)] : EDT_NONE;
-        w->before = inside;
+    if (inside != w->last_side) {
+        w->current.site = w->next_voxel = u;
+        w->current.height = EDT_FAR;
+        w->next = EDT_WANTED(inside) ? l->parabolas[EDT_IN_LINE(l, u)] : EDT_NONE;
+        w->last_side = inside;
     }
     if (w->next >> 16 == u) {
-        w->now = edt_unpack(l, w->next, inside);
-        w->place++;
-        w->next = w->place < l->n ? l->kept[EDT_IN_LINE(l, w->place)] : EDT_NONE;
+        w->current = edt_unpack(l, w->next, inside);
+        w->next_voxel++;
+        w->next = w->next_voxel < l->n ? l->parabolas[EDT_IN_LINE(l, w->next_voxel)] : EDT_NONE;
     }
-    return EDT_WANTED(inside) ? edt_value(w->now.height, w->now.site, u) : 0u;
+    return EDT_WANTED(inside) ? edt_value(w->current.height, w->current.site, u) : 0u;
 }
 
 #endif

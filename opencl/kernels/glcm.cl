@@ -10,7 +10,7 @@
  * GLCM_COUNT: only glcm_count is compiled.
  * GLCM_SLIDE_ALONE: only glcm_slide is compiled.
  * GLCM_GLOBAL_BINS: histograms are in global memory.
- * GLCM_SINGLE: work-groups of glcm_slide have one work-item (on a CPU).
+ * GLCM_SINGLE: work-groups of glcm_slide have one work-item; for CPUs.
  * GLCM_NARROW: a cell's count has 8 bits (see histograms below).
  * GLCM_MORE_TOO: the features beyond Haralick's 13 are compiled; glcm_slide computes them from a
  * window's histograms, in double precision, and stores them after the window's sums.
@@ -38,17 +38,17 @@
 #endif
 
 #ifndef GLCM_COUNT
-/* APART: the distance from a bin of a work-item to its next bin. PLACE: the number of window (x, y)
- * among a chunk's sums, so that windows whose sums are stored at the same time, or one after
- * another on a CPU, are adjacent. AHEAD: how many moves ahead pixels are read. Reading a pixel
- * takes as long as counting twenty pairs, and histograms take so much local memory that too few
- * work-items run at once to hide this time. */
+/* BIN_STRIDE: the distance from a bin of a work-item to its next bin.
+ * WINDOW_INDEX: the position of window (x, y) among a chunk's windows. Windows whose sums are
+ * stored at the same time (on a CPU: one after another) are adjacent. AHEAD: the number of moves
+ * whose pixels are read in advance. Reading a pixel takes as long as counting twenty pairs.
+ * Histograms take so much local memory that too few work-items run at once to hide this time. */
 #ifdef GLCM_SINGLE
-#define APART(items) 1
-#define PLACE(u, x, y) ((long)(y) * (u)->columns + (x))
+#define BIN_STRIDE(items) 1
+#define WINDOW_INDEX(u, x, y) ((long)(y) * (u)->columns + (x))
 #else
-#define APART(items) (items)
-#define PLACE(u, x, y) ((long)(x) * (u)->rows + (y))
+#define BIN_STRIDE(items) (items)
+#define WINDOW_INDEX(u, x, y) ((long)(x) * (u)->rows + (y))
 #endif
 #if defined(GLCM_SINGLE) || defined(GLCM_GLOBAL_BINS)
 #define AHEAD 1
@@ -61,8 +61,9 @@
  * of |a-b| (from bin `levels` on) and of a+b (from bin 2 * levels on). cells: counts of pairs a <=
  * b, the cells of the triangular matrix. Most of the local memory is cells, and it limits the
  * number of work-items that run at once. GLCM_NARROW: cells have 8 bits, for windows of fewer than
- * 1024 pairs. `full` then contains the index of a cell once for each whole 256 of the cell's count
- * (at most three times for all cells together), and NOWHERE in its unused elements.
+ * 1024 pairs. `full` then contains the index of a cell as many times as its count contains 256 (a
+ * count of 700: twice); as there are fewer than 1024 pairs, three elements are enough for all
+ * cells. Unused elements are NOWHERE.
  */
 #ifdef GLCM_NARROW
 typedef uchar cell_count;
@@ -79,8 +80,8 @@ typedef struct histograms {
 #endif
 } histograms;
 
-#define BIN(h, i) (h)->bins[(i) * APART((h)->items)]
-#define CELL(h, i) (h)->cells[(i) * APART((h)->items)]
+#define BIN(h, i) (h)->bins[(i) * BIN_STRIDE((h)->items)]
+#define CELL(h, i) (h)->cells[(i) * BIN_STRIDE((h)->items)]
 
 /* The count of a cell. */
 static inline uint count_of(const histograms *h, uint cell)
@@ -95,7 +96,7 @@ static inline uint count_of(const histograms *h, uint cell)
 }
 
 /* Sets a cell's count to `count`, which is one more (sign 1) or less (-1) than before. */
-static inline void recount(histograms *h, uint cell, uint count, const int sign)
+static inline void set_count(histograms *h, uint cell, uint count, const int sign)
 {
     CELL(h, cell) = (cell_count)count;
 #ifdef GLCM_NARROW
@@ -112,10 +113,11 @@ static inline void recount(histograms *h, uint cell, uint count, const int sign)
 #endif
 }
 
-/* fine and other: tables of the step f(k + 1) - f(k) with f(k) = k log2(k), indexed by k: by it the
- * sum of f changes if a bin's count increases from k to k + 1. `fine` is for the marginal and the
- * cells, in units of 2^-60, modulo 16; `other` for a+b and |a-b|, in units of 2^-fbits. idm: what a
- * pair adds to the sum of the inverse difference moment, indexed by |a-b|. */
+/* fine and other: tables, indexed by k, of the step f(k + 1) - f(k) with f(k) = k log2(k). The sum
+ * of f over the bins changes by this step when a bin's count increases from k to k + 1. `fine` is
+ * for the marginal and the cells, in units of 2^-60, modulo 16; `other` is for a+b and |a-b|, in
+ * units of 2^-fbits. idm: the amount that a pair adds to the sum of the inverse difference moment,
+ * indexed by |a-b|. */
 typedef struct slide_steps {
     __global const ulong *fine, *other, *idm;
 } slide_steps;
@@ -150,7 +152,7 @@ static inline uint coarse(ulong step, uint k)
 
 /* Adds the pair of levels p and q to the window's histograms and sums (sign 1), or removes it (-1).
  * All counts are read before any is written, so that no read has to wait for a write. */
-static inline void pair_moves(histograms *h, uint p, uint q, const slide_steps *t, slide_sums *s,
+static inline void count_pair(histograms *h, uint p, uint q, const slide_steps *t, slide_sums *s,
                               const int sign)
 {
 #define STEP(of, by) of = sign > 0 ? (of) + (by) : (of) - (by)
@@ -180,7 +182,7 @@ static inline void pair_moves(histograms *h, uint p, uint q, const slide_steps *
     BIN(h, b) = (ushort)(kb + (sign > 0));
     BIN(h, h->levels + gap) = (ushort)(kd + (sign > 0));
     BIN(h, 2 * h->levels + sum) = (ushort)(ks + (sign > 0));
-    recount(h, cell, kc + (sign > 0), sign);
+    set_count(h, cell, kc + (sign > 0), sign);
 #undef STEP
 }
 
@@ -278,9 +280,9 @@ static void store_more(__global ulong *words, long windows, const histograms *h,
 }
 #endif
 
-/* Reads the pixels of AHEAD moves from move i on: for each move the pair that leaves the window and
- * the pair that enters. Beyond the last of the n moves, the last one is read again. moves: two
- * offsets from p for each move (leave, enter). */
+/* Reads the pixels of AHEAD moves (glcm_move) from move i on: for each move the pair that leaves
+ * the window and the pair that enters. Beyond the last of the n moves, the last one is read again.
+ * moves: two offsets from p for each move (leave, enter). */
 static inline void fetch(__global const ushort *p, const __local int *moves, int n, int partner,
                          int i, uint pixels[4 * AHEAD])
 {
@@ -295,11 +297,12 @@ static inline void fetch(__global const ushort *p, const __local int *moves, int
 }
 
 /*
- * Slides windows along rows and stores their sums. Global size: x: rows of windows, rounded up to
- * the work-group's size; y: segments of a row; z: the chunks listed in `chunks` from first_chunk
- * on. bins: the size of a work-item's histograms in units of 16 bits. all_bins: room for the
- * histograms of one work-group (local memory), or of all work-groups (global memory). wanted: the
- * set of features, or 0 if all are of Haralick's 13.
+ * Slides windows along rows and stores their sums. A work-item slides one window along one segment
+ * of a row. Global size: x: rows of windows, rounded up to the work-group's size; y: segments of a
+ * row; z: the chunks listed in `chunks` from first_chunk on. bins: the size of a work-item's
+ * histograms in units of 16 bits. all_bins: room for the histograms of one work-group (local
+ * memory), or of all work-groups (global memory). wanted: the set of features, or 0 if all are of
+ * Haralick's 13.
  */
 __kernel void glcm_slide(__global const glcm_work *all, __global const uint *chunks,
                          uint first_chunk, __global const ushort *planes,
@@ -321,11 +324,11 @@ __kernel void glcm_slide(__global const glcm_work *all, __global const uint *chu
     __global ulong *const words = all_words + u->words;
     const bool idle = y >= u->rows || x0 >= x1;
     int from = idle ? x1 : x0, to = x1;
-    __local int near[2 * GLCM_ROWS]; /* `leave` and `enter` of each move */
+    __local int move_offsets[2 * GLCM_ROWS]; /* `leave` and `enter` of each move */
 
     for (int i = (int)get_local_id(0); i < n_moves; i += (int)items) {
-        near[2 * i] = moves[i].leave;
-        near[2 * i + 1] = moves[i].enter;
+        move_offsets[2 * i] = moves[i].leave;
+        move_offsets[2 * i + 1] = moves[i].enter;
     }
 
     /* Narrows [from, to) to the windows between the first and the last one in the ROI; the windows
@@ -354,9 +357,9 @@ __kernel void glcm_slide(__global const glcm_work *all, __global const uint *chu
     if (idle)
         return;
     for (; x0 < x1 && x0 < from; x0++)
-        words[2 * windows + PLACE(u, x0, y)] = 0;
+        words[2 * windows + WINDOW_INDEX(u, x0, y)] = 0;
     for (; x0 < x1 && x1 > to; x1--)
-        words[2 * windows + PLACE(u, x1 - 1, y)] = 0;
+        words[2 * windows + WINDOW_INDEX(u, x1 - 1, y)] = 0;
     if (x0 >= x1)
         return;
     roi += (long)x0 * stride;
@@ -366,21 +369,22 @@ __kernel void glcm_slide(__global const glcm_work *all, __global const uint *chu
     const size_t group =
         get_group_id(0) +
         get_num_groups(0) * (get_group_id(1) + get_num_groups(1) * get_group_id(2));
-    GLCM_BINS ushort *const of_group = all_bins + group * items * bins;
+    GLCM_BINS ushort *const group_bins = all_bins + group * items * bins;
 #else
-    GLCM_BINS ushort *const of_group = all_bins;
+    GLCM_BINS ushort *const group_bins = all_bins;
 #endif
     histograms h;
     slide_sums s = { 0 };
     /* Two work-items whose counts of 16 bits share a word have numbers half a work-group apart, so
      * they are in different warps if the group has two. */
-    const uint me = (uint)get_local_id(0), slot = items % 2 > 0    ? me
-                                                  : 2 * me < items ? 2 * me
-                                                                   : 2 * me - items + 1;
+    const uint local_id = (uint)get_local_id(0), slot = items % 2 > 0 ? local_id
+                                                        : 2 * local_id < items
+                                                            ? 2 * local_id
+                                                            : 2 * local_id - items + 1;
     uint pixels[4 * AHEAD];
 
-    h.bins = of_group + slot;
-    h.cells = (GLCM_BINS cell_count *)(of_group + 4 * levels * items) + slot;
+    h.bins = group_bins + slot;
+    h.cells = (GLCM_BINS cell_count *)(group_bins + 4 * levels * items) + slot;
     h.items = items;
     h.levels = levels;
     clear_bins(&h);
@@ -396,20 +400,20 @@ __kernel void glcm_slide(__global const glcm_work *all, __global const uint *chu
             }
             for (int k = 0; k < AHEAD; k++)
                 if (j + k < count && ((pixels[2 * k] | pixels[2 * k + 1]) & GLCM_OUTSIDE) == 0)
-                    pair_moves(&h, pixels[2 * k], pixels[2 * k + 1], &t, &s, 1);
+                    count_pair(&h, pixels[2 * k], pixels[2 * k + 1], &t, &s, 1);
         }
     }
     for (int x = x0;; x++) {
         if (*roi) {
             const glcm_sums sums = sums_of(&s, &h);
 
-            store_sums(words + PLACE(u, x, y), windows, &sums);
+            store_sums(words + WINDOW_INDEX(u, x, y), windows, &sums);
 #ifdef GLCM_MORE_TOO
             if (wanted != 0)
-                store_more(words + PLACE(u, x, y), windows, &h, &sums, wanted);
+                store_more(words + WINDOW_INDEX(u, x, y), windows, &h, &sums, wanted);
 #endif
         } else {
-            words[2 * windows + PLACE(u, x, y)] = 0;
+            words[2 * windows + WINDOW_INDEX(u, x, y)] = 0;
         }
         if (x + 1 >= x1)
             break;
@@ -419,30 +423,31 @@ __kernel void glcm_slide(__global const glcm_work *all, __global const uint *chu
             const int ahead = x + 2 < x1 ? stride : 0;
 
             if (x == x0)
-                fetch(p, near, n_moves, partner, 0, pixels);
+                fetch(p, move_offsets, n_moves, partner, 0, pixels);
             for (int i = 0; i < n_moves; i += AHEAD) {
                 const bool last = i + AHEAD >= n_moves;
                 uint next[4 * AHEAD];
 
-                fetch(last ? p + ahead : p, near, n_moves, partner, last ? 0 : i + AHEAD, next);
+                fetch(last ? p + ahead : p, move_offsets, n_moves, partner, last ? 0 : i + AHEAD,
+                      next);
                 for (int j = 0; j < AHEAD; j++)
                     if (i + j < n_moves) {
-                        pair_moves(&h, pixels[4 * j], pixels[4 * j + 1], &t, &s, -1);
-                        pair_moves(&h, pixels[4 * j + 2], pixels[4 * j + 3], &t, &s, 1);
+                        count_pair(&h, pixels[4 * j], pixels[4 * j + 1], &t, &s, -1);
+                        count_pair(&h, pixels[4 * j + 2], pixels[4 * j + 3], &t, &s, 1);
                     }
                 for (int j = 0; j < 4 * AHEAD; j++)
                     pixels[j] = next[j];
             }
         } else {
             for (int i = 0; i < n_moves; i++) {
-                const int leave = near[2 * i], enter = near[2 * i + 1];
+                const int leave = move_offsets[2 * i], enter = move_offsets[2 * i + 1];
                 const uint a = p[leave], b = p[leave + partner];
                 const uint c = p[enter], d = p[enter + partner];
 
                 if (((a | b) & GLCM_OUTSIDE) == 0)
-                    pair_moves(&h, a, b, &t, &s, -1);
+                    count_pair(&h, a, b, &t, &s, -1);
                 if (((c | d) & GLCM_OUTSIDE) == 0)
-                    pair_moves(&h, c, d, &t, &s, 1);
+                    count_pair(&h, c, d, &t, &s, 1);
             }
         }
         p += stride;
@@ -484,13 +489,13 @@ static inline void add_to_band(__global const glcm_work *u, long window, ulong s
 }
 
 /* Adds the bands of a work-group to those of its chunk. */
-static inline void merge_bands(const __local uint *bands, volatile __global uint *of_chunk)
+static inline void merge_bands(const __local uint *bands, volatile __global uint *chunk_bands)
 {
     for (uint i = (uint)get_local_id(0); i < GLCM_BANDS; i += GLCM_GROUP)
         if ((bands[2 * i] | bands[2 * i + 1]) != 0) {
-            const uint low = bands[2 * i], old = atomic_add(&of_chunk[2 * i], low);
+            const uint low = bands[2 * i], old = atomic_add(&chunk_bands[2 * i], low);
 
-            atomic_add(&of_chunk[2 * i + 1], bands[2 * i + 1] + (old + low < old ? 1 : 0));
+            atomic_add(&chunk_bands[2 * i + 1], bands[2 * i + 1] + (old + low < old ? 1 : 0));
         }
 }
 
@@ -542,19 +547,19 @@ __kernel __attribute__((reqd_work_group_size(GLCM_GROUP, 1, 1))) void glcm_stati
     const int group_of_chunk = (int)(get_global_id(0) / GLCM_GROUP),
               first = group_of_chunk * GLCM_GROUP_WINDOWS;
     const int last = TC_MIN(first + GLCM_GROUP_WINDOWS, windows);
-    const uint me = (uint)get_local_id(0);
-    const uint my_part = (me >= GLCM_FEATURES) + (me >= 2 * GLCM_FEATURES) +
-                         (me >= 3 * GLCM_FEATURES) + (me >= 4 * GLCM_FEATURES);
-    const uint my_feature = me - my_part * GLCM_FEATURES;
-    glcm_moments mine = GLCM_NO_MOMENTS;
+    const uint local_id = (uint)get_local_id(0);
+    const uint my_part = (local_id >= GLCM_FEATURES) + (local_id >= 2 * GLCM_FEATURES) +
+                         (local_id >= 3 * GLCM_FEATURES) + (local_id >= 4 * GLCM_FEATURES);
+    const uint my_feature = local_id - my_part * GLCM_FEATURES;
+    glcm_moments my_moments = GLCM_NO_MOMENTS;
     uint counted = 0;
 
     clear_bands(bands);
     barrier(CLK_LOCAL_MEM_FENCE);
     for (int at = first; at < last; at += GLCM_GROUP) {
-        const int w = at + (int)me;
+        const int w = at + (int)local_id;
 
-        valid[me] = 0;
+        valid[local_id] = 0;
         if (w < last) {
             __global const ulong *const words = all_words + u->words + w;
             const uint n = (uint)(words[2 * (long)windows] >> GLCM_N_SHIFT);
@@ -566,9 +571,9 @@ __kernel __attribute__((reqd_work_group_size(GLCM_GROUP, 1, 1))) void glcm_stati
 
                 load_sums(words, windows, &s);
                 glcm_features(&s, n, divisors[n], f, f60, fbits, exp_table, feature);
-                valid[me] = 1;
+                valid[local_id] = 1;
                 for (int i = 0; i < GLCM_FEATURES; i++) {
-                    block[i * GLCM_GROUP + me] = feature[i];
+                    block[i * GLCM_GROUP + local_id] = feature[i];
                     sum += (wanted >> i & 1) != 0 ? (ulong)feature[i] : 0;
                 }
                 add_to_band(u, w, sum, bands);
@@ -585,28 +590,28 @@ __kernel __attribute__((reqd_work_group_size(GLCM_GROUP, 1, 1))) void glcm_stati
         if (my_part < PARTS) {
             for (uint i = my_part; i < GLCM_GROUP; i += PARTS)
                 if (valid[i]) {
-                    glcm_moments_add(&mine, block[my_feature * GLCM_GROUP + i]);
+                    glcm_moments_add(&my_moments, block[my_feature * GLCM_GROUP + i]);
                     counted++;
                 }
         }
         barrier(CLK_LOCAL_MEM_FENCE);
     }
     if (my_part < PARTS)
-        part[my_part * GLCM_FEATURES + my_feature] = mine;
+        part[my_part * GLCM_FEATURES + my_feature] = my_moments;
     /* Each window is counted once for each feature: only those of feature 0 are added up. */
-    block[me] = my_part < PARTS && my_feature == 0 ? counted : 0;
+    block[local_id] = my_part < PARTS && my_feature == 0 ? counted : 0;
     barrier(CLK_LOCAL_MEM_FENCE);
     merge_bands(bands, all_bands + 2 * GLCM_BANDS * get_global_id(1));
-    if (first < windows && me < GLCM_FEATURES) {
+    if (first < windows && local_id < GLCM_FEATURES) {
         const long group = u->partial + (long)group_of_chunk;
 
         for (uint i = 1; i < PARTS; i++) {
-            const glcm_moments other = part[i * GLCM_FEATURES + me];
+            const glcm_moments other = part[i * GLCM_FEATURES + local_id];
 
-            glcm_moments_merge(&mine, &other);
+            glcm_moments_merge(&my_moments, &other);
         }
-        partials[group * GLCM_FEATURES + me] = mine;
-        if (me == 0) {
+        partials[group * GLCM_FEATURES + local_id] = my_moments;
+        if (local_id == 0) {
             uint total = 0;
 
             for (uint i = 0; i < GLCM_GROUP; i++)
@@ -617,8 +622,10 @@ __kernel __attribute__((reqd_work_group_size(GLCM_GROUP, 1, 1))) void glcm_stati
 }
 
 #ifdef GLCM_MORE_TOO
-/* Like glcm_statistics for the features beyond Haralick's 13, which glcm_slide has stored; it does
- * not count windows again. */
+/* Does the same as glcm_statistics for the features beyond Haralick's 13, which glcm_slide has
+ * stored. Global size and arguments are the same, except that partials is [GLCM_MORE] for each
+ * work-group and there are no counts. In a work-group, work-item k adds feature k % GLCM_MORE of
+ * every PARTS-th window. */
 __kernel __attribute__((reqd_work_group_size(GLCM_GROUP, 1, 1))) void glcm_more_statistics(
     __global const glcm_work *all, __global const ulong *all_words, __global glcm_moments *partials,
     uint wanted, volatile __global uint *all_bands, __global float *maps, long map_plane,
@@ -632,11 +639,11 @@ __kernel __attribute__((reqd_work_group_size(GLCM_GROUP, 1, 1))) void glcm_more_
     const long group = (long)(get_global_id(0) / GLCM_GROUP);
     const long first = group * GLCM_GROUP_WINDOWS,
                last = TC_MIN(first + GLCM_GROUP_WINDOWS, windows);
-    const uint me = (uint)get_local_id(0), my_part = me / GLCM_MORE,
-               my_feature = me - my_part * GLCM_MORE;
+    const uint local_id = (uint)get_local_id(0), my_part = local_id / GLCM_MORE,
+               my_feature = local_id - my_part * GLCM_MORE;
     __global const ulong *const words = all_words + u->words;
     const bool is_returned = (wanted >> (GLCM_FEATURES + my_feature) & 1) != 0;
-    glcm_moments mine = GLCM_NO_MOMENTS;
+    glcm_moments my_moments = GLCM_NO_MOMENTS;
 
     clear_bands(bands);
     barrier(CLK_LOCAL_MEM_FENCE);
@@ -644,7 +651,7 @@ __kernel __attribute__((reqd_work_group_size(GLCM_GROUP, 1, 1))) void glcm_more_
         if (words[2 * windows + w] >> GLCM_N_SHIFT > 0) {
             const ulong feature = words[(GLCM_WORDS + my_feature) * windows + w];
 
-            glcm_moments_add(&mine, (tc_i64)feature);
+            glcm_moments_add(&my_moments, (tc_i64)feature);
             if (is_returned)
                 add_to_band(u, w, feature, bands);
 #ifdef GLCM_MAPS_TOO
@@ -654,16 +661,16 @@ __kernel __attribute__((reqd_work_group_size(GLCM_GROUP, 1, 1))) void glcm_more_
 #endif
         }
     if (my_part < PARTS)
-        part[me] = mine;
+        part[local_id] = my_moments;
     barrier(CLK_LOCAL_MEM_FENCE);
     merge_bands(bands, all_bands + 2 * GLCM_BANDS * get_global_id(1));
-    if (first < windows && me < GLCM_MORE) {
+    if (first < windows && local_id < GLCM_MORE) {
         for (uint i = 1; i < PARTS; i++) {
-            const glcm_moments other = part[i * GLCM_MORE + me];
+            const glcm_moments other = part[i * GLCM_MORE + local_id];
 
-            glcm_moments_merge(&mine, &other);
+            glcm_moments_merge(&my_moments, &other);
         }
-        partials[(u->partial + group) * GLCM_MORE + me] = mine;
+        partials[(u->partial + group) * GLCM_MORE + local_id] = my_moments;
     }
 }
 #endif /* GLCM_MORE_TOO */
@@ -674,9 +681,9 @@ __kernel __attribute__((reqd_work_group_size(GLCM_GROUP, 1, 1))) void glcm_more_
 #ifdef GLCM_COUNT
 /* --- one matrix of the whole ROI ------------------------------------------------------------- */
 
-/*
- * Counts pairs of pixels. Global size: x: rows; y: columns; z: chunks. counts: for each chunk a
- * matrix, zeroed before, of matrix_size entries; entry (a,b) with a <= b counts unordered pairs.
+/* Counts pairs of pixels: a work-item counts the pair whose first pixel is its own. Global size: x:
+ * rows; y: columns; z: chunks. counts: for each chunk a matrix, zeroed before, of matrix_size
+ * entries; entry (a,b) with a <= b counts unordered pairs.
  */
 __kernel void glcm_count(__global const glcm_work *all, __global const ushort *planes,
                          __global const uchar *roi_planes, volatile __global uint *counts,

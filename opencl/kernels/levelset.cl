@@ -475,7 +475,7 @@ __kernel __attribute__((reqd_work_group_size(LS_GROUP, 1, 1))) void levelset_edt
  * voxel is inside. */
 __kernel __attribute__((reqd_work_group_size(LS_GROUP, 1, 1))) void levelset_edt_lines(
     __global const tc_u32 *restrict d, __global const tc_u8 *restrict side,
-    __global tc_u32 *restrict kept, __global const float *phi, __global tc_u32 *out,
+    __global tc_u32 *restrict parabolas, __global const float *phi, __global tc_u32 *out,
     volatile __global tc_u32 *ctl, __global tc_u32 *history, const tc_u32 bit, SIZES,
     const tc_u32 first, const tc_u32 axis, const tc_u32 last, const tc_u32 done,
     const tc_u32 stop_after)
@@ -489,7 +489,7 @@ __kernel __attribute__((reqd_work_group_size(LS_GROUP, 1, 1))) void levelset_edt
 
     l.d2 = d;
     l.side = side;
-    l.kept = kept;
+    l.parabolas = parabolas;
     l.at = x + other * (axis == 1 ? plane : nx);
     l.stride = axis == 1 ? nx : plane;
     l.n = axis == 1 ? ny : nz;

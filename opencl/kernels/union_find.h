@@ -7,11 +7,11 @@
 
 #include "app/analysis/common/union_find.h"
 
-/* Joins the sets of nodes a and b. In each round the larger node gets the smaller as its parent; if
- * the larger was not a root, its former parent and the smaller node remain to be joined. Each round
- * continues with a smaller node, so the loop ends, however work-items interleave. (PoCL 3.1
- * compiles atomic reads of local memory, atomic_or(.., 0) and the like, to wrong code; this needs
- * none.) */
+/* Joins the sets of nodes a and b. In each round the larger node gets the smaller one as its
+ * parent. If the larger node was not a root, the next round joins its former parent with the
+ * smaller node. Each round continues with a smaller node, so the loop ends, however work-items
+ * interleave. (This function avoids atomic reads of local memory such as atomic_or(.., 0), which
+ * PoCL 3.1 compiles to wrong code.) */
 static void unite_in_tile(volatile __local int *link, int a, int b)
 {
     while (a != b) {
@@ -22,7 +22,7 @@ static void unite_in_tile(volatile __local int *link, int a, int b)
     }
 }
 
-/* The root of node i; for use when no work-item changes links any more. */
+/* Returns the root of node i. No work-item may change links at the same time. */
 static int root_in_tile(__local const int *link, int i)
 {
     while (link[i] != i)

@@ -6,7 +6,7 @@
 #include "app/analysis/volume/layout.h"
 #include "opencl/kernels/wide.h"
 
-/* Clears the rows [first, end) of the table. */
+/* Clears the rows [first, end) of the table, [cells][VOL_COLUMNS]. A work-item clears a row. */
 __kernel GROUP_ATTRIBUTE void vol_clear_table(__global uint *table, uint first, uint end)
 {
     const uint cell = first + (uint)get_global_id(0);
@@ -24,7 +24,7 @@ typedef struct vol_part {
     ulong sum_y, sum_x;
 } vol_part;
 
-/* Adds a part of the cell with that label, in slice z, to the table. */
+/* Adds a part, in slice z, of the cell with the given label to the table. */
 static void add_part(volatile __global uint *table, uint label, uint z, vol_part p)
 {
     volatile __global uint *const row = table + (size_t)(label - 1) * VOL_COLUMNS;
@@ -41,27 +41,28 @@ static void add_part(volatile __global uint *table, uint label, uint z, vol_part
     atomic_max(&row[VOL_HI + 2], p.hi_x);
 }
 
-/* The number of cells that a work-group of vol_measure can sum up in local memory. */
-#define PLACES 64
+/* The number of cells that a work-group of vol_measure can sum up at the same time in local memory.
+ */
+#define SLOTS 64
 
-/* Adds the measurements of the cells (labels > 0) in the slices from first_z on to the table; along
- * x: voxels, along y: VOL_DOWN rows each, along z: slices. A work-item goes down its column of
- * VOL_DOWN rows, and adds each run of voxels with the same label. A work-group sums up its GROUP x
- * VOL_DOWN voxels of a slice in local memory, where a cell uses element label % PLACES; the sums of
- * coordinates are relative to the work-group's first voxel. If another cell uses the element, a run
- * is added to the table directly. */
+/* Adds the measurements of the cells (labels > 0) in the slices from first_z on to the table.
+ * labels: [nz][ny][nx]. Global size: x: voxels; y: groups of VOL_DOWN rows; z: slices. A work-item
+ * goes down its column of VOL_DOWN rows, and adds each run of voxels with the same label. A
+ * work-group sums up its GROUP x VOL_DOWN voxels of a slice in local memory, where a cell uses
+ * element label % SLOTS; the sums of coordinates are relative to the work-group's first voxel. If
+ * another cell uses the element, a run is added to the table directly. */
 __kernel GROUP_ATTRIBUTE void vol_measure(__global const int *labels, volatile __global uint *table,
                                           int nx, int ny, int first_z)
 {
-    /* owner: the label of the cell that uses the element, or 0. sum, lo, hi: [0] of y, [1] of x. */
-    volatile __local uint owner[PLACES], voxels[PLACES], sum[2][PLACES], lo[2][PLACES],
-        hi[2][PLACES];
-    const int me = (int)get_local_id(0), x = (int)get_global_id(0), x0 = x - me;
+    /* owner: the label of the cell that uses the element, or 0. sum, lo, hi: [0] is that of y, [1]
+     * that of x. */
+    volatile __local uint owner[SLOTS], voxels[SLOTS], sum[2][SLOTS], lo[2][SLOTS], hi[2][SLOTS];
+    const int local_id = (int)get_local_id(0), x = (int)get_global_id(0), x0 = x - local_id;
     const int y0 = (int)get_global_id(1) * VOL_DOWN, end = TC_MIN(y0 + VOL_DOWN, ny);
     const uint z = (uint)first_z + (uint)get_global_id(2);
     __global const int *const column = labels + (size_t)z * ny * nx + x;
 
-    for (int p = me; p < PLACES; p += GROUP) {
+    for (int p = local_id; p < SLOTS; p += GROUP) {
         owner[p] = voxels[p] = 0;
         for (int k = 0; k < 2; k++) {
             sum[k][p] = hi[k][p] = 0;
@@ -78,7 +79,7 @@ __kernel GROUP_ATTRIBUTE void vol_measure(__global const int *labels, volatile _
         if (label <= 0)
             continue;
         const uint n = (uint)(y - from), down = (uint)(from - y0 + y - 1 - y0) * n / 2,
-                   p = (uint)label % PLACES;
+                   p = (uint)label % SLOTS;
         const uint before = atomic_cmpxchg(&owner[p], 0, (uint)label);
 
         if (before != 0 && before != (uint)label) {
@@ -89,14 +90,14 @@ __kernel GROUP_ATTRIBUTE void vol_measure(__global const int *labels, volatile _
         }
         atomic_add(&voxels[p], n);
         atomic_add(&sum[0][p], down);
-        atomic_add(&sum[1][p], (uint)me * n);
+        atomic_add(&sum[1][p], (uint)local_id * n);
         atomic_min(&lo[0][p], (uint)from);
         atomic_min(&lo[1][p], (uint)x);
         atomic_max(&hi[0][p], (uint)y);
         atomic_max(&hi[1][p], (uint)x + 1);
     }
     barrier(CLK_LOCAL_MEM_FENCE);
-    for (int p = me; p < PLACES; p += GROUP)
+    for (int p = local_id; p < SLOTS; p += GROUP)
         if (owner[p] != 0)
             add_part(table, owner[p], z,
                      (vol_part){ voxels[p], lo[0][p], lo[1][p], hi[0][p], hi[1][p],

@@ -2,17 +2,20 @@
  * The OpenCL kernels of volume's watershed, for a stack or a slab (some slices of a stack) of fewer
  * than 2^30 voxels, numbered in raster order. A launch processes the voxels, or the entries of
  * a list, with numbers [first, end). Each voxel leads uphill to a neighbour, and so to a maximum of
- * the height. Maxima separated only by a shallow saddle are joined to hills; each hill is a cell.
+ * the height. A saddle is a pass between two maxima; its height is that of the lower of two
+ * neighbouring voxels that lead to different maxima. Maxima separated only by a shallow saddle are
+ * joined to hills; each hill is a cell.
  *
  *   height[i]  VOL_TOP less the blurred grey value
  *   up[i]      the voxel that voxel i leads to, numbered through the whole stack, or a negative
- *              value of app/analysis/common/watershed_core.h; later, if voxel i is a maximum,
- *              ~its number; finally the voxel of the maximum that stands for its hill
- *   top[i]     the maximum that voxel i leads to; before that a list of voxels of plateaus, then
- *              the links of a union-find that joins the voxels of each plateau that is a maximum
+ *              value of app/analysis/common/watershed_core.h; later, if voxel i is a maximum, ~n,
+ * where n is the maximum's number; finally the voxel of the maximum that represents the hill top[i]
+ * the maximum that voxel i leads to; before that a list of voxels of plateaus, then the links of a
+ * union-find that joins the voxels of each plateau that is a maximum
  *
- * The order of entries in lists varies, but the results do not depend on it. In launches that
- * change links, the `up` of plateaus, slots or counts, these are accessed by atomic functions only.
+ * The order of entries in lists varies, but the results do not depend on it. A launch that changes
+ * links of the union-find, `up` of plateaus, slots or counts accesses these by atomic functions
+ * only.
  *
  * Macros: GROUP, the size of a work-group; PIXEL, the type of a grey value; SUM, a type that holds
  * weighted sums of grey values.
@@ -35,16 +38,19 @@
 
 #define GROUP_ATTRIBUTE __attribute__((reqd_work_group_size(GROUP, 1, 1)))
 #include "opencl/kernels/volume_table.h"
-/* The voxel or entry that a work-item processes, if less than `end`. */
-#define AT (first + (uint)get_global_id(0))
+/* The number of the voxel or list entry that a work-item processes. A work-item with a number of at
+ * least `end` does nothing. */
+#define ITEM (first + (uint)get_global_id(0))
 
 /* --- blur ------------------------------------------------------------------------------------ */
 
+/* Sets out[i] to the grey values blurred along x; nx is the length of a row. A work-item computes a
+ * voxel. weight: [radius + 1], the weight at each distance from the voxel. */
 __kernel GROUP_ATTRIBUTE void ws_blur_x(__global const PIXEL *pixels, __constant uint *weight,
                                         int radius, __global uint *out, int nx, uint first,
                                         uint end)
 {
-    const uint i = AT;
+    const uint i = ITEM;
 
     if (i < end)
         out[i] = rounded(blurred_pixels(pixels, weight, radius, (int)i, (int)(i % (uint)nx), nx, 1),
@@ -58,11 +64,13 @@ static uint height_of(uint value, uint top)
     return top != 0 ? top - value : value;
 }
 
+/* Sets out[i] to `in` blurred along y, in slices of nx x ny voxels. A work-item computes a voxel.
+ * top: see height_of. */
 __kernel GROUP_ATTRIBUTE void ws_blur_y(__global const uint *in, __constant uint *weight,
                                         int radius, __global uint *out, int nx, int ny, uint top,
                                         uint first, uint end)
 {
-    const uint i = AT;
+    const uint i = ITEM;
 
     if (i < end)
         out[i] =
@@ -71,12 +79,13 @@ __kernel GROUP_ATTRIBUTE void ws_blur_y(__global const uint *in, __constant uint
                       top);
 }
 
-/* z0: the first slice of the slab in the stack, which has nz slices. slice: voxels of a slice. */
+/* Sets out[i] to `in` blurred along z. A work-item computes a voxel. z0: the first slice of the
+ * slab in the stack, which has nz slices. slice: voxels of a slice. top: see height_of. */
 __kernel GROUP_ATTRIBUTE void ws_blur_z(__global const uint *in, __constant uint *weight,
                                         int radius, __global uint *out, int slice, int z0, int nz,
                                         uint top, uint first, uint end)
 {
-    const uint i = AT;
+    const uint i = ITEM;
 
     if (i < end)
         out[i] = height_of(
@@ -87,14 +96,14 @@ __kernel GROUP_ATTRIBUTE void ws_blur_z(__global const uint *in, __constant uint
 
 /* --- the voxel that each voxel leads to ------------------------------------------------------ */
 
-/* Sets up[i] to the highest neighbour of voxel i, to WS_UNKNOWN if none is higher than the voxel.
- * base: the number of the slab's first voxel in the stack. */
-__kernel GROUP_ATTRIBUTE void ws_ways(__global const uint *height, __global int *up, int nx, int ny,
-                                      int nz, int corners, int depth, int base, uint first,
-                                      uint end)
+/* Sets up[i] to the highest neighbour of voxel i, or to WS_UNKNOWN if none is higher than the
+ * voxel. A work-item processes a voxel. base: the number of the slab's first voxel in the stack. */
+__kernel GROUP_ATTRIBUTE void ws_uphill(__global const uint *height, __global int *up, int nx,
+                                        int ny, int nz, int corners, int depth, int base,
+                                        uint first, uint end)
 {
     const ws_shape s = { nx, ny, nz, corners, depth };
-    const uint i = AT;
+    const uint i = ITEM;
 
     if (i >= end)
         return;
@@ -105,7 +114,7 @@ __kernel GROUP_ATTRIBUTE void ws_ways(__global const uint *height, __global int 
 }
 
 /* Executes BODY for each neighbour of voxel i in a stack or slab of shape s, with the neighbour's
- * number in the variable `there`. */
+ * number in the variable `neighbour`. */
 #define FOR_NEIGHBOURS(i, s, BODY)                                                             \
     do {                                                                                       \
         const int row_ = (int)(i) / (s).nx, x_ = (int)(i) - row_ * (s).nx, z_ = row_ / (s).ny; \
@@ -114,7 +123,7 @@ __kernel GROUP_ATTRIBUTE void ws_ways(__global const uint *height, __global int 
         for (int dz = -(s).depth; dz <= (s).depth; dz++)                                       \
             for (int dy = -1; dy <= 1; dy++)                                                   \
                 for (int dx = -1; dx <= 1; dx++) {                                             \
-                    const int there = (int)(i) + (dz * (s).ny + dy) * (s).nx + dx;             \
+                    const int neighbour = (int)(i) + (dz * (s).ny + dy) * (s).nx + dx;         \
                                                                                                \
                     if (!ws_is_step(dx, dy, dz, (s).corners) ||                                \
                         !ws_is_within(&(s), x_ + dx, y_ + dy, z_ + dz))                        \
@@ -123,21 +132,23 @@ __kernel GROUP_ATTRIBUTE void ws_ways(__global const uint *height, __global int 
                 }                                                                              \
     } while (0)
 
-/* Lists the voxels with unknown `up` that have a neighbour of the same height whose `up` is known,
- * in list[0..*count), and makes their `up` pending. */
-__kernel GROUP_ATTRIBUTE void ws_edges(__global const uint *height, volatile __global int *up,
-                                       __global int *list, volatile __global int *count, int nx,
-                                       int ny, int nz, int corners, int depth, uint first, uint end)
+/* Lists in list[0..*count) the voxels with unknown `up` that have a neighbour of the same height
+ * whose `up` is known, and makes the `up` of the listed voxels pending: it leads to such a
+ * neighbour. A work-item examines a voxel. */
+__kernel GROUP_ATTRIBUTE void ws_plateau_edges(__global const uint *height,
+                                               volatile __global int *up, __global int *list,
+                                               volatile __global int *count, int nx, int ny, int nz,
+                                               int corners, int depth, uint first, uint end)
 {
     const ws_shape s = { nx, ny, nz, corners, depth };
-    const uint i = AT;
+    const uint i = ITEM;
     int best = WS_UNKNOWN;
 
     if (i >= end || atomic_or(&up[i], 0) != WS_UNKNOWN)
         return;
     FOR_NEIGHBOURS(i, s, {
-        if (height[there] == height[i] && atomic_or(&up[there], 0) >= 0)
-            best = TC_MAX(best, WS_PENDING(there));
+        if (height[neighbour] == height[i] && atomic_or(&up[neighbour], 0) >= 0)
+            best = TC_MAX(best, WS_PENDING(neighbour));
     });
     if (best == WS_UNKNOWN)
         return;
@@ -145,102 +156,104 @@ __kernel GROUP_ATTRIBUTE void ws_edges(__global const uint *height, volatile __g
     list[atomic_inc(count)] = (int)i;
 }
 
-/* Makes the pending `up` of the listed voxels final. */
+/* Makes the pending `up` of the listed voxels final. A work-item processes an entry of the list. */
 __kernel GROUP_ATTRIBUTE void ws_settle(__global int *up, __global const int *list, uint first,
                                         uint end)
 {
-    if (AT < end)
-        up[list[AT]] = WS_PENDING(up[list[AT]]);
+    if (ITEM < end)
+        up[list[ITEM]] = WS_PENDING(up[list[ITEM]]);
 }
 
-/* Goes one step further into the plateaus, from the list's entries [first, end): makes `up` of
- * their neighbours of the same height pending if it is unknown or already pending, and appends
- * those neighbours whose `up` was unknown to the list. */
-__kernel GROUP_ATTRIBUTE void ws_step_in(__global const uint *height, volatile __global int *up,
-                                         __global int *list, volatile __global int *count, int nx,
-                                         int ny, int nz, int corners, int depth, uint first,
-                                         uint end)
+/* Goes one step further into the plateaus from the listed voxels [first, end): makes the `up` of
+ * each neighbour of the same height pending if it is unknown or already pending, and appends the
+ * neighbour to the list if it was unknown. A work-item processes an entry of the list. */
+__kernel GROUP_ATTRIBUTE void ws_grow_inwards(__global const uint *height,
+                                              volatile __global int *up, __global int *list,
+                                              volatile __global int *count, int nx, int ny, int nz,
+                                              int corners, int depth, uint first, uint end)
 {
     const ws_shape s = { nx, ny, nz, corners, depth };
 
-    if (AT >= end)
+    if (ITEM >= end)
         return;
-    const int i = list[AT];
+    const int i = list[ITEM];
 
     FOR_NEIGHBOURS(i, s, {
-        if (height[there] == height[i] && atomic_max(&up[there], WS_PENDING(i)) == WS_UNKNOWN)
-            list[atomic_inc(count)] = there;
+        if (height[neighbour] == height[i] &&
+            atomic_max(&up[neighbour], WS_PENDING(i)) == WS_UNKNOWN)
+            list[atomic_inc(count)] = neighbour;
     });
 }
 
-/* Begins the union-find of the plateaus that are maxima: the voxels whose `up` is still unknown.
- * tree is -1 for all other voxels. */
-__kernel GROUP_ATTRIBUTE void ws_flat(__global const int *up, __global int *tree, uint first,
-                                      uint end)
+/* Initialises the union-find of the plateaus that are maxima: tree[i] is i for the voxels whose
+ * `up` is still unknown, -1 for all others. */
+__kernel GROUP_ATTRIBUTE void ws_plateaus(__global const int *up, __global int *tree, uint first,
+                                          uint end)
 {
-    if (AT < end)
-        tree[AT] = up[AT] == WS_UNKNOWN ? (int)AT : -1;
+    if (ITEM < end)
+        tree[ITEM] = up[ITEM] == WS_UNKNOWN ? (int)ITEM : -1;
 }
 
-/* Joins neighbours of the same height in the union-find. */
-__kernel GROUP_ATTRIBUTE void ws_flat_join(__global const uint *height, volatile __global int *tree,
-                                           int nx, int ny, int nz, int corners, int depth,
-                                           uint first, uint end)
+/* Joins each voxel in the union-find with its neighbours of the same height. A work-item processes
+ * a voxel. */
+__kernel GROUP_ATTRIBUTE void ws_join_plateaus(__global const uint *height,
+                                               volatile __global int *tree, int nx, int ny, int nz,
+                                               int corners, int depth, uint first, uint end)
 {
     const ws_shape s = { nx, ny, nz, corners, depth };
-    const uint i = AT;
+    const uint i = ITEM;
 
     if (i >= end || uf_load(&tree[i]) < 0)
         return;
     FOR_NEIGHBOURS(i, s, {
-        if (there < (int)i && height[there] == height[i])
-            uf_join_shared(tree, (int)i, there);
+        if (neighbour < (int)i && height[neighbour] == height[i])
+            uf_join_shared(tree, (int)i, neighbour);
     });
 }
 
 /* Makes the voxels of a plateau that is a maximum lead to the plateau's root in the union-find, the
  * voxel that represents the maximum. Numbers the maxima: sets up[root] to ~number, and *count to
  * the number of maxima. */
-__kernel GROUP_ATTRIBUTE void ws_flat_end(__global int *up, __global const int *tree,
-                                          volatile __global int *count, uint first, uint end)
+__kernel GROUP_ATTRIBUTE void ws_end_plateaus(__global int *up, __global const int *tree,
+                                              volatile __global int *count, uint first, uint end)
 {
-    if (AT >= end || tree[AT] < 0)
+    if (ITEM >= end || tree[ITEM] < 0)
         return;
-    int i = (int)AT;
+    int i = (int)ITEM;
 
     while (tree[i] != i)
         i = tree[i];
-    up[AT] = i == (int)AT ? ~atomic_inc(count) : i;
+    up[ITEM] = i == (int)ITEM ? ~atomic_inc(count) : i;
 }
 
-/* Sets top[i] to the maximum that voxel i leads to. */
+/* Sets top[i] to the maximum that voxel i leads to. A work-item follows the links from a voxel. */
 __kernel GROUP_ATTRIBUTE void ws_tops(__global const int *up, __global int *top, uint first,
                                       uint end)
 {
-    if (AT >= end)
+    if (ITEM >= end)
         return;
-    int i = (int)AT;
+    int i = (int)ITEM;
 
     while (up[i] >= 0)
         i = up[i];
-    top[AT] = i;
+    top[ITEM] = i;
 }
 
 /* --- saddles --------------------------------------------------------------------------------- */
 
 /*
- * A hash table of the highest saddle between each two maxima. The key is the pair of maxima, and
+ * The hash table of the highest saddle between each two maxima. Its key is the pair of maxima.
  * saddle[s] is the height of slot s. slot[s] encodes the key as voxel * steps + step: a voxel that
  * leads to one of the maxima, and the step to a neighbour that leads to the other; VOL_FREE if the
- * slot is free. by[step], step < steps: the steps to neighbours that come later in raster order, as
- * differences of voxel numbers.
+ * slot is free. by[steps]: the steps to neighbours that come later in raster order, as differences
+ * of voxel numbers.
  */
 __kernel GROUP_ATTRIBUTE void ws_clear_slots(__global uint *slot, __global uint *saddle, uint first,
                                              uint end)
 {
-    if (AT < end) {
-        slot[AT] = VOL_FREE;
-        saddle[AT] = 0;
+    if (ITEM < end) {
+        slot[ITEM] = VOL_FREE;
+        saddle[ITEM] = 0;
     }
 }
 
@@ -259,23 +272,24 @@ static void add_saddle(__global const int *top, __constant int *by, uint steps,
                        volatile __global int *count, uint mask, uint code, uint height)
 {
     const int2 pair = maxima_of(top, by, steps, code);
-    uint at = (((uint)pair.x * 2654435769u ^ (uint)pair.y * 2246822519u) >> 3) & mask;
+    uint slot_index = (((uint)pair.x * 2654435769u ^ (uint)pair.y * 2246822519u) >> 3) & mask;
 
-    for (int probe = 0; probe < VOL_PROBES; probe++, at = (at + 1) & mask) {
-        const uint was = atomic_cmpxchg(&slot[at], VOL_FREE, code);
+    for (int probe = 0; probe < VOL_PROBES; probe++, slot_index = (slot_index + 1) & mask) {
+        const uint old_code = atomic_cmpxchg(&slot[slot_index], VOL_FREE, code);
 
-        if (was == VOL_FREE)
+        if (old_code == VOL_FREE)
             atomic_inc(&count[0]);
-        else if (any(maxima_of(top, by, steps, was) != pair))
+        else if (any(maxima_of(top, by, steps, old_code) != pair))
             continue;
-        atomic_max(&saddle[at], height);
+        atomic_max(&saddle[slot_index], height);
         return;
     }
     atomic_xchg(&count[1], 1);
 }
 
-/* Enters the saddles between voxels [first, end) and their later neighbours in the table. least: a
- * saddle joins its two maxima only if the lower one rises above it by less than this. */
+/* Enters the saddles between voxels [first, end) and their later neighbours in the table. A
+ * work-item processes a voxel. least: a saddle joins its two maxima only if the lower one rises
+ * above it by less than this. */
 __kernel GROUP_ATTRIBUTE void ws_saddles(__global const uint *height, __global const int *top,
                                          __constant int *by, volatile __global uint *slot,
                                          volatile __global uint *saddle,
@@ -284,126 +298,130 @@ __kernel GROUP_ATTRIBUTE void ws_saddles(__global const uint *height, __global c
                                          uint first, uint end)
 {
     const ws_shape s = { nx, ny, nz, corners, depth };
-    const uint i = AT;
+    const uint i = ITEM;
 
     if (i >= end)
         return;
     FOR_NEIGHBOURS(i, s, {
         uint k = 0;
 
-        if (there < (int)i || top[there] == top[i])
+        if (neighbour < (int)i || top[neighbour] == top[i])
             continue;
         /* This saddle cannot join the two maxima. */
-        if (TC_MIN(height[top[i]], height[top[there]]) - TC_MIN(height[i], height[there]) >= least)
+        if (TC_MIN(height[top[i]], height[top[neighbour]]) - TC_MIN(height[i], height[neighbour]) >=
+            least)
             continue;
-        while (by[k] != there - (int)i)
+        while (by[k] != neighbour - (int)i)
             k++;
         add_saddle(top, by, steps, slot, saddle, count, mask, i * steps + k,
-                   TC_MIN(height[i], height[there]));
+                   TC_MIN(height[i], height[neighbour]));
     });
 }
 
-/* Copies the *count saddles of the table to `list`, in which maxima are given by number. */
+/* Copies the saddles of the table to `list`, where a row has the numbers of the two maxima and the
+ * saddle's height, and sets *count to their number. A work-item copies a slot. */
 __kernel GROUP_ATTRIBUTE void ws_list(__global const int *up, __global const int *top,
                                       __constant int *by, __global const uint *slot,
                                       __global const uint *saddle, __global int *list,
                                       volatile __global int *count, uint steps, uint first,
                                       uint end)
 {
-    if (AT >= end || slot[AT] == VOL_FREE)
+    if (ITEM >= end || slot[ITEM] == VOL_FREE)
         return;
-    const int2 pair = maxima_of(top, by, steps, slot[AT]);
+    const int2 pair = maxima_of(top, by, steps, slot[ITEM]);
     __global int *const row = list + (size_t)atomic_inc(count) * VOL_SADDLE;
 
     row[0] = ~up[pair.x];
     row[1] = ~up[pair.y];
-    row[2] = (int)saddle[AT];
+    row[2] = (int)saddle[ITEM];
 }
 
 /* --- joining --------------------------------------------------------------------------------- */
 
 /*
  * By definition, maxima are joined to hills by taking the saddles one after another, the highest
- * first: a saddle joins its two hills unless the lower one rises above it by `least` or more. The
- * highest saddle of a hill is taken before the hill is joined with any other; so if that saddle
- * leads to a higher hill, it joins the two, whatever the other saddles are. A round of the kernels
- * below does this for all hills at once. Then the joined hill's other saddles, which are lower,
- * belong to the higher hill, whose saddles above that height are the same as before. Each round
- * drops the saddles within a hill and those that cannot join their hills. The highest saddle that
- * remains always joins two hills, so the rounds end.
+ * first: a saddle joins its two hills unless the lower one rises above it by `least` or more. So
+ * the first saddle taken of a hill is its highest one, when the hill is not joined with any other
+ * yet; if this saddle leads to a higher hill, it joins the two, whatever the other saddles are. A
+ * round of the kernels below does this for all hills at once. The other saddles of the lower hill,
+ * none of which is higher than that one, then belong to the higher hill. Each round drops the
+ * saddles within a hill and those that cannot join their hills. The highest saddle that remains
+ * always joins two hills, so the rounds end.
  */
 /* The row of maximum number n in the table of maxima (layout.h). */
 #define MAXIMUM(n) (maxima + (size_t)(n) * VOL_MAXIMUM)
-/* The row, in the table of maxima, of the maximum that stands for the hill of a saddle's maximum 0
- * or 1 (side). row: the saddle's row in its list. */
+/* The row, in the table of maxima, of the maximum that represents the hill of a saddle's maximum
+ * number `side` (0 or 1). row: the saddle's row in its list. */
 #define HILL(row, side) MAXIMUM(MAXIMUM((row)[side])[VOL_HILL])
 
-/* Forgets the highest saddle of a hill. */
+/* Resets the record of a hill's highest saddle. m: the hill's row in the table of maxima. */
 static void clear_best(__global int *m)
 {
     m[VOL_BEST] = 0;
     m[VOL_EARLIER] = m[VOL_LATER] = 0x7fffffff;
 }
 
-/* Fills the table of maxima from the voxels that are maxima; each is a hill of its own. */
+/* Fills the table of maxima: a row for each voxel that is a maximum; each maximum is a hill of its
+ * own. A work-item examines a voxel. */
 __kernel GROUP_ATTRIBUTE void ws_maxima(__global const uint *height, __global const int *up,
                                         __global int *maxima, uint first, uint end)
 {
-    if (AT >= end || up[AT] >= 0)
+    if (ITEM >= end || up[ITEM] >= 0)
         return;
-    __global int *const m = MAXIMUM(~up[AT]);
+    __global int *const m = MAXIMUM(~up[ITEM]);
 
-    m[VOL_VOXEL] = (int)AT;
-    m[VOL_HEIGHT] = (int)height[AT];
-    m[VOL_HILL] = m[VOL_NEXT] = ~up[AT];
+    m[VOL_VOXEL] = (int)ITEM;
+    m[VOL_HEIGHT] = (int)height[ITEM];
+    m[VOL_HILL] = m[VOL_NEXT] = ~up[ITEM];
     clear_best(m);
 }
 
-/* Copies those saddles of `list` that can join their two hills to live[0..*count), and finds the
- * height of each hill's highest one. */
+/* Copies to live[0..*count) those saddles of `list` that can join their two hills, and sets
+ * VOL_BEST of each hill to the height of its highest saddle. A work-item processes a saddle. */
 __kernel GROUP_ATTRIBUTE void ws_find_best(volatile __global int *maxima, __global const int *list,
                                            __global int *live, volatile __global int *count,
                                            uint least, uint first, uint end)
 {
-    if (AT >= end)
+    if (ITEM >= end)
         return;
-    __global const int *const row = list + (size_t)AT * VOL_SADDLE;
+    __global const int *const row = list + (size_t)ITEM * VOL_SADDLE;
     volatile __global int *const a = HILL(row, 0), *const b = HILL(row, 1);
 
     const int a_height = a[VOL_HEIGHT], b_height = b[VOL_HEIGHT];
 
     if (a == b || (uint)(TC_MIN(a_height, b_height) - row[2]) >= least)
         return;
-    __global int *const kept = live + (size_t)atomic_inc(count) * VOL_SADDLE;
+    __global int *const copy = live + (size_t)atomic_inc(count) * VOL_SADDLE;
 
     for (int i = 0; i < VOL_SADDLE; i++)
-        kept[i] = row[i];
+        copy[i] = row[i];
     atomic_max(&a[VOL_BEST], row[2]);
     atomic_max(&b[VOL_BEST], row[2]);
 }
 
-/* If several saddles of a hill are the highest, the one whose two maxima come first is taken. This
- * kernel finds the least voxel among the earlier maxima of these saddles. */
+/* If several saddles of a hill are the highest, the one whose two maxima come first in raster order
+ * is taken. This kernel sets VOL_EARLIER of each hill to the least voxel among the first maxima of
+ * these saddles. A work-item processes a saddle. */
 __kernel GROUP_ATTRIBUTE void ws_find_earlier(volatile __global int *maxima,
                                               __global const int *live, uint first, uint end)
 {
-    if (AT >= end)
+    if (ITEM >= end)
         return;
-    __global const int *const row = live + (size_t)AT * VOL_SADDLE;
+    __global const int *const row = live + (size_t)ITEM * VOL_SADDLE;
 
     for (int side = 0; side < 2; side++)
         if (HILL(row, side)[VOL_BEST] == row[2])
             atomic_min(&HILL(row, side)[VOL_EARLIER], MAXIMUM(row[0])[VOL_VOXEL]);
 }
 
-/* Finds the least voxel among the later maxima of those highest saddles whose earlier maximum is
- * the one that ws_find_earlier has found. */
+/* Sets VOL_LATER of each hill to the least voxel among the second maxima of those highest saddles
+ * whose first maximum is VOL_EARLIER. A work-item processes a saddle. */
 __kernel GROUP_ATTRIBUTE void ws_find_later(volatile __global int *maxima, __global const int *live,
                                             uint first, uint end)
 {
-    if (AT >= end)
+    if (ITEM >= end)
         return;
-    __global const int *const row = live + (size_t)AT * VOL_SADDLE;
+    __global const int *const row = live + (size_t)ITEM * VOL_SADDLE;
 
     for (int side = 0; side < 2; side++)
         if (HILL(row, side)[VOL_BEST] == row[2] &&
@@ -411,30 +429,31 @@ __kernel GROUP_ATTRIBUTE void ws_find_later(volatile __global int *maxima, __glo
             atomic_min(&HILL(row, side)[VOL_LATER], MAXIMUM(row[1])[VOL_VOXEL]);
 }
 
-/* Joins the lower hill of a saddle with the higher hill if the saddle is the lower one's highest.
- */
+/* Links the lower hill of a saddle to the higher one (VOL_NEXT) if the saddle is the lower hill's
+ * highest. A work-item processes a saddle. */
 __kernel GROUP_ATTRIBUTE void ws_join_hills(__global int *maxima, __global const int *live,
                                             uint first, uint end)
 {
-    if (AT >= end)
+    if (ITEM >= end)
         return;
-    __global const int *const row = live + (size_t)AT * VOL_SADDLE;
+    __global const int *const row = live + (size_t)ITEM * VOL_SADDLE;
     __global int *const a = HILL(row, 0), *const b = HILL(row, 1);
     const int a_higher = a[VOL_HEIGHT] > b[VOL_HEIGHT] ||
                          (a[VOL_HEIGHT] == b[VOL_HEIGHT] && a[VOL_VOXEL] < b[VOL_VOXEL]);
-    __global int *const low = a_higher ? b : a;
+    __global int *const lower_hill = a_higher ? b : a;
 
-    if (low[VOL_BEST] == row[2] && low[VOL_EARLIER] == MAXIMUM(row[0])[VOL_VOXEL] &&
-        low[VOL_LATER] == MAXIMUM(row[1])[VOL_VOXEL])
-        low[VOL_NEXT] = a_higher ? a[VOL_HILL] : b[VOL_HILL];
+    if (lower_hill[VOL_BEST] == row[2] && lower_hill[VOL_EARLIER] == MAXIMUM(row[0])[VOL_VOXEL] &&
+        lower_hill[VOL_LATER] == MAXIMUM(row[1])[VOL_VOXEL])
+        lower_hill[VOL_NEXT] = a_higher ? a[VOL_HILL] : b[VOL_HILL];
 }
 
-/* Sets each maximum's hill to the one at the end of the chain of joins. */
+/* Sets each maximum's hill to the one at the end of the chain of VOL_NEXT. A work-item processes a
+ * maximum. */
 __kernel GROUP_ATTRIBUTE void ws_follow_joins(__global int *maxima, uint first, uint end)
 {
-    if (AT >= end)
+    if (ITEM >= end)
         return;
-    __global int *const m = MAXIMUM(AT);
+    __global int *const m = MAXIMUM(ITEM);
     int hill = m[VOL_HILL];
 
     while (MAXIMUM(hill)[VOL_NEXT] != hill)
@@ -445,36 +464,38 @@ __kernel GROUP_ATTRIBUTE void ws_follow_joins(__global int *maxima, uint first, 
 
 /* --- cells ----------------------------------------------------------------------------------- */
 
-/* Sets up[maximum] to the voxel of the maximum that stands for its hill. */
+/* Sets up[v], for the voxel v of each maximum, to the voxel of the maximum that represents its
+ * hill. A work-item processes a maximum. */
 __kernel GROUP_ATTRIBUTE void ws_set_hills(__global int *up, __global const int *maxima, uint first,
                                            uint end)
 {
-    if (AT < end)
-        up[MAXIMUM(AT)[VOL_VOXEL]] = MAXIMUM(MAXIMUM(AT)[VOL_HILL])[VOL_VOXEL];
+    if (ITEM < end)
+        up[MAXIMUM(ITEM)[VOL_VOXEL]] = MAXIMUM(MAXIMUM(ITEM)[VOL_HILL])[VOL_VOXEL];
 }
 
-/* Returns the maximum that stands for the cell of voxel i, or -1 if the voxel is membrane, which
- * belongs to no cell unless `fill` is set. */
+/* Returns the voxel of the maximum that represents the cell of voxel i, or -1 if the voxel is
+ * membrane, which belongs to no cell unless `fill` is set. */
 static int cell_of(__global const PIXEL *pixels, __global const int *up, __global const int *top,
                    uint i, uint threshold, int fill)
 {
     return fill || !vol_is_membrane(pixels[i], threshold) ? up[top[i]] : -1;
 }
 
-/* Prepares first_voxel for ws_find_firsts. */
+/* Sets first_voxel to "none" for ws_find_firsts. */
 __kernel GROUP_ATTRIBUTE void ws_clear_firsts(__global int *first_voxel, uint first, uint end)
 {
-    if (AT < end)
-        first_voxel[AT] = 0x7fffffff;
+    if (ITEM < end)
+        first_voxel[ITEM] = 0x7fffffff;
 }
 
-/* first_voxel[maximum]: the first voxel, in raster order, of the maximum's cell. */
+/* Sets first_voxel[maximum] to the first voxel, in raster order, of the maximum's cell. A work-item
+ * examines a voxel. */
 __kernel GROUP_ATTRIBUTE void ws_find_firsts(__global const PIXEL *pixels, __global const int *up,
                                              __global const int *top,
                                              volatile __global int *first_voxel, uint threshold,
                                              int fill, int nx, uint first, uint end)
 {
-    const uint i = AT;
+    const uint i = ITEM;
 
     if (i >= end)
         return;
@@ -486,14 +507,15 @@ __kernel GROUP_ATTRIBUTE void ws_find_firsts(__global const PIXEL *pixels, __glo
         atomic_min(&first_voxel[cell], (int)i);
 }
 
-/* Lists the first voxels of the cells, in any order: list[0..*count). */
+/* Lists the first voxels of the cells in list[0..*count), in any order. A work-item examines a
+ * voxel. */
 __kernel GROUP_ATTRIBUTE void ws_list_firsts(__global const PIXEL *pixels, __global const int *up,
                                              __global const int *top,
                                              __global const int *first_voxel, __global int *list,
                                              volatile __global int *count, uint threshold, int fill,
                                              uint first, uint end)
 {
-    const uint i = AT;
+    const uint i = ITEM;
 
     if (i >= end)
         return;
@@ -503,25 +525,25 @@ __kernel GROUP_ATTRIBUTE void ws_list_firsts(__global const PIXEL *pixels, __glo
         list[atomic_inc(count)] = (int)i;
 }
 
-/* Numbers the cells in the order of their first voxels, which `list` contains in ascending order:
- * sets first_voxel[maximum] to ~label. */
+/* Sets first_voxel[maximum] to ~label. list: the cells' first voxels in ascending order; entry i
+ * gets label i + 1. A work-item processes an entry. */
 __kernel GROUP_ATTRIBUTE void ws_number_cells(__global const int *up, __global const int *top,
                                               __global int *first_voxel, __global const int *list,
                                               uint first, uint end)
 {
-    if (AT < end)
-        first_voxel[up[top[list[AT]]]] = ~((int)AT + 1);
+    if (ITEM < end)
+        first_voxel[up[top[list[ITEM]]]] = ~((int)ITEM + 1);
 }
 
 /* Replaces top[i] by the label of voxel i, or 0 for membrane that belongs to no cell. Adds the
- * number of such voxels of membrane to *count. */
+ * number of such voxels of membrane to *count. A work-item processes a voxel. */
 __kernel GROUP_ATTRIBUTE void ws_label(__global const PIXEL *pixels, __global const int *up,
                                        __global int *top, __global const int *first_voxel,
                                        volatile __global int *count, uint threshold, int fill,
                                        uint first, uint end)
 {
     volatile __local int membrane;
-    const uint i = AT;
+    const uint i = ITEM;
 
     if (get_local_id(0) == 0)
         membrane = 0;

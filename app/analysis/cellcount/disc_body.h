@@ -13,7 +13,7 @@
 
 /* The row of t->maxima for row y of the picture: element x is the greatest of the 2^power pixels
  * that begin at column x of the tile, margin included. */
-static DISC_VALUE *DISC_NAME(maxima)(const tile *t, int64_t y, int power)
+static DISC_VALUE *DISC_NAME(maxima)(const disc_tile *t, int64_t y, int power)
 {
     return (DISC_VALUE *)t->maxima +
            ((size_t)(y - t->at.y0 + t->radius) * (size_t)t->powers + (size_t)power) * t->stride;
@@ -26,7 +26,7 @@ static const DISC_VALUE *DISC_NAME(row)(const wu_pixels *px, size_t at)
 }
 
 /* Fills the maxima of row y. Pixels beyond the picture are 0, so they are never the greatest. */
-static void DISC_NAME(read_row)(const tile *t, int64_t y)
+static void DISC_NAME(read_row)(const disc_tile *t, int64_t y)
 {
     const int64_t from = t->at.x0 - t->radius, lo = from > 0 ? from : 0;
     const int64_t hi = t->at.x1 + t->radius < t->in->nx ? t->at.x1 + t->radius : t->in->nx;
@@ -61,7 +61,7 @@ static void DISC_NAME(read_row)(const tile *t, int64_t y)
 
 /* Sets most[k] to the greatest value within the disc around pixel x + k of row y; x is counted from
  * the tile's first column. */
-static void DISC_NAME(disc_block)(const tile *t, int64_t y, size_t x, DISC_VALUE most[BLOCK])
+static void DISC_NAME(disc_block)(const disc_tile *t, int64_t y, size_t x, DISC_VALUE most[BLOCK])
 {
     memset(most, 0, BLOCK * sizeof *most);
     for (int64_t dy = -t->radius; dy <= t->radius; dy++) {
@@ -79,8 +79,8 @@ static void DISC_NAME(disc_block)(const tile *t, int64_t y, size_t x, DISC_VALUE
 
 /* Writes into `to`, for each pixel of the tile, the greatest value within its disc; if `from` is
  * not NULL, the value of `from` there after this background has been taken off. */
-static void DISC_NAME(tile)(const cc_prepare *p, const tile *t, const wu_pixels *from,
-                            const wu_pixels *to)
+static void DISC_NAME(process_tile)(const cc_prepare *p, const disc_tile *t, const wu_pixels *from,
+                                 const wu_pixels *to)
 {
     const cc_params *const q = p->params;
     const uint32_t greatest = greatest_pixel(t->in),

@@ -1,9 +1,9 @@
 /*
  * cellcount on the CPU: prepares grey values for the threshold. The steps are a Gaussian filter;
- * then the background is taken off, which is estimated as the mean of the pixels around, by lines
- * fitted to them, or by an opening (for dark cells a closing) with a disc; then the local mean of a
- * local threshold is subtracted. All steps compute in integers, from one plane of the picture's
- * number of bits to another.
+ * then the subtraction of the background, which is estimated as the mean of the surrounding pixels,
+ * by lines fitted to them, or by an opening (for dark cells a closing) with a disc; then, for a
+ * local threshold, the subtraction of the local mean. All steps compute in integers. Each reads one
+ * plane and writes another, both with the picture's number of bits.
  */
 #include <assert.h>
 #include <stdlib.h>
@@ -60,8 +60,8 @@ static size_t piece_columns(size_t nx)
     return nx < TILE_COLUMNS ? nx : TILE_COLUMNS;
 }
 
-/* Elements of scratch memory, of type uint32_t: a row of a piece with its margins, twice; the
- * 2 radius + 1 filtered rows of a ring; and a row of results. */
+/* Returns the number of uint32_t elements of scratch memory: a row of a piece with its margins,
+ * twice; the 2 radius + 1 filtered rows of a ring; and a row of results. */
 static size_t smooth_scratch(uint32_t nx, int radius)
 {
     const size_t taps = 2 * (size_t)radius + 1, n = piece_columns(nx);
@@ -69,8 +69,8 @@ static size_t smooth_scratch(uint32_t nx, int radius)
     return 2 * (n + taps) + (taps + 1) * n;
 }
 
-/* Filters row y of the piece along x. out: the result in units of 2^-CC_GREY_BITS. values, line:
- * scratch memory for the row with its margins. */
+/* Filters row y of the piece along x. Sets `out` to the result in units of 2^-CC_GREY_BITS. values,
+ * line: scratch memory for the row with its margins. */
 static void smooth_x(const cc_prepare *p, const wu_pixels *in, const piece *at, int64_t y,
                      uint32_t *line, uint16_t *values, uint32_t *out)
 {
@@ -119,11 +119,11 @@ static void smooth_piece(const cc_prepare *p, const wu_pixels *in, const wu_pixe
 
 /* --- the mean of the surroundings ------------------------------------------------------------ */
 
-/* The pixels around a pixel of a row or column: up to `radius` to either side, as far as they are
- * within the picture. */
+/* The pixels around a pixel of a row or column that are at most `radius` away and within the
+ * picture. */
 typedef struct span {
-    int64_t first, n; /* index of the first one, and their number */
-    int64_t u;        /* twice the distance of the pixel from their middle */
+    int64_t first, n; /* index of the first pixel, and number of pixels */
+    int64_t u;        /* twice the distance from the middle of the span to the pixel itself */
 } span;
 
 static span span_of(int64_t at, int64_t radius, int64_t length)
@@ -134,8 +134,8 @@ static span span_of(int64_t at, int64_t radius, int64_t length)
     return (span){ first, end - first, 2 * at - first - end + 1 };
 }
 
-/* A line is fitted to the values around a pixel. Returns their number times the line's value at the
- * pixel. sum: of the values; moment: sum of each value times its index. */
+/* Fits a line to the values around a pixel. Returns the number of values times the line's value at
+ * the pixel. sum: the sum of the values; moment: the sum of each value times its index. */
 static int64_t fitted_value(const span *a, int64_t sum, int64_t moment)
 {
     return a->u == 0 ? sum
@@ -144,15 +144,15 @@ static int64_t fitted_value(const span *a, int64_t sum, int64_t moment)
 
 /* A thread's sums over the rows around the current one, [nx] each, in its scratch memory. */
 typedef struct column_sums {
-    int64_t *moments; /* `lines` only: sum of a column's values times their row */
-    int32_t *sums;    /* sum of a column's values */
-    int32_t *fitted;  /* what columns_at returns */
-    uint16_t *values; /* grey values of the current row */
-    uint16_t *other;  /* grey values of the row that is added or subtracted */
-    bool lines;       /* the background is lines, not a mean */
+    int64_t *moments;      /* `lines` only: sum of a column's values times their row */
+    int32_t *sums;         /* sum of a column's values */
+    int32_t *fitted;       /* the result of column_values, with `lines` */
+    uint16_t *values;      /* grey values of the current row */
+    uint16_t *changed_row; /* grey values of the row that is added or subtracted */
+    bool lines;            /* the background is lines, not a mean */
 } column_sums;
 
-static column_sums columns_of(void *scratch, size_t nx, bool lines)
+static column_sums init_columns(void *scratch, size_t nx, bool lines)
 {
     int64_t *const moments = scratch;
     int32_t *const sums = (int32_t *)(moments + nx);
@@ -172,16 +172,16 @@ static void add_row(const column_sums *c, const wu_pixels *in, int64_t y, int32_
 {
     if (y < 0 || y >= in->ny)
         return;
-    read_values(in, (size_t)y * in->nx, in->nx, c->other);
+    read_values(in, (size_t)y * in->nx, in->nx, c->changed_row);
     for (size_t x = 0; x < in->nx; x++)
-        c->sums[x] += sign * c->other[x];
+        c->sums[x] += sign * c->changed_row[x];
     for (size_t x = 0; c->lines && x < in->nx; x++)
-        c->moments[x] += sign * y * c->other[x];
+        c->moments[x] += sign * y * c->changed_row[x];
 }
 
 /* Returns [nx] values: the columns' sums; with `lines`, for each column the number of values times
  * the value that the line fitted to them has at the current row. */
-static const int32_t *columns_at(const column_sums *c, const span *rows, size_t nx)
+static const int32_t *column_values(const column_sums *c, const span *rows, size_t nx)
 {
     if (!c->lines || rows->u == 0)
         return c->sums;
@@ -190,9 +190,9 @@ static const int32_t *columns_at(const column_sums *c, const span *rows, size_t 
     return c->fitted;
 }
 
-/* Takes the local mean off a row of values (cc_levelled). column: the sums of the columns over
- * `rows` rows. Most means are taken over as many pixels as the one before, so its reciprocal is
- * kept in place of a division each time. */
+/* Subtracts the local mean from each value of a row (by cc_levelled). column: the sums of the
+ * columns over `rows` rows. The number n of pixels of a mean rarely changes from one pixel to the
+ * next, so a multiplication by the reciprocal of n replaces the division. */
 static void level_row(const int32_t *column, int64_t nx, int64_t radius, int64_t rows,
                       uint32_t middle, bool ratio, uint32_t most, uint16_t *values)
 {
@@ -218,8 +218,8 @@ static void level_row(const int32_t *column, int64_t nx, int64_t radius, int64_t
     }
 }
 
-/* As level_row, with fitted lines in place of the mean. column: the values returned by
- * columns_at. */
+/* Does the same as level_row with fitted lines in place of the mean. column: the values returned by
+ * column_values. */
 static void level_by_lines(const int32_t *column, int64_t nx, int64_t radius, int64_t rows,
                            uint32_t middle, bool ratio, uint32_t most, uint16_t *values)
 {
@@ -230,28 +230,28 @@ static void level_by_lines(const int32_t *column, int64_t nx, int64_t radius, in
         moment += x * column[x];
     }
     for (int64_t x = 0; x < nx; x++) {
-        const span here = span_of(x, radius, nx);
-        const int64_t enters = x + radius < nx ? column[x + radius] : 0,
-                      leaves = x >= radius ? column[x - radius] : 0;
+        const span around = span_of(x, radius, nx);
+        const int64_t entering = x + radius < nx ? column[x + radius] : 0,
+                      leaving = x >= radius ? column[x - radius] : 0;
         uint32_t ground;
 
-        sum += enters;
-        moment += (x + radius) * enters;
-        ground = cc_ground(fitted_value(&here, sum, moment), rows * here.n, most);
+        sum += entering;
+        moment += (x + radius) * entering;
+        ground = cc_ground(fitted_value(&around, sum, moment), rows * around.n, most);
         values[x] = (uint16_t)cc_levelled(values[x], ground, middle, ratio, most);
-        sum -= leaves;
-        moment -= (x - radius) * leaves;
+        sum -= leaving;
+        moment -= (x - radius) * leaving;
     }
 }
 
-/* Takes the background off rows [y0, y1): the mean of the square of side 2 radius + 1 around each
- * pixel, as far as it is within the picture; with `lines` the value of lines fitted in this square,
- * first along each column, then along the row. */
+/* Subtracts the background from rows [y0, y1). It is the mean of the part within the picture of the
+ * square of side 2 radius + 1 around each pixel; or, with `lines`, the value of lines fitted in
+ * this square, first along each column, then along the row. */
 static void mean_rows(const wu_pixels *in, const wu_pixels *to, int64_t radius, bool lines,
                       uint32_t middle, bool ratio, int64_t y0, int64_t y1, void *scratch)
 {
     const int64_t nx = in->nx;
-    const column_sums c = columns_of(scratch, in->nx, lines);
+    const column_sums c = init_columns(scratch, in->nx, lines);
 
     for (int64_t y = y0 - radius; y < y0 + radius; y++)
         add_row(&c, in, y, 1);
@@ -260,7 +260,7 @@ static void mean_rows(const wu_pixels *in, const wu_pixels *to, int64_t radius, 
         const int32_t *column;
 
         add_row(&c, in, y + radius, 1);
-        column = columns_at(&c, &rows, in->nx);
+        column = column_values(&c, &rows, in->nx);
         read_values(in, (size_t)(y * nx), (size_t)nx, c.values);
         if (lines)
             level_by_lines(column, nx, radius, rows.n, middle, ratio, greatest_pixel(in), c.values);
@@ -271,7 +271,8 @@ static void mean_rows(const wu_pixels *in, const wu_pixels *to, int64_t radius, 
     }
 }
 
-/* --- the greatest within a disc -------------------------------------------------------------- */
+/* --- the greatest value within a disc
+ * -------------------------------------------------------------- */
 
 /* The disc's row at distance dy from the middle row has 2 w + 1 pixels; returns w. */
 static int64_t half_width(int64_t radius, int64_t dy)
@@ -283,7 +284,8 @@ static int64_t half_width(int64_t radius, int64_t dy)
     return w;
 }
 
-/* The number of powers of two up to 2 radius + 1: maxima are kept of 1, 2, 4, ... pixels. */
+/* The number of powers of two up to 2 radius + 1. Maxima of 1, 2, 4, ... adjacent pixels are
+ * stored. */
 static int count_powers(int64_t radius)
 {
     int n = 1;
@@ -317,15 +319,16 @@ static size_t disc_scratch(uint32_t nx, int64_t radius)
            sizeof(uint16_t);
 }
 
-/* A row of the disc. Its greatest value is that of two overlapping runs of 2^power pixels: one
- * begins at offset `first` in a tile's row with its margin, the other one `second` pixels later. */
+/* A row of the disc. Its maximum is the greater one of the maxima of two overlapping runs of
+ * 2^power pixels: the first run begins at offset `first` in a row of the tile with its margin, the
+ * second run `second` pixels later. */
 typedef struct disc_line {
     int power;
     int64_t first, second;
 } disc_line;
 
 /* A piece, and the maxima of the pixels in and around it, as far as the disc reaches. */
-typedef struct tile {
+typedef struct disc_tile {
     const wu_pixels *in;
     piece at;
     int64_t radius;
@@ -336,7 +339,7 @@ typedef struct tile {
     void *maxima;   /* [rows][powers][stride] of the picture's type: the greatest of the 2^power
                        pixels that begin at this one */
     disc_line lines[CC_MOST_RADIUS + 1]; /* rows of the disc, by distance from the middle one */
-} tile;
+} disc_tile;
 
 #define DISC_VALUE uint8_t
 #define DISC_NAME(name) name##_u8
@@ -346,20 +349,21 @@ typedef struct tile {
 #define DISC_NAME(name) name##_u16
 #include "app/analysis/cellcount/disc_body.h"
 
-/* Writes the greatest value (`least`: the least) within the disc around each pixel of a piece into
- * `to`; if `from` is not NULL, the grey values of `from` less this background. */
+/* Sets `to`, for each pixel of a piece, to the greatest value (`least`: the least) within the disc
+ * around it; or, if `from` is not NULL, to the grey value of `from` with this background
+ * subtracted. */
 static void disc_piece(const cc_prepare *p, const wu_pixels *in, const wu_pixels *from,
                        const wu_pixels *to, bool least, const piece *at, void *scratch)
 {
     const int64_t radius = p->params->radius;
-    tile t = { .in = in,
-               .at = *at,
-               .radius = radius,
-               .powers = count_powers(radius),
-               .columns = (size_t)(at->x1 - at->x0) + 2 * (size_t)radius,
-               .stride = tile_stride((size_t)(at->x1 - at->x0), radius),
-               .flip = least ? (uint16_t)greatest_pixel(in) : 0,
-               .maxima = scratch };
+    disc_tile t = { .in = in,
+                    .at = *at,
+                    .radius = radius,
+                    .powers = count_powers(radius),
+                    .columns = (size_t)(at->x1 - at->x0) + 2 * (size_t)radius,
+                    .stride = tile_stride((size_t)(at->x1 - at->x0), radius),
+                    .flip = least ? (uint16_t)greatest_pixel(in) : 0,
+                    .maxima = scratch };
 
     for (int64_t dy = 0; dy <= radius; dy++) {
         const int64_t w = half_width(radius, dy);
@@ -368,9 +372,9 @@ static void disc_piece(const cc_prepare *p, const wu_pixels *in, const wu_pixels
         t.lines[dy] = (disc_line){ power, radius - w, 2 * w + 1 - ((int64_t)1 << power) };
     }
     if (in->u8 != NULL)
-        tile_u8(p, &t, from, to);
+        process_tile_u8(p, &t, from, to);
     else
-        tile_u16(p, &t, from, to);
+        process_tile_u16(p, &t, from, to);
 }
 
 /* --- the steps ------------------------------------------------------------------------------- */
@@ -430,7 +434,7 @@ size_t cc_prepare_pieces(const cc_params *p, cc_phase step, uint32_t nx, uint32_
     return (size_t)((nx + size.x1 - 1) / size.x1 * ((rows + size.y1 - 1) / size.y1));
 }
 
-/* Does piece `number` of rows [y0, y0 + rows) in the current step. */
+/* Processes piece `number` of rows [y0, y0 + rows) in the current step. */
 static void prepare_piece(const cc_prepare *p, uint32_t y0, uint32_t rows, size_t number,
                           void *scratch)
 {
@@ -461,7 +465,7 @@ static void prepare_piece(const cc_prepare *p, uint32_t y0, uint32_t rows, size_
     }
 }
 
-/* Allocates a plane of the size and type of `like`. False: out of memory. */
+/* Allocates a plane of the size and type of `like`. Returns false if there is not enough memory. */
 static bool make_plane(const wu_pixels *like, wu_pixels *out)
 {
     const size_t n = (size_t)like->nx * like->ny;

@@ -60,8 +60,9 @@ typedef tc_u64 glcm_pair64 __attribute__((vector_size(16)));
 #define GLCM_SECOND(v) ((v)[1])
 #endif
 
-/* The sums of one window. Several share a word, so that one addition changes them all; they fit for
- * n < 2^14 (a square window of radius 63 has at most 127*126 pairs) and 256 levels. */
+/* The sums of one window. Several sums share a 64-bit word, so that one addition changes them all.
+ * They do not overflow for n < 2^14 pairs (a square window of radius 63 has at most 127*126) and
+ * 256 levels. */
 typedef struct glcm_sums {
     tc_u64 sum; /* s1 in the low 24 bits, ss above */
     /* First: fxy, the sum of f over the cells of C, in units of 2^-60 modulo 2^64.
@@ -85,7 +86,7 @@ typedef struct glcm_sums {
 #define GLCM_PACK_SHIFT 24 /* bits of s1 and of d1 */
 #define GLCM_PACK_MASK (((tc_u64)1 << GLCM_PACK_SHIFT) - 1)
 #define GLCM_IDM_BITS 36 /* fraction bits of idm */
-/* What a pair adds to `sum`, for k = a+b, and to dif, for k = |a-b|. */
+/* The amount that a pair adds to `sum`, for k = a+b, or to dif, for k = |a-b|. */
 #define GLCM_PACK(k) ((tc_u64)(k) | (tc_u64)((tc_u32)(k) * (tc_u32)(k)) << GLCM_PACK_SHIFT)
 
 /* --- a window that slides -------------------------------------------------------------------- */
@@ -98,10 +99,11 @@ typedef struct glcm_sums {
 #define GLCM_DOUBLED 2 /* what a pair adds to a doubled count */
 typedef struct glcm_bins {
     tc_u16 marginal[256], difference[256], sum[512], cell[256 * 257 / 2];
-    /* Tables of what a pair adds to glcm_sums.difference, by |a-b|, and to glcm_sums.sum, by a+b.
-     * They are in this struct as tables next to the bins need no register for their address. */
-    glcm_pair64 of_difference[256];
-    tc_u64 of_sum[512];
+    /* Tables of the amounts that a pair adds to glcm_sums.difference, indexed by |a-b|, and to
+     * glcm_sums.sum, indexed by a+b. They are in this struct so that their addresses need no
+     * register besides that of the bins. */
+    glcm_pair64 difference_term[256];
+    tc_u64 sum_term[512];
 } glcm_bins;
 
 /* Tables, by k, of the change of the sums when a bin's count goes from k to k+1 (glcm_tables). */
@@ -118,10 +120,10 @@ TC_INLINE glcm_pair64 glcm_entry(const glcm_pair64 *table, tc_index doubled)
     return *(const glcm_pair64 *)(const void *)((const tc_u64 *)(const void *)table + doubled);
 }
 
-/* Adds `unit` to the count of bin `at`, or subtracts it, depending on the variable `sign`. lower:
- * becomes the lesser of the old and the new count. The empty assembly costs nothing, but hides from
- * the compiler that the bin is the one it has just read: it then changes the count in memory by one
- * instruction, without computing the address. (A macro, since a function would get the bins'
+/* Adds `unit` to the count of bin `at`, or subtracts it, depending on the variable `sign`. Sets
+ * `lower` to the lesser of the old and the new count. The empty assembly costs nothing, but hides
+ * from the compiler that the bin is the one it has just read: it then changes the count in memory
+ * by one instruction, without computing the address. (A macro, since a function would get the bins'
  * address as an argument, which would have to be computed.) */
 #define GLCM_CHANGE(bins, at, unit, lower)                                           \
     do {                                                                             \
@@ -130,27 +132,29 @@ TC_INLINE glcm_pair64 glcm_entry(const glcm_pair64 *table, tc_index doubled)
         (bins)[at] = (tc_u16)(sign > 0 ? (bins)[at] + (unit) : (bins)[at] - (unit)); \
     } while (0)
 
-/* A pair of levels a <= b enters the window (sign 1) or leaves it (-1). cell: the pair's index in
- * h->cell. of_b: a second sum, which the caller adds to s->marginal later; b is added to it, since
- * adding to two separate sums takes one instruction each, adding both to the same sum three. */
+/* Updates the histograms and sums when a pair of levels a <= b enters the window (sign 1) or leaves
+ * it (-1). cell: the pair's index in h->cell. marginal_b: the part of s->marginal that belongs to
+ * b, which the caller adds to s->marginal later; with two separate sums each addition takes one
+ * instruction, with one sum they take three. */
 TC_INLINE void glcm_pair_moves(glcm_bins *h, tc_index a, tc_index b, tc_index cell,
-                               const glcm_steps *t, glcm_sums *s, glcm_pair64 *of_b, const int sign)
+                               const glcm_steps *t, glcm_sums *s, glcm_pair64 *marginal_b,
+                               const int sign)
 {
     tc_index k, bin = a + b;
 
     GLCM_CHANGE(h->cell, cell, GLCM_DOUBLED, k);
     GLCM_STEP(s->cell, glcm_entry(t->cell, k));
-    GLCM_STEP(s->sum, h->of_sum[bin]);
+    GLCM_STEP(s->sum, h->sum_term[bin]);
     GLCM_CHANGE(h->sum, bin, 1, k);
     GLCM_STEP(s->fs, t->other[k]);
     GLCM_CHANGE(h->marginal, a, GLCM_DOUBLED, k);
     GLCM_STEP(s->marginal, glcm_entry(t->marginal, k));
     GLCM_CHANGE(h->marginal, b, GLCM_DOUBLED, k);
-    GLCM_STEP(*of_b, glcm_entry(t->marginal, k));
+    GLCM_STEP(*marginal_b, glcm_entry(t->marginal, k));
     bin = b - a;
     GLCM_CHANGE(h->difference, bin, 1, k);
     GLCM_STEP(s->fd, t->other[k]);
-    GLCM_STEP(s->difference, h->of_difference[bin]);
+    GLCM_STEP(s->difference, h->difference_term[bin]);
 }
 #undef GLCM_STEP
 #endif
@@ -186,9 +190,10 @@ TC_INLINE tc_u64 glcm_exp_neg(tc_u64 t, TC_GLOBAL const tc_u64 *table)
     return tc_mulhi(product, rest) << 1;
 }
 
-/* A sum in units of 2^-fbits, from its two forms: fine, in units of 2^-60 modulo 2^64, and coarse,
- * in units of 2^-12. coarse has an error of less than 2^15, as table entries are rounded: it is a
- * sum of them over less than 2^14 cells on a CPU, over less than 2^15 ordered pairs on a device. */
+/* Returns a sum in units of 2^-fbits, computed from its two forms: fine, in units of 2^-60 modulo
+ * 2^64, and coarse, in units of 2^-12. coarse has an error of less than 2^15, as table entries are
+ * rounded: it is a sum of them over less than 2^14 cells on a CPU, over less than 2^15 ordered
+ * pairs on a device. */
 TC_INLINE tc_u64 glcm_join(tc_u64 fine, tc_u64 coarse, int fbits)
 {
     const tc_u64 multiple = (coarse - (fine >> (GLCM_F_BITS - GLCM_COARSE_BITS)) + (1 << 15)) >> 16;

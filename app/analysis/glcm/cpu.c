@@ -1,8 +1,9 @@
 /*
- * glcm's CPU backend. A window slides along a row. The pairs that leave and the pairs that enter
- * change histograms; with each change of a count k, the sums that the features follow from change
- * by a table entry that depends only on k. A window is counted anew only if that takes less time
- * than sliding to it.
+ * glcm's CPU backend. A window slides along a row of pixels. At each move some pairs of pixels
+ * leave the window and others enter it, and the window's histograms are updated for these pairs
+ * only. The features are computed from sums over the histograms. When a count of a histogram
+ * changes from k to k+1, a sum changes by an amount that depends only on k and is read from a
+ * table. All pairs of a window are counted only if that takes less time than sliding to it.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -14,14 +15,15 @@
 /* With GLCM_WHOLE_ROI, a picture of more than this many pixels is counted by all threads together,
  * in bands of about this many pixels. */
 enum { LARGE_ROI = 1 << 20 };
-/* The greatest number of chunks that a step does. */
+/* The greatest number of chunks in a step. */
 enum { MOST_CHUNKS = 1024 };
 
 /* --- histograms of one window ---------------------------------------------------
  *
  * The count of a cell of the matrix starts at 0 off the diagonal and at `diagonal` (glcm_tables) on
  * it, so that one table indexed by the count serves both. A pair with a pixel outside the picture
- * is called missing. It is counted as a pair of two levels 0; without_missing corrects the sums. */
+ * is called missing. It is counted as a pair of two levels 0; subtract_missing corrects the sums.
+ */
 enum { MAX_L = GLCM_MAX_LEVELS };
 
 /* The levels a <= b of a pair, stored at its first pixel, and its index in glcm_bins.cell. */
@@ -31,27 +33,27 @@ typedef struct pair_code {
 } pair_code;
 
 /* A window: its histograms and sums. */
-typedef struct sliding {
+typedef struct sliding_window {
     glcm_bins bins;
     glcm_sums s;
     unsigned char padding[64]; /* keeps windows of two threads out of the same cache line */
-} sliding;
+} sliding_window;
 
-/* The parts of glcm_sums that the features of the set LINEAR need. */
-typedef struct linear {
+/* Those sums of glcm_sums that the features of the set LINEAR_FEATURES are computed from. */
+typedef struct linear_sums {
     glcm_pair64 difference;
     uint64_t sum;
-} linear;
+} linear_sums;
 
 /* --- the worker ------------------------------------------------------------------------------ */
 
 /* The memory of one thread. With GLCM_WHOLE_ROI only counts and logs are used, with other windows
  * only the rest. */
 typedef struct scratch {
-    sliding *window;
+    sliding_window *window;
     pair_code *pairs; /* [pairs_size]: chunk_work.plane.codes */
     size_t pairs_size;
-    linear *columns; /* [columns_size]: chunk_work.columns */
+    linear_sums *columns; /* [columns_size]: chunk_work.columns */
     size_t columns_size;
     uint32_t *counts; /* [count_tables][levels][levels]: pairs of the ROI, by the level of the first
                          pixel and that of the second */
@@ -67,17 +69,18 @@ typedef struct cpu_worker {
     an_pool *pool;
     scratch *scratch; /* [threads] */
     /* Planes of the current slice. Index 0: as it is; 1: transposed. */
-    uint32_t slice;     /* the current slice; UINT32_MAX: none yet */
+    uint32_t slice;     /* the current slice; UINT32_MAX before the first one */
     uint8_t *grey[2];   /* [n_levels][pixels]: levels */
     uint8_t *roi[2];    /* [pixels]: 1 for pixels that have a window */
     uint8_t *quantiser; /* made by glcm_quantiser */
-    uint32_t loading;   /* the slice whose planes are being made */
-    /* Of the current step: */
-    uint64_t first;     /* its first chunk */
-    glcm_chunk whole;   /* the chunk of a large ROI */
-    glcm_stat *results; /* [results_size]: statistics of each chunk */
-    glcm_bands *bands;  /* band sums of each chunk */
-    glcm_more *more; /* statistics of each chunk beyond the 13; NULL: no such features are wanted */
+    uint32_t new_slice; /* the slice whose planes are being made */
+    /* Data of the current step: */
+    uint64_t first;       /* its first chunk */
+    glcm_chunk roi_chunk; /* the chunk, if the ROI is large */
+    glcm_stat *results;   /* [results_size]: statistics of each chunk */
+    glcm_bands *bands;    /* band sums of each chunk */
+    glcm_more
+        *more; /* statistics of each chunk, of the features beyond the 13; NULL if none is wanted */
     size_t results_size; /* at most MOST_CHUNKS */
     unsigned char *maps; /* the planes of the state's maps */
 } cpu_worker;
@@ -98,115 +101,118 @@ static inline glcm_steps steps_of(const glcm_tables *t)
 }
 
 /* Moves the window by one pixel. centre: the code of its centre before the move. */
-static void slide_window(sliding *w, const glcm_tables *t, const pair_code *centre, const move *m)
+static void slide_window(sliding_window *w, const glcm_tables *t, const pair_code *centre,
+                         const move *m)
 {
     const glcm_steps steps = steps_of(t);
     glcm_sums s = w->s;
-    glcm_pair64 of_b = { 0, 0 };
+    glcm_pair64 marginal_b = { 0, 0 };
 
     for (const int32_t *at = m->leave, *const end = at + m->n; at != end; at++) {
         const pair_code *const p = &centre[*at];
-        glcm_pair_moves(&w->bins, p->a, p->b, p->cell, &steps, &s, &of_b, -1);
+        glcm_pair_moves(&w->bins, p->a, p->b, p->cell, &steps, &s, &marginal_b, -1);
     }
     for (const int32_t *at = m->enter, *const end = at + m->n; at != end; at++) {
         const pair_code *const p = &centre[*at];
-        glcm_pair_moves(&w->bins, p->a, p->b, p->cell, &steps, &s, &of_b, 1);
+        glcm_pair_moves(&w->bins, p->a, p->b, p->cell, &steps, &s, &marginal_b, 1);
     }
-    s.marginal += of_b;
+    s.marginal += marginal_b;
     w->s = s;
 }
 
-/* Fills the tables of_sum and of_difference of a window. */
-static void make_steps(const glcm_tables *t, unsigned levels, sliding *w)
+/* Fills the tables sum_term and difference_term of a window. */
+static void make_terms(const glcm_tables *t, unsigned levels, sliding_window *w)
 {
     for (uint64_t k = 0; k <= 2 * (uint64_t)levels - 2; k++)
-        w->bins.of_sum[k] = GLCM_PACK(k);
+        w->bins.sum_term[k] = GLCM_PACK(k);
     for (uint64_t k = 0; k < levels; k++)
-        w->bins.of_difference[k] = (glcm_pair64){ GLCM_PACK(k), t->idm[k] };
+        w->bins.difference_term[k] = (glcm_pair64){ GLCM_PACK(k), t->idm[k] };
 }
 
-/* --- without histograms ----------------------------------------------------------------------
+/* --- features without histograms
+ * ----------------------------------------------------------------------
  *
- * The features of the set LINEAR follow from sums to which each pair adds the same, whatever other
- * pairs there are. */
+ * The features of the set LINEAR_FEATURES are computed from sums to which a pair adds an amount
+ * that depends only on its own two levels, so they need no histograms. */
 enum {
-    LINEAR = 1 << GLCM_CONTRAST | 1 << GLCM_CORRELATION | 1 << GLCM_VARIANCE | 1 << GLCM_IDM |
-             1 << GLCM_SUM_AVERAGE | 1 << GLCM_SUM_VARIANCE | 1 << GLCM_DIFFERENCE_VARIANCE
+    LINEAR_FEATURES = 1 << GLCM_CONTRAST | 1 << GLCM_CORRELATION | 1 << GLCM_VARIANCE |
+                      1 << GLCM_IDM | 1 << GLCM_SUM_AVERAGE | 1 << GLCM_SUM_VARIANCE |
+                      1 << GLCM_DIFFERENCE_VARIANCE
 };
 
-/* Whether all features of the result, maps included, are in LINEAR. */
+/* Whether all features of the result, maps included, are in LINEAR_FEATURES. */
 static bool is_linear(const cpu_worker *w)
 {
-    return w->work->result_only && (w->params->features & ~(uint32_t)LINEAR) == 0;
+    return w->work->result_only && (w->params->features & ~(uint32_t)LINEAR_FEATURES) == 0;
 }
 
-static inline void add_linear(linear *s, const linear *other)
+static inline void add_linear(linear_sums *s, const linear_sums *other)
 {
     s->sum += other->sum;
     s->difference += other->difference;
 }
 
-static inline void subtract_linear(linear *s, const linear *other)
+static inline void subtract_linear(linear_sums *s, const linear_sums *other)
 {
     s->sum -= other->sum;
     s->difference -= other->difference;
 }
 
-/* What a pair adds to the sums. */
-static inline linear linear_of(const glcm_bins *bins, const pair_code *p)
+/* The amounts that a pair adds to the linear sums. */
+static inline linear_sums pair_terms(const glcm_bins *bins, const pair_code *p)
 {
-    return (linear){ bins->of_difference[p->b - p->a], bins->of_sum[p->a + p->b] };
+    return (linear_sums){ bins->difference_term[p->b - p->a], bins->sum_term[p->a + p->b] };
 }
 
-static linear linear_sums(const glcm_sums *s)
+static linear_sums get_linear(const glcm_sums *s)
 {
-    return (linear){ s->difference, s->sum };
+    return (linear_sums){ s->difference, s->sum };
 }
 
-static void put_linear(glcm_sums *s, const linear *l)
+static void set_linear(glcm_sums *s, const linear_sums *l)
 {
     s->difference = l->difference;
     s->sum = l->sum;
 }
 
-/* As slide_window, but updates only the linear sums. */
-static void slide_linear(sliding *w, const pair_code *centre, const move *m)
+/* Does the same as slide_window, but updates only the linear sums. */
+static void slide_linear(sliding_window *w, const pair_code *centre, const move *m)
 {
-    linear s = linear_sums(&w->s);
+    linear_sums s = get_linear(&w->s);
 
     for (int i = 0; i < m->n; i++) {
-        const linear leaves = linear_of(&w->bins, &centre[m->leave[i]]),
-                     enters = linear_of(&w->bins, &centre[m->enter[i]]);
+        const linear_sums leaves = pair_terms(&w->bins, &centre[m->leave[i]]),
+                          enters = pair_terms(&w->bins, &centre[m->enter[i]]);
 
         subtract_linear(&s, &leaves);
         add_linear(&s, &enters);
     }
-    put_linear(&w->s, &s);
+    set_linear(&w->s, &s);
 }
 
-/* As start_window, but computes only the linear sums. */
-static void start_linear(sliding *w, const pair_code *centre, const glcm_lens *lens,
+/* Does the same as start_window, but computes only the linear sums. */
+static void start_linear(sliding_window *w, const pair_code *centre, const glcm_lens *lens,
                          ptrdiff_t stride)
 {
-    linear s = { .sum = 0 };
+    linear_sums s = { .sum = 0 };
 
     for (int i = 0; i < lens->rows; i++)
         for (int x = lens->lo[i]; x <= lens->hi[i]; x++) {
-            const linear one = linear_of(&w->bins, &centre[lens->row[i] * stride + x]);
+            const linear_sums one = pair_terms(&w->bins, &centre[lens->row[i] * stride + x]);
 
             add_linear(&s, &one);
         }
-    put_linear(&w->s, &s);
+    set_linear(&w->s, &s);
 }
 
 /* Clears the histograms and counts all pairs of the window. centre: the code of its centre; stride:
  * elements of a row of codes. */
-static void start_window(sliding *w, const glcm_tables *t, unsigned levels, const pair_code *centre,
-                         const glcm_lens *lens, ptrdiff_t stride)
+static void start_window(sliding_window *w, const glcm_tables *t, unsigned levels,
+                         const pair_code *centre, const glcm_lens *lens, ptrdiff_t stride)
 {
     const glcm_steps steps = steps_of(t);
     glcm_bins *const h = &w->bins;
-    glcm_pair64 of_b;
+    glcm_pair64 marginal_b;
     glcm_sums s;
 
     memset(h->marginal, 0, levels * sizeof *h->marginal);
@@ -216,14 +222,14 @@ static void start_window(sliding *w, const glcm_tables *t, unsigned levels, cons
     for (unsigned a = 0; a < levels; a++)
         h->cell[a * (a + 1) / 2 + a] = (uint16_t)(GLCM_DOUBLED * t->diagonal);
     memset(&s, 0, sizeof s);
-    memset(&of_b, 0, sizeof of_b);
+    memset(&marginal_b, 0, sizeof marginal_b);
     for (int i = 0; i < lens->rows; i++)
         for (int x = lens->lo[i]; x <= lens->hi[i]; x++) {
             const pair_code *const p = &centre[lens->row[i] * stride + x];
 
-            glcm_pair_moves(h, p->a, p->b, p->cell, &steps, &s, &of_b, 1);
+            glcm_pair_moves(h, p->a, p->b, p->cell, &steps, &s, &marginal_b, 1);
         }
-    s.marginal += of_b;
+    s.marginal += marginal_b;
     w->s = s;
 }
 
@@ -309,19 +315,19 @@ static void fill_codes(const code_plane *c, int64_t nx, const glcm_lens *lens, c
 
 /* --- statistics over windows -------------------------------------------------------------
  *
- * The features of up to KEPT_WINDOWS windows are kept before they are added to the statistics,
- * feature by feature, so that the sums of a feature stay in registers. A feature is below 2^49, so
- * the sum of this many fits 64 bits. */
+ * The features of up to KEPT_WINDOWS windows are collected, and then added to the statistics one
+ * feature after another, so that the sums of a feature stay in registers. A feature is below 2^49,
+ * so the sum over KEPT_WINDOWS windows fits 64 bits. */
 enum { KEPT_WINDOWS = 64 };
 
-typedef struct kept {
+typedef struct kept_features {
     uint32_t windows;
     int64_t feature[KEPT_WINDOWS][GLCM_FEATURES];
-} kept;
+} kept_features;
 
 /* Adds the kept features to *stat and empties k. features: the set of those that were computed.
  * Returns the sum, modulo 2^64, of the features of the set `returned`. */
-static uint64_t flush_kept(kept *k, uint32_t features, uint32_t returned, glcm_stat *stat)
+static uint64_t flush_kept(kept_features *k, uint32_t features, uint32_t returned, glcm_stat *stat)
 {
     glcm_stat s = { .windows = k->windows };
     uint64_t all = 0;
@@ -370,15 +376,15 @@ typedef struct chunk_work {
     glcm_tile inside; /* windows without missing pairs */
     code_plane plane;
     move right, left, down;
-    sliding *window;
-    bool linear;             /* only sums of the type `linear` are computed, no histograms */
-    bool started;            /* the window has been counted at (x, y) */
-    linear *columns;         /* `linear`, and the lens is a rectangle: [plane.stride], sums of the
-                                columns of codes over the lens's rows; else NULL */
-    uint32_t computed;       /* set of the features that are computed */
-    int64_t x, y;            /* centre of the window */
+    sliding_window *window;
+    bool linear;          /* only linear_sums are computed, no histograms */
+    bool started;         /* the window has been counted at (x, y) */
+    linear_sums *columns; /* [plane.stride]: for each column of codes the sums over the lens's rows;
+                             NULL unless `linear` is set and the lens is a rectangle */
+    uint32_t computed;    /* set of the features that are computed */
+    int64_t x, y;         /* centre of the window */
     const pair_code *centre; /* its code */
-    kept kept;               /* features that are not yet added to stat */
+    kept_features kept;      /* features that are not yet added to stat */
     glcm_stat *stat;
     glcm_more *more; /* NULL: no features beyond the 13 */
     uint64_t sum;    /* sum of the returned features of the windows of the current row so far */
@@ -387,7 +393,7 @@ typedef struct chunk_work {
     float *maps[COOC_FEATURES]; /* for each feature its plane, or NULL */
 } chunk_work;
 
-/* Moves the window; codes: distance of its new centre's code from the old one's. */
+/* Moves the window by m. codes: distance, in codes, from the old centre to the new one. */
 static void move_by(chunk_work *u, const move *m, ptrdiff_t codes)
 {
     if (u->linear)
@@ -397,35 +403,33 @@ static void move_by(chunk_work *u, const move *m, ptrdiff_t codes)
     u->centre += codes;
 }
 
-/* Adds the pairs of row `enters` of the codes to the columns, and subtracts those of row *leaves,
- * unless that is NULL. */
-static void update_columns(chunk_work *u, int64_t enters, const int64_t *leaves)
+/* Adds the pairs of row new_row of the codes to the sums of columns, and subtracts those of row
+ * *old_row, unless old_row is NULL. */
+static void update_columns(chunk_work *u, int64_t new_row, const int64_t *old_row)
 {
     const code_plane *const p = &u->plane;
-    const pair_code *const in = p->codes + (enters - p->y0) * p->stride, *const out =
-                                                                             p->codes +
-                                                                             (leaves != NULL
-                                                                                  ? *leaves - p->y0
-                                                                                  : 0) *
-                                                                                 p->stride;
+    const pair_code *const added = p->codes + (new_row - p->y0) * p->stride;
+    const pair_code *const removed =
+        p->codes + (old_row != NULL ? *old_row - p->y0 : 0) * p->stride;
 
     for (ptrdiff_t x = 0; x < p->stride; x++) {
-        const linear more = linear_of(&u->window->bins, &in[x]),
-                     less = linear_of(&u->window->bins, &out[x]);
+        const linear_sums more = pair_terms(&u->window->bins, &added[x]),
+                          less = pair_terms(&u->window->bins, &removed[x]);
 
         add_linear(&u->columns[x], &more);
-        if (leaves != NULL)
+        if (old_row != NULL)
             subtract_linear(&u->columns[x], &less);
     }
 }
 
-/* As go_to, for a rectangular lens, with the sums of columns. y must not be less than u->y. */
-static void go_by_columns(chunk_work *u, int64_t x, int64_t y)
+/* Does the same as slide_to by sums of columns, for a lens that is a rectangle. y must not be less
+ * than u->y. */
+static void slide_by_columns(chunk_work *u, int64_t x, int64_t y)
 {
     const glcm_lens *const l = &u->lens;
-    const linear *const column = u->columns + (x - u->plane.x0);
-    linear s = linear_sums(&u->window->s);
-    bool anew = !u->started || x - u->x > 1 || u->x - x > 1;
+    const linear_sums *const column = u->columns + (x - u->plane.x0);
+    linear_sums s = get_linear(&u->window->s);
+    bool recount = !u->started || x - u->x > 1 || u->x - x > 1;
 
     if (!u->started) {
         memset(u->columns, 0, (size_t)u->plane.stride * sizeof *u->columns);
@@ -438,10 +442,10 @@ static void go_by_columns(chunk_work *u, int64_t x, int64_t y)
         const int64_t top = u->y + l->row[0], below = u->y + l->row[l->rows - 1] + 1;
 
         update_columns(u, below, &top);
-        anew = true;
+        recount = true;
     }
-    if (anew) {
-        s = (linear){ .sum = 0 };
+    if (recount) {
+        s = (linear_sums){ .sum = 0 };
         for (int k = l->lo[0]; k <= l->hi[0]; k++)
             add_linear(&s, &column[k]);
     } else if (x > u->x) {
@@ -452,16 +456,16 @@ static void go_by_columns(chunk_work *u, int64_t x, int64_t y)
         subtract_linear(&s, &column[l->hi[0] + 1]);
     }
     u->x = x;
-    put_linear(&u->window->s, &s);
+    set_linear(&u->window->s, &s);
 }
 
 /* Brings the window to (x, y): by sliding, or by counting all its pairs if that takes less time. */
-static void go_to(chunk_work *u, int64_t x, int64_t y)
+static void slide_to(chunk_work *u, int64_t x, int64_t y)
 {
     const code_plane *const p = &u->plane;
 
     if (u->columns != NULL) {
-        go_by_columns(u, x, y);
+        slide_by_columns(u, x, y);
         return;
     }
     const int64_t across = x > u->x ? x - u->x : u->x - x, down = y - u->y;
@@ -503,7 +507,7 @@ static uint32_t missing_pairs(const chunk_work *u)
 }
 
 /* Subtracts from the sums what the missing pairs, counted as pairs of two levels 0, have added. */
-static void without_missing(const chunk_work *u, uint32_t missing, glcm_sums *s)
+static void subtract_missing(const chunk_work *u, uint32_t missing, glcm_sums *s)
 {
     const glcm_bins *const h = &u->window->bins;
     const glcm_tables *const t = &u->worker->tables;
@@ -532,7 +536,8 @@ static void put_map(const chunk_work *u, unsigned feature, float value)
     u->maps[feature][y * u->worker->g.nx + x] = value;
 }
 
-/* The largest element of C. It is searched for, since no sum keeps it while the window slides. */
+/* Returns the largest element of C. The whole matrix is searched, as no sum of a sliding window
+ * contains it. */
 static uint64_t largest_entry(const chunk_work *u, uint32_t missing)
 {
     const uint16_t *cell = u->window->bins.cell;
@@ -551,7 +556,7 @@ static uint64_t largest_entry(const chunk_work *u, uint32_t missing)
 
 /* Computes the features beyond the 13 of the current window, which has n pairs, and adds them to
  * the statistics, the band's sum and the maps. */
-static void take_more(chunk_work *u, uint32_t n, uint32_t missing)
+static void add_more_features(chunk_work *u, uint32_t n, uint32_t missing)
 {
     const unsigned levels = u->levels;
     const glcm_bins *const h = &u->window->bins;
@@ -579,7 +584,7 @@ static void take_more(chunk_work *u, uint32_t n, uint32_t missing)
 }
 
 /* Computes the features of the current window, and adds them to the statistics and maps. */
-static void take_features(chunk_work *u)
+static void add_features(chunk_work *u)
 {
     const glcm_tables *const t = &u->worker->tables;
     const bool inside =
@@ -596,7 +601,7 @@ static void take_features(chunk_work *u)
         if (u->linear)
             present.difference -= (glcm_pair64){ 0, missing * t->idm[0] };
         else
-            without_missing(u, missing, &present);
+            subtract_missing(u, missing, &present);
         sums = &present;
     }
     if (u->linear)
@@ -610,12 +615,12 @@ static void take_features(chunk_work *u)
             if (u->maps[f] != NULL)
                 put_map(u, f, glcm_as_float(feature[f]));
     if (u->more != NULL)
-        take_more(u, n, missing);
+        add_more_features(u, n, missing);
 }
 
 /* Computes the features of the windows of row y from x0 to x1 - 1, beginning at the end that is
  * nearer to the current window. */
-static void do_row(chunk_work *u, int64_t y, int64_t x0, int64_t x1)
+static void process_row(chunk_work *u, int64_t y, int64_t x0, int64_t x1)
 {
     const uint8_t *const roi = u->roi + y * u->view->nx;
     bool back;
@@ -629,8 +634,8 @@ static void do_row(chunk_work *u, int64_t y, int64_t x0, int64_t x1)
         const int64_t x = back ? x1 - 1 - i : x0 + i;
 
         if (roi[x]) {
-            go_to(u, x, y);
-            take_features(u);
+            slide_to(u, x, y);
+            add_features(u);
         }
     }
     u->sum += flush_kept(&u->kept, u->computed, u->worker->params->features, u->stat);
@@ -639,29 +644,29 @@ static void do_row(chunk_work *u, int64_t y, int64_t x0, int64_t x1)
 }
 
 /* Whether the windows of a line are to be computed (glcm_params.bands). */
-static bool is_wanted(const chunk_work *u, int64_t line)
+static bool is_selected(const chunk_work *u, int64_t line)
 {
     const bool *const bands = u->worker->params->bands;
 
     return bands == NULL || bands[glcm_band_of(u->view, line)];
 }
 
-/* Reduces the tile to its next wanted lines, from tile.y0 on and before `end`. False: there are no
- * more. */
-static bool take_lines(chunk_work *u, int64_t end)
+/* Reduces the tile to its next range of adjacent selected lines, between tile.y0 and `end`. Returns
+ * false if there are no more. */
+static bool next_lines(chunk_work *u, int64_t end)
 {
     glcm_tile *const t = &u->tile;
 
-    while (t->y0 < end && !is_wanted(u, t->y0))
+    while (t->y0 < end && !is_selected(u, t->y0))
         t->y0++;
     t->y1 = t->y0;
-    while (t->y1 < end && is_wanted(u, t->y1))
+    while (t->y1 < end && is_selected(u, t->y1))
         t->y1++;
     return t->y0 < t->y1;
 }
 
-/* Sets u->plane and u->inside and allocates the codes of all windows of the tile. False: out of
- * memory. */
+/* Sets u->plane and u->inside, and allocates the codes of all windows of the tile. Returns false if
+ * there is not enough memory. */
 static bool make_plane(chunk_work *u, scratch *s)
 {
     const glcm_lens *const l = &u->lens;
@@ -702,7 +707,8 @@ static bool is_rectangle(const glcm_lens *l)
     return same;
 }
 
-/* Allocates u->columns, if they are to be used. False: out of memory. */
+/* Allocates u->columns if slide_by_columns is to be used. Returns false if there is not enough
+ * memory. */
 static bool make_columns(chunk_work *u, scratch *s)
 {
     const size_t size = (size_t)u->plane.stride;
@@ -749,7 +755,7 @@ static tc_status slide_tile(chunk_work *u, const glcm_chunk *chunk, scratch *s)
         return TC_NO_MEMORY;
     u->started = false;
     for (int64_t y = u->tile.y0; y < u->tile.y1; y++)
-        do_row(u, y, u->tile.x0, u->tile.x1);
+        process_row(u, y, u->tile.x0, u->tile.x1);
     return TC_OK;
 }
 
@@ -773,18 +779,18 @@ static tc_status slide_chunk(const cpu_worker *w, const glcm_chunk *chunk, scrat
     u.roi = w->roi[u.lens.transposed];
     u.tile = glcm_tile_at(&w->g, u.view, chunk->tile);
     find_maps(&u, chunk);
-    make_steps(&w->tables, u.levels, u.window);
+    make_terms(&w->tables, u.levels, u.window);
     u.linear = is_linear(w);
     u.computed = u.linear ? w->params->features : UINT32_MAX;
-    for (end = u.tile.y1; status == TC_OK && take_lines(&u, end); u.tile.y0 = u.tile.y1)
+    for (end = u.tile.y1; status == TC_OK && next_lines(&u, end); u.tile.y0 = u.tile.y1)
         status = slide_tile(&u, chunk, s);
     return status;
 }
 
-/* The pairs of a ROI are counted in MOST_TABLES tables in turn if there are at most TABLES_LEVELS
- * levels. With one table, counting a pair that equals the one before has to wait until that one's
- * count is stored. With more levels there are fewer such pairs, and several tables would not stay
- * in the cache. */
+/* If there are at most TABLES_LEVELS levels, the pairs of a ROI are counted in MOST_TABLES tables
+ * in turn: with a single table, counting a pair that equals the previous pair would have to wait
+ * until the previous count is stored. With more levels equal pairs follow each other less often,
+ * and several tables would not fit in the cache. */
 enum {
     MOST_TABLES = 4,   /* number of tables for few levels */
     TABLES_LEVELS = 64 /* greatest number of levels for which MOST_TABLES tables are used */
@@ -863,22 +869,22 @@ static void fold_counts(uint32_t *counts, size_t levels)
 }
 
 /* Adds the features of the counted matrix to *stat and *more. */
-static void take_matrix(const cpu_worker *w, const glcm_chunk *chunk, scratch *s, glcm_stat *stat,
-                        glcm_more *more)
+static void add_matrix_features(const cpu_worker *w, const glcm_chunk *chunk, scratch *s,
+                                glcm_stat *stat, glcm_more *more)
 {
     const unsigned levels = w->params->levels[chunk->level];
 
     fold_counts(s->counts, levels);
-    glcm_matrix_take(s->counts, levels, &w->tables, s->logs, stat, more);
+    glcm_add_matrix(s->counts, levels, &w->tables, s->logs, stat, more);
 }
 
-/* GLCM_WHOLE_ROI: does a chunk, which is one matrix of all pairs of the ROI. */
+/* GLCM_WHOLE_ROI: computes a chunk, which is one matrix of all pairs of the ROI. */
 static tc_status whole_chunk(const cpu_worker *w, const glcm_chunk *chunk, scratch *s,
                              glcm_stat *stat, glcm_more *more)
 {
     clear_counts(w, chunk, s);
     count_rows(w, chunk, 0, w->g.ny, s->counts);
-    take_matrix(w, chunk, s, stat, more);
+    add_matrix_features(w, chunk, s, stat, more);
     return TC_OK;
 }
 
@@ -893,14 +899,15 @@ static void count_band(void *user, unsigned thread, size_t band)
     const cpu_worker *const w = user;
     const int64_t rows = LARGE_ROI / w->g.nx + 1;
 
-    count_rows(w, &w->whole, (int64_t)band * rows, ((int64_t)band + 1) * rows,
+    count_rows(w, &w->roi_chunk, (int64_t)band * rows, ((int64_t)band + 1) * rows,
                w->scratch[thread].counts);
 }
 
-/* Does the chunk w->whole of a large ROI, by all threads together, each with tables of its own. */
+/* Computes the chunk w->roi_chunk of a large ROI by all threads together; each thread has its own
+ * tables. */
 static tc_status large_chunk(cpu_worker *w, glcm_stat *stat, tc_err *err)
 {
-    const unsigned levels = w->params->levels[w->whole.level];
+    const unsigned levels = w->params->levels[w->roi_chunk.level];
     const size_t rows = LARGE_ROI / (size_t)w->g.nx + 1;
     tc_status status;
 
@@ -908,17 +915,17 @@ static tc_status large_chunk(cpu_worker *w, glcm_stat *stat, tc_err *err)
     if (w->more != NULL)
         glcm_more_clear(&w->more[0]);
     for (unsigned t = 0; t < w->work->threads; t++)
-        clear_counts(w, &w->whole, &w->scratch[t]);
+        clear_counts(w, &w->roi_chunk, &w->scratch[t]);
     status =
         an_pool_run_polled(w->pool, count_band, w, (w->g.ny + rows - 1) / rows, w->work->poll, err);
     for (unsigned t = 1; t < w->work->threads; t++)
         for (size_t i = 0; i < counts_size(levels); i++)
             w->scratch[0].counts[i] += w->scratch[t].counts[i];
-    take_matrix(w, &w->whole, &w->scratch[0], stat, w->more);
+    add_matrix_features(w, &w->roi_chunk, &w->scratch[0], stat, w->more);
     return status;
 }
 
-/* For the pool: does a chunk of the step. */
+/* For the pool: computes a chunk of the step. */
 static void run_chunk(void *user, unsigned thread, size_t part)
 {
     cpu_worker *const w = user;
@@ -943,7 +950,8 @@ static void run_chunk(void *user, unsigned thread, size_t part)
 
 /* --- planes of a slice ----------------------------------------------------------------------- */
 
-/* Side, in pixels, of the squares that planes are transposed in, and rows of a part of the work. */
+/* Planes are transposed in squares of this side, in pixels; a part of the work is this many rows.
+ */
 enum { TILE = 64 };
 
 /* Writes TILE rows of a plane, from y0 on, into the transposed plane. */
@@ -955,7 +963,7 @@ static void transpose_rows(const uint8_t *in, size_t nx, size_t ny, size_t y0, u
                 out[x * ny + y] = in[y * nx + x];
 }
 
-/* For the pool: makes TILE rows of the planes of slice w->loading. */
+/* For the pool: makes TILE rows of the planes of slice w->new_slice. */
 static void load_rows(void *user, unsigned thread, size_t part)
 {
     const cpu_worker *const w = user;
@@ -967,13 +975,13 @@ static void load_rows(void *user, unsigned thread, size_t part)
     (void)thread;
     for (size_t i = 0; i < w->params->n_levels; i++) {
         for (uint32_t y = y0; y < y1; y++)
-            glcm_quantise_row(w->work->pixels, w->loading, y, w->quantiser + i * values,
+            glcm_quantise_row(w->work->pixels, w->new_slice, y, w->quantiser + i * values,
                               w->grey[0] + i * plane + y * nx);
         if (slides)
             transpose_rows(w->grey[0] + i * plane, nx, ny, y0, w->grey[1] + i * plane);
     }
     for (uint32_t y = y0; y < y1; y++)
-        glcm_roi_row(&w->g, w->loading, y, w->roi[0] + y * nx);
+        glcm_roi_row(&w->g, w->new_slice, y, w->roi[0] + y * nx);
     if (slides)
         transpose_rows(w->roi[0], nx, ny, y0, w->roi[1]);
 }
@@ -983,7 +991,7 @@ static tc_status load_slice(cpu_worker *w, uint32_t slice, tc_err *err)
 {
     if (w->slice == slice)
         return TC_OK;
-    w->loading = slice;
+    w->new_slice = slice;
     w->slice = UINT32_MAX;
     return_if_error(
         an_pool_run_polled(w->pool, load_rows, w, (w->g.ny + TILE - 1) / TILE, w->work->poll, err));
@@ -1132,7 +1140,7 @@ static tc_status cpu_step(void *worker, void *state, uint64_t *chunks_done, tc_e
     status = load_slice(w, chunk.slice, err);
     w->first = done;
     w->maps = (unsigned char *)state + glcm_state_maps_at(w->params);
-    w->whole = chunk;
+    w->roi_chunk = chunk;
     if (status == TC_OK && is_large_roi(w))
         status = large_chunk(w, &w->results[0], err);
     else if (status == TC_OK)

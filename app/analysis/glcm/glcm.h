@@ -62,7 +62,7 @@ typedef struct glcm_params {
     int radius; /* radius of the window, in pixels */
     size_t n_distances;
     unsigned distances[GLCM_MAX_DISTANCE]; /* [n_distances], in pixels */
-    bool four;                             /* directions "four"; else all */
+    bool four;                             /* the parameter `directions` is "four", not "all" */
     glcm_roi roi;
     bool roi_centred; /* the centre of the ROI's disc is (width/2, height/2), rounded down */
     int64_t roi_cx, roi_cy, roi_r; /* centre, unless roi_centred, and radius of the disc */
@@ -78,7 +78,8 @@ typedef struct glcm_params {
     bool more; /* some features are not among the 13 */
     size_t n_offsets;
     glcm_offset *offsets; /* [n_offsets], sorted by distance, dy, dx */
-    /* Set by spot checks: [GLCM_BANDS], the CPU computes only windows of these bands; NULL: all. */
+    /* [GLCM_BANDS]: the CPU computes only windows of the bands whose element is true; NULL: of all.
+     * Only spot checks set this. */
     const bool *bands;
 } glcm_params;
 
@@ -91,8 +92,8 @@ typedef struct glcm_stat {
     glcm_moments feature[GLCM_FEATURES];
 } glcm_stat;
 
-/* Statistics, likewise, of the features beyond the 13, in units of 2^-glcm_fraction_bits. They are
- * computed from a window's histograms, if glcm_params.more is set. */
+/* The same statistics of the features beyond the 13, in units of 2^-glcm_fraction_bits. These
+ * features are computed from a window's histograms if glcm_params.more is set. */
 typedef struct glcm_more {
     glcm_moments feature[GLCM_MORE];
 } glcm_more;
@@ -178,8 +179,8 @@ typedef struct glcm_geometry {
     int64_t cx, cy;            /* centre of the ROI's disc */
     glcm_view view[2];         /* as it is; transposed */
     const uint8_t *slice_mask; /* GLCM_ROI_MASK: the item's mask [nz][ny][nx]; else NULL */
-    uint32_t bands;            /* the ROI's box is divided into this many bands of rows, ... */
-    uint32_t strips;           /* ... each band into this many ranges of columns: the tiles */
+    uint32_t bands;            /* number of ranges of rows that the ROI's box is divided into */
+    uint32_t strips; /* number of ranges of columns, called tiles, that each band is divided into */
     uint64_t chunks;
     uint32_t max_pairs; /* upper bound of the pairs of a window */
     int fbits;          /* fraction bits of glcm_tables.f */
@@ -201,13 +202,14 @@ static inline unsigned glcm_band_of(const glcm_view *v, int64_t line)
     return (unsigned)GLCM_BAND(line - v->y0, v->y1 - v->y0);
 }
 
-/* A table of the levels of all grey values, [n_levels][2^bits]: that of v is (v-lo)*L/(hi-lo+1),
- * rounded down and clamped to 0 to L - 1. The caller frees it; NULL: out of memory. */
+/* Returns a table of the levels of all grey values, [n_levels][2^bits]: for L levels, the level of
+ * grey value v is (v-lo)*L/(hi-lo+1), rounded down and clamped to 0 to L - 1. The caller frees the
+ * table. NULL if there is not enough memory. */
 uint8_t *glcm_quantiser(const glcm_geometry *g, unsigned bits);
-/* out: the levels of row y of a slice. levels: one row of the quantiser. */
+/* Sets out[nx] to the levels of row y of a slice. levels: one row of the quantiser. */
 void glcm_quantise_row(const wu_pixels *px, uint32_t slice, uint32_t y, const uint8_t *levels,
                        uint8_t *out);
-/* out: row y of the ROI, 1 for pixels that have a window, else 0. */
+/* Sets out[nx] to row y of the ROI: 1 for pixels that have a window, else 0. */
 void glcm_roi_row(const glcm_geometry *g, uint32_t slice, uint32_t y, uint8_t *out);
 
 /* --- tables (tables.c) ----------------------------------------------------------------------- */
@@ -236,13 +238,13 @@ void glcm_tables_free(glcm_tables *t);
 
 /* For GLCM_WHOLE_ROI: the 13 features, in units of 2^-32, of a matrix. pairs: [levels][levels], the
  * number of pairs with levels a <= b in row a, column b; elements below the diagonal are not read.
- * There are fewer than 2^30 pairs. False if there is none. */
+ * There are fewer than 2^30 pairs. Returns false if there are none. */
 bool glcm_matrix_features(const uint32_t *pairs, unsigned levels, const glcm_tables *t,
                           tc_log2s *logs, int64_t feature[GLCM_FEATURES]);
 /* Adds the 13 features to *stat, as those of one window, and the features beyond the 13 to *more,
  * unless that is NULL. Arguments as for glcm_matrix_features. */
-void glcm_matrix_take(const uint32_t *pairs, unsigned levels, const glcm_tables *t, tc_log2s *logs,
-                      glcm_stat *stat, glcm_more *more);
+void glcm_add_matrix(const uint32_t *pairs, unsigned levels, const glcm_tables *t, tc_log2s *logs,
+                     glcm_stat *stat, glcm_more *more);
 
 /* params.c */
 extern const an_param glcm_parameters[];

@@ -62,10 +62,10 @@ void glcm_more_add(glcm_more *more, const int64_t feature[GLCM_MORE])
         glcm_moments_add(&more->feature[i], feature[i]);
 }
 
-void glcm_matrix_take(const uint32_t *pairs, unsigned levels, const glcm_tables *t, tc_log2s *logs,
-                      glcm_stat *stat, glcm_more *more)
+void glcm_add_matrix(const uint32_t *pairs, unsigned levels, const glcm_tables *t, tc_log2s *logs,
+                     glcm_stat *stat, glcm_more *more)
 {
-    int64_t feature[GLCM_FEATURES], others[GLCM_MORE];
+    int64_t feature[GLCM_FEATURES], more_features[GLCM_MORE];
     cooc_sums sums;
 
     if (!glcm_matrix_features(pairs, levels, t, logs, feature))
@@ -77,15 +77,15 @@ void glcm_matrix_take(const uint32_t *pairs, unsigned levels, const glcm_tables 
     for (unsigned a = 0; a < levels; a++)
         for (unsigned b = a; b < levels; b++)
             cooc_add(&sums, NULL, a, b, pairs[(size_t)a * levels + b]);
-    glcm_more_features(&sums, levels, others);
-    glcm_more_add(more, others);
+    glcm_more_features(&sums, levels, more_features);
+    glcm_more_add(more, more_features);
 }
 
 /* --- statistics ------------------------------------------------------------------------------ */
 
-/* The mean and population variance of n > 0 values v, which are in units of 2^-32 in *m. The
- * variance is computed about an integer c near the mean, so that nothing cancels: with
- * e = sum - n c, sum (v-c)^2 = squares - 2 c sum + n c^2 and n variance = that - e^2/n. */
+/* Sets *mean and *variance (of the population) of n > 0 values v, whose sums in *m are in units of
+ * 2^-32. To avoid cancellation, the variance is computed about an integer c near the mean: with e =
+ * sum - n c and S = sum (v-c)^2 = squares - 2 c sum + n c^2, the variance is (S - e^2/n) / n. */
 static void mean_and_variance(const glcm_moments *m, uint64_t n, double *mean, double *variance)
 {
     const i128 sum = (i128)join_halves(m->sum_lo, m->sum_hi);
@@ -102,7 +102,7 @@ static void mean_and_variance(const glcm_moments *m, uint64_t n, double *mean, d
         *variance = 0;
 }
 
-/* All statistics of a state. Entry i is that of level i / n_offsets and offset i % n_offsets. */
+/* All statistics of a state. Entry i belongs to level i / n_offsets and offset i % n_offsets. */
 typedef struct statistics {
     const glcm_params *p;
     const glcm_stat *stats;
@@ -117,8 +117,8 @@ static statistics statistics_of(const glcm_params *p, const void *state)
 }
 
 /* Sets out to mean, variance, minimum and maximum of a feature over the windows of an entry. */
-static void over_windows(const statistics *s, size_t entry, unsigned feature,
-                         double out[GLCM_MOMENTS])
+static void window_statistics(const statistics *s, size_t entry, unsigned feature,
+                              double out[GLCM_MOMENTS])
 {
     const bool is_haralick = feature < GLCM_FEATURES;
     const glcm_moments *const m = is_haralick ? &s->stats[entry].feature[feature]
@@ -166,8 +166,8 @@ void glcm_summary_end(const glcm_summary *s, double out[GLCM_STATISTICS])
 
 /* Sets out to the statistics of a feature, with one number of levels, over the offsets of a
  * distance. */
-static void over_offsets(const statistics *s, size_t level, unsigned distance, unsigned feature,
-                         double out[GLCM_STATISTICS])
+static void offset_statistics(const statistics *s, size_t level, unsigned distance,
+                              unsigned feature, double out[GLCM_STATISTICS])
 {
     const glcm_params *const p = s->p;
     glcm_summary summary = { .n = 0 };
@@ -177,7 +177,7 @@ static void over_offsets(const statistics *s, size_t level, unsigned distance, u
 
         if (p->offsets[o].distance != distance)
             continue;
-        over_windows(s, level * p->n_offsets + o, feature, offset);
+        window_statistics(s, level * p->n_offsets + o, feature, offset);
         glcm_summary_add(&summary, offset);
     }
     glcm_summary_end(&summary, out);
@@ -188,19 +188,19 @@ static void fill_features(const statistics *s, double *row)
     for (size_t level = 0; level < s->p->n_levels; level++)
         for (unsigned d = 0; d < s->p->n_distances; d++)
             for (unsigned f = 0; f < s->p->n_features; f++, row += GLCM_STATISTICS)
-                over_offsets(s, level, d, s->p->feature[f], row);
+                offset_statistics(s, level, d, s->p->feature[f], row);
 }
 
 static void fill_offset_features(const statistics *s, double *row)
 {
     for (size_t i = 0; i < s->p->n_levels * s->p->n_offsets; i++)
         for (unsigned f = 0; f < s->p->n_features; f++, row += GLCM_MOMENTS)
-            over_windows(s, i, s->p->feature[f], row);
+            window_statistics(s, i, s->p->feature[f], row);
 }
 
 /* Declares the array features, which has a column for each number of levels, distance, feature and
  * statistic, named for example glcm_L64_d03_contrast_mean. */
-static wu_declared features_of(const glcm_params *p)
+static wu_declared declare_features(const glcm_params *p)
 {
     return (wu_declared){ "features",
                           WU_F64,
@@ -216,7 +216,7 @@ static wu_declared features_of(const glcm_params *p)
                                     { "statistic", GLCM_STATISTICS, .words = statistic_names } } };
 }
 
-static wu_declared offset_features_of(const glcm_params *p)
+static wu_declared declare_offset_features(const glcm_params *p)
 {
     return (wu_declared){ "offset_features",
                           WU_F64,
@@ -262,7 +262,7 @@ static tc_status declare_map(const glcm_params *p, const glcm_map *map, const wu
 tc_status glcm_expect(const void *params, const wu_item *item, wu_output *out, tc_err *err)
 {
     const glcm_params *const p = params;
-    const wu_declared arrays[] = { features_of(p), offset_features_of(p) };
+    const wu_declared arrays[] = { declare_features(p), declare_offset_features(p) };
     return_if_error(wu_output_declare(out, arrays, 1, item, err));
 
     if (p->window != GLCM_WHOLE_ROI)
@@ -300,9 +300,9 @@ tc_status glcm_finish(const an_work *work, size_t item_index, const void *state,
 /* The level of a grey value, as in glcm_quantiser. */
 static uint32_t level_of(uint32_t grey, uint32_t lo, uint32_t hi, uint32_t levels)
 {
-    const uint32_t within = grey < lo ? lo : grey > hi ? hi : grey;
+    const uint32_t clamped = grey < lo ? lo : grey > hi ? hi : grey;
 
-    return (uint32_t)((uint64_t)(within - lo) * levels / ((uint64_t)hi - lo + 1));
+    return (uint32_t)((uint64_t)(clamped - lo) * levels / ((uint64_t)hi - lo + 1));
 }
 
 /* Notes that the item's grey values use a quarter of the levels or fewer, which leaves little
@@ -325,10 +325,10 @@ bool glcm_note_survey(const void *params, const wu_item *item, const an_survey *
     if (used * 4 > most)
         return false;
     snprintf(text, size,
-             "its greys are %u to %u of %u bits, and give %u of %u levels, which show little of a "
-             "texture: --param range=image takes each picture's own greys%s",
+             "its greys are %u to %u of %u bits and use only %u of %u levels, which shows little "
+             "texture: --param range=image uses each picture's own greys%s",
              survey->lo, survey->hi, item->bits, used, most,
-             fixed ? "" : ", range=[lo,hi] the same ones for all");
+             fixed ? "" : ", range=[lo,hi] the same greys for all");
     return true;
 }
 
@@ -357,9 +357,10 @@ bool glcm_note_result(const void *params, const wu_item *item, const wu_output *
             return false;
     }
     if (any)
-        snprintf(text, size,
-                 "all pixels are of one level, and the features say nothing: give --param range "
-                 "the greys that the pictures have, [lo,hi] or image");
+        snprintf(
+            text, size,
+            "all pixels fall into one level, so the features carry no information: set --param "
+            "range to the greys of the pictures, [lo,hi] or image");
     return any;
 }
 
@@ -368,7 +369,7 @@ tc_status glcm_constants(const void *params, wu_output *out, tc_err *err)
     static const char *const columns[] = { "dx", "dy", "distance" };
     const glcm_params *const p = params;
     const uint32_t width = p->more ? 64 : 48; /* characters of the longest possible name */
-    const wu_declared features = features_of(p);
+    const wu_declared features = declare_features(p);
     const uint64_t n = wu_declared_elements(&features);
     const wu_declared arrays[] = {
         { "feature_names", WU_STR, WU_TITLES, "features", .width = width, .rows = n },
@@ -433,10 +434,11 @@ typedef struct matrix_sums {
     uint64_t sum[2 * GLCM_MAX_LEVELS];    /* sums of the elements by a + b */
     uint64_t difference[GLCM_MAX_LEVELS]; /* sums of the elements by |a - b| */
     i128 entropy;                         /* total times the entropy, in units of 2^-80 */
-    i128 information; /* total times the mutual information of a pair's levels, likewise */
+    i128 information; /* total times the mutual information of a pair's levels, in units of 2^-80 */
 } matrix_sums;
 
-/* Adds n pairs of levels a <= b, which are two elements n of C, or one of 2n on the diagonal. */
+/* Adds n pairs of levels a <= b. In C these are two elements n, or on the diagonal one element 2n.
+ */
 static void add_cell(matrix_sums *m, unsigned a, unsigned b, uint64_t n)
 {
     m->total += 2 * n;
@@ -477,7 +479,8 @@ bool glcm_matrix_features(const uint32_t *pairs, unsigned levels, const glcm_tab
                           tc_log2s *logs, int64_t feature[GLCM_FEATURES])
 {
     matrix_sums m;
-    /* Sums over ordered pairs: s1 of a + b, s2 of a^2 + b^2, d1 of |a - b|, d2 of its square. */
+    /* Sums over ordered pairs: s1 is that of a + b, s2 of a^2 + b^2, d1 of |a - b|, d2 of (a -
+     * b)^2. */
     i128 n2, variance, hx, s1 = 0, s2 = 0, d1 = 0, d2 = 0, idm = 0;
     uint64_t t58;
 

@@ -1,8 +1,9 @@
 /*
  * levelset: the CPU backend. A chunk (an iteration or a re-initialisation) is a sequence of phases;
- * a phase consists of parts, which the threads of a pool do. A step does parts for about a tenth of
- * a second and may end within a chunk. phi is then as after the last completed chunk, except in a
- * phase that changes phi in place: in this case sync first completes the chunk.
+ * a phase consists of parts, which the threads of a pool do. A step processes parts for about a
+ * tenth of a second and may end within a chunk. phi then has the values after the last completed
+ * chunk, unless the current phase changes phi in place; in this case sync completes the chunk
+ * first.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -21,25 +22,25 @@ enum {
 
 typedef enum phase {
     PHASE_NONE, /* between chunks */
-    /* A re-initialisation: */
+    /* Phases of a re-initialisation: */
     PHASE_SIDES, /* finds each voxel's side */
     PHASE_EDT_X, /* the passes of a Euclidean distance transform */
     PHASE_EDT_Y,
     PHASE_EDT_Z,
     PHASE_DISTANCE, /* sets phi from the distances */
-    /* An iteration: */
+    /* Phases of an iteration: */
     PHASE_STEP,  /* makes the next phi, or U */
     PHASE_APPLY, /* adds dt U to phi; only with cfl or a band */
-    /* At the end of some chunks, with a band: */
+    /* A phase at the end of some chunks, with a band: */
     PHASE_NEAR /* makes near[block] (core.h) */
 } phase;
 
 /* The memory of one thread, and its results in the current phase. */
 typedef struct scratch {
-    float *rows;    /* scratch memory of ls_simd.step */
-    void *edt;      /* scratch memory of edt_part */
-    ls_found found; /* what this thread has found in the current phase */
-    unsigned seen;  /* sides that voxels are on: bit 0: outside, bit 1: inside */
+    float *rows;        /* scratch memory of ls_simd.step */
+    void *edt;          /* scratch memory of edt_part */
+    ls_outcome outcome; /* results of this thread in the current phase */
+    unsigned side_bits; /* bit 0: a voxel is outside; bit 1: a voxel is inside */
 } scratch;
 
 typedef struct cpu_worker {
@@ -51,16 +52,17 @@ typedef struct cpu_worker {
     ls_force force;
     unsigned char *state;
     ls_head head;
-    float *phi;     /* where phi is now: in the state, or in `own` */
-    float *other;   /* the other one of these two, for the next phi, U, or squared distances */
-    float *own;     /* allocated by the worker */
-    uint8_t *sides; /* [voxels], for a re-initialisation: 1 for a voxel inside, otherwise 0 */
+    float *phi; /* phi: the state's memory or own_buffer */
+    float
+        *spare; /* the one of these two that phi is not in: the next phi, U, or squared distances */
+    float *own_buffer; /* allocated by the worker */
+    uint8_t *sides;    /* [voxels], for a re-initialisation: 1 for a voxel inside, otherwise 0 */
     edt_job edt;
     phase phase;
     size_t next, parts; /* the next part of the phase, and the number of its parts */
     float dt;
-    ls_found found; /* what all threads have found in the current phase */
-    ls_box *runs;   /* with a band: each is a run of active blocks adjacent along x */
+    ls_outcome outcome; /* results of all threads in the current phase */
+    ls_box *runs;       /* with a band: each is a run of active blocks adjacent along x */
     size_t n_runs;
     size_t part_runs; /* runs in a part: fewer in wide pictures, where runs can be long */
     scratch *scratch; /* [threads] */
@@ -100,8 +102,8 @@ static ls_box dense_box(const ls_size *s, size_t part)
     return b;
 }
 
-/* The voxels of blocks x0 <= x < x1 in row y of slice z of blocks. */
-static ls_box run_of_blocks(const ls_size *s, uint32_t x0, uint32_t x1, uint32_t y, uint32_t z)
+/* Returns the box of voxels of the blocks x0 to x1 - 1 in row y of slice z of blocks. */
+static ls_box blocks_box(const ls_size *s, uint32_t x0, uint32_t x1, uint32_t y, uint32_t z)
 {
     return (ls_box){ .x0 = x0 * LS_BX,
                      .x1 = (uint32_t)tc_smaller((size_t)x1 * LS_BX, s->nx),
@@ -124,15 +126,15 @@ static void list_runs(cpu_worker *w)
                 for (end = x; end < s->bx && ls_active(near, end, y, z, s->bx, s->by, s->bz); end++)
                     ;
                 if (end > x)
-                    w->runs[w->n_runs++] = run_of_blocks(s, x, end, y, z);
+                    w->runs[w->n_runs++] = blocks_box(s, x, end, y, z);
             }
 }
 
 /* Computes near[block] of block (bx, by, bz). */
-static uint8_t near_of_block(const cpu_worker *w, uint32_t bx, uint32_t by, uint32_t bz)
+static uint8_t block_near_bits(const cpu_worker *w, uint32_t bx, uint32_t by, uint32_t bz)
 {
     const ls_size *const s = &w->size;
-    const ls_box b = run_of_blocks(s, bx, bx + 1, by, bz);
+    const ls_box b = blocks_box(s, bx, bx + 1, by, bz);
     const float band = (float)w->p->band;
     uint32_t bits = 0;
 
@@ -161,9 +163,9 @@ static void step_box(cpu_worker *w, scratch *s, const ls_box *box)
                           .beta = 1.0f - (float)w->p->alpha,
                           .move = !w->p->cfl && w->p->band == 0,
                           .dt = w->dt,
-                          .out = w->other };
+                          .out = w->spare };
 
-    ls_simd_fit(w->simd, box->x1 - box->x0)->step(&f, box, s->rows, &s->found);
+    ls_simd_fit(w->simd, box->x1 - box->x0)->step(&f, box, s->rows, &s->outcome);
 }
 
 static void apply_run(cpu_worker *w, scratch *s, const ls_box *b)
@@ -174,11 +176,11 @@ static void apply_run(cpu_worker *w, scratch *s, const ls_box *b)
         for (uint32_t y = b->y0; y < b->y1; y++) {
             const size_t at = ((size_t)z * w->size.ny + y) * w->size.nx + b->x0;
 
-            simd->apply(w->phi + at, w->other + at, b->x1 - b->x0, w->dt, &s->found);
+            simd->apply(w->phi + at, w->spare + at, b->x1 - b->x0, w->dt, &s->outcome);
         }
 }
 
-static void run_band(cpu_worker *w, scratch *s, size_t part)
+static void process_runs(cpu_worker *w, scratch *s, size_t part)
 {
     const size_t end = tc_smaller((part + 1) * w->part_runs, w->n_runs);
 
@@ -190,7 +192,7 @@ static void run_band(cpu_worker *w, scratch *s, size_t part)
     }
 }
 
-static void run_near(cpu_worker *w, size_t part)
+static void flag_blocks(cpu_worker *w, size_t part)
 {
     const ls_size *const s = &w->size;
     uint8_t *const near = ls_near(w->state, s);
@@ -198,7 +200,7 @@ static void run_near(cpu_worker *w, size_t part)
     uint8_t *const row = near + ((size_t)z * s->by + y) * s->bx;
 
     for (uint32_t x = 0; x < s->bx; x++)
-        row[x] = near_of_block(w, x, y, z);
+        row[x] = block_near_bits(w, x, y, z);
 }
 
 static void run_sides(cpu_worker *w, scratch *s, size_t part)
@@ -213,10 +215,10 @@ static void run_sides(cpu_worker *w, scratch *s, size_t part)
         inside |= w->sides[i];
         outside |= !w->sides[i];
     }
-    /* If this phase is done again, after a checkpoint within it, it sets the same bits. */
+    /* If a checkpoint interrupts this phase, the phase runs again and sets the same bits. */
     for (size_t i = part * PART_VOXELS; bit < LS_KEPT && i < end; i++)
         history[i] |= (uint32_t)w->sides[i] << bit;
-    s->seen |= outside | inside << 1;
+    s->side_bits |= outside | inside << 1;
 }
 
 static void run_distance(cpu_worker *w, size_t part)
@@ -243,7 +245,7 @@ static void run_part(void *user, unsigned thread, size_t part)
     case PHASE_STEP:
     case PHASE_APPLY:
         if (band) {
-            run_band(w, s, part);
+            process_runs(w, s, part);
         } else if (w->phase == PHASE_STEP) {
             const ls_box box = dense_box(&w->size, part);
 
@@ -251,18 +253,18 @@ static void run_part(void *user, unsigned thread, size_t part)
         } else {
             const size_t at = part * PART_VOXELS;
 
-            w->simd->apply(w->phi + at, w->other + at, tc_smaller(PART_VOXELS, w->size.voxels - at),
-                           w->dt, &s->found);
+            w->simd->apply(w->phi + at, w->spare + at, tc_smaller(PART_VOXELS, w->size.voxels - at),
+                           w->dt, &s->outcome);
         }
         break;
-    case PHASE_NEAR: run_near(w, part); break;
+    case PHASE_NEAR: flag_blocks(w, part); break;
     case PHASE_NONE: break;
     }
 }
 
 /* --- from phase to phase --------------------------------------------------------------------- */
 
-static size_t parts_of(const cpu_worker *w, phase p)
+static size_t phase_parts(const cpu_worker *w, phase p)
 {
     const size_t chunks = tc_quotient_up(w->size.voxels, PART_VOXELS);
     const bool band = w->p->band > 0;
@@ -284,18 +286,18 @@ static void enter_phase(cpu_worker *w, phase p)
 {
     w->phase = p;
     w->next = 0;
-    w->parts = parts_of(w, p);
-    w->found = (ls_found){ 0 };
+    w->parts = phase_parts(w, p);
+    w->outcome = (ls_outcome){ 0 };
     for (unsigned i = 0; i < w->work->threads; i++) {
-        w->scratch[i].found = (ls_found){ 0 };
-        w->scratch[i].seen = 0;
+        w->scratch[i].outcome = (ls_outcome){ 0 };
+        w->scratch[i].side_bits = 0;
     }
 }
 
 static void begin_chunk(cpu_worker *w)
 {
     w->dt = (float)w->p->dt;
-    w->edt.out = (uint32_t *)w->other;
+    w->edt.out = (uint32_t *)w->spare;
     enter_phase(w, ls_is_reinit(w->p, w->head.head.chunks_done) ? PHASE_SIDES : PHASE_STEP);
 }
 
@@ -305,7 +307,7 @@ static void end_chunk(cpu_worker *w)
     w->phase = PHASE_NONE;
 }
 
-/* To be called when a chunk's phi is complete. blocks: the list of active blocks must be made
+/* Called when a chunk's phi is complete. blocks: whether the list of active blocks must be made
  * again. */
 static void end_phi(cpu_worker *w, bool blocks)
 {
@@ -315,22 +317,22 @@ static void end_phi(cpu_worker *w, bool blocks)
         end_chunk(w);
 }
 
-static unsigned sides_seen(const cpu_worker *w)
+static unsigned merge_side_bits(const cpu_worker *w)
 {
-    unsigned seen = 0;
+    unsigned side_bits = 0;
 
     for (unsigned i = 0; i < w->work->threads; i++)
-        seen |= w->scratch[i].seen;
-    return seen;
+        side_bits |= w->scratch[i].side_bits;
+    return side_bits;
 }
 
 static tc_status end_iteration(cpu_worker *w, tc_err *err)
 {
     const uint64_t iteration = ls_iterations_at(w->p, w->head.head.chunks_done) + 1;
 
-    if (w->found.bad)
+    if (w->outcome.bad)
         return ls_not_finite(iteration, err);
-    if (w->found.changed)
+    if (w->outcome.changed)
         w->head.last_change = iteration;
     end_phi(w, iteration % LS_REFLAG == 0);
     return TC_OK;
@@ -342,16 +344,16 @@ static tc_status end_phase(cpu_worker *w, tc_err *err)
     float *const phi = w->phi;
 
     for (unsigned i = 0; i < w->work->threads; i++) {
-        const ls_found *const f = &w->scratch[i].found;
+        const ls_outcome *const f = &w->scratch[i].outcome;
 
-        w->found.most = f->most > w->found.most ? f->most : w->found.most;
-        w->found.bad |= f->bad;
-        w->found.changed |= f->changed;
+        w->outcome.most = f->most > w->outcome.most ? f->most : w->outcome.most;
+        w->outcome.bad |= f->bad;
+        w->outcome.changed |= f->changed;
     }
     switch (w->phase) {
     case PHASE_SIDES:
         /* Without an interface there is no distance to it: phi remains unchanged. */
-        if (sides_seen(w) == 3)
+        if (merge_side_bits(w) == 3)
             enter_phase(w, PHASE_EDT_X);
         else
             end_phi(w, true);
@@ -363,12 +365,12 @@ static tc_status end_phase(cpu_worker *w, tc_err *err)
     case PHASE_STEP:
         if (w->p->cfl || w->p->band > 0) {
             if (w->p->cfl)
-                w->dt = ls_cfl(w->found.most, ls_bound(w->p, &w->size));
+                w->dt = ls_cfl(w->outcome.most, ls_bound(w->p, &w->size));
             enter_phase(w, PHASE_APPLY);
             break;
         }
-        w->phi = w->other;
-        w->other = phi;
+        w->phi = w->spare;
+        w->spare = phi;
         return end_iteration(w, err);
     case PHASE_APPLY: return end_iteration(w, err);
     case PHASE_NEAR:
@@ -380,16 +382,17 @@ static tc_status end_phase(cpu_worker *w, tc_err *err)
     return TC_OK;
 }
 
-/* Does parts of the phase for about AN_STEP_SECONDS, and ends the phase after the last one. */
+/* Processes parts of the phase for about AN_STEP_SECONDS, and ends the phase after its last part.
+ */
 static tc_status advance_phase(cpu_worker *w, tc_err *err)
 {
-    const size_t left = w->parts - w->next;
+    const size_t n_left = w->parts - w->next;
 
-    if (left == 1)
+    if (n_left == 1)
         run_part(w, 0, 0);
-    w->next += left <= 1
-                   ? left
-                   : an_pool_run_until(w->pool, run_part, w, left, tc_seconds() + AN_STEP_SECONDS);
+    w->next += n_left <= 1 ? n_left
+                           : an_pool_run_until(w->pool, run_part, w, n_left,
+                                               tc_seconds() + AN_STEP_SECONDS);
     return w->next == w->parts ? end_phase(w, err) : TC_OK;
 }
 
@@ -411,7 +414,7 @@ static void cpu_close(void **worker)
     free(w->scratch);
     free(w->runs);
     free(w->sides);
-    free(w->own);
+    free(w->own_buffer);
     free(w);
 }
 
@@ -428,7 +431,7 @@ uint64_t ls_thread_bytes(const ls_size *s)
     return scratch_bytes(s) + edt_scratch_bytes(&edt);
 }
 
-static bool make_scratch(cpu_worker *w)
+static bool allocate_scratch(cpu_worker *w)
 {
     const size_t bytes = scratch_bytes(&w->size);
 
@@ -444,15 +447,15 @@ static bool make_scratch(cpu_worker *w)
     return true;
 }
 
-static bool make_fields(cpu_worker *w)
+static bool allocate_fields(cpu_worker *w)
 {
     const size_t n = w->size.voxels;
 
-    w->own = os_zeroed(n * sizeof(float) + LS_PAD_BYTES);
+    w->own_buffer = os_zeroed(n * sizeof(float) + LS_PAD_BYTES);
     w->sides = os_zeroed(n);
     /* Runs in a row are at least a block apart. */
     w->runs = malloc((w->size.blocks / 2 + (size_t)w->size.by * w->size.bz + 1) * sizeof *w->runs);
-    return w->own != NULL && w->sides != NULL && w->runs != NULL;
+    return w->own_buffer != NULL && w->sides != NULL && w->runs != NULL;
 }
 
 static tc_status cpu_open(const an_work *work, const void *state, void **worker, tc_err *err)
@@ -477,7 +480,7 @@ static tc_status cpu_open(const an_work *work, const void *state, void **worker,
     if (status == TC_OK) {
         w->edt =
             (edt_job){ .nx = w->size.nx, .ny = w->size.ny, .nz = w->size.nz, .sides = EDT_BOTH };
-        if (!make_fields(w) || !make_scratch(w))
+        if (!allocate_fields(w) || !allocate_scratch(w))
             status = tc_no_memory(err, "levelset");
         w->edt.mask = w->sides;
     }
@@ -493,7 +496,7 @@ static void attach_state(cpu_worker *w, void *state)
         return;
     w->state = state;
     w->phi = ls_phi(state);
-    w->other = w->own;
+    w->spare = w->own_buffer;
     if (w->p->band > 0)
         list_runs(w);
 }
@@ -543,15 +546,15 @@ static tc_status cpu_sync(void *worker, void *state, tc_err *err)
         return_if_error(advance_phase(w, err));
         return_if_error(tc_ask(w->work->poll, err));
     }
-    if (w->phi == w->own) {
-        /* A phase that is not complete writes to the state's memory, to which phi is copied now: it
+    if (w->phi == w->own_buffer) {
+        /* An incomplete phase writes to the state's memory. phi is copied there now, so the phase
          * will begin again. */
         w->phase = PHASE_NONE;
         return_if_error(copy_phi(w, ls_phi(state), err));
     }
-    if (w->phi == w->own) {
+    if (w->phi == w->own_buffer) {
         w->phi = ls_phi(state);
-        w->other = w->own;
+        w->spare = w->own_buffer;
     }
     memcpy(state, &w->head, sizeof w->head);
     return TC_OK;

@@ -32,11 +32,11 @@ typedef struct ls_fields {
 
 /* What a step reports besides `out`; the caller zeroes it before. Results can be merged in any
  * order. */
-typedef struct ls_found {
+typedef struct ls_outcome {
     float most;   /* the largest |U| that is not NaN (without `move`) */
     bool bad;     /* a new phi is not finite (with `move`, or of `apply`) */
     bool changed; /* a voxel has changed sides (with `move`, or of `apply`) */
-} ls_found;
+} ls_outcome;
 
 /* The functions for one width of vectors. */
 typedef struct ls_simd {
@@ -44,9 +44,9 @@ typedef struct ls_simd {
     uint32_t lanes;                 /* floats in a vector */
     const struct ls_simd *narrower; /* NULL: none */
     /* Does one box. scratch: ls_scratch_floats floats, aligned to 64 bytes. */
-    void (*step)(const ls_fields *f, const ls_box *box, float *scratch, ls_found *found);
+    void (*step)(const ls_fields *f, const ls_box *box, float *scratch, ls_outcome *found);
     /* Adds dt * u[i] to phi[i], for i < n. */
-    void (*apply)(float *phi, const float *u, size_t n, float dt, ls_found *found);
+    void (*apply)(float *phi, const float *u, size_t n, float dt, ls_outcome *found);
 } ls_simd;
 
 /* The floats of scratch memory for a box of nx columns and ny rows, of any number of slices. */

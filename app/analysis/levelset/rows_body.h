@@ -12,7 +12,7 @@
 
 /* Adds what the lanes of a row's vectors found to *found. bad: 0 in lanes whose values all were
  * finite, otherwise NaN. changed: nonzero in lanes that changed sides. */
-static LS_TARGET void LS_NAME(gather)(LS_REAL most, LS_REAL bad, LS_INT changed, ls_found *found)
+static LS_TARGET void LS_NAME(gather)(LS_REAL most, LS_REAL bad, LS_INT changed, ls_outcome *found)
 {
     for (unsigned i = 0; i < LANES; i++) {
         found->most = LS_LANE(most, i) > found->most ? LS_LANE(most, i) : found->most;
@@ -95,7 +95,7 @@ static LS_TARGET void LS_NAME(central_plane)(const ls_fields *f, const ls_box *b
 static LS_TARGET uint32_t LS_NAME(move_row)(const ls_fields *f, const rows *r, const float *fx,
                                             const float *dx, const float *yl, const float *yu,
                                             const float *zl, const float *zu, uint32_t i,
-                                            uint32_t w, ls_found *found)
+                                            uint32_t w, ls_outcome *found)
 {
     LS_REAL most = LS_C(0.0f), bad = LS_C(0.0f);
     LS_INT changed = { 0 };
@@ -132,7 +132,7 @@ static LS_TARGET uint32_t LS_NAME(move_row)(const ls_fields *f, const rows *r, c
 
 /* Does one plane of the box, whose faces along z are computed already. */
 static LS_TARGET void LS_NAME(plane)(const ls_fields *f, const ls_box *b, uint32_t z, buffers *m,
-                                     ls_found *found)
+                                     ls_outcome *found)
 {
     const uint32_t w = b->x1 - b->x0;
     const size_t pitch = scratch_pitch(w);
@@ -167,7 +167,7 @@ static LS_TARGET void LS_NAME(plane)(const ls_fields *f, const ls_box *b, uint32
 
 /* Implements ls_simd.step. */
 static LS_TARGET void LS_NAME(step_box)(const ls_fields *f, const ls_box *b, float *scratch,
-                                        ls_found *found)
+                                        ls_outcome *found)
 {
     const uint32_t w = b->x1 - b->x0, h = b->y1 - b->y0;
     const size_t pitch = scratch_pitch(w);
@@ -200,7 +200,7 @@ static LS_TARGET void LS_NAME(step_box)(const ls_fields *f, const ls_box *b, flo
 
 /* Implements ls_simd.apply. */
 static LS_TARGET void LS_NAME(apply)(float *phi, const float *u, size_t n, float dt,
-                                     ls_found *found)
+                                     ls_outcome *found)
 {
     LS_REAL bad = LS_C(0.0f);
     LS_INT changed = { 0 };
