@@ -38,30 +38,31 @@ enum {
 static struct {
     view_file file; /* the last valid file */
     bool has_file;
-    unsigned places;    /* number of connected regions in which something is found */
+    unsigned n_regions; /* number of connected regions where the analysis has found something */
     double share;       /* share of the picture that these regions cover, 0 to 1 */
-    double since, from; /* when this task's first file was read, and the progress in that file */
-    unsigned frame;     /* current frame of the moving band */
+    double first_seconds, first_fraction; /* the time (tc_seconds) when this task's first file was
+                                             read, and the progress in it */
+    unsigned frame;                       /* current frame of the moving band */
     GLuint texture;
     int width, height; /* size of the window, in pixels */
     bool fullscreen;
     int mouse_x, mouse_y; /* the mouse's first position; -1: not known yet */
 } show = { .mouse_x = -1 };
 
-/* The RGB colours of what is found. */
+/* The RGB colours of objects that the analysis has found. */
 enum { HUES = 6 };
 static const unsigned char hues[HUES][3] = {
     { 255, 96, 64 },  { 255, 200, 48 },  { 96, 220, 96 },
     { 64, 200, 255 }, { 128, 128, 255 }, { 255, 112, 200 }
 };
 
-/* The colour of a pixel: its grey value, mixed with a colour if something is found there.
- * is_amount: `found` is an amount, which shifts the colour from grey to orange; otherwise it
- * selects one of the hues. */
-static void colour_of(unsigned grey, unsigned found, bool is_amount, unsigned char rgb[3])
+/* Sets rgb to the colour of a pixel: its grey value, mixed with a hue where something is found
+ * (found > 0). If is_amount is set, `found` is an amount, which shifts the colour from grey to
+ * orange; otherwise it selects one of the hues. */
+static void mix_colour(unsigned grey, unsigned found, bool is_amount, unsigned char rgb[3])
 {
     for (int i = 0; i < 3; i++) {
-        /* The part of the colour, 0 to 255. */
+        /* The share of the hue in the colour, 0 to 255. */
         const unsigned part = is_amount ? found : found > 0 ? 112 : 0;
         const unsigned hue = is_amount ? hues[1][i] : hues[found % HUES][i];
 
@@ -76,7 +77,7 @@ static void fill_texture(void)
     const view_file *const f = &show.file;
 
     for (size_t i = 0; i < (size_t)f->nx * f->ny; i++)
-        colour_of(f->grey[i], f->found[i], f->amounts != 0, pixels[i]);
+        mix_colour(f->grey[i], f->found[i], f->amounts != 0, pixels[i]);
     glBindTexture(GL_TEXTURE_2D, show.texture);
     glTexSubImage2D(GL_TEXTURE_2D, 0, 0, 0, (GLsizei)f->nx, (GLsizei)f->ny, GL_RGB,
                     GL_UNSIGNED_BYTE, pixels);
@@ -90,7 +91,7 @@ static bool is_text(const char *text, size_t size)
     return memchr(text, '\0', size) != NULL;
 }
 
-/* Whether the file is complete and valid. It may be half written, or another program's. */
+/* Whether the file is complete and valid. It may be incomplete, or written by another program. */
 static bool is_whole(const view_file *f)
 {
     const size_t from = offsetof(view_file, nx);
@@ -127,9 +128,9 @@ static void clear_region(uint8_t *found, uint32_t nx, uint32_t ny, uint32_t at)
     }
 }
 
-/* Computes show.places and show.share. Counts connected regions, not different values of `found`:
- * while the analysis runs, several values may belong to one object. */
-static void count_found(void)
+/* Computes show.n_regions and show.share. Counts connected regions rather than different values of
+ * `found`, as several values may belong to one object while the analysis runs. */
+static void measure_found(void)
 {
     static uint8_t found[VIEW_SIDE * VIEW_SIDE];
     const uint32_t nx = show.file.nx, ny = show.file.ny;
@@ -139,11 +140,11 @@ static void count_found(void)
     for (uint32_t i = 0; i < nx * ny; i++)
         pixels += found[i] > 0;
     show.share = (double)pixels / (nx * ny);
-    show.places = 0;
+    show.n_regions = 0;
     for (uint32_t i = 0; i < nx * ny && show.file.amounts == 0; i++)
         if (found[i] > 0) {
             clear_region(found, nx, ny, i);
-            show.places++;
+            show.n_regions++;
         }
 }
 
@@ -159,17 +160,17 @@ static void read_view(void)
     if (!read || !is_whole(&next))
         return;
     if (!show.has_file || next.fraction < show.file.fraction) {
-        show.since = tc_seconds();
-        show.from = next.fraction;
+        show.first_seconds = tc_seconds();
+        show.first_fraction = next.fraction;
     }
     show.file = next;
     show.has_file = true;
-    count_found();
+    measure_found();
     fill_texture();
 }
 
 /* Writes the file by which texcell sees that it is being watched. */
-static void touch_watched(void)
+static void write_watched_file(void)
 {
     const int fd = os_open(VIEW_WATCHED, OS_OVER);
 
@@ -181,9 +182,9 @@ static void touch_watched(void)
 
 /* --- drawing --------------------------------------------------------------------------------- */
 
-/* The share of the current item that is done, 0 to 1, on the assumption that all items take equally
+/* Returns the share of the current item that is done, 0 to 1, assuming that all items take equally
  * long. */
-static double share_of_item(const view_file *f)
+static double item_fraction(const view_file *f)
 {
     const double done = f->fraction * (double)f->n_items - (double)f->item;
 
@@ -193,7 +194,7 @@ static double share_of_item(const view_file *f)
 /* Draws the moving band over the picture, which is at x, y with size w, h. */
 static void draw_band(double x, double y, double w, double h)
 {
-    const double to = h * share_of_item(&show.file), at = to * (show.frame + 1) / SWEEP_FRAMES,
+    const double to = h * item_fraction(&show.file), at = to * (show.frame + 1) / SWEEP_FRAMES,
                  from = at > BAND ? at - BAND : 0;
 
     if (show.frame >= SWEEP_FRAMES)
@@ -252,7 +253,7 @@ static void draw_bar(double y)
 }
 
 /* Converts UTF-8 in place to ISO 8859-1, which GLUT's fonts use; '?' for other characters. */
-static void to_latin(unsigned char *text)
+static void convert_to_latin(unsigned char *text)
 {
     unsigned char *to = text;
 
@@ -275,7 +276,7 @@ static int draw_text_at(double x, double y, const char *text)
     size_t n;
 
     snprintf((char *)line, sizeof line, "%s", text);
-    to_latin(line);
+    convert_to_latin(line);
     n = strlen((char *)line);
     while (n > 0 && glutBitmapLength(GLUT_BITMAP_HELVETICA_18, line) > show.width - MARGIN - x)
         line[--n] = '\0';
@@ -311,19 +312,20 @@ static void draw_legend(double y)
 
     for (unsigned i = 0; i < HUES; i++) {
         unsigned char rgb[3];
-        colour_of(160, amounts ? 51 * i : i + HUES, amounts, rgb);
+        mix_colour(160, amounts ? 51 * i : i + HUES, amounts, rgb);
         x = draw_swatch(x, y, rgb);
     }
-    x += 4 + draw_text_at(x + 4, y, amounts ? "little to much found" : "found, told apart") + 20;
+    x += 4 + draw_text_at(x + 4, y, amounts ? "amount found, low to high" : "objects found") + 20;
     x = draw_swatch(x, y, white);
-    draw_text_at(x + 4, y, "how far this picture is");
+    draw_text_at(x + 4, y, "progress in this picture");
 }
 
-/* Writes the estimated time left, such as ", about 1:05:00 left", from the progress seen so far; ""
- * if it is too early to tell. */
+/* Writes the estimated remaining time, such as ", about 1:05:00 left", which is computed from the
+ * progress since first_seconds; or "" before an estimate is possible. */
 static void describe_time_left(char *out, size_t size)
 {
-    const double seen = tc_seconds() - show.since, done = show.file.fraction - show.from,
+    const double seen = tc_seconds() - show.first_seconds,
+                 done = show.file.fraction - show.first_fraction,
                  left = done > 0 ? (1 - show.file.fraction) * seen / done : 0;
     const unsigned long s = left < 1e9 ? (unsigned long)left : 1000000000;
 
@@ -336,14 +338,14 @@ static void describe_time_left(char *out, size_t size)
         snprintf(out, size, ", about %lu:%02lu:%02lu left", s / 3600, s / 60 % 60, s % 60);
 }
 
-/* Writes the line of text that says in how many places and how much of the picture is found. */
+/* Writes the line of text with the number of regions found and their share of the picture. */
 static void describe_found(char *out, size_t size)
 {
     if (show.file.amounts != 0)
         snprintf(out, size, "Found so far: in %.0f%% of the picture", 100 * show.share);
     else
-        snprintf(out, size, "Found so far: in %u place%s, %.0f%% of the picture", show.places,
-                 show.places == 1 ? "" : "s", 100 * show.share);
+        snprintf(out, size, "Found so far: in %u place%s, %.0f%% of the picture", show.n_regions,
+                 show.n_regions == 1 ? "" : "s", 100 * show.share);
 }
 
 /* Draws the progress bar and the lines of text below the picture. */
@@ -383,7 +385,7 @@ static void draw(void)
         draw_picture();
         draw_texts();
     } else {
-        draw_text(show.height / 2.0, "texcell: waiting for the task to show what it does");
+        draw_text(show.height / 2.0, "texcell: waiting for the task to write its picture");
     }
     glutSwapBuffers();
 }
@@ -406,7 +408,7 @@ static void resize(int width, int height)
 static void on_timer(int unused)
 {
     (void)unused;
-    touch_watched();
+    write_watched_file();
     read_view();
     glutPostRedisplay();
     glutTimerFunc(READ_MS, on_timer, 0);
@@ -441,8 +443,8 @@ static void click(int button, int state, int x, int y)
         glutLeaveMainLoop();
 }
 
-/* A screensaver ends when the mouse moves. The first position only serves for comparison, as the
- * window may appear under a mouse that does not move. */
+/* A screensaver ends when the mouse moves from its first position, which GLUT may report without
+ * any motion when the window appears. */
 static void on_motion(int x, int y)
 {
     const bool far = abs(x - show.mouse_x) > 8 || abs(y - show.mouse_y) > 8;
@@ -469,11 +471,11 @@ static void begin_texture(void)
 static const char help[] =
     "usage: texcell_graphics [--fullscreen] [X11 option]...\n"
     "\n"
-    "Shows what texcell, at work in this folder, does: in a window, which Escape or\n"
-    "q closes, or as a screensaver. The BOINC client's Manager starts it in the slot\n"
-    "of a task. Whatever becomes of it, the task continues.\n"
+    "Shows the work of the texcell that runs in this folder: in a window, which\n"
+    "Escape or q closes, or as a screensaver. The BOINC client's Manager starts it in\n"
+    "the slot of a task. Whatever happens to this program, the task continues.\n"
     "\n"
-    "  --fullscreen  as a screensaver, which ends at any key, click or motion\n";
+    "  --fullscreen  run as a screensaver, which ends at any key, click or motion\n";
 
 int main(int argc, char **argv)
 {

@@ -11,18 +11,18 @@
 #include "workunits/format/title.h"
 #include "wrapper/bw.h"
 
-/* The item while it is being done. */
+/* The state of processing an item. */
 typedef struct item_run {
     an_work work;
     wu_pixels pixels;
     void *state;
     const an_backend *backend; /* the CPU's or the device's */
     void *worker;              /* the backend's worker; NULL if it is closed */
-    const item_work *how;      /* the argument of item_do */
+    const item_work *args;     /* the argument of item_do */
     wu_output output;          /* the item's arrays, once it is finished */
-    double opened;             /* value of seconds_worked() before the first chunk */
+    double open_seconds;       /* seconds_worked() when the backend is opened */
     bool finished;             /* the backend has made `output`, without the final state */
-    bool saved_last;           /* a checkpoint with the final state was written */
+    bool final_saved;          /* a checkpoint with the final state was written */
 } item_run;
 
 void job_device_release(job_device *d)
@@ -34,17 +34,17 @@ void job_device_release(job_device *d)
 
 /* --- device or CPU --------------------------------------------------------------------------- */
 
-/* Whether the CPU takes over after a device failed with `status`: always if the item cannot fit the
- * device; otherwise only if the client did not assign the device, as a GPU task is left to the
- * client to try again. */
+/* Whether the CPU continues the work after the device has failed with `status`: always if the item
+ * cannot fit the device; otherwise only if the device was not assigned by the client, which starts
+ * a GPU task again later. */
 static bool cpu_takes_over(const job_device *d, tc_status status)
 {
     return status == TC_TOO_LARGE || (status == TC_DEVICE && !d->gpu_task);
 }
 
-/* Opens the CPU's backend in place of the device's, which failed with `status`: for this item if it
- * does not fit the device, otherwise for all remaining items. */
-static tc_status go_to_cpu(const item_work *w, item_run *it, tc_status status, tc_err *err)
+/* Opens the CPU's backend after the device's has failed with `status`. If the item does not fit the
+ * device, the CPU does only this item, otherwise all remaining items. */
+static tc_status switch_to_cpu(const item_work *w, item_run *it, tc_status status, tc_err *err)
 {
     if (status == TC_TOO_LARGE) {
         progress_print(w->progress, "the CPU does this item", err->message);
@@ -57,7 +57,7 @@ static tc_status go_to_cpu(const item_work *w, item_run *it, tc_status status, t
     return it->backend->open(&it->work, it->state, &it->worker, err);
 }
 
-/* Opens the device's backend if a device is used; otherwise, or if that fails, the CPU's. */
+/* Opens the device's backend, or the CPU's if no device is used or opening fails. */
 static tc_status open_backend(const item_work *w, item_run *it, tc_err *err)
 {
     tc_status status;
@@ -66,7 +66,7 @@ static tc_status open_backend(const item_work *w, item_run *it, tc_err *err)
     it->backend = it->work.device != NULL ? w->device->backend : w->unit->analysis->cpu;
     status = it->backend->open(&it->work, it->state, &it->worker, err);
     return it->work.device != NULL && cpu_takes_over(w->device, status)
-               ? go_to_cpu(w, it, status, err)
+               ? switch_to_cpu(w, it, status, err)
                : status;
 }
 
@@ -77,13 +77,13 @@ static tc_status fall_back(const item_work *w, item_run *it, tc_status status, t
     if (it->work.device == NULL || !cpu_takes_over(w->device, status))
         return status;
     it->backend->close(&it->worker);
-    return go_to_cpu(w, it, status, err);
+    return switch_to_cpu(w, it, status, err);
 }
 
 /* --- steps and checkpoints ------------------------------------------------------------------- */
 
-/* Writes a checkpoint with this state (NULL if the item has not been started). Returns whether that
- * succeeded. */
+/* Writes a checkpoint with this state, which is NULL if the item has not been started. Returns
+ * whether it was written. */
 static bool save_state(const item_work *w, const void *state, size_t bytes)
 {
     if (!job_files_save(w->files, state, bytes, w->progress))
@@ -95,7 +95,7 @@ static bool save_state(const item_work *w, const void *state, size_t bytes)
 }
 
 /* Writes a checkpoint with the item's state, which must be in sync with the device. */
-static bool save(const item_work *w, const item_run *it)
+static bool save_item(const item_work *w, const item_run *it)
 {
     return save_state(w, it->state, it->work.plan.state_bytes);
 }
@@ -111,7 +111,7 @@ void item_save_between(const item_work *w)
 
 /* Stops as the client or a signal requested, after writing a checkpoint unless the task was
  * aborted. */
-static tc_status stop_as_asked(const item_work *w, item_run *it, tc_err *err)
+static tc_status stop_on_request(const item_work *w, item_run *it, tc_err *err)
 {
     tc_err ignored;
 
@@ -119,25 +119,25 @@ static tc_status stop_as_asked(const item_work *w, item_run *it, tc_err *err)
     /* Without a worker the state is final and needs no sync. */
     if (bw_poll() == BW_QUIT &&
         (it->worker == NULL || an_sync(it->backend, it->worker, it->state, &ignored) == TC_OK))
-        save(w, it);
+        save_item(w, it);
     progress_clear(w->progress);
     return tc_fail(err, TC_TRY_LATER, "%s", bw_why());
 }
 
 /* Writes a checkpoint if one is due. */
-static tc_status maybe_save(const item_work *w, item_run *it, tc_err *err)
+static tc_status save_if_due(const item_work *w, item_run *it, tc_err *err)
 {
     tc_status status;
 
     if (!bw_time_to_checkpoint())
         return TC_OK;
     status = an_sync(it->backend, it->worker, it->state, err);
-    if (status != TC_OK || !save(w, it))
+    if (status != TC_OK || !save_item(w, it))
         bw_checkpoint_failed();
     return status;
 }
 
-/* The fraction of the job that is done when this share (0 to 1) of the item is done. */
+/* Returns the fraction of the job that is done when this share (0 to 1) of the item is done. */
 static double fraction_at(const item_work *w, double share)
 {
     return w->from + (w->to - w->from) * share;
@@ -150,8 +150,8 @@ static wu_item_title title_of(const item_work *w)
     return wu_item_title_of(item->name, item->source);
 }
 
-/* Reports the progress when this share of the item is done. */
-static void show(const item_work *w, double share)
+/* Reports the progress after this share (0 to 1) of the item is done. */
+static void report_progress(const item_work *w, double share)
 {
     const double fraction = fraction_at(w, share);
 
@@ -160,13 +160,13 @@ static void show(const item_work *w, double share)
 }
 
 /* The share of the item's work that is done after chunks_done chunks. */
-static double share_spent(const item_run *it, uint64_t chunks_done)
+static double work_share(const item_run *it, uint64_t chunks_done)
 {
-    return an_spent(it->how->unit->analysis, &it->work, chunks_done);
+    return an_spent(it->args->unit->analysis, &it->work, chunks_done);
 }
 
 /* Writes the picture for texcell_graphics, if one is due. */
-static void draw(const item_work *w, item_run *it, uint64_t chunks_done)
+static void update_view(const item_work *w, item_run *it, uint64_t chunks_done)
 {
     tc_err ignored;
 
@@ -175,12 +175,12 @@ static void draw(const item_work *w, item_run *it, uint64_t chunks_done)
     /* If the sync fails, the next step reports the error. */
     if (an_sync(it->backend, it->worker, it->state, &ignored) == TC_OK)
         view_write(w->view, w->unit->analysis, &it->work, it->state,
-                   fraction_at(w, share_spent(it, chunks_done)), w->index, w->unit->job);
+                   fraction_at(w, work_share(it, chunks_done)), w->index, w->unit->job);
 }
 
-/* Called when all chunks are done: lets the backend make the item's output, or else brings the
- * final state back from it. */
-static tc_status complete(const item_work *w, item_run *it, tc_err *err)
+/* Called when all chunks are done: the backend makes the item's output, or, if it cannot, copies
+ * its final state to it->state. */
+static tc_status end_steps(const item_work *w, item_run *it, tc_err *err)
 {
     const tc_status status =
         it->backend->finish == NULL
@@ -195,7 +195,7 @@ static tc_status complete(const item_work *w, item_run *it, tc_err *err)
     return status;
 }
 
-/* The number of threads that the options and the volunteer's current limit allow. */
+/* Returns the number of threads that the options and the volunteer's current limit allow. */
 static unsigned most_threads(const item_work *w)
 {
     const unsigned limit = (unsigned)bw_cpu_limit();
@@ -203,9 +203,9 @@ static unsigned most_threads(const item_work *w)
     return limit > 0 && limit < w->threads ? limit : w->threads;
 }
 
-/* How many threads to use for an item: one, and one more for every 10^7 operations. For a small
- * item, waking more threads would take longer than they save. */
-static unsigned threads_for(const item_work *w, const an_plan *plan)
+/* Returns the number of threads for an item: 1, plus 1 for every 10^7 operations. For a small item,
+ * waking more threads takes longer than they save. */
+static unsigned choose_threads(const item_work *w, const an_plan *plan)
 {
     const double flops_a_thread = 1e7;
     const double n = 1 + plan->flops / flops_a_thread;
@@ -214,9 +214,9 @@ static unsigned threads_for(const item_work *w, const an_plan *plan)
     return n < most && !w->all_threads ? (unsigned)n : most;
 }
 
-/* Whether to decode the next item while the CPU computes this one: if only one of several allowed
- * threads is used, and if the item is large enough that decoding takes longer than starting a
- * thread. The next item is assumed to be as large as this one. */
+/* Whether to decode the next item while the CPU computes this one. It is done if this item uses
+ * only one of several allowed threads, and if decoding takes longer than starting a thread, where
+ * the next item is assumed to be as large as this one. */
 static bool decodes_ahead(const item_work *w, const item_run *it)
 {
     const double least = 1e6;
@@ -229,7 +229,7 @@ static bool decodes_ahead(const item_work *w, const item_run *it)
  * steps, when the state is complete, and opens one with the new number. */
 static tc_status follow_cpu_limit(const item_work *w, item_run *it, tc_err *err)
 {
-    const unsigned threads = threads_for(w, &it->work.plan);
+    const unsigned threads = choose_threads(w, &it->work.plan);
     tc_status status;
 
     if (it->work.device != NULL || threads == it->work.threads)
@@ -240,12 +240,13 @@ static tc_status follow_cpu_limit(const item_work *w, item_run *it, tc_err *err)
     return status == TC_OK ? it->backend->open(&it->work, it->state, &it->worker, err) : status;
 }
 
-/* Takes steps until all chunks are done, with checkpoints, polling and the fallback to the CPU. */
+/* Runs steps until all chunks are done; between them writes checkpoints and polls; after an error
+ * of the device continues on the CPU. */
 static tc_status do_steps(const item_work *w, item_run *it, tc_err *err)
 {
     tc_status status = TC_MORE;
 
-    show(w, share_spent(it, ((const an_state_head *)it->state)->chunks_done));
+    report_progress(w, work_share(it, ((const an_state_head *)it->state)->chunks_done));
     while (status == TC_MORE) {
         uint64_t chunks = 0;
 
@@ -253,12 +254,12 @@ static tc_status do_steps(const item_work *w, item_run *it, tc_err *err)
         if (status == TC_OK)
             status = it->backend->step(it->worker, it->state, &chunks, err);
         if (status == TC_OK)
-            status = complete(w, it, err);
+            status = end_steps(w, it, err);
         if (status == TC_OK || status == TC_MORE)
-            draw(w, it, chunks);
+            update_view(w, it, chunks);
         if (status == TC_MORE) {
-            show(w, share_spent(it, chunks));
-            status = maybe_save(w, it, err);
+            report_progress(w, work_share(it, chunks));
+            status = save_if_due(w, it, err);
             if (status == TC_OK)
                 status = follow_cpu_limit(w, it, err);
             status = status == TC_OK ? TC_MORE : status;
@@ -273,8 +274,8 @@ static tc_status do_steps(const item_work *w, item_run *it, tc_err *err)
 
 /* --- beginning and end ----------------------------------------------------------------------- */
 
-/* Whether the item can continue from the checkpoint's state, which may be corrupt in spite of its
- * CRC. TC_BAD_INPUT: it cannot; other errors: it could not be checked. */
+/* Checks whether the item can continue from the checkpoint's state, which may be corrupt in spite
+ * of its CRC. Returns TC_BAD_INPUT if it cannot; other errors mean that the check itself failed. */
 static tc_status check_state(const item_work *w, const item_run *it, tc_err *err)
 {
     const an_state_head *const head = w->files->state;
@@ -287,7 +288,7 @@ static tc_status check_state(const item_work *w, const item_run *it, tc_err *err
 }
 
 /* Sets it->state to the checkpoint's state if there is a valid one, otherwise to a new one. */
-static tc_status take_state(const item_work *w, item_run *it, tc_err *err)
+static tc_status init_state(const item_work *w, item_run *it, tc_err *err)
 {
     const tc_status status = w->files->state != NULL ? check_state(w, it, err) : TC_MORE;
 
@@ -304,7 +305,7 @@ static tc_status take_state(const item_work *w, item_run *it, tc_err *err)
                              : an_init(w->unit->analysis, &it->work, it->state, err);
 }
 
-/* The time (tc_seconds), less the seconds during which the task was suspended. */
+/* Returns tc_seconds() less the seconds during which the task was suspended. */
 static double seconds_worked(void)
 {
     return tc_seconds() - bw_asleep();
@@ -325,12 +326,12 @@ static tc_status begin_item(const item_work *w, item_run *it, tc_err *err)
                           .result_only = true };
     if (status == TC_OK)
         status = unit->analysis->plan(unit->params, it->work.item, &it->work.plan, err);
-    it->work.threads = threads_for(w, &it->work.plan);
+    it->work.threads = choose_threads(w, &it->work.plan);
     if (status == TC_OK)
         job_files_reserve(w->files, it->work.plan.state_bytes);
     if (status == TC_OK)
-        status = take_state(w, it, err);
-    it->opened = seconds_worked();
+        status = init_state(w, it, err);
+    it->open_seconds = seconds_worked();
     return_if_error(status);
     return_if_error(open_backend(w, it, err));
     if (it->work.device != NULL || decodes_ahead(w, it))
@@ -343,22 +344,22 @@ static tc_status begin_item(const item_work *w, item_run *it, tc_err *err)
 static tc_status ask_while_finishing(void *user, tc_err *err)
 {
     item_run *const it = user;
-    const tc_status status = tc_ask(&it->how->files->poll, err);
+    const tc_status status = tc_ask(&it->args->files->poll, err);
 
-    if (status == TC_OK && !it->saved_last && bw_time_to_checkpoint()) {
-        it->saved_last = true;
-        if (!save(it->how, it))
+    if (status == TC_OK && !it->final_saved && bw_time_to_checkpoint()) {
+        it->final_saved = true;
+        if (!save_item(it->args, it))
             bw_checkpoint_failed();
     }
     return status;
 }
 
-/* Reports the progress when this share of the item's arrays is compressed. */
-static void show_compressed(void *user, double share)
+/* Reports the progress after this share of the item's arrays has been compressed. */
+static void report_compressed(void *user, double share)
 {
     const item_run *const it = user;
 
-    show(it->how, an_spent_packing(&it->work, share));
+    report_progress(it->args, an_spent_packing(&it->work, share));
 }
 
 /* Makes the item's output, unless the backend has made it, and appends it to the spool. */
@@ -366,7 +367,7 @@ static tc_status end_item(const item_work *w, item_run *it, tc_err *err)
 {
     const an_analysis *const analysis = w->unit->analysis;
     const tc_poll poll = { ask_while_finishing, it };
-    const wu_write_progress written = { show_compressed, it };
+    const wu_write_progress written = { report_compressed, it };
     char text[TC_ERR_MAX];
     tc_status status = TC_OK;
 
@@ -403,23 +404,23 @@ tc_status item_do(const item_work *w, tc_err *err)
     const wu_item_title title = title_of(w);
     const double start = seconds_worked();
     const bool resumed = w->files->state != NULL;
-    item_run it = { .how = w };
+    item_run it = { .args = w };
     tc_status status = begin_item(w, &it, err);
-    const bool begun = status == TC_OK;
-    double stepped;
+    const bool has_begun = status == TC_OK;
+    double steps_end;
 
     if (status == TC_OK)
         status = do_steps(w, &it, err);
-    stepped = seconds_worked();
+    steps_end = seconds_worked();
     if (status == TC_OK && it.work.threads > 1)
         prefetch_begin(w->prefetch, w->index + 1);
     if (status == TC_OK)
         status = end_item(w, &it, err);
     if (status == TC_OK && it.work.device != NULL && !resumed)
-        *w->times =
-            (item_times){ stepped - it.opened, it.opened - start + seconds_worked() - stepped };
-    if (status == TC_TRY_LATER && begun && bw_why()[0] != '\0')
-        status = stop_as_asked(w, &it, err);
+        *w->times = (item_times){ steps_end - it.open_seconds,
+                                  it.open_seconds - start + seconds_worked() - steps_end };
+    if (status == TC_TRY_LATER && has_begun && bw_why()[0] != '\0')
+        status = stop_on_request(w, &it, err);
     if (status == TC_OK && resumed)
         progress_note(w->progress, "%s: done (%zu of %zu) in %.1f s since the restart", title.text,
                       w->index + 1, job->n_items, seconds_worked() - start);

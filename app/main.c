@@ -37,7 +37,7 @@ typedef struct command {
     bool is_task; /* started without a verb, as a BOINC client starts it */
 } command;
 
-static const command defaults = { .checkpoint_every = 60, .gpu_percent = 100 };
+static const command default_options = { .checkpoint_every = 60, .gpu_percent = 100 };
 
 static const char usage[] =
     "usage: texcell run [OPTION]... WU.zip -o RESULT.npz\n"
@@ -53,7 +53,7 @@ static const char usage[] =
     "  -o, --output FILE          the result\n"
     "  --device D                 auto (default), cpu, opencl, or P:D as\n"
     "                             `texcell devices` numbers them\n"
-    "  --threads N                CPU threads at most, fewer for small pictures\n"
+    "  --threads N                the most CPU threads; small pictures use fewer\n"
     "                             (default: one a processor)\n"
     "  --checkpoint-dir DIR       where the state of an interrupted run is kept\n"
     "                             (default: where the result is)\n"
@@ -72,10 +72,10 @@ static const char usage[] =
 
 /* --- command line ---------------------------------------------------------------------------- */
 
-/* Stores the value of --device. Ignores a number alone in a client's task: the client passes the
- * GPU's number in this form, but the program reads it from init_data.xml, which has more details.
- */
-static tc_status take_device(void *to, const char *value, tc_err *err)
+/* Stores the value of --device. In a client's task a number without a colon is ignored: the client
+ * passes the GPU's number in this form, but the program reads it from init_data.xml, which has more
+ * details. */
+static tc_status set_device(void *to, const char *value, tc_err *err)
 {
     command *const c = to;
 
@@ -105,7 +105,7 @@ static tc_status read_command(int argc, char **argv, command *c, int *n_words, t
 {
     const tc_option options[] = {
         { "output", 'o', TC_TEXT, .to = &c->output },
-        { "device", 0, TC_TAKE, .to = c, .take = take_device },
+        { "device", 0, TC_TAKE, .to = c, .take = set_device },
         { "threads", 0, TC_COUNT, .to = &c->threads, .least = 1, .most = MAX_THREADS },
         /* BOINC passes --nthreads to multi-threaded applications. */
         { "nthreads", 0, TC_COUNT, .to = &c->threads, .least = 1, .most = MAX_THREADS },
@@ -125,8 +125,8 @@ static tc_status read_command(int argc, char **argv, command *c, int *n_words, t
 
 /* --- running --------------------------------------------------------------------------------- */
 
-/* The longest launch in milliseconds: that of the option, or by default a short one if somebody may
- * be using the computer, so that the desktop remains smooth. */
+/* Returns the longest launch in milliseconds: the value of the option; without it 10 if somebody
+ * may be using the computer, so that the desktop stays responsive, else 50. */
 static double launch_ms(const command *c, bool may_be_used)
 {
     return c->launch_ms > 0 ? c->launch_ms : may_be_used ? 10 : 50;
@@ -139,8 +139,8 @@ static unsigned processors(void)
     return n > MAX_THREADS ? MAX_THREADS : n;
 }
 
-/* The path of the output with ".SUFFIX" appended, in the checkpoint folder if that is given; the
- * caller frees it. NULL: no memory. */
+/* Returns the path of the output with ".SUFFIX" appended, in the checkpoint folder if one is given;
+ * the caller frees it. NULL if there is not enough memory. */
 static char *path_with_suffix(const command *c, const char *suffix)
 {
     const char *const name = c->checkpoint_dir != NULL ? os_last_part(c->output) : c->output;
@@ -154,22 +154,23 @@ static char *path_with_suffix(const command *c, const char *suffix)
     return path;
 }
 
-/* Checks that the work unit is none of the files that a run writes. */
+/* Checks that the run would not overwrite the work unit. */
 static tc_status check_names(const run_options *o, tc_err *err)
 {
-    const char *const written[] = { o->output, o->checkpoint, o->spool };
+    const char *const outputs[] = { o->output, o->checkpoint, o->spool };
 
-    for (size_t i = 0; i < sizeof written / sizeof written[0]; i++)
-        if (os_same_file(o->input, written[i]))
+    for (size_t i = 0; i < sizeof outputs / sizeof outputs[0]; i++)
+        if (os_same_file(o->input, outputs[i]))
             return tc_fail(err, TC_USAGE, "%s: is the work unit and cannot be written too",
-                           written[i]);
+                           outputs[i]);
     return TC_OK;
 }
 
-/* Runs the job of "texcell run". Does not return if the program is told to stop. */
+/* Runs the job of "texcell run". Does not return if a signal stops the program. */
 static tc_status run_command(const command *c, tc_err *err)
 {
-    const bw_options seam = { .checkpoint_every = c->checkpoint_every, .standalone_command = true };
+    const bw_options client_options = { .checkpoint_every = c->checkpoint_every,
+                                        .standalone_command = true };
     run_options o = { .input = c->input,
                       .output = c->output,
                       .quiet = c->quiet,
@@ -191,7 +192,7 @@ static tc_status run_command(const command *c, tc_err *err)
         tc_put_plain(driver_fault_before(), stderr);
         fputc('\n', stderr);
     }
-    bw_init(&seam);
+    bw_init(&client_options);
     checkpoint = path_with_suffix(c, "checkpoint");
     spool = path_with_suffix(c, "spool");
     o.checkpoint = checkpoint;
@@ -211,7 +212,7 @@ static tc_status run_command(const command *c, tc_err *err)
 
 /* Chooses the device of a client's task: the one that the client assigned, unless the application
  * version or the volunteer's app_config.xml names another. */
-static tc_status choose_for_task(const command *c, run_options *o, tc_err *err)
+static tc_status choose_task_device(const command *c, run_options *o, tc_err *err)
 {
     ocl_request *const request = &o->request;
     bw_gpu gpu;
@@ -229,8 +230,9 @@ static tc_status choose_for_task(const command *c, run_options *o, tc_err *err)
     return TC_OK;
 }
 
-/* The number of threads of a client's task: from the command line, else from the client, else 1. */
-static unsigned threads_of_task(const command *c)
+/* Returns the number of threads of a client's task: that of the command line, else that of the
+ * client, else 1. */
+static unsigned task_threads(const command *c)
 {
     const int ncpus = bw_ncpus();
 
@@ -240,7 +242,7 @@ static unsigned threads_of_task(const command *c)
 }
 
 /* Runs the job of a client's task. */
-static tc_status do_task(const command *c, const bw_task *task, tc_err *err)
+static tc_status run_task_job(const command *c, const bw_task *task, tc_err *err)
 {
     run_options o = { .checkpoint = "checkpoint",
                       .spool = "spool",
@@ -250,9 +252,9 @@ static tc_status do_task(const command *c, const bw_task *task, tc_err *err)
                       .driver_fault = driver_fault_wait };
     TC_AUTOFREE char *input = NULL;
     TC_AUTOFREE char *output = NULL;
-    return_if_error(choose_for_task(c, &o, err));
+    return_if_error(choose_task_device(c, &o, err));
 
-    o.threads = threads_of_task(c);
+    o.threads = task_threads(c);
     o.kernels = c->kernel_cache != NULL   ? c->kernel_cache
                 : task->folder[0] != '\0' ? task->folder
                                           : NULL;
@@ -275,9 +277,9 @@ static void run_task(const command *c, tc_status status, tc_err *err)
     tc_write_out_at_once();
     if (!c->quiet)
         fprintf(stderr, "texcell %s, application version %s, BOINC client %s, threads: %u\n",
-                VERSION, task.version, task.client, threads_of_task(c));
+                VERSION, task.version, task.client, task_threads(c));
     if (status == TC_OK)
-        status = do_task(c, &task, err);
+        status = run_task_job(c, &task, err);
     tc_plain(err->message);
     if (status == TC_OK) {
         if (!c->quiet)
@@ -296,8 +298,8 @@ static void run_task(const command *c, tc_status status, tc_err *err)
     bw_finish(tc_exit_code(status), line);
 }
 
-/* Runs the self-tests of an analysis on the requested device, and prints the outcome. TC_DEVICE:
- * the device computes wrongly or cannot be used. */
+/* Runs the self-tests of an analysis on the requested device, and prints the outcome. Returns
+ * TC_DEVICE if the device computes wrongly or cannot be used. */
 static tc_status selftest_device(const an_analysis *a, const ocl_request *request, tc_err *err)
 {
     ocl_device *device = NULL;
@@ -360,7 +362,7 @@ static tc_status selftest(const char *spec, tc_err *err)
 
 static tc_status run_verb(int argc, char **argv, tc_err *err)
 {
-    command c = defaults;
+    command c = default_options;
     struct stat info;
     int n_words;
     return_if_error(read_command(argc, argv, &c, &n_words, err));
@@ -399,11 +401,11 @@ static tc_status selftest_verb(int argc, char **argv, tc_err *err)
     return selftest(device, err);
 }
 
-/* Runs a command line without a verb: a client's task. Returns only without a client, and then with
- * an error. */
+/* Runs a command line without a verb, that of a client's task. Returns only if there is no client,
+ * and then an error. */
 static tc_status run_client_task(int argc, char **argv, tc_err *err)
 {
-    command c = defaults;
+    command c = default_options;
     int n_words = 0;
     tc_status status;
 

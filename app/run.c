@@ -16,16 +16,16 @@
 #include "workunits/format/title.h"
 #include "wrapper/bw.h"
 
-/* Raises *reported, the fraction that was shown last, to `share` if `share` is larger, and returns
- * *reported: the fraction must not decrease when the result turns out larger than estimated. */
-static double never_less(double *reported, double share)
+/* Sets *reported, the fraction of the job that was reported last, to `share` if that is larger, and
+ * returns it: the reported fraction must not decrease when the result is larger than estimated. */
+static double increase(double *reported, double share)
 {
     *reported = share > *reported ? share : *reported;
     return *reported;
 }
 
-/* How many seconds the CPU will take for the remaining items according to their plans, accurate to
- * a factor of two. */
+/* Returns the seconds that the CPU will take for the remaining items according to their plans,
+ * accurate to a factor of two. */
 static double cpu_seconds(const run_options *o, const job_files *files, const cost_model *w)
 {
     const size_t done = (size_t)files->mark.item;
@@ -34,42 +34,42 @@ static double cpu_seconds(const run_options *o, const job_files *files, const co
            (AN_CORE_SPEED * o->threads);
 }
 
-/* How many seconds a job must take on the CPU (cpu_seconds) for "auto" to choose a device: the time
- * that starting a device takes if its driver has compiled the kernels before. For tests, the
- * environment variable TEXCELL_AUTO_SECONDS replaces the number. */
-static double seconds_for_device(void)
+/* Returns the least duration of a job on the CPU (cpu_seconds), in seconds, for which "auto"
+ * chooses a device. It is the time that starting a device takes if its driver has compiled the
+ * kernels before. For tests, the environment variable TEXCELL_AUTO_SECONDS replaces it. */
+static double device_seconds(void)
 {
-    const char *const given = getenv("TEXCELL_AUTO_SECONDS");
+    const char *const variable = getenv("TEXCELL_AUTO_SECONDS");
 
-    return given != NULL ? strtod(given, NULL) : 0.6;
+    return variable != NULL ? strtod(variable, NULL) : 0.6;
 }
 
-/* Sets *by_cpu to whether "auto" chooses the CPU because the job is short. */
-static tc_status decide_for_cpu(const run_options *o, const an_unit *unit, const job_files *files,
-                                bool *by_cpu, tc_err *err)
+/* Sets *use_cpu to whether "auto" chooses the CPU because the job is short. */
+static tc_status decide_device(const run_options *o, const an_unit *unit, const job_files *files,
+                               bool *use_cpu, tc_err *err)
 {
     cost_model w;
     const tc_status status = cost_model_make(unit, false, &w, err);
 
-    *by_cpu = status == TC_OK && cpu_seconds(o, files, &w) < seconds_for_device();
+    *use_cpu = status == TC_OK && cpu_seconds(o, files, &w) < device_seconds();
     cost_model_free(&w);
     return status;
 }
 
 /* Opens the requested device and checks it by self-tests. If "auto" finds no device, the CPU is
  * used without a note; if the device fails its self-tests, the CPU is used with a note. */
-static tc_status find_device(const run_options *o, const an_unit *unit, const job_files *files,
+static tc_status open_device(const run_options *o, const an_unit *unit, const job_files *files,
                              const progress *p, job_device *d, tc_err *err)
 {
     const bool may_do_without = o->request.kind == OCL_REQUEST_AUTO;
-    bool by_cpu = false;
+    bool use_cpu = false;
     tc_status status;
 
     *d = (job_device){ .backend = ocl_backend(unit->analysis->name), .gpu_task = o->gpu_task };
     if (o->request.kind == OCL_REQUEST_CPU || (may_do_without && d->backend == NULL))
         return TC_OK;
-    status = may_do_without ? decide_for_cpu(o, unit, files, &by_cpu, err) : TC_OK;
-    if (status != TC_OK || by_cpu)
+    status = may_do_without ? decide_device(o, unit, files, &use_cpu, err) : TC_OK;
+    if (status != TC_OK || use_cpu)
         return status;
     if (d->backend == NULL)
         return tc_fail(err, TC_DEVICE, "%s cannot use OpenCL in this version: use --device cpu",
@@ -93,7 +93,7 @@ static tc_status find_device(const run_options *o, const an_unit *unit, const jo
 
 /* Prints how long the CPU will take: always on a terminal, otherwise only if it takes a minute or
  * longer. Not called for a device, as a device's speed is unknown at the start. */
-static void note_time(const an_unit *unit, double seconds, unsigned threads, progress *p)
+static void print_duration(const an_unit *unit, double seconds, unsigned threads, progress *p)
 {
     const bool is_long = seconds >= 60;
     char text[TC_DURATION];
@@ -106,10 +106,10 @@ static void note_time(const an_unit *unit, double seconds, unsigned threads, pro
                   is_long && unit->analysis->shorter != NULL ? unit->analysis->shorter : "");
 }
 
-/* Does all items that are not done yet. Sets *done to the fraction of the job that was reported
- * last. */
-static tc_status do_items(const run_options *o, const an_unit *unit, job_device *device,
-                          prefetch *next, job_files *files, progress *p, double *done, tc_err *err)
+/* Processes all items that are not done yet. Sets *done to the fraction of the job that was
+ * reported last. */
+static tc_status run_items(const run_options *o, const an_unit *unit, job_device *device,
+                           prefetch *next, job_files *files, progress *p, double *done, tc_err *err)
 {
     const size_t n = unit->job->n_items;
     cost_model w;
@@ -117,11 +117,11 @@ static tc_status do_items(const run_options *o, const an_unit *unit, job_device 
     tc_status status = cost_model_make(unit, device->open != NULL, &w, err);
 
     if (status == TC_OK && device->open == NULL)
-        note_time(unit, cpu_seconds(o, files, &w), o->threads, p);
+        print_duration(unit, cpu_seconds(o, files, &w), o->threads, p);
     for (size_t i = (size_t)files->mark.item; status == TC_OK && i < n; i++) {
         const double all = cost_total(&w, i, spool_to_write(files->spool));
-        const double from = never_less(done, cost_before(&w, i) / all),
-                     to = never_less(done, cost_before(&w, i + 1) / all);
+        const double from = increase(done, cost_before(&w, i) / all),
+                     to = increase(done, cost_before(&w, i + 1) / all);
         item_times times = { 0, 0 };
         const item_work work = { .unit = unit,
                                  .index = i,
@@ -151,22 +151,22 @@ static tc_status do_items(const run_options *o, const an_unit *unit, job_device 
             item_save_between(&work);
     }
     if (status == TC_OK)
-        never_less(done, (cost_before(&w, n) + w.identifying) /
-                             cost_total(&w, n, spool_to_write(files->spool)));
+        increase(done, (cost_before(&w, n) + w.identifying) /
+                           cost_total(&w, n, spool_to_write(files->spool)));
     cost_model_free(&w);
     return status;
 }
 
-/* The data that show_written needs to report the progress while the result is written. */
-typedef struct writing {
+/* Data with which report_written reports the progress while the result is written. */
+typedef struct write_state {
     progress *p;
     const wu_job *job;
     double before; /* fraction of the job that is done before the result is written */
-} writing;
+} write_state;
 
-static void show_written(void *user, double share)
+static void report_written(void *user, double share)
 {
-    const writing *const w = user;
+    const write_state *const w = user;
     const double on_disk = 0.99; /* the rest is the time of the final fsync */
     const double fraction = w->before + (1 - w->before) * on_disk * share;
 
@@ -175,25 +175,26 @@ static void show_written(void *user, double share)
 }
 
 /* Writes the result file from the spool. */
-static tc_status write_result(const char *path, const an_unit *unit, spool *s, writing *w,
+static tc_status write_result(const char *path, const an_unit *unit, spool *s, write_state *w,
                               tc_err *err)
 {
     const wu_result_source source = { s, spool_read, spool_copy };
-    const wu_write_progress written = { show_written, w };
-    TC_AUTO(wu_output_free) wu_output once = { .n = 0 };
-    TC_AUTO(wu_output_free) wu_output declared = { .n = 0 };
+    const wu_write_progress written = { report_written, w };
+    TC_AUTO(wu_output_free) wu_output constants = { .n = 0 };
+    TC_AUTO(wu_output_free) wu_output first_item = { .n = 0 };
     json_auto_t *parameters = an_params_as_run(unit->params);
 
     if (parameters == NULL)
         return tc_no_memory(err, "the parameters");
     if (unit->analysis->constants != NULL)
-        return_if_error(unit->analysis->constants(unit->params, &once, err));
-    return_if_error(unit->analysis->expect(unit->params, &unit->job->items[0], &declared, err));
+        return_if_error(unit->analysis->constants(unit->params, &constants, err));
+    return_if_error(unit->analysis->expect(unit->params, &unit->job->items[0], &first_item, err));
     return_if_error(wu_job_identify(unit->job, err));
-    return wu_result_write(path, unit->job, parameters, &once, &declared, &source, &written, err);
+    return wu_result_write(path, unit->job, parameters, &constants, &first_item, &source, &written,
+                           err);
 }
 
-/* Prints the analysis' notes about the items; a note that repeats the one before is left out. */
+/* Prints the analysis' notes about the items, except a note that repeats the previous one. */
 static void note_items(const an_unit *unit, progress *p)
 {
     char last[TC_ERR_MAX] = "", text[TC_ERR_MAX];
@@ -208,14 +209,14 @@ static void note_items(const an_unit *unit, progress *p)
     }
 }
 
-/* Does a job whose files are open: finds the position, chooses the device, does the items and
- * writes the result. */
-static tc_status do_job(const run_options *o, const an_unit *unit, job_files *files, progress *p,
-                        tc_err *err)
+/* Runs a job whose files are open: finds the position where it continues, chooses the device,
+ * processes the items and writes the result. */
+static tc_status run_open_job(const run_options *o, const an_unit *unit, job_files *files,
+                              progress *p, tc_err *err)
 {
     const size_t n_items = unit->job->n_items;
     job_device device = { .open = NULL };
-    writing w = { .p = p, .job = unit->job };
+    write_state w = { .p = p, .job = unit->job };
     prefetch next;
     tc_status status;
 
@@ -227,7 +228,7 @@ static tc_status do_job(const run_options *o, const an_unit *unit, job_files *fi
     if (status == TC_OK && o->request.kind != OCL_REQUEST_CPU)
         prefetch_begin(&next, (size_t)files->mark.item);
     if (status == TC_OK)
-        status = find_device(o, unit, files, p, &device, err);
+        status = open_device(o, unit, files, p, &device, err);
     if (status == TC_OK) {
         const bool is_cpu = device.open != NULL && device.open->info.type & CL_DEVICE_TYPE_CPU;
         char name[sizeof device.open->info.name + 32];
@@ -239,7 +240,7 @@ static tc_status do_job(const run_options *o, const an_unit *unit, job_files *fi
         if (unit->job->about != NULL)
             progress_note(p, "about this work: %s", unit->job->about);
         note_items(unit, p);
-        status = do_items(o, unit, &device, &next, files, p, &w.before, err);
+        status = run_items(o, unit, &device, &next, files, p, &w.before, err);
         progress_end_notes(p);
     }
     job_device_release(&device);
@@ -264,7 +265,7 @@ static tc_status do_job(const run_options *o, const an_unit *unit, job_files *fi
     return status;
 }
 
-/* Checks before the work begins that the result can be written to its place. */
+/* Checks, before the work begins, that the result file can be written. */
 static tc_status check_output(const run_options *o, tc_err *err)
 {
     struct stat info;
@@ -350,7 +351,7 @@ tc_status run_job(const run_options *options, tc_err *err)
         if (options->runs != NULL)
             spool_keep_runs(files.spool, options->runs);
         p.n_items = unit.job->n_items;
-        status = do_job(options, &unit, &files, &p, err);
+        status = run_open_job(options, &unit, &files, &p, err);
     }
     /* A client's task does not remove its files, as the client empties the slot: removing gigabytes
      * takes long, and the task cannot be stopped meanwhile. */

@@ -896,7 +896,7 @@ static void begin_paces(cl_worker *w)
                  units = (double)w->ocl.device->info.compute_units;
 
     ocl_pace_begin(&w->ocl, &w->pace, first_chunks > units ? first_chunks : units, w->most);
-    w->pace.bold = true;
+    w->pace.even_units = true;
     w->divided = first_chunks < 1 && (w->pace.growth == NULL || *w->pace.growth <= 0);
     ocl_pace_begin(&w->ocl, &w->features, units, w->groups_per_chunk);
     for (size_t i = 0; i < p->n_levels; i++) {

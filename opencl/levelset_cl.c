@@ -29,15 +29,15 @@ static const char *const kernel_names[KERNELS] = { "levelset_step",       "level
 /* The device's buffers. */
 enum {
     B_PHI,
-    B_OTHER,  /* the next phi or an intermediate field; swapped with B_PHI (swap_phi) */
-    B_KEPT,   /* parabolas of the distance transform */
-    B_DATA,   /* the data term */
-    B_STOP,   /* the factor by which edges slow the motion; unused without has_stop */
-    B_SIDES,  /* the side of each voxel: 1 inside, 0 outside */
-    B_CTL,    /* the control words (layout.h) */
-    B_NEAR,   /* bits of each block: where it is near the zero level (LS_NEAR_...) */
-    B_LIST,   /* the active blocks of the narrow band */
-    B_HISTORY /* a word for each voxel: its sides at earlier times (ls_kept_bit) */
+    B_SPARE,     /* the next phi or an intermediate field; swap_phi exchanges it with B_PHI */
+    B_PARABOLAS, /* parabolas of the distance transform */
+    B_DATA,      /* the data term */
+    B_STOP,      /* the factor by which edges slow the motion; unused without has_stop */
+    B_SIDES,     /* the side of each voxel: 1 inside, 0 outside */
+    B_CTL,       /* the control words (layout.h) */
+    B_NEAR,      /* bits of each block: where it is near the zero level (LS_NEAR_...) */
+    B_LIST,      /* the active blocks of the narrow band */
+    B_HISTORY    /* a word for each voxel: its sides at earlier times (ls_kept_bit) */
 };
 
 typedef struct cl_worker {
@@ -47,15 +47,15 @@ typedef struct cl_worker {
     ls_head head;
     /* Voxels of a tile, which a work-group of tile[0] * tile[1] work-items computes at a time. */
     size_t tile[3];
-    cl_uint listed;           /* index of the word of ctl that counts the blocks of the list */
-    cl_uint other;            /* index of the word of ctl that counts those of the next list */
-    cl_uint bit;              /* bit of the history that the current chunk sets; LS_KEPT: none */
+    cl_uint list_word;      /* index of the word of ctl that counts the blocks of the list */
+    cl_uint next_list_word; /* index of the word of ctl that counts those of the next list */
+    cl_uint bit; /* bit of the history that the current chunk sets; LS_KEPT if it sets none */
     size_t band_groups;       /* work-groups among which the blocks of the list are divided */
     size_t n_listed;          /* blocks in the list when the host last read ctl */
     ocl_pace pace;            /* pace in chunks; used if a launch can do several chunks */
     ocl_pace voxels[KERNELS]; /* pace of each kernel, in voxels */
     bool long_chunk;          /* the launches of one chunk took longer than launch_ms together */
-    bool one_by_one;          /* a step does one chunk, and waits after each launch */
+    bool wait_each;           /* a step processes one chunk, and waits after each launch */
     /* Parameters, in the types of the kernels' arguments. */
     cl_uint cfl, has_stop, stop_after;
     cl_float beta, dt, band;
@@ -63,7 +63,7 @@ typedef struct cl_worker {
 
 /* --- launches -------------------------------------------------------------------------------- */
 
-/* The voxels of the next launch of a kernel: all, or fewer if the pace says so. */
+/* Returns the number of voxels of the kernel's next launch: all, or as many as the pace allows. */
 static size_t launch_voxels(const cl_worker *w, int kernel)
 {
     return (size_t)ocl_pace_next(&w->voxels[kernel], w->size.voxels);
@@ -71,32 +71,33 @@ static size_t launch_voxels(const cl_worker *w, int kernel)
 
 /* After a launch of n voxels: waits for it and calls work->poll, unless it processed all voxels and
  * the step does not wait after each launch. */
-static tc_status end_part(cl_worker *w, int kernel, size_t n, tc_err *err)
+static tc_status end_launch(cl_worker *w, int kernel, size_t n, tc_err *err)
 {
-    if (n >= w->size.voxels && !w->one_by_one)
+    if (n >= w->size.voxels && !w->wait_each)
         return TC_OK;
     return_if_error(ocl_end_launch(&w->ocl, TC_OK, &w->voxels[kernel], n, err));
     return ocl_ask(&w->ocl, err);
 }
 
-/* Makes the field in B_OTHER the current phi. */
+/* Makes the field in B_SPARE the current phi. */
 static void swap_phi(cl_worker *w)
 {
     const ocl_buffer phi = w->ocl.buffer[B_PHI];
 
-    w->ocl.buffer[B_PHI] = w->ocl.buffer[B_OTHER];
-    w->ocl.buffer[B_OTHER] = phi;
+    w->ocl.buffer[B_PHI] = w->ocl.buffer[B_SPARE];
+    w->ocl.buffer[B_SPARE] = phi;
 }
 
-/* Arguments: the size of the picture in voxels, and in blocks. */
+/* Kernel arguments: the size of the picture in voxels (SIZES) and in blocks (BLOCKS). */
 #define SIZES(w) OCL_UINT((w)->size.nx), OCL_UINT((w)->size.ny), OCL_UINT((w)->size.nz)
 #define BLOCKS(w) OCL_UINT((w)->size.bx), OCL_UINT((w)->size.by), OCL_UINT((w)->size.bz)
 
-/* Queues levelset_step, which computes U or (move) the next phi: for `groups` tiles from number
- * `first` on; or, if `listed` is the index of a word of ctl, for the tiles in entries [first, end)
- * of the list, by `groups` work-groups. */
-static tc_status step_tiles(cl_worker *w, size_t first, size_t end, size_t groups, cl_uint listed,
-                            cl_uint move, cl_uint done, tc_err *err)
+/* Queues levelset_step, which computes U or, with `move`, the next phi. If `listed` is
+ * LS_NOT_LISTED, it does so for `groups` tiles from number `first` on; otherwise, with the length
+ * of the list in word `listed` of ctl, for the tiles in entries [first, end) of the list, which
+ * `groups` work-groups share. */
+static tc_status step_tiles(cl_worker *w, size_t first, size_t end, size_t groups,
+                            cl_uint list_word, cl_uint move, cl_uint done, tc_err *err)
 {
     const size_t across = tc_quotient_up(w->size.nx, w->tile[0]),
                  down = tc_quotient_up(w->size.ny, w->tile[1]);
@@ -105,9 +106,9 @@ static tc_status step_tiles(cl_worker *w, size_t first, size_t end, size_t group
                             { 0 } };
 
     return OCL_QUEUE(w, K_STEP, grid, err, OCL_HELD(w, B_PHI), OCL_HELD(w, B_DATA),
-                     OCL_HELD(w, B_STOP), OCL_HELD(w, B_OTHER), OCL_HELD(w, B_CTL),
+                     OCL_HELD(w, B_STOP), OCL_HELD(w, B_SPARE), OCL_HELD(w, B_CTL),
                      OCL_HELD(w, B_LIST), SIZES(w), OCL_UINT(across), OCL_UINT(down),
-                     OCL_UINT(first), OCL_UINT(end), OCL_UINT(listed), OCL_FLOAT(w->beta),
+                     OCL_UINT(first), OCL_UINT(end), OCL_UINT(list_word), OCL_FLOAT(w->beta),
                      OCL_FLOAT(w->dt), OCL_UINT(w->has_stop), OCL_UINT(move), OCL_UINT(done),
                      OCL_UINT(w->stop_after));
 }
@@ -125,7 +126,7 @@ static tc_status dense_step(cl_worker *w, cl_uint done, tc_err *err)
 
         n = most == w->size.voxels ? tiles : tc_smaller(most / tile + 1, tiles - at);
         return_if_error(step_tiles(w, at, at + n, n, LS_NOT_LISTED, !w->cfl, done, err));
-        return_if_error(end_part(w, K_STEP, n < tiles ? n * tile : w->size.voxels, err));
+        return_if_error(end_launch(w, K_STEP, n < tiles ? n * tile : w->size.voxels, err));
     }
     if (!w->cfl)
         swap_phi(w);
@@ -140,10 +141,10 @@ static tc_status dense_apply(cl_worker *w, cl_uint done, tc_err *err)
         last = at + tc_smaller(launch_voxels(w, K_APPLY), w->size.voxels - at);
 
         return_if_error(OCL_QUEUE(w, K_APPLY, ocl_grid_of(LS_GROUP, (last - at + 3) / 4, 1, 1), err,
-                                  OCL_HELD(w, B_PHI), OCL_HELD(w, B_OTHER), OCL_HELD(w, B_CTL),
+                                  OCL_HELD(w, B_PHI), OCL_HELD(w, B_SPARE), OCL_HELD(w, B_CTL),
                                   OCL_LONG(at), OCL_LONG(last), OCL_UINT(w->cfl), OCL_FLOAT(w->dt),
                                   OCL_UINT(done), OCL_UINT(w->stop_after)));
-        return_if_error(end_part(w, K_APPLY, last - at, err));
+        return_if_error(end_launch(w, K_APPLY, last - at, err));
     }
     return TC_OK;
 }
@@ -153,13 +154,13 @@ static tc_status dense_apply(cl_worker *w, cl_uint done, tc_err *err)
 /* Rebuilds the list of active blocks. */
 static tc_status list_blocks(cl_worker *w, tc_err *err)
 {
-    const cl_uint listed = w->other;
+    const cl_uint list_word = w->next_list_word;
 
-    w->other = w->listed;
-    w->listed = listed;
+    w->next_list_word = w->list_word;
+    w->list_word = list_word;
     return OCL_QUEUE(w, K_LIST, ocl_grid_of(LS_GROUP, w->size.blocks, 1, 1), err,
                      OCL_HELD(w, B_NEAR), OCL_HELD(w, B_LIST), OCL_HELD(w, B_CTL), BLOCKS(w),
-                     OCL_UINT(listed));
+                     OCL_UINT(list_word));
 }
 
 static size_t block_voxels(const cl_worker *w)
@@ -177,16 +178,16 @@ static size_t launch_end(const cl_worker *w, int kernel, size_t at, size_t n)
     return at + paced < n ? at + paced : w->size.blocks;
 }
 
-/* Calls end_part after a launch of blocks [at, end) of n. */
+/* Calls end_launch after a launch of blocks [at, end) of n. */
 static tc_status end_blocks(cl_worker *w, int kernel, size_t at, size_t end, size_t n, tc_err *err)
 {
-    if (at == 0 && end == w->size.blocks && !w->one_by_one)
+    if (at == 0 && end == w->size.blocks && !w->wait_each)
         return TC_OK;
-    return end_part(w, kernel, (tc_smaller(end, n) - at) * block_voxels(w), err);
+    return end_launch(w, kernel, (tc_smaller(end, n) - at) * block_voxels(w), err);
 }
 
-/* Moves phi in the listed blocks. renew: afterwards rebuilds the list. all: phi is not changed, and
- * the list is made from all blocks. */
+/* Adds dt U to phi in the listed blocks. renew: rebuilds the list afterwards. all: phi is not
+ * changed, and the list is made from all blocks. */
 static tc_status band_apply(cl_worker *w, cl_uint all, cl_uint renew, cl_uint done, tc_err *err)
 {
     const size_t n = all ? w->size.blocks : w->n_listed;
@@ -197,11 +198,11 @@ static tc_status band_apply(cl_worker *w, cl_uint all, cl_uint renew, cl_uint do
     for (size_t at = 0, end = 0; end < w->size.blocks; at = end) {
         end = launch_end(w, K_BAND_APPLY, at, n);
         return_if_error(OCL_QUEUE(
-            w, K_BAND_APPLY, grid, err, OCL_HELD(w, B_PHI), OCL_HELD(w, B_OTHER),
+            w, K_BAND_APPLY, grid, err, OCL_HELD(w, B_PHI), OCL_HELD(w, B_SPARE),
             OCL_HELD(w, B_CTL), OCL_HELD(w, B_LIST), OCL_HELD(w, B_NEAR), SIZES(w), BLOCKS(w),
-            OCL_UINT(at), OCL_UINT(end), OCL_UINT(w->listed), OCL_UINT(w->other), OCL_UINT(all),
-            OCL_UINT(w->cfl), OCL_FLOAT(w->dt), OCL_FLOAT(w->band), OCL_UINT(renew), OCL_UINT(done),
-            OCL_UINT(w->stop_after)));
+            OCL_UINT(at), OCL_UINT(end), OCL_UINT(w->list_word), OCL_UINT(w->next_list_word),
+            OCL_UINT(all), OCL_UINT(w->cfl), OCL_FLOAT(w->dt), OCL_FLOAT(w->band), OCL_UINT(renew),
+            OCL_UINT(done), OCL_UINT(w->stop_after)));
         return_if_error(end_blocks(w, K_BAND_APPLY, at, end, n, err));
     }
     return renew ? list_blocks(w, err) : TC_OK;
@@ -212,8 +213,8 @@ static tc_status band_iteration(cl_worker *w, cl_uint done, tc_err *err)
 {
     for (size_t at = 0, end = 0; end < w->size.blocks; at = end) {
         end = launch_end(w, K_STEP, at, w->n_listed);
-        return_if_error(
-            step_tiles(w, at, end, tc_smaller(end - at, w->band_groups), w->listed, 0, done, err));
+        return_if_error(step_tiles(w, at, end, tc_smaller(end - at, w->band_groups), w->list_word,
+                                   0, done, err));
         return_if_error(end_blocks(w, K_STEP, at, end, w->n_listed, err));
     }
     return band_apply(w, 0, (done + 1) % LS_REFLAG == 0, done, err);
@@ -221,7 +222,7 @@ static tc_status band_iteration(cl_worker *w, cl_uint done, tc_err *err)
 
 /* --- re-initialisation ----------------------------------------------------------------------- */
 
-/* The pass of the distance transform along x, from B_PHI to B_OTHER. */
+/* The pass of the distance transform along x, from B_PHI to B_SPARE. */
 static tc_status edt_rows(cl_worker *w, tc_err *err)
 {
     const size_t rows = (size_t)w->size.ny * w->size.nz;
@@ -230,10 +231,10 @@ static tc_status edt_rows(cl_worker *w, tc_err *err)
     for (size_t at = 0, n; at < rows; at += n) {
         n = tc_smaller(tc_quotient_up(launch_voxels(w, K_EDT_X), w->size.nx), rows - at);
         return_if_error(OCL_QUEUE(w, K_EDT_X, ocl_grid_of(LS_GROUP, n * LS_GROUP, 1, 1), err,
-                                  OCL_HELD(w, B_PHI), OCL_HELD(w, B_OTHER), OCL_HELD(w, B_SIDES),
+                                  OCL_HELD(w, B_PHI), OCL_HELD(w, B_SPARE), OCL_HELD(w, B_SIDES),
                                   OCL_HELD(w, B_CTL), OCL_UINT(w->size.nx), OCL_LONG(at),
                                   OCL_LOCAL(tc_quotient_up(w->size.nx, 32) * 4)));
-        return_if_error(end_part(w, K_EDT_X, n * w->size.nx, err));
+        return_if_error(end_launch(w, K_EDT_X, n * w->size.nx, err));
     }
     return TC_OK;
 }
@@ -259,14 +260,14 @@ static tc_status edt_lines(cl_worker *w, cl_uint axis, int from, int to, cl_uint
 
         grid.start[0] = x;
         return_if_error(OCL_QUEUE(
-            w, K_EDT_LINES, grid, err, OCL_HELD(w, from), OCL_HELD(w, B_SIDES), OCL_HELD(w, B_KEPT),
-            OCL_HELD(w, B_PHI), OCL_HELD(w, to), OCL_HELD(w, B_CTL), OCL_HELD(w, B_HISTORY),
-            OCL_UINT(last ? w->bit : LS_KEPT), SIZES(w), OCL_UINT(at), OCL_UINT(axis),
-            OCL_UINT(last), OCL_UINT(done), OCL_UINT(w->stop_after)));
+            w, K_EDT_LINES, grid, err, OCL_HELD(w, from), OCL_HELD(w, B_SIDES),
+            OCL_HELD(w, B_PARABOLAS), OCL_HELD(w, B_PHI), OCL_HELD(w, to), OCL_HELD(w, B_CTL),
+            OCL_HELD(w, B_HISTORY), OCL_UINT(last ? w->bit : LS_KEPT), SIZES(w), OCL_UINT(at),
+            OCL_UINT(axis), OCL_UINT(last), OCL_UINT(done), OCL_UINT(w->stop_after)));
         x += columns;
         at += x == w->size.nx ? n_planes : 0;
         x = x == w->size.nx ? 0 : x;
-        return_if_error(end_part(w, K_EDT_LINES, columns * n_planes * n, err));
+        return_if_error(end_launch(w, K_EDT_LINES, columns * n_planes * n, err));
     }
     return TC_OK;
 }
@@ -278,9 +279,9 @@ static tc_status reinit_phi(cl_worker *w, cl_uint done, tc_err *err)
     const bool deep = w->size.nz > 1;
 
     return_if_error(edt_rows(w, err));
-    return_if_error(edt_lines(w, 1, B_OTHER, B_PHI, !deep, done, err));
+    return_if_error(edt_lines(w, 1, B_SPARE, B_PHI, !deep, done, err));
     if (deep) {
-        return_if_error(edt_lines(w, 2, B_PHI, B_OTHER, 1, done, err));
+        return_if_error(edt_lines(w, 2, B_PHI, B_SPARE, 1, done, err));
         swap_phi(w);
     }
     return w->p->band > 0 ? band_apply(w, 1, 1, done, err) : TC_OK;
@@ -325,8 +326,8 @@ static tc_status make_buffers(cl_worker *w, const void *state, const ls_force *f
     };
     const ocl_need needs[] = {
         { B_PHI, field, "phi", ls_phi_const(state) },
-        { B_OTHER, field, "phi", NULL },
-        { B_KEPT, field, "phi", NULL },
+        { B_SPARE, field, "phi", NULL },
+        { B_PARABOLAS, field, "phi", NULL },
         { B_DATA, field, "the data term", force->data },
         { B_STOP, w->has_stop ? field : sizeof(float), "the edges", force->stop },
         { B_SIDES, w->size.voxels, "the sides", NULL },
@@ -357,8 +358,8 @@ static tc_status open_parts(void *worker, const void *state, tc_err *err)
     w->band = (float)w->p->band;
     w->has_stop = w->p->edge_stop > 0;
     w->stop_after = (cl_uint)w->p->stop_after;
-    w->listed = LS_CTL_LISTED;
-    w->other = LS_CTL_LISTED + 1;
+    w->list_word = LS_CTL_LISTED;
+    w->next_list_word = LS_CTL_LISTED + 1;
     w->n_listed = w->size.blocks;
     w->band_groups = 16 * (size_t)(units > 0 ? units : 1);
     ocl_pace_begin(&w->ocl, &w->pace, (double)FIRST_VOXELS / (double)w->size.voxels, 1 << 16);
@@ -383,7 +384,7 @@ static tc_status read_control(cl_worker *w, uint64_t chunks, tc_err *err)
     if (ctl[LS_CTL_BAD] != LS_NEVER)
         return ls_not_finite(ctl[LS_CTL_BAD], err);
     w->head.last_change = ctl[LS_CTL_CHANGE];
-    w->n_listed = w->p->band > 0 ? ctl[w->listed] : 0;
+    w->n_listed = w->p->band > 0 ? ctl[w->list_word] : 0;
     w->head.head.chunks_done = chunks;
     if (ls_has_converged(w->p, &w->head))
         w->head.head.chunks_done =
@@ -391,8 +392,8 @@ static tc_status read_control(cl_worker *w, uint64_t chunks, tc_err *err)
     return TC_OK;
 }
 
-/* Whether an iteration needs more than one launch of a kernel. */
-static bool is_in_parts(const cl_worker *w, int kernel)
+/* Whether an iteration needs more than one launch of this kernel. */
+static bool needs_parts(const cl_worker *w, int kernel)
 {
     return launch_voxels(w, kernel) <
            (w->p->band > 0 ? tc_smaller(w->n_listed * block_voxels(w), w->size.voxels)
@@ -403,9 +404,9 @@ static tc_status cl_step(void *worker, void *state, uint64_t *chunks_done, tc_er
 {
     cl_worker *const w = worker;
     const uint64_t done = w->head.head.chunks_done, chunks = w->ocl.work->plan.chunks;
-    w->one_by_one =
-        w->long_chunk || is_in_parts(w, K_STEP) || (w->p->band > 0 && is_in_parts(w, K_BAND_APPLY));
-    const uint64_t n = w->one_by_one ? 1 : ocl_pace_next(&w->pace, chunks - done);
+    w->wait_each =
+        w->long_chunk || needs_parts(w, K_STEP) || (w->p->band > 0 && needs_parts(w, K_BAND_APPLY));
+    const uint64_t n = w->wait_each ? 1 : ocl_pace_next(&w->pace, chunks - done);
     tc_status status = TC_OK;
 
     (void)state;
@@ -415,7 +416,7 @@ static tc_status cl_step(void *worker, void *state, uint64_t *chunks_done, tc_er
     }
     for (uint64_t i = 0; status == TC_OK && i < n; i++)
         status = queue_chunk(w, done + i, err);
-    status = ocl_end_launch(&w->ocl, status, &w->pace, w->one_by_one ? 0 : n, err);
+    status = ocl_end_launch(&w->ocl, status, &w->pace, w->wait_each ? 0 : n, err);
     w->long_chunk = w->long_chunk || (n == 1 && w->ocl.took_ms > w->ocl.work->launch_ms);
     return_if_error(status);
     return_if_error(read_control(w, done + n, err));

@@ -27,25 +27,27 @@ static void add_text(tc_sha256 *sum, const char *text)
     tc_sha256_add(sum, text, strlen(text) + 1);
 }
 
-/* The key: SHA-256 of all that a compiled program depends on. */
-static void key_of(const ocl_device *device, const ocl_program_source *of, char key[TC_SHA256_TEXT])
+/* Sets `key` to the SHA-256 of all that a compiled program depends on: the device, the driver, the
+ * flags and the source. */
+static void make_key(const ocl_device *device, const ocl_program_source *source,
+                     char key[TC_SHA256_TEXT])
 {
     const ocl_info *const info = &device->info;
-    const char *const made_for[] = { info->platform_name, info->vendor, info->name, info->driver,
-                                     of->flags };
+    const char *const properties[] = { info->platform_name, info->vendor, info->name, info->driver,
+                                       source->flags };
     tc_sha256 sum;
 
     tc_sha256_begin(&sum);
-    for (size_t i = 0; i < sizeof made_for / sizeof made_for[0]; i++)
-        add_text(&sum, made_for[i]);
-    for (size_t i = 0; i < of->count; i++)
-        add_text(&sum, of->lines[i]);
+    for (size_t i = 0; i < sizeof properties / sizeof properties[0]; i++)
+        add_text(&sum, properties[i]);
+    for (size_t i = 0; i < source->count; i++)
+        add_text(&sum, source->lines[i]);
     tc_sha256_end(&sum, key);
 }
 
-/* Sets `path` to FOLDER/texcell_kernels_KEY.SUFFIX. false: it is too long. */
-static bool path_of(const ocl_device *device, const char *key, const char *suffix,
-                    char path[PATH_ROOM])
+/* Sets `path` to FOLDER/texcell_kernels_KEY.SUFFIX. Returns false if the path is too long. */
+static bool make_path(const ocl_device *device, const char *key, const char *suffix,
+                      char path[PATH_ROOM])
 {
     const int n = snprintf(path, PATH_ROOM, "%s/%s%.*s.%s", device->cache_folder, prefix,
                            NAME_DIGITS, key, suffix);
@@ -53,7 +55,7 @@ static bool path_of(const ocl_device *device, const char *key, const char *suffi
     return n > 0 && n < PATH_ROOM;
 }
 
-static void digest_of(const unsigned char *data, size_t n, char digest[TC_SHA256_TEXT])
+static void make_digest(const unsigned char *data, size_t n, char digest[TC_SHA256_TEXT])
 {
     tc_sha256 sum;
 
@@ -71,7 +73,7 @@ static unsigned char *read_file(const char *path, const char *key, size_t *bytes
     unsigned char *data = NULL;
     char digest[TC_SHA256_TEXT];
     uint64_t size = 0;
-    size_t got = 0;
+    size_t n_read = 0;
     tc_err ignored;
     int fd;
 
@@ -79,13 +81,13 @@ static unsigned char *read_file(const char *path, const char *key, size_t *bytes
         return NULL;
     if (size > HEAD && size <= MOST_BYTES)
         data = malloc((size_t)size);
-    if (data != NULL && tc_read_at(fd, path, 0, data, (size_t)size, &got, &ignored) != TC_OK)
-        got = 0;
+    if (data != NULL && tc_read_at(fd, path, 0, data, (size_t)size, &n_read, &ignored) != TC_OK)
+        n_read = 0;
     close(fd);
-    if (data != NULL && got == size) {
-        digest_of(data + HEAD, got - HEAD, digest);
+    if (data != NULL && n_read == size) {
+        make_digest(data + HEAD, n_read - HEAD, digest);
         if (memcmp(data, key, HEAD / 2) == 0 && memcmp(data + HEAD / 2, digest, HEAD / 2) == 0) {
-            *bytes = got;
+            *bytes = n_read;
             return data;
         }
     }
@@ -97,59 +99,59 @@ static unsigned char *read_file(const char *path, const char *key, size_t *bytes
 static cl_program build_binary(ocl_device *device, const unsigned char *binary, size_t bytes,
                                const char *flags)
 {
-    cl_int taken = CL_SUCCESS, code = CL_SUCCESS;
-    cl_program made = device->api.clCreateProgramWithBinary(device->context, 1, &device->info.id,
-                                                            &bytes, &binary, &taken, &code);
+    cl_int binary_status = CL_SUCCESS, code = CL_SUCCESS;
+    cl_program program = device->api.clCreateProgramWithBinary(
+        device->context, 1, &device->info.id, &bytes, &binary, &binary_status, &code);
 
-    if (made == NULL)
+    if (program == NULL)
         return NULL;
-    if (code == CL_SUCCESS && taken == CL_SUCCESS &&
-        device->api.clBuildProgram(made, 1, &device->info.id, flags, NULL, NULL) == CL_SUCCESS)
-        return made;
-    device->api.clReleaseProgram(made);
+    if (code == CL_SUCCESS && binary_status == CL_SUCCESS &&
+        device->api.clBuildProgram(program, 1, &device->info.id, flags, NULL, NULL) == CL_SUCCESS)
+        return program;
+    device->api.clReleaseProgram(program);
     return NULL;
 }
 
-cl_program ocl_program_cache_load(ocl_device *device, const ocl_program_source *of)
+cl_program ocl_program_cache_load(ocl_device *device, const ocl_program_source *source)
 {
-    char key[TC_SHA256_TEXT], path[PATH_ROOM], being_tried[PATH_ROOM];
+    char key[TC_SHA256_TEXT], path[PATH_ROOM], tried_path[PATH_ROOM];
     cl_program program = NULL;
     size_t bytes = 0;
 
     if (device->cache_folder == NULL)
         return NULL;
-    key_of(device, of, key);
-    if (!path_of(device, key, "bin", path) || !path_of(device, key, "tried", being_tried) ||
+    make_key(device, source, key);
+    if (!make_path(device, key, "bin", path) || !make_path(device, key, "tried", tried_path) ||
         os_kind_of_link(path) != OS_FILE)
         return NULL;
-    unlink(being_tried);
-    if (rename(path, being_tried) != 0)
+    unlink(tried_path);
+    if (rename(path, tried_path) != 0)
         return NULL;
-    unsigned char *const data = read_file(being_tried, key, &bytes);
+    unsigned char *const data = read_file(tried_path, key, &bytes);
 
     if (data != NULL)
-        program = build_binary(device, data + HEAD, bytes - HEAD, of->flags);
+        program = build_binary(device, data + HEAD, bytes - HEAD, source->flags);
     free(data);
     device->cache_used = device->cache_used || program != NULL;
-    if (program == NULL || rename(being_tried, path) != 0)
-        unlink(being_tried);
+    if (program == NULL || rename(tried_path, path) != 0)
+        unlink(tried_path);
     return program;
 }
 
 /* --- storing --------------------------------------------------------------------------------- */
 
-typedef struct listing {
+typedef struct cache_list {
     const char *folder;
-    size_t count;           /* stored programs seen so far */
-    char oldest[PATH_ROOM]; /* path of the oldest of them; "" if none was seen yet */
-    time_t since;           /* when the oldest was modified */
-    bool remove;            /* delete every stored program that is seen */
-} listing;
+    size_t count;           /* number of stored programs found */
+    char oldest[PATH_ROOM]; /* path of the oldest stored program; "" before one is found */
+    time_t oldest_time;     /* when the oldest one was modified */
+    bool remove;            /* delete every stored program that is found */
+} cache_list;
 
 /* For os_list: counts a file of the folder if its name is that of a stored program. */
 static int visit_file(void *user, const char *name, bool may_be_folder)
 {
-    listing *const l = user;
+    cache_list *const l = user;
     char path[PATH_ROOM];
     struct stat info;
 
@@ -161,16 +163,16 @@ static int visit_file(void *user, const char *name, bool may_be_folder)
     l->count++;
     if (l->remove)
         unlink(path);
-    if (l->oldest[0] == '\0' || info.st_mtime < l->since) {
+    if (l->oldest[0] == '\0' || info.st_mtime < l->oldest_time) {
         memcpy(l->oldest, path, sizeof path);
-        l->since = info.st_mtime;
+        l->oldest_time = info.st_mtime;
     }
     return 0;
 }
 
-static listing list_cache(const ocl_device *device, bool remove)
+static cache_list list_cache(const ocl_device *device, bool remove)
 {
-    listing l = { .folder = device->cache_folder, .remove = remove };
+    cache_list l = { .folder = device->cache_folder, .remove = remove };
 
     os_list(device->cache_folder, visit_file, &l);
     return l;
@@ -179,7 +181,7 @@ static listing list_cache(const ocl_device *device, bool remove)
 /* Deletes the oldest stored programs until there is room for one more within OCL_CACHE_MOST. */
 static void make_room(const ocl_device *device)
 {
-    listing l;
+    cache_list l;
 
     while ((l = list_cache(device, false)).count >= OCL_CACHE_MOST && unlink(l.oldest) == 0)
         ;
@@ -187,7 +189,7 @@ static void make_room(const ocl_device *device)
 
 /* Returns HEAD undefined bytes, which the caller fills, followed by the program's compiled form;
  * NULL if the driver has none. Sets *bytes to the size of both together. The caller frees them. */
-static unsigned char *binary_of(ocl_device *device, cl_program program, size_t *bytes)
+static unsigned char *read_binary(ocl_device *device, cl_program program, size_t *bytes)
 {
     size_t size = 0;
 
@@ -222,22 +224,22 @@ static void write_file(const char *path, const char *temporary, const unsigned c
         unlink(temporary);
 }
 
-void ocl_program_cache_store(ocl_device *device, const ocl_program_source *of, cl_program program,
-                             double build_ms)
+void ocl_program_cache_store(ocl_device *device, const ocl_program_source *source,
+                             cl_program program, double build_ms)
 {
     char key[TC_SHA256_TEXT], digest[TC_SHA256_TEXT], path[PATH_ROOM], temporary[PATH_ROOM];
     size_t bytes = 0;
 
     if (device->cache_folder == NULL || build_ms < OCL_CACHE_SLOW_MS)
         return;
-    key_of(device, of, key);
-    if (!path_of(device, key, "bin", path) || !path_of(device, key, "new", temporary))
+    make_key(device, source, key);
+    if (!make_path(device, key, "bin", path) || !make_path(device, key, "new", temporary))
         return;
-    unsigned char *const data = binary_of(device, program, &bytes);
+    unsigned char *const data = read_binary(device, program, &bytes);
 
     if (data == NULL)
         return;
-    digest_of(data + HEAD, bytes - HEAD, digest);
+    make_digest(data + HEAD, bytes - HEAD, digest);
     memcpy(data, key, HEAD / 2);
     memcpy(data + HEAD / 2, digest, HEAD / 2);
     make_room(device);

@@ -165,10 +165,10 @@ tc_status ocl_launch(ocl_device *device, const ocl_kernel *kernel, cl_uint dimen
     return TC_OK;
 }
 
-/* Sleeps until the event is nearly or just complete. Returns early on an error, which the following
- * clWaitForEvents reports, or if the event takes much longer than expected: the guard (guard.h)
- * detects one library call that does not return, but not that the many short calls made here never
- * end. */
+/* Sleeps until the event is complete or nearly so. Returns early on an error, which the following
+ * clWaitForEvents reports, and if the event takes much longer than expected: the guard (guard.h)
+ * can only detect a single call that does not return, such as clWaitForEvents, not an endless
+ * sequence of the short calls made here. */
 static void sleep_until_done(ocl_device *device, cl_event event, double expected_ms)
 {
     const double poll = 0.2e-3; /* seconds */
@@ -262,7 +262,7 @@ void ocl_pace_init(ocl_pace *pace, double target_ms, uint64_t first, uint64_t mo
     pace->last_ms = 0;
     pace->first = (double)first;
     pace->growth = NULL;
-    pace->bold = false;
+    pace->even_units = false;
 }
 
 uint64_t ocl_pace_next(const ocl_pace *pace, uint64_t left)
@@ -280,13 +280,13 @@ void ocl_pace_took(ocl_pace *pace, uint64_t work, double ms)
     if (work == 0)
         return;
     if (ms > pace->target_ms) {
-        const uint64_t fits = (uint64_t)((double)work * (aim / ms));
-        if (fits < pace->now)
-            pace->now = fits > 0 ? fits : 1;
+        const uint64_t fitting = (uint64_t)((double)work * (aim / ms));
+        if (fitting < pace->now)
+            pace->now = fitting > 0 ? fitting : 1;
     } else if (work >= pace->now && ms < aim) {
-        const uint64_t times = pace->bold && ms * 8 <= aim ? 4 : 2;
+        const uint64_t times = pace->even_units && ms * 8 <= aim ? 4 : 2;
         const uint64_t limit = pace->now <= pace->most / times ? pace->now * times : pace->most;
-        /* At half the aim or below, aim / ms is at least `times`: the limit is reached. */
+        /* If ms is at most aim / 2, the limit applies; otherwise aim / ms is less than 2. */
         const uint64_t fits = ms * 2 <= aim ? limit : (uint64_t)((double)work * (aim / ms));
         pace->now = fits < limit ? (fits > pace->now ? fits : pace->now) : limit;
     }

@@ -71,8 +71,8 @@ tc_status ocl_set_args(ocl_device *device, const ocl_kernel *kernel, const ocl_a
                        size_t count, tc_err *err);
 
 /* Launches that are timed together, from the start of the first to the end of the last. Only the
- * first launch has an event; a wait for the batch queues a marker with a second event. With some
- * drivers an event for each launch would take as long as a short kernel. A zeroed batch is
+ * first launch has an event; waiting for the batch queues a marker with a second event. With some
+ * drivers an event takes as long as a short kernel, so not every launch has one. A zeroed batch is
  * empty. */
 typedef struct ocl_batch {
     cl_event first, last;
@@ -115,13 +115,13 @@ size_t ocl_round_up(size_t n, size_t multiple);
  */
 typedef struct ocl_pace {
     double target_ms;
-    uint64_t now;   /* the work of the next launch */
-    uint64_t most;  /* the most that `now` may become */
-    double last_ms; /* the time of the last launch, as expected_ms of ocl_batch_wait */
-    double first;   /* the first guess of `now`, which may be less than 1 */
-    double *growth; /* *growth is set to now / first whenever `now` changes; NULL: not recorded */
-    bool bold;      /* every unit of work takes about equally long, so that `now` may grow fourfold
-                       (ocl_pace_took) */
+    uint64_t now;    /* the amount of work of the next launch */
+    uint64_t most;   /* the most that `now` may become */
+    double last_ms;  /* the time of the last launch, as expected_ms of ocl_batch_wait */
+    double first;    /* the first guess of `now`, which may be less than 1 */
+    double *growth;  /* receives now / first whenever `now` changes; NULL if that is not recorded */
+    bool even_units; /* all units of work take about equally long, so `now` may become four times as
+                        large at once (ocl_pace_took) */
 } ocl_pace;
 
 /* Sets `now` to `first`, but to at least 1 and at most `most`. `first` should be the work of about
@@ -130,10 +130,10 @@ void ocl_pace_init(ocl_pace *pace, double target_ms, uint64_t first, uint64_t mo
 /* The work of the next launch, where `left` is the work that remains: at least 1 unless left is
  * 0. */
 uint64_t ocl_pace_next(const ocl_pace *pace, uint64_t left);
-/* Adjusts `now` after a launch of `work` that took ms. If the launch took longer than target_ms,
- * `now` shrinks at once. It grows only if the launch did no less work than `now`: to at most twice
- * its value. With `bold` it grows to four times its value, if a launch of that size should take at
- * most half of target_ms. */
+/* Adjusts `now` after a launch of `work` units that took ms. If the launch took longer than
+ * target_ms, `now` shrinks at once. It grows only if the launch did at least `now` units: to at
+ * most twice its value or, with even_units, to four times its value if a launch of that size should
+ * take at most half of target_ms. */
 void ocl_pace_took(ocl_pace *pace, uint64_t work, double ms);
 
 #endif

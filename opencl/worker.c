@@ -135,7 +135,7 @@ tc_status ocl_get(ocl_worker *w, int buffer, size_t offset, void *to, size_t byt
     return transfer_bytes(w, buffer, offset, NULL, to, bytes, err);
 }
 
-static size_t bytes_of(const ocl_part *parts, size_t n)
+static size_t parts_bytes(const ocl_part *parts, size_t n)
 {
     size_t bytes = 0;
 
@@ -173,7 +173,7 @@ tc_status ocl_fetch(ocl_worker *w, const ocl_part *parts, size_t n, bool zero, t
 {
     if (w->torn)
         return tc_fail(err, TC_TRY_LATER, "stopped");
-    unsigned char *const copy = zero ? NULL : os_zeroed(bytes_of(parts, n) + 1);
+    unsigned char *const copy = zero ? NULL : os_zeroed(parts_bytes(parts, n) + 1);
     tc_status status = zero || copy != NULL ? read_parts(w, parts, n, copy, err)
                                             : tc_no_memory(err, w->launcher->name);
 
@@ -247,8 +247,8 @@ void ocl_pace_begin(ocl_worker *w, ocl_pace *pace, double first, uint64_t most)
     pace->growth = growth;
 }
 
-/* After launches that took took_ms: sleeps until launches have taken at most the share d->share of
- * the elapsed time. The host's own work between launches counts as elapsed time, up to 100 ms. */
+/* Called after launches that took took_ms: sleeps until the launches' share of the elapsed time is
+ * at most d->share. Up to 100 ms of the host's work between launches count as elapsed time. */
 static void sleep_between_launches(ocl_worker *w, double took_ms)
 {
     ocl_device *const d = w->device;

@@ -1,6 +1,6 @@
 /*
  * The part of a device backend's worker that all analyses have: buffers, kernels and launches, and
- * the functions that make, use and release them.
+ * the functions that create, use and release them.
  *
  * A backend (NAME_cl.c) numbers its buffers and kernels by enums. Its worker begins with an
  * ocl_worker named ocl, and its ocl_launcher says how the worker is made:
@@ -40,8 +40,8 @@
 enum {
     OCL_MOST_BUFFERS = 24,   /* the most buffers of a worker */
     OCL_MOST_KERNELS = 40,   /* the most kernels of a worker */
-    OCL_REMEMBERED_ARGS = 24 /* the first arguments of a kernel whose values are remembered, so that
-                                they are not set again */
+    OCL_REMEMBERED_ARGS = 24 /* number of a kernel's arguments whose values are stored, so that an
+                                unchanged value is not set again */
 };
 
 /* How the worker of a backend is made. */
@@ -50,11 +50,12 @@ typedef struct ocl_launcher {
     size_t worker_bytes; /* the size of the backend's worker, which begins with an ocl_worker */
     /* Prepares the worker, which is zeroed except for launcher, work and device of its ocl. */
     tc_status (*open)(void *worker, const void *state, tc_err *err);
-    /* Frees what the worker owns besides ocl, also if open failed; NULL: it owns nothing else. */
+    /* Frees the worker's members other than ocl, also if open has failed; NULL if none has to be
+     * freed. */
     void (*free)(void *worker);
 } ocl_launcher;
 
-/* The value that an argument of a kernel was last set to; bytes is 0 if it is not known. */
+/* The last value of a kernel's argument; bytes is 0 if it is not known. */
 typedef struct ocl_set_value {
     size_t bytes;
     unsigned char value[8];
@@ -69,8 +70,9 @@ typedef struct ocl_worker {
     ocl_set_value set[OCL_MOST_KERNELS][OCL_REMEMBERED_ARGS];
     ocl_batch batch; /* launches queued since the last wait */
     size_t n_paces;  /* calls of ocl_pace_begin */
-    bool torn;       /* a step stopped halfway (ocl_ask): the buffers do not hold a valid state */
-    double took_ms;  /* device time of the launches that ocl_end_launch last waited for */
+    bool torn; /* a step has stopped halfway (ocl_ask), so the buffers do not contain a valid state
+                */
+    double took_ms; /* device time of the launches that ocl_end_launch last waited for */
 } ocl_worker;
 
 /* The functions for open and close of an an_backend. If opening fails, *worker is NULL. */
@@ -102,14 +104,14 @@ typedef struct ocl_need {
     int buffer;       /* its number; not allocated yet */
     uint64_t bytes;   /* 0: it is not needed, and not allocated */
     const char *what; /* its purpose, for messages */
-    const void *from; /* its first content; NULL: undefined */
+    const void *from; /* its initial content; NULL: undefined */
 } ocl_need;
 /* Allocates the buffers. On an error those that were allocated remain, until the worker is
  * closed. */
 tc_status ocl_make_buffers(ocl_worker *w, const ocl_need *needs, size_t n, tc_err *err);
 
-/* Copy bytes to (put) or from (get) a buffer, from `offset` on: they call ocl_write or ocl_read in
- * pieces, and work->poll between these. If bytes is 0, the buffer need not exist. */
+/* Copy bytes to (ocl_put) or from (ocl_get) a buffer, from `offset` on, in pieces, and call
+ * work->poll between the pieces. If bytes is 0, the buffer need not exist. */
 tc_status ocl_put(ocl_worker *w, int buffer, size_t offset, const void *from, size_t bytes,
                   tc_err *err);
 tc_status ocl_get(ocl_worker *w, int buffer, size_t offset, void *to, size_t bytes, tc_err *err);
@@ -123,10 +125,9 @@ typedef struct ocl_part {
     size_t bytes; /* 0: nothing is copied */
     void *to;
 } ocl_part;
-/* Copies the parts to the host. After an error the destinations are as they were. To this end the
- * parts are read into temporary memory first; zero: the destinations are zeros, so that the parts
- * are read to them directly, and they are zeroed on an error. TC_TRY_LATER also if the worker is
- * torn. */
+/* Copies the parts to the host. An error leaves the destinations unchanged: the parts are first
+ * read into temporary memory. zero: the destinations contain zeros, so the parts are read into them
+ * directly, and zeroed after an error. Also returns TC_TRY_LATER if the worker is torn. */
 tc_status ocl_fetch(ocl_worker *w, const ocl_part *parts, size_t n, bool zero, tc_err *err);
 
 /* --- launches -------------------------------------------------------------------------------- */
@@ -137,8 +138,8 @@ typedef struct ocl_grid {
     size_t local[3];  /* work-items of a work-group; local[0] == 0: the driver chooses them */
     size_t start[3];  /* the first work-item's global id */
 } ocl_grid;
-/* x * y * z work-items in work-groups of `group` work-items along x; x is rounded up to a multiple
- * of it. */
+/* Returns a grid of x * y * z work-items in work-groups of `group` work-items along x; x is rounded
+ * up to a multiple of `group`. */
 ocl_grid ocl_grid_of(size_t group, size_t x, size_t y, size_t z);
 
 /* n / unit, rounded up. */
@@ -147,8 +148,9 @@ static inline uint32_t ocl_units(uint64_t n, uint64_t unit)
     return (uint32_t)tc_quotient_up(n, unit);
 }
 
-/* Queues a launch of the worker's kernel of that number. Arguments that have the same value as at
- * its last launch are not set again, since setting all takes longer than a small kernel. */
+/* Queues a launch of the worker's kernel number `kernel`. Arguments that have the same value as in
+ * the kernel's previous launch are not set again, since setting all takes longer than a small
+ * kernel. */
 tc_status ocl_queue(ocl_worker *w, int kernel, ocl_grid grid, const ocl_arg *args, size_t n,
                     tc_err *err);
 /* Calls ocl_queue for a backend's worker, with the kernel's arguments as the macro's last ones:
@@ -166,19 +168,20 @@ tc_status ocl_queue(ocl_worker *w, int kernel, ocl_grid grid, const ocl_arg *arg
 #define OCL_FLOAT(v) { sizeof(cl_float), &(const cl_float){ (cl_float)(v) } }
 /* clang-format on */
 
-/* ocl_pace_init for a pace of the worker. The pace begins with `first` times the factor by which
- * the same pace grew with the job's items before; so a backend must begin its paces in the same
- * order for every item. first may be less than 1: a launch of one unit may take too long. */
+/* Calls ocl_pace_init for a pace of the worker. The pace begins with `first` times the factor by
+ * which the same pace has grown during the job's earlier items; so a backend must begin its paces
+ * in the same order for every item. `first` is less than 1 if a launch of one unit may take too
+ * long. */
 void ocl_pace_begin(ocl_worker *w, ocl_pace *pace, double first, uint64_t most);
 
-/* Ends a batch of launches; status is what queuing them returned. If TC_OK, waits for the batch and
- * adjusts the pace (ocl_pace_took) to the time that `work` took; otherwise drops the batch and
+/* Ends a batch of launches. status: the result of queuing them. If it is TC_OK, waits for the batch
+ * and adjusts the pace (ocl_pace_took) to the time that `work` took; otherwise drops the batch and
  * returns status. Then sleeps if launches may take only a share of the time (ocl_device.share), and
  * calls work->poll meanwhile; a request to stop ends the sleep, but is not returned. */
 tc_status ocl_end_launch(ocl_worker *w, tc_status status, ocl_pace *pace, uint64_t work,
                          tc_err *err);
-/* Calls work->poll between launches of a step that changes the state's buffers in place: if it
- * requests to stop, the worker becomes torn (ocl_worker.torn). */
+/* Calls work->poll between launches of a step that changes the state's buffers in place. If the
+ * poll requests to stop, the worker becomes torn (ocl_worker.torn). */
 tc_status ocl_ask(ocl_worker *w, tc_err *err);
 
 #endif

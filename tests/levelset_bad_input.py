@@ -59,8 +59,8 @@ def starts():
     refused("a full mask", "fills the whole picture", {"init": {"type": "mask"}}, mask=FLAT * 0 + 1)
     refused("no mask", "has no mask", {"init": {"type": "mask"}})
     refused("a mask for a box", "has a mask", {}, mask=FLAT > 100)
-    refused("z for a picture", "speaks of z", {"init": dict(BOX, z0=0, z1=1)})
-    refused("no z for a stack", "says nothing of z", {}, image=DEEP)
+    refused("z for a picture", "has a z", {"init": dict(BOX, z0=0, z1=1)})
+    refused("no z for a stack", "has no z", {}, image=DEEP)
 
 
 def divergence():

@@ -31,9 +31,9 @@ extern "C" {
 // Replaces boinc_sleep, by which the runtime's timer thread sleeps. The library's function waits
 // until a time of the wall clock: if the clock is set back by an hour, the thread does not
 // communicate with the client for an hour. A shared library calls the program's boinc_sleep,
-// defined below, instead of its own. A static library would prefer its own to this weak one, so the
-// linker's
-// --wrap redirects its calls to __wrap__Z11boinc_sleepd (configure.ac).
+// defined below, instead of its own. A static library would call its own definition rather than
+// this weak one, so the linker's option --wrap redirects its calls to __wrap__Z11boinc_sleepd
+// (configure.ac).
 extern "C" void __wrap__Z11boinc_sleepd(double seconds);
 void __wrap__Z11boinc_sleepd(double seconds)
 {
@@ -52,9 +52,9 @@ __attribute__((weak)) void boinc_sleep(double seconds)
 namespace
 {
 
-// Ends the process without calling exit handlers: that of an OpenCL driver may hang or crash. The
-// operating system releases the lock of the slot folder.
-void leave(int code)
+// Ends the process without calling exit handlers, as the exit handler of an OpenCL driver may hang
+// or crash. The operating system releases the lock of the slot folder.
+void exit_now(int code)
 {
     fflush(nullptr);
     os_exit_now(code);
@@ -75,15 +75,15 @@ std::string one_line(const char *text)
 }
 
 // CPU time in seconds of all runs of the task until its last checkpoint.
-double kept_cpu_time;
-double retry_at; // after a failed checkpoint: when to try again (tc_seconds); else 0
+double checkpoint_cpu_time;
+double retry_at; // after a failed checkpoint: time (tc_seconds) of the next attempt; else 0
 
 // A file that is written at the start and becomes a message to the client when the task exits,
 // so that exiting works even if the disk is full by then.
 const char spare_file[] = "exit_spare";
 enum { SPARE_ROOM = 512 };
 
-void make_spare(void)
+void make_spare_file(void)
 {
     char room[SPARE_ROOM];
     const int fd = os_open(spare_file, OS_OVER);
@@ -98,28 +98,28 @@ void make_spare(void)
 
 // Writes the n texts, each of up to 250 characters, into the spare file and renames it to `name`.
 // Safe in a signal handler.
-bool leave_file(const char *name, const char *const *texts, int n)
+bool write_exit_file(const char *name, const char *const *texts, int n)
 {
     const int fd = os_open(spare_file, OS_KEEP);
     off_t size = 0;
-    bool whole = fd >= 0;
-    for (int i = 0; whole && i < n; i++) {
+    bool complete = fd >= 0;
+    for (int i = 0; complete && i < n; i++) {
         const size_t length = strnlen(texts[i], 250);
-        whole = write(fd, texts[i], length) == static_cast<ssize_t>(length);
+        complete = write(fd, texts[i], length) == static_cast<ssize_t>(length);
         size += static_cast<off_t>(length);
     }
-    whole = whole && ftruncate(fd, size) == 0;
+    complete = complete && ftruncate(fd, size) == 0;
     if (fd >= 0 && close(fd) != 0)
-        whole = false;
+        complete = false;
     unlink(name); // Windows cannot rename onto an existing file
-    return whole && rename(spare_file, name) == 0;
+    return complete && rename(spare_file, name) == 0;
 }
 
 // Writes the file that requests a temporary exit of `delay` seconds. Replaces boinc_temporary_exit,
 // which does not check whether the file could be written: without it the exit counts as a failure,
 // and the client restarts the task without delay. alert: the client shows the reason as a notice.
 // Safe in a signal handler.
-bool leave_exit_file(int delay, const char *reason, bool alert)
+bool request_temporary_exit(int delay, const char *reason, bool alert)
 {
     char digits[12] = "";
     char *first = digits + sizeof digits - 1;
@@ -127,14 +127,14 @@ bool leave_exit_file(int delay, const char *reason, bool alert)
         *--first = static_cast<char>('0' + delay % 10);
     while ((delay /= 10) > 0);
     const char *const texts[] = { first, "\n", reason, "\n", alert ? "notice\n" : "" };
-    return leave_file(TEMPORARY_EXIT_FILE, texts, 5);
+    return write_exit_file(TEMPORARY_EXIT_FILE, texts, 5);
 }
 
 // Writes the file by which the client recognizes that the task has finished.
-bool leave_finish_file(void)
+bool write_finish_file(void)
 {
     const char *const texts[] = { "0\n" };
-    return leave_file(BOINC_FINISH_CALLED_FILE, texts, 1);
+    return write_exit_file(BOINC_FINISH_CALLED_FILE, texts, 1);
 }
 
 bw_request boinc_side_asked(const char **why, bool *suspended);
@@ -153,43 +153,45 @@ void wait_a_second(void)
 
 // A file that counts consecutive temporary exits (tc_count_in_file). The longer the series, the
 // longer the delay, as the client aborts a task after a hundred exits without a checkpoint.
-const char waits_file[] = "waits";
+const char exit_count_file[] = "waits";
 const int hour = 3600;
 
 void boinc_side_temporary_exit(const char *reason)
 {
-    const uint64_t times = tc_count_in_file(waits_file);
+    const uint64_t times = tc_count_in_file(exit_count_file);
     const int delay = times <= 1 ? 300 : times <= 24 ? hour : 24 * hour;
     const std::string line = one_line(reason);
-    while (!leave_exit_file(delay, line.c_str(), times == 2))
+    while (!request_temporary_exit(delay, line.c_str(), times == 2))
         wait_a_second();
-    leave(0);
+    exit_now(0);
 }
 
-// The number of bytes of the text's first line, with its newline.
-size_t line_end(const char *text, size_t n)
+// Returns the number of bytes of the text's first line, including its newline; n if there is no
+// newline.
+size_t first_line_length(const char *text, size_t n)
 {
     const void *const newline = memchr(text, '\n', n);
     return newline ? static_cast<size_t>(static_cast<const char *>(newline) - text) + 1 : n;
 }
 
-// Shortens a long stderr log, since a task that is restarted every minute prints the same every
-// minute. The client reports the log's last 63 KiB. Keeps the first and the last lines, as the
-// first ones are the most useful. Works in place, as the disk may be full.
+// Shortens a long stderr log, since a task that is restarted every minute prints the same lines
+// each time. The client reports only the log's last 63 KiB, but the first lines are the most
+// useful: keeps the first and the last ones. Writes in place, as the disk may be full.
 void shorten_log(void)
 {
-    enum { MOST = 48 << 10, KEPT = 16 << 10 };
-    static const char mark[] = "texcell: older lines are left out here\n";
-    char first[KEPT], last[KEPT];
+    enum { MOST = 48 << 10, PART = 16 << 10 };
+    static const char marker[] = "texcell: older lines are left out here\n";
+    char first[PART], last[PART];
     struct stat info;
     const int fd = os_open(STDERR_FILE, OS_KEEP);
     if (fd < 0)
         return;
-    if (fstat(fd, &info) == 0 && info.st_size > MOST && tc_read_all_at(fd, 0, first, KEPT) &&
-        tc_read_all_at(fd, static_cast<uint64_t>(info.st_size) - KEPT, last, KEPT)) {
-        const size_t half = KEPT / 2, keep = half + line_end(first + half, half),
-                     skip = line_end(last, half), n = sizeof mark - 1, left = KEPT - skip;
-        const bool shortened = tc_write_at(fd, keep, mark, n) &&
+    if (fstat(fd, &info) == 0 && info.st_size > MOST && tc_read_all_at(fd, 0, first, PART) &&
+        tc_read_all_at(fd, static_cast<uint64_t>(info.st_size) - PART, last, PART)) {
+        const size_t half = PART / 2, keep = half + first_line_length(first + half, half),
+                     skip = first_line_length(last, half), n = sizeof marker - 1,
+                     left = PART - skip;
+        const bool shortened = tc_write_at(fd, keep, marker, n) &&
                                tc_write_at(fd, keep + n, last + skip, left) &&
                                ftruncate(fd, static_cast<off_t>(keep + n + left)) == 0;
         (void)shortened; // otherwise the log keeps its length
@@ -233,11 +235,11 @@ void boinc_side_init(const bw_options *)
     // task could not be suspended and would report no progress.
     if (boinc_is_standalone())
         boinc_side_temporary_exit("the client's shared memory cannot be opened");
-    make_spare();
+    make_spare_file();
     refuse_empty_links();
     APP_INIT_DATA data;
     boinc_get_init_data(data);
-    kept_cpu_time = data.wu_cpu_time;
+    checkpoint_cpu_time = data.wu_cpu_time;
 }
 
 tc_status boinc_side_resolve(const char *logical, char **path, tc_err *err)
@@ -268,16 +270,17 @@ int boinc_side_ncpus(void)
 // earlier runs.
 int boinc_side_cpu_limit(void)
 {
-    static double asked_at = -2;
-    static time_t last;
+    static double checked_at = -2;
+    static time_t last_change;
     static int limit;
-    struct stat now;
-    if (tc_seconds() - asked_at < 1)
+    struct stat info;
+    if (tc_seconds() - checked_at < 1)
         return limit;
-    asked_at = tc_seconds();
+    checked_at = tc_seconds();
     // A file that was changed within the last two seconds is read again, as it may change once
     // more with the same time stamp.
-    if (stat(INIT_DATA_FILE, &now) != 0 || (now.st_mtime == last && time(nullptr) > last + 2))
+    if (stat(INIT_DATA_FILE, &info) != 0 ||
+        (info.st_mtime == last_change && time(nullptr) > last_change + 2))
         return limit;
     FILE *const file = boinc_fopen(INIT_DATA_FILE, "r");
     APP_INIT_DATA data;
@@ -285,7 +288,7 @@ int boinc_side_cpu_limit(void)
         const double share = data.global_prefs.max_ncpus_pct / 100;
         const int cpus = static_cast<int>(data.host_info.p_ncpus * share);
         limit = !(share > 0 && share < 1) || data.host_info.p_ncpus <= 0 ? 0 : cpus < 1 ? 1 : cpus;
-        last = now.st_mtime;
+        last_change = info.st_mtime;
     }
     if (file)
         fclose(file);
@@ -351,9 +354,9 @@ bool boinc_side_time_to_checkpoint(void)
 void boinc_side_checkpoint_completed(void)
 {
     retry_at = 0;
-    unlink(waits_file);
+    unlink(exit_count_file);
     boinc_checkpoint_completed();
-    boinc_wu_cpu_time(kept_cpu_time);
+    boinc_wu_cpu_time(checkpoint_cpu_time);
 }
 
 // The runtime has no function for this. boinc_time_to_checkpoint has begun a critical section,
@@ -388,13 +391,13 @@ bw_request boinc_side_asked(const char **why, bool *suspended)
 void boinc_side_exit_on_request(bw_request request)
 {
     if (request == BW_ABORT)
-        leave(EXIT_ABORTED_BY_CLIENT);
+        exit_now(EXIT_ABORTED_BY_CLIENT);
     // Reports the CPU time of the checkpoint that was just written, as the timer thread would do so
     // only at its next full second.
     double cpu_time = 0;
     boinc_wu_cpu_time(cpu_time);
     const double fraction = boinc_get_fraction_done(); // -1: none reported yet
-    boinc_report_app_status(cpu_time, kept_cpu_time, fraction > 0 ? fraction : 0);
+    boinc_report_app_status(cpu_time, checkpoint_cpu_time, fraction > 0 ? fraction : 0);
     // The client restarts a task that was ended by a signal, without counting this as an exit for
     // no reason.
     const int number = bw_signal_caught();
@@ -402,12 +405,12 @@ void boinc_side_exit_on_request(bw_request request)
         fflush(nullptr);
         os_end_as_stopped(number);
     }
-    leave(0);
+    exit_now(0);
 }
 
 void boinc_side_leave_now(int delay, const char *reason, bool alert)
 {
-    if (!leave_exit_file(delay, reason, alert)) {
+    if (!request_temporary_exit(delay, reason, alert)) {
         os_sleep(60);
         os_end_as_stopped(SIGTERM); // the client does not count this as an exit for no reason
     }
@@ -417,23 +420,23 @@ void boinc_side_leave_now(int delay, const char *reason, bool alert)
 // An exit handler that ends the process before a driver's exit handlers run, which were registered
 // earlier: the client considers a task failed if it still runs five minutes after its finish file.
 int finish_code;
-void leave_at_exit(void)
+void exit_without_handlers(void)
 {
-    leave(finish_code);
+    exit_now(finish_code);
 }
 
 void boinc_side_finish(int code, const char *message)
 {
     // After a failure no file is needed, as the client sees the exit code.
-    while (code == 0 && !leave_finish_file())
+    while (code == 0 && !write_finish_file())
         wait_a_second();
     finish_code = code;
-    (void)atexit(leave_at_exit);
+    (void)atexit(exit_without_handlers);
     if (message)
         boinc_finish_message(code, one_line(message).c_str(), false);
     else
         boinc_finish(code);
-    leave(code);
+    exit_now(code);
 }
 
 const bw_side boinc_side = {

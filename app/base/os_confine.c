@@ -26,7 +26,7 @@ void os_close_inherited(void)
     enum {
         CLOSE_RANGE = 436, /* the number of the system call, on all processors */
         FIRST = STDERR_FILENO + 1,
-        MOST = 1 << 20 /* descriptors that are closed one by one at most */
+        MOST = 1 << 20 /* where closing descriptors one by one ends at the latest */
     };
     const long limit = sysconf(_SC_OPEN_MAX);
 
@@ -65,10 +65,11 @@ enum {
 };
 enum {
     ASK_VERSION = 1, /* a flag of CREATE_RULESET: it returns Landlock's version */
-    BELOW_A_PATH = 1 /* the kind of a rule for a folder and everything in it */
+    PATH_RULE = 1    /* the kind of a rule for a folder and everything in it */
 };
 
-/* Access rights. OF_FILES: those that a rule for a file may contain; the others are for folders. */
+/* Access rights. FILE_RIGHTS are those that a rule for a file may contain; the others are only for
+ * folders. */
 enum {
     EXECUTE = 1,
     WRITE_FILE = 1 << 1,
@@ -78,7 +79,7 @@ enum {
     MAKE_DIR = 1 << 7,
     MAKE_REG = 1 << 8,
     TRUNCATE = 1 << 14,
-    OF_FILES = EXECUTE | WRITE_FILE | READ_FILE | TRUNCATE
+    FILE_RIGHTS = EXECUTE | WRITE_FILE | READ_FILE | TRUNCATE
 };
 
 /* struct landlock_ruleset_attr. */
@@ -99,43 +100,44 @@ unsigned os_confines(void)
     return version > 0 ? (unsigned)version : 0;
 }
 
-/* All rights that a version of Landlock can deny: for files, for TCP, and for signals and abstract
- * sockets of other processes. last: each version's highest bit of the rights for files. */
+/* Returns all rights that a version of Landlock can deny: for files, for TCP, and for signals and
+ * abstract sockets of other processes. last[version]: the highest bit of the rights for files. */
 static ruleset all_rights(unsigned version)
 {
     const int last[] = { 0, 12, 13, 14, 14, 15 };
-    const unsigned known = version < 5 ? version : 5;
+    const unsigned available = version < 5 ? version : 5;
 
-    return (ruleset){ ((uint64_t)2 << last[known]) - 1, version >= 4 ? 3 : 0,
+    return (ruleset){ ((uint64_t)2 << last[available]) - 1, version >= 4 ? 3 : 0,
                       version >= 6 ? 3 : 0 };
 }
 
 /* Whether opening a path failed because nothing accessible exists there; such a path needs no rule.
  */
-static bool leads_nowhere(int error)
+static bool is_inaccessible(int error)
 {
     return error == ENOENT || error == ENOTDIR || error == EACCES || error == ELOOP ||
            error == ENAMETOOLONG;
 }
 
-/* Adds a rule to the ruleset `set`. known: the rights that this version of Landlock has. */
-static bool allow_path(int set, uint64_t known, const char *path, os_may may)
+/* Adds a rule for a path to the ruleset `set`. available: the rights that this version of Landlock
+ * has. */
+static bool allow_path(int set, uint64_t available, const char *path, os_may may)
 {
     static const uint64_t rights[] = { [OS_MAY_LIST] = READ_DIR,
                                        [OS_MAY_READ] = READ_DIR | READ_FILE,
                                        [OS_MAY_WRITE] = READ_DIR | READ_FILE | WRITE_FILE |
                                                         TRUNCATE | REMOVE_FILE | MAKE_DIR |
                                                         MAKE_REG };
-    rule r = { rights[may] & known, open(path, O_PATH | O_CLOEXEC) };
+    rule r = { rights[may] & available, open(path, O_PATH | O_CLOEXEC) };
     struct stat info;
     bool good;
 
     if (r.fd < 0)
-        return leads_nowhere(errno);
+        return is_inaccessible(errno);
     good = fstat(r.fd, &info) == 0;
     if (good && !S_ISDIR(info.st_mode))
-        r.allowed &= OF_FILES;
-    good = good && (r.allowed == 0 || syscall(ADD_RULE, set, BELOW_A_PATH, &r, 0) == 0);
+        r.allowed &= FILE_RIGHTS;
+    good = good && (r.allowed == 0 || syscall(ADD_RULE, set, PATH_RULE, &r, 0) == 0);
     close(r.fd);
     return good;
 }
@@ -171,21 +173,23 @@ enum { PROCESSOR = (int)AUDIT_ARCH_AARCH64, RSEQ = 293 };
 
 /* The arguments with which a system call is allowed. */
 typedef enum check {
-    ANY,         /* any arguments */
-    OWN_PROCESS, /* kill, tgkill: signals to this process, as abort() sends one */
-    OWN_LIMITS,  /* prlimit64: reads the limits of this process */
-    A_THREAD,    /* clone: creates a thread */
-    UNKNOWN, /* clone3: never, as its flags are in memory; with ENOSYS the C library uses clone */
-    OF_TERMINAL,   /* ioctl: asks whether a descriptor is a terminal, and for the terminal's size */
-    OF_DESCRIPTOR, /* fcntl: a descriptor's flags, and with OS_CALLS_LOCK also file locks */
-    OPENED_BY_NAME, /* open: for reading; with OS_CALLS_MAKE also for writing, except new files
-                       with set-user-ID, set-group-ID or sticky bit */
-    OPENED_IN,      /* openat: as OPENED_BY_NAME */
+    ANY,          /* any arguments */
+    OWN_PROCESS,  /* kill, tgkill: signals to this process, as abort() sends one */
+    READ_LIMITS,  /* prlimit64: reads the limits of this process */
+    NEW_THREAD,   /* clone: creates a thread */
+    NO_SUCH_CALL, /* clone3: never allowed, as a filter cannot read its flags, which are in memory;
+                     it fails with ENOSYS, and the C library calls clone instead */
+    TERMINAL_QUERY,   /* ioctl: asks whether a descriptor is a terminal, and for the terminal's size
+                       */
+    DESCRIPTOR_FLAGS, /* fcntl: a descriptor's flags, and with OS_CALLS_LOCK also file locks */
+    OPEN_FLAGS,       /* open: for reading; with OS_CALLS_MAKE also for writing, except new files
+                             with set-user-ID, set-group-ID or sticky bit */
+    OPENAT_FLAGS,     /* openat: the same as for open */
     NO_STREAM, /* the first argument is not a standard stream. For a standard stream the call fails
                   with ESPIPE, as for a pipe, so that a log file cannot be overwritten */
-    MAPPED,    /* mmap: without a descriptor, or with one that is no standard stream */
-    ADVICE,    /* madvise: all but the advice that makes memory fail on purpose */
-    FIRST_IS_ZERO /* sched_getaffinity: of this process (0) */
+    MAP_NO_STREAM, /* mmap: without a descriptor, or with one that is not a standard stream */
+    SAFE_ADVICE,   /* madvise: all but the advice that makes memory fail on purpose */
+    SAME_PROCESS   /* sched_getaffinity: of this process (0) */
 } check;
 
 /* A system call, and the check of its arguments. It is allowed only if all bits of `calls`
@@ -199,22 +203,22 @@ static const call allowed[] = {
     { SYS_read, ANY, 0 },
     { SYS_pread64, ANY, 0 },
     { SYS_write, ANY, 0 },
-    { SYS_mmap, MAPPED, 0 },
+    { SYS_mmap, MAP_NO_STREAM, 0 },
     { SYS_munmap, ANY, 0 },
     { SYS_brk, ANY, 0 },
     { SYS_mremap, ANY, 0 },
     { SYS_futex, ANY, 0 },
-    { SYS_madvise, ADVICE, 0 },
+    { SYS_madvise, SAFE_ADVICE, 0 },
     { SYS_mprotect, ANY, 0 },
-    { SYS_openat, OPENED_IN, 0 },
+    { SYS_openat, OPENAT_FLAGS, 0 },
     { SYS_close, ANY, 0 },
     { SYS_lseek, NO_STREAM, 0 },
     { SYS_dup, NO_STREAM, 0 },
     { SYS_fstat, ANY, 0 },
     { SYS_newfstatat, ANY, 0 },
     { SYS_writev, ANY, 0 },
-    { SYS_ioctl, OF_TERMINAL, 0 },
-    { SYS_fcntl, OF_DESCRIPTOR, 0 },
+    { SYS_ioctl, TERMINAL_QUERY, 0 },
+    { SYS_fcntl, DESCRIPTOR_FLAGS, 0 },
     { SYS_getdents64, ANY, 0 },
     { SYS_faccessat, ANY, 0 },
     { 439 /* faccessat2 */, ANY, 0 },
@@ -231,12 +235,12 @@ static const call allowed[] = {
     { SYS_renameat2, ANY, OS_CALLS_MAKE },
     { SYS_flock, ANY, OS_CALLS_LOCK },
     /* threads, time, signals, this process */
-    { SYS_clone, A_THREAD, 0 },
-    { 435 /* clone3 */, UNKNOWN, 0 },
+    { SYS_clone, NEW_THREAD, 0 },
+    { 435 /* clone3 */, NO_SUCH_CALL, 0 },
     { SYS_set_robust_list, ANY, 0 },
     { RSEQ, ANY, 0 },
     { SYS_sched_yield, ANY, 0 },
-    { SYS_sched_getaffinity, FIRST_IS_ZERO, 0 },
+    { SYS_sched_getaffinity, SAME_PROCESS, 0 },
     { SYS_exit, ANY, 0 },
     { SYS_exit_group, ANY, 0 },
     { SYS_nanosleep, ANY, 0 },
@@ -254,11 +258,11 @@ static const call allowed[] = {
     { SYS_gettid, ANY, 0 },
     { SYS_getuid, ANY, 0 },
     { SYS_geteuid, ANY, 0 },
-    { SYS_prlimit64, OWN_LIMITS, 0 },
+    { SYS_prlimit64, READ_LIMITS, 0 },
     { SYS_getrandom, ANY, 0 },
     { SYS_sysinfo, ANY, 0 },
 #if defined(__x86_64__)
-    { SYS_open, OPENED_BY_NAME, 0 },
+    { SYS_open, OPEN_FLAGS, 0 },
     { SYS_stat, ANY, 0 },
     { SYS_lstat, ANY, 0 },
     { SYS_access, ANY, 0 },
@@ -275,7 +279,7 @@ static const call allowed[] = {
 /* The most instructions of a filter. */
 enum { MOST_FILTER = 512 };
 
-/* A seccomp filter while it is composed, of n instructions so far. For each allowed system call it
+/* A seccomp filter of n instructions. For each allowed system call it
  * compares the number; the instructions after the comparison check the arguments and return `allow`
  * or `deny`. */
 typedef struct filter {
@@ -293,53 +297,55 @@ static void add_op(filter *f, struct sock_filter instruction)
 }
 
 /* Appends an instruction that loads 32 bits of argument number `argument`: its upper half, or its
- * lower half, which is all that the kernel uses of an int. */
-static void put_load(filter *f, unsigned argument, bool upper)
+ * lower half, which suffices if the argument is an int. */
+static void add_load(filter *f, unsigned argument, bool upper)
 {
     const size_t at = offsetof(struct seccomp_data, args) + (size_t)8 * argument + (upper ? 4 : 0);
 
     add_op(f, (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, (unsigned)at));
 }
 
-/* Appends a comparison of the loaded value with `with`; if true, the filter returns `answer`. */
-static void put_if(filter *f, unsigned short comparison, unsigned with, struct sock_filter answer)
+/* Appends a comparison of the loaded value with `operand`; if it is true, the filter returns
+ * `answer`. */
+static void add_if(filter *f, unsigned short comparison, unsigned operand,
+                   struct sock_filter answer)
 {
-    add_op(f, (struct sock_filter)BPF_JUMP(BPF_JMP | comparison | BPF_K, with, 0, 1));
+    add_op(f, (struct sock_filter)BPF_JUMP(BPF_JMP | comparison | BPF_K, operand, 0, 1));
     add_op(f, answer);
 }
 
 /* Appends the check of open or openat. flags: the index of the argument with the flags; the next
  * argument is the mode. */
-static void put_open(filter *f, unsigned flags, unsigned calls)
+static void add_open_check(filter *f, unsigned flags, unsigned calls)
 {
     enum { TMPFILE = 020000000, SPECIAL = 07000 };
-    put_load(f, flags, false);
+    add_load(f, flags, false);
     if (calls & OS_CALLS_MAKE) {
         add_op(f,
                (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, O_CREAT | TMPFILE, 1, 0));
         add_op(f, allow);
-        put_load(f, flags + 1, false);
-        put_if(f, BPF_JSET, SPECIAL, deny);
+        add_load(f, flags + 1, false);
+        add_if(f, BPF_JSET, SPECIAL, deny);
     } else {
-        put_if(f, BPF_JSET, O_WRONLY | O_RDWR | O_CREAT | O_TRUNC | TMPFILE, deny);
+        add_if(f, BPF_JSET, O_WRONLY | O_RDWR | O_CREAT | O_TRUNC | TMPFILE, deny);
     }
     add_op(f, allow);
 }
 
-static void put_fcntl(filter *f, unsigned calls)
+static void add_fcntl_check(filter *f, unsigned calls)
 {
     static const unsigned flags[] = { F_GETFD, F_SETFD, F_GETFL },
                           locks[] = { F_GETLK, F_SETLK, F_SETLKW };
 
-    put_load(f, 1, false);
+    add_load(f, 1, false);
     for (size_t i = 0; i < 3; i++)
-        put_if(f, BPF_JEQ, flags[i], allow);
+        add_if(f, BPF_JEQ, flags[i], allow);
     for (size_t i = 0; (calls & OS_CALLS_LOCK) && i < 3; i++)
-        put_if(f, BPF_JEQ, locks[i], allow);
+        add_if(f, BPF_JEQ, locks[i], allow);
     add_op(f, deny);
 }
 
-static void put_check(filter *f, check what, unsigned calls)
+static void add_check(filter *f, check what, unsigned calls)
 {
     enum {
         THREAD = CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD | CLONE_SYSVSEM |
@@ -351,60 +357,60 @@ static void put_check(filter *f, check what, unsigned calls)
     switch (what) {
     case ANY: add_op(f, allow); break;
     case OWN_PROCESS:
-        put_load(f, 0, false);
-        put_if(f, BPF_JEQ, (unsigned)getpid(), allow);
+        add_load(f, 0, false);
+        add_if(f, BPF_JEQ, (unsigned)getpid(), allow);
         add_op(f, deny);
         break;
-    case OWN_LIMITS:
-        put_load(f, 0, false);
+    case READ_LIMITS:
+        add_load(f, 0, false);
         add_op(f, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, 0, 1, 0));
         add_op(f, deny);
-        put_load(f, 2, true);
+        add_load(f, 2, true);
         add_op(f, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, 0, 1, 0));
         add_op(f, deny);
-        put_load(f, 2, false);
-        put_if(f, BPF_JEQ, 0, allow);
+        add_load(f, 2, false);
+        add_if(f, BPF_JEQ, 0, allow);
         add_op(f, deny);
         break;
-    case A_THREAD:
-        put_load(f, 0, false);
-        put_if(f, BPF_JSET, ~(unsigned)THREAD, deny);
-        put_if(f, BPF_JSET, CLONE_THREAD, allow);
+    case NEW_THREAD:
+        add_load(f, 0, false);
+        add_if(f, BPF_JSET, ~(unsigned)THREAD, deny);
+        add_if(f, BPF_JSET, CLONE_THREAD, allow);
         add_op(f, deny);
         break;
-    case UNKNOWN:
+    case NO_SUCH_CALL:
         add_op(f, (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ENOSYS));
         break;
-    case OF_TERMINAL:
-        put_load(f, 1, false);
-        put_if(f, BPF_JEQ, TCGETS, allow);
-        put_if(f, BPF_JEQ, (unsigned)TCGETS2_, allow);
-        put_if(f, BPF_JEQ, TIOCGWINSZ, allow);
+    case TERMINAL_QUERY:
+        add_load(f, 1, false);
+        add_if(f, BPF_JEQ, TCGETS, allow);
+        add_if(f, BPF_JEQ, (unsigned)TCGETS2_, allow);
+        add_if(f, BPF_JEQ, TIOCGWINSZ, allow);
         add_op(f, deny);
         break;
-    case OF_DESCRIPTOR: put_fcntl(f, calls); break;
-    case OPENED_BY_NAME: put_open(f, 1, calls); break;
-    case OPENED_IN: put_open(f, 2, calls); break;
+    case DESCRIPTOR_FLAGS: add_fcntl_check(f, calls); break;
+    case OPEN_FLAGS: add_open_check(f, 1, calls); break;
+    case OPENAT_FLAGS: add_open_check(f, 2, calls); break;
     case NO_STREAM:
-        put_load(f, 0, false);
-        put_if(f, BPF_JGT, STDERR_FILENO, allow);
+        add_load(f, 0, false);
+        add_if(f, BPF_JGT, STDERR_FILENO, allow);
         add_op(f, (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ESPIPE));
         break;
-    case MAPPED:
-        put_load(f, 3, false);
-        put_if(f, BPF_JSET, MAP_ANONYMOUS, allow);
-        put_load(f, 4, false);
-        put_if(f, BPF_JGT, STDERR_FILENO, allow);
+    case MAP_NO_STREAM:
+        add_load(f, 3, false);
+        add_if(f, BPF_JSET, MAP_ANONYMOUS, allow);
+        add_load(f, 4, false);
+        add_if(f, BPF_JGT, STDERR_FILENO, allow);
         add_op(f, deny);
         break;
-    case ADVICE:
-        put_load(f, 2, false);
-        put_if(f, BPF_JGE, BROKEN_MEMORY, deny);
+    case SAFE_ADVICE:
+        add_load(f, 2, false);
+        add_if(f, BPF_JGE, BROKEN_MEMORY, deny);
         add_op(f, allow);
         break;
-    case FIRST_IS_ZERO:
-        put_load(f, 0, false);
-        put_if(f, BPF_JEQ, 0, allow);
+    case SAME_PROCESS:
+        add_load(f, 0, false);
+        add_if(f, BPF_JEQ, 0, allow);
         add_op(f, deny);
         break;
     }
@@ -423,9 +429,9 @@ static void write_filter(filter *f, unsigned calls)
     add_op(f, end);
     add_op(f, (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS,
                                            offsetof(struct seccomp_data, nr)));
-    /* -1 is no system call: a debugger sets this number to skip one. */
-    put_if(f, BPF_JEQ, UINT32_MAX, allow);
-    put_if(f, BPF_JGE, X32, end);
+    /* A debugger sets the number -1 to skip a system call. */
+    add_if(f, BPF_JEQ, UINT32_MAX, allow);
+    add_if(f, BPF_JGE, X32, end);
     for (size_t i = 0; i < sizeof allowed / sizeof *allowed; i++) {
         const call *const c = &allowed[i];
         unsigned short jump;
@@ -434,7 +440,7 @@ static void write_filter(filter *f, unsigned calls)
             continue;
         jump = f->n;
         add_op(f, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, c->number, 0, 0));
-        put_check(f, (check)c->check, calls);
+        add_check(f, (check)c->check, calls);
         f->code[jump].jf = (unsigned char)(f->n - jump - 1);
     }
     add_op(f, deny);

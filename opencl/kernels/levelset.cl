@@ -2,14 +2,15 @@
  * The OpenCL kernels of levelset; app/analysis/levelset/levelset.h has the method. Fields are
  * [nz][ny][nx].
  *
- * Macros: TILE_X, TILE_Y, TILE_Z, the voxels that a work-group computes at a time in a step; with a
- * narrow band a tile is a block of it. TILE_X * TILE_Y, the number of work-items of a work-group,
- * must be at least BORDER and (TILE_X + TILE_Y) * TILE_Z: each work-item processes a column of the
- * tile, and at most one column of the border and one of the tile's first faces.
+ * Macros: TILE_X, TILE_Y, TILE_Z, the size in voxels of a tile, which a work-group computes at a
+ * time in a step; with a narrow band a tile is a block of the band. TILE_X * TILE_Y, the number of
+ * work-items of a work-group, must be at least BORDER and (TILE_X + TILE_Y) * TILE_Z: each
+ * work-item processes a column of the tile, and at most one column of the border and one of the
+ * tile's first faces.
  *
- * The host reads nothing between the iterations of a batch: `ctl` (layout.h) holds the largest |U|,
- * and what the host reads after the batch. Kernels that run after the evolution has ended leave phi
- * as it is. `done` is the number of iterations before the launch.
+ * The host reads nothing between the iterations of a batch. The control words `ctl` (layout.h) hold
+ * the largest |U| and the results that the host reads after the batch. Kernels that run after the
+ * evolution has ended leave phi unchanged. `done` is the number of iterations before the launch.
  */
 //! check: -DTILE_X=8 -DTILE_Y=8 -DTILE_Z=1
 #pragma OPENCL FP_CONTRACT OFF
@@ -34,16 +35,16 @@
 #define LS_SIGN(a) ((a) > 0.0f ? 1.0f : -1.0f)
 #include "app/analysis/levelset/real.h"
 
-/* The exponent bits of a float; all are set if it is not finite. */
+/* The exponent bits of a float. All of them are set if the float is not finite. */
 #define NOT_FINITE 0x7f800000u
 
 /* Parameters of functions: the size of the picture in voxels (SIZES) and in blocks (BLOCKS). */
 #define SIZES const tc_u32 nx, const tc_u32 ny, const tc_u32 nz
 #define BLOCKS const tc_u32 bx, const tc_u32 by, const tc_u32 bz
 
-/* Whether the evolution had ended after `done` iterations. Every work-item of a group must call it.
- * word: a word of local memory. first: set for one work-item. A change that another group notes
- * meanwhile does not alter the answer. */
+/* Whether the evolution had ended after `done` iterations. Every work-item of a group must call
+ * this function. word: a word of local memory. first: set for exactly one work-item. A change that
+ * another group records at the same time does not alter the result. */
 static inline tc_u32 has_ended(volatile __global tc_u32 *ctl, __local tc_u32 *word, tc_u32 first,
                                tc_u32 done, tc_u32 stop_after)
 {
@@ -57,30 +58,31 @@ static inline tc_u32 has_ended(volatile __global tc_u32 *ctl, __local tc_u32 *wo
     return done >= change && done - change >= stop_after ? 1u : 0u;
 }
 
-#define CHANGED_SIDE 1u /* phi of a voxel changed its sign */
-#define WAS_BAD 2u      /* phi of a voxel is not finite */
-/* The flags for note_motion, from phi of a voxel before and after an iteration. */
+#define CHANGED_SIDE 1u   /* the sign of a voxel's phi has changed */
+#define NOT_FINITE_PHI 2u /* phi of a voxel is not finite */
+/* The flags for record_motion, from phi of a voxel before and after an iteration. */
 static inline tc_u32 motion_flags(float before, float after)
 {
     return ((before < 0.0f) != (after < 0.0f) ? CHANGED_SIDE : 0u) |
-           ((as_uint(after) & NOT_FINITE) == NOT_FINITE ? WAS_BAD : 0u);
+           ((as_uint(after) & NOT_FINITE) == NOT_FINITE ? NOT_FINITE_PHI : 0u);
 }
 
-/* Writes the flags of all work-items of a work-group to ctl. Every work-item must call it. mine:
- * the calling work-item's flags. first: set for one work-item. flags: a word of local memory, which
- * has been zeroed before a barrier. iteration: the current iteration, counted from 1. */
-static inline void note_motion(volatile __global tc_u32 *ctl, volatile __local tc_u32 *flags,
-                               tc_u32 mine, tc_u32 first, tc_u32 iteration)
+/* Writes the flags of all work-items of a work-group to ctl. Every work-item must call this
+ * function. my_flags: the calling work-item's flags. first: set for exactly one work-item. flags: a
+ * word of local memory, which has been zeroed before a barrier. iteration: the current iteration,
+ * counted from 1. */
+static inline void record_motion(volatile __global tc_u32 *ctl, volatile __local tc_u32 *flags,
+                                 tc_u32 my_flags, tc_u32 first, tc_u32 iteration)
 {
-    if (mine != 0)
-        atomic_or(flags, mine);
+    if (my_flags != 0)
+        atomic_or(flags, my_flags);
     barrier(CLK_LOCAL_MEM_FENCE);
     if (first) {
-        const tc_u32 all = *flags;
+        const tc_u32 group_flags = *flags;
 
-        if (all & CHANGED_SIDE)
+        if (group_flags & CHANGED_SIDE)
             atomic_max(&ctl[LS_CTL_CHANGE], iteration);
-        if (all & WAS_BAD)
+        if (group_flags & NOT_FINITE_PHI)
             atomic_min(&ctl[LS_CTL_BAD], iteration);
     }
 }
@@ -94,10 +96,10 @@ static inline float time_step(__global const tc_u32 *ctl, tc_u32 cfl, float dt, 
 
 /* --- the step ----------------------------------------------------------------------
  *
- * A work-group computes a tile of TILE_X * TILE_Y * TILE_Z voxels at a time, each work-item a
- * column of it along z. Local memory holds phi of the tile with a border of one voxel, and the
- * values of the faces between voxels along x and y; a work-item computes those along z as it goes
- * along its column. */
+ * A work-group computes a tile of TILE_X * TILE_Y * TILE_Z voxels at a time. Each work-item
+ * computes a column of the tile along z. Local memory holds phi of the tile with a border of one
+ * voxel, and the values of the faces between voxels along x and y; a work-item computes the faces
+ * along z while it processes its column. */
 
 /* The numbers of floats of a row and of a plane of phi in local memory, with the border. */
 #define ROW (TILE_X + 2)
@@ -109,14 +111,14 @@ static inline float time_step(__global const tc_u32 *ctl, tc_u32 cfl, float dt, 
 #define Y_FACES (TILE_X * (TILE_Y + 1) * TILE_Z)
 
 /* The first voxel of a tile. */
-typedef struct place {
+typedef struct tile_origin {
     tc_i32 x, y, z;
-} place;
+} tile_origin;
 
 /* The first voxel of tile i. across, down: the number of tiles along x and y. */
-static inline place tile_at(tc_u32 i, tc_u32 across, tc_u32 down)
+static inline tile_origin tile_at(tc_u32 i, tc_u32 across, tc_u32 down)
 {
-    place p;
+    tile_origin p;
 
     p.x = (tc_i32)(i % across * TILE_X);
     p.y = (tc_i32)(i / across % down * TILE_Y);
@@ -126,29 +128,30 @@ static inline place tile_at(tc_u32 i, tc_u32 across, tc_u32 down)
 
 /* The index, in plane 0, of the column of phi at (x, y) of the tile at c; for a column outside the
  * picture, of the nearest one inside. */
-static inline tc_u64 column_at(place c, tc_i32 x, tc_i32 y, tc_u32 nx, tc_u32 ny)
+static inline tc_u64 column_at(tile_origin c, tc_i32 x, tc_i32 y, tc_u32 nx, tc_u32 ny)
 {
     return (tc_u64)TC_CLAMP(c.y + y, 0, (tc_i32)ny - 1) * nx +
            (tc_u64)TC_CLAMP(c.x + x, 0, (tc_i32)nx - 1);
 }
 
-/* Copies phi of the tile at c and its border to `near`: each work-item its own column, and the
- * first BORDER work-items a column of the border each. */
-static inline void load_around(__global const float *phi, __local float *near, place c, tc_i32 lx,
-                               tc_i32 ly, SIZES)
+/* Copies phi of the tile at c and its border to tile_phi: each work-item copies its own column, and
+ * each of the first BORDER work-items also copies a column of the border. */
+static inline void load_tile(__global const float *phi, __local float *tile_phi, tile_origin c,
+                             tc_i32 lx, tc_i32 ly, SIZES)
 {
-    const tc_i32 me = ly * TILE_X + lx, k = me - 2 * (TILE_X + 2);
-    const tc_i32 bx = k < 0 ? me % (TILE_X + 2) - 1 : k % 2 == 0 ? -1 : TILE_X;
-    const tc_i32 by = k < 0 ? me / (TILE_X + 2) * (TILE_Y + 1) - 1 : k / 2;
-    const tc_u64 own = column_at(c, lx, ly, nx, ny), border = column_at(c, bx, by, nx, ny);
-    __local float *const at = near + (ly + 1) * ROW + lx + 1, *const border_at =
-                                                                  near + (by + 1) * ROW + bx + 1;
+    const tc_i32 local_id = ly * TILE_X + lx, k = local_id - 2 * (TILE_X + 2);
+    const tc_i32 bx = k < 0 ? local_id % (TILE_X + 2) - 1 : k % 2 == 0 ? -1 : TILE_X;
+    const tc_i32 by = k < 0 ? local_id / (TILE_X + 2) * (TILE_Y + 1) - 1 : k / 2;
+    const tc_u64 own_column = column_at(c, lx, ly, nx, ny), border = column_at(c, bx, by, nx, ny);
+    __local float *const at = tile_phi + (ly + 1) * ROW + lx + 1, *const border_at =
+                                                                      tile_phi + (by + 1) * ROW +
+                                                                      bx + 1;
 
     for (tc_i32 z = 0; z < TILE_Z + 2; z++) {
         const tc_u64 plane = (tc_u64)TC_CLAMP(c.z + z - 1, 0, (tc_i32)nz - 1) * nx * ny;
 
-        at[z * PLANE] = phi[plane + own];
-        if (me < BORDER)
+        at[z * PLANE] = phi[plane + own_column];
+        if (local_id < BORDER)
             border_at[z * PLANE] = phi[plane + border];
     }
 }
@@ -169,96 +172,102 @@ static inline float face(__local const float *at, const tc_i32 up, const tc_i32 
 }
 
 /* Whether voxel i of n along an axis is not on the picture's border. */
-static inline int within(tc_i32 i, tc_u32 n)
+static inline int is_inner(tc_i32 i, tc_u32 n)
 {
     return i > 0 && i + 1 < (tc_i32)n;
 }
 
-/* The address in `near` of phi at (x, y, z) of the tile, from -1 on. */
-static inline __local const float *in_tile(__local const float *near, tc_i32 x, tc_i32 y, tc_i32 z)
+/* The address in tile_phi of phi at (x, y, z) of the tile; -1 is the border. */
+static inline __local const float *tile_address(__local const float *tile_phi, tc_i32 x, tc_i32 y,
+                                                tc_i32 z)
 {
-    return near + (z + 1) * PLANE + (y + 1) * ROW + x + 1;
+    return tile_phi + (z + 1) * PLANE + (y + 1) * ROW + x + 1;
 }
 
-/* The value of the face between voxel (x, y, z), from -1 on, of the tile at c and the next voxel
- * along x. */
-static inline float x_face(__local const float *near, place c, tc_i32 x, tc_i32 y, tc_i32 z,
-                           tc_u32 ny, tc_u32 nz)
+/* The value of the face between voxel (x, y, z) of the tile at c (-1 is the border) and the next
+ * voxel along x. */
+static inline float x_face(__local const float *tile_phi, tile_origin c, tc_i32 x, tc_i32 y,
+                           tc_i32 z, tc_u32 ny, tc_u32 nz)
 {
-    return face(in_tile(near, x, y, z), 1, ROW, PLANE, within(c.y + y, ny), within(c.z + z, nz));
+    return face(tile_address(tile_phi, x, y, z), 1, ROW, PLANE, is_inner(c.y + y, ny),
+                is_inner(c.z + z, nz));
 }
 
-/* The value of the face between that voxel and the next voxel along y. */
-static inline float y_face(__local const float *near, place c, tc_i32 x, tc_i32 y, tc_i32 z,
-                           tc_u32 nx, tc_u32 nz)
+/* The value of the face between voxel (x, y, z) and the next voxel along y. */
+static inline float y_face(__local const float *tile_phi, tile_origin c, tc_i32 x, tc_i32 y,
+                           tc_i32 z, tc_u32 nx, tc_u32 nz)
 {
-    return face(in_tile(near, x, y, z), ROW, 1, PLANE, within(c.x + x, nx), within(c.z + z, nz));
+    return face(tile_address(tile_phi, x, y, z), ROW, 1, PLANE, is_inner(c.x + x, nx),
+                is_inner(c.z + z, nz));
 }
 
-/* The value of the face between that voxel and the next voxel along z. */
-static inline float z_face(__local const float *near, place c, tc_i32 x, tc_i32 y, tc_i32 z,
-                           tc_u32 nx, tc_u32 ny)
+/* The value of the face between voxel (x, y, z) and the next voxel along z. */
+static inline float z_face(__local const float *tile_phi, tile_origin c, tc_i32 x, tc_i32 y,
+                           tc_i32 z, tc_u32 nx, tc_u32 ny)
 {
-    return face(in_tile(near, x, y, z), PLANE, 1, ROW, within(c.x + x, nx), within(c.y + y, ny));
+    return face(tile_address(tile_phi, x, y, z), PLANE, 1, ROW, is_inner(c.x + x, nx),
+                is_inner(c.y + y, ny));
 }
 
 /* Computes the tile's faces along x (fx) and y (fy): each work-item the faces after the voxels of
  * its column, and some work-items also one face before the first voxel of a row along x or y. */
-static inline void find_faces(__local const float *near, __local float *fx, __local float *fy,
-                              place c, tc_i32 lx, tc_i32 ly, SIZES)
+static inline void compute_faces(__local const float *tile_phi, __local float *fx,
+                                 __local float *fy, tile_origin c, tc_i32 lx, tc_i32 ly, SIZES)
 {
     const tc_i32 k = ly * TILE_X + lx - TILE_X * TILE_Z;
 
     for (tc_i32 z = 0; z < TILE_Z; z++) {
-        fx[(z * TILE_Y + ly) * (TILE_X + 1) + lx + 1] = x_face(near, c, lx, ly, z, ny, nz);
-        fy[(z * (TILE_Y + 1) + ly + 1) * TILE_X + lx] = y_face(near, c, lx, ly, z, nx, nz);
+        fx[(z * TILE_Y + ly) * (TILE_X + 1) + lx + 1] = x_face(tile_phi, c, lx, ly, z, ny, nz);
+        fy[(z * (TILE_Y + 1) + ly + 1) * TILE_X + lx] = y_face(tile_phi, c, lx, ly, z, nx, nz);
     }
     if (ly < TILE_Z)
-        fy[ly * (TILE_Y + 1) * TILE_X + lx] = y_face(near, c, lx, -1, ly, nx, nz);
+        fy[ly * (TILE_Y + 1) * TILE_X + lx] = y_face(tile_phi, c, lx, -1, ly, nx, nz);
     if (k >= 0 && k < TILE_Y * TILE_Z)
-        fx[k * (TILE_X + 1)] = x_face(near, c, -1, k % TILE_Y, k / TILE_Y, ny, nz);
+        fx[k * (TILE_X + 1)] = x_face(tile_phi, c, -1, k % TILE_Y, k / TILE_Y, ny, nz);
 }
 
-/* Computes U = F |grad phi| of one iteration. move: writes the next phi, phi + dt U, to `out`;
- * otherwise writes U to `out`, and the largest |U| to ctl. Work-group g computes tile first + g;
- * with a list (`listed` is the index of the word of ctl that holds its length), the tiles in
- * entries [first, end) of the list are divided among the work-groups. across, down: the number of
- * tiles along x and y. */
+/* Computes U = F |grad phi| of one iteration; a work-item computes a column of a tile. With `move`
+ * the kernel writes the next phi, phi + dt U, to `out`; otherwise it writes U to `out` and the
+ * largest |U| to ctl. If list_word is LS_NOT_LISTED, work-group g computes tile first + g.
+ * Otherwise list_word is the index of the word of ctl that holds the length of `list`, and the
+ * tiles in entries [first, end) of the list are divided among the work-groups. across, down: the
+ * number of tiles along x and y. */
 __kernel __attribute__((reqd_work_group_size(TILE_X, TILE_Y, 1))) void levelset_step(
     __global const float *phi, __global const float *data, __global const float *stop,
     __global float *out, volatile __global tc_u32 *ctl, __global const tc_u32 *list, SIZES,
     const tc_u32 across, const tc_u32 down, const tc_u32 first, const tc_u32 end,
-    const tc_u32 listed, const float beta, const float dt, const tc_u32 has_stop, const tc_u32 move,
-    const tc_u32 done, const tc_u32 stop_after)
+    const tc_u32 list_word, const float beta, const float dt, const tc_u32 has_stop,
+    const tc_u32 move, const tc_u32 done, const tc_u32 stop_after)
 {
-    __local float near[PLANE * (TILE_Z + 2)], fx[X_FACES], fy[Y_FACES];
+    __local float tile_phi[PLANE * (TILE_Z + 2)], fx[X_FACES], fy[Y_FACES];
     __local tc_u32 word, flags, largest;
-    const tc_i32 lx = (tc_i32)get_local_id(0), ly = (tc_i32)get_local_id(1), me = ly * TILE_X + lx;
+    const tc_i32 lx = (tc_i32)get_local_id(0), ly = (tc_i32)get_local_id(1),
+                 local_id = ly * TILE_X + lx;
     const tc_u32 from = first + (tc_u32)get_group_id(0);
-    const tc_u32 ended = has_ended(ctl, &word, me == 0, done, stop_after);
-    const tc_u32 last = listed != LS_NOT_LISTED ? TC_MIN(end, ctl[listed]) : from + 1;
-    tc_u32 most = 0, mine = 0;
+    const tc_u32 ended = has_ended(ctl, &word, local_id == 0, done, stop_after);
+    const tc_u32 last = list_word != LS_NOT_LISTED ? TC_MIN(end, ctl[list_word]) : from + 1;
+    tc_u32 most = 0, my_flags = 0;
 
     if (ended && !move)
         return;
-    if (me == 0)
+    if (local_id == 0)
         flags = largest = 0;
     barrier(CLK_LOCAL_MEM_FENCE);
     for (tc_u32 t = from; t < last; t += (tc_u32)get_num_groups(0)) {
-        const place c = tile_at(listed != LS_NOT_LISTED ? list[t] : t, across, down);
+        const tile_origin c = tile_at(list_word != LS_NOT_LISTED ? list[t] : t, across, down);
         const tc_u32 x = (tc_u32)(c.x + lx), y = (tc_u32)(c.y + ly);
 
-        load_around(phi, near, c, lx, ly, nx, ny, nz);
+        load_tile(phi, tile_phi, c, lx, ly, nx, ny, nz);
         barrier(CLK_LOCAL_MEM_FENCE);
-        find_faces(near, fx, fy, c, lx, ly, nx, ny, nz);
+        compute_faces(tile_phi, fx, fy, c, lx, ly, nx, ny, nz);
         barrier(CLK_LOCAL_MEM_FENCE);
-        float below = z_face(near, c, lx, ly, -1, nx, ny);
+        float below = z_face(tile_phi, c, lx, ly, -1, nx, ny);
 
         for (tc_i32 z = 0; z < TILE_Z; z++) {
-            __local const float *const at = in_tile(near, lx, ly, z);
+            __local const float *const at = tile_address(tile_phi, lx, ly, z);
             __local const float *const xf = fx + (z * TILE_Y + ly) * (TILE_X + 1) + lx;
             __local const float *const yf = fy + (z * (TILE_Y + 1) + ly) * TILE_X + lx;
-            const float above = z_face(near, c, lx, ly, z, nx, ny), p = at[0];
+            const float above = z_face(tile_phi, c, lx, ly, z, nx, ny), p = at[0];
 
             if (x < nx && y < ny && (tc_u32)(c.z + z) < nz) {
                 const tc_u64 i = ((tc_u64)(c.z + z) * ny + y) * nx + x;
@@ -272,7 +281,7 @@ __kernel __attribute__((reqd_work_group_size(TILE_X, TILE_Y, 1))) void levelset_
                 if (move) {
                     const float next = ended ? p : ls_moved(p, dt, u);
 
-                    mine |= motion_flags(p, next);
+                    my_flags |= motion_flags(p, next);
                     out[i] = next;
                 } else {
                     most = TC_MAX(most, as_uint(u) & 0x7fffffffu);
@@ -284,41 +293,41 @@ __kernel __attribute__((reqd_work_group_size(TILE_X, TILE_Y, 1))) void levelset_
         barrier(CLK_LOCAL_MEM_FENCE);
     }
     if (move && !ended) {
-        note_motion(ctl, &flags, mine, me == 0, done + 1);
+        record_motion(ctl, &flags, my_flags, local_id == 0, done + 1);
     } else if (!move) {
         atomic_max((volatile __local tc_u32 *)&largest, most);
         barrier(CLK_LOCAL_MEM_FENCE);
-        if (me == 0)
+        if (local_id == 0)
             atomic_max(&ctl[LS_CTL_MOST + ((done + 1) & 1)], largest);
     }
 }
 
-/* phi += dt U, for voxels [first, last). */
+/* Adds dt U to phi, for voxels [first, last). A work-item processes four voxels. */
 __kernel __attribute__((reqd_work_group_size(LS_GROUP, 1, 1))) void levelset_apply(
     __global float *phi, __global const float *u, __global tc_u32 *ctl, const tc_u64 first,
     const tc_u64 last, const tc_u32 cfl, const float dt, const tc_u32 done, const tc_u32 stop_after)
 {
     __local tc_u32 word, flags;
-    const tc_u32 lid = (tc_u32)get_local_id(0);
+    const tc_u32 local_id = (tc_u32)get_local_id(0);
     const float step = time_step(ctl, cfl, dt, done);
-    tc_u32 mine = 0;
+    tc_u32 my_flags = 0;
 
-    if (has_ended(ctl, &word, lid == 0, done, stop_after))
+    if (has_ended(ctl, &word, local_id == 0, done, stop_after))
         return;
-    if (lid == 0)
+    if (local_id == 0)
         flags = 0;
     barrier(CLK_LOCAL_MEM_FENCE);
     for (tc_u32 k = 0; k < 4; k++) {
-        const tc_u64 i = first + get_group_id(0) * (4 * LS_GROUP) + k * LS_GROUP + lid;
+        const tc_u64 i = first + get_group_id(0) * (4 * LS_GROUP) + k * LS_GROUP + local_id;
 
         if (i < last) {
             const float p = phi[i], next = ls_moved(p, step, u[i]);
 
             phi[i] = next;
-            mine |= motion_flags(p, next);
+            my_flags |= motion_flags(p, next);
         }
     }
-    note_motion(ctl, &flags, mine, lid == 0, done + 1);
+    record_motion(ctl, &flags, my_flags, local_id == 0, done + 1);
     /* Clears the largest |U| for the next iteration. */
     if (first == 0 && get_global_id(0) == 0)
         ctl[LS_CTL_MOST + (done & 1)] = 0;
@@ -326,97 +335,100 @@ __kernel __attribute__((reqd_work_group_size(LS_GROUP, 1, 1))) void levelset_app
 
 /* --- narrow band ----------------------------------------------------------------------
  *
- * The blocks of the band are the tiles of a step. Two words of ctl alternate in counting
- * the blocks of the list: word `listed` counts the current list, `other` the next. */
+ * The blocks of the band are the tiles of a step. Two words of ctl count the blocks of the list in
+ * turn: word list_word counts the current list, word next_word the next list. */
 
-/* phi += dt U in the blocks that entries [first, end) of the list contain. all: phi is not changed,
- * and the blocks are those with the numbers [first, end). renew: also writes each block's bits
- * (LS_NEAR_...) to `near`. The blocks are divided among the work-groups. */
+/* Adds dt U to phi in the blocks in entries [first, end) of the list. With all_blocks phi is not
+ * changed, and the blocks are those numbered [first, end). With renew_bits the kernel also writes
+ * each block's bits (LS_NEAR_...) to near[block]. The blocks are divided among the work-groups; a
+ * work-item processes a column of a block. */
 __kernel __attribute__((reqd_work_group_size(TILE_X, TILE_Y, 1))) void levelset_band_apply(
     __global float *phi, __global const float *u, volatile __global tc_u32 *ctl,
-    __global const tc_u32 *list, __global tc_u8 *near, SIZES, BLOCKS, const tc_u32 first,
-    const tc_u32 end, const tc_u32 listed, const tc_u32 other, const tc_u32 all, const tc_u32 cfl,
-    const float dt, const float band, const tc_u32 renew, const tc_u32 done,
+    __global const tc_u32 *list, __global tc_u8 *tile_phi, SIZES, BLOCKS, const tc_u32 first,
+    const tc_u32 end, const tc_u32 list_word, const tc_u32 next_word, const tc_u32 all_blocks,
+    const tc_u32 cfl, const float dt, const float band, const tc_u32 renew_bits, const tc_u32 done,
     const tc_u32 stop_after)
 {
     __local tc_u32 word, flags, bits;
-    const tc_u32 lx = (tc_u32)get_local_id(0), ly = (tc_u32)get_local_id(1), me = ly * TILE_X + lx;
-    const float step = all ? 0.0f : time_step((__global const tc_u32 *)ctl, cfl, dt, done);
-    const tc_u32 last = TC_MIN(end, all ? bx * by * bz : ctl[listed]);
-    tc_u32 mine = 0;
+    const tc_u32 lx = (tc_u32)get_local_id(0), ly = (tc_u32)get_local_id(1),
+                 local_id = ly * TILE_X + lx;
+    const float step = all_blocks ? 0.0f : time_step((__global const tc_u32 *)ctl, cfl, dt, done);
+    const tc_u32 last = TC_MIN(end, all_blocks ? bx * by * bz : ctl[list_word]);
+    tc_u32 my_flags = 0;
 
-    if (get_group_id(0) == 0 && me == 0)
-        ctl[other] = 0;
-    if (has_ended(ctl, &word, me == 0, done, stop_after))
+    if (get_group_id(0) == 0 && local_id == 0)
+        ctl[next_word] = 0;
+    if (has_ended(ctl, &word, local_id == 0, done, stop_after))
         return;
-    if (me == 0)
+    if (local_id == 0)
         flags = bits = 0;
     barrier(CLK_LOCAL_MEM_FENCE);
     for (tc_u32 t = first + (tc_u32)get_group_id(0); t < last; t += (tc_u32)get_num_groups(0)) {
-        const tc_u32 block = all ? t : list[t];
-        const place c = tile_at(block, bx, by);
+        const tc_u32 block = all_blocks ? t : list[t];
+        const tile_origin c = tile_at(block, bx, by);
         const tc_u32 x = (tc_u32)c.x + lx, y = (tc_u32)c.y + ly,
                      depth = TC_MIN((tc_u32)TILE_Z, nz - (tc_u32)c.z);
         const tc_u64 at = ((tc_u64)c.z * ny + y) * nx + x;
-        float now[TILE_Z];
-        tc_u32 found = 0;
+        float values[TILE_Z];
+        tc_u32 near_bits = 0;
 
         if (x < nx && y < ny) {
             for (tc_u32 z = 0; z < TILE_Z; z++)
-                now[z] = phi[at + TC_MIN(z, depth - 1) * ((tc_u64)nx * ny)];
-            for (tc_u32 z = 0; !all && z < TILE_Z; z++) {
+                values[z] = phi[at + TC_MIN(z, depth - 1) * ((tc_u64)nx * ny)];
+            for (tc_u32 z = 0; !all_blocks && z < TILE_Z; z++) {
                 const float next =
-                    ls_moved(now[z], step, u[at + TC_MIN(z, depth - 1) * ((tc_u64)nx * ny)]);
+                    ls_moved(values[z], step, u[at + TC_MIN(z, depth - 1) * ((tc_u64)nx * ny)]);
 
-                mine |= motion_flags(now[z], next);
-                now[z] = next;
+                my_flags |= motion_flags(values[z], next);
+                values[z] = next;
             }
             for (tc_u32 z = 0; z < TILE_Z; z++) {
-                if (z < depth && !all)
-                    phi[at + z * ((tc_u64)nx * ny)] = now[z];
-                if (z < depth && renew && fabs(now[z]) < band)
-                    found |= ls_near_bits(lx, ly, z, TC_MIN((tc_u32)TILE_X, nx - (tc_u32)c.x) - 1,
-                                          TC_MIN((tc_u32)TILE_Y, ny - (tc_u32)c.y) - 1, depth - 1);
+                if (z < depth && !all_blocks)
+                    phi[at + z * ((tc_u64)nx * ny)] = values[z];
+                if (z < depth && renew_bits && fabs(values[z]) < band)
+                    near_bits |=
+                        ls_near_bits(lx, ly, z, TC_MIN((tc_u32)TILE_X, nx - (tc_u32)c.x) - 1,
+                                     TC_MIN((tc_u32)TILE_Y, ny - (tc_u32)c.y) - 1, depth - 1);
             }
         }
-        if (renew) {
-            if (found != 0)
-                atomic_or((volatile __local tc_u32 *)&bits, found);
+        if (renew_bits) {
+            if (near_bits != 0)
+                atomic_or((volatile __local tc_u32 *)&bits, near_bits);
             barrier(CLK_LOCAL_MEM_FENCE);
-            if (me == 0) {
-                near[block] = (tc_u8)bits;
+            if (local_id == 0) {
+                tile_phi[block] = (tc_u8)bits;
                 bits = 0;
             }
             barrier(CLK_LOCAL_MEM_FENCE);
         }
     }
-    if (all)
+    if (all_blocks)
         return;
-    note_motion(ctl, &flags, mine, me == 0, done + 1);
-    if (get_group_id(0) == 0 && me == 0)
+    record_motion(ctl, &flags, my_flags, local_id == 0, done + 1);
+    if (get_group_id(0) == 0 && local_id == 0)
         ctl[LS_CTL_MOST + (done & 1)] = 0;
 }
 
-/* Lists the active blocks, in any order; there is a work-item for each block. Adds their number to
- * word `listed` of ctl, which is 0 before. */
+/* Lists the active blocks, in any order. A work-item examines a block. Adds the number of active
+ * blocks to word list_word of ctl, which is 0 before the launch. */
 __kernel __attribute__((reqd_work_group_size(LS_GROUP, 1, 1))) void levelset_list(
-    __global const tc_u8 *near, __global tc_u32 *list, volatile __global tc_u32 *ctl, BLOCKS,
-    const tc_u32 listed)
+    __global const tc_u8 *tile_phi, __global tc_u32 *list, volatile __global tc_u32 *ctl, BLOCKS,
+    const tc_u32 list_word)
 {
     __local tc_u32 count, from;
-    const tc_u32 lid = (tc_u32)get_local_id(0), b = (tc_u32)get_global_id(0);
+    const tc_u32 local_id = (tc_u32)get_local_id(0), b = (tc_u32)get_global_id(0);
     const tc_u32 active =
-        b < bx * by * bz ? ls_active(near, b % bx, b / bx % by, b / bx / by, bx, by, bz) : 0u;
+        b < bx * by * bz ? ls_active(tile_phi, b % bx, b / bx % by, b / bx / by, bx, by, bz) : 0u;
     tc_u32 at = 0;
 
-    if (lid == 0)
+    if (local_id == 0)
         count = 0;
     barrier(CLK_LOCAL_MEM_FENCE);
     if (active)
         at = atomic_add((volatile __local tc_u32 *)&count, 1u);
     barrier(CLK_LOCAL_MEM_FENCE);
-    if (lid == 0)
-        from = atomic_add(&ctl[listed], count);
+    if (local_id == 0)
+        from = atomic_add(&ctl[list_word], count);
     barrier(CLK_LOCAL_MEM_FENCE);
     if (active)
         list[from + at] = b;
@@ -424,11 +436,12 @@ __kernel __attribute__((reqd_work_group_size(LS_GROUP, 1, 1))) void levelset_lis
 
 /* --- re-initialisation -------------------------------------------------------------------
  *
- * The squared distance of each voxel to the nearest one of the other side (edt_core.h): a pass
- * along x with a work-group for each row, then passes along y and z with a work-item for each line.
+ * These kernels compute the squared distance of each voxel to the nearest voxel of the other side
+ * (edt_core.h): a pass along x with a work-group for each row, then passes along y and z with a
+ * work-item for each line.
  */
 
-/* Runs before the passes, as one work-item. */
+/* Clears the record of the sides that occur. Runs before the passes, as one work-item. */
 __kernel void levelset_edt_begin(__global tc_u32 *ctl)
 {
     ctl[LS_CTL_SEEN] = 0;
@@ -441,38 +454,38 @@ __kernel __attribute__((reqd_work_group_size(LS_GROUP, 1, 1))) void levelset_edt
     __global const float *phi, __global tc_u32 *d, __global tc_u8 *side,
     volatile __global tc_u32 *ctl, const tc_u32 nx, const tc_u64 first_row, __local tc_u32 *bits)
 {
-    __local tc_u32 seen;
-    const tc_u32 lid = (tc_u32)get_local_id(0);
+    __local tc_u32 row_sides;
+    const tc_u32 local_id = (tc_u32)get_local_id(0);
     const tc_u64 row = (first_row + get_group_id(0)) * nx;
-    tc_u32 mine = 0;
+    tc_u32 my_flags = 0;
 
-    if (lid == 0)
-        seen = 0;
-    for (tc_u32 w = lid; w < (nx + 31) / 32; w += LS_GROUP)
+    if (local_id == 0)
+        row_sides = 0;
+    for (tc_u32 w = local_id; w < (nx + 31) / 32; w += LS_GROUP)
         bits[w] = 0;
     barrier(CLK_LOCAL_MEM_FENCE);
-    for (tc_u32 x = lid; x < nx; x += LS_GROUP) {
+    for (tc_u32 x = local_id; x < nx; x += LS_GROUP) {
         const tc_u32 inside = phi[row + x] < 0.0f ? 1u : 0u;
 
         side[row + x] = (tc_u8)inside;
-        mine |= 1u << inside;
+        my_flags |= 1u << inside;
         if (inside)
             atomic_or((volatile __local tc_u32 *)&bits[x / 32], 1u << x % 32);
     }
-    if (mine != 0)
-        atomic_or((volatile __local tc_u32 *)&seen, mine);
+    if (my_flags != 0)
+        atomic_or((volatile __local tc_u32 *)&row_sides, my_flags);
     barrier(CLK_LOCAL_MEM_FENCE);
-    if (lid == 0)
-        atomic_or(&ctl[LS_CTL_SEEN], seen);
-    for (tc_u32 x = lid; x < nx; x += LS_GROUP)
-        d[row + x] = seen == 3u ? edt_along_x(bits, x, nx) : EDT_FAR;
+    if (local_id == 0)
+        atomic_or(&ctl[LS_CTL_SEEN], row_sides);
+    for (tc_u32 x = local_id; x < nx; x += LS_GROUP)
+        d[row + x] = row_sides == 3u ? edt_along_x(bits, x, nx) : EDT_FAR;
 }
 
 /* The pass along y (axis 1) or z (axis 2): a work-item for each line, numbered along x and, from
- * `first` on, along the remaining axis. Writes squared distances to `out`; last: writes the new
- * phi, or phi as it is if all voxels are of one side or the evolution has ended. `out` may be the
- * buffer of phi, but not of d. bit < 32: that bit of each voxel's word of `history` is set if the
- * voxel is inside. */
+ * `first` on, along the remaining axis. Writes squared distances to `out`. The last pass (last)
+ * writes the new phi instead, or the unchanged phi if all voxels are of one side or the evolution
+ * has ended. `out` may be the buffer of phi, but not that of d. If bit < 32, the kernel sets this
+ * bit of each inside voxel's word of `history`. */
 __kernel __attribute__((reqd_work_group_size(LS_GROUP, 1, 1))) void levelset_edt_lines(
     __global const tc_u32 *restrict d, __global const tc_u8 *restrict side,
     __global tc_u32 *restrict parabolas, __global const float *phi, __global tc_u32 *out,
@@ -481,7 +494,7 @@ __kernel __attribute__((reqd_work_group_size(LS_GROUP, 1, 1))) void levelset_edt
     const tc_u32 stop_after)
 {
     __local tc_u32 word, sides;
-    const tc_u32 x = (tc_u32)get_global_id(0), other = first + (tc_u32)get_global_id(1);
+    const tc_u32 x = (tc_u32)get_global_id(0), line = first + (tc_u32)get_global_id(1);
     const tc_u64 plane = (tc_u64)nx * ny;
     const tc_u32 ended = has_ended(ctl, &word, get_local_id(0) == 0, done, stop_after);
     edt_walk walk = edt_walk_begin();
@@ -490,7 +503,7 @@ __kernel __attribute__((reqd_work_group_size(LS_GROUP, 1, 1))) void levelset_edt
     l.d2 = d;
     l.side = side;
     l.parabolas = parabolas;
-    l.at = x + other * (axis == 1 ? plane : nx);
+    l.at = x + line * (axis == 1 ? plane : nx);
     l.stride = axis == 1 ? nx : plane;
     l.n = axis == 1 ? ny : nz;
     if (get_local_id(0) == 0)

@@ -5,11 +5,12 @@
  * each, from the highest bits down. The runs of object i are runs[start[i]] to runs[start[i + 1] -
  * 1].
  *
- * Macros: GROUP, the size of a work-group; LANES, how many of its work-items process a run
+ * Macros: GROUP, the size of a work-group; LANES, the number of work-items that process a run
  * together. Grey values are converted to `levels` grey levels, which have `bits` bits. The matrix
  * counts pairs of levels, [2^bits][2^bits], in local memory, or if GLOBAL_COUNTS is defined in
  * global memory. wanted: the set of features to be computed. Whatever differs between work units is
- * an argument, so that one program serves them all: compiling takes longer than most work units.
+ * an argument rather than a macro, so that all use the same program: compiling takes longer than
+ * most work units.
  */
 //! check: -DGROUP=64 -DLANES=16
 //! check: -DGROUP=128 -DLANES=32 -DGLOBAL_COUNTS
@@ -38,9 +39,9 @@
 #define RUN_X0(r) ((tc_i32)((r) >> 16 & 0xffff))
 #define RUN_X1(r) ((tc_i32)((r) & 0xffff))
 
-/* Converts the pixels of the objects from `first` on to grey levels, in `level`; a work-group for
- * each object. ends: for each object the range (lo, hi) of grey values that is divided into levels.
- */
+/* Converts the pixels of the objects from `first` on to grey levels, in `level`. A work-group
+ * converts an object; LANES work-items together convert a run. ends: [objects][2], the range (lo,
+ * hi) of grey values that is divided into levels. */
 #define QUANTISE(name, PIXEL)                                                                     \
     __kernel GROUP_ATTRIBUTE void name(__global const PIXEL *grey, __global const tc_u64 *runs,   \
                                        __global const tc_u32 *start, __global const tc_u32 *ends, \
@@ -87,7 +88,8 @@ static void count_pairs(__global const tc_u32 *labels, __global const tc_u8 *lev
     }
 }
 
-/* k log2(k) in 2^-80, the same as tc_k_log2_k; for k < n_logs from the table `logs`. */
+/* Returns k log2(k) in units of 2^-80, the same value as tc_k_log2_k; for k < n_logs from the table
+ * `logs`. */
 static tc_u128 k_log2_k(__global const tc_u128 *logs, tc_u32 n_logs, tc_u64 k)
 {
     return k < n_logs ? logs[k] : tc_wide_times(tc_log2_q80(k), k);
@@ -101,8 +103,8 @@ typedef struct obj_part {
     tc_u32 pairs, most;
 } obj_part;
 
-/* Adds entry (a, b) of the matrix, of k pairs, to the sums, as cooc_add does. The symmetric matrix
- * has it twice off the diagonal. */
+/* Adds entry (a, b) of the matrix, of k pairs, to the sums, as cooc_add does. Off the diagonal the
+ * symmetric matrix contains the entry twice. */
 static void add_cell(obj_part *p, tc_u32 a, tc_u32 b, tc_u32 k, __global const tc_u128 *logs,
                      tc_u32 n_logs)
 {
@@ -115,10 +117,12 @@ static void add_cell(obj_part *p, tc_u32 a, tc_u32 b, tc_u32 k, __global const t
     p->cells = tc_wide_add(p->cells, a == b ? log : tc_wide_add(log, log));
 }
 
-/* Makes the matrix of each work-group and sums it up. logs: k log2(k) in 2^-80. counts: room for
- * the matrix of the work-group (local memory), or of all work-groups (GLOBAL_COUNTS). histogram:
- * room for the counts of a and b (`levels` bins), of a + b (2 * levels), and of b - a (levels).
- * out: [groups][WORDS]. */
+/* Computes a matrix and its sums in each work-group: work-group g that of object first + g /
+ * matrices, where an object has one matrix (merge) or one for each direction. LANES work-items
+ * together process a run. logs: [n_logs], k log2(k) in units of 2^-80. counts: the matrix of the
+ * work-group (local memory), or of all work-groups (GLOBAL_COUNTS). histogram: [4 * levels], the
+ * counts of a and b (`levels` bins), of a + b (2 * levels), and of b - a (levels). out:
+ * [groups][WORDS]. */
 __kernel GROUP_ATTRIBUTE void obj_matrices(
     __global const tc_u32 *labels, __global const tc_u8 *level, __global const tc_u64 *runs,
     __global const tc_u32 *start, __global const tc_u128 *logs, tc_u32 n_logs,
@@ -126,10 +130,10 @@ __kernel GROUP_ATTRIBUTE void obj_matrices(
     tc_i32 ny, tc_i32 nz, tc_u32 first, tc_i32 distance, tc_u32 directions, tc_u32 merge,
     tc_u32 levels, tc_i32 bits)
 {
-    const tc_u32 item = get_local_id(0), matrices = merge ? 1 : directions;
-    const tc_u32 nth = (tc_u32)get_group_id(0) / matrices, object = first + nth;
+    const tc_u32 local_id = get_local_id(0), matrices = merge ? 1 : directions;
+    const tc_u32 object_index = (tc_u32)get_group_id(0) / matrices, object = first + object_index;
     const tc_u32 n_cells = 1u << 2 * bits;
-    __global tc_u32 *const to = out + get_group_id(0) * WORDS(levels);
+    __global tc_u32 *const words = out + get_group_id(0) * WORDS(levels);
     __local tc_u64 squares[GROUP];
     __local tc_u128 cells[GROUP];
     __local tc_u32 pairs[GROUP], most[GROUP];
@@ -140,19 +144,19 @@ __kernel GROUP_ATTRIBUTE void obj_matrices(
     COUNTS tc_u32 *const count = counts;
 #endif
 
-    for (tc_u32 i = item; i < n_cells; i += GROUP)
+    for (tc_u32 i = local_id; i < n_cells; i += GROUP)
         count[i] = 0;
-    for (tc_u32 i = item; i < 4 * levels; i += GROUP)
+    for (tc_u32 i = local_id; i < 4 * levels; i += GROUP)
         histogram[i] = 0;
     barrier(CLK_LOCAL_MEM_FENCE | COUNTS_FENCE);
-    for (tc_u32 d = merge ? 0 : (tc_u32)get_group_id(0) - nth * matrices,
+    for (tc_u32 d = merge ? 0 : (tc_u32)get_group_id(0) - object_index * matrices,
                 n = merge ? directions : 1;
          n > 0; d++, n--)
         count_pairs(labels, level, runs, start[object], start[object + 1], count, bits, nx, ny, nz,
                     obj_directions[d][0] * distance, obj_directions[d][1] * distance,
                     obj_directions[d][2] * distance);
     barrier(CLK_LOCAL_MEM_FENCE | COUNTS_FENCE);
-    for (tc_u32 i = item; i < n_cells; i += GROUP) {
+    for (tc_u32 i = local_id; i < n_cells; i += GROUP) {
         const tc_u32 k = count[i], a = i >> bits, b = i & ((1 << bits) - 1);
 
         if (k == 0)
@@ -163,31 +167,31 @@ __kernel GROUP_ATTRIBUTE void obj_matrices(
         atomic_add(&histogram[levels + a + b], k);
         atomic_add(&histogram[3 * levels + b - a], k);
     }
-    squares[item] = p.squares;
-    cells[item] = p.cells;
-    pairs[item] = p.pairs;
-    most[item] = p.most;
+    squares[local_id] = p.squares;
+    cells[local_id] = p.cells;
+    pairs[local_id] = p.pairs;
+    most[local_id] = p.most;
     barrier(CLK_LOCAL_MEM_FENCE);
     for (tc_u32 step = GROUP / 2; step > 0; step /= 2) {
-        if (item < step) {
-            cells[item] = tc_wide_add(cells[item], cells[item + step]);
-            squares[item] += squares[item + step];
-            pairs[item] += pairs[item + step];
-            most[item] = TC_MAX(most[item], most[item + step]);
+        if (local_id < step) {
+            cells[local_id] = tc_wide_add(cells[local_id], cells[local_id + step]);
+            squares[local_id] += squares[local_id + step];
+            pairs[local_id] += pairs[local_id + step];
+            most[local_id] = TC_MAX(most[local_id], most[local_id + step]);
         }
         barrier(CLK_LOCAL_MEM_FENCE);
     }
-    for (tc_u32 i = item; i < 4 * levels; i += GROUP)
-        to[OBJ_W_MARGINAL + i] = histogram[i];
-    if (item == 0) {
-        to[OBJ_W_PAIRS] = pairs[0];
-        to[OBJ_W_MOST] = most[0];
-        to[OBJ_W_SQUARES] = (tc_u32)squares[0];
-        to[OBJ_W_SQUARES + 1] = (tc_u32)(squares[0] >> 32);
-        to[OBJ_W_K_LOG_K] = (tc_u32)cells[0].lo;
-        to[OBJ_W_K_LOG_K + 1] = (tc_u32)(cells[0].lo >> 32);
-        to[OBJ_W_K_LOG_K + 2] = (tc_u32)cells[0].hi;
-        to[OBJ_W_K_LOG_K + 3] = (tc_u32)(cells[0].hi >> 32);
+    for (tc_u32 i = local_id; i < 4 * levels; i += GROUP)
+        words[OBJ_W_MARGINAL + i] = histogram[i];
+    if (local_id == 0) {
+        words[OBJ_W_PAIRS] = pairs[0];
+        words[OBJ_W_MOST] = most[0];
+        words[OBJ_W_SQUARES] = (tc_u32)squares[0];
+        words[OBJ_W_SQUARES + 1] = (tc_u32)(squares[0] >> 32);
+        words[OBJ_W_K_LOG_K] = (tc_u32)cells[0].lo;
+        words[OBJ_W_K_LOG_K + 1] = (tc_u32)(cells[0].lo >> 32);
+        words[OBJ_W_K_LOG_K + 2] = (tc_u32)cells[0].hi;
+        words[OBJ_W_K_LOG_K + 3] = (tc_u32)(cells[0].hi >> 32);
     }
 }
 
@@ -276,23 +280,24 @@ __kernel void obj_features(__global const tc_u32 *sums, __global const tc_u128 *
             *out++ = feature[f];
 }
 
-/* Averages features over the object's matrices that have a pair; NaN if none has. A work-item
- * computes a feature of an object; n: features of all objects. */
+/* Averages each feature over those matrices of an object that have a pair; the result is NaN if
+ * none has. A work-item computes a feature of an object. features: [objects][matrices][per_matrix];
+ * out: [n], n = objects * per_matrix. */
 __kernel void obj_average(__global const double *features, tc_u32 matrices, tc_u32 n,
                           tc_u32 per_matrix, __global double *out)
 {
-    const tc_u32 item = (tc_u32)get_global_id(0), object = item / per_matrix;
+    const tc_u32 index = (tc_u32)get_global_id(0), object = index / per_matrix;
     __global const double *const object_features =
         features + (size_t)object * matrices * per_matrix;
     double sum = 0;
     tc_u32 directions = 0;
 
-    if (item >= n)
+    if (index >= n)
         return;
     for (tc_u32 m = 0; m < matrices; m++)
         if (!isnan(object_features[m * per_matrix])) {
-            sum += object_features[m * per_matrix + item % per_matrix];
+            sum += object_features[m * per_matrix + index % per_matrix];
             directions++;
         }
-    out[item] = directions == 0 ? NOT_A_NUMBER : sum / directions;
+    out[index] = directions == 0 ? NOT_A_NUMBER : sum / directions;
 }

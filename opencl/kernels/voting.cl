@@ -1,7 +1,11 @@
 /* The OpenCL kernels of voting; app/analysis/voting/voting.h has the method. Rows are numbered
- * through all slices. A buffer may hold a part of a plane; in_first is the first row of the buffer
- * that a kernel reads, out_first the first row of the one that it writes. Macros: GROUP, the size
- * of a work-group that votes; PIXEL, the type of a pixel; TILE_ROWS (see below). */
+ * through all slices. A buffer may hold only some rows of a plane: in_first is the number of the
+ * first row of the buffer that a kernel reads, out_first that of the buffer that it writes. Planes
+ * are [nz][ny][nx]. In all kernels but voting_vote and voting_lines_around a work-item computes one
+ * pixel.
+ *
+ * Macros: GROUP, the size of a work-group that votes; PIXEL, the type of a pixel; TILE_ROWS, see
+ * below. */
 //! check: -DPIXEL=ushort -DGROUP=128 -DTILE_ROWS=16
 #include "app/analysis/voting/core.h"
 
@@ -14,11 +18,12 @@
 #ifndef TILE_ROWS
 #define TILE_ROWS 8 /* rows of a tile, whose votes a work-group sums; divides GROUP */
 #endif
-#define SEGMENT 256        /* pixels of a tile along x */
-#define LINE (SEGMENT + 1) /* words from a row of a tile to the next; odd, to use all banks */
-#define ALONG 32           /* work-items that read voters side by side along x */
+#define SEGMENT 256 /* pixels of a tile along x */
+#define TILE_STRIDE \
+    (SEGMENT + 1)  /* words from a row of a tile to the next; odd, to use all banks */
+#define READERS 32 /* work-items that read voters side by side along x */
 
-/* The index of pixel i of n along an axis, or of the nearest one inside if pixel i is outside the
+/* Returns i, the index of a pixel along an axis of n pixels, or the nearest index within the
  * picture. */
 static inline int clamped(int i, int n)
 {
@@ -36,8 +41,8 @@ static inline size_t launch_row(void)
     return get_global_id(2) * get_global_size(1) + get_global_id(1);
 }
 
-/* The pass along z. The launch includes the rows on either side that the pass along y needs; those
- * outside the picture are not written, and voting_blur_y does not read them. */
+/* The pass along z. The launch also includes the taps[1] rows before and after that the pass along
+ * y reads. Rows outside the picture are not written, and voting_blur_y does not read them. */
 __kernel void voting_blur_z(__constant voting_shape *s, __global const PIXEL *pixels,
                             __global tc_u32 *out, int z, int first, tc_u32 in_first)
 {
@@ -72,8 +77,8 @@ __kernel void voting_blur_y(__constant voting_shape *s, __global const tc_u32 *i
     out[launch_row() * s->n[2] + x] = VOTING_ROUND_NEXT(sum);
 }
 
-/* The pass along x. out: a plane or a part of one; row: the row of it to which the launch's first
- * row is written. */
+/* The pass along x. out: a plane, or some rows of one. row: the row of `out` to which the launch's
+ * first row is written. */
 __kernel void voting_blur_x(__constant voting_shape *s, __global const tc_u32 *in,
                             __global tc_u32 *out, tc_u32 row)
 {
@@ -90,7 +95,8 @@ __kernel void voting_blur_x(__constant voting_shape *s, __global const tc_u32 *i
 
 /* --- voters ---------------------------------------------------------------------------------- */
 
-/* Makes the voters of the rows from `first` on from the blurred picture. */
+/* Computes the voters of the rows from `first` on from the blurred picture: each pixel's direction
+ * and weight. */
 __kernel void voting_voters(__constant voting_shape *s, __global const tc_u32 *blurred,
                             __global const ushort *dir_of_code, __global tc_u32 *voters,
                             tc_u32 first, tc_u32 in_first, tc_u32 out_first)
@@ -107,9 +113,10 @@ __kernel void voting_voters(__constant voting_shape *s, __global const tc_u32 *b
 
 /* --- vote ------------------------------------------------------------------------------------ */
 
-/* A work-group sums the votes of a tile, which is SEGMENT pixels of TILE_ROWS rows of a slice. It
- * first adds each span of votes to the tile's differences: the weight at its start, minus the
- * weight at its end. The sums of the differences along a row are the votes. */
+/* A work-group sums the votes of a tile, which is SEGMENT pixels of TILE_ROWS rows of a slice. A
+ * voter adds its weight to spans of pixels. For each span, the weight is added at its first pixel
+ * and subtracted after its last one; the running sums of these differences along a row are the
+ * votes. */
 
 /* Adds a span of votes to a row of the tile. x: the voter's position, relative to the tile. */
 static inline void add_span(volatile __local tc_u32 *line, tc_u32 weight, int x, voting_span span)
@@ -123,43 +130,45 @@ static inline void add_span(volatile __local tc_u32 *line, tc_u32 weight, int x,
         atomic_sub(&line[end], weight);
 }
 
-/* Adds to the tile the votes of every ALONG-th voter in [from, to) of a row of voters. The row is
- * `above` rows before the tile's first row, and dz slices before the tile's slice. rows: for each
- * direction, the rows of the cone in slice dz. start: the tile's first pixel. */
+/* Adds to the tile the votes of every READERS-th voter in [from, to) of a row of voters. The row is
+ * rows_above rows before the tile's first row, and dz slices before the tile's slice. row: the
+ * voters. rows: for each direction, the rows of the cone in slice dz. start: the tile's first
+ * pixel. */
 static inline void add_row(__constant voting_shape *s, __global const tc_u32 *row,
                            __global const voting_span *spans, __global const voting_span *rows,
-                           int dz, int above, int n_rows, int from, int to, int start,
+                           int dz, int rows_above, int n_rows, int from, int to, int start,
                            volatile __local tc_u32 *sums)
 {
     const int ry = s->reach[1];
 
     tc_u32 next = from < to ? row[from] : 0; /* read one iteration ahead */
 
-    for (int x = from; x < to; x += ALONG) {
+    for (int x = from; x < to; x += READERS) {
         const tc_u32 voter = next, weight = VOTING_WEIGHT(voter);
 
-        next = x + ALONG < to ? row[x + ALONG] : 0;
+        next = x + READERS < to ? row[x + READERS] : 0;
         if (weight == 0)
             continue;
         const voting_span ys = rows[VOTING_DIR(voter)];
-        const int first = TC_MAX((int)ys.x, above), last = TC_MIN((int)ys.y, n_rows - 1 + above);
+        const int first = TC_MAX((int)ys.x, rows_above),
+                  last = TC_MIN((int)ys.y, n_rows - 1 + rows_above);
         if (first > last)
             continue;
         __global const voting_span *const layer = spans + voting_spans_at(s, VOTING_DIR(voter), dz);
-        volatile __local tc_u32 *line = sums - above * LINE;
+        volatile __local tc_u32 *line = sums - rows_above * TILE_STRIDE;
 
         for (int i = (first + ry) & ~3; i <= last + ry; i += 4) {
             const char8 four = *(__global const char8 *)(layer + i);
             const int dy = i - ry;
 
             if (dy >= first)
-                add_span(line + dy * LINE, weight, x - start, four.s01);
+                add_span(line + dy * TILE_STRIDE, weight, x - start, four.s01);
             if (dy + 1 >= first && dy + 1 <= last)
-                add_span(line + (dy + 1) * LINE, weight, x - start, four.s23);
+                add_span(line + (dy + 1) * TILE_STRIDE, weight, x - start, four.s23);
             if (dy + 2 >= first && dy + 2 <= last)
-                add_span(line + (dy + 2) * LINE, weight, x - start, four.s45);
+                add_span(line + (dy + 2) * TILE_STRIDE, weight, x - start, four.s45);
             if (dy + 3 <= last)
-                add_span(line + (dy + 3) * LINE, weight, x - start, four.s67);
+                add_span(line + (dy + 3) * TILE_STRIDE, weight, x - start, four.s67);
         }
     }
 }
@@ -167,35 +176,36 @@ static inline void add_row(__constant voting_shape *s, __global const tc_u32 *ro
 /* Replaces differences by sums along each row. A work-item sums up a part of a row, then adds the
  * sum of the parts before it. Adjacent work-items have different rows, which lie in different banks
  * of local memory. */
-static inline void to_sums(uint me, __local tc_u32 *sums, __local tc_u32 *parts)
+static inline void sum_rows(uint local_id, __local tc_u32 *sums, __local tc_u32 *parts)
 {
-    const int length = SEGMENT / (GROUP / TILE_ROWS), row = (int)(me % TILE_ROWS),
-              part = (int)(me / TILE_ROWS);
-    __local tc_u32 *const mine = sums + row * LINE + part * length;
+    const int length = SEGMENT / (GROUP / TILE_ROWS), row = (int)(local_id % TILE_ROWS),
+              part = (int)(local_id / TILE_ROWS);
+    __local tc_u32 *const my_sums = sums + row * TILE_STRIDE + part * length;
     tc_u32 sum = 0;
 
     for (int i = 0; i < length; i++)
-        sum += mine[i];
-    parts[me] = sum;
+        sum += my_sums[i];
+    parts[local_id] = sum;
     barrier(CLK_LOCAL_MEM_FENCE);
     sum = 0;
-    for (int i = row; i < (int)me; i += TILE_ROWS)
+    for (int i = row; i < (int)local_id; i += TILE_ROWS)
         sum += parts[i];
     for (int i = 0; i < length; i++)
-        mine[i] = sum += mine[i];
+        my_sums[i] = sum += my_sums[i];
     barrier(CLK_LOCAL_MEM_FENCE);
 }
 
-/* Sums the votes of rows [y_first, y_end) of the slices from z_first on; the size of the launch
- * along z is the number of slices. */
+/* Sums the votes of rows [y_first, y_end) of the slices from z_first on. Global size: x: GROUP
+ * work-items for each SEGMENT of a row; y: tiles of TILE_ROWS rows; z: slices. Together, the
+ * work-items of a work-group add the votes of all voters that reach the tile. */
 __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void voting_vote(
     __constant voting_shape *s, __global const tc_u32 *voters, __global const voting_span *spans,
     __global const voting_span *rows, __global tc_u32 *votes, int z_first, int y_first, int y_end,
     tc_u32 in_first, tc_u32 out_first)
 {
-    __local tc_u32 sums[TILE_ROWS * LINE];
+    __local tc_u32 sums[TILE_ROWS * TILE_STRIDE];
     __local tc_u32 parts[GROUP];
-    const uint me = (uint)get_local_id(0); /* unsigned, so that divisions become shifts */
+    const uint local_id = (uint)get_local_id(0); /* unsigned, so that divisions become shifts */
     const int start = (int)get_group_id(0) * SEGMENT;
     const int z = z_first + (int)get_group_id(2), y0 = y_first + (int)get_group_id(1) * TILE_ROWS;
     const int n_rows = TC_MIN(TILE_ROWS, y_end - y0);
@@ -203,30 +213,31 @@ __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void voting_vote(
     const int from = TC_MAX(start - rx, 0), to = TC_MIN(start + SEGMENT + rx, nx);
     const int top = TC_MAX(y0 - ry, 0), bottom = TC_MIN(y0 + n_rows + ry, ny);
 
-    for (uint i = me; i < TILE_ROWS * LINE; i += GROUP)
+    for (uint i = local_id; i < TILE_ROWS * TILE_STRIDE; i += GROUP)
         sums[i] = 0;
     barrier(CLK_LOCAL_MEM_FENCE);
     for (int dz = -rz; dz <= rz; dz++) {
         if (z - dz < 0 || z - dz >= s->n[0])
             continue;
-        for (int y = top + (int)(me / ALONG); y < bottom; y += GROUP / ALONG)
+        for (int y = top + (int)(local_id / READERS); y < bottom; y += GROUP / READERS)
             add_row(s, voters + ((size_t)(z - dz) * ny + y - in_first) * nx, spans,
-                    rows + voting_rows_at(s, 0, dz), dz, y0 - y, n_rows, from + (int)(me % ALONG),
-                    to, start, sums);
+                    rows + voting_rows_at(s, 0, dz), dz, y0 - y, n_rows,
+                    from + (int)(local_id % READERS), to, start, sums);
     }
     barrier(CLK_LOCAL_MEM_FENCE);
-    to_sums(me, sums, parts);
+    sum_rows(local_id, sums, parts);
     for (int r = 0; r < n_rows; r++) {
         const size_t row = (size_t)z * ny + y0 + r - out_first;
 
-        for (int i = (int)me; i < SEGMENT && start + i < nx; i += GROUP)
-            votes[row * nx + start + i] = sums[r * LINE + i];
+        for (int i = (int)local_id; i < SEGMENT && start + i < nx; i += GROUP)
+            votes[row * nx + start + i] = sums[r * TILE_STRIDE + i];
     }
 }
 
 /* --- turn ------------------------------------------------------------------------------------ */
 
-/* Turns the voters of rows [first, end), a work-item for each pixel. */
+/* Turns the voters of rows [first, end): gives each a new direction, to the pixels with the most
+ * votes within its cone. */
 __kernel void voting_turn(__constant voting_shape *s, __global const tc_u32 *votes,
                           __global const voting_span *spans, __global const voting_span *rows,
                           __global const ushort *dir_of_offset, __global tc_u32 *voters,
@@ -251,7 +262,7 @@ static inline bool is_peak(__constant voting_shape *s, __global const tc_u32 *vo
 {
     const int z1 = TC_MIN(z + 1, s->n[0] - 1), y1 = TC_MIN(y + 1, s->n[1] - 1),
               x1 = TC_MIN(x + 1, s->n[2] - 1);
-    const tc_u32 here = votes[i];
+    const tc_u32 n_votes = votes[i];
 
     VOTING_ONE_BY_ONE
     for (int nz = TC_MAX(z - 1, 0); nz <= z1; nz++)
@@ -261,7 +272,7 @@ static inline bool is_peak(__constant voting_shape *s, __global const tc_u32 *vo
     for (int nx = TC_MAX(x - 1, 0); nx <= x1; nx++) {
         const size_t j = ((size_t)nz * s->n[1] + ny) * s->n[2] + nx;
 
-        if (votes[j] > here || (j < i && votes[j] == here))
+        if (votes[j] > n_votes || (j < i && votes[j] == n_votes))
             return false;
     }
     return true;
@@ -293,37 +304,37 @@ __kernel void voting_peaks(__constant voting_shape *s, __global const tc_u32 *vo
 }
 
 /* Computes the sums (voting_lines) of the gradients within 5/4 of the radius around each peak, from
- * number `first` of `peaks` on, which is a list as voting_peaks makes it; a work-group for each
- * peak. sums: VOTING_LINE_SUMS for each peak. scale_*: spacings in 1/64 of the smallest; radius64:
- * in the same unit. */
+ * number `first` of `peaks` on, a list that voting_peaks has made. A work-group computes a peak;
+ * its work-items share the pixels. sums: [peaks][VOTING_LINE_SUMS]. scale_*: spacings in units of
+ * 1/64 of the smallest spacing; radius64: the radius in the same unit. */
 __kernel __attribute__((reqd_work_group_size(VOTING_LINE_GROUP, 1, 1))) void voting_lines_around(
     __constant voting_shape *s, __global const tc_u32 *blurred, __global const tc_u32 *peaks,
     __global long *sums, tc_u32 first, int scale_z, int scale_y, int scale_x, long radius64)
 {
     __local long part[VOTING_LINE_SUMS * VOTING_LINE_GROUP];
     const int scale[3] = { scale_z, scale_y, scale_x };
-    const uint me = (uint)get_local_id(0);
-    const size_t which = first + get_group_id(0);
-    const int at[3] = { (int)peaks[4 * which + 1], (int)peaks[4 * which + 2],
-                        (int)peaks[4 * which + 3] };
+    const uint local_id = (uint)get_local_id(0);
+    const size_t peak_number = first + get_group_id(0);
+    const int peak[3] = { (int)peaks[4 * peak_number + 1], (int)peaks[4 * peak_number + 2],
+                          (int)peaks[4 * peak_number + 3] };
     voting_lines l = { { { 0 } }, { 0 } };
     int from[3], to[3];
 
     for (int a = 0; a < 3; a++) {
         const int reach = s->n[a] > 1 ? (int)(5 * radius64 / (4 * scale[a])) : 0;
 
-        from[a] = TC_MAX(at[a] - reach, 0);
-        to[a] = TC_MIN(at[a] + reach, s->n[a] - 1);
+        from[a] = TC_MAX(peak[a] - reach, 0);
+        to[a] = TC_MIN(peak[a] + reach, s->n[a] - 1);
     }
     VOTING_ONE_BY_ONE
     for (int z = from[0]; z <= to[0]; z++)
         VOTING_ONE_BY_ONE
     for (int y = from[1]; y <= to[1]; y++)
         VOTING_ONE_BY_ONE
-    for (int x = from[2] + (int)me; x <= to[2]; x += VOTING_LINE_GROUP) {
-        const tc_i64 d[3] = { 4 * (tc_i64)(z - at[0]) * scale[0],
-                              4 * (tc_i64)(y - at[1]) * scale[1],
-                              4 * (tc_i64)(x - at[2]) * scale[2] };
+    for (int x = from[2] + (int)local_id; x <= to[2]; x += VOTING_LINE_GROUP) {
+        const tc_i64 d[3] = { 4 * (tc_i64)(z - peak[0]) * scale[0],
+                              4 * (tc_i64)(y - peak[1]) * scale[1],
+                              4 * (tc_i64)(x - peak[2]) * scale[2] };
         tc_i64 g[3];
 
         if (d[0] * d[0] + d[1] * d[1] + d[2] * d[2] > 25 * radius64 * radius64)
@@ -331,16 +342,16 @@ __kernel __attribute__((reqd_work_group_size(VOTING_LINE_GROUP, 1, 1))) void vot
         voting_gradient(s, blurred + ((size_t)z * s->n[1] + y) * s->n[2] + x, z, y, x, g);
         voting_add_line(s, d, g, &l);
     }
-    const long mine[VOTING_LINE_SUMS] = { l.m[0][0], l.m[1][0], l.m[1][1], l.m[2][0], l.m[2][1],
-                                          l.m[2][2], l.v[0],    l.v[1],    l.v[2] };
+    const long my_sums[VOTING_LINE_SUMS] = { l.m[0][0], l.m[1][0], l.m[1][1], l.m[2][0], l.m[2][1],
+                                             l.m[2][2], l.v[0],    l.v[1],    l.v[2] };
     for (int k = 0; k < VOTING_LINE_SUMS; k++)
-        part[k * VOTING_LINE_GROUP + me] = mine[k];
+        part[k * VOTING_LINE_GROUP + local_id] = my_sums[k];
     barrier(CLK_LOCAL_MEM_FENCE);
-    for (uint k = me; k < VOTING_LINE_SUMS; k += VOTING_LINE_GROUP) {
+    for (uint k = local_id; k < VOTING_LINE_SUMS; k += VOTING_LINE_GROUP) {
         long sum = 0;
 
         for (uint i = 0; i < VOTING_LINE_GROUP; i++)
             sum += part[k * VOTING_LINE_GROUP + i];
-        sums[which * VOTING_LINE_SUMS + k] = sum;
+        sums[peak_number * VOTING_LINE_SUMS + k] = sum;
     }
 }

@@ -917,7 +917,7 @@ static void test_pace_rules(void **state)
     ocl_pace_took(&s, 1000, 45);   /* near the target: no change */
     assert_int_equal(s.now, 1000);
     ocl_pace_init(&s, 50, 10, 1000);
-    s.bold = true;
+    s.even_units = true;
     ocl_pace_took(&s, 10, 5); /* bold: four times as much */
     assert_int_equal(s.now, 40);
     ocl_pace_took(&s, 40, 6); /* bold, but four times would exceed the target: doubled */

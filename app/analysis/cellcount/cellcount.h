@@ -22,10 +22,11 @@
 enum { CC_OTSU = 1, CC_LOCAL };
 /* cc_params.ground: how the background is estimated. */
 enum { CC_MEAN = 0, CC_OPENING, CC_LINES };
-/* cc_params.split: by what touching cells are separated; 0: they are not. */
+/* cc_params.split: the criterion by which touching cells are separated; 0: they are not separated.
+ */
 enum { CC_DISTANCE = 1, CC_INTENSITY };
-/* cc_params.polarity: whether cells are darker or brighter than the background; CC_AUTO: as each
- * picture suggests. */
+/* cc_params.polarity: whether cells are darker or brighter than the background; CC_AUTO: decided
+ * for each picture. */
 enum { CC_DARK = 0, CC_BRIGHT, CC_AUTO };
 /* The least sigma, in pixels, of the Gaussian filter before the threshold. */
 #define CC_LEAST_SIGMA 0.3
@@ -42,18 +43,19 @@ typedef struct cc_params {
     int32_t offset_percent; /* CC_LOCAL: offset as a percentage of the picture's contrast; 0: the
                                offset is `offset` */
     double smooth;          /* sigma of the Gaussian filter in pixels; 0: no filter */
-    bool background;        /* the background is taken off before the threshold */
+    bool background;        /* the background is subtracted, or divided by, before the threshold */
     int32_t ground;         /* background: CC_MEAN, CC_OPENING or CC_LINES */
     bool ratio;             /* background: grey values are divided by it; else it is subtracted */
     int32_t radius; /* background: radius of the disc, or half the side of the square, in pixels */
-    int32_t polarity;     /* CC_DARK, CC_BRIGHT or CC_AUTO */
-    bool bright;          /* cells are v >= T; else v < T. With CC_AUTO cc_resolve sets it */
+    int32_t polarity; /* CC_DARK, CC_BRIGHT or CC_AUTO */
+    bool bright;      /* pixels of cells have values >= threshold; else < threshold. With CC_AUTO
+                         cc_resolve sets it */
     bool eight_connected; /* connectivity 8; else 4 */
     bool fill_holes;
     bool exclude_border;
     double min_fill;   /* least share of its box that a region fills; 0: any */
     double max_aspect; /* greatest ratio of the sides of a region's box; 0: any */
-    bool min_contrast; /* regions of low contrast that are smaller than full_area are dropped */
+    bool min_contrast; /* regions of low contrast that are smaller than full_area are removed */
     int64_t full_area; /* min_contrast: pixels */
     int32_t full_area_auto; /* 1: full_area is a third of the area of the picture's cells */
     int32_t percent;        /* min_contrast: least contrast of a smaller region, as a percentage of
@@ -62,17 +64,17 @@ typedef struct cc_params {
     int32_t h;              /* CC_INTENSITY: least difference, in grey values, between a cell's
                                maximum and the saddle to a higher one */
     bool labels;            /* the result contains the label image */
-    int64_t min_area, max_area; /* pixels; regions of min_area <= area <= max_area are kept */
+    int64_t min_area, max_area; /* pixels; regions of other areas are removed */
     int32_t min_area_auto;      /* 1: min_area follows from the areas of the picture's regions */
 } cc_params;
 
 /* The phases of an item, in order. A phase that the parameters do not need has no parts. The
- * picture is worked on in bands of rows; "up" is a plane in which each pixel holds the index of
+ * picture is processed in bands of rows; "up" is a plane in which each pixel holds the index of
  * another one (cpu.h). */
 typedef enum cc_phase {
     CC_SMOOTH,     /* Gaussian filter */
     CC_EXTREME,    /* opening: minimum (dark cells: maximum) within the disc around each pixel */
-    CC_GROUND,     /* background: taken off, by difference or ratio */
+    CC_GROUND,     /* background: subtracted, or divided by */
     CC_LOCALLY,    /* local threshold: the mean of the window is subtracted */
     CC_HISTOGRAM,  /* makes the histogram of the prepared grey values, if the threshold is found in
                       it */
@@ -88,22 +90,22 @@ typedef enum cc_phase {
     CC_HEIGHTS,    /* split by intensity: heights from grey values; 0 on the background */
     CC_ASCEND,     /* split: up[i] becomes the highest neighbour of i */
     CC_EDGES,      /* split by intensity: on plateaus, up leads to the nearest upper border */
-    CC_FLAT,       /* split by intensity: each pixel of a plateau that is a maximum is a tree ... */
-    CC_FLAT_JOIN,  /* ... and the trees of each such plateau are joined */
-    CC_MAXIMA,     /* split: up[i] becomes the regional maximum that i leads to */
-    CC_SADDLES,  /* split: highest saddle between each two maxima; then joins maxima by the rule */
-    CC_CLEAR,    /* split: fills the plane for CC_FIRST */
-    CC_FIRST,    /* split: plane[maximum] becomes the first pixel of the maximum's part */
-    CC_ROOTS,    /* split: up[i] becomes the first pixel of i's part */
-    CC_PARTS,    /* split, or strips of a device: parts get ids, as components have them */
-    CC_IDS,      /* after CC_PARTS: up[i] becomes the id of i's part */
-    CC_STRIPS,   /* joins the components of adjacent strips, which a device labelled separately */
-    CC_COUNT,    /* counts the components of each band */
-    CC_NUMBER,   /* numbers the components in the order of the raster */
-    CC_AREAS,    /* if regions may be left out: computes their areas; then decides which are kept */
-    CC_RENUMBER, /* if regions may be left out: numbers those that are kept */
-    CC_PAINT,    /* writes the labels into the plane */
-    CC_MEASURE,  /* fills the table of regions, if it has room; else cc_finish measures them */
+    CC_FLAT,      /* split by intensity: each pixel of a plateau that is a maximum becomes a tree */
+    CC_FLAT_JOIN, /* split by intensity: joins the trees of each such plateau */
+    CC_MAXIMA,    /* split: up[i] becomes the regional maximum that i leads to */
+    CC_SADDLES,   /* split: highest saddle between each two maxima; then joins maxima by the rule */
+    CC_CLEAR,     /* split: fills the plane for CC_FIRST */
+    CC_FIRST,     /* split: plane[maximum] becomes the first pixel of the maximum's part */
+    CC_ROOTS,     /* split: up[i] becomes the first pixel of i's part */
+    CC_PARTS,     /* split, or strips of a device: parts get ids, like components */
+    CC_IDS,       /* after CC_PARTS: up[i] becomes the id of i's part */
+    CC_STRIPS,    /* joins the components of adjacent strips, which a device labelled separately */
+    CC_COUNT,     /* counts the components of each band */
+    CC_NUMBER,    /* numbers the components in the order of the raster */
+    CC_AREAS,     /* filters: computes the areas of regions; then decides which regions pass */
+    CC_RENUMBER,  /* filters: numbers the regions that pass */
+    CC_PAINT,     /* writes the labels into the plane */
+    CC_MEASURE,   /* fills the table of regions, if they fit; else cc_finish measures them */
     CC_PHASES
 } cc_phase;
 
@@ -128,9 +130,9 @@ typedef struct cc_state {
     int32_t plane[];    /* [ny][nx] */
 } cc_state;
 
-/* After the plane, from byte cc_table_at of the state on, comes the table of regions by label (row
- * 0 is all zeros) if there are fewer than cc_table_rows regions; otherwise zeros. Pictures of cells
- * have far fewer; room for noise would double the state. */
+/* After the plane, from byte cc_table_at on, the state contains the table of regions, by label (row
+ * 0 is all zeros), or only zeros if there are cc_table_rows regions or more. Pictures of cells have
+ * far fewer regions; a table large enough for noise would double the state. */
 static inline size_t cc_table_at(uint32_t nx, uint32_t ny)
 {
     return (sizeof(cc_state) + (size_t)nx * ny * sizeof(int32_t) + 7) / 8 * 8;
@@ -142,7 +144,7 @@ static inline size_t cc_table_rows(uint32_t nx, uint32_t ny)
 }
 
 /* Rows of a band, which has about 2^18 pixels. It depends on the item alone, never on the number of
- * threads, so that positions in checkpoints mean the same everywhere. */
+ * threads, so that a position in a checkpoint is the same band on every machine. */
 static inline uint32_t cc_band_rows(uint32_t nx)
 {
     return ((uint32_t)1 << 18) / nx + 1;
@@ -169,17 +171,18 @@ tc_status cc_find_threshold(const cc_params *p, const uint64_t *histogram, unsig
 /* threshold.c */
 /* Copies work->params and sets `bright`, if the polarity is CC_AUTO, from the item's pixels. */
 tc_status cc_resolve_polarity(const an_work *work, cc_params *out, tc_err *err);
-/* As cc_resolve_polarity; also sets `window`, if window_auto is set, from the item's pixels. */
+/* Does the same as cc_resolve_polarity, and sets `window` from the item's pixels if window_auto is
+ * set. */
 tc_status cc_resolve(const an_work *work, cc_params *out, tc_err *err);
-/* For a local threshold: *radius, in pixels, is about the diameter of the cells that are found with
- * it, but no more than the diameter of the cells that Otsu's threshold finds. *smaller: whether it
- * is less than that. p->bright must be set. */
+/* For a local threshold: sets *radius, in pixels, to about the diameter of the cells that a local
+ * threshold with this radius finds, but at most to the diameter of the cells that Otsu's threshold
+ * finds; sets *smaller to whether it is less than the latter. p->bright must be set. */
 tc_status cc_find_radius(const cc_params *p, const wu_pixels *px, unsigned threads,
                          const tc_poll *poll, int64_t *radius, bool *smaller, tc_err *err);
 /* The side of the window, in pixels, for a radius that cc_find_radius found. */
 int32_t cc_window_of(int64_t radius);
-/* The least of the n areas such that regions up to it contain the share numerator / denominator of
- * the pixels of all regions. Sorts the areas. INT64_MAX: there are no regions. */
+/* Returns the least A of the n areas such that the regions of at most A pixels contain the share
+ * numerator / denominator of the pixels of all regions; INT64_MAX if n is 0. Sorts the areas. */
 int64_t cc_area_quantile(int64_t *area, size_t n, int64_t numerator, int64_t denominator);
 /* The value of min_area "auto". half, tenth: the quantiles (cc_area_quantile) 1/2 and 1/10 of the
  * regions' areas. */
@@ -195,8 +198,8 @@ static inline uint32_t cc_middle(unsigned bits)
 }
 
 /* again.c: computes a few random tiles of the picture again, each with at least this margin, and
- * checks that the result contains the regions found in them. TC_NO_MATCH, without a message: it
- * does not, or the tiles cannot decide it. */
+ * checks that the result contains the regions found in them. Returns TC_NO_MATCH, without a
+ * message, if it does not contain them or the tiles are no proof either way. */
 tc_status cc_check_again(const an_work *work, const wu_output *out, uint32_t threshold,
                          uint32_t margin, uint64_t *random, tc_err *err);
 
@@ -209,7 +212,7 @@ typedef struct cc_prepare {
     const wu_pixels *now;  /* the result so far: the item's pixels, or one of the planes; during a
                               step other than CC_EXTREME the plane that it writes */
     wu_pixels planes[3];   /* [0] and [1] are written in turn, [2] by CC_EXTREME */
-    const wu_pixels *from; /* what the step reads */
+    const wu_pixels *from; /* the grey values that the step reads */
     an_gauss gauss;        /* the filter of CC_SMOOTH */
     cc_phase step;         /* the step that is running */
 } cc_prepare;
@@ -222,13 +225,13 @@ size_t cc_prepare_scratch(const cc_params *p, uint32_t nx);
 tc_status cc_prepare_begin(cc_prepare *p, const cc_params *params, const wu_pixels *pixels,
                            tc_err *err);
 void cc_prepare_step(cc_prepare *p, cc_phase step);
-/* The number of pieces that a step divides this many rows into; none takes long. */
+/* Returns the number of pieces, each of short duration, that a step divides `rows` rows into. */
 size_t cc_prepare_pieces(const cc_params *p, cc_phase step, uint32_t nx, uint32_t rows);
 /* The disc's row at distance dy from its middle row. It has 2 w + 1 pixels; bits 0 to 15 are w,
  * bits 16 on the greatest k with 2^k <= 2 w + 1. */
 uint32_t cc_disc_row(int64_t radius, int64_t dy);
-/* Begins and does all steps, on the calling thread; p->now is then the result. The caller calls
- * cc_prepare_end, also after a failure. */
+/* Calls cc_prepare_begin and processes all steps on the calling thread; p->now is then the result.
+ * The caller calls cc_prepare_end, also after a failure. */
 tc_status cc_prepare_all(cc_prepare *p, const cc_params *params, const wu_pixels *pixels,
                          tc_err *err);
 void cc_prepare_end(cc_prepare *p);
@@ -275,13 +278,15 @@ typedef struct cc_row {
 } cc_row;
 cc_row cc_measure_row(const cc_measure *m, unsigned thread, uint32_t y);
 void cc_measure_run(const cc_row *row, uint32_t a, uint32_t b, int32_t label);
-/* Adds the tables up into m->regions, clears its row 0, and frees what begin allocated. */
+/* Adds all tables to m->regions, clears its row 0, and frees the memory that cc_measure_begin
+ * allocated. */
 tc_status cc_measure_end(cc_measure *m, tc_err *err);
-/* Frees what begin allocated, if cc_measure_end is not called. */
+/* Frees the memory that cc_measure_begin allocated, if cc_measure_end is not called. */
 void cc_measure_drop(cc_measure *m);
 
-/* output.c: the regions of a final state, by label. *regions: the state's table, or if that has no
- * room a new one, measured now. *owned: the new table, which the caller frees, or NULL. */
+/* output.c: sets *regions to the table of regions of a final state, by label: the state's table or,
+ * if the regions do not fit in it, a new one. Sets *owned to the new table, which the caller frees,
+ * or to NULL. */
 tc_status cc_regions(const an_work *work, const cc_state *state, const cc_region **regions,
                      cc_region **owned, tc_err *err);
 
@@ -290,7 +295,7 @@ tc_status cc_regions(const an_work *work, const cc_state *state, const cc_region
 bool cc_apart_by_intensity(const void *params, uint32_t maximum, uint32_t saddle);
 
 /* plan.c */
-/* Whether the parameters can leave regions out of the result. */
+/* Whether the parameters contain a filter, which may remove regions from the result. */
 bool cc_filters(const cc_params *p);
 /* Whether the filters need a region's box or contrast, besides its area and contact with the
  * border. */
@@ -307,7 +312,8 @@ extern const an_backend cc_cpu;
 
 /* The phase that comes next. Here and below, worker is one of cc_cpu. */
 cc_phase cc_host_phase(const void *worker);
-/* Does a step of work. TC_OK: phase `until` comes next, or all is done; TC_MORE: call again. */
+/* Does a step of work. Returns TC_OK when phase `until` comes next or all is done; TC_MORE before.
+ */
 tc_status cc_host_step(void *worker, cc_state *state, cc_phase until, uint64_t *chunks_done,
                        tc_err *err);
 /* Returns the plane into which the caller writes the prepared grey values that the device computed.
@@ -317,9 +323,9 @@ wu_pixels *cc_host_prepared(void *worker);
 const uint64_t *cc_host_bits(const void *worker);
 /* The item's parameters after cc_resolve. */
 const cc_params *cc_host_params(const void *worker);
-/* Returns the plane [ny][nx] into which the caller writes, for each pixel, what the device found:
+/* Returns the plane [ny][nx] into which the caller writes a value of the device for each pixel:
  * before CC_PARTS the root of its component within its strip of rows, before CC_SADDLES its
- * maximum; -1 on the background. NULL: out of memory. */
+ * maximum; -1 on the background. NULL if there is not enough memory. */
 int32_t *cc_host_roots(void *worker);
 /* Continues with phase `next`, CC_PARTS or CC_SADDLES, once the caller has filled that plane.
  * strip_rows: each strip but the last has this many rows; 0: there are no strips. */

@@ -80,7 +80,7 @@ static void DISC_NAME(disc_block)(const disc_tile *t, int64_t y, size_t x, DISC_
 /* Writes into `to`, for each pixel of the tile, the greatest value within its disc; if `from` is
  * not NULL, the value of `from` there after this background has been taken off. */
 static void DISC_NAME(process_tile)(const cc_prepare *p, const disc_tile *t, const wu_pixels *from,
-                                 const wu_pixels *to)
+                                    const wu_pixels *to)
 {
     const cc_params *const q = p->params;
     const uint32_t greatest = greatest_pixel(t->in),

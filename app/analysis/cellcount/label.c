@@ -1,13 +1,13 @@
-/* cellcount on the CPU: finds the connected components of the mask, drops those that the filters
- * leave out, and writes the labels and the table of regions. */
+/* cellcount on the CPU: finds the connected components of the mask, removes those that do not pass
+ * the filters, and writes the labels and the table of regions. */
 #include <string.h>
 
 #include "app/analysis/cellcount/core.h"
 #include "app/analysis/cellcount/cpu.h"
 #include "app/base/os.h"
 
-/* Bit of an element of cc_worker.areas: the component touches the picture's border. Areas are at
- * most 2^30. */
+/* Bit of an element of cc_worker.areas: the component touches the picture's border. Areas, at most
+ * 2^30, do not use this bit. */
 #define BORDER ((uint32_t)1 << 31)
 
 /* --- components ------------------------------------------------------------------------------ */
@@ -35,18 +35,18 @@ static void label_seam(cc_worker *w, size_t band, cc_scratch *s)
  * the mask, and its id is in picture.starts. With w->up (a split, or strips of a device) it is a
  * run or a piece of one, and each of its pixels has the same value in w->up. A loop over the
  * segments of a row:
- *     for (seg s = first_segment(...); s.a < s.b; next_segment(w, &s))
+ *     for (segment s = first_segment(...); s.a < s.b; next_segment(w, &s))
  */
-typedef struct seg {
+typedef struct segment {
     const uint32_t *edges; /* the runs of the row (lab_runs) */
-    size_t runs, k;        /* number of runs; the run that the segment is in */
+    size_t runs, k;        /* number of runs, and the run that contains the segment */
     size_t base;           /* index of the row's first pixel */
     const int32_t *start;  /* ids of the row's runs */
-    uint32_t a, b;         /* columns [a, b) of the segment; empty: there are no more */
-} seg;
+    uint32_t a, b;         /* columns [a, b) of the segment; empty after the last segment */
+} segment;
 
 /* Sets the end of the segment that begins at s->a. */
-static inline void end_segment(const cc_worker *w, seg *s)
+static inline void end_segment(const cc_worker *w, segment *s)
 {
     s->b = s->edges[2 * s->k + 1];
     if (w->up != NULL) {
@@ -59,12 +59,12 @@ static inline void end_segment(const cc_worker *w, seg *s)
     }
 }
 
-static inline seg first_segment(const cc_worker *w, uint32_t y, uint32_t *edges)
+static inline segment first_segment(const cc_worker *w, uint32_t y, uint32_t *edges)
 {
-    seg s = { .edges = edges,
-              .runs = lab_runs(&w->picture, y, edges),
-              .base = (size_t)y * w->nx,
-              .start = w->picture.starts + y * w->picture.room };
+    segment s = { .edges = edges,
+                  .runs = lab_runs(&w->picture, y, edges),
+                  .base = (size_t)y * w->nx,
+                  .start = w->picture.starts + y * w->picture.room };
 
     if (s.runs > 0) {
         s.a = edges[0];
@@ -73,7 +73,7 @@ static inline seg first_segment(const cc_worker *w, uint32_t y, uint32_t *edges)
     return s;
 }
 
-static inline void next_segment(const cc_worker *w, seg *s)
+static inline void next_segment(const cc_worker *w, segment *s)
 {
     if (s->b < s->edges[2 * s->k + 1]) {
         s->a = s->b;
@@ -86,8 +86,8 @@ static inline void next_segment(const cc_worker *w, seg *s)
     end_segment(w, s);
 }
 
-/* Gives ids to the parts whose first pixel is in the band. The id is written into the plane at that
- * pixel. */
+/* Assigns ids to the parts whose first pixel is in the band. A part's id is written into the plane
+ * at its first pixel. */
 static void parts_band(cc_worker *w, size_t band, cc_scratch *s)
 {
     uint32_t y0, y1;
@@ -96,7 +96,7 @@ static void parts_band(cc_worker *w, size_t band, cc_scratch *s)
     cc_band_range(w, band, &y0, &y1);
     id = (int32_t)lab_ids(w->nx, y0);
     for (uint32_t y = y0; y < y1; y++)
-        for (seg g = first_segment(w, y, s->edges); g.a < g.b; next_segment(w, &g)) {
+        for (segment g = first_segment(w, y, s->edges); g.a < g.b; next_segment(w, &g)) {
             const int32_t node = (int32_t)(g.base + g.a);
 
             if (w->up[node] == node) {
@@ -125,11 +125,11 @@ static void strip_seam(cc_worker *w, size_t strip, cc_scratch *s)
 {
     const uint32_t y = ((uint32_t)strip + 1) * w->strip_rows;
     const int32_t *const row = w->up + (size_t)y * w->nx, *const above = row - w->nx;
-    const int reach = w->params->eight_connected ? 1 : 0;
+    const int diagonal = w->params->eight_connected ? 1 : 0;
 
     (void)s;
     for (int64_t x = 0; x < w->nx; x++)
-        for (int64_t at = x - reach; row[x] >= 0 && at <= x + reach; at++)
+        for (int64_t at = x - diagonal; row[x] >= 0 && at <= x + diagonal; at++)
             if (at >= 0 && at < w->nx && above[at] >= 0)
                 uf_union_shared(w->picture.ids, row[x], above[at]);
 }
@@ -151,7 +151,8 @@ static void count_band(cc_worker *w, size_t band, cc_scratch *s)
     w->first[band + 1] = roots;
 }
 
-/* Turns the counts into numbers of components before each band, and allocates what filters need. */
+/* Replaces the counts by the numbers of components before each band, and allocates the arrays that
+ * filters need. */
 static tc_status end_count(cc_worker *w, tc_err *err)
 {
     for (uint32_t i = 0; i < w->bands; i++)
@@ -167,8 +168,8 @@ static tc_status end_count(cc_worker *w, tc_err *err)
                : TC_OK;
 }
 
-/* Replaces each root's link by its number, from 1, in the order of the raster. Numbers are >= 0,
- * links negative. */
+/* Replaces the link of each root by the root's number, counted from 1 in raster order. Numbers are
+ * >= 0, links negative. */
 static void number_band(cc_worker *w, size_t band, cc_scratch *s)
 {
     int32_t *const ids = w->picture.ids;
@@ -182,22 +183,23 @@ static void number_band(cc_worker *w, size_t band, cc_scratch *s)
             ids[id] = ++label;
 }
 
-static inline int32_t label_of(const cc_worker *w, const seg *g)
+static inline int32_t segment_label(const cc_worker *w, const segment *g)
 {
     const int32_t id = w->up != NULL ? w->up[g->base + g->a] : g->start[g->k];
     const int32_t v = w->picture.ids[id];
 
-    /* v is the label, or ~root, where the label is. No branch, since it would be unpredictable. */
+    /* v is the label or, if id is no root, ~root; the root's element then holds the label. There is
+     * no branch, as it would be unpredictable. */
     return w->picture.ids[v >= 0 ? id : ~v];
 }
 
 /* Atomic maximum: *at becomes `value` if that is greater. */
-static void raise_to(uint32_t *at, uint32_t value)
+static void atomic_max(uint32_t *at, uint32_t value)
 {
-    uint32_t was = __atomic_load_n(at, __ATOMIC_RELAXED);
+    uint32_t old = __atomic_load_n(at, __ATOMIC_RELAXED);
 
-    while (was < value &&
-           !__atomic_compare_exchange_n(at, &was, value, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+    while (old < value &&
+           !__atomic_compare_exchange_n(at, &old, value, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
         ;
 }
 
@@ -208,10 +210,10 @@ static void add_to_sieve(const cc_worker *w, cc_sieve *s, uint32_t y, uint32_t a
     const wu_pixels *const px = w->prepare.now;
     uint64_t sum = 0;
 
-    raise_to(&s->y0, w->ny - y);
-    raise_to(&s->x0, w->nx - a);
-    raise_to(&s->y1, y + 1);
-    raise_to(&s->x1, b);
+    atomic_max(&s->y0, w->ny - y);
+    atomic_max(&s->x0, w->nx - a);
+    atomic_max(&s->y1, y + 1);
+    atomic_max(&s->x1, b);
     for (size_t i = (size_t)y * w->nx + a; w->params->min_contrast && i < (size_t)y * w->nx + b;
          i++)
         sum += wu_grey(px, i);
@@ -224,8 +226,8 @@ static void areas_band(cc_worker *w, size_t band, cc_scratch *s)
 
     cc_band_range(w, band, &y0, &y1);
     for (uint32_t y = y0; y < y1; y++)
-        for (seg g = first_segment(w, y, s->edges); g.a < g.b; next_segment(w, &g)) {
-            uint32_t *const area = &w->areas[label_of(w, &g) - 1];
+        for (segment g = first_segment(w, y, s->edges); g.a < g.b; next_segment(w, &g)) {
+            uint32_t *const area = &w->areas[segment_label(w, &g) - 1];
 
             __atomic_fetch_add(area, g.b - g.a, __ATOMIC_RELAXED);
             if (cc_at_border(g.a, y, g.b, y + 1, w->nx, w->ny))
@@ -235,18 +237,19 @@ static void areas_band(cc_worker *w, size_t band, cc_scratch *s)
         }
 }
 
-/* Contrast times area of component i: the sum over its pixels of how far their grey values are from
- * the threshold, positive on the cells' side. */
-static __int128 contrast_of(const cc_worker *w, size_t i)
+/* Returns the contrast times the area of component i: the sum over its pixels of the difference
+ * between grey value and threshold, positive on the cells' side. */
+static __int128 scaled_contrast(const cc_worker *w, size_t i)
 {
-    const __int128 sum = w->sieve[i].sum, even = (__int128)w->threshold * (w->areas[i] & ~BORDER);
+    const __int128 sum = w->sieve[i].sum,
+                   threshold_sum = (__int128)w->threshold * (w->areas[i] & ~BORDER);
 
-    return w->params->bright ? sum - even : even - sum;
+    return w->params->bright ? sum - threshold_sum : threshold_sum - sum;
 }
 
-/* min_contrast: sets the area of regions smaller than full_area to 0 if their mean contrast is
- * below `percent` of that of the larger regions. */
-static tc_status drop_faint(cc_worker *w, tc_err *err)
+/* For min_contrast: sets the area of a region smaller than full_area to 0 if its mean contrast is
+ * less than `percent` per cent of the mean contrast of the larger regions. */
+static tc_status remove_faint(cc_worker *w, tc_err *err)
 {
     const size_t n = (size_t)w->first[w->bands];
     const int64_t full = w->params->full_area;
@@ -256,7 +259,7 @@ static tc_status drop_faint(cc_worker *w, tc_err *err)
     for (size_t i = 0, end; i < n;) {
         for (end = tc_block_end(i, n); i < end; i++)
             if ((w->areas[i] & ~BORDER) >= full) {
-                contrast += contrast_of(w, i);
+                contrast += scaled_contrast(w, i);
                 pixels += w->areas[i] & ~BORDER;
             }
         return_if_error(tc_ask(w->work->poll, err));
@@ -266,7 +269,7 @@ static tc_status drop_faint(cc_worker *w, tc_err *err)
         for (end = tc_block_end(i, n); i < end; i++) {
             const uint32_t area = w->areas[i] & ~BORDER;
 
-            if (area < full && 100 * contrast_of(w, i) * (__int128)pixels <
+            if (area < full && 100 * scaled_contrast(w, i) * (__int128)pixels <
                                    w->params->percent * contrast * (__int128)area)
                 w->areas[i] = 0;
         }
@@ -276,18 +279,19 @@ static tc_status drop_faint(cc_worker *w, tc_err *err)
 }
 
 /* Whether component i passes all filters but min_contrast. */
-static bool is_kept(const cc_worker *w, size_t i)
+static bool passes_filters(const cc_worker *w, size_t i)
 {
-    const cc_sieve none = { .y1 = 1, .x1 = 1 }, *const s = w->sieve != NULL ? &w->sieve[i] : &none;
+    const cc_sieve unbounded = { .y1 = 1, .x1 = 1 }, *const s = w->sieve != NULL ? &w->sieve[i]
+                                                                                 : &unbounded;
 
     return cc_kept(w->params, w->areas[i] & ~BORDER, (w->areas[i] & BORDER) != 0,
                    (int64_t)s->y1 + s->y0 - (w->sieve != NULL ? w->ny : 0),
                    (int64_t)s->x1 + s->x0 - (w->sieve != NULL ? w->nx : 0));
 }
 
-/* Sets *area to the least area such that components up to it have at least 1/parts of the pixels of
- * all components that pass the filters; to 1 if there are none. */
-static tc_status find_area(const cc_worker *w, uint64_t parts, int64_t *area, tc_err *err)
+/* Sets *area to the least area A such that the components of at most A pixels have at least 1/parts
+ * of the pixels of all components that pass the filters; to 1 if none passes. */
+static tc_status area_quantile(const cc_worker *w, uint64_t parts, int64_t *area, tc_err *err)
 {
     const size_t n = (size_t)w->first[w->bands];
     uint64_t all = 0;
@@ -300,7 +304,7 @@ static tc_status find_area(const cc_worker *w, uint64_t parts, int64_t *area, tc
 
         for (size_t i = 0, end; status == TC_OK && i < n; status = tc_ask(w->work->poll, err))
             for (end = tc_block_end(i, n); i < end; i++)
-                if ((w->areas[i] & ~BORDER) <= most && is_kept(w, i))
+                if ((w->areas[i] & ~BORDER) <= most && passes_filters(w, i))
                     sum += w->areas[i] & ~BORDER;
         if (first)
             all = sum;
@@ -313,16 +317,16 @@ static tc_status find_area(const cc_worker *w, uint64_t parts, int64_t *area, tc
     return status;
 }
 
-/* Sets min_area and full_area of w->own where they are "auto". */
+/* Sets min_area and full_area of w->resolved where they are "auto". */
 static tc_status resolve_areas(cc_worker *w, tc_err *err)
 {
     int64_t half = 1, tenth = 1;
     tc_status status = TC_OK;
 
     if (w->params->min_area_auto || (w->params->min_contrast && w->params->full_area_auto))
-        status = find_area(w, 2, &half, err);
+        status = area_quantile(w, 2, &half, err);
     if (status == TC_OK && w->params->min_area_auto)
-        status = find_area(w, 10, &tenth, err);
+        status = area_quantile(w, 10, &tenth, err);
     if (w->resolved.min_area_auto)
         w->resolved.min_area = cc_least_area(half, tenth, w->resolved.bright);
     if (w->resolved.full_area_auto)
@@ -330,7 +334,7 @@ static tc_status resolve_areas(cc_worker *w, tc_err *err)
     return status;
 }
 
-/* Replaces each component's area by its final label, or 0 if it is left out. */
+/* Replaces each component's area by its final label, or by 0 if it does not pass the filters. */
 static tc_status end_areas(cc_worker *w, tc_err *err)
 {
     const size_t n = (size_t)w->first[w->bands];
@@ -338,11 +342,11 @@ static tc_status end_areas(cc_worker *w, tc_err *err)
     tc_status status = resolve_areas(w, err);
 
     if (status == TC_OK && w->params->min_contrast)
-        status = drop_faint(w, err);
+        status = remove_faint(w, err);
 
     for (size_t i = 0, end; status == TC_OK && i < n; status = tc_ask(w->work->poll, err))
         for (end = tc_block_end(i, n); i < end; i++) {
-            w->areas[i] = is_kept(w, i) ? label + 1 : 0;
+            w->areas[i] = passes_filters(w, i) ? label + 1 : 0;
             label += w->areas[i] != 0;
         }
     w->regions = label;
@@ -373,8 +377,9 @@ static inline void put_label(int32_t *row, uint32_t a, uint32_t b, int32_t label
     } while (a < b);
 }
 
-/* Whether the table of regions suffices, so that no labels have to be written into the plane. */
-static bool needs_table_alone(const cc_worker *w)
+/* Whether no labels have to be written into the plane, as the result only needs the table of
+ * regions. */
+static bool needs_no_labels(const cc_worker *w)
 {
     return w->own_starts != NULL && w->up == NULL &&
            (size_t)w->regions + 1 <= cc_table_rows(w->nx, w->ny);
@@ -384,17 +389,18 @@ static void paint_band(cc_worker *w, size_t band, cc_scratch *s)
 {
     uint32_t y0, y1;
 
-    if (needs_table_alone(w))
+    if (needs_no_labels(w))
         return;
     cc_band_range(w, band, &y0, &y1);
     for (uint32_t y = y0; y < y1; y++) {
         uint32_t end = 0;
 
-        /* Into a row of scratch memory, as the plane may still hold the ids of the row's runs. */
-        for (seg g = first_segment(w, y, s->edges); g.a < g.b; next_segment(w, &g)) {
+        /* The labels are written to scratch memory first, as the plane may still hold the ids of
+         * the row's runs. */
+        for (segment g = first_segment(w, y, s->edges); g.a < g.b; next_segment(w, &g)) {
             if (g.a > end)
                 put_label(s->row, end, g.a, 0);
-            put_label(s->row, g.a, g.b, label_of(w, &g));
+            put_label(s->row, g.a, g.b, segment_label(w, &g));
             end = g.b;
         }
         if (end < w->nx)
@@ -403,7 +409,7 @@ static void paint_band(cc_worker *w, size_t band, cc_scratch *s)
     }
 }
 
-/* Begins to measure, if the state's table has room for the regions. */
+/* Begins to measure, if the regions fit in the state's table. */
 static tc_status end_painting(cc_worker *w, tc_err *err)
 {
     const size_t rows = (size_t)w->regions + 1;
@@ -425,7 +431,7 @@ static void measure_band(cc_worker *w, size_t band, cc_scratch *s)
     const unsigned thread = (unsigned)(s - w->scratch);
     uint32_t y0, y1;
 
-    if (!needs_table_alone(w)) {
+    if (!needs_no_labels(w)) {
         cc_measure_band(&w->measure, thread, band);
         return;
     }
@@ -434,10 +440,10 @@ static void measure_band(cc_worker *w, size_t band, cc_scratch *s)
         const cc_row row = cc_measure_row(&w->measure, thread, y);
         uint32_t end = 0;
 
-        for (seg g = first_segment(w, y, s->edges); g.a < g.b; next_segment(w, &g)) {
+        for (segment g = first_segment(w, y, s->edges); g.a < g.b; next_segment(w, &g)) {
             if (g.a > end)
                 cc_measure_run(&row, end, g.a, 0);
-            cc_measure_run(&row, g.a, g.b, label_of(w, &g));
+            cc_measure_run(&row, g.a, g.b, segment_label(w, &g));
             end = g.b;
         }
         if (end < w->nx)

@@ -88,8 +88,8 @@ static tc_status refuse_state(tc_err *err)
     return tc_fail(err, TC_BAD_INPUT, "the labels are damaged");
 }
 
-/* TC_BAD_INPUT unless all values of the plane are from 0 to `most`. */
-static tc_status are_at_most(const an_work *work, const cc_state *state, uint64_t most, tc_err *err)
+/* Returns TC_BAD_INPUT unless all values of the plane are from 0 to `most`. */
+static tc_status check_plane(const an_work *work, const cc_state *state, uint64_t most, tc_err *err)
 {
     const size_t n = (size_t)work->item->nx * work->item->ny;
     tc_status status = TC_OK;
@@ -110,12 +110,12 @@ tc_status cc_check_state(const an_work *work, const void *state_at, tc_err *err)
     const cc_state *const state = state_at;
     const uint32_t nx = work->item->nx, ny = work->item->ny;
     const uint64_t done = state->head.chunks_done;
-    /* Whether the threshold is possible. One found in a histogram is at least 1, even if all pixels
-     * are equal. */
-    const bool known = cc_finds_threshold(p)
-                           ? state->threshold >= 1 && state->threshold < (uint32_t)1
-                                                                             << work->item->bits
-                           : state->threshold == 0;
+    /* Whether the threshold is possible: one that is found in a histogram is at least 1, even if
+     * all pixels are equal. */
+    const bool threshold_fits =
+        cc_finds_threshold(p)
+            ? state->threshold >= 1 && state->threshold < (uint32_t)1 << work->item->bits
+            : state->threshold == 0;
 
     if (done == 0)
         return TC_OK;
@@ -124,20 +124,22 @@ tc_status cc_check_state(const an_work *work, const void *state_at, tc_err *err)
                                             : state->window == 0;
     const bool area_fits = p->min_area_auto ? state->min_area >= 1 && state->min_area <= INT32_MAX
                                             : state->min_area == 0;
-    if (known && window_fits && area_fits && done == work->plan.chunks &&
+    if (threshold_fits && window_fits && area_fits && done == work->plan.chunks &&
         state->regions <= (uint64_t)nx * ny)
-        return are_at_most(work, state, state->regions, err);
+        return check_plane(work, state, state->regions, err);
     /* At CC_KEPT the plane holds heights, or squared distances to the background. */
-    if (known && p->split && !p->min_contrast && done == (uint64_t)CC_KEPT * cc_bands(nx, ny))
-        return are_at_most(work, state,
+    if (threshold_fits && p->split && !p->min_contrast &&
+        done == (uint64_t)CC_KEPT * cc_bands(nx, ny))
+        return check_plane(work, state,
                            p->split == CC_INTENSITY ? (uint64_t)1 << work->item->bits
                                                     : (uint64_t)nx * nx + (uint64_t)ny * ny,
                            err);
     return refuse_state(err);
 }
 
-static const wu_axis box = { .n = 4, .words = (const char *const[]){ "y0", "x0", "y1", "x1" } },
-                     place = { .n = 2, .words = (const char *const[]){ "y", "x" } };
+static const wu_axis box_axis = { .n = 4,
+                                  .words = (const char *const[]){ "y0", "x0", "y1", "x1" } },
+                     centroid_axis = { .n = 2, .words = (const char *const[]){ "y", "x" } };
 
 tc_status cc_expect(const void *params, const wu_item *item, wu_output *out, tc_err *err)
 {
@@ -151,17 +153,17 @@ tc_status cc_expect(const void *params, const wu_item *item, wu_output *out, tc_
         { "region_label", WU_I64, WU_KEY, "regions", .title = "label" },
         { "region_area", WU_I64, WU_VALUE, "regions", "area", .unit = "pixel^2" },
         { "region_bbox", WU_I64, WU_VALUE, "regions", "bbox", "pixel", .n_axes = 1,
-          .axes = { box } },
+          .axes = { box_axis } },
         { "region_centroid", WU_F64, WU_VALUE, "regions", "centroid", "pixel", .n_axes = 1,
-          .axes = { place } },
+          .axes = { centroid_axis } },
         { "region_mean", WU_F64, WU_VALUE, "regions", .title = "mean" },
         { "region_border", WU_BOOL, WU_VALUE, "regions", .title = "border" },
         { "labels_{item}", WU_I32, WU_LABELS, "regions", .title = "regions" },
     };
     const cc_params *const p = params;
-    /* A local threshold applies to differences from the local mean; it is no grey value of the
+    /* A local threshold applies to differences from the local mean; it is not a grey value of the
      * picture, so it is returned for validators only. */
-    static const wu_declared local = { "threshold", WU_I64, WU_PROOF, .table = NULL };
+    static const wu_declared local_threshold = { "threshold", WU_I64, WU_PROOF, .table = NULL };
     enum { DECLARED = sizeof arrays / sizeof arrays[0], THRESHOLD = 1, BRIGHT, WINDOW, MIN_AREA };
     wu_declared declared[DECLARED];
     size_t n = 0;
@@ -169,7 +171,8 @@ tc_status cc_expect(const void *params, const wu_item *item, wu_output *out, tc_
     for (size_t i = 0; i < (size_t)DECLARED - !p->labels; i++)
         if ((i != BRIGHT || p->polarity == CC_AUTO) && (i != WINDOW || p->window_auto) &&
             (i != MIN_AREA || p->min_area_auto))
-            declared[n++] = i == THRESHOLD && p->threshold_word == CC_LOCAL ? local : arrays[i];
+            declared[n++] =
+                i == THRESHOLD && p->threshold_word == CC_LOCAL ? local_threshold : arrays[i];
     return wu_output_declare(out, declared, n, item, err);
 }
 
@@ -209,12 +212,12 @@ static bool covers_most(const wu_item *item, const wu_output *out, uint64_t n)
     const int64_t *const area = wu_output_data(out, "region_area");
     const int64_t *const bbox = wu_output_data(out, "region_bbox");
     const double half = (double)item->nx * item->ny / 2;
-    bool found = half > 0 && n == 1 && (double)area[0] > 0.4 * half &&
-                 ((bbox[0] == 0 && bbox[2] == item->ny) || (bbox[1] == 0 && bbox[3] == item->nx));
+    bool covers = half > 0 && n == 1 && (double)area[0] > 0.4 * half &&
+                  ((bbox[0] == 0 && bbox[2] == item->ny) || (bbox[1] == 0 && bbox[3] == item->nx));
 
     for (uint64_t i = 0; half > 0 && i < n; i++)
-        found = found || (double)area[i] >= half;
-    return found;
+        covers = covers || (double)area[i] >= half;
+    return covers;
 }
 
 bool cc_note_result(const void *params, const wu_item *item, const wu_output *out, char *text,
@@ -227,9 +230,9 @@ bool cc_note_result(const void *params, const wu_item *item, const wu_output *ou
     const uint64_t n = wu_output_find(out, "region_area")->info.shape[0];
     const int64_t least =
         p->min_area_auto ? *(const int64_t *)wu_output_data(out, "min_area") : p->min_area;
-    const char *const other = p->polarity == CC_AUTO     ? "dark or bright"
-                              : p->polarity == CC_BRIGHT ? "dark"
-                                                         : "bright";
+    const char *const other_polarity = p->polarity == CC_AUTO     ? "dark or bright"
+                                       : p->polarity == CC_BRIGHT ? "dark"
+                                                                  : "bright";
 
     /* The numbers are untrusted: products of box sides are computed as double, as they may overflow
      * int64. */
@@ -245,13 +248,13 @@ bool cc_note_result(const void *params, const wu_item *item, const wu_output *ou
             text, size,
             "one region is the whole picture, so the background was taken for cells: try --param "
             "polarity=%s, or another threshold",
-            other);
+            other_polarity);
     else if (covers_most(item, out, n))
         snprintf(text, size,
                  "one region covers most of the picture or reaches across it: the background was "
                  "taken for cells (try "
                  "--param polarity=%s, or another threshold)%s",
-                 other,
+                 other_polarity,
                  p->fill_holes ? ", or what a frame or a ring of cells encloses was filled (try "
                                  "--param fill_holes=false)"
                                : "");

@@ -14,8 +14,8 @@ static tc_status check_item(const void *params, const wu_item *item, const char 
     if (item->is_stack)
         return tc_fail(err, TC_BAD_INPUT,
                        "%s: is a stack; cellcount takes pictures (of stacks: voting finds nuclei, "
-                       "volume cells "
-                       "within membranes; if the pages are channels, --channel N takes one)",
+                       "volume cells within membranes; if the pages are channels, --channel N "
+                       "takes one)",
                        where);
     if (p->threshold_word == CC_LOCAL && !cc_finds_threshold(p) &&
         (uint32_t)p->offset >= cc_middle(item->bits))
@@ -45,8 +45,8 @@ static void preparing_costs(const cc_params *p, double *costs)
     costs[CC_LOCALLY] = p->threshold_word == CC_LOCAL ? mean : 0;
 }
 
-/* Sets the operations per pixel of the phases of a split. By intensity some take longer, as grey
- * values have plateaus and more maxima than distances. */
+/* Sets the operations per pixel of the phases of a split. In a split by intensity some phases take
+ * longer, as grey values have plateaus, and more maxima than distances. */
 static void split_costs(const cc_params *p, double *costs)
 {
     const bool grey = p->split == CC_INTENSITY;
@@ -69,7 +69,7 @@ static void split_costs(const cc_params *p, double *costs)
 }
 
 /* Operations per pixel of each phase, measured on pictures of all kinds (make bench-progress). */
-static void costs_of(const cc_params *p, double costs[CC_PHASES])
+static void phase_costs(const cc_params *p, double costs[CC_PHASES])
 {
     for (size_t i = 0; i < CC_PHASES; i++)
         costs[i] = 0;
@@ -96,7 +96,7 @@ static double spent(const an_work *work, uint64_t chunks_done)
 {
     double costs[CC_PHASES];
 
-    costs_of(work->params, costs);
+    phase_costs(work->params, costs);
     return an_phases_spent(costs, CC_PHASES, work->plan.chunks / CC_PHASES, chunks_done);
 }
 
@@ -105,7 +105,7 @@ static void plan_flops(const cc_params *p, const wu_item *item, an_plan *out)
     const double n = (double)item->nx * item->ny;
     double costs[CC_PHASES];
 
-    costs_of(p, costs);
+    phase_costs(p, costs);
     out->load_flops = an_reading_flops(item) + (p->polarity == CC_AUTO ? n * 2 : 0);
     if (p->window_auto) /* analyses the picture's middle with about five windows */
         out->load_flops += 5 * an_middle_pixels(item) * an_phases_sum(costs, CC_PHASES);
@@ -136,8 +136,8 @@ static tc_status plan(const void *params, const wu_item *item, an_plan *out, tc_
         cc_table_at(item->nx, item->ny) + cc_table_rows(item->nx, item->ny) * sizeof(cc_region);
     out->thread_bytes = cc_thread_bytes(p, item);
     cc_memory_of(p, item, &most, out);
-    /* Without a split: the state's plane, which the CPU may not touch, and that of cc_host_roots.
-     * With a split memory_bytes contains both. */
+    /* Without a split: the state's plane, which the CPU backend may never write, and the plane of
+     * cc_host_roots. With a split, memory_bytes contains both. */
     out->device_bytes = (uint64_t)item->nx * item->ny * sizeof(int32_t) * (p->split ? 0 : 2);
     out->most_rows = most.regions;
     plan_flops(p, item, out);
@@ -247,7 +247,7 @@ static const an_selftest selftests[] = {
 };
 
 /* Implements an_analysis.found: a number from 1 to 255 for a label, 0 for background. */
-static uint8_t found(const an_work *work, const void *state, size_t voxel)
+static uint8_t show_voxel(const an_work *work, const void *state, size_t voxel)
 {
     const int32_t label = ((const cc_state *)state)->plane[voxel];
 
@@ -271,7 +271,7 @@ const an_analysis an_cellcount = {
     .spent = spent,
     .check_state = cc_check_state,
     .finish = cc_finish,
-    .found = found,
+    .found = show_voxel,
     .note_result = cc_note_result,
     .expect = cc_expect,
     .check_result = cc_check_result,

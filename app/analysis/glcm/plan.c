@@ -26,7 +26,7 @@ static bool in_window(const glcm_params *p, int x, int y)
     return x * x + y * y <= r * r;
 }
 
-/* Sets the lens, except lens->transposed, in the orientation in which (dx, dy) is given. */
+/* Sets the lens of the offset (dx, dy), except lens->transposed. */
 static void lens_rows(const glcm_params *p, int dx, int dy, glcm_lens *lens)
 {
     const int r = p->radius;
@@ -56,12 +56,12 @@ static void lens_rows(const glcm_params *p, int dx, int dy, glcm_lens *lens)
 void glcm_lens_init(const glcm_params *p, const glcm_offset *o, glcm_lens *lens)
 {
     assert(o->dy > 0 || (o->dy == 0 && o->dx > 0));
-    glcm_lens turned;
+    glcm_lens other_way;
 
     lens_rows(p, o->dx, o->dy, lens);
-    lens_rows(p, o->dy, o->dx, &turned);
-    if (turned.rows < lens->rows) {
-        *lens = turned;
+    lens_rows(p, o->dy, o->dx, &other_way);
+    if (other_way.rows < lens->rows) {
+        *lens = other_way;
         lens->transposed = true;
     }
 }
@@ -71,14 +71,15 @@ static uint32_t bit_length(uint64_t v)
     return v == 0 ? 0 : 64 - (uint32_t)__builtin_clzll(v);
 }
 
-static glcm_view transposed(const glcm_view *v)
+static glcm_view transposed_view(const glcm_view *v)
 {
     return (
         glcm_view){ .nx = v->ny, .ny = v->nx, .x0 = v->y0, .y0 = v->x0, .x1 = v->y1, .y1 = v->x1 };
 }
 
-/* The operations per window with this number of levels. The terms with the radius r are for the
- * pairs that enter and leave; for some features beyond the 13 all cells of the matrix are read. */
+/* Returns the number of operations per window with this number of levels. The terms with the radius
+ * r are for the pairs that enter and leave; those with `levels` for features beyond the 13, some of
+ * which read all cells of the matrix. */
 static double window_flops(const glcm_params *p, double levels)
 {
     const double r = p->radius;
@@ -86,16 +87,16 @@ static double window_flops(const glcm_params *p, double levels)
     return 380 + 80 * r + 0.54 * r * r + (p->more ? 660 + 38 * levels + 1.5 * levels * levels : 0);
 }
 
-/* The greatest number of windows in a chunk: with each of the numbers of levels the chunk takes at
- * most CHUNK_FLOPS operations. */
+/* Returns the greatest number of windows in a chunk: the largest with which a chunk takes at most
+ * CHUNK_FLOPS operations, whatever its number of levels. */
 static int64_t chunk_windows(const glcm_params *p)
 {
     int64_t windows = CHUNK_WINDOWS;
 
     for (size_t i = 0; i < p->n_levels; i++) {
-        const double fit = CHUNK_FLOPS / window_flops(p, p->levels[i]);
+        const double most = CHUNK_FLOPS / window_flops(p, p->levels[i]);
 
-        windows = fit < (double)windows ? (int64_t)fit : windows;
+        windows = most < (double)windows ? (int64_t)most : windows;
     }
     return windows;
 }
@@ -128,7 +129,7 @@ static tc_status plan_geometry(const glcm_params *p, const wu_item *item, glcm_g
             return tc_fail(err, TC_BAD_INPUT,
                            "the disc of parameters.roi lies outside the picture");
     }
-    g->view[1] = transposed(v);
+    g->view[1] = transposed_view(v);
     side = v->x1 - v->x0 < v->y1 - v->y0 ? v->x1 - v->x0 : v->y1 - v->y0;
     bands = ((v->x1 - v->x0) * (v->y1 - v->y0) + most - 1) / most;
     if (bands > side / BAND_ROWS)
@@ -144,7 +145,8 @@ static tc_status plan_geometry(const glcm_params *p, const wu_item *item, glcm_g
         window = (uint64_t)(2 * p->radius + 1) * (uint64_t)(2 * p->radius + 1);
     /* An offset is at least one pixel long, so a window has fewer pairs than pixels. */
     g->max_pairs = (uint32_t)window;
-    /* As many fraction bits as keep 2n log2(2n), in units of 2^-fbits, below 2^62. */
+    /* The largest number of fraction bits with which 2n log2(2n), in units of 2^-fbits, is below
+     * 2^62. */
     g->fbits = 62 - (int)bit_length(2 * window * bit_length(2 * window));
     if (g->fbits > 58)
         g->fbits = 58;
@@ -323,9 +325,9 @@ static uint64_t thread_bytes(const glcm_params *p, const glcm_geometry *g)
     return most * 4 + ((uint64_t)128 << 10) + PLAN_THREAD;
 }
 
-/* The operations for one matrix of a whole picture. They depend on the number of pixels and on the
- * number of matrix cells that are not 0: in real pictures nearly all cells if there are few levels,
- * and a fifth of the cells if there are 256. */
+/* Returns the number of operations for one matrix of a whole picture. It depends on the number of
+ * pixels and on the number of matrix cells that are not 0. In real pictures these are nearly all
+ * cells if there are few levels, and a fifth of the cells if there are 256 levels. */
 static double picture_flops(double pixels, double levels)
 {
     const double cells = levels * levels / (1 + levels * levels / (128 * 128));
@@ -348,7 +350,8 @@ static tc_status plan(const void *params, const wu_item *item, an_plan *out, tc_
     windows = (double)(g.view[0].x1 - g.view[0].x0) * (double)(g.view[0].y1 - g.view[0].y0);
     out->chunks = g.chunks;
     out->state_bytes = glcm_state_maps_at(p) + p->n_maps * voxels * sizeof(float);
-    /* The planes are the levels and the ROI of a slice, and if windows slide, both transposed. */
+    /* The planes are the levels and the ROI of a slice and, if windows slide, the transposed copies
+     * of both. */
     out->memory_bytes =
         PLAN_PROGRAM + voxels * (item->bits / 8 + (item->n_masks > 0)) + out->state_bytes +
         plane * (p->n_levels + 1) * (whole ? 1 : 2) +
@@ -406,12 +409,12 @@ static tc_status init(const an_work *work, void *state, tc_err *err)
 }
 
 /* If some windows need histograms in global memory, a program with histograms in local memory is
- * compiled as well only if there are more windows than this, of all levels and offsets. For fewer,
- * compiling takes longer than it saves. */
+ * compiled as well only if the item has more windows than this, counted with all levels and
+ * offsets. With fewer windows, compiling takes longer than the program saves. */
 enum { FEW_WINDOWS = 1 << 20 };
 
 /* The groups of kernels that an item uses on a device (layout.h). */
-static uint32_t kernels_of(const void *params, const wu_item *item)
+static uint32_t kernel_groups(const void *params, const wu_item *item)
 {
     const glcm_params *const p = params;
     const int side = 2 * p->radius + 1;
@@ -513,6 +516,6 @@ const an_analysis an_glcm = {
     .pixels_share = glcm_pixels_share,
     .cpu = &glcm_cpu,
     .doubles = AN_SOME_DOUBLES,
-    .kernels = kernels_of,
+    .kernels = kernel_groups,
     .selftests = selftests
 };

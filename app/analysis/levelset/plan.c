@@ -23,8 +23,9 @@ bool ls_starts_inside(const ls_params *p, const wu_pixels *px, uint32_t x, uint3
     }
 }
 
-/* Returns what is wrong with a start that has `inside` of `voxels` voxels inside; NULL: nothing. */
-static const char *start_fault(uint64_t inside, uint64_t voxels)
+/* Returns the error message for a start that has `inside` of `voxels` voxels inside; NULL if the
+ * start is valid. */
+static const char *describe_start(uint64_t inside, uint64_t voxels)
 {
     return inside == 0 ? "parameters.init: there is no voxel inside to start from"
            : inside == voxels
@@ -39,20 +40,20 @@ static tc_status check_start(const ls_params *p, const wu_item *item, const char
                              tc_err *err)
 {
     const uint32_t last[3] = { item->nx - 1, item->ny - 1, item->nz - 1 };
-    uint32_t near[3] = { 0, 0, 0 };
+    uint32_t nearest[3] = { 0, 0, 0 };
     bool all = true;
 
     for (unsigned i = 0; i < 8; i++)
         all = all && ls_starts_inside(p, NULL, i & 1 ? last[0] : 0, i & 2 ? last[1] : 0,
                                       i & 4 ? last[2] : 0);
     if (all)
-        return tc_fail(err, TC_BAD_INPUT, "%s: %s", where, start_fault(1, 1));
+        return tc_fail(err, TC_BAD_INPUT, "%s: %s", where, describe_start(1, 1));
     for (size_t i = 0; i < 3; i++)
-        near[i] = !(p->centre[i] > 0)       ? 0
-                  : p->centre[i] >= last[i] ? last[i]
-                                            : (uint32_t)(p->centre[i] + 0.5);
-    if (p->init == LS_INIT_BALL && !ls_starts_inside(p, NULL, near[0], near[1], near[2]))
-        return tc_fail(err, TC_BAD_INPUT, "%s: %s", where, start_fault(0, 1));
+        nearest[i] = !(p->centre[i] > 0)       ? 0
+                     : p->centre[i] >= last[i] ? last[i]
+                                               : (uint32_t)(p->centre[i] + 0.5);
+    if (p->init == LS_INIT_BALL && !ls_starts_inside(p, NULL, nearest[0], nearest[1], nearest[2]))
+        return tc_fail(err, TC_BAD_INPUT, "%s: %s", where, describe_start(0, 1));
     return TC_OK;
 }
 
@@ -60,7 +61,8 @@ static tc_status check_survey(const void *params, const wu_item *item, const an_
                               const char *where, tc_err *err)
 {
     const ls_params *const p = params;
-    const char *const fault = start_fault(survey->inside, (uint64_t)item->nx * item->ny * item->nz);
+    const char *const fault =
+        describe_start(survey->inside, (uint64_t)item->nx * item->ny * item->nz);
 
     if ((p->otsu || p->init == LS_INIT_OTSU) && survey->lo >= survey->hi)
         return tc_fail(err, TC_BAD_INPUT, "%s: %s", where, ls_flat);
@@ -82,8 +84,8 @@ static tc_status check_item(const void *params, const wu_item *item, const char 
                        where);
     if ((p->init == LS_INIT_BOX || p->init == LS_INIT_BALL) && p->init_has_z != item->is_stack)
         return tc_fail(err, TC_BAD_INPUT, "%s: parameters.init %s", where,
-                       item->is_stack ? "says nothing of z, but this is a stack"
-                                      : "speaks of z, but this is a single picture");
+                       item->is_stack ? "has no z, but this is a stack"
+                                      : "has a z, but this is a single picture");
     if (p->init == LS_INIT_BOX &&
         (p->box[1] > item->nx || p->box[3] > item->ny || p->box[5] > item->nz))
         return tc_fail(err, TC_BAD_INPUT,
@@ -156,9 +158,9 @@ bool ls_has_ended(const ls_params *p, const ls_head *head)
 float ls_bound(const ls_params *p, const ls_size *size)
 {
     const double d = (size->nx > 1) + (size->ny > 1) + (size->nz > 1);
-    const double grows = d * __builtin_sqrt(2 * d) * (1 - p->alpha);
+    const double growth = d * __builtin_sqrt(2 * d) * (1 - p->alpha);
 
-    return grows > 0 ? (float)(0.9 / grows) : INFINITY;
+    return growth > 0 ? (float)(0.9 / growth) : INFINITY;
 }
 
 /* Implements an_analysis.note: reports a time step that is too large for the curvature term. */
@@ -211,8 +213,8 @@ static tc_status plan(const void *params, const wu_item *item, an_plan *out, tc_
     (void)err;
     out->chunks = count_chunks(p);
     out->state_bytes = ls_state_bytes(p, &s);
-    /* Pixels and mask; state; ls_force and the worker's second phi; the side of each voxel; list of
-     * blocks. */
+    /* The terms are the pixels and the mask; the state; ls_force and the worker's second phi; the
+     * side of each voxel; the list of blocks. */
     out->memory_bytes = PLAN_PROGRAM + voxels * (item->bits / 8 + (item->n_masks > 0)) +
                         out->state_bytes + voxels * sizeof(float) * (p->edge_stop > 0 ? 3 : 2) +
                         voxels + s.blocks * 32;
@@ -249,24 +251,25 @@ static tc_status init(const an_work *work, void *state, tc_err *err)
             if (status != TC_OK)
                 return status;
             for (uint32_t x = 0; x < px->nx; x++) {
-                const bool in = ls_starts_inside(&p, px, x, y, z);
+                const bool is_inside = ls_starts_inside(&p, px, x, y, z);
 
-                inside += in;
-                *phi++ = in ? -1.0f : 1.0f;
+                inside += is_inside;
+                *phi++ = is_inside ? -1.0f : 1.0f;
             }
         }
-    const char *const fault = start_fault(inside, (uint64_t)px->nx * px->ny * px->nz);
+    const char *const fault = describe_start(inside, (uint64_t)px->nx * px->ny * px->nz);
     return fault == NULL ? TC_OK : tc_fail(err, TC_BAD_INPUT, "%s", fault);
 }
 
-/* Bits of kernels_of: variants of kernels. */
-enum { PLANE = 1, STACK = 2, BAND = 4, DENSE = 8 };
+/* Groups of kernels, as bits of the result of kernels_of. */
+enum { PICTURE_KERNELS = 1, STACK_KERNELS = 2, BAND_KERNELS = 4, DENSE_KERNELS = 8 };
 
 static uint32_t kernels_of(const void *params, const wu_item *item)
 {
     const ls_params *const p = params;
 
-    return (item->nz == 1 ? PLANE : STACK) | (p->band > 0 ? BAND : DENSE);
+    return (item->nz == 1 ? PICTURE_KERNELS : STACK_KERNELS) |
+           (p->band > 0 ? BAND_KERNELS : DENSE_KERNELS);
 }
 
 /* The self-tests cover 2D and 3D, cfl and fixed time steps, dense and narrow band, edge_stop,

@@ -23,15 +23,15 @@ typedef struct ls_fields {
     uint32_t nx, ny, nz;
     const float *phi;  /* with LS_PAD more floats that may be read */
     const float *data; /* -alpha D */
-    const float *stop; /* a factor of F; NULL: 1 */
+    const float *stop; /* a factor of F; NULL stands for 1 */
     float beta;        /* 1 - alpha */
     bool move;         /* out = phi + dt U; otherwise out = U, where U = F |grad phi| */
     float dt;
     float *out;
 } ls_fields;
 
-/* What a step reports besides `out`; the caller zeroes it before. Results can be merged in any
- * order. */
+/* Results of a step besides `out`. The caller zeroes the struct before. Results can be merged in
+ * any order. */
 typedef struct ls_outcome {
     float most;   /* the largest |U| that is not NaN (without `move`) */
     bool bad;     /* a new phi is not finite (with `move`, or of `apply`) */
@@ -42,11 +42,11 @@ typedef struct ls_outcome {
 typedef struct ls_simd {
     const char *name;
     uint32_t lanes;                 /* floats in a vector */
-    const struct ls_simd *narrower; /* NULL: none */
-    /* Does one box. scratch: ls_scratch_floats floats, aligned to 64 bytes. */
-    void (*step)(const ls_fields *f, const ls_box *box, float *scratch, ls_outcome *found);
+    const struct ls_simd *narrower; /* the next narrower vectors; NULL if these are the narrowest */
+    /* Computes a step for one box. scratch: ls_scratch_floats floats, aligned to 64 bytes. */
+    void (*step)(const ls_fields *f, const ls_box *box, float *scratch, ls_outcome *outcome);
     /* Adds dt * u[i] to phi[i], for i < n. */
-    void (*apply)(float *phi, const float *u, size_t n, float dt, ls_outcome *found);
+    void (*apply)(float *phi, const float *u, size_t n, float dt, ls_outcome *outcome);
 } ls_simd;
 
 /* The floats of scratch memory for a box of nx columns and ny rows, of any number of slices. */

@@ -12,12 +12,13 @@
 
 /* Adds what the lanes of a row's vectors found to *found. bad: 0 in lanes whose values all were
  * finite, otherwise NaN. changed: nonzero in lanes that changed sides. */
-static LS_TARGET void LS_NAME(gather)(LS_REAL most, LS_REAL bad, LS_INT changed, ls_outcome *found)
+static LS_TARGET void LS_NAME(gather)(LS_REAL most, LS_REAL bad, LS_INT changed,
+                                      ls_outcome *outcome)
 {
     for (unsigned i = 0; i < LANES; i++) {
-        found->most = LS_LANE(most, i) > found->most ? LS_LANE(most, i) : found->most;
-        found->bad |= !(LS_LANE(bad, i) == 0);
-        found->changed |= LS_LANE(changed, i) != 0;
+        outcome->most = LS_LANE(most, i) > outcome->most ? LS_LANE(most, i) : outcome->most;
+        outcome->bad |= !(LS_LANE(bad, i) == 0);
+        outcome->changed |= LS_LANE(changed, i) != 0;
     }
 }
 
@@ -95,7 +96,7 @@ static LS_TARGET void LS_NAME(central_plane)(const ls_fields *f, const ls_box *b
 static LS_TARGET uint32_t LS_NAME(move_row)(const ls_fields *f, const rows *r, const float *fx,
                                             const float *dx, const float *yl, const float *yu,
                                             const float *zl, const float *zu, uint32_t i,
-                                            uint32_t w, ls_outcome *found)
+                                            uint32_t w, ls_outcome *outcome)
 {
     LS_REAL most = LS_C(0.0f), bad = LS_C(0.0f);
     LS_INT changed = { 0 };
@@ -126,13 +127,13 @@ static LS_TARGET uint32_t LS_NAME(move_row)(const ls_fields *f, const rows *r, c
         /* The last vector of a row overlaps the one before it. */
         i = i + LANES < w && i + 2 * LANES > w && w >= LANES ? w - LANES : i + LANES;
     }
-    LS_NAME(gather)(most, bad, changed, found);
+    LS_NAME(gather)(most, bad, changed, outcome);
     return i;
 }
 
 /* Does one plane of the box, whose faces along z are computed already. */
 static LS_TARGET void LS_NAME(plane)(const ls_fields *f, const ls_box *b, uint32_t z, buffers *m,
-                                     ls_outcome *found)
+                                     ls_outcome *outcome)
 {
     const uint32_t w = b->x1 - b->x0;
     const size_t pitch = scratch_pitch(w);
@@ -157,9 +158,9 @@ static LS_TARGET void LS_NAME(plane)(const ls_fields *f, const ls_box *b, uint32
             uint32_t i;
 
             LS_NAME(x_faces)(&r, b->x0, w, f->nx, m->fx, m->dx);
-            i = LS_NAME(move_row)(f, &r, m->fx, m->dx, m->yl, m->yu, zl, zu, 0, w, found);
+            i = LS_NAME(move_row)(f, &r, m->fx, m->dx, m->yl, m->yu, zl, zu, 0, w, outcome);
             if (i < w)
-                scalar_move_row(f, &r, m->fx, m->dx, m->yl, m->yu, zl, zu, i, w, found);
+                scalar_move_row(f, &r, m->fx, m->dx, m->yl, m->yu, zl, zu, i, w, outcome);
         }
         swap(&m->yl, &m->yu);
     }
@@ -167,7 +168,7 @@ static LS_TARGET void LS_NAME(plane)(const ls_fields *f, const ls_box *b, uint32
 
 /* Implements ls_simd.step. */
 static LS_TARGET void LS_NAME(step_box)(const ls_fields *f, const ls_box *b, float *scratch,
-                                        ls_outcome *found)
+                                        ls_outcome *outcome)
 {
     const uint32_t w = b->x1 - b->x0, h = b->y1 - b->y0;
     const size_t pitch = scratch_pitch(w);
@@ -192,7 +193,7 @@ static LS_TARGET void LS_NAME(step_box)(const ls_fields *f, const ls_box *b, flo
                                lo.cyl, hi.cyu, hi.cyl, w, m.zu + at);
         }
         if (z >= b->z0)
-            LS_NAME(plane)(f, b, (uint32_t)z, &m, found);
+            LS_NAME(plane)(f, b, (uint32_t)z, &m, outcome);
         swap(&m.zl, &m.zu);
         swap(&m.cx[0], &m.cx[1]);
     }
@@ -200,7 +201,7 @@ static LS_TARGET void LS_NAME(step_box)(const ls_fields *f, const ls_box *b, flo
 
 /* Implements ls_simd.apply. */
 static LS_TARGET void LS_NAME(apply)(float *phi, const float *u, size_t n, float dt,
-                                     ls_outcome *found)
+                                     ls_outcome *outcome)
 {
     LS_REAL bad = LS_C(0.0f);
     LS_INT changed = { 0 };
@@ -213,9 +214,9 @@ static LS_TARGET void LS_NAME(apply)(float *phi, const float *u, size_t n, float
         changed |= LS_BELOW0(next) ^ LS_BELOW0(p);
         LS_STORE(phi + i, next);
     }
-    LS_NAME(gather)(LS_C(0.0f), bad, changed, found);
+    LS_NAME(gather)(LS_C(0.0f), bad, changed, outcome);
     if (i < n)
-        scalar_apply(phi + i, u + i, n - i, dt, found);
+        scalar_apply(phi + i, u + i, n - i, dt, outcome);
 }
 
 #undef LS_TARGET
