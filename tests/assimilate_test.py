@@ -1,8 +1,8 @@
 #!/usr/bin/python3
-"""texcell-assimilate: every value in the results of every analysis compared with what numpy reads;
-the same unit again, another result of it, invalid results; the two ways in which BOINC's
-script_assimilator calls it; a kill at every file operation, two processes at a time, full disks;
-export."""
+"""Tests texcell-assimilate: every value that it stores of the results of every analysis is compared
+with what numpy reads from them. Also: the same unit again, another result of it, invalid results;
+the two command lines of BOINC's script_assimilator; a kill at every file operation, several
+processes at a time, full disks; export."""
 import contextlib
 import csv
 import glob
@@ -42,14 +42,14 @@ def path(*names):
 
 
 def make_results():
-    """Writes NAME.zip and computes NAME.npz for each of UNITS. Returns the names of those that were
-    computed."""
+    """Writes NAME.zip and computes NAME.npz for each of UNITS. Returns the names of the computed
+    ones."""
     names = []
     for name, (analysis, parameters, items) in UNITS.items():
         workunit.write(path(name + ".zip"), analysis, parameters, items)
         r = run([TEXCELL, "run", path(name + ".zip"), "-o", path(name + ".npz"), "--device", "cpu",
                  "--quiet"])
-        if ok(r.returncode == 0, "the result " + name, r.stderr):
+        if ok(r.returncode == 0, "texcell computes the unit " + name, r.stderr):
             names.append(name)
     return names
 
@@ -79,8 +79,8 @@ def change(db, script):
 
 
 def dump(db):
-    """All rows of all tables as sorted lines. Units and items are given by name, not by their id,
-    and times are left out, so that the order of adding does not matter."""
+    """All rows of all tables as sorted lines, independent of the order of adding: units and items
+    by name instead of id, and without times."""
     connection = sqlite3.connect("file:%s?mode=ro" % path(db), uri=True)
     connection.row_factory = sqlite3.Row
     unit = {r["id"]: r["name"] for r in connection.execute("SELECT id, name FROM units")}
@@ -120,13 +120,13 @@ def digest(file):
 
 def rewrite(name, out, change, json_change=None, **options):
     """Writes a copy of a result. change: {key: changed array, or None to leave it out};
-    json_change: changes of result.json."""
+    json_change: {key of result.json: changed value}."""
     arrays = load(name)
     arrays.update(change)
-    about = result_json(name)
-    about.update(json_change or {})
+    head = result_json(name)
+    head.update(json_change or {})
     with zipfile.ZipFile(path(out), "w", **options) as z:
-        z.writestr("result.json", json.dumps(about))
+        z.writestr("result.json", json.dumps(head))
         for key, value in arrays.items():
             if value is not None:
                 data = io.BytesIO()
@@ -138,7 +138,7 @@ def rewrite(name, out, change, json_change=None, **options):
 # --- what is stored -----------------------------------------------------------------------
 
 def same(got, expected):
-    """Whether SQLite's values, with NULL for NaN, are those of an array, every bit."""
+    """Whether SQLite's values, with NULL for NaN, equal those of an array in every bit."""
     expected = np.asarray(expected)
     if expected.dtype.kind == "f":
         got = np.array([np.nan if v is None else v for v in got], float)
@@ -153,27 +153,27 @@ def item_ids(db, name):
 
 
 def check_unit(db, name, checked):
-    """The tables units and items have what the work unit and its result say."""
-    about, arrays = result_json(name), load(name)
+    """The tables units and items agree with the work unit and its result."""
+    head, arrays = result_json(name), load(name)
     rows = query(db, "SELECT workunit, result, analysis, parameters, n_items, arrays, checked, "
                  "kept, program, stored, wu_id FROM units WHERE name = ?", name)
-    if not ok(len(rows) == 1, name + ": one unit", rows):
+    if not ok(len(rows) == 1, name + ": one row in units", rows):
         return
     row = rows[0]
-    of = about["workunit"]
-    ok(row[0] == "%s-%d" % (of["crc32"], of["size"]) and row[2] == about["analysis"] and
-       row[4] == len(about["items"])
-       and json.loads(row[3]) == about["parameters"] and row[6] == checked and row[10] is None
+    workunit = head["workunit"]
+    ok(row[0] == "%s-%d" % (workunit["crc32"], workunit["size"]) and row[2] == head["analysis"] and
+       row[4] == len(head["items"])
+       and json.loads(row[3]) == head["parameters"] and row[6] == checked and row[10] is None
        and re.match(r"texcell-assimilate \d", row[8]) and
        re.match(r"20\d\d-\d\d-\d\dT\d\d:\d\d:\d\dZ$", row[9]),
-       name + ": where it comes from", row)
+       name + ": its source, versions and times", row)
     expected = {k: [{"U": "text"}.get(a.dtype.kind, a.dtype.name), list(a.shape),
                     "%08x" % zlib.crc32(np.ascontiguousarray(a).tobytes()),
                     hashlib.sha256(np.ascontiguousarray(a).tobytes()).hexdigest()]
                 for k, a in arrays.items()}
-    ok(json.loads(row[5]) == expected, name + ": its arrays in short", row[5])
+    ok(json.loads(row[5]) == expected, name + ": type, shape and digests of its arrays", row[5])
     ok([r[0] for r in query(db, "SELECT items.name FROM items JOIN units ON units.id = unit WHERE "
-                            "units.name = ? ORDER BY number", name)] == about["items"],
+                            "units.name = ? ORDER BY number", name)] == head["items"],
        name + ": its items")
     pictures = [k for k in arrays if re.match("(map|labels|mask)_|offset_features", k)]
     if pictures:
@@ -181,11 +181,11 @@ def check_unit(db, name, checked):
            digest(path(name + ".npz")),
            name + ": the file is kept for its pictures", row[7])
     else:
-        ok(row[7] is None, name + ": there is nothing to keep", row[7])
+        ok(row[7] is None, name + ": no file is kept without pictures", row[7])
 
 
 def check_features(db, name):
-    """The table of features has every value of the arrays, in the right row and column."""
+    """The table of features contains every value of the arrays, in the right row and column."""
     arrays, ids = load(name), item_ids(db, name)
     titles = [FEATURE.match(str(n)).groups() for n in arrays["feature_names"]]
     levels = sorted({int(t[0]) for t in titles})
@@ -222,20 +222,20 @@ def check_features(db, name):
 
 
 def declared(name, table):
-    """{array: entry} of the arrays of a table that result.json declares."""
+    """{array: entry} of the arrays that result.json declares for a table."""
     return {d["array"]: d for d in result_json(name)["arrays"] if d.get("table") == table and
             "{item}" not in d["array"]}
 
 
 def words_of(axis):
-    """What each entry of an axis adds to the title of a column."""
+    """The text that each entry of an axis adds to the title of a column."""
     return [v if isinstance(v, str) else "%s%0*d" % (axis["prefix"], axis.get("digits", 0), v)
             for v in axis["values"]]
 
 
 def check_rows(db, name, table):
-    """Tables with several rows for an item (regions, cells, points): the rows, numbered within each
-    item, and all columns."""
+    """Checks a table with several rows for an item (regions, cells, points): the rows, numbered
+    within each item, and all columns."""
     arrays, ids, analysis = load(name), item_ids(db, name), UNITS[name][0]
     of = declared(name, table)
     owner = next(arrays[a] for a, d in of.items() if d["role"] == "item")
@@ -255,7 +255,7 @@ def check_rows(db, name, table):
 
 
 def check_values(db, name):
-    """The arrays that have one number or one vector for each item."""
+    """Checks the arrays with one number or one vector for each item."""
     arrays, ids, analysis = load(name), item_ids(db, name), UNITS[name][0]
     columns = {}
     for key, d in declared(name, "items").items():
@@ -308,7 +308,7 @@ def test_content(names):
     a, b = dump("a.sqlite"), dump("b.sqlite")
     ok([l.replace('"workunit"', "") for l in a if not l.startswith("units{")] ==
        [l.replace('"workunit"', "") for l in b if not l.startswith("units{")],
-       "in another order: the same data set",
+       "units added in another order give the same data set",
        "\n".join(sorted(set(a) ^ set(b))[:5]))
 
 
@@ -318,14 +318,14 @@ STORE_TRY = os.path.join(BUILD, "tests", "unit", "store_try")
 
 
 def write_declared(name, items, arrays):
-    """Writes a well-formed result of an analysis "alchemy", with meaningless content. arrays:
-    [(declaration, array)]."""
-    about = {"format": "texcell-result", "version": 3, "analysis": "alchemy", "parameters": {},
-             "items": items,
-             "workunit": {"crc32": "00000000", "size": 1, "sha256": "00" * 32},
-             "arrays": [d for d, _ in arrays]}
+    """Writes a well-formed result of an analysis "alchemy", which does not exist, with meaningless
+    content. arrays: [(declaration, array)]."""
+    head = {"format": "texcell-result", "version": 3, "analysis": "alchemy", "parameters": {},
+            "items": items,
+            "workunit": {"crc32": "00000000", "size": 1, "sha256": "00" * 32},
+            "arrays": [d for d, _ in arrays]}
     with zipfile.ZipFile(path(name), "w") as z:
-        z.writestr("result.json", json.dumps(about))
+        z.writestr("result.json", json.dumps(head))
         for key, value in [("item_names", np.array(items))] + [(d["array"], a) for d, a in arrays]:
             data = io.BytesIO()
             np.save(data, value)
@@ -334,8 +334,7 @@ def write_declared(name, items, arrays):
 
 
 def collide(q):
-    """A work unit with the same CRC-32 and size as another one: their SHA-256 differ, so both are
-    stored."""
+    """Two work units with the same CRC-32 and size are both stored, as their SHA-256 differ."""
     os.link(path("cells.zip"), os.path.join(q.root, "download", "cells.zip"))
     change(q.db, "UPDATE units SET sha256 = '%064d'; DELETE FROM aliases" % 7)
     sha256 = digest(path("cells.zip"))
@@ -345,13 +344,13 @@ def collide(q):
     ok(r.returncode == 0 and len(rows) == 2 and rows[0][0] + "-" + sha256 == rows[1][0] and
        rows[1][1] == sha256
        and query(q.db, "SELECT count(DISTINCT unit) FROM items") == [(2,)],
-       "script: two units with the same CRC and size are two units, each once", rows)
+       "script: two units with the same CRC and size are stored once each", rows)
 
 
 def test_unknown_analysis():
-    """An analysis that texcell does not have, with objects, columns by several axes, values of
-    items, and features by other keys than levels and distance: tables, views and CSV files follow
-    from the declarations alone."""
+    """Results of an analysis that does not exist: tables, views and CSV files follow from the
+    declarations alone. They have objects, columns by several axes, values of items, and features by
+    other keys than levels and distance."""
     def column(array, table, title, **more):
         return dict(array=array, role="value", table=table, title=title, **more)
 
@@ -377,13 +376,14 @@ def test_unknown_analysis():
         (wide([1, 3], list(range(1, 22)), features), profiles[0])])
     two = write_declared("two.npz", ["c"], [(wide([3], [2, 40], ["f_000", "new"]), profiles[1])])
     r = run([STORE_TRY, path("x.sqlite"), "alchemy", one, two])
-    ok(r.returncode == 0, "an unknown analysis: stored", r.stderr)
+    ok(r.returncode == 0, "an unknown analysis is stored", r.stderr)
     got = query("x.sqlite", "SELECT item, n, label, area, glcm_d02_contrast, glcm_d02_energy FROM "
                 "alchemy_objects")
     ok([row[:3] for row in got] == [(1, 1, 1), (1, 2, 2), (2, 1, 1), (2, 2, 2), (2, 3, 3)]
        and same([row[4] for row in got], glcm[:, 0]) and same([row[5] for row in got], glcm[:, 1]),
-       "its objects", got)
-    ok(query("x.sqlite", "SELECT * FROM alchemy_items") == [(1, 7), (2, 9)], "its values of items")
+       "an unknown analysis: its objects", got)
+    ok(query("x.sqlite", "SELECT * FROM alchemy_items") == [(1, 7), (2, 9)],
+       "an unknown analysis: its values of items")
     expected = {("one", i, c, d, f, s): profiles[0][i].reshape(2, 21, 50, 2)[a, b, e, g]
                 for i in range(2)
                 for a, c in enumerate([1, 3]) for b, d in enumerate(range(1, 22))
@@ -395,14 +395,16 @@ def test_unknown_analysis():
     got = {r[:-1]: r[-1]
            for r in query("x.sqlite", "SELECT item - 1, channel, distance, feature, statistic, "
                           "value FROM alchemy_profiles_long WHERE value IS NOT NULL")}
-    ok(got == {k[1:]: v for k, v in expected.items()}, "its long view", len(got))
+    ok(got == {k[1:]: v for k, v in expected.items()},
+       "an unknown analysis: its long view", len(got))
     views = [v for (v,) in query("x.sqlite", "SELECT name FROM sqlite_schema WHERE type = 'view' "
                                  "AND name GLOB '*_wide*' ORDER BY rowid")]
     ok(views == ["alchemy_profiles_wide_" + v for v in ("C1", "C1_d20", "C3", "C3_d20", "C3_d39")],
-       "its wide views", views)
+       "an unknown analysis: its wide views", views)
     ok(query("x.sqlite", 'SELECT "p_C3_d21_f_049_sd", name FROM alchemy_profiles_wide_C3_d20 WHERE '
              'name = \'b\'') ==
-       [(expected["one", 1, 3, 21, "f_049", "sd"], "b")], "a number in a wide view")
+       [(expected["one", 1, 3, 21, "f_049", "sd"], "b")],
+       "an unknown analysis: a number in a wide view")
     r = assimilate("export", "--db", path("x.sqlite"), "-o", path("x_out"))
     wide_csv, long_csv = (read_csv("x_out", "alchemy_profiles_wide"),
                           read_csv("x_out", "alchemy_profiles_long"))
@@ -413,18 +415,20 @@ def test_unknown_analysis():
        {k: float(c) for k, c in cells.items()} ==
        {("abc"[i], "p_C%d_d%02d_%s_%s" % (c, d, f, s)): v
         for (_, i, c, d, f, s), v in expected.items()},
-       "its wide CSV", "%d titles, %d cells; %s" % (len(titles), len(cells), r.stderr))
+       "an unknown analysis: its wide CSV file", "%d titles, %d cells; %s" %
+       (len(titles), len(cells), r.stderr))
     ok(long_csv[0] == ["workunit", "item", "source", "channel", "distance", "feature", "statistic",
                        "value"] and
        {("abc".index(r[1]), int(r[3]), int(r[4]), r[5], r[6]): float(r[7]) for r in long_csv[1:]
         if r[7] != "nan"} ==
-       {k[1:]: v for k, v in expected.items()}, "its long CSV", long_csv[:2])
+       {k[1:]: v for k, v in expected.items()},
+       "an unknown analysis: its long CSV file", long_csv[:2])
     change("x.sqlite",
            "UPDATE units SET name = '=1+1'; UPDATE alchemy_items SET otsu_threshold = -7")
     assimilate("export", "--db", path("x.sqlite"), "-o", path("x_out"))
     ok([r[1] for r in read_csv("x_out", "units")] == ["name", "'=1+1", "'=1+1"]
        and [r[3] for r in read_csv("x_out", "alchemy_items")] == ["otsu_threshold", "-7", "-7"],
-       "export: text is no formula, a number stays", read_csv("x_out", "units"))
+       "export: text does not become a formula, and a number stays", read_csv("x_out", "units"))
     os.mkdir(path("victim"))
     before = set(os.listdir(path("x_out")))
     change("x.sqlite", "".join('CREATE TABLE "%s"(item, x); INSERT INTO "%s" VALUES(1, 2);' % (t, t)
@@ -433,26 +437,26 @@ def test_unknown_analysis():
     r = assimilate("export", "--db", path("x.sqlite"), "-o", path("x_out"))
     ok(r.returncode == 0 and os.listdir(path("victim")) == [] and set(os.listdir(path("x_out"))) ==
        before | {"fine_1.csv"},
-       "export: no table of a foreign data set names a file elsewhere", r.stderr)
+       "export writes no file elsewhere because of a table's name", r.stderr)
     change("x.sqlite",
            'CREATE TABLE odd_many(item, x, y); CREATE VIEW odd_many_groups AS SELECT 1 AS k; '
                        "CREATE VIEW odd_many_long AS SELECT %s" %
            ", ".join("1 AS w%d" % i for i in range(100)))
     r = assimilate("export", "--db", path("x.sqlite"), "-o", path("x_out"))
     ok(r.returncode == 3 and "the views of odd_many are none of texcell's" in r.stderr,
-       "export: foreign views of any number of columns",
+       "export: foreign views with any number of columns",
        "%d %s" % (r.returncode, r.stderr))
     change("x.sqlite", "DROP TABLE odd_many")
     change("x.sqlite", "DROP TABLE failed; CREATE VIEW failed AS SELECT name, 1 AS wu_id, 2 AS "
            "batch, 3 AS error_mask, 4 AS reasons, 5 AS stored FROM pragma_database_list")
     r = assimilate("export", "--db", path("x.sqlite"), "-o", path("x_out"))
     ok(r.returncode == 3 and "failed is no table" in r.stderr,
-       "export: a foreign view does not look about", r.stderr)
+       "export: a foreign view cannot read other files", r.stderr)
 
 
 def test_views():
-    """A data set in which a view has the name of one of texcell's tables is refused: a view may
-    return any number of rows."""
+    """A data set in which one of texcell's tables is a view is refused, as a view may return any
+    number of rows."""
     endless = ("WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c) SELECT x AS wu_id, "
                "'n' AS name, 1 AS batch, 1 AS error_mask, 'r' AS reasons, 's' AS stored FROM c")
     for change, text in (("DROP TABLE failed; CREATE VIEW failed AS " + endless,
@@ -468,9 +472,9 @@ def test_views():
 
 
 def test_computed():
-    """A data set with a generated column is refused: the size of its values is not limited by the
-    file's. Then an export of very long names, repeated in each row, is killed: its reader process
-    ends as well."""
+    """A data set with a generated column is refused, as its values may be larger than the file.
+    Also: an export of very long names, repeated in each row, is killed: its reader process ends as
+    well."""
     shutil.copy(path("a.sqlite"), path("computed.sqlite"))
     with contextlib.closing(sqlite3.connect(path("computed.sqlite"))) as db:
         db.execute("ALTER TABLE items ADD COLUMN long TEXT AS (hex(zeroblob(100000000)))")
@@ -490,9 +494,10 @@ def test_computed():
     readers = children(p.pid)
     p.kill()
     p.wait()
-    while any(map(runs, readers)) and time.time() < until:
+    while any(map(is_running, readers)) and time.time() < until:
         time.sleep(0.01)
-    ok(readers and not any(map(runs, readers)), "the reader ends with texcell-assimilate", readers)
+    ok(readers and not any(map(is_running, readers)), "the reader ends with texcell-assimilate",
+       readers)
 
 
 def children(pid):
@@ -501,7 +506,7 @@ def children(pid):
         return [int(word) for word in f.read().split()]
 
 
-def runs(pid):
+def is_running(pid):
     """Whether the process exists and is no zombie."""
     try:
         with open("/proc/%d/stat" % pid, encoding="ascii", errors="replace") as f:
@@ -516,16 +521,18 @@ def test_again(names):
     before = dump("a.sqlite")
     for name in names:
         r = add("a.sqlite", name)
-        ok(r.returncode == 0 and "there already" in r.stdout, name + ": again", r.stdout + r.stderr)
+        ok(r.returncode == 0 and "there already" in r.stdout, name +
+           ": added again", r.stdout + r.stderr)
     packed = rewrite("plain", "packed.npz", {}, compression=zipfile.ZIP_DEFLATED)
     r = assimilate("--db", path("a.sqlite"), path("plain.zip"), packed)
-    ok(r.returncode == 0 and "there already" in r.stdout, "the same content, compressed otherwise",
+    ok(r.returncode == 0 and "there already" in r.stdout,
+       "the same content compressed in another way is the same unit",
        r.stderr)
-    ok(dump("a.sqlite") == before, "the data set has not changed")
+    ok(dump("a.sqlite") == before, "adding units again does not change the data set")
 
 
 def test_forget(names):
-    """A unit that is removed (forget) leaves no row and no file, and may be added again; all names
+    """A unit that `forget` removes leaves no row and no file, and may be added again; all names
     under which it was added are printed and recorded."""
     db = "forget.sqlite"
     for name in names:
@@ -540,31 +547,31 @@ def test_forget(names):
        and "cells: is not in the data set" in r.stderr and
        query(db, "SELECT kind, reason, name FROM refused ORDER BY name") ==
        [("forgotten", "host 7", n) for n in sorted(["twin", *names])],
-       "forget: each name is printed and recorded", r.stdout + r.stderr)
+       "forget prints and records each name", r.stdout + r.stderr)
     tables = [t for (t,) in query(db, "SELECT name FROM sqlite_schema WHERE type = 'table' AND "
                                   "name NOT LIKE '%\\_groups' ESCAPE '\\' AND name != 'refused' "
                                   "AND name != 'failed'")]
     rows = {t: query(db, 'SELECT count(*) FROM "%s"' % t)[0][0] for t in tables}
     ok(not any(rows.values()) and
        not [f for f in os.listdir(path(db + ".files")) if f.endswith(".npz")],
-       "forget: nothing is left of them", rows)
+       "forget leaves no row and no file", rows)
     for name in names:
         add(db, name)
     change(db, "DELETE FROM refused")
     ok(dump(db) == before and sorted(os.listdir(path(db + ".files"))) == files,
-       "forget: they come again as they were")
+       "forget: the units are added again unchanged")
     ok(assimilate("forget", "--db", path(db)).returncode == 1 and
-       assimilate("forget", "x").returncode == 1, "forget: wants names and a data set")
+       assimilate("forget", "x").returncode == 1, "forget without names or data set is refused")
     for verb in (["forget", "cells"], ["export", "-o", path("none")],
                  ["report", "-o", path("none.html")]):
         r = assimilate(verb[0], "--db", path("nothing.sqlite"), *verb[1:])
         ok(r.returncode == 2 and "nothing.sqlite: there is no such data set" in r.stderr and
            not os.path.exists(path("nothing.sqlite")),
-           verb[0] + ": of a data set that is not there", r.stderr)
+           verb[0] + ": a data set that does not exist", r.stderr)
     r = assimilate("export", "--db", path(db), "-o", path("none"), "--only", "nonesuch")
     ok(r.returncode == 1 and re.search("there is no table nonesuch; there are units, items, "
                                        ".*cellcount_regions", r.stderr),
-       "export: of a table that is not there", r.stderr)
+       "export: a table that does not exist", r.stderr)
 
 
 def test_memory():
@@ -582,8 +589,8 @@ def test_memory():
             if mib == "4":
                 ok("62500 rows, of" in r.stderr and query("dots.sqlite", "SELECT * FROM units") ==
                    [],
-                   "more rows than may be: nothing is stored", r.stderr)
-        ok(codes == [2, 0], "refused, or stored", codes)
+                   "--max-memory: a result with too many rows is not stored", r.stderr)
+        ok(codes == [2, 0], "--max-memory: the result is stored if its rows fit", codes)
         os.remove(path("dots.sqlite"))
 
 
@@ -595,18 +602,19 @@ def test_conflict():
     for i in range(2):
         r = assimilate("--db", path("a.sqlite"), path("plain.zip"), other)
         ok(r.returncode == 4 and "conflict" in r.stderr and "features" in r.stderr,
-           "another result of a unit that is there", "%d %s" % (r.returncode, r.stderr))
+           "another result of a stored unit is refused", "%d %s" % (r.returncode, r.stderr))
     rows = query("a.sqlite", "SELECT kind, name, result, reason, kept FROM refused")
     ok(len(rows) == 1 and rows[0][:3] == ("conflict", "plain", "other.npz")
-       and "features" in rows[0][3], "it is recorded, once", rows)
-    ok(rows and digest(path("a.sqlite.files", rows[0][4])) == digest(other), "its file is kept",
+       and "features" in rows[0][3], "the other result is recorded once", rows)
+    ok(rows and digest(path("a.sqlite.files", rows[0][4])) == digest(other),
+       "the other result's file is kept",
        rows)
     ok([l for l in dump("a.sqlite") if not l.startswith("refused")] == before,
-       "nothing was overwritten")
+       "the stored result is not overwritten")
 
 
 def bad_results():
-    """Yields (what is wrong, file, words of the message)."""
+    """Yields (the error, the file, words of the message)."""
     features = load("plain")["features"]
     partly = features.copy()
     partly[0, 0] = np.nan
@@ -643,7 +651,7 @@ def bad_results():
 
 def bad_words():
     """Results whose result.json contradicts every work unit. They are checked without their work
-    unit, with which other errors would be found first."""
+    unit, as other errors would be found first with it."""
     plain = result_json("plain")
     of = plain["workunit"]
     for what, change in (("no analysis", {"analysis": 7}),
@@ -671,16 +679,16 @@ def bad_words():
 
 
 def test_bad(names):
-    before, files = dump("a.sqlite"), sorted(os.listdir(path("a.sqlite.files")))
-    for what, unit, file in bad_results():
+    original, files = dump("a.sqlite"), sorted(os.listdir(path("a.sqlite.files")))
+    for error, unit, file in bad_results():
         r = assimilate("--db", path("a.sqlite"), path(unit + ".zip"), file)
         ok(r.returncode == 2 and r.stderr.count("\n") == 1 and os.path.basename(file) in r.stderr,
-           "refused: " + what,
+           "refused: " + error,
            "%d %s" % (r.returncode, r.stderr))
-    for what, file in bad_words():
+    for error, file in bad_words():
         r = assimilate("--db", path("a.sqlite"), file)
         ok(r.returncode == 2 and r.stderr.count("\n") == 1 and "words.npz" in r.stderr,
-           "refused without a work unit: " + what,
+           "refused without a work unit: " + error,
            "%d %s" % (r.returncode, r.stderr))
     disorder = rewrite("cells", "disorder.npz",
                        {"region_item": load("cells")["region_item"][::-1].copy()})
@@ -688,7 +696,7 @@ def test_bad(names):
     ok(r.returncode == 2 and "disorder.npz" in r.stderr and
        query("empty.sqlite", "SELECT * FROM units") == [] and
        not os.path.exists(path("empty.sqlite.files", "refused")),
-       "refused: regions of items in disorder",
+       "refused: regions whose items are not in order",
        "%d %s" % (r.returncode, r.stderr))
     wrong = []
     for i in range(60):
@@ -701,9 +709,9 @@ def test_bad(names):
         r = assimilate("--db", path("a.sqlite"), path("hurt.npz"))
         if r.returncode not in (0, 2):
             wrong.append("%s: %d %s" % (name, r.returncode, r.stderr))
-    ok(not wrong, "results hurt in 60 ways", "\n".join(wrong[:3]))
-    ok(dump("a.sqlite") == before and sorted(os.listdir(path("a.sqlite.files"))) == files,
-       "none of them left a row or a file")
+    ok(not wrong, "results damaged in 60 ways", "\n".join(wrong[:3]))
+    ok(dump("a.sqlite") == original and sorted(os.listdir(path("a.sqlite.files"))) == files,
+       "refused results leave no row and no file")
     for args in ([], ["--db"], ["--db", ""], ["--db", path("u.sqlite")], ["x.npz"],
                  ["--db", path("u.sqlite"), "a", "b", "c"],
                  ["--nonsense", "1"], ["--db", path("u.sqlite"), "--only", "x", "y"],
@@ -716,19 +724,19 @@ def test_bad(names):
            "%d %s" % (r.returncode, r.stderr))
     r = assimilate("--db", path("u.sqlite"), path("nix.npz"))
     ok(r.returncode == 2 and "nix.npz: cannot open" in r.stderr and
-       not glob.glob(path("u.sqlite*")), "a wrong command line makes no data set", r.stderr)
+       not glob.glob(path("u.sqlite*")), "a wrong command line does not make a data set", r.stderr)
     for words in (["--db", path("plain.zip"), path("plain.npz")],
                   ["create", "--db", path("plain.zip")],
                   ["export", "--db", path("plain.zip"), "-o", path("u")]):
-        before, r = digest(path("plain.zip")), assimilate(*words)
+        original, r = digest(path("plain.zip")), assimilate(*words)
         ok(r.returncode == 2 and "plain.zip: is no data set" in r.stderr and
-           digest(path("plain.zip")) == before, "another file as data set: " + words[0], r.stderr)
+           digest(path("plain.zip")) == original, "another file as data set: " + words[0], r.stderr)
 
 
 # --- BOINC's script ---------------------------------------------------------------------------
 
 class Project:
-    """A project's folders. The script in its bin/ is the one of two lines that --help prints."""
+    """A project's folders. The script in its bin/ is the one that --help prints."""
 
     def __init__(self, name, made=True):
         self.root = path(name)
@@ -760,8 +768,8 @@ class Project:
 
 
 def test_changed():
-    """An upload that was changed after texcell-validate accepted it, and an upload without a record
-    of acceptance."""
+    """An upload that was changed after texcell-validate accepted it is refused; one without a
+    record of acceptance is stored with a note."""
     q = Project("p_changed")
     shutil.copy(path("plain.zip"), os.path.join(q.root, "download/1a/plain.zip"))
     file, records = q.upload(path("plain.npz"), "plain_0_r1_0"), os.path.join(q.root, "accepted")
@@ -771,7 +779,7 @@ def test_changed():
                    cwd=os.path.join(q.root, "tmp_host"))
 
     r = accept()
-    ok(r.returncode == 0 and os.listdir(records) == ["plain"], "accepted: recorded",
+    ok(r.returncode == 0 and os.listdir(records) == ["plain"], "the acceptance is recorded",
        r.stdout + r.stderr)
     rewrite("plain", "swapped.npz", {"features": load("plain")["features"][::-1].copy()})
     honest = digest(file)
@@ -782,18 +790,18 @@ def test_changed():
        [("changed", "plain", 5, "plain_0_r1_0")]
        and digest(path(q.db + ".files", rows[0][4])) == digest(file) and
        query(q.db, "SELECT * FROM units") == [],
-       "changed after it was accepted: refused, and kept",
+       "a file changed after its acceptance is refused and kept",
        "%d %s %s" % (r.returncode, r.stderr, rows))
     q.upload(path("plain.npz"), "plain_0_r1_0")
-    ok(accept().returncode == 0 and digest(file) == honest, "accepted again")
+    ok(accept().returncode == 0 and digest(file) == honest, "the restored file is accepted")
     r = q.call("--accepted", records, 5, file)
     ok(r.returncode == 0 and r.stdout == "plain: stored\n" and r.stderr == "" and
        os.listdir(records) == [],
-       "a file as accepted is stored, and its record is removed", r.stdout + r.stderr)
+       "an accepted file is stored, and its record is removed", r.stdout + r.stderr)
     q.upload(path("plain.npz"), "plain_0_r2_0")
     r = q.call("--accepted", records, 5, os.path.join(q.root, "upload/3f/plain_0_r2_0"))
     ok(r.returncode == 0 and "note: plain_0_r2_0: there is no record" in r.stderr,
-       "one without a record is stored with a note",
+       "a file without a record of acceptance is stored with a note",
        r.stderr)
 
 
@@ -807,15 +815,15 @@ def test_script_good(p, names):
            r.stdout + r.stderr)
         rows = query(p.db, "SELECT wu_id, result, checked FROM units WHERE name = ?", name)
         ok(rows == [(100 + i, name + "_1_r12345_0", "workunit" if name == "votes" else "result")],
-           "script: its names and its check", rows)
+           "script: a unit's names, and that it was checked", rows)
     before = dump(p.db)
     r = p.call(100, p.upload(path(names[0] + ".npz"), names[0] + "_1_r12345_0"))
-    ok(r.returncode == 0 and dump(p.db) == before, "script: the same once more", r.stderr)
+    ok(r.returncode == 0 and dump(p.db) == before, "script: the same result once more", r.stderr)
 
 
 def test_log():
-    """script_assimilator starts a process for each unit; the database's log (WAL) does not grow
-    from one to the next."""
+    """script_assimilator starts a process for each unit: the database's write-ahead log does not
+    grow from one to the next."""
     q, plain, sizes = Project("p_log"), load("plain"), []
     times = 1000 // len(plain["features"])
     n = times * len(plain["features"])
@@ -849,7 +857,7 @@ def test_script_usage(p):
            "script: arguments that are not BOINC's: %s" %
            " ".join("FILE" if a == file else str(a) for a in args),
            "%d %s" % (r.returncode, r.stderr))
-    ok(dump(p.db) == before, "script: they change nothing")
+    ok(dump(p.db) == before, "script: wrong arguments change nothing")
 
 
 def test_script_bad(p):
@@ -877,13 +885,15 @@ def test_script_bad(p):
         ("invalid", "strange", 202, "strange"),
         ("invalid", "empty", 203, "empty_0_r1_0"), ("missing", "gone", 204, "gone_0_r1_0"),
         ("invalid", "3f", 205, "3f"), ("invalid", "n" * 200, 206, "n" * 200 + "_0_r%s_0" %
-                                       ("1" * 40))], "script: all are recorded, once", rows)
+                                       ("1" * 40))],
+       "script: each bad result is recorded once", rows)
     kept = [path(p.db + ".files", r[4]) if r[4] else None for r in rows]
     ok([digest(k) for k in kept[:4]] == [digest(c[1]) for c in calls[:4]] and kept[4:6] ==
-       [None, None] and digest(kept[6]) == digest("/dev/null"), "script: their files are kept",
+       [None, None] and digest(kept[6]) == digest("/dev/null"),
+       "script: the files of bad results are kept",
        rows)
     ok([l for l in dump(p.db) if not l.startswith("refused")] == before,
-       "script: the data set is as it was")
+       "script: bad results do not change the rest of the data set")
 
 
 def test_script_error(p):
@@ -900,48 +910,52 @@ def test_script_error(p):
     r = p.call(317, p.upload(path("plain.npz"), "plain_0_r1_0"))
     rows = query(p.db, "SELECT name FROM failed WHERE wu_id = 317")
     ok(r.returncode == 0 and rows == [],
-       "script: given up, then computed again and stored: not failed", (rows, r.stderr))
+       "script: a failed unit that is computed again and stored is no longer failed",
+       (rows, r.stderr))
 
 
 def test_script_server(p):
     """An error that every unit would meet stops the daemon (exit code 3), and no result is lost."""
     file = p.upload(path("plain.npz"), "plain_0_r1_0")
-    gone = os.path.join(p.root, "upload/77/plain_0_r1_0")
-    r = p.call(1, gone)
+    missing_file = os.path.join(p.root, "upload/77/plain_0_r1_0")
+    r = p.call(1, missing_file)
     ok(r.returncode == 3 and "cannot be read" in r.stderr, "script: the upload folder is gone",
        "%d %s" % (r.returncode, r.stderr))
     whole = open(path(p.db), "rb").read()
-    for what, body in (("text", b"not a database" * 100),
-                       ("a damaged data set", whole[:100] + b"\xff" * (len(whole) - 100))):
-        q = Project("p_" + what.replace(" ", "_"))
+    for content_name, body in (("text", b"not a database" * 100),
+                               ("a damaged data set", whole[:100] + b"\xff" * (len(whole) - 100))):
+        q = Project("p_" + content_name.replace(" ", "_"))
         with open(path(q.db), "wb") as f:
             f.write(body)
         r = q.call(1, file)
         ok(r.returncode == 3 and "dataset.sqlite" in r.stderr and open(path(q.db), "rb").read() ==
            body,
-           "script: %s as data set" % what, "%d %s" % (r.returncode, r.stderr))
+           "script: %s as data set" % content_name, "%d %s" % (r.returncode, r.stderr))
     q = Project("p_gone", made=False)
-    for what, state in ((None, "is not there"), (b"", "is empty")):
-        if what is not None:
+    for content_name, state in ((None, "is not there"), (b"", "is empty")):
+        if content_name is not None:
             open(path(q.db), "wb").close()
         calls = [q.call(1, file), q.call("--error", 1, "x", 1, 0)]
         ok(all(r.returncode == 3 and "dataset.sqlite: the data set %s: mount" % state in r.stderr
                for r in calls) and
-           [os.path.getsize(f) for f in glob.glob(path(q.db))] == [0] * (what is not None),
-           "script: makes no data set: it " + state, calls)
+           [os.path.getsize(f) for f in glob.glob(path(q.db))] == [0] * (content_name is not None),
+           "script makes no data set if it " + state, calls)
     r = assimilate("forget", "--db", path(q.db), "plain")
-    ok(r.returncode == 3 and "is empty" in r.stderr, "forget: an empty file", r.stderr)
+    ok(r.returncode == 3 and "is empty" in r.stderr,
+       "forget: an empty file as data set is refused", r.stderr)
     r = assimilate("create", "--db", path(q.db))
     ok(r.returncode == 0 and q.call(1, file).returncode == 0 and
        assimilate("create", "--db", path(q.db)).returncode == 0
-       and query(q.db, "SELECT name FROM units") == [("plain",)], "create: makes one, once",
+       and query(q.db, "SELECT name FROM units") == [("plain",)],
+       "create makes a data set, and keeps one that exists",
        r.stderr)
     q = Project("p_foreign", made=False)
     with sqlite3.connect(path(q.db)) as c:
         c.execute("CREATE TABLE mine(a)")
     c.close()
     r = q.call(1, file)
-    ok(r.returncode == 3 and "not a data set" in r.stderr, "script: another program's database",
+    ok(r.returncode == 3 and "not a data set" in r.stderr,
+       "script: another program's database is refused",
        "%d %s" % (r.returncode, r.stderr))
     q = Project("p_newer")
     q.call("--error", 1, "x", 1, 0)
@@ -949,7 +963,8 @@ def test_script_server(p):
         c.execute("PRAGMA user_version = 99")
     c.close()
     r = q.call(1, file)
-    ok(r.returncode == 3 and "another version" in r.stderr, "script: a later version's data set",
+    ok(r.returncode == 3 and "another version" in r.stderr,
+       "script: a later version's data set is refused",
        "%d %s" % (r.returncode, r.stderr))
     q = Project("p_again")
     q.call(1, q.upload(path("cells.npz"), "cells_0_r1_0"))
@@ -957,16 +972,18 @@ def test_script_server(p):
     ok(r.returncode == 0 and query(q.db, "SELECT name FROM units") == [("cells",)] and
        query(q.db, "SELECT units.name, aliases.name, aliases.wu_id FROM aliases JOIN units ON "
              "units.id = unit") == [("cells", "again", 2)],
-       "script: the same work under another name", "%d %s" % (r.returncode, r.stderr))
+       "script: the same work under another name is an alias", "%d %s" % (r.returncode, r.stderr))
     for _ in range(2):
         r = q.call(2, q.upload(path("cells.npz"), "again_0_r1_0"))
-    ok(r.returncode == 0 and query(q.db, "SELECT count(*) FROM aliases") == [(1,)], "script: once",
+    ok(r.returncode == 0 and query(q.db, "SELECT count(*) FROM aliases") == [(1,)],
+       "script: the alias is recorded once",
        r.stderr)
     collide(q)
     q = Project("p_folder", made=False)
     os.makedirs(path(q.db))
     r = q.call(1, file)
-    ok(r.returncode == 3, "script: a folder as data set", "%d %s" % (r.returncode, r.stderr))
+    ok(r.returncode == 3,
+       "script: a folder as data set is refused", "%d %s" % (r.returncode, r.stderr))
     q = Project("p_store")
     with open(path(q.db + ".files"), "w") as f:
         f.write("in the way")
@@ -974,15 +991,17 @@ def test_script_server(p):
         r = q.call(1, q.upload(path(name + ".npz"), name + "_0_r1_0"))
         ok(r.returncode == 3 and query(q.db, "SELECT * FROM units") == [] and
            query(q.db, "SELECT * FROM refused") == [],
-           "script: no room for a file %s" % kind, "%d %s" % (r.returncode, r.stderr))
+           "script: a file cannot be stored, of a result %s" % kind, "%d %s" %
+           (r.returncode, r.stderr))
     r = q.call(1, file)
-    ok(r.returncode == 0, "script: which stops no unit without such files", r.stderr)
+    ok(r.returncode == 0,
+       "script: the file store is not needed for a unit without such files", r.stderr)
 
 
 # --- disks and kills ------------------------------------------------------------------------------
 
 def limited(size):
-    """For preexec_fn: files of the child cannot grow beyond size bytes."""
+    """A function for preexec_fn: files of the child process cannot grow beyond size bytes."""
     def apply():
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
         resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
@@ -990,8 +1009,8 @@ def limited(size):
 
 
 def test_full():
-    """No file may grow beyond a limit, as on a full disk: the call fails, the data set stays whole,
-    and with enough space the same call succeeds."""
+    """A limit of file sizes stands in for a full disk: the call fails, the data set stays whole,
+    and without the limit the same call succeeds."""
     add("full.sqlite", "count")
     before = dump("full.sqlite")
     failed = 0
@@ -1001,19 +1020,19 @@ def test_full():
             break
         failed += 1
         ok(r.returncode == 3 and "full.sqlite" in r.stderr and dump("full.sqlite") == before,
-           "full after %d bytes" % size,
+           "files limited to %d bytes: the call fails, and the data set stays whole" % size,
            "%d %s" % (r.returncode, r.stderr))
     ok(failed > 2 and r.returncode == 0 and len(dump("full.sqlite")) > len(before),
-       "with room it is stored", failed)
+       "without a limit the result is stored", failed)
     r = assimilate("export", "--db", path("full.sqlite"), "-o", path("full"), "--only", "glcm_long",
                    preexec_fn=limited(50000))
     ok(r.returncode == 3 and "cannot write" in r.stderr and os.listdir(path("full")) == [],
-       "an export that has no room",
+       "an export with a limit fails",
        "%d %s" % (r.returncode, r.stderr))
 
 
 def nobody():
-    """For preexec_fn: the child runs as the user nobody."""
+    """A function for preexec_fn: the child process runs as the user nobody."""
     if os.getuid() == 0:
         os.setgid(65534)
         os.setuid(65534)
@@ -1036,8 +1055,8 @@ def test_read_only():
 
 
 def kill_library():
-    """Compiles the library that kills a process at its KILL_AT-th file operation. Returns its path,
-    or None."""
+    """Compiles the library that kills a process at its file operation number KILL_AT. Returns its
+    path, or None."""
     library = path("kill_at.so")
     made = run([os.environ.get("CC", "cc"), "-shared", "-fPIC", "-o", library,
                 os.path.join(SRC, "tests", "resume", "kill_at.c"), "-ldl"])
@@ -1045,8 +1064,8 @@ def kill_library():
 
 
 def test_kills(library):
-    """Adding to a new data set, adding to one that has units, and refusing a result: each killed at
-    every file operation and then repeated."""
+    """Three calls, each killed at every file operation and then repeated: adding to a new data set,
+    adding to one that has units, and refusing a result."""
     for what, first, name, script in (("a new data set", [], "cells", False),
                                       ("a data set with units", ["texture", "votes3"], "cells",
                                        False),
@@ -1079,7 +1098,7 @@ def test_kills(library):
         run(argv)
         after, files = dump("kill.sqlite"), tree(db + ".files")
         ok(any(l.startswith("refused") for l in after) == script,
-           what + ": undisturbed it is as meant", after)
+           what + ": the result of the undisturbed call", after)
         wrong, killed = [], 0
         for n in range(1, 200):
             reset()
@@ -1099,7 +1118,7 @@ def test_kills(library):
 
 
 def test_crash(library):
-    """A signal in the middle of a transaction: SIGTERM, and SIGSEGV as after an error in the
+    """A signal in the middle of a transaction: SIGTERM, and SIGSEGV as by an error in the
     program."""
     q = Project("p_crash")
     q.call("--error", 1, "x", 1, 0)
@@ -1107,7 +1126,7 @@ def test_crash(library):
     env = dict(os.environ, LD_PRELOAD=library,
                ASAN_OPTIONS="verify_asan_link_order=0:handle_segv=0", KILL_AT="42")
     r = q.call(5, file, env=dict(env, KILL_SIGNAL=str(int(signal.SIGTERM))))
-    ok(r.returncode == 3 and q.refused() == [], "script: ended by another",
+    ok(r.returncode == 3 and q.refused() == [], "script: SIGTERM ends it as other programs",
        "%d %s" % (r.returncode, r.stderr))
     r = q.call(5, file, env=dict(env, KILL_SIGNAL=str(int(signal.SIGSEGV))))
     rows = q.refused()
@@ -1128,8 +1147,8 @@ def tree(folder):
 
 
 def test_two_at_once(names):
-    """Several writers at a data set that does not exist yet, each unit twice; and a reader with an
-    open transaction."""
+    """Several processes add to a data set that does not exist yet, each unit twice, while a reader
+    has an open transaction."""
     for _ in range(4):
         for end in ("", "-wal", "-shm"):
             if os.path.exists(path("many.sqlite" + end)):
@@ -1141,18 +1160,19 @@ def test_two_at_once(names):
         out = [p.communicate() + (p.returncode,) for p in started]
         if any(code != 0 for _, _, code in out):
             break
-    ok(all(code == 0 for _, _, code in out), "all of them are done", [o for o in out if o[2] != 0])
+    ok(all(code == 0 for _, _, code in out), "all writers succeed", [o for o in out if o[2] != 0])
     ok(sum("stored" in o[0] for o in out) == len(names) and sum("already" in o[0] for o in out) ==
        len(names),
        "every unit was stored once", [o[0] for o in out])
-    ok(dump("many.sqlite") == dump("b.sqlite"), "the same data set as from one after another")
+    ok(dump("many.sqlite") == dump("b.sqlite"),
+       "the data set is the same as with one writer after another")
     add("reader.sqlite", "count")
     reader = sqlite3.connect(path("reader.sqlite"), isolation_level=None)
     reader.execute("BEGIN")
     seen = reader.execute("SELECT count(*) FROM items").fetchone()
     r = add("reader.sqlite", "plain")
     ok(r.returncode == 0 and reader.execute("SELECT count(*) FROM items").fetchone() == seen,
-       "a reader does not stop a writer, nor the reverse", r.stderr)
+       "a reader does not block a writer, nor a writer a reader", r.stderr)
     reader.close()
     writer = sqlite3.connect(path("reader.sqlite"), isolation_level=None)
     writer.execute("BEGIN IMMEDIATE")
@@ -1161,7 +1181,7 @@ def test_two_at_once(names):
     time.sleep(1)
     waits = waiting.poll() is None
     writer.execute("ROLLBACK")
-    ok(waits and waiting.wait(60) == 0, "a writer waits for another", waits)
+    ok(waits and waiting.wait(60) == 0, "a writer waits for another writer", waits)
     writer.close()
 
 
@@ -1182,7 +1202,7 @@ def test_export(names):
                                   "AND name NOT GLOB 'glcm_*'")}
     ok(r.returncode == 0 and set(os.listdir(path("out"))) ==
        {t + ".csv" for t in tables | {"glcm_wide", "glcm_long"}},
-       "the tables of an export", r.stderr + str(os.listdir(path("out"))))
+       "export writes a file for each table", r.stderr + str(os.listdir(path("out"))))
     units = {r[0]: r[1] for r in read_csv("out", "units")[1:]}
     ok(sorted(units.values()) == sorted(names), "units.csv", units)
     rows = read_csv("out", "items")
@@ -1199,12 +1219,12 @@ def test_export(names):
             expected[n, str(item)] = dict(zip(map(str, a["feature_names"]), a["features"][i]))
             count += a["features"].shape[1]
     ok([(units[r[0]], r[1]) for r in wide[1:]] == list(expected) and sorted(wide[0][3:]) ==
-       sorted({k for e in expected.values() for k in e}), "glcm_wide.csv: its items and titles",
+       sorted({k for e in expected.values() for k in e}), "glcm_wide.csv: items and titles",
        wide[0][:5])
     wrong = [(r[0], r[1], t, c) for r in wide[1:] for t, c in zip(wide[0][3:], r[3:])
              if (c == "") != (t not in expected[units[r[0]], r[1]])
              or c != "" and not same([number(c)], [expected[units[r[0]], r[1]][t]])]
-    ok(not wrong, "glcm_wide.csv: every bit; empty where it was not asked for", wrong[:3])
+    ok(not wrong, "glcm_wide.csv: every bit; empty where a unit has no such feature", wrong[:3])
     got = {(units[r[0]], r[1], "glcm_L%s_d%02d_%s_%s" % (r[3], int(r[4]), r[5], r[6])): r[7]
            for r in long[1:]}
     ok(long[0] == ["workunit", "item", "source", "levels", "distance", "feature", "statistic",
@@ -1240,7 +1260,7 @@ def test_export(names):
         with open(path("one", name + ".csv")) as f:
             ok(r.returncode == 1 and name + ".csv: is there already, and is no table "
                "of an export" in r.stderr and f.read() == "sample,mine\n1,2\n",
-               "export: leaves somebody's own %s.csv" % name, r.stderr)
+               "export does not replace a foreign %s.csv" % name, r.stderr)
         os.remove(path("one", name + ".csv"))
     for what, code, args in (("a table that is not there", 1,
                               [path("a.sqlite"), "-o", path("one"), "--only", "x"]),
@@ -1249,7 +1269,7 @@ def test_export(names):
         r = assimilate("export", "--db", *args)
         ok(r.returncode == code and r.stderr.count("\n") == 1, "export: " + what,
            "%d %s" % (r.returncode, r.stderr))
-    ok(not os.path.exists(path("none.sqlite")), "export makes no data set")
+    ok(not os.path.exists(path("none.sqlite")), "export does not make a data set")
 
 
 def test_page():

@@ -1,7 +1,7 @@
 #!/usr/bin/python3
-"""texcell-deploy, texcell-submit, texcell-again and texcell-watch in folders laid out as BOINC's
-make_project does. Scripts in bin/ stand in for BOINC's tools: they keep a "database" in a file,
-print what the real tools print, and exit with 0 where those do."""
+"""Tests texcell-deploy, texcell-submit, texcell-again, texcell-watch and texcell-backup in project
+folders with the layout of BOINC's make_project. Scripts in bin/ stand in for BOINC's tools: they
+keep a "database" in a file, print what the real tools print, and exit with 0 where those do."""
 import contextlib
 import fcntl
 import glob
@@ -28,19 +28,19 @@ from PIL import Image
 
 from tap import BUILD, SRC, TEXCELL, TEXCELL_WU, done, ok, run, scratch, skip
 
-KIT = os.path.join(SRC, "validator", "deploy")
-DEPLOY = os.path.join(KIT, "texcell-deploy")
+DEPLOY_FOLDER = os.path.join(SRC, "validator", "deploy")
+DEPLOY = os.path.join(DEPLOY_FOLDER, "texcell-deploy")
 TMP = scratch()
 PLATFORM = "x86_64-pc-linux-gnu" if os.uname().machine == "x86_64" else "aarch64-unknown-linux-gnu"
 KINDS = ("cpu", "mt", "opencl_nvidia", "opencl_amd", "opencl_intel")
 
 
 def newest_libc():
-    """The newest version of glibc that texcell and BOINC's libraries need, as BOINC writes it: 234
-    for 2.34."""
+    """The newest glibc version that texcell and BOINC's libraries need, in BOINC's notation: 234 is
+    glibc 2.34."""
     files = [TEXCELL] + re.findall(r"=> (\S*libboinc\S*)", run(["ldd", TEXCELL]).stdout)
     text = "".join(run(["readelf", "--dyn-syms", "-W", f]).stdout for f in files)
-    # UND: symbols that the file needs and does not define.
+    # UND marks the symbols that the file needs and does not define.
     return max(100 * int(a) + int(b) for a, b in re.findall(r" UND .*@GLIBC_(\d+)\.(\d+)", text))
 
 
@@ -49,7 +49,7 @@ FOLDERS = ["%s__texcell_%s_libc%d" % (PLATFORM, kind, LIBC) for kind in KINDS]
 
 CONFIG = """<?xml version="1.0" ?>
 <boinc>
-    <!-- ours: keep -->
+    <!-- the admin's comment -->
     <config>
         <long_name>Caf\u00e9 &amp; cells</long_name>
         <uldl_dir_fanout>1024</uldl_dir_fanout>
@@ -83,7 +83,7 @@ OWN_CLASSES = """<plan_classes>
 </plan_classes>
 """ % LIBC
 
-# A module MySQLdb, the database interface that BOINC's Python tools use, on SQLite.
+# Stands in for the module MySQLdb, by which BOINC's Python tools reach the database: uses SQLite.
 MYSQLDB = """import sqlite3
 Error = sqlite3.Error
 class connect:
@@ -122,7 +122,7 @@ CREATE TABLE team(id INTEGER PRIMARY KEY, total_credit REAL);
 CREATE TABLE host_app_version(host_id INTEGER, app_version_id INTEGER, consecutive_valid INTEGER);
 """  # noqa: E501
 
-# The beginning of each stand-in for a tool of BOINC. db: what the stand-ins remember between calls.
+# The beginning of each stand-in for a tool of BOINC. db: the state that they keep between calls.
 STUB = """#!/usr/bin/python3
 import hashlib, json, os, re, shutil, signal, sqlite3, sys
 sql = sqlite3.connect("db.sqlite", isolation_level=None, timeout=60)
@@ -223,7 +223,8 @@ def read(*parts):
 
 
 def make_project(name):
-    """A folder as BOINC's make_project lays it out, with the stand-ins for its tools."""
+    """Makes a project folder with the layout of BOINC's make_project and the stand-ins for its
+    tools."""
     folder = os.path.join(TMP, name)
     for sub in ("apps", "bin", "download", "templates", "upload", "tmp_host"):
         os.makedirs(os.path.join(folder, sub))
@@ -246,17 +247,17 @@ def sql(folder, statement, *values):
 
 def tree(folder):
     """{path: (SHA-256, mode)} of every file, except for lock files and SQLite databases."""
-    found = {}
+    entries = {}
     for base, _folders, files in os.walk(folder):
         for name in files:
             path = os.path.join(base, name)
-            # SQLite changes its file also when a transaction changes nothing.
+            # SQLite writes its file even if a transaction changes nothing.
             if name.startswith(("db.sqlite", "submissions.sqlite-")) or path.endswith(
                     "/texcell/lock"):
                 continue
-            found[os.path.relpath(path, folder)] = (hashlib.sha256(read(path)).hexdigest(),
-                                                    os.stat(path).st_mode)
-    return found
+            entries[os.path.relpath(path, folder)] = (hashlib.sha256(read(path)).hexdigest(),
+                                                      os.stat(path).st_mode)
+    return entries
 
 
 def database(folder):
@@ -274,17 +275,18 @@ write(os.path.join(TMP, "absent", "MySQLdb.py"),
 
 
 def at_terminal(argv, answer=""):
-    """Exit code and output of a program whose standard streams are a terminal, with `answer` typed
-    in."""
-    here, there = pty.openpty()
-    process = subprocess.Popen(argv, env=ENV, stdin=there, stdout=there, stderr=there)
-    os.close(there)
-    os.write(here, answer.encode())
-    said = b""
-    with contextlib.suppress(OSError), open(here, "rb", 0) as f:  # at the end read() raises OSError
+    """The exit code and output of a program that runs at a terminal, where `answer` is typed."""
+    our_end, program_end = pty.openpty()
+    process = subprocess.Popen(argv, env=ENV, stdin=program_end, stdout=program_end,
+                               stderr=program_end)
+    os.close(program_end)
+    os.write(our_end, answer.encode())
+    output = b""
+    with contextlib.suppress(OSError), open(our_end, "rb",
+                                            0) as f:  # at the end read() raises OSError
         while part := f.read(4096):
-            said += part
-    return process.wait(60), said.decode()
+            output += part
+    return process.wait(60), output.decode()
 
 
 def deploy(folder, *options, build=BUILD, version="1.00", **kw):
@@ -293,15 +295,15 @@ def deploy(folder, *options, build=BUILD, version="1.00", **kw):
                env=kw.get("env", ENV))
 
 
-def is_kept(old, new):
-    """Whether all lines of the old text are in the new one, in the same order."""
-    lines = iter(new.splitlines())
-    return all(any(line == other for other in lines) for line in old.splitlines())
+def is_kept(old_text, new_text):
+    """Whether all lines of old_text are in new_text, in the same order."""
+    lines = iter(new_text.splitlines())
+    return all(any(line == other for other in lines) for line in old_text.splitlines())
 
 
 def refused(name, folder, words, *options, code=2, **kw):
-    """texcell-deploy prints one line, which matches `words`, exits with `code`, and changes no
-    file."""
+    """Tests that texcell-deploy prints one line, which matches `words`, exits with `code`, and
+    changes no file."""
     before = tree(folder)
     r = deploy(folder, *options, **kw)
     ok(r.returncode == code and re.search(words, r.stderr) and r.stderr.count("\n") == 1
@@ -320,7 +322,7 @@ def needed_libraries():
 
 
 def test_version_folders(folder, version):
-    """The folders of a version contain what BOINC's update_versions needs."""
+    """The folders of a version contain the files that BOINC's update_versions needs."""
     program = "texcell_%s_%s" % (version, PLATFORM)
     for name in FOLDERS:
         base = os.path.join(folder, "apps", "texcell", version, name)
@@ -342,26 +344,27 @@ def test_install():
     r = deploy(folder, "--dry-run")
     ok(r.returncode == 0 and tree(folder) == before and "would write config.xml" in r.stdout
        and "would run bin/xadd" in r.stdout,
-       "a dry run prints what it would do, and changes nothing",
+       "deploy: a dry run prints its actions and changes nothing",
        r.stderr)
     r = deploy(folder)
-    ok(r.returncode == 0 and "one computer may get both results" in r.stdout, "installs",
+    ok(r.returncode == 0 and "one computer may get both results" in r.stdout,
+       "deploy installs a version",
        r.stdout + r.stderr)
     test_version_folders(folder, "1.00")
     ok(sorted(v[2] for v in database(folder)["versions"]) == sorted(FOLDERS),
-       "update_versions took every version")
+       "update_versions added every version")
     for name, old in (("config.xml", CONFIG % (folder, folder)), ("project.xml", PROJECT_XML)):
         new = read(folder, name).decode()
-        ok(is_kept(old, new), "%s: every line that was there still is" % name, new)
+        ok(is_kept(old, new), "%s keeps all its lines" % name, new)
     commands = [d.findtext("cmd")
                 for d in ElementTree.parse(os.path.join(folder, "config.xml")).iter("daemon")]
     ok(commands[:2] == ["feeder -d 3 ", 'script_validator --app other --init_script "check files"']
        and [c.split()[0] for c in commands[2:]] == ["script_validator", "script_assimilator"]
        and all('"' not in c for c in commands[2:]),
-       "daemons: the others stay, ours are new, without quotes", commands)
+       "config.xml: other daemons stay, texcell's are added, without quotes", commands)
     logs = [d.findtext("output")
             for d in ElementTree.parse(os.path.join(folder, "config.xml")).iter("daemon")][2:]
-    ok(None not in logs and len(set(logs)) == 2, "our daemons write logs of their own", logs)
+    ok(None not in logs and len(set(logs)) == 2, "each of texcell's daemons has its own log", logs)
     classes = {c.findtext("name"): c
                for c in ElementTree.parse(os.path.join(folder, "plan_class_spec.xml")).getroot()}
     gpus = {n.rsplit("_", 2)[1]: c.findtext("gpu_type") for n, c in classes.items()
@@ -370,13 +373,13 @@ def test_install():
        and {c.findtext("min_libc_version") for c in classes.values()} == {str(LIBC)}
        and gpus == {"nvidia": "nvidia", "amd": "amd", "intel": "intel"}
        and all(c.find("opencl") is not None for n, c in classes.items() if "opencl" in n),
-       "a plan class for each version, which keeps hosts with an older C library away",
+       "a plan class for each version excludes hosts with an older C library",
        sorted(classes))
     after = tree(folder)
     r = deploy(folder)
     ok(r.returncode == 0 and tree(folder) == after and
        "all files are as they should be" in r.stdout,
-       "the same call again changes nothing", r.stdout + r.stderr)
+       "the same deployment again changes nothing", r.stdout + r.stderr)
     return folder
 
 
@@ -385,7 +388,7 @@ def test_new_versions(folder):
     os.mkdir(build)
     for name in ("texcell", "texcell-wu", "texcell-validate", "texcell-assimilate"):
         shutil.copy(os.path.join(BUILD, name), build)
-    refused("programs of who knows which sources", folder,
+    refused("programs of unknown sources", folder,
             "the programs are not those of .* as it is now: build it", build=build)
     write(os.path.join(build, "sources.sha256"), "0" * 64 + "  -\n")
     refused("programs of other sources", folder,
@@ -393,16 +396,16 @@ def test_new_versions(folder):
     shutil.copy(os.path.join(BUILD, "sources.sha256"), build)
     with open(os.path.join(build, "texcell"), "ab") as f:
         f.write(b"another build")
-    refused("another program as the same version", folder,
+    refused("another program with an existing version", folder,
             "versions never change: give a higher --version",
             build=build)
     extra = os.path.join(folder, "apps", "texcell", "1.00", FOLDERS[0], "left.over")
     write(extra, "x")
-    refused("a stray file in the version's folder", folder, r"left\.over")
+    refused("a foreign file in the version's folder", folder, r"left\.over")
     os.unlink(extra)
     write(os.path.join(folder, "apps", "texcell", "1.00", FOLDERS[0], "libboinc.so.7.sig"),
           "signed elsewhere")
-    ok(deploy(folder).returncode == 0, "signatures beside the files are accepted")
+    ok(deploy(folder).returncode == 0, "signatures next to the files are accepted")
     # The libraries in download/ differ from the system's, as after an update of the system.
     libraries = sorted(needed_libraries())
     for name in libraries:
@@ -411,8 +414,8 @@ def test_new_versions(folder):
     ok(r.returncode == 0 and
        all(read(folder, "apps", "texcell", "1.01", FOLDERS[0], n) == read(folder, "download", n)
            for n in libraries),
-       "a new version has the libraries that are in download/ already", r.stdout + r.stderr)
-    ok(len(database(folder)["versions"]) == 2 * len(FOLDERS), "both versions are known")
+       "a new version reuses the libraries in download/", r.stdout + r.stderr)
+    ok(len(database(folder)["versions"]) == 2 * len(FOLDERS), "both versions are in the database")
     platform = FOLDERS[0].split("__")[0]
     sql(folder, "INSERT INTO platform(name) VALUES('other')")
     sql(folder, "INSERT INTO app_version(appid, version_num, platformid, plan_class) SELECT a.id, "
@@ -420,7 +423,7 @@ def test_new_versions(folder):
     r = deploy(folder, build=build, version="1.01")
     ok("note: hosts still get 1.00 for %s (old); with --deprecate no more\nnote: hosts still get "
        "1.00 for other (old)\n" % platform in r.stdout,
-       "versions that hosts would still get are printed", r.stdout + r.stderr)
+       "older versions that hosts would still get are printed", r.stdout + r.stderr)
     r = deploy(folder, "--deprecate", "--dry-run", build=build, version="1.01")
     ok(r.returncode == 0 and "would deprecate 1.00 for %s (old)\nnote: hosts still get 1.00 for "
        "other (old)\n" % platform in r.stdout
@@ -439,8 +442,8 @@ API = b"\0API_VERSION_8.1.0\0"
 
 
 def elf(name, libraries=(), machine=None):
-    """A program that needs libraries of these names, none of which exists. machine: its ELF machine
-    number."""
+    """The path of an ELF program that needs these libraries, none of which exists. machine: its ELF
+    machine number."""
     path, flags = os.path.join(TMP, name), []
     for library in libraries:
         run(["gcc", "-shared", "-Wl,-soname," + library, "-o", os.path.join(TMP, "stub.so"), "-x",
@@ -487,29 +490,29 @@ def macho(name, libraries=("/usr/lib/libSystem.B.dylib",)):
 
 
 def test_platforms():
-    """Programs for several systems are deployed at once from this one; a program that no
-    volunteer's computer could run is refused."""
+    """Programs for several systems are deployed at once; a program that no volunteer's computer
+    could run is refused."""
     folder = make_project("platforms")
     programs = {"x86_64-pc-linux-gnu": elf("p1", machine=62),
                 "aarch64-unknown-linux-gnu": elf("p2", machine=183),
                 "windows_x86_64": pe("p3.exe"), "arm64-apple-darwin": macho("p4")}
     r = deploy(folder,
                *[w for p, f in programs.items() for w in ("--app-version", "%s=%s" % (p, f))])
-    ok(r.returncode == 0, "four platforms in one call", r.stdout + r.stderr)
+    ok(r.returncode == 0, "one call deploys for four platforms", r.stdout + r.stderr)
     taken = sorted(v[2].split("__")[0] for v in database(folder)["versions"])
     ok(taken == sorted(["arm64-apple-darwin"] * 3 + [p for p in programs if "apple" not in p
                                                      for _ in KINDS]),
-       "each with the classes that it can have", taken)
+       "each platform gets the plan classes that it supports", taken)
     classes = {c.findtext("name"): c
                for c in ElementTree.parse(os.path.join(folder, "plan_class_spec.xml")).getroot()}
     ok(classes["texcell_cpu_windows"].findtext("min_os_version") == "1001836200"
        and classes["texcell_opencl_apple_macos"].findtext("gpu_type") == "apple_gpu"
        and all(c.find("min_libc_version") is None for n, c in classes.items() if "_libc" not in n),
-       "hosts too old for a system's program are kept away by its own classes", sorted(classes))
+       "plan classes exclude hosts whose system is too old for the program", sorted(classes))
     with open(os.path.join(SRC, "docs", "volunteer.md")) as f:
         named = set(re.findall("<plan_class>(.*)</plan_class>", f.read()))
     ok(named and named <= {re.sub("_libc[0-9]+$", "_libc217", n) for n in classes},
-       "volunteer.md's examples name classes that are made", sorted(named))
+       "the examples in volunteer.md name existing plan classes", sorted(named))
     exe = "texcell_1.00_windows_x86_64.exe"
     at = os.path.join(folder, "apps", "texcell", "1.00", "windows_x86_64__texcell_cpu_windows")
     ok(sorted(os.listdir(at)) == [exe, "version.xml"] and exe in read(at, "version.xml").decode(),
@@ -529,12 +532,12 @@ def test_platforms():
     ok(r.returncode == 0 and
        seen == {"x86_64-pc-linux-gnu": [("texcell_graphics_1.00_x86_64-pc-linux-gnu", True)],
                 "aarch64-unknown-linux-gnu": []},
-       "graphics go along where they lie beside the program and are for the same platform",
+       "the graphics program is deployed if it is next to texcell and for the same platform",
        (seen, r.stdout + r.stderr))
     os.remove(graphics)
     library = os.path.join(TMP, "beside", "libnowhere.so.3")
     lonely = elf("beside-it", ["libnowhere.so.3"])
-    refused("a Linux program whose library is not there", folder,
+    refused("a Linux program whose library is missing", folder,
             r"needs libnowhere\.so\.3, which volunteers may lack",
             "--app-version", "auto=" + lonely, version="1.01")
     os.makedirs(os.path.dirname(library))
@@ -543,11 +546,11 @@ def test_platforms():
     r = deploy(folder, "--app-version", "auto=" + os.path.join(TMP, "beside", "beside-it"),
                "--classes", "cpu", version="1.01")
     ok(r.returncode == 0 and os.path.exists(os.path.join(folder, "download", "libnowhere.so.3")),
-       "one that lies beside it is handed out", r.stdout + r.stderr)
+       "a library next to the program is deployed", r.stdout + r.stderr)
     on_arm = os.path.join(TMP, "arm", "on-arm")
     write(os.path.join(TMP, "arm", "libnowhere.so.3"), read(library) + b"another")
     shutil.copy(elf("on-arm", ["libnowhere.so.3"], machine=183), on_arm)
-    refused("two programs with different files of one name", make_project("two"),
+    refused("two programs with different libraries of the same name", make_project("two"),
             r"libnowhere\.so\.3: two of these programs need different files",
             "--app-version", "auto=" + os.path.join(TMP, "beside", "beside-it"), "--app-version",
             "auto=" + on_arm)
@@ -565,25 +568,26 @@ def test_platforms():
             path = os.path.join(TMP, path)
             write(path, read(programs["windows_x86_64"])[:300])
         refused(name, folder, words, "--app-version", "auto=" + path, version="1.02")
-    refused("a program for another system than its name says", folder,
+    refused("a program for another platform than the one given", folder,
             "is a program for windows_x86_64, not for",
             "--app-version", "x86_64-pc-linux-gnu=" + programs["windows_x86_64"], version="1.02")
-    refused("two programs for one platform", folder, "two programs for the same platform",
+    refused("two programs for the same platform", folder, "two programs for the same platform",
             "--app-version", "auto=" + programs["windows_x86_64"],
             "--app-version", "auto=" + pe("p8.exe"), code=1, version="1.02")
 
 
 def test_settings():
-    """A version was deployed of programs built elsewhere (--app-version); a later call that changes
+    """After a version of programs built elsewhere was deployed (--app-version), a call that changes
     a setting does not publish this machine's programs."""
     folder = make_project("volunteers")
-    refused("no version at all", folder, "has no version of texcell: give --version", code=1,
+    refused("no version", folder, "has no version of texcell: give --version", code=1,
             version=None)
     program = elf("theirs", machine=62)
     r = deploy(folder, "--app-version", "x86_64-pc-linux-gnu=" + program, "--app-version",
                "windows_x86_64=" + pe("theirs.exe"), version="1.01")
     versions, apps = database(folder)["versions"], tree(os.path.join(folder, "apps"))
-    ok(r.returncode == 0 and versions, "a version of volunteers' programs", r.stderr)
+    ok(r.returncode == 0 and versions,
+       "a version of programs built elsewhere is deployed", r.stderr)
     refused("the same version without its programs", folder,
             "apps/texcell/1.01: has other programs, such as .*leave --version out", "--verify",
             "0.1", version="1.01")
@@ -591,20 +595,20 @@ def test_settings():
         refused("%s without a version" % option[0], folder, "need --version", *option, code=1,
                 version=None)
     classes = read(folder, "plan_class_spec.xml")
-    for again in range(2):
+    for call in range(2):
         r = deploy(folder, "--verify", "0.1", version=None)
         ok(r.returncode == 0 and "--fraction-alone 0.1 " in read(folder, "bin",
                                                                  "texcell_check").decode()
            and database(folder)["versions"] == versions and tree(os.path.join(folder, "apps")) ==
            apps
            and read(folder, "plan_class_spec.xml") == classes and
-           ("all files are as they should be" in r.stdout) == bool(again),
-           "a setting, %d: no program is touched" % again, r.stdout + r.stderr)
+           ("all files are as they should be" in r.stdout) == bool(call),
+           "changing a setting leaves programs as they are, call %d" % call, r.stdout + r.stderr)
 
 
 def test_options_of_scripts():
-    """Each setting changes only its own option in the scripts of bin/, and options that were added
-    by hand stay."""
+    """Each setting changes only its own option in the scripts of bin/; options that an admin added
+    stay."""
     folder = make_project("options")
     deploy(folder, "--classes", "cpu")
     check, assimilate = (os.path.join(folder, "bin", "texcell_" + name)
@@ -640,7 +644,7 @@ def test_options_of_scripts():
     write(check, by_hand, 0o755)
     expect("other --max-memory by hand: one for both", [], own, "1024",
            "had not the same --max-memory; both have 1024 now", "\n\n")
-    ok(read(check) == by_hand, "settings: a comment stays", read(check))
+    ok(read(check) == by_hand, "settings: a script's comment stays", read(check))
     expect("--max-memory default", ["--max-memory", "default"], own, None, absent="\n\n")
     os.unlink(check)
     expect("a script that was removed", ["--verify", "0.1"],
@@ -652,7 +656,7 @@ def test_options_of_scripts():
         refused("--max-memory " + memory, folder, "--max-memory: must be from 64 to 16777216 "
                 ".MiB., or the word default", "--max-memory=" + memory, code=1)
     write(check, "#!/bin/sh\nexec mine $1\n", 0o755)
-    refused("a script that has no place for it", folder, 'bin/texcell_check: has no "\\$@"',
+    refused("settings: a script without \"$@\"", folder, 'bin/texcell_check: has no "\\$@"',
             "--verify", "0.1", version=None)
     r = deploy(folder, "--classes", "cpu", version="0.98")
     ok(r.returncode == 0 and "note: no host gets 0.98 for %s (%s): there is 1.00" %
@@ -668,39 +672,41 @@ def test_update_versions_refuses():
     write(os.path.join(folder, "download", "other"), "old")
     r = deploy(folder)
     ok(r.returncode == 2 and re.search(r"did not take texcell/1\.00/.*immutable|differ", r.stderr),
-       "update_versions' refusal is seen, whatever it exits with", r.stdout + r.stderr)
+       "deploy fails if update_versions reports an error and exits with 0", r.stdout + r.stderr)
     write(os.path.join(folder, "bin", "xadd"), "#!/bin/sh\necho 'PHP Fatal error: no database'\n",
           0o755)
     r = deploy(folder)
     ok(r.returncode == 2 and "bin/xadd: did not take the app: PHP Fatal error" in r.stderr,
-       "so is that of xadd",
+       "deploy fails if xadd reports an error and exits with 0",
        r.stderr)
 
 
 def test_failed_versions():
-    """A call failed before update_versions. What it left does not prevent a later call, and is not
-    published by mistake."""
+    """The files that a call leaves which fails before update_versions do not prevent a later call,
+    and are not published by mistake."""
     program = "texcell_1.00_" + PLATFORM
     folder, build = make_project("failed"), os.path.join(TMP, "build")
     xadd = read(folder, "bin", "xadd")
     write(os.path.join(folder, "bin", "xadd"), "#!/bin/sh\nexit 1\n", 0o755)
     ok(deploy(folder, "--classes", "cpu,mt", build=build).returncode == 2 and
-       not database(folder)["versions"], "a call that fails in xadd")
+       not database(folder)["versions"], "a call in which xadd fails is an error")
     write(os.path.join(folder, "bin", "xadd"), xadd, 0o755)
     there = os.path.join(folder, "apps", "texcell", "1.00")
     name = next(n for n in sorted(os.listdir(there)) if "_cpu_" in n)
     for stray in ("left.over", program + ".sig"):
         write(os.path.join(there, name, stray), "x")
-    refused("versions that an earlier call left", folder, r"apps/texcell/1\.00/\S+_cpu_\S+: is in "
+    refused("version folders with foreign files, left by a failed call", folder,
+            r"apps/texcell/1\.00/\S+_cpu_\S+: is in "
             r"no database, .*remove that folder", version="1.01")
-    refused("classes that an earlier call left", folder,
+    refused("plan classes left by a failed call", folder,
             r"apps/texcell/1\.00/\S+_mt_\S+: is in no database", "--classes", "cpu")
     r = deploy(folder, "--classes", "cpu,mt")
     ok(r.returncode == 0 and read(there, name, program) == read(TEXCELL) ==
        read(folder, "download", program) and len(database(folder)["versions"]) == 2
        and not {"left.over", program + ".sig"} & set(os.listdir(os.path.join(there, name))),
        "another program replaces the unpublished one", r.stdout + r.stderr)
-    refused("another program, once it is published", folder, "versions never change", "--classes",
+    refused("another program after the version is published", folder, "versions never change",
+            "--classes",
             "cpu,mt", build=build)
 
 
@@ -729,7 +735,7 @@ def test_what_is_there():
        new.count("<name>texcell_mt_libc%d</name>" % LIBC) == 1
        and new.count("<plan_class>") == 6 and "texcell_mt_libc%d differs from the kit's" %
        LIBC in r.stdout,
-       "plan classes that were there stay", r.stdout + r.stderr + new)
+       "existing plan classes stay", r.stdout + r.stderr + new)
     new = read(folder, "config.xml").decode()
     commands = [d.findtext("cmd") for d in ElementTree.fromstring(new).iter("daemon")]
     ok(is_kept(config, new) and "another validator of texcell" in r.stdout
@@ -740,14 +746,14 @@ def test_what_is_there():
     ok(ElementTree.fromstring(new).findtext("config/one_result_per_host_per_wu") == "1"
        and os.stat(os.path.join(folder, "config.xml")).st_mode & 0o777 == 0o640
        and group in (-1, os.stat(os.path.join(folder, "config.xml")).st_gid),
-       "config.xml: the rule, its mode and group")
+       "config.xml: the rule of one result per user, and the file's mode and group")
     if acl:
         ok(os.getxattr(os.path.join(folder, "config.xml"), "system.posix_acl_access") == acl,
-           "config.xml: who else may read it")
+           "config.xml: its access control list stays")
     else:
-        skip("config.xml: who else may read it", "this file system has no ACLs")
+        skip("config.xml: its access control list stays", "this file system has no ACLs")
     ok(read(folder, "templates", "texcell_out.xml") == b"<output_template>mine</output_template>"
-       and "texcell_out.xml: differs" in r.stdout, "a template that was changed stays")
+       and "texcell_out.xml: differs" in r.stdout, "a template that the admin changed stays")
     for text, words in (("<boinc><config/><daemons/></boinc>", "one line"),
                         ("<boinc>\n<config/>\n</boinc>", "no daemons"),
                         ("<boinc>\r\n<config/><daemons a='/>' >\r\n</daemons></boinc>\r\n",
@@ -763,8 +769,8 @@ def test_what_is_there():
 
 
 def test_rules():
-    """Settings in config.xml for the number of results per host or user, and for the permissions of
-    finished uploads, are kept; where there are none texcell-deploy sets them."""
+    """The settings in config.xml for the number of results per host or user and for the permissions
+    of finished uploads are kept if they exist; otherwise texcell-deploy adds them."""
     def config(folder):
         return {e.tag: e.text for e in ElementTree.fromstring(read(folder, "config.xml")).find(
             "config") if e.tag != "httpd_user"}
@@ -789,25 +795,26 @@ def test_rules():
         r = deploy(folder, "--classes", "cpu", *options)
         ok(r.returncode == 0 and config(folder) == expected and
            r.stdout.count("note: config.xml") == len(words)
-           and all(w in r.stdout for w in words), "config.xml says %s: %s" % (name, expected),
+           and all(w in r.stdout for w in words),
+           "config.xml with %s: afterwards %s" % (name, expected),
            r.stdout + r.stderr)
         r = deploy(folder, "--classes", "cpu", *options)
         ok(r.returncode == 0 and config(folder) == expected and
            "all files are as they should be" in r.stdout,
-           "config.xml says %s: a second call changes nothing" % name, r.stdout + r.stderr)
+           "config.xml with %s: a second call changes nothing" % name, r.stdout + r.stderr)
 
 
 def test_refusals():
     ok(run([sys.executable, DEPLOY]).returncode == 1, "no arguments: bad usage")
     folder = make_project("refuse")
-    refused("a version without two digits", folder, "--version 1.0: must be like 1.00", code=1,
+    refused("a version without two decimals", folder, "--version 1.0: must be like 1.00", code=1,
             version="1.0")
-    refused("an unknown class", folder, "--classes gpu", "--classes", "gpu", code=1)
-    refused("a name for a shell", folder, "is not a name", "--app", "a;b", code=1)
+    refused("an unknown plan class", folder, "--classes gpu", "--classes", "gpu", code=1)
+    refused("an app name with shell characters", folder, "is not a name", "--app", "a;b", code=1)
     refused("a share above 1", folder, "--verify", "--verify", "1.5", code=1)
-    refused("no programs", folder, "has no program texcell", build=TMP)
+    refused("a build folder without programs", folder, "has no program texcell", build=TMP)
     sources = os.path.join(TMP, "sources")
-    shutil.copytree(KIT, os.path.join(sources, "validator", "deploy"))
+    shutil.copytree(DEPLOY_FOLDER, os.path.join(sources, "validator", "deploy"))
     write(os.path.join(sources, "configure.ac"), "")
     r = run([sys.executable, os.path.join(sources, "validator", "deploy", "texcell-deploy"),
              "--version", "1.00", folder])
@@ -822,13 +829,13 @@ def test_refusals():
            "refused: texcell-%s in the sources without a project" % program, r.stderr)
     empty = os.path.join(TMP, "empty")
     os.mkdir(empty)
-    refused("a folder that is no project", empty,
+    refused("a folder that is not a project", empty,
             "is not the folder of a BOINC project: it has no config.xml")
     r = deploy(os.path.join(TMP, "no such folder"))
-    ok(r.returncode == 2 and "no such folder" in r.stderr, "refused: no folder")
+    ok(r.returncode == 2 and "no such folder" in r.stderr, "refused: no project folder given")
     for tool in ("xadd", "script_assimilator"):
         os.chmod(os.path.join(folder, "bin", tool), 0o644)
-        refused("no tool " + tool, folder, "has no program " + tool)
+        refused("a project without the tool " + tool, folder, "has no program " + tool)
         os.chmod(os.path.join(folder, "bin", tool), 0o755)
     for name, text, words in (
             ("config.xml", "<boinc><config>", "config.xml: "),
@@ -846,22 +853,24 @@ def test_refusals():
         else:
             write(os.path.join(folder, name), old)
     write(os.path.join(folder, "apps", "other", "2.0", PLATFORM + "__mt", "other"), "x", 0o755)
-    refused("a new plan_class_spec.xml would hide another app's class", folder,
+    refused("a new plan_class_spec.xml that would hide another app's class", folder,
             "other/2.0/.*__mt: its plan class")
     write(os.path.join(folder, "keys", "code_sign_private"), "")
-    refused("a key that signs nothing", folder,
+    refused("a key that cannot sign", folder,
             "code_sign_private: signs nothing .add: can't read key.: it is damaged or encrypted")
     write(os.path.join(folder, "texcell", "lock"), "")
     with open(os.path.join(folder, "texcell", "lock")) as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        refused("two at once", folder, "another texcell-deploy is at work on it: try again", code=3)
+        refused("two deployments at the same time", folder,
+                "another texcell-deploy is at work on it: try again", code=3)
     if os.geteuid() == 0:
         os.chown(folder, 65534, -1)
         refused("another user's project", folder, "belongs to user nobody: run this as that user")
         for program, *words in (("submit", "--name", "x", "--analysis", "cellcount", folder),
                                 ("submit", "--cancel", "x"), ("again", "x"),
                                 ("backup", "--restore", TMP)):
-            r = run([os.path.join(KIT, "texcell-" + program), "--project", folder, *words], env=ENV)
+            r = run([os.path.join(DEPLOY_FOLDER, "texcell-" + program), "--project", folder,
+                     *words], env=ENV)
             ok(r.returncode == 2 and "belongs to user nobody" in r.stderr,
                "refused: another user's project, texcell-%s %s" % (program, words[0]), r.stderr)
     else:
@@ -880,7 +889,7 @@ def picture(path, seed, shape=(48, 64)):
 def test_scripts():
     folder = make_project("odd $(touch x) 'a\" & <b>;\u00fc")
     r = deploy(folder)
-    ok(r.returncode == 0, "installs in a folder with an odd name", r.stdout + r.stderr)
+    ok(r.returncode == 0, "deploy: a folder name with spaces and quotes", r.stdout + r.stderr)
     unit = os.path.join(folder, "download", "17b", "wu_7.zip")
     os.makedirs(os.path.dirname(unit), exist_ok=True)
     run([TEXCELL_WU, "pack", "--analysis", "cellcount", "-o", unit,
@@ -894,26 +903,27 @@ def test_scripts():
         return run([os.path.join(folder, "bin", name), *arguments],
                    cwd=os.path.join(folder, "tmp_host"))
 
-    ok(script("texcell_check", result).returncode == 0, "texcell_check: a good result")
-    ok(script("texcell_check", bad).returncode not in (0, 3), "texcell_check: a damaged one")
+    ok(script("texcell_check", result).returncode == 0, "texcell_check accepts a valid result")
+    ok(script("texcell_check", bad).returncode not in (0, 3),
+       "texcell_check refuses a damaged result")
     ok(script("texcell_check").returncode not in (0, 3),
-       "texcell_check without arguments does not succeed")
-    ok(script("texcell_compare", result, result).returncode == 0, "texcell_compare: equal")
+       "texcell_check without arguments fails")
+    ok(script("texcell_compare", result, result).returncode == 0, "texcell_compare: equal results")
     ok(os.listdir(os.path.join(folder, "texcell", "quarantine")) == [os.path.basename(bad)] and
        not os.path.exists(bad),
        "a refused upload is moved to quarantine")
     bad = shutil.copy(os.path.join(TMP, "wu_7_0_r123_0"), bad)
     ok(script("texcell_compare", result, bad).returncode == 3,
-       "texcell_compare: one that was not accepted")
+       "texcell_compare: a result that was not accepted")
     ok(os.listdir(os.path.join(folder, "texcell", "accepted")) == ["wu_7"],
-       "the acceptance is recorded")
+       "texcell_check records what it accepted")
     ok(script("texcell_compare").returncode not in (0, 3),
-       "texcell_compare without arguments does not succeed")
+       "texcell_compare without arguments fails")
     r = script("texcell_assimilate", "7", result)
     ok(r.returncode == 0 and os.path.exists(os.path.join(folder, "texcell", "dataset.sqlite")),
        "texcell_assimilate stores in the project's folder", r.stderr)
     r = script("texcell_assimilate", "--error", "1", "wu_8", "8", "0")
-    ok(r.returncode == 0, "texcell_assimilate: a failed unit", r.stderr)
+    ok(r.returncode == 0, "texcell_assimilate records a failed unit", r.stderr)
 
 
 def forge(path):
@@ -943,14 +953,14 @@ def test_verify():
         return run([os.path.join(folder, "bin", "texcell_check"),
                     os.path.join(folder, "upload", "g_0_r5_0")]).returncode
 
-    ok(check() == 0, "--verify: an honest result")
+    ok(check() == 0, "--verify accepts an honest result")
     forge(result)
     write(os.path.join(folder, "bin", "texcell_check"),
           read(folder, "bin", "texcell_check").replace(b"--fraction 0.001 --chance 0.02", b""),
           0o755)
-    ok(check() == 0, "--verify: with a quorum above one nothing is computed again")
+    ok(check() == 0, "--verify computes nothing again with a quorum above one")
     write(os.path.join(folder, "texcell", "alone", "g"), "")
-    ok(check() not in (0, 3), "--verify: one with one bit of one feature forged")
+    ok(check() not in (0, 3), "--verify refuses a result with one forged bit")
     r = deploy(folder)
     ok(r.returncode == 0 and "differs" not in r.stdout and check() not in (0, 3),
        "--verify stays in force without being given again", r.stdout)
@@ -960,18 +970,20 @@ def test_verify():
     r = deploy(folder, "--accept-loss", "0.001")
     ok(r.returncode == 0 and b"--fraction-alone 0.023" in read(folder, "bin", "texcell_check") and
        "--accept-loss 0.001: --verify 0.023, if no more" in
-       r.stdout, "--accept-loss: the share that leaves no more wrong", r.stdout + r.stderr)
-    refused("--accept-loss with --verify", folder, "without --verify", "--accept-loss", "0.1",
+       r.stdout,
+       "--accept-loss computes the share to verify from the accepted loss", r.stdout + r.stderr)
+    refused("--accept-loss together with --verify", folder, "without --verify", "--accept-loss",
+            "0.1",
             "--verify", "0.1", code=1)
     r = deploy(folder, "--verify", "0")
     ok(r.returncode == 0 and check() == 0,
-       "--verify 0 switches it off: the forged one is well-formed", r.stderr)
+       "--verify 0 switches verification off: the forged result is accepted", r.stderr)
 
 
 # --- texcell_validator: one process for many results --------------------------------------------
 
-# Stand-ins for the parts of BOINC's sources that texcell_validator is compiled with. Their main()
-# reads lines from standard input, each with the names of results to check or compare.
+# Stand-ins for the parts of BOINC's sources that texcell_validator is compiled with. main() reads
+# lines from standard input, each with the names of results to check or compare.
 HEADERS = {
     "boinc_db.h": """#pragma once
 #include <cstring>
@@ -1067,7 +1079,7 @@ int main(int argc, char **argv)
     return cleanup_result(one, NULL);
 }
 """  # noqa: E501
-# A database whose writes to table user fail FAILS times, with MySQL's error number ERROR.
+# Stand-in for the database: writes to the table user fail FAILS times with MySQL's error ERROR.
 DATABASE = """
 #include <cstdio>
 #include <cstdlib>
@@ -1110,8 +1122,8 @@ all:
 
 
 def false_boinc(folder):
-    """Writes a folder of BOINC's sources, in which its server "was built": the stand-ins,
-    compiled."""
+    """Writes a folder that texcell-deploy takes for the built sources of BOINC's server: the
+    stand-ins, compiled."""
     for name, text in dict(HEADERS, Makefile=MAKEFILE).items():
         write(os.path.join(folder, "sched", name), text + "\n")
     for name, text in (("validator", VALIDATOR), ("validate_util", DATABASE),
@@ -1122,8 +1134,7 @@ def false_boinc(folder):
 
 
 def average_of(statement, average, then):
-    """The row of a host, with this average credit at time `then`, after the SQL statement is
-    executed."""
+    """The row of a host that had this average credit at time `then`, after the SQL statement."""
     with contextlib.closing(sqlite3.connect(":memory:")) as db:
         db.create_function("EXP", 1, math.exp)
         db.create_function("GREATEST", 2, max)
@@ -1147,7 +1158,8 @@ def test_validator():
     run([TEXCELL, "run", unit, "-o", one, "--quiet"])
     shutil.copy(one, other)
     write(bad, read(one)[:-30])
-    refused("--boinc: no folder of sources", folder, "is no folder of BOINC's sources", "--boinc",
+    refused("--boinc: a folder without BOINC's sources", folder, "is no folder of BOINC's sources",
+            "--boinc",
             TMP)
     deploy(folder)
     false_boinc(boinc)
@@ -1159,7 +1171,8 @@ def test_validator():
        "--boinc: texcell_validator replaces script_validator", r.stdout + r.stderr + str(commands))
     after = tree(folder)
     r = deploy(folder)
-    ok(r.returncode == 0 and tree(folder) == after, "--boinc: it stays without being given again",
+    ok(r.returncode == 0 and tree(folder) == after,
+       "--boinc stays in force without being given again",
        r.stdout)
 
     def validator(*lines, more=(), **env):
@@ -1172,11 +1185,12 @@ def test_validator():
 
     r = validator(one, other, bad, one + " " + other, one + " " + bad)
     ok(r.returncode == 0 and r.stdout == "0\n0\n-1\n0 match\n0 no match\n",
-       "texcell_validator: valid, invalid, the same, none", r.stdout + r.stderr)
+       "texcell_validator: a valid, an invalid, an equal and a missing result", r.stdout + r.stderr)
     credits = [re.findall("credit .*", validator(one, more=more).stderr)
                for more in ((), ["--other"] * 20)]
-    ok(credits == [["credit 100"], ["credit 7.09961"]], "texcell_validator: credit by the "
-       "estimate, where the unit has none, in parts that add up exactly", credits)
+    ok(credits == [["credit 100"], ["credit 7.09961"]],
+       "texcell_validator: a unit without credit gets it by the estimate, in parts that add up "
+       "exactly", credits)
 
     def written(*lines, **env):
         return re.findall("(?m)^sql (.*)", validator(*lines, **env).stderr)
@@ -1192,10 +1206,10 @@ def test_validator():
                             for env in ({}, {"FAILS": "2", "ERROR": "1213"},
                                         {"FAILS": "2", "ERROR": "2013"}))
     ok(good == [*first, "START TRANSACTION", *last],
-       "texcell_validator: what is written of a unit is one transaction, its rows in order", good)
+       "texcell_validator writes a unit in one transaction, rows in order", good)
     ok(repeated == [*first, *fails, *fails, "START TRANSACTION", *last],
-       "texcell_validator: written again whole after a deadlock", repeated)
-    ok(lost == first + fails, "texcell_validator: nothing of a unit is written without a database",
+       "texcell_validator repeats the whole transaction after a deadlock", repeated)
+    ok(lost == first + fails, "texcell_validator writes nothing of a unit when the database fails",
        lost)
     statement = next(text for text in written(one, "average") if text.startswith("update host "))
     for average, then in ((0, 0), (5, 1e6 - 600), (5, 1e6 + 7), (5, 1e6), (5, 1), (0, 1e6 - 1e-3)):
@@ -1205,7 +1219,7 @@ def test_validator():
         wanted = (2.5, 11.5, 9 if then == 0 else average * 2 ** (-days / 7) + rate, max(then, 1e6))
         got = average_of(statement, average, then)
         ok(all(math.isclose(a, b, rel_tol=1e-6) for a, b in zip(got, wanted)),
-           "texcell_validator: adds to the average of %g that is there" % average,
+           "texcell_validator adds to an average credit of %g" % average,
            (statement, got, wanted))
     os.rename(other, other + "x")
     write(os.path.join(folder, "texcell", "restored"), "100\n")
@@ -1213,7 +1227,7 @@ def test_validator():
     compared = written(one, other, "write", CANONICAL="1")
     ok("update result set outcome=7, validate_state=3 where id=1" in compared and
        "where id=2" not in "".join(w for w in compared if " result " in w),
-       "texcell_validator: a comparison with a lost upload is left undecided",
+       "texcell_validator leaves a comparison with a lost upload undecided",
        compared)
     ok("update result set outcome=7, validate_state=3 where id=2" in r[0] and
        r[0][-2:] == ["update workunit set target=5, now where id=1", "COMMIT"]
@@ -1225,27 +1239,27 @@ def test_validator():
     start = time.monotonic()
     r = [validator(one, CANCELLED="1").stdout, validator(one).stdout]
     ok(r == ["3\n"] * 2 and time.monotonic() - start < 10,
-       "texcell_validator: of a unit that is gone, or was cancelled, nothing is waited for", r)
+       "texcell_validator does not wait for results of a deleted or cancelled unit", r)
     os.rename(unit + "x", unit)
     write(bad, read(one))
     r = validator(one + " " + bad)
     ok(r.stdout == "3 no match\n",
-       "texcell_validator: one that was not accepted is to be tried later", r.stdout + r.stderr)
+       "texcell_validator tries a result that was not accepted again later", r.stdout + r.stderr)
     check = read(folder, "bin", "texcell_check")
     started = os.path.join(folder, "started")
     write(os.path.join(folder, "bin", "texcell_check"),
           "#!/bin/sh\necho x >> %s\nread line && echo 0\n" % started, 0o755)
     r = validator(one, one, one)
     ok(r.stdout == "0\n" * 3 and read(started) == b"x\n" * 3,
-       "texcell_validator: a script that ends is started again", r.stdout + r.stderr)
+       "texcell_validator restarts a script that ended", r.stdout + r.stderr)
     write(os.path.join(folder, "bin", "texcell_check"), "#!/bin/sh\nexit 0\n", 0o755)
     r = validator(one)
     ok(r.returncode == 1 and r.stdout == "" and "does not answer" in r.stderr,
-       "texcell_validator: without an answer nothing is decided", r.stdout + r.stderr)
+       "texcell_validator decides nothing without a script's answer", r.stdout + r.stderr)
     write(os.path.join(folder, "bin", "texcell_check"), check, 0o755)
     write(os.path.join(boinc, "sched", "Makefile"), "OBJEXT = o\nCXXCOMPILE = false\n")
     os.unlink(os.path.join(folder, "bin", "texcell_validator"))
-    refused("--boinc: sources that it does not fit", folder,
+    refused("--boinc: sources of an incompatible version", folder,
             "texcell_validator cannot be built of it", "--boinc", boinc)
 
 
@@ -1282,12 +1296,12 @@ def test_submit(folder):
                "--dry-run", deep)
     ok(r.returncode == 0 and "3 items" in r.stdout + r.stderr and
        "is grey, but --stain" in r.stdout + r.stderr and tree(folder) == before,
-       "submit: hands over the options of pack", r.stdout + r.stderr)
+       "submit passes the options of pack on", r.stdout + r.stderr)
     for moment in (0, 1):
         write(os.path.join(folder, "kill_at"), str(moment))
         r = submit(folder, *request)
         time.sleep(0.3)             # create_work, which was not killed, finishes
-        ok(r.returncode == -signal.SIGKILL, "submit: killed while create_work works, %d" % moment,
+        ok(r.returncode == -signal.SIGKILL, "submit: killed during create_work, moment %d" % moment,
            r.stdout + r.stderr)
         if moment == 0:
             sql(folder, "DELETE FROM workunit")        # as if create_work had been killed as well
@@ -1304,11 +1318,11 @@ def test_submit(folder):
        []
        and [row[0] for row in sql(folder, "SELECT name FROM workunit ORDER BY id")] ==
        ["blood_0001", "blood_0002", "blood_0003"],
-       "submit: continues, and creates every unit once", r.stdout + r.stderr)
+       "submit: the repeated command continues, and creates every unit once", r.stdout + r.stderr)
     state = tree(folder)
     r = submit(folder, *request)
     ok(r.returncode == 0 and "0 work units created now" in r.stdout and tree(folder) == state,
-       "submit: again: nothing")
+       "submit: once more creates nothing")
     picture(os.path.join(pictures, "new.png"), 9)
     picture(os.path.join(pictures, "cell 1.png"), 9)
     os.rename(os.path.join(pictures, "cell 2.png"), os.path.join(pictures, "cell 2.txt"))
@@ -1316,51 +1330,52 @@ def test_submit(folder):
     ok(r.returncode == 2 and "0 work units created now" in r.stdout and
        "1 new, 1 changed, 1 gone; none of that is submitted, such as %s"
        % os.path.join(pictures, "cell 1.png") in r.stderr,
-       "submit: again: reports units that were not submitted", r.stdout + r.stderr)
+       "submit: once more reports units that were not submitted", r.stdout + r.stderr)
     one = os.path.join(pictures, "cell 0.png")
     r = submit(folder, "--analysis", "cellcount", "--about", "Counts cells.", "--name", "called",
                one)
     with zipfile.ZipFile(glob.glob(os.path.join(glob.escape(folder), "download", "*",
                                                 "called.zip"))[0]) as unit:
         ok(json.loads(unit.read("job.json"))["about"] == "Counts cells.",
-           "submit: says what the work is for")
+           "submit --about: the work unit contains the text")
     call = database(folder)["calls"][-1]
     o = options_of(call)
     ok(call[-1] == "called.zip" and o["wu_name"] == "called" and
        o["min_quorum"] == o["target_nresults"] == "2"
        and int(o["max_total_results"]) > 4 and int(o["max_error_results"]) > 2 and
        o["appname"] == "texcell"
-       and o["wu_template"] == "templates/texcell_in.xml", "submit: the arguments of create_work",
+       and o["wu_template"] == "templates/texcell_in.xml", "submit: the arguments for create_work",
        call)
     ok(math.isclose(float(o["credit"]), float(o["rsc_fpops_est"]) * 200 / 86400e9, rel_tol=1e-4) and
        float(o["credit"]) > 0.02,
-       "submit: credit by the operations: 200 for a day of 1 GFLOPS", o)
-    # download/3c5 and download/1d6 were observed on a real server.
+       "submit: credit by operations, 200 for a day at 1 GFLOPS", o)
+    # A real server uses download/3c5 and download/1d6 for these names.
     ok(os.path.exists(os.path.join(folder, "download", "3c5", "blood_0001.zip"))
        and os.path.exists(os.path.join(folder, "download", "1d6", "blood_0002.zip")),
-       "submit: staged where BOINC looks")
+       "submit: units are staged where BOINC looks for them")
     r = submit(folder, "--analysis", "cellcount", "--name", "Blood", one)
     ok(r.returncode == 2 and "Blood: BOINC takes it for the same name as blood" in r.stderr and
        len(sql(folder, "SELECT * FROM workunit")) == 4,
-       "submit: names that differ by case", r.stderr)
+       "submit: a name that differs only in case from another is refused", r.stderr)
     with contextlib.closing(sqlite3.connect(os.path.join(folder, "texcell",
                                                          "submissions.sqlite"))) as db, db:
-        # Earlier versions allowed a name that differs only by case.
+        # Earlier versions accepted a name that differs from another only in case.
         db.execute("INSERT INTO submissions VALUES('Blood', '{}', 'now')")
         db.execute("INSERT INTO units VALUES('Blood_0001', 'Blood', 0, 'x', 'packed')")
     r = submit(folder, "--cancel", "Blood", "--yes")
     ok("Blood: 1 work units cancelled, 0 have" in r.stdout and
        sql(folder, "SELECT count(*) FROM workunit WHERE error_mask != 0") == [(0,)],
-       "submit --cancel: of names that differ by case the own one", r.stdout + r.stderr)
+       "submit --cancel: of two names that differ in case, the one given", r.stdout + r.stderr)
     r = submit(folder, "--analysis", "cellcount", "--name", "small", "--max-pixels", "10", pictures)
     ok(r.returncode == 2 and re.search(r"none of \d+ inputs can be used \(.*cell.*10", r.stderr),
-       "submit: says why no picture can be used", r.stderr)
+       "submit: the error explains why no picture can be used", r.stderr)
     r = submit(folder, "--analysis", "cellcount", "--name", "q1", "--app", "../x", one)
-    ok(r.returncode == 1 and "--app ../x: must be" in r.stderr, "submit: a wrong --app is named",
+    ok(r.returncode == 1 and "--app ../x: must be" in r.stderr,
+       "submit: the error names a wrong --app",
        r.stderr)
     r = submit(folder, *request[:-1], os.path.join(pictures, "cell 1.png"))
     ok(r.returncode == 2 and "is the name of another submission (" in r.stderr,
-       "submit: a name is used once", r.stderr)
+       "submit: a used name is refused for other work", r.stderr)
     program = os.path.join(folder, "bin", "texcell-wu")
     right = read(program)
     write(program, "#!/bin/sh\n%s \"$@\" | sed 's/\"device_bytes\": [0-9]*, //'\n" %
@@ -1368,26 +1383,26 @@ def test_submit(folder):
     r = submit(folder, "--analysis", "cellcount", "--name", "older", "--dry-run", one)
     ok(r.returncode == 2 and
        "bin/texcell-wu: is of another texcell than this program: build it" in r.stderr,
-       "submit: an older texcell-wu", r.stderr)
+       "submit: an older texcell-wu is refused", r.stderr)
     write(program, right, 0o755)
     sql(folder, "INSERT INTO workunit(name) VALUES('taken')")
     r = submit(folder, "--analysis", "cellcount", "--name", "taken", one)
     again = submit(folder, "--analysis", "cellcount", "--name", "taken", one)
     ok(r.returncode == again.returncode == 2 and "taken: the project has a unit of this name, of "
        "which texcell/submissions.sqlite" in r.stderr,
-       "submit: a name that the project has is refused, every time", r.stderr)
+       "submit: a unit name that the project has is refused, also when repeated", r.stderr)
     digest = hashlib.md5(b"other.zip").hexdigest()
     there = os.path.join(folder, "download", "%x" % (int(digest[1:8], 16) % 1024), "other.zip")
     write(there, "of another app")
     r = submit(folder, "--analysis", "cellcount", "--name", "other", one)
     ok(r.returncode == 2 and "there is another file of this name" in r.stderr and
        read(there) == b"of another app",
-       "submit: a staged file of that name is seen", r.stderr)
+       "submit: a staged file of the same name is refused", r.stderr)
     out = os.path.join(folder, "templates", "texcell_out.xml")
     write(out, read(out).replace(b"268435456", b"1000"))
     r = submit(folder, "--analysis", "cellcount", "--param", "labels=true", "--name", "large", one)
     ok(r.returncode == 2 and "more than <max_nbytes>" in r.stderr,
-       "submit: a result that could not be uploaded", r.stderr)
+       "submit: work whose result would be too large to upload is refused", r.stderr)
     write(out, read(out).replace(b"1000", b"268435456"))
     for name, old, new, words in (("texcell_in.xml", b">workunit<", b">work<",
                                    "open_name> within <workunit> must be workunit, or "
@@ -1418,7 +1433,7 @@ def test_submit(folder):
 
 
 def test_many(folder):
-    """300 units of two sizes: few calls of create_work, and every unit is created once."""
+    """300 units of two sizes take few calls of create_work, and each is created once."""
     pictures = os.path.join(TMP, "many")
     for i in range(300):
         picture(os.path.join(pictures, "p%d.png" % i), 1000 + i,
@@ -1431,20 +1446,21 @@ def test_many(folder):
                                    "ORDER BY name")]
     ok(r.returncode == 0 and names == ["many_%04d" % (i + 1) for i in range(300)] and
        len(calls) <= 4,
-       "submit: 300 units of two sizes by %d calls" % len(calls), r.stderr)
+       "submit: 300 units of two sizes take %d calls of create_work" % len(calls), r.stderr)
     credits = sorted({row[0] for row in sql(folder, "SELECT canonical_credit FROM workunit WHERE "
                                             "name LIKE 'many%'")})
-    ok(len(credits) == 2 and credits[0] < credits[1], "submit: each with its own credit", credits)
+    ok(len(credits) == 2 and credits[0] < credits[1],
+       "submit: each unit has its own credit", credits)
     ok("only texcell-deploy --verify sees wrong results" in r.stdout and
        os.path.exists(os.path.join(folder, "texcell", "alone", "many")),
-       "submit: the validator knows of a quorum of one", r.stdout[-300:])
+       "submit: a quorum of one is recorded for the validator", r.stdout[-300:])
     staged = os.path.join(folder, "download",
                           "%x" % (int(hashlib.md5(b"many_0007.zip").hexdigest()[1:8], 16) % 1024),
                           "many_0007.zip")
     fields = read(staged + ".md5").decode().split()
     ok(fields[0] == hashlib.md5(read(staged)).hexdigest() and
        float(fields[1]) == os.path.getsize(staged) and os.stat(staged).st_nlink == 1,
-       "submit: staged with size and MD5, and nowhere else", fields)
+       "submit: units are staged with size and MD5, and nowhere else", fields)
 
 
 def test_kill_pack(folder):
@@ -1459,12 +1475,12 @@ def test_kill_pack(folder):
     process.kill()
     process.wait()
     r = submit(folder, *words)
-    # It has ended; perhaps it is still a zombie, as its parent was killed.
+    # The process has ended or is a zombie, as its parent was killed.
     ended = len(packs) == 1 and (not os.path.exists(os.path.join("/proc", packs[0].decode()))
                                  or read("/proc/%s/stat" %
                                          packs[0].decode()).rsplit(b")", 1)[1].split()[0] == b"Z")
     ok(ended and r.returncode == 0 and "300 work units created now" in r.stdout,
-       "submit: killed while texcell-wu packs, which ends, too; the same call begins anew",
+       "submit: killed while texcell-wu packs: texcell-wu ends too, and the same call starts anew",
        "%s %s" % (packs, r.stdout[-300:] + r.stderr))
 
 
@@ -1474,10 +1490,11 @@ def test_alone(folder):
                os.path.join(TMP, "many", "p1.png"))
     ok(r.returncode == 0 and "of units with 1 item that is 100% of the work, not the 10% "
        "of --verify" in r.stdout,
-       "submit: units that are too small to verify a share of", r.stdout)
+       "submit: a warning about units too small to verify a share of", r.stdout)
     r = submit(folder, "--analysis", "cellcount", "--quorum", "1", "--name", "larger",
                os.path.join(TMP, "many"))
-    ok(r.returncode == 0 and "note: the server computes" not in r.stdout, "submit: one that is not",
+    ok(r.returncode == 0 and "note: the server computes" not in r.stdout,
+       "submit: no warning about a unit that is large enough",
        r.stdout)
     r = submit(folder, "--analysis", "cellcount", "--name", "again", "--split", "150",
                os.path.join(TMP, "many"))
@@ -1491,7 +1508,7 @@ def test_alone(folder):
 
 
 def test_quorum(folder):
-    """The quorum of a submission's first call stays, also if that call was interrupted."""
+    """A submission keeps the quorum of its first call, even if that call was interrupted."""
     pictures = os.path.join(TMP, "of a quorum")
     for i in range(4):
         picture(os.path.join(pictures, "p%d.png" % i), 50 + i)
@@ -1500,23 +1517,25 @@ def test_quorum(folder):
     write(os.path.join(folder, "no_work"), "")
     r = submit(folder, *words, "--quorum", "1")
     os.unlink(os.path.join(folder, "no_work"))
-    ok(r.returncode == 3 and os.path.exists(marked), "quorum: a call that is interrupted", r.stderr)
+    ok(r.returncode == 3 and os.path.exists(marked),
+       "quorum: the first call is interrupted", r.stderr)
     for other in ("2", "3"):
         r = submit(folder, *words, "--quorum", other)
         ok(r.returncode == 2 and "one: was submitted with --quorum 1, and all its "
            "units have that" in r.stderr and r.stderr.count("\n") == 1
-           and os.path.exists(marked), "quorum: another one is refused: " + other, r.stderr)
+           and os.path.exists(marked),
+           "quorum: a later call with another quorum is refused: " + other, r.stderr)
     for again in (words, words, [*words, "--quorum", "1"]):
         r = submit(folder, *again)
         calls = [c for c in database(folder)["calls"] if "--min_quorum" in c]
         ok(r.returncode == 0 and "4 in all" in r.stdout and os.path.exists(marked) and
            options_of(calls[-1])["min_quorum"] == "1"
            and options_of(calls[-1])["target_nresults"] == "1",
-           "quorum: stays in force without being given again", r.stdout + r.stderr)
+           "quorum: it stays without being given again", r.stdout + r.stderr)
     r = submit(folder, "--analysis", "cellcount", "--name", "few", "--quorum", "3", "--targets",
                "2", pictures)
     ok(r.returncode == 1 and "--targets: must not be less than --quorum, which is 3" in r.stderr,
-       "quorum: --targets below it", r.stderr)
+       "quorum: --targets below the quorum is refused", r.stderr)
     # Older releases recorded no quorum.
     with contextlib.closing(sqlite3.connect(os.path.join(folder, "texcell",
                                                          "submissions.sqlite"))) as db, db:
@@ -1526,12 +1545,12 @@ def test_quorum(folder):
                    (json.dumps({k: v for k, v in request.items() if k != "quorum"}),))
     r = submit(folder, *words, "--quorum", "2")
     ok(r.returncode == 2 and submit(folder, *words).returncode == 0 and os.path.exists(marked),
-       "quorum: one that an older release began", r.stderr)
+       "quorum: a submission begun by an older release", r.stderr)
 
 
 def test_what_fails(folder):
-    """Error messages name the file and the remedy. Also: files in a folder given to --for that are
-    no pictures."""
+    """Error messages name the file and the remedy; --for accepts a folder that contains other files
+    than pictures."""
     one, inputs = picture(os.path.join(TMP, "p", "fails.png"), 3), os.path.join(TMP, "with README")
     check, words = os.path.join(folder, "bin", "texcell_check"), ["--analysis", "cellcount"]
     for name in ("b.png", "sub/c.png"):
@@ -1551,7 +1570,7 @@ def test_what_fails(folder):
     r = submit(folder, *words, "--name", "readme", "--for", "cpu", "--dry-run",
                os.path.join(TMP, "no pictures"))
     ok(r.returncode == 2 and os.path.join(TMP, "no pictures") + ": no .png" in r.stderr and
-       r.stderr.count("\n") == 1, "submit --for: no picture", r.stderr)
+       r.stderr.count("\n") == 1, "submit --for: a folder without a picture is refused", r.stderr)
     script = read(check)
     write(check, script.replace(b' "$@"', b' --max-memory 4 "$@"'), 0o755)
     r = submit(folder, *words, "--name", "memory", one)
@@ -1559,16 +1578,17 @@ def test_what_fails(folder):
     ok(r.returncode == 2 and re.search(r"memory.zip: to compute an item again takes \d+ MiB, and "
                                        r"the server may take 4: raise texcell-deploy --max-memory",
                                        r.stderr),
-       "submit: an item that the server may not compute", r.stderr)
+       "submit: an item that needs more memory than --max-memory is refused", r.stderr)
     ok(submit(folder, *words, "--name", "q", "--split", "1", "--recursive", inputs).returncode == 0,
-       "submit: units q_0001, ...")
+       "submit: a submission's units are named q_0001, ...")
     r = submit(folder, *words, "--name", "q_0001", one)
     again = submit(folder, *words, "--name", "q_0001", one)
     ok(r.returncode == 2 and "q_0001: another submission has a work unit of this name already: "
        "give another --name" in r.stderr and again.stderr == r.stderr,
-       "submit: a unit that has the name of another submission's", r.stderr)
+       "submit: a unit with the name of another submission's unit is refused", r.stderr)
     r = submit(folder, *words, "--name", "x", "-o", "here", one)
-    ok(r.returncode == 1 and "--output: is for --url" in r.stderr, "submit: --output without --url",
+    ok(r.returncode == 1 and "--output: is for --url" in r.stderr,
+       "submit: --output without --url is refused",
        r.stderr)
     fresh = make_project("fresh")
     deploy(fresh, "--classes", "cpu")
@@ -1576,12 +1596,12 @@ def test_what_fails(folder):
     r = submit(fresh, "--status", "x")
     ok(r.returncode == 2 and "nothing was submitted under this name" in r.stderr and
        not os.path.exists(os.path.join(fresh, "texcell")),
-       "submit --status: makes no file", r.stderr)
+       "submit --status makes no file", r.stderr)
     path = os.path.join(fresh, "texcell", "submissions.sqlite")
     write(path, b"damaged" * 1000)
     r = submit(fresh, "--status", "x")
     ok(r.returncode == 3 and path + ": file is not a database; docs/admin.md says how" in r.stderr,
-       "submit: which file is damaged", r.stderr)
+       "submit: the error names the damaged file", r.stderr)
 
 
 FULL = """mount -t tmpfs -o size=48k tmpfs "$1/texcell" && mount -t tmpfs -o size=48k tmpfs "$1/download" || exit 99
@@ -1594,28 +1614,28 @@ done
 
 
 def test_full_disk():
-    """The disk is full, and space is freed step by step: the same command, repeated, reports that
-    there is no space, and in the end has created each unit once."""
+    """The same command is repeated while space on a full disk is freed step by step: it reports
+    that there is no space, and in the end each unit has been created once."""
     folder, pictures = make_project("full"), os.path.join(TMP, "of noise")
     deploy(folder, "--classes", "cpu")
     for i in range(20):
         picture(os.path.join(pictures, "p%02d.png" % i), i, (100, 100))
     r = run(["unshare", "-rm", "sh", "-c", FULL, "sh", folder, pictures], env=ENV)
     if r.returncode == 99 or "unshare" in r.stderr:
-        skip("submit: a full disk", "no name space with a file system of its own here")
+        skip("submit: a full disk is reported", "no name space with a file system of its own here")
         return
     said, codes = r.stderr.splitlines(), re.findall(r"(?m)^= (\d+)$", r.stdout)
     ok(codes[0] != "0" and codes[-1] == "0" and len(said) == len([c for c in codes if c != "0"]) and
        all(re.match(r"texcell-submit: error: .*(No space left on device|is full)", line)
-           for line in said), "submit: one line reports a full disk", said + codes)
+           for line in said), "submit: the report of a full disk is one line", said + codes)
     names = ["full_%04d" % (i + 1) for i in range(20)]
     ok([row[0] for row in sql(folder, "SELECT name FROM workunit ORDER BY name")] == names and
        all(n + ".zip\n" in r.stdout for n in names),
-       "submit: with room again the same command creates each unit once", r.stdout)
+       "submit: with free space the same command creates each unit once", r.stdout)
 
 
 def test_sizes(folder):
-    """--for puts as many pictures in a unit as a GPU computes in half an hour, or a core in an
+    """--for puts as many pictures in a unit as a GPU computes in half an hour or a CPU core in an
     hour."""
     for size, app, flops in (("gpu", "texcell_gpu", 3.6e14), ("cpu", "texcell", 1.8e13)):
         r = submit(folder, "--analysis", "glcm", "--preset", "hcc", "--for", size, "--name",
@@ -1631,7 +1651,7 @@ def test_sizes(folder):
                "--dry-run", noise)
     ok(r.returncode == 0 and
        re.search(r"--for cpu: 25\d items a unit, for a download of about 256 MiB", r.stdout),
-       "submit --for: no more than is downloaded at a time", r.stdout)
+       "submit --for: a unit has at most about 256 MiB", r.stdout)
 
 
 def test_status(folder):
@@ -1651,7 +1671,7 @@ def test_status(folder):
     s = status()
     ok(s == {"many": "300", "created": "300", "cancelled": "0", "waiting": "100", "out": "150",
              "refused": "3", "valid": "7",
-             "stored": "0", "failed": "0"}, "submit --status: how far it is", s)
+             "stored": "0", "failed": "0"}, "submit --status: progress", s)
     sql(folder, "INSERT INTO host(userid, rpc_time) VALUES(1, ?), (2, ?), (3, 1)", time.time(),
         time.time())
     config = read(folder, "config.xml")
@@ -1662,7 +1682,7 @@ def test_status(folder):
         "(?, 5, 1, 2)", ids[0], ids[0])
     stuck = submit(folder, "--status", "many").stdout
     ok("stuck" not in s and "stuck      1  wait for another user: 2 came in the last week" in stuck,
-       "submit --status: too few users", stuck)
+       "submit --status: too few users for the quorum", stuck)
     sql(folder, "DELETE FROM result WHERE userid != 0")
     write(os.path.join(folder, "config.xml"), config)
     s = status()
@@ -1679,7 +1699,7 @@ def test_status(folder):
     sql(folder, "DELETE FROM workunit WHERE id = ?", ids[-2])             # as BOINC's db_purge does
     s = status()
     ok(s["stored"] == "1" and s["failed"] == "1" and s["valid"] == "6" and int(s["left"]) > 0,
-       "submit --status: and in the data set", s)
+       "submit --status: units in the data set", s)
     other = sql(folder, "SELECT count(*) FROM workunit WHERE error_mask != 0")[0][0]
     before = sql(folder, "SELECT count(*) FROM workunit WHERE error_mask != 0")
     words = [os.path.join(folder, "bin", "texcell-submit"), "--cancel", "many"]
@@ -1691,7 +1711,7 @@ def test_status(folder):
        and no[0] == 1 and "many: cancel 293 work units" in no[1] and "[y/N]" in no[1] and
        "nothing was cancelled" in no[1]
        and sql(folder, "SELECT count(*) FROM workunit WHERE error_mask != 0") == before,
-       "submit --cancel: asks; without a terminal it refuses; --dry-run says what",
+       "submit --cancel: asks; refuses without a terminal; --dry-run lists the units",
        "%s%s%s%s" % (r.stderr, dry.stdout, dry.stderr, no))
     code, said = at_terminal(words, "y\n")
     mine, = sql(folder,
@@ -1699,19 +1719,19 @@ def test_status(folder):
     alien, = sql(folder,
                  "SELECT count(*) FROM workunit WHERE error_mask != 0 AND name NOT LIKE 'many%'")[0]
     ok(code == 0 and mine == 293 and alien == other == 0 and "293 work units cancelled" in said,
-       "submit --cancel: all that have no result, and no other", said)
+       "submit --cancel: cancels the units without a result, and no others", said)
     r = submit(folder, "--cancel", "many", "--yes")
     ok("0 work units cancelled, 6 have a result or are over, 293 were cancelled before" in r.stdout,
-       "submit --cancel: again", r.stdout)
+       "submit --cancel: once more cancels nothing", r.stdout)
     s = status()
-    ok(s["cancelled"] == "293" and s["created"] == "300", "submit --status: what is cancelled", s)
+    ok(s["cancelled"] == "293" and s["created"] == "300", "submit --status: cancelled units", s)
     r = submit(folder, "--status", "nothing")
     ok(r.returncode == 2 and "nothing was submitted under this name" in r.stderr,
        "submit --status: an unknown name")
     r = run([os.path.join(folder, "bin", "texcell-submit"), "--status", "many"],
             env=dict(ENV, PYTHONPATH=os.path.join(TMP, "absent")))
     ok(r.returncode == 3 and "MySQLdb" in r.stderr,
-       "submit --status: without the database it says so", r.stderr)
+       "submit --status: an error without the database", r.stderr)
     write(os.path.join(folder, "kill_at"), "0")
     pictures = os.path.join(TMP, "many")
     submit(folder, "--analysis", "cellcount", "--split", "10", "--name", "ended", pictures)
@@ -1720,7 +1740,7 @@ def test_status(folder):
     again = submit(folder, "--analysis", "cellcount", "--split", "10", "--name", "ended", pictures)
     ok(r.returncode == 0 and "30 work units cancelled" in r.stdout and
        "0 work units created now" in again.stdout and "another --name" in again.stdout,
-       "submit --cancel: what is cancelled is not created by the same command",
+       "submit: the same command does not create cancelled units again",
        r.stdout + again.stdout)
     write(os.path.join(folder, "no_work"), "")
     submit(folder, "--analysis", "cellcount", "--split", "10", "--name", "waits", pictures)
@@ -1732,39 +1752,40 @@ def test_status(folder):
 
 
 def test_server_settings():
-    """Settings that BOINC's own tools need: the web server's user and group, folders for files;
-    --fraction in the scripts; several validators."""
+    """Settings that BOINC's own tools need (the web server's user and group, folders of files),
+    --fraction in the scripts, and several validators."""
     folder = make_project("settings")
     for parent in ("upload", "download"):
         os.chmod(os.path.join(folder, parent), 0o2775)
     r = deploy(folder, "--dry-run")
     ok("would make 2048 folders in download and upload" in r.stdout and
-       os.listdir(os.path.join(folder, "upload")) == [], "a dry run makes none")
+       os.listdir(os.path.join(folder, "upload")) == [],
+       "server settings: a dry run makes no folders")
     write(os.path.join(TMP, "away", "MySQLdb.py"),
           "class Error(Exception):\n    pass\ndef connect(**_how):\n    raise Error('no socket')\n")
     before = tree(folder)
     r = deploy(folder, env=dict(ENV, PYTHONPATH=os.path.join(TMP, "away")))
     ok(r.returncode == 3 and r.stderr.startswith("texcell-deploy: error: database ") and
        tree(folder) == before,
-       "the database does not answer: an error, and nothing is changed", r.stderr)
+       "server settings: an error without the database, and nothing is changed", r.stderr)
     r = deploy(folder)
     for parent in ("upload", "download"):
         made = [n for n in os.listdir(os.path.join(folder, parent))
                 if os.path.isdir(os.path.join(folder, parent, n))]
         ok(sorted(made) == sorted("%x" % i for i in range(1024))
            and {os.stat(os.path.join(folder, parent, n)).st_mode & 0o7777 for n in made} ==
-           {0o2775}, "all folders of %s are there" % parent, r.stdout)
+           {0o2775}, "all folders in %s exist" % parent, r.stdout)
     user = ElementTree.fromstring(read(folder, "config.xml")).findtext("config/httpd_user")
     users = {u.pw_name for u in pwd.getpwall()}
     ok(user == next((n for n in ("www-data", "apache", "wwwrun", "http") if n in users and
                      n != "apache"), None),
-       "config.xml: the web server's user", user)
+       "config.xml: the web server's user is in it", user)
     ok(sql(folder, "SELECT fraction_done_exact FROM app WHERE name = 'texcell'") == [(1,)],
-       "the database: the fraction is exact", r.stdout)
+       "the database: fraction_done_exact is set", r.stdout)
     r = deploy(folder, env=dict(ENV, PYTHONPATH=os.path.join(TMP, "absent")))
     ok(r.returncode == 0 and
        "UPDATE app SET fraction_done_exact=1 WHERE name='texcell'" in r.stdout,
-       "without the database it says the line", r.stdout)
+       "without the database deploy prints the SQL statement", r.stdout)
 
     def daemons():
         return [(d.findtext("cmd"), d.findtext("output"), d.findtext("pid_file"))
@@ -1781,11 +1802,12 @@ def test_server_settings():
        ["--mod 3 0", "--mod 3 1", "--mod 3 2"]
        and len({d[1] for d in three}) == len({d[2] for d in three}) == 3 and
        "loses credit; those of --boinc do not" in r.stdout,
-       "three validators, each with its share, log and pid; what several of BOINC's own "
-       "lose is told", str(three) + r.stdout)
+       "three validators, each with its share, log and pid; a note on several of BOINC's own "
+       "validators", str(three) + r.stdout)
     after = read(folder, "config.xml")
     deploy(folder)
-    ok(read(folder, "config.xml") == after, "the number stays where none is given")
+    ok(read(folder, "config.xml") == after,
+       "the number of validators stays without being given again")
     r = deploy(folder, "--scale")
     kept = read(folder, "config.xml")
     values = {e.tag: e.text for e in ElementTree.fromstring(kept).find("config")}
@@ -1797,29 +1819,29 @@ def test_server_settings():
           kept.replace(b"<shmem_work_items>2000", b"<shmem_work_items>77"))
     r = deploy(folder, "--scale")
     ok(b"<shmem_work_items>77<" in read(folder, "config.xml") and "says why" not in r.stdout,
-       "--scale: what is set stays", r.stdout)
+       "--scale: existing settings stay", r.stdout)
     page = open(os.path.join(SRC, "docs", "scale.md")).read()
     ok({(n, v) for n, v in values.items() if n in page} >=
        set(re.findall(r"^\| `([a-z_]+)` \| (\d+) \|", page, re.M)),
-       "docs/scale.md: the values that are set", values)
+       "docs/scale.md: its values are those of --scale", values)
     write(os.path.join(folder, "config.xml"), after)
     deploy(folder, "--validators", "1")
     ok(sorted(daemons()) == sorted(one) and
        is_kept(CONFIG % (folder, folder), read(folder, "config.xml").decode()),
-       "one again; every other line as it was", before)
+       "back to one validator: all other lines stay", before)
     deploy(folder, "--verify", "0.1")
     ok(len([d for d in daemons() if "--mod %d " % (1 + os.cpu_count()) in d[0]]) == 1 +
        os.cpu_count(),
-       "--verify: one validator more than processors", daemons())
+       "--verify: one validator more than there are processors", daemons())
     deploy(folder, "--validators", "2")
     deploy(folder, "--verify", "0.1")
     ok(len([d for d in daemons() if "--mod 2 " in d[0]]) == 2,
-       "--verify: of several as many as there are", daemons())
+       "--verify: the number given by --validators stays", daemons())
 
 
 def test_again():
-    """texcell-again: units whose only result is from a given host are removed from the data set and
-    queued again; a unit's deleted file is packed again as it was."""
+    """texcell-again removes units whose only result is from a given host from the data set and
+    queues them again; a unit's deleted file is packed again with the same bytes."""
     folder, pictures = make_project("again"), os.path.join(TMP, "again pictures")
     deploy(folder)
     for i in range(4):
@@ -1840,8 +1862,8 @@ def test_again():
             "UPDATE workunit SET canonical_resultid = id, assimilate_state = 2 WHERE id = ?", unit)
         content = read(staged)
         os.unlink(staged)
-    # Unit 2 has also a result of another user, unit 3 of the same user's other host; unit 4 is
-    # being assimilated.
+    # Unit 2 also has a result of another user, and unit 3 one of the same user's other host; unit 4
+    # is being assimilated.
     for unit, user in ((2, 2), (3, 1)):
         sql(folder, "INSERT INTO result(workunitid, server_state, outcome, validate_state, hostid, "
             "userid, granted_credit, app_version_id) VALUES(?, 5, 1, 1, 8, ?, 2.5, 3)", unit, user)
@@ -1855,41 +1877,43 @@ def test_again():
     def again(*options):
         return run([os.path.join(folder, "bin", "texcell-again"), "--yes", *options], env=ENV)
 
-    def kept():
+    def stored_units():
         with contextlib.closing(sqlite3.connect(os.path.join(folder, "texcell",
                                                              "dataset.sqlite"))) as db:
             return [row[0] for row in db.execute("SELECT name FROM units ORDER BY name")]
 
     r = again("--host", "7", "--dry-run")
-    ok(r.stdout.splitlines()[1:] == ["wrong_0001", "wrong_0003", "wrong_0004"] and len(kept()) == 4,
-       "again: a dry run tells query and units", r.stdout + r.stderr)
+    ok(r.stdout.splitlines()[1:] == ["wrong_0001", "wrong_0003", "wrong_0004"] and
+       len(stored_units()) == 4,
+       "again: a dry run prints the query and the units", r.stdout + r.stderr)
     os.rename(pictures, pictures + "x")
     r = again("--host", "7")
-    ok(r.returncode != 0 and len(kept()) == 4, "again: without the pictures nothing is changed",
+    ok(r.returncode != 0 and len(stored_units()) == 4,
+       "again: nothing is changed without the pictures",
        r.stdout + r.stderr)
     os.rename(pictures + "x", pictures)
     command = [os.path.join(folder, "bin", "texcell-again"), "--host", "7"]
     for r in run(command, env=ENV), at_terminal(command, "no\n"):
-        code, said = (r.returncode, r.stderr) if hasattr(r, "stderr") else r
-        ok((code, "give --yes" in said) in ((1, True), (0, False)) and
-           ("3 units, such as wrong_0001" in said or code) and len(kept()) == 4,
-           "again: asks before it removes units that were not given by name", said)
+        code, output = (r.returncode, r.stderr) if hasattr(r, "stderr") else r
+        ok((code, "give --yes" in output) in ((1, True), (0, False)) and
+           ("3 units, such as wrong_0001" in output or code) and len(stored_units()) == 4,
+           "again: asks before it removes units that were not given by name", output)
     r = again("--host", "7")
     ok(r.returncode == 3 and "1 are just being stored, such as wrong_0004" in r.stderr and
-       kept() == ["wrong_0002"] and read(staged) == content,
-       "again: units with one result are removed, their files packed as before",
+       stored_units() == ["wrong_0002"] and read(staged) == content,
+       "again: units with one result are removed, and their files packed with the same bytes",
        r.stdout + r.stderr)
-    left = sql(folder, "SELECT id, canonical_resultid, assimilate_state FROM workunit WHERE "
-               "transition_time > 0 ORDER BY id")
+    requeued = sql(folder, "SELECT id, canonical_resultid, assimilate_state FROM workunit WHERE "
+                   "transition_time > 0 ORDER BY id")
     results = sql(folder, "SELECT workunitid, validate_state, granted_credit FROM result ORDER BY "
                   "workunitid, id")
-    ok(left == [(1, 0, 0), (3, 0, 0)] and results == [(1, 2, 0), (2, 1, 2.5), (2, 1, 2.5),
-                                                      (3, 2, 0), (3, 2, 0), (4, 1, 2.5)],
-       "again: the units are as if nothing had been valid", str(left) + str(results))
+    ok(requeued == [(1, 0, 0), (3, 0, 0)] and results == [(1, 2, 0), (2, 1, 2.5), (2, 1, 2.5),
+                                                          (3, 2, 0), (3, 2, 0), (4, 1, 2.5)],
+       "again: the units are as if no result had been valid", str(requeued) + str(results))
     ok([sql(folder, "SELECT total_credit FROM %s ORDER BY id" % t)
         for t in ("host", "user", "team")] == [[(5,), (2.5,)], [(5,), (2.5,)], [(5,)]]
        and sql(folder, "SELECT consecutive_valid FROM host_app_version ORDER BY host_id") ==
-       [(0,), (12,)], "again: without credit, and trust")
+       [(0,), (12,)], "again: credit and consecutive_valid are taken back")
     sql(folder, "UPDATE workunit SET assimilate_state = 2 WHERE id = 4")
     r = again("--host", "7", "--keep-credit")
     ok(r.returncode == 0 and sql(folder, "SELECT validate_state, granted_credit FROM result WHERE "
@@ -1899,24 +1923,25 @@ def test_again():
     ok(r.returncode == 2 and "0 units are taken out" in r.stdout and
        "1 are out, and have no result that could be taken out: wrong_0001" in r.stdout
        and "WRONG_0002: neither" in r.stderr,
-       "again: reports what was not done; names are case-sensitive",
+       "again: reports units that were not removed; names are case-sensitive",
        r.stdout + r.stderr)
     r = run([command[0], "wrong_0002"], env=ENV)
-    ok(r.returncode == 1 and "give --yes" in r.stderr and kept() == ["wrong_0002"],
-       "again: asks for what two users agree on", r.stdout + r.stderr)
-    code, said = at_terminal([command[0], "wrong_0002"], "no\n")
-    ok(code == 0 and "1 units that two users agree on, such as wrong_0002" in said,
-       "again: and says so", said)
+    ok(r.returncode == 1 and "give --yes" in r.stderr and stored_units() == ["wrong_0002"],
+       "again: asks before it removes a result that two users agree on", r.stdout + r.stderr)
+    code, output = at_terminal([command[0], "wrong_0002"], "no\n")
+    ok(code == 0 and "1 units that two users agree on, such as wrong_0002" in output,
+       "again: the question mentions that two users agree", output)
     sql(folder, "DELETE FROM workunit WHERE id = 2")
     r = again("wrong_0002")
-    ok(r.returncode == 0 and "1 are no longer in BOINC's database" in r.stdout and kept() == [],
-       "again: a unit that was purged", r.stdout + r.stderr)
+    ok(r.returncode == 0 and "1 are no longer in BOINC's database" in r.stdout and stored_units() ==
+       [],
+       "again: a unit that BOINC's database no longer has", r.stdout + r.stderr)
     r = again("wrong_0001", "nonesuch", "--dry-run")
     ok(r.returncode == 2 and r.stdout == "wrong_0001\n" and "nonesuch: not in" in r.stderr,
-       "again: --dry-run tells of names that are none", r.stdout + r.stderr)
+       "again: --dry-run reports unknown names", r.stdout + r.stderr)
     r = again("nonesuch")
     ok(r.returncode == 2 and "nonesuch: neither BOINC's database nor the data set has a unit "
-       "of this name" in r.stderr, "again: a name that nothing has", r.stdout + r.stderr)
+       "of this name" in r.stderr, "again: an unknown name", r.stdout + r.stderr)
     sql(folder, "DELETE FROM result WHERE workunitid = 1")
     sql(folder, "INSERT INTO result(workunitid, server_state, outcome, validate_state) VALUES(1, "
         "5, 3, 0), (1, 5, 1, 3)")
@@ -1927,7 +1952,7 @@ def test_again():
                                  "0, max_error_results FROM workunit WHERE id = 1")
        == [(0, 0, 1, 12 + 1 + 2)] and
        sql(folder, "SELECT outcome FROM result WHERE workunitid = 1 ORDER BY id") == [(3,), (7,)],
-       "again: a unit that was given up is computed again", r.stdout + r.stderr)
+       "again: a failed unit is queued again", r.stdout + r.stderr)
     for name in sql(folder, "SELECT name FROM workunit"):
         for path in glob.glob(os.path.join(folder, "download", "*", name[0] + ".zip")):
             os.unlink(path)
@@ -1942,7 +1967,7 @@ def test_again():
        re.search(r"wrong_0003: was packed of .*2\.png.*: put those back", r.stderr)
        and os.path.exists(staged) and os.listdir(os.path.join(folder, "texcell", "lost")) ==
        ["out_0"],
-       "again --lost: a changed picture is named, and stops only its unit",
+       "again --lost: a changed picture is named, and only its unit is left out",
        r.stdout + r.stderr)
     write(os.path.join(pictures, "2.png"), honest)
     r = again("--lost")
@@ -1958,19 +1983,20 @@ def test_again():
     sql(folder, "INSERT INTO host(userid, rpc_time) VALUES(77, ?)", time.time())
     sql(folder, "INSERT INTO result(workunitid, userid, received_time, validate_state, "
         "granted_credit) VALUES(9, 77, ?, 1, 1234)", time.time())
-    blocked = os.path.join(folder, "nowhere", "page.html")
-    r = run([os.path.join(folder, "bin", "texcell-watch"), "--page", blocked], env=ENV)
+    missing_page = os.path.join(folder, "nowhere", "page.html")
+    r = run([os.path.join(folder, "bin", "texcell-watch"), "--page", missing_page], env=ENV)
     ok(r.returncode == 4 and "daemon down: feeder" in r.stdout and
-       r.stdout.endswith("\n%s: No such file or directory\n" % blocked) and not r.stderr,
-       "watch --page: a page that cannot be written costs no warning, and is named",
+       r.stdout.endswith("\n%s: No such file or directory\n" % missing_page) and not r.stderr,
+       "watch --page: a page that cannot be written is reported, and warnings are printed "
+       "nevertheless",
        r.stdout + r.stderr)
-    said, text = watch()
+    output, text = watch()
     ok("<td>&lt;b&gt;me&lt;/b&gt; &amp; you</td><td class=n>1,234</td>" in text and
        "<td>computers in the last week</td><td class=n>1</td>" in text
        and "<td>credit in all</td><td class=n>12,352</td>" in text and
        "<h2>Newest items</h2>" in text and "<b>me" not in text and "://" not in
        re.sub(r"http://www.w3.org/\S*", "", text),
-       "watch --page: units, computers, credit, pictures; names are escaped", said + text[-2000:])
+       "watch --page: units, computers, credit, pictures; names are escaped", output + text[-2000:])
     r = again("wrong_0002", "--host", "7")
     ok(r.returncode == 1 and again("--host", "99").stdout == "no unit is in question\n",
        "again: names and --host exclude each other", r.stderr)
@@ -1990,7 +2016,8 @@ def test_watch():
 
     r = watch("--unsent", "0")
     ok(r.returncode == 4 and r.stdout.count("daemon down: ") == 4 and
-       "daemon down: feeder" in r.stdout, "watch: daemons that are down", r.stdout + r.stderr)
+       "daemon down: feeder" in r.stdout,
+       "watch reports daemons that are down", r.stdout + r.stderr)
     for daemon in ElementTree.fromstring(read(folder, "config.xml")).iter("daemon"):
         program = daemon.findtext("cmd").split()[0]
         running.append(subprocess.Popen([program, "300"], executable=shutil.which("sleep")))
@@ -1998,20 +2025,21 @@ def test_watch():
               "%d\n" % running[-1].pid)
     try:
         r = watch("--unsent", "0")
-        ok(r.returncode == 0 and r.stdout == "", "watch: all is well", r.stdout + r.stderr)
+        ok(r.returncode == 0 and r.stdout == "",
+           "watch prints nothing if there is no problem", r.stdout + r.stderr)
         code, said = at_terminal([os.path.join(folder, "bin", "texcell-watch"), "--free", "0",
                                   "--unsent", "0"])
         ok(code == 0 and re.fullmatch(r"all well: 4 daemons run, 0 results wait for a host, 0 came "
                                       r"in the last day, the disk has \d+% left\r\n", said),
-           "watch: says that all is well on a terminal", said)
+           "watch reports at a terminal that there is no problem", said)
         write(os.path.join(pids, "feeder.pid"), "%d\n" % os.getpid())
         r = watch("--unsent", "0")
         ok(r.returncode == 4 and r.stdout == "daemon down: feeder -d 3\n",
-           "watch: another program has the number", r.stdout)
+           "watch: another program has the daemon's process id", r.stdout)
         write(os.path.join(pids, "feeder.pid"), "%d\n" % running[0].pid)
         r = watch()
         ok(r.returncode == 4 and r.stdout == "work runs out: 0 results wait for a host, fewer than "
-           "100 (--unsent 0 does not tell)\n", "watch: work runs out", r.stdout)
+           "100 (--unsent 0 does not tell)\n", "watch reports that work runs out", r.stdout)
         for host, bad, number in ((1, 3, 30), (2, 4, 30), (3, 15, 19)):
             for i in range(number):
                 sql(folder, "INSERT INTO result(workunitid, server_state, outcome, validate_state, "
@@ -2023,7 +2051,7 @@ def test_watch():
         ok(r.returncode == 4 and r.stdout == "host 2: 4 of 30 results of the last day were not "
            "valid\napp version 1.01 for windows_x86_64 (texcell_mt_windows; its id is 12): 4 of 30 "
            "results of the last day were not valid\n",
-           "watch: results of a host that are not valid", r.stdout)
+           "watch reports a host's invalid results", r.stdout)
         sql(folder, "DELETE FROM result")
         for i in range(60):
             sql(folder, "INSERT INTO result(server_state, outcome, app_version_id, received_time, "
@@ -2055,18 +2083,18 @@ def test_watch():
             *("not stored (%s): 1 units, such as %s: table refused of the data set says why; "
               "bin/texcell-again %s" % (kind, name, name)
               for kind, name in (("changed", "b"), ("conflict", "twice"), ("missing", "a")))],
-           "watch: client errors, units given up, results that are not stored, each "
-           "with its remedy", r.stdout + r.stderr)
+           "watch reports client errors, failed units and results not stored, each with its remedy",
+           r.stdout + r.stderr)
         os.rename(os.path.join(folder, "texcell", "dataset.sqlite"),
                   os.path.join(folder, "texcell", "aside"))
         r = watch("--unsent", "0")
-        ok(r.returncode == 4 and "\nno data set: " in r.stdout, "watch: a data set that is gone",
+        ok(r.returncode == 4 and "\nno data set: " in r.stdout, "watch reports a missing data set",
            r.stdout + r.stderr)
         r = deploy(folder, version=None)
         ok(r.returncode == 0 and "dataset.sqlite: is not there, or empty, and nothing is "
            "stored: mount" in r.stdout
            and not os.path.exists(os.path.join(folder, "texcell", "dataset.sqlite")),
-           "deploy: makes no second data set", r.stdout + r.stderr)
+           "deploy makes no second data set", r.stdout + r.stderr)
         os.rename(os.path.join(folder, "texcell", "aside"),
                   os.path.join(folder, "texcell", "dataset.sqlite"))
         with contextlib.closing(sqlite3.connect(os.path.join(folder, "texcell",
@@ -2087,8 +2115,9 @@ def test_watch():
         ok(r.stdout == "host 5: 5 of 20 results of the last day were not valid\nhost 5: a result "
            "was not valid, and 15 others nobody has confirmed: bin/texcell-again --host 5\napp "
            "version -3 (the anonymous platform: programs that volunteers built themselves, on "
-           "NVIDIA): 5 of 20 results of the last day were not valid\n", "watch: what else a host "
-           "gave that was wrong once; the anonymous platform", r.stdout + r.stderr)
+           "NVIDIA): 5 of 20 results of the last day were not valid\n",
+           "watch: other results of a host that sent a wrong one; the anonymous platform",
+           r.stdout + r.stderr)
         sql(folder, "UPDATE result SET validate_state = 0, received_time = ? WHERE "
             "workunitid < 103", time.time() - 7300)
         sql(folder, "UPDATE result SET validate_state = 1, received_time = ? WHERE "
@@ -2098,7 +2127,8 @@ def test_watch():
         r = watch("--unsent", "0")
         ok(r.stdout == "results wait: 3 to be validated, the first for 2.0 hours\nresults wait: 1 "
            "to be stored, the first for 27.8 hours\n"
-           and watch("--unsent", "0", "--wait", "48").stdout == "", "watch: results that wait long",
+           and watch("--unsent", "0", "--wait", "48").stdout == "",
+           "watch reports results that have waited long",
            r.stdout + r.stderr)
         stamp = [time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(time.time() - s))
                  for s in (100000, 100)]
@@ -2112,18 +2142,20 @@ def test_watch():
         sql(folder, "UPDATE result SET sent_time = 0")
         r = watch("--unsent", "0", "--wait", "48")
         ok(r.stdout.startswith("deadlocks: log_host/validator.log has 1 of the last day;"),
-           "watch: deadlocks in logs", r.stdout + r.stderr)
+           "watch reports deadlocks in logs", r.stdout + r.stderr)
         os.unlink(os.path.join(folder, "log_host", "validator.log"))
         r = run([os.path.join(folder, "bin", "texcell-watch"), "--unsent", "0", "--invalid", "1",
                  "--free", "1"], env=ENV)
-        ok(r.returncode == 4 and "disk fills: %s has" % folder in r.stdout, "watch: a disk fills",
+        ok(r.returncode == 4 and "disk fills: %s has" % folder in r.stdout,
+           "watch reports a disk that fills",
            r.stdout)
         write(os.path.join(folder, "stop_daemons"), "")
-        ok("the project was stopped" in watch().stdout, "watch: a project that was stopped")
+        ok("the project was stopped" in watch().stdout, "watch reports a stopped project")
         os.rename(os.path.join(folder, "db.sqlite"), os.path.join(folder, "away"))
         os.mkdir(os.path.join(folder, "db.sqlite"))
         r = watch()
-        ok(r.returncode == 4 and "database" in r.stdout, "watch: no database", r.stdout + r.stderr)
+        ok(r.returncode == 4 and "database" in r.stdout,
+           "watch reports a database that does not answer", r.stdout + r.stderr)
     finally:
         for process in running:
             process.kill()
@@ -2146,8 +2178,8 @@ with sqlite3.connect(sys.argv[-1]) as db:       # like mariadb-dump's, the dump 
 
 
 def test_backup(folder):
-    """A backup of the database, keys, data set and submissions while a result is being stored, and
-    its restore into another project."""
+    """texcell-backup backs up database, keys, data set and submissions while a result is being
+    stored, and restores them into another project."""
     tools = os.path.join(TMP, "tools")
     write(os.path.join(tools, "mariadb-dump"), DUMP, 0o755)
     write(os.path.join(tools, "mariadb"), LOAD, 0o755)
@@ -2186,10 +2218,10 @@ def test_backup(folder):
         db.execute("INSERT INTO failed VALUES(78, 'not committed', 0, 1, 'x', 'now')")
         r = run([os.path.join(folder, "bin", "texcell-backup"), saved], env=env)
     ok(r.returncode == 0 and os.stat(saved).st_mode & 0o777 == 0o700,
-       "backup: made, readable only by its owner", r.stderr)
+       "backup: only its owner can read it", r.stderr)
     again = run([os.path.join(folder, "bin", "texcell-backup"), saved], env=env)
     ok(again.returncode == 1 and "is there already" in again.stderr,
-       "backup: each into a new folder", again.stderr)
+       "backup: each one in a new folder", again.stderr)
     os.symlink(os.path.join(folder, "keys"), os.path.join(TMP, "link to keys"))
     os.symlink(TMP, os.path.join(folder, "apps", "all"))
     before = tree(os.path.join(folder, "apps"))
@@ -2202,26 +2234,27 @@ def test_backup(folder):
            "which is copied, or which others see: give another folder" in r.stderr and
            not glob.glob(inside + "*")
            and tree(os.path.join(folder, "apps")) == before,
-           "backup: never into what is copied, or seen: " + inside[len(TMP):], r.stderr)
+           "backup: never into a folder that it copies or that is public: " + inside[len(TMP):],
+           r.stderr)
     os.unlink(os.path.join(folder, "apps", "all"))
     write(os.path.join(saved + "3.part", "mine"), "")
     r = run([os.path.join(folder, "bin", "texcell-backup"), saved + "3"], env=env)
     ok(r.returncode == 1 and "3.part: is there, and not from texcell-backup" in r.stderr and
        os.listdir(saved + "3.part") == ["mine"],
-       "backup: deletes no folder of somebody else", r.stderr)
+       "backup: deletes no foreign folder", r.stderr)
     os.rename(os.path.join(saved + "3.part", "mine"), os.path.join(saved + "3.part", "html"))
     r = run([os.path.join(folder, "bin", "texcell-backup"), saved + "3"], env=env)
     ok(r.returncode == 1 and os.listdir(saved + "3.part") == ["html"],
-       "backup: nor one with a name that its own have", r.stderr)
+       "backup: deletes no foreign folder that contains html/, as a backup does", r.stderr)
     os.unlink(os.path.join(saved + "3.part", "html"))
     with open(os.path.join(saved + "3.part", "lock"), "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         r = run([os.path.join(folder, "bin", "texcell-backup"), saved + "3"], env=env)
     ok(r.returncode == 3 and "another texcell-backup is at work on it" in r.stderr,
-       "backup: two at once", r.stderr)
+       "backup: two at the same time are refused", r.stderr)
     r = run([os.path.join(folder, "bin", "texcell-backup"), saved + "3"], env=env)
     ok(r.returncode == 0 and tree(saved + "3").keys() == tree(saved).keys(),
-       "backup: after one that was ended", r.stderr)
+       "backup: works after one that was killed", r.stderr)
     make_project("restored")
     for name in ("texcell-backup", "texcell_project.py", "texcell_units.py", "xml_insert.py"):
         shutil.copy(os.path.join(folder, "bin", name), os.path.join(new, "bin"))
@@ -2232,10 +2265,10 @@ def test_backup(folder):
         ok(r.returncode == 2 and "(rows: 1 %s), which would be lost" %
            table.split("(")[0] in r.stderr and tree(new) == before
            and not os.path.exists(os.path.join(new, "texcell")),
-           "restore: never over the work of another project: " + table, r.stderr)
+           "restore: refused if the project has work of its own: " + table, r.stderr)
         sql(new, "DELETE FROM " + table.split("(")[0])
     ok(run(["sha256sum", "-c", "--quiet", "SHA256SUMS"], cwd=saved).returncode == 0,
-       "backup: lists its files as sha256sum reads them")
+       "backup: its list of files has sha256sum's format")
     before = tree(new)
     for name, content, reason in (
             ("texcell/submissions.sqlite", b"damaged" * 1000,
@@ -2253,7 +2286,7 @@ def test_backup(folder):
         r = run([os.path.join(new, "bin", "texcell-backup"), "--restore", saved], env=env)
         ok(r.returncode == 2 and reason in r.stderr and "Traceback" not in r.stderr and
            tree(new) == before,
-           "restore: changes nothing where a file of the backup is not whole: " + reason, r.stderr)
+           "restore: changes nothing if a file of the backup is damaged: " + reason, r.stderr)
         write(os.path.join(saved, name), whole)
     for name, put, reason in (
             ("keys/more", lambda path: write(path, "x"), "keys/more is not in SHA256SUMS"),
@@ -2268,7 +2301,7 @@ def test_backup(folder):
         put(path)
         r = run([os.path.join(new, "bin", "texcell-backup"), "--restore", saved], env=env)
         ok(r.returncode == 2 and reason in r.stderr and tree(new) == before,
-           "restore: changes nothing where " + reason, r.stderr)
+           "restore: changes nothing if " + reason, r.stderr)
         os.unlink(path)
         if aside:
             os.rename(path + ".aside", path)
@@ -2279,16 +2312,17 @@ def test_backup(folder):
        sql(folder, "SELECT id, name FROM workunit")
        and read(new, "keys", "code_sign_private") == b"secret" and
        str(os.path.join(new, "db.sqlite")) in read(new, "config.xml").decode(),
-       "restore: database and keys; config.xml stays the new machine's", r.stdout + r.stderr)
+       "restore: database and keys are restored; the new machine's config.xml stays", r.stdout +
+       r.stderr)
     ok(os.readlink(os.path.join(new, "config.xml")) == "linked.xml",
-       "restore: a link to config.xml stays one")
+       "restore: a link to config.xml stays a link")
     lost = sql(new, "SELECT outcome, validate_state, granted_credit FROM result WHERE id > 9000 "
                "ORDER BY id")
     units = sql(new, "SELECT canonical_resultid, assimilate_state, need_validate, transition_time "
                 "> 7 FROM workunit WHERE id < 10 ORDER BY id")
     ok(lost == [(1, 1, 1), (7, 1, 1), (7, 3, 1), (7, 3, 1)] and units == [(1, 2, 1, 0)] +
        [(0, 0, 0, 1)] * 3,
-       "restore: lost results blame no host, and their units are sent again",
+       "restore: lost results are not a host's error, and their units are sent again",
        str(lost) + str(units))
     commands = [e.text for e in ElementTree.fromstring(read(new, "config.xml")).iter("cmd")]
     ok(commands.count("own_validator --app other & more") == 1 and commands.count("feeder -d 3 ") ==
@@ -2296,32 +2330,32 @@ def test_backup(folder):
        and read(new, "html", "ops", ".htpasswd") == b"me:secret" and
        os.stat(os.path.join(new, "upload")).st_mode & 0o7777 == 0o2771
        and abs(int(read(new, "texcell", "restored")) - time.time()) < 100,
-       "restore: every app's daemons and their programs, who may look after it, rights of upload",
+       "restore: every app's daemons and their programs, the admins, and the mode of upload/",
        commands)
     ok(b"<one_result_per_user_per_wu>1<" in config and read(new, "config.xml").count(
         b"<one_result_per_user_per_wu>1</one_result_per_user_per_wu>") == 1,
-       "restore: nobody confirms an own result, where that was so")
+       "restore: one_result_per_user_per_wu stays")
     ok(handed_out and {n: read(new, "download", n)
                        for n in os.listdir(os.path.join(new, "download"))} == handed_out
        and os.path.exists(os.path.join(new, "html", "project", "project.inc")),
-       "restore: what hosts fetch of a version, which update_versions takes to be there; the "
-       "project's page", handed_out.keys())
+       "restore: the files that hosts download of a version, and the project's page",
+       handed_out.keys())
     ok(read(new, "bin", "texcell_check") == changed % os.fsencode(new)
        and not os.path.exists(os.path.join(new, "bin", "texcell_compare"))
        and "compare with %s: config.xml, bin/texcell_compare, bin/texcell_assimilate;" %
        saved in r.stdout,
-       "restore: a script that was changed by hand; a note if it names another folder", r.stdout)
+       "restore: a script that the admin changed; a note if it names another folder", r.stdout)
     with contextlib.closing(sqlite3.connect(os.path.join(new, "texcell", "dataset.sqlite"))) as db:
         failed = [row[0]
                   for row in db.execute("SELECT name FROM failed WHERE wu_id >= 77 ORDER BY wu_id")]
         units = db.execute("SELECT name FROM units").fetchall()
     ok(failed == ["in the log alone"] and units == [("many_0299",)],
-       "restore: the data set as it was, with what only its log had", failed)
+       "restore: the data set with the rows that only its write-ahead log had", failed)
     r = submit(new, "--status", "many") if deploy(new, version=None).returncode == 0 else None
     ok(read(new, "bin", "texcell_check") == changed % os.fsencode(new),
-       "restore: deploy keeps that script")
+       "restore: deploy keeps the changed script")
     ok(r is not None and "300 units" in r.stdout,
-       "restore: deploy works, and submissions are known", r and r.stdout + r.stderr)
+       "restore: deploy works, and submit finds the submissions", r and r.stdout + r.stderr)
     # A result that was in progress at the time of the backup is reported now; its file was uploaded
     # to the old server.
     name = "lost_4_0_r5_0"
@@ -2339,7 +2373,7 @@ def test_backup(folder):
     said, later, start = [run(lost, env=ENV)], run(words), time.monotonic()
     ok(blamed.returncode == 2 and later.returncode == 3 and "the server lost it: "
        "bin/texcell-again --lost" in later.stderr and time.monotonic() - start < 5,
-       "again --lost: a lost upload is not the host's fault to script_validator, either, and is "
+       "again --lost: with script_validator, too, a lost upload is no error of the host, and is "
        "not waited for", "%s %s %s" % (blamed, later, said))
     sql(new, "UPDATE result SET server_state = 5, outcome = 1, validate_state = 4 WHERE id = 9100")
     sql(new, "UPDATE workunit SET transition_time = 7 WHERE id = 4")
@@ -2348,26 +2382,26 @@ def test_backup(folder):
        "1 results were reported" in said[1].stdout and
        sql(new, "SELECT transition_time > 7 FROM workunit WHERE id = 4") == [(1,)] and
        "reported" not in said[2].stdout and said[2].returncode == 0,
-       "again --lost: after it is reported no host is blamed for it", said)
+       "again --lost: a lost upload that is reported later is no error of the host", said)
     write(upload, "there")
     ok(run(words).returncode != 0 and "the server lost" not in run(words).stderr,
-       "one that is there is looked at")
+       "again --lost: an upload that exists is validated")
     r = run([os.path.join(new, "bin", "texcell-backup"), "--restore", saved], env=env)
     ok(r.returncode == 2 and "has a data set or submissions already" in r.stderr,
-       "restore: never over a data set", r.stderr)
+       "restore: refused if a data set exists", r.stderr)
     write(os.path.join(new, "texcell", "restoring"), "")
     r = run([os.path.join(new, "bin", "texcell-backup"), "--restore", saved], env=env)
     ok(r.returncode == 2 and "has a data set" in r.stderr,
-       "restore: nor where it is all there, but for its end", r.stderr)
+       "restore: refused if a whole backup was restored except for its last step", r.stderr)
     os.unlink(os.path.join(new, "texcell", "submissions.sqlite"))
     r = run([os.path.join(new, "bin", "texcell-backup"), "--restore", saved], env=env)
     ok(r.returncode == 0 and not os.path.exists(os.path.join(new, "texcell", "restoring")) and
        "300 units" in submit(new, "--status", "many").stdout,
-       "restore: ended between two files, the same command continues", r.stdout + r.stderr)
+       "restore: killed between two files, the same command continues", r.stdout + r.stderr)
     write(os.path.join(tools, "mariadb-dump"), "#!/bin/sh\nexit 2\n", 0o755)
     r = run([os.path.join(folder, "bin", "texcell-backup"), saved + "2"], env=env)
     ok(r.returncode == 3 and not glob.glob(saved + "2*"),
-       "backup: without the database there is none", r.stderr)
+       "backup: an error without the database", r.stderr)
 
 
 def main():

@@ -1,7 +1,7 @@
 #!/usr/bin/python3
-"""texcell-wu pack, show and export. Pack: every kind of picture file, its samples compared with
-those that PIL, scikit-image or tifffile read; stacks, masks, --split; and what is refused. Show and
-export: a result made here, also with faults."""
+"""Tests texcell-wu pack, show and export. pack: the samples of every kind of picture file are
+compared with those that PIL, scikit-image or tifffile read; stacks, masks, --split; and which
+input is refused. show and export: a result written by this test, whole and damaged."""
 import csv
 import gzip
 import hashlib
@@ -48,7 +48,7 @@ def wu(*args, **kw):
 
 
 def pack(out, *args, **kw):
-    """Packs a work unit of glcm, for which no parameter has to be given."""
+    """Packs a work unit of the analysis glcm, which has no mandatory parameter."""
     return wu("pack", "--analysis", "glcm", "-o", out, *args, **kw)
 
 
@@ -64,8 +64,8 @@ def members(out, names):
 
 
 def item_samples(out, index=0, key=None):
-    """The samples of an item: of an image [h, w]; of a stack or a picture in strips, all its
-    members."""
+    """The samples of an item: an image [h, w]; of a stack or a picture in strips, all its members
+    joined."""
     item = job_of(out)["items"][index]
     if key is None:
         key = "image" if "image" in item else "stack"
@@ -75,8 +75,8 @@ def item_samples(out, index=0, key=None):
     return (np.stack if "stack" in item else np.concatenate)(members(out, names))
 
 
-# A part of the note for a palette that is not grey, or not in order.
-SHOWN = "the colours that it shows are taken"
+# A part of the note about a palette that is not grey, or not in order.
+PALETTE_NOTE = "the colours that it shows are taken"
 
 
 def packs_as(name, picture, expected, note_text=None):
@@ -92,16 +92,16 @@ def packs_as(name, picture, expected, note_text=None):
     ok(same, name + ": same samples",
        "%s %s, expected %s %s" % (got.shape, got.dtype, expected.shape,
                                   expected.dtype))
-    # A note of glcm, about the number of grey levels, is no concern of this test.
-    said = "".join(line + "\n" for line in r.stderr.splitlines() if "its greys are" not in line)
-    ok((note_text is None and said == "") or (note_text is not None and note_text in r.stderr),
+    # glcm's note about the number of grey levels is not tested here.
+    notes = "".join(line + "\n" for line in r.stderr.splitlines() if "its greys are" not in line)
+    ok((note_text is None and notes == "") or (note_text is not None and note_text in r.stderr),
        name + ": prints the right notes", r.stderr)
     os.remove(out)
 
 
 def refused(name, picture, word, *args):
-    """pack exits with 2, writes one line besides notes, which names the file and contains `word`,
-    and leaves no output."""
+    """pack exits with 2 and leaves no output. The one line that it writes, apart from notes, names
+    the file and contains `word`."""
     out = path("refused.zip")
     r = pack(out, picture, *args)
     line = "\n".join(line for line in r.stderr.splitlines() if "note:" not in line)
@@ -119,8 +119,8 @@ def png_chunk(kind, body):
 
 
 def png_rows(samples, depth):
-    """The image data, not yet compressed, of samples [h, w, c]: `depth` bits each, and filter type
-    0 before each row."""
+    """The uncompressed image data of samples [h, w, c]: `depth` bits a sample, and filter type 0
+    before each row."""
     rows = []
     for row in samples.reshape(samples.shape[0], -1):
         if depth == 16:
@@ -136,7 +136,7 @@ def png_rows(samples, depth):
 
 def write_png(name, samples, depth, colour_type, extra=(), interlaced=False, cut=None):
     """Writes a PNG of samples [h, w(, c)]. extra: [(kind, body)] of chunks before IDAT; cut: the
-    file is cut to this length."""
+    file's length in bytes if it is truncated."""
     samples = samples if samples.ndim == 3 else samples[:, :, None]
     h, w = samples.shape[:2]
     if interlaced:
@@ -159,7 +159,7 @@ def write_png(name, samples, depth, colour_type, extra=(), interlaced=False, cut
 
 
 def as_read(picture):
-    """The samples of a file by PIL."""
+    """The samples of a file as PIL reads them."""
     return np.asarray(Image.open(picture))
 
 
@@ -203,17 +203,18 @@ def test_png():
              write_png("pi.png", GREY, 8, 3, [(b"PLTE", identity.tobytes())]), GREY)
     packs_as("PNG palette, inverted grey",
              write_png("pv.png", GREY, 8, 3, [(b"PLTE", identity[::-1].tobytes())]),
-             255 - GREY, SHOWN)
+             255 - GREY, PALETTE_NOTE)
     palette = RNG.integers(0, 256, (256, 3), dtype=np.uint8)
     packs_as("PNG palette, colours",
-             write_png("pc.png", GREY, 8, 3, [(b"PLTE", palette.tobytes())]), palette[GREY], SHOWN)
+             write_png("pc.png", GREY, 8, 3, [(b"PLTE", palette.tobytes())]), palette[GREY],
+             PALETTE_NOTE)
     for depth in (1, 2, 4):
         few = palette[:1 << depth]
         index = GREY >> (8 - depth)
         packs_as("PNG palette of %d bits, interlaced" % depth,
                  write_png("p%d.png" % depth, index, depth, 3, [(b"PLTE", few.tobytes())],
                            interlaced=True), few[index],
-                 SHOWN)
+                 PALETTE_NOTE)
     packs_as("PNG palette with tRNS",
              write_png("pt.png", GREY, 8, 3, [(b"PLTE", palette.tobytes()),
                                               (b"tRNS", b"\xff\x80")]), palette[GREY], dropped)
@@ -252,7 +253,7 @@ def test_jpeg():
         refused("JPEG cut at %d" % cut, path("cut.jpg"), "damaged")
     with open(path("cut.jpg"), "wb") as out:
         out.write(whole[:-2])
-    packs_as("JPEG that lacks its end alone", path("cut.jpg"), np.asarray(Image.open(f)),
+    packs_as("JPEG that lacks only its end marker", path("cut.jpg"), np.asarray(Image.open(f)),
              "all samples came")
 
 
@@ -288,7 +289,7 @@ def test_tiff_pil():
     f = path("pal.tif")
     indexed = Image.fromarray(COLOUR).quantize(100)
     indexed.save(f)
-    packs_as("TIFF palette", f, np.asarray(indexed.convert("RGB")), SHOWN)
+    packs_as("TIFF palette", f, np.asarray(indexed.convert("RGB")), PALETTE_NOTE)
     whole = open(pil_tiff("c.tif", GREY, compression="tiff_lzw"), "rb").read()
     for cut in (4, 9, len(whole) // 2, len(whole) - 3):
         with open(path("cut.tif"), "wb") as out:
@@ -309,7 +310,7 @@ def test_tiff_codecs():
     """Compressions that libtiff can decode, but that texcell-wu does not accept."""
     plain = open(pil_tiff("plain.tif", GREY), "rb").read()
     tag = struct.pack("<HHI", 259, 3, 1)
-    ok(plain.count(tag + b"\1\0") == 1, "the tag of the codec")
+    ok(plain.count(tag + b"\1\0") == 1, "the compression tag occurs once")
     for codec, name in ((32909, "PixarLog"), (34676, "SGILog"), (32766, "NeXT"),
                         (32809, "ThunderScan"), (34925, "LZMA"),
                         (99, "something unknown")):
@@ -386,39 +387,40 @@ def test_tiff_layouts():
     for name, kind in (("float", np.float32), ("signed", np.int16)):
         both = tiff("bad.tif", np.dstack([lower, upper]).astype(kind), photometric="minisblack",
                     planarconfig="contig")
-        refused("one channel of two, %s: its range alone" % name, both,
+        refused("one channel of two, %s: only its range is printed" % name, both,
                 "from %d to %d" % (lower.min(), lower.max()), "--channel", "1")
 
 
 def raw_tiff(name, pages, end=4):
     """Writes a TIFF that tifffile would not write. pages: [({tag: value}, bytes of the samples)].
-    end: how many of the 4 bytes of the last page's pointer to a next page are written."""
+    end: number of bytes written of the pointer to the next page (4 bytes) that ends the last
+    page's directory."""
     body, links = b"II*\0\0\0\0\0", [4]
     for tags, pixels in pages:
-        at = len(body)
-        tags = {273: at, 279: len(pixels), **tags}
-        more, entries = b"", []
+        start = len(body)
+        tags = {273: start, 279: len(pixels), **tags}
+        values, entries = b"", []
         body += pixels + b"\0" * (len(pixels) % 2)
         body = body[:links[-1]] + struct.pack("<I", len(body)) + body[links[-1] + 4:]
-        behind = len(body) + 2 + 12 * len(tags) + 4
+        values_start = len(body) + 2 + 12 * len(tags) + 4
         for tag, value in sorted(tags.items()):
             if isinstance(value, (int, np.integer)):
                 entries.append(struct.pack("<HHII", tag, 4, 1, value))
             else:                              # text, or 16-bit numbers
                 entries.append(struct.pack("<HHII", tag, 2 if isinstance(value, bytes) else 3,
-                                           len(value), behind + len(more)))
-                more += value if isinstance(value, bytes) else struct.pack("<%dH" % len(value),
-                                                                           *value)
-                more += b"\0" * (len(more) % 2)
+                                           len(value), values_start + len(values)))
+                values += value if isinstance(value, bytes) else struct.pack("<%dH" % len(value),
+                                                                             *value)
+                values += b"\0" * (len(values) % 2)
         links.append(len(body) + 2 + 12 * len(tags))
-        body += struct.pack("<H", len(tags)) + b"".join(entries) + b"\0" * 4 + more
+        body += struct.pack("<H", len(tags)) + b"".join(entries) + b"\0" * 4 + values
     with open(path(name), "wb") as f:
         f.write(body if end == 4 else body[:links[-1] + end])
     return path(name)
 
 
 def raw_tags(samples, bits=8, **more):
-    """Tags of a grey picture. more: t<number of the tag>=value."""
+    """Tags of a grey picture. more: further tags, as t<tag number>=value."""
     h, w = samples.shape
     return {256: w, 257: h, 258: bits, 259: 1, 262: 1, 277: 1, 278: h,
             **{int(tag[1:]): value for tag, value in more.items()}}
@@ -453,14 +455,14 @@ def test_tiff_hostile():
     odd("says that it holds 5 slices, but it has 1 page",
         t270=b"ImageJ=1.53\nimages=5\nslices=5\n\0")
     odd("damaged", pixels[:128], 4, t262=3)    # no palette
-    odd("the palette is missing", t262=3)      # libtiff would read it as grey
-    odd("the palette is missing", pixels * 3, t262=3, t277=3)      # and this one as RGB
-    odd("the palette is missing", t262=3, t320=[0, 1, 2, 3])  # no multiple of 3
+    odd("the palette is missing", t262=3)                       # libtiff would read it as grey
+    odd("the palette is missing", pixels * 3, t262=3, t277=3)   # libtiff would read it as RGB
+    odd("the palette is missing", t262=3, t320=[0, 1, 2, 3])    # a length no multiple of 3
     odd("and its palette has 2", t262=3, t320=[1] * 6)
     odd("damaged", t322=0, t323=0, t324=8, t325=256)
     odd("damaged", t322=16, t323=16, t324=1 << 30, t325=256)
     odd("damaged", t273=1 << 30)
-    # libtiff decodes a whole tile, however long, and continues with the next row after an error.
+    # libtiff decodes a whole tile, however large, and continues with its next row after an error.
     for side, why in ((1 << 30, "in tiles of 16 x 1073741824"), (4097, "in tiles of 16 x 4097"),
                       (4096, "damaged")):
         odd(why, b"\xff" * 64, 1, t259=2, t322=16, t323=side, t324=8, t325=64)
@@ -468,27 +470,27 @@ def test_tiff_hostile():
     larger[:16, :16] = small
     f = raw_tiff("odd.tif", [(raw_tags(small, t322=4096, t323=32, t324=8, t325=larger.size),
                               larger.tobytes())])
-    packs_as("TIFF in a tile larger than it is", f, small)
-    for left in (0, 1, 3):
-        f = raw_tiff("odd.tif", [(raw_tags(small), pixels)], left)
-        refused("TIFF that ends %d bytes into the pointer to the next page" % left, f,
+    packs_as("TIFF whose tile is larger than the picture", f, small)
+    for kept_bytes in (0, 1, 3):
+        f = raw_tiff("odd.tif", [(raw_tags(small), pixels)], kept_bytes)
+        refused("TIFF that ends %d bytes into the pointer to the next page" % kept_bytes, f,
                 "ends in its directory")
     thumbnail, page = (raw_tags(small, t254=1), pixels), (raw_tags(small), pixels)
     packs_as("TIFF whose first page is a thumbnail", raw_tiff("odd.tif", [thumbnail, page]), small,
              "left out")
-    packs_as("and one between pages", raw_tiff("odd.tif", [page, thumbnail, page]),
+    packs_as("TIFF with a thumbnail between pages", raw_tiff("odd.tif", [page, thumbnail, page]),
              np.stack([small, small]), "left out")
     for shift, kind in ((0, "of 8 bits"), (8, "of 16")):
         ramp = [255 - i << shift for i in range(256)]
         packs_as("TIFF with a grey palette, entries " + kind,
                  raw_tiff("odd.tif", [(raw_tags(small, t262=3, t320=ramp * 3), pixels)]),
-                 255 - small, SHOWN)
+                 255 - small, PALETTE_NOTE)
     with open(raw_tiff("odd.tif", [page]), "rb") as f:
         whole = f.read()
     (first,) = struct.unpack("<I", whole[4:8])
     with open(path("odd.tif"), "wb") as f:     # the pointer to the next page is to this page
         f.write(whole[:-4] + struct.pack("<I", first))
-    packs_as("TIFF whose pages go in a circle", path("odd.tif"), small, "another page follows")
+    packs_as("TIFF whose pages form a circle", path("odd.tif"), small, "another page follows")
 
 
 def test_jpeg_hostile():
@@ -497,8 +499,8 @@ def test_jpeg_hostile():
         out.write(bytes.fromhex("ffd8 ffc0000e 08 0004 0004 02 011100 021100 ffda000a 02 0100 0200 "
                                 "003f00 0000 ffd9"))
     refused("JPEG of two components", f, "is a JPEG of 2 components")
-    # A progressive JPEG may repeat its first scan, complete each time, any number of times; each
-    # scan takes a pass over the whole picture.
+    # A progressive JPEG may contain its first scan any number of times; to decode each copy takes a
+    # pass over the whole picture.
     Image.fromarray(SMOOTH).save(f, progressive=True)
     with open(f, "rb") as file:
         whole = file.read()
@@ -517,8 +519,8 @@ def test_jpeg_hostile():
 
 
 def scaled(values, lo, hi, most):
-    """The values as --scale defines them: lo becomes 0, hi becomes `most`, linear between, clipped
-    outside, rounded, NaN becomes 0."""
+    """The samples that --scale=LO,HI makes of values: lo becomes 0, hi becomes `most`, linear in
+    between, clipped outside, rounded; NaN becomes 0."""
     v = np.nan_to_num((values.astype(np.float64) - lo) / (hi - lo) * most, nan=0.0, posinf=most,
                       neginf=0)
     return np.clip(np.floor(v + 0.5), 0, most).astype(np.int64)
@@ -560,12 +562,12 @@ def test_scale():
            (says or beyond or r.stderr == ""), "--scale: " + name, r.stderr)
     r = pack(out, "--channel", "2", path("deep.png"))
     ok(r.returncode == 0 and np.array_equal(item_samples(out), deep[:, :, 1]),
-       "a channel of RGB 16 as it is", r.stderr)
+       "a channel of RGB 16 is packed unscaled", r.stderr)
     r = pack(out, "--stain", "dab", "--stains", "hdab", "--scale", "0,65535", path("deep.png"))
     low = scaled(deep, 0, 65535, 255).astype(np.uint8)
-    apart = np.abs(item_samples(out).astype(int) -
-                   separated(low, [(0.650, 0.704, 0.286), (0.268, 0.570, 0.776)], 1))
-    ok(r.returncode == 0 and apart.max() <= 1, "a stain of RGB 16", r.stderr)
+    difference = np.abs(item_samples(out).astype(int) -
+                        separated(low, [(0.650, 0.704, 0.286), (0.268, 0.570, 0.776)], 1))
+    ok(r.returncode == 0 and difference.max() <= 1, "a stain of RGB 16", r.stderr)
     for text in ("5", "5,", ",5", "3,3", "4,3", "1,nan", "1,inf", "1,2,3", "a,b"):
         r = pack(out, "--scale=" + text, path("deep.png"))
         ok(r.returncode == 1 and "--scale " + text in r.stderr, "--scale %s: refused" % text,
@@ -578,8 +580,8 @@ def test_scale():
 
 
 def test_channels():
-    """Channels as samples of a pixel or as pages; points in time; the series of an OME-TIFF, and
-    folders."""
+    """Channels as samples of a pixel or as pages; points in time; several series in an OME-TIFF;
+    slices of several stacks in a folder."""
     if tifffile is None:
         skip("channels", "no tifffile")
         return
@@ -603,8 +605,8 @@ def test_channels():
         f.truncate(offsets[3])
     r = pack(out, "--channel", 3, planar)
     ok(r.returncode == 0 and np.array_equal(item_samples(out), five[:, :, 2]),
-       "a plane of a file that ends behind it", r.stderr)
-    refused("a plane behind the file's end", planar, "TIFF", "--channel", "4")
+       "a plane of a file that is truncated after it", r.stderr)
+    refused("a plane after the file's end", planar, "TIFF", "--channel", "4")
     Image.fromarray(COLOUR).quantize(64).save(path("palette.tif"))
     r = pack(out, "--channel", "green", path("palette.tif"))
     ok(r.returncode == 0 and np.array_equal(
@@ -620,7 +622,7 @@ def test_channels():
     r = wu("analyse", "--analysis", "cellcount", "--channel", 2, "-o", path("no_channel"),
            save_all("grey", {"g8.png": GREY}) + "/g8.png")
     ok(r.returncode == 2 and "g8.png: is grey, but --channel is for colours" in r.stderr,
-       "analyse says why no input is left", r.stderr)
+       "analyse prints why no input is left", r.stderr)
     for c, name in enumerate(("red", "green", "blue", None)):
         one = np.where(np.arange(3) == c, COLOUR,
                        COLOUR // 20 if c == 0 else 0).astype(np.uint8) if name else COLOUR
@@ -631,7 +633,8 @@ def test_channels():
             ok(r.returncode == 0 and
                (("is %s alone" % name) in r.stderr and ("--channel %s takes" % name) in r.stderr
                 if name else " alone" not in r.stderr),
-               "colours of which there is %s, %d" % (name, len(stack)), r.stderr)
+               "colour pictures that are %s alone (None: all colours), pages: %d" %
+               (name, len(stack)), r.stderr)
     Image.fromarray(COLOUR[:, :, 0]).save(path("silent.tif"), save_all=True,
                                           append_images=[Image.fromarray(COLOUR[:, :, i])
                                                          for i in (1, 2)])
@@ -641,13 +644,15 @@ def test_channels():
        "pages without metadata are slices, with a note", r.stderr)
     r = wu("pack", "--analysis", "cellcount", "-o", out, path("silent.tif"))
     ok(r.returncode == 2 and "is a stack; cellcount takes pictures" in r.stderr and
-       "--channel N" in r.stderr, "cellcount says how to take a channel", r.stderr)
+       "--channel N" in r.stderr, "cellcount's error for a stack names --channel", r.stderr)
     r = pack(out, "--channel", 2, path("silent.tif"))
     ok(r.returncode == 0 and np.array_equal(item_samples(out), COLOUR[:, :, 1]) and
-       "taken as channels" in r.stderr, "they are channels if one is wanted", r.stderr)
-    refused("a fourth of three pages", path("silent.tif"), "has 3 channels; 4 is none", "--channel",
+       "taken as channels" in r.stderr, "pages without metadata are channels with --channel",
+       r.stderr)
+    refused("channel 4 of three pages", path("silent.tif"), "has 3 channels; 4 is none",
+            "--channel",
             "4")
-    refused("a sixth of five", contig, "has 5 channels; 6 is none of them", "--channel", "6")
+    refused("channel 6 of five", contig, "has 5 channels; 6 is none of them", "--channel", "6")
     whole = RNG.integers(0, 256, (2, 3, 4, 20, 30), dtype=np.uint8)      # times, slices, channels
     kinds = [("ImageJ", tiff("h.tif", whole, imagej=True, metadata={"axes": "TZCYX"}), whole)]
     for order in ("TZC", "TCZ", "CTZ", "CZT", "ZCT", "ZTC"):
@@ -672,37 +677,37 @@ def test_channels():
        ["film.ome_t%02d" % (i + 1) for i in range(12)] and "image" in items[0] and
        items[3]["source"].endswith("film.ome.tif")
        and all(np.array_equal(item_samples(out, t), times[t]) for t in range(12)),
-       "each of 12 times a picture", r.stderr)
+       "each of 12 points in time becomes an item", r.stderr)
     for option in ([], ["--skip-bad"]):
         r = pack(out, *ROI, *option, path("film.ome.tif"))
         ok(r.returncode == 2 and r.stderr.count("has no mask") == 1,
-           "one note for all times", r.stderr)
+           "one note for all points in time", r.stderr)
     save_all("film_masks", {"film.ome_t%02d.png" % (i + 1): (times[i] > 9 * i).astype(np.uint8)
                             for i in range(12)})
     r = pack(out, *ROI, "--mask", path("film_masks"), path("film.ome.tif"))
     ok(r.returncode == 0 and all(np.array_equal(item_samples(out, t, "mask") > 0, times[t] > 9 * t)
-                                 for t in range(12)), "with a mask each", r.stderr)
-    called = ["day %d" % i for i in range(12)]
+                                 for t in range(12)), "a mask for each point in time", r.stderr)
+    labels = ["day %d" % i for i in range(12)]
     save_all("film_called",
-             {c + ".png": (times[i] > 9 * i).astype(np.uint8) for i, c in enumerate(called)})
-    for names in (called, called[1:], called + ["x"]):
+             {c + ".png": (times[i] > 9 * i).astype(np.uint8) for i, c in enumerate(labels)})
+    for names in (labels, labels[1:], labels + ["x"]):
         with open(path("called.txt"), "w") as f:
             f.write("\n".join(names) + "\n")
         r = pack(out, *ROI, path("film.ome.tif"), "--names", f.name, "--mask", path("film_called"))
         ok(r.returncode == 0 and [i["name"] for i in job_of(out)["items"]] ==
-           [c.replace(" ", "_") for c in called]
+           [c.replace(" ", "_") for c in labels]
            and all(np.array_equal(item_samples(out, t, "mask") > 0, times[t] > 9 * t)
-                   for t in range(12)) if names == called else
+                   for t in range(12)) if names == labels else
            r.returncode == 2 and "has %d lines, but there are 12 items" % len(names) in r.stderr,
-           "%d names of 12 times" % len(names), r.stderr)
+           "%d names for 12 points in time" % len(names), r.stderr)
     r = pack(out, path("film.ome.tif"), "--names", path("nowhere.txt"))
     ok(r.returncode == 2 and "nowhere.txt: cannot be opened" in r.stderr,
-       "names that are not there", r.stderr)
+       "a file of names that does not exist", r.stderr)
     r = pack(out, "--channel", 2, tiff("rgb.ome.tif", np.stack([COLOUR, COLOUR[::-1]]),
                                        photometric="rgb", metadata={"axes": "ZYXS"}))
     ok(r.returncode == 0 and np.array_equal(item_samples(out),
                                             np.stack([COLOUR, COLOUR[::-1]])[..., 1]),
-       "OME that counts colours as channels", r.stderr)
+       "OME whose channels are the colours", r.stderr)
     with tifffile.TiffWriter(path("two.ome.tif"), ome=True) as w:
         for _ in range(2):
             w.write(times[:3], photometric="minisblack", metadata={"axes": "ZYX"})
@@ -712,7 +717,7 @@ def test_channels():
             ("more than there is", b'SizeZ="3"', b'SizeZ="4"', "of these is missing"),
             ("without end", b'SizeT="2"', b'SizeT="99999999999999999999"', "too many planes"),
                                 ("zero", b'SizeC="4"', b'SizeC="0"', "no channel, time or slice")):
-        ok(data.count(old) == 1, "the file says " + old.decode())
+        ok(data.count(old) == 1, "the file contains " + old.decode())
         with open(path("hurt.ome.tif"), "wb") as f:
             f.write(tiff_with_text(data, old, new))
         refused("OME: " + name, path("hurt.ome.tif"), why, "--channel", "1")
@@ -725,11 +730,12 @@ def test_channels():
                  metadata=None)
         r = pack(out, "--channel", "2", f)
         ok((r.returncode == 0 and np.array_equal(item_samples(out), times[1:6:2])) if good
-           else "names one page for two planes" in r.stderr, "OME that lists its pages, %s" % good,
+           else "names one page for two planes" in r.stderr, "OME that lists its pages: %s" %
+           ("each once" if good else "one twice"),
            r.stderr)
-    many = {"b_z%d.png" % i: times[i] for i in range(1, 12)}
-    many.update({"a_z%d.png" % i: 255 - times[i] for i in range(1, 12)})
-    save_all("series", many)
+    slices = {"b_z%d.png" % i: times[i] for i in range(1, 12)}
+    slices.update({"a_z%d.png" % i: 255 - times[i] for i in range(1, 12)})
+    save_all("series", slices)
     r = pack(out, "--stack", path("series"))
     items = job_of(out)["items"] if r.returncode == 0 else []
     ok([i["name"] for i in items] == ["a", "b"] and items[0]["source"] == "series/a_z*" and
@@ -744,7 +750,7 @@ def test_channels():
     r = pack(out, *ROI, "--stack", "--mask", path("leica_masks"), path("leica"))
     ok(r.returncode == 0 and [i["name"] for i in job_of(out)["items"]] == ["x_ch00", "x_ch01"]
        and np.array_equal(item_samples(out, 1), times[1:6:2]),
-       "a z tells which number counts slices", r.stderr)
+       "the number after z in a file's name is the slice", r.stderr)
     save_all("one", {"s%d_of_3.png" % i: times[i] for i in range(3)})
     r = pack(out, "--stack", path("one"))
     ok(r.returncode == 0 and [i["name"] for i in job_of(out)["items"]] == ["one"],
@@ -763,7 +769,7 @@ def tiff_with_text(data, old, new):
 
 def nifti(name, array, unit=2, size=(1, 1, 1), slope=0, offset=0, big=False, code=None, **change):
     """Writes a NIfTI-1 file of the array [.., z, y, x], by the definition of the format. change:
-    x<offset in the header>=bytes to put there."""
+    b<offset in the header>=the bytes to write at this offset."""
     codes = {"u1": 2, "i2": 4, "i4": 8, "f4": 16, "f8": 64, "i1": 256, "u2": 512, "u4": 768,
              "i8": 1024, "u8": 1280}
     order = ">" if big else "<"
@@ -778,8 +784,8 @@ def nifti(name, array, unit=2, size=(1, 1, 1), slope=0, offset=0, big=False, cod
     struct.pack_into(order + "3f", head, 108, 352, slope, offset)
     head[123] = unit
     head[344:348] = b"n+1\0"
-    for at, value in change.items():
-        head[int(at[1:]):int(at[1:]) + len(value)] = value
+    for key, value in change.items():
+        head[int(key[1:]):int(key[1:]) + len(value)] = value
     body = bytes(head) + array.astype(array.dtype.newbyteorder(order)).tobytes()
     with open(path(name), "wb") as f:
         f.write(gzip.compress(body, mtime=0) if name.endswith(".gz") else body)
@@ -799,9 +805,9 @@ def test_nifti():
     packs_as("NIfTI of one slice", nifti("n.nii", stack[0].astype("u1")), stack[0].astype("u1"))
     packs_as("NIfTI of one row", nifti("n.nii", stack[0, 0].astype("u1"), unit=0),
              stack[0, :1].astype("u1"))
-    packs_as("NIfTI of a slope of 1", nifti("n.nii", deep.astype("u2"), slope=1, unit=0),
+    packs_as("NIfTI with a slope of 1", nifti("n.nii", deep.astype("u2"), slope=1, unit=0),
              deep.astype("u2"))
-    packs_as("NIfTI of a slope that is NaN",
+    packs_as("NIfTI with a slope that is NaN",
              nifti("n.nii", deep.astype("u2"), slope=np.nan, unit=0), deep.astype("u2"))
     rgb = RNG.integers(0, 256, (20, 30, 3), dtype=np.uint8)
     packs_as("NIfTI of RGB", nifti("n.nii.gz", rgb, code=128, unit=0), rgb)
@@ -818,22 +824,23 @@ def test_nifti():
             "has floating-point samples, from")
     r = pack(out, nifti("brain.nii.gz", stack.astype("u1"), size=(0.5, 0.25, 2)))
     ok(r.returncode == 0 and job_of(out)["items"][0]["spacing"] == [2000, 250, 500] and
-       job_of(out)["items"][0]["name"] == "brain", "size of a voxel in mm", r.stderr)
-    r = pack(out, nifti("n.nii.gz", stack.astype("u1"), unit=3, size=(0.5, 0.25, 2)))
-    ok(r.returncode == 0 and job_of(out)["items"][0]["spacing"] == [2, 0.25, 0.5], "in micrometres",
+       job_of(out)["items"][0]["name"] == "brain", "NIfTI: size of a voxel in millimetres",
        r.stderr)
+    r = pack(out, nifti("n.nii.gz", stack.astype("u1"), unit=3, size=(0.5, 0.25, 2)))
+    ok(r.returncode == 0 and job_of(out)["items"][0]["spacing"] == [2, 0.25, 0.5],
+       "NIfTI: size of a voxel in micrometres", r.stderr)
     four = RNG.integers(0, 256, (2, 3, 4, 20, 30), dtype=np.uint8)      # channels, times, slices
     r = pack(out, "--channel", "2", nifti("four.nii.gz", four, unit=0))
     ok(r.returncode == 0 and [i["name"] for i in job_of(out)["items"]] ==
        ["four_t1", "four_t2", "four_t3"]
        and all(np.array_equal(item_samples(out, t), four[1, t]) for t in range(3)),
-       "times and channels of NIfTI", r.stderr)
+       "points in time and channels of NIfTI", r.stderr)
     labels = (stack[:, :, :] // 64).astype("f4")
     nifti("grey.nii", stack.astype("u1"), unit=0)
     r = wu("pack", "--analysis", "objects", "--labels", nifti("labels.nii.gz", labels), "-o", out,
            path("grey.nii"))
     ok(r.returncode == 0 and np.array_equal(item_samples(out, key="labels"), labels),
-       "labels as floats of NIfTI", r.stderr)
+       "a NIfTI file of floats as label picture", r.stderr)
     base = stack.astype("u1")
     for name, change, why in (
             ("its magic", {"b344": b"abcd"}, "does not say NIfTI"),
@@ -873,7 +880,7 @@ def test_nifti():
         r = pack(out, brain)
         ok(r.returncode == 0 and np.array_equal(item_samples(out).ravel(),
                                                 np.frombuffer(raw, np.uint8, offset=352)),
-           "a head as it is", r.stderr)
+           "an MRI scan of a head is packed unchanged", r.stderr)
 
 
 def can_compress():
@@ -942,14 +949,14 @@ def test_sizes():
         r = pack(out, picture)
         ok(spacing_of(r, out) == expected, "size of a pixel: " + name,
            "%s, expected %s; %s" % (spacing_of(r, out), expected, r.stderr))
-        has = name.endswith("without z") or "stack" in name
-        oblong = not has and expected is not None and expected[0] != expected[1]
-        ok((has or oblong) == ("note" in r.stderr) and
+        stack_note = name.endswith("without z") or "stack" in name
+        oblong = not stack_note and expected is not None and expected[0] != expected[1]
+        ok((stack_note or oblong) == ("note" in r.stderr) and
            oblong == ("wide, as the file says" in r.stderr),
            name + ": a note for stacks and pixels that are not square", r.stderr)
     r = pack(out, imagej("s.tif", stack, "ZYX", (5, 4), unit="micron"))
     ok("not how far slices are apart" in r.stderr and "0.25, 0.2 micrometres (y, x)" in r.stderr,
-       "a stack that does not say z", r.stderr)
+       "a stack without the distance of its slices", r.stderr)
     picture, deep = (imagej("s.tif", GREY, "YX", (5, 4), unit="micron"),
                      imagej("d.tif", stack, "ZYX", (5, 4), unit="micron", spacing=1.5))
     for given, f, expected, says in (
@@ -969,7 +976,8 @@ def test_sizes():
         ok(spacing_of(r, out) == expected and
            (notes == "" if says is None else says in notes and notes.count("\n") == 1)
            and (notes != r.stderr) == (f is picture and given != "0.2"),
-           "--spacing %s beside the file's" % given, str(spacing_of(r, out)) + r.stderr)
+           "--spacing %s with a file that has a pixel size" % given, str(spacing_of(r, out)) +
+           r.stderr)
     r = pack(out, "--spacing", "0.25,0.2", tiff("a.tif", stack, photometric="minisblack"))
     ok(r.returncode == 2 and "how far its slices are apart" in r.stderr,
        "--spacing Y,X for a stack", r.stderr)
@@ -977,21 +985,22 @@ def test_sizes():
     ok(r.returncode == 2 and "give --spacing Z,Y,X, 0.25,0.25,0.25 if" in r.stderr,
        "one number for a stack", r.stderr)
     r = wu("show", out) if pack(out, picture).returncode == 0 else None
-    ok(r is not None and "pixel 0.25, 0.2 um (y, x)" in r.stdout, "show has the size of a pixel",
+    ok(r is not None and "pixel 0.25, 0.2 um (y, x)" in r.stdout, "show prints the size of a pixel",
        r and r.stdout)
 
     series = imagej("t.tif", stack, "TYX", (1, 1))
     r = pack(out, "--stack", series, "--spacing", "1,1,1")
     ok(r.returncode == 0 and "t.tif: says that its pages are a series of times" in r.stderr and
        np.array_equal(item_samples(out), stack),
-       "a series of times as a stack", r.stderr)
+       "--stack takes a time series as a stack", r.stderr)
     r = pack(out, "--stack", tiff("t.ome.tif", stack, photometric="minisblack",
                                   metadata={"axes": "TYX"}), "--spacing", "1,1,1")
-    ok(r.returncode == 0 and "series of times" in r.stderr, "the same by OME", r.stderr)
+    ok(r.returncode == 0 and "series of times" in r.stderr,
+       "--stack takes an OME time series as a stack", r.stderr)
 
 
 def test_micrometres():
-    """Tables have columns in micrometres beside those in pixels, if the size of a pixel is
+    """Tables have columns in micrometres in addition to those in pixels, if the size of a pixel is
     known."""
     spots = np.full((50, 60), 200, np.uint8)
     spots[5:12, 6:15] = spots[18:25, 20:30] = 40
@@ -1013,10 +1022,10 @@ def test_micrometres():
                                      "bbox_x1_um": [3.75, 7.5], "centroid_y_um": [4, 10.5],
                                      "centroid_x_um": [2.5, 6.125]}, "regions in micrometres", um)
         r = wu("show", result)
-        ok("area_um2" in r.stdout and "7.875" in r.stdout, "show has micrometres", r.stdout)
+        ok("area_um2" in r.stdout and "7.875" in r.stdout, "show prints areas in um2", r.stdout)
         with np.load(result) as z:
             ok(np.array_equal(z["item_spacing"], [[np.nan, 0.5, 0.25]], equal_nan=True),
-               "the result has the size", z["item_spacing"])
+               "the result contains the pixel size", z["item_spacing"])
     r = wu("pack", "--analysis", "voting", "--param", "radius=4", "--param", "polarity=dark",
            "--spacing", "0.5,0.25", "-o", path("um.zip"), path("spots.png"))
     run([TEXCELL, "run", path("um.zip"), "-o", path("um.npz"), "--device", "cpu", "--quiet"])
@@ -1045,9 +1054,9 @@ def test_um_parameters():
             ("cellcount", "min_area", "7.7\u00b5m\u00b2", "1,1", flat, 8),
             ("volume", "min_voxels", "9um3", "0.5,0.25,0.25", deep, 288),
             ("glcm", "window", '{"radius": "3um"}', "0.5,0.5", flat, {"radius": 6})):
-        more = ["--param", "radius=5"] if analysis == "voting" and key != "radius" else [
+        mandatory = ["--param", "radius=5"] if analysis == "voting" and key != "radius" else [
             "--param", "membrane=9"] if analysis == "volume" else []
-        r = wu("pack", "--analysis", analysis, *more, "--param", key + "=" + text, "--spacing",
+        r = wu("pack", "--analysis", analysis, *mandatory, "--param", key + "=" + text, "--spacing",
                spacing, "-o", out, picture)
         if pixels is None:
             ok(r.returncode != 0, "no number before the unit: refused", r.stderr)
@@ -1073,14 +1082,15 @@ def test_um_parameters():
         ok(r.returncode == 2 and why in r.stderr and not os.path.exists(path("none.zip")),
            "micrometres refused: " + why, r.stderr)
     r = wu("pack", "--analysis", "voting", "--param", "radius=12um", "-o", out, close)
-    ok(r.returncode == 0 and job_of(out)["parameters"]["radius"] == 60, "by what the file says",
+    ok(r.returncode == 0 and job_of(out)["parameters"]["radius"] == 60,
+       "micrometres become pixels by the file's pixel size",
        r.stderr)
 
 
 def separated(rgb, rows, stain):
-    """Samples of the stain number `stain` by scikit-image's colour deconvolution. rows: an RGB
-    vector of each stain (two: the third is their cross product); 170 grey levels per unit of
-    optical density."""
+    """Samples of the stain with index `stain` by scikit-image's colour deconvolution, 170 grey
+    levels per unit of optical density. rows: an RGB vector of each stain; a third one that is
+    missing is the cross product of the two."""
     from skimage import color
     rows = np.array(rows if len(rows) == 3 else [*rows, np.cross(*rows)], float)
     return np.clip(np.round(170 * 6 * color.separate_stains(rgb, np.linalg.inv(rows))[:, :, stain]),
@@ -1089,9 +1099,9 @@ def separated(rgb, rows, stain):
 
 def test_colours():
     h, e, d = (0.650, 0.704, 0.286), (0.072, 0.990, 0.105), (0.268, 0.570, 0.776)
-    own = {"one": [0.5, 0.7, 0.2], "two": [0.1, 0.4, 0.9], "three": [0.8, 0.1, 0.1]}
+    own_stains = {"one": [0.5, 0.7, 0.2], "two": [0.1, 0.4, 0.9], "three": [0.8, 0.1, 0.1]}
     with open(path("stains.json"), "w") as f:
-        json.dump(own, f)
+        json.dump(own_stains, f)
     pictures = {"noise": COLOUR, "cube": np.stack(np.meshgrid(*[np.arange(0, 256, 15)] * 3),
                                                   -1).reshape(18, -1, 3).astype(np.uint8)}
     try:
@@ -1116,15 +1126,16 @@ def test_colours():
            name + ": --channel grey", r.stderr)
         for stains, rows, names in (("he", [h, e], ["hematoxylin", "eosin"]),
                                     ("hdab", [h, d], ["hematoxylin", "dab"]),
-                                    (path("stains.json"), list(own.values()), list(own))):
+                                    (path("stains.json"), list(own_stains.values()),
+                                     list(own_stains))):
             for k, stain in enumerate(names):
                 r = pack(out, "--stain", stain, "--stains", stains, f)
                 if not ok(r.returncode == 0, "%s: --stain %s" % (name, stain), r.stderr):
                     continue
-                apart = np.abs(item_samples(out).astype(int) - separated(rgb, rows, k))
-                ok(apart.max() <= 1 and (apart > 0).mean() < 0.01,
-                   "%s: %s as scikit-image has it" % (name, stain), "%g, %g of %g" % (
-                       apart.max(), (apart > 0).mean(), apart.size))
+                difference = np.abs(item_samples(out).astype(int) - separated(rgb, rows, k))
+                ok(difference.max() <= 1 and (difference > 0).mean() < 0.01,
+                   "%s: %s as scikit-image computes it" % (name, stain), "%g, %g of %g" % (
+                       difference.max(), (difference > 0).mean(), difference.size))
     f, grey = path("rgb_noise.png"), path("g8.png")
     save_all("coloured", {"%d.png" % i: np.roll(COLOUR, i, 0) for i in range(3)})
     r = pack(out, "--stack", "--channel", "green", path("coloured"))
@@ -1171,17 +1182,17 @@ def test_orientation():
                  else SMOOTH, "to be shown turned or mirrored; it is compressed as it is stored")
     r = pack(path("turned.zip"), *turned)
     ok("turned.jpg (and 2 more): " in r.stderr and r.stderr.count("to be shown turned") == 1,
-       "one note for all", r.stderr)
+       "one note about all turned pictures", r.stderr)
     exif[0x0112] = 1
     Image.fromarray(SMOOTH).save(turned[0], exif=exif)
-    packs_as("a picture that stands as it is stored", turned[0], as_read(turned[0]))
+    packs_as("a picture to be shown as it is stored", turned[0], as_read(turned[0]))
     exif[0x0112] = 6
     block = exif.tobytes()
     block = block[6:] if block[:4] == b"Exif" else block
     with open(write_png("behind.png", SMOOTH, 8, 0), "r+b") as f:
         f.seek(-12, os.SEEK_END)
         f.write(png_chunk(b"eXIf", block) + png_chunk(b"IEND", b""))
-    packs_as("a PNG that says so behind its samples", path("behind.png"), SMOOTH,
+    packs_as("a PNG whose orientation follows its samples", path("behind.png"), SMOOTH,
              "to be shown turned or mirrored")
     # A damaged Exif block is no reason to refuse the picture.
     for i, bad in enumerate([b"", b"II", b"II*\0\xff\xff\xff\xff", b"MM\0*\0\0\0\x08\xff\xff",
@@ -1210,7 +1221,7 @@ def test_not_pictures():
         with open(path("what.tif"), "wb") as out:
             out.write(magic)
         refused("a file that is " + what[:14], path("what.tif"), what)
-    refused("nothing there", path("nothing.png"), "No such file")
+    refused("a file that does not exist", path("nothing.png"), "No such file")
     os.makedirs(path("hollow"), exist_ok=True)
     refused("an empty folder", path("hollow"), "no .png")
     f = path("misnamed.jpg")
@@ -1247,7 +1258,7 @@ def test_damage():
                 bad.append("%d: %s" % (r.returncode, r.stderr))
             if os.path.exists(path("hurt.zip")):
                 os.remove(path("hurt.zip"))
-        ok(not bad, "%s damaged in 60 ways: read or refused" % name, "\n".join(bad[:3]))
+        ok(not bad, "%s damaged in 60 ways is read or refused" % name, "\n".join(bad[:3]))
 
 
 # --- items --------------------------------------------------------------------------------------
@@ -1267,10 +1278,10 @@ def test_names():
     out = path("names.zip")
     r = pack(out, folder, path("g8.png"), save_all("names2", {"b9.png": GREY}))
     ok(r.returncode == 0 and "left out: notes.txt\n" in r.stderr and ".hidden" not in r.stderr,
-       "a folder of pictures", r.stderr)
+       "a folder of pictures, of which hidden files are ignored", r.stderr)
     names = [i["name"] for i in job_of(out)["items"]]
     ok(names == ["a_b_1_", "b9", "b010", "b10", "c.v2", "x" * 128, "__", "g8", "b9_2"],
-       "names are made safe, unique, in natural order", names)
+       "items' names are safe and unique, in natural order", names)
     ok(all(i["image"] == "images/%s.png" % i["name"] for i in job_of(out)["items"]),
        "members are named after items")
 
@@ -1283,8 +1294,8 @@ def test_names():
 
 
 def test_about():
-    """--about, a text for volunteers: it is in the work unit, in what volunteers and scientists
-    see, and in the result."""
+    """--about, a text for volunteers, is stored in the work unit and in the result, and run, show
+    and report print it."""
     save_all("about", {"p.png": GREY})
     out, result, page = path("about.zip"), path("about.npz"), path("about.html")
     text = "Zählt <b>Zellen</b> in Tropfen. Danke!"
@@ -1294,11 +1305,11 @@ def test_about():
     ok("texcell: about this work: " + text in r.stderr,
        "run prints what the work is for", r.stderr)
     ok(all("\nabout      " + text + "\n" in run([TEXCELL_WU, "show", f]).stdout
-           for f in (out, result)), "show prints it", r.stderr)
+           for f in (out, result)), "show prints what the work is for", r.stderr)
     r = run([TEXCELL_WU, "report", result, "--images", out, "-o", page])
     with open(page, encoding="utf-8") as f:
         ok("<p>Zählt &lt;b&gt;Zellen&lt;/b&gt; in Tropfen. Danke!</p>" in f.read(),
-           "the page has it, as text", r.stderr)
+           "the page contains what the work is for, as escaped text", r.stderr)
     for wrong in ("", "x" * 501, "a\nb", "\x1b[2J", os.fsdecode(b"\xff\xfe")):
         r = pack(out, "--about", wrong, path("about/p.png"))
         ok(r.returncode == 1 and "--about" in r.stderr, "--about %.10r is refused" % wrong,
@@ -1317,9 +1328,9 @@ def test_about():
 
 
 def test_sources():
-    """The work unit has the source file of each item: its path below the parent of the folders that
-    were given, and no more of it. A file's item has the file's own name where possible, whatever
-    the order of the files."""
+    """The work unit records the source file of each item: its path below the common parent of the
+    given folders, and nothing above. Where possible an item has its file's name, whatever the
+    order of the files."""
     for folder, names in (("study/healthy", ("p 2.png", "p_2.png")), ("study/sick", ("p_2.png",)),
                           ("study/sick/deep", ("x.png", "y.png"))):
         save_all(folder, {n: GREY for n in names})
@@ -1336,7 +1347,7 @@ def test_sources():
     r, items = packed(path("study/healthy"), path("study/sick/"))
     ok(items == [("p_2_2", "study/healthy/p 2.png"), ("p_2", "study/healthy/p_2.png"),
                  ("p_2_3", "study/sick/p_2.png")],
-       "sources, and no swapped names", str(items) + r.stderr)
+       "sources; the file whose name is safe keeps it", str(items) + r.stderr)
     ok("healthy/p 2.png: is called p_2_2 in the tables\n" in r.stderr and
        "sick/p_2.png: is called p_2_3 in the tables\n" in r.stderr
        and "healthy/p_2.png" not in r.stderr and
@@ -1349,17 +1360,17 @@ def test_sources():
        "masks or label pictures of others, such as a_truth.png;" in r.stderr,
        "masks and labels next to their pictures are no pictures", r.stderr)
     ok([n for n, _ in packed(path("labelled/a.png"), path("labelled/a_truth.png"))[1]] ==
-       ["a", "a_truth"], "named by themselves they are")
+       ["a", "a_truth"], "a label picture given by its own name is a picture")
     r = run([TEXCELL_WU, "pack", "--analysis", "glcm", "-o", out, "./healthy//p_2.png",
              "../study/healthy/p 2.png"], cwd=study)
     ok([i["source"] for i in job_of(out)["items"]] == ["healthy/p_2.png", "healthy/p 2.png"],
        "relative paths", r.stderr)
-    for here, there in (("./healthy", path("study/sick")), (".", "../sick")):
-        r = run([TEXCELL_WU, "pack", "--analysis", "glcm", "-o", out, here, there],
-                cwd=study if here != "." else os.path.join(study, "healthy"))
+    for first, second in (("./healthy", path("study/sick")), (".", "../sick")):
+        r = run([TEXCELL_WU, "pack", "--analysis", "glcm", "-o", out, first, second],
+                cwd=study if first != "." else os.path.join(study, "healthy"))
         ok([i["source"] for i in job_of(out)["items"]] ==
            ["study/healthy/p 2.png", "study/healthy/p_2.png", "study/sick/p_2.png"],
-           "folders of %s and %s" % (here, there), r.stderr)
+           "folders %s and %s" % (first, second), r.stderr)
     save_all("ends", {"a.tif": GREY})
     for end in ("lsm", "stk", "BTF", "tf8"):
         shutil.copy(path("ends/a.tif"), path("ends/%s.%s" % (end, end)))
@@ -1367,7 +1378,7 @@ def test_sources():
     shutil.copy(path("ends/j.jpe"), path("ends/k.jfif"))
     r, items = packed(path("ends"))
     ok([n for n, _ in items] == ["BTF", "a", "j", "k", "lsm", "stk", "tf8"],
-       "pictures of a folder by all ends of names", r.stderr)
+       "pictures of a folder with every file extension", r.stderr)
     r = run([TEXCELL_WU, "pack", "--analysis", "glcm", "-o", out, "p_2.png"],
             cwd=os.path.join(study, "healthy"))
     ok([i["source"] for i in job_of(out)["items"]] == ["p_2.png"], "a path without a folder",
@@ -1378,12 +1389,12 @@ def test_sources():
                                                         "sick/deep/y.png")], "--recursive",
        str(items) + r.stderr)
     ok("sick: left out: notes.txt\n" in r.stderr and "deep: left out: around (links " in r.stderr,
-       "--recursive goes round no circle", r.stderr)
+       "--recursive does not follow a link in a circle", r.stderr)
     r, items = packed("--recursive", "--stack", study)
     ok(items == [("healthy", "study/healthy"), ("sick", "study/sick"),
                  ("deep", "study/sick/deep")] and
        [len(i["stack"]) for i in job_of(out)["items"]] == [2, 1, 2],
-       "--recursive --stack: each folder is one", str(items) + r.stderr)
+       "--recursive --stack: each folder is a stack", str(items) + r.stderr)
     for folder in ("healthy", "sick", "sick/deep"):
         save_all("study_masks/" + folder, {n: ((GREY > 99) * 255).astype(np.uint8)
                                            for n in os.listdir(path("study/" + folder))
@@ -1412,11 +1423,12 @@ def test_sources():
     shutil.copy(path("study/healthy/p_2.png"),
                 os.path.join(os.fsencode(path("bytes")), b"\xff", b"a\x1b\xe2\x80\xae\xc3\xbc.png"))
     r, items = packed("--recursive", path("bytes"))
-    ok(items and items[0][1] == "?/a????\u00fc.png", "a path that is no text, or drives a terminal",
+    ok(items and items[0][1] == "?/a????\u00fc.png",
+       "a path with invalid UTF-8 and control characters",
        ascii(items) + r.stderr)
     r = pack(out, *[save_all("same%d" % i, {"a.png": GREY}) for i in range(9)])
     ok(r.stderr.count(" in the tables\n") == 3 and "5 more items" in r.stderr,
-       "many names: a note names some", r.stderr)
+       "a note about many changed names lists three", r.stderr)
     unit = path("run.zip")
     wu("pack", "--analysis", "cellcount", "-o", unit, os.path.join(study, "healthy"),
        os.path.join(study, "sick"))
@@ -1424,11 +1436,11 @@ def test_sources():
     for f in (unit, path("run.npz")):
         r = wu("show", f)
         ok("p_2_2" in r.stdout and "from study/healthy/p 2.png\n" in r.stdout,
-           "show has the source", r.stdout)
+           "show prints the source", r.stdout)
     wu("export", path("run.npz"), "-o", path("run"))
     rows = read_csv(path("run"), "items.csv") + read_csv(path("run"), "regions.csv")
     ok(rows[0][:2] == ["item", "source"] and rows[1][:2] == ["p_2_2", "study/healthy/p 2.png"] and
-       rows[-1][:2] == ["p_2_3", "study/sick/p_2.png"], "the tables have it", rows[:2])
+       rows[-1][:2] == ["p_2_3", "study/sick/p_2.png"], "the tables contain the source", rows[:2])
     save_all("study/found", {n: GREY for n in ("labels_x.png", "labels_y.png", "mine.png")})
     with open(path("study/found/exported.txt"), "w") as file:
         file.write("# an export's\nlabels_x.png\nlabels_y.png\n")
@@ -1439,39 +1451,41 @@ def test_sources():
     os.remove(path("study/found/mine.png"))
     r, items = packed("--recursive", study)
     ok(r.returncode == 0 and not any("found" in s for _, s in items),
-       "nor those of a folder in the input", r.stderr)
+       "nor pictures of an export in a subfolder", r.stderr)
     r, items = packed(path("study/found"))
     ok([n for n, _ in items] == ["labels_x", "labels_y"],
-       "but where nothing else is in the folder that was named", r.stderr)
+       "pictures of an export are input where the given folder has no others", r.stderr)
 
 
 def test_scripts():
-    """Letters and digits of any script are kept in the lines that are printed and in file names;
-    other characters, such as those that control a terminal, are not."""
+    """Printed lines and file names keep letters and digits of any script; other characters, such
+    as those that control a terminal, are replaced."""
     bases = ["клетка 1", "細胞", "e\u0301té", "हिन्दी", "٣خلية", "a…b🙂²", "x\u202ey\u200bz\u00ad",
              "q\u2028\u0085\u2215r", "plain"]
     folders = [save_all("scripts/a", {b + ".png": GREY for b in bases}),
                save_all("scripts/b", {bases[0] + ".png": GREY})]
     unit, result, out = path("scripts.zip"), path("scripts.npz"), path("scripts/out")
     wu("pack", "--analysis", "cellcount", "--param", "labels=true", "-o", unit, *folders)
-    said = run([TEXCELL, "run", unit, "-o", result, "--device", "cpu"]).stderr
+    messages = run([TEXCELL, "run", unit, "-o", result, "--device", "cpu"]).stderr
     wu("export", result, "--pictures", "-o", out)
 
-    def kept(c):
+    def safe_character(c):
         good = (c.isalnum() or c in "_-." if c.isascii() else unicodedata.category(c)[0] in "LM" or
                 c.isdecimal())
         return c if good else "_" * len(c.encode())
-    expected = {"".join(map(kept, unicodedata.normalize("NFC", b))) for b in bases} | {"клетка_1_2"}
+    expected = {"".join(map(safe_character, unicodedata.normalize("NFC", b)))
+                for b in bases} | {"клетка_1_2"}
     files = {f[7:-4] for f in os.listdir(out) if f.endswith(".png")}
     ok(files == expected, "names of any script: files",
        "%a\n%a" % (sorted(files), sorted(expected)))
-    told = set(re.findall(r"texcell: (\S+): done", said))
-    ok(told == expected, "names of any script: lines", "%a\n%a" % (sorted(told), sorted(expected)))
+    printed = set(re.findall(r"texcell: (\S+): done", messages))
+    ok(printed == expected, "names of any script: lines", "%a\n%a" %
+       (sorted(printed), sorted(expected)))
     with zipfile.ZipFile(unit) as z:
         ok(all(n.isascii() for n in z.namelist()), "the archive's names are ASCII", z.namelist())
 
-    # In decomposed form, as macOS writes file names: each letter that Unicode composes, and some
-    # Korean syllables.
+    # Names in decomposed form, as macOS writes file names: each letter that Unicode composes, and
+    # some Korean syllables.
     letters = [c for c in map(chr, [*range(0xc0, 0xac00), *range(0xac00, 0xd7a4, 97),
                                     *range(0xf900, 0x12000)])
                if unicodedata.normalize("NFD", c) != c == unicodedata.normalize("NFC", c) and
@@ -1482,15 +1496,16 @@ def test_scripts():
     unit, result, out = path("composed.zip"), path("composed.npz"), path("composed/out")
     wu("pack", "--analysis", "cellcount", "--param", "labels=true", "-o", unit, folder)
     run([TEXCELL, "run", unit, "-o", result, "--device", "cpu"])
-    said = wu("export", "--pictures", result, "-o", out).stderr
+    messages = wu("export", "--pictures", result, "-o", out).stderr
     files = {f[7:-4] for f in os.listdir(out) if f.endswith(".png")}
     ok(len(letters) > 950 and files == {*bases, bases[0] + "_2"},
-       "letters and their marks become one character, and names stay apart",
-       said + ascii(files ^ set(bases)))
+       "decomposed letters are composed, and names stay different",
+       messages + ascii(files ^ set(bases)))
 
 
 def test_bad_files():
-    """All bad files of a call are reported at once; or, with an option, left out and listed."""
+    """All bad files of a call are reported at once; with --skip-bad they are left out and
+    listed."""
     folder = save_all("bad",
                       {"a.png": GREY, "b.png": GREY, "c.png": GREY, "small.png": GREY[:2, :2]})
     with open(path("bad/b.png"), "rb") as f:
@@ -1524,7 +1539,7 @@ def test_bad_files():
     r = level_set(folder)
     ok(r.returncode == 2 and r.stderr.count("\n") == 3 and "cut.png" in r.stderr and
        "hurt.png" in r.stderr,
-       "also where no header shows it", r.stderr)
+       "a picture with damaged pixels and a sound header is reported", r.stderr)
     r = level_set(path("bad/a.png"), path("bad/cut.png"))
     ok(r.returncode == 2 and r.stderr.count("\n") == 1 and "cut.png: " in r.stderr and
        r.stderr.endswith("; --skip-bad leaves it out\n"),
@@ -1534,21 +1549,21 @@ def test_bad_files():
     ok(r.returncode == 2 and
        "large.png: has 200000 pixels, more than --max-pixels 199999" in r.stderr and
        not os.path.exists(out),
-       "--max-pixels refuses by the header", r.stderr)
+       "--max-pixels refuses a picture by its header", r.stderr)
     r = level_set("--max-pixels", "199999", "--skip-bad", path("bombs"))
     ok(r.returncode == 0 and [i["name"] for i in job_of(out)["items"]] == ["a"],
-       "and --skip-bad leaves it out", r.stderr)
+       "--skip-bad leaves out a picture above --max-pixels", r.stderr)
     ok(level_set("--max-pixels", "200000", path("bombs")).returncode == 0,
-       "as many as the limit are accepted")
+       "--max-pixels accepts a picture of just as many pixels")
     page = Image.fromarray(GREY)
     page.save(path("times.tif"), save_all=True, append_images=[page] * 8,
               tiffinfo={270: "ImageJ=1.53t\nimages=9\nframes=9\n"})
     r = level_set("--max-pixels", str(8 * GREY.size), path("times.tif"))
     ok(r.returncode == 2 and "has %d pixels" % (9 * GREY.size) in r.stderr,
-       "the times of a series are counted together", r.stderr)
+       "--max-pixels counts the pixels of all points in time together", r.stderr)
     r = level_set("--skip-bad", path("bad/cut.png"))
     ok(r.returncode == 2 and "no input is left" in r.stderr and not os.path.exists(out),
-       "all left out", r.stderr)
+       "--skip-bad: all inputs left out is an error", r.stderr)
     r = wu("pack", "--analysis", "glcm", "--skip-bad", "-o", path("bad/cut.png"),
            path("bad/cut.png"), path("bad/a.png"))
     ok(r.returncode == 1 and "one of the inputs" in r.stderr and
@@ -1559,27 +1574,28 @@ def test_bad_files():
              path("badmask"), folder)
     ok(r.returncode == 0 and [i["name"] for i in job_of(out)["items"]] == ["a"] and
        r.stderr.count("left out: ") == 4
-       and "no mask for c" in r.stderr, "masks that are missing, of another size", r.stderr)
+       and "no mask for c" in r.stderr,
+       "--skip-bad leaves out pictures whose mask is missing, damaged or of another size", r.stderr)
 
 
 def chunks_of(png):
     """[(kind, all bytes of the chunk)] of a PNG."""
-    found, at = [], 8
-    while at < len(png):
-        size = 12 + struct.unpack(">I", png[at:at + 4])[0]
-        found.append((png[at + 4:at + 8], png[at:at + size]))
-        at += size
-    return found
+    chunks, offset = [], 8
+    while offset < len(png):
+        size = 12 + struct.unpack(">I", png[offset:offset + 4])[0]
+        chunks.append((png[offset + 4:offset + 8], png[offset:offset + size]))
+        offset += size
+    return chunks
 
 
 def test_compression():
-    """Well compressed PNG data is copied to the work unit, without the file's text; a PNG that can
-    be compressed better is compressed again; and other files are compressed to about the size that
-    libpng's default level gives, or less."""
+    """Well compressed PNG data is copied to the work unit without the file's text; a PNG that can
+    be compressed better is compressed again; other files are compressed to at most 1.05 times the
+    size that PIL gives at level 6."""
     noise = (SMOOTH // 2 + RNG.normal(0, 6, SMOOTH.shape)).clip(0, 255).astype(np.uint8)
     flat = np.repeat(np.repeat(RNG.integers(0, 4, (8, 10), dtype=np.uint8) * 60, 8, 0), 8, 1)
-    about = PngImagePlugin.PngInfo()
-    about.add_text("Comment", "nobody's business")
+    png_text = PngImagePlugin.PngInfo()
+    png_text.add_text("Comment", "nobody's business")
     for name, picture, level, copied in (("noise", noise, 9, True), ("flat", flat, 1, False),
                                          ("loose", noise, 0, False),
                                          ("deep", noise.astype(np.uint16) * 257, 9, True),
@@ -1587,17 +1603,18 @@ def test_compression():
                                           np.dstack([noise, noise.T[:64, :64].repeat(2, 1)[:, :80],
                                                      noise]), 9, True)):
         source, out = path("kept/%s.png" % name), path("kept.zip")
-        Image.fromarray(picture).save(source, compress_level=level, pnginfo=about)
+        Image.fromarray(picture).save(source, compress_level=level, pnginfo=png_text)
         r = pack(out, source)
         with open(source, "rb") as f, zipfile.ZipFile(out) as z:
-            had, has = f.read(), z.read("images/%s.png" % name)
-        ok(r.returncode == 0 and np.array_equal(np.asarray(Image.open(io.BytesIO(has))),
-                                                picture) and b"business" not in has,
+            source_bytes, packed_bytes = f.read(), z.read("images/%s.png" % name)
+        ok(r.returncode == 0 and np.array_equal(np.asarray(Image.open(io.BytesIO(packed_bytes))),
+                                                picture) and b"business" not in packed_bytes,
            "%s: only the samples are packed" % name, r.stderr)
-        kept = had[:8] + b"".join(body for kind, body in chunks_of(had)
-                                  if kind in (b"IHDR", b"IDAT", b"IEND"))
-        ok((has == kept) == copied, "%s: %s" % (name, "copied" if copied else "compressed again"),
-           "%d, %d bytes" % (len(has), len(had)))
+        copied_bytes = source_bytes[:8] + b"".join(body for kind, body in chunks_of(source_bytes)
+                                                   if kind in (b"IHDR", b"IDAT", b"IEND"))
+        ok((packed_bytes == copied_bytes) == copied, "%s: %s" %
+           (name, "copied" if copied else "compressed again"),
+           "%d, %d bytes" % (len(packed_bytes), len(source_bytes)))
     large = np.kron(flat, np.ones((8, 8), np.uint8))
     for name, picture in (("large_flat", large),
                           ("large_noise",
@@ -1613,46 +1630,48 @@ def test_compression():
            "%d, %d" % (size, len(usual.getvalue())))
     r = wu("analyse", "--analysis", "cellcount", "--defaults", "--device", "cpu", "-o",
            path("stays"), path("effort/large_noise.tif"))
-    again = wu("analyse", "--analysis", "cellcount", "--defaults", "--device", "cpu", "--keep-unit",
-               "--pictures", "-o", path("keeps"),
-               path("effort/large_noise.tif"))
-    ok(r.returncode == again.returncode == 0 and
+    kept_run = wu("analyse", "--analysis", "cellcount", "--defaults", "--device", "cpu",
+                  "--keep-unit",
+                  "--pictures", "-o", path("keeps"),
+                  path("effort/large_noise.tif"))
+    ok(r.returncode == kept_run.returncode == 0 and
        not [n for n in os.listdir(path("stays")) if n.endswith(".png")]
-       and os.path.exists(path("keeps/labels_large_noise.png")), "analyse draws what is asked for",
-       r.stderr + again.stderr)
+       and os.path.exists(path("keeps/labels_large_noise.png")),
+       "analyse writes pictures only with --pictures",
+       r.stderr + kept_run.stderr)
     stays, keeps = path("stays/workunit.zip"), path("keeps/workunit.zip")
     same = job_of(stays)
     same["items"][0]["image"] = "images/large_noise.png"
     ok(os.path.getsize(stays) > large.size > os.path.getsize(keeps) and same == job_of(keeps)
        and np.array_equal(members(stays, ["images/large_noise.pnm"])[0],
                           members(keeps, ["images/large_noise.png"])[0]),
-       "its work unit is compressed with --keep-unit, and has the same content")
+       "--keep-unit: analyse's work unit is compressed and has the same content")
     with np.load(path("stays/result.npz")) as a, np.load(path("keeps/result.npz")) as b:
         ok(all(np.array_equal(a[k], b[k]) for k in a.files if k != "result.json"),
-           "and gives the same result")
+           "--keep-unit: analyse gives the same result")
     folder = save_all("kinds", {"deep.png": GREY16, "colour.png": COLOUR, "grey.png": GREY})
     for out in ("plain", "small"):
         wu("analyse", "--analysis", "cellcount", "--defaults", "--device", "cpu", "-o", path(out),
            *["--keep-unit"] * (out == "small"), folder)
     units = [path(out + "/workunit.zip") for out in ("plain", "small")]
     names = [i["image"] for i in job_of(units[1])["items"]]
-    plain, kept = (members(units[0], [n.replace(".png", ".pnm") for n in names]),
-                   members(units[1], names))
-    kept = [m.astype(int).sum(2) // 3 if m.ndim == 3 else m for m in kept]
+    plain, copied_bytes = (members(units[0], [n.replace(".png", ".pnm") for n in names]),
+                           members(units[1], names))
+    copied_bytes = [m.astype(int).sum(2) // 3 if m.ndim == 3 else m for m in copied_bytes]
     pages = [open(path(out + "/report.html"), encoding="utf-8").read()
              for out in ("plain", "small")]
     with np.load(path("plain/result.npz")) as a, np.load(path("small/result.npz")) as b:
-        ok(all(np.array_equal(x, y) for x, y in zip(plain, kept)) and len(a.files) > 9
+        ok(all(np.array_equal(x, y) for x, y in zip(plain, copied_bytes)) and len(a.files) > 9
            and all(np.array_equal(a[k], b[k]) for k in a.files if k != "result.json"),
-           "samples of 8 and 16 bits, as they are and compressed, are the same, and "
-           "colours are grey", names)
+           "samples of 8 and 16 bits, as PNM and compressed, are the same, and colours are grey",
+           names)
     ok(pages[0].replace(path("plain"), path("small")) == pages[1] and
        "of 8 bits, colour" in pages[1], "the page shows the file's bits and colours")
     with_pictures = path("drawn/workunit.zip")
     wu("analyse", "--analysis", "cellcount", "--defaults", "--device", "cpu", "--pictures", "-o",
        path("drawn"), folder)
     ok(members(with_pictures, ["images/colour.pnm"])[0].ndim == 3,
-       "it keeps colours where pictures are drawn")
+       "analyse's work unit keeps colours with --pictures")
 
 
 def test_stacks():
@@ -1664,37 +1683,41 @@ def test_stacks():
     r = pack(out, "--stack", "--spacing", "0.29,0.065,0.065", folder)
     ok(r.returncode == 0, "a folder of slices is packed", r.stderr)
     item = job_of(out)["items"][0]
-    ok(item["name"] == "zstack" and item["spacing"] == [0.29, 0.065, 0.065], "name and spacing",
+    ok(item["name"] == "zstack" and item["spacing"] == [0.29, 0.065, 0.065],
+       "a stack has its folder's name and the spacing",
        item)
     ok("0.29," in zipfile.ZipFile(out).read("job.json").decode(), "0.29 is written as 0.29")
-    ok(np.array_equal(item_samples(out), expected), "slices in natural order")
+    ok(np.array_equal(item_samples(out), expected), "slices are in natural order")
     r = pack(out, folder)
     ok(r.returncode == 0 and [i["name"] for i in job_of(out)["items"]] ==
        ["slice1", "slice2", "slice10", "slice33"],
-       "without --stack, each is an item", r.stderr)
+       "without --stack each slice is an item", r.stderr)
     r = run([TEXCELL_WU, "pack", "--analysis", "glcm", "--stack", "-o", out, "."], cwd=folder)
-    ok(r.returncode == 0 and job_of(out)["items"][0]["name"] == "zstack", "the folder . has a name",
+    ok(r.returncode == 0 and job_of(out)["items"][0]["name"] == "zstack",
+       "a stack from the folder . has the folder's name",
        r.stderr)
 
     values = [np.full(GREY.shape, v, np.uint8) for v in (40, 80, 120, 160)]
-    for i, (names, noted) in enumerate(((("z-1", "z-0.5", "z0", "z0.5"), None),
-                                        (("b_z-10", "b_z-2", "b_z0", "b_z1"),
-                                         "slices are missing, by the files' names: -9, -8, "
-                                         "-7 and 5 more"),
-                                        (("z-1", "z-2", "z-9", "z-10"), "slices are missing, by "
-                                         "the files' names: 3, 4, 5 and 3 more"),
-                                        (("c_z0.25", "c_z0.5", "c_z1.0", "c_z1.25"),
-                                         "a slice is missing, by the files' names: 0.75"))):
+    for i, (names, expected_note) in enumerate(((("z-1", "z-0.5", "z0", "z0.5"), None),
+                                                (("b_z-10", "b_z-2", "b_z0", "b_z1"),
+                                                 "slices are missing, by the files' names: -9, -8, "
+                                                 "-7 and 5 more"),
+                                                (("z-1", "z-2", "z-9", "z-10"),
+                                                 "slices are missing, by "
+                                                 "the files' names: 3, 4, 5 and 3 more"),
+                                                (("c_z0.25", "c_z0.5", "c_z1.0", "c_z1.25"),
+                                                 "a slice is missing, by the files' names: 0.75"))):
         folder = save_all("numbers%d" % i, {n + ".png": v for n, v in zip(names, values)})
         r = pack(out, *["--param", 'roi={"type":"mask"}'], "--stack", "--mask",
                  save_all("numbers_mask%d/numbers%d" % (i, i), {
                      n + ".png": np.where(np.arange(v.size).reshape(v.shape) < v[0, 0], 255,
                                           0).astype(np.uint8) for n, v in zip(names, values)}),
                  folder)
-        ok(r.returncode == 0 and (noted in r.stderr if noted else "missing" not in r.stderr) and
+        ok(r.returncode == 0 and
+           (expected_note in r.stderr if expected_note else "missing" not in r.stderr) and
            np.array_equal(item_samples(out), np.stack(values)) and
            [np.count_nonzero(m) for m in item_samples(out, 0, "mask")] == [v[0, 0] for v in values],
-           "slices by the value of their numbers: " + ", ".join(names), r.stderr)
+           "slices are in the order of the numbers in their names: " + ", ".join(names), r.stderr)
 
     folder = save_all("mixed", {"1.png": COLOUR, "2.png": GREY})
     r = pack(out, "--stack", folder)
@@ -1712,7 +1735,7 @@ def test_stacks():
         r = pack(path("no.zip"), "--stack", folder)
         ok(r.returncode == 2 and "2.png" in r.stderr and word in r.stderr and
            not os.path.exists(path("no.zip")),
-           "slices of different " + name, r.stderr)
+           "a stack is refused if its slices have different " + name, r.stderr)
     r = pack(path("no.zip"), "--stack", path("g8.png"))
     ok(r.returncode == 1 and "folder" in r.stderr, "--stack with one picture is bad usage",
        r.stderr)
@@ -1731,7 +1754,7 @@ def test_masks():
     r = pack(out, *roi, "--mask", path("mmask"), pictures)
     ok(r.returncode == 0 and
        all(np.array_equal(item_samples(out, i, "mask"), inside) for i in (0, 1)),
-       "masks from a folder, any value but 0 is inside", r.stderr)
+       "masks from a folder: every value but 0 is inside", r.stderr)
     deep = write_png("m16.png", mask.astype(np.uint16) << 8, 16, 0)
     r = pack(out, *roi, "--mask", deep, path("mpic/a.png"))
     ok(r.returncode == 0 and np.array_equal(item_samples(out, 0, "mask"), inside),
@@ -1742,10 +1765,10 @@ def test_masks():
     save_all("vmask/vol", {"m%d.png" % i: masks[i] for i in range(3)})
     Image.fromarray(masks[0]).save(path("vmask_pages/vol.tif"), save_all=True,
                                    append_images=[Image.fromarray(m) for m in masks[1:]])
-    for given in ("vmask", "vmask/vol", "vmask_pages", "vmask_pages/vol.tif"):
-        r = pack(out, *roi, "--stack", "--mask", path(given), path("vol"))
+    for mask_source in ("vmask", "vmask/vol", "vmask_pages", "vmask_pages/vol.tif"):
+        r = pack(out, *roi, "--stack", "--mask", path(mask_source), path("vol"))
         ok(r.returncode == 0 and np.array_equal(item_samples(out, 0, "mask"), np.stack(masks)),
-           "mask of a stack from " + given, r.stderr)
+           "a stack's mask from " + mask_source, r.stderr)
 
     os.remove(out)
     Image.fromarray(mask).save(path("mjpg/a.jpg"))
@@ -1766,8 +1789,8 @@ def test_masks():
 
 
 def test_labels_of_result():
-    """The labels in a result become the label picture of the file that they were computed from, and
-    of no other file with the same name."""
+    """--labels RESULT.npz: labels become the label picture of the file that they were computed
+    from, and of no other file with the same name."""
     fields = {"control": 3, "treated": 5}
     for name, n in fields.items():
         grey = np.full((40, 80), 20, np.uint8)
@@ -1792,79 +1815,83 @@ def test_labels_of_result():
         return r, [item["objects"] for item in job_of(out)["items"]] if r.returncode == 0 else None
 
     folders = [path("lab/" + name) for name in fields]
-    both, one = labels("lab/both.npz", *folders), labels("lab/one.npz", folders[0])
+    both_folders, one = labels("lab/both.npz", *folders), labels("lab/one.npz", folders[0])
     bare = labels("lab/bare.npz", "1.png", cwd=folders[0])
     with open(path("lab/names.txt"), "w", encoding="utf-8") as f:
         f.write("1\n")
     os.symlink(folders[0], path("lab/link"))
     link = [path("lab/link/1.png")]
-    for name, args, where, want in (("the other order", [both, *folders[::-1]], None, [5, 3]),
-                                    ("one of two", [both, folders[1]], None, [5]),
-                                    ("from its folder", [both, "1.png"], folders[1], [5]),
-                                    ("by a link", [one, *link], None, [3]),
-                                    ("by a path with dots", [one, "../control/./1.png"], folders[1],
-                                     [3]),
-                                    ("of a file without a folder", [bare, folders[0]], None, [3]),
-                                    ("another channel", [one, "--names", path("lab/names.txt"),
-                                                         folders[1]], None, [3])):
-        r, found = objects(*args, cwd=where)
-        ok(found == want, "labels of a result: " + name, (found, r.stderr))
-    r, found = objects(one, "--spacing", "2,5", folders[0])
-    ok(found == [3] and "a pixel is 2 micrometres high and 5 wide, as --spacing Y,X says (one "
+    for name, args, cwd, want in (("the other order", [both_folders, *folders[::-1]], None, [5, 3]),
+                                  ("one of two", [both_folders, folders[1]], None, [5]),
+                                  ("from its folder", [both_folders, "1.png"], folders[1], [5]),
+                                  ("by a link", [one, *link], None, [3]),
+                                  ("by a path with dots", [one, "../control/./1.png"], folders[1],
+                                   [3]),
+                                  ("of a file without a folder", [bare, folders[0]], None, [3]),
+                                  ("another channel", [one, "--names", path("lab/names.txt"),
+                                                       folders[1]], None, [3])):
+        r, counts = objects(*args, cwd=cwd)
+        ok(counts == want, "labels of a result: " + name, (counts, r.stderr))
+    r, counts = objects(one, "--spacing", "2,5", folders[0])
+    ok(counts == [3] and "a pixel is 2 micrometres high and 5 wide, as --spacing Y,X says (one "
        "number, with a decimal point" in r.stderr,
-       "a note about pixels that are not square", r.stderr)
-    r, found = objects(one, "--spacing", "2.5", folders[0])
-    ok(found == [3] and r.stderr == "", "square ones are not", r.stderr)
+       "objects: a note about pixels that are not square", r.stderr)
+    r, counts = objects(one, "--spacing", "2.5", folders[0])
+    ok(counts == [3] and r.stderr == "", "objects: no note about square pixels", r.stderr)
     picture = folders[0] + "/1.png"
-    r, found = objects(picture, picture)
-    ok(found is None and "1.png: is the picture itself, no labels of it" in r.stderr,
+    r, counts = objects(picture, picture)
+    ok(counts is None and "1.png: is the picture itself, no labels of it" in r.stderr,
        "a picture is not its own labels", r.stderr)
     numbers = np.repeat(np.arange(1, 5, dtype=np.uint8), 12).reshape(6, 8)
     for end in ("_cp_masks.png", "_MASKS.tif", "_labels.png", "_label.png", "_seg.tif"):
         pair = save_all("lab/cp" + end, {"x.png": GREY[:6, :8], "x" + end: numbers})
-        r, found = objects(pair, pair)
-        ok(found == [4], "labels next to the pictures: x" + end, r.stderr)
-    drawn = ("_flows.tif", "_cp_output.png", "_outlines.png")
-    left = save_all("lab/left", {"x" + end: numbers for end in (".png", "_cp_masks.png", *drawn)})
-    r, found = objects(left, left)
-    ok(found == [4] and "left out: 4 files named like" in r.stderr,
-       "what Cellpose draws is neither picture nor labels", r.stderr)
+        r, counts = objects(pair, pair)
+        ok(counts == [4], "labels next to the pictures: x" + end, r.stderr)
+    cellpose_suffixes = ("_flows.tif", "_cp_output.png", "_outlines.png")
+    folder = save_all("lab/left",
+                      {"x" + end: numbers for end in (".png", "_cp_masks.png", *cellpose_suffixes)})
+    r, counts = objects(folder, folder)
+    ok(counts == [4] and "left out: 4 files named like" in r.stderr,
+       "other files that Cellpose writes are neither pictures nor labels", r.stderr)
     save_all("lab/left", {"y.png": GREY[:6, :8]})
-    r, found = objects(left, left)
+    r, counts = objects(folder, folder)
     ok(r.returncode == 2 and "y.png: no label picture for y: a picture called y_labels or "
        "y_cp_masks was looked for" in r.stderr and
-       "itself" not in r.stderr, "a picture without labels, in the folder of both", r.stderr)
-    r = wu("pack", "--analysis", "objects", "-o", path("lab/objects.zip"), left)
-    ok(r.returncode == 1 and "objects measures label pictures: give --labels " + left in r.stderr,
-       "labels that are there are proposed", r.stderr)
-    os.symlink(folders[0], os.path.join(left, "linked"))
-    r = pack(path("lab/linked.zip"), left)
+       "itself" not in r.stderr,
+       "a picture without labels in a folder of pictures and labels is refused", r.stderr)
+    r = wu("pack", "--analysis", "objects", "-o", path("lab/objects.zip"), folder)
+    ok(r.returncode == 1 and "objects measures label pictures: give --labels " + folder in r.stderr,
+       "without --labels the error proposes the folder that contains them", r.stderr)
+    os.symlink(folders[0], os.path.join(folder, "linked"))
+    r = pack(path("lab/linked.zip"), folder)
     ok(r.returncode == 0 and
        "left out: linked (links to folders are not followed: name them)" in r.stderr,
-       "links to folders", r.stderr)
-    r, found = objects(pair, save_all("lab/only", {"x.png": GREY[:6, :8]}))
+       "links to folders are not followed", r.stderr)
+    r, counts = objects(pair, save_all("lab/only", {"x.png": GREY[:6, :8]}))
     ok(r.returncode == 2 and "two label pictures for x: " in r.stderr and "x_seg.tif" in r.stderr,
-       "of two possible labels none is used", r.stderr)
-    r, found = objects(pair, save_all("lab/none", {"x.png": GREY[:6, :8], "y.png": GREY[:6, :8]}),
-                       "--skip-bad")
-    ok("no label picture for y: " in r.stderr, "nor another picture's", r.stderr)
-    r, found = objects(save_all("lab/like", {"a.png": numbers, "x-lbl.png": numbers}),
-                       path("lab/only"))
+       "two possible label pictures are refused", r.stderr)
+    r, counts = objects(pair, save_all("lab/none", {"x.png": GREY[:6, :8], "y.png": GREY[:6, :8]}),
+                        "--skip-bad")
+    ok("no label picture for y: " in r.stderr, "another picture's labels are not used", r.stderr)
+    r, counts = objects(save_all("lab/like", {"a.png": numbers, "x-lbl.png": numbers}),
+                        path("lab/only"))
     ok("but there is x-lbl.png; if that is it, call it x_labels" in r.stderr,
-       "what may be it is named, not the first", r.stderr)
-    r, found = objects(picture, "--param", 'families=["shape"]', picture)
-    ok(found == [2] and r.stderr == "", "labels without pictures, for shapes", r.stderr)
+       "the error names the file that is most likely the label picture", r.stderr)
+    r, counts = objects(picture, "--param", 'families=["shape"]', picture)
+    ok(counts == [2] and r.stderr == "",
+       "objects measures shapes with labels as the pictures", r.stderr)
     run([TEXCELL, "run", path("lab/objects.zip"), "-o", path("lab/objects.npz"), "--device", "cpu",
          "--quiet"])
     for option in ("--tiff", "--geojson"):
         for out, writes in ((path("lab/objects.npz"), False), (one, True)):
             r = wu("export", option, "-o", path("lab/exported"), out)
             ok(r.returncode == 0 and (option + " writes nothing" in r.stderr) != writes,
-               "%s says if it writes nothing, %s" % (option, writes), r.stderr)
-    for name, args, where in (("another folder", [one, folders[1]], None),
-                              ("another folder, from within", [one, "1.png"], folders[1]),
-                              ("two files for one", [bare, *folders], None)):
-        r, _ = objects(*args, cwd=where)
+               "%s: a note if it writes nothing (something to write: %s)" % (option, writes),
+               r.stderr)
+    for name, args, cwd in (("another folder", [one, folders[1]], None),
+                            ("another folder, from within", [one, "1.png"], folders[1]),
+                            ("two files for one", [bare, *folders], None)):
+        r, _ = objects(*args, cwd=cwd)
         ok(r.returncode == 2 and "cannot be distinguished" in r.stderr,
            "labels of a result, refused: " + name, r.stderr)
 
@@ -1875,11 +1902,12 @@ def test_split():
     parts = [path("part_%04d.zip" % i) for i in (1, 2, 3)]
     ok(r.returncode == 0 and not os.path.exists(path("part.zip")) and
        not os.path.exists(path("part_0004.zip")),
-       "7 items by 3 are three work units", r.stderr)
+       "--split 3: 7 items become three work units", r.stderr)
     ok([[i["name"] for i in job_of(p)["items"]] for p in parts] == [["0", "1", "2"],
                                                                     ["3", "4", "5"], ["6"]],
-       "in order")
-    ok(all(os.path.basename(p) in r.stdout for p in parts), "each is named on stdout", r.stdout)
+       "--split: items are in order")
+    ok(all(os.path.basename(p) in r.stdout for p in parts),
+       "--split: each work unit is named on stdout", r.stdout)
     for n in ("0", "-1", "x", "1.5", "", "99999999999999999999"):
         r = pack(path("part.zip"), "--split", n, folder)
         ok(r.returncode == 1, "--split '%s' is bad usage" % n, r.stderr)
@@ -1887,10 +1915,10 @@ def test_split():
 
 def test_output():
     out = path("det/one.zip")
-    three = path("three.tif")
-    Image.fromarray(GREY).save(three, save_all=True,
+    stack = path("three.tif")
+    Image.fromarray(GREY).save(stack, save_all=True,
                                append_images=[Image.fromarray(255 - GREY)] * 2)
-    args = ["--param", "distances=[1,2]", path("g8.png"), three, path("c8.png")]
+    args = ["--param", "distances=[1,2]", path("g8.png"), stack, path("c8.png")]
     pack(out, *args)
     first = open(out, "rb").read()
     os.utime(path("g8.png"), (1, 1))
@@ -1898,23 +1926,23 @@ def test_output():
     r = pack(path("det/two.zip"), *args, env=env)
     ok(r.returncode == 0 and open(path("det/two.zip"), "rb").read() == first,
        "packed twice: the same bytes", r.stderr)
-    alone = {}
+    single_members = {}
     for name in ("g8.png", "three.tif", "c8.png"):
         pack(path("alone.zip"), path(name))
         with zipfile.ZipFile(path("alone.zip")) as z:
-            alone.update({n: z.read(n) for n in z.namelist() if n != "job.json"})
+            single_members.update({n: z.read(n) for n in z.namelist() if n != "job.json"})
     with zipfile.ZipFile(out) as z:
         ok([n for n in z.namelist() if n != "job.json"] == ["images/g8.png"] +
            ["stacks/three/%04d.png" % k for k in range(3)]
-           + ["images/c8.png"] and all(z.read(n) == alone[n] for n in alone),
-           "pages are compressed side by side: the same bytes as one by one, in their order",
+           + ["images/c8.png"] and all(z.read(n) == single_members[n] for n in single_members),
+           "pages compressed in parallel have the same bytes and order as one by one",
            z.namelist())
     with zipfile.ZipFile(out) as z:
         ok(z.infolist()[0].filename == "job.json" and z.testzip() is None
            and all(i.date_time == (1980, 1, 1, 0, 0, 0) for i in z.infolist())
            and all(i.compress_type == zipfile.ZIP_STORED for i in z.infolist()[1:]),
            "a sound archive: job.json first, PNG stored, no clock")
-    ok(sorted(os.listdir(path("det"))) == ["one.zip", "two.zip"], "nothing else is left",
+    ok(sorted(os.listdir(path("det"))) == ["one.zip", "two.zip"], "pack leaves no other file",
        os.listdir(path("det")))
 
     with open(out, "wb") as f:
@@ -1936,7 +1964,7 @@ def test_output():
     with open(path("p.json"), "w") as f:
         f.write("{}")
     shutil.copy(path("mmask/a.tif"), path("mask_in.tif"))
-    before = open(path("precious.png"), "rb").read()
+    original = open(path("precious.png"), "rb").read()
     for name, target, extra in (("itself", "precious.png", []),
                                 ("a link to it", "links/link.zip", []),
                                 ("the parameters", "p.json", ["--params", path("p.json")]),
@@ -1945,29 +1973,29 @@ def test_output():
                                                              "roi={\"type\":\"mask\"}"])):
         r = pack(path(target), *extra, path("precious.png"))
         ok(r.returncode == 1 and "one of the inputs" in r.stderr and
-           open(path("precious.png"), "rb").read() == before,
+           open(path("precious.png"), "rb").read() == original,
            "an input is not overwritten: " + name, r.stderr)
     r = pack(path("det"), path("g8.png"))
     ok(r.returncode == 1 and "not a file" in r.stderr, "a folder is not overwritten", r.stderr)
     r = pack(path("det") + "/no/such/x.zip", path("g8.png"))
-    ok(r.returncode == 3, "an output that cannot be made", r.stderr)
+    ok(r.returncode == 3, "an output in a folder that does not exist: exit code 3", r.stderr)
     r = wu("analyse", "--analysis", "glcm", path("g8.png"), "-o", path("p.json"))
     ok(r.returncode == 3 and "p.json: is there and is not a folder" in r.stderr,
-       "analyse into a file", r.stderr)
+       "analyse refuses a file as output folder", r.stderr)
     for absent in ("absent", "absent/", "absent/x.png", "p.json/x.png"):
         for option in ([], [path("g8.png"), "--mask"], [path("g8.png"), "--labels"], ["--stack"]):
             r = pack(path("no.zip"), *option, os.path.join(TMP, absent))
             ok(r.returncode == 2 and re.search("/absent.*: No such file|p.json/x.png: Not "
                                                "a directory", r.stderr) is not None,
-               "not there: %s" % [*option[-1:], absent], r.stderr)
+               "an input that does not exist: %s" % [*option[-1:], absent], r.stderr)
 
-    def little_disk():
+    def limit_file_size():
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
         resource.setrlimit(resource.RLIMIT_FSIZE, (1500, 1500))
-    r = pack(path("det/full.zip"), path("g8.png"), path("c8.png"), preexec_fn=little_disk)
+    r = pack(path("det/full.zip"), path("g8.png"), path("c8.png"), preexec_fn=limit_file_size)
     ok(r.returncode == 3 and "full.zip" in r.stderr and sorted(os.listdir(path("det"))) ==
        ["one.zip", "two.zip"],
-       "a full disk: exit 3, nothing left", "%d %s" % (r.returncode, r.stderr))
+       "a full disk: exit code 3, and no file is left", "%d %s" % (r.returncode, r.stderr))
 
 
 def test_parameters():
@@ -1981,13 +2009,13 @@ def test_parameters():
     ok(r.returncode == 0 and job_of(out)["parameters"] == {"distances": [1, 2], "levels": [16],
                                                            "directions": "four",
                                                             "per_offset": True},
-       "file, JSON, words", r.stderr)
+       "parameters from a file, as JSON and as words", r.stderr)
     r = pack(out, "--preset", "hcc", "--param", "roi={\"type\":\"all\"}", picture)
     ok(r.returncode == 0 and job_of(out)["parameters"]["preset"] == "hcc", "--preset", r.stderr)
     r = wu("pack", "--analysis", "volume", "-o", out, "--param", "mode=3d", "--param", "membrane=3",
                  path("three.tif"))
     ok(r.returncode == 0 and job_of(out)["parameters"] == {"mode": "3d", "membrane": 3},
-       "a word that begins like a number", r.stderr)
+       "a parameter that is a word and begins with a digit", r.stderr)
     os.remove(out)
     with open(path("broken.json"), "w") as f:
         f.write("{\"levels\": [8],\n \"levels\": ")
@@ -2044,17 +2072,17 @@ def test_memory():
     pages = [Image.fromarray(ramp // (i + 1)) for i in range(n)]
     pages[0].save(path("large.tif"), save_all=True, append_images=pages[1:])
 
-    def measured(argv):
+    def peak_memory(argv):
         code = "import resource,subprocess,sys; r=subprocess.run(sys.argv[1:]); print(" \
                "resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss); sys.exit(r.returncode)"
         r = run([sys.executable, "-c", code] + argv)
         return r.returncode, int(r.stdout.split()[-1]) if r.stdout else 0
-    code, one = measured([TEXCELL_WU, "pack", "--analysis", "glcm", "-o", path("l.zip"),
-                          path("g8.png")])
-    code, all_pages = measured([TEXCELL_WU, "pack", "--analysis", "glcm", "-o", path("l.zip"),
-                                path("large.tif")])
+    code, one = peak_memory([TEXCELL_WU, "pack", "--analysis", "glcm", "-o", path("l.zip"),
+                             path("g8.png")])
+    code, all_pages = peak_memory([TEXCELL_WU, "pack", "--analysis", "glcm", "-o", path("l.zip"),
+                                   path("large.tif")])
     ok(code == 0 and all_pages - one < 20 * 1024,
-       "%d slices of 2 MB take less than 20 MB more than one small picture" % n,
+       "packing %d slices of 2 MB takes at most 20 MiB more than one small picture" % n,
        "%d KiB and %d KiB" % (one, all_pages))
 
 
@@ -2080,16 +2108,16 @@ def test_real():
 
 # --- show and export ----------------------------------------------------------------------------
 
-def write_npz(name, arrays, workunit, about=None):
-    """Writes a result of the work unit by an analysis "alchemy". about: {key of result.json:
-    changed value}."""
+def write_npz(name, arrays, workunit, changes=None):
+    """Writes a result of the work unit by an analysis "alchemy". changes: {key of result.json:
+    value that replaces the valid one}."""
     body = open(workunit, "rb").read()
     head = dict(format="texcell-result", version=3, analysis="alchemy",
                 parameters={"levels": [16, 64]},
                 items=[i["name"] for i in job_of(workunit)["items"]], arrays=DECLARED,
                 workunit={"crc32": "%08x" % zlib.crc32(body), "size": len(body),
                           "sha256": hashlib.sha256(body).hexdigest()})
-    head.update(about or {})
+    head.update(changes or {})
     full = path(name)
     with zipfile.ZipFile(full, "w", zipfile.ZIP_DEFLATED) as z:
         z.writestr("result.json", json.dumps(head))
@@ -2113,38 +2141,40 @@ FEATURES = ["asm", "contrast", "correlation", "variance", "idm", "sum_average", 
 
 
 def declared(array, role, table=None, title=None, axes=None):
-    given = dict(array=array, role=role, table=table, title=title, axes=axes)
-    return {k: v for k, v in given.items() if v is not None}
+    """The entry of an array in result.json's `arrays`."""
+    entry = dict(array=array, role=role, table=table, title=title, axes=axes)
+    return {k: v for k, v in entry.items() if v is not None}
 
 
-def words(*values):
+def axis_names(*values):
+    """The declaration of an axis whose indices have these names."""
     return [{"values": list(values)}]
 
 
-# The declaration in result.json of an analysis that texcell-wu does not know.
+# What result.json of "alchemy" declares: LEVELS is an axis, DECLARED are the arrays.
 LEVELS = {"name": "levels", "values": [16, 64], "prefix": "L"}
 DECLARED = [
     declared("feature_names", "titles", "features"),
-    declared("offsets", "keys", "offset_features", axes=words("dx", "dy")),
+    declared("offsets", "keys", "offset_features", axes=axis_names("dx", "dy")),
     declared("features", "value", "features", "glcm",
              [{"name": "distance", "values": [1, 3, 20], "prefix": "d", "digits": 2},
               {"name": "feature", "values": ["asm", "sum_average", "imc1", "imc2", "entropy"]}]),
     declared("offset_features", "value", "offset_features",
              axes=[LEVELS, {"name": "offset", "array": "offsets"},
                    {"name": "feature", "values": FEATURES},
-                   *words("mean", "variance", "min", "max")]),
+                   *axis_names("mean", "variance", "min", "max")]),
     declared("count", "value", "items", "count"), declared("volume", "value", "items", "volume"),
     declared("good", "value", "items", "good"),
     declared("otsu_threshold", "value", "items", "otsu_threshold"),
     declared("thing_item", "item", "things"),
-    declared("thing_bbox", "value", "things", "bbox", words("y0", "x0", "y1", "x1")),
-    declared("thing_centroid", "value", "things", "centroid", words("y", "x")),
+    declared("thing_bbox", "value", "things", "bbox", axis_names("y0", "x0", "y1", "x1")),
+    declared("thing_centroid", "value", "things", "centroid", axis_names("y", "x")),
     declared("thing_mean", "value", "things", "mean"),
     declared("thing_glcm", "value", "things", "glcm",
              [{"name": "distance", "values": [2], "prefix": "d", "digits": 2},
               {"name": "feature", "values": ["contrast", "energy"]}]),
     declared("spot_item", "item", "spots"),
-    declared("spot", "place", "spots", axes=words("z", "y", "x")),
+    declared("spot", "place", "spots", axes=axis_names("z", "y", "x")),
     declared("score", "value", "spots", "score"),
     declared("heat_{item}_L64_-1_0", "map", title="heat, offset (-1,0)"),
     declared("labels_{item}", "labels", "things"), declared("mask_{item}", "mask", title="inside"),
@@ -2193,69 +2223,74 @@ def test_show_export():
     r = wu("show", unit)
     ok(r.returncode == 0 and
        all(w in r.stdout for w in ("work unit", "glcm", "distances", "g8", "53 x 37", "53 x 37 x 3",
-                                   "RGB 8 bit", "rsc_fpops_est")), "show a work unit",
+                                   "RGB 8 bit", "rsc_fpops_est")), "show describes a work unit",
        r.stdout + r.stderr)
     r = wu("show", result)
     ok(r.returncode == 0 and
        all(w in r.stdout for w in ("result", "features", "3 x 15", "float64", "glcm_d03_imc1", "g8",
-                                   "things", "centroid_y")), "show a result", r.stdout + r.stderr)
+                                   "things", "centroid_y")),
+       "show describes a result", r.stdout + r.stderr)
     r = wu("show", "--all", result)
     ok(r.returncode == 0 and "%.17g" % arrays["features"][2, 14] in r.stdout,
-       "show --all has every digit", r.stdout + r.stderr)
+       "show --all prints every digit", r.stdout + r.stderr)
     for f, code in ((path("g8.png"), 2), (path("nothing.zip"), 2), (path("empty.png"), 2)):
         r = wu("show", f)
         ok(r.returncode == code and r.stderr.count("\n") == 1 and r.stdout == "",
            "show refuses " + os.path.basename(f), r.stderr)
 
-    plain, over = path("exported"), path("exported_over")
-    r = wu("export", "--pictures", result, "-o", plain)
+    folder, overlay_folder = path("exported"), path("exported_over")
+    r = wu("export", "--pictures", result, "-o", folder)
     ok(r.returncode == 0 and "strange" in r.stderr and r.stderr.count("\n") == 1,
-       "export reports what it leaves out", r.stderr)
+       "export reports an undeclared array, which it leaves out", r.stderr)
     pictures = [n % i for i in ("g8", "c8", "three")
                 for n in ("heat_%s_L64_-1_0.png", "labels_%s.png", "mask_%s.png")]
     tables = ["columns.csv", "features.csv", "offset_features.csv", "items.csv", "things.csv",
               "spots.csv"]
-    ok(sorted(os.listdir(plain)) ==
+    ok(sorted(os.listdir(folder)) ==
        sorted(tables + pictures + ["mask_three+planes.png", "exported.txt"]),
-       "the files of an export",
-       os.listdir(plain))
-    check_tables(plain, arrays)
+       "export writes a file for each table, picture and map",
+       os.listdir(folder))
+    check_tables(folder, arrays)
 
-    mask = np.asarray(Image.open(os.path.join(plain, "mask_g8.png")).convert("RGB"))
+    mask = np.asarray(Image.open(os.path.join(folder, "mask_g8.png")).convert("RGB"))
     ok(np.array_equal(mask, np.repeat(np.where(arrays["mask_g8"] > 0, 255, 0)[:, :, None], 3, 2)),
        "a mask is black and white")
-    labels = np.asarray(Image.open(os.path.join(plain, "labels_g8.png")).convert("RGB"))
+    labels = np.asarray(Image.open(os.path.join(folder, "labels_g8.png")).convert("RGB"))
     ok(labels.shape == (37 * 6, 53 * 6, 3), "a small picture is drawn larger", labels.shape)
     labels = labels[::6, ::6]
     ok(labels.shape == (37, 53, 3) and (labels[0, 0] == 0).all() and
        not np.array_equal(labels[8, 8], labels[20, 30])
        and not np.array_equal(labels[8, 8], labels[5, 5]), "labels: colours and outlines")
-    r = wu("export", result, "-o", over, "--images", unit)
-    ok(r.returncode == 0 and set(os.listdir(over)) - set(os.listdir(plain)) ==
+    r = wu("export", result, "-o", overlay_folder, "--images", unit)
+    ok(r.returncode == 0 and set(os.listdir(overlay_folder)) - set(os.listdir(folder)) ==
        {"mask_g8+plain.png", "mask_c8+plain.png", "mask_three+plain.png", "spots_g8.png",
         "spots_c8.png", "spots_three.png",
-        "spots_three_slices.png"}, "export over the pictures", r.stderr + str(os.listdir(over)))
-    labels = np.asarray(Image.open(os.path.join(over, "labels_g8.png")).convert("RGB"))[::6, ::6]
+        "spots_three_slices.png"},
+       "export --images also draws points, and masks next to their pictures", r.stderr +
+       str(os.listdir(overlay_folder)))
+    labels = np.asarray(Image.open(os.path.join(overlay_folder,
+                                                "labels_g8.png")).convert("RGB"))[::6, ::6]
     ok(np.array_equal(labels[:4], np.repeat(GREY[:4, :, None], 3, 2)),
-       "the picture shows where there is no label")
-    small = Image.open(os.path.join(plain, "heat_g8_L64_-1_0.png"))
-    large = Image.open(os.path.join(over, "heat_g8_L64_-1_0.png"))
+       "export --images: the picture is visible where no label is")
+    small = Image.open(os.path.join(folder, "heat_g8_L64_-1_0.png"))
+    large = Image.open(os.path.join(overlay_folder, "heat_g8_L64_-1_0.png"))
     ok(large.width > small.width and large.height == small.height,
-       "over the picture: both side by side")
-    before = {n: hashlib.sha256(open(os.path.join(plain, n), "rb").read()).digest()
-              for n in os.listdir(plain)}
-    wu("export", "--pictures", result, "-o", plain)
-    ok(all(hashlib.sha256(open(os.path.join(plain, n), "rb").read()).digest() == d
-           for n, d in before.items()),
+       "export --images: a map is next to its picture")
+    first_digests = {n: hashlib.sha256(open(os.path.join(folder, n), "rb").read()).digest()
+                     for n in os.listdir(folder)}
+    wu("export", "--pictures", result, "-o", folder)
+    ok(all(hashlib.sha256(open(os.path.join(folder, n), "rb").read()).digest() == d
+           for n, d in first_digests.items()),
        "exported twice: the same bytes")
 
-    r = wu("export", result, "-o", over, "--images", path("stack.zip"))
+    r = wu("export", result, "-o", overlay_folder, "--images", path("stack.zip"))
     ok(r.returncode == 2 and "not the work unit" in r.stderr,
        "another work unit's pictures are refused", r.stderr)
     r = wu("export", "--pictures", result, "-o", path("g8.png"))
-    ok(r.returncode == 3 and "is there and is not a folder" in r.stderr, "export into a file",
+    ok(r.returncode == 3 and "is there and is not a folder" in r.stderr,
+       "export refuses a file as output folder",
        r.stderr)
-    check_drawing(over, arrays, unit)
+    check_drawing(overlay_folder, arrays, unit)
     check_export_again(arrays, unit, result)
     check_terminal(arrays, unit)
     check_formulas(arrays, unit)
@@ -2263,38 +2298,38 @@ def test_show_export():
     check_bad_results(arrays, unit)
 
 
-def check_drawing(over, arrays, unit):
-    """Exported pictures: points on small pictures are drawn; slices have their number; planes
-    through a stack have the proportions of the voxels."""
-    def drawn(folder, name):
+def check_drawing(export_folder, arrays, unit):
+    """Exported pictures: points on small pictures are drawn; slices are numbered; planes through a
+    stack have the proportions of the voxels."""
+    def pixels_of(folder, name):
         return np.asarray(Image.open(os.path.join(folder, name)).convert("RGB")).astype(int)
-    spots = drawn(over, "spots_c8.png")
-    red = [(255, 70, 40) == tuple(spots[y, x]) for y, x in ((int(2.5 * 6), int(3.5 * 6)),
-                                                            (int(5.5 * 6), int(6.75 * 6)))]
-    ok(spots.shape == (222, 318, 3) and all(red) and (spots == [255, 70, 40]).all(axis=2).sum() <
-       60, "points on a small picture", red)
-    slices = drawn(over, "spots_three_slices.png")
-    corner = [slices[2:9, 2 + at:8 + at] for at in (0, 53 * 3 + 4)]
+    spots = pixels_of(export_folder, "spots_c8.png")
+    is_red = [(255, 70, 40) == tuple(spots[y, x]) for y, x in ((int(2.5 * 6), int(3.5 * 6)),
+                                                               (int(5.5 * 6), int(6.75 * 6)))]
+    ok(spots.shape == (222, 318, 3) and all(is_red) and (spots == [255, 70, 40]).all(axis=2).sum() <
+       60, "points on a small picture", is_red)
+    slices = pixels_of(export_folder, "spots_three_slices.png")
+    corner = [slices[2:9, 2 + x0:8 + x0] for x0 in (0, 53 * 3 + 4)]
     ok(slices.shape[1] == 2 * 53 * 3 + 4 and all((c == 255).all(axis=2).any() for c in corner) and
        not np.array_equal(*corner),
-       "slices have numbers", slices.shape)
-    spaced = write_npz("spaced.npz", dict(arrays, item_spacing=np.array([[np.nan] * 3, [np.nan] * 3,
-                                                                         [4, 1, 2.0]])), unit)
-    flat, r = (drawn(path("exported"), "mask_three+planes.png"),
-               wu("export", "--pictures", spaced, "-o", path("spaced")))
-    deep = drawn(path("spaced"), "mask_three+planes.png")
+       "slices are numbered", slices.shape)
+    npz = write_npz("spaced.npz", dict(arrays, item_spacing=np.array([[np.nan] * 3, [np.nan] * 3,
+                                                                      [4, 1, 2.0]])), unit)
+    flat, r = (pixels_of(path("exported"), "mask_three+planes.png"),
+               wu("export", "--pictures", npz, "-o", path("spaced")))
+    deep = pixels_of(path("spaced"), "mask_three+planes.png")
     ok(flat.shape == (37 * 3, 3 * (2 * 53 + 37) + 8, 3) and
        (flat[9, 53 * 3 + 4:53 * 6 + 4] == 214).all() and
        (flat[8, 53 * 3 + 4:53 * 6 + 4] != 214).all(),
-       "planes of cubes", flat.shape)
+       "planes through cubic voxels", flat.shape)
     ok(r.returncode == 0 and deep.shape == (37 * 2, 2 * (4 * 53 + 37) + 8, 3) and
        (deep[24, 216:426] == 214).all() and (deep[23, 216:426] != 214).all(),
-       "planes of voxels 4, 1, 2 micrometres long", "%s %s" % (deep.shape, r.stderr))
-    spaced = write_npz("spaced.npz", dict(
+       "planes through voxels of 4 x 1 x 2 micrometres (z, y, x)", "%s %s" % (deep.shape, r.stderr))
+    npz = write_npz("spaced.npz", dict(
         arrays, item_spacing=np.array([[np.nan] * 3, [np.nan] * 3, [1e300, 1e-300, np.inf]])), unit)
-    r = wu("export", "--pictures", spaced, "-o", path("spaced"))
-    ok(r.returncode == 0 and drawn(path("spaced"), "mask_three+planes.png").shape[1] ==
-       2 * (4082 + 4) + 29, "planes of voxels of any lengths", r.stderr)
+    r = wu("export", "--pictures", npz, "-o", path("spaced"))
+    ok(r.returncode == 0 and pixels_of(path("spaced"), "mask_three+planes.png").shape[1] ==
+       2 * (4082 + 4) + 29, "planes through voxels of extreme lengths", r.stderr)
 
 
 def check_export_again(arrays, unit, result):
@@ -2303,63 +2338,65 @@ def check_export_again(arrays, unit, result):
     other = write_npz("other.npz", {k: v for k, v in arrays.items() if not k.startswith("mask_")},
                       unit,
                       {"arrays": [d for d in DECLARED if "mask_" not in str(d)]})
-    folder, fresh, beside = path("again"), path("fresh"), path("beside.png")
+    folder, fresh, outside_file = path("again"), path("fresh"), path("beside.png")
     wu("export", result, "-o", folder, "--images", unit)
     for name in ("mine.png", "notes.csv"):
         with open(os.path.join(folder, name), "w") as f:
             f.write("mine")
-    shutil.copy(os.path.join(folder, "mine.png"), beside)
+    shutil.copy(os.path.join(folder, "mine.png"), outside_file)
     # Files that no export wrote stay, even if they are added to the list of exported files.
     with open(os.path.join(folder, "exported.txt"), "a") as f:
         f.write("../beside.png\nmine.txt\n.hidden.png\nnotes.csv")
     for name in ("mine.txt", ".hidden.png"):
-        shutil.copy(beside, os.path.join(folder, name))
+        shutil.copy(outside_file, os.path.join(folder, name))
     r = wu("export", "--pictures", other, "-o", folder)
     wu("export", "--pictures", other, "-o", fresh)
-    mine = {"mine.png", "notes.csv", "mine.txt", ".hidden.png"}
-    ok(r.returncode == 0 and os.path.exists(beside) and set(os.listdir(folder)) ==
-       set(os.listdir(fresh)) | mine
+    foreign_files = {"mine.png", "notes.csv", "mine.txt", ".hidden.png"}
+    ok(r.returncode == 0 and os.path.exists(outside_file) and set(os.listdir(folder)) ==
+       set(os.listdir(fresh)) | foreign_files
        and "mask_c8.png" not in os.listdir(folder),
-       "an earlier export is removed, and nothing else", r.stderr + str(os.listdir(folder)))
+       "export removes the files of an earlier export, and no others", r.stderr +
+       str(os.listdir(folder)))
     ok(all(open(os.path.join(folder, n), "rb").read() == open(os.path.join(fresh, n), "rb").read()
            for n in os.listdir(fresh)),
-       "the files of the new one")
+       "an export after an earlier one has the same files as into a new folder")
 
     os.remove(os.path.join(folder, "exported.txt"))
-    was = {n: open(os.path.join(folder, n), "rb").read() for n in os.listdir(folder)}
+    contents = {n: open(os.path.join(folder, n), "rb").read() for n in os.listdir(folder)}
     r = wu("export", "--pictures", result, "-o", folder)
     ok(r.returncode == 2 and ".csv: is there" in r.stderr and "another folder" in r.stderr and
-       all(open(os.path.join(folder, n), "rb").read() == b for n, b in was.items()),
-       "files that no list names are not replaced", r.stderr)
+       all(open(os.path.join(folder, n), "rb").read() == b for n, b in contents.items()),
+       "export does not replace files that exported.txt does not list", r.stderr)
     with open(os.path.join(folder, "exported.txt"), "w") as f:
         f.write("mine.png\n")
     r = wu("export", "--pictures", result, "-o", folder)
     ok(r.returncode == 2 and "not the list of an export" in r.stderr and
        os.path.exists(os.path.join(folder, "mine.png")),
-       "another exported.txt is refused", r.stderr)
+       "export refuses an exported.txt that it did not write", r.stderr)
 
 
 def check_terminal(arrays, unit):
-    """Text in a result, which may be malicious, that would control a terminal, or look like
-    something else, is not printed as it is."""
-    drivers = [chr(c) for c in (*range(1, 32), *range(0x7f, 0xa0), 0x61c, 0x200e, 0x200f,
-                                *range(0x2028, 0x202f),
-                                *range(0x2066, 0x206a))]
-    text = "caf\u00e9 \u4e2d" + "".join(drivers) + "\u20ac \U0001f52c\u00a0."
+    """Malicious text in a result: characters that control a terminal or change the direction of
+    text are not printed."""
+    control_characters = [chr(c) for c in (*range(1, 32), *range(0x7f, 0xa0), 0x61c, 0x200e, 0x200f,
+                                           *range(0x2028, 0x202f),
+                                           *range(0x2066, 0x206a))]
+    text = "caf\u00e9 \u4e2d" + "".join(control_characters) + "\u20ac \U0001f52c\u00a0."
     result = write_npz("terminal.npz", dict(arrays, words=np.array(["", text, "x"])), unit,
                        {"parameters": {text: [text]},
                         "arrays": DECLARED + [declared("words", "value", "items", "words")]})
     r = wu("show", "--all", result, encoding="utf-8")
-    shown = r.stdout.replace("\n", "")
-    ok(r.returncode == 0 and not set(drivers) & set(shown) and shown.count("\U0001f52c") == 3 and
-       "caf\u00e9 \u4e2d" in shown,
-       "show: a terminal gets nothing that drives it, and other letters as they are",
+    output = r.stdout.replace("\n", "")
+    ok(r.returncode == 0 and not set(control_characters) & set(output) and
+       output.count("\U0001f52c") == 3 and
+       "caf\u00e9 \u4e2d" in output,
+       "show prints no control characters, and other letters unchanged",
        ascii(r.stdout) + r.stderr)
     for name in (text.replace("\n", ""), b"/nothing/\x9b31m\xe2\x80\xc3\xa9\xed\xa0\x80.png"):
         r = run([TEXCELL_WU, "show", name], encoding="utf-8", errors="replace")
-        ok(r.returncode == 2 and not set(drivers + ["\ufffd"]) & set(r.stderr[:-1]) and
+        ok(r.returncode == 2 and not set(control_characters + ["\ufffd"]) & set(r.stderr[:-1]) and
            "\u00e9" in r.stderr,
-           "messages drive no terminal", ascii(r.stderr))
+           "error messages have no control characters", ascii(r.stderr))
 
 
 def check_tables(folder, arrays):
@@ -2375,12 +2412,12 @@ def check_tables(folder, arrays):
        "features.csv: every bit")
     rows = read_csv(folder, "offset_features.csv")
     numbers = np.array([[float(c) for c in row[5:]] for row in rows[1:]])
-    places = [row[:5] for row in rows[1:]]
+    keys = [row[:5] for row in rows[1:]]
     expected = [[i, l, str(o[0]), str(o[1]), f] for i in arrays["item_names"] for l in ("16", "64")
                 for o in arrays["offsets"] for f in FEATURES]
-    ok(numbers.tobytes() == arrays["offset_features"].tobytes() and places == expected
+    ok(numbers.tobytes() == arrays["offset_features"].tobytes() and keys == expected
        and rows[0] == ["item", "levels", "dx", "dy", "feature", "mean", "variance", "min", "max"],
-       "offset_features.csv: every bit, every place", rows[0])
+       "offset_features.csv: every bit, and the keys of every row", rows[0])
     rows = read_csv(folder, "items.csv")
     ok(rows[0] == ["item", "count", "volume", "good", "otsu_threshold"] and
        rows[1] == ["g8", "2", rows[1][2], "1", "7"]
@@ -2400,7 +2437,7 @@ def check_tables(folder, arrays):
 
 
 def check_formulas(arrays, unit):
-    """Text in a result that a spreadsheet would compute as a formula gets an apostrophe in CSV
+    """Text in a result that a spreadsheet would evaluate as a formula gets an apostrophe in CSV
     files; numbers do not."""
     title = declared("words", "value", "items", "words")
     for texts in (["=HYPERLINK(\"http://x\",\"y\")", "+cmd", "-2+3"],
@@ -2413,34 +2450,36 @@ def check_formulas(arrays, unit):
         ok(r.returncode == 0 and [r[-1] for r in rows[1:]] ==
            [t.replace("=", "'=") if t[:1] in ("\t", "\r") else t if t[:1] in ("", "a", "'")
             else "'" + t for t in texts]
-           and [r[2] for r in rows[1:]] == ["-1.5", "-inf", "2"], "export: no formulas: %a" % texts,
+           and [r[2] for r in rows[1:]] == ["-1.5", "-inf", "2"],
+           "export: text does not become a formula: %a" % texts,
            ascii(rows) + r.stderr)
 
 
 def check_separators(arrays, unit):
-    """A spreadsheet may also separate cells at ; or tabs: then, too, no cell begins as a formula
-    does, nor with a full-width sign."""
+    """A spreadsheet may separate cells at semicolons or tabs instead of commas: also then no cell
+    begins with a character that begins a formula, plain or full-width."""
     texts = (["a;=1+1", "b\t@x", "c,+1", "d;\"=1", "\uff1d1+1", "e; -2", "f|=1"],
              ["g\x9b31m", "h;\uff0b1", "i", "", "j=1;k", "l;m", "n\u2028", " ", "p; ", "q;\""])
     title = declared("words", "value", "items", "words")
-    for some in texts:
-        for i in range(0, len(some), 3):
-            three = (some[i:i + 3] + ["", ""])[:3]
-            bad = write_npz("separators.npz", dict(arrays, words=np.array(three)), unit,
+    for texts_of_file in texts:
+        for i in range(0, len(texts_of_file), 3):
+            item_words = (texts_of_file[i:i + 3] + ["", ""])[:3]
+            bad = write_npz("separators.npz", dict(arrays, words=np.array(item_words)), unit,
                             {"arrays": DECLARED + [title]})
             r = wu("export", bad, "-o", path("separators"))
             for delimiter in ",;\t":
                 with open(path("separators/items.csv"), encoding="utf-8", newline="") as f:
                     cells = [c for row in csv.reader(f, delimiter=delimiter) for c in row]
-                begun = [c for c in cells
-                         if c.lstrip(" \"")[:1] in tuple("=+@\uff1d\uff0b\uff0d\uff20") or
-                         re.match(r'[ "]*-[^0-9]', c)]
-                ok(r.returncode == 0 and not begun and not any("\x9b" in c for c in cells),
-                   "export: no formulas by %a: %a" % (delimiter, three), begun)
+                formulas = [c for c in cells
+                            if c.lstrip(" \"")[:1] in tuple("=+@\uff1d\uff0b\uff0d\uff20") or
+                            re.match(r'[ "]*-[^0-9]', c)]
+                ok(r.returncode == 0 and not formulas and not any("\x9b" in c for c in cells),
+                   "export: separated by %a no text becomes a formula: %a" %
+                   (delimiter, item_words), formulas)
 
 
 def check_bad_results(arrays, unit):
-    """Malicious or damaged results are refused with one line."""
+    """Malicious or damaged results are refused with a message of one line."""
     for name, change in (
             ("fewer features", {"features": arrays["features"][:, 1:]}),
             ("fewer features than items", {"features": arrays["features"][:2]}),
@@ -2464,8 +2503,8 @@ def check_bad_results(arrays, unit):
             ("no offsets", {"offsets": None}),
             ("a map of another size than the picture",
              {"heat_g8_L64_-1_0": np.zeros((3, 3), np.float32)})):
-        changed = {k: v for k, v in {**arrays, **change}.items() if v is not None}
-        bad = write_npz("bad.npz", changed, unit)
+        changed_arrays = {k: v for k, v in {**arrays, **change}.items() if v is not None}
+        bad = write_npz("bad.npz", changed_arrays, unit)
         r = wu("export", bad, "-o", path("exported_bad"), "--images", unit)
         ok(r.returncode == 2 and r.stderr.count("\n") == 1 and "bad.npz" in r.stderr,
            "export refuses " + name,
@@ -2476,8 +2515,8 @@ def check_bad_results(arrays, unit):
             r = wu("report", bad, "-o", path("bad.html"))
             ok(r.returncode == 2 and "another size" in r.stderr,
                "report refuses %s of %d x %d" % (name, *shape), r.stderr)
-    swapped = [DECLARED[i] for i in (0, 1, 2, 3, 4, 5, 6, 7, 9, 8)] + DECLARED[10:]
-    for name, change in (("an item column behind its table", {"arrays": swapped}),
+    reordered = [DECLARED[i] for i in (0, 1, 2, 3, 4, 5, 6, 7, 9, 8)] + DECLARED[10:]
+    for name, change in (("an item column behind its table", {"arrays": reordered}),
                          ("no declarations", {"arrays": 3}),
                          ("an array of no name", {"arrays": DECLARED + [{"role": "value"}]}),
                          ("an array that is not there",
@@ -2490,9 +2529,10 @@ def check_bad_results(arrays, unit):
         bad = write_npz("bad.npz", arrays, unit, change)
         for verb in (["show"], ["export", "-o", path("exported_bad"), "--images", unit]):
             r = wu(*verb, bad)
-            # Only export reads the keys.
-            late = verb == ["show"] and name == "keys that are not declared"
-            ok(r.returncode == (0 if late else 2) and r.stderr.count("\n") == (0 if late else 1),
+            # show does not read the array of keys.
+            accepted = verb == ["show"] and name == "keys that are not declared"
+            ok(r.returncode == (0 if accepted else 2) and r.stderr.count("\n") ==
+               (0 if accepted else 1),
                "%s refuses %s" % (verb[0], name), "%d %s" % (r.returncode, r.stderr))
     whole = open(path("result.npz"), "rb").read()
     wrong = []
@@ -2508,7 +2548,7 @@ def check_bad_results(arrays, unit):
             r = wu(*verb, path("hurt.npz"))
             if r.returncode not in (0, 2):
                 wrong.append("%s: %d %s" % (verb[0], r.returncode, r.stderr))
-    ok(not wrong, "a result hurt in 60 ways: read or refused", "\n".join(wrong[:3]))
+    ok(not wrong, "a result damaged in 60 ways is read or refused", "\n".join(wrong[:3]))
 
 
 if not os.path.exists(TEXCELL_WU):
