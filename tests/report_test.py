@@ -1,7 +1,7 @@
-"""texcell-wu report and analyse. The page in a browser (Chromium) at three widths: sorting, layers,
-rows and outlines that belong together. Outlines enclose each region's area; names that contain
-markup do no harm; the page loads nothing from elsewhere; 200 items; an interrupted analysis
-continues."""
+"""Tests texcell-wu report and analyse. In a browser (Chromium) at three widths: sorting, layers,
+and rows linked with outlines. Without one: outlines enclose each region's area, names that contain
+markup are escaped, the page loads nothing from elsewhere, a page of 200 items, marks of doubtful
+images, and an interrupted analysis that continues."""
 import base64
 import csv
 import decimal
@@ -36,7 +36,7 @@ def path(*parts):
     return os.path.join(FOLDER, *parts)
 
 
-def made(analysis, parameters, items, name):
+def make_page(analysis, parameters, items, name):
     """Writes a work unit, computes its result and writes its report. Returns the paths of page and
     result."""
     unit, result, page = path(name + ".zip"), path(name + ".npz"), path(name + ".html")
@@ -44,7 +44,7 @@ def made(analysis, parameters, items, name):
     r = tap.run([tap.TEXCELL, "run", unit, "-o", result, "--device", "cpu", "--quiet"])
     if r.returncode == 0:
         r = tap.run([tap.TEXCELL_WU, "report", result, "--images", unit, "-o", page])
-    tap.ok(r.returncode == 0 and os.path.exists(page), "%s: a page is written" % name, r.stderr)
+    tap.ok(r.returncode == 0 and os.path.exists(page), "%s: report writes a page" % name, r.stderr)
     return page, result
 
 
@@ -54,25 +54,27 @@ def text_of(page):
 
 
 def digest(script):
-    """The SHA-256 of a script, as a Content-Security-Policy has it."""
+    """The SHA-256 of a script in base64, as in a Content-Security-Policy."""
     return base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
 
 
 def in_browser(page, script, width=1200):
     """Runs a JavaScript function body in the page after it has loaded, and returns its result."""
     probe = page[:-5] + "_probe.html"
-    probing = ("addEventListener('load', () => setTimeout(() => {"
-               "let said; try { said = (() => {%s})(); } catch (e) { said = 'threw ' + e; }"
-               "const out = document.createElement('pre'); out.id = 'probe'; out.textContent = "
-               "JSON.stringify(said);document.body.append(out); "
-               "parent.postMessage(out.textContent, '*'); }, 0));" % script)
-    # The page's policy allows only its own script.
-    allowed = "script-src 'sha256-%s' " % digest(probing)
+    probe_script = ("addEventListener('load', () => setTimeout(() => {"
+                    "let said; try { said = (() => {%s})(); } catch (e) { said = 'threw ' + e; }"
+                    "const out = document.createElement('pre'); out.id = 'probe'; out.textContent "
+                    "= "
+                    "JSON.stringify(said);document.body.append(out); "
+                    "parent.postMessage(out.textContent, '*'); }, 0));" % script)
+    # The page's policy allows only its own script: allow this one, too.
+    policy_with_probe = "script-src 'sha256-%s' " % digest(probe_script)
     with open(probe, "w", encoding="utf-8") as f:
-        f.write(text_of(page).replace("script-src ", allowed, 1) + "<script>%s</script>" % probing)
-    more = []
-    if width < 500:         # Chromium's windows are wider: show the page in a frame
-        inner, probe, more = probe, page[:-5] + "_frame.html", ["--virtual-time-budget=3000"]
+        f.write(text_of(page).replace("script-src ", policy_with_probe, 1) + "<script>%s</script>" %
+                probe_script)
+    options = []
+    if width < 500:         # Chromium has no window as narrow: show the page in a frame
+        inner, probe, options = probe, page[:-5] + "_frame.html", ["--virtual-time-budget=3000"]
         with open(probe, "w", encoding="utf-8") as f:
             f.write("<iframe width=%d height=900 style='border: 0' src='%s'></iframe><pre "
                     "id=probe></pre><script>addEventListener('message', e => { "
@@ -81,11 +83,11 @@ def in_browser(page, script, width=1200):
     r = subprocess.run([CHROMIUM, "--headless", "--no-sandbox", "--disable-gpu", "--no-first-run",
                         "--disable-extensions",
                         "--user-data-dir=" + path("profile"), "--window-size=%d,900" % width,
-                        "--timeout=60000", *more,
+                        "--timeout=60000", *options,
                         "--dump-dom", "file://" + probe],
                        stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, timeout=120, check=False)
-    found = re.search(r'<pre id="probe">(.+?)</pre>', r.stdout.decode("utf-8", "replace"), re.S)
-    return json.loads(html.unescape(found.group(1))) if found else None
+    match = re.search(r'<pre id="probe">(.+?)</pre>', r.stdout.decode("utf-8", "replace"), re.S)
+    return json.loads(html.unescape(match.group(1))) if match else None
 
 
 # --- without a browser -----------------------------------------------------------------------
@@ -101,51 +103,52 @@ def spots(shape, n, rng=RNG):
     return image
 
 
-def drawn():
-    """Pictures with something drawn on them (a scale bar, a frame around the field of view) or with
-    a radius that does not fit are marked, with the remedy; the picture without them is not."""
+def test_drawings():
+    """An image with a scale bar, with a frame around the field of view, or analysed with an
+    unsuitable radius is marked, with the remedy; the clean image is not."""
     rng = np.random.default_rng(12)
     clean = ndimage.gaussian_filter(spots((240, 320), 25, rng).astype(float), 1)
     clean = np.clip(np.minimum(clean, 160) + rng.normal(0, 2, clean.shape), 4,
                     200).round().astype(np.uint8)
-    bar, specks, framed = clean.copy(), clean.copy(), np.zeros((280, 360), np.uint8)
+    bar, specks, framed_picture = clean.copy(), clean.copy(), np.zeros((280, 360), np.uint8)
     bar[220:225, 230:300] = 255
     ys, xs = np.nonzero(ndimage.binary_erosion(clean > 130, iterations=2))
     specks[ys[::20], xs[::20]] = specks[ys[::20], xs[::20] + 1] = 0
-    framed[20:260, 20:340] = 255 - clean
-    cut = np.full(clean.shape, 40.0)
+    framed_picture[20:260, 20:340] = 255 - clean
+    cut_cells = np.full(clean.shape, 40.0)
     for k in range(12):
-        cut[:8, 20 + 24 * k:30 + 24 * k] = 160
-        cut[60:70, 20 + 24 * k:30 + 24 * k] = 160 if k < 9 else 40
-    cut = np.clip(ndimage.gaussian_filter(cut, 1) + rng.normal(0, 2, cut.shape), 4,
-                  200).round().astype(np.uint8)
+        cut_cells[:8, 20 + 24 * k:30 + 24 * k] = 160
+        cut_cells[60:70, 20 + 24 * k:30 + 24 * k] = 160 if k < 9 else 40
+    cut_cells = np.clip(ndimage.gaussian_filter(cut_cells, 1) + rng.normal(0, 2, cut_cells.shape),
+                        4,
+                        200).round().astype(np.uint8)
     for name, analysis, picture, parameters, mark, words in (
             ("clean", "cellcount", clean, ["smooth=1"], "ok", ""),
             ("points", "voting", clean, ["radius=7"], "ok", ""),
             ("bar", "cellcount", bar, ["smooth=1"], "look", "a single pixel"),
             ("wide", "voting", clean, ["radius=60"], "look", "--param radius"),
-            ("framed", "voting", framed, ["radius=60"], "wrong?", "crop"),
-            ("taken", "voting", framed, ["radius=7", "polarity=dark"], "look",
+            ("framed", "voting", framed_picture, ["radius=60"], "wrong?", "crop"),
+            ("taken", "voting", framed_picture, ["radius=7", "polarity=dark"], "look",
              "--param polarity=bright"),
             ("print", "cellcount", 255 - bar, ["smooth=1", "polarity=dark"], "look",
              "a single pixel"), ("specks", "cellcount", specks, ["smooth=1"], "ok", ""),
-            ("cut", "cellcount", cut, ["smooth=1"], "look",
+            ("cut", "cellcount", cut_cells, ["smooth=1"], "look",
              "the count holds; for sizes alone try --param exclude_border=true"),
-            ("field", "cellcount", framed, ["fill_holes=true"], "wrong?", "crop")):
+            ("field", "cellcount", framed_picture, ["fill_holes=true"], "wrong?", "crop")):
         Image.fromarray(picture).save(path(name + ".png"))
-        given = [word for one in parameters for word in ("--param", one)]
+        options = [word for one in parameters for word in ("--param", one)]
         r = tap.run([tap.TEXCELL_WU, "analyse", "--analysis", analysis, "--defaults", "--param",
-                     "polarity=bright", *given,
+                     "polarity=bright", *options,
                      "-o", path("drawn_" + name), path(name + ".png")])
         with open(os.path.join(path("drawn_" + name), "items.csv"), newline="") as f:
             row = next(csv.DictReader(f))
         tap.ok(r.returncode == 0 and row["mark"] == mark and words in row["why"],
-               "%s: %s" % (name, mark), row)
+               "%s: the page has %s" % (name, mark), row)
 
 
-def labels():
-    """Pictures that are label pictures (as scipy.ndimage.label makes) are marked; masks and smooth
-    pictures are not."""
+def test_label_pictures():
+    """Label pictures, as scipy.ndimage.label makes them, are marked; masks and smooth pictures are
+    not."""
     rng = np.random.default_rng(13)
     blobs = np.where(spots((240, 320), 25, rng) == 200, 200, 0).astype(np.uint8)
     numbers, n = ndimage.label(blobs)
@@ -167,12 +170,12 @@ def labels():
                    "%s, %d labels of %s: %s" % (analysis, n, name, row["mark"]), row)
 
 
-def label_runs():
+def test_label_runs():
     """The page is the same with the file of label runs that `run --label-runs` writes (number of
-    pixels and label of each run), without it, and with a damaged one."""
-    page, result = made("cellcount", {"threshold": 100, "polarity": "bright", "labels": True},
-                        [workunit.item("p", [spots((300, 500), 40)])], "runs")
-    unit, runs, plain = path("runs.zip"), result + ".labels", text_of(page)
+    pixels and label of each run), without the file, and with a damaged one."""
+    page, result = make_page("cellcount", {"threshold": 100, "polarity": "bright", "labels": True},
+                             [workunit.item("p", [spots((300, 500), 40)])], "runs")
+    unit, runs, original_page = path("runs.zip"), result + ".labels", text_of(page)
     r = tap.run([tap.TEXCELL, "run", unit, "-o", result, "--device", "cpu", "--quiet",
                  "--label-runs"])
     with open(runs, "rb") as f:
@@ -181,24 +184,24 @@ def label_runs():
         labels = arrays["labels_p"].ravel()
     n, values = np.frombuffer(whole, "<u4", offset=20).reshape(-1, 2).T
     tap.ok(r.returncode == 0 and np.array_equal(np.repeat(values, n), labels) and
-           np.all(np.diff(values.astype(int))), "the runs are those of the labels")
-    none = bytes(np.stack([n, 0 * n], 1).astype("<u4"))
-    forged = whole[:16] + np.uint32(zlib.crc32(none)).tobytes() + none
+           np.all(np.diff(values.astype(int))), "run --label-runs writes the runs of the labels")
+    zero_runs = bytes(np.stack([n, 0 * n], 1).astype("<u4"))
+    zero_runs_file = whole[:16] + np.uint32(zlib.crc32(zero_runs)).tobytes() + zero_runs
     for name, data, same in (("whole", whole, True), ("cut", whole[:-9], True),
                              ("damaged", whole[:-1] + b"x", True),
                              ("of another", whole[:4] + b"abcd" + whole[8:], True),
-                             ("empty", b"", True), ("other ones", forged, False)):
+                             ("empty", b"", True), ("other ones", zero_runs_file, False)):
         with open(runs, "wb") as f:
             f.write(data)
         r = tap.run([tap.TEXCELL_WU, "report", result, "--images", unit, "-o", page])
-        tap.ok(r.returncode == 0 and (text_of(page) == plain) == same,
-               "runs of labels that are " + name, r.stderr)
+        tap.ok(r.returncode == 0 and (text_of(page) == original_page) == same,
+               "the page with a file of label runs: " + name, r.stderr)
 
 
-def sizes():
-    """Areas of small cells that are far larger than at half of the contrast are told of."""
-    for name, radius, args, told in (("small", 5, [], True), ("large", 20, [], False),
-                                     ("small_otsu", 5, ["threshold=otsu", "smooth=0"], False)):
+def test_size_notes():
+    """A note is printed if the areas of small cells are far larger than at half of the contrast."""
+    for name, radius, args, has_note in (("small", 5, [], True), ("large", 20, [], False),
+                                         ("small_otsu", 5, ["threshold=otsu", "smooth=0"], False)):
         y, x = np.mgrid[:30 * radius, :30 * radius] % (5 * radius) - 2.5 * radius + 0.5
         picture = ndimage.gaussian_filter(180.0 * (np.hypot(y, x) <= radius), 1)
         out = path("sizes_" + name)
@@ -210,21 +213,21 @@ def sizes():
         with open(os.path.join(out, "regions.csv"), newline="") as f:
             areas = [int(row["area"]) for row in csv.DictReader(f)]
         excess = np.median(areas) / (math.pi * radius**2) - 1
-        said = re.search(r"note: areas are ([0-9]+)% larger \(median\)", r.stderr)
-        tap.ok(r.returncode == 0 and len(areas) == 36 and (said is not None) == told and
-               (not told or abs(int(said.group(1)) / 100 - excess) < 0.1) and
-               ("larger (median)" in text_of(os.path.join(out, "report.html"))) == told,
+        note = re.search(r"note: areas are ([0-9]+)% larger \(median\)", r.stderr)
+        tap.ok(r.returncode == 0 and len(areas) == 36 and (note is not None) == has_note and
+               (not has_note or abs(int(note.group(1)) / 100 - excess) < 0.1) and
+               ("larger (median)" in text_of(os.path.join(out, "report.html"))) == has_note,
                "areas of cells of radius %d: %s" % (radius, name), "%s %s" % (excess, r.stderr))
 
 
-def missed():
-    """Cells that are too dim to be counted, next to bright ones, make an image doubtful; small
-    dirt, a mask and a threshold given do not."""
+def test_dim_cells():
+    """An image with cells too dim to be counted, next to bright ones, is marked; one with dirt
+    smaller than min_area, with a mask, or with a given threshold is not."""
     y, x = np.mgrid[:400, :400]
     bright, dim, dirt = np.zeros((3, 400, 400))
     for i in range(36):
-        away = np.hypot(y - 40 - 60 * (i // 6), x - 40 - 60 * (i % 6))
-        (bright if (i // 6 + i) % 2 else dim)[away < 15] = 1
+        distance = np.hypot(y - 40 - 60 * (i // 6), x - 40 - 60 * (i % 6))
+        (bright if (i // 6 + i) % 2 else dim)[distance < 15] = 1
         dirt[np.hypot(y - 70 - 60 * (i // 6), x - 70 - 60 * (i % 6)) < 4] = 1
     noise = RNG.normal(20, 3, bright.shape)
     kinds = {"both": (200 * bright + 25 * dim, [], "look"),
@@ -244,13 +247,13 @@ def missed():
                      "-o", path(name + "_dim"), file])
         with open(os.path.join(path(name + "_dim"), "items.csv"), newline="") as f:
             row = next(csv.DictReader(f))
-        why = "18 places as large as the 18 cells" if mark == "look" else ""
-        tap.ok(r.returncode == 0 and row["mark"] == mark and row["why"].startswith(why) and
+        why_start = "18 places as large as the 18 cells" if mark == "look" else ""
+        tap.ok(r.returncode == 0 and row["mark"] == mark and row["why"].startswith(why_start) and
                row["count"] == ("36" if name == "lower" else "18"), "dim cells: " + name,
                "%s %s" % (row, r.stderr))
 
 
-def merged():
+def test_touching_cells():
     """Touching discs that are not split are marked; with split=distance they are separate and not
     marked."""
     rng = np.random.default_rng(14)
@@ -271,18 +274,20 @@ def merged():
                "8 pairs of discs, split=%s: %s" % (split, mark), row)
 
 
-def noise():
-    """Pictures without cells are marked "wrong?", also in one analysis with others, as images and
+def test_noise():
+    """Pictures without cells are marked "wrong?", also in one analysis with pictures of cells, and
     as a stack."""
     rng = np.random.default_rng(11)
     def noisy(clean):
         return np.clip(clean + rng.normal(0, 4, clean.shape), 0, 255).round().astype(np.uint8)
     empty, full = np.full((120, 160), 60.0), spots((120, 160), 12, rng).astype(float)
-    pictures = {"%s/%d" % (group, i): noisy(of) for group, of in (("full", full), ("empty", empty))
+    pictures = {"%s/%d" % (group, i): noisy(clean_picture) for group,
+                clean_picture in (("full", full), ("empty", empty))
                 for i in range(2)}
     for sigma in (1, 3):
-        blurred = ndimage.gaussian_filter(rng.normal(0, 1, empty.shape), sigma) * 40 * sigma + 60
-        pictures["empty/blurred%d" % sigma] = blurred.round().astype(np.uint8)
+        smooth_noise = ndimage.gaussian_filter(rng.normal(0, 1, empty.shape),
+                                               sigma) * 40 * sigma + 60
+        pictures["empty/blurred%d" % sigma] = smooth_noise.round().astype(np.uint8)
     for group in ("full", "empty"):
         os.makedirs(path("noise", group), exist_ok=True)
     for name, picture in pictures.items():
@@ -290,9 +295,9 @@ def noise():
     for analysis, parameters in (("cellcount", ["smooth=1"]),
                                  ("voting", ["radius=6", "foreground=otsu"])):
         out = path("noise_" + analysis)
-        given = [word for one in parameters for word in ("--param", one)]
+        options = [word for one in parameters for word in ("--param", one)]
         r = tap.run([tap.TEXCELL_WU, "analyse", "--analysis", analysis, "--defaults", "--param",
-                     "polarity=bright", *given,
+                     "polarity=bright", *options,
                      "-o", out, path("noise", "full"), path("noise", "empty")])
         text = text_of(os.path.join(out, "report.html")) if r.returncode == 0 else ""
         rows = re.findall(r'<tr data-image=\d+ data-group="(\w+)">.*?<strong '
@@ -304,16 +309,17 @@ def noise():
         groups = dict(re.findall(r"<tr><td>(\w+)</td><td class=n>\d</td>.*?<strong class=(\w+)>",
                                  text, re.S))
         tap.ok(groups.get("empty") == "wrong" and groups.get("full") != "wrong",
-               "%s: and its group" % analysis, groups)
+               "%s: the group of noise is marked" % analysis, groups)
         tap.ok("4 of 6 images: most of what was counted" in r.stderr,
-               "%s: and a note says so" % analysis,
+               "%s: a note counts the marked images" % analysis,
                r.stderr)
     stack = workunit.item("s", list(noisy(np.full((8, 50, 50), 60.0))))
-    tap.ok("no more than noise" in text_of(made("voting", {"radius": 5}, [stack],
-                                                "noise_stack")[0]), "a stack of noise")
+    tap.ok("no more than noise" in text_of(make_page("voting", {"radius": 5}, [stack],
+                                                     "noise_stack")[0]),
+           "a stack of noise is marked")
 
 
-def gradual():
+def test_gradual():
     """Uneven light without any object is marked "wrong?"; dim or blurred objects in it are not."""
     y, x = np.mgrid[:256, :256] / 256
     lights = {"ramp": 60 + 80 * x, "corner": 60 + 40 * x + 40 * y,
@@ -337,8 +343,8 @@ def gradual():
                    "%s, %s: light or objects" % (name, analysis), row)
 
 
-def loops(page, section):
-    """{label: area that the outlines enclose} in the section of an item."""
+def outlined_areas(page, section):
+    """{label: area enclosed by its outlines} in the section of an item."""
     part = re.search(r'<section class=item id=%s[ >](.*?)</section>' % section, text_of(page),
                      re.S).group(1)
     areas = {}
@@ -346,8 +352,8 @@ def loops(page, section):
                                           r'-?\d+)([^z]*)z"/>', part):
         x, y = map(int, start.split())
         corners = [(x, y)]
-        for way, by in re.findall(r"([hv])(-?\d+)", steps):
-            x, y = (x + int(by), y) if way == "h" else (x, y + int(by))
+        for direction, length in re.findall(r"([hv])(-?\d+)", steps):
+            x, y = (x + int(length), y) if direction == "h" else (x, y + int(length))
             corners.append((x, y))
         area = sum(a[0] * b[1] - b[0] * a[1]
                    for a, b in zip(corners, corners[1:] + corners[:1])) / 2
@@ -355,15 +361,16 @@ def loops(page, section):
     return areas
 
 
-def rounded(value):
-    """The number as the page prints it: three digits, or a whole number; halves are rounded up."""
-    place = max(0, 2 - math.floor(math.log10(value)))
-    text = format(decimal.Decimal(repr(float(value))).quantize(decimal.Decimal(1).scaleb(-place),
+def round_as_page(value):
+    """The number as the page prints it: three significant digits, or a whole number; halves are
+    rounded up."""
+    decimals = max(0, 2 - math.floor(math.log10(value)))
+    text = format(decimal.Decimal(repr(float(value))).quantize(decimal.Decimal(1).scaleb(-decimals),
                                                                decimal.ROUND_HALF_UP), "f")
     return text.rstrip("0").rstrip(".") if "." in text else text
 
 
-def answer(text, result):
+def check_counts(text, result):
     """The page begins with the counts: the total, and a row for each image."""
     with np.load(result) as r:
         area, item, border = r["region_area"], r["region_item"], r["region_border"]
@@ -372,47 +379,50 @@ def answer(text, result):
     rows = [re.findall(r"<td[^>]*>(.*?)</td>", row)
             for row in re.findall(r"<tr data-image=.*?</tr>", text)]
     for i, row in enumerate(rows):
-        own = area[item == i]
-        told = []
-        for values in (2 * np.sqrt(own / np.pi), own):
-            low, median, high = (rounded(q) for q in np.percentile(values, [25, 50, 75]))
-            told.append("%s <small>%s&#8211;%s</small>" % (median, low, high))
-        wanted = [str(len(own)), *told, str(int(border[item == i].sum()))]
-        tap.ok(row[1:2] + row[3:6] == wanted, "image %d: count, median diameter and area with "
-               "quartiles, at the border" % i, (row, wanted))
+        item_areas = area[item == i]
+        quartiles = []
+        for values in (2 * np.sqrt(item_areas / np.pi), item_areas):
+            low, median, high = (round_as_page(q) for q in np.percentile(values, [25, 50, 75]))
+            quartiles.append("%s <small>%s&#8211;%s</small>" % (median, low, high))
+        expected = [str(len(item_areas)), *quartiles, str(int(border[item == i].sum()))]
+        tap.ok(row[1:2] + row[3:6] == expected,
+               "image %d: count, median diameter and area with quartiles, cells at the border" % i,
+               (row, expected))
     whole = np.percentile(2 * np.sqrt(area / np.pi), [50, 25, 75])
     tap.ok("<strong>%.3g</strong> px median diameter (half of them from %.3g to %.3g)" %
-           tuple(whole) in text, "the median diameter of all", whole)
-    tap.ok(len(rows) == 2 and all("ok" in row[2] for row in rows), "and a mark", rows)
+           tuple(whole) in text, "the page has the median diameter of all cells", whole)
+    tap.ok(len(rows) == 2 and all("ok" in row[2] for row in rows),
+           "the page has a mark for each image", rows)
     values = dict(re.findall(r'class=values data-of=1 [^>]*data-title="(\w+)">([^<]*)<', text))
     tap.ok([float(v) for v in values["area"].split()] == [float("%.4g" % a) for a in area],
-           "the figures have all values")
+           "the figures' data have all values")
 
 
-def outlines():
+def test_outlines():
     images = [spots((90, 120), 14), (RNG.random((40, 50)) < 0.45).astype(np.uint8) * 255]
     items = [workunit.item("a", [images[0]]), workunit.item("noise", [images[1]])]
-    page, result = made("cellcount", {"labels": True, "threshold": 128, "polarity": "bright"},
-                        items, "outlines")
+    page, result = make_page("cellcount", {"labels": True, "threshold": 128, "polarity": "bright"},
+                             items, "outlines")
     with np.load(result) as r:
         for i, name in enumerate(("a", "noise")):
-            labels, found = r["labels_" + name], loops(page, "i%d" % i)
-            wanted = {int(k): int(n)
-                      for k, n in zip(*np.unique(labels[labels > 0], return_counts=True))}
-            tap.ok(found == wanted,
+            labels, areas_found = r["labels_" + name], outlined_areas(page, "i%d" % i)
+            expected = {int(k): int(n)
+                        for k, n in zip(*np.unique(labels[labels > 0], return_counts=True))}
+            tap.ok(areas_found == expected,
                    "%s: the outlines of each region enclose its area, holes left out (%d regions)"
-                   % (name, len(wanted)),
-                   [(k, found.get(k), wanted.get(k)) for k in set(found) | set(wanted)
-                    if found.get(k) != wanted.get(k)])
+                   % (name, len(expected)),
+                   [(k, areas_found.get(k), expected.get(k))
+                    for k in set(areas_found) | set(expected)
+                    if areas_found.get(k) != expected.get(k)])
     text = text_of(page)
-    answer(text, result)
+    check_counts(text, result)
     tap.ok("<tr><td>threshold</td><td>128</td><td>grey values</td>" in text and
            "its colours" not in text and "colours only tell neighbours apart" in text,
-           "parameters with their units, and a legend")
+           "the page has parameters with their units, and a legend")
     return page, result
 
 
-def no_markup():
+def test_markup():
     name = "a<img src=x onerror=\"document.title='owned'\">&<b>.png"
     folder = path("<script>alert(1)<script>")
     os.mkdir(folder)
@@ -421,7 +431,7 @@ def no_markup():
     r = tap.run([tap.TEXCELL_WU, "analyse", "--analysis", "cellcount", "--defaults", "--device",
                  "cpu", folder, "-o", out])
     page = os.path.join(out, "report.html")
-    tap.ok(r.returncode == 0, "files with names that are markup are analysed", r.stderr)
+    tap.ok(r.returncode == 0, "files whose names are HTML are analysed", r.stderr)
 
     class Tags(html.parser.HTMLParser):
         seen, data = set(), []
@@ -434,43 +444,44 @@ def no_markup():
     parser = Tags()
     parser.feed(text_of(page))
     tap.ok("img" not in parser.seen and "b" not in parser.seen,
-           "names bring no elements into the page", parser.seen)
-    tap.ok(any(name in data for data in parser.data), "and are shown as they are")
+           "names add no elements to the page", parser.seen)
+    tap.ok(any(name in data for data in parser.data), "names appear as text")
     return page
 
 
-def policy(page):
+def check_policy(page):
     """The page's Content-Security-Policy: only its own script runs, no form is sent, and relative
     addresses stay relative to the page (base-uri)."""
-    said = re.search('http-equiv="Content-Security-Policy" content="([^"]*)"',
-                     text_of(page)).group(1)
+    header = re.search('http-equiv="Content-Security-Policy" content="([^"]*)"',
+                       text_of(page)).group(1)
     scripts = re.findall("<script>(.*?)</script>", text_of(page), re.S)
-    rules = dict(rule.strip().split(" ", 1) for rule in said.split(";"))
+    rules = dict(rule.strip().split(" ", 1) for rule in header.split(";"))
     tap.ok(len(scripts) == 1 and rules["script-src"] == "'sha256-%s'" % digest(scripts[0]) and
            rules["default-src"] == "'none'" and
-           rules["base-uri"] == "'none'" and rules["form-action"] == "'none'", "the page's policy",
-           said)
+           rules["base-uri"] == "'none'" and rules["form-action"] == "'none'",
+           "the page's Content-Security-Policy",
+           header)
 
 
-def asks_nobody(page):
+def check_addresses(page):
     """The page refers only to itself and to images inside it."""
     addresses = re.findall(r'(?:src|href|action|data)\s*=\s*"?([^"\s>]{1,40})', text_of(page))
     tap.ok(addresses and all(a.startswith(("data:image/png;base64,", "#")) for a in addresses),
            "the page refers only to itself", set(addresses))
-    tap.ok("default-src 'none'" in text_of(page), "and forbids all else")
+    tap.ok("default-src 'none'" in text_of(page), "the page's policy forbids all other addresses")
 
 
-def refusals(result):
+def test_refusals(result):
     page = path("refused.html")
-    for words, wanted in (([result], "-o PAGE.html is missing"),
-                          (["-o", page], "takes one RESULT.npz"),
-                          ([path("none.npz"), "-o", page], "none.npz"),
-                          ([result, "--images", path("o200.zip"), "-o", page],
-                           "is not the work unit that"),
-                          ([result, "-o", path("no", "such", "page.html")], "cannot write")):
+    for words, message in (([result], "-o PAGE.html is missing"),
+                           (["-o", page], "takes one RESULT.npz"),
+                           ([path("none.npz"), "-o", page], "none.npz"),
+                           ([result, "--images", path("o200.zip"), "-o", page],
+                            "is not the work unit that"),
+                           ([result, "-o", path("no", "such", "page.html")], "cannot write")):
         r = tap.run([tap.TEXCELL_WU, "report"] + words)
-        tap.ok(r.returncode in (1, 2, 3) and wanted in r.stderr and not os.path.exists(page),
-               "refused: %s" % wanted, (r.returncode, r.stderr))
+        tap.ok(r.returncode in (1, 2, 3) and message in r.stderr and not os.path.exists(page),
+               "refused: %s" % message, (r.returncode, r.stderr))
 
 
 # --- in a browser ------------------------------------------------------------------------------
@@ -518,72 +529,75 @@ const rows = [...document.querySelectorAll('tr.hit')].map(r => [r.dataset.i, r.d
 return [shapes, rows];"""  # noqa: E501
 
 
-def browser(page, result):
+def test_browser(page, result):
     """The page in Chromium: sorting, figures, rows and outlines."""
     with np.load(result) as r:
         areas = r["region_area"].tolist()
     for width in (390, 800, 1400):
-        said = in_browser(page, "return [innerWidth, document.documentElement.scrollWidth, "
-                          "Math.max(...[...document.querySelectorAll('.figures svg')].map(s => "
-                          "s.getBoundingClientRect().right)), "
-                          "performance.getEntriesByType('resource').filter(e => "
-                          "!e.name.startsWith('data:')).length, matchMedia('(prefers-color-scheme: "
-                          "dark)').matches]", width)
-        tap.ok(said is not None and said[0] == width and said[1] <= width and said[2] <= width,
-               "%d pixels wide: nothing sticks out" % width, said)
-        tap.ok(said is not None and said[3] == 0, "%d pixels wide: nothing was asked of anywhere" %
-               width, said)
-    said = in_browser(page, SORT)
-    tap.ok(said is not None and said["before"] == areas and said["up"] == sorted(areas) and
-           said["down"] == sorted(areas, reverse=True),
-           "a click on a title sorts, another the other way round", said)
-    said = in_browser(page, FIGURES)
+        output = in_browser(page, "return [innerWidth, document.documentElement.scrollWidth, "
+                            "Math.max(...[...document.querySelectorAll('.figures svg')].map(s => "
+                            "s.getBoundingClientRect().right)), "
+                            "performance.getEntriesByType('resource').filter(e => "
+                            "!e.name.startsWith('data:')).length, "
+                            "matchMedia('(prefers-color-scheme: dark)').matches]", width)
+        tap.ok(output is not None and output[0] == width and output[1] <= width and
+               output[2] <= width,
+               "%d pixels wide: the page has no overflow" % width, output)
+        tap.ok(output is not None and output[3] == 0, "%d pixels wide: the page loads nothing" %
+               width, output)
+    output = in_browser(page, SORT)
+    tap.ok(output is not None and output["before"] == areas and output["up"] == sorted(areas) and
+           output["down"] == sorted(areas, reverse=True),
+           "a click on a title sorts, a second one in reverse order", output)
+    output = in_browser(page, FIGURES)
     with np.load(result) as r:
         n = [len(areas), int((r["region_item"] == 0).sum())]
-    tap.ok(said is not None and said["titles"] == ["cells: diameter (px)", "cells: area (px\u00b2)",
-                                                   "cells: mean grey value"] and
-           said["bars"] == n[0] and said["boxes"] == 2 and
-           said["all"].startswith("%d cells, median" % n[0]) and
-           said["one"].startswith("%d cells, median" % n[1]) and said["other"],
-           "histograms and boxes of what is measured, by image, of any column", said)
-    said = in_browser(page, LAYERS)
-    tap.ok(said is not None and all(all(v) for v in said.values()), "layers go off and on", said)
-    said = in_browser(page, BELONG)
-    tap.ok(said is not None and said[0] and all(s == ["i0", "2"] for s in said[0]) and
-           said[1] == [["1", "1"]],
-           "a row shows its outline, an outline its row", said)
+    tap.ok(output is not None and output["titles"] ==
+           ["cells: diameter (px)", "cells: area (px\u00b2)",
+                                                       "cells: mean grey value"] and
+           output["bars"] == n[0] and output["boxes"] == 2 and
+           output["all"].startswith("%d cells, median" % n[0]) and
+           output["one"].startswith("%d cells, median" % n[1]) and output["other"],
+           "histograms and box plots of any column, by image", output)
+    output = in_browser(page, LAYERS)
+    tap.ok(output is not None and all(all(v) for v in output.values()),
+           "layers are switched off and on", output)
+    output = in_browser(page, BELONG)
+    tap.ok(output is not None and output[0] and all(s == ["i0", "2"] for s in output[0]) and
+           output[1] == [["1", "1"]],
+           "a click on a row marks its outline, a click on an outline its row", output)
 
 
-def two_hundred():
+def test_200_items():
     colour = RNG.integers(0, 256, (200, 300, 3), dtype=np.uint8)
     items = [workunit.item("p%03d" % i,
                            [np.dstack([spots((200, 300), 30, np.random.default_rng(i))] * 3) // 2
                             + colour // 8]) for i in range(200)]
-    page, _ = made("cellcount", {"labels": True, "threshold": 70, "polarity": "bright",
-                                 "min_area": 20}, items, "o200")
+    page, _ = make_page("cellcount", {"labels": True, "threshold": 70, "polarity": "bright",
+                                      "min_area": 20}, items, "o200")
     size = os.path.getsize(page)
     tap.ok(size < 20e6, "200 items of 300 x 200 pixels: a page of %.1f MB, below 20" % (size / 1e6))
     best = None
     for _ in range(3):      # the best of three, as other processes may slow one down
-        said = in_browser(page, "return [performance.timing.loadEventStart - "
-                          "performance.timing.navigationStart, "
-                          "document.querySelectorAll('section.item svg').length]")
-        best = said if best is None or said is not None and said[0] < best[0] else best
+        output = in_browser(page, "return [performance.timing.loadEventStart - "
+                            "performance.timing.navigationStart, "
+                            "document.querySelectorAll('section.item svg').length]")
+        best = output if best is None or output is not None and output[0] < best[0] else best
         if best is not None and best[0] < 3000:
             break
     tap.ok(best is not None and best[0] < 3000 and best[1] == 200,
-           "it opens in %s s, below 3" % (best and best[0] / 1000), best)
+           "the page opens in %s s, below 3" % (best and best[0] / 1000), best)
 
 
 # --- other analyses, stacks -------------------------------------------------------------------
 
 
-def others():
+def test_other_analyses():
     stack = np.full((12, 40, 50), 20, np.uint8)
     stack[3:9, 10:30, 12:40] = 200
     stack[5:7, 14:24, 18:30] = 20
     deep = [workunit.item("s", list(stack), spacing=[2.0, 0.5, 0.5])]
-    for analysis, parameters, items, wanted in (
+    for analysis, parameters, items, texts in (
             ("volume", {"membrane": 100, "labels": True}, deep,
              ["slice 5 of 12", "&#181;m</text>", "<rect class=strip y=\"40\" width=\"50\"",
               "class=c1 data-k=1", "volume <small>\u00b5m\u00b3</small>"]),
@@ -607,57 +621,61 @@ def others():
              [workunit.item("g", [spots((50, 40), 9)])],
              ["class=map", "<td>contrast</td>", "how much neighbours differ",
               "linear-gradient(to right", "Haralick"])):
-        page, result = made(analysis, parameters, items, "%s_%s" % (analysis, items[0]["name"]))
+        page, result = make_page(analysis, parameters, items, "%s_%s" %
+                                 (analysis, items[0]["name"]))
         text = text_of(page)
         if analysis == "voting" and items is deep and CHROMIUM:
-            said = in_browser(page, "const shown = () => [...document.querySelectorAll('.stack "
-                              "figure')].filter(f => !f.hidden).map(f => f.textContent.trim()), "
-                              "first = shown(), range = document.querySelector('.stack input'); "
-                              "range.value = 5; range.dispatchEvent(new Event('input')); return "
-                              "[first.length, shown().join()]")
-            tap.ok(said is not None and said[0] == 1 and said[1].endswith("slice 5 of 12"),
-                   "a slider goes through the slices", said)
-        tap.ok(all(w in text for w in wanted), "%s: %s" % (analysis, ", ".join(wanted)),
-               [w for w in wanted if w not in text])
+            output = in_browser(page, "const shown = () => [...document.querySelectorAll('.stack "
+                                "figure')].filter(f => !f.hidden).map(f => f.textContent.trim()), "
+                                "first = shown(), range = document.querySelector('.stack input'); "
+                                "range.value = 5; range.dispatchEvent(new Event('input')); return "
+                                "[first.length, shown().join()]")
+            tap.ok(output is not None and output[0] == 1 and output[1].endswith("slice 5 of 12"),
+                   "a slider selects the slice", output)
+        tap.ok(all(w in text for w in texts), "%s: the page has %s" % (analysis, ", ".join(texts)),
+               [w for w in texts if w not in text])
         if CHROMIUM:
-            said = in_browser(page, "return [innerWidth, document.documentElement.scrollWidth, "
-                              "performance.getEntriesByType('resource').filter(e => "
-                              "!e.name.startsWith('data:')).length]", 390)
-            tap.ok(said is not None and said[0] == 390 and said[1] <= 390 and said[2] == 0,
-                   analysis + ": 390 pixels wide, nothing sticks out or is asked of anywhere", said)
+            output = in_browser(page, "return [innerWidth, document.documentElement.scrollWidth, "
+                                "performance.getEntriesByType('resource').filter(e => "
+                                "!e.name.startsWith('data:')).length]", 390)
+            tap.ok(output is not None and output[0] == 390 and output[1] <= 390 and output[2] == 0,
+                   analysis + ": 390 pixels wide: the page has no overflow and loads nothing",
+                   output)
         bare = path("bare.html")
         r = tap.run([tap.TEXCELL_WU, "report", result, "-o", bare])
         tap.ok(r.returncode == 0 and "class=own" not in text_of(bare),
                "%s: a page without pictures" % analysis, r.stderr)
 
 
-def own_radii():
-    """Circles in the outlines have the radius that was found in their own picture. A box plot of a
+def test_own_radii():
+    """The circles drawn have the radius found in their own picture. The caption of a box plot of a
     single value says so."""
     y, x = np.mgrid[:160, :160]
     sizes = [np.where((y % 40 - 20) ** 2 + (x % 40 - 20) ** 2 <= r * r, 200, 40).astype(np.uint8)
              for r in (6, 12)]
-    page, result = made("voting", {"radius": 15, "own_radius": True},
-                        [workunit.item("r%d" % i, [one]) for i, one in enumerate(sizes)], "radii")
+    page, result = make_page("voting", {"radius": 15, "own_radius": True},
+                             [workunit.item("r%d" % i, [one]) for i, one in enumerate(sizes)],
+                             "radii")
     with np.load(result) as z:
-        own = z["radius"].tolist()
+        radii = z["radius"].tolist()
     drawn = [set(re.findall(r' rx="([0-9.]+)"', part))
              for part in re.findall(r"(?s)<section class=item.*?</section>", text_of(page))]
-    tap.ok(len(set(own)) == 2 and drawn == [{"%.1f" % r} for r in own],
-           "circles have their picture's own radius", (own, drawn))
-    said = CHROMIUM and in_browser(page, "const box = document.querySelector('.boxes'), pick = "
-                                   "box.querySelector('select'); pick.selectedIndex = "
-                                   "[...pick.options].findIndex(o => o.text.startsWith('images: "
-                                   "')); pick.dispatchEvent(new Event('change')); return "
-                                   "box.querySelector('figcaption').textContent")
-    tap.ok(said == "A mark alone: a single value.", "the caption of single values", said)
+    tap.ok(len(set(radii)) == 2 and drawn == [{"%.1f" % r} for r in radii],
+           "circles have the radius found in their picture", (radii, drawn))
+    caption = CHROMIUM and in_browser(page, "const box = document.querySelector('.boxes'), pick = "
+                                      "box.querySelector('select'); pick.selectedIndex = "
+                                      "[...pick.options].findIndex(o => o.text.startsWith('images: "
+                                      "')); pick.dispatchEvent(new Event('change')); return "
+                                      "box.querySelector('figcaption').textContent")
+    tap.ok(caption == "A mark alone: a single value.",
+           "a box plot's caption for single values", caption)
 
 
 # --- analyse ----------------------------------------------------------------------------------
 
 
-def analyse():
-    """analyse: one command for all steps; interrupted, it continues."""
+def test_analyse():
+    """analyse does all steps with one command, and continues after an interruption."""
     folder, out = path("pictures"), path("all")
     os.mkdir(folder)
     for i in range(4):
@@ -668,34 +686,35 @@ def analyse():
     whole = tap.run(command)
     tap.ok(whole.returncode == 0 and whole.stdout.splitlines()[-1] ==
            os.path.join(out, "report.html"),
-           "one command from a folder to a page", whole.stderr)
+           "analyse makes a page from a folder", whole.stderr)
     with open(os.path.join(out, "features.csv"), encoding="utf-8", newline="") as f:
         rows = list(csv.reader(f))
-    tap.ok(len(rows) == 5 and rows[1][:2] == ["p0", "pictures/p0.png"], "with tables", rows[1][:2])
+    tap.ok(len(rows) == 5 and rows[1][:2] == ["p0", "pictures/p0.png"],
+           "analyse writes tables", rows[1][:2])
     with open(os.path.join(out, "result.npz"), "rb") as f:
         first = f.read()
-    again = tap.run(command)
-    tap.ok(again.returncode == 0 and "glcm on" not in again.stderr,
-           "a finished analysis is not computed again", again.stderr)
+    second_run = tap.run(command)
+    tap.ok(second_run.returncode == 0 and "glcm on" not in second_run.stderr,
+           "a finished analysis is not computed again", second_run.stderr)
 
     # Files that a run leaves if it is killed after it wrote its result and before it removed them.
-    # While they are locked, as by another run, they stay.
-    left = {"result.npz" + end for end in (".checkpoint", ".checkpoint.tmp", ".spool")}
-    for name in left:
+    # They stay while they are locked, as by another run.
+    state_files = {"result.npz" + end for end in (".checkpoint", ".checkpoint.tmp", ".spool")}
+    for name in state_files:
         with open(os.path.join(out, name), "wb") as f:
             f.write(b"left")
     with open(os.path.join(out, "result.npz.spool"), "rb") as f:
         fcntl.flock(f, fcntl.LOCK_EX)
         r = tap.run(command)
-        tap.ok(r.returncode == 0 and left <= set(os.listdir(out)),
-               "another run's state stays beside its result", r.stderr)
+        tap.ok(r.returncode == 0 and state_files <= set(os.listdir(out)),
+               "another run's locked files stay next to its result", r.stderr)
     r = tap.run(command)
-    tap.ok(r.returncode == 0 and not left & set(os.listdir(out)),
-           "files that a killed run left beside its result are removed", r.stderr)
+    tap.ok(r.returncode == 0 and not state_files & set(os.listdir(out)),
+           "files that a killed run left next to its result are removed", r.stderr)
 
     os.remove(os.path.join(out, "result.npz"))
-    for number, to in ((signal.SIGTERM, "texcell-wu"), (signal.SIGINT, "both"),
-                       (signal.SIGINT, "texcell-wu")):
+    for number, target in ((signal.SIGTERM, "texcell-wu"), (signal.SIGINT, "both"),
+                           (signal.SIGINT, "texcell-wu")):
         p = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
                              start_new_session=True)
         end = time.monotonic() + 60
@@ -703,16 +722,17 @@ def analyse():
                       for f in os.listdir(out)) and p.poll() is None and time.monotonic() < end:
             time.sleep(0.02)
         time.sleep(0.3)
-        if to == "both":
+        if target == "both":
             os.killpg(p.pid, number)
         else:
             os.kill(p.pid, number)
-        said = p.communicate(timeout=60)[1]
-        left = sorted(os.listdir(out))
-        tap.ok(p.returncode == 3 and "goes on" in said.splitlines()[-1] and
-               "result.npz" not in left and
-               any(f.endswith(".checkpoint") for f in left), "stopped by %s of %s: the "
-               "state is kept" % (number.name, to), (p.returncode, said, left))
+        messages = p.communicate(timeout=60)[1]
+        state_files = sorted(os.listdir(out))
+        tap.ok(p.returncode == 3 and "goes on" in messages.splitlines()[-1] and
+               "result.npz" not in state_files and
+               any(f.endswith(".checkpoint") for f in state_files),
+               "stopped by %s to %s: the state is kept" % (number.name, target),
+               (p.returncode, messages, state_files))
     last = tap.run(command)
     with open(os.path.join(out, "result.npz"), "rb") as f:
         same = f.read() == first
@@ -721,30 +741,30 @@ def analyse():
     r = tap.run(command[:-1] + [path("no_device"), "--device", "99:0"])
     tap.ok(r.returncode == 3 and r.stderr.count("error:") == 1,
            "an error of texcell is printed once", r.stderr)
-    for words, wanted in ((["--split", "2"], "--split is for pack"),
-                          (["--device", "opencl:x"], "opencl:x: is none of auto, cpu, opencl")):
+    for words, message in ((["--split", "2"], "--split is for pack"),
+                           (["--device", "opencl:x"], "opencl:x: is none of auto, cpu, opencl")):
         r = tap.run(command[:-2] + words + ["-o", path("no")])
-        tap.ok(r.returncode == 1 and wanted in r.stderr and not os.path.exists(path("no")),
+        tap.ok(r.returncode == 1 and message in r.stderr and not os.path.exists(path("no")),
                "analyse refuses " + " ".join(words), (r.returncode, r.stderr))
 
 
-def into_a_folder():
-    """analyse into a folder that has files: which are replaced; and how to repeat an analysis with
-    the parameters.json that it wrote."""
+def test_used_folder():
+    """analyse into a folder that contains files: which are replaced. Also: parameters.json repeats
+    an analysis."""
     picture = path("one.png")
     Image.fromarray(spots((60, 60), 3)).save(picture)
-    first, again = path("first"), path("again")
+    first, second_folder = path("first"), path("again")
 
     def count(out, *words):
         return tap.run([tap.TEXCELL_WU, "analyse", "--analysis", "cellcount", "--device=cpu",
                         *words, "-o", out, picture])
 
     count(first)
-    r = count(again, "--defaults", "--params", os.path.join(first, "parameters.json"))
+    r = count(second_folder, "--defaults", "--params", os.path.join(first, "parameters.json"))
     tap.ok(r.returncode == 0 and
-           all(filecmp.cmp(os.path.join(first, n), os.path.join(again, n), False)
+           all(filecmp.cmp(os.path.join(first, n), os.path.join(second_folder, n), False)
                for n in ("parameters.json", "regions.csv", "items.csv")),
-           "parameters.json repeats it", r.stderr)
+           "parameters.json repeats the analysis", r.stderr)
     r = count(first, "--param", "min_area=3")
     tap.ok(r.returncode == 0 and
            "replaces the result there, which has other parameters" in r.stderr,
@@ -752,7 +772,7 @@ def into_a_folder():
     r = tap.run([tap.TEXCELL_WU, "analyse", "--analysis", "glcm", "--device=cpu", "-o", first,
                  picture])
     tap.ok(r.returncode == 1 and "holds the result of cellcount" in r.stderr,
-           "another analysis is given another folder", r.stderr)
+           "another analysis into the same folder is refused", r.stderr)
     os.remove(os.path.join(first, "result.npz"))
     with open(os.path.join(first, "result.npz.spool"),
               "wb") as f, open(os.path.join(first, "workunit.zip"), "rb") as unit:
@@ -761,25 +781,25 @@ def into_a_folder():
                      picture])
         unit.seek(0)
         tap.ok(r.returncode == 1 and "holds interrupted work of cellcount" in r.stderr and
-               unit.read() == whole, "nor is interrupted work lost to it", r.stderr)
+               unit.read() == whole, "another analysis does not replace interrupted work", r.stderr)
         fcntl.flock(f, fcntl.LOCK_EX)
         r = count(first, "--param", "min_area=4")
         unit.seek(0)
         tap.ok(r.returncode == 3 and "another texcell is at work" in r.stderr and
-               unit.read() == whole, "nor the unit of a run in progress", r.stderr)
+               unit.read() == whole, "the work unit of a run in progress is not replaced", r.stderr)
     os.mkdir(path("page"))
     with open(path("page", "report.html"), "w", encoding="utf-8") as f:
         f.write("<!DOCTYPE html>\n<html>")
     r = count(path("page"))
     tap.ok(r.returncode == 1 and "report.html: is there already" in r.stderr and
            os.listdir(path("page")) == ["report.html"],
-           "another's page: refused at once", r.stderr)
+           "a foreign report.html is refused at once", r.stderr)
     os.mkdir(path("own"))
     open(path("own", "items.csv"), "w", encoding="utf-8").close()
     r = count(path("own"))
     tap.ok(r.returncode == 2 and "items.csv: is there" in r.stderr and os.listdir(path("own")) ==
-           ["items.csv"], "a file of one's own: refused at once", r.stderr)
-    result = os.path.join(again, "result.npz")
+           ["items.csv"], "a foreign items.csv is refused at once", r.stderr)
+    result = os.path.join(second_folder, "result.npz")
     with open(result, "rb") as f:
         whole = f.read()
     for kind, words in (("page", ["report", result]),
@@ -787,33 +807,36 @@ def into_a_folder():
         r = tap.run([tap.TEXCELL_WU, *words, "-o", result])
         with open(result, "rb") as f:
             tap.ok(r.returncode == 1 and "is there already, and is no " + kind in r.stderr and
-                   f.read() == whole, "a result is replaced by no " + kind, r.stderr)
+                   f.read() == whole, "a result is not replaced by a " + kind, r.stderr)
 
 
-def stained():
-    """The page for a stain or a channel says that it shows only that."""
+def test_stains():
+    """The page of a stain or a channel says that its pictures show only this."""
     with open(path("colours.png"), "wb") as f:
         f.write(workunit.png(np.dstack([spots((60, 60), 3)] * 3)))
-    for words, said in ((["--stain", "eosin", "--stains", "he"], "how much eosin there is, by "
-                         "colour deconvolution"), (["--channel", "red"], "the channel red alone")):
+    for words, note_text in ((["--stain", "eosin", "--stains", "he"], "how much eosin there is, by "
+                              "colour deconvolution"),
+                             (["--channel", "red"], "the channel red alone")):
         r = tap.run([tap.TEXCELL_WU, "analyse", "--analysis", "cellcount", "--device=cpu", *words,
                      "-o", path("stained" + words[1]), path("colours.png")])
         tap.ok(r.returncode == 0 and "The pictures show what was analysed: " +
-               said in text_of(path("stained" + words[1], "report.html")), "the page says: " + said,
+               note_text in text_of(path("stained" + words[1], "report.html")), "the page says: " +
+               note_text,
                r.stderr)
 
 
-def sweep():
+def test_sweep():
     out, picture = path("sweep"), path("pictures", "p0.png")
     command = [tap.TEXCELL_WU, "analyse", "--analysis", "cellcount", "--defaults",
                "--param=polarity=bright", "--device=cpu", "-o", out]
     r = tap.run(command + ["--sweep", "threshold=100,220", "--sweep", "min_area=1,1000", picture])
     tap.ok(r.returncode == 0 and r.stdout.splitlines()[-1] == os.path.join(out, "report.html"),
-           "two parameters are swept", r.stderr)
+           "sweep: two parameters", r.stderr)
     variants = sorted(d for d in os.listdir(out) if os.path.isdir(os.path.join(out, d)))
     tap.ok(variants == ["01_threshold=100_min_area=1", "02_threshold=220_min_area=1",
                         "03_threshold=100_min_area=1000",
-                        "04_threshold=220_min_area=1000"], "a folder for each pair of values",
+                        "04_threshold=220_min_area=1000"],
+           "sweep: a folder for each pair of values",
            variants)
     counts = []
     for v in variants:
@@ -823,64 +846,65 @@ def sweep():
     rows = [re.findall(r"<td[^>]*>(?:<a[^>]*>|<strong[^>]*>)?([^<]*)", row)
             for row in re.findall(r"<tr data-i=.*?</tr>", text)]
     tap.ok([row[2] == "wrong?" for row in rows] == [n == 0 for n in counts],
-           "marks what each found", rows)
+           "sweep: the page marks variants without cells", rows)
     tap.ok(all({"items.csv", "regions.csv"} <= set(os.listdir(os.path.join(out, v)))
-               for v in variants), "each variant has its tables")
+               for v in variants), "sweep: each variant has its tables")
     tap.ok([(row[0], int(row[3])) for row in rows] == [("threshold=%d, min_area=%d" % (t, a), n)
                                                        for (t, a), n in
                                                       zip(((100, 1), (220, 1), (100, 1000),
                                                            (220, 1000)), counts)]
-           and counts[0] > counts[2] and counts[1] == 0, "the page has what each found",
+           and counts[0] > counts[2] and counts[1] == 0,
+           "sweep: the page has each variant's counts",
            (rows, counts))
     sums = re.findall(r"<tr><td>(threshold=[^<]*)</td><td class=n>(\d+)</td><td class=why "
                       r"data-v=(\d)", text)
     tap.ok([(name, int(n)) for name, n, _ in sums] ==
            [(row[0], n) for row, n in zip(rows, counts)] and [v == "2" for *_, v in sums] ==
            [n == 0 for n in counts],
-           "and begins with their sums", sums)
+           "sweep: the page begins with the sums of counts", sums)
     titles = re.findall(r"<th(?: [^>]*)?>([^<]*)",
                         text[text.index("<h2>Images"):text.index("<h2>Pictures")])
     tap.ok(titles[:4] == ["variant", "image", "mark", "count"] and "threshold" in titles[4] and
            "left_out" not in titles,
-           "of each image, without columns that say nothing", titles)
+           "sweep: the table of images leaves out columns without information", titles)
     tap.ok(text.count("<h4>") == 4 and text.count("<svg viewBox") == 4,
-           "each picture is there once for each variant")
-    again = tap.run(command + ["--sweep", "threshold=100,220", "--sweep", "min_area=1,1000",
-                               picture])
-    tap.ok(again.returncode == 0 and "cellcount on" not in again.stderr,
-           "a finished analysis is not computed again", again.stderr)
+           "sweep: the page has each picture once for each variant")
+    second_run = tap.run(command + ["--sweep", "threshold=100,220", "--sweep", "min_area=1,1000",
+                                    picture])
+    tap.ok(second_run.returncode == 0 and "cellcount on" not in second_run.stderr,
+           "a finished analysis is not computed again", second_run.stderr)
     other = tap.run(command + ["--sweep", "threshold=100,220", "--sweep", "min_area=1,500",
                                picture])
-    told = other.stderr.partition(": holds other results, which are not on the page: ")[2].split(
+    folders = other.stderr.partition(": holds other results, which are not on the page: ")[2].split(
         "\n")[0]
-    tap.ok("holds other" not in again.stderr and sorted(told.split(", ")) == variants[2:],
-           "a note about folders of another sweep", other.stderr)
-    for words, code, wanted in ((["--sweep", "threshold"], 1, "must be KEY=A,B"),
-                                (["--sweep", "=1"], 1, "must be KEY=A,B"),
-                                (["--sweep", "a=1,2", "--sweep", "b=1,2", "--sweep", "c=1,2"], 1,
-                                 "two parameters"),
-                                (["--sweep", "threshold=9"], 1, "has one value"),
-                                (["--analysis", "glcm"], 1,
-                                 "there is --analysis cellcount already"),
-                                (["--sweep",
-                                  "threshold=" + ",".join("12345678901234567890123456789012345")],
-                                 1, "more than 32 values"),
-                                (["--sweep", "threshold=50,x"], 2, "threshold"),
-                                (["--sweep", "tresh=1,2"], 2, "unknown key")):
+    tap.ok("holds other" not in second_run.stderr and sorted(folders.split(", ")) == variants[2:],
+           "sweep: a note about folders of another sweep", other.stderr)
+    for words, code, message in ((["--sweep", "threshold"], 1, "must be KEY=A,B"),
+                                 (["--sweep", "=1"], 1, "must be KEY=A,B"),
+                                 (["--sweep", "a=1,2", "--sweep", "b=1,2", "--sweep", "c=1,2"], 1,
+                                  "two parameters"),
+                                 (["--sweep", "threshold=9"], 1, "has one value"),
+                                 (["--analysis", "glcm"], 1,
+                                  "there is --analysis cellcount already"),
+                                 (["--sweep",
+                                   "threshold=" + ",".join("12345678901234567890123456789012345")],
+                                  1, "more than 32 values"),
+                                 (["--sweep", "threshold=50,x"], 2, "threshold"),
+                                 (["--sweep", "tresh=1,2"], 2, "unknown key")):
         r = tap.run(command + words + [picture])
         tap.ok("cellcount on" not in r.stderr,
-               "nothing is computed before all values are known to be good", r.stderr)
-        tap.ok(r.returncode == code and wanted in r.stderr, "refused: " + " ".join(words)[:40],
+               "sweep: all values are checked before anything is computed", r.stderr)
+        tap.ok(r.returncode == code and message in r.stderr, "refused: " + " ".join(words)[:40],
                (r.returncode, r.stderr))
     r = tap.run([tap.TEXCELL_WU, "analyse", "--analysis", "glcm", "--device=cpu", "-o",
                  path("lists"), "--sweep", "distances=[1,2],[3]",
                  "--param=levels=[8]", picture])
     tap.ok(r.returncode == 0 and sorted(os.listdir(path("lists"))) ==
            ["01_distances=_1_2_", "02_distances=_3_", "report.html"],
-           "values may be lists", r.stderr)
+           "sweep: values may be lists", r.stderr)
 
 
-def groups():
+def test_groups():
     """Pictures in several folders are compared by folder; all numbers can be read back, with their
     units."""
     for group, n in (("control", 5), ("drug", 20)):
@@ -893,40 +917,40 @@ def groups():
     page = os.path.join(out, "report.html")
     tap.ok(r.returncode == 0 and re.findall(r'data-group="(\w*)"', text_of(page)) ==
            ["control", "control", "drug", "drug"],
-           "groups are the folders below the one of all pictures", r.stderr)
-    tap.ok("compared: 3 tables" in r.stdout, "groups.csv is counted in the message",
+           "groups are the folders below the common one", r.stderr)
+    tap.ok("compared: 3 tables" in r.stdout, "analyse's message counts groups.csv",
            r.stdout)
-    said = CHROMIUM and in_browser(page, "return [...document.querySelectorAll('.boxes svg "
-                                   "text')].map(t => t.textContent)")
+    labels = CHROMIUM and in_browser(page, "return [...document.querySelectorAll('.boxes svg "
+                                     "text')].map(t => t.textContent)")
     looks = CHROMIUM and in_browser(page, "return [document.querySelector('.headline').textContent,"
                                     " document.querySelectorAll('.images strong.look, .images "
                                     "strong.wrong').length]")
     tap.ok(looks and ("%d to look at" % looks[1] in looks[0]) == (looks[1] > 0),
-           "how many are to be looked at", looks)
-    tap.ok(said and any(t.startswith("control: ") for t in said) and
-           any(t.startswith("drug: ") for t in said), "boxes are by group", said)
+           "the page's headline has the number of images to look at", looks)
+    tap.ok(labels and any(t.startswith("control: ") for t in labels) and
+           any(t.startswith("drug: ") for t in labels), "box plots are by group", labels)
     with np.load(os.path.join(out, "result.npz")) as z, open(os.path.join(out, "regions.csv"),
                                                              encoding="utf-8") as f:
         rows = list(csv.DictReader(f))
         for name, array in (("mean", z["region_mean"]), ("centroid_y", z["region_centroid"][:, 0])):
             tap.ok([r[name] for r in rows] == [repr(v).removesuffix(".0") for v in array.tolist()],
-                   name + ": the fewest digits that read back")
+                   name + ": the fewest digits that give the same number")
     with open(os.path.join(out, "columns.csv"), encoding="utf-8") as f:
         columns = list(csv.DictReader(f))
     units = {r["column"]: r["unit"] for r in columns if r["file"] == "regions.csv"}
     tap.ok(set(units) == set(rows[0]) - {"item", "source"} and units["area"] == "pixel^2" and
-           units["mean"] == "grey values", "columns.csv has the units", units)
+           units["mean"] == "grey values", "columns.csv has the units of regions.csv", units)
     for name, size in (("items", None), ("groups", "median_diameter")):
         with open(os.path.join(out, name + ".csv"), encoding="utf-8") as f:
             titles = set(next(csv.reader(f)))
         units = {r["column"]: r["unit"] for r in columns if r["file"] == name + ".csv"}
         tap.ok(set(units) == titles - {"item", "source"} and units.get(size) == (size and "pixel"),
-               "and those of %s.csv" % name, (units, titles))
+               "columns.csv has the units of %s.csv" % name, (units, titles))
 
 
-def wrong_ones():
-    """Images marked "wrong?" have no influence on what is usual for the others; if there are
-    groups, their number is printed and in groups.csv."""
+def test_empty_images():
+    """Images marked "wrong?" do not influence the marks of others; with groups, their number is
+    printed and in groups.csv."""
     rng = np.random.default_rng(6)
     for group, n in (("empty", 6), ("full", 5)):
         os.makedirs(path("doubtful", group))
@@ -954,16 +978,16 @@ def wrong_ones():
                name + ": empty images do not make the others doubtful", (marks, r.stderr))
         tap.ok(("6 of 11 images are marked wrong?" in r.stderr) == (name == "pooled"),
                name + ": a note if sums of groups include marked images", r.stderr)
-    found = list(csv.DictReader(text_of(path("pooled", "groups.csv")).splitlines()))
-    tap.ok([(g["group"], g["images"], g["marked_wrong"]) for g in found] ==
-           [("empty", "6", "6"), ("full", "5", "0")], "groups.csv has the numbers of marked images",
-           found)
+    groups = list(csv.DictReader(text_of(path("pooled", "groups.csv")).splitlines()))
+    tap.ok([(g["group"], g["images"], g["marked_wrong"]) for g in groups] ==
+           [("empty", "6", "6"), ("full", "5", "0")], "groups.csv has the number of marked images",
+           groups)
 
 
-def apart():
-    """An image is compared with its own group only: groups that differ are not marked. All numbers
-    are rounded half up. Labels of axes are within their figures, small pictures are enlarged 4
-    times at most, and the page of volume has no threshold that is not used."""
+def test_group_comparison():
+    """An image is compared only with its own group. All numbers are rounded half up. Labels of axes
+    are inside their figures, small pictures are enlarged at most 4 times, and volume's page has a
+    threshold only if it is used."""
     areas = {}
     for group, side, n in (("large", 20, 6), ("small", 6, 28)):
         os.makedirs(path("apart", group))
@@ -986,89 +1010,92 @@ def apart():
     rows = [[html.unescape(re.sub(r"<[^>]*>", "", cell))
              for cell in re.findall(r"<td.*?</td>", row)]
             for row in table.split("<tr>")[2:]]
-    wanted, counts = [], {group: [int(row["count"]) for row in csv.DictReader(
+    expected, counts = [], {group: [int(row["count"]) for row in csv.DictReader(
         text_of(os.path.join(out, "items.csv")).splitlines())
-                                  if row["group"] == group] for group in areas}
-    for group, own in areas.items():
-        told = []
-        for values in (counts[group], 2 * np.sqrt(np.array(own) / np.pi), own):
-            low, median, high = (rounded(q) for q in np.percentile(values, [25, 50, 75]))
-            told.append("%s %s\u2013%s" % (median, low, high))
-        wanted.append([group, "6", str(len(own)), "look 1 of 6" if group == "small" else "ok",
-                       *told, "0"])
-    tap.ok(rows == wanted, "groups have their totals", (rows, wanted))
-    found = {name: list(csv.DictReader(text_of(os.path.join(out, name + ".csv")).splitlines()))
-             for name in ("items", "groups")}
+                                    if row["group"] == group] for group in areas}
+    for group, group_areas in areas.items():
+        quartiles = []
+        for values in (counts[group], 2 * np.sqrt(np.array(group_areas) / np.pi), group_areas):
+            low, median, high = (round_as_page(q) for q in np.percentile(values, [25, 50, 75]))
+            quartiles.append("%s %s\u2013%s" % (median, low, high))
+        expected.append([group, "6", str(len(group_areas)), "look 1 of 6" if group == "small"
+                         else "ok",
+                         *quartiles, "0"])
+    tap.ok(rows == expected, "the page has each group's totals", (rows, expected))
+    tables = {name: list(csv.DictReader(text_of(os.path.join(out, name + ".csv")).splitlines()))
+              for name in ("items", "groups")}
     tap.ok([(row["group"], row["images"], row["cells"], row["at_border"],
              float(row["q1_cells_per_image"]),
              float(row["median_cells_per_image"]), float(row["median_area"]))
-            for row in found["groups"]] ==
-           [(group, "6", str(len(own)), "0", *np.percentile(counts[group], [25, 50]),
-             float(np.median(own))) for group, own in areas.items()], "groups.csv has them too",
-           found["groups"])
-    tap.ok([row["group"] for row in found["items"]] == ["large"] * 6 + ["small"] * 6 and
-           [row["why"] for row in found["items"] if row["mark"] == "look"]
-           == reasons[:1] and all(row["mark"] in ("ok", "look") for row in found["items"]),
-           "items.csv has marks and groups", found["items"])
+            for row in tables["groups"]] ==
+           [(group, "6", str(len(group_areas)), "0", *np.percentile(counts[group], [25, 50]),
+             float(np.median(group_areas))) for group, group_areas in areas.items()],
+           "groups.csv has each group's totals",
+           tables["groups"])
+    tap.ok([row["group"] for row in tables["items"]] == ["large"] * 6 + ["small"] * 6 and
+           [row["why"] for row in tables["items"] if row["mark"] == "look"]
+           == reasons[:1] and all(row["mark"] in ("ok", "look") for row in tables["items"]),
+           "items.csv has marks and groups", tables["items"])
     export = [tap.TEXCELL_WU, "export", os.path.join(out, "result.npz"), "-o", path("marks"),
               "--only-marks"]
     marks = ["--marks", os.path.join(out, "workunit.zip")]
-    refused = [tap.run(export + more).returncode for more in ([], marks + ["--tiff"])]
+    codes = [tap.run(export + options).returncode for options in ([], marks + ["--tiff"])]
     r = tap.run(export + marks)
-    tap.ok(refused == [1, 1] and r.returncode == 0 and sorted(os.listdir(path("marks"))) ==
+    tap.ok(codes == [1, 1] and r.returncode == 0 and sorted(os.listdir(path("marks"))) ==
            ["exported.txt", "groups.csv", "items.csv"] and
            all(text_of(path("marks", name)) == text_of(os.path.join(out, name))
                for name in ("groups.csv", "items.csv")),
-           "export --only-marks: only the files with marks, with the same bytes",
-           (refused, r.stderr))
+           "export --only-marks writes only the files with marks, with the same bytes",
+           (codes, r.stderr))
     if CHROMIUM:
         within, heights, widths = in_browser(page, """
             const box = one => one.getBoundingClientRect(), all = which => [...document.querySelectorAll(which)];
             return [all('.plot svg').map(svg => [...svg.querySelectorAll('text')].every(
                       t => box(t).left >= box(svg).left && box(t).right <= box(svg).right)),
                     all('.plot svg text').map(t => box(t).height), all('.figures svg').map(svg => box(svg).width)];""") or [[]] * 3  # noqa: E501
-        tap.ok(len(within) > 3 and all(within), "no label is cut", within)
-        tap.ok(heights and max(heights) - min(heights) < 0.5, "letters have one size", heights)
-        tap.ok(widths == [4 * 200] * 12, "pictures are enlarged 4 times at most", widths)
+        tap.ok(len(within) > 3 and all(within), "labels of axes are inside their figures", within)
+        tap.ok(heights and max(heights) - min(heights) < 0.5,
+               "labels of axes have the same size", heights)
+        tap.ok(widths == [4 * 200] * 12, "small pictures are enlarged 4 times", widths)
     walls = np.full((6, 30, 30), 30, np.uint8)
     walls[:, 14:16] = 200
     for fill in (False, True):
         name = "walls%d" % fill
-        page, _ = made("volume", {"method": "watershed", "h": 5, "fill": fill},
-                       [workunit.item(name, list(walls), spacing=[1.0, 1.0, 1.0])], name)
+        page, _ = make_page("volume", {"method": "watershed", "h": 5, "fill": fill},
+                            [workunit.item(name, list(walls), spacing=[1.0, 1.0, 1.0])], name)
         tap.ok(("<th class=n>threshold" in text_of(page)) != fill,
                name + ": a threshold if it is used")
 
 
 def main():
-    page, result = outlines()
+    page, result = test_outlines()
     if CHROMIUM is None:
         tap.ok(False, "chromium is here")
     else:
-        browser(page, result)
-        two_hundred()
-        said = in_browser(no_markup(), "return document.title")
-        tap.ok(said is not None and "owned" not in said, "no name runs as a script", said)
-    asks_nobody(page)
-    policy(page)
-    refusals(result)
-    others()
-    own_radii()
-    analyse()
-    into_a_folder()
-    stained()
-    sweep()
-    groups()
-    noise()
-    gradual()
-    drawn()
-    labels()
-    label_runs()
-    merged()
-    missed()
-    sizes()
-    wrong_ones()
-    apart()
+        test_browser(page, result)
+        test_200_items()
+        title = in_browser(test_markup(), "return document.title")
+        tap.ok(title is not None and "owned" not in title, "a name does not run as a script", title)
+    check_addresses(page)
+    check_policy(page)
+    test_refusals(result)
+    test_other_analyses()
+    test_own_radii()
+    test_analyse()
+    test_used_folder()
+    test_stains()
+    test_sweep()
+    test_groups()
+    test_noise()
+    test_gradual()
+    test_drawings()
+    test_label_pictures()
+    test_label_runs()
+    test_touching_cells()
+    test_dim_cells()
+    test_size_notes()
+    test_empty_images()
+    test_group_comparison()
     tap.done()
 
 
