@@ -17,12 +17,12 @@ typedef struct cpu_worker {
     uint32_t *votes, *voters; /* the planes of the state */
     /* Of the current step: */
     voting_phase phase;
-    uint64_t first;  /* its first band */
+    uint64_t first_band;
     uint32_t strips; /* number of strips of each band; 1 if a band does not take long */
     /* TURN: [bands of the step][band_rows][nx], the turned voters. They are copied to the state
      * when all these bands are done, so a step that is stopped leaves the state as it was. */
     uint32_t *turned;
-    size_t turned_size;       /* its elements */
+    size_t turned_size;       /* number of elements of `turned` */
     struct turn_reads *reads; /* images only: [n_dirs][2 reach_y + 1], see make_reads; else NULL */
     int reads_round;          /* the round that `reads` is made for; -1: none yet */
     int levels; /* images only: number of levels of the table of maxima that `reads` uses */
@@ -31,7 +31,7 @@ typedef struct cpu_worker {
 /* --- voters ---------------------------------------------------------------------------------- */
 
 /* Makes the voters of rows [y0, y1) of slice z. */
-static void do_voters(const cpu_worker *w, uint32_t z, uint32_t y0, uint32_t y1)
+static void make_voters(const cpu_worker *w, uint32_t z, uint32_t y0, uint32_t y1)
 {
     const voting_scheme *const s = &w->s;
 
@@ -53,8 +53,9 @@ typedef struct band {
     uint32_t *sums; /* points to column 0 of the band's first row */
     size_t stride;  /* elements from one row to the next */
     int rows;
-    uint32_t x0, x1;   /* half-open */
-    uint32_t from, to; /* columns of the voters that can reach them, half-open */
+    uint32_t x0, x1; /* half-open */
+    uint32_t voters_from,
+        voters_to; /* half-open: columns of the voters whose cones reach [x0, x1) */
 } band;
 
 /* Adds the votes of one voter to the band. The voter is in column x, in row y counted from the
@@ -85,7 +86,7 @@ static void store_band(const cpu_worker *w, const band *b, uint32_t z, uint32_t 
         uint32_t *const out = w->votes + ((size_t)z * s->ny + y0 + (size_t)y) * s->nx;
         uint32_t sum = 0;
 
-        for (int64_t x = (int64_t)b->from - s->shape.reach[2]; x < b->x0; x++)
+        for (int64_t x = (int64_t)b->voters_from - s->shape.reach[2]; x < b->x0; x++)
             sum += in[x];
         for (size_t x = b->x0; x < b->x1; x++) {
             sum += in[x];
@@ -101,20 +102,20 @@ static size_t band_stride(const voting_scheme *s)
 }
 
 /* Computes the votes of rows [y0, y1), columns [x0, x1) of slice z. */
-static void do_vote(const cpu_worker *w, uint32_t *scratch, uint32_t z, uint32_t y0, uint32_t y1,
-                    uint32_t x0, uint32_t x1)
+static void count_votes(const cpu_worker *w, uint32_t *scratch, uint32_t z, uint32_t y0,
+                        uint32_t y1, uint32_t x0, uint32_t x1)
 {
     const voting_scheme *const s = &w->s;
     const uint32_t reach = (uint32_t)s->shape.reach[2];
     band b = { .rows = (int)(y1 - y0),
                .x0 = x0,
                .x1 = x1,
-               .from = x0 > reach ? x0 - reach : 0,
-               .to = s->nx - x1 > reach ? x1 + reach : s->nx };
+               .voters_from = x0 > reach ? x0 - reach : 0,
+               .voters_to = s->nx - x1 > reach ? x1 + reach : s->nx };
     const int64_t top = (int64_t)y0 - s->shape.reach[1], bottom = (int64_t)y1 + s->shape.reach[1];
 
-    b.stride = b.to - b.from + 2 * (size_t)reach + 2;
-    b.sums = scratch + (int64_t)reach - (int64_t)b.from;
+    b.stride = b.voters_to - b.voters_from + 2 * (size_t)reach + 2;
+    b.sums = scratch + (int64_t)reach - (int64_t)b.voters_from;
     memset(scratch, 0, (size_t)b.rows * b.stride * sizeof *scratch);
     for (int dz = -s->shape.reach[0]; dz <= s->shape.reach[0]; dz++) {
         const int64_t from = (int64_t)z - dz;
@@ -124,7 +125,7 @@ static void do_vote(const cpu_worker *w, uint32_t *scratch, uint32_t z, uint32_t
         for (int64_t y = top < 0 ? 0 : top; y < bottom && y < (int64_t)s->ny; y++) {
             const uint32_t *const row = w->voters + ((size_t)from * s->ny + (size_t)y) * s->nx;
 
-            for (uint32_t x = b.from; x < b.to; x++)
+            for (uint32_t x = b.voters_from; x < b.voters_to; x++)
                 if (VOTING_WEIGHT(row[x]) != 0)
                     add_voter(w, &b, row[x], dz, (int)(y - (int64_t)y0), x);
         }
@@ -135,8 +136,8 @@ static void do_vote(const cpu_worker *w, uint32_t *scratch, uint32_t z, uint32_t
 /* --- turn ------------------------------------------------------------------------------------ */
 
 /* Stacks: turns the voters of rows [y0, y1), columns [x0, x1) of slice z. turned: [y1 - y0][nx]. */
-static void do_turn(const cpu_worker *w, uint32_t *turned, uint32_t z, uint32_t y0, uint32_t y1,
-                    uint32_t x0, uint32_t x1)
+static void turn_in_stack(const cpu_worker *w, uint32_t *turned, uint32_t z, uint32_t y0,
+                          uint32_t y1, uint32_t x0, uint32_t x1)
 {
     const voting_tables *const t = &w->tables;
 
@@ -158,9 +159,9 @@ static void do_turn(const cpu_worker *w, uint32_t *turned, uint32_t z, uint32_t 
  * the 2^k sums that begin there, so the largest sum of a span is that of two entries, whose pixels
  * may overlap. Around the picture it has zeros, which are never the largest. */
 
-/* Columns that are turned at a time. */
+/* The number of columns for which the table is made at a time. */
 enum { TURN_COLUMNS = 256 };
-/* Greatest number of levels: a span has at most 2 * VOTING_MAX_RADIUS_2D + 1 = 255 pixels. */
+/* The greatest number of levels: a span has at most 2 * VOTING_MAX_RADIUS_2D + 1 = 255 pixels. */
 enum { TURN_LEVELS = 8 };
 
 /* Elements of a row of the table. */
@@ -181,8 +182,8 @@ static int level_of(int n)
     return 31 - __builtin_clz((unsigned)n);
 }
 
-/* The two entries of the table among which the largest sum of a span is, as indices relative to the
- * voter's own entry in level 0. */
+/* The two entries of the table whose maximum is the largest sum of a span, as indices relative to
+ * the voter's own entry in level 0. */
 typedef struct turn_reads {
     int32_t first, last;
 } turn_reads;
@@ -239,14 +240,14 @@ static void make_levels(const cpu_worker *w, uint32_t *table, uint32_t y0, uint3
     const voting_scheme *const s = &w->s;
     const int64_t rx = s->shape.reach[2], ry = s->shape.reach[1];
     const int64_t left = (int64_t)x0 - rx, right = (int64_t)x1 + rx;
-    const int64_t from = left < 0 ? 0 : left, to = right < s->nx ? right : s->nx;
+    const int64_t inside_from = left < 0 ? 0 : left, inside_to = right < s->nx ? right : s->nx;
     const size_t stride = turn_stride(s), level = turn_level(s);
 
     for (int64_t y = (int64_t)y0 - ry; y < (int64_t)y1 + ry; y++, table += stride) {
         memset(table, 0, stride * sizeof *table);
         if (y >= 0 && y < s->ny)
-            memcpy(table + (from - left), w->votes + (size_t)y * s->nx + from,
-                   (size_t)(to - from) * sizeof *table);
+            memcpy(table + (inside_from - left), w->votes + (size_t)y * s->nx + inside_from,
+                   (size_t)(inside_to - inside_from) * sizeof *table);
         for (int k = 1; k < w->levels; k++) {
             uint32_t *const out = table + (size_t)k * level;
             const size_t half = (size_t)1 << (k - 1);
@@ -256,8 +257,8 @@ static void make_levels(const cpu_worker *w, uint32_t *table, uint32_t y0, uint3
     }
 }
 
-/* Returns the voter after it has turned. `at`: its own entry in level 0 of the table. */
-static uint32_t turn_voter(const cpu_worker *w, uint32_t voter, const uint32_t *at)
+/* Returns the voter after it has turned. entry: the voter's own entry in level 0 of the table. */
+static uint32_t turn_voter(const cpu_worker *w, uint32_t voter, const uint32_t *entry)
 {
     const voting_shape *const s = &w->s.shape;
     const int ry = s->reach[1], rx = s->reach[2];
@@ -267,7 +268,7 @@ static uint32_t turn_voter(const cpu_worker *w, uint32_t voter, const uint32_t *
     int best_y = 0, dx;
 
     for (int dy = VOTING_LO(rows); dy <= VOTING_HI(rows); dy++) {
-        const uint32_t first = at[reads[dy].first], last = at[reads[dy].last],
+        const uint32_t first = entry[reads[dy].first], last = entry[reads[dy].last],
                        most = first > last ? first : last;
 
         best_y = most > best ? dy : best_y;
@@ -277,8 +278,8 @@ static uint32_t turn_voter(const cpu_worker *w, uint32_t voter, const uint32_t *
         return voter;
     dx = VOTING_LO(
         w->tables.spans[voting_spans_at(s, VOTING_DIR(voter), 0) + (size_t)(best_y + ry)]);
-    at += best_y * (int64_t)turn_stride(&w->s);
-    while (at[dx] != best)
+    entry += best_y * (int64_t)turn_stride(&w->s);
+    while (entry[dx] != best)
         dx++;
     return VOTING_VOTER(VOTING_WEIGHT(voter),
                         w->tables.dir_of_offset[(best_y + ry) * (2 * rx + 1) + dx + rx]);
@@ -286,7 +287,7 @@ static uint32_t turn_voter(const cpu_worker *w, uint32_t voter, const uint32_t *
 
 /* Images: turns the voters of rows [y0, y1), columns [x0, x1). table: scratch memory; turned:
  * [y1 - y0][nx]. */
-static void do_turn_image(const cpu_worker *w, uint32_t *table, uint32_t *turned, uint32_t y0,
+static void turn_in_image(const cpu_worker *w, uint32_t *table, uint32_t *turned, uint32_t y0,
                           uint32_t y1, uint32_t x0, uint32_t x1)
 {
     const voting_scheme *const s = &w->s;
@@ -309,14 +310,14 @@ static void do_turn_image(const cpu_worker *w, uint32_t *table, uint32_t *turned
 }
 
 /* Copies the n turned bands of the step to the state. */
-static void take_turned(const cpu_worker *w, uint64_t n)
+static void store_turned(const cpu_worker *w, uint64_t n)
 {
     const size_t nx = w->s.nx;
 
     for (uint64_t i = 0; i < n; i++) {
         uint32_t z, y0, y1;
 
-        voting_band_rows(&w->s, w->first + i, &z, &y0, &y1);
+        voting_band_rows(&w->s, w->first_band + i, &z, &y0, &y1);
         memcpy(w->voters + ((size_t)z * w->s.ny + y0) * nx, w->turned + i * w->s.band_rows * nx,
                (y1 - y0) * nx * sizeof *w->voters);
     }
@@ -324,32 +325,32 @@ static void take_turned(const cpu_worker *w, uint64_t n)
 
 /* --- the backend ----------------------------------------------------------------------------- */
 
-/* For the pool: does a part of the step, which is a band or a strip of one. */
+/* Called by the pool's threads: does a part of the step, which is a band or a strip of one. */
 static void run_band(void *user, unsigned thread, size_t part)
 {
     const cpu_worker *const w = user;
     const voting_scheme *const s = &w->s;
     uint32_t *const plane = w->phase == VOTING_REBLUR ? w->voters : w->votes;
-    const size_t at = part / w->strips, strip = part % w->strips;
+    const size_t band_index = part / w->strips, strip = part % w->strips;
     const uint32_t x0 = (uint32_t)(s->nx * strip / w->strips),
                    x1 = (uint32_t)(s->nx * (strip + 1) / w->strips);
     uint32_t z, y0, y1;
 
-    voting_band_rows(s, w->first + at, &z, &y0, &y1);
+    voting_band_rows(s, w->first_band + band_index, &z, &y0, &y1);
     switch (w->phase) {
     case VOTING_BLUR:
     case VOTING_REBLUR:
         voting_blur(s, w->work->pixels, z, y0, y1, w->scratch[thread],
                     plane + ((size_t)z * s->ny + y0) * s->nx);
         break;
-    case VOTING_VOTERS: do_voters(w, z, y0, y1); break;
-    case VOTING_VOTE: do_vote(w, w->scratch[thread], z, y0, y1, x0, x1); break;
+    case VOTING_VOTERS: make_voters(w, z, y0, y1); break;
+    case VOTING_VOTE: count_votes(w, w->scratch[thread], z, y0, y1, x0, x1); break;
     case VOTING_TURN:
         if (w->reads != NULL)
-            do_turn_image(w, w->scratch[thread], w->turned + at * s->band_rows * s->nx, y0, y1, x0,
-                          x1);
+            turn_in_image(w, w->scratch[thread], w->turned + band_index * s->band_rows * s->nx, y0,
+                          y1, x0, x1);
         else
-            do_turn(w, w->turned + at * s->band_rows * s->nx, z, y0, y1, x0, x1);
+            turn_in_stack(w, w->turned + band_index * s->band_rows * s->nx, z, y0, y1, x0, x1);
         break;
     }
 }
@@ -372,7 +373,7 @@ static void cpu_close(void **worker)
 }
 
 /* The greatest number of bands that a step of TURN does: enough for many threads. */
-static uint64_t most_turned(const voting_scheme *s)
+static uint64_t max_turned_bands(const voting_scheme *s)
 {
     const uint64_t voters = 1 << 20, bands = voters / ((uint64_t)s->band_rows * s->nx) + 16;
 
@@ -381,7 +382,7 @@ static uint64_t most_turned(const voting_scheme *s)
 
 uint64_t voting_turned_bytes(const voting_scheme *s)
 {
-    return most_turned(s) * s->band_rows * s->nx * sizeof(uint32_t);
+    return max_turned_bands(s) * s->band_rows * s->nx * sizeof(uint32_t);
 }
 
 uint64_t voting_thread_bytes(const voting_scheme *s)
@@ -445,23 +446,23 @@ static tc_status cpu_open(const an_work *work, const void *state, void **worker,
 }
 
 /* The number of strips that a band is divided into, so that none takes long. cost: an upper bound
- * of the additions (VOTE) or look-ups (TURN) for one column; most: the bound for a strip. */
+ * of the additions (VOTE) or look-ups (TURN) for one column. max_cost: the bound for a strip. */
 static uint32_t strips_of(const voting_scheme *s, voting_phase phase)
 {
-    const double most = 1 << 27, rows = s->band_rows, cells = (double)voting_offset_rows(s);
+    const double max_cost = 1 << 27, rows = s->band_rows, cells = (double)voting_offset_rows(s);
     const double cost = phase == VOTING_VOTE ? cells / (2 * s->shape.reach[1] + 1) *
                                                    (rows + 2 * s->shape.reach[1]) * rows
                         : phase == VOTING_TURN ? rows * cells * (2 * s->shape.reach[2] + 1)
                                                : 0;
-    const double strips = cost * s->nx / most + 1;
+    const double strips = cost * s->nx / max_cost + 1;
 
     return strips < s->nx ? (uint32_t)strips : s->nx;
 }
 
 /* Does a step of VOTE or TURN of at most *n bands; sets *n to the number of bands that are done. As
- * all strips of a band can take long, work->poll is asked between them; if it says to stop, the
- * step has no effect: votes are computed again, and turned voters are not copied to the state, so
- * none turns twice. */
+ * all strips of a band together can take long, work->poll is called between them. If it stops the
+ * step, the step has no effect: votes are computed again, and turned voters are not copied to the
+ * state, so that no voter turns twice. */
 static tc_status do_round(cpu_worker *w, int round, uint64_t *n, tc_err *err)
 {
     const size_t size = w->phase == VOTING_TURN ? (size_t)*n * w->s.band_rows * w->s.nx : 0;
@@ -481,7 +482,7 @@ static tc_status do_round(cpu_worker *w, int round, uint64_t *n, tc_err *err)
     else if (status == TC_OK)
         *n = an_pool_run_until(w->pool, run_band, w, *n, tc_seconds() + AN_STEP_SECONDS);
     if (status == TC_OK && w->phase == VOTING_TURN)
-        take_turned(w, *n);
+        store_turned(w, *n);
     return status;
 }
 
@@ -495,11 +496,11 @@ static tc_status cpu_step(void *worker, void *state, uint64_t *chunks_done, tc_e
     *chunks_done = head->chunks_done;
     if (head->chunks_done >= w->s.chunks)
         return TC_OK;
-    voting_chunk_at(&w->s, head->chunks_done, &w->phase, &round, &w->first);
+    voting_chunk_at(&w->s, head->chunks_done, &w->phase, &round, &w->first_band);
     w->strips = strips_of(&w->s, w->phase);
-    n = w->strips > 1 ? 1 : w->s.bands - w->first;
-    if (w->phase == VOTING_TURN && n > most_turned(&w->s))
-        n = most_turned(&w->s);
+    n = w->strips > 1 ? 1 : w->s.bands - w->first_band;
+    if (w->phase == VOTING_TURN && n > max_turned_bands(&w->s))
+        n = max_turned_bands(&w->s);
     w->votes = voting_votes(state);
     w->voters = w->votes + w->s.n;
     if (w->phase == VOTING_VOTE || w->phase == VOTING_TURN)

@@ -3,12 +3,11 @@
  * Otsu's threshold. There may be such points because gradients also meet between dense cells, and
  * anywhere in a background of noise.
  */
-
 #include "app/analysis/common/otsu.h"
 #include "app/analysis/voting/voting.h"
 
 enum {
-    REACH = 2 /* the mean is taken of up to this many rows and columns to each side of a point */
+    REACH = 2 /* is_cell averages this many rows and columns to each side of a point */
 };
 
 /* Sets *threshold to Otsu's threshold of the item's pixels. dark: cells are dark. */
@@ -56,19 +55,19 @@ tc_status voting_keep_foreground(const an_work *work, voting_peaks *p, tc_err *e
     const voting_params *const params = work->params;
     uint32_t threshold = 0;
     bool dark = false;
-    size_t kept = 0;
+    size_t n_kept = 0;
 
     if (!params->foreground)
         return TC_OK;
     return_if_error(voting_find_dark(work, &dark, err));
     return_if_error(find_threshold(work, dark, &threshold, err));
     for (size_t i = 0; i < p->n; i++) {
-        const double *const at = p->list[i].at; /* never below -1/2 */
+        const double *const point = p->list[i].point; /* never below -1/2 */
 
-        if (is_cell(work->pixels, (uint32_t)(at[0] + 0.5), (uint32_t)(at[1] + 0.5),
-                    (uint32_t)(at[2] + 0.5), threshold, dark))
-            p->list[kept++] = p->list[i];
+        if (is_cell(work->pixels, (uint32_t)(point[0] + 0.5), (uint32_t)(point[1] + 0.5),
+                    (uint32_t)(point[2] + 0.5), threshold, dark))
+            p->list[n_kept++] = p->list[i];
     }
-    p->n = kept;
+    p->n = n_kept;
     return TC_OK;
 }

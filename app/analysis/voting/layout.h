@@ -12,14 +12,14 @@
 #define VOTING_WEIGHT(voter) ((voter) >> 16)
 #define VOTING_VOTER(weight, dir) ((tc_u32)(weight) << 16 | (dir))
 /*
- * Weights are less than this, 2^12, so the sum over at most 2^20 voters fits 32 bits. The ball of
- * the largest radius has fewer pixels: 137,065 in 3D (radius 32), 50,617 in 2D (radius 127);
- * spacings that differ only make it smaller.
+ * Weights are less than this limit, 2^12, so the sum over at most 2^20 voters fits in 32 bits. The
+ * ball of the largest radius has fewer pixels: 137,065 in 3D (radius 32), 50,617 in 2D (radius
+ * 127); spacings that differ only make it smaller.
  */
 #define VOTING_WEIGHT_LIMIT 4096u
 
-/* Rows, or pixels of a row, [lo, hi] relative to the voter; lo > hi: none. On a device it is a
- * vector, which one instruction reads. */
+/* A range [lo, hi] of rows, or of pixels of a row, relative to the voter; it is empty if lo > hi.
+ * On a device it is a vector, which one instruction reads. */
 #ifdef __OPENCL_VERSION__
 typedef char2 voting_span;
 #define VOTING_LO(span) ((tc_i32)(span).x)
@@ -38,7 +38,7 @@ typedef struct voting_span {
 #define VOTING_LINE_GROUP 32
 
 /* Greatest number of weights of a blur to either side of the middle one: 3.5 times the greatest
- * sigma, 16, and one. */
+ * sigma (16), plus one. */
 #define VOTING_MAX_HALF 57
 
 /* The values that kernels need, which depend on the parameters and the item. Axes are z, y, x. */
@@ -52,7 +52,7 @@ typedef struct voting_shape {
     tc_u32 blur[3][VOTING_MAX_HALF + 1]; /* [axis][distance]: weights, 4096 in all */
     tc_i32 side;  /* directions are points on the surface of the cube [-side, side]^d */
     tc_i32 root;  /* whether a weight is the square root of the gradient */
-    tc_i32 shift; /* pixels << shift just fit 16 bits */
+    tc_i32 shift; /* the largest shift with which the item's pixels fit in 16 bits */
     tc_i32 dirs;  /* number of directions */
 } voting_shape;
 

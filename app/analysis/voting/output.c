@@ -14,8 +14,8 @@
 
 /* --- peaks ----------------------------------------------------------------------------------- */
 
-/* Whether pixel a comes before pixel b in the order of peaks: its sum is larger, or equal and a is
- * earlier in the picture. */
+/* Whether pixel a comes before pixel b in the order of peaks: a has the larger sum, or the sums are
+ * equal and a is earlier in the picture. */
 static bool ranks_before(const uint32_t *votes, size_t a, size_t b)
 {
     return votes[a] > votes[b] || (votes[a] == votes[b] && a < b);
@@ -48,20 +48,20 @@ typedef struct candidates {
     candidate *list;
 } candidates;
 
-static tc_status add_candidate(candidates *c, candidate found, tc_err *err)
+static tc_status add_candidate(candidates *c, candidate added, tc_err *err)
 {
     candidate *const list = tc_array_grow(c->list, c->n, &c->room, sizeof *list);
 
     if (list == NULL)
         return tc_no_memory(err, "the peaks");
     c->list = list;
-    c->list[c->n++] = found;
+    c->list[c->n++] = added;
     return TC_OK;
 }
 
 /* Appends the peaks in rows [y0, y1) of slice z to c. */
-static tc_status find_in_rows(const voting_scheme *s, const uint32_t *votes, uint32_t z,
-                              uint32_t y0, uint32_t y1, candidates *c, tc_err *err)
+static tc_status find_peaks_in_rows(const voting_scheme *s, const uint32_t *votes, uint32_t z,
+                                    uint32_t y0, uint32_t y1, candidates *c, tc_err *err)
 {
     size_t i = ((size_t)z * s->ny + y0) * s->nx;
 
@@ -83,22 +83,23 @@ static tc_status find_in_rows(const voting_scheme *s, const uint32_t *votes, uin
 typedef struct search {
     const voting_scheme *s;
     const uint32_t *votes;
-    struct found {
-        candidates peaks; /* in the thread's bands */
+    struct thread_result {
+        candidates peaks; /* the peaks in the bands that the thread did */
         tc_status status;
         tc_err err;
-    } *found; /* [threads] */
+    } *results; /* [threads] */
 } search;
 
 static void search_band(void *user, unsigned thread, size_t band)
 {
-    const search *const all = user;
-    struct found *const f = &all->found[thread];
+    const search *const job = user;
+    struct thread_result *const result = &job->results[thread];
     uint32_t z, y0, y1;
 
-    voting_band_rows(all->s, band, &z, &y0, &y1);
-    if (f->status == TC_OK)
-        f->status = find_in_rows(all->s, all->votes, z, y0, y1, &f->peaks, &f->err);
+    voting_band_rows(job->s, band, &z, &y0, &y1);
+    if (result->status == TC_OK)
+        result->status =
+            find_peaks_in_rows(job->s, job->votes, z, y0, y1, &result->peaks, &result->err);
 }
 
 /* Finds all peaks, in no particular order. c->list: the caller frees it, also after a failure. */
@@ -106,48 +107,48 @@ static tc_status find_peaks(const an_work *work, const voting_scheme *s, const u
                             an_pool *pool, candidates *c, tc_err *err)
 {
     const unsigned threads = work->threads;
-    search all = { s, votes, calloc(threads, sizeof *all.found) };
+    search all = { s, votes, calloc(threads, sizeof *all.results) };
     unsigned longest = 0;
-    tc_status status = all.found == NULL ? tc_no_memory(err, "the peaks") : TC_OK;
+    tc_status status = all.results == NULL ? tc_no_memory(err, "the peaks") : TC_OK;
 
     if (status == TC_OK)
         status = an_pool_run_polled(pool, search_band, &all, s->bands, work->poll, err);
-    /* The others are appended to the longest list. */
-    for (unsigned i = 1; all.found != NULL && i < threads; i++)
-        longest = all.found[i].peaks.n > all.found[longest].peaks.n ? i : longest;
-    if (all.found != NULL) {
-        *c = all.found[longest].peaks;
-        all.found[longest].peaks = (candidates){ .n = 0 };
+    /* Appends the other lists to the longest one. */
+    for (unsigned i = 1; all.results != NULL && i < threads; i++)
+        longest = all.results[i].peaks.n > all.results[longest].peaks.n ? i : longest;
+    if (all.results != NULL) {
+        *c = all.results[longest].peaks;
+        all.results[longest].peaks = (candidates){ .n = 0 };
     }
-    for (unsigned i = 0; all.found != NULL && i < threads; i++) {
-        const struct found *const f = &all.found[i];
+    for (unsigned i = 0; all.results != NULL && i < threads; i++) {
+        const struct thread_result *const result = &all.results[i];
 
-        if (status == TC_OK && f->status != TC_OK)
-            status = tc_fail(err, f->status, "%s", f->err.message);
-        for (size_t k = 0; status == TC_OK && k < f->peaks.n; k++) {
-            status = add_candidate(c, f->peaks.list[k], err);
+        if (status == TC_OK && result->status != TC_OK)
+            status = tc_fail(err, result->status, "%s", result->err.message);
+        for (size_t k = 0; status == TC_OK && k < result->peaks.n; k++) {
+            status = add_candidate(c, result->peaks.list[k], err);
             if (status == TC_OK)
                 status = tc_ask(work->poll, err);
         }
-        free(f->peaks.list);
+        free(result->peaks.list);
     }
-    free(all.found);
+    free(all.results);
     return status;
 }
 
 /* Compares two candidates as voting_by_order compares peaks. */
-static int compare_candidates(const void *a_at, const void *b_at)
+static int compare_candidates(const void *va, const void *vb)
 {
-    const candidate *const a = a_at, *const b = b_at;
+    const candidate *const a = va, *const b = vb;
 
     if (a->score != b->score)
         return a->score > b->score ? -1 : 1;
     return a->index < b->index ? -1 : a->index > b->index;
 }
 
-int voting_by_order(const void *a_at, const void *b_at)
+int voting_by_order(const void *va, const void *vb)
 {
-    const voting_peak *const a = a_at, *const b = b_at;
+    const voting_peak *const a = va, *const b = vb;
 
     if (a->score != b->score)
         return a->score > b->score ? -1 : 1;
@@ -166,7 +167,7 @@ typedef struct grid {
     size_t box[3]; /* size of a box in pixels */
     size_t n[3];   /* number of boxes along each axis */
     int64_t *head; /* [n[0]][n[1]][n[2]]: index of a kept peak in the box; -1: there is none */
-    int64_t *next; /* for each kept peak: index of the next one in its box; -1: it is the last */
+    int64_t *next; /* for each kept peak: index of the next kept peak in its box; -1: none */
 } grid;
 
 static tc_status grid_init(const voting_scheme *s, size_t n_peaks, grid *g, tc_err *err)
@@ -195,7 +196,7 @@ static void free_grid(grid *g)
 }
 
 /* Whether two peaks are nearer to each other than the radius. */
-static bool close_by(const voting_scheme *s, const voting_peak *a, const voting_peak *b)
+static bool are_close(const voting_scheme *s, const voting_peak *a, const voting_peak *b)
 {
     const int64_t dz = ((int64_t)a->z - b->z) * s->scale[0],
                   dy = ((int64_t)a->y - b->y) * s->scale[1],
@@ -208,33 +209,33 @@ static bool close_by(const voting_scheme *s, const voting_peak *a, const voting_
 static bool is_suppressed(const voting_scheme *s, const grid *g, const voting_peak *list,
                           const voting_peak *p)
 {
-    const size_t at[3] = { p->z / g->box[0], p->y / g->box[1], p->x / g->box[2] };
+    const size_t box[3] = { p->z / g->box[0], p->y / g->box[1], p->x / g->box[2] };
 
-    for (size_t z = at[0] > 0 ? at[0] - 1 : 0; z <= at[0] + 1 && z < g->n[0]; z++)
-        for (size_t y = at[1] > 0 ? at[1] - 1 : 0; y <= at[1] + 1 && y < g->n[1]; y++)
-            for (size_t x = at[2] > 0 ? at[2] - 1 : 0; x <= at[2] + 1 && x < g->n[2]; x++)
+    for (size_t z = box[0] > 0 ? box[0] - 1 : 0; z <= box[0] + 1 && z < g->n[0]; z++)
+        for (size_t y = box[1] > 0 ? box[1] - 1 : 0; y <= box[1] + 1 && y < g->n[1]; y++)
+            for (size_t x = box[2] > 0 ? box[2] - 1 : 0; x <= box[2] + 1 && x < g->n[2]; x++)
                 for (int64_t i = g->head[(z * g->n[1] + y) * g->n[2] + x]; i >= 0; i = g->next[i])
-                    if (close_by(s, &list[i], p))
+                    if (are_close(s, &list[i], p))
                         return true;
     return false;
 }
 
 /* Appends a peak to the kept ones, unless it is suppressed. */
-static tc_status keep_if_apart(const voting_scheme *s, grid *g, const voting_peak *one,
-                               voting_peaks *kept, tc_err *err)
+static tc_status add_unless_suppressed(const voting_scheme *s, grid *g, const voting_peak *peak,
+                                       voting_peaks *peaks, tc_err *err)
 {
     const size_t box =
-        (one->z / g->box[0] * g->n[1] + one->y / g->box[1]) * g->n[2] + one->x / g->box[2];
+        (peak->z / g->box[0] * g->n[1] + peak->y / g->box[1]) * g->n[2] + peak->x / g->box[2];
 
-    if (is_suppressed(s, g, kept->list, one))
+    if (is_suppressed(s, g, peaks->list, peak))
         return TC_OK;
-    voting_peak *const list = tc_array_grow(kept->list, kept->n, &kept->room, sizeof *list);
+    voting_peak *const list = tc_array_grow(peaks->list, peaks->n, &peaks->room, sizeof *list);
     if (list == NULL)
         return tc_no_memory(err, "the peaks");
-    kept->list = list;
-    g->next[kept->n] = g->head[box];
-    g->head[box] = (int64_t)kept->n;
-    kept->list[kept->n++] = *one;
+    peaks->list = list;
+    g->next[peaks->n] = g->head[box];
+    g->head[box] = (int64_t)peaks->n;
+    peaks->list[peaks->n++] = *peak;
     return TC_OK;
 }
 
@@ -248,15 +249,15 @@ tc_status voting_suppress(const voting_scheme *s, voting_peaks *p, const tc_poll
     p->n = 0; /* kept peaks are written to the front of the same list */
     p->room = n;
     for (size_t i = 0; i < n; i++) {
-        const voting_peak one = p->list[i];
+        const voting_peak peak = p->list[i];
 
-        return_if_error(keep_if_apart(s, &g, &one, p, err));
+        return_if_error(add_unless_suppressed(s, &g, &peak, p, err));
         return_if_error(tc_ask(poll, err));
     }
     return TC_OK;
 }
 
-/* As voting_suppress, from candidates to peaks; p is empty before. */
+/* Does the same as voting_suppress for candidates: appends the kept ones to p, which is empty. */
 static tc_status choose_candidates(const voting_scheme *s, candidates *c, voting_peaks *p,
                                    const tc_poll *poll, tc_err *err)
 {
@@ -265,11 +266,11 @@ static tc_status choose_candidates(const voting_scheme *s, candidates *c, voting
 
     return_if_error(grid_init(s, c->n, &g, err));
     for (size_t i = 0; i < c->n; i++) {
-        const uint32_t at = c->list[i].index, x = at % s->nx, y = at / s->nx % s->ny,
-                       z = at / s->nx / s->ny;
+        const uint32_t index = c->list[i].index, x = index % s->nx, y = index / s->nx % s->ny,
+                       z = index / s->nx / s->ny;
 
-        return_if_error(
-            keep_if_apart(s, &g, &(voting_peak){ c->list[i].score, z, y, x, { z, y, x } }, p, err));
+        return_if_error(add_unless_suppressed(
+            s, &g, &(voting_peak){ c->list[i].score, z, y, x, { z, y, x } }, p, err));
         return_if_error(tc_ask(poll, err));
     }
     return TC_OK;
@@ -358,29 +359,29 @@ tc_status voting_add_points(const an_work *work, double radius, size_t item_inde
     for (size_t i = 0; i < p->n; i++) {
         ((int64_t *)wu_output_data(out, "point_item"))[i] = (int64_t)item_index;
         ((int64_t *)wu_output_data(out, "score"))[i] = p->list[i].score;
-        memcpy((double *)wu_output_data(out, "point") + i * dims, p->list[i].at + 3 - dims,
+        memcpy((double *)wu_output_data(out, "point") + i * dims, p->list[i].point + 3 - dims,
                dims * sizeof(double));
     }
     return TC_OK;
 }
 
 tc_status voting_find_points(const an_work *work, const voting_scheme *s, const void *state,
-                             voting_peaks *found, tc_err *err)
+                             voting_peaks *points, tc_err *err)
 {
-    assert(found->n == 0 && found->list == NULL);
+    assert(points->n == 0 && points->list == NULL);
     const voting_params *const p = work->params;
     const uint32_t *const votes = voting_votes_const(state);
-    candidates all = { 0, 0, NULL };
+    candidates peaks = { 0, 0, NULL };
     TC_AUTO(an_pool_destroy) an_pool *pool = NULL;
     return_if_error(an_pool_create(work->threads, &pool, err));
 
-    tc_status status = find_peaks(work, s, votes, pool, &all, err);
+    tc_status status = find_peaks(work, s, votes, pool, &peaks, err);
     if (status == TC_OK)
-        status = choose_candidates(s, &all, found, work->poll, err);
-    free(all.list);
+        status = choose_candidates(s, &peaks, points, work->poll, err);
+    free(peaks.list);
     return_if_error(status);
-    voting_apply_threshold(p, found);
-    return p->refine ? voting_refine(s, votes + s->n, NULL, pool, found, work->poll, err) : TC_OK;
+    voting_apply_threshold(p, points);
+    return p->refine ? voting_refine(s, votes + s->n, NULL, pool, points, work->poll, err) : TC_OK;
 }
 
 static void free_peaks(voting_peaks *p)
@@ -391,11 +392,11 @@ static void free_peaks(voting_peaks *p)
 tc_status voting_finish(const an_work *work, size_t item_index, const void *state, wu_output *out,
                         tc_err *err)
 {
-    TC_AUTO(free_peaks) voting_peaks found = { 0, 0, NULL };
+    TC_AUTO(free_peaks) voting_peaks points = { 0, 0, NULL };
     voting_scheme s;
     return_if_error(voting_scheme_init(work->params, work->item, work->item->name, &s, err));
 
     return_if_error(voting_levels_init(work, &s, err));
-    return_if_error(voting_find_points(work, &s, state, &found, err));
-    return voting_add_points(work, s.radius, item_index, &found, out, err);
+    return_if_error(voting_find_points(work, &s, state, &points, err));
+    return voting_add_points(work, s.radius, item_index, &points, out, err);
 }

@@ -18,10 +18,10 @@ const an_param voting_parameters[] = {
               "pixels along any axis of "
               "an image, 32 of a stack." },
     { "own_radius", AN_BOOL, FIELD(own_radius), .initial = "false", .only_if_given = true,
-      .help = "Pictures: whether each finds its own radius, from a quarter of radius to that." },
+      .help = "Images: whether a radius from radius / 4 to radius is determined for each." },
     { "sigma", AN_NUMBER, FIELD(sigma), .min = 0, .max = VOTING_MAX_SIGMA, .initial = "2.0",
       .unit = "pixels of the finest axis", .measure = AN_LENGTH_FINEST,
-      .help = "Sigma of a Gaussian filter before; below 1/4 pixel along an axis there is none." },
+      .help = "Sigma of the Gaussian filter; below 1/4 pixel along an axis none is applied." },
     { "polarity", AN_CHOICE, FIELD(polarity), .choices = polarities, .initial = "bright",
       .help = "bright: cells on dark background; dark: the reverse; auto: whichever has fewer "
               "pixels, in each item." },
@@ -32,7 +32,7 @@ const an_param voting_parameters[] = {
     { "cone", AN_CHOICE, FIELD(cone), .choices = cones, .initial = "45.0", .unit = "degrees",
       .help = "Half-angle of the first round's cones; it halves from round to round." },
     { "weight", AN_CHOICE, FIELD(root), .choices = weights, .initial = "root",
-      .help = "Weight of a pixel's vote: the length of its gradient, or the root of that." },
+      .help = "Weight of a pixel's vote: the length of its gradient, or the square root of it." },
     { "floor", AN_NUMBER, FIELD(floor), .min = 0, .max = 1000, .initial = "3.0",
       .unit = "standard deviations of noise",
       .help = "Pixels with a smaller gradient do not vote." },
@@ -40,8 +40,8 @@ const an_param voting_parameters[] = {
       .help = "Whether points are moved to where the gradients around them meet, and left out if "
               "they hardly do." },
     { "foreground", AN_CHOICE, FIELD(foreground), .choices = foregrounds, .initial = "",
-      .help = "otsu: points are left out if the mean of the 5 x 5 pixels around is on the "
-              "background's side of Otsu's threshold; none: all stay." },
+      .help = "otsu: points are left out if the mean of the 5 x 5 pixels around them is on the "
+              "background's side of Otsu's threshold; none: none are." },
     { "classes", AN_INT, FIELD(classes), .min = 2, .max = AN_OTSU_CLASSES, .initial = "2",
       .only_if_given = true,
       .help = "foreground otsu: number of classes of grey values; cells are the darkest or the "

@@ -167,7 +167,7 @@ static tc_status compute_tile(const an_work *work, const voting_scheme *s, const
     return_if_error(voting_find_points(&part, &scheme, state, found, err));
     for (size_t i = 0; i < found->n; i++)
         for (int k = 0; k < 3; k++)
-            found->list[i].at[k] += t->from[k];
+            found->list[i].point[k] += t->from[k];
     return voting_keep_foreground(work, found, err);
 }
 
@@ -184,7 +184,7 @@ static tc_status claimed_points(const wu_output *out, voting_peaks *peaks, tc_er
     if (peaks->list == NULL)
         return tc_no_memory(err, "the points");
     for (size_t i = 0; i < n; i++) {
-        memcpy(peaks->list[i].at + 3 - dims, (const double *)point->data + i * dims,
+        memcpy(peaks->list[i].point + 3 - dims, (const double *)point->data + i * dims,
                dims * sizeof(double));
         peaks->list[i].score = (uint32_t)score[i];
     }
@@ -216,8 +216,8 @@ typedef struct evidence {
 
 static bool is_same(const voting_peak *a, const voting_peak *b)
 {
-    return a->score == b->score && fabs(a->at[0] - b->at[0]) < NEAR &&
-           fabs(a->at[1] - b->at[1]) < NEAR && fabs(a->at[2] - b->at[2]) < NEAR;
+    return a->score == b->score && fabs(a->point[0] - b->point[0]) < NEAR &&
+           fabs(a->point[1] - b->point[1]) < NEAR && fabs(a->point[2] - b->point[2]) < NEAR;
 }
 
 /* Compares the points of the result in a tile with those computed again, and adds to e. */
@@ -227,7 +227,7 @@ static void compare_points(const tile *t, const voting_peaks *claimed, const vot
     for (size_t i = 0; i < claimed->n; i++) {
         bool same = false;
 
-        if (!is_in(t, claimed->list[i].at))
+        if (!is_in(t, claimed->list[i].point))
             continue;
         for (size_t k = 0; k < found->n && !same; k++)
             same = is_same(&claimed->list[i], &found->list[k]);
@@ -235,7 +235,7 @@ static void compare_points(const tile *t, const voting_peaks *claimed, const vot
         e->same += same;
     }
     for (size_t k = 0; k < found->n; k++)
-        e->found += is_in(t, found->list[k].at);
+        e->found += is_in(t, found->list[k].point);
 }
 
 /* The distance of a place from the nearest point, in radii. */
@@ -248,7 +248,7 @@ static double distance_to_points(const voting_scheme *s, const voting_peaks *poi
         double sum = 0;
 
         for (int k = 0; k < 3; k++) {
-            const double d = (points->list[i].at[k] - place[k]) / (s->shape.reach[k] + 1.0);
+            const double d = (points->list[i].point[k] - place[k]) / (s->shape.reach[k] + 1.0);
 
             sum += d * d;
         }
@@ -294,7 +294,7 @@ static void choose_place(const voting_scheme *s, const voting_peaks *points, boo
                          uint64_t *random, uint32_t place[3])
 {
     const uint32_t length[3] = { s->nz, s->ny, s->nx };
-    const double *const at = points->list[tc_random_below(points->n, random)].at;
+    const double *const at = points->list[tc_random_below(points->n, random)].point;
 
     for (int k = 0; k < 3; k++)
         place[k] = any_pixel ? (uint32_t)tc_random_below(length[k], random)
@@ -375,7 +375,7 @@ static void choose_crowd(const voting_scheme *s, const voting_peaks *points, uin
         const tile t = tile_at(s, side, at);
 
         for (size_t k = 0; k < points->n; k++)
-            n += is_in(&t, points->list[k].at);
+            n += is_in(&t, points->list[k].point);
         if (i == 0 || n > most) {
             most = n;
             memcpy(place, at, sizeof at);

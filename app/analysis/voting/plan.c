@@ -16,22 +16,22 @@
 #include "app/base/numbers.h"
 
 enum {
-    KERNEL_SUM = 4096,     /* sum of the weights of a blur along an axis */
-    SIDE_2D = 64,          /* voting_shape.side of images */
-    SIDE_3D = 16,          /* voting_shape.side of stacks */
-    BAND_PIXELS = 1 << 17, /* wanted pixels of a band */
-    NOISE_SAMPLES =
-        1 << 20 /* approximate number of pixels that the noise of a larger item is estimated from */
+    KERNEL_SUM = 4096,      /* sum of the weights of a blur along an axis */
+    SIDE_2D = 64,           /* voting_shape.side of images */
+    SIDE_3D = 16,           /* voting_shape.side of stacks */
+    BAND_PIXELS = 1 << 17,  /* approximate number of pixels of a band */
+    NOISE_SAMPLES = 1 << 20 /* approximate number of pixels from which the noise is estimated, if
+                               the item has more */
 };
 
 /* floor(value + 1/2) for a value >= 0. */
-static int64_t rounded(double value)
+static int64_t round_half_up(double value)
 {
     return (int64_t)(value + 0.5);
 }
 
-/* exp(-t) for 0 <= t < 32: the series for exp(-t/64), squared six times. Not by libm, whose results
- * differ between systems. */
+/* exp(-t) for 0 <= t < 32: the series for exp(-t/64), squared six times. libm is not used, as
+ * its results differ between systems. */
 static double exp_minus(double t)
 {
     const double x = -t / 64;
@@ -61,14 +61,15 @@ static void make_kernel(voting_scheme *s, int axis, uint32_t length, int64_t sig
         sum += 2 * g[i];
     }
     for (int i = 1; i <= s->shape.taps[axis]; i++) {
-        s->shape.blur[axis][i] = (uint32_t)rounded(KERNEL_SUM * g[i] / sum);
+        s->shape.blur[axis][i] = (uint32_t)round_half_up(KERNEL_SUM * g[i] / sum);
         rest -= 2 * s->shape.blur[axis][i];
     }
     s->shape.blur[axis][0] = rest;
 }
 
-/* Sets the rounds. The half-angle halves from round to round, until the cone is narrower than a
- * pixel at its end: radius * tan < 1. cos(a/2)^2 = (1 + cos a) / 2. */
+/* Sets the number of rounds and their cos2. The half-angle halves from round to round, until the
+ * cone is narrower than a pixel at its end: radius * tan < 1. The formula for halving is
+ * cos(a/2)^2 = (1 + cos a) / 2. */
 static void make_rounds(const voting_params *p, voting_scheme *s)
 {
     static const uint32_t one = 1 << 20;
@@ -101,14 +102,14 @@ static tc_status make_scale(const voting_params *p, const wu_item *item, const c
     if (p->radius / least > 65535)
         return tc_fail(err, TC_BAD_INPUT, "%s: a radius of %g is too large for this spacing", where,
                        p->radius);
-    s->radius64 = rounded(64 * (p->radius / least));
+    s->radius64 = round_half_up(64 * (p->radius / least));
     for (int a = 0; a < 3; a++) {
         const double ratio = item->is_stack || a > 0 ? item->spacing[a] / least : 1;
 
         if (!(ratio <= VOTING_MAX_RATIO))
             return tc_fail(err, TC_BAD_INPUT, "%s: the spacings differ by more than a factor of %d",
                            where, VOTING_MAX_RATIO);
-        s->scale[a] = (int)rounded(64 * ratio);
+        s->scale[a] = (int)round_half_up(64 * ratio);
         s->shape.inverse[a] =
             (4096 + s->scale[a] / 2) / s->scale[a] * (p->polarity == VOTING_DARK ? -1 : 1);
         s->shape.reach[a] = length[a] > 1 ? (int)(s->radius64 / s->scale[a]) : 0;
@@ -139,7 +140,7 @@ tc_status voting_scheme_init(const voting_params *p, const wu_item *item, const 
     s->radius = p->radius;
     return_if_error(make_scale(p, item, where, s, err));
     for (int a = 0; a < 3; a++)
-        make_kernel(s, a, length[a], rounded(256 * p->sigma * 64 / s->scale[a]));
+        make_kernel(s, a, length[a], round_half_up(256 * p->sigma * 64 / s->scale[a]));
     make_rounds(p, s);
     s->shape.side = item->nz > 1 ? SIDE_3D : SIDE_2D;
     {
@@ -250,20 +251,20 @@ static uint32_t roughness_at(const wu_pixels *px, size_t i, size_t nx)
     return (uint32_t)(value < 0 ? -value : value);
 }
 
-/* Sets *median to the lower median of the roughness of all inner pixels, or in a large item of
- * every k-th row of them. It is below 8 * 65,536. */
+/* Sets *median to the lower median of the roughness of the inner pixels; in a large item, only of
+ * every k-th row. A roughness is below 8 * 65,536. */
 static tc_status median_roughness(const voting_scheme *s, const wu_pixels *px, uint32_t *median,
                                   tc_err *err)
 {
     const uint32_t bins = 8 * 65536;
-    uint64_t rows, step, seen = 0, below = 0;
-    uint32_t *count;
+    uint64_t rows, step, n_counted = 0, n_below = 0;
+    uint32_t *histogram;
 
     *median = 0;
     if (s->nx < 3 || s->ny < 3)
         return TC_OK;
-    count = calloc(bins, sizeof *count);
-    if (count == NULL)
+    histogram = calloc(bins, sizeof *histogram);
+    if (histogram == NULL)
         return tc_no_memory(err, "the noise floor");
     rows = (uint64_t)s->nz * (s->ny - 2);
     step = (rows * (s->nx - 2) + NOISE_SAMPLES - 1) / NOISE_SAMPLES;
@@ -271,22 +272,22 @@ static tc_status median_roughness(const voting_scheme *s, const wu_pixels *px, u
         const size_t start = (size_t)((row / (s->ny - 2) * s->ny + row % (s->ny - 2) + 1) * s->nx);
 
         for (size_t x = 1; x + 1 < s->nx; x++)
-            count[roughness_at(px, start + x, s->nx)]++;
-        seen += s->nx - 2;
+            histogram[roughness_at(px, start + x, s->nx)]++;
+        n_counted += s->nx - 2;
     }
-    while (2 * (below += count[*median]) < seen)
+    while (2 * (n_below += histogram[*median]) < n_counted)
         (*median)++;
-    free(count);
+    free(histogram);
     return TC_OK;
 }
 
-/* The variance of a component of the gradient that comes from white noise of variance 1 in the
- * pixels: the greatest of all axes. The gradient is in grey values per pixel of the finest axis,
- * times 2. */
+/* The variance that white noise of variance 1 in the pixels causes in a component of the gradient:
+ * the greatest of all axes. The gradient is in grey values per pixel of the finest axis, times 2.
+ */
 static double gradient_gain(const voting_scheme *s)
 {
     double square[3], slope[3], most = 0;
-    const double one = (double)KERNEL_SUM * KERNEL_SUM;
+    const double scale = (double)KERNEL_SUM * KERNEL_SUM;
 
     for (int a = 0; a < 3; a++) {
         const int h = s->shape.taps[a];
@@ -302,10 +303,10 @@ static double gradient_gain(const voting_scheme *s)
         }
     }
     for (int a = s->nz > 1 ? 0 : 1; a < 3; a++) {
-        double gain = slope[a] / one * s->shape.inverse[a] * s->shape.inverse[a] / 4096;
+        double gain = slope[a] / scale * s->shape.inverse[a] * s->shape.inverse[a] / 4096;
 
         for (int b = 0; b < 3; b++)
-            gain *= b == a ? 1 : square[b] / one;
+            gain *= b == a ? 1 : square[b] / scale;
         most = gain > most ? gain : most;
     }
     return most;
@@ -348,7 +349,7 @@ size_t voting_blur_scratch(const voting_scheme *s, uint32_t rows)
 }
 
 /* Returns i, or the nearest number from 0 to n - 1. */
-static uint32_t clamped(int64_t i, uint32_t n)
+static uint32_t clamp_index(int64_t i, uint32_t n)
 {
     return i < 0 ? 0 : i >= (int64_t)n ? n - 1 : (uint32_t)i;
 }
@@ -370,7 +371,7 @@ static void blur_z(const voting_scheme *s, const wu_pixels *px, uint32_t z, uint
 {
     memset(out, 0, s->nx * sizeof *out);
     for (int i = -s->shape.taps[0]; i <= s->shape.taps[0]; i++) {
-        const size_t row = (size_t)clamped((int64_t)z + i, s->nz) * s->ny + y;
+        const size_t row = (size_t)clamp_index((int64_t)z + i, s->nz) * s->ny + y;
 
         add_pixels(px, row * s->nx, s->nx, s->shape.blur[0][abs(i)] << s->shape.shift, out);
     }
@@ -408,7 +409,7 @@ void voting_blur(const voting_scheme *s, const wu_pixels *px, uint32_t z, uint32
         for (int i = -h; i <= h; i++)
             lines[i + h] =
                 scratch +
-                (size_t)((int64_t)clamped((int64_t)y + i, s->ny) - ((int64_t)y0 - h)) * s->nx;
+                (size_t)((int64_t)clamp_index((int64_t)y + i, s->ny) - ((int64_t)y0 - h)) * s->nx;
         an_gauss_blur(s->shape.blur[1], h, lines, s->nx, VOTING_NEXT_BITS, false,
                       padded + s->shape.taps[2]);
         blur_x(s, padded, out + (size_t)(y - y0) * s->nx);
@@ -460,10 +461,10 @@ static uint64_t most_points(const voting_params *p, const voting_scheme *s)
     return tc_smaller(peaks, n);
 }
 
-/* The average number, over all directions, of rows and pixels of a cone with this half-angle. The
- * average extent of a convex body, by Cauchy's formula, is 1/pi of its outline; in a stack its
- * average projected area is 1/4 of its surface. */
-static void cone_of(const voting_scheme *s, double angle, double *rows, double *pixels)
+/* Sets *rows and *pixels to how many rows and pixels a cone with this half-angle covers, averaged
+ * over all directions. By Cauchy's formula, the average extent of a convex body is 1/pi of its
+ * outline; in a stack, its average projected area is 1/4 of its surface. */
+static void mean_cone(const voting_scheme *s, double angle, double *rows, double *pixels)
 {
     const double pi = 3.14159265358979, y = s->shape.reach[1], x = s->shape.reach[2],
                  z = s->shape.reach[0];
@@ -479,8 +480,8 @@ static void cone_of(const voting_scheme *s, double angle, double *rows, double *
     }
 }
 
-/* Operations per pixel of each phase, measured on pictures of all kinds (make bench-progress), if
- * nearly all pixels are voters. Returns the number of phases. */
+/* Sets `costs` to the operations per pixel of each phase if nearly all pixels are voters, as
+ * measured on pictures of all kinds (make bench-progress). Returns the number of phases. */
 static size_t costs_of(const voting_params *p, const voting_scheme *s,
                        double costs[2 * VOTING_MAX_ROUNDS + 2])
 {
@@ -496,7 +497,7 @@ static size_t costs_of(const voting_params *p, const voting_scheme *s,
     costs[n++] = (flat ? 10 : 15) + (flat ? 0.85 : 1.3) * taps;
     costs[n++] = flat ? 90 : 100;
     for (int round = 0; round < s->rounds; round++) {
-        cone_of(s, angle, &rows, &pixels);
+        mean_cone(s, angle, &rows, &pixels);
         angle /= 2;
         costs[n++] = flat ? 42 + 4.2 * rows : 29 * slices + 5 * rows;
         if (round + 1 < s->rounds)
@@ -543,9 +544,10 @@ static tc_status plan(const void *params, const wu_item *item, an_plan *out, tc_
     out->chunks = s.chunks;
     out->most_rows = most_points(params, &s);
     out->state_bytes = sizeof(an_state_head) + 2 * s.n * sizeof(uint32_t);
-    /* The peak of memory is one of these: `working`, the tables and bands of turned voters; when
-     * all chunks are done, the peaks and a buffer of half their size for sorting; or the points,
-     * with the peaks or with the rows of the result. */
+    /* Besides program, pixels and state, memory is largest at one of these moments: during the
+     * rounds (`working`: the tables and the bands of turned voters); when all chunks are done (the
+     * peaks, and a buffer of half their size for sorting); or later (the points, with the peaks or
+     * with the rows of the result). */
     enum { PEAK_BYTES = 8, ROW_BYTES = 8 + 3 * 8 + 8 };
     const uint64_t working = voting_tables_bytes(&s) + voting_turned_bytes(&s),
                    peaks = PEAK_BYTES * most_peaks(&s),

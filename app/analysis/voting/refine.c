@@ -2,8 +2,8 @@
  * voting: refines points. Each peak is moved to where the gradients around it meet: the point
  * nearest, in least squares, to the lines along the gradients of the voters around the peak (R.
  * Parthasarathy, Rapid, accurate particle tracking by calculation of radial symmetry centers,
- * 2012). Axes are in the order z, y, x; distances are in 1/256 of the finest pixel, if nothing else
- * is said.
+ * 2012). Axes are in the order z, y, x; distances are in 1/256 of the finest pixel, unless stated
+ * otherwise.
  */
 #include "app/analysis/voting/voting.h"
 
@@ -13,8 +13,8 @@
 typedef struct refiner {
     const voting_scheme *s;
     const uint32_t *blurred;
-    const voting_lines *lines; /* for each peak; NULL: to be computed from `blurred` */
-    voting_peaks *found;       /* the peaks to refine */
+    const voting_lines *lines; /* the sums of each peak; NULL: they are computed from `blurred` */
+    voting_peaks *peaks;       /* the peaks to refine */
 } refiner;
 
 /* Vectors for four pixels of a row. */
@@ -34,26 +34,28 @@ static u4 load4(const uint32_t *from)
 /* A row of the blurred picture near a peak. */
 typedef struct row_around {
     int32_t z, y;
-    int64_t dz, dy;                  /* distance from the peak */
-    const uint32_t *pixels;          /* the row's first pixel */
-    const uint32_t *up[2], *down[2]; /* the next and previous row along z [0] and y [1]; at the
-                                        picture's border the row itself */
+    int64_t dz, dy;              /* distance from the peak */
+    const uint32_t *pixels;      /* the row's first pixel */
+    const uint32_t *next[2];     /* the next row along z [0] and y [1]; at the picture's border the
+                                    row itself */
+    const uint32_t *previous[2]; /* the previous row, likewise */
 } row_around;
 
-/* Which of pixels x to x + 3 may have gradients that point towards the peak: lanes of *facing are
- * all ones for gradients within 30 degrees of it, else 0. Returns whether any is. dx: distance of
- * pixel x from the peak. This rules out most pixels without a root or division. It cannot rule out
- * one that voting_add_line accepts: that one's direction, in integers, has an error of less than
- * one degree and must be within 22.5 degrees, and errors of single precision are far smaller. */
+/* Finds which of pixels x to x + 3 have gradients that point towards the peak within 30 degrees:
+ * sets their lanes of *facing to all ones, the others to 0. Returns whether any lane is set. dx:
+ * distance of pixel x from the peak. This rules out most pixels without a root or division. It
+ * never rules out a pixel that voting_add_line accepts: such a pixel's direction, in integers, is
+ * within 22.5 degrees and has an error of less than one degree, and the errors of single precision
+ * are far smaller. */
 static bool may_face4(const refiner *r, const row_around *row, int32_t x, int64_t dx, i4 *facing)
 {
     const voting_shape *const s = &r->s->shape;
     const float step = (float)(4 * r->s->scale[2]);
-    const f4 gz = __builtin_convertvector((i4)(load4(row->up[0] + x) - load4(row->down[0] + x)),
-                                          f4) *
+    const f4 gz = __builtin_convertvector(
+                      (i4)(load4(row->next[0] + x) - load4(row->previous[0] + x)), f4) *
                   (float)s->inverse[0],
-             gy = __builtin_convertvector((i4)(load4(row->up[1] + x) - load4(row->down[1] + x)),
-                                          f4) *
+             gy = __builtin_convertvector(
+                      (i4)(load4(row->next[1] + x) - load4(row->previous[1] + x)), f4) *
                   (float)s->inverse[1],
              gx = __builtin_convertvector(
                       (i4)(load4(row->pixels + x + 1) - load4(row->pixels + x - 1)), f4) *
@@ -87,7 +89,7 @@ static i128 det3(const int64_t m[3][3])
 /* Scales the sums down so that entries of m are below 2^34, and those of v, which are at most 2^17
  * times as large, below 2^52. flat: in an image, the equation of z is replaced by one with the
  * solution z = 0. */
-static void shorten_lines(voting_lines *l, bool flat)
+static void scale_down_lines(voting_lines *l, bool flat)
 {
     int shift = 0;
 
@@ -109,9 +111,10 @@ static void shorten_lines(voting_lines *l, bool flat)
 /* Whether the lines cross rather than run nearly parallel. Lines from all around a cell's centre
  * cross; lines from one side, along a slightly bent edge, are nearly parallel. With N the sum of
  * weight * u u^T / |u|^2, m is tr(N) I - N. N's largest eigenvalue must be less than 19/20 of tr(N)
- * (47/48 in a stack, where of a cell at the border only a cap may be visible), so m's smallest one
- * must be more than 1/40 (1/96) of tr(m) = 2 tr(N). That is so if 40 m - tr(m) I (96 m - tr(m) I)
- * is positive definite, that is, its leading minors are positive. Its entries are below 2^41. */
+ * (in a stack 47/48, as only a cap of a cell at the border may be visible), so m's smallest one
+ * must be more than 1/40 (1/96) of tr(m) = 2 tr(N). This is the case if 40 m - tr(m) I (in a stack
+ * 96 m - tr(m) I) is positive definite, that is, if its leading minors are positive. The entries of
+ * that matrix are below 2^41. */
 static bool lines_cross(const voting_lines *l, bool flat)
 {
     const int64_t trace = l->m[0][0] + l->m[1][1] + l->m[2][2];
@@ -123,8 +126,9 @@ static bool lines_cross(const voting_lines *l, bool flat)
     return b[0][0] > 0 && (i128)b[0][0] * b[1][1] > (i128)b[0][1] * b[0][1] && det3(b) > 0;
 }
 
-/* Solves m c = v by Cramer's rule. c: the point relative to the peak. No product exceeds 2^123; the
- * determinant is positive, as the lines cross. False: the point is farther than 2^20 away. */
+/* Solves m c = v by Cramer's rule. c: the point relative to the peak. No product exceeds 2^123, and
+ * the determinant is positive, as the lines cross. Returns false if the point is farther than 2^20
+ * away. */
 static bool solve_lines(const voting_lines *l, int64_t c[3])
 {
     const i128 det = det3(l->m);
@@ -185,38 +189,38 @@ static row_around row_at(const refiner *r, const voting_peak *p, int64_t z, int6
     const size_t plane = (size_t)s->ny * s->nx;
     const uint32_t *const pixels = r->blurred + ((size_t)z * s->ny + (size_t)y) * s->nx;
 
-    return (row_around){
-        .z = (int32_t)z,
-        .y = (int32_t)y,
-        .dz = 4 * (z - p->z) * s->scale[0],
-        .dy = 4 * (y - p->y) * s->scale[1],
-        .pixels = pixels,
-        .up = { z + 1 < s->nz ? pixels + plane : pixels, y + 1 < s->ny ? pixels + s->nx : pixels },
-        .down = { z > 0 ? pixels - plane : pixels, y > 0 ? pixels - s->nx : pixels }
-    };
+    return (row_around){ .z = (int32_t)z,
+                         .y = (int32_t)y,
+                         .dz = 4 * (z - p->z) * s->scale[0],
+                         .dy = 4 * (y - p->y) * s->scale[1],
+                         .pixels = pixels,
+                         .next = { z + 1 < s->nz ? pixels + plane : pixels,
+                                   y + 1 < s->ny ? pixels + s->nx : pixels },
+                         .previous = { z > 0 ? pixels - plane : pixels,
+                                       y > 0 ? pixels - s->nx : pixels } };
 }
 
 /* The sums over all pixels within 5/4 of the radius of peak p. */
 static voting_lines lines_around(const refiner *r, const voting_peak *p)
 {
     const voting_scheme *const s = r->s;
-    const int64_t at[3] = { p->z, p->y, p->x }, length[3] = { s->nz, s->ny, s->nx };
+    const int64_t peak[3] = { p->z, p->y, p->x }, length[3] = { s->nz, s->ny, s->nx };
     int64_t reach[3], from[3], to[3];
     voting_lines l;
 
     memset(&l, 0, sizeof l);
     for (int a = 0; a < 3; a++) {
         reach[a] = length[a] > 1 ? 5 * s->radius64 / (4 * (int64_t)s->scale[a]) : 0;
-        from[a] = at[a] > reach[a] ? at[a] - reach[a] : 0;
-        to[a] = at[a] + reach[a] < length[a] ? at[a] + reach[a] : length[a] - 1;
+        from[a] = peak[a] > reach[a] ? peak[a] - reach[a] : 0;
+        to[a] = peak[a] + reach[a] < length[a] ? peak[a] + reach[a] : length[a] - 1;
     }
     for (int64_t z = from[0]; z <= to[0]; z++)
         for (int64_t y = from[1]; y <= to[1]; y++) {
             const row_around row = row_at(r, p, z, y);
-            const int64_t left = 25 * s->radius64 * s->radius64 - row.dz * row.dz - row.dy * row.dy;
+            const int64_t rest = 25 * s->radius64 * s->radius64 - row.dz * row.dz - row.dy * row.dy;
             int64_t k = reach[2];
 
-            while (k >= 0 && 16 * k * k * s->scale[2] * s->scale[2] > left)
+            while (k >= 0 && 16 * k * k * s->scale[2] * s->scale[2] > rest)
                 k--;
             if (k >= 0)
                 add_row(r, &row, (int32_t)p->x, (int32_t)(p->x > k ? p->x - k : 0),
@@ -225,22 +229,22 @@ static voting_lines lines_around(const refiner *r, const voting_peak *p)
     return l;
 }
 
-/* Moves a peak by c, unless that is farther than half the radius or out of the picture, as can
- * happen with a cell that the border cuts. */
+/* Moves a peak by c, unless it would move farther than half the radius or out of the picture, as
+ * can happen with a cell that the border cuts. */
 static void move_peak(const voting_scheme *s, const int64_t c[3], voting_peak *p)
 {
-    const int64_t at[3] = { p->z, p->y, p->x }, length[3] = { s->nz, s->ny, s->nx };
+    const int64_t peak[3] = { p->z, p->y, p->x }, length[3] = { s->nz, s->ny, s->nx };
 
     if (c[0] * c[0] + c[1] * c[1] + c[2] * c[2] > 4 * s->radius64 * s->radius64)
         return;
     for (int a = 0; a < 3; a++) {
-        const int64_t moved = 4 * at[a] * s->scale[a] + c[a];
+        const int64_t position = 4 * peak[a] * s->scale[a] + c[a];
 
-        if (moved < -2 * (int64_t)s->scale[a] || moved >= (4 * length[a] - 2) * s->scale[a])
+        if (position < -2 * (int64_t)s->scale[a] || position >= (4 * length[a] - 2) * s->scale[a])
             return;
     }
     for (int a = 0; a < 3; a++)
-        p->at[a] = (double)(4 * at[a] * s->scale[a] + c[a]) / (double)(4 * s->scale[a]);
+        p->point[a] = (double)(4 * peak[a] * s->scale[a] + c[a]) / (double)(4 * s->scale[a]);
 }
 
 /* Refines a peak. If the lines do not cross, the peak is no cell, and its score becomes 0. lines:
@@ -254,25 +258,26 @@ static void refine_peak(const refiner *r, const voting_lines *lines, voting_peak
     for (int a = 0; a < 3; a++)
         for (int b = 0; b < a; b++)
             l.m[b][a] = l.m[a][b];
-    shorten_lines(&l, flat);
+    scale_down_lines(&l, flat);
     if (!lines_cross(&l, flat))
         p->score = 0;
     else if (solve_lines(&l, c))
         move_peak(r->s, c, p);
 }
 
-/* Peaks of a part of the work: enough that taking the pool's lock for each part costs little. */
+/* The number of peaks in a part of the work: enough to make the cost of the pool's lock, taken once
+ * for each part, negligible. */
 enum { PEAKS_OF_PART = 4 };
 
-/* For the pool: refines the peaks of a part. */
+/* Called by the pool's threads: refines the peaks of a part. */
 static void refine_part(void *user, unsigned thread, size_t part)
 {
     const refiner *const r = user;
     const size_t end = (part + 1) * PEAKS_OF_PART;
 
     (void)thread;
-    for (size_t i = part * PEAKS_OF_PART; i < end && i < r->found->n; i++)
-        refine_peak(r, r->lines != NULL ? &r->lines[i] : NULL, &r->found->list[i]);
+    for (size_t i = part * PEAKS_OF_PART; i < end && i < r->peaks->n; i++)
+        refine_peak(r, r->lines != NULL ? &r->lines[i] : NULL, &r->peaks->list[i]);
 }
 
 tc_status voting_refine(const voting_scheme *s, const uint32_t *blurred, const voting_lines *lines,
@@ -280,14 +285,14 @@ tc_status voting_refine(const voting_scheme *s, const uint32_t *blurred, const v
 {
     assert(blurred != NULL || lines != NULL);
     refiner r = { s, blurred, lines, p };
-    size_t kept = 0;
+    size_t n_kept = 0;
 
     const tc_status status =
         an_pool_run_polled(pool, refine_part, &r, p->n / PEAKS_OF_PART + 1, poll, err);
 
     for (size_t i = 0; i < p->n; i++)
         if (p->list[i].score > 0)
-            p->list[kept++] = p->list[i];
-    p->n = kept;
+            p->list[n_kept++] = p->list[i];
+    p->n = n_kept;
     return status;
 }

@@ -107,7 +107,7 @@ static tc_status count_centres(const an_pictures *pictures, size_t i, const json
     if (centres.list == NULL)
         return tc_no_memory(err, "a suggestion");
     for (size_t k = 0; k < n; k++)
-        memcpy(centres.list[k].at + 1, at + 2 * k, 2 * sizeof *at);
+        memcpy(centres.list[k].point + 1, at + 2 * k, 2 * sizeof *at);
     const tc_status status = voting_keep_foreground(&work, &centres, err);
     *on += centres.n;
     *all += n;

@@ -60,7 +60,7 @@ static void make_dirs(const voting_scheme *s, voting_tables *t)
             }
 }
 
-/* Fills dir_of_offset. */
+/* Fills dir_of_offset, for all offsets within reach. */
 static void make_offsets(const voting_scheme *s, voting_tables *t)
 {
     uint16_t *out = t->dir_of_offset;
@@ -79,7 +79,7 @@ static void make_offsets(const voting_scheme *s, voting_tables *t)
             }
 }
 
-/* Fills ends. */
+/* Fills `ends`: the last pixel of each row that is within the ball. */
 static void make_ends(const voting_scheme *s, voting_tables *t)
 {
     const int64_t radius2 = s->radius64 * s->radius64;

@@ -17,7 +17,8 @@
  * the weight at the beginning of a span and subtracts it behind its end, and running sums along the
  * rows give the votes.
  *
- * A scheme is what follows from the parameters and the item's shape. Axes are in the order z, y, x.
+ * A voting_scheme holds what is derived from the parameters and the item's shape. Axes are in the
+ * order z, y, x.
  */
 #ifndef VOTING_H
 #define VOTING_H
@@ -27,30 +28,31 @@
 #include "app/analysis/voting/core.h"
 
 enum {
-    VOTING_MAX_RADIUS_2D = 127, /* of an image: greatest radius, in pixels along any axis */
-    VOTING_MAX_RADIUS_3D = 32,  /* of a stack: greatest radius, in pixels along any axis */
+    VOTING_MAX_RADIUS_2D = 127, /* greatest radius in an image, in pixels along any axis */
+    VOTING_MAX_RADIUS_3D = 32,  /* greatest radius in a stack, in pixels along any axis */
     VOTING_MAX_SIGMA = 16,      /* greatest sigma, in pixels of the finest axis */
     VOTING_MAX_RATIO = 32,      /* greatest ratio of a stack's spacings */
     VOTING_MAX_ROUNDS = 12      /* greatest number of rounds */
 };
 
-/* Whether cells are brighter or darker than the background; VOTING_AUTO: as the item suggests. */
+/* Whether cells are brighter or darker than the background. VOTING_AUTO: this is decided for each
+ * item from its pixels. */
 enum { VOTING_BRIGHT, VOTING_DARK, VOTING_AUTO };
 
 typedef struct voting_params {
     an_params_head head;
     double radius;    /* radius of a cell, in pixels; for stacks in the unit of the spacing */
-    bool own_radius;  /* each image finds its own radius, which is at most `radius` */
+    bool own_radius;  /* a radius, at most `radius`, is determined for each image */
     double sigma;     /* sigma of the blur, in pixels of the finest axis */
     int32_t polarity; /* VOTING_BRIGHT, VOTING_DARK or VOTING_AUTO */
     bool automatic;   /* the threshold is "auto" */
-    double threshold; /* otherwise: the least score of a point */
-    int cone;         /* half-angle of the first round's cone: 0: 90 degrees, 1: 45, 2: 22.5 */
-    bool root;        /* a voter's weight is the square root of its gradient; else the gradient */
-    double floor;     /* noise floor, in standard deviations of the noise */
-    bool refine;      /* points are moved to where the gradients around them meet */
-    bool foreground;  /* points that are not on Otsu's foreground are left out */
-    int32_t classes;  /* foreground: classes of grey values, 2 to AN_OTSU_CLASSES */
+    double threshold; /* unless `automatic`: the least score of a point */
+    int cone;     /* half-angle of the first round's cones: 0 is 90 degrees, 1 is 45, 2 is 22.5 */
+    bool root;    /* a voter's weight is the square root of its gradient; else the gradient */
+    double floor; /* noise floor, in standard deviations of the noise */
+    bool refine;  /* points are moved to where the gradients around them meet */
+    bool foreground; /* points that are not on Otsu's foreground are left out */
+    int32_t classes; /* foreground: classes of grey values, 2 to AN_OTSU_CLASSES */
 } voting_params;
 
 /* The phases. The state consists of an an_state_head, uint32_t votes[n] and uint32_t voters[n], n
@@ -91,45 +93,46 @@ typedef struct voting_scheme {
                                          units of 2^-20 */
     double radius;                    /* the radius in the unit of voting_params.radius */
     uint32_t band_rows;               /* rows of a band, which lies within a slice */
-    uint64_t bands_per_slice, bands;  /* bands: of all slices */
-    int phases;                       /* number of phases of all rounds together */
-    uint64_t chunks;                  /* bands of all phases: each is a chunk of the work */
+    uint64_t bands_per_slice, bands;  /* number of bands of a slice, and of the item */
+    int phases;                       /* number of phases, counting those of each round */
+    uint64_t chunks; /* phases * bands: a chunk of the work is one band of a phase */
 } voting_scheme;
 
-/* TC_BAD_INPUT if the item's spacing does not allow the radius; where: begins messages. */
+/* Fills the scheme. TC_BAD_INPUT: the item's spacing does not allow the radius. where: the
+ * beginning of messages. */
 tc_status voting_scheme_init(const voting_params *p, const wu_item *item, const char *where,
                              voting_scheme *s, tc_err *err);
-/* Returns what a chunk of the work is: the phase, its round, and the band within the item. */
+/* Sets *phase, *round and *band to the phase, its round and the band that a chunk of the work
+ * consists of. */
 void voting_chunk_at(const voting_scheme *s, uint64_t chunk, voting_phase *phase, int *round,
                      uint64_t *band);
-/* Returns the slice of a band and its rows [*y0, *y1). */
+/* Sets *z to the slice of a band, and *y0 and *y1 to its rows [*y0, *y1). */
 void voting_band_rows(const voting_scheme *s, uint64_t band, uint32_t *z, uint32_t *y0,
                       uint32_t *y1);
 
-/* foreground.c: sets *dark: whether cells are dark; with VOTING_AUTO as the item's pixels
- * suggest. */
+/* foreground.c: sets *dark to whether cells are dark; with VOTING_AUTO, from the item's pixels. */
 tc_status voting_find_dark(const an_work *work, bool *dark, tc_err *err);
 /* radius.c */
-/* For own_radius: sets *radius to the radius that suits the item's pixels. */
+/* For own_radius: determines *radius from the item's pixels. */
 tc_status voting_own_radius(const an_work *work, double *radius, tc_err *err);
-/* The least radius that own_radius can give. */
+/* The smallest value that voting_own_radius can set. */
 double voting_least_radius(const voting_params *p);
-/* The radius, in pixels, for regions of this median area, in pixels. */
+/* The radius of cells, in pixels, if the median area of regions is `area` pixels. */
 double voting_radius_of(int64_t area);
 /* Runs cellcount with these parameters on picture i. Sets area to the three quartiles of its
  * regions' areas, or to 0 if there are no regions. Adds their number to *n. */
 tc_status voting_find_area(const struct an_pictures *pictures, size_t i, const json_t *parameters,
                            int64_t area[3], size_t *n, tc_err *err);
 /* plan.c */
-/* For own_radius: changes the scheme, which is that of p->radius, to that of a smaller radius. It
- * keeps the number of rounds, by repeating the last one, so that chunks mean the same as before. */
+/* For own_radius: changes the scheme from p->radius to a smaller radius. The number of rounds stays
+ * the same (the last one is repeated), so that chunks keep their meaning. */
 tc_status voting_take_radius(const voting_params *p, const wu_item *item, double radius,
                              voting_scheme *s, tc_err *err);
 /* Sets what depends on the item's pixels: shape.floor, shape.shift, with VOTING_AUTO the sign of
  * shape.inverse, and with own_radius the radius. */
 tc_status voting_levels_init(const an_work *work, voting_scheme *s, tc_err *err);
 
-/* Elements of type uint32_t of the scratch memory that voting_blur needs for this many rows. */
+/* The number of uint32_t of scratch memory that voting_blur needs for this many rows. */
 size_t voting_blur_scratch(const voting_scheme *s, uint32_t rows);
 /* Writes rows [y0, y1) of slice z of the blurred picture into out, [y1 - y0][nx]. */
 void voting_blur(const voting_scheme *s, const wu_pixels *px, uint32_t z, uint32_t y0, uint32_t y1,
@@ -152,7 +155,7 @@ typedef struct voting_tables {
 } voting_tables;
 
 tc_status voting_tables_init(const voting_scheme *s, voting_tables *t, tc_err *err);
-/* Makes the spans and rows of a round, unless they are those of t->round already. */
+/* Makes the spans and rows of a round, unless the tables already have those of this round. */
 tc_status voting_tables_round(const an_work *work, const voting_scheme *s, voting_tables *t,
                               int round, an_pool *pool, tc_err *err);
 void voting_tables_free(voting_tables *t);
@@ -170,7 +173,7 @@ size_t voting_offset_rows(const voting_scheme *s);
 typedef struct voting_peak {
     uint32_t score;
     uint32_t z, y, x; /* the pixel of the peak */
-    double at[3];     /* the point: z, y, x of the peak, or as refined */
+    double point[3];  /* position in the result: z, y, x of the peak, or as refined */
 } voting_peak;
 
 typedef struct voting_peaks {
@@ -179,28 +182,28 @@ typedef struct voting_peaks {
 } voting_peaks;
 
 /* output.c */
-/* Compares two voting_peak, for qsort: the higher score first, of equal ones the first in the
- * picture. */
+/* Compares two voting_peak, for qsort: the higher score comes first; of equal scores, the peak that
+ * is earlier in the picture. */
 int voting_by_order(const void *a, const void *b);
-/* Sorts peaks by voting_by_order, and removes each one that is nearer than the radius to one kept
- * before it. */
+/* Sorts peaks by voting_by_order, and removes each one that is nearer than the radius to a
+ * peak that comes before it and was not removed. */
 tc_status voting_suppress(const voting_scheme *s, voting_peaks *p, const tc_poll *poll,
                           tc_err *err);
-/* Removes the peaks, which are sorted, below the threshold. */
+/* Removes the peaks below the threshold. They must be sorted by voting_by_order. */
 void voting_apply_threshold(const voting_params *params, voting_peaks *p);
-/* refine.c: moves peaks to where the gradients around them meet, and removes those where they do
- * not. blurred: the blurred picture, as in the state after REBLUR; or NULL, and lines: the sums of
- * voting_add_line around each peak. */
+/* refine.c: moves peaks to where the gradients around them meet, and removes peaks around which
+ * they do not meet. blurred: the blurred picture, as in the state after REBLUR; NULL if `lines` has
+ * the sums of voting_add_line around each peak. */
 tc_status voting_refine(const voting_scheme *s, const uint32_t *blurred, const voting_lines *lines,
                         an_pool *pool, voting_peaks *p, const tc_poll *poll, tc_err *err);
 /* foreground.c: removes the peaks that are not on the foreground, if the parameters ask for it. */
 tc_status voting_keep_foreground(const an_work *work, voting_peaks *p, tc_err *err);
 /* output.c */
-/* Finds the points of a final state, before voting_keep_foreground. *found: empty before; the
+/* Finds the points of a final state, without voting_keep_foreground. *points must be empty; the
  * caller frees its list. */
 tc_status voting_find_points(const an_work *work, const voting_scheme *s, const void *state,
-                             voting_peaks *found, tc_err *err);
-/* Does voting_keep_foreground and makes the item's result of the peaks that are left. */
+                             voting_peaks *points, tc_err *err);
+/* Calls voting_keep_foreground, and makes the item's result from the peaks that remain. */
 tc_status voting_add_points(const an_work *work, double radius, size_t item_index, voting_peaks *p,
                             wu_output *out, tc_err *err);
 
@@ -229,8 +232,8 @@ tc_status voting_check_pixels(const an_work *work, const wu_output *out, uint64_
 
 /* cpu.c */
 extern const an_backend voting_cpu;
-/* Does all phases with a given scheme, which has the results of voting_levels_init. For a part of
- * an item these are those of the whole item. */
+/* Does all phases with a given scheme, on which voting_levels_init has been called; if the work's
+ * item is a part of a picture, that call was for the whole picture. */
 tc_status voting_cpu_run(const an_work *work, const voting_scheme *s, void *state, tc_err *err);
 /* Bytes that voting_cpu allocates for bands of turned voters. */
 uint64_t voting_turned_bytes(const voting_scheme *s);
