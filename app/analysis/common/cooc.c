@@ -28,17 +28,17 @@ static tc_u128 logs_of(const tc_logs *logs, const uint32_t *h, unsigned bins)
     return sum;
 }
 
-/* Computes the sums over the histograms for the wanted features. */
+/* Computes the weighted sums over the histograms that the wanted features need. */
 static void weigh_histograms(const cooc_sums *m, const cooc_totals *t, unsigned levels,
                              uint32_t wanted, cooc_weights *w)
 {
-    const uint32_t of_sums = 1u << COOC_CLUSTER_SHADE | 1u << COOC_CLUSTER_PROMINENCE;
+    const uint32_t sum_features = 1u << COOC_CLUSTER_SHADE | 1u << COOC_CLUSTER_PROMINENCE;
     const double mean = cooc_mean(t);
 
     for (unsigned k = 0; k < levels; k++)
         if (m->difference[k] != 0)
             cooc_difference(w, k, m->difference[k], levels, wanted);
-    for (unsigned k = 0; (wanted & of_sums) != 0 && k < 2 * levels - 1; k++)
+    for (unsigned k = 0; (wanted & sum_features) != 0 && k < 2 * levels - 1; k++)
         if (m->sum[k] != 0)
             cooc_sum(w, k, m->sum[k], mean);
 }

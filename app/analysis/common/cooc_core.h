@@ -91,10 +91,10 @@ TC_INLINE void cooc_difference(cooc_weights *w, tc_u32 bin, double count, tc_u32
 /* Adds a bin of the histogram of a + b to the sums. mean: the mean of a + b. */
 TC_INLINE void cooc_sum(cooc_weights *w, tc_u32 bin, double count, double mean)
 {
-    const double from = bin - mean, cube = count * (from * from * from);
+    const double deviation = bin - mean, cube = count * (deviation * deviation * deviation);
 
     w->shade += cube;
-    w->prominence += cube * from;
+    w->prominence += cube * deviation;
 }
 
 /* The mean of a + b for cooc_sum, rounded as the feature sum_average is. */

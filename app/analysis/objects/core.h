@@ -26,16 +26,16 @@ TC_INLINE obj_spread obj_spread_of(tc_u32 lo, tc_u32 hi, tc_u32 levels)
 
 /* The level of a grey value, from 0 to levels - 1: (v - lo) levels / (hi - lo + 1), rounded down; v
  * is first clamped to lo and hi. The result is exact: the reciprocal is too large by at most 2^-40,
- * so the quotient by less than 2^24 2^-40, while a quotient that is not an integer is at least
- * 2^-16 below the next one. */
+ * so the quotient is too large by less than 2^24 2^-40, whereas a quotient that is not an integer
+ * is at least 2^-16 below the next integer. */
 TC_INLINE tc_u8 obj_level(tc_u32 v, const obj_spread *s)
 {
     v = TC_MIN(TC_MAX(v, s->lo), s->hi);
     return (tc_u8)((tc_u64)(v - s->lo) * s->levels * s->reciprocal >> 40);
 }
 
-/* The directions of pairs as dx, dy, dz: one of each two opposite ones of the 26 directions in a
- * stack. The first four are those in a picture. */
+/* The directions of pairs as dx, dy, dz: of the 26 directions in a stack, one of each two opposite
+ * ones. The first four are the directions in a picture. */
 #define OBJ_DIRECTIONS 13
 #ifdef __OPENCL_VERSION__
 __constant tc_i32

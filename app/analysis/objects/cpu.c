@@ -1,7 +1,6 @@
-/*
- * objects: the CPU backend. One thread does a small object completely, up to its row in the state.
- * A large object, or one that was begun before a checkpoint, is done by all threads together, each
- * with some of its runs. In both cases a step takes about a tenth of a second.
+/* objects: the CPU backend. A small object is measured completely by one thread. A large object, or
+ * one that was begun before a checkpoint, is measured by all threads together: each processes some
+ * of its runs. In both cases a step takes about a tenth of a second.
  */
 #include <assert.h>
 #include <stdlib.h>
@@ -26,15 +25,15 @@ typedef struct scratch {
     obj_pairs pairs;
 } scratch;
 
-/* The passes over the runs of a large object, each done in parts. end_pass then merges what the
- * threads found. PAIRS is done for each distance and direction. */
+/* The passes over the runs of a large object. Each is done in parts; end_pass then merges the
+ * threads' results. PAIRS is repeated for each distance and direction. */
 typedef enum large_pass { MEASURE, OUTLINE, QUANTISE, PAIRS } large_pass;
 
 typedef struct large_object {
-    bool begun;
+    bool is_begun;
     large_pass pass;
     size_t direction;    /* the current direction, in pass PAIRS */
-    uint64_t run;        /* the pass is done for the runs before this one */
+    uint64_t run;        /* index of the first run that the current pass has not done */
     obj_texture texture; /* the features for the current distance */
 } large_object;
 
@@ -43,7 +42,7 @@ typedef struct cpu_worker {
     const obj_params *params;
     obj_item o;
     obj_index index;
-    bool indexed; /* the index is complete */
+    bool has_index; /* the index is complete */
     an_pool *pool;
     scratch *scratch;      /* [threads] */
     obj_outline *outlines; /* [threads]: for pictures with OBJ_SHAPE, otherwise NULL */
@@ -51,8 +50,8 @@ typedef struct cpu_worker {
     uint64_t object;    /* the next object; during a step the first one of the step */
     uint64_t chunk;     /* the next chunk of this object */
     large_object large; /* the object, if it is large or chunk > 0 */
-    uint64_t first_run,
-        run_step; /* in this step: the first run of part 0; number of runs of a part */
+    uint64_t first_run; /* in this step: the first run of part 0 */
+    uint64_t run_step;  /* in this step: the number of runs of a part */
 } cpu_worker;
 
 static bool has_outline(const cpu_worker *w)
@@ -65,7 +64,7 @@ static obj_row *row_at(const cpu_worker *w, uint64_t object)
     return obj_row_of(w->state, w->o.row_bytes, object);
 }
 
-/* An object's runs; *n: their number. */
+/* Returns an object's runs, and sets *n to their number. */
 static const obj_run *runs_of(const cpu_worker *w, uint64_t object, size_t *n)
 {
     *n = w->index.start[object + 1] - w->index.start[object];
@@ -75,18 +74,18 @@ static const obj_run *runs_of(const cpu_worker *w, uint64_t object, size_t *n)
 /* --- an object's columns --------------------------------------------------------------------- */
 
 /* Writes the object's row, except for the texture, from the sums in s, which it clears. */
-static void put_measures(const cpu_worker *w, uint64_t object, scratch *s, obj_outline *outline)
+static void write_measures(const cpu_worker *w, uint64_t object, scratch *s, obj_outline *outline)
 {
     obj_row *const row = row_at(w, object);
-    uint64_t *at = row->words;
+    uint64_t *word = row->words;
 
     row->label = w->index.label[object];
     row->border = obj_at_border(&w->o, &s->sums);
     obj_grey_ends(&s->grey, &row->lo, &row->hi);
     if ((w->params->families & OBJ_SHAPE) != 0)
-        at = obj_put_shape(&w->o, &s->sums, outline, at);
+        word = obj_put_shape(&w->o, &s->sums, outline, word);
     if ((w->params->families & OBJ_INTENSITY) != 0)
-        obj_put_intensity(&w->o, &s->grey, s->sums.area, at);
+        obj_put_intensity(&w->o, &s->grey, s->sums.area, word);
     obj_grey_clear(&s->grey);
     obj_sums_clear(&s->sums);
 }
@@ -99,9 +98,9 @@ static obj_step step_of(const cpu_worker *w, size_t distance, size_t direction)
     return (obj_step){ d * s[0], d * s[1], d * s[2] };
 }
 
-/* To be called after the pairs of each direction are counted: adds the features of the matrix to
- * *texture. With `merge` it does so only after the last direction, for the matrix of all of them.
- */
+/* Must be called when the pairs of a direction are counted: adds the features of the matrix to
+ * *texture. With `merge`, this is done only after the last direction, for the sum of the matrices
+ * of all directions. */
 static void end_direction(const cpu_worker *w, size_t direction, obj_pairs *pairs,
                           obj_texture *texture)
 {
@@ -129,11 +128,11 @@ static void measure_object(void *user, unsigned thread, size_t part)
         obj_outline_clear(outline);
         obj_outline_add(outline, runs, n);
     }
-    put_measures(w, object, s, outline);
+    write_measures(w, object, s, outline);
 }
 
 /* Does a small object completely. */
-static void small_object(void *user, unsigned thread, size_t part)
+static void do_small_object(void *user, unsigned thread, size_t part)
 {
     cpu_worker *const w = user;
     scratch *const s = &w->scratch[thread];
@@ -171,13 +170,13 @@ static void small_object(void *user, unsigned thread, size_t part)
 /* --- a large object -------------------------------------------------------------------------- */
 
 /* Does a part of the current pass of a large object. */
-static void large_part(void *user, unsigned thread, size_t part)
+static void do_large_part(void *user, unsigned thread, size_t part)
 {
     cpu_worker *const w = user;
     scratch *const s = &w->scratch[thread];
     const obj_row *const row = row_at(w, w->object);
     size_t n, first = (size_t)(w->first_run + part * w->run_step), n_part;
-    const obj_run *const all = runs_of(w, w->object, &n), *const runs = all + first;
+    const obj_run *const all_runs = runs_of(w, w->object, &n), *const runs = all_runs + first;
     const obj_levels levels = obj_levels_of(&w->o);
 
     n_part = n - first < w->run_step ? n - first : (size_t)w->run_step;
@@ -190,29 +189,29 @@ static void large_part(void *user, unsigned thread, size_t part)
         obj_quantise(&w->o, runs, n_part, row->lo, row->hi, &levels);
     } else {
         obj_pairs_begin(&w->o, &s->pairs, w->index.area[w->object]);
-        obj_pairs_add(&levels, all, n, first, n_part,
+        obj_pairs_add(&levels, all_runs, n, first, n_part,
                       step_of(w, (size_t)w->chunk - 1, w->large.direction), &s->pairs);
     }
 }
 
-/* Completes a pass after its last part, and begins the next one. Returns whether a chunk is
- * complete. */
+/* Completes a pass after its last part, and begins the next pass. Returns whether a chunk of the
+ * work is complete. */
 static bool end_pass(cpu_worker *w)
 {
     large_object *const g = &w->large;
-    scratch *const all = &w->scratch[0];
+    scratch *const first = &w->scratch[0];
 
     if (g->pass == PAIRS)
-        obj_pairs_begin(&w->o, &all->pairs, w->index.area[w->object]);
+        obj_pairs_begin(&w->o, &first->pairs, w->index.area[w->object]);
     for (unsigned t = 1; t < w->work->threads; t++) {
         scratch *const s = &w->scratch[t];
 
         if (g->pass == MEASURE) {
-            obj_sums_merge(&all->sums, &s->sums);
+            obj_sums_merge(&first->sums, &s->sums);
             obj_sums_clear(&s->sums);
-            obj_grey_merge(&all->grey, &s->grey);
+            obj_grey_merge(&first->grey, &s->grey);
         } else if (g->pass == PAIRS) {
-            obj_pairs_merge(&all->pairs, &s->pairs);
+            obj_pairs_merge(&first->pairs, &s->pairs);
         }
     }
     g->run = 0;
@@ -222,7 +221,7 @@ static bool end_pass(cpu_worker *w)
         return false;
     }
     if (g->pass == MEASURE || g->pass == OUTLINE) {
-        put_measures(w, w->object, all, has_outline(w) ? &w->outlines[0] : NULL);
+        write_measures(w, w->object, first, has_outline(w) ? &w->outlines[0] : NULL);
         g->pass = QUANTISE;
         return true;
     }
@@ -230,7 +229,7 @@ static bool end_pass(cpu_worker *w)
         g->pass = PAIRS;
         return false;
     }
-    end_direction(w, g->direction, &all->pairs, &g->texture);
+    end_direction(w, g->direction, &first->pairs, &g->texture);
     if (++g->direction < obj_n_directions(&w->o))
         return false;
     obj_put_texture(&w->o, &g->texture, (size_t)w->chunk - 1, row_at(w, w->object));
@@ -240,7 +239,7 @@ static bool end_pass(cpu_worker *w)
 }
 
 /* Does a step of a large object. Returns whether all its chunks are done. */
-static bool large_step(cpu_worker *w)
+static bool do_large_step(cpu_worker *w)
 {
     large_object *const g = &w->large;
     const double end = tc_seconds() + AN_STEP_SECONDS;
@@ -249,8 +248,8 @@ static bool large_step(cpu_worker *w)
     size_t n;
 
     runs_of(w, w->object, &n);
-    if (!g->begun)
-        *g = (large_object){ .begun = true, .pass = w->chunk == 0 ? MEASURE : QUANTISE };
+    if (!g->is_begun)
+        *g = (large_object){ .is_begun = true, .pass = w->chunk == 0 ? MEASURE : QUANTISE };
     /* A part has about PART_PIXELS pixels if runs are of average length, but not more than
      * PART_RUNS runs, as some may be much longer. */
     w->run_step = (uint64_t)PART_PIXELS * n / area;
@@ -258,10 +257,10 @@ static bool large_step(cpu_worker *w)
     w->first_run = g->run;
     left = (n - g->run + w->run_step - 1) / w->run_step;
     if (g->pass != OUTLINE)
-        parts = an_pool_run_until(w->pool, large_part, w, left, end);
+        parts = an_pool_run_until(w->pool, do_large_part, w, left, end);
     else /* this thread alone adds the runs, in raster order */
         do
-            large_part(w, 0, parts++);
+            do_large_part(w, 0, parts++);
         while (parts < left && tc_seconds() < end);
     g->run += parts * w->run_step;
     if (parts < left)
@@ -355,13 +354,14 @@ static tc_status cpu_open(const an_work *work, const void *state, void **worker,
     return status;
 }
 
-/* The number of objects from the next one on before the first one of at least `large` pixels, and
- * at most `most`. 0 if the next object has been begun, or objects are not found yet. */
+/* Counts the objects from the next one up to the first that has at least `large` pixels, but not
+ * more than `most`. Returns 0 if the next object has been begun, or if the objects are not found
+ * yet. */
 static uint64_t count_small(const cpu_worker *w, uint32_t large, uint64_t most)
 {
     uint64_t n = 0;
 
-    if (!w->indexed || w->chunk > 0 || w->large.begun)
+    if (!w->has_index || w->chunk > 0 || w->large.is_begun)
         return 0;
     while (n < most && w->object + n < w->index.n && w->index.area[w->object + n] < large)
         n++;
@@ -372,13 +372,14 @@ static tc_status report_progress(cpu_worker *w, uint64_t *chunks_done)
 {
     an_state_head *const head = w->state;
 
-    if (w->indexed)
+    if (w->has_index)
         head->chunks_done = 1 + w->object * obj_chunks(w->params) + w->chunk;
     *chunks_done = head->chunks_done;
-    return w->indexed && w->object == w->index.n ? TC_OK : TC_MORE;
+    return w->has_index && w->object == w->index.n ? TC_OK : TC_MORE;
 }
 
-/* The largest count whose logarithm may be used: of pixels, pairs or entries of a matrix. */
+/* The largest number whose logarithm may be needed: a number of pixels or pairs, or an entry of a
+ * matrix. */
 static uint64_t largest_count(const cpu_worker *w)
 {
     const uint64_t pixels = w->index.largest;
@@ -395,16 +396,16 @@ static tc_status cpu_step(void *worker, void *state, uint64_t *chunks_done, tc_e
     tc_status status = TC_OK;
 
     w->state = state;
-    if (!w->indexed) {
+    if (!w->has_index) {
         status = obj_index_step(&w->index, &w->o, w->pool, w->work->threads, err);
         if (status == TC_OK)
             status = tc_logs_init(&w->o.logs, largest_count(w), err);
-        w->indexed = status == TC_OK;
+        w->has_index = status == TC_OK;
     } else if (small > 0) {
         w->object +=
-            an_pool_run_until(w->pool, small_object, w, small, tc_seconds() + AN_STEP_SECONDS);
-    } else if (w->object < w->index.n && large_step(w)) {
-        w->large.begun = false;
+            an_pool_run_until(w->pool, do_small_object, w, small, tc_seconds() + AN_STEP_SECONDS);
+    } else if (w->object < w->index.n && do_large_step(w)) {
+        w->large.is_begun = false;
         w->chunk = 0;
         w->object++;
     }
@@ -416,10 +417,10 @@ tc_status obj_host_give_index(void *worker, size_t n, const uint32_t *label, con
 {
     enum { LOGS = 256 }; /* the size of the table: most counts of small objects are smaller */
     cpu_worker *const w = worker;
-    assert(!w->indexed && n <= UINT32_MAX);
+    assert(!w->has_index && n <= UINT32_MAX);
     const tc_status status = tc_logs_init(&w->o.logs, LOGS, err);
 
-    w->indexed = true;
+    w->has_index = true;
     return status == TC_OK ? obj_index_give(&w->index, &w->o, n, label, area, start, runs, err)
                            : status;
 }
@@ -442,7 +443,7 @@ const obj_index *obj_host_index(const void *worker, uint64_t *next)
     const cpu_worker *const w = worker;
 
     *next = w->object;
-    return w->indexed ? &w->index : NULL;
+    return w->has_index ? &w->index : NULL;
 }
 
 void obj_host_measure(void *worker, void *state, uint64_t n)

@@ -1,9 +1,9 @@
 /*
  * objects: finds the objects of a label picture or stack, and the runs of each. A first pass over
  * the labels counts the runs and pixels of each label. A second pass puts the runs into an array,
- * sorted by label; if there are few runs, they are kept from the first pass, so that they need not
- * be found again. Several threads find the runs, each in a part of the rows; these are then
- * processed by one thread, in the order of the parts.
+ * sorted by label; if there are few runs, the first pass stores them, so that they need not be
+ * found again. Several threads find the runs, each in a part of the rows; one thread then processes
+ * these runs, in the order of the parts.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -12,10 +12,10 @@
 #include "app/base/pool.h"
 
 enum {
-    PARTS = 1,             /* parts for each thread */
+    PARTS = 1,             /* number of parts for each thread */
     PART_PIXELS = 1 << 16, /* greatest number of pixels in a part; a row never has more */
-    LABELS = 1 << 21,      /* number of labels that a call of place_all_runs goes through */
-    LONG = 16              /* runs are kept if their average length is at least this many pixels */
+    LABELS = 1 << 21,      /* greatest number of labels that a call of place_all_runs processes */
+    LONG_RUN = 16          /* runs are stored if they have at least this many pixels on average */
 };
 /* A step ends after this time, in seconds. */
 static const double STEP_SECONDS = 0.05;
@@ -34,7 +34,7 @@ uint64_t obj_index_thread_bytes(void)
 /* Finds the runs of a row and returns their number. Background, which most pixels are, is skipped
  * by comparing four labels at a time with 0. */
 static uint32_t find_runs(const uint32_t *labels, uint32_t nx, uint64_t z, uint64_t y,
-                          obj_run *found)
+                          obj_run *runs)
 {
     uint32_t n = 0;
 
@@ -45,7 +45,7 @@ static uint32_t find_runs(const uint32_t *labels, uint32_t nx, uint64_t z, uint6
         if (label != 0) {
             while (x < nx && labels[x] == label)
                 x++;
-            found[n++] = OBJ_RUN(z, y, x0, x - 1);
+            runs[n++] = OBJ_RUN(z, y, x0, x - 1);
             continue;
         }
         for (; nx - x >= 4 && (two[0] | two[1]) == 0; x += 4)
@@ -57,12 +57,12 @@ static uint32_t find_runs(const uint32_t *labels, uint32_t nx, uint64_t z, uint6
     return n;
 }
 
-/* Widens ends[0] to ends[1], the least and greatest grey value, by the row that begins at pixel
- * `at`. */
-static void grey_ends(const wu_pixels *px, size_t at, uint32_t *ends)
+/* Updates ends[0] and ends[1], the least and the greatest grey value, with the pixels of the row
+ * that begins at pixel `start`. */
+static void update_grey_ends(const wu_pixels *px, size_t start, uint32_t *ends)
 {
     for (size_t x = 0; x < px->nx; x++) {
-        const uint32_t v = wu_grey(px, at + x);
+        const uint32_t v = wu_grey(px, start + x);
 
         ends[0] = v < ends[0] ? v : ends[0];
         ends[1] = v > ends[1] ? v : ends[1];
@@ -77,15 +77,15 @@ static void index_part(void *user, unsigned thread, size_t part)
     const wu_pixels *const px = ix->o->pixels;
     const uint64_t from = s->first + part * ix->rows, end = s->first + s->n,
                    to = end - from < ix->rows ? end : from + ix->rows;
-    obj_run *const found = ix->found + part * PART_PIXELS;
+    obj_run *const runs = ix->part_runs + part * PART_PIXELS;
     uint32_t n = 0;
 
     for (uint64_t row = from; row < to; row++) {
-        n += find_runs(px->labels + row * px->nx, px->nx, row / px->ny, row % px->ny, found + n);
+        n += find_runs(px->labels + row * px->nx, px->nx, row / px->ny, row % px->ny, runs + n);
         if (ix->pass == 0 && ix->o->params->range == OBJ_RANGE_IMAGE)
-            grey_ends(px, row * px->nx, ix->ends + (size_t)2 * thread);
+            update_grey_ends(px, row * px->nx, ix->ends + (size_t)2 * thread);
     }
-    ix->n_found[part] = n;
+    ix->n_part_runs[part] = n;
 }
 
 /* Puts n runs into ix->runs. Must be called in raster order, since each object's runs are in this
@@ -99,7 +99,8 @@ static void place_runs(obj_index *ix, const obj_run *runs, size_t n)
                                      OBJ_RUN_Y(runs[i]))[OBJ_RUN_X0(runs[i])]]++] = runs[i];
 }
 
-/* Counts n runs and their pixels for their labels, and keeps the runs as long as all fit. */
+/* Adds n runs to the numbers of runs and pixels of their labels, and stores the runs as long as all
+ * fit. */
 static void count_runs(obj_index *ix, const obj_run *runs, size_t n)
 {
     const wu_pixels *const px = ix->o->pixels;
@@ -111,9 +112,9 @@ static void count_runs(obj_index *ix, const obj_run *runs, size_t n)
         ix->next[label]++;
         ix->pixels[label] += OBJ_RUN_X1(runs[i]) - OBJ_RUN_X0(runs[i]) + 1;
     }
-    ix->all += n;
-    if (ix->all <= ix->most_kept)
-        memcpy(ix->kept + ix->all - n, runs, n * sizeof *runs);
+    ix->n_runs += n;
+    if (ix->n_runs <= ix->max_stored)
+        memcpy(ix->stored_runs + ix->n_runs - n, runs, n * sizeof *runs);
 }
 
 static tc_status begin_index(obj_index *ix, obj_item *o, unsigned threads, tc_err *err)
@@ -129,13 +130,13 @@ static tc_status begin_index(obj_index *ix, obj_item *o, unsigned threads, tc_er
     ix->area = malloc(((size_t)ix->n + 1) * sizeof *ix->area);
     ix->start = malloc(((size_t)ix->n + 1) * sizeof *ix->start);
     ix->ends = malloc(2 * (size_t)threads * sizeof *ix->ends);
-    ix->found = malloc(parts * PART_PIXELS * sizeof *ix->found);
-    ix->n_found = malloc(parts * sizeof *ix->n_found);
-    ix->most_kept = (size_t)o->pixels->nz * o->pixels->ny * o->pixels->nx / LONG;
-    ix->kept = malloc((ix->most_kept + 1) * sizeof *ix->kept);
+    ix->part_runs = malloc(parts * PART_PIXELS * sizeof *ix->part_runs);
+    ix->n_part_runs = malloc(parts * sizeof *ix->n_part_runs);
+    ix->max_stored = (size_t)o->pixels->nz * o->pixels->ny * o->pixels->nx / LONG_RUN;
+    ix->stored_runs = malloc((ix->max_stored + 1) * sizeof *ix->stored_runs);
     if (ix->next == NULL || ix->pixels == NULL || ix->label == NULL || ix->area == NULL ||
-        ix->start == NULL || ix->ends == NULL || ix->found == NULL || ix->n_found == NULL ||
-        ix->kept == NULL)
+        ix->start == NULL || ix->ends == NULL || ix->part_runs == NULL || ix->n_part_runs == NULL ||
+        ix->stored_runs == NULL)
         return tc_no_memory(err, "the objects");
     for (size_t t = 0; t < threads; t++) {
         ix->ends[2 * t] = 65535;
@@ -144,15 +145,15 @@ static tc_status begin_index(obj_index *ix, obj_item *o, unsigned threads, tc_er
     return TC_OK;
 }
 
-/* After all runs are counted: lists the objects by ascending label, and computes where the runs of
- * each begin. Goes through up to LABELS labels; TC_MORE: call it again. */
+/* Called when all runs are counted: lists the objects by ascending label, and computes where the
+ * runs of each begin. Processes up to LABELS labels. TC_MORE: call it again. */
 static tc_status place_all_runs(obj_index *ix, obj_item *o, unsigned threads, tc_err *err)
 {
     const uint32_t last = o->pixels->largest_label,
                    end = last - ix->labels_done < LABELS ? last : ix->labels_done + LABELS;
 
     for (uint32_t label = ix->labels_done + 1; label <= end; label++) {
-        const uint32_t count = ix->next[label], n = ix->n_placed;
+        const uint32_t count = ix->next[label], n = ix->objects_placed;
 
         if (count == 0)
             continue;
@@ -163,12 +164,12 @@ static tc_status place_all_runs(obj_index *ix, obj_item *o, unsigned threads, tc
         ix->largest = ix->area[n] > ix->largest ? ix->area[n] : ix->largest;
         ix->start[n] = ix->next[label] = ix->runs_placed;
         ix->runs_placed += count;
-        ix->n_placed++;
+        ix->objects_placed++;
     }
     ix->labels_done = end;
     if (end < last)
         return TC_MORE;
-    ix->n = ix->n_placed;
+    ix->n = ix->objects_placed;
     ix->start[ix->n] = ix->runs_placed;
     ix->runs = malloc(((size_t)ix->runs_placed + 1) * sizeof *ix->runs);
     o->lo = 65535;
@@ -184,14 +185,15 @@ static void free_scratch(obj_index *ix)
     free(ix->next);
     free(ix->pixels);
     free(ix->ends);
-    free(ix->found);
-    free(ix->n_found);
-    free(ix->kept);
-    ix->next = ix->pixels = ix->ends = ix->n_found = NULL;
-    ix->found = ix->kept = NULL;
+    free(ix->part_runs);
+    free(ix->n_part_runs);
+    free(ix->stored_runs);
+    ix->next = ix->pixels = ix->ends = ix->n_part_runs = NULL;
+    ix->part_runs = ix->stored_runs = NULL;
 }
 
-/* Finds the runs in as many rows as the parts have room for, and counts or places them. */
+/* Finds the runs in the next rows, as many as the parts have room for, and counts or places them.
+ */
 static void index_rows(obj_index *ix, uint64_t rows, an_pool *pool, unsigned threads)
 {
     index_step s = { .ix = ix, .first = ix->rows_done, .n = (uint64_t)PARTS * threads * ix->rows };
@@ -201,7 +203,8 @@ static void index_rows(obj_index *ix, uint64_t rows, an_pool *pool, unsigned thr
     parts = (size_t)((s.n + ix->rows - 1) / ix->rows);
     an_pool_run(pool, index_part, &s, parts);
     for (size_t i = 0; i < parts; i++)
-        (ix->pass == 0 ? count_runs : place_runs)(ix, ix->found + i * PART_PIXELS, ix->n_found[i]);
+        (ix->pass == 0 ? count_runs : place_runs)(ix, ix->part_runs + i * PART_PIXELS,
+                                                  ix->n_part_runs[i]);
     ix->rows_done += s.n;
 }
 
@@ -228,7 +231,7 @@ tc_status obj_index_give(obj_index *ix, obj_item *o, size_t n, const uint32_t *l
     memcpy(ix->runs, runs, (size_t)start[n] * sizeof *runs);
     for (size_t row = 0; o->params->range == OBJ_RANGE_IMAGE && row < (size_t)px->ny * px->nz;
          row++)
-        grey_ends(px, row * px->nx, ends);
+        update_grey_ends(px, row * px->nx, ends);
     o->lo = ends[0];
     o->hi = ends[1];
     return TC_OK;
@@ -252,16 +255,18 @@ tc_status obj_index_step(obj_index *ix, obj_item *o, an_pool *pool, unsigned thr
         if (status != TC_OK)
             return status;
         ix->pass = 1;
-        if (ix->all > ix->most_kept)
+        if (ix->n_runs > ix->max_stored)
             ix->rows_done = 0;
         return TC_MORE;
     }
-    while (ix->all <= ix->most_kept && ix->placed < ix->all) {
-        const size_t n = ix->all - ix->placed < PART_PIXELS ? ix->all - ix->placed : PART_PIXELS;
+    while (ix->n_runs <= ix->max_stored && ix->stored_placed < ix->n_runs) {
+        const size_t n = ix->n_runs - ix->stored_placed < PART_PIXELS
+                             ? ix->n_runs - ix->stored_placed
+                             : PART_PIXELS;
 
-        place_runs(ix, ix->kept + ix->placed, n);
-        ix->placed += n;
-        if (tc_seconds() - start > STEP_SECONDS && ix->placed < ix->all)
+        place_runs(ix, ix->stored_runs + ix->stored_placed, n);
+        ix->stored_placed += n;
+        if (tc_seconds() - start > STEP_SECONDS && ix->stored_placed < ix->n_runs)
             return TC_MORE;
     }
     free_scratch(ix);

@@ -25,15 +25,17 @@ void obj_grey_free(obj_grey_sums *g)
     *g = (obj_grey_sums){ .fine = NULL };
 }
 
-/* Counts only the least and the greatest value of each run: sufficient if only the object's least
- * and greatest value will be used. */
+/* Counts only the least and the greatest value of each run, which suffices if only the object's
+ * least and greatest value will be used. */
 static void add_ends(const obj_item *o, const obj_run *runs, size_t n, obj_grey_sums *g)
 {
     const wu_pixels *const px = o->pixels;
 
     for (size_t i = 0; i < n; i++) {
-        const size_t at = ((size_t)OBJ_RUN_Z(runs[i]) * px->ny + OBJ_RUN_Y(runs[i])) * px->nx;
-        const size_t first = at + OBJ_RUN_X0(runs[i]), last = at + OBJ_RUN_X1(runs[i]);
+        const size_t row_start =
+            ((size_t)OBJ_RUN_Z(runs[i]) * px->ny + OBJ_RUN_Y(runs[i])) * px->nx;
+        const size_t first = row_start + OBJ_RUN_X0(runs[i]),
+                     last = row_start + OBJ_RUN_X1(runs[i]);
         uint32_t lo = 65535, hi = 0;
 
         for (size_t x = first; px->bits == 8 && x <= last; x++) {
@@ -51,7 +53,7 @@ static void add_ends(const obj_item *o, const obj_run *runs, size_t n, obj_grey_
     }
 }
 
-/* 8-bit values all have the upper byte 0, so coarse[0] is increased once for a run, not for each
+/* The upper byte of 8-bit values is 0, so coarse[0] is increased once for a run and not for each
  * pixel. */
 void obj_grey_add(const obj_item *o, const obj_run *runs, size_t n, obj_grey_sums *g)
 {
@@ -64,21 +66,21 @@ void obj_grey_add(const obj_item *o, const obj_run *runs, size_t n, obj_grey_sum
     for (size_t i = 0; i < n; i++) {
         const uint32_t z = OBJ_RUN_Z(runs[i]), y = OBJ_RUN_Y(runs[i]), x0 = OBJ_RUN_X0(runs[i]);
         const uint32_t length = OBJ_RUN_X1(runs[i]) - x0 + 1;
-        const size_t at = ((size_t)z * px->ny + y) * px->nx + x0;
-        uint64_t values = 0, by_x = 0;
+        const size_t start = ((size_t)z * px->ny + y) * px->nx + x0;
+        uint64_t sum = 0, sum_by_x = 0;
 
         for (uint32_t x = 0; x < length; x++) {
-            const uint32_t v = wu_grey(px, at + x);
+            const uint32_t v = wu_grey(px, start + x);
 
             g->fine[v]++;
             g->coarse[v >> 8] += px->bits > 8;
-            values += v;
-            by_x += (uint64_t)v * x;
+            sum += v;
+            sum_by_x += (uint64_t)v * x;
         }
         g->coarse[0] += px->bits > 8 ? 0 : length;
-        g->weighted[0] += values * z;
-        g->weighted[1] += values * y;
-        g->weighted[2] += by_x + values * x0;
+        g->weighted[0] += sum * z;
+        g->weighted[1] += sum * y;
+        g->weighted[2] += sum_by_x + sum * x0;
     }
 }
 
@@ -182,14 +184,15 @@ static uint64_t sum_of(const obj_grey_sums *g)
     return sum;
 }
 
-uint64_t *obj_put_intensity(const obj_item *o, const obj_grey_sums *g, uint64_t area, uint64_t *at)
+uint64_t *obj_put_intensity(const obj_item *o, const obj_grey_sums *g, uint64_t area,
+                            uint64_t *word)
 {
     assert(area > 0);
     const double n = (double)area;
     const uint64_t sum = sum_of(g);
-    /* Sums of powers about the integer c nearest to the mean are exact. The moments about the mean
-     * (m2, m3, m4) differ little from those about c (a2, a3, a4), so that computing them from these
-     * loses no precision. e: the mean minus c. */
+    /* The sums of powers of v - c are exact, c being the integer nearest to the mean. The moments
+     * about the mean (m2, m3, m4) are computed from the moments about c (a2, a3, a4); as they
+     * differ little, this loses no precision. e: the mean minus c. */
     const uint64_t c = (2 * sum + area) / (2 * area);
     const grey_powers p = powers_of(o, g, (int64_t)c);
     const double e = (double)p.first / n, a2 = (double)p.power[0] / n, a3 = (double)p.power[1] / n,
@@ -199,18 +202,19 @@ uint64_t *obj_put_intensity(const obj_item *o, const obj_grey_sums *g, uint64_t 
     uint16_t lo, hi;
 
     obj_grey_ends(g, &lo, &hi);
-    at = obj_put_int(at, lo);
-    at = obj_put_int(at, hi);
-    at = obj_put_real(at, (double)sum / n);
-    at = obj_put_real(at, lo == hi ? 0 : sqrt(m2));
-    at = obj_put_real(at, percentile(g, area, 50));
+    word = obj_put_int(word, lo);
+    word = obj_put_int(word, hi);
+    word = obj_put_real(word, (double)sum / n);
+    word = obj_put_real(word, lo == hi ? 0 : sqrt(m2));
+    word = obj_put_real(word, percentile(g, area, 50));
     for (int i = 0; i < OBJ_PERCENTILES; i++)
-        at = obj_put_real(at, percentile(g, area, obj_percentiles[i]));
-    at = obj_put_real(at, lo == hi ? 0 : m3 / (m2 * sqrt(m2)));
-    at = obj_put_real(at, lo == hi ? 0 : m4 / (m2 * m2) - 3);
-    at = obj_put_real(at, (double)(i128)(tc_k_log2_k(&o->logs, area) - p.k_log_k) * 0x1p-80 / n);
-    at = obj_put_int(at, (int64_t)sum);
+        word = obj_put_real(word, percentile(g, area, obj_percentiles[i]));
+    word = obj_put_real(word, lo == hi ? 0 : m3 / (m2 * sqrt(m2)));
+    word = obj_put_real(word, lo == hi ? 0 : m4 / (m2 * m2) - 3);
+    word =
+        obj_put_real(word, (double)(i128)(tc_k_log2_k(&o->logs, area) - p.k_log_k) * 0x1p-80 / n);
+    word = obj_put_int(word, (int64_t)sum);
     for (int i = 3 - o->dims; i < 3; i++)
-        at = obj_put_real(at, sum == 0 ? (double)NAN : (double)g->weighted[i] / (double)sum);
-    return at;
+        word = obj_put_real(word, sum == 0 ? (double)NAN : (double)g->weighted[i] / (double)sum);
+    return word;
 }

@@ -26,8 +26,8 @@ typedef enum obj_range {
     OBJ_RANGE_TYPE    /* all that the pixels' bits can hold */
 } obj_range;
 enum {
-    OBJ_MAX_DISTANCE = 255, /* largest distance between the pixels of a pair, in pixels */
-    OBJ_MAX_DISTANCES = 16  /* number of distances in a job */
+    OBJ_MAX_DISTANCE = 255, /* greatest distance between the pixels of a pair, in pixels */
+    OBJ_MAX_DISTANCES = 16  /* greatest number of distances in a job */
 };
 /* The percentages of the columns of percentiles. */
 enum { OBJ_PERCENTILES = 6 };
@@ -45,10 +45,10 @@ typedef struct obj_params {
                    directions */
     uint32_t features;   /* bit i: feature i of cooc.h is wanted */
     int32_t feature_set; /* 1: haralick; 2: ibsi; 0: a list of features */
-    bool exclude_border; /* objects that touch the border are left out */
+    bool exclude_border; /* objects that touch the border are left out of the result */
     /* Set by obj_derive_params: */
     unsigned n_features;                          /* number of features that are wanted */
-    const char *feature_names[COOC_FEATURES + 1]; /* their names, ended by NULL */
+    const char *feature_names[COOC_FEATURES + 1]; /* names of the features, ended by NULL */
     unsigned distance_numbers[OBJ_MAX_DISTANCES]; /* the distances, for wu_axis */
 } obj_params;
 
@@ -60,9 +60,9 @@ tc_status obj_derive_params(void *params, const char *where, tc_err *err);
 /* An object's row in the state. */
 typedef struct obj_row {
     uint64_t label;   /* 0: the object is not measured yet */
-    uint16_t lo, hi;  /* its least and greatest grey value */
-    uint32_t border;  /* 1: it touches the border of the picture or stack; 0: it does not */
-    uint64_t words[]; /* [obj_words]: doubles and int64s for its columns, the texture last */
+    uint16_t lo, hi;  /* the object's least and greatest grey value */
+    uint32_t border;  /* 1: the object touches the border of the picture or stack; else 0 */
+    uint64_t words[]; /* [obj_words]: doubles and int64s for the table's columns, texture last */
 } obj_row;
 
 /* The number of words in a row. */
@@ -101,17 +101,17 @@ static inline size_t obj_chunks(const obj_params *p)
 }
 
 /* Writes a double to a word, and returns the address of the next word. */
-static inline uint64_t *obj_put_real(uint64_t *at, double value)
+static inline uint64_t *obj_put_real(uint64_t *word, double value)
 {
-    *(double *)(void *)at = value;
-    return at + 1;
+    *(double *)(void *)word = value;
+    return word + 1;
 }
 
 /* Writes an integer to a word, and returns the address of the next word. */
-static inline uint64_t *obj_put_int(uint64_t *at, int64_t value)
+static inline uint64_t *obj_put_int(uint64_t *word, int64_t value)
 {
-    *(int64_t *)(void *)at = value;
-    return at + 1;
+    *(int64_t *)(void *)word = value;
+    return word + 1;
 }
 
 /* --- the item -------------------------------------------------------------------------------- */
@@ -160,14 +160,15 @@ static inline const uint32_t *obj_labels(const wu_pixels *px, int64_t z, int64_t
 
 /* --- shape.c --------------------------------------------------------------------------------- */
 
-/* Integer sums over the pixels of an object. Those of its parts can be merged. */
+/* Integer sums over the pixels of an object. The sums of parts of an object can be merged. */
 typedef struct obj_sums {
     uint64_t area;              /* pixels */
     uint64_t sum[3], square[3]; /* sums of z, y and x; sums of their squares */
     uint64_t product[3];        /* sums of zy, zx and yx */
     uint32_t lo[3], hi[3];      /* bounding box: z, y, x; hi is exclusive */
     uint64_t windows[256]; /* numbers of windows of 2 x 2 (x 2) pixels, by which of their pixels are
-                              in the object (as in obj_mesh), without those that lie in it whole */
+                              in the object (bits as in obj_mesh); windows that lie completely in
+                              the object are not counted */
     uint64_t steps[3]; /* pictures: numbers of border pixels that add 1, sqrt(2) and (1 + sqrt(2)) /
                           2 to the perimeter */
 } obj_sums;
@@ -208,9 +209,10 @@ void obj_outline_add(obj_outline *h, const obj_run *runs, size_t n);
 void obj_mesh_init(const double spacing[3], obj_mesh *mesh);
 /* Whether the object touches the border of the picture or stack. */
 bool obj_at_border(const obj_item *o, const obj_sums *s);
-/* Writes the words of the family's columns; returns the address after them. h: used for pictures
- * only; all runs of the object have been added. Its content is undefined afterwards. */
-uint64_t *obj_put_shape(const obj_item *o, const obj_sums *s, obj_outline *h, uint64_t *at);
+/* Writes the words of the columns of the family shape; returns the address after them. h: for a
+ * picture, an outline to which all runs of the object have been added; its content is undefined
+ * afterwards. */
+uint64_t *obj_put_shape(const obj_item *o, const obj_sums *s, obj_outline *h, uint64_t *word);
 
 /* --- intensity.c ----------------------------------------------------------------------------- */
 
@@ -223,15 +225,16 @@ typedef struct obj_grey_sums {
 
 tc_status obj_grey_init(obj_grey_sums *g, tc_err *err);
 void obj_grey_free(obj_grey_sums *g);
-/* Adds the pixels of n runs. Without OBJ_INTENSITY it makes only what obj_grey_ends needs. */
+/* Adds the pixels of n runs. Without OBJ_INTENSITY only what obj_grey_ends needs is computed. */
 void obj_grey_add(const obj_item *o, const obj_run *runs, size_t n, obj_grey_sums *g);
 /* Adds `other` to g, and clears it. */
 void obj_grey_merge(obj_grey_sums *g, obj_grey_sums *other);
-/* The least and the greatest value of a histogram that is not empty. */
+/* Sets *lo and *hi to the least and the greatest value of a histogram that is not empty. */
 void obj_grey_ends(const obj_grey_sums *g, uint16_t *lo, uint16_t *hi);
-/* Writes the words of the family's columns; returns the address after them. area: the object's
- * pixels. */
-uint64_t *obj_put_intensity(const obj_item *o, const obj_grey_sums *g, uint64_t area, uint64_t *at);
+/* Writes the words of the columns of the family intensity; returns the address after them. area:
+ * the number of pixels of the object. */
+uint64_t *obj_put_intensity(const obj_item *o, const obj_grey_sums *g, uint64_t area,
+                            uint64_t *word);
 /* Clears the histogram; this is faster the fewer values occur. */
 void obj_grey_clear(obj_grey_sums *g);
 
@@ -262,8 +265,9 @@ static inline uint64_t obj_count_bytes(const obj_params *p)
     return (uint64_t)4 << 2 * obj_bits(p);
 }
 
-/* The number of bytes after an array of levels that may be read, and are ignored. */
-enum { OBJ_OVER = 32 };
+/* The number of bytes that are allocated after an array of levels, as code may read or write beyond
+ * its end; their values are ignored. */
+enum { OBJ_PADDING = 32 };
 /* An array of grey levels, from 0 on, of the pixels of a picture or of a box. */
 typedef struct obj_levels {
     uint8_t *level;
@@ -278,7 +282,7 @@ static inline uint8_t *obj_level_at(const obj_levels *l, obj_run r)
                        (ptrdiff_t)OBJ_RUN_X0(r) - l->origin);
 }
 
-/* The number of elements in the array from the first to the second pixel of a pair. */
+/* The distance, in elements of the array, from the first to the second pixel of a pair. */
 static inline ptrdiff_t obj_pixels_of(const obj_levels *l, obj_step s)
 {
     return s.dz * l->slice + s.dy * l->row + s.dx;
@@ -286,25 +290,26 @@ static inline ptrdiff_t obj_pixels_of(const obj_levels *l, obj_step s)
 
 enum {
     OBJ_BOX_BYTES = 1 << 18, /* greatest size of the array of an obj_box */
-    OBJ_BOX_SHARE = 16       /* greatest number of its elements for each pixel of the object */
+    OBJ_BOX_SHARE = 16       /* greatest number of elements of the array per pixel of the object */
 };
-/* The levels of one object in an array of its own, which is larger than the object: all other
- * elements have a level that means outside. So a step from any pixel of the object needs no check
- * of bounds. */
+/* A copy of the levels of one object in an array that is larger than the object: all other elements
+ * have a level that means outside. So a step from any pixel of the object needs no check of bounds.
+ */
 typedef struct obj_box {
     obj_levels levels;
     obj_run from;     /* the first row of the object's bounding box */
     obj_step size;    /* size of the bounding box */
-    uint8_t *bytes;   /* [OBJ_BOX_BYTES + OBJ_OVER]: the array */
-    uint8_t *ends[2]; /* [OBJ_BOX_BYTES + OBJ_OVER]. [0]: the levels of the object's pixels one
+    uint8_t *bytes;   /* [OBJ_BOX_BYTES + OBJ_PADDING]: the array */
+    uint8_t *ends[2]; /* [OBJ_BOX_BYTES + OBJ_PADDING]. [0]: the levels of the object's pixels one
                          after the other; [1]: the levels of the second pixels of the pairs whose
                          first pixels these are */
 } obj_box;
 
+/* Entries of the matrix below this value are counted before they are added to the sums. */
+enum { OBJ_ENTRIES = 4096 };
 /* A matrix of the numbers of pairs: the row is the lower level of the pair, the column the higher
  * one. If the matrix has many cells compared with the object's pixels, the cells that have a pair
- * are listed, to save going through all of them. */
-enum { OBJ_ENTRIES = 4096 };
+ * are listed, so that the others need not be visited. */
 typedef struct obj_pairs {
     uint32_t levels;
     uint32_t stride;   /* columns: at least one more than levels, for pairs with a pixel outside the
@@ -313,8 +318,8 @@ typedef struct obj_pairs {
     uint32_t *count;   /* [levels][stride] */
     uint16_t *touched; /* [levels * stride + 1]: if listed, the cells that have a pair */
     size_t n;          /* cells in `touched` */
-    uint32_t entries[OBJ_ENTRIES]; /* used by obj_pairs_take: how many entries of the symmetric
-                                      matrix have each value */
+    uint32_t entries[OBJ_ENTRIES]; /* scratch memory of obj_pairs_take: how many entries of the
+                                      symmetric matrix have each value */
     obj_box box;
 } obj_pairs;
 
@@ -322,23 +327,25 @@ tc_status obj_pairs_init(const obj_params *p, obj_pairs *pairs, tc_err *err);
 void obj_pairs_free(obj_pairs *pairs);
 /* Must be called before the first pairs of an object with this many pixels: sets `listed`. */
 void obj_pairs_begin(const obj_item *o, obj_pairs *pairs, uint64_t pixels);
-/* *lo, *hi: the object's least and greatest value; replaced by the grey values that are mapped to
- * the lowest and to the highest level. */
+/* Sets *lo and *hi to the grey values that are mapped to the lowest and to the highest level. On
+ * entry they must be the object's least and greatest grey value. */
 void obj_range_of(const obj_item *o, uint32_t *lo, uint32_t *hi);
 /* The array o->quantised. */
 obj_levels obj_levels_of(const obj_item *o);
-/* Sets the grey levels of the pixels of n runs. lo, hi: the object's least and greatest value. */
+/* Sets the grey levels of the pixels of n runs. lo, hi: the object's least and greatest grey value.
+ */
 void obj_quantise(const obj_item *o, const obj_run *runs, size_t n, uint32_t lo, uint32_t hi,
                   const obj_levels *levels);
-/* Adds the pairs of an object, a step apart, whose first pixel is in runs first to first + count
- * - 1. runs: all n runs of the object. */
+/* Adds the pairs of an object's pixels that are `step` apart and whose first pixel is in runs first
+ * to first + count - 1. runs: all n runs of the object. */
 void obj_pairs_add(const obj_levels *levels, const obj_run *runs, size_t n, size_t first,
                    size_t count, obj_step step, obj_pairs *pairs);
-/* Copies an object of `area` pixels, given by its n runs, to pairs->box. Returns false if it is too
- * large, if it fills too little of the box, or with 256 levels. */
+/* Copies the levels of an object of `area` pixels, given by its n runs, to pairs->box. Returns
+ * false if the object is too large, if it fills too little of the box, or if there are 256 levels.
+ */
 bool obj_box_fill(const obj_item *o, const obj_run *runs, size_t n, uint64_t area, uint32_t lo,
                   uint32_t hi, obj_pairs *pairs);
-/* Adds all pairs, a step apart, of the object in pairs->box. */
+/* Adds all pairs of pixels that are `step` apart, of the object in pairs->box. */
 void obj_pairs_add_box(const obj_run *runs, size_t n, uint64_t area, obj_step step,
                        obj_pairs *pairs);
 /* Adds the counts of `other` to `pairs`, and clears them. Neither may be listed. */
@@ -348,7 +355,7 @@ void obj_pairs_take(const obj_item *o, obj_pairs *pairs, cooc_sums *sums);
 
 /* The texture features of an object for one distance, summed over directions. */
 typedef struct obj_texture {
-    double sum[COOC_FEATURES]; /* sum of each feature that is wanted */
+    double sum[COOC_FEATURES]; /* sum of each wanted feature */
     unsigned directions;       /* number of directions that have a pair */
 } obj_texture;
 
@@ -367,31 +374,31 @@ typedef struct obj_index {
     uint32_t *label;  /* [n], ascending */
     uint32_t *area;   /* [n]: pixels */
     uint32_t *start;  /* [n + 1]: index in `runs` of the first run of each object */
-    obj_run *runs;    /* [start[n]]: by object, and of each object in raster order */
+    obj_run *runs;    /* [start[n]]: sorted by object, then in raster order */
     uint32_t largest; /* the largest area of an object */
     /* While the index is made: */
-    int pass;                       /* 0: runs are counted; 1: they are put into `runs` */
-    uint64_t rows_done;             /* number of rows that are done in this pass */
-    uint32_t labels_done;           /* labels that have been given their place in `runs`, */
-    uint32_t n_placed, runs_placed; /* and how many objects and runs these have */
-    uint32_t rows;                  /* rows of a part */
-    obj_run *found;                 /* [parts][rows][nx]: the runs found in each part */
-    uint32_t *n_found;              /* [parts]: their number */
-    obj_run *kept;                  /* [most_kept]: all runs, if there are not more */
-    size_t all, most_kept;          /* runs counted; elements of `kept` */
-    size_t placed;                  /* how many runs of `kept` are in `runs` */
-    uint32_t *next; /* [largest label + 1]: the label's runs; in pass 1 the index of its next run in
-                       `runs` */
-    uint32_t *pixels; /* [largest label + 1]: the label's pixels */
+    int pass;             /* 0: runs are counted; 1: they are put into `runs` */
+    uint64_t rows_done;   /* number of rows that are done in this pass */
+    uint32_t labels_done; /* place_all_runs has processed the labels up to this one, */
+    uint32_t objects_placed, runs_placed; /* which have these numbers of objects and runs */
+    uint32_t rows;                        /* rows of a part */
+    obj_run *part_runs;                   /* [parts][rows][nx]: the runs of each part */
+    uint32_t *n_part_runs;                /* [parts]: the number of runs of each part */
+    obj_run *stored_runs;      /* [max_stored]: all runs, unless there are more than max_stored */
+    size_t n_runs, max_stored; /* number of runs counted so far; elements of stored_runs */
+    size_t stored_placed;      /* how many of stored_runs have been copied to `runs` */
+    uint32_t *next;   /* [largest label + 1]: number of runs of the label; in pass 1 the index in
+                         `runs` at which its next run is put */
+    uint32_t *pixels; /* [largest label + 1]: number of pixels of the label */
     uint32_t *ends;   /* [threads][2]: least and greatest grey value that each thread found */
 } obj_index;
 
 struct an_pool;
-/* Does some of the work. TC_MORE: call it again. TC_OK: the index is complete; o->lo and o->hi are
- * set. *ix: zeroed before the first call. */
+/* Does a part of making the index. TC_MORE: call it again. TC_OK: the index is complete, and o->lo
+ * and o->hi are set. *ix must be zeroed before the first call. */
 tc_status obj_index_step(obj_index *ix, obj_item *o, struct an_pool *pool, unsigned threads,
                          tc_err *err);
-/* Makes an index of n given objects instead, as obj_host_give_index says. */
+/* Makes an index of the n given objects, in place of obj_index_step (see obj_host_give_index). */
 tc_status obj_index_give(obj_index *ix, obj_item *o, size_t n, const uint32_t *label,
                          const uint32_t *area, const uint32_t *start, const obj_run *runs,
                          tc_err *err);
@@ -425,9 +432,10 @@ extern const an_backend obj_cpu;
  * label, area, start, runs: as in obj_index; they are copied. */
 tc_status obj_host_give_index(void *worker, size_t n, const uint32_t *label, const uint32_t *area,
                               const uint32_t *start, const obj_run *runs, tc_err *err);
-/* How many objects from the next one on are small, with fewer than `large` pixels: at most `most`,
- * and as many as together have at most `pixels` pixels, but at least one. 0: the next object is not
- * small, or the objects are not found yet; the worker must do a step. */
+/* Counts the objects, from the next one on, that have fewer than `large` pixels each. Stops at
+ * `most` objects, or when they together would have more than `pixels` pixels (but not before the
+ * first). Returns 0 if the next object is large, or if the objects are not found yet; then the
+ * worker must do a step. */
 uint64_t obj_host_small(const void *worker, uint32_t large, uint64_t most, uint64_t pixels);
 /* Returns the worker's index; NULL: the objects are not found yet. *next: the number of the next
  * object. */

@@ -13,8 +13,8 @@
 #define PERCENTS \
     { "percentile", OBJ_PERCENTILES, .numbers = obj_percentiles, .prefix = "p", .digits = 2 }
 
-/* Declarations of columns: COLUMN of any type, REAL of doubles, INTEGER of integers, SEVERAL with
- * several values in a row along an axis. */
+/* These declare a column: COLUMN of any type, REAL of doubles, INTEGER of integers, SEVERAL a
+ * column that has several values in each row, along an axis. */
 #define COLUMN(title_, type_, unit_) \
     { "object_" title_, type_, WU_VALUE, "objects", title_, .unit = (unit_) }
 #define REAL(title_, unit_) COLUMN(title_, WU_F64, unit_)
@@ -140,35 +140,36 @@ tc_status obj_expect(const void *params, const wu_item *item, wu_output *out, tc
  * cache for the next column. */
 enum { BLOCK = 4096 };
 
-/* Copies one array's words from objects first to end - 1, of which only those that are kept have a
- * row, to the array from row `at` on. word: the index of the array's first word in an obj_row. */
-static void fill(const an_work *work, const void *state, const wu_out_array *array, size_t word,
-                 size_t first, size_t end, size_t at)
+/* Copies the words of one array from objects first to end - 1, leaving out objects that obj_is_kept
+ * excludes, to rows row_index and following. word: the index of the array's first word in an
+ * obj_row. */
+static void copy_column(const an_work *work, const void *state, const wu_out_array *array,
+                        size_t word, size_t first, size_t end, size_t row_index)
 {
     const obj_params *const p = work->params;
     const size_t n = (size_t)wu_declared_elements(&array->declared),
                  row_bytes = obj_row_bytes(p, work->item);
-    uint64_t *to = array->data;
-    uint8_t *flag = array->data;
+    uint64_t *words = array->data;
+    uint8_t *flags = array->data;
 
     if (array->data == NULL) /* the array has no rows */
         return;
-    to += array->info.dtype == WU_BOOL ? 0 : at * n;
-    flag += at;
+    words += array->info.dtype == WU_BOOL ? 0 : row_index * n;
+    flags += row_index;
     for (size_t i = first; i < end; i++) {
         const obj_row *const row = obj_row_of_const(state, row_bytes, i);
 
         if (!obj_is_kept(p, row))
             continue;
         if (array->info.dtype == WU_BOOL)
-            *flag++ = row->words[word] != 0;
+            *flags++ = row->words[word] != 0;
         else
             for (size_t k = 0; k < n; k++)
-                *to++ = row->words[word + k];
+                *words++ = row->words[word + k];
     }
 }
 
-/* The number of objects from first to end - 1 that are kept. */
+/* The number of objects from first to end - 1 that will be in the table. */
 static uint64_t count_kept(const an_work *work, const void *state, size_t first, size_t end)
 {
     const size_t row_bytes = obj_row_bytes(work->params, work->item);
@@ -179,17 +180,17 @@ static uint64_t count_kept(const an_work *work, const void *state, size_t first,
     return n;
 }
 
-/* Copies all columns of objects first to end - 1 to the arrays from row `at` on. Returns the row
- * after the last one. */
-static size_t fill_block(const an_work *work, size_t item_index, const void *state,
-                         const wu_output *out, size_t first, size_t end, size_t at)
+/* Copies all columns of objects first to end - 1 to rows row_index and following of the arrays.
+ * Returns the index of the row after the last one. */
+static size_t copy_block(const an_work *work, size_t item_index, const void *state,
+                         const wu_output *out, size_t first, size_t end, size_t row_index)
 {
     const size_t row_bytes = obj_row_bytes(work->params, work->item);
     int64_t *const item = wu_output_data(out, "object_item");
     int64_t *const label = wu_output_data(out, "object_label");
 
     for (size_t i = 3, word = 0; i < out->n; i++) {
-        fill(work, state, &out->arrays[i], word, first, end, at);
+        copy_column(work, state, &out->arrays[i], word, first, end, row_index);
         word += (size_t)wu_declared_elements(&out->arrays[i].declared);
     }
     for (size_t i = first; i < end; i++) {
@@ -197,10 +198,10 @@ static size_t fill_block(const an_work *work, size_t item_index, const void *sta
 
         if (!obj_is_kept(work->params, row))
             continue;
-        item[at] = (int64_t)item_index;
-        label[at++] = (int64_t)row->label;
+        item[row_index] = (int64_t)item_index;
+        label[row_index++] = (int64_t)row->label;
     }
-    return at;
+    return row_index;
 }
 
 tc_status obj_finish(const an_work *work, size_t item_index, const void *state, wu_output *out,
@@ -209,7 +210,7 @@ tc_status obj_finish(const an_work *work, size_t item_index, const void *state, 
     const size_t n = work->item->n_objects;
     tc_status status = obj_expect(work->params, work->item, out, err);
     uint64_t rows = 0;
-    size_t at = 0;
+    size_t row_index = 0;
 
     for (size_t i = 0; status == TC_OK && i < n; i += BLOCK) {
         rows += count_kept(work, state, i, n - i < BLOCK ? n : i + BLOCK);
@@ -219,14 +220,15 @@ tc_status obj_finish(const an_work *work, size_t item_index, const void *state, 
     return_if_error(wu_output_allocate(out, rows, err));
     *(int64_t *)wu_output_data(out, "objects") = (int64_t)rows;
     for (size_t i = 0; i < n; i += BLOCK) {
-        at = fill_block(work, item_index, state, out, i, n - i < BLOCK ? n : i + BLOCK, at);
+        row_index =
+            copy_block(work, item_index, state, out, i, n - i < BLOCK ? n : i + BLOCK, row_index);
         return_if_error(tc_ask(work->poll, err));
     }
     return TC_OK;
 }
 
-/* Objects that are measured have labels, in ascending order, and valid grey values; other words of
- * a row may hold anything. */
+/* Checks that the objects measured so far have labels, in ascending order, and valid grey values.
+ * The other words of a row may have any value. */
 tc_status obj_check_state(const an_work *work, const void *state, tc_err *err)
 {
     const obj_params *const p = work->params;
@@ -281,13 +283,13 @@ static bool are_greys(const wu_output *out, uint64_t n)
 /* The bounding boxes and sizes of the n objects of a result. */
 typedef struct boxes {
     uint64_t n, dims;
-    const int64_t *size,
-        *box;       /* size: [n], numbers of pixels; box: [n][2 dims], lower and upper bounds */
-    int64_t end[3]; /* [dims], the largest upper bounds: assumed to be the picture's size */
-    double all;     /* number of pixels of a picture of this size */
+    const int64_t *size; /* [n], numbers of pixels */
+    const int64_t *box;  /* [n][2 dims], lower and upper bounds */
+    int64_t end[3];      /* [dims], the largest upper bounds: assumed to be the picture's size */
+    double picture_size; /* number of pixels of a picture of this size */
 } boxes;
 
-/* Fills *b from the result; false: it has no shapes. */
+/* Fills *b from the result. Returns false if the result has no sizes or boxes. */
 static bool find_boxes(const wu_output *out, uint64_t n, boxes *b)
 {
     const wu_out_array *const area = wu_output_find(out, "object_area"),
@@ -301,7 +303,7 @@ static bool find_boxes(const wu_output *out, uint64_t n, boxes *b)
     for (uint64_t k = 0; k < b->dims; k++) {
         for (uint64_t i = 0; i < n; i++)
             b->end[k] = TC_MAX(b->end[k], b->box[2 * b->dims * i + b->dims + k]);
-        b->all *= (double)b->end[k];
+        b->picture_size *= (double)b->end[k];
     }
     return true;
 }
@@ -318,17 +320,18 @@ static uint64_t find_background(const boxes *b)
         sum += (double)b->size[i];
         largest = b->size[i] > b->size[largest] ? i : largest;
     }
-    bool found = 2 * (double)b->size[largest] > b->all || sum > 0.99 * b->all;
+    bool is_background =
+        2 * (double)b->size[largest] > b->picture_size || sum > 0.99 * b->picture_size;
     for (uint64_t k = 0; k < b->dims; k++) {
         const int64_t *const box = b->box + 2 * b->dims * largest;
-        found = found && box[k] == 0 && box[b->dims + k] == b->end[k];
+        is_background = is_background && box[k] == 0 && box[b->dims + k] == b->end[k];
     }
-    return found ? largest : b->n;
+    return is_background ? largest : b->n;
 }
 
-/* Whether most objects are scattered: in a picture, if they have at least PIECES pieces; in a stack
- * of at least FEW objects, if their boxes are more than half of the stack, and less than half
- * filled. */
+/* Whether most objects are scattered. In a picture, an object is scattered if it has at least
+ * PIECES pieces; in a stack, if its box is more than half of the stack and less than half filled. A
+ * stack must have at least FEW objects. */
 static bool are_scattered(const wu_output *out, const boxes *b)
 {
     enum { PIECES = 5, FEW = 4 };
@@ -340,11 +343,12 @@ static bool are_scattered(const wu_output *out, const boxes *b)
         double volume = 1;
         for (uint64_t k = 0; k < b->dims; k++)
             volume *= (double)box[b->dims + k] - (double)box[k];
-        scattered += holes != NULL ? (double)((const int64_t *)holes->data)[i] +
-                                             (double)((const int64_t *)wu_output_data(
-                                                 out, "object_euler_number"))[i] >=
-                                         PIECES
-                                   : 2 * volume > b->all && (double)b->size[i] < volume / 2;
+        scattered += holes != NULL
+                         ? (double)((const int64_t *)holes->data)[i] +
+                                   (double)((const int64_t *)wu_output_data(
+                                       out, "object_euler_number"))[i] >=
+                               PIECES
+                         : 2 * volume > b->picture_size && (double)b->size[i] < volume / 2;
     }
     return 2 * scattered > b->n && (holes != NULL || b->n >= FEW);
 }
@@ -373,7 +377,7 @@ static bool note_several(const wu_output *out, uint64_t n, char *text, size_t si
         snprintf(text, size,
                  "object %lld is %.0f%% of the picture and reaches all its sides: the labels' "
                  "background is numbered; it must be 0",
-                 (long long)label[background], 100 * (double)b.size[background] / b.all);
+                 (long long)label[background], 100 * (double)b.size[background] / b.picture_size);
     else
         return false;
     return true;
@@ -390,7 +394,7 @@ bool obj_note_result(const void *params, const wu_item *item, const wu_output *o
     if (objects > 1 || (objects == 1 && !is_mask(out)))
         return rows > 1 && note_several(out, rows, text, size);
     if (objects == 1)
-        snprintf(text, size, "one object is all there is, as of a mask: number its pieces first");
+        snprintf(text, size, "there is only one object, as in a mask: number its pieces first");
     else if (item->n_objects == 0)
         snprintf(text, size, "no objects: all its labels are 0");
     else

@@ -1,5 +1,4 @@
-/* objects: which items it accepts, the plan of an item's work, and the analysis' table of
- * functions. */
+/* objects: checks an item, plans its work, and has the analysis' table of functions. */
 #include "app/analysis/objects/objects.h"
 
 #include "app/analysis/selftest.h"
@@ -40,9 +39,9 @@ static void set_memory(const obj_params *p, const wu_item *item, uint64_t runs, 
     const uint64_t pixels = (uint64_t)item->nx * item->ny * item->nz;
     const bool texture = (p->families & OBJ_TEXTURE) != 0;
 
-    /* Pixels, labels, grey levels; obj_index.runs and .kept, which has at most a run for every 16
-     * pixels; the state, and as much for the arrays; obj_index' label, area and start; its next and
-     * pixels. */
+    /* These are: pixels, labels and grey levels; obj_index.runs and stored_runs, the latter with at
+     * most one run for every 16 pixels; the state, and as much for the arrays; obj_index.label,
+     * area and start; obj_index.next and pixels. */
     out->memory_bytes = PLAN_PROGRAM + pixels * (item->bits / 8 * item->channels + 4 + texture) +
                         (runs < pixels / 16 ? 2 * runs : runs + pixels / 16) * sizeof(obj_run) +
                         2 * (uint64_t)out->state_bytes + 12 * (uint64_t)item->n_objects +
@@ -106,8 +105,8 @@ static tc_status plan(const void *params, const wu_item *item, an_plan *out, tc_
 /* Bits of kernels_of: variants of kernels. */
 enum { LOCAL_COUNTS = 1, GLOBAL_COUNTS = 2 };
 
-/* an_analysis.kernels: a matrix is counted in local or in global memory; for numbers of levels at
- * which this depends on the device, both variants are listed. */
+/* Implements an_analysis.kernels. Matrices are counted in local or in global memory, depending on
+ * their size; for sizes at which it also depends on the device, both variants are returned. */
 static uint32_t kernels_of(const void *params, const wu_item *item)
 {
     const uint64_t bytes = obj_count_bytes(params);

@@ -85,10 +85,11 @@ static void row_flags(const obj_item *o, int64_t z, int64_t y, uint32_t label, u
     flags[n - 1] = x1 + 1 < o->pixels->nx && labels[x1 + 1] == label;
 }
 
-/* Counts the windows at a run. rows: the n flags of each of the windows' 2 or 4 rows, in raster
- * order. ours: the index of the run's own row. A window is counted only from the first of its rows
- * that has a pixel of the object; one that lies in the object is not counted. */
-static void count_windows(const uint8_t *const *rows, int n_rows, int ours, uint32_t n,
+/* Counts the windows that contain pixels of a run. rows: the n flags of each of the windows' 2 or 4
+ * rows, in raster order. own_row: the index, in `rows`, of the row in which the run lies. A window
+ * is counted only for the first of its rows that has a pixel of the object, so that it is counted
+ * once; a window that lies completely in the object is not counted. */
+static void count_windows(const uint8_t *const *rows, int n_rows, int own_row, uint32_t n,
                           uint64_t *windows)
 {
     const unsigned full = n_rows == 2 ? 15 : 255;
@@ -100,7 +101,7 @@ static void count_windows(const uint8_t *const *rows, int n_rows, int ours, uint
             const unsigned two = rows[r][i] | rows[r][i + 1] << 1;
 
             window |= two << 2 * r;
-            before |= r < ours ? two : 0;
+            before |= r < own_row ? two : 0;
         }
         if (before == 0 && window != full)
             windows[window]++;
@@ -114,7 +115,8 @@ static int is_inside(const obj_item *o, int64_t y, int64_t x, uint32_t label)
            o->pixels->labels[(size_t)y * o->pixels->nx + (size_t)x] == label;
 }
 
-/* Whether a pixel has the label, and one that shares a side with it has not. */
+/* Whether a pixel has the label, and at least one of the four pixels that share a side with it does
+ * not. */
 static int is_border(const obj_item *o, int64_t y, int64_t x, uint32_t label)
 {
     return is_inside(o, y, x, label) &&
@@ -122,13 +124,14 @@ static int is_border(const obj_item *o, int64_t y, int64_t x, uint32_t label)
              is_inside(o, y, x - 1, label) && is_inside(o, y, x + 1, label));
 }
 
-/* Counts a border pixel in `steps`, by what it adds to the perimeter: this depends on how many of
- * the neighbours that share a side, and of those that share a corner, are border pixels, too. The
+/* Counts a border pixel in the element of `steps` for the length that it adds to the perimeter. The
+ * length depends on how many of the neighbours that share a side, and of those that share a corner,
+ * are border pixels, too. The
  * weights are those of Benkrid and Crookes, "Design and FPGA implementation of a perimeter
  * estimator". */
 static void count_step(const obj_item *o, int64_t y, int64_t x, uint32_t label, uint64_t *steps)
 {
-    /* [sides][corners]: 1 + the index in steps; 0: it adds nothing. */
+    /* [sides][corners]: 1 + the index in steps; 0: the pixel adds nothing. */
     static const uint8_t weights[5][5] = { { 0, 0, 2, 0, 0 },
                                            { 0, 3, 3, 2, 0 },
                                            { 1, 1, 1, 0, 0 },
@@ -143,8 +146,8 @@ static void count_step(const obj_item *o, int64_t y, int64_t x, uint32_t label, 
         steps[weights[sides][corners] - 1]++;
 }
 
-/* Counts the border pixels of a run. rows: the flags of the row above, of the run's own and of the
- * one below. */
+/* Counts the border pixels of a run. rows: the flags of the row above the run, of the row of the
+ * run and of the row below. */
 static void count_steps(const obj_item *o, uint32_t y, uint32_t x0, uint32_t n, uint32_t label,
                         const uint8_t *const *rows, uint64_t *steps)
 {
@@ -162,7 +165,7 @@ static void add_outline(const obj_item *o, uint32_t z, uint32_t y, uint32_t x0, 
     enum { AHEAD = 6 }; /* rows from this one to the one that is prefetched */
     const uint8_t *rows[9];
 
-    /* The hardware does not prefetch well for the access to labels, which goes down many rows. */
+    /* Prefetches explicitly, as hardware does not predict the access to labels down many rows. */
     if ((uint64_t)y + AHEAD < o->pixels->ny) {
         const uint32_t *const ahead = obj_labels(o->pixels, z, y + AHEAD);
 
@@ -227,14 +230,14 @@ static int64_t euler_number(const uint64_t *windows, int dims)
 
 /* --- surface --------------------------------------------------------------------------------- */
 
-/*
- * Marching cubes (Lorensen and Cline 1987). Where a face of a window is ambiguous, its voxels that
- * are in the object are joined. A window of 2 x 2 x 2 voxel centres has 12 edges, at whose middles
- * the surface passes: letters a to d are those along x (at y, z = 0 0, 1 0, 0 1, 1 1), e to h those
- * along y (at x, z), i to l those along z (at x, y); m is the centre of the window. Each entry has
- * a window (bit x + 2y + 4z: the voxel is in the object), the volume that the surface encloses in
- * it, in 48ths of the window, and the surface as fans of triangles: the triangles of a fan share
- * the point of its first letter. All other windows follow by symmetry.
+/* Marching cubes (Lorensen and Cline 1987). Where a face of a window is ambiguous, its voxels that
+ * are in the object are joined. A window of 2 x 2 x 2 voxel centres has 12 edges; the surface
+ * crosses an edge in its middle. These points have letters: a to d on the edges along x (at y, z =
+ * 0 0, 1 0, 0 1, 1 1), e to h on those along y (at x, z), i to l on those along z (at x, y); m is
+ * the centre of the window. Each entry has a window (bit x + 2y + 4z: the voxel is in the object),
+ * the volume that the surface encloses in the window, in 48ths of the window, and the surface as
+ * fans of triangles. For example, the fan "feij" consists of the triangles fei and fij, which share
+ * the point f. All other windows follow by symmetry.
  */
 static const struct {
     uint8_t window, volume;
@@ -276,7 +279,7 @@ static symmetry symmetry_of(int i)
     return (symmetry){ { orders[i / 8][0], orders[i / 8][1], orders[i / 8][2] }, (unsigned)i % 8 };
 }
 
-/* The window that the symmetry maps this one to. */
+/* Returns the window to which the symmetry maps `window`. */
 static unsigned map_window(unsigned window, const symmetry *s)
 {
     unsigned out = 0;
@@ -293,18 +296,18 @@ static unsigned map_window(unsigned window, const symmetry *s)
 
 /* Computes the position of a letter's point, mapped by the symmetry, in micrometres from the centre
  * of the window's first voxel. out: x, y, z. spacing: z, y, x. */
-static void point_of(char letter, const symmetry *s, const double spacing[3], double out[3])
+static void edge_point(char letter, const symmetry *s, const double spacing[3], double out[3])
 {
     const int edge = letter - 'a', along = edge / 4;
-    int at[3] = { 1, 1, 1 };
+    int halves[3] = { 1, 1, 1 };
 
     for (int i = 0, bit = 0; i < 3 && edge < 12; i++)
         if (i != along)
-            at[i] = 2 * (edge >> bit++ & 1);
+            halves[i] = 2 * (edge >> bit++ & 1);
     for (int i = 0; i < 3; i++) {
-        const int halves = at[s->from[i]]; /* half voxels */
+        const int mapped = halves[s->from[i]]; /* half voxels */
 
-        out[i] = ((s->reversed >> i & 1) != 0 ? 2 - halves : halves) * spacing[2 - i] / 2;
+        out[i] = ((s->reversed >> i & 1) != 0 ? 2 - mapped : mapped) * spacing[2 - i] / 2;
     }
 }
 
@@ -319,15 +322,15 @@ static double triangle_area(const double a[3], const double b[3], const double c
 }
 
 /* The area of the fans of triangles, in square micrometres. */
-static double area_of(const char *fans, const symmetry *s, const double spacing[3])
+static double fans_area(const char *fans, const symmetry *s, const double spacing[3])
 {
     double area = 0, hub[3], last[3], next[3];
 
     for (; *fans != '\0'; fans += *fans == ' ') {
-        point_of(*fans++, s, spacing, hub);
-        point_of(*fans++, s, spacing, last);
+        edge_point(*fans++, s, spacing, hub);
+        edge_point(*fans++, s, spacing, last);
         for (; *fans != '\0' && *fans != ' '; fans++) {
-            point_of(*fans, s, spacing, next);
+            edge_point(*fans, s, spacing, next);
             area += triangle_area(hub, last, next);
             memcpy(last, next, sizeof last);
         }
@@ -337,7 +340,7 @@ static double area_of(const char *fans, const symmetry *s, const double spacing[
 
 void obj_mesh_init(const double spacing[3], obj_mesh *mesh)
 {
-    bool known[256] = { [0] = true, [255] = true };
+    bool is_set[256] = { [0] = true, [255] = true };
 
     memset(mesh, 0, sizeof *mesh);
     for (size_t k = 0; k < sizeof surfaces / sizeof surfaces[0]; k++)
@@ -345,10 +348,10 @@ void obj_mesh_init(const double spacing[3], obj_mesh *mesh)
             const symmetry s = symmetry_of(i);
             const unsigned window = map_window(surfaces[k].window, &s);
 
-            if (known[window])
+            if (is_set[window])
                 continue;
-            known[window] = true;
-            mesh->area[window] = area_of(surfaces[k].fans, &s, spacing);
+            is_set[window] = true;
+            mesh->area[window] = fans_area(surfaces[k].fans, &s, spacing);
             mesh->volume[window] =
                 (int8_t)(surfaces[k].volume - 6 * __builtin_popcount(surfaces[k].window));
         }
@@ -356,8 +359,8 @@ void obj_mesh_init(const double spacing[3], obj_mesh *mesh)
 
 /* --- hull and pieces, for pictures ------------------------------------------------------------ */
 
-/* The greatest number of corners of a side of the hull: a convex outline in a picture of 131,072
- * half pixels in width and height has far fewer. */
+/* The greatest number of corners of a side of the hull: convex outlines in the largest pictures,
+ * which are 131,072 half pixels wide and high, have far fewer. */
 enum { HULL_ROOM = 16384 };
 
 tc_status obj_outline_init(const wu_item *item, obj_outline *h, tc_err *err)
@@ -403,9 +406,9 @@ static int64_t cross_product(obj_point a, obj_point b, obj_point c)
     return (int64_t)(b.x - a.x) * (c.y - a.y) - (int64_t)(b.y - a.y) * (c.x - a.x);
 }
 
-/* Adds a point, whose y is not less than that of the others, to a side of the hull of n corners
- * (Andrew's monotone chain); returns the new number of corners. side: -1 left, 1 right. Of points
- * with the same y only the outermost one remains. */
+/* Adds a point to a side of the hull, which has n corners (Andrew's monotone chain); returns the
+ * new number of corners. The point's y must not be less than that of any corner. side: -1 left, 1
+ * right. If points have the same y, only the outermost one remains. */
 static size_t add_point(obj_point *chain, size_t n, obj_point p, int side)
 {
     if (n > 0 && chain[n - 1].y == p.y) {
@@ -419,8 +422,8 @@ static size_t add_point(obj_point *chain, size_t n, obj_point p, int side)
     return n + 1;
 }
 
-/* Adds a row of the object to the hull: the midpoints of the four sides of pixel x0, its first
- * pixel, and of x1, its last. y is the row. */
+/* Adds row y of the object to the hull: the midpoints of the four sides of the row's first pixel,
+ * x0, and of its last pixel, x1. */
 static void add_row(obj_outline *h, int32_t y, int32_t x0, int32_t x1)
 {
     for (int32_t dy = -1; dy <= 1; dy++) {
@@ -442,7 +445,7 @@ static uint32_t root_of(uint32_t *parent, uint32_t i)
 
 /* Assigns the runs of the current row, which is complete, to the pieces of the runs that they touch
  * in the row above, and updates the number of pieces. Only the pieces that have a run in the row
- * above are represented; others can get no further runs. */
+ * above are represented, as other pieces cannot get further runs. */
 static void end_row(obj_outline *h)
 {
     const obj_run *const above = h->row[0], *const here = h->row[1];
@@ -516,20 +519,22 @@ void obj_outline_add(obj_outline *h, const obj_run *runs, size_t n)
     }
 }
 
-/* Computes x of a side of the hull at y, in half pixels, as *num / *den, with *den > 0. *k: the
- * corner to begin the search at; updated. y must not decrease from call to call. */
-static void side_at(const obj_point *chain, size_t n, int32_t y, size_t *k, int64_t *num,
-                    int64_t *den)
+/* Computes the x of a side of the hull at a given y, both in half pixels: x = *num / *den, with
+ * *den > 0. *corner: the index of the corner at which the search begins; it is updated. y must not
+ * decrease from call to call. */
+static void hull_side_at(const obj_point *chain, size_t n, int32_t y, size_t *corner, int64_t *num,
+                         int64_t *den)
 {
-    while (*k + 1 < n && chain[*k + 1].y < y)
-        ++*k;
-    if (*k + 1 == n) {
-        *num = chain[*k].x;
+    while (*corner + 1 < n && chain[*corner + 1].y < y)
+        ++*corner;
+    if (*corner + 1 == n) {
+        *num = chain[*corner].x;
         *den = 1;
         return;
     }
-    *den = chain[*k + 1].y - chain[*k].y;
-    *num = chain[*k].x * *den + (int64_t)(y - chain[*k].y) * (chain[*k + 1].x - chain[*k].x);
+    *den = chain[*corner + 1].y - chain[*corner].y;
+    *num = chain[*corner].x * *den +
+           (int64_t)(y - chain[*corner].y) * (chain[*corner + 1].x - chain[*corner].x);
 }
 
 /* a / b, rounded down, for b > 0. */
@@ -551,9 +556,9 @@ static void measure_hull(obj_outline *h, uint64_t *area, uint64_t *feret)
     for (int32_t y = y0; y <= y1; y++) {
         int64_t num, den, x0, x1;
 
-        side_at(h->left, h->n_left, 2 * y, &l, &num, &den);
+        hull_side_at(h->left, h->n_left, 2 * y, &l, &num, &den);
         x0 = -floor_div(-num, 2 * den);
-        side_at(h->right, h->n_right, 2 * y, &r, &num, &den);
+        hull_side_at(h->right, h->n_right, 2 * y, &r, &num, &den);
         x1 = floor_div(num, 2 * den);
         if (x0 > x1)
             continue;
@@ -592,15 +597,15 @@ static i128 covariance(const obj_sums *s, int i, int k)
 }
 
 /* Writes the words of bbox and centroid. */
-static uint64_t *put_box(const obj_item *o, const obj_sums *s, uint64_t *at)
+static uint64_t *put_box(const obj_item *o, const obj_sums *s, uint64_t *word)
 {
     for (int i = 3 - o->dims; i < 3; i++)
-        at = obj_put_int(at, s->lo[i]);
+        word = obj_put_int(word, s->lo[i]);
     for (int i = 3 - o->dims; i < 3; i++)
-        at = obj_put_int(at, s->hi[i]);
+        word = obj_put_int(word, s->hi[i]);
     for (int i = 3 - o->dims; i < 3; i++)
-        at = obj_put_real(at, (double)s->sum[i] / (double)s->area);
-    return at;
+        word = obj_put_real(word, (double)s->sum[i] / (double)s->area);
+    return word;
 }
 
 /* The number of pixels in the bounding box. */
@@ -615,7 +620,7 @@ static double box_size(const obj_sums *s)
 
 /* Writes the words of axis_major_length, axis_minor_length, eccentricity and orientation, which
  * describe the ellipse with the object's second moments. */
-static uint64_t *put_ellipse(const obj_sums *s, uint64_t *at)
+static uint64_t *put_ellipse(const obj_sums *s, uint64_t *word)
 {
     const double n = (double)s->area;
     const i128 yy = covariance(s, 1, 1), xx = covariance(s, 2, 2), yx = covariance(s, 1, 2),
@@ -629,15 +634,17 @@ static uint64_t *put_ellipse(const obj_sums *s, uint64_t *at)
     if (major > 0 && yy < limit && xx < limit)
         minor = (double)(yy * xx - yx * yx) / (n * n) / (n * n) / major;
     minor = minor > 0 ? minor < major ? minor : major : 0;
-    at = obj_put_real(at, 4 * sqrt(major));
-    at = obj_put_real(at, 4 * sqrt(minor));
-    at = obj_put_real(at, difference == 0 ? 0 : difference >= major ? 1 : sqrt(difference / major));
-    return obj_put_real(at, 0.5 * tc_atan2(2 * c, a - b));
+    word = obj_put_real(word, 4 * sqrt(major));
+    word = obj_put_real(word, 4 * sqrt(minor));
+    word = obj_put_real(word, difference == 0       ? 0
+                              : difference >= major ? 1
+                                                    : sqrt(difference / major));
+    return obj_put_real(word, 0.5 * tc_atan2(2 * c, a - b));
 }
 
-/* Writes the words of the columns of shape of an object in a picture. */
+/* Writes the words of the shape's columns for an object in a picture. */
 static uint64_t *put_shape_2d(const obj_item *o, const obj_sums *s, obj_outline *h, bool border,
-                              uint64_t *at)
+                              uint64_t *word)
 {
     const double area = (double)s->area;
     const int64_t euler = euler_number(s->windows, 2);
@@ -647,24 +654,25 @@ static uint64_t *put_shape_2d(const obj_item *o, const obj_sums *s, obj_outline 
 
     finish_row(h);
     measure_hull(h, &convex, &feret);
-    at = obj_put_int(at, (int64_t)s->area);
-    at = put_box(o, s, at);
-    at = obj_put_int(at, border);
-    at = obj_put_real(at, perimeter);
-    at = put_ellipse(s, at);
-    at = obj_put_real(at, sqrt(4 * area / TC_PI));
-    at = obj_put_int(at, (int64_t)convex);
-    at = obj_put_real(at, area / (double)convex);
-    at = obj_put_real(at, area / box_size(s));
-    at = obj_put_int(at, euler);
-    at = obj_put_int(at, (int64_t)h->pieces - euler);
-    at = obj_put_real(at, sqrt((double)feret) / 2);
-    return obj_put_real(at,
+    word = obj_put_int(word, (int64_t)s->area);
+    word = put_box(o, s, word);
+    word = obj_put_int(word, border);
+    word = obj_put_real(word, perimeter);
+    word = put_ellipse(s, word);
+    word = obj_put_real(word, sqrt(4 * area / TC_PI));
+    word = obj_put_int(word, (int64_t)convex);
+    word = obj_put_real(word, area / (double)convex);
+    word = obj_put_real(word, area / box_size(s));
+    word = obj_put_int(word, euler);
+    word = obj_put_int(word, (int64_t)h->pieces - euler);
+    word = obj_put_real(word, sqrt((double)feret) / 2);
+    return obj_put_real(word,
                         perimeter > 0 ? 4 * TC_PI * area / (perimeter * perimeter) : (double)NAN);
 }
 
-/* Computes the eigenvalues of a symmetric matrix, the greatest first, negative ones as 0, by
- * Jacobi's rotations. After five sweeps the other elements are negligible. Changes m. */
+/* Computes the eigenvalues of the symmetric matrix m by Jacobi's rotations: the greatest comes
+ * first, and negative ones are set to 0. After five sweeps the elements off the diagonal are
+ * negligible. Changes m. */
 static void eigenvalues(double m[3][3], double out[3])
 {
     for (int turn = 0; turn < 15; turn++) {
@@ -697,11 +705,11 @@ static void eigenvalues(double m[3][3], double out[3])
             }
 }
 
-/* Corrects eigenvalues (`out`) that are small compared with the greatest one, whose rounding errors
- * exceed them: computes them from the determinant and the sum of the principal minors, which are
- * exact except for huge objects. The smallest eigenvalue of an object that lies in a plane becomes
- * exactly 0. c: the covariances times area^2; c[i][k] times the root of scale[i] scale[k] is the
- * matrix. */
+/* Corrects those eigenvalues in `out` that are so small compared with the greatest one that
+ * rounding errors may exceed them: computes them from the determinant and the sum of the principal
+ * minors, which are exact except for huge objects. The smallest eigenvalue of an object that lies
+ * in a plane becomes exactly 0. c: the covariances times area^2; c[i][k] times the root of scale[i]
+ * scale[k] is the matrix. */
 static void correct_small(const i128 c[3][3], const double scale[3], double out[3])
 {
     const i128 limit = (i128)1 << 40;
@@ -729,8 +737,8 @@ static void correct_small(const i128 c[3][3], const double scale[3], double out[
         out[2] = out[1] == 0 ? 0 : product / out[1];
 }
 
-/* Writes the words of the columns of shape of an object in a stack. */
-static uint64_t *put_shape_3d(const obj_item *o, const obj_sums *s, bool border, uint64_t *at)
+/* Writes the words of the shape's columns for an object in a stack. */
+static uint64_t *put_shape_3d(const obj_item *o, const obj_sums *s, bool border, uint64_t *word)
 {
     const double *const spacing = o->item->spacing, n = (double)s->area;
     const double voxel = spacing[0] * spacing[1] * spacing[2];
@@ -752,24 +760,24 @@ static uint64_t *put_shape_3d(const obj_item *o, const obj_sums *s, bool border,
         volume += (int64_t)s->windows[w] * o->mesh.volume[w];
     }
     mesh_volume = (double)volume / 48 * voxel;
-    at = obj_put_int(at, (int64_t)s->area);
-    at = put_box(o, s, at);
-    at = obj_put_int(at, border);
-    at = obj_put_real(at, n * voxel);
+    word = obj_put_int(word, (int64_t)s->area);
+    word = put_box(o, s, word);
+    word = obj_put_int(word, border);
+    word = obj_put_real(word, n * voxel);
     for (int i = 0; i < 3; i++)
-        at = obj_put_real(at, sqrt(20 * axes[i]));
-    at = obj_put_real(at, surface);
-    at = obj_put_real(at, mesh_volume);
-    at = obj_put_real(at, tc_cbrt(36 * TC_PI * mesh_volume * mesh_volume) / surface);
-    at = obj_put_real(at, n / box_size(s));
-    return obj_put_int(at, euler_number(s->windows, 3));
+        word = obj_put_real(word, sqrt(20 * axes[i]));
+    word = obj_put_real(word, surface);
+    word = obj_put_real(word, mesh_volume);
+    word = obj_put_real(word, tc_cbrt(36 * TC_PI * mesh_volume * mesh_volume) / surface);
+    word = obj_put_real(word, n / box_size(s));
+    return obj_put_int(word, euler_number(s->windows, 3));
 }
 
-uint64_t *obj_put_shape(const obj_item *o, const obj_sums *s, obj_outline *h, uint64_t *at)
+uint64_t *obj_put_shape(const obj_item *o, const obj_sums *s, obj_outline *h, uint64_t *word)
 {
     const bool border = obj_at_border(o, s);
 
-    return o->dims == 3 ? put_shape_3d(o, s, border, at) : put_shape_2d(o, s, h, border, at);
+    return o->dims == 3 ? put_shape_3d(o, s, border, word) : put_shape_2d(o, s, h, border, word);
 }
 
 bool obj_at_border(const obj_item *o, const obj_sums *s)

@@ -11,20 +11,21 @@
 #include "app/analysis/objects/objects.h"
 
 enum {
-    PAIRS = 16, /* pairs whose cells are computed at a time */
-    COLUMNS = 4 /* cells of a matrix that are read at a time */
+    PAIRS_AT_ONCE = 16, /* number of pairs whose cells are computed at a time */
+    COLUMNS_AT_ONCE = 4 /* number of cells of a matrix's row that are read at a time */
 };
-typedef uint8_t pair_levels __attribute__((vector_size(PAIRS)));
-typedef uint16_t pair_cells __attribute__((vector_size(2 * PAIRS)));
-typedef uint32_t columns __attribute__((vector_size(4 * COLUMNS)));
+typedef uint8_t pair_levels __attribute__((vector_size(PAIRS_AT_ONCE)));
+typedef uint16_t pair_cells __attribute__((vector_size(2 * PAIRS_AT_ONCE)));
+typedef uint32_t columns __attribute__((vector_size(4 * COLUMNS_AT_ONCE)));
 
 tc_status obj_pairs_init(const obj_params *p, obj_pairs *pairs, tc_err *err)
 {
     const uint32_t levels = (uint32_t)p->levels;
     /* At least one more column, for pairs with a pixel outside. With 256 levels there is none, as
      * the level that means outside would not fit a uint8_t. */
-    const uint32_t stride =
-        levels == COOC_MAX_LEVELS ? levels : levels / COLUMNS * COLUMNS + COLUMNS;
+    const uint32_t stride = levels == COOC_MAX_LEVELS
+                                ? levels
+                                : levels / COLUMNS_AT_ONCE * COLUMNS_AT_ONCE + COLUMNS_AT_ONCE;
     const size_t cells = (size_t)levels * stride;
 
     pairs->levels = levels;
@@ -32,9 +33,9 @@ tc_status obj_pairs_init(const obj_params *p, obj_pairs *pairs, tc_err *err)
     pairs->n = 0;
     pairs->count = calloc(cells, sizeof *pairs->count);
     pairs->touched = malloc((cells + 1) * sizeof *pairs->touched);
-    pairs->box.bytes = malloc(OBJ_BOX_BYTES + OBJ_OVER);
-    pairs->box.ends[0] = malloc(OBJ_BOX_BYTES + OBJ_OVER);
-    pairs->box.ends[1] = malloc(OBJ_BOX_BYTES + OBJ_OVER);
+    pairs->box.bytes = malloc(OBJ_BOX_BYTES + OBJ_PADDING);
+    pairs->box.ends[0] = malloc(OBJ_BOX_BYTES + OBJ_PADDING);
+    pairs->box.ends[1] = malloc(OBJ_BOX_BYTES + OBJ_PADDING);
     return pairs->count == NULL || pairs->touched == NULL || pairs->box.bytes == NULL ||
                    pairs->box.ends[0] == NULL || pairs->box.ends[1] == NULL
                ? tc_no_memory(err, "a matrix")
@@ -85,18 +86,18 @@ void obj_quantise(const obj_item *o, const obj_run *runs, size_t n, uint32_t lo,
     for (uint32_t v = lo; px->bits == 8 && v <= hi; v++)
         level[v] = obj_level(v, &spread);
     for (size_t i = 0; i < n; i++) {
-        const size_t at = ((size_t)OBJ_RUN_Z(runs[i]) * px->ny + OBJ_RUN_Y(runs[i])) * px->nx +
-                          OBJ_RUN_X0(runs[i]);
+        const size_t start = ((size_t)OBJ_RUN_Z(runs[i]) * px->ny + OBJ_RUN_Y(runs[i])) * px->nx +
+                             OBJ_RUN_X0(runs[i]);
         const size_t length = OBJ_RUN_LENGTH(runs[i]);
         uint8_t *const out = obj_level_at(levels, runs[i]);
 
         if (px->bits == 8) {
-            const uint8_t *const v = px->u8 + at;
+            const uint8_t *const v = px->u8 + start;
 
             for (size_t x = 0; x < length; x++)
                 out[x] = level[v[x]];
         } else {
-            const uint16_t *const v = px->u16 + at;
+            const uint16_t *const v = px->u16 + start;
 
             for (size_t x = 0; x < length; x++)
                 out[x] = obj_level(v[x], &spread);
@@ -104,8 +105,10 @@ void obj_quantise(const obj_item *o, const obj_run *runs, size_t n, uint32_t lo,
     }
 }
 
-/* Computes the cells of the PAIRS pairs of levels a[i], b[i]: the row is the lower level. */
-static void find_cells(const uint8_t *a, const uint8_t *b, uint32_t stride, uint16_t cell[PAIRS])
+/* Computes the indices of the cells of PAIRS_AT_ONCE pairs of levels a[i], b[i]: the row of a cell
+ * is the lower level, the column the higher one. */
+static void find_cells(const uint8_t *a, const uint8_t *b, uint32_t stride,
+                       uint16_t cell[PAIRS_AT_ONCE])
 {
     pair_levels first, second, lower;
     pair_cells cells;
@@ -119,7 +122,7 @@ static void find_cells(const uint8_t *a, const uint8_t *b, uint32_t stride, uint
     memcpy(cell, &cells, sizeof cells);
 }
 
-/* Adds 1 to the counts of n cells, n being 1 to PAIRS. */
+/* Adds 1 to the counts of n cells, n being 1 to PAIRS_AT_ONCE. */
 static inline void count_cells(const uint16_t *cell, size_t n, obj_pairs *pairs)
 {
     uint32_t *const count = pairs->count;
@@ -140,16 +143,16 @@ static inline void count_cells(const uint16_t *cell, size_t n, obj_pairs *pairs)
     pairs->n = used;
 }
 
-/* Counts the n pairs of levels a[i], b[i]. Does not read beyond these, where another thread may be
- * writing. */
+/* Counts the n pairs of levels a[i], b[i]. Does not read beyond them, as another thread may be
+ * writing there. */
 static void add_pairs(const uint8_t *a, const uint8_t *b, size_t n, obj_pairs *pairs)
 {
-    uint16_t cell[PAIRS];
+    uint16_t cell[PAIRS_AT_ONCE];
     size_t i = 0;
 
-    for (; n - i >= PAIRS; i += PAIRS) {
+    for (; n - i >= PAIRS_AT_ONCE; i += PAIRS_AT_ONCE) {
         find_cells(a + i, b + i, pairs->stride, cell);
-        count_cells(cell, PAIRS, pairs);
+        count_cells(cell, PAIRS_AT_ONCE, pairs);
     }
     for (; i < n; i++) {
         const uint8_t lower = a[i] < b[i] ? a[i] : b[i];
@@ -159,34 +162,34 @@ static void add_pairs(const uint8_t *a, const uint8_t *b, size_t n, obj_pairs *p
     }
 }
 
-/* place_of numbers the places (z, y, x) in raster order. There are more numbers than pixels between
- * rows, and between slices, so that adding the number of a step never leads from one row into
- * another one. */
-enum { PLACE_BITS = 20 };
-static int64_t place_of(int64_t z, int64_t y, int64_t x)
+/* position_of maps coordinates to a number, in raster order. A row takes 2^POSITION_BITS numbers,
+ * far more than it has pixels, and a slice as many rows. So adding position_of(step) never leads
+ * from one row into another by mistake. */
+enum { POSITION_BITS = 20 };
+static int64_t position_of(int64_t z, int64_t y, int64_t x)
 {
-    return z * ((int64_t)1 << 2 * PLACE_BITS) + y * ((int64_t)1 << PLACE_BITS) + x;
+    return z * ((int64_t)1 << 2 * POSITION_BITS) + y * ((int64_t)1 << POSITION_BITS) + x;
 }
 
-static int64_t first_place(obj_run r)
+static int64_t first_position(obj_run r)
 {
-    return place_of(OBJ_RUN_Z(r), OBJ_RUN_Y(r), OBJ_RUN_X0(r));
+    return position_of(OBJ_RUN_Z(r), OBJ_RUN_Y(r), OBJ_RUN_X0(r));
 }
 
-static int64_t last_place(obj_run r)
+static int64_t last_position(obj_run r)
 {
-    return place_of(OBJ_RUN_Z(r), OBJ_RUN_Y(r), OBJ_RUN_X1(r));
+    return position_of(OBJ_RUN_Z(r), OBJ_RUN_Y(r), OBJ_RUN_X1(r));
 }
 
-/* The index of the first run that does not end before a place; n: there is none. */
-static size_t run_at(const obj_run *runs, size_t n, int64_t place)
+/* The index of the first run that does not end before a position; n: there is none. */
+static size_t find_run(const obj_run *runs, size_t n, int64_t position)
 {
     size_t lo = 0;
 
     while (lo < n) {
         const size_t middle = (lo + n) / 2;
 
-        if (last_place(runs[middle]) < place)
+        if (last_position(runs[middle]) < position)
             lo = middle + 1;
         else
             n = middle;
@@ -198,20 +201,20 @@ void obj_pairs_add(const obj_levels *levels, const obj_run *runs, size_t n, size
                    size_t count, obj_step step, obj_pairs *pairs)
 {
     assert(first + count <= n);
-    const int64_t shift = place_of(step.dz, step.dy, step.dx);
+    const int64_t shift = position_of(step.dz, step.dy, step.dx);
     const ptrdiff_t pixels = obj_pixels_of(levels, step);
-    /* index of the first run that can contain second pixels of pairs: it never decreases */
-    size_t candidate = first == 0 ? 0 : run_at(runs, n, first_place(runs[first]) + shift);
+    /* The index of the first run that can contain second pixels of pairs. It never decreases. */
+    size_t candidate = first == 0 ? 0 : find_run(runs, n, first_position(runs[first]) + shift);
 
     for (size_t i = first; i < first + count; i++) {
-        const int64_t begin = first_place(runs[i]) + shift, end = last_place(runs[i]) + shift;
+        const int64_t begin = first_position(runs[i]) + shift, end = last_position(runs[i]) + shift;
         const uint8_t *const a = obj_level_at(levels, runs[i]);
 
-        while (candidate < n && last_place(runs[candidate]) < begin)
+        while (candidate < n && last_position(runs[candidate]) < begin)
             candidate++;
-        for (size_t k = candidate; k < n && first_place(runs[k]) <= end; k++) {
-            const int64_t from = first_place(runs[k]) > begin ? first_place(runs[k]) : begin;
-            const int64_t to = last_place(runs[k]) < end ? last_place(runs[k]) : end;
+        for (size_t k = candidate; k < n && first_position(runs[k]) <= end; k++) {
+            const int64_t from = first_position(runs[k]) > begin ? first_position(runs[k]) : begin;
+            const int64_t to = last_position(runs[k]) < end ? last_position(runs[k]) : end;
 
             add_pairs(a + (from - begin), a + (from - begin) + pixels, (size_t)(to - from + 1),
                       pairs);
@@ -219,17 +222,17 @@ void obj_pairs_add(const obj_levels *levels, const obj_run *runs, size_t n, size
     }
 }
 
-/* Copies to `out`, one after the other, the levels that are `moved` elements after those of the
- * runs' pixels. Up to OBJ_OVER - 1 bytes more are read and written. */
-static void put_levels(const obj_levels *levels, const obj_run *runs, size_t n, ptrdiff_t moved,
-                       uint8_t *out)
+/* Copies to `out`, one after the other, the levels of the elements that are `offset` elements after
+ * those of the runs' pixels. Up to OBJ_PADDING - 1 bytes more are read and written. */
+static void copy_levels(const obj_levels *levels, const obj_run *runs, size_t n, ptrdiff_t offset,
+                        uint8_t *out)
 {
     for (size_t i = 0; i < n; i++) {
-        const uint8_t *const from = obj_level_at(levels, runs[i]) + moved;
+        const uint8_t *const from = obj_level_at(levels, runs[i]) + offset;
         const size_t length = OBJ_RUN_LENGTH(runs[i]);
 
-        for (size_t x = 0; x < length; x += OBJ_OVER)
-            memcpy(out + x, from + x, OBJ_OVER);
+        for (size_t x = 0; x < length; x += OBJ_PADDING)
+            memcpy(out + x, from + x, OBJ_PADDING);
         out += length;
     }
 }
@@ -250,10 +253,10 @@ static void find_box(const obj_run *runs, size_t n, obj_box *box)
                             (int)(OBJ_RUN_Z(runs[n - 1]) - OBJ_RUN_Z(runs[0]) + 1) };
 }
 
-/* In the array, elements with the level that means outside follow each row, the rows of each slice,
- * and the last slice: as many as the longest step has along this axis, but not more than the
- * object's size, as longer steps have no pair. Those after a row or slice also precede the next
- * one; no step leads before the first element. */
+/* In the array, each row, each slice and the last slice are followed by elements with the level
+ * that means outside: as many as the longest step has along this axis, but not more than the
+ * object's size, as longer steps have no pairs. Padding after a row or slice also serves as padding
+ * before the next one; no step leads before the first element. */
 bool obj_box_fill(const obj_item *o, const obj_run *runs, size_t n, uint64_t area, uint32_t lo,
                   uint32_t hi, obj_pairs *pairs)
 {
@@ -274,7 +277,7 @@ bool obj_box_fill(const obj_item *o, const obj_run *runs, size_t n, uint64_t are
     box->levels.origin = obj_level_at(&box->levels, box->from) - box->bytes;
     memset(box->bytes, (int)pairs->levels, (size_t)bytes);
     obj_quantise(o, runs, n, lo, hi, &box->levels);
-    put_levels(&box->levels, runs, n, 0, box->ends[0]);
+    copy_levels(&box->levels, runs, n, 0, box->ends[0]);
     return true;
 }
 
@@ -286,7 +289,7 @@ void obj_pairs_add_box(const obj_run *runs, size_t n, uint64_t area, obj_step st
     if (abs(step.dx) >= box->size.dx || abs(step.dy) >= box->size.dy ||
         abs(step.dz) >= box->size.dz)
         return;
-    put_levels(&box->levels, runs, n, obj_pixels_of(&box->levels, step), box->ends[1]);
+    copy_levels(&box->levels, runs, n, obj_pixels_of(&box->levels, step), box->ends[1]);
     add_pairs(box->ends[0], box->ends[1], area, pairs);
 }
 
@@ -333,10 +336,11 @@ static void add_entries(const obj_item *o, obj_pairs *pairs, uint32_t e, uint32_
         cooc_entries(sums, &o->logs, e, n);
 }
 
-/* Adds row a of the matrix to the sums, and clears the row. difference: pairs by b - a, from
- * element COLUMNS on. Returns the OR of all counts, in the columns of a vector. */
-static columns take_row(const obj_item *o, obj_pairs *pairs, uint32_t a, cooc_sums *sums,
-                        uint32_t *difference)
+/* Adds row a of the matrix to the sums, and clears the row. difference: element COLUMNS_AT_ONCE + d
+ * counts the pairs with b - a = d. Returns a vector; the OR of its elements is that of all counts.
+ */
+static columns add_and_clear_row(const obj_item *o, obj_pairs *pairs, uint32_t a, cooc_sums *sums,
+                                 uint32_t *difference)
 {
     uint32_t *const row = pairs->count + (size_t)a * pairs->stride;
     columns ends = { 0 }, bits = { 0 };
@@ -349,7 +353,8 @@ static columns take_row(const obj_item *o, obj_pairs *pairs, uint32_t a, cooc_su
     for (uint32_t b = a + 1; b < pairs->levels; b++)
         add_entries(o, pairs, row[b], 2, sums);
     /* Columns before the diagonal have no pairs. */
-    for (uint32_t b = a / COLUMNS * COLUMNS; b < pairs->stride; b += COLUMNS) {
+    for (uint32_t b = a / COLUMNS_AT_ONCE * COLUMNS_AT_ONCE; b < pairs->stride;
+         b += COLUMNS_AT_ONCE) {
         const columns c = columns_at(row + b);
 
         memset(row + b, 0, sizeof c);
@@ -357,7 +362,7 @@ static columns take_row(const obj_item *o, obj_pairs *pairs, uint32_t a, cooc_su
         bits |= c;
         add_columns(sums->marginal + b, c);
         add_columns(sums->sum + a + b, c);
-        add_columns(difference + COLUMNS + b - a, c);
+        add_columns(difference + COLUMNS_AT_ONCE + b - a, c);
     }
     sums->marginal[a] += ends[0] + ends[1] + ends[2] + ends[3];
     sums->pairs += ends[0] + ends[1] + ends[2] + ends[3];
@@ -365,16 +370,16 @@ static columns take_row(const obj_item *o, obj_pairs *pairs, uint32_t a, cooc_su
 }
 
 /* Adds all rows to the sums, and clears the matrix. */
-static void take_all(const obj_item *o, obj_pairs *pairs, cooc_sums *sums)
+static void add_and_clear_matrix(const obj_item *o, obj_pairs *pairs, cooc_sums *sums)
 {
-    uint32_t difference[COLUMNS + COOC_MAX_LEVELS] = { 0 };
+    uint32_t difference[COLUMNS_AT_ONCE + COOC_MAX_LEVELS] = { 0 };
     columns bits = { 0 };
     uint32_t most;
 
     for (uint32_t a = 0; a < pairs->levels; a++)
-        bits |= take_row(o, pairs, a, sums, difference);
+        bits |= add_and_clear_row(o, pairs, a, sums, difference);
     for (uint32_t k = 0; k < pairs->levels; k++)
-        sums->difference[k] += difference[COLUMNS + k];
+        sums->difference[k] += difference[COLUMNS_AT_ONCE + k];
     /* An upper bound of all entries: twice the OR of all counts. */
     most = 2 * (bits[0] | bits[1] | bits[2] | bits[3]);
     for (uint32_t e = 0; e <= most && e < OBJ_ENTRIES; e++)
@@ -388,7 +393,7 @@ void obj_pairs_take(const obj_item *o, obj_pairs *pairs, cooc_sums *sums)
 {
     cooc_clear(sums, pairs->stride);
     if (!pairs->listed)
-        take_all(o, pairs, sums);
+        add_and_clear_matrix(o, pairs, sums);
     for (size_t i = 0; i < pairs->n; i++) {
         const uint32_t cell = pairs->touched[i], a = cell / pairs->stride, b = cell % pairs->stride;
 
@@ -415,9 +420,9 @@ void obj_put_texture(const obj_item *o, const obj_texture *t, size_t distance, o
 {
     assert(distance < o->params->n_distances);
     const obj_params *const p = o->params;
-    uint64_t *at = row->words + o->texture_at + distance * p->n_features;
+    uint64_t *word = row->words + o->texture_at + distance * p->n_features;
 
     for (int f = 0; f < COOC_FEATURES; f++)
         if ((p->features >> f & 1) != 0)
-            at = obj_put_real(at, t->directions == 0 ? (double)NAN : t->sum[f] / t->directions);
+            word = obj_put_real(word, t->directions == 0 ? (double)NAN : t->sum[f] / t->directions);
 }
