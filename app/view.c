@@ -58,8 +58,8 @@ static void draw(view_file *f, const an_analysis *analysis, const an_work *work,
                 if (pass == 0)
                     continue;
                 f->grey[to] = (uint8_t)((grey - lo) * 255 / (hi > lo ? hi - lo : 1));
-                if (analysis->found != NULL)
-                    f->found[to] = analysis->found(work, state, at);
+                if (analysis->preview != NULL)
+                    f->found[to] = analysis->preview(work, state, at);
             }
 }
 
@@ -95,7 +95,7 @@ void view_write(view *v, const an_analysis *analysis, const an_work *work, const
     f->fraction = fraction;
     f->item = item;
     f->n_items = job->n_items;
-    f->amounts = analysis->found_amounts;
+    f->amounts = analysis->preview_amounts;
     put_text(f->analysis, sizeof f->analysis, job->analysis);
     put_text(f->name, sizeof f->name, work->item->name);
     put_text(f->about, sizeof f->about, job->about);

@@ -34,7 +34,7 @@ typedef struct view_file {
     bw_volunteer volunteer;
     /* [ny * nx] grey values of the image, or of the stack's middle slice, reduced in size. */
     uint8_t grey[VIEW_SIDE * VIEW_SIDE];
-    uint8_t found[VIEW_SIDE * VIEW_SIDE]; /* [ny * nx] an_analysis.found of the same pixels */
+    uint8_t found[VIEW_SIDE * VIEW_SIDE]; /* [ny * nx] an_analysis.preview of the same pixels */
 } view_file;
 
 typedef struct view {

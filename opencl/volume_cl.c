@@ -156,14 +156,14 @@ static tc_status launch_tiles(cl_worker *w, uint64_t first, uint64_t count, tc_e
                   OCL_HELD(w, B_MASK), OCL_HELD(w, B_PLANE), OCL_HELD(w, B_N_PARTS),
                   OCL_HELD(w, B_LINK), OCL_HELD(w, B_FIRST), OCL_INT(w->max_parts), NX(w), NY(w),
                   OCL_INT(w->slices), STRIDE(w), OCL_INT(first), OCL_INT(w->z0), OCL_INT(w->nz),
-                  OCL_INT(w->params->through));
+                  OCL_INT(w->params->is_3d));
 }
 
 static tc_status launch_join(cl_worker *w, uint64_t first, uint64_t count, tc_err *err)
 {
     return LAUNCH(w, (size_t)w->stride * w->ny, count, 1, err, OCL_HELD(w, B_MASK),
                   OCL_HELD(w, B_PLANE), OCL_HELD(w, B_LINK), NX(w), NY(w), STRIDE(w),
-                  OCL_INT(first), OCL_INT(w->params->through));
+                  OCL_INT(first), OCL_INT(w->params->is_3d));
 }
 
 /* Launches one of the stages that are one launch each. */
@@ -232,13 +232,13 @@ static tc_status launch_stage(cl_worker *w, uint64_t first, uint64_t count, tc_e
 /* --- copies ---------------------------------------------------------------------------------- */
 
 /* Copies rows of the slab's plane to their place in the state. From then on until the item is done,
- * an interrupted item cannot continue from that state; state->begun records this. */
+ * an interrupted item cannot continue from that state; state->in_progress records this. */
 static tc_status read_rows(cl_worker *w, vol_state *state, uint64_t first, uint64_t count,
                            tc_err *err)
 {
     const size_t row = (size_t)w->nx * sizeof(int32_t);
 
-    state->begun = 1;
+    state->in_progress = 1;
     state->head.chunks_done = 0;
     return ocl_get(&w->ocl, B_PLANE, first * row,
                    state->nodes + 1 + ((size_t)w->z0 * w->ny + first) * w->nx, count * row, err);
@@ -277,7 +277,7 @@ static tc_status run_part(cl_worker *w, vol_state *state, uint64_t count, tc_err
         return read_parts(w, state, err);
     if (w->stage == READ_LABELS)
         return read_rows(w, state, w->done, count, err);
-    if (w->stage == MASK && vol_blurs(w->params))
+    if (w->stage == MASK && vol_has_blur(w->params))
         return write_mask(w, state, w->done, count, err);
     return ocl_end_launch(&w->ocl, launch_stage(w, w->done, count, err), &w->pace[w->stage], count,
                           err);
@@ -498,7 +498,7 @@ static tc_status make_buffers(cl_worker *w, tc_err *err)
     };
 
     w->max_parts = (uint32_t)parts_for(n);
-    w->mask_rows = malloc(vol_blurs(w->params) ? (size_t)w->piece_rows * w->stride * word : 1);
+    w->mask_rows = malloc(vol_has_blur(w->params) ? (size_t)w->piece_rows * w->stride * word : 1);
     if (w->mask_rows == NULL)
         return tc_no_memory(err, "volume");
     return ocl_make_buffers(&w->ocl, needs, sizeof needs / sizeof needs[0], err);

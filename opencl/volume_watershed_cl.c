@@ -136,7 +136,7 @@ static size_t slice_voxels(const ws_worker *w)
  * height. */
 static uint32_t blur_margin(const ws_worker *w)
 {
-    return w->params->through ? (uint32_t)w->gauss.radius : 0;
+    return w->params->is_3d ? (uint32_t)w->gauss.radius : 0;
 }
 
 /* Sets [*first, *end) to the voxels of the current slab with `margin` slices on either side,
@@ -144,7 +144,7 @@ static uint32_t blur_margin(const ws_worker *w)
  * neighbours. */
 static void slices_with_margin(const ws_worker *w, uint32_t margin, uint32_t *first, uint32_t *end)
 {
-    const uint32_t more = w->params->through ? margin : 0;
+    const uint32_t more = w->params->is_3d ? margin : 0;
     const uint32_t lo = w->z0 > more ? w->z0 - more : 0;
     const uint32_t hi = w->nz - w->z0 - w->slices > more ? w->z0 + w->slices + more : w->nz;
 
@@ -166,7 +166,7 @@ static uint32_t later_steps(const ws_worker *w, int32_t step[MOST_STEPS])
     for (int code = 14; code < 27; code++) {
         const int dz = code / 9 - 1, dy = code / 3 % 3 - 1, dx = code % 3 - 1;
 
-        if (ws_is_step(dx, dy, dz, w->params->corners) && (w->params->through || dz == 0))
+        if (ws_is_step(dx, dy, dz, w->params->corners) && (w->params->is_3d || dz == 0))
             step[n++] = (dz * (int32_t)w->ny + dy) * (int32_t)w->nx + dx;
     }
     return n;
@@ -214,7 +214,7 @@ static uint64_t stage_work(const ws_worker *w, stage s)
 /* The kernels' arguments nx, ny, nz, corners and depth. */
 #define SHAPE(w)                                                      \
     OCL_INT((w)->nx), OCL_INT((w)->ny), OCL_INT((w)->to - (w)->from), \
-        OCL_INT((w)->params->corners), OCL_INT((w)->params->through)
+        OCL_INT((w)->params->corners), OCL_INT((w)->params->is_3d)
 /* Queues the kernel of the worker's stage for voxels or list entries [first, end); `first` and
  * `end` are the kernel's last arguments. */
 #define LAUNCH(w, first, end, err, ...)                                                          \
@@ -384,7 +384,7 @@ static tc_status run_part(ws_worker *w, vol_state *state, uint64_t count, tc_err
     case READ_HEIGHTS:
     case READ_TOPS_HEIGHTS:
     case READ_LABELS:
-        state->begun = 1;
+        state->in_progress = 1;
         state->head.chunks_done = 0;
         return read_plane(w, w->stage == READ_LABELS ? B_TOP : B_HEIGHT, state->nodes + 1, w->done,
                           count, err);
@@ -486,7 +486,7 @@ static tc_status end_firsts(ws_worker *w, tc_err *err)
 static tc_status begin_slab(ws_worker *w, uint32_t z0, tc_err *err)
 {
     static const uint32_t zeros[2] = { 0, 0 };
-    const uint32_t margin = w->params->through ? blur_margin(w) + 1 : 0;
+    const uint32_t margin = w->params->is_3d ? blur_margin(w) + 1 : 0;
 
     w->z0 = z0;
     w->slices = w->nz - z0 < w->slab_slices ? w->nz - z0 : w->slab_slices;
@@ -646,7 +646,7 @@ static uint32_t choose_slots(uint64_t voxels)
  * with the hash table of saddles, and the same size again for the lists of saddles and cells. */
 static uint64_t slab_bytes(const ws_worker *w, uint64_t slices, bool whole)
 {
-    const uint64_t margin = w->params->through ? 2 * ((uint64_t)blur_margin(w) + 1) : 0;
+    const uint64_t margin = w->params->is_3d ? 2 * ((uint64_t)blur_margin(w) + 1) : 0;
     const uint64_t on_device = whole || slices + margin > w->nz ? w->nz : slices + margin,
                    n = on_device * slice_voxels(w);
 
@@ -686,7 +686,7 @@ static void choose_slabs(ws_worker *w)
 
 static tc_status make_buffers(ws_worker *w, tc_err *err)
 {
-    const uint32_t margin = w->params->through ? 2 * (blur_margin(w) + 1) : 0;
+    const uint32_t margin = w->params->is_3d ? 2 * (blur_margin(w) + 1) : 0;
     const uint64_t slices = w->nz - w->slab_slices > margin ? w->slab_slices + margin : w->nz;
     const uint64_t n = slices * slice_voxels(w), word = sizeof(cl_uint);
     int32_t step[MOST_STEPS] = { 0 };
@@ -741,7 +741,7 @@ static tc_status open_parts(void *worker, const void *state, tc_err *err)
     w->nz = work->item->nz;
     w->gauss = vol_blur_of(w->params, work->pixels).gauss;
     choose_slabs(w);
-    w->host_only = w->slab_slices == 0 || vol_host_phase(w->host) >= VOL_KEPT;
+    w->host_only = w->slab_slices == 0 || vol_host_phase(w->host) >= VOL_RESUME;
     if (w->host_only)
         return TC_OK;
     w->group = ocl_group_size(w->ocl.device, MAX_GROUP);

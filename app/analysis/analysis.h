@@ -29,7 +29,7 @@ typedef struct an_state_head {
 } an_state_head;
 
 enum {
-    PLAN_PIXELS_A_ROW = 16, /* pixels for each row of a table that are expected (an_rows_bytes) */
+    PLAN_PIXELS_A_ROW = 16, /* a table may have one row for this many pixels (an_rows_bytes) */
     PLAN_THREAD = 64 << 10, /* bytes of a thread's stack and of the memory that the allocator keeps
                                for the thread */
     PLAN_PROGRAM = 13 << 19 /* bytes of the program itself */
@@ -39,40 +39,41 @@ enum {
  * the number of threads. Operations ("flops") are those of the BOINC client's Whetstone benchmark.
  */
 typedef struct an_plan {
-    uint64_t chunks; /* the number of chunks; each takes about as long, unless the analysis has
-                        `spent` */
+    uint64_t chunks; /* the number of chunks; all take equally long, unless the analysis has
+                        `time_share` */
     size_t state_bytes;
     /* Peak memory on the CPU with one thread, including program, pixels and state, for any values
      * of the pixels. */
     uint64_t memory_bytes;
     uint64_t thread_bytes; /* additional memory for each further thread */
     uint64_t device_bytes; /* additional memory of the host if a device is used */
-    uint64_t most_rows; /* the most rows of the item's table; 0: as many as the item has pixels */
+    uint64_t
+        most_rows; /* the greatest number of rows of the item's table; 0: its number of pixels */
     /* All operations, for BOINC's rsc_fpops_est: the sum of those of the chunks and of open_flops
      * to write_flops. */
     double flops;
-    double open_flops;     /* reading the item's part of the work unit, before all items */
+    double open_flops;     /* before all items: reading the item's part of the work unit */
     double load_flops;     /* before the first chunk: decoding the pixels */
     double finish_flops;   /* after the last chunk: making the item's arrays */
     double compress_flops; /* compressing the item's WU_OWN arrays into the spool */
-    double identify_flops; /* the item's part of the work unit's SHA-256, after all items */
+    double identify_flops; /* after all items: the item's part of the work unit's SHA-256 */
     double write_flops;    /* writing the item's arrays to the result: an estimate */
-    /* Writing a byte of an array that is compressed when the result is written. A byte that was
-     * compressed before costs 1 / WU_COPIED of it. */
+    /* Operations for writing a byte of an array that is compressed when the result is written.
+     * Writing a byte that was compressed before costs 1 / WU_COPIED of this. */
     double byte_flops;
 } an_plan;
 
-/* How many rows the item's table can have. */
+/* The greatest number of rows of the item's table. */
 uint64_t an_most_rows(const an_plan *plan, const wu_item *item);
-/* How many bytes the rows of the item's table may have in memory, if each has row_bytes: a server
- * rejects results with more. One row is allowed for every PLAN_PIXELS_A_ROW pixels, but in any case
+/* How many bytes the rows of the item's table may take in memory, if each takes row_bytes: a server
+ * rejects results with more. The limit is one row for every PLAN_PIXELS_A_ROW pixels, but at least
  * AN_ROWS_BYTES. */
 #define AN_ROWS_BYTES ((uint64_t)512 << 20)
 uint64_t an_rows_bytes(const wu_item *item, uint64_t row_bytes);
 /* The bytes of one row of the table, from the arrays as `expect` declares them; 0: no table. */
 uint64_t an_row_bytes(const wu_output *expected);
 
-/* An item while it is done: everything that a backend may read. */
+/* An item that is being processed: everything that a backend may read. */
 typedef struct an_work {
     const void *params;
     const wu_item *item;
@@ -81,12 +82,12 @@ typedef struct an_work {
     unsigned threads;          /* >= 1 */
     const tc_poll *poll;       /* to be called by tc_ask about every 50 ms; NULL if there is none */
     struct ocl_device *device; /* NULL for the CPU backend */
-    double launch_ms;          /* longest launch on a device, in milliseconds */
+    double launch_ms;          /* the longest time that a launch on a device may take, in ms */
     /* The speed at which the device does chunks, relative to a core, for an_spent; 0:
      * AN_DEVICE_SPEED. */
     double speed;
-    /* After the last chunk a device need not bring back those parts of the state that `finish`
-     * does not use. */
+    /* If set, then after the last chunk, those parts of the state that `finish` does not use need
+     * not be copied from the device. */
     bool result_only;
 } an_work;
 
@@ -96,11 +97,10 @@ typedef struct an_work {
 typedef struct an_backend {
     const char *name; /* "cpu", "opencl" */
     /* Creates the worker from the current state (new or from a checkpoint). */
-
     tc_status (*open)(const an_work *work, const void *state, void **worker, tc_err *err);
     /* Does some chunks. On the CPU a step does at most about 0.2 s of work per thread, on a device
      * at most about launch_ms. Sets *chunks_done to the number of chunks that are done. TC_MORE:
-     * other chunks are left. TC_OK: all chunks are done and in the state. TC_TRY_LATER: this step
+     * chunks remain. TC_OK: all chunks are done and in the state. TC_TRY_LATER: this step
      * has no effect; the chunks that were done before can still be synced. A device's backend may
      * keep the work on the device until sync. */
     tc_status (*step)(void *worker, void *state, uint64_t *chunks_done, tc_err *err);
@@ -138,12 +138,11 @@ typedef struct an_analysis {
     const char *name;
     const char *summary; /* a description in one line */
     const char *cite;    /* the publication of the method; NULL if there is none */
-    const char *shorter; /* how a long job can be made shorter, for people; NULL: only by smaller
-                            pictures */
+    const char *shorter; /* text for people: which parameters make a job shorter; NULL: none do */
     size_t params_bytes; /* size of the struct of parameters, which begins with an_params_head */
     const an_param *parameters; /* the table of parameters, ended by an entry without a key */
-    /* Checks what the table cannot express (keys that depend on each other), and computes further
-     * fields of the struct from those that are filled. where: the beginning of messages ("FILE:
+    /* Checks what the table cannot express (keys that depend on each other), and computes the
+     * fields of the struct that are derived from others. where: the beginning of messages ("FILE:
      * job.json: parameters"). NULL: nothing to do. */
     tc_status (*derive_params)(void *params, const char *where, tc_err *err);
     /* Frees what the struct owns, but not the struct; NULL: it owns nothing. */
@@ -177,7 +176,7 @@ typedef struct an_analysis {
     /* The share of the chunks' total time that chunks_done chunks take: 0 to 1, never decreasing.
      * Depends only on parameters, item and plan, so that a job that continues from a checkpoint
      * shows no less progress than before. NULL: all chunks take equally long. */
-    double (*spent)(const an_work *work, uint64_t chunks_done);
+    double (*time_share)(const an_work *work, uint64_t chunks_done);
     /* Fills the zeroed state of a new item, polling work->poll. Called by an_init. NULL: the state
      * remains zero. */
     tc_status (*init)(const an_work *work, void *state, tc_err *err);
@@ -189,10 +188,10 @@ typedef struct an_analysis {
      * for both backends; polls work->poll. */
     tc_status (*finish)(const an_work *work, size_t item_index, const void *state, wu_output *out,
                         tc_err *err);
-    /* What has been found so far at a pixel or voxel, for texcell_graphics. 0: nothing; 1 to 255: a
-     * number that distinguishes objects, or with found_amounts an amount. Must accept any state.
+    /* What texcell_graphics shows at a pixel or voxel of the current state. 0: nothing; 1 to 255: a
+     * number that distinguishes objects or, with preview_amounts, an amount. Must accept any state.
      * NULL: nothing is shown. */
-    uint8_t (*found)(const an_work *work, const void *state, size_t voxel);
+    uint8_t (*preview)(const an_work *work, const void *state, size_t voxel);
     /* Adds the WU_ONCE arrays with their values; NULL: there are none. */
     tc_status (*constants)(const void *params, wu_output *out, tc_err *err);
     /* Declares the arrays that finish makes for an item, in the same order; other code learns
@@ -221,10 +220,10 @@ typedef struct an_analysis {
      * without pixels. */
     double (*pixels_share)(const an_work *work);
     const an_backend *cpu; /* the CPU backend; ocl_backend() returns the OpenCL backend */
-    bool found_amounts;    /* `found` returns amounts */
+    bool preview_amounts;  /* `preview` returns amounts */
     bool takes_labels;     /* items must have label pictures; for other analyses they must not */
     bool takes_mask;       /* items may have a mask; check_item says when */
-    bool one_kind;    /* a job has either images or stacks, as their rows have different lengths */
+    bool one_kind; /* a job must not have both images and stacks, as their rows differ in length */
     bool takes_cubes; /* if a stack's spacing is unknown, its voxels are assumed to be cubes */
     bool uses_floats; /* results depend on single precision: the device must round as IEEE 754 */
     an_doubles doubles;
@@ -307,11 +306,11 @@ tc_status an_work_run(const an_analysis *analysis, const an_backend *backend, co
  * the item's index in the job. deadline: as of an_work_run. */
 tc_status an_compute(const an_analysis *analysis, const an_work *work, size_t index,
                      double deadline, wu_output *out, tc_err *err);
-/* Opens a worker on a zeroed state and calls `look` with it, which does a part of the work and
- * writes what it needs to `found`. */
-tc_status an_look(const an_backend *backend, const an_work *work,
-                  tc_status (*look)(void *worker, void *state, void *found, tc_err *err),
-                  void *found, tc_err *err);
+/* Opens a worker on a zeroed state, and calls `use` with it, which does a part of the work and
+ * writes what it finds to *result. */
+tc_status an_use_worker(const an_backend *backend, const an_work *work,
+                        tc_status (*use)(void *worker, void *state, void *result, tc_err *err),
+                        void *result, tc_err *err);
 /* Copies a box of an item's pixels to *out, which is freed by wu_pixels_free, also after a failure.
  * from, size: z, y, x. */
 tc_status an_copy_box(const wu_pixels *px, const uint32_t from[3], const uint32_t size[3],

@@ -115,9 +115,9 @@ static an_text describe_value(const json_t *value)
     return t;
 }
 
-static tc_status refuse_value(const an_param *p, const json_t *value, const char *at, tc_err *err)
+static tc_status refuse_value(const an_param *p, const json_t *value, const char *path, tc_err *err)
 {
-    return tc_fail(err, TC_BAD_INPUT, "%s: must be %s%s, not %s", at, an_value_in_words(p).text,
+    return tc_fail(err, TC_BAD_INPUT, "%s: must be %s%s, not %s", path, an_value_in_words(p).text,
                    p->type == AN_OBJECT ? " {\"KEY\": VALUE}" : "", describe_value(value).text);
 }
 
@@ -237,59 +237,59 @@ static bool in_bounds(const an_param *p, const json_t *value)
     return number >= p->min && number <= p->max && (!p->above_min || (float)number > (float)p->min);
 }
 
-/* Stores an integer in a field of its size; a field of size 0 is left out. */
+/* Stores an integer in a field, according to the field's size; 0 means that there is no field. */
 static void store_value(an_field field, void *base, int64_t value)
 {
-    void *const at = (char *)base + field.at;
+    void *const target = (char *)base + field.offset;
 
     if (field.size == sizeof(int64_t))
-        *(int64_t *)at = value;
+        *(int64_t *)target = value;
     else if (field.size == sizeof(int32_t))
-        *(int32_t *)at = (int32_t)value;
+        *(int32_t *)target = (int32_t)value;
     else if (field.size == sizeof(bool))
-        *(bool *)at = value != 0;
+        *(bool *)target = value != 0;
 }
 
-static tc_status read_ints(const an_param *p, const json_t *list, void *base, const char *at,
+static tc_status read_ints(const an_param *p, const json_t *list, void *base, const char *path,
                            tc_err *err)
 {
-    int32_t *const values = (void *)((char *)base + p->field.at);
+    int32_t *const values = (void *)((char *)base + p->field.offset);
     const size_t n = json_array_size(list), most = p->field.size / sizeof *values;
 
     if (!json_is_array(list) || n > most || n < (p->count.size > 0 ? 1 : most))
-        return refuse_value(p, list, at, err);
+        return refuse_value(p, list, path, err);
     for (size_t i = 0; i < n; i++) {
         const json_t *const value = json_array_get(list, i);
 
         if (!json_is_integer(value) || !in_bounds(p, value))
             return tc_fail(err, TC_BAD_INPUT,
-                           "%s[%zu]: must be an integer from %.15g to %.15g, not %s", at, i, p->min,
-                           p->max, describe_value(value).text);
+                           "%s[%zu]: must be an integer from %.15g to %.15g, not %s", path, i,
+                           p->min, p->max, describe_value(value).text);
         values[i] = (int32_t)json_integer_value(value);
         for (size_t j = 0; p->count.size > 0 && j < i; j++)
             if (values[j] == values[i])
-                return tc_fail(err, TC_BAD_INPUT, "%s: %d stands twice", at, (int)values[i]);
+                return tc_fail(err, TC_BAD_INPUT, "%s: %d stands twice", path, (int)values[i]);
     }
     store_value(p->count, base, (int64_t)n);
     return TC_OK;
 }
 
-static tc_status read_words(const an_param *p, const json_t *list, void *base, const char *at,
+static tc_status read_words(const an_param *p, const json_t *list, void *base, const char *path,
                             tc_err *err)
 {
     const size_t n = json_array_size(list);
     uint32_t bits = 0;
 
     if (!json_is_array(list) || n == 0)
-        return refuse_value(p, list, at, err);
+        return refuse_value(p, list, path, err);
     for (size_t i = 0; i < n; i++) {
         const json_t *const value = json_array_get(list, i);
         const int word = index_of(p->words, value);
 
         if (word < 0)
-            return refuse_value(p, value, at, err);
+            return refuse_value(p, value, path, err);
         if ((bits >> word & 1) != 0)
-            return tc_fail(err, TC_BAD_INPUT, "%s: \"%s\" stands twice", at, p->words[word]);
+            return tc_fail(err, TC_BAD_INPUT, "%s: \"%s\" stands twice", path, p->words[word]);
         bits |= 1u << word;
     }
     store_value(p->field, base, bits);
@@ -308,20 +308,21 @@ static tc_status read_objects(const an_param *p, const json_t *list, void *base,
     if (!json_is_array(list) || n > p->field.size / p->stride)
         return refuse_value(p, list, where, err);
     for (size_t i = 0; status == TC_OK && i < n; i++) {
-        void *const each = (char *)base + p->field.at + i * p->stride;
-        json_t *const kept = json_object();
-        char at[TC_ERR_MAX];
+        void *const element = (char *)base + p->field.offset + i * p->stride;
+        json_t *const recorded = json_object();
+        char element_path[TC_ERR_MAX];
 
-        snprintf(at, sizeof at, "%.900s[%zu]", where, i);
-        status = json_array_append_new(out, kept) != 0
+        snprintf(element_path, sizeof element_path, "%.900s[%zu]", where, i);
+        status = json_array_append_new(out, recorded) != 0
                      ? tc_no_memory(err, "the parameters")
-                     : read_object(p->keys, json_array_get(list, i), each, kept, at, err);
+                     : read_object(p->keys, json_array_get(list, i), element, recorded,
+                                   element_path, err);
     }
     store_value(p->count, base, (int64_t)n);
     return status;
 }
 
-/* The number of a JSON value, with 0 for -0, so that both give the same result. */
+/* The number of a JSON value; -0 becomes 0, so that both give the same result. */
 static double number_of(const json_t *value)
 {
     const double number = json_number_value(value);
@@ -331,9 +332,10 @@ static double number_of(const json_t *value)
 
 /* Reads the value of a key into the struct at `base`. out: if the value is an object or a list of
  * objects, the empty JSON object or list that receives its complete content for the result; else
- * unused. at: the key, for messages. */
+ * unused. path: the path of the key, for
+ * messages. */
 static tc_status read_value(const an_param *p, const json_t *value, void *base, json_t *out,
-                            const char *at, tc_err *err)
+                            const char *path, tc_err *err)
 {
     const int choice = choice_of(p, value);
     bool good = choice >= 0;
@@ -354,25 +356,25 @@ static tc_status read_value(const an_param *p, const json_t *value, void *base, 
         break;
     case AN_NUMBER:
         good = json_is_number(value) && in_bounds(p, value);
-        *(double *)(void *)((char *)base + p->field.at) = number_of(value);
+        *(double *)(void *)((char *)base + p->field.offset) = number_of(value);
         break;
-    case AN_INTS: return read_ints(p, value, base, at, err);
-    case AN_WORDS: return read_words(p, value, base, at, err);
-    case AN_OBJECTS: return read_objects(p, value, base, out, at, err);
+    case AN_INTS: return read_ints(p, value, base, path, err);
+    case AN_WORDS: return read_words(p, value, base, path, err);
+    case AN_OBJECTS: return read_objects(p, value, base, out, path, err);
     case AN_OBJECT:
         store_value(p->field, base, true);
-        return json_is_object(value) ? read_object(p->keys, value, base, out, at, err)
-                                     : refuse_value(p, value, at, err);
+        return json_is_object(value) ? read_object(p->keys, value, base, out, path, err)
+                                     : refuse_value(p, value, path, err);
     case AN_CHOICE:
     case AN_PRESET: break;
     }
-    return good ? TC_OK : refuse_value(p, value, at, err);
+    return good ? TC_OK : refuse_value(p, value, path, err);
 }
 
-/* The value as the result records it: for an object or a list of objects an empty one, which
- * read_value fills; for a parameter that is a real number a real number, even if an integer was
- * given (45 for 45.0). */
-static json_t *kept_of(const an_param *p, json_t *value)
+/* The value that the result records. For an object or a list of objects, it is an empty one, which
+ * read_value fills. For a parameter of real numbers it is a real number, even if an integer was
+ * given (45.0 for 45). */
+static json_t *recorded_value(const an_param *p, json_t *value)
 {
     const bool real =
         p->type == AN_NUMBER || (p->type == AN_CHOICE && strchr(p->choices[0], '.') != NULL);
@@ -385,22 +387,22 @@ static json_t *kept_of(const an_param *p, json_t *value)
 }
 
 static tc_status read_key(const an_param *p, const json_t *object, void *base, json_t *out,
-                          const char *at, tc_err *err)
+                          const char *path, tc_err *err)
 {
     const bool optional = p->type == AN_PRESET || (p->initial != NULL && p->initial[0] == '\0');
-    json_t *value = json_incref(json_object_get(object, p->key)), *kept;
+    json_t *value = json_incref(json_object_get(object, p->key)), *recorded;
     tc_status status;
 
     if (value == NULL && optional)
         return TC_OK;
     if (value == NULL && p->initial == NULL)
-        return tc_fail(err, TC_BAD_INPUT, "%s: is required: %s", at, an_value_in_words(p).text);
+        return tc_fail(err, TC_BAD_INPUT, "%s: is required: %s", path, an_value_in_words(p).text);
     if (value == NULL)
         value = an_json_of(p->initial);
-    kept = value != NULL ? kept_of(p, value) : NULL;
-    status = json_object_set_new(out, p->key, kept) != 0
+    recorded = value != NULL ? recorded_value(p, value) : NULL;
+    status = json_object_set_new(out, p->key, recorded) != 0
                  ? tc_no_memory(err, "the parameters")
-                 : read_value(p, value, base, kept, at, err);
+                 : read_value(p, value, base, recorded, path, err);
     if (p->only_if_given && json_object_get(object, p->key) == NULL)
         json_object_del(out, p->key);
     json_decref(value);
@@ -411,14 +413,14 @@ static tc_status read_key(const an_param *p, const json_t *object, void *base, j
 static tc_status read_object(const an_param *keys, const json_t *object, void *base, json_t *out,
                              const char *where, tc_err *err)
 {
-    json_t *const all = (json_t *)(uintptr_t)object;
+    json_t *const object_to_iterate = (json_t *)(uintptr_t)object;
     const char *key;
     json_t *value;
 
     if (!json_is_object(object))
         return tc_fail(err, TC_BAD_INPUT, "%s: must be an object, not %s", where,
                        describe_value(object).text);
-    json_object_foreach(all, key, value) {
+    json_object_foreach(object_to_iterate, key, value) {
         const an_param *p = keys;
 
         while (p->key != NULL && strcmp(p->key, key) != 0)
@@ -427,13 +429,13 @@ static tc_status read_object(const an_param *keys, const json_t *object, void *b
             return unknown_key(keys, key, where, err);
     }
     for (const an_param *p = keys; p->key != NULL; p++) {
-        char at[TC_ERR_MAX];
+        char key_path[TC_ERR_MAX];
 
-        snprintf(at, sizeof at, "%.900s.%.31s", where, p->key);
+        snprintf(key_path, sizeof key_path, "%.900s.%.31s", where, p->key);
         if (p->when == 0 || (p->when >> choice_of(keys, json_object_get(out, keys->key)) & 1) != 0)
-            return_if_error(read_key(p, object, base, out, at, err));
+            return_if_error(read_key(p, object, base, out, key_path, err));
         else if (json_object_get(object, p->key) != NULL)
-            return tc_fail(err, TC_BAD_INPUT, "%s: goes only with %s %s", at, keys->key,
+            return tc_fail(err, TC_BAD_INPUT, "%s: goes only with %s %s", key_path, keys->key,
                            an_condition_in_words(p, keys).text);
     }
     return TC_OK;
@@ -446,13 +448,13 @@ tc_status an_params_read(const an_param *keys, const json_t *json, an_params_hea
     const int preset =
         keys->type == AN_PRESET ? choice_of(keys, json_object_get(json, keys->key)) : -1;
     json_t *const given = (json_t *)(uintptr_t)json;
-    json_auto_t *all = preset < 0 ? json_incref(given) : an_json_of(keys->presets[preset]);
+    json_auto_t *merged = preset < 0 ? json_incref(given) : an_json_of(keys->presets[preset]);
 
     params->as_run = json_object();
-    if (params->as_run == NULL || (preset >= 0 && json_object_update(all, given) != 0))
+    if (params->as_run == NULL || (preset >= 0 && json_object_update(merged, given) != 0))
         return tc_no_memory(err, "the parameters");
     else
-        return_if_error(read_object(keys, all, params, params->as_run, where, err));
+        return_if_error(read_object(keys, merged, params, params->as_run, where, err));
     if (preset >= 0)
         json_object_del(params->as_run, keys->key);
     return TC_OK;

@@ -40,7 +40,7 @@ typedef enum an_measure {
 } an_measure;
 
 typedef struct an_field {
-    size_t at, size; /* offset in the struct and size, in bytes */
+    size_t offset, size; /* offset in the struct, and size, in bytes */
 } an_field;
 
 #define AN_FIELD(type, field) { offsetof(type, field), sizeof(((type *)0)->field) }
@@ -53,28 +53,28 @@ typedef struct an_param {
     double min, max; /* bounds of a number, or of each number in a list */
     bool above_min;  /* the number must be greater than min, even when both are rounded to single
                         precision */
-    /* The default, as JSON or a word. NULL: the key is required; "": it may be missing. */
+    /* The default value, as JSON or a word. NULL: the key is required; "": it may be missing. */
     const char *initial;
-    /* Words, numbers or null, ended by NULL: the values of AN_CHOICE and AN_PRESET; for other types
-     * further allowed values. If one of these is given, the field `word` becomes 1 + its index, and
-     * `field` stays 0. */
+    /* Words, numbers or null, ended by NULL: the values of AN_CHOICE and AN_PRESET; for other
+     * types, further allowed values. If the value is one of the latter, the field `word` becomes 1
+     * + its index, and `field` stays 0. */
     const char *const *choices;
     an_field word;
     const char *const *words;    /* for AN_WORDS: the words, at most 32, ended by NULL */
     const char *const *presets;  /* for AN_PRESET: the defaults of each choice, an object in JSON */
     const struct an_param *keys; /* for AN_OBJECT and AN_OBJECTS: the table of the object's keys */
-    /* Bit i: the key is allowed if the first key of its table, an AN_CHOICE, has choice i; 0:
-     * always. */
+    /* Bit i: the key is allowed if the first key of its table, an AN_CHOICE, has choice i. 0: the
+     * key is always allowed. */
     unsigned when;
     an_field count;     /* a size_t that becomes the number of elements of a list */
     size_t stride;      /* for AN_OBJECTS: bytes of a struct */
     const char *unit;   /* the unit's name for people; NULL if there is no unit */
     an_measure measure; /* what a number in pixels measures */
-    /* If the key is not given, it is left out of the parameters in results, so that results of work
-     * units that are older than the key keep their bytes. */
+    /* If the key is not given, it is left out of the parameters in results, so that the results of
+     * work units that are older than the key do not change. */
     bool only_if_given;
     bool adds_picture; /* if the value is true, results contain a picture that can be shown */
-    const char *help;  /* a sentence for people */
+    const char *help;  /* a sentence that explains the parameter to people */
 } an_param;
 
 /* The first member of each analysis' struct of parameters. */

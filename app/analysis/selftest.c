@@ -1,5 +1,5 @@
-/* Self-tests: processes built-in items and compares the CRC of their final states: see selftest.h.
- */
+/* Runs the self-tests: processes built-in items and compares the CRC of their final states. See
+ * selftest.h. */
 #include "app/analysis/selftest.h"
 
 #include <assert.h>
@@ -9,8 +9,8 @@
 #include "app/base/crc32.h"
 #include "workunits/format/json_text.h"
 
-/* The longest launch, in milliseconds, on a device whose speed is not known yet. */
-enum { FIRST_MS = 5 };
+/* The longest time that a launch may take, in ms, on a device whose speed is not known yet. */
+enum { FIRST_LAUNCH_MS = 5 };
 
 /* Returns a number below 2^16 from a linear congruential generator. */
 static uint32_t next_random(uint32_t *state)
@@ -38,8 +38,8 @@ static uint32_t brightness(const an_selftest *t, uint32_t x, uint32_t y, uint32_
            next_random(random) % 24;
 }
 
-/* The label of a pixel: 1 to 29 where the pixel is bright, as in balls, else 0. Several balls may
- * have the same label. */
+/* The label of a pixel: 1 to 29 if it is as bright as the pixels of balls, else 0. Several balls
+ * may have the same label. */
 static uint32_t label_of(uint32_t x, uint32_t y, uint32_t z, uint32_t brightness)
 {
     const uint32_t cell = 14;
@@ -50,11 +50,11 @@ static uint32_t label_of(uint32_t x, uint32_t y, uint32_t z, uint32_t brightness
 /* The number of different labels, which are at most 31. */
 static uint32_t count_labels(const uint32_t *labels, size_t n)
 {
-    uint32_t seen = 0, count = 0;
+    uint32_t labels_set = 0, count = 0;
 
     for (size_t i = 0; labels != NULL && i < n; i++)
-        seen |= labels[i] > 0 ? 1u << labels[i] : 0;
-    for (; seen != 0; seen &= seen - 1)
+        labels_set |= labels[i] > 0 ? 1u << labels[i] : 0;
+    for (; labels_set != 0; labels_set &= labels_set - 1)
         count++;
     return count;
 }
@@ -148,7 +148,7 @@ static tc_status make_item(const an_analysis *a, const an_selftest *t, struct oc
                                 .threads = threads,
                                 .device = device,
                                 .poll = poll,
-                                .launch_ms = FIRST_MS } };
+                                .launch_ms = FIRST_LAUNCH_MS } };
     m->analysis = a;
     return_if_error(json == NULL
                         ? tc_fail(err, TC_INTERNAL, "%s: self-test: bad parameters", a->name)
@@ -215,23 +215,24 @@ tc_status an_selftest_result(const an_analysis *a, const an_selftest *t, const a
                              struct ocl_device *device, unsigned threads, const tc_poll *poll,
                              tc_err *err)
 {
-    TC_AUTO(wu_output_free) wu_output theirs = { .n = 0 };
-    TC_AUTO(wu_output_free) wu_output ours = { .n = 0 };
+    TC_AUTO(wu_output_free) wu_output backend_output = { .n = 0 };
+    TC_AUTO(wu_output_free) wu_output cpu_output = { .n = 0 };
     TC_AUTO(free_item) test_item m;
-    TC_AUTOFREE void *of_backend = NULL;
-    TC_AUTOFREE void *of_cpu = NULL;
+    TC_AUTOFREE void *backend_state = NULL;
+    TC_AUTOFREE void *cpu_state = NULL;
     return_if_error(make_item(a, t, device, threads, poll, &m, err));
 
     m.work.result_only = true;
-    of_backend = calloc(1, m.work.plan.state_bytes);
-    of_cpu = calloc(1, m.work.plan.state_bytes);
-    if (of_backend == NULL || of_cpu == NULL)
+    backend_state = calloc(1, m.work.plan.state_bytes);
+    cpu_state = calloc(1, m.work.plan.state_bytes);
+    if (backend_state == NULL || cpu_state == NULL)
         return tc_no_memory(err, "the self-test");
-    const tc_status status = result_by_backend(a, backend, &m.work, of_backend, &theirs, err);
+    const tc_status status =
+        result_by_backend(a, backend, &m.work, backend_state, &backend_output, err);
     if (status != TC_OK)
         return status == TC_MORE ? TC_OK : status;
-    return_if_error(result_by_cpu(a, m.work, of_cpu, &ours, err));
-    return same_output(&ours, &theirs)
+    return_if_error(result_by_cpu(a, m.work, cpu_state, &cpu_output, err));
+    return same_output(&cpu_output, &backend_output)
                ? TC_OK
                : tc_fail(err, TC_DEVICE,
                          "%s: self-test: this device makes another result of the same work",
@@ -240,13 +241,13 @@ tc_status an_selftest_result(const an_analysis *a, const an_selftest *t, const a
 
 uint32_t an_unit_kernels(const an_analysis *a, const an_unit *unit)
 {
-    uint32_t taken = 0;
+    uint32_t kernels = 0;
 
     if (unit == NULL || a->kernels == NULL)
         return AN_ALL_KERNELS;
     for (size_t i = 0; i < unit->job->n_items; i++)
-        taken |= a->kernels(unit->params, &unit->job->items[i]);
-    return taken;
+        kernels |= a->kernels(unit->params, &unit->job->items[i]);
+    return kernels;
 }
 
 bool an_selftest_concerns(const an_analysis *a, size_t which, uint32_t kernels)

@@ -1,4 +1,4 @@
-/* Reads a work unit with its parameters and checks its items; estimates costs; processes an item
+/* Reads a work unit with its parameters, checks its items, estimates costs, and processes an item
  * without checkpoints. */
 #include <assert.h>
 #include <stdio.h>
@@ -42,45 +42,44 @@ static tc_status check_items(const an_unit *u, tc_err *err)
 
 /* --- names of arrays ------------------------------------------------------------------------- */
 
-/* Adds the names of an item's WU_OWN arrays to `seen`, a map from names to the items that have
- * them. Fails if a name is in it already. */
-static tc_status add_names(const wu_job *job, size_t item, const wu_output *out, json_t *seen,
+/* Adds the names of an item's WU_OWN arrays to `owners`, which maps the name of an array to the
+ * index of its item. Fails if another item has an array of the same name. */
+static tc_status add_names(const wu_job *job, size_t item, const wu_output *out, json_t *owners,
                            tc_err *err)
 {
     for (size_t i = 0; i < out->n; i++) {
         const char *const name = out->arrays[i].info.name;
-        const json_t *const before = json_object_get(seen, name);
+        const json_t *const owner = json_object_get(owners, name);
 
         if (out->arrays[i].kind != WU_OWN)
             continue;
-        if (before != NULL)
+        if (owner != NULL)
             return tc_fail(
                 err, TC_BAD_INPUT,
                 "%.400s: items \"%s\" and \"%s\" would both have an array %s in the result: "
                 "give one of them another name",
-                job->path, job->items[json_integer_value(before)].name, job->items[item].name,
-                name);
-        if (json_object_set_new(seen, name, json_integer((json_int_t)item)) != 0)
+                job->path, job->items[json_integer_value(owner)].name, job->items[item].name, name);
+        if (json_object_set_new(owners, name, json_integer((json_int_t)item)) != 0)
             return tc_no_memory(err, "the names of arrays");
     }
     return TC_OK;
 }
 
-/* Checks that no two items have arrays of the same name. Names of arrays are made from the item's
- * name and that of its content, so two items can result in the same one: "a" with a map of
- * sum_variance, and "a_sum" with a map of variance. */
+/* Checks that no two items have arrays of the same name. The name of an array consists of the
+ * item's name and that of its content, so two items can give the same: item "a" with a map of
+ * sum_variance, and item "a_sum" with a map of variance. */
 static tc_status check_names(const an_unit *u, tc_err *err)
 {
     const wu_job *const job = u->job;
-    json_auto_t *seen = json_object();
+    json_auto_t *owners = json_object();
 
-    if (seen == NULL)
+    if (owners == NULL)
         return tc_no_memory(err, "the names of arrays");
     for (size_t i = 0; i < job->n_items; i++) {
         TC_AUTO(wu_output_free) wu_output out = { .n = 0 };
 
         return_if_error(u->analysis->expect(u->params, &job->items[i], &out, err));
-        return_if_error(add_names(job, i, &out, seen, err));
+        return_if_error(add_names(job, i, &out, owners, err));
     }
     return TC_OK;
 }
@@ -170,14 +169,14 @@ void an_unit_free(an_unit *unit)
     wu_job_destroy(&unit->job);
 }
 
-/* Decompression (Deflate) spends most time on bytes that are not part of a match. Their share grows
- * with the ratio of compressed to decompressed bytes, up to a ratio of about 0.43, where nearly all
- * bytes are such. The constants are measured. */
+/* Decompression (Deflate) spends most time on bytes that are not part of a match. The share of
+ * these grows with the ratio of compressed to decompressed bytes; at a ratio of about 0.43 nearly
+ * no byte is part of a match. The constants are measured. */
 double an_reading_flops(const wu_item *item)
 {
-    const unsigned each =
+    const unsigned pixel_bytes =
         item->bits / 8 * item->channels + (item->n_masks > 0) + 2 * (item->n_labels > 0);
-    const double bytes = (double)item->nx * item->ny * item->nz * each;
+    const double bytes = (double)item->nx * item->ny * item->nz * pixel_bytes;
     const double compressed =
         item->compressed_bytes > 0 ? (double)item->compressed_bytes / bytes : 0.3;
 
@@ -236,21 +235,23 @@ static double speed_of(const an_work *work)
     return work->device == NULL ? 1 : work->speed > 0 ? work->speed : AN_DEVICE_SPEED;
 }
 
-/* The share of the chunks' total time, 0 to 1, that is spent when chunks_done chunks are done. */
-static double chunks_spent(const an_analysis *analysis, const an_work *work, uint64_t chunks_done)
+/* The share of the chunks' total time, 0 to 1, that chunks_done chunks take. */
+static double chunks_time_share(const an_analysis *analysis, const an_work *work,
+                                uint64_t chunks_done)
 {
-    return analysis->spent != NULL ? analysis->spent(work, chunks_done)
-                                   : (double)chunks_done / (double)work->plan.chunks;
+    return analysis->time_share != NULL ? analysis->time_share(work, chunks_done)
+                                        : (double)chunks_done / (double)work->plan.chunks;
 }
 
 double an_spent(const an_analysis *analysis, const an_work *work, uint64_t chunks_done)
 {
     assert(chunks_done <= work->plan.chunks);
-    const double all = an_weight(&work->plan, speed_of(work));
+    const double total = an_weight(&work->plan, speed_of(work));
     const double chunks =
-        all - work->plan.load_flops - work->plan.finish_flops - work->plan.compress_flops;
+        total - work->plan.load_flops - work->plan.finish_flops - work->plan.compress_flops;
 
-    return (work->plan.load_flops + chunks * chunks_spent(analysis, work, chunks_done)) / all;
+    return (work->plan.load_flops + chunks * chunks_time_share(analysis, work, chunks_done)) /
+           total;
 }
 
 double an_spent_packing(const an_work *work, double share)
@@ -297,9 +298,9 @@ tc_status an_compute(const an_analysis *analysis, const an_work *work, size_t in
     return wu_output_keep(out, err);
 }
 
-tc_status an_look(const an_backend *backend, const an_work *work,
-                  tc_status (*look)(void *worker, void *state, void *found, tc_err *err),
-                  void *found, tc_err *err)
+tc_status an_use_worker(const an_backend *backend, const an_work *work,
+                        tc_status (*use)(void *worker, void *state, void *result, tc_err *err),
+                        void *result, tc_err *err)
 {
     TC_AUTOFREE void *const state = calloc(1, work->plan.state_bytes);
     void *worker = NULL;
@@ -307,7 +308,7 @@ tc_status an_look(const an_backend *backend, const an_work *work,
                                      : backend->open(work, state, &worker, err);
 
     if (status == TC_OK)
-        status = look(worker, state, found, err);
+        status = use(worker, state, result, err);
     if (worker != NULL)
         backend->close(&worker);
     return status;

@@ -64,7 +64,7 @@ struct edt_line {
 #define EDT_IN_LINE(l, i) ((l)->at + (i) * (l)->stride)
 
 /* Stores parabola number k of the run's envelope. */
-static inline void edt_keep(const edt_line *l, const edt_envelope *e, tc_u32 k, edt_parabola p)
+static inline void edt_store(const edt_line *l, const edt_envelope *e, tc_u32 k, edt_parabola p)
 {
     l->parabolas[EDT_IN_LINE(l, e->first + k)] = p.site | p.start << 16;
 }
@@ -83,7 +83,7 @@ static inline edt_parabola edt_unpack(const edt_line *l, tc_u32 packed, tc_u32 i
 }
 
 /* Parabola number k of the run's envelope. */
-static inline edt_parabola edt_kept(const edt_line *l, const edt_envelope *e, tc_u32 k)
+static inline edt_parabola edt_stored(const edt_line *l, const edt_envelope *e, tc_u32 k)
 {
     return edt_unpack(l, l->parabolas[EDT_IN_LINE(l, e->first + k)], l->inside);
 }

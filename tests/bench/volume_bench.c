@@ -169,7 +169,7 @@ int main(int argc, char **argv)
     pixels.nx = item.nx = (uint32_t)strtoul(argv[2], NULL, 10);
     pixels.ny = item.ny = (uint32_t)strtoul(argv[3], NULL, 10);
     pixels.nz = item.nz = (uint32_t)strtoul(argv[4], NULL, 10);
-    params.through = strcmp(argv[5], "slices") != 0;
+    params.is_3d = strcmp(argv[5], "slices") != 0;
     if (strcmp(argv[5], "watershed") == 0) {
         params.watershed = params.fill = true;
         params.smooth = 1.5;

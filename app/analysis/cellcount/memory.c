@@ -117,7 +117,7 @@ static void count_runs(const cc_worker *w, cc_contents *c)
     }
 }
 
-/* For an_look: does the phases that the contents depend on, and counts them. */
+/* For an_use_worker: does the phases that the contents depend on, and counts them. */
 static tc_status count_contents(void *worker, void *state, void *contents, tc_err *err)
 {
     const cc_worker *const w = worker;
@@ -149,7 +149,7 @@ static tc_status count_contents(void *worker, void *state, void *contents, tc_er
 tc_status cc_memory(const an_work *work, an_plan *plan, tc_err *err)
 {
     cc_contents c = cc_most_contents(work->params, work->item);
-    const tc_status status = an_look(&cc_cpu, work, count_contents, &c, err);
+    const tc_status status = an_use_worker(&cc_cpu, work, count_contents, &c, err);
 
     if (status == TC_OK) {
         plan->thread_bytes = cc_thread_bytes(work->params, work->item);

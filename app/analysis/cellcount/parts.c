@@ -131,7 +131,7 @@ static tc_status cut_out(const an_follow *f, const an_component *c, wu_pixels *p
         px->u16[i] = (uint16_t)background;
     for (uint32_t y = c->lo[1]; y < c->hi[1]; y++)
         for (uint32_t x = c->lo[2]; x < c->hi[2]; x++) {
-            const bool cell = an_follow_takes(f, y * nx + x);
+            const bool cell = an_follow_accepts(f, y * nx + x);
 
             cells += cell;
             if (!cell)

@@ -157,7 +157,7 @@ static tc_status check_labels(const cc_params *p, const part *q, const table *t,
 {
     for (int k = 0; k < LABELS; k++) {
         const size_t i = pixel_of(q, random), at = in_picture(q, i);
-        const bool cell = an_follow_takes(&q->f, i);
+        const bool cell = an_follow_accepts(&q->f, i);
 
         if ((t->labels[at] != 0 && !cell && !p->fill_holes) ||
             (t->labels[at] == 0 && cell && !cc_filters(p)))
@@ -215,7 +215,7 @@ static tc_status check_ways(const part *q, const table *t, uint64_t *random, tc_
             i = next;
         }
         label = t->labels[in_picture(q, i)];
-        if (an_follow_takes(&q->f, i) &&
+        if (an_follow_accepts(&q->f, i) &&
             t->labels[in_picture(q, highest_neighbour(&q->f, i))] != label)
             return tc_fail(err, TC_BAD_INPUT, "labels: pixel %zu leads to another region",
                            in_picture(q, i));
@@ -247,8 +247,8 @@ static region region_of(const part *q, const table *t, size_t index)
 static bool has_outline(const an_follow *f, size_t at, size_t step, uint32_t n, ptrdiff_t out)
 {
     for (uint32_t i = 0; i < n; i++, at += step)
-        if (an_follow_takes(f, at) &&
-            (out == 0 || !an_follow_takes(f, (size_t)((ptrdiff_t)at + out))))
+        if (an_follow_accepts(f, at) &&
+            (out == 0 || !an_follow_accepts(f, (size_t)((ptrdiff_t)at + out))))
             return true;
     return false;
 }
@@ -431,7 +431,8 @@ static tc_status check_row(const an_work *work, part *q, const table *t, sought 
     const bool fills = ((const cc_params *)work->params)->fill_holes;
 
     for (uint32_t x = r.x0; !s->unknown && !s->found && x < r.x1; x++)
-        if (an_follow_takes(&q->f, at + x) && (x == r.x0 || !an_follow_takes(&q->f, at + x - 1)))
+        if (an_follow_accepts(&q->f, at + x) &&
+            (x == r.x0 || !an_follow_accepts(&q->f, at + x - 1)))
             return_if_error(check_component(work, q, t, at + x, s, err));
     if (!s->unknown && !s->found)
         return tc_fail(err, fills ? TC_NO_MATCH : TC_BAD_INPUT,
@@ -446,7 +447,7 @@ static bool find_cell(const part *q, uint64_t *random, size_t *i)
     const size_t nx = q->f.px->nx;
     size_t left = (size_t)(q->x1 - q->x0) * (q->y1 - q->y0) / 16 + LEAST_PIXELS;
 
-    for (*i = pixel_of(q, random); left > 0 && !an_follow_takes(&q->f, *i); left--) {
+    for (*i = pixel_of(q, random); left > 0 && !an_follow_accepts(&q->f, *i); left--) {
         const size_t y = *i / nx, x = *i % nx;
 
         *i = x + 1 < q->x1 ? *i + 1 : (y + 1 < q->y1 ? y + 1 : q->y0) * nx + q->x0;
@@ -552,7 +553,7 @@ static tc_status check_corners(const an_work *work, part *q, const table *t, uin
         wanted[k] = k * all / n + tc_random_below((k + 1) * all / n - k * all / n, random);
     find_corners(q, p, wanted, n, place);
     for (size_t k = 0; k < n && s.left > 0; k++) {
-        const bool falls = an_follow_takes(&q->f, place[k]);
+        const bool falls = an_follow_accepts(&q->f, place[k]);
         const size_t first = falls ? place[k] : place[k] + 1;
 
         return_if_error(check_component(work, q, t, first, &s, err));
@@ -576,7 +577,7 @@ static tc_status check_boxes(const part *q, uint64_t cells, const table *t, uint
         const uint32_t y = r.y0 + (uint32_t)tc_random_below(r.y1 - r.y0, random);
         const uint32_t x = r.x0 + (uint32_t)tc_random_below(r.x1 - r.x0, random);
 
-        found += an_follow_takes(&q->f, (size_t)y * q->f.px->nx + x) ? 1.0 / LABELS : 0;
+        found += an_follow_accepts(&q->f, (size_t)y * q->f.px->nx + x) ? 1.0 / LABELS : 0;
     }
     if (t->n > 0 && found < all + 0.08)
         return tc_fail(err, TC_NO_MATCH, "cells are %.0f%% of the boxes and %.0f%% of the picture",
@@ -945,7 +946,7 @@ static tc_status count_core(const cc_params *p, const part *q, const table *t, f
     for (uint32_t y = q->y0; y < q->y1; y++)
         for (uint32_t x = q->x0; x < q->x1; x++) {
             const size_t i = (size_t)y * px->nx + x;
-            const bool cell = an_follow_takes(&q->f, i),
+            const bool cell = an_follow_accepts(&q->f, i),
                        claimed = marks != NULL ? marks[i] != 0 : t->labels[in_picture(q, i)] != 0;
 
             all->pixels++;

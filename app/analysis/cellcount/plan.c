@@ -91,8 +91,8 @@ static void phase_costs(const cc_params *p, double costs[CC_PHASES])
     costs[CC_MEASURE] = 5.5;
 }
 
-/* Implements an_analysis.spent. */
-static double spent(const an_work *work, uint64_t chunks_done)
+/* Implements an_analysis.time_share. */
+static double time_share(const an_work *work, uint64_t chunks_done)
 {
     double costs[CC_PHASES];
 
@@ -246,8 +246,8 @@ static const an_selftest selftests[] = {
     { .parameters = NULL }
 };
 
-/* Implements an_analysis.found: a number from 1 to 255 for a label, 0 for background. */
-static uint8_t show_voxel(const an_work *work, const void *state, size_t voxel)
+/* Implements an_analysis.preview: a number from 1 to 255 for a label, 0 for background. */
+static uint8_t preview(const an_work *work, const void *state, size_t voxel)
 {
     const int32_t label = ((const cc_state *)state)->plane[voxel];
 
@@ -268,10 +268,10 @@ const an_analysis an_cellcount = {
     .takes_mask = true,
     .plan = plan,
     .memory = cc_memory,
-    .spent = spent,
+    .time_share = time_share,
     .check_state = cc_check_state,
     .finish = cc_finish,
-    .found = show_voxel,
+    .preview = preview,
     .note_result = cc_note_result,
     .expect = cc_expect,
     .check_result = cc_check_result,

@@ -55,7 +55,7 @@ static inline uint64_t an_bits_below64(const uint8_t *pixels, uint32_t threshold
 #endif
 }
 
-/* As an_bits_below64, for pixels of 16 bits. 1 <= threshold <= 65535. */
+/* Does the same as an_bits_below64 for pixels of 16 bits. 1 <= threshold <= 65535. */
 static inline uint64_t an_bits_below64_u16(const uint16_t *pixels, uint32_t threshold)
 {
     assert(threshold >= 1 && threshold <= 65535);
@@ -81,8 +81,10 @@ static inline uint64_t an_bits_below64_u16(const uint16_t *pixels, uint32_t thre
 #endif
 }
 
-/* Bit i is set if pixel at + i of the picture is below the threshold, for i < n, 1 <= n <= 64. */
-static inline uint64_t an_bits_below(const wu_pixels *px, size_t at, unsigned n, uint32_t threshold)
+/* Bit i is set if pixel first + i of the picture is below the threshold, for i < n, 1 <= n <= 64.
+ */
+static inline uint64_t an_bits_below(const wu_pixels *px, size_t first, unsigned n,
+                                     uint32_t threshold)
 {
     assert(n >= 1 && n <= 64);
     uint8_t flags[64] = { 0 };
@@ -90,15 +92,15 @@ static inline uint64_t an_bits_below(const wu_pixels *px, size_t at, unsigned n,
     if (px->u8 != NULL && (threshold == 0 || threshold > 255))
         return threshold == 0 ? 0 : ~(uint64_t)0 >> (64 - n);
     if (px->u8 != NULL && n == 64)
-        return an_bits_below64(px->u8 + at, threshold);
+        return an_bits_below64(px->u8 + first, threshold);
     if (px->u8 != NULL)
         for (unsigned i = 0; i < n; i++)
-            flags[i] = px->u8[at + i] < threshold;
+            flags[i] = px->u8[first + i] < threshold;
     else if (n == 64 && threshold > 0 && threshold <= 65535)
-        return an_bits_below64_u16(px->u16 + at, threshold);
+        return an_bits_below64_u16(px->u16 + first, threshold);
     else
         for (unsigned i = 0; i < n; i++)
-            flags[i] = px->u16[at + i] < threshold;
+            flags[i] = px->u16[first + i] < threshold;
     return an_bits_gather(flags);
 }
 

@@ -1,4 +1,4 @@
-/* The exact squared Euclidean distance transform, one axis after the other: see edt.h. */
+/* Computes the exact squared Euclidean distance transform, one axis after the other: see edt.h. */
 #include "app/analysis/common/edt.h"
 
 #include <assert.h>
@@ -13,9 +13,9 @@ enum { ROWS_PIXELS = 1 << 16 };
 /* The scratch memory of a part: COLUMNS lines, copied so that each is contiguous, and an envelope.
  */
 typedef struct scratch {
-    uint32_t *line;     /* [COLUMNS][length] */
-    uint8_t *side;      /* [COLUMNS][length] */
-    edt_parabola *kept; /* [length + 2] */
+    uint32_t *line;          /* [COLUMNS][length]: squared distances */
+    uint8_t *side;           /* [COLUMNS][length]: 1 for pixels of the mask */
+    edt_parabola *parabolas; /* [length + 2] */
 } scratch;
 
 /* The length of the longest line along y or z. */
@@ -32,13 +32,13 @@ size_t edt_scratch_bytes(const edt_job *job)
 }
 
 /* Divides the scratch memory of a part. */
-static scratch lay_out(const edt_job *job, void *memory)
+static scratch divide_scratch(const edt_job *job, void *memory)
 {
     const size_t n = longest_side(job);
     scratch s;
 
-    s.kept = memory;
-    s.line = (uint32_t *)(void *)(s.kept + n + 2);
+    s.parabolas = memory;
+    s.line = (uint32_t *)(void *)(s.parabolas + n + 2);
     s.side = (uint8_t *)(s.line + n * COLUMNS);
     return s;
 }
@@ -102,8 +102,8 @@ static void later_pass_run(uint32_t *d2, uint32_t a, uint32_t b, uint32_t n, con
     for (uint32_t u = a; u < b; u++)
         edt_add(line, &e, u, d2[u]);
     edt_end(line, &e, b, n);
-    for (uint32_t end = b; e.count > 0; end = edt_kept(line, &e, e.count).start) {
-        const edt_parabola p = edt_kept(line, &e, --e.count);
+    for (uint32_t end = b; e.count > 0; end = edt_stored(line, &e, e.count).start) {
+        const edt_parabola p = edt_stored(line, &e, --e.count);
 
         for (uint32_t u = p.start; u < end; u++)
             d2[u] = edt_value(p.height, p.site, u);
@@ -121,23 +121,23 @@ static void later_pass_line(uint32_t *d2, const uint8_t *side, uint32_t n, edt_s
     }
 }
 
-/* Transforms `width` (at most COLUMNS) adjacent lines of n pixels. The first one begins at index
- * `at`; `stride` is the distance between two pixels of a line. */
-static void later_pass_block(const edt_job *job, size_t at, size_t width, size_t stride, uint32_t n,
-                             const scratch *s)
+/* Transforms `width` (at most COLUMNS) adjacent lines of n pixels. The first line begins at index
+ * `first`; `stride` is the distance between the indices of two pixels of a line. */
+static void later_pass_block(const edt_job *job, size_t first, size_t width, size_t stride,
+                             uint32_t n, const scratch *s)
 {
-    const edt_line line = { s->kept };
+    const edt_line line = { s->parabolas };
 
     for (size_t i = 0; i < n; i++)
         for (size_t c = 0; c < width; c++) {
-            s->line[c * n + i] = job->out[at + i * stride + c];
-            s->side[c * n + i] = job->mask[at + i * stride + c] != 0;
+            s->line[c * n + i] = job->out[first + i * stride + c];
+            s->side[c * n + i] = job->mask[first + i * stride + c] != 0;
         }
     for (size_t c = 0; c < width; c++)
         later_pass_line(s->line + c * n, s->side + c * n, n, job->sides, &line);
     for (size_t i = 0; i < n; i++)
         for (size_t c = 0; c < width; c++)
-            job->out[at + i * stride + c] = s->line[c * n + i];
+            job->out[first + i * stride + c] = s->line[c * n + i];
 }
 
 void edt_part(const edt_job *job, unsigned pass, size_t part, void *memory)
@@ -147,7 +147,7 @@ void edt_part(const edt_job *job, unsigned pass, size_t part, void *memory)
     const size_t block = part % blocks, plane = (size_t)job->nx * job->ny;
     const size_t x = block * COLUMNS;
     const size_t width = job->nx - x < COLUMNS ? job->nx - x : COLUMNS;
-    const scratch s = lay_out(job, memory);
+    const scratch s = divide_scratch(job, memory);
 
     if (pass == 0)
         first_pass(job, part);

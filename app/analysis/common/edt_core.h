@@ -28,8 +28,8 @@ typedef struct edt_parabola {
     tc_u32 site, height, start;
 } edt_parabola;
 
-/* The lower envelope over [first, end) of a line: `count` parabolas. They are stored by edt_keep
- * and read by edt_kept, which C and OpenCL C implement differently; `last` is a copy of the last
+/* The lower envelope over [first, end) of a line: `count` parabolas. They are stored by edt_store
+ * and read by edt_stored, which C and OpenCL C implement differently; `last` is a copy of the last
  * one. */
 typedef struct edt_envelope {
     tc_u32 first, end, count;
@@ -37,14 +37,14 @@ typedef struct edt_envelope {
 } edt_envelope;
 #ifdef __OPENCL_VERSION__
 typedef struct edt_line edt_line;
-static inline void edt_keep(const edt_line *line, const edt_envelope *e, tc_u32 k, edt_parabola p);
-static inline edt_parabola edt_kept(const edt_line *line, const edt_envelope *e, tc_u32 k);
+static inline void edt_store(const edt_line *line, const edt_envelope *e, tc_u32 k, edt_parabola p);
+static inline edt_parabola edt_stored(const edt_line *line, const edt_envelope *e, tc_u32 k);
 #else
 typedef struct edt_line {
-    edt_parabola *kept; /* [length + 2] */
+    edt_parabola *parabolas; /* [length + 2] */
 } edt_line;
-#define edt_keep(line, e, k, p) ((line)->kept[k] = (p))
-#define edt_kept(line, e, k) ((line)->kept[k])
+#define edt_store(line, e, k, p) ((line)->parabolas[k] = (p))
+#define edt_stored(line, e, k) ((line)->parabolas[k])
 #endif
 
 /* The parabola's value at u, at most EDT_FAR. */
@@ -56,8 +56,8 @@ TC_INLINE tc_u32 edt_value(tc_u32 height, tc_u32 site, tc_u32 u)
     return v < EDT_FAR ? (tc_u32)v : EDT_FAR;
 }
 
-/* Whether the parabola of a later site u hides parabola p of the envelope: it is lower already
- * where p starts. */
+/* Whether the parabola of a later site u hides parabola p of the envelope, that is, whether it is
+ * already lower where p starts. */
 TC_INLINE tc_u32 edt_hides(tc_u32 u, tc_u32 height, edt_parabola p)
 {
     const tc_u64 a = p.start > p.site ? p.start - p.site : p.site - p.start;
@@ -66,8 +66,9 @@ TC_INLINE tc_u32 edt_hides(tc_u32 u, tc_u32 height, edt_parabola p)
     return p.height + a * a > height + b * b ? 1u : 0u;
 }
 
-/* The first place x where the parabola of a later site u is below p, the last parabola that it does
- * not hide: (x - u)^2 + height < (x - p.site)^2 + p.height. The numerator is not negative. */
+/* The first position x at which the parabola of a later site u is below p, the last parabola that
+ * it does not hide: (x - u)^2 + height < (x - p.site)^2 + p.height. The numerator is not negative.
+ */
 TC_INLINE tc_u64 edt_cross(edt_parabola p, tc_u32 u, tc_u32 height)
 {
     const tc_u32 offset = u - p.site, twice = 2 * offset;
@@ -87,7 +88,7 @@ TC_INLINE void edt_push(const edt_line *line, edt_envelope *e, tc_u32 u, tc_u32 
     while (e->count > 0 && edt_hides(u, height, e->last)) {
         e->count--;
         if (e->count > 0)
-            e->last = edt_kept(line, e, e->count - 1);
+            e->last = edt_stored(line, e, e->count - 1);
     }
     if (e->count > 0)
         start = edt_cross(e->last, u, height);
@@ -95,7 +96,7 @@ TC_INLINE void edt_push(const edt_line *line, edt_envelope *e, tc_u32 u, tc_u32 
         e->last.site = u;
         e->last.height = height;
         e->last.start = (tc_u32)start;
-        edt_keep(line, e, e->count, e->last);
+        edt_store(line, e, e->count, e->last);
         e->count++;
     }
 }

@@ -1,7 +1,7 @@
 /*
  * Finds single connected components of the pixels below (or not below) a threshold, each by a flood
- * fill from one of its pixels: for checking a few of them, where labelling all would cost as much
- * as the analysis.
+ * fill from one of its pixels. This serves to check a few components, as labelling all would cost
+ * as much as the analysis.
  */
 #ifndef AN_FOLLOW_H
 #define AN_FOLLOW_H
@@ -12,7 +12,7 @@ typedef struct an_component {
     uint64_t pixels, grey; /* number of pixels, sum of their grey values */
     uint64_t sum[3];       /* sums of their coordinates: z, y, x */
     uint32_t lo[3], hi[3]; /* bounding box; hi is exclusive */
-    bool whole;            /* all pixels were found; false: there was no room for them */
+    bool whole;            /* all pixels were found; false: they were more than `room` */
 } an_component;
 
 typedef struct an_follow {
@@ -20,10 +20,11 @@ typedef struct an_follow {
     uint32_t threshold; /* components consist of pixels below the threshold ... */
     bool above;         /* ... or, if set, of those not below it */
     bool corners;       /* pixels of a slice that share only a corner are neighbours */
-    bool through;       /* voxels of adjacent slices that share a side are neighbours, too */
-    /* Set by an_follow_begin: [room], the pixels found so far; their greatest number. */
-    size_t *queue, room;
-    uint8_t *seen; /* a bit for each pixel: it is in the queue */
+    bool is_3d;         /* voxels of adjacent slices that share a side are neighbours, too */
+    /* Set by an_follow_begin: */
+    size_t room;     /* the greatest number of pixels of a component */
+    size_t *queue;   /* [room]: the pixels found so far */
+    uint8_t *queued; /* a bit for each pixel: whether it is in the queue */
 } an_follow;
 
 /* Allocates 8 bytes for each of the `room` pixels that a component may have, and a bit for each
@@ -31,11 +32,11 @@ typedef struct an_follow {
 tc_status an_follow_begin(an_follow *f, size_t room, tc_err *err);
 void an_follow_end(an_follow *f);
 /* Whether a pixel is on the side of the threshold that components consist of. */
-bool an_follow_takes(const an_follow *f, size_t pixel);
-/* Finds a pixel on that side: a randomly chosen one, or the next one after it among `most` pixels
- * (after the last pixel follows the first). false: there is none. */
+bool an_follow_accepts(const an_follow *f, size_t pixel);
+/* Finds a pixel that an_follow_accepts: tests a randomly chosen pixel and those after it, `most`
+ * pixels in all (the first pixel follows the last). Returns false if none of them is accepted. */
 bool an_follow_find(const an_follow *f, size_t most, uint64_t *random, size_t *pixel);
-/* Finds the component of a pixel on that side. f->queue then begins with its pixels. */
+/* Finds the component of a pixel that an_follow_accepts. f->queue then begins with its pixels. */
 void an_follow_component(an_follow *f, size_t pixel, an_component *out);
 
 #endif

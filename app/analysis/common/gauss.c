@@ -1,4 +1,4 @@
-/* The weights and the filter of a Gaussian in fixed point: see gauss.h. */
+/* Computes the weights of a Gaussian filter in fixed point, and applies it: see gauss.h. */
 #include "app/analysis/common/gauss.h"
 
 #include <assert.h>
@@ -45,38 +45,38 @@ an_gauss an_gauss_make(double sigma)
 /* The number of values of a block; compilers vectorize loops over it. */
 enum { LANES = 64 };
 
-/* The values of a line from index `at`; for NULL zeros. */
-static inline const uint32_t *values_at(const uint32_t *line, size_t at)
+/* The values of a line from index `first` on; zeros if the line is NULL. */
+static inline const uint32_t *values_from(const uint32_t *line, size_t first)
 {
     static const uint32_t zeros[LANES];
 
-    return line != NULL ? line + at : zeros;
+    return line != NULL ? line + first : zeros;
 }
 
-/* Filters the values at to at + m - 1, with sums of the given type. */
-#define SUM_BLOCK(type)                                                       \
-    do {                                                                      \
-        const uint32_t *const middle = values_at(lines[radius], at);          \
-        type sums[LANES];                                                     \
-                                                                              \
-        for (size_t i = 0; i < m; i++)                                        \
-            sums[i] = ((type)1 << (shift - 1)) + (type)weight[0] * middle[i]; \
-        for (int k = 1; k <= radius; k++) {                                   \
-            const uint32_t *const before = values_at(lines[radius - k], at);  \
-            const uint32_t *const after = values_at(lines[radius + k], at);   \
-                                                                              \
-            for (size_t i = 0; i < m; i++)                                    \
-                sums[i] += (type)weight[k] * (before[i] + after[i]);          \
-        }                                                                     \
-        for (size_t i = 0; i < m; i++)                                        \
-            out[at + i] = (uint32_t)(sums[i] >> shift);                       \
+/* Filters the values first to first + m - 1, with sums of the given type. */
+#define SUM_BLOCK(type)                                                           \
+    do {                                                                          \
+        const uint32_t *const middle = values_from(lines[radius], first);         \
+        type sums[LANES];                                                         \
+                                                                                  \
+        for (size_t i = 0; i < m; i++)                                            \
+            sums[i] = ((type)1 << (shift - 1)) + (type)weight[0] * middle[i];     \
+        for (int k = 1; k <= radius; k++) {                                       \
+            const uint32_t *const before = values_from(lines[radius - k], first); \
+            const uint32_t *const after = values_from(lines[radius + k], first);  \
+                                                                                  \
+            for (size_t i = 0; i < m; i++)                                        \
+                sums[i] += (type)weight[k] * (before[i] + after[i]);              \
+        }                                                                         \
+        for (size_t i = 0; i < m; i++)                                            \
+            out[first + i] = (uint32_t)(sums[i] >> shift);                        \
     } while (0)
 
-/* Filters m values from index `at`. Inlined, so that m is a constant: GCC then vectorizes at -O2,
- * too. */
+/* Filters m values from index `first`. Inlined, so that m is a constant: GCC then vectorizes first
+ * -O2, too. */
 static inline __attribute__((always_inline)) void blur_block(const uint32_t *weight, int radius,
                                                              const uint32_t *const *lines,
-                                                             size_t at, size_t m, unsigned shift,
+                                                             size_t first, size_t m, unsigned shift,
                                                              bool wide, uint32_t *out)
 {
     if (wide)
@@ -89,10 +89,10 @@ void an_gauss_blur(const uint32_t *weight, int radius, const uint32_t *const *li
                    unsigned shift, bool wide, uint32_t *out)
 {
     assert(radius >= 0 && radius <= AN_GAUSS_MAX_RADIUS && shift > 0);
-    size_t at = 0;
+    size_t first = 0;
 
-    for (; at + LANES <= n; at += LANES)
-        blur_block(weight, radius, lines, at, LANES, shift, wide, out);
-    if (at < n)
-        blur_block(weight, radius, lines, at, n - at, shift, wide, out);
+    for (; first + LANES <= n; first += LANES)
+        blur_block(weight, radius, lines, first, LANES, shift, wide, out);
+    if (first < n)
+        blur_block(weight, radius, lines, first, n - first, shift, wide, out);
 }

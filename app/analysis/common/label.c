@@ -1,4 +1,4 @@
-/* Labels connected components of a binary picture by its runs: see label.h. */
+/* Labels the connected components of a binary picture, run by run: see label.h. */
 #include "app/analysis/common/label.h"
 
 #include <assert.h>
@@ -33,8 +33,8 @@ size_t lab_runs(const lab_picture *p, size_t row, uint32_t *edges)
     return lab_edges(p->bits + row * p->stride, p->nx, p->zeros, edges);
 }
 
-/* The runs of a row: edges as of lab_edges, and for each run the root of its id at the time when
- * its row was labelled. */
+/* The runs of a row: their edges as returned by lab_edges, and for each run the root of its id at
+ * the time when the row was labelled. */
 typedef struct line {
     uint32_t *edges;
     int32_t *id;
@@ -50,7 +50,7 @@ size_t lab_scratch_bytes(const lab_picture *p)
 }
 
 /* Divides the scratch memory into two lines. */
-static void lay_out(const lab_picture *p, void *scratch, line lines[LINES])
+static void divide_scratch(const lab_picture *p, void *scratch, line lines[LINES])
 {
     const size_t room = (size_t)p->nx + 2;
     uint32_t *const edges = scratch;
@@ -60,23 +60,25 @@ static void lay_out(const lab_picture *p, void *scratch, line lines[LINES])
         lines[i] = (line){ .edges = edges + (size_t)i * room, .id = ids + (size_t)i * room };
 }
 
-/* Labels the runs of a row, which are in `now`. `next` is the first unused id. Returns the first
- * unused id afterwards. reach: 1 if pixels that touch at a corner are connected, otherwise 0. */
-static int32_t join_above(const lab_picture *p, size_t row, line *now, const line *above,
+/* Labels the runs of a row, which are in `current`. next: the first unused id. reach: 1 if pixels
+ * that touch at a corner are connected, otherwise 0. Returns the id that is the first unused one
+ * afterwards. */
+static int32_t join_above(const lab_picture *p, size_t row, line *current, const line *above,
                           uint32_t reach, int32_t next)
 {
     int32_t *const ids = p->ids;
     size_t j = 0;
 
-    for (size_t k = 0; k < now->runs; k++) {
-        const uint32_t a = now->edges[2 * k], b = now->edges[2 * k + 1];
+    for (size_t k = 0; k < current->runs; k++) {
+        const uint32_t a = current->edges[2 * k], b = current->edges[2 * k + 1];
         int32_t root = next;
 
         while (j < above->runs && above->edges[2 * j + 1] + reach <= a)
             j++;
         if (j < above->runs && above->edges[2 * j] < b + reach) {
             root = uf_find(ids, above->id[j]);
-            /* The last run above that touches this one may also touch the next one. */
+            /* The last run above that touches this run may also touch the next run, so it is not
+             * skipped. */
             while (above->edges[2 * j + 1] < b && j + 1 < above->runs &&
                    above->edges[2 * j + 2] < b + reach) {
                 const int32_t other = uf_find(ids, above->id[++j]);
@@ -89,7 +91,7 @@ static int32_t join_above(const lab_picture *p, size_t row, line *now, const lin
             next++;
         }
         p->starts[row * p->room + k] = root;
-        now->id[k] = root;
+        current->id[k] = root;
     }
     return next;
 }
@@ -100,16 +102,16 @@ int32_t lab_band(const lab_picture *p, size_t row0, size_t row1, void *scratch)
     assert(p->stride == lab_stride(p->nx) && p->room >= lab_room(p->nx));
     int32_t next = (int32_t)lab_ids(p->nx, row0);
     line lines[LINES];
-    line *now = &lines[0], *above = &lines[1];
+    line *current = &lines[0], *above = &lines[1];
 
-    lay_out(p, scratch, lines);
+    divide_scratch(p, scratch, lines);
     for (size_t row = row0; row < row1; row++) {
-        line *const done = above;
+        line *const previous = above;
 
-        now->runs = lab_runs(p, row, now->edges);
-        next = join_above(p, row, now, above, p->eight_connected, next);
-        above = now;
-        now = done;
+        current->runs = lab_runs(p, row, current->edges);
+        next = join_above(p, row, current, above, p->eight_connected, next);
+        above = current;
+        current = previous;
     }
     return next;
 }
@@ -120,16 +122,16 @@ void lab_seam(const lab_picture *p, size_t row, void *scratch)
     const int32_t *const starts = p->starts + row * p->room;
     const uint32_t reach = p->eight_connected;
     line lines[LINES];
-    const line *const now = &lines[0], *const above = &lines[1];
+    const line *const current = &lines[0], *const above = &lines[1];
     size_t j = 0;
 
     if (row == 0)
         return;
-    lay_out(p, scratch, lines);
-    lines[0].runs = lab_runs(p, row, now->edges);
+    divide_scratch(p, scratch, lines);
+    lines[0].runs = lab_runs(p, row, current->edges);
     lines[1].runs = lab_runs(p, row - 1, above->edges);
-    for (size_t k = 0; k < now->runs; k++) {
-        const uint32_t a = now->edges[2 * k], b = now->edges[2 * k + 1];
+    for (size_t k = 0; k < current->runs; k++) {
+        const uint32_t a = current->edges[2 * k], b = current->edges[2 * k + 1];
 
         while (j < above->runs && above->edges[2 * j + 1] + reach <= a)
             j++;

@@ -1,4 +1,5 @@
-/* Otsu's thresholds: for two classes exactly, for more by groups of grey values: see otsu.h. */
+/* Computes Otsu's thresholds: for two classes exactly, for more from groups of grey values. See
+ * otsu.h. */
 #include "app/analysis/common/otsu.h"
 
 #include <assert.h>
@@ -78,7 +79,7 @@ static uint32_t find_threshold(const uint64_t *histogram, uint32_t size, an_otsu
     for (uint32_t t = 0; t < size; t++) {
         uint64_t weight;
         u128 a, b, difference;
-        wide here, there;
+        wide candidate, current;
 
         n0 += histogram[t];
         s0 += scaled_value(t, scale) * histogram[t];
@@ -88,9 +89,9 @@ static uint32_t find_threshold(const uint64_t *histogram, uint32_t size, an_otsu
         a = (u128)s0 * (n - n0);
         b = (u128)(s - s0) * n0;
         difference = a > b ? a - b : b - a;
-        here = square_times(difference, best_weight);
-        there = square_times(best, weight);
-        if (is_greater(&here, &there)) {
+        candidate = square_times(difference, best_weight);
+        current = square_times(best, weight);
+        if (is_greater(&candidate, &current)) {
             best = difference;
             best_weight = weight;
             threshold = t;
@@ -113,8 +114,8 @@ enum { GROUPS = 256 }; /* greatest number of groups */
 typedef struct groups {
     unsigned n, shift;
     uint32_t first[GROUPS]; /* the first grey value of each group */
-    /* The number of pixels, and the sum of their scaled values, of all groups before this one;
-     * exact, as below 2^53. */
+    /* The number of pixels in all groups before each group, and the sum of their scaled values.
+     * Both are exact, as they are below 2^53. */
     double count[GROUPS + 1], sum[GROUPS + 1];
 } groups;
 
@@ -147,28 +148,28 @@ static groups group_values(const uint64_t *histogram, uint32_t size, an_otsu_sca
     return g;
 }
 
-/* The contribution of a class that consists of groups [i, j) to the between-class variance: the sum
+/* The contribution to the between-class variance of a class that consists of groups [i, j): the sum
  * of its values times their mean. */
-static double class_worth(const groups *g, unsigned i, unsigned j)
+static double class_score(const groups *g, unsigned i, unsigned j)
 {
     const double sum = g->sum[j] - g->sum[i];
 
     return sum * sum / (g->count[j] - g->count[i]);
 }
 
-/* A step of dynamic programming over the number of classes. worth[j] becomes the greatest sum of
- * class_worth for dividing the first j groups into `classes` classes, and begins[j] the first group
- * of the last class. before: `worth` for one class less. */
-static void add_class(const groups *g, unsigned classes, const double *before, double *worth,
+/* Does a step of dynamic programming over the number of classes. Sets scores[j] to the greatest sum
+ * of class_score for dividing the first j groups into `classes` classes, and begins[j] to the first
+ * group of the last of these classes. previous: the scores for one class less. */
+static void add_class(const groups *g, unsigned classes, const double *previous, double *scores,
                       uint16_t *begins)
 {
     for (unsigned j = classes; j <= g->n; j++) {
-        worth[j] = -1;
+        scores[j] = -1;
         for (unsigned i = classes - 1; i < j; i++) {
-            const double total = before[i] + class_worth(g, i, j);
+            const double total = previous[i] + class_score(g, i, j);
 
-            if (total > worth[j]) {
-                worth[j] = total;
+            if (total > scores[j]) {
+                scores[j] = total;
                 begins[j] = (uint16_t)i;
             }
         }
@@ -180,9 +181,9 @@ tc_status an_otsu_classes(const uint64_t *histogram, uint32_t size, an_otsu_scal
 {
     assert(classes >= 2 && classes <= AN_OTSU_CLASSES);
     groups *const g = malloc(sizeof *g);
-    double worth[2][GROUPS + 1];
+    double scores[2][GROUPS + 1];
     uint16_t begins[AN_OTSU_CLASSES + 1][GROUPS + 1];
-    unsigned at;
+    unsigned group;
 
     if (g == NULL)
         return tc_no_memory(err, "the grey values");
@@ -194,13 +195,13 @@ tc_status an_otsu_classes(const uint64_t *histogram, uint32_t size, an_otsu_scal
         return TC_OK;
     }
     for (unsigned j = 1; j <= g->n; j++)
-        worth[1][j] = class_worth(g, 0, j);
+        scores[1][j] = class_score(g, 0, j);
     for (unsigned c = 2; c <= classes; c++)
-        add_class(g, c, worth[(c - 1) % 2], worth[c % 2], begins[c]);
-    at = begins[classes][g->n];
+        add_class(g, c, scores[(c - 1) % 2], scores[c % 2], begins[c]);
+    group = begins[classes][g->n];
     for (unsigned c = classes - 1; c >= 2 && !highest; c--)
-        at = begins[c][at];
-    *threshold = g->first[at];
+        group = begins[c][group];
+    *threshold = g->first[group];
     free(g);
     return TC_OK;
 }

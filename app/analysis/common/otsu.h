@@ -13,8 +13,8 @@ uint32_t an_otsu(const uint64_t *histogram, uint32_t size);
 
 /* How grey values are scaled before the threshold is computed. */
 typedef enum an_otsu_scale {
-    AN_OTSU_LINEAR, /* not at all */
-    AN_OTSU_SQRT    /* to 256 times their square root, rounded down */
+    AN_OTSU_LINEAR, /* they are not scaled */
+    AN_OTSU_SQRT    /* they become 256 times their square root, rounded down */
 } an_otsu_scale;
 
 /* Otsu's method for 2 to AN_OTSU_CLASSES classes. Sets *threshold to the first grey value of the
@@ -27,19 +27,19 @@ tc_status an_otsu_classes(const uint64_t *histogram, uint32_t size, an_otsu_scal
 /* Adds pixels [from, to) to a histogram of all values of their depth, [2^bits]. */
 void an_histogram(const wu_pixels *px, size_t from, size_t to, uint64_t *histogram);
 
-/* Adds those of pixels [from, to) that are in the mask to a histogram. mask: NULL adds all. */
+/* Adds those of pixels [from, to) that are in the mask to a histogram; if mask is NULL, all. */
 void an_histogram_inside(const wu_pixels *px, const uint8_t *mask, size_t from, size_t to,
                          uint64_t *histogram);
 
 /* Otsu's threshold of all pixels, computed in the calling thread. TC_NO_MEMORY. */
 tc_status an_otsu_of(const wu_pixels *px, uint32_t *threshold, tc_err *err);
 
-/* Computes the histogram, [2^bits], of all pixels, or if there is a mask of those in it.
+/* Computes the histogram, [2^bits], of all pixels or, if there is a mask, of those in the mask.
  * *histogram: released with free(), also after a failure. */
 tc_status an_histogram_of(const wu_pixels *px, const tc_poll *poll, uint64_t **histogram,
                           tc_err *err);
 
-/* Sets *bright: whether the brighter one of Otsu's two classes has fewer pixels. Uses the same
+/* Sets *bright to whether the brighter one of Otsu's two classes has fewer pixels. Uses the same
  * pixels as an_histogram_of. */
 tc_status an_find_polarity(const wu_pixels *px, const tc_poll *poll, bool *bright, tc_err *err);
 

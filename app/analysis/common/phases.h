@@ -11,11 +11,11 @@
 /* The sum of the phases' costs. */
 static inline double an_phases_sum(const double *costs, size_t phases)
 {
-    double all = 0;
+    double sum = 0;
 
     for (size_t i = 0; i < phases; i++)
-        all += costs[i];
-    return all;
+        sum += costs[i];
+    return sum;
 }
 
 /* The share of the costs, 0 to 1, that is spent when chunks_done chunks are done. per_phase: the

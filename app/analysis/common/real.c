@@ -1,4 +1,4 @@
-/* Elementary functions that use only IEEE 754 operations: see real.h. */
+/* Computes elementary functions by IEEE 754 operations only: see real.h. */
 #include "app/analysis/common/real.h"
 
 #include <assert.h>
@@ -34,8 +34,8 @@ double tc_atan2(double y, double x)
     return y < 0 ? -angle : angle;
 }
 
-/* Newton's method. Dividing the exponent by three gives a first estimate within 6%, and each step
- * about squares the error. */
+/* Uses Newton's method. Dividing the exponent by three gives a first estimate within 6%, and each
+ * step about squares the error. */
 double tc_cbrt(double x)
 {
     assert(x >= 0);
@@ -124,7 +124,7 @@ void tc_log2s_destroy(tc_log2s **logs)
 }
 
 /* Adds the logarithm of the first eight binary digits, from the table, and that of the remaining
- * factor. The result is rounded down to a multiple of 2^-80; if the value is so near to one that
+ * factor. The sum is rounded down to a multiple of 2^-80; if it is so near to such a multiple that
  * its error could change the result, tc_log2_q80 is used. */
 tc_u128 tc_log2s_compute(const tc_log2s *logs, uint64_t k)
 {

@@ -19,10 +19,10 @@ double tc_cbrt(double x);
 
 /* --- logarithms of counts -------------------------------------------------------------------- */
 
-/* A table of k log2(k), in units of 2^-80, with an error of less than k 2^-75, for k < n. For k <
- * TC_LOGS the logarithm of a product is computed as the sum of its factors' logarithms, for others
- * it is not. */
+/* The greatest number of elements of a tc_logs. */
 enum { TC_LOGS = 65536 };
+/* A table of k log2(k), in units of 2^-80, with an error of less than k 2^-75, for k < n. The
+ * logarithm of a product is computed as the sum of its factors' logarithms. */
 typedef struct tc_logs {
     tc_u128 *k_log2_k; /* [n] */
     size_t n;
@@ -39,27 +39,27 @@ static inline tc_u128 tc_k_log2_k(const tc_logs *logs, uint64_t k)
     return k < logs->n ? logs->k_log2_k[k] : tc_wide_times(tc_log2_q80(k), k);
 }
 
-/* A cache of tc_log2_q80 for one thread, several times as fast if counts repeat. */
+/* A cache of tc_log2_q80 for one thread; it is several times as fast if counts repeat. */
 enum { TC_LOG2S = 4096 };
 typedef struct tc_log2s {
-    tc_u128 octave[129];    /* log2(128 + i) in units of 2^-120 */
-    tc_u128 kept[TC_LOG2S]; /* tc_log2_q80(k); 0: not yet computed */
+    tc_u128 octave[129];      /* log2(128 + i) in units of 2^-120 */
+    tc_u128 cached[TC_LOG2S]; /* tc_log2_q80(k); 0: not yet computed */
 } tc_log2s;
 
-/* Makes an empty cache; NULL: no memory. */
+/* Makes an empty cache. Returns NULL if there is no memory. */
 tc_log2s *tc_log2s_create(void);
 void tc_log2s_destroy(tc_log2s **logs);
 /* Computes the same bits as tc_log2_q80(k), faster and without the cache; 0 < k < 2^32. */
 tc_u128 tc_log2s_compute(const tc_log2s *logs, uint64_t k);
 
-/* tc_log2_q80(k) by the cache; 0 < k < 2^32. */
+/* Returns tc_log2_q80(k), using the cache; 0 < k < 2^32. */
 static inline tc_u128 tc_log2s_of(tc_log2s *logs, uint64_t k)
 {
     if (k >= TC_LOG2S)
         return tc_log2s_compute(logs, k);
-    if (logs->kept[k] == 0)
-        logs->kept[k] = tc_log2s_compute(logs, k);
-    return logs->kept[k];
+    if (logs->cached[k] == 0)
+        logs->cached[k] = tc_log2s_compute(logs, k);
+    return logs->cached[k];
 }
 
 #endif

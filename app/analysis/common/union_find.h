@@ -24,23 +24,23 @@ typedef volatile __global tc_i32 *uf_nodes;
 /* Reads a link that other work-items may change. An atomic function would make all work-items that
  * read the same root wait for each other. NVIDIA's compiler (which defines this macro) makes a
  * relaxed atomic read of a volatile read, as PTX's memory model says. */
-TC_INLINE tc_i32 uf_load(uf_nodes at)
+TC_INLINE tc_i32 uf_load(uf_nodes node)
 {
 #ifdef __NV_CL_C_VERSION
-    return *at;
+    return *node;
 #else
-    return atomic_or(at, 0);
+    return atomic_or(node, 0);
 #endif
 }
 
-/* Changes the link of `root` to `now`, which is smaller. Returns the link before: `root`, or if
- * another work-item has linked it meanwhile that parent, which the caller then has to join with
- * `now`. (Uses atomic_min: if many do so, a compare-and-exchange takes up to 8% longer on a GPU.)
- */
-TC_INLINE tc_i32 uf_lower(uf_nodes at, tc_i32 root, tc_i32 now)
+/* Changes the link of the root `root`, in *node, to `parent`, which is smaller. Returns the link
+ * before: `root`, or another parent if another work-item has linked the root meanwhile; the caller
+ * must then join that parent with `parent`. (Uses atomic_min, as a compare-and-exchange takes up to
+ * 8% longer on a GPU if many work-items do it.) */
+TC_INLINE tc_i32 uf_lower(uf_nodes node, tc_i32 root, tc_i32 parent)
 {
     (void)root;
-    return atomic_min(at, now);
+    return atomic_min(node, parent);
 }
 
 #else
@@ -74,21 +74,21 @@ TC_INLINE int32_t uf_link(int32_t *nodes, int32_t a, int32_t b)
     return b;
 }
 
-TC_INLINE int32_t uf_load(const int32_t *at)
+TC_INLINE int32_t uf_load(const int32_t *node)
 {
-    return __atomic_load_n(at, __ATOMIC_RELAXED);
+    return __atomic_load_n(node, __ATOMIC_RELAXED);
 }
 
-TC_INLINE void uf_store(int32_t *at, int32_t value)
+TC_INLINE void uf_store(int32_t *node, int32_t value)
 {
-    __atomic_store_n(at, value, __ATOMIC_RELAXED);
+    __atomic_store_n(node, value, __ATOMIC_RELAXED);
 }
 
-/* Changes a link from `root` to `now`, unless another thread has changed it; returns the link
- * before. */
-TC_INLINE int32_t uf_lower(int32_t *at, int32_t root, int32_t now)
+/* Changes the link in *node from `root` to `parent`, unless another thread has changed it. Returns
+ * the link before. */
+TC_INLINE int32_t uf_lower(int32_t *node, int32_t root, int32_t parent)
 {
-    __atomic_compare_exchange_n(at, &root, now, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
+    __atomic_compare_exchange_n(node, &root, parent, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
     return root;
 }
 
@@ -106,11 +106,11 @@ TC_INLINE tc_i32 uf_find_shared(uf_nodes nodes, tc_i32 i)
     return i;
 }
 
-/* Joins the sets of a and b. Returns the number that is no longer a root; 0, which always is a
- * root, if they were one set already. So that trees stay low, a root gets a root as its parent.
- * Only the larger node goes up to its parent: two nodes with the same root meet there without
- * reading the root's node, which all threads would otherwise read at once. Each round continues
- * with a smaller node, so the loop ends in whatever order threads run. */
+/* Joins the sets of a and b. Returns the number that is no longer a root, or 0 (which always is a
+ * root) if a and b were in one set already. A root only gets a root as its parent, so that trees
+ * stay low. In each round the larger of the two nodes is replaced by its parent. So two nodes with
+ * the same root meet there without reading the root's node, which all threads would otherwise read
+ * at once; and the loop ends in whatever order threads run. */
 TC_INLINE tc_i32 uf_union_shared(uf_nodes nodes, tc_i32 a, tc_i32 b)
 {
     while (a != b) {
@@ -129,7 +129,7 @@ TC_INLINE tc_i32 uf_union_shared(uf_nodes nodes, tc_i32 a, tc_i32 b)
     return 0;
 }
 
-/* uf_union_shared for numbers that often have the same parent already. */
+/* Does the same as uf_union_shared, but is faster for numbers that often have the same parent. */
 TC_INLINE tc_i32 uf_join_shared(uf_nodes nodes, tc_i32 a, tc_i32 b)
 {
     return a != b && uf_load(&nodes[a]) != uf_load(&nodes[b]) ? uf_union_shared(nodes, a, b) : 0;

@@ -50,29 +50,30 @@ static steps steps_of(const ws_shape *s)
 }
 
 /* A pixel's coordinates. */
-typedef struct place {
+typedef struct position_xyz {
     int32_t x, y, z;
-} place;
+} position_xyz;
 
-static place place_of(const ws_shape *s, size_t i)
+static position_xyz position_of(const ws_shape *s, size_t i)
 {
     const size_t row = i / (size_t)s->nx;
 
-    return (place){ (int32_t)(i % (size_t)s->nx), (int32_t)(row % (size_t)s->ny),
-                    (int32_t)(row / (size_t)s->ny) };
+    return (position_xyz){ (int32_t)(i % (size_t)s->nx), (int32_t)(row % (size_t)s->ny),
+                           (int32_t)(row / (size_t)s->ny) };
 }
 
 /* Whether step k from a pixel leads to a pixel of the picture. */
-static inline bool step_is_within(const ws_shape *s, const steps *w, place at, int k)
+static inline bool step_is_within(const ws_shape *s, const steps *w, position_xyz position, int k)
 {
-    return ws_is_within(s, at.x + w->dx[k], at.y + w->dy[k], at.z + w->dz[k]);
+    return ws_is_within(s, position.x + w->dx[k], position.y + w->dy[k], position.z + w->dz[k]);
 }
 
 /* Whether all neighbours of the pixels of a row are in the picture, except for those of its first
  * and last pixel. */
-static bool is_inner_row(const ws_shape *s, place at)
+static bool is_inner_row(const ws_shape *s, position_xyz position)
 {
-    return at.y > 0 && at.y + 1 < s->ny && (!s->depth || (at.z > 0 && at.z + 1 < s->nz));
+    return position.y > 0 && position.y + 1 < s->ny &&
+           (!s->depth || (position.z > 0 && position.z + 1 < s->nz));
 }
 
 /* --- uphill ---------------------------------------------------------------------------------- */
@@ -107,8 +108,8 @@ static void ascend_rows(const ws_map *m, size_t row0, size_t row1)
     const steps w = steps_of(s);
 
     for (size_t row = row0; row < row1; row++) {
-        const place at = place_of(s, row * nx);
-        const bool inner = is_inner_row(s, at);
+        const position_xyz position = position_of(s, row * nx);
+        const bool inner = is_inner_row(s, position);
 
         for (size_t x = 0; x < nx; x++) {
             const size_t i = row * nx + x;
@@ -120,7 +121,8 @@ static void ascend_rows(const ws_map *m, size_t row0, size_t row1)
             }
             to = inner && x > 0 && x + 1 < nx
                      ? highest_around(m->height, i, &w, m->plateaus)
-                     : (size_t)ws_highest(m->height, s, (int32_t)x, at.y, at.z, m->plateaus);
+                     : (size_t)ws_highest(m->height, s, (int32_t)x, position.y, position.z,
+                                          m->plateaus);
             m->up[i] = m->plateaus && to == i ? WS_UNKNOWN : (int32_t)to;
         }
     }
@@ -150,17 +152,17 @@ static void edge_rows(const ws_map *m, size_t row0, size_t row1, ws_list *list)
     const steps w = steps_of(s);
 
     for (size_t i = row0 * (size_t)s->nx; i < end; i++) {
-        place at;
+        position_xyz position;
 
         if (m->up[i] != WS_UNKNOWN)
             continue;
-        at = place_of(s, i);
+        position = position_of(s, i);
         for (int k = 0; k < w.n; k++) {
             const size_t neighbour = (size_t)((ptrdiff_t)i + w.offset[k]);
 
             /* Other threads may set values to WS_PENDING meanwhile, which are negative like
              * WS_UNKNOWN. */
-            if (step_is_within(s, &w, at, k) && m->height[neighbour] == m->height[i] &&
+            if (step_is_within(s, &w, position, k) && m->height[neighbour] == m->height[i] &&
                 uf_load(&m->up[neighbour]) >= 0) {
                 uf_store(&m->up[i], WS_PENDING((int32_t)neighbour));
                 add_pixel(list, i);
@@ -170,22 +172,22 @@ static void edge_rows(const ws_map *m, size_t row0, size_t row1, ws_list *list)
     }
 }
 
-/* Goes one step further into plateaus: from the pixels of `from`, whose direction is known, to
- * their neighbours, which are added to `to`. */
-static tc_status step_in(const ws_map *m, const steps *w, const ws_list *from, ws_list *to,
-                         const tc_poll *poll, tc_err *err)
+/* Goes one step further into plateaus: from the pixels of list `from`, whose direction is known, to
+ * their neighbours, which are added to list `to`. */
+static tc_status enter_plateaus(const ws_map *m, const steps *w, const ws_list *from, ws_list *to,
+                                const tc_poll *poll, tc_err *err)
 {
     enum { BLOCK = 1 << 16 };
 
     for (size_t n = 0; n < from->n_pixels; n++) {
         const int32_t i = from->pixels[n];
-        const place at = place_of(&m->shape, (size_t)i);
+        const position_xyz position = position_of(&m->shape, (size_t)i);
 
         for (int k = 0; k < w->n; k++) {
             const ptrdiff_t neighbour = i + w->offset[k];
 
-            if (!step_is_within(&m->shape, w, at, k) || m->height[neighbour] != m->height[i] ||
-                m->up[neighbour] >= WS_PENDING(i))
+            if (!step_is_within(&m->shape, w, position, k) ||
+                m->height[neighbour] != m->height[i] || m->up[neighbour] >= WS_PENDING(i))
                 continue;
             if (m->up[neighbour] == WS_UNKNOWN)
                 add_pixel(to, (size_t)neighbour);
@@ -212,9 +214,9 @@ static tc_status settle_pixels(const ws_map *m, const ws_list *list, const tc_po
     return TC_OK;
 }
 
-/* Completes WS_EDGES: goes from the collected pixels into the plateaus, step by step. */
-static tc_status walk_plateaus(const ws_map *m, ws_list *lists, size_t n_lists, const tc_poll *poll,
-                               tc_err *err)
+/* Completes WS_EDGES: goes from the pixels of the lists into the plateaus, step by step. */
+static tc_status cross_plateaus(const ws_map *m, ws_list *lists, size_t n_lists,
+                                const tc_poll *poll, tc_err *err)
 {
     const steps w = steps_of(&m->shape);
     ws_list now = { .n = 0 }, next = { .n = 0 };
@@ -224,20 +226,20 @@ static tc_status walk_plateaus(const ws_map *m, ws_list *lists, size_t n_lists, 
         status = settle_pixels(m, &lists[k], poll, err);
     for (size_t k = 0; k < n_lists; k++) {
         if (status == TC_OK)
-            status = step_in(m, &w, &lists[k], &now, poll, err);
+            status = enter_plateaus(m, &w, &lists[k], &now, poll, err);
         free(lists[k].pixels);
         lists[k].pixels = NULL;
         lists[k].n_pixels = lists[k].pixel_room = 0;
     }
     while (status == TC_OK && (now.n_pixels > 0 || now.no_memory)) {
-        ws_list done;
+        ws_list previous;
 
         status = settle_pixels(m, &now, poll, err);
         if (status == TC_OK)
-            status = step_in(m, &w, &now, &next, poll, err);
-        done = now;
+            status = enter_plateaus(m, &w, &now, &next, poll, err);
+        previous = now;
         now = next;
-        next = done;
+        next = previous;
         next.n_pixels = 0;
     }
     ws_list_drop(&now);
@@ -264,15 +266,15 @@ static void flat_join_rows(const ws_map *m, size_t row0, size_t row1)
     const steps w = steps_of(s);
 
     for (size_t i = row0 * (size_t)s->nx; i < row1 * (size_t)s->nx; i++) {
-        place at;
+        position_xyz position;
 
         if (uf_load(&m->up[i]) >= 0 || m->height[i] == 0)
             continue;
-        at = place_of(s, i);
+        position = position_of(s, i);
         for (int k = 0; k < w.before; k++) {
             const size_t neighbour = (size_t)((ptrdiff_t)i + w.offset[k]);
 
-            if (step_is_within(s, &w, at, k) && m->height[neighbour] == m->height[i])
+            if (step_is_within(s, &w, position, k) && m->height[neighbour] == m->height[i])
                 uf_join_shared(m->up, (int32_t)i, (int32_t)neighbour);
         }
     }
@@ -316,28 +318,28 @@ static void top_rows(const ws_map *m, size_t row0, size_t row1)
 
 /* --- saddles --------------------------------------------------------------------------------- */
 
-/* Adds a saddle between the maxima a and b. If list->recent refers to a saddle of this pair, that
- * one is raised instead; otherwise the pair may already be in the list, which may so have several
- * saddles of it. */
+/* Adds a saddle between the maxima a and b. If list->recent refers to a saddle of this pair, the
+ * height of that saddle is raised instead. The list may still have several saddles of a pair, as
+ * `recent` has room for only a part of the pairs. */
 static void add_saddle(ws_list *list, int32_t a, int32_t b, uint32_t height)
 {
     const int32_t lo = a < b ? a : b, hi = a < b ? b : a;
     const uint32_t hash =
         ((uint32_t)lo * 2654435769u ^ (uint32_t)hi * 2246822519u) >> (32 - RECENT_BITS);
-    const uint32_t at = list->recent[hash];
-    ws_saddle *grown;
+    const uint32_t index = list->recent[hash];
+    ws_saddle *saddles;
 
-    if (at < list->n && list->saddles[at].a == lo && list->saddles[at].b == hi) {
-        list->saddles[at].height =
-            height > list->saddles[at].height ? height : list->saddles[at].height;
+    if (index < list->n && list->saddles[index].a == lo && list->saddles[index].b == hi) {
+        list->saddles[index].height =
+            height > list->saddles[index].height ? height : list->saddles[index].height;
         return;
     }
-    grown = tc_array_grow(list->saddles, list->n, &list->room, sizeof *grown);
-    if (grown == NULL) {
+    saddles = tc_array_grow(list->saddles, list->n, &list->room, sizeof *saddles);
+    if (saddles == NULL) {
         list->no_memory = true;
         return;
     }
-    list->saddles = grown;
+    list->saddles = saddles;
     list->recent[hash] = (uint32_t)list->n;
     list->saddles[list->n++] = (ws_saddle){ lo, hi, height };
 }
@@ -364,17 +366,17 @@ static uint32_t depth_of(const void *saddle)
  * which are sorted by by_pair. */
 static void keep_highest(ws_list *p, size_t from)
 {
-    size_t kept = from;
+    size_t n = from;
 
     for (size_t i = from; i < p->n; i++)
-        if (kept == from || p->saddles[i].a != p->saddles[kept - 1].a ||
-            p->saddles[i].b != p->saddles[kept - 1].b)
-            p->saddles[kept++] = p->saddles[i];
-    p->n = kept;
+        if (n == from || p->saddles[i].a != p->saddles[n - 1].a ||
+            p->saddles[i].b != p->saddles[n - 1].b)
+            p->saddles[n++] = p->saddles[i];
+    p->n = n;
 }
 
-/* Whether this saddle cannot join the maxima a and b. If they were joined with other maxima before,
- * it could not either, as those are higher. */
+/* Whether this saddle cannot join the maxima a and b. Then it cannot join them either after they
+ * were joined with other maxima, as those are higher. */
 static bool is_separate(const ws_map *m, int32_t a, int32_t b, uint32_t saddle)
 {
     return m->apart(m->rule, m->height[a] < m->height[b] ? m->height[a] : m->height[b], saddle);
@@ -385,20 +387,20 @@ static void saddles_of_row(const ws_map *m, const steps *w, size_t row, ws_list 
 {
     const ws_shape *const s = &m->shape;
     const size_t nx = (size_t)s->nx;
-    place at = place_of(s, row * nx);
-    const bool inner = is_inner_row(s, at);
+    position_xyz position = position_of(s, row * nx);
+    const bool inner = is_inner_row(s, position);
 
-    for (at.x = 0; at.x < s->nx; at.x++) {
-        const size_t i = row * nx + (size_t)at.x;
+    for (position.x = 0; position.x < s->nx; position.x++) {
+        const size_t i = row * nx + (size_t)position.x;
         const int32_t maximum = m->up[i];
-        const bool whole = inner && at.x > 0 && at.x + 1 < s->nx;
+        const bool whole = inner && position.x > 0 && position.x + 1 < s->nx;
 
         if (maximum < 0)
             continue;
         for (int k = w->before; k < w->n; k++) {
             const ptrdiff_t neighbour = (ptrdiff_t)i + w->offset[k];
 
-            if (!whole && !step_is_within(s, w, at, k))
+            if (!whole && !step_is_within(s, w, position, k))
                 continue;
             if (m->up[neighbour] != maximum && m->up[neighbour] >= 0) {
                 const uint32_t saddle =
@@ -456,7 +458,7 @@ static tc_status gather_saddles(ws_list *lists, size_t n_lists, ws_list *all, co
     return status;
 }
 
-/* The maximum that maximum i is joined with in the end; shortens the path to it. */
+/* Returns the maximum at the end of the path of joined maxima from i; shortens the path. */
 static int32_t maximum_of(int32_t *up, int32_t i)
 {
     while (up[i] != i) {
@@ -466,7 +468,7 @@ static int32_t maximum_of(int32_t *up, int32_t i)
     return i;
 }
 
-/* Joins maxima at saddles where they are not apart. all: sorted, the highest saddles first. */
+/* Joins maxima at those saddles where m->apart is false. all: sorted, the highest saddles first. */
 static tc_status join_maxima(const ws_map *m, const ws_list *all, const tc_poll *poll, tc_err *err)
 {
     const uint32_t *const height = m->height;
@@ -491,8 +493,8 @@ static tc_status join_hills(const ws_map *m, ws_list *lists, size_t n_lists, con
     TC_AUTO(ws_list_drop) ws_list all = { .n = 0 };
     return_if_error(gather_saddles(lists, n_lists, &all, poll, err));
 
-    /* If a pair of maxima has several saddles, the lower ones have no effect: a pair that is apart
-     * at the highest one is so at a lower one. */
+    /* If a pair of maxima has several saddles, the lower ones have no effect: if m->apart is true
+     * at the highest saddle, it is also true at a lower one. */
     return_if_error(
         tc_sort_by_key(all.saddles, all.n, sizeof *all.saddles, depth_of, by_pair, poll, err));
     return join_maxima(m, &all, poll, err);
@@ -507,16 +509,17 @@ void ws_first(const ws_map *m, size_t row0, size_t row1, int32_t *first,
     const size_t nx = (size_t)m->shape.nx;
 
     for (size_t i = row0 * nx; i < row1 * nx; i++) {
-        int32_t *at, was;
+        int32_t *slot, current;
 
         if (uf_load(&m->up[i]) < 0)
             continue;
-        at = &first[follow_up(m->up, (int32_t)i)];
-        was = uf_load(at);
-        if ((int32_t)i >= was || (counts != NULL && !counts(user, i)))
+        slot = &first[follow_up(m->up, (int32_t)i)];
+        current = uf_load(slot);
+        if ((int32_t)i >= current || (counts != NULL && !counts(user, i)))
             continue;
-        while ((int32_t)i < was && !__atomic_compare_exchange_n(at, &was, (int32_t)i, false,
-                                                                __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+        while ((int32_t)i < current &&
+               !__atomic_compare_exchange_n(slot, &current, (int32_t)i, false, __ATOMIC_RELAXED,
+                                            __ATOMIC_RELAXED))
             ;
     }
 }
@@ -539,7 +542,7 @@ void ws_rows(const ws_map *m, ws_part part, size_t row0, size_t row1, ws_list *l
 tc_status ws_end(const ws_map *m, ws_part part, ws_list *lists, size_t n_lists, const tc_poll *poll,
                  tc_err *err)
 {
-    return part == WS_EDGES     ? walk_plateaus(m, lists, n_lists, poll, err)
+    return part == WS_EDGES     ? cross_plateaus(m, lists, n_lists, poll, err)
            : part == WS_SADDLES ? join_hills(m, lists, n_lists, poll, err)
                                 : TC_OK;
 }

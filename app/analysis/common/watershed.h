@@ -31,20 +31,21 @@ typedef struct ws_saddle {
 typedef struct ws_list {
     ws_saddle *saddles; /* [n] */
     int32_t *pixels;    /* [n_pixels] pixels of plateaus */
-    uint32_t *recent;   /* by the hash of a pair of maxima: index in `saddles` at which the pair was
-                           last found */
+    uint32_t *recent; /* by the hash of a pair of maxima: the index in `saddles` of the last saddle
+                         that was added for a pair with this hash */
     size_t n, room, n_pixels, pixel_room; /* used and allocated elements of the two lists */
     bool no_memory;                       /* an element could not be added */
 } ws_list;
 
 typedef struct ws_map {
     ws_shape shape;
-    /* On plateaus paths lead to the upper border; if not set, to the first neighbour in raster
+    /* If set, paths on plateaus lead to the upper border; else to the first neighbour in raster
      * order. */
     bool plateaus;
     const uint32_t *height; /* [nz][ny][nx]; pixels of height 0 belong to no hill */
-    int32_t *up; /* [nz][ny][nx] the pixel that each pixel leads to; WS_GROUND: none. After WS_TOPS
-                    a maximum's own index, or that of the maximum it is joined with */
+    int32_t *up; /* [nz][ny][nx] the pixel to which the path goes from each pixel; WS_GROUND: it
+                    has no path. A maximum has its own index or, after WS_SADDLES, that of the
+                    maximum that it is joined with */
     /* Whether a maximum remains a hill of its own next to a higher maximum, given its height and
      * the saddle's height. Must be monotonic: if true, it must also be true for a higher maximum
      * and for a lower saddle. rule: user data. */

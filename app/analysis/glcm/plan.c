@@ -471,9 +471,9 @@ static const an_selftest selftests[] = {
     { .parameters = NULL }
 };
 
-/* Implements an_analysis.found: the value v of the first map as v / (1 + v), scaled to 1 to 255; 0
- * if it is not positive, or if there are no maps. */
-static uint8_t found(const an_work *work, const void *state, size_t voxel)
+/* Implements an_analysis.preview: the value v of the first map as v / (1 + v), scaled to 1 to 255;
+ * 0 if it is not positive, or if there are no maps. */
+static uint8_t preview(const an_work *work, const void *state, size_t voxel)
 {
     const glcm_params *const p = work->params;
     const unsigned char *const maps = (const unsigned char *)state + glcm_state_maps_at(p);
@@ -504,8 +504,8 @@ const an_analysis an_glcm = {
     .plan = plan,
     .init = init,
     .finish = glcm_finish,
-    .found = found,
-    .found_amounts = true,
+    .preview = preview,
+    .preview_amounts = true,
     .note_survey = glcm_note_survey,
     .note_result = glcm_note_result,
     .suggest = glcm_suggest,

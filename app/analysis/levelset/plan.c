@@ -291,8 +291,8 @@ static const an_selftest selftests[] = {
     { .parameters = NULL }
 };
 
-/* Implements an_analysis.found: 1 inside, 0 outside. */
-static uint8_t found(const an_work *work, const void *state, size_t voxel)
+/* Implements an_analysis.preview: 1 inside, 0 outside. */
+static uint8_t preview(const an_work *work, const void *state, size_t voxel)
 {
     (void)work;
     return ls_phi_const(state)[voxel] < 0;
@@ -317,7 +317,7 @@ const an_analysis an_levelset = {
     .init = init,
     .check_state = ls_check_state,
     .finish = ls_finish,
-    .found = found,
+    .preview = preview,
     .note_result = ls_note_result,
     .expect = ls_expect,
     .check_result = ls_check_result,

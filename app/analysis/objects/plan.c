@@ -17,9 +17,9 @@ static tc_status check_item(const void *params, const wu_item *item, const char 
     return TC_OK;
 }
 
-/* Implements an_analysis.spent. The first chunk, which finds the objects, takes 15 operations a
- * pixel; the other chunks are assumed to take equally long. */
-static double spent(const an_work *work, uint64_t chunks_done)
+/* Implements an_analysis.time_share. The first chunk, which finds the objects, takes 15 operations
+ * a pixel; the other chunks are assumed to take equally long. */
+static double time_share(const an_work *work, uint64_t chunks_done)
 {
     const an_plan *const plan = &work->plan;
     const double finding =
@@ -130,8 +130,8 @@ static const an_selftest selftests[] = {
     { .parameters = NULL }
 };
 
-/* an_analysis.found: a number from 1 to 255 for a label, 0 elsewhere. */
-static uint8_t found(const an_work *work, const void *state, size_t voxel)
+/* an_analysis.preview: a number from 1 to 255 for a label, 0 elsewhere. */
+static uint8_t preview(const an_work *work, const void *state, size_t voxel)
 {
     const uint32_t label = work->pixels->labels[voxel];
 
@@ -150,10 +150,10 @@ const an_analysis an_objects = {
     .note_result = obj_note_result,
     .plan = plan,
     .memory = memory,
-    .spent = spent,
+    .time_share = time_share,
     .check_state = obj_check_state,
     .finish = obj_finish,
-    .found = found,
+    .preview = preview,
     .expect = obj_expect,
     .check_result = obj_check_result,
     .check_pixels = obj_check_pixels,

@@ -17,7 +17,7 @@
 
 enum {
     ONE_BITS = 15, /* fractional bits of filtered membrane */
-    LANES = 64     /* lines in scratch memory are a multiple of this many values, for vector
+    LANES = 64     /* the length of lines in scratch memory is a multiple of this number, for vector
                       instructions */
 };
 
@@ -27,23 +27,24 @@ static size_t lanes_up(size_t n)
     return (n + LANES - 1) / LANES * LANES;
 }
 
-static bool is_membrane(const vol_blur *r, size_t at)
+static bool is_membrane(const vol_blur *r, size_t voxel)
 {
-    return vol_is_membrane(wu_grey(r->pixels, at), r->threshold);
+    return vol_is_membrane(wu_grey(r->pixels, voxel), r->threshold);
 }
 
 /* Whether the last pass of the filter is along z; otherwise it is along y. */
-static bool along_z(const vol_blur *r)
+static bool filters_z(const vol_blur *r)
 {
-    return r->params->through && r->gauss.radius > 0;
+    return r->params->is_3d && r->gauss.radius > 0;
 }
 
 static bool needs_64_bits(const vol_blur *r)
 {
-    return r->what != VOL_REPAIR && r->pixels->bits == 16;
+    return r->kind != VOL_REPAIR && r->pixels->bits == 16;
 }
 
-/* Whether a voxel of this filtered membrane, in 2^-ONE_BITS, becomes membrane by the repair. */
+/* Whether a voxel becomes membrane by the repair. blurred: the filtered membrane there, in units of
+ * 2^-ONE_BITS. */
 static bool reaches_threshold(const vol_blur *r, uint32_t blurred)
 {
     return blurred * VOL_WHITE >= (uint32_t)r->params->threshold << ONE_BITS;
@@ -56,7 +57,7 @@ vol_blur vol_blur_of(const vol_params *p, const wu_pixels *pixels)
     return (vol_blur){ .params = p,
                        .pixels = pixels,
                        .threshold = (uint32_t)p->membrane,
-                       .what = p->watershed ? VOL_HEIGHTS
+                       .kind = p->watershed ? VOL_HEIGHTS
                                : p->repair  ? VOL_REPAIR
                                             : VOL_SMOOTH,
                        .gauss = sigma > 0
@@ -69,11 +70,11 @@ static size_t bands_of_slice(const vol_blur *r)
     return (r->pixels->ny + VOL_BLUR_ROWS - 1) / VOL_BLUR_ROWS;
 }
 
-/* The voxels along x that a part of VOL_BLUR_Z filters: fewer in a stack of many slices, so that a
- * part does not take too long. */
+/* The number of voxels along x that a part of VOL_BLUR_Z filters: fewer in a stack of many slices,
+ * so that a part does not take too long. */
 static size_t chunk_of(const vol_blur *r)
 {
-    return r->pixels->nz > VOL_HIGH ? LANES : VOL_BLUR_CHUNK;
+    return r->pixels->nz > VOL_MANY_SLICES ? LANES : VOL_BLUR_CHUNK;
 }
 
 static size_t chunks_of_row(const vol_blur *r)
@@ -86,7 +87,7 @@ size_t vol_blur_parts(const vol_blur *r, vol_phase phase)
     assert(phase == VOL_BLUR || phase == VOL_BLUR_Z);
     if (phase == VOL_BLUR)
         return bands_of_slice(r) * r->pixels->nz;
-    return along_z(r) ? chunks_of_row(r) * r->pixels->ny : 0;
+    return filters_z(r) ? chunks_of_row(r) * r->pixels->ny : 0;
 }
 
 /* Scratch memory holds a row with its margins, the `taps` lines that one filtered line depends on,
@@ -104,13 +105,13 @@ size_t vol_blur_scratch(const vol_blur *r)
 static void blur_x(const vol_blur *r, uint32_t z, uint32_t y, uint32_t *line, size_t width,
                    uint32_t *out)
 {
-    const size_t nx = r->pixels->nx, at = ((size_t)z * r->pixels->ny + y) * nx;
+    const size_t nx = r->pixels->nx, row_start = ((size_t)z * r->pixels->ny + y) * nx;
     const size_t radius = (size_t)r->gauss.radius;
-    const bool grey = r->what != VOL_REPAIR;
+    const bool grey = r->kind != VOL_REPAIR;
     const uint32_t *lines[2 * AN_GAUSS_MAX_RADIUS + 1];
 
     for (size_t x = 0; x < nx; x++)
-        line[radius + x] = grey ? wu_grey(r->pixels, at + x) : is_membrane(r, at + x);
+        line[radius + x] = grey ? wu_grey(r->pixels, row_start + x) : is_membrane(r, row_start + x);
     for (size_t k = 0; grey && k < radius; k++) {
         line[k] = line[radius];
         line[radius + nx + k] = line[radius + nx - 1];
@@ -121,42 +122,44 @@ static void blur_x(const vol_blur *r, uint32_t z, uint32_t y, uint32_t *line, si
                   AN_GAUSS_BITS - (grey ? VOL_GREY_BITS : ONE_BITS), needs_64_bits(r), out);
 }
 
-/* Filters line i of `n` lines (rows of a slice, or pieces of a row in all slices) across the
- * lines, into `out`. ring: contains the 2 radius + 1 lines around it, line j at index j % (2
- * radius + 1). */
-static void blur_across(const vol_blur *r, const uint32_t *ring, size_t width, int64_t i, int64_t n,
-                        uint32_t *out)
+/* Filters line i of n lines (rows of a slice, or pieces of a row in all slices) across the lines,
+ * into `out`. ring: contains the 2 radius + 1 lines around line i; line j is at index j % (2 radius
+ * + 1). */
+static void blur_across_lines(const vol_blur *r, const uint32_t *ring, size_t width, int64_t i,
+                              int64_t n, uint32_t *out)
 {
     const int64_t h = r->gauss.radius, taps = 2 * h + 1;
     const uint32_t *lines[2 * AN_GAUSS_MAX_RADIUS + 1];
 
     for (int64_t j = i - h; j <= i + h; j++) {
-        const int64_t at = r->what == VOL_REPAIR ? j : j < 0 ? 0 : j < n ? j : n - 1;
+        const int64_t source = r->kind == VOL_REPAIR ? j : j < 0 ? 0 : j < n ? j : n - 1;
 
-        lines[j - i + h] = at >= 0 && at < n ? ring + (size_t)(at % taps) * width : NULL;
+        lines[j - i + h] =
+            source >= 0 && source < n ? ring + (size_t)(source % taps) * width : NULL;
     }
     an_gauss_blur(r->gauss.weight, r->gauss.radius, lines, width, AN_GAUSS_BITS, needs_64_bits(r),
                   out);
 }
 
-/* Sets the elements [at, at + n) of the plane, as vol_blurred says, from the voxels' values
- * filtered along all axes. Returns how many of these voxels a repair makes membrane. */
-static uint64_t decide_voxels(const vol_blur *r, size_t at, size_t n, const uint32_t *blurred)
+/* Sets the elements [first, first + n) of the plane, as stated at vol_blur_kind, from the voxels'
+ * values filtered along all axes. Returns how many of these voxels a repair makes membrane. */
+static uint64_t decide_voxels(const vol_blur *r, size_t first, size_t n, const uint32_t *blurred)
 {
     uint64_t added = 0;
 
-    if (r->what != VOL_REPAIR) {
+    if (r->kind != VOL_REPAIR) {
         for (size_t i = 0; i < n; i++)
-            r->plane[at + i] = r->what == VOL_HEIGHTS
-                                   ? VOL_TOP - (int32_t)blurred[i]
-                                   : !vol_is_membrane(blurred[i], r->threshold << VOL_GREY_BITS);
+            r->plane[first + i] = r->kind == VOL_HEIGHTS
+                                      ? VOL_TOP - (int32_t)blurred[i]
+                                      : !vol_is_membrane(blurred[i], r->threshold << VOL_GREY_BITS);
         return 0;
     }
     for (size_t i = 0; i < n; i++) {
-        const bool was = is_membrane(r, at + i), is_now = was || reaches_threshold(r, blurred[i]);
+        const bool was_membrane = is_membrane(r, first + i),
+                   is_membrane_now = was_membrane || reaches_threshold(r, blurred[i]);
 
-        r->plane[at + i] = !is_now;
-        added += is_now && !was;
+        r->plane[first + i] = !is_membrane_now;
+        added += is_membrane_now && !was_membrane;
     }
     return added;
 }
@@ -176,17 +179,17 @@ static uint64_t blur_slice(const vol_blur *r, size_t part, uint32_t *scratch)
 
     memset(line, 0, (size_t)(ring - line) * sizeof *line);
     for (int64_t y = y0 - h; y < y1 + h; y++) {
-        const int64_t done = y - h;
+        const int64_t row = y - h;
 
         if (y >= 0 && y < ny)
             blur_x(r, z, (uint32_t)y, line, width, ring + (size_t)(y % taps) * width);
-        if (done < y0)
+        if (row < y0)
             continue;
-        blur_across(r, ring, width, done, ny, out);
-        if (along_z(r))
-            memcpy(r->plane + ((size_t)z * ny + done) * nx, out, nx * sizeof *out);
+        blur_across_lines(r, ring, width, row, ny, out);
+        if (filters_z(r))
+            memcpy(r->plane + ((size_t)z * ny + row) * nx, out, nx * sizeof *out);
         else
-            added += decide_voxels(r, ((size_t)z * ny + done) * nx, nx, out);
+            added += decide_voxels(r, ((size_t)z * ny + row) * nx, nx, out);
     }
     return added;
 }
@@ -199,7 +202,7 @@ static uint64_t blur_z(const vol_blur *r, size_t part, uint32_t *scratch)
     const int64_t nz = r->pixels->nz, h = r->gauss.radius, taps = 2 * h + 1;
     const size_t chunk = chunk_of(r), x0 = part % chunks_of_row(r) * chunk,
                  slice = (size_t)r->pixels->ny * r->pixels->nx;
-    const size_t at = part / chunks_of_row(r) * r->pixels->nx + x0;
+    const size_t first = part / chunks_of_row(r) * r->pixels->nx + x0;
     const size_t n = r->pixels->nx - x0 < chunk ? r->pixels->nx - x0 : chunk;
     const size_t width = lanes_up(n);
     uint32_t *const ring = scratch, *const out = ring + (size_t)taps * width;
@@ -207,12 +210,12 @@ static uint64_t blur_z(const vol_blur *r, size_t part, uint32_t *scratch)
 
     for (int64_t z = -h; z < nz; z++) {
         if (z + h < nz)
-            memcpy(ring + (size_t)((z + h) % taps) * width, r->plane + (size_t)(z + h) * slice + at,
-                   n * sizeof *ring);
+            memcpy(ring + (size_t)((z + h) % taps) * width,
+                   r->plane + (size_t)(z + h) * slice + first, n * sizeof *ring);
         if (z < 0)
             continue;
-        blur_across(r, ring, width, z, nz, out);
-        added += decide_voxels(r, (size_t)z * slice + at, n, out);
+        blur_across_lines(r, ring, width, z, nz, out);
+        added += decide_voxels(r, (size_t)z * slice + first, n, out);
     }
     return added;
 }
@@ -225,46 +228,47 @@ uint64_t vol_blur_part(const vol_blur *r, vol_phase phase, size_t part, uint32_t
 
 /* --- voxels that a repair takes from cells ---------------------------------------------------- */
 
-/* Returns the number of steps from voxel `at` to the first voxel that is no membrane, of at most
- * `most` steps and only through voxels that the repair added; 0: there is none. *inside: set to
- * whether that voxel is in a cell. step: from a voxel to the next one on the way. left: the number
- * of voxels on this way to the border. */
-static size_t way_out(const vol_blur *r, size_t at, ptrdiff_t step, size_t left, size_t most,
-                      bool *inside)
+/* Goes from a voxel in a straight line, through voxels that the repair added, to the first voxel
+ * that is no membrane. Returns the number of steps, and sets *inside to whether that voxel is in a
+ * cell; returns 0 if there is no such voxel within `most` steps. step: the distance between the
+ * indices of two voxels of the line. to_border: the number of steps to the border. */
+static size_t steps_out(const vol_blur *r, size_t voxel, ptrdiff_t step, size_t to_border,
+                        size_t most, bool *inside)
 {
-    for (size_t i = 1; i <= left && i <= most; i++) {
-        at += (size_t)step;
-        if (r->plane[at] != 0) {
-            *inside = r->plane[at] > 0;
+    for (size_t i = 1; i <= to_border && i <= most; i++) {
+        voxel += (size_t)step;
+        if (r->plane[voxel] != 0) {
+            *inside = r->plane[voxel] > 0;
             return i;
         }
-        if (is_membrane(r, at))
+        if (is_membrane(r, voxel))
             return 0;
     }
     return 0;
 }
 
-/* Whether, of the non-membrane voxels that way_out finds from (x, y, z) along the axes, all of the
- * nearest are in cells. */
-static bool taken_from_inside(const vol_blur *r, size_t x, size_t y, size_t z)
+/* Whether the nearest non-membrane voxels that steps_out finds from (x, y, z), in both directions
+ * along each axis, are all in cells. */
+static bool is_taken_from_inside(const vol_blur *r, size_t x, size_t y, size_t z)
 {
     const wu_pixels *const px = r->pixels;
-    const size_t nx = px->nx, slice = nx * px->ny, at = z * slice + y * nx + x;
+    const size_t nx = px->nx, slice = nx * px->ny, voxel = z * slice + y * nx + x;
     const struct {
         ptrdiff_t step;
         size_t left;
-    } ways[6] = { { -1, x },
-                  { 1, nx - 1 - x },
-                  { -(ptrdiff_t)nx, y },
-                  { (ptrdiff_t)nx, px->ny - 1 - y },
-                  { -(ptrdiff_t)slice, z },
-                  { (ptrdiff_t)slice, px->nz - 1 - z } };
+    } directions[6] = { { -1, x },
+                        { 1, nx - 1 - x },
+                        { -(ptrdiff_t)nx, y },
+                        { (ptrdiff_t)nx, px->ny - 1 - y },
+                        { -(ptrdiff_t)slice, z },
+                        { (ptrdiff_t)slice, px->nz - 1 - z } };
     size_t nearest = (size_t)r->gauss.radius + 1;
     bool inside = false;
 
-    for (int i = 0; i < (r->params->through ? 6 : 4); i++) {
+    for (int i = 0; i < (r->params->is_3d ? 6 : 4); i++) {
         bool in_cell = false;
-        const size_t steps = way_out(r, at, ways[i].step, ways[i].left, nearest, &in_cell);
+        const size_t steps =
+            steps_out(r, voxel, directions[i].step, directions[i].left, nearest, &in_cell);
 
         if (steps > 0 && steps < nearest) {
             nearest = steps;
@@ -285,14 +289,14 @@ uint64_t vol_repair_bias(const vol_blur *r, size_t row0, size_t row1)
     for (size_t row = row0; row < row1; row++)
         for (size_t x = 0; x < nx; x++)
             if (r->plane[row * nx + x] == 0 && !is_membrane(r, row * nx + x))
-                taken += taken_from_inside(r, x, row % r->pixels->ny, row / r->pixels->ny);
+                taken += is_taken_from_inside(r, x, row % r->pixels->ny, row / r->pixels->ny);
     return taken;
 }
 
 /* --- the gaps that a repair closes ----------------------------------------------------------- */
 
-/* The sum of the weights of n adjacent voxels for the filtered value of one of them, in
- * 2^-AN_GAUSS_BITS. before: how many of the n voxels precede that one. */
+/* The sum of the weights that n adjacent voxels have in the filtered value of one of them, in units
+ * of 2^-AN_GAUSS_BITS. before: how many of the n voxels precede that one. */
 static uint32_t edge_weight(const an_gauss *g, int n, int before)
 {
     uint32_t sum = 0;
@@ -303,27 +307,28 @@ static uint32_t edge_weight(const an_gauss *g, int n, int before)
     return sum;
 }
 
-/* A voxel in a slit of a flat wall has a filtered value that is the product of two sums of weights:
- * along the wall's normal of the wall's voxels (`kept`), and across the slit of the voxels outside
- * it (`left`). The slit is closed if the voxels of one layer of the wall become membrane; in the
- * middle layer `kept` is largest. 3 is subtracted, as each of the three passes may round down by up
- * to 2^-ONE_BITS. */
+/* The filtered value of a voxel in a slit of a flat wall is the product of two sums of weights:
+ * wall_weight, of the wall's voxels along the wall's normal, and outside_weight, of the voxels
+ * outside the slit across it. The slit is closed if the voxels of one layer of the wall become
+ * membrane; wall_weight is largest in the middle layer. As each of the three passes may round down
+ * by up to 2^-ONE_BITS, 3 is subtracted. */
 void vol_repair_gaps(const vol_params *p, int64_t *gaps)
 {
     const an_gauss g = an_gauss_make(p->sigma);
 
     for (int wall = 1; wall <= VOL_WALLS; wall++) {
-        const uint64_t kept = edge_weight(&g, wall, wall / 2);
+        const uint64_t wall_weight = edge_weight(&g, wall, wall / 2);
         int gap = 0;
 
         for (;;) {
-            /* A slit one voxel wider, at its middle, where the filtered value is smallest. */
-            const uint64_t left =
+            /* Tries a slit that is one voxel wider, at its middle, where the filtered value is
+             * smallest. */
+            const uint64_t outside_weight =
                 ((uint32_t)1 << AN_GAUSS_BITS) - edge_weight(&g, gap + 1, (gap + 1) / 2);
-            const uint64_t blurred = kept * left >> (2 * AN_GAUSS_BITS - ONE_BITS);
-            const uint64_t sure = blurred > 3 ? blurred - 3 : 0;
+            const uint64_t blurred = wall_weight * outside_weight >> (2 * AN_GAUSS_BITS - ONE_BITS);
+            const uint64_t lower_bound = blurred > 3 ? blurred - 3 : 0;
 
-            if (gap > 2 * g.radius || sure * VOL_WHITE < (uint64_t)p->threshold << ONE_BITS)
+            if (gap > 2 * g.radius || lower_bound * VOL_WHITE < (uint64_t)p->threshold << ONE_BITS)
                 break;
             gap++;
         }

@@ -77,13 +77,13 @@ static const char *bbox_fault(const vol_params *p, const wu_item *item, const ro
     int64_t box = 1;
 
     for (int k = 0; k < 3; k++) {
-        const int64_t margin = !p->watershed && (k > 0 || p->through) ? 1 : 0;
+        const int64_t margin = !p->watershed && (k > 0 || p->is_3d) ? 1 : 0;
 
         if (r->lo[k] < margin || r->hi[k] > size[k] - margin || r->lo[k] >= r->hi[k])
             return "cell_bbox: not a box of the inside";
         box *= r->hi[k] - r->lo[k];
     }
-    if (!p->through && r->hi[0] != r->lo[0] + 1)
+    if (!p->is_3d && r->hi[0] != r->lo[0] + 1)
         return "cell_bbox: a cell of mode slices has one slice";
     if (r->voxels > box || r->voxels < least_voxels(p, r))
         return "cell_voxels: does not go with cell_bbox";
@@ -215,7 +215,7 @@ static tc_status check_labels(const vol_params *p, const wu_item *item, const wu
 {
     const wu_out_array *const labels = &out->arrays[out->n - 1];
     const an_separation separation = p->watershed ? AN_MAY_TOUCH
-                                     : p->through ? AN_APART_6
+                                     : p->is_3d   ? AN_APART_6
                                                   : AN_APART_4;
     const table t = table_of(out);
     TC_AUTOFREE an_extent *const extents = calloc(t.n + 1, sizeof *extents);

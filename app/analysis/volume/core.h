@@ -12,11 +12,11 @@ TC_INLINE int vol_is_membrane(tc_u32 grey, tc_u32 membrane)
     return grey >= membrane;
 }
 
-/* Whether all of row y of slice z touches the outside: whether it is at the border of the stack or,
- * if each slice is analysed by itself (through is 0), of its slice. */
-TC_INLINE int vol_is_border_row(tc_u32 y, tc_u32 z, tc_u32 ny, tc_u32 nz, int through)
+/* Whether all of row y of slice z touches the outside. It does if it is at the border of the stack
+ * or, if each slice is analysed by itself (is_3d is 0), at the border of its slice. */
+TC_INLINE int vol_is_border_row(tc_u32 y, tc_u32 z, tc_u32 ny, tc_u32 nz, int is_3d)
 {
-    return y == 0 || y + 1 == ny || (through && (z == 0 || z + 1 == nz));
+    return y == 0 || y + 1 == ny || (is_3d && (z == 0 || z + 1 == nz));
 }
 
 /* Whether the run of voxels [a, b) of a row of nx voxels touches the outside. border_row:

@@ -18,7 +18,7 @@
 
 /* --- the bits of non-membrane voxels --------------------------------------------------------- */
 
-/* vol_stack.row, from the grey values. */
+/* Implements vol_stack.row, from the grey values. */
 static void row_of_pixels(const void *source, size_t row, uint64_t *words)
 {
     const vol_worker *const w = source;
@@ -28,8 +28,8 @@ static void row_of_pixels(const void *source, size_t row, uint64_t *words)
                                       w->nx - x < 64 ? (unsigned)(w->nx - x) : 64, w->threshold);
 }
 
-/* vol_stack.row, from the nodes, in which membrane is 0: after the filter, and after a device has
- * joined runs. */
+/* Implements vol_stack.row, from the nodes, which are 0 for membrane after the filter, and after a
+ * device has joined runs. */
 static void row_of_plane(const void *source, size_t row, uint64_t *words)
 {
     const vol_worker *const w = source;
@@ -54,8 +54,8 @@ static void label_band(vol_worker *w, size_t band, vol_scratch *s)
     vol_label_band(&w->stack, r.from, r.to, s->label);
 }
 
-/* Joins a band with the rows before it. After a device has labelled slabs: joins the first slice of
- * a slab with the slab before it. */
+/* Joins a band with the rows before it; or, after a device has labelled slabs, the first slice of a
+ * slab with the slab before it. */
 static void label_seam(vol_worker *w, size_t part, vol_scratch *s)
 {
     const size_t slice = w->stack.ny;
@@ -68,7 +68,7 @@ static void label_seam(vol_worker *w, size_t part, vol_scratch *s)
     vol_label_seam(&w->stack, r.from, r.to, s->label);
 }
 
-/* Sets the row's bits in `roots`, which a device does not make. */
+/* Sets the row's bits in `roots`; needed after a device has labelled slabs, as it does not. */
 static void find_roots(vol_worker *w, size_t row, const vol_scratch *s)
 {
     const size_t runs = vol_runs(&w->stack, row, s->edges);
@@ -88,12 +88,12 @@ static void count_band(vol_worker *w, size_t band, vol_scratch *s)
 {
     const vol_range r = vol_band(w, band);
 
-    w->first[band + 1] = 0;
+    w->cells_before[band + 1] = 0;
     for (size_t row = r.from; w->slab_rows > 0 && row < r.to; row++)
         find_roots(w, row, s);
     for (size_t i = r.from * w->stack.stride; i < r.to * w->stack.stride; i++)
         if (w->stack.roots[i] != 0)
-            w->first[band + 1] += __builtin_popcountll(w->stack.roots[i]);
+            w->cells_before[band + 1] += __builtin_popcountll(w->stack.roots[i]);
 }
 
 static tc_status end_count(vol_worker *w, vol_state *state, tc_err *err)
@@ -101,8 +101,8 @@ static tc_status end_count(vol_worker *w, vol_state *state, tc_err *err)
     (void)state;
     (void)err;
     for (size_t i = 0; i < w->bands; i++)
-        w->first[i + 1] += w->first[i];
-    w->cells = w->first[w->bands];
+        w->cells_before[i + 1] += w->cells_before[i];
+    w->cells = w->cells_before[w->bands];
     return TC_OK;
 }
 
@@ -110,7 +110,7 @@ static tc_status end_count(vol_worker *w, vol_state *state, tc_err *err)
  * < 0. */
 static void number_band(vol_worker *w, size_t band, vol_scratch *s)
 {
-    int32_t label = w->first[band];
+    int32_t label = w->cells_before[band];
     const vol_range r = vol_band(w, band);
     const uint64_t *roots = w->stack.roots + r.from * w->stack.stride;
 
@@ -131,10 +131,11 @@ tc_status vol_clear_first_node(vol_worker *w, vol_state *state, tc_err *err)
 
 /* --- labels ---------------------------------------------------------------------------------- */
 
-/* The label of a node's component; 0: of the outside. A root and a node that is already painted
- * hold their label, ~0 for the outside after a repair; another node holds the link to its parent,
- * which mostly is painted. Other threads paint other nodes at the same time. The first step has no
- * branch on whether the node is a root, since the processor could not predict it. */
+/* Returns the label of a node's component, which is 0 for the outside. A root, and a node that is
+ * already painted, holds its label (-1 for the outside after a repair). Any other node holds the
+ * link to its parent, which mostly is painted. Other threads paint other nodes at the same time.
+ * The first step does not branch on whether the node is a root, as the processor could not predict
+ * that. */
 static int32_t label_of(const vol_worker *w, int32_t node)
 {
     const int32_t link = uf_load(&w->stack.nodes[node]), at = -(link < 0) & (~link ^ node);
@@ -148,8 +149,8 @@ static int32_t label_of(const vol_worker *w, int32_t node)
 /* Sets the nodes [a, b) of a row to a label. */
 static void fill_run(int32_t *row, size_t a, size_t b, int32_t label)
 {
-    /* Up to 4 voxels without a branch: where the processor cannot predict the lengths of runs, as
-     * in noise, most are not longer. */
+    /* Sets up to 4 voxels without a branch. In noise, where the processor cannot predict the
+     * lengths of runs, most runs are not longer. */
     uf_store(&row[a], label);
     uf_store(&row[a + 1 < b ? a + 1 : a], label);
     uf_store(&row[a + 2 < b ? a + 2 : a], label);
@@ -171,12 +172,12 @@ static void fill_run(int32_t *row, size_t a, size_t b, int32_t label)
         row[a] = label;
 }
 
-/* Replaces links by labels in a band's nodes. Membrane is 0 already; so is the outside if w->zeros,
- * except for the nodes of runs. */
+/* Replaces links by labels in a band's nodes. Membrane is 0 already; so is the outside if
+ * w->nodes_zeroed, except for the nodes of runs. */
 static void paint_band(vol_worker *w, size_t band, vol_scratch *s)
 {
     const vol_range r = vol_band(w, band);
-    const bool all = !w->zeros; /* runs of the outside must be filled, too */
+    const bool fills_outside = !w->nodes_zeroed;
     const int32_t outside = w->params->repair ? -1 : 0;
     uint64_t empty = 0, n_outside = 0;
 
@@ -191,7 +192,7 @@ static void paint_band(vol_worker *w, size_t band, vol_scratch *s)
 
             empty += b - a;
             n_outside += label == 0 ? b - a : 0;
-            if (label != 0 || all || (node > 0 && b - a <= 4))
+            if (label != 0 || fills_outside || (node > 0 && b - a <= 4))
                 fill_run(line, a, b, label == 0 ? outside : label);
             else if (node > 0)
                 uf_store(&line[a], 0);
@@ -230,7 +231,7 @@ static tc_status end_bias(vol_worker *w, vol_state *state, tc_err *err)
     return TC_OK;
 }
 
-static bool leaves_out(const vol_params *p)
+static bool drops_cells(const vol_params *p)
 {
     return p->min_voxels > 1 || p->max_voxels != INT64_MAX || p->exclude_border;
 }
@@ -259,7 +260,7 @@ static void sizes_band(vol_worker *w, size_t band, vol_scratch *s)
     }
 }
 
-/* Replaces the cells' sizes by their new labels, 0 for cells that are left out. */
+/* Replaces each cell's size by its new label, which is 0 if the cell is left out. */
 static tc_status end_sizes(vol_worker *w, vol_state *state, tc_err *err)
 {
     const vol_params *const p = w->params;
@@ -269,15 +270,15 @@ static tc_status end_sizes(vol_worker *w, vol_state *state, tc_err *err)
 
     for (size_t i = 0, end; status == TC_OK && i < cells; status = tc_ask(w->work->poll, err))
         for (end = tc_block_end(i, cells); i < end; i++) {
-            const bool kept = vol_keeps(p, w->sizes[i] & ~BORDER, (w->sizes[i] & BORDER) != 0);
+            const bool is_kept = vol_is_kept(p, w->sizes[i] & ~BORDER, (w->sizes[i] & BORDER) != 0);
 
-            w->sizes[i] = kept ? ++label : 0;
+            w->sizes[i] = is_kept ? ++label : 0;
         }
     state->cells = label;
     return status;
 }
 
-/* Gives voxels their cells' new labels, and sets the -1 of the outside to 0. */
+/* Replaces the label of each voxel by the new label of its cell, and the -1 of the outside by 0. */
 static void last_band(vol_worker *w, size_t band, vol_scratch *s)
 {
     const vol_range r = vol_band(w, band);
@@ -329,33 +330,35 @@ static tc_status end_histogram(vol_worker *w, vol_state *state, tc_err *err)
 }
 
 /* The functions of the other phases. */
-static const vol_work labelling[VOL_PHASES] = { [VOL_HISTOGRAM] = { histogram_band, end_histogram },
-                                                [VOL_BLUR] = { blur_part, end_blur },
-                                                [VOL_BLUR_Z] = { blur_part, end_blur },
-                                                [VOL_BANDS] = { label_band, NULL },
-                                                [VOL_SEAMS] = { label_seam, NULL },
-                                                [VOL_COUNT] = { count_band, end_count },
-                                                [VOL_NUMBER] = { number_band,
-                                                                 vol_clear_first_node },
-                                                [VOL_PAINT] = { paint_band, end_paint },
-                                                [VOL_BIAS] = { bias_band, end_bias },
-                                                [VOL_SIZES] = { sizes_band, end_sizes },
-                                                [VOL_LAST] = { last_band, NULL } };
+static const vol_work other_phases[VOL_PHASES] = {
+    [VOL_HISTOGRAM] = { histogram_band, end_histogram },
+    [VOL_BLUR] = { blur_part, end_blur },
+    [VOL_BLUR_Z] = { blur_part, end_blur },
+    [VOL_BANDS] = { label_band, NULL },
+    [VOL_SEAMS] = { label_seam, NULL },
+    [VOL_COUNT] = { count_band, end_count },
+    [VOL_NUMBER] = { number_band, vol_clear_first_node },
+    [VOL_PAINT] = { paint_band, end_paint },
+    [VOL_BIAS] = { bias_band, end_bias },
+    [VOL_SIZES] = { sizes_band, end_sizes },
+    [VOL_LAST] = { last_band, NULL }
+};
 
 /* The functions of the phases from VOL_ASCEND to VOL_COPY. */
-static const vol_work *const hills[] = { &vol_way,    &vol_way,  &vol_way,   &vol_way,
-                                         &vol_way,    &vol_way,  &vol_clear, &vol_first,
-                                         &vol_firsts, &vol_name, &vol_label, &vol_copy };
+static const vol_work *const watershed_phases[] = { &vol_uphill, &vol_uphill, &vol_uphill,
+                                                    &vol_uphill, &vol_uphill, &vol_uphill,
+                                                    &vol_clear,  &vol_first,  &vol_firsts,
+                                                    &vol_name,   &vol_label,  &vol_copy };
 
 /* Whether only a watershed has this phase. */
-static bool is_of_watershed(vol_phase phase)
+static bool is_watershed_phase(vol_phase phase)
 {
     return phase >= VOL_ASCEND && phase <= VOL_COPY;
 }
 
 static const vol_work *work_of(vol_phase phase)
 {
-    return is_of_watershed(phase) ? hills[phase - VOL_ASCEND] : &labelling[phase];
+    return is_watershed_phase(phase) ? watershed_phases[phase - VOL_ASCEND] : &other_phases[phase];
 }
 
 /* The number of parts of a phase; 0: the parameters do not need it. */
@@ -363,17 +366,17 @@ static size_t phase_parts(const vol_worker *w, vol_phase phase)
 {
     const vol_params *const p = w->params;
 
-    if (is_of_watershed(phase))
+    if (is_watershed_phase(phase))
         return p->watershed ? w->bands : 0;
     switch (phase) {
     case VOL_HISTOGRAM: return p->otsu ? w->bands : 0;
     case VOL_BLUR:
-    case VOL_BLUR_Z: return vol_blurs(p) ? vol_blur_parts(&w->blur, phase) : 0;
+    case VOL_BLUR_Z: return vol_has_blur(p) ? vol_blur_parts(&w->blur, phase) : 0;
     case VOL_SEAMS:
         return p->watershed ? 0 : w->slab_rows > 0 ? (w->rows - 1) / w->slab_rows : w->bands;
     case VOL_BIAS: return p->repair ? w->bands : 0;
-    case VOL_SIZES: return leaves_out(p) ? w->bands : 0;
-    case VOL_LAST: return p->repair || leaves_out(p) ? w->bands : 0;
+    case VOL_SIZES: return drops_cells(p) ? w->bands : 0;
+    case VOL_LAST: return p->repair || drops_cells(p) ? w->bands : 0;
     default: return p->watershed ? 0 : w->bands;
     }
 }
@@ -396,17 +399,17 @@ static tc_status begin_phase(vol_worker *w, vol_state *state, tc_err *err)
  * Updates chunks_done where an interrupted item can continue. */
 static void go_to_phase(vol_worker *w, vol_state *state, vol_phase next)
 {
-    const bool kept = w->phase < VOL_KEPT && vol_blurs(w->params);
+    const bool was_filtering = w->phase < VOL_RESUME && vol_has_blur(w->params);
 
     w->phase = next;
-    w->done = 0;
+    w->parts_done = 0;
     while (w->phase < VOL_PHASES && phase_parts(w, w->phase) == 0)
         w->phase++;
-    if (kept && w->phase >= VOL_KEPT)
-        state->head.chunks_done = (uint64_t)VOL_KEPT * w->bands;
+    if (was_filtering && w->phase >= VOL_RESUME)
+        state->head.chunks_done = (uint64_t)VOL_RESUME * w->bands;
     if (w->phase == VOL_PHASES) {
         state->head.chunks_done = w->work->plan.chunks;
-        state->begun = 0;
+        state->in_progress = 0;
     }
 }
 
@@ -414,21 +417,22 @@ static void run_part(void *user, unsigned thread, size_t part)
 {
     vol_worker *const w = user;
 
-    work_of(w->phase)->part(w, w->done + part, &w->scratch[thread]);
+    work_of(w->phase)->part(w, w->parts_done + part, &w->scratch[thread]);
 }
 
-/* Attaches the worker to the state. The first phase needs nodes that are zeros: the nodes of an
- * item that was interrupted before chunks_done became nonzero are cleared. */
-static tc_status take_nodes(vol_worker *w, vol_state *state, tc_err *err)
+/* Attaches the worker to the state. As the first phase needs nodes that are 0, the nodes of an item
+ * that was interrupted before chunks_done became nonzero are cleared. */
+static tc_status attach_nodes(vol_worker *w, vol_state *state, tc_err *err)
 {
     const size_t bytes = w->work->plan.state_bytes;
-    const bool clear = !w->started && state->begun && state->head.chunks_done == 0;
+    const bool must_clear =
+        !w->nodes_prepared && state->in_progress && state->head.chunks_done == 0;
     tc_status status = TC_OK;
 
-    if (clear)
+    if (must_clear)
         status = tc_clear(state, bytes, w->work->poll, err);
-    state->begun = 1;
-    w->started = status == TC_OK;
+    state->in_progress = 1;
+    w->nodes_prepared = status == TC_OK;
     w->stack.nodes = state->nodes;
     w->blur.plane = state->nodes + 1;
     w->map.height = (const uint32_t *)w->blur.plane;
@@ -445,23 +449,23 @@ tc_status vol_host_step(void *worker, vol_state *state, vol_phase until, uint64_
     *chunks_done = state->head.chunks_done;
     if (state->head.chunks_done == w->work->plan.chunks || w->phase >= until)
         return TC_OK;
-    return_if_error(take_nodes(w, state, err));
+    return_if_error(attach_nodes(w, state, err));
     /* Does several phases if there is time, so that a small stack takes one step. */
     do {
         const size_t parts = phase_parts(w, w->phase);
 
-        if (w->done == 0)
+        if (w->parts_done == 0)
             status = begin_phase(w, state, err);
         if (status != TC_OK)
             return status;
         if (w->phase == VOL_BANDS || w->phase == VOL_CLEAR)
             state->head.chunks_done = 0; /* this phase overwrites the filtered values */
-        w->done += an_pool_run_until(w->pool, run_part, w, parts - w->done, end);
+        w->parts_done += an_pool_run_until(w->pool, run_part, w, parts - w->parts_done, end);
         for (unsigned t = 0; t < w->work->threads; t++)
-            if (w->found[t].no_memory)
+            if (w->lists[t].no_memory)
                 return tc_no_memory(err, "the cells");
-        *chunks_done = ((uint64_t)w->phase * parts + w->done) * w->bands / parts;
-        if (w->done < parts)
+        *chunks_done = ((uint64_t)w->phase * parts + w->parts_done) * w->bands / parts;
+        if (w->parts_done < parts)
             continue;
         if (work_of(w->phase)->end != NULL)
             status = work_of(w->phase)->end(w, state, err);
@@ -492,13 +496,13 @@ static void cpu_close(void **worker)
         free(w->scratch[t].label);
         free(w->scratch[t].blur);
         free(w->scratch[t].histogram);
-        if (w->found != NULL)
-            ws_list_drop(&w->found[t]);
+        if (w->lists != NULL)
+            ws_list_drop(&w->lists[t]);
     }
-    free(w->found);
+    free(w->lists);
     free(w->map.up);
     free(w->scratch);
-    free(w->first);
+    free(w->cells_before);
     free(w->stack.roots);
     free(w->sizes);
     free(w);
@@ -508,23 +512,24 @@ static tc_status make_memory(vol_worker *w, tc_err *err)
 {
     bool good;
 
-    w->first = calloc(w->bands + 1, sizeof *w->first);
+    w->cells_before = calloc(w->bands + 1, sizeof *w->cells_before);
     w->stack.roots = calloc(w->rows * w->stack.stride, sizeof *w->stack.roots);
     w->scratch = calloc(w->work->threads, sizeof *w->scratch);
-    w->found = calloc(w->work->threads, sizeof *w->found);
+    w->lists = calloc(w->work->threads, sizeof *w->lists);
     if (w->params->watershed)
         w->map.up = os_zeroed(w->n * sizeof *w->map.up);
-    good = w->first != NULL && w->stack.roots != NULL && w->scratch != NULL && w->found != NULL &&
-           (w->map.up != NULL || !w->params->watershed);
+    good = w->cells_before != NULL && w->stack.roots != NULL && w->scratch != NULL &&
+           w->lists != NULL && (w->map.up != NULL || !w->params->watershed);
     for (unsigned t = 0; good && t < w->work->threads; t++) {
         vol_scratch *const s = &w->scratch[t];
 
         s->edges = malloc((w->nx + 2) * sizeof *s->edges);
         s->label = malloc(vol_label_scratch(&w->stack));
-        s->blur = malloc(vol_blurs(w->params) ? vol_blur_scratch(&w->blur) * sizeof *s->blur : 1);
+        s->blur =
+            malloc(vol_has_blur(w->params) ? vol_blur_scratch(&w->blur) * sizeof *s->blur : 1);
         s->histogram =
             calloc(w->params->otsu ? (size_t)1 << w->work->pixels->bits : 1, sizeof *s->histogram);
-        s->found = &w->found[t];
+        s->list = &w->lists[t];
         good = s->edges != NULL && s->label != NULL && s->blur != NULL && s->histogram != NULL;
     }
     return good ? TC_OK : tc_no_memory(err, "volume");
@@ -537,7 +542,7 @@ static void init_worker(vol_worker *w, const an_work *work)
 
     w->work = work;
     w->params = work->params;
-    w->zeros = !vol_blurs(w->params);
+    w->nodes_zeroed = !vol_has_blur(w->params);
     w->nx = item->nx;
     w->rows = (size_t)item->ny * item->nz;
     w->n = w->rows * w->nx;
@@ -547,9 +552,9 @@ static void init_worker(vol_worker *w, const an_work *work)
                             .ny = item->ny,
                             .nz = item->nz,
                             .stride = lab_stride(item->nx),
-                            .through = w->params->through,
+                            .is_3d = w->params->is_3d,
                             .source = w,
-                            .row = vol_blurs(w->params) ? row_of_plane : row_of_pixels };
+                            .row = vol_has_blur(w->params) ? row_of_plane : row_of_pixels };
     w->threshold = (uint32_t)w->params->membrane;
     w->blur = vol_blur_of(w->params, work->pixels);
     w->map = vol_map_of(w->params, item);
@@ -573,8 +578,8 @@ static tc_status cpu_open(const an_work *work, const void *state_at, void **work
         return status;
     }
     w->phase = VOL_HISTOGRAM;
-    if (state->head.chunks_done == (uint64_t)VOL_KEPT * w->bands) {
-        w->phase = VOL_KEPT;
+    if (state->head.chunks_done == (uint64_t)VOL_RESUME * w->bands) {
+        w->phase = VOL_RESUME;
         if (w->params->otsu)
             w->threshold = w->blur.threshold = state->threshold;
     }
@@ -620,15 +625,15 @@ tc_status vol_host_resume(void *worker, vol_state *state, vol_phase next, size_t
     vol_worker *const w = worker;
     tc_status status;
 
-    /* take_nodes must not clear the nodes that the device, or the filter, has made. */
-    if (next != VOL_BANDS || vol_blurs(w->params))
-        w->started = true;
-    w->zeros = false;
-    status = take_nodes(w, state, err);
+    /* attach_nodes must not clear the nodes if the device or the filter has made them. */
+    if (next != VOL_BANDS || vol_has_blur(w->params))
+        w->nodes_prepared = true;
+    w->nodes_zeroed = false;
+    status = attach_nodes(w, state, err);
     state->nodes[0] = next == VOL_SEAMS ? ~0 : 0;
     w->phase = next;
     if (next == VOL_EDGES || next == VOL_SADDLES)
-        state->head.chunks_done = (uint64_t)VOL_KEPT * w->bands;
+        state->head.chunks_done = (uint64_t)VOL_RESUME * w->bands;
     if (next == VOL_SIZES)
         w->cells = (int32_t)state->cells;
     if (next == VOL_SEAMS) {

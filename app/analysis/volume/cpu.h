@@ -11,16 +11,16 @@
 
 /* The memory of one thread, and its results in the current phase. */
 typedef struct vol_scratch {
-    uint32_t *edges;     /* [nx + 2]: the runs of a row, as of lab_edges */
+    uint32_t *edges;     /* [nx + 2]: the runs of a row, as returned by lab_edges */
     uint64_t *label;     /* scratch memory of vol_label_scratch bytes */
     uint32_t *blur;      /* [vol_blur_scratch]: scratch memory of vol_blur_part */
     uint64_t *histogram; /* [2^bits]: numbers of voxels by grey value, for Otsu's threshold */
-    ws_list *found;      /* watershed: this thread's list in the worker's `found` */
-    /* Numbers of voxels that this thread met in a phase: */
-    uint64_t empty;   /* that are no membrane; of a watershed, that belong to cells */
-    uint64_t outside; /* that are connected with the outside */
-    uint64_t added;   /* that a repair made membrane */
-    uint64_t bias;    /* that a repair took from the inside (vol_repair_bias) */
+    ws_list *list;       /* watershed: this thread's element of vol_worker.lists */
+    /* Numbers of voxels that this thread has counted: */
+    uint64_t empty;   /* voxels that are no membrane; in a watershed, voxels of cells */
+    uint64_t outside; /* voxels that are connected with the outside */
+    uint64_t added;   /* voxels that a repair made membrane */
+    uint64_t bias;    /* voxels that a repair took from the inside (vol_repair_bias) */
 } vol_scratch;
 
 typedef struct vol_worker {
@@ -33,19 +33,20 @@ typedef struct vol_worker {
     vol_stack stack;
     vol_blur blur;
     uint32_t threshold; /* grey values >= this are membrane */
-    ws_map map;      /* watershed: its `height` is in the state; its `up` belongs to the worker */
-    ws_list *found;  /* watershed: [threads], the list that each thread fills */
-    size_t saddles;  /* watershed: the number of saddles found so far */
-    int32_t *first;  /* [bands + 1]: the number of cells before each band */
-    uint32_t *sizes; /* [cells]: the cell's voxels, and a bit if it is at the border; after
-                        VOL_SIZES its new label, 0: left out. NULL without that phase */
+    ws_map map;     /* watershed: its `height` is in the state; its `up` belongs to the worker */
+    ws_list *lists; /* watershed: [threads], the list that each thread fills */
+    size_t saddles; /* watershed: the number of saddles found so far */
+    int32_t *cells_before; /* [bands + 1]: the number of cells before each band */
+    uint32_t
+        *sizes; /* [cells]: the cell's number of voxels, and a bit if it is at the border; after
+                   VOL_SIZES its new label, or 0 if it is left out. NULL without that phase */
     int32_t cells;
     size_t slab_rows; /* rows of a slab that a device labelled; 0: it labelled none */
     vol_phase phase;
-    size_t done;  /* parts of the phase that are done */
-    bool started; /* this worker has prepared the state's nodes */
-    bool zeros;   /* nodes of membrane and outside voxels are 0 before they are painted, except for
-                     the nodes of runs */
+    size_t parts_done;   /* number of parts of the phase that are done */
+    bool nodes_prepared; /* this worker has prepared the state's nodes */
+    bool nodes_zeroed;   /* before VOL_PAINT, the nodes of membrane and outside voxels are 0, except
+                            for the nodes of runs */
 } vol_worker;
 
 /* The rows [from, to) of a band. */
@@ -69,7 +70,7 @@ typedef struct vol_work {
 
 /* memory.c: the numbers that a stack's memory depends on, or upper bounds of them. */
 typedef struct vol_contents {
-    uint64_t components, cells; /* components; and those that are not left out */
+    uint64_t components, cells; /* number of components, and of those in the result */
     uint64_t saddles, plateaus; /* watershed: saddles in the list, and voxels of plateaus */
     uint64_t written;           /* bytes of the state in pages that are written to */
 } vol_contents;
@@ -82,11 +83,11 @@ uint64_t vol_thread_bytes(const vol_params *p, const wu_item *item);
 /* Implements an_analysis.memory. */
 tc_status vol_memory(const an_work *work, an_plan *plan, tc_err *err);
 
-/* Ends the phase after which node 0 is no longer a node of the union-find: gives it, as the
- * outside, the label 0. */
+/* Called at the end of the phase after which node 0, the outside, is no longer a node of the
+ * union-find: sets it to the label 0. */
 tc_status vol_clear_first_node(vol_worker *w, vol_state *state, tc_err *err);
-/* watershed.c: the phases of a watershed. vol_way is VOL_ASCEND to VOL_SADDLES; the others are
- * named as their phases. */
-extern const vol_work vol_way, vol_clear, vol_first, vol_firsts, vol_name, vol_label, vol_copy;
+/* watershed.c: the phases of a watershed. vol_uphill is for VOL_ASCEND to VOL_SADDLES; the others
+ * have the names of their phases. */
+extern const vol_work vol_uphill, vol_clear, vol_first, vol_firsts, vol_name, vol_label, vol_copy;
 
 #endif

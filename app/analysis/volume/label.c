@@ -1,10 +1,8 @@
-/*
- * volume: joins the runs of non-membrane voxels into connected components. A row is an array of
- * bits, in words of 64 voxels. A run (of ones of a row) has a node of the union-find, that of its
- * first voxel. Two runs of neighbouring rows overlap in a segment of voxels; the segments of whole
- * words are found by bit operations, and then one union is done for each. Rows are numbered through
- * all slices.
- */
+/* volume: joins the runs of non-membrane voxels into connected components. A row is an array of
+ * bits, in words of 64 voxels; a run is a series of ones in a row. The node of a run in the
+ * union-find is that of its first voxel. Two runs of neighbouring rows overlap in a segment of
+ * voxels; the segments of a word are found by bit operations, and then one union is done for each.
+ * Rows are numbered through all slices. */
 #include <assert.h>
 #include <string.h>
 
@@ -14,7 +12,7 @@
 typedef struct line {
     uint64_t *words; /* [stride] */
     size_t row;
-    size_t nodes; /* the node of its voxel 0 */
+    size_t nodes; /* the node of the row's voxel 0 */
     size_t last;  /* the first voxel of the run that contains voxel nx - 1; nx: there is none */
     bool border;  /* vol_border_row */
 } line;
@@ -29,7 +27,7 @@ size_t vol_label_scratch(const vol_stack *s)
 }
 
 /* Makes empty lines in the scratch memory. */
-static void lay_out(const vol_stack *s, uint64_t *scratch, line lines[LINES])
+static void make_lines(const vol_stack *s, uint64_t *scratch, line lines[LINES])
 {
     memset(scratch, 0, vol_label_scratch(s));
     for (size_t i = 0; i < LINES; i++)
@@ -44,10 +42,10 @@ static void swap_lines(line *a, line *b)
     *b = t;
 }
 
-/* Returns the first voxel of the run that reaches the voxel after the bits `below` of word i;
- * `below` is a mask of the word's lowest bits. open: the first voxel of the run that reaches the
- * word's voxel 0. If no run reaches a voxel, it is the voxel itself. */
-static inline size_t start_of(uint64_t word, uint64_t below, size_t i, size_t open)
+/* Returns the first voxel of the run that contains, or ends directly before, voxel v of word i;
+ * without such a run, v itself. below: a mask of the word's bits below v. open: the return value
+ * for the word's voxel 0. */
+static inline size_t run_start(uint64_t word, uint64_t below, size_t i, size_t open)
 {
     const uint64_t gaps = ~word & below;
 
@@ -57,7 +55,7 @@ static inline size_t start_of(uint64_t word, uint64_t below, size_t i, size_t op
 bool vol_border_row(const vol_stack *s, size_t row)
 {
     return vol_is_border_row((uint32_t)(row % s->ny), (uint32_t)(row / s->ny), s->ny, s->nz,
-                             s->through) != 0;
+                             s->is_3d) != 0;
 }
 
 /* Reads a row into a line. */
@@ -75,8 +73,8 @@ static void read_line(const vol_stack *s, size_t row, line *l)
     if ((l->words[x / 64] & bit) == 0)
         return;
     for (size_t i = 0; i < x / 64; i++)
-        open = start_of(l->words[i], ~(uint64_t)0, i, open);
-    l->last = start_of(l->words[x / 64], bit - 1, x / 64, open);
+        open = run_start(l->words[i], ~(uint64_t)0, i, open);
+    l->last = run_start(l->words[x / 64], bit - 1, x / 64, open);
 }
 
 /* The node of the line's run that begins at voxel `start`. */
@@ -87,8 +85,8 @@ static inline int32_t node_of(const line *l, size_t start)
 
 /* --- runs of a word -------------------------------------------------------------------------- */
 
-/* The runs of a word of NOW. starts: the first voxels of runs that begin in it and are not at the
- * border. whole: all voxels of the runs that lie within the word and are not at the border. */
+/* The runs of a word of NOW that are not at the border. starts: the first voxels of the runs that
+ * begin in the word. whole: all voxels of the runs that lie completely in the word. */
 typedef struct runs {
     uint64_t starts, whole;
 } runs;
@@ -104,7 +102,7 @@ static runs runs_of(const vol_stack *s, const line *now, size_t i)
     if (r.starts == 0 || now->border)
         return (runs){ 0, 0 };
     if (before != 0)
-        r.whole &= r.whole + 1; /* without the run at bit 0 */
+        r.whole &= r.whole + 1; /* clears the run at bit 0 */
     if (continues) {
         const uint64_t gaps = ~word & (last - 1);
 
@@ -115,9 +113,10 @@ static runs runs_of(const vol_stack *s, const line *now, size_t i)
     return r;
 }
 
-/* Returns, for each whole run, the first of its voxels that is also in `other`: adding a one at the
- * run's first voxel carries through its voxels outside `other` to that one. */
-static uint64_t first_in(const runs *r, uint64_t other)
+/* Returns, for each whole run, the first of its voxels that is also in `other`. If a one is added
+ * at the run's first voxel, the carry passes the run's voxels that are not in `other` and stops
+ * there. */
+static uint64_t first_common(const runs *r, uint64_t other)
 {
     const uint64_t both = r->whole & other, rest = r->whole & ~other, begin = r->starts & r->whole;
 
@@ -126,27 +125,26 @@ static uint64_t first_in(const runs *r, uint64_t other)
 
 /* --- trees ----------------------------------------------------------------------------------- */
 
-/* Joins the trees of nodes a and b. Returns the node that is no longer a root; 0: they were one
- * tree already. */
+/* Joins the trees of nodes a and b. Returns the node that is no longer a root, or 0 if a and b were
+ * in one tree already. */
 static inline int32_t join_roots(int32_t *nodes, int32_t a, int32_t b)
 {
-    int32_t of_a, of_b, kept;
+    int32_t root_a, root_b, root;
 
-    /* Most pairs have parents with the same link, so are one tree already. */
+    /* In most pairs the parents have the same link, so that they are in one tree already. */
     if (nodes[~nodes[a]] == nodes[~nodes[b]])
         return 0;
-    of_a = uf_find(nodes, a);
-    of_b = uf_find(nodes, b);
-    if (of_a == of_b)
+    root_a = uf_find(nodes, a);
+    root_b = uf_find(nodes, b);
+    if (root_a == root_b)
         return 0;
-    kept = uf_link(nodes, of_a, of_b);
-    /* Node 0, the outside, which all threads join nodes with, always is a root and must not be
-     * written to. */
+    root = uf_link(nodes, root_a, root_b);
+    /* Node 0, the outside, is always a root. It must not be written to, as all threads read it. */
     if (a != 0)
-        nodes[a] = ~kept;
+        nodes[a] = ~root;
     if (b != 0)
-        nodes[b] = ~kept;
-    return kept == of_a ? of_b : of_a;
+        nodes[b] = ~root;
+    return root == root_a ? root_b : root_a;
 }
 
 /* Clears the bit in `roots` of a node that is no longer a root; node 0 has none. shared: other
@@ -164,27 +162,27 @@ static inline void unmark_root(const vol_stack *s, int32_t node, bool shared)
         s->roots[row * s->stride + x / 64] &= ~((uint64_t)1 << x % 64);
 }
 
-/* Word i of NOW and of another line. open_now, open_other: the first voxels of the runs that reach
- * this word's voxel 0 (start_of). */
+/* Word i of NOW and of another line. open_now, open_other: the parameter `open` of run_start for
+ * this word in the two lines. */
 typedef struct pair {
     const line *now, *other;
     size_t i, open_now, open_other;
 } pair;
 
-/* The node of the run at the voxel after the bits `below` of word i. */
+/* The node of the run that contains the voxel after the bits `below` of word i. */
 static inline int32_t node_at(const line *l, size_t i, size_t open, uint64_t below)
 {
-    return node_of(l, start_of(l->words[i], below, i, open));
+    return node_of(l, run_start(l->words[i], below, i, open));
 }
 
 static inline void next_word(pair *p)
 {
-    p->open_now = start_of(p->now->words[p->i], ~(uint64_t)0, p->i, p->open_now);
-    p->open_other = start_of(p->other->words[p->i], ~(uint64_t)0, p->i, p->open_other);
+    p->open_now = run_start(p->now->words[p->i], ~(uint64_t)0, p->i, p->open_now);
+    p->open_other = run_start(p->other->words[p->i], ~(uint64_t)0, p->i, p->open_other);
     p->i++;
 }
 
-/* Makes the runs that begin in word i at the voxels `starts` roots. */
+/* Makes roots of the runs that begin in word i, at the voxels `starts`. */
 static void make_roots(const vol_stack *s, const line *now, size_t i, uint64_t starts)
 {
     for (; starts != 0; starts &= starts - 1) {
@@ -194,16 +192,16 @@ static void make_roots(const vol_stack *s, const line *now, size_t i, uint64_t s
     }
 }
 
-/* Gives the runs of NOW at the voxels `at` the parents of the other line's runs there. The runs of
- * NOW must be trees of one run, with one voxel of `at` each. Returns the first voxels of these
- * runs. */
-static uint64_t join_pair(const vol_stack *s, const pair *p, uint64_t at)
+/* Each of the `voxels` is in a run of NOW and in a run of the other line: makes the root of the
+ * latter's tree (or another ancestor) the parent of the former. Each run of NOW must be a tree by
+ * itself and contain only one of the voxels. Returns the first voxels of the runs of NOW. */
+static uint64_t adopt_parents(const vol_stack *s, const pair *p, uint64_t voxels)
 {
     uint64_t starts = 0;
 
-    for (; at != 0; at &= at - 1) {
-        const uint64_t below = (at & -at) - 1;
-        const size_t start = start_of(p->now->words[p->i], below, p->i, p->open_now);
+    for (; voxels != 0; voxels &= voxels - 1) {
+        const uint64_t below = (voxels & -voxels) - 1;
+        const size_t start = run_start(p->now->words[p->i], below, p->i, p->open_now);
 
         s->nodes[p->now->nodes + start] =
             s->nodes[~s->nodes[node_at(p->other, p->i, p->open_other, below)]];
@@ -212,12 +210,12 @@ static uint64_t join_pair(const vol_stack *s, const pair *p, uint64_t at)
     return starts;
 }
 
-/* Joins the runs of the two lines at each of the voxels `at`. shared: other threads join at the
- * same time. */
-static void join_at(const vol_stack *s, const pair *p, uint64_t at, bool shared)
+/* Joins the runs of the two lines that contain each of the `voxels`. shared: other threads join
+ * runs at the same time. */
+static void join_voxels(const vol_stack *s, const pair *p, uint64_t voxels, bool shared)
 {
-    for (; at != 0; at &= at - 1) {
-        const uint64_t below = (at & -at) - 1;
+    for (; voxels != 0; voxels &= voxels - 1) {
+        const uint64_t below = (voxels & -voxels) - 1;
         const int32_t a = node_at(p->now, p->i, p->open_now, below);
         const int32_t b = node_at(p->other, p->i, p->open_other, below);
 
@@ -226,54 +224,57 @@ static void join_at(const vol_stack *s, const pair *p, uint64_t at, bool shared)
     }
 }
 
-/* Returns the last voxel of each segment (run of ones in `segments`) that has no voxel of `done`:
- * adding the voxels of `done` carries to the ends of the other segments. A segment that reaches bit
- * 63 is returned if its sum has not carried out of the word. */
-static uint64_t ends_without(uint64_t segments, uint64_t done)
+/* Returns the last voxel of each segment (series of ones in `segments`) without a voxel of
+ * `connected`. If the voxels of `connected` are added, a carry leaves their segments at the end;
+ * segments without a carry are the wanted ones. A segment that reaches bit 63 is returned if the
+ * sum did not carry out of the word. */
+static uint64_t unconnected_ends(uint64_t segments, uint64_t connected)
 {
-    const uint64_t sum = segments + (segments & done);
+    const uint64_t sum = segments + (segments & connected);
     const uint64_t open_end = sum < segments ? 0 : segments & (uint64_t)1 << 63;
 
     return (segments << 1 & ~segments & ~sum) >> 1 | open_end;
 }
 
-/* Joins the runs of NOW with those of ACROSS, and if `above` with those of ABOVE; otherwise these
- * are joined already. fresh: NOW has no nodes yet; makes them, and gives most runs the parent of
- * the first run that they touch, since joining trees takes most of the time in noise. If not fresh,
- * other threads may join other lines at the same time. A segment that NOW and ACROSS share needs no
- * union if ABOVE and CORNER both have a voxel next to it, as the runs are then connected through
- * these. */
-static void join_line(const vol_stack *s, const line lines[LINES], bool fresh, bool above)
+/* Joins the runs of NOW with those of ACROSS, and with those of ABOVE if `above` (otherwise they
+ * are joined already). is_new: the runs of NOW have no nodes yet. The function then makes them, and
+ * gives most runs the parent of the first run that they touch, since joining trees takes most of
+ * the time in noise. If not is_new, other threads may join other lines at the same time. A segment
+ * that NOW and ACROSS share needs no union if both ABOVE and CORNER have a voxel next to it, as
+ * these already connect the runs. */
+static void join_line(const vol_stack *s, const line lines[LINES], bool is_new, bool above)
 {
     const line *const now = &lines[NOW];
-    pair up = { now, &lines[ABOVE], 0, 0, 0 }, back = { now, &lines[ACROSS], 0, 0, 0 };
+    pair with_above = { now, &lines[ABOVE], 0, 0, 0 },
+         with_across = { now, &lines[ACROSS], 0, 0, 0 };
     uint64_t before = 0;
 
     for (size_t i = 0; i < s->stride; i++) {
         const uint64_t both = now->words[i] & lines[ABOVE].words[i],
-                       through = now->words[i] & lines[ACROSS].words[i];
-        uint64_t first = 0, done;
+                       across = now->words[i] & lines[ACROSS].words[i];
+        uint64_t first = 0, connected;
 
-        if (fresh) {
+        if (is_new) {
             const runs r = runs_of(s, now, i);
 
-            first = first_in(&r, both | through);
+            first = first_common(&r, both | across);
             make_roots(s, now, i, r.starts);
             s->roots[now->row * s->stride + i] =
-                r.starts & ~(join_pair(s, &up, first & both) | join_pair(s, &back, first & ~both));
+                r.starts & ~(adopt_parents(s, &with_above, first & both) |
+                             adopt_parents(s, &with_across, first & ~both));
         }
         const uint64_t joined = above ? vol_starts(both, before) & ~first : 0;
 
         if (joined != 0)
-            join_at(s, &up, joined, !fresh);
-        done = (lines[ABOVE].words[i] & lines[CORNER].words[i]) | (first & ~both);
-        const uint64_t ends = ends_without(through, done);
+            join_voxels(s, &with_above, joined, !is_new);
+        connected = (lines[ABOVE].words[i] & lines[CORNER].words[i]) | (first & ~both);
+        const uint64_t ends = unconnected_ends(across, connected);
 
         if (ends != 0)
-            join_at(s, &back, ends, !fresh);
+            join_voxels(s, &with_across, ends, !is_new);
         before = both >> 63;
-        next_word(&up);
-        next_word(&back);
+        next_word(&with_above);
+        next_word(&with_across);
     }
 }
 
@@ -282,12 +283,12 @@ void vol_label_band(const vol_stack *s, size_t row0, size_t row1, uint64_t *scra
     assert(row0 <= row1 && row1 <= (size_t)s->ny * s->nz);
     line lines[LINES];
 
-    lay_out(s, scratch, lines);
+    make_lines(s, scratch, lines);
     for (size_t row = row0; row < row1; row++) {
         if (row % s->ny == 0)
             memset(lines[ABOVE].words, 0, s->stride * sizeof(uint64_t));
         read_line(s, row, &lines[NOW]);
-        if (s->through && row >= row0 + s->ny)
+        if (s->is_3d && row >= row0 + s->ny)
             read_line(s, row - s->ny, &lines[ACROSS]);
         join_line(s, lines, true, true);
         swap_lines(&lines[NOW], &lines[ABOVE]);
@@ -300,14 +301,14 @@ void vol_label_seam(const vol_stack *s, size_t row0, size_t row1, uint64_t *scra
     assert(row0 <= row1 && row1 <= (size_t)s->ny * s->nz);
     line lines[LINES];
 
-    lay_out(s, scratch, lines);
-    for (size_t row = row0; row < row1 && row < row0 + (s->through ? s->ny : 1); row++) {
+    make_lines(s, scratch, lines);
+    for (size_t row = row0; row < row1 && row < row0 + (s->is_3d ? s->ny : 1); row++) {
         read_line(s, row, &lines[NOW]);
         if (row % s->ny == 0)
             memset(lines[ABOVE].words, 0, s->stride * sizeof(uint64_t));
         else if (row == row0)
             read_line(s, row - 1, &lines[ABOVE]);
-        if (s->through && row >= s->ny)
+        if (s->is_3d && row >= s->ny)
             read_line(s, row - s->ny, &lines[ACROSS]);
         join_line(s, lines, false, row == row0);
         swap_lines(&lines[NOW], &lines[ABOVE]);

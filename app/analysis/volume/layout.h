@@ -37,8 +37,8 @@
  * slots that are tried for an entry. */
 #define VOL_FREE 0xffffffffu
 #define VOL_PROBES 64
-/* The number of columns of the list of saddles: the numbers of the two maxima, first that of the
- * one whose voxel comes first in raster order, and the saddle's height. */
+/* The number of columns of the list of saddles: the numbers of the two maxima (the one whose voxel
+ * comes first in raster order first) and the saddle's height. */
 #define VOL_SADDLE 3
 /* Columns of the table of maxima. A hill is a set of maxima that have been joined; one of them,
  * whose number is VOL_HILL in the rows of all, represents it. The row of this one describes the

@@ -10,7 +10,7 @@ static uint64_t voxels_of(const wu_item *item)
 
 vol_contents vol_most_contents(const vol_params *p, const wu_item *item)
 {
-    /* In a row at most every other voxel begins a component, and a cell has at least min_voxels. */
+    /* At most every other voxel of a row begins a component; a cell has at least min_voxels. */
     const uint64_t n = voxels_of(item),
                    most_components = (uint64_t)item->ny * item->nz * ((item->nx + (uint64_t)1) / 2);
 
@@ -30,7 +30,7 @@ void vol_memory_of(const vol_params *p, const wu_item *item, const vol_contents 
     /* The bytes of a row of the result: item, label, voxels; volume; bbox; centroid; border. */
     enum { ROW_BYTES = 3 * 8 + 8 + 6 * 8 + 3 * 8 + 1 };
     const uint64_t n = voxels_of(item);
-    const uint64_t kept = n * (item->bits / 8) + c->written;
+    const uint64_t always = n * (item->bits / 8) + c->written;
     /* The larger of two lists that do not exist at the same time: the saddles, which take twice
      * their size while they are sorted, and the border voxels of plateaus. */
     const uint64_t lists =
@@ -41,7 +41,7 @@ void vol_memory_of(const vol_params *p, const wu_item *item, const vol_contents 
         tc_larger(lists, c->components * sizeof(uint32_t));
     const uint64_t finishing = c->cells * (sizeof(vol_cell) + ROW_BYTES);
 
-    out->memory_bytes = PLAN_PROGRAM + kept + tc_larger(working, finishing);
+    out->memory_bytes = PLAN_PROGRAM + always + tc_larger(working, finishing);
     /* Cells are measured with a table for each thread only if all tables together take at most a
      * byte for each voxel. */
     if (2 * c->cells * sizeof(vol_cell) <= n)
@@ -64,29 +64,30 @@ static tc_status step_until(void *worker, vol_state *state, vol_phase until, tc_
 /* The bytes of the state in pages of memory that contain a label other than 0; the other pages are
  * assumed to take no memory. A large state has pages of 2 MiB and begins with one (os_zeroed); a
  * small one has pages of 4 KiB. */
-static uint64_t written(const vol_worker *w, const vol_state *state)
+static uint64_t written_bytes(const vol_worker *w, const vol_state *state)
 {
     enum { WORD = sizeof(int32_t), HEAD = offsetof(vol_state, nodes) / WORD };
-    const size_t all = HEAD + w->n + 1,
-                 page = (all * WORD < (size_t)4 << 20 ? 4096 : (size_t)2 << 20) / WORD;
+    const size_t words = HEAD + w->n + 1,
+                 page = (words * WORD < (size_t)4 << 20 ? 4096 : (size_t)2 << 20) / WORD;
     uint64_t pages = 1;
 
-    for (size_t at = page; at < all; at += page) {
-        const size_t end = all - at < page ? all : at + page;
+    for (size_t first = page; first < words; first += page) {
+        const size_t end = words - first < page ? words : first + page;
         bool any = false;
 
-        for (size_t i = at; !any && i < end; i++)
+        for (size_t i = first; !any && i < end; i++)
             any = state->nodes[i - HEAD] != 0;
         pages += any;
     }
-    return tc_smaller(pages * page, all) * WORD;
+    return tc_smaller(pages * page, words) * WORD;
 }
 
-/* For an_look: counts the contents by doing the part of the work that they depend on. */
-static tc_status count_contents(void *worker, void *state_at, void *contents, tc_err *err)
+/* Called by an_use_worker: counts the contents by doing the part of the work that they depend on.
+ */
+static tc_status count_contents(void *worker, void *state_data, void *contents, tc_err *err)
 {
     const vol_worker *const w = worker;
-    vol_state *const state = state_at;
+    vol_state *const state = state_data;
     vol_contents *const c = contents;
     tc_status status = step_until(worker, state, w->params->watershed ? VOL_EDGES : VOL_PAINT, err);
 
@@ -94,8 +95,8 @@ static tc_status count_contents(void *worker, void *state_at, void *contents, tc
         c->plateaus = 0;
         for (size_t i = 0; i < w->n; i++)
             c->plateaus += w->map.up[i] == WS_UNKNOWN;
-    } else if (status == TC_OK && !vol_blurs(w->params)) {
-        c->written = written(w, state);
+    } else if (status == TC_OK && !vol_has_blur(w->params)) {
+        c->written = written_bytes(w, state);
     }
     if (status == TC_OK)
         status = step_until(worker, state, VOL_LAST, err);
@@ -108,7 +109,7 @@ static tc_status count_contents(void *worker, void *state_at, void *contents, tc
 tc_status vol_memory(const an_work *work, an_plan *plan, tc_err *err)
 {
     vol_contents c = vol_most_contents(work->params, work->item);
-    const tc_status status = an_look(&vol_cpu, work, count_contents, &c, err);
+    const tc_status status = an_use_worker(&vol_cpu, work, count_contents, &c, err);
 
     if (status == TC_OK) {
         plan->thread_bytes = vol_thread_bytes(work->params, work->item);

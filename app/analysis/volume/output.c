@@ -20,11 +20,11 @@ typedef struct measure {
     vol_cell *tables; /* [threads][n] */
 } measure;
 
-/* Adds the run [a, x) of equal labels of a row to its cell. Returns x. */
-static uint32_t end_run(const measure *m, unsigned thread, size_t row, uint32_t a, uint32_t x)
+/* Adds a run of equal labels, [a, x) in a row, to its cell. Returns x. */
+static uint32_t add_run(const measure *m, unsigned thread, size_t row, uint32_t a, uint32_t x)
 {
     const int32_t label = m->plane[row * m->nx + a];
-    const uint32_t at[2] = { (uint32_t)(row / m->ny), (uint32_t)(row % m->ny) };
+    const uint32_t position[2] = { (uint32_t)(row / m->ny), (uint32_t)(row % m->ny) };
     const uint64_t length = x - a;
     vol_cell *c;
 
@@ -36,9 +36,9 @@ static uint32_t end_run(const measure *m, unsigned thread, size_t row, uint32_t 
     c->lo[2] = a < c->lo[2] ? a : c->lo[2];
     c->hi[2] = x > c->hi[2] ? x : c->hi[2];
     for (int i = 0; i < 2; i++) {
-        c->sum[i] += length * at[i];
-        c->lo[i] = at[i] < c->lo[i] ? at[i] : c->lo[i];
-        c->hi[i] = at[i] + 1 > c->hi[i] ? at[i] + 1 : c->hi[i];
+        c->sum[i] += length * position[i];
+        c->lo[i] = position[i] < c->lo[i] ? position[i] : c->lo[i];
+        c->hi[i] = position[i] + 1 > c->hi[i] ? position[i] + 1 : c->hi[i];
     }
     return x;
 }
@@ -50,11 +50,11 @@ static void measure_row(const measure *m, unsigned thread, size_t row)
 
     for (; x + 64 < m->nx; x += 64)
         for (uint64_t ends = an_bits_changes(line + x); ends != 0; ends &= ends - 1)
-            a = end_run(m, thread, row, a, x + 1 + (uint32_t)__builtin_ctzll(ends));
+            a = add_run(m, thread, row, a, x + 1 + (uint32_t)__builtin_ctzll(ends));
     for (; x + 1 < m->nx; x++)
         if (line[x] != line[x + 1])
-            a = end_run(m, thread, row, a, x + 1);
-    end_run(m, thread, row, a, m->nx);
+            a = add_run(m, thread, row, a, x + 1);
+    add_run(m, thread, row, a, m->nx);
 }
 
 static void measure_band(void *user, unsigned thread, size_t band)
@@ -123,10 +123,10 @@ static tc_status refuse_state(tc_err *err)
     return tc_fail(err, TC_BAD_INPUT, "the labels are damaged");
 }
 
-/* Checks that all nodes but node 0 are from `least` to `most`. seen: if not NULL, seen[v] is set to
- * 1 for each value v that occurs. */
+/* Checks that all nodes except node 0 are from `least` to `most`. occurs: if not NULL, occurs[v] is
+ * set to 1 for each value v that occurs. */
 static tc_status check_nodes(const an_work *work, const vol_state *state, uint64_t least,
-                             uint64_t most, uint8_t *seen, tc_err *err)
+                             uint64_t most, uint8_t *occurs, tc_err *err)
 {
     const size_t voxels = (size_t)work->item->nx * work->item->ny * work->item->nz;
     tc_status status = TC_OK;
@@ -138,8 +138,8 @@ static tc_status check_nodes(const an_work *work, const vol_state *state, uint64
             const uint32_t label = (uint32_t)state->nodes[1 + i];
 
             good = label >= least && label <= most;
-            if (good && seen != NULL)
-                seen[label] = 1;
+            if (good && occurs != NULL)
+                occurs[label] = 1;
         }
         status = good ? tc_ask(work->poll, err) : refuse_state(err);
     }
@@ -151,42 +151,42 @@ static tc_status check_nodes(const an_work *work, const vol_state *state, uint64
 static tc_status check_final_labels(const an_work *work, const vol_state *state, tc_err *err)
 {
     const uint64_t voxels = (uint64_t)work->item->nx * work->item->ny * work->item->nz;
-    TC_AUTOFREE uint8_t *const seen =
+    TC_AUTOFREE uint8_t *const occurs =
         state->cells <= voxels ? os_zeroed((size_t)state->cells + 1) : NULL;
     return_if_error(state->cells > voxels ? refuse_state(err)
-                    : seen == NULL        ? tc_no_memory(err, "the cells")
-                                          : check_nodes(work, state, 0, state->cells, seen, err));
+                    : occurs == NULL      ? tc_no_memory(err, "the cells")
+                                          : check_nodes(work, state, 0, state->cells, occurs, err));
 
-    if (state->cells > 0 && memchr(seen + 1, 0, (size_t)state->cells) != NULL)
+    if (state->cells > 0 && memchr(occurs + 1, 0, (size_t)state->cells) != NULL)
         return refuse_state(err);
     return TC_OK;
 }
 
-tc_status vol_check_state(const an_work *work, const void *state_at, tc_err *err)
+tc_status vol_check_state(const an_work *work, const void *state_data, tc_err *err)
 {
     const vol_params *const p = work->params;
-    const vol_state *const state = state_at;
+    const vol_state *const state = state_data;
     const size_t rows = (size_t)work->item->ny * work->item->nz;
     const size_t band_rows = vol_band_rows(work->item->nx),
                  bands = (rows + band_rows - 1) / band_rows;
-    const uint64_t done = state->head.chunks_done;
-    const uint64_t kept = (uint64_t)VOL_KEPT * bands;
+    const uint64_t chunks_done = state->head.chunks_done;
+    const uint64_t after_filter = (uint64_t)VOL_RESUME * bands;
     /* Otsu's threshold is at least 1, also if all grey values are equal. */
     const bool valid = p->otsu ? state->threshold >= 1 && state->threshold < (uint32_t)1
                                                                                  << work->item->bits
                                : state->threshold == 0;
 
-    if (done != 0 && !valid)
+    if (chunks_done != 0 && !valid)
         return refuse_state(err);
-    if (done == work->plan.chunks)
+    if (chunks_done == work->plan.chunks)
         return check_final_labels(work, state, err);
-    /* Nodes of an unfinished phase (begun) may hold anything, as they will be cleared. After the
+    /* If the item was in progress, nodes may have any value, as they will be cleared. After the
      * filter they are 0 (membrane) and 1, or heights. */
-    if (done == 0)
-        return state->begun != 0 ? TC_OK : check_nodes(work, state, 0, 0, NULL, err);
-    if (!vol_blurs(p) || done != kept)
+    if (chunks_done == 0)
+        return state->in_progress != 0 ? TC_OK : check_nodes(work, state, 0, 0, NULL, err);
+    if (!vol_has_blur(p) || chunks_done != after_filter)
         return refuse_state(err);
-    /* Heights are never 0, which would stand for a voxel of no hill. */
+    /* Heights are never 0, which would mean a voxel that belongs to no hill. */
     return !p->watershed
                ? check_nodes(work, state, 0, 1, NULL, err)
                : check_nodes(work, state,
@@ -296,17 +296,20 @@ tc_status vol_expect(const void *params, const wu_item *item, wu_output *out, tc
     };
     const vol_params *const p = params;
     const size_t n = sizeof arrays / sizeof arrays[0] - !p->labels,
-                 given = 9; /* arrays before `threshold`, which exists only with otsu */
-    tc_status status = wu_output_declare(out, arrays, given + p->otsu, item, err);
+                 n_before =
+                     9; /* number of arrays before `threshold`, which exists only with otsu */
+    tc_status status = wu_output_declare(out, arrays, n_before + p->otsu, item, err);
 
-    return status != TC_OK ? status
-                           : wu_output_declare(out, arrays + given + 1, n - given - 1, item, err);
+    return status != TC_OK
+               ? status
+               : wu_output_declare(out, arrays + n_before + 1, n - n_before - 1, item, err);
 }
 
 /* Makes the item's arrays. The array of labels refers to `labels` (wu_output_lend), as a copy would
  * double the memory. */
-static tc_status fill(const an_work *work, size_t item_index, const vol_state *state,
-                      const int32_t *labels, const vol_cell *cells, wu_output *out, tc_err *err)
+static tc_status fill_arrays(const an_work *work, size_t item_index, const vol_state *state,
+                             const int32_t *labels, const vol_cell *cells, wu_output *out,
+                             tc_err *err)
 {
     const vol_params *const p = work->params;
     return_if_error(vol_expect(p, work->item, out, err));
@@ -321,14 +324,14 @@ static tc_status fill(const an_work *work, size_t item_index, const vol_state *s
     return TC_OK;
 }
 
-tc_status vol_finish(const an_work *work, size_t item_index, const void *state_at, wu_output *out,
+tc_status vol_finish(const an_work *work, size_t item_index, const void *state_data, wu_output *out,
                      tc_err *err)
 {
-    const vol_state *const state = state_at;
+    const vol_state *const state = state_data;
     TC_AUTOFREE vol_cell *cells = NULL;
     return_if_error(measure_cells(work, state, &cells, err));
 
-    return fill(work, item_index, state, state->nodes + 1, cells, out, err);
+    return fill_arrays(work, item_index, state, state->nodes + 1, cells, out, err);
 }
 
 tc_status vol_finish_cells(const an_work *work, size_t item_index, vol_state *head, vol_cell *cells,
@@ -341,11 +344,11 @@ tc_status vol_finish_cells(const an_work *work, size_t item_index, vol_state *he
     head->cells = 0;
     for (size_t i = 0, end; i < n;) {
         for (end = tc_block_end(i, n); i < end; i++)
-            if (vol_keeps(work->params, (int64_t)cells[i].voxels, is_at_border(&cells[i], size)))
+            if (vol_is_kept(work->params, (int64_t)cells[i].voxels, is_at_border(&cells[i], size)))
                 cells[head->cells++] = cells[i];
         return_if_error(tc_ask(work->poll, err));
     }
-    return fill(work, item_index, head, NULL, cells, out, err);
+    return fill_arrays(work, item_index, head, NULL, cells, out, err);
 }
 
 int64_t vol_read_integer(const wu_output *out, const char *name)
@@ -354,27 +357,26 @@ int64_t vol_read_integer(const wu_output *out, const char *name)
     return *(const int64_t *)wu_output_data(out, name);
 }
 
-/* With method threshold a single cell cannot fill the stack, as voxels at the border are outside.
- */
 bool vol_note_result(const void *params, const wu_item *item, const wu_output *out, char *text,
                      size_t size)
 {
-    enum { SPECK = 27 }; /* cells of fewer voxels, 3 by 3 by 3, may be noise */
+    enum { SPECK = 27 }; /* cells of fewer than 3 * 3 * 3 voxels may be noise */
     const vol_params *const p = params;
     const int64_t membrane = vol_read_integer(out, "membrane_voxels"),
                   cells = vol_read_integer(out, "cells");
-    const bool others = vol_read_integer(out, "external_voxels") != 0 ||
-                        vol_read_integer(out, "left_out_voxels") != 0;
-    const int used = p->otsu ? (int)vol_read_integer(out, "threshold") : (int)p->membrane;
-    /* Walls have gaps: what they should enclose is outside, and specks of noise were counted. */
+    const bool has_other_voxels = vol_read_integer(out, "external_voxels") != 0 ||
+                                  vol_read_integer(out, "left_out_voxels") != 0;
+    const int threshold = p->otsu ? (int)vol_read_integer(out, "threshold") : (int)p->membrane;
+    /* Whether walls have gaps, so that what they should enclose is outside, and specks of noise
+     * were counted as cells. */
     const bool leaks =
         !p->watershed && an_mostly_below(out, "cell_voxels", SPECK, 1) &&
         vol_read_integer(out, "external_voxels") / 10 > vol_read_integer(out, "inside_voxels");
 
     (void)item;
-    if (cells == 1 && p->watershed && !others)
+    if (cells == 1 && p->watershed && !has_other_voxels)
         snprintf(text, size,
-                 "one cell is all there is: bright cells without walls are for voting; for others "
+                 "there is only one cell: for bright cells without walls use voting; for others "
                  "try a lower --param h (now %g) or smooth (now %g)",
                  p->h, p->smooth);
     else if (cells > 0 && leaks)
@@ -386,7 +388,7 @@ bool vol_note_result(const void *params, const wu_item *item, const wu_output *o
             (long long)cells, SPECK,
             (double)vol_read_integer(out, "external_voxels") /
                 fmax((double)vol_read_integer(out, "inside_voxels"), 1),
-            used);
+            threshold);
     else if (cells > 0 && !an_mostly_below(out, "cell_voxels", SPECK, AN_MANY))
         return false;
     else if (cells > 0)
@@ -396,12 +398,14 @@ bool vol_note_result(const void *params, const wu_item *item, const wu_output *o
                  (long long)cells, SPECK, p->smooth, (long long)p->min_voxels);
     else if (membrane == 0 && !p->watershed)
         snprintf(text, size,
-                 "no cells: no voxel is membrane; try a smaller --param membrane (now %d)", used);
-    else if (!others && p->otsu && !p->repair)
+                 "no cells: no voxel is membrane; try a smaller --param membrane (now %d)",
+                 threshold);
+    else if (!has_other_voxels && p->otsu && !p->repair)
         snprintf(text, size, "no cells: all voxels have the same grey value");
-    else if (!others)
+    else if (!has_other_voxels)
         snprintf(text, size,
-                 "no cells: every voxel is membrane; try a larger --param membrane (now %d)", used);
+                 "no cells: every voxel is membrane; try a larger --param membrane (now %d)",
+                 threshold);
     else if (vol_read_integer(out, "left_out_voxels") > 0)
         snprintf(text, size,
                  "no cells: all were left out by --param min_voxels, max_voxels or exclude_border");
@@ -410,7 +414,7 @@ bool vol_note_result(const void *params, const wu_item *item, const wu_output *o
                  "no cells: all that is not membrane is connected with the outside; try --param "
                  "method=watershed --param smooth=1.5, a smaller membrane (now %d), or repair, "
                  "which closes gaps",
-                 used);
+                 threshold);
     return true;
 }
 

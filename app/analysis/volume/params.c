@@ -36,7 +36,7 @@ const an_param vol_parameters[] = {
           "watershed: neighbours share a face (6), or at least a corner (26); in slices 4 or 8." },
     { "fill", AN_BOOL, FIELD(fill), .initial = "false",
       .help = "watershed: whether walls belong to the cells on their sides." },
-    { "mode", AN_CHOICE, FIELD(through), .choices = modes, .initial = "3d",
+    { "mode", AN_CHOICE, FIELD(is_3d), .choices = modes, .initial = "3d",
       .help = "3d: voxels that share a face are connected; slices: each slice is by itself." },
     { "repair", AN_OBJECT, FIELD(repair), .keys = repair, .choices = null, .initial = "null",
       .help = "threshold: closes gaps in the membrane; null: not." },

@@ -105,7 +105,7 @@ static tc_status check_labels(const an_follow *f, const wu_out_array *labels, ui
     for (int k = 0; k < LOOKS; k++) {
         const size_t i = (size_t)tc_random_below(n, random);
 
-        if (((const int32_t *)labels->data)[i] != 0 && !an_follow_takes(f, i))
+        if (((const int32_t *)labels->data)[i] != 0 && !an_follow_accepts(f, i))
             return tc_fail(err, TC_BAD_INPUT, "%s: voxel %zu is membrane", labels->info.name, i);
     }
     return TC_OK;
@@ -119,7 +119,7 @@ static bool must_be_listed(const vol_params *p, const wu_item *item, const an_co
     const bool at_side =
         c->lo[1] == 0 || c->lo[2] == 0 || c->hi[1] == item->ny || c->hi[2] == item->nx;
 
-    return !at_side && !(in_end_slice && (p->through || p->exclude_border)) &&
+    return !at_side && !(in_end_slice && (p->is_3d || p->exclude_border)) &&
            (int64_t)c->pixels >= p->min_voxels && (int64_t)c->pixels <= p->max_voxels;
 }
 
@@ -170,7 +170,7 @@ static tc_status check_large(const an_work *work, uint32_t threshold, size_t lea
     const wu_item *const item = work->item;
     const size_t n = (size_t)item->nx * item->ny * item->nz;
     TC_AUTO(an_follow_end)
-    an_follow f = { .px = work->pixels, .threshold = threshold, .through = p->through };
+    an_follow f = { .px = work->pixels, .threshold = threshold, .is_3d = p->is_3d };
     return_if_error(an_follow_begin(&f, n / LARGE + 64, err));
 
     for (int looks = 0; looks < LARGE_LOOKS; looks++) {
@@ -241,7 +241,7 @@ static int64_t clamped(int64_t i, int64_t n)
 static uint32_t blurred(const heights *h, const int64_t at[3])
 {
     const wu_pixels *const px = h->px;
-    const int64_t r = h->gauss.radius, deep = h->params->through ? r : 0;
+    const int64_t r = h->gauss.radius, deep = h->params->is_3d ? r : 0;
     const uint64_t half = (uint64_t)1 << (AN_GAUSS_BITS - 1);
     uint64_t in_z = half, in_y = 0, in_x = 0;
 
@@ -262,7 +262,7 @@ static uint32_t blurred(const heights *h, const int64_t at[3])
         }
         in_z += h->gauss.weight[z < 0 ? -z : z] * (in_y >> AN_GAUSS_BITS);
     }
-    return (uint32_t)((h->params->through ? in_z : in_y) >> AN_GAUSS_BITS);
+    return (uint32_t)((h->params->is_3d ? in_z : in_y) >> AN_GAUSS_BITS);
 }
 
 /* --- boxes ----------------------------------------------------------------------------------- */
@@ -333,7 +333,7 @@ static bool move_to_centre(const heights *h, bool smoothed, double most, uint32_
 {
     return !is_wall(h, smoothed, at) && move_to_middle(h, smoothed, 2, most, at) &&
            move_to_middle(h, smoothed, 1, most, at) &&
-           (!h->params->through || move_to_middle(h, smoothed, 0, most, at));
+           (!h->params->is_3d || move_to_middle(h, smoothed, 0, most, at));
 }
 
 /* A box of the stack, from voxel `from` on: z, y, x. A cell between lo and hi, which are positions
@@ -409,10 +409,10 @@ static bool find_component(const wu_item *item, const heights *h, an_follow *f, 
     an_component c;
 
     an_follow_component(f, ((size_t)at[0] * item->ny + at[1]) * item->nx + at[2], &c);
-    for (int k = f->through ? 0 : 1; k < 3; k++)
+    for (int k = f->is_3d ? 0 : 1; k < 3; k++)
         c.whole = c.whole && c.lo[k] > 0 && c.hi[k] < length[k];
     for (int k = 0; c.whole && k < 3; k++) {
-        const uint32_t border = k > 0 || f->through ? margin_of(h) + WIDER : 0,
+        const uint32_t border = k > 0 || f->is_3d ? margin_of(h) + WIDER : 0,
                        least = k > 0 ? BOX_SIDE : 1, exact = c.hi[k] - c.lo[k] + 2 * border,
                        wanted = exact > least ? exact : least;
 
@@ -541,7 +541,7 @@ static tc_status check_boxes(const an_work *work, uint32_t threshold, const wu_o
     const uint32_t length[3] = { item->nz, item->ny, item->nx };
     const double voxels = (double)item->nz * item->ny * item->nx;
     TC_AUTO(an_follow_end)
-    an_follow f = { .px = work->pixels, .threshold = threshold, .through = p->through };
+    an_follow f = { .px = work->pixels, .threshold = threshold, .is_3d = p->is_3d };
     parts seen = { .n = 0 };
     uint32_t usual[3];
     size_t known = 0;
@@ -567,7 +567,7 @@ static tc_status check_boxes(const an_work *work, uint32_t threshold, const wu_o
             place[k] = (uint32_t)tc_random_below(length[k], random);
         if (seen.n > 0 && !enough)
             choose_place(work, &h, p->watershed ? NULL : &f, &seen, out, random, place, side);
-        *b = part_at(item, side, margin_of(&h), p->through, place);
+        *b = part_at(item, side, margin_of(&h), p->is_3d, place);
         return_if_error(check_box(work, threshold, out, b, &known, err));
         seen.share += (double)side[0] * side[1] * side[2] / voxels;
         seen.n++;
@@ -594,7 +594,7 @@ static size_t highest_neighbour(const heights *h, size_t i)
     for (int step = 0; step < 27; step++) {
         const int dz = step / 9 - 1, dy = step / 3 % 3 - 1, dx = step % 3 - 1;
         const int64_t position[3] = { at[0] + dz, at[1] + dy, at[2] + dx };
-        bool within = ws_is_step(dx, dy, dz, h->params->corners) && (h->params->through || dz == 0);
+        bool within = ws_is_step(dx, dy, dz, h->params->corners) && (h->params->is_3d || dz == 0);
         uint32_t value;
 
         for (int k = 0; k < 3; k++)
@@ -666,7 +666,7 @@ static tc_status check_watershed(const an_work *work, uint32_t threshold, const 
 static bool is_in_doubt(const vol_params *p)
 {
     return p->watershed ? !p->labels || vol_blur_of(p, NULL).gauss.radius > MOST_RADIUS
-                        : p->labels && vol_blurs(p);
+                        : p->labels && vol_has_blur(p);
 }
 
 tc_status vol_check_pixels(const an_work *work, const wu_output *out, uint64_t *random, tc_err *err)
@@ -674,7 +674,7 @@ tc_status vol_check_pixels(const an_work *work, const wu_output *out, uint64_t *
     const vol_params *const p = work->params;
     const wu_pixels *const px = work->pixels;
     const size_t n = (size_t)px->nx * px->ny * px->nz;
-    TC_AUTO(an_follow_end) an_follow f = { .px = px, .through = p->through };
+    TC_AUTO(an_follow_end) an_follow f = { .px = px, .is_3d = p->is_3d };
     return_if_error(find_threshold(work, out, &f.threshold, err));
 
     /* With smooth, the number of membrane voxels is known only after filtering the whole stack. */
@@ -686,7 +686,7 @@ tc_status vol_check_pixels(const an_work *work, const wu_output *out, uint64_t *
                                     : "labels of a smoothed or repaired stack");
     if (p->watershed)
         return check_watershed(work, f.threshold, out, random, err);
-    if (vol_blurs(p))
+    if (vol_has_blur(p))
         return check_boxes(work, f.threshold, out, random, err);
     return_if_error(an_follow_begin(&f, n / FOLLOWED + 256, err));
     if (p->labels)
@@ -699,8 +699,8 @@ double vol_pixels_share(const an_work *work)
 {
     const vol_params *const p = work->params;
 
-    return is_in_doubt(p) ? 1
-           : p->watershed ? fmin(DOUBTS_WATERSHED + 0.04 + BOXES * BOX, 1)
-           : vol_blurs(p) ? fmin(DOUBTS_BOXES + BOXES * BOX, 1)
-                          : DOUBTS + 0.1;
+    return is_in_doubt(p)    ? 1
+           : p->watershed    ? fmin(DOUBTS_WATERSHED + 0.04 + BOXES * BOX, 1)
+           : vol_has_blur(p) ? fmin(DOUBTS_BOXES + BOXES * BOX, 1)
+                             : DOUBTS + 0.1;
 }

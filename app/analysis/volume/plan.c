@@ -1,5 +1,4 @@
-/* volume: which stacks it accepts, the plan of an item's work, and the analysis' table of
- * functions. */
+/* volume: checks an item, plans its work, and has the analysis' table of functions. */
 #include "app/analysis/volume/cpu.h"
 
 #include "app/analysis/common/phases.h"
@@ -32,7 +31,7 @@ static tc_status check_item(const void *params, const wu_item *item, const char 
  * as each of its peaks is a hill. */
 static void watershed_costs(const vol_params *p, double *costs)
 {
-    const double neighbours = p->through ? 1 : 0.5;
+    const double neighbours = p->is_3d ? 1 : 0.5;
     const bool rough = !(p->smooth > 0);
 
     costs[VOL_ASCEND] = (p->corners ? 115 : rough ? 80 : 50) * neighbours;
@@ -55,14 +54,14 @@ static void costs_of(const vol_params *p, double costs[VOL_PHASES])
 {
     const double sigma = p->repair ? p->sigma : p->smooth;
     const double taps = sigma > 0 ? 2.0 * an_gauss_make(sigma).radius + 1 : 0;
-    const bool leaves_out = p->min_voxels > 1 || p->max_voxels != INT64_MAX || p->exclude_border;
+    const bool drops_cells = p->min_voxels > 1 || p->max_voxels != INT64_MAX || p->exclude_border;
 
     for (size_t i = 0; i < VOL_PHASES; i++)
         costs[i] = 0;
     costs[VOL_HISTOGRAM] = p->otsu ? 2 : 0;
-    if (vol_blurs(p)) {
+    if (vol_has_blur(p)) {
         costs[VOL_BLUR] = 12 + 1.9 * taps;
-        costs[VOL_BLUR_Z] = p->through && taps > 0 ? 13 + 2 * taps : 0;
+        costs[VOL_BLUR_Z] = p->is_3d && taps > 0 ? 13 + 2 * taps : 0;
     }
     if (p->watershed) {
         watershed_costs(p, costs);
@@ -74,12 +73,12 @@ static void costs_of(const vol_params *p, double costs[VOL_PHASES])
         costs[VOL_PAINT] = 4;
     }
     costs[VOL_BIAS] = p->repair ? 17 : 0;
-    costs[VOL_SIZES] = leaves_out ? 3 : 0;
-    costs[VOL_LAST] = p->repair || leaves_out ? 4 : 0;
+    costs[VOL_SIZES] = drops_cells ? 3 : 0;
+    costs[VOL_LAST] = p->repair || drops_cells ? 4 : 0;
 }
 
-/* Implements an_analysis.spent. */
-static double spent(const an_work *work, uint64_t chunks_done)
+/* Implements an_analysis.time_share. */
+static double time_share(const an_work *work, uint64_t chunks_done)
 {
     double costs[VOL_PHASES];
 
@@ -107,7 +106,7 @@ uint64_t vol_thread_bytes(const vol_params *p, const wu_item *item)
     const vol_blur blur = vol_blur_of(p, &pixels);
 
     return 4 * (uint64_t)item->nx + 4 * lab_stride(item->nx) * 8 + PLAN_THREAD +
-           (vol_blurs(p) ? vol_blur_scratch(&blur) * sizeof(uint32_t) : 0) +
+           (vol_has_blur(p) ? vol_blur_scratch(&blur) * sizeof(uint32_t) : 0) +
            (p->otsu ? (uint64_t)8 << item->bits : 0);
 }
 
@@ -165,8 +164,8 @@ static const an_selftest selftests[] = {
     { .parameters = NULL }
 };
 
-/* Implements an_analysis.found: a number from 1 to 255 for a cell's label, 0 elsewhere. */
-static uint8_t found(const an_work *work, const void *state, size_t voxel)
+/* Implements an_analysis.preview: a number from 1 to 255 for a cell's label, 0 elsewhere. */
+static uint8_t preview(const an_work *work, const void *state, size_t voxel)
 {
     const int32_t node = ((const vol_state *)state)->nodes[1 + voxel];
 
@@ -188,10 +187,10 @@ const an_analysis an_volume = {
     .check_item = check_item,
     .plan = plan,
     .memory = vol_memory,
-    .spent = spent,
+    .time_share = time_share,
     .check_state = vol_check_state,
     .finish = vol_finish,
-    .found = found,
+    .preview = preview,
     .takes_cubes = true,
     .note_result = vol_note_result,
     .constants = vol_constants,

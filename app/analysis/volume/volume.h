@@ -41,17 +41,18 @@ typedef struct vol_params {
     int32_t membrane; /* voxels with grey value >= membrane are membrane; 0 to 65535 */
     bool otsu;        /* Otsu's threshold of each item is used in place of `membrane` */
     bool watershed;   /* method watershed; otherwise threshold */
-    bool through;     /* mode 3d; otherwise each slice is analysed by itself */
+    bool is_3d;       /* mode 3d; otherwise each slice is analysed by itself */
     double smooth;    /* sigma of the Gaussian filter in voxels; 0: no filter */
     bool corners;     /* watershed: voxels that touch at corners are neighbours */
     double h;  /* watershed: a cell's walls are at least this much brighter than its darkest voxel,
                   in grey values */
     bool fill; /* watershed: membrane belongs to the cells, too */
-    bool repair;       /* gaps in the membrane are closed: the membrane is blurred with */
-    double sigma;      /* sigma of this blur, in voxels */
-    int64_t threshold; /* 1..VOL_WHITE: voxels whose blurred value is not lower become membrane */
-    int64_t min_voxels, max_voxels; /* cells with fewer or more voxels are left out */
-    bool exclude_border;            /* cells that touch the border are left out */
+    bool repair;       /* gaps in the membrane are closed, by blurring the membrane */
+    double sigma;      /* repair: sigma of this blur, in voxels */
+    int64_t threshold; /* repair: 1..VOL_WHITE; voxels whose blurred value is not lower become
+                          membrane */
+    int64_t min_voxels, max_voxels; /* cells with fewer or more voxels are left out of the result */
+    bool exclude_border;            /* cells that touch the border are left out of the result */
     bool labels;                    /* the result has the labels of all voxels */
 } vol_params;
 
@@ -64,8 +65,8 @@ typedef enum vol_phase {
     /* Parts of the watershed, as in ws_part: */
     VOL_ASCEND,    /* finds each voxel's highest neighbour */
     VOL_EDGES,     /* finds the ways out of plateaus */
-    VOL_FLAT,      /* makes nodes of the voxels of plateaus that are maxima, */
-    VOL_FLAT_JOIN, /* and joins those of each plateau */
+    VOL_FLAT,      /* makes nodes of the voxels of plateaus that are maxima */
+    VOL_FLAT_JOIN, /* joins the nodes of each of these plateaus */
     VOL_TOPS,      /* finds the regional maximum that each voxel leads to */
     VOL_SADDLES,   /* finds the highest saddle of each two maxima; then joins maxima */
     VOL_CLEAR,     /* clears the plane of the heights, which are no longer needed */
@@ -73,32 +74,32 @@ typedef enum vol_phase {
     VOL_FIRSTS,    /* counts these first voxels in each band */
     VOL_NAME,      /* numbers the cells */
     VOL_LABEL,     /* makes the labels of all voxels, in the plane of directions */
-    VOL_COPY,      /* copies them to the state */
+    VOL_COPY,      /* copies the labels to the state */
     VOL_BANDS,     /* finds the components within each band of rows */
     VOL_SEAMS,     /* joins the components across the bands' borders */
-    VOL_COUNT,     /* counts the roots, which are one for each cell, in each band */
+    VOL_COUNT,     /* counts the roots in each band; each cell has one root */
     VOL_NUMBER,    /* numbers the cells */
     VOL_PAINT,     /* labels all voxels */
     VOL_BIAS,      /* counts the voxels that a repair took from the inside */
-    VOL_SIZES,     /* measures cells; only if some may have to be left out */
+    VOL_SIZES,     /* counts the voxels of the cells; only if cells may be left out */
     VOL_LAST,      /* leaves out cells by size or border, and replaces the -1 of the outside after a
                       repair */
     VOL_PHASES
 } vol_phase;
 
-/* An interrupted item continues with the first phase or with this one, the first after the filter.
+/* An interrupted item continues with the first phase, or with this one: the first after the filter.
  */
-#define VOL_KEPT VOL_ASCEND
+#define VOL_RESUME VOL_ASCEND
 
 typedef struct vol_state {
     an_state_head head;
-    uint64_t cells;             /* so far: components; in the end without those left out */
+    uint64_t cells;             /* number of components; in the end, without those left out */
     uint64_t membrane, outside; /* numbers of voxels */
     uint64_t repair_added;      /* number of voxels that the repair made membrane */
-    uint64_t repair_bias; /* number of these that would otherwise be inside (vol_repair_bias) */
-    uint32_t begun;       /* 1: nodes have been written to, and the item is not finished */
-    uint32_t threshold;   /* Otsu's threshold, once it is computed; 0 without otsu */
-    int32_t nodes[];      /* [1 + nz*ny*nx] */
+    uint64_t repair_bias;       /* how many of these would otherwise be inside (vol_repair_bias) */
+    uint32_t in_progress;       /* 1: nodes have been written to, and the item is not finished */
+    uint32_t threshold;         /* Otsu's threshold, once it is computed; 0 without otsu */
+    int32_t nodes[];            /* [1 + nz*ny*nx] */
 } vol_state;
 
 /* The rows of a band, of about a million voxels. Rows are numbered through all slices. */
@@ -111,30 +112,31 @@ static inline size_t vol_band_rows(uint32_t nx)
 
 enum {
     VOL_BLUR_ROWS = 64,    /* rows of a slice that a part of VOL_BLUR filters */
-    VOL_BLUR_CHUNK = 1024, /* voxels along x that a part of VOL_BLUR_Z filters, ... */
-    VOL_HIGH = 4096        /* ... in stacks of at most this many slices */
+    VOL_BLUR_CHUNK = 1024, /* voxels along x that a part of VOL_BLUR_Z filters */
+    VOL_MANY_SLICES = 4096 /* in stacks of more slices, such a part filters fewer voxels along x */
 };
 
-/* What is filtered, and what the plane then holds. */
-typedef enum vol_blurred {
-    VOL_REPAIR, /* the membrane is filtered; then 0: is or becomes membrane; 1: does not */
-    VOL_SMOOTH, /* the grey values are filtered; then 0: membrane, 1: other voxels */
-    VOL_HEIGHTS /* the grey values are filtered; then heights: VOL_TOP minus the filtered value in
+/* What the filter is applied to, and which values the plane then has. */
+typedef enum vol_blur_kind {
+    VOL_REPAIR, /* filters the membrane; then 0: voxel is or becomes membrane, 1: other voxel */
+    VOL_SMOOTH, /* filters the grey values; then 0: membrane, 1: other voxel */
+    VOL_HEIGHTS /* filters the grey values; then heights: VOL_TOP minus the filtered value in
                    2^-VOL_GREY_BITS */
-} vol_blurred;
+} vol_blur_kind;
 
 typedef struct vol_blur {
     const vol_params *params;
     const wu_pixels *pixels;
-    vol_blurred what;
+    vol_blur_kind kind;
     uint32_t threshold; /* grey values >= this are membrane */
     an_gauss gauss;
-    int32_t *plane; /* [nz][ny][nx] values filtered along x and y; in the end as vol_blurred */
+    int32_t *plane; /* [nz][ny][nx] values filtered along x and y; in the end as stated at
+                       vol_blur_kind */
 } vol_blur;
 
 /* Whether an item has the phases VOL_BLUR and VOL_BLUR_Z. A watershed always has them, as they make
  * the heights. */
-static inline bool vol_blurs(const vol_params *p)
+static inline bool vol_has_blur(const vol_params *p)
 {
     return p->repair || p->watershed || p->smooth > 0;
 }
@@ -147,9 +149,9 @@ size_t vol_blur_scratch(const vol_blur *r);
 /* Does a part of phase VOL_BLUR or VOL_BLUR_Z. Returns the number of voxels that a repair made
  * membrane. */
 uint64_t vol_blur_part(const vol_blur *r, vol_phase phase, size_t part, uint32_t *scratch);
-/* The number of voxels in rows [row0, row1) that the repair took from the inside: of the voxels it
- * made membrane, those that have cells nearest (docs/dev/analyses/volume.md). The plane must hold
- * labels, 0 for membrane, -1 for the outside. */
+/* The number of voxels in rows [row0, row1) that the repair took from the inside: those that it
+ * made membrane and to which a cell is nearest (docs/dev/analyses/volume.md). The plane must hold
+ * labels, 0 for membrane and -1 for the outside. */
 uint64_t vol_repair_bias(const vol_blur *r, size_t row0, size_t row1);
 /* Computes gaps[w - 1], the width in voxels of the widest slit that the repair closes in a flat
  * wall w voxels thick, for w = 1 to VOL_WALLS. */
@@ -161,12 +163,12 @@ void vol_repair_gaps(const vol_params *p, int64_t *gaps);
 typedef struct vol_stack {
     uint32_t nx, ny, nz;
     size_t stride; /* 64-bit words of a row: lab_stride(nx) */
-    bool through;  /* as in vol_params */
+    bool is_3d;    /* as in vol_params */
     /* Makes the words of a row, with a one for each voxel that is no membrane: voxel x is
      * bit x % 64 of word x / 64. source: the member below. */
     void (*row)(const void *source, size_t row, uint64_t *words);
     const void *source;
-    int32_t *nodes;  /* those of the state */
+    int32_t *nodes;  /* vol_state.nodes */
     uint64_t *roots; /* [nz*ny][stride]: a one at the first voxel of each run that is a root */
 } vol_stack;
 
@@ -195,8 +197,9 @@ typedef struct vol_cell {
     uint32_t lo[3], hi[3];   /* bounding box; hi is exclusive */
 } vol_cell;
 
-/* Whether a cell with these voxels is kept, not left out. border: it touches the border. */
-static inline bool vol_keeps(const vol_params *p, int64_t voxels, bool border)
+/* Whether a cell with this number of voxels will be in the result. border: it touches the border.
+ */
+static inline bool vol_is_kept(const vol_params *p, int64_t voxels, bool border)
 {
     return voxels >= p->min_voxels && voxels <= p->max_voxels && !(p->exclude_border && border);
 }
@@ -209,11 +212,12 @@ tc_status vol_derive_params(void *params, const char *where, tc_err *err);
 tc_status vol_check_state(const an_work *work, const void *state, tc_err *err);
 tc_status vol_finish(const an_work *work, size_t item_index, const void *state, wu_output *out,
                      tc_err *err);
-/* Makes the arrays of vol_finish, except labels, from all cells, of which some may still have to be
- * left out. head: a copy of the state without its nodes. Changes head and cells. */
+/* Makes the arrays of vol_finish, except labels, from the table of all cells; removes the cells
+ * that vol_is_kept excludes. head: a copy of the state without its nodes. Changes head and cells.
+ */
 tc_status vol_finish_cells(const an_work *work, size_t item_index, vol_state *head, vol_cell *cells,
                            wu_output *out, tc_err *err);
-/* Returns the only element of an array of WU_I64. */
+/* Returns the value of an array of type WU_I64 with one element. */
 int64_t vol_read_integer(const wu_output *out, const char *name);
 bool vol_note_result(const void *params, const wu_item *item, const wu_output *out, char *text,
                      size_t size);
@@ -229,7 +233,7 @@ tc_status vol_check_result(const void *params, const wu_item *item, const wu_out
 double vol_pixels_share(const an_work *work);
 tc_status vol_check_pixels(const an_work *work, const wu_output *out, uint64_t *random,
                            tc_err *err);
-/* output.c: the volume of this many voxels, in the cube of the unit of the item's spacing. */
+/* output.c: the volume of a number of voxels, in the cube of the unit of the item's spacing. */
 double vol_volume(const wu_item *item, int64_t voxels);
 
 extern const an_backend vol_cpu;
@@ -238,28 +242,31 @@ extern const an_backend vol_cpu;
 
 /* The phase that the worker does next. */
 vol_phase vol_host_phase(const void *worker);
-/* Does a step of the work. TC_OK: phase `until` comes next, or all is done. TC_MORE: call it again.
- * *chunks_done: how many chunks are done now. */
+/* Does a step of the work, and sets *chunks_done to the number of chunks that are done. TC_OK:
+ * phase `until` comes next, or all phases are done. TC_MORE: call it again. */
 tc_status vol_host_step(void *worker, vol_state *state, vol_phase until, uint64_t *chunks_done,
                         tc_err *err);
-/* The lowest grey value of membrane: if it is Otsu's threshold, valid after VOL_HISTOGRAM. */
+/* The lowest grey value of membrane. If it is Otsu's threshold, it is valid after VOL_HISTOGRAM. */
 uint32_t vol_host_threshold(const void *worker);
 /* Makes the mask for the kernels, in words of 32 bits, of `count` rows from `row` on: a one for
  * each voxel whose node is not 0, which after the filter means no membrane. */
 void vol_host_mask(const vol_state *state, size_t nx, size_t row, size_t count, uint32_t *words);
-/* The parameter h of a watershed, in 2^-VOL_GREY_BITS grey values. */
+/* The parameter h of a watershed, in units of 2^-VOL_GREY_BITS grey values. */
 uint32_t vol_least_rise(const vol_params *p);
 /* The ws_map of an item for a watershed, except for its planes `height` and `up`. */
 ws_map vol_map_of(const vol_params *p, const wu_item *item);
-/* The worker's plane of directions of a watershed (ws_map.up), for those that a device finds. */
+/* The worker's plane of directions of a watershed (ws_map.up); the backend writes those that a
+ * device finds to it. */
 int32_t *vol_host_directions(void *worker);
-/* Makes the worker continue with phase `next`, after a device has done the phases before it:
- * VOL_EDGES, of a watershed: the state has the heights, vol_host_directions what WS_ASCEND makes;
- * VOL_SADDLES, of a watershed: the state has the heights, vol_host_directions what WS_TOPS makes;
- * VOL_BANDS: the device gave up, and nothing of its work is used;
- * VOL_SEAMS: the nodes are ~root, the root being within the same slab, and 0 for membrane; a slab
- * has slab_rows rows, which is 0 for other phases; VOL_BIAS: the state has labels, 0 for membrane,
- * and for the outside 0 or, after a repair, -1; VOL_SIZES, of a watershed: the state has labels. */
+/* Makes the worker continue with phase `next`, after a device has done the phases before it. What
+ * the state and the worker must have then depends on `next`:
+ *   VOL_EDGES (watershed): the state has the heights, vol_host_directions what WS_ASCEND makes;
+ *   VOL_SADDLES (watershed): the state has the heights, vol_host_directions what WS_TOPS makes;
+ *   VOL_BANDS: nothing; the device could not do it, and the host begins again;
+ *   VOL_SEAMS: a node is ~root, the root being within the same slab, or 0 for membrane; a slab has
+ *     slab_rows rows (which is 0 for other phases);
+ *   VOL_BIAS: the state has labels: 0 for membrane, and for the outside 0 or, after a repair, -1;
+ *   VOL_SIZES (watershed): the state has labels. */
 tc_status vol_host_resume(void *worker, vol_state *state, vol_phase next, size_t slab_rows,
                           tc_err *err);
 

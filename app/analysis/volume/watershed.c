@@ -12,7 +12,7 @@ uint32_t vol_least_rise(const vol_params *p)
 
 /* Implements ws_map.apart: whether the maximum is at least h higher than the saddle. rule: the
  * vol_params. */
-static bool apart_by_height(const void *rule, uint32_t maximum, uint32_t saddle)
+static bool is_apart_by_height(const void *rule, uint32_t maximum, uint32_t saddle)
 {
     return maximum - saddle >= vol_least_rise(rule);
 }
@@ -20,9 +20,9 @@ static bool apart_by_height(const void *rule, uint32_t maximum, uint32_t saddle)
 ws_map vol_map_of(const vol_params *p, const wu_item *item)
 {
     return (ws_map){ .shape = { (int32_t)item->nx, (int32_t)item->ny, (int32_t)item->nz, p->corners,
-                                p->through },
+                                p->is_3d },
                      .plateaus = true,
-                     .apart = apart_by_height,
+                     .apart = is_apart_by_height,
                      .rule = p };
 }
 
@@ -32,25 +32,25 @@ static ws_part part_of(const vol_worker *w)
     return (ws_part)(w->phase - VOL_ASCEND + WS_ASCEND);
 }
 
-static void way_band(vol_worker *w, size_t band, vol_scratch *s)
+static void uphill_band(vol_worker *w, size_t band, vol_scratch *s)
 {
     const vol_range r = vol_band(w, band);
 
-    ws_rows(&w->map, part_of(w), r.from, r.to, s->found);
+    ws_rows(&w->map, part_of(w), r.from, r.to, s->list);
 }
 
-static tc_status end_way(vol_worker *w, vol_state *state, tc_err *err)
+static tc_status end_uphill(vol_worker *w, vol_state *state, tc_err *err)
 {
     (void)state;
     for (unsigned t = 0; t < w->work->threads; t++)
-        w->saddles += w->found[t].n;
-    return ws_end(&w->map, part_of(w), w->found, w->work->threads, w->work->poll, err);
+        w->saddles += w->lists[t].n;
+    return ws_end(&w->map, part_of(w), w->lists, w->work->threads, w->work->poll, err);
 }
 
 /* --- labels ---------------------------------------------------------------------------------- */
 
-/* The nodes of all voxels. From VOL_CLEAR on they no longer hold heights: the node of each cell's
- * maximum holds the index of the cell's first voxel, and from VOL_NAME on ~label. */
+/* Returns the nodes of all voxels. From VOL_CLEAR on they do not hold heights: the node of each
+ * cell's maximum holds the index of the cell's first voxel, and from VOL_NAME on ~label. */
 static int32_t *plane_of(const vol_worker *w)
 {
     return w->stack.nodes + 1;
@@ -65,7 +65,7 @@ static void clear_band(vol_worker *w, size_t band, vol_scratch *s)
         plane_of(w)[i] = INT32_MAX;
 }
 
-/* Whether voxel i belongs to a cell, not to the membrane; for ws_first. */
+/* Whether voxel i belongs to a cell and not to the membrane. Passed to ws_first. */
 static bool is_of_cell(const void *user, size_t i)
 {
     const vol_worker *const w = user;
@@ -90,16 +90,16 @@ static void firsts_band(vol_worker *w, size_t band, vol_scratch *s)
     (void)s;
     for (size_t i = r.from * w->nx; i < r.to * w->nx; i++)
         n += plane_of(w)[w->map.up[i]] == (int32_t)i;
-    w->first[band + 1] = n;
+    w->cells_before[band + 1] = n;
 }
 
 static tc_status end_firsts(vol_worker *w, vol_state *state, tc_err *err)
 {
     (void)err;
-    w->first[0] = 0;
+    w->cells_before[0] = 0;
     for (size_t i = 0; i < w->bands; i++)
-        w->first[i + 1] += w->first[i];
-    w->cells = w->first[w->bands];
+        w->cells_before[i + 1] += w->cells_before[i];
+    w->cells = w->cells_before[w->bands];
     state->cells = (uint64_t)w->cells;
     return TC_OK;
 }
@@ -108,10 +108,10 @@ static tc_status end_firsts(vol_worker *w, vol_state *state, tc_err *err)
 static void name_band(vol_worker *w, size_t band, vol_scratch *s)
 {
     const vol_range r = vol_band(w, band);
-    int32_t label = w->first[band];
+    int32_t label = w->cells_before[band];
 
     (void)s;
-    for (size_t i = r.from * w->nx; i < r.to * w->nx && label < w->first[band + 1]; i++)
+    for (size_t i = r.from * w->nx; i < r.to * w->nx && label < w->cells_before[band + 1]; i++)
         if (uf_load(&plane_of(w)[w->map.up[i]]) == (int32_t)i)
             uf_store(&plane_of(w)[w->map.up[i]], ~++label);
 }
@@ -148,7 +148,7 @@ static void copy_band(vol_worker *w, size_t band, vol_scratch *s)
         plane_of(w)[i] = w->map.up[i];
 }
 
-const vol_work vol_way = { way_band, end_way };
+const vol_work vol_uphill = { uphill_band, end_uphill };
 const vol_work vol_clear = { clear_band, NULL };
 const vol_work vol_first = { first_band, NULL };
 const vol_work vol_firsts = { firsts_band, end_firsts };

@@ -509,8 +509,8 @@ static size_t costs_of(const voting_params *p, const voting_scheme *s,
     return n;
 }
 
-/* Implements an_analysis.spent. */
-static double spent(const an_work *work, uint64_t chunks_done)
+/* Implements an_analysis.time_share. */
+static double time_share(const an_work *work, uint64_t chunks_done)
 {
     double costs[2 * VOTING_MAX_ROUNDS + 2];
     voting_scheme s;
@@ -586,8 +586,8 @@ static const an_selftest selftests[] = {
     { .parameters = NULL }
 };
 
-/* Implements an_analysis.found. */
-static uint8_t found(const an_work *work, const void *state, size_t voxel)
+/* Implements an_analysis.preview. */
+static uint8_t preview(const an_work *work, const void *state, size_t voxel)
 {
     uint32_t votes = voting_votes_const(state)[voxel];
     uint8_t found = 0;
@@ -611,11 +611,11 @@ const an_analysis an_voting = { .name = "voting",
                                 .derive_params = voting_derive_params,
                                 .check_item = check_item,
                                 .plan = plan,
-                                .spent = spent,
+                                .time_share = time_share,
                                 .check_state = voting_check_state,
                                 .finish = voting_finish,
-                                .found = found,
-                                .found_amounts = true,
+                                .preview = preview,
+                                .preview_amounts = true,
                                 .expect = voting_expect,
                                 .note_result = voting_note_result,
                                 .check_result = voting_check_result,
