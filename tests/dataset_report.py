@@ -36,7 +36,7 @@ def assimilate(*args):
 
 def fill():
     """Makes a data set of three results, one of them of a stack, a refused result, and a unit that
-    was given up."""
+    failed."""
     stack = np.full((6, 30, 40), 20, np.uint8)
     stack[1:5, 5:25, 5:35] = 200
     stack[2:4, 8:20, 8:30] = 20
@@ -78,9 +78,9 @@ def main():
     tap.ok(FOLDER not in text and "/home/boinc" not in text and "u_1_r42_0: result.json" in text,
            "the page names no folder of the server")
     counted = re.findall(r"<strong>(\d+)</strong> ([a-z ]+)</span>", text)
-    tap.ok(counted == [("3", "units"), ("11", "items"), ("1", "refused"), ("1", "given up")],
+    tap.ok(counted == [("3", "units"), ("11", "items"), ("1", "refused"), ("1", "failed")],
            "what there is is counted", counted)
-    tap.ok("too many results without agreement" in text or "given up" in text and "invalid" in text,
+    tap.ok("too many results without agreement" in text or "failed" in text and "invalid" in text,
            "the page has the reasons")
     tap.ok(text.count("class=thumb>") == 2 and text.count("data:image/png") == 2,
            "pictures of those whose result was kept", text.count("class=thumb>"))

@@ -14,7 +14,7 @@ enum {
                                     recognize a data set */
     SCHEMA_VERSION = 3,
     LOG_BYTES = 64 << 20, /* the write-ahead log is cut to this size after a long read */
-    LOG_PAGES = 1000,     /* pages of 8 KiB up to which a process leaves the log to the next one */
+    LOG_PAGES = 1000,     /* a log of fewer pages (of 8 KiB) is left to the next process */
     CACHE_KIB = 65536     /* holds every page that storing a unit of 100 items changes */
 };
 
@@ -22,7 +22,7 @@ enum {
 
 tc_status val_sql_fault(const val_dataset *ds, tc_err *err)
 {
-    /* All other codes are TC_IO. */
+    /* SQLite's codes that are not reported as TC_IO. */
     static const struct {
         int code;
         tc_status status;
@@ -30,7 +30,7 @@ tc_status val_sql_fault(const val_dataset *ds, tc_err *err)
         { SQLITE_NOMEM, TC_NO_MEMORY },
         { SQLITE_BUSY, TC_TRY_LATER },
         { SQLITE_LOCKED, TC_TRY_LATER },
-        /* The rows of one unit may cause these. */
+        /* Errors that the rows of one unit may cause. */
         { SQLITE_CONSTRAINT, TC_INTERNAL },
         { SQLITE_TOOBIG, TC_INTERNAL },
         { SQLITE_MISMATCH, TC_INTERNAL },
@@ -43,12 +43,13 @@ tc_status val_sql_fault(const val_dataset *ds, tc_err *err)
             status = unlike_io[i].status;
     if (code == SQLITE_INTERRUPT)
         return tc_fail(err, TC_IO,
-                       "%.600s: reading it takes longer than a data set of its size can", ds->path);
+                       "%.600s: reading takes longer than a data set of this size needs", ds->path);
     return tc_fail(err, status, "%.600s: %.300s", ds->path,
                    ds->db == NULL ? "out of memory" : sqlite3_errmsg(ds->db));
 }
 
-/* Executes and frees text, which is from sqlite3_malloc; NULL: there was no memory for it. */
+/* Executes the SQL `text`, and frees it by sqlite3_free. text: NULL means that there was no memory.
+ */
 static tc_status execute(const val_dataset *ds, char *text, tc_err *err)
 {
     tc_status status = TC_OK;
@@ -77,7 +78,7 @@ tc_status val_sql_built(const val_dataset *ds, sqlite3_str *built, tc_err *err)
     return execute(ds, sqlite3_str_finish(built), err);
 }
 
-/* Prepares and frees text, as execute does. */
+/* Prepares the SQL `text`, and frees it by sqlite3_free, like execute. */
 static tc_status prepare(const val_dataset *ds, char *text, sqlite3_stmt **out, tc_err *err)
 {
     tc_status status = TC_OK;
@@ -250,7 +251,8 @@ static tc_status check_columns(const val_dataset *ds, tc_err *err)
     return status;
 }
 
-/* Refuses a view with the name of a table of the data set: it may have rows without end. */
+/* Refuses a view with the name of a table of the data set, as it may have an endless number of
+ * rows. */
 static tc_status check_tables(const val_dataset *ds, tc_err *err)
 {
     TC_AUTO(val_sql_close) sqlite3_stmt *stmt = NULL;
@@ -265,8 +267,8 @@ static tc_status check_tables(const val_dataset *ds, tc_err *err)
     return status;
 }
 
-/* Checks that the file is a data set. *empty: it is a database with nothing in it. Called within a
- * transaction, so that no other process can create the data set in between. */
+/* Checks that the file is a data set, or an empty database, and sets *empty accordingly. Called
+ * within a transaction, so that no other process can create the data set in between. */
 static tc_status read_format(const val_dataset *ds, bool *empty, tc_err *err)
 {
     int64_t application, version, objects;
@@ -287,7 +289,7 @@ static tc_status read_format(const val_dataset *ds, bool *empty, tc_err *err)
 }
 
 /* Asks SQLite for a write-ahead log, and checks its answer, which is the kind of log in use. */
-static tc_status ask_for_log(const val_dataset *ds, tc_err *err)
+static tc_status request_log(const val_dataset *ds, tc_err *err)
 {
     TC_AUTO(val_sql_close) sqlite3_stmt *stmt = NULL;
     tc_status status = val_sql_prepare(ds, &stmt, err, "PRAGMA journal_mode=WAL");
@@ -301,12 +303,13 @@ static tc_status ask_for_log(const val_dataset *ds, tc_err *err)
     return status;
 }
 
-/* Turns on the write-ahead log, with which others can read while units are stored. SQLite needs the
- * file for itself to do so, and does not wait for it; so this repeats it for VAL_WAIT_MS. */
+/* Turns on the write-ahead log, with which other processes can read while units are stored. For
+ * this SQLite needs exclusive access to the file, and does not wait for it; so the request is
+ * repeated for VAL_WAIT_MS. */
 static tc_status use_log(const val_dataset *ds, tc_err *err)
 {
     for (int waited = 0;; waited += 50) {
-        const tc_status status = ask_for_log(ds, err);
+        const tc_status status = request_log(ds, err);
 
         if (status != TC_TRY_LATER || waited >= VAL_WAIT_MS)
             return status;
@@ -322,7 +325,7 @@ static tc_status create(const val_dataset *ds, tc_err *err)
 
     return_if_error(use_log(ds, err));
     return_if_error(val_begin(ds, err));
-    /* Another process may have created it since. */
+    /* Another process may have created the data set since the first check. */
     tc_status status = read_format(ds, &empty, err);
     if (status == TC_OK && empty)
         status = val_sql(ds, err, "PRAGMA application_id=%d; PRAGMA user_version=%d; %s",
@@ -330,8 +333,8 @@ static tc_status create(const val_dataset *ds, tc_err *err)
     return val_end(ds, status, err);
 }
 
-/* SQLite calls this after a commit; n: pages in the write-ahead log. */
-static int note_log(void *pages, sqlite3 *db, const char *name, int n)
+/* SQLite calls this function after a commit. n: the number of pages in the write-ahead log. */
+static int record_log_pages(void *pages, sqlite3 *db, const char *name, int n)
 {
     (void)db;
     (void)name;
@@ -339,12 +342,12 @@ static int note_log(void *pages, sqlite3 *db, const char *name, int n)
     return SQLITE_OK;
 }
 
-/* SQLite calls count_down after every STEPS instructions of its virtual machine. Reading may take
- * LEAST_CALLS calls, and STEPS_A_BYTE instructions for each byte of the file: a crafted view could
- * go on without end. */
-enum { STEPS = 1 << 20, LEAST_CALLS = 1024, STEPS_A_BYTE = 400 };
+/* SQLite calls count_call after every CALL_STEPS instructions of its virtual machine. Reading is
+ * ended after MIN_CALLS calls plus STEPS_PER_BYTE instructions for each byte of the file, as a
+ * crafted view could run endlessly. */
+enum { CALL_STEPS = 1 << 20, MIN_CALLS = 1024, STEPS_PER_BYTE = 400 };
 
-static int count_down(void *calls)
+static int count_call(void *calls)
 {
     return (*(uint64_t *)calls)-- == 0;
 }
@@ -356,8 +359,8 @@ static uint64_t bytes_of(const char *path)
     return stat(path, &info) == 0 ? (uint64_t)info.st_size : 0;
 }
 
-/* Reports that the data set is missing or empty. It is not made anew: nobody would notice that the
- * units of the old one are missing. */
+/* Reports that the data set is missing or empty. It is not created again, since nobody would notice
+ * that the units of the old one are missing. */
 static tc_status refuse_to_create(const char *path, const char *state, tc_err *err)
 {
     return tc_fail(
@@ -394,16 +397,16 @@ tc_status val_dataset_open(const char *path, val_mode mode, val_dataset *out, tc
     sqlite3_db_config(out->db, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, NULL);
     if (mode == VAL_READ) {
         out->bytes = bytes_of(path);
-        out->calls = LEAST_CALLS + out->bytes / STEPS * STEPS_A_BYTE;
-        sqlite3_progress_handler(out->db, STEPS, count_down, &out->calls);
+        out->calls_left = MIN_CALLS + out->bytes / CALL_STEPS * STEPS_PER_BYTE;
+        sqlite3_progress_handler(out->db, CALL_STEPS, count_call, &out->calls_left);
     }
     if (mode == VAL_WRITE_ON) {
         sqlite3_db_config(out->db, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
         sqlite3_file_control(out->db, "main", SQLITE_FCNTL_PERSIST_WAL, &keep_log);
-        sqlite3_wal_hook(out->db, note_log, &out->log_pages);
+        sqlite3_wal_hook(out->db, record_log_pages, &out->log_pages);
     }
     sqlite3_busy_timeout(out->db, VAL_WAIT_MS);
-    /* FULL: after a script has reported success, BOINC deletes the files. */
+    /* Synchronous is FULL, as BOINC deletes the files after a script has reported success. */
     return_if_error(val_sql(
         out, err, "PRAGMA synchronous=FULL; PRAGMA cache_size=-%d; PRAGMA journal_size_limit=%d",
         CACHE_KIB, LOG_BYTES));
@@ -413,8 +416,8 @@ tc_status val_dataset_open(const char *path, val_mode mode, val_dataset *out, tc
     return_if_error(val_end(out, read_format(out, &empty, err), err));
     if (mode == VAL_READ)
         return_if_error(check_columns(out, err));
-    /* A data set that was not created completely, or whose log somebody has turned off, gets its
-     * log now. The query makes SQLite open the log's files, before the process is confined. */
+    /* Turns the log on if the data set was not created completely, or somebody has turned it off.
+     * The query makes SQLite open the log's files before the process is confined. */
     if (!empty && mode != VAL_READ)
         return_if_error(use_log(out, err));
     if (!empty && mode != VAL_READ)
@@ -428,9 +431,10 @@ tc_status val_dataset_open(const char *path, val_mode mode, val_dataset *out, tc
 
 void val_dataset_close(val_dataset *ds)
 {
-    /* SQLite's automatic checkpoint appends to the log even after the log's content was copied into
-     * the database, so that the log, which every process must read, would grow without end. This
-     * one empties it. If another process is reading, it fails, and the next process tries again. */
+    /* With SQLite's automatic checkpoints, the log, which every process must read, would grow
+     * without end, as they do not empty it after copying its content into the database. This
+     * checkpoint empties it. It fails if another process is reading; the next process then tries
+     * again. */
     if (ds->log_pages >= LOG_PAGES) {
         sqlite3_busy_timeout(ds->db, 0);
         sqlite3_wal_checkpoint_v2(ds->db, NULL, SQLITE_CHECKPOINT_TRUNCATE, NULL, NULL);

@@ -9,29 +9,29 @@
 #include "validator/dataset/dataset.h"
 #include "workunits/format/csv.h"
 
-typedef struct exporting {
+typedef struct table_writer {
     const val_dataset *ds;
-    const char *folder, *only;
-    char *others;   /* MAX_OTHERS bytes: names of the tables that were not requested */
-    size_t written; /* tables */
-} exporting;
+    const char *folder, *only_table;
+    char *other_tables; /* [MAX_OTHERS]: names of the tables that were not requested */
+    size_t written;     /* number of tables written */
+} table_writer;
 
 enum { MAX_OTHERS = 600 };
 
-/* Returns whether a table is to be written; if not, adds its name to x->others. */
-static bool is_requested(const exporting *x, const char *file)
+/* Whether a table is to be written. If not, its name is added to x->other_tables. */
+static bool is_requested(const table_writer *x, const char *file)
 {
-    const bool requested = x->only == NULL || strcmp(x->only, file) == 0;
-    const size_t n = strlen(x->others);
+    const bool requested = x->only_table == NULL || strcmp(x->only_table, file) == 0;
+    const size_t n = strlen(x->other_tables);
 
     if (!requested)
-        snprintf(x->others + n, MAX_OTHERS - n, "%s%s", n > 0 ? ", " : "", file);
+        snprintf(x->other_tables + n, MAX_OTHERS - n, "%s%s", n > 0 ? ", " : "", file);
     return requested;
 }
 
 /* --- cells ----------------------------------------------------------------------------------- */
 
-/* Writes a column of the current row; `null`: what is written for NULL. */
+/* Writes a column of the current row. null: the text that is written for NULL. */
 static void put_column(wu_csv *csv, sqlite3_stmt *row, int column, const char *null)
 {
     static const wu_array_info f64 = { .dtype = WU_F64 }, i64 = { .dtype = WU_I64 };
@@ -48,9 +48,9 @@ static void put_column(wu_csv *csv, sqlite3_stmt *row, int column, const char *n
     }
 }
 
-/* Opens a table's file. titles: the first column titles, by which a table of an earlier export,
- * which may be replaced, is told from any other file. */
-static tc_status open_table(exporting *x, const char *file, const char *titles, wu_csv *csv,
+/* Opens a table's file. titles: the first column titles. An existing file is replaced only if it
+ * begins with them, as a table of an earlier export does. */
+static tc_status open_table(table_writer *x, const char *file, const char *titles, wu_csv *csv,
                             tc_err *err)
 {
     TC_AUTOFREE char *const path = wu_path_in(x->folder, file, ".csv");
@@ -62,7 +62,7 @@ static tc_status open_table(exporting *x, const char *file, const char *titles, 
 }
 
 /* Writes all rows of a query, with the names of its columns as titles. */
-static tc_status put_query(const exporting *x, const char *query, wu_csv *csv, tc_err *err)
+static tc_status put_query(const table_writer *x, const char *query, wu_csv *csv, tc_err *err)
 {
     TC_AUTO(val_sql_close) sqlite3_stmt *stmt = NULL;
     return_if_error(val_sql_prepare(x->ds, &stmt, err, "%s", query));
@@ -78,8 +78,8 @@ static tc_status put_query(const exporting *x, const char *query, wu_csv *csv, t
     return status;
 }
 
-static tc_status write_query(exporting *x, const char *file, const char *titles, const char *query,
-                             tc_err *err)
+static tc_status write_query(table_writer *x, const char *file, const char *titles,
+                             const char *query, tc_err *err)
 {
     wu_csv csv = { 0 };
 
@@ -93,7 +93,7 @@ static tc_status write_query(exporting *x, const char *file, const char *titles,
 
 /* --- rows of items --------------------------------------------------------------------------- */
 
-/* Writes workunit, item and source of the item at hand. */
+/* Writes workunit, item and source of the current item. */
 static void put_item(wu_csv *csv, sqlite3_stmt *item)
 {
     put_column(csv, item, 1, "");
@@ -103,15 +103,15 @@ static void put_item(wu_csv *csv, sqlite3_stmt *item)
 
 /* A table of an analysis. */
 typedef struct analysis_table {
-    const char *name;    /* ANALYSIS_TABLE */
-    char *analysis;      /* sqlite3_malloc */
-    char *base;          /* how the names of the table's views begin (sqlite3_malloc) */
-    int n_keys, n_words; /* key columns, and words in a column's name, of a cut table (tables.c);
-                            else n_keys is 0 */
+    const char *name; /* ANALYSIS_TABLE */
+    char *analysis;   /* sqlite3_malloc */
+    char *base;       /* the beginning of the names of the table's views (sqlite3_malloc) */
+    int n_keys;       /* number of key columns of a cut table (tables.c); 0 for other tables */
+    int n_words;      /* number of words in a column's name of a cut table */
 } analysis_table;
 
-/* Writes cells, or one or more lines, for a row of the table. */
-typedef tc_status (*row_putter)(const analysis_table *t, sqlite3_stmt *item, sqlite3_stmt *row,
+/* Functions of this type write the cells, or the lines, for a row of the table. */
+typedef tc_status (*row_writer)(const analysis_table *t, sqlite3_stmt *item, sqlite3_stmt *row,
                                 wu_csv *csv, tc_err *err);
 
 /* Writes a line for each row. */
@@ -125,17 +125,17 @@ static tc_status put_row(const analysis_table *t, sqlite3_stmt *item, sqlite3_st
     return wu_csv_end_line(csv, err);
 }
 
-/* Writes a cell for each column after the keys and the item. NULL is written as "nan"; in a group
- * of which the item has no row, as an empty cell: that was not computed. */
+/* Writes a cell for each column after the keys and the item. NULL is written as "nan". If the item
+ * has no row for the group of keys, its numbers were not computed, and empty cells are written. */
 static tc_status put_cells(const analysis_table *t, sqlite3_stmt *item, sqlite3_stmt *row,
                            wu_csv *csv, tc_err *err)
 {
-    const bool there = sqlite3_column_type(row, t->n_keys) != SQLITE_NULL;
+    const bool has_row = sqlite3_column_type(row, t->n_keys) != SQLITE_NULL;
 
     (void)item;
     (void)err;
     for (int i = t->n_keys + 1; i < sqlite3_column_count(row); i++)
-        put_column(csv, row, i, there ? "nan" : "");
+        put_column(csv, row, i, has_row ? "nan" : "");
     return TC_OK;
 }
 
@@ -145,26 +145,26 @@ static tc_status put_lines(const analysis_table *t, sqlite3_stmt *item, sqlite3_
                            wu_csv *csv, tc_err *err)
 {
     for (int i = t->n_keys + 1; i < sqlite3_column_count(row); i++) {
-        const char *part[WU_MAX_AXES];
+        const char *words[WU_MAX_AXES];
         char name[WU_TITLE_MAX];
 
         snprintf(name, sizeof name, "%s", sqlite3_column_name(row, i));
-        val_split(name, (unsigned)t->n_words, part);
+        val_split(name, (unsigned)t->n_words, words);
         put_item(csv, item);
         for (int k = 0; k < t->n_keys; k++)
             put_column(csv, row, k, "");
         for (int k = 0; k < t->n_words; k++)
-            wu_csv_put(csv, part[k]);
+            wu_csv_put(csv, words[k]);
         put_column(csv, row, i, "nan");
         return_if_error(wu_csv_end_line(csv, err));
     }
     return TC_OK;
 }
 
-/* Writes the rows of all items. rows: a query with the item's id as ?1; one_line: all rows of an
- * item are written in one line. */
-static tc_status put_items(const exporting *x, const analysis_table *t, sqlite3_stmt *rows,
-                           row_putter put, bool one_line, wu_csv *csv, tc_err *err)
+/* Writes the rows of all items. rows: a query with the item's id as ?1. one_line: all rows of an
+ * item are written to one line. */
+static tc_status put_items(const table_writer *x, const analysis_table *t, sqlite3_stmt *rows,
+                           row_writer put, bool one_line, wu_csv *csv, tc_err *err)
 {
     TC_AUTO(val_sql_close) sqlite3_stmt *items = NULL;
     tc_status status = val_sql_prepare(
@@ -188,7 +188,7 @@ static tc_status put_items(const exporting *x, const analysis_table *t, sqlite3_
 }
 
 /* Writes the titles: those of the item, then the names that the query returns. */
-static tc_status put_titles(const exporting *x, const char *query, wu_csv *csv, tc_err *err)
+static tc_status put_titles(const table_writer *x, const char *query, wu_csv *csv, tc_err *err)
 {
     TC_AUTO(val_sql_close) sqlite3_stmt *titles = NULL;
     tc_status status = val_sql_prepare(x->ds, &titles, err, "%s", query);
@@ -202,10 +202,10 @@ static tc_status put_titles(const exporting *x, const char *query, wu_csv *csv, 
     return wu_csv_end_line(csv, err);
 }
 
-/* Writes one file of a table. titles and query are SQL; these and `file` are freed
- * (sqlite3_free). */
-static tc_status write_rows(exporting *x, const analysis_table *t, char *file, char *titles,
-                            char *query, row_putter put, bool one_line, tc_err *err)
+/* Writes one file of a table. titles and query are SQL. They and `file` are freed by sqlite3_free.
+ */
+static tc_status write_rows(table_writer *x, const analysis_table *t, char *file, char *titles,
+                            char *query, row_writer put, bool one_line, tc_err *err)
 {
     TC_AUTO(val_sql_close) sqlite3_stmt *rows = NULL;
     wu_csv csv = { 0 };
@@ -228,8 +228,9 @@ static tc_status write_rows(exporting *x, const analysis_table *t, char *file, c
     return status;
 }
 
-/* Writes a table as it is; a cut table as two files, wide and long, like its views. */
-static tc_status write_table(exporting *x, const analysis_table *t, tc_err *err)
+/* Writes a table to one file, or a cut table to two files, wide and long, which resemble its views.
+ */
+static tc_status write_table(table_writer *x, const analysis_table *t, tc_err *err)
 {
     static const char order[] = "1,2,3,4,5,6";
     const int n = 2 * t->n_keys - 1;
@@ -260,7 +261,7 @@ static tc_status write_table(exporting *x, const analysis_table *t, tc_err *err)
 }
 
 /* Fills *t for the table `name`, which is ANALYSIS_TABLE. */
-static tc_status find_table(const exporting *x, const char *name, analysis_table *t, tc_err *err)
+static tc_status find_table(const table_writer *x, const char *name, analysis_table *t, tc_err *err)
 {
     const size_t n = strcspn(name, "_");
     TC_AUTO(val_sql_close) sqlite3_stmt *keys = NULL;
@@ -280,7 +281,7 @@ static tc_status find_table(const exporting *x, const char *name, analysis_table
     t->n_keys = sqlite3_column_int(keys, 0);
     t->n_words = sqlite3_column_int(keys, 1) - t->n_keys - 2;
     if (t->n_keys > 0 && (t->n_keys > WU_MAX_AXES || t->n_words < 0 || t->n_words > WU_MAX_AXES))
-        return tc_fail(err, TC_IO, "%.600s: the views of %.64s are none of texcell's", x->ds->path,
+        return tc_fail(err, TC_IO, "%.600s: the views of %.64s are not texcell's", x->ds->path,
                        name);
     return TC_OK;
 }
@@ -291,7 +292,7 @@ static void free_table(analysis_table *t)
     sqlite3_free(t->base);
 }
 
-static tc_status write_tables(exporting *x, tc_err *err)
+static tc_status write_tables(table_writer *x, tc_err *err)
 {
     TC_AUTO(val_sql_close) sqlite3_stmt *tables = NULL;
     tc_status status = val_sql_item_tables(x->ds, &tables, err);
@@ -330,8 +331,10 @@ tc_status val_export(const val_dataset *ds, const char *folder, const char *only
           "SELECT name, wu_id, batch, error_mask, reasons, stored FROM failed ORDER BY "
           "name, wu_id" },
     };
-    char others[MAX_OTHERS] = "";
-    exporting x = { .ds = ds, .folder = folder, .only = only, .others = others };
+    char other_tables[MAX_OTHERS] = "";
+    table_writer x = {
+        .ds = ds, .folder = folder, .only_table = only, .other_tables = other_tables
+    };
     tc_status status = wu_make_folder(folder, err);
 
     if (status == TC_OK)
@@ -341,8 +344,8 @@ tc_status val_export(const val_dataset *ds, const char *folder, const char *only
     if (status == TC_OK)
         status = write_tables(&x, err);
     if (status == TC_OK && x.written == 0)
-        status =
-            tc_fail(err, TC_USAGE, "export: there is no table %.64s; there are %s", only, others);
+        status = tc_fail(err, TC_USAGE, "export: there is no table %.64s; there are %s", only,
+                         other_tables);
     *written = x.written;
     return val_end(ds, status, err);
 }

@@ -33,26 +33,27 @@ static const char usage[] =
     "       texcell-assimilate --help | --version\n"
     "\n"
     "Checks a result as texcell-validate does, against its work unit if given, and\n"
-    "adds it to the SQLite data set FILE, which is made if it is not there. A result\n"
-    "that is there already is left alone; one that differs is refused. create makes\n"
-    "an empty data set, which script never does: one whose disk is away is not\n"
-    "replaced. forget takes units out again, records them as refused, and prints each\n"
-    "name that they had. export writes the data set as CSV tables. report writes one\n"
-    "page: progress, what was refused, the newest items, how numbers are spread.\n"
+    "adds it to the SQLite data set FILE, which is created if it does not exist. If\n"
+    "the data set has the result already, nothing changes; another result of the\n"
+    "same work unit is refused. create makes an empty data set; script never does,\n"
+    "so that a data set whose disk is not mounted is not replaced by an empty one.\n"
+    "forget deletes units, records them as refused, and prints each of their names.\n"
+    "export writes the data set as CSV tables. report writes one page: progress,\n"
+    "refused results, the newest items and histograms.\n"
     "\n"
     "  --db FILE        the data set\n"
     "  --store DIR      the folder for results with arrays that fit no table (maps,\n"
     "                   labels, masks), and for refused ones (default: FILE.files)\n"
     "  -o, --output DIR the folder for the tables, or the page; older files are\n"
     "                   replaced\n"
-    "  --only TABLE     this table: units, items, glcm_wide, cellcount_regions, ...\n"
+    "  --only TABLE     write this table only: units, items, glcm_wide, ...\n"
     "  --why TEXT       the reason that is recorded\n"
     "  --workunits DIR  look for the work unit there and in its folders, by the name\n"
     "                   of the upload; it may be absent (default: ../download)\n"
-    "  --accepted DIR   what texcell-validate script-init recorded there: a result\n"
-    "                   that was changed is refused\n"
-    "  --max-memory MIB exit with 3 if the rows of an item take more (default: 512,\n"
-    "                   or what the plan of the work unit expects)\n"
+    "  --accepted DIR   the records of texcell-validate script-init: a result that\n"
+    "                   was changed since is refused\n"
+    "  --max-memory MIB exit with 3 if the rows of an item take more memory\n"
+    "                   (default: 512, or what the plan of the work unit expects)\n"
     "\n"
     "script is for BOINC's script_assimilator, which starts bin/NAME with\n"
     "\"WU_ID FILE...\" or \"--error MASK NAME WU_ID BATCH\". bin/NAME is a script:\n"
@@ -60,10 +61,10 @@ static const char usage[] =
     "    #!/bin/sh\n"
     "    exec /path/to/texcell-assimilate script --db ../dataset.sqlite \"$@\"\n"
     "\n"
-    "After exit code 0 BOINC deletes the files; any other stops that daemon. So it\n"
-    "is 0 if the unit is stored, or recorded as refused with its file kept; and not\n"
-    "0 for what every unit would meet: wrong arguments, a data set that cannot be\n"
-    "written, files that cannot be read.\n"
+    "After exit code 0 BOINC deletes the files; any other code stops the daemon. So\n"
+    "the code is 0 if the unit is stored, or recorded as refused with a copy of its\n"
+    "file; it is not 0 for faults that every unit would meet: wrong arguments, a\n"
+    "data set that cannot be written, files that cannot be read.\n"
     "\n"
     "Exit codes: 0 done, 1 bad usage, 2 not a valid result (or work unit), 3 try\n"
     "again later (data set or disk), 4 the data set has another result of this\n"
@@ -71,16 +72,16 @@ static const char usage[] =
 
 typedef struct options {
     const char *db, *store;
-    const char *workunits;                      /* --workunits; NULL: not called as a script */
-    const char *folder, *only, *accepted, *why; /* folder: --output */
-    uint64_t mib;                               /* --max-memory */
-    int n;                                      /* number of arguments that are no options */
-    char **args;
+    const char *workunits; /* --workunits; NULL: the command is not `script` */
+    const char *output, *only, *accepted, *why;
+    uint64_t mib; /* --max-memory */
+    int n;        /* number of arguments that are not options */
+    char **args;  /* [n] */
 } options;
 
 /* --- arguments ------------------------------------------------------------------------------- */
 
-/* Reads the options `known`, and requires --db. */
+/* Reads the options of the table `known` from the command line, and requires --db. */
 static tc_status read_options(int argc, char **argv, const tc_option *known, options *o,
                               tc_err *err)
 {
@@ -100,7 +101,7 @@ static bool parse_number(const char *text, int64_t *out)
     return text[0] >= '0' && text[0] <= '9' && *end == '\0' && errno == 0;
 }
 
-/* Returns the folder of kept files; the caller's. NULL: no memory. */
+/* Returns the folder of kept files, which the caller frees; NULL if there is no memory. */
 static char *store_of(const options *o)
 {
     char *const folder = o->store != NULL ? strdup(o->store) : malloc(strlen(o->db) + sizeof FILES);
@@ -113,15 +114,14 @@ static char *store_of(const options *o)
 /* --- storing one result ----------------------------------------------------------------------- */
 
 /* The open data set, and the result to be stored in it. */
-
 typedef struct session {
     val_dataset ds;
     val_delivery d;
-    char *folder, *name; /* owned; d.folder and d.name point to them */
+    char *folder, *name; /* owned; d.folder and d.name point to the same strings */
 } session;
 
-/* Opens the data set and completes s->d, whose `result` is set. name: the work unit's name, of n
- * characters. close_session also after a failure. */
+/* Opens the data set and completes s->d, whose `result` must be set. name: the work unit's name, of
+ * n characters. close_session must be called, also after a failure. */
 static tc_status open_session(session *s, const options *o, const char *name, size_t n, tc_err *err)
 {
     s->name = strndup(name, n);
@@ -142,34 +142,34 @@ static void close_session(session *s)
     free(s->name);
 }
 
-static void say_stored(const session *s, val_stored stored)
+static void print_stored(const session *s, val_stored stored)
 {
     printf("%s: %s\n", s->name,
-           stored == VAL_STORED ? "stored" : "is there already, with the same content");
+           stored == VAL_STORED ? "stored" : "is stored already, with the same content");
 }
 
 /* Records a refused result, keeps its file and prints the reason to stderr. */
 static tc_status record_refusal(const session *s, const char *kind, char *reason, tc_err *err)
 {
     tc_err why = { "" };
-    char *kept;
-    const tc_status status = val_refuse(&s->ds, &s->d, kind, tc_plain(reason), &kept, &why);
+    char *copy_name;
+    const tc_status status = val_refuse(&s->ds, &s->d, kind, tc_plain(reason), &copy_name, &why);
 
     if (status != TC_OK)
-        tc_fail(err, status, "%.400s; and it could not be put aside: %.400s", reason, why.message);
-    else if (kept != NULL)
+        tc_fail(err, status, "%.400s; and it could not be recorded: %.400s", reason, why.message);
+    else if (copy_name != NULL)
         fprintf(stderr, "texcell-assimilate: refused (%s): %s; the file is kept as %s/%s\n", kind,
-                reason, s->folder, kept);
+                reason, s->folder, copy_name);
     else
         fprintf(stderr, "texcell-assimilate: refused (%s): %s; there is no file to keep\n", kind,
                 reason);
-    free(kept);
+    free(copy_name);
     return status;
 }
 
 /* Confines the process. The data set's folder stays writable, as SQLite removes its log there when
  * the data set is closed. */
-static tc_status confine(const session *s, const options *o, tc_err *err)
+static tc_status confine_command(const session *s, const options *o, tc_err *err)
 {
     TC_AUTOFREE char *const folder = tc_folder_of(o->db);
 
@@ -184,9 +184,8 @@ static tc_status confine(const session *s, const options *o, tc_err *err)
                        OS_CALLS_MAKE | OS_CALLS_LOCK, err);
 }
 
-/* Checks that the file, if there is one, is an SQLite database. For a command that was given by
- * hand another file is a wrong argument; for the server's scripts it would be a damaged data set.
- */
+/* Checks that the file, if it exists, is an SQLite database. In a command given by hand another
+ * file is a wrong argument; for the server's scripts it would be a damaged data set. */
 static tc_status check_kind(const char *db, tc_err *err)
 {
     static const char magic[] = "SQLite format 3";
@@ -201,9 +200,10 @@ static tc_status check_kind(const char *db, tc_err *err)
     return TC_OK;
 }
 
-/* Stores a result given on the command line. An invalid one is only reported, since it is the
- * caller's file; one that conflicts is kept, too, since one of two results must be wrong. */
-static tc_status add(int argc, char **argv, tc_err *err)
+/* Stores a result given on the command line. An invalid result is only reported, since the file
+ * belongs to the caller. A result that conflicts with the stored one is also recorded and copied,
+ * since one of the two must be wrong. */
+static tc_status store_given_result(int argc, char **argv, tc_err *err)
 {
     options o = { .db = NULL };
     const tc_option known[] = { { "db", 0, TC_TEXT, .to = &o.db },
@@ -218,7 +218,7 @@ static tc_status add(int argc, char **argv, tc_err *err)
     if (o.n != 1 && o.n != 2)
         return tc_fail(err, TC_USAGE, "takes a result, or a work unit and a result, %d files given",
                        o.n);
-    for (int i = 0; i < o.n; i++) /* first, as opening the data set may create it */
+    for (int i = 0; i < o.n; i++) /* before the data set is opened, as that may create it */
         if (access(o.args[i], F_OK) != 0)
             return tc_fail(err, TC_BAD_INPUT, "%.600s: cannot open: %s", o.args[i],
                            strerror(errno));
@@ -229,10 +229,10 @@ static tc_status add(int argc, char **argv, tc_err *err)
     dot = strrchr(name, '.');
     return_if_error(open_session(
         &s, &o, name, dot == NULL || dot == name ? strlen(name) : (size_t)(dot - name), err));
-    return_if_error(confine(&s, &o, err));
+    return_if_error(confine_command(&s, &o, err));
     const tc_status status = wu_json_verdict(val_store(&s.ds, &s.d, &stored, err), err);
     if (status == TC_OK)
-        say_stored(&s, stored);
+        print_stored(&s, stored);
     if (status == TC_NO_MATCH) {
         tc_err again = { "" };
 
@@ -244,8 +244,8 @@ static tc_status add(int argc, char **argv, tc_err *err)
 
 /* --- for script_assimilator ------------------------------------------------------------------ */
 
-/* Finds the work unit of the result. If BOINC has deleted it, that is noted and *path is NULL; if
- * it cannot be read now, that is an error. */
+/* Sets *path to the work unit of the result. If BOINC has deleted it, prints a note and sets *path
+ * to NULL. Fails if the work unit cannot be read now. */
 static tc_status find_workunit(const char *workunits, const session *s, char **path, tc_err *err)
 {
     const tc_status status = val_find_workunit(workunits, s->d.result, path, err);
@@ -257,7 +257,8 @@ static tc_status find_workunit(const char *workunits, const session *s, char **p
     return TC_OK;
 }
 
-/* Copies the upload, and stores the copy. TC_USAGE stands for: it is not what was accepted. */
+/* Copies the upload, and stores the copy. Returns TC_USAGE if the upload is not the file that was
+ * accepted. */
 static tc_status store_copy(session *s, const options *o, const char *private, val_stored *stored,
                             tc_err *err)
 {
@@ -283,7 +284,8 @@ static tc_status store_copy(session *s, const options *o, const char *private, v
 }
 
 /* Stores the upload, or records it as refused. A fault of one unit must not stop the daemon, so it
- * is recorded if it was found twice; a fault that every unit would meet is returned as an error. */
+ * is recorded, if it is found in two attempts. A fault that every unit would meet is returned as an
+ * error. */
 static tc_status store_or_refuse(session *s, const options *o, const char *private, tc_err *err)
 {
     tc_err why = { "" };
@@ -309,7 +311,7 @@ static tc_status store_or_refuse(session *s, const options *o, const char *priva
         (status == TC_OK || status == TC_USAGE || status == TC_BAD_INPUT || status == TC_NO_MATCH))
         val_forget(o->accepted, s->d.result);
     switch (status) {
-    case TC_OK: say_stored(s, stored); return TC_OK;
+    case TC_OK: print_stored(s, stored); return TC_OK;
     case TC_USAGE: return record_refusal(s, "changed", why.message, err);
     case TC_BAD_INPUT: return record_refusal(s, "invalid", why.message, err);
     case TC_NO_MATCH: return record_refusal(s, "conflict", why.message, err);
@@ -394,7 +396,7 @@ static tc_status script_result(const options *o, tc_err *err)
     return record_refusal(&s, "fault", reason.message, err);
 }
 
-/* script --error: records a work unit that BOINC gave up. */
+/* script --error: records a work unit that failed: BOINC will not send it again. */
 static tc_status script_error(const options *o, tc_err *err)
 {
     val_failure f = { .error_mask = 0 };
@@ -421,22 +423,24 @@ static tc_status run_script(int argc, char **argv, tc_err *err)
                                 { "max-memory", 0, TC_COUNT, .to = &o.mib, .least = 1,
                                   .most = VAL_MAX_MIB },
                                 { .name = NULL } };
-    int ours = 1; /* --error and all behind it are BOINC's, whose names may look like options */
+    int n_own = 1; /* number of arguments before --error. Those after it come from BOINC and are not
+                      parsed, as names may look like options */
 
-    while (ours < argc && strcmp(argv[ours], "--error") != 0)
-        ours++;
-    return_if_error(read_options(ours, argv, known, &o, err));
-    if (ours == argc)
+    while (n_own < argc && strcmp(argv[n_own], "--error") != 0)
+        n_own++;
+    return_if_error(read_options(n_own, argv, known, &o, err));
+    if (n_own == argc)
         return script_result(&o, err);
     if (o.n > 0)
         return tc_fail(err, TC_USAGE, "script: \"%.64s\" is one argument too many", o.args[0]);
-    o.n = argc - ours - 1;
-    o.args = argv + ours + 1;
+    o.n = argc - n_own - 1;
+    o.args = argv + n_own + 1;
     return script_error(&o, err);
 }
 
-/* Checks that the data set exists: commands that read it do not make one for a misspelt name. */
-static tc_status check_there(const char *db, tc_err *err)
+/* Checks that the data set exists. Commands that read it must not create one if its name is
+ * misspelt. */
+static tc_status check_exists(const char *db, tc_err *err)
 {
     struct stat info;
 
@@ -458,7 +462,7 @@ static tc_status create(int argc, char **argv, tc_err *err)
     return val_dataset_open(o.db, VAL_CREATE, &ds, err);
 }
 
-/* --- taking out units ------------------------------------------------------------------------- */
+/* --- forget ---------------------------------------------------------------------------------- */
 
 static tc_status forget(int argc, char **argv, tc_err *err)
 {
@@ -474,16 +478,16 @@ static tc_status forget(int argc, char **argv, tc_err *err)
     return_if_error(read_options(argc, argv, known, &o, err));
     if (o.n == 0)
         return tc_fail(err, TC_USAGE, "forget: takes names of units");
-    return_if_error(check_there(o.db, err));
+    return_if_error(check_exists(o.db, err));
     store = store_of(&o);
     return_if_error(store == NULL ? tc_no_memory(err, "names")
                                   : val_dataset_open(o.db, VAL_WRITE, &ds, err));
     for (int i = 0; i < o.n; i++) {
-        bool there = true;
+        bool was_found = true;
 
-        for (int found = 0; there; found++) {
-            return_if_error(val_take_out(&ds, o.args[i], o.why, store, &there, err));
-            if (!there && found == 0) {
+        for (int n_deleted = 0; was_found; n_deleted++) {
+            return_if_error(val_take_out(&ds, o.args[i], o.why, store, &was_found, err));
+            if (!was_found && n_deleted == 0) {
                 fprintf(stderr, PROGRAM ": note: %s: is not in the data set\n",
                         tc_plain(o.args[i]));
                 absent++;
@@ -501,15 +505,15 @@ static tc_status forget(int argc, char **argv, tc_err *err)
 static tc_status export_tables(const val_dataset *ds, const options *o, tc_err *err)
 {
     size_t written = 0;
-    return_if_error(val_export(ds, o->folder, o->only, &written, err));
-    printf("%s: %zu %s\n", o->folder, written, written == 1 ? "table" : "tables");
+    return_if_error(val_export(ds, o->output, o->only, &written, err));
+    printf("%s: %zu %s\n", o->output, written, written == 1 ? "table" : "tables");
     return TC_OK;
 }
 
 static tc_status put_report(const val_dataset *ds, const options *o, tc_err *err)
 {
-    return_if_error(val_report(ds, o->store, o->folder, err));
-    printf("%s\n", o->folder);
+    return_if_error(val_report(ds, o->store, o->output, err));
+    printf("%s\n", o->output);
     return TC_OK;
 }
 
@@ -518,16 +522,17 @@ static tc_status put_report(const val_dataset *ds, const options *o, tc_err *err
  * every row of a table. */
 enum { LEAST_OUTPUT = 1 << 30, OUTPUT_A_BYTE = 64 };
 
-/* A command that reads a data set, in a child process, since the data set may be untrusted. */
-typedef struct reading {
+/* A command that reads a data set. It runs in a child process, since the data set may be untrusted.
+ */
+typedef struct read_command {
     const options *o;
     tc_status (*work)(const val_dataset *ds, const options *o, tc_err *err);
-    const os_place *places; /* two places for the command's other files; may = OS_MAY_NOTHING or
-                               path = NULL: none */
+    const os_place *places; /* [2]: places that the command reads or writes besides the data set;
+                               one with may = OS_MAY_NOTHING or path = NULL is unused */
     char *private;          /* folder for SQLite's temporary files */
-} reading;
+} read_command;
 
-static tc_status confine_reading(const reading *r, tc_err *err)
+static tc_status confine_reading(const read_command *r, tc_err *err)
 {
     TC_AUTOFREE char *const folder = tc_folder_of(r->o->db);
     const os_place places[] = { { folder, OS_MAY_LIST },
@@ -543,13 +548,13 @@ static tc_status confine_reading(const reading *r, tc_err *err)
 
 static int read_in_child(void *user)
 {
-    const reading *const r = user;
+    const read_command *const r = user;
     val_dataset ds = { .db = NULL };
     tc_err err = { "" };
     tc_status status = val_dataset_open(r->o->db, VAL_READ, &ds, &err);
 
-    if (status == TC_OK && r->work == export_tables) /* a confined process may not make it */
-        status = wu_make_folder(r->o->folder, &err);
+    if (status == TC_OK && r->work == export_tables) /* the confined process may not make folders */
+        status = wu_make_folder(r->o->output, &err);
     os_limit_files(LEAST_OUTPUT + OUTPUT_A_BYTE * ds.bytes);
     if (status == TC_OK)
         status = confine_reading(r, &err);
@@ -560,12 +565,12 @@ static int read_in_child(void *user)
 }
 
 /* Runs the command r in a child process, and exits with its exit code. */
-static tc_status read_dataset(reading *r, tc_err *err)
+static tc_status read_dataset(read_command *r, tc_err *err)
 {
-    int code, ended_by;
-    return_if_error(check_there(r->o->db, err));
+    int code, signal_number;
+    return_if_error(check_exists(r->o->db, err));
     return_if_error(val_private_folder(&r->private, err));
-    const tc_status status = val_run_child(read_in_child, r, r->o->db, &code, &ended_by, err);
+    const tc_status status = val_run_child(read_in_child, r, r->o->db, &code, &signal_number, err);
     val_private_remove(&r->private);
     if (status == TC_OK)
         exit(code); /* the child has printed why */
@@ -576,37 +581,37 @@ static tc_status write_report(int argc, char **argv, tc_err *err)
 {
     options o = { .db = NULL };
     const tc_option known[] = { { "db", 0, TC_TEXT, .to = &o.db },
-                                { "output", 'o', TC_TEXT, .to = &o.folder },
+                                { "output", 'o', TC_TEXT, .to = &o.output },
                                 { "store", 0, TC_TEXT, .to = &o.store },
                                 { .name = NULL } };
     TC_AUTOFREE char *folder = NULL, *store = NULL;
     return_if_error(read_options(argc, argv, known, &o, err));
-    if (o.folder == NULL || o.n != 0)
+    if (o.output == NULL || o.n != 0)
         return tc_fail(err, TC_USAGE, "report: takes --db FILE -o PAGE.html");
     o.store = store = store_of(&o);
-    folder = tc_folder_of(o.folder);
+    folder = tc_folder_of(o.output);
     return store == NULL || folder == NULL
                ? tc_no_memory(err, "names")
-               : read_dataset(
-                     &(reading){ &o, put_report,
-                                 (os_place[]){ { store, OS_MAY_READ }, { folder, OS_MAY_WRITE } },
-                                 NULL },
-                     err);
+               : read_dataset(&(read_command){ &o, put_report,
+                                               (os_place[]){ { store, OS_MAY_READ },
+                                                             { folder, OS_MAY_WRITE } },
+                                               NULL },
+                              err);
 }
 
 static tc_status export(int argc, char **argv, tc_err *err)
 {
     options o = { .db = NULL };
     const tc_option known[] = { { "db", 0, TC_TEXT, .to = &o.db },
-                                { "output", 'o', TC_TEXT, .to = &o.folder },
+                                { "output", 'o', TC_TEXT, .to = &o.output },
                                 { "only", 0, TC_TEXT, .to = &o.only },
                                 { .name = NULL } };
     return_if_error(read_options(argc, argv, known, &o, err));
-    if (o.folder == NULL || o.n != 0)
+    if (o.output == NULL || o.n != 0)
         return tc_fail(err, TC_USAGE, "export: takes --db FILE -o DIR");
     return read_dataset(
-        &(reading){ &o, export_tables,
-                    (os_place[]){ { o.folder, OS_MAY_WRITE }, { NULL, OS_MAY_READ } }, NULL },
+        &(read_command){ &o, export_tables,
+                         (os_place[]){ { o.output, OS_MAY_WRITE }, { NULL, OS_MAY_READ } }, NULL },
         err);
 }
 
@@ -624,7 +629,9 @@ int main(int argc, char **argv)
     static const tc_verb verbs[] = { { "script", run_script, NULL },   { "create", create, NULL },
                                      { "forget", forget, NULL },       { "export", export, NULL },
                                      { "report", write_report, NULL }, { .name = NULL } };
-    static const tc_program program = { PROGRAM, usage, verbs, describe_libraries, add, false };
+    static const tc_program program = {
+        PROGRAM, usage, verbs, describe_libraries, store_given_result, false
+    };
 
     os_close_inherited();
     return tc_main(&program, argc, argv);

@@ -1,7 +1,5 @@
-/*
- * Records what the data set does not store: results that were refused, units that were taken out
- * again, work units that failed. Copies of refused files are kept.
- */
+/* Records what the data set does not store: results that were refused, units that were deleted
+ * again, and work units that failed. Copies of refused files are kept. */
 #include <assert.h>
 #include <errno.h>
 #include <stdio.h>
@@ -16,14 +14,14 @@
 #include "workunits/format/csv.h"
 #include "workunits/format/new_file.h"
 
-#define REFUSED "refused" /* folder of refused files, within that of kept files */
+#define REFUSED "refused" /* the folder of refused files, in the folder of kept files */
 
-enum { COPY_NAME = 256 }; /* bytes of a kept file's name, with its end */
+enum { COPY_NAME_BYTES = 256 }; /* size of a buffer for a kept file's name */
 
 /* --- files ----------------------------------------------------------------------------------- */
 
 /* Copies a file to folder/name, completely or not at all. */
-static tc_status keep_file(const char *from, const char *folder, const char *name, tc_err *err)
+static tc_status copy_file(const char *from, const char *folder, const char *name, tc_err *err)
 {
     val_copy copy = { .path = wu_path_in(folder, name, "") };
     wu_new_file out = { .file = NULL };
@@ -48,55 +46,56 @@ static tc_status keep_file(const char *from, const char *folder, const char *nam
 
 /* Makes the name of a refused file's copy, with half of the file's SHA-256, so that two files of
  * one name do not replace each other. */
-static tc_status name_of_copy(const val_delivery *d, char name[COPY_NAME], tc_err *err)
+static tc_status make_copy_name(const val_delivery *d, char name[COPY_NAME_BYTES], tc_err *err)
 {
-    val_copy read;
-    const tc_status status = val_read_upload(d->result, &read, err);
+    val_copy digest;
+    const tc_status status = val_read_upload(d->result, &digest, err);
 
-    /* With ".tmp" it must fit into the 255 bytes that file systems allow. */
-    snprintf(name, COPY_NAME, "%.210s.%.32s", d->result_name, read.sha256);
-    /* The file was read a moment ago: so it is a fault of the server's disk. */
+    /* With ".tmp" the name must fit into the 255 bytes that file systems allow. */
+    snprintf(name, COPY_NAME_BYTES, "%.210s.%.32s", d->result_name, digest.sha256);
+    /* The file was read a moment ago, so this is a fault of the server's disk. */
     return status == TC_BAD_INPUT ? TC_IO : status;
 }
 
-/* Copies a refused file into the folder. *kept: the copy's path in d->folder, "refused/NAME"; NULL
- * if there is no file. */
-static tc_status keep_refused(const val_delivery *d, char **kept, tc_err *err)
+/* Copies a refused file into the folder. Sets *copy_path to the copy's path in d->folder,
+ * "refused/NAME", or to NULL if there is no file. */
+static tc_status copy_refused(const val_delivery *d, char **copy_path, tc_err *err)
 {
-    char name[COPY_NAME];
+    char name[COPY_NAME_BYTES];
     struct stat info;
 
-    *kept = NULL;
+    *copy_path = NULL;
     if (stat(d->result, &info) != 0)
         return errno == ENOENT || errno == ENOTDIR
                    ? TC_OK
                    : tc_fail(err, TC_TRY_LATER, "%s: cannot read: %s", d->result, strerror(errno));
     if (!S_ISREG(info.st_mode))
         return TC_OK;
-    return_if_error(name_of_copy(d, name, err));
+    return_if_error(make_copy_name(d, name, err));
     TC_AUTOFREE char *const folder = wu_path_in(d->folder, REFUSED, "");
-    *kept = wu_path_in(REFUSED, name, "");
-    if (folder == NULL || *kept == NULL)
+    *copy_path = wu_path_in(REFUSED, name, "");
+    if (folder == NULL || *copy_path == NULL)
         return tc_no_memory(err, name);
     return_if_error(wu_make_folder(d->folder, err));
-    return keep_file(d->result, folder, name, err);
+    return copy_file(d->result, folder, name, err);
 }
 
 tc_status val_refuse(const val_dataset *ds, const val_delivery *d, const char *kind,
-                     const char *reason, char **kept, tc_err *err)
+                     const char *reason, char **copy_path, tc_err *err)
 {
-    /* Before the data set is locked. A copy without a row does no harm, and is not made twice. */
-    return_if_error(keep_refused(d, kept, err));
+    /* The file is copied before the data set is locked. A copy without a row does no harm, and is
+     * not made twice. */
+    return_if_error(copy_refused(d, copy_path, err));
     return_if_error(val_begin(ds, err));
-    const tc_status status =
-        val_sql(ds, err,
-                "INSERT OR IGNORE INTO refused(kind, reason, name, wu_id, result, kept, stored) "
-                "VALUES(%Q, %Q, %Q, %lld, %Q, %Q, %Q)",
-                kind, reason, d->name, (long long)d->wu_id, d->result_name, *kept, val_now().text);
+    const tc_status status = val_sql(
+        ds, err,
+        "INSERT OR IGNORE INTO refused(kind, reason, name, wu_id, result, kept, stored) "
+        "VALUES(%Q, %Q, %Q, %lld, %Q, %Q, %Q)",
+        kind, reason, d->name, (long long)d->wu_id, d->result_name, *copy_path, val_now().text);
     return val_end(ds, status, err);
 }
 
-/* --- units that are taken out again ---------------------------------------------------------- */
+/* --- deletion of units ----------------------------------------------------------------------- */
 
 /* Deletes the rows of the unit's items from each table. */
 static tc_status delete_rows(const val_dataset *ds, int64_t unit, tc_err *err)
@@ -129,41 +128,42 @@ static tc_status delete_unit(const val_dataset *ds, int64_t unit, const char *wh
                    (long long)unit, (long long)unit, (long long)unit);
 }
 
-/* Prints all names of the unit, one a line. *kept: its kept file, sqlite3_free; NULL: none. */
-static tc_status show_names(const val_dataset *ds, int64_t unit, char **kept, tc_err *err)
+/* Prints all names of the unit, one a line. Sets *copy_path to its kept file, or to NULL; the
+ * caller frees it by sqlite3_free. */
+static tc_status print_names(const val_dataset *ds, int64_t unit, char **copy_path, tc_err *err)
 {
-    TC_AUTO(val_sql_close) sqlite3_stmt *find = NULL;
-    tc_status status = val_sql_prepare(ds, &find, err,
+    TC_AUTO(val_sql_close) sqlite3_stmt *query = NULL;
+    tc_status status = val_sql_prepare(ds, &query, err,
                                        "SELECT name, kept FROM units WHERE id = %lld UNION ALL "
                                        "SELECT name, NULL FROM aliases WHERE unit = %lld",
                                        (long long)unit, (long long)unit);
 
-    *kept = NULL;
-    while (val_sql_next(ds, find, &status, err)) {
-        printf("%s\n", (const char *)sqlite3_column_text(find, 0));
-        if (sqlite3_column_text(find, 1) != NULL)
-            *kept = sqlite3_mprintf("%s", sqlite3_column_text(find, 1));
+    *copy_path = NULL;
+    while (val_sql_next(ds, query, &status, err)) {
+        printf("%s\n", (const char *)sqlite3_column_text(query, 0));
+        if (sqlite3_column_text(query, 1) != NULL)
+            *copy_path = sqlite3_mprintf("%s", sqlite3_column_text(query, 1));
     }
     return status;
 }
 
-/* Finds the first unit that has this name, or has it as an alias. *unit: its id; 0: none. */
+/* Sets *unit to the id of the first unit that has this name or alias, or to 0 if there is none. */
 static tc_status find_unit(const val_dataset *ds, const char *name, int64_t *unit, tc_err *err)
 {
-    TC_AUTO(val_sql_close) sqlite3_stmt *find = NULL;
+    TC_AUTO(val_sql_close) sqlite3_stmt *query = NULL;
     tc_status status = val_sql_prepare(
-        ds, &find, err,
+        ds, &query, err,
         "SELECT id FROM units WHERE name = %Q UNION SELECT unit FROM aliases WHERE name = %Q", name,
         name);
 
-    *unit = val_sql_next(ds, find, &status, err) ? sqlite3_column_int64(find, 0) : 0;
+    *unit = val_sql_next(ds, query, &status, err) ? sqlite3_column_int64(query, 0) : 0;
     return status;
 }
 
-/* Deletes the unit's kept file; called after its row was deleted. */
-static void remove_kept(const char *folder, const char *kept)
+/* Deletes the unit's kept file. Called after the unit's row was deleted. */
+static void remove_copy(const char *folder, const char *copy_path)
 {
-    char *const path = kept == NULL ? NULL : wu_path_in(folder, kept, "");
+    char *const path = copy_path == NULL ? NULL : wu_path_in(folder, copy_path, "");
 
     if (path != NULL)
         (void)unlink(path);
@@ -173,18 +173,18 @@ static void remove_kept(const char *folder, const char *kept)
 tc_status val_take_out(const val_dataset *ds, const char *name, const char *why, const char *folder,
                        bool *there, tc_err *err)
 {
-    char *kept = NULL;
+    char *copy_path = NULL;
     int64_t unit = 0;
     return_if_error(val_begin(ds, err));
     tc_status status = find_unit(ds, name, &unit, err);
     if (status == TC_OK && unit != 0)
-        status = show_names(ds, unit, &kept, err);
+        status = print_names(ds, unit, &copy_path, err);
     if (status == TC_OK && unit != 0)
         status = delete_unit(ds, unit, why, err);
     status = val_end(ds, status, err);
     if (status == TC_OK)
-        remove_kept(folder, kept);
-    sqlite3_free(kept);
+        remove_copy(folder, copy_path);
+    sqlite3_free(copy_path);
     *there = unit != 0;
     return status;
 }
@@ -206,7 +206,7 @@ tc_status val_record_failure(const val_dataset *ds, const val_failure *f, tc_err
         if (f->error_mask >> i & 1)
             snprintf(text + strlen(text), sizeof text - strlen(text), "%s%s",
                      text[0] == '\0' ? "" : ", ", reasons[i]);
-    /* If BOINC reports the unit again, the mask is replaced and the first time is kept. */
+    /* If BOINC reports the unit again, the mask is replaced, but the first date remains. */
     tc_status status = val_sql(
         ds, err,
         "INSERT INTO failed(wu_id, name, batch, error_mask, reasons, stored) "

@@ -1,9 +1,7 @@
-/*
- * Writes the data set as an HTML page: progress, what was refused and why, histograms of numbers,
- * and the newest items. The page needs no other file, so that it can be published by a cron job. It
- * shows nothing about hosts and users (the data set has nothing about them) and no folder of the
- * server, and names are escaped.
- */
+/* Writes the data set as an HTML page: progress, refused results with their reasons, the newest
+ * items, and histograms. The page is one file, so that a cron job can publish it. It shows nothing
+ * about hosts and users (the data set has nothing about them) and no folder of the server, and
+ * names are escaped. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -16,26 +14,27 @@
 #include "workunits/format/page.h"
 
 enum {
-    MOST_REFUSED = 100, /* rows of the table of refused results */
-    MOST_DAYS = 60,     /* bars of the chart of units a day */
-    MOST_ROWS = 100000, /* rows of a table from which histograms are made */
-    MOST_COLUMNS = 24,  /* histograms of a table; four times as many columns are read */
-    LEAST_ROWS = 8,     /* a table with fewer rows gets no histograms */
-    MOST_ITEMS = 24,    /* newest items */
-    MOST_SIDE = 160     /* pixels of the longer side of an item's picture, about */
+    MAX_REFUSED = 100, /* greatest number of rows of the table of refused results */
+    MAX_DAYS = 60,     /* greatest number of bars in the chart of units a day */
+    MAX_ROWS = 100000, /* greatest number of rows of a table from which histograms are made */
+    MAX_COLUMNS = 24,  /* greatest number of histograms of a table; up to four times as many columns
+                          are read */
+    MIN_ROWS = 8,      /* a table with fewer rows gets no histograms */
+    MAX_ITEMS = 24,    /* number of newest items that are shown */
+    PICTURE_SIDE = 160 /* approximate length of the longer side of an item's picture, in pixels */
 };
 
-typedef struct reporting {
+typedef struct report_writer {
     const val_dataset *ds;
     const char *store; /* the folder of kept results */
     wu_page page;
-} reporting;
+} report_writer;
 
 /* --- text ------------------------------------------------------------------------------------ */
 
-/* Writes text without the server's folders: of each word only the part after its last slash, unless
- * the word ends with that slash. */
-static void put_plain(reporting *r, const char *text)
+/* Writes text without the server's folders: only the part after its last slash is written of each
+ * word, unless the word ends with that slash. */
+static void put_without_folders(report_writer *r, const char *text)
 {
     char word[512];
     while (text != NULL && *text != '\0') {
@@ -51,15 +50,15 @@ static void put_plain(reporting *r, const char *text)
     }
 }
 
-static const char *text_of(sqlite3_stmt *row, int column)
+static const char *column_text(sqlite3_stmt *row, int column)
 {
     const char *const text = (const char *)sqlite3_column_text(row, column);
     return text != NULL ? text : "";
 }
 
-/* Writes the rows of a query as an HTML table, with the names of its columns as titles. plain: if
- * bit i is set, column i may contain paths of folders (put_plain). */
-static tc_status put_query(reporting *r, unsigned plain, const char *query, tc_err *err)
+/* Writes the rows of a query as an HTML table, with the names of its columns as titles.
+ * path_columns: if bit i is set, column i is written by put_without_folders. */
+static tc_status put_query(report_writer *r, unsigned path_columns, const char *query, tc_err *err)
 {
     wu_page *const page = &r->page;
     TC_AUTO(val_sql_close) sqlite3_stmt *stmt = NULL;
@@ -74,10 +73,10 @@ static tc_status put_query(reporting *r, unsigned plain, const char *query, tc_e
         for (int i = 0; i < sqlite3_column_count(stmt); i++) {
             wu_page_put(page,
                         sqlite3_column_type(stmt, i) == SQLITE_INTEGER ? "<td class=n>" : "<td>");
-            if ((plain >> i & 1) != 0)
-                put_plain(r, text_of(stmt, i));
+            if ((path_columns >> i & 1) != 0)
+                put_without_folders(r, column_text(stmt, i));
             else
-                wu_page_text(page, text_of(stmt, i));
+                wu_page_text(page, column_text(stmt, i));
             wu_page_put(page, "</td>");
         }
         wu_page_put(page, "</tr>\n");
@@ -86,7 +85,7 @@ static tc_status put_query(reporting *r, unsigned plain, const char *query, tc_e
     return status;
 }
 
-static tc_status get_number(const reporting *r, const char *query, int64_t *out, tc_err *err)
+static tc_status get_number(const report_writer *r, const char *query, int64_t *out, tc_err *err)
 {
     TC_AUTO(val_sql_close) sqlite3_stmt *stmt = NULL;
     tc_status status = val_sql_prepare(r->ds, &stmt, err, "%s", query);
@@ -98,26 +97,26 @@ static tc_status get_number(const reporting *r, const char *query, int64_t *out,
 
 /* --- progress -------------------------------------------------------------------------------- */
 
-static tc_status put_head(reporting *r, tc_err *err)
+static tc_status put_head(report_writer *r, tc_err *err)
 {
-    static const char *const counted[][2] = {
+    static const char *const counts[][2] = {
         { "units", "SELECT count(*) FROM units" },
         { "items", "SELECT count(*) FROM items" },
         { "refused", "SELECT count(*) FROM refused" },
-        { "given up", "SELECT count(*) FROM failed" },
+        { "failed", "SELECT count(*) FROM failed" },
     };
     wu_page_put(&r->page, "<header><h1>Data set</h1>\n<p class=headline>");
-    for (size_t i = 0; i < sizeof counted / sizeof *counted; i++) {
+    for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
         int64_t n = 0;
-        return_if_error(get_number(r, counted[i][1], &n, err));
-        wu_page_put(&r->page, "<span><strong>%" PRId64 "</strong> %s</span>", n, counted[i][0]);
+        return_if_error(get_number(r, counts[i][1], &n, err));
+        wu_page_put(&r->page, "<span><strong>%" PRId64 "</strong> %s</span>", n, counts[i][0]);
     }
     wu_page_put(&r->page, "</p>\n<p class=note>As of %s</p></header>\n<main>\n", val_now().text);
     return TC_OK;
 }
 
 /* Draws a bar for each of the last days on which units were stored. */
-static tc_status put_days(reporting *r, tc_err *err)
+static tc_status put_days(report_writer *r, tc_err *err)
 {
     TC_AUTO(val_sql_close) sqlite3_stmt *stmt = NULL;
     int64_t most = 1;
@@ -129,17 +128,18 @@ static tc_status put_days(reporting *r, tc_err *err)
         r->ds, &stmt, err,
         "SELECT * FROM (SELECT substr(stored, 1, 10) AS day, count(*) FROM units GROUP BY day "
         "ORDER BY day DESC LIMIT %d) ORDER BY day",
-        MOST_DAYS);
+        MAX_DAYS);
     return_if_error(status);
-    wu_page_put(&r->page,
-                "<p class=note>Units a day, the last %d days that had any</p>\n<figure class=curve>"
-                "<svg viewBox=\"0 0 %d 100\" preserveAspectRatio=none role=img aria-label=days>",
-                MOST_DAYS, MOST_DAYS * 10);
+    wu_page_put(
+        &r->page,
+        "<p class=note>Units a day, on the last %d days with units</p>\n<figure class=curve>"
+        "<svg viewBox=\"0 0 %d 100\" preserveAspectRatio=none role=img aria-label=days>",
+        MAX_DAYS, MAX_DAYS * 10);
     for (int x = 0; val_sql_next(r->ds, stmt, &status, err); x += 10) {
         const double height = 98.0 * (double)sqlite3_column_int64(stmt, 1) / (double)most;
         wu_page_put(&r->page, "<rect x=\"%d\" y=\"%.1f\" width=\"9\" height=\"%.1f\"><title>", x,
                     100 - height, height);
-        wu_page_text(&r->page, text_of(stmt, 0));
+        wu_page_text(&r->page, column_text(stmt, 0));
         wu_page_put(&r->page, ": %" PRId64 "</title></rect>",
                     (int64_t)sqlite3_column_int64(stmt, 1));
     }
@@ -147,7 +147,7 @@ static tc_status put_days(reporting *r, tc_err *err)
     return status;
 }
 
-static tc_status put_progress(reporting *r, tc_err *err)
+static tc_status put_progress(report_writer *r, tc_err *err)
 {
     wu_page_put(&r->page, "<section>\n<h2>Progress</h2>\n");
     return_if_error(put_query(r, 0,
@@ -157,13 +157,13 @@ static tc_status put_progress(reporting *r, tc_err *err)
                               err));
     return_if_error(put_days(r, err));
     wu_page_put(&r->page,
-                "</section>\n<section>\n<h2>Refused and given up</h2>\n<p class=note>The last %d. "
-                "Of those refused the file is kept.</p>\n",
-                MOST_REFUSED);
+                "</section>\n<section>\n<h2>Refused and failed</h2>\n<p class=note>The last %d. "
+                "The files of refused results are kept.</p>\n",
+                MAX_REFUSED);
     return_if_error(
         put_query(r, 4,
                   "SELECT kind, name AS unit, reason, stored FROM refused UNION ALL SELECT "
-                  "'given up', name, reasons, stored FROM failed "
+                  "'failed', name, reasons, stored FROM failed "
                   "ORDER BY stored DESC LIMIT 100",
                   err));
     wu_page_put(&r->page, "</section>\n");
@@ -172,13 +172,13 @@ static tc_status put_progress(reporting *r, tc_err *err)
 
 /* --- histograms ------------------------------------------------------------------------------- */
 
-/* Returns whether a column gets a histogram: not coordinates and numbers of rows, whose
+/* Whether a column gets a histogram. Coordinates and numbers of rows get none, as their
  * distributions say little. */
-static bool is_shown(const char *column)
+static bool has_histogram(const char *column)
 {
     static const char *const ends[] = { "x", "y", "z", "x0", "y0", "z0", "x1", "y1", "z1" };
-    const size_t all = strlen(column),
-                 n = all > 3 && strcmp(column + all - 3, "_um") == 0 ? all - 3 : all;
+    const size_t length = strlen(column),
+                 n = length > 3 && strcmp(column + length - 3, "_um") == 0 ? length - 3 : length;
     if (strcmp(column, "item") == 0 || strcmp(column, "n") == 0 || strcmp(column, "label") == 0)
         return false;
     for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
@@ -190,45 +190,47 @@ static bool is_shown(const char *column)
     return true;
 }
 
-/* Reads all rows and passes the numbers of each column to wu_spread_look. binned: as there. */
-static tc_status look_through(const reporting *r, sqlite3_stmt *rows, wu_spread *spreads,
-                              bool binned, tc_err *err)
+/* Reads all rows, and passes the numbers of each column to wu_spread_look, together with `binned`.
+ */
+static tc_status scan_rows(const report_writer *r, sqlite3_stmt *rows, wu_spread *spreads,
+                           bool binned, tc_err *err)
 {
     tc_status status = TC_OK;
     sqlite3_reset(rows);
     while (val_sql_next(r->ds, rows, &status, err))
-        for (int i = 0; i < sqlite3_column_count(rows) && i < MOST_COLUMNS * 4; i++)
+        for (int i = 0; i < sqlite3_column_count(rows) && i < MAX_COLUMNS * 4; i++)
             if (sqlite3_column_type(rows, i) == SQLITE_INTEGER ||
                 sqlite3_column_type(rows, i) == SQLITE_FLOAT)
                 wu_spread_look(&spreads[i], sqlite3_column_double(rows, i), binned);
     return status;
 }
 
-/* Draws the histograms of a table. of: what is added to the number of rows (which group). */
-static tc_status put_spreads(reporting *r, const char *table, sqlite3_stmt *rows, const char *of,
-                             tc_err *err)
+/* Draws the histograms of a table. group: text that is appended to the number of rows, and says
+ * which rows they are; or "". */
+static tc_status put_histograms(report_writer *r, const char *table, sqlite3_stmt *rows,
+                                const char *group, tc_err *err)
 {
-    TC_AUTOFREE wu_spread *const spreads = calloc((size_t)MOST_COLUMNS * 4, sizeof *spreads);
-    int shown = 0;
+    TC_AUTOFREE wu_spread *const spreads = calloc((size_t)MAX_COLUMNS * 4, sizeof *spreads);
+    int n_drawn = 0;
     uint64_t n = 0;
     if (spreads == NULL)
         return tc_no_memory(err, table);
-    return_if_error(look_through(r, rows, spreads, false, err));
-    for (int i = 0; i < MOST_COLUMNS * 4; i++)
+    return_if_error(scan_rows(r, rows, spreads, false, err));
+    for (int i = 0; i < MAX_COLUMNS * 4; i++)
         n = spreads[i].n > n ? spreads[i].n : n;
-    if (n < LEAST_ROWS)
+    if (n < MIN_ROWS)
         return TC_OK;
-    return_if_error(look_through(r, rows, spreads, true, err));
+    return_if_error(scan_rows(r, rows, spreads, true, err));
     wu_page_put(&r->page, "<h3>");
     wu_page_text(&r->page, table);
     wu_page_put(&r->page, "</h3>\n<p class=note>Of %" PRIu64 " rows%s</p>\n<div class=hists>\n", n,
-                of);
-    for (int i = 0; i < sqlite3_column_count(rows) && i < MOST_COLUMNS * 4 && shown < MOST_COLUMNS;
+                group);
+    for (int i = 0; i < sqlite3_column_count(rows) && i < MAX_COLUMNS * 4 && n_drawn < MAX_COLUMNS;
          i++) {
         if (spreads[i].n < 2 || spreads[i].most <= spreads[i].least ||
-            !is_shown(sqlite3_column_name(rows, i)))
+            !has_histogram(sqlite3_column_name(rows, i)))
             continue;
-        shown++;
+        n_drawn++;
         wu_page_put(&r->page, "<figure class=hist><figcaption>");
         wu_page_text(&r->page, sqlite3_column_name(rows, i));
         wu_page_put(&r->page, "</figcaption>");
@@ -239,13 +241,14 @@ static tc_status put_spreads(reporting *r, const char *table, sqlite3_stmt *rows
     return TC_OK;
 }
 
-/* For a cut table: where is an SQL condition that selects the rows of its first group of keys, and
- * `said` names that group. For other tables both are empty. size: of both buffers. */
-static tc_status first_group(const reporting *r, const char *table, char *where, char *said,
-                             size_t size, tc_err *err)
+/* For a cut table (val_cut_axes): sets `where` to an SQL condition that selects the rows of its
+ * first group of keys, and `group` to text that names this group. For other tables both become "".
+ * size: the size of each of the two buffers. */
+static tc_status select_first_group(const report_writer *r, const char *table, char *where,
+                                    char *group, size_t size, tc_err *err)
 {
     TC_AUTO(val_sql_close) sqlite3_stmt *stmt = NULL;
-    where[0] = said[0] = '\0';
+    where[0] = group[0] = '\0';
     tc_status status = val_sql_prepare(
         r->ds, &stmt, err,
         "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = %Q || '_groups'", table);
@@ -262,26 +265,26 @@ static tc_status first_group(const reporting *r, const char *table, char *where,
         snprintf(where + strlen(where), size - strlen(where), "%s \"%s\" = %lld",
                  where[0] == '\0' ? " WHERE" : " AND", name,
                  (long long)sqlite3_column_int64(stmt, i));
-        snprintf(said + strlen(said), size - strlen(said), ", %s %lld", name,
+        snprintf(group + strlen(group), size - strlen(group), ", %s %lld", name,
                  (long long)sqlite3_column_int64(stmt, i));
     }
     return TC_OK;
 }
 
 /* Draws the histograms of each table whose rows belong to items. */
-static tc_status put_tables(reporting *r, tc_err *err)
+static tc_status put_all_histograms(report_writer *r, tc_err *err)
 {
     TC_AUTO(val_sql_close) sqlite3_stmt *names = NULL;
     tc_status status = val_sql_item_tables(r->ds, &names, err);
-    wu_page_put(&r->page, "<section>\n<h2>How numbers are spread</h2>\n");
+    wu_page_put(&r->page, "<section>\n<h2>Histograms</h2>\n");
     while (val_sql_next(r->ds, names, &status, err)) {
-        char where[300], said[300];
+        char where[300], group[300];
         TC_AUTO(val_sql_close) sqlite3_stmt *rows = NULL;
-        const char *const name = text_of(names, 0);
-        return_if_error(first_group(r, name, where, said, sizeof where, err));
+        const char *const name = column_text(names, 0);
+        return_if_error(select_first_group(r, name, where, group, sizeof where, err));
         return_if_error(val_sql_prepare(r->ds, &rows, err, "SELECT * FROM \"%w\"%s LIMIT %d", name,
-                                        where, MOST_ROWS));
-        return_if_error(put_spreads(r, name, rows, said, err));
+                                        where, MAX_ROWS));
+        return_if_error(put_histograms(r, name, rows, group, err));
     }
     wu_page_put(&r->page, "</section>\n");
     return status;
@@ -289,12 +292,12 @@ static tc_status put_tables(reporting *r, tc_err *err)
 
 /* --- pictures of the newest items ------------------------------------------------------------- */
 
-/* Gives a label its colour; label 0, the background, is dark. */
+/* Sets rgb to the colour of a label; label 0, the background, is dark. */
 static void colour_label(uint32_t label, uint8_t rgb[3])
 {
-    const uint32_t mixed = label * 2654435761u;
+    const uint32_t hash = label * 2654435761u;
     for (int c = 0; c < 3; c++)
-        rgb[c] = label == 0 ? 24 : (uint8_t)(96 + (mixed >> (8 + 8 * c) & 127));
+        rgb[c] = label == 0 ? 24 : (uint8_t)(96 + (hash >> (8 + 8 * c) & 127));
 }
 
 /* Draws nx pixels of a row of the array as RGB, from every step-th value. lo, hi: the values of a
@@ -303,28 +306,28 @@ static void draw_row(const wu_declared *d, const void *row, uint32_t nx, uint32_
                      double hi, uint8_t *out)
 {
     for (uint32_t x = 0; x < nx; x++) {
-        const size_t at = (size_t)x * step;
+        const size_t index = (size_t)x * step;
         uint8_t *const rgb = out + 3 * (size_t)x;
-        double grey = d->role == WU_MASK ? 230.0 * (((const uint8_t *)row)[at] != 0) + 20 : 0;
+        double grey = d->role == WU_MASK ? 230.0 * (((const uint8_t *)row)[index] != 0) + 20 : 0;
         if (d->role == WU_MAP) {
-            const double value = (double)((const float *)row)[at];
+            const double value = (double)((const float *)row)[index];
             grey = isfinite(value) && hi > lo ? 255 * (value - lo) / (hi - lo) : 0;
         }
         rgb[0] = rgb[1] = rgb[2] = (uint8_t)grey;
         if (d->role == WU_LABELS)
-            colour_label(((const uint32_t *)row)[at], rgb);
+            colour_label(((const uint32_t *)row)[index], rgb);
     }
 }
 
-/* Writes an array as a small picture; of a stack its middle slice. */
-static tc_status put_picture(reporting *r, const wu_result_file *file, const wu_declared *d,
+/* Writes an array as a small picture; if it is a stack, its middle slice. */
+static tc_status put_picture(report_writer *r, const wu_result_file *file, const wu_declared *d,
                              size_t index, tc_err *err)
 {
     const wu_array_info *const info = wu_npz_info(file->npz, index);
     const uint32_t nx = (uint32_t)info->shape[info->ndim - 1],
                    ny = (uint32_t)info->shape[info->ndim - 2];
     const uint64_t slice = info->ndim == 3 ? info->shape[0] / 2 : 0;
-    const uint32_t step = 1 + (nx > ny ? nx : ny) / MOST_SIDE, sx = (nx + step - 1) / step,
+    const uint32_t step = 1 + (nx > ny ? nx : ny) / PICTURE_SIDE, sx = (nx + step - 1) / step,
                    sy = (ny + step - 1) / step;
     const size_t row_bytes = (size_t)nx * wu_dtype_size(info->dtype, info->width);
     TC_AUTOFREE uint8_t *const out = malloc((size_t)sx * sy * 3);
@@ -350,9 +353,9 @@ static tc_status put_picture(reporting *r, const wu_result_file *file, const wu_
     return TC_OK;
 }
 
-/* Writes the first picture of an item that a kept result has. A file that cannot be read is left
- * out, since files may have been moved. */
-static tc_status put_kept(reporting *r, const char *kept, const char *item, tc_err *err)
+/* Writes the first picture that a kept result has of an item. If the file cannot be read, nothing
+ * is written, since files may have been moved. */
+static tc_status put_item_picture(report_writer *r, const char *kept, const char *item, tc_err *err)
 {
     enum { MOST_BYTES = 1 << 28 };
     wu_result_file file = { 0 };
@@ -377,7 +380,7 @@ static tc_status put_kept(reporting *r, const char *kept, const char *item, tc_e
     return status;
 }
 
-static tc_status put_newest(reporting *r, tc_err *err)
+static tc_status put_newest(report_writer *r, tc_err *err)
 {
     wu_page *const page = &r->page;
     TC_AUTO(val_sql_close) sqlite3_stmt *stmt = NULL;
@@ -385,20 +388,20 @@ static tc_status put_newest(reporting *r, tc_err *err)
                                        "SELECT items.name, units.name, analysis, stored, kept FROM "
                                        "items JOIN units ON units.id = items.unit "
                                        "ORDER BY items.id DESC LIMIT %d",
-                                       MOST_ITEMS);
+                                       MAX_ITEMS);
     wu_page_put(page, "<section>\n<h2>Newest items</h2>\n<div class=thumbs>\n");
     while (val_sql_next(r->ds, stmt, &status, err)) {
         wu_page_put(page, "<div>");
         if (sqlite3_column_type(stmt, 4) == SQLITE_TEXT)
-            status = put_kept(r, text_of(stmt, 4), text_of(stmt, 0), err);
+            status = put_item_picture(r, column_text(stmt, 4), column_text(stmt, 0), err);
         wu_page_put(page, "<p>");
-        wu_page_text(page, text_of(stmt, 0));
+        wu_page_text(page, column_text(stmt, 0));
         wu_page_put(page, "</p><p class=note>");
-        wu_page_text(page, text_of(stmt, 2));
+        wu_page_text(page, column_text(stmt, 2));
         wu_page_put(page, ", ");
-        put_plain(r, text_of(stmt, 1));
+        put_without_folders(r, column_text(stmt, 1));
         wu_page_put(page, ", ");
-        wu_page_text(page, text_of(stmt, 3));
+        wu_page_text(page, column_text(stmt, 3));
         wu_page_put(page, "</p></div>\n");
     }
     wu_page_put(page, "</div>\n</section>\n");
@@ -407,19 +410,19 @@ static tc_status put_newest(reporting *r, tc_err *err)
 
 /* --- the page --------------------------------------------------------------------------------- */
 
-static tc_status put_page(reporting *r, tc_err *err)
+static tc_status put_page(report_writer *r, tc_err *err)
 {
     return_if_error(put_head(r, err));
     return_if_error(put_progress(r, err));
     return_if_error(put_newest(r, err));
-    return_if_error(put_tables(r, err));
+    return_if_error(put_all_histograms(r, err));
     wu_page_put(&r->page, "</main>\n");
     return TC_OK;
 }
 
 tc_status val_report(const val_dataset *ds, const char *store, const char *output, tc_err *err)
 {
-    reporting r = { .ds = ds, .store = store };
+    report_writer r = { .ds = ds, .store = store };
     tc_status status = wu_page_open(output, "Data set", &r.page, err);
 
     if (status == TC_OK)

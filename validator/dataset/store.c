@@ -15,7 +15,7 @@
 
 enum { BLOCK = 1 << 20 }; /* bytes of an array that are read at a time */
 
-/* A unit to be stored; all of it is read before the data set is locked. */
+/* A unit to be stored. It is read completely before the data set is locked. */
 typedef struct unit {
     const val_delivery *d;
     wu_result_file file;
@@ -26,8 +26,8 @@ typedef struct unit {
     char *parameters;            /* JSON text, allocated by jansson */
     json_t *arrays;              /* name -> [type, shape, CRC-32 and SHA-256 of the data] */
     const char *checked;         /* what the result was checked against: "workunit" or "result" */
-    char kept[160];              /* name of the kept copy in the folder, or "" */
-    wu_npz_writer *copy;         /* the copy, complete but not yet renamed to `kept`; NULL: none */
+    char copy_name[160];         /* name of the copy in the folder, or "" if there is no copy */
+    wu_npz_writer *copy; /* the copy, complete but not yet renamed to copy_name; NULL: none */
 } unit;
 
 /* --- digests of arrays ------------------------------------------------------------------------ */
@@ -38,7 +38,7 @@ typedef struct digest {
     char sha256[TC_SHA256_TEXT];
 } digest;
 
-/* block: a buffer of BLOCK bytes. */
+/* Computes the checksums of array number `index`. block: a buffer of BLOCK bytes. */
 static tc_status digest_of_array(const unit *u, size_t index, unsigned char *block, digest *out,
                                  tc_err *err)
 {
@@ -91,20 +91,21 @@ static tc_status describe_arrays(unit *u, tc_err *err)
     return TC_OK;
 }
 
-/* Reads the result into *u. The result has been checked, so that all keys of result.json exist and
- * have their types. */
+/* Reads the result into *u. As the result has been checked, all keys of result.json exist and have
+ * the right types. */
 static tc_status read_unit(unit *u, tc_err *err)
 {
-    const json_t *json, *of;
+    const json_t *json, *workunit;
     return_if_error(wu_result_file_open(u->d->result, NULL, &u->file, err));
 
     return_if_error(wu_tables_find(&u->file, &u->tables, err));
     json = wu_npz_json(u->file.npz);
-    of = json_object_get(json, "workunit");
+    workunit = json_object_get(json, "workunit");
     snprintf(u->workunit, sizeof u->workunit, "%.8s-%" JSON_INTEGER_FORMAT,
-             json_string_value(json_object_get(of, "crc32")),
-             json_integer_value(json_object_get(of, "size")));
-    snprintf(u->sha256, sizeof u->sha256, "%s", json_string_value(json_object_get(of, "sha256")));
+             json_string_value(json_object_get(workunit, "crc32")),
+             json_integer_value(json_object_get(workunit, "size")));
+    snprintf(u->sha256, sizeof u->sha256, "%s",
+             json_string_value(json_object_get(workunit, "sha256")));
     u->analysis = json_string_value(json_object_get(json, "analysis"));
     u->parameters =
         wu_json_text(json_object_get(json, "parameters"), JSON_SORT_KEYS | JSON_COMPACT);
@@ -122,22 +123,23 @@ static void free_unit(unit *u)
     wu_result_file_close(&u->file);
 }
 
-/* Checks the result against the work unit; or against its own description, if there is no work
- * unit, or it is optional and not valid. */
-static tc_status check(unit *u, tc_err *err)
+/* Checks the result against its work unit; or, if there is no work unit, or one that is optional
+ * and not valid, against the description of the work unit in the result. */
+static tc_status check_result(unit *u, tc_err *err)
 {
     const val_delivery *const d = u->d;
     const val_verification how = { .blind = true, .threads = 1, .max_memory = d->max_memory };
-    TC_AUTO(an_unit_free) an_unit of = { .job = NULL };
-    const tc_status status = d->workunit != NULL ? an_unit_read(d->workunit, &of, err) : TC_OK;
+    TC_AUTO(an_unit_free) an_unit workunit = { .job = NULL };
+    const tc_status status =
+        d->workunit != NULL ? an_unit_read(d->workunit, &workunit, err) : TC_OK;
 
-    u->checked = of.job != NULL ? "workunit" : "result";
+    u->checked = workunit.job != NULL ? "workunit" : "result";
     if (status != TC_BAD_INPUT || !d->workunit_optional)
         return_if_error(status);
-    if (of.job != NULL)
-        return val_check(&of, d->result, &how, err);
-    return_if_error(val_unit_of_result(d->result, &of, err));
-    return val_check_form(&of, d->result, d->max_memory, err);
+    if (workunit.job != NULL)
+        return val_check(&workunit, d->result, &how, err);
+    return_if_error(val_unit_of_result(d->result, &workunit, err));
+    return val_check_form(&workunit, d->result, d->max_memory, err);
 }
 
 /* --- the same unit again --------------------------------------------------------------------- */
@@ -146,13 +148,13 @@ static tc_status check(unit *u, tc_err *err)
  * unit.arrays, or NULL. */
 static const char *first_difference(const json_t *a, const json_t *b)
 {
-    const json_t *const both[2] = { a, b };
+    const json_t *const objects[2] = { a, b };
     const char *first = NULL, *name;
     json_t *value;
 
     for (int side = 0; side < 2; side++)
-        json_object_foreach((json_t *)(uintptr_t)both[side], name, value) {
-            const json_t *const other = json_object_get(both[!side], name);
+        json_object_foreach((json_t *)(uintptr_t)objects[side], name, value) {
+            const json_t *const other = json_object_get(objects[!side], name);
 
             if ((other == NULL || !wu_json_same(value, other)) &&
                 (first == NULL || strcmp(name, first) < 0))
@@ -161,8 +163,9 @@ static const char *first_difference(const json_t *a, const json_t *b)
     return first;
 }
 
-/* Compares the result with the stored unit: row has its id, analysis, parameters and arrays. */
-static tc_status compare(const val_dataset *ds, const unit *u, sqlite3_stmt *row, tc_err *err)
+/* Compares the result with a stored unit. row: the id, analysis, parameters and arrays of that
+ * unit. */
+static tc_status compare_units(const val_dataset *ds, const unit *u, sqlite3_stmt *row, tc_err *err)
 {
     const char *const text[] = { (const char *)sqlite3_column_text(row, 1),
                                  (const char *)sqlite3_column_text(row, 2),
@@ -188,19 +191,20 @@ static tc_status compare(const val_dataset *ds, const unit *u, sqlite3_stmt *row
     return TC_OK;
 }
 
-/* Looks for a stored unit with the same work unit, and compares it. *id: its id, or 0. */
-static tc_status look_up(const val_dataset *ds, const unit *u, int64_t *id, tc_err *err)
+/* Looks for a stored unit with the same work unit. Sets *id to its id and compares it with the
+ * result; sets *id to 0 if there is none. */
+static tc_status find_stored_unit(const val_dataset *ds, const unit *u, int64_t *id, tc_err *err)
 {
-    TC_AUTO(val_sql_close) sqlite3_stmt *find = NULL;
+    TC_AUTO(val_sql_close) sqlite3_stmt *query = NULL;
     tc_status status = val_sql_prepare(
-        ds, &find, err, "SELECT id, analysis, parameters, arrays FROM units WHERE sha256 = %Q",
+        ds, &query, err, "SELECT id, analysis, parameters, arrays FROM units WHERE sha256 = %Q",
         u->sha256);
 
     *id = 0;
-    if (!val_sql_next(ds, find, &status, err))
+    if (!val_sql_next(ds, query, &status, err))
         return status;
-    *id = sqlite3_column_int64(find, 0);
-    return compare(ds, u, find, err);
+    *id = sqlite3_column_int64(query, 0);
+    return compare_units(ds, u, query, err);
 }
 
 /* Records that the stored unit `id` was delivered under another name, too. */
@@ -218,8 +222,8 @@ static tc_status add_alias(const val_dataset *ds, const unit *u, int64_t id, tc_
 
 /* --- a new unit ------------------------------------------------------------------------------ */
 
-/* Creates the file of the copy. If another process is just storing the same unit, waits for it, at
- * most VAL_WAIT_MS. */
+/* Creates the file of the copy. If another process is storing the same unit at this time, waits for
+ * it, for up to VAL_WAIT_MS. */
 static tc_status create_copy(const char *path, wu_npz_writer **copy, tc_err *err)
 {
     const struct timespec pause = { 0, 100000000 };
@@ -232,21 +236,21 @@ static tc_status create_copy(const char *path, wu_npz_writer **copy, tc_err *err
     return status;
 }
 
-/* Arrays that fit no table (pictures, and arrays with more axes) are kept in a copy of the result,
- * which has all arrays. The copy is written anew, since the file is untrusted. It gets its name
- * when the unit is stored. */
+/* Copies the result if it has arrays that fit no table (pictures, and arrays with more axes). Since
+ * the file is untrusted, the copy is written array by array. It gets its name when the unit is
+ * stored. */
 static tc_status copy_pictures(unit *u, tc_err *err)
 {
-    bool kept = false;
+    bool needs_copy = false;
 
     for (size_t i = 0; i < wu_npz_count(u->file.npz); i++)
-        kept = kept || !u->tables.used[i];
-    if (!kept)
+        needs_copy = needs_copy || !u->tables.used[i];
+    if (!needs_copy)
         return TC_OK;
-    snprintf(u->kept, sizeof u->kept, "%s-%.16s.npz", u->workunit, u->sha256);
-    TC_AUTOFREE char *const path = wu_path_in(u->d->folder, u->kept, "");
+    snprintf(u->copy_name, sizeof u->copy_name, "%s-%.16s.npz", u->workunit, u->sha256);
+    TC_AUTOFREE char *const path = wu_path_in(u->d->folder, u->copy_name, "");
     if (path == NULL)
-        return tc_no_memory(err, u->kept);
+        return tc_no_memory(err, u->copy_name);
     return_if_error(wu_make_folder(u->d->folder, err));
     return_if_error(create_copy(path, &u->copy, err));
     return_if_error(wu_npz_copy(u->copy, u->file.npz, err));
@@ -269,8 +273,8 @@ static tc_status insert_unit(const val_dataset *ds, const unit *u, int64_t *id, 
         "(SELECT iif(count(*) = 0, '', '-%q') FROM units WHERE workunit = %Q), %Q, "
         "nullif(%lld, 0), %Q, %Q, ?1, %lld, ?2, %Q, nullif(%Q, ''), %Q, %Q, %Q)",
         u->workunit, u->sha256, u->workunit, u->d->name, (long long)u->d->wu_id, u->d->result_name,
-        u->analysis, (long long)u->file.n_items, u->checked, u->kept, "texcell-assimilate " VERSION,
-        val_now().text, u->sha256));
+        u->analysis, (long long)u->file.n_items, u->checked, u->copy_name,
+        "texcell-assimilate " VERSION, val_now().text, u->sha256));
     sqlite3_bind_text(insert, 1, u->parameters, -1, SQLITE_STATIC);
     sqlite3_bind_text(insert, 2, arrays, -1, SQLITE_STATIC);
     return_if_error(val_sql_run(ds, insert, err));
@@ -315,19 +319,19 @@ tc_status val_store(const val_dataset *ds, const val_delivery *d, val_stored *st
 {
     assert(d->result != NULL && d->name != NULL && d->folder != NULL);
     TC_AUTO(free_unit) unit u = { .d = d };
-    int64_t there = 0;
+    int64_t stored_id = 0;
 
-    return_if_error(check(&u, err));
+    return_if_error(check_result(&u, err));
     return_if_error(read_unit(&u, err));
     return_if_error(copy_pictures(&u, err));
     return_if_error(val_begin(ds, err));
-    tc_status status = look_up(ds, &u, &there, err);
+    tc_status status = find_stored_unit(ds, &u, &stored_id, err);
     if (status == TC_OK)
-        status = there != 0 ? add_alias(ds, &u, there, err) : insert_new(ds, &u, err);
-    /* BOINC had given the unit up, and it was computed again. */
+        status = stored_id != 0 ? add_alias(ds, &u, stored_id, err) : insert_new(ds, &u, err);
+    /* If BOINC reported the unit as failed, it was computed again since. */
     if (status == TC_OK)
         status = val_sql(ds, err, "DELETE FROM failed WHERE wu_id = %lld AND name = %Q",
                          (long long)d->wu_id, d->name);
-    *stored = there != 0 ? VAL_WAS_THERE : VAL_STORED;
+    *stored = stored_id != 0 ? VAL_STORED_BEFORE : VAL_STORED;
     return val_end(ds, status, err);
 }

@@ -10,18 +10,19 @@
 
 /* A table of the data set to which rows are added.
  *
- * A table with an array of several axes is cut into rows: a result of glcm may have 4,875 features
- * an item, more than SQLite's limit of 2,000 columns; and with a row for each feature, a million
- * items would have 5,000 million rows. So its axes of numbers (levels, distance) become keys, and a
- * row has the features of one combination of them. Such a row takes hardly more space than its
- * numbers. The item is the last column of the primary key, so that a column's values of all items
- * lie close together; an index on the item (1 KB an item) finds the rows of one item. */
+ * A table with an array of several axes is cut: each of its rows becomes several rows of the data
+ * set. For example, a result of glcm may have 4,875 features an item, more than SQLite's limit of
+ * 2,000 columns; but with a row for each feature, a million items would have 5,000 million rows. So
+ * the array's axes of numbers (levels, distance) become keys, and a row has the features of one
+ * combination of keys. Such a row takes hardly more space than its numbers. The item is the last
+ * column of the primary key, so that a column's values of all items lie close together; an index on
+ * the item (1 KB an item) finds the rows of one item. */
 typedef struct target {
     const val_dataset *ds;
     const wu_table *table;
     const wu_declared *cut; /* declaration of the array, if the table is cut; else NULL */
     unsigned n_numbers;     /* number of axes that become keys */
-    char *name;             /* ANALYSIS_TABLE (sqlite3_malloc, as keys and key_types) */
+    char *name;             /* ANALYSIS_TABLE; it, keys and key_types are from sqlite3_malloc */
     char *keys;             /* the primary key: "levels, distance, item" */
     char *key_types;        /* "levels INTEGER NOT NULL, ..." */
     size_t n_columns;       /* columns of a row, without the keys */
@@ -121,28 +122,28 @@ static tc_status create_table(const target *t, tc_err *err)
 }
 
 /* Creates the table, or adds the columns that it lacks (points of a stack have more coordinates
- * than those of a picture). *changed: the table was created or got columns. */
-static tc_status make_ready(const target *t, bool *changed, tc_err *err)
+ * than those of a picture). Sets *changed to whether it did. */
+static tc_status prepare_table(const target *t, bool *changed, tc_err *err)
 {
-    TC_AUTO(val_sql_close) sqlite3_stmt *has = NULL;
+    TC_AUTO(val_sql_close) sqlite3_stmt *find_column = NULL;
     char title[WU_TITLE_MAX];
-    tc_status status = val_sql_prepare(t->ds, &has, err,
+    tc_status status = val_sql_prepare(t->ds, &find_column, err,
                                        "SELECT 1 FROM pragma_table_info(%Q) WHERE ?1 IS NULL OR "
                                        "name = ?1 COLLATE NOCASE",
                                        t->name);
 
-    *changed = !val_sql_next(t->ds, has, &status, err);
+    *changed = !val_sql_next(t->ds, find_column, &status, err);
     return_if_error(status);
     if (*changed)
         return create_table(t, err);
     for (size_t i = 0; i < t->n_columns; i++) {
         column_title(t, i, title);
-        sqlite3_reset(has);
-        sqlite3_bind_text(has, 1, title, -1, SQLITE_TRANSIENT);
-        const bool there = val_sql_next(t->ds, has, &status, err);
+        sqlite3_reset(find_column);
+        sqlite3_bind_text(find_column, 1, title, -1, SQLITE_TRANSIENT);
+        const bool exists = val_sql_next(t->ds, find_column, &status, err);
         return_if_error(status);
-        sqlite3_reset(has);
-        if (there)
+        sqlite3_reset(find_column);
+        if (exists)
             continue;
         *changed = true;
         return_if_error(val_sql(t->ds, err, "ALTER TABLE \"%w\" ADD COLUMN \"%w\" %s", t->name,
@@ -170,8 +171,9 @@ static tc_status prepare_insert(target *t, tc_err *err)
 
 /* --- values ---------------------------------------------------------------------------------- */
 
-/* Binds a value of the result to parameter `at`. NaN becomes NULL, as SQLite stores no NaN. */
-static tc_status bind_value(const target *t, int at, const wu_array_info *info, const void *p,
+/* Binds a value of the result to parameter `index` of the insertion. NaN becomes NULL, as SQLite
+ * stores no NaN. */
+static tc_status bind_value(const target *t, int index, const wu_array_info *info, const void *p,
                             tc_err *err)
 {
     union {
@@ -185,26 +187,26 @@ static tc_status bind_value(const target *t, int at, const wu_array_info *info, 
 
     switch (info->dtype) {
     case WU_BOOL:
-    case WU_U8: code = sqlite3_bind_int(t->insert, at, *(const uint8_t *)p); break;
+    case WU_U8: code = sqlite3_bind_int(t->insert, index, *(const uint8_t *)p); break;
     case WU_I32:
         memcpy(&v.i32, p, sizeof v.i32);
-        code = sqlite3_bind_int(t->insert, at, v.i32);
+        code = sqlite3_bind_int(t->insert, index, v.i32);
         break;
     case WU_I64:
         memcpy(&v.i64, p, sizeof v.i64);
-        code = sqlite3_bind_int64(t->insert, at, v.i64);
+        code = sqlite3_bind_int64(t->insert, index, v.i64);
         break;
     case WU_F32:
         memcpy(&v.f32, p, sizeof v.f32);
-        code = sqlite3_bind_double(t->insert, at, (double)v.f32);
+        code = sqlite3_bind_double(t->insert, index, (double)v.f32);
         break;
     case WU_F64:
         memcpy(&v.f64, p, sizeof v.f64);
-        code = sqlite3_bind_double(t->insert, at, v.f64);
+        code = sqlite3_bind_double(t->insert, index, v.f64);
         break;
     case WU_STR:
         wu_value_text(info, p, text);
-        code = sqlite3_bind_text(t->insert, at, text, -1, SQLITE_TRANSIENT);
+        code = sqlite3_bind_text(t->insert, index, text, -1, SQLITE_TRANSIENT);
         break;
     }
     return code == SQLITE_OK ? TC_OK : val_sql_fault(t->ds, err);
@@ -212,30 +214,31 @@ static tc_status bind_value(const target *t, int at, const wu_array_info *info, 
 
 /* --- rows ------------------------------------------------------------------------------------ */
 
-/* Binds the key values of row number `part` of those into which a row of the result is cut. */
+/* Binds the key values of one of the rows into which a row of the result is cut: that of number
+ * `part`. */
 static void bind_numbers(const target *t, sqlite3_stmt *stmt, size_t part)
 {
     for (unsigned i = t->n_numbers; i-- > 0; part /= t->cut->axes[i].n)
         sqlite3_bind_int64(stmt, (int)i + 1, t->cut->axes[i].numbers[part % t->cut->axes[i].n]);
 }
 
-/* Inserts the cursor's row; if the table is cut, as several rows. n: the row's number within its
+/* Inserts the cursor's row, or several rows if the table is cut. n: the row's number within its
  * item, from 1. */
 static tc_status insert_row(const target *t, wu_cursor *cursor, int64_t item, int64_t n,
                             tc_err *err)
 {
     for (size_t first = 0; first < t->table->n_columns; first += t->n_columns) {
-        int at = (int)t->n_numbers + 1;
+        int index = (int)t->n_numbers + 1;
 
         bind_numbers(t, t->insert, first / t->n_columns);
-        sqlite3_bind_int64(t->insert, at++, item);
+        sqlite3_bind_int64(t->insert, index++, item);
         if (t->table->has_item)
-            sqlite3_bind_int64(t->insert, at++, n);
+            sqlite3_bind_int64(t->insert, index++, n);
         for (size_t i = first; i < first + t->n_columns; i++) {
             const wu_array_info *info;
             const void *const value = wu_cursor_value(cursor, i, &info);
 
-            return_if_error(bind_value(t, at++, info, value, err));
+            return_if_error(bind_value(t, index++, info, value, err));
         }
         return_if_error(val_sql_run(t->ds, t->insert, err));
     }
@@ -262,19 +265,19 @@ static tc_status insert_rows(const target *t, const wu_result_file *file, int64_
     return status;
 }
 
-/* Adds the combinations of key values to the table of groups. *changed: becomes true if some are
- * new. */
+/* Adds the combinations of key values to the table of groups. Sets *changed to true if one of them
+ * is new. */
 static tc_status record_numbers(const target *t, bool *changed, tc_err *err)
 {
     TC_AUTO(val_sql_close) sqlite3_stmt *insert = NULL;
     /* Lengths of keys and key_types without the item. */
-    const int length = (int)(strlen(t->keys) - strlen(", item")),
-              typed = (int)(strlen(t->key_types) - strlen(", item INTEGER NOT NULL"));
+    const int names_length = (int)(strlen(t->keys) - strlen(", item")),
+              types_length = (int)(strlen(t->key_types) - strlen(", item INTEGER NOT NULL"));
 
     return_if_error(
         val_sql(t->ds, err,
                 "CREATE TABLE IF NOT EXISTS \"%w_groups\"(%.*s, PRIMARY KEY(%.*s)) WITHOUT ROWID",
-                t->name, typed, t->key_types, length, t->keys));
+                t->name, types_length, t->key_types, names_length, t->keys));
     return_if_error(val_sql_prepare(t->ds, &insert, err,
                                     "INSERT OR IGNORE INTO \"%w_groups\" VALUES(?%.*s)", t->name,
                                     2 * (int)(t->n_numbers - 1), ",?,?,?,?,?"));
@@ -294,7 +297,7 @@ static tc_status store_table(const val_dataset *ds, const wu_result_file *file,
     bool changed = false;
     return_if_error(open_target(ds, analysis, table, &t, err));
 
-    return_if_error(make_ready(&t, &changed, err));
+    return_if_error(prepare_table(&t, &changed, err));
     if (t.cut != NULL)
         return_if_error(record_numbers(&t, &changed, err));
     if (t.cut != NULL && changed)

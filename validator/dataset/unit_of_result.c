@@ -1,7 +1,6 @@
-/*
- * Makes up a work unit without pictures from its result. BOINC's assimilator passes the result
- * alone: what it says about the work unit must be consistent, and agree with its arrays.
- */
+/* Makes a work unit without pictures from the description that its result contains. BOINC's
+ * assimilator passes only the result: the description must be consistent, and agree with the
+ * result's arrays. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,26 +8,27 @@
 #include "validator/dataset/dataset.h"
 
 /* A result that is being read. */
-typedef struct reading {
+typedef struct result_reader {
     const char *path;
     wu_result_file file;
     const json_t *json;
     const wu_declared *picture; /* the first picture that is declared, or NULL */
-    bool stacks;                /* items are stacks: some array has a coordinate z */
-} reading;
+    bool stacks;                /* the items are stacks, as one of the arrays has a coordinate z */
+} result_reader;
 
-static tc_status bad_key(const reading *in, const char *key, tc_err *err)
+static tc_status bad_key(const result_reader *in, const char *key, tc_err *err)
 {
     return tc_fail(err, TC_BAD_INPUT, "%s: %s: \"%s\" is not as it should be", in->path,
                    WU_RESULT_JSON, key);
 }
 
-static tc_status read_identity(const reading *in, wu_job *job, tc_err *err)
+static tc_status read_identity(const result_reader *in, wu_job *job, tc_err *err)
 {
-    const json_t *const of = json_object_get(in->json, "workunit"), *const size =
-                                                                        json_object_get(of, "size");
-    const char *const crc = json_string_value(json_object_get(of, "crc32"));
-    const char *const sha256 = json_string_value(json_object_get(of, "sha256"));
+    const json_t *const workunit = json_object_get(in->json, "workunit"), *const size =
+                                                                              json_object_get(
+                                                                                  workunit, "size");
+    const char *const crc = json_string_value(json_object_get(workunit, "crc32"));
+    const char *const sha256 = json_string_value(json_object_get(workunit, "sha256"));
     static const char digits[] = "0123456789abcdef";
 
     if (crc == NULL || strlen(crc) != 8 || strspn(crc, digits) != 8 || !json_is_integer(size) ||
@@ -42,7 +42,7 @@ static tc_status read_identity(const reading *in, wu_job *job, tc_err *err)
 }
 
 /* Sets in->picture and in->stacks, from which the sizes of items are derived. */
-static void find_signs(reading *in)
+static void find_picture_and_stacks(result_reader *in)
 {
     for (size_t i = 0; i < in->file.n_declared; i++) {
         const wu_declared *const d = &in->file.declared[i];
@@ -55,7 +55,7 @@ static void find_signs(reading *in)
 }
 
 /* Reads the item's spacing from the array that wu_add_item_names writes. */
-static void take_spacing(const reading *in, wu_item *item, size_t number)
+static void read_spacing(const result_reader *in, wu_item *item, size_t number)
 {
     const double *const um =
         in->file.item_spacing == NULL ? NULL : in->file.item_spacing + 3 * number;
@@ -68,9 +68,9 @@ static void take_spacing(const reading *in, wu_item *item, size_t number)
         memcpy(item->pixel, um + 1, sizeof item->pixel);
 }
 
-/* Sets the size of an item, which only serves to bound the rows of its tables: that of its picture,
- * or without one the largest that is possible. */
-static void find_size(const reading *in, wu_item *item, size_t number)
+/* Fills an item. Its size, which only serves to bound the rows of its tables, is that of its
+ * picture or, if there is no picture, the largest possible one. */
+static void make_item(const result_reader *in, wu_item *item, size_t number)
 {
     size_t index;
 
@@ -92,12 +92,12 @@ static void find_size(const reading *in, wu_item *item, size_t number)
         item->nx = (uint32_t)info->shape[info->ndim - 1];
         item->nz = item->is_stack ? (uint32_t)info->shape[0] : 1;
     }
-    take_spacing(in, item, number);
+    read_spacing(in, item, number);
     item->n_images = item->nz;
 }
 
-/* Copies the name of the item's picture file. False: no memory. */
-static bool copy_source(const reading *in, wu_item *item, size_t index)
+/* Copies the name of the item's picture file. Returns false if there is no memory. */
+static bool copy_source(const result_reader *in, wu_item *item, size_t index)
 {
     const char *const source = in->file.item_sources != NULL ? in->file.item_sources[index] : "";
 
@@ -105,33 +105,33 @@ static bool copy_source(const reading *in, wu_item *item, size_t index)
     return source[0] == '\0' || item->source != NULL;
 }
 
-/* Reads the items from the array item_names; result.json is compared with them later. */
-static tc_status read_items(const reading *in, wu_job *job, tc_err *err)
+/* Reads the items from the array item_names. result.json is compared with the items later. */
+static tc_status read_items(const result_reader *in, wu_job *job, tc_err *err)
 {
     const size_t n = in->file.n_items;
-    json_auto_t *seen = json_object();
+    json_auto_t *names = json_object();
 
     if (n < 1)
         return bad_key(in, "items", err);
     job->items = calloc(n + 1, sizeof *job->items);
-    if (job->items == NULL || seen == NULL)
+    if (job->items == NULL || names == NULL)
         return tc_no_memory(err, in->path);
     for (size_t i = 0; i < n; i++) {
         const char *const name = in->file.item_names[i];
         wu_item *const item = &job->items[i];
 
-        if (json_object_get(seen, name) != NULL)
+        if (json_object_get(names, name) != NULL)
             return bad_key(in, "items", err);
         job->n_items = i + 1;
         if ((item->name = strdup(name)) == NULL || !copy_source(in, item, i) ||
-            json_object_set_new(seen, name, json_true()) != 0)
+            json_object_set_new(names, name, json_true()) != 0)
             return tc_no_memory(err, in->path);
-        find_size(in, item, i);
+        make_item(in, item, i);
     }
     return TC_OK;
 }
 
-static tc_status read_all(const reading *in, an_unit *out, tc_err *err)
+static tc_status read_unit(const result_reader *in, an_unit *out, tc_err *err)
 {
     const char *const analysis = json_string_value(json_object_get(in->json, "analysis"));
     const json_t *const parameters = json_object_get(in->json, "parameters");
@@ -154,7 +154,7 @@ static tc_status read_all(const reading *in, an_unit *out, tc_err *err)
 
 tc_status val_unit_of_result(const char *result, an_unit *out, tc_err *err)
 {
-    reading in = { .path = result };
+    result_reader in = { .path = result };
     tc_status status =
         wu_result_file_open(result, &(wu_npz_limits){ .canonical = true }, &in.file, err);
 
@@ -163,8 +163,8 @@ tc_status val_unit_of_result(const char *result, an_unit *out, tc_err *err)
         status = tc_no_memory(err, result);
     if (status == TC_OK) {
         in.json = wu_npz_json(in.file.npz);
-        find_signs(&in);
-        status = read_all(&in, out, err);
+        find_picture_and_stacks(&in);
+        status = read_unit(&in, out, err);
     }
     wu_result_file_close(&in.file);
     if (status != TC_OK)

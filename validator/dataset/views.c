@@ -19,9 +19,9 @@ typedef struct cut_table {
     const char *analysis;
     const wu_declared *declared; /* the first n_keys axes are keys, the others words */
     unsigned n_keys;
-    char *name;     /* ANALYSIS_TABLE (sqlite3_malloc) */
-    char *base;     /* how the views' names begin (sqlite3_malloc) */
-    int64_t joined; /* how many values of the last key one wide view can hold */
+    char *name;            /* ANALYSIS_TABLE (sqlite3_malloc) */
+    char *base;            /* the beginning of the views' names (sqlite3_malloc) */
+    int64_t keys_per_view; /* how many values of the last key a wide view can have columns for */
 } cut_table;
 
 char *val_view_base(const char *analysis, const char *table)
@@ -48,23 +48,23 @@ static tc_status drop_views(const cut_table *t, tc_err *err)
 }
 
 /* Prepares a query for the names of the table's columns that are not keys. */
-static tc_status columns_of(const cut_table *t, sqlite3_stmt **out, tc_err *err)
+static tc_status prepare_columns(const cut_table *t, sqlite3_stmt **out, tc_err *err)
 {
     return val_sql_prepare(t->ds, out, err,
                            "SELECT name FROM pragma_table_info(%Q) WHERE pk = 0 ORDER BY cid",
                            t->name);
 }
 
-/* Splits at the last underscores: only the first word may contain any (val_cut_axes). */
+/* Splits at the last underscores, as only the first word may contain underscores (val_cut_axes). */
 void val_split(char *name, unsigned n, const char *part[WU_MAX_AXES])
 {
     assert(n > 0 && n <= WU_MAX_AXES);
     for (unsigned i = n; i-- > 1;) {
-        char *const at = strrchr(name, '_');
+        char *const underscore = strrchr(name, '_');
 
-        part[i] = at == NULL ? "" : at + 1;
-        if (at != NULL)
-            *at = '\0';
+        part[i] = underscore == NULL ? "" : underscore + 1;
+        if (underscore != NULL)
+            *underscore = '\0';
     }
     part[0] = name;
 }
@@ -91,7 +91,7 @@ static tc_status make_long(const cut_table *t, tc_err *err)
     sqlite3_str *const sql = sqlite3_str_new(t->ds->db);
     TC_AUTO(val_sql_close) sqlite3_stmt *columns = NULL;
     const char *before = ", value) AS ";
-    tc_status status = columns_of(t, &columns, err);
+    tc_status status = prepare_columns(t, &columns, err);
 
     sqlite3_str_appendf(sql, "CREATE VIEW \"%w_long\"(item", t->base);
     for (unsigned i = 0; i < t->declared->n_axes; i++)
@@ -113,15 +113,15 @@ static const char *key_name(const cut_table *t, unsigned i)
     return t->declared->axes[i].name;
 }
 
-/* Appends key i with a value, as it stands in the title of a column: "_L64". */
+/* Appends key i with a value in the form that it has in the title of a column: "_L64". */
 static void append_key(const cut_table *t, unsigned i, int64_t value, sqlite3_str *text)
 {
     sqlite3_str_appendf(text, "_%s%0*lld", t->declared->axes[i].prefix,
                         (int)t->declared->axes[i].digits, value);
 }
 
-/* Appends the columns for one row of the table of groups, and the join that gives them, which is
- * named by the value of the last key (k1, k2, ...). SQLite skips a join whose columns are not
+/* Appends the columns for one row of the table of groups, and the join that provides them; the join
+ * is named after the value of the last key (k1, k2, ...). SQLite skips a join whose columns are not
  * used. */
 static tc_status add_group(const cut_table *t, sqlite3_stmt *group, sqlite3_stmt *names,
                            sqlite3_str *columns, sqlite3_str *joins, tc_err *err)
@@ -147,15 +147,16 @@ static tc_status add_group(const cut_table *t, sqlite3_stmt *group, sqlite3_stmt
     return status;
 }
 
-/* Makes one wide view, for those rows of the table of groups that have the same keys but the last,
- * with the last in one block of t->joined values: glcm_wide_L64 has the distances 1 to 25,
- * glcm_wide_L64_d26 has 26 to 50. group: the first of these rows. *more: there are more rows, and
- * `group` is now the first row of the next view. */
+/* Makes one wide view. It is for those rows of the table of groups whose keys except the last are
+ * equal, and whose last keys are in one block of t->keys_per_view values: for example,
+ * glcm_wide_L64 has the distances 1 to 25, and glcm_wide_L64_d26 has 26 to 50. group: the first of
+ * these rows; on return, the first row of the next view. Sets *more to whether there is such a row.
+ */
 static tc_status make_wide(const cut_table *t, sqlite3_stmt *group, sqlite3_stmt *names, bool *more,
                            tc_err *err)
 {
     const int last = (int)t->n_keys - 1;
-    const int64_t block = (sqlite3_column_int64(group, last) - 1) / t->joined;
+    const int64_t block = (sqlite3_column_int64(group, last) - 1) / t->keys_per_view;
     sqlite3_str *const sql = sqlite3_str_new(t->ds->db), *const joins = sqlite3_str_new(t->ds->db);
     int64_t key[WU_MAX_AXES];
     char *text;
@@ -167,12 +168,12 @@ static tc_status make_wide(const cut_table *t, sqlite3_stmt *group, sqlite3_stmt
         append_key(t, (unsigned)i, key[i], sql);
     }
     if (block > 0)
-        append_key(t, (unsigned)last, block * t->joined + 1, sql);
+        append_key(t, (unsigned)last, block * t->keys_per_view + 1, sql);
     sqlite3_str_appendall(sql, "\" AS SELECT items.id AS item, items.name AS name");
     for (bool same = true; status == TC_OK && same;) {
         status = add_group(t, group, names, sql, joins, err);
         *more = val_sql_next(t->ds, group, &status, err);
-        same = *more && (sqlite3_column_int64(group, last) - 1) / t->joined == block;
+        same = *more && (sqlite3_column_int64(group, last) - 1) / t->keys_per_view == block;
         for (int i = 0; same && i < last; i++)
             same = sqlite3_column_int64(group, i) == key[i];
     }
@@ -192,13 +193,15 @@ static tc_status make_wide(const cut_table *t, sqlite3_stmt *group, sqlite3_stmt
 static tc_status make_all_wide(cut_table *t, tc_err *err)
 {
     TC_AUTO(val_sql_close) sqlite3_stmt *groups = NULL, *names = NULL;
-    tc_status status = columns_of(t, &names, err);
+    tc_status status = prepare_columns(t, &names, err);
 
-    for (t->joined = 0; val_sql_next(t->ds, names, &status, err);) /* here: number of columns */
-        t->joined++;
+    int64_t columns = 0; /* of a row of the cut table, without the keys */
+
+    while (val_sql_next(t->ds, names, &status, err))
+        columns++;
     return_if_error(status);
-    t->joined = t->joined > WIDE_COLUMNS ? 1 : WIDE_COLUMNS / (t->joined > 0 ? t->joined : 1);
-    t->joined = t->joined < WIDE_JOINS ? t->joined : WIDE_JOINS;
+    t->keys_per_view = columns > WIDE_COLUMNS ? 1 : WIDE_COLUMNS / (columns > 0 ? columns : 1);
+    t->keys_per_view = t->keys_per_view < WIDE_JOINS ? t->keys_per_view : WIDE_JOINS;
     status = val_sql_prepare(t->ds, &groups, err, "SELECT * FROM \"%w_groups\" ORDER BY %.*s",
                              t->name, (int)(2 * t->n_keys - 1), "1,2,3,4,5,6");
     sqlite3_reset(names);
