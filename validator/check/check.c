@@ -62,9 +62,9 @@ tc_status val_check(const an_unit *unit, const char *result, const val_verificat
     return_if_error(val_items_end(items, err));
     if (verifier.n_doubts > VAL_SHOWN)
         printf("%zu items are in doubt\n", verifier.n_doubts);
-    if (verifier.n_thumbnails > 0)
+    if (verifier.n_loaded > 0)
         printf("looked at %zu of %zu item%s, computed %zu again (--seed %" PRIu64 ")\n",
-               verifier.n_thumbnails, unit->job->n_items, unit->job->n_items == 1 ? "" : "s",
+               verifier.n_loaded, unit->job->n_items, unit->job->n_items == 1 ? "" : "s",
                verifier.n_again, verifier.seed);
     return TC_OK;
 }

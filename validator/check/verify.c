@@ -228,7 +228,7 @@ tc_status val_check_pixels(val_verifier *v, size_t index, const wu_output *claim
 
     if (!again && !v->looked_at[index])
         return TC_OK;
-    v->n_thumbnails++;
+    v->n_loaded++;
     status = a->plan(v->unit->params, item, &work.plan, err);
     if (status == TC_OK)
         status = wu_item_load(v->unit->job, index, &pixels, err);

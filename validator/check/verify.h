@@ -17,7 +17,7 @@ typedef struct val_verifier {
     bool *looked_at; /* [n_items]: the item's pixels are checked */
     bool small;      /* the unit takes so little time that all items are computed again */
     double deadline; /* as tc_seconds counts; 0: none */
-    size_t n_thumbnails, n_again; /* items whose pixels were loaded; those of them computed again */
+    size_t n_loaded, n_again; /* items whose pixels were loaded; those of them computed again */
     size_t n_doubts;              /* items that check_pixels found improbable */
 } val_verifier;
 
