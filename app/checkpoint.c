@@ -129,10 +129,10 @@ void checkpoint_remove(const char *path)
     free(temporary);
 }
 
-static const char of_another[] = "is of another work unit";
+static const char other_unit[] = "is of another work unit";
 
 /* Returns why the checkpoint with this header cannot be used, or NULL if it can. */
-static const char *fault_of(const header *h, const checkpoint *whose, uint64_t file_size)
+static const char *check_header(const header *h, const checkpoint *expected, uint64_t file_size)
 {
     if (memcmp(h->magic, magic, sizeof magic) != 0)
         return "is not a checkpoint";
@@ -140,9 +140,9 @@ static const char *fault_of(const header *h, const checkpoint *whose, uint64_t f
         return "is of another version of texcell";
     if (tc_crc32(0, h, offsetof(header, header_crc)) != h->header_crc)
         return "is corrupt";
-    if (h->job_crc != whose->job_crc || h->job_size != whose->job_size ||
-        memcmp(h->analysis, whose->analysis, sizeof h->analysis) != 0)
-        return of_another;
+    if (h->job_crc != expected->job_crc || h->job_size != expected->job_size ||
+        memcmp(h->analysis, expected->analysis, sizeof h->analysis) != 0)
+        return other_unit;
     if (file_size - sizeof *h != h->state_size)
         return "is torn";
     return NULL;
@@ -176,7 +176,7 @@ static tc_status read_state(int fd, const char *path, const header *h, void **st
                : status;
 }
 
-tc_status checkpoint_read(const char *path, const checkpoint *whose, checkpoint *c, void **state,
+tc_status checkpoint_read(const char *path, const checkpoint *expected, checkpoint *c, void **state,
                           const tc_poll *poll, tc_err *err)
 {
     const int fd = os_open(path, OS_READ);
@@ -187,26 +187,26 @@ tc_status checkpoint_read(const char *path, const checkpoint *whose, checkpoint 
 
     *state = NULL;
     if (fd < 0) {
-        const int why = errno;
+        const int error = errno;
 
-        if (why == ENOENT)
+        if (error == ENOENT)
             return TC_MORE;
-        status = tc_fail(err, TC_BAD_INPUT, "%s: cannot be opened: %s", path, strerror(why));
+        status = tc_fail(err, TC_BAD_INPUT, "%s: cannot be opened: %s", path, strerror(error));
         /* These errors are temporary, so they are no reason to discard the checkpoint. */
-        return why == ENOMEM || why == EMFILE || why == ENFILE ? TC_TRY_LATER : status;
+        return error == ENOMEM || error == EMFILE || error == ENFILE ? TC_TRY_LATER : status;
     }
     if (fstat(fd, &info) != 0 || !tc_read_all_at(fd, 0, &h, sizeof h)) {
         status = tc_fail(err, TC_BAD_INPUT, "%s: is torn", path);
         goto end;
     }
-    fault = fault_of(&h, whose, (uint64_t)info.st_size);
+    fault = check_header(&h, expected, (uint64_t)info.st_size);
     if (fault != NULL) {
         status =
-            tc_fail(err, fault == of_another ? TC_NO_MATCH : TC_BAD_INPUT, "%s: %s", path, fault);
+            tc_fail(err, fault == other_unit ? TC_NO_MATCH : TC_BAD_INPUT, "%s: %s", path, fault);
         goto end;
     }
     status = read_state(fd, path, &h, state, poll, err);
-    *c = *whose;
+    *c = *expected;
     c->item = h.item;
     c->spool_size = h.spool_size;
     c->spool_crc = h.spool_crc;

@@ -25,9 +25,9 @@ progress progress_begin(bool quiet, bool by_client)
                        .terminal = !quiet && !by_client && isatty(STDERR_FILENO) == 1 };
 }
 
-/* How many columns a line may have. The terminal's last column is not used, as some terminals begin
- * a new line after it. */
-static size_t room_of_terminal(void)
+/* Returns the number of columns that a line may have. The terminal's last column is not used, as
+ * some terminals begin a new line after it. */
+static size_t terminal_room(void)
 {
     size_t columns = os_terminal_columns();
 
@@ -36,11 +36,11 @@ static size_t room_of_terminal(void)
     return (columns < COLUMNS_MAX ? columns : COLUMNS_MAX) - 1;
 }
 
-/* Writes the estimated time left, such as "  1:05 left", from the progress since the bar was first
- * drawn; "" if it is too early to tell. */
-static void time_left(const progress *p, double fraction, char *out, size_t size)
+/* Writes the estimated remaining time, such as "  1:05 left", computed from the progress since the
+ * bar was first drawn; or "" before an estimate is possible. */
+static void describe_time_left(const progress *p, double fraction, char *out, size_t size)
 {
-    const double done = fraction - p->from, seconds = p->shown - p->start;
+    const double done = fraction - p->first_fraction, seconds = p->drawn_at - p->first_drawn_at;
     const double left = done > 0 ? (1 - fraction) * seconds / done : 0;
     const unsigned long s = left < 1e9 ? (unsigned long)(left + 0.5) : 1000000000;
 
@@ -56,21 +56,22 @@ static void time_left(const progress *p, double fraction, char *out, size_t size
 
 /* Writes "  NAME (2 of 5)" in at most n columns: with the name abbreviated if necessary, or the
  * numbers alone, or nothing. */
-static void describe(const progress *p, const char *name, size_t item, size_t n, char *out,
-                     size_t size)
+static void describe_item(const progress *p, const char *name, size_t item, size_t n, char *out,
+                          size_t size)
 {
     char numbers[64];
     const size_t length =
         (size_t)snprintf(numbers, sizeof numbers, " (%zu of %zu)", item + 1, p->n_items);
-    const size_t whole = strlen(name), room = n > length + 2 ? n - length - 2 : 0;
+    const size_t name_length = strlen(name), room = n > length + 2 ? n - length - 2 : 0;
 
-    if (whole <= room)
+    if (name_length <= room)
         snprintf(out, size, "  %s%s", name, numbers);
     else if (room >= NAME_LEAST) {
-        size_t cut = room - 3;
-        while (cut > 0 && (name[cut] & 0xc0) == 0x80) /* does not cut within a UTF-8 character */
-            cut--;
-        snprintf(out, size, "  %.*s...%s", (int)cut, name, numbers);
+        size_t name_bytes = room - 3;
+        while (name_bytes > 0 &&
+               (name[name_bytes] & 0xc0) == 0x80) /* does not cut within a UTF-8 character */
+            name_bytes--;
+        snprintf(out, size, "  %.*s...%s", (int)name_bytes, name, numbers);
     } else
         snprintf(out, size, "%s", length <= n ? numbers : "");
 }
@@ -85,22 +86,22 @@ void progress_show(progress *p, double fraction, const char *name, size_t item)
     size_t room, fixed, bar;
     int done;
 
-    if (!p->terminal || time - p->shown < 0.1)
+    if (!p->terminal || time - p->drawn_at < 0.1)
         return;
-    room = room_of_terminal();
-    if (p->shown == 0) {
-        p->start = time;
-        p->from = fraction;
+    room = terminal_room();
+    if (p->drawn_at == 0) {
+        p->first_drawn_at = time;
+        p->first_fraction = fraction;
     }
-    p->shown = time;
-    time_left(p, fraction, left, sizeof left);
+    p->drawn_at = time;
+    describe_time_left(p, fraction, left, sizeof left);
     fixed = strlen("100.0%") + (left[0] != '\0' ? strlen(left) : strlen("  0:00 left"));
     /* The bar, with "[" and "] " around it, gets up to half of the remaining columns. */
     bar = room > fixed ? (room - fixed) / 2 : 0;
     bar = bar > BAR_MAX + 3 ? BAR_MAX : bar < BAR_LEAST + 3 ? 0 : bar - 3;
     fixed += bar > 0 ? bar + 3 : 0;
     done = (int)(fraction * (double)bar);
-    describe(p, name, item, room > fixed ? room - fixed : 0, text, sizeof text);
+    describe_item(p, name, item, room > fixed ? room - fixed : 0, text, sizeof text);
     snprintf(line, sizeof line, "%s%.*s%.*s%s%5.1f%%%s%s", bar > 0 ? "[" : "", done, full,
              (int)bar - done, empty, bar > 0 ? "] " : "", 100 * fraction, text, left);
     fprintf(stderr, "\r%.*s\033[K", (int)room, line);
@@ -116,16 +117,16 @@ void progress_clear(const progress *p)
 bool progress_reports_item(progress *p, size_t item)
 {
     assert(item < p->n_items);
-    /* Up to `few` items are all reported. Of more items these are reported: the first, the last,
-     * those with which another quarter is done, and otherwise one a minute. */
-    const size_t few = 100;
+    /* In a job of at most all_reported items, all are reported. In a larger job: the first item,
+     * the last one, those that complete a quarter of the job, and otherwise one per minute. */
+    const size_t all_reported = 100;
     const double time = tc_seconds();
-    const bool tells = p->n_items <= few || item + 1 == p->n_items || p->reported_at == 0 ||
-                       item * 4 / p->n_items != (item + 1) * 4 / p->n_items ||
-                       time - p->reported_at >= 60;
+    const bool is_due =
+        p->n_items <= all_reported || item + 1 == p->n_items || p->reported_at == 0 ||
+        item * 4 / p->n_items != (item + 1) * 4 / p->n_items || time - p->reported_at >= 60;
 
-    p->reported_at = tells ? time : p->reported_at;
-    return tells;
+    p->reported_at = is_due ? time : p->reported_at;
+    return is_due;
 }
 
 void progress_print(const progress *p, const char *what, const char *detail)
@@ -156,7 +157,7 @@ void progress_note_item(progress *p, const char *name, const char *text)
         progress_note(p, "%s: note: %s", name, text);
 }
 
-/* For tc_notes_end: prints how many more notes of a kind there were. */
+/* For tc_notes_end: prints the number of further notes of a kind. */
 static void print_more(void *user, size_t more, bool differ, const char *text)
 {
     const char *const plural = more == 1 ? "" : "s";

@@ -14,8 +14,9 @@ typedef struct progress {
     bool quiet;    /* print only warnings and errors */
     bool terminal; /* stderr is a terminal: draw the bar */
     size_t n_items;
-    double shown;       /* when the bar was last drawn (tc_seconds); 0: never */
-    double start, from; /* when the bar was first drawn, and the fraction at that time */
+    double drawn_at; /* when the bar was last drawn (tc_seconds); 0: never */
+    double first_drawn_at,
+        first_fraction; /* when the bar was first drawn, and the fraction at that time */
     double reported_at; /* when progress_reports_item last returned true; 0: never */
     tc_notes notes;     /* notes about items */
 } progress;

@@ -50,9 +50,9 @@ typedef enum cc_stage { CC_STAGES(OCL_STAGE_NUMBER) STAGES } cc_stage;
 
 /* The device's buffers. */
 enum {
-    B_PIXELS,                /* the item's grey values */
-    B_STEPS,                 /* buffers B_STEPS and B_STEPS + 1: prepared grey values; each stage
-                                that prepares them reads one and writes the other */
+    B_PIXELS, /* the item's grey values */
+    B_STEPS,  /* B_STEPS and B_STEPS + 1: prepared grey values; each preparing stage reads one of
+                 these buffers and writes the other */
     B_EXTREME = B_STEPS + 2, /* the extreme grey value within each pixel's disc */
     B_WEIGHTS,               /* the weights of the Gaussian filter */
     B_DISC,                  /* half widths of the rows of the opening's disc */
@@ -68,7 +68,7 @@ enum {
     B_COUNTS, /* the number of roots in each chunk of B_ROOTS */
     B_BORDER, /* the roots of the background's border pixels */
     B_TABLE,  /* the regions' measurements */
-    B_FINAL   /* for each preliminary label: the final label, 0 if the region is left out */
+    B_FINAL   /* for each preliminary label: the final label, or 0 if a filter removes the region */
 };
 
 typedef struct cc_cl_worker {
@@ -79,19 +79,19 @@ typedef struct cc_cl_worker {
     ocl_pace pace[STAGES];
     uint32_t nx, ny;
     uint32_t stride;     /* 32-bit words of a row of the mask; a multiple of 2, as on the host */
-    uint32_t strip_rows; /* rows of each strip, but the last may have fewer; ny if the device has
-                            room for the whole picture */
+    uint32_t strip_rows; /* rows of each strip, but the last may have fewer; ny if the whole picture
+                            fits the device */
     uint32_t y0, rows;   /* first row and number of rows of the current strip; rows is 0 before the
                             first strip */
     uint32_t threshold;
     an_gauss gauss;
-    int values; /* the buffer that holds the grey values prepared so far */
+    int values; /* the buffer with the grey values after the last preparing stage */
     cc_stage stage;
-    uint64_t done;     /* how much of the stage's work (stage_work) is done */
+    uint64_t done;     /* amount of the stage's work, in the unit of stage_work, that is done */
     size_t table_rows; /* 1 + number of regions if the device measures them, else 0 */
     bool has_table;    /* the state holds the table of regions */
-    bool too_many;     /* regions are to be left out, but their table does not fit the device */
-    bool host_only;    /* the host does what remains */
+    bool too_many;     /* a filter has to remove regions, but their table does not fit the device */
+    bool host_only;    /* the host does all the remaining work */
     double label_ms;   /* device time of the stages MASK and TILES to PAINT */
     double measure_ms; /* device time of the stages TABLE and MEASURE */
 } cc_cl_worker;

@@ -2,16 +2,17 @@
  */
 #include "opencl/cellcount_cl.h"
 
-/* Queues the kernel of stage s with `items` work-items along x, `lines` along y. */
+/* Queues the kernel of stage s with `items` work-items along x and `lines` along y. */
 #define LAUNCH(w, s, items, lines, err, ...) \
     OCL_QUEUE(w, (int)(s), ocl_grid_of((w)->group, items, lines, 1), err, __VA_ARGS__)
 
-/* Arguments: the width and height of the current strip, and the words of a row of its mask. */
+/* Kernel arguments: the width and the height of the current strip, and the words of a row of its
+ * mask. */
 #define NX(w) OCL_UINT((w)->nx)
 #define NY(w) OCL_UINT((w)->rows)
 #define STRIDE(w) OCL_UINT((w)->stride)
 
-/* Launches a stage that prepares grey values. There are no links yet; B_LINK holds sums. */
+/* Launches a stage that prepares grey values. In these stages B_LINK holds sums of grey values. */
 static tc_status launch_prepare(cc_cl_worker *w, cc_stage s, uint64_t first, uint64_t count,
                                 tc_err *err)
 {
@@ -58,24 +59,24 @@ static tc_status launch_components(cc_cl_worker *w, cc_stage s, uint64_t first, 
                                    tc_err *err)
 {
     const int kind = s >= TILES;
-    /* The first row of tiles has no tiles above it to be joined with. */
-    const uint64_t from = first + (s == BACKGROUND_ROWS || s == JOIN_ROWS);
+    /* Joining begins with the second row of tiles, as there are no tiles above the first. */
+    const uint64_t first_tile = first + (s == BACKGROUND_ROWS || s == JOIN_ROWS);
 
     switch (s) {
     case BACKGROUND_TILES:
     case TILES:
         return LAUNCH(w, s, (size_t)w->stride * CC_TILE, count, err, OCL_HELD(w, B_MASK),
                       OCL_HELD(w, B_LINK), OCL_HELD(w, B_ROOTS), NX(w), NY(w), STRIDE(w),
-                      OCL_INT(from), OCL_INT(kind), OCL_INT(eight_connected(w, s)));
+                      OCL_INT(first_tile), OCL_INT(kind), OCL_INT(eight_connected(w, s)));
     case BACKGROUND_ROWS:
     case JOIN_ROWS:
         return LAUNCH(w, s, w->nx, count, err, OCL_HELD(w, B_MASK), OCL_HELD(w, B_LINK),
-                      OCL_HELD(w, B_ROOTS), NX(w), NY(w), STRIDE(w), OCL_INT(from), OCL_INT(kind),
-                      OCL_INT(eight_connected(w, s)));
+                      OCL_HELD(w, B_ROOTS), NX(w), NY(w), STRIDE(w), OCL_INT(first_tile),
+                      OCL_INT(kind), OCL_INT(eight_connected(w, s)));
     default:
         return LAUNCH(w, s, count * (ocl_units(w->nx, CC_TILE) - 1), 1, err, OCL_HELD(w, B_MASK),
                       OCL_HELD(w, B_LINK), OCL_HELD(w, B_ROOTS), NX(w), NY(w), STRIDE(w),
-                      OCL_INT(from), OCL_INT(first + count), OCL_INT(kind),
+                      OCL_INT(first_tile), OCL_INT(first + count), OCL_INT(kind),
                       OCL_INT(eight_connected(w, s)));
     }
 }

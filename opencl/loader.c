@@ -10,7 +10,7 @@
 #include "app/base/guard.h"
 #include "app/base/os.h"
 
-/* Returns a handle of the process itself if OpenCL is already loaded in it, else NULL. */
+/* Returns a handle of the process itself if it has already loaded OpenCL, else NULL. */
 static void *preloaded_library(void)
 {
     void *const self = os_library(NULL);
@@ -21,12 +21,12 @@ static void *preloaded_library(void)
  * is missing, or NULL if there is none. */
 static const char *resolve(void *library, ocl_api *api)
 {
-    os_function found;
-#define RESOLVE(name)                            \
-    found = os_library_function(library, #name); \
-    if (found == NULL)                           \
-        return #name;                            \
-    memcpy(&api->name, &found, sizeof found);
+    os_function function;
+#define RESOLVE(name)                               \
+    function = os_library_function(library, #name); \
+    if (function == NULL)                           \
+        return #name;                               \
+    memcpy(&api->name, &function, sizeof function);
 #define RESOLVE_STATUS(name, parameters, arguments) RESOLVE(name)
 #define RESOLVE_OBJECT(type, name, parameters, arguments) RESOLVE(name)
     OCL_CALLS(RESOLVE_STATUS, RESOLVE_STATUS, RESOLVE_OBJECT, RESOLVE_STATUS)
@@ -40,24 +40,25 @@ static const char *resolve(void *library, ocl_api *api)
 
 /* The library's functions, which the guarded_... functions call. The variable is static, because
  * OpenCL's functions have no parameter by which it could be passed. */
-static ocl_api real;
+static ocl_api library_api;
 
 /* Leaves the guard after a call, and restores the guard's signal handlers after the first calls of
  * each function: a driver may install its own handlers when it is loaded, or when a function first
- * loads more of the driver. *seen: how often the function has been called, up to FIRST_CALLS. */
-static void leave_loading(unsigned *seen)
+ * loads more of the driver. *n_calls: the number of calls of the function, counted up to
+ * FIRST_CALLS. */
+static void leave_loading(unsigned *n_calls)
 {
     enum { FIRST_CALLS = 4 };
 
     tc_guard_leave();
-    if (*seen < FIRST_CALLS) {
-        ++*seen;
+    if (*n_calls < FIRST_CALLS) {
+        ++*n_calls;
         tc_guard_again();
     }
 }
 
 /* Whether the function waits for launches, so that the guard lets it finish them. */
-static bool is_work(const char *name)
+static bool waits_for_launches(const char *name)
 {
     return strcmp(name, "clWaitForEvents") == 0 || strcmp(name, "clFinish") == 0;
 }
@@ -66,11 +67,11 @@ static bool is_work(const char *name)
 #define GUARDED_OBJECT(type, name, parameters, arguments) \
     static type CL_API_CALL guarded_##name parameters     \
     {                                                     \
-        static unsigned seen;                             \
-        tc_guard_enter(#name, is_work(#name));            \
-        type const answer = real.name arguments;          \
-        leave_loading(&seen);                             \
-        return answer;                                    \
+        static unsigned n_calls;                          \
+        tc_guard_enter(#name, waits_for_launches(#name)); \
+        type const result = library_api.name arguments;   \
+        leave_loading(&n_calls);                          \
+        return result;                                    \
     }
 /* NOLINTEND(bugprone-macro-parentheses) */
 #define GUARDED_STATUS(name, parameters, arguments) \
@@ -81,7 +82,7 @@ OCL_CALLS(GUARDED_STATUS, GUARDED_STATUS, GUARDED_OBJECT, GUARDED_STATUS)
  * with the name of the function. */
 static void guard_calls(ocl_api *api)
 {
-    real = *api;
+    library_api = *api;
 #define PUT_STATUS(name, parameters, arguments) api->name = guarded_##name;
 #define PUT_OBJECT(type, name, parameters, arguments) api->name = guarded_##name;
     OCL_CALLS(PUT_STATUS, PUT_STATUS, PUT_OBJECT, PUT_STATUS)
@@ -93,11 +94,11 @@ tc_status ocl_load(ocl_api *api, tc_err *err)
 {
     memset(api, 0, sizeof *api);
     const char *name = getenv("TEXCELL_OPENCL_LIBRARY");
-    const bool named = name != NULL && name[0] != '\0';
-    if (!named)
+    const bool is_set = name != NULL && name[0] != '\0';
+    if (!is_set)
         name = os_opencl;
     tc_guard_enter("loading OpenCL", false);
-    void *library = named ? NULL : preloaded_library();
+    void *library = is_set ? NULL : preloaded_library();
     if (library == NULL)
         library = os_library(name);
     tc_guard_leave();
@@ -121,12 +122,12 @@ tc_status ocl_load(ocl_api *api, tc_err *err)
 
 typedef struct drivers {
     const char *folder; /* the folder that has a file NAME.icd for each driver */
-    unsigned n;         /* drivers seen so far */
+    unsigned n;         /* number of drivers found */
 } drivers;
 
 /* For os_list: returns 1, which ends the listing, for an .icd file of a driver other than PoCL and
- * Mesa, or one that cannot be read. Those two use a GPU only through devices that is_of_gpu finds
- * in /dev. */
+ * Mesa, or for one that cannot be read. PoCL and Mesa use a GPU only through devices that
+ * is_gpu_name finds in /dev. */
 static int is_other_driver(void *user, const char *name, bool may_be_folder)
 {
     drivers *const d = user;
@@ -148,7 +149,7 @@ static int is_other_driver(void *user, const char *name, bool may_be_folder)
 
 /* For os_list: returns 1 for the name of a file or folder in /dev that a GPU's kernel driver
  * creates. (Some builds of PoCL can use such GPUs.) */
-static int is_of_gpu(void *user, const char *name, bool may_be_folder)
+static int is_gpu_name(void *user, const char *name, bool may_be_folder)
 {
     static const char *const names[] = { "dri", "nvidia", "nvhost", "nvmap", "nvgpu",
                                          "kfd", "dxg",    "mali",   "kgsl",  "galcore" };
@@ -163,16 +164,16 @@ static int is_of_gpu(void *user, const char *name, bool may_be_folder)
 
 bool ocl_has_no_gpu(void)
 {
-    static const char *const choices[] = { "TEXCELL_OPENCL_LIBRARY", "OCL_ICD_FILENAMES",
-                                           "POCL_DEVICES" };
+    static const char *const variables[] = { "TEXCELL_OPENCL_LIBRARY", "OCL_ICD_FILENAMES",
+                                             "POCL_DEVICES" };
     const char *const vendors = getenv("OCL_ICD_VENDORS");
     drivers d = { .folder = vendors != NULL ? vendors : "/etc/OpenCL/vendors" };
 
-    for (size_t i = 0; i < sizeof choices / sizeof *choices; i++)
-        if (getenv(choices[i]) != NULL)
+    for (size_t i = 0; i < sizeof variables / sizeof *variables; i++)
+        if (getenv(variables[i]) != NULL)
             return false;
     return preloaded_library() == NULL && os_list(d.folder, is_other_driver, &d) == 0 && d.n > 0 &&
-           os_list("/dev", is_of_gpu, NULL) == 0;
+           os_list("/dev", is_gpu_name, NULL) == 0;
 }
 
 const char *ocl_error_name(cl_int code)

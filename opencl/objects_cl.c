@@ -1,7 +1,7 @@
 /*
  * The OpenCL backend of objects. The device computes the texture of objects, except of large ones,
- * whose sums do not fit 64 bits. The worker contains a worker of the CPU backend, which does these,
- * and finds and measures all objects.
+ * whose sums do not fit 64 bits. The worker contains a worker of the CPU backend, which computes
+ * the texture of large objects, and finds and measures all objects.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -33,17 +33,18 @@ typedef struct cl_worker {
     void *host;          /* a worker of the CPU backend, obj_cpu */
     size_t group;        /* work-items of a work-group */
     bool global_counts;  /* the matrices are in global memory */
-    bool indexed;        /* the objects' runs are on the device */
+    bool has_index;      /* the objects' runs are on the device */
     uint32_t directions; /* the number of directions in which pairs of pixels are counted */
-    uint32_t matrices;   /* matrices of an object and a distance: one a direction; 1 if merged */
-    size_t words;        /* 32-bit words of a matrix' sums and histograms */
+    uint32_t
+        matrices; /* matrices of an object at a distance: one for each direction, or 1 if merged */
+    size_t matrix_words; /* 32-bit words of a matrix' sums and histograms */
     uint64_t most;       /* the most objects of a launch */
     uint32_t *ends;      /* [most][2]: the range of grey values that is divided into levels */
     double *features;    /* [most][n_features] */
     ocl_pace pace;       /* the pace of launches, in pixels times directions */
 } cl_worker;
 
-static void free_parts(void *worker)
+static void free_worker(void *worker)
 {
     cl_worker *const w = worker;
 
@@ -77,11 +78,11 @@ static tc_status open_device(cl_worker *w, tc_err *err)
                        w->ocl.device->info.name, ocl_doubles_lack(&w->ocl.device->info));
     w->directions = work->item->is_stack ? OBJ_DIRECTIONS_3D : OBJ_DIRECTIONS_2D;
     w->matrices = p->merge ? 1 : w->directions;
-    w->words = OBJ_W_MARGINAL + 4 * (size_t)p->levels;
+    w->matrix_words = OBJ_W_MARGINAL + 4 * (size_t)p->levels;
     w->global_counts =
         cells > OBJ_LOCAL_BYTES ||
         cells + histogram_bytes(w) + w->group * SUMMED_BYTES > w->ocl.device->info.local_bytes;
-    most = SUM_BYTES / (4 * w->words * w->matrices);
+    most = SUM_BYTES / (4 * w->matrix_words * w->matrices);
     if (w->global_counts && COUNT_BYTES / (cells * w->matrices) < most)
         most = COUNT_BYTES / (cells * w->matrices);
     w->most = most < work->item->n_objects ? most : work->item->n_objects;
@@ -95,7 +96,7 @@ static tc_status open_device(cl_worker *w, tc_err *err)
         { LEVEL, pixels, "the grey levels", NULL },
         { ENDS, w->most * 2 * sizeof *w->ends, "the ranges", NULL },
         { COUNTS, w->global_counts ? w->most * w->matrices * cells : 4, "the matrices", NULL },
-        { SUMS, w->most * w->matrices * w->words * 4, "the sums", NULL },
+        { SUMS, w->most * w->matrices * w->matrix_words * 4, "the sums", NULL },
         { FEATURES, w->most * w->matrices * p->n_features * sizeof(double), "the features", NULL },
         { AVERAGES, w->most * p->n_features * sizeof(double), "the averages", NULL }
     };
@@ -136,7 +137,7 @@ static tc_status put_index(cl_worker *w, const obj_index *index, tc_err *err)
     };
     const tc_status status = ocl_make_buffers(&w->ocl, needs, sizeof needs / sizeof needs[0], err);
 
-    w->indexed = status == TC_OK;
+    w->has_index = status == TC_OK;
     return status;
 }
 
@@ -183,8 +184,8 @@ static tc_status queue_distance(cl_worker *w, const obj_item *o, uint64_t first,
                      OCL_UINT(p->n_features), OCL_HELD(w, AVERAGES));
 }
 
-/* Computes the texture of n objects, from `first` on, at all distances, into the state. work: the
- * work of a launch, in the unit of the pace. */
+/* Computes the texture of n objects, from `first` on, at all distances, and writes it to the state.
+ * work: the work of a launch, in the unit of the pace. */
 static tc_status measure_textures(cl_worker *w, const obj_item *o, void *state, uint64_t first,
                                   uint64_t n, uint64_t work, tc_err *err)
 {
@@ -219,25 +220,25 @@ static tc_status cl_step(void *worker, void *state, uint64_t *chunks_done, tc_er
         n = obj_host_small(w->host, LARGE, w->most, budget / w->directions);
     if (n == 0)
         return obj_cpu.step(w->host, state, chunks_done, err);
-    if (!w->indexed)
+    if (!w->has_index)
         return_if_error(put_index(w, index, err));
     for (uint64_t i = 0; i < n; i++)
         pixels += index->area[first + i];
     obj_host_measure(w->host, state, n);
     pixels *= w->directions;
-    /* Only whole objects are launched. If the next one would have exceeded the pace, this counts as
-     * all the work that the pace allowed, so that it can grow. */
+    /* A launch processes only whole objects. If one more object would have exceeded the pace, the
+     * launch counts as all the work that the pace allowed, so that the pace can grow. */
     if (pixels < budget && n < w->most && first + n < index->n)
         pixels = budget;
     tc_status status = measure_textures(w, index->o, state, first, n, pixels, err);
     if (status == TC_OK)
         return obj_host_done(w->host, n, chunks_done);
-    /* Makes the state what it was before the step. */
+    /* Restores the state from before the step. */
     memset(obj_row_of(state, index->o->row_bytes, first), 0, n * index->o->row_bytes);
     return status;
 }
 
-static const ocl_launcher launcher = { "objects", sizeof(cl_worker), open_parts, free_parts };
+static const ocl_launcher launcher = { "objects", sizeof(cl_worker), open_parts, free_worker };
 
 static tc_status cl_open(const an_work *work, const void *state, void **worker, tc_err *err)
 {

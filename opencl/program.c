@@ -38,25 +38,25 @@ static char *build_log(ocl_device *device, cl_program program)
 static tc_status build_failed(ocl_device *device, const ocl_source *source, cl_program program,
                               cl_int code, tc_err *err)
 {
-    char shown[LOG_SHOWN] = "";
+    char excerpt[LOG_SHOWN] = "";
     char *log = build_log(device, program);
     if (log != NULL) {
         fprintf(stderr, "texcell: build log of %s on %s:\n%s\n", source->name, device->info.name,
                 log);
-        snprintf(shown, sizeof shown, "%s", log);
-        for (char *c = shown; *c != '\0'; c++)
+        snprintf(excerpt, sizeof excerpt, "%s", log);
+        for (char *c = excerpt; *c != '\0'; c++)
             if (*c < ' ' || *c > '~')
                 *c = ' ';
     }
     free(log);
     return tc_fail(err, TC_DEVICE, "%s: build of %s: %s%s%s", device->info.name, source->name,
-                   ocl_error_name(code), shown[0] != '\0' ? ": " : "", shown);
+                   ocl_error_name(code), excerpt[0] != '\0' ? ": " : "", excerpt);
 }
 
 /* Writes the build flags to out. defines: further flags, or NULL; floats: the kernels divide or
  * take square roots of floats, which must be rounded correctly if the device can do so. */
-static tc_status flags_for(const ocl_device *device, const ocl_source *source, const char *defines,
-                           bool floats, char *out, size_t size, tc_err *err)
+static tc_status make_flags(const ocl_device *device, const ocl_source *source, const char *defines,
+                            bool floats, char *out, size_t size, tc_err *err)
 {
     const bool rounding =
         floats && (device->info.single_fp & CL_FP_CORRECTLY_ROUNDED_DIVIDE_SQRT) != 0;
@@ -71,7 +71,7 @@ static tc_status flags_for(const ocl_device *device, const ocl_source *source, c
 
 /* Returns a copy of the array of pointers to the source's lines, as OpenCL requires an array that
  * is not const. The caller frees it. */
-static const char **lines_of(const ocl_source *source)
+static const char **copy_lines(const ocl_source *source)
 {
     size_t bytes;
     if (!tc_mul_size(source->count, sizeof(char *), &bytes))
@@ -82,18 +82,18 @@ static const char **lines_of(const ocl_source *source)
     return lines;
 }
 
-/* Compiles the program, or loads it from the cache folder. If TC_OK is returned, *code is the
+/* Loads the program from the cache folder, or else compiles it. If TC_OK is returned, *code is the
  * result of clBuildProgram, which may be an error. */
-static tc_status build_with(ocl_device *device, const ocl_source *source, const char *flags,
-                            cl_program *program, cl_int *code, tc_err *err)
+static tc_status compile_or_load(ocl_device *device, const ocl_source *source, const char *flags,
+                                 cl_program *program, cl_int *code, tc_err *err)
 {
-    const ocl_program_source cached = { source->lines, source->count, flags };
+    const ocl_program_source key = { source->lines, source->count, flags };
 
     *code = CL_SUCCESS;
-    *program = ocl_program_cache_load(device, &cached);
+    *program = ocl_program_cache_load(device, &key);
     if (*program != NULL)
         return TC_OK;
-    const char **lines = lines_of(source);
+    const char **lines = copy_lines(source);
     if (lines == NULL)
         return tc_no_memory(err, source->name);
     *program = device->api.clCreateProgramWithSource(device->context, (cl_uint)source->count, lines,
@@ -104,32 +104,33 @@ static tc_status build_with(ocl_device *device, const ocl_source *source, const 
     const double start = ocl_clock_ms();
 
     *code = device->api.clBuildProgram(*program, 1, &device->info.id, flags, NULL, NULL);
-    const double took = ocl_clock_ms() - start;
-    device->times.build += took;
+    const double build_ms = ocl_clock_ms() - start;
+    device->times.build += build_ms;
     if (*code == CL_SUCCESS)
-        ocl_program_cache_store(device, &cached, *program, took);
+        ocl_program_cache_store(device, &key, *program, build_ms);
     return TC_OK;
 }
 
 /* --- programs built before ------------------------------------------------------------------- */
 
-enum { MOST_PROGRAMS = 12 }; /* the number of programs that are kept */
-/* The programs that were built last on the device. They are kept, since self-tests and the job that
- * follows often use the same programs. */
+enum { MOST_PROGRAMS = 12 }; /* the number of stored programs */
+/* The programs that were built last on the device. They are stored, since a job often uses the same
+ * programs as the self-tests before it. */
 struct ocl_programs {
-    size_t made; /* programs built so far; the next one replaces each[made % MOST_PROGRAMS] */
+    size_t n_built; /* number of programs built; the next one replaces entries[n_built %
+                       MOST_PROGRAMS] */
     struct {
         const ocl_source *source;
         cl_program program; /* NULL if the entry is unused */
         char flags[FLAGS_MAX];
-    } each[MOST_PROGRAMS];
+    } entries[MOST_PROGRAMS];
 };
 
 static void free_programs(ocl_device *device)
 {
     for (size_t i = 0; i < MOST_PROGRAMS; i++)
-        if (device->programs->each[i].program != NULL)
-            device->api.clReleaseProgram(device->programs->each[i].program);
+        if (device->programs->entries[i].program != NULL)
+            device->api.clReleaseProgram(device->programs->entries[i].program);
     free(device->programs);
     device->programs = NULL;
 }
@@ -137,20 +138,19 @@ static void free_programs(ocl_device *device)
 static cl_program find_program(const ocl_device *device, const ocl_source *source,
                                const char *flags)
 {
-    const struct ocl_programs *const all = device->programs;
+    const struct ocl_programs *const programs = device->programs;
 
-    for (size_t i = 0; all != NULL && i < MOST_PROGRAMS; i++)
-        if (all->each[i].program != NULL && all->each[i].source == source &&
-            strcmp(all->each[i].flags, flags) == 0)
-            return all->each[i].program;
+    for (size_t i = 0; programs != NULL && i < MOST_PROGRAMS; i++)
+        if (programs->entries[i].program != NULL && programs->entries[i].source == source &&
+            strcmp(programs->entries[i].flags, flags) == 0)
+            return programs->entries[i].program;
     return NULL;
 }
 
-/* Adds a program to device->programs, which then owns the program, in place of the oldest one
- * there. On an error releases the program. (OpenCL keeps a released program as long as it has
- * kernels.) */
-static tc_status hold_program(ocl_device *device, const ocl_source *source, const char *flags,
-                              cl_program program, tc_err *err)
+/* Stores a program in device->programs, which then owns it, in place of the oldest one. Releases
+ * the program after an error. (OpenCL keeps a released program as long as it has kernels.) */
+static tc_status store_program(ocl_device *device, const ocl_source *source, const char *flags,
+                               cl_program program, tc_err *err)
 {
     if (device->programs == NULL) {
         device->programs = calloc(1, sizeof *device->programs);
@@ -160,13 +160,13 @@ static tc_status hold_program(ocl_device *device, const ocl_source *source, cons
         device->api.clReleaseProgram(program);
         return tc_no_memory(err, source->name);
     }
-    const size_t at = device->programs->made++ % MOST_PROGRAMS;
+    const size_t at = device->programs->n_built++ % MOST_PROGRAMS;
 
-    if (device->programs->each[at].program != NULL)
-        device->api.clReleaseProgram(device->programs->each[at].program);
-    device->programs->each[at].source = source;
-    device->programs->each[at].program = program;
-    snprintf(device->programs->each[at].flags, FLAGS_MAX, "%s", flags);
+    if (device->programs->entries[at].program != NULL)
+        device->api.clReleaseProgram(device->programs->entries[at].program);
+    device->programs->entries[at].source = source;
+    device->programs->entries[at].program = program;
+    snprintf(device->programs->entries[at].flags, FLAGS_MAX, "%s", flags);
     return TC_OK;
 }
 
@@ -177,27 +177,27 @@ tc_status ocl_program_build(ocl_device *device, const ocl_source *source, const 
     char flags[FLAGS_MAX];
     cl_int code = CL_SUCCESS;
     tc_status status;
-    bool again;
+    bool retry;
 
     /* If it is not known yet whether the compiler accepts -ffp-contract=off (contract_off is 0),
      * and the build fails, the program is built again without this flag. */
     do {
         *program = NULL;
-        status = flags_for(device, source, defines, floats, flags, sizeof flags, err);
+        status = make_flags(device, source, defines, floats, flags, sizeof flags, err);
         if (status == TC_OK && (*program = find_program(device, source, flags)) != NULL)
             return TC_OK;
         if (status == TC_OK)
-            status = build_with(device, source, flags, program, &code, err);
-        again = status == TC_OK && code != CL_SUCCESS && device->contract_off == 0;
+            status = compile_or_load(device, source, flags, program, &code, err);
+        retry = status == TC_OK && code != CL_SUCCESS && device->contract_off == 0;
         if (status == TC_OK && device->contract_off == 0)
             device->contract_off = code == CL_SUCCESS ? 1 : -1;
-        if (status == TC_OK && code != CL_SUCCESS && !again)
+        if (status == TC_OK && code != CL_SUCCESS && !retry)
             status = build_failed(device, source, *program, code, err);
-        if ((status != TC_OK || again) && *program != NULL)
+        if ((status != TC_OK || retry) && *program != NULL)
             device->api.clReleaseProgram(*program);
-    } while (again);
+    } while (retry);
     if (status == TC_OK)
-        status = hold_program(device, source, flags, *program, err);
+        status = store_program(device, source, flags, *program, err);
     if (status != TC_OK)
         *program = NULL;
     return status;
@@ -210,7 +210,7 @@ tc_status ocl_kernel_new(ocl_device *device, cl_program program, const char *nam
         cl_kernel_work_group_info what;
         void *value;
         size_t size;
-    } questions[] = {
+    } queries[] = {
         { CL_KERNEL_WORK_GROUP_SIZE, &kernel->max_group, sizeof kernel->max_group },
         { CL_KERNEL_PREFERRED_WORK_GROUP_SIZE_MULTIPLE, &kernel->multiple,
           sizeof kernel->multiple },
@@ -225,9 +225,9 @@ tc_status ocl_kernel_new(ocl_device *device, cl_program program, const char *nam
         return tc_fail(err, TC_DEVICE, "%s: kernel %s: %s", device->info.name, name,
                        ocl_error_name(code));
     kernel->handle = handle;
-    for (size_t i = 0; i < sizeof questions / sizeof questions[0]; i++) {
-        code = device->api.clGetKernelWorkGroupInfo(handle, device->info.id, questions[i].what,
-                                                    questions[i].size, questions[i].value, NULL);
+    for (size_t i = 0; i < sizeof queries / sizeof queries[0]; i++) {
+        code = device->api.clGetKernelWorkGroupInfo(handle, device->info.id, queries[i].what,
+                                                    queries[i].size, queries[i].value, NULL);
         if (code != CL_SUCCESS) {
             ocl_kernel_free(device, kernel);
             return ocl_fail(device, "clGetKernelWorkGroupInfo", code, err);

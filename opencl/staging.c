@@ -21,7 +21,7 @@ struct ocl_staging {
 
 /* --- pinned memory --------------------------------------------------------------------------- */
 
-/* Allocates and maps the buffer, and makes the threads. False: that failed. */
+/* Allocates and maps the buffer, and creates the threads. Returns false if one of these fails. */
 static bool make_staging(ocl_device *d, ocl_staging *s)
 {
     cl_int code = CL_SUCCESS;
@@ -48,7 +48,7 @@ static void free_staging_buffer(ocl_device *d, ocl_staging *s)
     memset(s, 0, sizeof *s);
 }
 
-/* ocl_device.free_staging; to be called before the queue is released. */
+/* Implements ocl_device.free_staging. Must be called before the queue is released. */
 static void free_staging(ocl_device *d)
 {
     free_staging_buffer(d, d->staging);
@@ -71,16 +71,16 @@ bool ocl_stages(ocl_device *d, size_t bytes)
 
 /* --- copies by threads of the host ----------------------------------------------------------- */
 
-typedef struct copy {
+typedef struct copy_job {
     unsigned char *to;
     const unsigned char *from;
     size_t n;
-} copy;
+} copy_job;
 
 /* For an_pool_run: copies piece number `part`. */
 static void copy_piece(void *user, unsigned thread, size_t part)
 {
-    const copy *const c = user;
+    const copy_job *const c = user;
     const size_t at = part * PIECE, left = c->n - at;
 
     (void)thread;
@@ -88,16 +88,17 @@ static void copy_piece(void *user, unsigned thread, size_t part)
 }
 
 /* Copies n bytes by several threads. */
-static void copy_all(const ocl_staging *s, void *to, const void *from, size_t n)
+static void copy_by_threads(const ocl_staging *s, void *to, const void *from, size_t n)
 {
-    copy c = { to, from, n };
+    copy_job c = { to, from, n };
 
     an_pool_run(s->pool, copy_piece, &c, (n + PIECE - 1) / PIECE);
 }
 
 /* --- copies by the device -------------------------------------------------------------------- */
 
-/* Waits until the device's transfer of a half is complete. *event: NULL if there is no transfer. */
+/* Waits until the device's transfer to or from a half of the buffer is complete. *event: the
+ * transfer; NULL if there is none. */
 static tc_status end_half(const ocl_device *d, cl_event *event, const char *call, tc_err *err)
 {
     cl_int code;
@@ -116,8 +117,8 @@ static tc_status end_both(const ocl_device *d, cl_event event[2], tc_status stat
                           const char *call, tc_err *err)
 {
     for (int i = 0; i < 2; i++) {
-        tc_err later;
-        const tc_status end = end_half(d, &event[i], call, status == TC_OK ? err : &later);
+        tc_err ignored;
+        const tc_status end = end_half(d, &event[i], call, status == TC_OK ? err : &ignored);
 
         status = status == TC_OK ? end : status;
     }
@@ -140,7 +141,7 @@ tc_status ocl_staged_write(ocl_device *d, cl_mem buffer, size_t offset, const vo
         status = end_half(d, &event[half], "clEnqueueWriteBuffer", err);
         if (status != TC_OK)
             break;
-        copy_all(s, stage, (const unsigned char *)from + at, n);
+        copy_by_threads(s, stage, (const unsigned char *)from + at, n);
         const cl_int code = d->api.clEnqueueWriteBuffer(d->queue, buffer, CL_FALSE, offset + at, n,
                                                         stage, 0, NULL, &event[half]);
         if (code != CL_SUCCESS || d->api.clFlush(d->queue) != CL_SUCCESS)
@@ -157,7 +158,8 @@ tc_status ocl_staged_read(ocl_device *d, cl_mem buffer, size_t offset, void *to,
     cl_event event[2] = { NULL, NULL };
     tc_status status = TC_OK;
 
-    /* Copies half by half. The next transfer is queued before the current one is waited for. */
+    /* Copies the data in halves of the buffer. The next transfer is queued before waiting for the
+     * current one. */
     for (size_t queued = 0, at = 0; status == TC_OK && at < bytes;) {
         for (; status == TC_OK && queued < bytes && queued < at + 2 * (size_t)HALF;
              queued += HALF) {
@@ -175,7 +177,7 @@ tc_status ocl_staged_read(ocl_device *d, cl_mem buffer, size_t offset, void *to,
         if (status == TC_OK)
             status = end_half(d, &event[half], "clEnqueueReadBuffer", err);
         if (status == TC_OK)
-            copy_all(s, (unsigned char *)to + at, s->host + half * HALF, n);
+            copy_by_threads(s, (unsigned char *)to + at, s->host + half * HALF, n);
         at += n;
     }
     return end_both(d, event, status, "clEnqueueReadBuffer", err);

@@ -10,14 +10,14 @@
 #include "app/base/os.h"
 #include "wrapper/bw_side.h"
 
-enum { WHY_MAX = 64 };
+enum { REASON_MAX = 64 };
 
 /* The state that both implementations share; there is one job per process. */
 static const bw_side *side = &bw_null_side;
-static bw_request answer = BW_GO_ON; /* the result of the last bw_poll */
-static char why_buffer[WHY_MAX];
-static const char *why = ""; /* the reason of `answer` */
-static double asleep;        /* how long bw_poll has slept in total, in seconds */
+static bw_request last_request = BW_GO_ON; /* the result of the last bw_poll */
+static char reason_buffer[REASON_MAX];
+static const char *reason_text = ""; /* the reason of last_request */
+static double asleep_seconds;        /* total time that bw_poll has slept, in seconds */
 static _Atomic int
     signal_number; /* lock-free; a signal handler writes it, and other threads read it */
 
@@ -115,15 +115,15 @@ void bw_checkpoint_failed(void)
     side->checkpoint_failed();
 }
 
-/* Returns what the client or a signal requests. With BW_QUIT and BW_ABORT sets *reason, which may
- * point to `text`; with BW_GO_ON sets *suspended. */
-static bw_request read_request(const char **reason, char text[WHY_MAX], bool *suspended)
+/* Returns the request of the client or of a signal. With BW_QUIT and BW_ABORT sets *reason, which
+ * may point to `text`; with BW_GO_ON sets *suspended. */
+static bw_request read_request(const char **reason, char text[REASON_MAX], bool *suspended)
 {
     const bw_request request = side->asked(reason, suspended);
 
     if (request != BW_GO_ON || !bw_signal_caught())
         return request;
-    snprintf(text, WHY_MAX, "interrupted by signal %d", bw_signal_caught());
+    snprintf(text, REASON_MAX, "interrupted by signal %d", bw_signal_caught());
     *reason = text;
     return BW_QUIT;
 }
@@ -132,26 +132,26 @@ bw_request bw_poll(void)
 {
     bool suspended = true;
 
-    while (answer == BW_GO_ON && suspended) {
-        answer = read_request(&why, why_buffer, &suspended);
-        if (answer == BW_GO_ON && suspended) {
+    while (last_request == BW_GO_ON && suspended) {
+        last_request = read_request(&reason_text, reason_buffer, &suspended);
+        if (last_request == BW_GO_ON && suspended) {
             const double start = tc_seconds();
 
             os_sleep(0.1);
-            asleep += tc_seconds() - start;
+            asleep_seconds += tc_seconds() - start;
         }
     }
-    return answer;
+    return last_request;
 }
 
 double bw_asleep(void)
 {
-    return asleep;
+    return asleep_seconds;
 }
 
 bool bw_listen(void)
 {
-    char text[WHY_MAX];
+    char text[REASON_MAX];
     const char *reason = "";
     bool suspended = false;
     const bw_request request = read_request(&reason, text, &suspended);
@@ -169,13 +169,13 @@ bool bw_listen(void)
 
 const char *bw_why(void)
 {
-    return answer == BW_GO_ON ? "" : why;
+    return last_request == BW_GO_ON ? "" : reason_text;
 }
 
 void bw_exit_on_request(void)
 {
-    assert(answer != BW_GO_ON);
-    side->exit_on_request(answer);
+    assert(last_request != BW_GO_ON);
+    side->exit_on_request(last_request);
     abort();
 }
 
@@ -195,7 +195,7 @@ void bw_leave_now(int delay, const char *reason, bool alert)
 
 void bw_finish(int code, const char *message)
 {
-    assert(answer == BW_GO_ON);
+    assert(last_request == BW_GO_ON);
     side->finish(code, message);
     abort();
 }

@@ -57,12 +57,12 @@ typedef struct bw_gpu {
                           report whether it is); false: only while the computer is not in use */
 } bw_gpu;
 
-/* What the client says about the task. */
+/* The client's data about the task. */
 typedef struct bw_task {
     char version[16]; /* of the application version in the project, such as "1.01"; "" without a
                          client */
     char client[24];  /* the client's version, such as "7.20.5"; "" without a client */
-    /* Seconds that the task has run before this start, as the client counts; 0: not at all. */
+    /* Seconds that the task has run before this start, as counted by the client. */
     double seconds_before;
     char folder[256]; /* the project's folder, for files that are kept after the task; "" without a
                          client */
@@ -81,7 +81,7 @@ typedef enum bw_request {
 } bw_request;
 
 /* Starts the communication with the client, or without a client installs handlers for SIGINT,
- * SIGTERM and SIGHUP and starts the checkpoint clock. To be called once, before any thread is
+ * SIGTERM and SIGHUP and starts the checkpoint clock. Must be called once, before any thread is
  * created and any file is read. With a client, stderr is the task's log and stdout is discarded. If
  * BOINC's runtime library does not start, the process exits temporarily. */
 void bw_init(const bw_options *options);
@@ -92,10 +92,10 @@ bool bw_has_client(void);
 /* Resolves a logical file name to a physical one; the caller frees *path. Without a client the two
  * are equal. */
 tc_status bw_resolve(const char *logical, char **path, tc_err *err);
-/* The number of CPUs that the client assigns to the task (>= 1); 0: unknown. */
+/* Returns the number of CPUs that the client assigns to the task (>= 1); 0 if unknown. */
 int bw_ncpus(void);
-/* The number of CPUs that the volunteer currently allows for all tasks together ("use at most N% of
- * the CPUs"), which may change at any time; 0: no limit, or unknown. */
+/* Returns the number of CPUs that the volunteer currently allows for all tasks together ("use at
+ * most N% of the CPUs"), which may change at any time; 0 if there is no limit or it is unknown. */
 int bw_cpu_limit(void);
 /* Fills *gpu; if no GPU is assigned, with false, "", -1, -1, false. */
 void bw_get_gpu(bw_gpu *gpu);
@@ -112,28 +112,29 @@ void bw_fraction_done(double fraction);
 /* Whether a checkpoint is due. If true is returned, the caller must then call
  * bw_checkpoint_completed or bw_checkpoint_failed. */
 bool bw_time_to_checkpoint(void);
-/* Reports that a checkpoint is on disk; the client counts the CPU time until now as kept. Also to
- * be called after a checkpoint that was not due, such as the one before bw_exit_on_request. */
+/* Reports that a checkpoint is on disk, so that a later restart does not lose the CPU time until
+ * now. Must be called also after a checkpoint that was not due, such as the one before
+ * bw_exit_on_request. */
 void bw_checkpoint_completed(void);
 /* Reports that a checkpoint could not be written, for example because the disk is full. The
  * checkpoint becomes due again after a while. */
 void bw_checkpoint_failed(void);
-/* Returns what the client or a signal requests. While the client has suspended the task, this does
- * not return until the task is resumed or ended. After BW_QUIT or BW_ABORT it always returns the
- * same. */
+/* Returns the request of the client or of a signal. While the client has suspended the task, this
+ * function does not return until the task is resumed or ended. After BW_QUIT or BW_ABORT it always
+ * returns the same request. */
 bw_request bw_poll(void);
-/* How many seconds bw_poll has slept in total because the task was suspended. */
+/* Returns the total time, in seconds, that bw_poll has slept because the task was suspended. */
 double bw_asleep(void);
-/* The number of the signal that asked the program to end; 0: none so far. Safe in a signal handler.
- */
+/* Returns the number of the signal that asked the program to end; 0 before such a signal. Safe in a
+ * signal handler. */
 int bw_signal_caught(void);
 /* A replacement for bw_poll, to be called by another thread while the main thread is in a long
- * library call, such as compiling a kernel. If the process is to end, prints a line on stderr and
- * ends it as bw_exit_on_request does, without writing a checkpoint. Otherwise returns whether the
- * task is suspended. */
+ * library call, such as compiling a kernel. If the client or a signal requests to end the process,
+ * prints a line on stderr and ends it as bw_exit_on_request does, without writing a checkpoint.
+ * Otherwise returns whether the task is suspended. */
 bool bw_listen(void);
-/* Why bw_poll returned BW_QUIT or BW_ABORT: "the client asked to quit", "the client is gone",
- * "interrupted by signal 2" and the like; "" before that. */
+/* Returns the reason of bw_poll's BW_QUIT or BW_ABORT: "the client asked to quit", "the client is
+ * gone", "interrupted by signal 2" and the like; "" before that. */
 const char *bw_why(void);
 
 /* Ends the process after BW_QUIT or BW_ABORT: the client later restarts a task that quit, and
@@ -152,7 +153,8 @@ void bw_temporary_exit(const char *reason) BW_NORETURN;
 void bw_leave_now(int delay, const char *reason, bool alert) BW_NORETURN;
 /* Ends the process with an exit code; with a client the job then counts as done (0) or failed.
  * message (may be NULL): written to the client's log, for the volunteer. Close devices and files
- * before. With a client this takes two seconds, until the last status messages are sent. */
+ * before. With a client this takes two seconds, as it waits until the last status messages are
+ * sent. */
 void bw_finish(int code, const char *message) BW_NORETURN;
 
 #ifdef __cplusplus

@@ -24,7 +24,7 @@ typedef struct bw_side {
     bool (*time_to_checkpoint)(void);
     void (*checkpoint_completed)(void);
     void (*checkpoint_failed)(void);
-    /* Returns what the client currently requests, without waiting. Called by any thread. With
+    /* Returns the client's current request, without waiting. May be called by any thread. With
      * BW_QUIT and BW_ABORT sets *why to a string constant; with BW_GO_ON sets *suspended. */
     bw_request (*asked)(const char **why, bool *suspended);
     void (*exit_on_request)(bw_request request);

@@ -69,31 +69,31 @@ static tc_status store_value(const tc_option *o, const char *value, tc_err *err)
  * the known names, and the message suggests a similar one. */
 static tc_status refuse_option(int code, char **argv, const tc_option *options, tc_err *err)
 {
-    const char *what = argv[optind - 1], *meant = NULL;
+    const char *rejected = argv[optind - 1], *similar_name = NULL;
     const char *const group =
-        argv[optind]; /* if the first letter of a group was rejected: the argument with the group */
+        argv[optind]; /* if a letter of a group was rejected: the argument with the group */
     const char letter[] = { '-', (char)optopt, '\0' };
     char name[32];
     size_t least = TC_UNLIKE;
 
-    if (strncmp(what, "--", 2) != 0 && optopt > ' ' && optopt < FIRST_CODE)
-        what = letter; /* argv[optind - 1] may be a group of letters, or another argument */
+    if (strncmp(rejected, "--", 2) != 0 && optopt > ' ' && optopt < FIRST_CODE)
+        rejected = letter; /* argv[optind - 1] may be a group of letters, or another argument */
     if (code == ':')
-        return tc_fail(err, TC_USAGE, "%.64s needs a value", what);
+        return tc_fail(err, TC_USAGE, "%.64s needs a value", rejected);
     if (optopt >= FIRST_CODE)
-        return tc_fail(err, TC_USAGE, "%.64s: this option takes no value", what);
-    if (what == letter && group != NULL && group[0] == '-' && group[1] == optopt &&
+        return tc_fail(err, TC_USAGE, "%.64s: this option takes no value", rejected);
+    if (rejected == letter && group != NULL && group[0] == '-' && group[1] == optopt &&
         strlen(group) > 3)
         snprintf(name, sizeof name, "-%.*s", (int)strcspn(group, "="),
-                 group); /* one dash is missing: -param x=1 */
+                 group); /* a dash is missing, as in -param x=1 */
     else
-        snprintf(name, sizeof name, "%.*s", (int)strcspn(what, "="), what);
+        snprintf(name, sizeof name, "%.*s", (int)strcspn(rejected, "="), rejected);
     for (; options->name != NULL && strncmp(name, "--", 2) == 0; options++)
         if (tc_is_like(name + 2, options->name, &least))
-            meant = options->name;
-    return tc_fail(err, TC_USAGE, "unknown option \"%.64s\"%s%s%s", what,
-                   meant != NULL ? " (did you mean \"--" : "", meant != NULL ? meant : "",
-                   meant != NULL ? "\"?)" : "");
+            similar_name = options->name;
+    return tc_fail(err, TC_USAGE, "unknown option \"%.64s\"%s%s%s", rejected,
+                   similar_name != NULL ? " (did you mean \"--" : "",
+                   similar_name != NULL ? similar_name : "", similar_name != NULL ? "\"?)" : "");
 }
 
 /* Passes the message of a usage error to the table's fault handler, which is the `take` of the
@@ -110,9 +110,9 @@ tc_status tc_read_options(int argc, char **argv, const tc_option *options, int *
                           tc_err *err)
 {
     struct option table[OPTIONS_MAX + 1] = { { NULL, 0, NULL, 0 } };
-    /* "-": getopt_long returns the arguments that are no options in their order, with the code 1.
-     * ":": it returns ':' for an option whose value is missing. The letters of the options follow.
-     */
+    /* "-" makes getopt_long return the arguments that are no options, in their order, with the code
+     * 1; ":" makes it return ':' for an option whose value is missing. The letters of the options
+     * follow. */
     char letters[2 + 2 * OPTIONS_MAX + 1] = "-:", *end = letters + 2;
     tc_status status = TC_OK;
     const tc_option *end_of_table = options;
@@ -194,7 +194,7 @@ static tc_status run_verb(const tc_program *p, int argc, char **argv, tc_err *er
     while (verb->name != NULL && strcmp(verb->name, first) != 0)
         verb++;
     if (is_program_option && argc > 2)
-        return tc_fail(err, TC_USAGE, "%s stands alone, or behind a command; see %s --help", first,
+        return tc_fail(err, TC_USAGE, "%s is used alone or after a command; see %s --help", first,
                        p->name);
     if (is_program_option && !is_help(first)) {
         char libraries[256] = "";

@@ -85,7 +85,7 @@ static const struct {
     { 0x11930, "\U00011935\U00011938" },
 };
 
-/* Decodes the character at `text` into *out. Returns where the next character begins, or NULL at
+/* Decodes the character at `text` into *out. Returns the address of the next character, or NULL at
  * the end. */
 static const char *decode_next(const char *text, uint32_t *out)
 {
@@ -106,16 +106,16 @@ static uint32_t compose_hangul(uint32_t a, uint32_t b)
     return 0;
 }
 
-/* The character that letter a and mark b compose to; 0 if they do not compose. */
+/* Returns the character that letter a and mark b compose to; 0 if they do not compose. */
 static uint32_t compose(uint32_t a, uint32_t b)
 {
     for (size_t i = 0; i < sizeof compositions / sizeof *compositions; i++) {
-        uint32_t letter = 0, both = 0;
-        const char *at = compositions[i].mark == b ? compositions[i].pairs : NULL;
-        while (at != NULL && (at = decode_next(at, &letter)) != NULL &&
-               (at = decode_next(at, &both)) != NULL)
+        uint32_t letter = 0, composed = 0;
+        const char *text_at = compositions[i].mark == b ? compositions[i].pairs : NULL;
+        while (text_at != NULL && (text_at = decode_next(text_at, &letter)) != NULL &&
+               (text_at = decode_next(text_at, &composed)) != NULL)
             if (letter == a)
-                return both;
+                return composed;
     }
     return compose_hangul(a, b);
 }
@@ -133,21 +133,21 @@ static size_t encode_utf8(uint32_t c, char *out)
 void tc_compose(char *text)
 {
     uint32_t last = 0, c = 0;
-    /* The text so far is written up to `end`; its last character begins at begin_of_last. */
+    /* The composed text ends at `end`; its last character begins at begin_of_last. */
     char *end = text, *begin_of_last = text;
-    for (const char *at = text; *at != '\0';) {
-        const size_t n = tc_decode_utf8(at, &c);
-        const uint32_t both = n > 1 && end > begin_of_last ? compose(last, c) : 0;
-        if (both != 0) {
-            last = both;
-            end = begin_of_last + encode_utf8(both, begin_of_last);
+    for (const char *text_at = text; *text_at != '\0';) {
+        const size_t n = tc_decode_utf8(text_at, &c);
+        const uint32_t composed = n > 1 && end > begin_of_last ? compose(last, c) : 0;
+        if (composed != 0) {
+            last = composed;
+            end = begin_of_last + encode_utf8(composed, begin_of_last);
         } else {
             last = n > 0 ? c : 0;
             begin_of_last = end;
-            memmove(end, at, n > 0 ? n : 1);
+            memmove(end, text_at, n > 0 ? n : 1);
             end += n > 0 ? n : 1;
         }
-        at += n > 0 ? n : 1;
+        text_at += n > 0 ? n : 1;
     }
     *end = '\0';
 }

@@ -9,7 +9,7 @@
 #include "app/base/os.h"
 #include "app/base/text.h"
 
-tc_status tc_open_locked(const char *path, const char *shown, int *fd, tc_err *err)
+tc_status tc_open_locked(const char *path, const char *shown_name, int *fd, tc_err *err)
 {
     /* If the file was removed or renamed after this many tries, its file system must be faulty. */
     enum { TRIES = 1000 };
@@ -17,13 +17,13 @@ tc_status tc_open_locked(const char *path, const char *shown, int *fd, tc_err *e
     for (int i = 0; i < TRIES; i++) {
         *fd = os_open(path, OS_KEEP);
         if (*fd < 0)
-            return tc_fail(err, tc_write_fault(errno), "%s: cannot write: %s", shown,
+            return tc_fail(err, tc_write_fault(errno), "%s: cannot write: %s", shown_name,
                            strerror(errno));
         if (!os_lock(*fd)) {
             close(*fd);
             *fd = -1;
             return tc_fail(err, TC_TRY_LATER, "%s: another texcell is at work on this result",
-                           shown);
+                           shown_name);
         }
         /* The process that held the lock may have removed or renamed the file before this one
          * locked it. */
@@ -32,29 +32,30 @@ tc_status tc_open_locked(const char *path, const char *shown, int *fd, tc_err *e
         close(*fd);
     }
     *fd = -1;
-    return tc_fail(err, TC_TRY_LATER, "%s: cannot be locked: its name does not stay", shown);
+    return tc_fail(err, TC_TRY_LATER, "%s: cannot be locked: the file is replaced again and again",
+                   shown_name);
 }
 
 tc_status tc_open_fault(int error)
 {
-    const bool bad = error == ENOENT || error == ENOTDIR || error == EISDIR || error == ELOOP ||
-                     error == ENAMETOOLONG || error == EINVAL;
+    const bool is_permanent = error == ENOENT || error == ENOTDIR || error == EISDIR ||
+                              error == ELOOP || error == ENAMETOOLONG || error == EINVAL;
 
-    return bad ? TC_BAD_INPUT : TC_TRY_LATER;
+    return is_permanent ? TC_BAD_INPUT : TC_TRY_LATER;
 }
 
 tc_status tc_write_fault(int error)
 {
-    const bool may_pass = error == ENOSPC || error == EROFS || error == EIO ||
+    const bool may_end = error == ENOSPC || error == EROFS || error == EIO ||
 #ifdef EDQUOT
-                          error == EDQUOT ||
+                         error == EDQUOT ||
 #endif
 #ifdef ESTALE
-                          error == ESTALE ||
+                         error == ESTALE ||
 #endif
-                          error == ENOTCONN || error == ETIMEDOUT;
+                         error == ENOTCONN || error == ETIMEDOUT;
 
-    return may_pass ? TC_DISK : TC_IO;
+    return may_end ? TC_DISK : TC_IO;
 }
 
 tc_status tc_open_regular(const char *path, int *fd, uint64_t *size, tc_err *err)
@@ -81,38 +82,39 @@ tc_status tc_open_regular(const char *path, int *fd, uint64_t *size, tc_err *err
     return result;
 }
 
-tc_status tc_read_at(int fd, const char *shown, uint64_t at, void *data, size_t n, size_t *got,
-                     tc_err *err)
+tc_status tc_read_at(int fd, const char *shown_name, uint64_t at, void *data, size_t n,
+                     size_t *n_read, tc_err *err)
 {
     char *p = data;
 
-    *got = 0;
-    while (*got < n) {
-        const ptrdiff_t done = os_read_at(fd, p + *got, n - *got, at + *got);
+    *n_read = 0;
+    while (*n_read < n) {
+        const ptrdiff_t done = os_read_at(fd, p + *n_read, n - *n_read, at + *n_read);
 
         if (done < 0 && errno == EINTR)
             continue;
         if (done < 0)
-            return tc_fail(err, TC_TRY_LATER, "%s: cannot be read now: %s", shown, strerror(errno));
+            return tc_fail(err, TC_TRY_LATER, "%s: cannot be read now: %s", shown_name,
+                           strerror(errno));
         if (done == 0)
             break;
-        *got += (size_t)done;
+        *n_read += (size_t)done;
     }
     return TC_OK;
 }
 
 bool tc_read_all_at(int fd, uint64_t at, void *data, size_t n)
 {
-    size_t got = 0;
+    size_t n_read = 0;
 
-    return tc_read_at(fd, "", at, data, n, &got, NULL) == TC_OK && got == n;
+    return tc_read_at(fd, "", at, data, n, &n_read, NULL) == TC_OK && n_read == n;
 }
 
-static bool writes_out; /* set by tc_write_out_at_once */
+static bool waits_for_disk; /* set by tc_write_out_at_once */
 
 void tc_write_out_at_once(void)
 {
-    writes_out = true;
+    waits_for_disk = true;
 }
 
 bool tc_write_at(int fd, uint64_t at, const void *data, size_t n)
@@ -131,7 +133,7 @@ bool tc_write_at(int fd, uint64_t at, const void *data, size_t n)
         at += (uint64_t)done;
         n -= (size_t)done;
     }
-    return !writes_out || os_write_out(fd, from, at);
+    return !waits_for_disk || os_write_out(fd, from, at);
 }
 
 uint64_t tc_count_in_file(const char *path)

@@ -17,18 +17,19 @@ extern "C" {
 
 /* Opens `path` for reading and writing, creates it if it does not exist, keeps its content, and
  * locks it until *fd is closed. Rename or remove the file before closing *fd, so that no other
- * process can lock it in between. shown: the file that messages name. TC_TRY_LATER: another process
- * has locked it. TC_IO, TC_DISK: it cannot be opened; a symbolic link is refused. On a file system
- * without locks the file stays unlocked. */
-tc_status tc_open_locked(const char *path, const char *shown, int *fd, tc_err *err);
+ * process can lock it in between. shown_name: the file's name in messages. TC_TRY_LATER: another
+ * process has locked it. TC_IO, TC_DISK: it cannot be opened; a symbolic link is refused. On a file
+ * system without locks the file stays unlocked. */
+tc_status tc_open_locked(const char *path, const char *shown_name, int *fd, tc_err *err);
 
-/* The status for an errno of opening a file for reading. TC_BAD_INPUT: the name itself is wrong.
- * TC_TRY_LATER: all other errors (no descriptors, no memory, a disk that does not answer), which
- * may be over in a minute. */
+/* Returns the status for an errno of opening a file for reading: TC_BAD_INPUT if the name itself is
+ * wrong; TC_TRY_LATER for all other errors (no descriptors, no memory, a disk that does not
+ * answer), which may be temporary. */
 tc_status tc_open_fault(int error);
 
-/* The status for an errno of writing a file. TC_DISK: the disk is full, over a quota, mounted
- * read-only, or failing, which may end without a change to the file. TC_IO: all other errors. */
+/* Returns the status for an errno of writing a file: TC_DISK if the disk is full, over a quota,
+ * mounted read-only, or failing, which may end without a change to the file; TC_IO for all other
+ * errors. */
 tc_status tc_write_fault(int error);
 
 /* Opens a regular file for reading, and sets *size to its size in bytes. Other kinds of files are
@@ -36,11 +37,11 @@ tc_status tc_write_fault(int error);
  * TC_TRY_LATER: it cannot be opened now, but neither the name nor the file is wrong. */
 tc_status tc_open_regular(const char *path, int *fd, uint64_t *size, tc_err *err);
 
-/* Reads n bytes from offset `at`, and sets *got to the number read, which is less than n only if
- * the file ends before. TC_TRY_LATER: the system cannot read the file now; the message names
- * `shown`. */
-tc_status tc_read_at(int fd, const char *shown, uint64_t at, void *data, size_t n, size_t *got,
-                     tc_err *err);
+/* Reads n bytes from offset `at`, and sets *n_read to the number of bytes read, which is less than
+ * n only if the file ends before. TC_TRY_LATER: the system cannot read the file now; the message
+ * names `shown_name`. */
+tc_status tc_read_at(int fd, const char *shown_name, uint64_t at, void *data, size_t n,
+                     size_t *n_read, tc_err *err);
 
 /* Reads n bytes from offset `at`. Returns false if the file ends before or cannot be read. */
 bool tc_read_all_at(int fd, uint64_t at, void *data, size_t n);
@@ -58,7 +59,8 @@ void tc_write_out_at_once(void);
  * the new size, or 1 if that fails. Safe in a signal handler. */
 uint64_t tc_count_in_file(const char *path);
 
-/* The folder of a path, "." if the path has no folder; the caller frees it. NULL: no memory. */
+/* Returns the folder of a path, "." if the path has none; the caller frees it. NULL if there is not
+ * enough memory. */
 char *tc_folder_of(const char *path);
 
 #if defined(__cplusplus)

@@ -17,40 +17,40 @@ static struct {
     tc_guard_act *_Atomic act; /* NULL: the guard is not active */
     const char *_Atomic call;  /* the name of the library function being called; NULL: no call */
     _Atomic bool is_work;      /* the current call waits for a launch */
-    _Atomic uint64_t calls;    /* how often tc_guard_enter and tc_guard_leave were called */
+    _Atomic uint64_t calls;    /* number of calls of tc_guard_enter and tc_guard_leave */
     _Atomic pthread_t caller;  /* the thread that makes the call */
     tc_guard_ask *_Atomic ask; /* the argument of tc_guard_listen, or NULL */
     tc_background *_Atomic background; /* the argument of tc_guard_listen, or NULL */
-    _Atomic double patience_ms;        /* for how long a call that waits for a launch continues
-                                          before `ask` is called */
-    _Atomic uint64_t heard;            /* how often tc_guard_heard was called */
-    atomic_flag tripped;               /* a fault is being handled */
-    _Atomic pthread_t acting;          /* the thread that handles that fault */
-    pthread_t watcher;                 /* runs watch_main_thread, if `watching` */
-    bool watching;
+    _Atomic double suspend_after_ms; /* duration of a call that waits for a launch after which `ask`
+                                        is called */
+    _Atomic uint64_t polls;          /* number of calls of tc_guard_heard */
+    atomic_flag has_fault;           /* a fault is being handled */
+    _Atomic pthread_t fault_thread;  /* the thread that handles that fault */
+    pthread_t watcher;               /* runs watch_main_thread; valid if has_watcher */
+    bool has_watcher;
     pthread_mutex_t lock;
-    tc_condition over; /* signalled when `stop` is set */
-    bool stop;         /* the watcher is to end; protected by lock */
-    bool registered;   /* on_exit_call is an exit handler */
-    bool leaving;      /* tc_guard_exit was called */
-    int exit_code;     /* the argument of tc_guard_exit */
-    char how[160];     /* the sentence for act */
-} guard = { .tripped = ATOMIC_FLAG_INIT, .lock = PTHREAD_MUTEX_INITIALIZER };
+    tc_condition stop_signal; /* signalled when `stop` is set */
+    bool stop;                /* the watcher must end; protected by lock */
+    bool has_exit_handler;    /* handle_exit is an exit handler */
+    bool is_exiting;          /* tc_guard_exit was called */
+    int exit_code;            /* the argument of tc_guard_exit */
+    char sentence[160];       /* the argument of act */
+} guard = { .has_fault = ATOMIC_FLAG_INIT, .lock = PTHREAD_MUTEX_INITIALIZER };
 
-/* Appends text to guard.how; safe in a signal handler. */
+/* Appends text to guard.sentence; safe in a signal handler. */
 static void write_text(const char *text)
 {
-    size_t n = strnlen(guard.how, sizeof guard.how);
+    size_t n = strnlen(guard.sentence, sizeof guard.sentence);
 
-    while (*text != '\0' && n + 1 < sizeof guard.how)
-        guard.how[n++] = *text++;
-    guard.how[n] = '\0';
+    while (*text != '\0' && n + 1 < sizeof guard.sentence)
+        guard.sentence[n++] = *text++;
+    guard.sentence[n] = '\0';
 }
 
-/* Handles a fault: composes the sentence from the call's name, `what` and the signal's number (0:
- * no signal), and calls act with it. Only the first fault does so. Threads with later faults wait
- * here for the end of the process: after one fault other threads of the library often crash too.
- * Returns if the guard is not active. */
+/* Handles a fault: composes a sentence from the call's name, `what` and the signal's number (0: no
+ * signal), and calls act with it. This is done only for the first fault. A thread with a later
+ * fault waits here until the process ends: after one fault other threads of the library often crash
+ * too. Returns if the guard is not active. */
 static void end_stuck_process(const char *what, int number)
 {
     tc_guard_act *const act = guard.act;
@@ -58,12 +58,12 @@ static void end_stuck_process(const char *what, int number)
 
     if (act == NULL)
         return;
-    while (atomic_flag_test_and_set(&guard.tripped))
-        if (pthread_equal(guard.acting, pthread_self()))
+    while (atomic_flag_test_and_set(&guard.has_fault))
+        if (pthread_equal(guard.fault_thread, pthread_self()))
             os_exit_now(128 + number); /* act itself had a fault */
         else
             os_sleep(1);
-    guard.acting = pthread_self();
+    guard.fault_thread = pthread_self();
     os_let_faults_in();
     write_text(call != NULL ? call : "the OpenCL driver");
     write_text(what);
@@ -74,79 +74,79 @@ static void end_stuck_process(const char *what, int number)
         write_text(number < 10 ? digits + 1 : digits);
         write_text(")");
     }
-    act(guard.how);
+    act(guard.sentence);
     os_exit_now(TC_GUARD_SECONDS); /* not reached, as act does not return */
 }
 
 /* Handles a fatal signal. If the guard is not active, this returns, and the handler of
  * os_catch_faults then lets the signal end the process. */
-static void on_fatal(int number)
+static void handle_signal(int number)
 {
     end_stuck_process(" crashed", number);
 }
 
 /* An exit handler: runs when a driver calls exit(), and when the program itself ends. */
-static void on_exit_call(void)
+static void handle_exit(void)
 {
-    if (!guard.leaving)
+    if (!guard.is_exiting)
         end_stuck_process(" ended the program", 0);
 }
 
-/* Whether the program is to be suspended while it is in a library call. (If it is to end, `ask`
- * ends the process.) lasts: the call is the same as one tick ago. ms: how long the call has lasted.
- * unasked_ms: the time since the main thread last called tc_guard_heard, which is long while it
+/* Whether the program must be suspended while it is in a library call. (If it must end, `ask` ends
+ * the process.) same_call: the call is the same as one tick ago. ms: duration of the call so far.
+ * unpolled_ms: the time since the main thread last called tc_guard_heard, which is long while it
  * makes many short calls. */
-static bool is_to_suspend(bool lasts, unsigned ms, unsigned unasked_ms)
+static bool is_to_suspend(bool same_call, unsigned ms, unsigned unpolled_ms)
 {
-    enum { LONGEST_UNASKED_MS = 3 * TC_GUARD_TICK_MS };
+    enum { LONGEST_UNPOLLED_MS = 3 * TC_GUARD_TICK_MS };
     tc_guard_ask *const ask = guard.ask;
 
     if (guard.call == NULL || ask == NULL)
         return false;
-    return (guard.is_work ? lasts && ms >= guard.patience_ms
-                          : lasts || unasked_ms >= LONGEST_UNASKED_MS) &&
+    return (guard.is_work ? same_call && ms >= guard.suspend_after_ms
+                          : same_call || unpolled_ms >= LONGEST_UNPOLLED_MS) &&
            ask();
 }
 
-/* Resumes the threads of *held, pauses those of `background`, and sets *held to `background`.
- * Either may be NULL, for no threads. */
-static void pause_background(tc_background **held, tc_background *background)
+/* Resumes the threads of *paused, pauses those of `background`, and sets *paused to `background`.
+ * Either may be NULL, which means no threads. */
+static void pause_background(tc_background **paused, tc_background *background)
 {
-    if (*held == background)
+    if (*paused == background)
         return;
-    tc_background_resume(*held);
+    tc_background_resume(*paused);
     tc_background_pause(background);
-    *held = background;
+    *paused = background;
 }
 
-/* The watcher thread. It measures a call's duration by counting its own ticks, not by a clock: that
- * a process was stopped meanwhile, or a computer slept, is not a fault of the driver. */
+/* The watcher thread. It measures a call's duration by counting its own ticks, not by a clock, so
+ * that time during which the process was stopped or the computer slept does not count. */
 static void *watch_main_thread(void *unused)
 {
-    uint64_t last = 0, last_heard = 0;
-    unsigned ms = 0, unasked_ms = 0;
-    tc_background *held = NULL;
+    uint64_t last = 0, last_polls = 0;
+    unsigned ms = 0, unpolled_ms = 0;
+    tc_background *paused = NULL;
 
     (void)unused;
     pthread_mutex_lock(&guard.lock);
     while (!guard.stop) {
-        tc_condition_wait(&guard.over, &guard.lock, 1e-3 * TC_GUARD_TICK_MS);
-        const uint64_t now = guard.calls, heard = guard.heard;
-        const bool lasts = guard.call != NULL && now == last;
-        ms = lasts ? ms : 0;
-        unasked_ms = heard == last_heard ? unasked_ms + TC_GUARD_TICK_MS : 0;
-        const bool suspended = is_to_suspend(lasts, ms, unasked_ms);
-        pause_background(&held, suspended ? guard.background : NULL);
+        tc_condition_wait(&guard.stop_signal, &guard.lock, 1e-3 * TC_GUARD_TICK_MS);
+        const uint64_t now = guard.calls, polls = guard.polls;
+        const bool same_call = guard.call != NULL && now == last;
+        ms = same_call ? ms : 0;
+        unpolled_ms = polls == last_polls ? unpolled_ms + TC_GUARD_TICK_MS : 0;
+        const bool suspended = is_to_suspend(same_call, ms, unpolled_ms);
+        pause_background(&paused, suspended ? guard.background : NULL);
         if (suspended)
             os_rest(guard.caller, 0.9e-3 * TC_GUARD_TICK_MS);
-        else if (lasts)
+        else if (same_call)
             ms += TC_GUARD_TICK_MS;
         last = now;
-        last_heard = heard;
+        last_polls = polls;
         if (ms >= 1000 * TC_GUARD_SECONDS)
             end_stuck_process(" does not return", 0);
     }
-    pause_background(&held, NULL);
+    pause_background(&paused, NULL);
     pthread_mutex_unlock(&guard.lock);
     return NULL;
 }
@@ -154,15 +154,15 @@ static void *watch_main_thread(void *unused)
 tc_status tc_guard_up(tc_guard_act *act, tc_err *err)
 {
     assert(act != NULL);
-    if (!guard.registered && atexit(on_exit_call) != 0)
+    if (!guard.has_exit_handler && atexit(handle_exit) != 0)
         return tc_no_memory(err, "an exit handler");
-    guard.registered = true;
-    if (!guard.watching) {
+    guard.has_exit_handler = true;
+    if (!guard.has_watcher) {
         guard.stop = false;
-        tc_condition_init(&guard.over);
-        guard.watching = os_thread(&guard.watcher, watch_main_thread, NULL);
+        tc_condition_init(&guard.stop_signal);
+        guard.has_watcher = os_thread(&guard.watcher, watch_main_thread, NULL);
     }
-    if (!guard.watching)
+    if (!guard.has_watcher)
         return tc_no_memory(err, "a thread that watches the OpenCL driver");
     guard.act = act;
     tc_guard_again();
@@ -172,35 +172,35 @@ tc_status tc_guard_up(tc_guard_act *act, tc_err *err)
 void tc_guard_again(void)
 {
     if (guard.act != NULL)
-        os_catch_faults(on_fatal);
+        os_catch_faults(handle_signal);
 }
 
 void tc_guard_listen(tc_guard_ask *ask, tc_background *background, double launch_ms)
 {
     assert(launch_ms >= 0);
     guard.background = background;
-    guard.patience_ms = 2 * launch_ms;
+    guard.suspend_after_ms = 2 * launch_ms;
     guard.ask = guard.act != NULL ? ask : NULL;
 }
 
 void tc_guard_heard(void)
 {
-    guard.heard++;
+    guard.polls++;
 }
 
 void tc_guard_down(void)
 {
     guard.act = NULL;
     guard.ask = NULL;
-    if (!guard.watching)
+    if (!guard.has_watcher)
         return;
     pthread_mutex_lock(&guard.lock);
     guard.stop = true;
-    tc_condition_signal(&guard.over);
+    tc_condition_signal(&guard.stop_signal);
     pthread_mutex_unlock(&guard.lock);
     pthread_join(guard.watcher, NULL);
-    tc_condition_destroy(&guard.over);
-    guard.watching = false;
+    tc_condition_destroy(&guard.stop_signal);
+    guard.has_watcher = false;
 }
 
 void tc_guard_enter(const char *call, bool is_work)
@@ -221,9 +221,9 @@ void tc_guard_leave(void)
 }
 
 /* The `act` of the guard during tc_guard_exit. */
-static void leave_quietly(const char *how)
+static void exit_quietly(const char *sentence)
 {
-    (void)how;
+    (void)sentence;
     os_exit_now(guard.exit_code);
 }
 
@@ -231,9 +231,9 @@ void tc_guard_exit(int code)
 {
     tc_err ignored;
 
-    guard.leaving = true;
+    guard.is_exiting = true;
     guard.exit_code = code;
-    if (guard.registered && tc_guard_up(leave_quietly, &ignored) == TC_OK)
+    if (guard.has_exit_handler && tc_guard_up(exit_quietly, &ignored) == TC_OK)
         tc_guard_enter("an exit handler", true);
     exit(code);
 }

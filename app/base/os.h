@@ -22,7 +22,7 @@ typedef enum os_access {
     OS_READ,    /* an existing file for reading; does not wait for the writer of a pipe */
     OS_NEW,     /* a new file for writing; EEXIST if the name exists */
     OS_OVER,    /* for writing; created, or emptied if it exists */
-    OS_PRIVATE, /* as OS_OVER, and a created file is accessible only to this user */
+    OS_PRIVATE, /* the same as OS_OVER, but a created file is accessible only to this user */
     OS_KEEP,    /* for reading and writing; created if missing, its content kept */
     OS_APPEND   /* for writing at the end; created if missing */
 } os_access;
@@ -31,23 +31,23 @@ typedef enum os_access {
  * not inherit the descriptor, line ends are not converted, and the file can be renamed and removed
  * while it is open. */
 int os_open(const char *path, os_access access);
-/* Like pread and pwrite: return the number of bytes, or -1 (errno). */
+/* Do the same as pread and pwrite: return the number of bytes, or -1 (errno). */
 ptrdiff_t os_read_at(int fd, void *data, size_t n, uint64_t at);
 ptrdiff_t os_write_at(int fd, const void *data, size_t n, uint64_t at);
-/* Waits until the file's content is on the disk. false: errno. */
+/* Waits until the file's content is on the disk. Returns false (errno) on an error. */
 bool os_sync(int fd);
 /* Called after each of several consecutive writes, with the offsets where it began and ended. Waits
- * if much of the file is not on the disk yet, so that the final os_sync takes little time. false:
- * some of it could not be written to the disk. */
+ * if much of the file is not on the disk yet, so that the final os_sync takes little time. Returns
+ * false if a part could not be written to the disk. */
 bool os_write_out(int fd, uint64_t from, uint64_t to);
-/* Reserves disk space so that the file can grow to `size` bytes; its length stays as it is. false:
- * the file system cannot do so, or is full. */
+/* Reserves disk space so that the file can grow to `size` bytes; its length does not change.
+ * Returns false if the file system cannot do so, or is full. */
 bool os_reserve(int fd, uint64_t size);
-/* Locks the file until it is closed. false: another process has locked it. Also returns true if the
- * file system has no locks. */
+/* Locks the file until it is closed. Returns false if another process has locked it; true also if
+ * the file system has no locks. */
 bool os_lock(int fd);
 /* Renames `from` to `to`, replacing an existing file atomically, and makes the new name durable
- * where the file system can. false: errno. */
+ * where the file system can. Returns false (errno) on an error. */
 bool os_replace(const char *from, const char *to);
 enum { OS_VERSION_TEXT = 128 }; /* bytes of the text that os_file_version writes */
 /* Writes a text without spaces that differs after the content of the open file has changed: device,
@@ -71,7 +71,7 @@ os_kind os_kind_of_link(const char *path);
 /* The last part of a path; "" where it ends in a separator. */
 const char *os_last_part(const char *path);
 bool os_is_separator(char c);
-/* The absolute path; the caller frees it. NULL: errno. */
+/* Returns the absolute path, which the caller frees; NULL (errno) on an error. */
 char *os_full_path(const char *path);
 bool os_make_folder(const char *path);
 /* Makes a folder that only this user can access. */
@@ -102,7 +102,8 @@ void os_on_stop(void (*stop)(int number));
  * from an error; on others returns. */
 void os_end_as_stopped(int number);
 /* Stores a copy of argv (main's) and of the environment for os_restart, which cannot allocate
- * memory. variable: the name of the environment variable that os_restart sets. false: no memory. */
+ * memory. variable: the name of the environment variable that os_restart sets. Returns false if
+ * there is not enough memory. */
 bool os_keep_start(char **argv, const char *variable);
 /* Replaces this process by the same program with the same command line; the environment variable of
  * os_keep_start is set to `value`. Returns only if that fails. Safe in a signal handler. */
@@ -110,14 +111,14 @@ void os_restart(const char *value);
 /* Calls work(user) in a child process (in this process where the system has no fork) and waits for
  * the child. Returns its exit code and sets *ended_by to 0; if a signal ended the child, returns 0
  * and sets *ended_by to the signal. Returns -1 (errno) if the child could not be started. The child
- * inherits no descriptors. Its standard input is empty. Its output and error messages are passed on
- * without control characters and up to a fixed number of bytes, so that one input file cannot fill
- * a log. On Linux the child is killed when this process ends. */
+ * inherits no descriptors. Its standard input is empty. Its standard output and standard error are
+ * copied to those of this process, without control characters and up to a fixed number of bytes, so
+ * that one input file cannot fill a log. On Linux the child is killed when this process ends. */
 int os_run_child(int (*work)(void *user), void *user, int *ended_by);
 /* Runs another program and waits for it. words: its command line, ended by NULL; words[0] is the
  * program's name, which is looked for in this program's folder, then on the search path. A signal
- * that asks this process to stop is passed on. Returns the exit code and sets *ended_by as
- * os_run_child does. */
+ * that asks this process to stop is forwarded to the program. Returns the exit code and sets
+ * *ended_by as os_run_child does. */
 int os_run_program(char *const *words, int *ended_by);
 /* From now on no file that this process writes may become longer than `bytes`: writing fails with
  * EFBIG. Does nothing on Windows. */
@@ -125,7 +126,7 @@ void os_limit_files(uint64_t bytes);
 /* Closes all descriptors except the standard streams: the parent process may have left some open,
  * such as a network connection. */
 void os_close_inherited(void);
-/* What a confined process may do with a file, or with a folder and all that is below it. */
+/* The rights of a confined process to a file, or to a folder and everything below it. */
 typedef enum os_may {
     OS_MAY_NOTHING, /* marks the end of a list of places */
     OS_MAY_LIST,    /* list the folder's entries */
@@ -136,8 +137,8 @@ typedef struct os_place {
     const char *path; /* NULL, or a name that does not exist, allows nothing */
     os_may may;
 } os_place;
-/* Bits for what a confined process may do besides reading files, computing in threads, and writing
- * to standard output and standard error. */
+/* Bits for the rights of a confined process besides reading files, computing in threads, and
+ * writing to standard output and standard error. */
 enum {
     OS_CALLS_MAKE = 1, /* write, create, rename and remove files */
     OS_CALLS_LOCK = 2  /* lock files */
@@ -147,7 +148,7 @@ enum {
  * calls that `calls` allows: it cannot start programs or processes, create sockets or affect other
  * processes, and it can write to standard output and standard error only at their end. Standard
  * input becomes empty. Also returns true where the system supports only a part of this, or nothing:
- * see os_confines. false: errno, and the process may be confined in part. */
+ * see os_confines. Returns false (errno) on an error; the process may then be partly confined. */
 bool os_confine(const os_place *places, unsigned calls);
 /* The version of the kernel's Landlock interface, by which os_confine restricts files; 0: it does
  * not restrict files. */
@@ -168,28 +169,29 @@ void os_let_faults_in(void);
  * holds remain locked meanwhile. */
 void os_rest(pthread_t thread, double seconds);
 /* Creates a thread in which all signals are blocked, so that the main thread receives the signals
- * of the process. false: the thread could not be created. */
+ * of the process. Returns false if the thread could not be created. */
 bool os_thread(pthread_t *thread, void *(*work)(void *user), void *user);
 
 /* --- the machine ----------------------------------------------------------------------------- */
 
 /* Sleeps for `seconds`, exact to a fraction of a millisecond; a signal ends it earlier. */
 void os_sleep(double seconds);
-/* How many processors this process may use; at least 1. */
+/* Returns the number of processors that this process may use; at least 1. */
 unsigned os_processors(void);
-/* Fills `out` with n random bytes of the system. false: it has none. */
+/* Fills `out` with n random bytes of the system. Returns false if the system has none. */
 bool os_random(void *out, size_t n);
-/* The width in columns of the terminal on standard error; 0: unknown, or not a terminal. */
+/* Returns the width in columns of the terminal on standard error; 0 if it is unknown or standard
+ * error is not a terminal. */
 size_t os_terminal_columns(void);
 
 /* Allocates zeroed memory for a large array that is written almost everywhere: uses huge pages if
- * possible, as the kernel takes long to provide many small pages. Freed with free(). NULL: no
- * memory. */
+ * possible, as the kernel takes long to provide many small pages. The caller frees it with free().
+ * NULL if there is not enough memory. */
 void *os_zeroed(size_t bytes);
 /* Returns to the system the freed memory that the C library keeps for later. */
 void os_trim_memory(void);
 /* Allocates zeroed memory at an address that is a multiple of 64, to be freed with os_aligned_free.
- * NULL: no memory. */
+ * NULL if there is not enough memory. */
 void *os_aligned(size_t bytes);
 void os_aligned_free(void *memory);
 

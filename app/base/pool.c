@@ -20,19 +20,19 @@ struct an_pool {
     pthread_cond_t start, end; /* signalled at the start and end of a run (an_pool_run_until) */
     unsigned n_workers;        /* threads besides the caller */
     worker *workers;
-    /* The current run. */
+    /* Data of the current run: */
     an_pool_fn fn;
     void *user;
-    size_t n_parts, next; /* next: the part that is begun next */
-    double until;         /* the time (tc_seconds) from which on no part is begun */
-    unsigned busy;        /* workers that have not finished this run */
-    unsigned long run;    /* the number of runs so far */
-    bool stop;            /* the workers are to end */
+    size_t n_parts, next; /* number of parts; the part that is started next */
+    double until;         /* the time (tc_seconds) after which no part is started */
+    unsigned n_busy;      /* workers that have not finished this run */
+    unsigned long run;    /* the number of the current run, counted from 1 */
+    bool stop;            /* the workers must end */
 };
 
-/* Does parts, one after the other, until all are begun or the time is up. Parts take long, so that
- * locking and reading the clock for each costs little. thread: the number of the calling thread. */
-static void take_parts(an_pool *pool, unsigned thread)
+/* Runs parts, one after another, until all are started or the time `until` is reached. A part takes
+ * long compared with locking and reading the clock. thread: the number of the calling thread. */
+static void run_parts(an_pool *pool, unsigned thread)
 {
     pthread_mutex_lock(&pool->lock);
     while (pool->next < pool->n_parts && (pool->next == 0 || tc_seconds() < pool->until)) {
@@ -49,20 +49,20 @@ static void *worker_main(void *arg)
 {
     worker *const w = arg;
     an_pool *const pool = w->pool;
-    unsigned long seen = 0;
+    unsigned long last_run = 0;
 
     for (;;) {
         pthread_mutex_lock(&pool->lock);
-        while (pool->run == seen && !pool->stop)
+        while (pool->run == last_run && !pool->stop)
             pthread_cond_wait(&pool->start, &pool->lock);
-        seen = pool->run;
+        last_run = pool->run;
         const bool stop = pool->stop;
         pthread_mutex_unlock(&pool->lock);
         if (stop)
             return NULL;
-        take_parts(pool, w->index);
+        run_parts(pool, w->index);
         pthread_mutex_lock(&pool->lock);
-        if (--pool->busy == 0)
+        if (--pool->n_busy == 0)
             pthread_cond_signal(&pool->end);
         pthread_mutex_unlock(&pool->lock);
     }
@@ -102,19 +102,19 @@ size_t an_pool_run_until(an_pool *pool, an_pool_fn fn, void *user, size_t n_part
     size_t done;
 
     pthread_mutex_lock(&pool->lock);
-    assert(fn != NULL && pool->busy == 0);
+    assert(fn != NULL && pool->n_busy == 0);
     pool->fn = fn;
     pool->user = user;
     pool->n_parts = n_parts;
     pool->next = 0;
     pool->until = until;
-    pool->busy = pool->n_workers;
+    pool->n_busy = pool->n_workers;
     pool->run++;
     pthread_cond_broadcast(&pool->start);
     pthread_mutex_unlock(&pool->lock);
-    take_parts(pool, 0);
+    run_parts(pool, 0);
     pthread_mutex_lock(&pool->lock);
-    while (pool->busy > 0)
+    while (pool->n_busy > 0)
         pthread_cond_wait(&pool->end, &pool->lock);
     done = pool->next;
     pthread_mutex_unlock(&pool->lock);
@@ -126,16 +126,16 @@ void an_pool_run(an_pool *pool, an_pool_fn fn, void *user, size_t n_parts)
     an_pool_run_until(pool, fn, user, n_parts, INFINITY);
 }
 
-/* A function and its parts from number `first` on, which run_later numbers from 0. */
-typedef struct later_parts {
+/* The parts of fn from number `first` on; run_shifted numbers them from 0. */
+typedef struct shifted_parts {
     an_pool_fn fn;
     void *user;
     size_t first;
-} later_parts;
+} shifted_parts;
 
-static void run_later(void *user, unsigned thread, size_t part)
+static void run_shifted(void *user, unsigned thread, size_t part)
 {
-    const later_parts *const l = user;
+    const shifted_parts *const l = user;
 
     l->fn(l->user, thread, l->first + part);
 }
@@ -143,10 +143,10 @@ static void run_later(void *user, unsigned thread, size_t part)
 tc_status an_pool_run_polled(an_pool *pool, an_pool_fn fn, void *user, size_t n_parts,
                              const tc_poll *poll, tc_err *err)
 {
-    later_parts l = { fn, user, 0 };
+    shifted_parts l = { fn, user, 0 };
 
     while (l.first < n_parts) {
-        l.first += an_pool_run_until(pool, run_later, &l, n_parts - l.first,
+        l.first += an_pool_run_until(pool, run_shifted, &l, n_parts - l.first,
                                      tc_seconds() + AN_STEP_SECONDS);
         return_if_error(tc_ask(poll, err));
     }

@@ -27,8 +27,9 @@ static uint32_t rotate_right(uint32_t v, unsigned n)
     return v >> n | v << (32 - n);
 }
 
-/* One of the 64 rounds. It computes new values for d and h only; the next round is called with the
- * eight words rotated by one name. word: constant plus message word. */
+/* Computes one of the 64 rounds. It changes only d and h; instead of moving the eight words, the
+ * next call passes them in positions shifted by one. word: the sum of the round's constant and
+ * message word. */
 static inline void do_round(uint32_t a, uint32_t b, uint32_t c, uint32_t *d, uint32_t e, uint32_t f,
                             uint32_t g, uint32_t *h, uint32_t word)
 {
@@ -74,28 +75,28 @@ void tc_sha256_portable(uint32_t state[8], const unsigned char *blocks, size_t n
 #if defined __x86_64__
 
 /* Rounds `from` to from + 3, with the message words in w0. w0 to w3 hold 16 consecutive message
- * words; if goes_on, w0 then gets the four that follow them. */
-#define FOUR(from, w0, w1, w2, w3, goes_on)                                                   \
+ * words. If has_next, w0 then receives the four words that follow them. */
+#define FOUR(from, w0, w1, w2, w3, has_next)                                                  \
     do {                                                                                      \
         const __m128i k = _mm_add_epi32(                                                      \
             w0, _mm_loadu_si128((const __m128i *)(const void *)(constants + (from))));        \
         cdgh = _mm_sha256rnds2_epu32(cdgh, abef, k);                                          \
         abef = _mm_sha256rnds2_epu32(abef, cdgh, _mm_srli_si128(k, 8));                       \
-        if (goes_on)                                                                          \
+        if (has_next)                                                                         \
             (w0) = _mm_sha256msg2_epu32(                                                      \
                 _mm_add_epi32(_mm_sha256msg1_epu32(w0, w1), _mm_alignr_epi8(w3, w2, 4)), w3); \
     } while (0)
 
 /* A tc_sha256_blocks that uses SHA256RNDS2, SHA256MSG1 and SHA256MSG2 (Intel's manual, volume 2).
  * The instructions hold the words a, b, e, f and c, d, g, h of the state in one register each. */
-__attribute__((target("sha,sse4.1"))) static void add_by_instructions(uint32_t state[8],
-                                                                      const unsigned char *blocks,
-                                                                      size_t n)
+__attribute__((target("sha,sse4.1"))) static void add_blocks_sha(uint32_t state[8],
+                                                                 const unsigned char *blocks,
+                                                                 size_t n)
 {
-    const __m128i turned_words = _mm_set_epi32(0x0c0d0e0f, 0x08090a0b, 0x04050607, 0x00010203);
+    const __m128i big_endian = _mm_set_epi32(0x0c0d0e0f, 0x08090a0b, 0x04050607, 0x00010203);
     __m128i abef = _mm_set_epi32((int)state[0], (int)state[1], (int)state[4], (int)state[5]);
     __m128i cdgh = _mm_set_epi32((int)state[2], (int)state[3], (int)state[6], (int)state[7]);
-    uint32_t end[8];
+    uint32_t words[8];
 
     for (const unsigned char *at = blocks; n > 0; n--, at += 64) {
         const __m128i abef_before = abef, cdgh_before = cdgh;
@@ -103,7 +104,7 @@ __attribute__((target("sha,sse4.1"))) static void add_by_instructions(uint32_t s
 
         for (size_t i = 0; i < 4; i++)
             w[i] = _mm_shuffle_epi8(_mm_loadu_si128((const __m128i *)(const void *)(at + 16 * i)),
-                                    turned_words);
+                                    big_endian);
         for (int i = 0; i < 64; i += 16) {
             FOUR(i, w[0], w[1], w[2], w[3], i < 48);
             FOUR(i + 4, w[1], w[2], w[3], w[0], i < 48);
@@ -113,13 +114,13 @@ __attribute__((target("sha,sse4.1"))) static void add_by_instructions(uint32_t s
         abef = _mm_add_epi32(abef, abef_before);
         cdgh = _mm_add_epi32(cdgh, cdgh_before);
     }
-    _mm_storeu_si128((__m128i *)(void *)end, abef);
-    _mm_storeu_si128((__m128i *)(void *)(end + 4), cdgh);
+    _mm_storeu_si128((__m128i *)(void *)words, abef);
+    _mm_storeu_si128((__m128i *)(void *)(words + 4), cdgh);
     for (int i = 0; i < 2; i++) {
-        state[i] = end[3 - i];
-        state[i + 2] = end[7 - i];
-        state[i + 4] = end[1 - i];
-        state[i + 6] = end[5 - i];
+        state[i] = words[3 - i];
+        state[i + 2] = words[7 - i];
+        state[i + 4] = words[1 - i];
+        state[i + 6] = words[5 - i];
     }
 }
 
@@ -140,7 +141,7 @@ static tc_sha256_blocks *fastest_blocks(void)
     static tc_sha256_blocks *_Atomic best;
 
     if (best == NULL)
-        best = has_instructions() ? add_by_instructions : tc_sha256_portable;
+        best = has_instructions() ? add_blocks_sha : tc_sha256_portable;
     return best;
 }
 

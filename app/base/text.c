@@ -54,8 +54,8 @@ static bool controls_terminal(uint32_t c)
            (c >= 0x2028 && c <= 0x202e) || (c >= 0x2066 && c <= 0x2069);
 }
 
-/* The number of bytes of the character at `text`, 1 if it is not UTF-8. Sets *plain to whether the
- * character may be printed. */
+/* Returns the number of bytes of the character at `text`, 1 if it is not UTF-8. Sets *plain to
+ * whether the character may be printed. */
 static size_t character_length(const char *text, bool *plain)
 {
     uint32_t c = 0;
@@ -86,8 +86,8 @@ void tc_put_plain(const char *text, FILE *to)
     }
 }
 
-/* Rounds to a multiple of a step that grows with the value: 1 below 10, then 5, 10, 50, 100 and so
- * on. */
+/* Rounds to a multiple of a step that grows with the value: 1 for values below 10, then 5, 10, 50,
+ * 100 and so on. */
 static unsigned long round_number(double value)
 {
     unsigned long step = 1;
@@ -100,7 +100,7 @@ void tc_duration(double seconds, char out[TC_DURATION])
 {
     static const struct {
         double seconds; /* seconds of one unit */
-        double upto;    /* the number of units from which on the next unit is used */
+        double limit;   /* from this number of units on, the next unit is used */
         const char *name;
     } units[] = {
         { 1, 55, "second" },   { 60, 55, "minute" },      { 3600, 36, "hour" },
@@ -111,15 +111,15 @@ void tc_duration(double seconds, char out[TC_DURATION])
         snprintf(out, TC_DURATION, "under a second");
         return;
     }
-    while (i + 1 < sizeof units / sizeof units[0] && seconds >= units[i].upto * units[i].seconds)
+    while (i + 1 < sizeof units / sizeof units[0] && seconds >= units[i].limit * units[i].seconds)
         i++;
     const double value = seconds / units[i].seconds;
-    const unsigned long n = round_number(value < units[i].upto ? value : units[i].upto);
+    const unsigned long n = round_number(value < units[i].limit ? value : units[i].limit);
     snprintf(out, TC_DURATION, "about %lu %s%s", n, units[i].name, n == 1 ? "" : "s");
 }
 
-/* The number of letters to insert, delete or change to turn a into b (Wagner and Fischer's
- * algorithm). b has up to 31 letters. */
+/* Returns the least number of letters to insert, delete or change to turn a into b, by Wagner and
+ * Fischer's algorithm. b has up to 31 letters. */
 static size_t edit_distance(const char *a, const char *b)
 {
     assert(strlen(b) < 32);
@@ -128,14 +128,14 @@ static size_t edit_distance(const char *a, const char *b)
     for (size_t j = 0; j <= strlen(b); j++)
         row[j] = j;
     for (; *a != '\0'; a++) {
-        size_t before = row[0]++;
+        size_t diagonal = row[0]++;
 
         for (size_t j = 0; b[j] != '\0'; j++) {
-            const size_t change = before + (*a != b[j]);
-            const size_t other = (row[j] < row[j + 1] ? row[j] : row[j + 1]) + 1;
+            const size_t change = diagonal + (*a != b[j]);
+            const size_t shorter = (row[j] < row[j + 1] ? row[j] : row[j + 1]) + 1;
 
-            before = row[j + 1];
-            row[j + 1] = change < other ? change : other;
+            diagonal = row[j + 1];
+            row[j + 1] = change < shorter ? change : shorter;
         }
     }
     return row[strlen(b)];

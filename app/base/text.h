@@ -15,7 +15,7 @@
 size_t tc_decode_utf8(const char *text, uint32_t *out);
 
 /* Returns a copy of the first n bytes of text, or of all its bytes if it is shorter; the caller
- * frees the copy. NULL: no memory. */
+ * frees the copy. NULL if there is not enough memory. */
 char *tc_text_of(const char *text, size_t n);
 
 /* Makes text safe to print on a terminal, in place: writes '?' for every byte of a control
@@ -32,7 +32,7 @@ enum {
 void tc_duration(double seconds, char out[TC_DURATION]);
 
 enum {
-    TC_UNLIKE = 3 /* a distance in letters from which on words are not similar */
+    TC_UNLIKE = 3 /* words at this distance in letters, or a larger one, are not similar */
 };
 /* Whether text is probably a misspelled `word` (of up to 31 bytes), and closer to it than *least,
  * which is then set to the distance, in letters. For the most similar of several words, set *least

@@ -25,15 +25,15 @@ static const cc_work *const phases[CC_PHASES] = {
     [CC_DISTANCE_X] = &cc_distance_x,
     [CC_DISTANCE_Y] = &cc_distance_y,
     [CC_HEIGHTS] = &cc_heights,
-    [CC_ASCEND] = &cc_way,
-    [CC_EDGES] = &cc_way,
-    [CC_FLAT] = &cc_way,
-    [CC_FLAT_JOIN] = &cc_way,
-    [CC_MAXIMA] = &cc_way,
-    [CC_SADDLES] = &cc_way,
+    [CC_ASCEND] = &cc_watershed,
+    [CC_EDGES] = &cc_watershed,
+    [CC_FLAT] = &cc_watershed,
+    [CC_FLAT_JOIN] = &cc_watershed,
+    [CC_MAXIMA] = &cc_watershed,
+    [CC_SADDLES] = &cc_watershed,
     [CC_CLEAR] = &cc_clear,
     [CC_FIRST] = &cc_first,
-    [CC_ROOTS] = &cc_ids, /* up[i] = plane[up[i]]: from the maximum to the part's first pixel */
+    [CC_ROOTS] = &cc_ids, /* replaces the maximum in `up` by its part's first pixel */
     [CC_PARTS] = &cc_parts,
     [CC_IDS] = &cc_ids,
     [CC_STRIPS] = &cc_strips,
@@ -46,7 +46,7 @@ static const cc_work *const phases[CC_PHASES] = {
 };
 
 /* The function ws_map.apart for a split by distance. Heights are squared distances. */
-static bool apart_by_distance(const void *rule, uint32_t maximum, uint32_t saddle)
+static bool separate_by_distance(const void *rule, uint32_t maximum, uint32_t saddle)
 {
     (void)rule;
     return cc_apart(maximum, saddle);
@@ -102,8 +102,8 @@ static size_t phase_parts(const cc_worker *w, cc_phase phase)
     }
 }
 
-/* Ends the current phase and goes to the next one that has parts. If the state can be resumed from
- * there, sets chunks_done in its head to that position. */
+/* Ends the current phase and begins the next one that has parts. If an interrupted item can
+ * continue from there, sets chunks_done in the state's head to that position. */
 static tc_status next_phase(cc_worker *w, cc_state *state, tc_err *err)
 {
     an_state_head *const head = &state->head;
@@ -147,14 +147,14 @@ tc_status cc_host_step(void *worker, cc_state *state, cc_phase until, uint64_t *
     cc_worker *const w = worker;
     an_state_head *const head = &state->head;
     const double end = tc_seconds() + AN_STEP_SECONDS;
-    size_t parts, left;
+    size_t parts, n_left;
     tc_status status = TC_OK;
 
     *chunks_done = head->chunks_done;
     if (head->chunks_done == w->work->plan.chunks || w->phase >= until)
         return TC_OK;
     w->plane = state->plane;
-    w->picture.starts = w->own_starts != NULL ? w->own_starts : w->plane;
+    w->picture.starts = w->starts_buffer != NULL ? w->starts_buffer : w->plane;
     w->table = (cc_region *)(void *)((char *)state + cc_table_at(w->nx, w->ny));
     w->edt.out = (uint32_t *)w->plane;
     w->map.height = w->edt.out;
@@ -162,12 +162,12 @@ tc_status cc_host_step(void *worker, cc_state *state, cc_phase until, uint64_t *
     /* Runs phases until the time of a step is over. */
     do {
         parts = phase_parts(w, w->phase);
-        left = parts - w->done;
+        n_left = parts - w->done;
         if (w->done == 0 && w->phase < CC_HISTOGRAM)
             cc_prepare_step(&w->prepare, w->phase);
         if (w->phase == CC_MEASURE && w->measure.tables == 1)
-            left = 1;
-        w->done += an_pool_run_until(w->pool, run_part, w, left, end);
+            n_left = 1;
+        w->done += an_pool_run_until(w->pool, run_part, w, n_left, end);
         for (unsigned t = 0; t < w->work->threads; t++)
             if (w->scratch[t].no_memory)
                 return tc_no_memory(err, "the cells");
@@ -212,7 +212,7 @@ static void cpu_close(void **worker)
     free(w->bytes);
     free(w->up);
     free(w->picture.ids);
-    free(w->own_starts);
+    free(w->starts_buffer);
     free(w->end);
     free(w->first);
     free(w->areas);
@@ -222,7 +222,7 @@ static void cpu_close(void **worker)
     free(w);
 }
 
-/* Allocates the scratch memory of all threads. False: out of memory. */
+/* Allocates the scratch memory of all threads. Returns false if there is not enough memory. */
 static bool make_scratch(cc_worker *w)
 {
     const size_t grey_values = (size_t)1 << w->work->pixels->bits;
@@ -248,19 +248,20 @@ static bool make_scratch(cc_worker *w)
     return true;
 }
 
-/* Allocates the mask, the ids and the planes. False: out of memory. */
+/* Allocates the mask, the ids and the planes. Returns false if there is not enough memory. */
 static bool make_planes(cc_worker *w)
 {
-    const bool table_alone = w->work->result_only && !w->params->labels && !w->params->split;
+    const bool needs_no_labels = w->work->result_only && !w->params->labels && !w->params->split;
     const size_t n = (size_t)w->nx * w->ny;
 
     w->picture.bits = os_zeroed(w->picture.stride * w->ny * sizeof *w->picture.bits);
-    /* Not os_zeroed, which asks for large pages: each band touches only a part of its ids. */
+    /* os_zeroed is not used, as it asks for large pages and each band writes only a part of its
+     * ids. */
     w->picture.ids = calloc(lab_ids(w->nx, w->ny), sizeof *w->picture.ids);
-    if (!table_alone)
+    if (!needs_no_labels)
         w->picture.room = w->nx;
     else
-        w->own_starts = calloc(w->picture.room * w->ny, sizeof *w->own_starts);
+        w->starts_buffer = calloc(w->picture.room * w->ny, sizeof *w->starts_buffer);
     w->end = calloc(w->bands, sizeof *w->end);
     w->first = calloc((size_t)w->bands + 1, sizeof *w->first);
     if (w->params->split) {
@@ -269,7 +270,7 @@ static bool make_planes(cc_worker *w)
     }
     w->edt.mask = w->bytes;
     return w->picture.bits != NULL && w->picture.ids != NULL &&
-           (w->own_starts != NULL || !table_alone) && w->end != NULL && w->first != NULL &&
+           (w->starts_buffer != NULL || !needs_no_labels) && w->end != NULL && w->first != NULL &&
            (!w->params->split || (w->bytes != NULL && w->up != NULL));
 }
 
@@ -319,7 +320,7 @@ static tc_status cpu_open(const an_work *work, const void *state_at, void **work
                   .plateaus = w->params->split == CC_INTENSITY,
                   .rule = w->params,
                   .apart = w->params->split == CC_INTENSITY ? cc_apart_by_intensity
-                                                            : apart_by_distance };
+                                                            : separate_by_distance };
     if (status == TC_OK)
         status = an_pool_create(work->threads, &w->pool, err);
     if (status == TC_OK && (!make_planes(w) || !make_scratch(w)))

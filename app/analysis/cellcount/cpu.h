@@ -1,7 +1,7 @@
 /*
  * Declarations that the files of cellcount's CPU backend share: the worker, and its phases
- * (cc_phase). A phase has a number of independent parts, mostly bands of rows, and in some cases
- * sequential work after the last of them.
+ * (cc_phase). A phase has independent parts, mostly bands of rows, and in some cases sequential
+ * work after the last part.
  *
  * The union-find over ids (picture.ids) holds ~parent in a node, a negative number, until CC_NUMBER
  * writes labels into the roots (common/union_find.h).
@@ -13,7 +13,7 @@
 #include "app/analysis/common/edt.h"
 #include "app/analysis/common/watershed.h"
 
-/* Values by which put_label (label.c) may write past the end of a run of a row of labels. */
+/* The number of values that put_label (label.c) may write past the end of a run. */
 enum { CC_PAD = 8 };
 
 /* Scratch memory of a thread. */
@@ -42,33 +42,35 @@ typedef struct cc_worker {
     const cc_params *params; /* &resolved */
     uint32_t nx, ny, bands;
     an_pool *pool;
-    cc_scratch *scratch; /* [threads] */
-    lab_picture picture; /* the mask of the cells, its runs and the union-find over ids */
-    int32_t *own_starts; /* picture.starts if no labels are needed; else NULL: it is the plane */
-    int32_t *plane;      /* the state's, [ny][nx] */
-    uint8_t *bytes;      /* split by distance: the mask, [ny][nx] */
-    int32_t *up; /* split, or with a device: [ny][nx], the pixel that each one leads to, -1 on the
-                    background; from CC_IDS on the id of its part */
+    cc_scratch *scratch;    /* [threads] */
+    lab_picture picture;    /* the mask of the cells, its runs and the union-find over ids */
+    int32_t *starts_buffer; /* picture.starts if no labels are needed; otherwise NULL, and
+                               picture.starts is the plane */
+    int32_t *plane;         /* the state's, [ny][nx] */
+    uint8_t *bytes;         /* split by distance: the mask, [ny][nx] */
+    int32_t *up; /* split, or with a device: [ny][nx], the pixel that each pixel leads to, -1 on the
+                    background; from CC_IDS on, the id of the pixel's part */
     edt_job edt; /* split by distance: from `bytes` to the plane */
     ws_map map;  /* split: watershed of the heights in the plane, into `up` */
     ws_list *found;     /* split: [threads], saddles and pixels that each thread found */
     size_t saddles;     /* split: number of saddles found */
     uint32_t threshold; /* threshold of the prepared grey values */
-    int32_t
-        outside;  /* root of the background that touches the border; -1: no background touches it */
-    int32_t *end; /* [bands]: end of the range of ids that each band uses */
-    int32_t *first; /* [bands + 1]: number of components before each band */
+    int32_t outside;    /* root of the background that touches the border; -1 if there is none */
+    int32_t *end;       /* [bands]: end of the range of ids that each band uses */
+    int32_t *first;     /* [bands + 1]: number of components before each band */
     /* [components]: the area, and the bit BORDER (label.c) if the component touches the border;
-     * from the end of CC_AREAS on its label, or 0 if it is left out. NULL: there are no filters. */
+     * from the end of CC_AREAS on its label, or 0 if a filter removes it. NULL: there are no
+     * filters. */
     uint32_t *areas;
-    cc_sieve *sieve;     /* [components]; NULL: the areas suffice for the filters */
-    uint64_t regions;    /* components; from the end of CC_AREAS on those that are kept */
-    cc_region *table;    /* the state's table of regions */
-    cc_measure measure;  /* the measurement that CC_MEASURE does */
-    uint32_t strip_rows; /* rows of the strips that a device labelled; 0: there are none */
+    cc_sieve *sieve;    /* [components]; NULL: the areas suffice for the filters */
+    uint64_t regions;   /* number of components; from the end of CC_AREAS on, of those that pass the
+                           filters */
+    cc_region *table;   /* the state's table of regions */
+    cc_measure measure; /* the measurement that CC_MEASURE does */
+    uint32_t strip_rows; /* rows of the strips that a device labelled; 0 if there are no strips */
     cc_prepare prepare;  /* prepare.now: grey values that the threshold applies to */
-    cc_phase phase;      /* the current phase, ... */
-    size_t done;         /* ... and how many of its parts are done */
+    cc_phase phase;      /* the current phase */
+    size_t done;         /* number of the phase's parts that are done */
 } cc_worker;
 
 /* The rows of a band are [*y0, *y1). */
@@ -82,14 +84,14 @@ static inline void cc_band_range(const cc_worker *w, size_t band, uint32_t *y0, 
 
 /* The functions of a phase. */
 typedef struct cc_work {
-    /* Does a part; several threads do so at the same time. s: w->scratch[thread]. */
+    /* Processes a part; several threads call it at the same time. s: w->scratch[thread]. */
     void (*part)(cc_worker *w, size_t part, cc_scratch *s);
-    /* Called once after the last part; NULL: nothing follows. */
+    /* Called once after the last part; NULL if nothing is to be done. */
     tc_status (*end)(cc_worker *w, tc_err *err);
 } cc_work;
 
-/* memory.c: the numbers that the memory for a picture depends on: as counted in it, or the most
- * that a picture of its size can have. */
+/* memory.c: the numbers that the memory for a picture depends on. They are counted in the picture,
+ * or the greatest that a picture of its size can have. */
 typedef struct cc_contents {
     uint64_t runs;       /* runs of cells, or with fill_holes of background */
     uint64_t rows;       /* rows with at least one run */
@@ -114,6 +116,7 @@ extern const cc_work cc_histogram, cc_mask, cc_holes, cc_hole_seams, cc_fill;
 extern const cc_work cc_components, cc_seams, cc_parts, cc_ids, cc_strips, cc_count, cc_number,
     cc_areas, cc_renumber, cc_paint, cc_measuring;
 /* split.c: from the mask to the parts */
-extern const cc_work cc_bytes, cc_distance_x, cc_distance_y, cc_heights, cc_way, cc_clear, cc_first;
+extern const cc_work cc_bytes, cc_distance_x, cc_distance_y, cc_heights, cc_watershed, cc_clear,
+    cc_first;
 
 #endif

@@ -381,7 +381,7 @@ static inline void put_label(int32_t *row, uint32_t a, uint32_t b, int32_t label
  * regions. */
 static bool needs_no_labels(const cc_worker *w)
 {
-    return w->own_starts != NULL && w->up == NULL &&
+    return w->starts_buffer != NULL && w->up == NULL &&
            (size_t)w->regions + 1 <= cc_table_rows(w->nx, w->ny);
 }
 

@@ -61,8 +61,8 @@ static void mask_band(cc_worker *w, size_t band, cc_scratch *s)
 
 /* --- holes ----------------------------------------------------------------------------------- */
 
-/* The mask as a lab_picture whose components are those of the background. Their connectivity is 4
- * if that of cells is 8, and the reverse. */
+/* Returns the mask as a lab_picture whose components are those of the background. Their
+ * connectivity is 4 if that of cells is 8, and 8 if it is 4. */
 static lab_picture background_picture(const cc_worker *w)
 {
     lab_picture p = w->picture;
@@ -90,7 +90,7 @@ static void holes_seam(cc_worker *w, size_t band, cc_scratch *s)
     lab_seam(&p, y0, s->label);
 }
 
-/* Joins all background at the picture's border to one component, w->outside. */
+/* Joins all background that touches the picture's border to one component, w->outside. */
 static tc_status end_hole_seams(cc_worker *w, tc_err *err)
 {
     const lab_picture p = background_picture(w);
@@ -124,10 +124,11 @@ static tc_status end_hole_seams(cc_worker *w, tc_err *err)
 static void set_bits(uint64_t *words, uint32_t a, uint32_t b)
 {
     for (uint32_t i = a / 64; i <= (b - 1) / 64; i++) {
-        const uint64_t from = i == a / 64 ? ~(uint64_t)0 << a % 64 : ~(uint64_t)0;
-        const uint64_t to = i == (b - 1) / 64 ? ~(uint64_t)0 >> (63 - (b - 1) % 64) : ~(uint64_t)0;
+        const uint64_t first_bits = i == a / 64 ? ~(uint64_t)0 << a % 64 : ~(uint64_t)0;
+        const uint64_t last_bits =
+            i == (b - 1) / 64 ? ~(uint64_t)0 >> (63 - (b - 1) % 64) : ~(uint64_t)0;
 
-        words[i] |= from & to;
+        words[i] |= first_bits & last_bits;
     }
 }
 

@@ -23,8 +23,8 @@ static inline void add_run(cc_region *r, uint32_t y, uint32_t a, uint32_t b, uin
     r->y1 = (uint16_t)(y + 1 > r->y1 ? y + 1 : r->y1);
 }
 
-/* sums[x]: the sum of the first x of the n grey values from index `at` on. They are below 2^16, and
- * n is at most 65535, so sums fit 32 bits. */
+/* Sets sums[x] to the sum of the first x of the n grey values from index `at` on. Grey values are
+ * below 2^16 and n is at most 65535, so the sums fit 32 bits. */
 static void sum_row(const wu_pixels *px, size_t at, uint32_t n, uint32_t *sums)
 {
     uint32_t sum = 0;
@@ -42,7 +42,7 @@ static void sum_row(const wu_pixels *px, size_t at, uint32_t n, uint32_t *sums)
 static inline uint32_t end_run(const int32_t *row, uint32_t y, uint32_t a, uint32_t x,
                                const uint32_t *sums, cc_region *table)
 {
-    /* Runs of the background are added to table[0]: that takes less time than testing for them. */
+    /* Runs of the background are added to table[0], which takes less time than testing for them. */
     add_run(&table[row[a]], y, a, x, sums[x] - sums[a]);
     return x;
 }
@@ -63,14 +63,14 @@ static void measure_row(const cc_measure *m, uint32_t y, uint32_t *sums, cc_regi
     end_run(row, y, a, m->nx, sums, table);
 }
 
-/* The regions of table number `thread`. */
-static cc_region *table_of(const cc_measure *m, unsigned thread)
+/* Returns the regions of table number `table`. */
+static cc_region *table_regions(const cc_measure *m, unsigned table)
 {
-    return thread == 0 ? m->regions : m->others + (thread - 1) * m->rows;
+    return table == 0 ? m->regions : m->others + (table - 1) * m->rows;
 }
 
 /* The number of the table that a thread adds to. */
-static unsigned table_number(const cc_measure *m, unsigned thread)
+static unsigned thread_table(const cc_measure *m, unsigned thread)
 {
     return thread < m->tables ? thread : 0;
 }
@@ -80,20 +80,20 @@ void cc_measure_band(const cc_measure *m, unsigned thread, size_t band)
     assert(band < cc_bands(m->nx, m->ny));
     const uint32_t rows = cc_band_rows(m->nx), y0 = (uint32_t)band * rows;
     const uint32_t y1 = m->ny - y0 < rows ? m->ny : y0 + rows;
-    const unsigned table = table_number(m, thread);
+    const unsigned table = thread_table(m, thread);
 
     for (uint32_t y = y0; y < y1; y++)
-        measure_row(m, y, m->sums + table * ((size_t)m->nx + 1), table_of(m, table));
+        measure_row(m, y, m->sums + table * ((size_t)m->nx + 1), table_regions(m, table));
 }
 
 cc_row cc_measure_row(const cc_measure *m, unsigned thread, uint32_t y)
 {
     assert(y < m->ny);
-    const unsigned table = table_number(m, thread);
+    const unsigned table = thread_table(m, thread);
     uint32_t *const sums = m->sums + table * ((size_t)m->nx + 1);
 
     sum_row(m->pixels, (size_t)y * m->nx, m->nx, sums);
-    return (cc_row){ y, sums, table_of(m, table) };
+    return (cc_row){ y, sums, table_regions(m, table) };
 }
 
 void cc_measure_run(const cc_row *row, uint32_t a, uint32_t b, int32_t label)
@@ -101,17 +101,17 @@ void cc_measure_run(const cc_row *row, uint32_t a, uint32_t b, int32_t label)
     add_run(&row->table[label], row->y, a, b, row->sums[b] - row->sums[a]);
 }
 
-/* Adds the measurements of `o` to those of `r`. */
-static void merge_regions(cc_region *r, const cc_region *o)
+/* Adds the measurements of `other` to those of `r`. */
+static void merge_regions(cc_region *r, const cc_region *other)
 {
-    r->area += o->area;
-    r->sum_y += o->sum_y;
-    r->sum_x += o->sum_x;
-    r->sum_grey += o->sum_grey;
-    r->x0 = o->x0 < r->x0 ? o->x0 : r->x0;
-    r->x1 = o->x1 > r->x1 ? o->x1 : r->x1;
-    r->y0 = o->y0 < r->y0 ? o->y0 : r->y0;
-    r->y1 = o->y1 > r->y1 ? o->y1 : r->y1;
+    r->area += other->area;
+    r->sum_y += other->sum_y;
+    r->sum_x += other->sum_x;
+    r->sum_grey += other->sum_grey;
+    r->x0 = other->x0 < r->x0 ? other->x0 : r->x0;
+    r->x1 = other->x1 > r->x1 ? other->x1 : r->x1;
+    r->y0 = other->y0 < r->y0 ? other->y0 : r->y0;
+    r->y1 = other->y1 > r->y1 ? other->y1 : r->y1;
 }
 
 static tc_status clear_table(const cc_measure *m, cc_region *table, size_t rows, tc_err *err)
@@ -127,7 +127,7 @@ static tc_status clear_table(const cc_measure *m, cc_region *table, size_t rows,
 tc_status cc_measure_begin(cc_measure *m, unsigned threads, tc_err *err)
 {
     assert(threads >= 1 && m->rows >= 1);
-    /* A table for each thread, unless they would be larger than the plane. */
+    /* Each thread gets a table, unless the tables together would be larger than the plane. */
     m->tables = threads * m->rows * sizeof *m->regions <= (size_t)m->nx * m->ny * sizeof *m->plane
                     ? threads
                     : 1;

@@ -33,24 +33,24 @@ cc_contents cc_most_contents(const cc_params *p, const wu_item *item)
                           .plateaus = by_grey ? n : 0 };
 }
 
-/* Bytes of lab_picture.starts that are touched: the list of each row may begin in a page of its
- * own. */
+/* Returns the bytes of lab_picture.starts that are written, in whole pages: the list of each row
+ * may begin in a page of its own. */
 static uint64_t starts_bytes(const wu_item *item, const cc_contents *c)
 {
     return tc_smaller(lab_ids(item->nx, item->ny), c->runs + c->rows * (PAGE / sizeof(int32_t))) *
            sizeof(int32_t);
 }
 
-/* Bytes of the union-find over ids that are touched: each band's part may begin in a page of its
- * own. */
+/* Returns the bytes of the union-find over ids that are written, in whole pages: each band's part
+ * may begin in a page of its own. */
 static uint64_t ids_bytes(const wu_item *item, uint64_t ids)
 {
     return tc_smaller(lab_ids(item->nx, item->ny) * sizeof(int32_t),
                       ids * sizeof(int32_t) + cc_bands(item->nx, item->ny) * (uint64_t)PAGE);
 }
 
-/* The bytes that a split takes in addition to planes: for the saddles, twice while they are sorted;
- * or, before that, for the borders of plateaus. */
+/* Returns the bytes that a split takes in addition to planes: the larger of the saddles, which
+ * exist twice while they are sorted, and the borders of plateaus before that. */
 static uint64_t split_bytes(const cc_contents *c)
 {
     return tc_larger(c->saddles * 2 * sizeof(ws_saddle), c->plateaus * 6);
@@ -58,7 +58,7 @@ static uint64_t split_bytes(const cc_contents *c)
 
 void cc_memory_of(const cc_params *p, const wu_item *item, const cc_contents *c, an_plan *out)
 {
-    /* Of the result's table: item, label, area; box; centroid; mean; border. */
+    /* Bytes of a row of the result's table: item, label, area; box; centroid; mean; border. */
     enum { ROW_BYTES = 3 * 8 + 4 * 8 + 2 * 8 + 8 + 1 };
     const uint64_t n = (uint64_t)item->nx * item->ny, sample = item->bits / 8;
     const uint64_t table = (c->regions + 1) * sizeof(cc_region);
@@ -66,36 +66,38 @@ void cc_memory_of(const cc_params *p, const wu_item *item, const cc_contents *c,
     const bool plane = p->labels || p->split || !in_state;
     const uint64_t pixels = n * (sample + (item->n_masks > 0));
     const uint64_t head = out->state_bytes < 2 * (uint64_t)LARGE_PAGE ? PAGE : LARGE_PAGE;
-    /* The table begins anywhere in a page. */
-    const uint64_t kept =
+    /* The table may begin anywhere in a page. */
+    const uint64_t state_pages =
         (plane ? n * sizeof(int32_t) : head) + (in_state ? table + (plane ? 0 : head) : 0);
     const uint64_t bits = lab_stride(item->nx) * item->ny * sizeof(uint64_t);
     const int steps =
         cc_has_step(p, CC_SMOOTH) + cc_has_step(p, CC_GROUND) + cc_has_step(p, CC_LOCALLY);
-    const uint64_t prepared =
+    const uint64_t prepared_bytes =
         (uint64_t)((steps < 2 ? steps : 2) + cc_has_step(p, CC_EXTREME)) * n * sample;
-    const uint64_t labelling =
+    const uint64_t labelling_bytes =
         p->split ? n * (sizeof(int32_t) + (p->split == CC_DISTANCE)) + ids_bytes(item, c->ids)
                  : (p->labels ? 0 : starts_bytes(item, c)) + ids_bytes(item, c->ids);
     const uint64_t areas = cc_filters(p) ? c->components * sizeof(uint32_t) : 0;
-    const uint64_t sieve = cc_needs_boxes(p) ? c->components * sizeof(cc_sieve) : 0;
-    const uint64_t working = kept + bits + prepared + labelling +
-                             tc_larger(p->split ? split_bytes(c) : 0, areas + sieve);
-    const uint64_t finishing = kept + (in_state ? 0 : table) + c->regions * ROW_BYTES;
-    /* window "auto" analyses the picture's middle: at most 64 bytes a pixel, planes as above. */
-    const uint64_t looking = p->window_auto ? (uint64_t)an_middle_pixels(item) * 64 : 0;
+    const uint64_t sieve_bytes = cc_needs_boxes(p) ? c->components * sizeof(cc_sieve) : 0;
+    const uint64_t phases_bytes = state_pages + bits + prepared_bytes + labelling_bytes +
+                                  tc_larger(p->split ? split_bytes(c) : 0, areas + sieve_bytes);
+    const uint64_t finish_bytes = state_pages + (in_state ? 0 : table) + c->regions * ROW_BYTES;
+    /* window "auto" analyses the picture's middle, with at most 64 bytes for each pixel, planes
+     * included. */
+    const uint64_t window_search = p->window_auto ? (uint64_t)an_middle_pixels(item) * 64 : 0;
 
     /* 1/32 is added, as each allocation is rounded up to pages. */
-    out->memory_bytes =
-        PLAN_PROGRAM + pixels + tc_larger(working, tc_larger(finishing, looking)) / 32 * 33;
-    /* If two tables fit into a plane, each thread has one of its own (cc_measure_begin). */
+    out->memory_bytes = PLAN_PROGRAM + pixels +
+                        tc_larger(phases_bytes, tc_larger(finish_bytes, window_search)) / 32 * 33;
+    /* If two tables fit into a plane, each thread has its own table (cc_measure_begin). */
     if (2 * table <= n * sizeof(int32_t))
         out->thread_bytes += table;
 }
 
-/* --- what is in a picture -------------------------------------------------------------------- */
+/* --- the contents of a picture
+ * -------------------------------------------------------------------- */
 
-static tc_status step_until(void *worker, void *state, cc_phase until, tc_err *err)
+static tc_status run_until(void *worker, void *state, cc_phase until, tc_err *err)
 {
     uint64_t chunks = 0;
     tc_status status = TC_MORE;
@@ -117,26 +119,26 @@ static void count_runs(const cc_worker *w, cc_contents *c)
     }
 }
 
-/* For an_use_worker: does the phases that the contents depend on, and counts them. */
+/* For an_use_worker: runs the phases that the contents depend on, and counts the contents. */
 static tc_status count_contents(void *worker, void *state, void *contents, tc_err *err)
 {
     const cc_worker *const w = worker;
     cc_contents *const c = contents;
     const size_t n = (size_t)w->nx * w->ny;
-    tc_status status = step_until(worker, state, CC_HOLES, err);
+    tc_status status = run_until(worker, state, CC_HOLES, err);
 
     if (status == TC_OK)
         count_runs(w, c);
     if (status == TC_OK && w->params->split == CC_INTENSITY) {
-        status = step_until(worker, state, CC_EDGES, err);
+        status = run_until(worker, state, CC_EDGES, err);
         c->plateaus = 0;
         for (size_t i = 0; status == TC_OK && i < n; i++)
             c->plateaus += w->up[i] == WS_UNKNOWN;
     }
     if (status == TC_OK)
-        status = step_until(worker, state, CC_PAINT, err);
-    /* With fill_holes the ids that the background used are no longer known; they were at most one a
-     * run. */
+        status = run_until(worker, state, CC_PAINT, err);
+    /* With fill_holes the number of ids that the background used is no longer known; it was at most
+     * the number of runs. */
     c->ids = w->params->fill_holes ? c->runs : 0;
     for (uint32_t band = 0; !w->params->fill_holes && status == TC_OK && band < w->bands; band++)
         c->ids += (uint64_t)w->end[band] - lab_ids(w->nx, (size_t)band * cc_band_rows(w->nx));

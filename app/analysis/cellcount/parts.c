@@ -9,7 +9,7 @@
 
 /* A component, and the arrays of a watershed in it. The arrays are [ny][nx] and cover the box of
  * the component. */
-typedef struct patch {
+typedef struct component_box {
     const an_follow *f;
     const an_component *c;
     uint32_t nx, ny;  /* size of the box */
@@ -17,18 +17,19 @@ typedef struct patch {
                          element of each maximum to the index of the maximum's part */
     int32_t *up;      /* ws_map.up */
     int32_t *first;   /* the first pixel of each maximum's part (ws_first) */
-    ws_list found;
-} patch;
+    ws_list ws_result;
+} component_box;
 
 /* The index, in the box, of the component's k-th pixel. */
-static size_t place_of(const patch *a, size_t k)
+static size_t box_index(const component_box *a, size_t k)
 {
     const size_t i = a->f->queue[k], nx = a->f->px->nx;
 
     return (i / nx - a->c->lo[1]) * a->nx + i % nx - a->c->lo[2];
 }
 
-static tc_status run_watershed(patch *a, const cc_params *p, const tc_poll *poll, tc_err *err)
+static tc_status run_watershed(component_box *a, const cc_params *p, const tc_poll *poll,
+                               tc_err *err)
 {
     const uint32_t top = ((uint32_t)1 << a->f->px->bits) - 1;
     const ws_map map = { .shape = { (int32_t)a->nx, (int32_t)a->ny, 1, p->eight_connected, 0 },
@@ -41,14 +42,15 @@ static tc_status run_watershed(patch *a, const cc_params *p, const tc_poll *poll
     for (size_t k = 0; k < a->c->pixels; k++) {
         const uint32_t v = wu_grey(a->f->px, a->f->queue[k]);
 
-        a->height[place_of(a, k)] = (p->bright ? v : top - v) + 1;
+        a->height[box_index(a, k)] = (p->bright ? v : top - v) + 1;
     }
     for (size_t i = 0; i < (size_t)a->nx * a->ny; i++)
         a->first[i] = INT32_MAX;
     for (int part = WS_ASCEND; part <= WS_SADDLES; part++) {
-        ws_rows(&map, (ws_part)part, 0, a->ny, &a->found);
-        return_if_error(a->found.no_memory ? tc_no_memory(err, "a region")
-                                           : ws_end(&map, (ws_part)part, &a->found, 1, poll, err));
+        ws_rows(&map, (ws_part)part, 0, a->ny, &a->ws_result);
+        return_if_error(a->ws_result.no_memory
+                            ? tc_no_memory(err, "a region")
+                            : ws_end(&map, (ws_part)part, &a->ws_result, 1, poll, err));
     }
     ws_first(&map, 0, a->ny, a->first, NULL, NULL);
     return TC_OK;
@@ -67,14 +69,15 @@ static void extend_region(cc_region *r, uint16_t y, uint16_t x, uint32_t grey)
     r->area++;
 }
 
-/* Measures the parts that the watershed has found. Results are in coordinates of the picture. */
-static tc_status measure_parts(patch *a, cc_region **parts, size_t *n, tc_err *err)
+/* Sets *parts and *n to the measurements of the parts that the watershed has found, in coordinates
+ * of the picture. */
+static tc_status measure_parts(component_box *a, cc_region **parts, size_t *n, tc_err *err)
 {
     const size_t nx = a->f->px->nx;
 
     *n = 0;
     for (size_t k = 0; k < a->c->pixels; k++) {
-        const size_t at = place_of(a, k);
+        const size_t at = box_index(a, k);
         const int32_t maximum = a->up[at];
 
         if (a->first[maximum] == (int32_t)at)
@@ -86,7 +89,7 @@ static tc_status measure_parts(patch *a, cc_region **parts, size_t *n, tc_err *e
     for (size_t k = 0; k < a->c->pixels; k++) {
         const size_t i = a->f->queue[k];
 
-        extend_region(&(*parts)[a->height[a->up[place_of(a, k)]]], (uint16_t)(i / nx),
+        extend_region(&(*parts)[a->height[a->up[box_index(a, k)]]], (uint16_t)(i / nx),
                       (uint16_t)(i % nx), wu_grey(a->f->px, i));
     }
     return TC_OK;
@@ -95,7 +98,7 @@ static tc_status measure_parts(patch *a, cc_region **parts, size_t *n, tc_err *e
 static tc_status split_by_intensity(const cc_params *p, const an_follow *f, const an_component *c,
                                     const tc_poll *poll, cc_region **parts, size_t *n, tc_err *err)
 {
-    patch a = { .f = f, .c = c, .nx = c->hi[2] - c->lo[2], .ny = c->hi[1] - c->lo[1] };
+    component_box a = { .f = f, .c = c, .nx = c->hi[2] - c->lo[2], .ny = c->hi[1] - c->lo[1] };
     const size_t box = (size_t)a.nx * a.ny;
     tc_status status;
 
@@ -106,7 +109,7 @@ static tc_status split_by_intensity(const cc_params *p, const an_follow *f, cons
                                                                  : run_watershed(&a, p, poll, err);
     if (status == TC_OK)
         status = measure_parts(&a, parts, n, err);
-    ws_list_drop(&a.found);
+    ws_list_drop(&a.ws_result);
     free(a.height);
     free(a.up);
     free(a.first);
@@ -116,9 +119,9 @@ static tc_status split_by_intensity(const cc_params *p, const an_follow *f, cons
 /* --- for fill_holes or a split by distance: analyses the component as a picture --------------- */
 
 /* Fills px, [ny][nx], with the component's box and one pixel around it. Pixels of other components
- * become background. *others: whether the box has pixels of other components. */
-static tc_status cut_out(const an_follow *f, const an_component *c, wu_pixels *px, bool *others,
-                         tc_err *err)
+ * become background. Sets *others to whether the box has pixels of other components. */
+static tc_status cut_component(const an_follow *f, const an_component *c, wu_pixels *px,
+                               bool *others, tc_err *err)
 {
     const size_t nx = f->px->nx, n = (size_t)px->nx * px->ny;
     const uint32_t background = f->above ? f->threshold - 1 : f->threshold;
@@ -149,19 +152,19 @@ static tc_status cut_out(const an_follow *f, const an_component *c, wu_pixels *p
 }
 
 /* Sets *parts to the regions in the final state of the cut-out, in coordinates of the picture. */
-static tc_status take_regions(const an_work *work, const cc_state *state, const an_component *c,
+static tc_status copy_regions(const an_work *work, const cc_state *state, const an_component *c,
                               cc_region **parts, size_t *n, tc_err *err)
 {
-    const cc_region *found = NULL;
+    const cc_region *ws_result = NULL;
     cc_region *owned = NULL;
-    tc_status status = cc_regions(work, state, &found, &owned, err);
+    tc_status status = cc_regions(work, state, &ws_result, &owned, err);
 
     *n = state->regions;
     *parts = status == TC_OK ? calloc(*n + 1, sizeof **parts) : NULL;
     if (status == TC_OK && *parts == NULL)
         status = tc_no_memory(err, "a region");
     for (size_t k = 0; status == TC_OK && k < *n; k++) {
-        cc_region r = found[k + 1];
+        cc_region r = ws_result[k + 1];
         const uint32_t y = c->lo[1], x = c->lo[2];
 
         r.sum_y = r.sum_y + (uint64_t)r.area * y - r.area;
@@ -176,11 +179,12 @@ static tc_status take_regions(const an_work *work, const cc_state *state, const 
     return status;
 }
 
-/* Analyses the cut-out component. *n stays 0 if other components could lie in its holes. */
-static tc_status analyse_alone(const cc_params *p, const an_follow *f, const an_component *c,
-                               const tc_poll *poll, cc_region **parts, size_t *n, tc_err *err)
+/* Analyses the component as a picture of its own. *n stays 0 if other components may lie in its
+ * holes. */
+static tc_status analyse_component(const cc_params *p, const an_follow *f, const an_component *c,
+                                   const tc_poll *poll, cc_region **parts, size_t *n, tc_err *err)
 {
-    cc_params alone = *p;
+    cc_params params = *p;
     TC_AUTO(wu_pixels_free)
     wu_pixels px = {
         .nx = c->hi[2] - c->lo[2] + 2, .ny = c->hi[1] - c->lo[1] + 2, .nz = 1, .bits = 16
@@ -188,34 +192,34 @@ static tc_status analyse_alone(const cc_params *p, const an_follow *f, const an_
     const wu_item item = {
         .name = (char *)(uintptr_t)"", .nx = px.nx, .ny = px.ny, .nz = 1, .bits = 16, .channels = 1
     };
-    an_work work = { .params = &alone, .item = &item, .pixels = &px, .threads = 1, .poll = poll };
+    an_work work = { .params = &params, .item = &item, .pixels = &px, .threads = 1, .poll = poll };
     bool others = false;
     TC_AUTOFREE void *state = NULL;
-    tc_status status = cut_out(f, c, &px, &others, err);
+    tc_status status = cut_component(f, c, &px, &others, err);
 
-    alone.threshold = (int32_t)f->threshold;
-    alone.threshold_word = 0;
-    alone.smooth = 0;
-    alone.background = alone.labels = alone.exclude_border = false;
-    alone.min_contrast = false;
-    alone.window_auto = alone.min_area_auto = 0;
-    alone.min_area = 1;
-    alone.max_area = INT64_MAX;
+    params.threshold = (int32_t)f->threshold;
+    params.threshold_word = 0;
+    params.smooth = 0;
+    params.background = params.labels = params.exclude_border = false;
+    params.min_contrast = false;
+    params.window_auto = params.min_area_auto = 0;
+    params.min_area = 1;
+    params.max_area = INT64_MAX;
     return_if_error(status);
-    /* The regions are not computed if holes are to be filled and other components lie in the box;
-     * nor for a split by intensity, as its heights depend on the number of bits of the picture, and
-     * the cut-out always has 16. */
+    /* The regions are not computed if holes are to be filled and other components lie in the box,
+     * or if the split is by intensity: its heights depend on the number of bits of the picture, and
+     * the component's picture always has 16. */
     if (p->split == CC_INTENSITY)
         others = true;
     if (!(others && p->fill_holes))
-        return_if_error(an_cellcount.plan(&alone, &item, &work.plan, err));
+        return_if_error(an_cellcount.plan(&params, &item, &work.plan, err));
     if (work.plan.state_bytes > 0) {
         state = calloc(1, work.plan.state_bytes);
         return_if_error(state == NULL
                             ? tc_no_memory(err, "a region")
                             : an_work_run(&an_cellcount, an_cellcount.cpu, &work, state, 0, err));
     }
-    return state != NULL ? take_regions(&work, state, c, parts, n, err) : TC_OK;
+    return state != NULL ? copy_regions(&work, state, c, parts, n, err) : TC_OK;
 }
 
 tc_status cc_parts_of(const cc_params *p, const an_follow *f, const an_component *c,
@@ -229,7 +233,7 @@ tc_status cc_parts_of(const cc_params *p, const an_follow *f, const an_component
     if (p->split == CC_INTENSITY && !p->fill_holes)
         return split_by_intensity(p, f, c, poll, parts, n, err);
     if (p->split || p->fill_holes)
-        return at_border ? TC_OK : analyse_alone(p, f, c, poll, parts, n, err);
+        return at_border ? TC_OK : analyse_component(p, f, c, poll, parts, n, err);
     *parts = calloc(1, sizeof **parts);
     if (*parts == NULL)
         return tc_no_memory(err, "a region");

@@ -1,8 +1,8 @@
 /*
  * cellcount on the CPU: separates touching cells by a watershed (app/analysis/common/watershed.h).
  * Heights are squared distances to the background, or grey values. From every pixel of a cell a
- * path leads uphill to a regional maximum; the height of the saddles between maxima decides which
- * maxima are cells of their own.
+ * path leads uphill to a regional maximum. Whether two maxima belong to one cell depends on the
+ * height of the saddle between them.
  */
 #include <string.h>
 
@@ -58,26 +58,26 @@ static void heights_band(cc_worker *w, size_t band, cc_scratch *s)
     }
 }
 
-/* The watershed's part that is done in the current phase, CC_ASCEND to CC_SADDLES. */
-static ws_part part_of(const cc_worker *w)
+/* Returns the part of the watershed that the current phase, CC_ASCEND to CC_SADDLES, does. */
+static ws_part watershed_part(const cc_worker *w)
 {
     return (ws_part)(w->phase - CC_ASCEND + WS_ASCEND);
 }
 
-static void way_band(cc_worker *w, size_t band, cc_scratch *s)
+static void watershed_band(cc_worker *w, size_t band, cc_scratch *s)
 {
     uint32_t y0, y1;
 
     cc_band_range(w, band, &y0, &y1);
-    ws_rows(&w->map, part_of(w), y0, y1, s->found);
+    ws_rows(&w->map, watershed_part(w), y0, y1, s->found);
     s->no_memory |= s->found->no_memory;
 }
 
-static tc_status end_way(cc_worker *w, tc_err *err)
+static tc_status end_watershed(cc_worker *w, tc_err *err)
 {
     for (unsigned t = 0; t < w->work->threads; t++)
         w->saddles += w->found[t].n;
-    return ws_end(&w->map, part_of(w), w->found, w->work->threads, w->work->poll, err);
+    return ws_end(&w->map, watershed_part(w), w->found, w->work->threads, w->work->poll, err);
 }
 
 static void clear_band(cc_worker *w, size_t band, cc_scratch *s)
@@ -90,7 +90,7 @@ static void clear_band(cc_worker *w, size_t band, cc_scratch *s)
         w->plane[i] = INT32_MAX;
 }
 
-/* Sets plane[maximum] to the first, in the raster, of the pixels that lead to this maximum. */
+/* Sets plane[maximum] to the first pixel, in raster order, that leads to this maximum. */
 static void first_band(cc_worker *w, size_t band, cc_scratch *s)
 {
     uint32_t y0, y1;
@@ -104,6 +104,6 @@ const cc_work cc_bytes = { bytes_band, NULL };
 const cc_work cc_distance_x = { distance_x, NULL };
 const cc_work cc_distance_y = { distance_y, NULL };
 const cc_work cc_heights = { heights_band, NULL };
-const cc_work cc_way = { way_band, end_way };
+const cc_work cc_watershed = { watershed_band, end_watershed };
 const cc_work cc_clear = { clear_band, NULL };
 const cc_work cc_first = { first_band, NULL };

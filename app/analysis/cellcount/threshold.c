@@ -64,9 +64,9 @@ tc_status cc_resolve_polarity(const an_work *work, cc_params *out, tc_err *err)
 int64_t cc_least_area(int64_t half, int64_t tenth, bool bright)
 {
     /* Dark cells in bright field have similar sizes; much smaller regions are dirt or platelets. */
-    const int64_t share = half / 25, few = bright ? 0 : tenth / 3;
+    const int64_t share = half / 25, least = bright ? 0 : tenth / 3;
 
-    return share > few && share > 1 ? share : few > 1 ? few : 1;
+    return share > least && share > 1 ? share : least > 1 ? least : 1;
 }
 
 int64_t cc_full_area(int64_t half)
@@ -95,21 +95,21 @@ int64_t cc_area_quantile(int64_t *area, size_t n, int64_t numerator, int64_t den
     return area[k];
 }
 
-/* Analyses the pixels and returns the area such that half of all pixels of regions are in regions
- * of up to that area; INT64_MAX: there are no regions. */
+/* Analyses the pixels, and sets *area to the area A such that half of all pixels of regions are in
+ * regions of at most A pixels; to INT64_MAX if there are no regions. */
 static tc_status find_typical_area(const an_work *work, int64_t *area, tc_err *err)
 {
-    an_work planned = *work;
+    an_work plan_work = *work;
     const cc_region *regions = NULL;
     TC_AUTOFREE cc_region *owned = NULL;
     *area = INT64_MAX;
-    return_if_error(an_cellcount.plan(work->params, work->item, &planned.plan, err));
+    return_if_error(an_cellcount.plan(work->params, work->item, &plan_work.plan, err));
 
-    TC_AUTOFREE void *const state = calloc(1, planned.plan.state_bytes);
+    TC_AUTOFREE void *const state = calloc(1, plan_work.plan.state_bytes);
     if (state == NULL)
         return tc_no_memory(err, "the areas of cells");
-    return_if_error(an_work_run(&an_cellcount, &cc_cpu, &planned, state, 0, err));
-    return_if_error(cc_regions(&planned, state, &regions, &owned, err));
+    return_if_error(an_work_run(&an_cellcount, &cc_cpu, &plan_work, state, 0, err));
+    return_if_error(cc_regions(&plan_work, state, &regions, &owned, err));
 
     const size_t n = ((const cc_state *)state)->regions;
     TC_AUTOFREE int64_t *const areas = calloc(n + 1, sizeof *areas);
@@ -133,33 +133,33 @@ tc_status cc_find_radius(const cc_params *p, const wu_pixels *px, unsigned threa
                            .n_images = 1,
                            .bits = px->bits,
                            .channels = 1 };
-    cc_params changed = *p;
+    cc_params params = *p;
     const an_work work = {
-        .params = &changed, .item = &item, .pixels = px, .threads = threads, .poll = poll
+        .params = &params, .item = &item, .pixels = px, .threads = threads, .poll = poll
     };
     int64_t area;
 
-    changed.polarity = p->bright ? CC_BRIGHT : CC_DARK;
-    changed.threshold_word = CC_OTSU;
-    changed.classes = 2;
-    changed.scale = AN_OTSU_LINEAR;
-    changed.window_auto = changed.min_area_auto = 0;
-    changed.labels = false;
-    /* Parameters that leave out regions are off, as they would distort the typical area. */
-    changed.min_contrast = changed.exclude_border = false;
-    changed.min_fill = changed.max_aspect = 0;
-    changed.min_area = 1;
-    changed.max_area = INT64_MAX;
+    params.polarity = p->bright ? CC_BRIGHT : CC_DARK;
+    params.threshold_word = CC_OTSU;
+    params.classes = 2;
+    params.scale = AN_OTSU_LINEAR;
+    params.window_auto = params.min_area_auto = 0;
+    params.labels = false;
+    /* No filter is applied, as removed regions would distort the typical area. */
+    params.min_contrast = params.exclude_border = false;
+    params.min_fill = params.max_aspect = 0;
+    params.min_area = 1;
+    params.max_area = INT64_MAX;
     tc_status status = find_typical_area(&work, &area, err);
-    /* The radius of the window is the diameter of the cells that were found. */
+    /* The first radius of the window is the diameter of the cells that Otsu's threshold finds. */
     int64_t r =
         status == TC_OK && area != INT64_MAX ? (int64_t)(cc_diameter(area) + 0.5) : LEAST_RADIUS;
 
-    changed.threshold_word = CC_LOCAL;
+    params.threshold_word = CC_LOCAL;
     r = r > most ? most : r;
     *smaller = false;
     for (int k = 0; status == TC_OK && k < TRIES && r > LEAST_RADIUS; k++) {
-        changed.window =
+        params.window =
             (int32_t)(2 * r + 1 < 2 * CC_MOST_RADIUS + 1 ? 2 * r + 1 : 2 * CC_MOST_RADIUS + 1);
         status = find_typical_area(&work, &area, err);
         if (status != TC_OK || area == INT64_MAX || cc_diameter(area) >= 0.9 * (double)r)

@@ -1,4 +1,4 @@
-/* glcm: the table of its parameters, and what is derived from them (offsets, maps). */
+/* glcm: the table of its parameters, and the values that are derived from them (offsets, maps). */
 #include "app/analysis/glcm/glcm.h"
 
 #include <stdlib.h>
@@ -94,7 +94,7 @@ const an_param glcm_parameters[] = {
 /* Writes the offsets of distance number `index`, sorted by dy and dx, into out, unless out is NULL.
  * Returns their number. With all directions these are all integer offsets whose length rounds to
  * the distance, but of two opposite offsets only the one with dy > 0, or dy = 0 and dx > 0. */
-static size_t offsets_of(const glcm_params *p, unsigned index, glcm_offset *out)
+static size_t list_offsets(const glcm_params *p, unsigned index, glcm_offset *out)
 {
     const int d = (int)p->distances[index];
     const int four[4][2] = { { d, 0 }, { -d, d }, { 0, d }, { d, d } };
@@ -127,7 +127,7 @@ static tc_status make_offsets(glcm_params *p, const char *where, tc_err *err)
     size_t n = 0;
 
     for (unsigned i = 0; i < p->n_distances; i++)
-        n += offsets_of(p, i, NULL);
+        n += list_offsets(p, i, NULL);
     if (n > GLCM_MAX_OFFSETS)
         return tc_fail(err, TC_BAD_INPUT, "%s.distances: give %zu offsets, %d are allowed", where,
                        n, GLCM_MAX_OFFSETS);
@@ -135,7 +135,7 @@ static tc_status make_offsets(glcm_params *p, const char *where, tc_err *err)
     if (p->offsets == NULL)
         return tc_no_memory(err, "the offsets");
     for (unsigned i = 0; i < p->n_distances; i++)
-        p->n_offsets += offsets_of(p, i, p->offsets + p->n_offsets);
+        p->n_offsets += list_offsets(p, i, p->offsets + p->n_offsets);
     return TC_OK;
 }
 
@@ -172,7 +172,7 @@ tc_status glcm_derive_params(void *params, const char *where, tc_err *err)
 {
     glcm_params *const p = params;
     const json_t *const roi = json_object_get(p->head.as_run, "roi");
-    const bool centred = json_object_get(roi, "cx") == NULL;
+    const bool is_centred = json_object_get(roi, "cx") == NULL;
 
     if (p->range == GLCM_RANGE_FIXED && p->range_ends[0] > p->range_ends[1])
         return tc_fail(err, TC_BAD_INPUT, "%s.range: [lo,hi] must have lo <= hi, not [%u,%u]",
@@ -182,8 +182,8 @@ tc_status glcm_derive_params(void *params, const char *where, tc_err *err)
         if (json_object_set_new(p->head.as_run, "range", json_string(ranges[0])) != 0)
             return tc_no_memory(err, "the parameters");
     }
-    p->roi_centred = centred;
-    if (centred != (json_object_get(roi, "cy") == NULL))
+    p->roi_centred = is_centred;
+    if (is_centred != (json_object_get(roi, "cy") == NULL))
         return tc_fail(err, TC_BAD_INPUT, "%s.roi: cx and cy go together", where);
     if (p->n_maps > 0 && p->window == GLCM_WHOLE_ROI)
         return tc_fail(err, TC_BAD_INPUT, "%s.maps: a window of shape \"roi\" has no maps", where);

@@ -6,8 +6,8 @@
 
 #include "app/analysis/common/core.h"
 
-/* 2^-23, added to the squared length of a gradient before its square root, by which the gradient is
- * divided: so this is never 0. */
+/* 2^-23. It is added to the squared length of a gradient, so that the square root, by which the
+ * gradient is divided, is never 0. */
 #define LS_EPS 1.1920928955078125e-7f
 
 /* --- narrow band ------------------------------------------------------------------
@@ -15,9 +15,9 @@
  * With a narrow band an iteration changes phi only in active blocks of LS_BX * LS_BY * LS_BZ
  * voxels. A voxel is near the interface if |phi| < band. near[block] has the bit LS_NEAR_ANY if a
  * voxel of the block is near, and the bit of a face (L: lower, U: upper, along x, y or z) if a
- * voxel in the layer at that face is near. A block is active if a voxel of its own is near, or a
- * voxel of an adjacent block in the layer that touches it. The list of active blocks is made again
- * every LS_REFLAG iterations and after each re-initialisation. */
+ * voxel in the layer at that face is near. A block is active if one of its voxels is near, or a
+ * voxel in the touching layer of an adjacent block. The list of active blocks is made again every
+ * LS_REFLAG iterations and after each re-initialisation. */
 #define LS_BX 8u
 #define LS_BY 8u
 #define LS_BZ 4u
@@ -64,8 +64,8 @@ TC_INLINE tc_u32 ls_near_bits(tc_u32 x, tc_u32 y, tc_u32 z, tc_u32 lx, tc_u32 ly
 
 /* --- time ------------------------------------------------------------------------------------ */
 
-/* The largest time step that changes phi by at most half a pixel and is not above `bound`; 0 if
- * hardly anything moves. most: the largest |F |grad phi|| of all voxels. */
+/* Returns the largest time step that changes phi by at most half a pixel and is at most `bound`; 0
+ * if nearly nothing moves. most: the largest |F |grad phi|| of all voxels. */
 TC_INLINE float ls_cfl(float most, float bound)
 {
     const float wanted = 0.5f / most;

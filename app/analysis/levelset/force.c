@@ -8,20 +8,21 @@
 #include "app/analysis/levelset/levelset.h"
 #include "app/base/os.h"
 
-/* The fixed-point representation of the grey value 1: 8 fractional bits. */
+/* The grey value 1 in fixed point with 8 fractional bits. */
 #define GREY_ONE 256u
 /* The approximate number of voxels in a part. */
 enum { ROW_VOXELS = 1 << 16 };
 
-/* A computation that is done row by row, in several threads. */
+/* Arguments of a computation of rows by several threads. */
 typedef struct field_rows {
     const ls_params *p;
     const wu_pixels *px;
     const tc_poll *poll;
     an_pool *pool;
     an_gauss blur;
-    unsigned axis;       /* axis of the blur: 0 x, 1 y, 2 z */
-    uint32_t *from, *to; /* [nz][ny][nx]: grey values in fixed point that `row` reads, and writes */
+    unsigned axis; /* axis of the blur: 0 x, 1 y, 2 z */
+    uint32_t *from,
+        *to; /* [nz][ny][nx]: grey values in fixed point; `row` reads `from` and writes `to` */
     ls_force *force;
     size_t rows_per_part;
     uint32_t *lines; /* [threads][line_room]: a row with a margin of blur.radius on both sides */
@@ -30,21 +31,21 @@ typedef struct field_rows {
     void (*row)(const struct field_rows *w, uint32_t y, uint32_t z, unsigned thread);
 } field_rows;
 
-static size_t row_at(const field_rows *w, uint32_t y, uint32_t z)
+static size_t row_index(const field_rows *w, uint32_t y, uint32_t z)
 {
     return ((size_t)z * w->px->ny + y) * w->px->nx;
 }
 
 static void load_row(const field_rows *w, uint32_t y, uint32_t z, unsigned thread)
 {
-    const size_t at = row_at(w, y, z);
+    const size_t at = row_index(w, y, z);
 
     (void)thread;
     for (size_t x = 0; x < w->px->nx; x++)
         w->to[at + x] = GREY_ONE * wu_grey(w->px, at + x);
 }
 
-/* The index v, or outside the picture the nearest one inside: the filter repeats the border. */
+/* Returns the index v, or the nearest index within the picture: the filter repeats the border. */
 static size_t clamp_index(int64_t v, uint32_t n)
 {
     return v < 0 ? 0 : v >= n ? n - 1 : (size_t)v;
@@ -58,55 +59,59 @@ static void blur_row(const field_rows *w, uint32_t y, uint32_t z, unsigned threa
     const int64_t h = w->blur.radius;
     uint32_t *const line = w->lines + thread * w->line_room;
     const uint32_t *lines[2 * AN_GAUSS_MAX_RADIUS + 1];
-    const uint32_t *const row = w->from + row_at(w, y, z);
+    const uint32_t *const row = w->from + row_index(w, y, z);
 
     for (int64_t x = -h; w->axis == 0 && x < (int64_t)px->nx + h; x++)
         line[x + h] = row[clamp_index(x, px->nx)];
     for (int64_t k = -h; k <= h; k++)
-        lines[k + h] = w->axis == 0 ? line + h + k
-                       : w->axis == 1
-                           ? w->from + row_at(w, (uint32_t)clamp_index((int64_t)y + k, px->ny), z)
-                           : w->from + row_at(w, y, (uint32_t)clamp_index((int64_t)z + k, px->nz));
+        lines[k + h] =
+            w->axis == 0 ? line + h + k
+            : w->axis == 1
+                ? w->from + row_index(w, (uint32_t)clamp_index((int64_t)y + k, px->ny), z)
+                : w->from + row_index(w, y, (uint32_t)clamp_index((int64_t)z + k, px->nz));
     an_gauss_blur(w->blur.weight, w->blur.radius, lines, px->nx, AN_GAUSS_BITS, true,
-                  w->to + row_at(w, y, z));
+                  w->to + row_index(w, y, z));
 }
 
 /* The grey value of a voxel in w->from. */
-static float grey_at(const field_rows *w, uint32_t x, uint32_t y, uint32_t z)
+static float grey_value(const field_rows *w, uint32_t x, uint32_t y, uint32_t z)
 {
-    return (float)w->from[row_at(w, y, z) + x] * (1.0f / GREY_ONE);
+    return (float)w->from[row_index(w, y, z) + x] * (1.0f / GREY_ONE);
 }
 
 /* The central difference of the grey values along an axis: half of the next minus the previous
  * voxel; 0 on the border. */
-static float slope_along(const field_rows *w, uint32_t x, uint32_t y, uint32_t z, unsigned axis)
+static float central_difference(const field_rows *w, uint32_t x, uint32_t y, uint32_t z,
+                                unsigned axis)
 {
     const uint32_t n[3] = { w->px->nx, w->px->ny, w->px->nz }, at[3] = { x, y, z };
     const uint32_t dx = axis == 0, dy = axis == 1, dz = axis == 2;
 
     if (at[axis] == 0 || at[axis] + 1 >= n[axis])
         return 0;
-    return (grey_at(w, x + dx, y + dy, z + dz) - grey_at(w, x - dx, y - dy, z - dz)) * 0.5f;
+    return (grey_value(w, x + dx, y + dy, z + dz) - grey_value(w, x - dx, y - dy, z - dz)) * 0.5f;
 }
 
-/* Makes the row's data term, and its `stop` if there is one, from w->from. */
+/* Computes a row of the data term, and of `stop` if it is used, from w->from. */
 static void force_row(const field_rows *w, uint32_t y, uint32_t z, unsigned thread)
 {
     const float target = (float)w->p->target, epsilon = (float)w->p->epsilon,
                 minus_alpha = -(float)w->p->alpha,
                 minus_gain = -(float)(w->p->alpha * w->p->gain); /* otsu */
     const float weight = (float)w->p->edge_stop;
-    const size_t at = row_at(w, y, z);
+    const size_t at = row_index(w, y, z);
 
     (void)thread;
     for (uint32_t x = 0; x < w->px->nx; x++) {
-        const float above = grey_at(w, x, y, z) - target, beyond = w->p->dark ? above : -above;
+        const float difference = grey_value(w, x, y, z) - target,
+                    excess = w->p->dark ? difference : -difference;
 
-        w->force->data[at + x] = w->p->otsu ? minus_gain * (epsilon - (beyond > 0 ? beyond : 0))
-                                            : minus_alpha * (epsilon - __builtin_fabsf(above));
+        w->force->data[at + x] = w->p->otsu ? minus_gain * (epsilon - (excess > 0 ? excess : 0))
+                                            : minus_alpha * (epsilon - __builtin_fabsf(difference));
         if (w->force->stop != NULL) {
-            const float gx = slope_along(w, x, y, z, 0), gy = slope_along(w, x, y, z, 1),
-                        gz = slope_along(w, x, y, z, 2);
+            const float gx = central_difference(w, x, y, z, 0),
+                        gy = central_difference(w, x, y, z, 1),
+                        gz = central_difference(w, x, y, z, 2);
 
             w->force->stop[at + x] = 1.0f / (1.0f + weight * ((gx * gx + gy * gy) + gz * gz));
         }
@@ -122,7 +127,7 @@ static void run_rows(void *user, unsigned thread, size_t part)
         w->row(w, (uint32_t)(r % w->px->ny), (uint32_t)(r / w->px->ny), thread);
 }
 
-static tc_status all_rows(field_rows *w, tc_err *err)
+static tc_status run_all_rows(field_rows *w, tc_err *err)
 {
     const size_t rows = (size_t)w->px->ny * w->px->nz;
 
@@ -135,11 +140,11 @@ static tc_status smooth_field(field_rows *w, tc_err *err)
 {
     w->row = blur_row;
     for (w->axis = 0; w->axis < (w->px->nz > 1 ? 3 : 2); w->axis++) {
-        uint32_t *const done = w->to;
+        uint32_t *const swap = w->to;
 
         w->to = w->from;
-        w->from = done;
-        return_if_error(all_rows(w, err));
+        w->from = swap;
+        return_if_error(run_all_rows(w, err));
     }
     return TC_OK;
 }
@@ -174,7 +179,7 @@ tc_status ls_force_make(const an_work *work, ls_force *force, tc_err *err)
     }
     status = an_pool_create(work->threads, &w.pool, err);
     if (status == TC_OK)
-        status = all_rows(&w, err);
+        status = run_all_rows(&w, err);
     if (status == TC_OK && p->smooth > 0)
         status = smooth_field(&w, err);
     force->data = (float *)w.from;
@@ -182,7 +187,7 @@ tc_status ls_force_make(const an_work *work, ls_force *force, tc_err *err)
     w.to = NULL;
     w.row = force_row;
     if (status == TC_OK)
-        status = all_rows(&w, err);
+        status = run_all_rows(&w, err);
 end:
     an_pool_destroy(&w.pool);
     free(w.lines);

@@ -14,8 +14,8 @@
 #define LS_CTL_WORDS 8u
 
 #define LS_NEVER 0xffffffffu
-/* Passed in place of the index of a word of ctl: the step is done for all tiles, not only for those
- * in the list. */
+/* Passed in place of the index of a word of ctl to compute the step for all tiles, not only for
+ * those in the list. */
 #define LS_NOT_LISTED 0xffffffffu
 /* Work-items of a work-group, for kernels whose groups are not tiles. */
 #define LS_GROUP 64u

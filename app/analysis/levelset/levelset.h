@@ -44,19 +44,19 @@ typedef struct ls_params {
     int64_t box[6];      /* x0 x1 y0 y1 z0 z1 */
     double centre[3], r; /* centre (x, y, z) and radius of the ball */
     bool otsu;           /* the target is taken from the picture, by Otsu's threshold */
-    bool dark;           /* with Otsu's threshold: pixels below it are sought, not those above */
-    /* Set by ls_resolve, from the picture: */
+    bool dark; /* with Otsu's threshold: the structure has pixels below it, not above it */
+    /* The following members are set by ls_resolve, from the picture, except `stretch`. */
     bool resolved; /* target, epsilon, gain and threshold have been set */
     bool stretch; /* for a validator, which computes a part of the iterations: the re-initialisation
-                     after the last iteration is left out */
+                     after the last iteration is omitted */
     uint32_t threshold; /* Otsu's threshold: the lowest grey value of the bright class */
     double gain;        /* a factor of the data term, with otsu */
 } ls_params;
 
-/* Copies the parameters, and if they depend on Otsu's threshold sets target, epsilon, gain and
- * threshold for the item's pixels. TC_BAD_INPUT: all pixels have the same grey value. */
+/* Copies the parameters. If they depend on Otsu's threshold, sets target, epsilon, gain and
+ * threshold from the item's pixels; returns TC_BAD_INPUT if all pixels have the same grey value. */
 tc_status ls_resolve(const an_work *work, ls_params *out, tc_err *err);
-/* The message of this error. */
+/* The message of ls_resolve's TC_BAD_INPUT. */
 extern const char ls_flat[];
 
 /* --- chunks ---------------------------------------------------------------------
@@ -73,19 +73,20 @@ bool ls_is_reinit(const ls_params *p, uint64_t chunk);
 /* --- stretches ------------------------------------------------------------------
  *
  * Right after a re-initialisation phi depends only on which side of the interface each voxel is on.
- * So the result of a job with at least LS_LEAST_STRETCHES re-initialisations contains the sides of
- * all voxels at up to LS_KEPT of these (the kept ones), one bit each in a word per voxel. A
- * validator can repeat a stretch: the iterations from one kept re-initialisation to the next. */
+ * So the result of a job with at least LS_LEAST_STRETCHES re-initialisations stores the sides of
+ * all voxels at up to LS_KEPT of them: a voxel has a word with one bit for each stored ("kept")
+ * re-initialisation. A validator can repeat a stretch, which is the iterations from one kept
+ * re-initialisation to the next. */
 enum {
     LS_KEPT = 32,          /* greatest number of kept re-initialisations */
     LS_LEAST_STRETCHES = 4 /* with fewer re-initialisations none is kept */
 };
-/* One in this many re-initialisations is kept; 0: none is kept. */
+/* Returns n if one in n re-initialisations is kept; 0 if none is kept. */
 uint64_t ls_kept_every(const ls_params *p);
-/* The bit for the sides at this chunk; LS_KEPT: they are not kept. */
+/* Returns the bit for the sides at this chunk; LS_KEPT if they are not kept. */
 uint32_t ls_kept_bit(const ls_params *p, uint64_t chunk);
-/* How many re-initialisations are kept if the evolution ended after this many iterations.
- * converged: it ended because of stop_after. 0: ls_kept_every is 0. */
+/* Returns the number of kept re-initialisations if the evolution ended after `iterations`
+ * iterations; 0 if ls_kept_every is 0. converged: the evolution ended because of stop_after. */
 uint32_t ls_kept_count(const ls_params *p, int64_t iterations, bool converged);
 
 /* --- state ---------------------------------------------------------------------
@@ -159,7 +160,8 @@ typedef struct ls_force {
     float *data; /* -alpha D */
     float *stop; /* the factor of F that is below 1 at edges; NULL without edge_stop */
 } ls_force;
-/* Computes *force from the pixels: freed by ls_force_free; empty after a failure. */
+/* Computes *force from the pixels. The caller frees it by ls_force_free; it is empty after a
+ * failure. */
 tc_status ls_force_make(const an_work *work, ls_force *force, tc_err *err);
 void ls_force_free(ls_force *force);
 
@@ -183,8 +185,8 @@ tc_status ls_check_result(const void *params, const wu_item *item, const wu_outp
 /* pixels.c */
 double ls_pixels_share(const an_work *work);
 tc_status ls_check_pixels(const an_work *work, const wu_output *out, uint64_t *random, tc_err *err);
-/* output.c: the volume of this many voxels, in the cube of the unit of the item's spacing; for a
- * picture their number. */
+/* output.c: returns the volume of `inside` voxels, in the cube of the unit of the item's spacing;
+ * for a picture their number. */
 double ls_measure(const wu_item *item, int64_t inside);
 
 extern const an_backend ls_cpu;

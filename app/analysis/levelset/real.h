@@ -15,9 +15,9 @@
  * across the border of the picture is 0. phi, F, D, U, kappa and alpha are those of levelset.h.
  */
 
-/* The component along an axis of the unit normal, on the face between two voxels. d: phi of the
- * upper minus the lower voxel. c, e: ls_across along the other two axes, which is four times the
- * mean central difference of the two voxels. */
+/* Returns the component, along an axis, of the unit normal on the face between two voxels that are
+ * adjacent along this axis. d: phi of the upper minus phi of the lower voxel. c, e: ls_across along
+ * the other two axes, which is four times the mean central difference of the two voxels. */
 LS_INLINE LS_REAL LS_NAME(ls_face)(LS_REAL d, LS_REAL c, LS_REAL e)
 {
     const LS_REAL m = c * LS_C(0.25f), n = e * LS_C(0.25f);
@@ -52,8 +52,9 @@ LS_INLINE LS_REAL LS_NAME(ls_moved)(LS_REAL phi, LS_REAL dt, LS_REAL u)
     return phi + dt * u;
 }
 
-/* U = F |grad phi|, with the gradient's upwind differences. speed: F. xu: the next minus this voxel
- * along x; xl: this minus the previous one; the others likewise along y and z. */
+/* U = F |grad phi|, with the gradient's upwind differences. speed: F. xu: phi of the next voxel
+ * along x minus phi of this voxel; xl: phi of this voxel minus phi of the previous one; yu, yl, zu,
+ * zl: the same along y and z. */
 LS_INLINE LS_REAL LS_NAME(ls_motion)(LS_REAL speed, LS_REAL xu, LS_REAL xl, LS_REAL yu, LS_REAL yl,
                                      LS_REAL zu, LS_REAL zl)
 {

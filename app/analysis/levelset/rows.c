@@ -15,45 +15,46 @@
 
 /* --- rows and scratch memory ----------------------------------------------------------------- */
 
-/* A row of a box and its neighbours (u: the next, l: the previous one along y or z), each from the
- * box's first column on. A neighbour outside the picture is replaced by the row itself, so that
- * one-sided differences across the border are 0. For central differences (c...) both neighbours are
- * replaced in rows at the border. */
-typedef struct rows {
+/* Pointers to a row of a box and to its neighbours along y and z, each from the box's first column
+ * on. In the names, u is the next row, l the previous one, so yu is the next row along y. A
+ * neighbour outside the picture is replaced by the row itself, so that one-sided differences across
+ * the border are 0. For central differences (names that begin with c) both neighbours are replaced
+ * in rows at the border. */
+typedef struct row_set {
     const float *p; /* phi of the row itself */
     const float *yu, *yl, *zu, *zl;
     const float *cyu, *cyl, *czu, *czl;
     const float *data, *stop;
     float *out;
-} rows;
+} row_set;
 
 static inline size_t index_of(const ls_fields *f, uint32_t x, uint32_t y, uint32_t z)
 {
     return ((size_t)z * f->ny + y) * f->nx + x;
 }
 
-static inline rows rows_at(const ls_fields *f, uint32_t x, uint32_t y, uint32_t z)
+static inline row_set row_set_at(const ls_fields *f, uint32_t x, uint32_t y, uint32_t z)
 {
     const size_t at = index_of(f, x, y, z), row = f->nx, plane = (size_t)f->nx * f->ny;
     const float *const p = f->phi + at;
     const bool y_inner = y > 0 && y + 1 < f->ny, z_inner = z > 0 && z + 1 < f->nz;
 
-    return (rows){ .p = p,
-                   .yu = y + 1 < f->ny ? p + row : p,
-                   .yl = y > 0 ? p - row : p,
-                   .zu = z + 1 < f->nz ? p + plane : p,
-                   .zl = z > 0 ? p - plane : p,
-                   .cyu = y_inner ? p + row : p,
-                   .cyl = y_inner ? p - row : p,
-                   .czu = z_inner ? p + plane : p,
-                   .czl = z_inner ? p - plane : p,
-                   .data = f->data + at,
-                   .stop = f->stop != NULL ? f->stop + at : NULL,
-                   .out = f->out + at };
+    return (row_set){ .p = p,
+                      .yu = y + 1 < f->ny ? p + row : p,
+                      .yl = y > 0 ? p - row : p,
+                      .zu = z + 1 < f->nz ? p + plane : p,
+                      .zl = z > 0 ? p - plane : p,
+                      .cyu = y_inner ? p + row : p,
+                      .cyl = y_inner ? p - row : p,
+                      .czu = z_inner ? p + plane : p,
+                      .czl = z_inner ? p - plane : p,
+                      .data = f->data + at,
+                      .stop = f->stop != NULL ? f->stop + at : NULL,
+                      .out = f->out + at };
 }
 
-/* Scratch memory of a step. A "face" is ls_face (real.h) between two voxels. All have rows of
- * scratch_pitch floats. */
+/* Scratch memory of a step. A "face" is the value of ls_face (real.h) between two voxels. All
+ * arrays have rows of scratch_pitch floats. */
 typedef struct buffers {
     float *fx, *dx; /* the faces of a row along x, and the differences of phi there */
     float *yl, *yu; /* the faces of a row along y: at its lower and upper side */
@@ -63,7 +64,8 @@ typedef struct buffers {
     float *cx[2];   /* [rows + 2] central differences along x, of a plane and the next one */
 } buffers;
 
-/* The floats from one row to the next in scratch memory, for a box w voxels wide. */
+/* Returns the number of floats from one row to the next in scratch memory, for a box w voxels wide.
+ */
 static inline size_t scratch_pitch(uint32_t w)
 {
     return ((size_t)w + 1 + LS_PAD + 15) / 16 * 16;
@@ -195,9 +197,10 @@ static const ls_simd sse2 = { "sse2", 4, &scalar, sse2_step_box, sse2_apply };
 static const ls_simd avx2 = { "avx2", 8, &sse2, avx2_step_box, avx2_apply };
 static const ls_simd avx512 = { "avx512", 16, &avx2, avx512_step_box, avx512_apply };
 
-/* Returns XCR0, whose bits say which registers the operating system saves for a thread; 0: unknown.
+/* Returns XCR0, whose bits tell which registers the operating system saves for a thread; 0 if that
+ * is unknown.
  * (__builtin_cpu_supports of GCC and clang needs a library that not every compiler has.) */
-static uint32_t kept_registers(void)
+static uint32_t saved_registers(void)
 {
     const unsigned osxsave = 1u << 27;
     unsigned a, b, c, d;
@@ -211,15 +214,15 @@ static uint32_t kept_registers(void)
 /* The bits are described in Intel's manual, volume 1, chapters 14.3 and 15.2. */
 const ls_simd *ls_simd_best(void)
 {
-    const uint32_t kept = kept_registers(), ymm = 0x06, zmm = 0xe6;
+    const uint32_t saved = saved_registers(), ymm = 0x06, zmm = 0xe6;
     const unsigned has_avx2 = 1u << 5, has_avx512f = 1u << 16;
     unsigned a, b = 0, c, d;
 
     if (!__get_cpuid_count(7, 0, &a, &b, &c, &d))
         return &sse2;
-    if ((kept & zmm) == zmm && (b & has_avx512f) != 0)
+    if ((saved & zmm) == zmm && (b & has_avx512f) != 0)
         return &avx512;
-    return (kept & ymm) == ymm && (b & has_avx2) != 0 ? &avx2 : &sse2;
+    return (saved & ymm) == ymm && (b & has_avx2) != 0 ? &avx2 : &sse2;
 }
 
 #else

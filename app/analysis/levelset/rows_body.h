@@ -10,10 +10,10 @@
  */
 #include "app/analysis/levelset/real.h"
 
-/* Adds what the lanes of a row's vectors found to *found. bad: 0 in lanes whose values all were
- * finite, otherwise NaN. changed: nonzero in lanes that changed sides. */
-static LS_TARGET void LS_NAME(gather)(LS_REAL most, LS_REAL bad, LS_INT changed,
-                                      ls_outcome *outcome)
+/* Merges the results of the lanes of a row's vectors into *outcome. bad: 0 in lanes whose values
+ * were all finite, otherwise NaN. changed: nonzero in lanes where a voxel changed sides. */
+static LS_TARGET void LS_NAME(merge_lanes)(LS_REAL most, LS_REAL bad, LS_INT changed,
+                                           ls_outcome *outcome)
 {
     for (unsigned i = 0; i < LANES; i++) {
         outcome->most = LS_LANE(most, i) > outcome->most ? LS_LANE(most, i) : outcome->most;
@@ -39,7 +39,7 @@ static LS_TARGET void LS_NAME(central_row)(const float *row, uint32_t x0, uint32
 
 /* Computes the faces of a row along x: for i = 0 to w, fx[i] is the face between voxels x0 + i - 1
  * and x0 + i, and dx[i] the difference of their phi. */
-static LS_TARGET void LS_NAME(x_faces)(const rows *r, uint32_t x0, uint32_t w, uint32_t nx,
+static LS_TARGET void LS_NAME(x_faces)(const row_set *r, uint32_t x0, uint32_t w, uint32_t nx,
                                        float *fx, float *dx)
 {
     const uint32_t end = x0 + w == nx ? w : w + 1;
@@ -92,8 +92,8 @@ static LS_TARGET void LS_NAME(central_plane)(const ls_fields *f, const ls_box *b
 }
 
 /* Computes F and U, or the next phi, of voxels [i, w) of the row from its faces. Returns the first
- * voxel that is not done because less than a vector is left. */
-static LS_TARGET uint32_t LS_NAME(move_row)(const ls_fields *f, const rows *r, const float *fx,
+ * voxel that is not computed, as fewer voxels than a vector has remain. */
+static LS_TARGET uint32_t LS_NAME(move_row)(const ls_fields *f, const row_set *r, const float *fx,
                                             const float *dx, const float *yl, const float *yu,
                                             const float *zl, const float *zu, uint32_t i,
                                             uint32_t w, ls_outcome *outcome)
@@ -127,13 +127,13 @@ static LS_TARGET uint32_t LS_NAME(move_row)(const ls_fields *f, const rows *r, c
         /* The last vector of a row overlaps the one before it. */
         i = i + LANES < w && i + 2 * LANES > w && w >= LANES ? w - LANES : i + LANES;
     }
-    LS_NAME(gather)(most, bad, changed, outcome);
+    LS_NAME(merge_lanes)(most, bad, changed, outcome);
     return i;
 }
 
-/* Does one plane of the box, whose faces along z are computed already. */
-static LS_TARGET void LS_NAME(plane)(const ls_fields *f, const ls_box *b, uint32_t z, buffers *m,
-                                     ls_outcome *outcome)
+/* Computes one plane of the box, whose faces along z have already been computed. */
+static LS_TARGET void LS_NAME(step_plane)(const ls_fields *f, const ls_box *b, uint32_t z,
+                                          buffers *m, ls_outcome *outcome)
 {
     const uint32_t w = b->x1 - b->x0;
     const size_t pitch = scratch_pitch(w);
@@ -145,14 +145,14 @@ static LS_TARGET void LS_NAME(plane)(const ls_fields *f, const ls_box *b, uint32
         if (y < 0 || y + 1 >= f->ny) {
             memset(m->yu, 0, w * sizeof(float));
         } else {
-            const rows lo = rows_at(f, b->x0, (uint32_t)y, z),
-                       hi = rows_at(f, b->x0, (uint32_t)y + 1, z);
+            const row_set lo = row_set_at(f, b->x0, (uint32_t)y, z),
+                          hi = row_set_at(f, b->x0, (uint32_t)y + 1, z);
 
             LS_NAME(row_faces)(lo.p, hi.p, m->cx[0] + at, m->cx[0] + at + pitch, lo.czu, lo.czl,
                                hi.czu, hi.czl, w, m->yu);
         }
         if (y >= b->y0) {
-            const rows r = rows_at(f, b->x0, (uint32_t)y, z);
+            const row_set r = row_set_at(f, b->x0, (uint32_t)y, z);
             const size_t z_at = (size_t)(y - b->y0) * m->z_pitch;
             const float *const zl = m->zl + z_at, *const zu = m->zu + z_at;
             uint32_t i;
@@ -181,19 +181,19 @@ static LS_TARGET void LS_NAME(step_box)(const ls_fields *f, const ls_box *b, flo
         LS_NAME(central_plane)(f, b, z + 1, m.cx[1]);
         for (uint32_t y = b->y0; y < (f->nz == 1 ? b->y0 + 1 : b->y1); y++) {
             const size_t at = (y - b->y0) * pitch;
-            rows lo, hi;
+            row_set lo, hi;
 
             if (z < 0 || z + 1 >= f->nz) {
                 memset(m.zu + at, 0, w * sizeof(float));
                 continue;
             }
-            lo = rows_at(f, b->x0, y, (uint32_t)z);
-            hi = rows_at(f, b->x0, y, (uint32_t)z + 1);
+            lo = row_set_at(f, b->x0, y, (uint32_t)z);
+            hi = row_set_at(f, b->x0, y, (uint32_t)z + 1);
             LS_NAME(row_faces)(lo.p, hi.p, m.cx[0] + at + pitch, m.cx[1] + at + pitch, lo.cyu,
                                lo.cyl, hi.cyu, hi.cyl, w, m.zu + at);
         }
         if (z >= b->z0)
-            LS_NAME(plane)(f, b, (uint32_t)z, &m, outcome);
+            LS_NAME(step_plane)(f, b, (uint32_t)z, &m, outcome);
         swap(&m.zl, &m.zu);
         swap(&m.cx[0], &m.cx[1]);
     }
@@ -214,7 +214,7 @@ static LS_TARGET void LS_NAME(apply)(float *phi, const float *u, size_t n, float
         changed |= LS_BELOW0(next) ^ LS_BELOW0(p);
         LS_STORE(phi + i, next);
     }
-    LS_NAME(gather)(LS_C(0.0f), bad, changed, outcome);
+    LS_NAME(merge_lanes)(LS_C(0.0f), bad, changed, outcome);
     if (i < n)
         scalar_apply(phi + i, u + i, n - i, dt, outcome);
 }
