@@ -27,8 +27,8 @@ typedef struct checkpoint {
     uint64_t state_size; /* bytes of the item's state; 0: the item has not been started */
 } checkpoint;
 
-/* Reserves disk space for the next checkpoint with a state of state_size bytes, where the file
- * system can. */
+/* Reserves disk space, if the file system can do so, for the next checkpoint with a state of
+ * state_size bytes. */
 void checkpoint_reserve(const char *path, uint64_t state_size);
 /* Writes the checkpoint to `path`, polling meanwhile. state: c->state_size bytes. After a failure
  * an older checkpoint at `path` remains valid. TC_IO: it cannot be written; TC_TRY_LATER: from the
@@ -36,12 +36,12 @@ void checkpoint_reserve(const char *path, uint64_t state_size);
 tc_status checkpoint_write(const char *path, const checkpoint *c, const void *state,
                            const tc_poll *poll, tc_err *err);
 
-/* Reads the checkpoint at `path`. whose: the job that it must belong to (the first three fields).
- * On TC_OK the caller owns *state, which is NULL if c->state_size is 0. TC_MORE: there is no
- * checkpoint. TC_BAD_INPUT: the checkpoint cannot be used, and err says why (cut off, corrupt, of
- * another version). TC_NO_MATCH: it belongs to another work unit. TC_TRY_LATER, TC_NO_MEMORY: it
+/* Reads the checkpoint at `path`. expected: the job that it must belong to (the first three
+ * fields). On TC_OK the caller owns *state, which is NULL if c->state_size is 0. TC_MORE: there is
+ * no checkpoint. TC_BAD_INPUT: the checkpoint cannot be used, and err says why (cut off, corrupt,
+ * of another version). TC_NO_MATCH: it belongs to another work unit. TC_TRY_LATER, TC_NO_MEMORY: it
  * could not be read now. */
-tc_status checkpoint_read(const char *path, const checkpoint *whose, checkpoint *c, void **state,
+tc_status checkpoint_read(const char *path, const checkpoint *expected, checkpoint *c, void **state,
                           const tc_poll *poll, tc_err *err);
 
 /* Removes the checkpoint, and the temporary file that an interrupted write may have left. */

@@ -55,7 +55,8 @@ double cost_total(const cost_model *w, size_t done, double bytes)
 void cost_learn(cost_model *w, size_t i, const item_times *times)
 {
     assert(i < w->n);
-    /* The second item: forgets the first one, whose time may include compiling kernels. */
+    /* At the second item, removes the first one from the sums, as its time may include compiling
+     * kernels. */
     if (w->n_done_items == 1)
         w->done_host = w->done_chunks = w->done_times.host = w->done_times.chunks = 0;
     w->n_done_items++;
@@ -68,7 +69,6 @@ void cost_learn(cost_model *w, size_t i, const item_times *times)
         w->speed = w->done_chunks / w->done_times.chunks / (w->done_host / w->done_times.host);
 }
 
-/* Sets the model to a job whose work is all done by the CPU. */
 void cost_use_cpu(cost_model *w)
 {
     w->speed = 1;

@@ -1,13 +1,14 @@
 /*
- * The cost of each part of a job, in operations of one CPU core, and how much faster than a core
- * the device does the chunks. The fraction done that people see is computed from these.
+ * The cost of each part of a job, in operations of one CPU core, and the speed at which the device
+ * does the chunks, relative to a core. The fraction done that is shown to people is computed from
+ * these.
  */
 #ifndef APP_COST_MODEL_H
 #define APP_COST_MODEL_H
 
 #include "app/analysis/analysis.h"
 
-/* How long an item took, in seconds. */
+/* The duration of an item's parts, in seconds. */
 typedef struct item_times {
     double chunks; /* the item's chunks, which the device does */
     double host;   /* the CPU's work before and after the chunks */
@@ -23,8 +24,9 @@ typedef struct cost_model {
     /* Operations of writing a byte of an array that is compressed when the result is written; a
      * byte that was compressed before costs 1 / WU_COPIED of it. */
     double byte;
-    double speed; /* the speed at which the chunks are done, relative to a core; 1: by the CPU */
-    /* The next four are of the items that the device has done so far. */
+    double speed; /* the speed at which the chunks are done, relative to a core; 1 if the CPU does
+                     them */
+    /* The next four members refer to the items that the device has done so far. */
     double done_host;      /* operations of the host */
     double done_chunks;    /* operations of the chunks */
     item_times done_times; /* sum of the items' times */
@@ -35,17 +37,18 @@ typedef struct cost_model {
 tc_status cost_model_make(const an_unit *unit, bool on_device, cost_model *w, tc_err *err);
 void cost_model_free(cost_model *w);
 
-/* Operations before item i. i == n: before the result is written, without the SHA-256. */
+/* Returns the operations before item i; for i == n, those before the result is written, without the
+ * SHA-256. */
 double cost_before(const cost_model *w, size_t i);
-/* Operations of the whole job, if the first `done` items are done and spool_to_write gives `bytes`
- * for them; writing the outputs of the others is estimated. */
+/* Returns the operations of the whole job. done: the number of items that are done; bytes: the
+ * value of spool_to_write for them. Writing the outputs of the other items is estimated. */
 double cost_total(const cost_model *w, size_t done, double bytes);
 
-/* To be called when the device has done item i in these times: computes the speed from all items
- * that it has done so far. The first item, during which the driver may compile kernels, is left out
- * as soon as a second one is done. */
+/* Must be called when the device has done item i in these times: computes the speed from all items
+ * that it has done so far. From the second item on, the first one does not count, as the driver may
+ * have compiled kernels during it. */
 void cost_learn(cost_model *w, size_t i, const item_times *times);
-/* To be called when the CPU does the remaining items. */
+/* Must be called when the CPU does the remaining items. */
 void cost_use_cpu(cost_model *w);
 
 #endif

@@ -16,13 +16,13 @@ static const char variable[] = "TEXCELL_DRIVER_FAULT";
 static const char fault_file[] = "driver_faults";
 
 enum {
-    IN_A_ROW = 3,      /* the number of consecutive faults from which on a task waits LONG_WAIT */
-    SHORT_WAIT = 300,  /* seconds that a task waits after an earlier fault */
+    IN_A_ROW = 3,      /* from this number of consecutive faults on, a task waits LONG_WAIT */
+    SHORT_WAIT = 300,  /* seconds that a task waits after fewer faults */
     LONG_WAIT = 86400, /* seconds that a task waits after IN_A_ROW faults or more */
     TEXT = 512         /* bytes of a message's buffer */
 };
 
-static bool forgotten; /* fault_file has been removed */
+static bool is_removed; /* fault_file has been removed */
 
 /* Appends text to the string `out`, a buffer of TEXT bytes. Safe in a signal handler, unlike
  * snprintf. */
@@ -35,7 +35,7 @@ static void append_text(char out[TEXT], const char *text)
     out[n] = '\0';
 }
 
-static void write_out(const char *text)
+static void write_stderr(const char *text)
 {
     const ssize_t done = write(STDERR_FILENO, text, strlen(text));
 
@@ -43,7 +43,7 @@ static void write_out(const char *text)
 }
 
 /* Prints "WHAT HOW" as a line on stderr, in place of a progress bar. Safe in a signal handler. */
-static void say_fault(const char *what, const char *how)
+static void print_fault(const char *what, const char *how)
 {
     char line[TEXT] = "";
 
@@ -51,7 +51,7 @@ static void say_fault(const char *what, const char *how)
     append_text(line, what);
     append_text(line, how);
     append_text(line, "\n");
-    write_out(line);
+    write_stderr(line);
 }
 
 tc_status driver_fault_init(char **argv, tc_err *err)
@@ -67,28 +67,28 @@ const char *driver_fault_before(void)
 void driver_fault_restart(const char *how)
 {
     if (bw_signal_caught()) {
-        say_fault("texcell: it is to end, and the OpenCL driver failed; the same command goes on "
-                  "from here: ",
-                  how);
+        print_fault("texcell: it is to end, and the OpenCL driver failed; the same command goes on "
+                    "from here: ",
+                    how);
         os_exit_now(tc_exit_code(TC_TRY_LATER));
     }
     os_restart(how);
-    say_fault("texcell: error: the OpenCL driver failed; --device cpu does without it: ", how);
+    print_fault("texcell: error: the OpenCL driver failed; --device cpu does without it: ", how);
     os_exit_now(tc_exit_code(TC_DEVICE));
 }
 
 void driver_fault_leave(const char *how)
 {
-    say_fault("texcell: error: the OpenCL driver failed: ", how);
+    print_fault("texcell: error: the OpenCL driver failed: ", how);
     os_exit_now(tc_exit_code(TC_DEVICE));
 }
 
 void driver_fault_wait(const char *how)
 {
-    const bool again = tc_count_in_file(fault_file) >= IN_A_ROW;
+    const bool often = tc_count_in_file(fault_file) >= IN_A_ROW;
     char reason[TEXT] = "";
 
-    if (again)
+    if (often)
         append_text(reason,
                     "the OpenCL driver fails again and again; update it, or take the device "
                     "from BOINC with "
@@ -97,13 +97,13 @@ void driver_fault_wait(const char *how)
         append_text(reason, "the OpenCL driver failed");
     append_text(reason, ": ");
     append_text(reason, how);
-    say_fault("texcell: error: ", reason);
-    bw_leave_now(again ? LONG_WAIT : SHORT_WAIT, reason, again);
+    print_fault("texcell: error: ", reason);
+    bw_leave_now(often ? LONG_WAIT : SHORT_WAIT, reason, often);
 }
 
 void driver_fault_forget(void)
 {
-    if (!forgotten)
+    if (!is_removed)
         unlink(fault_file);
-    forgotten = true;
+    is_removed = true;
 }

@@ -20,8 +20,8 @@ void driver_fault_restart(const char *how); /* "run": restarts */
 void driver_fault_leave(const char *how);   /* "devices", "selftest": exits with code 3 */
 void driver_fault_wait(const char *how); /* a client's task in its slot folder: exits temporarily */
 
-/* To be called when the device has worked: a task's later faults then do not count as consecutive
- * to earlier ones. */
+/* Must be called after the device has worked without a fault: resets the count of a task's
+ * consecutive faults. */
 void driver_fault_forget(void);
 
 #endif

@@ -1,5 +1,5 @@
-/* Processes one item of a job, from its pixels to its record in the spool: takes steps, writes
- * checkpoints, polls, and lets the CPU take over from a device that fails. */
+/* Processes one item of a job, from its pixels to its record in the spool: runs steps, writes
+ * checkpoints, polls, and continues on the CPU after a device has failed. */
 #ifndef APP_ITEM_H
 #define APP_ITEM_H
 
@@ -14,14 +14,15 @@
 typedef struct job_device {
     const an_backend *backend; /* the analysis' OpenCL backend; NULL if it has none */
     ocl_device *open;          /* NULL: the CPU is used */
-    bool gpu_task; /* the client assigned the device: if the device fails, the task exits and is
-                      tried again later */
+    bool gpu_task; /* the client assigned the device: if the device fails, the task exits, and the
+                      client starts it again later */
 } job_device;
 
 /* Closes the device; from now on the CPU is used. */
 void job_device_release(job_device *d);
 
-/* The arguments of item_do: which item, and the objects of the job that it uses and changes. */
+/* The arguments of item_do: the item's index, and the objects of the job that item_do uses and
+ * changes. */
 typedef struct item_work {
     const an_unit *unit;
     size_t index;      /* the item's index */
@@ -32,18 +33,19 @@ typedef struct item_work {
     bool all_threads;  /* use all `threads` for every item; otherwise fewer for small items */
     double launch_ms;  /* longest launch on a device, in milliseconds */
     job_device *device;
-    prefetch *prefetch; /* may have decoded the item, and is to decode the next one */
+    prefetch *prefetch; /* decodes the next item; it may have decoded this one */
     job_files *files;
     progress *progress;
     view *view; /* the picture for texcell_graphics; NULL if none is written */
 } item_work;
 
-/* Does the item, from files->state if that is not NULL, else from its start. TC_OK: its output is
- * in the spool. TC_TRY_LATER: the program is to stop; a checkpoint was written if possible. */
+/* Processes the item, from files->state if that is not NULL, else from its start. TC_OK: the item's
+ * output is in the spool. TC_TRY_LATER: the program must stop; a checkpoint was written if
+ * possible. */
 tc_status item_do(const item_work *w, tc_err *err);
 
-/* Called after each item but the last: writes a checkpoint if one is due, which an item of a single
- * step does not do by itself. */
+/* Called after each item but the last: writes a checkpoint if one is due, as item_do writes none
+ * for an item of a single step. */
 void item_save_between(const item_work *w);
 
 #endif

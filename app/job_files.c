@@ -10,9 +10,9 @@
 #include "wrapper/bw.h"
 
 enum {
-    LEAVE_WITH = 32 << 20, /* bytes of the largest state that is written while stopping; a slow disk
-                              could hardly write a larger one in LEAVE_WITHIN seconds */
-    LEAVE_WITHIN = 4       /* seconds that writing the last checkpoint may take */
+    LAST_STATE_MAX = 32 << 20, /* bytes of the largest state that is written while stopping; a slow
+                              disk could hardly write a larger one in LAST_WRITE_SECONDS seconds */
+    LAST_WRITE_SECONDS = 4     /* seconds that writing the last checkpoint may take */
 };
 
 tc_status job_files_open(job_files *f, const char *checkpoint_path, const char *spool_path,
@@ -39,20 +39,21 @@ void job_files_close(job_files *f, bool keep)
 tc_status job_files_find_start(job_files *f, size_t n_items, const progress *p, tc_err *err)
 {
     assert(f->spool != NULL && f->state == NULL);
-    checkpoint found;
-    tc_err why;
+    checkpoint position;
+    tc_err fault;
     tc_status status =
-        checkpoint_read(f->checkpoint_path, &f->mark, &found, &f->state, &f->poll, &why);
+        checkpoint_read(f->checkpoint_path, &f->mark, &position, &f->state, &f->poll, &fault);
 
-    if (status == TC_OK && found.item > n_items)
-        status = tc_fail(&why, TC_BAD_INPUT, "%s: is corrupt", f->checkpoint_path);
+    if (status == TC_OK && position.item > n_items)
+        status = tc_fail(&fault, TC_BAD_INPUT, "%s: is corrupt", f->checkpoint_path);
     if (status == TC_OK)
-        status = spool_keep(f->spool, found.spool_size, found.spool_crc, found.item, &why);
+        status =
+            spool_keep(f->spool, position.spool_size, position.spool_crc, position.item, &fault);
     if (status == TC_OK) {
-        f->mark = found;
+        f->mark = position;
         f->item_saved = f->state != NULL;
         progress_note(p, "going on from the checkpoint, with %llu of %zu items done",
-                      (unsigned long long)found.item, n_items);
+                      (unsigned long long)position.item, n_items);
         return TC_OK;
     }
     free(f->state);
@@ -60,18 +61,18 @@ tc_status job_files_find_start(job_files *f, size_t n_items, const progress *p, 
     if (status == TC_NO_MATCH && f->keeps_others)
         return tc_fail(err, TC_USAGE,
                        "%s than this: finish that first, give another -o, or --replace",
-                       why.message);
+                       fault.message);
     if (status == TC_BAD_INPUT || status == TC_NO_MATCH)
-        progress_print(p, "the work starts over", why.message);
+        progress_print(p, "the work starts over", fault.message);
     else if (status != TC_MORE)
-        return tc_fail(err, status, "%s", why.message);
+        return tc_fail(err, status, "%s", fault.message);
     f->mark.item = f->mark.state_size = 0;
     return spool_keep(f->spool, 0, 0, 0, err);
 }
 
 void job_files_reserve(job_files *f, size_t state_size)
 {
-    if (!bw_has_client() || state_size <= f->reserved || state_size > LEAVE_WITH)
+    if (!bw_has_client() || state_size <= f->reserved || state_size > LAST_STATE_MAX)
         return;
     f->reserved = state_size;
     checkpoint_reserve(f->checkpoint_path, state_size);
@@ -79,7 +80,7 @@ void job_files_reserve(job_files *f, size_t state_size)
 
 bool job_files_try_again(job_files *f, tc_status *status, const progress *p, tc_err *err)
 {
-    const double longest = 300;
+    const double longest_pause = 300;
     double until;
 
     if (*status != TC_DISK || !bw_has_client()) {
@@ -91,7 +92,7 @@ bool job_files_try_again(job_files *f, tc_status *status, const progress *p, tc_
     }
     if (f->pause == 0)
         progress_print(p, "waiting for the disk", err->message);
-    f->pause = f->pause == 0 ? 1 : f->pause < longest / 2 ? 2 * f->pause : longest;
+    f->pause = f->pause == 0 ? 1 : f->pause < longest_pause / 2 ? 2 * f->pause : longest_pause;
     until = tc_seconds() + f->pause;
     for (*status = TC_OK; *status == TC_OK && tc_seconds() < until; *status = tc_ask(&f->poll, err))
         os_sleep(0.1);
@@ -105,10 +106,10 @@ bool job_files_save(job_files *f, const void *state, size_t state_size, const pr
     checkpoint c = f->mark;
     tc_status status;
 
-    if (f->leave_by > 0 && state_size > LEAVE_WITH)
+    if (f->leave_by > 0 && state_size > LAST_STATE_MAX)
         return false;
     if (f->leave_by > 0)
-        f->leave_by += LEAVE_WITHIN;
+        f->leave_by += LAST_WRITE_SECONDS;
     c.state_size = state_size;
     status = spool_sync(f->spool, &c.spool_size, &c.spool_crc, &err);
     if (status == TC_OK)
@@ -118,8 +119,8 @@ bool job_files_save(job_files *f, const void *state, size_t state_size, const pr
     if (f->reserved > 0)
         checkpoint_reserve(f->checkpoint_path,
                            f->reserved); /* this checkpoint has used the reserved space */
-    if (status != TC_OK && status != TC_TRY_LATER && !f->warned) {
-        f->warned = true;
+    if (status != TC_OK && status != TC_TRY_LATER && !f->has_warned) {
+        f->has_warned = true;
         progress_print(p, "warning: no checkpoint", err.message);
     }
     return status == TC_OK;
@@ -127,7 +128,7 @@ bool job_files_save(job_files *f, const void *state, size_t state_size, const pr
 
 /* The `ask` function of the tc_poll after job_files_leave. It writes no message, as the reason for
  * stopping is printed instead. */
-static tc_status ask_while_leaving(void *user, tc_err *err)
+static tc_status ask_until_deadline(void *user, tc_err *err)
 {
     const job_files *const f = user;
 
@@ -140,5 +141,5 @@ void job_files_leave(job_files *f)
     enum { LEAVE_MS = 100 };
 
     f->leave_by = tc_seconds() + LEAVE_MS * 1e-3;
-    f->poll = (tc_poll){ ask_while_leaving, f };
+    f->poll = (tc_poll){ ask_until_deadline, f };
 }

@@ -12,19 +12,19 @@
 #include "app/spool.h"
 
 typedef struct job_files {
-    tc_poll poll;              /* what all functions of the job poll */
+    tc_poll poll;              /* the poll of all functions of the job */
     tc_background *background; /* the job's background threads; NULL if there are none */
-    double leave_by; /* after job_files_leave: the time (tc_seconds) after which writing is
-                        abandoned; before: 0 */
+    double leave_by; /* 0; after job_files_leave the time (tc_seconds) after which writing is
+                        abandoned */
     const char *checkpoint_path, *spool_path;
     spool *spool;
     checkpoint mark; /* identifies the job, and contains its position */
-    void *state; /* the state of item mark.item from the checkpoint, until it is taken by the code
-                    that continues the item; NULL: the item has not been started */
-    bool item_saved;   /* the checkpoint on disk has a state of the current item */
+    void *state; /* the state of item mark.item from the checkpoint, until the code that continues
+                    the item takes it; NULL if the checkpoint has none */
+    bool item_saved;   /* the checkpoint on disk contains a state of the current item */
     uint64_t reserved; /* bytes of the state for which disk space is reserved */
     double pause;      /* seconds between two tries to write to a full disk; 0: it is not full */
-    bool warned;       /* a warning about a failed checkpoint was printed */
+    bool has_warned;   /* a warning about a failed checkpoint was printed */
     bool keeps_others; /* keep a checkpoint of another work unit and fail with TC_USAGE; otherwise
                           start over */
 } job_files;
@@ -52,13 +52,13 @@ void job_files_reserve(job_files *f, size_t state_size);
 
 /* Called after each try of an operation that writes, with its status. Returns whether to try again:
  * if the disk was full (TC_DISK), after a pause that grows with each try. Returns false if no
- * client started the program, or if the job was told to stop meanwhile (*status is then
+ * client started the program, or if the poll requested to stop meanwhile (*status is then
  * TC_TRY_LATER). */
 bool job_files_try_again(job_files *f, tc_status *status, const progress *p, tc_err *err);
 
-/* Called when the program is to stop at once: from now on all polls fail after a tenth of a second,
- * except that writing a checkpoint may take some seconds more. If writing takes longer, it is
- * abandoned, and the previous checkpoint remains. */
+/* Called when the program must stop at once: all polls fail from a tenth of a second later on, but
+ * writing a checkpoint may take some more seconds. If writing takes longer, it is abandoned, and
+ * the previous checkpoint remains. */
 void job_files_leave(job_files *f);
 
 #endif

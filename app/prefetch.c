@@ -16,7 +16,7 @@ void prefetch_init(prefetch *a, const wu_job *job)
 }
 
 /* The background thread. */
-static void *decode(void *user)
+static void *decode_item(void *user)
 {
     prefetch *const a = user;
     tc_err ignored;
@@ -31,18 +31,18 @@ static void *decode(void *user)
 
 void prefetch_begin(prefetch *a, size_t item)
 {
-    if (a->is_under_way || item >= a->job->n_items)
+    if (a->has_thread || item >= a->job->n_items)
         return;
     a->item = item;
     a->has_ended = false;
-    a->is_under_way = os_thread(&a->thread, decode, a);
+    a->has_thread = os_thread(&a->thread, decode_item, a);
 }
 
 static void join_thread(prefetch *a)
 {
-    if (a->is_under_way)
+    if (a->has_thread)
         pthread_join(a->thread, NULL);
-    a->is_under_way = false;
+    a->has_thread = false;
 }
 
 bool prefetch_has_ended(prefetch *a, double seconds)
@@ -73,7 +73,7 @@ tc_status prefetch_take(prefetch *a, size_t item, const tc_poll *poll, wu_pixels
 {
     assert(item < a->job->n_items);
 
-    if (!a->is_under_way || a->item != item)
+    if (!a->has_thread || a->item != item)
         return wu_item_load(a->job, item, out, err);
     return_if_error(wait_until_decoded(a, poll, err));
     join_thread(a);

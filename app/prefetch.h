@@ -18,7 +18,7 @@ typedef struct prefetch {
     const wu_job *job;
     tc_background background; /* controls when the background thread runs */
     tc_poll poll;             /* polls `background` */
-    bool is_under_way;        /* the thread exists and decodes `item` */
+    bool has_thread;          /* the thread exists; it decodes `item` or has decoded it */
     pthread_t thread;
     size_t item;
     wu_pixels pixels; /* the thread's results, valid when it has ended */
@@ -33,14 +33,14 @@ typedef struct prefetch {
 void prefetch_init(prefetch *a, const wu_job *job);
 /* Stops the thread and frees its results. */
 void prefetch_end(prefetch *a);
-/* Starts to decode an item. Does nothing if there is no item with this index, or while an item is
- * being decoded or a decoded item has not been taken by prefetch_take, which also reports errors.
+/* Starts to decode an item. Does nothing if there is no item with this index, while an item is
+ * being decoded, or while prefetch_take has not taken a decoded item. prefetch_take reports errors.
  */
 void prefetch_begin(prefetch *a, size_t item);
-/* Whether the item is decoded; waits for it up to `seconds`. */
+/* Whether the item is decoded; waits up to `seconds` for the thread's end. */
 bool prefetch_has_ended(prefetch *a, double seconds);
-/* Like wu_item_load, but if decoding of this item was begun in the background, waits for its pixels
- * and moves them to *out. */
+/* Does the same as wu_item_load; but if this item is being decoded in the background, waits for its
+ * pixels and moves them to *out. */
 tc_status prefetch_take(prefetch *a, size_t item, const tc_poll *poll, wu_pixels *out, tc_err *err);
 
 #endif

@@ -19,11 +19,12 @@ typedef struct run_options {
     const char *runs;           /* path of the file for runs of labels (label_runs.h), or NULL */
     unsigned threads;           /* >= 1; the most threads of the CPU */
     bool all_threads;           /* use all `threads` even for small items, for tests */
-    ocl_request request;        /* which device to use */
+    ocl_request request;        /* the device to use */
     tc_guard_act *driver_fault; /* handles a crash of the driver: driver_fault.h */
-    bool gpu_task;       /* the client assigned a GPU; if it fails, exit and try again later */
-    double launch_ms;    /* longest launch on a device, in milliseconds */
-    double gpu_share;    /* the fraction of time that launches may take, in (0, 1] */
+    bool gpu_task;    /* the client assigned a GPU; if it fails, the process exits, and the client
+                         starts it again later */
+    double launch_ms; /* longest launch on a device, in milliseconds */
+    double gpu_share; /* the fraction of time that launches may take, in (0, 1] */
     const char *kernels; /* folder of compiled kernels (opencl/program_cache.h), or NULL */
     bool watched;      /* write the file for texcell_graphics, in the current folder, if it runs */
     bool quiet;        /* print no progress on stderr */
@@ -34,7 +35,7 @@ typedef struct run_options {
 /* Runs the job from its start or from the checkpoint.
  * TC_OK: the result is at `output`, and checkpoint and spool are removed; a client's task leaves
  * them to the client.
- * TC_TRY_LATER: the program is to stop (err says why); checkpoint and spool are kept.
+ * TC_TRY_LATER: the program must stop (err has the reason); checkpoint and spool are kept.
  * Other errors: the file at `output` is unchanged, and finished items are kept for another run. If
  * the input is bad and no item was done, no file is left. */
 tc_status run_job(const run_options *options, tc_err *err);

@@ -11,22 +11,23 @@
 
 typedef struct spool spool;
 
-/* Opens or creates the file and locks it. Its content is not used before spool_keep. poll: used by
- * all other functions. TC_TRY_LATER: another process has locked it. */
+/* Opens or creates the file and locks it. Its content is not used before spool_keep. poll: the poll
+ * of all functions below that have no such argument. TC_TRY_LATER: another process has locked the
+ * file. */
 tc_status spool_open(const char *path, const tc_poll *poll, spool **out, tc_err *err);
 /* Keeps the first `size` bytes, which must hold `items` records and have this CRC, and drops the
  * rest; size 0 empties the spool. TC_BAD_INPUT: the bytes are missing or differ; the spool is then
  * empty. After another failure the file is unchanged. */
 tc_status spool_keep(spool *s, uint64_t size, uint32_t crc, uint64_t items, tc_err *err);
 /* Appends an item's output. Its WU_OWN arrays are compressed by up to `threads` threads. poll: used
- * in place of the spool's. written: reports the progress; may be NULL. */
+ * in place of the spool's. progress: reports the progress; may be NULL. */
 tc_status spool_append(spool *s, const wu_output *output, unsigned threads, const tc_poll *poll,
-                       const wu_write_progress *written, tc_err *err);
+                       const wu_write_progress *progress, tc_err *err);
 /* From now on spool_append also writes the runs of label pictures to the file at `path`, if that is
  * possible. */
 void spool_keep_runs(spool *s, const char *path);
-/* An estimate of the time for writing the result from all records, in units of the time that
- * compressing one byte takes (WU_COPIED). */
+/* Returns an estimate of the time for writing the result from all records, in units of the time
+ * that compressing one byte takes (WU_COPIED). */
 double spool_to_write(const spool *s);
 /* Makes all records durable, and sets *size and *crc to the size and CRC-32 of their bytes, for the
  * checkpoint. */

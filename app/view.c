@@ -34,22 +34,24 @@ bool view_wanted(view *v)
            difftime(time(NULL), info.st_mtime) <= VIEW_WATCHED_SECONDS;
 }
 
-/* Draws the image, or the stack's middle slice: the grey values of every n-th pixel in x and y,
- * scaled to 0 to 255 (the first pass finds the range), and what was found at these pixels. */
-static void draw(view_file *f, const an_analysis *analysis, const an_work *work, const void *state)
+/* Fills f->grey and f->found from every interval-th pixel, in x and y, of the image or of the
+ * stack's middle slice. The grey values are scaled to 0 to 255; the first pass finds their range.
+ */
+static void reduce_picture(view_file *f, const an_analysis *analysis, const an_work *work,
+                           const void *state)
 {
     const wu_pixels *const px = work->pixels;
     const uint32_t longest = px->nx > px->ny ? px->nx : px->ny,
-                   every = (longest + VIEW_SIDE - 1) / VIEW_SIDE;
+                   interval = (longest + VIEW_SIDE - 1) / VIEW_SIDE;
     const size_t slice = (size_t)(px->nz / 2) * px->nx * px->ny;
     unsigned lo = UINT16_MAX, hi = 0;
 
-    f->nx = (px->nx + every - 1) / every;
-    f->ny = (px->ny + every - 1) / every;
+    f->nx = (px->nx + interval - 1) / interval;
+    f->ny = (px->ny + interval - 1) / interval;
     for (int pass = 0; pass < 2; pass++)
         for (uint32_t y = 0; y < f->ny; y++)
             for (uint32_t x = 0; x < f->nx; x++) {
-                const size_t at = slice + (size_t)y * every * px->nx + (size_t)x * every,
+                const size_t at = slice + (size_t)y * interval * px->nx + (size_t)x * interval,
                              to = (size_t)y * f->nx + x;
                 const unsigned grey = wu_grey(px, at);
 
@@ -63,8 +65,8 @@ static void draw(view_file *f, const an_analysis *analysis, const an_work *work,
             }
 }
 
-/* Copies at most size - 1 bytes of a text and a NUL. from: NULL is copied as "". */
-static void put_text(char *to, size_t size, const char *from)
+/* Copies at most size - 1 bytes of a text and a NUL. from: the text; NULL is copied as "". */
+static void copy_text(char *to, size_t size, const char *from)
 {
     snprintf(to, size, "%s", from != NULL ? from : "");
 }
@@ -96,11 +98,11 @@ void view_write(view *v, const an_analysis *analysis, const an_work *work, const
     f->item = item;
     f->n_items = job->n_items;
     f->amounts = analysis->preview_amounts;
-    put_text(f->analysis, sizeof f->analysis, job->analysis);
-    put_text(f->name, sizeof f->name, work->item->name);
-    put_text(f->about, sizeof f->about, job->about);
+    copy_text(f->analysis, sizeof f->analysis, job->analysis);
+    copy_text(f->name, sizeof f->name, work->item->name);
+    copy_text(f->about, sizeof f->about, job->about);
     bw_get_volunteer(&f->volunteer);
-    draw(f, analysis, work, state);
+    reduce_picture(f, analysis, work, state);
     write_file(f);
     free(f);
     const double now = tc_seconds(), pause = VIEW_SHARE * (now - v->began);

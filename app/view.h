@@ -38,7 +38,7 @@ typedef struct view_file {
 } view_file;
 
 typedef struct view {
-    double next;  /* the earliest time (tc_seconds) for the next picture */
+    double next;  /* the earliest time (tc_seconds) of the next picture */
     double began; /* the time (tc_seconds) when the last view_wanted began */
 } view;
 

@@ -27,10 +27,10 @@ const an_backend *ocl_backend(const char *analysis)
     return NULL;
 }
 
-/* After a failed self-test: restricts what is used of the device, and returns whether the test is
- * to be repeated. If a kernel was launched in larger work-groups than it supports (a kernel's limit
- * may be lower than the device's), sets a lower limit. If the test needs double precision, double
- * precision is no longer used; analyses that do not need it still run. */
+/* After a failed self-test: restricts the use of the device, and returns whether the test must be
+ * repeated. If a kernel was launched in larger work-groups than it supports (a kernel's limit may
+ * be lower than the device's), lowers the limit. If the test needs double precision, switches
+ * double precision off; analyses that do not need it still run. */
 static bool restrict_device(ocl_device *device, const an_selftest *test)
 {
     ocl_info *const info = &device->info;
@@ -86,9 +86,9 @@ tc_status ocl_check_device(const an_analysis *analysis, const an_unit *unit, ocl
         status = TC_DEVICE; /* a device too small for the first self-test is not used */
     /* The message about a wrong answer comes from the analysis and lacks the device's name. */
     if (status != TC_OK && err != NULL && strncmp(err->message, name, strlen(name)) != 0) {
-        const tc_err why = *err;
+        const tc_err inner = *err;
 
-        tc_fail(err, status, "%s: %.800s", name, why.message);
+        tc_fail(err, status, "%s: %.800s", name, inner.message);
     }
     return status;
 }

@@ -3,11 +3,11 @@
 
 #include "opencl/backends.h"
 
-/* Prints the analyses that can use the device, judged by the properties that it reports; only a
- * self-test checks what it computes. */
+/* Prints the analyses that can use the device according to the properties that it reports. Only a
+ * self-test checks the device's results. */
 static void print_analyses(FILE *out, const ocl_info *info)
 {
-    const char *before = "     usable for ", *without = NULL;
+    const char *separator = "     usable for ", *excluded = NULL;
 
     for (size_t i = 0; an_table[i] != NULL; i++) {
         const an_analysis *const a = an_table[i];
@@ -15,15 +15,17 @@ static void print_analyses(FILE *out, const ocl_info *info)
         if (ocl_backend(a->name) == NULL)
             continue;
         if (a->doubles == AN_ALL_DOUBLES && !info->doubles) {
-            without = a->name;
+            excluded = a->name;
             continue;
         }
-        fprintf(out, "%s%s%s", before, a->name,
-                a->doubles == AN_SOME_DOUBLES && !info->doubles ? " (not what needs doubles)" : "");
-        before = ", ";
+        fprintf(out, "%s%s%s", separator, a->name,
+                a->doubles == AN_SOME_DOUBLES && !info->doubles
+                    ? " (except features that need doubles)"
+                    : "");
+        separator = ", ";
     }
-    if (without != NULL)
-        fprintf(out, "; not for %s, which needs doubles", without);
+    if (excluded != NULL)
+        fprintf(out, "; not for %s, which needs doubles", excluded);
     fputc('\n', out);
 }
 
@@ -55,15 +57,15 @@ tc_status ocl_list_devices(FILE *out, tc_err *err)
     ocl_api api;
     ocl_info *list = NULL;
     size_t count = 0;
-    tc_err why;
+    tc_err fault;
 
-    tc_status status = ocl_load(&api, &why);
+    tc_status status = ocl_load(&api, &fault);
     if (status == TC_OK)
-        status = ocl_enumerate(&api, &list, &count, &why);
+        status = ocl_enumerate(&api, &list, &count, &fault);
     if (status == TC_DEVICE) {
-        fprintf(out, "%s\n", why.message);
+        fprintf(out, "%s\n", fault.message);
     } else if (status != TC_OK) {
-        return tc_fail(err, status, "%s", why.message);
+        return tc_fail(err, status, "%s", fault.message);
     } else {
         for (size_t i = 0; i < count; i++)
             print_device(out, &list[i]);

@@ -18,8 +18,7 @@
 
 #include "app/base/status.h"
 
-/*
- * Lists every OpenCL function that the program calls, by what it returns:
+/* Lists every OpenCL function that the program calls, by the kind of its result:
  *   STATUS(name, parameters, arguments)        a cl_int, the error code
  *   ENQUEUE(name, parameters, arguments)       the same; also creates *event if event
  *                                              is not NULL

@@ -16,17 +16,14 @@ typedef struct ocl_source {
     size_t count;
 } ocl_source;
 
-/*
- * Builds a program, or returns the one that was built before from the same source and flags. Every
- * program is built as OpenCL C 1.2. floats: with correctly rounded division and square root in
- * single precision, if the device has them. defines: further flags ("-DLEVELS=16 -DWIDE"), or NULL.
- * Floating-point contraction is switched off in the source, by #pragma OPENCL FP_CONTRACT OFF, and
- * by -ffp-contract=off if the compiler accepts this flag: Intel's compiler of 2026 ignores the
- * pragma in double precision.
- * *program: belongs to the device, which releases it when twelve others have been built since;
- * kernels made from it stay valid.
- * TC_DEVICE: the build failed; the message contains the beginning of the build log, and the whole
- * log is printed on stderr.
+/* Builds a program, or returns the program that was built earlier from the same source and flags.
+ * Every program is built as OpenCL C 1.2. floats: with correctly rounded division and square root
+ * in single precision, if the device has them. defines: further flags ("-DLEVELS=16 -DWIDE"), or
+ * NULL. Floating-point contraction is switched off in the source, by #pragma OPENCL FP_CONTRACT
+ * OFF, and by -ffp-contract=off if the compiler accepts this flag: Intel's compiler of 2026 ignores
+ * the pragma in double precision. *program: belongs to the device, which releases it when twelve
+ * others have been built since; kernels made from it stay valid. TC_DEVICE: the build failed; the
+ * message contains the beginning of the build log, and the whole log is printed on stderr.
  */
 tc_status ocl_program_build(ocl_device *device, const ocl_source *source, const char *defines,
                             bool floats, cl_program *program, tc_err *err);

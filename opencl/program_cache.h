@@ -21,7 +21,7 @@ typedef struct ocl_program_source {
  * reads its content, so that a file with which the driver crashes is not loaded again. The caller
  * releases the program.
  */
-cl_program ocl_program_cache_load(ocl_device *device, const ocl_program_source *of);
+cl_program ocl_program_cache_load(ocl_device *device, const ocl_program_source *source);
 
 enum {
     OCL_CACHE_MOST = 64,    /* the most files in the folder */
@@ -29,8 +29,8 @@ enum {
 };
 /* Stores a program that took build_ms to build, if build_ms is at least OCL_CACHE_SLOW_MS. Deletes
  * the oldest files so that there are at most OCL_CACHE_MOST. */
-void ocl_program_cache_store(ocl_device *device, const ocl_program_source *of, cl_program program,
-                             double build_ms);
+void ocl_program_cache_store(ocl_device *device, const ocl_program_source *source,
+                             cl_program program, double build_ms);
 
 /* Deletes the folder's programs, releases the programs built so far, and sets device->cache_folder
  * to NULL, so that the folder is not used any more. */

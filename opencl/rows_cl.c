@@ -22,7 +22,8 @@ tc_status ocl_rows_prepare(void *worker, const void *state, tc_err *err)
     const ocl_rows *const rows = rows_of(w);
     const wu_pixels *const px = w->ocl.work->pixels;
     const size_t sum_bytes = rows->chunked->sum_bytes;
-    const uint64_t fit = MOST_PIXELS / px->nx, most = fit < OCL_ROWS_MOST ? fit : OCL_ROWS_MOST;
+    const uint64_t fitting = MOST_PIXELS / px->nx,
+                   most = fitting < OCL_ROWS_MOST ? fitting : OCL_ROWS_MOST;
     const ocl_need needs[] = { { PIXELS, most * px->nx * (px->bits / 8), "the pixels", NULL },
                                { SUMS, most * sum_bytes, "the sums", NULL } };
 

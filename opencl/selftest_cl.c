@@ -12,8 +12,9 @@ extern const ocl_source ocl_source_selftest;
 
 /* The sizes, in words, of the buffer of the test of atomics. */
 enum {
-    TOTALS = 4,                            /* the totals at its end (start_atomics) */
-    ATOMICS = ST_GROUPS * ST_BINS + TOTALS /* the bins of all groups, then the totals */
+    TOTALS = 4, /* the totals at the buffer's end (start_atomics) */
+    ATOMICS =
+        ST_GROUPS * ST_BINS + TOTALS /* the whole buffer: the bins of all groups, then the totals */
 };
 
 /* --- expected results, computed on the CPU --------------------------------------------------- */
@@ -73,7 +74,7 @@ static const char *const operations[ST_FLOATS] = {
 
 /* --- the tests ------------------------------------------------------------------------------- */
 
-typedef struct test {
+typedef struct test_case {
     const char *kernel;
     const char *subject;      /* what is tested, for messages */
     size_t word;              /* bytes of one result */
@@ -81,10 +82,10 @@ typedef struct test {
     void (*start)(void *to);  /* writes the buffer's content before the launch; NULL: zeros */
     void (*expect)(void *to); /* writes the expected content after the launch */
     size_t local_bytes;       /* local memory passed as the kernel's second argument; 0: none */
-    bool floats;              /* the test is of floating-point numbers; see ocl_selftest */
-} test;
+    bool floats;              /* tests floating-point numbers; see ocl_selftest */
+} test_case;
 
-static const test tests[] = {
+static const test_case tests[] = {
     { "selftest_integers", "integer arithmetic", sizeof(uint64_t), (size_t)ST_ITEMS *ST_INTEGERS,
       NULL, expect_integers, 0, false },
     { "selftest_atomics", "atomic arithmetic", sizeof(uint32_t), ATOMICS, start_atomics,
@@ -93,9 +94,10 @@ static const test tests[] = {
       expect_floats, 0, true },
 };
 
-/* Copies `got` to the buffer, launches the kernel once, and copies the buffer back to `got`. */
-static tc_status run_kernel(ocl_device *device, cl_program program, const test *t,
-                            ocl_buffer *buffer, void *got, tc_err *err)
+/* Copies `results` to the buffer, launches the kernel once, and copies the buffer back to
+ * `results`. */
+static tc_status run_kernel(ocl_device *device, cl_program program, const test_case *t,
+                            ocl_buffer *buffer, void *results, tc_err *err)
 {
     const size_t global = (size_t)ST_GROUPS * ST_GROUP, local = ST_GROUP;
     ocl_kernel kernel;
@@ -106,47 +108,49 @@ static tc_status run_kernel(ocl_device *device, cl_program program, const test *
     const ocl_arg args[] = { OCL_BUFFER(*buffer), OCL_LOCAL(t->local_bytes) };
     tc_status status = ocl_set_args(device, &kernel, args, t->local_bytes > 0 ? 2 : 1, err);
     if (status == TC_OK)
-        status = ocl_write(device, buffer, 0, got, buffer->bytes, err);
+        status = ocl_write(device, buffer, 0, results, buffer->bytes, err);
     if (status == TC_OK)
         status = ocl_launch(device, &kernel, 1, NULL, &global, &local, &batch, err);
     if (status == TC_OK)
         status = ocl_batch_wait(device, &batch, 0, &ms, err);
     if (status == TC_OK)
-        status = ocl_read(device, buffer, 0, got, buffer->bytes, err);
+        status = ocl_read(device, buffer, 0, results, buffer->bytes, err);
     ocl_kernel_free(device, &kernel);
     return status;
 }
 
-/* Returns TC_DEVICE with a message about the result of index `answer`, which is wrong. For floats,
- * it names the operation, and denormal numbers if the operand a is one (st_float_bits). */
-static tc_status report_wrong(const ocl_device *device, const test *t, size_t answer, tc_err *err)
+/* Returns TC_DEVICE with a message about result number `index`, which is wrong. For a test of
+ * floats the message names the operation, and says whether the operand a is a denormal number
+ * (st_float_bits). */
+static tc_status report_wrong(const ocl_device *device, const test_case *t, size_t index,
+                              tc_err *err)
 {
     char what[80];
 
-    snprintf(what, sizeof what, "%s%s", t->floats ? operations[answer % ST_FLOATS] : t->subject,
-             t->floats && answer / ST_FLOATS % 4 == 0 ? " of denormal numbers" : "");
+    snprintf(what, sizeof what, "%s%s", t->floats ? operations[index % ST_FLOATS] : t->subject,
+             t->floats && index / ST_FLOATS % 4 == 0 ? " of denormal numbers" : "");
     return tc_fail(err, TC_DEVICE, "%s: %s is wrong (self-test, answer %zu)", device->info.name,
-                   what, answer);
+                   what, index);
 }
 
-static tc_status run_test(ocl_device *device, cl_program program, const test *t, tc_err *err)
+static tc_status run_test(ocl_device *device, cl_program program, const test_case *t, tc_err *err)
 {
     const size_t bytes = t->word * t->count;
     ocl_buffer buffer = { 0 };
-    TC_AUTOFREE unsigned char *const got = calloc(2, bytes);
+    TC_AUTOFREE unsigned char *const results = calloc(2, bytes);
 
-    if (got == NULL)
+    if (results == NULL)
         return tc_no_memory(err, "the self-test");
-    unsigned char *expected = got + bytes;
+    unsigned char *expected = results + bytes;
     if (t->start != NULL)
-        t->start(got);
+        t->start(results);
     t->expect(expected);
     return_if_error(ocl_buffer_new(device, bytes, "the self-test", &buffer, err));
-    const tc_status status = run_kernel(device, program, t, &buffer, got, err);
+    const tc_status status = run_kernel(device, program, t, &buffer, results, err);
     ocl_buffer_free(device, &buffer);
     return_if_error(status);
     for (size_t i = 0; i < t->count; i++)
-        if (memcmp(got + i * t->word, expected + i * t->word, t->word) != 0)
+        if (memcmp(results + i * t->word, expected + i * t->word, t->word) != 0)
             return report_wrong(device, t, i, err);
     return TC_OK;
 }

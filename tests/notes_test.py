@@ -164,7 +164,7 @@ def level_sets():
     spot = np.where(SPOTS == 40, 180, 40).astype(np.uint8)
     silent("a level set that finds a spot", "levelset", LEVEL_SET, spot)
     told("one that vanishes", ["vanished", "--param target"], "levelset", LEVEL_SET, FLAT * 0)
-    told("one that fills everything", ["fills everything", "--param epsilon"], "levelset",
+    told("one that fills everything", ["fills the whole picture", "--param epsilon"], "levelset",
          LEVEL_SET, FLAT)
 
 

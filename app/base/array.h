@@ -9,21 +9,22 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-/* Makes room for element n of a list whose memory holds *room elements of `size` bytes each.
- * Returns the list: unchanged if n < *room, otherwise reallocated with twice the room, and *room is
- * updated. Returns NULL if there is no memory; the list and *room are then unchanged. */
-static inline void *tc_array_grow(void *list, size_t n, size_t *room, size_t size)
+/* Ensures that a list with memory for *capacity elements of `size` bytes has memory for element n.
+ * Returns the list: unchanged if n < *capacity, otherwise reallocated with twice the capacity, and
+ * *capacity is updated. Returns NULL if there is not enough memory; the list and *capacity are then
+ * unchanged. */
+static inline void *tc_array_grow(void *list, size_t n, size_t *capacity, size_t size)
 {
-    assert(size > 0 && n <= *room);
-    const size_t more = *room < 32 ? 64 : 2 * *room;
-    void *grown;
+    assert(size > 0 && n <= *capacity);
+    const size_t more = *capacity < 32 ? 64 : 2 * *capacity;
+    void *new_list;
 
-    if (n < *room)
+    if (n < *capacity)
         return list;
-    grown = more <= SIZE_MAX / size ? realloc(list, more * size) : NULL;
-    if (grown != NULL)
-        *room = more;
-    return grown;
+    new_list = more <= SIZE_MAX / size ? realloc(list, more * size) : NULL;
+    if (new_list != NULL)
+        *capacity = more;
+    return new_list;
 }
 
 #endif

@@ -24,9 +24,9 @@ void tc_background_init(tc_background *background, bool allowed);
 /* Must not be called while a thread may still call tc_background_ask. */
 void tc_background_destroy(tc_background *background);
 
-/* Between tc_background_allow and tc_background_disallow background threads may run: the caller
- * does nothing meanwhile, so its processor is free. Any thread may call these two, always in pairs;
- * pairs may overlap. NULL is ignored. */
+/* Background threads may run between tc_background_allow and tc_background_disallow, as the caller
+ * sleeps or waits meanwhile and its processor is free. Any thread may call these two, always in
+ * pairs; pairs may overlap. NULL is ignored. */
 void tc_background_allow(tc_background *background);
 void tc_background_disallow(tc_background *background);
 /* Between tc_background_pause and tc_background_resume background threads must not run, even if

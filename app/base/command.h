@@ -20,8 +20,8 @@ typedef enum tc_option_kind {
 } tc_option_kind;
 
 /* An option. The last entry of a table has the name NULL. If that entry has a `take` function, this
- * is the table's fault handler: it gets the message of every usage error, and its status replaces
- * TC_USAGE. */
+ * is the table's fault handler: it receives the message of every usage error, and its status
+ * replaces TC_USAGE. */
 typedef struct tc_option {
     const char *name; /* without the dashes */
     char letter;      /* such as 'o' for -o; 0 if the option has no letter */
@@ -41,8 +41,8 @@ tc_status tc_read_options(int argc, char **argv, const tc_option *options, int *
 
 typedef struct tc_verb {
     const char *name; /* NULL ends a table */
-    /* Runs the verb, which is argv[0]. To the message of TC_USAGE tc_main appends which help to
-     * read. */
+    /* Runs the verb, which is argv[0]. If it returns TC_USAGE, tc_main appends the name of the help
+     * to read to the message. */
     tc_status (*run)(int argc, char **argv, tc_err *err);
     const char *help; /* NULL: the program's help is printed */
 } tc_verb;
@@ -51,8 +51,8 @@ typedef struct tc_program {
     const char *name;
     const char *help;
     const tc_verb *verbs;
-    /* Writes the names and versions of the libraries that the program uses, for --version; NULL:
-     * none. */
+    /* Writes the names and versions of the libraries that the program uses, for --version; NULL if
+     * there are none. */
     void (*libraries)(char *text, size_t size);
     /* Runs a command line that does not begin with a verb; NULL: that is an error. argv[0] is the
      * program. */
@@ -62,15 +62,15 @@ typedef struct tc_program {
     bool is_task;
 } tc_program;
 
-/* The main function of a program. Returns the exit code. It opens closed standard streams, so that
- * no file gets the number of one, and ignores the signals of a full disk and of a closed pipe, so
- * that writes report them instead of ending the process. */
+/* The main function of a program. Returns the exit code. It opens standard streams that are closed,
+ * so that no file gets their descriptors, and ignores the signals of a full disk and of a closed
+ * pipe, so that writing fails instead of ending the process. */
 int tc_main(const tc_program *program, int argc, char **argv);
 
 /* Prints on stderr, in one printable line, the message of a failed status, and returns the exit
- * code. It also fails if standard output could not be written and there is no other message. An
- * empty message with a failed status: the answer was printed on standard output. tc_main calls this
- * with what a verb returns. */
+ * code. It also fails if standard output could not be written and there is no other message. A
+ * failed status with an empty message prints nothing, as the verb has printed its answer on
+ * standard output. tc_main calls this function with the result of a verb. */
 int tc_report(const char *program, tc_status status, tc_err *err);
 
 #endif

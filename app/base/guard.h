@@ -16,9 +16,10 @@
 #include "app/base/background.h"
 
 enum {
-    TC_GUARD_SECONDS = 50, /* how long one call may take; compiling a kernel on a slow processor
+    TC_GUARD_SECONDS = 50, /* the longest duration of a call; compiling a kernel on a slow processor
                               takes some seconds */
-    TC_GUARD_TICK_MS = 50  /* how often the second thread checks the call, in milliseconds */
+    TC_GUARD_TICK_MS =
+        50 /* the time between two checks of the call by the second thread, in milliseconds */
 };
 
 /* Handles a fault; must not return. how: a sentence such as "clFinish crashed (signal 11)", valid
@@ -33,19 +34,19 @@ tc_status tc_guard_up(tc_guard_act *act, tc_err *err);
 /* Installs the guard's signal handlers again, as the library may have replaced them. Does nothing
  * unless the guard is active. */
 void tc_guard_again(void);
-/* Asks, in place of the main thread, whether the program is to be suspended or to end; ends the
- * process if it is to end. Called in another thread about every TC_GUARD_TICK_MS while one library
- * call lasts longer than that, or while many short calls keep the main thread from asking by itself
- * (tc_guard_heard). Returns true if the program is to be suspended: then the main thread is stopped
- * for nine tenths of the time, not for all of it, as it may hold a lock that other threads wait
- * for. */
+/* Asks the client, in place of the main thread, whether the program must be suspended or must end;
+ * ends the process in the latter case. Called in another thread about every TC_GUARD_TICK_MS while
+ * one library call lasts longer than that, or while many short calls keep the main thread from
+ * asking by itself (tc_guard_heard). Returns true if the program must be suspended: then the main
+ * thread is stopped for nine tenths of the time. It is not stopped all the time, as it may hold a
+ * lock that other threads wait for. */
 typedef bool tc_guard_ask(void);
 /* From now on `ask` is called as described above, until tc_guard_down. Does nothing unless the
  * guard is active. background: threads that are paused while the program is suspended; may be NULL.
  * launch_ms: the usual duration of a launch. During a call that waits for a launch (is_work), `ask`
  * is not called before twice this time, since ending the process would lose the launch's work. */
 void tc_guard_listen(tc_guard_ask *ask, tc_background *background, double launch_ms);
-/* Records that the main thread has just asked by itself whether it is to be suspended. */
+/* Records that the main thread has just asked the client itself. */
 void tc_guard_heard(void);
 /* Deactivates the guard: from now on a fault ends the process as it would without a guard. */
 void tc_guard_down(void);

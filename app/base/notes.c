@@ -21,13 +21,13 @@ static void replace_numbers(const char *text, char out[TC_ERR_MAX])
 bool tc_notes_add(tc_notes *notes, const char *text)
 {
     assert(notes->n <= TC_NOTE_KINDS);
-    char kind[TC_ERR_MAX], other[TC_ERR_MAX];
+    char kind[TC_ERR_MAX], other_kind[TC_ERR_MAX];
     size_t i = 0;
 
     replace_numbers(text, kind);
     for (; i < notes->n; i++) {
-        replace_numbers(notes->kinds[i].text, other);
-        if (strcmp(kind, other) == 0)
+        replace_numbers(notes->kinds[i].text, other_kind);
+        if (strcmp(kind, other_kind) == 0)
             break;
     }
     if (i == TC_NOTE_KINDS)
@@ -42,11 +42,11 @@ bool tc_notes_add(tc_notes *notes, const char *text)
 }
 
 void tc_notes_end(tc_notes *notes,
-                  void (*tell)(void *user, size_t more, bool differ, const char *text), void *user)
+                  void (*print)(void *user, size_t more, bool differ, const char *text), void *user)
 {
     for (size_t i = 0; i < notes->n; i++)
         if (notes->kinds[i].n > TC_NOTES_PRINTED)
-            tell(user, notes->kinds[i].n - TC_NOTES_PRINTED, notes->kinds[i].differ,
-                 notes->kinds[i].text);
+            print(user, notes->kinds[i].n - TC_NOTES_PRINTED, notes->kinds[i].differ,
+                  notes->kinds[i].text);
     memset(notes, 0, sizeof *notes);
 }

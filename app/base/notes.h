@@ -1,6 +1,6 @@
 /*
- * Limits the number of similar notes about many items: of each kind the first notes are printed,
- * then only the number of the others.
+ * Limits the number of similar notes about many items: the first notes of each kind are printed,
+ * then only the number of further ones.
  */
 #ifndef APP_BASE_NOTES_H
 #define APP_BASE_NOTES_H
@@ -31,10 +31,11 @@ typedef struct tc_notes {
  * name. Notes that differ only in numbers are of one kind. */
 bool tc_notes_add(tc_notes *notes, const char *text);
 
-/* Calls `tell` for each kind of which some notes were not printed, then resets *notes. more: the
+/* Calls `print` for each kind of which some notes were not printed, then resets *notes. more: the
  * number of notes that were not printed. differ: whether their numbers differ from those of the
  * first note. text: the first note. */
 void tc_notes_end(tc_notes *notes,
-                  void (*tell)(void *user, size_t more, bool differ, const char *text), void *user);
+                  void (*print)(void *user, size_t more, bool differ, const char *text),
+                  void *user);
 
 #endif

@@ -20,22 +20,22 @@ static bool may_be_folder(const struct dirent *entry)
 int os_list(const char *folder, os_entry *each, void *user)
 {
     DIR *const dir = opendir(folder);
-    int answer = 0, error;
+    int result = 0, error;
 
     if (dir == NULL)
         return -1;
-    while (each != NULL && answer == 0) {
+    while (each != NULL && result == 0) {
         const struct dirent *const entry = (errno = 0, readdir(dir));
 
         if (entry == NULL) {
-            answer = errno == 0 ? 0 : -1;
+            result = errno == 0 ? 0 : -1;
             break;
         }
         if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0)
-            answer = each(user, entry->d_name, may_be_folder(entry));
+            result = each(user, entry->d_name, may_be_folder(entry));
     }
     error = errno;
     closedir(dir);
     errno = error;
-    return answer;
+    return result;
 }

@@ -1,5 +1,5 @@
-/* Polling: work that lasts longer than a moment calls tc_ask regularly, which returns once the work
- * may continue or is to stop. So reading, preparing and finishing can be suspended and stopped just
+/* Polling: work that lasts longer than a moment calls tc_ask regularly, which returns when the work
+ * may continue or must stop. So reading, preparing and finishing can be suspended and stopped just
  * as the analysis itself. */
 #ifndef TC_POLL_H
 #define TC_POLL_H
@@ -15,21 +15,22 @@ typedef struct tc_poll {
     void *user;
 } tc_poll;
 
-/* How many pixels, table rows or bytes of a file are processed between two calls of tc_ask: this
- * takes a few milliseconds, even where their memory is used for the first time. */
+/* The number of pixels, table rows or bytes of a file that are processed between two calls of
+ * tc_ask. Processing them takes a few milliseconds, even if their memory is used for the first
+ * time. */
 enum { TC_BLOCK = 1 << 18 };
 
 /* Called by the main thread, about every 50 ms, while no launch is running on a device and all
  * other threads are idle or paused by app/base/background.h. Returns TC_OK when the work may
- * continue: if the program is suspended, only after that. TC_TRY_LATER: the work is to stop;
- * unfinished work is repeated in a later run. poll: NULL or zeroed means that the work may always
- * continue. */
+ * continue; while the program is suspended, it does not return. Returns TC_TRY_LATER if the work
+ * must stop; unfinished work is repeated in a later run. poll: NULL or zeroed means that the work
+ * may always continue. */
 static inline tc_status tc_ask(const tc_poll *poll, tc_err *err)
 {
     return poll != NULL && poll->ask != NULL ? poll->ask(poll->user, err) : TC_OK;
 }
 
-/* The end of the block that begins at element i, of n elements that are processed in blocks of
+/* Returns the end of the block that begins at element i, when n elements are processed in blocks of
  * TC_BLOCK. */
 static inline size_t tc_block_end(size_t i, size_t n)
 {

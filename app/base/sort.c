@@ -8,7 +8,7 @@
 
 #include "app/base/os.h"
 
-/* How many elements are sorted or merged between two polls. */
+/* The number of elements that are sorted or merged between two polls. */
 enum { RUN = 1 << 15 };
 
 typedef struct sorter {
@@ -28,22 +28,22 @@ static tc_status copy_bytes(unsigned char *to, const unsigned char *from, size_t
     return TC_OK;
 }
 
-/* Sorts the n elements from `at` on. room: memory for half of them. */
-static tc_status sort_part(const sorter *s, unsigned char *at, size_t n, unsigned char *room)
+/* Sorts the n elements from `start` on. work: memory for n / 2 elements. */
+static tc_status sort_part(const sorter *s, unsigned char *start, size_t n, unsigned char *work)
 {
     const size_t half = n / 2, size = s->size;
 
     if (n <= RUN) {
-        qsort(at, n, size, s->compare);
+        qsort(start, n, size, s->compare);
         return tc_ask(s->poll, s->err);
     }
-    return_if_error(sort_part(s, at, half, room));
-    return_if_error(sort_part(s, at + half * size, n - half, room));
-    return_if_error(copy_bytes(room, at, half * size, s->poll, s->err));
+    return_if_error(sort_part(s, start, half, work));
+    return_if_error(sort_part(s, start + half * size, n - half, work));
+    return_if_error(copy_bytes(work, start, half * size, s->poll, s->err));
     for (size_t i = 0, a = 0, b = half; a < half; i++) {
-        const bool left = b == n || s->compare(room + a * size, at + b * size) <= 0;
+        const bool from_first = b == n || s->compare(work + a * size, start + b * size) <= 0;
 
-        memcpy(at + i * size, left ? room + a++ * size : at + b++ * size, size);
+        memcpy(start + i * size, from_first ? work + a++ * size : start + b++ * size, size);
         if (i % RUN == 0)
             return_if_error(tc_ask(s->poll, s->err));
     }
@@ -55,11 +55,11 @@ tc_status tc_sort(void *list, size_t n, size_t size, int (*compare)(const void *
 {
     assert(size > 0 && compare != NULL);
     const sorter s = { n, size, compare, poll, err };
-    TC_AUTOFREE unsigned char *const room = n > RUN ? os_zeroed(n / 2 * size) : NULL;
+    TC_AUTOFREE unsigned char *const work = n > RUN ? os_zeroed(n / 2 * size) : NULL;
 
-    if (n > RUN && room == NULL)
+    if (n > RUN && work == NULL)
         return tc_no_memory(err, "sorting");
-    return n > 0 ? sort_part(&s, list, n, room) : TC_OK;
+    return n > 0 ? sort_part(&s, list, n, work) : TC_OK;
 }
 
 /* --- by keys --------------------------------------------------------------------------------- */
@@ -74,24 +74,24 @@ enum {
 static tc_status distribute_elements(const sorter *s, const unsigned char *from, unsigned char *to,
                                      int digit, uint32_t (*key)(const void *element))
 {
-    size_t at[1 << DIGIT] = { 0 }, before = 0;
+    size_t start[1 << DIGIT] = { 0 }, n_before = 0;
     const int shift = digit * DIGIT;
     const uint32_t mask = ((uint32_t)1 << DIGIT) - 1;
     tc_status status = TC_OK;
 
     for (size_t i = 0, end; status == TC_OK && i < s->n; status = tc_ask(s->poll, s->err))
         for (end = tc_block_end(i, s->n); i < end; i++)
-            at[key(from + i * s->size) >> shift & mask]++;
+            start[key(from + i * s->size) >> shift & mask]++;
     for (size_t d = 0; d <= mask; d++) {
-        const size_t here = at[d];
+        const size_t count = start[d];
 
-        at[d] = before;
-        before += here;
+        start[d] = n_before;
+        n_before += count;
     }
     for (size_t i = 0, end; status == TC_OK && i < s->n; status = tc_ask(s->poll, s->err))
         for (end = tc_block_end(i, s->n); i < end; i++)
-            memcpy(to + at[key(from + i * s->size) >> shift & mask]++ * s->size, from + i * s->size,
-                   s->size);
+            memcpy(to + start[key(from + i * s->size) >> shift & mask]++ * s->size,
+                   from + i * s->size, s->size);
     return status;
 }
 
@@ -101,8 +101,9 @@ tc_status tc_sort_by_key(void *list, size_t n, size_t size, uint32_t (*key)(cons
 {
     assert(size > 0 && key != NULL);
     const sorter s = { n, size, compare, poll, err };
-    unsigned char *const at = list, *const room = os_zeroed(n * size + 1), *from = at, *to = room;
-    tc_status status = room == NULL ? tc_no_memory(err, "sorting") : TC_OK;
+    unsigned char *const start = list, *const work = os_zeroed(n * size + 1), *from = start,
+                         *to = work;
+    tc_status status = work == NULL ? tc_no_memory(err, "sorting") : TC_OK;
 
     for (int digit = 0; status == TC_OK && digit < DIGITS; digit++) {
         unsigned char *const sorted = to;
@@ -111,16 +112,16 @@ tc_status tc_sort_by_key(void *list, size_t n, size_t size, uint32_t (*key)(cons
         to = from;
         from = sorted;
     }
-    if (status == TC_OK && from != at)
-        status = copy_bytes(at, from, n * size, poll, err);
-    free(room);
+    if (status == TC_OK && from != start)
+        status = copy_bytes(start, from, n * size, poll, err);
+    free(work);
     for (size_t i = 0, end; compare != NULL && status == TC_OK && i < n; i = end) {
-        for (end = i + 1; status == TC_OK && end < n && key(at + end * size) == key(at + i * size);
-             end++)
+        for (end = i + 1;
+             status == TC_OK && end < n && key(start + end * size) == key(start + i * size); end++)
             if (end % RUN == 0)
                 status = tc_ask(poll, err);
         if (status == TC_OK && end - i > 1)
-            status = tc_sort(at + i * size, end - i, size, compare, poll, err);
+            status = tc_sort(start + i * size, end - i, size, compare, poll, err);
     }
     return status;
 }

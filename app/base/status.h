@@ -61,7 +61,7 @@ tc_status tc_fail(tc_err *err, tc_status status, const char *format, ...);
 /* Put before the declaration of a local variable: release(&variable) is called at the end of its
  * block, however that is left. The variable must be initialized to a value that release accepts. */
 #define TC_AUTO(release) __attribute__((cleanup(release)))
-/* As TC_AUTO, for a pointer that free() releases. */
+/* TC_AUTO for a pointer that free() releases. */
 #define TC_AUTOFREE TC_AUTO(tc_free_variable)
 void tc_free_variable(const void *pointer);
 

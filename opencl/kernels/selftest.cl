@@ -4,7 +4,7 @@
 #pragma OPENCL FP_CONTRACT OFF
 #include "opencl/kernels/selftest_core.h"
 
-/* Writes the ST_INTEGERS integer results of each work-item to `out`, work-item by work-item. */
+/* Sets out[ST_ITEMS][ST_INTEGERS] to the integer results of each work-item. */
 __kernel __attribute__((reqd_work_group_size(ST_GROUP, 1, 1))) void selftest_integers(
     __global tc_u64 *out)
 {
@@ -14,19 +14,20 @@ __kernel __attribute__((reqd_work_group_size(ST_GROUP, 1, 1))) void selftest_int
 }
 
 /*
- * Counts hashes in a histogram of ST_BINS bins for each work-group. bins: the histograms, followed
- * by four totals over all work-items: the sum of the values that atomic_inc returned (the same in
- * any order), the least and the greatest hash, and the exclusive or of all hashes.
+ * Counts the work-items' hashes, one each, in a histogram of ST_BINS bins for each work-group.
+ * scratch: [ST_BINS]. bins: the histograms, followed by four totals over all work-items: the sum of
+ * the values that atomic_inc returned (the same in any order), the least and the greatest hash, and
+ * the exclusive or of all hashes.
  */
 __kernel __attribute__((reqd_work_group_size(ST_GROUP, 1, 1))) void selftest_atomics(
     volatile __global tc_u32 *bins, __local tc_u32 *scratch)
 {
     volatile __local tc_u32 *local_bins = scratch;
     volatile __global tc_u32 *totals = bins + ST_GROUPS * ST_BINS;
-    const tc_u32 me = (tc_u32)get_local_id(0);
+    const tc_u32 local_id = (tc_u32)get_local_id(0);
     const tc_u32 hash = (tc_u32)st_mix(get_global_id(0));
 
-    for (tc_u32 b = me; b < ST_BINS; b += ST_GROUP)
+    for (tc_u32 b = local_id; b < ST_BINS; b += ST_GROUP)
         local_bins[b] = 0;
     barrier(CLK_LOCAL_MEM_FENCE);
     const tc_u32 before = atomic_inc(&local_bins[hash % ST_BINS]);
@@ -35,12 +36,12 @@ __kernel __attribute__((reqd_work_group_size(ST_GROUP, 1, 1))) void selftest_ato
     atomic_max(&totals[2], hash);
     atomic_xor(&totals[3], hash);
     barrier(CLK_LOCAL_MEM_FENCE);
-    for (tc_u32 b = me; b < ST_BINS; b += ST_GROUP)
+    for (tc_u32 b = local_id; b < ST_BINS; b += ST_GROUP)
         bins[get_group_id(0) * ST_BINS + b] = local_bins[b];
 }
 
 #ifdef FLOATS
-/* Writes the bits of the ST_FLOATS floating-point results of each work-item to `out`. */
+/* Sets out[ST_ITEMS][ST_FLOATS] to the bits of the floating-point results of each work-item. */
 __kernel __attribute__((reqd_work_group_size(ST_GROUP, 1, 1))) void selftest_floats(
     __global tc_u32 *out)
 {

@@ -268,12 +268,12 @@ static void decodes_ahead(void **state)
         for (size_t i = 0; i < 5; i++) {
             wu_pixels p, q;
             prefetch_begin(&a, i);
-            assert_true(a.is_under_way);
+            assert_true(a.has_thread);
             assert_true(threads > 1 || !prefetch_has_ended(&a, 0.01));
             if (threads > 1)
                 wait_for_end(&a);
             assert_int_equal(prefetch_take(&a, i, &poll, &p, &err), TC_OK);
-            assert_false(a.is_under_way);
+            assert_false(a.has_thread);
             assert_int_equal(wu_item_load(job, i, &q, &err), TC_OK);
             const size_t n = (size_t)p.nx * p.ny * p.nz;
             assert_true(p.nx == q.nx && p.ny == q.ny && p.nz == q.nz && p.bits == q.bits &&
@@ -286,11 +286,11 @@ static void decodes_ahead(void **state)
             wu_pixels_free(&q);
         }
         prefetch_begin(&a, 5); /* there is no item 5 */
-        assert_false(a.is_under_way);
+        assert_false(a.has_thread);
         prefetch_begin(&a, 1); /* another item than is taken next */
         wu_pixels p;
         assert_int_equal(prefetch_take(&a, 2, &poll, &p, &err), TC_OK);
-        assert_true(p.mask == NULL && a.is_under_way);
+        assert_true(p.mask == NULL && a.has_thread);
         wu_pixels_free(&p);
         prefetch_end(&a);
     }

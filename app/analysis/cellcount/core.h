@@ -19,8 +19,8 @@ TC_INLINE int cc_at_border(tc_u32 x0, tc_u32 y0, tc_u32 x1, tc_u32 y1, tc_u32 nx
 
 /* --- grey values ----------------------------------------------------------------------------- */
 
-/* Grey value v after the background `ground` has been taken off: middle + v - ground, or with
- * `ratio` middle * v / ground, rounded; clamped to 0 to `most`. */
+/* Returns grey value v with the background `ground` removed: middle + v - ground, or with `ratio`
+ * middle * v / ground, rounded; clamped to 0 to `most`. */
 TC_INLINE tc_u32 cc_levelled(tc_u32 v, tc_u32 ground, tc_u32 middle, int ratio, tc_u32 most)
 {
     if (ratio) {
@@ -31,18 +31,19 @@ TC_INLINE tc_u32 cc_levelled(tc_u32 v, tc_u32 ground, tc_u32 middle, int ratio, 
     return v + middle < ground ? 0 : v + middle - ground < most ? v + middle - ground : most;
 }
 
-/* A line is fitted to n values in a row by least squares. Returns n times the difference between
- * the line at distance u / 2 from the middle of the row and the mean of the values, rounded.
- * moment: the sum of each value times twice its distance from the middle. */
+/* Fits a line to n consecutive values by least squares. Returns n times the difference, rounded,
+ * between the line's value at distance u / 2 from the middle of the values and their mean. moment:
+ * the sum of each value times twice its distance from the middle. */
 TC_INLINE tc_i64 cc_rise(tc_i64 moment, tc_i64 u, tc_i64 n)
 {
-    const tc_i64 by = n > 1 ? n * n - 1 : 1, rise = 3 * u * moment + by / 2;
+    const tc_i64 denominator = n > 1 ? n * n - 1 : 1, rise = 3 * u * moment + denominator / 2;
 
-    return rise / by - (rise % by < 0);
+    return rise / denominator - (rise % denominator < 0);
 }
 
-/* The background at a pixel: sum / n, rounded, clamped to 0 to `most`. sum: of the n values around
- * it, or n times the value of fitted lines, which may be below 0 or above `most`. */
+/* Returns the background at a pixel: sum / n, rounded, clamped to 0 to `most`. sum: the sum of the
+ * n values around the pixel, or n times the value of fitted lines, which may be below 0 or above
+ * `most`. */
 TC_INLINE tc_u32 cc_ground(tc_i64 sum, tc_i64 n, tc_u32 most)
 {
     const tc_i64 mean = (sum + n / 2) / n;
@@ -52,11 +53,12 @@ TC_INLINE tc_u32 cc_ground(tc_i64 sum, tc_i64 n, tc_u32 most)
 
 /* --- split ----------------------------------------------------------------------------------- */
 
-/* Whether a maximum of the distance map is a cell of its own next to a higher one. maximum, saddle:
- * the squared distances, saddle <= maximum, at the maximum and at the saddle between the two. It
- * must rise above the saddle by 3/4 pixel, as the pixel grid alone makes smaller maxima, and by a
- * twentieth (in squares: a tenth), as rough outlines of large cells make smaller ones.
- *     sqrt(maximum) - sqrt(saddle) >= 3/4  <=>  16 (maximum - saddle) - 9 >= 24 sqrt(saddle) */
+/* Whether a maximum of the distance map next to a higher one is a cell of its own. maximum, saddle:
+ * the squared distances, saddle <= maximum, at the maximum and at the saddle between the two
+ * maxima. The distance at the maximum must exceed that at the saddle by 3/4 pixel, as the pixel
+ * grid alone causes smaller differences, and by a twentieth of itself (a tenth of its square), as
+ * rough outlines of large cells do. sqrt(maximum) - sqrt(saddle) >= 3/4  <=>  16 (maximum - saddle)
+ * - 9 >= 24 sqrt(saddle) */
 TC_INLINE int cc_apart(tc_u32 maximum, tc_u32 saddle)
 {
     const tc_u64 rise = (tc_u64)maximum - saddle;

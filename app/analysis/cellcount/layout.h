@@ -8,7 +8,7 @@
 #define CC_TILE 32
 /* Runs of pixels that can begin in a word of the mask. */
 #define CC_NODES (CC_TILE / 2)
-/* Pixels of a column that a work-item computes where it goes down a column (distance transform,
+/* Pixels of a column that a work-item computes in kernels that process columns (distance transform,
  * sums of rows). */
 #define CC_STRETCH 128
 /* Words of the mask that a work-item processes when the roots of components are counted and

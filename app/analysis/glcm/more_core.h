@@ -25,7 +25,8 @@ TC_INLINE int glcm_fraction_bits(tc_u32 feature, tc_u32 levels)
     return TC_MIN(bits, 32);
 }
 
-/* Rounds to fixed point. feature: all features of a window, by number; out: those beyond the 13. */
+/* Rounds features to fixed point. feature: [COOC_FEATURES], all features of a window; out:
+ * [GLCM_MORE], those beyond the 13. */
 TC_INLINE void glcm_more_fixed(const double *feature, tc_u32 levels, tc_i64 *out)
 {
     for (tc_u32 i = 0; i < GLCM_MORE; i++) {

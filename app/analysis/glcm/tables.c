@@ -58,7 +58,7 @@ static void exp_table(uint64_t m, size_t n, uint64_t *out)
     }
 }
 
-/* Makes cell_step, marginal_step and step. */
+/* Allocates and fills cell_step, marginal_step and step. */
 static tc_status make_steps(glcm_tables *t, tc_err *err)
 {
     const uint32_t n = t->max_pairs;
@@ -75,8 +75,9 @@ static tc_status make_steps(glcm_tables *t, tc_err *err)
         t->marginal_step[k] = (glcm_pair64){ t->f60[k + 1] - t->f60[k], t->f12[k + 1] - t->f12[k] };
     }
     for (size_t k = 0; k < n; k++) {
-        /* The sum e2 of C^2 / 2: off the diagonal two cells of C hold k, so that it changes by
-         * 2k+1; on the diagonal one cell holds 2k, so that it changes by 4k+2. */
+        /* e2 is the sum of C^2 / 2. If a count off the diagonal increases from k to k+1, two
+         * elements of C change from k to k+1, and e2 by 2k+1; on the diagonal one element changes
+         * from 2k to 2k+2, and e2 by 4k+2. */
         t->cell_step[k] =
             (glcm_pair64){ 2 * (t->f60[k + 1] - t->f60[k]),
                            (2 * k + 1) | 2 * (t->f12[k + 1] - t->f12[k]) << GLCM_E2_BITS };
@@ -110,11 +111,11 @@ tc_status glcm_tables_init(int fbits, uint32_t max_pairs, glcm_tables *t, tc_err
     if (status != TC_OK)
         goto fail;
     for (uint64_t k = 1; k <= n; k++) {
-        const u128 exact = (u128)t->f60[k] * k;
+        const u128 product = (u128)t->f60[k] * k;
 
-        t->f[k] = (uint64_t)(exact >> (60 - fbits));
-        t->f60[k] = (uint64_t)exact;
-        t->f12[k] = (uint64_t)(exact >> 48);
+        t->f[k] = (uint64_t)(product >> (60 - fbits));
+        t->f60[k] = (uint64_t)product;
+        t->f12[k] = (uint64_t)(product >> 48);
     }
     for (uint32_t k = 1; k <= max_pairs; k++)
         t->divisors[k] =

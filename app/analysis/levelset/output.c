@@ -81,19 +81,19 @@ bool ls_note_result(const void *params, const wu_item *item, const wu_output *ou
                     size_t size)
 {
     const int64_t inside = *(const int64_t *)wu_output_data(out, "inside_voxels");
-    const bool fills = inside == (int64_t)item->nx * item->ny * item->nz;
+    const bool fills_picture = inside == (int64_t)item->nx * item->ny * item->nz;
 
     (void)params;
-    if (inside != 0 && !fills)
+    if (inside != 0 && !fills_picture)
         return false;
-    if (fills)
-        snprintf(text, size,
-                 "the level set fills everything: --param epsilon takes all greys for those of the "
-                 "target; make it smaller, or target another");
-    else
+    if (fills_picture)
         snprintf(
             text, size,
-            "the level set has vanished: give --param target the grey of what is looked for, or "
-            "make epsilon or alpha greater");
+            "the level set fills the whole picture: with this --param epsilon all greys count as "
+            "the target's; make epsilon smaller, or choose another target");
+    else
+        snprintf(text, size,
+                 "the level set has vanished: set --param target to the grey of the structure, or "
+                 "make epsilon or alpha greater");
     return true;
 }

@@ -1,8 +1,8 @@
 /*
  * levelset: computes the parameters that depend on the picture's Otsu threshold. With target "otsu"
- * the interface grows where the grey value is on the side of the threshold that `polarity` says; at
- * the mean of this class it grows as strongly as `epsilon` says, whatever the picture's exposure.
- * With a start of type "otsu" these pixels are inside at first.
+ * the interface grows where the grey value is on the side of the threshold that `polarity` selects;
+ * at the mean of this class the data term is that of `epsilon`, whatever the picture's exposure.
+ * With a start of type "otsu" the pixels on this side are inside at first.
  */
 #include <stdlib.h>
 
@@ -26,9 +26,9 @@ static tc_status make_histogram(const an_work *work, uint64_t *histogram, tc_err
     return status;
 }
 
-/* Sets target to the mean of the class that is sought, epsilon to the mean's distance from the
- * middle between the grey values next to the threshold, and gain so that the data term at the mean
- * is that of the given epsilon. There must be pixels in both classes. */
+/* Sets target to the mean of the class that polarity selects, epsilon to the mean's distance from
+ * the middle between the grey values next to the threshold, and gain so that the data term at the
+ * mean is that of the given epsilon. There must be pixels in both classes. */
 static void resolve_target(const uint64_t *histogram, uint32_t size, ls_params *p)
 {
     uint64_t n = 0, sum = 0;
@@ -37,11 +37,11 @@ static void resolve_target(const uint64_t *histogram, uint32_t size, ls_params *
         n += histogram[v];
         sum += v * histogram[v];
     }
-    const double mean = (double)sum / (double)n, between = p->threshold - 0.5,
-                 far = p->dark ? between - mean : mean - between;
+    const double mean = (double)sum / (double)n, boundary = p->threshold - 0.5,
+                 distance = p->dark ? boundary - mean : mean - boundary;
 
-    p->gain = p->epsilon / far;
-    p->epsilon = far;
+    p->gain = p->epsilon / distance;
+    p->epsilon = distance;
     p->target = mean;
 }
 
