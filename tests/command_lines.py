@@ -64,7 +64,7 @@ def help_and_version():
             tap.ok(max(map(len, text.splitlines())) <= 80 and text.endswith("\n"),
                    "it fits a terminal: %s %s" % (program, start))
         for alone in ("--help", "-h", "--version"):
-            refused(program, [alone, "x"], alone + " stands alone", program)
+            refused(program, [alone, "x"], alone + " is used alone", program)
 
 
 def options_are_told():

@@ -16,7 +16,7 @@ NOT_A_TASKS = ["is the work unit and cannot be written too", "run: takes one wor
                "no result is named",
                "the same command goes on from here", "devices: takes no arguments",
                "selftest: takes only", "of the analyses: see above", "on %u thread",
-               "unknown command", "no BOINC client has started", "\\033[K", "stands alone",
+               "unknown command", "no BOINC client has started", "\\033[K", "is used alone",
                "nothing to do", "standard output: cannot",
                "%s: error: %s", "or --replace"]
 LITERAL = r'"(?:[^"\\]|\\.)*"'
@@ -25,12 +25,12 @@ STATUS = (r'(?:TC_BAD_INPUT|TC_TRY_LATER|TC_IO|tc_write_fault\(\w+\)|TC_DEVICE|T
           r'TC_USAGE|TC_NO_MEMORY|st|status|device != NULL \? TC_DEVICE : TC_INTERNAL)')
 PLACES = [r'tc_fail\(\w*&?\w+(?:->\w+)?,\s*%s,\s*(%s)' % (STATUS, LITERALS),
           r'fprintf\(stderr,\s*(%s)' % LITERALS,
-          r'progress_(?:say|note)\(&?\w+(?:->\w+)*,\s*(%s)' % LITERALS,
+          r'progress_(?:print|note)\(&?\w+(?:->\w+)*,\s*(%s)' % LITERALS,
           r'refuse(?:_device)?\(&?\w+,\s*(%s)' % LITERALS,
           r'\bwhy = (%s);' % LITERALS,
-          r'\bmark\[\] = (%s);' % LITERALS,
+          r'\bmarker\[\] = (%s);' % LITERALS,
           r'return ("(?:is|its?) [^"]*");',
-          r'snprintf\(text, WHY_MAX, (%s)' % LITERALS,
+          r'snprintf\(text, REASON_MAX, (%s)' % LITERALS,
           r'append_text\(reason,\s*(%s)' % LITERALS,
           r'boinc_side_temporary_exit\((%s)' % LITERALS]
 # A message to which a text from the work unit is appended.
