@@ -19,8 +19,9 @@ enum {
     LEAST_WIDE = 512 /* for data of at least this number of bytes 256-bit registers are faster */
 };
 
-/* Returns a times x^distance, modulo the CRC's polynomial, plus b. factors: x^(distance
- * + 32) and x^(distance - 32), each modulo the polynomial and with its bits reversed. */
+/* Returns a times x^distance, modulo the CRC's polynomial, plus b. factors: the two
+ * numbers x^(distance + 32) and x^(distance - 32), each modulo the polynomial and with its bits
+ * reversed. */
 __attribute__((target("pclmul"))) static inline __m128i fold(__m128i a, __m128i factors, __m128i b)
 {
     return _mm_xor_si128(_mm_xor_si128(_mm_clmulepi64_si128(a, factors, 0x00),

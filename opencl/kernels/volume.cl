@@ -10,9 +10,11 @@
  * part. Part 0 consists of all components that touch the stack's border, the "outside"; the other
  * parts are numbered in the order in which the work-groups happen to run. plane[i] is the part of
  * voxel i, -1 for membrane, until it is replaced by the result. Parts are then joined across the
- * faces of tiles. These arrays have an element for each part p: link[p]   the parent of part p in
- * the union-find; later, if p is a root, the first voxel of its cell first[p]  the first voxel of
- * part p; later the value that the part's voxels get as the result root[p]   the root of part p
+ * faces of tiles. These arrays have an element for each part p:
+ *   link[p]   the parent of part p in the union-find; later, if p is a root, the first voxel of its
+ *             cell
+ *   first[p]  the first voxel of part p; later the value that its voxels get as the result
+ *   root[p]   the root of part p
  *
  * Finally the mask is reused to mark the first voxel of each cell: a cell's label is 1 + the number
  * of marks before its own.

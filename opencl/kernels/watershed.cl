@@ -8,10 +8,10 @@
  *
  *   height[i]  VOL_TOP less the blurred grey value
  *   up[i]      the voxel that voxel i leads to, numbered through the whole stack, or a negative
- *              value of app/analysis/common/watershed_core.h; later, if voxel i is a maximum, ~n,
- * where n is the maximum's number; finally the voxel of the maximum that represents the hill top[i]
- * the maximum that voxel i leads to; before that a list of voxels of plateaus, then the links of a
- * union-find that joins the voxels of each plateau that is a maximum
+ *              value of app/analysis/common/watershed_core.h; later, if voxel i is maximum number
+ *              n, ~n; finally the voxel of the maximum that represents the hill
+ *   top[i]     the maximum that voxel i leads to; before that a list of voxels of plateaus, then
+ *              the links of a union-find that joins the voxels of each plateau that is a maximum
  *
  * The order of entries in lists varies, but the results do not depend on it. A launch that changes
  * links of the union-find, `up` of plateaus, slots or counts accesses these by atomic functions

@@ -57,8 +57,8 @@ TC_INLINE tc_u32 cc_ground(tc_i64 sum, tc_i64 n, tc_u32 most)
  * the squared distances, saddle <= maximum, at the maximum and at the saddle between the two
  * maxima. The distance at the maximum must exceed that at the saddle by 3/4 pixel, as the pixel
  * grid alone causes smaller differences, and by a twentieth of itself (a tenth of its square), as
- * rough outlines of large cells do. sqrt(maximum) - sqrt(saddle) >= 3/4  <=>  16 (maximum - saddle)
- * - 9 >= 24 sqrt(saddle) */
+ * rough outlines of large cells do.
+ *     sqrt(maximum) - sqrt(saddle) >= 3/4  <=>  16 (maximum - saddle) - 9 >= 24 sqrt(saddle) */
 TC_INLINE int cc_apart(tc_u32 maximum, tc_u32 saddle)
 {
     const tc_u64 rise = (tc_u64)maximum - saddle;
