@@ -5,7 +5,7 @@
 #
 #   CC=... AR=... [CFLAGS=...] sh .ci/libraries.sh PREFIX
 #
-# The sources are kept in build/sources. Exit code 75: they could not be fetched.
+# The sources stay in build/sources. Exit code 75: they could not be fetched.
 set -eu
 cd "$(dirname "$0")/.."
 prefix=${1:?usage: libraries.sh PREFIX}
@@ -23,13 +23,13 @@ fetch() {
     own_apt update
     if ! (cd "$sources.new" && own_apt source $packages) > "$apt/log" 2>&1; then
         # A mirror may have an update's binary packages without its source packages.
-        echo "libraries: the newest sources cannot be had; taking those of the release itself" >&2
+        echo "libraries: the newest sources are not available; using those of the release itself" >&2
         grep -v -e '-updates ' -e '-security ' "$apt/all.list" > "$apt/sources.list"
         own_apt update
         (cd "$sources.new" && own_apt source $packages)
     fi
-    # Deletes a #define by which MinGW builds would call an old printf of Windows, not the C99 one that
-    # MinGW brings.
+    # Deletes a #define by which MinGW builds would call Windows' old printf instead of MinGW's C99
+    # printf.
     sed -i '/#define v*snprintf  *_v*snprintf$/d' "$sources.new"/jansson-*/src/jansson_private.h
     rm -rf "$sources"
     mv "$sources.new" "$sources"
@@ -47,8 +47,8 @@ compile() {
     done
     shift
     mkdir -p "$prefix/obj/$library"
-    # Runs one compiler per file, one at a time per processor. -ffile-prefix-map: the path of
-    # build/sources must not get into a program.
+    # Runs a compiler for each file, as many at a time as there are processors. -ffile-prefix-map
+    # keeps the path of build/sources out of the programs.
     for name in "$@"; do
         object=$prefix/obj/$library/$(echo "$name" | tr / -).o
         echo "$CC -w -O2 -ffile-prefix-map=$sources/= ${CFLAGS:-} -I$prefix/include -I$folder $flags -c $folder/$name.c -o $object"
@@ -69,7 +69,7 @@ mkdir -p "$prefix/include"
 z=$(echo "$sources"/zlib-*/) png=$(echo "$sources"/libpng1.6-*/) jansson=$(echo "$sources"/jansson-*/)
 jpeg=$(echo "$sources"/libjpeg-turbo-*/) tiff=$(echo "$sources"/tiff-*/)libtiff/ expat=$(echo "$sources"/expat-*/)expat/lib/
 inflate=$(echo "$sources"/libdeflate-*/)
-# texcell loads OpenCL at run time, so only its headers are needed; they are the same on every
+# texcell loads OpenCL at run time, so only OpenCL's headers are needed, which are the same on every
 # system.
 cp -r /usr/include/CL "$prefix/include"
 cp "$z"zlib.h "$z"zconf.h "$png"png.h "$png"pngconf.h "$jansson"src/jansson.h "$prefix/include"

@@ -23,7 +23,7 @@ BOINC=${BOINC:+$(cd "$BOINC" && pwd)}
 zig=$PWD/build/zig/ziglang/zig
 gcc=
 target=
-mac=-fno-define-target-os-macros       # else zlib and libpng take the target for classic Mac OS
+mac=-fno-define-target-os-macros       # otherwise zlib and libpng compile for classic Mac OS
 
 case $name in
     windows) host=x86_64-w64-mingw32 CC=$host-gcc-posix CXX=$host-g++-posix AR=$host-ar ;;
@@ -37,9 +37,9 @@ esac
 RANLIB="$AR s"
 
 # Writes the compiler driver $out/cc: gcc compiles, with the headers of glibc 2.17 from zig, and zig
-# cc (clang) links; code that clang compiles computes glcm 6 to 10% slower. $flags prevent copy
-# relocations: the program's copy of a variable of glibc (environ) would stay unset, as zig's linker
-# does not know that glibc calls it __environ.
+# cc (clang) links. If clang compiled, glcm would be 6 to 10% slower. $flags prevent copy
+# relocations: the program's copy of glibc's variable environ would stay unset, as zig's linker does
+# not know that glibc also calls it __environ.
 make_compiler() {
     include=$(dirname "$zig")/lib/libc/include
     headers="-isystem $("$gcc" -print-file-name=include) -isystem $include/$host -isystem $include/generic-glibc"
@@ -69,7 +69,7 @@ build() {
         ac_cv_header_sqlite3_h=no --without-boinc --enable-werror
     make -j"$jobs"
     case $name in
-        macos-*) ;; # building for BOINC on macOS was never tried
+        macos-*) ;; # building for BOINC on macOS is untested
         *) [ -z "$BOINC" ] || build_for_volunteers ;;
     esac
 }

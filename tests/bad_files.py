@@ -1,6 +1,6 @@
-"""texcell run with work units that must be refused, each made here, and with outputs that cannot be
-written: it prints one line with the expected words, exits with the right code, and leaves no
-file."""
+"""Tests that texcell run refuses bad work units, each of which is made by this test, and fails
+cleanly if its output cannot be written: it prints one line with the expected words, exits with the
+right code, and leaves no file."""
 import io
 import json
 import os
@@ -25,7 +25,7 @@ def chunk(kind, body=b""):
 
 def png(width=16, height=12, bits=8, colour=0, data=None, head=b"", size=None):
     """A PNG of a small pattern. data: the rows before compression; head: chunks before IDAT; size:
-    (width, height) in the header, if not the true ones."""
+    (width, height) in the header if they are to be wrong."""
     samples = {0: 1, 2: 3, 3: 1, 4: 2, 6: 4}[colour]
     row = (width * samples * bits + 7) // 8
     if data is None:
@@ -58,30 +58,29 @@ def pack(members, method=zipfile.ZIP_DEFLATED):
 
 
 def unit(json_text=None, more=(), image=None, method=zipfile.ZIP_DEFLATED):
-    """A ZIP with job.json (default: a valid one), images/x.png (default: a valid one) and members
-    `more`."""
+    """A ZIP with job.json and images/x.png (valid ones by default) and the members `more`."""
     return pack([("job.json", json_text if json_text is not None else job()),
                  ("images/x.png", image if image is not None else png())] + list(more), method)
 
 
 def item(**keys):
-    """A work unit with one item "x" that has these keys, and the members that they name."""
-    more = [("s/0.png", png()), ("s/1.png", png()), ("s/wide.png", png(17, 12)),
-            ("s/16.png", png(bits=16)),
-            ("s/rgb.png", png(colour=2))]
-    used = json.dumps(keys)
+    """A work unit with one item "x" that has these keys, and with the members named in them."""
+    pictures = [("s/0.png", png()), ("s/1.png", png()), ("s/wide.png", png(17, 12)),
+                ("s/16.png", png(bits=16)),
+                ("s/rgb.png", png(colour=2))]
+    item_json = json.dumps(keys)
     return pack([("job.json", job(items=[dict({"name": "x"}, **keys)])), ("images/x.png", png())] +
-                [m for m in more if m[0] in used])
+                [m for m in pictures if m[0] in item_json])
 
 
-def directory(data):
+def entry_offsets(data):
     """Offsets of the entries in the central directory of a ZIP."""
     end = data.rindex(b"PK\5\6")
-    at, found = struct.unpack_from("<I", data, end + 16)[0], []
-    while data[at:at + 4] == b"PK\1\2":
-        found.append(at)
-        at += 46 + sum(struct.unpack_from("<HHH", data, at + 28))
-    return found
+    offset, offsets = struct.unpack_from("<I", data, end + 16)[0], []
+    while data[offset:offset + 4] == b"PK\1\2":
+        offsets.append(offset)
+        offset += 46 + sum(struct.unpack_from("<HHH", data, offset + 28))
+    return offsets
 
 
 def patch(data, at, form, value):
@@ -90,24 +89,24 @@ def patch(data, at, form, value):
     return bytes(data)
 
 
-def entry(data, index, field, form, value):
-    """The ZIP with a field of a member's entry in the central directory changed. field: its offset
-    in the entry."""
-    return patch(data, directory(data)[index] + field, form, value)
+def patch_entry(data, index, field, form, value):
+    """The ZIP with a changed field in a member's entry of the central directory. field: the field's
+    offset in the entry."""
+    return patch(data, entry_offsets(data)[index] + field, form, value)
 
 
-def local(data, index):
+def local_header(data, index):
     """The offset of a member's local header."""
-    return struct.unpack_from("<I", data, directory(data)[index] + 42)[0]
+    return struct.unpack_from("<I", data, entry_offsets(data)[index] + 42)[0]
 
 
-def body(data, index):
+def data_offset(data, index):
     """The offset of a member's compressed bytes."""
-    at = local(data, index)
-    return at + 30 + sum(struct.unpack_from("<HH", data, at + 26))
+    header = local_header(data, index)
+    return header + 30 + sum(struct.unpack_from("<HH", data, header + 26))
 
 
-def renamed(name):
+def unit_with_member(name):
     """A work unit with one more member, whose name may be one that zipfile cannot write."""
     raw = name.encode("latin-1")
     data = unit(more=[("Q" * len(raw), b"")])
@@ -117,27 +116,27 @@ def renamed(name):
 FLAGS, METHOD, CRC, PACKED, SIZE, OFFSET = 8, 10, 16, 20, 24, 42
 
 
-def resized(data, index, size):
+def patch_size(data, index, size):
     """The ZIP with another uncompressed size of a member in both headers."""
-    data = entry(data, index, SIZE, "<I", size)
-    return patch(data, local(data, index) + 22, "<I", size)
+    data = patch_entry(data, index, SIZE, "<I", size)
+    return patch(data, local_header(data, index) + 22, "<I", size)
 
 
-def damaged(data, index, shift=0):
-    """The ZIP with one byte of a member's compressed data changed, `shift` bytes from its start."""
-    at = body(data, index) + shift
-    return patch(data, at, "B", data[at] ^ 0x55)
+def damage_member(data, index, shift=0):
+    """The ZIP with one changed byte in a member's compressed data, `shift` bytes from its start."""
+    position = data_offset(data, index) + shift
+    return patch(data, position, "B", data[position] ^ 0x55)
 
 
-def overlapping():
+def overlapping_members():
     """A ZIP with two members whose bytes overlap (as in David Fifield's ZIP bomb)."""
     data = unit(more=[("images/y.png", png() + bytes(300))], method=zipfile.ZIP_STORED)
     size = len(data)
-    return entry(entry(data, 2, PACKED, "<I", size), 2, SIZE, "<I", size)
+    return patch_entry(patch_entry(data, 2, PACKED, "<I", size), 2, SIZE, "<I", size)
 
 
-def counted(data, n):
-    """The ZIP with n as number of members in its end record."""
+def patch_member_count(data, n):
+    """The ZIP whose end record counts n members."""
     end = data.rindex(b"PK\5\6")
     return patch(patch(data, end + 8, "<H", n), end + 10, "<H", n)
 
@@ -155,10 +154,10 @@ def zip64_bomb():
 
 
 def huge_member():
-    """A ZIP with an image of 5 GiB uncompressed according to its entry, and with enough compressed
-    bytes for that."""
+    """A ZIP whose entry says that an image has 5 GiB uncompressed, with enough compressed bytes for
+    that."""
     data = pack([("job.json", job()), ("images/x.png", bytes(6 << 20))], zipfile.ZIP_STORED)
-    at = directory(data)[1]
+    at = entry_offsets(data)[1]
     name = b"images/x.png"
     new = bytearray(data[at:at + 46 + len(name)])
     struct.pack_into("<H", new, METHOD, 8)
@@ -166,7 +165,7 @@ def huge_member():
     extra = struct.pack("<HHQ", 1, 8, 5 << 30)
     struct.pack_into("<H", new, 30, len(extra))
     end = data.rindex(b"PK\5\6")
-    tail = patch(data[end:], 12, "<I", end - directory(data)[0] + len(extra))
+    tail = patch(data[end:], 12, "<I", end - entry_offsets(data)[0] + len(extra))
     return data[:at] + bytes(new) + extra + tail
 
 
@@ -191,7 +190,8 @@ def image_is(data):
 
 
 def bad_archives():
-    """Yields (what is wrong, bytes, words of the message): the ZIP archive itself."""
+    """Yields (the error, the file's bytes, words of the message) of errors of the ZIP archive. The
+    functions below yield the same for other parts of a work unit."""
     yield "an empty file", b"", "is empty"
     yield "a text file", b"hello, this is no archive\n", "not a ZIP archive"
     yield "a PNG in place of a work unit", png(), "a picture, not a work unit or result"
@@ -199,75 +199,80 @@ def bad_archives():
            "is a result, not a work unit")
     yield "a RAR archive", b"Rar!\x1a\7\0" + bytes(100), "not a ZIP archive"
     for keep, what in ((4, "4 bytes"), (30, "the first header"), (len(GOOD) // 2, "half"),
-                       (directory(GOOD)[0] + 10, "the list of members"),
+                       (entry_offsets(GOOD)[0] + 10, "the list of members"),
                        (len(GOOD) - 22, "the end record"),
                        (len(GOOD) - 1, "the last byte")):
         yield "truncated at " + what, GOOD[:keep], TRUNCATED
-    yield "a front half cut out", GOOD[:40] + GOOD[len(GOOD) // 2:], TRUNCATED
-    yield ("an end record that lists too many members", counted(GOOD, 9),
+    yield ("a work unit without a part in its first half", GOOD[:40] + GOOD[len(GOOD) // 2:],
+           TRUNCATED)
+    yield ("an end record that lists too many members", patch_member_count(GOOD, 9),
            "damaged: it should have 9 members, but has 2")
-    yield "an end record that hides a member", counted(unit(more=[("hidden.txt", b"x")]), 2), \
-        "damaged: it should have 2 members, but has 3"
-    yield ("an end record that counts 65535 members", counted(GOOD, 65535),
+    yield ("an end record that hides a member",
+           patch_member_count(unit(more=[("hidden.txt", b"x")]), 2),
+           "damaged: it should have 2 members, but has 3")
+    yield ("an end record that counts 65535 members", patch_member_count(GOOD, 65535),
            "damaged: it should have 65535 members, but has 2")
     yield "an end record that lists 2^40 members", zip64_bomb(), "more than 1048576 members"
-    yield "a list of members that is zeros", GOOD[:directory(GOOD)[0]] + \
-        bytes(len(GOOD) - 22 - directory(GOOD)[0]) + GOOD[-22:], "damaged"
+    yield "a list of members that is zeros", GOOD[:entry_offsets(GOOD)[0]] + \
+        bytes(len(GOOD) - 22 - entry_offsets(GOOD)[0]) + GOOD[-22:], "damaged"
     yield "an empty archive", pack([]), "the ZIP archive has no members"
     yield "bytes after the end", GOOD + bytes(10), TRUNCATED
     yield "a program in front of the archive", b"\x7fELF" + bytes(60) + GOOD, "not a ZIP archive"
     yield "a comment that is cut short", patch(GOOD, len(GOOD) - 2, "<H", 7), TRUNCATED
-    yield ("a flipped byte in a stored picture", damaged(STORED, 1, 60),
+    yield ("a flipped byte in a stored picture", damage_member(STORED, 1, 60),
            'member "images/x.png" is corrupt')
-    yield ("a flipped byte in a deflated picture", damaged(GOOD, 1, 20),
+    yield ("a flipped byte in a deflated picture", damage_member(GOOD, 1, 20),
            'member "images/x.png" is corrupt')
-    yield ("a flipped byte in a stored job.json", damaged(STORED, 0, 3),
+    yield ("a flipped byte in a stored job.json", damage_member(STORED, 0, 3),
            'member "job.json" is corrupt: its CRC is wrong')
-    yield ("a wrong CRC of a picture", entry(GOOD, 1, CRC, "<I", 1),
+    yield ("a wrong CRC of a picture", patch_entry(GOOD, 1, CRC, "<I", 1),
            'member "images/x.png" is corrupt')
-    yield "a wrong CRC of job.json", entry(GOOD, 0, CRC, "<I", 1), 'member "job.json" is corrupt'
-    yield ("a member without its local header", damaged(GOOD, 1, -30 - 12),
+    yield ("a wrong CRC of job.json", patch_entry(GOOD, 0, CRC, "<I", 1),
+           'member "job.json" is corrupt')
+    yield ("a member without its local header", damage_member(GOOD, 1, -30 - 12),
            'member "images/x.png" is corrupt: its header')
-    yield ("a member that begins beyond the end", entry(GOOD, 1, OFFSET, "<I", 0x7fffffff),
+    yield ("a member that begins beyond the end", patch_entry(GOOD, 1, OFFSET, "<I", 0x7fffffff),
            'member "images/x.png" is corrupt')
-    yield ("a member that is shorter than it says", resized(GOOD, 1, len(png()) + 10),
+    yield ("a member shorter than its header says", patch_size(GOOD, 1, len(png()) + 10),
            "its data end after")
-    yield ("a member that is longer than it says", resized(GOOD, 1, len(png()) - 10),
+    yield ("a member longer than its header says", patch_size(GOOD, 1, len(png()) - 10),
            'member "images/x.png" is corrupt')
-    yield "a stored member of two sizes", entry(STORED, 1, SIZE, "<I", 5000), "its two sizes differ"
-    yield ("a ZIP bomb by its header", entry(GOOD, 1, SIZE, "<I", 1 << 31),
+    yield ("a stored member whose two sizes differ", patch_entry(STORED, 1, SIZE, "<I", 5000),
+           "its two sizes differ")
+    yield ("a member whose header says 2 GiB", patch_entry(GOOD, 1, SIZE, "<I", 1 << 31),
            "claims to decompress to more bytes")
     yield ("a ZIP bomb of 5 GiB", huge_member(),
            'member "images/x.png" is refused: it is larger than 4 GiB')
     yield "a ZIP bomb of zeros as a picture", image_is(bytes(50 << 20)), "images/x.png: damaged PNG"
-    yield "a ZIP bomb of overlapping members", overlapping(), "overlaps another member"
-    yield ("an encrypted member", entry(GOOD, 1, FLAGS, "<H", 1),
+    yield "a ZIP bomb of overlapping members", overlapping_members(), "overlaps another member"
+    yield ("an encrypted member", patch_entry(GOOD, 1, FLAGS, "<H", 1),
            'member "images/x.png" is refused: it is encrypted')
-    yield "strong encryption", entry(GOOD, 1, FLAGS, "<H", 0x41), "it is encrypted"
-    yield "a masked directory", entry(GOOD, 1, FLAGS, "<H", 0x2000), "it is encrypted"
+    yield "strong encryption", patch_entry(GOOD, 1, FLAGS, "<H", 0x41), "it is encrypted"
+    yield "a masked directory", patch_entry(GOOD, 1, FLAGS, "<H", 0x2000), "it is encrypted"
     yield "bzip2 compression", unit(method=zipfile.ZIP_BZIP2), "neither store nor deflate"
     yield "LZMA compression", unit(method=zipfile.ZIP_LZMA), "neither store nor deflate"
 
 
 def bad_names():
     outside = "leads out of the archive"
-    yield "a name with ..", renamed("../x.png"), outside
-    yield "a name with .. inside", renamed("images/../../x.png"), outside
-    yield "a name that is ..", renamed(".."), outside
-    yield "a name with .", renamed("./x.png"), outside
-    yield "an absolute name", renamed("/etc/passwd"), "absolute path"
-    yield "a name with a backslash", renamed("images\\x.png"), "backslash"
-    yield "a name with a drive letter", renamed("C:x.png"), "drive letter"
-    yield "a name with an empty part", renamed("images//x.png"), "empty part"
-    yield "a name with a line feed", renamed("a\nb.png"), 'member "a?b.png"'
-    yield "a name with a NUL", renamed("a\0b.png"), "not printable ASCII"
-    yield "a name with an escape", renamed("a\x1b[31mb.png"), "not printable ASCII"
-    yield "a name that is not ASCII", renamed("h\xe9.png"), "not printable ASCII"
-    yield "a name that is too long", renamed("n" * 513), "too long"
-    yield "a name that is very long", renamed("n" * 60000), "too long"
-    yield "an empty name", entry(unit(more=[("", b"")]), 2, 28, "<H", 0), "its name is empty"
-    yield "two members of one name", renamed("images/x.png"), 'two members are named "images/x.png"'
-    yield "a member that nothing names", unit(more=[("notes.txt", b"hello")]), \
+    yield "a name with ..", unit_with_member("../x.png"), outside
+    yield "a name with .. inside", unit_with_member("images/../../x.png"), outside
+    yield "a name that is ..", unit_with_member(".."), outside
+    yield "a name with .", unit_with_member("./x.png"), outside
+    yield "an absolute name", unit_with_member("/etc/passwd"), "absolute path"
+    yield "a name with a backslash", unit_with_member("images\\x.png"), "backslash"
+    yield "a name with a drive letter", unit_with_member("C:x.png"), "drive letter"
+    yield "a name with an empty part", unit_with_member("images//x.png"), "empty part"
+    yield "a name with a line feed", unit_with_member("a\nb.png"), 'member "a?b.png"'
+    yield "a name with a NUL", unit_with_member("a\0b.png"), "not printable ASCII"
+    yield "a name with an escape", unit_with_member("a\x1b[31mb.png"), "not printable ASCII"
+    yield "a name that is not ASCII", unit_with_member("h\xe9.png"), "not printable ASCII"
+    yield "a name that is too long", unit_with_member("n" * 513), "too long"
+    yield "a name that is very long", unit_with_member("n" * 60000), "too long"
+    yield "an empty name", patch_entry(unit(more=[("", b"")]), 2, 28, "<H", 0), "its name is empty"
+    yield ("two members with the same name", unit_with_member("images/x.png"),
+           'two members are named "images/x.png"')
+    yield "a member that job.json does not name", unit(more=[("notes.txt", b"hello")]), \
         'member "notes.txt" is not named in job.json'
     yield "a folder with data", unit(more=[("folder/", b"data")]), "folder with data"
 
@@ -285,7 +290,7 @@ def bad_json():
     yield ("job.json that is not JSON", text_job('{\n "format": texcell\n}'),
            "job.json: line 2, column")
     yield "job.json that is cut short", text_job(job()[:-5]), "job.json: line 1, column"
-    yield "job.json that goes on", text_job(job() + "{}"), "job.json: line 1, column"
+    yield "job.json with text after its end", text_job(job() + "{}"), "job.json: line 1, column"
     yield ("job.json in Latin-1", text_job(job().replace("glcm", "gl\xe9m").encode("latin-1")),
            "line 1, column")
     yield ("job.json with control characters", text_job('{"a\x01\x1b[31m": 1}'),
@@ -293,8 +298,8 @@ def bad_json():
     yield "job.json that is very deep", text_job(deep(100000)), "job.json: line 1, column"
     yield "a number that is too large", text_job(job()[:-1] + ', "a": 1e999}'), "line 1, column"
     yield "a key given twice", text_job(job()[:-1] + ', "version": 1}'), "duplicate object key"
-    yield "a list at the top", text_job("[]"), "job.json: must be a JSON object"
-    yield "a string at the top", text_job('"x"'), "job.json:"
+    yield "a list at the top level", text_job("[]"), "job.json: must be a JSON object"
+    yield "a string at the top level", text_job('"x"'), "job.json:"
     yield "no format", text_job(job(format=None)), "job.json: format: missing"
     yield ("another format", text_job(job(format="texcell-result")),
            'format: must be "texcell-workunit", not "texcell-result"')
@@ -308,14 +313,15 @@ def bad_json():
            "version: must be an integer, not a string")
     yield ("a version with a fraction", text_job(job(version=1.0)),
            "version: must be an integer, not a number")
-    yield "an unknown key at the top", text_job(job(colour="red")), 'job.json: unknown key "colour"'
+    yield ("an unknown key at the top level", text_job(job(colour="red")),
+           'job.json: unknown key "colour"')
     yield ("an unknown key with control characters", text_job(job(**{"a\n\x1b[31m": 1})),
            'unknown key "a??[31m"')
     yield "no analysis", text_job(job(analysis=None)), "analysis: missing"
     yield "an empty analysis", text_job(job(analysis="")), "analysis: must not be empty"
     yield ("an analysis that is a number", text_job(job(analysis=3)),
            "analysis: must be a string, not an integer")
-    yield "an analysis that there is not", text_job(job(analysis="tasseography")), "tasseography"
+    yield "an unknown analysis", text_job(job(analysis="tasseography")), "tasseography"
     yield ("parameters that are a list", text_job(job(parameters=[])),
            "parameters: must be an object, not a list")
     yield "an unknown parameter", text_job(job(parameters={"levelz": [16]})), "levelz"
@@ -344,7 +350,7 @@ def bad_items():
     for name in ("a/b", ".hidden", "..", "a b", "h\xe9", "a\nb", LONG):
         yield ("an item named %r" % name[:12], text_job(job(items=[dict(x, name=name)])),
                "items[0].name: \"")
-    yield ("two items of one name", text_job(job(items=[x, dict(x, name="y"), x])),
+    yield ("two items with the same name", text_job(job(items=[x, dict(x, name="y"), x])),
            'items: two items are named "x"')
     for what, source, word in (("a number", 7, "must be a string"),
                                ("empty", "", "must not be empty"),
@@ -359,9 +365,9 @@ def bad_items():
     yield "sources of 8 MiB", text_job(
         job(items=[dict(x, name="n%d" % i, source="x" * 1024) for i in range(8193)])), \
         "items[8192].source: the sources of all items"
-    # Both features have a map of each item: map_x_sum_variance_L16_1_0 would be there twice.
+    # A map of each feature for each item: two would have the name map_x_sum_variance_L16_1_0.
     maps = [{"feature": f, "levels": 16, "offset": [1, 0]} for f in ("sum_variance", "variance")]
-    yield "two items whose maps would have one name", \
+    yield "two items whose maps would have the same name", \
         text_job(job(items=[x, dict(x, name="x_sum")],
                      parameters={"levels": [16], "distances": [1], "maps": maps})), \
         'items "x" and "x_sum" would both have an array map_x_sum_variance_L16_1_0 in the result'
@@ -375,7 +381,8 @@ def bad_items():
            "items[0].image: must be a string or a list of strips, not null")
     yield ("an image that is missing", item(image="images/y.png"),
            'items[0].image: no member "images/y.png"')
-    yield "an image outside", item(image="../../etc/passwd"), 'no member "../../etc/passwd"'
+    yield ("an image outside the archive", item(image="../../etc/passwd"),
+           'no member "../../etc/passwd"')
     yield ("an image that is job.json", item(image="job.json"),
            'items[0].image: "job.json" is not a picture')
     yield ("an image that is a folder", unit(job(items=[dict(x, image="f/")]), [("f/", b"")]),
@@ -389,13 +396,13 @@ def bad_items():
            "items[0].stack[1]: must be a string, not an integer")
     yield ("a slice that is missing", item(stack=["s/0.png", "s/9.png"]),
            'items[0].stack[1]: no member "s/9.png"')
-    yield ("slices of two sizes", item(stack=["s/0.png", "s/wide.png"]),
+    yield ("slices of different sizes", item(stack=["s/0.png", "s/wide.png"]),
            "items[0].stack[1]: 17 x 12 pixels, but the first")
-    yield ("slices of two depths", item(stack=["s/0.png", "s/16.png"]),
+    yield ("slices of different depths", item(stack=["s/0.png", "s/16.png"]),
            "items[0].stack[1]: 16 bits, but the first")
     yield ("a colour slice", item(stack=["s/0.png", "s/rgb.png"]),
            "items[0].stack[1]: the slices of a stack must be grey")
-    yield ("a colour slice at the front", item(stack=["s/rgb.png"]),
+    yield ("a colour slice as the first one", item(stack=["s/rgb.png"]),
            "items[0].stack[0]: the slices of a stack must be grey")
     for spacing in ([1, 1], [1, 1, 1, 1], [1, 0, 1], [1, 1, -0.5], [1, "1", 1], "1,1,1", None):
         yield "a spacing of %s" % json.dumps(spacing), item(stack=["s/0.png"], spacing=spacing), \
@@ -435,9 +442,9 @@ def bad_items():
            "items[0].image[1]: must be a string, not an integer")
     yield ("a strip that is missing", strips(image=["s/0.png", "s/9.png"]),
            'items[0].image[1]: no member "s/9.png"')
-    yield ("strips of two widths", strips(image=["s/0.png", "s/wide.png"]),
+    yield ("strips of different widths", strips(image=["s/0.png", "s/wide.png"]),
            "items[0].image[1]: 17 pixels wide, but the first strip has 16")
-    yield ("strips of two depths", strips(image=["s/0.png", "s/16.png"]),
+    yield ("strips of different depths", strips(image=["s/0.png", "s/16.png"]),
            "items[0].image[1]: another depth or colour")
     yield "strips that are too high", strips(image=["s/tall.png", "s/one.png"]), \
         "items[0].image[1]: 1 x 65536 pixels; a side may have at most 65535"
@@ -464,7 +471,7 @@ def bad_items():
            'items[0].labels: no member "m.png"')
     yield ("labels of another size", labelled(labels="s/wide.png", objects=1),
            "items[0].labels: the label picture has 17 x 12")
-    yield ("labels for who takes none", labelled(labels="s/0.png", objects=1),
+    yield ("labels for an analysis that takes none", labelled(labels="s/0.png", objects=1),
            "has labels; glcm takes none")
 
 
@@ -495,15 +502,16 @@ def bad_pictures():
     for what, body, fault in (("that is a PNG", whole, kinds),
                               ("with a comment", b"P5\n# no\n4 4\n255\n" + bytes(16), kinds),
                               ("of 12 bits", b"P5\n4 4\n4095\n" + bytes(32), kinds),
-                              ("of letters", b"P2\n1 1\n255\n1", kinds),
-                              ("that is colour of 16 bits", b"P6\n4 4\n65535\n" + bytes(96), kinds),
-                              ("with a number in two ways", b"P5\n04 4\n255\n" + bytes(16), kinds),
+                              ("with samples as text", b"P2\n1 1\n255\n1", kinds),
+                              ("in colour with 16 bits", b"P6\n4 4\n65535\n" + bytes(96), kinds),
+                              ("with a leading zero in a number", b"P5\n04 4\n255\n" + bytes(16),
+                               kinds),
                               ("that is empty", b"", kinds),
-                              ("of no row", b"P5\n4 0\n255\n", kinds),
+                              ("without rows", b"P5\n4 0\n255\n", kinds),
                               ("with a negative side", b"P5\n-4 -4\n255\n" + bytes(16), kinds),
-                              ("that is short", b"P5\n4 4\n255\n" + bytes(15),
+                              ("with too few samples", b"P5\n4 4\n255\n" + bytes(15),
                                "images/x.pnm: is not as long as its header says"),
-                              ("with more behind it", b"P6\n4 4\n255\n" + bytes(49),
+                              ("with bytes after the samples", b"P6\n4 4\n255\n" + bytes(49),
                                "images/x.pnm: is not as long as its header says"),
                               ("of too many pixels", b"P5\n99999 99999\n65535\n",
                                "images/x.pnm: is not as long as its header says")):
@@ -520,11 +528,13 @@ def bad_pictures():
 
 
 def bad_pixels():
-    """Errors in pixel data, which are found only when the pictures are decoded during the run."""
+    """Errors in pixel data, which texcell finds only when it decodes the pictures during the
+    run."""
     whole = png()
     idat = whole.index(b"IDAT")
-    yield "a picture cut off in its data", image_is(whole[:idat + 40]), "images/x.png: damaged PNG"
-    yield ("a picture without an end", image_is(whole[:-12]),
+    yield "a picture truncated in its data", image_is(whole[:idat +
+                                                            40]), "images/x.png: damaged PNG"
+    yield ("a picture without IEND", image_is(whole[:-12]),
            "images/x.png: damaged PNG: it ends too early")
     yield "a picture with damaged data", image_is(patch(whole, idat + 20, "B",
                                                         whole[idat + 20] ^ 1)), \
@@ -563,9 +573,9 @@ def errors(text):
     return [line for line in text.splitlines() if line.startswith("texcell: error: ")]
 
 
-def refused(number, what, data, words, options=()):
-    """Runs a bad work unit in a folder of its own: exit code BAD_INPUT, one line with `words`, no
-    file left."""
+def check_refused(number, what, data, words, options=()):
+    """Tests a run of a bad work unit in its own folder: exit code BAD_INPUT, one line with `words`,
+    and no file is left."""
     folder = os.path.join(WORK, "bad%d" % number)
     os.mkdir(folder)
     with open(os.path.join(folder, "bad.zip"), "wb") as f:
@@ -583,22 +593,23 @@ def refused(number, what, data, words, options=()):
     os.remove(os.path.join(folder, "bad.zip"))
 
 
-def fails(what, code, words, unit_path, out, absent, prepare=None, wrap=()):
-    """Runs a good work unit in bad surroundings: exit code `code`, one error with `words`, and none
-    of the paths `absent` exists then. prepare: preexec_fn; wrap: words before the command."""
+def check_failure(what, code, words, unit_path, out, absent, prepare=None, wrap=()):
+    """Tests a run of a good work unit that must fail: exit code `code`, one error with `words`, and
+    none of the paths `absent` exists afterwards. prepare: preexec_fn; wrap: words before the
+    command."""
     p = subprocess.run(list(wrap) + [tap.TEXCELL, "run", unit_path, "-o", out],
                        stdout=subprocess.PIPE,
                        stderr=subprocess.PIPE, universal_newlines=True, cwd=WORK,
                        preexec_fn=prepare)
-    found = errors(p.stderr)
+    messages = errors(p.stderr)
     left = [path for path in absent if os.path.lexists(path)]
-    tap.ok(p.returncode == code and len(found) == 1 and words in found[0] and not left, what,
+    tap.ok(p.returncode == code and len(messages) == 1 and words in messages[0] and not left, what,
            "exit code %d (expected %d), left %s, expected words: %s\n%s" % (
                p.returncode, code, left, words, p.stderr[-2000:]))
 
 
-def limited(size):
-    """For preexec_fn: files of the child cannot grow beyond size bytes."""
+def limit_file_size(size):
+    """A function for preexec_fn: files of the child process cannot grow beyond size bytes."""
     def prepare():
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
         resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
@@ -609,52 +620,61 @@ def check_inputs(good):
     """Work units that cannot be opened."""
     out = os.path.join(WORK, "none.npz")
     absent = [out, out + ".tmp"]
-    fails("a work unit that is not there", BAD_INPUT, "missing.zip: cannot open: No such file",
-          "missing.zip", out, absent)
-    fails("a folder as the work unit", BAD_INPUT, "is a folder", WORK, out, absent)
-    fails("a file as the work unit's folder", BAD_INPUT, "cannot open: Not a directory",
-          good + "/a.zip", out, absent)
+    check_failure("a work unit that does not exist", BAD_INPUT,
+                  "missing.zip: cannot open: No such file",
+                  "missing.zip", out, absent)
+    check_failure("a folder as the work unit", BAD_INPUT, "is a folder", WORK, out, absent)
+    check_failure("a file as the work unit's folder", BAD_INPUT, "cannot open: Not a directory",
+                  good + "/a.zip", out, absent)
     fifo = os.path.join(WORK, "fifo")
     os.mkfifo(fifo)
-    fails("a pipe as the work unit", BAD_INPUT, "not a regular file", fifo, out, absent)
-    fails("a device as the work unit", BAD_INPUT, "not a regular file", "/dev/zero", out, absent)
+    check_failure("a pipe as the work unit", BAD_INPUT, "not a regular file", fifo, out, absent)
+    check_failure("a device as the work unit", BAD_INPUT, "not a regular file", "/dev/zero", out,
+                  absent)
     if os.getuid() == 0:
-        tap.skip("a work unit that may not be read", "root may read everything")
+        tap.skip("a work unit without read permission", "root may read everything")
     else:
         locked = os.path.join(WORK, "locked.zip")
         with open(locked, "wb") as f:
             f.write(GOOD)
         os.chmod(locked, 0)
-        fails("a work unit that may not be read", BAD_INPUT, "Permission denied", locked, out,
-              absent)
+        check_failure("a work unit without read permission", BAD_INPUT, "Permission denied", locked,
+                      out,
+                      absent)
 
 
 def check_outputs(good):
     """Results that cannot be written."""
-    gone = os.path.join(WORK, "gone", "out.npz")
-    fails("an output folder that is not there", OUTPUT_FAILED, ": No such file", good, gone, [gone])
-    under = os.path.join(good, "out.npz")
-    fails("a file as the output's folder", OUTPUT_FAILED, ": Not a directory", good, under, [])
+    missing_folder = os.path.join(WORK, "gone", "out.npz")
+    check_failure("an output folder that does not exist", OUTPUT_FAILED, ": No such file", good,
+                  missing_folder, [missing_folder])
+    file_as_folder = os.path.join(good, "out.npz")
+    check_failure("a file as the output's folder", OUTPUT_FAILED, ": Not a directory", good,
+                  file_as_folder, [])
     folder = os.path.join(WORK, "folder")
     os.mkdir(folder)
-    fails("a folder as the output", OUTPUT_FAILED, ": Is a directory", good, folder,
-          [folder + ".tmp"])
-    fails("an output in /proc", OUTPUT_FAILED, "/proc/out.npz", good, "/proc/out.npz", [])
+    check_failure("a folder as the output", OUTPUT_FAILED, ": Is a directory", good, folder,
+                  [folder + ".tmp"])
+    check_failure("an output in /proc", OUTPUT_FAILED, "/proc/out.npz", good, "/proc/out.npz", [])
     for name in "/dev/null", "-":
-        fails("what is no file as the output: " + name, 1, name + ": not a regular file", good,
-              name, [name + ".tmp"])
-    tap.ok(stat.S_ISCHR(os.stat("/dev/null").st_mode), "the device is still one")
-    sealed = os.path.join(WORK, "sealed")
-    os.mkdir(sealed)
-    os.chmod(sealed, 0o555)
+        check_failure(
+                      "an output that is no regular file: " + name, 1, name +
+            ": not a regular file", good,
+                      name, [name + ".tmp"])
+    tap.ok(stat.S_ISCHR(os.stat("/dev/null").st_mode), "/dev/null is still a device")
+    read_only = os.path.join(WORK, "sealed")
+    os.mkdir(read_only)
+    os.chmod(read_only, 0o555)
     if os.getuid() == 0:
-        tap.skip("a folder that may not be written", "root may write everywhere")
+        tap.skip("a folder without write permission", "root may write everywhere")
     else:
-        fails("a folder that may not be written", OUTPUT_FAILED, ": Permission denied", good,
-              os.path.join(sealed, "out.npz"), [])
+        check_failure("a folder without write permission", OUTPUT_FAILED, ": Permission denied",
+                      good,
+                      os.path.join(read_only, "out.npz"), [])
     link = os.path.join(WORK, "link.npz")
     os.symlink("/dev/full", link + ".tmp")
-    fails("a link in place of the temporary file", OUTPUT_FAILED, "link.npz", good, link, [link])
+    check_failure("a link in place of the temporary file", OUTPUT_FAILED, "link.npz", good, link,
+                  [link])
     counts = os.path.join(WORK, "counts.zip")
     with open(counts, "wb") as f:
         f.write(unit(job(analysis="cellcount", parameters={"threshold": 128})))
@@ -668,8 +688,8 @@ def read(path):
 
 
 def check_limited_files(good):
-    """Limits the size of files, to a little more each time, until the run succeeds. Whichever file
-    exceeds the limit, the run fails cleanly, and at last the result is right. `good`: a work unit
+    """Runs a work unit with a limit of file sizes that grows until the run succeeds. Whichever file
+    exceeds the limit, the run fails cleanly, and the last run's result is right. good: a work unit
     whose result is larger than all other files of the run."""
     out, whole = os.path.join(WORK, "limited.npz"), os.path.join(WORK, "unlimited.npz")
     tap.run([tap.TEXCELL, "run", good, "-o", whole])
@@ -677,34 +697,34 @@ def check_limited_files(good):
     while size < 1 << 24:
         p = subprocess.run([tap.TEXCELL, "run", good, "-o", out], stdout=subprocess.PIPE,
                            stderr=subprocess.PIPE,
-                           universal_newlines=True, cwd=WORK, preexec_fn=limited(size))
+                           universal_newlines=True, cwd=WORK, preexec_fn=limit_file_size(size))
         if p.returncode == 0:
             break
-        found = errors(p.stderr)
-        if p.returncode != OUTPUT_FAILED or len(found) != 1 or "File too large" not in found[0] or \
-                os.path.exists(out) or os.path.exists(out + ".tmp"):
+        messages = errors(p.stderr)
+        if p.returncode != OUTPUT_FAILED or len(messages) != 1 or \
+                "File too large" not in messages[0] or os.path.exists(out) or os.path.exists(out +
+                                                                                             ".tmp"):
             wrong.append("limit %d: exit code %d\n%s" % (size, p.returncode, p.stderr))
-        culprits.add(found[0].split(": ")[2] if found else "")
+        culprits.add(messages[0].split(": ")[2] if messages else "")
         size += 1 + size // 8
-    tap.ok(not wrong, "files limited to every size up to %d bytes: one line, exit code 3" % size,
+    tap.ok(not wrong, "limits of file sizes up to %d bytes: one line, exit code 3" % size,
            "\n".join(wrong[:3]))
-    tap.ok(out in culprits, "the result file was among those that had no room", culprits)
+    tap.ok(out in culprits, "the result file, too, exceeded a limit", culprits)
     tap.ok(p.returncode == 0 and read(out) == read(whole),
            "with enough space the result is the same", p.stderr)
 
 
 def check_full_disk():
-    """Writes the result to a file system of one page, which is mounted in a name space of its
-    own."""
+    """Writes the result to a file system of one page, mounted in a separate name space."""
     disk = os.path.join(WORK, "disk")
     os.mkdir(disk)
     mount = 'mount -t tmpfs -o size=4k tmpfs "$0" && { "$@"; code=$?; ls -A "$0" >&2; exit $code; }'
     wrap = ["unshare", "-rm", "sh", "-c", mount, disk]
     try:
-        able = subprocess.run(wrap + ["true"], stderr=subprocess.DEVNULL).returncode == 0
+        can_mount = subprocess.run(wrap + ["true"], stderr=subprocess.DEVNULL).returncode == 0
     except OSError:
-        able = False
-    if not able:
+        can_mount = False
+    if not can_mount:
         tap.skip("a full disk", "no name space with a file system of its own here")
         return
     big = os.path.join(WORK, "big.zip")
@@ -712,9 +732,9 @@ def check_full_disk():
     with open(big, "wb") as f:
         f.write(unit(job(items=items)))
     p = tap.run(wrap + [tap.TEXCELL, "run", big, "-o", os.path.join(disk, "out.npz")], cwd=WORK)
-    found = errors(p.stderr)
-    tap.ok(p.returncode == OUTPUT_FAILED and len(found) == 1 and
-           "No space left on device" in found[0] and
+    messages = errors(p.stderr)
+    tap.ok(p.returncode == OUTPUT_FAILED and len(messages) == 1 and
+           "No space left on device" in messages[0] and
            "out.npz" not in p.stderr.splitlines(), "a full disk",
            "exit code %d\n%s" % (p.returncode, p.stderr[-2000:]))
 
@@ -728,10 +748,11 @@ def check_kept(good):
     with open(out, "wb") as f:
         f.write(b"an earlier result")
     tap.run([tap.TEXCELL, "run", bad, "-o", out], cwd=WORK)
-    kept = read(out) == b"an earlier result"
-    tap.ok(kept and not os.path.exists(out + ".tmp"), "an earlier result outlives a run that fails")
+    result_kept = read(out) == b"an earlier result"
+    tap.ok(result_kept and not os.path.exists(out + ".tmp"), "a failed run keeps an earlier result")
     p = tap.run([tap.TEXCELL, "run", good, "-o", out], cwd=WORK)
-    tap.ok(p.returncode == 0 and zipfile.is_zipfile(out), "and is replaced by one that does not",
+    tap.ok(p.returncode == 0 and zipfile.is_zipfile(out),
+           "a successful run replaces an earlier result",
            p.stderr)
 
 
@@ -741,18 +762,18 @@ def main():
         f.write(GOOD)
     p = tap.run([tap.TEXCELL, "run", good, "-o", os.path.join(WORK, "good.npz")], cwd=WORK)
     tap.ok(p.returncode == 0 and zipfile.is_zipfile(os.path.join(WORK, "good.npz")),
-           "the work unit that the bad ones are made from is good", p.stderr)
+           "texcell runs the valid work unit", p.stderr)
     number = 0
     for group in (bad_archives, bad_names, bad_json, bad_items, bad_pictures):
-        for what, data, words in group():
-            refused(number, what, data, words)
+        for error, data, words in group():
+            check_refused(number, error, data, words)
             number += 1
-    for what, data, words in bad_pixels():
-        refused(number, what, data, words, ["--quiet"])
+    for error, data, words in bad_pixels():
+        check_refused(number, error, data, words, ["--quiet"])
         number += 1
     tap.note("%d bad work units" % number)
     peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss // 1024
-    tap.ok(peak < 600, "none of them took more than 600 MiB", "%d MiB" % peak)
+    tap.ok(peak < 600, "refusing bad work units takes at most 600 MiB", "%d MiB" % peak)
     tap.note("peak memory %d MiB" % peak)
     check_inputs(good)
     check_outputs(good)

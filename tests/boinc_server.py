@@ -1,8 +1,8 @@
-"""BOINC's own server with a project from make_project to the data set; hosts are simulated by
-writing to its database: three validators on one database with kills and deadlocks, a host that
-sends wrong results, restoring a backup. Needs BOINC=DIR, a folder of BOINC's sources in which its
-server was built, PHP, and MariaDB's programs, to start a database on a socket. UNITS: the number of
-work units (default 200)."""
+"""Tests texcell's tools with BOINC's own server, from make_project to the data set: three
+validators on one database with kills and deadlocks, a host that sends wrong results, restoring a
+backup. Hosts are simulated by writing to the database. Needs BOINC=DIR, a folder of BOINC's sources
+in which its server was built, PHP, and MariaDB's programs, to start a database on a socket. UNITS:
+the number of work units (default 200)."""
 import atexit
 import contextlib
 import glob
@@ -32,7 +32,7 @@ SOCKET, HOME, TOOLS = (os.path.join(TMP, "db.sock"), os.path.join(TMP, "home"),
                        os.path.join(TMP, "tools"))
 PROJECT = os.path.join(TMP, "projects", "cells")
 HOST = os.uname().nodename.split(".")[0]
-# BOINC's scripts start "python", which must be the system's; TOOLS has links to it.
+# BOINC's scripts start "python", which must be the system's: TOOLS has a link to it.
 ENV = dict(os.environ, MYSQL_UNIX_PORT=SOCKET, USER="root", HOME=TMP,
            PATH=TOOLS + ":" + os.environ["PATH"] + ":/usr/sbin")
 OVER, SUCCESS, VALID, INVALID, NO_CHECK, INCONCLUSIVE = 5, 1, 1, 2, 3, 4
@@ -107,8 +107,8 @@ def deploy(*more, version="1.00"):
 
 
 class Daemons:
-    """The daemons of config.xml whose programs are in `only`. Until stop() each is started again
-    when it has ended, as bin/start --cron does."""
+    """The daemons of config.xml whose programs are in `only`. Until stop() each daemon that ends is
+    started again, as bin/start --cron does."""
 
     def __init__(self, *only):
         self.only, self.running, self.live, self.killed = only, {}, True, 0
@@ -168,7 +168,8 @@ def log(name):
 
 
 def until(seconds, true):
-    """Waits until true() holds, at most so many seconds. Returns whether it does."""
+    """Waits until true() returns a true value, for at most the given seconds. Returns this value's
+    truth."""
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         if true():
@@ -180,12 +181,12 @@ def until(seconds, true):
 # --- hosts ---------------------------------------------------------------------------------------
 
 def make_users(n):
-    """Users 1 to n with a host each, of the same id."""
+    """Adds users 1 to n, each with a host of the same id."""
     columns = {t: [r[0] for r in sql("SHOW COLUMNS FROM " + t) if r[2] == "NO" and r[4] is None and
                    "auto" not in r[5]] for t in ("user", "host")}
     for i in range(1, n + 1):
-        for table, more in (("user", {"email_addr": "u%d" % i}), ("host", {"userid": i})):
-            row = dict({c: 0 for c in columns[table]}, id=i, expavg_time=time.time(), **more)
+        for table, extra in (("user", {"email_addr": "u%d" % i}), ("host", {"userid": i})):
+            row = dict({c: 0 for c in columns[table]}, id=i, expavg_time=time.time(), **extra)
             sql("INSERT INTO %s(%s) VALUES(%s)" % (table, ",".join(row),
                                                    ",".join(["%s"] * len(row))), *row.values())
 
@@ -215,31 +216,31 @@ def right_result(unit):
 
 
 def compute(users, make=right_result, deliver=True, lanes=2):
-    """Simulates hosts: each unsent result is sent to a random host of `users` that has no other
-    result of its unit, uploaded (if deliver) and reported. Returns the number of unsent results.
-    make: returns the file to upload."""
+    """Simulates hosts: each unsent result is sent to a random host of `users` without another
+    result of the same unit, uploaded (if deliver) and reported. Returns the number of unsent
+    results. make: function that returns the file to upload."""
     version = sql("SELECT min(id) FROM app_version")[0][0]
     rows = sql("SELECT r.id, w.id, w.name, r.xml_doc_in FROM result r JOIN workunit w ON w.id = "
                "r.workunitid WHERE r.server_state = 2 ORDER BY r.id")
     side_by_side(lanes, sorted({r[2] for r in rows}), lambda _lane, unit: make(unit))
     for result, unit, name, xml in rows:
-        had = {r[0] for r in sql("SELECT hostid FROM result WHERE workunitid = %s", unit)}
-        free = [u for u in users if u not in had]
+        unit_users = {r[0] for r in sql("SELECT hostid FROM result WHERE workunitid = %s", unit)}
+        free = [u for u in users if u not in unit_users]
         if not free:
             continue
         if deliver:
             upload = spread("upload", upload_name(xml))
             os.makedirs(os.path.dirname(upload), exist_ok=True)
             shutil.copy(make(name), upload)
-        user, now = chance.choice(free), int(time.time())
+        user, time_ = chance.choice(free), int(time.time())
         sql("INSERT INTO host_app_version SELECT %s, %s, 0,0,0,0,0,0,100,0,0,0,0,0,0 FROM DUAL "
             "WHERE NOT EXISTS (SELECT 1 FROM host_app_version WHERE host_id = %s AND "
             "app_version_id = %s)", user, version, user, version)
         sql("UPDATE result SET server_state = %s, outcome = %s, hostid = %s, userid = %s, "
             "sent_time = %s, received_time = %s, app_version_id = %s, cpu_time = 1, elapsed_time = "
-            "1, flops_estimate = 1e9 WHERE id = %s", OVER, SUCCESS, user, user, now - 10, now,
+            "1, flops_estimate = 1e9 WHERE id = %s", OVER, SUCCESS, user, user, time_ - 10, time_,
             version, result)
-        sql("UPDATE workunit SET transition_time = %s WHERE id = %s", now, unit)
+        sql("UPDATE workunit SET transition_time = %s WHERE id = %s", time_, unit)
     return len(rows)
 
 
@@ -261,7 +262,7 @@ def submit(name, n, *more):
     split = () if "--for" in more else ("--split", "1")
     r = tool("texcell-submit", "--name", name, "--analysis", "cellcount", *split, *more,
              pictures(name, n))
-    return ok(r.returncode == 0, "%s: %d pictures are handed in" % (name, n),
+    return ok(r.returncode == 0, "%s: %d pictures are submitted" % (name, n),
               r.stdout[-500:] + r.stderr)
 
 
@@ -276,8 +277,8 @@ def stored(name):
 
 
 def sums():
-    """The sums of credit as three dictionaries {user or host: credit}: granted for results, of
-    users, of hosts."""
+    """Credit as three dictionaries {user or host: credit}: the sum granted for results by user,
+    total_credit of users, and total_credit of hosts."""
     of_results = {}
     for user, credit in sql("SELECT userid, granted_credit FROM result WHERE validate_state = %s",
                             VALID):
@@ -290,9 +291,9 @@ def sums():
 # --- the tests ----------------------------------------------------------------------------------
 
 class Troublemaker(threading.Thread):
-    """Provokes deadlocks: it locks users and then hosts, a validator locks hosts and then users. It
-    has changed many rows, so that the database rolls back the validator's transaction, not this
-    one."""
+    """Provokes deadlocks: it locks users and then hosts, whereas a validator locks hosts and then
+    users. It changes many rows, so that the database rolls back the validator's transaction, not
+    its own."""
 
     def __init__(self):
         super().__init__()
@@ -346,37 +347,37 @@ def test_deadlocks():
     of_results, users, hosts = sums()
     valid = sql("SELECT count(*), count(DISTINCT workunitid) FROM result WHERE validate_state = %s "
                 "AND granted_credit > 0", VALID)[0]
-    ok(deadlocks > 0 and daemons.killed > 0, "three validators met deadlocks and kills", deadlocks)
+    ok(deadlocks > 0 and daemons.killed > 0, "deadlocks and kills occurred", deadlocks)
     ok(valid == (2 * UNITS, UNITS) and
        not sql("SELECT id FROM workunit WHERE canonical_credit = 0"),
        "every result is valid and has credit", valid)
     ok(of_results == users == hosts and set(users) == {1, 2},
        "credit of results, users and hosts is equal to the last digit",
        {k: [float(d.get(k, 0)) for d in (of_results, users, hosts)] for k in (1, 2)})
-    # BOINC averages credit per day with a half-life of a week. All credit was granted within
-    # minutes, before much of the average decayed: it is credit * ln 2 / 7 days.
+    # BOINC averages credit per day with a half-life of a week. As all credit was granted within
+    # minutes, the average has hardly decayed: it is credit * ln 2 / 7 days.
     averages = {t: {i: a / (float(total) * math.log(2) / 7) for i, a, total in sql(
         "SELECT id, expavg_credit, total_credit FROM " + t) if total}
                 for t in ("user", "host")}
     ok(all(set(a) == {1, 2} and all(0.995 < share <= 1.000001 for share in a.values())
            for a in averages.values()),
-       "recent average credit of users and hosts has all of it", averages)
+       "recent average credit of users and hosts includes all credit", averages)
     ok(len(set(stored("many"))) == UNITS == len(stored("many")),
        "each unit is in the data set once", len(stored("many")))
 
 
 def wrong_result(unit):
-    """The result of the first picture, whichever unit it is for: what a cheating host sends that
-    computed only one picture."""
+    """The result of the first picture for any unit, as a cheating host sends that computed only one
+    picture."""
     path = os.path.join(TMP, "results", unit)
     if not os.path.exists(path):
         right_result(unit)
     return path
 
 
-def test_found_out():
-    """A host's results were accepted without a second result of each unit: one command removes them
-    all, and other hosts compute the units again."""
+def test_wrong_host():
+    """The wrong results of a host were accepted without a second result of each unit: one command
+    removes them all, and other hosts compute the units again."""
     n = min(40, UNITS)
     submit("lonely", n, "--quorum", "1")
     daemons = Daemons("transitioner", "texcell_validator", "script_assimilator", "file_deleter")
@@ -396,24 +397,26 @@ def test_found_out():
     r = tool("texcell-again", "--host", "3", "--yes", "--why", "found out")
     note("%s (%.1f s)" % (r.stdout.strip(), time.monotonic() - start))
     ok(r.returncode == 0 and not stored("lonely") and until(60, lambda: sql(wait)[0][0] == n),
-       "one command: none is in the data set, all are queued",
+       "one command removes all units from the data set and queues them",
        r.stdout + r.stderr)
-    again = tool("texcell-again", "--host", "3", "--yes")
-    ok(again.returncode == 0 and "no unit" in again.stdout, "the same command again finds nothing",
-       again.stdout + again.stderr)
+    second_run = tool("texcell-again", "--host", "3", "--yes")
+    ok(second_run.returncode == 0 and "no unit" in second_run.stdout,
+       "the same command again finds nothing",
+       second_run.stdout + second_run.stderr)
     of_results, users, hosts = sums()
     ok(3 in before and 3 not in users and of_results == users == hosts,
        "the host's credit was removed")
     compute([1])
-    ok(until(120, lambda: len(stored("lonely")) == n), "all are stored again",
+    ok(until(120, lambda: len(stored("lonely")) == n), "all units are stored again",
        len(stored("lonely")))
     daemons.stop()
     of_results, users, hosts = sums()
-    ok(of_results == users == hosts and 3 not in users, "credit is the other host's")
+    ok(of_results == users == hosts and 3 not in users, "the other host has the credit")
     confirmed = tool("texcell-again", "--host", "1", "--dry-run").stdout
-    ok("many_" not in confirmed and "lonely_0001" in confirmed, "what another user confirms stays")
+    ok("many_" not in confirmed and "lonely_0001" in confirmed,
+       "units that another user confirms stay")
     r = tool("texcell-again", "--yes", "many_0001")
-    ok(r.returncode == 0 and "many_0001" not in stored("many"), "a unit by its name",
+    ok(r.returncode == 0 and "many_0001" not in stored("many"), "a unit given by name is removed",
        r.stdout + r.stderr)
 
 
@@ -430,10 +433,11 @@ def test_stop_and_start():
     ok(until(20, lambda: not down()), "bin/start: all daemons run", down())
     for i in range(3):
         r = run(["bash", "-c", line], cwd=PROJECT, env=ENV, timeout=100)
-        ok(not down(), "stopped and started, %d: all daemons run" % i,
+        ok(not down(), "stopped and started, time %d: all daemons run" % i,
            r.stdout + r.stderr + "\n".join(down()))
     tool("stop")
-    ok(until(30, lambda: not re.search(" running ", tool("status", "-v").stdout)), "bin/stop")
+    ok(until(30, lambda: not re.search(" running ", tool("status", "-v").stdout)),
+       "bin/stop stops all daemons")
 
 
 # The request for work that a BOINC client sends to the scheduler.
@@ -464,7 +468,7 @@ def test_platforms():
     programs = {platform: os.path.join(os.path.abspath(SRC), path)
                 for platform, path, _os, _version in PLATFORMS}
     if not all(map(os.path.exists, programs.values())):
-        skip("each platform its version",
+        skip("each platform has its version",
              "BOINC=DIR ./bootstrap windows, release and arm64 make the programs")
         return
     r = deploy(*["--app-version=%s=%s" % pair for pair in programs.items()], version="1.01")
@@ -489,7 +493,7 @@ def test_platforms():
                                         CONTENT_LENGTH=str(len(request)), CONTENT_TYPE="text/xml"))
             found[:] = [r.stdout + r.stderr]  # noqa: B023
             if "<app_version>" not in r.stdout:
-                time.sleep(8)       # the scheduler wants 7 s between two requests of a host
+                time.sleep(8)       # the scheduler demands 7 s between two requests of a host
             return "<app_version>" in r.stdout
 
         ok(until(60, ask) and "<name>texcell_1.01_%s" % platform in found[0],
@@ -501,12 +505,11 @@ def test_platforms():
 
 
 def test_gpu():
-    """A second app for GPUs: it is created and has its own name; its work is submitted and
-    cancelled."""
+    """A second app for GPUs is created with its own name; its work is submitted and cancelled."""
     r = tool("texcell-submit", "--name", "early", "--analysis", "cellcount", "--for", "gpu",
              pictures("early", 2))
     ok(r.returncode == 2 and "the project has no app texcell_gpu" in r.stderr,
-       "--for gpu without its app says so", r.stdout + r.stderr)
+       "--for gpu without the app for GPUs is an error", r.stdout + r.stderr)
     r = deploy("--app", "texcell_gpu", "--classes", "nvidia,amd")
     ok(r.returncode == 0 and
        sql("SELECT user_friendly_name FROM app WHERE name = 'texcell_gpu'")[0][0] ==
@@ -519,10 +522,10 @@ def test_gpu():
     status, r = (tool("texcell-submit", "--status", "gpu"),
                  tool("texcell-submit", "--cancel", "gpu", "--yes"))
     ok(status.returncode == 0 and before and {m for m, in before} == {0},
-       "--status of work for GPUs", status.stdout + status.stderr)
+       "--status reports work for GPUs", status.stdout + status.stderr)
     daemons = Daemons("transitioner")
     ok(r.returncode == 0 and until(30, lambda: {m for m, in sql(units)} == {16}),
-       "--cancel of work for GPUs", r.stdout + r.stderr)
+       "--cancel cancels work for GPUs", r.stdout + r.stderr)
     daemons.stop()
     after = tool("texcell-submit", "--status", "gpu")
     ok(re.search(r"cancelled +%d\n" % len(before), after.stdout),
@@ -534,8 +537,8 @@ OUT = "SELECT r.id FROM result r JOIN workunit w ON w.id = r.workunitid WHERE w.
 
 
 def test_restore():
-    """A backup is made while results are in progress and uploads wait for validation, and restored
-    into a new project, which has neither these uploads nor the units' files."""
+    """A backup is made while results are in progress and uploads wait for validation. It is
+    restored into a new project, which has neither these uploads nor the units' files."""
     old = PROJECT + ".old"
     submit("out", 60)
     daemons = Daemons("transitioner")
@@ -543,7 +546,7 @@ def test_restore():
     compute([1, 2])
     until(60, lambda: sql("SELECT count(*) FROM workunit WHERE need_validate = 1")[0][0] == 60)
     daemons.stop()
-    # Ten units are valid but not stored; of ten others a result is in progress, and its file
+    # Ten units are valid but not stored; ten others have a result in progress, whose file is
     # uploaded.
     sql("UPDATE workunit SET need_validate = 0 WHERE name > 'out_0010' AND name LIKE 'out%%'")
     daemons = Daemons("texcell_validator")
@@ -567,7 +570,7 @@ def test_restore():
     r = run([os.path.join(SRC, "validator", "deploy", "texcell-backup"), "--project", PROJECT,
              "--restore", saved], env=ENV)
     ok(r.returncode == 0 and os.path.exists(os.path.join(PROJECT, "html", "ops", ".htpasswd")),
-       "it is restored", r.stdout + r.stderr)
+       "the backup is restored", r.stdout + r.stderr)
     r = deploy("--boinc", BOINC, "--validators", "3")
     ok(r.returncode == 0, "texcell-deploy deploys in the restored project", r.stderr)
     r = tool("texcell-again", "--lost")
@@ -575,8 +578,7 @@ def test_restore():
        "units with results in progress are packed again", r.stdout + r.stderr)
     start = time.monotonic()
     daemons = Daemons("transitioner", "texcell_validator", "script_assimilator")
-    # Ten results that were in progress are reported now; their files were uploaded to the old
-    # server.
+    # The ten results in progress are reported now; their files were uploaded to the old server.
     late = [r[0] for r in sql(OUT + " AND r.server_state = 4")]
     sql("UPDATE result SET server_state = 5, outcome = 1, received_time = %s WHERE "
         "server_state = 4", int(time.time()))
@@ -588,15 +590,15 @@ def test_restore():
        len(stored("out")))
     daemons.stop()
     ok(late and sql("SELECT count(*) FROM result WHERE validate_state = %s", INVALID)[0][0] == bad,
-       "no host is blamed for what the server lost",
+       "uploads lost by the server are no host's error",
        sql("SELECT outcome, validate_state, count(*) FROM result GROUP BY 1, 2"))
     ok(all(credit <= now.get(user, 0) for user, credit in credits.items() for now in sums()),
        "no credit is lost", sums())
 
 
 def test_lost_by_script():
-    """With BOINC's own script_validator after a restore: a result whose upload is lost with the old
-    server is not counted as a host's error."""
+    """BOINC's own script_validator after a restore does not count a result whose upload is lost
+    with the old server as a host's error."""
     submit("script", 2)
     daemons = Daemons("transitioner")
     of = "FROM result r JOIN workunit w ON w.id = r.workunitid WHERE w.name LIKE 'script%%'"
@@ -615,20 +617,21 @@ def test_lost_by_script():
              "texcell_check", "--compare_script", "texcell_compare",
              "--one_pass"], env=ENV, cwd=os.path.join(PROJECT, "tmp_" + HOST))
     states = set(sql("SELECT r.outcome, r.validate_state " + of))
-    ok(states == {(SUCCESS, INCONCLUSIVE)}, "script_validator blames nobody for what the "
-       "server lost", [states, first, r.stdout[-1000:] + r.stderr[-1000:]])
+    ok(states == {(SUCCESS, INCONCLUSIVE)},
+       "script_validator: lost uploads are no host's error",
+       [states, first, r.stdout[-1000:] + r.stderr[-1000:]])
     again = tool("texcell-again", "--lost")
     ok(again.stdout.startswith("4 results were reported whose uploads the server lost") and
        set(sql("SELECT r.outcome, r.validate_state " + of)) == {(7, NO_CHECK)},
-       "texcell-again --lost: no host is blamed for them", again.stdout + again.stderr)
+       "texcell-again --lost: lost uploads are no host's error", again.stdout + again.stderr)
     daemons = Daemons("transitioner", "texcell_validator", "script_assimilator")
     ok(until(60, lambda: compute([3, 4]) and False or len(stored("script")) == 2),
-       "others compute them")
+       "other hosts compute these units")
     daemons.stop()
 
 
-# Commands for gdb: follow a daemon into the process that reads a result (until wu_npz_open), print
-# its open descriptors, and write a database query to each that is a socket.
+# Commands for gdb: follow a daemon into the process that reads a result (to wu_npz_open), print its
+# open descriptors, and write a database query to each descriptor that is a socket.
 GDB = """set pagination off
 set confirm off
 set breakpoint pending on
@@ -655,10 +658,10 @@ quit
 
 
 def test_descriptors():
-    """BOINC's daemons are connected to the database; the process that reads an upload has not
-    inherited the connection."""
+    """The process that reads an upload does not inherit the connection of BOINC's daemons to the
+    database."""
     if not shutil.which("gdb"):
-        skip("descriptors of a reader", "there is no gdb")
+        skip("descriptors of the process that reads uploads", "there is no gdb")
         return
     with open(os.path.join(TMP, "gdb"), "w") as f:
         f.write(GDB)
@@ -691,7 +694,8 @@ def test_descriptors():
         if name == "texcell_validator":       # validate the unit, for the assimilator
             run(["../bin/" + name, *arguments], env=ENV, timeout=120,
                 cwd=os.path.join(PROJECT, "tmp_" + HOST))
-    ok(sql("SELECT total_credit FROM user WHERE id = 4")[0][0] < 1e9, "no query was executed")
+    ok(sql("SELECT total_credit FROM user WHERE id = 4")[0][0] < 1e9,
+       "no query was executed by that process")
 
 
 def main():
@@ -701,7 +705,8 @@ def main():
              "there is no MariaDB, or no PHP")
         done()
     database = start_database()
-    if not ok(database is not None and database.poll() is None, "a database of its own",
+    if not ok(database is not None and database.poll() is None,
+              "MariaDB's programs for a separate database",
               log("db")[-1000:]):
         done()
     try:
@@ -714,7 +719,7 @@ def main():
             if ok(r.returncode == 0, "texcell-deploy", r.stdout[-1000:] + r.stderr):
                 make_users(4)
                 for test in (test_stop_and_start, test_gpu, test_platforms, test_deadlocks,
-                             test_found_out, test_restore, test_lost_by_script,
+                             test_wrong_host, test_restore, test_lost_by_script,
                              test_descriptors):
                     if not sys.argv[1:] or test.__name__ in sys.argv[1:]:
                         test()

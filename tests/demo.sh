@@ -1,5 +1,5 @@
 #!/bin/sh
-# The usual work of a project, from pictures to features, on real images, with interruptions.
+# The demo: the work of a project, from pictures to features, on real images, with interruptions.
 #   sh tests/demo.sh BUILD
 # ./bootstrap demo calls it. All files are written to BUILD/demo. The pictures are those
 # of scikit-image's Debian package, so nothing is downloaded.
@@ -16,7 +16,7 @@ die() {
     exit 1
 }
 
-# Ends the run that the demo has started in the background.
+# Ends the run in the background.
 clean_up() {
     [ -z "$task" ] || kill -9 "$task" 2>/dev/null || true
 }
@@ -31,15 +31,15 @@ indent() {
     sed 's/^/   /' "$@"
 }
 
-# Shows a command and runs it; without a pipe, which would hide its exit code and, on a terminal,
+# Prints a command and runs it, without a pipe, which would hide its exit code and, on a terminal,
 # its progress bar.
 run() {
     printf '   $ %s\n' "$*"
     "$@" || die "$1 ended with exit code $?"
 }
 
-# Waits until the run has finished this many items and then written a checkpoint; a checkpoint of an
-# earlier run does not count.
+# Waits until the run has finished this number of items and then written a checkpoint; a checkpoint
+# of an earlier run does not count.
 wait_for_work() {
     tenths=0
     while kill -0 "$task" 2>/dev/null; do
@@ -55,8 +55,8 @@ wait_for_work() {
     die "the run could not be interrupted in its middle"
 }
 
-# run_until THREADS ITEMS SIGNAL: runs the job, and sends the signal when it has finished so many
-# items and a part of the next one.
+# run_until THREADS ITEMS SIGNAL: runs the job, and sends the signal when it has finished ITEMS items
+# and a part of the next one.
 run_until() {
     echo "   \$ texcell run demo.zip -o interrupted.npz --checkpoint-every 0.2 --threads $1 &"
     : >log

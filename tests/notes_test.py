@@ -1,6 +1,6 @@
-"""Notes about results that are probably useless, such as no cells or a texture of one grey level:
-`run` prints a sentence for each such item, with a remedy, and `show` and the page have it too; for
-good results there is no note."""
+"""Tests the notes about results that are probably useless, such as no cells or a texture of one
+grey level: `run` prints a sentence for each such item, with a remedy, and `show` and the page have
+it, too; for good results there is no note."""
 import html
 import json
 import os
@@ -31,7 +31,7 @@ LEVEL_SET = {"target": 180, "epsilon": 50, "iterations": 300, "alpha": 0.1,
 
 
 def run(analysis, parameters, image, *options):
-    """Runs a work unit of two equal items "one" and "two". Returns what it printed on stderr."""
+    """Runs a work unit of two equal items "one" and "two". Returns the text on stderr."""
     items = [workunit.item(name, list(image) if image.ndim == 3 else [image])
              for name in ("one", "two")]
     workunit.write(UNIT, analysis, parameters, items)
@@ -44,7 +44,7 @@ def run(analysis, parameters, image, *options):
 
 
 def report():
-    """The source of the result's page."""
+    """The HTML of the result's page."""
     page = OUT + ".html"
     r = tap.run([tap.TEXCELL_WU, "report", OUT, "-o", page])
     if r.returncode != 0:
@@ -53,128 +53,141 @@ def report():
         return html.unescape(f.read())
 
 
-def told(name, words, analysis, parameters, image):
-    """The run prints a note with these words for each item; so do `show` and the page."""
-    said = run(analysis, parameters, image)
-    lines = [line for line in said.splitlines() if ": note: " in line]
+def check_note(name, words, analysis, parameters, image):
+    """Tests that the run prints a note with these words for each item, and that `show` and the page
+    have it."""
+    output = run(analysis, parameters, image)
+    lines = [line for line in output.splitlines() if ": note: " in line]
     tap.ok(len(lines) == 2 and all(word in line for line in lines for word in words)
            and lines[0].startswith("texcell: one: ") and lines[1].startswith("texcell: two: "),
-           name, said)
-    shown = tap.run([tap.TEXCELL_WU, "show", OUT]).stdout.partition("\nnotes\n")[2].splitlines()
-    tap.ok(shown == ["    " + line[len("texcell: "):].replace(": note: ", ": ") for line in lines],
-           name + ": show says it too", shown)
+           name, output)
+    shown_notes = tap.run([tap.TEXCELL_WU, "show",
+                           OUT]).stdout.partition("\nnotes\n")[2].splitlines()
+    tap.ok(shown_notes ==
+           ["    " + line[len("texcell: "):].replace(": note: ", ": ") for line in lines],
+           name + ": show prints it, too", shown_notes)
     page = report()
     notes = [line.partition(": note: ")[2] for line in lines]
     tap.ok([page.count(note) for note in notes] == [4, 4] and len(set(notes)) == 1 and
            page.count("<strong>Note:</strong>") == 2 and
            page.count("<strong class=wrong>wrong?</strong>") == 2,
-           name + ": the page says it too, with each item and above", page[:3000])
-    said = run(analysis, parameters, image, "--quiet")
-    tap.ok(said == "", name + ": not with --quiet", said)
+           name + ": the page has it, too, with each item and at its top", page[:3000])
+    output = run(analysis, parameters, image, "--quiet")
+    tap.ok(output == "", name + ": no note with --quiet", output)
 
 
-def silent(name, analysis, parameters, image):
-    """No note in the run's messages, in `show`, and on the page."""
-    said = run(analysis, parameters, image)
-    tap.ok(": note: " not in said, name, said)
-    shown = tap.run([tap.TEXCELL_WU, "show", OUT])
-    tap.ok(shown.returncode == 0 and "\nnotes" not in shown.stdout, name + ": nor does show",
-           shown.stdout)
+def check_no_note(name, analysis, parameters, image):
+    """Tests that there is no note in the run's messages, in `show` and on the page."""
+    output = run(analysis, parameters, image)
+    tap.ok(": note: " not in output, name, output)
+    show_run = tap.run([tap.TEXCELL_WU, "show", OUT])
+    tap.ok(show_run.returncode == 0 and "\nnotes" not in show_run.stdout, name +
+           ": no note in show",
+           show_run.stdout)
     page = report()
     tap.ok("Note:" not in page and "Notes" not in page and "<h2>Pictures</h2>" in page,
-           name + ": nor does the page")
+           name + ": no note on the page")
 
 
-def cells():
+def test_cells():
     count = {"threshold": 100}
-    silent("cells are found", "cellcount", count, SPOTS)
-    silent("by Otsu's threshold", "cellcount", {}, SPOTS)
-    told("no cells", ["no cells", "polarity"], "cellcount", count, FLAT)
-    told("none that are large enough", ["no cells", "min_area"], "cellcount",
-         dict(count, min_area=500), SPOTS)
-    told("everything is a cell", ["whole picture", "polarity=bright"], "cellcount",
-         {"threshold": 220}, SPOTS)
-    told("everything is a cell, with labels", ["whole picture"], "cellcount",
-         {"threshold": 220, "labels": True}, SPOTS)
+    check_no_note("cells are found", "cellcount", count, SPOTS)
+    check_no_note("by Otsu's threshold", "cellcount", {}, SPOTS)
+    check_note("no cells", ["no cells", "polarity"], "cellcount", count, FLAT)
+    check_note("none that are large enough", ["no cells", "min_area"], "cellcount",
+               dict(count, min_area=500), SPOTS)
+    check_note("everything is a cell", ["whole picture", "polarity=bright"], "cellcount",
+               {"threshold": 220}, SPOTS)
+    check_note("everything is a cell, with labels", ["whole picture"], "cellcount",
+               {"threshold": 220, "labels": True}, SPOTS)
     specks = FLAT.copy()
     specks[2:30:4, 2:40:4] = 40                       # 70 specks of one pixel
-    told("specks", ["most of the 70 regions have fewer than 9 pixels", "min_area (now 1)",
-                    "smooth (now 0)"], "cellcount", count, specks)
+    check_note("specks", ["most of the 70 regions have fewer than 9 pixels", "min_area (now 1)",
+                          "smooth (now 0)"], "cellcount", count, specks)
     few = np.where(np.arange(40) < 20, specks, FLAT).astype(np.uint8)[:16]
     few[2, 2] = 200
-    silent("nineteen specks", "cellcount", count, few)
+    check_no_note("nineteen specks", "cellcount", count, few)
     tiles = np.kron((np.indices((14, 20)) % 2 == 0).all(axis=0), np.ones((4, 4)))
     tiles = np.where(tiles > 0, 40, 200).astype(np.uint8)                  # squares of 16 pixels
-    told("cells that min_area cuts through",
-         ["have less than twice min_area (now 10)", "a smaller --param min_area"], "cellcount",
-         dict(count, min_area=10), tiles)
-    silent("cells far above min_area", "cellcount", dict(count, min_area=4), tiles)
-    told("min_area that leaves few cells", ["most of the 4 regions have less than twice min_area"],
-         "cellcount", dict(count, min_area=10), tiles[:16, :16])
+    check_note("cells that min_area cuts through",
+               ["have less than twice min_area (now 10)", "a smaller --param min_area"],
+               "cellcount",
+               dict(count, min_area=10), tiles)
+    check_no_note("cells far above min_area", "cellcount", dict(count, min_area=4), tiles)
+    check_note("min_area that leaves few cells",
+               ["most of the 4 regions have less than twice min_area"],
+               "cellcount", dict(count, min_area=10), tiles[:16, :16])
     slope = np.tile(np.arange(40, dtype=np.uint8), (30, 1))
-    told("half of the picture", ["one region covers most of the picture"], "cellcount",
-         {"threshold": 19, "labels": True}, slope)
-    told("a quarter of it, from edge to edge", ["reaches across it"], "cellcount",
-         {"threshold": 29, "polarity": "bright", "labels": True}, slope)
-    silent("one large cell", "cellcount", {"threshold": 100},
-           np.where(np.hypot(*np.mgrid[-15:15, -20:20]) < 12, 40, 200).astype(np.uint8))
+    check_note("half of the picture", ["one region covers most of the picture"], "cellcount",
+               {"threshold": 19, "labels": True}, slope)
+    check_note("a quarter of it, from edge to edge", ["reaches across it"], "cellcount",
+               {"threshold": 29, "polarity": "bright", "labels": True}, slope)
+    check_no_note("one large cell", "cellcount", {"threshold": 100},
+                  np.where(np.hypot(*np.mgrid[-15:15, -20:20]) < 12, 40, 200).astype(np.uint8))
     specks[0:8] = 200
     for x in range(0, 40, 4):  # as many regions of 9 pixels and more as specks, a line between them
         specks[0:3, x:x + 3] = specks[4:7, x:x + 3] = specks[8:11,
                                                              x:x + 3] = specks[12:15, x:x + 3] = 40
-    silent("fewer specks than cells", "cellcount", count, specks)
-    told("a picture but for a pixel", ["one region covers most of the picture", "polarity=bright"],
-         "cellcount",
-         {"threshold": 220, "labels": True},
-         np.where(np.arange(1200).reshape(30, 40) == 7, 255, FLAT).astype(np.uint8))
+    check_no_note("fewer specks than cells", "cellcount", count, specks)
+    check_note("a picture but for a pixel",
+               ["one region covers most of the picture", "polarity=bright"],
+               "cellcount",
+               {"threshold": 220, "labels": True},
+               np.where(np.arange(1200).reshape(30, 40) == 7, 255, FLAT).astype(np.uint8))
 
 
-def votes():
-    told("no points", ["no cells", "--param radius"], "voting", {"radius": 5}, FLAT)
-    silent("points", "voting", {"radius": 5}, SPOTS)
+def test_voting():
+    check_note("no points", ["no cells", "--param radius"], "voting", {"radius": 5}, FLAT)
+    check_no_note("points", "voting", {"radius": 5}, SPOTS)
 
 
-def volumes():
-    silent("a cell in a stack", "volume", {"membrane": 200}, HOLLOW)
-    told("no membrane", ["no voxel is membrane", "a smaller --param membrane (now 252)"], "volume",
-         {"membrane": 252}, HOLLOW)
-    told("all is membrane", ["every voxel is membrane", "a larger --param membrane (now 5)"],
-         "volume", {"membrane": 5}, HOLLOW)
-    told("a stack of one grey value", ["no cells: all voxels have the same grey value"], "volume",
-         {}, HOLLOW * 0 + 90)
-    told("all cells left out", ["left out by", "min_voxels"], "volume",
-         {"membrane": 200, "min_voxels": 5000}, HOLLOW)
+def test_volume():
+    check_no_note("a cell in a stack", "volume", {"membrane": 200}, HOLLOW)
+    check_note("no membrane", ["no voxel is membrane", "a smaller --param membrane (now 252)"],
+               "volume",
+               {"membrane": 252}, HOLLOW)
+    check_note("all is membrane", ["every voxel is membrane", "a larger --param membrane (now 5)"],
+               "volume", {"membrane": 5}, HOLLOW)
+    check_note("a stack of one grey value", ["no cells: all voxels have the same grey value"],
+               "volume",
+               {}, HOLLOW * 0 + 90)
+    check_note("all cells left out", ["left out by", "min_voxels"], "volume",
+               {"membrane": 200, "min_voxels": 5000}, HOLLOW)
     noise = np.random.default_rng(3).integers(50, 90, (12, 40, 40)).astype(np.uint8)
-    told("a watershed of noise", ["cells have fewer than 27 voxels", "smooth (now 0)",
-                                  "min_voxels (now 1)"], "volume", {"method": "watershed"}, noise)
+    check_note("a watershed of noise", ["cells have fewer than 27 voxels", "smooth (now 0)",
+                                        "min_voxels (now 1)"], "volume", {"method": "watershed"},
+               noise)
     hole = HOLLOW.copy()
     hole[3, 9, :8] = 10
-    told("a gap in the membrane",
-         ["connected with the outside", "repair", "method=watershed --param smooth=1.5"], "volume",
-         {"membrane": 200}, hole)
+    check_note("a gap in the membrane",
+               ["connected with the outside", "repair", "method=watershed --param smooth=1.5"],
+               "volume",
+               {"membrane": 200}, hole)
     specks = np.full((12, 40, 40), 30, np.uint8)
     specks[4:7, 10:13, 10:13] = specks[4:7, 20:23, 20:23] = 250
     specks[5, 11, 11] = specks[5, 21, 21] = 30
-    told("specks beside leaking walls",
-         ["most of the 2 cells have fewer than 27 voxels", "9573 times as many voxels",
-          "method=watershed"], "volume", {"membrane": 200}, specks)
+    check_note("specks beside leaking walls",
+               ["most of the 2 cells have fewer than 27 voxels", "9573 times as many voxels",
+                "method=watershed"], "volume", {"membrane": 200}, specks)
 
 
-def level_sets():
+def test_levelset():
     spot = np.where(SPOTS == 40, 180, 40).astype(np.uint8)
-    silent("a level set that finds a spot", "levelset", LEVEL_SET, spot)
-    told("one that vanishes", ["vanished", "--param target"], "levelset", LEVEL_SET, FLAT * 0)
-    told("one that fills everything", ["fills the whole picture", "--param epsilon"], "levelset",
-         LEVEL_SET, FLAT)
+    check_no_note("a level set that finds a spot", "levelset", LEVEL_SET, spot)
+    check_note("one that vanishes", ["vanished", "--param target"], "levelset", LEVEL_SET, FLAT * 0)
+    check_note("one that fills everything", ["fills the whole picture", "--param epsilon"], "levelset",
+               LEVEL_SET, FLAT)
 
 
-def textures():
-    told("16 bits with few greys", ["one level", "--param range"], "glcm", GLCM, SLIVER)
-    silent("the same with a range", "glcm", dict(GLCM, range=[0, 235]), SLIVER)
-    silent("the same, spread over each picture's range", "glcm", dict(GLCM, range="image"), SLIVER)
-    silent("one number of levels of two tells something", "glcm", dict(GLCM, levels=[2, 64]),
-           np.where(SPOTS == 40, 10, 100).astype(np.uint8))
-    # Each window is uniform, but the windows have two different grey levels.
+def test_textures():
+    check_note("16 bits with few greys", ["one level", "--param range"], "glcm", GLCM, SLIVER)
+    check_no_note("packing greys 0 to 235 of 16 bits with a range", "glcm",
+                  dict(GLCM, range=[0, 235]), SLIVER)
+    check_no_note("the same, spread over each picture's range", "glcm", dict(GLCM, range="image"),
+                  SLIVER)
+    check_no_note("one number of levels of two tells something", "glcm", dict(GLCM, levels=[2, 64]),
+                  np.where(SPOTS == 40, 10, 100).astype(np.uint8))
+    # Each window is uniform; windows on the left and on the right have different grey levels.
     halves = FLAT.copy()
     halves[:, :19], halves[:, 19:21] = 0, 100
     mask = np.zeros((30, 40), np.uint8)
@@ -182,12 +195,13 @@ def textures():
     workunit.write(UNIT, "glcm", dict(GLCM, roi={"type": "mask"}),
                    [workunit.item("one", [halves], [mask])])
     r = tap.run([tap.TEXCELL, "run", UNIT, "-o", OUT, "--device", "cpu"])
-    tap.ok(r.returncode == 0 and ": note: " not in r.stderr, "flat windows of two levels", r.stderr)
+    tap.ok(r.returncode == 0 and ": note: " not in r.stderr,
+           "uniform windows of two grey levels", r.stderr)
 
 
-def starts():
-    """A start of the level set that has no interface: pack refuses it where the parameters show it,
-    and run does too."""
+def test_starts():
+    """A start of the level set without an interface: pack refuses it if the parameters show it, and
+    run refuses it, too."""
     picture = save("p.png", SPOTS)
     for name, words, init in (
             ("a box that is the picture", "fills the whole picture",
@@ -219,8 +233,8 @@ def save(name, image):
     return f.name
 
 
-def packed(name, analysis, parameters, image, words, mask=None, bad=False, *options):
-    """Packs a picture. words: what the only note, or the error if `bad`, contains; [] for no
+def check_pack(name, analysis, parameters, image, words, mask=None, bad=False, *options):
+    """Tests packing a picture. words: what the only note (the error if `bad`) contains; [] for no
     output."""
     picture = save("q.png", image)
     if os.path.exists(UNIT):
@@ -237,72 +251,78 @@ def packed(name, analysis, parameters, image, words, mask=None, bad=False, *opti
            r.stderr)
 
 
-def pixels():
+def test_pixels():
     """Notes and errors of pack that depend on the pixels."""
     sliver = ["greys are 0 to 235 of 16 bits", "1 of 64 levels", "--param range=image",
               "range=[lo,hi]"]
-    packed("packing a sliver of 16 bits", "glcm", GLCM, SLIVER, sliver)
-    packed("the same with a range", "glcm", dict(GLCM, range=[0, 235]), SLIVER, [])
-    packed("the same with the picture's range", "glcm", dict(GLCM, range="image"), SLIVER, [])
-    packed("12 bits in 16", "glcm", GLCM, (SLIVER * 17).astype(np.uint16),
-           ["0 to 3995", "4 of 64 levels", "range"])
-    packed("13 bits in 16", "glcm", GLCM, np.minimum(SLIVER * 35, 8191).astype(np.uint16),
-           ["8 of 64 levels"])
-    packed("15 bits in 16", "glcm", GLCM, (SLIVER * 139).astype(np.uint16), [])
-    packed("a range much wider than the greys", "glcm", dict(GLCM, range=[100, 2000]), SLIVER,
-           ["0 to 235", "5 of 64 levels"])
-    packed("a flat picture, for which no range helps", "glcm", GLCM, FLAT, [])
-    packed("colours", "glcm", GLCM,
-           np.dstack([SLIVER % 9 + 50, SLIVER % 9 + 90, SLIVER % 9 + 40]).astype(np.uint8),
-           ["60 to 68 of 8 bits", "range"])
+    check_pack("packing greys 0 to 235 of 16 bits", "glcm", GLCM, SLIVER, sliver)
+    check_pack("packing greys 0 to 235 of 16 bits with a range", "glcm", dict(GLCM, range=[0, 235]),
+               SLIVER, [])
+    check_pack("packing greys 0 to 235 of 16 bits with the picture's range", "glcm",
+               dict(GLCM, range="image"), SLIVER, [])
+    check_pack("12 bits in 16", "glcm", GLCM, (SLIVER * 17).astype(np.uint16),
+               ["0 to 3995", "4 of 64 levels", "range"])
+    check_pack("13 bits in 16", "glcm", GLCM, np.minimum(SLIVER * 35, 8191).astype(np.uint16),
+               ["8 of 64 levels"])
+    check_pack("15 bits in 16", "glcm", GLCM, (SLIVER * 139).astype(np.uint16), [])
+    check_pack("a range much wider than the greys", "glcm", dict(GLCM, range=[100, 2000]), SLIVER,
+               ["0 to 235", "5 of 64 levels"])
+    check_pack("a flat picture, for which no range helps", "glcm", GLCM, FLAT, [])
+    check_pack("colours", "glcm", GLCM,
+               np.dstack([SLIVER % 9 + 50, SLIVER % 9 + 90, SLIVER % 9 + 40]).astype(np.uint8),
+               ["60 to 68 of 8 bits", "range"])
     start = dict(target=180, epsilon=50, iterations=1, init={"type": "mask"})
     mask = np.full((30, 40), 255, np.uint8)
     for text, options in (("", []), (", left out", ["--skip-bad"])):
-        packed("a mask that fills the picture" + text, "levelset", start, SPOTS,
-               ["fills the whole picture"], mask, True, *options)
-        packed("a mask with nothing in it" + text, "levelset", start, SPOTS, ["no voxel inside"],
-               mask * 0, True, *options)
+        check_pack("a mask that fills the picture" + text, "levelset", start, SPOTS,
+                   ["fills the whole picture"], mask, True, *options)
+        check_pack(
+                   "a mask without a pixel inside" + text, "levelset", start, SPOTS,
+            ["no voxel inside"],
+                   mask * 0, True, *options)
     mask[29, 39] = 0
-    packed("a mask but for a pixel", "levelset", start, SPOTS, [], mask)
-    packed("a mask that fills the picture of a texture", "glcm", dict(GLCM, roi={"type": "mask"}),
-           SPOTS, ["inside everywhere"], mask | 1)
+    check_pack("a mask that fills the picture except for a pixel", "levelset", start, SPOTS, [],
+               mask)
+    check_pack("a mask that fills the picture of a texture", "glcm",
+               dict(GLCM, roi={"type": "mask"}),
+               SPOTS, ["inside everywhere"], mask | 1)
     workunit.write(os.path.join(FOLDER, "v"), "levelset", start,
                    [workunit.item("one", [SPOTS], [mask | 1])])
     r = tap.run([tap.TEXCELL, "run", "v", "-o", "v.npz", "--device", "cpu", "--quiet"], cwd=FOLDER)
     tap.ok(r.returncode == 2 and r.stderr == 'texcell: error: v: item "one": parameters.init: '
            'fills the whole picture, there is no interface; make it smaller\n',
-           "a short name of a file stands before its message", r.stderr)
+           "a message begins with the file's name", r.stderr)
 
 
-def files():
-    """Notes of pack where a file's metadata contradict the command line."""
+def test_metadata():
+    """Notes of pack if a file's metadata contradict the command line."""
     picture, times = os.path.join(FOLDER, "cal.tif"), os.path.join(FOLDER, "times.tif")
     tifffile.imwrite(picture, SPOTS, imagej=True, resolution=(2, 2), metadata={"unit": "um"})
     tifffile.imwrite(times, np.stack([SPOTS] * 5), imagej=True, metadata={"axes": "TYX"})
 
-    def said(*words):
+    def pack(*words):
         return tap.run([tap.TEXCELL_WU, "pack", "-o", UNIT, "--analysis", *words])
-    r = said("cellcount", "--spacing", "0.3,0.3", picture)
+    r = pack("cellcount", "--spacing", "0.3,0.3", picture)
     tap.ok(r.returncode == 0 and "cal.tif: says that a pixel is 0.5, 0.5 micrometres (y, x), but "
            "--spacing says 0.3, 0.3" in r.stderr,
            "a note about a different calibration", r.stderr)
-    shown = tap.run([tap.TEXCELL_WU, "show", UNIT]).stdout
-    tap.ok("pixel 0.3, 0.3 um" in shown and "on one core" in shown,
-           "--spacing counts; show prints the time", shown)
-    r = said("cellcount", "--spacing", "0.5,0.5", picture)
-    tap.ok(r.returncode == 0 and r.stderr == "", "one that does not differ is not", r.stderr)
-    r = said("volume", "--stack", "--param", "membrane=100", times)
+    description = tap.run([tap.TEXCELL_WU, "show", UNIT]).stdout
+    tap.ok("pixel 0.3, 0.3 um" in description and "on one core" in description,
+           "--spacing is used; show prints the estimated time", description)
+    r = pack("cellcount", "--spacing", "0.5,0.5", picture)
+    tap.ok(r.returncode == 0 and r.stderr == "", "no note if the calibration is the same", r.stderr)
+    r = pack("volume", "--stack", "--param", "membrane=100", times)
     tap.ok(r.returncode == 0 and "times.tif: says that its pages are a series of times" in r.stderr,
-           "a note if times are taken for slices", r.stderr)
+           "a note if points in time are taken as slices", r.stderr)
 
 
-def few_greys():
-    """Pictures whose few grey levels are next to each other get a note from pack and a mark on the
-    page; few levels that are far apart do not."""
-    greys, few = (np.digitize(np.arange(1200).reshape(30, 40) % 90, (30, 60)).astype(np.uint16),
-                  os.path.join(FOLDER, "few.tif"))
+def test_few_greys():
+    """Pictures with few grey levels next to each other get a note from pack and a mark on the page;
+    pictures with few levels that are far apart do not."""
+    greys, file = (np.digitize(np.arange(1200).reshape(30, 40) % 90, (30, 60)).astype(np.uint16),
+                   os.path.join(FOLDER, "few.tif"))
     colours = np.dstack([greys.astype(np.uint8)] * 3)
-    for title, analysis, picture, words, said in (
+    for title, analysis, picture, words, has_note in (
             ("16 bits", "cellcount", greys, [], True),
             ("8 bits", "voting", greys.astype(np.uint8), ["--param", "radius=4"], True),
             ("colours", "cellcount", colours, [], True),
@@ -312,21 +332,21 @@ def few_greys():
             ("three that are apart", "cellcount", greys * 100, [], False),
             ("one", "cellcount", greys * 0, [], False),
             ("enough", "cellcount", greys * 8, [], False)):
-        tifffile.imwrite(few, picture, photometric="rgb" if title == "colours" else "minisblack")
+        tifffile.imwrite(file, picture, photometric="rgb" if title == "colours" else "minisblack")
         r = tap.run([tap.TEXCELL_WU, "analyse", "--defaults", "--analysis", analysis, *words, "-o",
-                     os.path.join(FOLDER, title), few])
+                     os.path.join(FOLDER, title), file])
         with open(os.path.join(FOLDER, title, "report.html"), encoding="utf-8") as f:
             page = f.read()
-        tap.ok(r.returncode == 0 and ("greys are 0 to 2 alone" in r.stderr) == said and
-               ("--scale 0,2 spreads" in r.stderr) == said,
+        tap.ok(r.returncode == 0 and ("greys are 0 to 2 alone" in r.stderr) == has_note and
+               ("--scale 0,2 spreads" in r.stderr) == has_note,
                "few greys: " + title, r.stderr)
         tap.ok(("<strong class=look>look</strong> <small>its greys are 0 to 2" in page) ==
-               (said and "class=wrong" not in page),
-               "and its mark", page[-2000:])
+               (has_note and "class=wrong" not in page),
+               "few greys: a mark on the page", page[-2000:])
 
 
-def few_levels():
-    """A note of pack about a texture with few grey levels is on the page, too."""
+def test_few_levels():
+    """pack's note about a texture with few grey levels is on the page, too."""
     greys = (np.arange(1200).reshape(30, 40) * 7 % 200).astype(np.uint8)
     names = [os.path.join(FOLDER, "texture%d.tif" % i) for i in range(2)]
     for name, picture in zip(names, (greys, greys // 20)):
@@ -335,22 +355,22 @@ def few_levels():
                  os.path.join(FOLDER, "levels"), *names])
     with open(os.path.join(FOLDER, "levels", "report.html"), encoding="utf-8") as f:
         page = f.read()
-    said = "its greys are 0 to 9 of 8 bits"
-    tap.ok(r.returncode == 0 and said in r.stderr and page.count(
-        "<strong class=look>look</strong> <small>" + said) == page.count("class=look>") == 1,
+    note = "its greys are 0 to 9 of 8 bits"
+    tap.ok(r.returncode == 0 and note in r.stderr and page.count(
+        "<strong class=look>look</strong> <small>" + note) == page.count("class=look>") == 1,
            "few levels: a note, and a mark on the page", r.stderr)
 
 
 def share_of_hull(region):
-    """The region's area as a share of that of its convex hull, by Qhull; pixels are represented by
-    the midpoints of their sides."""
+    """The region's area divided by that of its convex hull, by Qhull; the hull is that of the
+    midpoints of the pixels' sides."""
     sides = np.array([(.5, 0), (-.5, 0), (0, .5), (0, -.5)])
     return region.area / spatial.ConvexHull((region.coords[:, None] + sides).reshape(-1, 2)).volume
 
 
-def ragged():
+def test_ragged():
     """An image is marked if most of its regions have ragged outlines (they fill less of their
-    convex hulls than cells do); a note says how many images are."""
+    convex hulls than cells do); a note counts these images."""
     rng = np.random.default_rng(47)
     y, x = np.mgrid[:160, :160]
     pictures = {"discs": ((y % 40 - 20) ** 2 + (x % 40 - 20) ** 2 < 150) * 200.}
@@ -378,14 +398,16 @@ def ragged():
                 expected.append(name)
     tap.ok(r.returncode == 0 and marked == sorted(expected) and "crosses" in marked and
            "discs" not in marked and len(marked) < len(pictures) - 1,
-           "ragged outlines are marked, as by their hulls", (marked, expected, r.stderr))
+           "images with ragged outlines, by Qhull's hulls, are marked",
+           (marked, expected, r.stderr))
     tap.ok("note: %d of %d images: most outlines are ragged" %
-           (len(marked), len(pictures)) in r.stderr, "and a note on the terminal", r.stderr)
+           (len(marked), len(pictures)) in r.stderr,
+           "a note counts images with ragged outlines", r.stderr)
 
 
-def objects():
-    """Label pictures that are not labels of objects: the background has a number; the labels are
-    the picture itself; they are classes of pixels."""
+def test_objects():
+    """Notes about label pictures that do not label objects: the background has a number, the labels
+    are the picture itself, or they are classes of pixels."""
     rng = np.random.default_rng(4)
     for shape in ((48, 60), (10, 48, 60)):
         picture = rng.integers(0, 200, shape, dtype=np.uint8)
@@ -415,18 +437,18 @@ def objects():
 
 
 def main():
-    files()
-    objects()
-    few_greys()
-    few_levels()
-    ragged()
-    cells()
-    votes()
-    pixels()
-    volumes()
-    level_sets()
-    textures()
-    starts()
+    test_metadata()
+    test_objects()
+    test_few_greys()
+    test_few_levels()
+    test_ragged()
+    test_cells()
+    test_voting()
+    test_pixels()
+    test_volume()
+    test_levelset()
+    test_textures()
+    test_starts()
     tap.done()
 
 

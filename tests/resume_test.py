@@ -1,6 +1,6 @@
-"""Runs interrupted at random moments, by kill -9 and by SIGTERM or SIGINT, also with checkpoints
-that are then damaged, swapped or missing. The result is always that of an undisturbed run, byte for
-byte, and no other file is left."""
+"""Tests that runs which are interrupted at random moments, by kill -9, SIGTERM or SIGINT, continue:
+the result always has the bytes of an undisturbed run, and no other file is left. Also with
+checkpoints that are damaged, exchanged or missing."""
 import os
 import random
 import signal
@@ -17,21 +17,21 @@ from oracle.workunit import item
 
 SEED = int(os.environ.get("TEXCELL_SEED", "0")) or random.SystemRandom().randrange(1, 10 ** 6)
 KILLS = int(os.environ.get("TEXCELL_KILLS", "20"))
-MANY = KILLS >= 50        # the other trials are repeated more often as well
-PATIENCE = 600      # seconds until a run counts as hanging
+MANY = KILLS >= 50        # whether other tests, too, are repeated more often
+PATIENCE = 600            # seconds after which a run counts as hanging
 RNG = random.Random(SEED)
 
 
 class Run:
-    """A started texcell, with its processor time."""
+    """A running texcell, whose processor time is measured."""
 
     def __init__(self, argv, errors, **kw):
         self.process = subprocess.Popen(argv, stderr=errors, **kw)
         self.cpu = None
 
     def wait(self, seconds=PATIENCE, cpu=None):
-        """The exit status when the run has ended; None if that takes more than `seconds`, or `cpu`
-        seconds of processor time."""
+        """Waits for the end of the run. Returns its exit status, or None after `seconds`, or after
+        `cpu` seconds of processor time."""
         end = time.monotonic() + seconds
         while True:
             pid, status, usage = os.wait4(self.process.pid, os.WNOHANG)
@@ -48,7 +48,7 @@ class Run:
     def _cpu_so_far(self):
         with open("/proc/%d/schedstat" % self.process.pid) as f:
             own = int(f.read().split()[0]) * 1e-9
-        # /proc/PID/stat has the time of all threads; schedstat only that of the first.
+        # /proc/PID/stat has the time of all threads, schedstat only that of the first one.
         with open("/proc/%d/stat" % self.process.pid) as f:
             ticks = f.read().rsplit(")", 1)[1].split()[11:13]
         return max(own, sum(int(t) for t in ticks) / os.sysconf("SC_CLK_TCK"))
@@ -58,7 +58,7 @@ class Run:
 
 
 class Job:
-    """A work unit in a folder of its own, and the bytes of its result from an undisturbed run."""
+    """A work unit in its own folder, and the bytes of its result from an undisturbed run."""
 
     def __init__(self, root, name, parameters, items, options, analysis="glcm"):
         self.name = name
@@ -74,7 +74,7 @@ class Job:
         code = run.wait()
         self.seconds = time.monotonic() - begin
         self.cpu = run.cpu
-        if not tap.ok(code == 0, "%s: undisturbed" % name, self.stderr()):
+        if not tap.ok(code == 0, "%s: an undisturbed run succeeds" % name, self.stderr()):
             tap.done()
         self.expected = self.bytes()
         os.remove(self.result)
@@ -98,7 +98,7 @@ class Job:
         return sorted(os.listdir(self.folder))
 
     def finish(self, title):
-        """Runs to the end and judges the result (one test point). Returns the processor time in
+        """Runs to the end and checks the result (one test point). Returns the processor time in
         seconds."""
         run = self.start()
         self.judge(title, run.wait())
@@ -139,8 +139,8 @@ class Job:
 
     def kill_after(self, seconds, sig=signal.SIGKILL, cpu=None):
         """Starts the run and sends it `sig` after `seconds`, or after `cpu` seconds of processor
-        time. Returns the exit status, whether the run still ran then, and how many seconds it took
-        to end after the signal."""
+        time. Returns the exit status, whether the run had not ended before, and the seconds from
+        the signal to its end."""
         run = self.start()
         code = run.wait(seconds, cpu)
         if code is not None:
@@ -150,7 +150,7 @@ class Job:
         return run.wait(), True, time.monotonic() - begin
 
     def half_done(self):
-        """Kills a run at about half its time, so that a checkpoint is left."""
+        """Kills a run after about half of its time, so that a checkpoint is left."""
         for share in (0.5, 0.6, 0.4, 0.7, 0.3, 0.8) * 3:
             self.clear()
             self.kill_after(PATIENCE, cpu=share * self.cpu)
@@ -171,7 +171,8 @@ def one_long_item(root):
 
 
 def many_items(root, threads="2", every="0.05"):
-    """Many small items with arrays, so that the spool (the file of finished items) grows."""
+    """A job of many small items with arrays, so that the spool (the file of finished items)
+    grows."""
     items = []
     for name, p in pictures().items():
         for k in range(6):
@@ -198,8 +199,8 @@ def stacks(root):
                ["--threads", "3", "--checkpoint-every", "0.01"])
 
 
-def of_each_analysis(root):
-    """A job of usual pictures for each analysis, as in estimates.py."""
+def jobs_of_analyses(root):
+    """Yields a job with ordinary pictures for each analysis, as in estimates.py."""
     for analysis, of in analyses.each():
         parameters, *planes = of.ESTIMATES[-1]
         slices, labels = ([list(a) if a.ndim == 3 else [a] for a in planes] + [None])[:2]
@@ -209,8 +210,9 @@ def of_each_analysis(root):
                   ["--threads", "2", "--checkpoint-every", "0.01"], analysis)
 
 
-def kill_in_between(job):
-    """Killed three times, early, in the middle and late; each run continues the one before."""
+def test_three_kills(job):
+    """Kills a job three times, early, in the middle and late; each run continues the previous
+    one."""
     killed = 0
     for share in (0.2, 0.4, 0.4):
         code, in_time, _ = job.kill_after(PATIENCE, cpu=share * job.cpu)
@@ -220,9 +222,9 @@ def kill_in_between(job):
     return job.finish("result after %d kills at parts of its time" % killed)
 
 
-def kill_nine(job, kills):
-    """Killed `kills` times; if a run ends before it is killed, its result is compared and the job
-    starts again."""
+def test_kills(job, kills):
+    """Kills a job `kills` times. If a run ends before it is killed, its result is checked and the
+    job starts again."""
     killed = ends = 0
     resumed = False
     while killed < kills:
@@ -235,18 +237,18 @@ def kill_nine(job, kills):
             if not job.judge("result after kills, no. %d" % ends, code):
                 return
     job.finish("result after %d kills" % killed)
-    tap.ok(resumed, "%s: runs continued from checkpoints and said so" % job.name, job.stderr())
+    tap.ok(resumed, "%s: runs continued from checkpoints, with a message" % job.name, job.stderr())
 
 
-def polite(job, sig):
+def test_signal(job, sig):
     """SIGTERM or SIGINT: the run ends within 5 s, with exit code 3 and a message, and no work is
     lost."""
     name = signal.Signals(sig).name
-    code, in_time, late = job.kill_after(PATIENCE, sig, cpu=0.5 * job.cpu)
+    code, in_time, delay = job.kill_after(PATIENCE, sig, cpu=0.5 * job.cpu)
     errors = job.stderr()
     tap.ok(in_time and code == 3, "%s: %s ends it with exit code 3" % (job.name, name),
            "exit %s\n%s" % (code, errors))
-    tap.ok(late < 5, "%s: %s is answered soon" % (job.name, name), "%.1f s" % late)
+    tap.ok(delay < 5, "%s: %s ends it within 5 s" % (job.name, name), "%.1f s" % delay)
     tap.ok(any(line.startswith("texcell: ") and "signal" in line for line in errors.splitlines()),
            "%s: %s is named on stderr" % (job.name, name), errors)
     tap.ok(not os.path.exists(job.result) and len(job.files()) > 1,
@@ -256,8 +258,8 @@ def polite(job, sig):
            (job.name, name), "%.1f s of %.1f s of processor time" % (spent, job.cpu))
 
 
-def damaged(job, other):
-    """Checkpoint and spool with flipped bits, cut, emptied, swapped with another job's, and
+def test_damaged_checkpoints(job, other):
+    """Checkpoint and spool with flipped bits, truncated, emptied, replaced by another job's, and
     removed."""
     if not job.half_done():
         return
@@ -268,64 +270,65 @@ def damaged(job, other):
         return
 
     def flip(data):
-        at = RNG.randrange(len(data))
-        return data[:at] + bytes([data[at] ^ (1 << RNG.randrange(8))]) + data[at + 1:]
+        position = RNG.randrange(len(data))
+        return data[:position] + bytes([data[position] ^ (1 << RNG.randrange(8))]) + data[position +
+                                                                                          1:]
 
     def cut(data):
         return data[:RNG.randrange(len(data))]
 
-    def trial(title, changes, must_say):
+    def test_change(title, changes, must_say):
         job.restore(dict(saved, **changes))
         job.finish(title)
         if must_say:
-            said = job.stderr()
-            tap.ok("texcell: " in said and "over" in said,
-                   "%s: %s: it says that it starts over" % (job.name, title), said)
+            messages = job.stderr()
+            tap.ok("texcell: " in messages and "over" in messages,
+                   "%s: %s: a message says that it starts over" % (job.name, title), messages)
 
     for n, data in saved.items():
-        ours = n == checkpoint
+        is_checkpoint = n == checkpoint
         for k in range(4 if MANY else 2):
-            trial("%s with a flipped bit, %d" % (n, k), {n: flip(data)}, ours)
-        if ours:
-            # Flip bits also in the head, which has lengths and counts.
+            test_change("%s with a flipped bit, %d" % (n, k), {n: flip(data)}, is_checkpoint)
+        if is_checkpoint:
+            # Flips bits also in the head, which has lengths and counts.
             for k in range(6 if MANY else 3):
-                trial("%s with a flipped bit in its head, %d" % (n, k),
-                      {n: flip(data[:64]) + data[64:]}, True)
+                test_change("%s with a flipped bit in its head, %d" % (n, k),
+                            {n: flip(data[:64]) + data[64:]}, True)
         for k in range(2 if MANY else 1):
-            trial("%s cut short, %d" % (n, k), {n: cut(data)}, ours)
-        trial("%s with a tail" % n, {n: data + b"tail"}, False)
-        trial("%s empty" % n, {n: b""}, ours)
-        trial("%s gone" % n, {n: None}, False)
-        trial("%s full of noise" % n, {n: RNG.randbytes(len(data))}, ours)
+            test_change("%s cut short, %d" % (n, k), {n: cut(data)}, is_checkpoint)
+        test_change("%s with a tail" % n, {n: data + b"tail"}, False)
+        test_change("%s empty" % n, {n: b""}, is_checkpoint)
+        test_change("%s gone" % n, {n: None}, False)
+        test_change("%s full of noise" % n, {n: RNG.randbytes(len(data))}, is_checkpoint)
     if other.half_done():
         foreign = other.saved()
-        trial("the checkpoint of another work unit", foreign, True)
-        trial("the checkpoint alone of another work unit",
-              {checkpoint: foreign.get(checkpoint)}, True)
+        test_change("the checkpoint of another work unit", foreign, True)
+        test_change("only the checkpoint of another work unit",
+                    {checkpoint: foreign.get(checkpoint)}, True)
         other.clear()
 
 
-def elsewhere(job):
-    """--checkpoint-dir: the files are in that folder, and are removed at the end."""
-    place = os.path.join(os.path.dirname(job.folder), "elsewhere")
-    os.mkdir(place)
+def test_checkpoint_dir(job):
+    """--checkpoint-dir: checkpoints are in that folder, and are removed at the end."""
+    folder = os.path.join(os.path.dirname(job.folder), "elsewhere")
+    os.mkdir(folder)
     options = job.options
-    job.options = options + ["--checkpoint-dir", place]
+    job.options = options + ["--checkpoint-dir", folder]
     for share in (0.5, 0.7, 0.9):
         job.kill_after(PATIENCE, cpu=share * job.cpu)
-        if os.listdir(place):
+        if os.listdir(folder):
             break
-    tap.ok(os.listdir(place) and job.files() == ["unit.zip"],
+    tap.ok(os.listdir(folder) and job.files() == ["unit.zip"],
            "%s: checkpoints go to --checkpoint-dir" % job.name,
-           "%s, %s" % (os.listdir(place), job.files()))
+           "%s, %s" % (os.listdir(folder), job.files()))
     job.finish("result after a kill, with --checkpoint-dir")
-    tap.ok(not os.listdir(place), "%s: --checkpoint-dir is empty at the end" % job.name,
-           os.listdir(place))
+    tap.ok(not os.listdir(folder), "%s: --checkpoint-dir is empty at the end" % job.name,
+           os.listdir(folder))
     job.options = options
 
 
-def other_threads(job):
-    """Started with one number of threads, continued with another."""
+def test_other_threads(job):
+    """A run is continued with another number of threads."""
     options = job.options
     for n in ("1", "7", "2"):
         if not job.half_done():
@@ -336,8 +339,8 @@ def other_threads(job):
 
 
 def preload(root):
-    """The environment in which a run is killed at a chosen call that creates, writes, syncs,
-    renames or removes a file; None if the library for that cannot be compiled."""
+    """The environment variables that let a run be killed at a chosen call that creates, writes,
+    syncs, renames or removes a file; None if the preloaded library cannot be compiled."""
     library = os.path.join(root, "kill_at.so")
     source = os.path.join(tap.SRC, "tests", "resume", "kill_at.c")
     made = subprocess.run([os.environ.get("CC", "cc"), "-shared", "-fPIC", "-o", library, source,
@@ -354,9 +357,9 @@ def calls_of(root, job, env):
         return int(f.read())
 
 
-def at_some_calls(root, job, env, trials):
-    """Killed at chosen calls, in the middle of a write where it is one; then continued without
-    writing checkpoints, so that files that were left must be removed."""
+def test_kills_at_calls(root, job, env, trials):
+    """Kills a job at chosen calls, in a write after half of its bytes; then continues it without
+    writing checkpoints, so that it must remove the files left."""
     calls = calls_of(root, job, env)
     job.clear()
     options = job.options
@@ -370,8 +373,8 @@ def at_some_calls(root, job, env, trials):
         job.options = options
 
 
-def at_last_calls(root, job, env, trials):
-    """Killed at each of the calls by which the result file is completed."""
+def test_kills_at_last_calls(root, job, env, trials):
+    """Kills a job at each of the calls that complete the result file."""
     if not job.half_done():
         return
     saved = job.saved()
@@ -386,9 +389,9 @@ def at_last_calls(root, job, env, trials):
     job.options = options
 
 
-def stopped_while_packing(root):
-    """Stopped while the labels of an item are compressed into the spool, which then ends in a part
-    of a record."""
+def test_stop_while_packing(root):
+    """Stops a job while it compresses an item's labels into the spool, which then ends in an
+    incomplete record."""
     noise = np.random.default_rng(8).integers(0, 256, (2400, 2400)).astype(np.uint8)
     job = Job(root, "packing", {"min_area": 1, "labels": True}, [item("a", [noise])],
               ["--threads", "1"], "cellcount")
@@ -405,35 +408,35 @@ def stopped_while_packing(root):
             stops += not os.path.exists(job.result)
     job.judge("stopped %d times while packing" % stops,
               0 if os.path.exists(job.result) else job.start().wait())
-    tap.ok(stops > 2, "it was stopped while packing", stops)
+    tap.ok(stops > 2, "packing: more than two runs were stopped while packing", stops)
 
 
 def main():
     tap.note("seed %d (TEXCELL_SEED repeats it), %d kills" % (SEED, KILLS))
     root = tap.scratch()
     long_job = one_long_item(root)
-    many = many_items(root)
-    deep = stacks(root)
+    small_items = many_items(root)
+    stack_items = stacks(root)
     share = KILLS // 5
-    kill_nine(long_job, 2 * share)
-    kill_nine(many, 2 * share)
-    kill_nine(deep, KILLS - 4 * share)
-    for job in of_each_analysis(root):
-        kill_in_between(job)
-    for job in (many, long_job):
-        polite(job, signal.SIGTERM)
-        polite(job, signal.SIGINT)
+    test_kills(long_job, 2 * share)
+    test_kills(small_items, 2 * share)
+    test_kills(stack_items, KILLS - 4 * share)
+    for job in jobs_of_analyses(root):
+        test_three_kills(job)
+    for job in (small_items, long_job):
+        test_signal(job, signal.SIGTERM)
+        test_signal(job, signal.SIGINT)
     tap.ok(" s since the restart" in long_job.stderr(),
-           "an item begun before: its time is since the restart",
+           "the time of an item begun before the restart is measured from the restart",
            long_job.stderr())
-    damaged(many, deep)
-    stopped_while_packing(root)
+    test_damaged_checkpoints(small_items, stack_items)
+    test_stop_while_packing(root)
     env = preload(root)
     if env is not None:
-        at_some_calls(root, deep, env, 16 if MANY else 6)
-        at_last_calls(root, many, env, 9)
-    elsewhere(many)
-    other_threads(many)
+        test_kills_at_calls(root, stack_items, env, 16 if MANY else 6)
+        test_kills_at_last_calls(root, small_items, env, 9)
+    test_checkpoint_dir(small_items)
+    test_other_threads(small_items)
     tap.done()
 
 

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Runs the tests of a build, and prints failures and "N passed, N failed, N skipped" as the last
-# line.
+# Runs the tests of a build. Prints the failures and, as the last line, "N passed, N failed, N
+# skipped".
 #   sh tests/run_all.sh BUILD [check | check-full [JOBS]]
 set -u
 build=${1:?usage: run_all.sh BUILD [check | check-full [JOBS]]}

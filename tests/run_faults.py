@@ -1,6 +1,7 @@
-"""Errors around a run: folders that vanish, files that change, a second run, signals while the
-result is written, too little memory, closed standard streams. The work done is not lost, no wrong
-result is written, and one line says what is wrong."""
+"""Tests texcell run when something around it fails: folders vanish, files change, a second run uses
+the same output, signals arrive while the result is written, memory is too small, or standard
+streams are closed. The work done is not lost, no wrong result is written, and one line names the
+error."""
 import fcntl
 import io
 import json
@@ -27,7 +28,7 @@ def picture(seed, size=(120, 160)):
     return np.random.default_rng(seed).integers(0, 256, size).astype(np.uint8)
 
 
-class Place:
+class JobFolder:
     """A folder with a work unit of n items, and the bytes of its result from an undisturbed run."""
 
     def __init__(self, name, n=4, size=(120, 160), parameters=None):
@@ -39,7 +40,7 @@ class Place:
         self.out = self.path("out.npz")
         p = self.run()
         if not tap.ok(p.returncode == DONE and self.files() == ["out.npz", "unit.zip"],
-                      name + ": undisturbed", p.stderr):
+                      name + ": an undisturbed run succeeds", p.stderr):
             tap.done()
         self.expected = self.bytes()
         os.remove(self.out)
@@ -61,13 +62,13 @@ class Place:
     def run(self, *options, **kw):
         return tap.run(self.argv(*options), **kw)
 
-    def interrupted(self, steps, *options):
-        """Runs texcell until it quits by a test hook after so many steps."""
+    def run_steps(self, steps, *options):
+        """Runs texcell until a test hook stops it after this number of steps."""
         env = dict(os.environ, TEXCELL_TEST_QUIT_AFTER_STEPS=str(steps),
                    TEXCELL_TEST_SHORT_STEPS="1")
         return tap.run([tap.TEXCELL_TEST] + self.argv(*options)[1:], env=env)
 
-    def right(self, title, p):
+    def check_result(self, title, p):
         """A test point: the right result and no other file. Removes the result."""
         good = p.returncode == DONE and os.path.exists(self.out) and self.bytes() == self.expected
         tap.ok(good and self.files() == ["out.npz", "unit.zip"], title,
@@ -80,15 +81,15 @@ def errors(p):
     return [line for line in p.stderr.splitlines() if line.startswith("texcell: error: ")]
 
 
-def refused(title, p, code, words):
-    found = errors(p)
-    tap.ok(p.returncode == code and len(found) == 1 and words in found[0] and
-           not found[0].endswith("."), title,
+def check_error(title, p, code, words):
+    messages = errors(p)
+    tap.ok(p.returncode == code and len(messages) == 1 and words in messages[0] and
+           not messages[0].endswith("."), title,
            "exit %d, not %d; expected words: %s\n%s" % (p.returncode, code, words, p.stderr))
 
 
 class Live:
-    """A run that is started, and has finished its first item when the constructor returns."""
+    """A run in the background, which has finished its first item when the constructor returns."""
 
     def __init__(self, place, *options):
         self.log = os.path.join(WORK, "live.stderr")
@@ -111,40 +112,41 @@ class Live:
 
 # --- items and files ---------------------------------------------------------------------
 
-def damaged_item(place):
-    """The data of the third picture is damaged; the archive itself is not."""
+def test_damaged_item(place):
+    """The data of the third picture is damaged, while the archive is valid."""
     good = place.bytes(place.unit)
     with zipfile.ZipFile(io.BytesIO(good)) as z:
         members = [(n, z.read(n)) for n in z.namelist()]
     with zipfile.ZipFile(place.unit, "w", zipfile.ZIP_DEFLATED) as z:
         for name, data in members:
             z.writestr(name, data[:-12] if name == "images/i2_0000.png" else data)
-    for again in ("", ", again"):
+    for suffix in ("", ", again"):
         p = place.run()
-        refused("a damaged item after good ones" + again, p, BAD_INPUT,
-                "images/i2_0000.png: damaged PNG")
+        check_error("a damaged item after valid ones" + suffix, p, BAD_INPUT,
+                    "images/i2_0000.png: damaged PNG")
         tap.ok(place.files() == ["out.npz.checkpoint", "out.npz.spool", "unit.zip"],
-               "finished items are kept, and there is no result" + again, place.files())
+               "finished items are kept, and there is no result" + suffix, place.files())
     tap.ok("with 2 of 4 items done" in p.stderr and "i1: done" not in p.stderr,
-           "and is not computed again", p.stderr)
+           "finished items are not computed again", p.stderr)
     with open(place.unit, "wb") as f:
         f.write(good)
     p = place.run()
     tap.ok("the work starts over: " in p.stderr and "of another work unit" in p.stderr,
-           "a mended work unit is another one", p.stderr)
-    place.right("and gives its result", p)
+           "a repaired work unit is a different work unit", p.stderr)
+    place.check_result("and gives its result", p)
 
 
-def changed_unit(place):
-    """A different work unit takes the name of the first one, between two runs and during one."""
-    other = Place("other", 4, (90, 80))
+def test_changed_unit(place):
+    """Another work unit replaces the first one under its name, between two runs and during a
+    run."""
+    other = JobFolder("other", 4, (90, 80))
     good = place.bytes(place.unit)
-    p = place.interrupted(2)
-    tap.ok(p.returncode == LATER, "interrupted", p.stderr)
+    p = place.run_steps(2)
+    tap.ok(p.returncode == LATER, "a test hook interrupts the run", p.stderr)
     shutil.copy(other.unit, place.unit)
     p = place.run()
     tap.ok(p.returncode == DONE and place.bytes() == other.expected and "starts over" in p.stderr,
-           "another work unit between two runs: its own result", p.stderr)
+           "another work unit between two runs: the result is that unit's", p.stderr)
     os.remove(place.out)
     with open(place.unit, "wb") as f:
         f.write(good)
@@ -153,55 +155,60 @@ def changed_unit(place):
     shutil.copy(other.unit, place.unit)
     p = live.wait()
     os.rename(place.path("aside"), place.unit)
-    place.right("another work unit under its name during a run: the result of the one that "
+    place.check_result("another work unit under its name during a run: the result of the one that "
                 "was checked", p)
     live = Live(place)
     with open(place.unit, "r+b") as f:
         f.seek(len(good) // 2)
         f.write(bytes(len(good) // 3))
     p = live.wait()
-    refused("a work unit that is written to during a run", p, BAD_INPUT, "corrupt")
-    tap.ok(not os.path.exists(place.out), "no result from it", place.files())
+    check_error("a work unit that is written to during a run", p, BAD_INPUT, "corrupt")
+    tap.ok(not os.path.exists(place.out),
+           "a work unit written to during a run: no result", place.files())
     with open(place.unit, "wb") as f:
         f.write(good)
     p = place.run()
-    tap.ok("going on from the checkpoint" in p.stderr, "with the first bytes restored it continues",
+    tap.ok("going on from the checkpoint" in p.stderr,
+           "with the original work unit the run continues",
            p.stderr)
-    place.right("and gives its result", p)
+    place.check_result("and gives its result", p)
 
 
-def keeps_others(place):
-    """Without --replace a run does not overwrite what an interrupted run of another work unit has
-    left, another unit's result, or a file that is no result."""
+def test_foreign_files(place):
+    """Without --replace a run does not overwrite files that an interrupted run of another work unit
+    left, another unit's result, or a file that is not a result."""
     env = {key: value for key, value in os.environ.items() if key != "TEXCELL_REPLACE"}
-    other = Place("others", 4, (90, 80))
+    other = JobFolder("others", 4, (90, 80))
     argv = [tap.TEXCELL, "run", other.unit, "-o", place.out, "--device", "cpu"]
 
-    def stays(words):
-        before = {name: place.bytes(place.path(name)) for name in place.files()}
-        refused("not replaced: " + words, tap.run(argv, env=env), USAGE, words)
-        tap.ok({name: place.bytes(place.path(name)) for name in place.files()} == before,
-               "and stays", place.files())
+    def check_not_replaced(words):
+        contents = {name: place.bytes(place.path(name)) for name in place.files()}
+        check_error("not replaced: " + words, tap.run(argv, env=env), USAGE, words)
+        tap.ok({name: place.bytes(place.path(name)) for name in place.files()} == contents,
+               "and no file changes", place.files())
 
-    place.interrupted(2)
-    stays("out.npz.checkpoint: is of another work unit than this: finish that first, give another "
-          "-o, or --replace")
-    place.right("it goes on", place.run(env=env))
+    place.run_steps(2)
+    check_not_replaced("out.npz.checkpoint: is of another work unit than this: finish that first, "
+                       "give another "
+                       "-o, or --replace")
+    place.check_result("the interrupted run continues", place.run(env=env))
     for content, words in ((place.expected, "is the result of another work unit than " +
                             other.unit), (b"my thesis", "is no result of " + other.unit)):
         with open(place.out, "wb") as f:
             f.write(content)
-        stays("out.npz: is there already, and %s: give another -o, or --replace" % words)
+        check_not_replaced("out.npz: is there already, and %s: give another -o, or --replace" %
+                           words)
     p = tap.run([*argv, "--replace"], env=env)
-    tap.ok(p.returncode == DONE and place.bytes() == other.expected, "--replace", p.stderr)
+    tap.ok(p.returncode == DONE and place.bytes() == other.expected,
+           "--replace overwrites a foreign file", p.stderr)
     for content in (place.expected, b""):
         with open(place.out, "wb") as f:
             f.write(content)
-        place.right("an older result of the same work unit, or an empty file, is replaced",
+        place.check_result("an older result of the same work unit, or an empty file, is replaced",
                     place.run(env=env))
 
 
-def vanished_folder(place):
+def test_vanished_folder(place):
     """The folder of the checkpoints is removed during the run."""
     state = os.path.join(WORK, "state")
     os.mkdir(state)
@@ -211,84 +218,87 @@ def vanished_folder(place):
     p = live.wait()
     tap.ok(p.stderr.count("warning: no checkpoint: ") == 1,
            "a vanished checkpoint folder: one warning", p.stderr)
-    place.right("and the result all the same", p)
+    place.check_result("a vanished checkpoint folder: the result is written", p)
     p = place.run("--checkpoint-dir", state)
-    refused("a checkpoint folder that is not there", p, LATER,
-            "out.npz.spool: cannot write: No such file")
+    check_error("a checkpoint folder that does not exist", p, LATER,
+                "out.npz.spool: cannot write: No such file")
 
 
-def early_refusals(place):
+def test_early_errors(place):
     os.mkdir(place.out)
     p = place.run()
-    refused("a folder as output", p, LATER, "out.npz: cannot write: Is a directory")
+    check_error("a folder as output", p, LATER, "out.npz: cannot write: Is a directory")
     tap.ok("i0: done" not in p.stderr and place.files() == ["out.npz", "unit.zip"],
-           "it is found before the work", p.stderr)
+           "a folder as output is an error before anything is computed", p.stderr)
     os.rmdir(place.out)
     for suffix in ("", ".checkpoint", ".spool"):
         name = place.path("x.npz" + suffix)
         shutil.copy(place.unit, name)
         p = tap.run([tap.TEXCELL, "run", name, "-o", place.path("x.npz")])
-        refused("the work unit under the name of RESULT%s" % suffix, p, USAGE, "is the work unit")
-        tap.ok(place.bytes(name) == place.bytes(place.unit), "it is unharmed")
+        check_error("the work unit under the name of RESULT%s" % suffix, p, USAGE,
+                    "is the work unit")
+        tap.ok(place.bytes(name) == place.bytes(place.unit), "the work unit does not change")
         os.remove(name)
 
 
-def quiet(place):
-    tap.ok(place.interrupted(2, "--quiet").returncode == LATER, "interrupted, --quiet")
+def test_quiet(place):
+    tap.ok(place.run_steps(2, "--quiet").returncode == LATER,
+           "a test hook interrupts the run with --quiet")
     p = place.run("--quiet")
     tap.ok(p.stderr == "", "--quiet: a continued run prints nothing", p.stderr)
-    place.right("and gives its result", p)
+    place.check_result("and gives its result", p)
 
 
-def no_streams(place):
+def test_closed_streams(place):
     p = subprocess.run(["sh", "-c", '"$@" <&- >&- 2>&-', "sh"] + place.argv(),
                        stdout=subprocess.PIPE,
                        stderr=subprocess.PIPE, universal_newlines=True)
-    place.right("without standard streams", p)
+    place.check_result("without standard streams", p)
 
 
 # --- two at a time -------------------------------------------------------------------------
 
-def two_runs(place):
+def test_two_runs(place):
     """A second run with the same output is refused, and does not disturb the first."""
     live = Live(place)
     p = place.run()
     tap.ok(live.process.poll() is None, "two runs at the same time", live.text())
-    refused("the second is told", p, LATER,
-            "out.npz.spool: another texcell is at work on this result")
-    place.right("the first is not disturbed", live.wait())
-    # With --checkpoint-dir the lock of the checkpoints does not help; the second run fails at the
-    # result.
+    check_error("the second of two runs is an error", p, LATER,
+                "out.npz.spool: another texcell is at work on this result")
+    place.check_result("the first of two runs is not disturbed", live.wait())
+    # With --checkpoint-dir the checkpoints of two runs have different locks: the second run fails
+    # when it writes the result.
     state = os.path.join(WORK, "state2")
     os.mkdir(state)
-    with open(place.out + ".tmp", "w") as held:
-        fcntl.flock(held, fcntl.LOCK_EX)
+    with open(place.out + ".tmp", "w") as locked_file:
+        fcntl.flock(locked_file, fcntl.LOCK_EX)
         p = place.run("--checkpoint-dir", state)
-        refused("a result that another is writing", p, LATER,
-                "another texcell is at work on this result")
-    tap.ok(sorted(os.listdir(state)) == ["out.npz.checkpoint", "out.npz.spool"], "the work is kept",
+        check_error("a result that another run writes", p, LATER,
+                    "another texcell is at work on this result")
+    tap.ok(sorted(os.listdir(state)) == ["out.npz.checkpoint", "out.npz.spool"],
+           "a result that another run writes: the work is kept",
            os.listdir(state))
     p = place.run("--checkpoint-dir", state)
-    tap.ok("with 4 of 4 items done" in p.stderr, "and is not computed again", p.stderr)
-    place.right("the result comes out", p)
+    tap.ok("with 4 of 4 items done" in p.stderr, "finished items are not computed again", p.stderr)
+    place.check_result("the kept work gives the result", p)
 
 
-def many_runs(place):
-    """Six runs with the same output: each succeeds or says that another is at work; the result is
-    right."""
+def test_six_runs(place):
+    """Of six runs with the same output each succeeds, or reports that another one is at work; the
+    result is right."""
     procs = [subprocess.Popen(place.argv("--quiet"), stderr=subprocess.PIPE,
                               universal_newlines=True) for _ in range(6)]
     ends = [(q.communicate(timeout=600)[1], q.returncode) for q in procs]
     wrong = [e for e in ends if e[1] not in (DONE, LATER) or
              (e[1] == LATER and "another texcell" not in e[0])]
     tap.ok(not wrong and any(code == DONE for _, code in ends), "six runs at the same time", ends)
-    place.right("one more", place.run())
+    place.check_result("a seventh run gives the right result", place.run())
 
 
 # --- signals while the result is written ------------------------------------------------------
 
-def late_signals(place):
-    """SIGTERM at each of the last calls that change files, by which the result is completed."""
+def test_late_signals(place):
+    """SIGTERM arrives at each of the last calls that change files, which complete the result."""
     library = os.path.join(WORK, "kill_at.so")
     made = tap.run([os.environ.get("CC", "cc"), "-shared", "-fPIC", "-o", library,
                     os.path.join(tap.SRC, "tests", "resume", "kill_at.c"), "-ldl"])
@@ -297,10 +307,10 @@ def late_signals(place):
     env = dict(os.environ, LD_PRELOAD=library, ASAN_OPTIONS="verify_asan_link_order=0")
     count = os.path.join(WORK, "count")
     p = place.run("--checkpoint-every", "3600", env=dict(env, KILL_COUNT=count))
-    place.right("counted", p)
+    place.check_result("counted", p)
     with open(count) as f:
         calls = int(f.read())
-    tap.ok(calls >= 8, "there are calls to interrupt", calls)
+    tap.ok(calls >= 8, "a run has at least 8 calls that change files", calls)
     wrong = []
     for n in range(max(1, calls - 7), calls + 1):
         p = place.run("--checkpoint-every", "3600",
@@ -312,47 +322,47 @@ def late_signals(place):
         for name in place.files():
             if name != "unit.zip":
                 os.remove(place.path(name))
-    tap.ok(not wrong, "SIGTERM while the result is written: it is completed", "\n".join(wrong))
+    tap.ok(not wrong,
+           "SIGTERM while the result is written: the result is completed", "\n".join(wrong))
 
 
 # --- memory --------------------------------------------------------------------------------------
 
-def no_memory():
-    """Limits of memory from far too little to enough: each failing run prints one line and exits
-    with 3."""
+def test_little_memory():
+    """Runs with limits of memory from far too small to large enough: each failing run prints one
+    line and exits with 3."""
     if tap.sanitized():
         tap.skip("too little memory", "the sanitizers need the address space")
         return
-    place = Place("memory", 1, (200, 300),
-                  dict(PARAMETERS, maps=[{"feature": "asm", "levels": 16, "offset": [1, 0]}]))
+    job = JobFolder("memory", 1, (200, 300),
+                    dict(PARAMETERS, maps=[{"feature": "asm", "levels": 16, "offset": [1, 0]}]))
     wrong, reasons, right, mib = [], set(), 0, 6
     while mib < 400:
         size = mib << 20
-        p = place.run(preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (size, size)))
+        p = job.run(preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (size, size)))
         if p.returncode == DONE:
             right += 1
-            if place.bytes() != place.expected or place.files() != ["out.npz", "unit.zip"]:
-                wrong.append("%d MiB: another result, or %s" % (mib, place.files()))
-            os.remove(place.out)
-        # Below that the system ends the program while it is loaded; that is no fault of texcell's.
+            if job.bytes() != job.expected or job.files() != ["out.npz", "unit.zip"]:
+                wrong.append("%d MiB: another result, or %s" % (mib, job.files()))
+            os.remove(job.out)
+        # With even less memory the system kills the program while it loads it, before main().
         elif p.returncode != 127 and "loading shared libraries" not in p.stderr and (
                 reasons or p.stderr or p.returncode != -signal.SIGSEGV):
-            found = errors(p)
-            if p.returncode != LATER or len(found) != 1 or "out of memory" not in found[
-                    0] or os.path.exists(place.out):
+            messages = errors(p)
+            if p.returncode != LATER or len(messages) != 1 or "out of memory" not in messages[
+                    0] or os.path.exists(job.out):
                 wrong.append("%d MiB: exit %d\n%s" % (mib, p.returncode, p.stderr))
-            reasons.add(found[0] if found else "")
+            reasons.add(messages[0] if messages else "")
         mib += 1 if mib < 30 else 37
     tap.ok(not wrong, "too little memory: one line, exit code 3", "\n".join(wrong[:3]))
-    tap.ok(reasons and right, "there was too little at times, and enough at times",
+    tap.ok(reasons and right, "some limits of memory were too small, and some large enough",
            "%s, %d" % (reasons, right))
 
 
 # --- the validator's output ---------------------------------------------------------------------
 
-def hostile_names():
-    """Names in a result, which may be malicious, contain control characters: none of them is
-    printed."""
+def test_hostile_names():
+    """Malicious names in a result contain control characters: none of them is printed."""
     paths = []
     for k in range(2):
         path = os.path.join(WORK, "hostile%d.npz" % k)
@@ -369,13 +379,13 @@ def hostile_names():
     p = tap.run([tap.TEXCELL_VALIDATE, "compare"] + paths)
     tap.ok(p.returncode == 4 and "features[" in p.stdout and "text[" in p.stdout and
            not any(c < " " and c != "\n" for c in p.stdout),
-           "a difference is shown without control characters", repr(p.stdout))
+           "compare prints a difference without control characters", repr(p.stdout))
     tap.ok(all(line.startswith(("features[", "text[", "no match"))
                for line in p.stdout.splitlines()),
-           "and on one line", repr(p.stdout))
+           "compare prints a difference on one line", repr(p.stdout))
 
 
-def validator_arguments(place):
+def test_validator_arguments(place):
     p = place.run()
     tap.ok(p.returncode == DONE, "a result for the validator", p.stderr)
     for argv in ([], ["check"], ["check", place.unit], ["compare", place.out, place.out, place.out],
@@ -386,7 +396,7 @@ def validator_arguments(place):
         p = tap.run([tap.TEXCELL_VALIDATE] + argv)
         tap.ok(p.returncode in (USAGE, BAD_INPUT) and "match" not in p.stdout and
                "valid\n" not in p.stdout,
-               "odd arguments are no match: %s" % [os.path.basename(a) for a in argv],
+               "wrong arguments give no match: %s" % [os.path.basename(a) for a in argv],
                "exit %d %s" % (p.returncode, p.stdout))
     p = tap.run([tap.TEXCELL_VALIDATE, "compare", place.out, place.unit])
     tap.ok(p.returncode == BAD_INPUT and "is a work unit, not a result" in p.stderr,
@@ -400,21 +410,21 @@ def validator_arguments(place):
 
 
 def main():
-    place = Place("place", 4)
-    early_refusals(place)
-    quiet(place)
-    no_streams(place)
-    damaged_item(place)
-    many_runs(place)
-    late_signals(place)
-    hostile_names()
-    validator_arguments(place)
-    slow = Place("slow", 4, (500, 700))
-    changed_unit(slow)
-    keeps_others(slow)
-    vanished_folder(slow)
-    two_runs(slow)
-    no_memory()
+    place = JobFolder("place", 4)
+    test_early_errors(place)
+    test_quiet(place)
+    test_closed_streams(place)
+    test_damaged_item(place)
+    test_six_runs(place)
+    test_late_signals(place)
+    test_hostile_names()
+    test_validator_arguments(place)
+    slow = JobFolder("slow", 4, (500, 700))
+    test_changed_unit(slow)
+    test_foreign_files(slow)
+    test_vanished_folder(slow)
+    test_two_runs(slow)
+    test_little_memory()
     tap.done()
 
 

@@ -1,7 +1,7 @@
-"""texcell-wu analyse --suggest: its suggestions for made-up pictures of which the truth is known,
-and for real pictures that were not used to choose its rules; and how good the counts are for blood
-smears if nobody sets a parameter: --suggest and a --sweep around it choose the parameters on half
-of the pictures, and the other half is scored (docs/analyses/cellcount.md).
+"""Tests `texcell-wu analyse --suggest` on generated pictures, where the right answer is known, and
+on real pictures that were not used to choose its rules. Also scores the counts of blood smears when
+nobody sets a parameter: --suggest, and a --sweep around its values, choose the parameters on some
+of the pictures, and the others are scored (docs/analyses/cellcount.md).
 
 The rules for voting were chosen on half of the nuclei of six kinds; those for cellcount follow the
 advice in cellcount.md (min_area: a third of a cell's area). StarDist's nuclei and the smears were
@@ -43,8 +43,9 @@ def save(name, picture):
     return path(name)
 
 
-def voting():
-    """The suggested radius is 0.8 to 1.4 times the true one, which voting.md says does as well."""
+def test_voting():
+    """The suggested radius is 0.8 to 1.4 times the true one, which gives as good results according
+    to voting.md."""
     for radius, dark in ((6, False), (12, True), (21, False)):
         picture, centres = voting_score.balls((280, 320), radius, 40, 6, radius, dark=dark)
         r = analyse("voting", "discs", "--suggest", save("d.png", picture))
@@ -54,20 +55,21 @@ def voting():
                "%s discs of radius %d" % ("dark" if dark else "bright", radius),
                "%s %s" % (p, r.stderr))
         with np.load(os.path.join(path("discs"), "result.npz")) as z:
-            near = voting_score.matched(z["point"], centres, radius / 2)
-        tap.ok(near >= 0.95 * len(centres), "%d of %d are found" % (near, len(centres)))
+            matches = voting_score.matched(z["point"], centres, radius / 2)
+        tap.ok(matches >= 0.95 * len(centres), "%d of %d discs are found" % (matches, len(centres)))
     stack, _ = voting_score.balls((40, 140, 140), 7, 60, 5, 3)
     pages = [Image.fromarray(s) for s in stack]
     pages[0].save(path("s.tif"), save_all=True, append_images=pages[1:])
     r = analyse("voting", "stack", "--suggest", "--spacing", "0.5,0.5,0.5", path("s.tif"))
     tap.ok(r.returncode == 0 and 0.7 <= parameters("stack")["radius"] / 3.5 <= 1.4,
            "balls: the radius in micrometres", r.stderr)
-    tap.ok("cubes" not in r.stderr, "their size is known", r.stderr)
+    tap.ok("cubes" not in r.stderr, "balls: no note, as the size of a voxel is known", r.stderr)
     r = analyse("voting", "cubes", path("s.tif"))
     with open(os.path.join(path("cubes"), "items.csv"), encoding="utf-8") as f:
-        marked = f.read()
-    tap.ok(r.returncode == 0 and "cubes" in r.stderr and "look" in marked and "--spacing" in marked,
-           "balls, size of a voxel unknown: voxels count as cubes", r.stderr + marked)
+        items_csv = f.read()
+    tap.ok(r.returncode == 0 and "cubes" in r.stderr and "look" in items_csv and
+           "--spacing" in items_csv,
+           "balls, size of a voxel unknown: voxels count as cubes", r.stderr + items_csv)
     for name, options in (("volume", ["--defaults"]),
                           ("objects", ["--labels", path("s_labels.tif")])):
         Image.fromarray(np.uint8(stack[0] > 255)).save(path("s_labels.tif"), save_all=True,
@@ -75,12 +77,12 @@ def voting():
                                                            Image.fromarray(np.uint8((page > 60) * (
                                                                1 + (np.arange(140) > 70))))
                                                            for page in stack[1:]])
-        for spacing in ([], ["--spacing", "1,1,1"]):
-            r = analyse(name, name + "_cubes", *options, *spacing, path("s.tif"))
+        for spacing_option in ([], ["--spacing", "1,1,1"]):
+            r = analyse(name, name + "_cubes", *options, *spacing_option, path("s.tif"))
             with open(os.path.join(path(name + "_cubes"), "items.csv"), encoding="utf-8") as f:
-                tap.ok(r.returncode == 0 and ("for cubes" in r.stderr) == (not spacing) and
-                       # For volume another reason comes first: these are balls, no foam.
-                       ("for cubes" in f.read()) == (not spacing and name == "objects"),
+                tap.ok(r.returncode == 0 and ("for cubes" in r.stderr) == (not spacing_option) and
+                       # volume's first reason is another one: these are balls, not foam.
+                       ("for cubes" in f.read()) == (not spacing_option and name == "objects"),
                        "%s: voxels count as cubes" % name, r.stderr)
     r = analyse("voting", "given", "--suggest", "--param", "radius=9", "--param", "polarity=dark",
                 "--param", "foreground=none", save("d.png", picture))
@@ -91,29 +93,30 @@ def voting():
     r = analyse("voting", "blank", save("blank.png", np.full((60, 60), 9, np.uint8)))
     with np.load(os.path.join(path("blank"), "result.npz")) as z:
         tap.ok(r.returncode == 0 and len(z["point"]) == 0,
-               "a picture without anything has no points", r.stderr)
+               "voting finds no points in a blank picture", r.stderr)
     noise = np.clip(picture + np.random.default_rng(8).normal(0, 25, picture.shape), 0,
                     255).astype(np.uint8)
     r = analyse("voting", "noise", "--param", "floor=0", "--param", "threshold=0",
                 save("noise.png", noise))
     with np.load(os.path.join(path("noise"), "result.npz")) as z:
-        found, near = len(z["point"]), voting_score.matched(z["point"], centres, 21)
-    tap.ok(parameters("noise").get("foreground") == "otsu" and found <= 1.3 * len(centres) and
-           near >= 0.8 * len(centres),
-           "in noise hardly a point is not on a disc",
-           "%d points, %d of %d discs: %s" % (found, near, len(centres), r.stderr))
+        n_points, matches = len(z["point"]), voting_score.matched(z["point"], centres, 21)
+    tap.ok(parameters("noise").get("foreground") == "otsu" and n_points <= 1.3 * len(centres) and
+           matches >= 0.8 * len(centres),
+           "in noise most points are on discs",
+           "%d points, %d of %d discs: %s" % (n_points, matches, len(centres), r.stderr))
     rng = np.random.default_rng(5)
     y, x = np.mgrid[-9:10, -9:10]
-    ring, rings, places = (np.hypot(y, x), np.full((240, 240), 180.0),
-                           [(a, b) for a in range(20, 240, 40) for b in range(20, 240, 40)])
-    for a, b in places:
+    ring, rings, ring_centres = (np.hypot(y, x), np.full((240, 240), 180.0),
+                                 [(a, b) for a in range(20, 240, 40) for b in range(20, 240, 40)])
+    for a, b in ring_centres:
         rings[a - 9:a + 10, b - 9:b + 10] -= np.where(abs(ring - 6) < 2.5, 80, 0)
     r = analyse("voting", "rings", save("rings.png", np.clip(rings + rng.normal(0, 2, rings.shape),
                                                              0, 255).round().astype(np.uint8)))
     with np.load(path("rings", "result.npz")) as z:
-        found, near = len(z["point"]), voting_score.matched(z["point"], np.array(places), 3)
-    tap.ok("foreground" not in parameters("rings") and near >= 34 and found <= 38,
-           "cells that are pale in the middle are not left out as background", [r.stderr, near])
+        n_points, matches = len(z["point"]), voting_score.matched(z["point"],
+                                                                  np.array(ring_centres), 3)
+    tap.ok("foreground" not in parameters("rings") and matches >= 34 and n_points <= 38,
+           "cells that are pale in the middle are not left out as background", [r.stderr, matches])
     if tap.data("voting/stardist_img2d.tif") is None:
         tap.skip("nuclei", "the folder of real pictures is absent")
         return
@@ -129,10 +132,10 @@ def voting():
     with open(os.path.join(path("nuclei"), "report.html")) as f:
         page = f.read()
     tap.ok("Suggested by the pictures" in page and "Areas of all regions" in page and
-           "class=mark" in page, "the page shows the areas")
+           "class=mark" in page, "the page shows the histogram of areas")
 
 
-def touching():
+def test_touching():
     """Of cells that touch all around the gaps between them, the cells are suggested, not the gaps,
     and gaps are not filled."""
     def grid(n, pitch, dimensions):
@@ -167,7 +170,7 @@ def touching():
            "touching balls in a stack", "%d %s" % (found, r.stderr))
 
 
-def cellcount():
+def test_cellcount():
     rng = np.random.default_rng(5)
     for dark in (True, False):
         picture, centres = voting_score.balls((300, 300), 11, 50, 8, 4, dark=dark)
@@ -179,10 +182,11 @@ def cellcount():
         tap.ok(p.get("polarity") == ("dark" if dark else "bright") and
                0.03 * area <= p.get("min_area", 0) <= 0.5 * area
                and p.get("split") == "distance" and p.get("fill_holes") is True,
-               "%s discs among specks" % p.get("polarity"), "%s %s" % (p, r.stderr))
+               "cellcount: the suggestion for %s discs among specks" % p.get("polarity"), "%s %s" %
+               (p, r.stderr))
         with np.load(os.path.join(path("cells"), "result.npz")) as z:
             tap.ok(abs(int(z["count"][0]) - len(centres)) <= 1,
-                   "%d of %d counted" % (z["count"][0], len(centres)))
+                   "cellcount: %d of %d discs are counted" % (z["count"][0], len(centres)))
     with open(os.path.join(path("cells"), "report.html")) as f:
         page = f.read()
     tap.ok("differ" not in page and "greys, and Otsu's threshold" in page and
@@ -203,59 +207,61 @@ def cellcount():
            "small cells are not lost", "%s %s" % (counts, r.stderr))
     r = analyse("cellcount", "no_cells", "--suggest",
                 save("blank.png", np.full((60, 60), 9, np.uint8)))
-    tap.ok(r.returncode == 0 and "differ" not in r.stderr, "a blank picture", r.stderr)
+    tap.ok(r.returncode == 0 and "differ" not in r.stderr,
+           "cellcount counts nothing in a blank picture", r.stderr)
     r = analyse("cellcount", "defaults", "--defaults", path("c.png"))
     tap.ok(r.returncode == 0 and "look" not in r.stderr and parameters("defaults") ==
-           {"labels": True}, "--defaults: no look", r.stderr)
+           {"labels": True}, "--defaults: nothing is suggested", r.stderr)
     r = analyse("cellcount", "both", "--defaults", "--suggest", path("c.png"))
-    tap.ok(r.returncode == 1 and "exclude each other" in r.stderr, "--defaults and --suggest",
+    tap.ok(r.returncode == 1 and "exclude each other" in r.stderr,
+           "--defaults and --suggest exclude each other",
            r.stderr)
     r = analyse("cellcount", "window", "--param", "window=31", path("c.png"))
     tap.ok(r.returncode == 0 and parameters("window")["threshold"] == "local",
-           "who gives a window gets a local threshold", r.stderr)
+           "with a given window a local threshold is suggested", r.stderr)
     r = analyse("cellcount", "local", "--param", "threshold=local", path("c.png"))
     with np.load(os.path.join(path("local"), "result.npz")) as z:
         tap.ok(r.returncode == 0 and {"window", "offset_percent"} <= set(parameters("local")) and
                abs(int(z["count"][0]) - 50) <= 1,
-               "who gives a local threshold gets its window and offset",
+               "with a given local threshold its window and offset are suggested",
                "%s %s" % (z["count"], r.stderr))
-    nuclei_in_cytoplasm()
-    dishes()
-    filters()
-    copied()
+    test_nuclei_in_cytoplasm()
+    test_dishes()
+    test_filters()
+    test_copied_options()
 
 
-def dishes():
-    """Colonies on agar in a dish whose rim is two bright rings, with a label on it and uneven
-    light."""
+def test_dishes():
+    """Colonies on agar in a dish with a label, whose rim is two bright rings, in uneven light."""
     rng = np.random.default_rng(4)
     y, x = np.indices((1500, 1400))
-    away = np.hypot(y - 750, x - 700)
-    picture = np.where(away < 660, 70 + 20 * x / 1400, 25.0)
-    picture[(away > 640) & (away < 660) | (away > 610) & (away < 616)] = 150
+    distance = np.hypot(y - 750, x - 700)
+    picture = np.where(distance < 660, 70 + 20 * x / 1400, 25.0)
+    picture[(distance > 640) & (distance < 660) | (distance > 610) & (distance < 616)] = 150
     picture[400:480, 200:215] = picture[400:415, 200:260] = 120
-    places = []
-    while len(places) < 70:
-        at = rng.integers(200, 1200, 2)
-        if np.hypot(*(at - (750, 700))) < 560 and all(np.hypot(*(at - other)) > 30
-                                                      for other in places):
-            places.append(at)
-            picture[np.hypot(y - at[0], x - at[1]) < rng.integers(8, 11)] = 190
+    colonies = []
+    while len(colonies) < 70:
+        colony = rng.integers(200, 1200, 2)
+        if np.hypot(*(colony - (750, 700))) < 560 and all(np.hypot(*(colony - other)) > 30
+                                                          for other in colonies):
+            colonies.append(colony)
+            picture[np.hypot(y - colony[0], x - colony[1]) < rng.integers(8, 11)] = 190
     # As in a photograph: blurred by the optics, with noise.
     file = save("dish.png", (ndimage.gaussian_filter(picture, 1.5) +
                              rng.normal(0, 3, picture.shape)).clip(0, 255).astype(np.uint8))
     r = analyse("cellcount", "dish", file)
     with np.load(os.path.join(path("dish"), "result.npz")) as z:
-        near = voting_score.matched(z["region_centroid"], np.array(places), 5)
-        tap.ok(r.returncode == 0 and "min_fill" in parameters("dish") and near >= 67 and
+        matches = voting_score.matched(z["region_centroid"], np.array(colonies), 5)
+        tap.ok(r.returncode == 0 and "min_fill" in parameters("dish") and matches >= 67 and
                int(z["count"][0]) <= 75,
-               "colonies on a dish, not its rim",
-               "%d of 70 among %d: %s %s" % (near, z["count"][0], parameters("dish"), r.stderr))
+               "colonies are counted, and not the dish's rim",
+               "%d of 70 among %d: %s %s" % (matches, z["count"][0], parameters("dish"), r.stderr))
 
 
-def mixed():
-    """A smear and fluorescent nuclei in one folder: the count of each is within a tenth of what
-    people (StarDist's authors for the nuclei) marked, and close to the count without the other."""
+def test_mixed_folder():
+    """A smear and fluorescent nuclei in one folder: each count is within a tenth of the number that
+    people marked (StarDist's authors for the nuclei), and close to the count in a separate
+    folder."""
     files = [tap.data("count/chula_1.jpg"), tap.data("voting/stardist_img2d.tif")]
     r = analyse("cellcount", "folder", *files)
     with np.load(os.path.join(path("folder"), "result.npz")) as z:
@@ -266,12 +272,12 @@ def mixed():
            (counts, windows, areas, r.stderr))
 
 
-def kinds():
-    """If min_area leaves out cells of a second, smaller kind, the page says so; for dirt of all
-    sizes it does not. Also: volume gives a note for pictures of nuclei."""
+def test_small_kinds():
+    """If min_area leaves out cells of a second, smaller kind, the page says so; dirt of all sizes
+    is not reported. Also: volume prints a note for pictures of nuclei."""
     rng = np.random.default_rng(9)
-    for name, small, told in (("platelets", rng.uniform(4, 5, 36), True),
-                              ("dirt", rng.uniform(0.5, 2.2, 36), False)):
+    for name, small, is_reported in (("platelets", rng.uniform(4, 5, 36), True),
+                                     ("dirt", rng.uniform(0.5, 2.2, 36), False)):
         picture = np.full((400, 400), 200.0)
         for k, r in enumerate(np.concatenate([rng.uniform(17, 20, 36), small])):
             y, x = 34 + 60 * (k % 36 // 6) + 30 * (k >= 36), 34 + 60 * (k % 6) + 30 * (k >= 36)
@@ -283,20 +289,22 @@ def kinds():
         with open(path(name, "items.csv"), newline="") as f:
             row = next(csv.DictReader(f))
         tap.ok(int(row["count"]) == 36 and ("are left out" in row["why"]) ==
-               (row["mark"] == "look") == told and
-               ("are left out" in r.stderr) == told, "small regions besides cells: " + name,
+               (row["mark"] == "look") == is_reported and
+               ("are left out" in r.stderr) == is_reported,
+               "small regions in addition to cells: " + name,
                [row, r.stderr])
     stack, _ = voting_score.balls((20, 100, 100), 6, 30, 5, 3)
     tifffile.imwrite(path("balls.tif"), stack)
     r = analyse("volume", "balls", "--stack", "--spacing", "1,1,1", path("balls.tif"))
-    tap.ok("voting counts nuclei" in r.stderr, "a stack of nuclei is not one of walls", r.stderr)
+    tap.ok("voting counts nuclei" in r.stderr, "volume: a note about a stack of nuclei", r.stderr)
     tifffile.imwrite(path("foam.tif"), foam((20, 80, 80), 25, 100, 8, rng)[0])
     r = analyse("volume", "walls", "--stack", "--spacing", "1,1,1", path("foam.tif"))
-    tap.ok(r.returncode == 0 and "nuclei" not in r.stderr, "a stack of walls is", r.stderr)
+    tap.ok(r.returncode == 0 and "nuclei" not in r.stderr,
+           "volume: no note about a stack of walls", r.stderr)
 
 
-def groups():
-    """Files in folders, in any order, get the same suggestions as in one folder."""
+def test_groups():
+    """Files in several folders, in any order, get the same suggestions as in one folder."""
     for i in range(12):
         picture, _ = voting_score.balls((120, 120), 3 + i % 7, 12, 4, i)
         for folder in ("all", "b" if i % 5 < 2 else "a"):
@@ -310,47 +318,51 @@ def groups():
            "sorting pictures into groups does not change what is suggested", [x.stderr for x in r])
 
 
-def glcm():
-    """Two pictures of 512 x 512: fast; the suggested range and levels are NumPy's quantiles of
-    both."""
+def test_glcm():
+    """Two pictures of 512 x 512 are analysed fast; the suggested range consists of NumPy's
+    quantiles of both."""
     rng = np.random.default_rng(7)
     pictures = [np.clip(rng.normal(mean, 9, (512, 512)), 0, 255).astype(np.uint8)
                 for mean in (60, 90)]
     files = [save("texture%d.png" % i, p) for i, p in enumerate(pictures)]
-    before = os.times()
+    start = os.times()
     r = analyse("glcm", "texture", *files)
-    after = os.times()
-    seconds = (after.children_user + after.children_system - before.children_user -
-               before.children_system)
-    tap.ok(r.returncode == 0 and seconds < 5, "glcm: two pictures of 512 x 512",
+    elapsed = os.times()
+    seconds = (elapsed.children_user + elapsed.children_system - start.children_user -
+               start.children_system)
+    tap.ok(r.returncode == 0 and seconds < 5, "glcm: the suggestion for two pictures of 512 x 512",
            "%.2f s %s" % (seconds, r.stderr))
     p = parameters("texture")
     ends = np.quantile(np.concatenate(pictures), (0.001, 0.999))
     tap.ok(np.abs(ends - p.pop("range")).max() <= 1 and p == {
         "levels": [32], "window": {"shape": "roi"}, "distances": [1, 2, 4], "directions": "four"},
-           "glcm: one matrix a distance and direction, of the greys that there are", p)
+           "glcm: one matrix for each distance and direction, with levels in the pictures' range",
+           p)
     with open(os.path.join(path("texture"), "report.html")) as f:
         page = f.read()
     tap.ok("Suggested by the pictures" in page and "glcm_L32_d01_asm_mean" in page,
-           "glcm: the page has the features and why")
+           "glcm: the page has the features and the reasons")
     r = analyse("glcm", "preset", "--param", "preset=hcc", "--param", "distances=[1]", "--param",
                 "levels=[8]", "--param", 'roi={"type":"disc","r":3}',
                 files[0])
     tap.ok(r.returncode == 0 and set(parameters("preset")) ==
-           {"preset", "distances", "levels", "roi"}, "glcm: a preset is left as it is", r.stderr)
-    few = save("few.png", (rng.integers(0, 2, (64, 64)) * 9 + 40).astype(np.uint8))
-    r = analyse("glcm", "few", few)
+           {"preset", "distances", "levels", "roi"},
+           "glcm: nothing is suggested with a preset", r.stderr)
+    few_greys = save("few.png", (rng.integers(0, 2, (64, 64)) * 9 + 40).astype(np.uint8))
+    r = analyse("glcm", "few", few_greys)
     tap.ok(r.returncode == 0 and parameters("few")["levels"] == [10] and
-           parameters("few")["range"] == [40, 49], "glcm: no more levels than greys", r.stderr)
+           parameters("few")["range"] == [40, 49],
+           "glcm: at most as many levels as greys are suggested", r.stderr)
     r = analyse("glcm", "flat", save("flat.png", np.full((60, 60), 9, np.uint8)))
-    tap.ok(r.returncode == 0 and "one level" in r.stderr, "glcm: a flat picture", r.stderr)
+    tap.ok(r.returncode == 0 and "one level" in r.stderr, "glcm: a picture of one grey", r.stderr)
 
 
 def foam(shape, seeds, contrast, noise, rng):
-    """A stack of the walls between the Voronoi cells of the seeds, with gaps in them, and the label
+    """A stack of the walls, which have gaps, between the Voronoi cells of the seeds; and the label
     of the cell at each voxel."""
-    places = rng.random((seeds, 3)) * shape
-    distance = np.sqrt(((np.indices(shape)[..., None] - places.T[:, None, None, None]) ** 2).sum(0))
+    positions = rng.random((seeds, 3)) * shape
+    distance = np.sqrt(((np.indices(shape)[..., None] - positions.T[:, None, None,
+                                                                    None]) ** 2).sum(0))
     two = np.partition(distance, 1, -1)
     walls = (two[..., 1] - two[..., 0] <
              3) * np.where(ndimage.gaussian_filter(rng.normal(size=shape), 4) > 0.01, 0.3, 1)
@@ -358,34 +370,35 @@ def foam(shape, seeds, contrast, noise, rng):
     return np.clip(grey, 0, 255).astype(np.uint8), distance.argmin(-1) + 1
 
 
-def volume():
-    """Cells within leaky walls: a cell is found if the intersection with its truth is more than
-    half of the union."""
+def test_volume():
+    """Cells within leaky walls: a cell counts as found if the intersection with its true region is
+    more than half of the union."""
     rng = np.random.default_rng(11)
     for name, contrast, noise in (("quiet", 150, 6), ("noisy", 60, 20)):
         stack, truth = foam((32, 72, 72), 20, contrast, noise, rng)
         tifffile.imwrite(path("foam.tif"), stack)
         r = analyse("volume", name, path("foam.tif"))
         with np.load(os.path.join(path(name), "result.npz")) as z:
-            found, n = cells_found(z["labels_foam"], truth)
+            n_found, n = cells_found(z["labels_foam"], truth)
         p = parameters(name)
         tap.ok(p["method"] == "watershed" and p["smooth"] == (1.5 if name == "quiet" else 2) and
-               2 * found / (n + 20) >= 0.8,
+               2 * n_found / (n + 20) >= 0.8,
                "volume: %s walls with gaps: F1 of at least 0.8" % name,
-               "%d of %d cells, of 20: %s %s" % (found, n, p, r.stderr))
-    for noise, told in ((6, False), (16, True)):
+               "%d of %d cells, of 20: %s %s" % (n_found, n, p, r.stderr))
+    for noise, has_note in ((6, False), (16, True)):
         tifffile.imwrite(path("foam.tif"),
                          foam((32, 72, 72), 20, 80, noise, np.random.default_rng(30))[0])
         r = analyse("volume", "told%d" % noise, path("foam.tif"))
-        tap.ok(r.returncode == 0 and ("number of cells depends on h" in r.stderr) == told,
-               "volume: noise of %d: whether the number depends on h" % noise, r.stderr)
+        tap.ok(r.returncode == 0 and ("number of cells depends on h" in r.stderr) == has_note,
+               "volume: noise of %d: the note that the number of cells depends on h" % noise,
+               r.stderr)
     r = analyse("volume", "tight", "--param", "method=threshold", path("foam.tif"))
     tap.ok(r.returncode == 0 and set(parameters("tight")) == {"method", "labels"},
-           "volume: a threshold is left as it is", r.stderr)
+           "volume: a given threshold stays", r.stderr)
 
 
-def levelset():
-    """Pictures of different exposures: suggested from each one's own grey values; Dice's
+def test_levelset():
+    """Pictures of different exposures: what is suggested suits the grey values of each, by Dice's
     coefficient with the true discs."""
     rng = np.random.default_rng(13)
     grid = np.indices((120, 140))
@@ -398,7 +411,7 @@ def levelset():
     r = analyse("levelset", "exposures", *files)
     tap.ok(r.returncode == 0 and parameters("exposures")["target"] == "otsu" and
            parameters("exposures")["init"] == {"type": "otsu"},
-           "levelset: no coordinates, no greys", r.stderr)
+           "levelset: the suggestion has no coordinates and no grey values", r.stderr)
     with np.load(os.path.join(path("exposures"), "result.npz")) as z:
         masks = [z["mask_exposed%d" % i] > 0 for i in range(2)]
     dice = [2 * (m & truth).sum() / (m.sum() + truth.sum()) for m in masks]
@@ -409,15 +422,15 @@ def levelset():
 
 
 def cells_found(labels, truth):
-    pairs, shared = np.unique(np.stack([labels.ravel(), truth.ravel()]), axis=1, return_counts=True)
-    here, there = np.bincount(labels.ravel()), np.bincount(truth.ravel())
-    good = (pairs[0] > 0) & (2 * shared > here[pairs[0]] + there[pairs[1]] - shared)
+    pairs, common = np.unique(np.stack([labels.ravel(), truth.ravel()]), axis=1, return_counts=True)
+    label, true_label = np.bincount(labels.ravel()), np.bincount(truth.ravel())
+    good = (pairs[0] > 0) & (2 * common > label[pairs[0]] + true_label[pairs[1]] - common)
     return int(good.sum()), int(labels.max())
 
 
-def nuclei_in_cytoplasm():
-    """Pictures with four classes of grey (nuclei in cytoplasm), bright on dark and the reverse in
-    one folder, with a frame around."""
+def test_nuclei_in_cytoplasm():
+    """Pictures with four classes of grey (nuclei in cytoplasm) in a frame; bright on dark and dark
+    on bright in one folder."""
     rng = np.random.default_rng(8)
     y, x = np.indices((400, 400))
     picture = np.full((400, 400), 220.0)
@@ -433,7 +446,7 @@ def nuclei_in_cytoplasm():
     tap.ok(r.returncode == 0 and parameters("inner").get("classes") == 4 and
            abs(count - len(places)) <= 1 and 200 <= area <= 300
            and "classes=2" in r.stderr and "threshold=local" in r.stderr,
-           "nuclei in cytoplasm, and how to get the cells",
+           "nuclei in cytoplasm: a note on how to count the cells",
            "%d of %d, area %g, %s" % (count, len(places), area, r.stderr))
     dark, centres = voting_score.balls((300, 300), 11, 40, 8, 4, dark=True)
     bright, others = voting_score.balls((300, 300), 11, 45, 8, 4)
@@ -459,8 +472,8 @@ FILTERS = ("exclude_border=true", "max_area=3000", "min_area=200", "min_fill=0.6
            'min_contrast={"full_area":100,"percent":30}')
 
 
-def looked(picture, *given, analysis="cellcount"):
-    """The parameters that --suggest prints besides those given."""
+def suggestion_for(picture, *given, analysis="cellcount"):
+    """The parameters that --suggest prints in addition to the given ones."""
     words = [word for param in given for word in ("--param", param)]
     r = tap.run([tap.TEXCELL_WU, "pack", "--analysis", analysis, "--suggest", "-o",
                  path("looked.zip"), *words, picture])
@@ -470,63 +483,65 @@ def looked(picture, *given, analysis="cellcount"):
                 if s.startswith("    --param "))
 
 
-def filters():
-    """A given parameter that only leaves regions out (min_area and the like) does not change the
-    other suggestions: the pixels of the removed regions are not taken for background."""
+def test_filters():
+    """A given parameter that only removes regions (min_area and the like) does not change the other
+    suggestions: the pixels of removed regions do not count as background."""
     real = ("count/chula_1.jpg", "count/coins.png", "voting/stardist_img2d.tif",
             "nuclei/he256/79fe419488.png")
     pictures = [save("dark.png", voting_score.balls((300, 300), 11, 40, 8, 4, dark=True)[0]),
                 save("bright.png", voting_score.balls((300, 300), 11, 45, 8, 4)[0])]
     for picture in pictures + [tap.data(name) for name in real if tap.data(name) is not None]:
-        alone = looked(picture)
-        others = {f: looked(picture, f) for f in FILTERS}
-        others["all"] = looked(picture, *FILTERS)
-        wrong = {f: got for f, got in others.items()
-                 if got != {k: v for k, v in alone.items() if k != f.split("=")[0] and
+        without_filters = suggestion_for(picture)
+        with_filters = {f: suggestion_for(picture, f) for f in FILTERS}
+        with_filters["all"] = suggestion_for(picture, *FILTERS)
+        wrong = {f: got for f, got in with_filters.items()
+                 if got != {k: v for k, v in without_filters.items() if k != f.split("=")[0] and
                             (f != "all" or k not in ("min_area", "min_contrast"))}}
-        tap.ok(alone.get("polarity") in ("dark", "bright") and not wrong, "%s: no filter changes "
-               "a suggestion" % os.path.basename(picture), "%s, not %s" % (wrong, alone))
+        tap.ok(without_filters.get("polarity") in ("dark", "bright") and not wrong,
+               "%s: no filter changes "
+               "a suggestion" % os.path.basename(picture), "%s, not %s" % (wrong, without_filters))
     os.makedirs(path("two"), exist_ok=True)
     Image.fromarray(voting_score.balls((300, 300), 5, 60, 8, 4)[0]).save(path("two", "small.png"))
     Image.fromarray(voting_score.balls((300, 300), 15, 20, 8, 4)[0]).save(path("two", "large.png"))
     tifffile.imwrite(path("walls.tif"), foam((20, 50, 50), 12, 150, 6, np.random.default_rng(2))[0])
-    for analysis, picture, given in (("voting", path("two"), "own_radius=true"),
-                                     ("voting", path("two"), "threshold=0.4"),
-                                     ("voting", pictures[0], "floor=0"),
-                                     ("volume", path("walls.tif"), "exclude_border=true"),
-                                     ("volume", path("walls.tif"), "min_voxels=300"),
-                                     ("levelset", pictures[1], "iterations=9"),
-                                     ("glcm", pictures[1], "distances=[3]")):
-        key = given.split("=")[0]
-        alone, got = looked(picture, analysis=analysis), looked(picture, given, analysis=analysis)
-        tap.ok(alone.keys() - {"failed", key} and
-               got == {k: v for k, v in alone.items() if k != key},
-               "%s: %s changes no other suggestion" % (analysis, given), (alone, got))
-    tap.ok(looked(pictures[1], "range=[40,49]", analysis="glcm").get("levels") == "[10]",
-           "levels are of the range that is given")
-    tiny = looked(pictures[0], "max_area=3")
-    tap.ok("failed" not in tiny, "max_area below any cell is no contradiction", tiny)
+    for analysis, picture, option in (("voting", path("two"), "own_radius=true"),
+                                      ("voting", path("two"), "threshold=0.4"),
+                                      ("voting", pictures[0], "floor=0"),
+                                      ("volume", path("walls.tif"), "exclude_border=true"),
+                                      ("volume", path("walls.tif"), "min_voxels=300"),
+                                      ("levelset", pictures[1], "iterations=9"),
+                                      ("glcm", pictures[1], "distances=[3]")):
+        key = option.split("=")[0]
+        without_filters = suggestion_for(picture, analysis=analysis)
+        got = suggestion_for(picture, option, analysis=analysis)
+        tap.ok(without_filters.keys() - {"failed", key} and
+               got == {k: v for k, v in without_filters.items() if k != key},
+               "%s: %s changes no other suggestion" % (analysis, option), (without_filters, got))
+    tap.ok(suggestion_for(pictures[1], "range=[40,49]", analysis="glcm").get("levels") == "[10]",
+           "glcm: the suggested levels fit the given range")
+    tiny = suggestion_for(pictures[0], "max_area=3")
+    tap.ok("failed" not in tiny, "a max_area below all cells is accepted", tiny)
 
 
-def copied():
-    """The suggestion as printed, on the page and in `show` can be copied to a command line, and has
-    the values that were packed."""
+def test_copied_options():
+    """The suggestion, as printed by analyse, on the page and by `show`, can be copied to a command
+    line and has the values in the work unit."""
     background = '{"method":"mean","by":"ratio"}'
     r = analyse("cellcount", "one", "--param", "background=" + background, path("c.png"))
-    shown = tap.run([tap.TEXCELL_WU, "show", os.path.join(path("one"), "workunit.zip")])
-    line = next((s for s in shown.stdout.splitlines() if s.startswith("as options")), "")
-    again = analyse("cellcount", "two", "--defaults", *shlex.split(line)[2:], path("c.png"))
-    tap.ok(r.returncode == again.returncode == 0 and parameters("one") == parameters("two")
+    show_run = tap.run([tap.TEXCELL_WU, "show", os.path.join(path("one"), "workunit.zip")])
+    line = next((s for s in show_run.stdout.splitlines() if s.startswith("as options")), "")
+    second_run = analyse("cellcount", "two", "--defaults", *shlex.split(line)[2:], path("c.png"))
+    tap.ok(r.returncode == second_run.returncode == 0 and parameters("one") == parameters("two")
            and parameters("one")["background"] == json.loads(background),
-           "`show` gives the options that were packed", line)
+           "`show` prints the work unit's parameters as options", line)
     lines = [s.strip() for s in r.stderr.splitlines() if s.startswith("    --param ")]
     with open(os.path.join(path("one"), "report.html")) as f:
         page = html.unescape(f.read())
     tap.ok(len(lines) >= 4 and all(s in page and s in line for s in lines),
-           "so do the terminal and the page, a line for each", r.stderr)
+           "analyse and the page give the same options, one a line", r.stderr)
 
 
-def refused():
+def test_errors():
     """A wrong command line gets the same message as without --suggest."""
     floats, texture = (path("floats.tif"), save(
         "texture.png", np.random.default_rng(4).integers(0, 256, (64, 64)).astype(np.uint8)))
@@ -547,39 +562,39 @@ def refused():
                "refused: " + words, r.stderr)
 
 
-def masks():
-    """A mask given as label picture is one object: a note says so where its single value or its
-    separate pieces show it."""
+def test_masks():
+    """A mask given as a label picture is one object: there is a note if it has a single value or
+    separate pieces."""
     y, x = np.indices((64, 64))
     pieces = (((y // 8 + x // 8) % 2 == 0) & (y % 8 < 6) & (x % 8 < 6)).astype(np.uint8)
     half = (y > 31).astype(np.uint8)
-    for title, labels, said in (("255", half * 255, True), ("pieces", pieces, True),
-                                ("one object", half, False), ("two objects", half + 1, False)):
+    for title, labels, notes in (("255", half * 255, True), ("pieces", pieces, True),
+                                 ("one object", half, False), ("two objects", half + 1, False)):
         r = analyse("objects", "mask_" + title[:3], "--labels", save("labels.png", labels),
                     path("texture.png"))
-        tap.ok(r.returncode == 0 and ("as of a mask" in r.stderr) == said,
-               "a mask for labels: " + title, r.stderr)
+        tap.ok(r.returncode == 0 and ("as of a mask" in r.stderr) == notes,
+               "a mask as label picture: " + title, r.stderr)
 
 
 def main():
-    refused()
-    masks()
-    voting()
-    touching()
-    kinds()
-    cellcount()
-    groups()
-    glcm()
-    volume()
-    levelset()
+    test_errors()
+    test_masks()
+    test_voting()
+    test_touching()
+    test_small_kinds()
+    test_cellcount()
+    test_groups()
+    test_glcm()
+    test_volume()
+    test_levelset()
     if tap.data("count/chula_1.jpg") is None:
         tap.skip("smears", "the folder of real pictures is absent")
     else:
-        mixed()
+        test_mixed_folder()
         one = smears.person(*smears.SPLITS[0], light=False)
         tap.note("smears: %s" % one)
         tap.ok(one["suggested"]["scored"] >= 0.93 and one["sizes"]["scored"] >= 0.93,
-               "smears: learnt on two, F1 of at least 0.93 on the third", one)
+               "smears: parameters chosen on two give an F1 of at least 0.93 on the third", one)
     tap.done()
 
 

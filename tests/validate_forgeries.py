@@ -1,8 +1,8 @@
-"""Forged results, at least 60 of each analysis: texcell-validate check must
-refuse every one that can be told without computing it again, with the right
-reason; the others must be caught by verify and by compare with an honest one.
-The honest results of every analysis, of the CPU and of OpenCL, are accepted and
-equal byte for byte. The forger (forge.py) shares nothing with the program."""
+"""Tests texcell-validate with forged results, at least 60 of each analysis. check must refuse each
+one whose error shows without computing it again, with the right reason; verify, and compare with
+an honest result, must find the others. The honest results of every analysis, from the CPU and from
+OpenCL, are accepted and equal byte for byte. forge.py, which makes the forgeries, shares no code
+with the program."""
 import json
 import os
 import re
@@ -20,7 +20,7 @@ from oracle import workunit
 
 FOLDER = tap.scratch()
 os.environ["POCL_CACHE_DIR"] = compiled.copy(FOLDER)
-MEMORY = 256 << 20              # address space of texcell-validate: a bomb that goes off is seen
+MEMORY = 256 << 20              # address space of texcell-validate, so that a ZIP bomb is noticed
 LIMITS = [] if tap.sanitized() else ["prlimit", "--as=%d" % MEMORY]
 SECONDS = 20
 
@@ -56,36 +56,37 @@ def same_file(file, result):
         return f.read() == result.original
 
 
-def honest_ones(analysis, jobs, known, device):
-    """Computes every job of an analysis; the results by job, and their units."""
+def test_honest_results(analysis, jobs, known, device):
+    """Computes every job of an analysis, and checks the results. Returns ({job: work unit}, {job:
+    result})."""
     units, results = {}, {}
     for job, (parameters, items) in jobs.items():
         name = "%s, %s" % (analysis, job)
         units[job] = workunit.write(path("%s_%s.zip" % (analysis, job)), analysis, parameters,
                                     items)
-        made = compute(units[job], "cpu")
-        if not tap.ok(made is not None, name + ": computed"):
+        computed_file = compute(units[job], "cpu")
+        if not tap.ok(computed_file is not None, name + ": computed on the CPU"):
             continue
-        with open(made, "rb") as f:
-            saved = save("%s_%s.npz" % (analysis, job), f.read())
-        results[job] = forge.Result(saved)
-        accept(name + ": the CPU's", units[job], saved)
-        accept(name + ": written again by other means", units[job],
+        with open(computed_file, "rb") as f:
+            saved_file = save("%s_%s.npz" % (analysis, job), f.read())
+        results[job] = forge.Result(saved_file)
+        accept(name + ": the CPU's result", units[job], saved_file)
+        accept(name + ": the result as forge.py writes it", units[job],
                save("again.npz", results[job].bytes()))
         same = [n for n in (1, 3, 7) if same_file(compute(units[job], "cpu", "--threads", str(n)),
                                                   results[job])]
-        tap.ok(same == [1, 3, 7], name + ": the same file from 1, 3 and 7 threads", same)
+        tap.ok(same == [1, 3, 7], name + ": the same file with 1, 3 and 7 threads", same)
         answer = results[job].known_answer()
         if job in known:
             tap.ok(answer == known[job], name + ": the known answer", answer)
         else:
             tap.skip(name + ": the known answer", "KNOWN has none; it is \"%s\"" % answer)
         if device and analyses.has_opencl(analysis):
-            made = compute(units[job], "opencl")
-            if tap.ok(made is not None, name + ": computed with OpenCL"):
-                accept(name + ": OpenCL's", units[job], made)
-                tap.ok(same_file(made, results[job]),
-                       name + ": OpenCL's file is the CPU's, byte for byte")
+            computed_file = compute(units[job], "opencl")
+            if tap.ok(computed_file is not None, name + ": computed with OpenCL"):
+                accept(name + ": OpenCL's result", units[job], computed_file)
+                tap.ok(same_file(computed_file, results[job]),
+                       name + ": OpenCL's file has the same bytes as the CPU's")
     return units, results
 
 
@@ -96,9 +97,9 @@ def accept(name, unit, result):
                "%s is accepted by %s" % (name, command), run.stdout + run.stderr)
 
 
-# --- forgeries of the form -----------------------------------------------------------------
+# --- forgeries of the file's form ------------------------------------------------------------
 #
-# Each is (name, bytes, reason). The reason is a regular expression for what check says.
+# Each is (name, bytes, reason). The reason is a regular expression that check's message matches.
 
 def with_json(honest, **changed):
     r = honest.copy()
@@ -119,10 +120,10 @@ def with_text(honest, text):
 
 
 def with_array(honest, name, data):
-    """The .npy of one array replaced by bytes."""
+    """The result with the .npy of one array replaced by these bytes."""
     members = honest.members()
-    at = [m.name for m in members].index(name + ".npy")
-    members[at] = Member(name + ".npy", data)
+    index = [m.name for m in members].index(name + ".npy")
+    members[index] = Member(name + ".npy", data)
     return archive(members)
 
 
@@ -135,102 +136,117 @@ def with_member(honest, index, **attributes):
 
 def broken_archives(honest):
     data, members = honest.bytes(), honest.members()
-    yield "cut by a byte", data[:-1], "truncated or damaged"
-    yield "cut in half", data[:len(data) // 2], "truncated or damaged"
+    yield "truncated by a byte", data[:-1], "truncated or damaged"
+    yield "truncated to a half", data[:len(data) // 2], "truncated or damaged"
     yield "an empty file", b"", "the file is empty"
     yield "text", b"these are not the numbers you are looking for\n" * 9, "not a ZIP archive"
-    yield "bytes in front", archive(members, front=b"#!/bin/sh\n"), "not a ZIP archive"
-    yield "bytes behind", data + b"\0", "truncated or damaged"
+    yield "bytes before the archive", archive(members, front=b"#!/bin/sh\n"), "not a ZIP archive"
+    yield "bytes after the archive", data + b"\0", "truncated or damaged"
     yield "a comment", archive(members, comment=b"hello"), "holds more than its members"
     yield ("a comment of a member", with_member(honest, 1, comment=b"hello"),
            "holds more than its members")
-    yield "an extra field in the list", with_member(honest, 1, extra=struct.pack("<HH4s", 0x7075,
+    yield "an extra field in the central directory", with_member(honest, 1,
+                                                                 extra=struct.pack("<HH4s", 0x7075,
                                                                                  4, b"evil")), \
         "holds more than its members"
-    yield ("an extra field at the data", with_member(honest, 2, local_extra=bytes(40)),
+    yield ("an extra field in a local header", with_member(honest, 2, local_extra=bytes(40)),
            "holds more than its members")
     yield "a gap", with_member(honest, 3, gap=b"PK hidden"), "holds more than its members"
     yield ("a data descriptor", with_member(honest, 1, descriptor=True),
            "holds more than its members")
-    yield "encrypted", with_member(honest, 1, flags=1), "is encrypted"
-    yield "bzip2", with_member(honest, 1, disk_method=12), "neither store nor deflate"
+    yield "an encrypted member", with_member(honest, 1, flags=1), "is encrypted"
+    yield "a member compressed by bzip2", with_member(honest, 1,
+                                                      disk_method=12), "neither store nor deflate"
     yield "a wrong CRC", with_member(honest, -1, crc=1), "its CRC is wrong"
-    yield "a size that is not true", with_member(honest, -1, size=len(members[-1].data) + 8), \
+    yield "a wrong size", with_member(honest, -1, size=len(members[-1].data) + 8), \
         "its size is not what|its two sizes differ|disagree"
-    yield "another size at the data", with_member(honest, 2, local_size=77), "disagree"
-    yield "too many members promised", archive(members, count=len(members) + 1), "damaged"
-    yield "members hidden from the list", archive(members, count=len(members) - 1), "damaged"
-    yield "broken deflate", with_member(honest, 1, packed=b"\xff" * 2000), "is corrupt"
-    yield "two of one name", archive(members + [members[-1]]), "two members are named"
+    yield "another size in a local header", with_member(honest, 2, local_size=77), "disagree"
+    yield "an end record that counts too many members", archive(members, count=len(members) +
+                                                                1), "damaged"
+    yield "an end record that counts too few members", archive(members,
+                                                               count=len(members) - 1), "damaged"
+    yield "a broken deflate stream", with_member(honest, 1, packed=b"\xff" * 2000), "is corrupt"
+    yield "two members with the same name", archive(members +
+                                                    [members[-1]]), "two members are named"
     yield "two result.json", archive(members + [members[0]]), "two members are named"
-    yield ("a path out", archive(members + [Member("../../evil.npy", npy(np.zeros(1)))]),
+    yield ("a path that leads out of the archive",
+           archive(members + [Member("../../evil.npy", npy(np.zeros(1)))]),
            "leads out of the archive")
-    yield ("a backslash", archive(members + [Member("..\\evil.npy", npy(np.zeros(1)))]),
+    yield ("a name with a backslash", archive(members + [Member("..\\evil.npy", npy(np.zeros(1)))]),
            "has a backslash")
     yield ("a name that is not ASCII", archive(members + [Member("\u00e9.npy", npy(np.zeros(1)))]),
            "not printable")
-    yield ("a folder", archive(members + [Member("folder/", b"", 0)]),
+    yield ("a member that is a folder", archive(members + [Member("folder/", b"", 0)]),
            "neither result.json nor an array")
-    yield ("a script beside", archive(members + [Member("run.sh", b"true")]),
+    yield ("a script as a member", archive(members + [Member("run.sh", b"true")]),
            "neither result.json nor an array")
     yield ("result.json last", archive(members[1:] + members[:1]),
            "result.json is not its first member")
 
 
 def zip64(data, count, front=b""):
-    """A ZIP64 end record that counts so many members, in front of the end record."""
+    """The archive with a ZIP64 end record that counts `count` members before its end record."""
     end = data.rindex(b"PK\5\6")
-    size, at = struct.unpack_from("<II", data, end + 12)
-    record = struct.pack("<4sQHHIIQQQQ", b"PK\6\6", 44, 45, 45, 0, 0, count, count, size, at)
+    size, list_offset = struct.unpack_from("<II", data, end + 12)
+    record = struct.pack("<4sQHHIIQQQQ", b"PK\6\6", 44, 45, 45, 0, 0, count, count, size,
+                         list_offset)
     return data[:end] + front + record + struct.pack("<4sIQI", b"PK\6\7", 0, end + len(front),
                                                      1) + data[end:]
 
 
-def twofold(honest):
-    """What two readers would see two things in, or one of them nothing."""
-    members, lie = honest.members(), honest.copy()
+def ambiguous_archives(honest):
+    """Archives that two readers would read differently, or one of them not at all."""
+    members, forgery = honest.members(), honest.copy()
     first = next(iter(honest.arrays))
-    lie.arrays["hidden"] = np.zeros(3)
+    forgery.arrays["hidden"] = np.zeros(3)
     if honest.arrays[first].dtype.kind != "U":
-        lie.arrays[first] = honest.arrays[first] + 1
+        forgery.arrays[first] = honest.arrays[first] + 1
     agree = "more than its members"
-    yield ("two lists, the first behind a locator", two_lists(members, lie.members(), "comment"),
+    yield ("two central directories, the second in a comment",
+           two_lists(members, forgery.members(), "comment"),
            agree)
-    yield "two lists, side by side", two_lists(members, lie.members(), "gap"), agree
-    yield ("a ZIP64 record without need", zip64(honest.bytes(), len(members)),
+    yield "two central directories, the second in a gap", two_lists(members, forgery.members(),
+                                                                    "gap"), agree
+    yield ("a needless ZIP64 record", zip64(honest.bytes(), len(members)),
            "more than its members")
-    yield ("a ZIP64 record that counts less", zip64(honest.bytes(), len(members) - 1),
+    yield ("a ZIP64 record that counts too few members", zip64(honest.bytes(), len(members) - 1),
            "truncated or damaged")
-    yield ("a ZIP64 record elsewhere", zip64(honest.bytes(), len(members), bytes(8)),
+    yield ("a ZIP64 record at another offset", zip64(honest.bytes(), len(members), bytes(8)),
            "truncated or damaged|damaged")
-    yield ("bytes in front of the list", archive(members, before_list=b"PK hidden"),
+    yield ("bytes before the central directory", archive(members, before_list=b"PK hidden"),
            "more than its members")
-    again = archive(members)
-    at, = struct.unpack_from("<I", again, len(again) - 6)
-    yield ("the list elsewhere", again[:-6] + struct.pack("<I", at - 1) + again[-2:],
+    whole = archive(members)
+    list_offset, = struct.unpack_from("<I", whole, len(whole) - 6)
+    yield ("a wrong offset of the central directory", whole[:-6] +
+           struct.pack("<I", list_offset - 1) + whole[-2:],
            "truncated or damaged")
     k = [m.method for m in members].index(8, 1)
     data, packed = members[k].data, deflated(members[k].data)
     size = len(data)
-    yield "bytes behind a deflate stream", with_member(honest, k, packed=packed + bytes(1 << 20)), \
+    yield "bytes after a deflate stream", with_member(honest, k, packed=packed + bytes(1 << 20)), \
         "its data do not end after %d bytes" % size
-    yield "a deflate stream that goes on", with_member(honest, k,
+    yield "a deflate stream longer than its size", with_member(honest, k,
                                                        packed=deflated(data + b"more" * 1000)), \
         "its data do not end after %d bytes" % size
     yield ("a deflate stream without an end", with_member(honest, k, packed=zlib_unended(data)),
            "is corrupt")
-    yield "an entry's data in another's", archive(nested(members, k)), "not a NumPy array"
-    yield "version 25.5", with_member(honest, k, version=255), "version, flags or attributes"
-    yield "patched data", with_member(honest, k, flags=0x20), "version, flags or attributes"
-    yield "UTF-8 names", with_member(honest, k, flags=0x800), "version, flags or attributes"
+    yield "a member inside another member", archive(nested_member(members, k)), "not a NumPy array"
+    yield "a member of ZIP version 25.5", with_member(honest, k,
+                                                      version=255), "version, flags or attributes"
+    yield "the flag of patched data", with_member(honest, k,
+                                                  flags=0x20), "version, flags or attributes"
+    yield "the flag of UTF-8 names", with_member(honest, k,
+                                                 flags=0x800), "version, flags or attributes"
     yield ("a symbolic link", with_member(honest, k, attributes=0o120777 << 16),
            "version, flags or attributes")
     yield ("a folder by its attributes", with_member(honest, k, attributes=0x10),
            "version, flags or attributes")
-    yield ("another name at the data",
+    yield ("another name in a local header",
            with_member(honest, k, local_name="x" * len(members[k].name)), "disagree")
-    yield "encrypted at the data only", with_member(honest, k, local_flags=1), "disagree"
-    yield "other flags at the data", with_member(honest, k, local_flags=2), "more than its members"
+    yield "the flag of encryption only in a local header", with_member(honest, k,
+                                                                       local_flags=1), "disagree"
+    yield "other flags in a local header", with_member(honest, k,
+                                                       local_flags=2), "more than its members"
 
 
 def zlib_unended(data):
@@ -238,15 +254,15 @@ def zlib_unended(data):
     return packer.compress(data) + packer.flush(zlib.Z_SYNC_FLUSH)
 
 
-def nested(members, k):
-    """Member k is stored, and holds the whole of another member."""
+def nested_member(members, k):
+    """The members, of which number k becomes a stored archive of another member."""
     inner = archive([members[-1]])
     members[k].data, members[k].method = inner, 0
     return members
 
 
-def zeros(size):
-    """So many zeros, deflated."""
+def deflated_zeros(size):
+    """`size` zero bytes, deflated."""
     packer = zlib.compressobj(1, zlib.DEFLATED, -15)
     block = bytes(1 << 20)
     return b"".join([packer.compress(block) for _ in range(size >> 20)] +
@@ -254,7 +270,7 @@ def zeros(size):
 
 
 def with_bomb(honest, name, shape):
-    """An array of zeros of that shape: its header as a stored block, then the
+    """The result with an array replaced by zeros of this shape: its header as a stored block, then
     deflated zeros."""
     members = honest.members()
     m = members[[m.name for m in members].index(name + ".npy")]
@@ -262,7 +278,8 @@ def with_bomb(honest, name, shape):
     head = npy(empty, shape=str(tuple(shape)))
     size = int(np.prod(shape)) * empty.dtype.itemsize
     m.method, m.size, m.crc = 8, len(head) + size, zlib.crc32(bytes(size), zlib.crc32(head))
-    m.packed = b"\0" + struct.pack("<HH", len(head), len(head) ^ 0xffff) + head + zeros(size)
+    m.packed = b"\0" + struct.pack("<HH", len(head),
+                                   len(head) ^ 0xffff) + head + deflated_zeros(size)
     return archive(members)
 
 
@@ -281,17 +298,17 @@ def bombs(honest):
     yield "a result.json of 65 MiB", archive(members), "more than the limit"
     yield ("a deep result.json", with_text(honest, b'{"a":' * 3000 + b"1" + b"}" * 3000),
            "more than the limit|maximum parsing depth")
-    many = b'{"a":[' + b"0," * (1 << 22) + b"0]}"
-    yield "a result.json of 2^22 values", with_text(honest, many), "more than the limit"
+    values = b'{"a":[' + b"0," * (1 << 22) + b"0]}"
+    yield "a result.json of 2^22 values", with_text(honest, values), "more than the limit"
 
 
 def broken_json(honest):
-    of = honest.json["workunit"]
+    workunit_entry = honest.json["workunit"]
     key = sorted(honest.json["parameters"])[0]
     yield "no result.json", archive(honest.members()[1:]), "no member \"result.json\""
-    yield "no JSON", with_text(honest, b"{nothing"), "result.json: line 1"
-    yield "a list", with_text(honest, b"[]"), "must be a JSON object"
-    yield ("a key twice",
+    yield "result.json that is not JSON", with_text(honest, b"{nothing"), "result.json: line 1"
+    yield "result.json that is a list", with_text(honest, b"[]"), "must be a JSON object"
+    yield ("a duplicate key",
            with_text(honest, json.dumps(honest.json)[:-1].encode() + b', "version": 1}'),
            "duplicate")
     yield "NaN in JSON", with_text(honest, b'{"version": NaN}'), "result.json: line 1"
@@ -300,42 +317,52 @@ def broken_json(honest):
         yield ("format version %s" % version, with_json(honest, version=version),
                '"version" is not 3')
     yield "another analysis", with_json(honest, analysis="texture"), '"analysis" is not'
-    for what, changed in (("another CRC", dict(of, crc32="%08x" % (int(of["crc32"], 16) ^ 1))),
-                          ("the CRC in capitals", dict(of, crc32="ABCDEF01")),
-                          ("another size of the unit", dict(of, size=of["size"] + 1)),
-                          ("another SHA-256", dict(of, sha256=of["sha256"][1:] + of["sha256"][0])),
-                          ("the SHA-256 in capitals", dict(of, sha256=of["sha256"].upper())),
-                          ("no SHA-256", {k: v for k, v in of.items() if k != "sha256"}),
-                          ("another digest, too", dict(of, sha512="00"))):
-        yield what, with_json(honest, workunit=changed), '"workunit" is not'
-    yield "a parameter changed", with_parameters(honest, lambda p: p.update({key: "other"})), \
+    for name, changed_entry in (("another CRC",
+                                 dict(workunit_entry, crc32="%08x" %
+                                      (int(workunit_entry["crc32"], 16) ^ 1))),
+                                ("the CRC in capitals", dict(workunit_entry, crc32="ABCDEF01")),
+                                ("another size of the unit",
+                                 dict(workunit_entry, size=workunit_entry["size"] + 1)),
+                                ("another SHA-256",
+                                 dict(workunit_entry, sha256=workunit_entry["sha256"][1:] +
+                                      workunit_entry["sha256"][0])),
+                                ("the SHA-256 in capitals",
+                                 dict(workunit_entry, sha256=workunit_entry["sha256"].upper())),
+                                ("no SHA-256",
+                                 {k: v for k, v in workunit_entry.items() if k != "sha256"}),
+                                ("an additional digest", dict(workunit_entry, sha512="00"))):
+        yield name, with_json(honest, workunit=changed_entry), '"workunit" is not'
+    yield "a changed parameter", with_parameters(honest, lambda p: p.update({key: "other"})), \
         '"parameters.%s" is not' % key
-    yield ("a parameter left out", with_parameters(honest, lambda p: p.pop(key)),
+    yield ("a missing parameter", with_parameters(honest, lambda p: p.pop(key)),
            '"parameters.%s" is not' % key)
-    yield ("a parameter too many", with_parameters(honest, lambda p: p.update(zzz=1)),
+    yield ("an additional parameter", with_parameters(honest, lambda p: p.update(zzz=1)),
            '"parameters" is not')
     yield "no parameters", with_json(honest, parameters=None), '"parameters.'
-    yield "a key too many", with_json(honest, host="mine"), "has 8 keys, not 7"
-    yield ("an item renamed", with_json(honest, items=["x"] + honest.json["items"][1:]),
+    yield "an additional key", with_json(honest, host="mine"), "has 8 keys, not 7"
+    yield ("a renamed item", with_json(honest, items=["x"] + honest.json["items"][1:]),
            '"items" is not')
     yield ("items in another order", with_json(honest, items=honest.json["items"][::-1]),
            '"items" is not')
-    yield ("sources that nobody gave", with_json(honest, sources=["x"] * len(honest.json["items"])),
+    yield ("sources that the work unit does not have",
+           with_json(honest, sources=["x"] * len(honest.json["items"])),
            "keys, not")
-    yield "an item less", with_json(honest, items=honest.json["items"][:-1]), '"items" is not'
+    yield "a missing item", with_json(honest, items=honest.json["items"][:-1]), '"items" is not'
     arrays = honest.json["arrays"]
-    for what, change in (("no arrays declared", None), ("an array less", arrays[:-1]),
-                         ("an array twice", arrays + arrays[:1]),
+    for name, change in (("no arrays declared", None), ("a declaration less", arrays[:-1]),
+                         ("an array declared twice", arrays + arrays[:1]),
                          ("arrays declared in another order",
                           arrays[::-1] if len(arrays) > 1 else []),
-                         ("another table", [dict(arrays[0], table="zzz")] + arrays[1:]),
-                         ("another role", arrays[:-1] + [dict(arrays[-1], role="item")]),
-                         ("another unit", arrays[:-1] + [dict(arrays[-1], unit="furlong")])):
-        yield what, with_json(honest, arrays=change), '"arrays" is not'
+                         ("another table of an array", [dict(arrays[0], table="zzz")] + arrays[1:]),
+                         ("another role of an array", arrays[:-1] +
+                          [dict(arrays[-1], role="item")]),
+                         ("another unit of measurement of an array", arrays[:-1] +
+                          [dict(arrays[-1], unit="furlong")])):
+        yield name, with_json(honest, arrays=change), '"arrays" is not'
 
 
 def broken_arrays(honest):
-    """Of the first array with rows of all items, and of the list of arrays."""
+    """Errors of the first array that has rows for all items, and of the list of arrays."""
     names = list(honest.arrays)
     name = names[names.index("item_names") + 1]
     a = honest.arrays[name]
@@ -343,25 +370,25 @@ def broken_arrays(honest):
     shape = ("(%s)" % ", ".join(str(n) for n in (a.shape[0], *a.shape[1:])) if a.ndim > 1
              else "(%d,)" % a.shape[0])
 
-    def changed(data):
+    def replaced(data):
         return with_array(honest, name, data)
 
-    def without(left):
+    def without_array(left):
         r = honest.copy()
         del r.arrays[left]
         return r.bytes()
 
-    def renamed():
+    def with_renamed_item():
         r = honest.copy()
         r.arrays["item_names"][0] = "X" + str(r.arrays["item_names"][0])[1:]
         return r.bytes()
 
-    def added(key, first=False):
+    def with_array_added(key, first=False):
         r = honest.copy()
         r.arrays = {key: np.zeros(3), **r.arrays} if first else {**r.arrays, key: np.zeros(3)}
         return r.bytes()
 
-    def swapped():
+    def with_swapped_arrays():
         r = honest.copy()
         keys = list(r.arrays)
         i, j = keys.index(name), keys.index(names[-1])
@@ -375,49 +402,52 @@ def broken_arrays(honest):
         yield ("another size of pixels", r.bytes(),
                "array item_spacing: is not what the work unit gives")
     no_header = "its header is not that of"
-    yield "a narrower type", changed(npy(wide)), "array %s: is of a wrong type" % name
-    yield "unsigned", changed(npy(a, descr="<u8")), no_header
-    yield "big-endian", changed(npy(a, descr=a.dtype.str.replace("<", ">"))), no_header
-    yield "Fortran order", changed(npy(a, fortran=True)), no_header
-    yield "pickled objects", changed(npy(a, descr="|O")), no_header
-    yield "a structured type", changed(npy(a, text="{'descr': [('a', '<f8')], 'fortran_order': "
-                                           "False, 'shape': (4,), }")), \
+    yield "a narrower type", replaced(npy(wide)), "array %s: is of a wrong type" % name
+    yield "an unsigned type", replaced(npy(a, descr="<u8")), no_header
+    yield "a big-endian type", replaced(npy(a, descr=a.dtype.str.replace("<", ">"))), no_header
+    yield "Fortran order", replaced(npy(a, fortran=True)), no_header
+    yield "pickled objects", replaced(npy(a, descr="|O")), no_header
+    yield "a structured type", replaced(npy(a, text="{'descr': [('a', '<f8')], 'fortran_order': "
+                                            "False, 'shape': (4,), }")), \
         no_header
     yield ("Python in the header",
-           changed(npy(a, text="{'descr': __import__('os').system('true'), }")), no_header)
-    yield "a header without end", changed(npy(a, text=b"{'descr': '<f8'")), no_header
-    yield "a header of 60,000 bytes", changed(npy(a, text=b" " * 60000)), "its header is too long"
-    yield "NPY version 2", changed(npy(a, version=b"\x02\x00")), "not a NumPy array of format 1.0"
-    yield "no NPY", changed(b"PNG"), "too short for an array|not a NumPy array"
-    yield "data too short", changed(npy(a)[:-1]), "its size is not what its header says"
-    yield "data too long", changed(npy(a) + b"\0"), "its size is not what its header says"
-    yield ("a row less", changed(npy(a[:-1])),
+           replaced(npy(a, text="{'descr': __import__('os').system('true'), }")), no_header)
+    yield "a header without end", replaced(npy(a, text=b"{'descr': '<f8'")), no_header
+    yield "a header of 60,000 bytes", replaced(npy(a, text=b" " * 60000)), "its header is too long"
+    yield "NPY version 2", replaced(npy(a, version=b"\x02\x00")), "not a NumPy array of format 1.0"
+    yield "no NPY format", replaced(b"PNG"), "too short for an array|not a NumPy array"
+    yield "too few bytes of data", replaced(npy(a)[:-1]), "its size is not what its header says"
+    yield "too many bytes of data", replaced(npy(a) + b"\0"), "its size is not what its header says"
+    yield ("a missing row", replaced(npy(a[:-1])),
            "array %s: axis 0 has %d entries, not %d" % (name, len(a) - 1, len(a)))
-    yield "a row more", changed(npy(np.concatenate([a, a[:1]]))), "array %s: axis 0 has" % name
-    yield ("an axis more", changed(npy(a[..., None])),
+    yield "an additional row", replaced(npy(np.concatenate([a,
+                                                            a[:1]]))), "array %s: axis 0 has" % name
+    yield ("an additional axis", replaced(npy(a[..., None])),
            "array %s: has %d axes, not %d" % (name, a.ndim + 1, a.ndim))
-    yield "no axis", changed(npy(a, shape="()")), no_header
-    yield ("a huge shape", changed(npy(a, shape="(4611686018427387904, 8)")),
+    yield "an array without axes", replaced(npy(a, shape="()")), no_header
+    yield ("a huge shape", replaced(npy(a, shape="(4611686018427387904, 8)")),
            "its shape is too large")
-    yield "a shape beyond 64 bits", changed(npy(a, shape="(99999999999999999999,)")), no_header
-    yield "a negative shape", changed(npy(a, shape=shape.replace("(", "(-"))), no_header
-    yield "an array left out", without(name), "has no array " + name
-    yield "item_names left out", without("item_names"), "has no array item_names"
-    yield "the last array left out", without(names[-1]), "has no array " + re.escape(names[-1])
-    yield "an array too many", added("zzz"), "array zzz: does not belong there"
-    yield "one too many in front", added("aaa", True), "array aaa stands where"
-    yield "arrays swapped", swapped(), "stands where|wrong type|axes"
-    yield "item_names changed", renamed(), "array item_names: is not what the work unit gives"
-    yield "item_names wider", with_array(honest, "item_names",
+    yield "a shape beyond 64 bits", replaced(npy(a, shape="(99999999999999999999,)")), no_header
+    yield "a negative shape", replaced(npy(a, shape=shape.replace("(", "(-"))), no_header
+    yield "a missing array", without_array(name), "has no array " + name
+    yield "a missing item_names", without_array("item_names"), "has no array item_names"
+    yield "a missing last array", without_array(names[-1]), "has no array " + re.escape(names[-1])
+    yield "an additional array", with_array_added("zzz"), "array zzz: does not belong there"
+    yield "an additional first array", with_array_added("aaa", True), "array aaa stands where"
+    yield "two arrays in the wrong order", with_swapped_arrays(), "stands where|wrong type|axes"
+    yield ("a changed item_names", with_renamed_item(),
+           "array item_names: is not what the work unit gives")
+    yield "item_names of a wider type", with_array(honest, "item_names",
                                          npy(honest.arrays["item_names"].astype("<U40"))), \
         "array item_names: is of a wrong type"
 
 
-# --- the trial ------------------------------------------------------------------------------------
+# --- running --------------------------------------------------------------------------------------
 
-def refuse(name, unit, forged, honest, reason):
-    """check refuses it for that reason, by the pixels where this is ("pixels", reason), and so does
-    compare, unless the content is the same."""
+def check_refused(name, unit, forged, honest, reason):
+    """Tests that check refuses a forgery for this reason, and that compare does, unless the arrays
+    are equal. reason: a regular expression; in the form ("pixels", REASON) check needs the
+    pixels."""
     file = save("forged.npz", forged)
     by_pixels = isinstance(reason, tuple)
     reason = reason[1] if by_pixels else reason
@@ -426,7 +456,7 @@ def refuse(name, unit, forged, honest, reason):
                                                                      run.stderr) is not None \
         and run.stderr.startswith("texcell-validate: error: %s: " %
                                   file) and run.stderr.count("\n") == 1
-    # too little was known of what chance chose: it was computed again
+    # Pixels left the items chosen at random in doubt: check computed them again.
     if by_pixels and run.returncode == 4:
         refused = "no match" in run.stdout + run.stderr
     tap.ok(refused, "%s: refused" % name,
@@ -435,32 +465,35 @@ def refuse(name, unit, forged, honest, reason):
                                                    "not its first member", "stands where"))
     run = validate("compare", honest, file)
     if not layout or run.returncode not in (0, 4):
-        tap.ok(run.returncode in (2, 4), "%s: unlike an honest one" % name,
+        tap.ok(run.returncode in (2, 4),
+               "%s: compare finds a difference from the honest result" % name,
                "exit %d\n%s%s" % (run.returncode, run.stdout, run.stderr))
 
 
-def catch(name, unit, forged, honest):
-    """check cannot know; verify and compare do, and say where."""
+def check_found_by_verify(name, unit, forged, honest):
+    """Tests that check accepts a forgery without the pixels, but that verify and compare find it
+    and print its place."""
     file = save("forged.npz", forged)
     run = validate("check", "--no-pixels", unit, file)
-    tap.ok(run.returncode == 0, "%s: check cannot know" % name, run.stderr)
+    tap.ok(run.returncode == 0, "%s: check accepts it without the pixels" % name, run.stderr)
     for command, args in (("verify", ["--fraction", "1", unit, file]), ("compare", [honest, file])):
         run = validate(command, *args)
-        place = re.search(r"^[A-Za-z_0-9]+\[\S.*\]: \S+ and \S+$|: \d+ and \d+ rows$|has "
-                          r"another shape", run.stdout, re.M)
-        tap.ok(run.returncode == 4 and place is not None and "no match: " in run.stdout,
-               "%s: caught by %s" % (name, command),
+        difference = re.search(r"^[A-Za-z_0-9]+\[\S.*\]: \S+ and \S+$|: \d+ and \d+ rows$|has "
+                               r"another shape", run.stdout, re.M)
+        tap.ok(run.returncode == 4 and difference is not None and "no match: " in run.stdout,
+               "%s: found by %s" % (name, command),
                "exit %d\n%s%s" % (run.returncode, run.stdout, run.stderr))
 
 
-def forgeries(analysis, changes, units, results):
-    """Those of the file's form of the first job, those of values (tests/analyses) of all."""
+def test_forgeries(analysis, changes, units, results):
+    """Forgeries of the file's form for the first job, forgeries of values (tests/analyses) for all
+    jobs."""
     first = next(iter(results))
     honest = path("%s_%s.npz" % (analysis, first))
     count = 0
-    for kind in (broken_archives, twofold, bombs, broken_json, broken_arrays):
+    for kind in (broken_archives, ambiguous_archives, bombs, broken_json, broken_arrays):
         for name, data, reason in kind(results[first]):
-            refuse("%s: %s" % (analysis, name), units[first], data, honest, reason)
+            check_refused("%s: %s" % (analysis, name), units[first], data, honest, reason)
             count += 1
     for name, job, change, reason in changes:
         r = results[job].copy()
@@ -468,14 +501,14 @@ def forgeries(analysis, changes, units, results):
         title = "%s: %s" % (analysis, name)
         honest = path("%s_%s.npz" % (analysis, job))
         if reason is None:
-            catch(title, units[job], r.bytes(), honest)
+            check_found_by_verify(title, units[job], r.bytes(), honest)
         else:
-            refuse(title, units[job], r.bytes(), honest, reason)
+            check_refused(title, units[job], r.bytes(), honest, reason)
         count += 1
     for job in list(results)[1:]:
-        refuse("%s: another unit's result (%s)" % (analysis, job), units[first],
-               results[job].original,
-               path("%s_%s.npz" % (analysis, first)), '"workunit" is not')
+        check_refused("%s: another unit's result (%s)" % (analysis, job), units[first],
+                      results[job].original,
+                      path("%s_%s.npz" % (analysis, first)), '"workunit" is not')
         count += 1
     tap.ok(count >= 60, "%s: %d forgeries" % (analysis, count))
 
@@ -485,8 +518,8 @@ def main():
     if not device:
         tap.skip("results of OpenCL", "no usable device")
     for analysis, of in analyses.each():
-        units, results = honest_ones(analysis, of.JOBS, getattr(of, "KNOWN", {}), device)
-        forgeries(analysis, of.forgeries(), units, results)
+        units, results = test_honest_results(analysis, of.JOBS, getattr(of, "KNOWN", {}), device)
+        test_forgeries(analysis, of.forgeries(), units, results)
     tap.done()
 
 

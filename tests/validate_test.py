@@ -1,6 +1,6 @@
-"""texcell-validate: the command line and its exit codes, the scripts of
-script_validator, how often verify catches a forger, its bounds of time and
-memory, and how long compare takes. validate_forgeries.py has what is refused."""
+"""Tests texcell-validate: the command line and its exit codes, the scripts for BOINC's
+script_validator, how often verify finds a forged result, its limits of time and memory, and how
+long compare takes. validate_forgeries.py tests which results are refused."""
 import fractions
 import hashlib
 import math
@@ -60,7 +60,7 @@ def small(n):
 
 # --- the identity in the result ---
 
-def identity():
+def test_identity():
     unit, result = make("identity", small(2))
     with open(unit, "rb") as f:
         body = f.read()
@@ -73,7 +73,7 @@ def identity():
 
 # --- the command line --------------------------------------------------------------------
 
-def command_line(unit, result):
+def test_command_line(unit, result):
     run = validate("--help")
     expect("--help", 0, run, "script-init.*\n(.*\n)*Exit codes")
     expect("--version", 0, validate("--version"), "^texcell-validate [0-9]")
@@ -107,7 +107,7 @@ def command_line(unit, result):
         expect("bad usage: %s" % " ".join(a if "/" not in a else "FILE" for a in args), 1,
                validate(*args), "^$",
                "^texcell-validate: error: .*\n$")
-    # None of these says anything of a result.
+    # These command lines are wrong whatever the result is.
     for verb in (["check"], ["verify", "--fraction", "1"]):
         expect(verb[0] + ": no such work unit", 3, validate(*verb, path("no.zip"), result), "^$",
                "no.zip: there is no such file")
@@ -136,7 +136,7 @@ def command_line(unit, result):
     tap.ok(run.returncode == 3, "an answer that cannot be written: try later")
 
 
-# Preloaded, lets the process crash in which a script opens a file; not its parent.
+# A preloaded library: crashes the child process in which a script opens a file, not its parent.
 CRASH = """
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -167,20 +167,20 @@ int open64(const char *path, int flags, ...)
 """
 
 
-def crashing():
+def compile_crash_library():
     library = path("crash.so")
     with open(path("crash.c"), "w") as f:
         f.write(CRASH)
     made = tap.run([os.environ.get("CC", "cc"), "-shared", "-fPIC", "-o", library, path("crash.c"),
                     "-ldl"])
-    tap.ok(made.returncode == 0, "the library that crashes compiles", made.stderr)
+    tap.ok(made.returncode == 0, "the library that crashes a process compiles", made.stderr)
     return dict(os.environ, LD_PRELOAD=library)
 
 
 # --- scripts -----------------------------------------------------------------------------------
 
 def project(unit, result):
-    """A BOINC project's folders; returns a function that runs a script in them."""
+    """Makes a BOINC project's folders. Returns a function that runs a script in them."""
     shutil.rmtree(path("project"), ignore_errors=True)
     for folder in ("download/3f", "upload/1a", "tmp_host", "copies"):
         os.makedirs(path("project", folder))
@@ -191,7 +191,7 @@ def project(unit, result):
     return lambda *args, **kw: validate(*args, cwd=path("project/tmp_host"), **kw)
 
 
-def scripts(unit, result):
+def test_scripts(unit, result):
     script = project(unit, result)
     up = path("project/upload/1a/")
     one, other = up + "drops_1_0_r123456_0", up + "drops_1_1_r77_0"
@@ -254,21 +254,21 @@ def scripts(unit, result):
     shutil.copy(big_unit, path("project/download/big.zip"))
     shutil.copy(big_result, up + "big_0_r5_0")
     if tap.sanitized():
-        tap.skip("no memory: try later", "this build has sanitizers")
+        tap.skip("script-init without memory: try later", "this build has sanitizers")
     else:
         run = tap.run(["prlimit", "--as=%d" % (32 << 20), tap.TEXCELL_VALIDATE, "script-init",
                        up + "big_0_r5_0"],
                       cwd=path("project/tmp_host"))
-        expect("no memory: try later", 3, run, "^$", "out of memory")
+        expect("script-init without memory: try later", 3, run, "^$", "out of memory")
         expect("ended by a signal: try later", 3,
-               script("script-init", up + "big_0_r5_0", env=crashing()), "^$",
+               script("script-init", up + "big_0_r5_0", env=compile_crash_library()), "^$",
                r"big_0_r5_0: ended this program by signal 11 \(Segmentation fault\)\n$")
     expect("with memory it is valid", 0, script("script-init", up + "big_0_r5_0"), "valid\n$")
     return big_unit, big_result
 
 
-def accepted(unit, result):
-    """What script-init accepted is remembered, and script-compare wants the same."""
+def test_accepted_records(unit, result):
+    """script-init records the files that it accepted; script-compare requires these records."""
     os.mkdir(path("private"))
     env = dict(os.environ, TMPDIR=path("private"))
     run = project(unit, result)
@@ -283,40 +283,40 @@ def accepted(unit, result):
     expect("script-init records what it accepts", 0, init(one), "valid\n$", "^$")
     expect("script-compare: no record of the other", 3, compare(), "^$",
            "drops_1_1_r77_0: there is no record")
-    expect("and the other", 0, init(other), "valid\n$", "^$")
+    expect("script-init records the other result", 0, init(other), "valid\n$", "^$")
     lines = [f.split() for f in open(os.path.join(records, "drops_1"), encoding="ascii")
              if f.endswith("_0\n")]
     tap.ok(lines == [[hashlib.sha256(open(f, "rb").read()).hexdigest(), str(os.path.getsize(f)),
                       os.path.basename(f)]
                      for f in (one, other)], "the record has SHA-256, size and name of both", lines)
-    expect("script-compare: both are what was accepted", 0, compare(), "^match\n$", "^$")
+    expect("script-compare: both files are as accepted", 0, compare(), "^match\n$", "^$")
     shutil.copy(result, other)
     with open(other, "r+b") as f:
         f.seek(-30, 2)
         f.write(b"\1")
     expect("script-compare: one has changed: try later", 3, compare(), "^$",
            "drops_1_1_r77_0: has changed since")
-    expect("the changed one is looked at again", 2, init(other), "^$", "drops_1_1_r77_0: ")
+    expect("script-init checks the changed file again", 2, init(other), "^$", "drops_1_1_r77_0: ")
     shutil.copy(result, other)
-    expect("and the right one", 0, init(other), "valid\n$")
-    expect("is a match again", 0, compare(), "^match\n$")
+    expect("script-init accepts the restored file", 0, init(other), "valid\n$")
+    expect("script-compare: the restored file matches again", 0, compare(), "^match\n$")
     with open(os.path.join(records, "drops_1"), "a", encoding="ascii") as f:
         f.write("0123456789abcdef 12")
-    expect("beside a line that was torn", 0, init(other), "valid\n$")
-    expect("it is a match, too", 0, compare(), "^match\n$")
+    expect("script-init adds a record after a truncated line", 0, init(other), "valid\n$")
+    expect("script-compare ignores the truncated line", 0, compare(), "^match\n$")
     os.unlink(other)
-    expect("script-compare: one is gone", 2, compare(), "^$", "there is no such file")
+    expect("script-compare: a file is missing", 2, compare(), "^$", "there is no such file")
     shutil.copy(result, other)
     with open(records + "x", "w", encoding="ascii"):
         pass
-    expect("a folder for records that is none: try later", 3,
+    expect("a file as the folder of records: try later", 3,
            script("script-init", "--accepted", records + "x", one), "^$")
-    tap.ok(os.listdir(path("private")) == [], "no private copy is left")
+    tap.ok(os.listdir(path("private")) == [], "script-init leaves no private copy")
     env["TMPDIR"] = path("none")
     expect("no room for a copy: try later", 3, script("script-init", one), "^$", "cannot be made")
 
 
-def identified(unit, result):
+def test_identified(unit, result):
     """With --accepted the SHA-256 of a work unit is kept as long as the unit is unchanged."""
     script = project(unit, result)
     up, records, name = path("project/upload/1a/"), path("project/known"), "known_1"
@@ -371,76 +371,82 @@ def identified(unit, result):
            validate("check", "--accepted", unit + "/x", there, one), "^$", "cannot")
 
 
-def refused(unit, result):
-    """What is refused goes to a quarantine that keeps the newest, within bounds."""
+def test_quarantine(unit, result):
+    """Refused files are moved to a quarantine of limited size, which keeps the newest."""
     script = project(unit, result)
-    up, kept = path("project/upload/1a/"), path("quarantine")
-    init = lambda file: script("script-init", "--quarantine", kept, file)
-    good, bad, other = up + "drops_1_0_r123456_0", up + "drops_1_1_r77_0", up + "drops_1_12_0"
-    expect("script-init --quarantine: a good one", 0, init(good), "valid\n$")
-    tap.ok(os.path.exists(good) and not os.path.exists(kept), "a good one stays where it is")
-    expect("undecided", 3, init(up + "drops_2_0_r1_0"))
-    tap.ok(os.path.exists(up + "drops_2_0_r1_0") and not os.path.exists(kept),
-           "what is to be tried later, too")
+    upload_folder, quarantine = path("project/upload/1a/"), path("quarantine")
+    init = lambda file: script("script-init", "--quarantine", quarantine, file)
+    good, bad, other = (upload_folder + name for name in ("drops_1_0_r123456_0", "drops_1_1_r77_0",
+                                                          "drops_1_12_0"))
+    expect("script-init --quarantine accepts a valid result", 0, init(good), "valid\n$")
+    tap.ok(os.path.exists(good) and not os.path.exists(quarantine),
+           "--quarantine: a valid file stays in its folder")
+    expect("--quarantine: an undecided result", 3, init(upload_folder + "drops_2_0_r1_0"))
+    tap.ok(os.path.exists(upload_folder + "drops_2_0_r1_0") and not os.path.exists(quarantine),
+           "--quarantine: an undecided file stays in its folder")
     content = open(bad, "rb").read()[:-20]
     with open(bad, "wb") as f:
         f.write(content)
-    expect("one that is refused", 2, init(bad), "^$", "drops_1_1_r77_0: ")
-    tap.ok(not os.path.exists(bad) and os.listdir(kept) == [os.path.basename(bad)]
-           and open(os.path.join(kept, os.path.basename(bad)), "rb").read() == content,
-           "is in the quarantine", os.listdir(kept))
-    expect("and is refused again", 2, init(bad), "^$", "there is no such file")
+    expect("--quarantine: a refused result", 2, init(bad), "^$", "drops_1_1_r77_0: ")
+    tap.ok(not os.path.exists(bad) and os.listdir(quarantine) == [os.path.basename(bad)]
+           and open(os.path.join(quarantine, os.path.basename(bad)), "rb").read() == content,
+           "a refused file is in the quarantine", os.listdir(quarantine))
+    expect("a file moved to the quarantine is refused again", 2, init(bad), "^$",
+           "there is no such file")
     for name, make_it in (("a pipe", os.mkfifo), ("a link", lambda p: os.symlink("/dev/zero", p)),
                           ("a folder", os.mkdir)):
         os.path.lexists(other) and os.unlink(other)
         make_it(other)
         expect(name + " is refused", 2, init(other), "^$")
-        tap.ok(not os.path.lexists(other) and len(os.listdir(kept)) == 1, name + " is gone")
+        tap.ok(not os.path.lexists(other) and len(os.listdir(quarantine)) == 1, name +
+               " is removed")
     for i in range(3):
-        with open(os.path.join(kept, "large%d" % i), "wb") as f:
+        with open(os.path.join(quarantine, "large%d" % i), "wb") as f:
             f.truncate(400 << 20)
-        os.utime(os.path.join(kept, "large%d" % i), (1000 + i, 1000 + i))
+        os.utime(os.path.join(quarantine, "large%d" % i), (1000 + i, 1000 + i))
     with open(bad, "wb") as f:
         f.write(content)
     init(bad)
-    tap.ok(sorted(os.listdir(kept)) == [os.path.basename(bad), "large1", "large2"],
-           "beyond 1 GiB the oldest go", os.listdir(kept))
+    tap.ok(sorted(os.listdir(quarantine)) == [os.path.basename(bad), "large1", "large2"],
+           "quarantine: above 1 GiB the oldest files are removed", os.listdir(quarantine))
     for i in range(1005):
-        open(os.path.join(kept, "small%d" % i), "wb").close()
-        os.utime(os.path.join(kept, "small%d" % i), (10000 + i, 10000 + i))
+        open(os.path.join(quarantine, "small%d" % i), "wb").close()
+        os.utime(os.path.join(quarantine, "small%d" % i), (10000 + i, 10000 + i))
     with open(bad, "wb") as f:
         f.write(content)
     init(bad)
-    left = os.listdir(kept)
+    left = os.listdir(quarantine)
     tap.ok(len(left) == 1000 and os.path.basename(bad) in left and "small1004" in left and
            "large2" not in left,
-           "beyond 1,000 files, too", len(left))
+           "quarantine: above 1,000 files the oldest are removed", len(left))
 
 
-def waits(unit, result):
-    """A file that cannot be read for a moment costs a moment, and no third copy of the work."""
+def test_waiting(unit, result):
+    """--wait: a file that is unreadable for a moment delays the check, and the work is not sent out
+    again."""
     script = project(unit, result)
     one, wu = path("project/upload/1a/drops_1_0_r123456_0"), path("project/download/3f/drops_1.zip")
     os.rename(wu, wu + ".away")
-    again = threading.Timer(0.5, os.rename, (wu + ".away", wu))
-    again.start()
+    restore = threading.Timer(0.5, os.rename, (wu + ".away", wu))
+    restore.start()
     expect("script-init --wait: the work unit comes back", 0,
            script("script-init", "--wait", "20", one), "valid\n$", "is not there")
-    again.join()
+    restore.join()
     begin = time.monotonic()
     expect("script-init --wait: nothing comes back", 3,
            script("script-init", "--wait", "1.2", "--workunits", path("none"), one))
-    tap.ok(1 <= time.monotonic() - begin < 15, "that waited as long as it was told",
+    tap.ok(1 <= time.monotonic() - begin < 15, "--wait 1.2 waits between 1 and 15 s",
            time.monotonic() - begin)
     begin = time.monotonic()
-    expect("what waiting does not change is not waited for", 3,
+    expect("--wait: a limit of memory is not waited for", 3,
            script("script-init", "--wait", "50", "--fraction", "1", "--max-memory", "1", one), "",
            "more than it may take")
-    tap.ok(time.monotonic() - begin < 30, "no time is spent on that", time.monotonic() - begin)
+    tap.ok(time.monotonic() - begin < 30,
+           "--wait does not delay an answer that waiting cannot change", time.monotonic() - begin)
 
 
-def many(unit, result):
-    """One process for many results says of each what a process of its own says."""
+def test_many(unit, result):
+    """One process with --many gives the same answers as a separate process for each result."""
     script, up = project(unit, result), path("project/upload/1a/")
     one, other, bad = up + "drops_1_0_r123456_0", up + "drops_1_1_r77_0", up + "drops_1_2_r5_0"
     shutil.copy(result, other)
@@ -458,7 +464,7 @@ def many(unit, result):
            ask("script-init", one, bad, up + "none_1_0_r1_0", other, one + "\t" + other, "", one),
            "^0\n2\n2\n0\n1\n1\n0\n$",
            "(?s)valid\n.*%s.*takes 1 file, 2 given.*takes 1 file, 0 given" % os.path.basename(bad))
-    tap.ok(os.listdir(records) == ["drops_1"], "script-init --many: what was accepted is recorded",
+    tap.ok(os.listdir(records) == ["drops_1"], "script-init --many records accepted results",
            os.listdir(records))
     expect("script-compare --many", 0, ask("script-compare", one + "\t" + other, one + "\t" + bad,
                                            one), "^0\n3\n1\n$", "^match\n")
@@ -469,40 +475,44 @@ def many(unit, result):
                               path("project/download"), "--many"], stdin=lines,
                              stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
                              timeout=60)
-    tap.ok(run.returncode == 0 and run.stdout == "0\n" * 3, "script-init --many: lines of a file",
+    tap.ok(run.returncode == 0 and run.stdout == "0\n" * 3,
+           "script-init --many reads lines of a file",
            run.stdout)
     expect("script-init --many: a line that is too long ends it", 1,
            ask("script-init", one, "x" * 20000, one), "^0\n$",
            "a line of standard input is too long")
-    expect("--many takes no files beside", 1, script("script-init", "--many", one), "^$",
+    expect("--many takes no files as arguments", 1, script("script-init", "--many", one), "^$",
            "standard input alone")
 
 
-def alone(unit, result):
-    """Where another result agrees, nothing is computed again; where none does, the share that was
-    asked for."""
+def test_quorum_of_one(unit, result):
+    """--alone: nothing is computed again where a quorum compares results; with a quorum of one, the
+    share --fraction-alone of the items is."""
     script = project(unit, result)
     one, marks = path("project/upload/1a/drops_1_0_r123456_0"), path("alone")
     init = lambda: script("script-init", "--alone", marks, "--fraction-alone", "0.5", one)
     os.makedirs(marks)
     expect("script-init --alone: a quorum of more", 0, init(), "valid\n$")
     open(os.path.join(marks, "drops"), "w").close()
-    expect("a quorum of one", 0, init(), "^computing [0-9]+ of [0-9]+ items again")
+    expect("script-init --alone: a quorum of one", 0, init(),
+           "^computing [0-9]+ of [0-9]+ items again")
     os.rename(os.path.join(marks, "drops"), os.path.join(marks, "drops_1"))
-    expect("a submission of one unit", 0, init(), "^computing [0-9]+ of [0-9]+ items again")
+    expect("script-init --alone: a submission of one unit", 0, init(),
+           "^computing [0-9]+ of [0-9]+ items again")
     os.rename(os.path.join(marks, "drops_1"), os.path.join(marks, "dro"))
-    expect("another one's", 0, init(), "valid\n$")
+    expect("script-init --alone: another submission's mark", 0, init(), "valid\n$")
 
 
 # --- verify ---------------------------------------------------------------------------------------
 
-def stated(n, chosen, forged):
-    """The probability that a forger is caught, exactly."""
+def probability_of_detection(n, chosen, forged):
+    """The exact probability that a forged result is found, if `chosen` of n items are computed
+    again and `forged` items are forged."""
     return 1 - fractions.Fraction(math.comb(n - forged, chosen), math.comb(n, chosen))
 
 
-def probabilities():
-    """What verify prints, for several numbers of items and shares."""
+def test_probabilities():
+    """The probabilities that verify prints for several numbers of items and shares."""
     for n, share in ((1, 0.01), (3, 1), (7, 0.3), (20, 0.1), (20, 0.25), (100, 0.07), (101, 0.5),
                      (250, 0.004)):
         unit, result = make("n%d" % n, small(n))
@@ -510,18 +520,20 @@ def probabilities():
         chosen = max(1, math.ceil(fractions.Fraction(str(share)) * n))
         lines = re.findall(r"^forging (\d+) of (\d+) items is caught with probability ([0-9.]+)$",
                            run.stdout, re.M)
-        right = [float(p) == float("%.6f" % stated(n, chosen, int(q))) for q, _, p in lines]
+        right = [float(p) == float("%.6f" % probability_of_detection(n, chosen, int(q))) for q, _,
+                 p in lines]
         counts = [int(q) for q, _, _ in lines]
-        wanted = sorted({1, math.ceil(n / 10), math.ceil(n / 2), n})
-        tap.ok(run.returncode == 0 and counts == wanted and all(right) and
+        expected = sorted({1, math.ceil(n / 10), math.ceil(n / 2), n})
+        tap.ok(run.returncode == 0 and counts == expected and all(right) and
                run.stdout.startswith("computing %d of %d item" % (chosen, n)),
-               "%d items, %g of them: %d again, probabilities as stated" % (n, share, chosen),
+               "%d items, a share of %g: %d computed again, with the right probabilities" %
+               (n, share, chosen),
                run.stdout + run.stderr)
 
 
 def forge_items(honest, result, forged):
-    """Changes items so that check cannot know: the mean of a region by a grey value
-    of one pixel."""
+    """Forges items in a way that check cannot find: the mean of a region changes by a grey value of
+    one pixel."""
     r = honest.copy()
     for i in forged:
         row = int(np.nonzero(r.arrays["region_item"] == i)[0][0])
@@ -531,23 +543,24 @@ def forge_items(honest, result, forged):
         f.write(r.bytes())
 
 
-def cheaters():
-    """Forgers of some of 20 items against many seeds: caught as often as stated,
+def test_detection_rate():
+    """Results with some of 20 items forged are found as often as verify states, over many seeds,
     within four standard deviations of a binomial variable."""
     n, runs = 20, 150
     unit, result = make("cheated", small(n))
     honest, rng = forge.Result(result), np.random.default_rng(8)
-    for share, forged in ((0.1, 1), (0.1, 2), (0.1, 10), (0.25, 1), (0.25, 4), (0.5, 1)):
-        who = sorted(rng.choice(n, forged, replace=False).tolist())
-        forge_items(honest, result, who)
+    for share, forged_result in ((0.1, 1), (0.1, 2), (0.1, 10), (0.25, 1), (0.25, 4), (0.5, 1)):
+        forged_items = sorted(rng.choice(n, forged_result, replace=False).tolist())
+        forge_items(honest, result, forged_items)
         codes = [validate("verify", "--no-pixels", "--fraction", str(share), "--seed", str(seed),
                           unit, result).returncode
                  for seed in range(runs)]
-        p = float(stated(n, math.ceil(share * n), forged))
+        p = float(probability_of_detection(n, math.ceil(share * n), forged_result))
         caught, bound = codes.count(4), 4 * math.sqrt(runs * p * (1 - p))
         tap.ok(set(codes) <= {0, 4} and abs(caught - runs * p) <= bound,
-               "%d of %d forged, %g computed again: caught %d times of %d, stated %.1f" %
-               (forged, n, share, caught, runs,
+               "%d of %d items forged, a share of %g computed again: found %d times of %d, stated "
+               "%.1f" %
+               (forged_result, n, share, caught, runs,
                                                                                     runs * p),
                set(codes))
     forge_items(honest, result, range(n))
@@ -555,14 +568,16 @@ def cheaters():
     expect("everything forged: caught by one item", 4, run,
            r"(?m)^region_mean\[i\d+, row 0\]: \S+ and \S+$")
     seed = re.search("--seed ([0-9]+)", run.stdout)
-    again = validate("verify", "--no-pixels", "--fraction", "0.01", "--seed", seed.group(1), unit,
-                     result)
-    tap.ok(again.stdout == run.stdout and again.returncode == 4, "a rejection can be repeated",
-           again.stdout)
+    second_run = validate("verify", "--no-pixels", "--fraction", "0.01", "--seed", seed.group(1),
+                          unit,
+                          result)
+    tap.ok(second_run.stdout == run.stdout and second_run.returncode == 4,
+           "a rejection can be repeated with its seed",
+           second_run.stdout)
     seeds = {re.search("--seed ([0-9]+)", validate("verify", "--no-pixels", "--fraction", "0.1",
                                                    unit, result).stdout).group(1)
              for _ in range(8)}
-    tap.ok(len(seeds) == 8, "every run chooses by another seed", seeds)
+    tap.ok(len(seeds) == 8, "each run chooses another seed", seeds)
     chosen = {i for i in range(n) for seed in range(1) if chosen_item(honest, unit, result, i)}
     tap.ok(chosen == set(range(n)), "every item can be chosen", chosen)
 
@@ -575,13 +590,14 @@ def chosen_item(honest, unit, result, i):
                for seed in range(1000, 1120))
 
 
-def bounds(unit, result):
+def test_limits(unit, result):
     dots = np.zeros((500, 500), np.uint8)
     dots[::2, ::2] = 200
-    many = make("many", [item("many", [dots])])
-    expect("more rows than may be", 2, validate("check", "--max-memory", "4", *many), "^$",
+    many_items = make("many", [item("many", [dots])])
+    expect("more rows than may be", 2, validate("check", "--max-memory", "4", *many_items), "^$",
            "62500 rows, of [0-9]+ that there can be, or that --max-memory lets pass")
-    expect("rows in enough", 0, validate("check", "--max-memory", "8", *many), "valid\n$", "^$")
+    expect("rows in enough", 0, validate("check", "--max-memory", "8", *many_items), "valid\n$",
+           "^$")
     expect("verify in no time: try later", 3,
            validate("verify", "--fraction", "1", "--max-seconds", "0.001", unit, result),
            "", "the time for it is over")
@@ -597,7 +613,7 @@ def bounds(unit, result):
 # --- the time of compare --------------------------------------------------------------------------
 
 def hcc(n):
-    """A result of the size of the preset hcc."""
+    """A work unit and a result of n items with the arrays of the preset hcc."""
     r = object.__new__(forge.Result)
     axes = [{"name": "levels", "values": [16, 32, 64], "prefix": "L"},
             {"name": "distance", "values": list(range(1, 26)), "prefix": "d", "digits": 2},
@@ -615,17 +631,17 @@ def hcc(n):
     return r
 
 
-def speed():
+def test_compare_time():
     r = hcc(100)
     for name in ("a", "b"):
         with open(path(name + ".npz"), "wb") as f:
             f.write(r.bytes())
     times = []
     for _ in range(5):
-        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        start = resource.getrusage(resource.RUSAGE_CHILDREN)
         run = validate("compare", path("a.npz"), path("b.npz"))
-        after = resource.getrusage(resource.RUSAGE_CHILDREN)
-        times.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
+        seconds = resource.getrusage(resource.RUSAGE_CHILDREN)
+        times.append(seconds.ru_utime + seconds.ru_stime - start.ru_utime - start.ru_stime)
     tap.ok(run.returncode == 0 and min(times) < 0.1,
            "two results of 100 items of hcc: compared in %.0f ms"
            % (1000 * min(times)), run.stdout + run.stderr)
@@ -640,24 +656,25 @@ def speed():
     with open(path("b.npz"), "wb") as f:
         f.write(r.bytes())
     run = validate("compare", path("a.npz"), path("b.npz"))
-    tap.ok(run.stdout.count("features[") == 10, "the first ten differences are shown", run.stdout)
+    tap.ok(run.stdout.count("features[") == 10,
+           "compare prints the first ten differences", run.stdout)
 
 
 def main():
     unit, result = make("unit", small(6), labels=True)
-    command_line(unit, result)
-    identity()
-    big = scripts(unit, result)
-    accepted(unit, result)
-    identified(unit, result)
-    refused(unit, result)
-    waits(unit, result)
-    many(unit, result)
-    alone(unit, result)
-    probabilities()
-    cheaters()
-    bounds(*big)
-    speed()
+    test_command_line(unit, result)
+    test_identity()
+    big = test_scripts(unit, result)
+    test_accepted_records(unit, result)
+    test_identified(unit, result)
+    test_quarantine(unit, result)
+    test_waiting(unit, result)
+    test_many(unit, result)
+    test_quorum_of_one(unit, result)
+    test_probabilities()
+    test_detection_rate()
+    test_limits(*big)
+    test_compare_time()
     tap.done()
 
 

@@ -1,5 +1,5 @@
-"""volume compared with SciPy: membranes of known volume, membranes of difficult shape, random and
-real stacks; every parameter; and what it must refuse."""
+"""Tests volume against an oracle with SciPy: membranes of known volume, membranes of difficult
+shape, random and real stacks; every parameter; and input that must be refused."""
 import itertools
 import os
 import sys
@@ -17,8 +17,8 @@ MODES = ("3d", "slices")
 
 
 def grey(membrane, deep=False):
-    """A stack in which voxels of the membrane have grey values from the middle of the range on, all
-    others values below."""
+    """A stack in which the membrane's voxels have grey values from the middle of the range up, and
+    all others lower values."""
     membrane = np.asarray(membrane, bool)
     noise = (np.arange(membrane.size).reshape(membrane.shape) * 7919) % 100
     stack = np.where(membrane, 128 + noise, noise).astype(np.uint8)
@@ -30,8 +30,8 @@ def stack_item(name, membrane, spacing=None, deep=False):
 
 
 def shell(shape, centre, radius, thickness, axes=(1, 1, 1)):
-    """Voxels whose distance from centre is radius to radius + thickness, where coordinates are
-    divided by axes (an ellipsoid)."""
+    """The voxels whose distance from centre is radius to radius + thickness; coordinates are
+    divided by axes, which gives an ellipsoid."""
     z, y, x = (((g - c) / a) ** 2 for g, c, a in zip(np.indices(shape), centre, axes))
     d = np.sqrt(z + y + x)
     return (d >= radius) & (d < radius + thickness)
@@ -44,8 +44,8 @@ def torus(shape, ring, tube):
 
 
 def spiral(n):
-    """A wall that winds inwards and is open to the outside: from outside no inner part is reached
-    along a straight line."""
+    """A wall that winds inwards and is open to the outside: no straight line leads from outside to
+    its inner part."""
     m = np.zeros((n, n), bool)
     lo, hi = 1, n - 2
     while hi - lo > 3:
@@ -97,7 +97,7 @@ def shapes():
         yield "random %s" % (shape,), np.random.default_rng(k).random(shape) < 0.4
 
 
-def made_to_be_hard():
+def test_difficult_shapes():
     items = [stack_item("s%02d" % k, m) for k, (_, m) in enumerate(shapes())]
     for mode in MODES:
         check("shapes, %s" % mode, {"membrane": 128, "mode": mode, "labels": True}, items, 2,
@@ -108,9 +108,9 @@ def made_to_be_hard():
               mirrored, 3, DEVICE)
 
 
-def known_volumes():
-    """The true volume follows from the definition of the shape: all voxels nearer to the centre
-    than the wall are inside."""
+def test_known_volumes():
+    """The true volume follows from the shape's definition: all voxels nearer to the centre than the
+    wall are inside."""
     shape, centre, r = (92, 92, 92), (45.5, 45.5, 45.5), 40
     d = np.sqrt(sum((g - c) ** 2 for g, c in zip(np.indices(shape), centre)))
     inside = int((d < r).sum())
@@ -122,19 +122,19 @@ def known_volumes():
                               str) and got["inside_voxels"][0] == inside and got["cells"][0] == 1
         tap.ok(good and got["volume"][0] == inside * unit and abs(inside - 4 / 3 * np.pi * r ** 3) <
                0.03 * inside,
-               "a shell of radius 40 holds its %d voxels, spacing %s" % (inside, spacing), got)
+               "a shell of radius 40 contains its %d voxels, spacing %s" % (inside, spacing), got)
     for name, axes in (("ellipsoid", (12, 20, 31)), ("flat ellipsoid", (5, 40, 40))):
         shape = tuple(2 * a + 9 for a in axes)
         scaled = sum(((g - n // 2) / a) ** 2 for g, n, a in zip(np.indices(shape), shape, axes))
         wall = ndimage.binary_dilation(scaled < 1, np.ones((3, 3, 3))) & (scaled >= 1)
         got = run({"membrane": 128}, [stack_item("e", wall)], 1, DEVICE)
         tap.ok(not isinstance(got, str) and got["inside_voxels"][0] == (scaled < 1).sum(),
-               "an %s holds what it surrounds" % name, got)
+               "an %s contains the voxels that it surrounds" % name, got)
 
 
-def bands():
-    """Stacks so large that they are processed in several bands of rows; the cells cross the borders
-    between bands."""
+def test_bands():
+    """Stacks that are processed in several bands of rows, as they are large; cells cross the
+    borders between bands."""
     rng = np.random.default_rng(11)
     foam = np.abs(ndimage.gaussian_filter(rng.random((40, 170, 400)), 5) - 0.5) < 0.004
     items = [stack_item("foam", foam), stack_item("noise", rng.random((30, 300, 301)) < 0.45),
@@ -146,7 +146,7 @@ def bands():
               DEVICE)
 
 
-def random_stacks(n):
+def test_random_stacks(n):
     rng = np.random.default_rng(42)
     items = []
     for k in range(n):
@@ -163,7 +163,7 @@ def random_stacks(n):
                   {"membrane": threshold, "mode": mode, "labels": True}, some, 3, DEVICE)
 
 
-def parameters():
+def test_parameters():
     rng = np.random.default_rng(5)
     cells = np.abs(ndimage.gaussian_filter(rng.random((20, 60, 90)), 3) - 0.5) < 0.012
     cells[:, 20:40, 30:60] |= rng.random((20, 20, 30)) < 0.7
@@ -186,7 +186,7 @@ def parameters():
               DEVICE)
 
 
-def repairs():
+def test_repairs():
     rng = np.random.default_rng(9)
     items = []
     for k in range(3):
@@ -204,9 +204,9 @@ def repairs():
           [stack_item("d", m & (rng.random(m.shape) > 0.1), deep=True)], 2, DEVICE)
 
 
-def gaps():
-    """With `repair`, slits and holes up to the reported size are closed, and the reported bias of
-    the volume is what the wall has grown."""
+def test_gaps():
+    """`repair` closes slits and holes up to the size that it reports, and the bias of the volume
+    that it reports is the growth of the wall."""
     repair = {"sigma": 1.5, "threshold": 64}
     stated = run({"membrane": 128, "repair": repair}, [stack_item("x", np.zeros((3, 3, 3)))], 1,
                  DEVICE)["repair_gap"]
@@ -219,7 +219,7 @@ def gaps():
                 box = np.zeros((24 + 2 * wall,) * 3, bool)
                 box[4:-4, 4:-4, 4:-4] = True
                 box[4 + wall:-4 - wall, 4 + wall:-4 - wall, 4 + wall:-4 - wall] = False
-                box[:12, 10:10 + width] = False  # a slit across one whole side of the box
+                box[:12, 10:10 + width] = False  # a slit across a whole side of the box
                 got = run({"membrane": 128, "repair": repair},
                           [stack_item("x", np.transpose(box, axes))], 1, DEVICE)
                 if got["cells"][0] != 1:
@@ -245,10 +245,10 @@ def gaps():
             ratios.append(got["repair_bias_voxels"][0] / max(true - got["inside_voxels"][0], 1))
         tap.ok(closed == 8, "holes %d voxels wide in shells of %d are closed" % (gap, wall), closed)
         tap.ok(all(0.85 < r < 1.15 for r in ratios),
-               "the reported bias is that of the volume, within 15%", ratios)
+               "the reported bias of the volume is right within 15%", ratios)
 
 
-def real_stacks():
+def test_real_stacks():
     import tifffile
     folder_ = tap.data("volume")
     if folder_ is None:
@@ -263,7 +263,7 @@ def real_stacks():
                   [item("s", list(stack))], 2, DEVICE)
 
 
-def tools():
+def test_tools():
     """texcell-wu: a stack from a TIFF with several pages and from a folder of slices; tables and
     pictures."""
     import tifffile
@@ -304,7 +304,7 @@ def tools():
            "a folder of slices is the same stack as a TIFF of several pages", tables)
 
 
-def refusals():
+def test_refusals():
     stack = [np.arange(64, dtype=np.uint8).reshape(8, 8)] * 2
     one = [item("p", stack)]
 
@@ -334,19 +334,19 @@ def refusals():
     refused("a picture", {"membrane": 3}, [item("s", stack[:1])], ["item \"s\"", "picture"])
     refused("a mask", {"membrane": 3}, [item("m", stack, [s > 3 for s in stack])],
             ["item \"m\"", "mask"])
-    refused("slices of two sizes", {"membrane": 3}, [item("m", [stack[0], stack[1][:-1]])],
+    refused("slices of different sizes", {"membrane": 3}, [item("m", [stack[0], stack[1][:-1]])],
             ["bad.zip"])
 
 
-made_to_be_hard()
-known_volumes()
-bands()
-random_stacks(100)
-parameters()
-repairs()
-gaps()
-real_stacks()
+test_difficult_shapes()
+test_known_volumes()
+test_bands()
+test_random_stacks(100)
+test_parameters()
+test_repairs()
+test_gaps()
+test_real_stacks()
 if DEVICE == "cpu":
-    tools()
-    refusals()
+    test_tools()
+    test_refusals()
 tap.done()

@@ -1,8 +1,8 @@
-"""The programs for Windows, under wine. They compile by MinGW without warnings, pass the known
-answers, and give the same bytes as on Linux; file names may be in any script. Killed at any
-operation on files, stopped by Ctrl-C, on a full disk, or with a driver that crashes, no work is
-lost. Their instructions are read, too: GCC for Windows has a bug that spills AVX registers by
-aligned moves to a stack that is not aligned, which does not show under wine."""
+"""Tests the programs for Windows under wine. They compile with MinGW without warnings, pass the
+known answers, and give the same bytes as on Linux; file names may be in any script. No work is lost
+if a run is killed at any operation on files or stopped by Ctrl-C, if the disk is full, or if the
+driver crashes. The compiled code is checked, too: GCC for Windows has a bug that spills AVX
+registers by aligned moves to an unaligned stack, which has no effect under wine."""
 import os
 import pty
 import re
@@ -25,31 +25,31 @@ COMPILER = "x86_64-w64-mingw32-gcc-posix"
 SERVER = os.path.join(os.path.dirname(WINE), "wineserver64")
 PREFIX = os.path.join(os.path.abspath(tap.BUILD), "wine")
 
-KILLED = 137      # the exit code when tests/hooks/file_hooks.c ends the program
+KILLED = 137      # the exit code if tests/hooks/file_hooks.c ends the program
 
 # Parameters that every analysis accepts, for a run long enough to be killed.
 LONG = {"levels": [64], "distances": list(range(1, 17)), "window": {"shape": "disc", "radius": 5}}
 
 
 def start():
-    """Returns the platform, and a process that keeps wine running: without one wine ends, and
-    starting it again takes seconds."""
+    """Returns the platform, and a process that keeps wine running, as wine ends with its last
+    process and takes seconds to start."""
     p = other_system.Platform("windows", COMPILER, [WINE], ".exe")
     p.env.update(WINEPREFIX=PREFIX, WINEDLLOVERRIDES="mscoree,mshtml=", LC_ALL="C.UTF-8",
                  DISPLAY="")
-    compiled("hold.exe", "hold.c")
-    compiled("driver.dll", "driver.c", "-shared", "-I", tap.SRC, "-I",
-             os.path.join(p.folder, "..", "prefix", "include"))
+    compile_source("hold.exe", "hold.c")
+    compile_source("driver.dll", "driver.c", "-shared", "-I", tap.SRC, "-I",
+                   os.path.join(p.folder, "..", "prefix", "include"))
     r = subprocess.run([WINE, "wineboot", "-i"], env=p.env, stdout=subprocess.PIPE,
                        stderr=subprocess.STDOUT, timeout=300)
     if not tap.ok(r.returncode == 0, "wine starts", r.stdout.decode("utf-8", "replace")):
         tap.done()
     with open(path("lasting"), "wb"):
         pass
-    return p, holder(p, "lasting", 3600, "share")
+    return p, start_holder(p, "lasting", 3600, "share")
 
 
-def compiled(name, source, *options):
+def compile_source(name, source, *options):
     """Compiles a source of tests/windows for Windows."""
     made = tap.run([COMPILER, "-std=gnu11", "-O2", "-o", path(name),
                     os.path.join(tap.SRC, "tests", "windows", source), *options])
@@ -57,9 +57,9 @@ def compiled(name, source, *options):
         tap.bail(made.stderr)
 
 
-def holder(p, name, seconds, how):
-    """Starts a program that keeps a file open for so many seconds. how: "share", others may open
-    it; "alone"."""
+def start_holder(p, name, seconds, how):
+    """Starts a program that keeps a file open for `seconds`. how: "share" if others may open it,
+    otherwise "alone"."""
     process = subprocess.Popen([WINE, path("hold.exe"), name, str(seconds), how], cwd=FOLDER,
                                env=p.env,
                                stdout=subprocess.PIPE)
@@ -73,26 +73,27 @@ def end(process):
     process.wait()
 
 
-def one_file(p):
-    """A program needs no DLL but Windows' own, and its code has no aligned move of a wide register
+def test_dependencies(p):
+    """A program needs only Windows' own DLLs, and its code has no aligned move of a wide register
     to the stack."""
     for program in ("texcell", "texcell-wu", "texcell-validate"):
         exe = os.path.join(p.folder, program + ".exe")
         text = tap.run(["x86_64-w64-mingw32-objdump", "-p", exe]).stdout
-        needed = set(re.findall(r"DLL Name: (\S+)", text))
-        tap.ok(needed and needed <= {"KERNEL32.dll", "ADVAPI32.dll", "msvcrt.dll"},
-               "%s.exe needs only the system's DLLs" % program, needed)
+        dlls = set(re.findall(r"DLL Name: (\S+)", text))
+        tap.ok(dlls and dlls <= {"KERNEL32.dll", "ADVAPI32.dll", "msvcrt.dll"},
+               "%s.exe needs only the system's DLLs" % program, dlls)
     code = tap.run(["x86_64-w64-mingw32-objdump", "-d", "--no-show-raw-insn",
                     os.path.join(p.folder, "texcell.exe")]).stdout
-    aligned = re.findall(r"vmov(?:ap[sd]|dqa\S*|ntps)\s+(?:%[yz]mm\d+,-?\w*\(%r[sb]p|"
-                         r"-?\w*\(%r[sb]p[^)]*\),%[yz]mm).*", code)
-    tap.ok("%ymm" in code and not aligned, "no wide register goes to the stack by an aligned move",
-           "\n".join(aligned[:9]))
+    aligned_moves = re.findall(r"vmov(?:ap[sd]|dqa\S*|ntps)\s+(?:%[yz]mm\d+,-?\w*\(%r[sb]p|"
+                               r"-?\w*\(%r[sb]p[^)]*\),%[yz]mm).*", code)
+    tap.ok("%ymm" in code and not aligned_moves,
+           "no wide register is moved to the stack by an aligned move",
+           "\n".join(aligned_moves[:9]))
 
 
-def names(p):
-    """File names with blanks, in other scripts, and with both path separators; tables, pictures and
-    work units are the same as on Linux."""
+def test_names(p):
+    """With file names that have blanks, other scripts and both path separators, tables, pictures
+    and work units are the same as on Linux."""
     folder = "Zellen 細胞 ü"
     os.makedirs(path(folder, "in", "b"))
     for i, name in enumerate(("клетка 1", "cell 2", "b/zellkern é 10")):
@@ -115,23 +116,24 @@ def names(p):
         tap.ok(r.returncode == 0 and read(folder + "/résultat 1.npz") == expected,
                "names with %s: computed to the same bytes" % title, r.stderr)
         os.remove(path(folder, "résultat 1.npz"))
-    same_tables(p, folder)
+    check_same_tables(p, folder)
     r = p.run("texcell-wu", "analyse", "--analysis", "cellcount", folder + "\\in\\", "-o",
               folder + "\\alles ü\\")
     tap.ok(r.returncode == 0 and os.path.exists(path(folder, "alles ü", "report.html")),
-           "analyse starts the texcell.exe that lies beside it", r.stdout + r.stderr)
+           "analyse starts the texcell.exe next to it", r.stdout + r.stderr)
 
 
-def pictures(p):
-    """texcell-wu reads the same as on Linux from the files in ../shared/pictures, if present, and
-    in scikit-image."""
-    given = os.path.join(tap.SRC, "..", "shared", "pictures")
+def test_pictures(p):
+    """texcell-wu reads pictures of scikit-image, and of ../shared/pictures if present, as on
+    Linux."""
+    shared_pictures = os.path.join(tap.SRC, "..", "shared", "pictures")
     folder = os.path.join(os.path.dirname(skimage.__file__), "data")
-    files = [os.path.join(at, f) for at in (given, folder) if os.path.isdir(at)
-             for f in sorted(os.listdir(at))
+    files = [os.path.join(folder_, f) for folder_ in (shared_pictures, folder)
+             if os.path.isdir(folder_)
+             for f in sorted(os.listdir(folder_))
              if f.lower().endswith((".tif", ".tiff", ".lsm", ".stk", ".jpg", ".png", ".nii"))]
     files = files if other_system.ALL else files[::2]
-    wrong, taken = [], 0
+    wrong, n_packed = [], 0
     pack = ["pack", "--analysis", "glcm", "--param", "distances=[1]", "-o"]
     for name in files:
         shutil.copy(name, FOLDER)
@@ -139,34 +141,37 @@ def pictures(p):
         for unit in ("here.zip", "there.zip"):
             if os.path.exists(path(unit)):
                 os.remove(path(unit))
-        here = other_system.here(tap.TEXCELL_WU, *pack, "here.zip", base)
-        there = p.run("texcell-wu", *pack, "there.zip", base)
-        same = here.returncode == there.returncode and here.stderr == there.stderr.replace(
-            "\r\n", "\n") and (
-                here.returncode != 0 or read("here.zip") == read("there.zip"))
-        taken += here.returncode == 0
+        linux_run = other_system.here(tap.TEXCELL_WU, *pack, "here.zip", base)
+        windows_run = p.run("texcell-wu", *pack, "there.zip", base)
+        same = linux_run.returncode == windows_run.returncode and \
+            linux_run.stderr == windows_run.stderr.replace("\r\n", "\n") and (
+                linux_run.returncode != 0 or read("here.zip") == read("there.zip"))
+        n_packed += linux_run.returncode == 0
         if not same:
-            wrong.append("%s: %d %s\n%d %s" % (base, here.returncode, here.stderr, there.returncode,
-                                               there.stderr))
-    tap.ok(taken > 4 and not wrong, "%d pictures are packed or refused as on Linux" % len(files),
+            wrong.append("%s: %d %s\n%d %s" %
+                         (base, linux_run.returncode, linux_run.stderr, windows_run.returncode,
+                                               windows_run.stderr))
+    tap.ok(n_packed > 4 and not wrong, "%d pictures are packed or refused as on Linux" % len(files),
            "\n".join(wrong))
 
 
-def same_tables(p, folder):
+def check_same_tables(p, folder):
     """export writes the same files as on Linux, and texcell-validate accepts the result."""
-    there, here = folder + "\\aus", folder + "/out"
-    r = p.run("texcell-wu", "export", "--images", folder + "\\here.zip", "here.npz", "-o", there)
-    again = p.run("texcell-wu", "export", "--images", folder + "\\here.zip", "here.npz", "-o",
-                  there)
+    windows_folder, linux_folder = folder + "\\aus", folder + "/out"
+    r = p.run("texcell-wu", "export", "--images", folder + "\\here.zip", "here.npz", "-o",
+              windows_folder)
+    second_run = p.run("texcell-wu", "export", "--images", folder + "\\here.zip", "here.npz", "-o",
+                       windows_folder)
     other_system.here(tap.TEXCELL_WU, "export", "--images", folder + "/here.zip", "here.npz", "-o",
-                      here)
-    files = sorted(os.listdir(path(here)))
-    same = files == sorted(os.listdir(path(folder, "aus"))) and all(read(here + "/" + f) ==
+                      linux_folder)
+    files = sorted(os.listdir(path(linux_folder)))
+    same = files == sorted(os.listdir(path(folder, "aus"))) and all(read(linux_folder + "/" + f) ==
                                                                     read(folder + "/aus/" + f)
                                                                    for f in files)
-    tap.ok(r.returncode == again.returncode == 0 and len(files) > 3 and same,
-           "tables and pictures: the same files with the same bytes, also where they are replaced",
-           "%s\n%s\n" % (files, sorted(os.listdir(path(folder, "aus")))) + r.stderr + again.stderr)
+    tap.ok(r.returncode == second_run.returncode == 0 and len(files) > 3 and same,
+           "tables and pictures: the same files with the same bytes, also when replaced",
+           "%s\n%s\n" % (files, sorted(os.listdir(path(folder, "aus")))) + r.stderr +
+           second_run.stderr)
     for args in (["verify", "--fraction", "1", folder + "\\here.zip", "here.npz"],
                  ["compare", "here.npz", "here.npz"]):
         r = p.run("texcell-validate", *args)
@@ -176,8 +181,8 @@ def same_tables(p, folder):
            "the error names the missing file", r.stderr)
 
 
-def begun(p, unit, result):
-    """Starts a run, and returns when it has written its first checkpoint."""
+def start_run(p, unit, result):
+    """Starts a run. Returns when it has written its first checkpoint."""
     with open(path("log"), "wb") as log:
         process = subprocess.Popen(p.argv("texcell", "run", unit, "-o", result, "--device", "cpu",
                                           "--threads", "1",
@@ -190,9 +195,9 @@ def begun(p, unit, result):
     return process
 
 
-def locked(p):
-    """A second run on the same result is refused; after a kill another run continues."""
-    process = begun(p, "long.zip", "locked.npz")
+def test_locks(p):
+    """A second run with the same result is refused; after a kill another run continues."""
+    process = start_run(p, "long.zip", "locked.npz")
     r = p.run("texcell", "run", "long.zip", "-o", "locked.npz", "--device", "cpu")
     tap.ok(process.poll() is None and r.returncode == 3 and
            "another texcell is at work on this result" in r.stderr,
@@ -200,24 +205,24 @@ def locked(p):
            "exit %s\n%s" % (r.returncode, r.stderr))
     r = p.run("texcell", "run", "long.zip", "-o", ".\\long.zip", "--device", "cpu")
     tap.ok(r.returncode == 1 and "is the work unit" in r.stderr,
-           "the work unit is not written over", r.stderr)
+           "a work unit in use is not overwritten", r.stderr)
     process.kill()
     process.wait()
     r = p.run("texcell", "run", "long.zip", "-o", "locked.npz", "--device", "cpu")
     tap.ok(r.returncode == 0 and "going on from the checkpoint" in r.stderr,
-           "after it was killed, another run continues", r.stderr)
+           "after a run was killed, another one continues", r.stderr)
 
 
-def held(p):
+def test_open_result(p):
     """Another program has the old result open while the new one replaces it: it shares the file, or
-    it holds it alone for a moment, as a virus scanner does. Only Windows, not wine, can take the
-    name from an open file."""
+    opens it exclusively for a moment, as a virus scanner does. Only Windows, not wine, can rename
+    an open file."""
     unit = next(iter(other_system.units(True)))[1]
     expected = other_system.compute_here(unit, "here.npz")
     for how in ("share", "alone"):
         with open(path("held.npz"), "wb") as f:
             f.write(b"old")
-        process = holder(p, "held.npz", 1, how)
+        process = start_holder(p, "held.npz", 1, how)
         start = time.monotonic()
         r = p.run("texcell", "run", unit, "-o", "held.npz", "--device", "cpu", "--quiet")
         tap.ok(r.returncode == 0 and read("held.npz") == expected,
@@ -226,9 +231,9 @@ def held(p):
         end(process)
 
 
-def at_every_operation(p):
-    """A run that writes checkpoints is killed at each of its operations on files, in the middle of
-    a write where it is one, and continued: the bytes are the same, and no other file is left."""
+def test_kills(p):
+    """A run that writes checkpoints is killed at each of its operations on files, in a write after
+    half of its bytes, and continued: the bytes are the same, and no other file is left."""
     made = tap.run(["make", "-s", "-C", p.folder, "tests/texcell_test.exe"])
     if not tap.ok(made.returncode == 0, "texcell with the hooks of tests compiles",
                   made.stdout + made.stderr):
@@ -253,13 +258,13 @@ def at_every_operation(p):
                                                                 left, r.stderr))
         os.remove(path("files.npz"))
     tap.ok(n > 20 and not wrong and read("files.npz") == expected,
-           "ended at each of %d operations on files, it gives the same bytes" % (n - 1),
+           "a run killed at each of %d operations on files gives the same bytes" % (n - 1),
            "\n".join(wrong[:3]))
 
 
-def full(p):
-    """The result is written to a file system of one page, mounted in a name space of its own, in
-    which wine starts again."""
+def test_full_disk(p):
+    """The result is written to a file system of one page, mounted in a separate name space, in
+    which wine is started again."""
     script = """mount -t tmpfs -o size=4k tmpfs "$1" && cd "$1" || exit 99
         shift; "$@"; echo $?; ls; mount -o remount,size=1m tmpfs . ; "$@"; echo $?; ls; cat out.npz > ../full.npz; "$0" -k"""  # noqa: E501
     os.mkdir(path("disk"))
@@ -282,12 +287,12 @@ def full(p):
            "No space left on device" in said,
            "a full disk: an error, and no result", r.stdout.decode() + said)
     tap.ok(r.stdout.endswith(b"\n0\nout.npz\n") and read("full.npz") == expected,
-           "with room again, the same bytes",
+           "with free space again, the same bytes",
            r.stdout.decode() + said)
 
 
-def stopped(p):
-    """Ctrl-C at a terminal: the run stops, and another one continues it."""
+def test_ctrl_c(p):
+    """Ctrl-C at a terminal stops a run, and another one continues it."""
     expected = other_system.compute_here("long.zip", "here.npz")
     argv = p.argv("texcell", "run", "long.zip", "-o", "stopped.npz", "--device", "cpu", "--threads",
                   "1")
@@ -312,12 +317,13 @@ def stopped(p):
     r = p.run("texcell", "run", "long.zip", "-o", "stopped.npz", "--device", "cpu")
     tap.ok(code == 3 and "going on from the checkpoint" in r.stderr and read("stopped.npz") ==
            expected,
-           "Ctrl-C: it stops, and can be continued", "exit %d\n%r\n%s" % (code, said, r.stderr))
+           "Ctrl-C stops the run, which can be continued", "exit %d\n%r\n%s" %
+           (code, said, r.stderr))
 
 
-def driver_faults(p):
-    """The OpenCL library crashes in several ways when it is asked for its platforms; the CPU takes
-    over."""
+def test_driver_faults(p):
+    """The OpenCL library crashes in several ways when its platforms are listed; the run then uses
+    the CPU."""
     unit = next(iter(other_system.units(True)))[1]
     expected = other_system.compute_here(unit, "here.npz")
     env = p.env
@@ -327,13 +333,13 @@ def driver_faults(p):
         tap.ok(r.returncode == 0 and "going on with the CPU: the OpenCL driver failed: "
                "clGetPlatformIDs" in r.stderr
                and read("driver.npz") == expected,
-               "a driver's fault (%s): the CPU takes over" % how,
+               "a driver's fault (%s): the run uses the CPU" % how,
                r.stderr)
         os.remove(path("driver.npz"))
     p.env = env
 
 
-def demo(p):
+def test_demo(p):
     """The pictures of ./bootstrap demo."""
     pictures = [os.path.join(os.path.dirname(skimage.__file__), "data", name + ".png")
                 for name in ("ihc", "cell", "gravel")]
@@ -351,28 +357,29 @@ def demo(p):
            "the demo's pictures are packed to the same bytes", r.stderr)
     expected = other_system.compute_here("demo.zip", "here.npz")
     r = p.run("texcell", "run", "demo.zip", "-o", "there.npz", "--device", "cpu", "--quiet")
-    tap.ok(r.returncode == 0 and read("there.npz") == expected, "and give the same bytes", r.stderr)
+    tap.ok(r.returncode == 0 and read("there.npz") == expected,
+           "the demo's pictures give the same bytes", r.stderr)
 
 
 def main():
     p, lasting = start()
     try:
-        one_file(p)
+        test_dependencies(p)
         other_system.known_answers(p)
         other_system.for_volunteers(p)
         other_system.same_bytes(p)
         other_system.kills(p, LONG, [item("p%d" % i, [blobs(120, 140, i)]) for i in range(10)],
                            "glcm", 20)
-        names(p)
-        pictures(p)
-        locked(p)
-        held(p)
-        stopped(p)
-        driver_faults(p)
-        at_every_operation(p)
+        test_names(p)
+        test_pictures(p)
+        test_locks(p)
+        test_open_result(p)
+        test_ctrl_c(p)
+        test_driver_faults(p)
+        test_kills(p)
         if other_system.ALL:
-            demo(p)
-        full(p)
+            test_demo(p)
+        test_full_disk(p)
     finally:
         end(lasting)
         subprocess.run([SERVER, "-k"], env=p.env)

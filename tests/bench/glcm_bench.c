@@ -4,10 +4,10 @@
  *   glcm_bench PICTURE.png [--distances JSON] [--roi R] [--rounds N]
  *   glcm_bench PICTURE.png --once accumulators|features|all [--distances ..] [--roi R]
  *
- * The preset hcc with these distances (default: all 25) and radius of the ROI (default 84). Runs of
- * different kinds alternate, so that other work of the machine slows all kinds. --once makes one
- * run with one thread, for a profiler, and prints the number of matrices (only with "all", whose
- * statistics count them).
+ * The parameters are the preset hcc with these distances (default: all 25) and this radius of the
+ * ROI (default 84). Runs of different kinds alternate, so that other work of the machine slows all
+ * kinds. --once makes one run with one thread, for a profiler; with "all" it also prints the number
+ * of matrices.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -177,7 +177,7 @@ static double median(double *values, size_t n)
     return n % 2 ? values[n / 2] : (values[n / 2 - 1] + values[n / 2]) / 2;
 }
 
-/* The values of all rounds. */
+/* The values of one figure in all rounds. */
 typedef struct series {
     double value[MAX_ROUNDS];
     size_t n;
@@ -188,7 +188,7 @@ static void add(series *s, double value)
     s->value[s->n++] = value;
 }
 
-/* Prints a series: median, least and greatest value. Returns the median. */
+/* Prints a series: median, minimum and maximum. Returns the median. */
 static double print_series(const char *what, series *s, const char *format, const char *unit)
 {
     const double middle = median(s->value, s->n);
@@ -223,7 +223,7 @@ static void time_checkpoints(const bench *b, const void *state, double run_secon
            1e3 * values[CHECKPOINTS - 1], 100 * middle / 60, 100 * middle / run_seconds);
 }
 
-/* The series of all rounds: ns a matrix, and the speed-up by threads. */
+/* The series of all rounds: nanoseconds per matrix, and the speed-up by threads. */
 typedef struct measured {
     series all, accumulators, features, statistics, both, wall, both_wall, speedup;
 } measured;
@@ -275,8 +275,8 @@ static void compare(bench *b, size_t rounds, void *state, void *other)
     free(m);
 }
 
-/* Prints the peak memory of this program. getrusage is not used: it would count what the parent
- * process had resident when it started this one. */
+/* Prints the peak memory of this program. getrusage would include the resident memory of the parent
+ * process at the start of this one. */
 static void print_memory(void)
 {
     static const char key[] = "VmHWM:";

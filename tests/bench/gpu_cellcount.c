@@ -62,7 +62,7 @@ static tc_status compare(an_work *work, ocl_device *device, int repeats, tc_err 
                                                   : once(&cc_cpu, work, cpu, NULL, err);
 
     work->device = device;
-    /* Runs with and without labels alternate; the last one is with them. */
+    /* Runs with and without labels alternate; the last one has labels. */
     for (int i = 2 * repeats; status == TC_OK && i-- > 0;) {
         const double start = now_ms();
         double ms[2] = { 0 }, *const best = &all[i % 2];

@@ -1,8 +1,8 @@
 /*
- * gpu_lag DEVICE SECONDS: measures how long a kernel of a millisecond, such as a desktop's, takes
- * while other programs use the OpenCL device. Launches one every 20 ms and waits for it. Prints the
- * milliseconds from launch to end: least (when nothing else runs on the device), median, 99th
- * percentile, longest. DEVICE as for texcell.
+ * gpu_lag DEVICE SECONDS: measures the time that a kernel of a millisecond, such as a desktop's,
+ * takes while other programs use the OpenCL device. Launches one every 20 ms and waits for it.
+ * Prints the milliseconds from launch to end: minimum (when nothing else runs on the device),
+ * median, 99th percentile, maximum. DEVICE is an argument of texcell's --device.
  */
 #include <stdio.h>
 #include <stdlib.h>

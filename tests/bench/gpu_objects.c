@@ -1,10 +1,10 @@
 /*
  * make bench-gpu: objects on an OpenCL device, compared with the CPU.
  *   gpu_objects DEVICE THREADS UNIT.zip [PARAMETERS]
- * Runs the unit's first item, with its own or the given parameters (JSON), five times on each.
+ * Runs the unit's first item, with the unit's or the given parameters (JSON), five times on each.
  * Prints the times of opening (with the build and the transfer of picture and labels), of all
- * steps, and of the kernels alone; and whether the state has the same bits. DEVICE as for texcell;
- * "none": the CPU alone.
+ * steps, and of the kernels; and whether the state has the same bits. DEVICE is an argument of
+ * texcell's --device, or "none" for the CPU only.
  */
 #include <jansson.h>
 #include <stdio.h>

@@ -2,10 +2,11 @@
  * make bench-gpu: voting on an OpenCL device, by phase.
  *   gpu_voting DEVICE THREADS NX NY NZ RADIUS [SLICE_MS]   generated, closely packed 16-bit balls
  *   gpu_voting DEVICE THREADS UNIT.zip [SLICE_MS]          the unit's first item
- * DEVICE as for texcell. Three times, prints the times of the host (open, with the build and the
- * transfers; points; sync, and points by the host), of the kernels of each phase, and the CRC of
- * the state. THREADS below 0: also runs on the CPU with -THREADS threads, and prints the ratio and
- * whether the state has the same bits; the host's part has that many threads in either case.
+ * DEVICE is an argument of texcell's --device. Runs three times, and prints the host's times (open,
+ * with the build and the transfers; points; sync, and points by the host), the kernels' times in
+ * each phase, and the CRC of the state. If THREADS is below 0, it also runs on the CPU with
+ * -THREADS threads, and prints the ratio and whether the state has the same bits. The host's part
+ * of the run has the same number of threads.
  */
 #include <jansson.h>
 #include <stdio.h>
@@ -32,12 +33,11 @@ typedef struct bench {
     an_work work;
 } bench;
 
-/* Times of a run in ms: by the wall clock, except `kernels`. */
+/* Times of a run in milliseconds: by the wall clock, except `kernels`. */
 typedef struct spent {
-    double open, steps, there, sync,
-        finish;             /* there: finding the points by the backend, without a sync */
-    double phase[PHASES];   /* steps */
-    double kernels[PHASES]; /* by the device's clock */
+    double open, steps, there, sync, finish; /* finding the points by the backend, without a sync */
+    double phase[PHASES];                    /* steps of each phase */
+    double kernels[PHASES];                  /* by the device's clock */
 } spent;
 
 static tc_status load_unit(bench *b, const char *path, tc_err *err)
@@ -144,7 +144,7 @@ static tc_status run(const bench *b, const an_backend *backend, void *state, spe
     return status;
 }
 
-/* Runs the item once on a backend. *crc: of the state; *ms: of everything. */
+/* Runs the item once on a backend. Sets *crc: the CRC of the state; *ms: the time of all. */
 static tc_status run_once(const bench *b, const an_backend *backend, unsigned long *crc, double *ms,
                           tc_err *err)
 {

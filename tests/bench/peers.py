@@ -1,16 +1,16 @@
-"""make bench-peers: texcell from picture files to tables, as processes (pack, run, export; or
-analyse, with its page), in turn with a short Python script with OpenCV, cc3d, mahotas or SimpleITK
-that reads the same files, computes and writes a table. A ratio above 1: the other library is
-faster.
+"""make bench-peers: compares the time of texcell, from picture files to tables, with that of other
+libraries. texcell's commands (pack, run, export; or analyse, with its page) run in turn with a
+short Python script that reads the same files with OpenCV, cc3d, mahotas or SimpleITK, computes and
+writes a table. A ratio above 1 means that the other library is faster.
 
-    peers.py [ROW...]       rows by the beginning of their names; all without one
+    peers.py [ROW...]       rows by the beginning of their names; all rows by default
 
-Wall seconds, the best of BENCH_ROUNDS (2), texcell on BENCH_PROCESSORS (1) processors, the peers
-with one thread. "run" compares texcell run with the peer's reading and computing. Both count
-objects; if the numbers differ, the row says so. Peers without a Debian package are installed from
-PyPI into the build folder; pictures are generated, the same in every run. Environment:
-TEXCELL_BUILD, BENCH_ROUNDS, BENCH_PROCESSORS; BENCH_CPU=1: processor seconds instead, which depend
-less on other work of the machine."""
+Times are wall seconds, the best of BENCH_ROUNDS (2), with texcell on BENCH_PROCESSORS (1)
+processors, and the peers with one thread. "run" compares texcell run with the peer's reading and
+computing. Both count objects; if the numbers differ, the row says so. Peers without a Debian
+package are installed from PyPI into the build folder; pictures are generated, the same in every
+run. Environment variables: TEXCELL_BUILD, BENCH_ROUNDS, BENCH_PROCESSORS; BENCH_CPU=1 measures
+processor seconds, which depend less on other processes."""
 import csv
 import os
 import resource
@@ -31,7 +31,7 @@ FOLDER = tap.scratch()
 PEERS = os.path.join(os.path.abspath(tap.BUILD), "bench_peers")
 PYPI = ["mahotas==1.4.13", "connected-components-3d==3.12.3", "SimpleITK==2.3.1"]
 
-# The beginning of each peer's script; end() prints the number of objects and the time of computing.
+# The beginning of each peer's script. end() prints the number of objects and the time of computing.
 HEAD = """
 import csv, glob, os, sys, time
 import numpy as np
@@ -96,7 +96,7 @@ def blobs3d(side):
     return np.where(inside, 60, 180).astype(np.uint8)
 
 
-def some(name, pictures, ending="png", **how):
+def save_pictures(name, pictures, ending="png", **how):
     path = folder(name)
     for i, picture in enumerate(pictures):
         save(os.path.join(path, "p%04d.%s" % (i, ending)), picture, **how)
@@ -106,8 +106,9 @@ def some(name, pictures, ending="png", **how):
 # --- the rows ------------------------------------------------------------------------------------
 
 class Row:
-    """A comparison. peer: the script; table: the table whose rows are counted, or of which the
-    column sum_of is summed; same: relative difference that the counts may have."""
+    """A comparison. peer: the script. table: texcell's table whose rows are counted or, if sum_of
+    is given, whose column sum_of is summed. same: the relative difference allowed between the
+    counts. bar: the largest ratio of times that is not marked MISSED."""
 
     def __init__(self, analysis, params, inputs, peer, **how):
         self.inputs, self.peer = inputs, peer
@@ -120,21 +121,22 @@ class Row:
         self.analyse = how.get("analyse", False)
 
 
-def cells_in(name, params, mask, keep="", n=4, side=2048, **how):
-    """cellcount for n pictures of cells; rows of the same name share the pictures."""
+def cellcount_row(name, params, mask, keep="", n=4, side=2048, **how):
+    """A row of cellcount for n pictures of cells. Rows with the same name share the pictures."""
     path = os.path.join(FOLDER, name)
     if not os.path.isdir(path):
         spacing, noise = (28, 4) if side > 200 else (16, 2)
-        some(name, (cells(i, side, side, spacing, noise) for i in range(n)),
-             "tif" if n == 1 else "png")
+        save_pictures(name, (cells(i, side, side, spacing, noise) for i in range(n)),
+                      "tif" if n == 1 else "png")
     return Row("cellcount", params, path, OPENCV % (mask, keep), **how)
 
 
-def jpeg(analyse):
+def jpeg_row(analyse):
     path, tint = os.path.join(FOLDER, "jpeg"), np.array([1, 0.97, 1.02])
     if not os.path.isdir(path):
         pictures = (cells(i, 2250, 4000)[:, :, None] * tint for i in range(6))
-        some("jpeg", (p.clip(0, 255).astype(np.uint8) for p in pictures), "jpg", quality=92)
+        save_pictures("jpeg", (p.clip(0, 255).astype(np.uint8) for p in pictures), "jpg",
+                      quality=92)
     return Row("cellcount", ["min_area=30"], path,
                OPENCV % (DARK, "stats = stats[stats[:, 4] >= 30]; n = len(stats)"),
                analyse=analyse, same=0.01, bar=0.8 if analyse else 1.0)
@@ -150,23 +152,23 @@ SMOOTH = "picture = cv2.GaussianBlur(picture, (0, 0), 2); " + DARK
 LABELS = """cv2.imwrite(sys.argv[2] + os.path.basename(f) + ".tif", labels.astype(np.float32))"""
 
 
-def opening(radius):
-    """Bright cells; the peer uses the top-hat by the same disc."""
+def opening_row(radius):
+    """A row of bright cells on a background; the peer computes the top-hat with the same disc."""
     mask = """
     squares = np.arange(-{0}, {0} + 1) ** 2
     disc = (np.add.outer(squares, squares) <= {0} ** 2).astype(np.uint8)
     picture = cv2.morphologyEx(picture, cv2.MORPH_TOPHAT, disc)
     """.format(radius) + OTSU % ""
-    path = some("opening%d" % radius, (255 - cells(i, 2048, 2048) for i in range(2)))
+    path = save_pictures("opening%d" % radius, (255 - cells(i, 2048, 2048) for i in range(2)))
     return Row("cellcount", ['background={"method":"opening","radius":%d}' % radius,
                              "polarity=bright"], path, OPENCV % (mask, ""), same=0.02)
 
 
-def objects():
+def objects_row():
     import tifffile
     from skimage.measure import label
     picture = cells(1, 4096, 4096)
-    path, masks = some("objects", [picture], "tif"), folder("object_labels")
+    path, masks = save_pictures("objects", [picture], "tif"), folder("object_labels")
     file = os.path.join(masks, "p0000.tif")
     tifffile.imwrite(file, label(picture < 145, connectivity=2).astype(np.int32))
     peer = HEAD + """
@@ -185,7 +187,7 @@ end(n, start)
                more=["--labels", masks])
 
 
-def volume():
+def volume_row():
     import tifffile
     path = folder("stack")
     tifffile.imwrite(os.path.join(path, "p0000.tif"), blobs3d(256), photometric="minisblack",
@@ -206,10 +208,10 @@ end(n, start)
 TEXTURE = ["levels=[32]", "distances=[1]", "directions=four", 'roi={"type":"all"}']
 
 
-def roi():
+def roi_row():
     import skimage.data
     source, at = skimage.data.gravel(), np.random.default_rng(1).integers(0, 312, (300, 2))
-    path = some("roi", (source[y:y + 200, x:x + 200] for y, x in at))
+    path = save_pictures("roi", (source[y:y + 200, x:x + 200] for y, x in at))
     peer = HEAD + """
 import cv2, mahotas
 start = begin()
@@ -221,8 +223,8 @@ end(len(files), start)
     return Row("glcm", [*TEXTURE, 'window={"shape":"roi"}'], path, peer, table="features.csv")
 
 
-def window():
-    """The peer computes contrast as a mean of squares: box filters of squared differences."""
+def window_row():
+    """A row of contrast, which the peer computes by box filters of squared differences."""
     import skimage.data
     peer = HEAD + """
 import cv2
@@ -239,10 +241,11 @@ table.writerow(means)
 end(1, start)
 """
     return Row("glcm", [*TEXTURE, 'window={"shape":"square","radius":16}', 'features=["contrast"]'],
-               some("window", [skimage.data.gravel()]), peer, bar=3.0, table="features.csv")
+               save_pictures("window", [skimage.data.gravel()]), peer, bar=3.0,
+               table="features.csv")
 
 
-def voting():
+def voting_row():
     peer = HEAD + """
 import cv2
 cv2.setNumThreads(1)
@@ -253,15 +256,16 @@ found = cv2.HoughCircles(picture, cv2.HOUGH_GRADIENT, 1, 16, param1=60, param2=1
 table.writerows(found[0])
 end(found.shape[1], start)
 """
-    return Row("voting", ["radius=17"], some("voting", [255 - cells(1, 2048, 2048, 40)]), peer,
+    return Row("voting", ["radius=17"], save_pictures("voting", [255 - cells(1, 2048, 2048, 40)]),
+               peer,
                bar=3.0, table="points.csv", same=0.1)
 
 
-def levelset(band):
+def levelset_row(band):
     y, x = np.mgrid[:512, :512] - 256
     picture = np.where(np.hypot(y, x) < 120 + 20 * np.sin(5 * np.arctan2(y, x)), 200, 60)
     noise = np.random.default_rng(1).normal(0, 6, picture.shape)
-    path = some("levelset%d" % band, [(picture + noise).astype(np.uint8)])
+    path = save_pictures("levelset%d" % band, [(picture + noise).astype(np.uint8)])
     peer = HEAD + """
 import SimpleITK as sitk
 sitk.ProcessObject.SetGlobalDefaultNumberOfThreads(1)
@@ -284,36 +288,36 @@ end(int(mask.sum()), start)
 
 
 ROWS = [
-    ("jpeg, analyse", lambda: jpeg(True)),
-    ("jpeg, 6 of 4000 x 2250", lambda: jpeg(False)),
-    ("plain, 4 of 2048^2", lambda: cells_in("four", [], DARK)),
-    ("fill, 4 of 2048^2", lambda: cells_in("four", ["fill_holes=true"], FILLED)),
-    ("local, 4 of 2048^2", lambda: cells_in("four", ["threshold=local"], LOCAL, same=0.02)),
-    ("smooth, 4 of 2048^2", lambda: cells_in("four", ["smooth=2"], SMOOTH, same=0.01)),
-    ("labels, 4 of 2048^2", lambda: cells_in("four", ["labels=true"], DARK, LABELS)),
-    ("large, TIFF of 8192^2", lambda: cells_in("large", [], DARK, n=1, side=8192)),
-    ("small, 1,000 of 200^2", lambda: cells_in("small", [], DARK, n=1000, side=200)),
-    ("tiny, 1,000 of 64^2", lambda: cells_in("tiny", [], DARK, n=1000, side=64)),
-    ("opening 15, 2 of 2048^2", lambda: opening(15)),
-    ("opening 50, 2 of 2048^2", lambda: opening(50)),
-    ("objects, 4096^2", objects),
-    ("volume, labels, 256^3", volume),
-    ("roi, 300 of 200^2", roi),
-    ("window, contrast, 512^2", window),
-    ("voting, 2048^2", voting),
-    ("levelset, 512^2", lambda: levelset(0)),
-    ("levelset, band 6", lambda: levelset(6)),
+    ("jpeg, analyse", lambda: jpeg_row(True)),
+    ("jpeg, 6 of 4000 x 2250", lambda: jpeg_row(False)),
+    ("plain, 4 of 2048^2", lambda: cellcount_row("four", [], DARK)),
+    ("fill, 4 of 2048^2", lambda: cellcount_row("four", ["fill_holes=true"], FILLED)),
+    ("local, 4 of 2048^2", lambda: cellcount_row("four", ["threshold=local"], LOCAL, same=0.02)),
+    ("smooth, 4 of 2048^2", lambda: cellcount_row("four", ["smooth=2"], SMOOTH, same=0.01)),
+    ("labels, 4 of 2048^2", lambda: cellcount_row("four", ["labels=true"], DARK, LABELS)),
+    ("large, TIFF of 8192^2", lambda: cellcount_row("large", [], DARK, n=1, side=8192)),
+    ("small, 1,000 of 200^2", lambda: cellcount_row("small", [], DARK, n=1000, side=200)),
+    ("tiny, 1,000 of 64^2", lambda: cellcount_row("tiny", [], DARK, n=1000, side=64)),
+    ("opening 15, 2 of 2048^2", lambda: opening_row(15)),
+    ("opening 50, 2 of 2048^2", lambda: opening_row(50)),
+    ("objects, 4096^2", objects_row),
+    ("volume, labels, 256^3", volume_row),
+    ("roi, 300 of 200^2", roi_row),
+    ("window, contrast, 512^2", window_row),
+    ("voting, 2048^2", voting_row),
+    ("levelset, 512^2", lambda: levelset_row(0)),
+    ("levelset, band 6", lambda: levelset_row(6)),
 ]
 
 
 # --- running -------------------------------------------------------------------------------------
 
 def seconds_now():
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return used.ru_utime + used.ru_stime if CPU else time.perf_counter()
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime if CPU else time.perf_counter()
 
 
-def timed(argv, env=None):
+def time_command(argv, env=None):
     start = seconds_now()
     r = tap.run(argv, env=env)
     if r.returncode != 0:
@@ -321,54 +325,58 @@ def timed(argv, env=None):
     return seconds_now() - start, r.stdout
 
 
-def of_texcell(row):
-    """(seconds of everything, seconds of run alone, folder of the tables)."""
+def measure_texcell(row):
+    """Runs texcell for a row. Returns (seconds of all commands, seconds of run, folder of the
+    tables)."""
     out, unit, result = (os.path.join(FOLDER, n) for n in ("out", "unit.zip", "result.npz"))
     shutil.rmtree(out, True)
     device = ["--device", "cpu", "--threads", str(PROCESSORS)]
     if row.analyse:
-        seconds, _ = timed([tap.TEXCELL_WU, "analyse", *row.arguments, "--defaults", *device, "-o",
-                            out, row.inputs])
+        seconds, _ = time_command([tap.TEXCELL_WU, "analyse", *row.arguments, "--defaults", *device,
+                                   "-o",
+                                   out, row.inputs])
         return seconds, None, out
-    packed, _ = timed([tap.TEXCELL_WU, "pack", *row.arguments, "-o", unit, row.inputs])
-    run, _ = timed([tap.TEXCELL, "run", unit, "-o", result, "--quiet", *device])
-    more = ["--tiff"] if "labels=true" in row.arguments else []
-    exported, _ = timed([tap.TEXCELL_WU, "export", *more, result, "-o", out])
+    pack_seconds, _ = time_command([tap.TEXCELL_WU, "pack", *row.arguments, "-o", unit, row.inputs])
+    run_seconds, _ = time_command([tap.TEXCELL, "run", unit, "-o", result, "--quiet", *device])
+    export_options = ["--tiff"] if "labels=true" in row.arguments else []
+    export_seconds, _ = time_command([tap.TEXCELL_WU, "export", *export_options, result, "-o", out])
     os.remove(result)
-    row.parts = "pack %.2f, run %.2f, export %.2f" % (packed, run, exported)
-    return packed + run + exported, run, out
+    row.parts = "pack %.2f, run %.2f, export %.2f" % (pack_seconds, run_seconds, export_seconds)
+    return pack_seconds + run_seconds + export_seconds, run_seconds, out
 
 
-def of_peer(row):
+def measure_peer(row):
     env = dict(os.environ, PYTHONPATH=PEERS, OPENBLAS_NUM_THREADS="1", OMP_NUM_THREADS="1")
     out = os.path.join(FOLDER, "peer")
-    seconds, said = timed([sys.executable, "-c", row.peer, row.inputs, out], env)
-    _, count, computed = said.split()
-    return seconds, float(computed), float(count)
+    seconds, output = time_command([sys.executable, "-c", row.peer, row.inputs, out], env)
+    _, count, computing_seconds = output.split()
+    return seconds, float(computing_seconds), float(count)
 
 
-def counted(row, out):
+def count_objects(row, out):
     with open(os.path.join(out, row.table)) as f:
         table = list(csv.DictReader(f))
     return sum(float(line[row.sum_of]) for line in table) if row.sum_of else len(table)
 
 
 def measure(name, row):
-    ours, alone, theirs, computing = [], [], [], []
+    texcell_times, run_times, peer_times, peer_computing_times = [], [], [], []
     for _ in range(ROUNDS):
-        whole, run, out = of_texcell(row)
-        ours.append(whole)
-        alone.append(run)
-        whole, computed, count = of_peer(row)
-        theirs.append(whole)
-        computing.append(computed)
-    mine = counted(row, out)
-    whole = min(ours) / min(theirs)
-    run = "" if alone[0] is None else "%.2f" % (min(alone) / min(computing))
-    missed = "" if whole <= row.bar else ", MISSED"
-    others = "" if abs(mine - count) <= row.same * count else " OTHERS"
+        whole, run, out = measure_texcell(row)
+        texcell_times.append(whole)
+        run_times.append(run)
+        whole, computing_seconds, count = measure_peer(row)
+        peer_times.append(whole)
+        peer_computing_times.append(computing_seconds)
+    our_count = count_objects(row, out)
+    whole = min(texcell_times) / min(peer_times)
+    run = "" if run_times[0] is None else "%.2f" % (min(run_times) / min(peer_computing_times))
+    missed_note = "" if whole <= row.bar else ", MISSED"
+    count_note = "" if abs(our_count - count) <= row.same * count else " OTHERS"
     print("%-26s %6.2f s, peer %6.2f; whole %5.2f, bar %.1f%s; run %5s; counted %d, peer %d%s; %s"
-          % (name, min(ours), min(theirs), whole, row.bar, missed, run, mine, count, others,
+          %
+          (name, min(texcell_times), min(peer_times), whole, row.bar, missed_note, run, our_count,
+           count, count_note,
              getattr(row, "parts", "")))
     sys.stdout.flush()
 

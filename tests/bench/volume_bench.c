@@ -10,11 +10,11 @@
  *
  *     LABELS EVERYTHING TABLE CELLS SAME
  *
- * LABELS: on the CPU with making and freeing memory and threads, and allocating the labels; with
- * one thread it is processor time, which depends less on other programs. On a device: its kernels
- * alone, from voxels to labels in device memory. EVERYTHING: labels and tables (on a device with
- * transfers and compilation); TABLE: the same on a device, without labels. CELLS: their number.
- * SAME: whether state and table equal the CPU's.
+ * LABELS: on the CPU the time includes making and freeing memory and threads, and allocating the
+ * labels; with one thread it is processor time, which depends less on other programs. On a device
+ * it is the time of the kernels, from voxels to labels in device memory. EVERYTHING: labels and
+ * tables (on a device with transfers and compilation); TABLE: the same on a device, without labels.
+ * CELLS: the number of cells. SAME: whether state and table equal the CPU's.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -30,7 +30,7 @@ typedef struct times {
     double labels, everything;
 } times;
 
-/* The results of a run; drop() frees both. */
+/* The results of a run, which drop() frees. */
 typedef struct given {
     vol_state *state;
     wu_output out;
@@ -78,7 +78,7 @@ static tc_status once(const an_backend *backend, const an_work *work, given *g, 
     return status;
 }
 
-/* Runs `repeats` times; *best: the least times; *g: the results of the last run. */
+/* Runs `repeats` times. Sets *best: the shortest times; *g: the results of the last run. */
 static tc_status best_of(int repeats, const an_backend *backend, const an_work *work, given *g,
                          times *best, tc_err *err)
 {

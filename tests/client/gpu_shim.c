@@ -1,6 +1,6 @@
 /*
- * Presents any OpenCL device as an NVIDIA GPU, for texcell under a client that was told of one
- * (TEXCELL_OPENCL_LIBRARY names this library). Environment variables:
+ * An OpenCL library that presents any device as an NVIDIA GPU, for texcell under a client with such
+ * a GPU in its configuration (TEXCELL_OPENCL_LIBRARY names this library). Environment variables:
  *   GPU_SHIM_LOST=FILE      while the file exists, the GPU is lost: every launch fails
  *   GPU_SHIM_CRASH=FILE     while the file exists, the driver crashes in every launch
  *   GPU_SHIM_HANGS=1        the driver never returns from its exit handler

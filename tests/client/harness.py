@@ -1,5 +1,5 @@
-"""Runs the real BOINC client, isolated on loopback: no installed client and no /var/lib/boinc is
-ever touched.
+"""Runs the real BOINC client for tests, on the loopback interface alone: it does not touch an
+installed client or /var/lib/boinc.
 
     with Server() as server:
         client = Client(folder, server)
@@ -9,12 +9,12 @@ ever touched.
         ...
         client.close()
 
-A client gets a new data folder, a free port, and either a state file written here as if a project
-had sent it work (add_app, add_task), or a project to attach to (project.py). The upload handler is
-a small HTTP server in this process. Every wait has a limit. close() ends only processes that were
-started here; if this process dies, the client dies with it, and the client's tasks notice that.
+A client gets a new data folder, a free port, and either a state file as if a project had sent it
+work (add_app, add_task), or a project to attach to (project.py). The upload handler is a small HTTP
+server in this process. Every wait has a time limit. close() ends only processes that this module
+started. If this process dies, the client dies with it, and the client's tasks notice that.
 
-BOINC_CLIENT=FOLDER: uses `boinc` and `boinccmd` of that folder instead of the installed ones.
+BOINC_CLIENT=FOLDER: use `boinc` and `boinccmd` of this folder instead of the installed ones.
 """
 import concurrent.futures
 import contextlib
@@ -40,7 +40,8 @@ class Timeout(Exception):
 
 
 def until(seconds, condition, what):
-    """Waits until condition() is true, and returns its value. what: described in the error."""
+    """Waits until condition() returns a true value, and returns it. what: text for the error
+    message."""
     end = time.monotonic() + seconds
     while True:
         value = condition()
@@ -52,8 +53,8 @@ def until(seconds, condition, what):
 
 
 def end_cleanly(limit):
-    """Makes the test run its `finally` blocks, which end the clients, if it gets a signal or has
-    run for `limit` seconds (Timeout)."""
+    """Raises Timeout when the test gets a signal or has run for `limit` seconds, so that its
+    `finally` blocks end the clients."""
     def give_up(*_):
         raise Timeout("the whole test takes more than %d s" % limit)
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
@@ -63,7 +64,7 @@ def end_cleanly(limit):
 
 
 def together(*stories):
-    """Runs each function in a thread; raises the first exception when all have ended."""
+    """Runs each function in a thread. When all have ended, raises the first exception."""
     with concurrent.futures.ThreadPoolExecutor(len(stories)) as pool:
         futures = [pool.submit(s) for s in stories]
     for f in futures:
@@ -71,8 +72,8 @@ def together(*stories):
 
 
 class Process:
-    """A process that this module did not start itself. Its start time distinguishes it from a later
-    process with the same number."""
+    """A process that this module did not start. Its start time distinguishes it from a later
+    process with the same id."""
 
     def __init__(self, pid):
         self.pid = pid
@@ -80,7 +81,7 @@ class Process:
 
     def _stat(self, field):
         """A field of /proc/PID/stat, counted from 0 after the command's name; None if the process
-        is gone."""
+        has ended."""
         try:
             with open("/proc/%d/stat" % self.pid) as f:
                 fields = f.read().rpartition(")")[2].split()
@@ -103,10 +104,10 @@ class Process:
 
     def sleeps(self):
         """Whether the process uses almost no processor time during a second."""
-        before = self.cpu_seconds()
+        first = self.cpu_seconds()
         time.sleep(1)
-        after = self.cpu_seconds()
-        return after is not None and after - before < 0.05
+        second = self.cpu_seconds()
+        return second is not None and second - first < 0.05
 
     def signal(self, number):
         if self.alive():
@@ -124,15 +125,15 @@ class Server:
         self._open()
 
     def get(self, path):
-        """The body of the answer; None: 404."""
+        """The body of the answer; None for a 404."""
         return None
 
     def post(self, path, body):
         return self.upload(body) if "file_upload_handler" in path else None
 
     def upload(self, body):
-        """Answers an upload. Before it sends a larger file, the client asks how much of it the
-        server has: always 0."""
+        """Answers an upload. Before it uploads a larger file, the client asks how many bytes of it
+        the server has: 0."""
         head, mark, data = body.partition(b"<data>\n")
         name = re.search(rb"<name>([^<]*)</name>", head)
         if mark and name:
@@ -187,9 +188,9 @@ class Server:
     def unreachable(self):
         """A context in which connections are refused; the port stays reserved."""
         self._close()
-        with socket.socket() as held:
-            held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            held.bind(("127.0.0.1", self.port))
+        with socket.socket() as socket_:
+            socket_.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            socket_.bind(("127.0.0.1", self.port))
             yield
         self._open()
         self._serve()
@@ -202,7 +203,7 @@ def free_port():
 
 
 def xml_lines(tag, *lines):
-    """XML with one tag a line, as the client reads its files line by line."""
+    """XML with one tag a line, as the client parses its files line by line."""
     return "<%s>\n%s</%s>\n" % (tag, "".join(line if line.endswith("\n") else line + "\n"
                                             for line in lines), tag)
 
@@ -210,12 +211,12 @@ def xml_lines(tag, *lines):
 class Client:
     """A data folder, and the client that runs in it; after quit() another one can be started."""
 
-    CPUS = 2  # number of CPUs that the client is told of
+    CPUS = 2  # the number of CPUs in the client's configuration
     PLATFORM = "x86_64-pc-linux-gnu"
 
     def __init__(self, folder, server, gpu="", without=None, **env):
-        """gpu: the type of a GPU that the client is told of. without: if not None, the client looks
-        for GPUs of that type itself, and ignores those with these numbers."""
+        """gpu: the type of a GPU in the client's configuration. without: if not None, the client
+        searches for GPUs of this type, and ignores those with these numbers."""
         self.dir = folder
         self.gpu, self.without = gpu, without
         self.env = env             # additional environment of the client and its tasks
@@ -233,7 +234,7 @@ class Client:
     # --- what the project "sent" ---------------------------------------------
 
     def add_app(self, name, program, ncpus=1, gpu="", plan_class="", cmdline=""):
-        """Adds the app. gpu: the type of the GPU of which each task takes one."""
+        """Adds the app. gpu: the type of GPU, of which each task uses one."""
         self._app_name = name
         shutil.copy(program, os.path.join(self.project_dir, name))
         main = xml_lines("file_ref", "<file_name>%s</file_name>" % name, "<main_program/>")
@@ -259,7 +260,8 @@ class Client:
 
     def add_task(self, name, workunit, suspended=False):
         """Adds a work unit and its task NAME_0, whose result is uploaded as NAME_0_0. suspended:
-        the task waits until it is resumed; else the client would run it whenever a CPU is free."""
+        the task waits until it is resumed; otherwise the client runs it as soon as a CPU is
+        free."""
         with open(workunit, "rb") as f:
             content = f.read()
         self._write(os.path.join(self.project_dir, name + ".zip"), content)
@@ -291,7 +293,8 @@ class Client:
                       "<open_name>result</open_name>"))
 
     def preferences(self, leave_in_memory, checkpoint_seconds=2, cpus=100):
-        """Sets preferences: effective at the start, or at once if the client runs."""
+        """Sets preferences, which take effect at once in a running client, otherwise at its
+        start."""
         self._write(os.path.join(self.dir, "global_prefs_override.xml"), xml_lines(
             "global_preferences", "<run_on_batteries>1</run_on_batteries>",
             "<run_if_user_active>1</run_if_user_active>",
@@ -308,7 +311,7 @@ class Client:
             self.command("--read_global_prefs_override")
 
     def _write_config(self):
-        # No lower priority: other work of the machine would leave the task no time.
+        # Normal priority: with a low one other processes could leave the task no time.
         self._write(os.path.join(self.dir, "cc_config.xml"), xml_lines(
             "cc_config",
             xml_lines("log_flags", "<task>1</task>", "<task_debug>1</task_debug>",
@@ -333,12 +336,12 @@ class Client:
                          "<peak_flops>1e10</peak_flops>", "<device_nums>0</device_nums>")
 
     def app_config(self, content):
-        """Sets the volunteer's app_config.xml, an example of docs/volunteer.md."""
+        """Writes the volunteer's app_config.xml, as in an example of docs/volunteer.md."""
         self._write(os.path.join(self.project_dir, "app_config.xml"), content)
         if self.process:
             self.command("--read_cc_config")
 
-    def _as_if_sent(self):
+    def _project_state(self):
         """The part of the state file about a project that has sent work."""
         master = self.url
         self._write(os.path.join(self.dir, "account_%s.xml" % os.path.basename(self.project_dir)),
@@ -372,7 +375,7 @@ class Client:
         """Starts a client in the folder; a later start continues from its state."""
         if not os.path.exists(os.path.join(self.dir, "cc_config.xml")):
             self._write_config()
-            self._write_state(self._as_if_sent() if self._app else "")
+            self._write_state(self._project_state() if self._app else "")
         for attempt in range(3):
             self.port = free_port()
             with open(self.log, "ab") as log:
@@ -430,14 +433,14 @@ class Client:
         self.process = None
 
     def kill(self):
-        """Kills the client alone, as a crash would; its tasks remain."""
+        """Kills only the client, as a crash would; its tasks stay."""
         self.process.kill()
         self.process.wait(20)
         self.process = None
 
     def power_cut(self):
-        """Kills the client and its tasks at once. They are one process group, whose number cannot
-        be reused before its leader has been waited for."""
+        """Kills the client and its tasks at once. They are one process group, whose id cannot be
+        reused before wait() was called for its leader."""
         if self.process and self.process.returncode is None:
             try:
                 os.killpg(self.process.pid, signal.SIGKILL)
@@ -499,7 +502,7 @@ class Client:
         return self.slot(int(self.task(task).get("slot", 0)))
 
     def told(self, task, tag):
-        """A number that the client wrote for the task at its start (init_data.xml)."""
+        """A number in init_data.xml, which the client writes at the task's start."""
         with open(os.path.join(self.slot_of(task), "init_data.xml")) as f:
             return float(re.search("<%s>([^<]*)<" % tag, f.read())[1])
 
@@ -515,8 +518,8 @@ class Client:
             return ""
 
     def result(self, name):
-        """{tag: text} of a finished task in the client's state file, with stderr_out; {} if it is
-        not there yet."""
+        """{tag: text} of a finished task in the client's state file, with stderr_out; {} before the
+        task has finished."""
         with open(os.path.join(self.dir, "client_state.xml"), errors="replace") as f:
             for block in re.findall(r"<result>\n(.*?)\n</result>", f.read(), re.S):
                 fields = dict(re.findall(r"<(\w+)>(.*?)</\1>", block, re.S))

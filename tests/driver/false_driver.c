@@ -2,10 +2,11 @@
  * An OpenCL library that misbehaves in one call and otherwise passes all calls on to the system's
  * library. The program loads it if TEXCELL_OPENCL_LIBRARY names it.
  *
- *   FALSE_DRIVER=CALL:N:HOW   what happens at the N-th call of CALL, from 1: segv, abort, exit,
- * hang, term (SIGTERM, then a crash), thread (another thread crashes), ftz (denormal numbers are
- * flushed to zero from then on) FALSE_DRIVER_COUNTS=FILE  gets, at exit, a line "CALL TIMES" for
- * each function
+ *   FALSE_DRIVER=CALL:N:HOW   selects the misbehaviour at the N-th call of CALL, from 1: segv,
+ *                             abort, exit, hang, term (SIGTERM, then a crash), thread (another
+ *                             thread crashes), ftz (denormal numbers are flushed to zero from then
+ *                             on)
+ *   FALSE_DRIVER_COUNTS=FILE  gets, at exit, a line "CALL TIMES" for each function
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>

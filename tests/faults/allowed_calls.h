@@ -1,10 +1,10 @@
 /*
  * The system calls that a confined process may make, listed independently of os_confine.c:
  * CALL(NAME, NEEDS). NEEDS has a bit for each right without which the call is refused (1: to make
- * files, 2: to lock files); CONDITIONAL: the call is allowed with some arguments only.
+ * files, 2: to lock files), or is CONDITIONAL if the call is allowed only with some arguments.
  */
 #define CONDITIONAL 4
-/* Numbers that the kernel's headers may be too old to have. */
+/* Numbers that old headers of the kernel lack. */
 #if !defined(SYS_rseq)
 #if defined(__x86_64__)
 #define SYS_rseq 334

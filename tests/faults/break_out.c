@@ -1,9 +1,8 @@
 /*
- * A library to be preloaded into a program; it acts like an attacker who has taken the program
- * over. When the program first reads, from byte BREAK_FROM on, from a file whose name contains
- * BREAK_AT, the library tries everything that would do harm outside: to the file BREAK_VICTIM, in
- * the folder BREAK_FOLDER, and elsewhere. It prints to stderr what succeeded, and the number of
- * tries.
+ * A library to be preloaded into a program; it acts like an attacker who controls the program. When
+ * the program first reads byte BREAK_FROM or later of a file whose name contains BREAK_AT, the
+ * library tries every call that would do harm outside: to the file BREAK_VICTIM, in the folder
+ * BREAK_FOLDER, and elsewhere. It prints the successful calls and the number of tries to stderr.
  */
 #define _GNU_SOURCE
 #include <dirent.h>
@@ -73,7 +72,7 @@ static long peeked(pid_t pid)
 {
     char byte;
     struct iovec to = { &byte, 1 },
-                 from = { (void *)(uintptr_t)&environ, 1 }; /* the parent is the same program */
+                 from = { (void *)(uintptr_t)&environ, 1 }; /* the parent has the same layout */
 
     return process_vm_readv(pid, &to, 1, &from, 1, 0);
 }
@@ -163,7 +162,7 @@ static long in_new_spaces(void)
     return child;
 }
 
-/* Tries calls that take no names of files. own: descriptor of a file that the program reads. */
+/* Tries calls without file names. own: descriptor of a file that the program reads. */
 static void try_calls(int own, const char *folder)
 {
     const pid_t parent = getppid();
@@ -216,7 +215,7 @@ static void try_table(void)
 #include "allowed_calls.h"
     };
     const char *const calls = getenv("BREAK_CALLS");
-    /* No filter can refuse these; they end a process in which the kernel has no such probe. */
+    /* No filter can refuse these two calls, which kill a process without a probe of the kernel. */
     enum { URETPROBE = 335, UPROBE = 336 };
     enum { NUMBERS = 1024, CONDITIONAL = 4 };
     char what[40];
@@ -251,7 +250,7 @@ static void look(int fd, int64_t place)
     try_files(getenv("BREAK_VICTIM"), getenv("BREAK_FOLDER"));
     try_others(getenv("BREAK_VICTIM"));
     if (getenv("BREAK_CALLS") !=
-        NULL) { /* the other programs of this machine are not to suffer from the rest */
+        NULL) { /* only for a victim: the further tries could harm other programs */
         try_descriptors();
         try_calls(fd, getenv("BREAK_FOLDER"));
         try_table();

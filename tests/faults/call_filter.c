@@ -1,7 +1,7 @@
 /*
- * Tests the filter of system calls that os_confine.c makes for this processor. An interpreter runs
- * the filter for each system call with several arguments, so that no call is made. Prints a line
- * for each fault; the last line has the number of questions.
+ * Tests the filter of system calls that os_confine.c makes for this processor. No call is made: an
+ * interpreter runs the filter for each system call with several arguments. Prints a line for each
+ * wrong answer; the last line has the number of calls tested.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE /* NOLINT(bugprone-reserved-identifier,cert-dcl37-c,cert-dcl51-cpp) */
@@ -44,7 +44,7 @@ static int take_filter(int option, ...)
     return 0;
 }
 
-/* Returns what the filter answers; 0xdead: it is no valid program. */
+/* Returns the filter's answer, or 0xdead if it is no valid program. */
 static uint32_t answer(const struct seccomp_data *data)
 {
     uint32_t a = 0;

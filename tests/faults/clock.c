@@ -1,6 +1,6 @@
 /*
- * A library to be preloaded into a program: with each reading the wall clock jumps by one more day,
- * forward, or back with CLOCK_BACK. The steady clock is not changed.
+ * A library to be preloaded into a program: at each reading the wall clock jumps by one more day,
+ * forward, or back with CLOCK_BACK. The steady clock does not change.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>

@@ -25,7 +25,7 @@ static int error_number, is_ready, own_only, counts = -1;
 static const char *what;
 static uintptr_t program_from, program_to; /* the program's code and data */
 
-/* Called for each loaded object, of which the first is the program: stores its addresses. */
+/* Callback for each loaded object, of which the first is the program: stores its addresses. */
 static int find_program(struct dl_phdr_info *of, size_t size, void *unused)
 {
     (void)size;
@@ -47,14 +47,14 @@ __attribute__((constructor)) static void begin(void)
     what = getenv("FAIL_WHAT");
     choose_place(getenv("FAIL_AT"));
     error_number = number == NULL ? ENOMEM : atoi(number);
-    if (getenv("FAIL_COUNT") != NULL) /* opened now, as the program may later be confined */
+    if (getenv("FAIL_COUNT") != NULL) /* open the file now, as the program may be confined later */
         counts = open(getenv("FAIL_COUNT"), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
     own_only = getenv("FAIL_OWN") != NULL;
     dl_iterate_phdr(find_program, NULL);
     is_ready = what != NULL;
 }
 
-/* The program closes descriptors that it inherits; this one must stay open. */
+/* The program closes inherited descriptors; this one must stay open. */
 #define KEEP_OPEN counts
 #include "keep_open.h"
 
@@ -74,7 +74,7 @@ __attribute__((destructor)) static void end(void)
         tell_places(counts);
 }
 
-/* Finds the next function of that name: in glibc or a sanitizer. */
+/* Finds the next function with this name, in glibc or a sanitizer. */
 #define NEXT(type, name, ...)         \
     static type (*next)(__VA_ARGS__); \
     if (next == NULL)                 \

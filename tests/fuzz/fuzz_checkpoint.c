@@ -1,5 +1,5 @@
-/* libFuzzer target: reads a checkpoint and its spool. Byte 0 of an input tells which CRCs are
- * corrected after the mutation (MEND_...), so that the readers get further; bytes 1 and 2 are the
+/* libFuzzer target: reads a checkpoint and its spool. Byte 0 of an input selects the CRCs to
+ * correct after the mutation (MEND_...), so that the readers get further; bytes 1 and 2 are the
  * length of the checkpoint that follows; the rest is the spool. */
 #include <stdint.h>
 #include <stdlib.h>
@@ -40,8 +40,8 @@ static void mend_checkpoint(uint8_t *c, size_t n)
     put_crc(c + 76, c, 76);
 }
 
-/* Returns where the record that ends at `end` begins. mend: corrects the CRC of its headers. *good:
- * 0 if there is no record. */
+/* Returns the offset of the record that ends at `end`. mend: whether to correct the CRC of its
+ * headers. Sets *good to 0 if there is no record. */
 static size_t record_before(uint8_t *s, size_t end, int mend, int *good)
 {
     uint64_t bytes;
@@ -59,7 +59,7 @@ static size_t record_before(uint8_t *s, size_t end, int mend, int *good)
     return end - TAIL - heads - (size_t)bytes;
 }
 
-/* Returns the number of records; corrects their CRCs if `mend`. */
+/* Returns the number of records, and corrects their CRCs if `mend`. */
 static uint64_t each_record(uint8_t *s, size_t n, int mend)
 {
     uint64_t records = 0;
@@ -75,7 +75,7 @@ static void check_message(const tc_err *err, const char *path)
         fuzz_wrong();
 }
 
-/* Writes what was read: reading that again must give the same. */
+/* Writes the checkpoint that was read: reading it again must give the same. */
 static void write_again(const checkpoint *c, const void *state)
 {
     checkpoint found;
@@ -98,8 +98,8 @@ static tc_status count(void *user, const void *data, size_t n, tc_err *err)
     return TC_OK;
 }
 
-/* Appends an output that was read: reading that again must give the same. Of compressed arrays the
- * number of bytes must be right. */
+/* Appends an output that was read: reading it again must give the same. Only the number of bytes is
+ * compared for compressed arrays. */
 static void append_again(spool *s, wu_output *out, size_t index, size_t end)
 {
     wu_output again;

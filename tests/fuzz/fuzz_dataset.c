@@ -11,8 +11,8 @@
 int LLVMFuzzerInitialize(int *argc, char ***argv);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-/* SQLite is interrupted after MOST calls of too_long, one every OPERATIONS instructions. */
-enum { OPERATIONS = 1000, MOST = 30 };
+enum { OPERATIONS = 1000 }; /* SQLite calls too_long after each 1000 instructions */
+enum { MOST = 30 };         /* calls of too_long after which a statement is interrupted */
 enum { ROOM = 32 << 20, STEP = 16 };
 
 static const char *folder;
@@ -21,13 +21,12 @@ static char page[64];
 /* --- SQLite's memory -------------------------------------------------------------------------- */
 
 /* SQLite allocates thousands of times for each input, which would take most of the time in the
- * sanitizer's allocator. Here pieces are cut from one array, one after the other; free memory and
- * gaps between pieces are poisoned for the sanitizer. All of it is reused when no piece is in use.
- */
+ * sanitizer's allocator. Here pieces are cut from one array in turn; free memory and the gaps
+ * between pieces are poisoned for the sanitizer. The array is reused when no piece is in use. */
 static _Alignas(16) char memory[ROOM];
-static uint32_t sizes[ROOM / STEP]; /* size of the piece that begins there */
-/* taken: bytes of the array that are used up; pieces: pieces in use; kept, kept_pieces: those after
- * the last input, which SQLite keeps. */
+static uint32_t sizes[ROOM / STEP]; /* [i]: size of the piece at byte i * STEP */
+/* taken: bytes of the array that are used up; pieces: number of pieces in use; kept, kept_pieces:
+ * their values after the last input, as SQLite keeps some memory. */
 static size_t taken, pieces, kept, kept_pieces;
 
 static uint32_t *size_of(const void *piece)
@@ -88,7 +87,7 @@ static void end(void *user)
     (void)user;
 }
 
-/* After each input: frees all memory but that which SQLite keeps. */
+/* Frees all memory after an input, except for the memory that SQLite keeps. */
 static void take_back(void)
 {
     if (pieces != kept_pieces) {

@@ -51,7 +51,7 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
     (void)argv;
     folder = fuzz_folder();
     snprintf(page, sizeof page, "%s/report.html", folder);
-    /* Discards what the exports print. */
+    /* Discards the output of the exports. */
     return freopen("/dev/null", "w", stdout) == NULL;
 }
 

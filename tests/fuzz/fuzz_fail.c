@@ -20,14 +20,15 @@ size_t __sanitizer_get_current_allocated_bytes(void) __attribute__((weak));
 
 enum { DEPTH = 6, PLACES = 1 << 14, TRIES = 200 };
 
-/* COUNT: no call fails; FAIL_NEW: the first call at a new place fails; FAIL_AT: call fail_at. */
+/* COUNT: no call fails; FAIL_NEW: the first call at a new place fails; FAIL_AT: the call with
+ * number fail_at fails. */
 static enum { COUNT, FAIL_NEW, FAIL_AT } mode;
 static bool may_fail, failed, has_new;
 static size_t calls, fail_at, failed_at;
-static uintptr_t places[PLACES]; /* hash table of the places that were seen */
+static uintptr_t places[PLACES]; /* hash table of the known places */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static _Thread_local const uintptr_t *bottom; /* of the main thread's stack; NULL in others */
-static _Thread_local bool exempt;             /* calls of this thread do not fail now */
+static _Thread_local bool exempt;             /* whether calls of this thread never fail now */
 
 bool fuzz_may_fail(bool may)
 {
@@ -43,8 +44,8 @@ void fuzz_wrong(void)
 }
 
 /* Returns a hash of the return addresses above `frame`, the frame of a function below that replaces
- * a call. Libraries are built without frame pointers: the walk ends where a pointer does not lead
- * further down the stack. */
+ * a call. As libraries are built without frame pointers, the walk ends at a pointer that does not
+ * lead further down the stack. */
 __attribute__((no_sanitize("address", "undefined"))) static uintptr_t place_of(
     const uintptr_t *frame)
 {
@@ -110,9 +111,8 @@ static bool grows(const uint8_t *data, size_t size, void (*run)(const uint8_t *,
     return before != 0 && __sanitizer_get_current_allocated_bytes() > before;
 }
 
-/* Runs an input with failures. If memory grows each time that the same call fails, it leaks;
- * growing once is not enough, as libraries keep some memory. LeakSanitizer does not find all
- * leaks. */
+/* Runs an input with failures. It is a leak if memory grows each time that the same call fails; it
+ * may grow once, as libraries keep some memory. LeakSanitizer does not find all leaks. */
 static void once(const uint8_t *data, size_t size, void (*run)(const uint8_t *, size_t))
 {
     if (!grows(data, size, run) || !failed)
@@ -149,7 +149,7 @@ void fuzz_with_failures(const uint8_t *data, size_t size, void (*run)(const uint
     failed = false;
 }
 
-/* --- functions that the linker puts in place of calls (targets.mk) ---------------------------- */
+/* --- functions with which the linker replaces calls (targets.mk) ------------------------------ */
 
 #define FAILING_BEFORE(does, type, result, why, name, parameters, ...)              \
     type __wrap_##name parameters;                                                  \

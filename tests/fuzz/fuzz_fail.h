@@ -1,7 +1,7 @@
 /*
  * Makes calls fail that allocate memory, or read or write files. An input is run without failures;
- * then once for each new place of such a call (its innermost callers), where the call fails; and
- * for one input in 16 once more, with a failing call that the input's bytes choose. A run with a
+ * then once for each new place of such a call (its innermost callers), whose call fails; and for
+ * one input in 16 once more, with a failing call that the input's bytes select. A run with a
  * failure must not leak memory.
  *
  * Allocations by jansson do not fail: without memory for JSON texcell ends (faults_test.py).
@@ -20,7 +20,8 @@ void fuzz_with_failures(const uint8_t *data, size_t size, void (*run)(const uint
  */
 bool fuzz_may_fail(bool may);
 
-/* Call this if something is wrong: aborts, unless a call was made to fail, which may explain it. */
+/* Reports an error of the program: aborts, unless a call was made to fail, which may be the
+ * reason. */
 void fuzz_wrong(void);
 
 #endif

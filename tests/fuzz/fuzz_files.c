@@ -1,4 +1,4 @@
-/* Files in the memory of the process, instead of the kernel's, for the fuzz targets. */
+/* Files in the memory of the process, which replace the kernel's for the fuzz targets. */
 #define _GNU_SOURCE
 #include "tests/fuzz/fuzz_files.h"
 
@@ -35,9 +35,9 @@ enum { FILES = 8, DESCRIPTORS = 16, FIRST = 1 << 20, THE_FOLDER = FIRST + DESCRI
 static const size_t room = (size_t)1 << 26; /* bytes that a file may have */
 
 typedef struct file {
-    char name[64]; /* "": it was deleted, or the entry is free */
+    char name[64]; /* "": the file was deleted, or the entry is free */
     unsigned opened;
-    uint8_t *p, *own; /* p: its bytes; own: memory of `room` bytes, once it was written to */
+    uint8_t *p, *own; /* p: the file's bytes; own: memory of `room` bytes if it was written to */
     size_t size;
 } file;
 
@@ -65,7 +65,7 @@ static file *find(const char *path)
     return NULL;
 }
 
-/* Returns the file of a descriptor; NULL: the descriptor is the system's. */
+/* Returns the file of a descriptor, or NULL if the descriptor is the system's. */
 static file *file_of(int fd)
 {
     return fd < FIRST || fd >= THE_FOLDER ? NULL : descriptors[fd - FIRST];
@@ -202,7 +202,7 @@ int files_rename(const char *from, const char *to)
     return 0;
 }
 
-/* --- calls that are not made to fail ---------------------------------------------------------- */
+/* --- calls that never fail on purpose --------------------------------------------------------- */
 
 int __wrap_close(int fd)
 {

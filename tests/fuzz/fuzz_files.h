@@ -13,11 +13,11 @@
 
 #define FILES_FOLDER "/fuzz"
 
-/* Makes the input a read-only file; returns its name. Valid until the next call; the bytes remain
- * the caller's. */
+/* Makes the input a read-only file. Returns its name, which is valid until the next call. The bytes
+ * still belong to the caller. */
 const char *files_input(const uint8_t *data, size_t size);
 
-/* Makes a file with a copy of these bytes, replacing one of that name. */
+/* Makes a file with a copy of these bytes, and replaces a file with the same name. */
 void files_put(const char *path, const uint8_t *data, size_t size);
 
 /* Like the system calls of these names. */

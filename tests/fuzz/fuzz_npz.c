@@ -13,7 +13,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 /* A file in the current folder, as stdio cannot write to the files in memory. */
 static const char copied[] = "copy.npz";
 
-/* Reads an array as a whole and in pieces of odd length: both must agree. */
+/* Reads an array as a whole and in pieces of various lengths: both must agree. */
 static void read_array(wu_npz_reader *r, size_t index)
 {
     const wu_array_info *info = wu_npz_info(r, index);
@@ -50,7 +50,7 @@ static void read_array(wu_npz_reader *r, size_t index)
     free(whole);
 }
 
-/* Writes all arrays again, if they can be read: reading them again must give the same. */
+/* Writes all readable arrays to a file: reading this must give the same arrays. */
 static void copy(wu_npz_reader *r)
 {
     wu_npz_writer *w = NULL;

@@ -1,4 +1,4 @@
-/* libFuzzer target: checks a result without its work unit, by its own description of it. */
+/* libFuzzer target: checks a result without its work unit, by the description in the result. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -22,7 +22,7 @@ static void read_input(const uint8_t *data, size_t size)
     if (status == TC_INTERNAL ||
         (status == TC_BAD_INPUT && strncmp(err.message, path, strlen(path)) != 0))
         abort();
-    /* A result that is accepted can be opened by the tools that show it. */
+    /* The tools that display results can open an accepted result. */
     if (status == TC_OK) {
         wu_result_file shown;
 

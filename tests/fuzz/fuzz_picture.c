@@ -10,16 +10,17 @@
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 const char *__asan_default_options(void);
 
-/* Larger pages are valid, but would take the time and the memory of thousands of inputs. */
+/* The bytes of the largest page that is read: larger ones would take the time of thousands of
+ * inputs. */
 #define LARGEST ((size_t)1 << 16)
 
-/* Larger allocations fail, which the program must handle. */
+/* Limits the size of allocations: larger ones fail, which the program must handle. */
 const char *__asan_default_options(void)
 {
     return "allocator_may_return_null=1:max_allocation_size_mb=256";
 }
 
-/* Reads the next page; also as an encoded PNG, if it is one that can be used as it is. */
+/* Reads the next page, also as encoded PNG data if these can be used unchanged. */
 static tc_status read_page(wu_picture *picture, void *page, tc_err *err)
 {
     const tc_status status = wu_picture_next(picture, page, err);

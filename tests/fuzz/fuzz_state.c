@@ -1,7 +1,7 @@
-/* libFuzzer target: a changed state of an item, as a checkpoint with right CRCs may contain it. An
- * input has a byte for the analysis, one for its self-test item (made smaller) and one for how far
- * it is computed; then changes to the state, of five bytes each: offset (little-endian) and value.
- * If check_state accepts the state, the item is computed to its end. */
+/* libFuzzer target: continues from a changed state of an item, as a checkpoint with right CRCs may
+ * contain it. An input has a byte for the analysis, one for its self-test item (made smaller) and
+ * one for the number of computed chunks; then changes of the state, of five bytes each: offset
+ * (little-endian) and value. If check_state accepts the state, the item is computed to its end. */
 #include <jansson.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -28,7 +28,7 @@ static void must(tc_status status)
         abort();
 }
 
-/* Changes parameters to suit a smaller item: places and radii that fit it, and fewer grey levels,
+/* Changes parameters to suit a smaller item: positions and radii inside it, and fewer grey levels,
  * as a matrix grows with their square. */
 static void make_small(json_t *json)
 {

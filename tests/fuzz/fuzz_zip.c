@@ -25,8 +25,8 @@ const char *fuzz_file(const uint8_t *data, size_t size)
     return files_input(data, size);
 }
 
-/* Writes two more files into the input's folder, to which an input may refer: COMPANION, with the
- * text below, and AGAIN, the input itself. */
+/* Writes two files into the input's folder, to which an input may refer: COMPANION, with the text
+ * below, and AGAIN, a copy of the input. */
 static void put_others(int fd)
 {
     enum { COMPANION = 98, AGAIN = 99 };
@@ -68,7 +68,7 @@ static bool ends_with(const char *text, const char *end)
     return n >= m && strcmp(text + n - m, end) == 0;
 }
 
-/* Sets the CRCs of all chunks of a PNG. */
+/* Corrects the CRCs of all chunks of a PNG. */
 static void mend_png(uint8_t *data, size_t size)
 {
     for (size_t at = 8; at + 12 <= size;) {
@@ -98,7 +98,7 @@ static size_t unpacked(const wu_archive *a, size_t index, uint8_t *to)
     return got == 0 ? n : 0;
 }
 
-/* Replaces `old` bytes at `at` by m bytes; returns the new length. */
+/* Replaces `old` bytes at offset `at` by m bytes. Returns the new length. */
 static size_t replace(uint8_t *data, size_t n, size_t at, size_t old, const void *bytes, size_t m)
 {
     if (n - old + m > MEMBER_MAX + GROWTH)
@@ -127,7 +127,7 @@ static size_t end_of_value(const uint8_t *text, size_t n, size_t *at)
     return i;
 }
 
-/* Replaces a JSON value by another one of the text, or by one of these. */
+/* Replaces a JSON value by another value of the text, or by one of a list. */
 static size_t mutate_json(uint8_t *text, size_t n, unsigned random)
 {
     static const char *const others[] = { "null",
@@ -184,7 +184,7 @@ static size_t mutate_array(uint8_t *data, size_t n, size_t head, unsigned random
     const size_t end = (size_t)(data + head - shape) - 1;
     if (rows > old + 2 || head + rows * row > MEMBER_MAX || digits == 0 || digits > end || m > end)
         return n;
-    /* The header keeps its length, by the blanks at its end. */
+    /* Blanks at the end of the header keep its length. */
     memmove(shape + m, shape + digits, end - (digits > m ? digits : m));
     memcpy(shape, text, m);
     if (m < digits)
@@ -194,7 +194,7 @@ static size_t mutate_array(uint8_t *data, size_t n, size_t head, unsigned random
     return head + rows * row;
 }
 
-/* Changes a member: as JSON, array or PNG by its name, or its bytes. */
+/* Changes a member: as JSON, array or PNG, depending on its name, or its bytes. */
 static size_t mutate_member(const char *name, uint8_t *data, size_t n, unsigned random)
 {
     const size_t head = n > 10 && ends_with(name, ".npy") ? 10u + data[8] + 256u * data[9] : n;
@@ -212,7 +212,7 @@ static size_t mutate_member(const char *name, uint8_t *data, size_t n, unsigned 
     return n;
 }
 
-/* The output; full: it did not fit. */
+/* The output. full: whether it did not fit. */
 typedef struct bytes {
     uint8_t *p;
     size_t n, room;
@@ -285,7 +285,7 @@ static size_t repack(const wu_archive *a, const uint8_t *in, size_t chosen, unsi
         return 0;
     n = mutate_member(a->members[chosen].name, member, n, random);
     n = packed(&a->members[chosen], member, n, (seed >> 20 & 3) == 0, small);
-    /* In one of eight cases the changed member is moved to the end or left out. */
+    /* One time in eight the changed member is moved to the end or left out. */
     if (order < 2) {
         const wu_member to_end = a->members[chosen];
         memmove(&a->members[chosen], &a->members[chosen + 1], (a->n - 1 - chosen) * sizeof to_end);

@@ -1,8 +1,9 @@
 /*
  * two_readers UNIT RESULT SEED N FOLDER: makes N archives from a right result by changing the
- * structure of the ZIP, and checks them against the work unit. For each that is accepted it writes
- * I.npz and I.copy.npz to FOLDER, the latter with what texcell has read: another reader must find
- * the same in both (two_readers.py). Prints how many were accepted.
+ * structure of the ZIP file, and checks them against the work unit. For each accepted archive I it
+ * writes to FOLDER the archive (I.npz) and a copy with the arrays that texcell read from it
+ * (I.copy.npz): another reader must find the same in both (two_readers.py). Prints the number of
+ * accepted archives.
  */
 #define _GNU_SOURCE
 #include <stdio.h>
@@ -23,9 +24,13 @@
         }                                                   \
     } while (0)
 
-/* LOCAL, ENTRY, END: bytes of a ZIP's local header, directory entry and end record, without names.
- */
-enum { MAX = 64, LOCAL = 30, ENTRY = 46, END = 22, ROOM = 1 << 20 };
+enum {
+    MAX = 64,      /* members of an archive */
+    LOCAL = 30,    /* bytes of a local header, without the name */
+    ENTRY = 46,    /* bytes of a directory entry, without the name */
+    END = 22,      /* bytes of an end record */
+    ROOM = 1 << 20 /* bytes of the largest archive */
+};
 
 typedef struct bytes {
     unsigned char *p;
@@ -39,12 +44,12 @@ typedef struct member {
 } member;
 
 typedef struct archive {
-    size_t n, order[MAX], n_order; /* order: of the members in the directory */
+    size_t n, order[MAX], n_order; /* order: indices of the members in the directory's order */
     member m[MAX];
     bytes before_list, before_end, comment, behind;
     unsigned char end[END];
     long end_shift[3]; /* added to the end record's count, size and offset */
-    int zip64;         /* ZIP64 records: 0 none, 1 right, 2 and more: wrong in some way */
+    int zip64;         /* ZIP64 records: 0: none; 1: right; 2 and more: wrong in some way */
 } archive;
 
 static uint64_t state;
@@ -193,7 +198,7 @@ static void serialise(const archive *a, bytes *out)
 
 /* --- changes --------------------------------------------------------------------------------- */
 
-/* Returns a new value for a field: near the old one, that of another field, or any. */
+/* Returns a new value for a field: near the old one, a special one, or with one bit flipped. */
 static unsigned value(unsigned old)
 {
     static const unsigned some[] = { 0, 1, 2, 8, 20, 45, 0x20, 0x800, 0xffff, 0xffffffff };
@@ -221,7 +226,7 @@ static void change_field(member *m, unsigned where)
 }
 
 /* Appends bytes that a reader should ignore: noise, or records that it may search for. */
-static void stuff(bytes *b, const bytes *file)
+static void insert_ignored(bytes *b, const bytes *file)
 {
     unsigned char some[300];
     const size_t n = 1 + rnd(sizeof some);
@@ -322,17 +327,17 @@ static void change(archive *a, const bytes *file)
         memmove(a->order + i, a->order + i + 1, (--a->n_order - i) * sizeof *a->order);
         a->n_order += a->n_order == 0;
         break;
-    case 11: stuff(places[rnd(5)], file); break;
+    case 11: insert_ignored(places[rnd(5)], file); break;
     case 12:
-        stuff(&m->comment, file);
+        insert_ignored(&m->comment, file);
         set(m->entry + 32, m->comment.n, 2);
         break;
     case 13:
-        stuff(&m->extra, file);
+        insert_ignored(&m->extra, file);
         set(m->entry + 30, m->extra.n, 2);
         break;
     case 14:
-        stuff(&m->local_extra, file);
+        insert_ignored(&m->local_extra, file);
         set(m->local + 28, m->local_extra.n, 2);
         break;
     case 15: a->end_shift[rnd(3)] += (long)rnd(3) - 1; break;
@@ -348,7 +353,7 @@ static void change(archive *a, const bytes *file)
 }
 
 /* Corrects the length of the archive's comment, so that some archives are accepted. */
-static void mend(archive *a)
+static void correct_comment(archive *a)
 {
     set(a->end + 20, a->comment.n, 2);
 }
@@ -400,7 +405,7 @@ int main(int argc, char **argv)
         state = (i + 1) * 0x9e3779b97f4a7c15u;
         for (unsigned k = 1 + rnd(3); k > 0; k--)
             change(&a, &file);
-        mend(&a);
+        correct_comment(&a);
         serialise(&a, &out);
         release(&a);
         if (out.n == file.n && memcmp(out.p, file.p, file.n) == 0) {

@@ -1,27 +1,30 @@
 /*
- * An OpenCL library for tests: it passes calls on to a real OpenCL (one that is in the process
- * already, as Oclgrind, or the system's), makes calls fail on demand, and reports other properties
- * of devices. The program loads it if TEXCELL_OPENCL_LIBRARY names it. Environment variables:
+ * An OpenCL library for tests: it passes calls on to a real OpenCL library (one in the process
+ * already, as Oclgrind, otherwise the system's), makes calls fail on demand, and reports other
+ * properties of devices. The program loads it if TEXCELL_OPENCL_LIBRARY names it. Environment
+ * variables:
  *
  *   TEXCELL_TEST_CL_FAIL=N     the N-th call that can fail, from 1, fails
  *   TEXCELL_TEST_CL_FAIL=N+    that call and every later one fail, as if the device had been lost
  *   TEXCELL_TEST_CL_FAIL_AT=PLACE:N[+]  the N-th call from a place in the code fails (places.h)
- *   TEXCELL_TEST_CL_ERROR=N    they fail with the error -N, instead of the one named below
+ *   TEXCELL_TEST_CL_ERROR=N    calls fail with the error -N, instead of the one named below
  *   TEXCELL_TEST_CL_COUNT=FILE gets the number of calls, and of objects that were made and not
- *                              released; rewritten at each call, as the process may end anyhow
+ *                              released; rewritten at each call, as the process may be killed
  *   TEXCELL_TEST_CL_PLACES=FILE gets, at exit, the places of calls that can fail, and the number of
  *                              calls of each
  *   TEXCELL_TEST_CL_MEMORY=N   devices report at most 2 N bytes of memory: the program uses half
  *   TEXCELL_TEST_CL_CALL_MS=N  each call that can fail takes N ms longer
  *   TEXCELL_TEST_CL_GPU=1      devices report that they are GPUs
- *   TEXCELL_TEST_CL_ROUNDS=1   devices report correctly rounded division; Oclgrind has it without
- *                              reporting it
+ *   TEXCELL_TEST_CL_ROUNDS=1   devices report correctly rounded division, which Oclgrind has but
+ *                              does not report
  *   TEXCELL_TEST_CL_TIMES=FILE gets a line with the start and the end, in nanoseconds of the
  *                              device's clock, of launches that the program has waited for
  *   TEXCELL_TEST_CL_ITEM_NS=N  launches take N ns a work-item by that clock
- *   TEXCELL_TEST_CL_FLIP=KERNEL:N  each launch of that kernel gets one bit wrong, a random one
- * (seed N) of the bytes that it changed TEXCELL_TEST_CL_GROUP=N, _LOCAL=N, _BUFFER=N  devices
- * report work-groups of N work-items, N bytes of local memory, and N bytes as the largest buffer
+ *   TEXCELL_TEST_CL_FLIP=KERNEL:N  each launch of this kernel flips one bit of the bytes that it
+ *                              changed, a random one (seed N)
+ *   TEXCELL_TEST_CL_GROUP=N    devices report work-groups of N work-items
+ *   TEXCELL_TEST_CL_LOCAL=N    devices report N bytes of local memory
+ *   TEXCELL_TEST_CL_BUFFER=N   devices report N bytes as the size of the largest buffer
  *   TEXCELL_TEST_CL_NO_DOUBLES=1, _NO_DENORMALS=1  devices report that they have none
  *   TEXCELL_TEST_CL_LAUNCHED=FILE gets the names of the kernels that were launched
  *
@@ -42,7 +45,7 @@
 #include "tests/hooks/places.h"
 
 static struct {
-    ocl_api real; /* the real functions, except those that are replaced: these are kept below */
+    ocl_api real; /* the real functions, except for the replaced ones, which follow */
     cl_int(CL_API_CALL *get_device_info)(cl_device_id, cl_device_info, size_t, void *, size_t *);
     cl_int(CL_API_CALL *get_profile)(cl_event, cl_profiling_info, size_t, void *, size_t *);
     cl_int(CL_API_CALL *launch)(cl_command_queue, cl_kernel, cl_uint, const size_t *,
@@ -62,7 +65,7 @@ static struct {
     unsigned long long memory;               /* half of the memory to report; 0: the device's own */
     unsigned long long call_ms;              /* additional time of a call */
     int count_file, places_file;             /* file descriptors; -1: none */
-    FILE *times;                             /* NULL: none */
+    FILE *times;                             /* TEXCELL_TEST_CL_TIMES; NULL: not set */
     cl_ulong began;   /* start of the first launch whose time the program asks for */
     cl_ulong items;   /* work-items launched since the program last asked for an end */
     cl_ulong item_ns; /* reported time of a work-item; 0: the device's clock */
@@ -85,7 +88,7 @@ static void *find(void *library, const char *name)
     return function;
 }
 
-/* Returns the number in an environment variable, or 0. *plus: "+" follows it. */
+/* Returns the number in an environment variable, or 0. Sets *plus: whether "+" follows it. */
 static unsigned long long number(const char *name, bool *plus)
 {
     const char *const text = getenv(name);
@@ -101,8 +104,9 @@ static unsigned long long number(const char *name, bool *plus)
     return n;
 }
 
-/* Opens the file that an environment variable names; -1: it is not set. */
-static int opened(const char *name)
+/* Opens the file that an environment variable names. Returns its descriptor, or -1 if the variable
+ * is not set. */
+static int open_named(const char *name)
 {
     const char *const path = getenv(name);
 
@@ -216,7 +220,7 @@ static cl_int CL_API_CALL set_arg(cl_kernel kernel, cl_uint index, size_t size, 
 {
     cl_mem memory = NULL;
 
-    /* A value as long as a handle may be a number: bytes_of finds out whether it is a buffer. */
+    /* A value of a handle's size may also be a number: bytes_of returns 0 unless it is a buffer. */
     const size_t handle = sizeof(void *);
 
     if (size == handle && value != NULL && index < MOST_ARGS)
@@ -328,7 +332,7 @@ __attribute__((constructor)) static void begin(void)
     hooks.set_arg = hooks.real.clSetKernelArg;
     hooks.release_kernel = hooks.real.clReleaseKernel;
     *(void **)&hooks.memory_info = find(library, "clGetMemObjectInfo");
-    hooks.launched_file = opened("TEXCELL_TEST_CL_LAUNCHED");
+    hooks.launched_file = open_named("TEXCELL_TEST_CL_LAUNCHED");
     if (flip != NULL && sscanf(flip, "%63[^:]:%llu", hooks.flip, &hooks.random) != 2)
         give_up("TEXCELL_TEST_CL_FLIP");
     if (flip != NULL || hooks.launched_file >= 0) {
@@ -344,8 +348,8 @@ __attribute__((constructor)) static void begin(void)
     hooks.error = -(cl_int)number("TEXCELL_TEST_CL_ERROR", &ignored);
     hooks.memory = number("TEXCELL_TEST_CL_MEMORY", &ignored);
     hooks.call_ms = number("TEXCELL_TEST_CL_CALL_MS", &ignored);
-    hooks.count_file = opened("TEXCELL_TEST_CL_COUNT");
-    hooks.places_file = opened("TEXCELL_TEST_CL_PLACES");
+    hooks.count_file = open_named("TEXCELL_TEST_CL_COUNT");
+    hooks.places_file = open_named("TEXCELL_TEST_CL_PLACES");
     choose_place(getenv("TEXCELL_TEST_CL_FAIL_AT"));
     hooks.times = times == NULL ? NULL : fopen(times, "ae");
 }
@@ -429,7 +433,7 @@ static cl_int error_for(const char *name)
     }
 OCL_CALLS(HOOK_STATUS, HOOK_ENQUEUE, HOOK_OBJECT, HOOK_RELEASE)
 
-/* At exit. */
+/* Writes the files at exit. */
 __attribute__((destructor)) static void end(void)
 {
     if (hooks.places_file >= 0)

@@ -21,12 +21,12 @@ static struct {
 /* The chosen call, as choose_place sets it. */
 static struct {
     unsigned long place, at; /* 0: none */
-    int and_on;              /* "+": later calls, too */
-    atomic_ulong times;      /* calls from that place so far */
-    atomic_int begun;        /* the chosen call has come */
+    int and_on;              /* whether "+" chooses later calls, too */
+    atomic_ulong times;      /* calls from this place so far */
+    atomic_int begun;        /* whether the chosen call was made */
 } chosen;
 
-/* Chooses the call PLACE:N[+]; NULL: none. */
+/* Chooses the call PLACE:N[+], or none if text is NULL. */
 static void choose_place(const char *text)
 {
     char *rest;
@@ -51,8 +51,8 @@ static uintptr_t module_of(uintptr_t at)
     return module;
 }
 
-/* Adds a frame's return address to the hash, relative to its module, as modules are loaded
- * anywhere. Frames of this library are skipped. */
+/* Adds a frame's return address to the hash, relative to its module, whose address varies. Frames
+ * of this library are skipped. */
 static _Unwind_Reason_Code add_frame(struct _Unwind_Context *frame, void *place)
 {
     const uintptr_t at = _Unwind_GetIP(frame), module = module_of(at);
@@ -82,8 +82,8 @@ static void count_place(unsigned long place)
     places[i].times++;
 }
 
-/* Call this for each call that may be chosen; returns whether it is. count: also count its place.
- */
+/* To be called at each call that may be chosen; returns whether it is the chosen one. count:
+ * whether to count its place. */
 static int is_chosen(int count)
 {
     unsigned long place;

@@ -1,15 +1,16 @@
 /*
  * Lets tests interrupt texcell_test at an exact point. The linker's --wrap puts these functions
  * between the program and the functions of wrapper/bw.h. Environment variables; numbers are from 1:
- *   TEXCELL_TEST_QUIT_AFTER_STEPS=N        SIGTERM after the N-th step, of those that are not the
- *                                          item's last
+ *   TEXCELL_TEST_QUIT_AFTER_STEPS=N        SIGTERM after the N-th step; an item's last step does
+ *                                          not count
  *   TEXCELL_TEST_SHORT_STEPS=1             steps are as short as possible: each reading of their
  *                                          clock is a second later than the one before
  *   TEXCELL_TEST_GAPS=FILE                 gets a line "gap" for each time of 20 ms or more without
- *                                          a bw_poll or bw_listen, and "sync" for each fsync, with
- *                                          its start (CLOCK_REALTIME), its length, and the
- * processor time that the program used in it, in seconds TEXCELL_TEST_CHECKPOINT_EVERY_CALLS=N
- * every N-th bw_time_to_checkpoint returns true, the others false
+ *                                          a bw_poll or bw_listen, and "sync" for each fsync; with
+ *                                          start (CLOCK_REALTIME), length and the program's
+ *                                          processor time in seconds
+ *   TEXCELL_TEST_CHECKPOINT_EVERY_CALLS=N  every N-th bw_time_to_checkpoint returns true, others
+ *                                          false
  */
 #include <pthread.h>
 #include <signal.h>
@@ -34,7 +35,7 @@ double __wrap_tc_seconds(void);
 /* Calls os_sync and records its time, for file_hooks.c. */
 bool time_sync(int fd);
 
-/* Returns the number in an environment variable; 0: it is not set. */
+/* Returns the number in an environment variable, or 0 if it is not set. */
 static unsigned long number(const char *name)
 {
     const char *const text = getenv(name);

@@ -1,6 +1,6 @@
-"""An independent cellcount, with numpy, scipy.ndimage and scikit-image. Only the split is written
-here from its description (docs/dev/analyses/cellcount.md), as no library has it: by sorting pixels
-and flooding, where the program follows pointers and merges maxima."""
+"""The oracle of cellcount, with numpy, scipy.ndimage and scikit-image. Only the split, which no
+library has, is implemented here from its description (docs/dev/analyses/cellcount.md): by sorting
+pixels and flooding, whereas the program follows pointers and merges maxima."""
 import math
 from fractions import Fraction
 
@@ -11,7 +11,8 @@ from skimage import measure
 from oracle import watershed_oracle
 from oracle.gauss import integer_weights
 
-# Default values of the parameters; of the keys in min_contrast; of those in background.
+# Default values: of the parameters (DEFAULTS), of min_contrast's keys (CONTRAST), and of
+# background's keys (GROUND).
 DEFAULTS = {"threshold": "otsu", "polarity": "dark", "connectivity": 8, "fill_holes": False,
             "min_area": 1, "max_area": None, "exclude_border": False, "split": "none",
             "labels": False,
@@ -23,7 +24,7 @@ GROUND = {"method": "opening", "radius": 50, "by": "difference"}
 
 
 def grey(picture):
-    """(R+G+B)/3 in integers; grey pictures are returned as they are."""
+    """(R+G+B)/3 in integers; a grey picture is returned unchanged."""
     if picture.ndim == 2:
         return picture
     return (picture.astype(np.uint32).sum(axis=2) // 3).astype(np.uint8)
@@ -50,7 +51,7 @@ def otsu(picture, scale=int):
 
 
 def by_classes(picture, classes, highest, scale):
-    """The least value of the second class, or with `highest` of the last one. Multi-Otsu with sums
+    """The least value of the second class, or of the last one if `highest`, by multi-Otsu with sums
     S*S/N in doubles, class by class."""
     if not picture.size:
         return otsu(picture)
@@ -98,7 +99,8 @@ def smoothed(image, sigma):
 
 
 def mean_around(image, radius):
-    """Means of squares around each pixel, cut at the border, rounded to the nearest integer."""
+    """Means of the square around each pixel, clipped at the border, rounded to the nearest
+    integer."""
     sums = np.pad(image.astype(np.int64), ((1, 0), (1, 0))).cumsum(axis=0).cumsum(axis=1)
     (y0, y1), (x0, x1) = ((np.maximum(np.arange(n) - radius, 0),
                            np.minimum(np.arange(n) + radius + 1, n))
@@ -109,8 +111,8 @@ def mean_around(image, radius):
 
 
 def risen(values, radius):
-    """Fits a line, along the first axis, to the values within the radius of each place. Returns the
-    fitted value there times the number of values, and that number."""
+    """Fits a line, along the first axis, to the values within the radius of each position. Returns
+    the line's value at the position times the number of values, and this number."""
     length = len(values)
     at = np.arange(length)
     lo, hi = np.maximum(at - radius, 0), np.minimum(at + radius + 1, length)
@@ -123,7 +125,8 @@ def risen(values, radius):
 
 
 def lines_around(image, radius):
-    """Background by lines: fitted along the columns, then along the rows to these values."""
+    """The background by lines, which are fitted along the columns, and then along the rows to the
+    result."""
     columns, height = risen(image.astype(np.int64), radius)
     rows, width = risen(np.ascontiguousarray(columns.T), radius)
     n = height * width.T
@@ -131,7 +134,7 @@ def lines_around(image, radius):
 
 
 def opened(image, radius, bright):
-    """An opening by a disc, for dark cells a closing; pixels outside the picture are ignored."""
+    """An opening by a disc (for dark cells a closing) that ignores pixels outside the picture."""
     r = np.arange(-radius, radius + 1)
     disc = r[:, None] ** 2 + r ** 2 <= radius ** 2
     top = np.iinfo(image.dtype).max
@@ -172,7 +175,8 @@ def structure(connectivity):
 
 
 def squared_distance(mask):
-    """The squared distance to the nearest pixel outside the mask; the border does not count."""
+    """The squared distance to the nearest pixel outside the mask; the picture's border does not
+    count as such."""
     if mask.all():
         return np.full(mask.shape, 2 ** 32 - 1, np.int64)
     where = ndimage.distance_transform_edt(mask, return_distances=False, return_indices=True)
@@ -181,11 +185,11 @@ def squared_distance(mask):
 
 
 def split(mask, connectivity):
-    """Splits touching regions. Pixels are visited from the highest down (squared distance, then
-    raster order). A pixel without a higher neighbour is a maximum; others belong to the basin of
-    their highest neighbour. A saddle is where two basins meet; saddles are visited from the highest
-    down (then by the maxima's indices), and join their basins unless the lower maximum is high
-    enough above the saddle (apart)."""
+    """Splits touching regions. Pixels are visited in the order of decreasing squared distance,
+    equal ones in raster order. A pixel without a higher neighbour is a maximum; each other pixel
+    belongs to the basin of its highest neighbour. A saddle is where two basins meet. Saddles are
+    visited in decreasing order, equal ones by the maxima's indices, and join their basins unless
+    the lower maximum is high enough above the saddle (apart)."""
     d2 = squared_distance(mask)
     height, width = mask.shape
     steps = [(dy, dx) for dy in (-1, 0, 1) for dx in (-1, 0, 1) if (dy, dx) != (0, 0)
@@ -245,7 +249,7 @@ def by_intensity(values, mask, p):
 
 
 def typical_area(areas, share=2):
-    """The least area such that regions up to it have half (1/share) of all pixels; None: no
+    """The least area such that regions up to it contain half (1/share) of all pixels; None without
     regions."""
     areas = np.sort(areas)
     return int(areas[np.argmax(share * np.cumsum(areas) >= areas.sum())]) if len(areas) else None
@@ -257,7 +261,7 @@ def diameter(area):
 
 def own_window(image, p):
     """The window for "auto": cells in the picture's middle are found by Otsu's threshold, then with
-    windows from the cells' diameter, until the size no longer grows."""
+    windows derived from the cells' diameter, until the window no longer grows."""
     y, x = ((n - min(n, 512)) // 2 for n in image.shape)
     middle = image[y:y + 512, x:x + 512]
     alone = dict(p, min_area=1, max_area=None, exclude_border=False, min_fill=0, max_aspect=None,
@@ -276,7 +280,7 @@ def own_window(image, p):
 
 
 class Answer:
-    """labels, and the columns of the result's tables."""
+    """The labels, and the columns of the result's tables."""
 
 
 def analyse(picture, parameters, inside=True):
@@ -301,7 +305,7 @@ def analyse(picture, parameters, inside=True):
         threshold = by_classes(values[inside], p["classes"], bright, scale)
     mask = inside & (values >= threshold if p["polarity"] == "bright" else values < threshold)
     if p["fill_holes"]:
-        # Holes are background, whose connectivity is the other one.
+        # Holes are background, which has connectivity 4 if regions have 8, and 8 if they have 4.
         mask = inside & ndimage.binary_fill_holes(mask,
                                                   structure(4 if p["connectivity"] == 8 else 8))
     if p["split"] == "distance":
@@ -340,8 +344,8 @@ def analyse(picture, parameters, inside=True):
 
 
 def stands_out(labels, values, threshold, bright, p, n):
-    """min_contrast, in exact fractions: the distance of a region's mean from the threshold,
-    compared with that of all large regions together."""
+    """Which regions min_contrast keeps, in exact fractions: the distance of a region's mean from
+    the threshold is compared with that of all large regions together."""
     index = np.arange(1, n + 1)
     area = [int(v) for v in ndimage.sum_labels(np.ones(labels.shape, np.int64), labels, index)]
     total = [int(v) for v in ndimage.sum_labels(values.astype(np.float64), labels, index)]
@@ -365,7 +369,7 @@ def by_regionprops(labels, image):
 
 
 def by_sums(labels, image, n):
-    """The same as by_regionprops, for many regions, for which scikit-image takes minutes."""
+    """The same as by_regionprops, faster: scikit-image takes minutes for many regions."""
     area = np.bincount(labels.ravel(), minlength=n + 1)[1:]
     y, x = np.indices(labels.shape)
 

@@ -1,10 +1,9 @@
-"""Haralick features in a sliding neighbourhood, evaluated directly.
+"""The oracle of glcm: Haralick features in a sliding window, evaluated directly.
 
-For every window the pairs are counted into a full matrix, p = C / sum(C), and
-each feature is its textbook double sum (Haralick 1973, as the IBSI reference
-manual writes them) in extended precision. It has no sliding updates, no
-identities of symmetric matrices and no tables, in which the program could have
-an error that the oracle would share.
+For every window the pairs are counted into a full matrix C, p = C / sum(C), and each feature is its
+textbook double sum (Haralick 1973, in the form of the IBSI reference manual) in extended precision.
+There are no sliding updates, no identities of symmetric matrices and no tables, so that an error of
+the program in these cannot be in the oracle, too.
 """
 import functools
 
@@ -15,9 +14,9 @@ FEATURES = ("asm", "contrast", "correlation", "variance", "idm",
             "sum_average", "sum_variance", "sum_entropy", "entropy",
             "difference_variance", "difference_entropy", "imc1", "imc2")
 WINDOW_STATISTICS = ("mean", "variance", "min", "max")
-STATISTICS = ("mean", "range", "sd", "min", "max")      # in the order of the names
+STATISTICS = ("mean", "range", "sd", "min", "max")      # in the order of the features' names
 
-# x87 extended precision (64 bits of mantissa) on x86 processors.
+# Extended precision (64 bits of mantissa) on x86 processors.
 REAL = np.longdouble
 DIGITS = 50
 BANDS = 512
@@ -32,7 +31,7 @@ HCC = {"roi": {"type": "disc", "r": 84}}
 # --- from picture to levels ---------------------------------------------------
 
 def grey(image):
-    """RGB to grey in integers; grey stays what it is."""
+    """(R+G+B)/3 in integers; a grey image is returned unchanged."""
     image = np.asarray(image)
     if image.ndim == 3:
         return (image.astype(np.int64).sum(axis=2) // 3).astype(image.dtype)
@@ -40,23 +39,23 @@ def grey(image):
 
 
 def quantise(image, levels, low, high):
-    """Levels 0 .. levels-1 of an image, computed in exact integers for each of its values."""
+    """The levels 0 .. levels-1 of an image's pixels, in exact integers."""
     image = np.asarray(image)
     values, where = np.unique(image, return_inverse=True)
-    quantised = [min(max((int(v) - low) * levels // (high - low + 1), 0), levels - 1)
-                 for v in values]
-    return np.array(quantised, dtype=np.int64)[where].reshape(image.shape)
+    level_of_value = [min(max((int(v) - low) * levels // (high - low + 1), 0), levels - 1)
+                      for v in values]
+    return np.array(level_of_value, dtype=np.int64)[where].reshape(image.shape)
 
 
 def limits(item, parameters):
     """(lowest, highest) value of the parameter `range`, for an item given as a list of grey
     slices."""
-    wanted = parameters["range"]
-    if wanted == "type":
+    range_ = parameters["range"]
+    if range_ == "type":
         return 0, int(np.iinfo(item[0].dtype).max)
-    if wanted == "image":
+    if range_ == "image":
         return (min(int(s.min()) for s in item), max(int(s.max()) for s in item))
-    return int(wanted[0]), int(wanted[1])
+    return int(range_[0]), int(range_[1])
 
 
 # --- offsets and neighbourhoods -----------------------------------------------
@@ -66,13 +65,13 @@ def offsets(distance, directions="all"):
     if directions == "four":
         d = distance
         return [(d, 0), (d, d), (0, d), (-d, d)]
-    found = []
+    pairs = []
     for dy in range(0, distance + 2):
         for dx in range(-distance - 1, distance + 2):
             if (dy > 0 or dx > 0) and \
                (2 * distance - 1) ** 2 <= 4 * (dx * dx + dy * dy) < (2 * distance + 1) ** 2:
-                found.append((dx, dy))
-    return found
+                pairs.append((dx, dy))
+    return pairs
 
 
 def disc(height, width, cx, cy, r):
@@ -90,8 +89,8 @@ def roi_of(height, width, roi, mask=None):
 
 
 def window_of(height, width, x, y, window):
-    """The window around (x, y), cut at the picture's border: x0 and y0 of its box, and a boolean
-    picture of the box's pixels that belong to it."""
+    """The window around (x, y), clipped at the picture's border: x0 and y0 of its box, and a
+    boolean picture of the box's pixels that are in the window."""
     r = window["radius"]
     x0, x1 = max(0, x - r), min(width, x + r + 1)
     y0, y1 = max(0, y - r), min(height, y + r + 1)
@@ -111,11 +110,11 @@ def counts(quantised, inside, dx, dy, levels):
     height, width = quantised.shape
     if abs(dx) >= width or dy >= height:
         return matrix
-    here = (slice(0, height - dy), slice(max(0, -dx), width - max(0, dx)))
-    there = (slice(dy, height), slice(max(0, dx), width - max(0, -dx)))
-    both = inside[here] & inside[there]
-    a = quantised[here][both]
-    b = quantised[there][both]
+    first = (slice(0, height - dy), slice(max(0, -dx), width - max(0, dx)))
+    second = (slice(dy, height), slice(max(0, dx), width - max(0, -dx)))
+    both_inside = inside[first] & inside[second]
+    a = quantised[first][both_inside]
+    b = quantised[second][both_inside]
     np.add.at(matrix, (a, b), 1)
     np.add.at(matrix, (b, a), 1)
     return matrix
@@ -255,12 +254,13 @@ def features_precise(matrix):
 # --- an item ----------------------------------------------------------------------
 
 class Answer:
-    """The results of one item. features: {name: value}; names: the names in order; offsets:
-    {distance: [(dx, dy), ...]}; per_offset: {(levels, dx, dy): array [13, 4], NaN if there is no
-    window}; windows: {(levels, dx, dy): number of windows}; bands: array [BANDS, 2], for the
-    windows of each band of rows or columns the sum of all features, and the sum of their absolute
-    values, each at least 1; maps: {(feature, levels, dx, dy): array [slices, h, w]}; roi: array
-    [slices, h, w]."""
+    """The results of one item.
+
+    features: {name: value}; names: the names in order; offsets: {distance: [(dx, dy), ...]};
+    per_offset: {(levels, dx, dy): array [13, 4], NaN if there is no window}; windows: {(levels, dx,
+    dy): number of windows}; bands: array [BANDS, 2], the sum of all features over the windows of
+    each band of rows or columns, and the sum of max(1, |feature|); maps: {(feature, levels, dx,
+    dy): array [slices, h, w]}; roi: array [slices, h, w]."""
 
     def __init__(self):
         self.features = {}
@@ -293,7 +293,7 @@ def names(parameters):
 
 def analyse(slices, parameters, masks=None):
     """The Answer for one item. slices: one picture, or the slices of a stack, which are evaluated
-    one by one, and their windows pooled."""
+    one by one; their windows are pooled."""
     parameters = complete(parameters)
     slices = [grey(s) for s in slices]
     height, width = slices[0].shape

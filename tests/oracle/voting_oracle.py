@@ -1,5 +1,5 @@
-"""voting, from docs/dev/analyses/voting.md, pixel by pixel and offset by offset, without the
-program's intervals, tables of cones and differences. Slow."""
+"""The oracle of voting, from docs/dev/analyses/voting.md: pixel by pixel and offset by offset,
+without the program's intervals, tables of cones and differences. It is slow."""
 import math
 
 import numpy as np
@@ -29,7 +29,7 @@ def round_half_up(value):
 
 
 class Scheme:
-    """What follows from the parameters and the shape [nz,ny,nx] of the item."""
+    """The constants that follow from the parameters and the item's shape [nz,ny,nx]."""
 
     def __init__(self, parameters, shape, spacing=None):
         self.p = dict(DEFAULTS, **parameters)
@@ -62,7 +62,7 @@ class Scheme:
         if c2 is None:
             c2 = (one + math.isqrt((one // 2) << 20)) // 2
         found = [c2]
-        # the cone is still too wide: radius * tan(angle) >= 1 pixel
+        # until the cone is narrow enough: radius * tan(angle) < 1 pixel
         while len(found) < 12 and self.radius ** 2 * (one - c2) >= 64 ** 2 * c2:
             c2 = (one + math.isqrt(c2 << 20)) // 2
             found.append(c2)
@@ -163,39 +163,40 @@ def covers(scheme, directions, offset, cos2):
 
 
 def shifted(shape, offset):
-    """(slices of the voters for which the pixel at `offset` is in the picture, slices of those
-    pixels)."""
-    here = tuple(slice(max(0, -d), max(0, min(n, n - d))) for d, n in zip(offset, shape))
-    there = tuple(slice(max(0, d), max(0, min(n, n + d))) for d, n in zip(offset, shape))
-    return here, there
+    """(index slices of the voters for which the pixel at `offset` is in the picture, index slices
+    of these pixels)."""
+    voters = tuple(slice(max(0, -d), max(0, min(n, n - d))) for d, n in zip(offset, shape))
+    pixels = tuple(slice(max(0, d), max(0, min(n, n + d))) for d, n in zip(offset, shape))
+    return voters, pixels
 
 
 def vote(scheme, directions, weight, cos2):
     votes = np.zeros(scheme.shape, np.int64)
     for offset in scheme.offsets:
-        here, there = shifted(scheme.shape, offset)
-        votes[there] += np.where(covers(scheme, directions[here], offset, cos2), weight[here], 0)
+        voters, pixels = shifted(scheme.shape, offset)
+        votes[pixels] += np.where(covers(scheme, directions[voters], offset, cos2), weight[voters],
+                                  0)
     assert votes.max() < 1 << 32
     return votes
 
 
 def turn(scheme, directions, weight, votes, cos2):
-    """Turns each voter towards the largest sum of votes in its cone; of equal ones towards the
-    first in the order of z, y, x."""
+    """Turns each voter towards the largest sum of votes in its cone; if several are equal, towards
+    the first in the order of z, y, x."""
     best = np.zeros(scheme.shape, np.int64)
     choice = directions.copy()
     for offset in scheme.offsets:                      # sorted by z, y, x
-        here, there = shifted(scheme.shape, offset)
-        better = covers(scheme, directions[here], offset,
-                        cos2) & (votes[there] > best[here]) & (weight[here] > 0)
-        best[here] = np.where(better, votes[there], best[here])
+        voters, pixels = shifted(scheme.shape, offset)
+        better = covers(scheme, directions[voters], offset,
+                        cos2) & (votes[pixels] > best[voters]) & (weight[voters] > 0)
+        best[voters] = np.where(better, votes[pixels], best[voters])
         aim = quantised(np.array(scheme.physical(offset)), scheme.side)
-        choice[here] = np.where(better[..., None], aim, choice[here])
+        choice[voters] = np.where(better[..., None], aim, choice[voters])
     return choice
 
 
 def peaks(scheme, votes):
-    """[(score, position)] of local maxima, chosen greedily at least the radius apart."""
+    """[(score, position)] of local maxima that are at least the radius apart, chosen greedily."""
     nz, ny, nx = votes.shape
     order = np.argsort(-votes, axis=None, kind="stable")
     rank = np.empty(votes.size, np.int64)
@@ -232,8 +233,9 @@ def above_threshold(scheme, kept):
 
 
 def on_foreground(volume, at, polarity, classes):
-    """Whether the mean of 5 x 5 pixels is on the foreground's side of scikit-image's Otsu threshold
-    (the largest value of the lower class), or of cellcount's with more classes."""
+    """Whether the mean of 5 x 5 pixels is on the foreground's side of the threshold: scikit-image's
+    Otsu threshold (the largest value of the lower class), or cellcount_oracle's for more
+    classes."""
     if classes > 2:
         threshold = cellcount_oracle.by_classes(volume.ravel(), classes, polarity == "bright", int)
     else:
@@ -244,7 +246,8 @@ def on_foreground(volume, at, polarity, classes):
 
 
 def own_radius(image, p):
-    """The radius for "auto": 5/4 of that of a disc with the median area of cellcount's regions."""
+    """The radius for "auto": 5/4 of the radius of a disc with the median area of cellcount's
+    regions."""
     y, x = ((n - min(n, 512)) // 2 for n in image.shape)
     cells = {"smooth": 1, "fill_holes": True, "split": "distance", "polarity": p["polarity"],
              "min_area": "auto", "min_contrast": {"full_area": "auto"}}

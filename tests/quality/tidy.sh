@@ -1,5 +1,5 @@
 #!/bin/sh
-# tidy.sh: clang-tidy, configured by .clang-tidy, for every C file of the programs and the tests; cppcheck for the
+# tidy.sh: runs clang-tidy, configured by .clang-tidy, on every C file of the programs and the tests, and cppcheck on the
 # programs. One TAP point for each file.
 src=$(cd "${TEXCELL_SRC:-$(dirname "$0")/../..}" && pwd)
 build=${TEXCELL_BUILD:-$src/build}

@@ -1,9 +1,9 @@
 /*
- * A library to be preloaded into a program: it ends the program by SIGKILL at one of the calls that
- * change files. KILL_AT=N: before the N-th such call, from 1; if that is a write, after half of it.
- * With KILL_SIGNAL=S the program gets that signal instead, and the call is made; with KILL_TIMES=T
- * at each of T calls from the N-th on. KILL_COUNT=FILE: each process that exits appends a line with
- * its number of such calls; a forked process continues its parent's count.
+ * A library to be preloaded into a program: it kills the program by SIGKILL at one of the calls
+ * that change files. KILL_AT=N: before the N-th such call, from 1; in a write after half of the
+ * bytes. With KILL_SIGNAL=S the program gets this signal instead, and the call is made; with
+ * KILL_TIMES=T at each of T calls from the N-th on. KILL_COUNT=FILE: each process that exits
+ * appends a line with its number of such calls; a forked process continues its parent's count.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -19,7 +19,7 @@
 static atomic_long calls;
 static FILE *counts;
 
-/* Counts a call; returns whether it is a chosen one. */
+/* Counts a call. Returns whether it is one to be killed at. */
 static int is_chosen(void)
 {
     const char *const at = getenv("KILL_AT"), *const number = getenv("KILL_SIGNAL"),
@@ -58,7 +58,7 @@ __attribute__((destructor)) static void report(void)
     }
 }
 
-/* The program closes descriptors that it inherits; this one must stay open. */
+/* The program closes inherited descriptors; this one must stay open. */
 #define KEEP_OPEN (counts == NULL ? -1 : fileno(counts))
 #include "../faults/keep_open.h"
 

@@ -1,7 +1,7 @@
 /*
- * A library to be preloaded into a program: it appends to the file RECORD what the program does to
- * other files, from which a test derives what a power cut at any point may leave. Each event is a
- * line of a word, numbers and names; the bytes of a "write" follow its line.
+ * A library to be preloaded into a program: it appends the program's changes of other files to the
+ * file RECORD, from which a test derives the possible files after a power cut at any point. Each
+ * event is a line of a word, numbers and names; the bytes of a "write" follow its line.
  *
  *   create NODE PATH    an empty file with that name was made
  *   open NODE PATH      an existing file was opened for writing
@@ -48,8 +48,8 @@ __attribute__((constructor)) static void begin(void)
         to = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
 }
 
-/* Records an event. The caller holds the lock since before the call was made, so that events are in
- * the order of the calls. */
+/* Records an event. The caller takes the lock before the call is made, so that events are in the
+ * order of the calls. */
 static void say(const char *format, ...)
 {
     char line[9000];

@@ -2,9 +2,12 @@
  * backend_try runs an analysis on generated pixels, on the CPU and on an OpenCL device, and
  * compares the states; or, with "result", it runs the self-test of the result. It is for tests
  * under Oclgrind, which is slow: items can be smaller than those of the built-in self-tests. Each
- * process makes one run, as in a second one Oclgrind 21.10 takes initialized memory for
- * uninitialized. backend_try ANALYSIS PARAMETERS NX NY NZ BITS MASK(0|1) [result] Exit code: 0 the
- * same bits, 1 other bits, 2 failed.
+ * process makes one run, as Oclgrind 21.10 reports initialized memory as uninitialized in a second
+ * one.
+ *
+ *     backend_try ANALYSIS PARAMETERS NX NY NZ BITS MASK(0|1) [result]
+ *
+ * Exit code: 0: the same bits, 1: other bits, 2: failure.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-/* A fake OpenCL that computes nothing, and whose calls fail where a test wants it. */
+/* A fake OpenCL for unit tests: it computes nothing, and any call can be made to fail. */
 #include "fake_opencl.h"
 
 #include <stdio.h>
@@ -196,10 +196,11 @@ static cl_program CL_API_CALL make_program(cl_context context, cl_uint n, const 
 /* The "binary" of a compiled program is this text, followed by its build flags. */
 static const char compiled[] = "compiled:";
 
-static cl_program CL_API_CALL make_program_again(cl_context context, cl_uint n,
-                                                 const cl_device_id *devices, const size_t *lengths,
-                                                 const unsigned char **binaries, cl_int *taken,
-                                                 cl_int *status)
+static cl_program CL_API_CALL make_program_from_binary(cl_context context, cl_uint n,
+                                                       const cl_device_id *devices,
+                                                       const size_t *lengths,
+                                                       const unsigned char **binaries,
+                                                       cl_int *taken, cl_int *status)
 {
     (void)context, (void)n, (void)devices;
     fake.binaries++;
@@ -347,7 +348,7 @@ static cl_int CL_API_CALL wait_events(cl_uint n, const cl_event *events)
     return CL_SUCCESS;
 }
 
-/* The event is complete at the third question. */
+/* The event is complete at the third call. */
 static cl_int CL_API_CALL event_info(cl_event of, cl_event_info what, size_t size, void *value,
                                      size_t *length)
 {
@@ -384,7 +385,7 @@ ocl_api fake_api(fake_platform *platforms, unsigned count)
                           .clCreateBuffer = make_buffer,
                           .clReleaseMemObject = drop_buffer,
                           .clCreateProgramWithSource = make_program,
-                          .clCreateProgramWithBinary = make_program_again,
+                          .clCreateProgramWithBinary = make_program_from_binary,
                           .clGetProgramInfo = program_info,
                           .clReleaseProgram = drop_program,
                           .clBuildProgram = build,

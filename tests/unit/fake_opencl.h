@@ -26,7 +26,7 @@ typedef struct fake_platform {
     fake_device *devices;
     unsigned count;
     cl_int list_error;  /* error of clGetDeviceIDs; 0: none */
-    bool gpus_reversed; /* a query for GPUs alone lists them in reverse order */
+    bool gpus_reversed; /* whether a query for GPUs alone lists them in reverse order */
 } fake_platform;
 
 /* What the fake's functions return, and what they record. */
@@ -37,16 +37,16 @@ typedef struct fake_world {
     unsigned calls;          /* calls that can fail, so far */
     unsigned fail_at;        /* number of the call that fails; 0: none */
     int live;                /* objects that were made and not released */
-    char build_options[512]; /* of the last build */
+    char build_options[512]; /* options of the last build */
     bool build_fails;
-    unsigned build_ms;          /* how long a build from source takes */
+    unsigned build_ms;          /* milliseconds of a build from source */
     unsigned sources, binaries; /* programs made from sources, and from binaries */
-    bool binary_refused;        /* making a program from a binary fails */
-    bool binary_fails;          /* building a program from a binary fails */
+    bool binary_refused;        /* whether making a program from a binary fails */
+    bool binary_fails;          /* whether building a program from a binary fails */
     const char *build_log;
     unsigned launches;
     cl_ulong start_ns, end_ns;       /* profiling times of every event */
-    cl_int event_state;              /* state of an event from the third question on */
+    cl_int event_state;              /* state of an event from the third clGetEventInfo on */
     unsigned event_polls;            /* calls of clGetEventInfo */
     const tc_background *background; /* may be NULL */
     unsigned up; /* calls of clGetEventInfo while background threads were allowed to work */
@@ -57,7 +57,7 @@ extern fake_world fake;
 /* Resets `fake` and returns the fake's functions. */
 ocl_api fake_api(fake_platform *platforms, unsigned count);
 
-/* Returns a device that is accepted. */
+/* Returns a GPU that texcell accepts. */
 fake_device fake_gpu(const char *name, const char *vendor, cl_uint units, cl_uint mhz);
 
 #endif

@@ -42,7 +42,7 @@ typedef struct bytes {
     size_t n;       /* bytes in use */
     size_t room;    /* bytes allocated */
     size_t pos;     /* where bytes_read continues */
-    size_t at_most; /* limit of one bytes_read; 0: none */
+    size_t at_most; /* the most bytes that one bytes_read returns; 0: no limit */
 } bytes;
 
 static inline int bytes_write(void *user, const void *buf, size_t n)
@@ -69,7 +69,7 @@ static inline long bytes_read(void *user, void *buf, size_t n)
     return (long)part;
 }
 
-/* Reads a file; free(data). */
+/* Reads a file. The caller frees the data. */
 static inline bytes read_file(const char *path)
 {
     bytes b = { 0 };
@@ -82,13 +82,13 @@ static inline bytes read_file(const char *path)
     return b;
 }
 
-/* Sample i (of width*height*channels) of a test picture: make_png uses its lower bits. */
+/* Returns sample i (of width*height*channels) of a test picture. make_png uses its lower bits. */
 static inline unsigned pattern(unsigned seed, size_t i)
 {
     return (unsigned)((i * 2654435761u + (size_t)(seed * 40503u)) >> 7) & 0xffff;
 }
 
-/* Makes a PNG of pattern(seed, i); free(data). */
+/* Makes a PNG of pattern(seed, i). The caller frees the data. */
 static inline bytes make_png(uint32_t width, uint32_t height, unsigned bits, unsigned channels,
                              unsigned seed)
 {

@@ -1,7 +1,7 @@
 /*
- * state_of WORKUNIT ITEM DEVICE THREADS OUT [STEPS]: writes the final state of an analysis of one
- * item to OUT, for tests that look deeper than the result. With STEPS the backend is closed after
- * so many steps and opened again with a copy of the state. DEVICE may then be two devices,
+ * state_of WORKUNIT ITEM DEVICE THREADS OUT [STEPS]: writes the final state of the analysis of one
+ * item to OUT, for tests that need more than the result. With STEPS the backend is closed after
+ * every STEPS steps and opened again with a copy of the state. DEVICE may then be two devices,
  * separated by a comma, which take turns; after all chunks are done each is opened once more.
  * Prints the seconds between open and close. The exit code is that of the status (tc_exit_code).
  */
@@ -49,7 +49,7 @@ typedef struct run {
     void *state;
 } run;
 
-/* Runs at most `steps` steps of the backend. *seconds: the time is added. */
+/* Runs at most `steps` steps of the backend, and adds their time to *seconds. */
 static tc_status do_steps(run *r, unsigned long steps, double *seconds, tc_err *err)
 {
     void *worker = NULL;
@@ -88,7 +88,7 @@ static tc_status move_state(run *r, tc_err *err)
     return TC_OK;
 }
 
-/* Makes devices[which] the current device; opens it if need be. */
+/* Makes devices[which] the current device, and opens it if it is not open. */
 static tc_status use_device(run *r, unsigned which, tc_err *err)
 {
     ocl_request request = { 0 };
@@ -103,8 +103,8 @@ static tc_status use_device(run *r, unsigned which, tc_err *err)
     return status;
 }
 
-/* With two devices, after all chunks are done: opens each once more, for the few steps that it then
- * needs to prepare. */
+/* Opens each of two devices once more after all chunks are done, for the few steps by which it
+ * prepares. */
 static tc_status begin_at_end(run *r, double *seconds, tc_err *err)
 {
     tc_status status = TC_OK;
@@ -122,7 +122,7 @@ static tc_status begin_at_end(run *r, double *seconds, tc_err *err)
 static tc_status work(run *r, unsigned long steps, const char *path, tc_err *err)
 {
     double seconds = 0;
-    unsigned long more = 0; /* additional steps in a turn, if the one before made no progress */
+    unsigned long more = 0; /* additional steps in a turn after one that made no progress */
     tc_status status = r->analysis->plan(r->params, r->work.item, &r->work.plan, err);
     FILE *out;
 

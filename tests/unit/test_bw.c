@@ -1,6 +1,6 @@
 /*
- * Unit tests of wrapper/bw.h, as far as they need no BOINC client; tests/client has the others. bw
- * keeps the state of one job in a process, so each test runs in a child process, in a new folder.
+ * Unit tests of wrapper/bw.h that need no BOINC client; tests/client has the others. bw has the
+ * state of one job per process, so each test runs in a child process, in a new folder.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -58,8 +58,8 @@ enum { CHILD_FAILED = 99 };
 
 static char *folder;
 
-/* Runs body in a child process; returns its wait status. The folder stays, so that the test can
- * look into it; the test must call remove_folder. */
+/* Runs body in a child process; returns its wait status. The folder stays for the test, which must
+ * call remove_folder. */
 static int in_child(void (*body)(void))
 {
     folder = make_folder();
@@ -302,7 +302,8 @@ static void make_channels(void)
     CHECK(file != NULL && ftruncate(fileno(file), (off_t)8 * 1024) == 0 && fclose(file) == 0);
 }
 
-/* Starts in a slot whose client sends nothing; BOINC's library works on the slot's files. */
+/* Starts in a slot whose client sends nothing; BOINC's library reads and writes the slot's files.
+ */
 static void start_in_a_slot(void)
 {
     make_slot();
@@ -336,8 +337,7 @@ static void reads_the_slot(void)
     CHECK(!bw_time_to_checkpoint());
 }
 
-/* A checkpoint fails, as on a full disk, and the clock is set back by a day before it is due
- * again. */
+/* A checkpoint fails, as on a full disk, and the clock is set back by a day before the next try. */
 static void task_tries_its_checkpoint_again(void)
 {
     start_in_a_slot();
@@ -359,8 +359,8 @@ static void task_leaves_for_a_while(void)
     bw_temporary_exit("the device\nis busy");
 }
 
-/* Each temporary exit adds a character to the file "waits". The first waits for an hour, the second
- * also notifies the user, and after 24 the task waits for a day. */
+/* Each temporary exit adds a character to the file "waits". After the first one the task waits for
+ * an hour, the second one also notifies the user, and after 24 it waits for a day. */
 static void task_leaves_again(void)
 {
     write_text("waits", "x");
@@ -382,8 +382,8 @@ static void task_leaves_after_a_checkpoint(void)
     bw_temporary_exit("the device\nis busy");
 }
 
-/* If the file for a temporary exit cannot be made, the client would take the exit for a failure:
- * the task waits instead. */
+/* If the file for a temporary exit cannot be made, the client would count the exit as a failure:
+ * the task waits instead of exiting. */
 static void task_cannot_leave(void)
 {
     start_in_a_slot();

@@ -16,8 +16,8 @@
 #include "app/spool.h"
 #include "tests/unit/make_zip.h"
 
-/* Sizes in bytes: the test's state, and the header of a checkpoint file. */
-enum { STATE = 100, HEADER = 80 };
+enum { STATE = 100 }; /* bytes of the test's state */
+enum { HEADER = 80 }; /* bytes of a checkpoint file's header */
 
 typedef struct fixture {
     char *folder, *checkpoint, *spool;
@@ -60,8 +60,8 @@ static int tear_down(void **state)
     return 0;
 }
 
-/* Reads a whole file into a buffer with room for more; free(). */
-static unsigned char *content(const char *path, size_t *size)
+/* Reads a whole file into a buffer that is larger than it, which the caller frees. */
+static unsigned char *read_content(const char *path, size_t *size)
 {
     FILE *file = fopen(path, "rb");
     unsigned char *data = malloc(1 << 16);
@@ -98,7 +98,8 @@ static void expect_good(const fixture *f, const unsigned char *data)
     free(state);
 }
 
-/* Reading must fail. words: how the message continues after the file's name; NULL: not checked. */
+/* Checks that reading fails. words: the message's text after the file's name, or NULL to leave it
+ * unchecked. */
 static void expect_refused(const fixture *f, const checkpoint *whose, const char *words)
 {
     checkpoint found;
@@ -113,7 +114,7 @@ static void expect_refused(const fixture *f, const checkpoint *whose, const char
         assert_string_equal(err.message + strlen(f->checkpoint), words);
 }
 
-static void comes_back(void **state)
+static void restores_state(void **state)
 {
     fixture *f = *state;
     checkpoint found;
@@ -127,7 +128,7 @@ static void comes_back(void **state)
     write_checkpoint(f);
     expect_good(f, f->state);
     assert_int_equal(count_files(f->folder), 1);
-    /* between two items a checkpoint has no state */
+    /* A checkpoint between two items has no state. */
     f->mark.state_size = 0;
     assert_int_equal(checkpoint_write(f->checkpoint, &f->mark, NULL, NULL, &err), TC_OK);
     assert_int_equal(checkpoint_read(f->checkpoint, &f->mark, &found, &data, NULL, &err), TC_OK);
@@ -137,7 +138,7 @@ static void comes_back(void **state)
     assert_int_equal(count_files(f->folder), 0);
 }
 
-static void notices_every_changed_byte(void **state)
+static void detects_every_changed_byte(void **state)
 {
     static const unsigned char patterns[] = { 0x01, 0x80, 0xff };
     fixture *f = *state;
@@ -145,7 +146,7 @@ static void notices_every_changed_byte(void **state)
     size_t size;
 
     write_checkpoint(f);
-    data = content(f->checkpoint, &size);
+    data = read_content(f->checkpoint, &size);
     assert_int_equal(size, HEADER + STATE);
     for (size_t i = 0; i < size; i++) {
         for (size_t k = 0; k < sizeof patterns; k++) {
@@ -160,14 +161,14 @@ static void notices_every_changed_byte(void **state)
     free(data);
 }
 
-static void notices_every_length(void **state)
+static void refuses_every_other_length(void **state)
 {
     fixture *f = *state;
     unsigned char *data;
     size_t size;
 
     write_checkpoint(f);
-    data = content(f->checkpoint, &size);
+    data = read_content(f->checkpoint, &size);
     for (size_t n = 0; n < size; n++) {
         write_file(f->checkpoint, data, n);
         expect_refused(f, &f->mark, ": is torn");
@@ -178,15 +179,15 @@ static void notices_every_length(void **state)
     free(data);
 }
 
-/* Corrects the CRC of a header that was changed on purpose. */
-static void mend_header(unsigned char *data)
+/* Corrects the CRC of a header that the test changed. */
+static void correct_header(unsigned char *data)
 {
     const uint32_t crc = (uint32_t)crc32(0, data, HEADER - 4);
 
     memcpy(data + HEADER - 4, &crc, sizeof crc);
 }
 
-static void refuses_what_is_not_its_own(void **state)
+static void refuses_foreign_checkpoints(void **state)
 {
     static const char text[] = "this is not a checkpoint, but it is long enough to be one: "
                                "there are at least eighty bytes.";
@@ -205,9 +206,9 @@ static void refuses_what_is_not_its_own(void **state)
     snprintf(other.analysis, sizeof other.analysis, "voting");
     expect_refused(f, &other, ": is of another work unit");
 
-    data = content(f->checkpoint, &size);
+    data = read_content(f->checkpoint, &size);
     data[8] = CHECKPOINT_VERSION + 1;
-    mend_header(data);
+    correct_header(data);
     write_file(f->checkpoint, data, size);
     expect_refused(f, &f->mark, ": is of another version of texcell");
     free(data);
@@ -230,7 +231,7 @@ static void limit_files_to(rlim_t size)
     MUST(setrlimit(RLIMIT_FSIZE, &limit) == 0);
 }
 
-static void a_full_disk_keeps_the_old_one(void **state)
+static void full_disk_keeps_old_checkpoint(void **state)
 {
     fixture *f = *state;
     const unsigned char old = f->state[0];
@@ -250,7 +251,7 @@ static void a_full_disk_keeps_the_old_one(void **state)
     }
 }
 
-static void a_folder_that_went_is_an_error(void **state)
+static void missing_folder_is_an_error(void **state)
 {
     fixture *f = *state;
     char *path = join_path(f->folder, "none/c");
@@ -271,8 +272,8 @@ static void keep_writing(fixture *f)
     }
 }
 
-/* A reader finds a complete checkpoint at any moment, and after a kill at any moment. */
-static void is_replaced_at_once(void **state)
+/* A reader finds a complete checkpoint at any time, also after a kill at any time. */
+static void replaces_atomically(void **state)
 {
     fixture *f = *state;
     unsigned char expected[STATE] = { 0 };
@@ -348,8 +349,8 @@ static tc_status keep(void *user, const void *data, size_t n, tc_err *e)
     return TC_OK;
 }
 
-/* A WU_OWN array is spooled compressed: decompressed by zlib it is its NumPy header of 128 bytes
- * and its data. */
+/* Checks a WU_OWN array, which is spooled compressed: zlib decompresses it to its NumPy header of
+ * 128 bytes and its data. */
 static void expect_compressed(spool *s, unsigned i, const wu_out_array *want,
                               const wu_out_array *got)
 {
@@ -445,7 +446,7 @@ static void write_spool(fixture *f, unsigned n)
     assert_null(s);
 }
 
-static void spools(void **state)
+static void reads_spooled_items(void **state)
 {
     fixture *f = *state;
     wu_output out;
@@ -459,7 +460,7 @@ static void spools(void **state)
     for (unsigned i = 0; i < 3; i++)
         expect_output(s, i);
     assert_int_equal(spool_read(s, 3, NULL, &out, &err), TC_IO);
-    /* what was spooled after the last checkpoint is dropped, and spooled again */
+    /* Items spooled after the last checkpoint are dropped, and spooled again. */
     append(s, 3);
     append(s, 4);
     spool_close(&s);
@@ -494,7 +495,7 @@ static void expect_emptied(const fixture *f, uint64_t items)
     spool_close(&s);
 }
 
-static void notices_a_damaged_spool(void **state)
+static void detects_damaged_spool(void **state)
 {
     fixture *f = *state;
     unsigned char *data;
@@ -504,7 +505,7 @@ static void notices_a_damaged_spool(void **state)
     spool *s;
 
     write_spool(f, 2);
-    data = content(f->spool, &size);
+    data = read_content(f->spool, &size);
     assert_int_equal(size, f->mark.spool_size);
     for (size_t i = 0; i < size; i++) {
         data[i] ^= (unsigned char)(1u << (i % 8));
@@ -520,13 +521,13 @@ static void notices_a_damaged_spool(void **state)
     expect_emptied(f, 1);
     write_file(f->spool, data, size);
     expect_emptied(f, 3);
-    /* bytes after the end that the checkpoint records do no harm */
+    /* Bytes after the end recorded in the checkpoint are ignored. */
     data[size] = data[size + 1] = 'x';
     write_file(f->spool, data, size + 2);
     s = open_spool(f);
     assert_int_equal(spool_keep(s, f->mark.spool_size, f->mark.spool_crc, 2, &err), TC_OK);
     expect_output(s, 1);
-    /* a checkpoint may record an empty spool */
+    /* A checkpoint may record an empty spool. */
     assert_int_equal(spool_keep(s, 0, 0, 0, &err), TC_OK);
     assert_int_equal(spool_sync(s, &kept, &crc, &err), TC_OK);
     assert_int_equal(kept, 0);
@@ -535,7 +536,7 @@ static void notices_a_damaged_spool(void **state)
     free(data);
 }
 
-#ifndef __has_feature /* clang's */
+#ifndef __has_feature /* of clang */
 #define __has_feature(feature) 0
 #endif
 /* Sanitizers need more memory than the tests' limit. */
@@ -545,7 +546,7 @@ static void notices_a_damaged_spool(void **state)
 #endif
 
 #ifdef LIMITS_MEMORY
-/* Reading the records' headers fails for lack of memory, and later succeeds. */
+/* Reading the records' headers fails without memory, and succeeds later. */
 static void keeps_a_spool_without_memory(void **state)
 {
     enum { N = 8000, NAME = 500 };
@@ -584,7 +585,7 @@ static void keeps_a_spool_without_memory(void **state)
 #endif
 
 /* A spool with damaged records is read safely, even if its CRCs are right. */
-static void distrusts_a_spool(void **state)
+static void reads_invalid_records_safely(void **state)
 {
     fixture *f = *state;
     unsigned char *data;
@@ -592,7 +593,7 @@ static void distrusts_a_spool(void **state)
     size_t size;
 
     write_spool(f, 1);
-    data = content(f->spool, &size);
+    data = read_content(f->spool, &size);
     memcpy(&right, data + size - 4, sizeof right);
     for (size_t i = 0; i < size; i++) {
         for (int bit = 0; bit < 8; bit++) {
@@ -604,7 +605,7 @@ static void distrusts_a_spool(void **state)
             memcpy(&heads, data + size - 8, sizeof heads);
             if (heads <= size - 24) {
                 crc = (uint32_t)crc32(0, data + size - 24 - heads, heads);
-                memcpy(data + size - 4, &crc, sizeof crc); /* the record's own */
+                memcpy(data + size - 4, &crc, sizeof crc); /* the record's CRC */
             }
             f->mark.spool_crc = (uint32_t)crc32(0, data, (uInt)size);
             write_file(f->spool, data, size);
@@ -629,7 +630,7 @@ static void distrusts_a_spool(void **state)
     free(data);
 }
 
-static void keeps_others_out(void **state)
+static void locks_files(void **state)
 {
     fixture *f = *state;
     spool *s = open_spool(f), *other = NULL;
@@ -646,7 +647,7 @@ static void keeps_others_out(void **state)
     assert_int_equal(waitpid(child, &status, 0), child);
     assert_int_equal(status, 0);
     spool_close(&s);
-    /* the lock of a process that was killed is gone */
+    /* The lock of a killed process is released. */
     child = fork();
     MUST(child >= 0);
     if (child == 0) {
@@ -660,7 +661,7 @@ static void keeps_others_out(void **state)
     spool_close(&s);
 }
 
-static void refuses_what_is_no_file(void **state)
+static void refuses_non_files(void **state)
 {
     fixture *f = *state;
     char *victim = join_path(f->folder, "victim"),
@@ -685,12 +686,12 @@ static void refuses_what_is_no_file(void **state)
     assert_null(s);
     rmdir(f->spool);
     MUST(mkfifo(f->checkpoint, 0600) == 0);
-    expect_refused(f, &f->mark, ": is torn"); /* the FIFO is not waited for */
+    expect_refused(f, &f->mark, ": is torn"); /* reading does not wait at a FIFO */
     remove(f->checkpoint);
     free(victim);
 }
 
-static void a_full_disk_keeps_what_is_spooled(void **state)
+static void full_disk_keeps_spooled_items(void **state)
 {
     fixture *f = *state;
     wu_output output;
@@ -722,22 +723,22 @@ int main(void)
 {
 #define IN_FOLDER(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
     const struct CMUnitTest tests[] = {
-        IN_FOLDER(comes_back),
-        IN_FOLDER(notices_every_changed_byte),
-        IN_FOLDER(notices_every_length),
-        IN_FOLDER(refuses_what_is_not_its_own),
-        IN_FOLDER(a_full_disk_keeps_the_old_one),
-        IN_FOLDER(a_folder_that_went_is_an_error),
-        IN_FOLDER(is_replaced_at_once),
-        IN_FOLDER(spools),
-        IN_FOLDER(notices_a_damaged_spool),
-        IN_FOLDER(distrusts_a_spool),
+        IN_FOLDER(restores_state),
+        IN_FOLDER(detects_every_changed_byte),
+        IN_FOLDER(refuses_every_other_length),
+        IN_FOLDER(refuses_foreign_checkpoints),
+        IN_FOLDER(full_disk_keeps_old_checkpoint),
+        IN_FOLDER(missing_folder_is_an_error),
+        IN_FOLDER(replaces_atomically),
+        IN_FOLDER(reads_spooled_items),
+        IN_FOLDER(detects_damaged_spool),
+        IN_FOLDER(reads_invalid_records_safely),
 #ifdef LIMITS_MEMORY
         IN_FOLDER(keeps_a_spool_without_memory),
 #endif
-        IN_FOLDER(keeps_others_out),
-        IN_FOLDER(refuses_what_is_no_file),
-        IN_FOLDER(a_full_disk_keeps_what_is_spooled),
+        IN_FOLDER(locks_files),
+        IN_FOLDER(refuses_non_files),
+        IN_FOLDER(full_disk_keeps_spooled_items),
     };
 
     signal(SIGXFSZ, SIG_IGN);

@@ -83,10 +83,11 @@ typedef unsigned __int128 u128;
 
 enum { TRIALS = 200000 };
 
-/* State of the random generator any() (xorshift64*); start() resets it before each test. */
+/* State of the random generator random_bits() (xorshift64*), which reset_seed() sets before each
+ * test. */
 static uint64_t seed;
 
-static uint64_t any(void)
+static uint64_t random_bits(void)
 {
     seed ^= seed >> 12;
     seed ^= seed << 25;
@@ -95,24 +96,24 @@ static uint64_t any(void)
 }
 
 /* Returns a random number whose length in bits is random, from 0 to `bits`. */
-static uint64_t any_up_to_bits(unsigned bits)
+static uint64_t random_up_to_bits(unsigned bits)
 {
-    const unsigned n = (unsigned)(any() % (bits + 1));
+    const unsigned n = (unsigned)(random_bits() % (bits + 1));
 
-    return n == 0 ? 0 : any() >> (64 - n);
+    return n == 0 ? 0 : random_bits() >> (64 - n);
 }
 
 /* Returns a divisor of at least 1: a power of two or a neighbour of one, or a random number. */
-static uint64_t some_divisor(unsigned bits)
+static uint64_t random_divisor(unsigned bits)
 {
-    uint64_t d = any_up_to_bits(bits);
+    uint64_t d = random_up_to_bits(bits);
 
-    if (any() % 4 == 0)
-        d = ((uint64_t)1 << (any() % bits)) + any() % 3 - 1;
+    if (random_bits() % 4 == 0)
+        d = ((uint64_t)1 << (random_bits() % bits)) + random_bits() % 3 - 1;
     return d == 0 || (bits < 64 && d >> bits != 0) ? 1 : d;
 }
 
-static int start(void **state)
+static int reset_seed(void **state)
 {
     (void)state;
     seed = 20250101;
@@ -132,7 +133,7 @@ static u128 nearest(u128 num, u128 den)
 
 /* --- core.h ---------------------------------------------------------------------------------- */
 
-/* num must be below 2^63. */
+/* num: below 2^63. */
 static void check_division(uint64_t num, uint32_t den)
 {
     const tc_divisor d = tc_divisor_of(den);
@@ -145,7 +146,7 @@ static void check_division(uint64_t num, uint32_t den)
     }
 }
 
-static void divides(void **state)
+static void divides_integers(void **state)
 {
     static const uint64_t edges[] = { 0,
                                       1,
@@ -168,10 +169,10 @@ static void divides(void **state)
         for (size_t j = 1; j < N && edges[j] <= UINT32_MAX; j++)
             check_division(edges[i], (uint32_t)edges[j]);
     for (int i = 0; i < TRIALS; i++) {
-        const uint32_t den = (uint32_t)some_divisor(32);
-        const uint64_t whole = any_up_to_bits(63) / den * den;
+        const uint32_t den = (uint32_t)random_divisor(32);
+        const uint64_t whole = random_up_to_bits(63) / den * den;
 
-        check_division(any_up_to_bits(63), den);
+        check_division(random_up_to_bits(63), den);
         check_division(whole, den);
         check_division(whole - (whole > 0), den);
         check_division(whole + (den - 1 <= INT64_MAX - whole ? den - 1 : 0), den);
@@ -183,13 +184,12 @@ static void divides_in_q32(void **state)
 {
     (void)state;
     for (int i = 0; i < TRIALS; i++) {
-        const tc_divisor d = tc_divisor_of((uint32_t)some_divisor(31));
-        /* numerators for which the quotient is below 2^32, so that it fits 64 bits in units of
-         * 2^-32 */
+        const tc_divisor d = tc_divisor_of((uint32_t)random_divisor(31));
+        /* The quotient must be below 2^32, so that it fits 64 bits in units of 2^-32. */
         const uint64_t most = (uint64_t)((((u128)d.den << 32) - d.den) & INT64_MAX);
         const uint64_t some[] = { 0,
                                   1,
-                                  any_up_to_bits(64) % (most + 1),
+                                  random_up_to_bits(64) % (most + 1),
                                   most,
                                   d.den / 2,
                                   (uint64_t)1 << 31,
@@ -213,12 +213,12 @@ static void check_ratio(uint64_t num, uint64_t den)
     assert_int_equal(cl_ratio_q32(num, den), (uint64_t)want);
 }
 
-static void gives_ratios(void **state)
+static void computes_ratios(void **state)
 {
     (void)state;
     for (int i = 0; i < TRIALS; i++) {
-        const uint64_t den = some_divisor(62);
-        const uint64_t num = any() % (den + 1);
+        const uint64_t den = random_divisor(62);
+        const uint64_t num = random_bits() % (den + 1);
 
         check_ratio(num, den);
         check_ratio(0, den);
@@ -226,7 +226,7 @@ static void gives_ratios(void **state)
         check_ratio(den, den);
         check_ratio(den - 1, den);
         check_ratio(den / 2, den);
-        /* a quotient close to half a unit */
+        /* A quotient near a half. */
         check_ratio((uint64_t)(((u128)(2 * (num & 0xffffffff) + 1) * den >> 33) % (den + 1)), den);
     }
     check_ratio(((uint64_t)1 << 62) - 1, ((uint64_t)1 << 62) - 1);
@@ -263,7 +263,7 @@ static void check_around(uint64_t a)
         check_root(a + (uint64_t)(int64_t)i);
 }
 
-static void takes_roots(void **state)
+static void computes_roots(void **state)
 {
     (void)state;
     for (uint64_t a = 0; a < 1000; a++)
@@ -271,12 +271,13 @@ static void takes_roots(void **state)
     for (uint64_t a = 0; a < 1000; a++)
         check_root(UINT64_MAX - a);
     for (int i = 0; i < TRIALS / 4; i++) {
-        const uint64_t r = i < 100 ? UINT32_MAX - (uint64_t)i : any_up_to_bits(32);
+        const uint64_t r = i < 100 ? UINT32_MAX - (uint64_t)i : random_up_to_bits(32);
 
         check_around(r * r);
-        check_around(r * r + r);                                /* where rounding changes */
-        check_around(((uint64_t)1 << 53) + any_up_to_bits(20)); /* beyond the precision of double */
-        check_root(any_up_to_bits(64));
+        check_around(r * r + r); /* where rounding changes */
+        check_around(((uint64_t)1 << 53) +
+                     random_up_to_bits(20)); /* beyond the precision of double */
+        check_root(random_up_to_bits(64));
     }
 }
 
@@ -286,7 +287,7 @@ enum { ASKED = 1000 };
 
 /* Computes, for each value v, the integer nearest to `formula` (Python, in m.mpf v), with a Python
  * that has mpmath. */
-static void ask(const char *formula, const uint64_t *values, size_t n, u128 *answers)
+static void compute_by_mpmath(const char *formula, const uint64_t *values, size_t n, u128 *answers)
 {
     const char *const python = getenv("PYTHON") != NULL ? getenv("PYTHON") : "python3";
     char *const folder = make_folder(), *const path = join_path(folder, "values");
@@ -332,23 +333,23 @@ static void check_within(u128 got, u128 want, unsigned units)
         fail_msg("off by more than %u units", units);
 }
 
-static void has_logarithms(void **state)
+static void computes_logarithms(void **state)
 {
     uint64_t k[ASKED];
     u128 want[ASKED];
 
     (void)state;
     for (size_t i = 0; i < ASKED; i++)
-        k[i] = i < 300 ? i + 1 : i < 364 ? (uint64_t)1 << (i - 300) : any_up_to_bits(64) | 1;
+        k[i] = i < 300 ? i + 1 : i < 364 ? (uint64_t)1 << (i - 300) : random_up_to_bits(64) | 1;
     k[ASKED - 1] = UINT64_MAX;
-    ask("m.log(v, 2) * 2**80", k, ASKED, want);
+    compute_by_mpmath("m.log(v, 2) * 2**80", k, ASKED, want);
     for (size_t i = 0; i < ASKED; i++)
         check_within(tc_log2_q80(k[i]), want[i], 2);
 }
 
 /* The fast logarithms have the same bits as the slow ones: for all small numbers, for those near
  * powers of two, and for some others. */
-static void has_quick_logarithms(void **state)
+static void fast_logarithms_are_equal(void **state)
 {
     tc_log2s *logs = tc_log2s_create();
 
@@ -359,7 +360,7 @@ static void has_quick_logarithms(void **state)
             assert_true(tc_log2s_of(logs, k) == tc_log2_q80(k));
     for (int i = 0; i < 50000; i++) {
         const uint64_t k = i < 99 ? ((uint64_t)1 << i / 3) + (uint64_t)(i % 3) - (i >= 3)
-                                  : (uint64_t)any_up_to_bits(32);
+                                  : (uint64_t)random_up_to_bits(32);
 
         if (k > 0 && k >> 32 == 0)
             assert_true(tc_log2s_of(logs, k) == tc_log2_q80(k));
@@ -368,7 +369,7 @@ static void has_quick_logarithms(void **state)
     assert_null(logs);
 }
 
-static void has_exponentials(void **state)
+static void computes_exponentials(void **state)
 {
     uint64_t t[ASKED];
     u128 want[ASKED];
@@ -377,7 +378,9 @@ static void has_exponentials(void **state)
     (void)state;
     assert_int_equal(glcm_tables_init(40, 4, &tables, NULL), TC_OK);
     for (size_t i = 0; i < ASKED; i++)
-        t[i] = i % 3 == 0 ? any_up_to_bits(62) : i % 3 == 1 ? any() >> 2 : (any() >> 56) << 54;
+        t[i] = i % 3 == 0   ? random_up_to_bits(62)
+               : i % 3 == 1 ? random_bits() >> 2
+                            : (random_bits() >> 56) << 54;
     t[0] = 0;
     t[1] = 1;
     t[2] = ((uint64_t)1 << 62) - 1;
@@ -385,7 +388,7 @@ static void has_exponentials(void **state)
     t[4] = ((uint64_t)1 << 38) - 1;
     for (size_t i = 0; i < ASKED; i++)
         t[i] = t[i] > (uint64_t)1 << 62 ? (uint64_t)1 << 62 : t[i];
-    ask("m.exp(-v / m.mpf(2)**58) * m.mpf(2)**63", t, ASKED, want);
+    compute_by_mpmath("m.exp(-v / m.mpf(2)**58) * m.mpf(2)**63", t, ASKED, want);
     assert_int_equal(glcm_exp_neg(0, tables.exp_table), (uint64_t)1 << 63);
     for (size_t i = 0; i < ASKED; i++)
         check_within(glcm_exp_neg(t[i], tables.exp_table), want[i], 8);
@@ -393,7 +396,7 @@ static void has_exponentials(void **state)
 }
 
 /* The table f60 of k log2 k: f60(ab) = a f60(b) + b f60(a) exactly, and its values are right. */
-static void has_additive_tables(void **state)
+static void builds_additive_tables(void **state)
 {
     enum { FBITS = 44 };
     static const uint64_t PAIRS = 5000;
@@ -415,11 +418,11 @@ static void has_additive_tables(void **state)
         assert_int_equal(tc_div(INT64_MAX, t.divisors[i].n4), INT64_MAX / (4 * i * i));
     }
     for (size_t i = 0; i < ASKED; i++)
-        k[i] = 1 + any() % (2 * PAIRS);
+        k[i] = 1 + random_bits() % (2 * PAIRS);
     k[0] = 2 * PAIRS;
-    ask("v * m.log(v, 2) * 2**60", k, ASKED, want);
+    compute_by_mpmath("v * m.log(v, 2) * 2**60", k, ASKED, want);
     for (size_t i = 0; i < ASKED; i++) {
-        /* each of up to 13 prime factors is rounded by up to half a unit, times k */
+        /* Each of up to 13 prime factors is rounded by up to half a unit, times k. */
         const unsigned slack = (unsigned)(7 * k[i]);
 
         const int64_t off = (int64_t)(t.f60[k[i]] - (uint64_t)want[i]); /* modulo 2^64 */
@@ -436,12 +439,13 @@ static void joins_sums(void **state)
 {
     (void)state;
     for (int i = 0; i < TRIALS; i++) {
-        const int fbits = 33 + (int)(any() % 26);
-        /* below 2^20 in all, as sums of k log2 k for n < 2^14 are, and so that
-         * the result fits 64 bits */
-        const unsigned bits = 60 + (unsigned)(any() % (fbits > 44 ? 64 - (unsigned)fbits + 1 : 21));
-        const u128 sum = ((u128)any() << 64 | any()) >> (128 - bits);
-        const int64_t slip = (int64_t)(any() % 32769) - 16384;
+        const int fbits = 33 + (int)(random_bits() % 26);
+        /* The sum is below 2^20, as those of k log2 k are for n < 2^14, so that the result fits 64
+         * bits. */
+        const unsigned bits =
+            60 + (unsigned)(random_bits() % (fbits > 44 ? 64 - (unsigned)fbits + 1 : 21));
+        const u128 sum = ((u128)random_bits() << 64 | random_bits()) >> (128 - bits);
+        const int64_t slip = (int64_t)(random_bits() % 32769) - 16384;
         const uint64_t coarse = (uint64_t)(sum >> 48) + (uint64_t)slip;
 
         assert_int_equal(glcm_join((uint64_t)sum, coarse, fbits), (uint64_t)(sum >> (60 - fbits)));
@@ -451,7 +455,7 @@ static void joins_sums(void **state)
 /* --- whole windows --------------------------------------------------------------------------- */
 
 /* Features of matrices for which the right values are known. */
-static void knows_simple_windows(void **state)
+static void computes_simple_windows(void **state)
 {
     static const int64_t one = (int64_t)1 << 32;
     int64_t feature[GLCM_FEATURES];
@@ -471,7 +475,7 @@ static void knows_simple_windows(void **state)
 
         assert_int_equal(feature[i], want);
     }
-    /* levels 1 and 3 alternate: each pair has both */
+    /* Levels 1 and 3 alternate: each pair has both. */
     memset(pairs, 0, sizeof pairs);
     pairs[2] = 30;
     assert_true(glcm_matrix_features(pairs, 4, &t, logs, feature));
@@ -487,7 +491,7 @@ static void knows_simple_windows(void **state)
     assert_int_equal(feature[GLCM_DIFFERENCE_VARIANCE], 0);
     assert_int_equal(feature[GLCM_DIFFERENCE_ENTROPY], 0);
     assert_int_equal(feature[GLCM_IMC1], -one);
-    /* independent levels: the mutual information is exactly 0 */
+    /* The levels are independent: the mutual information is exactly 0. */
     pairs[0] = pairs[10] = 15;
     assert_true(glcm_matrix_features(pairs, 4, &t, logs, feature));
     assert_int_equal(feature[GLCM_CORRELATION], 0);
@@ -538,8 +542,8 @@ static uint32_t sums_of(const uint64_t *counts, unsigned levels, const glcm_tabl
     return (uint32_t)(n2 / 2);
 }
 
-/* Features from a window's sums agree with those from a matrix. */
-static void agrees_on_features(void **state)
+/* Features computed from a window's sums agree with those from a matrix. */
+static void features_agree(void **state)
 {
     enum { PAIRS = 4000 };
     glcm_tables t;
@@ -548,7 +552,8 @@ static void agrees_on_features(void **state)
     (void)state;
     assert_int_equal(glcm_tables_init(44, PAIRS, &t, NULL), TC_OK);
     for (int trial = 0; trial < 20000; trial++) {
-        const unsigned levels = 2 + (unsigned)(any() % 7), bits = (unsigned)(any() % 7);
+        const unsigned levels = 2 + (unsigned)(random_bits() % 7),
+                       bits = (unsigned)(random_bits() % 7);
         int64_t window[GLCM_FEATURES], matrix[GLCM_FEATURES];
         uint64_t counts[64] = { 0 };
         uint32_t pairs[64] = { 0 };
@@ -557,7 +562,7 @@ static void agrees_on_features(void **state)
 
         for (unsigned a = 0; a < levels; a++)
             for (unsigned b = a; b < levels; b++) {
-                pairs[a * levels + b] = (uint32_t)any_up_to_bits(bits);
+                pairs[a * levels + b] = (uint32_t)random_up_to_bits(bits);
                 counts[a * levels + b] = counts[b * levels + a] =
                     (1 + (a == b)) * (uint64_t)pairs[a * levels + b];
             }
@@ -575,8 +580,8 @@ static void agrees_on_features(void **state)
     tc_log2s_destroy(&logs);
 }
 
-/* Durations in words. */
-static void says_durations(void **state)
+/* Durations are formatted in words. */
+static void formats_durations(void **state)
 {
     static const struct {
         double seconds;
@@ -600,7 +605,7 @@ static void says_durations(void **state)
 }
 
 /* SHA-256 of NIST's examples (FIPS 180-2, appendix B), added in pieces of several lengths. */
-static void has_sha256(void **state)
+static void computes_sha256(void **state)
 {
     static const struct {
         const char *text, *digest;
@@ -633,7 +638,7 @@ static void has_sha256(void **state)
 }
 
 /* The CRC-32 is that of zlib, for data of any length and alignment, in one piece or two. */
-static void has_crc32(void **state)
+static void computes_crc32(void **state)
 {
     unsigned char data[1100];
     uint32_t v = 1;
@@ -655,7 +660,7 @@ static void has_crc32(void **state)
 }
 
 /* Private folders and files cannot be read by others, whatever the umask is. */
-static void keeps_private(void **unused)
+static void makes_private_files(void **unused)
 {
     char *const folder = make_folder();
     char inner[4096], file[4096];
@@ -679,23 +684,23 @@ static void keeps_private(void **unused)
 
 int main(void)
 {
-#define SEEDED(test) cmocka_unit_test_setup(test, start)
+#define SEEDED(test) cmocka_unit_test_setup(test, reset_seed)
     const struct CMUnitTest tests[] = {
-        SEEDED(divides),
+        SEEDED(divides_integers),
         SEEDED(divides_in_q32),
-        SEEDED(gives_ratios),
-        SEEDED(takes_roots),
-        SEEDED(has_logarithms),
-        SEEDED(has_quick_logarithms),
-        SEEDED(has_exponentials),
-        SEEDED(has_additive_tables),
+        SEEDED(computes_ratios),
+        SEEDED(computes_roots),
+        SEEDED(computes_logarithms),
+        SEEDED(fast_logarithms_are_equal),
+        SEEDED(computes_exponentials),
+        SEEDED(builds_additive_tables),
         SEEDED(joins_sums),
-        SEEDED(knows_simple_windows),
-        SEEDED(agrees_on_features),
-        cmocka_unit_test(says_durations),
-        cmocka_unit_test(has_sha256),
-        cmocka_unit_test(has_crc32),
-        cmocka_unit_test(keeps_private),
+        SEEDED(computes_simple_windows),
+        SEEDED(features_agree),
+        cmocka_unit_test(formats_durations),
+        cmocka_unit_test(computes_sha256),
+        cmocka_unit_test(computes_crc32),
+        cmocka_unit_test(makes_private_files),
     };
     return cmocka_run_group_tests_name("core", tests, NULL, NULL);
 }

@@ -1,5 +1,5 @@
-/* Unit tests of the guard's listening (app/base/guard.h): during a long call into a driver, the
- * guard asks whether the program must suspend or end. */
+/* Unit tests of the guard's polling (app/base/guard.h): during a long call into a driver, the guard
+ * asks the client whether the program must suspend or end. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -37,9 +37,9 @@ static double seconds_of(clockid_t which)
 
 static tc_background beside;
 static bool was_held; /* whether background threads were held during the last call() */
-static double took;   /* seconds that the last call() took: more than requested on a busy machine */
+static double took;   /* seconds of the last call(): more than requested on a busy machine */
 
-/* Makes a call that takes so many seconds; returns the share of them that this thread computed. */
+/* Makes a call of this many seconds. Returns the share of the time that this thread computed. */
 static double call(double seconds, bool is_work)
 {
     const double start = seconds_of(CLOCK_MONOTONIC), used = seconds_of(CLOCK_THREAD_CPUTIME_ID);
@@ -72,7 +72,7 @@ static void test_long_calls(void **unused)
     assert_true(call(1, false) < 0.3);
     assert_in_range(asked, 5, (uintmax_t)(20 * took));
     assert_true(was_held); /* background threads are suspended, too */
-    call(0.5, true);       /* a launch is waited for without asking */
+    call(0.5, true);       /* the wait for a launch does not ask */
     assert_int_equal(asked, 0);
     tc_guard_listen(ask, &beside, 50);
     call(0.5, true); /* unless it takes longer than the limit */
@@ -81,8 +81,8 @@ static void test_long_calls(void **unused)
     assert_int_equal(beside.pauses, 0);
 }
 
-/* Makes calls of a few ms for half a second, between which the program itself asks, if `heard`.
- * Returns how often the guard asked. */
+/* Makes calls of a few milliseconds for half a second. If `heard`, the program itself asks between
+ * them. Returns the number of times that the guard asked. */
 static unsigned short_calls(bool heard)
 {
     const double start = seconds_of(CLOCK_MONOTONIC);

@@ -14,8 +14,7 @@
 #include "workunits/format/archive.h"
 #include "workunits/format/job.h"
 
-/* Most tests look at how a valid work unit is represented in memory, which bad_files.py cannot see.
- */
+/* Most tests check how a valid work unit is represented in memory, which bad_files.py cannot. */
 
 typedef struct fixture {
     char *folder, *path;
@@ -61,7 +60,7 @@ static void add_mask(zipFile zip, const char *name, uint32_t w, uint32_t h, unsi
     uint8_t *narrow = (uint8_t *)wide;
     bytes b = { 0 };
     for (size_t i = 0; i < n; i++) {
-        /* 256 is not zero, though its lower byte is. */
+        /* 256 is not zero, although its lower byte is. */
         if (bits == 16)
             wide[i] = i % 3 == 0 ? 256 : 0;
         else
@@ -205,7 +204,7 @@ static void parameters_may_be_absent(void **state)
     wu_job_destroy(&job);
 }
 
-static void works_without_a_place_for_the_message(void **state)
+static void works_without_error_struct(void **state)
 {
     const fixture *f = *state;
     wu_job *job = NULL;
@@ -219,7 +218,7 @@ static void works_without_a_place_for_the_message(void **state)
 /* --- the file changes between reading and loading --------------------------------------------- */
 
 /* The file that was checked stays open: deleting or replacing it has no effect. */
-static void keeps_the_file_that_it_checked(void **state)
+static void keeps_checked_file_open(void **state)
 {
     const fixture *f = *state;
     wu_job *job = NULL;
@@ -235,7 +234,7 @@ static void keeps_the_file_that_it_checked(void **state)
     wu_job_destroy(&job);
 }
 
-/* The `ask` of a tc_poll; *user: how many more times it returns TC_OK. */
+/* The `ask` of a tc_poll. *user: the number of further calls that return TC_OK. */
 static tc_status ask_counted(void *user, tc_err *e)
 {
     int *const left = user;
@@ -250,8 +249,8 @@ static void wait_for_end(prefetch *a)
     assert_true(prefetch_has_ended(a, 0));
 }
 
-/* Prefetched pixels equal those loaded directly; with one thread they are decoded while the main
- * thread sleeps, with several at once. */
+/* Prefetched pixels equal those loaded directly. With one thread they are decoded while the main
+ * thread sleeps, with several threads at the same time as it works. */
 static void decodes_ahead(void **state)
 {
     const fixture *f = *state;
@@ -287,7 +286,7 @@ static void decodes_ahead(void **state)
         }
         prefetch_begin(&a, 5); /* there is no item 5 */
         assert_false(a.has_thread);
-        prefetch_begin(&a, 1); /* another item than is taken next */
+        prefetch_begin(&a, 1); /* not the item that is taken next */
         wu_pixels p;
         assert_int_equal(prefetch_take(&a, 2, &poll, &p, &err), TC_OK);
         assert_true(p.mask == NULL && a.has_thread);
@@ -297,8 +296,8 @@ static void decodes_ahead(void **state)
     wu_job_destroy(&job);
 }
 
-/* While background threads are suspended nothing is decoded, and waiting for it can be stopped. */
-static void decodes_ahead_when_it_may(void **state)
+/* While background threads are paused nothing is decoded, and waiting for pixels can be stopped. */
+static void pauses_decoding(void **state)
 {
     const fixture *f = *state;
     wu_job *job = NULL;
@@ -327,7 +326,7 @@ static void decodes_ahead_when_it_may(void **state)
     wu_job_destroy(&job);
 }
 
-static void notices_that_the_file_changed(void **state)
+static void detects_changed_file(void **state)
 {
     const fixture *f = *state;
     wu_job *job = NULL;
@@ -341,7 +340,7 @@ static void notices_that_the_file_changed(void **state)
     assert_non_null(strstr(err.message, "wu.zip: the file has changed since it was checked"));
     assert_null(p.u8);
 
-    /* A file of the same size in which one byte differs: this is noticed, or does no harm. */
+    /* A file of the same size in which one byte differs is detected, or gives the same pixels. */
     const unsigned char *local = memmem(b.data, b.n, "images/grey8.png", 16);
     assert_non_null(local);
     const size_t at = (size_t)(local - b.data);
@@ -367,7 +366,7 @@ static void notices_that_the_file_changed(void **state)
     assert_int_equal(wu_item_load(job, 0, &p, &err), TC_BAD_INPUT);
     assert_non_null(strstr(err.message, "wu.zip: member \"images/grey8.png\" is corrupt"));
     free(b.data);
-    /* If prefetching finds the fault, it is reported when the item is taken. */
+    /* If prefetching fails, the error is reported when the item is taken. */
     prefetch a;
     const tc_poll none = { NULL, NULL };
     prefetch_init(&a, job);
@@ -383,9 +382,9 @@ static void notices_that_the_file_changed(void **state)
 
 /* --- size ------------------------------------------------------------------------------------ */
 
-/* The largest number of items, which share pictures, and more members than the old ZIP format
- * allows: neither may take quadratic time. */
-static void reads_the_largest_job(void **state)
+/* A job of the largest number of items, which share pictures, and one with more members than the
+ * old ZIP format allows: neither may take quadratic time. */
+static void reads_largest_job(void **state)
 {
     const fixture *f = *state;
     enum { N = 100000, SLICES = 66000 };
@@ -424,7 +423,7 @@ static void reads_the_largest_job(void **state)
 
 /* --- names ----------------------------------------------------------------------------------- */
 
-static void knows_names(void **state)
+static void checks_names(void **state)
 {
     (void)state;
     char longest[WU_MAX_NAME + 2];
@@ -464,16 +463,11 @@ int main(void)
 {
 #define IN_FOLDER(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
     const struct CMUnitTest tests[] = {
-        IN_FOLDER(describes_items),
-        IN_FOLDER(loads_pixels),
-        IN_FOLDER(parameters_may_be_absent),
-        IN_FOLDER(works_without_a_place_for_the_message),
-        IN_FOLDER(keeps_the_file_that_it_checked),
-        IN_FOLDER(decodes_ahead),
-        IN_FOLDER(decodes_ahead_when_it_may),
-        IN_FOLDER(notices_that_the_file_changed),
-        IN_FOLDER(reads_the_largest_job),
-        cmocka_unit_test(knows_names),
+        IN_FOLDER(describes_items),          IN_FOLDER(loads_pixels),
+        IN_FOLDER(parameters_may_be_absent), IN_FOLDER(works_without_error_struct),
+        IN_FOLDER(keeps_checked_file_open),  IN_FOLDER(decodes_ahead),
+        IN_FOLDER(pauses_decoding),          IN_FOLDER(detects_changed_file),
+        IN_FOLDER(reads_largest_job),        cmocka_unit_test(checks_names),
         cmocka_unit_test(quotes_text),
     };
     return cmocka_run_group_tests_name("job", tests, NULL, NULL);

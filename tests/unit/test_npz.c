@@ -49,7 +49,7 @@ static int tear_down(void **state)
 
 /* --- sizes ----------------------------------------------------------------------------------- */
 
-static void knows_sizes(void **state)
+static void computes_sizes(void **state)
 {
     (void)state;
     int ok;
@@ -67,7 +67,7 @@ static void knows_sizes(void **state)
     assert_true(ok);
 }
 
-static void notices_overflow(void **state)
+static void reports_overflow(void **state)
 {
     (void)state;
     int ok;
@@ -151,7 +151,7 @@ static void add(wu_npz_writer *w, const char *name, wu_dtype dtype, uint32_t wid
     const wu_array_info info = array_info(copy, dtype, width, ndim, a, b);
     const size_t n = (size_t)wu_array_bytes(&info, &ok);
     assert_int_equal(wu_npz_begin(w, &info, &err), TC_OK);
-    /* In two parts, as data may be written in several. */
+    /* Data may be written in several parts: here in two. */
     assert_int_equal(wu_npz_write(w, data, n / 3, &err), TC_OK);
     assert_int_equal(wu_npz_write(w, (const char *)data + n / 3, n - n / 3, &err), TC_OK);
     assert_int_equal(wu_npz_end(w, &err), TC_OK);
@@ -229,7 +229,7 @@ static void writes_and_reads(void **state)
     assert_null(r);
 }
 
-/* An array whose rows have no columns is written, though there is nothing to deflate. */
+/* An array whose rows have no columns is written, although it has no data to deflate. */
 static void writes_no_columns(void **state)
 {
     const fixture *f = *state;
@@ -248,7 +248,7 @@ static void writes_no_columns(void **state)
     wu_npz_reader_close(&r);
 }
 
-static void streams(void **state)
+static void reads_streams(void **state)
 {
     const fixture *f = *state;
     wu_npz_reader *r = NULL;
@@ -309,7 +309,7 @@ static void writes_numpy_headers(void **state)
     free(b.data);
 }
 
-static void leaves_nothing_before_close(void **state)
+static void makes_no_file_before_close(void **state)
 {
     const fixture *f = *state;
     wu_npz_writer *w = NULL;
@@ -329,7 +329,7 @@ static void leaves_nothing_before_close(void **state)
 }
 
 /* Data of several blocks, and data that fill a block exactly, compressed by several threads. */
-static void deflates_alike_in_all_threads(void **state)
+static void deflates_equally_with_all_threads(void **state)
 {
     enum { N = 9 << 18 };
     const fixture *f = *state;
@@ -377,8 +377,8 @@ static tc_status keep(void *user, const void *data, size_t n, tc_err *e)
     return TC_OK;
 }
 
-/* Writes a file with one array and returns its bytes. how: 0: the writer compresses the array; else
- * the array is compressed beforehand by so many threads. */
+/* Writes a file with one array and returns its bytes. how: 0 if the writer compresses the array,
+ * otherwise the number of threads that compress it beforehand. */
 static bytes write_one(const fixture *f, const wu_array_info *info, const void *data, unsigned how)
 {
     json_t *const json = json_object();
@@ -423,7 +423,7 @@ static uint32_t next_random(uint32_t *seed)
     return *seed >> 8;
 }
 
-/* Makes rows of random runs, most of them as in the row above. */
+/* Makes rows of random runs, most of which repeat the row above. */
 static void make_rows(unsigned char *data, size_t n, wu_row_layout layout, uint32_t *seed)
 {
     const unsigned noise = next_random(seed) % 3 == 0 ? 6 : 600;
@@ -438,10 +438,10 @@ static void make_rows(unsigned char *data, size_t n, wu_row_layout layout, uint3
     }
 }
 
-/* zlib decompresses a block to these data. The block may refer to the `before` bytes before them.
- */
-static void inflates_to(const unsigned char *block, size_t size, const unsigned char *data,
-                        size_t n, size_t before, bool last)
+/* Checks that zlib decompresses a block to these data. The block may refer to the `before` bytes
+ * before them. */
+static void check_inflated(const unsigned char *block, size_t size, const unsigned char *data,
+                           size_t n, size_t before, bool last)
 {
     z_stream z = { .next_in = (Bytef *)(uintptr_t)block, .avail_in = (uInt)size };
     unsigned char *const out = malloc(n + 1);
@@ -483,7 +483,7 @@ static void deflates_rows(void **state)
         const size_t any =
             wu_deflate_rows(d, layout, data + WINDOW, n, before, last, out, WU_ROWS_ROOM(n));
         assert_true(any > 0 && (size == 0 || size == any));
-        inflates_to(out, any, data + WINDOW, n, before, last);
+        check_inflated(out, any, data + WINDOW, n, before, last);
         if (size > 0)
             assert_int_equal(
                 wu_deflate_rows(d, layout, data + WINDOW, n, before, last, out, size - 1), 0);
@@ -491,7 +491,7 @@ static void deflates_rows(void **state)
         const size_t more =
             wu_deflate_rows(d, layout, data + WINDOW, n, before, last, out, WU_ROWS_ROOM(n));
         assert_true(more > 0);
-        inflates_to(out, more, data + WINDOW, n, before, last);
+        check_inflated(out, more, data + WINDOW, n, before, last);
         if (before == 0) /* compressing again gives the same bytes */
             assert_int_equal(
                 wu_deflate_rows(d, layout, data + WINDOW, n, before, last, out, WU_ROWS_ROOM(n)),
@@ -503,8 +503,8 @@ static void deflates_rows(void **state)
     free(data);
 }
 
-/* Whether an array is compressed beforehand or by the writer, the file is the same. */
-static void takes_what_was_packed_before(void **state)
+/* The file is the same whether an array is compressed beforehand or by the writer. */
+static void accepts_packed_arrays(void **state)
 {
     enum { N = 5 * (1 << 16) + 1000 };
     const fixture *f = *state;
@@ -568,7 +568,7 @@ static void refuses_misuse(void **state)
     assert_int_equal(count_files(f->folder), 0);
 }
 
-static void names_unwritable_places(void **state)
+static void reports_unwritable_paths(void **state)
 {
     const fixture *f = *state;
     wu_npz_writer *w = NULL;
@@ -616,7 +616,7 @@ static tc_status write_noise(const char *path, size_t n)
     return status;
 }
 
-/* Wherever writing fails: in the data, in a buffer or in the last record. */
+/* Writing fails in the data, in a buffer or in the last record: each is reported. */
 static void reports_a_full_disk(void **state)
 {
     const fixture *f = *state;
@@ -745,7 +745,7 @@ static void refuses_sizes_that_disagree(void **state)
     assert_int_equal(read_header(f, HEAD("<f8", "(0,)") "\n", 1), TC_BAD_INPUT);
 }
 
-static void refuses_what_is_no_npy(void **state)
+static void refuses_other_formats(void **state)
 {
     const fixture *f = *state;
     static const struct {
@@ -833,9 +833,8 @@ static void limits_arrays(void **state)
     assert_non_null(strstr(err.message, "f64s.npy\": larger than the limit"));
 }
 
-/* The data of an uncompressed array are in the file as they are, so each of their bytes can be
- * changed. */
-static void notices_changed_data(void **state)
+/* Changes each byte of an uncompressed array's data in the file. */
+static void detects_changed_data(void **state)
 {
     const fixture *f = *state;
     wu_npz_reader *r = NULL;
@@ -885,7 +884,7 @@ static void survives_damage(void **state)
 }
 
 /* An NPZ file with more members than the old ZIP format allows. */
-static void takes_many_arrays(void **state)
+static void reads_many_arrays(void **state)
 {
     const fixture *f = *state;
     enum { N = 66000 };
@@ -949,32 +948,32 @@ int main(int argc, char **argv)
         return list_file(argv[2]);
 #define IN_FOLDER(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
     const struct CMUnitTest tests[] = {
-        IN_FOLDER(deflates_alike_in_all_threads),
-        IN_FOLDER(takes_what_was_packed_before),
+        IN_FOLDER(deflates_equally_with_all_threads),
+        IN_FOLDER(accepts_packed_arrays),
         cmocka_unit_test(deflates_rows),
-        cmocka_unit_test(knows_sizes),
-        cmocka_unit_test(notices_overflow),
+        cmocka_unit_test(computes_sizes),
+        cmocka_unit_test(reports_overflow),
         cmocka_unit_test(converts_text),
         cmocka_unit_test(refuses_bad_text),
         IN_FOLDER(writes_and_reads),
         IN_FOLDER(writes_no_columns),
-        IN_FOLDER(streams),
+        IN_FOLDER(reads_streams),
         IN_FOLDER(writes_the_same_bytes),
         IN_FOLDER(writes_numpy_headers),
-        IN_FOLDER(leaves_nothing_before_close),
+        IN_FOLDER(makes_no_file_before_close),
         IN_FOLDER(refuses_misuse),
-        IN_FOLDER(names_unwritable_places),
+        IN_FOLDER(reports_unwritable_paths),
         IN_FOLDER(reports_a_full_disk),
         IN_FOLDER(accepts_good_headers),
         IN_FOLDER(refuses_bad_headers),
         IN_FOLDER(refuses_sizes_that_disagree),
-        IN_FOLDER(refuses_what_is_no_npy),
+        IN_FOLDER(refuses_other_formats),
         IN_FOLDER(refuses_odd_members),
         IN_FOLDER(refuses_bad_json),
         IN_FOLDER(limits_arrays),
-        IN_FOLDER(notices_changed_data),
+        IN_FOLDER(detects_changed_data),
         IN_FOLDER(survives_damage),
-        IN_FOLDER(takes_many_arrays),
+        IN_FOLDER(reads_many_arrays),
     };
     return cmocka_run_group_tests_name("npz", tests, NULL, NULL);
 }

@@ -98,15 +98,15 @@ static const char *chosen_name(const ocl_api *api, const ocl_request *request, t
     return name;
 }
 
-static const char *by_spec(workstation *w, const char *spec, tc_err *err)
+static const char *chosen_by_spec(workstation *w, const char *spec, tc_err *err)
 {
     ocl_request request;
     assert_int_equal(ocl_request_parse(spec, &request, err), TC_OK);
     return chosen_name(&w->api, &request, err);
 }
 
-static const char *by_client(const ocl_api *api, const char *vendor, int index, int number,
-                             tc_err *err)
+static const char *chosen_by_client(const ocl_api *api, const char *vendor, int index, int number,
+                                    tc_err *err)
 {
     ocl_request request = { .kind = OCL_REQUEST_ASSIGNED,
                             .opencl_index = index,
@@ -144,30 +144,30 @@ static void test_choose_best(void **state)
     workstation w;
     tc_err err;
     make_workstation(&w);
-    assert_string_equal(by_spec(&w, "auto", &err), "RTX 2");
-    assert_string_equal(by_spec(&w, "opencl", &err), "RTX 2");
-    w.nvidia[1].available = CL_FALSE; /* the next by units * MHz: 64*1600 > 40*2400 */
-    assert_string_equal(by_spec(&w, "auto", &err), "gfx900");
+    assert_string_equal(chosen_by_spec(&w, "auto", &err), "RTX 2");
+    assert_string_equal(chosen_by_spec(&w, "opencl", &err), "RTX 2");
+    w.nvidia[1].available = CL_FALSE; /* then the best by units * MHz: 64*1600 > 40*2400 */
+    assert_string_equal(chosen_by_spec(&w, "auto", &err), "gfx900");
     w.amd[0].single_fp = CL_FP_DENORM;
-    assert_string_equal(by_spec(&w, "auto", &err), "gfx900");
+    assert_string_equal(chosen_by_spec(&w, "auto", &err), "gfx900");
 
-    /* Without a GPU an accelerator is chosen; a CPU only by "opencl". */
+    /* Without a GPU an accelerator is chosen; a CPU is chosen only by "opencl". */
     fake_device *const gpus[] = { &w.nvidia[0], &w.amd[0],   &w.amd[1],
                                   &w.intel[1],  &w.other[0], &w.other[2] };
     for (size_t i = 0; i < 6; i++)
         gpus[i]->compiler = CL_FALSE;
-    assert_string_equal(by_spec(&w, "auto", &err), "FPGA");
+    assert_string_equal(chosen_by_spec(&w, "auto", &err), "FPGA");
     w.other[1].little = CL_FALSE;
-    assert_string_equal(by_spec(&w, "auto", &err), "");
+    assert_string_equal(chosen_by_spec(&w, "auto", &err), "");
     assert_non_null(strstr(err.message, "no usable OpenCL GPU"));
     assert_non_null(strstr(err.message, "3:0 pthread: it is not a GPU"));
     assert_non_null(strstr(err.message, "0:1 RTX 2: it is not available"));
-    assert_string_equal(by_spec(&w, "opencl", &err), "pthread");
+    assert_string_equal(chosen_by_spec(&w, "opencl", &err), "pthread");
     /* A device that is both GPU and CPU counts as a CPU. */
     w.pocl[0].type = CL_DEVICE_TYPE_CPU | CL_DEVICE_TYPE_GPU | CL_DEVICE_TYPE_ACCELERATOR;
-    assert_string_equal(by_spec(&w, "auto", &err), "");
+    assert_string_equal(chosen_by_spec(&w, "auto", &err), "");
     w.pocl[0].available = w.intel[0].available = CL_FALSE;
-    assert_string_equal(by_spec(&w, "opencl", &err), "");
+    assert_string_equal(chosen_by_spec(&w, "opencl", &err), "");
     assert_non_null(strstr(err.message, "no usable OpenCL device"));
 }
 
@@ -177,43 +177,43 @@ static void test_choose_index(void **state)
     workstation w;
     tc_err err;
     make_workstation(&w);
-    assert_string_equal(by_spec(&w, "2:0", &err), "Xeon");
-    assert_string_equal(by_spec(&w, "2:1", &err), "UHD");
-    assert_string_equal(by_spec(&w, "4:2", &err), "Mali 2");
-    assert_string_equal(by_spec(&w, "4:3", &err), "");
+    assert_string_equal(chosen_by_spec(&w, "2:0", &err), "Xeon");
+    assert_string_equal(chosen_by_spec(&w, "2:1", &err), "UHD");
+    assert_string_equal(chosen_by_spec(&w, "4:2", &err), "Mali 2");
+    assert_string_equal(chosen_by_spec(&w, "4:3", &err), "");
     assert_string_equal(err.message, "there is no OpenCL device 4:3");
-    assert_string_equal(by_spec(&w, "5:0", &err), "");
+    assert_string_equal(chosen_by_spec(&w, "5:0", &err), "");
     /* If the requested device is refused, no other one is chosen. */
     w.intel[1].local_bytes = 8192;
-    assert_string_equal(by_spec(&w, "2:1", &err), "");
+    assert_string_equal(chosen_by_spec(&w, "2:1", &err), "");
     assert_string_equal(err.message, "OpenCL device 2:1, UHD, cannot be used: it has 8192 bytes of "
                                      "local memory, 16384 are needed");
 }
 
-/* Devices as BOINC's client numbers them: gpu_opencl_dev_index counts the GPUs and accelerators of
- * a platform, gpu_device_num those of a vendor. */
+/* Devices are chosen by the numbers of BOINC's client: gpu_opencl_dev_index counts the GPUs and
+ * accelerators of a platform, gpu_device_num those of a vendor. */
 static void test_choose_assigned(void **state)
 {
     (void)state;
     workstation w;
     tc_err err;
     make_workstation(&w);
-    assert_string_equal(by_client(&w.api, "NVIDIA", 0, 0, &err), "GTX 1");
-    assert_string_equal(by_client(&w.api, "NVIDIA", 1, 1, &err), "RTX 2");
+    assert_string_equal(chosen_by_client(&w.api, "NVIDIA", 0, 0, &err), "GTX 1");
+    assert_string_equal(chosen_by_client(&w.api, "NVIDIA", 1, 1, &err), "RTX 2");
     /* The number may follow CUDA's order, which may differ from OpenCL's: the OpenCL index decides.
      */
-    assert_string_equal(by_client(&w.api, "NVIDIA", 1, 0, &err), "RTX 2");
-    assert_string_equal(by_client(&w.api, "ATI", 0, 0, &err), "gfx900");
-    assert_string_equal(by_client(&w.api, "ATI", 1, -1, &err), "gfx1030");
-    assert_string_equal(by_client(&w.api, "AMD", 1, 1, &err), "gfx1030");
-    assert_string_equal(by_client(&w.api, "intel_gpu", 0, 0, &err), "UHD");
-    assert_string_equal(by_client(&w.api, "Intel", 0, 0, &err), "UHD");
+    assert_string_equal(chosen_by_client(&w.api, "NVIDIA", 1, 0, &err), "RTX 2");
+    assert_string_equal(chosen_by_client(&w.api, "ATI", 0, 0, &err), "gfx900");
+    assert_string_equal(chosen_by_client(&w.api, "ATI", 1, -1, &err), "gfx1030");
+    assert_string_equal(chosen_by_client(&w.api, "AMD", 1, 1, &err), "gfx1030");
+    assert_string_equal(chosen_by_client(&w.api, "intel_gpu", 0, 0, &err), "UHD");
+    assert_string_equal(chosen_by_client(&w.api, "Intel", 0, 0, &err), "UHD");
     /* Other vendors are given by name, and their devices are counted within the vendor. */
-    assert_string_equal(by_client(&w.api, "ARM", 1, 0, &err), "Mali 2");
-    assert_string_equal(by_client(&w.api, "Xilinx", 0, 0, &err), "FPGA");
+    assert_string_equal(chosen_by_client(&w.api, "ARM", 1, 0, &err), "Mali 2");
+    assert_string_equal(chosen_by_client(&w.api, "Xilinx", 0, 0, &err), "FPGA");
     /* An old client gives the number only. */
-    assert_string_equal(by_client(&w.api, "ATI", -1, 1, &err), "gfx1030");
-    assert_string_equal(by_client(&w.api, "ARM", -1, 1, &err), "Mali 2");
+    assert_string_equal(chosen_by_client(&w.api, "ATI", -1, 1, &err), "gfx1030");
+    assert_string_equal(chosen_by_client(&w.api, "ARM", -1, 1, &err), "Mali 2");
 
     static const struct {
         const char *vendor;
@@ -224,18 +224,18 @@ static void test_choose_assigned(void **state)
                    { "GenuineIntel", 0, 0 } };
     for (size_t i = 0; i < sizeof nobody / sizeof nobody[0]; i++) {
         assert_string_equal(
-            by_client(&w.api, nobody[i].vendor, nobody[i].index, nobody[i].number, &err), "");
+            chosen_by_client(&w.api, nobody[i].vendor, nobody[i].index, nobody[i].number, &err),
+            "");
         assert_non_null(strstr(err.message, "BOINC client assigned"));
     }
-    /* If the assigned device is refused, no other is chosen: the client may have assigned that to
-     * another task. */
+    /* If the assigned device is refused, no other one is chosen: the client may have assigned the
+     * others to other tasks. */
     w.nvidia[0].local_bytes = 1024;
-    assert_string_equal(by_client(&w.api, "NVIDIA", 0, 0, &err), "");
+    assert_string_equal(chosen_by_client(&w.api, "NVIDIA", 0, 0, &err), "");
     assert_non_null(strstr(err.message, "GTX 1, cannot be used"));
 }
 
-/* Two drivers list the same GPUs, so that the index fits both platforms: then the number decides.
- */
+/* If two drivers list the same GPUs, the index is valid for both platforms: the number decides. */
 static void test_assigned_two_drivers(void **state)
 {
     (void)state;
@@ -248,15 +248,15 @@ static void test_assigned_two_drivers(void **state)
     fake_platform platforms[2] = { { "Old", "OpenCL 1.2", first, 2, 0, false },
                                    { "New", "OpenCL 3.0", second, 2, 0, false } };
     const ocl_api api = fake_api(platforms, 2);
-    assert_string_equal(by_client(&api, "ATI", 0, 0, &err), "old 0");
-    assert_string_equal(by_client(&api, "ATI", 1, 1, &err), "old 1");
-    assert_string_equal(by_client(&api, "ATI", 0, 2, &err), "new 0");
-    assert_string_equal(by_client(&api, "ATI", 1, 3, &err), "new 1");
-    assert_string_equal(by_client(&api, "ATI", 1, -1, &err), "old 1");
+    assert_string_equal(chosen_by_client(&api, "ATI", 0, 0, &err), "old 0");
+    assert_string_equal(chosen_by_client(&api, "ATI", 1, 1, &err), "old 1");
+    assert_string_equal(chosen_by_client(&api, "ATI", 0, 2, &err), "new 0");
+    assert_string_equal(chosen_by_client(&api, "ATI", 1, 3, &err), "new 1");
+    assert_string_equal(chosen_by_client(&api, "ATI", 1, -1, &err), "old 1");
 }
 
-/* One platform has the devices of all vendors, as on macOS: the index counts all of them, in the
- * order in which GPUs alone are listed, as the client does. */
+/* One platform has the devices of all vendors, as on macOS: as in the client, the index counts all
+ * GPUs in the order of a list of GPUs alone. */
 static void test_assigned_one_platform(void **state)
 {
     (void)state;
@@ -267,13 +267,13 @@ static void test_assigned_one_platform(void **state)
     all[2] = fake_gpu("Radeon B", "AMD", 1, 1);
     fake_platform platforms[1] = { { "Apple", "OpenCL 1.2 (Apple)", all, 3, 0, false } };
     const ocl_api api = fake_api(platforms, 1);
-    assert_string_equal(by_client(&api, "ATI", 1, 0, &err), "Radeon A");
-    assert_string_equal(by_client(&api, "ATI", 2, 1, &err), "Radeon B");
-    assert_string_equal(by_client(&api, "ATI", 0, 0, &err), "");
-    assert_string_equal(by_client(&api, "intel_gpu", 0, 0, &err), "Iris");
+    assert_string_equal(chosen_by_client(&api, "ATI", 1, 0, &err), "Radeon A");
+    assert_string_equal(chosen_by_client(&api, "ATI", 2, 1, &err), "Radeon B");
+    assert_string_equal(chosen_by_client(&api, "ATI", 0, 0, &err), "");
+    assert_string_equal(chosen_by_client(&api, "intel_gpu", 0, 0, &err), "Iris");
     platforms[0].gpus_reversed = true;
-    assert_string_equal(by_client(&api, "ATI", 0, 0, &err), "Radeon B");
-    assert_string_equal(by_client(&api, "intel_gpu", 2, 0, &err), "Iris");
+    assert_string_equal(chosen_by_client(&api, "ATI", 0, 0, &err), "Radeon B");
+    assert_string_equal(chosen_by_client(&api, "intel_gpu", 2, 0, &err), "Iris");
 }
 
 /* --- capabilities ---------------------------------------------------------------------------- */
@@ -346,7 +346,7 @@ static void test_no_device(void **state)
     assert_int_equal(ocl_enumerate(&api, &list, &count, &err), TC_DEVICE);
     assert_non_null(strstr(err.message, "CL_OUT_OF_HOST_MEMORY"));
 
-    /* A platform without devices, besides one that cannot list its devices. */
+    /* A platform without devices, and one that cannot list its devices. */
     fake_device none[1];
     fake_platform platforms[2] = { { "Empty", "OpenCL 1.2", none, 0, 0, false },
                                    { "Broken", "OpenCL 1.2", none, 0, CL_OUT_OF_RESOURCES,
@@ -470,7 +470,7 @@ static void test_buffers(void **state)
     ocl_buffer a, b, c;
     char data[16] = "x";
     tc_err err;
-    open_fake(&o); /* it allows 512 KiB in all, and 256 KiB a buffer */
+    open_fake(&o); /* its memory is 512 KiB, and a buffer has at most 256 KiB */
     ocl_device *d = o.device;
     assert_int_equal(ocl_buffer_new(d, 1 << 18, "A", &a, &err), TC_OK);
     assert_int_equal(ocl_buffer_new(d, (1 << 18) - 1, "B", &b, &err), TC_OK);
@@ -568,10 +568,10 @@ static void test_build_failure(void **state)
     assert_null(program);
     memset(log, 'e', 299999);
     log[299999] = '\0';
-    fake.build_log = log; /* too long: left out */
+    fake.build_log = log; /* too long: the message leaves it out */
     assert_int_equal(ocl_program_build(o.device, &source, NULL, false, &program, &err), TC_DEVICE);
     assert_string_equal(err.message, "G: build of fake.cl: CL_BUILD_PROGRAM_FAILURE");
-    log[5000] = '\0'; /* long: cut in the message */
+    log[5000] = '\0'; /* long: the message has its beginning */
     assert_int_equal(ocl_program_build(o.device, &source, NULL, false, &program, &err), TC_DEVICE);
     assert_in_range(strlen(err.message), 400, 500);
     fake.build_log = NULL;
@@ -601,8 +601,8 @@ static void close_keeping(keeping *k)
     remove_folder(k->folder);
 }
 
-/* Builds a program once; returns how: "S" from source, "B" from the cached binary, "BS" from source
- * after the binary was refused. */
+/* Builds a program once. Returns "S" if it was built from source, "B" from the cached binary, "BS"
+ * from source after the binary was refused. */
 static const char *build_once(keeping *k, const char *defines)
 {
     cl_program program;
@@ -615,7 +615,7 @@ static const char *build_once(keeping *k, const char *defines)
     return fake.binaries == 0 ? "S" : fake.sources == 0 ? "B" : "BS";
 }
 
-static char *kept_file(const keeping *k)
+static char *cached_file(const keeping *k)
 {
     DIR *const dir = opendir(k->folder);
     char *path = NULL;
@@ -682,7 +682,7 @@ static void test_program_cache_broken(void **state)
     keeping k;
     open_keeping(&k);
     build_once(&k, NULL);
-    char *const path = kept_file(&k);
+    char *const path = cached_file(&k);
     char data[1024];
     FILE *file = fopen(path, "rb");
     assert_non_null(file);
@@ -708,8 +708,8 @@ static void test_program_cache_broken(void **state)
     fake.binary_fails = false;
     assert_string_equal(build_once(&k, NULL), "B");
     assert_int_equal(count_files(k.folder), 1);
-    /* While a binary is tried its file has another name. If the driver crashes, that name stays,
-     * and the binary is not tried again. */
+    /* While a binary is tried, its file has another name. If the driver crashes, the file keeps
+     * this name, and the binary is not tried again. */
     const size_t stem = strlen(path) - strlen("bin");
     char *const tried = malloc(stem + sizeof "tried");
     assert_non_null(tried);
@@ -806,8 +806,8 @@ static void test_batch(void **state)
     fake.background = &beside;
     assert_int_equal(ocl_batch_wait(d, &batch, 3, &ms, &err), TC_OK);
     assert_true(ms == 3.0);
-    assert_int_equal(fake.event_polls, 3); /* the wait slept until the event was complete, */
-    assert_int_equal(fake.up, 3);          /* while background threads could work */
+    assert_int_equal(fake.event_polls, 3); /* the wait slept until the event was complete */
+    assert_int_equal(fake.up, 3);          /* background threads could work in this time */
     assert_int_equal(beside.allowed, 0);
     d->background = NULL;
     fake.background = NULL;
@@ -868,7 +868,7 @@ static void test_selftest_faults(void **state)
     tc_err err;
     open_fake(&o);
     const int before = fake.live;
-    /* The compiler accepts the flag that not all accept. */
+    /* The compiler accepts -ffp-contract, which some refuse. */
     o.device->contract_off = 1;
     fake.calls = 0;
     assert_int_equal(ocl_selftest(o.device, true, NULL, &err), TC_DEVICE);
@@ -931,8 +931,8 @@ static void test_pace_rules(void **state)
     assert_int_equal(s.now, 4);
 }
 
-/* On devices of any speed, launches come near the target time within a few launches, and after the
- * first one never take much longer. */
+/* On devices of any speed, the time of a launch approaches the target within a few launches, and
+ * only the first launch takes much longer. */
 static void test_pace_settles(void **state)
 {
     (void)state;

@@ -61,8 +61,8 @@ static char *text_of(const glcm_params *p)
     return text;
 }
 
-/* Reads parameters, writes them as they are run, and reads those: both are the same. */
-static void survives(const char *text)
+/* Checks that parameters which are read, written as run and read again are the same. */
+static void check_round_trip(const char *text)
 {
     glcm_params *p = read(text), *again;
     char *first, *second;
@@ -83,7 +83,7 @@ static void survives(const char *text)
     drop(again);
 }
 
-static void refused(const char *text, const char *message)
+static void check_refused(const char *text, const char *message)
 {
     glcm_params *const p = read(text);
 
@@ -92,17 +92,17 @@ static void refused(const char *text, const char *message)
     assert_string_equal(err.message, message);
 }
 
-static void accepted(const char *text)
+static void check_accepted(const char *text)
 {
     glcm_params *const p = read(text);
 
     if (p == NULL)
         fail_msg("%s: %s", text, err.message);
     drop(p);
-    survives(text);
+    check_round_trip(text);
 }
 
-static void has_defaults(void **state)
+static void applies_defaults(void **state)
 {
     glcm_params *const p = read("{}");
 
@@ -124,10 +124,10 @@ static void has_defaults(void **state)
     assert_int_equal(p->n_maps, 0);
     assert_int_equal(p->n_offsets, 1026);
     drop(p);
-    survives("{}");
+    check_round_trip("{}");
 }
 
-static void has_a_preset(void **state)
+static void applies_preset(void **state)
 {
     glcm_params *p = read("{\"preset\":\"hcc\"}");
 
@@ -139,7 +139,7 @@ static void has_a_preset(void **state)
     assert_true(p->roi_centred);
     assert_int_equal(p->roi_r, 84);
     drop(p);
-    /* keys besides the preset override it, whatever their order */
+    /* Keys next to the preset override it in any order. */
     p = read(
         "{\"levels\":[8],\"roi\":{\"type\":\"disc\",\"cx\":9,\"cy\":7,\"r\":5},\"preset\":\"hcc\","
         "\"distances\":[3,1],\"directions\":\"four\",\"per_offset\":true,\"range\":[5,5]}");
@@ -160,11 +160,11 @@ static void has_a_preset(void **state)
     assert_int_equal(p->window, GLCM_DISC);
     assert_int_equal(p->radius, 16);
     drop(p);
-    survives("{\"preset\":\"hcc\"}");
-    survives("{\"preset\":\"hcc\",\"roi\":{\"type\":\"all\"}}");
+    check_round_trip("{\"preset\":\"hcc\"}");
+    check_round_trip("{\"preset\":\"hcc\",\"roi\":{\"type\":\"all\"}}");
 }
 
-/* A distance has all offsets whose length rounds to it, but of two opposite ones only one; so the
+/* A distance has all offsets whose length rounds to it, but only one of two opposite ones. So the
  * offsets of the distances 1..d fill a half disc. */
 static void finds_offsets(void **state)
 {
@@ -195,36 +195,36 @@ static void finds_offsets(void **state)
     }
 }
 
-static void keeps_limits(void **state)
+static void checks_limits(void **state)
 {
     (void)state;
-    accepted("{\"levels\":[2,256]}");
-    accepted("{\"levels\":[2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17]}");
-    accepted("{\"range\":[0,65535]}");
-    accepted("{\"range\":\"image\"}");
-    accepted("{\"range\":\"type\"}");
-    accepted("{\"range\":null}");
-    accepted("{\"window\":{}}");
-    accepted("{\"window\":{\"shape\":\"disc\",\"radius\":1}}");
-    accepted("{\"window\":{\"shape\":\"square\",\"radius\":63}}");
-    accepted("{\"window\":{\"radius\":3}}");
-    accepted("{\"window\":{\"shape\":\"roi\"}}");
-    accepted("{\"distances\":[1,255]}");
-    accepted("{\"distances\":[255,1],\"directions\":\"four\"}");
-    accepted("{\"directions\":\"all\"}");
-    accepted("{\"roi\":{\"type\":\"all\"}}");
-    accepted("{\"roi\":{\"type\":\"mask\"}}");
-    accepted("{\"roi\":{\"type\":\"disc\",\"r\":0}}");
-    accepted("{\"roi\":{\"type\":\"disc\",\"r\":65535,\"cx\":0,\"cy\":65535}}");
-    accepted("{\"per_offset\":true}");
-    accepted("{\"maps\":[]}");
-    accepted("{\"features\":\"ibsi\"}");
-    accepted("{\"features\":[\"imc2\",\"asm\"]}");
-    accepted("{\"maps\":[{\"feature\":\"imc2\",\"levels\":64,\"offset\":[-3,4]},"
-             "{\"feature\":\"asm\",\"levels\":16,\"offset\":[25,0]}]}");
+    check_accepted("{\"levels\":[2,256]}");
+    check_accepted("{\"levels\":[2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17]}");
+    check_accepted("{\"range\":[0,65535]}");
+    check_accepted("{\"range\":\"image\"}");
+    check_accepted("{\"range\":\"type\"}");
+    check_accepted("{\"range\":null}");
+    check_accepted("{\"window\":{}}");
+    check_accepted("{\"window\":{\"shape\":\"disc\",\"radius\":1}}");
+    check_accepted("{\"window\":{\"shape\":\"square\",\"radius\":63}}");
+    check_accepted("{\"window\":{\"radius\":3}}");
+    check_accepted("{\"window\":{\"shape\":\"roi\"}}");
+    check_accepted("{\"distances\":[1,255]}");
+    check_accepted("{\"distances\":[255,1],\"directions\":\"four\"}");
+    check_accepted("{\"directions\":\"all\"}");
+    check_accepted("{\"roi\":{\"type\":\"all\"}}");
+    check_accepted("{\"roi\":{\"type\":\"mask\"}}");
+    check_accepted("{\"roi\":{\"type\":\"disc\",\"r\":0}}");
+    check_accepted("{\"roi\":{\"type\":\"disc\",\"r\":65535,\"cx\":0,\"cy\":65535}}");
+    check_accepted("{\"per_offset\":true}");
+    check_accepted("{\"maps\":[]}");
+    check_accepted("{\"features\":\"ibsi\"}");
+    check_accepted("{\"features\":[\"imc2\",\"asm\"]}");
+    check_accepted("{\"maps\":[{\"feature\":\"imc2\",\"levels\":64,\"offset\":[-3,4]},"
+                   "{\"feature\":\"asm\",\"levels\":16,\"offset\":[25,0]}]}");
 }
 
-static void refuses(void **state)
+static void refuses_bad_values(void **state)
 {
     static const char features[] =
         "F: p.maps[0].feature: is required: \"asm\", \"contrast\", \"correlation\", \"variance\", "
@@ -358,8 +358,8 @@ static void refuses(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
-        refused(cases[i][0], cases[i][1]);
-    refused(
+        check_refused(cases[i][0], cases[i][1]);
+    check_refused(
         "{\"maps\":[{\"feature\":\"energy\",\"levels\":16,\"offset\":[1,0]}]}",
         "F: p.maps[0].feature: must be \"asm\", \"contrast\", \"correlation\", \"variance\", "
         "\"idm\", "
@@ -371,8 +371,8 @@ static void refuses(void **state)
         "\"cluster_shade\" or \"cluster_prominence\", not \"energy\"");
 }
 
-/* Lists of the largest length, and longer ones. */
-static void counts_long_lists(void **state)
+/* Lists of the largest length are accepted, and longer ones refused. */
+static void limits_lengths_of_lists(void **state)
 {
     json_t *const object = json_object(), *const list = json_array();
     glcm_params *p;
@@ -386,7 +386,7 @@ static void counts_long_lists(void **state)
 
         if (i == GLCM_MAX_MAPS) {
             text = json_dumps(object, JSON_COMPACT);
-            accepted(text);
+            check_accepted(text);
             free(text);
         }
         json_array_append_new(
@@ -394,10 +394,10 @@ static void counts_long_lists(void **state)
                             i / 338 == 0 ? 16 : 32, "offset", k == 26 ? -3 : k, k == 26 ? 3 : 0));
     }
     text = json_dumps(object, JSON_COMPACT);
-    refused(text, "F: p.maps: must be a list of at most 256 objects, not a list of 257");
+    check_refused(text, "F: p.maps: must be a list of at most 256 objects, not a list of 257");
     free(text);
     json_decref(object);
-    /* all distances: a half disc of radius 255.5 has too many offsets */
+    /* With all distances the half disc of radius 255.5 has too many offsets. */
     {
         json_t *const all = json_object(), *const distances = json_array();
 
@@ -424,16 +424,16 @@ static void counts_long_lists(void **state)
 /* --- every key of every analysis ------------------------------------------------------------- */
 
 /* A key in the parameters of a self-test: object[p->key]. */
-typedef struct place {
+typedef struct key_place {
     const an_analysis *analysis;
     json_t *all, *object;
     const an_param *keys, *p;
     char path[192];
-} place;
+} key_place;
 
-/* With another value (reference is taken; NULL: removed), the parameters are refused with this
- * message. */
-static void spoilt(const place *at, json_t *value, const char *message)
+/* Checks that the parameters with another value of the key are refused with this message. value:
+ * its reference is taken; NULL removes the key. */
+static void check_bad_value(const key_place *at, json_t *value, const char *message)
 {
     json_t *const before = json_incref(json_object_get(at->object, at->p->key));
     void *params;
@@ -451,17 +451,17 @@ static void spoilt(const place *at, json_t *value, const char *message)
         json_object_set_new(at->object, at->p->key, before);
 }
 
-static void spoilt_value(const place *at, json_t *value, const char *shown)
+static void check_wrong_value(const key_place *at, json_t *value, const char *shown)
 {
     char message[TC_ERR_MAX];
 
     snprintf(message, sizeof message, "F: p.%s: must be %s%s, not %s", at->path,
              an_value_in_words(at->p).text, at->p->type == AN_OBJECT ? " {\"KEY\": VALUE}" : "",
              shown);
-    spoilt(at, value, message);
+    check_bad_value(at, value, message);
 }
 
-static void misspelt(const place *at)
+static void check_misspelt_key(const key_place *at)
 {
     char key[64], message[TC_ERR_MAX];
     const int outer = (int)strlen(at->path) - (int)strlen(at->p->key) - 1;
@@ -479,9 +479,9 @@ static void misspelt(const place *at)
         fail_msg("%s, not %s", err.message, message);
 }
 
-/* Reads the parameters without the key, and without other keys that the messages then complain
- * about, such as glcm's maps if levels are missing. */
-static void *read_without(const place *at)
+/* Reads the parameters without the key, and without other keys that are errors then, such as
+ * glcm's maps if levels are missing. */
+static void *read_without(const key_place *at)
 {
     json_t *const rest = json_copy(at->all);
     char other[32];
@@ -496,8 +496,8 @@ static void *read_without(const place *at)
     return params;
 }
 
-/* Without the key its default is used, or the message says that it is required. */
-static void left_out(const place *at)
+/* Checks that the default is used without the key, or that the message says that it is required. */
+static void check_missing_key(const key_place *at)
 {
     json_t *const value = json_incref(json_object_get(at->object, at->p->key));
     char message[TC_ERR_MAX];
@@ -506,7 +506,7 @@ static void left_out(const place *at)
     snprintf(message, sizeof message, "F: p.%s: is required: %s", at->path,
              an_value_in_words(at->p).text);
     if (at->p->initial == NULL && at->p->type != AN_PRESET) {
-        spoilt(at, NULL, message);
+        check_bad_value(at, NULL, message);
     } else if (at->object == at->all && at->p->type != AN_PRESET) {
         json_t *as_run, *want = an_json_of(at->p->initial);
 
@@ -525,50 +525,50 @@ static void left_out(const place *at)
     json_decref(value);
 }
 
-static void tries_key(const place *at)
+static void check_key(const key_place *at)
 {
     const an_param *const p = at->p;
     char shown[64];
 
     assert_in_range(strlen(p->key), 1, 31);
-    misspelt(at);
+    check_misspelt_key(at);
     if (p->when != 0 && json_object_get(at->object, p->key) == NULL)
-        return; /* the key belongs to another choice than the self-test's */
-    left_out(at);
-    spoilt_value(at, json_string("\x1b[31m\n"), "\"?[31m?\"");
+        return; /* the key belongs to another choice than the one in the self-test */
+    check_missing_key(at);
+    check_wrong_value(at, json_string("\x1b[31m\n"), "\"?[31m?\"");
     if (p->type == AN_BOOL)
-        spoilt_value(at, json_integer(1), "1");
+        check_wrong_value(at, json_integer(1), "1");
     if (p->type == AN_INT || p->type == AN_NUMBER) {
         assert_true(p->min < p->max);
         snprintf(shown, sizeof shown, "%.15g", p->max + 1);
-        spoilt_value(at, json_integer((json_int_t)p->max + 1), shown);
-        spoilt_value(at, json_integer(INT64_MIN), "-9223372036854775808");
+        check_wrong_value(at, json_integer((json_int_t)p->max + 1), shown);
+        check_wrong_value(at, json_integer(INT64_MIN), "-9223372036854775808");
     }
     if (p->type == AN_INT)
-        spoilt_value(at, json_real(0.5), "0.5");
+        check_wrong_value(at, json_real(0.5), "0.5");
     if (p->above_min)
-        spoilt_value(at, json_real(p->min), "0.0");
+        check_wrong_value(at, json_real(p->min), "0.0");
 }
 
-static void tries_keys(const place *outer)
+static void check_keys(const key_place *outer)
 {
     for (const an_param *p = outer->keys; p->key != NULL; p++) {
         json_t *const value = json_object_get(outer->object, p->key);
-        place at = *outer;
+        key_place at = *outer;
 
         at.p = p;
         snprintf(at.path, sizeof at.path, "%.99s%s%.31s", outer->path,
                  outer->path[0] != '\0' ? "." : "", p->key);
-        tries_key(&at);
+        check_key(&at);
         if (p->type == AN_OBJECT && json_is_object(value)) {
             at.object = value;
             at.keys = p->keys;
-            tries_keys(&at);
+            check_keys(&at);
         }
     }
 }
 
-static void holds_for_every_key(void **state)
+static void checks_every_key(void **state)
 {
     (void)state;
     for (size_t a = 0; an_table[a] != NULL; a++) {
@@ -576,13 +576,13 @@ static void holds_for_every_key(void **state)
 
         for (; test->parameters != NULL; test++) {
             json_t *const all = json_loads(test->parameters, 0, NULL);
-            const place outer = {
+            const key_place outer = {
                 .analysis = an_table[a], .all = all, .object = all, .keys = an_table[a]->parameters
             };
             void *params = read_any(an_table[a], all), *again;
             json_t *const as_run = an_params_as_run(params);
 
-            tries_keys(&outer);
+            check_keys(&outer);
             again = read_any(an_table[a], as_run);
             assert_non_null(again);
             assert_true(json_equal(as_run, ((const an_params_head *)again)->as_run));
@@ -596,16 +596,16 @@ static void holds_for_every_key(void **state)
 
 /* --- allocations that fail -------------------------------------------------------------------- */
 
-static size_t until_failure; /* the next so many allocations, and the last of them fails; 0: none */
+static size_t until_failure; /* the number of the next allocation that fails, from 1; 0: none */
 
-static void *fails_once(size_t size)
+static void *malloc_or_fail(size_t size)
 {
     return until_failure > 0 && --until_failure == 0 ? NULL : malloc(size);
 }
 
-/* Whichever allocation of jansson fails, reading fails with TC_NO_MEMORY; no parameter is lost or
- * called wrong. */
-static void survives_each_failure(const an_analysis *analysis, const char *text)
+/* If any one allocation of jansson fails, reading fails with TC_NO_MEMORY; no parameter is lost or
+ * reported as wrong. */
+static void test_each_failure(const an_analysis *analysis, const char *text)
 {
     json_t *const json = json_loads(text, 0, NULL);
     bool failed = true;
@@ -630,17 +630,17 @@ static void survives_each_failure(const an_analysis *analysis, const char *text)
 static void survives_no_memory(void **state)
 {
     (void)state;
-    json_set_alloc_funcs(fails_once, free);
+    json_set_alloc_funcs(malloc_or_fail, free);
     for (size_t a = 0; an_table[a] != NULL; a++)
         for (const an_selftest *test = an_table[a]->selftests; test->parameters != NULL; test++)
-            survives_each_failure(an_table[a], test->parameters);
-    survives_each_failure(&an_glcm, "{\"preset\":\"hcc\",\"range\":null}");
+            test_each_failure(an_table[a], test->parameters);
+    test_each_failure(&an_glcm, "{\"preset\":\"hcc\",\"range\":null}");
     json_set_alloc_funcs(malloc, free);
 }
 
-/* A table of parameters that does not fit its struct is reported with the key; the tables of all
+/* A table of parameters that does not fit its struct is reported with the key. The tables of all
  * analyses fit. */
-static void a_table_that_does_not_fit(void **unused)
+static void reports_unfitting_table(void **unused)
 {
     static const char *const words[] = { "a", NULL };
     static const an_param keys[] = { { .key = NULL } };
@@ -673,14 +673,12 @@ static void a_table_that_does_not_fit(void **unused)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(has_defaults),
-                                        cmocka_unit_test(has_a_preset),
-                                        cmocka_unit_test(finds_offsets),
-                                        cmocka_unit_test(keeps_limits),
-                                        cmocka_unit_test(refuses),
-                                        cmocka_unit_test(counts_long_lists),
-                                        cmocka_unit_test(holds_for_every_key),
-                                        cmocka_unit_test(survives_no_memory),
-                                        cmocka_unit_test(a_table_that_does_not_fit) };
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(applies_defaults),       cmocka_unit_test(applies_preset),
+        cmocka_unit_test(finds_offsets),          cmocka_unit_test(checks_limits),
+        cmocka_unit_test(refuses_bad_values),     cmocka_unit_test(limits_lengths_of_lists),
+        cmocka_unit_test(checks_every_key),       cmocka_unit_test(survives_no_memory),
+        cmocka_unit_test(reports_unfitting_table)
+    };
     return cmocka_run_group_tests_name("params", tests, NULL, NULL);
 }

@@ -1,5 +1,5 @@
-/* Unit tests of the picture decoders, beyond what wu_tools.py tests from outside, and of the order
- * of slices. */
+/* Unit tests of the picture decoders, for cases that wu_tools.py cannot test, and of the order of
+ * slices. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -19,7 +19,7 @@
 #include "workunits/tools/sources.h"
 #include "workunits/tools/tools.h"
 
-/* sources.c prints notes by this function; the program's is in main.c. */
+/* sources.c prints notes by these functions; the program has them in main.c. */
 void wu_note(const char *format, ...)
 {
     (void)format;
@@ -57,7 +57,7 @@ static int teardown(void **state)
     return 0;
 }
 
-/* Writes a page of a TIFF: 16 bits, values from `first` on. */
+/* Writes a page of a TIFF with samples of 16 bits, which count up from `first`. */
 static void write_page(TIFF *tiff, uint16_t photometric, uint16_t first, uint32_t kind)
 {
     TIFFSetField(tiff, TIFFTAG_IMAGEWIDTH, NX);

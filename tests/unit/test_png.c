@@ -48,7 +48,7 @@ static void check_round_trip(uint32_t width, uint32_t height, unsigned bits, uns
     free(b.data);
 }
 
-static void reads_what_it_wrote(void **state)
+static void reads_written_files(void **state)
 {
     (void)state;
     check_round_trip(1, 1, 8, 1);
@@ -59,7 +59,7 @@ static void reads_what_it_wrote(void **state)
     check_round_trip(3, 1000, 8, 3);
 }
 
-/* Noise, runs and uniform pictures use each way of deflating, over several blocks and chunks. */
+/* Noise, runs and uniform pictures use every deflate method, over several blocks and chunks. */
 static void reads_any_pixels(void **state)
 {
     static const wu_png_info infos[] = {
@@ -92,7 +92,7 @@ static void reads_any_pixels(void **state)
         }
 }
 
-/* Writes by libpng, for kinds that wu_png_write does not write. */
+/* Writing callback of libpng, which writes the kinds of PNG that wu_png_write does not write. */
 static void to_bytes(png_structp png, png_bytep data, size_t n)
 {
     bytes_write(png_get_io_ptr(png), data, n);
@@ -212,7 +212,7 @@ static void reads_interlaced(void **state)
     free(laced.data);
 }
 
-/* A gamma chunk changes no sample, and a long text takes no memory. */
+/* A gamma chunk does not change samples, and a long text chunk takes no memory. */
 static void skips_other_chunks(void **state)
 {
     (void)state;
@@ -270,7 +270,7 @@ static void refuses_every_truncation(void **state)
 }
 
 /* Every byte of a PNG is covered by a CRC, or has only one valid value. */
-static void notices_every_changed_byte(void **state)
+static void detects_every_changed_byte(void **state)
 {
     (void)state;
     bytes b = make_png(9, 7, 8, 3, 1);
@@ -302,7 +302,7 @@ static void refuses_another_header(void **state)
     free(b.data);
 }
 
-/* The size of the file limits how many pixels its header may claim. */
+/* The file's size limits the number of pixels that its header may claim. */
 static void refuses_bombs(void **state)
 {
     (void)state;
@@ -393,7 +393,7 @@ static void writes_files(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(reads_what_it_wrote),
+        cmocka_unit_test(reads_written_files),
         cmocka_unit_test(reads_any_pixels),
         cmocka_unit_test(reads_every_filter),
         cmocka_unit_test(writes_the_same_bytes),
@@ -401,7 +401,7 @@ int main(void)
         cmocka_unit_test(skips_other_chunks),
         cmocka_unit_test(refuses_other_kinds),
         cmocka_unit_test(refuses_every_truncation),
-        cmocka_unit_test(notices_every_changed_byte),
+        cmocka_unit_test(detects_every_changed_byte),
         cmocka_unit_test(refuses_another_header),
         cmocka_unit_test(refuses_bombs),
         cmocka_unit_test(reports_failing_callbacks),

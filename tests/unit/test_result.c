@@ -10,7 +10,7 @@
 #include "tests/unit/make_zip.h"
 #include "workunits/format/result.h"
 
-/* A job without a work unit file, and how its items' outputs are made. */
+/* A job without a work unit file, and settings of how its items' outputs are made. */
 typedef struct fixture {
     char *folder, *path;
     wu_job job;
@@ -18,7 +18,7 @@ typedef struct fixture {
     int loads;         /* calls of read_item */
     size_t fail_at;    /* reading this item fails */
     const char *fault; /* what is wrong with the last item, or "" */
-    double share;      /* last reported by told(); 0: none */
+    double share;      /* last reported by record_share(); 0: none */
 } fixture;
 
 static tc_err err;
@@ -145,7 +145,7 @@ static tc_status make_item(const fixture *f, size_t index, wu_output *out, tc_er
     return TC_OK;
 }
 
-/* Compresses an array as the spool does. */
+/* Compresses an array in the same way as the spool. */
 static wu_compressed pack(const wu_out_array *a, wu_take take, void *taker)
 {
     wu_compressor *p = NULL;
@@ -197,8 +197,8 @@ static tc_status copy_array(void *user, size_t index, const char *array, wu_take
     return strcmp(f->fault, "gone") == 0 ? tc_fail(e, TC_IO, "spool: gone") : TC_OK;
 }
 
-/* Progress of writing: from 1/9 of an item's share on it grows to 1. */
-static void told(void *user, double share)
+/* Checks and records the progress of writing, which grows from 1/9 of an item's share to 1. */
+static void record_share(void *user, double share)
 {
     fixture *f = user;
     assert_true(f->share > 0 ? share >= f->share
@@ -231,7 +231,7 @@ static tc_status write_result(fixture *f)
     declare_arrays(f, &once, &declared);
     f->share = 0;
     const wu_result_source source = { f, read_item, copy_array };
-    const wu_write_progress written = { told, f };
+    const wu_write_progress written = { record_share, f };
     const tc_status status =
         wu_result_write(f->path, &f->job, parameters, &once, &declared, &source, &written, &err);
     assert_true(status != TC_OK || f->share == 1);
@@ -249,7 +249,7 @@ static void *load(wu_npz_reader *r, const char *name)
     return data;
 }
 
-static void puts_items_together(void **state)
+static void joins_items(void **state)
 {
     fixture *f = *state;
     wu_npz_reader *r = NULL;
@@ -303,7 +303,7 @@ static void puts_items_together(void **state)
     wu_npz_reader_close(&r);
 }
 
-static void is_the_same_each_time(void **state)
+static void writes_same_bytes(void **state)
 {
     fixture *f = *state;
     assert_int_equal(write_result(f), TC_OK);
@@ -317,8 +317,8 @@ static void is_the_same_each_time(void **state)
 }
 
 /* Items are read once for the shapes, once for each array of rows (WU_ROWS), and once for the
- * others (WU_OWN); a single item is read once. */
-static void loads_no_more_than_needed(void **state)
+ * WU_OWN arrays; a single item is read only once. */
+static void loads_items_once(void **state)
 {
     fixture *f = *state;
     assert_int_equal(write_result(f), TC_OK);
@@ -343,7 +343,7 @@ static void refuses_items_that_differ(void **state)
     }
 }
 
-static void passes_faults_of_the_source_on(void **state)
+static void returns_errors_of_source(void **state)
 {
     fixture *f = *state;
     for (f->fail_at = 0; f->fail_at < 3; f->fail_at++) {
@@ -482,7 +482,7 @@ static void refuses_wrong_constants(void **state)
 
 /* --- declarations ---------------------------------------------------------------------------- */
 
-/* Declarations that are written are read back the same. */
+/* Declarations that were written are the same when read. */
 static void reads_declarations(void **state)
 {
     static const char *const words[] = { "y", "x" };
@@ -515,7 +515,7 @@ static void reads_declarations(void **state)
     json_decref(json);
 }
 
-/* Wrong declarations, as in a file of another program: one entry is wrong, or it is no list. */
+/* Wrong declarations, as a malicious file may have: one entry is wrong, or it is no list. */
 static void refuses_declarations(void **state)
 {
     /* NOLINTBEGIN(bugprone-suspicious-missing-comma): long strings are in two parts */
@@ -577,8 +577,9 @@ static void refuses_declarations(void **state)
     }
 }
 
-/* A declaration that no reader could use is refused when it is written, with array and axis. */
-static void odd_declarations(void **unused)
+/* A declaration that no reader could use is refused when it is written, with array and axis in the
+ * message. */
+static void refuses_unusable_declarations(void **unused)
 {
     static const unsigned numbers[] = { 1, 2 };
     static const char *const words[] = { "a", NULL };
@@ -618,14 +619,14 @@ int main(void)
                                         cmocka_unit_test(refuses_bad_arrays),
                                         cmocka_unit_test(allocates_what_was_declared),
                                         cmocka_unit_test(titles_columns),
-                                        IN_FOLDER(puts_items_together),
-                                        IN_FOLDER(is_the_same_each_time),
-                                        IN_FOLDER(loads_no_more_than_needed),
+                                        IN_FOLDER(joins_items),
+                                        IN_FOLDER(writes_same_bytes),
+                                        IN_FOLDER(loads_items_once),
                                         IN_FOLDER(refuses_items_that_differ),
-                                        IN_FOLDER(passes_faults_of_the_source_on),
+                                        IN_FOLDER(returns_errors_of_source),
                                         IN_FOLDER(refuses_wrong_constants),
                                         cmocka_unit_test(reads_declarations),
                                         cmocka_unit_test(refuses_declarations),
-                                        cmocka_unit_test(odd_declarations) };
+                                        cmocka_unit_test(refuses_unusable_declarations) };
     return cmocka_run_group_tests_name("result", tests, NULL, NULL);
 }

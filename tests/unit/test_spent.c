@@ -1,5 +1,5 @@
-/* Unit tests of the fraction of an item that is reported as done: it never falls, even if a worker
- * continues from a state. */
+/* Unit tests of the reported fraction of an item: it never decreases, even if a worker continues
+ * from a state. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -11,7 +11,7 @@
 #include "app/analysis/selftest.h"
 #include "app/cost_model.h"
 
-/* Each reading of the clock is a second later, so that steps are as short as possible. */
+/* Replaces the clock: each reading is a second later, so that steps are as short as possible. */
 double __wrap_tc_seconds(void);
 
 double __wrap_tc_seconds(void)
@@ -50,8 +50,8 @@ static void end(job *j)
     json_decref(j->json);
 }
 
-/* By the plan, the fraction grows from what loading took to what finishing leaves. */
-static void grows(const job *j)
+/* By the plan, the fraction grows from loading's share to all but finishing's share. */
+static void check_plan(const job *j)
 {
     const an_plan *const plan = &j->work.plan;
     const double all = an_weight(plan, 1), left = (plan->finish_flops + plan->compress_flops) / all;
@@ -69,8 +69,8 @@ static void grows(const job *j)
     assert_true(last > 1 - left - 1e-12 && last < 1 - left + 1e-12);
 }
 
-/* Runs some steps of a worker, from the fraction `from` that the state implies. A worker that is
- * opened next continues from what the state has. */
+/* Runs some steps of a worker, from the fraction `from` of the state. A worker opened later
+ * continues from the state. */
 static double work_on(const job *j, void *state, unsigned steps, tc_status *status)
 {
     const an_backend *const cpu = j->analysis->cpu;
@@ -95,13 +95,13 @@ static double work_on(const job *j, void *state, unsigned steps, tc_status *stat
         done = chunks;
     }
     assert_int_equal(an_sync(cpu, worker, state, &err), TC_OK);
-    /* an_sync may finish the chunk that was begun. */
+    /* an_sync may finish the current chunk. */
     assert_true(((const an_state_head *)state)->chunks_done <= done + 1);
     cpu->close(&worker);
     return last;
 }
 
-static void never_falls(const job *j)
+static void check_never_falls(const job *j)
 {
     for (unsigned steps = 1; steps < 100; steps *= 2) {
         void *const state = calloc(1, j->work.plan.state_bytes);
@@ -120,7 +120,7 @@ static void never_falls(const job *j)
     }
 }
 
-static void tells_what_is_spent(void **state)
+static void reports_fraction(void **state)
 {
     (void)state;
     for (size_t i = 0; an_table[i] != NULL; i++)
@@ -128,14 +128,14 @@ static void tells_what_is_spent(void **state)
             job j;
 
             begin(&j, an_table[i], test);
-            grows(&j);
-            never_falls(&j);
+            check_plan(&j);
+            check_never_falls(&j);
             end(&j);
         }
 }
 
-/* Two items that take 10 operations of the host each, and 100 and 300 of the device. */
-static void learns_a_device(void **state)
+/* Two items take 10 operations of the host each, and 100 and 300 of the device. */
+static void learns_speed_of_device(void **state)
 {
     double host[] = { 0, 10, 20 }, chunks[] = { 0, 100, 400 }, writing[] = { 8, 4, 0 };
     cost_model w = { .n = 2,
@@ -150,16 +150,16 @@ static void learns_a_device(void **state)
     (void)state;
     assert_true(cost_before(&w, 0) == 1 && cost_before(&w, 1) == 13 && cost_before(&w, 2) == 29);
     assert_true(cost_total(&w, 1, 0) == 35 && cost_total(&w, 2, 100) == 331);
-    /* the first item took as long on the device, which includes a driver's compiling, as on the
-     * host: so the device is ten times as fast */
+    /* The first item took as long on the device, including compilation, as on the host: so the
+     * device is ten times as fast. */
     cost_learn(&w, 0, &(item_times){ .chunks = 2, .host = 2 });
     assert_true(w.speed == 10 && cost_before(&w, 2) == 61);
-    /* after the second item only its times count */
+    /* After the second item only its times count. */
     cost_learn(&w, 1, &(item_times){ .chunks = 3, .host = 2 });
     assert_true(w.speed == 20 && cost_before(&w, 2) == 41);
     cost_learn(&w, 0, &(item_times){ .chunks = 2, .host = 2 });
     assert_true(w.speed == 400 / 5.0 / (20 / 4.0));
-    /* times too short for the clock are not used */
+    /* Times too short for the clock are ignored. */
     w.n_done_items = 1;
     cost_learn(&w, 0, &(item_times){ .chunks = 2, .host = 0 });
     assert_true(w.speed == 16);
@@ -169,8 +169,8 @@ static void learns_a_device(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(tells_what_is_spent),
-                                        cmocka_unit_test(learns_a_device) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(reports_fraction),
+                                        cmocka_unit_test(learns_speed_of_device) };
 
     return cmocka_run_group_tests_name("spent", tests, NULL, NULL);
 }

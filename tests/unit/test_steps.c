@@ -1,4 +1,4 @@
-/* Unit tests that the pool and sorting ask for interruptions often, however much there is to do. */
+/* Unit tests that the pool and sorting poll for interruptions often, however large the task is. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -12,10 +12,10 @@
 #include "app/base/pool.h"
 #include "app/base/sort.h"
 
-/* done: work since the last question; most: its maximum. */
-static atomic_size_t done, most;
-/* asked: number of questions; patience: the question that is answered by "stop"; 0: none. */
-static size_t asked, patience;
+static atomic_size_t done; /* work since the last poll */
+static atomic_size_t most; /* the maximum of `done` */
+static size_t asked;       /* number of polls */
+static size_t patience;    /* the number of the poll that is answered by "stop"; 0: none */
 
 static tc_status ask(void *unused, tc_err *err)
 {
@@ -41,7 +41,7 @@ enum { PARTS = 300, SHORT = 150, THREADS = 2, LONG_MS = 10 };
 
 static atomic_int times[PARTS];
 
-/* Parts are short at first and then long, as the upper half of a picture may be empty. */
+/* Parts are short at first and long later, as if the upper half of a picture were empty. */
 static void do_part(void *user, unsigned thread, size_t part)
 {
     (void)user;
@@ -64,7 +64,7 @@ static an_pool *make_pool(void)
     return pool;
 }
 
-static void pool_asks(void **state)
+static void pool_polls(void **state)
 {
     an_pool *pool = make_pool();
     tc_err err;
@@ -81,7 +81,7 @@ static void pool_asks(void **state)
     an_pool_destroy(&pool);
 }
 
-/* Only the first parts are done, each once, and at least one. */
+/* After a stop only the first parts are done, each once, and at least one. */
 static void pool_stops(void **state)
 {
     an_pool *pool = make_pool();
@@ -141,7 +141,7 @@ static void sort(unsigned values)
     free(list);
 }
 
-static void sorting_asks(void **state)
+static void sorting_polls(void **state)
 {
     (void)state;
     sort(1);
@@ -152,9 +152,9 @@ static void sorting_asks(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(pool_asks, start),
+        cmocka_unit_test_setup(pool_polls, start),
         cmocka_unit_test_setup(pool_stops, start),
-        cmocka_unit_test_setup(sorting_asks, start),
+        cmocka_unit_test_setup(sorting_polls, start),
     };
     return cmocka_run_group_tests_name("steps", tests, NULL, NULL);
 }

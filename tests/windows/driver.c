@@ -1,6 +1,6 @@
 /*
- * An OpenCL.dll without devices that misbehaves when it is asked for them. The environment variable
- * FALSE_DRIVER tells how: segv, abort, exit, thread (another thread crashes), hang.
+ * An OpenCL.dll without devices, which misbehaves when devices are listed. The environment variable
+ * FALSE_DRIVER selects how: segv, abort, exit, thread (another thread crashes), hang.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-/* The analysis mean: the mean of the pixels that are bright enough. */
+/* The analysis mean: the mean of the pixels above a threshold. */
 #include "app/analysis/mean/mean.h"
 
 #include <math.h>
@@ -9,7 +9,7 @@
 
 typedef struct mean_state {
     an_state_head head; /* counts rows */
-    mean_sum sum;       /* of the rows that are done */
+    mean_sum sum;       /* the sums over the finished rows */
 } mean_state;
 
 static const an_param parameters[] = {
@@ -121,7 +121,7 @@ static tc_status check_result(const void *params, const wu_item *item, const wu_
     return fault == NULL ? TC_OK : an_impossible("mean", 0, fault, err);
 }
 
-/* 8 and 16 bits, a picture and a stack. */
+/* Self-tests with 8 and 16 bits, a picture and a stack. */
 static const an_selftest selftests[] = {
     { .parameters = "{}", .nx = 61, .ny = 47, .nz = 1, .bits = 8, .state_crc = 0xb44639e1 },
     { .parameters = "{\"threshold\":30000}",
