@@ -1,20 +1,17 @@
-"""How long texcell continues after it was suspended or stopped, whatever it is doing: reading,
-preparing, computing, finishing, or packing the result. For each analysis, with large pictures and
-stacks.
+"""Tests how long texcell continues after it was suspended or stopped, while it reads, prepares,
+computes, finishes, or packs the result. For each analysis, with large pictures and stacks.
 
-Measured are the times between two polls, in which it asks whether to stop (TEXCELL_TEST_GAPS
-records them), and the time from SIGTERM to the exit, without the fsync of the checkpoint. Allowed
-are 0.2 s for 95% of the moments, and 0.5 s at most, in processor time of one thread, which does not
-depend on other processes; wall time is printed, too. The variable AT_ONCE has words:
-  all        up to 20,000 x 20,000 and 512^3, and 200 moments for each analysis: takes hours
-  quiet      two threads, and wall time is judged: no other process runs
-  opencl     on a device; opencl=P:D
-  steps      a false clock makes each step as short as possible, so that the times between polls
-             are those of work that cannot be divided; these may depend on the picture's size
-  side=N cube=N moments=N jobs=I,J,...   other sizes and numbers; numbers of jobs in memory_jobs()
-  seconds=N  no new moment after that time, which is divided among the jobs
-  keep=DIR   a folder in which the work units are kept for the next call
-With TEXCELL_ANALYSIS=NAME several can run side by side."""
+The test measures the times between two polls, in which texcell asks whether to stop
+(TEXCELL_TEST_GAPS records them), and the time from SIGTERM to the exit, without the fsync of the
+checkpoint. The limits are 0.2 s for 95% of the moments, and 0.5 s for all, in processor time of one
+thread, which does not depend on other processes; wall time is printed, too. The variable AT_ONCE
+has words: all up to 20,000 x 20,000 and 512^3, and 200 moments for each analysis: takes hours quiet
+two threads, and wall time is tested: no other process runs opencl on a device; opencl=P:D steps a
+false clock makes each step as short as possible, so that the times between polls are those of
+indivisible work; they may depend on the picture's size side=N cube=N moments=N jobs=I,J,... other
+sizes and numbers; numbers of jobs in memory_jobs() seconds=N no new moment after that time, which
+is divided among the jobs keep=DIR a folder in which the work units are kept for the next call With
+TEXCELL_ANALYSIS=NAME several can run side by side."""
 import os
 import random
 import re
@@ -72,8 +69,8 @@ def start(unit, result, gaps, **more):
 
 
 def read_gaps(gaps):
-    """The gaps between polls, [(end as time of day, seconds of wall time, seconds of processor
-    time)], and the same for each fsync."""
+    """The gaps between polls, as [(end as time of day, seconds of wall time, seconds of processor
+    time)], and the same of each fsync."""
     found = {"gap": [], "sync": []}
     with open(gaps) as f:
         for word, *numbers in (line.split() for line in f):
@@ -95,8 +92,8 @@ def within(gaps, total):
 
 
 def ask_often(title, unit, patience):
-    """One run, in which the gaps between polls are short enough. Returns its result (None if it
-    took longer than `patience` seconds), and its time."""
+    """Tests that the gaps between polls are short in a run. Returns its result (None if it took
+    longer than `patience` seconds), and its time."""
     result, gaps = os.path.join(WORK, "whole.npz"), os.path.join(WORK, "gaps")
     begin, p = time.time(), start(unit, result, gaps)
     try:
@@ -113,7 +110,7 @@ def ask_often(title, unit, patience):
         1e3 * max(used))
     tap.ok(p.returncode in (0, -signal.SIGKILL) and within(judged, total) <= USUAL and
            max(judged) <= MOST,
-           "%s: it asks often (%s%s)" % (title, figures,
+           "%s: polls are frequent (%s%s)" % (title, figures,
                                          "" if p.returncode == 0 else "; not to the end"))
     for when, seconds, of_them in sorted(found, key=lambda gap: -gap[1])[:3]:
         tap.note("at %.1f s: %.0f ms, %.0f of processor time" % (when - begin, 1e3 * seconds,
@@ -131,8 +128,8 @@ def processor_time(pid):
 
 
 def stop(unit, result, after):
-    """Sends SIGTERM to a run after some seconds. Returns the seconds from then to its exit: (wall
-    time without fsync, processor time, fsync); None if it ended before."""
+    """Sends SIGTERM to a run after some seconds. Returns the seconds from the signal to its exit:
+    (wall time without fsync, processor time, fsync), or None if it ended before."""
     gaps = os.path.join(WORK, "gaps")
     p = start(unit, result, gaps)
     try:
@@ -160,15 +157,15 @@ def short_steps():
 
 
 def ask_in_least_steps(title, unit, share, library):
-    """Work that is not divided between two polls takes a time that, on the largest picture, is
-    within the limit. share: what part of that picture's work this unit has."""
+    """Tests that indivisible work between two polls would be within the limit for the largest
+    picture. share: this unit's work as a share of the largest picture's."""
     gaps = os.path.join(WORK, "gaps")
     p = start(unit, os.path.join(WORK, "whole.npz"), gaps, LD_PRELOAD=library)
     p.wait()
     found = read_gaps(gaps)[0] or [(0, 0.0, 0.0)]
     longest = max(used for _, _, used in found)
     tap.ok(p.returncode == 0 and longest <= share * MOST,
-           "%s: no more than %.0f ms of processor time are undivided (%.0f)" %
+           "%s: at most %.0f ms of processor time between polls (%.0f)" %
            (title, 1e3 * share * MOST, 1e3 * longest))
 
 
@@ -189,8 +186,8 @@ def clear(prefix):
 
 
 def stops(title, unit, whole, seconds, moments, end):
-    """Stops runs at random moments of their whole duration. Those after the beginning continue from
-    the checkpoint of the one before, as starting anew each time would take days."""
+    """Stops runs at random moments of their whole duration. Later runs continue from the previous
+    one's checkpoint, as starting anew each time would take days."""
     rng, found = random.Random(title), []
     begin = min(seconds_to_work(unit), seconds)
     going = os.path.join(WORK, "going.npz")
@@ -217,7 +214,7 @@ def stops(title, unit, whole, seconds, moments, end):
 def judge_stops(title, found):
     """A test point: the times of stop() are within the limits."""
     if not found:
-        tap.skip(title + ": it stops at once", "it was done each time")
+        tap.skip(title + ": the run stops at once", "it was done each time")
         return
     clock, used, syncs = (sorted(of) for of in zip(*found))
     judged, at = clock if QUIET else used, int(0.95 * len(found))
@@ -226,7 +223,7 @@ def judge_stops(title, found):
                    (len(found),) + tuple(1e3 * of[i] for of in (clock, used, syncs)
                                          for i in (at, -1)))
     tap.ok(judged[at] <= (USUAL if len(found) > 20 else MOST) and judged[-1] <= MOST,
-           "%s: it stops at once (%s)" % (title, figures))
+           "%s: the run stops at once (%s)" % (title, figures))
 
 
 def main():

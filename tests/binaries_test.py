@@ -1,7 +1,7 @@
-"""The files that a release offers for download (make dist-binaries). In check-full: the form of the
-archives, made with the programs of the ordinary build. With TEXCELL_PLATFORMS=long: all files, each
-tried in a clean environment: Linux in a root folder with an old C library, ARM under qemu, Windows
-in a new wine folder, the Debian packages in a fresh Debian."""
+"""Tests the files that a release offers for download (make dist-binaries). In check-full: the
+structure of the archives, made with the programs of the ordinary build. With
+TEXCELL_PLATFORMS=long: all files, each in a clean environment: Linux in a root folder with an old C
+library, ARM under qemu, Windows in a new wine folder, the Debian packages in a fresh Debian."""
 import importlib.util
 import json
 import os
@@ -45,7 +45,7 @@ def members(path):
 
 
 def shape(path, listed):
-    """What holds for every archive. listed: the names of the software that is linked in."""
+    """Checks every archive. listed: the names of the software that is linked in."""
     name = path.name.removesuffix(".zip").removesuffix(".tar.gz")
     files, end = members(path), ".exe" if path.suffix == ".zip" else ""
     own = {n[len(name) + 1:]: data for n, (data, _mode) in files.items()
@@ -57,7 +57,7 @@ def shape(path, listed):
     broken = [link for page in ("README.md", "docs/quickstart.md")
               for link in re.findall(r"\]\(([^)#:]+)[)#]", own[page].decode())
               if os.path.normpath(os.path.join(os.path.dirname(page), link)) not in own]
-    tap.ok(not broken, name + ": what README and quickstart link to is there", broken)
+    tap.ok(not broken, name + ": the files that README and quickstart link to exist", broken)
     sbom = json.loads(own["texcell.spdx.json"])
     within = {p["name"] for p in sbom["packages"]} - {"texcell"}
     linked = {r["relatedSpdxElement"][len("SPDXRef-"):] for r in sbom["relationships"]
@@ -66,7 +66,7 @@ def shape(path, listed):
            {n[9:-4] for n in own if n.startswith("licences/")} and
            all(own["licences/%s.txt" % n].strip() for n in within) and
            (path.parent / (name + ".spdx.json")).read_bytes() == own["texcell.spdx.json"],
-           name + ": what is linked in is listed, with its licences", (within, linked))
+           name + ": the linked software is listed, with its licences", (within, linked))
     return sbom, own
 
 
@@ -93,7 +93,7 @@ def from_ordinary_build(binaries):
             shutil.rmtree(programs)
         binaries.sums(folder)
         made.append({p.name: p.read_bytes() for p in folder.iterdir()})
-    tap.ok(made[0] == made[1] and len(made[0]) == 5, "made twice, the archives are the same",
+    tap.ok(made[0] == made[1] and len(made[0]) == 5, "archives made twice have the same bytes",
            sorted(made[0]))
     for end in (".tar.gz", ".zip"):
         shape(next((WORK / "first").glob("*" + end)), {"part"})
@@ -134,10 +134,10 @@ def pictures():
 
 
 def analysed(where, found, expected, *runs):
-    """Each of the runs has succeeded, and the result is the expected one."""
+    """Tests that each of the runs succeeded, and that the result is the expected one."""
     said = [r.stdout + r.stderr for r in runs if r.returncode != 0]
     tap.ok(not said and (found / "result.npz").read_bytes() == expected,
-           where + ": knows the known answers, and makes of a TIFF and a JPEG what is made here",
+           where + ": the self-tests pass, and a TIFF and a JPEG give the same result as here",
            "\n".join(said))
 
 

@@ -1,9 +1,9 @@
-"""Each system call of every program, for each analysis, fails in turn (strace injects the error):
-no crash; exit code 0 with all done, or 3 with a reason; no incomplete file; and the same command,
-repeated, does the work.
+"""Tests that each system call of every program, for each analysis, may fail (strace injects the
+errors, one at a time): there is no crash; the exit code is 0 with all work done, or 3 with a
+reason; no file is incomplete; and the same command, repeated, does the work.
 
-CALLS: which calls fail, as places.py describes; default: of the first and the last call of each
-kind in a case, every tenth; and of the analyses only one on a device. CALLS_ONLY: a regular
+CALLS selects the failing calls, as places.py describes; by default every tenth of the first and
+last calls of each kind in a case, and only one analysis on a device. CALLS_ONLY: a regular
 expression for the names of cases."""
 import collections
 import contextlib
@@ -65,22 +65,23 @@ ASAN = b"libasan.so" in content(tap.TEXCELL)          # gcc's AddressSanitizer, 
 
 
 def below(folder):
-    """{name: bytes} of all files of a folder; its own path in them is replaced by OUT."""
+    """{name: bytes} of all files of a folder; the folder's path in their content is replaced by
+    OUT."""
     return {os.path.relpath(os.path.join(at, n),
                             folder): content(os.path.join(at, n)).replace(folder.encode(), b"OUT")
             for at, _, names in os.walk(folder) for n in names}
 
 
 class Case:
-    """A command, in which OUT stands for a new folder. before: a function that prepares the folder;
-    good: exit codes of an allowed failure; device: the OpenCL device that is used, or None."""
+    """A command, in which OUT means a new folder. before: a function that prepares the folder;
+    good: exit codes of an allowed failure; device: the OpenCL device, or None."""
 
     def __init__(self, name, *argv, before=None, good=(3,), device=None):
         self.name, self.argv, self.before, self.good, self.device = name, argv, before, good, device
 
     def run(self, out, prefix=(), fresh=True, limits=(), **environment):
-        """Runs the command. prefix: words before it; fresh: empties the folder first; limits:
-        (resource, soft, hard) for setrlimit."""
+        """Runs the command. prefix: words before it; fresh: whether to empty the folder first;
+        limits: (resource, soft, hard) for setrlimit."""
         if fresh:
             shutil.rmtree(out, True)
             os.makedirs(os.path.join(out, "private"))
@@ -121,14 +122,14 @@ class Case:
                 numbers[call] += 1
                 if call in CALLS:
                     found.setdefault((call, callers or self.name), set()).add(numbers[call])
-        # The dynamic loader crashes if mmap fails. Its calls are those before the first munmap, by
-        # which it frees its list of libraries.
+        # The dynamic loader crashes if mmap fails. Its calls are those before the first munmap,
+        # which frees its list of libraries.
         self.of_loader = (b"\n" + content(path("trace", traces[0]))).split(b"\nmunmap(")[0].count(
             b"\nmmap(")
         return {place: sorted(numbers) for place, numbers in found.items()}
 
     def wrong(self, run, out, call="", again=False):
-        """What is wrong after a run, as text, or None. again: the run repeated a failed one."""
+        """The error of a run as text, or None. again: whether the run repeated a failed one."""
         found = below(out)
         if call == "unlink":                       # these files could not be removed
             found = {n: data for n, data in found.items()
@@ -259,7 +260,7 @@ def cases(made):
                    "OUT/w.zip", *options, path("more", name), good=(2, 3))
     yield Case("pack", wu, "pack", "--analysis", "cellcount", "-o", "OUT/w.zip",
                path("pictures/a.png"), path("pictures/b.png"),
-               good=(2, 3))                        # 2 is fine for a person, who reads the message
+               good=(2, 3))                        # 2 is allowed, as a person reads the message
     yield Case("show", wu, "show", result)
     yield Case("export", wu, "export", result, "--tiff", "--geojson", "--images", unit, "-o",
                "OUT/tables")
@@ -281,7 +282,7 @@ def cases(made):
 
 
 def sweep(case):
-    """Makes calls of a case fail; one test point for each case."""
+    """Makes calls of a case fail, with one test point."""
     calls = case.count()
     jobs = SWEEP.trials(case.argv[0], calls)
     found = tap.side_by_side(LANES, jobs,

@@ -1,5 +1,5 @@
-"""cellcount compared with SciPy and scikit-image: pictures of difficult shapes, random and real
-ones; every parameter; and what it must refuse."""
+"""Tests cellcount against an oracle with SciPy and scikit-image: pictures of difficult shapes,
+random and real pictures; every parameter; and input that must be refused."""
 import itertools
 import os
 import sys
@@ -16,8 +16,7 @@ DEVICE = sys.argv[1] if len(sys.argv) > 1 else "cpu"
 
 
 def dark(mask):
-    """A picture with the mask as dark cells; grey values vary, so that mean grey values can be
-    compared."""
+    """A picture with the mask as dark cells, whose grey values vary, so that means differ."""
     mask = np.asarray(mask, bool)
     noise = (np.arange(mask.size).reshape(mask.shape) * 7919) % 100
     return np.where(mask, noise, 150 + noise).astype(np.uint8)
@@ -84,7 +83,7 @@ def shapes():
     yield "one ground pixel", np.zeros((1, 1), bool)
 
 
-def made_to_be_hard():
+def test_difficult_shapes():
     items = [item("s%02d" % k, [dark(m)]) for k, (_, m) in enumerate(shapes())]
     for connectivity, fill in itertools.product((8, 4), (False, True)):
         check("shapes, connectivity %d%s" % (connectivity, ", holes filled" if fill else ""),
@@ -96,9 +95,9 @@ def made_to_be_hard():
               items, 2, DEVICE)
 
 
-def bands():
-    """Pictures so large that they are processed in several bands of rows; components cross the
-    borders between bands."""
+def test_bands():
+    """Large pictures, which are processed in several bands of rows; components cross the borders
+    between bands."""
     rng = np.random.default_rng(11)
     y, x = np.indices((700, 1500))
     items = [item("noise", [dark(rng.random((700, 1500)) < 0.55)]),
@@ -115,7 +114,7 @@ def bands():
               items, 2 + fill, DEVICE)
 
 
-def random_pictures(n):
+def test_random_pictures(n):
     rng = np.random.default_rng(42)
     batches = {8: [], 4: []}
     for k in range(n):
@@ -142,10 +141,9 @@ def balls(rng, shape, n, radius, noise=0):
     return m ^ (rng.random(shape) < noise)
 
 
-def left_to_the_picture():
-    """Parameters that are left to be chosen from each picture (polarity, classes, scale, contrast),
-    and filters by bounding box and contrast, on pictures of nuclei, blobs and noise with 8 and 16
-    bits."""
+def test_automatic_parameters():
+    """Parameters that are chosen for each picture (polarity, classes, scale, contrast), and filters
+    by bounding box and contrast, on pictures of nuclei, blobs and noise with 8 and 16 bits."""
     rng = np.random.default_rng(31)
     blobs = ndimage.gaussian_filter(rng.random((140, 170)), 3)
     blobs = (blobs - blobs.min()) / (blobs.max() - blobs.min())
@@ -181,11 +179,11 @@ def left_to_the_picture():
              "background": {"method": "mean", "radius": 20}},
             {"min_contrast": {"percent": 30}, "threshold": 60, "exclude_border": True,
              "max_aspect": 2.5}):
-        check("left to the picture: %s" % parameters, dict(parameters, labels=True), items, 2,
+        check("chosen for each picture: %s" % parameters, dict(parameters, labels=True), items, 2,
               DEVICE)
 
 
-def splits():
+def test_splits():
     rng = np.random.default_rng(7)
     items = [item("b%02d" % k, [dark(balls(rng, (90, 121), 25, 4 + k, 0.002 * (k % 3)))])
              for k in range(8)]
@@ -195,12 +193,12 @@ def splits():
         check("split of balls and noise, connectivity %d" % connectivity,
               {"threshold": 125, "connectivity": connectivity, "split": "distance", "labels": True},
               items, 2, DEVICE)
-    check("split with everything",
+    check("split with other parameters",
           {"threshold": 125, "split": "distance", "fill_holes": True, "min_area": 20,
            "max_area": 400, "exclude_border": True, "labels": True}, items, 3, DEVICE)
 
 
-def parameters():
+def test_parameters():
     rng = np.random.default_rng(3)
     deep = (ndimage.gaussian_filter(rng.random((150, 130)), 2) * 65535).astype(np.uint16)
     colour = rng.integers(0, 256, (61, 67, 3)).astype(np.uint8)
@@ -228,7 +226,7 @@ def parameters():
         check("filter %s" % extra, dict(extra, threshold=125, labels=True), blobs, 2, DEVICE)
 
 
-def real_pictures():
+def test_real_pictures():
     from skimage import io
     files = tap.data("count")
     if files is None:
@@ -246,7 +244,7 @@ def real_pictures():
               DEVICE)
 
 
-def refusals():
+def test_refusals():
     picture = np.arange(64, dtype=np.uint8).reshape(8, 8)
     one = [item("p", [picture])]
 
@@ -283,9 +281,9 @@ def refusals():
     refused("window of a given threshold", {"window": "auto"}, one, ["parameters.window", "local"])
 
 
-def masked():
-    """With a mask, also one with few or no pixels: pixels outside belong to no cell, and have no
-    influence on a threshold."""
+def test_masks():
+    """With a mask, which may have few or no pixels: pixels outside belong to no cell, and do not
+    influence the threshold."""
     rng = np.random.default_rng(14)
     y, x = np.indices((120, 150))
     picture = (90 + 60 * (((y // 15 + x // 15) % 2) * rng.random((120, 150)) > 0.3) +
@@ -303,14 +301,14 @@ def masked():
         check("masked, %s" % sorted(parameters), parameters, items, 2, DEVICE)
 
 
-made_to_be_hard()
-bands()
-random_pictures(200)
-splits()
-left_to_the_picture()
-masked()
-parameters()
-real_pictures()
+test_difficult_shapes()
+test_bands()
+test_random_pictures(200)
+test_splits()
+test_automatic_parameters()
+test_masks()
+test_parameters()
+test_real_pictures()
 if DEVICE == "cpu":
-    refusals()
+    test_refusals()
 tap.done()

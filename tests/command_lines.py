@@ -1,5 +1,5 @@
-"""The command lines of all programs follow the same conventions, and no program is killed by a
-signal because of a closed pipe, a full disk or a missing standard stream."""
+"""Tests that the command lines of all programs follow the same conventions, and that a closed pipe,
+a full disk or a missing standard stream kills no program by a signal."""
 import glob
 import os
 import re
@@ -27,8 +27,9 @@ def call(program, *args, **kw):
     return tap.run([os.path.join(tap.BUILD, program)] + [str(a) for a in args], env=ENV, **kw)
 
 
-def refused(program, args, words, pointer):
-    """The program prints one error with `words`, points to `pointer --help`, and exits with 1."""
+def check_refused(program, args, words, pointer):
+    """Tests that the program prints one error with `words`, which refers to `pointer --help`, and
+    exits with 1."""
     r = call(program, *args)
     tap.ok(r.returncode == 1 and r.stdout == "" and words in r.stderr
            and re.fullmatch(r"%s: error: [^\n]*; see %s --help\n" % (program, pointer), r.stderr),
@@ -43,7 +44,7 @@ def content(name):
 
 # --- help and version ---------------------------------------------------------------------
 
-def help_and_version():
+def test_help_and_version():
     for program, verbs in PROGRAMS.items():
         r = call(program, "--version")
         tap.ok(r.returncode == 0 and re.fullmatch(
@@ -62,12 +63,12 @@ def help_and_version():
                        "%d %s" % (r.returncode, r.stderr))
             text = call(program, *start, "--help").stdout
             tap.ok(max(map(len, text.splitlines())) <= 80 and text.endswith("\n"),
-                   "it fits a terminal: %s %s" % (program, start))
+                   "the help's lines have at most 80 columns: %s %s" % (program, start))
         for alone in ("--help", "-h", "--version"):
-            refused(program, [alone, "x"], alone + " is used alone", program)
+            check_refused(program, [alone, "x"], alone + " is used alone", program)
 
 
-def options_are_told():
+def test_options_in_help():
     """The options in the help are exactly those that the program accepts."""
     for program, source in (("texcell", "app/main.c"), ("texcell-wu", "workunits/tools/*.c"),
                             ("texcell-validate", "validator/check/main.c"),
@@ -75,7 +76,7 @@ def options_are_told():
         if program not in PROGRAMS:
             continue
         code = "".join(open(f).read() for f in glob.glob(os.path.join(tap.SRC, source)))
-        # --nthreads is given by BOINC's client only.
+        # Only BOINC's client gives --nthreads.
         taken = set(re.findall(r'\{ "([a-z-]+)", (?:0|\'[a-z]\'), TC_', code)) - {"nthreads"}
         told = set()
         for start in [[]] + [[v] for v in PROGRAMS[program]]:
@@ -86,15 +87,15 @@ def options_are_told():
                "taken %s\ntold %s" % (taken, told))
 
 
-def unknown():
+def test_unknown():
     """Unknown options and commands are refused, with a suggestion where a known one is similar."""
     for program, verbs in PROGRAMS.items():
         for verb in verbs:
             for wrong in ("--nonsense", "--nonsense=3", "-Q"):
-                refused(program, [verb, wrong], 'unknown option "%s"' % wrong,
-                        "%s %s" % (program, verb))
+                check_refused(program, [verb, wrong], 'unknown option "%s"' % wrong,
+                              "%s %s" % (program, verb))
         if program != "texcell-assimilate":
-            refused(program, ["frobnicate"], 'unknown command "frobnicate"', program)
+            check_refused(program, ["frobnicate"], 'unknown command "frobnicate"', program)
     for program, args, meant in (("texcell", ["run", "--ntreads=2"], "--nthreads"),
                                  ("texcell", ["run", "--devise"], "--device"),
                                  ("texcell-wu", ["analyse", "--anlysis", "glcm"], "--analysis"),
@@ -114,45 +115,47 @@ def unknown():
                         (["--param", "smooth=0,5"], "write 0.5, with a point"),
                         (["--spacing", "0.2um"], "without a unit"),
                         (["--threads", "0"], "--threads 0: is not a whole number from 1")):
-        refused("texcell-wu", ["analyse", "--analysis", "cellcount", "-o", "x", *args,
-                               "nowhere.png"], words, "texcell-wu analyse")
-    refused("texcell", [], "no BOINC client has started", "texcell")
+        check_refused("texcell-wu", ["analyse", "--analysis", "cellcount", "-o", "x", *args,
+                                     "nowhere.png"], words, "texcell-wu analyse")
+    check_refused("texcell", [], "no BOINC client has started", "texcell")
     r = call("texcell-wu")
     tap.ok(r.returncode == 1 and r.stdout == "" and r.stderr.startswith("usage: texcell-wu ") and
            r.stderr.endswith("texcell-wu: error: nothing to do; see texcell-wu --help\n"),
-           "alone: its usage", r.stderr)
+           "a program without arguments prints its usage", r.stderr)
     tap.ok(call("texcell-wu", "analyze", "--help").stdout ==
-           call("texcell-wu", "analyse", "--help").stdout, "analyze is analyse")
-    refused("texcell", ["run", UNIT, "-o", RESULT, "--threads"], "--threads needs a value",
-            "texcell run")
-    refused("texcell", ["run", UNIT, "-o"], "-o needs a value", "texcell run")
-    refused("texcell", ["run", UNIT, "--output="], "--output: the value is empty", "texcell run")
-    refused("texcell", ["run", UNIT, "-o", RESULT, "--quiet=yes"],
-            "--quiet=yes: this option takes no value", "texcell run")
-    refused("texcell", ["run", "-o", RESULT, ""], "an argument is empty", "texcell run")
-    refused("texcell", ["run", "-o", RESULT], "takes one work unit, 0 given", "texcell run")
-    refused("texcell", ["run", UNIT, UNIT, "-o", RESULT], "takes one work unit, 2 given",
-            "texcell run")
+           call("texcell-wu", "analyse", "--help").stdout, "analyze is accepted for analyse")
+    check_refused("texcell", ["run", UNIT, "-o", RESULT, "--threads"], "--threads needs a value",
+                  "texcell run")
+    check_refused("texcell", ["run", UNIT, "-o"], "-o needs a value", "texcell run")
+    check_refused("texcell", ["run", UNIT, "--output="], "--output: the value is empty",
+                  "texcell run")
+    check_refused("texcell", ["run", UNIT, "-o", RESULT, "--quiet=yes"],
+                  "--quiet=yes: this option takes no value", "texcell run")
+    check_refused("texcell", ["run", "-o", RESULT, ""], "an argument is empty", "texcell run")
+    check_refused("texcell", ["run", "-o", RESULT], "takes one work unit, 0 given", "texcell run")
+    check_refused("texcell", ["run", UNIT, UNIT, "-o", RESULT], "takes one work unit, 2 given",
+                  "texcell run")
     for option, values in (("threads", ("0", "257", "-1", "1.5", "x", "99999999999999999999")),
                            ("checkpoint-every", ("0", "-1", "nan", "inf", "1000001", "1s")),
                            ("gpu-slice-ms", ("0", "10001", "Auto")),
                            ("gpu-percent", ("0", "101", "50%", "auto"))):
         for value in values:
-            refused("texcell", ["run", UNIT, "-o", RESULT, "--%s=%s" % (option, value)],
-                    '--%s: "%s" is not a ' % (option, value), "texcell run")
+            check_refused("texcell", ["run", UNIT, "-o", RESULT, "--%s=%s" % (option, value)],
+                          '--%s: "%s" is not a ' % (option, value), "texcell run")
 
 
-def selftest_and_devices():
+def test_selftest_and_devices():
     for option in ("--threads=2", "--quiet", "--gpu-slice-ms=3", "--checkpoint-every=2", "-o"):
-        refused("texcell", ["selftest", option], 'unknown option "%s"' % option, "texcell selftest")
-    refused("texcell-wu", ["analyse", "--analysis", "cellcount", "-o", "x", "--device", "gpu",
-                           "nowhere.png"], "--device gpu: is none of auto",
-            "texcell-wu analyse")
-    refused("texcell", ["selftest", UNIT], "takes only --device", "texcell selftest")
-    refused("texcell", ["selftest", "--device", "nonsense"], "none of auto, cpu, opencl, P:D",
-            "texcell selftest")
-    refused("texcell", ["devices", "--all"], "unknown option", "texcell devices")
-    refused("texcell", ["devices", "all"], "takes no arguments", "texcell devices")
+        check_refused("texcell", ["selftest", option], 'unknown option "%s"' % option,
+                      "texcell selftest")
+    check_refused("texcell-wu", ["analyse", "--analysis", "cellcount", "-o", "x", "--device", "gpu",
+                                 "nowhere.png"], "--device gpu: is none of auto",
+                  "texcell-wu analyse")
+    check_refused("texcell", ["selftest", UNIT], "takes only --device", "texcell selftest")
+    check_refused("texcell", ["selftest", "--device", "nonsense"], "none of auto, cpu, opencl, P:D",
+                  "texcell selftest")
+    check_refused("texcell", ["devices", "--all"], "unknown option", "texcell devices")
+    check_refused("texcell", ["devices", "all"], "takes no arguments", "texcell devices")
     r = call("texcell", "selftest", "--device=cpu")
     tap.ok(r.returncode == 0 and r.stdout.count("the CPU is right\n") >= 5, "selftest --device=cpu",
            r.stdout + r.stderr)
@@ -160,8 +163,8 @@ def selftest_and_devices():
 
 # --- options in other forms and in another order ----------------------------------------------
 
-def ways_of_saying_it():
-    """Options and files in another order and other forms mean the same."""
+def test_argument_order():
+    """Options and files mean the same in another order and in other forms."""
     ways = (["run", UNIT, "-o", "w.npz", "--device", "cpu", "--threads", "2", "--quiet"],
             ["run", "--quiet", "--threads=2", "--device=cpu", "--output=w.npz", UNIT],
             ["run", "-ow.npz", "--device=cpu", "--", UNIT])
@@ -192,32 +195,32 @@ def ways_of_saying_it():
         r = call("texcell-assimilate", "script", "--db=d.sqlite", "--error", "3", "--odd-name",
                  "17", "0")
         tap.ok(r.returncode == 0 and r.stdout == "--odd-name: recorded as failed\n",
-               "arguments of BOINC's script that look like options are none", r.stderr)
+               "arguments of BOINC's script may look like options", r.stderr)
         r = call("texcell-assimilate", "export", "--db=d.sqlite", "--output=tables", "--only=units")
         tap.ok(r.returncode == 0 and os.listdir(os.path.join(FOLDER, "tables")) == ["units.csv"],
                "export --output=DIR", r.stderr)
 
 
-def others_are_kept():
-    """analyse does not overwrite the result of other pictures; it does if the same picture is among
-    the new ones."""
+def test_foreign_results():
+    """analyse does not overwrite the result of other pictures, but that of a picture among the new
+    ones."""
     for folder, names in (("one", "a"), ("two", "ab")):
         os.makedirs(os.path.join(FOLDER, folder), exist_ok=True)
         for name in names:
             shutil.copy(PICTURE, os.path.join(FOLDER, folder, name + ".png"))
     line = ["analyse", "--analysis=glcm", "--param=levels=[8]", "--param=distances=[1]",
             "--device=cpu", "-o", "analysed"]
-    tap.ok(call("texcell-wu", *line, "one").returncode == 0, "a folder is analysed")
+    tap.ok(call("texcell-wu", *line, "one").returncode == 0, "analyse of a folder")
     before = content("analysed/result.npz")
     r = call("texcell-wu", *line, "two")
     tap.ok(r.returncode == 1 and
            "holds the result of other pictures, such as one/a.png" in r.stderr and
            content("analysed/result.npz") == before,
-           "its result is not replaced by that of another", r.stdout + r.stderr)
+           "the result of other pictures is not replaced", r.stdout + r.stderr)
     shutil.copy(PICTURE, os.path.join(FOLDER, "one", "b.png"))
     r = call("texcell-wu", *line, "one")
     tap.ok(r.returncode == 0 and content("analysed/result.npz") != before,
-           "but by its own with one more picture", r.stderr)
+           "a result is replaced if its picture is among the new ones", r.stderr)
     r = call("texcell-wu", "analyse", "--analysis=levelset", "--param=target=9", "-o", "none",
              "one")
     tap.ok(r.returncode == 2 and "parameters" in r.stderr and
@@ -226,7 +229,7 @@ def others_are_kept():
            "%d %s" % (r.returncode, r.stderr))
 
 
-def as_a_task():
+def test_task():
     """The command lines that BOINC's client gives to a task, in a folder with a work unit and
     without init_data.xml."""
     slot = os.path.join(FOLDER, "slot")
@@ -238,7 +241,7 @@ def as_a_task():
         r = call("texcell", *args, cwd=slot)
         tap.ok(r.returncode == 0 and content("slot/result") == content("u.npz"),
                "a task: texcell " + " ".join(args), r.stderr)
-        tap.ok(("--quiet" in args) == (r.stderr == ""), "a task: what it says of " + " ".join(args),
+        tap.ok(("--quiet" in args) == (r.stderr == ""), "a task: messages of " + " ".join(args),
                r.stderr)
         os.remove(os.path.join(slot, "result"))
     for args, words in ((["--ntreads", "2"], 'unknown option "--ntreads"'),
@@ -262,7 +265,7 @@ EVERY = [("texcell", "run", UNIT, "-o", RESULT, "--device=cpu", "--quiet"), ("te
 EVERY = [line for line in EVERY if line[0] in PROGRAMS]
 
 
-def closed_streams():
+def test_closed_streams():
     for line in EVERY:
         name = " ".join(os.path.basename(str(a)) for a in line)
         for closed in ((0,), (1,), (2,), (0, 1, 2)):
@@ -274,8 +277,8 @@ def closed_streams():
                    r.returncode)
 
 
-def closed_pipe():
-    """The reader of a pipe has closed it: no signal, no message, and exit code 3."""
+def test_closed_pipe():
+    """If the reader of a pipe has closed it: no signal, no message, and exit code 3."""
     for line in EVERY:
         if line[1] == "run":
             continue                       # prints nothing
@@ -290,8 +293,8 @@ def closed_pipe():
                "%d %s" % (r.returncode, r.stderr))
 
 
-def small_disk():
-    """Files cannot grow beyond a limit: exit code 3, no signal, and no file is left."""
+def test_small_disk():
+    """If files cannot grow beyond a limit: exit code 3, no signal, and no file is left."""
     def limit(n):
         return lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (n, n))
     before = sorted(os.listdir(FOLDER))
@@ -319,17 +322,17 @@ def main():
              PICTURE)
     tap.ok(r.returncode == 0, "a work unit", r.stderr)
     r = call("texcell", "run", UNIT, "-o", RESULT, "--device", "cpu", "--quiet")
-    tap.ok(r.returncode == 0, "its result", r.stderr)
-    help_and_version()
-    options_are_told()
-    unknown()
-    selftest_and_devices()
-    ways_of_saying_it()
-    others_are_kept()
-    as_a_task()
-    closed_streams()
-    closed_pipe()
-    small_disk()
+    tap.ok(r.returncode == 0, "a result", r.stderr)
+    test_help_and_version()
+    test_options_in_help()
+    test_unknown()
+    test_selftest_and_devices()
+    test_argument_order()
+    test_foreign_results()
+    test_task()
+    test_closed_streams()
+    test_closed_pipe()
+    test_small_disk()
     tap.done()
 
 

@@ -1,7 +1,6 @@
-"""Malicious code that runs inside a program while it reads an untrusted file (simulated by a
-preloaded library) cannot do harm: it can open only the files that the program has named, and make
-only the system calls on a list; and it has inherited no descriptor from the process that started
-the program."""
+"""Tests that malicious code inside a program that reads an untrusted file (simulated by a preloaded
+library) cannot do harm: it can open only the files that the program named, and make only the system
+calls on a list; and it inherits no descriptor from the process that started the program."""
 import contextlib
 import os
 import re
@@ -53,7 +52,7 @@ MAKES, LOCKS = 1, 2            # OS_CALLS_MAKE and OS_CALLS_LOCK
 
 def broken(argv, at, calls=None, expect=None):
     """Runs a program with the library, which attacks when the program reads the file `at` (@N: at
-    offset N). Returns the run, what the attack achieved, and the number of its attempts. calls: the
+    offset N). Returns the run, the successful attempts, and the number of attempts. calls: the
     OS_CALLS_ that the program needs."""
     env = dict(os.environ, LD_PRELOAD=LIBRARY, BREAK_AT=at, BREAK_VICTIM=path("victim"),
                BREAK_FOLDER=path("elsewhere"), TMPDIR=path("private"),
@@ -96,14 +95,14 @@ def tables():
 
 
 def no_landlock(unit, result):
-    """With a kernel that lacks Landlock, programs say so with --version and do their work."""
+    """With a kernel without Landlock, programs report this with --version and do their work."""
     program = path("no_landlock")
     made = tap.run([os.environ.get("CC", "cc"), "-o", program,
                     os.path.join(tap.SRC, "tests", "faults", "no_landlock.c")])
     tap.ok(made.returncode == 0, "no_landlock.c compiles", made.stderr)
     version = tap.run([program, tap.TEXCELL_VALIDATE, "--version"]).stdout
     tap.ok("not confined when it reads files: no Landlock" in version,
-           "no Landlock: --version says so", version)
+           "no Landlock: --version reports it", version)
     for argv in ([tap.TEXCELL, "run", unit, "-o", path("no_landlock.npz"), "--device", "cpu",
                   "--quiet"], [tap.TEXCELL_VALIDATE, "check", unit, result],
                  [tap.TEXCELL_ASSIMILATE, "--db", path("no_landlock.sqlite"), unit, result],
@@ -120,9 +119,9 @@ def main():
     tables()
     version = tap.run([tap.TEXCELL_VALIDATE, "--version"]).stdout
     tap.ok(("confined by Landlock" in version) != ("not confined" in version),
-           "--version says whether there is a Landlock", version)
+           "--version reports whether the kernel has Landlock", version)
     if "not confined" in version or tap.sanitized():
-        tap.skip("who is inside gets nowhere",
+        tap.skip("no attack succeeds in a confined program",
                  "no Landlock, or a build that does not confine itself")
         tap.done()
     landlock = int(re.search("Landlock ([0-9]+)", version).group(1))
@@ -131,7 +130,7 @@ def main():
     victim, elsewhere, private = path("victim"), path("elsewhere"), path("private")
     run = broken([tap.TEXCELL, "run", unit, "-o", path("r.npz"), "--device", "cpu", "--quiet"],
                  "drops_1.zip")
-    tap.ok(len(run[1]) > 15, "somebody does harm in a program that is not confined", run[0].stderr)
+    tap.ok(len(run[1]) > 15, "attacks succeed in a program that is not confined", run[0].stderr)
     for name in os.listdir(elsewhere):
         os.remove(os.path.join(elsewhere, name))
     with open(victim, "w") as f:
@@ -187,8 +186,9 @@ def main():
             whole = f.read() == "a secret" or landlock < 3
         tap.ok(not out and whole and sorted(os.listdir(elsewhere)) == alone,
                "%s: none of %d attacks succeeds" % (title, n), run.stderr)
-        tap.ok(run.returncode == code and (n > 0 or "missing" in title), "%s: exit %d "
-               "all the same" % (title, code), "exit %d %s" % (run.returncode, run.stderr))
+        tap.ok(run.returncode == code and (n > 0 or "missing" in title),
+               "%s: exit code %d nevertheless" % (title, code), "exit %d %s" %
+               (run.returncode, run.stderr))
     tap.ok(os.listdir(path("private")) == [], "no private copy is left",
            os.listdir(path("private")))
     tap.ok(sorted(os.listdir(path("quarantine"))) == ["drops_1_1_r2_0", "x_0_r1_0"],
@@ -198,7 +198,7 @@ def main():
                                               "d.sqlite.files", "e.sqlite", "e.sqlite-shm",
                                               "e.sqlite-wal",
                                                "e.sqlite.files"],
-           "the data sets and their files", os.listdir(path("db")))
+           "the data sets and their files are complete", os.listdir(path("db")))
     # A data set that somebody has switched from a write-ahead log to another journal.
     with contextlib.closing(sqlite3.connect(path("db", "d.sqlite"))) as db:
         tap.ok(db.execute("PRAGMA journal_mode=DELETE").fetchone()[0] == "delete",
@@ -206,7 +206,8 @@ def main():
     shutil.copy(up[0], path("upload/y_0_r1_0"))
     run = tap.run([assimilate, "script", "--db", path("db", "d.sqlite"), "7",
                    path("upload/y_0_r1_0")], cwd=path("tmp_host"))
-    tap.ok(run.returncode == 0, "it is stored all the same", run.stderr)
+    tap.ok(run.returncode == 0,
+           "a result is stored in a data set without a write-ahead log", run.stderr)
     # The folders of downloads and uploads may be links to other disks.
     os.makedirs(path("other_disk"))
     os.rename(path("download/3f"), path("other_disk/3f"))
@@ -215,7 +216,7 @@ def main():
     os.symlink(path("other_disk/upload"), path("upload"))
     run = tap.run([validate, "script-init", "--accepted", path("accepted"), up[0]],
                   cwd=path("tmp_host"))
-    tap.ok(run.returncode == 0, "folders that are links", run.stderr)
+    tap.ok(run.returncode == 0, "folders that are links are accepted", run.stderr)
     tap.done()
 
 

@@ -1,9 +1,9 @@
-"""Jobs of every analysis, with 1 to 4 threads, on the CPU and some on OpenCL: killed at random
-moments, or cut off from power. Each continues from the files that are left, and gives the same
-bytes in the end.
+"""Tests that jobs of every analysis, with 1 to 4 threads, on the CPU and some on OpenCL, survive
+kills at random moments and power cuts: each continues from the files that are left, and gives the
+same bytes in the end.
 
 CRASH_KILLS and CRASH_CUTS: numbers of kills and of power cuts; CRASH_SEED: the seed of the random
-choices (when a kill happens depends on the computer, too). make check-crash: 10,000 kills."""
+choices (the moments of kills also depend on the computer). make check-crash: 10,000 kills."""
 import hashlib
 import os
 import random
@@ -44,7 +44,7 @@ def content(path):
 
 
 class Job:
-    """A small work unit; runs write a checkpoint after each step, and steps do as little as
+    """A small work unit. Runs write a checkpoint after each step, and steps are as short as
     possible."""
 
     def __init__(self, analysis, title, parameters, items):
@@ -73,13 +73,13 @@ class Job:
                                 universal_newlines=True)
 
     def finish(self, folder, threads, *libraries, **more):
-        """Runs to the end. Returns what is wrong then, as text, or None."""
+        """Runs to the end. Returns the error as text, or None."""
         p = self.start(folder, threads, *libraries, **more)
         errors = p.communicate(timeout=PATIENCE)[1]
         return self.wrong(folder, p.returncode, errors)
 
     def wrong(self, folder, code, errors):
-        """What is wrong with the folder after a run, as text, or None; empties the folder."""
+        """The error in the folder after a run, as text, or None. Empties the folder."""
         left = sorted(os.listdir(folder))
         same = "r.npz" in left and content(os.path.join(folder, "r.npz")) == self.expected
         for name in left:
@@ -90,7 +90,7 @@ class Job:
 
 
 class Lane(threading.Thread):
-    """One thread's share of the kills, in folders of its own."""
+    """One thread's share of the kills, in separate folders."""
 
     def __init__(self, number, jobs, opencl):
         super().__init__()
@@ -110,7 +110,7 @@ class Lane(threading.Thread):
         try:
             errors = p.communicate(timeout=PATIENCE if by_call else pause)[1]
             if device == "cpu" and p.returncode == 0:
-                # the shortest time counts: other processes may slow a run down
+                # The shortest time is used, as other processes may slow a run down.
                 job.seconds = min(job.seconds, time.monotonic() - begin)
         except subprocess.TimeoutExpired:
             p.send_signal(signal.SIGKILL)
@@ -135,7 +135,7 @@ class Lane(threading.Thread):
                 self.end(job.finish(folder, 2))
 
     def end(self, fault):
-        """Counts a run that has come to its end."""
+        """Counts a run that ended by itself."""
         self.ends += 1
         self.faults += [fault] if fault else []
 
@@ -150,7 +150,7 @@ def kills(jobs, opencl):
     faults = [f for lane in lanes for f in lane.faults]
     for job in jobs:
         tap.note("%s: killed %d times" % (job.name, sum(lane.killed[job] for lane in lanes)))
-    tap.ok(not faults, "%d kills, %d results: no other byte, nothing left behind" %
+    tap.ok(not faults, "%d kills, %d results: the same bytes, and no file left" %
            (sum(sum(lane.killed.values()) for lane in lanes), sum(lane.ends for lane in lanes)),
            "\n".join(faults))
 
@@ -167,8 +167,8 @@ def fill(folder, files):
 
 
 def cut(folder, files, events, rng):
-    """The disk with files, after the events up to a random one (or all), and the files after a
-    power cut then: (disk, {name: bytes})."""
+    """(disk, {name: bytes}): the disk with these files after the events up to a random one (or
+    after all), and the files after a power cut at this point."""
     disk = power.Disk(folder, files)
     for event in events[
             :rng.choice((len(events), *(rng.randrange(len(events) + 1) for _ in range(7))))]:
@@ -177,8 +177,8 @@ def cut(folder, files, events, rng):
 
 
 def cuts_of_job(job, n, rng):
-    """n power cuts of a job. It starts with an empty folder or with what one of the last three cuts
-    has left. Returns (number of cuts, what was wrong)."""
+    """n power cuts of a job. It starts with an empty folder or with the files after one of the last
+    three cuts. Returns (number of cuts, errors)."""
     folder, record = (os.path.join(ROOT, job.name + "_power"),
                       os.path.join(ROOT, job.name + ".record"))
     faults, done, states = [], 0, [{}]
@@ -213,12 +213,12 @@ def power_cuts(jobs):
     for job in jobs if CUTS >= len(jobs) else rng.sample(jobs, CUTS):
         n, found = cuts_of_job(job, share, rng)
         done, faults = done + n, faults + found
-    tap.ok(not faults, "%d power cuts: no other byte, nothing left behind" % done,
+    tap.ok(not faults, "%d power cuts: the same bytes, and no file left" % done,
            "\n".join(faults[:5]))
 
 
 def data_set(jobs):
-    """What texcell-assimilate has reported as stored is still in the data set after a power cut."""
+    """Units that texcell-assimilate reported as stored are in the data set after a power cut."""
     folder, record = os.path.join(ROOT, "data"), os.path.join(ROOT, "data.record")
     rng, uploads = random.Random("%d data" % SEED), []
     os.mkdir(folder)
@@ -271,9 +271,9 @@ def data_set(jobs):
     tap.run([tap.TEXCELL_ASSIMILATE, "create", "--db", db])
     again = [store(*u) for u in uploads]
     tap.ok(all(p.returncode == 0 for p in again) and len(rows()[1]) == len(uploads),
-           "after the last one all is stored again",
+           "after the last power cut all units are stored again",
            "\n".join(p.stderr for p in again))
-    tap.ok(not faults, "%d power cuts of a data set: what was stored is there, with its files" %
+    tap.ok(not faults, "%d power cuts of a data set: stored units are in it, with their files" %
            cuts, "\n".join(faults[:5]))
 
 

@@ -1,8 +1,8 @@
 #!/usr/bin/python3
-"""Runs every command in README, docs and the other pages, verbatim: the blocks fenced as sh, page
-by page, in a folder with the files that they name. A word behind `sh` says why a block cannot be
-run; these blocks are listed. A command outside such a block is an error. A block fenced as output
-must be what the block before it prints."""
+"""Tests every command in README, docs and the other pages: runs the blocks fenced as sh, page by
+page, in a folder with the files that they name. A word after `sh` gives the reason why a block
+cannot be run; these blocks are listed. A command outside such a block is an error. A block fenced
+as output must be the output of the block before it."""
 import glob
 import os
 import re
@@ -22,7 +22,7 @@ PAGES = ["README.md", "CONTRIBUTING.md", "SECURITY.md", "workunits/FORMAT.md",
          "tests/fuzz/README.md"] + sorted(os.path.relpath(p, tap.SRC) for p in glob.glob(
              os.path.join(tap.SRC, "docs", "**", "*.md"),
                                                                                 recursive=True))
-# {word behind `sh`: why the block is not run}
+# {word after `sh`: the reason why the block is not run}
 NEEDS = {"build": "builds, or runs all tests", "root": "needs root",
          "server": "needs a BOINC server", "client": "needs a BOINC client",
          "file": "is the content of a file", "synopsis": "is a form, not a command"}
@@ -57,7 +57,7 @@ def tiff(name, array):
 
 
 def make_inputs():
-    """Writes small files of the names that the pages use."""
+    """Writes small files with the names that the pages use."""
     from PIL import Image
     dark = blobs(40, 60, True)
     for i in range(2):
@@ -90,7 +90,7 @@ def make_inputs():
 
 
 def blocks_of(page):
-    """Two lists: (line, language, word behind it, text) of each fenced block, and (line number,
+    """Two lists: (line, language, word after it, text) of each fenced block, and (line number,
     line) of all other lines."""
     fenced, free, fence = [], [], None
     with open(os.path.join(tap.SRC, page)) as f:
@@ -114,7 +114,7 @@ def run_page(page, blocks):
     folder = os.path.join(FOLDER, page.replace("/", "_"))
     shutil.copytree(INPUTS, folder)
     printed = None
-    own = os.path.join(FOLDER, "bin")           # its python3 is the one that has scikit-image
+    own = os.path.join(FOLDER, "bin")           # has the python3 with scikit-image
     os.makedirs(own, exist_ok=True)
     if not os.path.exists(os.path.join(own, "python3")):
         os.symlink(sys.executable, os.path.join(own, "python3"))
@@ -122,7 +122,7 @@ def run_page(page, blocks):
                PYTHONPATH=os.path.abspath(os.path.join(tap.SRC, "workunits", "python")))
     for line, language, _, text in blocks:
         if language == "output":
-            tap.ok(printed == text, "%s:%d is what the commands before it print" % (page, line),
+            tap.ok(printed == text, "%s:%d is the output of the commands before it" % (page, line),
                    printed)
             continue
         argv = [sys.executable, "-c", text] if language == "python" else ["bash", "-e", "-u", "-o",
@@ -187,7 +187,7 @@ def check_first_answer():
     shown, printed = (re.sub(r"in [0-9.]+ s$", "in N s", text, flags=re.M)
                       for text in (next(b[3] for b in blocks_of("README.md")[0] if b[1] == "text"),
                                    r.stdout))
-    tap.ok(shown == printed, "README.md shows the first answer as it is", printed)
+    tap.ok(shown == printed, "README.md: the quick start has the command's output", printed)
 
 
 def main():
@@ -207,7 +207,7 @@ def main():
                   if COMMAND.match(l.strip())]
         tap.ok(not loose, page + ": every command is in a block fenced as sh", "\n".join(loose))
         unknown = [b[2] for b in blocks if b[1] == "sh" and b[2] and b[2] not in NEEDS]
-        tap.ok(not unknown, page + ": each block that is not run says why", unknown)
+        tap.ok(not unknown, page + ": each block that is not run has a reason", unknown)
         for line, language, word, text in blocks:
             if language == "sh" and word in NEEDS:
                 tap.note("%s:%d is not run, it %s: %s" % (page, line, NEEDS[word],

@@ -1,6 +1,6 @@
-"""texcell-wu export --tiff and --geojson. TIFF: every value, the axes and the size of a voxel as
-tifffile reads them. GeoJSON: polygons that enclose exactly the pixels of the labels, and points
-where the table has them."""
+"""Tests texcell-wu export --tiff and --geojson. TIFF: tifffile reads every value, the axes and the
+size of a voxel. GeoJSON: polygons enclose exactly the pixels of the labels, and points are those of
+the table."""
 import csv
 import json
 import os
@@ -41,7 +41,7 @@ def content(file):
         return f.read()
 
 
-def exported(name, analysis, parameters, items):
+def export_result(name, analysis, parameters, items):
     """Computes a result and exports it. Returns (result, folder of the export)."""
     unit, result, out = path(name + ".zip"), path(name + ".npz"), path(name)
     workunit.write(unit, analysis, parameters, items)
@@ -53,9 +53,9 @@ def exported(name, analysis, parameters, items):
     return np.load(result), out
 
 
-def same_tiff(name, out, array, wanted, spacing):
-    """The exported TIFF has the values of `array`, as dtype `wanted`, its axes, and the spacing in
-    micrometres."""
+def check_tiff(name, out, array, wanted, spacing):
+    """Tests that the exported TIFF has the values of `array`, as dtype `wanted`, its axes, and the
+    spacing in micrometres."""
     with tifffile.TiffFile(os.path.join(out, name + ".tif")) as t:
         read, about, page = t.asarray(), t.imagej_metadata or {}, t.pages[0]
         size = [page.tags[k].value[1] / page.tags[k].value[0]
@@ -68,7 +68,7 @@ def same_tiff(name, out, array, wanted, spacing):
     if spacing:
         tap.ok(about.get("unit") == "micron" and np.allclose(size, spacing[1:], rtol=1e-6)
                and (array.ndim < 3 or about.get("spacing") == spacing[0]),
-               "%s.tif: its size" % name, (about, size))
+               "%s.tif: its voxel size" % name, (about, size))
 
 
 def rings_of(geometry):
@@ -78,8 +78,8 @@ def rings_of(geometry):
 
 
 def inside(rings, shape):
-    """The mask of the pixels whose centre is inside the rings: a ray from the left crosses them an
-    odd number of times."""
+    """The mask of the pixels whose centre is inside the rings, which a ray from the left to it
+    crosses an odd number of times."""
     crossings = np.zeros((shape[0], shape[1] + 1), int)
     for ring in rings:
         for (x0, y0), (x1, y1) in zip(ring, ring[1:]):
@@ -88,7 +88,7 @@ def inside(rings, shape):
     return np.cumsum(crossings, 1)[:, :-1] % 2 == 1
 
 
-def sound(polygon):
+def is_valid(polygon):
     """Whether the rings of a polygon are closed, run along the sides of pixels, and have the right
     direction: the first one counterclockwise (as RFC 7946 requires, y upwards), the holes, inside
     it, clockwise."""
@@ -112,8 +112,9 @@ def holes_of(mask):
                for i in range(1, n + 1))
 
 
-def same_shapes(name, features, labels):
-    """GEOS finds the polygons valid, with the areas and numbers of holes of the labels."""
+def check_shapes(name, features, labels):
+    """Tests that GEOS finds the polygons valid, with the areas and numbers of holes of the
+    labels."""
     bad = []
     for feature in features:
         shape = shapely.geometry.shape(feature["geometry"])
@@ -123,12 +124,13 @@ def same_shapes(name, features, labels):
         if not shape.is_valid or shape.area != mask.sum() or sum(len(p.interiors)
                                                                  for p in parts) != holes_of(mask):
             bad.append((feature["properties"]["label"], shape.is_valid, shape.area, mask.sum()))
-    tap.ok(not bad, "%s.geojson: %d polygons valid to GEOS, their areas and holes those "
-           "of the labels" % (name, len(features)), bad[:3])
+    tap.ok(not bad,
+           "%s.geojson: GEOS finds %d valid polygons, with the areas and holes of the labels" %
+           (name, len(features)), bad[:3])
 
 
-def same_regions(name, out, labels, title):
-    """The polygons of a GeoJSON file, filled, give the label picture."""
+def check_regions(name, out, labels, title):
+    """Tests that the filled polygons of a GeoJSON file are the label picture."""
     with open(os.path.join(out, name + ".geojson"), encoding="utf-8") as f:
         collection = json.load(f)
     painted, bad = np.zeros(labels.shape, labels.dtype), []
@@ -137,19 +139,20 @@ def same_regions(name, out, labels, title):
         where = inside([ring for polygon in polygons for ring in polygon], labels.shape[-2:])
         label = feature["properties"]["label"]
         into = painted[feature["geometry"]["plane"]["z"]] if labels.ndim == 3 else painted
-        if not all(sound(p) for p in polygons) or (into[where] != 0).any() or feature["properties"][
+        if not all(is_valid(p)
+                   for p in polygons) or (into[where] != 0).any() or feature["properties"][
                 "name"] != "%s %d" % (title, label):
             bad.append((label, polygons))
         into[where] = label
-    tap.ok(not bad, "%s.geojson: %d features with sound rings" %
+    tap.ok(not bad, "%s.geojson: %d features with valid rings" %
            (name, len(collection["features"])), bad[:2])
     if shapely is not None:
-        same_shapes(name, collection["features"], labels)
+        check_shapes(name, collection["features"], labels)
     tap.ok(collection["type"] == "FeatureCollection" and np.array_equal(painted, labels),
-           "%s.geojson: its insides are the labels" % name)
+           "%s.geojson: the filled polygons are the labels" % name)
 
 
-def killed(name, signals=(signal.SIGKILL, signal.SIGTERM)):
+def test_kills(name, signals=(signal.SIGKILL, signal.SIGTERM)):
     """An export killed at any call that changes files leaves only complete files; the same command,
     repeated, writes the others and removes incomplete ones."""
     library, count, out = path("kill_at.so"), path("count"), path("killed")
@@ -181,8 +184,9 @@ def killed(name, signals=(signal.SIGKILL, signal.SIGTERM)):
             ended += code == -number
             if code != -number or half or again != 0 or files() != expected:
                 bad.append((n, number, code, half, again, sorted(files())))
-    tap.ok(ended > 20 and not bad, "%s: killed %d times at %d calls: no half file, and the same "
-           "command makes them all" % (name, ended, calls), bad[:3])
+    tap.ok(ended > 20 and not bad,
+           "%s: killed %d times at %d calls: no incomplete file, and the same command writes all "
+           "files" % (name, ended, calls), bad[:3])
 
 
 def rows_of(*parts):
@@ -190,16 +194,16 @@ def rows_of(*parts):
         return list(csv.DictReader(f))
 
 
-def sizes_of_voxels(analysis, table, stack):
+def test_voxel_sizes(analysis, table, stack):
     """Without the size of a voxel no column is in micrometres; if only some of the stacks have a
     size, the volumes of the others are NaN."""
     labels = (list(ndimage.label(stack == 20)[0].astype(np.uint16)) if analysis == "objects"
               else None)
     for name, known in (("unknown", []), ("mixed", ["a"])):
         out = "%s_%s" % (analysis, name)
-        exported(out, analysis, {"membrane": 100} if labels is None else {},
-                 [workunit.item(n, list(stack), labels=labels,
-                                spacing=[2.0, 0.5, 0.25] if n in known else []) for n in "ab"])
+        export_result(out, analysis, {"membrane": 100} if labels is None else {},
+                      [workunit.item(n, list(stack), labels=labels,
+                                     spacing=[2.0, 0.5, 0.25] if n in known else []) for n in "ab"])
         units = {row["column"]: row["unit"] for row in rows_of(out, "columns.csv")}
         title = "volume_voxels" if not known else "volume_um3" if labels else "volume"
         rows = rows_of(out, table + ".csv")
@@ -218,27 +222,28 @@ def sizes_of_voxels(analysis, table, stack):
                list(columns))
 
 
-def measures_of_pictures():
-    """The column `measure` of a picture is in pixels, also if the size of a pixel is known."""
+def test_picture_measures():
+    """The column `measure` of a picture is in pixels even if the size of a pixel is known."""
     wide = [workunit.item(name, [np.full((24, 24), 200, np.uint8)], spacing=spacing)
             for name, spacing in (("a", [0.5, 0.25]), ("b", []))]
-    r, out = exported("pictures", "levelset", {"target": 200, "epsilon": 60, "iterations": 5,
-                                               "init": {"type": "box", "x0": 8, "y0": 6, "x1": 20,
-                                                        "y1": 18}}, wide)
+    r, out = export_result("pictures", "levelset", {"target": 200, "epsilon": 60, "iterations": 5,
+                                                    "init": {"type": "box", "x0": 8, "y0": 6,
+                                                             "x1": 20,
+                                                             "y1": 18}}, wide)
     units = {row["column"]: row["unit"] for row in rows_of("pictures", "columns.csv")}
     tap.ok([float(row["measure"]) for row in rows_of("pictures", "items.csv")] ==
            r["inside_voxels"].tolist() ==
            texcell.read(path("pictures.npz")).tables["items"]["measure"].tolist()
            and units["measure"] == "pixel^2",
-           "measures of pictures of which one says how large a pixel is", units)
+           "measures of pictures, of which one has a pixel size", units)
 
 
-def far_away():
-    """Coordinates of points that no analysis would compute do no harm."""
+def test_far_points():
+    """Points with coordinates that no analysis computes are not exported, without an error."""
     yy, xx = np.mgrid[:24, :48]
     spots = np.stack([((yy - 11) ** 2 + (xx % 24 - 12) ** 2 + (z - 5) ** 2 <=
                        16).astype(np.uint8) * 200 for z in range(11)])
-    r, _ = exported("stack", "voting", {"radius": 4}, [workunit.item("s", list(spots))])
+    r, _ = export_result("stack", "voting", {"radius": 4}, [workunit.item("s", list(spots))])
     places = [-3e231, 3e231, 2.0 ** 63, 65534.6, -0.6, 2.4]
     far = forge.Result(path("stack.npz"))
     for name, array in far.arrays.items():
@@ -253,65 +258,70 @@ def far_away():
         with open(path("far", "points_s.geojson"), encoding="utf-8") as f:
             found = [feature["geometry"].get("plane", {}).get("z")
                      for feature in json.load(f)["features"]]
-    tap.ok(found == [None, None, None, None, None, 2], "points beyond all slices are in none",
+    tap.ok(found == [None, None, None, None, None, 2], "points outside all slices are not exported",
            (found, run.stderr))
 
 
 def main():
     noise = (RNG.random((60, 70)) < 0.6).astype(np.uint8) * 255
     targets = np.zeros((41, 41), np.uint8)
-    # rings within rings, so that each polygon has one hole
+    # Rings inside rings, so that each polygon has one hole.
     for r, grey in ((20, 255), (16, 0), (12, 255), (8, 0), (4, 255)):
         targets[20 - r:21 + r, 20 - r:21 + r] = grey
     items = [workunit.item("noise", [noise]), workunit.item("rings", [targets])]
     for connectivity in (4, 8):
         name = "cells%d" % connectivity
-        r, out = exported(name, "cellcount", {"labels": True, "threshold": 128,
-                                              "polarity": "bright", "connectivity": connectivity},
-                          items)
+        r, out = export_result(name, "cellcount", {"labels": True, "threshold": 128,
+                                                   "polarity": "bright",
+                                                   "connectivity": connectivity},
+                               items)
         for item in ("noise", "rings"):
-            same_regions("labels_" + item, out, r["labels_" + item], "regions")
-            same_tiff("labels_" + item, out, r["labels_" + item], np.uint16, None)
+            check_regions("labels_" + item, out, r["labels_" + item], "regions")
+            check_tiff("labels_" + item, out, r["labels_" + item], np.uint16, None)
     many = np.zeros((600, 600), np.uint8)
     many[::2, ::2] = 255
     if not tap.sanitized():                    # a sanitizer must be the first preloaded library
-        killed("cells4")
-    r, out = exported("many", "cellcount", {"labels": True, "threshold": 128, "polarity": "bright"},
-                      [workunit.item("many", [many])])
-    same_tiff("labels_many", out, r["labels_many"], np.uint32, None)
+        test_kills("cells4")
+    r, out = export_result("many", "cellcount",
+                           {"labels": True, "threshold": 128, "polarity": "bright"},
+                           [workunit.item("many", [many])])
+    check_tiff("labels_many", out, r["labels_many"], np.uint32, None)
 
     stack = np.full((9, 30, 40), 20, np.uint8)
     stack[2:8, 5:25, 6:34] = 200
     stack[4:6, 9:20, 10:18] = stack[4:6, 9:20, 22:30] = 20
-    r, out = exported("deep", "volume", {"membrane": 100, "labels": True},
-                      [workunit.item("s", list(stack), spacing=[2.0, 0.5, 0.25])])
-    same_regions("labels_s", out, r["labels_s"], "cells")
-    same_tiff("labels_s", out, r["labels_s"], np.uint16, [2.0, 0.5, 0.25])
-    measures_of_pictures()
+    r, out = export_result("deep", "volume", {"membrane": 100, "labels": True},
+                           [workunit.item("s", list(stack), spacing=[2.0, 0.5, 0.25])])
+    check_regions("labels_s", out, r["labels_s"], "cells")
+    check_tiff("labels_s", out, r["labels_s"], np.uint16, [2.0, 0.5, 0.25])
+    test_picture_measures()
     for analysis, table in (("volume", "cells"), ("objects", "objects")):
-        sizes_of_voxels(analysis, table, stack)
+        test_voxel_sizes(analysis, table, stack)
 
-    r, out = exported("mask", "levelset", {"target": 200, "epsilon": 60, "iterations": 20,
-                                           "init": {"type": "box", "x0": 8, "y0": 6, "x1": 30,
-                                                    "y1": 22}}, [workunit.item("m", [stack[4]])])
-    same_regions("mask_m", out, r["mask_m"], "inside")
-    same_tiff("mask_m", out, r["mask_m"] * np.uint8(255), np.uint8, None)
-    r, out = exported("map", "glcm", {"levels": [16], "distances": [1], "window": {"radius": 3},
-                                      "maps": [{"feature": "contrast", "levels": 16,
-                                                "offset": [1, 0]}]}, [workunit.item("g", [noise])])
+    r, out = export_result("mask", "levelset", {"target": 200, "epsilon": 60, "iterations": 20,
+                                                "init": {"type": "box", "x0": 8, "y0": 6, "x1": 30,
+                                                         "y1": 22}},
+                           [workunit.item("m", [stack[4]])])
+    check_regions("mask_m", out, r["mask_m"], "inside")
+    check_tiff("mask_m", out, r["mask_m"] * np.uint8(255), np.uint8, None)
+    r, out = export_result("map", "glcm",
+                           {"levels": [16], "distances": [1], "window": {"radius": 3},
+                                           "maps": [{"feature": "contrast", "levels": 16,
+                                                     "offset": [1, 0]}]},
+                           [workunit.item("g", [noise])])
     name = next(n for n in r.files if n.startswith("map_"))
-    same_tiff(name, out, r[name], np.float32, None)
+    check_tiff(name, out, r[name], np.float32, None)
 
     yy, xx = np.mgrid[:60, :60]
     spots = (((yy - 20) ** 2 + (xx - 20) ** 2 <= 64) |
              ((yy - 40) ** 2 + (xx - 44) ** 2 <= 64)).astype(np.uint8) * 200
-    r, out = exported("points", "voting", {"radius": 8}, [workunit.item("v", [spots])])
+    r, out = export_result("points", "voting", {"radius": 8}, [workunit.item("v", [spots])])
     with open(os.path.join(out, "points_v.geojson"), encoding="utf-8") as f:
         found = [f["geometry"]["coordinates"] for f in json.load(f)["features"]]
     tap.ok(len(found) > 0 and np.array_equal(np.array(found) - 0.5, r["point"][:, ::-1]),
-           "points.geojson: where the table has them", found)
+           "points.geojson: the points are those of the table", found)
 
-    far_away()
+    test_far_points()
 
     before = sorted(os.listdir(path("cells8")))
     with open(path("cells8", "own.tif"), "wb") as f:
@@ -320,7 +330,7 @@ def main():
     left = sorted(os.listdir(path("cells8")))
     tap.ok(r.returncode == 0 and left ==
            sorted([n for n in before if not n.endswith((".tif", ".geojson"))] + ["own.tif"]),
-           "the next export removes what this one wrote, and nothing else", (left, r.stderr))
+           "the next export removes the files of this one, and no others", (left, r.stderr))
     tap.done()
 
 

@@ -1,5 +1,5 @@
-"""glcm compared with a direct evaluation of the definitions (oracle/glcm_oracle.py): equal within
-1e-9."""
+"""Tests glcm against a direct evaluation of the definitions (oracle/glcm_oracle.py): values are
+equal within 1e-9."""
 import math
 import os
 
@@ -24,8 +24,8 @@ def image(name, picture, mask=None):
 
 # --- the oracle itself ------------------------------------------------------------------
 
-def oracle_against_skimage():
-    """The oracle and scikit-image agree in the counts for every offset up to distance 6, and in
+def test_oracle_against_skimage():
+    """The oracle and scikit-image agree on the counts for every offset up to distance 6, and on
     four features."""
     camera = skimage.data.camera()[150:183, 220:253]
     equal, worst = True, 0.0
@@ -47,7 +47,7 @@ def oracle_against_skimage():
     tap.ok(worst < 1e-11, "asm, contrast, correlation, idm are scikit-image's", worst)
 
 
-def oracle_against_mpmath():
+def test_oracle_against_mpmath():
     """The oracle's 80-bit floating-point numbers suffice: an evaluation with 50 digits gives the
     same 13 features."""
     worst = mpmath.mpf(0)
@@ -60,11 +60,12 @@ def oracle_against_mpmath():
     tap.ok(worst < 1e-15, "80-bit and 50-digit evaluation agree", worst)
 
 
-def oracle_offsets():
+def test_oracle_offsets():
     every = [o for d in range(1, 26) for o in oracle.offsets(d)]
     tap.ok(len(every) == 1026 and len(set(every)) == 1026, "1,026 offsets up to distance 25",
            len(every))
-    tap.ok(all((-dx, -dy) not in set(every) for dx, dy in every), "no offset and its opposite")
+    tap.ok(all((-dx, -dy) not in set(every) for dx, dy in every),
+           "no distance has an offset and its opposite")
     for h, w in ((520, 520), (512, 512), (511, 200)):
         n = int(oracle.roi_of(h, w, {"type": "disc", "r": 84}).sum())
         tap.ok(n == 22133, "22,133 pixels in a disc of radius 84 in %d x %d" % (w, h), n)
@@ -72,7 +73,7 @@ def oracle_offsets():
 
 # --- real pictures -------------------------------------------------------------------------
 
-def real_pictures():
+def test_real_pictures():
     crops = [image("camera", skimage.data.camera()[190:250, 200:255]),
              image("brick", skimage.data.brick()[40:100, 300:361]),
              image("gravel", skimage.data.gravel()[200:258, 10:70]),
@@ -87,7 +88,7 @@ def real_pictures():
           {"preset": "hcc", "roi": {"type": "disc", "r": 1}, "per_offset": True}, crops[:1],
           threads=2)
     rgb = skimage.data.astronaut()[100:130, 200:240]
-    check("range type, parts of a window, distances and levels not in order",
+    check("range type, distances and levels not in order",
           {"levels": [32, 8], "range": "type", "distances": [4, 1], "window": {"radius": 4},
            "roi": {"type": "disc", "r": 2}, "per_offset": True}, crops[:1])
     check("a disc by default", {"levels": [8], "distances": [1], "window": {"shape": "square"},
@@ -109,7 +110,7 @@ def real_pictures():
 
 # --- windows, borders, masks -------------------------------------------------------------------
 
-def windows():
+def test_windows():
     brick = skimage.data.brick()[100:170, 100:170]
     for shape in ("disc", "square"):
         for r in list(range(1, 17)) + [30]:
@@ -128,7 +129,7 @@ def windows():
           {"levels": [16], "distances": [1, 10, 11, 12, 13, 14, 30], "directions": "four",
            "window": {"shape": "disc", "radius": 6}, "roi": ALL, "per_offset": True},
           [image("gravel", gravel)])
-    check("offsets that fit a few windows only",
+    check("offsets that fit only in a few windows",
           {"levels": [8], "distances": [4, 5], "window": {"shape": "disc", "radius": 2},
            "roi": ALL, "per_offset": True,
            "maps": [{"feature": "contrast", "levels": 8, "offset": [4, 0]}]},
@@ -142,7 +143,7 @@ def windows():
               [image("small", skimage.data.gravel()[:h, :w])])
 
 
-def regions():
+def test_regions():
     camera = skimage.data.camera()[200:230, 210:250]
     shape = camera.shape
     common = {"levels": [16], "distances": [1, 4], "window": {"shape": "disc", "radius": 5},
@@ -189,7 +190,7 @@ def regions():
 
 # --- odd contents ---------------------------------------------------------------------------------
 
-def contents():
+def test_unusual_contents():
     h, w = 14, 15
     y, x = np.mgrid[0:h, 0:w]
     flat = np.full((h, w), 77, np.uint8)
@@ -213,7 +214,7 @@ def contents():
         check("odd contents, range %s" % limits, parameters, items, threads=2)
 
 
-def levels_and_depth():
+def test_levels_and_depth():
     gravel = skimage.data.gravel()[300:325, 300:325]
     for levels in ([2], [5, 7], [16, 32, 64], [200], [256], [255, 3]):
         check("levels %s" % levels,
@@ -231,9 +232,9 @@ def levels_and_depth():
         check("16 bit, range %s" % limits, parameters, [image("deep", deep), image("wide", wide)])
 
 
-def independence():
-    """Co-occurrence matrices that are products of their marginals, exactly or nearly: then HXY2 -
-    HXY is zero or tiny, and the square root in the feature imc2 magnifies any error in it."""
+def test_independence():
+    """Co-occurrence matrices that are products of their marginals, exactly or nearly: HXY2 - HXY is
+    zero or tiny, and the square root in the feature imc2 magnifies an error of this difference."""
     whole = {"levels": [256], "window": {"shape": "roi"}, "distances": [1],
              "directions": "four", "roi": ALL, "per_offset": True}
     rows = {"uniform2": [1, 1], "uniform6": [1] * 6, "uniform16": [1] * 16, "skew": [5, 1],
@@ -265,9 +266,9 @@ def independence():
     check("one odd pixel in sliding windows", sliding, [image("odd", p)])
 
 
-def near_independence_in_windows():
-    """Windows of two grey levels whose matrices are as close to products as possible: the hardest
-    for imc2."""
+def test_near_independence_in_windows():
+    """Windows of two grey levels whose matrices are as close to products as possible, the most
+    difficult ones for imc2."""
     centre = {"type": "disc", "r": 0}
     for shape, radius in (("disc", 2), ("disc", 8), ("disc", 16), ("square", 16), ("disc", 30),
                           ("square", 45), ("square", 63)):
@@ -293,13 +294,13 @@ def near_independence_in_windows():
            for k in (1, 3, 31, 301, 3001, 32767)])
 
 
-def random_jobs():
+def test_random_jobs():
     for seed in range(30):
         parameters, items = glcm_cases.random_job(np.random.default_rng(seed), 1200)
         check("random job %d" % seed, parameters, items, threads=1 + seed % 3)
 
 
-def refusals():
+def test_refusals():
     picture = skimage.data.gravel()[:9, :9]
     nothing = np.zeros((9, 9), bool)
     base = {"levels": [16], "distances": [1], "roi": {"type": "mask"}}
@@ -325,21 +326,21 @@ def refusals():
 
 
 def main():
-    oracle_against_skimage()
-    oracle_against_mpmath()
-    oracle_offsets()
+    test_oracle_against_skimage()
+    test_oracle_against_mpmath()
+    test_oracle_offsets()
     if not os.path.exists(tap.TEXCELL):
-        tap.ok(False, "there is a program to test", tap.TEXCELL)
+        tap.ok(False, "texcell is built", tap.TEXCELL)
         tap.done()
-    real_pictures()
-    windows()
-    regions()
-    contents()
-    levels_and_depth()
-    independence()
-    near_independence_in_windows()
-    random_jobs()
-    refusals()
+    test_real_pictures()
+    test_windows()
+    test_regions()
+    test_unusual_contents()
+    test_levels_and_depth()
+    test_independence()
+    test_near_independence_in_windows()
+    test_random_jobs()
+    test_refusals()
     tap.done()
 
 

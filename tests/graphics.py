@@ -1,5 +1,5 @@
-"""texcell_graphics under Xvfb: it shows the picture that each analysis writes, and neither what it
-does nor what is done to it harms a task."""
+"""Tests texcell_graphics under Xvfb: it shows the picture that each analysis writes, and never
+disturbs a task."""
 import contextlib
 import ctypes
 import ctypes.util
@@ -37,8 +37,7 @@ JOBS = {
 
 
 def screen():
-    """The pixels [y, x, RGB] on Xvfb's screen, from the file in which it keeps them (X window
-    dump)."""
+    """The pixels [y, x, RGB] on Xvfb's screen, from its file (an X window dump)."""
     with open(os.path.join(FOLDER, "screen", "Xvfb_screen0"), "rb") as f:
         data = f.read()
     head = struct.unpack(">25I", data[:100])
@@ -48,7 +47,7 @@ def screen():
 
 
 def until(condition, seconds=15):
-    """Waits until condition() holds, at most so many seconds. Returns whether it does."""
+    """Waits until condition() is true, for at most the given seconds. Returns whether it is."""
     end = time.time() + seconds
     while not condition() and time.time() < end:
         time.sleep(0.1)
@@ -105,20 +104,20 @@ def each_analysis(env):
         folder = task_folder(name)
         tap.ok(task(folder).wait() == 0 and
                not os.path.exists(os.path.join(folder, "texcell_view")),
-               name + ": unwatched, it writes nothing")
+               name + ": without graphics the task writes no picture")
         alone = result(folder)
         watcher = subprocess.Popen([GRAPHICS], cwd=folder, env=env)
         tap.ok(until(lambda: os.path.exists(os.path.join(folder, "texcell_watched"))),
-               name + ": the graphics begin")
+               name + ": the graphics program starts")
         code = task(folder).wait()
         picture, found, texts = view_of(folder)
         tap.ok(code == 0 and texts == [name, "s" if name == "volume" else "p"] and
                result(folder) == alone,
-               name + ": the same result, watched", "%d, %s" % (code, texts))
+               name + ": the same result with graphics", "%d, %s" % (code, texts))
         tap.ok(until(lambda: drawn(picture)), name + ": its picture is shown, %d found" % found)
         tap.ok(until(lambda: not drawn(picture)) and until(lambda: drawn(picture)),
-               name + ": a band runs over it, and rests")
-        tap.ok(screen()[WINDOW - TEXT:, :, :].max(2).sum() > 10000, name + ": words are shown, too")
+               name + ": a band moves over the picture, and rests")
+        tap.ok(screen()[WINDOW - TEXT:, :, :].max(2).sum() > 10000, name + ": text is shown, too")
         if name == "glcm":
             damage(folder, watcher, picture)
         watcher.send_signal(signal.SIGKILL)
@@ -181,7 +180,7 @@ def resized(env):
     smaller = not drawn(picture)
     windows.resize(WINDOW, WINDOW)
     tap.ok(shown and smaller and until(lambda: drawn(picture)) and watcher.poll() is None,
-           "a window is resized",
+           "a resized window shows the same at its old size",
            "%s, %s, %s" % (shown, smaller, watcher.poll()))
     watcher.kill()
     watcher.wait()
@@ -192,12 +191,13 @@ def other_windows(env):
     for options in (["--fullscreen"], ["-geometry", "1x1"], ["-geometry", "200x90"]):
         p = subprocess.Popen([GRAPHICS] + options, cwd=folder, env=env)
         time.sleep(2)
-        tap.ok(p.poll() is None, "it runs with " + " ".join(options), p.poll())
+        tap.ok(p.poll() is None, "texcell_graphics runs with " + " ".join(options), p.poll())
         p.kill()
         p.wait()
     nowhere = subprocess.run([GRAPHICS], cwd=folder, env=dict(env, DISPLAY=":9999"),
                              stderr=subprocess.PIPE, timeout=20)
-    tap.ok(nowhere.returncode not in (0, -6, -11), "without a display it says so", nowhere)
+    tap.ok(nowhere.returncode not in (0, -6, -11),
+           "without a display texcell_graphics reports it", nowhere)
 
 
 @contextlib.contextmanager

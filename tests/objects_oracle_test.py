@@ -1,6 +1,7 @@
-"""objects compared with scikit-image and NumPy (oracle/objects_oracle.py): random and real label
-pictures, stacks, the phantom of the Image Biomarker Standardisation Initiative (IBSI), large
-objects whose pixels are divided among threads, and label pictures from several sources."""
+"""Tests objects against an oracle with scikit-image and NumPy (oracle/objects_oracle.py): random
+and real label pictures, stacks, the phantom of the Image Biomarker Standardisation Initiative
+(IBSI), large objects whose pixels are divided among threads, and label pictures from several
+sources."""
 import json
 import os
 import sys
@@ -44,8 +45,8 @@ def compute_unit(unit, threads=1):
 
 
 def differences(got, want, index):
-    """Yields a line for each column in which the rows of item `index` differ from what is
-    wanted."""
+    """Yields a line for each column in which the rows of item `index` differ from the expected
+    ones."""
     rows = got["object_item"] == index
     for name, values in want.items():
         found = got[name][rows].astype(np.float64)
@@ -88,7 +89,7 @@ def random_labels(rng, *shape):
     return tiles(int(rng.integers(1000)), 9, *shape)
 
 
-def random_objects():
+def test_random_objects():
     rng = np.random.default_rng(15)
     sets = ["haralick", "ibsi", ["asm", "imc2", "cluster_shade"]]
     n = 0
@@ -112,7 +113,7 @@ def random_objects():
     tap.ok(n >= 1000, "%d random objects and more" % 1000, n)
 
 
-def large_objects():
+def test_large_objects():
     """Objects of more than 2^18 pixels, which are divided among threads."""
     rng = np.random.default_rng(3)
     shape = (640, 700)
@@ -134,8 +135,8 @@ def large_objects():
 
 # --- the phantom ----------------------------------------------------------------------------------
 
-# The values that the IBSI's reference manual prints, for the four ways of aggregation: by slice,
-# averaged; by slice, merged; 3D, averaged; 3D, merged.
+# The values in the IBSI's reference manual for the four ways of aggregation: by slice, averaged; by
+# slice, merged; 3D, averaged; 3D, merged.
 PUBLISHED = {
     "joint_maximum": ("0.519", "0.512", "0.503", "0.509"),
     "joint_average": ("2.14", "2.14", "2.14", "2.15"),
@@ -161,7 +162,7 @@ PUBLISHED = {
     "imc2": ("0.487", "0.263", "0.520", "0.269")}
 
 
-def phantom():
+def test_phantom():
     labels = (PHANTOM > 0).astype(int)
     slices = [item("z%d" % z, [PHANTOM[z]], labels=[labels[z]]) for z in range(4)]
     stack = [item("phantom", list(PHANTOM), labels=list(labels))]
@@ -199,7 +200,7 @@ def packed(title, picture, labels, want, *more):
         tap.ok(not wrong, title + ": measured", "\n".join(wrong[:9]))
 
 
-def chain():
+def test_sources_of_labels():
     """pack stores label pictures from several kinds of files, and the result is the oracle's."""
     grey, labels = texture(8, 50, 60), tiles(4, 9, 50, 60)
     picture = path("cells.tif")
@@ -249,10 +250,10 @@ def chain():
     r = pack("--analysis", "glcm", "--labels", path("u8.tif"), "-o", path("p.zip"), picture)
     tap.ok(r.returncode != 0 and "takes none" in r.stderr, "refused: labels for glcm",
            r.stderr)
-    false_count(item("cells", [grey], labels=[labels]), len(np.unique(labels)) - 1)
+    test_wrong_count(item("cells", [grey], labels=[labels]), len(np.unique(labels)) - 1)
 
 
-def false_count(it, count):
+def test_wrong_count(it, count):
     """A work unit that states a wrong number of objects is refused."""
     unit = workunit.write(path("lie.zip"), "objects", {}, [it])
     with zipfile.ZipFile(unit) as z:
@@ -269,7 +270,7 @@ def false_count(it, count):
            "refused: another number of objects", r.stderr)
 
 
-def from_results():
+def test_labels_of_results():
     """The labels of results of cellcount and volume are used as label pictures."""
     picture, stack = path("count.png"), path("walls.tif")
     y, x = np.indices((60, 70))
@@ -298,7 +299,7 @@ def from_results():
            "refused: a result of other items", r.stderr)
 
 
-def real_pictures():
+def test_real_pictures():
     """Label pictures among the real pictures, if they are present."""
     root = os.path.join(tap.SRC, "..", "shared", "data", "count")
     found = sorted(os.path.join(d, f) for d, _, files in os.walk(root) for f in files
@@ -315,12 +316,12 @@ def real_pictures():
 
 
 def main():
-    phantom()
-    random_objects()
-    large_objects()
-    chain()
-    from_results()
-    real_pictures()
+    test_phantom()
+    test_random_objects()
+    test_large_objects()
+    test_sources_of_labels()
+    test_labels_of_results()
+    test_real_pictures()
     tap.done()
 
 

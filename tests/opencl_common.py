@@ -1,5 +1,5 @@
-"""The part of the OpenCL backend that all analyses share: machines without OpenCL, a real device
-(PoCL), every OpenCL call failing in turn, and the embedding of kernels in the program."""
+"""Tests the part of the OpenCL backend that all analyses share: machines without OpenCL, a real
+device (PoCL), every OpenCL call failing in turn, and the embedding of kernels in the program."""
 import ast
 import os
 import re
@@ -47,12 +47,12 @@ def without_opencl():
     sentence = "no OpenCL on this machine: %s could not be opened" % missing
     r = attempt("list", TEXCELL_OPENCL_LIBRARY=missing)
     tap.ok(r.returncode == 0 and r.stdout == sentence + "\n",
-           "a machine without OpenCL lists that", said(r))
+           "--list-devices reports a machine without OpenCL", said(r))
     r = attempt("selftest", "opencl", TEXCELL_OPENCL_LIBRARY=missing)
     tap.ok(r.returncode == 3 and sentence in r.stderr,
            "a machine without OpenCL is a device error", said(r))
     r = attempt("selftest", "cpu", TEXCELL_OPENCL_LIBRARY=missing)
-    tap.ok(r.returncode == 0, "--device cpu asks for no OpenCL", said(r))
+    tap.ok(r.returncode == 0, "--device cpu does not use OpenCL", said(r))
     r = attempt("list", TEXCELL_OPENCL_LIBRARY="libm.so.6")
     tap.ok(r.returncode == 0 and "libm.so.6 has no clGetPlatformIDs" in r.stdout,
            "a message about a library that is not OpenCL 1.2", said(r))
@@ -80,10 +80,10 @@ def real_device():
         tap.ok(r.returncode == 0, "the fp32 self-test passes", said(r))
     r = attempt("selftest", "63:0")
     tap.ok(r.returncode == 3 and "there is no OpenCL device 63:0" in r.stderr,
-           "a device that isn't there", said(r))
+           "a device that does not exist", said(r))
     r = attempt("broken", "opencl")
     tap.ok(r.returncode == 3 and "build of try.cl: CL_BUILD_PROGRAM_FAILURE" in r.stderr
-           and r.stderr.count("no_such_thing") >= 2, "a failed build shows its log", said(r))
+           and r.stderr.count("no_such_thing") >= 2, "a failed build prints its log", said(r))
     every_call_fails()
 
 
@@ -116,11 +116,11 @@ def every_call_fails():
         # the last call, a wait while the device is closed; and of the first build, which is
         # repeated without a flag that some compilers reject.
         tap.ok(len(unharmed) <= (3 if name == "N" else 1),
-               "no failure (%s) goes unnoticed but those without consequence"
+               "every failure (%s) is reported, except for those without consequence"
                % name, unharmed)
         tap.ok(not leaks, "each call failing (%s) leaves no OpenCL object" % name, leaks)
     r = attempt(*args, **tap.opencl_hooks(fail=calls + 1))
-    tap.ok(r.returncode == 0, "a failure after the last call is none", said(r))
+    tap.ok(r.returncode == 0, "a failure after the last call has no effect", said(r))
 
 
 def staged():
@@ -159,7 +159,8 @@ def staged():
                                                    got != expected) or counted()[1] != 0:
             wrong.append("%d of %d: left %d, %s" % (n, calls, counted()[1], said(r)))
     tap.ok(last == expected and not wrong,
-           "calls that fail there: the CPU takes over, and no object is left", "\n".join(wrong[:3]))
+           "failing copies through pinned memory: the run uses the CPU, and no object is left",
+           "\n".join(wrong[:3]))
 
 
 def embed(files, *extra):
@@ -198,7 +199,7 @@ def embedding():
                 '#line 2 "opencl/kernels/near.h"\nint near;\n'
                 '#line 5 "opencl/kernels/k.cl"\nint last;\n')
     tap.ok(r.returncode == 0 and text == expected and not left,
-           "headers are put in place, each once, with lines numbered as in the files",
+           "headers are included once each, with the line numbers of the files",
            "%s\n%s\n%s" % (said(r), text, left))
     r, text, left = embed({"opencl/kernels/k.cl": 'int x;\n#include "app/none.h"\n'})
     tap.ok(r.returncode != 0 and text is None and not left and 'k.cl:2: "app/none.h"' in r.stderr,
@@ -208,17 +209,18 @@ def embedding():
            said(r))
     clang = shutil.which("clang") or shutil.which("clang-14")
     if clang is None:
-        tap.skip("kernels are compiled on the way", "no clang")
+        tap.skip("embedding compiles the kernels", "no clang")
         return
     good = "__kernel void k(__global int *p) {\n#ifdef BAD\nrubbish\n#endif\n*p = 1;\n}\n"
     r, text, left = embed({"opencl/kernels/k.cl": good}, clang)
-    tap.ok(r.returncode == 0 and text, "a kernel that compiles", said(r))
+    tap.ok(r.returncode == 0 and text, "embedding accepts a kernel that compiles", said(r))
     r, text, left = embed({"opencl/kernels/k.cl": "//! check: -DBAD\n" + good}, clang)
     tap.ok(r.returncode != 0 and text is None and not left and "opencl/kernels/k.cl:4" in r.stderr,
            "a kernel that doesn't with the flags of a check line stops the build", said(r))
     r, text, left = embed({"opencl/kernels/k.cl": "//! check: -DGOOD\n//! check: -DBAD\n"
                            "//! check: -DFINE\n" + good}, clang)
-    tap.ok(r.returncode != 0 and text is None, "so does any of several check lines", said(r))
+    tap.ok(r.returncode != 0 and text is None,
+           "any of several check lines may stop the build", said(r))
     r, text, left = embed({"opencl/kernels/k.cl": "rubbish\n"}, ":")
     tap.ok(r.returncode == 0 and text, "without clang nothing is compiled", said(r))
 

@@ -1,7 +1,7 @@
-"""What tests of a build for another system share: the build, made by .ci/platform.sh, how its
-programs are started, and test points that hold for all such builds. A build that fails is a failed
-test; without its compiler, or if the sources cannot be downloaded, the test is skipped, and the
-summary says so."""
+"""Functions for tests of a build for another system: the build, made by .ci/platform.sh, the start
+of its programs, and test points for all such builds. A build that fails is a failed test; without
+its compiler, or if the sources cannot be downloaded, the test is skipped, which the summary
+reports."""
 import os
 import re
 import shutil
@@ -72,8 +72,8 @@ def compute_here(unit, result):
 
 
 def stands_alone(p, allowed):
-    """A Linux program needs no symbol newer than GLIBC_2.17 (CentOS 7), and no library but the C
-    library's."""
+    """Tests that a Linux program needs no symbol newer than GLIBC_2.17 (CentOS 7), and only the C
+    library."""
     for program in ("texcell", "texcell-wu", "texcell-validate"):
         exe = os.path.join(p.folder, program)
         needed = set(re.findall(r"\(NEEDED\)\s+Shared library: \[(\S+)\]",
@@ -128,7 +128,7 @@ def for_volunteers(p):
     program = os.path.join(p.folder, "..", "volunteers", os.path.basename(p.argv("texcell")[-1]))
     r = subprocess.run(p.start + [program, "selftest", "--device", "cpu"], stdout=subprocess.PIPE,
                        stderr=subprocess.STDOUT, env=p.env, timeout=600)
-    tap.ok(r.returncode == 0, "volunteers' program knows the known answers",
+    tap.ok(r.returncode == 0, "the self-tests of the program for volunteers pass",
            r.stdout.decode(errors="replace"))
     with open(program, "rb") as f:
         data = f.read()
@@ -140,7 +140,7 @@ def known_answers(p):
     r = p.run("texcell", "selftest", "--device", "cpu")
     names = analyses.names()
     tap.ok(r.returncode == 0 and r.stdout.splitlines() == [n + ": the CPU is right" for n in names],
-           "the known answers of every analysis", r.stdout + r.stderr)
+           "the self-tests of every analysis pass", r.stdout + r.stderr)
     has = []
     for program in (p.argv("texcell")[-1], tap.TEXCELL):
         with open(program, "rb") as f:
@@ -163,10 +163,11 @@ def same_bytes(p, every=ALL):
         r = p.run("texcell", "run", unit, "-o", "there.npz", "--device", "cpu", "--threads", "2",
                   "--quiet")
         tap.ok(r.returncode == 0 and read("there.npz") == expected,
-               title + ": the same bytes as here",
+               title + ": the same bytes as the ordinary build",
                "exit %d\n%s" % (r.returncode, r.stderr))
         checked = p.run("texcell-validate", "check", unit, "here.npz")
-        tap.ok(checked.returncode == 0, title + ": its texcell-validate accepts them",
+        tap.ok(checked.returncode == 0, title +
+               ": the build's texcell-validate accepts the results",
                checked.stdout + checked.stderr)
 
 
@@ -180,8 +181,8 @@ def stamp(name):
 
 
 def kills(p, parameters, items, analysis, times):
-    """A run that is killed so many times continues each time; the result is that of an undisturbed
-    run."""
+    """Tests that a run continues after each of `times` kills, and that the result is that of an
+    undisturbed run."""
     workunit.write(path("long.zip"), analysis, parameters, items)
     expected = compute_here("long.zip", "here.npz")
     argv = p.argv("texcell", "run", "long.zip", "-o", "there.npz", "--device", "cpu", "--threads",
@@ -211,8 +212,8 @@ def kills(p, parameters, items, analysis, times):
     r = p.run("texcell", "run", "long.zip", "-o", "there.npz", "--device", "cpu", "--quiet")
     tap.ok(killed == times and went_on == times - 1 and r.returncode == 0 and
            read("there.npz") == expected,
-           "killed %d times, it gives the same bytes" % times,
+           "a run killed %d times gives the same bytes" % times,
            "%d kills, went on %d times, exit %d\n%s\n%s" % (killed, went_on, r.returncode, r.stderr,
                                                             "\n".join(others)))
     left = [n for n in os.listdir(FOLDER) if n.startswith("there.npz.")]
-    tap.ok(not left, "and leaves no other file beside the result", left)
+    tap.ok(not left, "a killed run leaves no other file next to the result", left)

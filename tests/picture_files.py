@@ -1,5 +1,5 @@
-"""Makes picture files, byte by byte, with metadata that describe their pages: TIFF with the texts
-and tags of many programs, and NIfTI-2. Tests use them, and the fuzzers as first inputs."""
+"""Makes picture files for tests and as the fuzzers' first inputs, byte by byte: TIFF with the texts
+and tags by which many programs describe pages, and NIfTI-2."""
 import gzip
 import json
 import struct
@@ -10,7 +10,7 @@ NAMES = {1: "B", 2: "s", 3: "H", 4: "I", 5: "II", 12: "d", 16: "Q"}
 
 
 def flat(*values, shape=(8, 8), dtype=np.uint8):
-    """A uniform plane of each value."""
+    """A uniform plane for each value."""
     return [np.full(shape, v, dtype) for v in values]
 
 
@@ -30,9 +30,9 @@ def tags_of(plane, text=None, **more):
 
 
 def tiff(planes, text=None, order="<", one=False, behind=b"", first=None, front=b"", **more):
-    """A TIFF with each plane as a page; with `one` all samples follow each other, and only the
-    first page has a directory. front: bytes after the header; behind: bytes at the end; first:
-    {tag: (type, values)} of the first page; more: the same as t<tag>=(type, values)."""
+    """A TIFF with each plane as a page. one: the samples of all planes follow each other, and only
+    the first page has a directory. front: bytes after the header; behind: bytes at the end; first:
+    {tag: (type, values)} of the first page; more: further tags as t<tag>=(type, values)."""
     out = bytearray((b"II" if order == "<" else b"MM") + struct.pack(order + "HI", 42, 0))
     out += front
     link = 4
@@ -98,7 +98,8 @@ def nih(planes):
 
 
 def linked(planes, to, text=None):
-    """A TIFF whose last page points to a next page at offset `to`; None: to the first page."""
+    """A TIFF whose last page points to a next page at offset `to`, or to the first page if `to` is
+    None."""
     data = bytearray(tiff(planes, text))
     first = at = struct.unpack_from("<I", data, 4)[0]
     while at:

@@ -1,6 +1,6 @@
-"""Pictures made by other programs: texcell-wu pack reads from each what tifffile, Pillow or nibabel
-read, or refuses it with a reason. PICTURES_FOLDER names the folder; without it nothing is tested.
-Differences and refusals are counted by kind; VERBOSE=1 prints each file."""
+"""Tests texcell-wu pack on pictures made by other programs: it reads the same samples from each as
+tifffile, Pillow or nibabel, or refuses it with a reason. PICTURES_FOLDER names the folder; without
+it nothing is tested. Differences and refusals are counted by kind; VERBOSE=1 prints each file."""
 import collections
 import concurrent.futures
 import io
@@ -161,8 +161,8 @@ def scale_of(error):
 
 
 def taken(path, unit, scale=None, args=()):
-    """The samples that pack reads as array [T, C, Z, Y, X] or None, its messages, and the range of
-    --scale if it was necessary. Channels are packed one by one."""
+    """The samples that pack reads, as array [T, C, Z, Y, X] or None; its messages; and the range of
+    --scale if one was necessary. Channels are packed one by one."""
     a, error = pack(path, unit, *args)
     if a is None and "--scale LO,HI" in error and "RGB of 16" not in error:
         scale, args = scale_of(error)
@@ -275,7 +275,7 @@ def main():
                     kind == "refused: damaged" and read) or kind == "refused: else":
                 tap.note("           %s: %s%s" % (name, detail,
                                                   "" if read else " (by none of them)"))
-    tap.ok("differs, and nothing told" not in found, "no picture differs without a note")
+    tap.ok("differs, and nothing told" not in found, "every picture that differs has a note")
     tap.ok(sum(map(len, found.values())) > 0, "%d pictures" % sum(map(len, found.values())))
     tap.done()
 

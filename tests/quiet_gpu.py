@@ -1,6 +1,6 @@
-"""texcell leaves time to other users of a device: the first launches of kernels are short on any
-device, no launch exceeds its limit, and with --gpu-percent the device rests between launches.
-Compiled kernels are kept. The results have the same bytes."""
+"""Tests that texcell leaves time to other users of an OpenCL device: the first launches of kernels
+are short on any device, no launch exceeds its limit, and with --gpu-percent the device rests
+between launches. Compiled kernels are kept. The results have the same bytes."""
 import os
 import re
 import shutil
@@ -48,11 +48,11 @@ JOBS = {
     "cellcount, split by intensity": ({"split": "intensity", "h": 0, "threshold": "local",
                                        "background": {"radius": 20}}, items()),
 }
-# Nanoseconds that each work-item takes by a false clock, if not 100 (10 million work-items a
-# second, slower than any GPU): here so many that one chunk exceeds the limit.
+# Nanoseconds of a work-item by a false clock, for jobs with another time than 100 ns (10 million
+# work-items a second, slower than any GPU): with these one chunk exceeds the limit.
 ITEM_NS = {"glcm, chunks of many launches": 2000}
-# {analysis whose rests between launches are measured: whether the device does all of its work};
-# where it does not, the host works between launches.
+# {analysis whose rests between launches are measured: whether the device does all of its work}. If
+# not, the host works between launches.
 SHARED = {"cellcount": False, "levelset": True}
 
 
@@ -98,7 +98,7 @@ def short_launches(name, cpu):
     tap.ok(np.max(took[:8]) <= 5, name + ": first launches are short", took[:20])
 
 
-def share(name, cpu):
+def test_share(name, cpu):
     """--gpu-percent 50: the device works half of the time."""
     path = os.path.join(FOLDER, name + ".rests")
     same = run(name, "h.npz", "--device", "opencl", "--gpu-percent", "50", times=path) == cpu
@@ -107,7 +107,8 @@ def share(name, cpu):
     over = np.max([np.sum(took[i:-1]) - 0.5 * (began[-1] - began[i] + 100)
                    for i in range(len(took) - 1)])
     busy = np.sum(took[:-1]) / (began[-1] - began[0])
-    tap.ok(same and over < 10 and (busy > 0.44 or not SHARED[name]), name + ": half of the time",
+    tap.ok(same and over < 10 and (busy > 0.44 or not SHARED[name]), name +
+           ": the device works half of the time",
            "%s, %.1f ms over, busy %.3f" % (same, over, busy))
 
 
@@ -127,30 +128,30 @@ def stop_when(begun, name, *options, **hooks):
     return p.wait(60), time.time() - before
 
 
-def stopped_at_rest():
+def test_stop_at_rest():
     """A rest of several seconds ends when the program is told to stop."""
     path = os.path.join(FOLDER, "s.times")
     code, seconds = stop_when(lambda: os.path.exists(path) and len(open(path).readlines()) > 10,
                               "levelset",
                               "--gpu-percent", "1", times=path, item_ns=200)
-    tap.ok(code == 3 and seconds < 2, "a rest ends when it must",
+    tap.ok(code == 3 and seconds < 2, "SIGTERM ends a rest",
            "exit %d after %.1f s" % (code, seconds))
     same = run("levelset", "s.npz", "--device", "opencl", "--gpu-percent",
                "100") == run("levelset", "c.npz", "--device", "cpu")
-    tap.ok(same, "and the work can be continued")
+    tap.ok(same, "work stopped during a rest can be continued")
 
 
-def stopped_at_first():
+def test_stop_at_selftest():
     """The self-test of a device with a driver that takes 40 ms for each call also stops soon."""
     path = os.path.join(FOLDER, "s.count")
     code, seconds = stop_when(lambda: os.path.exists(path) and int(open(path).read().split()[0]) >
                               300, "cellcount",
                               count=path, call_ms=40)
-    tap.ok(code == 3 and seconds < 1, "so does a device's self-test",
+    tap.ok(code == 3 and seconds < 1, "SIGTERM ends a device's self-test",
            "exit %d after %.1f s" % (code, seconds))
 
 
-def kept():
+def test_kernel_cache():
     """--kernel-cache: compiled kernels are kept in a folder for drivers that keep none themselves;
     a damaged file only costs the time to compile it again."""
     folder = os.path.join(FOLDER, "kernels")
@@ -167,11 +168,11 @@ def kept():
         return same, {e.name: (e.inode(), e.stat().st_ctime_ns) for e in os.scandir(folder)}
 
     same, made = once(0)
-    tap.ok(same and len(made) > 1, "kernels are kept", made)
+    tap.ok(same and len(made) > 1, "--kernel-cache keeps compiled kernels", made)
     same, taken = once(1)
     tap.ok(same and all(taken.get(name, (0, 0))[0] == made[name][0] and
                         taken[name][1] > made[name][1] for name in made),
-           "and used", (made, taken))
+           "--kernel-cache uses kept kernels", (made, taken))
     for i, name in enumerate(made):
         with open(os.path.join(folder, name), "r+b") as f:
             f.seek(-100 * (i + 1), os.SEEK_END)
@@ -179,10 +180,10 @@ def kept():
     same, again = once(2)
     tap.ok(same and sorted(again) == sorted(made) and
            all(b"damaged" not in open(os.path.join(folder, name), "rb").read()
-           for name in made), "damaged ones are compiled again", (taken, again))
+           for name in made), "--kernel-cache: damaged kernels are compiled again", (taken, again))
 
 
-def read_ahead():
+def test_read_ahead():
     """The next item's pixels are read by another thread while the device works on the first."""
     if shutil.which("strace") is None or tap.run(["strace", "-qq", "-o", "/dev/null",
                                                   "true"]).returncode != 0:
@@ -225,11 +226,11 @@ def main():
         cpu = run(name, "c.npz", "--device", "cpu")
         short_launches(name, cpu)
         if name in SHARED:
-            share(name, cpu)
-    read_ahead()
-    stopped_at_rest()
-    stopped_at_first()
-    kept()
+            test_share(name, cpu)
+    test_read_ahead()
+    test_stop_at_rest()
+    test_stop_at_selftest()
+    test_kernel_cache()
     tap.done()
 
 

@@ -1,7 +1,7 @@
-"""texcell-submit --url against a stand-in for BOINC's remote job submission: submitting, status,
-fetching results; killed at any call to the server and repeated; what the server refuses, loses or
-deletes. The Python module boinc_submit is a stand-in, too, with the calls, arguments and answers of
-BOINC's."""
+"""Tests texcell-submit --url against a stand-in for BOINC's remote job submission: submitting,
+status, fetching results; a kill at any call to the server, after which the command is repeated;
+work that the server refuses, loses or deletes. The Python module boinc_submit is a stand-in, too,
+with the calls, arguments and answers of BOINC's."""
 import http.server
 import json
 import os
@@ -73,7 +73,7 @@ class Server:
     all values are text, and there is a list only for two entries or more."""
 
     def __init__(self):
-        self.raw = None           # bytes to be sent as answer to any request
+        self.raw = None           # bytes that answer any request; None: the usual answers
         self.files, self.batches, self.jobs, self.results, self.errors = {}, [], [], {}, set()
 
     def listed(self, tag, found):
@@ -153,7 +153,7 @@ def submit(*words, key=KEY, url=None, **env):
 
 
 def compute(names):
-    """Computes the results of these units, which the server then has as valid."""
+    """Computes the results of these units, which are then valid on the server."""
     for name in names:
         unit, result = os.path.join(TMP, "unit.zip"), os.path.join(TMP, "unit.npz")
         with open(unit, "wb") as f:
@@ -167,16 +167,16 @@ def here(folder):
     return sorted(n for n in os.listdir(os.path.join(TMP, folder)) if n.endswith(".npz"))
 
 
-def whole_submission(folder):
+def test_submission(folder):
     """A submission from a dry run to the last result."""
     words = ["--name", "drops", "--analysis", "cellcount", "--split", "1", "--every", "0.1", folder]
     names = ["drops_%04d" % i for i in range(1, 6)]
     r = submit("--dry-run", *words)
     ok(r.returncode == 0 and "dry run" in r.stdout and not SERVER.batches,
-       "a dry run asks the server nothing", r.stderr)
+       "a dry run sends no request", r.stderr)
     r = submit("--no-wait", *words)
     ok(r.returncode == 0 and "5 work units created, batch 1" in r.stdout and
-       "0 of 5 results are here" in r.stdout, "submitted", r.stdout + r.stderr)
+       "0 of 5 results are here" in r.stdout, "the units are submitted", r.stdout + r.stderr)
     job = SERVER.jobs[0]
     root = ElementTree.fromstring(job["template"])
     values = {e.tag: e.text for e in root.find("workunit")}
@@ -192,48 +192,50 @@ def whole_submission(folder):
     r = submit("--no-wait", *words, "--quorum", "3")
     ok(r.returncode == 2 and
        "drops: was submitted with --quorum 2, and all its units have that" in r.stderr,
-       "another quorum later", r.stderr)
-    r = submit("--status", "drops")
-    ok(re.search(r"5 units\nwaiting +5\nout +0\nvalid +0\nfailed +0\n", r.stdout), "--status",
+       "another quorum in a later call is refused", r.stderr)
+    r = submit("--status reports progress", "drops")
+    ok(re.search(r"5 units\nwaiting +5\nout +0\nvalid +0\nfailed +0\n", r.stdout),
+       "--status reports progress",
        r.stdout + r.stderr)
     compute(names[:2])
     r = submit("--no-wait", *words)
     ok(r.returncode == 0 and "2 of 5 results are here" in r.stdout and
        here("drops") == [n + ".npz" for n in names[:2]],
-       "results come as they are valid", r.stdout + r.stderr)
+       "--fetch writes the valid results", r.stdout + r.stderr)
     SERVER.results[names[2]] = b"<html>maintenance</html>"
     r = submit("--no-wait", *words)
     ok(r.returncode == 3 and "drops_0003: is no result" in r.stderr and len(here("drops")) == 2,
-       "what is no result is not kept", r.stderr)
+       "a download that is no result is not kept", r.stderr)
     SERVER.results[names[2]] = b""
     r = submit("--no-wait", *words)
     ok(r.returncode == 2 and
        "the server has deleted 1 results, such as that of drops_0003" in r.stderr,
-       "a result that was deleted", r.stderr)
+       "a result that the server deleted is reported", r.stderr)
     compute(names)
     SERVER.batches[0]["state"] = 2
     r = submit(*words)
     ok(r.returncode == 0 and "5 of 5 results are here" in r.stdout and SERVER.batches[0]["state"] ==
-       4, "the last ones; the server may forget it", r.stdout + r.stderr)
+       4, "the last results are fetched, and the batch is retired", r.stdout + r.stderr)
     same = [open(os.path.join(TMP, "drops", n + ".npz"), "rb").read() == SERVER.results[n]
             for n in names]
-    ok(all(same) and not os.path.exists(os.path.join(TMP, "drops", "units")), "byte by byte", same)
+    ok(all(same) and not os.path.exists(os.path.join(TMP, "drops", "units")),
+       "the fetched results have the same bytes", same)
     r = submit("--no-wait", *words, "--polarity", "dark")
-    ok(r.returncode == 1, "an option that pack has not", r.stderr)
+    ok(r.returncode == 1, "an option unknown to pack is refused", r.stderr)
     r = submit("--no-wait", *words, "--param", "threshold=100")
     ok(r.returncode == 2 and "has another submission" in r.stderr,
-       "another submission of that name", r.stderr)
+       "another submission with the same name is refused", r.stderr)
     shutil.copy(os.path.join(folder, "p0.png"), os.path.join(folder, "p9.png"))
     r = submit("--no-wait", *words)
     os.unlink(os.path.join(folder, "p9.png"))
     ok(r.returncode == 2 and "1 new, 0 changed, 0 gone; none of that is submitted, such as %s" %
        os.path.join(folder, "p9.png") in r.stderr,
-       "a picture that came later", r.stderr)
+       "a picture added later is reported", r.stderr)
 
 
-def ended(folder):
-    """Killed before or after a call to the server and repeated: there is one batch, with each unit
-    once."""
+def test_kills(folder):
+    """A command killed before or after a call to the server and repeated makes one batch, with each
+    unit once."""
     for i, end in enumerate(("create_batch before", "create_batch after", "query_batch after",
                              "upload_files after",
                              "submit_batch before", "submit_batch after")):
@@ -248,7 +250,7 @@ def ended(folder):
     r = submit("--cancel", "e0", "--dry-run")
     ok(r.returncode == 0 and "e0: would cancel 3 work units" in r.stdout and
        SERVER.batches[-6]["state"] != 3, "--cancel --dry-run", r.stdout + r.stderr)
-    r = submit("--status", "e0", "--dry-run")
+    r = submit("--status reports progress", "e0", "--dry-run")
     ok(r.returncode == 0 and "e0         3 units" in r.stdout, "--status --dry-run",
        r.stdout + r.stderr)
     r = submit("--cancel", "e0", "--yes")
@@ -261,8 +263,8 @@ def ended(folder):
        "a unit that failed", r.stdout + r.stderr)
 
 
-def refused(folder):
-    """What the server may refuse or answer."""
+def test_refusals(folder):
+    """Refusals and unusual answers of the server."""
     words = ["--name", "no", "--analysis", "cellcount", folder]
     for name, code, text, r in (
             ("a wrong key", 2, "query_batches: bad authenticator: no account there has this --key",
@@ -270,7 +272,8 @@ def refused(folder):
             ("no permission", 2, "your account may not submit here", submit(*words, key="guest")),
             ("nobody there", 3, "query_batches: ",
              submit(*words, "-o", "nobody", url="http://127.0.0.1:9/")),
-            ("a name that is unknown", 2, "nothing was submitted", submit("--status", "never")),
+            ("a name that is unknown", 2, "nothing was submitted", submit("--status reports "
+                                                                          "progress", "never")),
             ("a quorum of one", 1, "--quorum 1 the server would compute none",
              submit(*words, "--quorum", "1")),
             ("no scheme", 1, "must begin with https:// or http://",
@@ -281,7 +284,7 @@ def refused(folder):
     SERVER.raw = b"\x1b]0;OWNED\x07\x1b[2J error"
     r = submit(*words)
     ok(r.returncode == 3 and "\x1b" not in r.stdout + r.stderr and "no XML" in r.stderr,
-       "an answer that drives a terminal", ascii(r.stdout + r.stderr))
+       "control characters in an answer are not printed", ascii(r.stdout + r.stderr))
     for page in (b'{"head": {"title": "x"}, "body": "y"}', b'{"channel": "x"}', b"[]"):
         SERVER.raw = page
         for what in (words, ["--status", "no"]):
@@ -300,10 +303,10 @@ def refused(folder):
            r.stderr.count("\n") == 1, "damaged submission.json: " + ascii(text), r.stderr)
     r = submit(*words, "--no-wait", "-o", "plain", url="http://cells.invalid/x/")
     ok(r.returncode == 3 and "without https anybody on the way can read" in r.stderr,
-       "no https: it says so", r.stderr)
+       "a note about an address without https", r.stderr)
     shutil.rmtree(os.path.join(TMP, "no"))
     r = submit(*words, "--no-wait", key="", TEXCELL_KEY=KEY)
-    ok(r.returncode == 0, "the key from the environment", r.stderr)
+    ok(r.returncode == 0, "the key may be in the environment", r.stderr)
 
 
 SERVER = Server()
@@ -313,8 +316,8 @@ with open(os.path.join(TMP, "boinc", "lib", "boinc_submit.py"), "w") as module:
 listener = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
 URL = "http://127.0.0.1:%d/cells" % listener.server_address[1]
 threading.Thread(target=listener.serve_forever, daemon=True).start()
-whole_submission(pictures())
-ended(pictures())
-refused(pictures())
+test_submission(pictures())
+test_kills(pictures())
+test_refusals(pictures())
 listener.shutdown()
 done()

@@ -1,13 +1,13 @@
-"""Simulates a BOINC project in which some hosts make errors and some cheat: what do quorum 2,
-adaptive replication, and quorum 1 with verify cost for each right result, and how many wrong
-results do they accept? Shares have 95% confidence intervals (Wilson). The test is small;
+"""Simulates a BOINC project in which some hosts make errors and some cheat, and tests the cost for
+each right result, and the number of accepted wrong results, with quorum 2, with adaptive
+replication, and with quorum 1 and verify. Shares have 95% confidence intervals (Wilson).
 `simulate_project.py --table` makes the tables of docs/scale.md in a minute or two.
 
-Honest hosts return a wrong result by accident now and then, each a different one; broken ones (bad
-memory) do so often; cheats forge what validation cannot see by itself, in all items of a unit or in
-one, each cheat differently or all alike (collusion). A unit has 20 items. The cost counts each
-computation, also of results that are thrown away; a cheat's forgeries cost nothing, as it has not
-computed them."""
+Honest hosts rarely return a wrong result by accident, each time a different one; broken hosts (bad
+memory) often do; cheats forge values that validation cannot find by itself, in all items of a unit
+or in one, each cheat differently or all in the same way (collusion). A unit has 20 items. The cost
+counts each computation, also of discarded results; forged results cost nothing, as they are not
+computed."""
 import math
 import os
 import random
@@ -88,8 +88,8 @@ class World:
         return not any(i < forged for i in self.random.sample(range(ITEMS), n))
 
     def pair(self, used, results, share, chance):
-        """Results until two agree, at most 12 (as texcell-submit sets it). Returns the value, or
-        None."""
+        """Computes results until two agree, at most 12 (the limit that texcell-submit sets).
+        Returns the value, or None."""
         while len(results) < 12:
             host, value, forged = self.compute(used)
             if not self.verified(forged, share, chance):
@@ -115,7 +115,8 @@ class World:
         return None
 
     def adaptive(self, used, share, chance):
-        """Adaptive replication: a trusted host's result may be accepted alone, else as pair()."""
+        """Adaptive replication: a single result of a trusted host may be accepted; otherwise as
+        pair()."""
         host, value, forged = self.compute(used)
         alone = host.is_alone(self)
         if not self.verified(forged, share, chance):
@@ -174,14 +175,14 @@ def table(units):
 
 def test_quorum():
     w = World(2, hosts=300, cheats=0.05, broken=0.02).run(4000, "quorum 2")
-    ok(w.wrong == 0 and w.lost == 0, "quorum 2: of cheats who do not agree none gets in",
+    ok(w.wrong == 0 and w.lost == 0, "quorum 2: no result of cheats without collusion is accepted",
        (w.wrong, w.lost))
-    ok(1.99 < w.cost() < 2.1, "quorum 2 costs two results and what goes wrong: %.3f" % w.cost())
+    ok(1.99 < w.cost() < 2.1, "quorum 2 costs two results, and those of errors: %.3f" % w.cost())
     w = World(3, hosts=300, cheats=0.1, broken=0, collude=True).run(6000, "quorum 2")
     low, high = wilson(w.wrong, w.accepted)
     # The chance that two of the first three results are of cheats, who agree: 3 c^2 - 2 c^3.
     ok(low <= 3 * 0.1 ** 2 - 2 * 0.1 ** 3 <= high,
-       "quorum 2: colluding cheats get in as often as they meet: %.4f to %.4f" % (low, high))
+       "quorum 2: colluding cheats are accepted as often as they meet: %.4f to %.4f" % (low, high))
 
 
 def test_verify():
@@ -190,10 +191,10 @@ def test_verify():
         low, high = wilson(w.wrong, w.accepted)
         expected = 0.2 * passes / (0.8 + 0.2 * passes)
         ok(low - 1e-3 <= expected <= high + 1e-3,
-           "quorum 1, verify %g, %s forged: %.4f to %.4f get in, expected %.4f"
+           "quorum 1, verify %g, %s forged: %.4f to %.4f are accepted, expected %.4f"
            % (share, forged, low, high, expected))
     ok(abs(World(5, broken=0).run(3000, "quorum 1", 0.1).cost() - 1.1) < 0.01,
-       "quorum 1: verify costs its share")
+       "quorum 1: the cost of verify is its share")
 
 
 def test_adaptive():
@@ -219,7 +220,7 @@ def test_sleepers():
     mean = sum(counts) / len(counts)
     # A request goes to the host alone with the probability 1 - 1 / TRUST.
     ok(abs(mean - REQUEST * (TRUST - 1)) < 10 and min(counts) in (0, REQUEST),
-       "adaptive: who forges once it is trusted gets %.0f results in" % mean, mean)
+       "adaptive: %.0f results of a host that forges once it is trusted are accepted" % mean, mean)
 
 
 def test_loss():
@@ -243,7 +244,7 @@ def test_loss():
 def test_bounds():
     ok(wilson(0, 100)[0] == 0 and abs(wilson(0, 100)[1] - 0.0370) < 1e-3 and
        abs(wilson(50, 100)[0] - 0.4038) < 1e-3,
-       "the bounds are Wilson's", (wilson(0, 100), wilson(50, 100)))
+       "the confidence interval is Wilson's", (wilson(0, 100), wilson(50, 100)))
     a, b = (World(7, hosts=50, cheats=0.1).run(300, "adaptive") for _ in range(2))
     ok((a.spent, a.wrong) == (b.spent, b.wrong), "the same seed gives the same project")
 

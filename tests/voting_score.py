@@ -1,9 +1,9 @@
-"""The accuracy of voting, on real pictures with known nuclei and on synthetic balls: points are
-matched one to one with the truth, within half the largest radius; precision, recall, F1 and the
-area under the precision-recall curve.
+"""Tests the accuracy of voting, on real pictures with known nuclei and on synthetic balls: points
+are matched one to one with the truth, within half of the largest radius, for precision, recall, F1
+and the area under the precision-recall curve.
 
-  voting_score.py                tests that the scores are high enough
-  voting_score.py --table        prints F1 for radii and options, and the Laplacian of Gaussian's"""
+voting_score.py tests that the scores are high enough voting_score.py --table prints F1 for radii
+and options, and of the Laplacian of Gaussian"""
 import csv
 import os
 import sys
@@ -39,7 +39,7 @@ def f1(points, truth, tolerance):
 
 
 def precision_recall_area(points, truth, tolerance):
-    """The area under the precision-recall curve. points: those of the highest score first."""
+    """The area under the precision-recall curve. points: in the order of decreasing score."""
     area = before = 0.0
     for k in range(1, len(points) + 1):
         found = matched(points[:k], truth, tolerance)
@@ -49,7 +49,7 @@ def precision_recall_area(points, truth, tolerance):
 
 
 def described(points, truth, tolerance, ranked):
-    """The scores as text. ranked: more points, those of the highest score first."""
+    """The scores as text. ranked: more points, in the order of decreasing score."""
     found = matched(points, truth, tolerance)
     return "F1 %.3f (precision %.3f, recall %.3f, area %.3f)" % (
         f1(points, truth, tolerance), found / max(len(points), 1), found / len(truth),
@@ -157,7 +157,7 @@ def real_3d():
 
 
 def two_circles():
-    """ITK's picture of two circles: both are found for radii that fit them roughly."""
+    """ITK's picture of two circles: both are found for radii that roughly fit them."""
     path = tap.data("voting/itk_HoughTransformTwoCircles.png")
     if path is None:
         tap.skip("two circles", "the folder of real pictures is absent")
@@ -166,7 +166,7 @@ def two_circles():
     image = image if image.ndim == 2 else image[..., 0]
     labels, n = ndimage.label(ndimage.binary_fill_holes(image > 127))
     centres = np.array(ndimage.center_of_mass(labels > 0, labels, range(1, n + 1)))
-    tap.ok(n == 2, "there are two circles, their lines closed", n)
+    tap.ok(n == 2, "the picture has two circles of closed lines", n)
     # The circles are lines, of radii 18 and 8. Their inner edges vote for the centres, their outer
     # edges for places outside, where few votes meet; only between the two circles some may.
     for radius, more in ((15, 0), (18, 1), (21, 2)):
@@ -175,7 +175,7 @@ def two_circles():
         tap.note("two circles, radius %d: %d points, %d without refine" %
                  (radius, len(points), len(everything)))
         tap.ok(matched(points, centres, 1) == 2 and len(points) <= 2 + more,
-               "the two circles, radius %d: both within one pixel, and %d more at most" %
+               "the two circles, radius %d: both within one pixel, and at most %d other points" %
                (radius, more), points)
 
 
@@ -223,7 +223,8 @@ def exported():
         tap.ok([[float(r[c]) for c in "zyx"[-len(shape):]] for r in rows] == points.tolist(),
                "%s: points.csv has the points" % name, rows)
     slices = io.imread(os.path.join(folder, "points_a_slices.png"))
-    tap.ok(slices.shape[:2] == (2 * 3 * 40 + 8, 2 * 3 * 50 + 8), "the slices beside each other",
+    tap.ok(slices.shape[:2] == (2 * 3 * 40 + 8, 2 * 3 * 50 + 8),
+           "the exported slices are next to each other",
            slices.shape)
 
 

@@ -142,7 +142,7 @@ BLANK = {
 def forgeries():
     column = column_of("flat")
     nan = float("nan")
-    big = 3         # a row whose object is large enough and has several grey values
+    big = 3         # the row of a large object with several grey values
 
     yield column("objects", 0, lambda v: v + 1, "objects: is ")
     yield column("object_label", 0, 0, "object_label: labels must rise")

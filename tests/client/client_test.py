@@ -1,7 +1,7 @@
-"""A glcm task in the real BOINC client: progress; suspended in memory and out of memory; the client
-quits, a signal, the client crashes; upload. Other tasks are aborted, must be postponed, or have a
-broken work unit. The first task's result equals that of "texcell run", byte for byte, whatever
-happened."""
+"""Tests a glcm task in the real BOINC client: progress; suspension in memory and out of memory; the
+client quits, the task gets a signal, the client crashes; upload. Other tasks are aborted, must be
+postponed, or have a broken work unit. In the end the first task's result has the same bytes as that
+of "texcell run"."""
 import fcntl
 import os
 import signal
@@ -12,13 +12,13 @@ import tap
 from harness import end_cleanly, Client, Server, Timeout, until
 from work import suited_workunit
 
-SECONDS = 22        # wall time that the task takes if undisturbed, about
+SECONDS = 22        # approximate wall time of the undisturbed task
 LIMIT = 400         # seconds after which the test gives up
 THREADS = 2
 
 
 class Story:
-    """A task, to which the functions below do something."""
+    """A task in a client, with which the functions below interfere."""
 
     def __init__(self, client, name):
         self.client, self.name = client, name
@@ -36,11 +36,11 @@ class Story:
         return self.client.task(self.name).get("active_task_state")
 
     def said(self, sentence):
-        """How often the sentence is in the task's stderr."""
+        """The number of times that the sentence is in the task's stderr."""
         return self.client.slot_stderr().count(sentence)
 
     def new_process(self):
-        """Waits for a new process and returns its first fraction: until it has reported one, the
+        """Waits for a new process, and returns the first fraction that it reports; before, the
         client shows the old one."""
         self.process = self.client.task_process(self.name)
         old = self.client.fraction(self.name)
@@ -52,13 +52,13 @@ class Story:
         before = self.process
         now = self.new_process()
         tap.ok(self.process.pid != before.pid, "%s: a new process" % what)
-        tap.ok(now >= self.fraction, "%s: goes on where it was" % what,
+        tap.ok(now >= self.fraction, "%s: continues where it was" % what,
                "%.3f before, %.3f after" % (self.fraction, now))
         self.works_on()
 
     def stopped(self, what, sentence, since, times=1, seconds=30):
-        """Checks that the process ends by itself, that its stderr says why, and that it has written
-        a checkpoint after the time `since`, when it was asked to stop."""
+        """Checks that the process ends by itself, that its stderr has the reason, and that it wrote
+        a checkpoint after the time `since` of the request to stop."""
         until(seconds, lambda: not self.process.alive(), "%s: the process ends" % what)
         tap.ok(self.said(sentence) == times, "%s: stderr says \"%s\"" % (what, sentence),
                self.client.slot_stderr())
@@ -88,12 +88,12 @@ def suspend_in_memory(story):
     story.client.tell(story.name, "resume")
     story.works_on()
     tap.ok(story.client.task_process(story.name).pid == process.pid,
-           "resumed in memory: the same process works on")
+           "resumed in memory: the same process continues")
 
 
 def suspend_out_of_memory(story):
-    """Suspends out of memory. From here on the clock asks for no checkpoints. The client keeps a
-    task that never wrote a checkpoint in memory, so the first process has written one."""
+    """Suspends the task out of memory. From here on no checkpoints are due. The client keeps a task
+    without a checkpoint in memory, so the first process has written one."""
     story.client.preferences(leave_in_memory=0, checkpoint_seconds=1000)
     asked = time.time()
     story.client.tell(story.name, "suspend")
@@ -120,7 +120,7 @@ def suspend_out_of_memory(story):
 def client_quits(story):
     asked = time.time()
     story.client.quit()
-    tap.ok(time.time() - asked < 15, "client quit: it need not kill the task")
+    tap.ok(time.time() - asked < 15, "client quit: the task ends without being killed")
     story.stopped("client quit", "the client asked to quit", asked, times=2)
     story.client.start()
     story.restarts("client restarted")
@@ -134,7 +134,7 @@ def a_signal(story):
 
 
 def no_checkpoint(story):
-    """No checkpoint can be written into the slot. What was done since the last one is lost, and the
+    """No checkpoint can be written into the slot. The work since the last one is lost, and the
     client must not count its time."""
     def counted():
         return story.client.told(story.name, "wu_cpu_time")
@@ -149,7 +149,7 @@ def no_checkpoint(story):
     story.fraction = story.new_process()
     tap.ok(story.said("warning: no checkpoint: checkpoint.tmp: cannot be created: Is "
                       "a directory") == 1,
-           "no checkpoint: stderr says so", story.client.slot_stderr())
+           "no checkpoint: stderr reports it", story.client.slot_stderr())
     tap.ok(used > 0.5 and abs(counted() - before) < 0.01,
            "no checkpoint: the CPU time since the last one is not kept",
            "%.2f s before, %.2f s used, %.2f s counted" % (before, used, counted()))
@@ -199,7 +199,7 @@ def aborted(client, server):
     until(20, lambda: not story.process.alive(), "the aborted process ends")
     result = until(20, lambda: "stderr_out" in client.result("wu2_0") and client.result("wu2_0"),
                    "the aborted task is over")
-    tap.ok("the client aborted the task" in result["stderr_out"], "abort: stderr says so",
+    tap.ok("the client aborted the task" in result["stderr_out"], "abort: stderr reports it",
            result["stderr_out"])
     tap.ok("wu2_0_0" not in server.uploads, "abort: nothing is uploaded")
 
@@ -215,7 +215,7 @@ def cannot_go_on(client):
         until(30, lambda: "postponed for" in client.log_tail(), "the client is told to wait")
         line = [x for x in client.log_tail().splitlines() if "postponed for" in x][-1]
         tap.ok("Task wu3_0 postponed for 300 seconds: spool: another texcell" in line,
-               "cannot go on: the client waits, and says why", line)
+               "cannot continue: the client waits, and shows the reason", line)
     client.tell("wu3_0", "abort")
 
 
@@ -242,7 +242,7 @@ def no_workunit(client, server):
     result = until(60, lambda: "stderr_out" in client.result("wu4_0") and client.result("wu4_0"),
                    "the task with the broken work unit is over")
     tap.ok(result["exit_status"] == "2", "broken work unit: exit status 2", result["exit_status"])
-    tap.ok("texcell: error: " in result["stderr_out"], "broken work unit: stderr says so",
+    tap.ok("texcell: error: " in result["stderr_out"], "broken work unit: stderr reports it",
            result["stderr_out"])
     tap.ok("wu4_0_0" not in server.uploads, "broken work unit: nothing is uploaded")
 
@@ -276,7 +276,7 @@ def main():
             no_workunit(client, server)
             with open(client.log, errors="replace") as f:
                 tap.ok("exited with zero status but no" not in f.read(),
-                       "the client never missed a finish file")
+                       "the client found a finish file for each task")
         except (Timeout, RuntimeError, OSError, subprocess.TimeoutExpired) as e:
             tap.ok(False, "all waits end in time",
                    "%s\nstderr of the task:\n%s\nthe client's log:\n%s"

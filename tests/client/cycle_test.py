@@ -1,7 +1,7 @@
-"""The whole way of a work unit, with five real BOINC clients as five hosts and a small project
-(project.py): download; run on the CPU, by OpenCL and with several threads; suspended; a power cut;
-a host that is lost; a host that forges; a task that the server cancels; refused uploads; an
-unreachable server; upload and report. Then the project's side: texcell-validate and
+"""Tests a work unit from download to data set, with five real BOINC clients as five hosts and a
+small project (project.py): runs on the CPU, by OpenCL and with several threads; suspension; a power
+cut; a lost host; a host that forges; a task that the server cancels; refused uploads; an
+unreachable server; upload and report. Then the server's side: texcell-validate and
 texcell-assimilate as BOINC's daemons call them."""
 import contextlib
 import io
@@ -23,7 +23,7 @@ from project import Project
 from work import PICTURES, pack, suited_workunit
 
 LIMIT = 240         # seconds after which the test gives up
-SECONDS = 6         # that the long unit takes if undisturbed, with two threads
+SECONDS = 6         # the duration of the undisturbed long unit with two threads
 SAME, DIFFERENT = 0, 4      # exit codes of texcell-validate script-compare
 
 
@@ -58,13 +58,13 @@ class Host(Client):
 
 # --- what the hosts go through -------------------------------------------------------
 
-def is_cancelled(host, task):
+def test_cancelled_task(host, task):
     process = host.works_on(task)
     host.server.cancel(task)
     host.project("update")
     report = host.server.wait_for_report(task)
     tap.ok("the client aborted the task" in report["stderr_out"] and report["exit_status"] == "202",
-           "cancelled by the server: the task ends and says so", report)
+           "cancelled by the server: the task ends and reports it", report)
     tap.ok(not process.alive() and host.server.result(task) is None,
            "cancelled: nothing is uploaded")
 
@@ -80,8 +80,8 @@ def forge(content):
     return content.replace(before, after).replace(old, new)
 
 
-def forges(host, task):
-    """The server refuses the upload for a while; in the meantime the file is changed."""
+def test_forging_host(host, task):
+    """The server refuses the upload for a while, in which the file is changed."""
     project = host.server
     until(90, lambda: "Backing off" in host.log_tail(), "the client puts a refused upload off")
     path = os.path.join(host.project_dir, project.upload_name(task))
@@ -94,10 +94,10 @@ def forges(host, task):
     project.refused.clear()
     host.tries_again_to_upload(task)
     host.does(task, "texcell: done", "after a refused upload")
-    tap.ok(project.result(task) == content, "and it is the file as it is then")
+    tap.ok(project.result(task) == content, "the upload after a refusal has the changed file")
 
 
-def has_a_hard_life(host, task, upload_server):
+def test_interruptions(host, task, upload_server):
     """A task with three threads is suspended and resumed; a power cut; the upload server is
     unreachable."""
     process = host.works_on(task)
@@ -117,13 +117,14 @@ def has_a_hard_life(host, task, upload_server):
     ran = host.told(task, "starting_elapsed_time")
     with upload_server.unreachable():
         until(90, lambda: "Temporarily failed upload" in host.log_tail(), "an upload fails")
-        tap.ok(host.server.result(task) is None, "the server is away: the client keeps the result")
+        tap.ok(host.server.result(task) is None,
+               "an unreachable server: the client keeps the result")
     host.tries_again_to_upload(task)
     host.does(task, "going on from the checkpoint", "after a hard life")
     text = host.server.reports[task]["stderr_out"]
     tap.ok(re.search(r"texcell \S+, application version 1\.00, BOINC client \d+\.\d+\.\d+, "
                      r"threads: 3\n", text),
-           "stderr: what was started, with how many threads", text)
+           "stderr: the program and its number of threads", text)
     runs = re.findall(r"texcell: done, (\d+) s since the task was first started", text)
     last = [float(s) for s in re.findall(r"in (\d+\.\d) s",
                                          text.rpartition("going on from the checkpoint")[2])]
@@ -132,7 +133,7 @@ def has_a_hard_life(host, task, upload_server):
            "stderr: the task's time since its first start", "%s s before\n%s" % (ran, text))
 
 
-def is_lost(host, task, heir, long):
+def test_lost_host(host, task, heir, long):
     """After a power cut the host does not come back: its task is sent to the host `heir`, for
     OpenCL."""
     host.works_on(task)
@@ -140,7 +141,7 @@ def is_lost(host, task, heir, long):
     again = host.server.send(heir.key, "long", long, "opencl_cpu")
     heir.project("update")
     heir.does(again, "glcm on pthread", "the lost host's task, on another one")
-    tap.ok(task not in host.server.reports, "nobody hears of the lost host again")
+    tap.ok(task not in host.server.reports, "the lost host reports nothing")
 
 
 # --- the server's side ------------------------------------------------------------------
@@ -207,12 +208,13 @@ def collect(daemons, project, canonical, forged):
     column = "glcm_L64_d16_contrast_mean"
     got = daemons.rows("SELECT name, %s FROM glcm_wide_L64 ORDER BY item" % column)
     tap.ok(got == list(zip(wanted, want[:, names.index(column)])),
-           "the data set has its features, once", got)
+           "the data set has the unit's features once", got)
     tap.ok(daemons.rows("SELECT result FROM refused") == [(project.upload_name(forged),)],
-           "and has the forged one among those refused", daemons.rows("SELECT * FROM refused"))
+           "the data set has the forged result among the refused ones",
+           daemons.rows("SELECT * FROM refused"))
 
 
-def story(folder, project, upload_server):
+def run_hosts(folder, project, upload_server):
     """Runs all hosts at the same time."""
     begin = time.monotonic()
     short, long = os.path.join(folder, "short.zip"), os.path.join(folder, "long.zip")
@@ -238,11 +240,11 @@ def story(folder, project, upload_server):
             host.project("update")     # a host that asked too early would wait for ten minutes
         together(
             lambda: hosts["cpu"].does(cpu, "glcm on the CPU", "on the CPU"),
-            lambda: is_cancelled(hosts["cpu"], unwanted),
+            lambda: test_cancelled_task(hosts["cpu"], unwanted),
             lambda: hosts["opencl"].does(opencl, "glcm on pthread", "on an OpenCL device"),
-            lambda: forges(hosts["forger"], forged),
-            lambda: is_lost(hosts["lost"], lost, hosts["opencl"], long),
-            lambda: has_a_hard_life(hosts["hard"], hard, upload_server))
+            lambda: test_forging_host(hosts["forger"], forged),
+            lambda: test_lost_host(hosts["lost"], lost, hosts["opencl"], long),
+            lambda: test_interruptions(hosts["hard"], hard, upload_server))
         tap.ok(project.result(hard) == expected, "the long unit's result is the undisturbed one's")
         daemons = Daemons(folder, project, {"short": short, "long": long})
         judge(daemons, project, ((cpu, opencl), (hard, "long_2")), forged)
@@ -260,7 +262,7 @@ def story(folder, project, upload_server):
 def main():
     end_cleanly(LIMIT)
     with Project() as project, Server() as upload_server:
-        story(tap.scratch(), project, upload_server)
+        run_hosts(tap.scratch(), project, upload_server)
     tap.done()
 
 

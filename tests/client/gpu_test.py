@@ -1,7 +1,7 @@
-"""A GPU task in the real BOINC client. The client is told that there is an NVIDIA GPU, and
+"""Tests a GPU task in the real BOINC client. The client's configuration has an NVIDIA GPU, and
 gpu_shim.c presents PoCL as one: so the client treats the task as a GPU task, and texcell finds its
 device. The task is suspended, the GPU is lost, and the driver crashes; the result equals the CPU's.
-Then the app_config.xml examples of docs/volunteer.md are given to the client."""
+Also tests the app_config.xml examples of docs/volunteer.md."""
 import contextlib
 import os
 import re
@@ -65,11 +65,11 @@ def executing(client):
 # --- a GPU task -------------------------------------------------------------------------
 
 def is_suspended(client, task):
-    """A suspended task must release the GPU, whether tasks are to stay in memory or not."""
+    """A suspended task must release the GPU, whether or not tasks stay in memory."""
     process = client.task_process(task)
     until(60, lambda: client.fraction(task) > 0.05, "the GPU task is at work")
     tap.ok("glcm on pthread" in client.stderr_of(task),
-           "the GPU task runs on the device that the client gave",
+           "the GPU task runs on the device that the client assigned",
            client.stderr_of(task))
     slot = client.slot_of(task)
     client.tell(task, "suspend")
@@ -78,7 +78,7 @@ def is_suspended(client, task):
         said = f.read()
     tap.ok("texcell: the client asked to quit" in said and
            os.path.exists(os.path.join(slot, "checkpoint")),
-           "suspended: it gives the GPU back, says so, and leaves a checkpoint", said)
+           "a suspended task releases the GPU, reports it, and leaves a checkpoint", said)
     client.tell(task, "resume")
 
 
@@ -92,7 +92,8 @@ def loses_its_gpu(client, task):
     line = [x for x in client.log_tail().splitlines() if "postponed for" in x][-1]
     tap.ok(re.search(r"Task %s postponed for 300 seconds: (\S.*): launch of kernel \w+: "
                      r"CL_OUT_OF_RESOURCES" % task, line)
-           and line.count("pthread-") == 1, "GPU lost: the client waits, and says why", line)
+           and line.count("pthread-") == 1,
+           "GPU lost: the client waits, and shows the reason", line)
     os.remove(LOST)
     client.quit()              # the new client does not know that the task was postponed
     client.start()
@@ -125,7 +126,7 @@ def driver_crashes(client, task):
 
 
 def does_without(server):
-    """A stack that does not fit the GPU's memory is computed on the CPU: waiting would be no
+    """A stack that does not fit the GPU's memory is computed on the CPU, as waiting would be of no
     use."""
     unit, result = os.path.join(WORK, "large.zip"), os.path.join(WORK, "large.npz")
     workunit.write(unit, "levelset",
@@ -144,7 +145,8 @@ def does_without(server):
         until(20, lambda: "w2_0_0" in server.uploads, "its result is uploaded")
         with open(result, "rb") as f:
             tap.ok("the CPU does this item: " in said and server.uploads["w2_0_0"] == f.read(),
-                   "a stack that the GPU can never hold: the task does it on the CPU, and says why",
+                   "a stack too large for the GPU: the task computes it on the CPU, and reports "
+                   "the reason",
                    said)
 
 
@@ -187,7 +189,8 @@ def two_gpus(server):
                   "they say where they run")
             used = [re.search("glcm on (GPU [01])", client.stderr_of(t)) for t in tasks]
             tap.ok(all(used) and {u[1] for u in used} == gpus,
-                   "two GPUs, excluded %s: each task has the one that the client gave" % without,
+                   "two GPUs, excluded %s: each task uses the one that the client assigned" %
+                   without,
                    [client.stderr_of(t) for t in tasks])
             process = client.task_process(tasks[0])
             until(60, lambda: client.fraction(tasks[0]) > 0, "it is at work")
@@ -195,7 +198,7 @@ def two_gpus(server):
             until(20, lambda: not process.alive(), "a suspended GPU task leaves")
             said = client.stderr_of(tasks[0])
             tap.ok("texcell: the client asked to quit" in said,
-                   "not left in memory: it gives the GPU back", said)
+                   "a task not left in memory releases the GPU", said)
 
 
 # --- the volunteer's app_config.xml ----------------------------------------------------------
@@ -223,7 +226,7 @@ def configured(server, name, words, gpu="", version="", edit=lambda text: text, 
         client.start()
         bad = [x for x in client.log_tail(200).splitlines() if "app_config" in x and
                "Found" not in x]
-        tap.ok(not bad, "%s: the client has no objection to the example" % words, "\n".join(bad))
+        tap.ok(not bad, "%s: the client accepts the example" % words, "\n".join(bad))
         yield client
 
 
@@ -232,14 +235,14 @@ def runs(client):
     return until(60, lambda: executing(client), "a task runs")[0]["name"]
 
 
-def one_at_a_time(server):
+def test_max_concurrent(server):
     with configured(server, "one", "max_concurrent") as client:
         runs(client)
         tap.ok(len(executing(client)) == 1, "max_concurrent 1: one task at a time",
                executing(client))
 
 
-def two_on_a_gpu(server):
+def test_two_tasks_on_gpu(server):
     with configured(server, "half", "gpu_usage", gpu="NVIDIA") as client:
         until(30, lambda: len(executing(client)) == 2, "two tasks run")
         tap.ok("0.5 NVIDIA GPU" in executing(client)[0]["resources"],
@@ -247,38 +250,38 @@ def two_on_a_gpu(server):
                executing(client))
 
 
-def one_thread(server):
+def test_one_thread(server):
     with configured(server, "threads", "--nthreads", version="texcell_mt_libc217",
                     ncpus=2) as client:
         process = client.task_process(runs(client))
         until(30, lambda: process.threads() == 2, "one thread, and BOINC's")
         tap.ok(len(executing(client)) == 2,
-               "--nthreads 1, avg_ncpus 1: a thread each, and two tasks on two CPUs",
+               "--nthreads 1, avg_ncpus 1: two tasks of one thread run on two CPUs",
                executing(client))
 
 
-def that_device(server):
+def test_device(server):
     with configured(server, "device", "--gpu-percent", gpu="NVIDIA",
                     version="texcell_opencl_nvidia_windows",
                     edit=lambda text: text.replace("--gpu-percent 50", "--device 0:0")) as client:
         task = runs(client)
         until(30, lambda: " on " in client.stderr_of(task), "it says where it runs")
-        tap.ok("glcm on pthread" in client.stderr_of(task), "--device 0:0: that device",
+        tap.ok("glcm on pthread" in client.stderr_of(task), "--device 0:0 selects the device",
                client.stderr_of(task))
 
 
-def a_slip(server):
+def test_unknown_option(server):
     """An unknown option in app_config.xml stops no task."""
     with configured(server, "slip", "--nthreads", version="texcell_mt_libc217",
                     edit=lambda text: text.replace("--nthreads", "--help --ntreads")) as client:
         task = runs(client)
         until(30, lambda: " on " in client.stderr_of(task), "it says where it runs")
         tap.ok('ignored, in the command line: unknown option "--ntreads"' in client.stderr_of(task),
-               "a slip in app_config.xml: the task says so, and goes on without",
+               "an unknown option in app_config.xml is reported and ignored",
                client.stderr_of(task))
 
 
-def a_slip_that_matters(server):
+def test_wrong_device(server):
     """A wrong --device postpones the task: the volunteer may want to keep it off another device."""
     with configured(server, "names", "--gpu-percent", gpu="NVIDIA",
                     version="texcell_opencl_nvidia_windows",
@@ -286,7 +289,8 @@ def a_slip_that_matters(server):
         until(30, lambda: "postponed for" in client.log_tail(), "the client is told to wait")
         tap.ok("_0 postponed for 300 seconds: --device: \"cpus\" is none of auto, cpu, "
                "opencl, P:D" in client.log_tail(),
-               "a slip in the device: the task waits, and the client says why", client.log_tail())
+               "a wrong --device: the task waits, and the client shows the reason",
+               client.log_tail())
 
 
 def main():
@@ -298,9 +302,10 @@ def main():
                 pack(os.path.join(WORK, "endless.zip"),
                      ["camera", "brick", "moon", "gravel", "grass"], 140)
                 together(*[lambda story=story: story(server) for story in
-                           (does_without, two_gpus, one_at_a_time, two_on_a_gpu, one_thread,
-                            that_device, a_slip,
-                            a_slip_that_matters)])
+                           (does_without, two_gpus, test_max_concurrent, test_two_tasks_on_gpu,
+                            test_one_thread,
+                            test_device, test_unknown_option,
+                            test_wrong_device)])
             except (Timeout, RuntimeError, OSError, subprocess.TimeoutExpired) as e:
                 tap.ok(False, "all waits end in time", e)
     tap.done()

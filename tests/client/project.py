@@ -1,5 +1,5 @@
-"""A minimal BOINC project for the client: master page, scheduler, downloads, upload handler. It
-sends each host the tasks that are meant for it and keeps what the host returns.
+"""A minimal BOINC project for tests of the client: master page, scheduler, downloads, upload
+handler. It sends each host the tasks assigned to it, and keeps the host's reports and uploads.
 
     with Project() as project:
         client = Client(folder, project)
@@ -27,8 +27,8 @@ EXPONENT, BITS = 65537, 1024
 
 
 def signing_key():
-    """(modulus, private exponent). The client accepts no unsigned programs; the key is not secret,
-    and used by this test only."""
+    """(modulus, private exponent) of a key for signing programs, as the client accepts no unsigned
+    ones. The key is public, and used only by this test."""
     p, q = 2 ** 521 - 1, 2 ** 502 + 1
     while pow(3, q - 1, q) != 1:
         q += 2
@@ -101,7 +101,7 @@ class Project(Server):
 
     def send(self, key, unit, path, plan_class="", upload_server=None):
         """Makes another task of the unit, whose file is at path, for the host with this key, which
-        gets it when it next asks for work. Returns the task's name."""
+        gets it with its next request for work. Returns the task's name."""
         with self._lock:
             if unit not in self._units:
                 self._units[unit] = unit + ".zip"
@@ -114,7 +114,7 @@ class Project(Server):
         return task
 
     def cancel(self, task):
-        """Cancels a task; the host is told so when it next calls."""
+        """Cancels a task. The host learns this with its next request."""
         with self._lock:
             self._abort.add(task)
 

@@ -7,7 +7,7 @@ import sys
 import zipfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
-LARGEST = 20000     # bytes; larger files are left out
+LARGEST = 20000     # bytes of the largest seed; larger files are left out
 
 
 def job():
@@ -58,7 +58,7 @@ def units_of_every_kind():
 
 
 def npz():
-    """Results as NumPy writes them, with every type that is used, whole and damaged."""
+    """Results as NumPy writes them, with every type in use, whole and damaged."""
     import numpy as np
     arrays = [np.array([[1.5, 2], [3, 4]]), np.array([True, False]), np.arange(6, dtype="u1"),
               np.arange(6, dtype="i4").reshape(1, 2, 3), np.arange(3, dtype="i8"),
@@ -85,8 +85,8 @@ def npz():
 
 
 def odd_results():
-    """A result that is written again (see fuzz_npz.c), with unusual texts; headers that NumPy does
-    not write; members that do not belong in a result."""
+    """A result that fuzz_npz.c can write again, with unusual texts; headers that NumPy does not
+    write; members that do not belong in a result."""
     import numpy as np
     words = ["\u00e9\u20ac\U0001f600", "x" * 80]
     odd = npy(np.array(["ab"])).replace("ab".encode("utf-32-le"), b"\0\xd8\0\0\0\0\x20\0")
@@ -103,7 +103,7 @@ def odd_results():
                      (b"(6,)", b"(0, 9223372036854775807, 3)"),
                      (b"\x93NUMPY\1", b"\x93NUMPY\2"), (b"v\0{", b"\xff\xff{"), (b"\n", b"x"),
                      (b"}  ", b"}x ")):
-        # A longer header has fewer blanks at its end, so that its length is the same.
+        # With fewer blanks at its end the changed header has the same length.
         other = good.replace(old, new, 1).replace(b" " * (len(new) - len(old)) + b"\n", b"\n", 1)
         yield archive([("result.json", b"{}"), ("a.npy", other)])
     for members in ([("a.npy", good)], [("job.json", b"{}")], [("result.json", b"[]")],
@@ -134,8 +134,7 @@ def archive(members, method=zipfile.ZIP_DEFLATED):
 
 
 def picture():
-    """Small pictures of every format and layout that pack reads, unusual ones, and truncated
-    ones."""
+    """Small pictures in every format and layout that pack reads, unusual and truncated pictures."""
     import picture_files
     yield from odd_nifti()
     yield from odd_tiff()
@@ -147,7 +146,7 @@ def picture():
 
 
 def pictures():
-    """Complete pictures."""
+    """Valid pictures in every format and layout."""
     import numpy as np
     from PIL import Image
     grey = (np.indices((9, 13)).sum(0) * 11).astype(np.uint8)
@@ -225,16 +224,17 @@ def odd_pictures():
         exif = b"Exif\0\0" + mark + struct.pack(order + "IHHHIHHI", 8, 1, 0x112, 3, 1, 6, 0, 0)
         yield whole[:2] + b"\xff\xe1" + struct.pack(">H", len(exif) + 2) + exif + whole[2:]
         turned = png(grey)
-        yield mend(turned[:33] + struct.pack(">I", len(exif) - 6) + b"eXIf" + exif[6:] + bytes(4) +
-                   turned[33:])
+        yield correct_crcs(turned[:33] + struct.pack(">I", len(exif) - 6) + b"eXIf" + exif[6:] +
+                           bytes(4) +
+                           turned[33:])
     yield (b"\xff\xd8\xff\xc0" + struct.pack(">HBHHB", 14, 8, 9, 13, 2) +
            bytes([1, 0x11, 0, 2, 0x11, 0]) +
            b"\xff\xda" + struct.pack(">HB", 10, 2) + bytes([1, 0, 2, 0, 0, 63, 0]))
     of_palette = bytearray(png(grey))
-    of_palette[25] = 3     # the kind of picture, in IHDR
+    of_palette[25] = 3     # the colour type in IHDR
     of_palette[33:33] = struct.pack(">I", 9) + b"PLTE" + bytes(range(9)) + bytes(4)
-    yield mend(bytes(of_palette))
-    yield mend(png(grey))[:-12]     # without IEND
+    yield correct_crcs(bytes(of_palette))
+    yield correct_crcs(png(grey))[:-12]     # without IEND
 
 
 def odd_nifti():
@@ -269,7 +269,7 @@ def odd_nifti():
 
 
 def of_other_kinds():
-    """Files that are no pictures, by their first bytes; an empty file."""
+    """Files whose first bytes are those of other formats; an empty file."""
     for magic in (b"%PDF-1.7", b"GIF89a", b"BM", b"RIFF", b"ZISRAWFI", b"\xda\xce\xbe\x0a",
                   b"\x93NUMPY", b"PK\3\4", b"<svg ", b"\0\0\0\x0cjP  ", b"x"):
         yield magic + bytes(30)
@@ -301,7 +301,7 @@ def raw_tiff(*pages, order="<"):
 
 
 def odd_tiff():
-    """TIFFs with colours, codecs, samples, pages and texts that are refused, or rare."""
+    """TIFFs with colours, codecs, samples, pages and texts that are rare or refused."""
     height, width = 9, 13
     pixels = bytes(11 * (i // width + i % width) % 256 for i in range(height * width))
 
@@ -345,7 +345,7 @@ def odd_tiff():
         yield raw_tiff(page(**tags), page(**tags))
 
 
-def mend(data):
+def correct_crcs(data):
     """A PNG with the CRCs of its chunks corrected."""
     import struct
     import zlib
@@ -379,8 +379,8 @@ def nifti():
 
 
 def results(folder):
-    """Writes work units of every analysis and their results into a folder (see fuzz_validate.c),
-    and yields the results."""
+    """Writes work units of every analysis and their results into a folder (see fuzz_validate.c).
+    Yields the results."""
     import analyses
     import tap
     from oracle import workunit
@@ -397,9 +397,9 @@ def results(folder):
 
 
 def validate(folder="units_validate"):
-    """The results; each with extreme values; of one result of each analysis also variants with one
-    thing changed: one with maps, one with a table and labels, and one with points, of which also
-    the JSON is changed."""
+    """The results, also with extreme values. For one result of each analysis also variants with one
+    change (results with maps, with a table and labels, and with points, whose JSON is changed,
+    too)."""
     honest = list(results(folder))
     yield from honest
     for result in honest:
@@ -415,14 +415,15 @@ def member(data, name):
 
 
 def changed(honest, texts=True):
-    """Variants of a result with one value of its JSON (if `texts`), one array, or one number of an
-    array changed."""
+    """Variants of a result with one changed value of its JSON (if `texts`), one changed array, or
+    one changed number of an array."""
     with zipfile.ZipFile(io.BytesIO(honest)) as z:
         members = [(name, z.read(name)) for name in z.namelist()]
     about, arrays = json.loads(members[0][1]), members[1:]
 
     def put(whole, at, *keys):
-        """The JSON `whole` with `at` at these keys; NotImplemented: without them."""
+        """The JSON `whole` with the value `at` at these keys, or without them if it is
+    NotImplemented."""
         whole = json.loads(json.dumps(whole))
         inner = whole
         for key in keys[:-1]:
@@ -490,14 +491,14 @@ def npy_changed(data, what, by):
 
 
 def own():
-    """The same results, without their work units."""
+    """The results of validate(), which fuzz_own.c reads without their work units."""
     return validate("units_own")
 
 
 def at_its_ends(honest):
-    """Variants of a result: all numbers are the smallest, or the largest, of their type, except
-    those by which rows are found; each table has one row, with a bounding box from 0; each array in
-    turn is empty, or has sides of the largest length."""
+    """Variants of a result: all numbers are the smallest, or the largest, of their type, except for
+    item numbers and labels; each table has one row, with a bounding box from 0; each array in turn
+    is empty, or has sides of the largest length."""
     import numpy as np
     declared = {a["array"] + ".npy": a for a in member(honest, "result.json")["arrays"]}
     of_rows = {a["table"] for a in declared.values() if a["role"] == "item"}
@@ -528,8 +529,8 @@ def at_its_ends(honest):
 
 
 def export():
-    """The same results, with their variants; and one of an unknown analysis, with tables of every
-    type, lengths and areas, keys and sources."""
+    """The results of validate() with their variants, and a result of an unknown analysis with
+    tables of every type, lengths and areas, keys and sources."""
     import numpy as np
     for result in results("units_export"):
         yield result
@@ -601,7 +602,7 @@ def dataset():
 
 
 def checkpoint():
-    """Spools of a few arrays with a checkpoint each: see fuzz_checkpoint.c."""
+    """Spools of a few arrays, each with a checkpoint, in the format of fuzz_checkpoint.c."""
     import re
     import struct
     import zlib
@@ -649,7 +650,7 @@ def checkpoint():
 
 
 def state():
-    """States of every analysis, right and with a byte changed: see fuzz_state.c."""
+    """States of every analysis, right and with a changed byte, in the format of fuzz_state.c."""
     import struct
 
     import analyses

@@ -24,7 +24,7 @@ def folder():
 
 
 def texcell(unit, result, threads=1, extra=()):
-    """Runs texcell once, without a client; returns the CompletedProcess."""
+    """Runs texcell once, without a BOINC client. Returns the CompletedProcess."""
     return tap.run([tap.TEXCELL, "run", unit, "-o", result, "--device", "cpu",
                     "--threads", str(threads), "--quiet"] + list(extra))
 

@@ -1,7 +1,6 @@
-"""Checks what is distributed: the source archive has all files and no others; make install puts
-everything where it works; manual pages and completion agree with --help; all version numbers are
-the same; shellcheck, ruff, clang-format and codespell find nothing; lines and blanks are as in
-.editorconfig."""
+"""Tests the distribution: the source archive has all files and no others; installed programs work;
+manual pages and completion agree with --help; all version numbers are the same; shellcheck, ruff,
+clang-format and codespell find nothing; lines and blanks are as in .editorconfig."""
 import os
 import re
 import shutil
@@ -20,7 +19,7 @@ def lines(*argv, **kw):
 
 
 def known_to_git():
-    """Names of the files in the repository; none without git or a repository."""
+    """The names of the files in the repository; none without git or a repository."""
     return lines("git", "ls-files", cwd=tap.SRC) if shutil.which("git") else []
 
 
@@ -30,7 +29,7 @@ def source(name):
 
 
 def archive():
-    """Compares make dist with the repository; autoconf's files come in addition."""
+    """Compares make dist with the repository; the archive also has autoconf's files."""
     kept = set(known_to_git())
     if not kept:
         tap.skip("the archive of the sources", "no git here that knows them")
@@ -43,9 +42,9 @@ def archive():
                       r"analyses\.inc")
     missing, more = (kept - there - {".gitignore"},
                      {f for f in there - kept if not made.fullmatch(f)})
-    tap.ok(r.returncode == 0 and not missing, "make dist leaves nothing out",
+    tap.ok(r.returncode == 0 and not missing, "make dist has all files",
            "\n".join(sorted(missing)) + r.stderr)
-    tap.ok(not more, "make dist adds nothing else", "\n".join(sorted(more)))
+    tap.ok(not more, "make dist has no other files", "\n".join(sorted(more)))
 
 
 def installed():
@@ -78,7 +77,7 @@ def installed():
                os.path.join(pages, os.path.basename(program) + ".1"))
     tap.ok(sorted(os.listdir(kit)) ==
            sorted(os.listdir(os.path.join(tap.SRC, "validator", "deploy"))),
-           "all of the kit is installed",
+           "all files of the deployment tools are installed",
            os.listdir(kit))
     staged = "DESTDIR=" + os.path.join(WORK, "a stage")
     before = {os.path.relpath(f, root) for f in lines("find", root, "!", "-type", "d")}
@@ -123,7 +122,7 @@ def completion(program, of_verbs, root, env):
            "bash completes the verbs of " + program, offered(""))
     for verb, shown in list(of_verbs.items())[:1]:
         wanted = set(re.findall(r"--[a-z][a-z-]*", shown))
-        tap.ok(wanted and offered(verb, "--") == wanted, "and the options of " + verb,
+        tap.ok(wanted and offered(verb, "--") == wanted, "bash completes the options of " + verb,
                offered(verb, "--"))
 
 
@@ -135,7 +134,7 @@ def one_version():
     tap.ok(re.search(r"(?m)^## (.*) \(\d{4}-\d\d-\d\d\)$", source("NEWS.md")).group(1) == version
            and "\nversion: %s\n" % version in source("CITATION.cff") and
            source("debian/changelog").startswith("texcell (%s) " % version),
-           "so do NEWS.md, CITATION.cff and debian/changelog")
+           "NEWS.md, CITATION.cff and debian/changelog have the version of configure.ac")
 
 
 def from_pypi(name, version, program):
@@ -195,7 +194,7 @@ def timeless(files):
     tap.ok(all(map(HISTORY.search, ("It used to be 5 s.", "At a load of 6", "Two were tried.",
                                     "slower than before")))
            and not HISTORY.search("what was joined so far; no longer interval; has not been read; "
-                                  "load of pixels"), "each of these is seen")
+                                  "load of pixels"), "the check finds each of these examples")
 
 
 def calls_of_kernels(files):
@@ -228,7 +227,7 @@ def laid_out(files):
            list(odd_layout("x.md", "| a | |---| | b |\n")) and
            not list(odd_layout("x.md", "| a |\n|---|\n| b |\n")) and
            not list(odd_layout("x.md", "```sh\n" + "a " * 51 + "a\n```\n")),
-           "each of these is seen")
+           "the check finds each of these examples")
 
 
 def main():

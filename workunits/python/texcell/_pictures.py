@@ -1,5 +1,5 @@
-"""Arrays, and objects that hold them, as files for texcell-wu pack: NIfTI-2, which has every sample
-type as it is."""
+"""Writes arrays, and objects that contain arrays, as files for texcell-wu pack: NIfTI-2, which
+supports every sample type."""
 from __future__ import annotations
 
 import functools
@@ -24,7 +24,8 @@ IN_UM = {"um": 1.0, "µm": 1.0, "μm": 1.0, "micron": 1.0, "microns": 1.0, "micr
 
 
 class Picture(NamedTuple):
-    """One of a call: an array as the axes c, t, z, y, x or, of colours, z, y, x, 3; or a path."""
+    """A picture of a call: an array with the axes c, t, z, y, x or, if colour, z, y, x, 3; or a
+    path."""
 
     name: str
     path: Optional[str] = None
@@ -34,8 +35,8 @@ class Picture(NamedTuple):
 
 
 def plain_name(name: str, taken: set[str]) -> str:
-    """As texcell-wu pack would name a file's item; names that differ in case alone are one on some
-    file systems."""
+    """The name that texcell-wu pack would give to a file's item. Names that differ only in case are
+    made different, as they are the same on some file systems."""
     plain = re.sub(r"[^A-Za-z0-9._-]", "_", name).lstrip(".")[:120] or "_"
     unique, number = plain, 1
     while unique.lower() in taken:
@@ -46,7 +47,7 @@ def plain_name(name: str, taken: set[str]) -> str:
 
 
 def spacing_of(image: Any, axes: Optional[str]) -> Optional[tuple[float, ...]]:
-    """What the object says of the size of a voxel: bioio's, napari's or xarray's words."""
+    """The size of a voxel from the object's attributes: bioio's, napari's or xarray's."""
     sizes = getattr(image, "physical_pixel_sizes", None)
     if sizes is not None and sizes.Y and sizes.X:      # bioio's 1 of a TIFF is not known either
         return (float(sizes.Z or 1), float(sizes.Y),
@@ -71,7 +72,7 @@ def spacing_of(image: Any, axes: Optional[str]) -> Optional[tuple[float, ...]]:
 
 
 def axes_of(image: Any) -> Optional[str]:
-    """A letter an axis, where the object names them."""
+    """The axes as a letter each, or None if the object does not name them."""
     dims = getattr(image, "dims", None)
     dims = getattr(dims, "order", dims)
     if not dims or isinstance(image, np.ndarray):
@@ -92,7 +93,7 @@ def guess_axes(array: NDArray[Any], rgb: Optional[bool], name: str) -> str:
 
 
 def take_array(image: Any, name: str, rgb: Optional[bool] = None) -> Picture:
-    """The samples with their axes in the order of NIfTI's."""
+    """The Picture of an array or object, with the axes in NIfTI's order."""
     axes = axes_of(image)
     plain = isinstance(image, (np.ndarray, list, tuple)) or not hasattr(image, "data")
     data = image if plain else image.data[0] if getattr(image, "multiscale", False) else image.data
@@ -113,15 +114,16 @@ def take_array(image: Any, name: str, rgb: Optional[bool] = None) -> Picture:
 
 @functools.lru_cache(maxsize=None)
 def order_of(axes: str) -> tuple[list[int], tuple[Optional[slice], ...]]:
-    """What makes c, t, z, y, x, s of these axes: how they are transposed (empty: some are not
-    known) and indexed."""
+    """How to transpose (empty if an axis is unknown) and to index an array with these axes, to get
+    the axes c, t, z, y, x, s."""
     good = {"y", "x"} <= set(axes) <= set("tczyxs") and len(set(axes)) == len(axes)
     return ([axes.index(a) for a in "ctzyxs" if good and a in axes],
             tuple(slice(None) if a in axes else None for a in "ctzyx"))
 
 
 def check_type(array: NDArray[Any], axes: str, name: str) -> NDArray[Any]:
-    """The array as the program takes it, or the conversion that it needs, by name."""
+    """Returns the array if the program accepts its type; otherwise raises an error with the
+    necessary conversion."""
     if "s" in axes and array.shape[axes.index("s")] != 3:
         raise InputError("%s: has transparency or %d samples a pixel; image[..., :3] has "
                          "the colours"
@@ -143,7 +145,7 @@ def check_type(array: NDArray[Any], axes: str, name: str) -> NDArray[Any]:
 
 
 def write_nifti(path: str, pictures: list[Picture]) -> None:
-    """Several, which are alike, become the times of one."""
+    """Writes pictures of equal shape and type to one file, as its points in time."""
     array, um = pictures[0].array, pictures[0].spacing
     assert array is not None
     c, t, z, y, x = array.shape[:5]
@@ -161,7 +163,8 @@ def write_nifti(path: str, pictures: list[Picture]) -> None:
 
 
 def is_own(path: str) -> bool:
-    """Whether texcell-wu reads the file, or a folder of them; what is not there it tells."""
+    """Whether the path is for texcell-wu: a file that it reads, a folder, or a missing file, which
+    it reports."""
     name = os.path.basename(path.rstrip("/" + os.sep)).lower()
     return (os.path.isdir(path) and not name.endswith(".zarr") or
             name.endswith((".png", ".nii", ".nii.gz"))
@@ -174,8 +177,8 @@ def stem_of(path: str) -> str:
 
 
 def read_foreign(path: str, name: str) -> Iterator[tuple[str, Any]]:
-    """The pictures of a file in a format that only others read, with their names: one, or one a
-    scene."""
+    """The pictures of a file that bioio reads and texcell-wu does not, with their names: one, or
+    one for each scene."""
     try:
         from bioio import BioImage
     except ImportError:
@@ -189,7 +192,7 @@ def read_foreign(path: str, name: str) -> Iterator[tuple[str, Any]]:
 
 
 def take(images: Any, names: Any = None) -> list[Picture]:
-    """All of a call, each with its name."""
+    """All pictures of a call, each with its name."""
     if isinstance(images, Mapping):
         names, images = list(images), list(images.values())
     elif isinstance(images, (set, Iterator, ValuesView)) or getattr(getattr(images, "dtype", None),
@@ -227,8 +230,8 @@ def take(images: Any, names: Any = None) -> list[Picture]:
 
 
 def place_of(pictures: list[Picture]) -> Optional[str]:
-    """Where files of little size are made in a fraction of the time: in memory, if there is room;
-    None: as tempfile says."""
+    """The folder for temporary files: in memory, which is faster, if there is room for the
+    pictures; otherwise None, for tempfile's default."""
     size = sum(p.array.nbytes for p in pictures if p.array is not None)
     memory = "/dev/shm"
     good = (size <= 1 << 26 and "TMPDIR" not in os.environ and os.access(memory, os.W_OK) and
@@ -237,15 +240,15 @@ def place_of(pictures: list[Picture]) -> Optional[str]:
 
 
 def write_all(pictures: list[Picture], folder: str) -> list[str]:
-    """The inputs of pack, and their names if they are in one file: paths as they were given, but
-    for files with another name, and the files of arrays."""
+    """The inputs of pack, and their names if they are in one file: the given paths, except for
+    files with another name, and the files written from arrays."""
     os.mkdir(folder)
     kinds = {(p.array.shape, p.array.dtype.str, p.colour, p.spacing) if p.array is not None else ()
              for p in pictures}
     first, inputs = pictures[0].array, ["--"]
-    # one file takes less time
+    # One file takes less time than several.
     alike = len(kinds) == 1 < len(pictures) and first is not None and first.shape[:2] == (1, 1)
-    # names, not files, are the user's
+    # The user gave names, not files.
     if all(p.array is not None and p.array.shape[1] == 1 for p in pictures):
         inputs = ["--names", os.path.join(folder, "names.txt"), "--"]
         with open(inputs[1], "w", encoding="ascii") as f:
@@ -267,7 +270,8 @@ def write_all(pictures: list[Picture], folder: str) -> list[str]:
 
 
 def write_matching(pictures: list[Picture], given: Any, folder: str) -> str:
-    """Masks or label pictures of the images, found by their names: what pack's option gets."""
+    """The value of pack's option --mask or --labels: masks or label pictures, which are assigned to
+    the images by name."""
     if isinstance(given, (str, os.PathLike)):
         return str(os.fspath(given))
     if hasattr(given, "path") and hasattr(given, "unit"):       # a Result
@@ -276,7 +280,7 @@ def write_matching(pictures: list[Picture], given: Any, folder: str) -> str:
         by_name = {plain_name(str(name), set()): one for name, one in given.items()}
         own = [plain_name(p.name, set()) for p in pictures]
         lacking = [name for name in own if name not in by_name]
-        # else it is not told which is of which image
+        # Otherwise it is not clear which one belongs to which image.
         if lacking or len(by_name) < len(given) or len(set(own)) < len(own):
             raise InputError("masks or label pictures of %s; each image needs one of "
                              "its own name%s" % (

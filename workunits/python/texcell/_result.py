@@ -25,13 +25,13 @@ from . import _program
 Array = NDArray[Any]
 
 
-SUGGESTED = "suggested.json"  # next to the work unit: what pack's look at the pictures chose
-# the columns of tables["items"] that texcell-wu analyse adds, too
+SUGGESTED = "suggested.json"  # next to the work unit: the parameters that pack suggested
+# Columns that tables["items"] has in addition, as the tables of texcell-wu analyse.
 MARKED = ("group", "mark", "why")
 
 
 class Lazy(Mapping[str, Any]):
-    """Names, and what is made of one when it is asked for."""
+    """A mapping of names whose values are made when they are read."""
 
     def __init__(self, names: list[str], make: Callable[[str], Any]) -> None:
         self._names, self._make = dict.fromkeys(names), functools.lru_cache(maxsize=32)(make)
@@ -68,7 +68,7 @@ def titles_of(array: dict[str, Any]) -> list[str]:
 
 def um_column(array: dict[str, Any], title: str, values: Array,
               spacing: Array) -> Optional[tuple[str, Array]]:
-    """The same in micrometres. spacing: of each row, z, y, x."""
+    """The column in micrometres. spacing: z, y, x of each row."""
     unit, axes, (y, x) = array.get("unit"), array.get("axes", []), (spacing[:, 1], spacing[:, 2])
     word = re.search(r"(?:^|_)([zyx])\d*$", title) if len(axes) == 1 else None
     if unit in ("pixel", "voxel") and word:
@@ -81,8 +81,8 @@ def um_column(array: dict[str, Any], title: str, values: Array,
 
 def in_voxels(array: dict[str, Any], columns: list[tuple[str, Array]],
               known: Optional[Array]) -> list[tuple[str, Array]]:
-    """Sizes in micrometres, of the rows whose voxels have a known size; in voxels where none have
-    (None)."""
+    """Sizes in micrometres; NaN in rows whose voxels have no known size. known: which rows have
+    one; None: no row, and the sizes stay in voxels."""
     if not (array.get("unit", "") in ("um", "um^2", "um^3") or array.get("title") == "measure"):
         return columns
     if known is not None:
@@ -97,15 +97,16 @@ def read_csv(path: str) -> dict[str, list[str]]:
 
 
 class Result(Mapping[str, Array]):
-    """What texcell run has computed: a mapping of arrays by their names, as numpy.load gives them.
+    """The result of texcell run: a mapping of names to arrays, as by numpy.load.
 
     tables      by name: pandas' DataFrame or, without pandas, a dict of columns
-    labels, masks    by item: labelled regions, and what is inside
+    labels, masks    by item: label pictures, and masks
     maps        by item: a dict of maps
-    parameters  as run, every default filled in
-    names       of the items; sources: the files that they were made of
-    notes       what the programs noted
-    path, unit  the files of the result and, where it is known, of the work unit
+    parameters  of the run, including defaults
+    names       of the items
+    sources     the files of the items
+    notes       the programs' notes
+    path, unit  the files of the result and, if known, of the work unit
     """
 
     def __init__(self, path: str, unit: Optional[str] = None, notes: Optional[list[str]] = None,
@@ -152,7 +153,7 @@ class Result(Mapping[str, Array]):
                                                                   ", ".join(self.tables))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """For pickle: with the files' bytes, as they go with their Result."""
+        """For pickle: includes the bytes of the files, which are removed with the Result."""
         return unpickle, ([pathlib.Path(path).read_bytes()
                            for path in (self.path, self.unit, self._looked()) if path is not None],
                           self.notes)
@@ -162,27 +163,28 @@ class Result(Mapping[str, Array]):
         shutil.copyfile(self.path, path)
 
     def report(self, path: Union[str, "os.PathLike[str]"]) -> None:
-        """Writes the result as a page that any browser opens."""
+        """Writes the result as an HTML page."""
         images = ["--images", self.unit] if self.unit else []
         _program.run("texcell-wu", "report", self.path, *images, "-o", os.fspath(path))
 
     def spacing(self, item: int) -> Optional[tuple[float, ...]]:
-        """z, y, x of the item in micrometres, of an image y, x; None where it is not known."""
+        """The size of the item's voxels in micrometres (z, y, x; for an image y, x), or None if
+        unknown."""
         found = self["item_spacing"][item] if "item_spacing" in self else np.full(3, np.nan)
         return None if np.isnan(found[1]) else tuple(float(s) for s in found if s == s)
 
     # --- marks
 
     def marks(self) -> dict[str, Array]:
-        """Of each item as on the page: its mark (ok, look, wrong?), why, and its group where there
-        are several."""
+        """For each item, as on the page: its mark (ok, look, wrong?), the reasons, and, if there
+        are several groups, its group."""
         if self._marks is None:
             self._mark()
         return dict(self._marks or {})
 
     def _mark(self) -> list[str]:
-        """What the program notes meanwhile. Marks need the pictures: without the work unit there
-        are none."""
+        """Computes the marks, and returns the program's notes. There are no marks without the work
+        unit, as they need the pictures."""
         self._marks = {}
         if self.unit is None:
             return []
@@ -206,8 +208,8 @@ class Result(Mapping[str, Array]):
         return path if self.unit is not None and os.path.exists(path) else None
 
     def doubts(self, known: list[str]) -> list[str]:
-        """A line, and a warning, for each reason why images' answers may be wrong, those aside that
-        are known."""
+        """Returns a line, and gives a warning, for each reason why images' results may be wrong,
+        except for those in `known`."""
         notes, of = self._mark(), dict[tuple[str, str], list[str]]()
         for name, mark, why in zip(self.names,
                                    *(self.marks().get(column, ()) for column in MARKED[1:])):
@@ -227,7 +229,7 @@ class Result(Mapping[str, Array]):
                 if any(kind.replace("{item}", n) in there for kind in kinds)] if kinds else []
 
     def _of(self, role: str, item: str) -> Iterator[tuple[str, str]]:
-        """(what stands behind the item in the array's name, the name)"""
+        """[(the part of the array's name after the item, the name)]"""
         for d in self._declared:
             if d["role"] == role:
                 yield (d["array"].partition("{item}")[2].lstrip("_"),
@@ -242,7 +244,7 @@ class Result(Mapping[str, Array]):
     # --- tables
 
     def _is_deep(self, d: dict[str, Any]) -> bool:
-        """Of more axes than a row has: a table of its own."""
+        """Whether an array has more axes than a row: it becomes a separate table."""
         return d["role"] == "value" and "table" in d and d["array"] in self._arrays and self[
             d["array"]].ndim > 2
 
@@ -292,7 +294,8 @@ class Result(Mapping[str, Array]):
         return columns
 
     def _deep(self, d: dict[str, Any]) -> dict[str, Array]:
-        """A row for each entry of all axes but the last, whose entries are the columns."""
+        """A table with a row for each combination of all axes' entries except for the last axis,
+        whose entries are the columns."""
         values, axes = self[d["array"]], d["axes"]
         places = np.indices(values.shape[:-1]).reshape(values.ndim - 1, -1)
         columns = self._of_items(places[0])
@@ -316,7 +319,7 @@ def unpickle(files: list[bytes], notes: list[str]) -> Result:
 
 
 def dispose(npz: Any, folder: Optional[str]) -> None:
-    """Windows removes no file that is open."""
+    """Closes the file, as Windows does not remove open files, and removes the folder."""
     getattr(npz, "close", bool)()
     if folder is not None:
         shutil.rmtree(folder, ignore_errors=True)
@@ -324,5 +327,5 @@ def dispose(npz: Any, folder: Optional[str]) -> None:
 
 def read(path: Union[str, "os.PathLike[str]"],
          unit: Union[str, "os.PathLike[str]", None] = None) -> Result:
-    """A result that texcell run has written. unit: the work unit, whose images report shows."""
+    """Reads a result that texcell run wrote. unit: the work unit, whose images report() shows."""
     return Result(os.fspath(path), None if unit is None else os.fspath(unit))
