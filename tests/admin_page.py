@@ -1,5 +1,5 @@
-"""Runs steps 1 to 4 of docs/admin.md, block by block, in a bare root folder of Debian 12 with a
-network of its own: from nothing to the first validated unit, with the times taken. Needs root,
+"""Tests docs/admin.md: runs its steps 1 to 4, block by block, in a bare root folder of Debian 12
+with a separate network, from nothing to the first validated unit, and prints the times. Needs root,
 mmdebstrap, and BOINC=DIR, a git repository of BOINC's sources. BARE_ROOTS_FOLDER: a folder that
 keeps the root's archive for the next time."""
 import os
@@ -25,8 +25,8 @@ VALUES = {"SECRET": "s3cret", "PROJECT": PROJECT,
 CLEAN = ["env", "-i", "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
          "HOME=/root", "TERM=dumb", "LC_ALL=C.UTF-8",
          "DEBIAN_FRONTEND=noninteractive"]
-# Does in new name spaces what starting a system would do. This shell is the first process there,
-# and so reaps orphaned processes.
+# Sets up new name spaces as a starting system would. This shell is their first process, and so
+# reaps orphaned processes.
 MACHINE = """hostname cells && ip link set lo up && mount -t proc proc $0/proc && mount --rbind /dev $0/dev && mount -t sysfs sys $0/sys
 mount --bind $1 $0/srv/boinc; sleep 7200; exit"""  # noqa: E501
 
@@ -44,7 +44,7 @@ class Machine:
 
     def do(self, what, text, folder=None, timed=True):
         """Runs commands as root, or in a folder as the project's owner: one test point. Returns the
-        output. timed: their time counts."""
+        output. timed: whether their time counts."""
         for word, value in VALUES.items():
             text = text.replace(word, value)
         words = ["bash", "-e", "-c", text] if folder is None else ["su", "-", "boincadm", "-c",
@@ -96,7 +96,7 @@ def fetch_packages(install):
     r = run(["chroot", ROOT, *CLEAN, "sh", "-c",
              "apt-get -q update && apt-get -qyd install " + " ".join(names)], timeout=1800)
     note("%5.0f s: packages are fetched" % (time.monotonic() - start))
-    return ok(r.returncode == 0, "the page's packages are there",
+    return ok(r.returncode == 0, "the packages of the page are installed",
               r.stderr[-500:]) and time.monotonic() - start
 
 

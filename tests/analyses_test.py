@@ -1,6 +1,7 @@
-"""app/analysis/analyses.def is the only list of analyses: programs and tests read it; an analysis
-without its file in tests/analyses ends the tests with an error; and no other file of the programs
-or of the build lists analyses. Each analysis has its pages, which describe every column."""
+"""Tests that app/analysis/analyses.def is the only list of analyses: programs and tests read it; an
+analysis without its file in tests/analyses ends the tests with an error; and no other file of the
+programs or of the build lists analyses. Each analysis has its pages, which describe every
+column."""
 import glob
 import itertools
 import json
@@ -30,11 +31,12 @@ def programs(names):
     r = tap.run([tap.TEXCELL, "selftest", "--device", "cpu"])
     tap.ok(r.returncode == 0 and r.stdout.splitlines()[:len(names)] ==
            [n + ": the CPU is right" for n in names],
-           "texcell selftest: known answers of every analysis, in the list's order",
+           "texcell selftest tests every analysis, in the list's order",
            r.stdout + r.stderr)
     r = tap.run([tap.TEXCELL_WU, "pack", "--analysis", "nothing", "-o",
                  os.path.join(FOLDER, "n.zip"), FOLDER])
-    tap.ok(r.returncode == 1 and ", ".join(names) in r.stderr, "texcell-wu pack knows all of them",
+    tap.ok(r.returncode == 1 and ", ".join(names) in r.stderr,
+           "texcell-wu pack accepts every analysis",
            r.stderr)
 
 
@@ -60,7 +62,7 @@ def nothing_passed_over(names):
     whole = "\n".join("%s = None" % what for what in analyses.WANTED)
     r = tests_of("ANALYSIS(nova, cpu)\n", "nova", whole)
     tap.ok(r.returncode == 0 and r.stdout.split() == names + ["nova"],
-           "a new analysis is tested by having its file",
+           "a new analysis with a file in tests/analyses is tested",
            r.stdout + r.stderr)
     for title, line, text, words in (
             ("without its file", "ANALYSIS(nova, cpu)\n", None,
@@ -161,7 +163,7 @@ def main():
                name + ": its two pages, and its line in README.md")
         columns(name, of)
     units = [unit for _name, of in analyses.each() for unit in of.DATA_SET]
-    tap.ok(len(units) == len(set(units)), "units of the data set have names of their own", units)
+    tap.ok(len(units) == len(set(units)), "units of the data set have different names", units)
     tap.done()
 
 

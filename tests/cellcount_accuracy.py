@@ -1,6 +1,6 @@
-"""Cells found on real blood smears compared with marks made by people, with the same parameters for
-all pictures: precision, recall and F1 of each picture, beside scikit-image's watershed on the
-distance transform.
+"""Tests the cells found on real blood smears against marks made by people, with the same parameters
+for all pictures: precision, recall and F1 of each picture, compared with scikit-image's watershed
+on the distance transform.
 
 The chula marks are clicks anywhere on a cell. Of round cells that touch no other and have one mark,
 90%, 90% and 58% (chula_1, chula_4, chula_262) have it within half a radius of their centroid, all
@@ -28,7 +28,7 @@ PARAMETERS = {"threshold": "otsu", "polarity": "dark", "fill_holes": True, "min_
 CHULA = ("chula_1", "chula_4", "chula_262")
 BCCD = ("bccd_BloodImage_00000", "bccd_BloodImage_00028")
 FILES = {"blobs": "blobs.tif", "coins": "coins.png"}      # grey pictures
-# The centres of the coins (x, y) as seen by eye, in four rows of six.
+# The centres of the coins (x, y), marked by eye, in four rows of six.
 COINS = ((45, 55), (100, 55), (155, 50), (215, 50), (275, 50), (335, 45), (45, 125), (100, 125),
          (155, 125), (205, 125), (270, 120),
          (335, 125), (45, 195), (100, 195), (155, 195), (210, 195), (275, 195), (345, 185),
@@ -177,10 +177,10 @@ def main():
     tap.note("mean F1 of chula: split %.3f, plain components %.3f, scikit-image %.3f; within "
              "radius/2 %.3f, scikit-image %.3f" % (f1, without, peer_f1, near, peer_near))
     tap.ok(f1 >= 0.93, "mean F1 of the chula pictures is at least 0.93", "it is %.4f" % f1)
-    tap.ok(f1 > without + 0.05, "the split finds more cells than plain components")
+    tap.ok(f1 > without + 0.05, "with the split F1 is higher than with plain components")
     in_uneven_light()
     tap.ok(f1 >= peer_f1 and near >= peer_near,
-           "as many as scikit-image's watershed, within a radius and within half")
+           "F1 is at least that of scikit-image's watershed, within a radius and within half")
     tap.done()
 
 

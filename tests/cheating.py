@@ -1,6 +1,6 @@
-"""What a forger may try, as tests: whatever check lets pass is caught by verify and by compare with
-an honest result, or is nothing that anyone reads. SECURITY.md says what nobody can catch; what it
-says there of odds is counted here."""
+"""Tests texcell-validate with the tries of a forger: verify, and compare with an honest result,
+find every forgery that check accepts, unless nobody reads the forged bytes. SECURITY.md lists what
+cannot be found; its probabilities are counted here."""
 import json
 import math
 import os
@@ -126,7 +126,8 @@ def around(unit, result):
     tap.ok(codes == [2, 4], "a zero has a sign: refused, and another result", codes)
     run = tap.run([tap.TEXCELL_ASSIMILATE, "--db", path("zero.sqlite"),
                    file]) if os.path.exists(tap.TEXCELL_ASSIMILATE) else None
-    tap.ok(run is None or run.returncode == 2, "not stored without its work unit, either",
+    tap.ok(run is None or run.returncode == 2,
+           "a zero with a sign is not stored without the work unit, either",
            run and run.stderr)
     for what, data in (
             ("members in another order", members[:1] + members[:0:-1]),
@@ -147,7 +148,7 @@ def replay():
     again = compute("named", "cellcount", {"threshold": 100},
                     [workunit.item("b", pictures[0][0]["slices"])])
     tap.ok(validate("compare", units[0][1], units[0][1]).returncode == 0,
-           "an upload sent again by another host is no other (SECURITY.md)")
+           "another host's upload that is sent again cannot be distinguished (SECURITY.md)")
     for what, unit in (("another unit's picture", units[1][0]),
                        ("the same picture under another name", again[0])):
         run = validate("check", unit, units[0][1])
@@ -167,14 +168,14 @@ def alike(n=20):
     first, second = save("first.npz", lie.bytes()), save("second.npz", lie.bytes())
     codes = [validate("compare", first, second).returncode,
              validate("check", "--no-pixels", unit, first).returncode]
-    tap.ok(codes == [0, 0], "two that are forged alike match (SECURITY.md)", codes)
+    tap.ok(codes == [0, 0], "two results forged in the same way match (SECURITY.md)", codes)
     seeds, share = 200, 0.25
     caught = sum(validate("verify", "--no-pixels", "--fraction", str(share), "--seed",
                           str(1000 + s), unit, first).returncode == 4
                  for s in range(seeds))
     sd = math.sqrt(seeds * share * (1 - share))
     tap.ok(abs(caught - seeds * share) < 4 * sd,
-           "a quarter computed again: %d of %d seeds catch it" % (caught, seeds))
+           "a quarter computed again: found with %d of %d seeds" % (caught, seeds))
     return unit, result
 
 

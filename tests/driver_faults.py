@@ -1,6 +1,6 @@
-"""An OpenCL driver (tests/driver/false_driver.c, around the real one) crashes, hangs or exits in
-each of its calls in turn: no work is lost, no result is wrong, and nothing hangs for more than a
-minute."""
+"""Tests texcell with an OpenCL driver (tests/driver/false_driver.c, around the real one) that
+crashes, hangs or exits in each of its calls in turn: no work is lost, no result is wrong, and
+nothing hangs for more than a minute."""
 import os
 import signal
 import subprocess
@@ -106,7 +106,7 @@ def ends_at_once(unit, name, call, expected):
     seconds = time.monotonic() - start
     tap.ok(p.returncode == 3 and seconds < 1 and "interrupted by signal 15; the same command goes "
            "on from here" in said,
-           "%s: %s lasts, and the program ends at once (%.2f s)" % (name, call, seconds),
+           "%s: SIGTERM during a long %s ends the program at once (%.2f s)" % (name, call, seconds),
            "%d %s" % (p.returncode, said))
     tap.run(command, env=dict(os.environ, **ENVIRONMENT))
     with open(out, "rb") as f:
@@ -142,7 +142,7 @@ def main():
         tap.ok(set(never) <= {"clFlush", "clGetEventInfo", "clGetProgramBuildInfo",
                               "clEnqueueMapBuffer", "clEnqueueUnmapMemObject",
                               "clCreateProgramWithBinary", "clGetProgramInfo"},
-               "the jobs make all other calls", never)
+               "the jobs make all calls except for those of GPUs and failed builds", never)
     reached["load"] = reached["unload"] = (1, any_one)
     for call, (times, name) in sorted(reached.items()):
         for nth in sorted({1, max(1, min(times // 2, 100))}):
@@ -163,7 +163,8 @@ def main():
     p, content, _, _ = run(made[any_one], any_one + "-term", "clBuildProgram:1:term")
     tap.ok(p.returncode == 3 and content is None and
            "it is to end, and the OpenCL driver failed" in p.stderr,
-           "a crash after SIGTERM does not begin anew", "%d %s" % (p.returncode, p.stderr))
+           "after SIGTERM and a crash the work does not start again", "%d %s" %
+           (p.returncode, p.stderr))
     for call in ("load", "clBuildProgram", "clWaitForEvents"):
         ends_at_once(made[any_one], any_one, call, expected[any_one])
     for call in ("clGetPlatformIDs", "clCreateContext", "clBuildProgram", "clEnqueueNDRangeKernel"):
@@ -175,7 +176,9 @@ def main():
                     env=dict(os.environ, **ENVIRONMENT, FALSE_DRIVER="clGetDeviceInfo:2:segv"))
         tap.ok(p.returncode == 3 and "texcell: error: the OpenCL driver failed: clGetDeviceInfo "
                "crashed (signal 11)"
-               in p.stderr, "%s says which call crashed" % verb, "%d %s" % (p.returncode, p.stderr))
+               in p.stderr,
+               "%s: the message names the call that crashed" % verb, "%d %s" %
+               (p.returncode, p.stderr))
     tap.done()
 
 

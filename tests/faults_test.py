@@ -1,10 +1,11 @@
-"""Each allocation and each system call fails, alone or with all after it, in every program and
-analysis and for each kind of picture. An error of the server must never count against a host: a
-right result is never found invalid or refused. Exit code 0 means that all was done; otherwise the
-same command does it later. FAULTS: which calls, as places.py describes; default: each 300th trial.
-FAULTS_ONLY: a regular expression for names of cases.
+"""Tests that each allocation and each system call may fail, alone or with all later ones, in every
+program and analysis and for each kind of picture. An error of the server must never count against a
+host: a right result is never found invalid or refused. Exit code 0 means that all was done;
+otherwise the same command does it later. FAULTS selects the calls, as places.py describes; default:
+each 300th trial. FAULTS_ONLY: a regular expression for names of cases.
 
-In a build with gcc's sanitizers only allocations fail: no leak, no use of freed memory."""
+In a build with gcc's sanitizers only allocations fail: there is no leak and no use of freed
+memory."""
 import errno
 import hashlib
 import os
@@ -27,7 +28,7 @@ LEAKS = os.path.join(os.path.abspath(tap.SRC), "tests", "faults", "leaks.supp")
 PRELOAD = {"ASAN_OPTIONS": "exitcode=99:verify_asan_link_order=0:detect_stack_use_after_return=1:"
                            "fast_unwind_on_malloc=0",
            "LSAN_OPTIONS": "print_suppressions=0:suppressions=" + LEAKS}
-# A sanitizer that gets no memory itself ends with this message.
+# A sanitizer that lacks memory for itself ends with this message.
 TOOL = "AddressSanitizer: CHECK failed: sanitizer_"
 KINDS = (("memory", errno.ENOMEM), ("open", errno.EMFILE), ("open", errno.EIO), ("read", errno.EIO),
          ("write", errno.ENOSPC), ("lock", errno.EIO))[:1 if calls_test.ASAN else None]
@@ -69,15 +70,15 @@ def files():
 
 
 class Case:
-    """A command of the server, with a folder for each thread. fresh(folder) prepares it;
-    wrong(code, folder) returns what is wrong after a run, or None; good: allowed exit codes."""
+    """A command of the server, with a folder for each thread. fresh(folder) prepares the folder;
+    wrong(code, folder) returns the error after a run, or None; good: allowed exit codes."""
 
     def __init__(self, name, argv, fresh, wrong, cwd=None, good=(0, 3)):
         self.name, self.argv, self.fresh, self.wrong, self.cwd, self.good = (name, argv, fresh,
                                                                              wrong, cwd, good)
 
     def once(self, out, **environment):
-        """Runs the command with the library. Returns the run, and what is wrong or None."""
+        """Runs the command with the library. Returns the run, and the error or None."""
         shutil.rmtree(out, True)
         os.mkdir(out)
         self.fresh(out)
@@ -92,13 +93,13 @@ class Case:
 
 
 class Any:
-    """A case of calls_test.py: all files that it writes are compared, and if it fails it is
+    """A case of calls_test.py: all files that it writes are compared, and a failed run is
     repeated."""
 
     def __init__(self, case):
         self.name, self.argv, self.case = case.name, case.argv, case
-        case.good = (3,)           # never 2, which blames the input
-        # In a driver no allocation fails here; driver_faults.py tests drivers.
+        case.good = (3,)           # never 2, which means an error of the input
+        # Allocations of a driver do not fail in this test; driver_faults.py tests drivers.
         self.own = {"FAIL_OWN": "1"} if case.device else {}
 
     def once(self, out, **environment):
@@ -173,7 +174,7 @@ def scripts():
     def accepted(code, out):
         record = os.path.join(out, "accepted", "drops_1")
         line = "%s %d drops_1_0_r1_0" % (hashlib.sha256(right).hexdigest(), len(right))
-        # An earlier failed call may have left an incomplete line: the last one counts.
+        # An earlier failed call may have left an incomplete line: the last line counts.
         return "exit 0, but a wrong record" if code == 0 and copy_of(record).decode().splitlines()[
             -1] != line else None
 

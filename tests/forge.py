@@ -1,5 +1,5 @@
-"""Forging results: ZIP and NPY files byte by byte, right or wrong in every way
-that is wanted. Nothing here is the program's."""
+"""Forges results for tests: makes ZIP and NPY files byte by byte, right or wrong in any way. It
+shares no code with the program."""
 import io
 import json
 import struct
@@ -12,8 +12,8 @@ DOS_TIME, DOS_DATE = 0, 33  # 1980-01-01 00:00:00
 
 
 class Member:
-    """A member as it will stand in the archive. Sizes, CRC and the rest follow
-    from the data unless they are set."""
+    """A member of an archive. Sizes, CRC and the other fields follow from the data unless they are
+    set."""
 
     def __init__(self, name, data, method=None):
         self.name = name
@@ -84,9 +84,9 @@ def deflated(data):
 
 
 def two_lists(members, others, place):
-    """A ZIP with two lists of members: `members`, to which a ZIP64 record leads, and
-    `others`, to which the end record leads. The first says that its last member goes
-    on to its end, and hides the rest: "comment" behind its entry, or "tail" of its data."""
+    """A ZIP with two central directories: a ZIP64 record points to that of `members`, and the end
+    record to that of `others`. The first one hides the second: in the "comment" of its last entry,
+    or in the "tail" of its last member's data."""
     first = archive(members)
     start, end = struct.unpack_from("<I", first, len(first) - 6)[0], len(first) - 22
     data, listed = first[:start], bytearray(first[start:end])
@@ -115,7 +115,7 @@ def two_lists(members, others, place):
 
 
 def npy(array, descr=None, fortran=False, shape=None, version=b"\x01\x00", text=None):
-    """An .npy file; what is given replaces what the array says."""
+    """An .npy file; given arguments replace the array's values in the header."""
     kind = {"b": "|b1", "u": "|u1", "U": "<U%d" % (array.dtype.itemsize // 4)}.get(array.dtype.kind,
                                                                                   array.dtype.str)
     data = array.tobytes()

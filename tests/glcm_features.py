@@ -1,7 +1,7 @@
-"""glcm with `features`: all of IBSI's features, and lists of them, compared window by window with
-the definitions in float64 (oracle/objects_oracle.py); maps; a whole ROI, and the phantom of the
-Image Biomarker Standardisation Initiative (IBSI); the same file from any number of threads and from
-a device."""
+"""Tests glcm with `features`: all features of the Image Biomarker Standardisation Initiative
+(IBSI), and lists of them, are compared window by window with the definitions in float64
+(oracle/objects_oracle.py); maps; a whole ROI, and IBSI's phantom; the same file from any number of
+threads and from a device."""
 import os
 import re
 
@@ -152,7 +152,7 @@ def same_thirteen():
                 run(dict(parameters, features="ibsi"), [item("a", [grey])]))
     columns = [list(new["feature_names"]).index(n) for n in old["feature_names"]]
     tap.ok(np.array_equal(old["features"], new["features"][:, columns]),
-           "the 13 have the same bits beside the others")
+           "Haralick's 13 features have the same bits with the others")
     few = run(dict(parameters, features=["idm", "asm"]), [item("a", [grey])])
     columns = [list(old["feature_names"]).index(n) for n in few["feature_names"]]
     tap.ok(np.array_equal(few["features"], old["features"][:, columns]),

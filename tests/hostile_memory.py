@@ -1,6 +1,6 @@
-"""Memory and time that texcell-validate check takes for malicious results, compared with the right
-result of the same unit: tables with as many rows as the picture has pixels, JSON with two million
-values, archives with very many members."""
+"""Tests the memory and time that texcell-validate check takes for malicious results, compared with
+the right result of the same unit: tables with as many rows as the picture has pixels, JSON with two
+million values, archives with very many members."""
 import os
 import re
 import struct
@@ -92,8 +92,8 @@ def many_members(honest, n):
 
 
 def large_unit():
-    """A unit whose picture could have more rows than there is memory for: a result with so many is
-    refused before the rows are read."""
+    """A unit whose picture could have more rows than memory can store: a result with this number of
+    rows is refused before they are read."""
     unit, result, side = path("large.zip"), path("large.npz"), 6000
     workunit.write(unit, "cellcount", {"threshold": 100, "min_area": 1, "connectivity": 4},
                    [item("a", [np.full((side, side), 200, np.uint8)])])

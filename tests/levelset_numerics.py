@@ -1,4 +1,4 @@
-"""Properties of the numerical scheme of levelset, seen from outside: shrinking under curvature,
+"""Tests properties of levelset's numerical scheme by its results: shrinking under curvature,
 independence of orientation, stability."""
 import os
 
@@ -114,7 +114,7 @@ def shrinking():
         theory = np.empty(len(times))
         theory[order] = modified_equation(d, got[0], times[order])
         share = np.abs(got ** 2 / theory ** 2 - 1)[theory > 6]
-        tap.ok(share.max() < 0.02, "%s shrinks as the modified equation says, within 2%% of r^2" %
+        tap.ok(share.max() < 0.02, "%s shrinks by the modified equation, within 2%% of r^2" %
                name, share)
         tap.note("off by %.2f%% of r^2" % (100 * share.max()))
     for d, share in halves.items():
@@ -138,7 +138,7 @@ def float64():
     p = dict(p, target=100, epsilon=50, iterations=counts[0])
     image, inside = np.zeros(shape, np.uint8), oracle.start(shape, p["init"]) & np.ones(shape, bool)
     phi, _, _ = oracle.evolve(image, inside, p)
-    tap.ok(abs(radius(phi) - got[0]) < 1e-4, "float64 shrinks a circle as much",
+    tap.ok(abs(radius(phi) - got[0]) < 1e-4, "the float64 oracle shrinks a circle as texcell does",
            (radius(phi), got[0]))
     upwind, oracle.gradient = oracle.gradient, central_gradient
     phi, _, _ = oracle.evolve(image, inside, p)
@@ -146,7 +146,8 @@ def float64():
     first = radius(oracle.signed_distance(inside))
     wanted = first ** 2 - 0.2 * counts[0]
     tap.ok(abs(radius(phi) ** 2 / wanted - 1) < 0.01,
-           "with a central gradient, to 1% of r^2 as r^2 = r0^2 - t", (radius(phi), wanted ** 0.5))
+           "the float64 oracle with a central gradient follows r^2 = r0^2 - t within 1% of r^2",
+           (radius(phi), wanted ** 0.5))
 
 
 def orientation():

@@ -1,4 +1,4 @@
-"""levelset compared with a float64 evaluation of the same definitions: phi after 1, 10 and 100
+"""Tests levelset against a float64 evaluation of the same definitions: phi after 1, 10 and 100
 iterations, in 2D and 3D, with every option, agrees within 1e-4.
 
 Where phi is flat (on the medial axis of its level sets) the scheme amplifies differences without

@@ -1,7 +1,7 @@
-"""What a system may do to a process: limits of memory, file size, open files and processor time; a
-signal at each call that changes files, also a second one while the process stops for the first; a
-clock that is set by days; a process id that was that of a killed process. For every program and
-analysis: exit code 0 with all done, or a reason; no incomplete file; and the same command,
+"""Tests every program and analysis under limits of memory, file size, open files and processor
+time; with a signal at each call that changes files, also a second one while the process stops for
+the first; with a clock that is set by days; and with the process id of a killed process. The exit
+code is 0 with all work done, or there is a reason; no file is incomplete; and the same command,
 repeated, does the work, from the checkpoint on.
 
 LIMITS=N tries up to N values of each limit, and N calls; default: every eleventh trial of LIMITS=4.
@@ -44,7 +44,7 @@ def spread(low, high):
 
 
 def side_by_side(title, jobs, trial):
-    """A test point: trial(lane, job) returns what is wrong with a job, or None."""
+    """A test point: trial(lane, job) returns the error of a job, or None."""
     jobs = jobs if WANTED else jobs[len(title) % 11::11]
     bad = ["%s: %s" % (job, wrong[-700:]) for job, wrong in tap.side_by_side(LANES, jobs, trial)
            if wrong]
@@ -54,7 +54,7 @@ def side_by_side(title, jobs, trial):
 
 def ends_well(case, lane, by_signal=(), **how):
     """Runs a case with limits or an environment (`how`), and repeats it without them if it failed.
-    Returns what is wrong, or None. by_signal: signals that may end the run."""
+    Returns the error, or None. by_signal: signals that may end the run."""
     out = path("out", "%s_%d" % (case.name, lane))
     run = case.run(out, **how)
     ended = -run.returncode in by_signal
@@ -139,8 +139,8 @@ def processor_time():
 
 
 def process_number():
-    """Temporary files are named by the process id; one that a killed process with the same id left
-    does no harm."""
+    """Temporary files are named by the process id: the file of a killed process with the same id is
+    replaced."""
     argv = [tap.TEXCELL_WU, "pack", "--analysis", "cellcount", "-o", "w.zip",
             path("pictures", "a.png")]
     folder = path("number")
@@ -151,7 +151,7 @@ def process_number():
         os.path.join(folder, "w.zip")) else b""
     again = tap.run(argv, cwd=folder)
     tap.ok(run.returncode == 0 and again.returncode == 0 and len(made) > 100,
-           "pack: the number of a process that was killed", run.stderr)
+           "pack: the temporary file of a killed process with the same id", run.stderr)
 
 
 def driver_and_clock(unit, clock):

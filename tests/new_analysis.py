@@ -1,7 +1,7 @@
-"""Adding an analysis takes its own files and two lines in others: a copy of the tree gets the files
-of tests/example, a line in app/analysis/analyses.def and one in README.md, and is built; the new
-analysis computes on the CPU and on OpenCL, its results are validated, stored and exported, and
-tests of all analyses include it. docs/dev/new_analysis.md describes how."""
+"""Tests that an analysis is added by its own files and two lines in others: a copy of the tree gets
+the files of tests/example, a line in app/analysis/analyses.def and one in README.md, and is built;
+the new analysis computes on the CPU and on OpenCL, its results are validated, stored and exported,
+and tests of all analyses include it. docs/dev/new_analysis.md describes how."""
 import csv
 import filecmp
 import glob
@@ -47,8 +47,8 @@ def put(source, target):
 
 
 def copy_tree():
-    """Copies the tree, with the example and the two lines. Returns the files that were changed, and
-    those that are new."""
+    """Copies the tree, with the example and the two lines. Returns the changed files and the new
+    files."""
     example = os.path.join(tap.SRC, "tests", "example")
     product, own = files_of(tap.SRC), files_of(example)
     for name in [f for f in files_of(TREE) if f not in product + own]:
@@ -149,13 +149,13 @@ def from_end_to_end():
            set(header(os.path.join(PLACE, "tables", "*.csv"))),
            "texcell-wu export: a column for the number and two for the vector of an item", r.stderr)
     if not os.path.exists(os.path.join(BUILD, "texcell-assimilate")):
-        tap.skip("it is in the data set", "no SQLite")
+        tap.skip("the result is in the data set", "no SQLite")
         return
     r = program("texcell-assimilate", "--db", "d.sqlite", "u.zip", "result.npz")
     e = program("texcell-assimilate", "export", "--db", "d.sqlite", "-o", "out")
     tap.ok(r.returncode == 0 and e.returncode == 0 and {"mean", "pixels_below", "pixels_bright"} <=
            set(header(os.path.join(PLACE, "out", "mean_items.csv"))),
-           "it is in the data set, and in its export", r.stderr + e.stderr)
+           "the result is in the data set and its export", r.stderr + e.stderr)
 
 
 def header(pattern):

@@ -1,8 +1,9 @@
-"""`texcell-wu analyse --analysis cellcount` without any parameter, on nuclei of six kinds (2018
-Data Science Bowl, BBBC038v1), a folder for each kind. Regions are compared with instance masks: F1,
-where a region matches if its intersection with a nucleus is more than half of their union; the mean
-over a kind's pictures, then over the kinds. For comparison a plain chain in scikit-image: Gaussian
-filter of 1, Otsu's threshold, holes filled, watershed of the distance from its h-maxima.
+"""Tests `texcell-wu analyse --analysis cellcount` without any parameter on nuclei of six kinds
+(2018 Data Science Bowl, BBBC038v1), with a folder for each kind. Regions are compared with instance
+masks by F1, where a region matches if its intersection with a nucleus is more than half of their
+union; the score is the mean over a kind's pictures, then over the kinds. For comparison: a plain
+chain in scikit-image with a Gaussian filter of 1, Otsu's threshold, filled holes, and a watershed
+of the distance from its h-maxima.
 
   nuclei.py            every seventh picture of each kind: mean F1 of at least 0.7
   nuclei.py all        all pictures of each kind, and scikit-image; errors of counts, by mark

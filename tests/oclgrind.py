@@ -1,6 +1,6 @@
-"""The kernels of every analysis under Oclgrind, an interpreter of kernels that checks them: no data
-races, no uninitialized values, no index out of range, no wrong OpenCL call; and states or results
-are the CPU's."""
+"""Tests the kernels of every analysis under Oclgrind, an interpreter that checks them: there are no
+data races, uninitialized values, indices out of range or wrong OpenCL calls; and states or results
+equal the CPU's."""
 import os
 import shutil
 
@@ -33,14 +33,14 @@ def common():
         return r, found, "exit %d\n%s%s%s" % (r.returncode, r.stdout, r.stderr, found)
 
     r, found, said = report("selftest", "opencl", "floats", rounds=1)
-    tap.ok("Oclgrind" in r.stdout, "a preloaded OpenCL comes first", said)
-    tap.ok(r.returncode == 0 and found == "", "the self-test is clean", said)
+    tap.ok("Oclgrind" in r.stdout, "a preloaded OpenCL library is used before the system's", said)
+    tap.ok(r.returncode == 0 and found == "", "Oclgrind reports nothing in the self-test", said)
     r, found, said = report("selftest", "opencl", "floats")
     tap.ok(r.returncode == 0 and found == "",
            "Oclgrind does not report correct division, but passes the self-test",
            said)
     r, found, said = report("race", "opencl")
-    tap.ok("race" in found, "it finds a race that is there", said)
+    tap.ok("race" in found, "Oclgrind reports a race that was put into a kernel", said)
 
 
 def glcm():
@@ -80,7 +80,7 @@ def volume():
                                      ('{"method":"watershed","smooth":0.5,"h":900}', "16", 100000),
                                      ('{"method":"watershed","mode":"slices","connectivity":26,'
                                       '"fill":true}', "8", None)):
-        # After a repair the host writes the mask in parts; Oclgrind takes the mask for
+        # After a repair the host writes the mask in parts, which Oclgrind reports as
         # uninitialized.
         repair = "repair" in parameters
         for result in ("",) if memory or repair else ("", " result"):

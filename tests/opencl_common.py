@@ -47,7 +47,7 @@ def without_opencl():
     sentence = "no OpenCL on this machine: %s could not be opened" % missing
     r = attempt("list", TEXCELL_OPENCL_LIBRARY=missing)
     tap.ok(r.returncode == 0 and r.stdout == sentence + "\n",
-           "--list-devices reports a machine without OpenCL", said(r))
+           "the list of devices reports a machine without OpenCL", said(r))
     r = attempt("selftest", "opencl", TEXCELL_OPENCL_LIBRARY=missing)
     tap.ok(r.returncode == 3 and sentence in r.stderr,
            "a machine without OpenCL is a device error", said(r))

@@ -1,5 +1,5 @@
-"""glcm on OpenCL gives the same bytes as on the CPU: for jobs of every kind, if the device changes
-during the work, and if an OpenCL call fails."""
+"""Tests that glcm on OpenCL gives the same bytes as on the CPU: for jobs of every kind, if the
+device changes during the work, and if an OpenCL call fails."""
 import os
 import signal
 import subprocess
@@ -139,7 +139,8 @@ def crossing():
         r = texcell(unit, mixed, second, quiet=False)
         ok = r.returncode == 0 and content(mixed) == content(cpu)
         tap.ok(ok, "begun on %s, killed, finished on %s" % (first, second), said(r))
-        tap.ok(early and "going on from the checkpoint" in r.stderr, "it went on from a checkpoint",
+        tap.ok(early and "going on from the checkpoint" in r.stderr,
+               "the second run continued from a checkpoint",
                said(r))
 
 
@@ -178,7 +179,7 @@ def faults():
     tap.note("%d calls; %d runs fell back to the CPU, %d were refused with a message" %
              (calls, fell_back, refused))
     tap.ok(not bad, "every OpenCL call failing in turn", "\n".join(bad[:5]))
-    tap.ok(fell_back > 0 and refused > 0, "both ways were seen")
+    tap.ok(fell_back > 0 and refused > 0, "some runs fell back to the CPU, and some were refused")
 
 
 def main():

@@ -1,5 +1,5 @@
-"""What a run prints on a terminal: a progress bar that never scrolls, for any width of the
-terminal; and about devices only what matters."""
+"""Tests what a run prints on a terminal: a progress bar that never scrolls, for any width of the
+terminal; and messages about devices only if they matter."""
 import fcntl
 import os
 import pty
@@ -26,8 +26,8 @@ def set_width(fd, columns):
 
 
 def on_terminal(columns, later=None):
-    """Runs texcell on a terminal of so many columns, changed to `later` after a second. Returns the
-    exit code and what it wrote."""
+    """Runs texcell on a terminal of this number of columns, which changes to `later` after a
+    second. Returns the exit code and the output."""
     master, slave = pty.openpty()
     set_width(master, columns)
     out = os.path.join(FOLDER, "r%d.npz" % columns)
@@ -73,28 +73,31 @@ def one_width(columns):
            "%d %r" % (code, text[-300:]))
     widest = max(map(len, bars))
     tap.ok(widest < columns and not any(DRAWN.fullmatch(b) is None for b in bars if columns >= 25),
-           "%d columns: it fits, with every part whole" % columns,
+           "%d columns: the bar fits, with every part complete" % columns,
            [b for b in bars if len(b) >= columns or not DRAWN.fullmatch(b)][:3])
     if columns < 25:
         return
     parts = [DRAWN.fullmatch(b).groups() for b in bars]
     if any(p is None for p in map(DRAWN.fullmatch, bars)):
         return
-    tap.ok(any(p[5] for p in parts[len(parts) // 3:]), "%d columns: the time left" % columns,
+    tap.ok(any(p[5] for p in parts[len(parts) // 3:]),
+           "%d columns: the bar has the time left" % columns,
            bars[-3:])
     shares = [float(p[2]) for p in parts]
-    tap.ok(shares == sorted(shares) and shares[-1] > 50, "%d columns: it goes forward" % columns,
+    tap.ok(shares == sorted(shares) and shares[-1] > 50,
+           "%d columns: the share never decreases" % columns,
            shares)
     filled = [(len(p[0]), len(p[0]) + len(p[1]), float(p[2])) for p in parts if p[0] is not None]
     tap.ok(all(abs(a - n * s / 100) <= 1 for a, n, s in filled) and (filled or columns < 40),
-           "%d columns: the bar is as long as the share says" % columns, filled[:5])
+           "%d columns: the bar's length is the share" % columns, filled[:5])
     named = [p[3].strip() for p in parts if p[3]]
     if columns >= 80:
         whole = columns >= 200 and all(n in (LONG, "b") for n in named)
         tap.ok(named and
                (whole or any(n.endswith("...") and LONG.startswith(n[:-3]) for n in named)),
-               "%d columns: the name, as much of it as fits" % columns, named[:3])
-        tap.ok(widest > min(columns, 200) * 0.6, "%d columns: the room is used" % columns, widest)
+               "%d columns: the name is shortened to fit" % columns, named[:3])
+        tap.ok(widest > min(columns, 200) * 0.6,
+               "%d columns: the bar uses the width" % columns, widest)
     tap.ok(len(lines) == 4 and lines[0].endswith("glcm on the CPU") and
            lines[2].startswith("texcell: " + LONG[:20])
            and re.fullmatch(r"texcell: (under a second|about \d+ seconds?) on \d+ threads?",
@@ -132,7 +135,7 @@ def devices():
         tap.ok(told < 60, "auto: PoCL, which has no GPU, is not loaded: %.0f MB" % told)
     listed = tap.run([tap.TEXCELL, "devices"])
     if "usable" not in listed.stdout:
-        tap.skip("a device that fails", "no OpenCL device here")
+        tap.skip("a device that fails is reported", "no OpenCL device here")
         return
     count = os.path.join(FOLDER, "count")
     tap.run([tap.TEXCELL, "devices"], env=dict(os.environ, **tap.opencl_hooks(count=count, gpu=1)))
@@ -146,7 +149,7 @@ def devices():
         tap.ok(r.returncode == 0 and re.search(where, r.stderr, re.M),
                "auto, a GPU, and a job of milliseconds, from %s s on" % seconds, r.stderr)
     r = run("auto", "--quiet", **tap.opencl_hooks(gpu=1, fail="%d+" % (calls + 6)))
-    tap.ok(r.returncode == 0 and r.stderr == "", "unless --quiet", r.stderr)
+    tap.ok(r.returncode == 0 and r.stderr == "", "no message about devices with --quiet", r.stderr)
 
 
 def many(n):
@@ -178,12 +181,13 @@ def main():
     code, text = on_terminal(120, later=50)
     bars = drawings(text)[0]
     tap.ok(code == 0 and len(bars[0]) > 60 and len(bars[-1]) < 50,
-           "a terminal that is made narrower: the bar follows", bars[-1:])
+           "the bar follows a terminal that becomes narrower", bars[-1:])
     told = many(100)[0]
-    tap.ok(told == list(range(1, 101)), "of a hundred items each has a line", told)
+    tap.ok(told == list(range(1, 101)), "each of a hundred items has a line", told)
     told, seconds = many(101)
     tap.ok(told[0] == 1 and told[-1] == 101 and len(told) <= 5 + seconds / 60,
-           "of more each quarter, one a minute, and the last", (told, seconds))
+           "with more items lines are for each quarter, each minute and the last one",
+           (told, seconds))
     devices()
     tap.done()
 

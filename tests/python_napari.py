@@ -1,6 +1,6 @@
-"""The Python package with other packages: arrays of xarray and zarr, pictures of bioio, tqdm's
-progress bar, and the widgets in napari under Xvfb: for each analysis its buttons are pressed, and
-the resulting layers are checked. NAPARI_SHOTS=FOLDER saves pictures of the windows."""
+"""Tests the Python package with other packages: arrays of xarray and zarr, pictures of bioio,
+tqdm's progress bar, and the widgets in napari under Xvfb, whose buttons are pressed for each
+analysis. NAPARI_SHOTS=FOLDER saves pictures of the windows."""
 import os
 import shutil
 
@@ -152,10 +152,10 @@ def inside():
                                 **({"labels": widget.matching.value} if name == "objects" else {}))
         same = widget.result is not None and all(np.array_equal(
             again[a], widget.result[a], equal_nan=again[a].dtype.kind == "f") for a in again)
-        tap.ok(more >= 1 and same, "%s: Run adds %d layers, of what texcell.analyse gives" %
+        tap.ok(more >= 1 and same, "%s: Run adds %d layers with the result of texcell.analyse" %
                (title, more), [l.name for l in viewer.layers])
         tap.ok(all(tuple(l.scale) == tuple(coins.scale) for l in viewer.layers),
-               "%s: they lie over the image" % title,
+               "%s: the layers are aligned with the image" % title,
                [tuple(l.scale) for l in viewer.layers])
         if os.environ.get("NAPARI_SHOTS"):
             viewer.window._qt_window.grab().save(os.path.join(os.environ["NAPARI_SHOTS"],

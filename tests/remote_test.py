@@ -201,7 +201,7 @@ def test_submission(folder):
     r = submit("--no-wait", *words)
     ok(r.returncode == 0 and "2 of 5 results are here" in r.stdout and
        here("drops") == [n + ".npz" for n in names[:2]],
-       "--fetch writes the valid results", r.stdout + r.stderr)
+       "the same command fetches the valid results", r.stdout + r.stderr)
     SERVER.results[names[2]] = b"<html>maintenance</html>"
     r = submit("--no-wait", *words)
     ok(r.returncode == 3 and "drops_0003: is no result" in r.stderr and len(here("drops")) == 2,

@@ -1,7 +1,7 @@
-"""The server's programs (check, verify, store, submit) killed by kill -9 at random moments, the
-process alone or with its children. They are started again, as BOINC's daemons do, until they end:
-nothing is lost, and nothing is there twice. KILLS: kills for each program (default 8; make
-check-long: 75)."""
+"""Tests that the server's programs (check, verify, store, submit) survive kill -9 at random
+moments, of the process alone or with its children. They are started again, as BOINC's daemons do,
+until they end: nothing is lost, and nothing is stored twice. KILLS: kills for each program (default
+8; make check-long: 75)."""
 import os
 import random
 import shutil
@@ -36,14 +36,14 @@ chance = random.Random(20)
 
 
 class Killer:
-    """Runs a command again and again, and kills it each time at a random moment; the last run may
+    """Runs a command repeatedly, and kills it each time at a random moment; the last run may
     end."""
 
     def __init__(self):
         self.kills, self.longest = 0, 0.05
 
     def run(self, argv, wanted, cwd):
-        """Returns the exit code of the last run. wanted: kills at most."""
+        """Returns the exit code of the last run. wanted: the largest number of kills."""
         while True:
             start = time.monotonic()
             process = subprocess.Popen(argv, cwd=cwd, stdout=subprocess.DEVNULL,

@@ -1,6 +1,6 @@
-"""Large pictures that are stored in strips of rows: decoded in parallel by any number of threads,
-they give the same result as the whole picture; a damaged strip is refused with the same message by
-any number of threads. pack stores large pictures in strips."""
+"""Tests large pictures that are stored in strips of rows: decoded in parallel by any number of
+threads, they give the same result as the whole picture; any number of threads refuse a damaged
+strip with the same message. pack stores large pictures in strips."""
 import io
 import json
 import os
@@ -67,7 +67,8 @@ def same_as_whole():
         for threads in ("1", "2", "5"):
             ok(isinstance(whole, dict) and result(path("strips.zip"), "--threads", threads) ==
                whole,
-               "%s: strips on %s threads give what the whole picture gives" % (name, threads),
+               "%s: strips on %s threads give the same result as the whole picture" %
+               (name, threads),
                whole)
 
 

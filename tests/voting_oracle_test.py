@@ -1,5 +1,5 @@
-"""voting compared with a direct evaluation (oracle/voting_oracle.py): the vote images of every
-round, the blurred picture, the weights, points and scores are all equal."""
+"""Tests voting against a direct evaluation (oracle/voting_oracle.py): the vote images of every
+round, the blurred picture, the weights, points and scores are equal."""
 import os
 import time
 
@@ -86,9 +86,10 @@ def pictures():
     for radius in (3, 6):
         check("discs in noise, on the foreground, radius %d" % radius, noise,
               {"radius": radius, "floor": 0, "threshold": 0, "foreground": "otsu"})
-    check("the same without", noise,
+    check("discs in noise without foreground", noise,
           {"radius": 3, "floor": 0, "threshold": 0, "foreground": "none"})
-    check("what the picture says", disc, {"radius": 11, "own_radius": True, "polarity": "auto",
+    check("parameters chosen for the picture", disc,
+          {"radius": 11, "own_radius": True, "polarity": "auto",
                                           "foreground": "otsu", "classes": 3})
     check("dark discs of a quarter of the radius", balls((1, 70, 65), 4, 10, 9, np.uint16, True),
           {"radius": 20, "own_radius": True, "polarity": "auto"})

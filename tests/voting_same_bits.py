@@ -1,5 +1,5 @@
-"""voting gives the same bytes for every number of threads, on OpenCL with launches of any size, and
-if the device changes during the work."""
+"""Tests that voting gives the same bytes with every number of threads, on OpenCL with launches of
+any size, and if the device changes during the work."""
 import os
 import signal
 import subprocess
@@ -113,7 +113,8 @@ def crossing():
         with open(mixed, "rb") as file:
             tap.ok(r.returncode == 0 and file.read() == whole,
                    "begun on %s, finished on %s" % (first, second), r.stderr)
-        tap.ok(early and "going on from the checkpoint" in r.stderr, "it went on from a checkpoint",
+        tap.ok(early and "going on from the checkpoint" in r.stderr,
+               "the second run continued from a checkpoint",
                r.stderr)
 
 

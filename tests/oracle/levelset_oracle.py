@@ -1,5 +1,5 @@
-"""levelset in float64 numpy, from the definitions, with padded arrays. phi is negative inside;
-arrays are [z, y, x], and a picture has one slice."""
+"""The oracle of levelset, in float64 with NumPy, from the definitions, with padded arrays. phi is
+negative inside; arrays are [z, y, x], and a picture has one slice."""
 import math
 
 import numpy as np
@@ -12,8 +12,8 @@ REFLAG = 4
 
 
 def shifted(a, axis, by, fill):
-    """The values of `a` at the voxel `by` further along the axis; from `fill` (an array)
-    outside."""
+    """For each voxel the value of `a` at the voxel `by` further along the axis, or of the array
+    `fill` if that is outside."""
     out = np.roll(a, -by, axis)
     border = [slice(None)] * a.ndim
     border[axis] = slice(-by, None) if by > 0 else slice(None, -by)

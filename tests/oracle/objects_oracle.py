@@ -1,5 +1,5 @@
-"""objects, from docs/dev/analyses/objects.md: by scikit-image's regionprops where it has a feature,
-else by NumPy in float64."""
+"""The oracle of objects, from docs/dev/analyses/objects.md: by scikit-image's regionprops for the
+features that it has, otherwise by NumPy in float64."""
 import math
 
 import numpy as np

@@ -1,5 +1,5 @@
-"""An independent volume: scipy.ndimage.label on the complement of the membrane, which is padded by
-a layer of outside; the repair in double precision."""
+"""The oracle of volume: scipy.ndimage.label on the complement of the membrane, padded by a layer of
+outside; the repair in double precision."""
 import math
 
 import numpy as np
@@ -67,8 +67,8 @@ def interiors(membrane, mode):
 
 
 def bias(labels, outside, membrane, before, reach, mode):
-    """How many voxels the repair took from interiors: added voxels whose nearest voxels along all
-    axes, beyond other added voxels, belong to cells."""
+    """The number of voxels that the repair took from interiors: added voxels whose nearest voxels
+    along all axes, other than added ones, belong to cells."""
     added = membrane & ~before
     taken = 0
     for at in np.argwhere(added):
@@ -100,7 +100,7 @@ def basins(stack, p, membrane):
 
 
 class Answer:
-    """All that a result has of one stack."""
+    """The result of one stack."""
 
 
 def analyse(stack, parameters, spacing=(1.0, 1.0, 1.0), with_bias=True):

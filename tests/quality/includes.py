@@ -1,4 +1,4 @@
-"""Checks the dependencies of the sources: no #include goes against the order in docs/dev/design.md,
+"""Tests the dependencies of the sources: no #include is against the order in docs/dev/design.md,
 there is no circle, and only an analysis's own folder contains the names of its arrays."""
 import glob
 import os
@@ -170,7 +170,7 @@ def main():
            and not allowed("wrapper/bw.c", "workunits/format/npz.h")
            and not allowed("app/analysis/glcm/cpu.c", "app/analysis/voting/voting.h")
            and allowed("opencl/glcm_cl.c", "app/analysis/glcm/layout.h"),
-           "the rules themselves tell allowed includes from others")
+           "the rules distinguish allowed includes from others")
     tap.ok(names_in('begins(name, "labels_") || find("glcm_L16") || "relabels_x"') ==
            ["labels_", "glcm_"]
            and may_name("app/analysis/glcm/output.c") and may_name("opencl/glcm_cl.c") and

@@ -1,5 +1,5 @@
-"""From images to a result, by texcell-wu pack and texcell run; parameters and features of
-images."""
+"""Computes results, suggested parameters and features of images, by texcell-wu pack and texcell
+run."""
 from __future__ import annotations
 
 import hashlib
@@ -23,8 +23,8 @@ FEATURES: dict[str, dict[str, Any]] = {"glcm": {"window": {"shape": "roi"}, "lev
                                                 "distances": [1, 2, 4], "range": "image"}}
 # Analyses whose labels are requested by default, as texcell-wu analyse does: marks need them.
 LABELLED = ("cellcount", "volume")
-# Parts of a regular expression: notes of texcell-wu that are not passed on. The second one is for
-# images whose files this module has written itself.
+# Parts of a regular expression for notes of texcell-wu that are not passed on. The second one is
+# used for images whose files this module wrote.
 SUGGESTION_NOTE = "a look at the pictures suggests"
 OWN_FILE_NOTES = (r"as the file says; --spacing|as the file says; spacing=|is a picture, not a "
                   r"stack: the first")
@@ -36,8 +36,8 @@ def _packed(images: Any, analysis: str, *, spacing: Any = None, labels: Any = No
             scale: Any = None, channel: Any = None, stain: Any = None, stains: Any = None,
             recursive: bool = False,
             **parameters: Any) -> Iterator[tuple[list[str], str, list[_pictures.Picture]]]:
-    """Yields the arguments that pack and analyse have in common, a temporary folder with the files
-    that these arguments name, and the pictures."""
+    """Yields the arguments common to pack and analyse, a temporary folder with the files that these
+    arguments name, and the pictures."""
     pictures = _pictures.take(images, names)
     with tempfile.TemporaryDirectory(prefix="texcell-",
                                      dir=_pictures.place_of(pictures)) as private:
@@ -77,28 +77,29 @@ def analyse(images: Any, analysis: str = "cellcount", *, spacing: Any = None, la
             resume: Optional[Path] = None, defaults: bool = False, **parameters: Any) -> Result:
     """Computes an analysis of images.
 
-    Parameters that are not given are chosen by a look at the images, as texcell-wu analyse does;
-    those that are given are kept. The result has all parameters that were used.
+    Parameters that are not given are suggested by the images, as by texcell-wu analyse; given ones
+    are kept. The result has all parameters that were used.
 
     images      an array ([y, x], a stack [z, y, x], colours [y, x, 3]), a path (of a file or a
                 folder), an object that has .data and the size of its pixels (napari's layers,
                 xarray, bioio), or a list, a dict or another iterable of these
-    spacing     size of a voxel in micrometres: z, y, x, of images y, x, one number or a dict; else
-                what the object says
-    labels      which object each pixel is of: an array, a list, a dict, a path or a Result; or
-                whether to return labels: without them (False), marks cannot judge outlines
-    masks       which pixels count, in the same way
-    names       of a list's images; else image_t1, ...
+    spacing     size of a voxel in micrometres: z, y, x (for images y, x), one number or a dict;
+                default: that of the object
+    labels      label pictures (the object of each pixel): an array, a list, a dict, a path or a
+                Result; or whether to return labels: without them (False), marks cannot judge
+                outlines
+    masks       masks (which pixels to analyse), in the same forms
+    names       names of a list's images; default: image_t1, ...
     scale       (lo, hi): for samples of 32 bits or floating point, the values that become black
                 and white
-    channel, stain, stains    as texcell-wu pack has them
-    recursive   also takes the images in folders inside a folder
-    device      "auto", "cpu", "opencl" or "P:D", as texcell devices lists them
-    threads     of the CPU
-    progress    shows tqdm's bar, if that is there
-    resume      a folder for result and work unit; the same call continues there if it was
-                interrupted
-    defaults    no look at the images: parameters that are not given have their defaults
+    channel, stain, stains    as for texcell-wu pack
+    recursive   also analyses the images in subfolders of a folder
+    device      "auto", "cpu", "opencl" or "P:D", as listed by texcell devices
+    threads     number of threads on the CPU
+    progress    shows tqdm's progress bar, if tqdm is installed
+    resume      a folder for result and work unit, where the same call continues after an
+                interruption
+    defaults    suggests nothing: parameters that are not given have their default values
     parameters  of the analysis: texcell.parameters(analysis); lengths may be "12um", areas "50um2"
     """
     if labels is None and analysis in LABELLED:
@@ -135,16 +136,16 @@ def analyse(images: Any, analysis: str = "cellcount", *, spacing: Any = None, la
 
 
 def _is_of(result: str, unit: str) -> bool:
-    """Whether the result of this very work unit is there."""
+    """Whether the file is the result of this work unit."""
     digest = hashlib.sha256(pathlib.Path(unit).read_bytes()).hexdigest()
     return os.path.exists(result) and bool(Result(result).workunit["sha256"] == digest)
 
 
 def suggest(images: Any, analysis: str = "cellcount", **options: Any) -> dict[str, Any]:
-    """The parameters that analyse chooses by a look at the images, so that several calls can use
-    the same: analyse(others, NAME, defaults=True, **suggest(images, NAME)).
+    """The parameters that analyse chooses for these images, so that several calls can use the same
+    ones: analyse(others, NAME, defaults=True, **suggest(images, NAME)).
 
-    options: as analyse has them. Parameters that are given are kept, and are not returned.
+    options: the arguments of analyse. Given parameters are kept, and are not returned.
     """
     with _packed(images, analysis, **options) as (words, private, _):
         suggested = os.path.join(private, SUGGESTED)
@@ -157,12 +158,12 @@ def suggest(images: Any, analysis: str = "cellcount", **options: Any) -> dict[st
 
 
 def features(images: Any, analysis: str = "glcm", **options: Any) -> tuple[NDArray[Any], list[str]]:
-    """Numbers of each image: X [images, features] and the features' names.
+    """Features of each image: X [images, features] and the features' names.
 
-    options: as analyse has them. Parameters are not chosen by a look at the images, so that
-    columns mean the same in each call, for training images and for test images; suggest finds
-    parameters once for all of them. glcm without options gives 13 Haralick features of the whole
-    image, with 32 levels between its least and greatest value, at distances 1, 2 and 4.
+    options: the arguments of analyse. Parameters are not chosen for the images, so that columns
+    mean the same in each call, for training images and for test images; suggest() finds parameters
+    once for all of them. glcm without options gives 13 Haralick features of the whole image, with
+    32 levels between its minimum and maximum, at distances 1, 2 and 4.
     """
     if isinstance(images, np.ndarray) and images.ndim > 2:
         images = list(images)
@@ -178,7 +179,7 @@ def features(images: Any, analysis: str = "glcm", **options: Any) -> tuple[NDArr
 
 
 def of_analysis(name: str) -> Callable[..., Result]:
-    """analyse for one analysis, with its parameters as docstring."""
+    """A function that calls analyse for one analysis, with its parameters as docstring."""
     def one(images: Any, **options: Any) -> Result:
         return analyse(images, name, **options)
     one.__name__ = one.__qualname__ = name

@@ -1,4 +1,4 @@
-"""Finds and runs the programs, and makes exceptions of their exit codes."""
+"""Finds and runs texcell's programs, and turns their exit codes into exceptions."""
 from __future__ import annotations
 
 import functools
@@ -16,40 +16,40 @@ SUFFIX = ".exe" if os.name == "nt" else ""
 
 
 class Error(Exception):
-    """A program's refusal, with its words; code is its exit code."""
+    """A program's error message; code is its exit code."""
 
     code = 70
 
 
 class UsageError(Error, ValueError):
-    """Exit code 1: what was asked for is not possible."""
+    """Exit code 1: the arguments are wrong."""
 
     code = 1
 
 
 class InputError(Error, ValueError):
-    """Exit code 2: a picture, a file or what it holds; trying again does not help."""
+    """Exit code 2: a picture or a file is wrong; trying again does not help."""
 
     code = 2
 
 
 class TryLater(Error):
-    """Exit code 3, or the program was ended from outside: the same call with resume goes on."""
+    """Exit code 3, or the program was killed: the same call with `resume` continues."""
 
     code = 3
 
 
 class InternalError(Error):
-    """Exit code 70: a fault of the program."""
+    """Exit code 70: an internal error of the program."""
 
 
 class Note(UserWarning):
-    """What the program notes of pictures that it does not take as they are."""
+    """The program's note about pictures that it changes, or whose result may be wrong."""
 
 
 def folder() -> str:
-    """Where the programs are: TEXCELL names one of them or their folder; else those of the wheel,
-    or PATH's."""
+    """The folder of the programs: TEXCELL names one of them or their folder; otherwise that of the
+    wheel, or of PATH."""
     named = os.environ.get("TEXCELL")
     if named:
         if not os.path.exists(named):
@@ -65,7 +65,8 @@ def folder() -> str:
 
 
 def spell(words: str, private: str) -> str:
-    """The program's words, its options as Python's and without the name of a temporary folder."""
+    """The program's message, with its options as Python arguments and without the temporary
+    folder's name."""
     if private:
         words = re.sub(re.escape(private + os.sep) + r"(?:images|labels|mask)[/\\]([\w.-]+)\.nii\b",
                        r"\1", words)
@@ -75,8 +76,8 @@ def spell(words: str, private: str) -> str:
 
 
 def end(running: subprocess.Popen[str]) -> None:
-    """After Ctrl-C: the program stops by itself, with a checkpoint, if it is told so."""
-    if os.name != "nt":                   # there the console has told it
+    """Ends the program after Ctrl-C: on a signal it stops with a checkpoint."""
+    if os.name != "nt":                   # on Windows the console has sent Ctrl-C to it
         running.send_signal(signal.SIGINT)
     try:
         running.wait(60)
@@ -94,7 +95,7 @@ def fail(code: int, faults: list[str]) -> Error:
 
 
 def note(words: str) -> None:
-    """A warning of the line that called this package."""
+    """Gives a warning for the line that called this package."""
     frame, level = sys._getframe(1), 2
     while frame.f_back is not None and frame.f_globals["__name__"].partition(".")[
             0] == __name__.partition(".")[0]:
@@ -104,8 +105,8 @@ def note(words: str) -> None:
 
 def run(program: str, *arguments: str, private: str = "",
         watch: Optional[Callable[[str], None]] = None, unlike: str = "(?!)") -> list[str]:
-    """Runs a program to its end: all it said but errors. watch gets each line at once; a note that
-    unlike matches is not passed on."""
+    """Runs a program to its end. Returns its messages except for errors. watch is called with each
+    line at once; a note that the regular expression unlike matches is not passed on."""
     command = [os.path.join(folder(), program + SUFFIX), *arguments]
     said, faults = [], []
     with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
@@ -145,14 +146,14 @@ def all_parameters() -> dict[str, Any]:
 
 
 def formats() -> str:
-    """t where the program reads TIFF, j for JPEG."""
+    """A text with "t" if the program reads TIFF, and "j" if it reads JPEG."""
     return "".join(letter for letter, library in (("t", "libtiff"), ("j", "libjpeg"))
                    if library in _told(folder(), "--version"))
 
 
 def parameters(analysis: str) -> list[dict[str, Any]]:
-    """What an analysis may be told: of each parameter its key, type, bounds, choices, default and
-    what it does."""
+    """The parameters of an analysis: for each its key, type, bounds, choices, default and
+    meaning."""
     known = all_parameters()
     if analysis not in known:
         raise UsageError('"%s" is no analysis: %s' % (analysis, ", ".join(known)))
@@ -167,7 +168,7 @@ def json_or_word(text: str) -> Any:
 
 
 def lines_of(keys: list[dict[str, Any]], outer: str = "") -> list[str]:
-    """Parameters as lines of a docstring."""
+    """The parameters as lines of a docstring."""
     lines = []
     for p in keys:
         default = ("required" if p.get("required") else "default %s" % json.dumps(p["default"])
@@ -180,7 +181,7 @@ def lines_of(keys: list[dict[str, Any]], outer: str = "") -> list[str]:
 
 
 def bar(total: int) -> Optional[Callable[[str], None]]:
-    """Moves tqdm's bar by the lines of a run; None where there is no tqdm."""
+    """A function that moves tqdm's bar by the lines of a run, or None without tqdm."""
     try:
         from tqdm.auto import tqdm
     except ImportError:
