@@ -1,5 +1,5 @@
-"""The programs for Linux on 64-bit ARM, under qemu: which libraries they need, and that they give
-the same bytes as the ordinary build."""
+"""Tests the programs for Linux on 64-bit ARM, under qemu: the libraries that they need, and that
+they give the same bytes as the ordinary build."""
 import other_system
 from oracle.workunit import item
 from pictures import blobs

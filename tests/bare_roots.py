@@ -1,7 +1,7 @@
-"""README's commands in bare root folders of Debian releases, made by mmdebstrap: build and demo,
-and in check-long all of check. The demo's result has the same bytes everywhere. BARE_ROOTS: the
-releases, oldest first; on bullseye, which has the oldest libraries that texcell accepts, only
-build. BARE_ROOTS_FOLDER: where the roots' archives are kept for the next time."""
+"""Tests README's commands in bare root folders of Debian releases, made by mmdebstrap: build and
+demo, and in check-long all of check. The demo's result has the same bytes everywhere. BARE_ROOTS:
+the releases, oldest first; only build on bullseye, which has the oldest libraries that texcell
+accepts. BARE_ROOTS_FOLDER: a folder that keeps the roots' archives for the next time."""
 import os
 import re
 import shutil
@@ -14,7 +14,7 @@ SUITES = os.environ.get("BARE_ROOTS", "bullseye bookworm trixie").split()
 FOLDER = os.environ.get("BARE_ROOTS_FOLDER") or tap.scratch()
 ENVIRONMENT = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/root", "LC_ALL": "C.UTF-8",
                "TERM": "dumb"}
-# Runs in name spaces of its own, so that mounts and processes end with the command.
+# Runs in separate name spaces, so that mounts and processes end with the command.
 ENTER = ('root=$1; shift; mount -t proc proc "$root/proc"; mount --rbind /dev "$root/dev"; mount '
          '--rbind /sys "$root/sys"; exec chroot "$root" sh -c "cd /src/texcell && $*"')
 

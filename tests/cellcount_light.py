@@ -1,6 +1,6 @@
-"""cellcount with grey values that are processed first: smoothed, with the background removed, with
-a local threshold, or split by intensity. Compared with the same in Python
-(oracle/cellcount_oracle.py): equal in every pixel. And what must be refused."""
+"""Tests cellcount with processed grey values: smoothed, without background, with a local threshold,
+or split by intensity. Every pixel equals that of the oracle in Python (oracle/cellcount_oracle.py).
+Also tests input that must be refused."""
 import itertools
 import os
 import sys

@@ -32,14 +32,18 @@ for threads in (1, 2):
 tap.ok(results[0] == results[1], "two threads give the bytes of one")
 labels, n = ndimage.label(picture >= threshold, np.ones((3, 3), int))
 with np.load(os.path.join(FOLDER, "r1.npz")) as r:
-    tap.ok(r["count"].tolist() == [n], "scipy counts as many regions (%d)" % n, r["count"])
+    tap.ok(r["count"].tolist() == [n],
+           "SciPy counts the same number of regions (%d)" % n, r["count"])
     area = np.bincount(labels.ravel(), minlength=n + 1)[1:]
-    tap.ok(np.array_equal(r["region_area"], area), "their areas are the same, in the same order")
+    tap.ok(np.array_equal(r["region_area"], area),
+           "the regions' areas equal SciPy's, in the same order")
     boxes = np.array([(s[0].start, s[1].start, s[0].stop, s[1].stop)
                       for s in ndimage.find_objects(labels)])
-    tap.ok(np.array_equal(r["region_bbox"], boxes), "and their boxes")
+    tap.ok(np.array_equal(r["region_bbox"], boxes), "the regions' bounding boxes equal SciPy's")
     rows = np.bincount(labels.ravel(), np.repeat(np.arange(N, dtype=np.float64), N), n + 1)[1:]
-    tap.ok(np.array_equal(r["region_centroid"][:, 0], rows / area), "and the rows of their middles")
+    tap.ok(np.array_equal(r["region_centroid"][:, 0], rows / area),
+           "the rows of the regions' centroids equal SciPy's")
     grey = np.bincount(labels.ravel(), picture.ravel(), n + 1)[1:]
-    tap.ok(np.array_equal(r["region_mean"], grey / area), "and their mean grey")
+    tap.ok(np.array_equal(r["region_mean"], grey / area),
+           "the regions' mean grey values equal SciPy's")
 tap.done()

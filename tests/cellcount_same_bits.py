@@ -1,6 +1,6 @@
-"""A work unit of cellcount gives the same bytes on the CPU with 1, 2, 3 and 7 threads, on an OpenCL
-device, on a device too small for the picture, and when it is killed on one device and continued on
-another. A device's values are also compared with the oracle's."""
+"""Tests that a work unit of cellcount gives the same bytes on the CPU with 1, 2, 3 and 7 threads,
+on an OpenCL device, on a device too small for the picture, and when it is killed on one device and
+continued on another. A device's values are also compared with the oracle's."""
 import os
 
 import numpy as np

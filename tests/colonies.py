@@ -1,6 +1,6 @@
-"""Colonies on dishes, counted by `texcell-wu analyse --analysis cellcount` without any parameter,
-and with the filters from docs/analyses/cellcount.md, compared with counts by people: the mean of
-|found - true| / true.
+"""Compares counts of colonies on dishes with counts by people: `texcell-wu analyse --analysis
+cellcount` without any parameter, and with the filters from docs/analyses/cellcount.md. Prints the
+mean of |found - true| / true.
 
   COLONIES_FOLDER=FOLDER colonies.py     FOLDER/N/image.jpg with the count in FOLDER/N/count.csv"""
 import os

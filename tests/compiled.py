@@ -1,6 +1,6 @@
-"""The kernels as PoCL has compiled them. Compiling takes tens of seconds for each analysis, so it
-is done once for a build, in BUILD/tests/compiled/NAME, and every test gets a copy as its cache;
-other kernels that the test needs are compiled into the copy."""
+"""Gives tests a cache with the kernels compiled by PoCL. Compiling takes tens of seconds for each
+analysis, so it is done once for a build, in BUILD/tests/compiled/NAME, and every test gets a copy
+as its cache; other kernels that the test needs are compiled into the copy."""
 import fcntl
 import glob
 import hashlib

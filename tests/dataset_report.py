@@ -1,6 +1,7 @@
-"""The page of texcell-assimilate report, in Chromium at three widths: counts, reasons, histograms
-and pictures of a data set; names that contain markup do no harm; the page names no folder of the
-server and loads nothing from elsewhere; and it is replaced as a whole or not at all."""
+"""Tests the page of texcell-assimilate report, in Chromium at three widths: counts, reasons,
+histograms and pictures of a data set; names that contain markup are escaped; the page names no
+folder of the server and loads nothing from elsewhere; and it is replaced as a whole or not at
+all."""
 import html.parser
 import os
 import re
@@ -68,44 +69,45 @@ def main():
     fill()
     r = assimilate("report", "--db", DB, "-o", PAGE)
     tap.ok(r.returncode == 0 and r.stdout == PAGE + "\n" and r.stderr == "",
-           "the page, which is named", r.stdout + r.stderr)
+           "report writes the page, and prints its name", r.stdout + r.stderr)
     with open(PAGE) as f:
         text = f.read()
     tags = Tags()
     tags.feed(text)
     tap.ok("img" not in tags.seen and "b" not in tags.seen and tags.words.count(EVIL) == 3,
-           "names bring no elements into the page, and are shown", tags.words.count(EVIL))
+           "names add no elements to the page, and appear as text", tags.words.count(EVIL))
     tap.ok(FOLDER not in text and "/home/boinc" not in text and "u_1_r42_0: result.json" in text,
            "the page names no folder of the server")
     counted = re.findall(r"<strong>(\d+)</strong> ([a-z ]+)</span>", text)
     tap.ok(counted == [("3", "units"), ("11", "items"), ("1", "refused"), ("1", "failed")],
-           "what there is is counted", counted)
+           "the page has the counts of the data set", counted)
     tap.ok("too many results without agreement" in text or "failed" in text and "invalid" in text,
-           "the page has the reasons")
+           "the page has the reasons of refusals and failures")
     tap.ok(text.count("class=thumb>") == 2 and text.count("data:image/png") == 2,
-           "pictures of those whose result was kept", text.count("class=thumb>"))
+           "the page has pictures of units whose result was kept", text.count("class=thumb>"))
     tap.ok("<h3>cellcount_regions</h3>" in text and "<h3>glcm_features</h3>" in text and
            ", levels 16, distance 1" in text
            and "<figcaption>area</figcaption>" in text and "centroid_x</figcaption>" not in text,
-           "how numbers are spread")
+           "the page has histograms")
     for width in (400, 800, 1400):
         said = report_test.in_browser(PAGE, "return [innerWidth, "
                                       "document.documentElement.scrollWidth, document.title, "
                                       "performance.getEntriesByType('resource').filter(e => "
                                       "!e.name.startsWith('data:')).length]", width)
         tap.ok(said is not None and said[1] <= said[0] and said[3] == 0 and said[2] == "Data set",
-               "%d pixels wide: nothing sticks out, nothing is asked for" % width, said)
+               "%d pixels wide: the page has no overflow and loads nothing" % width, said)
     said = report_test.in_browser(PAGE, "const t = document.querySelector('table'), h = "
                                   "[...t.tHead.rows[0].cells].findIndex(c => c.textContent == "
                                   "'items'); t.tHead.rows[0].cells[h].click(); return "
                                   "[...t.tBodies[0].rows].map(r => +r.cells[h].textContent)")
-    tap.ok(said == [1, 1, 9], "its tables sort", said)
+    tap.ok(said == [1, 1, 9], "the page's tables can be sorted", said)
     before = text
     r = assimilate("report", "--db", os.path.join(FOLDER, "none.sqlite"), "-o", PAGE)
     tap.ok(r.returncode != 0 and open(PAGE).read() == before,
-           "a data set that is not there leaves the page", r.stderr)
+           "an error of the data set keeps the old page", r.stderr)
     r = assimilate("report", "--db", DB, "-o", os.path.join(FOLDER, "nowhere", "page.html"))
-    tap.ok(r.returncode == 3 and "cannot write" in r.stderr, "a folder that is not there", r.stderr)
+    tap.ok(r.returncode == 3 and "cannot write" in r.stderr,
+           "a folder that does not exist", r.stderr)
     for args in (["--db", DB], ["-o", PAGE], ["--db", DB, "-o", PAGE, "x"]):
         tap.ok(assimilate("report", *args).returncode == 1, "refused: report " + " ".join(args[:1]))
     for file in os.listdir(DB + ".files"):
@@ -114,7 +116,7 @@ def main():
     r = assimilate("report", "--db", DB, "-o", PAGE)
     tap.ok(r.returncode == 0 and "class=thumb>" not in open(PAGE).read(),
            "kept files that are damaged are left out", r.stderr)
-    tap.ok(not [f for f in os.listdir(FOLDER) if f.endswith(".tmp")], "nothing is left behind",
+    tap.ok(not [f for f in os.listdir(FOLDER) if f.endswith(".tmp")], "no temporary file is left",
            os.listdir(FOLDER))
     tap.done()
 

@@ -1,6 +1,6 @@
-"""The estimates of show --needs compared with a run of every analysis: operations, and bytes of the
-result. An operation is a Whetstone flop, of which a core of today computes about 2 to 6 billion a
-second. A tenth or ten times as many are accepted, as the speed of computers varies."""
+"""Tests the estimates of show --needs against a run of every analysis: operations, and bytes of the
+result. An operation is a Whetstone flop, of which a core computes about 2 to 6 billion a second. A
+tenth to ten times as many are accepted, as the speed of computers varies."""
 import json
 import os
 import re

@@ -1,6 +1,6 @@
-"""Published values of the digital phantom of the Image Biomarker Standardisation Initiative (IBSI
-reference manual, grey level co-occurrence features, averaged over directions and slices): the
-program and the oracle both give them."""
+"""Tests glcm and its oracle against published values of the digital phantom of the Image Biomarker
+Standardisation Initiative (IBSI reference manual, grey level co-occurrence features, averaged over
+directions and slices)."""
 import os
 
 import numpy as np
@@ -9,7 +9,7 @@ import tap
 from oracle import glcm_check, glcm_oracle, workunit
 from oracle.ibsi import PHANTOM
 
-# As printed in the manual; so the tolerance is half a unit of the last digit.
+# The manual's digits: the tolerance is half a unit of the last one.
 PUBLISHED = {
     "asm": "0.368", "contrast": "5.28", "correlation": "-0.0121", "variance": "2.69",
     "idm": "0.619", "sum_average": "4.28", "sum_variance": "5.47", "sum_entropy": "1.60",

@@ -1,4 +1,4 @@
-"""A work unit of glcm gives the same bytes with 1, 2, 3 and 7 threads, with and without
+"""Tests that a work unit of glcm gives the same bytes with 1, 2, 3 and 7 threads, with and without
 checkpoints, and on an OpenCL device."""
 import os
 

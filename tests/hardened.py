@@ -1,8 +1,8 @@
 #!/usr/bin/python3
-"""The programs that read untrusted files are compiled so that memory errors end them: with stack
-protectors, with checked calls of the C library (_FORTIFY_SOURCE), with read-only relocations
-(RELRO), and with protected jumps (CET). For CET only texcell's own objects are checked, as static
-libraries may lack it."""
+"""Tests that the programs that read untrusted files are compiled so that memory errors end them:
+with stack protectors, with checked calls of the C library (_FORTIFY_SOURCE), with read-only
+relocations (RELRO), and with protected jumps (CET). For CET only texcell's own objects are checked,
+as static libraries may lack it."""
 import os
 import re
 
@@ -17,7 +17,7 @@ parts = run(["readelf", "--notes", os.path.join(BUILD, "libbase.a")]).stdout
 if hard and "x86-64" in run(["readelf", "--file-header",
                              os.path.join(BUILD, "texcell")]).stdout.lower():
     ok(parts.count("IBT, SHSTK") >= parts.count("File:"),
-       "jumps and returns can be guarded by processors that do (CET)", parts)
+       "jumps and returns are protected on processors with CET", parts)
 else:
     skip("CET", "sanitizers, or another processor")
 for what, call, off in (("guards the stack", "__stack_chk_fail", False),
@@ -35,7 +35,7 @@ for name in ("texcell", "texcell-wu", "texcell-validate", "texcell-assimilate"):
            loaded)
         ok("file type is DYN" in loaded and "TEXTREL" not in loaded and
            re.search(r"GNU_STACK .* RW +0x", loaded),
-           name + ": anywhere in memory, no code on the stack or that can be written to", loaded)
+           name + ": position-independent, without an executable stack or writable code", loaded)
     else:
         skip(name, "sanitizers, or not built")
 done()

@@ -1,5 +1,5 @@
-"""levelset refuses parameters and pictures that make no sense, with a message that names the
-parameter, and writes no result."""
+"""Tests that levelset refuses wrong parameters and unsuitable pictures with a message that names
+the parameter, and writes no result."""
 import os
 
 
@@ -15,8 +15,8 @@ GOOD = {"target": 180, "epsilon": 50, "iterations": 20, "init": BOX}
 
 
 def refused(name, words, change, image=FLAT, mask=None, code=2):
-    """A run with one change of the GOOD parameters is refused; a value of ... (Ellipsis) leaves the
-    parameter out."""
+    """Tests that a run with one change of the GOOD parameters is refused; the value ... (Ellipsis)
+    leaves the parameter out."""
     parameters = dict(GOOD, **change)
     parameters = {k: v for k, v in parameters.items() if v is not Ellipsis}
     ls.write(UNIT, image, parameters, mask)
@@ -47,7 +47,7 @@ def parameters():
 
 
 def starts():
-    """Starts that do not fit the picture, or leave no interface."""
+    """Starts that exceed the picture, or have no interface."""
     refused("a box beyond the picture", "reaches beyond", {"init": dict(BOX, x1=41)})
     refused("a box that fills the picture", "fills the whole picture",
             {"init": {"type": "box", "x0": 0, "y0": 0, "x1": 40, "y1": 30}})
@@ -65,7 +65,7 @@ def starts():
 
 def divergence():
     """phi overflows: the message names the iteration, the same on every device."""
-    refused("an endless phi", "no longer finite after iteration", {"dt": 900, "alpha": 1,
+    refused("an infinite phi", "no longer finite after iteration", {"dt": 900, "alpha": 1,
                                                                     "iterations": 1000})
     messages = set()
     for device in ["cpu"] + (["opencl"] if ls.opencl_missing() is None else []):

@@ -1,5 +1,5 @@
-"""After no iteration phi is the signed distance from the start's border: its square is that of
-SciPy's distance transform, on the CPU and on an OpenCL device."""
+"""Tests levelset's phi before the first iteration, the signed distance from the start's border: its
+square is that of SciPy's distance transform, on the CPU and on an OpenCL device."""
 import os
 
 import numpy as np

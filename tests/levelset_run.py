@@ -1,4 +1,4 @@
-"""What the tests of levelset share: pictures, and phi as a device computes it."""
+"""Functions for the tests of levelset: pictures, and phi as a device computes it."""
 import gzip
 import os
 import re

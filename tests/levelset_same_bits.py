@@ -1,5 +1,5 @@
-"""levelset gives the same bytes for 1, 2, 3 and 7 threads, for every vector width, on an OpenCL
-device, and if CPU and device take turns."""
+"""Tests that levelset gives the same bytes with 1, 2, 3 and 7 threads, with every vector width, on
+an OpenCL device, and if CPU and device take turns."""
 import os
 
 import numpy as np
@@ -46,8 +46,8 @@ EXTRA = {
 
 
 def same(folder, name, shape, bits, given, missing):
-    """One case: the state has the same bytes in all runs. missing: why there is no device, or
-    None."""
+    """Tests one case: the state has the same bytes in all runs. missing: the reason why there is no
+    device, or None."""
     image = ls.balls(shape, 3, bits)
     p = dict({"target": 180, "epsilon": 60, "alpha": 0.003, "iterations": 60}, **given)
     mask = ls.balls(shape, 7) > 120 if p["init"]["type"] == "mask" else None
@@ -92,7 +92,8 @@ def too_large(folder, missing):
     said = results[1][0].stderr
     tap.ok("the CPU does this item" in said and " MiB" in said and "phi" in said,
            "a stack too large for the device is computed on the CPU, with a message", said)
-    tap.ok(results[0][1] is not None and results[0][1] == results[1][1], "the same result")
+    tap.ok(results[0][1] is not None and results[0][1] == results[1][1],
+           "a stack too large for the device: the same result")
 
 
 def main():

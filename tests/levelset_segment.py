@@ -1,5 +1,5 @@
-"""levelset on real pictures: the ventricle in a proton-density slice and the brain in Colin27, with
-the parameters from docs/analyses/levelset.md.
+"""Tests levelset on real pictures: the ventricle in a proton-density slice and the brain in
+Colin27, with the parameters from docs/analyses/levelset.md.
 
 --table: prints Dice's coefficient with one parameter changed at a time, or the start moved."""
 import os

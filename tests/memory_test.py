@@ -1,7 +1,7 @@
-"""Compares the memory that show --needs states, for the unit's pictures and for any pictures of
-their size, with the peak of a run on the CPU. The pictures need much memory: noise, as many regions
-as possible, and the largest widths. Each job runs with eight threads; the first job of each
-analysis (with MEMORY=1 each job) also with one thread, and the first also as three items."""
+"""Tests the memory that show --needs states, for the unit's pictures and for any pictures of their
+size, against the peak of a run on the CPU. The pictures need much memory: noise, as many regions as
+possible, and the largest widths. Each job runs with eight threads; the first job of each analysis
+(with MEMORY=1 each job) also with one thread, and the first also with three items."""
 import json
 import os
 import sys
@@ -49,10 +49,12 @@ def check(analysis, numbers, copies, parameters, pixels, labels=None):
         plan = needs["memory_bytes"] + threads * needs["thread_bytes"]
         figures = "planned %.1f MiB, used %.1f MiB" % (plan / MIB, used / MIB)
         tap.ok(used <= plan + STARTER,
-               "%s, %d threads: no more than planned (%s)" % (title, threads, figures))
+               "%s, %d threads: the peak is at most the planned memory (%s)" %
+               (title, threads, figures))
     tap.ok(needs["memory_bytes"] <= needs["most_memory_bytes"],
-           "%s: no more than is stated for any pictures" % title, needs)
-    tap.ok(plan <= 3 * used + UNUSED, "%s: not so much that small computers cannot have it" % title,
+           "%s: the planned memory is at most that for any pictures" % title, needs)
+    tap.ok(plan <= 3 * used + UNUSED,
+           "%s: the planned memory is at most three times the peak, plus a constant" % title,
            figures)
 
 
@@ -67,7 +69,7 @@ def main():
                 check(analysis, (8,), 3, *job)
     known = [line.split(":")[0]
              for line in tap.run([tap.TEXCELL, "selftest", "--device", "cpu"]).stdout.splitlines()]
-    tap.ok(known == analyses.names(), "every analysis is here", known)
+    tap.ok(known == analyses.names(), "every analysis has a job", known)
     tap.done()
 
 

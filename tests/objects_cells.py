@@ -1,5 +1,5 @@
-"""The worked example in docs/shapes.md on real blood smears: its commands and its rule, verbatim,
-give the picture and the figures in the page. `objects_cells.py --svg` draws the picture again."""
+"""Tests the worked example in docs/shapes.md on real blood smears: its commands and its rule give
+the picture and the figures in the page. `objects_cells.py --svg` draws the picture again."""
 import csv
 import os
 import re
@@ -78,7 +78,7 @@ def main():
         with open(PICTURE, "w") as f:
             f.write(svg)
     with open(PICTURE) as f:
-        tap.ok(f.read() == svg, "the page's picture is what the table draws")
+        tap.ok(f.read() == svg, "the page's picture is that of the table")
     oval, normal = found[OVALOCYTE], found[NORMAL]
     inside = Counter({k: n for k, n in normal.items() if k != "border"})
     text = " ".join(page().split())

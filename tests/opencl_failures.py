@@ -1,9 +1,10 @@
-"""Each OpenCL call of every analysis returns an error, once or from then on, with several error
-codes. The result has the CPU's bytes, or there is none and the same command computes it; no OpenCL
-object is left. With --device auto on a (simulated) GPU there is always a result.
+"""Tests that each OpenCL call of every analysis may return an error, once or from then on, with
+several error codes. The result has the CPU's bytes, or there is none and the same command computes
+it; no OpenCL object is left. With --device auto on a (simulated) GPU there is always a result.
 
-OPENCL_FAILURES: which calls of every job fail, as places.py describes; default: each 200th trial of
-the last job of each analysis. OPENCL_FAILURES_ONLY: a regular expression for names of analyses."""
+OPENCL_FAILURES selects the failing calls of every job, as places.py describes; default: each 200th
+trial of the last job of each analysis. OPENCL_FAILURES_ONLY: a regular expression for names of
+analyses."""
 import os
 import re
 
@@ -18,7 +19,7 @@ WANTED = os.environ.get("OPENCL_FAILURES", "")
 SWEEP = places.Sweep("OPENCL_FAILURES", 200)
 ONLY = re.compile(os.environ.get("OPENCL_FAILURES_ONLY", ""))
 LANES = 2
-# A slow driver may be taken for hanging: then the program starts again without it, and says this.
+# If a slow driver seems to hang, the program starts again without it, with this message.
 HUNG = "the OpenCL driver failed"
 # CL_DEVICE_NOT_AVAILABLE, CL_OUT_OF_HOST_MEMORY, CL_INVALID_COMMAND_QUEUE, and a vendor's own code.
 ERRORS = (2, 6, 36, 9999)
@@ -34,7 +35,7 @@ def content(file):
 
 
 class Job:
-    """A work unit and its result; each lane (thread of the test) has files of its own."""
+    """A work unit and its result; each lane (thread of the test) has separate files."""
 
     def __init__(self, name, job, parameters, items):
         self.name = "%s, %s" % (name, job)
@@ -68,7 +69,7 @@ class Job:
         return places.told(path("places"))
 
     def fails(self, lane, device, **hooks):
-        """(exit code, what is wrong after a failure or None)."""
+        """(exit code, the error after a failure or None)."""
         code, result, said = self.run(lane, device, **hooks)
         left = 0 if HUNG in said else int(content(path("count%d" % lane)).split()[1])
         if left != 0:

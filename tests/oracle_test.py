@@ -1,5 +1,5 @@
-"""For every analysis whose file in tests/analyses has a function `expected`: each value of the
-results of its jobs, and of random jobs, is what that function returns."""
+"""Tests every analysis whose file in tests/analyses has a function `expected`: each value of the
+results of its jobs, and of random jobs, equals that function's."""
 import os
 
 import numpy as np

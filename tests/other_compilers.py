@@ -1,5 +1,5 @@
-"""Builds by other compilers and with other optimisation levels give the same bytes, for every
-analysis. COMPILERS=all: more builds."""
+"""Tests that builds by other compilers and with other optimisation levels give the same bytes, for
+every analysis. COMPILERS=all: more builds."""
 import os
 import shutil
 
@@ -41,7 +41,7 @@ def main():
         if build is None:
             continue
         r = tap.run([os.path.join(build, "texcell"), "selftest", "--device", "cpu"])
-        tap.ok(r.returncode == 0, title + ": the known answers of every analysis", r.stderr)
+        tap.ok(r.returncode == 0, title + ": the self-tests of every analysis pass", r.stderr)
         wrong = [os.path.basename(unit) for unit, first in wanted if first is None or
                  bytes_of(build, unit, out) != first]
         tap.ok(not wrong, "%s: this build's bytes for %d jobs" % (title, len(wanted)), wrong)

@@ -1,5 +1,5 @@
-"""The tables of parameters in the analyses' pages are those that texcell-wu parameters prints.
-`tests/parameters.py --write` writes the tables to the pages."""
+"""Tests that the tables of parameters in the analyses' pages are those that texcell-wu parameters
+prints. `tests/parameters.py --write` writes the tables to the pages."""
 import json
 import re
 import subprocess
@@ -69,7 +69,7 @@ def main():
     listed = program()
     tap.ok(listed.returncode == 0 and [line.split()[0] for line in listed.stdout.splitlines()] ==
            list(analyses),
-           "without a name: the analyses", listed.stdout)
+           "without a name it lists the analyses", listed.stdout)
     for name, keys in analyses.items():
         page, text = page_of(name)
         found = re.search(TABLE % name, text)
@@ -82,13 +82,13 @@ def main():
         people = program(name)
         missing = [path for path, p in every_key(keys) if "\n%s\n    %s" %
                    (path, p["value"]) not in people.stdout]
-        tap.ok(people.returncode == 0 and not missing, name + ": every key is there for people",
+        tap.ok(people.returncode == 0 and not missing, name + ": the text output has every key",
                missing)
         sentences = [part.split("\n", 2)[2] for part in people.stdout.split("\n\n")[1:]]
         wide = [line for sentence in sentences for line in sentence.splitlines() if len(line) >
                 80 or line[:4].strip()]
         tap.ok(not wide and len(sentences) == len(list(every_key(keys))),
-               name + ": sentences fit 80 columns", wide)
+               name + ": lines have at most 80 columns", wide)
         vague = [path for path, p in every_key(keys) if not re.match(r".{8,}\.$", p["help"])]
         tap.ok(not vague, name + ": every key has a sentence", vague)
     for arguments, said in ((["alchemy"], "there are: glcm, "),

@@ -1,4 +1,4 @@
-"""Synthetic pictures, and items of work units made of them; the same in every run."""
+"""Makes synthetic pictures, and items of work units with them; the same in every run."""
 import numpy as np
 import skimage.data
 

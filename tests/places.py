@@ -1,5 +1,5 @@
-"""Chooses which calls of a program are made to fail. A place is a call with the stack of all its
-callers; the first and the last call of each place fail, alone or with all calls after it ("N+"), in
+"""Chooses the calls of a program that tests make fail. A place is a call with the stack of all its
+callers; the first and the last call of each place fail, alone or with all later calls ("N+"), in
 the first test case that reaches the place. An environment variable selects some of these trials: N
 for every N-th, 1 for all; "all" makes each call of each case fail."""
 import collections
@@ -11,15 +11,15 @@ import tap
 class Sweep:
     """The trials of a test, in all of its cases."""
     def __init__(self, variable, step):
-        """variable: the environment variable; step: N if it is not set."""
+        """variable: the environment variable; step: the N if the variable is not set."""
         wanted = os.environ.get(variable)
         self.every = wanted == "all"
         self.step = 1 if self.every else int(wanted or step)
         self.had, self.next, self.codes = set(), 0, collections.Counter()
 
     def trials(self, program, places):
-        """[(place, "N" or "N+")], the trials of a program to be made. places: {place: numbers of
-        its calls}."""
+        """[(place, "N" or "N+")], the trials of a program. places: {place: numbers of its
+        calls}."""
         found = []
         for place in sorted(places):
             numbers = list(places[place])
@@ -32,8 +32,7 @@ class Sweep:
         return taken
 
     def tell(self, title, places, trials, codes, bad):
-        """One test point for a case: the number of its trials, their exit codes, and what was
-        wrong."""
+        """One test point for a case: the number of its trials, their exit codes, and the errors."""
         self.codes.update(codes)
         if trials:
             tap.ok(not bad, "%s: %d failures, %d calls in %d places: %s" %

@@ -1,6 +1,6 @@
-"""Runs docs/python.ipynb, cell by cell: its results agree with those of the cells by scikit-image
-and SciPy. Prints a table with lines of code and seconds of processor time. NOTEBOOK_FIGURES=FOLDER
-keeps the figures."""
+"""Tests docs/python.ipynb, cell by cell: its results agree with those of the cells that use
+scikit-image and SciPy. Prints a table with lines of code and seconds of processor time.
+NOTEBOOK_FIGURES=FOLDER keeps the figures."""
 import json
 import os
 import resource
@@ -60,10 +60,10 @@ for number, cell in enumerate(cells):
     tap.ok(not cell["outputs"] and cell["execution_count"] is None,
            "cell %d: %s" % (number, source.splitlines()[0]))
 tap.ok(len(shown) == 5, "%d figures" % len(shown))
-tap.ok(names["count"] == names["peer_count"] == 24, "24 coins, by both",
+tap.ok(names["count"] == names["peer_count"] == 24, "both count 24 coins",
        (names["count"], names["peer_count"]))
 tap.ok(abs(len(names["shapes"]) - len(names["peer_shapes"]["label"])) < 0.25 * len(names["shapes"]),
-       "about as many nuclei",
+       "both count about the same number of nuclei",
        (len(names["shapes"]), len(names["peer_shapes"]["label"])))
 tap.ok(names["accuracy"] > 0.9 and names["accuracy"] > names["peer_accuracy"] - 0.02,
        "textures are classified",

@@ -1,6 +1,6 @@
-"""The Python wheels: made twice they have the same bytes, packaging tools find no fault, and after
-installation by pip in a fresh environment they give the same results as the ordinary build. With
-PYTHON_WHEELS=all: the wheels of all platforms."""
+"""Tests the Python wheels: made twice they have the same bytes, packaging tools find no fault, and
+after installation by pip in a fresh environment they give the same results as the ordinary build.
+With PYTHON_WHEELS=all: the wheels of all platforms."""
 import glob
 import hashlib
 import os
@@ -105,17 +105,19 @@ def reached():
 
 
 files = made()
-tap.ok(len(files) == (4 if ALL else 2) and made() == files, "made again they are the same", files)
+tap.ok(len(files) == (4 if ALL else 2) and made() == files,
+       "wheels made twice have the same bytes", files)
 tools(list(files))
 wheel, sdist = [next(f for f in files if f.endswith(end)) for end in ("x86_64.whl", ".tar.gz")]
 with zipfile.ZipFile(wheel) as z, tarfile.open(sdist) as t:
     whole = {os.path.basename(f) for f in glob.glob(SOURCES + "/texcell/*") if os.path.isfile(f)}
     tap.ok(all(whole <= {os.path.basename(n) for n in names}
-               for names in (z.namelist(), t.getnames())), "each has every file of the module",
+               for names in (z.namelist(), t.getnames())),
+           "each wheel has every file of the module",
            (whole, z.namelist()))
     text = t.extractfile(next(n for n in t.getnames() if n.endswith("/README.md"))).read().decode()
     tap.ok("TEXCELL" in text and "PATH" in text,
-           "the source distribution says what else is to be built")
+           "the source distribution names the programs to be built")
 installed(wheel, "/usr/bin:/bin")
 installed(sdist, os.path.abspath(tap.BUILD) + ":/usr/bin:/bin")
 reached()

@@ -1,5 +1,6 @@
-"""The programs for Linux with glibc 2.17 or later: which libraries they need, and that they give
-the same bytes as the ordinary build, also in a root folder with only an older C library."""
+"""Tests the programs for Linux with glibc 2.17 or later: the libraries that they need, and that
+they give the same bytes as the ordinary build, also in a root folder with only an older C
+library."""
 import os
 import shutil
 
@@ -27,7 +28,7 @@ def nothing_but_libc(p):
                "%s: the same bytes with nothing but %s" % (title, libc),
                ran.stderr + checked.stderr)
     r = tap.run(start + ["/texcell-wu", "show", unit], cwd=root)
-    tap.ok(r.returncode == 0, "texcell-wu starts there, too", r.stderr)
+    tap.ok(r.returncode == 0, "texcell-wu starts with only an older C library", r.stderr)
 
 
 p = other_system.Platform("release", "gcc", [])

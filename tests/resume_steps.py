@@ -1,7 +1,7 @@
-"""Every analysis, stopped after each of its steps: the process ends, another one continues from the
-checkpoint, and the result has the bytes of an undisturbed run. A false clock makes each step as
-short as possible, so that stops occur in every phase. With an OpenCL device, CPU and device also
-take turns."""
+"""Tests every analysis with a stop after each of its steps: the process ends, another one continues
+from the checkpoint, and the result has the bytes of an undisturbed run. A false clock makes each
+step as short as possible, so that stops occur in every phase. With an OpenCL device, CPU and device
+also take turns."""
 import os
 import re
 import struct
@@ -14,7 +14,7 @@ from oracle import workunit
 FOLDER = tap.scratch()
 ENV = dict(os.environ, POCL_CACHE_DIR=compiled.copy(FOLDER))
 STATE_OF = os.path.join(tap.BUILD, "tests", "unit", "state_of")
-MOST = 400          # stops of a job at most; jobs are small
+MOST = 400          # the largest number of stops of a job
 
 
 def path(name):
@@ -22,7 +22,7 @@ def path(name):
 
 
 def short_steps():
-    """The environment in which steps are as short as possible."""
+    """The environment variables that make steps as short as possible."""
     library = path("short_steps.so")
     made = tap.run([os.environ.get("CC", "cc"), "-shared", "-fPIC", "-o", library,
                     os.path.join(tap.SRC, "tests", "resume", "short_steps.c"), "-ldl"])
@@ -53,10 +53,10 @@ def position():
                                                  80 else (0,))
 
 
-def stopped_at_every_step(title, unit, env):
-    """Stops after one step at first, later after two, three and so on."""
+def test_stops(title, unit, env):
+    """Stops a job after one step at first, later after two, three and so on."""
     run = texcell(unit, 2, ENV)
-    if not tap.ok(run.returncode == 0, title + ": undisturbed", run.stderr):
+    if not tap.ok(run.returncode == 0, title + ": an undisturbed run succeeds", run.stderr):
         return
     expected = result()
     stops, more, at = 0, 0, (0, 0)
@@ -65,8 +65,8 @@ def stopped_at_every_step(title, unit, env):
         run = texcell(unit, 1 + stops % 3, env, TEXCELL_TEST_QUIT_AFTER_STEPS=str(steps))
         if run.returncode != 3:
             break
-        # Work that is not in the checkpoint, such as preparing, is repeated by each process: give
-        # it more steps.
+        # Each process repeats work that is not in the checkpoint, such as preparation, and so gets
+        # more steps.
         more, at = (0, position()) if position() > at else (more + 1, at)
         stops += 1
     same = run.returncode == 0 and result() == expected
@@ -82,11 +82,11 @@ def state(unit, devices, *steps):
         return f.read()
 
 
-def handed_to_and_fro(title, unit):
+def test_turns(title, unit):
     """The state of the first item has the same bits when CPU and device take turns."""
     alone, together = state(unit, "cpu"), state(unit, "cpu,opencl", "1")
     tap.ok(isinstance(alone, bytes) and alone == together,
-           title + ": handed from the CPU to the device and back, the same state",
+           title + ": the same state if CPU and device take turns",
            "" if alone == together else together)
 
 
@@ -98,11 +98,11 @@ def main():
     for analysis, of in analyses.each():
         for job, (parameters, items) in of.JOBS.items():
             unit = workunit.write(path("u.zip"), analysis, parameters, items)
-            stopped_at_every_step("%s, %s" % (analysis, job), unit, env)
+            test_stops("%s, %s" % (analysis, job), unit, env)
         for i, (parameters, items) in enumerate(of.SEEDS if device and analyses.has_opencl(analysis)
                                                 else []):
             unit = workunit.write(path("u.zip"), analysis, parameters, items)
-            handed_to_and_fro("%s, tiny job %d" % (analysis, i), unit)
+            test_turns("%s, tiny job %d" % (analysis, i), unit)
     tap.done()
 
 

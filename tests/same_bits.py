@@ -1,5 +1,5 @@
-"""What tests of the same bits share: a unit gives the same bytes with any number of threads, on
-devices of any size, and after stops."""
+"""Test points for tests of the same bits: a unit gives the same bytes with any number of threads,
+on devices of any size, and after stops."""
 import os
 import re
 

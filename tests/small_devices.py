@@ -1,4 +1,4 @@
-"""OpenCL devices with small limits: work-groups of 32, 64 and 128 work-items, 16 KiB of local
+"""Tests OpenCL devices with small limits: work-groups of 32, 64 and 128 work-items, 16 KiB of local
 memory, buffers of 1 MiB, no double precision, denormals not reported. The result has the CPU's
 bytes, computed by the device or, with a message, by the CPU."""
 import os

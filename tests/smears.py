@@ -1,10 +1,10 @@
-"""Accuracy for a person who has blood smears and knows nothing of texcell: on half of the pictures
-analyse --suggest, a look at the page, and a --sweep around the suggested values; then the best
-variant on the other half. The person's judgement is replaced by the marks of the first half: F1 as
-in cellcount_accuracy.py, within the median radius.
+"""Scores the counts of blood smears by a person who does not know texcell's parameters: analyse
+--suggest, a look at the page, and a --sweep around the suggested values on some pictures; then the
+best variant on the others. The person's judgement is replaced by the marks of the first pictures:
+F1 as in cellcount_accuracy.py, within the median radius.
 
-Many cells in the two BCCD pictures have no box, though a person sees them. So the F1 of someone who
-found every cell and nothing else is printed last, as the highest score to be expected.
+Many visible cells in the two BCCD pictures have no box. So the F1 of a result with every cell and
+nothing else is printed last, as the highest possible score.
 
   smears.py        each step with its score"""
 import json
@@ -64,8 +64,8 @@ def sweep(learnt, folder, channel, *sweeps):
 
 
 def person(learnt, scored, light=True):
-    """{step: its best variant and scores}; light: with sweeps of channels and backgrounds as
-    well."""
+    """{step: its best variant and scores}. light: whether to sweep channels and backgrounds,
+    too."""
     folder = tempfile.mkdtemp(dir=marks.FOLDER)
     suggested = sweep(learnt, os.path.join(folder, "first"), (), "split=distance,none")
     area = list(suggested.values())[0][2]["min_area"]

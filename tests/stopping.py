@@ -1,4 +1,4 @@
-"""Stops a run again and again."""
+"""A function that stops a run repeatedly."""
 import os
 import signal
 import subprocess

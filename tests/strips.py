@@ -106,7 +106,7 @@ def packed():
     r = run(["taskset", "-c", str(min(os.sched_getaffinity(0))), *argv, one, path("grey.png")])
     run([*argv, all_, path("grey.png")])
     ok(r.returncode == 0 and open(one, "rb").read() == open(all_, "rb").read(),
-       "one thread and all give the same work unit", r.stderr)
+       "pack gives the same work unit with one thread and all", r.stderr)
     with zipfile.ZipFile(all_) as z:
         it = json.loads(z.read("job.json"))["items"][0]
         for key, expected in (("image", grey), ("labels", labels)):
@@ -122,14 +122,16 @@ def packed():
     ok(r.returncode == 0 and isinstance(same[0], dict) and same[0] == same[1],
        "a packed colour picture", r.stderr)
     r = run([tap.TEXCELL_VALIDATE, "check", path("c.zip"), path("out.npz")])
-    ok(r.returncode == 0, "validate checks against strips", r.stderr)
+    ok(r.returncode == 0, "texcell-validate accepts a result of strips", r.stderr)
     r = run([tap.TEXCELL_WU, "report", path("out.npz"), "--images", path("c.zip"), "-o",
              path("r.html")])
-    ok(r.returncode == 0 and os.path.getsize(path("r.html")) > 10000, "a page shows them", r.stderr)
+    ok(r.returncode == 0 and os.path.getsize(path("r.html")) > 10000,
+       "the page shows a picture in strips", r.stderr)
     Image.fromarray(grey[:1024, :900]).save(path("small.png"))
     run([tap.TEXCELL_WU, "pack", "--analysis", "cellcount", "-o", path("c.zip"), path("small.png")])
     with zipfile.ZipFile(path("c.zip")) as z:
-        ok(z.namelist() == ["job.json", "images/small.png"], "a smaller one stays whole",
+        ok(z.namelist() == ["job.json", "images/small.png"],
+           "a smaller picture is not split into strips",
            z.namelist())
 
 

@@ -1,4 +1,4 @@
-"""What all Python tests share: test points in the Test Anything Protocol (TAP), the paths of the
+"""Functions for all Python tests: test points in the Test Anything Protocol (TAP), the paths of the
 programs under test and of the real pictures, and functions that run programs."""
 import concurrent.futures
 import os
@@ -19,15 +19,14 @@ TEXCELL_WU = os.path.join(BUILD, "texcell-wu")
 TEXCELL_VALIDATE = os.path.join(BUILD, "texcell-validate")
 TEXCELL_ASSIMILATE = os.path.join(BUILD, "texcell-assimilate")
 
-# A shell that starts a background job makes it ignore SIGINT. Children would inherit that, so that
-# no test could interrupt them.
+# A shell makes a background job ignore SIGINT. Children would inherit that, so that no test could
+# interrupt them.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
-# texcell starts fewer threads for small pictures; the tests' pictures are small and need as many as
-# --threads says.
+# texcell starts fewer threads for small pictures, but tests with small pictures need the number of
+# --threads.
 os.environ.setdefault("TEXCELL_ALL_THREADS", "1")
-# The programs may replace an existing result: many tests give the results of all runs the same
-# name.
+# Allows the programs to replace an existing result, as many tests give all results the same name.
 os.environ.setdefault("TEXCELL_REPLACE", "1")
 
 _lock = threading.Lock()   # a test may call ok() from several threads
@@ -36,7 +35,8 @@ _failed = 0
 
 
 def ok(condition, name, detail=""):
-    """Prints one test point: "ok" if condition holds. detail is printed if it fails."""
+    """Prints one test point: "ok" if the condition is true, otherwise "not ok" and detail. Returns
+    the condition's truth."""
     global _count, _failed
     with _lock:
         _count += 1
@@ -63,7 +63,7 @@ def note(text):
 
 
 def bail(why):
-    """Ends the script with an error: nothing that it tests is present."""
+    """Ends the script with an error, as it cannot test anything."""
     print("Bail out! " + why)
     sys.exit(99)
 
@@ -84,14 +84,14 @@ def scratch():
 
 
 def run(argv, timeout=600, **kw):
-    """Runs a program to its end; text output, no exception on failure."""
+    """Runs a program to its end. The output is text; a failure raises no exception."""
     return subprocess.run(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                           universal_newlines=True, timeout=timeout, **kw)
 
 
 def side_by_side(lanes, jobs, trial):
-    """[(job, trial(lane, job))] of all jobs, computed by `lanes` threads; an exception that a trial
-    raises is raised here."""
+    """[(job, trial(lane, job))] of all jobs, computed by `lanes` threads. An exception of a trial
+    is raised here."""
     def work(lane):
         return [(job, trial(lane, job)) for job in jobs[lane::lanes]]
 
@@ -100,7 +100,7 @@ def side_by_side(lanes, jobs, trial):
 
 
 def sanitized(by=("asan", "tsan")):
-    """Whether texcell was built with a sanitizer of `by`. Such a program maps terabytes of
+    """Whether texcell was built with one of the sanitizers `by`. Such a program maps terabytes of
     addresses, and needs more memory and time."""
     with open(TEXCELL, "rb") as f:
         program = f.read()
@@ -117,6 +117,6 @@ def opencl_hooks(**hooks):
 
 
 def data(name):
-    """Path of a real picture, or None where the folder is absent."""
+    """The path of a real picture, or None if the folder is absent."""
     path = os.path.join(DATA, name)
     return path if os.path.exists(path) else None

@@ -1,6 +1,6 @@
-"""texcell-validate check and Python's zipfile and NumPy read the same from every archive that check
-accepts; the archives are results whose structure fuzz/two_readers.c has changed. TWO_READERS=N: the
-number of archives."""
+"""Tests that texcell-validate check, and Python's zipfile with NumPy, read the same from every
+archive that check accepts; the archives are results whose structure fuzz/two_readers.c changed.
+TWO_READERS=N: the number of archives."""
 import atexit
 import json
 import os
@@ -91,7 +91,7 @@ def main():
                     wrong.append("%s: %s: %s" % (name, type(e).__name__, e))
                 if wrong and os.environ.get("TWO_READERS_KEEP"):
                     shutil.copy(file, os.environ["TWO_READERS_KEEP"])
-        tap.ok(not fails, analysis + ": every archive is judged", "\n".join(fails))
+        tap.ok(not fails, analysis + ": every archive is accepted or refused", "\n".join(fails))
         tap.ok(not wrong, analysis + ": zipfile and NumPy read the same from accepted archives",
                "\n".join(wrong[:10]))
     tap.ok(accepted >= N // 1000 and changed > N * 9 // 10,

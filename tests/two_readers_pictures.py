@@ -1,6 +1,6 @@
-"""Pictures with random bits changed, read by texcell-wu pack and by PIL: what both read has the
-same pixels; pictures that only one of them reads are counted by reason, and each reason is listed
-here. PICTURES=N: the number of pictures."""
+"""Tests texcell-wu pack against PIL on pictures with random bits changed: pictures that both read
+have the same pixels; pictures that only one of them reads are counted by reason, and each reason is
+listed here. PICTURES=N: the number of pictures."""
 import collections
 import io
 import os
@@ -118,7 +118,8 @@ def main():
             wrong.append("%d: other pixels, %s" % (k, mode))
     for what, n in sorted(groups.items()):
         tap.note("%4d %s" % (n, what))
-    tap.ok(not wrong, "%d pictures: what both read is the same" % N, "\n".join(wrong[:20]))
+    tap.ok(not wrong,
+           "%d pictures: those that both read have the same pixels" % N, "\n".join(wrong[:20]))
     tap.ok(not unexplained, "the reason is known for each picture that only pack refuses",
            "\n".join(unexplained[:20]))
     tap.done()

@@ -1,7 +1,6 @@
-"""What honest computers send is accepted, whatever the work unit: random jobs of
-every analysis, with pictures and parameters at their limits too, computed and
-then verified: a part of the items is computed again, the pixels of the others are looked at.
-HONEST_JOBS=3000 for as many."""
+"""Tests that honest results are accepted for any work unit: random jobs of every analysis, also
+with pictures and parameters at their limits, are computed and verified: some items are computed
+again, and the pixels of the others are checked. HONEST_JOBS: the number of jobs."""
 import os
 
 import numpy as np
@@ -25,7 +24,7 @@ def main():
                 os.remove(result)
             run = tap.run([tap.TEXCELL, "run", unit, "-o", result, "--device", "cpu", "--quiet"])
             if run.returncode == 2:
-                # a start without an interface, a spacing too uneven: no result, nothing to accept
+                # No result, as with a start without an interface, or a spacing too uneven.
                 continue
             run = tap.run([tap.TEXCELL_VALIDATE, "verify", "--fraction", "0.3", "--seed", str(k),
                            unit, result])

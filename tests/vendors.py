@@ -1,6 +1,6 @@
-"""The jobs of opencl_jobs.py on other vendors' OpenCL implementations give the CPU's bytes, or are
-refused with a message. rusticl is the system's; Intel's runtimes are downloaded from PyPI. An
-implementation that is not available is skipped.
+"""Tests the jobs of opencl_jobs.py on other vendors' OpenCL implementations: they give the CPU's
+bytes, or are refused with a message. rusticl is the system's; Intel's runtimes are downloaded from
+PyPI. An implementation that is not available is skipped.
     vendors.py [all | NAME...]    (default: $VENDORS, or rusticl intel23)"""
 import glob
 import os
@@ -13,8 +13,8 @@ import tap
 from oracle.workunit import write
 
 FOLDER = tap.scratch()
-# {name: (packages, environment)}. The older runtimes convert integers wrongly on processors that
-# they do not know, so a processor is named.
+# {name: (packages, environment)}. The environment sets a processor, as the older runtimes convert
+# integers wrongly on processors that they do not know.
 PYPI = {
     "intel21": (["intel-opencl-rt==2021.4.0", "intel-cmplr-lib-rt==2023.2.4", "tbb==2021.4.0"],
                 {"CL_CONFIG_CPU_TARGET_ARCH": "skx"}),
@@ -103,7 +103,7 @@ def main(names):
         unit = write(os.path.join(FOLDER, "%02d-%s.zip" % (i, analysis)), analysis, parameters,
                      items())
         units.append((unit, result(unit, "cpu", os.environ)[0]))
-    tap.ok(all(expected is not None for _, expected in units), "the CPU does the jobs")
+    tap.ok(all(expected is not None for _, expected in units), "the CPU computes all jobs")
     for name in names:
         test_implementation(name, units)
 

@@ -1,8 +1,8 @@
-"""Cells that volume's watershed finds in a real stack of plant cells, compared with a label picture
-of 106 cells.
+"""Tests the cells that volume's watershed finds in a real stack of plant cells against a label
+picture of 106 cells.
 
-A cell is found if its intersection with a labelled cell is more than half of their union; F1 is 2
-found / (cells found or not + labelled cells). volume_accuracy_long.py compares with scikit-image.
+A cell matches if its intersection with a labelled cell is more than half of their union; F1 is
+2 matches / (cells of volume + labelled cells). volume_accuracy_long.py compares with scikit-image.
 """
 import os
 
@@ -60,7 +60,8 @@ def stack_and_truth():
 def main():
     raw, truth = stack_and_truth()
     own = show("smooth 1.5, h 1", score(cells(raw, 1.5, 1), truth))
-    tap.ok(own[0] >= 40 and own[2] >= 0.47, "40 of 106 cells at least, F1 0.47", own)
+    tap.ok(own[0] >= 40 and own[2] >= 0.47,
+           "at least 40 of 106 cells are found, with an F1 of at least 0.47", own)
     tap.done()
 
 

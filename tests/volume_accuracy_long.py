@@ -1,6 +1,6 @@
-"""volume's watershed compared with scikit-image's Gaussian filter, h-minima and watershed, with
-twelve sets of parameters; and parameters that are chosen on one half of the stack (by z) and scored
-on the other. Takes ten minutes, most of them in scikit-image."""
+"""Tests volume's watershed against scikit-image's Gaussian filter, h-minima and watershed, with
+twelve sets of parameters. Also scores parameters chosen on one half of the stack (by z) on the
+other. Takes ten minutes, most of them in scikit-image."""
 import itertools
 import time
 
@@ -48,7 +48,8 @@ def halves(raw, truth):
              score(cells(raw[parts[1 - k]], s, h, min_voxels=m),
                                                                                     truth[parts[
                                                                                         1 - k]]))
-    tap.ok(min(unseen) > 0.4, "F1 on the half that was not looked at: %.3f, %.3f" % tuple(unseen))
+    tap.ok(min(unseen) > 0.4,
+           "F1 on the half that was not used for the choice: %.3f, %.3f" % tuple(unseen))
 
 
 def main():

@@ -1,6 +1,6 @@
-"""A work unit of volume gives the same bytes on the CPU with 1, 2, 3 and 7 threads, on an OpenCL
-device, on a device too small for the stack, and when it is stopped on one device and continued on
-another. A device's values are also compared with the oracle's."""
+"""Tests that a work unit of volume gives the same bytes on the CPU with 1, 2, 3 and 7 threads, on
+an OpenCL device, on a device too small for the stack, and when it is stopped on one device and
+continued on another. A device's values are also compared with the oracle's."""
 import os
 
 import numpy as np
@@ -80,7 +80,7 @@ JOBS = {
 
 def crossing(device):
     """The state has the same bits when CPU and device take turns every few steps, and the result
-    has the same bytes when the program is stopped again and again."""
+    has the same bytes when the program is stopped repeatedly."""
     program = os.path.join(tap.BUILD, "tests", "unit", "state_of")
     big = foam((96, 220, 220), 8)
     parameters = {"membrane": 128, "repair": {"sigma": 1.5, "threshold": 100}, "min_voxels": 4,

@@ -1,6 +1,6 @@
-"""volume's watershed compared with its definition in Python (oracle/watershed_oracle.py): 30 stacks
-with plateaus, noise, a single value, 16 bits, with all parameters; equal in every voxel. And what
-must be refused."""
+"""Tests volume's watershed against its definition in Python (oracle/watershed_oracle.py): 30 stacks
+with plateaus, noise, a single value, 16 bits, with all parameters, are equal in every voxel. Also
+tests input that must be refused."""
 import os
 import sys
 
@@ -76,22 +76,23 @@ def thresholds():
 
 
 def high():
-    """A stack so high that it is smoothed in several parts."""
+    """A stack with many slices, which is smoothed in several parts."""
     stack = np.round(np.random.default_rng(4).random((4100, 1, 70)) * 3).astype(
         np.uint8) * np.uint8(60)
-    check("a high stack", {"membrane": 90, "smooth": 2, "labels": True}, [item("h", list(stack))],
+    check("a stack with many slices", {"membrane": 90, "smooth": 2, "labels": True},
+          [item("h", list(stack))],
           2, DEVICE)
 
 
 def one_by_one():
     """Maxima that increase while the saddles between them decrease: each can join its hill only
-    after the one before it has. That takes 445 rounds, more than a device makes before the CPU
-    takes over."""
+    after the previous one. That takes 445 rounds, more than a device makes before the work
+    continues on the CPU."""
     stack = np.full((1, 3, 1401), 65535, np.uint16)
     k = np.arange(700)
     stack[0, 1, 1:1400:2] = 59000 - 10 * k
     stack[0, 1, 2:1401:2] = 59100 + k
-    check("maxima that are joined one by one",
+    check("maxima that join one after the other",
           {"method": "watershed", "h": 5000, "fill": True, "labels": True},
           [item("c", list(stack), stack=True)], 2, DEVICE)
 

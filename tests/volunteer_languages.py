@@ -1,5 +1,6 @@
-"""The translations of docs/volunteer.md and docs/messages.md: each has every heading, table row,
-message, command and address of the English page, in the same place, and no sentence in English."""
+"""Tests the translations of docs/volunteer.md and docs/messages.md: each has every heading, table
+row, message, command and address of the English page, in the same place, and no sentence in
+English."""
 import os
 import re
 

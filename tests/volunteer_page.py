@@ -1,5 +1,5 @@
-"""docs/messages.md and the sources agree: every message that the page explains is one that the
-program can print, and the page explains every message that it can print to a volunteer."""
+"""Tests that docs/messages.md and the sources agree: the program can print every message that the
+page explains, and the page explains every message that it can print to a volunteer."""
 import glob
 import os
 import re
@@ -60,8 +60,8 @@ def messages():
 
 
 def plain(message):
-    """The message with % for each part that is filled in: in the sources a format, in the page a
-    word in capitals, N or P:D."""
+    """The message with % for each variable part: in the sources a format, in the page a word in
+    capitals, N or P:D."""
     message = re.sub(r"item%s", "items", message)
     message = re.sub(r"%[-+#0.]*\d*(?:ll|z)?[a-zA-Z]", "%", message)
     message = re.sub(r"\b(?:P:D|[A-Z]{3,}|N)\b", "%", message).replace("%:%",
@@ -77,8 +77,8 @@ def cores(message):
 
 
 def says(row, text):
-    """Whether a message of the page is `text`. "..." in the page stands for any text, but not for a
-    whole message."""
+    """Whether a message of the page is `text`. "..." in the page matches any text, but not a whole
+    message."""
     return len(re.sub("[^a-zA-Z]", "", row)) >= 4 and re.fullmatch(
         re.escape(row).replace(re.escape("..."), ".*"), text) is not None
 
@@ -111,17 +111,17 @@ def clients_words():
 def check_clients_words():
     said, content = clients_words()
     if b"postponed for" not in content:
-        tap.skip("what the client says", "there is none")
+        tap.skip("the client's messages", "there is none")
         return
     for message in said:
         parts = [x.strip() for x in re.split(r"\b(?:NAME|REASON|N|35s)\b|-154", message)]
         tap.ok(all(x.encode() in content for x in parts if len(x) > 4),
-               "the client says: " + message, parts)
+               "the client can print: " + message, parts)
 
 
 def main():
     said, page = messages(), rows()
-    tap.ok(len(said) > 60 and len(page) > 60, "there are messages in both",
+    tap.ok(len(said) > 60 and len(page) > 60, "the page and the sources have messages",
            "%d, %d" % (len(said), len(page)))
     sources, explained = (set().union(*map(cores, texts)) for texts in (said, page))
     for row in page:

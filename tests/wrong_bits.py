@@ -1,4 +1,4 @@
-"""An OpenCL driver that flips a random bit of one kernel's output at each launch
+"""Tests texcell with an OpenCL driver that flips a random bit of one kernel's output at each launch
 (tests/hooks/opencl_hooks.c): the self-test refuses the device, or the result is right nevertheless.
 Prints a table by kernel.   wrong_bits.py [TRIALS of each kernel [ANALYSIS...]]"""
 import collections
@@ -15,8 +15,8 @@ FOLDER = tap.scratch()
 TRIALS = int(sys.argv[1]) if len(sys.argv) > 1 else int(os.environ.get("WRONG_BITS", "1"))
 ANALYSES = sys.argv[2:] or [name for name, _, _ in opencl_jobs.JOBS]
 ENV = dict(os.environ, POCL_CACHE_DIR=compiled.copy(FOLDER, *set(ANALYSES)))
-# A trial takes a second. A flipped bit in a list or link may cause an endless loop; texcell ends
-# such a call only after 50 seconds (driver_faults.py), so the test ends the run before.
+# A trial takes a second. A flipped bit in a list or link may cause an endless loop, which texcell
+# ends only after 50 seconds (driver_faults.py): so the test ends the run earlier.
 TIME = 20
 
 
@@ -79,5 +79,5 @@ for kernel in sorted(jobs):
              tuple([kernel] + [found[kernel, what] for what in ENDS]))
 wrong = sum(n for (_, what), n in found.items() if what == "WRONG")
 tap.ok(len(jobs) > (80 if len(sys.argv) < 3 else 2), "%d kernels were launched" % len(jobs))
-tap.ok(wrong <= 0.05 * len(tries), "of %d trials %d end in a wrong result" % (len(tries), wrong))
+tap.ok(wrong <= 0.05 * len(tries), "%d trials: %d end in a wrong result" % (len(tries), wrong))
 tap.done()

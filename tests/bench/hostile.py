@@ -1,8 +1,8 @@
-"""A validator that gets 100 hostile uploads among 100 honest ones, in random order, in one process,
-as texcell_validator asks it. Prints the wall time of each, and whether any is left undecided.
-Hostile ones: forged so that the item is computed again; tables with as many rows as are allowed,
-and with more; members that decompress to a gigabyte; truncated and random bytes; a result of
-another unit."""
+"""Times a validator with 100 hostile uploads among 100 honest ones, in random order, in one
+process, as texcell_validator calls it. Prints the wall time of each, and whether any is left
+undecided. Hostile uploads are forged so that the item is computed again, have tables with the
+largest allowed number of rows or more, have members that decompress to a gigabyte, are truncated or
+random bytes, or are results of another unit."""
 import os
 import subprocess
 import sys

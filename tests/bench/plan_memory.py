@@ -38,7 +38,7 @@ def noise(side):
 
 def peak_of(command):
     """(exit status, peak memory) of a command. The peak is read from the kernel while the program
-    runs: what a parent process gets afterwards is at least the parent's own."""
+    runs, as the peak that a parent process gets afterwards is at least its own."""
     most = 0
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as p:
         while p.poll() is None:

@@ -1,5 +1,5 @@
-"""Work units for the tests with a client: images of scikit-image, and as much work as this machine
-does in a given time."""
+"""Makes work units for the tests with a client: of scikit-image's images, with as much work as this
+machine does in a given time."""
 import math
 import os
 
@@ -23,8 +23,8 @@ def pack(path, pictures, radius):
 
 
 def run_alone(workunit, result, threads):
-    """Runs a work unit without a client; returns the seconds that it takes on an otherwise idle
-    machine, from its processor time."""
+    """Runs a work unit without a client. Returns the seconds that it would take on an idle machine,
+    from its processor time."""
     before = sum(os.times()[2:4])
     done = tap.run([tap.TEXCELL, "run", workunit, "-o", result, "--device", "cpu",
                     "--threads", str(threads)])

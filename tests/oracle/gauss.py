@@ -1,5 +1,5 @@
-"""The weights of the Gaussian filter that docs/dev/analyses/volume.md defines, in double precision
-and as integers."""
+"""Computes the weights of the Gaussian filter that docs/dev/analyses/volume.md defines, in double
+precision and as integers."""
 import math
 
 import numpy as np

@@ -1,5 +1,6 @@
-"""The watershed that docs/dev/analyses/volume.md defines, step by step: heights, ways uphill,
-plateaus by distance, maxima, saddles in order. Slow and plain, on arrays [z,y,x]."""
+"""The oracle of volume's watershed, step by step as docs/dev/analyses/volume.md defines it:
+heights, paths uphill, plateaus by distance, maxima, saddles in order. It is slow; arrays are
+[z,y,x]."""
 import itertools
 
 import numpy as np
@@ -64,8 +65,8 @@ def maxima(height, to, around):
 
 
 def saddles(height, top, around):
-    """[(height, a, b)], a < b: for any two maxima that meet their highest saddle, in the order in
-    which saddles are visited."""
+    """[(height, a, b)], a < b: the highest saddle between each two maxima whose basins meet, in the
+    order in which saddles are visited."""
     found = {}
     pairs = []
     for d in around:

@@ -1,5 +1,5 @@
-"""The address and undefined-behaviour sanitizers of gcc, in a separate build: unit tests, files
-that are refused, allocations that fail, and a small job from end to end."""
+"""Runs tests with gcc's address and undefined-behaviour sanitizers, in a separate build: unit
+tests, files that are refused, allocations that fail, and a small job from end to end."""
 import tap
 from quality import builds, small_job
 

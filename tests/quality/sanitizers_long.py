@@ -9,7 +9,7 @@ import sys
 import tap
 from quality import builds, sanitizers, small_job
 
-# Tests of programs built by other compilers, and one that measures times: left out.
+# Tests that are left out: of programs built by other compilers, and one that measures times.
 OTHERS = ["windows_test", "release_test", "arm64_test", "new_analysis", "estimates"]
 # These tests skip themselves in such a build: hardened, confine_test, faults_test, calls_test,
 # memory_test, at_once.

@@ -1,13 +1,14 @@
-"""Simulates a power cut: replays what tests/resume/record.c has recorded, and chooses a state that
-the disk may have then. Data that were not synced may be on the disk completely, in part, or not at
-all; changes of names take effect in order, and are certain once their folder is synced."""
+"""Simulates a power cut: replays the events recorded by tests/resume/record.c, and chooses a
+possible state of the disk after the cut. Data that were not synced may be on the disk completely,
+in part, or not at all; changes of names take effect in order, and are certain once their folder is
+synced."""
 import os
 
 SECTOR = 512
 
 
 class Node:
-    """A file: its bytes that are certainly on the disk, and the changes since."""
+    """A file: its bytes that are certainly on the disk, and the later changes."""
 
     def __init__(self, data=b""):
         self.data, self.since = data, []
@@ -26,7 +27,7 @@ class Node:
         self.since = []
 
     def after_cut(self, rng):
-        """The bytes after a power cut: with none of the changes since, all, the first ones, or
+        """The bytes after a power cut: with none of the later changes, all, the first ones, or
         single sectors of them."""
         how = rng.choice(("nothing", "all", "first", "parts"))
         data, n = self.data, 0 if how == "nothing" else len(self.since)
@@ -51,7 +52,7 @@ class Disk:
         self.now, self.since, self.nodes, self.marks = dict(self.names), [], {}, []
 
     def own(self, path):
-        """The path relative to the folder; None: it is not in it."""
+        """The path relative to the folder, or None if it is outside."""
         name = os.path.relpath(path, self.folder)
         return None if name.startswith("..") else name
 

@@ -1,5 +1,5 @@
-"""Compares the NPZ writer and reader with NumPy: NumPy opens what we write, and we read what NumPy
-writes, with the same names, types, shapes and bytes."""
+"""Tests the NPZ writer and reader against NumPy: each reads the other's files, with the same names,
+types, shapes and bytes."""
 import io
 import os
 import zipfile
@@ -25,7 +25,7 @@ def program():
 def check_written(test_npz, folder):
     path = os.path.join(folder, "ours.npz")
     p = tap.run([test_npz, "--write", path])
-    if not tap.ok(p.returncode == 0, "a file is written", p.stderr):
+    if not tap.ok(p.returncode == 0, "test_npz writes a file", p.stderr):
         return
     expected = {
         "bools": np.array([True, False, True]),
@@ -40,7 +40,7 @@ def check_written(test_npz, folder):
     }
     with np.load(path, allow_pickle=False) as npz:
         names = [n for n in npz.files if n != "result.json"]
-        tap.ok(names == list(expected), "NumPy sees the arrays in order", names)
+        tap.ok(names == list(expected), "NumPy lists the arrays in order", names)
         for name, want in expected.items():
             got = npz[name]
             same = (got.dtype == want.dtype and got.shape == want.shape and
@@ -85,7 +85,7 @@ def check_read(test_npz, folder):
         p = tap.run([test_npz, "--read", path])
         want = [line_of(n, a) for n, a in arrays.items()]
         tap.ok(p.returncode == 0 and p.stdout.splitlines() == want,
-               "we read what numpy.%s writes" % what,
+               "test_npz reads a file of numpy.%s" % what,
                p.stderr + p.stdout + "\n" + "\n".join(want))
     for what, a in (("big-endian", np.arange(3, dtype=">i4")),
                     ("Fortran-ordered", np.asfortranarray(np.ones((2, 3)))),

@@ -1,5 +1,5 @@
-"""A wheel with the programs in texcell/bin is of a platform, which TEXCELL_PLATFORM names; one
-without is of any."""
+"""Builds the wheel. With the programs in texcell/bin it is for the platform that TEXCELL_PLATFORM
+names, without them for any platform."""
 import os
 
 from setuptools import Distribution, setup

@@ -1,5 +1,5 @@
-"""Prints texcell/__init__.pyi: what the module offers, with one function per analysis, whose
-keywords are the parameters that texcell-wu parameters --json describes."""
+"""Prints texcell/__init__.pyi: the module's names and one function for each analysis, whose
+keywords are the parameters that texcell-wu parameters --json prints."""
 import json
 
 import texcell
@@ -19,7 +19,7 @@ def type_of(p):
 
 def main():
     names = sorted(texcell.__all__)
-    print('"""Made by stubs.py, of what texcell-wu parameters --json tells."""')
+    print('"""Made by stubs.py from the output of texcell-wu parameters --json."""')
     print("from collections.abc import Mapping, Sequence\nfrom typing import Any, Literal\n")
     for module in ("_call", "_program", "_result"):
         own = [n for n in names if getattr(texcell, n).__module__ == "texcell." + module]

@@ -1,4 +1,4 @@
-"""texcell from Python: arrays in, tables out, and the same bytes as from the command line.
+"""texcell for Python: computes tables from arrays, with the same bytes as the command line.
 
     result = texcell.analyse(image, "cellcount", polarity="bright", min_area=30)
     result.tables["regions"]

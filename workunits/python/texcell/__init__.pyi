@@ -1,4 +1,4 @@
-"""Made by stubs.py, of what texcell-wu parameters --json tells."""
+"""Made by stubs.py from the output of texcell-wu parameters --json."""
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 

@@ -1,5 +1,5 @@
-"""Widgets for napari, one an analysis: fields made of the parameters' JSON, and what was found as
-layers."""
+"""Widgets for napari, one for each analysis: fields for the parameters, from their JSON, and layers
+with the result."""
 from __future__ import annotations
 
 import json
@@ -16,8 +16,8 @@ from ._result import Result
 
 
 def field(p: dict[str, Any]) -> Any:
-    """A box to tick, a choice or a whole number; all else is typed as JSON or a word, and nothing
-    is the default."""
+    """The field of a parameter: a check box, a choice or an integer; otherwise a text field for
+    JSON or a word, which is the default if it is empty."""
     unit = ", %s" % p["unit"] if "unit" in p else ""
     common = dict(name="p_" + p["key"], label=p["key"].replace("_", " "),
                   tooltip="%s\n(%s%s)" % (p["help"], p["value"], unit))
@@ -41,7 +41,7 @@ def value_of(box: Any) -> Any:
 
 
 class Widget(Container):  # type: ignore[type-arg, misc, unused-ignore]
-    """Of one analysis, which a subclass names."""
+    """The widget of an analysis, which a subclass names."""
 
     analysis = ""
 
@@ -60,13 +60,14 @@ class Widget(Container):  # type: ignore[type-arg, misc, unused-ignore]
         super().__init__(widgets=[self.image, self.matching, *self.fields.values(), look, start])
 
     def given(self) -> dict[str, Any]:
-        """What differs from the defaults."""
+        """The parameters that differ from the defaults."""
         values = {p["key"]: value_of(self.fields[p["key"]]) for p in self.known}
         return {p["key"]: values[p["key"]] for p in self.known
                 if values[p["key"]] not in (None, p.get("default"))}
 
     def begin(self, what: Any, then: Any) -> None:
-        """In another thread; napari shows what is raised there."""
+        """Starts `what` in another thread, and calls `then` with its result. napari shows
+        exceptions."""
         if self.image.value is None:
             raise ValueError("no image to look at: open one")
         given: dict[str, Any] = {} if what is suggest else {**self.given(), "progress": False,
