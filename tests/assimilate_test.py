@@ -518,7 +518,7 @@ def is_running(pid):
 # --- units that are stored already, other results of them, and invalid results -----------------
 
 def test_again(names):
-    before = dump("a.sqlite")
+    original = dump("a.sqlite")
     for name in names:
         r = add("a.sqlite", name)
         ok(r.returncode == 0 and "there already" in r.stdout, name +
@@ -528,7 +528,7 @@ def test_again(names):
     ok(r.returncode == 0 and "there already" in r.stdout,
        "the same content compressed in another way is the same unit",
        r.stderr)
-    ok(dump("a.sqlite") == before, "adding units again does not change the data set")
+    ok(dump("a.sqlite") == original, "adding units again does not change the data set")
 
 
 def test_forget(names):
@@ -598,7 +598,7 @@ def test_conflict():
     features = load("plain")["features"].copy()
     features[0, 5] = np.nextafter(features[0, 5], np.inf)
     other = rewrite("plain", "other.npz", {"features": features})
-    before = dump("a.sqlite")
+    original = dump("a.sqlite")
     for i in range(2):
         r = assimilate("--db", path("a.sqlite"), path("plain.zip"), other)
         ok(r.returncode == 4 and "conflict" in r.stderr and "features" in r.stderr,
@@ -609,7 +609,7 @@ def test_conflict():
     ok(rows and digest(path("a.sqlite.files", rows[0][4])) == digest(other),
        "the other result's file is kept",
        rows)
-    ok([l for l in dump("a.sqlite") if not l.startswith("refused")] == before,
+    ok([l for l in dump("a.sqlite") if not l.startswith("refused")] == original,
        "the stored result is not overwritten")
 
 
@@ -816,9 +816,9 @@ def test_script_good(p, names):
         rows = query(p.db, "SELECT wu_id, result, checked FROM units WHERE name = ?", name)
         ok(rows == [(100 + i, name + "_1_r12345_0", "workunit" if name == "votes" else "result")],
            "script: a unit's names, and that it was checked", rows)
-    before = dump(p.db)
+    original = dump(p.db)
     r = p.call(100, p.upload(path(names[0] + ".npz"), names[0] + "_1_r12345_0"))
-    ok(r.returncode == 0 and dump(p.db) == before, "script: the same result once more", r.stderr)
+    ok(r.returncode == 0 and dump(p.db) == original, "script: the same result once more", r.stderr)
 
 
 def test_log():
@@ -844,7 +844,7 @@ def test_log():
 
 
 def test_script_usage(p):
-    before = dump(p.db)
+    original = dump(p.db)
     file = p.upload(path("plain.npz"), "plain_0_r1_0")
     for args in ([], [""], [12], [file], ["x12", file], ["-1", file], ["0", file],
                  ["12", file, file], [file, 12], ["99999999999999999999", file],
@@ -857,7 +857,7 @@ def test_script_usage(p):
            "script: arguments that are not BOINC's: %s" %
            " ".join("FILE" if a == file else str(a) for a in args),
            "%d %s" % (r.returncode, r.stderr))
-    ok(dump(p.db) == before, "script: wrong arguments change nothing")
+    ok(dump(p.db) == original, "script: wrong arguments change nothing")
 
 
 def test_script_bad(p):
@@ -872,7 +872,7 @@ def test_script_bad(p):
              ("missing", os.path.join(p.root, "upload/3f/gone_0_r1_0")),
              ("invalid", os.path.join(p.root, "upload/3f")),
              ("invalid", p.upload("/dev/null", "n" * 200 + "_0_r%s_0" % ("1" * 40)))]
-    before = [l for l in dump(p.db) if not l.startswith("refused")]
+    original = [l for l in dump(p.db) if not l.startswith("refused")]
     for twice in range(2):
         for i, (kind, file) in enumerate(calls):
             r = p.call(200 + i, file)
@@ -892,7 +892,7 @@ def test_script_bad(p):
        [None, None] and digest(kept[6]) == digest("/dev/null"),
        "script: the files of bad results are kept",
        rows)
-    ok([l for l in dump(p.db) if not l.startswith("refused")] == before,
+    ok([l for l in dump(p.db) if not l.startswith("refused")] == original,
        "script: bad results do not change the rest of the data set")
 
 
@@ -1012,17 +1012,17 @@ def test_full():
     """A limit of file sizes stands in for a full disk: the call fails, the data set stays whole,
     and without the limit the same call succeeds."""
     add("full.sqlite", "count")
-    before = dump("full.sqlite")
+    original = dump("full.sqlite")
     failed = 0
     for size in range(8192, 400000, 24576):
         r = assimilate("--db", path("full.sqlite"), path("plain.npz"), preexec_fn=limited(size))
         if r.returncode == 0:
             break
         failed += 1
-        ok(r.returncode == 3 and "full.sqlite" in r.stderr and dump("full.sqlite") == before,
+        ok(r.returncode == 3 and "full.sqlite" in r.stderr and dump("full.sqlite") == original,
            "files limited to %d bytes: the call fails, and the data set stays whole" % size,
            "%d %s" % (r.returncode, r.stderr))
-    ok(failed > 2 and r.returncode == 0 and len(dump("full.sqlite")) > len(before),
+    ok(failed > 2 and r.returncode == 0 and len(dump("full.sqlite")) > len(original),
        "without a limit the result is stored", failed)
     r = assimilate("export", "--db", path("full.sqlite"), "-o", path("full"), "--only", "glcm_long",
                    preexec_fn=limited(50000))
@@ -1248,9 +1248,9 @@ def test_export(names):
            and ([r[z] for r in own] == [""] * len(own) if n == "votes"
                 else same([float(r[z]) for r in own], a["point"][:, 0])),
            "voting_points.csv: " + n)
-    before = tree(path("out"))
+    original = tree(path("out"))
     assimilate("export", "--db", path("a.sqlite"), "-o", path("out"))
-    ok(tree(path("out")) == before, "exported twice: the same bytes")
+    ok(tree(path("out")) == original, "exported twice: the same bytes")
     r = assimilate("export", "--db", path("a.sqlite"), "-o", path("one"), "--only", "items")
     ok(r.returncode == 0 and os.listdir(path("one")) == ["items.csv"], "export --only", r.stderr)
     for name in ("units", "refused", "failed", "glcm_wide"):

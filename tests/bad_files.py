@@ -145,9 +145,10 @@ def zip64_bomb():
     """A ZIP64 whose end record counts 2^40 members."""
     data = unit()
     end = data.rindex(b"PK\5\6")
-    at = struct.unpack_from("<I", data, end + 16)[0]
-    record = struct.pack("<4sQHHIIQQQQ", b"PK\6\6", 44, 45, 45, 0, 0, 1 << 40, 1 << 40, end - at,
-                         at)
+    offset = struct.unpack_from("<I", data, end + 16)[0]
+    record = struct.pack("<4sQHHIIQQQQ", b"PK\6\6", 44, 45, 45, 0, 0, 1 << 40, 1 << 40,
+                         end - offset,
+                         offset)
     locator = struct.pack("<4sIQI", b"PK\6\7", 0, end, 1)
     tail = patch(patch(data[end:], 8, "<H", 0xffff), 10, "<H", 0xffff)
     return data[:end] + record + locator + tail
@@ -157,16 +158,16 @@ def huge_member():
     """A ZIP whose entry says that an image has 5 GiB uncompressed, with enough compressed bytes for
     that."""
     data = pack([("job.json", job()), ("images/x.png", bytes(6 << 20))], zipfile.ZIP_STORED)
-    at = entry_offsets(data)[1]
+    offset = entry_offsets(data)[1]
     name = b"images/x.png"
-    new = bytearray(data[at:at + 46 + len(name)])
+    new = bytearray(data[offset:offset + 46 + len(name)])
     struct.pack_into("<H", new, METHOD, 8)
     struct.pack_into("<I", new, SIZE, 0xffffffff)
     extra = struct.pack("<HHQ", 1, 8, 5 << 30)
     struct.pack_into("<H", new, 30, len(extra))
     end = data.rindex(b"PK\5\6")
     tail = patch(data[end:], 12, "<I", end - entry_offsets(data)[0] + len(extra))
-    return data[:at] + bytes(new) + extra + tail
+    return data[:offset] + bytes(new) + extra + tail
 
 
 def deep(n):
@@ -702,8 +703,8 @@ def check_limited_files(good):
             break
         messages = errors(p.stderr)
         if p.returncode != OUTPUT_FAILED or len(messages) != 1 or \
-                "File too large" not in messages[0] or os.path.exists(out) or os.path.exists(out +
-                                                                                             ".tmp"):
+                "File too large" not in messages[0] or os.path.exists(out) or \
+                os.path.exists(out + ".tmp"):
             wrong.append("limit %d: exit code %d\n%s" % (size, p.returncode, p.stderr))
         culprits.add(messages[0].split(": ")[2] if messages else "")
         size += 1 + size // 8

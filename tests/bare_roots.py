@@ -59,10 +59,10 @@ def try_suite(suite, verbs):
     if root is None:
         return None
     for verb in verbs:
-        code, said = bootstrap(root, verb)
+        code, output = bootstrap(root, verb)
         tap.note("%s, %s: %s" % (suite, verb, "\n".join(
-            re.findall(r"(?m)^(?:Need to get|After this|\d+ passed|  SKIP).*", said))))
-        if not tap.ok(code == 0, "%s: ./bootstrap %s" % (suite, verb), said[-3000:]):
+            re.findall(r"(?m)^(?:Need to get|After this|\d+ passed|  SKIP).*", output))))
+        if not tap.ok(code == 0, "%s: ./bootstrap %s" % (suite, verb), output[-3000:]):
             return None
     result = os.path.join(root, "src", "texcell", "build", "demo", "undisturbed.npz")
     if not os.path.exists(result):

@@ -135,10 +135,10 @@ def pictures():
 
 def analysed(where, found, expected, *runs):
     """Tests that each of the runs succeeded, and that the result is the expected one."""
-    said = [r.stdout + r.stderr for r in runs if r.returncode != 0]
-    tap.ok(not said and (found / "result.npz").read_bytes() == expected,
+    errors = [r.stdout + r.stderr for r in runs if r.returncode != 0]
+    tap.ok(not errors and (found / "result.npz").read_bytes() == expected,
            where + ": the self-tests pass, and a TIFF and a JPEG give the same result as here",
-           "\n".join(said))
+           "\n".join(errors))
 
 
 def on_linux(folder, expected):

@@ -60,15 +60,15 @@ def changes(a, rng):
     if a.size == 0 or a.dtype.kind == "U":
         return
     top = 1 << (8 * a.itemsize - 1)
-    for at in rng.choice(a.size, min(EACH, a.size), replace=False):
-        yield "the lowest bit of %d" % at, bits_of(a, at, 1)
+    for position in rng.choice(a.size, min(EACH, a.size), replace=False):
+        yield "the lowest bit of %d" % position, bits_of(a, position, 1)
         if a.dtype.kind == "f":
-            yield "the sign of %d" % at, bits_of(a, at, top)
+            yield "the sign of %d" % position, bits_of(a, position, top)
         for end in ends_of(a.dtype):
             out = a.copy()
-            out.reshape(-1)[at] = end
+            out.reshape(-1)[position] = end
             if out.tobytes() != a.tobytes():
-                yield "%d is %g" % (at, end), out
+                yield "%d is %g" % (position, end), out
     if a.dtype.kind != "f":
         return
     flat = a.reshape(-1)
@@ -145,12 +145,12 @@ def replay():
     pictures = [[workunit.item("a", [blobs(40, 44, i)])] for i in range(2)]
     units = [compute("replay%d" % i, "cellcount", {"threshold": 100}, it)
              for i, it in enumerate(pictures)]
-    again = compute("named", "cellcount", {"threshold": 100},
-                    [workunit.item("b", pictures[0][0]["slices"])])
+    second_result = compute("named", "cellcount", {"threshold": 100},
+                            [workunit.item("b", pictures[0][0]["slices"])])
     tap.ok(validate("compare", units[0][1], units[0][1]).returncode == 0,
            "another host's upload that is sent again cannot be distinguished (SECURITY.md)")
     for what, unit in (("another unit's picture", units[1][0]),
-                       ("the same picture under another name", again[0])):
+                       ("the same picture under another name", second_result[0])):
         run = validate("check", unit, units[0][1])
         tap.ok(run.returncode == 2 and '"' in run.stderr, "replayed for %s: refused" % what,
                run.stderr)

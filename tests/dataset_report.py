@@ -90,17 +90,18 @@ def main():
            and "<figcaption>area</figcaption>" in text and "centroid_x</figcaption>" not in text,
            "the page has histograms")
     for width in (400, 800, 1400):
-        said = report_test.in_browser(PAGE, "return [innerWidth, "
-                                      "document.documentElement.scrollWidth, document.title, "
-                                      "performance.getEntriesByType('resource').filter(e => "
-                                      "!e.name.startsWith('data:')).length]", width)
-        tap.ok(said is not None and said[1] <= said[0] and said[3] == 0 and said[2] == "Data set",
-               "%d pixels wide: the page has no overflow and loads nothing" % width, said)
-    said = report_test.in_browser(PAGE, "const t = document.querySelector('table'), h = "
-                                  "[...t.tHead.rows[0].cells].findIndex(c => c.textContent == "
-                                  "'items'); t.tHead.rows[0].cells[h].click(); return "
-                                  "[...t.tBodies[0].rows].map(r => +r.cells[h].textContent)")
-    tap.ok(said == [1, 1, 9], "the page's tables can be sorted", said)
+        output = report_test.in_browser(PAGE, "return [innerWidth, "
+                                        "document.documentElement.scrollWidth, document.title, "
+                                        "performance.getEntriesByType('resource').filter(e => "
+                                        "!e.name.startsWith('data:')).length]", width)
+        tap.ok(output is not None and output[1] <= output[0] and output[3] == 0 and output[2] ==
+               "Data set",
+               "%d pixels wide: the page has no overflow and loads nothing" % width, output)
+    output = report_test.in_browser(PAGE, "const t = document.querySelector('table'), h = "
+                                    "[...t.tHead.rows[0].cells].findIndex(c => c.textContent == "
+                                    "'items'); t.tHead.rows[0].cells[h].click(); return "
+                                    "[...t.tBodies[0].rows].map(r => +r.cells[h].textContent)")
+    tap.ok(output == [1, 1, 9], "the page's tables can be sorted", output)
     before = text
     r = assimilate("report", "--db", os.path.join(FOLDER, "none.sqlite"), "-o", PAGE)
     tap.ok(r.returncode != 0 and open(PAGE).read() == before,

@@ -304,10 +304,10 @@ def is_kept(old_text, new_text):
 def refused(name, folder, words, *options, code=2, **kw):
     """Tests that texcell-deploy prints one line, which matches `words`, exits with `code`, and
     changes no file."""
-    before = tree(folder)
+    original = tree(folder)
     r = deploy(folder, *options, **kw)
     ok(r.returncode == code and re.search(words, r.stderr) and r.stderr.count("\n") == 1
-       and r.stderr.startswith("texcell-deploy: error: ") and tree(folder) == before,
+       and r.stderr.startswith("texcell-deploy: error: ") and tree(folder) == original,
        "refused: " + name, "exit %d\n%s%s" % (r.returncode, r.stdout, r.stderr))
 
 
@@ -340,9 +340,9 @@ def test_version_folders(folder, version):
 
 def test_install():
     folder = make_project("cells")
-    before = tree(folder)
+    original = tree(folder)
     r = deploy(folder, "--dry-run")
-    ok(r.returncode == 0 and tree(folder) == before and "would write config.xml" in r.stdout
+    ok(r.returncode == 0 and tree(folder) == original and "would write config.xml" in r.stdout
        and "would run bin/xadd" in r.stdout,
        "deploy: a dry run prints its actions and changes nothing",
        r.stderr)
@@ -776,7 +776,7 @@ def test_rules():
             "config") if e.tag != "httpd_user"}
     host, user, finished = ("one_result_per_host_per_wu", "one_result_per_user_per_wu",
                             "fuh_set_completed_permission")
-    for name, said, options, expected, words in (
+    for name, settings, options, expected, words in (
             ("nothing", {}, [], {user: "1", finished: "0444"},
              ("nobody gets two results", "read-only")),
             ("nothing, a host", {}, ["--one-result-per-host"], {host: "1", finished: "0444"},
@@ -787,7 +787,7 @@ def test_rules():
             ("make_project's no", {user: "0"}, [], {user: "1", finished: "0444"},
              ("nobody gets two results", "read-only"))):
         folder = make_project("rules of " + name)
-        text = "".join("<%s>%s</%s>" % (k, v, k) for k, v in said.items())
+        text = "".join("<%s>%s</%s>" % (k, v, k) for k, v in settings.items())
         other = ("<daemons><daemon><cmd>sample_trivial_validator --app "
                  "other</cmd></daemon></daemons>" if name == "no" else "")
         write(os.path.join(folder, "config.xml"),
@@ -1216,11 +1216,12 @@ def test_validator():
         days = max(1e6 - then, 0) / 86400
         rate = 1.5 * math.log(2) / 7 if days == 0 else 1.5 * -math.expm1(
             -days * math.log(2) / 7) / days
-        wanted = (2.5, 11.5, 9 if then == 0 else average * 2 ** (-days / 7) + rate, max(then, 1e6))
+        expected = (2.5, 11.5, 9 if then == 0 else average * 2 ** (-days / 7) + rate,
+                    max(then, 1e6))
         got = average_of(statement, average, then)
-        ok(all(math.isclose(a, b, rel_tol=1e-6) for a, b in zip(got, wanted)),
+        ok(all(math.isclose(a, b, rel_tol=1e-6) for a, b in zip(got, expected)),
            "texcell_validator adds to an average credit of %g" % average,
-           (statement, got, wanted))
+           (statement, got, expected))
     os.rename(other, other + "x")
     write(os.path.join(folder, "texcell", "restored"), "100\n")
     r = [written(one, other, "write"), written(one, "write"), validator(other).stdout]
@@ -1281,9 +1282,9 @@ def test_submit(folder):
         picture(os.path.join(pictures, "cell %d.png" % i), i)
     request = ["--analysis", "cellcount", "--split", "2", "--param", "labels=true", "--name",
                "blood", pictures]
-    before = tree(folder)
+    original = tree(folder)
     r = submit(folder, *request, "--dry-run")
-    ok(r.returncode == 0 and r.stdout.count("rsc_fpops_est") == 3 and tree(folder) == before
+    ok(r.returncode == 0 and r.stdout.count("rsc_fpops_est") == 3 and tree(folder) == original
        and re.search(r"\ndry run: nothing was created: 3 work units, about \d+ s of a core\nnote: "
                      r"a unit takes 2 s: put more into each", r.stdout),
        "submit: a dry run shows the estimates and changes nothing", r.stdout + r.stderr)
@@ -1295,7 +1296,7 @@ def test_submit(folder):
                "--stains", "hdab", "--skip-bad",
                "--dry-run", deep)
     ok(r.returncode == 0 and "3 items" in r.stdout + r.stderr and
-       "is grey, but --stain" in r.stdout + r.stderr and tree(folder) == before,
+       "is grey, but --stain" in r.stdout + r.stderr and tree(folder) == original,
        "submit passes the options of pack on", r.stdout + r.stderr)
     for moment in (0, 1):
         write(os.path.join(folder, "kill_at"), str(moment))
@@ -1387,8 +1388,9 @@ def test_submit(folder):
     write(program, right, 0o755)
     sql(folder, "INSERT INTO workunit(name) VALUES('taken')")
     r = submit(folder, "--analysis", "cellcount", "--name", "taken", one)
-    again = submit(folder, "--analysis", "cellcount", "--name", "taken", one)
-    ok(r.returncode == again.returncode == 2 and "taken: the project has a unit of this name, of "
+    second_run = submit(folder, "--analysis", "cellcount", "--name", "taken", one)
+    ok(r.returncode == second_run.returncode == 2 and
+       "taken: the project has a unit of this name, of "
        "which texcell/submissions.sqlite" in r.stderr,
        "submit: a unit name that the project has is refused, also when repeated", r.stderr)
     digest = hashlib.md5(b"other.zip").hexdigest()
@@ -1582,9 +1584,9 @@ def test_what_fails(folder):
     ok(submit(folder, *words, "--name", "q", "--split", "1", "--recursive", inputs).returncode == 0,
        "submit: a submission's units are named q_0001, ...")
     r = submit(folder, *words, "--name", "q_0001", one)
-    again = submit(folder, *words, "--name", "q_0001", one)
+    second_run = submit(folder, *words, "--name", "q_0001", one)
     ok(r.returncode == 2 and "q_0001: another submission has a work unit of this name already: "
-       "give another --name" in r.stderr and again.stderr == r.stderr,
+       "give another --name" in r.stderr and second_run.stderr == r.stderr,
        "submit: a unit with the name of another submission's unit is refused", r.stderr)
     r = submit(folder, *words, "--name", "x", "-o", "here", one)
     ok(r.returncode == 1 and "--output: is for --url" in r.stderr,
@@ -1624,10 +1626,11 @@ def test_full_disk():
     if r.returncode == 99 or "unshare" in r.stderr:
         skip("submit: a full disk is reported", "no name space with a file system of its own here")
         return
-    said, codes = r.stderr.splitlines(), re.findall(r"(?m)^= (\d+)$", r.stdout)
-    ok(codes[0] != "0" and codes[-1] == "0" and len(said) == len([c for c in codes if c != "0"]) and
+    output, codes = r.stderr.splitlines(), re.findall(r"(?m)^= (\d+)$", r.stdout)
+    ok(codes[0] != "0" and codes[-1] == "0" and len(output) ==
+       len([c for c in codes if c != "0"]) and
        all(re.match(r"texcell-submit: error: .*(No space left on device|is full)", line)
-           for line in said), "submit: the report of a full disk is one line", said + codes)
+           for line in output), "submit: the report of a full disk is one line", output + codes)
     names = ["full_%04d" % (i + 1) for i in range(20)]
     ok([row[0] for row in sql(folder, "SELECT name FROM workunit ORDER BY name")] == names and
        all(n + ".zip\n" in r.stdout for n in names),
@@ -1713,13 +1716,13 @@ def test_status(folder):
        and sql(folder, "SELECT count(*) FROM workunit WHERE error_mask != 0") == before,
        "submit --cancel: asks; refuses without a terminal; --dry-run lists the units",
        "%s%s%s%s" % (r.stderr, dry.stdout, dry.stderr, no))
-    code, said = at_terminal(words, "y\n")
+    code, output = at_terminal(words, "y\n")
     mine, = sql(folder,
                 "SELECT count(*) FROM workunit WHERE error_mask = 16 AND name LIKE 'many%'")[0]
     alien, = sql(folder,
                  "SELECT count(*) FROM workunit WHERE error_mask != 0 AND name NOT LIKE 'many%'")[0]
-    ok(code == 0 and mine == 293 and alien == other == 0 and "293 work units cancelled" in said,
-       "submit --cancel: cancels the units without a result, and no others", said)
+    ok(code == 0 and mine == 293 and alien == other == 0 and "293 work units cancelled" in output,
+       "submit --cancel: cancels the units without a result, and no others", output)
     r = submit(folder, "--cancel", "many", "--yes")
     ok("0 work units cancelled, 6 have a result or are over, 293 were cancelled before" in r.stdout,
        "submit --cancel: once more cancels nothing", r.stdout)
@@ -1737,11 +1740,12 @@ def test_status(folder):
     submit(folder, "--analysis", "cellcount", "--split", "10", "--name", "ended", pictures)
     time.sleep(0.3)
     r = submit(folder, "--cancel", "ended", "--yes")
-    again = submit(folder, "--analysis", "cellcount", "--split", "10", "--name", "ended", pictures)
+    second_run = submit(folder, "--analysis", "cellcount", "--split", "10", "--name", "ended",
+                        pictures)
     ok(r.returncode == 0 and "30 work units cancelled" in r.stdout and
-       "0 work units created now" in again.stdout and "another --name" in again.stdout,
+       "0 work units created now" in second_run.stdout and "another --name" in second_run.stdout,
        "submit: the same command does not create cancelled units again",
-       r.stdout + again.stdout)
+       r.stdout + second_run.stdout)
     write(os.path.join(folder, "no_work"), "")
     submit(folder, "--analysis", "cellcount", "--split", "10", "--name", "waits", pictures)
     os.unlink(os.path.join(folder, "no_work"))
@@ -1763,10 +1767,10 @@ def test_server_settings():
        "server settings: a dry run makes no folders")
     write(os.path.join(TMP, "away", "MySQLdb.py"),
           "class Error(Exception):\n    pass\ndef connect(**_how):\n    raise Error('no socket')\n")
-    before = tree(folder)
+    original = tree(folder)
     r = deploy(folder, env=dict(ENV, PYTHONPATH=os.path.join(TMP, "away")))
     ok(r.returncode == 3 and r.stderr.startswith("texcell-deploy: error: database ") and
-       tree(folder) == before,
+       tree(folder) == original,
        "server settings: an error without the database, and nothing is changed", r.stderr)
     r = deploy(folder)
     for parent in ("upload", "download"):
@@ -1795,7 +1799,7 @@ def test_server_settings():
     one = daemons()
     ok(len(one) == 2 and "--credit_from_wu" in one[0][0],
        "one validator, with credit from the units", one)
-    before = read(folder, "config.xml")
+    original = read(folder, "config.xml")
     r = deploy(folder, "--validators", "3")
     three = [d for d in daemons() if "validator" in d[0]]
     ok(r.returncode == 0 and [re.search(r"--mod .*", d[0]).group() for d in three] ==
@@ -1828,7 +1832,7 @@ def test_server_settings():
     deploy(folder, "--validators", "1")
     ok(sorted(daemons()) == sorted(one) and
        is_kept(CONFIG % (folder, folder), read(folder, "config.xml").decode()),
-       "back to one validator: all other lines stay", before)
+       "back to one validator: all other lines stay", original)
     deploy(folder, "--verify", "0.1")
     ok(len([d for d in daemons() if "--mod %d " % (1 + os.cpu_count()) in d[0]]) == 1 +
        os.cpu_count(),
@@ -2027,11 +2031,11 @@ def test_watch():
         r = watch("--unsent", "0")
         ok(r.returncode == 0 and r.stdout == "",
            "watch prints nothing if there is no problem", r.stdout + r.stderr)
-        code, said = at_terminal([os.path.join(folder, "bin", "texcell-watch"), "--free", "0",
-                                  "--unsent", "0"])
+        code, output = at_terminal([os.path.join(folder, "bin", "texcell-watch"), "--free", "0",
+                                    "--unsent", "0"])
         ok(code == 0 and re.fullmatch(r"all well: 4 daemons run, 0 results wait for a host, 0 came "
-                                      r"in the last day, the disk has \d+% left\r\n", said),
-           "watch reports at a terminal that there is no problem", said)
+                                      r"in the last day, the disk has \d+% left\r\n", output),
+           "watch reports at a terminal that there is no problem", output)
         write(os.path.join(pids, "feeder.pid"), "%d\n" % os.getpid())
         r = watch("--unsent", "0")
         ok(r.returncode == 4 and r.stdout == "daemon down: feeder -d 3\n",
@@ -2219,12 +2223,12 @@ def test_backup(folder):
         r = run([os.path.join(folder, "bin", "texcell-backup"), saved], env=env)
     ok(r.returncode == 0 and os.stat(saved).st_mode & 0o777 == 0o700,
        "backup: only its owner can read it", r.stderr)
-    again = run([os.path.join(folder, "bin", "texcell-backup"), saved], env=env)
-    ok(again.returncode == 1 and "is there already" in again.stderr,
-       "backup: each one in a new folder", again.stderr)
+    second_run = run([os.path.join(folder, "bin", "texcell-backup"), saved], env=env)
+    ok(second_run.returncode == 1 and "is there already" in second_run.stderr,
+       "backup: each one in a new folder", second_run.stderr)
     os.symlink(os.path.join(folder, "keys"), os.path.join(TMP, "link to keys"))
     os.symlink(TMP, os.path.join(folder, "apps", "all"))
-    before = tree(os.path.join(folder, "apps"))
+    original = tree(os.path.join(folder, "apps"))
     for inside in (*(os.path.join(folder, name, "bk") for name in ("apps", "keys", "html/project",
                                                                    "html/user", "templates",
                                                                    "download", "upload/1")),
@@ -2233,7 +2237,7 @@ def test_backup(folder):
         ok(r.returncode == 1 and
            "which is copied, or which others see: give another folder" in r.stderr and
            not glob.glob(inside + "*")
-           and tree(os.path.join(folder, "apps")) == before,
+           and tree(os.path.join(folder, "apps")) == original,
            "backup: never into a folder that it copies or that is public: " + inside[len(TMP):],
            r.stderr)
     os.unlink(os.path.join(folder, "apps", "all"))
@@ -2260,16 +2264,16 @@ def test_backup(folder):
         shutil.copy(os.path.join(folder, "bin", name), os.path.join(new, "bin"))
     for table in ("user(id, name)", "host(id, userid)", "workunit(id, name)"):
         sql(new, "INSERT INTO %s VALUES(5, 5)" % table)
-        before = tree(new)
+        original = tree(new)
         r = run([os.path.join(new, "bin", "texcell-backup"), "--restore", saved], env=env)
         ok(r.returncode == 2 and "(rows: 1 %s), which would be lost" %
-           table.split("(")[0] in r.stderr and tree(new) == before
+           table.split("(")[0] in r.stderr and tree(new) == original
            and not os.path.exists(os.path.join(new, "texcell")),
            "restore: refused if the project has work of its own: " + table, r.stderr)
         sql(new, "DELETE FROM " + table.split("(")[0])
     ok(run(["sha256sum", "-c", "--quiet", "SHA256SUMS"], cwd=saved).returncode == 0,
        "backup: its list of files has sha256sum's format")
-    before = tree(new)
+    original = tree(new)
     for name, content, reason in (
             ("texcell/submissions.sqlite", b"damaged" * 1000,
              "texcell/submissions.sqlite is damaged"),
@@ -2285,7 +2289,7 @@ def test_backup(folder):
             write(os.path.join(saved, name), content)
         r = run([os.path.join(new, "bin", "texcell-backup"), "--restore", saved], env=env)
         ok(r.returncode == 2 and reason in r.stderr and "Traceback" not in r.stderr and
-           tree(new) == before,
+           tree(new) == original,
            "restore: changes nothing if a file of the backup is damaged: " + reason, r.stderr)
         write(os.path.join(saved, name), whole)
     for name, put, reason in (
@@ -2300,7 +2304,7 @@ def test_backup(folder):
         os.makedirs(os.path.dirname(path), exist_ok=True)
         put(path)
         r = run([os.path.join(new, "bin", "texcell-backup"), "--restore", saved], env=env)
-        ok(r.returncode == 2 and reason in r.stderr and tree(new) == before,
+        ok(r.returncode == 2 and reason in r.stderr and tree(new) == original,
            "restore: changes nothing if " + reason, r.stderr)
         os.unlink(path)
         if aside:
@@ -2370,19 +2374,19 @@ def test_backup(folder):
     sql(new, "INSERT INTO result(id, workunitid, name, server_state, xml_doc_in) VALUES(9100, 4, "
         "'lost_4_0', 4, '<file_name>%s</file_name>')" % name)
     lost = [os.path.join(new, "bin", "texcell-again"), "--lost"]
-    said, later, start = [run(lost, env=ENV)], run(words), time.monotonic()
+    output, later, start = [run(lost, env=ENV)], run(words), time.monotonic()
     ok(blamed.returncode == 2 and later.returncode == 3 and "the server lost it: "
        "bin/texcell-again --lost" in later.stderr and time.monotonic() - start < 5,
        "again --lost: with script_validator, too, a lost upload is no error of the host, and is "
-       "not waited for", "%s %s %s" % (blamed, later, said))
+       "not waited for", "%s %s %s" % (blamed, later, output))
     sql(new, "UPDATE result SET server_state = 5, outcome = 1, validate_state = 4 WHERE id = 9100")
     sql(new, "UPDATE workunit SET transition_time = 7 WHERE id = 4")
-    said += [run(lost, env=ENV), run(lost, env=ENV)]
+    output += [run(lost, env=ENV), run(lost, env=ENV)]
     ok(sql(new, "SELECT outcome, validate_state FROM result WHERE id = 9100") == [(7, 3)] and
-       "1 results were reported" in said[1].stdout and
+       "1 results were reported" in output[1].stdout and
        sql(new, "SELECT transition_time > 7 FROM workunit WHERE id = 4") == [(1,)] and
-       "reported" not in said[2].stdout and said[2].returncode == 0,
-       "again --lost: a lost upload that is reported later is no error of the host", said)
+       "reported" not in output[2].stdout and output[2].returncode == 0,
+       "again --lost: a lost upload that is reported later is no error of the host", output)
     write(upload, "there")
     ok(run(words).returncode != 0 and "the server lost" not in run(words).stderr,
        "again --lost: an upload that exists is validated")

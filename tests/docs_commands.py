@@ -166,10 +166,10 @@ def check_packages(page):
     """The page's command for root, for those who have no sudo, names all packages that ./bootstrap
     build would install."""
     with open(os.path.join(tap.SRC, "bootstrap")) as f:
-        wanted = re.search(r'build_packages="([^"]*)"', f.read()).group(1).split()
+        expected = re.search(r'build_packages="([^"]*)"', f.read()).group(1).split()
     listed = next(text for _l, _s, word, text in blocks_of(page)[0] if word == "root").split()
-    tap.ok(wanted and set(wanted) <= set(listed),
-           page + ": names the packages of ./bootstrap build", set(wanted) - set(listed))
+    tap.ok(expected and set(expected) <= set(listed),
+           page + ": names the packages of ./bootstrap build", set(expected) - set(listed))
 
 
 def check_first_answer():

@@ -84,10 +84,10 @@ def survives(unit, name, call, nth, how, expected, limit):
     # The number of calls depends on the time that launches take: this run may have made fewer.
     if nth > 1 and os.path.exists(path) and read_counts(path).get(call, nth) < nth:
         return title + ": not reached", p.returncode == 0 and content == expected, p.stderr
-    said = "texcell: going on with the CPU: the OpenCL driver failed: " in p.stderr
+    has_message = "texcell: going on with the CPU: the OpenCL driver failed: " in p.stderr
     # "unload" fails when the process ends, so the work may have been done before.
     return (title, p.returncode == 0 and content == expected and seconds < limit and not left and
-            (said or call == "unload"),
+            (has_message or call == "unload"),
             "exit %d, %.0f s, left %s, %s result\n%s" % (p.returncode, seconds, left,
                                                          "the same" if content == expected
                                                          else "another", p.stderr))
@@ -102,12 +102,12 @@ def ends_at_once(unit, name, call, expected):
     time.sleep(2)
     start = time.monotonic()
     p.send_signal(signal.SIGTERM)
-    said = p.communicate(timeout=MINUTE)[1]
+    output = p.communicate(timeout=MINUTE)[1]
     seconds = time.monotonic() - start
     tap.ok(p.returncode == 3 and seconds < 1 and "interrupted by signal 15; the same command goes "
-           "on from here" in said,
+           "on from here" in output,
            "%s: SIGTERM during a long %s ends the program at once (%.2f s)" % (name, call, seconds),
-           "%d %s" % (p.returncode, said))
+           "%d %s" % (p.returncode, output))
     tap.run(command, env=dict(os.environ, **ENVIRONMENT))
     with open(out, "rb") as f:
         tap.ok(f.read() == expected, "%s: the same command continues" % name)

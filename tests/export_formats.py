@@ -207,18 +207,19 @@ def test_voxel_sizes(analysis, table, stack):
         units = {row["column"]: row["unit"] for row in rows_of(out, "columns.csv")}
         title = "volume_voxels" if not known else "volume_um3" if labels else "volume"
         rows = rows_of(out, table + ".csv")
-        wanted = [float(row["voxels"]) * (1 if not known else 0.25 if row["item"] in known
-                                          else np.nan) for row in rows]
+        expected = [float(row["voxels"]) * (1 if not known else 0.25 if row["item"] in known
+                                            else np.nan) for row in rows]
         tap.ok({row["item"] for row in rows} == {"a", "b"} and
-               np.array_equal([float(row[title]) for row in rows], wanted, equal_nan=True),
-               out + ": volumes", wanted)
+               np.array_equal([float(row[title]) for row in rows], expected, equal_nan=True),
+               out + ": volumes", expected)
         um = [column for column, unit in units.items() if "um" in unit or "_um" in column]
         tap.ok(bool(um) == bool(known) and units[title] == ("um^3" if known else "voxel") and
                ("voxel_volume" in units) == bool(known and not labels),
                out + ": units", units)
         columns = texcell.read(path(out + ".npz")).tables[table]
         tap.ok(list(columns) == list(rows[0]) and
-               np.array_equal(columns[title], wanted, equal_nan=True), out + ": the same in Python",
+               np.array_equal(columns[title], expected, equal_nan=True), out +
+               ": the same in Python",
                list(columns))
 
 

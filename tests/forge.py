@@ -50,7 +50,7 @@ def archive(members, comment=b"", front=b"", behind=b"", count=None, before_list
     out, directory = bytearray(front), bytearray()
     for m in members:
         out += m.gap
-        at, packed = len(out), m.bytes()
+        offset, packed = len(out), m.bytes()
         crc = zlib.crc32(m.data) if m.crc is None else m.crc
         size = len(m.data) if m.size is None else m.size
         flags = m.flags | (8 if m.descriptor else 0)
@@ -68,7 +68,7 @@ def archive(members, comment=b"", front=b"", behind=b"", count=None, before_list
         directory += struct.pack("<IHHHHHHIIIHHHHHII", 0x02014b50, 20, m.version, flags, method,
                                  DOS_TIME, DOS_DATE, crc,
                                  len(packed), size, len(name), len(m.extra), len(m.comment), 0, 0,
-                                 m.attributes, at)
+                                 m.attributes, offset)
         directory += name + m.extra + m.comment
     out += before_list
     start = len(out)
@@ -93,21 +93,22 @@ def two_lists(members, others, place):
     second = archive(others)
     split, last = struct.unpack_from("<I", second, len(second) - 6)[0], len(second) - 22
     body, directory = second[:split], bytearray(second[split:last])
-    at = 0
-    while at < len(directory):     # the second list's members lie behind the first's
-        n, x, c = struct.unpack_from("<HHH", directory, at + 28)
-        struct.pack_into("<I", directory, at + 42, struct.unpack_from("<I", directory, at + 42)[0] +
+    offset = 0
+    while offset < len(directory):     # the second list's members lie behind the first's
+        n, x, c = struct.unpack_from("<HHH", directory, offset + 28)
+        struct.pack_into("<I", directory, offset + 42,
+                         struct.unpack_from("<I", directory, offset + 42)[0] +
                          len(data))
-        at += 46 + n + x + c
-    at = listed.rindex(b"PK\1\2")
-    packed, = struct.unpack_from("<I", listed, at + 20)
-    struct.pack_into("<I", listed, at + 20, packed + len(body))
+        offset += 46 + n + x + c
+    offset = listed.rindex(b"PK\1\2")
+    packed, = struct.unpack_from("<I", listed, offset + 20)
+    struct.pack_into("<I", listed, offset + 20, packed + len(body))
     begin = len(data) + len(body)
     record = struct.pack("<IQHHIIQQQQ", 0x06064b50, 44, 45, 45, 0, 0, len(members), len(members),
                          len(listed), begin)
     locator = struct.pack("<IIQI", 0x07064b50, 0, begin + len(listed), 1)
     if place == "comment":
-        struct.pack_into("<H", listed, at + 32, len(record + locator + directory))
+        struct.pack_into("<H", listed, offset + 32, len(record + locator + directory))
     out = data + body + listed + record + locator
     return bytes(out + directory + struct.pack("<IHHHHIIH", 0x06054b50, 0, 0, len(others),
                                                len(others), len(directory),
@@ -170,8 +171,8 @@ def flip_bit(array, index, bit):
     """The array with one bit of one element changed."""
     out = array.copy()
     raw = out.reshape(-1).view(np.uint8)
-    at = index * out.itemsize + bit // 8
-    raw[at] ^= 1 << (bit % 8)
+    position = index * out.itemsize + bit // 8
+    raw[position] ^= 1 << (bit % 8)
     return out
 
 

@@ -64,18 +64,18 @@ def view_of(folder):
                                  n * SIDE * SIDE).reshape(ny, nx).astype(int) for n in (2, 1))
     part = (found if amounts else 112 * (found > 0))[:, :, None]
     hue = np.broadcast_to(HUES[1], part.shape[:2] + (3,)) if amounts else HUES[found % 6]
-    texts = [data[at:at + 64].split(b"\0")[0].decode() for at in (48, 80)]
+    texts = [data[offset:offset + 64].split(b"\0")[0].decode() for offset in (48, 80)]
     return (grey[:, :, None] * (255 - part) + hue * part) // 255, int((found > 0).sum()), texts
 
 
 def drawn(picture):
     """Whether the screen shows the picture, a square, above the lines of text."""
     room = WINDOW - 2 * 16 - TEXT
-    at = ((np.arange(room) + 0.5) * len(picture) / room).astype(int)
+    position = ((np.arange(room) + 0.5) * len(picture) / room).astype(int)
     x = (WINDOW - room) // 2
-    shown, wanted = screen(), picture[at][:, at]
+    shown, expected = screen(), picture[position][:, position]
     # Without a window manager the window is sometimes a pixel off.
-    return any(np.array_equal(shown[16 + d:16 + d + room, x + d:x + d + room], wanted)
+    return any(np.array_equal(shown[16 + d:16 + d + room, x + d:x + d + room], expected)
                for d in (-1, 0, 1))
 
 

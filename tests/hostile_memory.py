@@ -24,7 +24,7 @@ def path(name):
 
 def check(unit, file):
     """(exit code, peak memory in MiB, seconds, output)."""
-    before = time.monotonic()
+    start = time.monotonic()
     pid = os.fork()
     if pid == 0:
         log = os.open(path("log"), os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
@@ -34,7 +34,7 @@ def check(unit, file):
     _, status, usage = os.wait4(pid, 0)
     with open(path("log")) as f:
         return (os.waitstatus_to_exitcode(status), usage.ru_maxrss / 1024,
-                time.monotonic() - before, f.read())
+                time.monotonic() - start, f.read())
 
 
 def zeros_member(name, array, rows):
@@ -44,8 +44,8 @@ def zeros_member(name, array, rows):
     size = int(np.prod(shape)) * array.dtype.itemsize
     packer, block = zlib.compressobj(6, zlib.DEFLATED, -15), bytes(1 << 20)
     packed, crc = [packer.compress(head)], zlib.crc32(head)
-    for at in range(0, size, len(block)):
-        part = block[:min(len(block), size - at)]
+    for offset in range(0, size, len(block)):
+        part = block[:min(len(block), size - offset)]
         packed.append(packer.compress(part))
         crc = zlib.crc32(part, crc)
     m = forge.Member(name + ".npy", b"", 8)
@@ -77,13 +77,13 @@ def many_members(honest, n):
     out = bytearray(forge.archive(members))
     end = len(out) - 22
     start, = struct.unpack_from("<I", out, end + 16)
-    at = start
+    offset = start
     local = struct.pack("<IHHHHHIIIHH", 0x04034b50, 20, 0, 0, 0, 33, zlib.crc32(data), len(data),
                         len(data), 11, 0)
     body = bytes(out[:start]) + local + b"0000000.npy" + data
     entries = b"".join(struct.pack("<IHHHHHHIIIHHHHHII", 0x02014b50, 20, 20, 0, 0, 0, 33,
                                    zlib.crc32(data), len(data),
-                                   len(data), 11, 0, 0, 0, 0, 0, at) + b"%07x.npy" % i
+                                   len(data), 11, 0, 0, 0, 0, 0, offset) + b"%07x.npy" % i
                        for i in range(n))
     listed = bytes(out[start:end]) + entries
     body += bytes(n * len(data))

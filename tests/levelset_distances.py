@@ -58,8 +58,8 @@ def check(name, mask, devices):
     """Compares phi on every device with SciPy's distances."""
     unit = ls.write(UNIT, np.zeros(mask.shape, np.uint8),
                     {"target": 1, "epsilon": 1, "iterations": 0, "init": {"type": "mask"}}, mask)
-    wanted = np.where(mask, distance_transform_edt(mask), distance_transform_edt(~mask))
-    squares = np.rint(wanted ** 2)
+    expected = np.where(mask, distance_transform_edt(mask), distance_transform_edt(~mask))
+    squares = np.rint(expected ** 2)
     # phi has single precision: where it is large, its square is not exact to half a unit.
     near = squares < 2 ** 20
     for device in devices:
@@ -70,7 +70,7 @@ def check(name, mask, devices):
             continue
         phi = ls.phi_of(data, mask.shape).astype(float)
         d = np.where(mask, 0.5 - phi, phi + 0.5)
-        wrong = (np.rint(d * d) != squares)[near].sum() + (np.abs(d - wanted) > 0.01).sum()
+        wrong = (np.rint(d * d) != squares)[near].sum() + (np.abs(d - expected) > 0.01).sum()
         tap.ok(wrong == 0, title, wrong)
 
 

@@ -144,10 +144,10 @@ def float64():
     phi, _, _ = oracle.evolve(image, inside, p)
     oracle.gradient = upwind
     first = radius(oracle.signed_distance(inside))
-    wanted = first ** 2 - 0.2 * counts[0]
-    tap.ok(abs(radius(phi) ** 2 / wanted - 1) < 0.01,
+    expected = first ** 2 - 0.2 * counts[0]
+    tap.ok(abs(radius(phi) ** 2 / expected - 1) < 0.01,
            "the float64 oracle with a central gradient follows r^2 = r0^2 - t within 1% of r^2",
-           (radius(phi), wanted ** 0.5))
+           (radius(phi), expected ** 0.5))
 
 
 def orientation():

@@ -58,10 +58,10 @@ def nifti(path):
         raw = f.read()
     dim = np.frombuffer(raw, "<i2", 8, 40)
     kind = int(np.frombuffer(raw, "<i2", 1, 70)[0])
-    at = int(np.frombuffer(raw, "<f4", 1, 108)[0])
+    offset = int(np.frombuffer(raw, "<f4", 1, 108)[0])
     dtype = {2: "u1", 4: "<i2", 8: "<i4", 16: "<f4", 512: "<u2"}[kind]
     n = [int(d) for d in dim[1:4]]
-    return np.frombuffer(raw, dtype, n[0] * n[1] * n[2], at).reshape(n[::-1])
+    return np.frombuffer(raw, dtype, n[0] * n[1] * n[2], offset).reshape(n[::-1])
 
 
 def dice(a, b):

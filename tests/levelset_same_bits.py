@@ -89,9 +89,9 @@ def too_large(folder, missing):
         run = tap.run([tap.TEXCELL, "run", unit, "-o", out, "--device", device],
                       env=dict(os.environ, **tap.opencl_hooks(memory=2 << 20)))
         results.append((run, open(out, "rb").read() if run.returncode == 0 else None))
-    said = results[1][0].stderr
-    tap.ok("the CPU does this item" in said and " MiB" in said and "phi" in said,
-           "a stack too large for the device is computed on the CPU, with a message", said)
+    output = results[1][0].stderr
+    tap.ok("the CPU does this item" in output and " MiB" in output and "phi" in output,
+           "a stack too large for the device is computed on the CPU, with a message", output)
     tap.ok(results[0][1] is not None and results[0][1] == results[1][1],
            "a stack too large for the device: the same result")
 

@@ -88,15 +88,16 @@ def without_the_bound(image, p):
 def note_above():
     """run accepts a dt above the bound, with a note."""
     image = ls.balls((1, 41, 53), 3)
-    for dt, said in ((0.3, True), (0.2, False)):
+    for dt, has_note in ((0.3, True), (0.2, False)):
         p = {"target": 180, "epsilon": 60, "alpha": 0, "dt": dt, "iterations": 1,
              "init": ball(25, 19, 11)}
         unit = ls.write(os.path.join(FOLDER, "n.zip"), image, p)
         run = tap.run([tap.TEXCELL, "run", unit, "-o", os.path.join(FOLDER, "n.npz"), "--device",
                        "cpu"])
         os.remove(os.path.join(FOLDER, "n.npz"))
-        tap.ok(run.returncode == 0 and ("parameters.dt 0.3 is above 0.225" in run.stderr) == said,
-               "dt %g: %s" % (dt, "taken, with a note" if said else "no note"), run.stderr)
+        tap.ok(run.returncode == 0 and ("parameters.dt 0.3 is above 0.225" in run.stderr) ==
+               has_note,
+               "dt %g: %s" % (dt, "taken, with a note" if has_note else "no note"), run.stderr)
 
 
 def main():

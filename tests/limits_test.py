@@ -124,16 +124,16 @@ def processor_time():
             took = sum(os.times()[2:4]) - sum(before[2:4])
         expected = calls_test.content(result)
         os.remove(result)
-        codes, said = [], set()
+        codes, output = [], set()
         while not os.path.exists(result) and len(codes) < 60:
             run = tap.run(argv, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_CPU, (1, 20)))
             codes.append(run.returncode)
-            said.add(run.stderr.strip())
-        good = codes[-1] == 0 and set(codes[:-1]) == {3} and said <= {
+            output.add(run.stderr.strip())
+        good = codes[-1] == 0 and set(codes[:-1]) == {3} and output <= {
             "", "texcell: interrupted by signal 24; the same command goes on from here"}
         tap.ok(good and os.path.exists(result) and calls_test.content(result) == expected,
                "%s: a second of processor time a run: done in %d runs" % (name, len(codes)),
-               "%s %s" % (codes, said))
+               "%s %s" % (codes, output))
         if os.path.exists(result):
             os.remove(result)
 
@@ -149,8 +149,8 @@ def process_number():
                    "exec \"$@\"", "sh"] + argv, cwd=folder)
     made = calls_test.content(os.path.join(folder, "w.zip")) if os.path.exists(
         os.path.join(folder, "w.zip")) else b""
-    again = tap.run(argv, cwd=folder)
-    tap.ok(run.returncode == 0 and again.returncode == 0 and len(made) > 100,
+    second_run = tap.run(argv, cwd=folder)
+    tap.ok(run.returncode == 0 and second_run.returncode == 0 and len(made) > 100,
            "pack: the temporary file of a killed process with the same id", run.stderr)
 
 
@@ -173,11 +173,11 @@ def driver_and_clock(unit, clock):
             p.wait(30)
         except subprocess.TimeoutExpired:
             p.kill()
-        said = p.communicate()[1]
-        tap.ok(p.returncode == 3 and "interrupted by signal 15" in said,
+        output = p.communicate()[1]
+        tap.ok(p.returncode == 3 and "interrupted by signal 15" in output,
                "a driver hangs, the clock is set %s: it ends %.2f s after SIGTERM" %
                ("back" if back else "forward", time.monotonic() - start),
-               "%d %s" % (p.returncode, said))
+               "%d %s" % (p.returncode, output))
 
 
 def main():

@@ -31,15 +31,15 @@ def example(name):
     shutil.copy(os.path.join(tap.DATA, "count", name + ".jpg"), os.path.join(FOLDER, "smear.jpg"))
     env = dict(os.environ, PATH=os.path.abspath(tap.BUILD) + os.pathsep + os.environ["PATH"])
     for script in (["sh", "-ec", commands], [sys.executable, "-c", rule]):
-        said = subprocess.run(script, cwd=FOLDER, env=env, check=True, stdout=subprocess.PIPE,
-                              stderr=subprocess.PIPE, universal_newlines=True)
+        process = subprocess.run(script, cwd=FOLDER, env=env, check=True, stdout=subprocess.PIPE,
+                                 stderr=subprocess.PIPE, universal_newlines=True)
     with open(os.path.join(FOLDER, "shapes", "objects.csv")) as f:
         rows = list(csv.DictReader(f))
     with np.load(os.path.join(FOLDER, "cells", "result.npz")) as z:
         labels = z["labels_smear"]
     for each in ("cells", "shapes"):
         shutil.rmtree(os.path.join(FOLDER, each))
-    return rows, dict(line.split() for line in said.stdout.splitlines()), labels
+    return rows, dict(line.split() for line in process.stdout.splitlines()), labels
 
 
 def drawing(rows, kinds):

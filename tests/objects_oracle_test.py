@@ -55,8 +55,9 @@ def differences(got, want, index):
             continue
         near = np.isclose(found, values, rtol=1e-9, atol=1e-9, equal_nan=True)
         thin = (found == 0) & (np.abs(values) < THIN.get(name, 0))
-        for at in np.argwhere(~(near | thin))[:2]:
-            yield "%s %s: %.17g, not %.17g" % (name, at, found[tuple(at)], values[tuple(at)])
+        for position in np.argwhere(~(near | thin))[:2]:
+            yield "%s %s: %.17g, not %.17g" % (name, position, found[tuple(position)],
+                                               values[tuple(position)])
 
 
 def check(title, parameters, items, threads=1):
@@ -64,9 +65,9 @@ def check(title, parameters, items, threads=1):
     got = compute(parameters, items, threads)
     if not tap.ok(got != {}, title + ": computed"):
         return 0
-    wanted = [objects_oracle.analyse(it, parameters, i) for i, it in enumerate(items)]
-    wrong = [d for i, want in enumerate(wanted) for d in differences(got, want, i)]
-    rows = sum(len(w.get("object_label", [])) for w in wanted)
+    expected = [objects_oracle.analyse(it, parameters, i) for i, it in enumerate(items)]
+    wrong = [d for i, want in enumerate(expected) for d in differences(got, want, i)]
+    rows = sum(len(w.get("object_label", [])) for w in expected)
     tap.ok(not wrong and len(got["object_label"]) == rows, "%s: %d objects" % (title, rows),
            "\n".join(wrong[:9]))
     return rows

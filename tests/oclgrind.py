@@ -32,15 +32,15 @@ def common():
             found = f.read()
         return r, found, "exit %d\n%s%s%s" % (r.returncode, r.stdout, r.stderr, found)
 
-    r, found, said = report("selftest", "opencl", "floats", rounds=1)
-    tap.ok("Oclgrind" in r.stdout, "a preloaded OpenCL library is used before the system's", said)
-    tap.ok(r.returncode == 0 and found == "", "Oclgrind reports nothing in the self-test", said)
-    r, found, said = report("selftest", "opencl", "floats")
+    r, found, output = report("selftest", "opencl", "floats", rounds=1)
+    tap.ok("Oclgrind" in r.stdout, "a preloaded OpenCL library is used before the system's", output)
+    tap.ok(r.returncode == 0 and found == "", "Oclgrind reports nothing in the self-test", output)
+    r, found, output = report("selftest", "opencl", "floats")
     tap.ok(r.returncode == 0 and found == "",
            "Oclgrind does not report correct division, but passes the self-test",
-           said)
-    r, found, said = report("race", "opencl")
-    tap.ok("race" in found, "Oclgrind reports a race that was put into a kernel", said)
+           output)
+    r, found, output = report("race", "opencl")
+    tap.ok("race" in found, "Oclgrind reports a race that was put into a kernel", output)
 
 
 def glcm():

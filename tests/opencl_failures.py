@@ -59,28 +59,28 @@ class Job:
     def calls(self, device, **hooks):
         """{place: numbers of its calls} in an undisturbed run."""
         for _ in range(3):
-            code, result, said = self.run(0, device, places=path("places"), **hooks)
-            if HUNG not in said:
+            code, result, output = self.run(0, device, places=path("places"), **hooks)
+            if HUNG not in output:
                 break
         made, left = content(path("count0")).split()
         tap.ok(code == 0 and result == self.expected and int(left) == 0 and int(made) > 40,
                "%s, %s: %d calls, the CPU's bytes, every object released" %
-               (self.name, device, int(made)), "%s left\n%s" % (left, said))
+               (self.name, device, int(made)), "%s left\n%s" % (left, output))
         return places.told(path("places"))
 
     def fails(self, lane, device, **hooks):
         """(exit code, the error after a failure or None)."""
-        code, result, said = self.run(lane, device, **hooks)
-        left = 0 if HUNG in said else int(content(path("count%d" % lane)).split()[1])
+        code, result, output = self.run(lane, device, **hooks)
+        left = 0 if HUNG in output else int(content(path("count%d" % lane)).split()[1])
         if left != 0:
             return code, "%d objects left" % left
         if code == 0:
-            return code, None if result == self.expected else "other bytes: " + said
-        if device == "auto" or code != 3 or result is not None or "texcell: error: " not in said:
-            return code, "exit %d: %s" % (code, said)
-        again, result, said = self.run(lane, device)
+            return code, None if result == self.expected else "other bytes: " + output
+        if device == "auto" or code != 3 or result is not None or "texcell: error: " not in output:
+            return code, "exit %d: %s" % (code, output)
+        again, result, output = self.run(lane, device)
         return (code, None if again == 0 and result == self.expected
-                else "the same again: exit %d: %s" % (again, said))
+                else "the same again: exit %d: %s" % (again, output))
 
 
 def sweep(job, device, **hooks):

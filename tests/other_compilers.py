@@ -25,12 +25,12 @@ def bytes_of(folder, unit, out):
 
 
 def main():
-    folder, wanted = tap.scratch(), []
+    folder, expected = tap.scratch(), []
     out = os.path.join(folder, "r.npz")
     for i, (analysis, parameters, items) in enumerate(opencl_jobs.JOBS):
         unit = workunit.write(os.path.join(folder, "%02d-%s.zip" % (i, analysis)), analysis,
                               parameters, items())
-        wanted.append((unit, bytes_of(tap.BUILD, unit, out)))
+        expected.append((unit, bytes_of(tap.BUILD, unit, out)))
     for compiler, flags in EVERY if os.environ.get("COMPILERS") == "all" else SOME:
         title = "%s %s" % (compiler, flags)
         if shutil.which(compiler) is None:
@@ -42,9 +42,9 @@ def main():
             continue
         r = tap.run([os.path.join(build, "texcell"), "selftest", "--device", "cpu"])
         tap.ok(r.returncode == 0, title + ": the self-tests of every analysis pass", r.stderr)
-        wrong = [os.path.basename(unit) for unit, first in wanted if first is None or
+        wrong = [os.path.basename(unit) for unit, first in expected if first is None or
                  bytes_of(build, unit, out) != first]
-        tap.ok(not wrong, "%s: this build's bytes for %d jobs" % (title, len(wanted)), wrong)
+        tap.ok(not wrong, "%s: this build's bytes for %d jobs" % (title, len(expected)), wrong)
     tap.done()
 
 

@@ -109,15 +109,15 @@ def bare_root():
         f.write(os.urandom(4096))
     start = ["unshare", "-r", "chroot", root]
     try:
-        said = subprocess.run(start +
-                              ["/lib64/ld-linux-x86-64.so.2", "/lib/x86_64-linux-gnu/libc.so.6"],
-                              stdout=subprocess.PIPE).stdout.decode()
+        output = subprocess.run(start +
+                                ["/lib64/ld-linux-x86-64.so.2", "/lib/x86_64-linux-gnu/libc.so.6"],
+                                stdout=subprocess.PIPE).stdout.decode()
     except OSError:
-        said = ""
-    if not said:
+        output = ""
+    if not output:
         tap.skip("in a root folder of their own", "no name space in which one may be had here")
         return None, start, ""
-    return root, start, re.search(r"GLIBC [\d.]+", said).group(0)
+    return root, start, re.search(r"GLIBC [\d.]+", output).group(0)
 
 
 def for_volunteers(p):
@@ -199,13 +199,13 @@ def kills(p, parameters, items, analysis, times):
         time.sleep(0.003 * (killed % 7))         # so that the kills come at different moments
         process.kill()
         process.wait()
-        said = read("log")
-        if process.returncode == 3 and b"another texcell is at work" in said:
+        output = read("log")
+        if process.returncode == 3 and b"another texcell is at work" in output:
             continue               # the system has not yet closed the files of the killed process
-        if b"going on from the checkpoint" in said:
+        if b"going on from the checkpoint" in output:
             went_on += 1
         else:
-            others.append("%s: %r" % (process.returncode, said))
+            others.append("%s: %r" % (process.returncode, output))
         if process.returncode == 0:
             break
         killed += 1

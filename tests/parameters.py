@@ -91,11 +91,11 @@ def main():
                name + ": lines have at most 80 columns", wide)
         vague = [path for path, p in every_key(keys) if not re.match(r".{8,}\.$", p["help"])]
         tap.ok(not vague, name + ": every key has a sentence", vague)
-    for arguments, said in ((["alchemy"], "there are: glcm, "),
-                            (["glcm", "volume"], "one NAME, 2 given"),
-                            (["--yaml"], "--yaml"), (["--json=yes"], "--json")):
+    for arguments, words in ((["alchemy"], "there are: glcm, "),
+                             (["glcm", "volume"], "one NAME, 2 given"),
+                             (["--yaml"], "--yaml"), (["--json=yes"], "--json")):
         r = program(*arguments)
-        tap.ok(r.returncode == 1 and said in r.stderr and not r.stdout,
+        tap.ok(r.returncode == 1 and words in r.stderr and not r.stdout,
                "parameters %s" % " ".join(arguments), r.stderr)
     tap.done()
 

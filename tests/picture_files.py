@@ -55,9 +55,9 @@ def tiff(planes, text=None, order="<", one=False, behind=b"", first=None, front=
             places[tag] = (kind, count, raw)
         for tag, (kind, count, raw) in places.items():
             if len(raw) > 4:
-                at = len(out)
+                offset = len(out)
                 out += raw + b"\0" * (len(raw) % 2)
-                places[tag] = (kind, count, struct.pack(order + "I", at))
+                places[tag] = (kind, count, struct.pack(order + "I", offset))
         struct.pack_into(order + "I", out, link, len(out))
         out += struct.pack(order + "H", len(places))
         for tag, (kind, count, raw) in sorted(places.items()):
@@ -101,10 +101,10 @@ def linked(planes, to, text=None):
     """A TIFF whose last page points to a next page at offset `to`, or to the first page if `to` is
     None."""
     data = bytearray(tiff(planes, text))
-    first = at = struct.unpack_from("<I", data, 4)[0]
-    while at:
-        link = at + 2 + 12 * struct.unpack_from("<H", data, at)[0]
-        at = struct.unpack_from("<I", data, link)[0]
+    first = offset = struct.unpack_from("<I", data, 4)[0]
+    while offset:
+        link = offset + 2 + 12 * struct.unpack_from("<H", data, offset)[0]
+        offset = struct.unpack_from("<I", data, link)[0]
     struct.pack_into("<I", data, link, first if to is None else to)
     return bytes(data)
 
@@ -112,10 +112,10 @@ def linked(planes, to, text=None):
 def with_sub(side, sub):
     """A square page, with another one as its SubIFD."""
     data = bytearray(tiff(flat(5, shape=(side, side)) + flat(9, shape=(sub, sub)), t330=(4, [0])))
-    at = struct.unpack_from("<I", data, 4)[0]
-    n = struct.unpack_from("<H", data, at)[0]
-    link = at + 2 + 12 * n
-    for entry in range(at + 2, link, 12):
+    offset = struct.unpack_from("<I", data, 4)[0]
+    n = struct.unpack_from("<H", data, offset)[0]
+    link = offset + 2 + 12 * n
+    for entry in range(offset + 2, link, 12):
         if struct.unpack_from("<H", data, entry)[0] == 330:
             data[entry + 8:entry + 12] = data[link:link + 4]
     data[link:link + 4] = bytes(4)
@@ -292,9 +292,9 @@ def seeds():
         yield nifti2(stack[None, None, None], order)
     yield nifti2(stack, slope=2, offset=float("nan"))
     yield nifti2(stack, slope=float("inf"))
-    for at in (168, 14):
+    for offset in (168, 14):
         whole = bytearray(nifti2(stack))
-        whole[at:at + 2] = b"\0\0"
+        whole[offset:offset + 2] = b"\0\0"
         yield bytes(whole)
         yield gzip.compress(whole, mtime=0)
     yield nifti2(stack, cut=300)

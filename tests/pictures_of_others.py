@@ -61,8 +61,8 @@ def by_tifffile(path):
     if "S" in axes and "C" not in axes:
         axes = axes.replace("S", "C")
     elif "S" in axes and a.shape[axes.index("S")] > 1:
-        at = axes.index("C")
-        a = np.moveaxis(a, [at, axes.index("S")], [0, 1])
+        position = axes.index("C")
+        a = np.moveaxis(a, [position, axes.index("S")], [0, 1])
         a = a.reshape((-1,) + a.shape[2:])
         axes = "C" + axes.replace("C", "").replace("S", "")
     for i in reversed(range(len(axes))):

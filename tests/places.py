@@ -12,9 +12,9 @@ class Sweep:
     """The trials of a test, in all of its cases."""
     def __init__(self, variable, step):
         """variable: the environment variable; step: the N if the variable is not set."""
-        wanted = os.environ.get(variable)
-        self.every = wanted == "all"
-        self.step = 1 if self.every else int(wanted or step)
+        setting = os.environ.get(variable)
+        self.every = setting == "all"
+        self.step = 1 if self.every else int(setting or step)
         self.had, self.next, self.codes = set(), 0, collections.Counter()
 
     def trials(self, program, places):

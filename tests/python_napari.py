@@ -109,11 +109,12 @@ def arrays():
                  {"channel": 1}),
                 ("bioio, colours", {"x": bioio.BioImage(colours)}, ["x"], None, {})):
             found = texcell.analyse(image, **given, **more)
-            own, at = found["region_item"] == 0, found.spacing(0)
+            own, spacing_found = found["region_item"] == 0, found.spacing(0)
             tap.ok(found.names == names and np.array_equal(found["region_area"][own],
                                                            want["region_area"]) and
-                   (at is None if um is None else np.allclose(at, (um, um))), title,
-                   (found.names, at))
+                   (spacing_found is None if um is None else np.allclose(spacing_found, (um, um))),
+                   title,
+                   (found.names, spacing_found))
     bar = io.StringIO()
     with contextlib.redirect_stderr(bar):
         texcell.analyse([spots] * 5, **dict(given, progress=True))

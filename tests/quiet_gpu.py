@@ -123,9 +123,9 @@ def stop_when(begun, name, *options, **hooks):
     deadline = time.time() + 120
     while p.poll() is None and time.time() < deadline and not begun():
         time.sleep(0.05)
-    before = time.time()
+    start = time.time()
     p.send_signal(signal.SIGTERM)
-    return p.wait(60), time.time() - before
+    return p.wait(60), time.time() - start
 
 
 def test_stop_at_rest():
@@ -205,9 +205,9 @@ def test_read_ahead():
         for line in open(log):
             read = re.match(r"([0-9]+) +pread64\([0-9]+, .*, [0-9]+, ([0-9]+)(\)| <unf)", line)
             main = main or (read and read.group(1))
-            before = [at for at in places if read and at < int(read.group(2))]
-            if before:
-                readers.setdefault(places[max(before)], set()).add(read.group(1))
+            earlier = [position for position in places if read and position < int(read.group(2))]
+            if earlier:
+                readers.setdefault(places[max(earlier)], set()).add(read.group(1))
         beside = sorted(i for i in readers if readers[i] - {main})
         with open(out, "rb") as f:
             results.append(f.read())

@@ -82,9 +82,10 @@ def damaged():
             bad.writestr(info,
                          data[:-20] if info.filename in ("images/x_0013.png", "images/x_0014.png",
                                                          "images/x_0029.png") else data)
-    said = [result(path("bad.zip"), "--threads", str(n)) for n in (1, 2, 3, 8) for _ in range(3)]
-    ok("images/x_0013.png: damaged PNG" in said[0] and len(set(said)) == 1,
-       "the first damaged strip is named on any number of threads", said)
+    messages = [result(path("bad.zip"), "--threads", str(n)) for n in (1, 2, 3, 8)
+                for _ in range(3)]
+    ok("images/x_0013.png: damaged PNG" in messages[0] and len(set(messages)) == 1,
+       "the first damaged strip is named on any number of threads", messages)
 
 
 def packed():

@@ -91,7 +91,7 @@ def main():
         with open(path, "wb") as f:
             f.write(data)
         try:
-            mode, theirs, said = by_pil(data)
+            mode, theirs, states_black = by_pil(data)
         except Exception:           # of any kind: PIL cannot read it
             theirs = None
         ours, run = by_pack(path, os.path.join(FOLDER, "unit.zip"))
@@ -110,7 +110,7 @@ def main():
             groups["both, of mode %s: not compared" % mode] += 1
         elif alike(ours, theirs):
             groups["both, the same"] += 1
-        elif not said and alike(ours, [255 - whole(t) for t in theirs]):
+        elif not states_black and alike(ours, [255 - whole(t) for t in theirs]):
             groups["both, but 0 is black unless the file says otherwise, to PIL white"] += 1
         elif alike(ours, by_tifffile(path)):
             groups["both, pack as tifffile: PIL passes over a damaged tag"] += 1

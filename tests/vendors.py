@@ -86,11 +86,12 @@ def test_implementation(name, units):
         return tap.skip(name, "it has no device here")
     wrong, refused = [], []
     for unit, expected in units:
-        got, said = result(unit, "opencl", env)
-        if got is None and any(s in said for s in SENTENCES):
+        got, output = result(unit, "opencl", env)
+        if got is None and any(s in output for s in SENTENCES):
             refused.append(os.path.basename(unit))
-        elif got != expected or "driver" in said:
-            wrong.append("%s: %s" % (os.path.basename(unit), said.strip()[-300:] or "other bytes"))
+        elif got != expected or "driver" in output:
+            wrong.append("%s: %s" %
+                         (os.path.basename(unit), output.strip()[-300:] or "other bytes"))
     tap.ok(not wrong, "%s: %d of %d jobs have the CPU's bytes, %d are refused with a sentence" %
            (name, len(units) - len(wrong) - len(refused), len(units), len(refused)),
            "\n".join(wrong))

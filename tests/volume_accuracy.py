@@ -31,13 +31,13 @@ def cells(stack, smooth, h, **more):
 
 def score(labels, truth):
     """(cells that match, number of cells, F1)."""
-    n, wanted = len(np.unique(labels[labels > 0])), len(np.unique(truth[truth > 0]))
+    n, expected = len(np.unique(labels[labels > 0])), len(np.unique(truth[truth > 0]))
     here, there = np.bincount(labels.ravel()), np.bincount(truth.ravel())
     pairs, shared = np.unique(labels.ravel().astype(np.int64) << 32 | truth.ravel(),
                               return_counts=True)
     a, b = pairs >> 32, pairs & 0xffffffff
     found = int(((a > 0) & (b > 0) & (2 * shared > here[a] + there[b] - shared)).sum())
-    return found, n, 2 * found / (n + wanted)
+    return found, n, 2 * found / (n + expected)
 
 
 def show(what, s):

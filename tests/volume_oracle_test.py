@@ -268,20 +268,21 @@ def test_tools():
     pictures."""
     import tifffile
     from skimage import io
-    at = os.path.join(folder(), "tools")
-    os.makedirs(os.path.join(at, "walls"))
+    tools_folder = os.path.join(folder(), "tools")
+    os.makedirs(os.path.join(tools_folder, "walls"))
     stack = grey(shell((24, 30, 50), (12, 14, 16), 9, 1.8) | shell((24, 30, 50), (12, 15, 36), 8,
                                                                    1.8))
-    tifffile.imwrite(os.path.join(at, "walls.tif"), stack)
+    tifffile.imwrite(os.path.join(tools_folder, "walls.tif"), stack)
     for z, s in enumerate(stack):
-        io.imsave(os.path.join(at, "walls", "slice%d.png" % z), s, check_contrast=False)
+        io.imsave(os.path.join(tools_folder, "walls", "slice%d.png" % z), s, check_contrast=False)
     tables = []
     for source in ("walls.tif", "walls"):
-        unit, result, out = (os.path.join(at, source + e) for e in (".zip", ".npz", ".out"))
+        unit, result, out = (os.path.join(tools_folder, source + e)
+                             for e in (".zip", ".npz", ".out"))
         for argv in ([tap.TEXCELL_WU, "pack", "--analysis", "volume", "--param", "membrane=128",
                       "--param", "labels=true",
                       "--spacing", "0.5,0.25,0.25", "--stack", "-o", unit,
-                      os.path.join(at, source)],
+                      os.path.join(tools_folder, source)],
                      [tap.TEXCELL, "run", unit, "-o", result, "--device", "cpu", "--quiet"],
                      [tap.TEXCELL_VALIDATE, "check", unit, result],
                      [tap.TEXCELL_WU, "export", result, "--images", unit, "-o", out]):

@@ -109,25 +109,25 @@ def clients_words():
 
 
 def check_clients_words():
-    said, content = clients_words()
+    client_messages, content = clients_words()
     if b"postponed for" not in content:
         tap.skip("the client's messages", "there is none")
         return
-    for message in said:
+    for message in client_messages:
         parts = [x.strip() for x in re.split(r"\b(?:NAME|REASON|N|35s)\b|-154", message)]
         tap.ok(all(x.encode() in content for x in parts if len(x) > 4),
                "the client can print: " + message, parts)
 
 
 def main():
-    said, page = messages(), rows()
-    tap.ok(len(said) > 60 and len(page) > 60, "the page and the sources have messages",
-           "%d, %d" % (len(said), len(page)))
-    sources, explained = (set().union(*map(cores, texts)) for texts in (said, page))
+    program_messages, page = messages(), rows()
+    tap.ok(len(program_messages) > 60 and len(page) > 60, "the page and the sources have messages",
+           "%d, %d" % (len(program_messages), len(page)))
+    sources, explained = (set().union(*map(cores, texts)) for texts in (program_messages, page))
     for row in page:
         tap.ok(any(says(core, text) for core in cores(row) for text in sources),
                "in the sources: " + row, plain(row))
-    for message in sorted(said):
+    for message in sorted(program_messages):
         tap.ok(any(says(core, text) for core in explained for text in cores(message)),
                "in the page: " + message, plain(message))
     check_clients_words()

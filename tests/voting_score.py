@@ -213,9 +213,9 @@ def exported():
             continue
         picture = io.imread(os.path.join(folder, "points_a.png"))
         larger = -(-300 // max(shape[-2:]))  # small pictures are enlarged to 300 pixels and more
-        at = np.floor((points[:, -2:] + 0.5) * larger).astype(int)
+        position = np.floor((points[:, -2:] + 0.5) * larger).astype(int)
         tap.ok(picture.shape[:2] == (larger * shape[-2], larger * shape[-1]) and
-               all(tuple(picture[y, x]) == (255, 70, 40) for y, x in at)
+               all(tuple(picture[y, x]) == (255, 70, 40) for y, x in position)
                and (picture[..., 0] != picture[..., 2]).sum() <= 13 * len(points),
                "%s: crosses at the points" % name)
         with open(os.path.join(folder, "points.csv")) as file:

@@ -282,13 +282,13 @@ def test_full_disk(p):
     if r is None or not r.stdout:
         tap.skip("a full disk", "no name space with a file system of its own here")
         return
-    said = r.stderr.decode("utf-8", "replace")
+    output = r.stderr.decode("utf-8", "replace")
     tap.ok(r.stdout.split()[0] == b"3" and b"out.npz\n" not in r.stdout.partition(b"\n0\n")[0] and
-           "No space left on device" in said,
-           "a full disk: an error, and no result", r.stdout.decode() + said)
+           "No space left on device" in output,
+           "a full disk: an error, and no result", r.stdout.decode() + output)
     tap.ok(r.stdout.endswith(b"\n0\nout.npz\n") and read("full.npz") == expected,
            "with free space again, the same bytes",
-           r.stdout.decode() + said)
+           r.stdout.decode() + output)
 
 
 def test_ctrl_c(p):
@@ -300,14 +300,14 @@ def test_ctrl_c(p):
     if process == 0:
         os.chdir(FOLDER)
         os.execve(argv[0], argv, p.env)
-    said, until = b"", None
+    output, until = b"", None
     while True:
         ready = select.select([terminal], [], [], 0.05)[0]
         try:
-            said += os.read(terminal, 65536) if ready else b""
+            output += os.read(terminal, 65536) if ready else b""
         except OSError:
             break
-        if until is None and b"glcm" in re.sub(rb"\x1b\[[?0-9;]*[A-Za-z]", b"", said):
+        if until is None and b"glcm" in re.sub(rb"\x1b\[[?0-9;]*[A-Za-z]", b"", output):
             until = time.monotonic() + 0.3
         if until is not None and time.monotonic() > until:
             os.write(terminal, b"\x03")
@@ -318,7 +318,7 @@ def test_ctrl_c(p):
     tap.ok(code == 3 and "going on from the checkpoint" in r.stderr and read("stopped.npz") ==
            expected,
            "Ctrl-C stops the run, which can be continued", "exit %d\n%r\n%s" %
-           (code, said, r.stderr))
+           (code, output, r.stderr))
 
 
 def test_driver_faults(p):

@@ -58,15 +58,15 @@ def trial(_lane, job):
     kernel, seed = job
     unit, expected = jobs[kernel][seed % len(jobs[kernel])]
     try:
-        got, said = result(unit, "opencl", TIME, flip="%s:%d" % (kernel, seed))
+        got, output = result(unit, "opencl", TIME, flip="%s:%d" % (kernel, seed))
     except subprocess.TimeoutExpired:
         return "crashed"
     if got is not None and got != expected:
         tap.note("wrong: %s with %s:%d" % (os.path.basename(unit), kernel, seed))
         return "WRONG"
-    if "the OpenCL driver failed" in said:
+    if "the OpenCL driver failed" in output:
         return "crashed"
-    return "found" if got is None or "wrong" in said else "right"
+    return "found" if got is None or "wrong" in output else "right"
 
 
 tries = [(kernel, seed) for kernel in sorted(jobs) for seed in range(TRIALS)]

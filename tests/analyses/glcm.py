@@ -119,9 +119,9 @@ def forgeries():
         d = distance or 1
 
         def change(a):
-            at = a["feature_names"].tolist().index("glcm_L%d_d%02d_%s_%s" %
-                                                   (levels, d, feature, statistic))
-            a["features"][0, at] = value(a["features"][0, at]) if callable(value) else value
+            index = a["feature_names"].tolist().index("glcm_L%d_d%02d_%s_%s" %
+                                                      (levels, d, feature, statistic))
+            a["features"][0, index] = value(a["features"][0, index]) if callable(value) else value
         return job, change
 
     def bit(number):

@@ -237,26 +237,28 @@ def forgeries():
         if name not in ("cluster_shade", "correlation", "imc1"):
             yield column("object_glcm", (big, i), -0.5, "object_glcm: a feature is beyond",
                          what=name + " made -0.5")
-    at = FEATURES.index
-    yield column("object_glcm", (big, at("entropy")), nan, "object_glcm: some features are numbers")
-    yield column("object_glcm", (big, at("asm")), lambda v: 0.9,
+    position = FEATURES.index
+    yield column("object_glcm", (big, position("entropy")), nan,
+                 "object_glcm: some features are numbers")
+    yield column("object_glcm", (big, position("asm")), lambda v: 0.9,
                  "object_glcm: one feature is greater")
-    yield column("object_glcm", (big, at("entropy")), 1.0, "object_glcm: one feature is greater",
+    yield column("object_glcm", (big, position("entropy")), 1.0,
+                 "object_glcm: one feature is greater",
                  what="entropy made 1")
-    yield column("object_glcm", (big, at("idm")), 1.0, "object_glcm: one feature is greater")
-    yield column("object_glcm", (big, at("variance")), lambda v: v * 1.001,
+    yield column("object_glcm", (big, position("idm")), 1.0, "object_glcm: one feature is greater")
+    yield column("object_glcm", (big, position("variance")), lambda v: v * 1.001,
                  "object_glcm: variance, sum_variance and")
-    yield column("object_glcm", (big, at("contrast")), lambda v: v * 1.001,
+    yield column("object_glcm", (big, position("contrast")), lambda v: v * 1.001,
                  "object_glcm: variance, sum_variance and")
-    yield column("object_glcm", (big, at("cluster_tendency")), lambda v: np.nextafter(v, 0),
+    yield column("object_glcm", (big, position("cluster_tendency")), lambda v: np.nextafter(v, 0),
                  "object_glcm: cluster_tendency is not")
-    yield column("object_glcm", (big, at("joint_average")), lambda v: v + 0.001,
+    yield column("object_glcm", (big, position("joint_average")), lambda v: v + 0.001,
                  "object_glcm: joint_average is not half")
-    yield column("object_glcm", (big, at("difference_variance")), lambda v: v * 1.5,
+    yield column("object_glcm", (big, position("difference_variance")), lambda v: v * 1.5,
                  "object_glcm: ")
-    yield column("object_glcm", (big, at("autocorrelation")), 1.0,
+    yield column("object_glcm", (big, position("autocorrelation")), 1.0,
                  "object_glcm: autocorrelation is less")
-    yield column("object_glcm", (big, at("cluster_shade")), lambda v: v + 1, None)
+    yield column("object_glcm", (big, position("cluster_shade")), lambda v: v + 1, None)
     yield column("object_voxels", 2, 1, "object_voxels: does not go", "deep")
     yield column("object_volume_um3", 2, lambda v: v * 2, "object_volume_um3: not object_voxels",
                  "deep")

@@ -108,11 +108,11 @@ def forgeries():
         a["volume"][i] = inside * (0.3 * 0.2 * 0.2)
 
     def cell(labels, k):
-        at = np.nonzero(labels == k)
-        n = len(at[0])
-        lo, hi = [int(v.min()) for v in at], [int(v.max()) + 1 for v in at]
+        voxels = np.nonzero(labels == k)
+        n = len(voxels[0])
+        lo, hi = [int(v.min()) for v in voxels], [int(v.max()) + 1 for v in voxels]
         return {"cell_voxels": n, "cell_volume": n * (0.3 * 0.2 * 0.2), "cell_bbox": lo + hi,
-                "cell_centroid": [v.sum() / n for v in at],
+                "cell_centroid": [v.sum() / n for v in voxels],
                 "cell_border": 0 in lo or any(h == s for h, s in zip(hi, labels.shape))}
 
     def drop_last(a):
@@ -122,16 +122,16 @@ def forgeries():
 
     def shrink(a):
         """Makes one voxel of a cell membrane, in all numbers."""
-        at = np.argwhere(a["labels_shell_0"] == 1)
-        a["labels_shell_0"][tuple(at[0])] = 0
+        voxels = np.argwhere(a["labels_shell_0"] == 1)
+        a["labels_shell_0"][tuple(voxels[0])] = 0
         recount(a)
 
     def cut(a):
         """Makes half of a cell another cell that touches it."""
         labels = a["labels_shell_0"]
         n = labels.max()
-        at = np.argwhere(labels == n)
-        labels[tuple(at[at[:, 2] > at[:, 2].mean()].T)] = n + 1
+        voxels = np.argwhere(labels == n)
+        labels[tuple(voxels[voxels[:, 2] > voxels[:, 2].mean()].T)] = n + 1
         recount(a)
 
     yield column("cells", 0, lambda v: v + 1, "cells: is")
@@ -197,9 +197,10 @@ def forgeries():
     def exchange_parts(a):
         """Moves the last voxel of a cell to the next cell, in all numbers."""
         labels = a["labels_shell_0"]
-        at = tuple(np.argwhere((labels[:, :, 1:] != labels[:, :, :-1]) & (labels[:, :, 1:] > 0) & (
-            labels[:, :, :-1] > 0))[0])
-        labels[at[0], at[1], at[2] + 1] = labels[at]
+        voxels = tuple(np.argwhere(
+            (labels[:, :, 1:] != labels[:, :, :-1]) & (labels[:, :, 1:] > 0) &
+            (labels[:, :, :-1] > 0))[0])
+        labels[voxels[0], voxels[1], voxels[2] + 1] = labels[voxels]
         recount(a)
 
     yield column("threshold", 0, 0, "threshold: row 0", "basins")

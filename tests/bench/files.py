@@ -26,13 +26,14 @@ def timed(work):
     """(best and median wall seconds, least processor seconds) of the process and its children."""
     walls, processor = [], []
     for _ in range(ROUNDS):
-        before = [resource.getrusage(w) for w in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+        start_time = [resource.getrusage(w)
+                      for w in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
         start = time.monotonic()
         work()
         walls.append(time.monotonic() - start)
         after = [resource.getrusage(w) for w in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
         processor.append(sum(a.ru_utime + a.ru_stime - b.ru_utime - b.ru_stime
-                             for a, b in zip(after, before)))
+                             for a, b in zip(after, start_time)))
     return min(walls), statistics.median(walls), min(processor)
 
 

@@ -56,13 +56,13 @@ def pack(folder, pictures):
 
 def of_texcell(unit):
     result = unit + ".npz"
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    start = resource.getrusage(resource.RUSAGE_CHILDREN)
     subprocess.run([os.path.join(tap.BUILD, "texcell"), "run", unit, "-o", result, "--device",
                     "cpu",
                     "--threads", "1"], check=True, stderr=subprocess.DEVNULL)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     os.remove(result)
-    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    return after.ru_utime + after.ru_stime - start.ru_utime - start.ru_stime
 
 
 def of_mahotas(pictures):

@@ -143,8 +143,8 @@ def random_parameters(analysis, rng, shape, slices):
     if analysis != "levelset":
         return job, dict(parameters, polarity="auto") if analysis == "cellcount" else parameters
     r = int(rng.integers(max(4, min(shape[1:]) // 12), min(shape[1:]) // 4))
-    at = [int(rng.integers(r, n - r)) if n > 2 * r else n // 2 for n in shape]
-    z, y, x = at
+    position = [int(rng.integers(r, n - r)) if n > 2 * r else n // 2 for n in shape]
+    z, y, x = position
     around = np.stack(slices)[z, y - r // 2:y + r // 2 + 1, x - r // 2:x + r // 2 + 1]
     full = 257 if around.dtype == np.uint16 else 1
     return job, dict(parameters(shape), target=int(np.median(around)),
@@ -186,10 +186,10 @@ def honest(names, of):
             blind, _ = seconds(tap.TEXCELL_VALIDATE, "check", "--no-pixels", *seed, file, result)
             again, _ = seconds(tap.TEXCELL_VALIDATE, "verify", "--no-pixels", "--fraction", "1",
                                *seed, file, result)
-            look, said = seconds(tap.TEXCELL_VALIDATE, "check", *seed, file, result)
+            look, output = seconds(tap.TEXCELL_VALIDATE, "check", *seed, file, result)
             small = float(re.search(r"needs +(\S+) operations",
                                     seconds(tap.TEXCELL_WU, "show", file)[1])[1]) < FEW
-            doubt = re.search(r": (.*); computing it again", said)
+            doubt = re.search(r": (.*); computing it again", output)
             for key in (analysis, ""), (analysis, "small" if small else job), (
                     "all", "small" if small else "large"), ("all", ""):
                 of_key = sums.setdefault(key, [0, 0, 0.0, 0.0])
@@ -257,12 +257,12 @@ def units(names, of):
             continue                 # this one only served to estimate the number of items
         check = [tap.TEXCELL_VALIDATE, "check", "--accepted", records, "--seed"]
         once, _ = seconds(*check, str(k), file, result)      # computes the unit's SHA-256
-        second, said = seconds(*check, str(k), file, result)
+        second, output = seconds(*check, str(k), file, result)
         blind, _ = seconds(*check, str(k), "--no-pixels", file, result)
         whole = (once + second) / 2
         for key in (analysis, job), (analysis, ""), ("all", ""):
             of_key = sums.setdefault(key, [0, 0, 0, 0.0, 0.0, 0.0])
-            for i, more in enumerate((1, len(items), said.count("computing it again"),
+            for i, more in enumerate((1, len(items), output.count("computing it again"),
                                       second - blind, whole, work)):
                 of_key[i] += more
     for (analysis, job), (of_kind, of_items, again, look, whole, work) in sorted(sums.items()):

@@ -210,8 +210,8 @@ TEXTURE = ["levels=[32]", "distances=[1]", "directions=four", 'roi={"type":"all"
 
 def roi_row():
     import skimage.data
-    source, at = skimage.data.gravel(), np.random.default_rng(1).integers(0, 312, (300, 2))
-    path = save_pictures("roi", (source[y:y + 200, x:x + 200] for y, x in at))
+    source, position = skimage.data.gravel(), np.random.default_rng(1).integers(0, 312, (300, 2))
+    path = save_pictures("roi", (source[y:y + 200, x:x + 200] for y, x in position))
     peer = HEAD + """
 import cv2, mahotas
 start = begin()

@@ -82,10 +82,10 @@ def pictures():
 def seconds(argv):
     best = math.inf
     for _ in range(7):
-        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        start = resource.getrusage(resource.RUSAGE_CHILDREN)
         subprocess.check_call(argv, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
-        best = min(best, after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime)
+        best = min(best, after.ru_utime - start.ru_utime + after.ru_stime - start.ru_stime)
     return best
 
 

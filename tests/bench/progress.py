@@ -103,8 +103,8 @@ def pieces(rng, files, count, times):
     for i in range(count):
         whole = shown[i % len(shown)]
         size = [int(n * rng.uniform(0.5, 1)) for n in whole.shape]
-        at = [rng.integers(n - k + 1) for n, k in zip(whole.shape, size)]
-        yield whole[tuple(slice(a, a + k) for a, k in zip(at, size))]
+        position = [rng.integers(n - k + 1) for n, k in zip(whole.shape, size)]
+        yield whole[tuple(slice(a, a + k) for a, k in zip(position, size))]
 
 
 def task(folder, analysis, parameters, files, count, times):

@@ -80,9 +80,9 @@ class Story:
 def suspend_in_memory(story):
     process = story.process
     story.sleeps()
-    before = process.cpu_seconds()
+    start = process.cpu_seconds()
     time.sleep(2)
-    used = process.cpu_seconds() - before
+    used = process.cpu_seconds() - start
     tap.ok(process.alive() and used < 0.1, "suspended in memory: no CPU time",
            "%.2f s of CPU time in 2 s" % used)
     story.client.tell(story.name, "resume")
@@ -100,10 +100,10 @@ def suspend_out_of_memory(story):
     story.stopped("suspended out of memory", "the client asked to quit", asked)
     log = os.path.join(story.client.slot(), "stderr.txt")
     with open(log) as f:
-        said = f.read()
-    first = said.splitlines()[0]
+        output = f.read()
+    first = output.splitlines()[0]
     with open(log, "w") as f:          # as if it had been suspended so for a week
-        f.write(said + "".join("texcell: restart %d\n" % i for i in range(100000)) + said)
+        f.write(output + "".join("texcell: restart %d\n" % i for i in range(100000)) + output)
     story.client.tell(story.name, "resume")
     story.restarts("resumed out of memory")
     with open(log) as f:
@@ -114,7 +114,7 @@ def suspend_out_of_memory(story):
            all(line.startswith("texcell") for line in lines),
            "a long stderr.txt: the first lines and the last ones are kept", lines[-20:])
     with open(log, "w") as f:
-        f.write(said)
+        f.write(output)
 
 
 def client_quits(story):

@@ -73,11 +73,11 @@ def forge(content):
     """The result with its last feature, a maximum, larger by the smallest step: a possible value.
     All checksums of the ZIP are right."""
     with zipfile.ZipFile(io.BytesIO(content)) as z:
-        before = z.read("features.npy")          # stored, not deflated
-    value, = struct.unpack("<d", before[-8:])
-    after = before[:-8] + struct.pack("<d", value + 2.0 ** -32)
-    old, new = (zlib.crc32(x).to_bytes(4, "little") for x in (before, after))
-    return content.replace(before, after).replace(old, new)
+        original = z.read("features.npy")          # stored, not deflated
+    value, = struct.unpack("<d", original[-8:])
+    after = original[:-8] + struct.pack("<d", value + 2.0 ** -32)
+    old, new = (zlib.crc32(x).to_bytes(4, "little") for x in (original, after))
+    return content.replace(original, after).replace(old, new)
 
 
 def test_forging_host(host, task):
@@ -105,15 +105,15 @@ def test_interruptions(host, task, upload_server):
            process.threads())
     host.tell(task, "suspend")
     until(10, lambda: host.task(task).get("active_task_state") == "SUSPENDED", "it is suspended")
-    before = host.fraction(task)
+    old_value = host.fraction(task)
     host.tell(task, "resume")
-    until(30, lambda: host.fraction(task) > before, "it works on")
+    until(30, lambda: host.fraction(task) > old_value, "it works on")
     until(30, lambda: os.path.exists(os.path.join(host.slot_of(task), "checkpoint")),
           "there is a checkpoint")
     host.power_cut()
     until(10, lambda: not process.alive(), "the power cut ends the task")
     host.start()
-    host.works_on(task, before)
+    host.works_on(task, old_value)
     ran = host.told(task, "starting_elapsed_time")
     with upload_server.unreachable():
         until(90, lambda: "Temporarily failed upload" in host.log_tail(), "an upload fails")
@@ -204,10 +204,10 @@ def collect(daemons, project, canonical, forged):
     daemons.assimilates(canonical, 1, "once more: no harm")
     daemons.assimilates(forged, 1, "a forged one does not stop the daemon")
     with np.load(io.BytesIO(project.result(canonical))) as r:
-        names, want, wanted = list(r["feature_names"]), r["features"], r["item_names"].tolist()
+        names, want, expected = list(r["feature_names"]), r["features"], r["item_names"].tolist()
     column = "glcm_L64_d16_contrast_mean"
     got = daemons.rows("SELECT name, %s FROM glcm_wide_L64 ORDER BY item" % column)
-    tap.ok(got == list(zip(wanted, want[:, names.index(column)])),
+    tap.ok(got == list(zip(expected, want[:, names.index(column)])),
            "the data set has the unit's features once", got)
     tap.ok(daemons.rows("SELECT result FROM refused") == [(project.upload_name(forged),)],
            "the data set has the forged result among the refused ones",

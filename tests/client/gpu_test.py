@@ -75,10 +75,10 @@ def is_suspended(client, task):
     client.tell(task, "suspend")
     until(20, lambda: not process.alive(), "a suspended GPU task leaves")
     with open(os.path.join(slot, "stderr.txt")) as f:
-        said = f.read()
-    tap.ok("texcell: the client asked to quit" in said and
+        output = f.read()
+    tap.ok("texcell: the client asked to quit" in output and
            os.path.exists(os.path.join(slot, "checkpoint")),
-           "a suspended task releases the GPU, reports it, and leaves a checkpoint", said)
+           "a suspended task releases the GPU, reports it, and leaves a checkpoint", output)
     client.tell(task, "resume")
 
 
@@ -140,14 +140,14 @@ def does_without(server):
                   ncpus=0.1) as client:
         client.start()
         # PoCL compiles the kernels first: half a minute of processor time.
-        said = until(240, lambda: client.result("w2_0").get("stderr_out"),
-                     "a task ends without the GPU")
+        output = until(240, lambda: client.result("w2_0").get("stderr_out"),
+                       "a task ends without the GPU")
         until(20, lambda: "w2_0_0" in server.uploads, "its result is uploaded")
         with open(result, "rb") as f:
-            tap.ok("the CPU does this item: " in said and server.uploads["w2_0_0"] == f.read(),
+            tap.ok("the CPU does this item: " in output and server.uploads["w2_0_0"] == f.read(),
                    "a stack too large for the GPU: the task computes it on the CPU, and reports "
                    "the reason",
-                   said)
+                   output)
 
 
 def gpu_story(server):
@@ -196,9 +196,9 @@ def two_gpus(server):
             until(60, lambda: client.fraction(tasks[0]) > 0, "it is at work")
             client.tell(tasks[0], "suspend")
             until(20, lambda: not process.alive(), "a suspended GPU task leaves")
-            said = client.stderr_of(tasks[0])
-            tap.ok("texcell: the client asked to quit" in said,
-                   "a task not left in memory releases the GPU", said)
+            output = client.stderr_of(tasks[0])
+            tap.ok("texcell: the client asked to quit" in output,
+                   "a task not left in memory releases the GPU", output)
 
 
 # --- the volunteer's app_config.xml ----------------------------------------------------------

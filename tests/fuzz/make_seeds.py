@@ -242,13 +242,13 @@ def odd_nifti():
     import gzip
     import struct
     good = next(nifti())
-    for form, at, value in (("h", 40, 0), ("h", 40, 8), ("h", 42, 0), ("h", 42, 32767),
-                            ("h", 70, 1), ("h", 72, 16), ("f", 112, float("inf")),
-                            ("f", 112, float("nan")), ("f", 116, float("inf")), ("f", 108, 0.5),
-                            ("f", 108, 353.5), ("f", 108, 1e20),
-                            ("4s", 344, b"ni1"), ("4s", 344, b"x"), ("i", 0, 540)):
+    for form, offset, value in (("h", 40, 0), ("h", 40, 8), ("h", 42, 0), ("h", 42, 32767),
+                                ("h", 70, 1), ("h", 72, 16), ("f", 112, float("inf")),
+                                ("f", 112, float("nan")), ("f", 116, float("inf")), ("f", 108, 0.5),
+                                ("f", 108, 353.5), ("f", 108, 1e20),
+                                ("4s", 344, b"ni1"), ("4s", 344, b"x"), ("i", 0, 540)):
         head = bytearray(good)
-        struct.pack_into("<" + form, head, at, value)
+        struct.pack_into("<" + form, head, offset, value)
         yield bytes(head)
         yield gzip.compress(bytes(head), mtime=0)
     for dims in ((7, 3, 3, 1, 1, 1, 2, 1), (5, 3, 3, 30000, 30000, 30000, 1, 1),
@@ -349,11 +349,12 @@ def correct_crcs(data):
     """A PNG with the CRCs of its chunks corrected."""
     import struct
     import zlib
-    out, at = data[:8], 8
-    while at < len(data):
-        n = struct.unpack(">I", data[at:at + 4])[0]
-        out += data[at:at + 8 + n] + struct.pack(">I", zlib.crc32(data[at + 4:at + 8 + n]))
-        at += 12 + n
+    out, offset = data[:8], 8
+    while offset < len(data):
+        n = struct.unpack(">I", data[offset:offset + 4])[0]
+        out += data[offset:offset + 8 + n]
+        out += struct.pack(">I", zlib.crc32(data[offset + 4:offset + 8 + n]))
+        offset += 12 + n
     return out
 
 
@@ -644,9 +645,9 @@ def checkpoint():
                     bytes(64))
     # A header with one wrong field; the state.
     good = whole(0, [record(features)], b"state")
-    for at in (3, 11, 15, 19, 27, 35, 59, 71, 79, 83):
-        yield good[:at] + bytes([good[at] ^ 1]) + good[at + 1:]
-        yield b"\1" + good[1:at] + bytes([good[at] ^ 1]) + good[at + 1:]
+    for offset in (3, 11, 15, 19, 27, 35, 59, 71, 79, 83):
+        yield good[:offset] + bytes([good[offset] ^ 1]) + good[offset + 1:]
+        yield b"\1" + good[1:offset] + bytes([good[offset] ^ 1]) + good[offset + 1:]
 
 
 def state():

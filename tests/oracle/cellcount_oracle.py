@@ -74,10 +74,10 @@ def by_classes(picture, classes, highest, scale):
         sums = best[:, None] + worth
         begins.append(sums.argmax(axis=0))
         best = sums.max(axis=0)
-    at = begins[-1][-1]
+    position = begins[-1][-1]
     for b in begins[-2::-1] if not highest else []:
-        at = b[at]
-    return int(groups[at]) << shift
+        position = b[position]
+    return int(groups[position]) << shift
 
 
 def share_of_contrast(values, percent):
@@ -114,11 +114,11 @@ def risen(values, radius):
     """Fits a line, along the first axis, to the values within the radius of each position. Returns
     the line's value at the position times the number of values, and this number."""
     length = len(values)
-    at = np.arange(length)
-    lo, hi = np.maximum(at - radius, 0), np.minimum(at + radius + 1, length)
+    position = np.arange(length)
+    lo, hi = np.maximum(position - radius, 0), np.minimum(position + radius + 1, length)
     total, moment = (np.pad((values * k).cumsum(axis=0), ((1, 0), (0, 0)))
-                     for k in (1, at[:, None]))
-    n, u = (hi - lo)[:, None], (2 * at - lo - hi + 1)[:, None]
+                     for k in (1, position[:, None]))
+    n, u = (hi - lo)[:, None], (2 * position - lo - hi + 1)[:, None]
     total, moment = total[hi] - total[lo], moment[hi] - moment[lo]
     twice, by = 2 * moment - (lo + hi - 1)[:, None] * total, np.maximum(n * n - 1, 1)
     return total + (3 * u * twice + by // 2) // by, n

@@ -49,10 +49,11 @@ class Comparison:
             error = np.abs(got - expected) / np.maximum(1, np.abs(expected)) / tolerance
         error = np.where(both_nan, 0, np.where(np.isnan(error), np.inf, error))
         self.worst = max(self.worst, float(error.max(initial=0)))
-        for at in np.argwhere(error > 1)[:3]:
-            at = tuple(at)
+        for position in np.argwhere(error > 1)[:3]:
+            position = tuple(position)
             self.lines.append("%s%s: got %.17g, expected %.20g (%.3g times the tolerance)" %
-                              (what, list(at) if at else "", got[at], expected[at], error[at]))
+                              (what, list(position) if position else "", got[position],
+                               expected[position], error[position]))
 
     def fault(self, text):
         self.worst = float("inf")
@@ -64,9 +65,9 @@ def compare(result, parameters, items, answers):
     c = Comparison()
     full = glcm_oracle.complete(parameters)
     with zipfile.ZipFile(result) as z:
-        said = json.loads(z.read("result.json"))["parameters"]
-    if said != full:
-        c.fault("result.json's parameters: %s, expected %s" % (said, full))
+        output = json.loads(z.read("result.json"))["parameters"]
+    if output != full:
+        c.fault("result.json's parameters: %s, expected %s" % (output, full))
     with np.load(result) as r:
         names = [str(n) for n in r["feature_names"]]
         if [str(n) for n in r["item_names"]] != [it["name"] for it in items]:
@@ -208,8 +209,8 @@ def two_level_walk(c00, c01, c11):
     """A row of levels 0 and 1 whose neighbours have the matrix [[c00, c01], [c01, c11]]."""
     row = [0] * (c00 // 2) + [k % 2 for k in range(c01 + 1)]
     # The alternating part may end with 0: the ones are inserted at its first 1.
-    at = row.index(1, c00 // 2)
-    return np.array(row[:at] + [1] * (c11 // 2) + row[at:], np.uint8)
+    position = row.index(1, c00 // 2)
+    return np.array(row[:position] + [1] * (c11 // 2) + row[position:], np.uint8)
 
 
 def fold(walk, shape, radius):
@@ -220,12 +221,12 @@ def fold(walk, shape, radius):
     inside = glcm_oracle.disc(side, side, radius, radius, radius) if shape == "disc" \
         else np.ones((side, side), bool)
     picture = np.zeros((side, side), np.uint8)
-    at = 0
+    position = 0
     for y in range(side):
         columns = np.flatnonzero(inside[y])
-        picture[y, columns] = walk[at:at + columns.size]
-        at += columns.size - 1
-    assert at == walk.size - 1
+        picture[y, columns] = walk[position:position + columns.size]
+        position += columns.size - 1
+    assert position == walk.size - 1
     return picture
 
 

@@ -303,7 +303,7 @@ def analyse(slices, parameters, masks=None):
     answer.roi = np.array([roi_of(height, width, parameters["roi"], masks[z] if masks else None)
                            for z in range(len(slices))])
     answer.offsets = {d: offsets(d, parameters["directions"]) for d in parameters["distances"]}
-    wanted = {(m["feature"], m["levels"]) + tuple(m["offset"]) for m in parameters["maps"]}
+    expected = {(m["feature"], m["levels"]) + tuple(m["offset"]) for m in parameters["maps"]}
     every = [o for d in parameters["distances"] for o in answer.offsets[d]]
     low, high = limits(slices, parameters)
     if window["shape"] != "roi":
@@ -315,7 +315,7 @@ def analyse(slices, parameters, masks=None):
     for levels in parameters["levels"]:
         quantised = [quantise(s, levels, low, high) for s in slices]
         rows = {o: [] for o in every}
-        for key in wanted:
+        for key in expected:
             if key[1] == levels:
                 answer.maps[key] = np.full((len(slices), height, width), np.nan)
         for z, q in enumerate(quantised):
@@ -328,8 +328,8 @@ def analyse(slices, parameters, masks=None):
                     rows[dx, dy].append(f)
                     if window["shape"] != "roi":
                         lo, n = box[int(along_columns[dx, dy])]
-                        at = (where[int(along_columns[dx, dy])] - lo) * BANDS // n
-                        answer.bands[at] += f.sum(), np.maximum(1, np.abs(f)).sum()
+                        position = (where[int(along_columns[dx, dy])] - lo) * BANDS // n
+                        answer.bands[position] += f.sum(), np.maximum(1, np.abs(f)).sum()
                     for key, picture in answer.maps.items():
                         if key[1:] == (levels, dx, dy):
                             picture[(z,) + where] = f[FEATURES.index(key[0])]

@@ -96,7 +96,7 @@ def active(phi, band):
     count = [n // b for n, b in zip(padded.shape, BLOCK)]
     blocks = padded.reshape(count[0], BLOCK[0], count[1], BLOCK[1], count[2], BLOCK[2])
     on = blocks.any(axis=(1, 3, 5))
-    wanted = on.copy()
+    expected = on.copy()
     # A neighbouring block is updated, too, if a voxel of the layer that touches it is near. Layers
     # in the padding have no voxels and no block behind them.
     for axis in range(3):
@@ -109,8 +109,8 @@ def active(phi, band):
             end = [slice(None)] * 3
             end[axis] = 0 if by > 0 else -1
             moved[tuple(end)] = False
-            wanted |= moved
-    full = np.repeat(np.repeat(np.repeat(wanted, BLOCK[0], 0), BLOCK[1], 1), BLOCK[2], 2)
+            expected |= moved
+    full = np.repeat(np.repeat(np.repeat(expected, BLOCK[0], 0), BLOCK[1], 1), BLOCK[2], 2)
     return full[:phi.shape[0], :phi.shape[1], :phi.shape[2]]
 
 

@@ -71,11 +71,11 @@ def bias(labels, outside, membrane, before, reach, mode):
     along all axes, other than added ones, belong to cells."""
     added = membrane & ~before
     taken = 0
-    for at in np.argwhere(added):
+    for position in np.argwhere(added):
         nearest, kinds = reach + 1, []
         for axis in range(0 if mode == "3d" else 1, 3):
             for sign in (-1, 1):
-                p = at.copy()
+                p = position.copy()
                 for steps in range(1, nearest + 1):
                     p[axis] += sign
                     if steps > reach or not 0 <= p[axis] < added.shape[axis] or before[tuple(p)]:

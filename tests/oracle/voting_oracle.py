@@ -210,13 +210,14 @@ def peaks(scheme, votes):
                 first &= rank[z:z + nz, y:y + ny, x:x + nx] >= centre
     kept = []
     for i in order:
-        at = np.unravel_index(i, votes.shape)
-        if votes[at] == 0:
+        position = np.unravel_index(i, votes.shape)
+        if votes[position] == 0:
             break
-        if first[at] and all(sum(((a - b) * s) ** 2 for a, b, s in zip(at, other, scheme.scale)) >=
-                             scheme.radius ** 2
-                             for _, other in kept):
-            kept.append((int(votes[at]), tuple(int(a) for a in at)))
+        if first[position] and all(sum(((a - b) * s) ** 2 for a, b,
+                                       s in zip(position, other, scheme.scale)) >=
+                                   scheme.radius ** 2
+                                   for _, other in kept):
+            kept.append((int(votes[position]), tuple(int(a) for a in position)))
     return kept
 
 
@@ -360,13 +361,13 @@ def run(image, parameters, spacing=None):
             directions = turn(s, directions, weight, rounds[-1], cos2)
     kept = above_threshold(s, peaks(s, rounds[-1]))
     if s.p["refine"]:
-        points = [refined(s, g, weight, at) for _, at in kept]
+        points = [refined(s, g, weight, position) for _, position in kept]
         kept = [k for k, p in zip(kept, points) if p is not None]
         points = [p for p in points if p is not None]
     else:
-        points = [[float(a) for a in at] for _, at in kept]
+        points = [[float(a) for a in position] for _, position in kept]
     if parameters.get("foreground", "none") == "otsu":
-        on = [on_foreground(volume, at, p["polarity"], p["classes"]) for at in points]
+        on = [on_foreground(volume, position, p["polarity"], p["classes"]) for position in points]
         kept, points = ([v for v, o in zip(values, on) if o] for values in (kept, points))
     return {"radius": p["radius"], "bright": p["polarity"] == "bright", "blurred": blurred,
             "weight": weight, "votes": rounds,

@@ -81,12 +81,12 @@ def installed():
            os.listdir(kit))
     staged = "DESTDIR=" + os.path.join(WORK, "a stage")
     before = {os.path.relpath(f, root) for f in lines("find", root, "!", "-type", "d")}
-    for verb, wanted in (("install", before), ("uninstall", set())):
+    for verb, expected in (("install", before), ("uninstall", set())):
         r = tap.run(["make", "-s", "-C", tap.BUILD, verb, "prefix=" + root, staged])
         folder = staged[8:] + root
         there = {os.path.relpath(f, folder) for f in lines("find", folder, "!", "-type", "d")}
-        tap.ok(r.returncode == 0 and there == wanted, "make %s DESTDIR=, with a blank" % verb,
-               r.stderr + repr(there ^ wanted))
+        tap.ok(r.returncode == 0 and there == expected, "make %s DESTDIR=, with a blank" % verb,
+               r.stderr + repr(there ^ expected))
     r = tap.run(["make", "-s", "-C", tap.BUILD, "uninstall", "prefix=" + root])
     left = lines("find", root, "!", "-type", "d")
     tap.ok(r.returncode == 0 and not left, "make uninstall leaves nothing",
@@ -121,16 +121,17 @@ def completion(program, of_verbs, root, env):
     tap.ok(offered("") == {*of_verbs, "--help", "--version"},
            "bash completes the verbs of " + program, offered(""))
     for verb, shown in list(of_verbs.items())[:1]:
-        wanted = set(re.findall(r"--[a-z][a-z-]*", shown))
-        tap.ok(wanted and offered(verb, "--") == wanted, "bash completes the options of " + verb,
+        expected = set(re.findall(r"--[a-z][a-z-]*", shown))
+        tap.ok(expected and offered(verb, "--") == expected, "bash completes the options of " +
+               verb,
                offered(verb, "--"))
 
 
 def one_version():
     version = re.search(r"AC_INIT\(\[texcell\], \[(.*)\]\)", source("configure.ac")).group(1)
-    said = {p: lines(os.path.join(tap.BUILD, p), "--version")[0] for p in PROGRAMS}
-    said = {p: text for p, text in said.items() if text.split()[1] != version}
-    tap.ok(not said, "the programs print the version of configure.ac", said)
+    versions = {p: lines(os.path.join(tap.BUILD, p), "--version")[0] for p in PROGRAMS}
+    versions = {p: text for p, text in versions.items() if text.split()[1] != version}
+    tap.ok(not versions, "the programs print the version of configure.ac", versions)
     tap.ok(re.search(r"(?m)^## (.*) \(\d{4}-\d\d-\d\d\)$", source("NEWS.md")).group(1) == version
            and "\nversion: %s\n" % version in source("CITATION.cff") and
            source("debian/changelog").startswith("texcell (%s) " % version),
