@@ -115,19 +115,19 @@ def no_other_list(names):
 def columns_told(page):
     """{column: [units]} in the page's section Columns, where `bbox_y0 x0` means bbox_y0 and
     bbox_x0."""
-    told = {}
+    units_by_column = {}
     for cells in re.findall(r"(?m)^\| (`.*?) \| (.*?) \|",
                             page.partition("\n## Columns\n")[2].partition("\n## Accuracy\n")[0]):
-        for first, *others in (code.split() for code in re.findall(r"`([^`]+)`", cells[0])):
-            for column in [first] + [re.sub("[a-z0-9]+$", other, first) for other in others]:
-                told.setdefault(column, []).append(cells[1])
-    return told
+        for first, *other_names in (code.split() for code in re.findall(r"`([^`]+)`", cells[0])):
+            for column in [first] + [re.sub("[a-z0-9]+$", other, first) for other in other_names]:
+                units_by_column.setdefault(column, []).append(cells[1])
+    return units_by_column
 
 
 def columns(name, of):
     """The page describes each column of results, with its unit."""
     page = read("docs", "analyses", name + ".md")
-    told, missing = columns_told(page), set()
+    described, missing = columns_told(page), set()
     for parameters, items in of.SEEDS + list(of.DATA_SET.values()):
         r = tap.run([tap.TEXCELL, "run",
                      workunit.write(os.path.join(FOLDER, "u.zip"), name, parameters, items), "-o",
@@ -143,9 +143,10 @@ def columns(name, of):
                 continue
             for column in ["_".join((array["title"],) + word)
                            for word in itertools.product(*words)]:
-                if column not in told and "`%s`" % column not in page:
+                if column not in described and "`%s`" % column not in page:
                     missing.add(column)
-                elif column in told and array.get("unit", "") not in " ".join(told[column]):
+                elif column in described and array.get("unit",
+                                                       "") not in " ".join(described[column]):
                     missing.add("%s (%s)" % (column, array["unit"]))
         os.remove(os.path.join(FOLDER, "r.npz"))
     tap.ok(not missing, name + ": the page has every column and its unit", sorted(missing))

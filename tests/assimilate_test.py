@@ -887,9 +887,10 @@ def test_script_bad(p):
         ("invalid", "3f", 205, "3f"), ("invalid", "n" * 200, 206, "n" * 200 + "_0_r%s_0" %
                                        ("1" * 40))],
        "script: each bad result is recorded once", rows)
-    kept = [path(p.db + ".files", r[4]) if r[4] else None for r in rows]
-    ok([digest(k) for k in kept[:4]] == [digest(c[1]) for c in calls[:4]] and kept[4:6] ==
-       [None, None] and digest(kept[6]) == digest("/dev/null"),
+    kept_files = [path(p.db + ".files", r[4]) if r[4] else None for r in rows]
+    ok([digest(k) for k in kept_files[:4]] == [digest(c[1]) for c in calls[:4]] and
+       kept_files[4:6] ==
+       [None, None] and digest(kept_files[6]) == digest("/dev/null"),
        "script: the files of bad results are kept",
        rows)
     ok([l for l in dump(p.db) if not l.startswith("refused")] == original,
@@ -1234,19 +1235,20 @@ def test_export(names):
     rows = read_csv("out", "cellcount_regions")
     centroid, area = rows[0].index("centroid_x"), rows[0].index("area")
     for n in ("cells", "count"):
-        a, own = load(n), [r for r in rows[1:] if units[r[0]] == n]
-        ok(same([float(r[centroid]) for r in own], a["region_centroid"][:, 1]) and
-           same([r[area] for r in own], a["region_area"])
-           and [r[1] for r in own] == [str(a["item_names"][i]) for i in a["region_item"]]
-           and [r[2] for r in own] == [UNITS[n][2][i]["source"] or "" for i in a["region_item"]],
+        a, unit_rows = load(n), [r for r in rows[1:] if units[r[0]] == n]
+        ok(same([float(r[centroid]) for r in unit_rows], a["region_centroid"][:, 1]) and
+           same([r[area] for r in unit_rows], a["region_area"])
+           and [r[1] for r in unit_rows] == [str(a["item_names"][i]) for i in a["region_item"]]
+           and [r[2] for r in unit_rows] ==
+           [UNITS[n][2][i]["source"] or "" for i in a["region_item"]],
            "cellcount_regions.csv: " + n)
     rows = read_csv("out", "voting_points")
     x, z = rows[0].index("x"), rows[0].index("z")
     for n in ("votes", "votes3"):
-        a, own = load(n), [r for r in rows[1:] if units[r[0]] == n]
-        ok(same([float(r[x]) for r in own], a["point"][:, -1])
-           and ([r[z] for r in own] == [""] * len(own) if n == "votes"
-                else same([float(r[z]) for r in own], a["point"][:, 0])),
+        a, unit_rows = load(n), [r for r in rows[1:] if units[r[0]] == n]
+        ok(same([float(r[x]) for r in unit_rows], a["point"][:, -1])
+           and ([r[z] for r in unit_rows] == [""] * len(unit_rows) if n == "votes"
+                else same([float(r[z]) for r in unit_rows], a["point"][:, 0])),
            "voting_points.csv: " + n)
     original = tree(path("out"))
     assimilate("export", "--db", path("a.sqlite"), "-o", path("out"))

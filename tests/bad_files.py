@@ -582,15 +582,15 @@ def check_refused(number, what, data, words, options=()):
     with open(os.path.join(folder, "bad.zip"), "wb") as f:
         f.write(data)
     p = tap.run([tap.TEXCELL, "run", "bad.zip", "-o", "out.npz", *options], cwd=folder)
-    left = sorted(os.listdir(folder))
+    left_files = sorted(os.listdir(folder))
     lines = p.stderr.splitlines()
     good = p.returncode == BAD_INPUT and len(lines) == 1 and lines[0].startswith(
         "texcell: error: bad.zip: ") and \
-        words in lines[0] and not lines[0].endswith(".") and len(lines[0]) < 1100 and left == [
-            "bad.zip"]
+        words in lines[0] and not lines[0].endswith(".") and len(lines[0]) < 1100 and \
+        left_files == ["bad.zip"]
     tap.ok(good, "refused: " + what, "exit code %d (expected %d), left %s, expected words: %s\n%s" %
            (
-               p.returncode, BAD_INPUT, left, words, p.stderr[-2000:]))
+               p.returncode, BAD_INPUT, left_files, words, p.stderr[-2000:]))
     os.remove(os.path.join(folder, "bad.zip"))
 
 
@@ -603,10 +603,11 @@ def check_failure(what, code, words, unit_path, out, absent, prepare=None, wrap=
                        stderr=subprocess.PIPE, universal_newlines=True, cwd=WORK,
                        preexec_fn=prepare)
     messages = errors(p.stderr)
-    left = [path for path in absent if os.path.lexists(path)]
-    tap.ok(p.returncode == code and len(messages) == 1 and words in messages[0] and not left, what,
+    left_paths = [path for path in absent if os.path.lexists(path)]
+    tap.ok(p.returncode == code and len(messages) == 1 and words in messages[0] and not left_paths,
+           what,
            "exit code %d (expected %d), left %s, expected words: %s\n%s" % (
-               p.returncode, code, left, words, p.stderr[-2000:]))
+               p.returncode, code, left_paths, words, p.stderr[-2000:]))
 
 
 def limit_file_size(size):

@@ -48,26 +48,27 @@ def shape(path, listed):
     """Checks every archive. listed: the names of the software that is linked in."""
     name = path.name.removesuffix(".zip").removesuffix(".tar.gz")
     files, end = members(path), ".exe" if path.suffix == ".zip" else ""
-    own = {n[len(name) + 1:]: data for n, (data, _mode) in files.items()
-           if n.startswith(name + "/")}
-    tap.ok(len(own) == len(files) and {n + end for n in PROGRAMS} <= set(own) and
+    archive_files = {n[len(name) + 1:]: data for n, (data, _mode) in files.items()
+                     if n.startswith(name + "/")}
+    tap.ok(len(archive_files) == len(files) and
+           {n + end for n in PROGRAMS} <= set(archive_files) and
            all((mode == 0o755) == (n[len(name) + 1:] in PROGRAMS)
                for n, (_data, mode) in files.items() if not end),
            name + ": one folder, with the programs", sorted(files))
     broken = [link for page in ("README.md", "docs/quickstart.md")
-              for link in re.findall(r"\]\(([^)#:]+)[)#]", own[page].decode())
-              if os.path.normpath(os.path.join(os.path.dirname(page), link)) not in own]
+              for link in re.findall(r"\]\(([^)#:]+)[)#]", archive_files[page].decode())
+              if os.path.normpath(os.path.join(os.path.dirname(page), link)) not in archive_files]
     tap.ok(not broken, name + ": the files that README and quickstart link to exist", broken)
-    sbom = json.loads(own["texcell.spdx.json"])
+    sbom = json.loads(archive_files["texcell.spdx.json"])
     within = {p["name"] for p in sbom["packages"]} - {"texcell"}
     linked = {r["relatedSpdxElement"][len("SPDXRef-"):] for r in sbom["relationships"]
               if r["relationshipType"] == "STATIC_LINK"}
     tap.ok(within == linked == set(listed) ==
-           {n[9:-4] for n in own if n.startswith("licences/")} and
-           all(own["licences/%s.txt" % n].strip() for n in within) and
-           (path.parent / (name + ".spdx.json")).read_bytes() == own["texcell.spdx.json"],
+           {n[9:-4] for n in archive_files if n.startswith("licences/")} and
+           all(archive_files["licences/%s.txt" % n].strip() for n in within) and
+           (path.parent / (name + ".spdx.json")).read_bytes() == archive_files["texcell.spdx.json"],
            name + ": the linked software is listed, with its licences", (within, linked))
-    return sbom, own
+    return sbom, archive_files
 
 
 def digests(folder):
@@ -235,12 +236,14 @@ def everything(binaries):
     for platform, name in binaries.NAMES.items():
         path = next(p for p in out.glob("texcell-%s-%s.*" % (VERSION, name))
                     if not p.name.endswith(".json"))
-        sbom, own = shape(path, [*binaries.LIBRARIES, *binaries.RUNTIMES[platform]])
-        program = own["texcell-wu" + ".exe" * (platform == "windows")]
+        sbom, archive_files = shape(path, [*binaries.LIBRARIES, *binaries.RUNTIMES[platform]])
+        program = archive_files["texcell-wu" + ".exe" * (platform == "windows")]
         versions = {p["name"]: re.sub(r"^\d:|\.dfsg|[+-].*", "", p["versionInfo"])
                     for p in sbom["packages"]}
-        told = {"zlib": "inflate %s ", "libpng1.6": "libpng version %s", "expat": "expat_%s"}
-        missing = [n for n, text in told.items() if (text % versions[n]).encode() not in program]
+        version_texts = {"zlib": "inflate %s ", "libpng1.6": "libpng version %s",
+                         "expat": "expat_%s"}
+        missing = [n for n, text in version_texts.items()
+                   if (text % versions[n]).encode() not in program]
         tap.ok(not missing, name + ": the programs say the same versions", missing)
         folder = WORK / name
         shutil.unpack_archive(path, folder)

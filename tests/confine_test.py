@@ -89,8 +89,8 @@ def tables():
                         tap.BUILD, "-o", program,
                         os.path.join(tap.SRC, "tests", "faults", "call_filter.c")])
         run = tap.run([*runner, program]) if made.returncode == 0 else made
-        asked = re.search(r"([0-9]+) asked, 0 wrong", run.stdout)
-        tap.ok(run.returncode == 0 and asked and int(asked.group(1)) > 500000,
+        answer = re.search(r"([0-9]+) asked, 0 wrong", run.stdout)
+        tap.ok(run.returncode == 0 and answer and int(answer.group(1)) > 500000,
                "the list of calls, " + name, run.stdout[-2000:] + run.stderr)
 
 
@@ -175,10 +175,10 @@ def main():
     shutil.copy(unit, path("download/x.zip"))
     with open(path("upload/x_0_r1_0"), "wb") as f:
         f.write(b"no result")
-    for argv, at, code, calls in cases:
+    for argv, attacked_file, code, calls in cases:
         title = " ".join([os.path.basename(argv[0])] + argv[1:2] + [os.path.basename(argv[-1])])
         alone = sorted(os.listdir(elsewhere))
-        run, out, n = broken(argv, at, calls)
+        run, out, n = broken(argv, attacked_file, calls)
         # Older versions of Landlock do not restrict these.
         out = [o for o in out if not (landlock < 3 and "O_TRUNC" in o) and
                not (landlock < 6 and "tgkill" in o)]

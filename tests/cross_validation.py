@@ -50,7 +50,7 @@ def main():
         tap.skip("cross-validation", "the pictures are not here")
         return tap.done()
     grid = list(itertools.product(OFFSETS, CONTRASTS))
-    taken, by_kind, halves = grid.index(TAKEN), {}, {}
+    present_index, by_kind, halves = grid.index(TAKEN), {}, {}
     for kind in nuclei.KINDS:
         names = nuclei.pictures(folder, kind)
         suggested = parameters(nuclei.analysed(folder, kind, names)[1])
@@ -63,18 +63,19 @@ def main():
         lost.append(own.max() - own[best])
         tap.note("%-8s with what is taken, %s: F1 %.3f; with what is best on the others, %s: %.3f; "
                  "with its own best, %s: %.3f" %
-                 (kind, TAKEN, own[taken], grid[best], own[best], grid[own.argmax()], own.max()))
+                 (kind, TAKEN, own[present_index], grid[best], own[best], grid[own.argmax()],
+                  own.max()))
     tap.note("one kind held back: %.3f is lost to its own best, on average" % np.mean(lost))
     for here in (0, 1):
         learnt, other = (np.mean([h[k] for h in halves.values()], axis=0) for k in (here, 1 - here))
         tap.note("half %d says %s: F1 %.3f on the other, of which the best is %.3f, and what "
                  "is taken %.3f" %
                  (here + 1, grid[learnt.argmax()], other[learnt.argmax()], other.max(),
-                  other[taken]))
+                  other[present_index]))
     mean = np.mean(list(by_kind.values()), axis=0)
-    tap.ok(mean.max() - mean[taken] < 0.02,
+    tap.ok(mean.max() - mean[present_index] < 0.02,
            "F1 of suggest.c's constants is within 0.02 of the best on all kinds", "%.3f, %.3f" %
-           (mean[taken], mean.max()))
+           (mean[present_index], mean.max()))
     tap.ok(np.mean(lost) < 0.04, "the F1 of a held-out kind is less than 0.04 below its best",
            "%.3f" % np.mean(lost))
     tap.done()

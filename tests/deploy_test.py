@@ -499,10 +499,10 @@ def test_platforms():
     r = deploy(folder,
                *[w for p, f in programs.items() for w in ("--app-version", "%s=%s" % (p, f))])
     ok(r.returncode == 0, "one call deploys for four platforms", r.stdout + r.stderr)
-    taken = sorted(v[2].split("__")[0] for v in database(folder)["versions"])
-    ok(taken == sorted(["arm64-apple-darwin"] * 3 + [p for p in programs if "apple" not in p
-                                                     for _ in KINDS]),
-       "each platform gets the plan classes that it supports", taken)
+    platforms = sorted(v[2].split("__")[0] for v in database(folder)["versions"])
+    ok(platforms == sorted(["arm64-apple-darwin"] * 3 + [p for p in programs if "apple" not in p
+                                                         for _ in KINDS]),
+       "each platform gets the plan classes that it supports", platforms)
     classes = {c.findtext("name"): c
                for c in ElementTree.parse(os.path.join(folder, "plan_class_spec.xml")).getroot()}
     ok(classes["texcell_cpu_windows"].findtext("min_os_version") == "1001836200"
@@ -514,8 +514,10 @@ def test_platforms():
     ok(named and named <= {re.sub("_libc[0-9]+$", "_libc217", n) for n in classes},
        "the examples in volunteer.md name existing plan classes", sorted(named))
     exe = "texcell_1.00_windows_x86_64.exe"
-    at = os.path.join(folder, "apps", "texcell", "1.00", "windows_x86_64__texcell_cpu_windows")
-    ok(sorted(os.listdir(at)) == [exe, "version.xml"] and exe in read(at, "version.xml").decode(),
+    app_folder = os.path.join(folder, "apps", "texcell", "1.00",
+                              "windows_x86_64__texcell_cpu_windows")
+    ok(sorted(os.listdir(app_folder)) == [exe, "version.xml"] and
+       exe in read(app_folder, "version.xml").decode(),
        "a program for Windows ends in .exe")
     graphics = elf("texcell_graphics", machine=62)
     again = make_project("looked_at")
@@ -624,7 +626,7 @@ def test_options_of_scripts():
            absent not in r.stdout,
            "settings: " + name, "%s\n%s%s" % (found, r.stdout, r.stderr))
 
-    fiftieth, own = {"fraction": "0.001", "chance": "0.02"}, {"fraction": "0.05"}
+    fiftieth, verify_options = {"fraction": "0.001", "chance": "0.02"}, {"fraction": "0.05"}
     expect("none", [], fiftieth, None)
     expect("--verify", ["--verify", "1"], dict(fiftieth, **{"fraction-alone": "1"}), None)
     expect("--max-memory leaves --verify", ["--max-memory", "1024"],
@@ -634,18 +636,18 @@ def test_options_of_scripts():
     by_hand = read(check).replace(b"--fraction-alone 1 ", b"")
     write(check, read(check).replace(b"# --max-memory 7", b"# Made"), 0o755)
     expect("--verify leaves --max-memory, and --fraction by hand", ["--verify", "0.2"],
-           dict(own, **{"fraction-alone": "0.2"}), "1024")
+           dict(verify_options, **{"fraction-alone": "0.2"}), "1024")
     expect("--accept-loss, too", ["--accept-loss", "0.001"],
-           dict(own, **{"fraction-alone": "0.023"}), "1024")
+           dict(verify_options, **{"fraction-alone": "0.023"}), "1024")
     expect("both", ["--verify", "0.3", "--max-memory", "2048"],
-           dict(own, **{"fraction-alone": "0.3"}), "2048")
-    expect("--verify 0", ["--verify", "0"], own, "2048",
+           dict(verify_options, **{"fraction-alone": "0.3"}), "2048")
+    expect("--verify 0", ["--verify", "0"], verify_options, "2048",
            "keeps --fraction 0.05, which was written by hand")
     write(check, by_hand, 0o755)
-    expect("other --max-memory by hand: one for both", [], own, "1024",
+    expect("other --max-memory by hand: one for both", [], verify_options, "1024",
            "had not the same --max-memory; both have 1024 now", "\n\n")
     ok(read(check) == by_hand, "settings: a script's comment stays", read(check))
-    expect("--max-memory default", ["--max-memory", "default"], own, None, absent="\n\n")
+    expect("--max-memory default", ["--max-memory", "default"], verify_options, None, absent="\n\n")
     os.unlink(check)
     expect("a script that was removed", ["--verify", "0.1"],
            dict(fiftieth, **{"fraction-alone": "0.1"}), None)
@@ -716,8 +718,9 @@ def test_what_is_there():
     write(os.path.join(folder, "apps", "other", "1.0", PLATFORM + "__mt", "other"), "x", 0o755)
     write(os.path.join(folder, "templates", "texcell_out.xml"),
           "<output_template>mine</output_template>")
-    own = '<daemon><cmd>sample_bitwise_validator -d 3 -app texcell</cmd></daemon>\n    </daemons>'
-    config = (CONFIG % (folder, folder)).replace("</daemons>", own)
+    own_daemon = ('<daemon><cmd>sample_bitwise_validator -d 3 -app texcell</cmd></daemon>\n'
+                  '    </daemons>')
+    config = (CONFIG % (folder, folder)).replace("</daemons>", own_daemon)
     write(os.path.join(folder, "config.xml"), config, 0o640)
     group = 65534 if os.geteuid() == 0 else -1
     os.chown(os.path.join(folder, "config.xml"), -1, group)
@@ -1813,14 +1816,14 @@ def test_server_settings():
     ok(read(folder, "config.xml") == after,
        "the number of validators stays without being given again")
     r = deploy(folder, "--scale")
-    kept = read(folder, "config.xml")
-    values = {e.tag: e.text for e in ElementTree.fromstring(kept).find("config")}
+    old_config = read(folder, "config.xml")
+    values = {e.tag: e.text for e in ElementTree.fromstring(old_config).find("config")}
     ok(r.returncode == 0 and values["shmem_work_items"] == "2000" and
        values["delete_delay_hours"] == "24"
        and r.stdout.count("docs/scale.md says why") == 6, "--scale: settings for many hosts",
        r.stdout)
     write(os.path.join(folder, "config.xml"),
-          kept.replace(b"<shmem_work_items>2000", b"<shmem_work_items>77"))
+          old_config.replace(b"<shmem_work_items>2000", b"<shmem_work_items>77"))
     r = deploy(folder, "--scale")
     ok(b"<shmem_work_items>77<" in read(folder, "config.xml") and "says why" not in r.stdout,
        "--scale: existing settings stay", r.stdout)

@@ -43,8 +43,8 @@ def run(unit, name, wish=None, device="opencl", **more):
     if os.path.exists(out):
         with open(out, "rb") as f:
             content = f.read()
-    left = [f for f in os.listdir(WORK) if f.startswith(name + ".npz.")]
-    return p, content, seconds, left
+    left_files = [f for f in os.listdir(WORK) if f.startswith(name + ".npz.")]
+    return p, content, seconds, left_files
 
 
 def units():
@@ -79,16 +79,17 @@ def survives(unit, name, call, nth, how, expected, limit):
     title = "%s: %s %s at time %d" % (name, call, how, nth)
     run_name = "%s-%s-%d-%s" % (name, call, nth, how)
     path = os.path.join(WORK, run_name + ".counts")
-    p, content, seconds, left = run(unit, run_name, "%s:%d:%s" % (call, nth, how),
-                                    FALSE_DRIVER_COUNTS=path)
+    p, content, seconds, left_files = run(unit, run_name, "%s:%d:%s" % (call, nth, how),
+                                          FALSE_DRIVER_COUNTS=path)
     # The number of calls depends on the time that launches take: this run may have made fewer.
     if nth > 1 and os.path.exists(path) and read_counts(path).get(call, nth) < nth:
         return title + ": not reached", p.returncode == 0 and content == expected, p.stderr
     has_message = "texcell: going on with the CPU: the OpenCL driver failed: " in p.stderr
     # "unload" fails when the process ends, so the work may have been done before.
-    return (title, p.returncode == 0 and content == expected and seconds < limit and not left and
+    return (title, p.returncode == 0 and content == expected and seconds < limit and
+            not left_files and
             (has_message or call == "unload"),
-            "exit %d, %.0f s, left %s, %s result\n%s" % (p.returncode, seconds, left,
+            "exit %d, %.0f s, left %s, %s result\n%s" % (p.returncode, seconds, left_files,
                                                          "the same" if content == expected
                                                          else "another", p.stderr))
 

@@ -37,14 +37,15 @@ def main():
            and size < needs["output_bytes"] + needs["pixels"] // 16 * needs["row_bytes"] + 65536,
            "estimate: %s: time, and bytes of the result" % analysis,
            "%.2f s, result of %d bytes: %s" % (seconds, size, needs))
-        shown = run([TEXCELL_WU, "show", unit]).stdout
-        told = re.search(r"about (\d+) (second|minute)s? on one core", shown)
-        guess = float(told.group(1)) * (60 if told.group(2) == "minute" else 1) if told else -1
-        guess = 0.5 if "under a second on one core" in shown else guess
+        show_output = run([TEXCELL_WU, "show", unit]).stdout
+        stated_time = re.search(r"about (\d+) (second|minute)s? on one core", show_output)
+        guess = float(stated_time.group(1)) * (60 if stated_time.group(2) == "minute"
+                                               else 1) if stated_time else -1
+        guess = 0.5 if "under a second on one core" in show_output else guess
         # The estimate does not include starting and ending the program; a wide tolerance, as other
         # tests run meanwhile.
         ok(seconds / 6 - 0.15 <= guess <= 6 * seconds + 0.5,
-           "estimate: %s: time on this machine" % analysis, "%.3f s; %s" % (seconds, shown))
+           "estimate: %s: time on this machine" % analysis, "%.3f s; %s" % (seconds, show_output))
         note("%s: %.2g operations a second" % (analysis, rate))
         os.unlink(result)
     r = run([TEXCELL_WU, "show", "--needs", path])

@@ -177,9 +177,9 @@ def test_kills(name, signals=(signal.SIGKILL, signal.SIGTERM)):
             shutil.rmtree(out, True)
             code = export(LD_PRELOAD=library, KILL_AT=str(n),
                           **({"KILL_SIGNAL": str(int(number))} if number != signal.SIGKILL else {}))
-            left = files()
-            half = [f for f in left if f != "exported.txt" and not f.endswith(".tmp") and
-                    left[f] != expected.get(f)]
+            left_files = files()
+            half = [f for f in left_files if f != "exported.txt" and not f.endswith(".tmp") and
+                    left_files[f] != expected.get(f)]
             again = export()
             ended += code == -number
             if code != -number or half or again != 0 or files() != expected:
@@ -328,10 +328,10 @@ def main():
     with open(path("cells8", "own.tif"), "wb") as f:
         f.write(b"mine")
     r = tap.run([tap.TEXCELL_WU, "export", "--pictures", path("cells8.npz"), "-o", path("cells8")])
-    left = sorted(os.listdir(path("cells8")))
-    tap.ok(r.returncode == 0 and left ==
+    left_files = sorted(os.listdir(path("cells8")))
+    tap.ok(r.returncode == 0 and left_files ==
            sorted([n for n in before if not n.endswith((".tif", ".geojson"))] + ["own.tif"]),
-           "the next export removes the files of this one, and no others", (left, r.stderr))
+           "the next export removes the files of this one, and no others", (left_files, r.stderr))
     tap.done()
 
 

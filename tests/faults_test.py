@@ -168,8 +168,8 @@ def scripts():
         refused = sqlite3.connect(db).execute("SELECT reason FROM refused").fetchall()
         if refused or len(rows) != 1 or rows[0][0] != "workunit":
             return "exit 0, but stored %s, refused %s" % (rows, refused)
-        kept = copy_of(os.path.join(db + ".files", rows[0][1]))
-        return None if kept == right else "the file that was kept is another"
+        kept_bytes = copy_of(os.path.join(db + ".files", rows[0][1]))
+        return None if kept_bytes == right else "the file that was kept is another"
 
     def accepted(code, out):
         record = os.path.join(out, "accepted", "drops_1")

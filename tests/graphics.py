@@ -73,9 +73,9 @@ def drawn(picture):
     room = WINDOW - 2 * 16 - TEXT
     position = ((np.arange(room) + 0.5) * len(picture) / room).astype(int)
     x = (WINDOW - room) // 2
-    shown, expected = screen(), picture[position][:, position]
+    pixels, expected = screen(), picture[position][:, position]
     # Without a window manager the window is sometimes a pixel off.
-    return any(np.array_equal(shown[16 + d:16 + d + room, x + d:x + d + room], expected)
+    return any(np.array_equal(pixels[16 + d:16 + d + room, x + d:x + d + room], expected)
                for d in (-1, 0, 1))
 
 
@@ -172,16 +172,16 @@ def resized(env):
     folder = os.path.join(FOLDER, "levelset")
     watcher = subprocess.Popen([GRAPHICS], cwd=folder, env=env)
     picture = view_of(folder)[0]
-    shown = until(lambda: drawn(picture))
+    is_shown = until(lambda: drawn(picture))
     windows = Windows(env["DISPLAY"])
     for size in ((300, 500), (40, 40), (1, 1), (640, 100)):
         windows.resize(*size)
         time.sleep(1.5)
     smaller = not drawn(picture)
     windows.resize(WINDOW, WINDOW)
-    tap.ok(shown and smaller and until(lambda: drawn(picture)) and watcher.poll() is None,
+    tap.ok(is_shown and smaller and until(lambda: drawn(picture)) and watcher.poll() is None,
            "a resized window shows the same at its old size",
-           "%s, %s, %s" % (shown, smaller, watcher.poll()))
+           "%s, %s, %s" % (is_shown, smaller, watcher.poll()))
     watcher.kill()
     watcher.wait()
 

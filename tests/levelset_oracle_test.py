@@ -133,8 +133,8 @@ def history(folder, shape, start, given):
 
 def main():
     folder = tap.scratch()
-    for name, (shape, bits, given) in CASES.items():
-        compare(folder, name, shape, bits, given)
+    for name, (shape, bits, changes) in CASES.items():
+        compare(folder, name, shape, bits, changes)
     results(folder)
     for band in 0, 4:
         history(folder, FLAT, BALL2, {"band": band, "reinit_every": 4, "iterations": 75})

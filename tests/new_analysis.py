@@ -50,21 +50,21 @@ def copy_tree():
     """Copies the tree, with the example and the two lines. Returns the changed files and the new
     files."""
     example = os.path.join(tap.SRC, "tests", "example")
-    product, own = files_of(tap.SRC), files_of(example)
-    for name in [f for f in files_of(TREE) if f not in product + own]:
+    product, example_files = files_of(tap.SRC), files_of(example)
+    for name in [f for f in files_of(TREE) if f not in product + example_files]:
         os.remove(os.path.join(TREE, name))
     edited = os.path.join(PLACE, "edited")
-    for root, names in ((tap.SRC, product), (example, own)):
+    for root, names in ((tap.SRC, product), (example, example_files)):
         for name in names:
             source = os.path.join(root, name)
             if name in LINES:
                 before, line = LINES[name]
                 with open(source, encoding="utf-8") as f:
                     text = f.read()
-                at = text.index(before)
-                at = text.index("\n", at) + 1
+                index = text.index(before)
+                index = text.index("\n", index) + 1
                 with open(edited, "w", encoding="utf-8") as f:
-                    f.write(text[:at] + line + text[at:])
+                    f.write(text[:index] + line + text[index:])
                 source = edited
             put(source, os.path.join(TREE, name))
     changed = [f for f in product if not filecmp.cmp(os.path.join(tap.SRC, f),
@@ -87,9 +87,11 @@ def count_files():
         tap.ok(len(after) == len(before) + 1 and
                [line for line in after if line != LINES[name][1]] == before,
                "%s: by one line" % name)
-    own = re.compile(r"(app/analysis/%s/.*|opencl/%s_cl\.c|opencl/kernels/%s\.cl|docs/(?:dev/"
-                     r")?analyses/%s\.md|tests/analyses/%s\.py|tests/%s_\w+\.py)$" % ((NAME,) * 6))
-    tap.ok(new and all(own.match(f) for f in new), "the %d other files are its own" % len(new), new)
+    own_files = re.compile(r"(app/analysis/%s/.*|opencl/%s_cl\.c|opencl/kernels/%s\.cl|docs/(?:dev/"
+                           r")?analyses/%s\.md|tests/analyses/%s\.py|tests/%s_\w+\.py)$" %
+                           ((NAME,) * 6))
+    tap.ok(new and all(own_files.match(f) for f in new), "the %d other files are its own" %
+           len(new), new)
 
 
 def command(what, *argv, cwd=BUILD, **env):

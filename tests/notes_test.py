@@ -430,10 +430,10 @@ def test_objects():
                            [workunit.item("one", list(picture) if deep else [picture],
                                           labels=list(labels) if deep else [labels])])
             r = tap.run([tap.TEXCELL, "run", UNIT, "-o", OUT, "--replace", "--device", "cpu"])
-            shown = tap.run([tap.TEXCELL_WU, "show", OUT]).stdout
-            tap.ok(r.returncode == 0 and (word in r.stderr and word in shown if word else
-                                          "note" not in r.stderr + shown),
-                   "objects of %d axes, %s" % (len(shape), name), r.stderr + shown)
+            show_output = tap.run([tap.TEXCELL_WU, "show", OUT]).stdout
+            tap.ok(r.returncode == 0 and (word in r.stderr and word in show_output if word else
+                                          "note" not in r.stderr + show_output),
+                   "objects of %d axes, %s" % (len(shape), name), r.stderr + show_output)
 
 
 def main():

@@ -90,11 +90,11 @@ def scores(folder, some, peer=True):
                 true = len(np.unique(truth[row["item"]])) - 1
                 mark = "several cells each" if "several cells each" in row["why"] else row["mark"]
                 marks.setdefault(mark, []).append(abs(int(row["count"]) - true) > 0.15 * true)
-        own = np.mean([f1(labels[n], truth[n]) for n in names])
+        mean_f1 = np.mean([f1(labels[n], truth[n]) for n in names])
         other = np.mean([f1(plain(read(os.path.join(folder, kind, n + ".png")), bright), truth[n])
                          for n in names]) if peer else np.nan
-        out[kind] = own, other
-        tap.note("%-8s %2d pictures: F1 %.3f, scikit-image %.3f; %s" % (kind, len(names), own,
+        out[kind] = mean_f1, other
+        tap.note("%-8s %2d pictures: F1 %.3f, scikit-image %.3f; %s" % (kind, len(names), mean_f1,
                                                                         other, suggested))
     out["mean"] = tuple(np.mean(list(out.values()), axis=0))
     for mark, off in sorted(marks.items()):
@@ -139,8 +139,9 @@ def main():
         tap.done()
     found = scores(folder, 1 if whole else 7, whole)
     if whole:
-        for kind, (own, other) in found.items():
-            tap.ok(own > other, "%s: F1 %.3f, scikit-image's plain chain %.3f" % (kind, own, other))
+        for kind, (mean_f1, other) in found.items():
+            tap.ok(mean_f1 > other, "%s: F1 %.3f, scikit-image's plain chain %.3f" %
+                   (kind, mean_f1, other))
     tap.ok(found["mean"][0] >= 0.7,
            "nuclei of six kinds, with no parameter given: mean F1 of at least 0.7", found)
     tap.done()

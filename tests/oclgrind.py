@@ -114,9 +114,9 @@ LEVELSET = {
 def levelset():
     """Oclgrind 21.10 does not support the instruction "freeze", which its own compiler's optimiser
     generates; so kernels are compiled without optimisation."""
-    for name, (shape, given) in LEVELSET.items():
+    for name, (shape, changes) in LEVELSET.items():
         unit = levelset_run.write(os.path.join(FOLDER, "u.zip"), levelset_run.balls(shape, 3),
-                                  dict({"target": 180, "epsilon": 60}, **given))
+                                  dict({"target": 180, "epsilon": 60}, **changes))
         expected, _ = levelset_run.state(unit, os.path.join(FOLDER, "s"))
         out = os.path.join(FOLDER, "g")
         for watched, options in (("races and wrong calls", RACES),

@@ -34,8 +34,8 @@ def counted():
     """(OpenCL calls made, OpenCL objects not released) in the last run with the hook
     count=COUNT."""
     with open(COUNT) as file:
-        calls, left = file.read().split()
-    return int(calls), int(left)
+        calls, objects = file.read().split()
+    return int(calls), int(objects)
 
 
 def said(result):
@@ -94,9 +94,9 @@ def every_call_fails():
     if attempt(*args).returncode != 0:
         args = args[:2]
     r = attempt(*args, **tap.opencl_hooks(count=COUNT))
-    calls, left = counted()
-    tap.ok(r.returncode == 0 and calls > 40 and left == 0,
-           "%d calls, every object released" % calls, said(r) + "left: %d" % left)
+    calls, objects = counted()
+    tap.ok(r.returncode == 0 and calls > 40 and objects == 0,
+           "%d calls, every object released" % calls, said(r) + "left: %d" % objects)
     for form in ("%d", "%d+"):
         wrong = []
         unharmed = []
@@ -148,8 +148,9 @@ def staged():
         return r, content
     r, expected = result("cpu")
     r, got = result("opencl")
-    calls, left = counted()
-    tap.ok(expected is not None and got == expected and left == 0, "copies through pinned memory",
+    calls, objects = counted()
+    tap.ok(expected is not None and got == expected and objects == 0,
+           "copies through pinned memory",
            said(r))
     r, last = result("opencl", fail=calls + 1)
     wrong = []
@@ -179,8 +180,8 @@ def embed(files, *extra):
         with open(out) as file:
             lines = "".join(ast.literal_eval(x[:-1].strip()) for x in file.read().splitlines()
                             if x.startswith('    "'))
-    left = set(os.listdir(root)) - {"out.c", "opencl", "app"}
-    return r, lines, left
+    left_files = set(os.listdir(root)) - {"out.c", "opencl", "app"}
+    return r, lines, left_files
 
 
 def embedding():
@@ -188,8 +189,8 @@ def embedding():
               '  #  include "near.h" // why\nint last;\n')
     a = '#ifndef A\n#define A\n#include "app/b.h"\nint a;\n#endif\n'
     near = '#include "app/b.h"\r\nint near;\r\n'
-    r, text, left = embed({"opencl/kernels/k.cl": kernel, "opencl/kernels/near.h": near,
-                           "app/a.h": a, "app/b.h": "int b;\n"})
+    r, text, left_files = embed({"opencl/kernels/k.cl": kernel, "opencl/kernels/near.h": near,
+                                 "app/a.h": a, "app/b.h": "int b;\n"})
     expected = ('#line 1 "opencl/kernels/k.cl"\n// \\ "quoted" \'x\' \t %d\n'
                 '#line 1 "app/a.h"\n#ifndef A\n#define A\n'
                 '#line 1 "app/b.h"\nint b;\n'
@@ -198,30 +199,33 @@ def embedding():
                 '#line 1 "opencl/kernels/near.h"\n'
                 '#line 2 "opencl/kernels/near.h"\nint near;\n'
                 '#line 5 "opencl/kernels/k.cl"\nint last;\n')
-    tap.ok(r.returncode == 0 and text == expected and not left,
+    tap.ok(r.returncode == 0 and text == expected and not left_files,
            "headers are included once each, with the line numbers of the files",
-           "%s\n%s\n%s" % (said(r), text, left))
-    r, text, left = embed({"opencl/kernels/k.cl": 'int x;\n#include "app/none.h"\n'})
-    tap.ok(r.returncode != 0 and text is None and not left and 'k.cl:2: "app/none.h"' in r.stderr,
+           "%s\n%s\n%s" % (said(r), text, left_files))
+    r, text, left_files = embed({"opencl/kernels/k.cl": 'int x;\n#include "app/none.h"\n'})
+    tap.ok(r.returncode != 0 and text is None and not left_files and
+           'k.cl:2: "app/none.h"' in r.stderr,
            "a header that is missing is an error with its line", said(r))
-    r, text, left = embed({"opencl/kernels/k.cl": "//" + "x" * 4100 + "\n"})
-    tap.ok(r.returncode != 0 and text is None and not left, "a line beyond C's limit is an error",
+    r, text, left_files = embed({"opencl/kernels/k.cl": "//" + "x" * 4100 + "\n"})
+    tap.ok(r.returncode != 0 and text is None and not left_files,
+           "a line beyond C's limit is an error",
            said(r))
     clang = shutil.which("clang") or shutil.which("clang-14")
     if clang is None:
         tap.skip("embedding compiles the kernels", "no clang")
         return
     good = "__kernel void k(__global int *p) {\n#ifdef BAD\nrubbish\n#endif\n*p = 1;\n}\n"
-    r, text, left = embed({"opencl/kernels/k.cl": good}, clang)
+    r, text, left_files = embed({"opencl/kernels/k.cl": good}, clang)
     tap.ok(r.returncode == 0 and text, "embedding accepts a kernel that compiles", said(r))
-    r, text, left = embed({"opencl/kernels/k.cl": "//! check: -DBAD\n" + good}, clang)
-    tap.ok(r.returncode != 0 and text is None and not left and "opencl/kernels/k.cl:4" in r.stderr,
+    r, text, left_files = embed({"opencl/kernels/k.cl": "//! check: -DBAD\n" + good}, clang)
+    tap.ok(r.returncode != 0 and text is None and not left_files and
+           "opencl/kernels/k.cl:4" in r.stderr,
            "a kernel that doesn't with the flags of a check line stops the build", said(r))
-    r, text, left = embed({"opencl/kernels/k.cl": "//! check: -DGOOD\n//! check: -DBAD\n"
-                           "//! check: -DFINE\n" + good}, clang)
+    r, text, left_files = embed({"opencl/kernels/k.cl": "//! check: -DGOOD\n//! check: -DBAD\n"
+                                 "//! check: -DFINE\n" + good}, clang)
     tap.ok(r.returncode != 0 and text is None,
            "any of several check lines may stop the build", said(r))
-    r, text, left = embed({"opencl/kernels/k.cl": "rubbish\n"}, ":")
+    r, text, left_files = embed({"opencl/kernels/k.cl": "rubbish\n"}, ":")
     tap.ok(r.returncode == 0 and text, "without clang nothing is compiled", said(r))
 
 

@@ -62,18 +62,18 @@ class Job:
             code, result, output = self.run(0, device, places=path("places"), **hooks)
             if HUNG not in output:
                 break
-        made, left = content(path("count0")).split()
-        tap.ok(code == 0 and result == self.expected and int(left) == 0 and int(made) > 40,
+        made, objects = content(path("count0")).split()
+        tap.ok(code == 0 and result == self.expected and int(objects) == 0 and int(made) > 40,
                "%s, %s: %d calls, the CPU's bytes, every object released" %
-               (self.name, device, int(made)), "%s left\n%s" % (left, output))
+               (self.name, device, int(made)), "%s left\n%s" % (objects, output))
         return places.told(path("places"))
 
     def fails(self, lane, device, **hooks):
         """(exit code, the error after a failure or None)."""
         code, result, output = self.run(lane, device, **hooks)
-        left = 0 if HUNG in output else int(content(path("count%d" % lane)).split()[1])
-        if left != 0:
-            return code, "%d objects left" % left
+        objects = 0 if HUNG in output else int(content(path("count%d" % lane)).split()[1])
+        if objects != 0:
+            return code, "%d objects left" % objects
         if code == 0:
             return code, None if result == self.expected else "other bytes: " + output
         if device == "auto" or code != 3 or result is not None or "texcell: error: " not in output:

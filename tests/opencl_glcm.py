@@ -154,8 +154,8 @@ def faults():
                                               workunit.item("b", [picture(20, 25, 5)])])
     texcell(unit, good, "cpu")
     r = texcell(unit, out, "opencl", env=dict(ENV, **tap.opencl_hooks(count=COUNT)))
-    calls, left = (int(n) for n in content(COUNT).split())
-    tap.ok(r.returncode == 0 and left == 0 and calls > 100,
+    calls, objects = (int(n) for n in content(COUNT).split())
+    tap.ok(r.returncode == 0 and objects == 0 and calls > 100,
            "an undisturbed run leaves no OpenCL object", said(r))
     bad, fell_back, refused = [], 0, 0
     step = max(1, calls // int(os.environ.get("TEXCELL_OPENCL_FAULTS", "30")))
@@ -163,9 +163,9 @@ def faults():
                                        step)] + ["%d+" % k for k in range(1, calls + 1, 7 * step)]:
         env = dict(ENV, **tap.opencl_hooks(fail=spec, count=COUNT))
         r = texcell(unit, out, "opencl", env=env)
-        left = int(content(COUNT).split()[1])
+        objects = int(content(COUNT).split()[1])
         # One object is left if the call that releases it fails.
-        held = left == 0 or spec.endswith("+") or left == 1
+        held = objects == 0 or spec.endswith("+") or objects == 1
         if r.returncode == 0 and content(out) == content(good) and held:
             fell_back += "going on with the CPU" in r.stderr
         elif r.returncode == 3 and "texcell: error: " in r.stderr and not os.path.exists(
@@ -175,7 +175,7 @@ def faults():
                 if os.path.exists(leftover):
                     os.remove(leftover)
         else:
-            bad.append("call %s, %d left: %s" % (spec, left, said(r)))
+            bad.append("call %s, %d left: %s" % (spec, objects, said(r)))
     tap.note("%d calls; %d runs fell back to the CPU, %d were refused with a message" %
              (calls, fell_back, refused))
     tap.ok(not bad, "every OpenCL call failing in turn", "\n".join(bad[:5]))

@@ -141,11 +141,12 @@ def known_answers(p):
     names = analyses.names()
     tap.ok(r.returncode == 0 and r.stdout.splitlines() == [n + ": the CPU is right" for n in names],
            "the self-tests of every analysis pass", r.stdout + r.stderr)
-    has = []
+    assert_states = []
     for program in (p.argv("texcell")[-1], tap.TEXCELL):
         with open(program, "rb") as f:
-            has.append(b"work->threads >= 1" in f.read())
-    tap.ok(has == [False, True], "asserts are off, and on in the ordinary build", has)
+            assert_states.append(b"work->threads >= 1" in f.read())
+    tap.ok(assert_states == [False, True], "asserts are off, and on in the ordinary build",
+           assert_states)
 
 
 def units(first=False):
@@ -189,7 +190,7 @@ def kills(p, parameters, items, analysis, times):
                   "2",
                   "--checkpoint-every", "0.02")
     killed = went_on = 0
-    others = []
+    other_messages = []
     while killed < times:
         before = stamp("there.npz.checkpoint")
         with open(path("log"), "wb") as log:
@@ -205,7 +206,7 @@ def kills(p, parameters, items, analysis, times):
         if b"going on from the checkpoint" in output:
             went_on += 1
         else:
-            others.append("%s: %r" % (process.returncode, output))
+            other_messages.append("%s: %r" % (process.returncode, output))
         if process.returncode == 0:
             break
         killed += 1
@@ -214,6 +215,6 @@ def kills(p, parameters, items, analysis, times):
            read("there.npz") == expected,
            "a run killed %d times gives the same bytes" % times,
            "%d kills, went on %d times, exit %d\n%s\n%s" % (killed, went_on, r.returncode, r.stderr,
-                                                            "\n".join(others)))
-    left = [n for n in os.listdir(FOLDER) if n.startswith("there.npz.")]
-    tap.ok(not left, "a killed run leaves no other file next to the result", left)
+                                                            "\n".join(other_messages)))
+    left_files = [n for n in os.listdir(FOLDER) if n.startswith("there.npz.")]
+    tap.ok(not left_files, "a killed run leaves no other file next to the result", left_files)

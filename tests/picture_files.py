@@ -149,10 +149,11 @@ def micromanager(summary, planes, index=True):
     text = json.dumps(summary).encode()
     front = struct.pack("<8I", 54773648, 0, 483765892, 0, 99384722, 0, 2355492, len(text)) + text
     data = bytearray(tiff(planes, front=front + b"\0" * (len(front) % 2), t51123=(2, b"{}\0")))
-    offsets, at = [], struct.unpack_from("<I", data, 4)[0]
-    while at:
-        offsets.append(at)
-        at = struct.unpack_from("<I", data, at + 2 + 12 * struct.unpack_from("<H", data, at)[0])[0]
+    offsets, directory = [], struct.unpack_from("<I", data, 4)[0]
+    while directory:
+        offsets.append(directory)
+        directory = struct.unpack_from("<I", data, directory + 2 +
+                                       12 * struct.unpack_from("<H", data, directory)[0])[0]
     if index:
         struct.pack_into("<I", data, 12, len(data))
         data += struct.pack("<II", 3453623, len(offsets))

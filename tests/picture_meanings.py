@@ -1080,12 +1080,13 @@ def test_listings():
     for name in ("one/images/a", "one/masks/a", "two/p", "two/gt/q", "three/wt/a", "three/gt/b",
                  "four/d", "four/d_x/e", "five/train/t", "five/train_masks/u"):
         save_picture(name + ".png")
-    for folder, expected_names, left in (("one", ["a"], "masks"), ("two", ["p"], "gt"),
-                                         ("three", ["a", "b"], None), ("four", ["d", "e"], None),
-                                         ("five", ["t"], "train_masks")):
+    for folder, expected_names, left_out in (("one", ["a"], "masks"), ("two", ["p"], "gt"),
+                                             ("three", ["a", "b"], None),
+                                             ("four", ["d", "e"], None),
+                                             ("five", ["t"], "train_masks")):
         got, messages = names("--recursive", path(folder))
         tap.ok(got == expected_names and
-               (left + ": left out" in messages if left else "left out" not in messages),
+               (left_out + ": left out" in messages if left_out else "left out" not in messages),
                "folders of masks in " + folder, [got, messages])
     got, messages = names("--recursive", path("one", "masks"))
     tap.ok(got == ["a"] and "left out" not in messages,

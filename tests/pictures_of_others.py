@@ -229,17 +229,17 @@ def compare(job):
     """job: (number, path). Returns (path, kind of outcome, details, whether another program reads
     the file)."""
     number, path = job
-    ours, told, scale = taken(path, os.path.join(SCRATCH, "%d.zip" % number))
-    others = list(reference(path))
-    notes = [line for line in told.splitlines() if ": note: " in line]
+    ours, messages, scale = taken(path, os.path.join(SCRATCH, "%d.zip" % number))
+    references = list(reference(path))
+    notes = [line for line in messages.splitlines() if ": note: " in line]
     if ours is None:
-        line = next((line for line in told.splitlines() if "error: " in line), told)
+        line = next((line for line in messages.splitlines() if "error: " in line), messages)
         kind = next((kind for kind, words in REFUSALS if re.search(words, line)), "else")
-        return path, "refused: " + kind, line.split(": ", 3)[-1][:150], bool(others)
-    if not others:
+        return path, "refused: " + kind, line.split(": ", 3)[-1][:150], bool(references)
+    if not references:
         return path, "taken, and read by none of them", "", False
     results = []
-    for name, theirs, colours in others:
+    for name, theirs, colours in references:
         result = same(ours, theirs, colours, scale)
         if result == "equal":
             return path, "equal to %s" % name, "", True

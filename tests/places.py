@@ -27,9 +27,9 @@ class Sweep:
                 numbers = [] if (program, place) in self.had else sorted({numbers[0], numbers[-1]})
                 self.had.add((program, place))
             found += [(place, "%d%s" % (n, more)) for n in numbers for more in ("", "+")]
-        taken = found[self.next::self.step]
+        selected_trials = found[self.next::self.step]
         self.next = (self.next - len(found)) % self.step
-        return taken
+        return selected_trials
 
     def tell(self, title, places, trials, codes, bad):
         """One test point for a case: the number of its trials, their exit codes, and the errors."""

@@ -131,8 +131,8 @@ def devices():
                r.stderr)
     if not any(n.startswith(("dri", "nvidia", "nv", "kfd", "dxg", "mali", "kgsl"))
                for n in os.listdir("/dev")):
-        told = memory("auto", TEXCELL_AUTO_SECONDS="0")
-        tap.ok(told < 60, "auto: PoCL, which has no GPU, is not loaded: %.0f MB" % told)
+        peak = memory("auto", TEXCELL_AUTO_SECONDS="0")
+        tap.ok(peak < 60, "auto: PoCL, which has no GPU, is not loaded: %.0f MB" % peak)
     listed = tap.run([tap.TEXCELL, "devices"])
     if "usable" not in listed.stdout:
         tap.skip("a device that fails is reported", "no OpenCL device here")
@@ -182,12 +182,12 @@ def main():
     bars = drawings(text)[0]
     tap.ok(code == 0 and len(bars[0]) > 60 and len(bars[-1]) < 50,
            "the bar follows a terminal that becomes narrower", bars[-1:])
-    told = many(100)[0]
-    tap.ok(told == list(range(1, 101)), "each of a hundred items has a line", told)
-    told, seconds = many(101)
-    tap.ok(told[0] == 1 and told[-1] == 101 and len(told) <= 5 + seconds / 60,
+    numbers = many(100)[0]
+    tap.ok(numbers == list(range(1, 101)), "each of a hundred items has a line", numbers)
+    numbers, seconds = many(101)
+    tap.ok(numbers[0] == 1 and numbers[-1] == 101 and len(numbers) <= 5 + seconds / 60,
            "with more items lines are for each quarter, each minute and the last one",
-           (told, seconds))
+           (numbers, seconds))
     devices()
     tap.done()
 

@@ -76,8 +76,8 @@ def arrays():
     y, x = np.mgrid[:90, :120]
     spots = (900 + 3000 * ((y % 30 - 15) ** 2 + (x % 30 - 15) ** 2 < 60) + (7 * x + 3 * y) %
              50).astype(np.uint16)
-    given = {"progress": False, "device": "cpu", "defaults": True, "polarity": "bright"}
-    want = texcell.analyse(spots, **given)
+    options = {"progress": False, "device": "cpu", "defaults": True, "polarity": "bright"}
+    want = texcell.analyse(spots, **options)
     in_um = {d: (d, np.arange(n) * .65, {"units": "um"}) for d, n in (("y", 90), ("x", 120))}
     cells = xarray.DataArray(spots, dims=("y", "x"), coords=in_um, name="cells")
     with tempfile.TemporaryDirectory() as folder:
@@ -108,16 +108,16 @@ def arrays():
                 ("bioio, of OME", bioio.BioImage(three), ["image_t1", "image_t2", "image_t3"], .5,
                  {"channel": 1}),
                 ("bioio, colours", {"x": bioio.BioImage(colours)}, ["x"], None, {})):
-            found = texcell.analyse(image, **given, **more)
-            own, spacing_found = found["region_item"] == 0, found.spacing(0)
-            tap.ok(found.names == names and np.array_equal(found["region_area"][own],
+            found = texcell.analyse(image, **options, **more)
+            first_item, spacing_found = found["region_item"] == 0, found.spacing(0)
+            tap.ok(found.names == names and np.array_equal(found["region_area"][first_item],
                                                            want["region_area"]) and
                    (spacing_found is None if um is None else np.allclose(spacing_found, (um, um))),
                    title,
                    (found.names, spacing_found))
     bar = io.StringIO()
     with contextlib.redirect_stderr(bar):
-        texcell.analyse([spots] * 5, **dict(given, progress=True))
+        texcell.analyse([spots] * 5, **dict(options, progress=True))
     tap.ok("5/5" in bar.getvalue() and "image" in bar.getvalue(), "tqdm's bar", bar.getvalue())
 
 
@@ -130,9 +130,9 @@ def inside():
     viewer = napari.Viewer()
     viewer.window.resize(1300, 850)
     coins = viewer.add_image(data.coins(), name="coins", scale=(.5, .5), units=("um", "um"))
-    given = {"glcm": {"levels": "[16]", "distances": "[1]", "window": '{"radius":4}',
-                      "maps": '[{"feature":"contrast","levels":16,"offset":[1,0]}]'},
-             "levelset": {"iterations": 50}}
+    field_values = {"glcm": {"levels": "[16]", "distances": "[1]", "window": '{"radius":4}',
+                             "maps": '[{"feature":"contrast","levels":16,"offset":[1,0]}]'},
+                    "levelset": {"iterations": 50}}
     for name, title in TITLES.items():
         if name == "volume":
             walls = np.full((12, 60, 60), 30, np.uint8)
@@ -144,7 +144,7 @@ def inside():
         if name in ("cellcount", "voting", "levelset"):
             wait(widget, "Suggest")
             tap.ok(widget.given(), title + ": Suggest fills the fields", widget.given())
-        for key, value in given.get(name, {}).items():
+        for key, value in field_values.get(name, {}).items():
             widget.fields[key].value = value
         if name == "objects":
             widget.matching.value = viewer.layers["coins regions"]

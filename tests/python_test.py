@@ -392,9 +392,9 @@ def test_interruption():
                         **dict(arguments, progress=True, resume=path("going_on")))
         tap.ok(False, "SIGINT raises KeyboardInterrupt")
     except KeyboardInterrupt:
-        left = sorted(os.listdir(path("going_on")))
-        tap.ok("result.npz.checkpoint" in left and "result.npz" not in left,
-               "Ctrl-C leaves a checkpoint", left)
+        left_files = sorted(os.listdir(path("going_on")))
+        tap.ok("result.npz.checkpoint" in left_files and "result.npz" not in left_files,
+               "Ctrl-C leaves a checkpoint", left_files)
     sys.modules.update({"tqdm": None, "tqdm.auto": None})
     result = texcell.analyse([image, image.T], "glcm",
                              **dict(arguments, progress=True, resume=path("going_on")))

@@ -96,12 +96,12 @@ def reached():
     if "No module named" in r.stderr:
         tap.skip("lines reached", "no coverage here")
         return
-    shown = tap.run(coverage + ["report", "-m", "--fail-under", "95"], env=env, cwd=WORK)
-    tap.ok(r.returncode == shown.returncode == 0,
+    report = tap.run(coverage + ["report", "-m", "--fail-under", "95"], env=env, cwd=WORK)
+    tap.ok(r.returncode == report.returncode == 0,
            "python_test.py, with every small job, reaches 95% of the package's lines",
            "\n".join(l for l in r.stdout.splitlines() if not l.startswith("ok")) + r.stderr +
-           shown.stdout)
-    tap.note(shown.stdout.splitlines()[-1])
+           report.stdout)
+    tap.note(report.stdout.splitlines()[-1])
 
 
 files = made()

@@ -169,10 +169,10 @@ def test_kernel_cache():
 
     same, made = once(0)
     tap.ok(same and len(made) > 1, "--kernel-cache keeps compiled kernels", made)
-    same, taken = once(1)
-    tap.ok(same and all(taken.get(name, (0, 0))[0] == made[name][0] and
-                        taken[name][1] > made[name][1] for name in made),
-           "--kernel-cache uses kept kernels", (made, taken))
+    same, cache_files = once(1)
+    tap.ok(same and all(cache_files.get(name, (0, 0))[0] == made[name][0] and
+                        cache_files[name][1] > made[name][1] for name in made),
+           "--kernel-cache uses kept kernels", (made, cache_files))
     for i, name in enumerate(made):
         with open(os.path.join(folder, name), "r+b") as f:
             f.seek(-100 * (i + 1), os.SEEK_END)
@@ -180,7 +180,8 @@ def test_kernel_cache():
     same, again = once(2)
     tap.ok(same and sorted(again) == sorted(made) and
            all(b"damaged" not in open(os.path.join(folder, name), "rb").read()
-           for name in made), "--kernel-cache: damaged kernels are compiled again", (taken, again))
+           for name in made), "--kernel-cache: damaged kernels are compiled again",
+           (cache_files, again))
 
 
 def test_read_ahead():

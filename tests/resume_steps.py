@@ -59,7 +59,7 @@ def test_stops(title, unit, env):
     if not tap.ok(run.returncode == 0, title + ": an undisturbed run succeeds", run.stderr):
         return
     expected = result()
-    stops, more, at = 0, 0, (0, 0)
+    stops, more, old_position = 0, 0, (0, 0)
     while stops < MOST:
         steps = 1 + more + stops // 15
         run = texcell(unit, 1 + stops % 3, env, TEXCELL_TEST_QUIT_AFTER_STEPS=str(steps))
@@ -67,7 +67,8 @@ def test_stops(title, unit, env):
             break
         # Each process repeats work that is not in the checkpoint, such as preparation, and so gets
         # more steps.
-        more, at = (0, position()) if position() > at else (more + 1, at)
+        more, old_position = (0, position()) if position() > old_position else (more + 1,
+                                                                                old_position)
         stops += 1
     same = run.returncode == 0 and result() == expected
     tap.ok(same and stops > 2, "%s: stopped %d times, it gives the same bytes" % (title, stops),

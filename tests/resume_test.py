@@ -123,12 +123,12 @@ class Job:
 
     def saved(self):
         """{name: bytes} of the files that a killed run has left."""
-        left = {}
+        left_files = {}
         for name in self.files():
             if name != "unit.zip":
                 with open(os.path.join(self.folder, name), "rb") as f:
-                    left[name] = f.read()
-        return left
+                    left_files[name] = f.read()
+        return left_files
 
     def restore(self, saved):
         self.clear()

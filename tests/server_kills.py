@@ -84,10 +84,10 @@ def make_server():
 
 
 def validating(killer, more, what):
-    at = os.path.join(TMP, "tmp")
+    tmp_folder = os.path.join(TMP, "tmp")
     start, answers = killer.kills, []
     while killer.kills < start + KILLS:
-        answers = validating_once(killer, more, at)
+        answers = validating_once(killer, more, tmp_folder)
     ok(answers == [0, 2] * 6, "%s, killed %d times: the right answers; what is refused is in the "
        "quarantine, once" % (what, killer.kills - start),
        answers)
@@ -135,15 +135,15 @@ def stored_once(killer, path):
     db = sqlite3.connect(path)
     rows = db.execute("SELECT name, wu_id, kept FROM units ORDER BY wu_id").fetchall()
     counted = db.execute("SELECT count(*), count(DISTINCT item) FROM cellcount_items").fetchall()
-    kept = sorted(n for n in os.listdir(path + ".files") if n.endswith(".npz"))
+    kept_files = sorted(n for n in os.listdir(path + ".files") if n.endswith(".npz"))
     good = (answers == [0] * 6 and [r[:2] for r in rows] ==
             [("u_%d" % i, i + 1) for i in range(6)] and counted == [(6, 6)]
-            and kept == sorted(r[2] for r in rows) and
+            and kept_files == sorted(r[2] for r in rows) and
             db.execute("SELECT count(*) FROM refused").fetchall() == [(0,)]
             and db.execute("PRAGMA integrity_check").fetchall() == [("ok",)])
     db.close()
     if not good:
-        note((answers, rows, counted, kept))
+        note((answers, rows, counted, kept_files))
     return good
 
 

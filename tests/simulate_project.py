@@ -226,7 +226,7 @@ def test_sleepers():
 def test_loss():
     """texcell-deploy --accept-loss, with the formula that it uses itself."""
     for loss in (0.001, 0.003):
-        share, left, wrong, accepted = texcell_units.share_for_loss(loss), 0, 0, 0
+        share, wrong_after_again, wrong, accepted = texcell_units.share_for_loss(loss), 0, 0, 0
         # Four times as many cheats as the formula assumes, for better statistics.
         for seed in range(16):
             w = World(seed, hosts=500, cheats=4 * texcell_units.FORGERS, broken=0, forged="one")
@@ -234,11 +234,11 @@ def test_loss():
                 forged and w.random.random() < share)
             w.run(500 * texcell_units.RESULTS_OF_HOST, "quorum 1", share)
             cheats = [host for host in w.hosts if host.kind == "cheat"]
-            left += sum(host.wrong for host in cheats if not host.found) / 4
+            wrong_after_again += sum(host.wrong for host in cheats if not host.found) / 4
             wrong, accepted = wrong + sum(host.wrong for host in cheats) / 4, accepted + w.accepted
-        ok(0.5 * loss < left / accepted < 1.5 * loss and wrong / accepted > 2 * loss,
+        ok(0.5 * loss < wrong_after_again / accepted < 1.5 * loss and wrong / accepted > 2 * loss,
            "--accept-loss %g: verify %.3f leaves %.5f of the results wrong, %.5f without "
-           "texcell-again" % (loss, share, left / accepted, wrong / accepted))
+           "texcell-again" % (loss, share, wrong_after_again / accepted, wrong / accepted))
 
 
 def test_bounds():

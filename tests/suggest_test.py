@@ -449,16 +449,16 @@ def test_nuclei_in_cytoplasm():
            "nuclei in cytoplasm: a note on how to count the cells",
            "%d of %d, area %g, %s" % (count, len(places), area, r.stderr))
     dark, centres = voting_score.balls((300, 300), 11, 40, 8, 4, dark=True)
-    bright, others = voting_score.balls((300, 300), 11, 45, 8, 4)
+    bright, truth = voting_score.balls((300, 300), 11, 45, 8, 4)
     r = analyse("cellcount", "both", save("dark.png", dark), save("bright.png", bright))
     with np.load(os.path.join(path("both"), "result.npz")) as z:
         counts = dict(zip(z["item_names"].tolist(), z["count"].tolist()))
         sides = dict(zip(z["item_names"].tolist(), z["bright"].tolist()))
     tap.ok(r.returncode == 0 and parameters("both")["polarity"] == "auto" and
            sides == {"dark": False, "bright": True}
-           and abs(counts["dark"] - len(centres)) <= 2 and abs(counts["bright"] - len(others)) <= 2,
+           and abs(counts["dark"] - len(centres)) <= 2 and abs(counts["bright"] - len(truth)) <= 2,
            "dark cells and bright ones in one folder",
-           "%s of %d and %d, %s" % (counts, len(centres), len(others), r.stderr))
+           "%s of %d and %d, %s" % (counts, len(centres), len(truth), r.stderr))
     frame = np.pad(np.pad(bright, 30, constant_values=255), 20, constant_values=20)
     r = analyse("cellcount", "frame", "--defaults", "--param", "polarity=bright", "--param",
                 "fill_holes=true", save("frame.png", frame))

@@ -129,7 +129,7 @@ def other_intensities(a):
 def main():
     for analysis, of in analyses.each():
         blank = getattr(of, "BLANK", {})
-        for title, (parameters, slices, others, *labels) in blank.items():
+        for title, (parameters, slices, other_pictures_slices, *labels) in blank.items():
             labels = labels[0] if labels else None
             name = "%s, %s" % (analysis, title)
             unit, result = compute("honest", analysis, parameters, slices, labels)
@@ -138,7 +138,7 @@ def main():
                    name + ": the honest result is accepted",
                    text_of(runs))
             honest = forge.Result(result)
-            for what, other_slices in other_pictures(slices, others):
+            for what, other_slices in other_pictures(slices, other_pictures_slices):
                 forgery = forge.Result(compute("lie", analysis, parameters, other_slices,
                                                labels)[1])
                 forgery.json["workunit"] = honest.json["workunit"]

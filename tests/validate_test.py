@@ -64,10 +64,10 @@ def test_identity():
     unit, result = make("identity", small(2))
     with open(unit, "rb") as f:
         body = f.read()
-    own = {"crc32": "%08x" % zlib.crc32(body), "size": len(body),
-           "sha256": hashlib.sha256(body).hexdigest()}
+    identity_of_unit = {"crc32": "%08x" % zlib.crc32(body), "size": len(body),
+                        "sha256": hashlib.sha256(body).hexdigest()}
     honest = forge.Result(result).json
-    tap.ok(honest["version"] == 3 and honest["workunit"] == own,
+    tap.ok(honest["version"] == 3 and honest["workunit"] == identity_of_unit,
            "the work unit's identity in its result", honest["workunit"])
 
 
@@ -415,10 +415,11 @@ def test_quarantine(unit, result):
     with open(bad, "wb") as f:
         f.write(content)
     init(bad)
-    left = os.listdir(quarantine)
-    tap.ok(len(left) == 1000 and os.path.basename(bad) in left and "small1004" in left and
-           "large2" not in left,
-           "quarantine: above 1,000 files the oldest are removed", len(left))
+    left_files = os.listdir(quarantine)
+    tap.ok(len(left_files) == 1000 and os.path.basename(bad) in left_files and
+           "small1004" in left_files and
+           "large2" not in left_files,
+           "quarantine: above 1,000 files the oldest are removed", len(left_files))
 
 
 def test_waiting(unit, result):

@@ -23,11 +23,11 @@ def grid(raw, truth):
         start = time.process_time()
         labels = peer(raw, smooth, h)
         took = time.process_time() - start
-        own, other = score(cells(raw, smooth, h), truth), score(labels, truth)
+        texcell_score, peer_score = score(cells(raw, smooth, h), truth), score(labels, truth)
         tap.note("smooth %-4g h %-4g texcell %d of %d, F1 %.3f; scikit-image %d of %d, F1 "
                  "%.3f, in %.0f s" %
-                 ((smooth, h) + own + other + (took,)))
-        f1.append((own[2], other[2]))
+                 ((smooth, h) + texcell_score + peer_score + (took,)))
+        f1.append((texcell_score[2], peer_score[2]))
     mean = np.mean(f1, axis=0)
     tap.ok(mean[0] >= mean[1], "mean F1 of 12 settings: %.4f, scikit-image %.4f" % tuple(mean), f1)
 

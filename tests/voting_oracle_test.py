@@ -36,7 +36,7 @@ def check(name, volume, parameters, spacing=None, stack=None):
                [item("a", list(volume), stack=not flat, spacing=spacing)])
     start = time.time()
     expected = oracle.run(volume[0] if flat else volume, parameters, spacing)
-    taken = time.time() - start
+    seconds = time.time() - start
     dump = os.path.join(SCRATCH, "states")
     wrong = []
     for threads in (1, 2, 3, 7):
@@ -72,7 +72,7 @@ def check(name, volume, parameters, spacing=None, stack=None):
            "%s\n%s" % (result["point"][:9], expected["points"][:9]))
     r = tap.run([tap.TEXCELL_VALIDATE, "check", wu, out])
     tap.ok(r.returncode == 0, name + ": is valid", r.stderr)
-    tap.note("%d voters, oracle %.1f s" % ((expected["weight"] > 0).sum(), taken))
+    tap.note("%d voters, oracle %.1f s" % ((expected["weight"] > 0).sum(), seconds))
 
 
 def pictures():

@@ -124,8 +124,8 @@ def counted(command, **hooks):
     count = path("count")
     r = tap.run(command, env=dict(ENV, **tap.opencl_hooks(count=count, **hooks)))
     with open(count) as file:
-        calls, left = (int(n) for n in file.read().split())
-    return r, calls, left
+        calls, objects = (int(n) for n in file.read().split())
+    return r, calls, objects
 
 
 def failing_calls():
@@ -135,19 +135,19 @@ def failing_calls():
     has no consequence."""
     for name, memory in (("whole", {}), ("in slabs", {"memory": 230000})):
         args = [TRY, "voting", '{"radius":3,"sigma":1}', "40", "300", "1", "8", "0"]
-        whole, calls, left = counted(args, **memory)
+        whole, calls, objects = counted(args, **memory)
         if whole.returncode != 0:
             tap.ok("no OpenCL" in whole.stderr, "the backends agree", whole.stderr)
             return
         listing = counted([tap.TEXCELL, "devices"])[1]
         wrong = []
         for n in range(3, calls, 7):
-            r, made, left = counted(args, fail=n, **memory)
+            r, made, objects = counted(args, fail=n, **memory)
             if made < n:
                 continue  # fewer calls: the length of launches depends on the time
             fails = r.returncode == 2 and "CL_" in r.stderr
-            if left != 0 or not (fails or (n <= listing and r.stdout == whole.stdout)):
-                wrong.append("call %d: exit %d, %d left, %s" % (n, r.returncode, left, r.stderr))
+            if objects != 0 or not (fails or (n <= listing and r.stdout == whole.stdout)):
+                wrong.append("call %d: exit %d, %d left, %s" % (n, r.returncode, objects, r.stderr))
         tap.ok(calls > listing + 50 and not wrong,
                "%s: failing calls are device errors and leave nothing" % name,
                "\n".join(wrong[:5]))

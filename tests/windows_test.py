@@ -251,11 +251,11 @@ def test_kills(p):
         if killed.returncode == 0:
             break
         r = p.run("texcell", "run", *argv)
-        left = [f for f in os.listdir(FOLDER) if f.startswith("files.npz.")]
-        if (killed.returncode, r.returncode, left) != (KILLED, 0,
-                                                       []) or read("files.npz") != expected:
+        left_files = [f for f in os.listdir(FOLDER) if f.startswith("files.npz.")]
+        if (killed.returncode, r.returncode, left_files) != (KILLED, 0,
+                                                             []) or read("files.npz") != expected:
             wrong.append("%d: exit %d, then %d, left %s\n%s" % (n, killed.returncode, r.returncode,
-                                                                left, r.stderr))
+                                                                left_files, r.stderr))
         os.remove(path("files.npz"))
     tap.ok(n > 20 and not wrong and read("files.npz") == expected,
            "a run killed at each of %d operations on files gives the same bytes" % (n - 1),

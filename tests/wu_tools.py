@@ -959,7 +959,7 @@ def test_sizes():
        "a stack without the distance of its slices", r.stderr)
     picture, deep = (imagej("s.tif", GREY, "YX", (5, 4), unit="micron"),
                      imagej("d.tif", stack, "ZYX", (5, 4), unit="micron", spacing=1.5))
-    for given, f, expected, says in (
+    for spacing_text, f, expected, says in (
             ("0.25,0.2", picture, [0.25, 0.2], None),
             ("0.2", picture, [0.2, 0.2], "but --spacing says 0.2, 0.2"),
             ("9,0.25,0.2", picture, [0.25, 0.2], "is a picture, not a stack"),
@@ -970,13 +970,14 @@ def test_sizes():
             ("2,0.25,0.2", deep, [2.0, 0.25, 0.2],
              "a voxel is 1.5, 0.25, 0.2 micrometres (z, y, x), but --spacing says 2, 0.25, 0.2"),
             ("0.25,0.2", deep, [1.5, 0.25, 0.2], None)):
-        r = pack(out, "--spacing", given, f)
+        r = pack(out, "--spacing", spacing_text, f)
         notes = "".join(line for line in r.stderr.splitlines(True)
                         if "wide, as --spacing Y,X says" not in line)
         ok(spacing_of(r, out) == expected and
            (notes == "" if says is None else says in notes and notes.count("\n") == 1)
-           and (notes != r.stderr) == (f is picture and given != "0.2"),
-           "--spacing %s with a file that has a pixel size" % given, str(spacing_of(r, out)) +
+           and (notes != r.stderr) == (f is picture and spacing_text != "0.2"),
+           "--spacing %s with a file that has a pixel size" % spacing_text,
+           str(spacing_of(r, out)) +
            r.stderr)
     r = pack(out, "--spacing", "0.25,0.2", tiff("a.tif", stack, photometric="minisblack"))
     ok(r.returncode == 2 and "how far its slices are apart" in r.stderr,
@@ -1004,10 +1005,10 @@ def test_micrometres():
     known."""
     spots = np.full((50, 60), 200, np.uint8)
     spots[5:12, 6:15] = spots[18:25, 20:30] = 40
-    for given, suffix in ((["--spacing", "0.5,0.25"], True), ([], False)):
+    for spacing_options, suffix in ((["--spacing", "0.5,0.25"], True), ([], False)):
         unit, result, folder = path("um.zip"), path("um.npz"), path("um")
         Image.fromarray(spots).save(path("spots.png"))
-        wu("pack", "--analysis", "cellcount", *given, "-o", unit, path("spots.png"))
+        wu("pack", "--analysis", "cellcount", *spacing_options, "-o", unit, path("spots.png"))
         run([TEXCELL, "run", unit, "-o", result, "--device", "cpu", "--quiet"])
         r = wu("export", "--pictures", result, "-o", folder)
         rows = [dict(zip(read_csv(folder, "regions.csv")[0], row))
@@ -1117,10 +1118,10 @@ def test_colours():
     for name, rgb in pictures.items():
         f = path("rgb_%s.png" % name)
         Image.fromarray(np.ascontiguousarray(rgb)).save(f)
-        for given, k in (("red", 0), ("2", 1), ("blue", 2), ("3", 2)):
-            r = pack(out, "--channel", given, f)
+        for channel_name, k in (("red", 0), ("2", 1), ("blue", 2), ("3", 2)):
+            r = pack(out, "--channel", channel_name, f)
             ok(r.returncode == 0 and np.array_equal(item_samples(out), rgb[:, :, k]),
-               "%s: --channel %s" % (name, given), r.stderr)
+               "%s: --channel %s" % (name, channel_name), r.stderr)
         r = pack(out, "--channel", "grey", f)
         ok(r.returncode == 0 and np.array_equal(item_samples(out), rgb.astype(int).sum(2) // 3),
            name + ": --channel grey", r.stderr)

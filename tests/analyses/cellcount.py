@@ -32,13 +32,13 @@ KNOWN = {"labels": "b33df8de", "plain": "357d1fef", "uneven": "ca56863c", "inner
 
 def random_job(rng):
     threshold = one_of(rng, "otsu", "local", int(rng.integers(256)))
-    left = {"otsu": {"classes": int(rng.integers(2, 5)), "scale": one_of(rng, "linear", "sqrt")},
-            "local": {"offset_percent": int(rng.integers(0, 300))}}.get(threshold, {})
+    choices = {"otsu": {"classes": int(rng.integers(2, 5)), "scale": one_of(rng, "linear", "sqrt")},
+               "local": {"offset_percent": int(rng.integers(0, 300))}}.get(threshold, {})
     filters = one_of(rng, {}, {"min_fill": 0.4, "max_aspect": 2.5},
                      {"min_contrast": {"full_area": 30}})
     background = {"radius": int(rng.integers(1, 40)), "by": one_of(rng, "ratio", "difference"),
                   "method": one_of(rng, "mean", "lines", "opening")}
-    return dict(one_of(rng, left, {}) | filters,
+    return dict(one_of(rng, choices, {}) | filters,
                 threshold=threshold, polarity=one_of(rng, "dark", "bright", "auto"),
                 connectivity=one_of(rng, 4, 8), fill_holes=one_of(rng, True, False),
                 min_area=one_of(rng, 1, 1, 3, 10),

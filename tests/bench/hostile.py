@@ -57,10 +57,10 @@ def main():
         subprocess.check_call([tap.TEXCELL, "run", unit, "-o", file, "--device", "cpu", "--quiet"])
     kinds = [hostile(k, honest, picture, parameters) for k in range(6)] + [open(other, "rb").read()]
     right, order = open(honest, "rb").read(), np.random.default_rng(1).permutation(2 * N)
-    asked = subprocess.Popen([os.path.abspath(tap.TEXCELL_VALIDATE), "script-init", "--many",
-                              "--workunits", "../download", "--accepted", "../accepted"],
-                             cwd=os.path.join(FOLDER, "tmp_x"), stdin=subprocess.PIPE,
-                             stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    process = subprocess.Popen([os.path.abspath(tap.TEXCELL_VALIDATE), "script-init", "--many",
+                                "--workunits", "../download", "--accepted", "../accepted"],
+                               cwd=os.path.join(FOLDER, "tmp_x"), stdin=subprocess.PIPE,
+                               stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
     took, codes = {True: [], False: []}, {True: [], False: []}
     for k in order:
         good = bool(k < N)
@@ -69,12 +69,12 @@ def main():
         with open(upload, "wb") as f:
             f.write(right if good else kinds[k % len(kinds)])
         start = time.perf_counter()
-        asked.stdin.write(("../upload/" + os.path.basename(upload)).encode() + b"\n")
-        asked.stdin.flush()
-        codes[good].append(int(asked.stdout.readline()))
+        process.stdin.write(("../upload/" + os.path.basename(upload)).encode() + b"\n")
+        process.stdin.flush()
+        codes[good].append(int(process.stdout.readline()))
         took[good].append(time.perf_counter() - start)
-    asked.stdin.close()
-    asked.wait()
+    process.stdin.close()
+    process.wait()
     for good, what in ((True, "honest"), (False, "hostile")):
         print("%d %s: %.2f s in the mean, %.2f s at most; exit codes %s" %
               (N, what, np.mean(took[good]), max(took[good]),

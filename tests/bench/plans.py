@@ -110,12 +110,12 @@ def pack(folder, shown, analysis, parameters, kind, times):
 
 
 def main():
-    shown, rates = pictures(), []
+    files_by_kind, rates = pictures(), []
     with tempfile.TemporaryDirectory(prefix="texcell-bench-") as folder:
         result = os.path.join(folder, "r.npz")
         for job in JOBS:
             analysis, parameters = job[:2]
-            unit = pack(folder, shown, *job)
+            unit = pack(folder, files_by_kind, *job)
             needs = json.loads(subprocess.check_output([TEXCELL_WU, "show", "--needs", unit]))
             spent = seconds([TEXCELL, "run", unit, "--replace", "-o", result, "--device", "cpu",
                              "--threads", "1", "--quiet"])

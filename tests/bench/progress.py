@@ -80,9 +80,9 @@ def course(unit, result):
                 break
             spent = processor_time(p.pid) if DEVICE == "cpu" else time.monotonic() - begin
             text = (text + more)[-200:]
-            shown = re.findall(rb"(\d+\.\d)%", text)
-            if shown and (not points or float(shown[-1]) / 100 > points[-1][1]):
-                points.append((spent, float(shown[-1]) / 100))
+            percentages = re.findall(rb"(\d+\.\d)%", text)
+            if percentages and (not points or float(percentages[-1]) / 100 > points[-1][1]):
+                points.append((spent, float(percentages[-1]) / 100))
     except OSError:          # the program has closed its end
         pass
     os.close(master)
@@ -94,14 +94,14 @@ def course(unit, result):
 def pieces(rng, files, count, times):
     """Pieces of the pictures in turn, `count` in all, with half to all of their sides. Pictures are
     repeated `times` times along each side before."""
-    shown = []
+    loaded_pictures = []
     for f in files:
         path = os.path.join(plans.DATA, f)
         picture = tifffile.imread(path) if f.endswith(".tif") else np.asarray(
             Image.open(path).convert("L"))
-        shown.append(np.tile(picture, (1,) * (picture.ndim - 2) + (times, times)))
+        loaded_pictures.append(np.tile(picture, (1,) * (picture.ndim - 2) + (times, times)))
     for i in range(count):
-        whole = shown[i % len(shown)]
+        whole = loaded_pictures[i % len(loaded_pictures)]
         size = [int(n * rng.uniform(0.5, 1)) for n in whole.shape]
         position = [rng.integers(n - k + 1) for n, k in zip(whole.shape, size)]
         yield whole[tuple(slice(a, a + k) for a, k in zip(position, size))]
@@ -126,8 +126,8 @@ def task(folder, analysis, parameters, files, count, times):
 def looks(points, whole):
     """The relative error of the time left at each share; None: no fraction was printed near it."""
     for share in SHARES:
-        at = [p for p in points if p[0] >= share * whole]
-        t, f = at[0] if at else (whole, 0)
+        points_after = [p for p in points if p[0] >= share * whole]
+        t, f = points_after[0] if points_after else (whole, 0)
         yield t * (1 - f) / f / (whole - t) - 1 if f > 0 and t < min(share + 0.08,
                                                                      0.97) * whole else None
 
@@ -151,11 +151,11 @@ def main():
             with tempfile.TemporaryDirectory(prefix="texcell-bench-") as folder:
                 tell(analysis, job[0], task(folder, analysis, *job), os.path.join(folder, "r.npz"))
     print("Single items", flush=True)
-    shown = plans.pictures()
+    files_by_kind = plans.pictures()
     with tempfile.TemporaryDirectory(prefix="texcell-bench-") as folder:
         for analysis, parameters, kind, times in plans.JOBS:
             if not only or analysis in only:
-                unit = plans.pack(folder, shown, analysis, parameters, kind,
+                unit = plans.pack(folder, files_by_kind, analysis, parameters, kind,
                                   times * LARGER.get(analysis, 1))
                 tell(analysis, parameters, unit, os.path.join(folder, "r.npz"))
 

@@ -94,17 +94,17 @@ def validating(folder, n=200):
 
     questions(n, "validating, script_validator", by_shells)
     shutil.rmtree(os.path.join(folder, "texcell", "accepted"))
-    asked = {name: subprocess.Popen(["../bin/" + name, "--many"], stdin=subprocess.PIPE,
-                                    stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
-             for name in ("check", "compare")}
+    processes = {name: subprocess.Popen(["../bin/" + name, "--many"], stdin=subprocess.PIPE,
+                                        stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+                 for name in ("check", "compare")}
 
     def by_lines(name, *files):
-        asked[name].stdin.write("\t".join(files).encode() + b"\n")
-        asked[name].stdin.flush()
-        return int(asked[name].stdout.readline())
+        processes[name].stdin.write("\t".join(files).encode() + b"\n")
+        processes[name].stdin.flush()
+        return int(processes[name].stdout.readline())
 
     def end():
-        for process in asked.values():
+        for process in processes.values():
             process.stdin.close()
             process.wait()
 

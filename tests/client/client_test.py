@@ -95,9 +95,9 @@ def suspend_out_of_memory(story):
     """Suspends the task out of memory. From here on no checkpoints are due. The client keeps a task
     without a checkpoint in memory, so the first process has written one."""
     story.client.preferences(leave_in_memory=0, checkpoint_seconds=1000)
-    asked = time.time()
+    stop_time = time.time()
     story.client.tell(story.name, "suspend")
-    story.stopped("suspended out of memory", "the client asked to quit", asked)
+    story.stopped("suspended out of memory", "the client asked to quit", stop_time)
     log = os.path.join(story.client.slot(), "stderr.txt")
     with open(log) as f:
         output = f.read()
@@ -118,18 +118,18 @@ def suspend_out_of_memory(story):
 
 
 def client_quits(story):
-    asked = time.time()
+    stop_time = time.time()
     story.client.quit()
-    tap.ok(time.time() - asked < 15, "client quit: the task ends without being killed")
-    story.stopped("client quit", "the client asked to quit", asked, times=2)
+    tap.ok(time.time() - stop_time < 15, "client quit: the task ends without being killed")
+    story.stopped("client quit", "the client asked to quit", stop_time, times=2)
     story.client.start()
     story.restarts("client restarted")
 
 
 def a_signal(story):
-    asked = time.time()
+    stop_time = time.time()
     story.process.signal(signal.SIGTERM)
-    story.stopped("SIGTERM", "interrupted by signal 15", asked)
+    story.stopped("SIGTERM", "interrupted by signal 15", stop_time)
     story.restarts("after SIGTERM")
 
 
@@ -162,9 +162,9 @@ def client_gone(story):
     client = story.client
     client.preferences(leave_in_memory=1, checkpoint_seconds=1000)
     story.sleeps()
-    asked = time.time()
+    stop_time = time.time()
     client.kill()
-    story.stopped("client gone", "the client is gone", asked)
+    story.stopped("client gone", "the client is gone", stop_time)
     client.start()
     client.tell(story.name, "resume")
     story.restarts("client back")

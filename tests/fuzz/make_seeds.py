@@ -422,17 +422,17 @@ def changed(honest, texts=True):
         members = [(name, z.read(name)) for name in z.namelist()]
     about, arrays = json.loads(members[0][1]), members[1:]
 
-    def put(whole, at, *keys):
+    def put(whole, index, *keys):
         """The JSON `whole` with the value `at` at these keys, or without them if it is
     NotImplemented."""
         whole = json.loads(json.dumps(whole))
         inner = whole
         for key in keys[:-1]:
             inner = inner[key]
-        if at is NotImplemented:
+        if index is NotImplemented:
             del inner[keys[-1]]
         else:
-            inner[keys[-1]] = at
+            inner[keys[-1]] = index
         return whole
 
     def of_json():
@@ -461,13 +461,13 @@ def changed(honest, texts=True):
     # A texture has many features, of which a few are enough.
     few = arrays if len(arrays) < 16 else arrays[:10] + arrays[-6:]
     for name, data in few:
-        at = arrays.index((name, data))
+        index = arrays.index((name, data))
         for change in (("rows", 1), ("rows", -1), ("axes", 0), ("type", 0), ("first", 1),
                        ("first", 255), ("last", 255)):
-            yield archive([members[0]] + arrays[:at] + [(name, npy_changed(data, *change))] +
-                          arrays[at + 1:])
-        yield archive([members[0]] + arrays[:at] + arrays[at + 1:])
-        yield archive([members[0]] + arrays[:at] + arrays[at + 1:] + [(name, data)])
+            yield archive([members[0]] + arrays[:index] + [(name, npy_changed(data, *change))] +
+                          arrays[index + 1:])
+        yield archive([members[0]] + arrays[:index] + arrays[index + 1:])
+        yield archive([members[0]] + arrays[:index] + arrays[index + 1:] + [(name, data)])
     yield archive(members + [("more.npy", arrays[0][1])])
     yield archive(arrays + members[:1])
 

@@ -319,27 +319,28 @@ def analyse(picture, parameters, inside=True):
     area, bbox = columns["area"], columns["bbox"]
     border = (bbox[:, :2] == 0).any(axis=1) | (bbox[:, 2:] == image.shape).any(axis=1)
     height, width = (bbox[:, 2:] - bbox[:, :2]).T
-    kept = area >= p["min_fill"] * (height * width)
+    is_kept = area >= p["min_fill"] * (height * width)
     if p["max_aspect"]:
-        kept &= np.maximum(height, width) <= p["max_aspect"] * np.minimum(height, width)
-    kept &= ~(border & p["exclude_border"])
+        is_kept &= np.maximum(height, width) <= p["max_aspect"] * np.minimum(height, width)
+    is_kept &= ~(border & p["exclude_border"])
     if p["max_area"] is not None:
-        kept &= area <= p["max_area"]
-    half, tenth = typical_area(area[kept]) or 1, typical_area(area[kept], 10) or 1
+        is_kept &= area <= p["max_area"]
+    half, tenth = typical_area(area[is_kept]) or 1, typical_area(area[is_kept], 10) or 1
     if p["min_area"] == "auto":
         p["min_area"] = a.min_area = max(half // 25, 1 if bright else tenth // 3, 1)
     if p["min_contrast"] is not None and n:
         contrast = dict(CONTRAST, **p["min_contrast"])
         if contrast["full_area"] == "auto":
             contrast["full_area"] = max(half // 3, 1)
-        kept &= stands_out(labels, values, threshold, bright, contrast, n)
-    kept &= area >= p["min_area"]
+        is_kept &= stands_out(labels, values, threshold, bright, contrast, n)
+    is_kept &= area >= p["min_area"]
     a.threshold = threshold
-    a.labels = np.concatenate([[0], np.where(kept, np.cumsum(kept), 0)]).astype(np.int32)[labels]
-    a.count = int(kept.sum())
-    a.border = border[kept]
+    a.labels = np.concatenate([[0],
+                               np.where(is_kept, np.cumsum(is_kept), 0)]).astype(np.int32)[labels]
+    a.count = int(is_kept.sum())
+    a.border = border[is_kept]
     for name, column in columns.items():
-        setattr(a, name, column[kept])
+        setattr(a, name, column[is_kept])
     return a
 
 

@@ -275,10 +275,10 @@ class Answer:
 
 def complete(parameters):
     full = dict(DEFAULTS)
-    given = dict(parameters)
-    if given.pop("preset", None) == "hcc":
+    with_defaults = dict(parameters)
+    if with_defaults.pop("preset", None) == "hcc":
         full.update(HCC)
-    full.update(given)
+    full.update(with_defaults)
     if full["window"].get("shape") != "roi":
         full["window"] = dict(DEFAULTS["window"], **full["window"])
     return full

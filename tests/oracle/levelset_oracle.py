@@ -44,10 +44,10 @@ def curvature(phi):
     total = zero
     for axis in range(3):
         up, low = one_sided(phi, axis)
-        others = [c[k] for k in range(3) if k != axis]
+        other_axes = [c[k] for k in range(3) if k != axis]
         parts = []
         for d, by in ((up, 1), (low, -1)):
-            cross = sum(((o + shifted(o, axis, by, zero)) / 2) ** 2 for o in others)
+            cross = sum(((o + shifted(o, axis, by, zero)) / 2) ** 2 for o in other_axes)
             parts.append(d / np.sqrt(EPS + d * d + cross))
         total = total + parts[0] - parts[1]
     return total / 2

@@ -70,7 +70,7 @@ def bias(labels, outside, membrane, before, reach, mode):
     """The number of voxels that the repair took from interiors: added voxels whose nearest voxels
     along all axes, other than added ones, belong to cells."""
     added = membrane & ~before
-    taken = 0
+    n_taken = 0
     for position in np.argwhere(added):
         nearest, kinds = reach + 1, []
         for axis in range(0 if mode == "3d" else 1, 3):
@@ -85,8 +85,8 @@ def bias(labels, outside, membrane, before, reach, mode):
                             nearest, kinds = steps, []
                         kinds.append(labels[tuple(p)] > 0)
                         break
-        taken += bool(kinds) and all(kinds)
-    return taken
+        n_taken += bool(kinds) and all(kinds)
+    return n_taken
 
 
 def basins(stack, p, membrane):
@@ -135,13 +135,13 @@ def analyse(stack, parameters, spacing=(1.0, 1.0, 1.0), with_bias=True):
                       for b in ndimage.find_objects(labels)],
                      np.int64).reshape(-1, 6)
     border = (boxes[:, :3] == 0).any(axis=1) | (boxes[:, 3:] == stack.shape).any(axis=1)
-    kept = (sizes >= p["min_voxels"]) & (sizes <= (p["max_voxels"] or 2 ** 62)) & ~(
+    is_kept = (sizes >= p["min_voxels"]) & (sizes <= (p["max_voxels"] or 2 ** 62)) & ~(
         border & p["exclude_border"])
     table = np.zeros(n + 1, np.int32)
-    table[1:][kept] = np.arange(1, kept.sum() + 1)
+    table[1:][is_kept] = np.arange(1, is_kept.sum() + 1)
     a.labels = table[labels]
-    a.voxels, a.bbox, a.border = sizes[kept].astype(np.int64), boxes[kept], border[kept]
-    sums = [np.bincount(a.labels.ravel(), weights=g.ravel(), minlength=kept.sum() + 1)[1:]
+    a.voxels, a.bbox, a.border = sizes[is_kept].astype(np.int64), boxes[is_kept], border[is_kept]
+    sums = [np.bincount(a.labels.ravel(), weights=g.ravel(), minlength=is_kept.sum() + 1)[1:]
             for g in np.indices(stack.shape)]
     a.centroid = (np.stack(sums, axis=1) / a.voxels[:, None]).reshape(-1, 3)
     a.membrane, a.outside, a.inside = int(membrane.sum()), int(outside.sum()), int(a.voxels.sum())

@@ -208,7 +208,7 @@ def peaks(scheme, votes):
         for y in range(3):
             for x in range(3):
                 first &= rank[z:z + nz, y:y + ny, x:x + nx] >= centre
-    kept = []
+    chosen_peaks = []
     for i in order:
         position = np.unravel_index(i, votes.shape)
         if votes[position] == 0:
@@ -216,9 +216,9 @@ def peaks(scheme, votes):
         if first[position] and all(sum(((a - b) * s) ** 2 for a, b,
                                        s in zip(position, other, scheme.scale)) >=
                                    scheme.radius ** 2
-                                   for _, other in kept):
-            kept.append((int(votes[position]), tuple(int(a) for a in position)))
-    return kept
+                                   for _, other in chosen_peaks):
+            chosen_peaks.append((int(votes[position]), tuple(int(a) for a in position)))
+    return chosen_peaks
 
 
 def above_threshold(scheme, kept):
@@ -359,17 +359,18 @@ def run(image, parameters, spacing=None):
         rounds.append(vote(s, directions, weight, cos2))
         if i + 1 < len(s.cos2):
             directions = turn(s, directions, weight, rounds[-1], cos2)
-    kept = above_threshold(s, peaks(s, rounds[-1]))
+    kept_peaks = above_threshold(s, peaks(s, rounds[-1]))
     if s.p["refine"]:
-        points = [refined(s, g, weight, position) for _, position in kept]
-        kept = [k for k, p in zip(kept, points) if p is not None]
+        points = [refined(s, g, weight, position) for _, position in kept_peaks]
+        kept_peaks = [k for k, p in zip(kept_peaks, points) if p is not None]
         points = [p for p in points if p is not None]
     else:
-        points = [[float(a) for a in position] for _, position in kept]
+        points = [[float(a) for a in position] for _, position in kept_peaks]
     if parameters.get("foreground", "none") == "otsu":
         on = [on_foreground(volume, position, p["polarity"], p["classes"]) for position in points]
-        kept, points = ([v for v, o in zip(values, on) if o] for values in (kept, points))
+        kept_peaks, points = ([v for v, o in zip(values, on) if o]
+                              for values in (kept_peaks, points))
     return {"radius": p["radius"], "bright": p["polarity"] == "bright", "blurred": blurred,
             "weight": weight, "votes": rounds,
             "points": np.array(points).reshape(-1, 3)[:, 1 if flat else 0:],
-            "scores": np.array([k[0] for k in kept], np.int64)}
+            "scores": np.array([k[0] for k in kept_peaks], np.int64)}

@@ -30,8 +30,8 @@ def source(name):
 
 def archive():
     """Compares make dist with the repository; the archive also has autoconf's files."""
-    kept = set(known_to_git())
-    if not kept:
+    repository_files = set(known_to_git())
+    if not repository_files:
         tap.skip("the archive of the sources", "no git here that knows them")
         return
     folder = os.path.join(WORK, "dist")
@@ -40,8 +40,8 @@ def archive():
              for name in names}
     made = re.compile(r"configure|aclocal\.m4|config\.h\.in|Makefile\.in|build-aux/.*|app/analysis/"
                       r"analyses\.inc")
-    missing, more = (kept - there - {".gitignore"},
-                     {f for f in there - kept if not made.fullmatch(f)})
+    missing, more = (repository_files - there - {".gitignore"},
+                     {f for f in there - repository_files if not made.fullmatch(f)})
     tap.ok(r.returncode == 0 and not missing, "make dist has all files",
            "\n".join(sorted(missing)) + r.stderr)
     tap.ok(not more, "make dist has no other files", "\n".join(sorted(more)))
@@ -55,10 +55,10 @@ def installed():
         return
     env = dict(os.environ, PATH=os.path.join(root, "bin") + ":" + os.environ["PATH"])
     for program in PROGRAMS + ["texcell-deploy"]:
-        shown = tap.run([program, "--help"], env=dict(env, COLUMNS="100")).stdout
-        verbs = set(re.findall(r"(?m)^(?:usage:|      ) %s ([a-z][a-z-]*)" % program, shown))
+        help_text = tap.run([program, "--help"], env=dict(env, COLUMNS="100")).stdout
+        verbs = set(re.findall(r"(?m)^(?:usage:|      ) %s ([a-z][a-z-]*)" % program, help_text))
         of_verbs = {verb: tap.run([program, verb, "--help"], env=env).stdout for verb in verbs}
-        manual(program, shown + "".join(of_verbs.values()),
+        manual(program, help_text + "".join(of_verbs.values()),
                os.path.join(root, "share", "man", "man1", program + ".1"))
         completion(program, of_verbs, root, env)
     project = os.path.join(WORK, "project")
@@ -72,8 +72,8 @@ def installed():
                     for n in ("submit", "again", "watch", "backup")] + [
                             os.path.join(root, "bin", "texcell_graphics")] * os.path.exists(
                                 os.path.join(tap.BUILD, "texcell_graphics")):
-        shown = tap.run([program, "--help"], env=dict(env, COLUMNS="100")).stdout
-        manual(os.path.basename(program), shown,
+        help_text = tap.run([program, "--help"], env=dict(env, COLUMNS="100")).stdout
+        manual(os.path.basename(program), help_text,
                os.path.join(pages, os.path.basename(program) + ".1"))
     tap.ok(sorted(os.listdir(kit)) ==
            sorted(os.listdir(os.path.join(tap.SRC, "validator", "deploy"))),
@@ -88,9 +88,9 @@ def installed():
         tap.ok(r.returncode == 0 and there == expected, "make %s DESTDIR=, with a blank" % verb,
                r.stderr + repr(there ^ expected))
     r = tap.run(["make", "-s", "-C", tap.BUILD, "uninstall", "prefix=" + root])
-    left = lines("find", root, "!", "-type", "d")
-    tap.ok(r.returncode == 0 and not left, "make uninstall leaves nothing",
-           "\n".join(left) + r.stderr)
+    left_files = lines("find", root, "!", "-type", "d")
+    tap.ok(r.returncode == 0 and not left_files, "make uninstall leaves nothing",
+           "\n".join(left_files) + r.stderr)
 
 
 def manual(program, shown, page):

@@ -22,8 +22,8 @@ def main():
     print('"""Made by stubs.py from the output of texcell-wu parameters --json."""')
     print("from collections.abc import Mapping, Sequence\nfrom typing import Any, Literal\n")
     for module in ("_call", "_program", "_result"):
-        own = [n for n in names if getattr(texcell, n).__module__ == "texcell." + module]
-        print("from .%s import %s" % (module, ", ".join("%s as %s" % (n, n) for n in own)))
+        module_names = [n for n in names if getattr(texcell, n).__module__ == "texcell." + module]
+        print("from .%s import %s" % (module, ", ".join("%s as %s" % (n, n) for n in module_names)))
     print("\n__version__: str")
     for name, keys in texcell._program.all_parameters().items():
         words = ["%s: %s = ..." % (p["key"], "Any" if p["key"] == "labels" else type_of(p))

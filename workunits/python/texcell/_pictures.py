@@ -55,11 +55,11 @@ def spacing_of(image: Any, axes: Optional[str]) -> Optional[tuple[float, ...]]:
     found: dict[str, float] = {}
     if axes is not None and hasattr(image, "coords"):
         for dim, axis in zip(image.dims, axes):
-            at = image.coords[dim].values if dim in image.coords else []
+            coordinates = image.coords[dim].values if dim in image.coords else []
             factor = IN_UM.get(str(image.coords[dim].attrs.get("units")).lower()) if len(
-                at) else None
-            if axis in "zyx" and factor and len(at) > 1:
-                found[axis] = abs(float(at[1] - at[0])) * factor
+                coordinates) else None
+            if axis in "zyx" and factor and len(coordinates) > 1:
+                found[axis] = abs(float(coordinates[1] - coordinates[0])) * factor
     elif hasattr(image, "scale"):
         scale = [float(s) for s in image.scale][-3:]
         factors = [IN_UM.get(str(unit).lower()) for unit in getattr(image, "units", None) or
@@ -210,13 +210,13 @@ def take(images: Any, names: Any = None) -> list[Picture]:
     # As texcell-wu pack names the times of image.nii.
     default = ["image_t%0*d" % (len(str(len(images))), i + 1)
                for i in range(len(images))] if len(images) > 1 else ["image"]
-    taken, out = set[str](), []
+    used_names, out = set[str](), []
     for i, image in enumerate(images):
         if isinstance(image, (str, os.PathLike)):
             path = os.fspath(image)
             name = stem_of(path) if names is None or os.path.isdir(path) else names[i]
             if is_own(path):
-                out.append(Picture(name if name == stem_of(path) else plain_name(name, taken),
+                out.append(Picture(name if name == stem_of(path) else plain_name(name, used_names),
                                    path))
                 continue
             scenes = read_foreign(path, name)
@@ -225,7 +225,7 @@ def take(images: Any, names: Any = None) -> list[Picture]:
             name = names[i] if names is not None else own if isinstance(own, str) and hasattr(
                 image, "data") else default[i]
             scenes = iter([(name, image)])
-        out += [take_array(image, plain_name(name, taken)) for name, image in scenes]
+        out += [take_array(image, plain_name(name, used_names)) for name, image in scenes]
     return out
 
 
@@ -278,15 +278,15 @@ def write_matching(pictures: list[Picture], given: Any, folder: str) -> str:
         return str(given.path)
     if isinstance(given, Mapping):
         by_name = {plain_name(str(name), set()): one for name, one in given.items()}
-        own = [plain_name(p.name, set()) for p in pictures]
-        lacking = [name for name in own if name not in by_name]
+        image_names = [plain_name(p.name, set()) for p in pictures]
+        lacking = [name for name in image_names if name not in by_name]
         # Otherwise it is not clear which one belongs to which image.
-        if lacking or len(by_name) < len(given) or len(set(own)) < len(own):
+        if lacking or len(by_name) < len(given) or len(set(image_names)) < len(image_names):
             raise InputError("masks or label pictures of %s; each image needs one of "
                              "its own name%s" % (
                                  ", ".join(list(map(str, given))[:9]) or "none",
                                  ": " + lacking[0] if lacking else ", letters and digits"))
-        given = [by_name[name] for name in own]
+        given = [by_name[name] for name in image_names]
     elif not isinstance(given, (list, tuple)):
         given = (list(given) if isinstance(given, np.ndarray) and len(given) == len(pictures) > 1
                  else [given])

@@ -55,13 +55,14 @@ def folder() -> str:
         if not os.path.exists(named):
             raise FileNotFoundError("TEXCELL=%s: no such folder or program" % named)
         return named if os.path.isdir(named) else os.path.dirname(os.path.abspath(named))
-    own = os.path.join(os.path.dirname(os.path.abspath(__file__)), "bin")
-    found = own if os.path.exists(os.path.join(own, "texcell" + SUFFIX)) else shutil.which(
+    wheel_folder = os.path.join(os.path.dirname(os.path.abspath(__file__)), "bin")
+    found = wheel_folder if os.path.exists(os.path.join(wheel_folder, "texcell" +
+                                                        SUFFIX)) else shutil.which(
         "texcell")
     if found is None:
         raise FileNotFoundError("no texcell: neither in this package (a wheel has it) nor in PATH; "
                                 "TEXCELL may name it")
-    return found if found is own else os.path.dirname(found)
+    return found if found is wheel_folder else os.path.dirname(found)
 
 
 def spell(words: str, private: str) -> str:
@@ -108,7 +109,7 @@ def run(program: str, *arguments: str, private: str = "",
     """Runs a program to its end. Returns its messages except for errors. watch is called with each
     line at once; a note that the regular expression unlike matches is not passed on."""
     command = [os.path.join(folder(), program + SUFFIX), *arguments]
-    said, faults = [], []
+    output, faults = [], []
     with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
                           stderr=subprocess.PIPE,
                           encoding="utf-8", errors="replace") as running:
@@ -120,7 +121,7 @@ def run(program: str, *arguments: str, private: str = "",
                 if kind == "error":
                     faults.append(words)
                     continue
-                said.append(line)
+                output.append(line)
                 if watch is not None:
                     watch(line)
                 noted = re.match(r"[^:]*: (?:(.*?: )?)(?:note|warning): (.*)", line)
@@ -131,7 +132,7 @@ def run(program: str, *arguments: str, private: str = "",
             raise
     if running.returncode != 0:
         raise fail(running.returncode, faults)
-    return said
+    return output
 
 
 @functools.lru_cache(maxsize=None)
@@ -186,12 +187,12 @@ def bar(total: int) -> Optional[Callable[[str], None]]:
         from tqdm.auto import tqdm
     except ImportError:
         return None
-    shown = tqdm(total=total, unit="image", file=sys.stderr)
+    progress_bar = tqdm(total=total, unit="image", file=sys.stderr)
 
     def watch(line: str) -> None:
         done = re.search(r": done \((\d+) of \d+\)", line)
         if done:
-            shown.update(int(done.group(1)) - shown.n)
-        if shown.n >= total:
-            shown.close()
+            progress_bar.update(int(done.group(1)) - progress_bar.n)
+        if progress_bar.n >= total:
+            progress_bar.close()
     return watch

@@ -299,12 +299,12 @@ class Result(Mapping[str, Array]):
         values, axes = self[d["array"]], d["axes"]
         places = np.indices(values.shape[:-1]).reshape(values.ndim - 1, -1)
         columns = self._of_items(places[0])
-        for axis, at in zip(axes[:-1], places[1:]):
+        for axis, position in zip(axes[:-1], places[1:]):
             if "array" in axis:
                 keys = next(k for k in self._declared if k["array"] == axis["array"])
-                columns.update(zip(words_of(keys["axes"][0]), self[axis["array"]][at].T))
+                columns.update(zip(words_of(keys["axes"][0]), self[axis["array"]][position].T))
             else:
-                columns[axis["name"]] = np.asarray(axis["values"])[at]
+                columns[axis["name"]] = np.asarray(axis["values"])[position]
         columns.update(zip(words_of(axes[-1]), values.reshape(-1, values.shape[-1]).T))
         return columns
 
