@@ -57,7 +57,7 @@ def tests_of(line, name, text):
                    env=dict(os.environ, TEXCELL_SRC=tree, PYTHONPATH=path, TEXCELL_ANALYSIS=""))
 
 
-def nothing_passed_over(names):
+def test_new_analyses(names):
     """A new analysis is tested if it has its file, and ends the tests with an error otherwise."""
     whole = "\n".join("%s = None" % what for what in analyses.WANTED)
     r = tests_of("ANALYSIS(nova, cpu)\n", "nova", whole)
@@ -77,7 +77,7 @@ def nothing_passed_over(names):
                "exit %d\n%s%s" % (r.returncode, r.stdout, r.stderr))
 
 
-def own(path, name):
+def belongs_to(path, name):
     """Whether a file belongs to this analysis."""
     return path.startswith("app/analysis/%s/" % name) or \
         re.match(r"opencl/(kernels/)?%s[_.]" % name, path) is not None
@@ -91,7 +91,7 @@ def names_it(path, name):
     return re.search(word.replace("%s", name), read(path)) is not None
 
 
-def no_other_list(names):
+def test_no_other_list(names):
     """No file but those of an analysis names more than one analysis."""
     found = []
     files = [os.path.relpath(f, tap.SRC) for top in ("app", "opencl", "wrapper", "workunits",
@@ -105,14 +105,14 @@ def no_other_list(names):
     for f in files + tests + ["configure.ac", "Makefile.am", "bootstrap"]:
         if f in ("app/analysis/analyses.def", "app/analysis/analyses.inc"):
             continue
-        named = [n for n in names if names_it(f, n) and not own(f, n)]
+        named = [n for n in names if names_it(f, n) and not belongs_to(f, n)]
         if len(named) > 1:
             found.append("%s names %s" % (f, ", ".join(named)))
     tap.ok(len(files) > 150 and not found,
            "no file of the programs and of the build has another list", "\n".join(found))
 
 
-def columns_told(page):
+def described_columns(page):
     """{column: [units]} in the page's section Columns, where `bbox_y0 x0` means bbox_y0 and
     bbox_x0."""
     units_by_column = {}
@@ -124,10 +124,10 @@ def columns_told(page):
     return units_by_column
 
 
-def columns(name, of):
+def test_columns(name, of):
     """The page describes each column of results, with its unit."""
     page = read("docs", "analyses", name + ".md")
-    described, missing = columns_told(page), set()
+    described, missing = described_columns(page), set()
     for parameters, items in of.SEEDS + list(of.DATA_SET.values()):
         r = tap.run([tap.TEXCELL, "run",
                      workunit.write(os.path.join(FOLDER, "u.zip"), name, parameters, items), "-o",
@@ -155,14 +155,14 @@ def columns(name, of):
 def main():
     names = analyses.names()
     programs(names)
-    nothing_passed_over(names)
-    no_other_list(names)
+    test_new_analyses(names)
+    test_no_other_list(names)
     for name, of in analyses.each():
         tap.ok(all(os.path.exists(source("docs", *folder, name + ".md"))
                    for folder in (["analyses"], ["dev", "analyses"])) and
                "[`%s`](docs/analyses/%s.md)" % (name, name) in read("README.md"),
                name + ": its two pages, and its line in README.md")
-        columns(name, of)
+        test_columns(name, of)
     units = [unit for _name, of in analyses.each() for unit in of.DATA_SET]
     tap.ok(len(units) == len(set(units)), "units of the data set have different names", units)
     tap.done()

@@ -137,7 +137,7 @@ def rewrite(name, out, change, json_change=None, **options):
 
 # --- what is stored -----------------------------------------------------------------------
 
-def same(got, expected):
+def is_same(got, expected):
     """Whether SQLite's values, with NULL for NaN, equal those of an array in every bit."""
     expected = np.asarray(expected)
     if expected.dtype.kind == "f":
@@ -194,14 +194,15 @@ def check_features(db, name):
         got = query(db, 'SELECT "%s_%s" FROM glcm_features WHERE levels = ? AND distance = ? AND '
                     'item BETWEEN ? AND ? ORDER BY item' % (feature, statistic), int(l), int(d),
                     ids[0], ids[-1])
-        if not same([r[0] for r in got], arrays["features"][:, column]):
+        if not is_same([r[0] for r in got], arrays["features"][:, column]):
             wrong.append(arrays["feature_names"][column])
     ok(not wrong, name + ": %d features" % len(titles), wrong[:5])
     long = {r[:-1]: r[-1] for r in query(db, "SELECT item, levels, distance, feature, statistic, "
                                          "value FROM glcm_long WHERE item BETWEEN ? AND ?", ids[0],
                                          ids[-1])}
     keys = [(i, int(l), int(d), f, s) for i in ids for l, d, f, s in titles]
-    ok(len(long) == len(keys) and same([long.get(k, "missing") for k in keys], arrays["features"]),
+    ok(len(long) == len(keys) and
+       is_same([long.get(k, "missing") for k in keys], arrays["features"]),
        name + ": the long view")
     wide, wrong = {}, []
     for l in levels:
@@ -214,14 +215,14 @@ def check_features(db, name):
             wide.update(zip(columns, zip(*got.fetchall())))
             connection.close()
     for column, title in enumerate(arrays["feature_names"]):
-        if not same(wide.get(str(title), []), arrays["features"][:, column]):
+        if not is_same(wide.get(str(title), []), arrays["features"][:, column]):
             wrong.append(title)
     ok(not wrong and list(wide["item"]) == ids and list(wide["name"]) ==
        [str(n) for n in arrays["item_names"]],
        name + ": the wide views", wrong[:5])
 
 
-def declared(name, table):
+def entries_of_table(name, table):
     """{array: entry} of the arrays that result.json declares for a table."""
     return {d["array"]: d for d in result_json(name)["arrays"] if d.get("table") == table and
             "{item}" not in d["array"]}
@@ -237,7 +238,7 @@ def check_rows(db, name, table):
     """Checks a table with several rows for an item (regions, cells, points): the rows, numbered
     within each item, and all columns."""
     arrays, ids, analysis = load(name), item_ids(db, name), UNITS[name][0]
-    of = declared(name, table)
+    of = entries_of_table(name, table)
     owner = next(arrays[a] for a, d in of.items() if d["role"] == "item")
     n = [int(np.sum(owner[:i + 1] == owner[i])) for i in range(len(owner))]
     columns = {}
@@ -248,7 +249,7 @@ def check_rows(db, name, table):
             columns[title] = arrays[key][:, i] if parts else arrays[key]
     got = query(db, "SELECT item, n%s FROM %s_%s WHERE item BETWEEN ? AND ? ORDER BY item, n" %
                 ("".join(', "%s"' % c for c in columns), analysis, table), ids[0], ids[-1])
-    wrong = [c for i, c in enumerate(columns) if not same([r[2 + i] for r in got], columns[c])]
+    wrong = [c for i, c in enumerate(columns) if not is_same([r[2 + i] for r in got], columns[c])]
     ok(len(got) == len(owner) and [r[0] for r in got] == [ids[i] for i in owner] and
        [r[1] for r in got] == n and not wrong
        and columns, name + ": %d %s" % (len(owner), table), wrong)
@@ -258,12 +259,12 @@ def check_values(db, name):
     """Checks the arrays with one number or one vector for each item."""
     arrays, ids, analysis = load(name), item_ids(db, name), UNITS[name][0]
     columns = {}
-    for key, d in declared(name, "items").items():
+    for key, d in entries_of_table(name, "items").items():
         for i, parts in enumerate(itertools.product(*map(words_of, d.get("axes", [])))):
             columns["_".join((key, *parts))] = arrays[key][:, i] if parts else arrays[key]
     got = query(db, "SELECT item%s FROM %s_items WHERE item BETWEEN ? AND ? ORDER BY item" %
                 ("".join(', "%s"' % c for c in columns), analysis), ids[0], ids[-1])
-    wrong = [c for i, c in enumerate(columns) if not same([r[1 + i] for r in got], columns[c])]
+    wrong = [c for i, c in enumerate(columns) if not is_same([r[1 + i] for r in got], columns[c])]
     ok(columns and [r[0] for r in got] == ids and not wrong, name + ": values of the items", wrong)
 
 
@@ -380,7 +381,8 @@ def test_unknown_analysis():
     got = query("x.sqlite", "SELECT item, n, label, area, glcm_d02_contrast, glcm_d02_energy FROM "
                 "alchemy_objects")
     ok([row[:3] for row in got] == [(1, 1, 1), (1, 2, 2), (2, 1, 1), (2, 2, 2), (2, 3, 3)]
-       and same([row[4] for row in got], glcm[:, 0]) and same([row[5] for row in got], glcm[:, 1]),
+       and is_same([row[4] for row in got], glcm[:, 0]) and
+       is_same([row[5] for row in got], glcm[:, 1]),
        "an unknown analysis: its objects", got)
     ok(query("x.sqlite", "SELECT * FROM alchemy_items") == [(1, 7), (2, 9)],
        "an unknown analysis: its values of items")
@@ -471,7 +473,7 @@ def test_views():
             ok(r.returncode == 3 and text in r.stderr, "%s: %s" % (command[0], text), r.stderr)
 
 
-def test_computed():
+def test_generated_columns():
     """A data set with a generated column is refused, as its values may be larger than the file.
     Also: an export of very long names, repeated in each row, is killed: its reader process ends as
     well."""
@@ -767,7 +769,7 @@ class Project:
         return query(self.db, "SELECT kind, name, wu_id, result, kept FROM refused ORDER BY id")
 
 
-def test_changed():
+def test_changed_uploads():
     """An upload that was changed after texcell-validate accepted it is refused; one without a
     record of acceptance is stored with a note."""
     q = Project("p_changed")
@@ -1001,7 +1003,7 @@ def test_script_server(p):
 
 # --- disks and kills ------------------------------------------------------------------------------
 
-def limited(size):
+def limit_file_size(size):
     """A function for preexec_fn: files of the child process cannot grow beyond size bytes."""
     def apply():
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
@@ -1016,7 +1018,8 @@ def test_full():
     original = dump("full.sqlite")
     failed = 0
     for size in range(8192, 400000, 24576):
-        r = assimilate("--db", path("full.sqlite"), path("plain.npz"), preexec_fn=limited(size))
+        r = assimilate("--db", path("full.sqlite"), path("plain.npz"),
+                       preexec_fn=limit_file_size(size))
         if r.returncode == 0:
             break
         failed += 1
@@ -1026,7 +1029,7 @@ def test_full():
     ok(failed > 2 and r.returncode == 0 and len(dump("full.sqlite")) > len(original),
        "without a limit the result is stored", failed)
     r = assimilate("export", "--db", path("full.sqlite"), "-o", path("full"), "--only", "glcm_long",
-                   preexec_fn=limited(50000))
+                   preexec_fn=limit_file_size(50000))
     ok(r.returncode == 3 and "cannot write" in r.stderr and os.listdir(path("full")) == [],
        "an export with a limit fails",
        "%d %s" % (r.returncode, r.stderr))
@@ -1224,20 +1227,20 @@ def test_export(names):
        wide[0][:5])
     wrong = [(r[0], r[1], t, c) for r in wide[1:] for t, c in zip(wide[0][3:], r[3:])
              if (c == "") != (t not in expected[units[r[0]], r[1]])
-             or c != "" and not same([number(c)], [expected[units[r[0]], r[1]][t]])]
+             or c != "" and not is_same([number(c)], [expected[units[r[0]], r[1]][t]])]
     ok(not wrong, "glcm_wide.csv: every bit; empty where a unit has no such feature", wrong[:3])
     got = {(units[r[0]], r[1], "glcm_L%s_d%02d_%s_%s" % (r[3], int(r[4]), r[5], r[6])): r[7]
            for r in long[1:]}
     ok(long[0] == ["workunit", "item", "source", "levels", "distance", "feature", "statistic",
                    "value"] and len(long) == count + 1
-       and all(same([number(c)], [expected[u, i][t]]) for (u, i, t), c in got.items()),
+       and all(is_same([number(c)], [expected[u, i][t]]) for (u, i, t), c in got.items()),
        "glcm_long.csv: every bit")
     rows = read_csv("out", "cellcount_regions")
     centroid, area = rows[0].index("centroid_x"), rows[0].index("area")
     for n in ("cells", "count"):
         a, unit_rows = load(n), [r for r in rows[1:] if units[r[0]] == n]
-        ok(same([float(r[centroid]) for r in unit_rows], a["region_centroid"][:, 1]) and
-           same([r[area] for r in unit_rows], a["region_area"])
+        ok(is_same([float(r[centroid]) for r in unit_rows], a["region_centroid"][:, 1]) and
+           is_same([r[area] for r in unit_rows], a["region_area"])
            and [r[1] for r in unit_rows] == [str(a["item_names"][i]) for i in a["region_item"]]
            and [r[2] for r in unit_rows] ==
            [UNITS[n][2][i]["source"] or "" for i in a["region_item"]],
@@ -1246,9 +1249,9 @@ def test_export(names):
     x, z = rows[0].index("x"), rows[0].index("z")
     for n in ("votes", "votes3"):
         a, unit_rows = load(n), [r for r in rows[1:] if units[r[0]] == n]
-        ok(same([float(r[x]) for r in unit_rows], a["point"][:, -1])
+        ok(is_same([float(r[x]) for r in unit_rows], a["point"][:, -1])
            and ([r[z] for r in unit_rows] == [""] * len(unit_rows) if n == "votes"
-                else same([float(r[z]) for r in unit_rows], a["point"][:, 0])),
+                else is_same([float(r[z]) for r in unit_rows], a["point"][:, 0])),
            "voting_points.csv: " + n)
     original = tree(path("out"))
     assimilate("export", "--db", path("a.sqlite"), "-o", path("out"))
@@ -1312,13 +1315,13 @@ def main():
         done()
     test_unknown_analysis()
     test_views()
-    test_computed()
+    test_generated_columns()
     test_again(names)
     test_forget(names)
     test_bad(names)
     test_conflict()
     test_memory()
-    test_changed()
+    test_changed_uploads()
     p = Project("project")
     test_script_good(p, names)
     test_log()

@@ -91,7 +91,7 @@ def within(gaps, total):
     return high
 
 
-def ask_often(title, unit, patience):
+def test_polls(title, unit, patience):
     """Tests that the gaps between polls are short in a run. Returns its result (None if it took
     longer than `patience` seconds), and its time."""
     result, gaps = os.path.join(WORK, "whole.npz"), os.path.join(WORK, "gaps")
@@ -156,7 +156,7 @@ def short_steps():
     return library
 
 
-def ask_in_least_steps(title, unit, share, library):
+def test_indivisible_work(title, unit, share, library):
     """Tests that indivisible work between two polls would be within the limit for the largest
     picture. share: this unit's work as a share of the largest picture's."""
     gaps = os.path.join(WORK, "gaps")
@@ -185,7 +185,7 @@ def clear(prefix):
             os.remove(os.path.join(WORK, name))
 
 
-def stops(title, unit, whole, seconds, moments, end):
+def test_stops(title, unit, whole, seconds, moments, end):
     """Stops runs at random moments of their whole duration. Later runs continue from the previous
     one's checkpoint, as starting anew each time would take days."""
     rng, found = random.Random(title), []
@@ -247,10 +247,10 @@ def main():
             end = begin + SECONDS * (done + 1) / len(chosen)
             if STEPS:
                 share = (CUBE / 512) ** 3 if pixels.ndim == 3 else (SIDE / 20000) ** 2
-                ask_in_least_steps(title, unit, share, library)
+                test_indivisible_work(title, unit, share, library)
             else:
-                found += stops(title, unit, *ask_often(title, unit, (end - time.time()) / 2),
-                               -(-MOMENTS // len(chosen)), end)
+                found += test_stops(title, unit, *test_polls(title, unit, (end - time.time()) / 2),
+                                    -(-MOMENTS // len(chosen)), end)
             if KEEP == WORK:
                 os.remove(unit)
         if len(chosen) > 1 and not STEPS:

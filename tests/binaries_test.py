@@ -44,7 +44,7 @@ def members(path):
         return {m.name: (t.extractfile(m).read(), m.mode) for m in t.getmembers()}
 
 
-def shape(path, listed):
+def check_archive(path, listed):
     """Checks every archive. listed: the names of the software that is linked in."""
     name = path.name.removesuffix(".zip").removesuffix(".tar.gz")
     files, end = members(path), ".exe" if path.suffix == ".zip" else ""
@@ -78,7 +78,7 @@ def digests(folder):
            "SHA256SUMS has every file", r.stdout + r.stderr)
 
 
-def from_ordinary_build(binaries):
+def test_ordinary_build(binaries):
     """Archives made with the programs of the ordinary build: their form, and the same bytes
     twice."""
     parts = [("part", "MIT", "1.0", "generic/part@1.0", ROOT / "LICENSE")]
@@ -97,7 +97,7 @@ def from_ordinary_build(binaries):
     tap.ok(made[0] == made[1] and len(made[0]) == 5, "archives made twice have the same bytes",
            sorted(made[0]))
     for end in (".tar.gz", ".zip"):
-        shape(next((WORK / "first").glob("*" + end)), {"part"})
+        check_archive(next((WORK / "first").glob("*" + end)), {"part"})
     digests(WORK / "first")
     subprocess.run(["tar", "-C", WORK, "-xf", next((WORK / "first").glob("*.tar.gz"))], check=True)
     r = tap.run([next(WORK.glob("texcell-*-linux-x86_64")) / "texcell", "selftest", "--device",
@@ -107,7 +107,7 @@ def from_ordinary_build(binaries):
 
 # --- with TEXCELL_PLATFORMS=long --------------------------------------------------------------
 
-def halves(start, folder, root, found):
+def run_separately(start, folder, root, found):
     """The steps of analyse as separate commands, as analyse starts texcell itself, which needs
     /proc, and more under qemu. start: words before the program."""
     pack = ["pack", "--analysis", "cellcount", "--param", "polarity=bright", "-o",
@@ -126,7 +126,7 @@ def pictures():
     Image.fromarray(blobs(200, 150, 1)).save(WORK / "pictures" / "a.tif", compression="tiff_lzw")
     Image.fromarray(np.dstack([blobs(100, 120, i) for i in range(3)])).save(
         WORK / "pictures" / "b.jpg", quality=95)
-    r = [other_system.here(tap.TEXCELL_WU, *ANALYSE), *halves([], str(BUILD), WORK, "here")]
+    r = [other_system.here(tap.TEXCELL_WU, *ANALYSE), *run_separately([], str(BUILD), WORK, "here")]
     if any(one.returncode != 0 for one in r):
         tap.bail("\n".join(one.stderr for one in r))
     expected = [(WORK / name / "result.npz").read_bytes() for name in ("found", "here")]
@@ -134,7 +134,7 @@ def pictures():
     return expected
 
 
-def analysed(where, found, expected, *runs):
+def check_analysed(where, found, expected, *runs):
     """Tests that each of the runs succeeded, and that the result is the expected one."""
     errors = [r.stdout + r.stderr for r in runs if r.returncode != 0]
     tap.ok(not errors and (found / "result.npz").read_bytes() == expected,
@@ -142,27 +142,28 @@ def analysed(where, found, expected, *runs):
            "\n".join(errors))
 
 
-def on_linux(folder, expected):
+def test_linux(folder, expected):
     root, start, libc = other_system.bare_root()
     if root is None:
         return
     shutil.copytree(folder, Path(root) / "texcell")
     shutil.copytree(WORK / "pictures", Path(root) / "pictures")
     (Path(root) / "found").mkdir()
-    analysed("Linux with nothing but " + libc, Path(root) / "found", expected[1],
-             *halves(start, "/texcell", root, "found"))
+    check_analysed("Linux with nothing but " + libc, Path(root) / "found", expected[1],
+                   *run_separately(start, "/texcell", root, "found"))
 
 
-def on_arm(folder, expected):
+def test_arm(folder, expected):
     start = ["qemu-aarch64-static", "-L", "/usr/aarch64-linux-gnu"]
     if shutil.which(start[0]) is None:
         tap.skip("ARM", "no " + start[0])
         return
     (WORK / "arm").mkdir()
-    analysed("ARM", WORK / "arm", expected[1], *halves(start, str(folder), WORK, "arm"))
+    check_analysed("ARM", WORK / "arm", expected[1],
+                   *run_separately(start, str(folder), WORK, "arm"))
 
 
-def on_windows(folder, expected):
+def test_windows(folder, expected):
     wine = "/usr/lib/wine/wine64"
     if not os.path.exists(wine):
         tap.skip("Windows", "no wine")
@@ -173,10 +174,10 @@ def on_windows(folder, expected):
         ["wineboot", "-i"], [folder / "texcell.exe", "selftest", "--device", "cpu"],
         [folder / "texcell-wu.exe", *ANALYSE])]
     tap.run([os.path.join(os.path.dirname(wine), "wineserver64"), "-k"], env=env)
-    analysed("Windows", WORK / "found", expected[0], *runs)
+    check_analysed("Windows", WORK / "found", expected[0], *runs)
 
 
-def on_debian(packages, expected):
+def test_debian(packages, expected):
     """apt installs the packages in a Debian that has nothing else."""
     if shutil.which("mmdebstrap") is None or os.getuid() != 0:
         tap.skip("Debian packages in a fresh Debian",
@@ -200,10 +201,10 @@ def on_debian(packages, expected):
         ["texcell", "selftest", "--device", "cpu"], ["texcell-wu", *ANALYSE],
         ["texcell-validate", "--help"], ["texcell-assimilate", "--help"],
         ["texcell-deploy", "--help"])]
-    analysed("Debian", root / "found", expected[0], *runs)
+    check_analysed("Debian", root / "found", expected[0], *runs)
 
 
-def validated(files):
+def test_spdx(files):
     """The files are valid for the SPDX project's own tool, which pip installs, as Debian does not
     have it."""
     folder = BUILD / "python-tools" / "spdx"
@@ -220,7 +221,7 @@ def validated(files):
                r.stdout + r.stderr)
 
 
-def everything(binaries):
+def test_all_files(binaries):
     """All files of a release, each tried on its platform."""
     expected = pictures()
     r = tap.run(["make", "-s", "-C", BUILD, "dist-binaries"], timeout=3000)
@@ -232,11 +233,12 @@ def everything(binaries):
     out = WORK / "offered"
     shutil.copytree(ROOT / "build" / "binaries", out)
     digests(out)
-    validated(sorted(out.glob("*.spdx.json")))
+    test_spdx(sorted(out.glob("*.spdx.json")))
     for platform, name in binaries.NAMES.items():
         path = next(p for p in out.glob("texcell-%s-%s.*" % (VERSION, name))
                     if not p.name.endswith(".json"))
-        sbom, archive_files = shape(path, [*binaries.LIBRARIES, *binaries.RUNTIMES[platform]])
+        sbom, archive_files = check_archive(path,
+                                            [*binaries.LIBRARIES, *binaries.RUNTIMES[platform]])
         program = archive_files["texcell-wu" + ".exe" * (platform == "windows")]
         versions = {p["name"]: re.sub(r"^\d:|\.dfsg|[+-].*", "", p["versionInfo"])
                     for p in sbom["packages"]}
@@ -247,13 +249,13 @@ def everything(binaries):
         tap.ok(not missing, name + ": the programs say the same versions", missing)
         folder = WORK / name
         shutil.unpack_archive(path, folder)
-        {"release": on_linux, "arm64": on_arm,
-         "windows": on_windows}[platform](next(folder.iterdir()), expected)
-    on_debian(sorted(out.glob("*.deb")), expected)
+        {"release": test_linux, "arm64": test_arm,
+         "windows": test_windows}[platform](next(folder.iterdir()), expected)
+    test_debian(sorted(out.glob("*.deb")), expected)
 
 
 if other_system.ALL:
-    everything(module())
+    test_all_files(module())
 else:
-    from_ordinary_build(module())
+    test_ordinary_build(module())
 tap.done()

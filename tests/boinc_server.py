@@ -266,7 +266,7 @@ def submit(name, n, *more):
               r.stdout[-500:] + r.stderr)
 
 
-def stored(name):
+def stored_units(name):
     """The names of the submission's units in the data set."""
     path = os.path.join(PROJECT, "texcell", "dataset.sqlite")
     with contextlib.suppress(sqlite3.OperationalError), contextlib.closing(
@@ -340,7 +340,7 @@ def test_deadlocks():
     trouble.live = False
     trouble.join()
     took = time.monotonic() - start
-    until(300, lambda: len(stored("many")) == UNITS)
+    until(300, lambda: len(stored_units("many")) == UNITS)
     daemons.stop()
     deadlocks = log("texcell_validator").count("Deadlock found")
     note("%d units in %.0f s, %d kills, %d deadlocks" % (UNITS, took, daemons.killed, deadlocks))
@@ -362,8 +362,8 @@ def test_deadlocks():
     ok(all(set(a) == {1, 2} and all(0.995 < share <= 1.000001 for share in a.values())
            for a in averages.values()),
        "recent average credit of users and hosts includes all credit", averages)
-    ok(len(set(stored("many"))) == UNITS == len(stored("many")),
-       "each unit is in the data set once", len(stored("many")))
+    ok(len(set(stored_units("many"))) == UNITS == len(stored_units("many")),
+       "each unit is in the data set once", len(stored_units("many")))
 
 
 def wrong_result(unit):
@@ -385,9 +385,10 @@ def test_wrong_host():
             "r.server_state = 2 AND w.name LIKE 'lonely%%'")
     until(60, lambda: sql(wait)[0][0] == n)
     compute([3])
-    ok(until(120, lambda: len(stored("lonely")) == n and not sql(
+    ok(until(120, lambda: len(stored_units("lonely")) == n and not sql(
         "SELECT id FROM workunit WHERE file_delete_state != 2 AND name LIKE 'lonely%%'")),
-       "%d single results of a host are stored, their files deleted" % n, len(stored("lonely")))
+       "%d single results of a host are stored, their files deleted" % n,
+       len(stored_units("lonely")))
     before = sums()[1]
     r = tool("texcell-again", "--host", "3", "--dry-run")
     ok(r.returncode == 0 and r.stdout.splitlines()[1:] ==
@@ -396,7 +397,7 @@ def test_wrong_host():
     start = time.monotonic()
     r = tool("texcell-again", "--host", "3", "--yes", "--why", "found out")
     note("%s (%.1f s)" % (r.stdout.strip(), time.monotonic() - start))
-    ok(r.returncode == 0 and not stored("lonely") and until(60, lambda: sql(wait)[0][0] == n),
+    ok(r.returncode == 0 and not stored_units("lonely") and until(60, lambda: sql(wait)[0][0] == n),
        "one command removes all units from the data set and queues them",
        r.stdout + r.stderr)
     second_run = tool("texcell-again", "--host", "3", "--yes")
@@ -407,8 +408,8 @@ def test_wrong_host():
     ok(3 in before and 3 not in users and of_results == users == hosts,
        "the host's credit was removed")
     compute([1])
-    ok(until(120, lambda: len(stored("lonely")) == n), "all units are stored again",
-       len(stored("lonely")))
+    ok(until(120, lambda: len(stored_units("lonely")) == n), "all units are stored again",
+       len(stored_units("lonely")))
     daemons.stop()
     of_results, users, hosts = sums()
     ok(of_results == users == hosts and 3 not in users, "the other host has the credit")
@@ -416,7 +417,8 @@ def test_wrong_host():
     ok("many_" not in confirmed and "lonely_0001" in confirmed,
        "units that another user confirms stay")
     r = tool("texcell-again", "--yes", "many_0001")
-    ok(r.returncode == 0 and "many_0001" not in stored("many"), "a unit given by name is removed",
+    ok(r.returncode == 0 and "many_0001" not in stored_units("many"),
+       "a unit given by name is removed",
        r.stdout + r.stderr)
 
 
@@ -583,11 +585,11 @@ def test_restore():
     sql("UPDATE result SET server_state = 5, outcome = 1, received_time = %s WHERE "
         "server_state = 4", int(time.time()))
     sql("UPDATE workunit SET transition_time = %s WHERE name LIKE 'out%%'", int(time.time()))
-    while time.monotonic() < start + 120 and len(stored("out")) < 60:
+    while time.monotonic() < start + 120 and len(stored_units("out")) < 60:
         compute([3, 4])
         time.sleep(1)
-    ok(len(stored("out")) == 60, "60 units are stored in %.0f s" % (time.monotonic() - start),
-       len(stored("out")))
+    ok(len(stored_units("out")) == 60, "60 units are stored in %.0f s" % (time.monotonic() - start),
+       len(stored_units("out")))
     daemons.stop()
     ok(late and sql("SELECT count(*) FROM result WHERE validate_state = %s", INVALID)[0][0] == bad,
        "uploads lost by the server are no host's error",
@@ -625,7 +627,7 @@ def test_lost_by_script():
        set(sql("SELECT r.outcome, r.validate_state " + of)) == {(7, NO_CHECK)},
        "texcell-again --lost: lost uploads are no host's error", again.stdout + again.stderr)
     daemons = Daemons("transitioner", "texcell_validator", "script_assimilator")
-    ok(until(60, lambda: compute([3, 4]) and False or len(stored("script")) == 2),
+    ok(until(60, lambda: compute([3, 4]) and False or len(stored_units("script")) == 2),
        "other hosts compute these units")
     daemons.stop()
 

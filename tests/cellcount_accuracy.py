@@ -127,7 +127,7 @@ def peer(share):
                for h in (0.5, 0.75, 1))
 
 
-def in_uneven_light():
+def print_uneven_light():
     """`background`: F1 for sets of pictures, as they are and with brightness rising threefold along
     y or x. Parameters were chosen for each set with all of its pictures in view. A background by a
     mean is wrong near the border, as BCCD's few large cells show; one by lines is not."""
@@ -178,7 +178,7 @@ def main():
              "radius/2 %.3f, scikit-image %.3f" % (f1, without, peer_f1, near, peer_near))
     tap.ok(f1 >= 0.93, "mean F1 of the chula pictures is at least 0.93", "it is %.4f" % f1)
     tap.ok(f1 > without + 0.05, "with the split F1 is higher than with plain components")
-    in_uneven_light()
+    print_uneven_light()
     tap.ok(f1 >= peer_f1 and near >= peer_near,
            "F1 is at least that of scikit-image's watershed, within a radius and within half")
     tap.done()

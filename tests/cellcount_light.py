@@ -41,7 +41,7 @@ BACKGROUNDS = [dict(method=m, by=b, radius=r) for m, b, r in itertools.product(
         {"method": "mean", "radius": 70}, {"method": "lines", "radius": 70}, {"radius": 25}]
 
 
-def ways():
+def test_methods():
     """Each background, and each other way of processing, for dark and for bright cells."""
     for polarity in ("dark", "bright"):
         for k, background in enumerate(BACKGROUNDS):
@@ -66,7 +66,7 @@ def ways():
         check("16 bits, %s" % more, dict(more, labels=True), pictures(True), 2, DEVICE)
 
 
-def refusals():
+def test_refusals():
     for name, parameters, words in (
             ("an even window", {"threshold": "local", "window": 50},
              "parameters.window: must be odd"),
@@ -81,7 +81,7 @@ def refusals():
         tap.ok(ended.returncode == 2 and words in ended.stderr, "refused: " + name, ended.stderr)
 
 
-ways()
+test_methods()
 if DEVICE == "cpu":
-    refusals()
+    test_refusals()
 tap.done()

@@ -49,7 +49,7 @@ def comb(height, width, below=True):
     return m
 
 
-def nested(n):
+def nested_squares(n):
     """Concentric square rings."""
     y, x = np.indices((n, n))
     return np.maximum(np.abs(y - n // 2), np.abs(x - n // 2)) % 2 == 0
@@ -68,8 +68,8 @@ def shapes():
     yield "two combs", np.vstack([comb_up, comb_down])
     yield "spiral", spiral(65)
     yield "spiral of the ground", ~spiral(64)
-    yield "rings", nested(67)
-    yield "rings of the ground", ~nested(66)
+    yield "rings", nested_squares(67)
+    yield "rings of the ground", ~nested_squares(66)
     yield "diagonals", (y + x) % 5 == 0
     yield "stairs", (y // 2 + x // 2) % 2 == 0
     yield "V shapes", np.abs(x % 16 - 8) == y % 9
@@ -105,7 +105,7 @@ def test_bands():
              item("blobs", [dark(ndimage.gaussian_filter(rng.random((1100, 900)), 4) > 0.5)]),
              item("spiral", [dark(spiral(901))]), item("ground", [dark(~spiral(900))]),
              item("combs", [dark(np.vstack([comb(500, 1501, False), comb(501, 1501)]))]),
-             item("chess", [dark((y + x) % 2 == 0)]), item("rings", [dark(nested(1001))]),
+             item("chess", [dark((y + x) % 2 == 0)]), item("rings", [dark(nested_squares(1001))]),
              item("thin", [dark(rng.random((65535, 9)) < 0.5)]),
              item("long", [dark(rng.random((1, 65535)) < 0.5)])]
     for connectivity, fill in itertools.product((8, 4), (False, True)):
@@ -248,7 +248,7 @@ def test_refusals():
     picture = np.arange(64, dtype=np.uint8).reshape(8, 8)
     one = [item("p", [picture])]
 
-    def refused(name, parameters, items, words):
+    def check_refused(name, parameters, items, words):
         unit = workunit.write(os.path.join(folder(), "bad.zip"), "cellcount", parameters, items)
         result = os.path.join(folder(), "bad.npz")
         run = texcell(unit, result)
@@ -256,29 +256,30 @@ def test_refusals():
                 any(l.startswith("texcell: error: ") and all(w in l for w in words)
                     for l in run.stderr.splitlines()))
         tap.ok(good, "refused: " + name, "exit %d\n%s" % (run.returncode, run.stderr))
-    refused("unknown key", {"treshold": 3}, one, ["unknown key", "treshold"])
-    refused("threshold beyond 8 bits", {"threshold": 256}, one,
-            ["item \"p\"", "threshold", "8 bits"])
-    refused("threshold beyond 16 bits", {"threshold": 65536}, one, ["parameters.threshold"])
-    refused("negative threshold", {"threshold": -1}, one, ["parameters.threshold"])
-    refused("threshold in words", {"threshold": "high"}, one, ["parameters.threshold"])
-    refused("connectivity 6", {"connectivity": 6}, one, ["parameters.connectivity"])
-    refused("polarity", {"polarity": "grey"}, one, ["parameters.polarity", "dark"])
-    refused("split", {"split": True}, one, ["parameters.split", "distance"])
-    refused("min_area 0", {"min_area": 0}, one, ["parameters.min_area"])
-    refused("max_area below min_area", {"min_area": 9, "max_area": 8}, one,
-            ["max_area", "min_area"])
-    refused("fill_holes as a number", {"fill_holes": 1}, one, ["parameters.fill_holes"])
-    refused("classes of a given threshold", {"threshold": 90, "classes": 3}, one,
-            ["parameters.classes", "otsu"])
-    refused("scale of a local threshold", {"threshold": "local", "scale": "sqrt"}, one,
-            ["parameters.scale", "otsu"])
-    refused("five classes", {"classes": 5}, one, ["parameters.classes", "4"])
-    refused("percent of Otsu's", {"offset_percent": 20}, one,
-            ["parameters.offset_percent", "local"])
-    refused("aspect", {"max_aspect": 0.5}, one, ["parameters.max_aspect"])
-    refused("a stack", {}, [item("s", [picture, picture])], ["item \"s\"", "stack"])
-    refused("window of a given threshold", {"window": "auto"}, one, ["parameters.window", "local"])
+    check_refused("unknown key", {"treshold": 3}, one, ["unknown key", "treshold"])
+    check_refused("threshold beyond 8 bits", {"threshold": 256}, one,
+                  ["item \"p\"", "threshold", "8 bits"])
+    check_refused("threshold beyond 16 bits", {"threshold": 65536}, one, ["parameters.threshold"])
+    check_refused("negative threshold", {"threshold": -1}, one, ["parameters.threshold"])
+    check_refused("threshold in words", {"threshold": "high"}, one, ["parameters.threshold"])
+    check_refused("connectivity 6", {"connectivity": 6}, one, ["parameters.connectivity"])
+    check_refused("polarity", {"polarity": "grey"}, one, ["parameters.polarity", "dark"])
+    check_refused("split", {"split": True}, one, ["parameters.split", "distance"])
+    check_refused("min_area 0", {"min_area": 0}, one, ["parameters.min_area"])
+    check_refused("max_area below min_area", {"min_area": 9, "max_area": 8}, one,
+                  ["max_area", "min_area"])
+    check_refused("fill_holes as a number", {"fill_holes": 1}, one, ["parameters.fill_holes"])
+    check_refused("classes of a given threshold", {"threshold": 90, "classes": 3}, one,
+                  ["parameters.classes", "otsu"])
+    check_refused("scale of a local threshold", {"threshold": "local", "scale": "sqrt"}, one,
+                  ["parameters.scale", "otsu"])
+    check_refused("five classes", {"classes": 5}, one, ["parameters.classes", "4"])
+    check_refused("percent of Otsu's", {"offset_percent": 20}, one,
+                  ["parameters.offset_percent", "local"])
+    check_refused("aspect", {"max_aspect": 0.5}, one, ["parameters.max_aspect"])
+    check_refused("a stack", {}, [item("s", [picture, picture])], ["item \"s\"", "stack"])
+    check_refused("window of a given threshold", {"window": "auto"}, one,
+                  ["parameters.window", "local"])
 
 
 def test_masks():

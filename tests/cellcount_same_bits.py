@@ -71,7 +71,7 @@ JOBS = {
 }
 
 
-def crossing(device):
+def test_turns(device):
     rng = np.random.default_rng(8)
     big = dark(ndimage.uniform_filter(rng.random((1900, 2300)), 9) > 0.5)
     unit = workunit.write(os.path.join(FOLDER, "big.zip"), "cellcount",
@@ -81,7 +81,7 @@ def crossing(device):
     same_bits.crossing(FOLDER, unit, device, 0.6, 0.3)
 
 
-def oracle(device):
+def test_oracle(device):
     if not device:
         return tap.skip("the oracle agrees with the device", "no OpenCL device")
     for name, parameters in JOBS.items():
@@ -97,6 +97,6 @@ device = same_bits.has_device()
 same_bits.everywhere(FOLDER, "cellcount",
                      ((name, parameters, pictures()) for name, parameters in JOBS.items()), device,
                      (None, 3000000, 1700000))
-oracle(device)
-crossing(device)
+test_oracle(device)
+test_turns(device)
 tap.done()

@@ -48,7 +48,7 @@ def bits_of(a, at, mask):
     return out
 
 
-def ends_of(dtype):
+def extremes_of(dtype):
     """Numbers at which arithmetic of this type ends."""
     if dtype.kind == "f":
         return np.nan, np.inf, np.finfo(dtype).max
@@ -64,7 +64,7 @@ def changes(a, rng):
         yield "the lowest bit of %d" % position, bits_of(a, position, 1)
         if a.dtype.kind == "f":
             yield "the sign of %d" % position, bits_of(a, position, top)
-        for end in ends_of(a.dtype):
+        for end in extremes_of(a.dtype):
             out = a.copy()
             out.reshape(-1)[position] = end
             if out.tobytes() != a.tobytes():
@@ -81,7 +81,7 @@ def changes(a, rng):
                                         3 << (50 if a.itemsize == 8 else 21)))
 
 
-def one_number(analysis, number, unit, result):
+def test_one_number(analysis, number, unit, result):
     rng, honest, tried, passed, wrong = (np.random.default_rng(number), forge.Result(result), 0, 0,
                                          [])
     for name, array in honest.arrays.items():
@@ -105,7 +105,7 @@ def one_number(analysis, number, unit, result):
 
 # --- what is around the numbers -------------------------------------------------------------------
 
-def around(unit, result):
+def test_bytes_around_numbers(unit, result):
     honest = forge.Result(result)
     members = honest.members()
     for what, data in (
@@ -140,7 +140,7 @@ def around(unit, result):
 
 # --- two hosts, and the server's dice -------------------------------------------------------------
 
-def replay():
+def test_replay():
     """The upload of another host is a right result of its unit, and of no other."""
     pictures = [[workunit.item("a", [blobs(40, 44, i)])] for i in range(2)]
     units = [compute("replay%d" % i, "cellcount", {"threshold": 100}, it)
@@ -156,7 +156,7 @@ def replay():
                run.stderr)
 
 
-def alike(n=20):
+def test_equal_forgeries(n=20):
     """Two forge one item of n alike: compare sees nothing; so many of the seeds do."""
     items = [workunit.item("i%02d" % i, [blobs(30, 34, i)]) for i in range(n)]
     unit, result = compute("alike", "cellcount", {"threshold": 100, "min_area": 9}, items)
@@ -179,7 +179,7 @@ def alike(n=20):
     return unit, result
 
 
-def foresight(unit, result):
+def test_seeds(unit, result):
     """Seeds of one second, of processes with neighbouring numbers: every bit is set as often as
     not."""
     runs = 96
@@ -195,14 +195,14 @@ def main():
     for analysis, of in analyses.each():
         for number, (parameters, items) in enumerate(of.SEEDS[:2]):
             unit, result = compute("unit", analysis, parameters, items)
-            one_number(analysis, number, unit, result)
+            test_one_number(analysis, number, unit, result)
             os.remove(result)
     if os.environ.get("TEXCELL_ANALYSIS", "") not in ("", "cellcount"):
         tap.done()
-    unit, result = alike()
-    around(unit, result)
-    foresight(unit, result)
-    replay()
+    unit, result = test_equal_forgeries()
+    test_bytes_around_numbers(unit, result)
+    test_seeds(unit, result)
+    test_replay()
     tap.done()
 
 

@@ -48,7 +48,7 @@ def fill():
              [workunit.item("s", list(stack), spacing=[])]),
             ("texture", "glcm", {"levels": [16], "distances": [1, 2], "window": {"radius": 3}},
              [workunit.item("g%d" % i, [report_test.spots((40, 50), 3)]) for i in range(9)])):
-        _, result = report_test.made(analysis, parameters, items, os.path.join(FOLDER, name))
+        _, result = report_test.make_page(analysis, parameters, items, os.path.join(FOLDER, name))
         unit = result[:-4] + ".zip"
         r = assimilate("--db", DB, unit, result)
         tap.ok(r.returncode == 0, name + " is stored", r.stderr)

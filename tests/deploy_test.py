@@ -301,7 +301,7 @@ def is_kept(old_text, new_text):
     return all(any(line == other for other in lines) for line in old_text.splitlines())
 
 
-def refused(name, folder, words, *options, code=2, **kw):
+def check_refused(name, folder, words, *options, code=2, **kw):
     """Tests that texcell-deploy prints one line, which matches `words`, exits with `code`, and
     changes no file."""
     original = tree(folder)
@@ -388,20 +388,20 @@ def test_new_versions(folder):
     os.mkdir(build)
     for name in ("texcell", "texcell-wu", "texcell-validate", "texcell-assimilate"):
         shutil.copy(os.path.join(BUILD, name), build)
-    refused("programs of unknown sources", folder,
-            "the programs are not those of .* as it is now: build it", build=build)
+    check_refused("programs of unknown sources", folder,
+                  "the programs are not those of .* as it is now: build it", build=build)
     write(os.path.join(build, "sources.sha256"), "0" * 64 + "  -\n")
-    refused("programs of other sources", folder,
-            "the programs are not those of .* as it is now: build it", build=build)
+    check_refused("programs of other sources", folder,
+                  "the programs are not those of .* as it is now: build it", build=build)
     shutil.copy(os.path.join(BUILD, "sources.sha256"), build)
     with open(os.path.join(build, "texcell"), "ab") as f:
         f.write(b"another build")
-    refused("another program with an existing version", folder,
-            "versions never change: give a higher --version",
-            build=build)
+    check_refused("another program with an existing version", folder,
+                  "versions never change: give a higher --version",
+                  build=build)
     extra = os.path.join(folder, "apps", "texcell", "1.00", FOLDERS[0], "left.over")
     write(extra, "x")
-    refused("a foreign file in the version's folder", folder, r"left\.over")
+    check_refused("a foreign file in the version's folder", folder, r"left\.over")
     os.unlink(extra)
     write(os.path.join(folder, "apps", "texcell", "1.00", FOLDERS[0], "libboinc.so.7.sig"),
           "signed elsewhere")
@@ -539,9 +539,9 @@ def test_platforms():
     os.remove(graphics)
     library = os.path.join(TMP, "beside", "libnowhere.so.3")
     lonely = elf("beside-it", ["libnowhere.so.3"])
-    refused("a Linux program whose library is missing", folder,
-            r"needs libnowhere\.so\.3, which volunteers may lack",
-            "--app-version", "auto=" + lonely, version="1.01")
+    check_refused("a Linux program whose library is missing", folder,
+                  r"needs libnowhere\.so\.3, which volunteers may lack",
+                  "--app-version", "auto=" + lonely, version="1.01")
     os.makedirs(os.path.dirname(library))
     shutil.copy(os.path.join(TMP, "stubs-libnowhere.so.3"), library)
     shutil.copy(lonely, os.path.dirname(library))
@@ -552,10 +552,11 @@ def test_platforms():
     on_arm = os.path.join(TMP, "arm", "on-arm")
     write(os.path.join(TMP, "arm", "libnowhere.so.3"), read(library) + b"another")
     shutil.copy(elf("on-arm", ["libnowhere.so.3"], machine=183), on_arm)
-    refused("two programs with different libraries of the same name", make_project("two"),
-            r"libnowhere\.so\.3: two of these programs need different files",
-            "--app-version", "auto=" + os.path.join(TMP, "beside", "beside-it"), "--app-version",
-            "auto=" + on_arm)
+    check_refused("two programs with different libraries of the same name", make_project("two"),
+                  r"libnowhere\.so\.3: two of these programs need different files",
+                  "--app-version", "auto=" + os.path.join(TMP, "beside", "beside-it"),
+                  "--app-version",
+                  "auto=" + on_arm)
     for name, path, words in (("a DLL that Windows has not",
                                pe("p5.exe", dlls=["KERNEL32.dll", "libpng16-16.dll"]),
                                r"needs libpng16-16\.dll"),
@@ -569,33 +570,36 @@ def test_platforms():
         if path == "cut":
             path = os.path.join(TMP, path)
             write(path, read(programs["windows_x86_64"])[:300])
-        refused(name, folder, words, "--app-version", "auto=" + path, version="1.02")
-    refused("a program for another platform than the one given", folder,
-            "is a program for windows_x86_64, not for",
-            "--app-version", "x86_64-pc-linux-gnu=" + programs["windows_x86_64"], version="1.02")
-    refused("two programs for the same platform", folder, "two programs for the same platform",
-            "--app-version", "auto=" + programs["windows_x86_64"],
-            "--app-version", "auto=" + pe("p8.exe"), code=1, version="1.02")
+        check_refused(name, folder, words, "--app-version", "auto=" + path, version="1.02")
+    check_refused("a program for another platform than the one given", folder,
+                  "is a program for windows_x86_64, not for",
+                  "--app-version", "x86_64-pc-linux-gnu=" + programs["windows_x86_64"],
+                  version="1.02")
+    check_refused("two programs for the same platform", folder,
+                  "two programs for the same platform",
+                  "--app-version", "auto=" + programs["windows_x86_64"],
+                  "--app-version", "auto=" + pe("p8.exe"), code=1, version="1.02")
 
 
 def test_settings():
     """After a version of programs built elsewhere was deployed (--app-version), a call that changes
     a setting does not publish this machine's programs."""
     folder = make_project("volunteers")
-    refused("no version", folder, "has no version of texcell: give --version", code=1,
-            version=None)
+    check_refused("no version", folder, "has no version of texcell: give --version", code=1,
+                  version=None)
     program = elf("theirs", machine=62)
     r = deploy(folder, "--app-version", "x86_64-pc-linux-gnu=" + program, "--app-version",
                "windows_x86_64=" + pe("theirs.exe"), version="1.01")
     versions, apps = database(folder)["versions"], tree(os.path.join(folder, "apps"))
     ok(r.returncode == 0 and versions,
        "a version of programs built elsewhere is deployed", r.stderr)
-    refused("the same version without its programs", folder,
-            "apps/texcell/1.01: has other programs, such as .*leave --version out", "--verify",
-            "0.1", version="1.01")
+    check_refused("the same version without its programs", folder,
+                  "apps/texcell/1.01: has other programs, such as .*leave --version out",
+                  "--verify",
+                  "0.1", version="1.01")
     for option in (["--deprecate"], ["--classes", "cpu"], ["--app-version", "auto=" + program]):
-        refused("%s without a version" % option[0], folder, "need --version", *option, code=1,
-                version=None)
+        check_refused("%s without a version" % option[0], folder, "need --version", *option, code=1,
+                      version=None)
     classes = read(folder, "plan_class_spec.xml")
     for call in range(2):
         r = deploy(folder, "--verify", "0.1", version=None)
@@ -655,11 +659,11 @@ def test_options_of_scripts():
     expect("--accept-loss of more than there are cheats", ["--accept-loss", "0.05"], fiftieth, None,
            "note: --accept-loss 0.05: without --verify no more is wrong")
     for memory in ("-5", "0", "63", "16777217", "99999999999", "\u0661\u0662\u0663", "1e3"):
-        refused("--max-memory " + memory, folder, "--max-memory: must be from 64 to 16777216 "
-                ".MiB., or the word default", "--max-memory=" + memory, code=1)
+        check_refused("--max-memory " + memory, folder, "--max-memory: must be from 64 to 16777216 "
+                      ".MiB., or the word default", "--max-memory=" + memory, code=1)
     write(check, "#!/bin/sh\nexec mine $1\n", 0o755)
-    refused("settings: a script without \"$@\"", folder, 'bin/texcell_check: has no "\\$@"',
-            "--verify", "0.1", version=None)
+    check_refused("settings: a script without \"$@\"", folder, 'bin/texcell_check: has no "\\$@"',
+                  "--verify", "0.1", version=None)
     r = deploy(folder, "--classes", "cpu", version="0.98")
     ok(r.returncode == 0 and "note: no host gets 0.98 for %s (%s): there is 1.00" %
        (PLATFORM, FOLDERS[0].partition("__")[2]) in r.stdout
@@ -697,19 +701,19 @@ def test_failed_versions():
     name = next(n for n in sorted(os.listdir(there)) if "_cpu_" in n)
     for stray in ("left.over", program + ".sig"):
         write(os.path.join(there, name, stray), "x")
-    refused("version folders with foreign files, left by a failed call", folder,
-            r"apps/texcell/1\.00/\S+_cpu_\S+: is in "
-            r"no database, .*remove that folder", version="1.01")
-    refused("plan classes left by a failed call", folder,
-            r"apps/texcell/1\.00/\S+_mt_\S+: is in no database", "--classes", "cpu")
+    check_refused("version folders with foreign files, left by a failed call", folder,
+                  r"apps/texcell/1\.00/\S+_cpu_\S+: is in "
+                  r"no database, .*remove that folder", version="1.01")
+    check_refused("plan classes left by a failed call", folder,
+                  r"apps/texcell/1\.00/\S+_mt_\S+: is in no database", "--classes", "cpu")
     r = deploy(folder, "--classes", "cpu,mt")
     ok(r.returncode == 0 and read(there, name, program) == read(TEXCELL) ==
        read(folder, "download", program) and len(database(folder)["versions"]) == 2
        and not {"left.over", program + ".sig"} & set(os.listdir(os.path.join(there, name))),
        "another program replaces the unpublished one", r.stdout + r.stderr)
-    refused("another program after the version is published", folder, "versions never change",
-            "--classes",
-            "cpu,mt", build=build)
+    check_refused("another program after the version is published", folder, "versions never change",
+                  "--classes",
+                  "cpu,mt", build=build)
 
 
 def test_what_is_there():
@@ -810,12 +814,14 @@ def test_rules():
 def test_refusals():
     ok(run([sys.executable, DEPLOY]).returncode == 1, "no arguments: bad usage")
     folder = make_project("refuse")
-    refused("a version without two decimals", folder, "--version 1.0: must be like 1.00", code=1,
-            version="1.0")
-    refused("an unknown plan class", folder, "--classes gpu", "--classes", "gpu", code=1)
-    refused("an app name with shell characters", folder, "is not a name", "--app", "a;b", code=1)
-    refused("a share above 1", folder, "--verify", "--verify", "1.5", code=1)
-    refused("a build folder without programs", folder, "has no program texcell", build=TMP)
+    check_refused("a version without two decimals", folder, "--version 1.0: must be like 1.00",
+                  code=1,
+                  version="1.0")
+    check_refused("an unknown plan class", folder, "--classes gpu", "--classes", "gpu", code=1)
+    check_refused("an app name with shell characters", folder, "is not a name", "--app", "a;b",
+                  code=1)
+    check_refused("a share above 1", folder, "--verify", "--verify", "1.5", code=1)
+    check_refused("a build folder without programs", folder, "has no program texcell", build=TMP)
     sources = os.path.join(TMP, "sources")
     shutil.copytree(DEPLOY_FOLDER, os.path.join(sources, "validator", "deploy"))
     write(os.path.join(sources, "configure.ac"), "")
@@ -832,13 +838,13 @@ def test_refusals():
            "refused: texcell-%s in the sources without a project" % program, r.stderr)
     empty = os.path.join(TMP, "empty")
     os.mkdir(empty)
-    refused("a folder that is not a project", empty,
-            "is not the folder of a BOINC project: it has no config.xml")
+    check_refused("a folder that is not a project", empty,
+                  "is not the folder of a BOINC project: it has no config.xml")
     r = deploy(os.path.join(TMP, "no such folder"))
     ok(r.returncode == 2 and "no such folder" in r.stderr, "refused: no project folder given")
     for tool in ("xadd", "script_assimilator"):
         os.chmod(os.path.join(folder, "bin", tool), 0o644)
-        refused("a project without the tool " + tool, folder, "has no program " + tool)
+        check_refused("a project without the tool " + tool, folder, "has no program " + tool)
         os.chmod(os.path.join(folder, "bin", tool), 0o755)
     for name, text, words in (
             ("config.xml", "<boinc><config>", "config.xml: "),
@@ -850,25 +856,27 @@ def test_refusals():
              "not well-formed XML.*line 3")):
         old = read(folder, name) if os.path.exists(os.path.join(folder, name)) else None
         write(os.path.join(folder, name), text)
-        refused("%s: %r" % (name, text[:30]), folder, words)
+        check_refused("%s: %r" % (name, text[:30]), folder, words)
         if old is None:
             os.unlink(os.path.join(folder, name))
         else:
             write(os.path.join(folder, name), old)
     write(os.path.join(folder, "apps", "other", "2.0", PLATFORM + "__mt", "other"), "x", 0o755)
-    refused("a new plan_class_spec.xml that would hide another app's class", folder,
-            "other/2.0/.*__mt: its plan class")
+    check_refused("a new plan_class_spec.xml that would hide another app's class", folder,
+                  "other/2.0/.*__mt: its plan class")
     write(os.path.join(folder, "keys", "code_sign_private"), "")
-    refused("a key that cannot sign", folder,
-            "code_sign_private: signs nothing .add: can't read key.: it is damaged or encrypted")
+    check_refused("a key that cannot sign", folder,
+                  "code_sign_private: signs nothing .add: can't read key.: it is damaged or "
+                  "encrypted")
     write(os.path.join(folder, "texcell", "lock"), "")
     with open(os.path.join(folder, "texcell", "lock")) as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        refused("two deployments at the same time", folder,
-                "another texcell-deploy is at work on it: try again", code=3)
+        check_refused("two deployments at the same time", folder,
+                      "another texcell-deploy is at work on it: try again", code=3)
     if os.geteuid() == 0:
         os.chown(folder, 65534, -1)
-        refused("another user's project", folder, "belongs to user nobody: run this as that user")
+        check_refused("another user's project", folder,
+                      "belongs to user nobody: run this as that user")
         for program, *words in (("submit", "--name", "x", "--analysis", "cellcount", folder),
                                 ("submit", "--cancel", "x"), ("again", "x"),
                                 ("backup", "--restore", TMP)):
@@ -975,9 +983,10 @@ def test_verify():
        "--accept-loss 0.001: --verify 0.023, if no more" in
        r.stdout,
        "--accept-loss computes the share to verify from the accepted loss", r.stdout + r.stderr)
-    refused("--accept-loss together with --verify", folder, "without --verify", "--accept-loss",
-            "0.1",
-            "--verify", "0.1", code=1)
+    check_refused("--accept-loss together with --verify", folder, "without --verify",
+                  "--accept-loss",
+                  "0.1",
+                  "--verify", "0.1", code=1)
     r = deploy(folder, "--verify", "0")
     ok(r.returncode == 0 and check() == 0,
        "--verify 0 switches verification off: the forged result is accepted", r.stderr)
@@ -1161,9 +1170,10 @@ def test_validator():
     run([TEXCELL, "run", unit, "-o", one, "--quiet"])
     shutil.copy(one, other)
     write(bad, read(one)[:-30])
-    refused("--boinc: a folder without BOINC's sources", folder, "is no folder of BOINC's sources",
-            "--boinc",
-            TMP)
+    check_refused("--boinc: a folder without BOINC's sources", folder,
+                  "is no folder of BOINC's sources",
+                  "--boinc",
+                  TMP)
     deploy(folder)
     false_boinc(boinc)
     r = deploy(folder, "--boinc", boinc)
@@ -1263,8 +1273,8 @@ def test_validator():
     write(os.path.join(folder, "bin", "texcell_check"), check, 0o755)
     write(os.path.join(boinc, "sched", "Makefile"), "OBJEXT = o\nCXXCOMPILE = false\n")
     os.unlink(os.path.join(folder, "bin", "texcell_validator"))
-    refused("--boinc: sources of an incompatible version", folder,
-            "texcell_validator cannot be built of it", "--boinc", boinc)
+    check_refused("--boinc: sources of an incompatible version", folder,
+                  "texcell_validator cannot be built of it", "--boinc", boinc)
 
 
 # --- submitting -------------------------------------------------------------------------------

@@ -73,7 +73,7 @@ def read_counts(path):
         return {call: int(times) for call, times in (line.split() for line in f)}
 
 
-def survives(unit, name, call, nth, how, expected, limit):
+def try_fault(unit, name, call, nth, how, expected, limit):
     """One fault. Returns (title, whether the CPU gave the right bytes with exit code 0, a message,
     and no file left; details)."""
     title = "%s: %s %s at time %d" % (name, call, how, nth)
@@ -94,7 +94,7 @@ def survives(unit, name, call, nth, how, expected, limit):
                                                          else "another", p.stderr))
 
 
-def ends_at_once(unit, name, call, expected):
+def test_sigterm(unit, name, call, expected):
     """SIGTERM during a long call of the driver, such as the compilation of a kernel."""
     out = os.path.join(WORK, "asked-%s.npz" % call)
     command = [tap.TEXCELL, "run", unit, "-o", out, "--device", "opencl", "--threads", "1"]
@@ -156,8 +156,8 @@ def main():
     hangs = [(made[name], name, call, 1, "hang", expected[name], MINUTE + 30)
              for call, (_, name) in sorted(reached.items())]
     with ThreadPoolExecutor(len(hangs)) as asleep, ThreadPoolExecutor(2) as pool:
-        sleepers = asleep.map(lambda f: survives(*f), hangs)  # all hanging runs at once
-        for title, good, detail in pool.map(lambda f: survives(*f), faults):
+        sleepers = asleep.map(lambda f: try_fault(*f), hangs)  # all hanging runs at once
+        for title, good, detail in pool.map(lambda f: try_fault(*f), faults):
             tap.ok(good, title, detail)
         for title, good, detail in sleepers:
             tap.ok(good, title, detail)
@@ -167,7 +167,7 @@ def main():
            "after SIGTERM and a crash the work does not start again", "%d %s" %
            (p.returncode, p.stderr))
     for call in ("load", "clBuildProgram", "clWaitForEvents"):
-        ends_at_once(made[any_one], any_one, call, expected[any_one])
+        test_sigterm(made[any_one], any_one, call, expected[any_one])
     for call in ("clGetPlatformIDs", "clCreateContext", "clBuildProgram", "clEnqueueNDRangeKernel"):
         p, content, _, _ = run(made[of_floats], "%s-%s-ftz" % (of_floats, call), "%s:1:ftz" % call)
         tap.ok(p.returncode == 0 and content == expected[of_floats],

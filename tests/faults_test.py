@@ -117,7 +117,7 @@ class Any:
         return run, bad
 
 
-def fails(case, kind, number):
+def test_calls(case, kind, number):
     """Makes each call of a kind fail with errno `number`."""
     counts = path("counts")
     if os.path.exists(counts):
@@ -150,7 +150,7 @@ def main():
     scripts()
     for case in calls_test.cases(calls_test.files()):
         if ONLY.match(case.name) and case.learn():
-            fails(Any(case), "memory", errno.ENOMEM)
+            test_calls(Any(case), "memory", errno.ENOMEM)
     SWEEP.done()
 
 
@@ -190,7 +190,7 @@ def scripts():
     ]
     for case in cases:
         for kind, number in KINDS if ONLY.match(case.name) else ():
-            fails(case, kind, number)
+            test_calls(case, kind, number)
 
 
 if __name__ == "__main__":

@@ -54,13 +54,13 @@ def windows(levels, grey, offset, radius, square):
     return found
 
 
-def near(found, want, scale):
+def is_near(found, want, scale):
     """Whether a value is close enough: values are stored as multiples of 2^-32, or of 2^-48 of
     `scale`, the largest possible value."""
     return abs(found - want) <= 2e-9 + 1e-9 * abs(want) + 2.0 ** -46 * scale
 
 
-def sliding(levels, names, square):
+def test_sliding(levels, names, square):
     """Sliding windows: all columns of the features and some maps."""
     grey = blobs(13, 15, levels)
     maps = [{"feature": n, "levels": levels, "offset": [1, 0]} for n in names[:20]]
@@ -87,21 +87,23 @@ def sliding(levels, names, square):
                 max(v.max() for v in values)]
         for k, statistic in enumerate(want):
             found = r["features"][0, 5 * f + k]
-            if not near(found, statistic, scale) and not (name == "imc2" and
-                                                          abs(found - statistic) < 1e-7):
+            if not is_near(found, statistic, scale) and not (name == "imc2" and
+                                                             abs(found - statistic) < 1e-7):
                 wrong.append("%s %d: %.17g, not %.17g" % (name, k, found, statistic))
         for m, (y, x) in enumerate(list(of[0])[:40] if name in names[:20] else []):
             first = windows_at(r, name, levels)
-            if first is not None and not abs(first[y, x] - of_first(r, of)[y, x][name]) <= 1e-6 * (
-                    1 + abs(first[y, x])):
+            if first is not None and not abs(
+                    first[y, x] - for_first_offset(r, of)[y, x][name]) <= 1e-6 * (
+                        1 + abs(first[y, x])):
                 wrong.append("map of %s at %d %d" % (name, y, x))
     tap.ok(not wrong, "%d levels, %s: features and maps" % (levels, "square" if square else "disc"),
            "\n".join(wrong[:9]))
-    same_file({"levels": [levels], "distances": [1, 2], "window": {"radius": 3}, "features": names},
-              [item("a", [grey])], levels)
+    check_same_file({"levels": [levels], "distances": [1, 2], "window": {"radius": 3},
+                     "features": names},
+                    [item("a", [grey])], levels)
 
 
-def of_first(r, of):
+def for_first_offset(r, of):
     """The entry of `of` for the offset (1, 0)."""
     return of[[tuple(o[:2]) for o in r["offsets"]].index((1, 0))]
 
@@ -110,7 +112,7 @@ def windows_at(r, name, levels):
     return r.get("map_a_%s_L%d_1_0" % (name, levels))
 
 
-def same_file(parameters, items, levels):
+def check_same_file(parameters, items, levels):
     """Threads and devices give the same file, and texcell-validate accepts it."""
     unit = workunit.write(os.path.join(FOLDER, "s.zip"), "glcm", parameters, items)
     devices = [("cpu", "1"), ("cpu", "3")]
@@ -129,7 +131,7 @@ def same_file(parameters, items, levels):
         tap.ok(r.returncode == 0, "%d levels: %s accepts it" % (levels, verb[0]), r.stderr)
 
 
-def phantom():
+def test_phantom():
     masks = list(PHANTOM > 0)
     r = run({"levels": [6], "range": [1, 6], "window": {"shape": "roi"}, "distances": [1],
              "directions": "four", "features": "ibsi",
@@ -144,7 +146,7 @@ def phantom():
            "\n".join(wrong))
 
 
-def same_thirteen():
+def test_thirteen():
     """Other features computed as well do not change Haralick's 13 features."""
     grey = blobs(30, 33, 4)
     parameters = {"levels": [16, 64], "distances": [1, 3], "window": {"radius": 5}}
@@ -165,11 +167,11 @@ def same_thirteen():
 
 def main():
     assert glcm_oracle is not None
-    phantom()
-    same_thirteen()
-    sliding(8, ALL, False)
-    sliding(5, ["cluster_prominence", "joint_maximum", "contrast"], True)
-    sliding(200, ALL, False)
+    test_phantom()
+    test_thirteen()
+    test_sliding(8, ALL, False)
+    test_sliding(5, ["cluster_prominence", "joint_maximum", "contrast"], True)
+    test_sliding(200, ALL, False)
     tap.done()
 
 

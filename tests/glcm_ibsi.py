@@ -20,7 +20,7 @@ PARAMETERS = {"levels": [6], "range": [1, 6], "window": {"shape": "roi"}, "dista
               "directions": "four", "roi": {"type": "mask"}}
 
 
-def printed(what, value, published):
+def check_published(what, value, published):
     """A value agrees with a published one in all its digits."""
     half = 0.5 * 10.0 ** -len(published.split(".")[1])
     tap.ok(abs(value - float(published)) <= half, "%s: %s" % (what, published), "got %.9g" % value)
@@ -31,8 +31,9 @@ def main():
     tap.ok(sum(int(m.sum()) for m in masks) == 74, "74 voxels in the mask")
     answer = glcm_oracle.analyse(slices, PARAMETERS, masks)
     for feature, value in PUBLISHED.items():
-        printed("oracle, " + feature, float(answer.features["glcm_L6_d01_%s_mean" % feature]),
-                value)
+        check_published("oracle, " + feature,
+                        float(answer.features["glcm_L6_d01_%s_mean" % feature]),
+                        value)
 
     folder = tap.scratch()
     unit, result = os.path.join(folder, "ibsi.zip"), os.path.join(folder, "ibsi.npz")
@@ -43,7 +44,7 @@ def main():
             names = [str(n) for n in r["feature_names"]]
             for feature, value in PUBLISHED.items():
                 column = names.index("glcm_L6_d01_%s_mean" % feature)
-                printed("texcell, " + feature, float(r["features"][0, column]), value)
+                check_published("texcell, " + feature, float(r["features"][0, column]), value)
     tap.done()
 
 

@@ -68,7 +68,7 @@ def view_of(folder):
     return (grey[:, :, None] * (255 - part) + hue * part) // 255, int((found > 0).sum()), texts
 
 
-def drawn(picture):
+def is_drawn(picture):
     """Whether the screen shows the picture, a square, above the lines of text."""
     room = WINDOW - 2 * 16 - TEXT
     position = ((np.arange(room) + 0.5) * len(picture) / room).astype(int)
@@ -98,7 +98,7 @@ def result(folder):
         return f.read()
 
 
-def each_analysis(env):
+def test_each_analysis(env):
     """The picture of each analysis is shown while its task runs; the task's result is the same."""
     for name in JOBS:
         folder = task_folder(name)
@@ -114,17 +114,17 @@ def each_analysis(env):
         tap.ok(code == 0 and texts == [name, "s" if name == "volume" else "p"] and
                result(folder) == alone,
                name + ": the same result with graphics", "%d, %s" % (code, texts))
-        tap.ok(until(lambda: drawn(picture)), name + ": its picture is shown, %d found" % found)
-        tap.ok(until(lambda: not drawn(picture)) and until(lambda: drawn(picture)),
+        tap.ok(until(lambda: is_drawn(picture)), name + ": its picture is shown, %d found" % found)
+        tap.ok(until(lambda: not is_drawn(picture)) and until(lambda: is_drawn(picture)),
                name + ": a band moves over the picture, and rests")
         tap.ok(screen()[WINDOW - TEXT:, :, :].max(2).sum() > 10000, name + ": text is shown, too")
         if name == "glcm":
-            damage(folder, watcher, picture)
+            test_damage(folder, watcher, picture)
         watcher.send_signal(signal.SIGKILL)
         watcher.wait()
 
 
-def damage(folder, watcher, picture):
+def test_damage(folder, watcher, picture):
     """Damaged texcell_view files do not change what is shown, and do not end the program."""
     path = os.path.join(folder, "texcell_view")
     with open(path, "rb") as f:
@@ -136,7 +136,7 @@ def damage(folder, watcher, picture):
         with open(path, "wb") as f:
             f.write(bad)
         time.sleep(1.5)
-        tap.ok(watcher.poll() is None and until(lambda: drawn(picture)),
+        tap.ok(watcher.poll() is None and until(lambda: is_drawn(picture)),
                "a file of %s changes nothing" % what)
     os.remove(path)
     os.mkdir(path)
@@ -167,26 +167,26 @@ class Windows:
         self.x.XSync(self.display, 0)
 
 
-def resized(env):
+def test_resize(env):
     """A window can have any size, and back at the old size it shows the same as before."""
     folder = os.path.join(FOLDER, "levelset")
     watcher = subprocess.Popen([GRAPHICS], cwd=folder, env=env)
     picture = view_of(folder)[0]
-    is_shown = until(lambda: drawn(picture))
+    is_shown = until(lambda: is_drawn(picture))
     windows = Windows(env["DISPLAY"])
     for size in ((300, 500), (40, 40), (1, 1), (640, 100)):
         windows.resize(*size)
         time.sleep(1.5)
-    smaller = not drawn(picture)
+    smaller = not is_drawn(picture)
     windows.resize(WINDOW, WINDOW)
-    tap.ok(is_shown and smaller and until(lambda: drawn(picture)) and watcher.poll() is None,
+    tap.ok(is_shown and smaller and until(lambda: is_drawn(picture)) and watcher.poll() is None,
            "a resized window shows the same at its old size",
            "%s, %s, %s" % (is_shown, smaller, watcher.poll()))
     watcher.kill()
     watcher.wait()
 
 
-def other_windows(env):
+def test_options(env):
     folder = os.path.join(FOLDER, "levelset")
     for options in (["--fullscreen"], ["-geometry", "1x1"], ["-geometry", "200x90"]):
         p = subprocess.Popen([GRAPHICS] + options, cwd=folder, env=env)
@@ -221,9 +221,9 @@ def main():
         print("1..0 # SKIP texcell_graphics is not built, or there is no Xvfb")
         sys.exit(0)
     with a_display() as env:
-        each_analysis(env)
-        resized(env)
-        other_windows(env)
+        test_each_analysis(env)
+        test_resize(env)
+        test_options(env)
     tap.done()
 
 

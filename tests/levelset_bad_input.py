@@ -14,7 +14,7 @@ BOX = {"type": "box", "x0": 5, "y0": 5, "x1": 20, "y1": 15}
 GOOD = {"target": 180, "epsilon": 50, "iterations": 20, "init": BOX}
 
 
-def refused(name, words, change, image=FLAT, mask=None, code=2):
+def check_refused(name, words, change, image=FLAT, mask=None, code=2):
     """Tests that a run with one change of the GOOD parameters is refused; the value ... (Ellipsis)
     leaves the parameter out."""
     parameters = dict(GOOD, **change)
@@ -25,9 +25,9 @@ def refused(name, words, change, image=FLAT, mask=None, code=2):
            and not os.path.exists(OUT), name, "exit %d: %s" % (run.returncode, run.stderr))
 
 
-def parameters():
+def test_parameters():
     for key in ("target", "epsilon", "init"):
-        refused("no " + key, "parameters.%s: is required" % key, {key: Ellipsis})
+        check_refused("no " + key, "parameters.%s: is required" % key, {key: Ellipsis})
     for key, value in (("alpha", -0.1), ("alpha", 1.001), ("alpha", "x"), ("epsilon", 0),
                        ("epsilon", 1e-60),
                        ("epsilon", -3), ("target", -1), ("target", 70000), ("iterations", -1),
@@ -36,37 +36,39 @@ def parameters():
                        ("dt", 1e9), ("reinit_every", -1), ("band", 2), ("band", -6), ("band", 5000),
                        ("smooth", -1), ("smooth", 21), ("edge_stop", -0.5), ("stop_after", -1),
                        ("stop_after", None), ("init", "box"), ("init", {})):
-        refused("%s %r" % (key, value), "parameters." + key, {key: value})
-    refused("an unknown key", 'unknown key "tagret"', {"tagret": 1})
+        check_refused("%s %r" % (key, value), "parameters." + key, {key: value})
+    check_refused("an unknown key", 'unknown key "tagret"', {"tagret": 1})
     for change, words in (({"x1": 5}, "x1 must be above x0"), ({"y1": 3}, "y1 must be above y0"),
                           ({"x0": -1}, "init.x0"), ({"r": 3}, 'init.r: goes only with type "ball"'),
                           ({"x1": 70000}, "init.x1")):
-        refused("a box with %r" % change, words, {"init": dict(BOX, **change)})
-    refused("a ball without r", "init.r: is required", {"init": {"type": "ball", "cx": 3, "cy": 3}})
-    refused("another start", "init.type", {"init": {"type": "star"}})
+        check_refused("a box with %r" % change, words, {"init": dict(BOX, **change)})
+    check_refused("a ball without r", "init.r: is required",
+                  {"init": {"type": "ball", "cx": 3, "cy": 3}})
+    check_refused("another start", "init.type", {"init": {"type": "star"}})
 
 
-def starts():
+def test_starts():
     """Starts that exceed the picture, or have no interface."""
-    refused("a box beyond the picture", "reaches beyond", {"init": dict(BOX, x1=41)})
-    refused("a box that fills the picture", "fills the whole picture",
-            {"init": {"type": "box", "x0": 0, "y0": 0, "x1": 40, "y1": 30}})
-    refused("a ball with no voxel", "no voxel inside",
-            {"init": {"type": "ball", "cx": 200, "cy": 10, "r": 5}})
-    refused("a ball that fills the picture", "fills the whole picture",
-            {"init": {"type": "ball", "cx": 20, "cy": 15, "r": 500}})
-    refused("an empty mask", "no voxel inside", {"init": {"type": "mask"}}, mask=FLAT * 0)
-    refused("a full mask", "fills the whole picture", {"init": {"type": "mask"}}, mask=FLAT * 0 + 1)
-    refused("no mask", "has no mask", {"init": {"type": "mask"}})
-    refused("a mask for a box", "has a mask", {}, mask=FLAT > 100)
-    refused("z for a picture", "has a z", {"init": dict(BOX, z0=0, z1=1)})
-    refused("no z for a stack", "has no z", {}, image=DEEP)
+    check_refused("a box beyond the picture", "reaches beyond", {"init": dict(BOX, x1=41)})
+    check_refused("a box that fills the picture", "fills the whole picture",
+                  {"init": {"type": "box", "x0": 0, "y0": 0, "x1": 40, "y1": 30}})
+    check_refused("a ball with no voxel", "no voxel inside",
+                  {"init": {"type": "ball", "cx": 200, "cy": 10, "r": 5}})
+    check_refused("a ball that fills the picture", "fills the whole picture",
+                  {"init": {"type": "ball", "cx": 20, "cy": 15, "r": 500}})
+    check_refused("an empty mask", "no voxel inside", {"init": {"type": "mask"}}, mask=FLAT * 0)
+    check_refused("a full mask", "fills the whole picture", {"init": {"type": "mask"}},
+                  mask=FLAT * 0 + 1)
+    check_refused("no mask", "has no mask", {"init": {"type": "mask"}})
+    check_refused("a mask for a box", "has a mask", {}, mask=FLAT > 100)
+    check_refused("z for a picture", "has a z", {"init": dict(BOX, z0=0, z1=1)})
+    check_refused("no z for a stack", "has no z", {}, image=DEEP)
 
 
-def divergence():
+def test_divergence():
     """phi overflows: the message names the iteration, the same on every device."""
-    refused("an infinite phi", "no longer finite after iteration", {"dt": 900, "alpha": 1,
-                                                                    "iterations": 1000})
+    check_refused("an infinite phi", "no longer finite after iteration", {"dt": 900, "alpha": 1,
+                                                                          "iterations": 1000})
     messages = set()
     for device in ["cpu"] + (["opencl"] if ls.opencl_missing() is None else []):
         for change in ({}, {"band": 4}):
@@ -79,7 +81,7 @@ def divergence():
     tap.ok(len(messages) == 2, "the same iteration on every device", messages)
 
 
-def slices():
+def test_slices():
     """A stack whose slices differ in size."""
     item = workunit.item("it", [DEEP[0], DEEP[1][:-1]])
     workunit.write(UNIT, "levelset", dict(GOOD, init=dict(BOX, z0=0, z1=1)), [item])
@@ -89,10 +91,10 @@ def slices():
 
 
 def main():
-    parameters()
-    starts()
-    divergence()
-    slices()
+    test_parameters()
+    test_starts()
+    test_divergence()
+    test_slices()
     tap.done()
 
 

@@ -45,7 +45,7 @@ EXTRA = {
 }
 
 
-def same(folder, name, shape, bits, given, missing):
+def test_case(folder, name, shape, bits, given, missing):
     """Tests one case: the state has the same bytes in all runs. missing: the reason why there is no
     device, or None."""
     image = ls.balls(shape, 3, bits)
@@ -76,7 +76,7 @@ def same(folder, name, shape, bits, given, missing):
     return tap.ok(not wrong, name, "\n".join(wrong))
 
 
-def too_large(folder, missing):
+def test_large_stack(folder, missing):
     """A stack that does not fit the device's memory: the CPU computes it, and a message says so."""
     if missing is not None:
         return tap.skip("a stack too large for the device", missing)
@@ -100,10 +100,10 @@ def main():
     folder = tap.scratch()
     missing = ls.opencl_missing()
     for name, (shape, bits, given) in list(cases.CASES.items()) + list(EXTRA.items()):
-        same(folder, name, shape, bits, given, missing)
+        test_case(folder, name, shape, bits, given, missing)
     if missing is not None:
         tap.skip("on an OpenCL device", missing)
-    too_large(folder, missing)
+    test_large_stack(folder, missing)
     tap.done()
 
 

@@ -57,7 +57,7 @@ def compare(name, image, truth, parameters, bar):
     return mask
 
 
-def ventricle():
+def test_ventricle():
     data = ventricle_data()
     if data is None:
         return tap.skip("the ventricle", "the picture is not here")
@@ -68,7 +68,7 @@ def ventricle():
                ls.dice(dense, mask))
 
 
-def brain():
+def test_brain():
     data = brain_data()
     if data is None:
         return tap.skip("the brain", "Colin27 is not here")
@@ -83,7 +83,7 @@ def brain():
 
 # --- the influence of the parameters --------------------------------------------------
 
-def moved(p, key, by):
+def move_start(p, key, by):
     return dict(p, init=dict(p["init"], **{key: p["init"][key] + by}))
 
 
@@ -98,11 +98,12 @@ def variations(p, step):
                 yield ("`%s` %+d%%" % (key, percent),
                        dict(p, **{key: round(value) if key == "reinit_every" else value}))
     for percent in (-20, 20):
-        yield "radius of the start %+d%%" % percent, moved(p, "r", p["init"]["r"] * percent / 100)
+        yield "radius of the start %+d%%" % percent, move_start(p, "r",
+                                                                p["init"]["r"] * percent / 100)
     for key in ("cx", "cy", "cz"):
         for by in (-step, step):
             if key in p["init"]:
-                yield "start at %s %+d" % (key[1], by), moved(p, key, by)
+                yield "start at %s %+d" % (key[1], by), move_start(p, key, by)
 
 
 def table():
@@ -123,8 +124,8 @@ def table():
 def main():
     if "--table" in sys.argv:
         return table()
-    ventricle()
-    brain()
+    test_ventricle()
+    test_brain()
     tap.done()
 
 

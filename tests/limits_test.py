@@ -52,7 +52,7 @@ def side_by_side(title, jobs, trial):
         tap.ok(not bad, "%s: %d" % (title, len(jobs)), "\n".join(bad[:12]))
 
 
-def ends_well(case, lane, by_signal=(), **how):
+def try_case(case, lane, by_signal=(), **how):
     """Runs a case with limits or an environment (`how`), and repeats it without them if it failed.
     Returns the error, or None. by_signal: signals that may end the run."""
     out = path("out", "%s_%d" % (case.name, lane))
@@ -67,19 +67,19 @@ def ends_well(case, lane, by_signal=(), **how):
     return bad
 
 
-def limits(case):
+def test_limits(case):
     largest = max(map(len, case.expected.values()), default=1000)
     jobs = [("memory", resource.RLIMIT_AS, n * MIB) for n in spread(12, 200)]
     jobs += [("file size", resource.RLIMIT_FSIZE, n) for n in [0] + spread(64, 2 * largest + 128)]
     jobs += [("open files", resource.RLIMIT_NOFILE, n) for n in range(3, 3 + 3 * MOST, 3)]
     # With too little memory the kernel may kill a process before its first instruction.
     side_by_side(case.name + ": limits of memory, file size and open files", jobs,
-                 lambda lane, job: ends_well(
+                 lambda lane, job: try_case(
                      case, lane, (signal.SIGKILL, signal.SIGSEGV) if job[2] < 16 * MIB and
                      job[0] == "memory" else (), limits=[(job[1], job[2], job[2])]))
 
 
-def signals(case, kill_at):
+def test_signals(case, kill_at):
     """A signal at each call that changes files; a second signal ends the process at once."""
     count = path("count")
     case.run(path("out", case.name), LD_PRELOAD=kill_at, KILL_COUNT=count)
@@ -88,13 +88,13 @@ def signals(case, kill_at):
     jobs = [(n, sig, times) for n in range(1, calls + 1, step) for sig, times in
             ((signal.SIGTERM, 1), (signal.SIGTERM, 2), (signal.SIGTERM, 1000), (signal.SIGXCPU, 2),
              (signal.SIGXFSZ, 1000))]
-    side_by_side("%s: signals at %d calls" % (case.name, calls), jobs, lambda lane, job: ends_well(
+    side_by_side("%s: signals at %d calls" % (case.name, calls), jobs, lambda lane, job: try_case(
         case, lane, () if job[1] == signal.SIGXFSZ else STOPS, LD_PRELOAD=kill_at,
         KILL_AT=str(job[0]),
         KILL_SIGNAL=str(int(job[1])), KILL_TIMES=str(job[2])))
 
 
-def clocks(case, clock):
+def test_clocks(case, clock):
     """All work is done although the wall clock is set."""
     def trial(lane, job):
         out = path("out", "%s_%d" % (case.name, lane))
@@ -105,7 +105,7 @@ def clocks(case, clock):
                  [{}, {"CLOCK_BACK": "1"}] * (1 if WANTED else 6), trial)
 
 
-def processor_time():
+def test_processor_time():
     """SIGXCPU at the soft limit of 1 s of processor time: each run stops with a checkpoint and the
     next one continues, until the work is done."""
     for name, of in analyses.each()[0 if WANTED else -1:]:
@@ -138,7 +138,7 @@ def processor_time():
             os.remove(result)
 
 
-def process_number():
+def test_process_id():
     """Temporary files are named by the process id: the file of a killed process with the same id is
     replaced."""
     argv = [tap.TEXCELL_WU, "pack", "--analysis", "cellcount", "-o", "w.zip",
@@ -154,7 +154,7 @@ def process_number():
            "pack: the temporary file of a killed process with the same id", run.stderr)
 
 
-def driver_and_clock(unit, clock):
+def test_driver_and_clock(unit, clock):
     """SIGTERM while a driver hangs and the wall clock is set: the process ends soon, as its
     timeouts use the monotonic clock."""
     if not driver_faults.make_library():
@@ -191,15 +191,15 @@ def main():
         if not ONLY.match(case.name) or (case.device and not WANTED) or not case.learn():
             continue
         if case.device is None:
-            limits(case)
-            signals(case, kill_at)
-        clocks(case, clock)
+            test_limits(case)
+            test_signals(case, kill_at)
+        test_clocks(case, clock)
     if ONLY.match("process"):
-        processor_time()
-        process_number()
+        test_processor_time()
+        test_process_id()
         if "cellcount" in made and re.search(r"(?<!not )usable",
                                              tap.run([tap.TEXCELL, "devices"]).stdout):
-            driver_and_clock(made["cellcount"][0], clock)
+            test_driver_and_clock(made["cellcount"][0], clock)
     tap.done()
 
 

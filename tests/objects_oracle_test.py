@@ -194,7 +194,7 @@ def pack(*arguments):
     return tap.run([tap.TEXCELL_WU, "pack", *arguments])
 
 
-def packed(title, picture, labels, want, *more):
+def check_sources(title, picture, labels, want, *more):
     r = pack("--analysis", "objects", "-o", path("p.zip"), "--labels", labels, *more, picture)
     if tap.ok(r.returncode == 0, title + ": packed", r.stderr):
         wrong = list(differences(compute_unit(path("p.zip")), want, 0))
@@ -221,14 +221,14 @@ def test_sources_of_labels():
     want = objects_oracle.analyse(item("cells", [grey], labels=[labels]), {})
     for name in ("palette.png", "palette.tif", "l8.png", "l16.png", "u8.tif", "u16.tif", "u32.tif",
                  "i32.tif", "f32.tif"):
-        packed("labels from " + name, picture, path(name), want)
+        check_sources("labels from " + name, picture, path(name), want)
     many = np.where(labels > 0, labels + 70000, 0)
     tifffile.imwrite(path("many.tif"), many.astype(np.uint32))
-    packed("labels of 24 bits", picture, path("many.tif"),
-           objects_oracle.analyse(item("cells", [grey], labels=[many]), {}))
+    check_sources("labels of 24 bits", picture, path("many.tif"),
+                  objects_oracle.analyse(item("cells", [grey], labels=[many]), {}))
     os.makedirs(path("folder"), exist_ok=True)
     tifffile.imwrite(path("folder/cells.tif"), labels.astype(np.uint16))
-    packed("labels by name in a folder", picture, path("folder"), want)
+    check_sources("labels by name in a folder", picture, path("folder"), want)
     for name, values, words in (("wide", labels[:, :59],
                                  "the label picture is 59 x 50 of 1 page(s), but"),
                                 ("half", labels + 0.5, "a value that is no label: they are whole "
@@ -293,8 +293,8 @@ def test_labels_of_results():
         made = item("x", list(pixels) if pixels.ndim == 3 else [pixels],
                     labels=list(labels) if labels.ndim == 3 else [labels])
         tap.ok(labels.max() > 4, analysis + ": has found objects", labels.max())
-        packed("labels from a result of " + analysis, source, path("l.npz"),
-               objects_oracle.analyse(made, {}))
+        check_sources("labels from a result of " + analysis, source, path("l.npz"),
+                      objects_oracle.analyse(made, {}))
     r = pack("--analysis", "objects", "--labels", path("l.npz"), "-o", path("p.zip"), picture)
     tap.ok(r.returncode != 0 and "has no labels of an item \"count\"" in r.stderr,
            "refused: a result of other items", r.stderr)

@@ -30,7 +30,7 @@ def attempt(*args, **env):
 COUNT = os.path.join(SCRATCH, "count")
 
 
-def counted():
+def read_counts():
     """(OpenCL calls made, OpenCL objects not released) in the last run with the hook
     count=COUNT."""
     with open(COUNT) as file:
@@ -38,65 +38,66 @@ def counted():
     return int(calls), int(objects)
 
 
-def said(result):
+def messages_of(result):
     return "exit %d\n%s%s" % (result.returncode, result.stdout, result.stderr)
 
 
-def without_opencl():
+def test_without_opencl():
     missing = os.path.join(SCRATCH, "libNone.so.1")
     sentence = "no OpenCL on this machine: %s could not be opened" % missing
     r = attempt("list", TEXCELL_OPENCL_LIBRARY=missing)
     tap.ok(r.returncode == 0 and r.stdout == sentence + "\n",
-           "the list of devices reports a machine without OpenCL", said(r))
+           "the list of devices reports a machine without OpenCL", messages_of(r))
     r = attempt("selftest", "opencl", TEXCELL_OPENCL_LIBRARY=missing)
     tap.ok(r.returncode == 3 and sentence in r.stderr,
-           "a machine without OpenCL is a device error", said(r))
+           "a machine without OpenCL is a device error", messages_of(r))
     r = attempt("selftest", "cpu", TEXCELL_OPENCL_LIBRARY=missing)
-    tap.ok(r.returncode == 0, "--device cpu does not use OpenCL", said(r))
+    tap.ok(r.returncode == 0, "--device cpu does not use OpenCL", messages_of(r))
     r = attempt("list", TEXCELL_OPENCL_LIBRARY="libm.so.6")
     tap.ok(r.returncode == 0 and "libm.so.6 has no clGetPlatformIDs" in r.stdout,
-           "a message about a library that is not OpenCL 1.2", said(r))
+           "a message about a library that is not OpenCL 1.2", messages_of(r))
     empty = os.path.join(SCRATCH, "vendors")
     os.mkdir(empty)
     r = attempt("list", OCL_ICD_VENDORS=empty)
     tap.ok(r.returncode == 0 and "no driver" in r.stdout,
-           "a message about OpenCL without a driver", said(r))
+           "a message about OpenCL without a driver", messages_of(r))
 
 
-def real_device():
+def test_real_device():
     r = attempt("list")
     if "usable" not in r.stdout:
         tap.skip("a real device", "no OpenCL device here: " + r.stdout.strip())
         return
     tap.note(r.stdout)
     tap.ok(r.returncode == 0 and re.search(r"^0:0  \S", r.stdout, re.M), "devices are listed",
-           said(r))
+           messages_of(r))
     r = attempt("selftest", "opencl")
-    tap.ok(r.returncode == 0, "the integer self-test passes", said(r))
+    tap.ok(r.returncode == 0, "the integer self-test passes", messages_of(r))
     r = attempt("selftest", "opencl", "floats")
     if "not correctly rounded" in r.stderr:
         tap.skip("the fp32 self-test passes", r.stderr.strip())
     else:
-        tap.ok(r.returncode == 0, "the fp32 self-test passes", said(r))
+        tap.ok(r.returncode == 0, "the fp32 self-test passes", messages_of(r))
     r = attempt("selftest", "63:0")
     tap.ok(r.returncode == 3 and "there is no OpenCL device 63:0" in r.stderr,
-           "a device that does not exist", said(r))
+           "a device that does not exist", messages_of(r))
     r = attempt("broken", "opencl")
     tap.ok(r.returncode == 3 and "build of try.cl: CL_BUILD_PROGRAM_FAILURE" in r.stderr
-           and r.stderr.count("no_such_thing") >= 2, "a failed build prints its log", said(r))
-    every_call_fails()
+           and r.stderr.count("no_such_thing") >= 2, "a failed build prints its log",
+           messages_of(r))
+    test_failing_calls()
 
 
-def every_call_fails():
+def test_failing_calls():
     """Call n fails (fail=n), or it and all after it, as with a lost device (fail=n+). In a build
     with sanitizers a memory leak changes the exit code, so that it is found here."""
     args = ("selftest", "opencl", "floats")
     if attempt(*args).returncode != 0:
         args = args[:2]
     r = attempt(*args, **tap.opencl_hooks(count=COUNT))
-    calls, objects = counted()
+    calls, objects = read_counts()
     tap.ok(r.returncode == 0 and calls > 40 and objects == 0,
-           "%d calls, every object released" % calls, said(r) + "left: %d" % objects)
+           "%d calls, every object released" % calls, messages_of(r) + "left: %d" % objects)
     for form in ("%d", "%d+"):
         wrong = []
         unharmed = []
@@ -106,8 +107,8 @@ def every_call_fails():
             if r.returncode == 0:
                 unharmed.append(n)
             elif r.returncode != 3 or "CL_" not in r.stderr:
-                wrong.append("call %s: %s" % (form % n, said(r)))
-            if counted()[1] != 0:
+                wrong.append("call %s: %s" % (form % n, messages_of(r)))
+            if read_counts()[1] != 0:
                 leaks.append(n)
         name = form.replace("%d", "N")
         tap.ok(not wrong, "each call failing (%s) is a device error" % name,
@@ -120,10 +121,10 @@ def every_call_fails():
                % name, unharmed)
         tap.ok(not leaks, "each call failing (%s) leaves no OpenCL object" % name, leaks)
     r = attempt(*args, **tap.opencl_hooks(fail=calls + 1))
-    tap.ok(r.returncode == 0, "a failure after the last call has no effect", said(r))
+    tap.ok(r.returncode == 0, "a failure after the last call has no effect", messages_of(r))
 
 
-def staged():
+def test_staged_copies():
     """Large copies to and from a GPU (PoCL with the hook gpu=1) go through pinned memory
     (opencl/staging.c)."""
     if attempt("selftest", "opencl").returncode != 0:
@@ -148,17 +149,17 @@ def staged():
         return r, content
     r, expected = result("cpu")
     r, got = result("opencl")
-    calls, objects = counted()
+    calls, objects = read_counts()
     tap.ok(expected is not None and got == expected and objects == 0,
            "copies through pinned memory",
-           said(r))
+           messages_of(r))
     r, last = result("opencl", fail=calls + 1)
     wrong = []
     for n in range(calls - 96, calls + 1, 12):
         r, got = result("opencl", fail="%d" % n)
         if (got is None and r.returncode != 3) or (got is not None and
-                                                   got != expected) or counted()[1] != 0:
-            wrong.append("%d of %d: left %d, %s" % (n, calls, counted()[1], said(r)))
+                                                   got != expected) or read_counts()[1] != 0:
+            wrong.append("%d of %d: left %d, %s" % (n, calls, read_counts()[1], messages_of(r)))
     tap.ok(last == expected and not wrong,
            "failing copies through pinned memory: the run uses the CPU, and no object is left",
            "\n".join(wrong[:3]))
@@ -184,7 +185,7 @@ def embed(files, *extra):
     return r, lines, left_files
 
 
-def embedding():
+def test_embedding():
     kernel = ('// \\ "quoted" \'x\' \t %d\n#include "app/a.h"\n#include <stdint.h>\n'
               '  #  include "near.h" // why\nint last;\n')
     a = '#ifndef A\n#define A\n#include "app/b.h"\nint a;\n#endif\n'
@@ -201,40 +202,40 @@ def embedding():
                 '#line 5 "opencl/kernels/k.cl"\nint last;\n')
     tap.ok(r.returncode == 0 and text == expected and not left_files,
            "headers are included once each, with the line numbers of the files",
-           "%s\n%s\n%s" % (said(r), text, left_files))
+           "%s\n%s\n%s" % (messages_of(r), text, left_files))
     r, text, left_files = embed({"opencl/kernels/k.cl": 'int x;\n#include "app/none.h"\n'})
     tap.ok(r.returncode != 0 and text is None and not left_files and
            'k.cl:2: "app/none.h"' in r.stderr,
-           "a header that is missing is an error with its line", said(r))
+           "a header that is missing is an error with its line", messages_of(r))
     r, text, left_files = embed({"opencl/kernels/k.cl": "//" + "x" * 4100 + "\n"})
     tap.ok(r.returncode != 0 and text is None and not left_files,
            "a line beyond C's limit is an error",
-           said(r))
+           messages_of(r))
     clang = shutil.which("clang") or shutil.which("clang-14")
     if clang is None:
         tap.skip("embedding compiles the kernels", "no clang")
         return
     good = "__kernel void k(__global int *p) {\n#ifdef BAD\nrubbish\n#endif\n*p = 1;\n}\n"
     r, text, left_files = embed({"opencl/kernels/k.cl": good}, clang)
-    tap.ok(r.returncode == 0 and text, "embedding accepts a kernel that compiles", said(r))
+    tap.ok(r.returncode == 0 and text, "embedding accepts a kernel that compiles", messages_of(r))
     r, text, left_files = embed({"opencl/kernels/k.cl": "//! check: -DBAD\n" + good}, clang)
     tap.ok(r.returncode != 0 and text is None and not left_files and
            "opencl/kernels/k.cl:4" in r.stderr,
-           "a kernel that doesn't with the flags of a check line stops the build", said(r))
+           "a kernel that doesn't with the flags of a check line stops the build", messages_of(r))
     r, text, left_files = embed({"opencl/kernels/k.cl": "//! check: -DGOOD\n//! check: -DBAD\n"
                                  "//! check: -DFINE\n" + good}, clang)
     tap.ok(r.returncode != 0 and text is None,
-           "any of several check lines may stop the build", said(r))
+           "any of several check lines may stop the build", messages_of(r))
     r, text, left_files = embed({"opencl/kernels/k.cl": "rubbish\n"}, ":")
-    tap.ok(r.returncode == 0 and text, "without clang nothing is compiled", said(r))
+    tap.ok(r.returncode == 0 and text, "without clang nothing is compiled", messages_of(r))
 
 
 if not os.path.exists(TRY):
     print("1..0 # SKIP opencl_try is not built")
     sys.exit(0)
-without_opencl()
-real_device()
+test_without_opencl()
+test_real_device()
 compiled.copy(SCRATCH, "cellcount")
-staged()
-embedding()
+test_staged_copies()
+test_embedding()
 tap.done()

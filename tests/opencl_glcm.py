@@ -37,7 +37,7 @@ def content(name):
         return file.read()
 
 
-def said(r):
+def messages_of(r):
     return "exit %d\n%s%s" % (r.returncode, r.stdout, r.stderr)
 
 
@@ -92,7 +92,7 @@ def jobs():
         [workunit.item("a", [picture(7, 700, 6)])]
 
 
-def same_bits():
+def test_same_bits():
     for name, parameters, items in jobs():
         unit = path("unit.zip")
         workunit.write(unit, "glcm", parameters, items)
@@ -110,10 +110,10 @@ def compare(name, unit):
     a = texcell(unit, cpu, "cpu")
     b = texcell(unit, device, "opencl")
     same = a.returncode == b.returncode == 0 and content(cpu) == content(device) and b.stderr == ""
-    tap.ok(same, "same bytes: " + name, said(a) + said(b))
+    tap.ok(same, "same bytes: " + name, messages_of(a) + messages_of(b))
 
 
-def crossing():
+def test_change_of_device():
     """Started on one device, killed, continued on another."""
     unit, cpu, mixed = path("long.zip"), path("cpu.npz"), path("mixed.npz")
     parameters = {"levels": [16, 64], "distances": list(range(1, 11)),
@@ -138,13 +138,13 @@ def crossing():
         process.wait()
         r = texcell(unit, mixed, second, quiet=False)
         ok = r.returncode == 0 and content(mixed) == content(cpu)
-        tap.ok(ok, "begun on %s, killed, finished on %s" % (first, second), said(r))
+        tap.ok(ok, "begun on %s, killed, finished on %s" % (first, second), messages_of(r))
         tap.ok(early and "going on from the checkpoint" in r.stderr,
                "the second run continued from a checkpoint",
-               said(r))
+               messages_of(r))
 
 
-def faults():
+def test_faults():
     """Every OpenCL call fails in turn: the run ends with the right result on the CPU or, if it
     fails before there is a device, with an error and no result."""
     unit, good, out = path("small.zip"), path("good.npz"), path("out.npz")
@@ -156,7 +156,7 @@ def faults():
     r = texcell(unit, out, "opencl", env=dict(ENV, **tap.opencl_hooks(count=COUNT)))
     calls, objects = (int(n) for n in content(COUNT).split())
     tap.ok(r.returncode == 0 and objects == 0 and calls > 100,
-           "an undisturbed run leaves no OpenCL object", said(r))
+           "an undisturbed run leaves no OpenCL object", messages_of(r))
     bad, fell_back, refused = [], 0, 0
     step = max(1, calls // int(os.environ.get("TEXCELL_OPENCL_FAULTS", "30")))
     for spec in [str(k) for k in range(1, calls + 1,
@@ -175,7 +175,7 @@ def faults():
                 if os.path.exists(leftover):
                     os.remove(leftover)
         else:
-            bad.append("call %s, %d left: %s" % (spec, objects, said(r)))
+            bad.append("call %s, %d left: %s" % (spec, objects, messages_of(r)))
     tap.note("%d calls; %d runs fell back to the CPU, %d were refused with a message" %
              (calls, fell_back, refused))
     tap.ok(not bad, "every OpenCL call failing in turn", "\n".join(bad[:5]))
@@ -188,10 +188,10 @@ def main():
         tap.skip("glcm on OpenCL", "no OpenCL device here: " + r.stderr.strip())
     else:
         tap.ok(r.returncode == 0 and r.stdout.count(" is right") >= 2, "the self-test passes",
-               said(r))
-        same_bits()
-        crossing()
-        faults()
+               messages_of(r))
+        test_same_bits()
+        test_change_of_device()
+        test_faults()
     tap.done()
 
 

@@ -56,10 +56,10 @@ def write():
             f.write(text[:found.start(1)] + table(keys) + text[found.end(1):])
 
 
-def every_key(keys, outer=""):
+def all_keys(keys, outer=""):
     for p in keys:
         yield outer + p["key"], p
-        yield from every_key(p.get("keys", []), outer + p["key"] + ".")
+        yield from all_keys(p.get("keys", []), outer + p["key"] + ".")
 
 
 def main():
@@ -80,16 +80,16 @@ def main():
         tap.ok(one.returncode == 0 and json.loads(one.stdout) == {name: keys},
                name + ": --json prints only this analysis", one.stderr)
         people = program(name)
-        missing = [path for path, p in every_key(keys) if "\n%s\n    %s" %
+        missing = [path for path, p in all_keys(keys) if "\n%s\n    %s" %
                    (path, p["value"]) not in people.stdout]
         tap.ok(people.returncode == 0 and not missing, name + ": the text output has every key",
                missing)
         sentences = [part.split("\n", 2)[2] for part in people.stdout.split("\n\n")[1:]]
         wide = [line for sentence in sentences for line in sentence.splitlines() if len(line) >
                 80 or line[:4].strip()]
-        tap.ok(not wide and len(sentences) == len(list(every_key(keys))),
+        tap.ok(not wide and len(sentences) == len(list(all_keys(keys))),
                name + ": lines have at most 80 columns", wide)
-        vague = [path for path, p in every_key(keys) if not re.match(r".{8,}\.$", p["help"])]
+        vague = [path for path, p in all_keys(keys) if not re.match(r".{8,}\.$", p["help"])]
         tap.ok(not vague, name + ": every key has a sentence", vague)
     for arguments, words in ((["alchemy"], "there are: glcm, "),
                              (["glcm", "volume"], "one NAME, 2 given"),

@@ -160,7 +160,7 @@ def scale_of(error):
     return (lo, hi), ["--scale=%.17g,%.17g" % (lo, hi)]
 
 
-def taken(path, unit, scale=None, args=()):
+def pack_all(path, unit, scale=None, args=()):
     """The samples that pack reads, as array [T, C, Z, Y, X] or None; its messages; and the range of
     --scale if one was necessary. Channels are packed one by one."""
     a, error = pack(path, unit, *args)
@@ -175,7 +175,7 @@ def taken(path, unit, scale=None, args=()):
         for c in range(min(n, 8)):
             part, error = pack(path, unit, "--channel", str(c + 1), *args)
             if part is None and scale is None and "--scale LO,HI" in error:
-                return taken(path, unit, *scale_of(error))
+                return pack_all(path, unit, *scale_of(error))
             if part is None:
                 return None, error, None
             parts.append(part)
@@ -185,7 +185,7 @@ def taken(path, unit, scale=None, args=()):
     return (np.moveaxis(a, 4, 1) if a.ndim == 5 else a[:, None]), error, scale
 
 
-def same(ours, theirs, colours, scale):
+def compare_arrays(ours, theirs, colours, scale):
     """Compares the array of pack with that of another program. Returns "equal", or the kind of
     difference."""
     theirs = theirs.astype(np.uint8) * 255 if theirs.dtype == bool else theirs
@@ -229,7 +229,7 @@ def compare(job):
     """job: (number, path). Returns (path, kind of outcome, details, whether another program reads
     the file)."""
     number, path = job
-    ours, messages, scale = taken(path, os.path.join(SCRATCH, "%d.zip" % number))
+    ours, messages, scale = pack_all(path, os.path.join(SCRATCH, "%d.zip" % number))
     references = list(reference(path))
     notes = [line for line in messages.splitlines() if ": note: " in line]
     if ours is None:
@@ -240,7 +240,7 @@ def compare(job):
         return path, "taken, and read by none of them", "", False
     results = []
     for name, theirs, colours in references:
-        result = same(ours, theirs, colours, scale)
+        result = compare_arrays(ours, theirs, colours, scale)
         if result == "equal":
             return path, "equal to %s" % name, "", True
         results.append((name, result, theirs.shape))

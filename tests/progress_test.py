@@ -25,7 +25,7 @@ def set_width(fd, columns):
     fcntl.ioctl(fd, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
 
 
-def on_terminal(columns, later=None):
+def run_on_terminal(columns, later=None):
     """Runs texcell on a terminal of this number of columns, which changes to `later` after a
     second. Returns the exit code and the output."""
     master, slave = pty.openpty()
@@ -65,9 +65,9 @@ def drawings(text):
     return bars, lines
 
 
-def one_width(columns):
+def test_width(columns):
     """The progress bar on a terminal of this width."""
-    code, text = on_terminal(columns)
+    code, text = run_on_terminal(columns)
     bars, lines = drawings(text)
     tap.ok(code == 0 and len(bars) > 5, "%d columns: a bar is drawn" % columns,
            "%d %r" % (code, text[-300:]))
@@ -105,7 +105,7 @@ def one_width(columns):
            "%d columns: the other lines stay" % columns, lines)
 
 
-def devices():
+def test_devices():
     """--device auto says nothing if there is no GPU, and gives the reason if one fails."""
     out = os.path.join(FOLDER, "d.npz")
 
@@ -152,7 +152,7 @@ def devices():
     tap.ok(r.returncode == 0 and r.stderr == "", "no message about devices with --quiet", r.stderr)
 
 
-def many(n):
+def run_items(n):
     """The item numbers in the "done" lines of a run of n items, and the seconds that it took."""
     unit, begin = os.path.join(FOLDER, "many.zip"), time.monotonic()
     picture = np.indices((40, 40), np.uint8).sum(0, np.uint8) * 3
@@ -177,18 +177,18 @@ def main():
                    {"levels": [8], "distances": [1], "window": {"shape": "disc", "radius": 3}},
                    [workunit.item("a", [big[0][:40, :40]])])
     for columns in (12, 25, 40, 80, 200):
-        one_width(columns)
-    code, text = on_terminal(120, later=50)
+        test_width(columns)
+    code, text = run_on_terminal(120, later=50)
     bars = drawings(text)[0]
     tap.ok(code == 0 and len(bars[0]) > 60 and len(bars[-1]) < 50,
            "the bar follows a terminal that becomes narrower", bars[-1:])
-    numbers = many(100)[0]
+    numbers = run_items(100)[0]
     tap.ok(numbers == list(range(1, 101)), "each of a hundred items has a line", numbers)
-    numbers, seconds = many(101)
+    numbers, seconds = run_items(101)
     tap.ok(numbers[0] == 1 and numbers[-1] == 101 and len(numbers) <= 5 + seconds / 60,
            "with more items lines are for each quarter, each minute and the last one",
            (numbers, seconds))
-    devices()
+    test_devices()
     tap.done()
 
 

@@ -23,7 +23,7 @@ SOURCES = os.path.join(os.path.abspath(tap.SRC), "workunits", "python")
 ALL = os.environ.get("PYTHON_WHEELS") == "all"
 
 
-def made():
+def make_wheels():
     """Makes the files. Returns {path: SHA-256}."""
     r = tap.run(["sh", os.path.join(tap.SRC, ".ci", "wheel.sh"),
                  *(["release", "arm64", "windows"] if ALL else ["release"])], timeout=3000)
@@ -37,7 +37,7 @@ def made():
             for f in sorted(glob.glob(WHEELS + "/*.whl") + glob.glob(WHEELS + "/*.gz"))}
 
 
-def tools(files):
+def test_tools(files):
     """Packaging tools and mypy, installed from PyPI as Debian has none of them, find no fault."""
     for name, version, arguments in (("twine", "6.1.0", ["check", "--strict", *files]),
                                      ("check-wheel-contents", "0.6.1", files[:-1]),
@@ -62,7 +62,7 @@ def tools(files):
                name + " finds nothing", r.stdout + r.stderr)
 
 
-def installed(package, bare_path):
+def test_installed(package, bare_path):
     """Installs a package in an environment of its own, with Debian's NumPy, and compares the result
     of SCRIPT there with that of the ordinary build."""
     folder, out = os.path.join(WORK, "env"), os.path.join(WORK, "there.npz")
@@ -86,7 +86,7 @@ def installed(package, bare_path):
            r.stderr + ran.stderr + here.stderr)
 
 
-def reached():
+def test_coverage():
     """python_test.py reaches 95% of the package's lines, not counting those for napari."""
     env = dict(os.environ, COVERAGE_FILE=os.path.join(WORK, "coverage"))
     coverage = ["/usr/bin/python3", "-m", "coverage"]
@@ -104,10 +104,10 @@ def reached():
     tap.note(report.stdout.splitlines()[-1])
 
 
-files = made()
-tap.ok(len(files) == (4 if ALL else 2) and made() == files,
+files = make_wheels()
+tap.ok(len(files) == (4 if ALL else 2) and make_wheels() == files,
        "wheels made twice have the same bytes", files)
-tools(list(files))
+test_tools(list(files))
 wheel, sdist = [next(f for f in files if f.endswith(end)) for end in ("x86_64.whl", ".tar.gz")]
 with zipfile.ZipFile(wheel) as z, tarfile.open(sdist) as t:
     whole = {os.path.basename(f) for f in glob.glob(SOURCES + "/texcell/*") if os.path.isfile(f)}
@@ -118,7 +118,7 @@ with zipfile.ZipFile(wheel) as z, tarfile.open(sdist) as t:
     text = t.extractfile(next(n for n in t.getnames() if n.endswith("/README.md"))).read().decode()
     tap.ok("TEXCELL" in text and "PATH" in text,
            "the source distribution names the programs to be built")
-installed(wheel, "/usr/bin:/bin")
-installed(sdist, os.path.abspath(tap.BUILD) + ":/usr/bin:/bin")
-reached()
+test_installed(wheel, "/usr/bin:/bin")
+test_installed(sdist, os.path.abspath(tap.BUILD) + ":/usr/bin:/bin")
+test_coverage()
 tap.done()

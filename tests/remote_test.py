@@ -193,7 +193,7 @@ def test_submission(folder):
     ok(r.returncode == 2 and
        "drops: was submitted with --quorum 2, and all its units have that" in r.stderr,
        "another quorum in a later call is refused", r.stderr)
-    r = submit("--status reports progress", "drops")
+    r = submit("--status", "drops")
     ok(re.search(r"5 units\nwaiting +5\nout +0\nvalid +0\nfailed +0\n", r.stdout),
        "--status reports progress",
        r.stdout + r.stderr)
@@ -250,7 +250,7 @@ def test_kills(folder):
     r = submit("--cancel", "e0", "--dry-run")
     ok(r.returncode == 0 and "e0: would cancel 3 work units" in r.stdout and
        SERVER.batches[-6]["state"] != 3, "--cancel --dry-run", r.stdout + r.stderr)
-    r = submit("--status reports progress", "e0", "--dry-run")
+    r = submit("--status", "e0", "--dry-run")
     ok(r.returncode == 0 and "e0         3 units" in r.stdout, "--status --dry-run",
        r.stdout + r.stderr)
     r = submit("--cancel", "e0", "--yes")
@@ -272,8 +272,7 @@ def test_refusals(folder):
             ("no permission", 2, "your account may not submit here", submit(*words, key="guest")),
             ("nobody there", 3, "query_batches: ",
              submit(*words, "-o", "nobody", url="http://127.0.0.1:9/")),
-            ("a name that is unknown", 2, "nothing was submitted", submit("--status reports "
-                                                                          "progress", "never")),
+            ("a name that is unknown", 2, "nothing was submitted", submit("--status", "never")),
             ("a quorum of one", 1, "--quorum 1 the server would compute none",
              submit(*words, "--quorum", "1")),
             ("no scheme", 1, "must begin with https:// or http://",

@@ -59,7 +59,7 @@ def jobs():
                (16, None, 9))
 
 
-def same_as_whole():
+def test_same_as_whole():
     for name, analysis, parameters, it, strips in jobs():
         workunit.write(path("whole.zip"), analysis, parameters, [it, dict(it, name="y")])
         workunit.write(path("strips.zip"), analysis, parameters, [it, dict(it, name="y")], strips)
@@ -72,7 +72,7 @@ def same_as_whole():
                whole)
 
 
-def damaged():
+def test_damaged_strips():
     """The message names the first damaged strip, whichever thread finds its damage first."""
     workunit.write(path("good.zip"), "cellcount", {},
                    [item("x", [RNG.integers(0, 256, (300, 200), np.uint8)])], (10, None, None))
@@ -88,7 +88,7 @@ def damaged():
        "the first damaged strip is named on any number of threads", messages)
 
 
-def packed():
+def test_pack():
     """pack stores pictures of more than a million pixels in strips."""
     y, x = np.mgrid[:1300, :900]
     grey = (120 + 60 * np.sin(x / 9.) * np.cos(y / 11.) + RNG.integers(0, 9,
@@ -136,7 +136,7 @@ def packed():
            z.namelist())
 
 
-same_as_whole()
-damaged()
-packed()
+test_same_as_whole()
+test_damaged_strips()
+test_pack()
 tap.done()

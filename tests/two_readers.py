@@ -40,7 +40,7 @@ def read(file):
     return names, json.loads(text), content
 
 
-def same(a, b):
+def is_same(a, b):
     return a[0] == b[0] and a[1] == b[1] and all(
         x.dtype == y.dtype and x.shape == y.shape and x.tobytes() == y.tobytes()
         for x, y in ((a[2][n], b[2][n]) for n in a[2]))
@@ -85,7 +85,7 @@ def main():
                     as_written = f.read()
                 try:
                     expected = right if as_written == right_bytes else read(copy)
-                    if not same(read(file), expected):
+                    if not is_same(read(file), expected):
                         wrong.append("%s: other content" % name)
                 except Exception as e:      # of any kind: zipfile or NumPy cannot read it
                     wrong.append("%s: %s: %s" % (name, type(e).__name__, e))

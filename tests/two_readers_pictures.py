@@ -58,7 +58,7 @@ def whole(samples):
     return samples.astype(np.int64) * (255 if samples.dtype == bool else 1)
 
 
-def alike(ours, theirs):
+def is_same(ours, theirs):
     return theirs is not None and len(ours) == len(theirs) and all(a.shape == b.shape and
                                                                    (whole(a) == whole(b)).all()
                                                                    for a, b in zip(ours, theirs))
@@ -108,11 +108,11 @@ def main():
             groups["pack alone: PIL has no such samples, or wants more of a header"] += 1
         elif mode not in ("1", "L", "I;16", "RGB") or len(ours) != len(theirs):
             groups["both, of mode %s: not compared" % mode] += 1
-        elif alike(ours, theirs):
+        elif is_same(ours, theirs):
             groups["both, the same"] += 1
-        elif not states_black and alike(ours, [255 - whole(t) for t in theirs]):
+        elif not states_black and is_same(ours, [255 - whole(t) for t in theirs]):
             groups["both, but 0 is black unless the file says otherwise, to PIL white"] += 1
-        elif alike(ours, by_tifffile(path)):
+        elif is_same(ours, by_tifffile(path)):
             groups["both, pack as tifffile: PIL passes over a damaged tag"] += 1
         else:
             wrong.append("%d: other pixels, %s" % (k, mode))

@@ -228,7 +228,8 @@ def ambiguous_archives(honest):
     yield "a deflate stream longer than its size", with_member(honest, k,
                                                        packed=deflated(data + b"more" * 1000)), \
         "its data do not end after %d bytes" % size
-    yield ("a deflate stream without an end", with_member(honest, k, packed=zlib_unended(data)),
+    yield ("a deflate stream without an end",
+           with_member(honest, k, packed=deflate_without_end(data)),
            "is corrupt")
     yield "a member inside another member", archive(nested_member(members, k)), "not a NumPy array"
     yield "a member of ZIP version 25.5", with_member(honest, k,
@@ -249,7 +250,7 @@ def ambiguous_archives(honest):
                                                        local_flags=2), "more than its members"
 
 
-def zlib_unended(data):
+def deflate_without_end(data):
     packer = zlib.compressobj(6, zlib.DEFLATED, -15)
     return packer.compress(data) + packer.flush(zlib.Z_SYNC_FLUSH)
 

@@ -17,7 +17,7 @@ def peer(stack, smooth, h):
     return segmentation.watershed(grey, measure.label(morphology.h_minima(grey, h)))
 
 
-def grid(raw, truth):
+def test_grid(raw, truth):
     f1 = []
     for smooth, h in itertools.product((1, 1.5, 2), (0.5, 1, 2, 4)):
         start = time.process_time()
@@ -32,7 +32,7 @@ def grid(raw, truth):
     tap.ok(mean[0] >= mean[1], "mean F1 of 12 settings: %.4f, scikit-image %.4f" % tuple(mean), f1)
 
 
-def halves(raw, truth):
+def test_halves(raw, truth):
     """Parameters chosen on the slices below the middle are scored on those above, and the
     reverse."""
     middle = len(raw) // 2
@@ -54,8 +54,8 @@ def halves(raw, truth):
 
 def main():
     raw, truth = stack_and_truth()
-    grid(raw, truth)
-    halves(raw, truth)
+    test_grid(raw, truth)
+    test_halves(raw, truth)
     tap.done()
 
 

@@ -309,7 +309,7 @@ def test_refusals():
     stack = [np.arange(64, dtype=np.uint8).reshape(8, 8)] * 2
     one = [item("p", stack)]
 
-    def refused(name, parameters, items, words):
+    def check_refused(name, parameters, items, words):
         unit = workunit.write(os.path.join(folder(), "bad.zip"), "volume", parameters, items)
         result = os.path.join(folder(), "bad.npz")
         ended = texcell(unit, result)
@@ -317,26 +317,30 @@ def test_refusals():
                 any(l.startswith("texcell: error: ") and all(w in l for w in words)
                     for l in ended.stderr.splitlines()))
         tap.ok(good, "refused: " + name, "exit %d\n%s" % (ended.returncode, ended.stderr))
-    refused("unknown key", {"membrane": 3, "mod": "3d"}, one, ["unknown key", "mod"])
-    refused("membrane beyond 8 bits", {"membrane": 256}, one, ["item \"p\"", "membrane", "8 bits"])
+    check_refused("unknown key", {"membrane": 3, "mod": "3d"}, one, ["unknown key", "mod"])
+    check_refused("membrane beyond 8 bits", {"membrane": 256}, one,
+                  ["item \"p\"", "membrane", "8 bits"])
     for value in (65536, -1, 1.5, "x", None):
-        refused("membrane %r" % (value,), {"membrane": value}, one, ["parameters.membrane"])
+        check_refused("membrane %r" % (value,), {"membrane": value}, one, ["parameters.membrane"])
     for value in ("2d", 3, None):
-        refused("mode %r" % (value,), {"membrane": 3, "mode": value}, one, ["parameters.mode"])
+        check_refused("mode %r" % (value,), {"membrane": 3, "mode": value}, one,
+                      ["parameters.mode"])
     for value, word in (({"sigma": 0}, "repair.sigma"), ({"sigma": 9}, "repair.sigma"),
                         ({"threshold": 0}, "repair.threshold"),
                         ({"threshold": 256}, "repair.threshold"), ({"size": 2}, "unknown key"),
                         (3, "repair")):
-        refused("repair %r" % (value,), {"membrane": 3, "repair": value}, one, [word])
-    refused("min_voxels 0", {"membrane": 3, "min_voxels": 0}, one, ["parameters.min_voxels"])
-    refused("max_voxels below min_voxels", {"membrane": 3, "min_voxels": 9, "max_voxels": 8}, one,
-            ["max_voxels", "min_voxels"])
-    refused("labels as a number", {"membrane": 3, "labels": 1}, one, ["parameters.labels"])
-    refused("a picture", {"membrane": 3}, [item("s", stack[:1])], ["item \"s\"", "picture"])
-    refused("a mask", {"membrane": 3}, [item("m", stack, [s > 3 for s in stack])],
-            ["item \"m\"", "mask"])
-    refused("slices of different sizes", {"membrane": 3}, [item("m", [stack[0], stack[1][:-1]])],
-            ["bad.zip"])
+        check_refused("repair %r" % (value,), {"membrane": 3, "repair": value}, one, [word])
+    check_refused("min_voxels 0", {"membrane": 3, "min_voxels": 0}, one, ["parameters.min_voxels"])
+    check_refused("max_voxels below min_voxels", {"membrane": 3, "min_voxels": 9, "max_voxels": 8},
+                  one,
+                  ["max_voxels", "min_voxels"])
+    check_refused("labels as a number", {"membrane": 3, "labels": 1}, one, ["parameters.labels"])
+    check_refused("a picture", {"membrane": 3}, [item("s", stack[:1])], ["item \"s\"", "picture"])
+    check_refused("a mask", {"membrane": 3}, [item("m", stack, [s > 3 for s in stack])],
+                  ["item \"m\"", "mask"])
+    check_refused("slices of different sizes", {"membrane": 3},
+                  [item("m", [stack[0], stack[1][:-1]])],
+                  ["bad.zip"])
 
 
 test_difficult_shapes()

@@ -78,7 +78,7 @@ JOBS = {
 }
 
 
-def crossing(device):
+def test_turns(device):
     """The state has the same bits when CPU and device take turns every few steps, and the result
     has the same bytes when the program is stopped repeatedly."""
     program = os.path.join(tap.BUILD, "tests", "unit", "state_of")
@@ -99,7 +99,7 @@ def crossing(device):
     same_bits.crossing(FOLDER, unit, device, 0.25, 0.15)
 
 
-def oracle(device):
+def test_oracle(device):
     if not device:
         return tap.skip("the oracle agrees with the device", "no OpenCL device")
     for name, (parameters, items) in JOBS.items():
@@ -118,6 +118,6 @@ same_bits.everywhere(FOLDER, "volume",
                      ((name, parameters, items()) for name, (parameters, items) in JOBS.items()),
                      device,
                      (None, 2000000, 700000, 200000))
-oracle(device)
-crossing(device)
+test_oracle(device)
+test_turns(device)
 tap.done()

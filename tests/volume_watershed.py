@@ -39,7 +39,7 @@ def stacks(rng, n):
     yield np.maximum(abs(x - 8), abs(y - 9)).astype(np.uint8) * np.uint8(5)
 
 
-def all_stacks(n):
+def test_stacks(n):
     rng = np.random.default_rng(17)
     items = [item("s%02d" % k, list(s), stack=True, spacing=[0.5, 0.25, 0.25])
              for k, s in enumerate(stacks(rng, n))]
@@ -61,7 +61,7 @@ def all_stacks(n):
         check("parameters %s" % more, dict(base, **more), items[::3], 2, DEVICE)
 
 
-def thresholds():
+def test_thresholds():
     """The other method, a threshold, with `smooth` and Otsu's threshold."""
     rng = np.random.default_rng(3)
     foam = np.abs(ndimage.gaussian_filter(rng.random((14, 40, 50)), 3) - 0.5) < 0.012
@@ -75,7 +75,7 @@ def thresholds():
                   DEVICE)
 
 
-def high():
+def test_many_slices():
     """A stack with many slices, which is smoothed in several parts."""
     stack = np.round(np.random.default_rng(4).random((4100, 1, 70)) * 3).astype(
         np.uint8) * np.uint8(60)
@@ -84,7 +84,7 @@ def high():
           2, DEVICE)
 
 
-def one_by_one():
+def test_chain_of_maxima():
     """Maxima that increase while the saddles between them decrease: each can join its hill only
     after the previous one. That takes 445 rounds, more than a device makes before the work
     continues on the CPU."""
@@ -97,7 +97,7 @@ def one_by_one():
           [item("c", list(stack), stack=True)], 2, DEVICE)
 
 
-def refusals():
+def test_refusals():
     stack = [np.arange(64, dtype=np.uint8).reshape(8, 8)] * 2
     for name, parameters, words in (
             ("a repair", {"method": "watershed", "repair": {}},
@@ -116,10 +116,10 @@ def refusals():
         tap.ok(ended.returncode == 2 and words in ended.stderr, "refused: " + name, ended.stderr)
 
 
-all_stacks(25)
-thresholds()
-high()
-one_by_one()
+test_stacks(25)
+test_thresholds()
+test_many_slices()
+test_chain_of_maxima()
 if DEVICE == "cpu":
-    refusals()
+    test_refusals()
 tap.done()

@@ -28,7 +28,7 @@ def parts(name):
     return found
 
 
-def kept(kind, text):
+def invariants_of(kind, text):
     """What must be the same in every language: messages, options, files, addresses."""
     if kind == "example":
         return text
@@ -52,7 +52,7 @@ def compare(name, headings):
                next(("%s / %s" % (a, b) for a, b in zip(page, other) if a[0] != b[0]),
                     "%d, %d" % (len(page), len(other))))
         for (kind, text), (_, there) in zip(page, other):
-            if kept(kind, text) != kept(kind, there):
+            if invariants_of(kind, text) != invariants_of(kind, there):
                 tap.ok(False, this + "the same messages, options and addresses",
                        text + "\n" + there)
             bare = re.sub(r"`[^`]*`|\([^)]*\)|„[^“]*“|« [^»]* »", "", there)

@@ -75,7 +75,7 @@ def check(name, volume, parameters, spacing=None, stack=None):
     tap.note("%d voters, oracle %.1f s" % ((expected["weight"] > 0).sum(), seconds))
 
 
-def pictures():
+def test_pictures():
     disc = balls((1, 60, 70), 6, 9, 6)
     check("discs", disc, {"radius": 6})
     check("discs, no floor", disc, {"radius": 6, "floor": 0})
@@ -115,7 +115,7 @@ def pictures():
           {"radius": 7, "floor": 0, "sigma": 0})
 
 
-def stacks():
+def test_stacks():
     check("balls", balls((18, 24, 26), 5, 6, 5), {"radius": 5, "sigma": 1})
     check("balls, on the foreground", balls((18, 24, 26), 5, 6, 9),
           {"radius": 3, "sigma": 1, "floor": 0, "threshold": 0, "foreground": "otsu"})
@@ -135,7 +135,7 @@ def stacks():
           True)
 
 
-def refused(name, parameters, said, volume=None, spacing=None):
+def check_refused(name, parameters, said, volume=None, spacing=None):
     volume = np.zeros((1, 8, 8), np.uint8) if volume is None else volume
     wu = write(os.path.join(SCRATCH, "bad.zip"), "voting", parameters,
                [item("a", list(volume), spacing=spacing)])
@@ -143,30 +143,31 @@ def refused(name, parameters, said, volume=None, spacing=None):
     tap.ok(r.returncode == 2 and said in r.stderr, name, r.stderr)
 
 
-def limits():
-    refused("no radius", {}, "radius: is required")
-    refused("a radius of zero", {"radius": 0}, "radius")
-    refused("too large in 2D", {"radius": 128}, "127 are allowed")
-    refused("too large in 3D", {"radius": 33}, "32 are allowed", np.zeros((2, 8, 8), np.uint8))
-    refused("too small", {"radius": 0.9}, "less than one pixel")
-    refused("too large for the spacing", {"radius": 10}, "32 are allowed",
-            np.zeros((2, 8, 8), np.uint8), [1, 0.1, 0.1])
-    refused("spacings too different", {"radius": 10}, "differ by more",
-            np.zeros((2, 8, 8), np.uint8), [40, 1, 1])
+def test_limits():
+    check_refused("no radius", {}, "radius: is required")
+    check_refused("a radius of zero", {"radius": 0}, "radius")
+    check_refused("too large in 2D", {"radius": 128}, "127 are allowed")
+    check_refused("too large in 3D", {"radius": 33}, "32 are allowed",
+                  np.zeros((2, 8, 8), np.uint8))
+    check_refused("too small", {"radius": 0.9}, "less than one pixel")
+    check_refused("too large for the spacing", {"radius": 10}, "32 are allowed",
+                  np.zeros((2, 8, 8), np.uint8), [1, 0.1, 0.1])
+    check_refused("spacings too different", {"radius": 10}, "differ by more",
+                  np.zeros((2, 8, 8), np.uint8), [40, 1, 1])
     wu = write(os.path.join(SCRATCH, "mixed.zip"), "voting", {"radius": 3},
                [item("a", [np.zeros((8, 8), np.uint8)]),
                 item("b", [np.zeros((8, 8), np.uint8)] * 2)])
     r = tap.run([tap.TEXCELL, "run", wu, "-o", os.path.join(SCRATCH, "bad.npz"), "--device", "cpu"])
     tap.ok(r.returncode == 2 and "images or stacks, not both" in r.stderr,
            "an image and a stack in one job", r.stderr)
-    refused("unknown key", {"radius": 3, "r": 1}, "unknown key")
-    refused("a cone of 30", {"radius": 3, "cone": 30}, "cone: must be")
-    refused("a negative threshold", {"radius": 3, "threshold": -1}, "threshold")
-    refused("a negative sigma", {"radius": 3, "sigma": -1}, "sigma")
-    refused("grey polarity", {"radius": 3, "polarity": "grey"}, "polarity")
+    check_refused("unknown key", {"radius": 3, "r": 1}, "unknown key")
+    check_refused("a cone of 30", {"radius": 3, "cone": 30}, "cone: must be")
+    check_refused("a negative threshold", {"radius": 3, "threshold": -1}, "threshold")
+    check_refused("a negative sigma", {"radius": 3, "sigma": -1}, "sigma")
+    check_refused("grey polarity", {"radius": 3, "polarity": "grey"}, "polarity")
 
 
-pictures()
-stacks()
-limits()
+test_pictures()
+test_stacks()
+test_limits()
 tap.done()

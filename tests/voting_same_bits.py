@@ -71,7 +71,7 @@ def bytes_of(unit, device, *options):
         return file.read()
 
 
-def same_bits():
+def test_same_bits():
     for name, parameters, items in jobs():
         unit = write(path("unit.zip"), "voting", parameters, items)
         first = bytes_of(unit, "cpu", "--threads", "1")
@@ -83,7 +83,7 @@ def same_bits():
         tap.ok(first is not None and all(same), "%s: OpenCL, launches of any size" % name, same)
 
 
-def crossing():
+def test_change_of_device():
     """Started on one device, killed, continued on another."""
     unit, mixed = path("long.zip"), path("mixed.npz")
     write(unit, "voting", {"radius": 9}, [item("a", [blobs((1400, 1400), 9, 1000)])])
@@ -118,7 +118,7 @@ def crossing():
                r.stderr)
 
 
-def counted(command, **hooks):
+def run_and_count(command, **hooks):
     """Runs a command. Returns the run, the number of its OpenCL calls that can fail, and the number
     of objects not released."""
     count = path("count")
@@ -128,21 +128,21 @@ def counted(command, **hooks):
     return r, calls, objects
 
 
-def failing_calls():
+def test_failing_calls():
     """A call that fails gives an error and leaves no OpenCL object; every seventh call is tried.
     While devices are being listed another device may be used instead. For the whole item on the
     device, and in slabs. The last call, a wait while the device is closed, is left out: its failure
     has no consequence."""
     for name, memory in (("whole", {}), ("in slabs", {"memory": 230000})):
         args = [TRY, "voting", '{"radius":3,"sigma":1}', "40", "300", "1", "8", "0"]
-        whole, calls, objects = counted(args, **memory)
+        whole, calls, objects = run_and_count(args, **memory)
         if whole.returncode != 0:
             tap.ok("no OpenCL" in whole.stderr, "the backends agree", whole.stderr)
             return
-        listing = counted([tap.TEXCELL, "devices"])[1]
+        listing = run_and_count([tap.TEXCELL, "devices"])[1]
         wrong = []
         for n in range(3, calls, 7):
-            r, made, objects = counted(args, fail=n, **memory)
+            r, made, objects = run_and_count(args, fail=n, **memory)
             if made < n:
                 continue  # fewer calls: the length of launches depends on the time
             fails = r.returncode == 2 and "CL_" in r.stderr
@@ -153,7 +153,7 @@ def failing_calls():
                "\n".join(wrong[:5]))
 
 
-def slabs():
+def test_slabs():
     """Devices with too little memory for the item, but enough for the self-test: the same bytes by
     more calls, in slabs, without falling back to the CPU."""
     flat, deep = blobs((800, 400), 6, 300), blobs((40, 33, 50), 4, 40, np.uint16)
@@ -164,9 +164,9 @@ def slabs():
         unit, whole = write(path("unit.zip"), "voting", parameters, [one]), None
         expected = bytes_of(unit, "cpu")
         for size in (1 << 30,) + sizes:
-            r, calls, _ = counted([tap.TEXCELL, "run", unit, "-o", path("r.npz"), "--device",
-                                   "opencl",
-                                   "--gpu-slice-ms", "5000"], memory=size)
+            r, calls, _ = run_and_count([tap.TEXCELL, "run", unit, "-o", path("r.npz"), "--device",
+                                         "opencl",
+                                         "--gpu-slice-ms", "5000"], memory=size)
             if r.returncode != 0:
                 tap.ok("no OpenCL" in r.stderr, "%s: there is a device" % name, r.stderr)
                 return
@@ -180,8 +180,8 @@ def slabs():
             whole = whole or calls
 
 
-same_bits()
-crossing()
-slabs()
-failing_calls()
+test_same_bits()
+test_change_of_device()
+test_slabs()
+test_failing_calls()
 tap.done()

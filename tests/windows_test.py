@@ -68,7 +68,7 @@ def start_holder(p, name, seconds, how):
     return process
 
 
-def end(process):
+def end_process(process):
     process.kill()
     process.wait()
 
@@ -228,7 +228,7 @@ def test_open_result(p):
         tap.ok(r.returncode == 0 and read("held.npz") == expected,
                "a result that another program has open (%s) is replaced" % how,
                "%.1f s, exit %d\n%s" % (time.monotonic() - start, r.returncode, r.stderr))
-        end(process)
+        end_process(process)
 
 
 def test_kills(p):
@@ -381,7 +381,7 @@ def main():
             test_demo(p)
         test_full_disk(p)
     finally:
-        end(lasting)
+        end_process(lasting)
         subprocess.run([SERVER, "-k"], env=p.env)
     tap.done()
 

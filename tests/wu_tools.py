@@ -79,7 +79,7 @@ def item_samples(out, index=0, key=None):
 PALETTE_NOTE = "the colours that it shows are taken"
 
 
-def packs_as(name, picture, expected, note_text=None):
+def check_packed(name, picture, expected, note_text=None):
     """The picture is packed, its samples are the expected ones, and pack writes note_text to stderr
     (None: writes nothing)."""
     out = path("out.zip")
@@ -99,7 +99,7 @@ def packs_as(name, picture, expected, note_text=None):
     os.remove(out)
 
 
-def refused(name, picture, word, *args):
+def check_refused(name, picture, word, *args):
     """pack exits with 2 and leaves no output. The one line that it writes, apart from notes, names
     the file and contains `word`."""
     out = path("refused.zip")
@@ -168,67 +168,70 @@ def test_png():
         low = (GREY >> (8 - depth)).astype(np.uint8)
         for interlaced in (False, True):
             f = write_png("g%d.png" % depth, low, depth, 0, interlaced=interlaced)
-            packs_as("PNG grey %d bits%s" % (depth, " interlaced" if interlaced else ""), f,
-                     np.asarray(Image.open(f).convert("L")))
+            check_packed("PNG grey %d bits%s" % (depth, " interlaced" if interlaced else ""), f,
+                         np.asarray(Image.open(f).convert("L")))
     f = path("g8.png")
     Image.fromarray(GREY).save(f)
-    packs_as("PNG grey 8", f, GREY)
-    packs_as("PNG grey 16", write_png("g16.png", GREY16, 16, 0), GREY16)
-    packs_as("PNG grey 16 interlaced", write_png("g16i.png", GREY16, 16, 0, interlaced=True),
-             GREY16)
-    packs_as("PNG RGB 8 interlaced", write_png("c8i.png", COLOUR, 8, 2, interlaced=True), COLOUR)
+    check_packed("PNG grey 8", f, GREY)
+    check_packed("PNG grey 16", write_png("g16.png", GREY16, 16, 0), GREY16)
+    check_packed("PNG grey 16 interlaced", write_png("g16i.png", GREY16, 16, 0, interlaced=True),
+                 GREY16)
+    check_packed("PNG RGB 8 interlaced", write_png("c8i.png", COLOUR, 8, 2, interlaced=True),
+                 COLOUR)
     f = path("c8.png")
     Image.fromarray(COLOUR).save(f)
-    packs_as("PNG RGB 8", f, as_read(f))
-    refused("PNG RGB 16", write_png("c16.png", COLOUR.astype(np.uint16) * 257, 16, 2), "16 bits")
+    check_packed("PNG RGB 8", f, as_read(f))
+    check_refused("PNG RGB 16", write_png("c16.png", COLOUR.astype(np.uint16) * 257, 16, 2),
+                  "16 bits")
 
     alpha = np.full(GREY.shape, 255, np.uint8)
     half = alpha.copy()
     half[3, 5] = 254
     dropped = "the transparency was dropped"
-    packs_as("PNG RGBA opaque", write_png("ao.png", np.dstack([COLOUR, alpha]), 8, 6), COLOUR)
-    packs_as("PNG RGBA", write_png("at.png", np.dstack([COLOUR, half]), 8, 6), COLOUR, dropped)
-    packs_as("PNG grey and alpha",
-             write_png("la.png", np.dstack([GREY, half]), 8, 4, interlaced=True), GREY, dropped)
+    check_packed("PNG RGBA opaque", write_png("ao.png", np.dstack([COLOUR, alpha]), 8, 6), COLOUR)
+    check_packed("PNG RGBA", write_png("at.png", np.dstack([COLOUR, half]), 8, 6), COLOUR, dropped)
+    check_packed("PNG grey and alpha",
+                 write_png("la.png", np.dstack([GREY, half]), 8, 4, interlaced=True), GREY, dropped)
     deep = np.dstack([GREY16, np.full(GREY.shape, 65535, np.uint16)])
-    packs_as("PNG grey 16 and opaque alpha", write_png("la16.png", deep, 16, 4), GREY16)
+    check_packed("PNG grey 16 and opaque alpha", write_png("la16.png", deep, 16, 4), GREY16)
     deep[0, 0, 1] = 65534
-    packs_as("PNG grey 16 and alpha", write_png("la16t.png", deep, 16, 4), GREY16, dropped)
+    check_packed("PNG grey 16 and alpha", write_png("la16t.png", deep, 16, 4), GREY16, dropped)
     key = struct.pack(">H", int(GREY[10, 10]))
-    packs_as("PNG grey with tRNS", write_png("trns.png", GREY, 8, 0, [(b"tRNS", key)]), GREY,
-             dropped)
+    check_packed("PNG grey with tRNS", write_png("trns.png", GREY, 8, 0, [(b"tRNS", key)]), GREY,
+                 dropped)
 
     identity = np.repeat(np.arange(256, dtype=np.uint8)[:, None], 3, 1)
-    packs_as("PNG palette, identity grey",
-             write_png("pi.png", GREY, 8, 3, [(b"PLTE", identity.tobytes())]), GREY)
-    packs_as("PNG palette, inverted grey",
-             write_png("pv.png", GREY, 8, 3, [(b"PLTE", identity[::-1].tobytes())]),
-             255 - GREY, PALETTE_NOTE)
+    check_packed("PNG palette, identity grey",
+                 write_png("pi.png", GREY, 8, 3, [(b"PLTE", identity.tobytes())]), GREY)
+    check_packed("PNG palette, inverted grey",
+                 write_png("pv.png", GREY, 8, 3, [(b"PLTE", identity[::-1].tobytes())]),
+                 255 - GREY, PALETTE_NOTE)
     palette = RNG.integers(0, 256, (256, 3), dtype=np.uint8)
-    packs_as("PNG palette, colours",
-             write_png("pc.png", GREY, 8, 3, [(b"PLTE", palette.tobytes())]), palette[GREY],
-             PALETTE_NOTE)
+    check_packed("PNG palette, colours",
+                 write_png("pc.png", GREY, 8, 3, [(b"PLTE", palette.tobytes())]), palette[GREY],
+                 PALETTE_NOTE)
     for depth in (1, 2, 4):
         few = palette[:1 << depth]
         index = GREY >> (8 - depth)
-        packs_as("PNG palette of %d bits, interlaced" % depth,
-                 write_png("p%d.png" % depth, index, depth, 3, [(b"PLTE", few.tobytes())],
-                           interlaced=True), few[index],
-                 PALETTE_NOTE)
-    packs_as("PNG palette with tRNS",
-             write_png("pt.png", GREY, 8, 3, [(b"PLTE", palette.tobytes()),
-                                              (b"tRNS", b"\xff\x80")]), palette[GREY], dropped)
-    refused("PNG with a pixel beyond the palette",
-            write_png("pb.png", GREY, 8, 3, [(b"PLTE", palette[:9].tobytes())]), "damaged")
-    refused("PNG cut short", write_png("cut.png", GREY, 8, 0, cut=900), "damaged")
-    refused("PNG that ends after its header", write_png("cut2.png", GREY, 8, 0, cut=40), "damaged")
+        check_packed("PNG palette of %d bits, interlaced" % depth,
+                     write_png("p%d.png" % depth, index, depth, 3, [(b"PLTE", few.tobytes())],
+                               interlaced=True), few[index],
+                     PALETTE_NOTE)
+    check_packed("PNG palette with tRNS",
+                 write_png("pt.png", GREY, 8, 3, [(b"PLTE", palette.tobytes()),
+                                                  (b"tRNS", b"\xff\x80")]), palette[GREY], dropped)
+    check_refused("PNG with a pixel beyond the palette",
+                  write_png("pb.png", GREY, 8, 3, [(b"PLTE", palette[:9].tobytes())]), "damaged")
+    check_refused("PNG cut short", write_png("cut.png", GREY, 8, 0, cut=900), "damaged")
+    check_refused("PNG that ends after its header", write_png("cut2.png", GREY, 8, 0, cut=40),
+                  "damaged")
     for w, h in ((65536, 1), (1, 70000), (65535, 65535), (0x7fffffff, 0x7fffffff), (0, 5)):
         f = path("huge.png")
         with open(f, "wb") as out:
             out.write(b"\x89PNG\r\n\x1a\n" + png_chunk(b"IHDR",
                                                        struct.pack(">IIBBBBB", w, h, 8, 0, 0, 0, 0))
                       + png_chunk(b"IDAT", zlib.compress(b"\0" * 100)) + png_chunk(b"IEND", b""))
-        refused("PNG of %d x %d" % (w, h), f, "are too many" if min(w, h) > 0 else "")
+        check_refused("PNG of %d x %d" % (w, h), f, "are too many" if min(w, h) > 0 else "")
 
 
 def test_jpeg():
@@ -240,21 +243,21 @@ def test_jpeg():
         source = SMOOTH if mode == "L" else np.dstack(
             [SMOOTH, SMOOTH.T[:64, :64].repeat(2, 1)[:, :80], 255 - SMOOTH])
         Image.fromarray(source).save(f, **options)
-        packs_as("JPEG " + name, f, as_read(f))
+        check_packed("JPEG " + name, f, as_read(f))
     f = path("cmyk.jpg")
     Image.fromarray(np.dstack([SMOOTH] * 4), "CMYK").save(f)
-    refused("JPEG CMYK", f, "CMYK")
+    check_refused("JPEG CMYK", f, "CMYK")
     f = path("j.jpg")
     Image.fromarray(RNG.integers(0, 256, (100, 120), dtype=np.uint8)).save(f)
     whole = open(f, "rb").read()
     for cut in (3, 20, 200, len(whole) // 2, len(whole) - 200, len(whole) - 5):
         with open(path("cut.jpg"), "wb") as out:
             out.write(whole[:cut])
-        refused("JPEG cut at %d" % cut, path("cut.jpg"), "damaged")
+        check_refused("JPEG cut at %d" % cut, path("cut.jpg"), "damaged")
     with open(path("cut.jpg"), "wb") as out:
         out.write(whole[:-2])
-    packs_as("JPEG that lacks only its end marker", path("cut.jpg"), np.asarray(Image.open(f)),
-             "all samples came")
+    check_packed("JPEG that lacks only its end marker", path("cut.jpg"), np.asarray(Image.open(f)),
+                 "all samples came")
 
 
 # --- TIFF ---------------------------------------------------------------------------------------
@@ -273,37 +276,39 @@ def tiff(name, array, **kw):
 
 def test_tiff_pil():
     for compression in (None, "tiff_lzw", "tiff_adobe_deflate", "packbits"):
-        packs_as("TIFF grey 8, %s" % compression, pil_tiff("c.tif", GREY, compression=compression),
-                 GREY)
-        packs_as("TIFF RGB 8, %s" % compression, pil_tiff("c.tif", COLOUR, compression=compression),
-                 COLOUR)
+        check_packed("TIFF grey 8, %s" % compression,
+                     pil_tiff("c.tif", GREY, compression=compression),
+                     GREY)
+        check_packed("TIFF RGB 8, %s" % compression,
+                     pil_tiff("c.tif", COLOUR, compression=compression),
+                     COLOUR)
     f = pil_tiff("j.tif", SMOOTH, compression="jpeg", quality=90)
-    packs_as("TIFF grey in JPEG", f, as_read(f))
+    check_packed("TIFF grey in JPEG", f, as_read(f))
     f = path("j3.tif")
     Image.fromarray(np.dstack([SMOOTH, 255 - SMOOTH, SMOOTH // 2])).save(f, compression="jpeg",
                                                                          quality=90)
-    packs_as("TIFF RGB in JPEG", f, as_read(f))
+    check_packed("TIFF RGB in JPEG", f, as_read(f))
     f = path("bw.tif")
     Image.fromarray(GREY > 100).save(f, compression="group4")
-    packs_as("TIFF 1 bit, group 4", f, np.where(GREY > 100, 255, 0).astype(np.uint8))
+    check_packed("TIFF 1 bit, group 4", f, np.where(GREY > 100, 255, 0).astype(np.uint8))
     f = path("pal.tif")
     indexed = Image.fromarray(COLOUR).quantize(100)
     indexed.save(f)
-    packs_as("TIFF palette", f, np.asarray(indexed.convert("RGB")), PALETTE_NOTE)
+    check_packed("TIFF palette", f, np.asarray(indexed.convert("RGB")), PALETTE_NOTE)
     whole = open(pil_tiff("c.tif", GREY, compression="tiff_lzw"), "rb").read()
     for cut in (4, 9, len(whole) // 2, len(whole) - 3):
         with open(path("cut.tif"), "wb") as out:
             out.write(whole[:cut])
-        refused("TIFF cut at %d" % cut, path("cut.tif"), "damaged")
+        check_refused("TIFF cut at %d" % cut, path("cut.tif"), "damaged")
     first = Image.fromarray(GREY)
     f = path("pages.tif")
     first.save(f, save_all=True,
                append_images=[Image.fromarray(GREY[::-1].copy()), Image.fromarray(255 - GREY)])
-    packs_as("TIFF of three pages", f, np.stack([GREY, GREY[::-1], 255 - GREY]),
-             "does not say what its pages are")
+    check_packed("TIFF of three pages", f, np.stack([GREY, GREY[::-1], 255 - GREY]),
+                 "does not say what its pages are")
     for name, other in (("size", GREY[:-1]), ("bits", GREY16), ("colour", COLOUR)):
         first.save(f, save_all=True, append_images=[Image.fromarray(np.ascontiguousarray(other))])
-        refused("TIFF whose pages differ in " + name, f, "page 2 differs")
+        check_refused("TIFF whose pages differ in " + name, f, "page 2 differs")
 
 
 def test_tiff_codecs():
@@ -316,7 +321,7 @@ def test_tiff_codecs():
                         (99, "something unknown")):
         with open(path("codec.tif"), "wb") as f:
             f.write(plain.replace(tag + b"\1\0", tag + struct.pack("<H", codec)))
-        refused("TIFF by " + name, path("codec.tif"), "compressed by %s (%d)" % (name, codec))
+        check_refused("TIFF by " + name, path("codec.tif"), "compressed by %s (%d)" % (name, codec))
 
 
 def test_tiff_layouts():
@@ -326,69 +331,73 @@ def test_tiff_layouts():
     stack = RNG.integers(0, 65536, (5, 37, 53), dtype=np.uint16)
     big = RNG.integers(0, 65536, (150, 203), dtype=np.uint16)
     colour = RNG.integers(0, 256, (150, 203, 3), dtype=np.uint8)
-    packs_as("TIFF grey 16", tiff("a.tif", GREY16), GREY16)
-    packs_as("TIFF grey 16, big-endian", tiff("a.tif", GREY16, byteorder=">"), GREY16)
-    packs_as("BigTIFF", tiff("a.tif", GREY16, bigtiff=True), GREY16)
-    packs_as("TIFF grey 16, tiles", tiff("a.tif", big, tile=(32, 64)), big)
-    packs_as("TIFF RGB, tiles", tiff("a.tif", colour, tile=(64, 32), photometric="rgb"), colour)
-    packs_as("TIFF RGB, planes", tiff("a.tif", np.moveaxis(colour, 2, 0), planarconfig="separate",
-                                      photometric="rgb"), colour)
-    packs_as("TIFF RGB, planes of tiles",
-             tiff("a.tif", np.moveaxis(colour, 2, 0), planarconfig="separate",
-                  photometric="rgb", tile=(32, 32)), colour)
-    packs_as("TIFF one row a strip", tiff("a.tif", big, rowsperstrip=1), big)
-    packs_as("TIFF 16 bit, deflate and predictor",
-             tiff("a.tif", big, compression="zlib", predictor=True)
-             if can_compress() else tiff("a.tif", big), big)
-    packs_as("TIFF min-is-white 8", tiff("a.tif", GREY, photometric="miniswhite"), 255 - GREY,
-             "0 is white")
-    packs_as("TIFF min-is-white 16", tiff("a.tif", GREY16, photometric="miniswhite"),
-             65535 - GREY16, "0 is white")
-    packs_as("TIFF stack of 16 bits", tiff("a.tif", stack, photometric="minisblack"), stack,
-             "taken as slices")
-    packs_as("TIFF stack by ImageJ", tiff("a.tif", stack, imagej=True, metadata={"axes": "ZYX"}),
-             stack)
+    check_packed("TIFF grey 16", tiff("a.tif", GREY16), GREY16)
+    check_packed("TIFF grey 16, big-endian", tiff("a.tif", GREY16, byteorder=">"), GREY16)
+    check_packed("BigTIFF", tiff("a.tif", GREY16, bigtiff=True), GREY16)
+    check_packed("TIFF grey 16, tiles", tiff("a.tif", big, tile=(32, 64)), big)
+    check_packed("TIFF RGB, tiles", tiff("a.tif", colour, tile=(64, 32), photometric="rgb"), colour)
+    check_packed("TIFF RGB, planes",
+                 tiff("a.tif", np.moveaxis(colour, 2, 0), planarconfig="separate",
+                                          photometric="rgb"), colour)
+    check_packed("TIFF RGB, planes of tiles",
+                 tiff("a.tif", np.moveaxis(colour, 2, 0), planarconfig="separate",
+                      photometric="rgb", tile=(32, 32)), colour)
+    check_packed("TIFF one row a strip", tiff("a.tif", big, rowsperstrip=1), big)
+    check_packed("TIFF 16 bit, deflate and predictor",
+                 tiff("a.tif", big, compression="zlib", predictor=True)
+                 if can_compress() else tiff("a.tif", big), big)
+    check_packed("TIFF min-is-white 8", tiff("a.tif", GREY, photometric="miniswhite"), 255 - GREY,
+                 "0 is white")
+    check_packed("TIFF min-is-white 16", tiff("a.tif", GREY16, photometric="miniswhite"),
+                 65535 - GREY16, "0 is white")
+    check_packed("TIFF stack of 16 bits", tiff("a.tif", stack, photometric="minisblack"), stack,
+                 "taken as slices")
+    check_packed("TIFF stack by ImageJ",
+                 tiff("a.tif", stack, imagej=True, metadata={"axes": "ZYX"}),
+                 stack)
     opaque = np.dstack([colour, np.full(colour.shape[:2], 255, np.uint8)])
-    packs_as("TIFF RGBA opaque",
-             tiff("a.tif", opaque, photometric="rgb", extrasamples=["unassalpha"]), colour)
+    check_packed("TIFF RGBA opaque",
+                 tiff("a.tif", opaque, photometric="rgb", extrasamples=["unassalpha"]), colour)
     opaque[7, 7, 3] = 0
-    packs_as("TIFF RGBA", tiff("a.tif", opaque, photometric="rgb", extrasamples=["unassalpha"]),
-             colour,
-             "the transparency was dropped")
+    check_packed("TIFF RGBA", tiff("a.tif", opaque, photometric="rgb", extrasamples=["unassalpha"]),
+                 colour,
+                 "the transparency was dropped")
     with tifffile.TiffWriter(path("thumb.tif")) as w:
         w.write(GREY)
         w.write(GREY[::2, ::2].copy(), subfiletype=1)
-    packs_as("TIFF with a thumbnail", path("thumb.tif"), GREY, "left out")
+    check_packed("TIFF with a thumbnail", path("thumb.tif"), GREY, "left out")
 
-    packs_as("TIFF signed, none negative", tiff("a.tif", (GREY16 // 2).astype(np.int16)),
-             GREY16 // 2)
-    packs_as("TIFF of 12 bits", packed_12("a.tif", GREY16 // 16), GREY16 // 16, "its greys are")
-    refused("TIFF float", tiff("bad.tif", GREY.astype(np.float32)),
-            "has floating-point samples, from %g to %g; --scale" % (GREY.min(), GREY.max()))
-    refused("TIFF 32 bits", tiff("bad.tif", GREY.astype(np.uint32)), "has samples of 32 bits, from "
-            "%d to %d, as label pictures have, which" % (GREY.min(), GREY.max()))
-    refused("TIFF signed", tiff("bad.tif", GREY16.astype(np.int16)),
-            "has values from %d to %d, and" %
-            (GREY16.astype(np.int16).min(), GREY16.astype(np.int16).max()))
-    refused("TIFF RGB 16", tiff("bad.tif", colour.astype(np.uint16), photometric="rgb"),
-            "has RGB of 16 bits, from 0 to 255; --scale")
-    refused("TIFF of channels as pages",
-            tiff("bad.tif", RNG.integers(0, 255, (4, 2, 30, 40), dtype=np.uint8),
-                                                     imagej=True, metadata={"axes": "ZCYX"}),
-            "2 channels")
-    refused("OME-TIFF of channels",
-            tiff("bad.ome.tif", RNG.integers(0, 255, (2, 30, 40), dtype=np.uint8),
-                                                photometric="minisblack", metadata={"axes": "CYX"}),
-            "2 channels")
-    refused("TIFF of two samples",
-            tiff("bad.tif", np.dstack([GREY, GREY]), photometric="minisblack",
-                 planarconfig="contig"), "2 samples")
+    check_packed("TIFF signed, none negative", tiff("a.tif", (GREY16 // 2).astype(np.int16)),
+                 GREY16 // 2)
+    check_packed("TIFF of 12 bits", packed_12("a.tif", GREY16 // 16), GREY16 // 16, "its greys are")
+    check_refused("TIFF float", tiff("bad.tif", GREY.astype(np.float32)),
+                  "has floating-point samples, from %g to %g; --scale" % (GREY.min(), GREY.max()))
+    check_refused("TIFF 32 bits", tiff("bad.tif", GREY.astype(np.uint32)),
+                  "has samples of 32 bits, from "
+                  "%d to %d, as label pictures have, which" % (GREY.min(), GREY.max()))
+    check_refused("TIFF signed", tiff("bad.tif", GREY16.astype(np.int16)),
+                  "has values from %d to %d, and" %
+                  (GREY16.astype(np.int16).min(), GREY16.astype(np.int16).max()))
+    check_refused("TIFF RGB 16", tiff("bad.tif", colour.astype(np.uint16), photometric="rgb"),
+                  "has RGB of 16 bits, from 0 to 255; --scale")
+    check_refused("TIFF of channels as pages",
+                  tiff("bad.tif", RNG.integers(0, 255, (4, 2, 30, 40), dtype=np.uint8),
+                                                           imagej=True, metadata={"axes": "ZCYX"}),
+                  "2 channels")
+    check_refused("OME-TIFF of channels",
+                  tiff("bad.ome.tif", RNG.integers(0, 255, (2, 30, 40), dtype=np.uint8),
+                                                      photometric="minisblack",
+                       metadata={"axes": "CYX"}),
+                  "2 channels")
+    check_refused("TIFF of two samples",
+                  tiff("bad.tif", np.dstack([GREY, GREY]), photometric="minisblack",
+                       planarconfig="contig"), "2 samples")
     lower, upper = GREY.astype(np.int16) - 300, GREY.astype(np.int16) + 1000
     for name, kind in (("float", np.float32), ("signed", np.int16)):
         both = tiff("bad.tif", np.dstack([lower, upper]).astype(kind), photometric="minisblack",
                     planarconfig="contig")
-        refused("one channel of two, %s: only its range is printed" % name, both,
-                "from %d to %d" % (lower.min(), lower.max()), "--channel", "1")
+        check_refused("one channel of two, %s: only its range is printed" % name, both,
+                      "from %d to %d" % (lower.min(), lower.max()), "--channel", "1")
 
 
 def raw_tiff(name, pages, end=4):
@@ -440,7 +449,8 @@ def test_tiff_hostile():
     pixels = small.tobytes()
 
     def odd(why, data=pixels, bits=8, **more):
-        refused("TIFF: " + why, raw_tiff("odd.tif", [(raw_tags(small, bits, **more), data)]), why)
+        check_refused("TIFF: " + why, raw_tiff("odd.tif", [(raw_tags(small, bits, **more), data)]),
+                      why)
 
     odd("with YCbCr colours", t262=6, t277=3)
     odd("with a palette of 16 bits", pixels * 2, 16, t262=3, t320=[0] * (3 << 16))
@@ -470,27 +480,29 @@ def test_tiff_hostile():
     larger[:16, :16] = small
     f = raw_tiff("odd.tif", [(raw_tags(small, t322=4096, t323=32, t324=8, t325=larger.size),
                               larger.tobytes())])
-    packs_as("TIFF whose tile is larger than the picture", f, small)
+    check_packed("TIFF whose tile is larger than the picture", f, small)
     for kept_bytes in (0, 1, 3):
         f = raw_tiff("odd.tif", [(raw_tags(small), pixels)], kept_bytes)
-        refused("TIFF that ends %d bytes into the pointer to the next page" % kept_bytes, f,
-                "ends in its directory")
+        check_refused("TIFF that ends %d bytes into the pointer to the next page" % kept_bytes, f,
+                      "ends in its directory")
     thumbnail, page = (raw_tags(small, t254=1), pixels), (raw_tags(small), pixels)
-    packs_as("TIFF whose first page is a thumbnail", raw_tiff("odd.tif", [thumbnail, page]), small,
-             "left out")
-    packs_as("TIFF with a thumbnail between pages", raw_tiff("odd.tif", [page, thumbnail, page]),
-             np.stack([small, small]), "left out")
+    check_packed("TIFF whose first page is a thumbnail", raw_tiff("odd.tif", [thumbnail, page]),
+                 small,
+                 "left out")
+    check_packed("TIFF with a thumbnail between pages",
+                 raw_tiff("odd.tif", [page, thumbnail, page]),
+                 np.stack([small, small]), "left out")
     for shift, kind in ((0, "of 8 bits"), (8, "of 16")):
         ramp = [255 - i << shift for i in range(256)]
-        packs_as("TIFF with a grey palette, entries " + kind,
-                 raw_tiff("odd.tif", [(raw_tags(small, t262=3, t320=ramp * 3), pixels)]),
-                 255 - small, PALETTE_NOTE)
+        check_packed("TIFF with a grey palette, entries " + kind,
+                     raw_tiff("odd.tif", [(raw_tags(small, t262=3, t320=ramp * 3), pixels)]),
+                     255 - small, PALETTE_NOTE)
     with open(raw_tiff("odd.tif", [page]), "rb") as f:
         whole = f.read()
     (first,) = struct.unpack("<I", whole[4:8])
     with open(path("odd.tif"), "wb") as f:     # the pointer to the next page is to this page
         f.write(whole[:-4] + struct.pack("<I", first))
-    packs_as("TIFF whose pages form a circle", path("odd.tif"), small, "another page follows")
+    check_packed("TIFF whose pages form a circle", path("odd.tif"), small, "another page follows")
 
 
 def test_jpeg_hostile():
@@ -498,7 +510,7 @@ def test_jpeg_hostile():
     with open(f, "wb") as out:
         out.write(bytes.fromhex("ffd8 ffc0000e 08 0004 0004 02 011100 021100 ffda000a 02 0100 0200 "
                                 "003f00 0000 ffd9"))
-    refused("JPEG of two components", f, "is a JPEG of 2 components")
+    check_refused("JPEG of two components", f, "is a JPEG of 2 components")
     # A progressive JPEG may contain its first scan any number of times; to decode each copy takes a
     # pass over the whole picture.
     Image.fromarray(SMOOTH).save(f, progressive=True)
@@ -512,13 +524,13 @@ def test_jpeg_hostile():
         with open(f, "wb") as file:
             file.write(whole[:tables] + block * scans + b"\xff\xd9")
         if why:
-            refused("JPEG of %d scans" % scans, f, why)
+            check_refused("JPEG of %d scans" % scans, f, why)
         else:
             ok(pack(path("scans.zip"), f).returncode == 0 and second > first,
                "JPEG of %d scans is read" % scans)
 
 
-def scaled(values, lo, hi, most):
+def scale(values, lo, hi, most):
     """The samples that --scale=LO,HI makes of values: lo becomes 0, hi becomes `most`, linear in
     between, clipped outside, rounded; NaN becomes 0."""
     v = np.nan_to_num((values.astype(np.float64) - lo) / (hi - lo) * most, nan=0.0, posinf=most,
@@ -556,7 +568,7 @@ def test_scale():
             ("grey 8", tiff("g.tif", GREY), 10, 200, 255, GREY, ""),
             ("grey 16", tiff("h.tif", GREY16), 1000, 4000, 65535, GREY16, "")):
         r = pack(out, "--scale=%r,%r" % (lo, hi), picture)
-        good = r.returncode == 0 and np.array_equal(item_samples(out), scaled(values, lo, hi, most))
+        good = r.returncode == 0 and np.array_equal(item_samples(out), scale(values, lo, hi, most))
         beyond = ((np.asarray(values) < lo) | (np.asarray(values) > hi)).mean() > 0.01
         ok(good and says in r.stderr and ("lie beyond --scale" in r.stderr) == beyond and
            (says or beyond or r.stderr == ""), "--scale: " + name, r.stderr)
@@ -564,9 +576,9 @@ def test_scale():
     ok(r.returncode == 0 and np.array_equal(item_samples(out), deep[:, :, 1]),
        "a channel of RGB 16 is packed unscaled", r.stderr)
     r = pack(out, "--stain", "dab", "--stains", "hdab", "--scale", "0,65535", path("deep.png"))
-    low = scaled(deep, 0, 65535, 255).astype(np.uint8)
+    low = scale(deep, 0, 65535, 255).astype(np.uint8)
     difference = np.abs(item_samples(out).astype(int) -
-                        separated(low, [(0.650, 0.704, 0.286), (0.268, 0.570, 0.776)], 1))
+                        separate_stain(low, [(0.650, 0.704, 0.286), (0.268, 0.570, 0.776)], 1))
     ok(r.returncode == 0 and difference.max() <= 1, "a stain of RGB 16", r.stderr)
     for text in ("5", "5,", ",5", "3,3", "4,3", "1,nan", "1,inf", "1,2,3", "a,b"):
         r = pack(out, "--scale=" + text, path("deep.png"))
@@ -592,7 +604,8 @@ def test_channels():
                   planarconfig="separate")
     tiles = tiff("tiles.tif", np.moveaxis(five, 2, 0), photometric="minisblack",
                  planarconfig="separate", tile=(16, 16))
-    refused("five samples a pixel", contig, "has 5 samples a pixel; --channel N takes one of them")
+    check_refused("five samples a pixel", contig,
+                  "has 5 samples a pixel; --channel N takes one of them")
     for k in range(5):
         for f in (contig, planar, tiles):
             r = pack(out, "--channel", k + 1, f)
@@ -606,7 +619,7 @@ def test_channels():
     r = pack(out, "--channel", 3, planar)
     ok(r.returncode == 0 and np.array_equal(item_samples(out), five[:, :, 2]),
        "a plane of a file that is truncated after it", r.stderr)
-    refused("a plane after the file's end", planar, "TIFF", "--channel", "4")
+    check_refused("a plane after the file's end", planar, "TIFF", "--channel", "4")
     Image.fromarray(COLOUR).quantize(64).save(path("palette.tif"))
     r = pack(out, "--channel", "green", path("palette.tif"))
     ok(r.returncode == 0 and np.array_equal(
@@ -617,8 +630,9 @@ def test_channels():
                   tiff("two.tif", five[:, :, :2], photometric="minisblack", planarconfig="contig"),
                   tiff("two_pages.tif", np.moveaxis(five[:, :, :2], 2, 0), imagej=True,
                        metadata={"axes": "CYX"})):
-            refused("%s of %s" % (name, os.path.basename(f)), f,
-                    "which are not red, green and blue; --channel N, from 1", "--channel", name)
+            check_refused("%s of %s" % (name, os.path.basename(f)), f,
+                          "which are not red, green and blue; --channel N, from 1", "--channel",
+                          name)
     r = wu("analyse", "--analysis", "cellcount", "--channel", 2, "-o", path("no_channel"),
            save_all("grey", {"g8.png": GREY}) + "/g8.png")
     ok(r.returncode == 2 and "g8.png: is grey, but --channel is for colours" in r.stderr,
@@ -649,10 +663,11 @@ def test_channels():
     ok(r.returncode == 0 and np.array_equal(item_samples(out), COLOUR[:, :, 1]) and
        "taken as channels" in r.stderr, "pages without metadata are channels with --channel",
        r.stderr)
-    refused("channel 4 of three pages", path("silent.tif"), "has 3 channels; 4 is none",
-            "--channel",
-            "4")
-    refused("channel 6 of five", contig, "has 5 channels; 6 is none of them", "--channel", "6")
+    check_refused("channel 4 of three pages", path("silent.tif"), "has 3 channels; 4 is none",
+                  "--channel",
+                  "4")
+    check_refused("channel 6 of five", contig, "has 5 channels; 6 is none of them", "--channel",
+                  "6")
     whole = RNG.integers(0, 256, (2, 3, 4, 20, 30), dtype=np.uint8)      # times, slices, channels
     kinds = [("ImageJ", tiff("h.tif", whole, imagej=True, metadata={"axes": "TZCYX"}), whole)]
     for order in ("TZC", "TCZ", "CTZ", "CZT", "ZCT", "ZTC"):
@@ -668,8 +683,8 @@ def test_channels():
             ok(good and all(np.array_equal(item_samples(out, t), expected[t, :, c - 1])
                             for t in range(2)), "%s: channel %d, each time a stack" % (name, c),
                r.stderr)
-        refused(name + " without a channel", f, "holds 4 channels as pages; --channel N")
-        refused(name + ", channel 5", f, "has 4 channels; 5 is none", "--channel", "5")
+        check_refused(name + " without a channel", f, "holds 4 channels as pages; --channel N")
+        check_refused(name + ", channel 5", f, "has 4 channels; 5 is none", "--channel", "5")
     times = RNG.integers(0, 256, (12, 20, 30), dtype=np.uint8)
     r = pack(out, tiff("film.ome.tif", times, photometric="minisblack", metadata={"axes": "TYX"}))
     items = job_of(out)["items"] if r.returncode == 0 else []
@@ -711,7 +726,7 @@ def test_channels():
     with tifffile.TiffWriter(path("two.ome.tif"), ome=True) as w:
         for _ in range(2):
             w.write(times[:3], photometric="minisblack", metadata={"axes": "ZYX"})
-    refused("OME of two series", path("two.ome.tif"), "holds 2 pictures (series of OME)")
+    check_refused("OME of two series", path("two.ome.tif"), "holds 2 pictures (series of OME)")
     data = open(kinds[1][1], "rb").read()
     for name, old, new, why in (
             ("more than there is", b'SizeZ="3"', b'SizeZ="4"', "of these is missing"),
@@ -720,7 +735,7 @@ def test_channels():
         ok(data.count(old) == 1, "the file contains " + old.decode())
         with open(path("hurt.ome.tif"), "wb") as f:
             f.write(tiff_with_text(data, old, new))
-        refused("OME: " + name, path("hurt.ome.tif"), why, "--channel", "1")
+        check_refused("OME: " + name, path("hurt.ome.tif"), why, "--channel", "1")
     plain = ('<OME xmlns="x"><Image><Pixels DimensionOrder="XYCZT" SizeC="2" SizeT="1" '
              'SizeZ="3">%s</Pixels></Image></OME>')
     parts = "".join('<TiffData FirstC="%d" FirstT="0" FirstZ="%d" IFD="%d" PlaneCount="1"/>' %
@@ -800,28 +815,28 @@ def test_nifti():
     for kind in ("u1", "i1", "u2", "i2"):
         for name, big in (("n.nii", False), ("n.nii.gz", False), ("n.nii.gz", True)):
             array = (deep if kind[1] == "2" else stack // (2 if kind == "i1" else 1)).astype(kind)
-            packs_as("NIfTI of %s in %s%s" % (kind, name, ", big-endian" if big else ""),
-                     nifti(name, array, big=big, unit=0), array)
-    packs_as("NIfTI of one slice", nifti("n.nii", stack[0].astype("u1")), stack[0].astype("u1"))
-    packs_as("NIfTI of one row", nifti("n.nii", stack[0, 0].astype("u1"), unit=0),
-             stack[0, :1].astype("u1"))
-    packs_as("NIfTI with a slope of 1", nifti("n.nii", deep.astype("u2"), slope=1, unit=0),
-             deep.astype("u2"))
-    packs_as("NIfTI with a slope that is NaN",
-             nifti("n.nii", deep.astype("u2"), slope=np.nan, unit=0), deep.astype("u2"))
+            check_packed("NIfTI of %s in %s%s" % (kind, name, ", big-endian" if big else ""),
+                         nifti(name, array, big=big, unit=0), array)
+    check_packed("NIfTI of one slice", nifti("n.nii", stack[0].astype("u1")), stack[0].astype("u1"))
+    check_packed("NIfTI of one row", nifti("n.nii", stack[0, 0].astype("u1"), unit=0),
+                 stack[0, :1].astype("u1"))
+    check_packed("NIfTI with a slope of 1", nifti("n.nii", deep.astype("u2"), slope=1, unit=0),
+                 deep.astype("u2"))
+    check_packed("NIfTI with a slope that is NaN",
+                 nifti("n.nii", deep.astype("u2"), slope=np.nan, unit=0), deep.astype("u2"))
     rgb = RNG.integers(0, 256, (20, 30, 3), dtype=np.uint8)
-    packs_as("NIfTI of RGB", nifti("n.nii.gz", rgb, code=128, unit=0), rgb)
+    check_packed("NIfTI of RGB", nifti("n.nii.gz", rgb, code=128, unit=0), rgb)
     for kind in ("i4", "u4", "f4", "f8", "i8", "u8"):
         for big in (False, True):
             f = nifti("n.nii.gz", stack.astype(kind), big=big, slope=0.5, offset=-3, unit=0)
             r = pack(out, "--scale", "0,100", f)
             ok(r.returncode == 0 and np.array_equal(item_samples(out),
-                                                    scaled(stack * 0.5 - 3, 0, 100, 65535)),
+                                                    scale(stack * 0.5 - 3, 0, 100, 65535)),
                "NIfTI of %s, scaled" % kind, r.stderr)
-    refused("NIfTI with a slope, unscaled", f, "has samples with a slope, from %g to %g" %
-            (stack.min() * 0.5 - 3, stack.max() * 0.5 - 3))
-    refused("NIfTI of floats, unscaled", nifti("n.nii", stack.astype("f4")),
-            "has floating-point samples, from")
+    check_refused("NIfTI with a slope, unscaled", f, "has samples with a slope, from %g to %g" %
+                  (stack.min() * 0.5 - 3, stack.max() * 0.5 - 3))
+    check_refused("NIfTI of floats, unscaled", nifti("n.nii", stack.astype("f4")),
+                  "has floating-point samples, from")
     r = pack(out, nifti("brain.nii.gz", stack.astype("u1"), size=(0.5, 0.25, 2)))
     ok(r.returncode == 0 and job_of(out)["items"][0]["spacing"] == [2000, 250, 500] and
        job_of(out)["items"][0]["name"] == "brain", "NIfTI: size of a voxel in millimetres",
@@ -858,22 +873,22 @@ def test_nifti():
             ("place 1e30", {"b108": struct.pack("<f", 1e30)}, "begin where they cannot"),
             ("place beyond", {"b108": struct.pack("<f", 1e6)}, "ends too early"),
             ("intercept", {"b112": struct.pack("<2f", 2, np.inf)}, "intercept that is no number")):
-        refused("NIfTI: " + name, nifti("bad.nii", base, **change), why)
+        check_refused("NIfTI: " + name, nifti("bad.nii", base, **change), why)
         if name not in ("too much", "place beyond"):
-            refused("NIfTI in gzip: " + name, nifti("bad.nii.gz", base, **change), why)
+            check_refused("NIfTI in gzip: " + name, nifti("bad.nii.gz", base, **change), why)
     for f in ("cut.nii", "cut.nii.gz"):
         whole = open(nifti(f, base, unit=0), "rb").read()
         for cut in (5, 200, len(whole) // 2, len(whole) - 1):
             with open(path(f), "wb") as out_file:
                 out_file.write(whole[:cut])
-            refused("NIfTI %s cut at %d" % (f, cut), path(f),
-                    "damaged NIfTI" if cut < len(whole) - 1 or f == "cut.nii" else "damaged")
+            check_refused("NIfTI %s cut at %d" % (f, cut), path(f),
+                          "damaged NIfTI" if cut < len(whole) - 1 or f == "cut.nii" else "damaged")
     with open(path("hurt.nii.gz"), "wb") as f:
         f.write(whole[:-6] + bytes([whole[-6] ^ 1]) + whole[-5:])
-    refused("NIfTI whose CRC is wrong", path("hurt.nii.gz"), "damaged NIfTI")
+    check_refused("NIfTI whose CRC is wrong", path("hurt.nii.gz"), "damaged NIfTI")
     with open(path("text.nii.gz"), "wb") as f:
         f.write(gzip.compress(b"no picture " * 100))
-    refused("another file in gzip", path("text.nii.gz"), "holds no NIfTI picture")
+    check_refused("another file in gzip", path("text.nii.gz"), "holds no NIfTI picture")
     brain = data("levelset/colin27_ch2.nii.gz")
     if brain is not None:
         raw = gzip.open(brain).read()
@@ -1088,7 +1103,7 @@ def test_um_parameters():
        r.stderr)
 
 
-def separated(rgb, rows, stain):
+def separate_stain(rgb, rows, stain):
     """Samples of the stain with index `stain` by scikit-image's colour deconvolution, 170 grey
     levels per unit of optical density. rows: an RGB vector of each stain; a third one that is
     missing is the cross product of the two."""
@@ -1133,7 +1148,7 @@ def test_colours():
                 r = pack(out, "--stain", stain, "--stains", stains, f)
                 if not ok(r.returncode == 0, "%s: --stain %s" % (name, stain), r.stderr):
                     continue
-                difference = np.abs(item_samples(out).astype(int) - separated(rgb, rows, k))
+                difference = np.abs(item_samples(out).astype(int) - separate_stain(rgb, rows, k))
                 ok(difference.max() <= 1 and (difference > 0).mean() < 0.01,
                    "%s: %s as scikit-image computes it" % (name, stain), "%g, %g of %g" % (
                        difference.max(), (difference > 0).mean(), difference.size))
@@ -1179,22 +1194,23 @@ def test_orientation():
         turned.append(path("turned." + end))
         Image.fromarray(SMOOTH).save(turned[-1], **options)
     for f in turned:
-        packs_as("a picture to be shown turned, " + f[-3:], f, as_read(f) if f[-3:] == "jpg"
-                 else SMOOTH, "to be shown turned or mirrored; it is compressed as it is stored")
+        check_packed("a picture to be shown turned, " + f[-3:], f, as_read(f) if f[-3:] == "jpg"
+                     else SMOOTH,
+                     "to be shown turned or mirrored; it is compressed as it is stored")
     r = pack(path("turned.zip"), *turned)
     ok("turned.jpg (and 2 more): " in r.stderr and r.stderr.count("to be shown turned") == 1,
        "one note about all turned pictures", r.stderr)
     exif[0x0112] = 1
     Image.fromarray(SMOOTH).save(turned[0], exif=exif)
-    packs_as("a picture to be shown as it is stored", turned[0], as_read(turned[0]))
+    check_packed("a picture to be shown as it is stored", turned[0], as_read(turned[0]))
     exif[0x0112] = 6
     block = exif.tobytes()
     block = block[6:] if block[:4] == b"Exif" else block
     with open(write_png("behind.png", SMOOTH, 8, 0), "r+b") as f:
         f.seek(-12, os.SEEK_END)
         f.write(png_chunk(b"eXIf", block) + png_chunk(b"IEND", b""))
-    packs_as("a PNG whose orientation follows its samples", path("behind.png"), SMOOTH,
-             "to be shown turned or mirrored")
+    check_packed("a PNG whose orientation follows its samples", path("behind.png"), SMOOTH,
+                 "to be shown turned or mirrored")
     # A damaged Exif block is no reason to refuse the picture.
     for i, bad in enumerate([b"", b"II", b"II*\0\xff\xff\xff\xff", b"MM\0*\0\0\0\x08\xff\xff",
                              block[:13], b"II*\0\xfe\xff\xff\xff" + block,
@@ -1213,7 +1229,7 @@ def test_not_pictures():
         f = path(name)
         with open(f, "wb") as out:
             out.write(body)
-        refused(name, f, "")
+        check_refused(name, f, "")
     for magic, what in ((b"%PDF-1.7", "a PDF document, not a PNG, JPEG, TIFF or NIfTI "
                          "picture; save its"), (b"GIF89a..", "a GIF picture"),
                         (b"ZISRAWFILE", "a CZI file of Zeiss"),
@@ -1221,16 +1237,16 @@ def test_not_pictures():
                         (b"PK\3\4....", "a ZIP archive")):
         with open(path("what.tif"), "wb") as out:
             out.write(magic)
-        refused("a file that is " + what[:14], path("what.tif"), what)
-    refused("a file that does not exist", path("nothing.png"), "No such file")
+        check_refused("a file that is " + what[:14], path("what.tif"), what)
+    check_refused("a file that does not exist", path("nothing.png"), "No such file")
     os.makedirs(path("hollow"), exist_ok=True)
-    refused("an empty folder", path("hollow"), "no .png")
+    check_refused("an empty folder", path("hollow"), "no .png")
     f = path("misnamed.jpg")
     Image.fromarray(GREY).save(f, format="PNG")
-    packs_as("a PNG called .jpg", f, GREY)
+    check_packed("a PNG called .jpg", f, GREY)
     one = path("one.png")
     Image.fromarray(GREY[:1, :1].copy()).save(one)
-    packs_as("1 x 1", one, GREY[:1, :1])
+    check_packed("1 x 1", one, GREY[:1, :1])
 
 
 def test_damage():
@@ -2097,14 +2113,14 @@ def test_real():
             skip("real picture " + name, "not here")
             continue
         picture = Image.open(f)
-        packs_as("real picture " + name, f,
-                 np.asarray(picture.convert("L") if picture.mode == "P" else picture),
-                 "its greys are 0 to 235 of 16 bits" if name.endswith("img2d.tif") else None)
+        check_packed("real picture " + name, f,
+                     np.asarray(picture.convert("L") if picture.mode == "P" else picture),
+                     "its greys are 0 to 235 of 16 bits" if name.endswith("img2d.tif") else None)
     f = data("volume/membrane_raw.tif")
     if f is None or tifffile is None:
         skip("real stack", "not here")
     else:
-        packs_as("real stack", f, tifffile.imread(f), "taken as slices")
+        check_packed("real stack", f, tifffile.imread(f), "taken as slices")
 
 
 # --- show and export ----------------------------------------------------------------------------
@@ -2141,7 +2157,7 @@ FEATURES = ["asm", "contrast", "correlation", "variance", "idm", "sum_average", 
 
 
 
-def declared(array, role, table=None, title=None, axes=None):
+def array_entry(array, role, table=None, title=None, axes=None):
     """The entry of an array in result.json's `arrays`."""
     entry = dict(array=array, role=role, table=table, title=title, axes=axes)
     return {k: v for k, v in entry.items() if v is not None}
@@ -2155,30 +2171,32 @@ def axis_names(*values):
 # What result.json of "alchemy" declares: LEVELS is an axis, DECLARED are the arrays.
 LEVELS = {"name": "levels", "values": [16, 64], "prefix": "L"}
 DECLARED = [
-    declared("feature_names", "titles", "features"),
-    declared("offsets", "keys", "offset_features", axes=axis_names("dx", "dy")),
-    declared("features", "value", "features", "glcm",
-             [{"name": "distance", "values": [1, 3, 20], "prefix": "d", "digits": 2},
-              {"name": "feature", "values": ["asm", "sum_average", "imc1", "imc2", "entropy"]}]),
-    declared("offset_features", "value", "offset_features",
-             axes=[LEVELS, {"name": "offset", "array": "offsets"},
-                   {"name": "feature", "values": FEATURES},
-                   *axis_names("mean", "variance", "min", "max")]),
-    declared("count", "value", "items", "count"), declared("volume", "value", "items", "volume"),
-    declared("good", "value", "items", "good"),
-    declared("otsu_threshold", "value", "items", "otsu_threshold"),
-    declared("thing_item", "item", "things"),
-    declared("thing_bbox", "value", "things", "bbox", axis_names("y0", "x0", "y1", "x1")),
-    declared("thing_centroid", "value", "things", "centroid", axis_names("y", "x")),
-    declared("thing_mean", "value", "things", "mean"),
-    declared("thing_glcm", "value", "things", "glcm",
-             [{"name": "distance", "values": [2], "prefix": "d", "digits": 2},
-              {"name": "feature", "values": ["contrast", "energy"]}]),
-    declared("spot_item", "item", "spots"),
-    declared("spot", "place", "spots", axes=axis_names("z", "y", "x")),
-    declared("score", "value", "spots", "score"),
-    declared("heat_{item}_L64_-1_0", "map", title="heat, offset (-1,0)"),
-    declared("labels_{item}", "labels", "things"), declared("mask_{item}", "mask", title="inside"),
+    array_entry("feature_names", "titles", "features"),
+    array_entry("offsets", "keys", "offset_features", axes=axis_names("dx", "dy")),
+    array_entry("features", "value", "features", "glcm",
+                [{"name": "distance", "values": [1, 3, 20], "prefix": "d", "digits": 2},
+                 {"name": "feature", "values": ["asm", "sum_average", "imc1", "imc2", "entropy"]}]),
+    array_entry("offset_features", "value", "offset_features",
+                axes=[LEVELS, {"name": "offset", "array": "offsets"},
+                      {"name": "feature", "values": FEATURES},
+                      *axis_names("mean", "variance", "min", "max")]),
+    array_entry("count", "value", "items", "count"),
+    array_entry("volume", "value", "items", "volume"),
+    array_entry("good", "value", "items", "good"),
+    array_entry("otsu_threshold", "value", "items", "otsu_threshold"),
+    array_entry("thing_item", "item", "things"),
+    array_entry("thing_bbox", "value", "things", "bbox", axis_names("y0", "x0", "y1", "x1")),
+    array_entry("thing_centroid", "value", "things", "centroid", axis_names("y", "x")),
+    array_entry("thing_mean", "value", "things", "mean"),
+    array_entry("thing_glcm", "value", "things", "glcm",
+                [{"name": "distance", "values": [2], "prefix": "d", "digits": 2},
+                 {"name": "feature", "values": ["contrast", "energy"]}]),
+    array_entry("spot_item", "item", "spots"),
+    array_entry("spot", "place", "spots", axes=axis_names("z", "y", "x")),
+    array_entry("score", "value", "spots", "score"),
+    array_entry("heat_{item}_L64_-1_0", "map", title="heat, offset (-1,0)"),
+    array_entry("labels_{item}", "labels", "things"),
+    array_entry("mask_{item}", "mask", title="inside"),
 ]
 
 
@@ -2385,7 +2403,7 @@ def check_terminal(arrays, unit):
     text = "caf\u00e9 \u4e2d" + "".join(control_characters) + "\u20ac \U0001f52c\u00a0."
     result = write_npz("terminal.npz", dict(arrays, words=np.array(["", text, "x"])), unit,
                        {"parameters": {text: [text]},
-                        "arrays": DECLARED + [declared("words", "value", "items", "words")]})
+                        "arrays": DECLARED + [array_entry("words", "value", "items", "words")]})
     r = wu("show", "--all", result, encoding="utf-8")
     output = r.stdout.replace("\n", "")
     ok(r.returncode == 0 and not set(control_characters) & set(output) and
@@ -2440,7 +2458,7 @@ def check_tables(folder, arrays):
 def check_formulas(arrays, unit):
     """Text in a result that a spreadsheet would evaluate as a formula gets an apostrophe in CSV
     files; numbers do not."""
-    title = declared("words", "value", "items", "words")
+    title = array_entry("words", "value", "items", "words")
     for texts in (["=HYPERLINK(\"http://x\",\"y\")", "+cmd", "-2+3"],
                   ["@SUM(1+1)*cmd|x", "\t=1", "\r=1"], ["a=1", "'", ""], ["a", "' ", "a \""]):
         bad = write_npz("formulas.npz", dict(arrays, words=np.array(texts),
@@ -2461,7 +2479,7 @@ def check_separators(arrays, unit):
     begins with a character that begins a formula, plain or full-width."""
     texts = (["a;=1+1", "b\t@x", "c,+1", "d;\"=1", "\uff1d1+1", "e; -2", "f|=1"],
              ["g\x9b31m", "h;\uff0b1", "i", "", "j=1;k", "l;m", "n\u2028", " ", "p; ", "q;\""])
-    title = declared("words", "value", "items", "words")
+    title = array_entry("words", "value", "items", "words")
     for texts_of_file in texts:
         for i in range(0, len(texts_of_file), 3):
             item_words = (texts_of_file[i:i + 3] + ["", ""])[:3]
@@ -2521,9 +2539,10 @@ def check_bad_results(arrays, unit):
                          ("no declarations", {"arrays": 3}),
                          ("an array of no name", {"arrays": DECLARED + [{"role": "value"}]}),
                          ("an array that is not there",
-                          {"arrays": DECLARED + [declared("gone", "value", "items", "gone")]}),
+                          {"arrays": DECLARED + [array_entry("gone", "value", "items", "gone")]}),
                          ("a table that is a path",
-                          {"arrays": DECLARED + [declared("strange", "value", "../items", "s")]}),
+                          {"arrays": DECLARED +
+                           [array_entry("strange", "value", "../items", "s")]}),
                          ("keys that are not declared", {"arrays": DECLARED[:1] + DECLARED[2:]}),
                          ("no version", {"version": None}), ("version 2", {"version": 2}),
                          ("version 4", {"version": 4})):

@@ -73,7 +73,7 @@ def assimilate(db, path):
                           stderr=subprocess.DEVNULL)
 
 
-def timed(db, maker, units):
+def time_units(db, maker, units):
     """(seconds for all units, stored by one process after another; seconds of the slowest;
     processor seconds of all, which depend less on other work of the machine)."""
     paths = [maker.make() for _ in range(units)]
@@ -143,17 +143,17 @@ def main():
     try:
         small_units(folder, os.path.join(folder, "small.sqlite"))
         hcc, small = Maker(folder, {"preset": "hcc"}), Maker(folder, SMALL)
-        show("hcc units, empty data set", db, TIMED, *timed(db, hcc, TIMED))
+        show("hcc units, empty data set", db, TIMED, *time_units(db, hcc, TIMED))
         for done in range(TIMED * 100, hcc_items, 100):
             path = hcc.make()
             assimilate(db, path)
             os.remove(path)
-        show("hcc units, %d items" % hcc_items, db, TIMED, *timed(db, hcc, TIMED))
+        show("hcc units, %d items" % hcc_items, db, TIMED, *time_units(db, hcc, TIMED))
         for done in range(hcc_items, items, 10000):
             path = small.make(10000)
             assimilate(db, path)
             os.remove(path)
-        show("hcc units, %d items" % items, db, TIMED, *timed(db, hcc, TIMED))
+        show("hcc units, %d items" % items, db, TIMED, *time_units(db, hcc, TIMED))
         small_units(folder, db)
         for sql in ("SELECT avg(contrast_mean) FROM glcm_features WHERE levels = 64 AND "
                     "distance = 3",

@@ -22,7 +22,7 @@ SLICES = int(os.environ.get("BENCH_SLICES", "256"))
 DEVICE = os.environ.get("BENCH_DEVICE", "cpu")
 
 
-def timed(work):
+def time_work(work):
     """(best and median wall seconds, least processor seconds) of the process and its children."""
     walls, processor = [], []
     for _ in range(ROUNDS):
@@ -54,7 +54,7 @@ def opencv(paths):
         cv2.connectedComponentsWithStats(mask, connectivity=8)
 
 
-def say(name, times):
+def print_times(name, times):
     print("%-44s %7.2f s best, %7.2f s median, %7.2f s of processor" % (name, *times))
     sys.stdout.flush()
     return times
@@ -81,10 +81,11 @@ def pictures(folder):
         paths.append(os.path.join(folder, "p%02d.png" % i))
         Image.fromarray(np.roll(base, (111 * i, 237 * i), (0, 1))).save(paths[-1])
     unit = pack(folder, "pictures", "--analysis", "cellcount", "--param", "polarity=bright", *paths)
-    ours = say("%d pictures, 4000 x 2250, cellcount, %d threads" % (PICTURES, THREADS),
-               timed(lambda: texcell(unit)))
+    ours = print_times("%d pictures, 4000 x 2250, cellcount, %d threads" % (PICTURES, THREADS),
+                       time_work(lambda: texcell(unit)))
     try:
-        theirs = say("OpenCV: imread, Otsu, components with stats", timed(lambda: opencv(paths)))
+        theirs = print_times("OpenCV: imread, Otsu, components with stats",
+                             time_work(lambda: opencv(paths)))
         print("%-44s %7.2f of its best, %7.2f of its processor time" %
               ("texcell takes", ours[0] / theirs[0], ours[2] / theirs[2]))
     except ImportError:
@@ -97,8 +98,8 @@ def split(folder):
     for by in "none", "distance":
         unit = pack(folder, by, "--analysis", "cellcount", "--param", "polarity=bright", "--param",
                     "split=" + by, path)
-        processor[by] = say("4000 x 4000, cellcount, split %s, one thread" % by,
-                            timed(lambda: texcell(unit, 1)))[2]
+        processor[by] = print_times("4000 x 4000, cellcount, split %s, one thread" % by,
+                                    time_work(lambda: texcell(unit, 1)))[2]
     print("%-44s %7.1f ns of processor a pixel" %
           ("the split takes", 1e9 * (processor["distance"] - processor["none"]) / side ** 2))
 
@@ -113,8 +114,8 @@ def large(folder):
         unit = pack(folder, "large", "--analysis", "cellcount", "--param", "polarity=bright", *more,
                     path)
         for threads in (1, THREADS):
-            say("8192 x 8192, cellcount, %s, %s, threads %d" % (name, DEVICE, threads),
-                timed(lambda: texcell(unit, threads)))
+            print_times("8192 x 8192, cellcount, %s, %s, threads %d" % (name, DEVICE, threads),
+                        time_work(lambda: texcell(unit, threads)))
 
 
 Y, X = np.mgrid[:512, :512].astype(np.float32)
@@ -138,8 +139,8 @@ def stack(folder, analysis, parameter, grey):
         Image.fromarray((grey(z) + noise).clip(0, 255).astype(np.uint8)).save(
             os.path.join(slices, "%03d.png" % z), compress_level=1)
     unit = pack(folder, analysis, "--analysis", analysis, "--param", parameter, "--stack", slices)
-    say("%d x 512 x 512, %s, %s, threads %d" % (SLICES, analysis, DEVICE, THREADS),
-        timed(lambda: texcell(unit)))
+    print_times("%d x 512 x 512, %s, %s, threads %d" % (SLICES, analysis, DEVICE, THREADS),
+                time_work(lambda: texcell(unit)))
 
 
 with tempfile.TemporaryDirectory() as scratch:

@@ -54,7 +54,7 @@ def pack(folder, pictures):
     return unit
 
 
-def of_texcell(unit):
+def time_texcell(unit):
     result = unit + ".npz"
     start = resource.getrusage(resource.RUSAGE_CHILDREN)
     subprocess.run([os.path.join(tap.BUILD, "texcell"), "run", unit, "-o", result, "--device",
@@ -65,7 +65,7 @@ def of_texcell(unit):
     return after.ru_utime + after.ru_stime - start.ru_utime - start.ru_stime
 
 
-def of_mahotas(pictures):
+def time_mahotas(pictures):
     start = time.process_time()
     for picture in pictures:
         for d in DISTANCES:
@@ -73,7 +73,7 @@ def of_mahotas(pictures):
     return time.process_time() - start
 
 
-def of_skimage(pictures):
+def time_skimage(pictures):
     start = time.process_time()
     for picture in pictures:
         matrices = graycomatrix(picture, DISTANCES, ANGLES, 32, symmetric=True, normed=True)
@@ -88,9 +88,9 @@ def main():
     levels = [p // 8 for p in pictures]
     best = [np.inf] * 3
     for _ in range(ROUNDS):
-        best[0] = min(best[0], of_texcell(unit))
-        best[1] = min(best[1], of_mahotas(levels) if mahotas is not None else np.inf)
-        best[2] = min(best[2], of_skimage(levels))
+        best[0] = min(best[0], time_texcell(unit))
+        best[1] = min(best[1], time_mahotas(levels) if mahotas is not None else np.inf)
+        best[2] = min(best[2], time_skimage(levels))
     print("texcell %.3f s" % best[0])
     for name, seconds in (("mahotas", best[1]), ("scikit-image", best[2])):
         if seconds < np.inf:

@@ -32,7 +32,7 @@ def rows(result, n):
 def hostile(kind, honest, picture, parameters):
     lie = forge.Result(honest)
     if kind == 0:
-        forgers.giants(lie.arrays, parameters, picture)
+        forgers.replace_by_giants(lie.arrays, parameters, picture)
     elif kind == 1:
         return rows(lie, picture.size // 16)
     elif kind == 2:

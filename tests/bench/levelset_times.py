@@ -43,7 +43,7 @@ def unit_of(image, parameters, iterations):
     return ls.write(path, image, dict(FORCE, **dict(parameters, iterations=iterations)))
 
 
-def timed(unit, device, threads):
+def time_run(unit, device, threads):
     """(seconds, last state) of a run."""
     data, time_or_why = ls.state(unit, OUT, device, threads)
     if data is None:
@@ -55,8 +55,8 @@ def an_iteration(image, parameters, device, threads, n=None):
     """(seconds of one iteration, last state)."""
     n = n or (20 if device == "cpu" else 1000)
     units = [unit_of(image, parameters, k) for k in (n // 4, n + n // 4)]
-    short = min(timed(units[0], device, threads)[0] for _ in range(3))
-    runs = [timed(units[1], device, threads) for _ in range(3)]
+    short = min(time_run(units[0], device, threads)[0] for _ in range(3))
+    runs = [time_run(units[1], device, threads) for _ in range(3)]
     return (min(time for time, _ in runs) - short) / n, runs[0][1]
 
 
@@ -140,7 +140,7 @@ def cupy_distances(mask, ours):
 def same_bits(image, device):
     p = {"dt": "cfl", "reinit_every": 20, "init": ball(SIDE)}
     unit = unit_of(image, p, 50)
-    states = [timed(unit, d, 2)[1] for d in ("cpu", device)]
+    states = [time_run(unit, d, 2)[1] for d in ("cpu", device)]
     print("phi on the device %s" % ("is the CPU's, bit for bit" if states[0] == states[1]
                                     else "DIFFERS"))
 

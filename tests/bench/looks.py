@@ -175,7 +175,7 @@ def random_unit(analysis, k, of):
             return job, "%s %dx%d" % (name, nx, ny), files
 
 
-def honest(names, of):
+def measure_doubts(names, of):
     """Checking pixels, with doubts, takes the time of check without --no-pixels less that with
     it."""
     n, sums = int(os.environ.get("UNITS", "1000")) // len(names), {}
@@ -227,7 +227,7 @@ def once(of_picture):
     return remembered
 
 
-def units(names, of):
+def measure_cost(names, of):
     """Times units with items of a pool: as many as take SECONDS, judging by earlier units."""
     workunit.png, workunit.label_png = once(workunit.png), once(workunit.label_png)
     pools = {(a, flat): list(pool_of(a, [o for o in of if (len(o[1]) == 1) == flat], flat))
@@ -271,7 +271,7 @@ def units(names, of):
                  100 * look / work, 100 * whole / work, work))
 
 
-def lies(analysis, job, parameters, of):
+def count_found_lies(analysis, job, parameters, of):
     seen, refused, doubts, honest = [], {"black": [], "grey": [], "another picture": []}, [], 0
     of = list(of)
     for i, (name, slices) in enumerate(of):
@@ -311,13 +311,13 @@ def main():
     todo, only = sys.argv[1], sys.argv[2:]
     all_of = list(real())
     if todo in ("honest", "units"):
-        return {"honest": honest, "units": units}[todo](only or sorted(JOBS), all_of)
+        return {"honest": measure_doubts, "units": measure_cost}[todo](only or sorted(JOBS), all_of)
     for analysis, jobs in JOBS.items():
         for job, (parameters, dimensions) in jobs.items():
             if only and [analysis, job][:len(only)] != only:
                 continue
             of = [(n, s) for n, s in all_of if (len(s) > 1) == (dimensions == 3)]
-            lies(analysis, job, parameters, of)
+            count_found_lies(analysis, job, parameters, of)
 
 
 if __name__ == "__main__":

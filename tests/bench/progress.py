@@ -123,7 +123,7 @@ def task(folder, analysis, parameters, files, count, times):
     return unit
 
 
-def looks(points, whole):
+def errors_of_estimate(points, whole):
     """The relative error of the time left at each share; None: no fraction was printed near it."""
     for share in SHARES:
         points_after = [p for p in points if p[0] >= share * whole]
@@ -132,11 +132,12 @@ def looks(points, whole):
                                                                      0.97) * whole else None
 
 
-def tell(analysis, parameters, unit, result):
+def print_errors(analysis, parameters, unit, result):
     if DEVICE != "cpu":
         course(unit, result)
     runs = [course(unit, result) for _ in range(RUNS)]
-    found = [[e for e in errors if e is not None] for errors in zip(*(looks(*run) for run in runs))]
+    found = [[e for e in errors if e is not None]
+             for errors in zip(*(errors_of_estimate(*run) for run in runs))]
     print("%-10s %-62s %6.2f s  at 10, 20, 30, 50, 70, 90%%: %s" %
           (analysis, " ".join(parameters), np.median([whole for _points, whole in runs]),
            " ".join("%+4.0f%%" % (100 * np.median(errors)) if errors else "    -"
@@ -149,7 +150,8 @@ def main():
         if (not only or analysis in only) and os.path.exists(os.path.join(plans.DATA,
                                                                           job[1][0][0])):
             with tempfile.TemporaryDirectory(prefix="texcell-bench-") as folder:
-                tell(analysis, job[0], task(folder, analysis, *job), os.path.join(folder, "r.npz"))
+                print_errors(analysis, job[0], task(folder, analysis, *job),
+                             os.path.join(folder, "r.npz"))
     print("Single items", flush=True)
     files_by_kind = plans.pictures()
     with tempfile.TemporaryDirectory(prefix="texcell-bench-") as folder:
@@ -157,7 +159,7 @@ def main():
             if not only or analysis in only:
                 unit = plans.pack(folder, files_by_kind, analysis, parameters, kind,
                                   times * LARGER.get(analysis, 1))
-                tell(analysis, parameters, unit, os.path.join(folder, "r.npz"))
+                print_errors(analysis, parameters, unit, os.path.join(folder, "r.npz"))
 
 
 if __name__ == "__main__":

@@ -72,7 +72,7 @@ def ours(path, n, mode, device="cpu", threads=1, rounds=1):
     return np.array([float(labels), float(everything), float(table)]), int(cells)
 
 
-def on_cpu(name, path, mask, n):
+def measure_cpu(name, path, mask, n):
     from scipy import ndimage
     empty = ~mask
     for mode, structure in STRUCTURES.items():
@@ -139,7 +139,7 @@ def cupy_ms(mask, structure):
     return best
 
 
-def on_device(name, path, mask, n, device):
+def measure_device(name, path, mask, n, device):
     for mode, structure in STRUCTURES.items():
         t, cells = ours(path, n, mode, device, 16, 3)
         peer = cupy_ms(mask, structure)
@@ -165,9 +165,9 @@ def main():
             watershed(path, cells_in_noise(mask, n), n, device)
         mask.astype(np.uint8).tofile(path)
         if device is None:
-            on_cpu(name, path, mask, n)
+            measure_cpu(name, path, mask, n)
         else:
-            on_device(name, path, mask, n, device)
+            measure_device(name, path, mask, n, device)
 
 
 main()

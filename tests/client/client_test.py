@@ -77,7 +77,7 @@ class Story:
         time.sleep(2.5)
 
 
-def suspend_in_memory(story):
+def test_suspend_in_memory(story):
     process = story.process
     story.sleeps()
     start = process.cpu_seconds()
@@ -91,7 +91,7 @@ def suspend_in_memory(story):
            "resumed in memory: the same process continues")
 
 
-def suspend_out_of_memory(story):
+def test_suspend_out_of_memory(story):
     """Suspends the task out of memory. From here on no checkpoints are due. The client keeps a task
     without a checkpoint in memory, so the first process has written one."""
     story.client.preferences(leave_in_memory=0, checkpoint_seconds=1000)
@@ -117,7 +117,7 @@ def suspend_out_of_memory(story):
         f.write(output)
 
 
-def client_quits(story):
+def test_client_quits(story):
     stop_time = time.time()
     story.client.quit()
     tap.ok(time.time() - stop_time < 15, "client quit: the task ends without being killed")
@@ -126,14 +126,14 @@ def client_quits(story):
     story.restarts("client restarted")
 
 
-def a_signal(story):
+def test_signal(story):
     stop_time = time.time()
     story.process.signal(signal.SIGTERM)
     story.stopped("SIGTERM", "interrupted by signal 15", stop_time)
     story.restarts("after SIGTERM")
 
 
-def no_checkpoint(story):
+def test_no_checkpoint(story):
     """No checkpoint can be written into the slot. The work since the last one is lost, and the
     client must not count its time."""
     def counted():
@@ -157,7 +157,7 @@ def no_checkpoint(story):
     story.works_on()
 
 
-def client_gone(story):
+def test_client_killed(story):
     """The task is suspended, so that it cannot finish before it notices that the client is gone."""
     client = story.client
     client.preferences(leave_in_memory=1, checkpoint_seconds=1000)
@@ -176,12 +176,12 @@ def long_story(client, server, expected):
     first = story.fraction
     story.works_on(0.1)
     tap.ok(0 < first < story.fraction < 1, "the fraction done grows")
-    suspend_in_memory(story)
-    suspend_out_of_memory(story)
-    client_quits(story)
-    a_signal(story)
-    no_checkpoint(story)
-    client_gone(story)
+    test_suspend_in_memory(story)
+    test_suspend_out_of_memory(story)
+    test_client_quits(story)
+    test_signal(story)
+    test_no_checkpoint(story)
+    test_client_killed(story)
     until(180, lambda: "wu1_0_0" in server.uploads, "the result is uploaded")
     tap.ok(server.uploads["wu1_0_0"] == expected, "the uploaded result is the undisturbed one's",
            "%d bytes, not %d" % (len(server.uploads["wu1_0_0"]), len(expected)))
@@ -191,7 +191,7 @@ def long_story(client, server, expected):
     tap.note(result["stderr_out"])
 
 
-def aborted(client, server):
+def test_abort(client, server):
     client.tell("wu2_0", "resume")
     story = Story(client, "wu2_0")
     story.works_on(0.01)
@@ -204,7 +204,7 @@ def aborted(client, server):
     tap.ok("wu2_0_0" not in server.uploads, "abort: nothing is uploaded")
 
 
-def cannot_go_on(client):
+def test_locked_spool(client):
     """Another process has locked the spool of the task, so that the task must be postponed."""
     client.tell("wu3_0", "resume")
     story = Story(client, "wu3_0")
@@ -219,7 +219,7 @@ def cannot_go_on(client):
     client.tell("wu3_0", "abort")
 
 
-def power_failure(client, server, expected):
+def test_power_failure(client, server, expected):
     """Files that the client wrote just before a power failure are empty after it."""
     client.tell("wu5_0", "resume")
     story = Story(client, "wu5_0")
@@ -237,7 +237,7 @@ def power_failure(client, server, expected):
            "power failure: the result is the undisturbed one's")
 
 
-def no_workunit(client, server):
+def test_broken_unit(client, server):
     client.tell("wu4_0", "resume")
     result = until(60, lambda: "stderr_out" in client.result("wu4_0") and client.result("wu4_0"),
                    "the task with the broken work unit is over")
@@ -270,10 +270,10 @@ def main():
             client.preferences(leave_in_memory=1)
             client.start()
             long_story(client, server, expected)
-            aborted(client, server)
-            cannot_go_on(client)
-            power_failure(client, server, expected)
-            no_workunit(client, server)
+            test_abort(client, server)
+            test_locked_spool(client)
+            test_power_failure(client, server, expected)
+            test_broken_unit(client, server)
             with open(client.log, errors="replace") as f:
                 tap.ok("exited with zero status but no" not in f.read(),
                        "the client found a finish file for each task")

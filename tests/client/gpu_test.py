@@ -43,7 +43,7 @@ def make_gpu():
 
 
 @contextlib.contextmanager
-def a_client(name, server, tasks, gpu="", environment={}, without=None, **app):
+def client_with_tasks(name, server, tasks, gpu="", environment={}, without=None, **app):
     """A context with a client that has some tasks. tasks: [(name, work unit)]."""
     client = Client(os.path.join(WORK, name), server, gpu, without, **ENVIRONMENT, **environment)
     try:
@@ -64,7 +64,7 @@ def executing(client):
 
 # --- a GPU task -------------------------------------------------------------------------
 
-def is_suspended(client, task):
+def test_suspension(client, task):
     """A suspended task must release the GPU, whether or not tasks stay in memory."""
     process = client.task_process(task)
     until(60, lambda: client.fraction(task) > 0.05, "the GPU task is at work")
@@ -82,7 +82,7 @@ def is_suspended(client, task):
     client.tell(task, "resume")
 
 
-def loses_its_gpu(client, task):
+def test_lost_gpu(client, task):
     process = client.task_process(task)
     until(60, lambda: "going on from the checkpoint" in client.stderr_of(task),
           "it goes on after a suspension")
@@ -99,7 +99,7 @@ def loses_its_gpu(client, task):
     client.start()
 
 
-def driver_crashes(client, task):
+def test_driver_crash(client, task):
     """The driver crashes: the first time, and the third time in a row."""
     for before, seconds, why in ((0, 300, "the OpenCL driver failed: clEnqueueNDRangeKernel "
                                   "crashed (signal 11)"),
@@ -125,7 +125,7 @@ def driver_crashes(client, task):
           "with a checkpoint the driver's faults are forgotten")
 
 
-def does_without(server):
+def test_large_stack(server):
     """A stack that does not fit the GPU's memory is computed on the CPU, as waiting would be of no
     use."""
     unit, result = os.path.join(WORK, "large.zip"), os.path.join(WORK, "large.npz")
@@ -136,8 +136,8 @@ def does_without(server):
     memory = {"GPU_SHIM_MEMORY": str(4 << 20)}
     if tap.run([tap.TEXCELL, "run", unit, "-o", result, "--device", "cpu"]).returncode != 0:
         raise RuntimeError("texcell run: levelset")
-    with a_client("small", server, [("w2", unit)], gpu="NVIDIA", environment=memory,
-                  ncpus=0.1) as client:
+    with client_with_tasks("small", server, [("w2", unit)], gpu="NVIDIA", environment=memory,
+                           ncpus=0.1) as client:
         client.start()
         # PoCL compiles the kernels first: half a minute of processor time.
         output = until(240, lambda: client.result("w2_0").get("stderr_out"),
@@ -157,18 +157,18 @@ def gpu_story(server):
     # The driver hangs when the process exits: after 300 s the client would count the task as
     # failed.
     hangs = {"GPU_SHIM_HANGS": "1"}
-    with a_client("gpu", server, [("w1", unit)], gpu="NVIDIA", environment=hangs,
-                  ncpus=0.1) as client:
+    with client_with_tasks("gpu", server, [("w1", unit)], gpu="NVIDIA", environment=hangs,
+                           ncpus=0.1) as client:
         client.start()
-        is_suspended(client, "w1_0")
-        loses_its_gpu(client, "w1_0")
-        driver_crashes(client, "w1_0")
+        test_suspension(client, "w1_0")
+        test_lost_gpu(client, "w1_0")
+        test_driver_crash(client, "w1_0")
         until(240, lambda: "w1_0_0" in server.uploads, "the result is uploaded")
         with open(unit + ".npz", "rb") as f:
             tap.ok(server.uploads["w1_0_0"] == f.read(), "the GPU task's result is the CPU's")
 
 
-def two_gpus(server):
+def test_two_gpus(server):
     """The client itself finds two GPUs, and the volunteer excludes one of them, or none. A
     suspended task ends, whether tasks are to stay in memory or not."""
     unit = os.path.join(WORK, "endless.zip")
@@ -178,8 +178,8 @@ def two_gpus(server):
     two = {"POCL_DEVICES": "pthread pthread", "GPU_SHIM_NAMES": "1", "LD_LIBRARY_PATH": found}
     for name, without, gpus in (("second", [0], {"GPU 1"}), ("first", [1], {"GPU 0"}),
                                 ("both", [], {"GPU 0", "GPU 1"})):
-        with a_client(name, server, [(name + "1", unit), (name + "2", unit)], gpu="NVIDIA",
-                      environment=two, without=without, ncpus=0.1) as client:
+        with client_with_tasks(name, server, [(name + "1", unit), (name + "2", unit)], gpu="NVIDIA",
+                               environment=two, without=without, ncpus=0.1) as client:
             client.preferences(leave_in_memory=0, checkpoint_seconds=1)
             client.start()
             tasks = until(30, lambda: len(executing(client)) == len(gpus) and
@@ -213,15 +213,15 @@ def example(words):
 
 
 @contextlib.contextmanager
-def configured(server, name, words, gpu="", version="", edit=lambda text: text, ncpus=1):
+def client_with_example(server, name, words, gpu="", version="", edit=lambda text: text, ncpus=1):
     """A context with a started client that has two tasks and the example as its app_config.xml. The
     version's plan class gets another name, as the client ignores OpenCL classes for a GPU that it
     did not find itself."""
     unit = os.path.join(WORK, "endless.zip")
     plan_class = version.replace("_opencl_", "_gpu_")
-    with a_client(name, server, [(name + "1", unit), (name + "2", unit)], gpu=gpu,
-                  plan_class=plan_class,
-                  ncpus=ncpus) as client:
+    with client_with_tasks(name, server, [(name + "1", unit), (name + "2", unit)], gpu=gpu,
+                           plan_class=plan_class,
+                           ncpus=ncpus) as client:
         client.app_config(edit(example(words)).replace("_opencl_", "_gpu_"))
         client.start()
         bad = [x for x in client.log_tail(200).splitlines() if "app_config" in x and
@@ -236,14 +236,14 @@ def runs(client):
 
 
 def test_max_concurrent(server):
-    with configured(server, "one", "max_concurrent") as client:
+    with client_with_example(server, "one", "max_concurrent") as client:
         runs(client)
         tap.ok(len(executing(client)) == 1, "max_concurrent 1: one task at a time",
                executing(client))
 
 
 def test_two_tasks_on_gpu(server):
-    with configured(server, "half", "gpu_usage", gpu="NVIDIA") as client:
+    with client_with_example(server, "half", "gpu_usage", gpu="NVIDIA") as client:
         until(30, lambda: len(executing(client)) == 2, "two tasks run")
         tap.ok("0.5 NVIDIA GPU" in executing(client)[0]["resources"],
                "gpu_usage 0.5: two tasks on one GPU",
@@ -251,8 +251,8 @@ def test_two_tasks_on_gpu(server):
 
 
 def test_one_thread(server):
-    with configured(server, "threads", "--nthreads", version="texcell_mt_libc217",
-                    ncpus=2) as client:
+    with client_with_example(server, "threads", "--nthreads", version="texcell_mt_libc217",
+                             ncpus=2) as client:
         process = client.task_process(runs(client))
         until(30, lambda: process.threads() == 2, "one thread, and BOINC's")
         tap.ok(len(executing(client)) == 2,
@@ -261,9 +261,10 @@ def test_one_thread(server):
 
 
 def test_device(server):
-    with configured(server, "device", "--gpu-percent", gpu="NVIDIA",
-                    version="texcell_opencl_nvidia_windows",
-                    edit=lambda text: text.replace("--gpu-percent 50", "--device 0:0")) as client:
+    with client_with_example(server, "device", "--gpu-percent", gpu="NVIDIA",
+                             version="texcell_opencl_nvidia_windows",
+                             edit=lambda text: text.replace("--gpu-percent 50",
+                                                            "--device 0:0")) as client:
         task = runs(client)
         until(30, lambda: " on " in client.stderr_of(task), "it says where it runs")
         tap.ok("glcm on pthread" in client.stderr_of(task), "--device 0:0 selects the device",
@@ -272,8 +273,9 @@ def test_device(server):
 
 def test_unknown_option(server):
     """An unknown option in app_config.xml stops no task."""
-    with configured(server, "slip", "--nthreads", version="texcell_mt_libc217",
-                    edit=lambda text: text.replace("--nthreads", "--help --ntreads")) as client:
+    with client_with_example(server, "slip", "--nthreads", version="texcell_mt_libc217",
+                             edit=lambda text: text.replace("--nthreads",
+                                                            "--help --ntreads")) as client:
         task = runs(client)
         until(30, lambda: " on " in client.stderr_of(task), "it says where it runs")
         tap.ok('ignored, in the command line: unknown option "--ntreads"' in client.stderr_of(task),
@@ -283,9 +285,10 @@ def test_unknown_option(server):
 
 def test_wrong_device(server):
     """A wrong --device postpones the task: the volunteer may want to keep it off another device."""
-    with configured(server, "names", "--gpu-percent", gpu="NVIDIA",
-                    version="texcell_opencl_nvidia_windows",
-                    edit=lambda text: text.replace("--gpu-percent 50", "--device cpus")) as client:
+    with client_with_example(server, "names", "--gpu-percent", gpu="NVIDIA",
+                             version="texcell_opencl_nvidia_windows",
+                             edit=lambda text: text.replace("--gpu-percent 50",
+                                                            "--device cpus")) as client:
         until(30, lambda: "postponed for" in client.log_tail(), "the client is told to wait")
         tap.ok("_0 postponed for 300 seconds: --device: \"cpus\" is none of auto, cpu, "
                "opencl, P:D" in client.log_tail(),
@@ -302,7 +305,8 @@ def main():
                 pack(os.path.join(WORK, "endless.zip"),
                      ["camera", "brick", "moon", "gravel", "grass"], 140)
                 together(*[lambda story=story: story(server) for story in
-                           (does_without, two_gpus, test_max_concurrent, test_two_tasks_on_gpu,
+                           (test_large_stack, test_two_gpus, test_max_concurrent,
+                            test_two_tasks_on_gpu,
                             test_one_thread,
                             test_device, test_unknown_option,
                             test_wrong_device)])

@@ -407,7 +407,7 @@ def validate(folder="units_validate"):
         yield from at_its_ends(result)
     first = {member(result, "result.json")["analysis"]: result for result in reversed(honest)}
     for analysis in sorted(first):
-        yield from changed(first[analysis], analysis in ("glcm", "cellcount", "voting"))
+        yield from change_result(first[analysis], analysis in ("glcm", "cellcount", "voting"))
 
 
 def member(data, name):
@@ -415,7 +415,7 @@ def member(data, name):
         return json.loads(z.read(name))
 
 
-def changed(honest, texts=True):
+def change_result(honest, texts=True):
     """Variants of a result with one changed value of its JSON (if `texts`), one changed array, or
     one changed number of an array."""
     with zipfile.ZipFile(io.BytesIO(honest)) as z:
@@ -464,7 +464,7 @@ def changed(honest, texts=True):
         index = arrays.index((name, data))
         for change in (("rows", 1), ("rows", -1), ("axes", 0), ("type", 0), ("first", 1),
                        ("first", 255), ("last", 255)):
-            yield archive([members[0]] + arrays[:index] + [(name, npy_changed(data, *change))] +
+            yield archive([members[0]] + arrays[:index] + [(name, change_npy(data, *change))] +
                           arrays[index + 1:])
         yield archive([members[0]] + arrays[:index] + arrays[index + 1:])
         yield archive([members[0]] + arrays[:index] + arrays[index + 1:] + [(name, data)])
@@ -472,7 +472,7 @@ def changed(honest, texts=True):
     yield archive(arrays + members[:1])
 
 
-def npy_changed(data, what, by):
+def change_npy(data, what, by):
     """An array with a row more or less, an additional axis, another type, or one byte of its first
     or last number changed."""
     import numpy as np
@@ -537,7 +537,7 @@ def export():
         yield result
         yield from at_its_ends(result)
         if member(result, "result.json")["analysis"] == "volume":
-            yield from changed(result, texts=False)
+            yield from change_result(result, texts=False)
     kinds = [np.array([1, 0], "?"), np.array([1, 2], "u1"), np.array([-1, 2], "<i4"),
              np.array([1, 1 << 40]),
              np.array([np.nan, 0.5], "f4"), np.array([np.inf, 1e300]), np.array(["=b", "\u00e9"])]

@@ -28,7 +28,7 @@ def source(name):
         return f.read()
 
 
-def archive():
+def test_source_archive():
     """Compares make dist with the repository; the archive also has autoconf's files."""
     repository_files = set(known_to_git())
     if not repository_files:
@@ -47,7 +47,7 @@ def archive():
     tap.ok(not more, "make dist has no other files", "\n".join(sorted(more)))
 
 
-def installed():
+def test_installation():
     """Installs into a folder; the programs are then run from there, by name."""
     root = os.path.join(WORK, "root")
     r = tap.run(["make", "-s", "-C", tap.BUILD, "install", "prefix=" + root])
@@ -58,9 +58,9 @@ def installed():
         help_text = tap.run([program, "--help"], env=dict(env, COLUMNS="100")).stdout
         verbs = set(re.findall(r"(?m)^(?:usage:|      ) %s ([a-z][a-z-]*)" % program, help_text))
         of_verbs = {verb: tap.run([program, verb, "--help"], env=env).stdout for verb in verbs}
-        manual(program, help_text + "".join(of_verbs.values()),
-               os.path.join(root, "share", "man", "man1", program + ".1"))
-        completion(program, of_verbs, root, env)
+        test_manual(program, help_text + "".join(of_verbs.values()),
+                    os.path.join(root, "share", "man", "man1", program + ".1"))
+        test_completion(program, of_verbs, root, env)
     project = os.path.join(WORK, "project")
     os.mkdir(project)
     r = tap.run(["texcell-deploy", "--version", "1.00", project], env=env)
@@ -73,8 +73,8 @@ def installed():
                             os.path.join(root, "bin", "texcell_graphics")] * os.path.exists(
                                 os.path.join(tap.BUILD, "texcell_graphics")):
         help_text = tap.run([program, "--help"], env=dict(env, COLUMNS="100")).stdout
-        manual(os.path.basename(program), help_text,
-               os.path.join(pages, os.path.basename(program) + ".1"))
+        test_manual(os.path.basename(program), help_text,
+                    os.path.join(pages, os.path.basename(program) + ".1"))
     tap.ok(sorted(os.listdir(kit)) ==
            sorted(os.listdir(os.path.join(tap.SRC, "validator", "deploy"))),
            "all files of the deployment tools are installed",
@@ -93,7 +93,7 @@ def installed():
            "\n".join(left_files) + r.stderr)
 
 
-def manual(program, shown, page):
+def test_manual(program, shown, page):
     with open(page) as f:
         text = f.read()
     plain = re.sub(r"\s+", " ", text.replace("\\-", "-").replace("\\&", "").replace("\n.B ", " "))
@@ -110,7 +110,7 @@ def manual(program, shown, page):
     tap.ok(r.returncode == 0 and not r.stdout, "mandoc finds no fault in %s(1)" % program, r.stdout)
 
 
-def completion(program, of_verbs, root, env):
+def test_completion(program, of_verbs, root, env):
     """Checks bash completion, called as bash calls it."""
     def offered(*words):
         script = ('source "$0"; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _texcell "$1" "${!#}" '
@@ -127,7 +127,7 @@ def completion(program, of_verbs, root, env):
                offered(verb, "--"))
 
 
-def one_version():
+def test_versions():
     version = re.search(r"AC_INIT\(\[texcell\], \[(.*)\]\)", source("configure.ac")).group(1)
     versions = {p: lines(os.path.join(tap.BUILD, p), "--version")[0] for p in PROGRAMS}
     versions = {p: text for p, text in versions.items() if text.split()[1] != version}
@@ -183,7 +183,7 @@ HISTORY = re.compile(
     r"machine|\d+)|at a load|(other|busy) work besides|(busy|loaded) machine)\b", re.I)
 
 
-def timeless(files):
+def test_present_tense(files):
     """Checks that pages describe the present state; history, trials and how busy a machine was
     belong into commits and NEWS.md."""
     pages = [name for name in files if re.match(r"(README|CONTRIBUTING|SECURITY|docs/.*|workunits/"
@@ -198,7 +198,7 @@ def timeless(files):
                                   "load of pixels"), "the check finds each of these examples")
 
 
-def calls_of_kernels(files):
+def test_kernel_calls(files):
     """Checks that kernels call no function of OpenCL C that an expression can replace; TC_MIN in
     core.h explains why."""
     function = re.compile(r"\b(?:f?min|f?max|clamp|select|fma|mad|mad24|mul24|rotate|mix|"
@@ -212,7 +212,7 @@ def calls_of_kernels(files):
            "kernels call no min, max or similar function", "\n".join(found))
 
 
-def laid_out(files):
+def test_layout(files):
     odd = []
     for name in files:
         if not name.endswith((".png", ".npz")):
@@ -232,14 +232,14 @@ def laid_out(files):
 
 
 def main():
-    archive()
-    installed()
-    one_version()
+    test_source_archive()
+    test_installation()
+    test_versions()
     files = known_to_git()
     if files:
-        laid_out(files)
-        calls_of_kernels(files)
-        timeless(files)
+        test_layout(files)
+        test_kernel_calls(files)
+        test_present_tense(files)
         clean("shellcheck", "bootstrap", ".ci/run", *[f for f in files if f.endswith(".sh")])
         clean("codespell", *files)
         clean(from_pypi("ruff", "0.8.4", "bin/ruff"), "check", "--no-cache", ".")
